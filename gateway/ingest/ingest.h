@@ -1,0 +1,52 @@
+/*
+ * The push header of the ingest stage: one request's plain protobuf bytes in, an answer in neutral words out.
+ *
+ * ingest decodes (proto/otlp), asks forward whether there is room, hands the view to classify, then to forward. serve
+ * calls it; serve alone knows how to word the answer in HTTP or gRPC. One object per worker thread.
+ */
+#ifndef GATEWAY_INGEST_INGEST_H
+#define GATEWAY_INGEST_INGEST_H
+
+#include <stdint.h>
+
+#include "proto/base/budget.h"
+#include "proto/base/bytes.h"
+#include "proto/base/error.h"
+#include "proto/otlp/profiles.h"
+
+struct classify;
+struct forward;
+struct stats;
+
+enum ingest_verdict {
+    INGEST_ACCEPTED,    /* everything, or a part: then rejected_profiles > 0 */
+    INGEST_MALFORMED,   /* not decodable: never send it again */
+    INGEST_UNSUPPORTED, /* a wire layout we do not take */
+    INGEST_TOO_LARGE,   /* passes a limit by itself: never send it again */
+    INGEST_BUSY,        /* no room now (queue, memory): send it again after retry_after_ns. Nothing was counted. */
+};
+
+struct ingest_answer {
+    enum ingest_verdict verdict;
+    uint64_t rejected_profiles;
+    uint64_t retry_after_ns;
+    struct error message; /* "" when there is nothing to say */
+};
+
+struct ingest_options {
+    struct profiles_limits limits;
+    uint64_t retry_after_ns; /* what INGEST_BUSY suggests */
+};
+
+struct ingest; /* holds the worker's view and its memory */
+
+/* classify is required; forward may be NULL (counting only). NULL when memory is out. */
+struct ingest *ingest_new(const struct ingest_options *options, struct classify *classify, struct forward *forward,
+                          struct stats *stats, struct budget *budget);
+struct ingest *ingest_free(struct ingest *g);
+
+/* Takes one ExportProfilesServiceRequest, protobuf, decompressed, with PROFILES_PADDING readable bytes behind it. The
+ * bytes need to stay in place only during the call. Always fills *ret. */
+void ingest_push(struct ingest *g, struct bytes body, uint64_t now_unix_ns, struct ingest_answer *ret);
+
+#endif

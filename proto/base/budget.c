@@ -1,0 +1,35 @@
+#include "proto/base/budget.h"
+
+#include <assert.h>
+
+static bool charge_one(struct budget *b, size_t n)
+{
+    size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
+    do {
+        if (n > b->limit || used > b->limit - n)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&b->used, &used, used + n, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+bool budget_charge(struct budget *b, size_t n)
+{
+    for (struct budget *at = b; at; at = at->parent) {
+        if (charge_one(at, n))
+            continue;
+        for (struct budget *undo = b; undo != at; undo = undo->parent)
+            atomic_fetch_sub_explicit(&undo->used, n, memory_order_relaxed);
+        return false;
+    }
+    return true;
+}
+
+void budget_refund(struct budget *b, size_t n)
+{
+    for (; b; b = b->parent) {
+        size_t was = atomic_fetch_sub_explicit(&b->used, n, memory_order_relaxed);
+        assert(was >= n);
+        (void)was;
+    }
+}

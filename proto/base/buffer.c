@@ -1,0 +1,96 @@
+#include "proto/base/buffer.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FIRST_CAP 256u
+
+int buffer_reserve(struct buffer *b, size_t more)
+{
+    size_t need;
+    if (__builtin_add_overflow(b->n, more, &need) || (b->max > 0 && need > b->max))
+        return -ENOBUFS;
+    if (need <= b->cap)
+        return 0;
+    size_t cap = b->cap ? b->cap : FIRST_CAP;
+    while (cap < need && cap <= SIZE_MAX / 2)
+        cap *= 2;
+    if (cap < need)
+        cap = need;
+    if (b->max > 0 && cap > b->max)
+        cap = b->max;
+    uint8_t *p = realloc(b->p, cap);
+    if (!p)
+        return -ENOMEM;
+    b->p = p;
+    b->cap = cap;
+    return 0;
+}
+
+uint8_t *buffer_cursor(struct buffer *b, size_t more)
+{
+    return buffer_reserve(b, more) < 0 ? NULL : b->p + b->n;
+}
+
+int buffer_add(struct buffer *b, const void *p, size_t n)
+{
+    int r = buffer_reserve(b, n);
+    if (r < 0)
+        return r;
+    if (n > 0)
+        memcpy(b->p + b->n, p, n);
+    b->n += n;
+    return 0;
+}
+
+int buffer_add_bytes(struct buffer *b, struct bytes s) { return buffer_add(b, s.p, s.n); }
+
+int buffer_add_str(struct buffer *b, const char *s) { return buffer_add(b, s, strlen(s)); }
+
+int buffer_printf(struct buffer *b, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    int r = n < 0 ? -EINVAL : buffer_reserve(b, (size_t)n + 1); /* vsnprintf writes a NUL behind the text */
+    if (r == 0) {
+        vsnprintf((char *)b->p + b->n, (size_t)n + 1, format, again);
+        b->n += (size_t)n;
+    }
+    va_end(again);
+    return r;
+}
+
+void buffer_consume(struct buffer *b, size_t n)
+{
+    if (n < b->n)
+        memmove(b->p, b->p + n, b->n - n);
+    b->n -= n;
+}
+
+void buffer_clear(struct buffer *b, size_t keep_max)
+{
+    if (b->cap > keep_max)
+        buffer_release(b);
+    b->n = 0;
+}
+
+void buffer_release(struct buffer *b)
+{
+    free(b->p);
+    b->p = NULL;
+    b->n = b->cap = 0;
+}
+
+uint8_t *buffer_take(struct buffer *b, size_t *ret_n)
+{
+    uint8_t *p = b->p;
+    *ret_n = b->n;
+    b->p = NULL;
+    b->n = b->cap = 0;
+    return p;
+}

@@ -1,0 +1,47 @@
+/*
+ * A growing byte buffer with a hard maximum.
+ */
+#ifndef PROTO_BASE_BUFFER_H
+#define PROTO_BASE_BUFFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/bytes.h"
+
+struct buffer {
+    uint8_t *p;
+    size_t n;   /* bytes filled */
+    size_t cap; /* bytes allocated */
+    size_t max; /* never grows past this; 0 means no maximum of its own */
+};
+
+#define BUFFER_INIT(max_) {.max = (max_)}
+
+/* Makes room for `more` bytes behind the n filled ones. 0, -ENOMEM, or -ENOBUFS when that would pass the maximum. */
+int buffer_reserve(struct buffer *b, size_t more);
+
+/* The same, and the write position: fill at most `more` bytes there, then say b->n += written. NULL when refused. */
+uint8_t *buffer_cursor(struct buffer *b, size_t more);
+
+/* Appends. 0, -ENOMEM or -ENOBUFS; on failure nothing is added. */
+int buffer_add(struct buffer *b, const void *p, size_t n);
+int buffer_add_bytes(struct buffer *b, struct bytes s);
+int buffer_add_str(struct buffer *b, const char *s);
+int buffer_printf(struct buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Removes n bytes from the front (n <= b->n). */
+void buffer_consume(struct buffer *b, size_t n);
+
+/* Empties it and keeps the memory, unless more than keep_max is held. */
+void buffer_clear(struct buffer *b, size_t keep_max);
+
+/* Frees the memory; the buffer may be used again. */
+void buffer_release(struct buffer *b);
+
+/* Takes the memory out: *ret_p is the caller's to free, and is NULL when the buffer was empty. */
+uint8_t *buffer_take(struct buffer *b, size_t *ret_n);
+
+static inline struct bytes buffer_bytes(const struct buffer *b) { return bytes_of(b->p, b->n); }
+
+#endif

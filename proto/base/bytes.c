@@ -1,0 +1,90 @@
+#include "proto/base/bytes.h"
+
+#include <stdlib.h>
+
+struct bytes bytes_after_last(struct bytes a, char sep)
+{
+    const uint8_t *at = a.n > 0 ? memrchr(a.p, sep, a.n) : NULL;
+    if (!at)
+        return a;
+    return bytes_of(at + 1, (size_t)(a.p + a.n - (at + 1)));
+}
+
+struct bytes bytes_trim(struct bytes a)
+{
+    while (a.n > 0 && (a.p[0] == ' ' || a.p[0] == '\t')) {
+        a.p++;
+        a.n--;
+    }
+    while (a.n > 0 && (a.p[a.n - 1] == ' ' || a.p[a.n - 1] == '\t'))
+        a.n--;
+    return a;
+}
+
+int bytes_compare(struct bytes a, struct bytes b)
+{
+    size_t common = a.n < b.n ? a.n : b.n;
+    int r = common > 0 ? memcmp(a.p, b.p, common) : 0;
+    if (r != 0)
+        return r < 0 ? -1 : 1;
+    return a.n < b.n ? -1 : a.n > b.n;
+}
+
+char *bytes_dup(struct bytes a)
+{
+    char *copy = malloc(a.n + 1);
+    if (!copy)
+        return NULL;
+    if (a.n > 0)
+        memcpy(copy, a.p, a.n);
+    copy[a.n] = 0;
+    return copy;
+}
+
+/* Length of the ASCII run at p, eight bytes at a time: nearly all strings are ASCII and end here. */
+static size_t ascii_run(const uint8_t *p, size_t n)
+{
+    size_t i = 0;
+    while (i + 8 <= n) {
+        uint64_t word;
+        memcpy(&word, p + i, 8);
+        if (word & 0x8080808080808080u)
+            break;
+        i += 8;
+    }
+    while (i < n && p[i] < 0x80)
+        i++;
+    return i;
+}
+
+bool bytes_is_utf8(struct bytes a)
+{
+    const uint8_t *p = a.p, *end = a.p + a.n;
+
+    for (;;) {
+        p += ascii_run(p, (size_t)(end - p));
+        if (p == end)
+            return true;
+        size_t more;
+        uint32_t min, code;
+        if ((p[0] & 0xe0) == 0xc0) {
+            more = 1, min = 0x80, code = p[0] & 0x1f;
+        } else if ((p[0] & 0xf0) == 0xe0) {
+            more = 2, min = 0x800, code = p[0] & 0x0f;
+        } else if ((p[0] & 0xf8) == 0xf0) {
+            more = 3, min = 0x10000, code = p[0] & 0x07;
+        } else {
+            return false;
+        }
+        if ((size_t)(end - p) <= more)
+            return false;
+        for (size_t i = 1; i <= more; i++) {
+            if ((p[i] & 0xc0) != 0x80)
+                return false;
+            code = code << 6 | (p[i] & 0x3f);
+        }
+        if (code < min || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+            return false;
+        p += more + 1;
+    }
+}

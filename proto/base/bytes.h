@@ -1,0 +1,62 @@
+/*
+ * A slice: some bytes that somebody else owns.
+ */
+#ifndef PROTO_BASE_BYTES_H
+#define PROTO_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+
+struct bytes {
+    const uint8_t *p;
+    size_t n;
+};
+
+/* For printf: printf("%.*s", BYTES_FMT(b)). */
+#define BYTES_FMT(b) (int)(b).n, (const char *)(b).p
+
+/* A string literal as a slice, without its NUL. */
+#define BYTES_LIT(s) ((struct bytes){(const uint8_t *)(s), sizeof(s) - 1})
+
+static inline struct bytes bytes_of(const void *p, size_t n) { return (struct bytes){p, n}; }
+
+static inline struct bytes bytes_str(const char *s) { return (struct bytes){(const uint8_t *)s, s ? strlen(s) : 0}; }
+
+static inline bool bytes_eq(struct bytes a, struct bytes b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+static inline bool bytes_is(struct bytes a, const char *s) { return bytes_eq(a, bytes_str(s)); }
+
+static inline bool bytes_starts(struct bytes a, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return a.n >= n && memcmp(a.p, prefix, n) == 0;
+}
+
+/* ASCII case is ignored: HTTP field names and schemes. */
+static inline bool bytes_is_nocase(struct bytes a, const char *s)
+{
+    return a.n == strlen(s) && (a.n == 0 || strncasecmp((const char *)a.p, s, a.n) == 0);
+}
+
+/* The part after the last `sep`, or all of it. */
+struct bytes bytes_after_last(struct bytes a, char sep);
+
+/* Without leading and trailing blanks and tabs. */
+struct bytes bytes_trim(struct bytes a);
+
+/* -1, 0, 1 by unsigned bytes, a prefix first. */
+int bytes_compare(struct bytes a, struct bytes b);
+
+/* A NUL-terminated heap copy, or NULL when memory is out. */
+char *bytes_dup(struct bytes a);
+
+/* Whether the bytes are well-formed UTF-8 (RFC 3629: no surrogates, nothing above U+10FFFF, no overlong form). */
+bool bytes_is_utf8(struct bytes a);
+
+#endif

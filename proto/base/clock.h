@@ -1,0 +1,19 @@
+/*
+ * Time, as nanoseconds in a uint64_t. Libraries take `now` as an argument; only programs and stages ask a clock.
+ */
+#ifndef PROTO_BASE_CLOCK_H
+#define PROTO_BASE_CLOCK_H
+
+#include <stdint.h>
+
+#define NSEC_PER_USEC 1000u
+#define NSEC_PER_MSEC 1000000u
+#define NSEC_PER_SEC  1000000000u
+
+/* Unix time (CLOCK_REALTIME): what OTLP's *_unix_nano fields carry. It may step. */
+uint64_t clock_realtime(void);
+
+/* Monotonic time: durations and deadlines. */
+uint64_t clock_monotonic(void);
+
+#endif

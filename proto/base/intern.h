@@ -1,0 +1,39 @@
+/*
+ * A set of byte strings with small dense numbers: the same bytes always get the same number, 0, 1, 2 … in order of
+ * arrival. It owns its copies. Keys may come from a peer: hashing is seeded.
+ */
+#ifndef PROTO_BASE_INTERN_H
+#define PROTO_BASE_INTERN_H
+
+#include <stdint.h>
+
+#include "proto/base/arena.h"
+#include "proto/base/bytes.h"
+
+struct intern {
+    struct arena arena;
+    struct bytes *item; /* item[id] */
+    uint64_t *hash;     /* hash[id] */
+    uint32_t *slot;     /* open addressing; id + 1, 0 is free */
+    uint32_t n, cap, n_slots;
+};
+
+#define INTERN_NONE UINT32_MAX
+
+#define INTERN_INIT(budget_) {.arena = ARENA_INIT(budget_)}
+
+/* The number of these bytes, added if new. INTERN_NONE when memory or the budget is out. */
+uint32_t intern_add(struct intern *t, struct bytes b);
+
+/* The number of these bytes, or INTERN_NONE if they were never added. */
+uint32_t intern_find(const struct intern *t, struct bytes b);
+
+/* The bytes of a number that intern_add gave; NUL-terminated; valid until clear or release. */
+static inline struct bytes intern_get(const struct intern *t, uint32_t id) { return t->item[id]; }
+
+/* Forgets all strings, keeps the memory of the tables. */
+void intern_clear(struct intern *t);
+
+void intern_release(struct intern *t);
+
+#endif

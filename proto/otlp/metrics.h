@@ -1,0 +1,74 @@
+/*
+ * A batch of metrics on its way out: what an ExportMetricsServiceRequest says
+ * (opentelemetry/proto/metrics/v1/metrics.proto), as plain structs in one arena, and its encodings.
+ *
+ * Every exporter reads this one shape: OTLP protobuf (gRPC and HTTP), OTLP/JSON lines, Prometheus text.
+ */
+#ifndef PROTO_OTLP_METRICS_H
+#define PROTO_OTLP_METRICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/arena.h"
+#include "proto/base/buffer.h"
+#include "proto/otlp/attr.h"
+
+enum metric_kind { METRIC_SUM, METRIC_GAUGE }; /* a sum is monotonic: our counters never go down */
+
+enum metric_temporality { METRIC_DELTA = 1, METRIC_CUMULATIVE = 2 }; /* as AggregationTemporality numbers them */
+
+struct metric_point {
+    const struct attr *attrs;
+    uint32_t n_attrs;
+    uint64_t start_unix_nano, time_unix_nano; /* the window (start, time] */
+    bool is_double;
+    bool stale; /* flags = DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK: the series has ended */
+    union {
+        int64_t integer;
+        double real;
+    };
+};
+
+struct metric {
+    struct bytes name, description, unit;
+    enum metric_kind kind;
+    enum metric_temporality temporality; /* of a sum */
+    struct metric_point *points;
+    uint32_t n_points;
+};
+
+struct metric_resource {
+    const struct attr *attrs;
+    uint32_t n_attrs;
+    struct bytes schema_url;
+    struct metric *metrics;
+    uint32_t n_metrics;
+};
+
+struct metric_batch {
+    struct arena arena; /* owns everything below */
+    struct bytes scope_name, scope_version;
+    struct metric_resource *resources;
+    uint32_t n_resources;
+};
+
+/* A heap batch, empty; NULL when memory is out. */
+struct metric_batch *metric_batch_new(struct budget *budget);
+struct metric_batch *metric_batch_free(struct metric_batch *b);
+
+/* Number of points in it. */
+uint64_t metric_batch_points(const struct metric_batch *b);
+
+/* Appends ExportMetricsServiceRequest protobuf for the resources [*from, …), as many as fit `max_bytes`, at least one
+ * metric point; *from moves behind what was written, so that a loop until *from == n_resources splits a batch below a
+ * receiver's limit. 0, -ENOMEM. A resource too large by itself is split among several requests by its metrics:
+ * *metric_from is the place inside it (0 to begin). */
+int metrics_encode_proto(const struct metric_batch *b, size_t max_bytes, uint32_t *from, uint32_t *metric_from,
+                         struct buffer *out);
+
+/* Appends the whole batch as one OTLP/JSON line, '\n' included (OTLP specification "JSON Protobuf Encoding": lowerCamelCase
+ * keys, 64-bit integers as strings, enums as numbers). 0 or -ENOMEM. */
+int metrics_encode_json(const struct metric_batch *b, struct buffer *out);
+
+#endif

@@ -1,0 +1,12 @@
+# pg_library(NAME [DEPS dep…]): the static library pg_NAME from every *.c of the calling folder but main.c.
+function(pg_library name)
+    cmake_parse_arguments(ARG "" "" "DEPS;SOURCES" ${ARGN})
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
+    list(FILTER sources EXCLUDE REGEX "/main\\.c$")
+    if(NOT sources AND NOT ARG_SOURCES)
+        file(WRITE ${CMAKE_BINARY_DIR}/gen/empty_${name}.c "typedef int pg_${name}_is_empty;\n")
+        set(sources ${CMAKE_BINARY_DIR}/gen/empty_${name}.c)
+    endif()
+    add_library(pg_${name} STATIC ${sources} ${ARG_SOURCES})
+    target_link_libraries(pg_${name} PUBLIC pg_flags ${ARG_DEPS})
+endfunction()

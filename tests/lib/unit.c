@@ -1,0 +1,87 @@
+#include "tests/lib/unit.h"
+
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SKIPPED 77 /* exit code of a case that could not run here, as ctest and automake use it */
+
+static struct unit_case *first, **last = &first;
+
+void unit_register(struct unit_case *c)
+{
+    *last = c;
+    last = &c->next;
+}
+
+void unit_skip(const char *why)
+{
+    printf("skip: %s\n", why);
+    fflush(stdout);
+    _exit(SKIPPED);
+}
+
+unsigned char *unit_data(const char *name, size_t *ret_len)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/tests/data/%s", PG_SOURCE_DIR, name);
+    FILE *f = fopen(path, "rb");
+    ck_assert_msg(f != NULL, "cannot open %s", path);
+    fseek(f, 0, SEEK_END);
+    long n = ftell(f);
+    rewind(f);
+    unsigned char *data = calloc(1, (size_t)n + 64);
+    ck_assert_ptr_nonnull(data);
+    ck_assert_uint_eq(fread(data, 1, (size_t)n, f), (size_t)n);
+    fclose(f);
+    *ret_len = (size_t)n;
+    return data;
+}
+
+/* A case is a suite of its own, so that its result can be told from the others' by count. */
+static const char *run_case(struct unit_case *c)
+{
+    Suite *suite = suite_create(c->test.name);
+    TCase *tcase = tcase_create(c->test.name);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, &c->test);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_SILENT);
+
+    const char *result = "pass";
+    TestResult **failed = srunner_failures(runner);
+    if (srunner_ntests_failed(runner) > 0) {
+        const char *message = tr_msg(failed[0]);
+        result = strstr(message, "(77)") ? "skip" : "fail";
+        printf("%s: %s:%d: %s\n", result, tr_lfile(failed[0]), tr_lno(failed[0]), message);
+    }
+    free(failed);
+    srunner_free(runner);
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    const char *results_path = getenv("PG_RESULTS");
+    FILE *results = results_path ? fopen(results_path, "a") : NULL;
+    char *program = basename(argv[0]);
+    int passed = 0, failed = 0, skipped = 0;
+
+    for (struct unit_case *c = first; c; c = c->next) {
+        if (argc > 1 && !strstr(c->test.name, argv[1]))
+            continue;
+        const char *result = run_case(c);
+        passed += !strcmp(result, "pass");
+        failed += !strcmp(result, "fail");
+        skipped += !strcmp(result, "skip");
+        if (results)
+            fprintf(results, "%s %s/%s\n", result, program, c->test.name);
+    }
+    if (results)
+        fclose(results);
+    printf("%s: %d passed, %d failed, %d skipped\n", program, passed, failed, skipped);
+    return failed > 0 || passed + skipped == 0;
+}

@@ -1,0 +1,34 @@
+#include "proto/base/arena.h"
+#include "tests/lib/unit.h"
+
+UNIT(refuses_what_the_budget_does_not_allow_and_refunds_all)
+{
+    struct budget top = BUDGET_INIT(1 << 20, NULL), peer = BUDGET_INIT(64 << 10, &top);
+    struct arena a = ARENA_INIT(&peer);
+    ck_assert_ptr_nonnull(arena_alloc(&a, 1000));
+    ck_assert_ptr_null(arena_alloc(&a, 100 << 10));
+    ck_assert_ptr_nonnull(arena_alloc(&a, 1000));
+    ck_assert_uint_eq(atomic_load(&top.used), atomic_load(&peer.used));
+    arena_release(&a);
+    ck_assert_uint_eq(atomic_load(&top.used), 0);
+    ck_assert_uint_eq(atomic_load(&peer.used), 0);
+}
+
+UNIT(reset_keeps_one_block_for_the_next_round)
+{
+    struct arena a = ARENA_INIT(NULL);
+    for (int i = 0; i < 1000; i++)
+        ck_assert_ptr_nonnull(arena_alloc(&a, 100));
+    arena_reset(&a, 1 << 20);
+    uint8_t *first = arena_alloc(&a, 100);
+    arena_reset(&a, 1 << 20);
+    ck_assert_ptr_eq(first, arena_alloc(&a, 100));
+    arena_release(&a);
+}
+
+UNIT(calloc_refuses_a_product_that_overflows)
+{
+    struct arena a = ARENA_INIT(NULL);
+    ck_assert_ptr_null(arena_calloc(&a, SIZE_MAX / 2, 3));
+    arena_release(&a);
+}

@@ -1,0 +1,29 @@
+#include "proto/base/bytes.h"
+#include "tests/lib/unit.h"
+
+UNIT(after_last_takes_the_part_behind_the_separator)
+{
+    ck_assert(bytes_is(bytes_after_last(BYTES_LIT("/usr/lib/libc.so"), '/'), "libc.so"));
+    ck_assert(bytes_is(bytes_after_last(BYTES_LIT("libc.so"), '/'), "libc.so"));
+    ck_assert(bytes_is(bytes_after_last(BYTES_LIT("dir/"), '/'), ""));
+    ck_assert(bytes_is(bytes_after_last(BYTES_LIT(""), '/'), ""));
+}
+
+UNIT(compare_orders_by_unsigned_bytes_and_prefix_first)
+{
+    ck_assert_int_eq(bytes_compare(BYTES_LIT("a"), BYTES_LIT("a")), 0);
+    ck_assert_int_eq(bytes_compare(BYTES_LIT("a"), BYTES_LIT("ab")), -1);
+    ck_assert_int_eq(bytes_compare(BYTES_LIT("\xff"), BYTES_LIT("a")), 1);
+}
+
+UNIT(utf8_takes_what_rfc3629_allows)
+{
+    ck_assert(bytes_is_utf8(BYTES_LIT("")));
+    ck_assert(bytes_is_utf8(BYTES_LIT("plain ascii, longer than a word")));
+    ck_assert(bytes_is_utf8(BYTES_LIT("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5")));
+    ck_assert(!bytes_is_utf8(BYTES_LIT("\xc0\x80")));         /* overlong */
+    ck_assert(!bytes_is_utf8(BYTES_LIT("\xed\xa0\x80")));     /* surrogate */
+    ck_assert(!bytes_is_utf8(BYTES_LIT("\xf4\x90\x80\x80"))); /* above U+10FFFF */
+    ck_assert(!bytes_is_utf8(BYTES_LIT("12345678\xe2\x82"))); /* cut */
+    ck_assert(!bytes_is_utf8(BYTES_LIT("\x80")));
+}
