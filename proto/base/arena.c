@@ -5,8 +5,9 @@
 #include <stdlib.h>
 
 #define BLOCK_MIN (8u << 10)
-#define BLOCK_MAX (1u << 20) /* blocks double up to here; a larger single request gets a block of its own size */
-#define ALIGN     16u
+#define BLOCK_MAX \
+    (1u << 20) /* blocks double up to here; a larger single request gets a block of its own size */
+#define ALIGN 16u
 
 struct arena_block {
     struct arena_block *next;
@@ -113,4 +114,7 @@ void arena_reset(struct arena *a, size_t keep_max)
         keep->next = NULL;
 }
 
-void arena_release(struct arena *a) { arena_reset(a, 0); }
+void arena_release(struct arena *a)
+{
+    arena_reset(a, 0);
+}

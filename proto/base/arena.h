@@ -21,7 +21,10 @@ struct arena {
     uint8_t *at, *end;
 };
 
-#define ARENA_INIT(budget_) {.budget = (budget_)}
+#define ARENA_INIT(budget_) \
+    {                       \
+        .budget = (budget_) \
+    }
 
 /* n bytes, 16-aligned, not zeroed; NULL when memory or the budget is out. n = 0 gives a valid pointer. */
 void *arena_alloc(struct arena *a, size_t n);
@@ -35,7 +38,8 @@ struct bytes arena_copy(struct arena *a, struct bytes b);
 /* A formatted string, or NULL. */
 char *arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Forgets everything allocated and keeps the largest block, if it is at most keep_max bytes, for what comes next. */
+/* Forgets everything allocated and keeps the largest block, if it is at most keep_max bytes, for what comes
+ * next. */
 void arena_reset(struct arena *a, size_t keep_max);
 
 /* Frees all blocks and refunds the budget; the arena may be used again. */

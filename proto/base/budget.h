@@ -1,8 +1,8 @@
 /*
  * A memory account: whoever makes us hold bytes is charged for them, and refused when the account is spent.
  *
- * Budgets nest: a request's account draws on its peer's, the peer's on the process's. Counting is atomic, so that
- * worker threads may share a parent.
+ * Budgets nest: a request's account draws on its peer's, the peer's on the process's. Counting is atomic, so
+ * that worker threads may share a parent.
  */
 #ifndef PROTO_BASE_BUDGET_H
 #define PROTO_BASE_BUDGET_H
@@ -17,7 +17,10 @@ struct budget {
     atomic_size_t used;
 };
 
-#define BUDGET_INIT(limit_, parent_) {.parent = (parent_), .limit = (limit_)}
+#define BUDGET_INIT(limit_, parent_)           \
+    {                                          \
+        .parent = (parent_), .limit = (limit_) \
+    }
 
 /* Charges n bytes here and in every parent, or nowhere: false when one of them would pass its limit.
  * A NULL budget is unlimited. Any thread. */

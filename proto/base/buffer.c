@@ -45,9 +45,15 @@ int buffer_add(struct buffer *b, const void *p, size_t n)
     return 0;
 }
 
-int buffer_add_bytes(struct buffer *b, struct bytes s) { return buffer_add(b, s.p, s.n); }
+int buffer_add_bytes(struct buffer *b, struct bytes s)
+{
+    return buffer_add(b, s.p, s.n);
+}
 
-int buffer_add_str(struct buffer *b, const char *s) { return buffer_add(b, s, strlen(s)); }
+int buffer_add_str(struct buffer *b, const char *s)
+{
+    return buffer_add(b, s, strlen(s));
+}
 
 int buffer_printf(struct buffer *b, const char *format, ...)
 {

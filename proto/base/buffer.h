@@ -16,12 +16,17 @@ struct buffer {
     size_t max; /* never grows past this; 0 means no maximum of its own */
 };
 
-#define BUFFER_INIT(max_) {.max = (max_)}
+#define BUFFER_INIT(max_) \
+    {                     \
+        .max = (max_)     \
+    }
 
-/* Makes room for `more` bytes behind the n filled ones. 0, -ENOMEM, or -ENOBUFS when that would pass the maximum. */
+/* Makes room for `more` bytes behind the n filled ones. 0, -ENOMEM, or -ENOBUFS when that would pass the
+ * maximum. */
 int buffer_reserve(struct buffer *b, size_t more);
 
-/* The same, and the write position: fill at most `more` bytes there, then say b->n += written. NULL when refused. */
+/* The same, and the write position: fill at most `more` bytes there, then say b->n += written. NULL when
+ * refused. */
 uint8_t *buffer_cursor(struct buffer *b, size_t more);
 
 /* Appends. 0, -ENOMEM or -ENOBUFS; on failure nothing is added. */
@@ -42,6 +47,9 @@ void buffer_release(struct buffer *b);
 /* Takes the memory out: *ret_p is the caller's to free, and is NULL when the buffer was empty. */
 uint8_t *buffer_take(struct buffer *b, size_t *ret_n);
 
-static inline struct bytes buffer_bytes(const struct buffer *b) { return bytes_of(b->p, b->n); }
+static inline struct bytes buffer_bytes(const struct buffer *b)
+{
+    return bytes_of(b->p, b->n);
+}
 
 #endif

@@ -21,16 +21,25 @@ struct bytes {
 /* A string literal as a slice, without its NUL. */
 #define BYTES_LIT(s) ((struct bytes){(const uint8_t *)(s), sizeof(s) - 1})
 
-static inline struct bytes bytes_of(const void *p, size_t n) { return (struct bytes){p, n}; }
+static inline struct bytes bytes_of(const void *p, size_t n)
+{
+    return (struct bytes){p, n};
+}
 
-static inline struct bytes bytes_str(const char *s) { return (struct bytes){(const uint8_t *)s, s ? strlen(s) : 0}; }
+static inline struct bytes bytes_str(const char *s)
+{
+    return (struct bytes){(const uint8_t *)s, s ? strlen(s) : 0};
+}
 
 static inline bool bytes_eq(struct bytes a, struct bytes b)
 {
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
-static inline bool bytes_is(struct bytes a, const char *s) { return bytes_eq(a, bytes_str(s)); }
+static inline bool bytes_is(struct bytes a, const char *s)
+{
+    return bytes_eq(a, bytes_str(s));
+}
 
 static inline bool bytes_starts(struct bytes a, const char *prefix)
 {
@@ -56,7 +65,8 @@ int bytes_compare(struct bytes a, struct bytes b);
 /* A NUL-terminated heap copy, or NULL when memory is out. */
 char *bytes_dup(struct bytes a);
 
-/* Whether the bytes are well-formed UTF-8 (RFC 3629: no surrogates, nothing above U+10FFFF, no overlong form). */
+/* Whether the bytes are well-formed UTF-8 (RFC 3629: no surrogates, nothing above U+10FFFF, no overlong
+ * form). */
 bool bytes_is_utf8(struct bytes a);
 
 #endif

@@ -9,6 +9,12 @@ static uint64_t read_clock(clockid_t id)
     return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
 }
 
-uint64_t clock_realtime(void) { return read_clock(CLOCK_REALTIME); }
+uint64_t clock_realtime(void)
+{
+    return read_clock(CLOCK_REALTIME);
+}
 
-uint64_t clock_monotonic(void) { return read_clock(CLOCK_MONOTONIC); }
+uint64_t clock_monotonic(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}

@@ -1,5 +1,6 @@
 /*
- * Time, as nanoseconds in a uint64_t. Libraries take `now` as an argument; only programs and stages ask a clock.
+ * Time, as nanoseconds in a uint64_t. Libraries take `now` as an argument; only programs and stages ask a
+ * clock.
  */
 #ifndef PROTO_BASE_CLOCK_H
 #define PROTO_BASE_CLOCK_H

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 struct embedded_file {
-    const char *name; /* file name without folder; NULL ends a list */
+    const char *name;          /* file name without folder; NULL ends a list */
     const unsigned char *data; /* a NUL follows */
     size_t size;
 };

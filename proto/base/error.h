@@ -1,10 +1,10 @@
 /*
  * What went wrong, in words for a person.
  *
- * The law of the tree: a function that can fail returns int. 0 is done; a negative value is -errno, fatal for what was
- * being done, and only travels upwards; a positive value is a condition named in the header, which the caller must
- * handle and may not pass on. Libraries (proto/, rules/) never log: they fill a `struct error` where a person should
- * read why, and the stage that gives up logs it once.
+ * The law of the tree: a function that can fail returns int. 0 is done; a negative value is -errno, fatal for
+ * what was being done, and only travels upwards; a positive value is a condition named in the header, which
+ * the caller must handle and may not pass on. Libraries (proto/, rules/) never log: they fill a `struct
+ * error` where a person should read why, and the stage that gives up logs it once.
  */
 #ifndef PROTO_BASE_ERROR_H
 #define PROTO_BASE_ERROR_H
@@ -15,8 +15,8 @@ struct error {
     char text[ERROR_TEXT_MAX]; /* always NUL-terminated; "" when nothing went wrong */
 };
 
-/* Sets the text (cut to fit) and returns r, so that a failure is one line: return error_set(e, -EINVAL, "…", …).
- * e may be NULL. */
+/* Sets the text (cut to fit) and returns r, so that a failure is one line: return error_set(e, -EINVAL, "…",
+ * …). e may be NULL. */
 int error_set(struct error *e, int r, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Puts words before what is there already: "reading rules.yaml: " + text. Returns r. */

@@ -1,6 +1,6 @@
 /*
- * Hashing: XXH3 (Debian libxxhash-dev, header only). With a per-process seed where a peer chooses the keys, so that
- * nobody can prepare colliding strings.
+ * Hashing: XXH3 (Debian libxxhash-dev, header only). With a per-process seed where a peer chooses the keys,
+ * so that nobody can prepare colliding strings.
  */
 #ifndef PROTO_BASE_HASH_H
 #define PROTO_BASE_HASH_H
@@ -13,7 +13,10 @@
 
 #include "proto/base/bytes.h"
 
-static inline uint64_t hash_bytes(struct bytes b, uint64_t seed) { return XXH3_64bits_withSeed(b.p, b.n, seed); }
+static inline uint64_t hash_bytes(struct bytes b, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(b.p, b.n, seed);
+}
 
 /* Mixes two words into one; not symmetric. */
 static inline uint64_t hash_mix(uint64_t a, uint64_t b)

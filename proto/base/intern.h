@@ -1,6 +1,6 @@
 /*
- * A set of byte strings with small dense numbers: the same bytes always get the same number, 0, 1, 2 … in order of
- * arrival. It owns its copies. Keys may come from a peer: hashing is seeded.
+ * A set of byte strings with small dense numbers: the same bytes always get the same number, 0, 1, 2 … in
+ * order of arrival. It owns its copies. Keys may come from a peer: hashing is seeded.
  */
 #ifndef PROTO_BASE_INTERN_H
 #define PROTO_BASE_INTERN_H
@@ -20,7 +20,10 @@ struct intern {
 
 #define INTERN_NONE UINT32_MAX
 
-#define INTERN_INIT(budget_) {.arena = ARENA_INIT(budget_)}
+#define INTERN_INIT(budget_)         \
+    {                                \
+        .arena = ARENA_INIT(budget_) \
+    }
 
 /* The number of these bytes, added if new. INTERN_NONE when memory or the budget is out. */
 uint32_t intern_add(struct intern *t, struct bytes b);
@@ -29,7 +32,10 @@ uint32_t intern_add(struct intern *t, struct bytes b);
 uint32_t intern_find(const struct intern *t, struct bytes b);
 
 /* The bytes of a number that intern_add gave; NUL-terminated; valid until clear or release. */
-static inline struct bytes intern_get(const struct intern *t, uint32_t id) { return t->item[id]; }
+static inline struct bytes intern_get(const struct intern *t, uint32_t id)
+{
+    return t->item[id];
+}
 
 /* Forgets all strings, keeps the memory of the tables. */
 void intern_clear(struct intern *t);

@@ -14,7 +14,10 @@
 static const char *const level_name[] = {"debug", "info", "warn", "error"};
 static enum log_level threshold = LOG_LEVEL_INFO;
 
-void log_set_level(enum log_level level) { threshold = level; }
+void log_set_level(enum log_level level)
+{
+    threshold = level;
+}
 
 bool log_level_parse(const char *name, enum log_level *ret_level)
 {

@@ -1,8 +1,9 @@
 /*
  * The program's log: one line an event on standard error, `TIME LEVEL message key=value …`.
  *
- * Only stages and programs log, once for each failure; libraries return errors. Lines that a peer can cause at will go
- * through log_limited, which lets one a second through per call site and says how many it held back.
+ * Only stages and programs log, once for each failure; libraries return errors. Lines that a peer can cause
+ * at will go through log_limited, which lets one a second through per call site and says how many it held
+ * back.
  */
 #ifndef PROTO_BASE_LOG_H
 #define PROTO_BASE_LOG_H
@@ -35,10 +36,10 @@ void log_write_limited(struct log_limit *limit, enum log_level level, const char
 #define log_warn(...)  log_write(LOG_LEVEL_WARN, __VA_ARGS__)
 #define log_error(...) log_write(LOG_LEVEL_ERROR, __VA_ARGS__)
 
-#define log_limited(level, ...)                                                                                  \
-    do {                                                                                                         \
-        static struct log_limit log_limit_here_;                                                                 \
-        log_write_limited(&log_limit_here_, level, __VA_ARGS__);                                                 \
+#define log_limited(level, ...)                                  \
+    do {                                                         \
+        static struct log_limit log_limit_here_;                 \
+        log_write_limited(&log_limit_here_, level, __VA_ARGS__); \
     } while (0)
 
 #endif

@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define likely(x)    __builtin_expect(!!(x), 1)
-#define unlikely(x)  __builtin_expect(!!(x), 0)
-#define ARRAY_LEN(a) (sizeof(a) / sizeof *(a))
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define likely(x)                       __builtin_expect(!!(x), 1)
+#define unlikely(x)                     __builtin_expect(!!(x), 0)
+#define ARRAY_LEN(a)                    (sizeof(a) / sizeof *(a))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Runs fn(&variable) when the variable's scope ends. */
 #define cleanup(fn) __attribute__((cleanup(fn)))
 
 /* Moves a pointer out of a variable, leaving NULL: the reader sees the change of owner in one token. */
-#define take_ptr(p)                                                                                              \
-    ({                                                                                                           \
-        __typeof__(p) *take_at_ = &(p), take_was_ = *take_at_;                                                   \
-        *take_at_ = NULL;                                                                                        \
-        take_was_;                                                                                               \
+#define take_ptr(p)                                            \
+    ({                                                         \
+        __typeof__(p) *take_at_ = &(p), take_was_ = *take_at_; \
+        *take_at_ = NULL;                                      \
+        take_was_;                                             \
     })
 
 /* Moves a file descriptor out of a variable, leaving -1. */
@@ -33,7 +33,10 @@ static inline int take_fd(int *fd)
     return was;
 }
 
-static inline void cleanup_free(void *p) { free(*(void **)p); }
+static inline void cleanup_free(void *p)
+{
+    free(*(void **)p);
+}
 
 static inline void cleanup_close(int *fd)
 {
@@ -44,17 +47,17 @@ static inline void cleanup_close(int *fd)
 #define autofree  cleanup(cleanup_free)
 #define autoclose cleanup(cleanup_close)
 
-#define min_of(a, b)                                                                                             \
-    ({                                                                                                           \
-        __typeof__(a) min_a_ = (a);                                                                              \
-        __typeof__(b) min_b_ = (b);                                                                              \
-        min_a_ < min_b_ ? min_a_ : min_b_;                                                                       \
+#define min_of(a, b)                       \
+    ({                                     \
+        __typeof__(a) min_a_ = (a);        \
+        __typeof__(b) min_b_ = (b);        \
+        min_a_ < min_b_ ? min_a_ : min_b_; \
     })
-#define max_of(a, b)                                                                                             \
-    ({                                                                                                           \
-        __typeof__(a) max_a_ = (a);                                                                              \
-        __typeof__(b) max_b_ = (b);                                                                              \
-        max_a_ > max_b_ ? max_a_ : max_b_;                                                                       \
+#define max_of(a, b)                       \
+    ({                                     \
+        __typeof__(a) max_a_ = (a);        \
+        __typeof__(b) max_b_ = (b);        \
+        max_a_ > max_b_ ? max_a_ : max_b_; \
     })
 
 #endif

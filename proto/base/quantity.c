@@ -13,7 +13,8 @@ int quantity_u64(struct bytes s, uint64_t *ret)
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] < '0' || s.p[i] > '9')
             return -EINVAL;
-        if (__builtin_mul_overflow(value, 10u, &value) || __builtin_add_overflow(value, (uint64_t)(s.p[i] - '0'), &value))
+        if (__builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(s.p[i] - '0'), &value))
             return -ERANGE;
     }
     *ret = value;
@@ -50,8 +51,8 @@ int quantity_size(struct bytes s, uint64_t *ret_bytes)
     static const struct {
         const char *name;
         double factor;
-    } units[] = {{"", 1},      {"B", 1},           {"KB", 1e3},          {"MB", 1e6},
-                 {"GB", 1e9},  {"KiB", 1024},      {"MiB", 1048576},     {"GiB", 1073741824}};
+    } units[] = {{"", 1},     {"B", 1},      {"KB", 1e3},      {"MB", 1e6},
+                 {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}};
     double value;
     size_t n = read_decimal(s, &value);
     if (n == 0)
@@ -68,8 +69,8 @@ int quantity_duration(struct bytes s, uint64_t *ret_ns)
     static const struct {
         const char *name;
         double factor;
-    } units[] = {{"ns", 1},   {"us", 1e3}, {"\xc2\xb5s", 1e3}, {"ms", 1e6},
-                 {"s", 1e9},  {"m", 60e9}, {"h", 3600e9}};
+    } units[] = {{"ns", 1},  {"us", 1e3}, {"\xc2\xb5s", 1e3}, {"ms", 1e6},
+                 {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
     double total = 0;
     if (bytes_is(s, "0")) {
         *ret_ns = 0;

@@ -1,6 +1,6 @@
 /*
- * A small random generator (xorshift64*) for jitter and sampling. Not for secrets. The state is the caller's, so that
- * tests are repeatable.
+ * A small random generator (xorshift64*) for jitter and sampling. Not for secrets. The state is the caller's,
+ * so that tests are repeatable.
  */
 #ifndef PROTO_BASE_RNG_H
 #define PROTO_BASE_RNG_H
@@ -11,7 +11,10 @@ struct rng {
     uint64_t state;
 };
 
-static inline void rng_seed(struct rng *r, uint64_t seed) { r->state = seed ? seed : 0x9e3779b97f4a7c15u; }
+static inline void rng_seed(struct rng *r, uint64_t seed)
+{
+    r->state = seed ? seed : 0x9e3779b97f4a7c15u;
+}
 
 static inline uint64_t rng_next(struct rng *r)
 {
@@ -22,6 +25,9 @@ static inline uint64_t rng_next(struct rng *r)
 }
 
 /* In [0, 1). */
-static inline double rng_unit(struct rng *r) { return (double)(rng_next(r) >> 11) * 0x1p-53; }
+static inline double rng_unit(struct rng *r)
+{
+    return (double)(rng_next(r) >> 11) * 0x1p-53;
+}
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Runs a LLVMFuzzerTestOneInput without libFuzzer: every file of the corpus folder (argv[1]) as it is, then a fixed
- * number of its mutations from a fixed seed, so that the everyday suite always runs the same inputs.
+ * Runs a LLVMFuzzerTestOneInput without libFuzzer: every file of the corpus folder (argv[1]) as it is, then a
+ * fixed number of its mutations from a fixed seed, so that the everyday suite always runs the same inputs.
  */
 #include <dirent.h>
 #include <stdint.h>
@@ -10,9 +10,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-#define ROUNDS      4000      /* mutated inputs in all, spread over the corpus */
-#define INPUT_MAX   (1 << 18) /* longer corpus files are cut: a unit of fuzzing should be quick */
-#define INPUTS_MAX  4096
+#define ROUNDS     4000      /* mutated inputs in all, spread over the corpus */
+#define INPUT_MAX  (1 << 18) /* longer corpus files are cut: a unit of fuzzing should be quick */
+#define INPUTS_MAX 4096
 
 static uint64_t seed = 0x9e3779b97f4a7c15u;
 

@@ -4,8 +4,8 @@
  *     #include "tests/lib/unit.h"
  *     UNIT(empty_input_is_an_empty_message) { ck_assert_int_eq(decode("", 0), 0); }
  *
- * check runs each case in a process of its own (CK_FORK=no to debug). With PG_RESULTS naming a file, every case adds a
- * line "pass|fail|skip NAME" to it: scripts/test adds those up.
+ * check runs each case in a process of its own (CK_FORK=no to debug). With PG_RESULTS naming a file, every
+ * case adds a line "pass|fail|skip NAME" to it: scripts/test adds those up.
  */
 #ifndef TESTS_LIB_UNIT_H
 #define TESTS_LIB_UNIT_H
@@ -26,10 +26,13 @@ void unit_skip(const char *why) __attribute__((noreturn));
 /* The bytes of tests/data/NAME (malloc'd, 64 readable zero bytes follow), or fails the case. */
 unsigned char *unit_data(const char *name, size_t *ret_len);
 
-#define UNIT(id)                                                                                                 \
-    static void unit_fn_##id(int);                                                                               \
-    static struct unit_case unit_case_##id = {{#id, unit_fn_##id, __FILE__, __LINE__}, 0};                       \
-    __attribute__((constructor)) static void unit_add_##id(void) { unit_register(&unit_case_##id); }             \
+#define UNIT(id)                                                                           \
+    static void unit_fn_##id(int);                                                         \
+    static struct unit_case unit_case_##id = {{#id, unit_fn_##id, __FILE__, __LINE__}, 0}; \
+    __attribute__((constructor)) static void unit_add_##id(void)                           \
+    {                                                                                      \
+        unit_register(&unit_case_##id);                                                    \
+    }                                                                                      \
     static void unit_fn_##id(int unit_i __attribute__((unused)))
 
 #endif

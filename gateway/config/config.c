@@ -1,0 +1,186 @@
+#include "gateway/config/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/config/rows.h"
+#include "gateway/config/value.h"
+
+static const char *const default_endpoints[] = {"localhost:4317", "localhost:4318"};
+
+struct config *config_new(void)
+{
+    struct config *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    for (const struct config_section *s = config_fixed; s->name; s++)
+        if (value_defaults(s, c, &c->arena) < 0)
+            return config_free(c);
+    for (uint32_t i = 0; i < 2; i++)
+        if (config_add_listen(c, default_endpoints[i], i == 0, NULL) < 0)
+            return config_free(c);
+    return c;
+}
+
+struct config *config_free(struct config *c)
+{
+    if (c)
+        arena_release(&c->arena);
+    free(c);
+    return NULL;
+}
+
+int config_add_listen(struct config *c, const char *endpoint, bool first, struct error *e)
+{
+    uint32_t n = first ? 0 : c->n_receivers;
+    struct config_receiver *all = arena_calloc(&c->arena, n + 1, sizeof *all);
+    struct bytes copy = arena_copy(&c->arena, bytes_str(endpoint));
+    if (!all || !copy.p)
+        return error_set(e, -ENOMEM, "out of memory");
+    if (copy.n == 0)
+        return error_set(e, -EINVAL, "an address to listen on is host:port, not empty");
+    if (n > 0)
+        memcpy(all, c->receivers, n * sizeof *all);
+    all[n].endpoint = (const char *)copy.p;
+    c->receivers = all;
+    c->n_receivers = n + 1;
+    return 0;
+}
+
+int config_set(struct config *c, const char *key, const char *value, struct error *e)
+{
+    for (const struct config_section *s = config_fixed; s->name; s++) {
+        size_t n = strlen(s->name);
+        if (strncmp(key, s->name, n) != 0 || key[n] != '.')
+            continue;
+        for (uint32_t i = 0; i < s->n_rows; i++) {
+            if (strcmp(s->rows[i].key, key + n + 1) != 0)
+                continue;
+            int r = value_set(&s->rows[i], c, value, &c->arena, e);
+            return r < 0 ? error_prefix(e, r, "%s: ", key) : 0;
+        }
+    }
+    return error_set(e, -EINVAL, "there is no key %s (profgate serve --help-config lists them)", key);
+}
+
+const struct config_exporter *config_exporter(const struct config *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->n_exporters; i++)
+        if (strcmp(c->exporters[i].name, name) == 0)
+            return &c->exporters[i];
+    return NULL;
+}
+
+static int check_names(const struct config *c, const struct config_strings *names, const char *key,
+                       bool profiles, struct error *e)
+{
+    for (uint32_t i = 0; i < names->n; i++) {
+        const char *name = names->items[i];
+        if (!profiles && strcmp(name, "prometheus") == 0)
+            continue;
+        if (!config_exporter(c, name))
+            return error_set(e, -EINVAL, "%s names %s, which is not among exporters", key, name);
+        if (profiles && strncmp(name, "file", 4) == 0)
+            return error_set(e, -EINVAL, "%s names %s, but a file takes metrics only", key, name);
+        for (uint32_t j = 0; j < i; j++)
+            if (strcmp(names->items[j], name) == 0)
+                return error_set(e, -EINVAL, "%s names %s twice", key, name);
+    }
+    return 0;
+}
+
+int config_check(const struct config *c, struct error *e)
+{
+    for (uint32_t i = 0; i < c->n_exporters; i++) {
+        const struct config_exporter *x = &c->exporters[i];
+        bool is_file = strncmp(x->name, "file", 4) == 0;
+        if (is_file ? !x->path : !x->endpoint)
+            return error_set(e, -EINVAL, "exporters.%s has no %s", x->name, is_file ? "path" : "endpoint");
+        if (!is_file && (x->tls_cert_file == NULL) != (x->tls_key_file == NULL))
+            return error_set(e, -EINVAL, "exporters.%s: tls.cert_file and tls.key_file go together", x->name);
+    }
+    int r = check_names(c, &c->metrics_exporters, "metrics.exporters", false, e);
+    if (r == 0)
+        r = check_names(c, &c->profiles_exporters, "profiles.exporters", true, e);
+    if (r < 0)
+        return r;
+    if (c->request_bytes > c->memory / 2)
+        return error_set(
+            e, -EINVAL,
+            "limits.request_bytes must be at most half of limits.memory, or one request could never be read");
+    return 0;
+}
+
+/* Appends rows as YAML; a key with a dot opens a nested map, in the order of the table. */
+static int print_rows(const struct config_section *s, const void *base, int indent, struct buffer *out)
+{
+    const char *open = "";
+    size_t open_n = 0;
+    int r = 0;
+    for (uint32_t i = 0; i < s->n_rows && r == 0; i++) {
+        const char *key = s->rows[i].key, *dot = strchr(key, '.');
+        if (dot && ((size_t)(dot - key) != open_n || strncmp(open, key, open_n) != 0)) {
+            open = key;
+            open_n = (size_t)(dot - key);
+            r = buffer_printf(out, "%*s%.*s:\n", indent, "", (int)open_n, open);
+        }
+        if (r == 0)
+            r = buffer_printf(out, "%*s%s: ", dot ? indent + 2 : indent, "", dot ? dot + 1 : key);
+        if (r == 0)
+            r = value_print(&s->rows[i], base, out);
+        if (r == 0)
+            r = buffer_add_str(out, "\n");
+    }
+    return r;
+}
+
+int config_print(const struct config *c, struct buffer *out)
+{
+    int r = buffer_add_str(out, "receivers:\n  otlp:\n");
+    for (uint32_t i = 0; i < c->n_receivers && r == 0; i++)
+        r = buffer_printf(out, "    - endpoint: \"%s\"\n", c->receivers[i].endpoint);
+    for (const struct config_section *s = config_fixed; s->name && r == 0; s++) {
+        r = buffer_printf(out, "%s:\n", s->name);
+        if (r == 0)
+            r = print_rows(s, c, 2, out);
+    }
+    if (r == 0 && c->n_exporters > 0)
+        r = buffer_add_str(out, "exporters:\n");
+    for (uint32_t i = 0; i < c->n_exporters && r == 0; i++) {
+        const struct config_exporter *x = &c->exporters[i];
+        r = buffer_printf(out, "  %s:\n", x->name);
+        if (r == 0)
+            r = print_rows(strncmp(x->name, "file", 4) == 0 ? &config_file_section : &config_otlp_section, x,
+                           4, out);
+    }
+    return r;
+}
+
+static int reference_section(const struct config_section *s, struct buffer *out)
+{
+    int r = buffer_printf(out, "\n%s: %s\n", s->name, s->doc);
+    for (uint32_t i = 0; i < s->n_rows && r == 0; i++) {
+        const struct config_row *row = &s->rows[i];
+        r = buffer_printf(out, "  %-34s %s%s%s%s\n      %s\n", row->key,
+                          row->type == CONFIG_CHOICE ? row->choices : config_type_name(row->type),
+                          row->fallback[0] ? ", default " : "", row->fallback,
+                          row->reloadable ? ", reloadable" : "", row->doc);
+    }
+    return r;
+}
+
+int config_reference(struct buffer *out)
+{
+    int r = buffer_add_str(
+        out, "Configuration keys, in YAML. ${env:NAME} and ${env:NAME:-default} are replaced everywhere.\n");
+    if (r == 0)
+        r = reference_section(&config_receiver_section, out);
+    for (const struct config_section *s = config_fixed; s->name && r == 0; s++)
+        r = reference_section(s, out);
+    if (r == 0)
+        r = reference_section(&config_otlp_section, out);
+    if (r == 0)
+        r = reference_section(&config_file_section, out);
+    return r;
+}

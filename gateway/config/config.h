@@ -1,0 +1,106 @@
+/*
+ * What the operator wants: one table of keys (rows.c) that is the source of the YAML parser, the errors,
+ * `--set`, the reference page (`profgate serve --help-config`) and `--print-config`.
+ *
+ * Key names are the Collector's wherever the thing is the same. Loading validates all of it first: a bad file
+ * changes nothing. Stages do not see this struct; main hands each of them its own options.
+ */
+#ifndef GATEWAY_CONFIG_CONFIG_H
+#define GATEWAY_CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/arena.h"
+#include "proto/base/buffer.h"
+#include "proto/base/error.h"
+
+struct config_strings {
+    const char **items;
+    uint32_t n;
+};
+
+struct config_pair {
+    const char *name, *value;
+};
+
+struct config_pairs {
+    struct config_pair *items;
+    uint32_t n;
+};
+
+struct config_receiver {
+    const char *endpoint;
+};
+
+struct config_exporter {
+    const char *name; /* "otlp/backend": how metrics.exporters and profiles.exporters refer to it */
+    const char *endpoint, *protocol, *compression, *path;
+    struct config_pairs headers;
+    uint64_t timeout_ns;
+    bool tls_insecure, tls_skip_verify;
+    const char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
+    bool retry_enabled;
+    uint64_t retry_initial_ns, retry_max_ns, retry_elapsed_ns;
+    uint32_t queue_consumers, queue_size;
+    uint64_t queue_bytes, request_bytes;
+    const char *temporality;
+};
+
+struct config {
+    struct arena arena;
+    struct config_receiver *receivers;
+    uint32_t n_receivers;
+    struct config_exporter *exporters;
+    uint32_t n_exporters;
+
+    struct config_strings rules_builtin, rules_files, rules_enable;
+
+    uint64_t flush_interval_ns, metric_expiration_ns;
+    const char *temporality;
+    uint32_t cardinality_limit;
+    struct config_strings metrics_exporters, prometheus_attributes, drop_attributes;
+
+    double keep;
+    uint32_t keep_seed;
+    struct config_strings profiles_exporters;
+
+    const char *admin_endpoint;
+
+    uint64_t request_bytes, memory;
+    uint32_t connections;
+    uint32_t workers;
+    const char *log_level;
+    uint64_t shutdown_timeout_ns;
+};
+
+/* The defaults; every other function starts from these. NULL: memory is out. */
+struct config *config_new(void);
+struct config *config_free(struct config *c);
+
+/* Reads a YAML file over the defaults. 0, or -EINVAL with *e naming file:line:column, the key and what it may
+ * be, or the errno of reading the file. */
+int config_load(struct config *c, const char *path, struct error *e);
+
+/* The same from memory; `name` is what errors call it. */
+int config_parse(struct config *c, const char *name, struct bytes yaml, struct error *e);
+
+/* Sets one key of the fixed sections: config_set(c, "metrics.flush_interval", "5s", &e). */
+int config_set(struct config *c, const char *key, const char *value, struct error *e);
+
+/* Replaces the receivers by one more endpoint each call; the first call drops the default ones. */
+int config_add_listen(struct config *c, const char *endpoint, bool first, struct error *e);
+
+/* What only all keys together can tell: exporters that are named exist, and so on. 0 or -EINVAL. */
+int config_check(const struct config *c, struct error *e);
+
+/* The exporter of that name, or NULL. */
+const struct config_exporter *config_exporter(const struct config *c, const char *name);
+
+/* The whole configuration as YAML that config_load would read back to the same. 0 or -ENOMEM. */
+int config_print(const struct config *c, struct buffer *out);
+
+/* The reference of all keys: type, default, range, reloadable, meaning. 0 or -ENOMEM. */
+int config_reference(struct buffer *out);
+
+#endif

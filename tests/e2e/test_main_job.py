@@ -1,0 +1,172 @@
+"""The main job with real processes: captured requests in, the recorded counters out, by every way out."""
+import collections
+import gzip
+import json
+import pathlib
+import signal
+import subprocess
+
+import pytest
+from programs import BUILD, Gateway, captures, running, wait_for
+from recorded import all_totals, prometheus_name
+
+FILES = captures("ebpf-*.pb")
+EXPECTED = all_totals([path.stem for path in FILES])
+N_SAMPLES = sum(n for (metric, _), n in EXPECTED.items() if metric in ("samples.user.count", "samples.kernel.count"))
+
+
+def connector_totals(gateway):
+    """The connector pack's counters at /metrics, added up over resources, as {(metric name, labels): number}."""
+    kept = {"syscall_name", "kernel_area", "kernel_proto", "kernel_io", "shlib_name"}
+    found = collections.Counter()
+    for (name, labels), value in gateway.metrics().items():
+        if name.startswith("samples_"):
+            found[name, frozenset((k, v) for k, v in labels if k in kept)] += int(value)
+    return found
+
+
+def expected_totals(times=1):
+    return {(prometheus_name(metric), labels): n * times for (metric, labels), n in EXPECTED.items()}
+
+
+def file_totals(path):
+    found = collections.Counter()
+    for line in path.read_text().splitlines():
+        for resource in json.loads(line)["resourceMetrics"]:
+            for scope in resource["scopeMetrics"]:
+                for metric in scope["metrics"]:
+                    if not metric["name"].startswith("samples."):
+                        continue
+                    for point in metric.get("sum", metric.get("gauge"))["dataPoints"]:
+                        labels = frozenset((a["key"], a["value"]["stringValue"]) for a in point.get("attributes", []))
+                        found[metric["name"], labels] += int(point["asInt"])
+    return found
+
+
+@pytest.mark.parametrize("port", [0, 1])
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+def test_http1_counts_what_the_connector_counted(port, encoding):
+    with running(Gateway()) as gateway:
+        for path in FILES:
+            body = path.read_bytes()
+            headers = {}
+            if encoding == "gzip":
+                body, headers = gzip.compress(body), {"Content-Encoding": "gzip"}
+            status, answer, content = gateway.post(body, headers, port=port)
+            assert (status, content) == (200, b"")
+            assert answer["content-type"] == "application/x-protobuf"
+        wait_for(lambda: connector_totals(gateway) == expected_totals(), "the recorded counters at /metrics")
+        assert gateway.total("profgate_requests_total", outcome="accepted") == len(FILES)
+        assert gateway.total("profgate_samples_total") == N_SAMPLES
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+@pytest.mark.parametrize("compression", [0, 6])
+def test_many_connections_and_both_workers_lose_and_double_nothing(protocol, compression):
+    rounds = 40
+    with running(Gateway("--set", "service.workers=2")) as gateway:
+        done = subprocess.run([BUILD / "bench/load", "--protocol", protocol, "--port", str(gateway.ports[0]), "--connections",
+                               "64", "--requests", str(rounds * len(FILES)), "--gzip", str(compression), *FILES],
+                              capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert json.loads(done.stdout)["errors"] == 0
+        wait_for(lambda: connector_totals(gateway) == expected_totals(rounds), "every sample counted exactly once")
+
+
+def test_what_was_acknowledged_before_sigterm_is_in_the_file(tmp_path):
+    out = tmp_path / "metrics.jsonl"
+    config = f"""
+metrics: {{ flush_interval: 1h, exporters: [file/out] }}
+exporters: {{ file/out: {{ path: {out} }} }}
+"""
+    with running(Gateway(config=config)) as gateway:
+        for path in FILES:
+            assert gateway.post(path.read_bytes())[0] == 200
+        assert gateway.stop() == 0
+        assert file_totals(out) == EXPECTED
+
+
+def test_delta_flushes_add_up(tmp_path):
+    out = tmp_path / "metrics.jsonl"
+    config = f"""
+metrics: {{ flush_interval: 200ms, temporality: delta, exporters: [file/out, prometheus] }}
+exporters: {{ file/out: {{ path: {out} }} }}
+"""
+    with running(Gateway(config=config)) as gateway:
+        for path in FILES:
+            assert gateway.post(path.read_bytes())[0] == 200
+            lines = len(out.read_text().splitlines()) if out.exists() else 0
+            wait_for(lambda: out.exists() and len(out.read_text().splitlines()) > lines, "a flush")
+        assert gateway.stop() == 0
+        assert file_totals(out) == EXPECTED
+        windows = collections.defaultdict(list)
+        for line in out.read_text().splitlines():
+            for resource in json.loads(line)["resourceMetrics"]:
+                for metric in resource["scopeMetrics"][0]["metrics"]:
+                    for point in metric.get("sum", {"dataPoints": []})["dataPoints"]:
+                        assert metric["sum"]["aggregationTemporality"] == 1
+                        key = json.dumps([resource["resource"], metric["name"], point.get("attributes")])
+                        windows[key].append((int(point["startTimeUnixNano"]), int(point["timeUnixNano"])))
+        for points in windows.values():
+            for (start, end), (next_start, _) in zip(points, points[1:]):
+                assert start < end <= next_start, "delta windows overlap"
+
+
+def test_count_offline_gives_the_same_numbers():
+    done = subprocess.run([BUILD / "profgate", "count", "--builtin", "connector", "--json", *FILES], capture_output=True,
+                          text=True, check=True)
+    answer = json.loads(done.stdout)
+    assert answer["files"] == len(FILES) and answer["samples"] == N_SAMPLES
+    found = collections.Counter()
+    for resource in answer["metrics"]["resourceMetrics"]:
+        for metric in resource["scopeMetrics"][0]["metrics"]:
+            for point in metric["sum"]["dataPoints"]:
+                labels = frozenset((a["key"], a["value"]["stringValue"]) for a in point.get("attributes", []))
+                found[metric["name"], labels] += int(point["asInt"])
+    assert found == EXPECTED
+
+
+def test_cpu_time_adds_up_to_the_samples_taken():
+    """profile.cpu.time is samples x period: each capture was taken at 97 Hz."""
+    with running(Gateway()) as gateway:
+        for path in FILES:
+            assert gateway.post(path.read_bytes())[0] == 200
+        seconds = N_SAMPLES * (1e9 // 97) / 1e9
+        wait_for(lambda: gateway.total("profile_cpu_time_seconds_total") == pytest.approx(seconds, rel=1e-3), "CPU time")
+
+
+def test_two_signals_end_it_at_once():
+    with running(Gateway()) as gateway:
+        gateway.process.send_signal(signal.SIGTERM)
+        gateway.process.send_signal(signal.SIGTERM)
+        assert gateway.wait() == 0
+
+
+def test_health_readiness_and_self_telemetry():
+    with running(Gateway()) as gateway:
+        assert gateway.get("/healthz").strip() == "ok"
+        assert gateway.get("/readyz")
+        text = gateway.get("/metrics")
+        for name in ("profgate_requests_total", "profgate_samples_total", "profgate_build_info"):
+            assert f"# HELP {name} " in text and f"# TYPE {name} " in text
+
+
+def test_wrong_configuration_and_taken_ports_say_so_with_their_exit_code(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text("metrics: { flush_interval: soon }\n")
+    done = subprocess.run([BUILD / "profgate", "serve", "--config", path], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 2 and f"{path}:1:28: metrics.flush_interval" in done.stderr
+    with running(Gateway(listen=1)) as gateway:
+        done = subprocess.run([BUILD / "profgate", "serve", "--listen", f"127.0.0.1:{gateway.ports[0]}", "--set",
+                               "admin.endpoint=127.0.0.1:0"], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 3 and str(gateway.ports[0]) in done.stderr
+    assert pathlib.Path(path).exists()
+
+
+def test_bad_rules_name_the_place(tmp_path):
+    path = tmp_path / "my.rules"
+    path.write_text('rules 1\npack my\ncounter app.time {\n    describe "x"\n    unit "s"\n    where leaf is kernel\n}\n')
+    config = tmp_path / "profgate.yaml"
+    config.write_text(f"rules: {{ files: [{path}] }}\n")
+    done = subprocess.run([BUILD / "profgate", "serve", "--config", config], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 2 and "my.rules:3:1" in done.stderr and "on cpu" in done.stderr

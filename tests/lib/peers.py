@@ -1,0 +1,42 @@
+"""Real peers, built or found once and kept outside the tree: the Collector, grpcurl, and Python's OTLP messages.
+
+Each function returns the path of a program, or skips the test saying what is missing.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "profgate" / "bin"
+
+
+def _go(arguments, cwd, output, what):
+    go = shutil.which("go") or "/usr/local/go/bin/go"
+    if not os.path.exists(go):
+        pytest.skip(f"{what}: no Go toolchain here")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run([go, *arguments], cwd=cwd, capture_output=True, text=True, timeout=1200,
+                          env={**os.environ, "CGO_ENABLED": "0", "GOBIN": str(CACHE), "GOFLAGS": "-mod=mod"})
+    if done.returncode != 0 or not output.exists():
+        pytest.skip(f"{what}: cannot be built from Go modules here: {done.stderr.strip()[-300:]}")
+    return output
+
+
+def collector():
+    """The Collector core with its OTLP receiver and exporters and contrib's file exporter."""
+    source = ROOT / "tests/interop/collector"
+    binary = CACHE / "testcol"
+    newest = max(path.stat().st_mtime for path in source.iterdir())
+    if binary.exists() and binary.stat().st_mtime >= newest:
+        return binary
+    return _go(["build", "-o", str(binary), "."], source, binary, "the Collector")
+
+
+def grpcurl():
+    binary = CACHE / "grpcurl"
+    if binary.exists():
+        return binary
+    return _go(["install", "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4"], "/", binary, "grpcurl")

@@ -1,0 +1,135 @@
+#include "gateway/config/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/unit.h"
+
+static int parse(struct config *c, const char *yaml, struct error *e)
+{
+    e->text[0] = 0;
+    int r = config_parse(c, "t.yaml", bytes_str(yaml), e);
+    return r < 0 ? r : config_check(c, e);
+}
+
+static void expect_error(const char *yaml, const char *text)
+{
+    struct config *c = config_new();
+    struct error e;
+    ck_assert_int_lt(parse(c, yaml, &e), 0);
+    ck_assert_msg(strstr(e.text, text) != NULL, "\"%s\" does not contain \"%s\"", e.text, text);
+    config_free(c);
+}
+
+UNIT(defaults_are_the_documented_ones)
+{
+    struct config *c = config_new();
+    ck_assert_uint_eq(c->n_receivers, 2);
+    ck_assert_str_eq(c->receivers[0].endpoint, "localhost:4317");
+    ck_assert_str_eq(c->admin_endpoint, "localhost:9464");
+    ck_assert_uint_eq(c->flush_interval_ns, 30000000000u);
+    ck_assert_uint_eq(c->request_bytes, 64u << 20);
+    ck_assert_str_eq(c->temporality, "delta");
+    ck_assert_double_eq(c->keep, 1.0);
+    ck_assert_str_eq(c->metrics_exporters.items[0], "prometheus");
+    struct error e = {""};
+    ck_assert_int_eq(config_check(c, &e), 0);
+    config_free(c);
+}
+
+UNIT(a_whole_file_is_read)
+{
+    struct config *c = config_new();
+    struct error e;
+    setenv("PG_TEST_TOKEN", "s3cret", 1);
+    int r = parse(
+        c,
+        "receivers:\n  otlp: [{ endpoint: 0.0.0.0:14317 }]\n"
+        "rules: { builtin: [connector], files: [/etc/a.rules, /etc/b.rules] }\n"
+        "metrics: { flush_interval: 5s, temporality: cumulative, exporters: [prometheus, otlp/m] }\n"
+        "profiles: { keep: 1%, exporters: otlp/p }\n"
+        "exporters:\n"
+        "  otlp/m: { endpoint: http://c:4317, headers: { Authorization: \"Bearer ${env:PG_TEST_TOKEN}\" } }\n"
+        "  otlp/p: { endpoint: https://c:4318, protocol: http, tls: { ca_file: /ca.pem },\n"
+        "            retry_on_failure: { initial_interval: 100ms }, sending_queue: { queue_bytes: 1MiB } }\n",
+        &e);
+    ck_assert_msg(r == 0, "%s", e.text);
+    ck_assert_uint_eq(c->n_receivers, 1);
+    ck_assert_str_eq(c->receivers[0].endpoint, "0.0.0.0:14317");
+    ck_assert_uint_eq(c->rules_files.n, 2);
+    ck_assert_double_eq_tol(c->keep, 0.01, 1e-12);
+    const struct config_exporter *m = config_exporter(c, "otlp/m"), *p = config_exporter(c, "otlp/p");
+    ck_assert_ptr_nonnull(m);
+    ck_assert_str_eq(m->headers.items[0].value, "Bearer s3cret");
+    ck_assert_str_eq(m->compression, "gzip");
+    ck_assert_str_eq(p->protocol, "http");
+    ck_assert_str_eq(p->tls_ca_file, "/ca.pem");
+    ck_assert_uint_eq(p->retry_initial_ns, 100000000u);
+    ck_assert_uint_eq(p->queue_bytes, 1u << 20);
+    config_free(c);
+}
+
+UNIT(errors_name_the_place_and_what_may_stand_there)
+{
+    expect_error("metrics: { flush_interval: soon }",
+                 "t.yaml:1:28: metrics.flush_interval: \"soon\" is not a duration");
+    expect_error("metrics:\n  temporality: sum\n",
+                 "t.yaml:2:16: metrics.temporality: \"sum\" is not one of delta|cumulative");
+    expect_error("metrics:\n  intervall: 3s\n",
+                 "t.yaml:2:3: metrics.intervall: unknown key; known here: flush_interval");
+    expect_error("metric: {}", "t.yaml:1:1: metric: unknown section");
+    expect_error("limits: { request_bytes: 1 }", "1 is out of range: 1KiB to 1GiB");
+    expect_error("a: [", "t.yaml:2:1: ");
+    expect_error("profiles: { exporters: [otlp/x] }",
+                 "profiles.exporters names otlp/x, which is not among exporters");
+    expect_error("exporters: { otlp: {} }", "exporters.otlp has no endpoint");
+    expect_error("exporters: { kafka/x: {} }", "kafka/x");
+    expect_error("admin: { endpoint: \"${env:PG_SURELY_NOT_SET}\" }", "no variable PG_SURELY_NOT_SET");
+    expect_error("limits: { request_bytes: 512MiB }", "at most half of limits.memory");
+}
+
+UNIT(what_is_printed_reads_back_the_same)
+{
+    struct config *a = config_new(), *b = config_new();
+    struct error e;
+    struct buffer first = {0}, second = {0};
+    ck_assert_int_eq(
+        parse(
+            a,
+            "profiles: { keep: 12.5%, exporters: [otlp] }\n"
+            "exporters: { otlp: { endpoint: \"h:1\", headers: { k: 'v \"q\" $$x' } }, file/a: { path: /x } }",
+            &e),
+        0);
+    ck_assert_str_eq(config_exporter(a, "otlp")->headers.items[0].value, "v \"q\" $x");
+    ck_assert_int_eq(config_print(a, &first), 0);
+    int r = config_parse(b, "printed", buffer_bytes(&first), &e);
+    ck_assert_msg(r == 0, "%s\n%.*s", e.text, (int)first.n, (char *)first.p);
+    ck_assert_int_eq(config_print(b, &second), 0);
+    ck_assert(bytes_eq(buffer_bytes(&first), buffer_bytes(&second)));
+    buffer_release(&first);
+    buffer_release(&second);
+    config_free(a);
+    config_free(b);
+}
+
+UNIT(a_single_key_can_be_set)
+{
+    struct config *c = config_new();
+    struct error e;
+    ck_assert_int_eq(config_set(c, "metrics.flush_interval", "250ms", &e), 0);
+    ck_assert_uint_eq(c->flush_interval_ns, 250000000u);
+    ck_assert_int_eq(config_set(c, "metrics.nothing", "1", &e), -EINVAL);
+    ck_assert_int_eq(config_set(c, "rules.builtin", "connector, cpu", &e), 0);
+    ck_assert_uint_eq(c->rules_builtin.n, 2);
+    config_free(c);
+}
+
+UNIT(every_key_is_in_the_reference)
+{
+    struct buffer out = {0};
+    ck_assert_int_eq(config_reference(&out), 0);
+    ck_assert_ptr_nonnull(memmem(out.p, out.n, "sending_queue.queue_bytes", 25));
+    ck_assert_ptr_nonnull(memmem(out.p, out.n, "flush_interval", 14));
+    buffer_release(&out);
+}
