@@ -16,7 +16,10 @@
 
 enum metric_kind { METRIC_SUM, METRIC_GAUGE }; /* a sum is monotonic: our counters never go down */
 
-enum metric_temporality { METRIC_DELTA = 1, METRIC_CUMULATIVE = 2 }; /* as AggregationTemporality numbers them */
+enum metric_temporality {
+    METRIC_DELTA = 1,
+    METRIC_CUMULATIVE = 2
+}; /* as AggregationTemporality numbers them */
 
 struct metric_point {
     const struct attr *attrs;
@@ -60,15 +63,18 @@ struct metric_batch *metric_batch_free(struct metric_batch *b);
 /* Number of points in it. */
 uint64_t metric_batch_points(const struct metric_batch *b);
 
-/* Appends ExportMetricsServiceRequest protobuf for the resources [*from, …), as many as fit `max_bytes`, at least one
- * metric point; *from moves behind what was written, so that a loop until *from == n_resources splits a batch below a
- * receiver's limit. 0, -ENOMEM. A resource too large by itself is split among several requests by its metrics:
- * *metric_from is the place inside it (0 to begin). */
-int metrics_encode_proto(const struct metric_batch *b, size_t max_bytes, uint32_t *from, uint32_t *metric_from,
+/* Appends one ExportMetricsServiceRequest (protobuf) with as many points as fit `max_bytes`, at least one.
+ * The place to go on is (*from, *place): a resource and how many of its points are already written, 0 and 0
+ * to begin; a loop until *from == n_resources splits a batch below a receiver's limit, at any point. Empty
+ * metrics and resources are left out; where nothing is left but those, nothing is appended. 0 or -ENOMEM,
+ * -ENOBUFS (out's own maximum): then nothing moved.
+ */
+int metrics_encode_proto(const struct metric_batch *b, size_t max_bytes, uint32_t *from, uint32_t *place,
                          struct buffer *out);
 
-/* Appends the whole batch as one OTLP/JSON line, '\n' included (OTLP specification "JSON Protobuf Encoding": lowerCamelCase
- * keys, 64-bit integers as strings, enums as numbers). 0 or -ENOMEM. */
+/* Appends the whole batch as one OTLP/JSON line, '\n' included (OTLP specification "JSON Protobuf Encoding":
+ * lowerCamelCase keys, 64-bit integers as strings, enums as numbers; bytes that are not UTF-8 become U+FFFD).
+ * 0, -ENOMEM or -ENOBUFS; on failure nothing is added. */
 int metrics_encode_json(const struct metric_batch *b, struct buffer *out);
 
 #endif

@@ -1,14 +1,16 @@
 /*
- * The profiles view: one ExportProfilesServiceRequest (or ProfilesData; the layouts are equal) decoded into flat
- * columns over the request's own bytes. No object per message, no copy of a string.
+ * The profiles view: one ExportProfilesServiceRequest (or ProfilesData; the layouts are equal) decoded into
+ * flat columns over the request's own bytes. No object per message, no copy of a string.
  *
- * Every index is checked here, once: whoever reads the columns may use them without looking. A sample that refers to
- * something that is not there is rejected by itself (its stack becomes PROFILES_REJECTED, it is counted and the first
- * one named); the rest goes on.
+ * Every index is checked here, once: whoever reads the columns may use them without looking. A sample that
+ * refers to something that is not there, or that has neither values nor timestamps, is rejected by itself
+ * (its stack becomes PROFILES_REJECTED, it is counted and the first one named); the rest goes on. A different
+ * number of values and timestamps is against profiles.proto too, but the consumers there are count such
+ * samples (tests/data/connector/rand-*.pb), so both counts are given and the reader decides.
  *
- * The columns follow opentelemetry/proto/profiles/v1development/profiles.proto 1.10 = 1.11, which is what older layouts
- * are translated to. Where that file says "index 0 is null", index 0 is the zero entry here too, also when a producer
- * left a table empty: every table has at least its entry 0.
+ * The columns follow opentelemetry/proto/profiles/v1development/profiles.proto 1.10 = 1.11, which is what
+ * older layouts are translated to. Where that file says "index 0 is null", index 0 is the zero entry here
+ * too, also when a producer left a table empty: every table has at least its entry 0.
  */
 #ifndef PROTO_OTLP_PROFILES_H
 #define PROTO_OTLP_PROFILES_H
@@ -20,7 +22,8 @@
 #include "proto/base/error.h"
 #include "proto/otlp/attr.h"
 
-/* Readable bytes that must follow the body in memory (their content does not matter): the decoder loads whole words. */
+/* Readable bytes that must follow the body in memory (their content does not matter): the decoder loads whole
+ * words. */
 #define PROFILES_PADDING 64
 
 /* sample.stack of a sample that was rejected. */
@@ -92,24 +95,24 @@ struct profiles {
     struct {
         uint32_t n;
         uint32_t *attribute; /* entries of the attribute table */
-    } attr_index; /* pool for mappings, locations, profiles and samples */
+    } attr_index;            /* pool for mappings, locations, profiles and samples */
 
     struct {
         uint32_t n;
-        struct bytes *raw;  /* the Resource message: equal bytes, equal resource */
+        struct bytes *raw; /* the Resource message: equal bytes, equal resource */
         struct bytes *schema_url;
         uint32_t *attrs_at; /* into key_value */
-    } resource; /* no zero entry: resource i is ResourceProfiles i */
+    } resource;             /* no zero entry: resource i is ResourceProfiles i */
     struct {
         uint32_t n;
         uint32_t *resource;
         struct bytes *name, *version, *schema_url;
         uint32_t *attrs_at; /* into key_value */
-    } scope;  /* no zero entry: in order of ScopeProfiles */
+    } scope;                /* no zero entry: in order of ScopeProfiles */
     struct {
         uint32_t n;
         struct attr *attr; /* key_strindex already resolved */
-    } key_value; /* pool: attributes of resources and scopes */
+    } key_value;           /* pool: attributes of resources and scopes */
 
     struct {
         uint32_t n;
@@ -122,7 +125,7 @@ struct profiles {
         struct bytes *raw;        /* the Profile message */
         uint32_t *attrs_at;       /* into attr_index */
         uint32_t *samples_at;     /* into sample */
-    } profile; /* no zero entry */
+    } profile;                    /* no zero entry */
     struct {
         uint32_t n;
         uint32_t *stack; /* or PROFILES_REJECTED */
@@ -130,12 +133,14 @@ struct profiles {
         uint32_t *attrs_at; /* into attr_index; n + 1 */
         uint32_t *n_values, *n_timestamps;
         int64_t *value_sum; /* Σ values; saturates at INT64_MIN/MAX */
-    } sample; /* no zero entry; grouped by profile */
+    } sample;               /* no zero entry; grouped by profile */
 
     struct {
-        uint32_t samples;  /* rejected by themselves */
-        uint32_t profiles; /* those with at least one rejected sample, or unusable as a whole: OTLP counts these */
-        struct error first; /* names the place: "resource_profiles[0].scope_profiles[0].profiles[2].samples[17]: …" */
+        uint32_t samples; /* rejected by themselves */
+        uint32_t
+            profiles; /* those with at least one rejected sample, or unusable as a whole: OTLP counts these */
+        struct error
+            first; /* names the place: "resource_profiles[0].scope_profiles[0].profiles[2].samples[17]: …" */
     } rejected;
 
     struct profiles_memory *memory; /* how the columns are kept; private */
@@ -143,28 +148,37 @@ struct profiles {
 
 struct profiles_limits {
     size_t column_bytes; /* what the columns may take: 2-byte hostile messages amplify 26-fold (hotpath.md) */
-    uint32_t depth;      /* nesting of AnyValue; OTLP runtimes stop at 100 */
+    uint32_t
+        depth; /* messages inside one another in an attribute's value, the AnyValue itself included (an array
+                * level is two); OTLP runtimes stop at 100, counting from the request, six or less above */
 };
 
-#define PROFILES_LIMITS_DEFAULT {.column_bytes = 256u << 20, .depth = 64}
+#define PROFILES_LIMITS_DEFAULT                 \
+    {                                           \
+        .column_bytes = 256u << 20, .depth = 64 \
+    }
 
 /* Conditions of profiles_decode. */
 enum {
     PROFILES_MALFORMED = 1, /* not a protobuf message of this type: truncated, bad varint, too deep, … */
     PROFILES_UNSUPPORTED,   /* a wire layout we do not decode; error names it */
-    PROFILES_OVER_BUDGET,   /* columns would pass limits or budget: nothing is wrong with the message but its size */
+    PROFILES_OVER_BUDGET,   /* columns would pass limits or budget: nothing is wrong with the message but its
+                               size */
 };
 
-/* Sets up an empty view. The columns' memory is kept from one request to the next; it is charged to `budget`. */
+/* Sets up an empty view. The columns' memory is kept from one request to the next; it is charged to `budget`.
+ */
 int profiles_init(struct profiles *p, struct budget *budget);
 void profiles_release(struct profiles *p);
 
-/* Decodes `body`, which must stay in place, unchanged, as long as the view is read, with PROFILES_PADDING readable bytes
- * behind it. Replaces what the view held. Iterative, bounded by the limits, safe on any bytes.
+/* Decodes `body`, which must stay in place, unchanged, as long as the view is read, with PROFILES_PADDING
+ * readable bytes behind it. Replaces what the view held. Iterative, bounded by the limits, safe on any bytes.
  * 0, a condition above with *e set to say where, or -ENOMEM. Afterwards on failure the view is empty. */
-int profiles_decode(struct profiles *p, struct bytes body, const struct profiles_limits *limits, struct error *e);
+int profiles_decode(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
+                    struct error *e);
 
-/* Gives memory beyond keep_max back, for a process that has seen one huge request. */
+/* Gives the columns' memory back if it is more than keep_max, for a process that has seen one huge request.
+ * Then the view is empty. */
 void profiles_trim(struct profiles *p, size_t keep_max);
 
 /* Bytes held in columns now. */

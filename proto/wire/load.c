@@ -1,0 +1,179 @@
+#include "proto/wire/load.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+const uint8_t *wire_load_varint_slow(const uint8_t *p, uint64_t *ret)
+{
+    uint64_t v = 0;
+    for (uint32_t i = 0; i < WIRE_VARINT_MAX; i++) {
+        uint64_t b = p[i];
+        if (i == WIRE_VARINT_MAX - 1 && b > 1) /* bits beyond the 64th, or no end */
+            break;
+        v |= (b & 0x7f) << (7 * i);
+        if (b < 0x80) {
+            *ret = v;
+            return p + i + 1;
+        }
+    }
+    *ret = 0;
+    return WIRE_BAD;
+}
+
+/* Any mixture of lengths, one at a time. */
+static const uint8_t *packed_any(const uint8_t *p, const uint8_t *end, uint32_t *out, uint32_t *n)
+{
+    uint32_t k = *n;
+    while (p < end) {
+        uint64_t v;
+        p = wire_load_varint(p, &v);
+        out[k++] = wire_saturate32(v);
+    }
+    *n = k;
+    return p == end ? end : WIRE_BAD;
+}
+
+#if defined(__x86_64__)
+
+/* Bit i says that byte i of the 64 at p is not the last of its varint. Bytes beyond `left` count as zeros.
+ * The caller reads at most WIRE_LOAD_PADDING bytes behind a position inside the body. */
+static inline __attribute__((always_inline)) uint64_t continuation_mask(const uint8_t *p, size_t left)
+{
+    uint64_t mask = 0;
+    for (size_t i = 0; i < 64 && i < left; i += 16)
+        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_loadu_si128((const __m128i *)(p + i))) << i;
+    return left >= 64 ? mask : mask & (((uint64_t)1 << left) - 1);
+}
+
+/* SSE2, which every x86-64 has: finds the last byte of each value in the mask, so that no value waits for the
+ * length of the one before it. */
+static const uint8_t *packed_sse2(const uint8_t *p, const uint8_t *end, uint32_t *out, uint32_t *n)
+{
+    uint32_t k = *n;
+    while (p < end) {
+        size_t left = (size_t)(end - p);
+        uint64_t more = continuation_mask(p, left);
+        if (unlikely(more & (more >> 1))) { /* three bytes or longer */
+            *n = k;
+            return packed_any(p, end, out, n);
+        }
+        uint32_t window = left >= 64 ? 64 : (uint32_t)left;
+        uint64_t last = ~more & (left >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << left) - 1);
+        if (unlikely(last == 0))
+            return WIRE_BAD;
+        uint32_t used = 64 - (uint32_t)__builtin_clzll(last);
+        if (unlikely(left < 64 && used != window))
+            return WIRE_BAD;
+        while (last != 0) {
+            uint32_t at = (uint32_t)__builtin_ctzll(last);
+            uint32_t two = -(uint32_t)((more << 1 >> at) & 1); /* all ones if the byte before belongs to it */
+            uint32_t high = p[at], low = *(p + at - 1);
+            out[k++] = ((high << 7 | (low & 0x7f)) & two) | (high & ~two);
+            last &= last - 1;
+        }
+        p += used;
+    }
+    *n = k;
+    return end;
+}
+
+/* AVX2: eight bytes a step. A table indexed by their eight continuation bits says how to spread them into
+ * 16-bit lanes (byte shuffle), how many values that makes, and how many bytes they took (a two-byte value may
+ * straddle the end). */
+static struct {
+    _Alignas(16) uint8_t shuffle[256][16];
+    uint8_t values[256], taken[256];
+} spread;
+
+static void spread_fill(void)
+{
+    for (uint32_t mask = 0; mask < 256; mask++) {
+        uint32_t i = 0, k = 0;
+        memset(spread.shuffle[mask], 0x80, 16); /* 0x80 stores a zero */
+        while (i < 8) {
+            bool two = mask >> i & 1;
+            if (two && i == 7)
+                break;
+            spread.shuffle[mask][2 * k] = (uint8_t)i;
+            if (two)
+                spread.shuffle[mask][2 * k + 1] = (uint8_t)(i + 1);
+            i += two ? 2 : 1;
+            k++;
+        }
+        spread.values[mask] = (uint8_t)k;
+        spread.taken[mask] = (uint8_t)i;
+    }
+}
+
+__attribute__((target("avx2"))) static const uint8_t *packed_avx2(const uint8_t *p, const uint8_t *end,
+                                                                  uint32_t *out, uint32_t *n)
+{
+    uint32_t k = *n;
+    const __m128i low_bits = _mm_set1_epi16(0x007f), high_bits = _mm_set1_epi16(0x7f00);
+    while (p < end) {
+        size_t left = (size_t)(end - p);
+        uint64_t more = (uint32_t)_mm256_movemask_epi8(_mm256_loadu_si256((const __m256i *)p));
+        if (left > 32)
+            more |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_loadu_si256((const __m256i *)(p + 32)))
+                    << 32;
+        if (left < 64)
+            more &= ((uint64_t)1 << left) - 1;
+        if (unlikely(more & (more >> 1))) { /* three bytes or longer */
+            *n = k;
+            return packed_any(p, end, out, n);
+        }
+        if (unlikely(left < 64 && more >> (left - 1)))
+            return WIRE_BAD;
+        uint32_t limit = left >= 64 ? 57 : (uint32_t)left, at = 0; /* with 8 bits of mask left to look at */
+        while (at < limit) {
+            uint32_t mask = (uint32_t)(more >> at) & 0xff;
+            __m128i x = _mm_loadl_epi64((const __m128i *)(p + at));
+            x = _mm_shuffle_epi8(x, _mm_load_si128((const __m128i *)spread.shuffle[mask]));
+            x = _mm_or_si128(_mm_and_si128(x, low_bits), _mm_srli_epi16(_mm_and_si128(x, high_bits), 1));
+            _mm256_storeu_si256((__m256i *)(out + k), _mm256_cvtepu16_epi32(x));
+            k += spread.values[mask];
+            at += spread.taken[mask];
+        }
+        if (at > left) { /* bytes behind the end looked like one-byte values */
+            k -= at - (uint32_t)left;
+            at = (uint32_t)left;
+        }
+        p += at;
+    }
+    *n = k;
+    return end;
+}
+
+static const uint8_t *(*packed)(const uint8_t *, const uint8_t *, uint32_t *, uint32_t *) = packed_sse2;
+
+/* Before main, so that no thread sees it change. */
+__attribute__((constructor)) static void packed_choose(void)
+{
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2")) {
+        spread_fill();
+        packed = packed_avx2;
+    }
+}
+
+#else
+#define packed packed_any
+#endif
+
+const uint8_t *wire_load_packed32(const uint8_t *p, const uint8_t *end, uint32_t *out, uint32_t *n)
+{
+    return packed(p, end, out, n);
+}
+
+const uint8_t *wire_load_packed32_portable(const uint8_t *p, const uint8_t *end, uint32_t *out, uint32_t *n)
+{
+#if defined(__x86_64__)
+    return packed_sse2(p, end, out, n);
+#else
+    return packed_any(p, end, out, n);
+#endif
+}

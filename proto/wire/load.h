@@ -1,0 +1,128 @@
+/*
+ * Varints and packed lists from a body that is known to have readable bytes behind its end
+ * (PROFILES_PADDING): no comparison with the end inside a varint, one after it. That is worth several percent
+ * of a decode (reference/hotpath.md), and nothing else should use it: reader.h needs no padding.
+ *
+ * Every function takes a position inside the body and returns the position behind what it read, or WIRE_BAD,
+ * which lies above every end; so the caller's one test `p > end` covers both "too long" and "malformed".
+ */
+#ifndef PROTO_WIRE_LOAD_H
+#define PROTO_WIRE_LOAD_H
+
+#include <stdint.h>
+
+#include "proto/base/macros.h"
+#include "proto/wire/reader.h"
+#include "proto/wire/wire.h"
+
+#define WIRE_BAD ((const uint8_t *)UINTPTR_MAX)
+
+/* Most bytes read behind the position given, as long as it is inside the body. */
+#define WIRE_LOAD_PADDING 64u
+
+/* Elements the packed readers may write behind the last one: they store whole vectors. */
+#define WIRE_PACKED_SLACK 16u
+
+/* Any length; *ret is 0 when malformed. */
+const uint8_t *wire_load_varint_slow(const uint8_t *p, uint64_t *ret);
+
+/* One and two bytes inline: nearly all indices, lengths and line numbers. */
+static inline __attribute__((always_inline)) const uint8_t *wire_load_varint(const uint8_t *p, uint64_t *ret)
+{
+    uint64_t a = p[0];
+    if (likely(a < 0x80)) {
+        *ret = a;
+        return p + 1;
+    }
+    uint64_t b = p[1];
+    if (likely(b < 0x80)) {
+        *ret = (a & 0x7f) | b << 7;
+        return p + 2;
+    }
+    return wire_load_varint_slow(p, ret);
+}
+
+/* For values of any size, such as addresses: up to eight bytes with one load and no loop. */
+static inline __attribute__((always_inline)) const uint8_t *wire_load_varint_long(const uint8_t *p,
+                                                                                  uint64_t *ret)
+{
+    uint64_t w = wire_load64(p), stop = ~w & 0x8080808080808080u;
+    if (unlikely(stop == 0))
+        return wire_load_varint_slow(p, ret);
+    w &= (stop ^ (stop - 1)) & 0x7f7f7f7f7f7f7f7fu; /* the bytes up to the one without a continuation bit */
+    w = (w & 0x7f007f007f007f00u) >> 1 | (w & 0x007f007f007f007fu);
+    w = (w & 0x3fff00003fff0000u) >> 2 | (w & 0x00003fff00003fffu);
+    w = (w & 0x0fffffff00000000u) >> 4 | (w & 0x000000000fffffffu);
+    *ret = w;
+    return p + ((__builtin_ctzll(stop) + 1) >> 3);
+}
+
+/* An index: what does not fit 32 bits (also every negative number) becomes UINT32_MAX, which no table
+ * reaches. */
+static inline uint32_t wire_saturate32(uint64_t v)
+{
+    return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+}
+
+/* wire_next (reader.h) for a padded body: the same answers, faster. */
+static inline __attribute__((always_inline)) int wire_load_next(struct wire_reader *r, struct wire_field *ret)
+{
+    const uint8_t *p = r->p;
+    uint64_t tag, v;
+    if (p == r->end)
+        return WIRE_END;
+    ret->from = p;
+    p = wire_load_varint(p, &tag);
+    ret->number = (uint32_t)(tag >> 3);
+    ret->type = (enum wire_type)(tag & 7);
+    if (unlikely(p > r->end || tag >> 3 == 0 || tag >> 3 > WIRE_FIELD_MAX))
+        return WIRE_MALFORMED;
+    switch (ret->type) {
+    case WIRE_VARINT: p = wire_load_varint(p, &ret->value); break;
+    case WIRE_I64:
+        ret->value = wire_load64(p);
+        p += 8;
+        break;
+    case WIRE_LEN:
+        p = wire_load_varint(p, &v);
+        if (unlikely(p > r->end || v > (uint64_t)(r->end - p)))
+            return WIRE_MALFORMED;
+        ret->bytes = bytes_of(p, v);
+        p += v;
+        break;
+    case WIRE_I32:
+        ret->value = wire_load64(p) & UINT32_MAX;
+        p += 4;
+        break;
+    default: return WIRE_MALFORMED;
+    }
+    if (unlikely(p > r->end))
+        return WIRE_MALFORMED;
+    r->p = p;
+    return 0;
+}
+
+/* The packed varints of [p, end) as saturated 32-bit numbers to out, which has room for end - p +
+ * WIRE_PACKED_SLACK; *n grows by their count. p must be preceded by a readable byte (its length is). Returns
+ * end or WIRE_BAD. */
+const uint8_t *wire_load_packed32(const uint8_t *p, const uint8_t *end, uint32_t *out, uint32_t *n);
+
+/* Lists of up to eight one-byte values inline: the attributes of a sample or a location. */
+static inline __attribute__((always_inline)) const uint8_t *wire_load_packed32_short(const uint8_t *p,
+                                                                                     const uint8_t *end,
+                                                                                     uint32_t *out,
+                                                                                     uint32_t *n)
+{
+    size_t len = (size_t)(end - p);
+    if (len > 8 || (len > 0 && wire_load64(p) & 0x8080808080808080u >> (64 - 8 * len)))
+        return wire_load_packed32(p, end, out, n);
+    for (uint32_t i = 0; i < 8; i++) /* always eight: no branch on the length */
+        out[*n + i] = p[i];
+    *n += (uint32_t)len;
+    return end;
+}
+
+/* The same without AVX2, for the test that compares the two. */
+const uint8_t *wire_load_packed32_portable(const uint8_t *p, const uint8_t *end, uint32_t *out, uint32_t *n);
+
+#endif

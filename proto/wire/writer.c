@@ -1,0 +1,166 @@
+#include "proto/wire/writer.h"
+
+static uint8_t *room(struct wire_writer *w, size_t n)
+{
+    if (w->failed < 0)
+        return NULL;
+    w->failed = buffer_reserve(w->out, n);
+    return w->failed < 0 ? NULL : w->out->p + w->out->n;
+}
+
+static uint8_t *store_varint(uint8_t *p, uint64_t v)
+{
+    while (v >= 0x80) {
+        *p++ = (uint8_t)(v | 0x80);
+        v >>= 7;
+    }
+    *p++ = (uint8_t)v;
+    return p;
+}
+
+static uint8_t *store_fixed64(uint8_t *p, uint64_t v)
+{
+    for (int i = 0; i < 8; i++)
+        *p++ = (uint8_t)(v >> (8 * i));
+    return p;
+}
+
+static void commit(struct wire_writer *w, const uint8_t *end)
+{
+    w->out->n = (size_t)(end - w->out->p);
+}
+
+void wire_put_varint(struct wire_writer *w, uint64_t v)
+{
+    uint8_t *p = room(w, WIRE_VARINT_MAX);
+    if (p)
+        commit(w, store_varint(p, v));
+}
+
+void wire_put_uint(struct wire_writer *w, uint32_t field, uint64_t v)
+{
+    uint8_t *p = room(w, 2 * WIRE_VARINT_MAX);
+    if (p)
+        commit(w, store_varint(store_varint(p, WIRE_TAG(field, WIRE_VARINT)), v));
+}
+
+void wire_put_int(struct wire_writer *w, uint32_t field, int64_t v)
+{
+    wire_put_uint(w, field, (uint64_t)v);
+}
+
+void wire_put_fixed64(struct wire_writer *w, uint32_t field, uint64_t v)
+{
+    uint8_t *p = room(w, WIRE_VARINT_MAX + 8);
+    if (p)
+        commit(w, store_fixed64(store_varint(p, WIRE_TAG(field, WIRE_I64)), v));
+}
+
+void wire_put_double(struct wire_writer *w, uint32_t field, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    wire_put_fixed64(w, field, bits);
+}
+
+void wire_put_raw(struct wire_writer *w, struct bytes fields)
+{
+    if (w->failed == 0)
+        w->failed = buffer_add_bytes(w->out, fields);
+}
+
+void wire_put_bytes(struct wire_writer *w, uint32_t field, struct bytes v)
+{
+    uint8_t *p = v.n <= SIZE_MAX - 2 * WIRE_VARINT_MAX ? room(w, 2 * WIRE_VARINT_MAX + v.n) : NULL;
+    if (!p)
+        return;
+    p = store_varint(store_varint(p, WIRE_TAG(field, WIRE_LEN)), v.n);
+    if (v.n > 0)
+        memcpy(p, v.p, v.n);
+    commit(w, p + v.n);
+}
+
+void wire_put_uint_nonzero(struct wire_writer *w, uint32_t field, uint64_t v)
+{
+    if (v != 0)
+        wire_put_uint(w, field, v);
+}
+
+void wire_put_int_nonzero(struct wire_writer *w, uint32_t field, int64_t v)
+{
+    if (v != 0)
+        wire_put_int(w, field, v);
+}
+
+void wire_put_fixed64_nonzero(struct wire_writer *w, uint32_t field, uint64_t v)
+{
+    if (v != 0)
+        wire_put_fixed64(w, field, v);
+}
+
+void wire_put_bytes_nonempty(struct wire_writer *w, uint32_t field, struct bytes v)
+{
+    if (v.n > 0)
+        wire_put_bytes(w, field, v);
+}
+
+void wire_put_packed32(struct wire_writer *w, uint32_t field, const uint32_t *v, size_t n)
+{
+    size_t mark = n > 0 ? wire_begin(w, field) : 0;
+    uint8_t *p = n > 0 ? room(w, n * 5) : NULL;
+    if (!p)
+        return;
+    for (size_t i = 0; i < n; i++)
+        p = store_varint(p, v[i]);
+    commit(w, p);
+    wire_end(w, mark);
+}
+
+void wire_put_packed64(struct wire_writer *w, uint32_t field, const int64_t *v, size_t n)
+{
+    size_t mark = n > 0 ? wire_begin(w, field) : 0;
+    uint8_t *p = n > 0 ? room(w, n * WIRE_VARINT_MAX) : NULL;
+    if (!p)
+        return;
+    for (size_t i = 0; i < n; i++)
+        p = store_varint(p, (uint64_t)v[i]);
+    commit(w, p);
+    wire_end(w, mark);
+}
+
+void wire_put_packed_fixed64(struct wire_writer *w, uint32_t field, const uint64_t *v, size_t n)
+{
+    uint8_t *p = n > 0 ? room(w, 2 * WIRE_VARINT_MAX + n * 8) : NULL;
+    if (!p)
+        return;
+    p = store_varint(store_varint(p, WIRE_TAG(field, WIRE_LEN)), n * 8);
+    for (size_t i = 0; i < n; i++)
+        p = store_fixed64(p, v[i]);
+    commit(w, p);
+}
+
+size_t wire_begin(struct wire_writer *w, uint32_t field)
+{
+    uint8_t *p = room(w, WIRE_VARINT_MAX + 1);
+    if (!p)
+        return 0;
+    p = store_varint(p, WIRE_TAG(field, WIRE_LEN));
+    *p++ = 0; /* the length's first byte */
+    commit(w, p);
+    return w->out->n;
+}
+
+void wire_end(struct wire_writer *w, size_t mark)
+{
+    if (w->failed < 0)
+        return;
+    size_t n = w->out->n - mark;
+    uint32_t more = wire_varint_size(n) - 1;
+    if (more > 0) {
+        if (!room(w, more))
+            return;
+        memmove(w->out->p + mark + more, w->out->p + mark, n);
+        w->out->n += more;
+    }
+    store_varint(w->out->p + mark - 1, n);
+}
