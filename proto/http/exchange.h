@@ -1,9 +1,9 @@
 /*
  * One HTTP request and its response, whichever version carries it.
  *
- * A session (http1 through llhttp, http2 through nghttp2) is fed bytes and drained of bytes; it never sees a socket.
- * It makes exchanges and tells a handler about them; the handler never asks which version it is, except to word an
- * answer. Everything here runs on the thread that feeds the session.
+ * A session (http1 through llhttp, http2 through nghttp2) is fed bytes and drained of bytes; it never sees a
+ * socket. It makes exchanges and tells a handler about them; the handler never asks which version it is,
+ * except to word an answer. Everything here runs on the thread that feeds the session.
  */
 #ifndef PROTO_HTTP_EXCHANGE_H
 #define PROTO_HTTP_EXCHANGE_H
@@ -21,15 +21,17 @@ struct http_header {
 
 enum http_version { HTTP_VERSION_1 = 1, HTTP_VERSION_2 = 2 };
 
-/* ---- server ---------------------------------------------------------------------------------------------------- */
+/* ---- server
+ * ---------------------------------------------------------------------------------------------------- */
 
 struct http_session;
 
-/* Who is at the other end; the joiner (gateway/listen) fills it in, the session only carries it to the handler. */
+/* Who is at the other end; the joiner (gateway/listen) fills it in, the session only carries it to the
+ * handler. */
 struct http_peer {
-    char address[64];  /* "127.0.0.1:40312", "[::1]:4317", "unix" */
+    char address[64]; /* "127.0.0.1:40312", "[::1]:4317", "unix" */
     bool tls;
-    void *listener;    /* the joiner's own */
+    void *listener; /* the joiner's own */
 };
 
 struct http_exchange {
@@ -44,16 +46,19 @@ struct http_exchange {
     void *user;             /* the handler's own */
 };
 
-/* What a session tells; `context` is what the session was made with. Slices in the exchange live until on_close. */
+/* What a session tells; `context` is what the session was made with. Slices in the exchange live until
+ * on_close. */
 struct http_handler {
-    /* The head is complete. The handler may reply at once: then on_body and on_end do not come, the session reads the
-     * rest of the body away (HTTP/1, up to a bound, else it closes) or resets the stream with NO_ERROR (HTTP/2). */
+    /* The head is complete. The handler may reply at once: then on_body and on_end do not come, the session
+     * reads the rest of the body away (HTTP/1, up to a bound, else it closes) or resets the stream with
+     * NO_ERROR (HTTP/2). */
     void (*on_head)(void *context, struct http_exchange *x);
     /* A piece of the body, in order; the slice is valid during the call only. */
     void (*on_body)(void *context, struct http_exchange *x, struct bytes piece);
     /* The body is complete. The handler replies now or later. */
     void (*on_end)(void *context, struct http_exchange *x);
-    /* Exactly once for each on_head, last: replied and sent, or the peer is gone. The exchange dies after it. */
+    /* Exactly once for each on_head, last: replied and sent, or the peer is gone. The exchange dies after it.
+     */
     void (*on_close)(void *context, struct http_exchange *x);
 };
 
@@ -62,8 +67,8 @@ struct http_reply {
     const struct http_header *headers; /* content-length and date are the session's business */
     uint32_t n_headers;
     struct bytes body; /* copied */
-    /* HTTP/2 trailers (gRPC's status). With no body and trailers set, headers and trailers go as one block with
-     * END_STREAM ("Trailers-Only", gRPC PROTOCOL-HTTP2). HTTP/1 ignores them. */
+    /* HTTP/2 trailers (gRPC's status). With no body and trailers set, headers and trailers go as one block
+     * with END_STREAM ("Trailers-Only", gRPC PROTOCOL-HTTP2). HTTP/1 ignores them. */
     const struct http_header *trailers;
     uint32_t n_trailers;
     bool close; /* HTTP/1: Connection: close after this one */
@@ -76,27 +81,37 @@ int http_reply(struct http_exchange *x, const struct http_reply *reply);
 struct bytes http_header_find(const struct http_header *headers, uint32_t n, const char *name);
 
 struct http_server_limits {
-    uint32_t header_bytes;           /* names + values + 32 each, as RFC 9113 §6.5.2 counts SETTINGS_MAX_HEADER_LIST_SIZE */
-    uint32_t concurrent_streams;     /* HTTP/2 */
-    uint32_t window_bytes;           /* HTTP/2: stream and connection receive window */
-    uint32_t discard_bytes;          /* HTTP/1: body read away after an early reply, before the connection closes */
-    uint64_t idle_ns, head_ns, body_ns; /* no request; head incomplete; no byte of a body: then the session ends */
+    uint32_t
+        header_bytes; /* names + values + 32 each, as RFC 9113 §6.5.2 counts SETTINGS_MAX_HEADER_LIST_SIZE */
+    uint32_t concurrent_streams; /* HTTP/2 */
+    uint32_t window_bytes;       /* HTTP/2: stream and connection receive window */
+    uint32_t discard_bytes; /* HTTP/1: body read away after an early reply, before the connection closes */
+    uint64_t idle_ns, head_ns,
+        body_ns; /* no request; head incomplete; no byte of a body: then the session ends */
 };
 
-#define HTTP_SERVER_LIMITS_DEFAULT                                                                               \
-    {.header_bytes = 16u << 10, .concurrent_streams = 100, .window_bytes = 1u << 20, .discard_bytes = 1u << 20,   \
-     .idle_ns = 300000000000u, .head_ns = 10000000000u, .body_ns = 30000000000u}
+#define HTTP_SERVER_LIMITS_DEFAULT                                                      \
+    {                                                                                   \
+        .header_bytes = 16u << 10, .concurrent_streams = 100, .window_bytes = 1u << 20, \
+        .discard_bytes = 1u << 20, .idle_ns = 300000000000u, .head_ns = 10000000000u,   \
+        .body_ns = 30000000000u                                                         \
+    }
 
 /* A server session that looks at the first bytes: the HTTP/2 preface (RFC 9113 §3.4) or an HTTP/1 request.
  * NULL when memory is out. peer must outlive it. */
-struct http_session *http_session_new(const struct http_handler *handler, void *context, const struct http_peer *peer,
-                                      const struct http_server_limits *limits, uint64_t now_ns);
+struct http_session *http_session_new(const struct http_handler *handler, void *context,
+                                      const struct http_peer *peer, const struct http_server_limits *limits,
+                                      uint64_t now_ns);
 
 /* Closes every exchange (on_close), then frees. */
 struct http_session *http_session_free(struct http_session *s);
 
 /* What the peer sent. 0, or a negative errno: drain what is left to say, then close. -EPROTO: not HTTP. */
 int http_session_feed(struct http_session *s, struct bytes in, uint64_t now_ns);
+
+/* Whether the joiner should go on reading. False while HTTP/1 requests queue up behind one that is not
+ * answered or drained yet: what is fed all the same is kept, up to a bound (then -ENOBUFS). */
+bool http_session_wants_input(const struct http_session *s);
 
 /* The peer will send no more (half-close). */
 void http_session_feed_eof(struct http_session *s);
@@ -117,14 +132,21 @@ void http_session_tick(struct http_session *s, uint64_t now_ns);
 /* Stops taking new requests: GOAWAY, or Connection: close on the current one. */
 void http_session_shutdown(struct http_session *s);
 
-/* ---- client ---------------------------------------------------------------------------------------------------- */
+/* Has fn(user) called when http_reply makes output while the session is not inside feed, feed_eof, tick or
+ * drain (a late answer), so that the joiner knows it must drain. fn must not call the session; it makes a
+ * note. */
+void http_session_on_late_output(struct http_session *s, void (*fn)(void *user), void *user);
+
+/* ---- client
+ * ---------------------------------------------------------------------------------------------------- */
 
 struct http_client; /* one connection's client side, of one version */
 struct http_call;   /* one request on it */
 
 struct http_request {
     const char *method, *scheme, *authority, *path;
-    const struct http_header *headers; /* content-length is the session's business; te: trailers is the caller's */
+    const struct http_header
+        *headers; /* content-length is the session's business; te: trailers is the caller's */
     uint32_t n_headers;
     struct bytes body; /* must stay in place until on_done: it is not copied */
 };
@@ -138,27 +160,30 @@ struct http_response {
 
 /* How a call ended. */
 enum http_call_result {
-    HTTP_CALL_DONE,        /* a complete response */
-    HTTP_CALL_REFUSED,     /* not processed by the peer (GOAWAY above last-stream-id, REFUSED_STREAM): safe to repeat */
-    HTTP_CALL_RESET,       /* the stream was reset; .status carries the HTTP/2 error code */
-    HTTP_CALL_BROKEN,      /* the connection ended first: the peer may or may not have processed it */
-    HTTP_CALL_TOO_LARGE,   /* the response passed the limit */
+    HTTP_CALL_DONE,      /* a complete response */
+    HTTP_CALL_REFUSED,   /* not processed by the peer (GOAWAY above last-stream-id, REFUSED_STREAM): safe to
+                            repeat */
+    HTTP_CALL_RESET,     /* the stream was reset; .status carries the HTTP/2 error code */
+    HTTP_CALL_BROKEN,    /* the connection ended first: the peer may or may not have processed it */
+    HTTP_CALL_TOO_LARGE, /* the response passed the limit */
 };
 
 typedef void (*http_call_fn)(void *user, enum http_call_result result, const struct http_response *response);
 
-/* A client session of the version given. response_max bounds a response's body and headers. NULL: memory is out. */
+/* A client session of the version given. response_max bounds a response's body and headers. NULL: memory is
+ * out. */
 struct http_client *http_client_new(enum http_version version, size_t response_max);
 
 /* Ends every call with HTTP_CALL_BROKEN, then frees. */
 struct http_client *http_client_free(struct http_client *c);
 
-/* Begins a call; done is called exactly once, never from inside http_client_call. NULL when the session takes no more
- * now (HTTP/1: one at a time; HTTP/2: the peer's concurrency limit or GOAWAY) or memory is out. */
-struct http_call *http_client_call(struct http_client *c, const struct http_request *request, http_call_fn done, void *user);
+/* Begins a call; done is called exactly once, never from inside http_client_call. NULL when the session takes
+ * no more now (HTTP/1: one at a time; HTTP/2: the peer's concurrency limit or GOAWAY) or memory is out. */
+struct http_call *http_client_call(struct http_client *c, const struct http_request *request,
+                                   http_call_fn done, void *user);
 
-/* Forgets a call (its deadline passed): RST_STREAM(CANCEL), or, on HTTP/1, the connection is unusable afterwards.
- * `done` is not called. */
+/* Forgets a call (its deadline passed): RST_STREAM(CANCEL), or, on HTTP/1, the connection is unusable
+ * afterwards. `done` is not called. */
 void http_client_cancel(struct http_client *c, struct http_call *call);
 
 int http_client_feed(struct http_client *c, struct bytes in);

@@ -1,0 +1,260 @@
+#include "gateway/listen/connection.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proto/base/macros.h"
+#include "proto/io/channel.h"
+#include "proto/io/loop.h"
+#include "proto/io/timer.h"
+
+#define DRAIN_BYTES (64u << 10) /* moved from session to channel at a time */
+#define OUT_KEEP    (256u << 10)
+
+struct connection {
+    struct worker *worker;
+    struct io_channel *channel;
+    struct http_session *session; /* NULL: on its way out */
+    struct connection *prev, *next, *next_late;
+    struct deadline deadline;
+    uint64_t stalled_since; /* output waits for the peer since then; UINT64_MAX: none waits */
+    bool is_late;
+    struct http_peer peer;
+};
+
+struct connection *connection_next(const struct connection *c)
+{
+    return c->next;
+}
+
+struct connection *connection_next_late(const struct connection *c)
+{
+    return c->next_late;
+}
+
+struct connection *connection_of_deadline(struct deadline *d)
+{
+    return container_of(d, struct connection, deadline);
+}
+
+/* ---- the end ---- */
+
+static void end_session(struct connection *c)
+{
+    deadlines_remove(&c->worker->deadlines, &c->deadline);
+    c->session = http_session_free(c->session);
+}
+
+/* What was written still goes out. */
+static void finish(struct connection *c)
+{
+    end_session(c);
+    io_channel_finish(c->channel);
+}
+
+void connection_close(struct connection *c)
+{
+    end_session(c);
+    io_channel_close(c->channel);
+}
+
+static void on_close(void *user)
+{
+    struct connection *c = user;
+    struct worker *w = c->worker;
+    *(c->prev ? &c->prev->next : &w->first) = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    for (struct connection **at = &w->late; c->is_late && *at; at = &(*at)->next_late)
+        if (*at == c) {
+            *at = c->next_late;
+            break;
+        }
+    free(c);
+    worker_connection_gone(w);
+}
+
+/* ---- moving bytes ---- */
+
+static uint64_t next_deadline(const struct connection *c)
+{
+    uint64_t at = http_session_deadline(c->session), patience = c->worker->shared->http.body_ns;
+    if (c->stalled_since != UINT64_MAX && c->stalled_since < UINT64_MAX - patience)
+        at = min_of(at, c->stalled_since + patience);
+    return at;
+}
+
+/* The heap's entry is only made earlier here; when it fires too early, connection_tick corrects it. So a
+ * request costs no work in the heap. */
+static void deadline_changed(struct connection *c)
+{
+    uint64_t at = next_deadline(c);
+    if (at < c->deadline.at) {
+        deadlines_set(&c->worker->deadlines, &c->deadline, at);
+        worker_arm(c->worker);
+    }
+}
+
+/* Sends what the session has to say, as far as the channel takes it, and ends the connection if that was the
+ * last. */
+static void pump(struct connection *c)
+{
+    struct buffer *out = &c->worker->out;
+    while (c->stalled_since == UINT64_MAX) {
+        out->n = 0;
+        int r = http_session_drain(c->session, out, DRAIN_BYTES);
+        if (r == 0 && out->n == 0)
+            break;
+        if (r == 0)
+            r = io_channel_write(c->channel, buffer_bytes(out));
+        if (r < 0) {
+            connection_close(c);
+            return;
+        }
+        if (io_channel_pending(c->channel) > 0)
+            c->stalled_since = io_loop_now(c->worker->loop);
+    }
+    buffer_clear(out, OUT_KEEP);
+    if (http_session_is_done(c->session) && !http_session_has_output(c->session)) {
+        finish(c);
+        return;
+    }
+    io_channel_read_pause(c->channel, !http_session_wants_input(c->session));
+    deadline_changed(c);
+}
+
+static void on_read(void *user, struct bytes in)
+{
+    struct connection *c = user;
+    if (!c->session)
+        return;
+    int r = http_session_feed(c->session, in, io_loop_now(c->worker->loop));
+    pump(c);
+    if (r < 0 && c->session)
+        finish(c);
+}
+
+static void on_eof(void *user)
+{
+    struct connection *c = user;
+    if (!c->session)
+        return;
+    http_session_feed_eof(c->session);
+    pump(c);
+}
+
+static void on_drain(void *user)
+{
+    struct connection *c = user;
+    c->stalled_since = UINT64_MAX;
+    if (c->session)
+        pump(c);
+}
+
+static void on_error(void *user, int error)
+{
+    (void)error; /* peers come and go: nothing a log line would help with */
+    struct connection *c = user;
+    if (c->session)
+        connection_close(c);
+}
+
+/* From inside http_reply, somewhere: only a note. */
+static void on_late_output(void *user)
+{
+    struct connection *c = user;
+    if (c->is_late)
+        return;
+    c->is_late = true;
+    c->next_late = c->worker->late;
+    c->worker->late = c;
+    io_timer_set(c->worker->late_timer, 0);
+}
+
+void connection_late(struct connection *c)
+{
+    c->is_late = false;
+    c->next_late = NULL;
+    if (c->session)
+        pump(c);
+}
+
+void connection_tick(struct connection *c)
+{
+    uint64_t now = io_loop_now(c->worker->loop), patience = c->worker->shared->http.body_ns;
+    if (c->stalled_since != UINT64_MAX && now - c->stalled_since >= patience) {
+        connection_close(c); /* a peer that reads nothing */
+        return;
+    }
+    if (now >= http_session_deadline(c->session)) {
+        http_session_tick(c->session, now);
+        pump(c);
+        if (!c->session)
+            return;
+    }
+    uint64_t at = next_deadline(c);
+    /* A deadline that has passed and did not move would be looked at for ever in one go. */
+    deadlines_set(&c->worker->deadlines, &c->deadline, max_of(at, now + 1));
+}
+
+void connection_shutdown(struct connection *c)
+{
+    if (!c->session)
+        return;
+    http_session_tick(c->session, io_loop_now(c->worker->loop));
+    http_session_shutdown(c->session);
+    pump(c);
+}
+
+/* ---- the beginning ---- */
+
+static const struct io_channel_events events = {
+    .on_read = on_read,
+    .on_eof = on_eof,
+    .on_drain = on_drain,
+    .on_error = on_error,
+    .on_close = on_close,
+};
+
+static struct connection *connection_new(struct worker *w, struct io_channel *channel, void *listener_user)
+{
+    struct connection *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    uint64_t now = io_loop_now(w->loop);
+    c->worker = w;
+    c->channel = channel;
+    c->stalled_since = UINT64_MAX;
+    c->peer.listener = listener_user;
+    snprintf(c->peer.address, sizeof c->peer.address, "%s", io_channel_peer(channel));
+    c->session = http_session_new(w->shared->factory.handler, w->context, &c->peer, &w->shared->http, now);
+    if (!c->session || deadlines_add(&w->deadlines, &c->deadline, http_session_deadline(c->session)) < 0) {
+        http_session_free(c->session);
+        free(c);
+        return NULL;
+    }
+    http_session_on_late_output(c->session, on_late_output, c);
+    return c;
+}
+
+void connection_accept(struct worker *w, struct io_channel *channel, void *listener_user)
+{
+    struct connection *c = NULL;
+    if (atomic_fetch_add(&w->shared->connections, 1) < w->shared->connections_max)
+        c = connection_new(w, channel, listener_user);
+    if (!c) {
+        atomic_fetch_sub(&w->shared->connections, 1);
+        stats_add(w->stats, STATS_CONNECTIONS_REFUSED, 1);
+        io_channel_close(channel);
+        return;
+    }
+    c->next = w->first;
+    if (w->first)
+        w->first->prev = c;
+    w->first = c;
+    w->n_connections++;
+    stats_add(w->stats, STATS_CONNECTIONS, 1);
+    stats_set(w->stats, STATS_CONNECTIONS_OPEN, w->n_connections);
+    io_channel_start(channel, &events, c);
+    worker_arm(w);
+}

@@ -1,0 +1,112 @@
+#include "gateway/listen/listen.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/listen/worker.h"
+#include "proto/base/macros.h"
+#include "proto/io/listener.h"
+
+struct listen {
+    struct worker_shared shared;
+    uint32_t n_workers; /* initialised ones */
+    struct worker workers[];
+};
+
+static int check_options(const struct listen_options *o, struct error *e)
+{
+    if (o->n_addresses == 0 || o->n_addresses > LISTEN_ADDRESSES_MAX)
+        return error_set(e, -EINVAL, "%u listening addresses: there must be 1 to %u", o->n_addresses,
+                         LISTEN_ADDRESSES_MAX);
+    if (o->workers == 0 || o->workers > LISTEN_WORKERS_MAX)
+        return error_set(e, -EINVAL, "%u workers: there must be 1 to %u", o->workers, LISTEN_WORKERS_MAX);
+    if (o->connections_max == 0)
+        return error_set(e, -EINVAL, "a limit of 0 connections would refuse everybody");
+    return 0;
+}
+
+int listen_new(struct listen **ret, const struct listen_options *o, const struct listen_factory *factory,
+               struct error *e)
+{
+    int r = check_options(o, e);
+    if (r < 0)
+        return r;
+    struct listen *l = calloc(1, sizeof *l + o->workers * sizeof *l->workers);
+    if (!l)
+        return error_set(e, -ENOMEM, "listening: out of memory");
+    l->shared.factory = *factory;
+    l->shared.connections_max = o->connections_max;
+    l->shared.http = o->http;
+    for (uint32_t i = 0; i < o->n_addresses && r == 0; i++) {
+        struct listen_address *a = &l->shared.addresses[i];
+        *a =
+            (struct listen_address){.address = strdup(o->addresses[i].address), .user = o->addresses[i].user};
+        l->shared.n_addresses++;
+        if (!a->address)
+            r = error_set(e, -ENOMEM, "listening: out of memory");
+    }
+    while (l->n_workers < o->workers && r == 0) {
+        uint32_t i = l->n_workers++;
+        r = worker_init(&l->workers[i], &l->shared, i, o->workers == 1, e);
+    }
+    if (r < 0) {
+        listen_free(l);
+        return r;
+    }
+    *ret = l;
+    return 0;
+}
+
+int listen_start(struct listen *l, struct error *e)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < l->n_workers && r == 0; i++)
+        r = worker_start(&l->workers[i], e);
+    if (r < 0)
+        listen_shutdown(l, 0);
+    return r;
+}
+
+uint16_t listen_port(const struct listen *l, uint32_t i)
+{
+    return (uint16_t)atoi(strrchr(l->shared.addresses[i].address, ':') + 1);
+}
+
+uint32_t listen_workers(const struct listen *l)
+{
+    return l->n_workers;
+}
+
+int listen_run_on_worker(struct listen *l, uint32_t index, void (*fn)(void *arg, void *worker), void *arg)
+{
+    return index < l->n_workers ? worker_post(&l->workers[index], fn, arg) : -EINVAL;
+}
+
+void listen_shutdown(struct listen *l, uint64_t deadline_ns)
+{
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        worker_shutdown(&l->workers[i], deadline_ns);
+}
+
+uint32_t listen_connections(const struct listen *l)
+{
+    return atomic_load(&l->shared.connections);
+}
+
+struct listen *listen_free(struct listen *l)
+{
+    if (!l)
+        return NULL;
+    bool asked = true;
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        asked &= l->workers[i].shutdown_at != UINT64_MAX;
+    if (!asked)
+        listen_shutdown(l, 0);
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        worker_release(&l->workers[i]);
+    for (uint32_t i = 0; i < l->shared.n_addresses; i++)
+        free((char *)l->shared.addresses[i].address);
+    free(l);
+    return NULL;
+}

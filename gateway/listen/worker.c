@@ -1,0 +1,273 @@
+#include "gateway/listen/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/listen/connection.h"
+#include "proto/base/macros.h"
+#include "proto/io/channel.h"
+#include "proto/io/listener.h"
+#include "proto/io/loop.h"
+#include "proto/io/timer.h"
+
+#define OOM_RETRY_US 1000 /* a shutdown that cannot be told for want of memory is told again after this */
+
+/* ---- timers ---- */
+
+void worker_arm(struct worker *w)
+{
+    struct deadline *d = deadlines_first(&w->deadlines);
+    io_timer_set(w->timer, d ? d->at : UINT64_MAX);
+}
+
+static void on_timer(void *user)
+{
+    struct worker *w = user;
+    uint64_t now = io_loop_now(w->loop);
+    for (struct deadline *d = deadlines_first(&w->deadlines); d && d->at <= now;
+         d = deadlines_first(&w->deadlines))
+        connection_tick(connection_of_deadline(d));
+    worker_arm(w);
+}
+
+static void on_late(void *user)
+{
+    struct worker *w = user;
+    struct connection *c = take_ptr(w->late);
+    while (c) {
+        struct connection *next = connection_next_late(c);
+        connection_late(c);
+        c = next;
+    }
+}
+
+/* ---- shutting down ---- */
+
+static void end_if_empty(struct worker *w)
+{
+    if (w->shutting_down && w->n_connections == 0)
+        io_loop_stop(w->loop);
+}
+
+void worker_connection_gone(struct worker *w)
+{
+    w->n_connections--;
+    atomic_fetch_sub(&w->shared->connections, 1);
+    stats_set(w->stats, STATS_CONNECTIONS_OPEN, w->n_connections);
+    end_if_empty(w);
+}
+
+static void on_end(void *user)
+{
+    struct worker *w = user;
+    for (struct connection *c = w->first; c; c = connection_next(c))
+        connection_close(c);
+}
+
+static void close_listeners(struct worker *w)
+{
+    for (uint32_t i = 0; i < w->shared->n_addresses; i++)
+        w->listeners[i].io = io_listener_free(w->listeners[i].io);
+}
+
+static void shut_down(void *arg)
+{
+    struct worker *w = arg;
+    pthread_mutex_lock(&w->lock);
+    uint64_t at = w->shutdown_at;
+    pthread_mutex_unlock(&w->lock);
+    if (!w->shutting_down) {
+        w->shutting_down = true;
+        close_listeners(w);
+        for (struct connection *c = w->first; c; c = connection_next(c))
+            connection_shutdown(c);
+    }
+    io_timer_set(w->end_timer, at == UINT64_MAX ? at - 1 : at);
+    end_if_empty(w);
+}
+
+void worker_shutdown(struct worker *w, uint64_t deadline_ns)
+{
+    int r;
+    do {
+        pthread_mutex_lock(&w->lock);
+        w->shutdown_at = min_of(w->shutdown_at, deadline_ns);
+        r = w->state == WORKER_RUNNING ? io_loop_post(w->loop, shut_down, w) : 0;
+        pthread_mutex_unlock(&w->lock);
+        if (r < 0)
+            usleep(OOM_RETRY_US);
+    } while (r < 0);
+}
+
+/* ---- tasks ---- */
+
+struct task {
+    struct worker *worker;
+    void (*fn)(void *arg, void *worker);
+    void *arg;
+};
+
+static void run_task(void *arg)
+{
+    struct task *t = arg;
+    t->fn(t->arg, t->worker->context);
+    free(t);
+}
+
+int worker_post(struct worker *w, void (*fn)(void *arg, void *worker), void *arg)
+{
+    autofree struct task *t = malloc(sizeof *t);
+    if (!t)
+        return -ENOMEM;
+    *t = (struct task){.worker = w, .fn = fn, .arg = arg};
+    pthread_mutex_lock(&w->lock);
+    int r = w->state == WORKER_RUNNING ? io_loop_post(w->loop, run_task, t) : -ESHUTDOWN;
+    pthread_mutex_unlock(&w->lock);
+    if (r == 0)
+        take_ptr(t);
+    return r;
+}
+
+/* ---- the thread ---- */
+
+static void set_state(struct worker *w, enum worker_state state)
+{
+    pthread_mutex_lock(&w->lock);
+    w->state = state;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void on_accept(void *user, struct io_channel *channel)
+{
+    struct worker_listener *l = user;
+    connection_accept(l->worker, channel, l->user);
+}
+
+/* Everything up to the first connection. 0 or -errno with w->error. */
+static int begin(struct worker *w)
+{
+    const struct listen_factory *f = &w->shared->factory;
+    w->stats = stats_new(); /* none: then nothing is counted */
+    w->timer = io_timer_new(w->loop, on_timer, w);
+    w->late_timer = io_timer_new(w->loop, on_late, w);
+    w->end_timer = io_timer_new(w->loop, on_end, w);
+    if (!w->timer || !w->late_timer || !w->end_timer)
+        return error_set(&w->error, -ENOMEM, "starting worker %u: out of memory", w->index);
+    w->context = f->worker_start(f->context, w->index, w->loop, &w->error);
+    if (!w->context)
+        return -ECANCELED;
+    for (uint32_t i = 0; i < w->shared->n_addresses; i++) {
+        int r = io_listener_start(w->listeners[i].io, on_accept, &w->listeners[i], &w->error);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* Gives back what begin and the run made. Called without connections. */
+static void end(struct worker *w)
+{
+    const struct listen_factory *f = &w->shared->factory;
+    io_loop_run_once(w->loop, 0); /* tasks that were still let in */
+    if (w->context && f->worker_stop)
+        f->worker_stop(f->context, w->index, w->context);
+    w->context = NULL;
+    close_listeners(w);
+    w->timer = io_timer_free(w->timer);
+    w->late_timer = io_timer_free(w->late_timer);
+    w->end_timer = io_timer_free(w->end_timer);
+    deadlines_release(&w->deadlines);
+    buffer_release(&w->out);
+    w->loop = io_loop_free(w->loop);
+}
+
+static void *run(void *arg)
+{
+    struct worker *w = arg;
+    char name[16];
+    snprintf(name, sizeof name, "worker%u", w->index);
+    pthread_setname_np(pthread_self(), name);
+    if (begin(w) < 0) {
+        end(w);
+        set_state(w, WORKER_FAILED);
+        return NULL;
+    }
+    set_state(w, WORKER_RUNNING);
+    io_loop_run(w->loop);
+    set_state(w, WORKER_ENDED);
+    end(w);
+    return NULL;
+}
+
+int worker_start(struct worker *w, struct error *e)
+{
+    /* Signals are the main thread's business. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int r = pthread_create(&w->thread, NULL, run, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (r != 0)
+        return error_set(e, -r, "starting worker %u: %s", w->index, strerror(r));
+    w->has_thread = true;
+    pthread_mutex_lock(&w->lock);
+    while (w->state == WORKER_NEW)
+        pthread_cond_wait(&w->changed, &w->lock);
+    bool failed = w->state == WORKER_FAILED;
+    pthread_mutex_unlock(&w->lock);
+    return failed ? error_set(e, -ECANCELED, "%s", w->error.text) : 0;
+}
+
+/* ---- the frame ---- */
+
+/* The address with the port that was bound in the place of what may have been 0. */
+static int fix_port(struct listen_address *a, uint16_t port)
+{
+    const char *colon = strrchr(a->address, ':');
+    char *fixed = NULL;
+    if (asprintf(&fixed, "%.*s:%u", (int)(colon - a->address), a->address, port) < 0)
+        return -ENOMEM;
+    free((char *)a->address);
+    a->address = fixed;
+    return 0;
+}
+
+int worker_init(struct worker *w, struct worker_shared *shared, uint32_t index, bool alone, struct error *e)
+{
+    w->shared = shared;
+    w->index = index;
+    w->shutdown_at = UINT64_MAX;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->changed, NULL);
+    w->loop = io_loop_new();
+    if (!w->loop)
+        return error_set(e, -ENOMEM, "starting worker %u: no event loop: %s", index, strerror(errno));
+    for (uint32_t i = 0; i < shared->n_addresses; i++) {
+        struct worker_listener *l = &w->listeners[i];
+        enum io_port_sharing sharing = alone ? IO_PORT_ALONE : index == 0 ? IO_PORT_FIRST : IO_PORT_MORE;
+        int r = io_listener_new(&l->io, w->loop, shared->addresses[i].address, sharing, e);
+        if (r < 0)
+            return r;
+        l->worker = w;
+        l->user = shared->addresses[i].user;
+        if (index == 0 && fix_port(&shared->addresses[i], io_listener_port(l->io)) < 0)
+            return error_set(e, -ENOMEM, "listening: out of memory");
+    }
+    return 0;
+}
+
+void worker_release(struct worker *w)
+{
+    if (w->has_thread)
+        pthread_join(w->thread, NULL);
+    if (w->loop) { /* it never had a thread */
+        close_listeners(w);
+        io_loop_free(w->loop);
+    }
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+}

@@ -1,0 +1,153 @@
+#include "proto/http/http2_core.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "proto/base/macros.h"
+
+#define FRAME_HEADER 9u /* RFC 9113 §4.1 */
+
+void *http2_stream_of(const struct http2_core *c, int32_t id)
+{
+    return nghttp2_session_get_stream_user_data(c->session, id);
+}
+
+nghttp2_nv http2_field(struct bytes name, struct bytes value)
+{
+    return (nghttp2_nv){
+        .name = (uint8_t *)name.p, .namelen = name.n, .value = (uint8_t *)value.p, .valuelen = value.n};
+}
+
+size_t http2_fields(nghttp2_nv nv[HTTP2_FIELDS_MAX], size_t n, const struct http_header *headers,
+                    uint32_t n_headers)
+{
+    assert(n + n_headers <= HTTP2_FIELDS_MAX); /* our own code's choice, never a peer's */
+    for (uint32_t i = 0; i < n_headers; i++)
+        nv[n++] = http2_field(headers[i].name, headers[i].value);
+    return n;
+}
+
+/* Says how much goes into the next DATA frame; send_data then copies it, once, straight to where it is
+ * drained to. */
+static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length, uint32_t *flags,
+                         nghttp2_data_source *source, void *user_data)
+{
+    (void)buf;
+    (void)source; /* the stream is looked up, because a cancelled one is gone before nghttp2 knows it */
+    struct http2_stream *s = http2_stream_of(user_data, id);
+    if (!s)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    size_t n = min_of(length, s->body.n);
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (n < s->body.n)
+        return (ssize_t)n;
+    *flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (s->n_trailers > 0) {
+        nghttp2_nv nv[HTTP2_FIELDS_MAX];
+        size_t n_nv = http2_fields(nv, 0, s->trailers, s->n_trailers);
+        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+        if (nghttp2_submit_trailer(session, id, nv, n_nv) < 0)
+            return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
+    return (ssize_t)n;
+}
+
+nghttp2_data_provider http2_body_provider(void)
+{
+    return (nghttp2_data_provider){.read_callback = read_body};
+}
+
+static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *frame_header,
+                     size_t length, nghttp2_data_source *source, void *user_data)
+{
+    (void)session;
+    (void)source;
+    struct http2_core *c = user_data;
+    struct http2_stream *s = http2_stream_of(c, frame->hd.stream_id);
+    if (!s)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    if (!c->out || c->out->n >= c->out_until)
+        return NGHTTP2_ERR_WOULDBLOCK;
+    if (buffer_reserve(c->out, FRAME_HEADER + length) < 0)
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    assert(length <= s->body.n);
+    buffer_add(c->out, frame_header, FRAME_HEADER);
+    buffer_add(c->out, s->body.p, length);
+    s->body.p += length;
+    s->body.n -= length;
+    return 0;
+}
+
+int http2_core_init(struct http2_core *c, bool server, nghttp2_session_callbacks *callbacks)
+{
+    nghttp2_option *option = NULL;
+    int r = callbacks ? nghttp2_option_new(&option) : NGHTTP2_ERR_NOMEM;
+    if (r == 0) {
+        nghttp2_option_set_max_outbound_ack(option, HTTP2_ACKS_MAX);
+        nghttp2_session_callbacks_set_send_data_callback(callbacks, send_data);
+        r = server ? nghttp2_session_server_new2(&c->session, callbacks, c, option)
+                   : nghttp2_session_client_new2(&c->session, callbacks, c, option);
+    }
+    nghttp2_option_del(option);
+    nghttp2_session_callbacks_del(callbacks);
+    return r == 0 ? 0 : -ENOMEM;
+}
+
+void http2_core_release(struct http2_core *c)
+{
+    nghttp2_session_del(c->session);
+    c->session = NULL;
+}
+
+int http2_core_settings(struct http2_core *c, const nghttp2_settings_entry *entries, size_t n,
+                        uint32_t window_bytes)
+{
+    int r = nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, entries, n);
+    if (r == 0 && window_bytes > NGHTTP2_INITIAL_CONNECTION_WINDOW_SIZE)
+        r = nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0, (int32_t)window_bytes);
+    return r == 0 ? 0 : -ENOMEM;
+}
+
+static int give_up(struct http2_core *c, ssize_t r)
+{
+    c->broken = true;
+    return r == NGHTTP2_ERR_NOMEM || r == NGHTTP2_ERR_CALLBACK_FAILURE ? -ENOMEM : -EPROTO;
+}
+
+int http2_core_feed(struct http2_core *c, struct bytes in)
+{
+    if (c->broken)
+        return -EPROTO;
+    ssize_t r = nghttp2_session_mem_recv(c->session, in.p, in.n);
+    return r < 0 ? give_up(c, r) : 0;
+}
+
+int http2_core_drain(struct http2_core *c, struct buffer *out, size_t max)
+{
+    int r = 0;
+    if (c->broken)
+        return 0;
+    c->out = out;
+    c->out_until = out->n + max;
+    while (r == 0 && out->n < c->out_until) {
+        const uint8_t *p;
+        ssize_t n = nghttp2_session_mem_send(c->session, &p);
+        if (n == 0)
+            break;
+        r = n < 0 ? give_up(c, n) : buffer_add(out, p, (size_t)n);
+    }
+    c->out = NULL;
+    if (r == -ENOMEM || r == -ENOBUFS)
+        c->broken = true; /* bytes are lost: nothing that could follow would be understood */
+    return r;
+}
+
+bool http2_core_has_output(const struct http2_core *c)
+{
+    return !c->broken && nghttp2_session_want_write(c->session);
+}
+
+bool http2_core_is_done(const struct http2_core *c)
+{
+    return c->broken || (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session));
+}

@@ -1,0 +1,67 @@
+/*
+ * A byte stream over a socket (TCP or unix): what was read is pushed to its user, what is written is sent or
+ * kept until it can be. Comes from a listener or a connector; says nothing until io_channel_start.
+ *
+ * Back-pressure: while more than IO_CHANNEL_PENDING_MAX bytes of output wait, nothing is read; the user
+ * should also write no more until on_drain.
+ */
+#ifndef PROTO_IO_CHANNEL_H
+#define PROTO_IO_CHANNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/bytes.h"
+
+struct io_channel;
+struct io_loop;
+
+/* Output kept for a peer that does not read, before we stop reading it. */
+#define IO_CHANNEL_PENDING_MAX (256u << 10)
+/* io_channel_finish: how long the peer may take for the rest, and what it may still send meanwhile. */
+#define IO_CHANNEL_LINGER_NS    2000000000u
+#define IO_CHANNEL_LINGER_BYTES (4u << 20)
+#define IO_CHANNEL_ADDRESS_MAX  64
+
+struct io_channel_events {
+    /* Bytes from the peer, valid during the call. Never empty. */
+    void (*on_read)(void *user, struct bytes in);
+    /* The peer will send no more; we may still write. Once. */
+    void (*on_eof)(void *user);
+    /* All output went out, after some of it had to wait. May be NULL. */
+    void (*on_drain)(void *user);
+    /* The connection broke (-ECONNRESET, -EPIPE …). Close it; nothing but on_close comes after. Once. */
+    void (*on_error)(void *user, int error);
+    /* The socket is closed and the channel is gone: the last call, exactly once for each io_channel_close or
+     * io_channel_finish, never from inside them. May be NULL. */
+    void (*on_close)(void *user);
+};
+
+/* Begins reading. events must stay in place. May be called again on a started channel to change its user. */
+void io_channel_start(struct io_channel *c, const struct io_channel_events *events, void *user);
+
+/* Sends, or copies what cannot be sent now. 0, or -ENOMEM (nothing more should be written: close it). An
+ * error of the connection itself comes through on_error later, never from inside. */
+int io_channel_write(struct io_channel *c, struct bytes out);
+
+/* Bytes that wait to be sent. */
+size_t io_channel_pending(const struct io_channel *c);
+
+/* Reading on or off, for a user with back-pressure of its own. On after start. */
+void io_channel_read_pause(struct io_channel *c, bool paused);
+
+/* Closes at once; what is pending is lost. No callback but on_close after this. NULL is fine. */
+void io_channel_close(struct io_channel *c);
+
+/* Closes politely: sends what is pending, tells the peer that nothing follows, reads its rest away (so that
+ * TCP does not turn our last words into a reset, RFC 9112 §9.6) within the LINGER bounds, closes. No callback
+ * but on_close after this. io_channel_close cuts it short. */
+void io_channel_finish(struct io_channel *c);
+
+/* "127.0.0.1:40312", "[::1]:4317", "unix"; in the channel. */
+const char *io_channel_peer(const struct io_channel *c);
+
+struct io_loop *io_channel_loop(const struct io_channel *c);
+
+#endif

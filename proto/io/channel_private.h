@@ -1,0 +1,25 @@
+/*
+ * What a listener and a connector need to make a channel. For proto/io only.
+ */
+#ifndef PROTO_IO_CHANNEL_PRIVATE_H
+#define PROTO_IO_CHANNEL_PRIVATE_H
+
+#include "proto/io/channel.h"
+
+#include <uv.h>
+
+enum io_channel_kind { IO_CHANNEL_TCP, IO_CHANNEL_UNIX };
+
+/* A channel with an initialised, unconnected handle inside; NULL when memory is out. */
+struct io_channel *io_channel_new(struct io_loop *l, enum io_channel_kind kind);
+
+uv_stream_t *io_channel_stream(struct io_channel *c);
+
+/* Once it is connected: sets TCP_NODELAY (whole messages are written at once, so waiting for more only costs
+ * latency) and learns the peer's address. */
+void io_channel_connected(struct io_channel *c);
+
+/* "127.0.0.1:40312", "[::1]:4317". */
+void io_channel_format_address(const struct sockaddr *a, char text[IO_CHANNEL_ADDRESS_MAX]);
+
+#endif

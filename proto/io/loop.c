@@ -1,0 +1,158 @@
+#include "proto/io/loop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+
+#define READ_BUFFER_SIZE (256u << 10)
+
+struct post {
+    struct post *next;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+struct io_loop {
+    uv_loop_t uv;
+    uv_async_t wake;
+    uv_timer_t patience; /* io_loop_run_once */
+    pthread_mutex_t lock;
+    struct post *first, **last; /* under the lock */
+    uint8_t read_buffer[READ_BUFFER_SIZE];
+};
+
+static void run_posts(struct io_loop *l)
+{
+    pthread_mutex_lock(&l->lock);
+    struct post *p = take_ptr(l->first);
+    l->last = &l->first;
+    pthread_mutex_unlock(&l->lock);
+    while (p) {
+        struct post *next = p->next;
+        p->fn(p->arg);
+        free(p);
+        p = next;
+    }
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    run_posts(container_of(wake, struct io_loop, wake));
+}
+
+static void on_patience(uv_timer_t *timer)
+{
+    (void)timer; /* that the loop woke up is all */
+}
+
+struct io_loop *io_loop_new(void)
+{
+    /* A peer that went away is an error of the write, not a reason to die. libuv writes without MSG_NOSIGNAL.
+     */
+    struct sigaction was;
+    if (sigaction(SIGPIPE, NULL, &was) == 0 && was.sa_handler == SIG_DFL)
+        signal(SIGPIPE, SIG_IGN);
+    /* malloc, not calloc: pages of the read buffer that are never read into should never exist. */
+    struct io_loop *l = malloc(sizeof *l);
+    if (!l)
+        return NULL;
+    l->first = NULL;
+    l->last = &l->first;
+    if (uv_loop_init(&l->uv) < 0) {
+        free(l);
+        return NULL;
+    }
+    l->uv.data = l;
+    if (uv_async_init(&l->uv, &l->wake, on_wake) < 0) {
+        uv_loop_close(&l->uv);
+        free(l);
+        return NULL;
+    }
+    /* Unreferenced: neither keeps uv_run going by itself. */
+    uv_unref((uv_handle_t *)&l->wake);
+    uv_timer_init(&l->uv, &l->patience);
+    uv_unref((uv_handle_t *)&l->patience);
+    pthread_mutex_init(&l->lock, NULL);
+    return l;
+}
+
+struct io_loop *io_loop_free(struct io_loop *l)
+{
+    if (!l)
+        return NULL;
+    run_posts(l);
+    uv_close((uv_handle_t *)&l->wake, NULL);
+    uv_close((uv_handle_t *)&l->patience, NULL);
+    if (uv_run(&l->uv, UV_RUN_DEFAULT) != 0) /* cut short by an io_loop_stop that came before */
+        uv_run(&l->uv, UV_RUN_DEFAULT);
+    run_posts(l);
+    int r = uv_loop_close(&l->uv);
+    assert(r == 0);
+    (void)r;
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+    return NULL;
+}
+
+struct uv_loop_s *io_loop_uv(struct io_loop *l)
+{
+    return &l->uv;
+}
+
+struct io_loop *io_loop_of(struct uv_loop_s *uv)
+{
+    return uv->data;
+}
+
+void io_loop_run(struct io_loop *l)
+{
+    uv_ref((uv_handle_t *)&l->wake);
+    uv_run(&l->uv, UV_RUN_DEFAULT);
+    uv_unref((uv_handle_t *)&l->wake);
+}
+
+void io_loop_run_once(struct io_loop *l, uint64_t max_wait_ns)
+{
+    uv_update_time(&l->uv);
+    uv_timer_start(&l->patience, on_patience, max_wait_ns / NSEC_PER_MSEC, 0);
+    uv_ref((uv_handle_t *)&l->wake);
+    uv_run(&l->uv, max_wait_ns > 0 ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    uv_unref((uv_handle_t *)&l->wake);
+    uv_timer_stop(&l->patience);
+}
+
+void io_loop_stop(struct io_loop *l)
+{
+    uv_stop(&l->uv);
+}
+
+uint64_t io_loop_now(const struct io_loop *l)
+{
+    return uv_now(&l->uv) * NSEC_PER_MSEC;
+}
+
+int io_loop_post(struct io_loop *l, void (*fn)(void *arg), void *arg)
+{
+    struct post *p = malloc(sizeof *p);
+    if (!p)
+        return -ENOMEM;
+    *p = (struct post){.fn = fn, .arg = arg};
+    pthread_mutex_lock(&l->lock);
+    *l->last = p;
+    l->last = &p->next;
+    pthread_mutex_unlock(&l->lock);
+    uv_async_send(&l->wake);
+    return 0;
+}
+
+uint8_t *io_loop_read_buffer(struct io_loop *l, size_t *ret_cap)
+{
+    *ret_cap = sizeof l->read_buffer;
+    return l->read_buffer;
+}

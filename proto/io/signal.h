@@ -1,0 +1,18 @@
+/*
+ * A signal, delivered as a call on a loop.
+ */
+#ifndef PROTO_IO_SIGNAL_H
+#define PROTO_IO_SIGNAL_H
+
+struct io_loop;
+struct io_signal;
+
+/* Calls fn(user, signum) on the loop each time the process gets the signal. NULL when memory is out or the
+ * signal cannot be caught. */
+struct io_signal *io_signal_new(struct io_loop *l, int signum, void (*fn)(void *user, int signum),
+                                void *user);
+
+/* Gives the signal its former meaning back; NULL is fine. Returns NULL. */
+struct io_signal *io_signal_free(struct io_signal *s);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * TLS as a filter between a channel and a session: ciphertext in, plaintext out, and the other way round; it
+ * never sees a socket (OpenSSL over memory BIOs). Nothing of OpenSSL is touched before the first
+ * tls_context_new.
+ */
+#ifndef PROTO_IO_TLS_H
+#define PROTO_IO_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/base/buffer.h"
+#include "proto/base/bytes.h"
+#include "proto/base/error.h"
+
+struct tls_context; /* certificates and settings, shared by connections of one thread or several */
+struct tls;         /* one connection */
+
+struct tls_options {
+    bool server;
+    const char *ca_file; /* PEM. Client: NULL means the system's. Server: NULL means no client certificates */
+    const char *cert_file, *key_file; /* PEM; both or neither (a server needs them) */
+    const char *const *alpn;          /* NULL-ended, best first: "h2", "http/1.1" (RFC 7301); NULL: none */
+    bool insecure_skip_verify;        /* client: take any certificate */
+};
+
+/* TLS 1.2 and 1.3. 0; -EINVAL, -ENOENT … with *e saying which file and what to do; -ENOMEM. */
+int tls_context_new(struct tls_context **ret, const struct tls_options *options, struct error *e);
+
+/* Connections made with it may live on. NULL is fine. Returns NULL. */
+struct tls_context *tls_context_free(struct tls_context *c);
+
+/* server_name (client only): sent as SNI (RFC 6066 §3; not for IP addresses) and checked against the
+ * certificate (RFC 6125; IP addresses against its IP names). A client has a ClientHello to drain at once.
+ * NULL: memory is out. */
+struct tls *tls_new(struct tls_context *c, const char *server_name);
+struct tls *tls_free(struct tls *t);
+
+/* Ciphertext from the peer; plaintext is appended to plain. 0; -ECONNABORTED: the handshake or the record
+ * layer failed (tls_error says why; drain the alert, then close); -ENOMEM / -ENOBUFS. */
+int tls_feed(struct tls *t, struct bytes in, struct buffer *plain);
+
+/* Plaintext to the peer; before the handshake is done it is kept and sent after it. 0, -ENOMEM,
+ * -ECONNABORTED. */
+int tls_write(struct tls *t, struct bytes plain);
+
+/* Appends ciphertext for the peer, at most about max bytes. 0 or -ENOMEM / -ENOBUFS. */
+int tls_drain(struct tls *t, struct buffer *out, size_t max);
+bool tls_has_output(const struct tls *t);
+
+/* Says goodbye: close_notify to drain (RFC 8446 §6.1). Nothing may be written after it. */
+void tls_shutdown(struct tls *t);
+
+/* The handshake is done. */
+bool tls_is_established(const struct tls *t);
+
+/* The peer said close_notify: an end of the stream that was meant (without it, an EOF may be an attack). */
+bool tls_is_closed(const struct tls *t);
+
+/* The protocol agreed on, or an empty slice. */
+struct bytes tls_alpn(const struct tls *t);
+
+/* Why it failed, for a person; "" if it did not. */
+const char *tls_error(const struct tls *t);
+
+#endif

@@ -1,0 +1,329 @@
+#include "gateway/listen/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "gateway/listen/deadlines.h"
+#include "proto/base/clock.h"
+#include "proto/base/rng.h"
+#include "tests/lib/unit.h"
+
+#define PATIENCE_MS 10000 /* a test that waits longer has failed */
+
+/* A worker that answers every request with "ok"; requests for /later when the test says so. */
+struct app {
+    struct http_exchange *later;
+    atomic_int starts, stops, requests, tasks;
+    int fail_at; /* worker_start of this index fails; -1: none */
+};
+
+static void *app_start(void *context, uint32_t index, struct io_loop *loop, struct error *e)
+{
+    struct app *a = context;
+    (void)loop;
+    if ((int)index == a->fail_at) {
+        error_set(e, -EINVAL, "worker %u will not", index);
+        return NULL;
+    }
+    a->starts++;
+    return a;
+}
+
+static void app_stop(void *context, uint32_t index, void *worker)
+{
+    struct app *a = context;
+    (void)index;
+    ck_assert_ptr_eq(worker, a);
+    a->stops++;
+}
+
+static void on_head(void *context, struct http_exchange *x)
+{
+    struct app *a = context;
+    a->requests++;
+    if (bytes_is(x->path, "/later"))
+        a->later = x;
+}
+
+static void on_body(void *context, struct http_exchange *x, struct bytes piece)
+{
+    (void)context, (void)x, (void)piece;
+}
+
+static void on_end(void *context, struct http_exchange *x)
+{
+    struct app *a = context;
+    if (a->later != x)
+        http_reply(x, &(struct http_reply){.status = 200, .body = BYTES_LIT("ok")});
+}
+
+static void on_close(void *context, struct http_exchange *x)
+{
+    struct app *a = context;
+    if (a->later == x)
+        a->later = NULL;
+}
+
+static void answer_later(void *arg, void *worker)
+{
+    struct app *a = worker;
+    (void)arg;
+    if (a->later)
+        http_reply(a->later, &(struct http_reply){.status = 200, .body = BYTES_LIT("late")});
+}
+
+static const struct http_handler handler = {on_head, on_body, on_end, on_close};
+
+static struct listen *start(struct app *a, const char *address, uint32_t workers, uint32_t connections_max)
+{
+    struct listen_address at = {.address = address};
+    struct listen_options o = {.addresses = &at,
+                               .n_addresses = 1,
+                               .workers = workers,
+                               .connections_max = connections_max,
+                               .http = HTTP_SERVER_LIMITS_DEFAULT};
+    struct listen_factory f = {
+        .handler = &handler, .worker_start = app_start, .worker_stop = app_stop, .context = a};
+    struct listen *l = NULL;
+    struct error e = {""};
+    a->fail_at = -1;
+    ck_assert_msg(listen_new(&l, &o, &f, &e) == 0, "%s", e.text);
+    ck_assert_msg(listen_start(l, &e) == 0, "%s", e.text);
+    ck_assert_uint_gt(listen_port(l, 0), 0);
+    return l;
+}
+
+static int dial(uint16_t port)
+{
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    return fd;
+}
+
+static void tell(int fd, const char *text)
+{
+    ck_assert_int_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+/* Reads until the text holds `word`, or the end if that is NULL. False: the connection ended without it. */
+static bool hear(int fd, const char *word)
+{
+    static char text[1 << 16];
+    size_t n = 0;
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
+        ssize_t r = recv(fd, text + n, sizeof text - 1 - n, 0);
+        if (r <= 0)
+            return !word;
+        n += (size_t)r;
+        text[n] = '\0';
+        if (word && strstr(text, word))
+            return true;
+    }
+}
+
+#define GET(path) "GET " path " HTTP/1.1\r\nhost: h\r\n\r\n"
+
+UNIT(many_connections_on_several_workers_are_served)
+{
+    struct app a = {0};
+    struct listen *l = start(&a, "127.0.0.1:0", 3, 1000);
+    int fds[60];
+    for (int i = 0; i < 60; i++)
+        fds[i] = dial(listen_port(l, 0));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 60; i++)
+            tell(fds[i], GET("/"));
+        for (int i = 0; i < 60; i++)
+            ck_assert(hear(fds[i], "\r\n\r\nok"));
+    }
+    ck_assert_uint_eq(listen_connections(l), 60);
+    for (int i = 0; i < 60; i++)
+        close(fds[i]);
+    listen_free(l);
+    ck_assert_int_eq(a.requests, 180);
+    ck_assert_int_eq(a.starts, 3);
+    ck_assert_int_eq(a.stops, 3);
+}
+
+UNIT(connections_over_the_limit_are_closed)
+{
+    struct app a = {0};
+    struct listen *l = start(&a, "127.0.0.1:0", 1, 2);
+    int one = dial(listen_port(l, 0)), two = dial(listen_port(l, 0));
+    tell(one, GET("/"));
+    tell(two, GET("/"));
+    ck_assert(hear(one, "ok"));
+    ck_assert(hear(two, "ok"));
+    int three = dial(listen_port(l, 0));
+    ck_assert(hear(three, NULL));
+    close(one);
+    int four = -1;
+    for (bool served = false; !served;) { /* the server learns of the close in its own time */
+        four = dial(listen_port(l, 0));
+        tell(four, GET("/"));
+        served = hear(four, "ok");
+        if (!served)
+            close(four);
+    }
+    close(two);
+    close(three);
+    close(four);
+    listen_free(l);
+}
+
+UNIT(shutdown_drains_what_is_under_way)
+{
+    struct app a = {0};
+    struct listen *l = start(&a, "127.0.0.1:0", 1, 10);
+    int busy = dial(listen_port(l, 0)), idle = dial(listen_port(l, 0));
+    tell(idle, GET("/"));
+    ck_assert(hear(idle, "ok"));
+    tell(busy, GET("/later"));
+    while (a.requests < 2)
+        poll(NULL, 0, 1);
+    listen_shutdown(l, clock_monotonic() + 60 * (uint64_t)NSEC_PER_SEC);
+    ck_assert(hear(idle, NULL)); /* at once */
+    ck_assert_int_eq(listen_run_on_worker(l, 0, answer_later, NULL), 0);
+    ck_assert(hear(busy, "connection: close"));
+    close(busy);
+    close(idle);
+    uint64_t before = clock_monotonic();
+    listen_free(l);
+    ck_assert_uint_lt(clock_monotonic() - before, 10 * (uint64_t)NSEC_PER_SEC);
+    ck_assert_int_eq(a.stops, 1);
+}
+
+UNIT(shutdown_closes_what_does_not_end_by_the_deadline)
+{
+    struct app a = {0};
+    struct listen *l = start(&a, "127.0.0.1:0", 2, 10);
+    int stuck = dial(listen_port(l, 0));
+    tell(stuck, GET("/later"));
+    while (a.requests < 1)
+        poll(NULL, 0, 1);
+    listen_shutdown(l, clock_monotonic() + NSEC_PER_SEC / 10);
+    ck_assert(hear(stuck, NULL));
+    close(stuck);
+    listen_free(l);
+    ck_assert_ptr_null(a.later);
+}
+
+static void count_task(void *arg, void *worker)
+{
+    struct app *a = worker;
+    ck_assert_ptr_eq(arg, a);
+    a->tasks++;
+}
+
+UNIT(tasks_run_on_their_worker_until_it_is_gone)
+{
+    struct app a = {0};
+    struct listen *l = start(&a, "127.0.0.1:0", 2, 10);
+    for (int i = 0; i < 100; i++)
+        ck_assert_int_eq(listen_run_on_worker(l, (uint32_t)i % 2, count_task, &a), 0);
+    ck_assert_int_eq(listen_run_on_worker(l, 2, count_task, &a), -EINVAL);
+    listen_shutdown(l, 0);
+    int accepted = 100;
+    while (listen_run_on_worker(l, 0, count_task, &a) == 0)
+        accepted++;
+    listen_free(l);
+    ck_assert_int_eq(a.tasks, accepted);
+}
+
+UNIT(an_address_in_use_is_said_in_words)
+{
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+        struct app a = {0}, b = {.fail_at = -1};
+        struct listen *l = start(&a, "127.0.0.1:0", workers, 10), *second = NULL;
+        char address[32];
+        snprintf(address, sizeof address, "127.0.0.1:%u", listen_port(l, 0));
+        struct listen_address at = {.address = address};
+        struct listen_options o = {.addresses = &at,
+                                   .n_addresses = 1,
+                                   .workers = workers,
+                                   .connections_max = 1,
+                                   .http = HTTP_SERVER_LIMITS_DEFAULT};
+        struct listen_factory f = {.handler = &handler, .worker_start = app_start, .context = &b};
+        struct error e = {""};
+        ck_assert_int_eq(listen_new(&second, &o, &f, &e), -EADDRINUSE);
+        ck_assert_ptr_nonnull(strstr(e.text, address));
+        ck_assert_ptr_nonnull(strstr(e.text, "another process listens there"));
+        listen_free(l);
+    }
+}
+
+UNIT(a_worker_that_cannot_start_stops_them_all)
+{
+    struct app a = {.fail_at = 1};
+    struct listen_address at = {.address = "localhost:0"};
+    struct listen_options o = {.addresses = &at,
+                               .n_addresses = 1,
+                               .workers = 3,
+                               .connections_max = 10,
+                               .http = HTTP_SERVER_LIMITS_DEFAULT};
+    struct listen_factory f = {
+        .handler = &handler, .worker_start = app_start, .worker_stop = app_stop, .context = &a};
+    struct listen *l = NULL;
+    struct error e = {""};
+    ck_assert_int_eq(listen_new(&l, &o, &f, &e), 0);
+    ck_assert_int_lt(listen_start(l, &e), 0);
+    ck_assert_str_eq(e.text, "worker 1 will not");
+    listen_free(l);
+    ck_assert_int_eq(a.starts, 1);
+    ck_assert_int_eq(a.stops, 1);
+}
+
+UNIT(bad_options_are_refused)
+{
+    struct app a = {0};
+    struct listen_address at = {.address = "nonsense"};
+    struct listen_options o = {.addresses = &at,
+                               .n_addresses = 1,
+                               .workers = 1,
+                               .connections_max = 10,
+                               .http = HTTP_SERVER_LIMITS_DEFAULT};
+    struct listen_factory f = {.handler = &handler, .worker_start = app_start, .context = &a};
+    struct listen *l = NULL;
+    struct error e;
+    ck_assert_int_eq(listen_new(&l, &o, &f, &e), -EINVAL);
+    o.workers = 0;
+    ck_assert_int_eq(listen_new(&l, &o, &f, &e), -EINVAL);
+    o.workers = 1;
+    o.n_addresses = 0;
+    ck_assert_int_eq(listen_new(&l, &o, &f, &e), -EINVAL);
+}
+
+UNIT(deadlines_come_in_order)
+{
+    struct deadlines h = {0};
+    struct deadline d[500] = {0};
+    struct rng rng;
+    rng_seed(&rng, 7);
+    for (int i = 0; i < 500; i++)
+        ck_assert_int_eq(deadlines_add(&h, &d[i], rng_next(&rng) % 1000), 0);
+    for (int i = 0; i < 500; i += 3)
+        deadlines_set(&h, &d[i], rng_next(&rng) % 1000);
+    for (int i = 0; i < 500; i += 5)
+        deadlines_remove(&h, &d[i]);
+    deadlines_remove(&h, &d[0]);
+    uint64_t last = 0;
+    int n = 0;
+    for (struct deadline *first; (first = deadlines_first(&h)); n++) {
+        ck_assert_uint_ge(first->at, last);
+        last = first->at;
+        deadlines_remove(&h, first);
+    }
+    ck_assert_int_eq(n, 400);
+    deadlines_release(&h);
+}

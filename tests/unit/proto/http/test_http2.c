@@ -1,0 +1,562 @@
+#include "tests/unit/proto/http/recorder.h"
+
+#include <nghttp2/nghttp2.h>
+
+/* One server and one client, with bytes moved between them in pieces. */
+struct pair {
+    struct recorder r;
+    struct http_session *s;
+    struct http_client *c;
+    enum http_version version;
+    size_t step;
+    uint64_t now;
+};
+
+struct outcome {
+    int n;
+    enum http_call_result result;
+    uint32_t status, n_headers, n_trailers;
+    size_t n_body;
+    uint64_t sum;
+    char grpc_status[8];
+};
+
+static void on_done(void *user, enum http_call_result result, const struct http_response *response)
+{
+    struct outcome *o = user;
+    o->n++;
+    o->result = result;
+    o->status = response->status;
+    o->n_headers = response->n_headers;
+    o->n_trailers = response->n_trailers;
+    o->n_body = response->body.n;
+    o->sum = body_sum(response->body.p, response->body.n);
+    struct bytes g = http_header_find(response->trailers, response->n_trailers, "grpc-status");
+    if (!g.p)
+        g = http_header_find(response->headers, response->n_headers, "grpc-status");
+    snprintf(o->grpc_status, sizeof o->grpc_status, "%.*s", BYTES_FMT(g));
+}
+
+static void pair_open_with(struct pair *p, enum http_version version, const struct http_server_limits *limits)
+{
+    p->s = recorder_session(&p->r, limits);
+    p->version = version;
+    p->c = http_client_new(version, 8 << 20);
+    p->now = p->now ? p->now : SEC;
+    p->step = p->step ? p->step : 1 << 16;
+    ck_assert_ptr_nonnull(p->c);
+}
+
+static void pair_open(struct pair *p, enum http_version version)
+{
+    pair_open_with(p, version, NULL);
+}
+
+static int client_feed_steps(struct http_client *c, struct bytes in, size_t step)
+{
+    while (in.n > 0) {
+        size_t n = step < in.n ? step : in.n;
+        int r = http_client_feed(c, bytes_of(in.p, n));
+        if (r < 0)
+            return r;
+        in.p += n;
+        in.n -= n;
+    }
+    return 0;
+}
+
+/* Moves bytes until both are silent. */
+static void pair_run(struct pair *p)
+{
+    struct buffer b = BUFFER_INIT(0);
+    bool moved = true;
+    while (moved) {
+        moved = false;
+        b.n = 0;
+        ck_assert_int_eq(http_client_drain(p->c, &b, 40000), 0);
+        moved |= b.n > 0;
+        ck_assert_int_eq(feed_steps(p->s, buffer_bytes(&b), p->step, p->now), 0);
+        b.n = 0;
+        ck_assert_int_eq(http_session_drain(p->s, &b, 40000), 0);
+        moved |= b.n > 0;
+        ck_assert_int_eq(client_feed_steps(p->c, buffer_bytes(&b), p->step), 0);
+    }
+    buffer_release(&b);
+}
+
+static void pair_close(struct pair *p)
+{
+    http_client_free(p->c);
+    http_session_free(p->s);
+    ck_assert_uint_eq(p->r.n_head, p->r.n_close);
+}
+
+static struct http_call *post(struct pair *p, struct bytes body, struct outcome *o)
+{
+    static const struct http_header te = {BYTES_LIT("te"), BYTES_LIT("trailers")};
+    struct http_request q = {.method = "POST",
+                             .scheme = "http",
+                             .authority = "host:1",
+                             .path = "/svc?x=y",
+                             .headers = &te,
+                             .n_headers = 1,
+                             .body = body};
+    return http_client_call(p->c, &q, on_done, o);
+}
+
+static const struct http_header grpc_ok = {BYTES_LIT("grpc-status"), BYTES_LIT("0")};
+
+UNIT(a_call_goes_through_in_either_version_and_any_pieces)
+{
+    for (int version = 1; version <= 2; version++)
+        for (size_t step = 1; step < 3000; step = step * 3 + 1) {
+            struct pair p = {.step = step, .r = {.reply = {.status = 200, .body = BYTES_LIT("answer")}}};
+            struct outcome o = {0};
+            pair_open(&p, version);
+            ck_assert_ptr_nonnull(post(&p, BYTES_LIT("question"), &o));
+            ck_assert_int_eq(o.n, 0);
+            pair_run(&p);
+            ck_assert_int_eq(o.n, 1);
+            ck_assert_int_eq(o.result, HTTP_CALL_DONE);
+            ck_assert_uint_eq(o.status, 200);
+            ck_assert_uint_eq(o.sum, body_sum((const uint8_t *)"answer", 6));
+            ck_assert_str_eq(p.r.log, "POST /svc?x=y host:1|");
+            ck_assert_uint_eq(p.r.body_sum, body_sum((const uint8_t *)"question", 8));
+            ck_assert_uint_eq(p.r.n_close, 1);
+            pair_close(&p);
+        }
+}
+
+UNIT(a_megabyte_passes_the_windows_both_ways)
+{
+    size_t n = (3 << 20) + 17;
+    uint8_t *big = malloc(n);
+    for (size_t i = 0; i < n; i++)
+        big[i] = (uint8_t)(i * 31 + i / 999);
+    for (int version = 1; version <= 2; version++) {
+        struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
+        struct pair p = {.r = {.reply = {.status = 200, .body = {big, n}}}};
+        struct outcome o = {0};
+        l.window_bytes = 100000;
+        pair_open_with(&p, version, &l);
+        post(&p, bytes_of(big, n), &o);
+        pair_run(&p);
+        ck_assert_int_eq(o.result, HTTP_CALL_DONE);
+        ck_assert_uint_eq(o.n, 1);
+        ck_assert_uint_eq(p.r.n_body, n);
+        ck_assert_uint_eq(p.r.body_sum, body_sum(big, n));
+        ck_assert_uint_eq(o.n_body, n);
+        ck_assert_uint_eq(o.sum, body_sum(big, n));
+        pair_close(&p);
+    }
+    free(big);
+}
+
+UNIT(trailers_follow_a_body_and_join_the_head_without_one)
+{
+    struct pair p = {.step = 7};
+    struct outcome o = {0};
+    p.r.reply =
+        (struct http_reply){.status = 200, .body = BYTES_LIT("m"), .trailers = &grpc_ok, .n_trailers = 1};
+    pair_open(&p, HTTP_VERSION_2);
+    post(&p, BYTES_LIT("q"), &o);
+    pair_run(&p);
+    ck_assert_int_eq(o.result, HTTP_CALL_DONE);
+    ck_assert_uint_eq(o.n_trailers, 1);
+    ck_assert_str_eq(o.grpc_status, "0");
+    p.r.reply.body = bytes_of(NULL, 0);
+    struct outcome only = {0};
+    post(&p, BYTES_LIT("q"), &only);
+    pair_run(&p);
+    ck_assert_int_eq(only.result, HTTP_CALL_DONE);
+    ck_assert_uint_eq(only.n_trailers, 0);
+    ck_assert_uint_eq(only.n_headers, 1);
+    ck_assert_str_eq(only.grpc_status, "0");
+    pair_close(&p);
+}
+
+UNIT(many_streams_at_once_end_each_once)
+{
+    struct pair p = {.step = 1000, .r = {.reply = {.status = 200, .body = BYTES_LIT("x")}}};
+    struct outcome o[150] = {0};
+    pair_open(&p, HTTP_VERSION_2);
+    int n = 0;
+    pair_run(&p);
+    while (n < 150 && post(&p, BYTES_LIT("body"), &o[n]))
+        n++;
+    ck_assert_int_eq(n, 100); /* SETTINGS_MAX_CONCURRENT_STREAMS */
+    ck_assert(!http_client_is_ready(p.c));
+    pair_run(&p);
+    for (int i = 0; i < n; i++)
+        ck_assert_msg(o[i].n == 1 && o[i].result == HTTP_CALL_DONE, "%d", i);
+    ck_assert(http_client_is_ready(p.c));
+    ck_assert_uint_eq(p.r.n_close, 100);
+    pair_close(&p);
+}
+
+UNIT(an_early_reply_stops_the_upload)
+{
+    size_t n = 8 << 20;
+    uint8_t *big = calloc(1, n);
+    struct pair p = {.r = {.answer = ANSWER_AT_HEAD, .reply = {.status = 413}}};
+    struct outcome o = {0};
+    pair_open(&p, HTTP_VERSION_2);
+    post(&p, bytes_of(big, n), &o);
+    pair_run(&p);
+    ck_assert_int_eq(o.result, HTTP_CALL_DONE);
+    ck_assert_uint_eq(o.status, 413);
+    ck_assert_uint_eq(p.r.n_body + p.r.n_end, 0);
+    ck_assert_uint_eq(p.r.n_close, 1);
+    free(big);
+    struct outcome again = {0};
+    ck_assert(http_client_is_ready(p.c));
+    post(&p, BYTES_LIT("small"), &again);
+    pair_run(&p);
+    ck_assert_uint_eq(again.status, 413);
+    pair_close(&p);
+}
+
+UNIT(a_cancelled_call_is_gone_on_both_sides)
+{
+    struct pair p = {.r = {.answer = ANSWER_LATER}};
+    struct outcome o = {0}, other = {0};
+    pair_open(&p, HTTP_VERSION_2);
+    struct http_call *unsent = post(&p, BYTES_LIT("q"), &o);
+    http_client_cancel(p.c, unsent);
+    pair_run(&p);
+    ck_assert_uint_eq(p.r.n_head, 0);
+    uint8_t *body = calloc(1, 4 << 20);
+    struct http_call *half = post(&p, bytes_of(body, 4 << 20), &o);
+    struct buffer b = BUFFER_INIT(0);
+    http_client_drain(p.c, &b, 20000);
+    http_client_cancel(p.c, half);
+    free(body); /* what is cancelled is not read from any more */
+    ck_assert_int_eq(http_session_feed(p.s, buffer_bytes(&b), SEC), 0);
+    buffer_release(&b);
+    pair_run(&p);
+    ck_assert_uint_eq(p.r.n_head, 1);
+    ck_assert_uint_eq(p.r.n_close, 1);
+    post(&p, BYTES_LIT("q"), &other);
+    pair_run(&p);
+    http_reply(p.r.last, &p.r.reply);
+    pair_run(&p);
+    ck_assert_int_eq(other.result, HTTP_CALL_DONE);
+    ck_assert_int_eq(o.n, 0);
+    pair_close(&p);
+}
+
+UNIT(shutdown_takes_what_was_under_way_and_then_ends)
+{
+    struct pair p = {.r = {.answer = ANSWER_LATER}};
+    struct outcome o = {0};
+    pair_open(&p, HTTP_VERSION_2);
+    post(&p, BYTES_LIT("q"), &o);
+    pair_run(&p);
+    http_session_shutdown(p.s);
+    pair_run(&p); /* notice, ping, answer, last GOAWAY */
+    ck_assert(!http_client_is_ready(p.c));
+    ck_assert(!http_session_is_done(p.s));
+    http_reply(p.r.last, &p.r.reply);
+    ck_assert_uint_eq(p.r.n_late, 1);
+    pair_run(&p);
+    ck_assert_int_eq(o.result, HTTP_CALL_DONE);
+    ck_assert(http_session_is_done(p.s));
+    ck_assert(http_client_is_done(p.c));
+    pair_close(&p);
+}
+
+UNIT(shutdown_does_not_wait_for_a_peer_that_answers_no_ping)
+{
+    struct pair p = {0};
+    struct buffer b = BUFFER_INIT(0);
+    pair_open(&p, HTTP_VERSION_2);
+    pair_run(&p);
+    http_session_shutdown(p.s);
+    drain_all(p.s, &b);
+    ck_assert(!http_session_is_done(p.s));
+    http_session_tick(p.s, http_session_deadline(p.s));
+    drain_all(p.s, &b);
+    ck_assert(http_session_is_done(p.s));
+    buffer_release(&b);
+    pair_close(&p);
+}
+
+UNIT(calls_of_a_broken_connection_are_told)
+{
+    for (int version = 1; version <= 2; version++) {
+        struct pair p = {.r = {.answer = ANSWER_LATER}};
+        struct outcome o = {0};
+        pair_open(&p, version);
+        post(&p, BYTES_LIT("q"), &o);
+        pair_run(&p);
+        http_client_feed_eof(p.c);
+        ck_assert_int_eq(o.n, 1);
+        ck_assert_int_eq(o.result, HTTP_CALL_BROKEN);
+        ck_assert(!http_client_is_ready(p.c));
+        pair_close(&p);
+    }
+}
+
+UNIT(a_response_too_large_is_not_held)
+{
+    uint8_t *big = calloc(1, 9 << 20);
+    for (int version = 1; version <= 2; version++) {
+        struct pair p = {.r = {.reply = {.status = 200, .body = {big, 9 << 20}}}};
+        struct outcome o = {0};
+        pair_open(&p, version);
+        post(&p, BYTES_LIT("q"), &o);
+        if (version == 2) {
+            pair_run(&p);
+        } else {
+            struct buffer b = BUFFER_INIT(0);
+            http_client_drain(p.c, &b, 1 << 20);
+            http_session_feed(p.s, buffer_bytes(&b), SEC);
+            b.n = 0;
+            drain_all(p.s, &b);
+            http_client_feed(p.c, buffer_bytes(&b));
+            buffer_release(&b);
+            ck_assert(http_client_is_done(p.c));
+        }
+        ck_assert_int_eq(o.n, 1);
+        ck_assert_int_eq(o.result, HTTP_CALL_TOO_LARGE);
+        pair_close(&p);
+    }
+    free(big);
+}
+
+UNIT(a_header_list_over_the_limit_is_431)
+{
+    static char long_value[20000];
+    memset(long_value, 'v', sizeof long_value - 1);
+    struct http_header h = {BYTES_LIT("x"), {(uint8_t *)long_value, sizeof long_value - 1}};
+    struct pair p = {0};
+    struct outcome o = {0};
+    pair_open(&p, HTTP_VERSION_2);
+    struct http_request q = {
+        .method = "GET", .scheme = "http", .authority = "h", .path = "/", .headers = &h, .n_headers = 1};
+    ck_assert_ptr_nonnull(http_client_call(p.c, &q, on_done, &o));
+    pair_run(&p);
+    ck_assert_int_eq(o.result, HTTP_CALL_DONE);
+    ck_assert_uint_eq(o.status, 431);
+    ck_assert_uint_eq(p.r.n_head, 0);
+    pair_close(&p);
+}
+
+UNIT(silent_bodies_and_idle_connections_end)
+{
+    struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
+    struct pair p = {0};
+    struct outcome o = {0};
+    pair_open(&p, HTTP_VERSION_2);
+    uint8_t *body = calloc(1, 4 << 20);
+    post(&p, bytes_of(body, 4 << 20), &o);
+    struct buffer b = BUFFER_INIT(0);
+    http_client_drain(p.c, &b, 20000); /* a part, then nothing */
+    http_session_feed(p.s, buffer_bytes(&b), 5 * SEC);
+    ck_assert_uint_eq(p.r.n_head, 1);
+    ck_assert_uint_eq(http_session_deadline(p.s), 5 * SEC + l.body_ns);
+    http_session_tick(p.s, 5 * SEC + l.body_ns - 1);
+    b.n = 0;
+    drain_all(p.s, &b);
+    ck_assert_uint_eq(p.r.n_close, 0);
+    http_session_tick(p.s, 5 * SEC + l.body_ns);
+    drain_all(p.s, &b);
+    ck_assert_uint_eq(p.r.n_close, 1);
+    http_client_feed(p.c, buffer_bytes(&b));
+    ck_assert_int_eq(o.result, HTTP_CALL_RESET);
+    ck_assert_uint_eq(o.status, NGHTTP2_CANCEL);
+    ck_assert_uint_eq(http_session_deadline(p.s), 5 * SEC + l.body_ns + l.idle_ns);
+    http_session_tick(p.s, 5 * SEC + l.body_ns + l.idle_ns);
+    b.n = 0;
+    drain_all(p.s, &b);
+    ck_assert_uint_gt(b.n, 0);
+    ck_assert(http_session_is_done(p.s));
+    buffer_release(&b);
+    free(body);
+    pair_close(&p);
+}
+
+/* ---- raw frames, for what a well-behaved client would not send ---- */
+
+static void frame(struct buffer *b, uint8_t type, uint8_t flags, uint32_t id, struct bytes payload)
+{
+    uint8_t h[9] = {
+        (uint8_t)(payload.n >> 16), (uint8_t)(payload.n >> 8), (uint8_t)payload.n, type,       flags,
+        (uint8_t)(id >> 24),        (uint8_t)(id >> 16),       (uint8_t)(id >> 8), (uint8_t)id};
+    buffer_add(b, h, 9);
+    buffer_add_bytes(b, payload);
+}
+
+static void preface(struct buffer *b)
+{
+    buffer_add_str(b, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    frame(b, 4, 0, 0, bytes_of(NULL, 0));
+}
+
+/* :method POST, :scheme http, :path /, by the static table (RFC 7541 appendix A), and :authority h. */
+#define POST_HEAD BYTES_LIT("\x83\x86\x84\x01\x01h")
+
+/* Whether a frame of this type is in the output, and its last 4 payload bytes as an error code. */
+static bool find_frame(const struct buffer *b, uint8_t type, uint32_t *ret_error)
+{
+    for (size_t at = 0; at + 9 <= b->n;) {
+        const uint8_t *p = b->p + at;
+        size_t n = (size_t)p[0] << 16 | (size_t)p[1] << 8 | p[2];
+        if (p[3] == type && n >= 4) {
+            const uint8_t *e = type == 7 ? p + 9 + 4 : p + 9;
+            *ret_error = (uint32_t)e[0] << 24 | (uint32_t)e[1] << 16 | (uint32_t)e[2] << 8 | e[3];
+            return true;
+        }
+        at += 9 + n;
+    }
+    return false;
+}
+
+UNIT(rapid_resets_end_the_connection)
+{
+    struct recorder r = {.answer = ANSWER_LATER};
+    struct http_session *s = recorder_session(&r, NULL);
+    struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    uint32_t error = 0;
+    preface(&in);
+    for (uint32_t i = 0; i < 300; i++) {
+        frame(&in, 1, 4, 2 * i + 1, POST_HEAD);
+        frame(&in, 3, 0, 2 * i + 1, BYTES_LIT("\0\0\0\x8"));
+    }
+    http_session_feed(s, buffer_bytes(&in), SEC);
+    drain_all(s, &out);
+    ck_assert(find_frame(&out, 7, &error));
+    ck_assert_uint_eq(error, NGHTTP2_ENHANCE_YOUR_CALM);
+    ck_assert(http_session_is_done(s));
+    ck_assert_uint_ge(r.n_head, 150);
+    ck_assert_uint_lt(r.n_head, 250);
+    http_session_free(s);
+    ck_assert_uint_eq(r.n_head, r.n_close);
+    buffer_release(&in);
+    buffer_release(&out);
+}
+
+UNIT(resets_now_and_then_do_not)
+{
+    struct recorder r = {.answer = ANSWER_LATER};
+    struct http_session *s = recorder_session(&r, NULL);
+    struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    preface(&in);
+    for (uint32_t i = 0; i < 300; i++) {
+        frame(&in, 1, 4, 2 * i + 1, POST_HEAD);
+        frame(&in, 3, 0, 2 * i + 1, BYTES_LIT("\0\0\0\x8"));
+        http_session_feed(s, buffer_bytes(&in), SEC + i * (SEC / 50));
+        drain_all(s, &out);
+        in.n = 0;
+    }
+    ck_assert(!http_session_is_done(s));
+    ck_assert_uint_eq(r.n_head, 300);
+    http_session_free(s);
+    buffer_release(&in);
+    buffer_release(&out);
+}
+
+UNIT(floods_of_control_frames_end_the_connection)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        struct recorder r = {0};
+        struct http_session *s = recorder_session(&r, NULL);
+        struct buffer in = BUFFER_INIT(0);
+        preface(&in);
+        for (int i = 0; i < 1000; i++)
+            frame(&in, kind ? 4 : 6, 0, 0, kind ? bytes_of(NULL, 0) : BYTES_LIT("12345678"));
+        ck_assert_int_lt(http_session_feed(s, buffer_bytes(&in), SEC), 0);
+        ck_assert(http_session_is_done(s));
+        http_session_free(s);
+        buffer_release(&in);
+    }
+}
+
+UNIT(endless_continuations_end_the_connection)
+{
+    for (int kind = 0; kind < 2; kind++) { /* empty ones, and ones with fields */
+        struct recorder r = {0};
+        struct http_session *s = recorder_session(&r, NULL);
+        struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+        int e = 0;
+        preface(&in);
+        frame(&in, 1, 1, 1, POST_HEAD);
+        for (int i = 0; i < 5000; i++)
+            frame(&in, 9, 0, 1, kind ? BYTES_LIT("\x0f\x21\x01x") : bytes_of(NULL, 0));
+        e = http_session_feed(s, buffer_bytes(&in), SEC);
+        drain_all(s, &out);
+        ck_assert_msg(e < 0 || http_session_is_done(s), "kind %d", kind);
+        ck_assert_uint_eq(r.n_head, 0);
+        http_session_free(s);
+        buffer_release(&in);
+        buffer_release(&out);
+    }
+}
+
+UNIT(a_header_block_that_never_ends_runs_out_of_time)
+{
+    struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
+    struct recorder r = {0};
+    struct http_session *s = recorder_session(&r, NULL);
+    struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    preface(&in);
+    frame(&in, 1, 1, 1, POST_HEAD);
+    ck_assert_int_eq(http_session_feed(s, buffer_bytes(&in), SEC), 0);
+    ck_assert_uint_eq(http_session_deadline(s), SEC + l.head_ns);
+    http_session_tick(s, SEC + l.head_ns);
+    drain_all(s, &out);
+    ck_assert(http_session_is_done(s));
+    http_session_free(s);
+    buffer_release(&in);
+    buffer_release(&out);
+}
+
+UNIT(malformed_requests_are_reset)
+{
+    const struct bytes heads[] = {
+        BYTES_LIT("\x83\x86\x01\x01h"),                   /* no :path */
+        BYTES_LIT("\x83\x86\x84\x01\x01h\x40\x01X\x01y"), /* upper case */
+        BYTES_LIT("\x83\x86\x84\x01\x01h\x40\x0a"
+                  "connection"
+                  "\x05"
+                  "close"),
+        BYTES_LIT("\x83\x86\x84\x01\x01h\x83"), /* :method twice */
+    };
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        struct recorder r = {0};
+        struct http_session *s = recorder_session(&r, NULL);
+        struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+        uint32_t error = 0;
+        preface(&in);
+        frame(&in, 1, 5, 1, heads[i]);
+        ck_assert_int_eq(http_session_feed(s, buffer_bytes(&in), SEC), 0);
+        drain_all(s, &out);
+        ck_assert_msg(find_frame(&out, 3, &error), "head %zu", i);
+        ck_assert_uint_eq(error, NGHTTP2_PROTOCOL_ERROR);
+        ck_assert_uint_eq(r.n_head, 0);
+        http_session_free(s);
+        buffer_release(&in);
+        buffer_release(&out);
+    }
+}
+
+UNIT(a_half_closed_connection_gets_its_answers_and_ends)
+{
+    struct recorder r = {.answer = ANSWER_LATER};
+    struct http_session *s = recorder_session(&r, NULL);
+    struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    preface(&in);
+    frame(&in, 1, 5, 1, POST_HEAD); /* complete */
+    frame(&in, 1, 4, 3, POST_HEAD); /* not */
+    http_session_feed(s, buffer_bytes(&in), SEC);
+    struct http_exchange *half = r.last;
+    http_session_feed_eof(s);
+    drain_all(s, &out);
+    ck_assert_uint_eq(r.n_head, 2);
+    ck_assert_uint_eq(r.n_close, 1);
+    ck_assert_ptr_ne(r.last, half);
+    ck_assert(!http_session_is_done(s));
+    http_session_free(s);
+    buffer_release(&in);
+    buffer_release(&out);
+}

@@ -1,0 +1,355 @@
+#include "proto/io/channel.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proto/base/buffer.h"
+#include "proto/base/clock.h"
+#include "proto/io/connector.h"
+#include "proto/io/listener.h"
+#include "proto/io/loop.h"
+#include "proto/io/timer.h"
+#include "tests/lib/unit.h"
+
+#define PATIENCE (10 * (uint64_t)NSEC_PER_SEC)
+
+struct end {
+    struct io_channel *c;
+    struct buffer in;
+    int n_eof, n_drain, n_error, n_close, error;
+    bool echo;
+};
+
+static void on_read(void *user, struct bytes in)
+{
+    struct end *e = user;
+    ck_assert_uint_gt(in.n, 0);
+    if (e->echo)
+        ck_assert_int_eq(io_channel_write(e->c, in), 0);
+    ck_assert_int_eq(buffer_add_bytes(&e->in, in), 0);
+}
+
+static void on_eof(void *user)
+{
+    ((struct end *)user)->n_eof++;
+}
+
+static void on_drain(void *user)
+{
+    ((struct end *)user)->n_drain++;
+}
+
+static void on_error(void *user, int error)
+{
+    struct end *e = user;
+    e->n_error++;
+    e->error = error;
+}
+
+static void on_close(void *user)
+{
+    ((struct end *)user)->n_close++;
+}
+
+static const struct io_channel_events events = {on_read, on_eof, on_drain, on_error, on_close};
+
+struct world {
+    struct io_loop *loop;
+    struct io_listener *listener;
+    struct end a, b; /* the connector's, the listener's */
+    int n_connected, error;
+    char message[256];
+};
+
+static void on_accept(void *user, struct io_channel *c)
+{
+    struct world *w = user;
+    w->b.c = c;
+    io_channel_start(c, &events, &w->b);
+}
+
+static void on_connected(void *user, struct io_channel *c, int error, const char *message)
+{
+    struct world *w = user;
+    w->n_connected++;
+    w->error = error;
+    snprintf(w->message, sizeof w->message, "%s", message);
+    w->a.c = c;
+    if (c)
+        io_channel_start(c, &events, &w->a);
+}
+
+/* Runs the loop until a condition holds. */
+#define UNTIL(loop, condition)                                               \
+    do {                                                                     \
+        uint64_t until_ = clock_monotonic() + PATIENCE;                      \
+        while (!(condition)) {                                               \
+            ck_assert_msg(clock_monotonic() < until_, "never: " #condition); \
+            io_loop_run_once(loop, NSEC_PER_SEC / 10);                       \
+        }                                                                    \
+    } while (0)
+
+static void world_open(struct world *w, const char *address, const char *host)
+{
+    struct error e = {""};
+    w->loop = io_loop_new();
+    ck_assert_msg(io_listener_new(&w->listener, w->loop, address, IO_PORT_ALONE, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(io_listener_start(w->listener, on_accept, w, &e), 0);
+    ck_assert_ptr_nonnull(
+        io_connect(w->loop, host, io_listener_port(w->listener), PATIENCE, on_connected, w));
+    ck_assert_int_eq(w->n_connected, 0);
+    UNTIL(w->loop, w->n_connected && w->b.c);
+    ck_assert_msg(w->a.c, "%s", w->message);
+}
+
+static void world_close(struct world *w)
+{
+    io_listener_free(w->listener);
+    io_loop_free(w->loop);
+    buffer_release(&w->a.in);
+    buffer_release(&w->b.in);
+}
+
+static void fill(struct buffer *b, size_t n)
+{
+    uint8_t *p = buffer_cursor(b, n);
+    for (size_t i = 0; i < n; i++)
+        p[i] = (uint8_t)(i * 7 + i / 1000);
+    b->n = n;
+}
+
+UNIT(bytes_arrive_as_they_were_sent_and_come_back)
+{
+    const char *places[][2] = {
+        {"127.0.0.1:0", "127.0.0.1"}, {"localhost:0", "localhost"}, {":0", "127.0.0.1"}};
+    for (int i = 0; i < 3; i++) {
+        struct world w = {.b = {.echo = true}};
+        struct buffer big = BUFFER_INIT(0);
+        world_open(&w, places[i][0], places[i][1]);
+        fill(&big, 3 << 20);
+        ck_assert_int_eq(io_channel_write(w.a.c, buffer_bytes(&big)), 0);
+        UNTIL(w.loop, w.a.in.n == big.n);
+        ck_assert(bytes_eq(buffer_bytes(&w.a.in), buffer_bytes(&big)));
+        ck_assert_uint_eq(io_channel_pending(w.a.c), 0);
+        ck_assert_ptr_nonnull(strchr(io_channel_peer(w.b.c), ':'));
+        io_channel_close(w.a.c);
+        UNTIL(w.loop, w.b.n_eof == 1);
+        io_channel_close(w.b.c);
+        UNTIL(w.loop, w.a.n_close == 1 && w.b.n_close == 1);
+        buffer_release(&big);
+        world_close(&w);
+    }
+}
+
+UNIT(finish_delivers_everything_even_to_one_who_still_talks)
+{
+    struct world w = {0};
+    struct buffer big = BUFFER_INIT(0);
+    world_open(&w, "127.0.0.1:0", "127.0.0.1");
+    fill(&big, 2 << 20);
+    ck_assert_int_eq(
+        io_channel_write(w.a.c, BYTES_LIT("something that is never read by the one who finishes")), 0);
+    io_channel_write(w.b.c, buffer_bytes(&big));
+    io_channel_finish(w.b.c);
+    ck_assert_int_eq(w.b.n_close, 0);
+    UNTIL(w.loop, w.a.n_eof == 1);
+    ck_assert_int_eq(w.a.n_error, 0);
+    ck_assert(bytes_eq(buffer_bytes(&w.a.in), buffer_bytes(&big)));
+    io_channel_finish(w.a.c);
+    UNTIL(w.loop, w.a.n_close == 1 && w.b.n_close == 1);
+    buffer_release(&big);
+    world_close(&w);
+}
+
+/* One turn of a sender that follows the rule: nothing more while something waits. */
+static void send_more(struct world *w, struct bytes *rest)
+{
+    size_t n = rest->n < 200000 ? rest->n : 200000;
+    if (n > 0 && io_channel_pending(w->a.c) == 0) {
+        ck_assert_int_eq(io_channel_write(w->a.c, bytes_of(rest->p, n)), 0);
+        rest->p += n;
+        rest->n -= n;
+    }
+    io_loop_run_once(w->loop, NSEC_PER_MSEC);
+}
+
+UNIT(a_peer_that_does_not_read_is_not_read)
+{
+    struct world w = {.b = {.echo = true}};
+    struct buffer big = BUFFER_INIT(0);
+    world_open(&w, "127.0.0.1:0", "127.0.0.1");
+    io_channel_read_pause(w.a.c, true);
+    fill(&big, 32 << 20);
+    struct bytes rest = buffer_bytes(&big);
+    size_t before = SIZE_MAX;
+    while (w.b.in.n != before) { /* until nothing moves */
+        before = w.b.in.n;
+        for (int i = 0; i < 30; i++)
+            send_more(&w, &rest);
+    }
+    ck_assert_uint_gt(io_channel_pending(w.b.c), IO_CHANNEL_PENDING_MAX);
+    ck_assert_uint_le(io_channel_pending(w.b.c), IO_CHANNEL_PENDING_MAX + (256 << 10));
+    ck_assert_uint_lt(w.b.in.n, big.n);
+    io_channel_read_pause(w.a.c, false);
+    uint64_t until = clock_monotonic() + PATIENCE;
+    while (w.a.in.n < big.n && clock_monotonic() < until)
+        send_more(&w, &rest);
+    ck_assert(bytes_eq(buffer_bytes(&w.a.in), buffer_bytes(&big)));
+    UNTIL(w.loop, w.b.n_drain >= 1);
+    io_channel_close(w.a.c);
+    io_channel_close(w.b.c);
+    buffer_release(&big);
+    world_close(&w);
+}
+
+UNIT(a_broken_connection_is_told_once)
+{
+    struct world w = {0};
+    static uint8_t much[8 << 20];
+    world_open(&w, "127.0.0.1:0", "127.0.0.1");
+    io_channel_read_pause(w.b.c, true);
+    io_channel_write(w.a.c, bytes_of(much, sizeof much));
+    io_channel_close(w.b.c); /* with unread bytes: a reset */
+    UNTIL(w.loop, w.a.n_error == 1);
+    ck_assert(w.a.error == -ECONNRESET || w.a.error == -EPIPE);
+    ck_assert_int_eq(io_channel_write(w.a.c, BYTES_LIT("x")), 0);
+    for (int i = 0; i < 5; i++)
+        io_loop_run_once(w.loop, NSEC_PER_MSEC);
+    ck_assert_int_eq(w.a.n_error, 1);
+    io_channel_close(w.a.c);
+    world_close(&w);
+    ck_assert_int_eq(w.a.n_close, 1);
+}
+
+UNIT(failing_to_connect_is_explained)
+{
+    struct world w = {.loop = io_loop_new()};
+    struct error e;
+    /* A port that was free a moment ago, and that nobody listens on: bound, not started. */
+    ck_assert_int_eq(io_listener_new(&w.listener, w.loop, "127.0.0.1:0", IO_PORT_ALONE, &e), 0);
+    io_connect(w.loop, "127.0.0.1", io_listener_port(w.listener), PATIENCE, on_connected, &w);
+    UNTIL(w.loop, w.n_connected == 1);
+    ck_assert_ptr_null(w.a.c);
+    ck_assert_int_eq(w.error, -ECONNREFUSED);
+    ck_assert_ptr_nonnull(strstr(w.message, "connecting to 127.0.0.1:"));
+    io_connect(w.loop, "no-such-name.invalid", 1, PATIENCE, on_connected, &w);
+    UNTIL(w.loop, w.n_connected == 2);
+    ck_assert_int_eq(w.error, -EHOSTUNREACH);
+    io_connect(w.loop, "unix:/no/such/socket", 0, PATIENCE, on_connected, &w);
+    UNTIL(w.loop, w.n_connected == 3);
+    ck_assert_int_eq(w.error, -ENOENT);
+    io_connector_cancel(io_connect(w.loop, "127.0.0.1", 1, PATIENCE, on_connected, &w));
+    for (int i = 0; i < 5; i++)
+        io_loop_run_once(w.loop, NSEC_PER_MSEC);
+    ck_assert_int_eq(w.n_connected, 3);
+    world_close(&w);
+}
+
+UNIT(addresses_are_parsed_strictly)
+{
+    const struct {
+        const char *address, *host;
+        int port;
+    } cases[] = {
+        {"localhost:4317", "localhost", 4317},
+        {"[::1]:0", "::1", 0},
+        {":80", "", 80},
+        {"*:65535", "", 65535},
+        {"1.2.3.4:1", "1.2.3.4", 1},
+        {"host", NULL, 0},
+        {"host:", NULL, 0},
+        {"host:65536", NULL, 0},
+        {"::1:80", NULL, 0},
+        {"host:8a", NULL, 0},
+        {"[::1:80", NULL, 0},
+        {"host:-1", NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char host[32];
+        uint16_t port;
+        struct error e = {""};
+        int r = io_address_parse(cases[i].address, host, sizeof host, &port, &e);
+        ck_assert_msg((r == 0) == (cases[i].host != NULL), "%s", cases[i].address);
+        if (r == 0) {
+            ck_assert_str_eq(host, cases[i].host);
+            ck_assert_int_eq(port, cases[i].port);
+        } else {
+            ck_assert_ptr_nonnull(strstr(e.text, cases[i].address));
+        }
+    }
+}
+
+UNIT(an_address_in_use_is_found_out)
+{
+    struct io_loop *loop = io_loop_new();
+    struct io_listener *first, *more, *second;
+    struct error e = {""};
+    char address[32];
+    ck_assert_int_eq(io_listener_new(&first, loop, "127.0.0.1:0", IO_PORT_FIRST, &e), 0);
+    snprintf(address, sizeof address, "127.0.0.1:%u", io_listener_port(first));
+    ck_assert_int_eq(io_listener_start(first, on_accept, NULL, &e), 0);
+    ck_assert_msg(io_listener_new(&more, loop, address, IO_PORT_MORE, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(io_listener_start(more, on_accept, NULL, &e), 0);
+    ck_assert_int_eq(io_listener_new(&second, loop, address, IO_PORT_FIRST, &e), -EADDRINUSE);
+    ck_assert_ptr_nonnull(strstr(e.text, "another process listens there"));
+    ck_assert_int_eq(io_listener_new(&second, loop, "192.0.2.1:0", IO_PORT_ALONE, &e), -EADDRNOTAVAIL);
+    io_listener_free(first);
+    io_listener_free(more);
+    io_loop_free(loop);
+}
+
+struct count {
+    struct io_loop *loop;
+    int posted, fired;
+    uint64_t at;
+};
+
+static void on_post(void *arg)
+{
+    ((struct count *)arg)->posted++;
+}
+
+static void on_fire(void *user)
+{
+    struct count *c = user;
+    c->fired++;
+    c->at = io_loop_now(c->loop);
+}
+
+static void *poster(void *arg)
+{
+    struct count *c = arg;
+    for (int i = 0; i < 1000; i++)
+        ck_assert_int_eq(io_loop_post(c->loop, on_post, c), 0);
+    return NULL;
+}
+
+UNIT(functions_posted_by_other_threads_run_on_the_loop)
+{
+    struct count c = {.loop = io_loop_new()};
+    pthread_t t;
+    pthread_create(&t, NULL, poster, &c);
+    UNTIL(c.loop, c.posted == 1000);
+    pthread_join(t, NULL);
+    io_loop_post(c.loop, on_post, &c);
+    io_loop_free(c.loop);
+    ck_assert_int_eq(c.posted, 1001);
+}
+
+UNIT(a_timer_fires_once_and_not_early)
+{
+    struct count c = {.loop = io_loop_new()};
+    struct io_timer *t = io_timer_new(c.loop, on_fire, &c);
+    uint64_t at = io_loop_now(c.loop) + 30 * NSEC_PER_MSEC + 1;
+    io_timer_set(t, at);
+    UNTIL(c.loop, c.fired == 1);
+    ck_assert_uint_ge(c.at, at);
+    io_timer_set(t, at + NSEC_PER_SEC);
+    io_timer_set(t, UINT64_MAX);
+    io_loop_run_once(c.loop, NSEC_PER_MSEC);
+    ck_assert_int_eq(c.fired, 1);
+    io_timer_free(t);
+    io_loop_free(c.loop);
+}
