@@ -1,0 +1,219 @@
+#include "gateway/admin/admin.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gateway/admin/pages.h"
+#include "proto/base/macros.h"
+#include "proto/io/channel.h"
+#include "proto/io/listener.h"
+#include "proto/io/loop.h"
+#include "proto/io/timer.h"
+
+/* A few scrapers and a few people; more at once is a mistake or an attack, and would cost the control loop.
+ */
+#define CONNECTIONS_MAX 64u
+
+/* What is drained from a session at a time; more than this waits inside it until the peer has read. */
+#define DRAIN_BYTES ((size_t)64 << 10)
+
+struct admin {
+    struct admin_options options;
+    struct pages *pages;
+    struct io_loop *loop;
+    struct io_listener *listener;
+    struct io_timer *timer; /* the next of all sessions' deadlines */
+    struct connection *connections;
+    uint32_t n_connections;
+};
+
+struct connection {
+    struct admin *admin; /* NULL once it is no longer in its list */
+    struct connection *next, **at;
+    struct io_channel *channel;
+    struct http_session *session;
+    struct http_peer peer;
+    struct buffer out;
+};
+
+/* ---- one connection
+ * --------------------------------------------------------------------------------------------- */
+
+static void connection_unlink(struct connection *c)
+{
+    if (!c->admin)
+        return;
+    *c->at = c->next;
+    if (c->next)
+        c->next->at = c->at;
+    c->admin->n_connections--;
+    c->admin = NULL;
+    c->session = http_session_free(c->session);
+}
+
+/* Ends it: what is written already still goes out when `politely`. The channel's on_close frees the rest. */
+static void connection_end(struct connection *c, bool politely)
+{
+    connection_unlink(c);
+    if (politely)
+        io_channel_finish(c->channel);
+    else
+        io_channel_close(c->channel);
+}
+
+/* Sends what the session has to say, as far as the peer reads. 0, or the connection was ended (then c may not
+ * be used). */
+static int connection_pump(struct connection *c)
+{
+    while (io_channel_pending(c->channel) == 0 && http_session_has_output(c->session)) {
+        buffer_clear(&c->out, DRAIN_BYTES);
+        if (http_session_drain(c->session, &c->out, DRAIN_BYTES) < 0 ||
+            io_channel_write(c->channel, buffer_bytes(&c->out)) < 0) {
+            connection_end(c, false);
+            return -ENOMEM;
+        }
+        if (c->out.n == 0)
+            break; /* the session waits for the peer's flow control */
+    }
+    if (http_session_is_done(c->session) && !http_session_has_output(c->session)) {
+        connection_end(c, true);
+        return -ESHUTDOWN;
+    }
+    return 0;
+}
+
+static void timer_arm(struct admin *a)
+{
+    uint64_t next = UINT64_MAX;
+    for (struct connection *c = a->connections; c; c = c->next)
+        next = min_of(next, http_session_deadline(c->session));
+    io_timer_set(a->timer, next);
+}
+
+static void on_timer(void *user)
+{
+    struct admin *a = user;
+    uint64_t now = io_loop_now(a->loop);
+    for (struct connection *c = a->connections, *next; c; c = next) {
+        next = c->next;
+        if (http_session_deadline(c->session) > now)
+            continue;
+        http_session_tick(c->session, now);
+        connection_pump(c);
+    }
+    timer_arm(a);
+}
+
+static void on_read(void *user, struct bytes in)
+{
+    struct connection *c = user;
+    struct admin *a = c->admin;
+    bool broken = http_session_feed(c->session, in, io_loop_now(a->loop)) < 0;
+    if (connection_pump(c) == 0 && broken)
+        connection_end(c, true);
+    timer_arm(a);
+}
+
+static void on_eof(void *user)
+{
+    struct connection *c = user;
+    struct admin *a = c->admin;
+    http_session_feed_eof(c->session);
+    connection_pump(c);
+    timer_arm(a);
+}
+
+static void on_drain(void *user)
+{
+    struct connection *c = user;
+    struct admin *a = c->admin;
+    connection_pump(c);
+    timer_arm(a);
+}
+
+static void on_error(void *user, int error)
+{
+    connection_end(user, false);
+}
+
+static void on_close(void *user)
+{
+    struct connection *c = user;
+    buffer_release(&c->out);
+    free(c);
+}
+
+static const struct io_channel_events events = {on_read, on_eof, on_drain, on_error, on_close};
+
+static void on_accept(void *user, struct io_channel *channel)
+{
+    struct admin *a = user;
+    static const struct http_server_limits limits = HTTP_SERVER_LIMITS_DEFAULT;
+    struct connection *c = a->n_connections < CONNECTIONS_MAX ? calloc(1, sizeof *c) : NULL;
+    if (!c) {
+        io_channel_close(channel);
+        return;
+    }
+    snprintf(c->peer.address, sizeof c->peer.address, "%s", io_channel_peer(channel));
+    c->session = http_session_new(pages_handler(), a->pages, &c->peer, &limits, io_loop_now(a->loop));
+    if (!c->session) {
+        io_channel_close(channel);
+        free(c);
+        return;
+    }
+    c->channel = channel;
+    c->admin = a;
+    c->next = a->connections;
+    c->at = &a->connections;
+    if (c->next)
+        c->next->at = &c->next;
+    a->connections = c;
+    a->n_connections++;
+    io_channel_start(channel, &events, c);
+    timer_arm(a);
+}
+
+/* ---- the server
+ * ------------------------------------------------------------------------------------------------- */
+
+struct admin *admin_new(const struct admin_options *options, struct io_loop *loop, struct error *e)
+{
+    struct admin *a = calloc(1, sizeof *a);
+    if (!a) {
+        error_set(e, 0, "out of memory");
+        return NULL;
+    }
+    a->options = *options;
+    a->loop = loop;
+    a->pages = pages_new(&a->options);
+    a->timer = io_timer_new(loop, on_timer, a);
+    if (!a->pages || !a->timer) {
+        error_set(e, 0, "out of memory");
+        return admin_free(a);
+    }
+    if (io_listener_new(&a->listener, loop, options->endpoint, false, e) < 0 ||
+        io_listener_start(a->listener, on_accept, a, e) < 0) {
+        error_prefix(e, 0, "admin: ");
+        return admin_free(a);
+    }
+    return a;
+}
+
+struct admin *admin_free(struct admin *a)
+{
+    if (!a)
+        return NULL;
+    io_listener_free(a->listener);
+    while (a->connections)
+        connection_end(a->connections, false);
+    io_timer_free(a->timer);
+    pages_free(a->pages);
+    free(a);
+    return NULL;
+}
+
+uint16_t admin_port(const struct admin *a)
+{
+    return io_listener_port(a->listener);
+}

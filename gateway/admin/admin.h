@@ -1,0 +1,52 @@
+/*
+ * The administrative HTTP server, on the control loop: /healthz, /readyz, /metrics and an index of them at /.
+ *
+ * It knows no other stage: what it shows comes through callbacks that main gives it.
+ */
+#ifndef GATEWAY_ADMIN_ADMIN_H
+#define GATEWAY_ADMIN_ADMIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/buffer.h"
+#include "proto/base/error.h"
+
+struct io_loop;
+struct admin;
+
+/* Which metrics; or'ed. */
+enum {
+    ADMIN_METRICS_SELF = 1,     /* what the gateway knows about itself */
+    ADMIN_METRICS_PROFILES = 2, /* what the rules counted */
+};
+
+/* One condition of /readyz. */
+struct admin_check {
+    const char *name; /* "exporter otlp/pyroscope" */
+    /* Whether it is met; if not, *why may say why not. Control loop. */
+    bool (*is_ready)(void *context, struct error *why);
+    void *context;
+};
+
+/* Everything pointed at must outlive the server. */
+struct admin_options {
+    const char *endpoint; /* "localhost:9464"; port 0 picks a free one */
+    /* Appends the metrics asked for as Prometheus text 0.0.4. 0 or a negative errno (then the answer is 500).
+     */
+    int (*metrics)(void *context, unsigned what, struct buffer *out);
+    void *metrics_context;
+    const struct admin_check *checks; /* ready when all are met */
+    uint32_t n_checks;
+};
+
+/* Listens. NULL with *e set when the address is bad or taken, or memory is out. Control loop. */
+struct admin *admin_new(const struct admin_options *options, struct io_loop *loop, struct error *e);
+
+/* Closes every connection and the listener; the rest of the closing is the loop's, so run it once more. */
+struct admin *admin_free(struct admin *a);
+
+/* The port it listens on. */
+uint16_t admin_port(const struct admin *a);
+
+#endif

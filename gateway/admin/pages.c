@@ -1,0 +1,235 @@
+#include "gateway/admin/pages.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+
+#include "gateway/admin/query.h"
+#include "proto/base/macros.h"
+#include "proto/coding/coding.h"
+
+/* Below this, gzip's header and the extra pass cost more than they save. */
+#define GZIP_MIN 512u
+
+/* Fast rather than small: the text is made again every few seconds and goes a short way. */
+#define GZIP_LEVEL 3
+
+/* Kept between scrapes; a page of metrics is usually less. */
+#define KEEP_BYTES ((size_t)1 << 20)
+
+struct pages {
+    const struct admin_options *options;
+    struct coding_encoder *gzip;
+    struct buffer text, packed;
+};
+
+struct pages *pages_new(const struct admin_options *options)
+{
+    struct pages *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->options = options;
+    p->gzip = coding_encoder_new(CODING_GZIP, GZIP_LEVEL);
+    return p->gzip ? p : pages_free(p);
+}
+
+struct pages *pages_free(struct pages *p)
+{
+    if (!p)
+        return NULL;
+    coding_encoder_free(p->gzip);
+    buffer_release(&p->text);
+    buffer_release(&p->packed);
+    free(p);
+    return NULL;
+}
+
+/* ---- answering
+ * -------------------------------------------------------------------------------------------------- */
+
+#define TEXT_PLAIN "text/plain; charset=utf-8"
+#define TEXT_METRICS \
+    "text/plain; version=0.0.4; charset=utf-8" /* Prometheus exposition formats, "Text format" */
+#define TEXT_JSON "application/json"
+
+/* Nothing here may be cached: each answer is about this moment. `more` may be NULL. */
+static void answer(struct http_exchange *x, uint32_t status, const char *type, const struct http_header *more,
+                   uint32_t n_more, struct bytes body)
+{
+    struct http_header headers[4] = {
+        {BYTES_LIT("content-type"), bytes_str(type)},
+        {BYTES_LIT("cache-control"), BYTES_LIT("no-store")},
+    };
+    uint32_t n = 2;
+    for (uint32_t i = 0; i < n_more && n < ARRAY_LEN(headers); i++)
+        headers[n++] = more[i];
+    /* Without memory the session resets the exchange. */
+    http_reply(x, &(struct http_reply){.status = status, .headers = headers, .n_headers = n, .body = body});
+}
+
+static void answer_text(struct http_exchange *x, uint32_t status, const char *text)
+{
+    answer(x, status, TEXT_PLAIN, NULL, 0, bytes_str(text));
+}
+
+static struct bytes header_of(const struct http_exchange *x, const char *name)
+{
+    return http_header_find(x->headers, x->n_headers, name);
+}
+
+/* ---- pages
+ * ------------------------------------------------------------------------------------------------------ */
+
+static void page_index(struct pages *p, struct http_exchange *x)
+{
+    answer_text(
+        x, 200,
+        "profgate " PROFGATE_VERSION "\n\n"
+        "/metrics   Prometheus text: what the rules counted, and what the gateway knows about itself\n"
+        "           (?collect[]=profiles or ?collect[]=self for one of the two)\n"
+        "/healthz   200 while the process runs\n"
+        "/readyz    200 when requests are taken and can be passed on, else 503 and why\n"
+        "           (Accept: application/json for each condition)\n");
+}
+
+static void page_health(struct pages *p, struct http_exchange *x)
+{
+    answer_text(x, 200, "ok\n");
+}
+
+static int ready_json(const struct admin_check *check, bool is_ready, const struct error *why,
+                      json_object *list)
+{
+    json_object *o = json_object_new_object();
+    if (!o || json_object_array_add(list, o) != 0) {
+        json_object_put(o);
+        return -ENOMEM;
+    }
+    int r = json_object_object_add(o, "name", json_object_new_string(check->name));
+    r |= json_object_object_add(o, "ready", json_object_new_boolean(is_ready));
+    if (!is_ready)
+        r |= json_object_object_add(o, "reason", json_object_new_string(why->text));
+    return r == 0 ? 0 : -ENOMEM;
+}
+
+/* Asks every check; writes what is wrong as lines into p->text, and each check into `list` unless that is
+ * NULL. */
+static int ask_checks(struct pages *p, json_object *list, bool *ret_ready)
+{
+    *ret_ready = true;
+    int r = 0;
+    for (uint32_t i = 0; i < p->options->n_checks && r == 0; i++) {
+        const struct admin_check *check = &p->options->checks[i];
+        struct error why = {""};
+        bool is_ready = check->is_ready(check->context, &why);
+        *ret_ready &= is_ready;
+        if (!is_ready)
+            r = buffer_printf(&p->text, "not ready: %s%s%s\n", check->name, why.text[0] ? ": " : "",
+                              why.text);
+        if (r == 0 && list)
+            r = ready_json(check, is_ready, &why, list);
+    }
+    return r;
+}
+
+static void page_ready(struct pages *p, struct http_exchange *x)
+{
+    bool as_json = query_accepts(header_of(x, "accept"), TEXT_JSON), is_ready = false;
+    json_object *top = as_json ? json_object_new_object() : NULL;
+    json_object *list = as_json ? json_object_new_array() : NULL;
+    int r = as_json && (!top || !list) ? -ENOMEM : ask_checks(p, list, &is_ready);
+    const char *text = NULL;
+    if (r == 0 && as_json) {
+        r = json_object_object_add(top, "ready", json_object_new_boolean(is_ready));
+        if (r == 0 && (r = json_object_object_add(top, "checks", list)) == 0)
+            list = NULL; /* top's now */
+        text = r == 0 ? json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN) : NULL;
+    }
+    uint32_t status = is_ready ? 200 : 503;
+    if (r != 0 || (as_json && !text))
+        answer_text(x, 500, "out of memory\n");
+    else if (as_json)
+        answer(x, status, TEXT_JSON, NULL, 0, bytes_str(text));
+    else
+        answer(x, status, TEXT_PLAIN, NULL, 0, is_ready ? BYTES_LIT("ok\n") : buffer_bytes(&p->text));
+    json_object_put(list);
+    json_object_put(top);
+}
+
+/* What ?collect[]= asks for; everything by default. False: it names something that is not there. */
+static bool collect_of(struct bytes query, unsigned *ret_what)
+{
+    unsigned what = 0;
+    struct bytes name, value;
+    while (query_next(&query, &name, &value)) {
+        if (!query_is(name, "collect[]"))
+            continue;
+        if (query_is(value, "self"))
+            what |= ADMIN_METRICS_SELF;
+        else if (query_is(value, "profiles"))
+            what |= ADMIN_METRICS_PROFILES;
+        else
+            return false;
+    }
+    *ret_what = what ? what : ADMIN_METRICS_SELF | ADMIN_METRICS_PROFILES;
+    return true;
+}
+
+static void page_metrics(struct pages *p, struct http_exchange *x)
+{
+    unsigned what;
+    if (!collect_of(x->query, &what)) {
+        answer_text(x, 400, "collect[] is one of: profiles, self\n");
+        return;
+    }
+    if (p->options->metrics(p->options->metrics_context, what, &p->text) < 0) {
+        answer_text(x, 500, "the metrics could not be collected\n");
+        return;
+    }
+    struct http_header more[] = {{BYTES_LIT("vary"), BYTES_LIT("accept-encoding")},
+                                 {BYTES_LIT("content-encoding"), BYTES_LIT("gzip")}};
+    bool packed = p->text.n >= GZIP_MIN && query_accepts_gzip(header_of(x, "accept-encoding")) &&
+                  coding_encode(p->gzip, buffer_bytes(&p->text), &p->packed) == 0;
+    answer(x, 200, TEXT_METRICS, more, packed ? 2 : 1, buffer_bytes(packed ? &p->packed : &p->text));
+}
+
+static const struct {
+    const char *path;
+    void (*page)(struct pages *p, struct http_exchange *x);
+} routes[] = {
+    {"/", page_index},
+    {"/healthz", page_health},
+    {"/readyz", page_ready},
+    {"/metrics", page_metrics},
+};
+
+static void on_head(void *context, struct http_exchange *x)
+{
+    struct pages *p = context;
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        if (!bytes_is(x->path, routes[i].path))
+            continue;
+        if (!bytes_is(x->method, "GET") && !bytes_is(x->method, "HEAD")) {
+            struct http_header allow = {BYTES_LIT("allow"), BYTES_LIT("GET, HEAD")};
+            answer(x, 405, TEXT_PLAIN, &allow, 1, BYTES_LIT("only GET and HEAD here\n"));
+            return;
+        }
+        routes[i].page(p, x);
+        buffer_clear(&p->text, KEEP_BYTES);
+        buffer_clear(&p->packed, KEEP_BYTES);
+        return;
+    }
+    answer_text(x, 404, "nothing here; / lists what is\n");
+}
+
+static void on_body(void *context, struct http_exchange *x, struct bytes piece) {}
+
+static void on_end(void *context, struct http_exchange *x) {}
+
+static void on_close(void *context, struct http_exchange *x) {}
+
+const struct http_handler *pages_handler(void)
+{
+    static const struct http_handler handler = {on_head, on_body, on_end, on_close};
+    return &handler;
+}

@@ -1,0 +1,86 @@
+#include "gateway/admin/query.h"
+
+/* Cuts *rest at the first `mark`; the part before it is returned. */
+static struct bytes cut(struct bytes *rest, char mark)
+{
+    const uint8_t *at = rest->n ? memchr(rest->p, mark, rest->n) : NULL;
+    struct bytes part = bytes_of(rest->p, at ? (size_t)(at - rest->p) : rest->n);
+    *rest = at ? bytes_of(at + 1, rest->n - part.n - 1) : bytes_of(rest->p + rest->n, 0);
+    return part;
+}
+
+bool query_next(struct bytes *query, struct bytes *ret_name, struct bytes *ret_value)
+{
+    while (query->n > 0) {
+        *ret_value = cut(query, '&');
+        if (ret_value->n == 0)
+            continue;
+        *ret_name = cut(ret_value, '=');
+        return true;
+    }
+    return false;
+}
+
+static int hex_value(uint8_t c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool query_is(struct bytes encoded, const char *plain)
+{
+    size_t i = 0;
+    for (; *plain && i < encoded.n; plain++) {
+        uint8_t c = encoded.p[i++];
+        if (c == '%' && encoded.n - i >= 2 && hex_value(encoded.p[i]) >= 0 &&
+            hex_value(encoded.p[i + 1]) >= 0) {
+            c = (uint8_t)(hex_value(encoded.p[i]) << 4 | hex_value(encoded.p[i + 1]));
+            i += 2;
+        }
+        if (c != (uint8_t)*plain)
+            return false;
+    }
+    return !*plain && i == encoded.n;
+}
+
+/* Whether the parameters behind a coding or a type have a weight of zero: q=0, 0., 0.0, 0.00, 0.000. */
+static bool is_refused(struct bytes parameters)
+{
+    while (parameters.n > 0) {
+        struct bytes one = bytes_trim(cut(&parameters, ';'));
+        if (one.n < 3 || (one.p[0] | 0x20) != 'q' || one.p[1] != '=')
+            continue;
+        for (size_t i = 2; i < one.n; i++)
+            if (one.p[i] != '0' && one.p[i] != '.')
+                return false;
+        return true;
+    }
+    return false;
+}
+
+bool query_accepts_gzip(struct bytes accept_encoding)
+{
+    bool any = false;
+    while (accept_encoding.n > 0) {
+        struct bytes rest = cut(&accept_encoding, ',');
+        struct bytes name = bytes_trim(cut(&rest, ';'));
+        if (bytes_is_nocase(name, "gzip") || bytes_is_nocase(name, "x-gzip"))
+            return !is_refused(rest);
+        if (bytes_is(name, "*"))
+            any = !is_refused(rest);
+    }
+    return any;
+}
+
+bool query_accepts(struct bytes accept, const char *media_type)
+{
+    while (accept.n > 0) {
+        struct bytes rest = cut(&accept, ',');
+        struct bytes name = bytes_trim(cut(&rest, ';'));
+        if (bytes_is_nocase(name, media_type))
+            return !is_refused(rest);
+    }
+    return false;
+}

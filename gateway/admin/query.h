@@ -1,0 +1,26 @@
+/*
+ * The two small languages in a request's head that the admin server reads: query strings and Accept-Encoding.
+ */
+#ifndef GATEWAY_ADMIN_QUERY_H
+#define GATEWAY_ADMIN_QUERY_H
+
+#include <stdbool.h>
+
+#include "proto/base/bytes.h"
+
+/* Takes the next NAME=VALUE off the front of a query string. False at its end. Both are still
+ * percent-encoded. */
+bool query_next(struct bytes *query, struct bytes *ret_name, struct bytes *ret_value);
+
+/* Whether percent-encoded text says `plain` (RFC 3986 §2.1; '+' is a blank in forms and stands for nothing
+ * else). */
+bool query_is(struct bytes encoded, const char *plain);
+
+/* Whether an Accept-Encoding value (RFC 9110 §12.5.3) allows gzip: named, or by '*', and not with q=0. */
+bool query_accepts_gzip(struct bytes accept_encoding);
+
+/* Whether an Accept value names this media type explicitly (RFC 9110 §12.5.1): wildcards do not ask for it.
+ */
+bool query_accepts(struct bytes accept, const char *media_type);
+
+#endif

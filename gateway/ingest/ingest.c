@@ -1,0 +1,149 @@
+#include "gateway/ingest/ingest.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "gateway/classify/classify.h"
+#include "gateway/forward/forward.h"
+#include "gateway/stats/stats.h"
+#include "proto/base/macros.h"
+
+/* Column memory kept between requests: enough for a 10 MB request (1.7 bytes of columns a byte,
+ * reference/hotpath.md); giving pages back costs more than decoding. */
+#define KEEP_BYTES ((size_t)16 << 20)
+
+struct ingest {
+    struct ingest_options options;
+    struct classify *classify;
+    struct forward *forward;
+    struct stats *stats;
+    struct budget *budget;
+    struct profiles view;
+};
+
+struct ingest *ingest_new(const struct ingest_options *options, struct classify *classify,
+                          struct forward *forward, struct stats *stats, struct budget *budget)
+{
+    struct ingest *g = calloc(1, sizeof *g);
+    if (!g)
+        return NULL;
+    g->options = *options;
+    g->classify = classify;
+    g->forward = forward;
+    g->stats = stats;
+    g->budget = budget;
+    if (profiles_init(&g->view, budget) < 0) {
+        free(g);
+        return NULL;
+    }
+    return g;
+}
+
+struct ingest *ingest_free(struct ingest *g)
+{
+    if (!g)
+        return NULL;
+    profiles_release(&g->view);
+    free(g);
+    return NULL;
+}
+
+/*
+ * The decoder cannot tell a request that is too large by itself from one that came at a bad time: both pass a
+ * limit. It matters to the producer: the first must never come again, the second should. If the columns' own
+ * limit would have fit now, or most of the whole budget is free, then the request is the reason; else what
+ * else we hold is.
+ */
+static bool is_too_large_by_itself(const struct ingest *g)
+{
+    size_t wanted = g->options.limits.column_bytes, held = profiles_memory_used(&g->view);
+    for (struct budget *b = g->budget; b; b = b->parent) {
+        size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
+        size_t others = used - min_of(used, held);
+        size_t free_bytes = b->limit - min_of(b->limit, others);
+        if (free_bytes < min_of(wanted, b->limit / 2))
+            return false;
+    }
+    return true;
+}
+
+/* The verdict of a request that was not counted; it is not decoded, or there was no memory. */
+static enum ingest_verdict refused(const struct ingest *g, int r, struct error *message)
+{
+    switch (r) {
+    case PROFILES_MALFORMED: return INGEST_MALFORMED;
+    case PROFILES_UNSUPPORTED: return INGEST_UNSUPPORTED;
+    case PROFILES_OVER_BUDGET:
+        if (is_too_large_by_itself(g))
+            return INGEST_TOO_LARGE;
+        error_set(message, 0, "out of memory for requests just now; try again");
+        return INGEST_BUSY;
+    default: error_set(message, 0, "out of memory just now; try again"); return INGEST_BUSY;
+    }
+}
+
+/* Decodes, counts and forwards under a reservation that is settled either way. 0, or what refused() takes. */
+static int take(struct ingest *g, struct bytes body, struct error *message)
+{
+    int r = profiles_decode(&g->view, body, &g->options.limits, message);
+    /* Without a sample there is nothing to count and nothing to forward, as in the Collector. */
+    bool has_samples = r == 0 && g->view.sample.n > 0;
+    if (has_samples)
+        r = classify_push(g->classify, &g->view);
+    if (!g->forward)
+        return r;
+    if (r == 0 && has_samples)
+        forward_push(g->forward, &g->view, body.n);
+    else
+        forward_cancel(g->forward, body.n);
+    return r;
+}
+
+/* Partial success names the first bad place (G5: "SHOULD set error_message"). */
+static void accept_view(struct ingest *g, struct ingest_answer *ret)
+{
+    const struct profiles *view = &g->view;
+    ret->verdict = INGEST_ACCEPTED;
+    ret->rejected_profiles = view->rejected.profiles;
+    if (view->rejected.profiles > 0 || view->rejected.samples > 0)
+        error_set(&ret->message, 0, "%u of %u samples rejected in %u profiles; the first: %s",
+                  view->rejected.samples, view->sample.n, view->rejected.profiles, view->rejected.first.text);
+    stats_add(g->stats, STATS_PROFILES, view->profile.n);
+    stats_add(g->stats, STATS_SAMPLES, view->sample.n - min_of(view->rejected.samples, view->sample.n));
+    stats_add(g->stats, STATS_SAMPLES_REJECTED, view->rejected.samples);
+}
+
+static enum stats_id counter_of(const struct ingest_answer *answer)
+{
+    switch (answer->verdict) {
+    case INGEST_ACCEPTED: return answer->rejected_profiles > 0 ? STATS_REQUESTS_PARTIAL : STATS_REQUESTS_OK;
+    case INGEST_MALFORMED: return STATS_REQUESTS_MALFORMED;
+    case INGEST_UNSUPPORTED: return STATS_REQUESTS_UNSUPPORTED;
+    case INGEST_TOO_LARGE: return STATS_REQUESTS_TOO_LARGE;
+    default: return STATS_REQUESTS_BUSY;
+    }
+}
+
+void ingest_push(struct ingest *g, struct bytes body, uint64_t now_unix_ns, struct ingest_answer *ret)
+{
+    (void)now_unix_ns;
+    ret->rejected_profiles = 0;
+    ret->retry_after_ns = 0;
+    ret->message.text[0] = 0;
+
+    if (g->forward && !forward_reserve(g->forward, body.n)) {
+        ret->verdict = INGEST_BUSY;
+        error_set(&ret->message, 0, "a destination's queue is full; try again");
+    } else {
+        int r = take(g, body, &ret->message);
+        if (r == 0)
+            accept_view(g, ret);
+        else
+            ret->verdict = refused(g, r, &ret->message);
+    }
+    if (ret->verdict == INGEST_BUSY)
+        ret->retry_after_ns = g->options.retry_after_ns;
+    stats_add(g->stats, counter_of(ret), 1);
+    if (profiles_memory_used(&g->view) > KEEP_BYTES)
+        profiles_trim(&g->view, KEEP_BYTES);
+}

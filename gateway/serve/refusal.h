@@ -1,0 +1,49 @@
+/*
+ * Every reason for which a request is not accepted, and its words: one table for the HTTP status, the code in
+ * the google.rpc.Status body that OTLP/HTTP asks for, the gRPC code, and the counter.
+ */
+#ifndef GATEWAY_SERVE_REFUSAL_H
+#define GATEWAY_SERVE_REFUSAL_H
+
+/* clang-format off */
+/*
+ * Sources: reference/gateway.md tables G1–G10, H1–H11 and §1.3, where the OTLP specification and gRPC's documents are
+ * cited line by line. Where they leave a choice:
+ * - An unknown Content-Encoding is 415 with Accept-Encoding (RFC 9110 §15.5.16), though the Collector says 400.
+ * - What cannot be parsed is INVALID_ARGUMENT, which OTLP recommends for bad data (G9), though gRPC libraries generate
+ *   INTERNAL. A compressed message that cannot be decompressed is INTERNAL, as gRPC's compression.md says (§1.3).
+ * - gRPC over HTTP/1 is 505: the method and the type are right, the version is not (RFC 9110 §15.6.6).
+ *
+ *    id               HTTP  body's code           gRPC code            counter */
+#define REFUSAL_TABLE(X) \
+    X(NO_PATH,         404,  NOT_FOUND,            UNIMPLEMENTED,       REQUESTS_REFUSED)     \
+    X(NO_SERVICE,      404,  NOT_FOUND,            UNIMPLEMENTED,       REQUESTS_REFUSED)     \
+    X(NO_METHOD,       404,  NOT_FOUND,            UNIMPLEMENTED,       REQUESTS_REFUSED)     \
+    X(NOT_POST,        405,  UNIMPLEMENTED,        INTERNAL,            REQUESTS_REFUSED)     \
+    X(GRPC_HTTP1,      505,  UNIMPLEMENTED,        UNIMPLEMENTED,       REQUESTS_REFUSED)     \
+    X(MEDIA_TYPE,      415,  INVALID_ARGUMENT,     UNIMPLEMENTED,       REQUESTS_REFUSED)     \
+    X(JSON,            415,  UNIMPLEMENTED,        UNIMPLEMENTED,       REQUESTS_REFUSED)     \
+    X(CODING,          415,  UNIMPLEMENTED,        UNIMPLEMENTED,       REQUESTS_REFUSED)     \
+    X(BAD_TIMEOUT,     400,  INVALID_ARGUMENT,     INTERNAL,            REQUESTS_REFUSED)     \
+    X(NO_MESSAGE,      400,  INVALID_ARGUMENT,     INTERNAL,            REQUESTS_MALFORMED)   \
+    X(CUT_SHORT,       400,  INVALID_ARGUMENT,     INTERNAL,            REQUESTS_MALFORMED)   \
+    X(BAD_FLAG,        400,  INVALID_ARGUMENT,     INTERNAL,            REQUESTS_MALFORMED)   \
+    X(FLAG_NO_CODING,  400,  INVALID_ARGUMENT,     INTERNAL,            REQUESTS_MALFORMED)   \
+    X(SECOND_MESSAGE,  400,  INVALID_ARGUMENT,     UNIMPLEMENTED,       REQUESTS_MALFORMED)   \
+    X(CORRUPT,         400,  INVALID_ARGUMENT,     INTERNAL,            REQUESTS_MALFORMED)   \
+    X(MALFORMED,       400,  INVALID_ARGUMENT,     INVALID_ARGUMENT,    REQUESTS_MALFORMED)   \
+    X(UNSUPPORTED,     400,  INVALID_ARGUMENT,     INVALID_ARGUMENT,    REQUESTS_UNSUPPORTED) \
+    X(TOO_LARGE,       413,  RESOURCE_EXHAUSTED,   RESOURCE_EXHAUSTED,  REQUESTS_TOO_LARGE)   \
+    X(BUSY,            503,  UNAVAILABLE,          UNAVAILABLE,         REQUESTS_BUSY)        \
+    X(LATE,            503,  DEADLINE_EXCEEDED,    DEADLINE_EXCEEDED,   REQUESTS_REFUSED)
+/* clang-format on */
+
+enum refusal {
+    REFUSAL_NONE,
+#define REFUSAL_ENUM(id, ...) REFUSAL_##id,
+    REFUSAL_TABLE(REFUSAL_ENUM)
+#undef REFUSAL_ENUM
+        REFUSAL_N
+};
+
+#endif

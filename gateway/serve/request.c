@@ -1,0 +1,136 @@
+#include "gateway/serve/request.h"
+
+#include <stdlib.h>
+
+#include "proto/base/macros.h"
+#include "proto/coding/room.h"
+#include "proto/otlp/profiles.h"
+
+/* Free requests kept beyond the concurrency of one connection (100 streams) serve a burst and no more. */
+#define FREE_MAX 256u
+
+/* The most that is reserved because a peer announced it; the rest is charged as it comes, so that announcing
+ * costs nobody else's budget. Most requests fit. */
+#define RESERVE_MAX ((size_t)256 << 10)
+
+struct request *request_get(struct request_pool *pool, const struct route *route, int64_t content_length)
+{
+    struct request *q = pool->free;
+    if (q) {
+        pool->free = q->next;
+        pool->n_free--;
+        pool->kept -= q->body.cap;
+        q->body.n = 0;
+    } else {
+        if (!budget_charge(pool->budget, sizeof *q))
+            return NULL;
+        q = calloc(1, sizeof *q);
+        if (!q) {
+            budget_refund(pool->budget, sizeof *q);
+            return NULL;
+        }
+    }
+    q->next = NULL;
+    q->route = *route;
+    q->deadline_ns = UINT64_MAX;
+    q->content_length = content_length;
+    q->message = (struct grpc_reader)GRPC_READER_INIT(pool->body_max);
+    return q;
+}
+
+static void request_free(struct request_pool *pool, struct request *q)
+{
+    room_release(&q->body, pool->budget);
+    budget_refund(pool->budget, sizeof *q);
+    free(q);
+}
+
+void request_put(struct request_pool *pool, struct request *q)
+{
+    if (!q)
+        return;
+    if (pool->n_free >= FREE_MAX) {
+        request_free(pool, q);
+        return;
+    }
+    if (q->body.cap > pool->keep_max - pool->kept)
+        room_release(&q->body, pool->budget);
+    pool->kept += q->body.cap;
+    q->next = pool->free;
+    pool->free = q;
+    pool->n_free++;
+}
+
+void request_pool_release(struct request_pool *pool)
+{
+    while (pool->free) {
+        struct request *q = pool->free;
+        pool->free = q->next;
+        request_free(pool, q);
+    }
+    pool->n_free = 0;
+    pool->kept = 0;
+}
+
+/* Room for n more bytes and the padding, or, at the first piece, for what was announced. */
+static enum refusal reserve(struct request_pool *pool, struct request *q, size_t n, uint64_t announced)
+{
+    if (q->body.n == 0 && announced > n)
+        n = max_of(n, min_of((size_t)announced, RESERVE_MAX));
+    return room_make(&q->body, n + PROFILES_PADDING, pool->budget) == 0 ? REFUSAL_NONE : REFUSAL_BUSY;
+}
+
+static enum refusal append(struct request_pool *pool, struct request *q, struct bytes piece,
+                           uint64_t announced)
+{
+    enum refusal refusal = reserve(pool, q, piece.n, announced);
+    if (refusal == REFUSAL_NONE && piece.n > 0) {
+        memcpy(q->body.p + q->body.n, piece.p, piece.n);
+        q->body.n += piece.n;
+    }
+    return refusal;
+}
+
+static enum refusal add_message(struct request_pool *pool, struct request *q, struct bytes piece)
+{
+    for (;;) {
+        struct bytes part;
+        enum refusal refusal = REFUSAL_NONE;
+        switch (grpc_reader_next(&q->message, &piece, &part)) {
+        case GRPC_READ_MORE: return REFUSAL_NONE;
+        case GRPC_READ_HEAD:
+            if (q->message.compressed && q->route.coding == CODING_IDENTITY)
+                refusal = REFUSAL_FLAG_NO_CODING;
+            break;
+        case GRPC_READ_PAYLOAD: refusal = append(pool, q, part, q->message.length); break;
+        case GRPC_READ_BAD_FLAG: return REFUSAL_BAD_FLAG;
+        case GRPC_READ_TOO_LARGE: return REFUSAL_TOO_LARGE;
+        case GRPC_READ_SECOND: return REFUSAL_SECOND_MESSAGE;
+        }
+        if (refusal != REFUSAL_NONE)
+            return refusal;
+    }
+}
+
+enum refusal request_add(struct request_pool *pool, struct request *q, struct bytes piece)
+{
+    if (q->route.dialect == DIALECT_GRPC)
+        return add_message(pool, q, piece);
+    if (piece.n > pool->body_max - q->body.n)
+        return REFUSAL_TOO_LARGE;
+    return append(pool, q, piece, q->content_length > 0 ? (uint64_t)q->content_length : 0);
+}
+
+enum refusal request_end(struct request_pool *pool, struct request *q)
+{
+    if (q->route.dialect == DIALECT_GRPC && !grpc_reader_is_complete(&q->message))
+        return q->message.n_prefix == 0 ? REFUSAL_NO_MESSAGE : REFUSAL_CUT_SHORT;
+    return append(pool, q, (struct bytes){0}, 0);
+}
+
+bool request_is_coded(const struct request *q)
+{
+    if (q->route.dialect == DIALECT_GRPC)
+        return q->message.compressed;
+    return q->route.coding != CODING_IDENTITY;
+}

@@ -1,0 +1,44 @@
+/*
+ * The stage that speaks to producers: OTLP/HTTP and OTLP/gRPC over HTTP/1.1 and HTTP/2 become one call of
+ * ingest, and what ingest says becomes HTTP or gRPC words. One object per worker thread, used on that thread
+ * alone.
+ */
+#ifndef GATEWAY_SERVE_SERVE_H
+#define GATEWAY_SERVE_SERVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gateway/ingest/ingest.h"
+#include "gateway/stats/stats.h"
+#include "proto/base/budget.h"
+#include "proto/http/exchange.h"
+
+struct serve_options {
+    size_t request_bytes; /* a body as received, and again after decompression (OTLP specification: 64 MiB) */
+    size_t keep_bytes;    /* body memory a worker keeps between requests, charged all the while */
+    uint64_t retry_after_ns; /* what a refusal for lack of memory suggests */
+    const char *const
+        *aliases; /* more HTTP paths that take profiles, beside /v1development/profiles; may be NULL */
+    uint32_t n_aliases;
+};
+
+#define SERVE_OPTIONS_DEFAULT                                                             \
+    {                                                                                     \
+        .request_bytes = 64u << 20, .keep_bytes = 4u << 20, .retry_after_ns = 1000000000u \
+    }
+
+struct serve;
+
+/* ingest and budget must outlive it, and so must the texts in options; stats and budget may be NULL. NULL
+ * when memory is out. */
+struct serve *serve_new(const struct serve_options *options, struct ingest *ingest, struct stats *stats,
+                        struct budget *budget);
+
+/* After every session whose context it is has been freed. */
+struct serve *serve_free(struct serve *s);
+
+/* What http_session_new needs; the context is the struct serve. */
+const struct http_handler *serve_handler(void);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * Content codings of a whole body in memory: gzip, deflate (the zlib format) and zstd, out of and into a
+ * buffer.
+ *
+ * A body is decoded under a limit on what may come out, and what it grows is charged to a budget, so that a
+ * few hostile bytes cost no more than the limit says. One decoder or encoder per thread: they keep their
+ * tables.
+ */
+#ifndef PROTO_CODING_CODING_H
+#define PROTO_CODING_CODING_H
+
+#include <stddef.h>
+
+#include "proto/base/budget.h"
+#include "proto/base/buffer.h"
+#include "proto/base/bytes.h"
+
+enum coding {
+    CODING_IDENTITY,
+    CODING_GZIP,    /* RFC 1952, any number of members */
+    CODING_DEFLATE, /* RFC 1950: what HTTP (RFC 9110 §8.4.1.2) and gRPC call deflate */
+    CODING_ZSTD,    /* RFC 8878, window at most 8 MiB as RFC 9659 §3 asks of a content coding */
+    CODING_UNKNOWN,
+};
+
+/* By its HTTP or gRPC name, ASCII case ignored; empty is identity; `x-gzip` is gzip (RFC 9110 §8.4.1.3).
+ * Anything else, a list of several codings too, is CODING_UNKNOWN. */
+enum coding coding_parse(struct bytes name);
+
+/* "identity", "gzip", "deflate", "zstd"; "unknown". */
+const char *coding_name(enum coding c);
+
+/* Every coding we decode, as accept-encoding and grpc-accept-encoding list them. */
+#define CODING_ACCEPTED "gzip, deflate, zstd, identity"
+
+/* Conditions of coding_decode. */
+enum {
+    CODING_CORRUPT = 1, /* not such a stream, cut short, or followed by something else */
+    CODING_TOO_LARGE,   /* more than `limit` bytes would come out */
+    CODING_OVER_BUDGET, /* the budget has no room for what comes out */
+};
+
+struct coding_decoder;
+
+/* NULL when memory is out. What a coding needs inside (libdeflate 11 KiB; zstd up to 8 MiB for its window) is
+ * made when the coding is first met. */
+struct coding_decoder *coding_decoder_new(void);
+struct coding_decoder *coding_decoder_free(struct coding_decoder *d);
+
+/*
+ * Appends the decoded bytes to `out`, at most `limit` of them, and leaves `extra` allocated bytes behind them
+ * (their content is undefined). Growth of out->cap is charged to `budget` (NULL: unlimited): whoever releases
+ * the buffer refunds out->cap (room_release). Cost: bounded by the limit; a first guess that was too small is
+ * grown fourfold and decoded again, so never more than about 4/3 of one decode on top. 0, a condition above,
+ * -ENOMEM, or -EINVAL for CODING_UNKNOWN. On failure out->n is as it was.
+ */
+int coding_decode(struct coding_decoder *d, enum coding c, struct bytes in, size_t limit, size_t extra,
+                  struct budget *budget, struct buffer *out);
+
+struct coding_encoder;
+
+/* level: 1 … 12 for gzip and deflate, 1 … 19 for zstd; 0 means the usual one (6, 6 and 3); out of range is
+ * cut to it. NULL when memory is out or the coding is CODING_UNKNOWN. */
+struct coding_encoder *coding_encoder_new(enum coding c, int level);
+struct coding_encoder *coding_encoder_free(struct coding_encoder *e);
+enum coding coding_encoder_coding(const struct coding_encoder *e);
+
+/* Appends `in`, encoded as one member or frame. 0, -ENOMEM or -ENOBUFS (out->max). */
+int coding_encode(struct coding_encoder *e, struct bytes in, struct buffer *out);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * How gRPC writes values into header fields (grpc/grpc doc/PROTOCOL-HTTP2.md): percent-encoding for
+ * grpc-message, base64 for names that end in -bin, and grpc-timeout.
+ */
+#ifndef PROTO_GRPC_TEXT_H
+#define PROTO_GRPC_TEXT_H
+
+#include <stdint.h>
+
+#include "proto/base/buffer.h"
+#include "proto/base/bytes.h"
+
+/* Appends a grpc-message value: bytes outside 0x20–0x7E and '%' become %XX ("Percent-Encoded"). 0 or -ENOMEM,
+ * -ENOBUFS. */
+int grpc_percent_encode(struct bytes text, struct buffer *out);
+
+/* Appends what a grpc-message says. Never fails on bad escapes: they are taken as they stand. 0 or -ENOMEM,
+ * -ENOBUFS. */
+int grpc_percent_decode(struct bytes value, struct buffer *out);
+
+/* Appends standard base64 (RFC 4648 §4) without padding, as -bin values should be sent. 0 or -ENOMEM,
+ * -ENOBUFS. */
+int grpc_base64_encode(struct bytes data, struct buffer *out);
+
+/* Conditions of grpc_base64_decode. */
+enum {
+    GRPC_BASE64_BAD = 1, /* a character or a length that no base64 has; nothing was appended */
+};
+
+/* Appends the bytes of a -bin value, padded or not. Of several values joined with ',' the first is taken. 0,
+ * GRPC_BASE64_BAD, -ENOMEM or -ENOBUFS. */
+int grpc_base64_decode(struct bytes value, struct buffer *out);
+
+/* A grpc-timeout value: 1 … 8 digits and one of H M S m u n. 0, or -EINVAL for anything else. 99999999H is
+ * more than 64 bits of nanoseconds hold; it becomes UINT64_MAX. */
+int grpc_timeout_parse(struct bytes value, uint64_t *ret_ns);
+
+#define GRPC_TIMEOUT_MAX 10 /* 8 digits, the unit, a NUL */
+
+/* Writes a timeout in the finest unit in which it has at most 8 digits, rounded up, so that the server does
+ * not give up before the client. */
+void grpc_timeout_format(uint64_t ns, char to[GRPC_TIMEOUT_MAX]);
+
+#endif

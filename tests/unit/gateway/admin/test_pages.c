@@ -1,0 +1,215 @@
+/* needs: coding dep_jsonc */
+#include "gateway/admin/pages.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+
+#include "gateway/admin/query.h"
+#include "proto/coding/coding.h"
+#include "tests/lib/unit.h"
+
+/* http_reply and http_header_find are the test's: the answer is kept as text. */
+static uint32_t status;
+static struct buffer headers, body;
+
+int http_reply(struct http_exchange *x, const struct http_reply *reply)
+{
+    status = reply->status;
+    headers.n = body.n = 0;
+    for (uint32_t i = 0; i < reply->n_headers; i++)
+        buffer_printf(&headers, "%.*s: %.*s\n", BYTES_FMT(reply->headers[i].name),
+                      BYTES_FMT(reply->headers[i].value));
+    buffer_add(&headers, "", 1);
+    buffer_add_bytes(&body, reply->body);
+    return 0;
+}
+
+struct bytes http_header_find(const struct http_header *list, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (bytes_is(list[i].name, name))
+            return list[i].value;
+    return (struct bytes){0};
+}
+
+static int metrics_result;
+static size_t metrics_n = 1;
+
+static int metrics(void *context, unsigned what, struct buffer *out)
+{
+    for (size_t i = 0; i < metrics_n; i++)
+        buffer_printf(out, "%s%s", what & ADMIN_METRICS_SELF ? "self 1\n" : "",
+                      what & ADMIN_METRICS_PROFILES ? "profiles 2\n" : "");
+    return metrics_result;
+}
+
+static bool is_ready(void *context, struct error *why)
+{
+    if (context)
+        error_set(why, 0, "%s", (const char *)context);
+    return !context;
+}
+
+static struct admin_check checks[2] = {{"listener", is_ready, NULL}, {"exporter \"otlp\"", is_ready, NULL}};
+static const struct admin_options options = {.metrics = metrics, .checks = checks, .n_checks = 2};
+
+static void ask_with(const char *method, const char *path, const char *query, const char *name,
+                     const char *value)
+{
+    struct pages *p = pages_new(&options);
+    ck_assert_ptr_nonnull(p);
+    struct http_header header = {bytes_str(name), bytes_str(value)};
+    struct http_exchange x = {.method = bytes_str(method),
+                              .path = bytes_str(path),
+                              .query = bytes_str(query),
+                              .headers = &header,
+                              .n_headers = name ? 1 : 0};
+    status = 0;
+    pages_handler()->on_head(p, &x);
+    pages_handler()->on_close(p, &x);
+    pages_free(p);
+}
+
+static void ask(const char *path, const char *query)
+{
+    ask_with("GET", path, query, NULL, NULL);
+}
+
+static void done(void)
+{
+    buffer_release(&headers);
+    buffer_release(&body);
+}
+
+UNIT(health_is_ok_while_the_process_lives)
+{
+    ask("/healthz", "");
+    ck_assert_uint_eq(status, 200);
+    ck_assert(bytes_is(buffer_bytes(&body), "ok\n"));
+    ck_assert_str_eq((char *)headers.p, "content-type: text/plain; charset=utf-8\ncache-control: no-store\n");
+    done();
+}
+
+UNIT(ready_is_when_every_check_is)
+{
+    ask("/readyz", "");
+    ck_assert_uint_eq(status, 200);
+    ck_assert(bytes_is(buffer_bytes(&body), "ok\n"));
+    checks[1].context = (void *)"no answer since 30 s";
+    ask("/readyz", "");
+    ck_assert_uint_eq(status, 503);
+    ck_assert(bytes_is(buffer_bytes(&body), "not ready: exporter \"otlp\": no answer since 30 s\n"));
+    done();
+}
+
+UNIT(ready_tells_each_check_in_json_when_asked)
+{
+    checks[1].context = (void *)"queue \"full\"";
+    ask_with("GET", "/readyz", "", "accept", "text/html, application/json;q=0.9");
+    ck_assert_uint_eq(status, 503);
+    ck_assert_ptr_nonnull(strstr((char *)headers.p, "content-type: application/json\n"));
+    ck_assert_int_eq(buffer_add(&body, "", 1), 0);
+    ck_assert_str_eq((char *)body.p, "{\"ready\":false,\"checks\":[{\"name\":\"listener\",\"ready\":true},"
+                                     "{\"name\":\"exporter \\\"otlp\\\"\",\"ready\":false,"
+                                     "\"reason\":\"queue \\\"full\\\"\"}]}");
+    ask_with("GET", "/readyz", "", "accept", "application/json;q=0");
+    ck_assert_int_eq(body.p[0], 'n');
+    done();
+}
+
+UNIT(metrics_are_both_kinds_unless_one_is_asked_for)
+{
+    ask("/metrics", "");
+    ck_assert_uint_eq(status, 200);
+    ck_assert(bytes_is(buffer_bytes(&body), "self 1\nprofiles 2\n"));
+    ck_assert_str_eq((char *)headers.p, "content-type: text/plain; version=0.0.4; charset=utf-8\n"
+                                        "cache-control: no-store\nvary: accept-encoding\n");
+    ask("/metrics", "collect[]=profiles");
+    ck_assert(bytes_is(buffer_bytes(&body), "profiles 2\n"));
+    ask("/metrics", "x=y&collect%5B%5D=self");
+    ck_assert(bytes_is(buffer_bytes(&body), "self 1\n"));
+    ask("/metrics", "collect[]=self&collect[]=profiles");
+    ck_assert(bytes_is(buffer_bytes(&body), "self 1\nprofiles 2\n"));
+    ask("/metrics", "collect[]=everything");
+    ck_assert_uint_eq(status, 400);
+    done();
+}
+
+UNIT(metrics_are_gzipped_when_that_is_accepted_and_worth_it)
+{
+    ask_with("GET", "/metrics", "", "accept-encoding", "gzip");
+    ck_assert_ptr_null(strstr((char *)headers.p, "content-encoding"));
+    metrics_n = 1000;
+    ask_with("GET", "/metrics", "collect[]=self", "accept-encoding", "deflate, gzip;q=0.5");
+    ck_assert_ptr_nonnull(strstr((char *)headers.p, "content-encoding: gzip\n"));
+    struct coding_decoder *d = coding_decoder_new();
+    struct buffer plain = {0};
+    ck_assert_int_eq(coding_decode(d, CODING_GZIP, buffer_bytes(&body), 7000, 0, NULL, &plain), 0);
+    ck_assert_uint_eq(plain.n, 7000);
+    ck_assert_int_eq(memcmp(plain.p, "self 1\nself 1\n", 14), 0);
+    ask_with("GET", "/metrics", "collect[]=self", "accept-encoding", "gzip;q=0");
+    ck_assert_ptr_null(strstr((char *)headers.p, "content-encoding"));
+    ck_assert_uint_eq(body.n, 7000);
+    coding_decoder_free(d);
+    buffer_release(&plain);
+    done();
+}
+
+UNIT(metrics_that_cannot_be_collected_are_500)
+{
+    metrics_result = -ENOMEM;
+    ask("/metrics", "");
+    ck_assert_uint_eq(status, 500);
+    done();
+}
+
+UNIT(the_index_lists_the_addresses)
+{
+    ask("/", "");
+    ck_assert_uint_eq(status, 200);
+    ck_assert_int_eq(buffer_add(&body, "", 1), 0);
+    ck_assert_ptr_nonnull(strstr((char *)body.p, "\n/metrics "));
+    ck_assert_ptr_nonnull(strstr((char *)body.p, "\n/readyz "));
+    done();
+}
+
+UNIT(other_paths_and_methods_are_refused)
+{
+    ask("/nothing", "");
+    ck_assert_uint_eq(status, 404);
+    ask("/metrics/", "");
+    ck_assert_uint_eq(status, 404);
+    ask_with("POST", "/metrics", "", NULL, NULL);
+    ck_assert_uint_eq(status, 405);
+    ck_assert_ptr_nonnull(strstr((char *)headers.p, "allow: GET, HEAD\n"));
+    ask_with("HEAD", "/healthz", "", NULL, NULL);
+    ck_assert_uint_eq(status, 200);
+    done();
+}
+
+UNIT(queries_are_read_percent_by_percent)
+{
+    ck_assert(query_is(BYTES_LIT("a%5b%5D"), "a[]"));
+    ck_assert(query_is(BYTES_LIT(""), ""));
+    ck_assert(!query_is(BYTES_LIT("a%5b%5"), "a[]"));
+    ck_assert(!query_is(BYTES_LIT("a[]b"), "a[]"));
+    ck_assert(!query_is(BYTES_LIT("a["), "a[]"));
+    struct bytes query = BYTES_LIT("&&a=1&b&=c&"), name, value;
+    ck_assert(query_next(&query, &name, &value) && bytes_is(name, "a") && bytes_is(value, "1"));
+    ck_assert(query_next(&query, &name, &value) && bytes_is(name, "b") && bytes_is(value, ""));
+    ck_assert(query_next(&query, &name, &value) && bytes_is(name, "") && bytes_is(value, "c"));
+    ck_assert(!query_next(&query, &name, &value));
+}
+
+UNIT(accept_encoding_is_read_with_its_weights)
+{
+    static const struct {
+        const char *value;
+        bool gzip;
+    } cases[] = {
+        {"gzip", true},         {"", false},        {"br", false},          {"*", true},
+        {"*;q=0", false},       {"GZIP", true},     {"gzip;q=0.001", true}, {"gzip; q=0.000", false},
+        {"*, gzip;q=0", false}, {"br,*;q=1", true}, {"gzipped", false},     {"identity;q=0, x-gzip", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ck_assert_msg(query_accepts_gzip(bytes_str(cases[i].value)) == cases[i].gzip, "%s", cases[i].value);
+}

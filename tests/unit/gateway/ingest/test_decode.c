@@ -1,0 +1,94 @@
+/* needs: otlp */
+#include "tests/unit/gateway/ingest/fake.h"
+
+/* ingest with the real decoder: recorded requests whole, cut, and under limits. */
+
+static struct stats stats;
+static struct ingest_answer answer;
+
+/* The body in exact-size memory, but for the padding. */
+static void push_with(struct bytes body, struct profiles_limits limits, struct budget *budget)
+{
+    struct ingest_options o = {.limits = limits, .retry_after_ns = 1};
+    struct ingest *g = ingest_new(&o, CLASSIFY, FORWARD, &stats, budget);
+    uint8_t *copy = calloc(1, body.n + PROFILES_PADDING);
+    ck_assert(g && copy);
+    if (body.n > 0)
+        memcpy(copy, body.p, body.n);
+    order[0] = 0;
+    ingest_push(g, bytes_of(copy, body.n), 1, &answer);
+    free(copy);
+    ingest_free(g);
+    ck_assert_uint_eq(reserved, 0);
+}
+
+static void push(struct bytes body)
+{
+    push_with(body, (struct profiles_limits)PROFILES_LIMITS_DEFAULT, NULL);
+}
+
+#define RECORDED "connector/ebpf-cpp-0002.pb"
+
+UNIT(a_recorded_request_is_counted_and_forwarded)
+{
+    size_t n;
+    unsigned char *data = unit_data(RECORDED, &n);
+    push(bytes_of(data, n));
+    ck_assert_msg(answer.verdict == INGEST_ACCEPTED, "%s", answer.message.text);
+    ck_assert_uint_eq(answer.rejected_profiles, 0);
+    ck_assert_str_eq(answer.message.text, "");
+    ck_assert_str_eq(order, "reserve classify push ");
+    ck_assert_uint_gt(classified_samples, 0);
+    ck_assert_uint_eq(stats.value[STATS_SAMPLES], classified_samples);
+    free(data);
+}
+
+UNIT(an_empty_request_is_accepted)
+{
+    push(bytes_of(NULL, 0));
+    ck_assert_int_eq(answer.verdict, INGEST_ACCEPTED);
+    ck_assert_str_eq(order, "reserve cancel ");
+}
+
+UNIT(what_is_no_protobuf_is_malformed)
+{
+    push(BYTES_LIT("{\"resourceProfiles\":[]}"));
+    ck_assert_int_eq(answer.verdict, INGEST_MALFORMED);
+    ck_assert_str_ne(answer.message.text, "");
+    ck_assert_str_eq(order, "reserve cancel ");
+}
+
+UNIT(a_request_cut_short_is_never_counted_whole)
+{
+    size_t n;
+    unsigned char *data = unit_data(RECORDED, &n);
+    push(bytes_of(data, n));
+    uint32_t whole = classified_samples;
+    unsigned malformed = 0;
+    for (size_t cut = 1; cut < n; cut += n / 50) {
+        classified_samples = 0;
+        push(bytes_of(data, cut));
+        malformed += answer.verdict == INGEST_MALFORMED;
+        ck_assert(answer.verdict != INGEST_BUSY);
+        ck_assert_uint_le(classified_samples, whole);
+    }
+    ck_assert_uint_gt(malformed, 25);
+    free(data);
+}
+
+UNIT(columns_over_the_limit_are_too_large_and_over_the_budget_busy)
+{
+    size_t n;
+    unsigned char *data = unit_data(RECORDED, &n);
+    struct budget budget = BUDGET_INIT(1 << 20, NULL);
+    push_with(bytes_of(data, n), (struct profiles_limits){.column_bytes = 1000, .depth = 64}, &budget);
+    ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
+    ck_assert_uint_eq(atomic_load(&budget.used), 0);
+
+    ck_assert(budget_charge(&budget, (1 << 20) - 1000));
+    push_with(bytes_of(data, n), (struct profiles_limits)PROFILES_LIMITS_DEFAULT, &budget);
+    ck_assert_int_eq(answer.verdict, INGEST_BUSY);
+    ck_assert_uint_eq(answer.retry_after_ns, 1);
+    ck_assert_uint_eq(atomic_load(&budget.used), (1 << 20) - 1000);
+    free(data);
+}

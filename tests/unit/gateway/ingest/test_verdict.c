@@ -1,0 +1,184 @@
+#include "tests/unit/gateway/ingest/fake.h"
+
+/* The decoder is faked too: what it answers, and what it found. */
+static int decode_result;
+static uint32_t found_profiles, found_samples, bad_samples, bad_profiles;
+static size_t columns;
+
+int profiles_init(struct profiles *p, struct budget *budget)
+{
+    memset(p, 0, sizeof *p);
+    return 0;
+}
+
+void profiles_release(struct profiles *p) {}
+
+void profiles_trim(struct profiles *p, size_t keep_max)
+{
+    note("trim");
+    ck_assert_uint_lt(keep_max, columns);
+}
+
+size_t profiles_memory_used(const struct profiles *p)
+{
+    return columns;
+}
+
+int profiles_decode(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
+                    struct error *e)
+{
+    note("decode");
+    if (decode_result != 0)
+        return error_set(e, decode_result, "dictionary: broken");
+    p->profile.n = found_profiles;
+    p->sample.n = found_samples;
+    p->rejected.samples = bad_samples;
+    p->rejected.profiles = bad_profiles;
+    error_set(&p->rejected.first, 0,
+              "resource_profiles[0].scope_profiles[0].profiles[2].samples[17]: no such stack");
+    return 0;
+}
+
+static struct stats stats;
+static struct ingest_answer answer;
+
+#define RETRY_NS 7000000000u
+
+static void push(struct forward *forward, struct budget *budget)
+{
+    struct ingest_options o = {.limits = {.column_bytes = 1000, .depth = 64}, .retry_after_ns = RETRY_NS};
+    struct ingest *g = ingest_new(&o, CLASSIFY, forward, &stats, budget);
+    ck_assert_ptr_nonnull(g);
+    memset(&answer, 0xa5, sizeof answer); /* everything must be filled */
+    order[0] = 0;
+    ingest_push(g, BYTES_LIT("body"), 1, &answer);
+    ingest_free(g);
+    ck_assert_uint_eq(reserved, 0);
+}
+
+UNIT(a_good_request_is_reserved_decoded_counted_and_forwarded)
+{
+    found_profiles = 2;
+    found_samples = 10;
+    push(FORWARD, NULL);
+    ck_assert_str_eq(order, "reserve decode classify push ");
+    ck_assert_int_eq(answer.verdict, INGEST_ACCEPTED);
+    ck_assert_uint_eq(answer.rejected_profiles, 0);
+    ck_assert_uint_eq(answer.retry_after_ns, 0);
+    ck_assert_str_eq(answer.message.text, "");
+    ck_assert_uint_eq(stats.value[STATS_REQUESTS_OK], 1);
+    ck_assert_uint_eq(stats.value[STATS_PROFILES], 2);
+    ck_assert_uint_eq(stats.value[STATS_SAMPLES], 10);
+}
+
+UNIT(counting_alone_needs_no_forward)
+{
+    found_samples = 10;
+    push(NULL, NULL);
+    ck_assert_str_eq(order, "decode classify ");
+    ck_assert_int_eq(answer.verdict, INGEST_ACCEPTED);
+}
+
+UNIT(a_request_without_samples_is_accepted_and_goes_nowhere)
+{
+    found_profiles = 1;
+    push(FORWARD, NULL);
+    ck_assert_str_eq(order, "reserve decode cancel ");
+    ck_assert_int_eq(answer.verdict, INGEST_ACCEPTED);
+    ck_assert_uint_eq(stats.value[STATS_REQUESTS_OK], 1);
+    ck_assert_uint_eq(stats.value[STATS_PROFILES], 1);
+}
+
+UNIT(rejected_samples_make_a_partial_success_that_names_the_first)
+{
+    found_profiles = 4;
+    found_samples = 100;
+    bad_samples = 3;
+    bad_profiles = 2;
+    push(FORWARD, NULL);
+    ck_assert_str_eq(order, "reserve decode classify push ");
+    ck_assert_int_eq(answer.verdict, INGEST_ACCEPTED);
+    ck_assert_uint_eq(answer.rejected_profiles, 2);
+    ck_assert_str_eq(answer.message.text,
+                     "3 of 100 samples rejected in 2 profiles; the first: "
+                     "resource_profiles[0].scope_profiles[0].profiles[2].samples[17]: no such stack");
+    ck_assert_uint_eq(stats.value[STATS_REQUESTS_PARTIAL], 1);
+    ck_assert_uint_eq(stats.value[STATS_REQUESTS_OK], 0);
+    ck_assert_uint_eq(stats.value[STATS_SAMPLES], 97);
+    ck_assert_uint_eq(stats.value[STATS_SAMPLES_REJECTED], 3);
+}
+
+UNIT(a_full_queue_is_busy_before_anything_is_decoded)
+{
+    forward_is_full = true;
+    push(FORWARD, NULL);
+    ck_assert_str_eq(order, "reserve ");
+    ck_assert_int_eq(answer.verdict, INGEST_BUSY);
+    ck_assert_uint_eq(answer.retry_after_ns, RETRY_NS);
+    ck_assert_uint_eq(answer.rejected_profiles, 0);
+    ck_assert_str_ne(answer.message.text, "");
+    ck_assert_uint_eq(stats.value[STATS_REQUESTS_BUSY], 1);
+}
+
+UNIT(malformed_and_unsupported_requests_are_refused_for_good)
+{
+    decode_result = PROFILES_MALFORMED;
+    push(FORWARD, NULL);
+    ck_assert_str_eq(order, "reserve decode cancel ");
+    ck_assert_int_eq(answer.verdict, INGEST_MALFORMED);
+    ck_assert_str_eq(answer.message.text, "dictionary: broken");
+    ck_assert_uint_eq(answer.retry_after_ns, 0);
+    decode_result = PROFILES_UNSUPPORTED;
+    push(NULL, NULL);
+    ck_assert_int_eq(answer.verdict, INGEST_UNSUPPORTED);
+    ck_assert_uint_eq(stats.value[STATS_REQUESTS_MALFORMED], 1);
+    ck_assert_uint_eq(stats.value[STATS_REQUESTS_UNSUPPORTED], 1);
+}
+
+UNIT(no_memory_to_count_is_busy_and_nothing_is_forwarded)
+{
+    found_samples = 5;
+    classify_result = -ENOMEM;
+    push(FORWARD, NULL);
+    ck_assert_str_eq(order, "reserve decode classify cancel ");
+    ck_assert_int_eq(answer.verdict, INGEST_BUSY);
+    ck_assert_uint_eq(answer.retry_after_ns, RETRY_NS);
+    ck_assert_uint_eq(stats.value[STATS_SAMPLES], 0);
+    decode_result = -ENOMEM;
+    push(FORWARD, NULL);
+    ck_assert_int_eq(answer.verdict, INGEST_BUSY);
+}
+
+UNIT(columns_over_their_own_limit_are_too_large_for_good)
+{
+    struct budget idle = BUDGET_INIT(1 << 20, NULL), small = BUDGET_INIT(500, NULL);
+    decode_result = PROFILES_OVER_BUDGET;
+    push(FORWARD, NULL);
+    ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
+    push(FORWARD, &idle);
+    ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
+    /* It would never fit, also when nobody else holds anything. */
+    push(FORWARD, &small);
+    ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
+    ck_assert_uint_eq(answer.retry_after_ns, 0);
+    ck_assert_uint_eq(stats.value[STATS_REQUESTS_TOO_LARGE], 3);
+}
+
+UNIT(columns_that_others_leave_no_room_for_are_busy)
+{
+    struct budget process = BUDGET_INIT(10000, NULL), mine = BUDGET_INIT(1 << 20, &process);
+    ck_assert(budget_charge(&process, 9500));
+    decode_result = PROFILES_OVER_BUDGET;
+    push(FORWARD, &mine);
+    ck_assert_int_eq(answer.verdict, INGEST_BUSY);
+    ck_assert_uint_eq(answer.retry_after_ns, RETRY_NS);
+    ck_assert_uint_eq(stats.value[STATS_REQUESTS_BUSY], 1);
+}
+
+UNIT(memory_of_one_huge_request_is_given_back)
+{
+    columns = 100 << 20;
+    found_samples = 1;
+    push(FORWARD, NULL);
+    ck_assert_str_eq(order, "reserve decode classify push trim ");
+}

@@ -1,0 +1,233 @@
+/* needs: coding grpc */
+#include "proto/coding/coding.h"
+#include "tests/unit/gateway/serve/fake.h"
+
+/* OTLP/HTTP: the named rows are those of reference/gateway.md table H. */
+
+#define PROTO(status) status "\ncontent-type: application/x-protobuf\n"
+#define JSON(status)  status "\ncontent-type: application/json\n"
+
+static struct buffer coded(enum coding c, struct bytes plain)
+{
+    struct buffer out = {0};
+    struct coding_encoder *e = coding_encoder_new(c, 0);
+    ck_assert_int_eq(coding_encode(e, plain, &out), 0);
+    coding_encoder_free(e);
+    return out;
+}
+
+UNIT(h1_the_path_and_its_aliases_take_profiles_in_both_versions)
+{
+    struct serve *s = serve_with(1000, NULL);
+    static const char *const paths[] = {HTTP_PATH, "/v1/profiles"};
+    for (int i = 0; i < 4; i++) {
+        struct call call = {.path = paths[i / 2],
+                            .version = i % 2 ? HTTP_VERSION_1 : HTTP_VERSION_2,
+                            .headers = {PROTO_TYPE},
+                            .body = BYTES_LIT("abc"),
+                            .step = 1};
+        ck_assert_str_eq(ask(s, &call), PROTO("200") "body: \n");
+        ck_assert(bytes_is(buffer_bytes(&pushed), "abc"));
+    }
+    fake_release(s);
+}
+
+UNIT(h2_content_types_have_parameters_and_any_case)
+{
+    struct serve *s = serve_with(1000, NULL);
+    struct call call = {.path = HTTP_PATH,
+                        .headers = {H("content-type", "Application/X-Protobuf ; charset=utf-8")}};
+    ck_assert_str_eq(ask(s, &call), PROTO("200") "body: \n");
+    ck_assert_uint_eq(pushed.n, 0);
+    fake_release(s);
+}
+
+UNIT(h2_json_is_refused_by_name)
+{
+    struct serve *s = serve_with(1000, NULL);
+    struct call call = {.path = HTTP_PATH, .headers = {JSON_TYPE}, .body = BYTES_LIT("{}")};
+    ck_assert_str_eq(
+        ask(s, &call),
+        JSON("415") "accept: application/x-protobuf\nbody: {\"code\":12,\"message\":\"OTLP/JSON "
+                    "(application/json) is not taken for profiles; send application/x-protobuf\"}\n");
+    ck_assert_uint_eq(n_pushes, 0);
+    fake_release(s);
+}
+
+UNIT(h3_content_encodings_are_taken)
+{
+    struct serve *s = serve_with(1000, NULL);
+    static const enum coding codings[] = {CODING_IDENTITY, CODING_GZIP, CODING_DEFLATE, CODING_ZSTD};
+    for (size_t i = 0; i < 4; i++) {
+        struct buffer body = coded(codings[i], BYTES_LIT("profile profile profile"));
+        struct call call = {.path = HTTP_PATH,
+                            .headers = {PROTO_TYPE,
+                                        {BYTES_LIT("content-encoding"), bytes_str(coding_name(codings[i]))}},
+                            .body = buffer_bytes(&body),
+                            .step = 3};
+        pushed.n = 0;
+        ck_assert_str_eq(ask(s, &call), PROTO("200") "body: \n");
+        ck_assert(bytes_is(buffer_bytes(&pushed), "profile profile profile"));
+        buffer_release(&body);
+    }
+    fake_release(s);
+}
+
+#define CODING_REFUSED                                                                                 \
+    PROTO("415")                                                                                       \
+    "accept-encoding: gzip, deflate, zstd, identity\nbody: \\x08\\x0c\\x12Hunknown content-encoding; " \
+    "these are taken: gzip, deflate, zstd, identity\n"
+
+UNIT(unknown_content_encodings_are_415_and_the_known_ones_listed)
+{
+    struct serve *s = serve_with(1000, NULL);
+    struct call call = {.path = HTTP_PATH, .headers = {PROTO_TYPE, H("content-encoding", "br")}};
+    ck_assert_str_eq(ask(s, &call), CODING_REFUSED);
+    call.headers[1].value = bytes_str("gzip, gzip");
+    ck_assert_str_eq(ask(s, &call), CODING_REFUSED);
+    struct call twice = {.path = HTTP_PATH,
+                         .headers = {PROTO_TYPE, H("content-encoding", "gzip"),
+                                     H("content-encoding", "gzip")}};
+    ck_assert_str_eq(ask(s, &twice), CODING_REFUSED);
+    ck_assert_uint_eq(n_pushes, 0);
+    fake_release(s);
+}
+
+#define TOO_LARGE_10 \
+    PROTO("413") "body: \\x08\\x08\\x12Bthe request is larger than 10 bytes, before or after decompression\n"
+
+UNIT(h4_too_large_is_413_told_or_streamed_before_and_after_decompression)
+{
+    struct serve *s = serve_with(10, NULL);
+    struct call fits = {
+        .path = HTTP_PATH, .headers = {PROTO_TYPE}, .content_length = 10, .body = BYTES_LIT("0123456789")};
+    ck_assert_str_eq(ask(s, &fits), PROTO("200") "body: \n");
+    struct call told = {.path = HTTP_PATH, .headers = {PROTO_TYPE}, .content_length = 100 << 20};
+    ck_assert_str_eq(ask(s, &told), TOO_LARGE_10);
+    struct call streamed = {
+        .path = HTTP_PATH, .headers = {PROTO_TYPE}, .body = BYTES_LIT("0123456789a"), .step = 4};
+    ck_assert_str_eq(ask(s, &streamed), TOO_LARGE_10);
+    struct buffer body =
+        coded(CODING_ZSTD, BYTES_LIT("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
+    serve_free(s);
+    s = serve_with(30, NULL);
+    ck_assert_uint_lt(body.n, 30);
+    struct call bomb = {.path = HTTP_PATH,
+                        .headers = {PROTO_TYPE, H("content-encoding", "zstd")},
+                        .body = buffer_bytes(&body)};
+    ck_assert_int_eq(strncmp(ask(s, &bomb), "413\n", 4), 0);
+    ck_assert_uint_eq(n_pushes, 0);
+    buffer_release(&body);
+    fake_release(s);
+}
+
+/* 100 MB streamed at the recommended limit of 64 MiB: refused at the limit, and the memory is no more than
+ * that. */
+UNIT(h4_a_hundred_megabytes_streamed_stop_at_the_limit)
+{
+    struct budget budget = BUDGET_INIT(256 << 20, NULL);
+    struct serve *s = serve_with(64 << 20, &budget);
+    const struct http_handler *h = serve_handler();
+    struct call call = {.path = HTTP_PATH, .headers = {PROTO_TYPE}};
+    struct http_exchange x;
+    struct buffer piece = {.p = calloc(1, 1 << 20), .n = 1 << 20, .cap = 1 << 20};
+    exchange_begin(&call, &x);
+    h->on_head(s, &x);
+    size_t fed = 0, most = 0;
+    for (; fed < 100 && n_replies == 0; fed++) {
+        h->on_body(s, &x, buffer_bytes(&piece));
+        most = atomic_load(&budget.used) > most ? atomic_load(&budget.used) : most;
+    }
+    ck_assert_uint_eq(fed, 65);
+    ck_assert_uint_le(most, (size_t)96 << 20);
+    h->on_close(s, &x);
+    ck_assert_uint_le(atomic_load(&budget.used), (4 << 20) + 4096);
+    buffer_release(&piece);
+    fake_release(s);
+    ck_assert_uint_eq(atomic_load(&budget.used), 0);
+}
+
+static const struct call good = {.path = HTTP_PATH, .headers = {PROTO_TYPE}, .body = BYTES_LIT("x")};
+
+UNIT(h5_h6_success_is_empty_and_partial_success_is_not)
+{
+    struct serve *s = serve_with(1000, NULL);
+    ck_assert_str_eq(ask(s, &good), PROTO("200") "body: \n");
+    next_answer.rejected_profiles = 2;
+    error_set(&next_answer.message, 0, "bad\xff");
+    ck_assert_str_eq(ask(s, &good), PROTO("200") "body: \\x0a\\x08\\x08\\x02\\x12\\x04bad?\n");
+    fake_release(s);
+}
+
+UNIT(h7_h8_malformed_is_400_with_bad_request)
+{
+    struct serve *s = serve_with(1000, NULL);
+    next_answer.verdict = INGEST_MALFORMED;
+    error_set(&next_answer.message, 0, "no place here");
+    ck_assert_str_eq(
+        ask(s, &good),
+        PROTO("400") "body: \\x08\\x03\\x12\\x0dno place here\\x1a@\\x0a)type.googleapis.com/"
+                     "google.rpc.BadRequest\\x12\\x13\\x0a\\x11\\x0a\\x00\\x12\\x0dno place here\n");
+    next_answer.verdict = INGEST_UNSUPPORTED;
+    ck_assert_int_eq(strncmp(ask(s, &good), "400\n", 4), 0);
+    next_answer.verdict = INGEST_TOO_LARGE;
+    error_set(&next_answer.message, 0, "columns");
+    ck_assert_str_eq(ask(s, &good), PROTO("413") "body: \\x08\\x08\\x12\\x07columns\n");
+    fake_release(s);
+}
+
+UNIT(a_body_that_is_not_what_its_encoding_says_is_400)
+{
+    struct serve *s = serve_with(1000, NULL);
+    struct call call = {.path = HTTP_PATH,
+                        .headers = {PROTO_TYPE, H("content-encoding", "gzip")},
+                        .body = BYTES_LIT("not gzip")};
+    ck_assert_int_eq(strncmp(ask(s, &call), PROTO("400") "body: \\x08\\x03\\x12", 50), 0);
+    ck_assert_uint_eq(n_pushes, 0);
+    fake_release(s);
+}
+
+UNIT(h9_busy_is_503_with_retry_after_in_whole_seconds)
+{
+    struct serve *s = serve_with(1000, NULL);
+    next_answer.verdict = INGEST_BUSY;
+    next_answer.retry_after_ns = 1500000000;
+    error_set(&next_answer.message, 0, "full");
+    ck_assert_str_eq(ask(s, &good),
+                     PROTO("503") "retry-after: 2\nbody: \\x08\\x0e\\x12\\x04"
+                                  "full\\x1a6\\x0a(type.googleapis.com/google.rpc.RetryInfo"
+                                  "\\x12\\x0a\\x0a\\x08\\x08\\x01\\x10\\x80\\xca\\xb5\\xee\\x01\n");
+    fake_release(s);
+}
+
+UNIT(h11_paths_methods_and_types_that_are_not_ours)
+{
+    struct serve *s = serve_with(1000, NULL);
+    struct call call = {.path = "/v1/traces", .headers = {PROTO_TYPE}};
+    ck_assert_str_eq(
+        ask(s, &call),
+        PROTO("404") "body: \\x08\\x05\\x12Gnothing is served at /v1/traces; profiles go to " HTTP_PATH "\n");
+    call = (struct call){.path = HTTP_PATH, .method = "GET"};
+    ck_assert_str_eq(
+        ask(s, &call),
+        JSON("405") "allow: POST\nbody: {\"code\":12,\"message\":\"the method must be POST\"}\n");
+    call = (struct call){.path = HTTP_PATH, .headers = {H("content-type", "text/plain")}};
+    ck_assert_str_eq(
+        ask(s, &call),
+        JSON("415") "accept: application/x-protobuf\n"
+                    "body: {\"code\":3,\"message\":\"content-type must be application/x-protobuf\"}\n");
+    call.headers[0].name.p = NULL;
+    ck_assert_int_eq(strncmp(ask(s, &call), "415\n", 4), 0);
+    ck_assert_uint_eq(n_pushes, 0);
+    fake_release(s);
+}
+
+UNIT(a_path_full_of_quotes_is_escaped_in_json)
+{
+    struct serve *s = serve_with(1000, NULL);
+    struct call call = {.path = "/\"\\\x01", .method = "GET"};
+    ck_assert_str_eq(ask(s, &call),
+                     JSON("404") "body: {\"code\":5,\"message\":\"nothing is served at /\\x5c\"\\x5c\\x5c"
+                                 "\\x5cu0001; profiles go to " HTTP_PATH "\"}\n");
+    fake_release(s);
+}

@@ -1,0 +1,247 @@
+/* needs: dep_deflate */
+#include <errno.h>
+#include <stdlib.h>
+#include <zstd.h>
+
+#include "proto/coding/coding.h"
+#include "proto/coding/room.h"
+#include "tests/lib/unit.h"
+
+#define EXTRA 64u
+#define LIMIT (1u << 20)
+
+/* Text that compresses, but not to nothing. */
+static struct buffer text(size_t n)
+{
+    struct buffer b = {0};
+    for (uint32_t i = 0; b.n < n; i++)
+        ck_assert_int_eq(buffer_printf(&b, "frame_%u;", i * 2654435761u % 977), 0);
+    b.n = n;
+    return b;
+}
+
+static struct buffer packed(enum coding c, struct bytes in)
+{
+    struct coding_encoder *e = coding_encoder_new(c, 0);
+    struct buffer out = {0};
+    ck_assert_ptr_nonnull(e);
+    ck_assert_int_eq(coding_encode(e, in, &out), 0);
+    coding_encoder_free(e);
+    return out;
+}
+
+/* Decodes with a fresh decoder and buffer; checks the budget and, when it worked, the bytes and the headroom.
+ */
+static int unpack_limited(enum coding c, struct bytes in, size_t limit, const struct buffer *want)
+{
+    struct budget budget = BUDGET_INIT(64 << 20, NULL);
+    struct coding_decoder *d = coding_decoder_new();
+    struct buffer out = {0};
+    int r = coding_decode(d, c, in, limit, EXTRA, &budget, &out);
+    if (r == 0) {
+        ck_assert(bytes_eq(buffer_bytes(&out), buffer_bytes(want)));
+        ck_assert_uint_ge(out.cap - out.n, EXTRA);
+        memset(out.p + out.n, 0xa5, EXTRA);
+    } else {
+        ck_assert_uint_eq(out.n, 0);
+    }
+    ck_assert_uint_eq(atomic_load(&budget.used), out.cap);
+    room_release(&out, &budget);
+    ck_assert_uint_eq(atomic_load(&budget.used), 0);
+    coding_decoder_free(d);
+    return r;
+}
+
+static const enum coding codings[] = {CODING_IDENTITY, CODING_GZIP, CODING_DEFLATE, CODING_ZSTD};
+
+UNIT(names_are_known_in_any_case)
+{
+    ck_assert_int_eq(coding_parse(BYTES_LIT("gzip")), CODING_GZIP);
+    ck_assert_int_eq(coding_parse(BYTES_LIT(" GZip ")), CODING_GZIP);
+    ck_assert_int_eq(coding_parse(BYTES_LIT("x-gzip")), CODING_GZIP);
+    ck_assert_int_eq(coding_parse(BYTES_LIT("deflate")), CODING_DEFLATE);
+    ck_assert_int_eq(coding_parse(BYTES_LIT("zstd")), CODING_ZSTD);
+    ck_assert_int_eq(coding_parse(BYTES_LIT("identity")), CODING_IDENTITY);
+    ck_assert_int_eq(coding_parse(BYTES_LIT("")), CODING_IDENTITY);
+    ck_assert_int_eq(coding_parse(BYTES_LIT("br")), CODING_UNKNOWN);
+    ck_assert_int_eq(coding_parse(BYTES_LIT("gzip, gzip")), CODING_UNKNOWN);
+    ck_assert_str_eq(coding_name(CODING_ZSTD), "zstd");
+}
+
+UNIT(what_was_encoded_comes_back)
+{
+    const size_t sizes[] = {0, 1, 100, 4096, 70000, LIMIT};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (size_t c = 0; c < sizeof codings / sizeof *codings; c++) {
+            struct buffer plain = text(sizes[s]), in = packed(codings[c], buffer_bytes(&plain));
+            ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), LIMIT, &plain), 0);
+            buffer_release(&plain);
+            buffer_release(&in);
+        }
+}
+
+UNIT(the_limit_is_exact)
+{
+    struct buffer plain = text(50000);
+    for (size_t c = 0; c < sizeof codings / sizeof *codings; c++) {
+        struct buffer in = packed(codings[c], buffer_bytes(&plain));
+        ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), 50000, &plain), 0);
+        ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), 49999, &plain), CODING_TOO_LARGE);
+        ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), 0, &plain), CODING_TOO_LARGE);
+        buffer_release(&in);
+    }
+    buffer_release(&plain);
+}
+
+UNIT(every_cut_is_refused_and_so_is_garbage_behind)
+{
+    struct buffer plain = text(3000);
+    for (size_t c = 1; c < sizeof codings / sizeof *codings; c++) {
+        struct buffer in = packed(codings[c], buffer_bytes(&plain));
+        for (size_t n = 0; n < in.n; n++) {
+            /* A gzip cut may end in four bytes that look like a size above the limit; refused is refused. */
+            int r = unpack_limited(codings[c], bytes_of(in.p, n), LIMIT, &plain);
+            ck_assert_msg(r == CODING_CORRUPT || r == CODING_TOO_LARGE, "%s cut at %zu gave %d",
+                          coding_name(codings[c]), n, r);
+        }
+        buffer_add(&in, "\0\0\0\0", 4);
+        ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), LIMIT, &plain), CODING_CORRUPT);
+        buffer_release(&in);
+    }
+    buffer_release(&plain);
+}
+
+UNIT(streams_of_several_parts_are_joined)
+{
+    struct buffer plain = text(40000);
+    for (size_t c = 1; c < sizeof codings / sizeof *codings; c++) {
+        if (codings[c] == CODING_DEFLATE)
+            continue;
+        /* A large part first: the last one's size, which gzip's guess reads, is then far too small. */
+        struct buffer in = packed(codings[c], bytes_of(plain.p, 39000));
+        struct buffer empty = packed(codings[c], bytes_of(NULL, 0));
+        struct buffer rest = packed(codings[c], bytes_of(plain.p + 39000, 1000));
+        buffer_add_bytes(&in, buffer_bytes(&empty));
+        buffer_add_bytes(&in, buffer_bytes(&rest));
+        ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), LIMIT, &plain), 0);
+        ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), 40000, &plain), 0);
+        ck_assert_int_eq(unpack_limited(codings[c], buffer_bytes(&in), 39999, &plain), CODING_TOO_LARGE);
+        buffer_release(&in);
+        buffer_release(&rest);
+        buffer_release(&empty);
+    }
+    buffer_release(&plain);
+}
+
+UNIT(a_lie_in_gzips_size_is_corrupt_however_large)
+{
+    struct buffer plain = text(10000), in = packed(CODING_GZIP, buffer_bytes(&plain));
+    memset(in.p + in.n - 4, 0xff, 4);
+    ck_assert_int_eq(unpack_limited(CODING_GZIP, buffer_bytes(&in), LIMIT, &plain), CODING_CORRUPT);
+    memset(in.p + in.n - 4, 0, 4);
+    ck_assert_int_eq(unpack_limited(CODING_GZIP, buffer_bytes(&in), LIMIT, &plain), CODING_CORRUPT);
+    buffer_release(&in);
+    buffer_release(&plain);
+}
+
+/* 256 MiB of zeros in about 256 KiB: refused, and never more than the limit held. */
+UNIT(a_bomb_costs_no_more_than_the_limit)
+{
+    struct buffer zeros = {.p = calloc(1, 64 << 20), .n = 64 << 20, .cap = 64 << 20};
+    ck_assert_ptr_nonnull(zeros.p);
+    for (size_t c = 1; c < sizeof codings / sizeof *codings; c++) {
+        struct buffer bomb = {0}, part = packed(codings[c], buffer_bytes(&zeros)), none = {0};
+        for (int i = 0; i < 4; i++)
+            buffer_add_bytes(&bomb, buffer_bytes(&part));
+        struct budget budget = BUDGET_INIT(2 << 20, NULL);
+        struct coding_decoder *d = coding_decoder_new();
+        ck_assert_int_eq(coding_decode(d, codings[c], buffer_bytes(&bomb), LIMIT, EXTRA, &budget, &none),
+                         CODING_TOO_LARGE);
+        room_release(&none, &budget);
+        coding_decoder_free(d);
+        buffer_release(&part);
+        buffer_release(&bomb);
+    }
+    buffer_release(&zeros);
+}
+
+UNIT(a_spent_budget_is_said_so)
+{
+    struct buffer plain = text(100000);
+    for (size_t c = 0; c < sizeof codings / sizeof *codings; c++) {
+        struct buffer in = packed(codings[c], buffer_bytes(&plain)), out = {0};
+        struct budget budget = BUDGET_INIT(50000, NULL);
+        struct coding_decoder *d = coding_decoder_new();
+        ck_assert_int_eq(coding_decode(d, codings[c], buffer_bytes(&in), LIMIT, EXTRA, &budget, &out),
+                         CODING_OVER_BUDGET);
+        room_release(&out, &budget);
+        ck_assert_uint_eq(atomic_load(&budget.used), 0);
+        coding_decoder_free(d);
+        buffer_release(&in);
+    }
+    buffer_release(&plain);
+}
+
+UNIT(a_zstd_frame_that_does_not_tell_its_size_is_decoded)
+{
+    struct buffer plain = text(300000), in = {0};
+    ck_assert_int_eq(buffer_reserve(&in, ZSTD_compressBound(plain.n)), 0);
+    ZSTD_CCtx *z = ZSTD_createCCtx();
+    ZSTD_CCtx_setParameter(z, ZSTD_c_contentSizeFlag, 0);
+    ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 1);
+    in.n = ZSTD_compress2(z, in.p, in.cap, plain.p, plain.n);
+    ck_assert(!ZSTD_isError(in.n));
+    ck_assert(ZSTD_getFrameContentSize(in.p, in.n) == ZSTD_CONTENTSIZE_UNKNOWN);
+    ck_assert_int_eq(unpack_limited(CODING_ZSTD, buffer_bytes(&in), 300000, &plain), 0);
+    ck_assert_int_eq(unpack_limited(CODING_ZSTD, buffer_bytes(&in), 299999, &plain), CODING_TOO_LARGE);
+    in.p[in.n - 1] ^= 1;
+    ck_assert_int_eq(unpack_limited(CODING_ZSTD, buffer_bytes(&in), 300000, &plain), CODING_CORRUPT);
+    ZSTD_freeCCtx(z);
+    buffer_release(&in);
+    buffer_release(&plain);
+}
+
+/* RFC 9659: a window of 16 MiB is asked for by a few bytes of header; it must not be given. */
+UNIT(a_zstd_window_above_8_mib_is_refused)
+{
+    const uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 14 << 3, 0x01, 0x00, 0x00};
+    const uint8_t fits[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 13 << 3, 0x01, 0x00, 0x00};
+    struct buffer nothing = {0};
+    ck_assert_int_eq(unpack_limited(CODING_ZSTD, bytes_of(fits, sizeof fits), LIMIT, &nothing), 0);
+    ck_assert_int_eq(unpack_limited(CODING_ZSTD, bytes_of(frame, sizeof frame), LIMIT, &nothing),
+                     CODING_CORRUPT);
+}
+
+UNIT(one_decoder_and_one_buffer_serve_many_bodies_without_growing)
+{
+    struct coding_decoder *d = coding_decoder_new();
+    struct buffer out = {0}, plain = text(20000), in = packed(CODING_GZIP, buffer_bytes(&plain));
+    const uint8_t *first = NULL;
+    for (int i = 0; i < 100; i++) {
+        out.n = 0;
+        ck_assert_int_eq(coding_decode(d, CODING_GZIP, buffer_bytes(&in), LIMIT, EXTRA, NULL, &out), 0);
+        ck_assert(bytes_eq(buffer_bytes(&out), buffer_bytes(&plain)));
+        if (!first)
+            first = out.p;
+        ck_assert_ptr_eq(first, out.p);
+    }
+    coding_decoder_free(d);
+    buffer_release(&in);
+    buffer_release(&plain);
+    buffer_release(&out);
+}
+
+UNIT(output_is_appended)
+{
+    struct coding_decoder *d = coding_decoder_new();
+    struct buffer out = {0}, in = packed(CODING_ZSTD, BYTES_LIT("tail"));
+    ck_assert_int_eq(room_make(&out, 4, NULL), 0);
+    buffer_add(&out, "head", 4);
+    ck_assert_int_eq(coding_decode(d, CODING_ZSTD, buffer_bytes(&in), 4, 0, NULL, &out), 0);
+    ck_assert(bytes_is(buffer_bytes(&out), "headtail"));
+    ck_assert_int_eq(coding_decode(d, CODING_UNKNOWN, buffer_bytes(&in), 4, 0, NULL, &out), -EINVAL);
+    ck_assert_uint_eq(out.n, 8);
+    coding_decoder_free(d);
+    buffer_release(&in);
+    buffer_release(&out);
+}
