@@ -8,8 +8,8 @@
 
 struct export_metrics; /* one metrics destination: OTLP gRPC or HTTP, or a file of OTLP/JSON lines */
 
-/* Encodes, splits below the destination's limit and queues. Keeps nothing of the batch. A full queue drops the oldest
- * request and counts its points. Control loop only. */
+/* Encodes, splits below the destination's limit and queues. Keeps nothing of the batch. A full queue drops
+ * the oldest request and counts its points. Control loop only. */
 void export_metrics_push(struct export_metrics *x, const struct metric_batch *batch);
 
 #endif

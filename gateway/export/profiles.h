@@ -1,5 +1,6 @@
 /*
- * The push header of the export stage for raw profiles: a bounded queue per destination, retry by OTLP's rules.
+ * The push header of the export stage for raw profiles: a bounded queue per destination, retry by OTLP's
+ * rules.
  *
  * Requests are pushed from worker threads; the destinations run on the control loop.
  */
@@ -18,8 +19,10 @@ bool export_profiles_reserve(struct export_profiles *x, size_t n);
 /* Gives a reservation of n bytes back. Any thread. */
 void export_profiles_cancel(struct export_profiles *x, size_t n);
 
-/* Queues one ExportProfilesServiceRequest (protobuf, uncompressed) to every destination, under a reservation of
- * `reserved` >= n bytes made before. Takes the malloc'd body over; it is shared by the destinations. Any thread. */
-void export_profiles_push(struct export_profiles *x, uint8_t *body, size_t n, size_t reserved, uint64_t n_samples);
+/* Queues one ExportProfilesServiceRequest (protobuf, uncompressed) to every destination, under a reservation
+ * of `reserved` >= n bytes made before. Takes the malloc'd body over; it is shared by the destinations. Any
+ * thread. */
+void export_profiles_push(struct export_profiles *x, uint8_t *body, size_t n, size_t reserved,
+                          uint64_t n_samples);
 
 #endif

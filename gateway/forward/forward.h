@@ -1,9 +1,11 @@
 /*
- * The push header of the forward stage: raw profiles on their way downstream, thinned after they were counted.
+ * The push header of the forward stage: raw profiles on their way downstream, thinned after they were
+ * counted.
  *
- * The order of a request is: forward_reserve (is there room downstream for as much as this could become?), decode and
- * count, then forward_push or forward_cancel. So a full queue refuses a request before anything of it was counted, and
- * what was acknowledged is in a queue. One object per worker; the queues behind it are shared and thread-safe.
+ * The order of a request is: forward_reserve (is there room downstream for as much as this could become?),
+ * decode and count, then forward_push or forward_cancel. So a full queue refuses a request before anything of
+ * it was counted, and what was acknowledged is in a queue. One object per worker; the queues behind it are
+ * shared and thread-safe.
  */
 #ifndef GATEWAY_FORWARD_FORWARD_H
 #define GATEWAY_FORWARD_FORWARD_H
@@ -29,15 +31,15 @@ struct forward *forward_new(const struct forward_options *options, struct export
                             struct stats *stats, struct budget *budget);
 struct forward *forward_free(struct forward *f);
 
-/* Reserves room for one request of body_bytes in every destination's queue. False: some queue is full, nothing is
- * reserved; refuse the request with a retryable error. */
+/* Reserves room for one request of body_bytes in every destination's queue. False: some queue is full,
+ * nothing is reserved; refuse the request with a retryable error. */
 bool forward_reserve(struct forward *f, size_t body_bytes);
 
 /* Gives the reservation back without sending. */
 void forward_cancel(struct forward *f, size_t body_bytes);
 
-/* Sends what is to be kept of the request and settles the reservation. Never fails towards the producer: what cannot be
- * built for lack of memory is counted as dropped. */
+/* Sends what is to be kept of the request and settles the reservation. Never fails towards the producer: what
+ * cannot be built for lack of memory is counted as dropped. */
 void forward_push(struct forward *f, const struct profiles *view, size_t body_bytes);
 
 #endif

@@ -1,0 +1,80 @@
+#include "gateway/export/outcome.h"
+
+#include <inttypes.h>
+
+#include "proto/base/log.h"
+
+void outcome_queued(void *user)
+{
+    struct outcome *o = user;
+    size_t bytes = otlp_exporter_queued_bytes(o->exporter);
+    /* Several destinations share the gauge, so each adds its change; all of them run on the block's own
+     * thread. */
+    if (o->stats)
+        stats_set(o->stats, STATS_EXPORT_QUEUE_BYTES,
+                  o->stats->value[STATS_EXPORT_QUEUE_BYTES] + bytes - o->shown_bytes);
+    o->shown_bytes = bytes;
+}
+
+static void count(const struct outcome *o, const struct otlp_event *event)
+{
+    bool metrics = o->signal == OTLP_METRICS;
+    if (event->kind == OTLP_SENT || event->kind == OTLP_PARTIAL)
+        stats_add(o->stats, metrics ? STATS_EXPORT_METRICS_SENT : STATS_EXPORT_PROFILES_SENT,
+                  event->requests);
+    else if (event->kind == OTLP_RETRIED)
+        stats_add(o->stats, metrics ? STATS_EXPORT_METRICS_RETRIED : STATS_EXPORT_PROFILES_RETRIED,
+                  event->requests);
+    if (event->kind == OTLP_PARTIAL && metrics)
+        stats_add(o->stats, STATS_EXPORT_POINTS_DROPPED, event->rejected);
+    /* Rejected profiles are only logged: the server counts profiles, FORWARD_DROPPED samples. */
+    if (otlp_event_is_loss(event->kind)) {
+        stats_add(o->stats, metrics ? STATS_EXPORT_METRICS_FAILED : STATS_EXPORT_PROFILES_FAILED,
+                  event->requests);
+        stats_add(o->stats, metrics ? STATS_EXPORT_POINTS_DROPPED : STATS_FORWARD_DROPPED, event->items);
+    }
+}
+
+/* One call site, and so one limit, for each kind. */
+static void tell(const struct outcome *o, const struct otlp_event *event)
+{
+    const char *what = o->signal == OTLP_METRICS ? "points" : "samples";
+    const char *why = event->message ? event->message : "";
+    switch (event->kind) {
+    case OTLP_SENT:
+        if (why[0])
+            log_limited(LOG_LEVEL_WARN, "destination %s: %s", o->name, why);
+        break;
+    case OTLP_PARTIAL: log_limited(LOG_LEVEL_WARN, "destination %s %s", o->name, why); break;
+    case OTLP_RETRIED:
+        log_limited(LOG_LEVEL_WARN, "destination %s: attempt %" PRIu64 " failed and will be repeated: %s",
+                    o->name, event->attempts, why);
+        break;
+    case OTLP_REFUSED:
+        log_limited(LOG_LEVEL_ERROR, "destination %s refused %" PRIu64 " %s for good: %s", o->name,
+                    event->items, what, why);
+        break;
+    case OTLP_OUT_OF_TIME:
+        log_limited(LOG_LEVEL_ERROR, "destination %s: gave %" PRIu64 " %s up after %" PRIu64 " attempts: %s",
+                    o->name, event->items, what, event->attempts, why);
+        break;
+    case OTLP_EVICTED:
+    case OTLP_TOO_LARGE:
+    case OTLP_OUT_OF_MEMORY:
+        log_limited(LOG_LEVEL_ERROR, "destination %s: lost %" PRIu64 " %s: %s", o->name, event->items, what,
+                    why);
+        break;
+    case OTLP_SHUT_DOWN:
+        log_limited(LOG_LEVEL_ERROR, "destination %s: %" PRIu64 " %s left at the end: %s", o->name,
+                    event->items, what, why);
+        break;
+    }
+}
+
+void outcome_event(void *user, const struct otlp_event *event)
+{
+    struct outcome *o = user;
+    count(o, event);
+    tell(o, event);
+    outcome_queued(o);
+}

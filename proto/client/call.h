@@ -1,0 +1,72 @@
+/*
+ * What one OTLP export call says, and what its answer means. No sockets, no state: a head that is the same
+ * for every call to a destination, a body, a verdict.
+ */
+#ifndef PROTO_CLIENT_CALL_H
+#define PROTO_CLIENT_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/arena.h"
+#include "proto/base/error.h"
+#include "proto/client/endpoint.h"
+#include "proto/client/exporter.h"
+#include "proto/coding/coding.h"
+#include "proto/http/exchange.h"
+
+/* Header fields of a destination's own: more would not fit a server's header limit anyway. */
+#define CALL_HEADERS_MAX 64u
+
+struct call_head {
+    struct arena arena; /* owns what follows */
+    enum otlp_protocol protocol;
+    enum otlp_signal signal;
+    enum otlp_compression compression;
+    size_t response_max; /* of the answer's message, decompressed */
+    const char *scheme, *authority, *path;
+    struct http_header *headers; /* with room for one more behind n_headers: grpc-timeout */
+    uint32_t n_headers;
+};
+
+/* From the exporter's options; the endpoint's strings must stay. 0, -ENOMEM, or -EINVAL with *e naming the
+ * header that cannot be sent (RFC 9110 §5.5 and §5.6.2, RFC 9113 §8.2). */
+int call_head_init(struct call_head *ret, const struct otlp_exporter_options *o,
+                   const struct endpoint *endpoint, struct error *e);
+void call_head_release(struct call_head *h);
+
+/* CODING_IDENTITY, … for a compression. */
+enum coding call_coding(enum otlp_compression compression);
+
+/* Appends the body as it goes on the wire: for gRPC with its five-byte prefix, compressed by `encoder` unless
+ * that is NULL. 0, -ENOMEM, -ENOBUFS; -EMSGSIZE above gRPC's 4 GiB. Any thread. */
+int call_encode(enum otlp_protocol protocol, struct coding_encoder *encoder, struct bytes body,
+                struct buffer *out);
+
+/* The request for an encoded body; adds grpc-timeout. timeout_text is the memory for it and must stay as long
+ * as the request is used. */
+struct http_request call_request(const struct call_head *h, struct bytes wire, uint64_t timeout_ns,
+                                 char timeout_text[16]);
+
+enum call_outcome {
+    CALL_OK,        /* acknowledged; with partial set, not all of it */
+    CALL_RETRYABLE, /* may be repeated, after retry_after_ns if that is not 0 */
+    CALL_FINAL,     /* must not be repeated */
+};
+
+struct call_result {
+    enum call_outcome outcome;
+    bool partial;
+    uint64_t rejected;       /* of a partial success: profiles or data points */
+    uint64_t retry_after_ns; /* what the peer asked for; 0: nothing */
+    struct error message;    /* of a failure, or the peer's warning; "" if there is nothing to say */
+};
+
+/* What an answer means: OTLP specification "OTLP/gRPC Response", "OTLP/HTTP Response"; gRPC's own documents
+ * for what lies below. A success is believed only from something that speaks OTLP: HTTP 200 with text/html is
+ * a final failure (reference: a web server in front swallowed data that way). unix_s is the time now, for
+ * Retry-After dates. */
+void call_read(const struct call_head *h, enum http_call_result result, const struct http_response *response,
+               struct coding_decoder *decoder, int64_t unix_s, struct call_result *ret);
+
+#endif

@@ -1,0 +1,383 @@
+#include "proto/client/exporter.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/hash.h"
+#include "proto/base/macros.h"
+#include "proto/client/slot.h"
+#include "proto/io/loop.h"
+#include "proto/io/timer.h"
+#include "proto/io/tls.h"
+
+/* What a response may take beside its message: header fields, the gRPC prefix. */
+#define RESPONSE_OVERHEAD (64u << 10)
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+void exporter_tell(struct otlp_exporter *x, enum otlp_event_kind kind, uint64_t items, uint64_t attempts,
+                   uint64_t rejected, const char *message)
+{
+    struct otlp_event event = {
+        .kind = kind,
+        .requests = 1,
+        .items = items,
+        .rejected = rejected,
+        .attempts = attempts,
+        .message = message,
+    };
+    if (x->on_event)
+        x->on_event(x->user, &event);
+}
+
+/* From any thread: to be told from the loop. */
+static void note_loss(struct otlp_exporter *x, enum otlp_event_kind kind, uint64_t requests, uint64_t items)
+{
+    if (requests == 0)
+        return;
+    atomic_fetch_add(&x->lost[kind].requests, requests);
+    atomic_fetch_add(&x->lost[kind].items, items);
+}
+
+static void tell_losses(struct otlp_exporter *x)
+{
+    static const char *const why[OTLP_SHUT_DOWN + 1] = {
+        [OTLP_EVICTED] = "the queue is full: the oldest made room",
+        [OTLP_TOO_LARGE] = "larger than max_request_bytes",
+        [OTLP_SHUT_DOWN] = "came after the shutdown",
+    };
+    for (int kind = OTLP_REFUSED; kind <= OTLP_SHUT_DOWN; kind++) {
+        uint64_t requests = atomic_exchange(&x->lost[kind].requests, 0);
+        if (requests == 0)
+            continue;
+        struct otlp_event event = {
+            .kind = (enum otlp_event_kind)kind, .requests = requests, .message = why[kind]};
+        event.items = atomic_exchange(&x->lost[kind].items, 0);
+        if (x->on_event)
+            x->on_event(x->user, &event);
+    }
+}
+
+static void wake(struct otlp_exporter *x)
+{
+    pthread_mutex_lock(&x->wake_lock);
+    if (x->wake_open)
+        uv_async_send(&x->wake);
+    pthread_mutex_unlock(&x->wake_lock);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static bool is_settled(struct otlp_exporter *x)
+{
+    for (uint32_t i = 0; i < x->n_slots; i++)
+        if (x->slots[i].state != SLOT_IDLE)
+            return false;
+    return true;
+}
+
+/* The deadline of a shutdown passed: everything that is left is lost, and said to be. */
+static void expire(struct otlp_exporter *x)
+{
+    struct send_entry *entry;
+    x->expired = true;
+    for (uint32_t i = 0; i < x->n_slots; i++)
+        slot_abort(&x->slots[i]);
+    while ((entry = send_queue_pop(&x->queue))) {
+        uint64_t items = entry->items;
+        send_queue_finish(&x->queue, entry);
+        exporter_tell(x, OTLP_SHUT_DOWN, items, 0, 0, "shut down before it was sent");
+    }
+}
+
+void exporter_pump(struct otlp_exporter *x)
+{
+    uint64_t now = io_loop_now(x->loop), next = UINT64_MAX;
+    if (x->closing)
+        return;
+    do {
+        x->again = false;
+        for (uint32_t i = 0; i < x->n_slots; i++)
+            slot_step(&x->slots[i], now);
+    } while (x->again);
+    if (x->stopping && now >= x->deadline_ns && !x->expired)
+        expire(x);
+    if (x->stopping && is_settled(x)) {
+        x->closing = true;
+        wake(x); /* not from here: a connection may be calling us, which is about to be freed */
+        return;
+    }
+    for (uint32_t i = 0; i < x->n_slots; i++)
+        next = min_of(next, slot_deadline(&x->slots[i]));
+    if (x->stopping && !x->expired)
+        next = min_of(next, x->deadline_ns);
+    io_timer_set(x->timer, next);
+}
+
+static void on_timer(void *user)
+{
+    exporter_pump(user);
+}
+
+static void on_connection(void *user, struct client_connection *c, const char *failure)
+{
+    struct otlp_exporter *x = user;
+    for (uint32_t i = 0; failure && i < x->n_slots; i++)
+        if (x->slots[i].connection == c)
+            slot_disconnected(&x->slots[i], failure);
+    exporter_pump(x);
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+static void free_connections(struct otlp_exporter *x)
+{
+    for (uint32_t i = 0; x->slots && i < x->n_slots; i++)
+        if (x->slots[i].connection != x->shared)
+            connection_free(x->slots[i].connection);
+    x->shared = connection_free(x->shared);
+}
+
+static void on_wake_closed(uv_handle_t *handle)
+{
+    struct otlp_exporter *x = handle->data;
+    tell_losses(x);
+    x->done(x->done_user);
+}
+
+static void close_down(struct otlp_exporter *x)
+{
+    pthread_mutex_lock(&x->wake_lock);
+    x->wake_open = false;
+    pthread_mutex_unlock(&x->wake_lock);
+    free_connections(x);
+    for (uint32_t i = 0; i < x->n_slots; i++)
+        x->slots[i].connection = NULL;
+    x->timer = io_timer_free(x->timer);
+    uv_close((uv_handle_t *)&x->wake, on_wake_closed);
+}
+
+static void on_wake(uv_async_t *handle)
+{
+    struct otlp_exporter *x = handle->data;
+    if (x->on_queued)
+        x->on_queued(x->on_queued_user);
+    tell_losses(x);
+    if (x->closing && x->timer)
+        close_down(x);
+    else
+        exporter_pump(x);
+}
+
+void otlp_exporter_shutdown(struct otlp_exporter *x, uint64_t deadline_ns, void (*done)(void *user),
+                            void *user)
+{
+    assert(!x->stopping);
+    send_queue_close(&x->queue);
+    x->stopping = true;
+    x->deadline_ns = deadline_ns;
+    x->done = done;
+    x->done_user = user;
+    x->throttled_ns = 0;
+    for (uint32_t i = 0; i < x->n_slots; i++) {
+        struct slot *s = &x->slots[i];
+        if (s->state == SLOT_BACKOFF) {
+            s->at_ns = 0;
+            s->last_try = true;
+        }
+    }
+    wake(x);
+}
+
+/* ---- other threads --------------------------------------------------------------------------- */
+
+bool otlp_exporter_reserve(struct otlp_exporter *x, size_t n)
+{
+    return send_queue_reserve(&x->queue, n);
+}
+
+void otlp_exporter_cancel(struct otlp_exporter *x, size_t n)
+{
+    send_queue_cancel(&x->queue, n);
+}
+
+void otlp_exporter_push(struct otlp_exporter *x, struct client_body *body, size_t reserved, uint64_t items)
+{
+    if (body->n > x->max_request_bytes) {
+        send_queue_cancel(&x->queue, reserved);
+        note_loss(x, OTLP_TOO_LARGE, 1, items);
+    } else if (!send_queue_push(&x->queue, client_body_ref(body), reserved, items)) {
+        note_loss(x, OTLP_SHUT_DOWN, 1, items);
+    }
+    wake(x);
+}
+
+void otlp_exporter_push_newest(struct otlp_exporter *x, struct client_body *body, uint64_t items)
+{
+    struct send_evicted evicted;
+    if (body->n > x->max_request_bytes) {
+        note_loss(x, OTLP_TOO_LARGE, 1, items);
+    } else {
+        bool pushed = send_queue_push_newest(&x->queue, client_body_ref(body), items, &evicted);
+        note_loss(x, OTLP_EVICTED, evicted.requests + !pushed, evicted.items + (pushed ? 0 : items));
+    }
+    wake(x);
+}
+
+void otlp_exporter_on_queued(struct otlp_exporter *x, void (*fn)(void *user), void *user)
+{
+    x->on_queued = fn;
+    x->on_queued_user = user;
+}
+
+size_t otlp_exporter_queued_bytes(const struct otlp_exporter *x)
+{
+    return send_queue_bytes((struct send_queue *)&x->queue); /* not const: it takes the lock */
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static int check_options(const struct otlp_exporter_options *o, struct error *e)
+{
+    if (o->queue.num_consumers < 1 || o->queue.num_consumers > OTLP_CONSUMERS_MAX)
+        return error_set(e, -EINVAL, "sending_queue.num_consumers must be from 1 to %u", OTLP_CONSUMERS_MAX);
+    if (o->queue.queue_size < 1 || o->queue.queue_size > OTLP_QUEUE_SIZE_MAX)
+        return error_set(e, -EINVAL, "sending_queue.queue_size must be from 1 to %u", OTLP_QUEUE_SIZE_MAX);
+    if (o->queue.queue_bytes < 1)
+        return error_set(e, -EINVAL, "sending_queue.queue_bytes must be above 0");
+    /* The upper bounds keep sums of times and sizes from wrapping. */
+    if (o->timeout_ns < 1 || o->timeout_ns > 86400ull * NSEC_PER_SEC)
+        return error_set(e, -EINVAL, "timeout must be above 0 and at most a day");
+    if (o->max_request_bytes < 1 || o->max_response_bytes < 1 || o->max_response_bytes > (1u << 30))
+        return error_set(e, -EINVAL, "the largest request must be above 0, the largest response up to 1 GiB");
+    return retry_options_check(&o->retry, e);
+}
+
+static int make_tls(struct otlp_exporter *x, const struct otlp_exporter_options *o, struct error *e)
+{
+    static const char *const grpc[] = {"h2", NULL}, *const http[] = {"h2", "http/1.1", NULL};
+    if (!x->endpoint.tls)
+        return 0;
+    if (!!o->tls.cert_file != !!o->tls.key_file)
+        return error_set(e, -EINVAL, "tls: cert_file and key_file belong together");
+    if (o->tls.server_name && !(x->server_name = strdup(o->tls.server_name)))
+        return -ENOMEM;
+    struct tls_options tls = {
+        .ca_file = o->tls.ca_file,
+        .cert_file = o->tls.cert_file,
+        .key_file = o->tls.key_file,
+        .alpn = o->protocol == OTLP_GRPC ? grpc : http,
+        .insecure_skip_verify = o->tls.insecure_skip_verify,
+    };
+    return tls_context_new(&x->tls, &tls, e);
+}
+
+static int make_slots(struct otlp_exporter *x, const struct otlp_exporter_options *o)
+{
+    struct connection_options options = {
+        .loop = x->loop,
+        .endpoint = &x->endpoint,
+        .tls = x->tls,
+        .server_name = x->server_name,
+        .http2 = o->protocol == OTLP_GRPC,
+        .response_max = o->max_response_bytes + RESPONSE_OVERHEAD,
+    };
+    if (options.http2 && !(x->shared = connection_new(&options, on_connection, x)))
+        return -ENOMEM;
+    x->slots = calloc(o->queue.num_consumers, sizeof *x->slots);
+    if (!x->slots)
+        return -ENOMEM;
+    for (x->n_slots = 0; x->n_slots < o->queue.num_consumers; x->n_slots++) {
+        struct slot *s = &x->slots[x->n_slots];
+        struct coding_encoder *encoder = NULL;
+        if (o->compression != OTLP_COMPRESS_NONE &&
+            !(encoder = coding_encoder_new(call_coding(o->compression), 0)))
+            return -ENOMEM;
+        *s = (struct slot){.exporter = x, .encoder = encoder, .connection = x->shared};
+        if (!s->connection && !(s->connection = connection_new(&options, on_connection, x))) {
+            coding_encoder_free(encoder);
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+/* Everything but the queue's lock and the wake handle, which come last. */
+static void release_parts(struct otlp_exporter *x)
+{
+    free_connections(x);
+    for (uint32_t i = 0; i < x->n_slots; i++) {
+        coding_encoder_free(x->slots[i].encoder);
+        buffer_release(&x->slots[i].wire);
+    }
+    free(x->slots);
+    io_timer_free(x->timer);
+    coding_decoder_free(x->decoder);
+    tls_context_free(x->tls);
+    call_head_release(&x->head);
+    endpoint_release(&x->endpoint);
+    free(x->server_name);
+    send_queue_release(&x->queue);
+}
+
+static int make_parts(struct otlp_exporter *x, const struct otlp_exporter_options *o, struct error *e)
+{
+    int r = endpoint_parse(&x->endpoint, o->endpoint, o->protocol == OTLP_GRPC ? 4317 : 4318, e);
+    if (r == 0)
+        r = call_head_init(&x->head, o, &x->endpoint, e);
+    if (r == 0)
+        r = make_tls(x, o, e);
+    if (r == 0)
+        r = send_queue_init(&x->queue, o->queue.queue_size, o->queue.queue_bytes);
+    if (r == 0 && !(x->decoder = coding_decoder_new()))
+        r = -ENOMEM;
+    if (r == 0 && !(x->timer = io_timer_new(x->loop, on_timer, x)))
+        r = -ENOMEM;
+    if (r == 0)
+        r = make_slots(x, o);
+    if (r == 0 && (r = uv_async_init(io_loop_uv(x->loop), &x->wake, on_wake)) < 0)
+        error_set(e, r, "%s", uv_strerror(r));
+    return r;
+}
+
+int otlp_exporter_new(struct otlp_exporter **ret, struct io_loop *loop,
+                      const struct otlp_exporter_options *options, otlp_event_fn on_event, void *user,
+                      struct error *e)
+{
+    int r = check_options(options, e);
+    if (r < 0)
+        return r;
+    struct otlp_exporter *x = calloc(1, sizeof *x);
+    if (!x)
+        return error_set(e, -ENOMEM, "out of memory");
+    x->loop = loop;
+    x->on_event = on_event;
+    x->user = user;
+    x->retry = options->retry;
+    x->timeout_ns = options->timeout_ns;
+    x->max_request_bytes = options->max_request_bytes;
+    rng_seed(&x->rng, hash_mix(hash_seed(), clock_monotonic()));
+    r = make_parts(x, options, e);
+    if (r < 0) {
+        release_parts(x);
+        free(x);
+        return r == -ENOMEM ? error_set(e, r, "out of memory") : r;
+    }
+    x->wake.data = x;
+    pthread_mutex_init(&x->wake_lock, NULL);
+    x->wake_open = true;
+    *ret = x;
+    return 0;
+}
+
+struct otlp_exporter *otlp_exporter_free(struct otlp_exporter *x)
+{
+    if (!x)
+        return NULL;
+    release_parts(x);
+    pthread_mutex_destroy(&x->wake_lock);
+    free(x);
+    return NULL;
+}

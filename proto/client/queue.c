@@ -1,0 +1,178 @@
+#include "proto/client/queue.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+int send_queue_init(struct send_queue *q, uint32_t max_requests, size_t max_bytes)
+{
+    struct send_entry *entries = calloc(max_requests, sizeof *entries);
+    if (!entries)
+        return -ENOMEM;
+    *q = (struct send_queue){.max_bytes = max_bytes, .max_requests = max_requests, .entries = entries};
+    q->last = &q->first;
+    for (uint32_t i = max_requests; i-- > 0;) {
+        entries[i].next = q->unused;
+        q->unused = &entries[i];
+    }
+    pthread_mutex_init(&q->lock, NULL);
+    return 0;
+}
+
+void send_queue_release(struct send_queue *q)
+{
+    if (!q->entries)
+        return;
+    for (struct send_entry *entry = q->first; entry; entry = entry->next)
+        client_body_unref(entry->body);
+    free(q->entries);
+    pthread_mutex_destroy(&q->lock);
+    q->entries = NULL;
+}
+
+static bool take_room(struct send_queue *q, size_t n)
+{
+    if (q->closed || q->requests >= q->max_requests || n > q->max_bytes - q->bytes)
+        return false;
+    q->requests++;
+    q->bytes += n;
+    return true;
+}
+
+static void give_room(struct send_queue *q, size_t n)
+{
+    assert(q->requests > 0 && q->bytes >= n);
+    q->requests--;
+    q->bytes -= n;
+}
+
+/* Puts the body into a free entry; there is one for each request that has room. */
+static void append(struct send_queue *q, struct client_body *body, uint64_t items)
+{
+    struct send_entry *entry = q->unused;
+    assert(entry);
+    q->unused = entry->next;
+    *entry = (struct send_entry){.body = body, .charged = body->n, .items = items};
+    *q->last = entry;
+    q->last = &entry->next;
+}
+
+static struct send_entry *pop_locked(struct send_queue *q)
+{
+    struct send_entry *entry = q->first;
+    if (!entry)
+        return NULL;
+    q->first = entry->next;
+    if (!q->first)
+        q->last = &q->first;
+    entry->next = NULL;
+    return entry;
+}
+
+static void recycle(struct send_queue *q, struct send_entry *entry)
+{
+    give_room(q, entry->charged);
+    *entry = (struct send_entry){.next = q->unused};
+    q->unused = entry;
+}
+
+bool send_queue_reserve(struct send_queue *q, size_t n)
+{
+    pthread_mutex_lock(&q->lock);
+    bool taken = take_room(q, n);
+    pthread_mutex_unlock(&q->lock);
+    return taken;
+}
+
+void send_queue_cancel(struct send_queue *q, size_t n)
+{
+    pthread_mutex_lock(&q->lock);
+    give_room(q, n);
+    pthread_mutex_unlock(&q->lock);
+}
+
+bool send_queue_push(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items)
+{
+    assert(body->n <= reserved);
+    pthread_mutex_lock(&q->lock);
+    bool open = !q->closed;
+    if (open) {
+        q->bytes -= reserved - body->n;
+        append(q, body, items);
+    } else {
+        give_room(q, reserved);
+    }
+    pthread_mutex_unlock(&q->lock);
+    if (!open)
+        client_body_unref(body);
+    return open;
+}
+
+bool send_queue_push_newest(struct send_queue *q, struct client_body *body, uint64_t items,
+                            struct send_evicted *ret)
+{
+    struct client_body *thrown[16]; /* given back outside the lock, some at a time */
+    bool pushed = false, more = true;
+    *ret = (struct send_evicted){0};
+    while (more) {
+        uint32_t n = 0;
+        pthread_mutex_lock(&q->lock);
+        for (more = false;;) {
+            pushed = take_room(q, body->n);
+            if (pushed) {
+                append(q, body, items);
+                break;
+            }
+            /* A body larger than the whole queue empties nothing. */
+            if (q->closed || body->n > q->max_bytes || !q->first)
+                break;
+            if (n == sizeof thrown / sizeof *thrown) {
+                more = true;
+                break;
+            }
+            struct send_entry *oldest = pop_locked(q);
+            thrown[n++] = oldest->body;
+            ret->requests++;
+            ret->items += oldest->items;
+            recycle(q, oldest);
+        }
+        pthread_mutex_unlock(&q->lock);
+        for (uint32_t i = 0; i < n; i++)
+            client_body_unref(thrown[i]);
+    }
+    if (!pushed)
+        client_body_unref(body);
+    return pushed;
+}
+
+struct send_entry *send_queue_pop(struct send_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    struct send_entry *entry = pop_locked(q);
+    pthread_mutex_unlock(&q->lock);
+    return entry;
+}
+
+void send_queue_finish(struct send_queue *q, struct send_entry *entry)
+{
+    struct client_body *body = entry->body;
+    pthread_mutex_lock(&q->lock);
+    recycle(q, entry);
+    pthread_mutex_unlock(&q->lock);
+    client_body_unref(body);
+}
+
+void send_queue_close(struct send_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    q->closed = true;
+    pthread_mutex_unlock(&q->lock);
+}
+
+size_t send_queue_bytes(struct send_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    size_t n = q->bytes;
+    pthread_mutex_unlock(&q->lock);
+    return n;
+}

@@ -1,0 +1,223 @@
+#include "proto/client/slot.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "proto/base/clock.h"
+#include "proto/io/loop.h"
+
+/* Memory for encoded bodies that a slot keeps from one request to the next. */
+#define WIRE_KEEP_MAX (1u << 20)
+
+/* ---- the end of a request -------------------------------------------------------------------- */
+
+/* Frees the room first and tells then, so that whoever looks at the queue when told sees it without this
+ * request. */
+static void finish(struct slot *s, enum otlp_event_kind kind, uint64_t rejected, const char *message)
+{
+    struct otlp_exporter *x = s->exporter;
+    uint64_t items = s->entry->items;
+    send_queue_finish(&x->queue, s->entry);
+    s->entry = NULL;
+    s->to_send = bytes_of(NULL, 0);
+    buffer_clear(&s->wire, WIRE_KEEP_MAX);
+    s->state = SLOT_IDLE;
+    x->again = true;
+    exporter_tell(x, kind, items, s->attempts, rejected, message);
+}
+
+static void lose(struct slot *s, enum otlp_event_kind kind, const char *message)
+{
+    finish(s, kind, 0, message);
+}
+
+/* An attempt failed and may be repeated: when, if at all. */
+static void fail_attempt(struct slot *s, const char *message, uint64_t peer_delay_ns)
+{
+    struct otlp_exporter *x = s->exporter;
+    uint64_t wait, now = io_loop_now(x->loop);
+    if (!retry_next(&s->retry, &x->retry, now, peer_delay_ns, &x->rng, &wait)) {
+        lose(s, OTLP_OUT_OF_TIME, message);
+        return;
+    }
+    if (x->stopping && (s->last_try || wait > x->deadline_ns || now > x->deadline_ns - wait)) {
+        lose(s, OTLP_SHUT_DOWN, message);
+        return;
+    }
+    exporter_tell(x, OTLP_RETRIED, s->entry->items, s->attempts, 0, message);
+    s->state = SLOT_BACKOFF;
+    s->at_ns = now + wait;
+    s->last_try = x->stopping;
+    if (peer_delay_ns > 0 && s->at_ns > x->throttled_ns)
+        x->throttled_ns = s->at_ns;
+    x->again = true;
+}
+
+static void settle(struct slot *s, const struct call_result *result)
+{
+    switch (result->outcome) {
+    case CALL_OK:
+        finish(s, result->partial ? OTLP_PARTIAL : OTLP_SENT, result->rejected, result->message.text);
+        break;
+    case CALL_FINAL: lose(s, OTLP_REFUSED, result->message.text); break;
+    case CALL_RETRYABLE: fail_attempt(s, result->message.text, result->retry_after_ns); break;
+    }
+}
+
+/* ---- calling --------------------------------------------------------------------------------- */
+
+static void on_answer(void *user, enum http_call_result outcome, const struct http_response *response)
+{
+    struct slot *s = user;
+    struct otlp_exporter *x = s->exporter;
+    struct call_result result;
+    connection_end(s->connection);
+    s->call = NULL;
+    call_read(&x->head, outcome, response, x->decoder, (int64_t)(clock_realtime() / NSEC_PER_SEC), &result);
+    settle(s, &result);
+}
+
+static void begin_attempt(struct slot *s, uint64_t now_ns)
+{
+    s->attempts++;
+    s->began_ns = now_ns;
+    s->at_ns = now_ns + s->exporter->timeout_ns;
+    s->state = SLOT_WAITING;
+}
+
+/* The connection is wanted: calls if it is there, else has it opened. */
+static void step_waiting(struct slot *s, uint64_t now_ns)
+{
+    struct otlp_exporter *x = s->exporter;
+    if (now_ns >= s->at_ns) {
+        fail_attempt(s, "no connection in time", 0);
+        return;
+    }
+    if (!connection_is_ready(s->connection)) {
+        /* A little less than what the attempt has: the connector knows better what was waited for. */
+        connection_open(s->connection, (s->at_ns - now_ns) / 10 * 9);
+        return;
+    }
+    struct http_request request = call_request(&x->head, s->to_send, s->at_ns - now_ns, s->timeout_text);
+    s->state = SLOT_CALLING;
+    struct http_call *call = connection_call(s->connection, &request, on_answer, s);
+    if (s->state != SLOT_CALLING)
+        return; /* it has ended already */
+    if (call)
+        s->call = call;
+    else
+        s->state =
+            SLOT_WAITING; /* the peer's concurrency limit; or memory, which the deadline turns into a retry */
+}
+
+static void step_calling(struct slot *s, uint64_t now_ns)
+{
+    if (now_ns < s->at_ns)
+        return;
+    struct http_call *call = s->call;
+    s->call = NULL;
+    s->state = SLOT_WAITING; /* out of SLOT_CALLING: the call will not come back */
+    connection_give_up(s->connection, call, s->began_ns);
+    fail_attempt(s, "no answer in time", 0);
+}
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+static void encode_in_pool(uv_work_t *work)
+{
+    struct slot *s = work->data;
+    s->encoded =
+        call_encode(s->exporter->head.protocol, s->encoder, client_body_bytes(s->entry->body), &s->wire);
+}
+
+static void encoding_is_done(struct slot *s)
+{
+    if (s->encoded < 0) {
+        lose(s, s->encoded == -EMSGSIZE ? OTLP_TOO_LARGE : OTLP_OUT_OF_MEMORY, "cannot be encoded");
+        return;
+    }
+    s->to_send = buffer_bytes(&s->wire);
+    s->entry->body = client_body_unref(s->entry->body); /* the others may still need it; we do not */
+    s->state = SLOT_BACKOFF;                            /* due at once */
+    s->at_ns = 0;
+}
+
+static void after_encoding(uv_work_t *work, int status)
+{
+    struct slot *s = work->data;
+    (void)status; /* never cancelled */
+    encoding_is_done(s);
+    if (s->exporter->expired && s->state != SLOT_IDLE)
+        slot_abort(s);
+    exporter_pump(s->exporter);
+}
+
+static void begin_request(struct slot *s, struct send_entry *entry, uint64_t now_ns)
+{
+    struct otlp_exporter *x = s->exporter;
+    s->entry = entry;
+    s->attempts = 0;
+    s->last_try = false;
+    retry_begin(&s->retry, now_ns);
+    if (!s->encoder && x->head.protocol == OTLP_HTTP) {
+        s->to_send = client_body_bytes(entry->body);
+        s->state = SLOT_BACKOFF;
+        s->at_ns = 0;
+        return;
+    }
+    s->state = SLOT_ENCODING;
+    s->work.data = s;
+    if (s->encoder && uv_queue_work(io_loop_uv(x->loop), &s->work, encode_in_pool, after_encoding) == 0)
+        return;
+    encode_in_pool(&s->work); /* a copy; or no thread pool */
+    encoding_is_done(s);
+}
+
+/* ---- the machine ----------------------------------------------------------------------------- */
+
+void slot_step(struct slot *s, uint64_t now_ns)
+{
+    struct otlp_exporter *x = s->exporter;
+    if (s->state == SLOT_IDLE) {
+        struct send_entry *entry = send_queue_pop(&x->queue);
+        if (entry)
+            begin_request(s, entry, now_ns);
+    }
+    if (s->state == SLOT_BACKOFF && now_ns >= s->at_ns && now_ns >= x->throttled_ns)
+        begin_attempt(s, now_ns);
+    if (s->state == SLOT_WAITING)
+        step_waiting(s, now_ns);
+    else if (s->state == SLOT_CALLING)
+        step_calling(s, now_ns);
+}
+
+void slot_disconnected(struct slot *s, const char *why)
+{
+    if (s->state == SLOT_WAITING)
+        fail_attempt(s, why, 0);
+}
+
+uint64_t slot_deadline(const struct slot *s)
+{
+    switch (s->state) {
+    case SLOT_IDLE:
+    case SLOT_ENCODING: break;
+    case SLOT_WAITING:
+    case SLOT_CALLING: return s->at_ns;
+    case SLOT_BACKOFF: return s->at_ns > s->exporter->throttled_ns ? s->at_ns : s->exporter->throttled_ns;
+    }
+    return UINT64_MAX;
+}
+
+void slot_abort(struct slot *s)
+{
+    if (s->state == SLOT_IDLE || s->state == SLOT_ENCODING)
+        return;
+    if (s->state == SLOT_CALLING) {
+        struct http_call *call = s->call;
+        s->call = NULL;
+        s->state = SLOT_WAITING;
+        connection_give_up(s->connection, call, 0);
+    }
+    lose(s, OTLP_SHUT_DOWN, "shut down before it was acknowledged");
+}

@@ -1,0 +1,101 @@
+/*
+ * A consumer of the sending queue: takes one request, encodes it, calls, waits and repeats, until it is
+ * settled. Private to the exporter.
+ *
+ * A slot's state says what it waits for; slot_step moves it on as far as it goes. Nothing here blocks.
+ */
+#ifndef PROTO_CLIENT_SLOT_H
+#define PROTO_CLIENT_SLOT_H
+
+#include <uv.h>
+
+#include "proto/base/buffer.h"
+#include "proto/client/call.h"
+#include "proto/client/connection.h"
+#include "proto/client/exporter.h"
+#include "proto/client/queue.h"
+
+enum slot_state {
+    SLOT_IDLE,     /* for a request */
+    SLOT_ENCODING, /* for the thread pool */
+    SLOT_WAITING,  /* for the connection, until at_ns */
+    SLOT_CALLING,  /* for the answer, until at_ns */
+    SLOT_BACKOFF,  /* for at_ns */
+};
+
+struct slot {
+    struct otlp_exporter *exporter;
+    enum slot_state state;
+    struct client_connection *connection; /* its own (HTTP/1.1 has one call at a time), or the shared one */
+    struct send_entry *entry;
+    struct coding_encoder *encoder; /* NULL: no compression */
+    struct buffer wire;             /* the encoded body */
+    struct bytes to_send;
+    uv_work_t work;
+    int encoded; /* what the thread pool came back with */
+    struct retry retry;
+    uint64_t attempts, began_ns, at_ns;
+    struct http_call *call;
+    char timeout_text[16];
+    bool last_try; /* repeated early for a shutdown */
+};
+
+/* What the slots of an exporter share. */
+struct otlp_exporter {
+    struct io_loop *loop;
+    struct call_head head;
+    struct endpoint endpoint;
+    char *server_name;
+    struct tls_context *tls;
+    struct coding_decoder *decoder;
+    struct retry_options retry;
+    uint64_t timeout_ns;
+    size_t max_request_bytes;
+    struct rng rng;
+    otlp_event_fn on_event;
+    void *user;
+    void (*on_queued)(void *user);
+    void *on_queued_user;
+
+    struct send_queue queue;
+    struct slot *slots;
+    uint32_t n_slots;
+    struct client_connection *shared; /* gRPC: one HTTP/2 connection carries all calls */
+    struct io_timer *timer;
+    uint64_t throttled_ns; /* no attempt begins before: a peer asked for it (E7) */
+    bool again;            /* a slot was settled: look at all of them once more */
+
+    uv_async_t wake;
+    pthread_mutex_t wake_lock; /* guards wake against being used after it is closed */
+    bool wake_open;
+    struct {
+        atomic_uint_fast64_t requests, items;
+    } lost[OTLP_SHUT_DOWN + 1]; /* outside a call, by event kind: told from the loop */
+
+    bool stopping, expired, closing;
+    uint64_t deadline_ns;
+    void (*done)(void *user);
+    void *done_user;
+};
+
+/* Moves the slot on as far as it goes now. */
+void slot_step(struct slot *s, uint64_t now_ns);
+
+/* Its connection failed: an attempt that waits for it has failed too. */
+void slot_disconnected(struct slot *s, const char *why);
+
+/* Gives up what it does; the request is reported as OTLP_SHUT_DOWN. A slot that is encoding does so
+ * afterwards. */
+void slot_abort(struct slot *s);
+
+/* When slot_step must be called next at the latest; UINT64_MAX: something else will happen first. */
+uint64_t slot_deadline(const struct slot *s);
+
+/* Moves everything on and sets the timer (exporter.c). Loop thread. */
+void exporter_pump(struct otlp_exporter *x);
+
+/* Tells the user (exporter.c). */
+void exporter_tell(struct otlp_exporter *x, enum otlp_event_kind kind, uint64_t items, uint64_t attempts,
+                   uint64_t rejected, const char *message);
+
+#endif

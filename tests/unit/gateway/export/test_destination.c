@@ -1,0 +1,248 @@
+/* needs: export client stats otlp io http schema */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gateway/export/destination.h"
+#include "gateway/stats/stats.h"
+#include "metrics_service.pb-c.h"
+#include "tests/unit/proto/client/fake_server.h"
+
+#define UNTIL(loop, condition)                                                  \
+    do {                                                                        \
+        uint64_t until_ = clock_monotonic() + 10 * (uint64_t)NSEC_PER_SEC;      \
+        while (!(condition)) {                                                  \
+            ck_assert_msg(clock_monotonic() < until_, "never: %s", #condition); \
+            io_loop_run_once(loop, 50 * NSEC_PER_MSEC);                         \
+        }                                                                       \
+    } while (0)
+
+static void on_done(void *user)
+{
+    *(bool *)user = true;
+}
+
+/* One resource with a sum of n points. */
+static struct metric_batch *batch_of(uint32_t n)
+{
+    struct metric_batch *b = metric_batch_new(NULL);
+    b->n_resources = 1;
+    b->resources = arena_calloc(&b->arena, 1, sizeof *b->resources);
+    b->resources[0].n_metrics = 1;
+    b->resources[0].metrics = arena_calloc(&b->arena, 1, sizeof *b->resources[0].metrics);
+    struct metric *m = b->resources[0].metrics;
+    *m = (struct metric){.name = BYTES_LIT("m"), .temporality = METRIC_DELTA, .n_points = n};
+    m->points = arena_calloc(&b->arena, n ? n : 1, sizeof *m->points);
+    for (uint32_t i = 0; i < n; i++)
+        m->points[i] = (struct metric_point){.time_unix_nano = 1, .integer = i};
+    return b;
+}
+
+static char *slurp(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    char *text = calloc(1, 65536);
+    ck_assert_uint_gt(fread(text, 1, 65535, f), 0);
+    fclose(f);
+    return text;
+}
+
+UNIT(metrics_to_a_file)
+{
+    char folder[] = "/tmp/profgate-test-XXXXXX", path[64], moved[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/out.json", folder);
+    snprintf(moved, sizeof moved, "%s/out.json.1", folder);
+    struct io_loop *loop = io_loop_new();
+    struct stats *stats = stats_new();
+    struct destination_options o = {.name = "file/x", .kind = DESTINATION_FILE, .path = path};
+    struct export_metrics *x;
+    struct metric_batch *b = batch_of(1), *none = batch_of(0);
+    ck_assert_int_eq(export_metrics_new(&x, loop, &o, stats, NULL), 0);
+    export_metrics_push(x, b);
+    export_metrics_push(x, b);
+    export_metrics_push(x, none); /* no empty envelope */
+    ck_assert_int_eq(rename(path, moved), 0);
+    export_metrics_push(x, b); /* to a new file */
+    static const char line[] =
+        "{\"resourceMetrics\":[{\"resource\":{},\"scopeMetrics\":[{\"scope\":{},\"metrics\":[{\"name\":\"m\",\"sum\":"
+        "{\"dataPoints\":[{\"timeUnixNano\":\"1\",\"asInt\":\"0\"}],\"aggregationTemporality\":1,"
+        "\"isMonotonic\":true}}]}]}]}\n";
+    char *first = slurp(moved), *second = slurp(path), twice[1000];
+    snprintf(twice, sizeof twice, "%s%s", line, line);
+    ck_assert_str_eq(first, twice);
+    ck_assert_str_eq(second, line);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_METRICS_SENT], 3);
+    bool done = false;
+    export_metrics_shutdown(x, 0, on_done, &done);
+    ck_assert(!done);
+    UNTIL(loop, done);
+    export_metrics_free(x);
+    free(first);
+    free(second);
+    metric_batch_free(b);
+    metric_batch_free(none);
+    io_loop_free(loop);
+    unlink(path);
+    unlink(moved);
+    rmdir(folder);
+}
+
+UNIT(a_full_disk_is_counted_and_leaves_no_half_line)
+{
+    struct io_loop *loop = io_loop_new();
+    struct stats *stats = stats_new();
+    struct destination_options o = {.name = "file/full", .kind = DESTINATION_FILE, .path = "/dev/full"};
+    struct export_metrics *x;
+    struct metric_batch *b = batch_of(5);
+    if (access("/dev/full", W_OK) < 0)
+        unit_skip("no /dev/full");
+    ck_assert_int_eq(export_metrics_new(&x, loop, &o, stats, NULL), 0);
+    export_metrics_push(x, b);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_METRICS_SENT], 0);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_METRICS_FAILED], 1);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_POINTS_DROPPED], 5);
+    bool done = false;
+    export_metrics_shutdown(x, 0, on_done, &done);
+    UNTIL(loop, done);
+    export_metrics_free(x);
+    metric_batch_free(b);
+    io_loop_free(loop);
+}
+
+UNIT(options_are_refused_by_name)
+{
+    struct io_loop *loop = io_loop_new();
+    struct error e = {""};
+    struct export_metrics *m = NULL;
+    struct export_profiles *p = NULL;
+    struct destination_options file = {
+        .name = "file/x", .kind = DESTINATION_FILE, .path = "/does/not/exist/x"};
+    struct destination_options otlp = {.name = "otlp/bad", .otlp = OTLP_EXPORTER_DEFAULT};
+    ck_assert_int_eq(export_metrics_new(&m, loop, &file, NULL, &e), -ENOENT);
+    ck_assert_ptr_nonnull(strstr(e.text, "file/x: /does/not/exist/x"));
+    otlp.otlp.endpoint = "ftp://x";
+    ck_assert_int_eq(export_metrics_new(&m, loop, &otlp, NULL, &e), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(e.text, "otlp/bad: "));
+    struct destination_options two[] = {{.name = "otlp/good", .otlp = OTLP_EXPORTER_DEFAULT}, file};
+    ck_assert_int_eq(export_profiles_new(&p, loop, two, 2, NULL, &e), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(e.text, "file/x"));
+    ck_assert(!m && !p);
+    io_loop_free(loop); /* also closes what otlp/good had opened */
+}
+
+static uint64_t points_seen;
+
+static void count_points(struct fake_server *s, struct http_exchange *x, struct bytes body)
+{
+    Opentelemetry__Proto__Collector__Metrics__V1__ExportMetricsServiceRequest *m =
+        opentelemetry__proto__collector__metrics__v1__export_metrics_service_request__unpack(NULL, body.n,
+                                                                                             body.p);
+    ck_assert_ptr_nonnull(m);
+    ck_assert_uint_le(body.n, 2000);
+    for (size_t i = 0; i < m->n_resource_metrics; i++)
+        points_seen += m->resource_metrics[i]->scope_metrics[0]->metrics[0]->sum->n_data_points;
+    opentelemetry__proto__collector__metrics__v1__export_metrics_service_request__free_unpacked(m, NULL);
+    fake_http(x, 200, "application/x-protobuf", bytes_of(NULL, 0));
+}
+
+UNIT(metrics_to_otlp_are_split)
+{
+    struct io_loop *loop = io_loop_new();
+    struct stats *stats = stats_new();
+    struct fake_server server = {.answer = count_points};
+    struct destination_options o = {.name = "otlp/m", .otlp = OTLP_EXPORTER_DEFAULT};
+    struct export_metrics *x;
+    struct metric_batch *b = batch_of(1000);
+    fake_start(&server, loop, 0);
+    o.otlp.endpoint = server.address;
+    o.otlp.protocol = OTLP_HTTP;
+    o.otlp.compression = OTLP_COMPRESS_NONE;
+    o.otlp.max_request_bytes = 2000;
+    ck_assert_int_eq(export_metrics_new(&x, loop, &o, stats, NULL), 0);
+    export_metrics_push(x, b);
+    metric_batch_free(b); /* it keeps nothing of it */
+    UNTIL(loop, points_seen == 1000);
+    UNTIL(loop, stats->value[STATS_EXPORT_METRICS_SENT] == server.requests);
+    ck_assert_uint_gt(server.requests, 5);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_QUEUE_BYTES], 0);
+    bool done = false;
+    export_metrics_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
+    UNTIL(loop, done);
+    export_metrics_free(x);
+    fake_stop(&server);
+    io_loop_free(loop);
+}
+
+static void refuse(struct fake_server *s, struct http_exchange *x, struct bytes body)
+{
+    fake_grpc(x, "3", bytes_of(NULL, 0), NULL);
+}
+
+UNIT(profiles_go_to_each_destination)
+{
+    struct io_loop *loop = io_loop_new();
+    struct stats *stats = stats_new();
+    struct fake_server good = {.answer = fake_answer_ok}, bad = {.answer = refuse};
+    struct destination_options o[2] = {{.name = "otlp/good", .otlp = OTLP_EXPORTER_DEFAULT},
+                                       {.name = "otlp/bad", .otlp = OTLP_EXPORTER_DEFAULT}};
+    struct export_profiles *x;
+    fake_start(&good, loop, 0);
+    fake_start(&bad, loop, 0);
+    o[0].otlp.endpoint = good.address;
+    o[1].otlp.endpoint = bad.address;
+    o[1].otlp.queue.queue_bytes = 1000;
+    ck_assert_int_eq(export_profiles_new(&x, loop, o, 2, stats, NULL), 0);
+
+    /* All or nothing: the second queue is the smaller one. */
+    ck_assert(export_profiles_reserve(x, 600));
+    ck_assert(!export_profiles_reserve(x, 600));
+    export_profiles_cancel(x, 600);
+    ck_assert(export_profiles_reserve(x, 1000));
+    export_profiles_push(x, (uint8_t *)strdup("hello"), 5, 1000, 7);
+    ck_assert(export_profiles_reserve(x, 900)); /* what was not used is free again */
+    export_profiles_cancel(x, 900);
+    UNTIL(loop,
+          stats->value[STATS_EXPORT_PROFILES_SENT] == 1 && stats->value[STATS_EXPORT_PROFILES_FAILED] == 1);
+    ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 7);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_QUEUE_BYTES], 0);
+    ck_assert(export_profiles_reserve(x, 1000));
+    export_profiles_cancel(x, 1000);
+    bool done = false;
+    export_profiles_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
+    UNTIL(loop, done);
+    export_profiles_free(x);
+    fake_stop(&good);
+    fake_stop(&bad);
+    io_loop_free(loop);
+}
+
+UNIT(the_queue_can_be_seen)
+{
+    struct io_loop *loop = io_loop_new();
+    struct stats *stats = stats_new();
+    struct fake_server silent = {.answer = fake_hold};
+    struct destination_options o = {.name = "otlp/silent", .otlp = OTLP_EXPORTER_DEFAULT};
+    struct export_profiles *x;
+    fake_start(&silent, loop, 0);
+    o.otlp.endpoint = silent.address;
+    ck_assert_int_eq(export_profiles_new(&x, loop, &o, 1, stats, NULL), 0);
+    for (int i = 0; i < 10; i++) {
+        ck_assert(export_profiles_reserve(x, 100));
+        export_profiles_push(x, (uint8_t *)strdup("hello"), 5, 100, 2);
+    }
+    UNTIL(loop, stats->value[STATS_EXPORT_QUEUE_BYTES] == 50 && silent.n_held == 4);
+    bool done = false;
+    export_profiles_shutdown(x, clock_monotonic() + 20 * NSEC_PER_MSEC, on_done, &done);
+    UNTIL(loop, done);
+    ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 20);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_PROFILES_FAILED], 10);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_QUEUE_BYTES], 0);
+    export_profiles_free(x);
+    fake_stop(&silent);
+    io_loop_free(loop);
+}

@@ -1,0 +1,233 @@
+/* needs: otlp */
+/* Prometheus text: names, labels, and whole pages. */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "gateway/export/prometheus.h"
+#include "proto/base/macros.h"
+
+static struct attr text(const char *key, const char *value)
+{
+    return (struct attr){bytes_str(key), {.kind = ATTR_STRING, .text = bytes_str(value)}};
+}
+
+static struct metric_point count(int64_t n, const struct attr *attrs, uint32_t n_attrs)
+{
+    return (struct metric_point){.attrs = attrs, .n_attrs = n_attrs, .integer = n};
+}
+
+static struct metric metric_of(const char *name, const char *unit, enum metric_kind kind,
+                               struct metric_point *points, uint32_t n)
+{
+    return (struct metric){.name = bytes_str(name),
+                           .unit = bytes_str(unit),
+                           .description = BYTES_LIT("It counts"),
+                           .kind = kind,
+                           .temporality = METRIC_CUMULATIVE,
+                           .points = points,
+                           .n_points = n};
+}
+
+static void expect(const struct metric_resource *resources, uint32_t n,
+                   const struct prometheus_options *options, const char *wanted)
+{
+    struct metric_batch *b = metric_batch_new(NULL);
+    struct metric_resource copy[8];
+    memcpy(copy, resources, n * sizeof *copy);
+    b->resources = copy;
+    b->n_resources = n;
+    b->scope_name = BYTES_LIT("profgate");
+    b->scope_version = BYTES_LIT("1");
+    struct buffer out = BUFFER_INIT(0);
+    ck_assert_int_eq(prometheus_write(b, options, &out), 0);
+    ck_assert_int_eq(buffer_add(&out, "", 1), 0);
+    ck_assert_str_eq((char *)out.p, wanted);
+    buffer_release(&out);
+    metric_batch_free(b);
+}
+
+UNIT(metric_names)
+{
+    static const struct {
+        const char *name, *unit;
+        enum metric_kind kind;
+        const char *wanted;
+    } cases[] = {
+        {"profile.cpu.time", "s", METRIC_SUM, "profile_cpu_time_seconds_total"},
+        {"profile.alloc.bytes", "By", METRIC_SUM,
+         "profile_alloc_bytes_total"}, /* the unit is there already */
+        {"profile.alloc", "By", METRIC_SUM, "profile_alloc_bytes_total"},
+        {"profile.heap.live", "By", METRIC_GAUGE, "profile_heap_live_bytes"},
+        {"samples.kernel.count", "1", METRIC_SUM, "samples_kernel_count_total"},
+        {"cache.hit", "1", METRIC_GAUGE, "cache_hit_ratio"},
+        {"profile.samples", "{sample}", METRIC_SUM, "profile_samples_total"},
+        {"requests.total", "", METRIC_SUM, "requests_total"},
+        {"requests.total", "By", METRIC_SUM, "requests_bytes_total"},
+        {"speed", "m/s", METRIC_GAUGE, "speed_meters_per_second"},
+        {"rate", "{request}/s", METRIC_GAUGE, "rate_per_second"},
+        {"rate", "KiBy/min", METRIC_GAUGE, "rate_kibibytes_per_minute"},
+        {"a..b--c", "", METRIC_GAUGE, "a_b_c"},
+        {"1st", "", METRIC_GAUGE, "_1st"},
+        {"job:time", "ms", METRIC_GAUGE, "job:time_milliseconds"},
+        {"caf\xc3\xa9", "furlong", METRIC_GAUGE, "caf_furlong"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct buffer out = BUFFER_INIT(0);
+        ck_assert_int_eq(
+            prometheus_name(bytes_str(cases[i].name), bytes_str(cases[i].unit), cases[i].kind, &out), 0);
+        ck_assert_int_eq(buffer_add(&out, "", 1), 0);
+        ck_assert_str_eq((char *)out.p, cases[i].wanted);
+        buffer_release(&out);
+    }
+}
+
+UNIT(label_names)
+{
+    static const char *const cases[][2] = {{"service.name", "service_name"},
+                                           {"9lives", "key_9lives"},
+                                           {"__name__", "_name__"},
+                                           {"", "key_"},
+                                           {"a\xc3\xa9", "a__"},
+                                           {"_x", "_x"}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct buffer out = BUFFER_INIT(0);
+        ck_assert_int_eq(prometheus_label_name(bytes_str(cases[i][0]), &out), 0);
+        ck_assert_int_eq(buffer_add(&out, "", 1), 0);
+        ck_assert_str_eq((char *)out.p, cases[i][1]);
+        buffer_release(&out);
+    }
+}
+
+UNIT(a_page)
+{
+    struct attr attrs[] = {text("service.namespace", "eu"), text("service.name", "shop"),
+                           text("service.instance.id", "i-1"), text("host.name", "h1"),
+                           text("process.executable.name", "java")};
+    struct attr go[] = {text("runtime", "go"), text("profile.mode", "user")},
+                jvm[] = {text("runtime", "jvm")};
+    struct metric_point cpu[] = {{.attrs = go, .n_attrs = 2, .is_double = true, .real = 0.1},
+                                 {.attrs = jvm, .n_attrs = 1, .is_double = true, .real = 1234567.25},
+                                 {.attrs = NULL, .stale = true}};
+    struct metric_point live[] = {count(-3, NULL, 0)};
+    struct metric metrics[] = {metric_of("profile.cpu.time", "s", METRIC_SUM, cpu, 3),
+                               metric_of("heap", "By", METRIC_GAUGE, live, 1)};
+    metrics[1].description = BYTES_LIT("A \"line\"\\\nand another");
+    struct metric_resource res = {.attrs = attrs, .n_attrs = 5, .metrics = metrics, .n_metrics = 2};
+#define TARGET "host_name=\"h1\",instance=\"i-1\",job=\"eu/shop\",process_executable_name=\"java\""
+    expect(&res, 1, NULL,
+           "# HELP heap_bytes A \"line\"\\\\\\nand another\n"
+           "# TYPE heap_bytes gauge\n"
+           "heap_bytes{" TARGET "} -3\n"
+           "# HELP profile_cpu_time_seconds_total It counts\n"
+           "# TYPE profile_cpu_time_seconds_total counter\n"
+           "profile_cpu_time_seconds_total{" TARGET ",profile_mode=\"user\",runtime=\"go\"} 0.1\n"
+           "profile_cpu_time_seconds_total{" TARGET ",runtime=\"jvm\"} 1234567.25\n"
+           "# HELP target_info Target metadata\n"
+           "# TYPE target_info gauge\n"
+           "target_info{" TARGET "} 1\n");
+}
+
+UNIT(values_are_escaped_and_keys_that_collide_are_joined)
+{
+    struct attr attrs[] = {text("a.b", "2"),        text("a-b", "1"),    text("a_b", "3"),
+                           text("quote", "\"\\\n"), text("job", "mine"), text("empty", "")};
+    struct metric_point points[] = {count(1, attrs, ARRAY_LEN(attrs))};
+    struct metric metric = metric_of("x", "", METRIC_SUM, points, 1);
+    struct metric_resource res = {.metrics = &metric, .n_metrics = 1};
+    expect(&res, 1, NULL,
+           "# HELP x_total It counts\n# TYPE x_total counter\n"
+           "x_total{a_b=\"1;2;3\",exported_job=\"mine\",quote=\"\\\"\\\\\\n\"} 1\n");
+}
+
+UNIT(equal_label_sets_are_added_up)
+{
+    struct attr dot[] = {text("a.b", "v")}, dash[] = {text("a-b", "v")};
+    struct metric_point points[] = {count(1, dot, 1), count(2, dash, 1)};
+    struct metric_point seconds[] = {{.attrs = dot, .n_attrs = 1, .is_double = true, .real = 0.5}};
+    struct metric metrics[] = {metric_of("x.y", "", METRIC_SUM, points, 2),
+                               metric_of("x-y", "", METRIC_SUM, seconds, 1)};
+    struct metric_resource res[] = {{.metrics = metrics, .n_metrics = 1},
+                                    {.metrics = metrics, .n_metrics = 2}};
+    expect(res, 2, NULL, "# HELP x_y_total It counts\n# TYPE x_y_total counter\nx_y_total{a_b=\"v\"} 6.5\n");
+}
+
+UNIT(a_type_that_disagrees_is_left_out)
+{
+    struct metric_point points[] = {count(7, NULL, 0)};
+    struct metric metrics[] = {metric_of("x.total", "", METRIC_GAUGE, points, 1),
+                               metric_of("x", "", METRIC_SUM, points, 1)};
+    struct metric_resource res = {.metrics = metrics, .n_metrics = 2};
+    expect(&res, 1, NULL,
+           "# x_total: a metric of this name and another type was left out\n"
+           "# HELP x_total It counts\n# TYPE x_total gauge\nx_total 7\n");
+}
+
+UNIT(target_info_says_what_resources_of_one_job_agree_on)
+{
+    struct attr one[] = {text("service.name", "shop"), text("host.name", "h"),
+                         text("process.executable.name", "a")};
+    struct attr two[] = {text("service.name", "shop"), text("host.name", "h"),
+                         text("process.executable.name", "b")};
+    struct metric_resource res[] = {{.attrs = one, .n_attrs = 3}, {.attrs = two, .n_attrs = 3}};
+    expect(res, 2, NULL,
+           "# HELP target_info Target metadata\n# TYPE target_info gauge\n"
+           "target_info{host_name=\"h\",job=\"shop\"} 1\n");
+}
+
+UNIT(overflow_and_other_kinds_of_values)
+{
+    struct attr overflow = {BYTES_LIT("otel.metric.overflow"), {.kind = ATTR_BOOL, .boolean = true}};
+    struct attr mixed[] = {{BYTES_LIT("i"), {.kind = ATTR_INT, .integer = -5}},
+                           {BYTES_LIT("d"), {.kind = ATTR_DOUBLE, .real = 0.1}},
+                           {BYTES_LIT("b"), {.kind = ATTR_BYTES, .text = BYTES_LIT("\x01\xff")}}};
+    struct metric_point points[] = {
+        count(1, &overflow, 1), count(2, mixed, 3), {.is_double = true, .real = INFINITY}};
+    struct metric metric = metric_of("x", "", METRIC_GAUGE, points, 3);
+    struct metric_resource res = {.attrs = &overflow, .n_attrs = 1, .metrics = &metric, .n_metrics = 1};
+    struct prometheus_options scope = {.scope_labels = true};
+#define SCOPE "otel_metric_overflow=\"true\",otel_scope_name=\"profgate\",otel_scope_version=\"1\""
+    expect(&res, 1, &scope,
+           "# HELP x It counts\n# TYPE x gauge\n"
+           "x{" SCOPE "} +Inf\n"
+           "x{b=\"01ff\",d=\"0.1\",i=\"-5\"," SCOPE "} 2\n");
+}
+
+UNIT(a_point_speaks_louder_than_its_resource)
+{
+    struct attr res_attrs[] = {text("host.name", "resource"), text("service.name", "s")};
+    struct attr own[] = {text("host.name", "point"), text("service.name", "t")};
+    struct metric_point points[] = {count(1, own, 2)};
+    struct metric metric = metric_of("x", "", METRIC_GAUGE, points, 1);
+    struct metric_resource res = {.attrs = res_attrs, .n_attrs = 2, .metrics = &metric, .n_metrics = 1};
+    expect(&res, 1, NULL,
+           "# HELP target_info Target metadata\n# TYPE target_info gauge\n"
+           "target_info{host_name=\"resource\",job=\"s\"} 1\n"
+           "# HELP x It counts\n# TYPE x gauge\n"
+           "x{host_name=\"point\",job=\"s\",service_name=\"t\"} 1\n");
+}
+
+UNIT(refusals_leave_the_buffer_alone)
+{
+    struct metric_point points[] = {count(1, NULL, 0)};
+    struct metric metric = metric_of("x", "", METRIC_SUM, points, 1);
+    metric.temporality = METRIC_DELTA;
+    struct metric_resource res = {.metrics = &metric, .n_metrics = 1};
+    struct budget budget = BUDGET_INIT(1 << 20, NULL);
+    struct metric_batch *b = metric_batch_new(&budget);
+    b->resources = &res;
+    b->n_resources = 1;
+    struct buffer out = BUFFER_INIT(20);
+    ck_assert_int_eq(buffer_add_str(&out, "before"), 0);
+    ck_assert_int_eq(prometheus_write(b, NULL, &out), -EINVAL);
+    metric.temporality = METRIC_CUMULATIVE;
+    ck_assert_int_eq(prometheus_write(b, NULL, &out), -ENOBUFS);
+    budget.limit = budget.used;
+    ck_assert_int_eq(prometheus_write(b, NULL, &out), -ENOMEM);
+    ck_assert_uint_eq(out.n, 6);
+    buffer_release(&out);
+    metric_batch_free(b);
+    ck_assert_uint_eq(budget.used, 0);
+}

@@ -1,0 +1,378 @@
+/* needs: otlp stats */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gateway/export/profiles.h"
+#include "gateway/forward/forward.h"
+#include "gateway/forward/pick.h"
+#include "gateway/stats/stats.h"
+#include "proto/base/macros.h"
+#include "proto/otlp/build.h"
+#include "proto/otlp/subset.h"
+
+/* The export stage as this stage sees it: one queue, and what was pushed last. */
+struct export_profiles {
+    size_t room, reserved;
+    uint32_t requests; /* reservations that are open */
+    uint32_t pushes;
+    uint8_t *body;
+    size_t n;
+    uint64_t samples;
+};
+
+bool export_profiles_reserve(struct export_profiles *x, size_t n)
+{
+    if (n > x->room - x->reserved)
+        return false;
+    x->reserved += n;
+    x->requests++;
+    return true;
+}
+
+void export_profiles_cancel(struct export_profiles *x, size_t n)
+{
+    ck_assert(x->requests > 0 && x->reserved >= n);
+    x->reserved -= n;
+    x->requests--;
+}
+
+void export_profiles_push(struct export_profiles *x, uint8_t *body, size_t n, size_t reserved,
+                          uint64_t n_samples)
+{
+    ck_assert(n <= reserved);
+    export_profiles_cancel(x, reserved);
+    free(x->body);
+    x->body = body;
+    x->n = n;
+    x->samples = n_samples;
+    x->pushes++;
+}
+
+static struct profiles decoded(const uint8_t *p, size_t n)
+{
+    struct profiles view;
+    struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
+    struct error e = {""};
+    ck_assert_int_eq(profiles_init(&view, NULL), 0);
+    ck_assert_msg(profiles_decode(&view, bytes_of(p, n), &limits, &e) == 0, "%s", e.text);
+    return view;
+}
+
+/* With the padding that a view needs. */
+static struct profiles decoded_copy(const uint8_t *p, size_t n, uint8_t **ret)
+{
+    *ret = calloc(1, n + PROFILES_PADDING);
+    memcpy(*ret, p, n);
+    return decoded(*ret, n);
+}
+
+static struct forward *make(double keep, uint64_t seed, struct export_profiles *x, struct stats *stats,
+                            struct budget *budget)
+{
+    struct forward_options o = {keep, seed};
+    struct forward *f = forward_new(&o, x, stats, budget);
+    ck_assert_ptr_nonnull(f);
+    return f;
+}
+
+static const char *const files[] = {
+    "connector/ebpf-go-0003.pb",     "connector/ebpf-java-0003.pb", "connector/ebpf-kernel_tcp-0001.pb",
+    "connector/ebpf-python-0003.pb", "connector/synth-multi.pb",    "connector/rand-02.pb",
+};
+
+UNIT(everything_is_untouched)
+{
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        size_t n;
+        uint8_t *p = unit_data(files[i], &n);
+        struct profiles view = decoded(p, n);
+        struct export_profiles x = {.room = n};
+        struct stats *stats = stats_new();
+        struct forward *f = make(1, 1, &x, stats, NULL);
+        ck_assert(forward_reserve(f, n));
+        ck_assert(!forward_reserve(f, n));
+        forward_push(f, &view, n);
+        ck_assert_uint_eq(x.reserved, 0);
+        ck_assert_uint_eq(x.n, n);
+        ck_assert_mem_eq(x.body, p, n);
+        ck_assert_uint_eq(x.samples, view.sample.n - view.rejected.samples);
+        ck_assert_uint_eq(stats->value[STATS_FORWARD_SAMPLES], x.samples);
+        ck_assert_uint_eq(stats->value[STATS_FORWARD_THINNED], 0);
+        forward_free(f);
+        free(x.body);
+        profiles_release(&view);
+        free(p);
+    }
+}
+
+UNIT(nothing_needs_no_room)
+{
+    size_t n;
+    uint8_t *p = unit_data(files[0], &n);
+    struct profiles view = decoded(p, n);
+    struct export_profiles x = {.room = 0};
+    struct stats *stats = stats_new();
+    struct forward *f = make(0, 1, &x, stats, NULL);
+    ck_assert(forward_reserve(f, n));
+    forward_push(f, &view, n);
+    ck_assert(forward_reserve(f, n));
+    forward_cancel(f, n);
+    ck_assert_uint_eq(x.pushes, 0);
+    ck_assert_uint_eq(stats->value[STATS_FORWARD_THINNED], view.sample.n);
+    forward_free(f);
+    profiles_release(&view);
+    free(p);
+}
+
+/* Every table of a thinned request holds only what something refers to. */
+static void check_reachable(const struct profiles *v)
+{
+    uint8_t *stack = calloc(v->stack.n, 1), *location = calloc(v->location.n, 1),
+            *function = calloc(v->function.n, 1);
+    stack[0] = location[0] = function[0] = 1;
+    for (uint32_t i = 0; i < v->sample.n; i++)
+        stack[v->sample.stack[i]] = 1;
+    for (uint32_t i = 0; i < v->stack_location.n; i++)
+        location[v->stack_location.location[i]] = 1;
+    for (uint32_t i = 0; i < v->line.n; i++)
+        function[v->line.function[i]] = 1;
+    for (uint32_t i = 0; i < v->stack.n; i++)
+        ck_assert_msg(stack[i], "stack %u is not used", i);
+    for (uint32_t i = 0; i < v->location.n; i++)
+        ck_assert_msg(location[i], "location %u is not used", i);
+    for (uint32_t i = 0; i < v->function.n; i++)
+        ck_assert_msg(function[i], "function %u is not used", i);
+    free(stack);
+    free(location);
+    free(function);
+}
+
+static void check_mark(const struct profiles *v, double probability)
+{
+    for (uint32_t i = 0; i < v->profile.n; i++) {
+        int found = 0;
+        for (uint32_t k = v->profile.attrs_at[i]; k < v->profile.attrs_at[i + 1]; k++) {
+            uint32_t a = v->attr_index.attribute[k];
+            if (!bytes_is(profiles_string(v, v->attribute.key[a]), "profgate.keep.probability"))
+                continue;
+            ck_assert_int_eq(v->attribute.value[a].kind, ATTR_DOUBLE);
+            ck_assert_double_eq(v->attribute.value[a].real, probability);
+            found++;
+        }
+        ck_assert_int_eq(found, 1);
+    }
+}
+
+UNIT(a_share_decodes_and_says_so)
+{
+    uint64_t all = 0, kept = 0;
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        size_t n;
+        uint8_t *p = unit_data(files[i], &n), *copy = NULL;
+        struct profiles view = decoded(p, n), out;
+        struct export_profiles x = {.room = 2 * n};
+        struct stats *stats = stats_new();
+        struct forward *f = make(0.25, 99, &x, stats, NULL);
+        ck_assert(forward_reserve(f, n));
+        forward_push(f, &view, n);
+        ck_assert_uint_eq(x.reserved, 0);
+        ck_assert_uint_eq(x.requests, 0);
+        ck_assert_uint_eq(stats->value[STATS_FORWARD_SAMPLES] + stats->value[STATS_FORWARD_THINNED],
+                          view.sample.n - view.rejected.samples);
+        ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 0);
+        if (x.pushes) {
+            out = decoded_copy(x.body, x.n, &copy);
+            ck_assert_uint_eq(out.rejected.samples, 0);
+            ck_assert_uint_eq(out.sample.n, x.samples);
+            ck_assert_uint_eq(out.sample.n, stats->value[STATS_FORWARD_SAMPLES]);
+            check_reachable(&out);
+            check_mark(&out, 0.25);
+            kept += out.sample.n;
+            profiles_release(&out);
+        }
+        all += view.sample.n;
+        forward_free(f);
+        free(copy);
+        free(x.body);
+        profiles_release(&view);
+        free(p);
+    }
+    ck_assert_uint_gt(kept, all / 20);
+    ck_assert_uint_lt(kept, all / 2);
+}
+
+UNIT(gateways_agree)
+{
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        size_t n;
+        uint8_t *p = unit_data(files[i], &n), *copy;
+        struct profiles view = decoded(p, n);
+        struct export_profiles one = {.room = 2 * n}, two = one, three = one;
+        struct forward *f[3] = {make(0.3, 5, &one, NULL, NULL), make(0.3, 5, &two, NULL, NULL),
+                                make(0.3, 6, &three, NULL, NULL)};
+        for (int k = 0; k < 3; k++) {
+            ck_assert(forward_reserve(f[k], n));
+            forward_push(f[k], &view, n);
+            forward_free(f[k]);
+        }
+        ck_assert_uint_eq(one.n, two.n);
+        if (one.n)
+            ck_assert_mem_eq(one.body, two.body, one.n);
+
+        /* A second gateway sees the same samples in a request that numbers everything anew. */
+        struct buffer again = BUFFER_INIT(0);
+        struct arena scratch = ARENA_INIT(NULL);
+        ck_assert_int_eq(profiles_subset(&view, NULL, NULL, &scratch, &again), 0);
+        struct profiles other = decoded_copy(again.p, again.n, &copy);
+        struct pick a = {0}, b = {0}, c = {0};
+        ck_assert_int_eq(pick_samples(&a, &view, 0.3, 5), 0);
+        ck_assert_int_eq(pick_samples(&b, &other, 0.3, 5), 0);
+        ck_assert_int_eq(pick_samples(&c, &view, 0.3, 6), 0);
+        ck_assert_uint_eq(a.kept, b.kept);
+        ck_assert_uint_eq(a.kept + a.thinned, other.sample.n);
+        if (view.rejected.samples == 0)
+            ck_assert_mem_eq(a.keep, b.keep, SUBSET_WORDS(view.sample.n) * sizeof *a.keep);
+        if (view.sample.n > 100) /* another seed picks others */
+            ck_assert_int_ne(memcmp(a.keep, c.keep, SUBSET_WORDS(view.sample.n) * sizeof *a.keep), 0);
+        pick_release(&a);
+        pick_release(&b);
+        pick_release(&c);
+        arena_release(&scratch);
+        buffer_release(&again);
+        profiles_release(&other);
+        profiles_release(&view);
+        free(copy);
+        free(one.body);
+        free(two.body);
+        free(three.body);
+        free(p);
+    }
+}
+
+/* A request of n samples with n distinct one-frame stacks. */
+static uint8_t *many_stacks(uint32_t n, const char *service, size_t *ret_n)
+{
+    struct build *b = build_new(NULL);
+    struct attr attr = {.key = BYTES_LIT("service.name"),
+                        .value = {.kind = ATTR_STRING, .text = bytes_str(service)}};
+    build_begin(b);
+    build_resource(b, &attr, 1, bytes_of(NULL, 0));
+    build_scope(b, BYTES_LIT("t"), bytes_of(NULL, 0), NULL, 0, bytes_of(NULL, 0));
+    build_profile(b, &(struct build_profile){.type = build_string(b, BYTES_LIT("samples")),
+                                             .unit = build_string(b, BYTES_LIT("count"))});
+    for (uint32_t i = 0; i < n; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "function_%u", i);
+        struct build_line line = {.function = build_function(
+                                      b, &(struct build_function){.name = build_string(b, bytes_str(name))})};
+        uint32_t location = build_location(b, &(struct build_location){.lines = &line, .n_lines = 1});
+        int64_t one = 1;
+        build_sample(
+            b, &(struct build_sample){.stack = build_stack(b, &location, 1), .values = &one, .n_values = 1});
+    }
+    struct buffer out = BUFFER_INIT(0);
+    ck_assert_int_eq(build_finish(b, &out), 0);
+    build_free(b);
+    ck_assert_int_eq(buffer_reserve(&out, PROFILES_PADDING), 0);
+    return buffer_take(&out, ret_n);
+}
+
+UNIT(the_share_is_binomial)
+{
+    enum { N = 20000 };
+    static const double shares[] = {0.01, 0.1, 0.5, 0.9};
+    size_t n;
+    uint8_t *p = many_stacks(N, "a", &n), *q;
+    struct profiles view = decoded(p, n);
+    size_t other_n;
+    q = many_stacks(N, "b", &other_n);
+    struct profiles other = decoded(q, other_n);
+    ck_assert_uint_eq(view.sample.n, N);
+    for (size_t i = 0; i < ARRAY_LEN(shares); i++) {
+        double s = shares[i], sigma = sqrt(N * s * (1 - s));
+        for (uint64_t seed = 1; seed <= 5; seed++) {
+            struct pick a = {0}, b = {0};
+            ck_assert_int_eq(pick_samples(&a, &view, s, seed), 0);
+            ck_assert_int_eq(pick_samples(&b, &other, s, seed), 0);
+            ck_assert_double_le(fabs((double)a.kept - N * s), 5 * sigma);
+            /* The same stack of another resource is another decision: both kept for s² of them. */
+            uint64_t both = 0;
+            for (uint32_t k = 0; k < N; k++)
+                both += subset_has(a.keep, k) && subset_has(b.keep, k);
+            ck_assert_double_le(fabs((double)both - N * s * s), 5 * sqrt(N * s * s * (1 - s * s)));
+            pick_release(&a);
+            pick_release(&b);
+        }
+    }
+    profiles_release(&view);
+    profiles_release(&other);
+    free(p);
+    free(q);
+}
+
+UNIT(a_request_that_grows_needs_more_room)
+{
+    /* One sample: with its attribute it becomes longer than it was. Some seed keeps it. */
+    size_t n;
+    uint8_t *p = many_stacks(1, "a", &n);
+    struct profiles view = decoded(p, n);
+    uint64_t seed = 1;
+    for (;; seed++) {
+        struct pick pick = {0};
+        ck_assert_int_eq(pick_samples(&pick, &view, 0.9, seed), 0);
+        bool kept = pick.kept == 1;
+        pick_release(&pick);
+        if (kept)
+            break;
+    }
+    struct export_profiles roomy = {.room = 10000}, tight = {.room = n};
+    struct stats *stats = stats_new();
+    struct forward *f = make(0.9, seed, &roomy, stats, NULL);
+    ck_assert(forward_reserve(f, n));
+    forward_push(f, &view, n);
+    ck_assert_uint_eq(roomy.pushes, 1);
+    ck_assert_uint_gt(roomy.n, n);
+    ck_assert_uint_eq(roomy.reserved, 0);
+    forward_free(f);
+    f = make(0.9, seed, &tight, stats, NULL);
+    ck_assert(forward_reserve(f, n));
+    forward_push(f, &view, n);
+    ck_assert_uint_eq(tight.pushes, 0);
+    ck_assert_uint_eq(tight.reserved, 0);
+    ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 1);
+    forward_free(f);
+    free(roomy.body);
+    profiles_release(&view);
+    free(p);
+}
+
+UNIT(out_of_budget_is_counted_and_settled)
+{
+    size_t n;
+    uint8_t *p = many_stacks(1000, "a", &n);
+    struct profiles view = decoded(p, n);
+    struct export_profiles x = {.room = 10 * n};
+    static const size_t limits[] = {0, 1000, 30000};
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+        struct budget budget = BUDGET_INIT(limits[i], NULL);
+        struct stats *stats = stats_new();
+        struct forward *f = make(0.5, 1, &x, stats, &budget);
+        ck_assert(forward_reserve(f, n));
+        forward_push(f, &view, n);
+        ck_assert_uint_eq(x.reserved, 0);
+        ck_assert_uint_eq(x.requests, 0);
+        ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED] + stats->value[STATS_FORWARD_THINNED] +
+                              stats->value[STATS_FORWARD_SAMPLES],
+                          1000);
+        ck_assert_uint_gt(stats->value[STATS_FORWARD_DROPPED], 0);
+        forward_free(f);
+        ck_assert_uint_eq(budget.used, 0);
+    }
+    free(x.body);
+    profiles_release(&view);
+    free(p);
+}

@@ -1,0 +1,174 @@
+#include "tests/lib/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/client/queue.h"
+
+static struct client_body *body(size_t n)
+{
+    uint8_t *p = malloc(n + 1);
+    memset(p, 'x', n);
+    return client_body_new(p, n);
+}
+
+UNIT(bounded_in_bytes)
+{
+    struct send_queue q;
+    ck_assert_int_eq(send_queue_init(&q, 10, 1000), 0);
+    ck_assert(send_queue_reserve(&q, 600));
+    ck_assert(!send_queue_reserve(&q, 401));
+    ck_assert(send_queue_reserve(&q, 400));
+    send_queue_cancel(&q, 600);
+    ck_assert(send_queue_reserve(&q, 600));
+    ck_assert(!send_queue_reserve(&q, (size_t)-1));
+    ck_assert_uint_eq(send_queue_bytes(&q), 1000);
+    send_queue_release(&q);
+}
+
+UNIT(bounded_in_requests)
+{
+    struct send_queue q;
+    ck_assert_int_eq(send_queue_init(&q, 2, 1000), 0);
+    ck_assert(send_queue_reserve(&q, 1));
+    ck_assert(send_queue_reserve(&q, 1));
+    ck_assert(!send_queue_reserve(&q, 1));
+    send_queue_release(&q);
+}
+
+UNIT(a_push_keeps_what_it_uses_of_the_reservation)
+{
+    struct send_queue q;
+    ck_assert_int_eq(send_queue_init(&q, 2, 1000), 0);
+    ck_assert(send_queue_reserve(&q, 1000));
+    ck_assert(send_queue_push(&q, body(10), 1000, 7));
+    ck_assert_uint_eq(send_queue_bytes(&q), 10);
+    struct send_entry *entry = send_queue_pop(&q);
+    ck_assert_ptr_nonnull(entry);
+    ck_assert_uint_eq(entry->items, 7);
+    ck_assert_ptr_null(send_queue_pop(&q));
+    ck_assert_uint_eq(send_queue_bytes(&q), 10); /* in flight still counts */
+    send_queue_finish(&q, entry);
+    ck_assert_uint_eq(send_queue_bytes(&q), 0);
+    ck_assert_uint_eq(q.requests, 0);
+    send_queue_release(&q);
+}
+
+UNIT(oldest_first)
+{
+    struct send_queue q;
+    ck_assert_int_eq(send_queue_init(&q, 8, 1000), 0);
+    for (uint64_t i = 0; i < 5; i++) {
+        ck_assert(send_queue_reserve(&q, 1));
+        ck_assert(send_queue_push(&q, body(1), 1, i));
+    }
+    for (uint64_t i = 0; i < 5; i++) {
+        struct send_entry *entry = send_queue_pop(&q);
+        ck_assert_uint_eq(entry->items, i);
+        send_queue_finish(&q, entry);
+    }
+    send_queue_release(&q);
+}
+
+UNIT(newest_throws_the_oldest_out)
+{
+    struct send_queue q;
+    struct send_evicted out;
+    ck_assert_int_eq(send_queue_init(&q, 40, 100), 0);
+    for (uint64_t i = 0; i < 40; i++)
+        ck_assert(send_queue_push_newest(&q, body(2), 1, &out));
+    ck_assert_uint_eq(out.requests, 0);
+    struct send_entry *flying = send_queue_pop(&q);
+    ck_assert(send_queue_push_newest(&q, body(80), 100, &out)); /* 20 bytes are free, 30 requests must go */
+    ck_assert_uint_eq(out.requests, 30);
+    ck_assert_uint_eq(out.items, 30);
+    ck_assert(!send_queue_push_newest(&q, body(101), 5, &out)); /* never fits: nothing is thrown out for it */
+    ck_assert_uint_eq(out.requests, 0);
+    ck_assert_uint_eq(send_queue_bytes(&q), 100);
+    send_queue_finish(&q, flying);
+    send_queue_release(&q);
+}
+
+UNIT(closed_takes_no_more)
+{
+    struct send_queue q;
+    struct send_evicted out;
+    ck_assert_int_eq(send_queue_init(&q, 4, 100), 0);
+    ck_assert(send_queue_reserve(&q, 10));
+    send_queue_close(&q);
+    ck_assert(!send_queue_reserve(&q, 10));
+    ck_assert(!send_queue_push(&q, body(10), 10, 1));
+    ck_assert(!send_queue_push_newest(&q, body(10), 1, &out));
+    ck_assert_uint_eq(send_queue_bytes(&q), 0);
+    ck_assert_uint_eq(q.requests, 0);
+    send_queue_release(&q);
+}
+
+UNIT(a_body_is_shared)
+{
+    struct client_body *b = body(3);
+    struct send_queue q[2];
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(send_queue_init(&q[i], 1, 10), 0);
+        ck_assert(send_queue_reserve(&q[i], 3));
+        ck_assert(send_queue_push(&q[i], client_body_ref(b), 3, 1));
+    }
+    client_body_unref(b);
+    send_queue_release(&q[0]);
+    struct send_entry *entry = send_queue_pop(&q[1]);
+    ck_assert_mem_eq(entry->body->p, "xxx", 3);
+    send_queue_finish(&q[1], entry);
+    send_queue_release(&q[1]);
+}
+
+struct race {
+    struct send_queue q;
+    atomic_uint pushed, refused, cancelled;
+};
+
+enum { RACE_ROUNDS = 20000 };
+
+static void *producer(void *arg)
+{
+    struct race *race = arg;
+    for (unsigned i = 0; i < RACE_ROUNDS; i++) {
+        if (!send_queue_reserve(&race->q, 64)) {
+            atomic_fetch_add(&race->refused, 1);
+        } else if (i % 3 == 0) {
+            send_queue_cancel(&race->q, 64);
+            atomic_fetch_add(&race->cancelled, 1);
+        } else {
+            ck_assert(send_queue_push(&race->q, body(i % 64), 64, 1));
+            atomic_fetch_add(&race->pushed, 1);
+        }
+    }
+    return NULL;
+}
+
+UNIT(threads_lose_and_double_nothing)
+{
+    static struct race race;
+    ck_assert_int_eq(send_queue_init(&race.q, 16, 1024), 0);
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++)
+        pthread_create(&thread[i], NULL, producer, &race);
+    unsigned popped = 0;
+    for (;;) {
+        unsigned settled =
+            atomic_load(&race.pushed) + atomic_load(&race.refused) + atomic_load(&race.cancelled);
+        struct send_entry *entry = send_queue_pop(&race.q);
+        if (entry) {
+            popped++;
+            send_queue_finish(&race.q, entry);
+        } else if (settled == 4 * RACE_ROUNDS) {
+            break;
+        }
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+    ck_assert_uint_eq(popped, atomic_load(&race.pushed));
+    ck_assert_uint_gt(popped, 0);
+    ck_assert_uint_eq(send_queue_bytes(&race.q), 0);
+    ck_assert_uint_eq(race.q.requests, 0);
+    send_queue_release(&race.q);
+}
