@@ -1,9 +1,11 @@
 /*
- * The push header of the aggregate stage: one worker's table of running sums, keyed by (resource, metric, labels).
+ * The push header of the aggregate stage: one worker's table of running sums, keyed by (resource, metric,
+ * labels).
  *
- * A worker adds to its own table and shares nothing; now and then it hands its sums, as a delta, to the one merger
- * (aggregate/store.h), which keeps what each exporter needs. Numbers given out here are small and dense, and stay valid
- * until aggregate_epoch() changes: a caller that remembers them compares the epoch once per request.
+ * A worker adds to its own table and shares nothing; now and then it hands its sums, as a delta, to the one
+ * merger (aggregate/store.h), which keeps what each exporter needs. Numbers given out here are small and
+ * dense, and stay valid until aggregate_epoch() changes: a caller that remembers them compares the epoch once
+ * per request.
  *
  * Nothing is dropped: when a bound is reached, sums go to the metric's overflow series
  * ({otel.metric.overflow=true}, OpenTelemetry metrics SDK specification, "Cardinality limits").
@@ -23,8 +25,8 @@
 struct aggregate_metric {
     struct bytes name, description, unit;
     enum metric_kind kind;
-    bool is_seconds;  /* added up in integer nanoseconds, sent as a double in seconds */
-    uint32_t limit;   /* label sets per resource; 0: the gateway's */
+    bool is_seconds; /* added up in integer nanoseconds, sent as a double in seconds */
+    uint32_t limit;  /* label sets per resource; 0: the gateway's */
 };
 
 struct aggregate_label {
@@ -33,8 +35,10 @@ struct aggregate_label {
 
 struct aggregate;
 
-/* A worker's table for these metrics (numbered 0 … n - 1 in this order). They are copied by reference. NULL: no memory. */
-struct aggregate *aggregate_new(const struct aggregate_metric *metrics, uint32_t n_metrics, struct budget *budget);
+/* A worker's table for these metrics (numbered 0 … n - 1 in this order). The
+ * array is copied, its strings are not. NULL: no memory. */
+struct aggregate *aggregate_new(const struct aggregate_metric *metrics, uint32_t n_metrics,
+                                struct budget *budget);
 struct aggregate *aggregate_free(struct aggregate *a);
 
 /* Changes whenever numbers given out before become invalid (never inside a request: see aggregate_begin). */
@@ -43,15 +47,27 @@ uint32_t aggregate_epoch(const struct aggregate *a);
 /* Call at the start of each request: the only place where the table may forget (and change its epoch). */
 void aggregate_begin(struct aggregate *a);
 
-/* The number of a resource: equal attributes (as a set), equal number. Copies what it needs. Never fails: when memory
- * or the table is full it is the number of the overflow resource (no attributes but otel.metric.overflow=true). */
+/* The number of a resource: equal attributes (as a set), equal number. Copies what it needs. Never fails:
+ * when memory or the table is full it is the number of the overflow resource (no attributes but
+ * otel.metric.overflow=true). */
 uint32_t aggregate_resource(struct aggregate *a, const struct attr *attrs, uint32_t n_attrs);
 
-/* The number of a label set of a metric. Labels in any order; equal sets, equal number. A value that is not UTF-8 has
- * its bad bytes replaced by U+FFFD. Never fails: overflow as above. */
-uint32_t aggregate_series(struct aggregate *a, uint32_t metric, const struct aggregate_label *labels, uint32_t n_labels);
+/* The number of a label set of a metric. Labels in any order; equal sets, equal number. A value that is not
+ * UTF-8 has its bad bytes replaced by U+FFFD. Never fails: overflow as above. */
+uint32_t aggregate_series(struct aggregate *a, uint32_t metric, const struct aggregate_label *labels,
+                          uint32_t n_labels);
 
-/* Adds to a sum or a gauge's interval total. Integer nanoseconds where the metric is_seconds. Never fails. */
+/* Adds to a sum or a gauge's interval total. Integer nanoseconds where the metric is_seconds. Never fails:
+ * totals stop at the ends of int64_t, and a negative addition to a sum is ignored, because sums are monotonic
+ * and values come from peers. */
 void aggregate_add(struct aggregate *a, uint32_t resource, uint32_t series, int64_t value);
+
+/* What was added since the last take, for store_apply(); the sums are zero again. On the worker's own thread;
+ * the delta may then go to another. Deltas of one worker must be applied in order, each once. NULL when there
+ * is nothing to hand over (cheap), or when memory is out (the sums then stay for the next take). */
+struct aggregate_delta *aggregate_take(struct aggregate *a);
+
+/* For a delta that is not applied. Any thread; before the budget's end. */
+struct aggregate_delta *aggregate_delta_free(struct aggregate_delta *delta);
 
 #endif

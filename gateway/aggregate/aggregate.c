@@ -1,0 +1,320 @@
+#include "gateway/aggregate/aggregate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "gateway/aggregate/attrset.h"
+#include "gateway/aggregate/delta.h"
+#include "proto/base/intern.h"
+#include "proto/base/macros.h"
+
+/* The dictionaries forget (at a request's start) when one is half full; a single request may fill the other
+ * half, then its newcomers go to overflow. A resource is about 500 bytes, a label set about 150. */
+#define RESOURCES_MAX  (1u << 16)
+#define SERIES_MAX     (1u << 18)
+#define DICT_BYTES_MAX (64u << 20)
+#define SET_BYTES_MAX  (64u << 10) /* one resource or label set */
+#define CELLS_FIRST    1024u
+#define CELLS_MAX      (1u << 20) /* 32 MiB of table; it empties at every take */
+#define KEY_FREE       UINT64_MAX
+#define GOLDEN         0x9e3779b97f4a7c15u
+
+struct cell {
+    uint64_t
+        key; /* resource << 32 | series: no peer chooses these numbers, so a multiplication is hash enough */
+    int64_t sum;
+};
+
+struct aggregate {
+    struct aggregate_metric *metrics;
+    uint32_t n_metrics;
+    struct budget *budget;
+    uint32_t epoch;
+    struct intern resources, series;
+    size_t dict_bytes;
+    uint32_t resources_taken, series_taken; /* entries already handed over in this epoch */
+    struct buffer scratch;
+
+    struct cell *cells;
+    uint32_t n_slots, n_cells;
+    unsigned shift;
+
+    /* Where sums go when no cell can be had: (overflow resource, overflow series of the metric). */
+    int64_t *spill;
+    bool *spilled;
+    bool any_spilled;
+
+    struct aggregate_delta *pending, **pending_end; /* taken out of an epoch that was then forgotten */
+};
+
+static struct cell *cells_new(struct budget *budget, uint32_t n)
+{
+    size_t size = n * sizeof(struct cell);
+    if (!budget_charge(budget, size))
+        return NULL;
+    struct cell *cells = malloc(size);
+    if (!cells) {
+        budget_refund(budget, size);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        cells[i].key = KEY_FREE;
+    return cells;
+}
+
+static void cells_free(struct aggregate *a)
+{
+    if (a->cells)
+        budget_refund(a->budget, a->n_slots * sizeof *a->cells);
+    free(a->cells);
+}
+
+struct aggregate *aggregate_new(const struct aggregate_metric *metrics, uint32_t n_metrics,
+                                struct budget *budget)
+{
+    struct aggregate *a = calloc(1, sizeof *a);
+    if (!a)
+        return NULL;
+    a->n_metrics = n_metrics;
+    a->budget = budget;
+    a->epoch = 1;
+    a->resources = (struct intern)INTERN_INIT(budget);
+    a->series = (struct intern)INTERN_INIT(budget);
+    a->scratch = (struct buffer)BUFFER_INIT(SET_BYTES_MAX);
+    a->pending_end = &a->pending;
+    a->n_slots = CELLS_FIRST;
+    a->shift = 64 - (unsigned)__builtin_ctz(CELLS_FIRST);
+    a->cells = cells_new(budget, a->n_slots);
+    a->metrics = calloc(n_metrics + 1, sizeof *a->metrics);
+    a->spill = calloc(n_metrics + 1, sizeof *a->spill);
+    a->spilled = calloc(n_metrics + 1, sizeof *a->spilled);
+    if (!a->cells || !a->metrics || !a->spill || !a->spilled)
+        return aggregate_free(a);
+    if (n_metrics > 0)
+        memcpy(a->metrics, metrics, n_metrics * sizeof *metrics);
+    return a;
+}
+
+struct aggregate *aggregate_free(struct aggregate *a)
+{
+    if (!a)
+        return NULL;
+    cells_free(a);
+    intern_release(&a->resources);
+    intern_release(&a->series);
+    buffer_release(&a->scratch);
+    aggregate_delta_free(a->pending);
+    free(a->metrics);
+    free(a->spill);
+    free(a->spilled);
+    free(a);
+    return NULL;
+}
+
+uint32_t aggregate_epoch(const struct aggregate *a)
+{
+    return a->epoch;
+}
+
+/* The number of the set in scratch, or INTERN_NONE when the dictionary is full. */
+static uint32_t lookup(struct aggregate *a, struct intern *dict, uint32_t max)
+{
+    struct bytes set = buffer_bytes(&a->scratch);
+    uint32_t id = intern_find(dict, set);
+    if (id != INTERN_NONE)
+        return id;
+    if (dict->n >= max || a->dict_bytes + set.n > DICT_BYTES_MAX)
+        return INTERN_NONE;
+    id = intern_add(dict, set);
+    if (id != INTERN_NONE)
+        a->dict_bytes += set.n;
+    return id;
+}
+
+uint32_t aggregate_resource(struct aggregate *a, const struct attr *attrs, uint32_t n_attrs)
+{
+    a->scratch.n = 0;
+    if (attrset_encode(&a->scratch, attrs, n_attrs) < 0)
+        return RESOURCE_OVERFLOW;
+    uint32_t id = lookup(a, &a->resources, RESOURCES_MAX);
+    return id == INTERN_NONE ? RESOURCE_OVERFLOW : id + 1;
+}
+
+uint32_t aggregate_series(struct aggregate *a, uint32_t metric, const struct aggregate_label *labels,
+                          uint32_t n_labels)
+{
+    struct attr attrs[ATTRSET_MAX];
+    if (n_labels > ATTRSET_MAX)
+        return metric;
+    for (uint32_t i = 0; i < n_labels; i++)
+        attrs[i] = (struct attr){labels[i].name, {.kind = ATTR_STRING, .text = labels[i].value}};
+    a->scratch.n = 0;
+    if (buffer_add(&a->scratch, &metric, sizeof metric) < 0 ||
+        attrset_encode(&a->scratch, attrs, n_labels) < 0)
+        return metric;
+    uint32_t id = lookup(a, &a->series, SERIES_MAX);
+    return id == INTERN_NONE ? metric : id + a->n_metrics;
+}
+
+static uint32_t metric_of(const struct aggregate *a, uint32_t series)
+{
+    uint32_t metric = series;
+    if (series >= a->n_metrics)
+        memcpy(&metric, intern_get(&a->series, series - a->n_metrics).p, sizeof metric);
+    return metric;
+}
+
+static uint32_t probe(const struct aggregate *a, uint64_t key)
+{
+    uint32_t mask = a->n_slots - 1, i = (uint32_t)(key * GOLDEN >> a->shift);
+    while (a->cells[i].key != key && a->cells[i].key != KEY_FREE)
+        i = (i + 1) & mask;
+    return i;
+}
+
+/* Doubles the table. False when it is as large as it may be, or memory is out. */
+static bool grow(struct aggregate *a)
+{
+    struct cell *old = a->cells;
+    uint32_t n_old = a->n_slots;
+    struct cell *cells = n_old / 2 >= CELLS_MAX ? NULL : cells_new(a->budget, n_old * 2);
+    if (!cells)
+        return false;
+    a->cells = cells;
+    a->n_slots = n_old * 2;
+    a->shift--;
+    for (uint32_t i = 0; i < n_old; i++)
+        if (old[i].key != KEY_FREE)
+            a->cells[probe(a, old[i].key)] = old[i];
+    free(old);
+    budget_refund(a->budget, n_old * sizeof *old);
+    return true;
+}
+
+static void add_first(struct aggregate *a, uint64_t key, int64_t value)
+{
+    if (a->n_cells >= a->n_slots / 2 && !grow(a)) {
+        uint32_t metric = metric_of(a, (uint32_t)key);
+        a->spill[metric] = add_clamped(a->spill[metric], value);
+        a->spilled[metric] = a->any_spilled = true;
+        return;
+    }
+    a->cells[probe(a, key)] = (struct cell){key, value};
+    a->n_cells++;
+}
+
+void aggregate_add(struct aggregate *a, uint32_t resource, uint32_t series, int64_t value)
+{
+    if (unlikely(value < 0) && a->metrics[metric_of(a, series)].kind == METRIC_SUM)
+        return;
+    uint64_t key = (uint64_t)resource << 32 | series;
+    struct cell *cell = &a->cells[probe(a, key)];
+    if (likely(cell->key == key))
+        cell->sum = add_clamped(cell->sum, value);
+    else
+        add_first(a, key, value);
+}
+
+static void clear_cells(struct aggregate *a)
+{
+    for (uint32_t i = 0; i < a->n_slots; i++)
+        a->cells[i].key = KEY_FREE;
+    a->n_cells = 0;
+    memset(a->spill, 0, a->n_metrics * sizeof *a->spill);
+    memset(a->spilled, 0, a->n_metrics * sizeof *a->spilled);
+    a->any_spilled = false;
+}
+
+static bool copy_entries(struct arena *arena, const struct intern *dict, uint32_t from, struct bytes **ret)
+{
+    uint32_t n = dict->n - from;
+    struct bytes *copy = arena_calloc(arena, n, sizeof *copy);
+    if (!copy)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        copy[i] = arena_copy(arena, intern_get(dict, from + i));
+        if (!copy[i].p)
+            return false;
+    }
+    *ret = copy;
+    return true;
+}
+
+static bool copy_cells(const struct aggregate *a, struct aggregate_delta *d)
+{
+    uint32_t n = a->n_cells + (a->any_spilled ? a->n_metrics : 0);
+    d->cells = arena_calloc(&d->arena, n, sizeof *d->cells);
+    if (!d->cells)
+        return false;
+    for (uint32_t i = 0; i < a->n_slots; i++) {
+        const struct cell *c = &a->cells[i];
+        if (c->key == KEY_FREE)
+            continue;
+        uint32_t series = (uint32_t)c->key;
+        d->cells[d->n_cells++] =
+            (struct delta_cell){(uint32_t)(c->key >> 32), series, metric_of(a, series), c->sum};
+    }
+    for (uint32_t m = 0; a->any_spilled && m < a->n_metrics; m++)
+        if (a->spilled[m])
+            d->cells[d->n_cells++] = (struct delta_cell){RESOURCE_OVERFLOW, m, m, a->spill[m]};
+    return true;
+}
+
+/* Moves the sums into the pending list. False when memory is out: nothing has changed. */
+static bool cut(struct aggregate *a)
+{
+    if (a->n_cells == 0 && !a->any_spilled)
+        return true;
+    struct aggregate_delta *d = calloc(1, sizeof *d);
+    if (!d)
+        return false;
+    *d = (struct aggregate_delta){.arena = ARENA_INIT(a->budget),
+                                  .epoch = a->epoch,
+                                  .resource_from = a->resources_taken,
+                                  .series_from = a->series_taken};
+    d->n_resources = a->resources.n - a->resources_taken;
+    d->n_series = a->series.n - a->series_taken;
+    if (!copy_entries(&d->arena, &a->resources, a->resources_taken, &d->resources) ||
+        !copy_entries(&d->arena, &a->series, a->series_taken, &d->series) || !copy_cells(a, d)) {
+        aggregate_delta_free(d);
+        return false;
+    }
+    a->resources_taken = a->resources.n;
+    a->series_taken = a->series.n;
+    clear_cells(a);
+    *a->pending_end = d;
+    a->pending_end = &d->next;
+    return true;
+}
+
+void aggregate_begin(struct aggregate *a)
+{
+    bool half_full = a->resources.n >= RESOURCES_MAX / 2 || a->series.n >= SERIES_MAX / 2 ||
+                     a->dict_bytes >= DICT_BYTES_MAX / 2;
+    if (likely(!half_full) || !cut(a))
+        return;
+    intern_clear(&a->resources);
+    intern_clear(&a->series);
+    a->dict_bytes = 0;
+    a->resources_taken = a->series_taken = 0;
+    a->epoch++;
+}
+
+struct aggregate_delta *aggregate_take(struct aggregate *a)
+{
+    cut(a);
+    struct aggregate_delta *d = take_ptr(a->pending);
+    a->pending_end = &a->pending;
+    return d;
+}
+
+struct aggregate_delta *aggregate_delta_free(struct aggregate_delta *delta)
+{
+    while (delta) {
+        struct aggregate_delta *next = delta->next;
+        arena_release(&delta->arena);
+        free(delta);
+        delta = next;
+    }
+    return NULL;
+}

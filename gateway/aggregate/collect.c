@@ -1,0 +1,260 @@
+/* From an output's tables to a batch. First the batch is built, and only then does the output change: so a
+ * collect that finds no memory has not happened. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "gateway/aggregate/attrset.h"
+#include "gateway/aggregate/delta.h"
+#include "gateway/aggregate/output.h"
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+
+struct row {
+    uint64_t key; /* resource << 32 | metric */
+    uint32_t cell;
+    bool stale;
+};
+
+struct collect {
+    struct output *o;
+    struct metric_batch *batch;
+    struct row *rows;
+    uint32_t n_rows;
+    const struct attr **labels; /* by series: decoded once */
+    uint32_t *n_labels;
+    struct aggregate_metric *names; /* by metric: strings copied into the batch once */
+    uint64_t time;
+};
+
+static void collect_release(struct collect *c)
+{
+    free(c->rows);
+    free(c->labels);
+    free(c->n_labels);
+    free(c->names);
+    metric_batch_free(c->batch);
+}
+
+static int by_key_then_cell(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->cell > y->cell) - (x->cell < y->cell);
+}
+
+static bool is_gauge(const struct output *o, const struct output_cell *cell)
+{
+    return o->store->metrics[cell->metric].kind == METRIC_GAUGE;
+}
+
+/* What a gauge of a cumulative output shows; false while its first interval is under way. */
+static bool finished_gauge(const struct output *o, const struct output_cell *cell, int64_t *ret)
+{
+    bool ended = cell->interval != o->interval;
+    *ret = ended ? cell->value : cell->finished;
+    return ended || cell->has_finished;
+}
+
+static bool wanted(const struct output *o, const struct output_cell *cell)
+{
+    int64_t value;
+    if (!cell->live)
+        return false;
+    return o->options.temporality == METRIC_DELTA || !is_gauge(o, cell) || finished_gauge(o, cell, &value);
+}
+
+static int find_rows(struct collect *c)
+{
+    const struct output_tables *t = &c->o->tables;
+    c->rows = calloc(t->n_cells + 1, sizeof *c->rows);
+    if (!c->rows)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < t->n_cells; i++) {
+        const struct output_cell *cell = &t->cells[i];
+        if (!wanted(c->o, cell))
+            continue;
+        /* What no collect has told yet is told before the series may end. */
+        bool stale = !cell->changed && output_is_idle(c->o, cell);
+        c->rows[c->n_rows++] = (struct row){idmap_key(cell->resource, cell->metric), i, stale};
+    }
+    qsort(c->rows, c->n_rows, sizeof *c->rows, by_key_then_cell);
+    return 0;
+}
+
+static int labels_of(struct collect *c, uint32_t series, struct metric_point *point)
+{
+    const struct output *o = c->o;
+    if (series < o->store->n_metrics) {
+        point->attrs = &attrset_overflow;
+        point->n_attrs = 1;
+        return 0;
+    }
+    uint32_t i = series - o->store->n_metrics;
+    if (!c->labels[i]) {
+        struct bytes set = intern_get(&o->tables.series, i);
+        set = bytes_of(set.p + sizeof(uint32_t), set.n - sizeof(uint32_t));
+        if (attrset_decode(set, &c->batch->arena, &c->labels[i], &c->n_labels[i]) < 0)
+            return -ENOMEM;
+    }
+    point->attrs = c->labels[i];
+    point->n_attrs = c->n_labels[i];
+    return 0;
+}
+
+static int fill_point(struct collect *c, const struct row *row, struct metric_point *point)
+{
+    const struct output *o = c->o;
+    const struct output_cell *cell = &o->tables.cells[row->cell];
+    int64_t value = cell->value;
+    if (is_gauge(o, cell) && o->options.temporality == METRIC_CUMULATIVE)
+        finished_gauge(o, cell, &value);
+    *point = (struct metric_point){.start_unix_nano = cell->start,
+                                   .time_unix_nano = c->time,
+                                   .stale = row->stale,
+                                   .is_double = o->store->metrics[cell->metric].is_seconds};
+    if (o->options.temporality == METRIC_DELTA)
+        point->start_unix_nano = o->window_start;
+    if (point->is_double)
+        point->real = row->stale ? 0 : (double)value / NSEC_PER_SEC;
+    else
+        point->integer = row->stale ? 0 : value;
+    return labels_of(c, cell->series, point);
+}
+
+static int fill_names(struct collect *c, uint32_t m)
+{
+    struct aggregate_metric *to = &c->names[m];
+    const struct aggregate_metric *from = &c->o->store->metrics[m];
+    if (to->name.p)
+        return 0;
+    to->description = arena_copy(&c->batch->arena, from->description);
+    to->unit = arena_copy(&c->batch->arena, from->unit);
+    to->name = arena_copy(&c->batch->arena, from->name);
+    return to->name.p && to->unit.p && to->description.p ? 0 : -ENOMEM;
+}
+
+/* The rows [from, to) are one metric of one resource. */
+static int fill_metric(struct collect *c, uint32_t from, uint32_t to, struct metric *metric)
+{
+    uint32_t m = (uint32_t)c->rows[from].key;
+    if (fill_names(c, m) < 0)
+        return -ENOMEM;
+    *metric = (struct metric){.name = c->names[m].name,
+                              .description = c->names[m].description,
+                              .unit = c->names[m].unit,
+                              .kind = c->o->store->metrics[m].kind,
+                              .temporality = c->o->options.temporality,
+                              .n_points = to - from};
+    metric->points = arena_calloc(&c->batch->arena, to - from, sizeof *metric->points);
+    if (!metric->points)
+        return -ENOMEM;
+    for (uint32_t i = from; i < to; i++)
+        if (fill_point(c, &c->rows[i], &metric->points[i - from]) < 0)
+            return -ENOMEM;
+    return 0;
+}
+
+static int fill_attrs(struct collect *c, uint32_t resource, struct metric_resource *to)
+{
+    if (resource == RESOURCE_OVERFLOW) {
+        to->attrs = &attrset_overflow;
+        to->n_attrs = 1;
+        return 0;
+    }
+    return attrset_decode(intern_get(&c->o->tables.resources, resource - 1), &c->batch->arena, &to->attrs,
+                          &to->n_attrs);
+}
+
+/* The end of the run of rows that begins at `from` and agrees in key >> shift. */
+static uint32_t run_end(const struct collect *c, uint32_t from, uint32_t n, unsigned shift)
+{
+    uint32_t to = from + 1;
+    while (to < n && c->rows[to].key >> shift == c->rows[from].key >> shift)
+        to++;
+    return to;
+}
+
+static uint32_t count_runs(const struct collect *c, uint32_t from, uint32_t to, unsigned shift)
+{
+    uint32_t runs = 0;
+    for (uint32_t i = from; i < to; i = run_end(c, i, to, shift))
+        runs++;
+    return runs;
+}
+
+static int fill_resource(struct collect *c, uint32_t from, uint32_t to, struct metric_resource *resource)
+{
+    uint32_t n = count_runs(c, from, to, 0);
+    *resource = (struct metric_resource){0};
+    resource->metrics = arena_calloc(&c->batch->arena, n, sizeof *resource->metrics);
+    if (!resource->metrics || fill_attrs(c, (uint32_t)(c->rows[from].key >> 32), resource) < 0)
+        return -ENOMEM;
+    for (uint32_t i = from, end; i < to; i = end) {
+        end = run_end(c, i, to, 0);
+        if (fill_metric(c, i, end, &resource->metrics[resource->n_metrics++]) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int fill_batch(struct collect *c)
+{
+    const struct output_tables *t = &c->o->tables;
+    c->batch = metric_batch_new(c->o->store->budget);
+    c->labels = calloc(t->series.n + 1, sizeof *c->labels);
+    c->n_labels = calloc(t->series.n + 1, sizeof *c->n_labels);
+    c->names = calloc(c->o->store->n_metrics + 1, sizeof *c->names);
+    if (!c->batch || !c->labels || !c->n_labels || !c->names)
+        return -ENOMEM;
+    c->batch->scope_name = BYTES_LIT("profgate");
+    c->batch->scope_version = BYTES_LIT(PROFGATE_VERSION);
+    uint32_t n = count_runs(c, 0, c->n_rows, 32);
+    c->batch->resources = arena_calloc(&c->batch->arena, n, sizeof *c->batch->resources);
+    if (!c->batch->resources)
+        return -ENOMEM;
+    for (uint32_t i = 0, end; i < c->n_rows; i = end) {
+        end = run_end(c, i, c->n_rows, 32);
+        if (fill_resource(c, i, end, &c->batch->resources[c->batch->n_resources++]) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* The batch is made: what it told is told. */
+static void settle(struct collect *c)
+{
+    struct output *o = c->o;
+    o->window_start = c->time;
+    if (o->options.temporality == METRIC_DELTA) {
+        output_clear(o);
+        return;
+    }
+    for (uint32_t i = 0; i < c->n_rows; i++)
+        if (c->rows[i].stale)
+            output_end_cell(o, &o->tables.cells[c->rows[i].cell]);
+    for (uint32_t i = 0; i < o->tables.n_cells; i++)
+        o->tables.cells[i].changed = false;
+    output_compact(o);
+}
+
+int output_collect(struct output *o, uint64_t now, struct metric_batch **ret)
+{
+    struct collect c = {.o = o};
+    output_advance(o, now);
+    /* A window has a length, also where the clock stepped back. */
+    c.time = o->now = max_of(o->now, o->window_start + 1);
+    if (o->options.gauge_interval == 0)
+        o->interval++;
+    int r = find_rows(&c);
+    if (r == 0)
+        r = fill_batch(&c);
+    if (r == 0) {
+        settle(&c);
+        *ret = take_ptr(c.batch);
+    } else if (o->options.gauge_interval == 0) {
+        o->interval--;
+    }
+    collect_release(&c);
+    return r;
+}

@@ -1,0 +1,80 @@
+#include "gateway/aggregate/idmap.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#define FIRST_SLOTS 64u
+#define KEY_FREE    UINT64_MAX
+
+struct idmap_slot {
+    uint64_t key;
+    uint32_t value;
+};
+
+static struct idmap_slot *probe(struct idmap_slot *slots, uint32_t n_slots, uint64_t key)
+{
+    uint32_t i = (uint32_t)(key * 0x9e3779b97f4a7c15u >> 32) & (n_slots - 1);
+    while (slots[i].key != key && slots[i].key != KEY_FREE)
+        i = (i + 1) & (n_slots - 1);
+    return &slots[i];
+}
+
+static int grow(struct idmap *m)
+{
+    uint32_t n = m->n_slots ? m->n_slots * 2 : FIRST_SLOTS;
+    if (n == 0 || !budget_charge(m->budget, n * sizeof *m->slots))
+        return -1;
+    struct idmap_slot *slots = malloc(n * sizeof *slots);
+    if (!slots) {
+        budget_refund(m->budget, n * sizeof *slots);
+        return -1;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        slots[i].key = KEY_FREE;
+    for (uint32_t i = 0; i < m->n_slots; i++)
+        if (m->slots[i].key != KEY_FREE)
+            *probe(slots, n, m->slots[i].key) = m->slots[i];
+    uint32_t kept = m->n;
+    idmap_release(m);
+    m->slots = slots;
+    m->n_slots = n;
+    m->n = kept;
+    return 0;
+}
+
+uint32_t *idmap_find(const struct idmap *m, uint64_t key)
+{
+    if (m->n == 0)
+        return NULL;
+    struct idmap_slot *slot = probe(m->slots, m->n_slots, key);
+    return slot->key == key ? &slot->value : NULL;
+}
+
+uint32_t *idmap_place(struct idmap *m, uint64_t key, uint32_t fresh)
+{
+    uint32_t *found = idmap_find(m, key);
+    if (found)
+        return found;
+    if (m->n >= m->n_slots / 2 && grow(m) < 0)
+        return NULL;
+    struct idmap_slot *slot = probe(m->slots, m->n_slots, key);
+    *slot = (struct idmap_slot){key, fresh};
+    m->n++;
+    return &slot->value;
+}
+
+void idmap_clear(struct idmap *m)
+{
+    for (uint32_t i = 0; i < m->n_slots; i++)
+        m->slots[i].key = KEY_FREE;
+    m->n = 0;
+}
+
+void idmap_release(struct idmap *m)
+{
+    if (m->slots)
+        budget_refund(m->budget, m->n_slots * sizeof *m->slots);
+    free(m->slots);
+    m->slots = NULL;
+    m->n_slots = m->n = 0;
+}

@@ -1,0 +1,77 @@
+/*
+ * The merger: what all workers' tables add up to, kept once for each output in the shape its exporter needs.
+ * Everything here runs on the control loop.
+ *
+ * Times are Unix nanoseconds; the clock may step backwards: an output's own time then stands still, so that
+ * no point is ever sent with time < start, and windows never overlap.
+ */
+#ifndef GATEWAY_AGGREGATE_STORE_H
+#define GATEWAY_AGGREGATE_STORE_H
+
+#include "gateway/aggregate/aggregate.h"
+#include "gateway/stats/stats.h"
+#include "proto/base/clock.h"
+
+struct store;
+struct output;
+
+/* Which resource attributes make a series' identity; resources that become equal add up. */
+enum projection { PROJECT_ALL, PROJECT_KEEP, PROJECT_DROP };
+
+#define CARDINALITY_LIMIT_DEFAULT 2000u /* metrics SDK specification, "Cardinality limits" */
+#define METRIC_EXPIRATION_DEFAULT \
+    (300u * (uint64_t)NSEC_PER_SEC)     /* as the Collector's prometheusexporter: 5m */
+#define OUTPUT_RESOURCES_DEFAULT 10000u /* in profiles a resource is a process: some hosts' worth */
+
+struct output_options {
+    enum projection projection;
+    const char *const *keys; /* of KEEP and DROP; "k8s.*" means every key that begins with "k8s." */
+    uint32_t n_keys;
+    enum metric_temporality temporality;
+    uint32_t cardinality_limit; /* label sets per metric and resource; a metric's own limit goes before it */
+    uint32_t max_resources;     /* further ones are one: {otel.metric.overflow=true} */
+    uint64_t metric_expiration; /* ns without an addition until a cumulative series ends; 0: never */
+    uint64_t gauge_interval; /* ns a gauge adds up for in a cumulative output; 0: from collect to collect */
+};
+
+#define OUTPUT_OPTIONS_DEFAULT                                                                    \
+    {                                                                                             \
+        .temporality = METRIC_DELTA, .cardinality_limit = CARDINALITY_LIMIT_DEFAULT,              \
+        .max_resources = OUTPUT_RESOURCES_DEFAULT, .metric_expiration = METRIC_EXPIRATION_DEFAULT \
+    }
+
+/* The resource attributes of a Prometheus output: what tells series apart without making one for every
+ * process that ever ran (no process.pid, no command line, no container.id). Ends with NULL. */
+extern const char *const output_prometheus_keys[];
+#define OUTPUT_PROMETHEUS_KEYS 14u
+
+/* The metrics must be those of the workers' tables; the array is copied, its strings are not. stats may be
+ * NULL. NULL: memory is out. */
+struct store *store_new(const struct aggregate_metric *metrics, uint32_t n_metrics, uint32_t n_workers,
+                        struct budget *budget, struct stats *stats);
+struct store *store_free(struct store *s);
+
+/* One more output, owned by the store; it sees what is applied from now on, its first window begins now. The
+ * options are copied, keys too. NULL: memory is out. */
+struct output *store_add_output(struct store *s, const struct output_options *options, uint64_t now);
+
+/* Adds a worker's delta (and those linked to it) to every output, and frees it. Never fails: what finds no
+ * memory is added to the overflow series of its metric, for which there is always room. delta may be NULL. */
+void store_apply(struct store *s, uint32_t worker, struct aggregate_delta *delta, uint64_t now);
+
+/* A batch of what the output has to say at `now`; the caller's to free; without resources when there is
+ * nothing.
+ *
+ * Delta: every series added to since the last collect, window (last collect, now]. Cumulative: every live
+ * series, from the beginning of the window it appeared in. One idle for metric_expiration is sent once more
+ * with the stale flag, then forgotten; should it return, it starts anew. (An output that nobody collects from
+ * forgets nothing: when it is full, new resources share the overflow resource, until two collects have made
+ * room.) A gauge is the total of the window, in cumulative outputs that of the last finished gauge interval
+ * in which it was added to. 0, or -ENOMEM: then nothing has changed, and the next collect covers this one's
+ * window too. */
+int output_collect(struct output *o, uint64_t now, struct metric_batch **ret);
+
+/* Series live in all outputs. */
+uint64_t store_series(const struct store *s);
+
+#endif

@@ -1,0 +1,155 @@
+/* needs: otlp */
+#include "tests/lib/unit.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/stats/process.h"
+#include "gateway/stats/stats.h"
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+
+static char *text(void)
+{
+    struct buffer out = BUFFER_INIT(0);
+    ck_assert_int_eq(stats_prometheus(&out), 0);
+    ck_assert_int_eq(buffer_add(&out, "", 1), 0);
+    size_t n;
+    return (char *)buffer_take(&out, &n);
+}
+
+static int count(const char *in, const char *what)
+{
+    int n = 0;
+    for (const char *at = in; (at = strstr(at, what)); at++)
+        n++;
+    return n;
+}
+
+UNIT(blocks_add_up)
+{
+    struct stats *a = stats_new(), *b = stats_new();
+    stats_add(a, STATS_SAMPLES, 3);
+    stats_add(b, STATS_SAMPLES, 4);
+    stats_add(NULL, STATS_SAMPLES, 100);
+    stats_set(a, STATS_SERIES, 9);
+    stats_set(a, STATS_SERIES, 2);
+    ck_assert_uint_eq(stats_read(STATS_SAMPLES), 7);
+    ck_assert_uint_eq(stats_read(STATS_SERIES), 2);
+}
+
+static void *count_up(void *unused)
+{
+    struct stats *s = stats_new();
+    for (int i = 0; s && i < 10000; i++)
+        stats_add(s, STATS_PROFILES, 1);
+    return s;
+}
+
+UNIT(threads_register_side_by_side)
+{
+    pthread_t threads[8];
+    for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, count_up, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_eq(stats_read(STATS_PROFILES), 80000);
+}
+
+UNIT(one_head_for_each_name)
+{
+    stats_add(stats_new(), STATS_REQUESTS_PARTIAL, 5);
+    char *out = text();
+    ck_assert_int_eq(count(out, "# TYPE profgate_requests_total counter\n"), 1);
+    ck_assert_int_eq(
+        count(out, "# HELP profgate_requests_total Export requests, by how they were answered\n"), 1);
+    ck_assert_ptr_nonnull(strstr(out, "\nprofgate_requests_total{outcome=\"partial\"} 5\n"));
+    ck_assert_ptr_nonnull(strstr(out, "\nprofgate_requests_total{outcome=\"busy\"} 0\n"));
+    ck_assert_ptr_nonnull(strstr(out, "\nprofgate_samples_total 0\n"));
+    ck_assert_ptr_nonnull(strstr(out, "\nprofgate_build_info{version=\"" PROFGATE_VERSION "\"} 1\n"));
+    /* Rows of one name stand together: what follows the head is its seven outcomes. */
+    const char *at = strstr(out, "# TYPE profgate_requests_total");
+    for (int i = 0; i < 7; i++) {
+        at = strchr(at, '\n') + 1;
+        ck_assert_msg(!strncmp(at, "profgate_requests_total{", 24), "line %d: %.40s", i, at);
+    }
+    free(out);
+}
+
+UNIT(every_name_has_a_sentence_and_every_head_a_row)
+{
+    char *out = text();
+    int heads = count(out, "# HELP "), types = count(out, "# TYPE ");
+    ck_assert_int_eq(heads, types);
+    ck_assert_int_ge(heads, 30);
+    for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n")) {
+        if (strncmp(line, "# HELP ", 7))
+            continue;
+        const char *sentence = strchr(line + 7, ' ');
+        ck_assert_msg(sentence && strlen(sentence) > 5, "%s", line);
+    }
+    free(out);
+}
+
+UNIT(the_process_knows_itself)
+{
+    struct process_facts f;
+    process_facts_read(&f);
+    ck_assert_uint_gt(f.resident_bytes, 100 << 10);
+    ck_assert_uint_ge(f.virtual_bytes, f.resident_bytes);
+    ck_assert_uint_ge(f.threads, 1);
+    ck_assert_uint_ge(f.open_files, 3);
+    ck_assert_uint_ge(f.max_files, f.open_files);
+    double now = (double)clock_realtime() / NSEC_PER_SEC;
+    ck_assert(f.start_seconds > now - 600 && f.start_seconds < now + 2);
+    volatile uint64_t spin = 0;
+    uint64_t until = clock_monotonic() + 60 * NSEC_PER_MSEC;
+    while (clock_monotonic() < until)
+        spin++;
+    struct process_facts later;
+    process_facts_read(&later);
+    ck_assert(later.cpu_seconds > f.cpu_seconds);
+}
+
+UNIT(the_batch_says_the_same)
+{
+    struct stats *s = stats_new();
+    stats_add(s, STATS_EXPORT_METRICS_SENT, 8);
+    stats_add(s, STATS_REQUEST_BYTES, 1000);
+    char name[] = "profgate";
+    struct attr attr = {BYTES_LIT("service.name"), {.kind = ATTR_STRING, .text = bytes_str(name)}};
+    uint64_t now = clock_realtime();
+    struct metric_batch *b = stats_batch(&attr, 1, now, NULL);
+    ck_assert_ptr_nonnull(b);
+    name[0] = 'X'; /* the batch has copies */
+    ck_assert_uint_eq(b->n_resources, 1);
+    ck_assert(bytes_is(b->resources[0].attrs[0].value.text, "profgate"));
+    uint64_t points = 0;
+    bool sent = false, bytes = false;
+    for (uint32_t i = 0; i < b->resources[0].n_metrics; i++) {
+        const struct metric *m = &b->resources[0].metrics[i];
+        points += m->n_points;
+        for (uint32_t k = 0; k < m->n_points; k++) {
+            const struct metric_point *p = &m->points[k];
+            ck_assert_uint_le(p->start_unix_nano, p->time_unix_nano);
+            if (bytes_is(m->name, "profgate.export_requests") && p->integer == 8) {
+                ck_assert_uint_eq(p->n_attrs, 2);
+                ck_assert(bytes_is(p->attrs[0].key, "signal") && bytes_is(p->attrs[0].value.text, "metrics"));
+                ck_assert(bytes_is(p->attrs[1].key, "outcome") && bytes_is(p->attrs[1].value.text, "sent"));
+                sent = true;
+            }
+            if (bytes_is(m->name, "profgate.request_bytes") && p->integer == 1000) {
+                ck_assert(bytes_is(m->unit, "By") && m->kind == METRIC_SUM);
+                bytes = true;
+            }
+        }
+    }
+    ck_assert(sent && bytes);
+    ck_assert_uint_eq(points, STATS_N + 7);
+    metric_batch_free(b);
+
+    struct budget none = BUDGET_INIT(64, NULL);
+    ck_assert_ptr_null(stats_batch(&attr, 1, now, &none));
+    ck_assert_uint_eq(none.used, 0);
+}
