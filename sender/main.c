@@ -1,1 +1,359 @@
-int main(void) { return 0; }
+/*
+ * profsend: samples the whole host and sends what it saw as OTLP profiles.
+ *
+ * One libuv loop: a timer visits the ring buffer, another ends a window (names, request, hand over to the
+ * exporter), signals and --duration end the program after a last window.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/base/macros.h"
+#include "proto/base/rng.h"
+#include "proto/io/loop.h"
+#include "sender/attach/sampler.h"
+#include "sender/collect/report.h"
+#include "sender/host.h"
+#include "sender/options.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_REFUSED = 3 };
+
+/* How often the ring buffer is visited; a new process wakes us at once, so this only bounds how full it gets.
+ */
+#define DRAIN_MS 250u
+/* Intervals differ by up to this much, so that a fleet does not report in step. */
+#define JITTER 0.2
+/* At the end: how long what is queued may take to arrive. */
+#define FAREWELL_NS (5 * (uint64_t)NSEC_PER_SEC)
+/* Requests that wait while the receiver is away: minutes of them. The oldest go first. */
+#define QUEUE_BYTES (8u << 20)
+#define QUEUE_SIZE  256u
+/* Memory of names and tables is small; what one window needed is given back between windows. */
+#define TRIM_WINDOWS 6u
+
+struct program {
+    struct options options;
+    struct host host;
+    struct sampler *sampler;
+    struct collector collector;
+    struct build *build;
+    struct otlp_exporter *exporter;
+    struct io_loop *loop;
+    uv_timer_t drain, window, end;
+    uv_poll_t ring;
+    uv_signal_t interrupt, terminate;
+    struct rng rng;
+    uint64_t begun, window_begun;
+    uint64_t windows, sent, rejected, lost, dropped;
+    bool stopping, said_hidden;
+};
+
+static void log_own_use(struct program *p, enum log_level level)
+{
+    struct sampler_counts counts = sampler_counts(p->sampler);
+    struct binaries_counts names = binaries_counts(p->collector.binaries);
+    double seconds = (double)(clock_monotonic() - p->begun) / NSEC_PER_SEC;
+    log_write(
+        level,
+        "own use: samples=%llu lost=%llu exec_lost=%llu dropped=%llu sent=%llu rejected=%llu unsent=%llu "
+        "processes=%u files=%u looked_up=%llu names_kb=%zu kernel_kb=%zu cpu_percent=%.3f rss_kb=%zu",
+        (unsigned long long)counts.taken, (unsigned long long)counts.lost,
+        (unsigned long long)counts.exec_lost, (unsigned long long)p->dropped, (unsigned long long)p->sent,
+        (unsigned long long)p->rejected, (unsigned long long)p->lost, procs_count(p->collector.procs),
+        names.files, (unsigned long long)names.looked_up, names.memory / 1024,
+        p->collector.kernel ? kallsyms_memory(p->collector.kernel) / 1024 : 0,
+        100 * (double)host_own_cpu() / NSEC_PER_SEC / seconds, host_own_memory() / 1024);
+}
+
+static void on_stack(void *user, const struct sample_head *head, const uint64_t *address)
+{
+    struct program *p = user;
+    collector_stack(&p->collector, head, address, clock_monotonic());
+}
+
+static void on_exec(void *user, const struct sample_head *head, const char *path)
+{
+    struct program *p = user;
+    collector_exec(&p->collector, head, path, clock_monotonic());
+}
+
+/* What became of a request. */
+static void on_event(void *user, const struct otlp_event *event)
+{
+    struct program *p = user;
+    const char *message = event->message ? event->message : "";
+    if (event->kind == OTLP_SENT) {
+        p->sent += event->items;
+    } else if (event->kind == OTLP_PARTIAL) {
+        p->sent += event->items;
+        p->rejected += event->rejected;
+        log_limited(LOG_LEVEL_WARN, "the receiver rejected part of a request: %s", message);
+    } else if (event->kind == OTLP_RETRIED) {
+        log_limited(LOG_LEVEL_WARN, "sending failed and will be repeated: %s", message);
+    } else {
+        p->lost += event->items;
+        log_limited(LOG_LEVEL_ERROR, "%llu samples could not be delivered: %s",
+                    (unsigned long long)event->items, message);
+    }
+}
+
+static int push(void *user, struct buffer *out, uint64_t hits)
+{
+    struct program *p = user;
+    size_t n;
+    uint8_t *bytes = buffer_take(out, &n);
+    struct client_body *body = client_body_new(bytes, n);
+    if (!body)
+        return -ENOMEM;
+    otlp_exporter_push_newest(p->exporter, body, hits);
+    client_body_unref(body);
+    return 0;
+}
+
+static int send_window(struct program *p, uint64_t now)
+{
+    struct request_facts facts = {
+        .frequency = p->options.frequency,
+        .realtime_offset = (int64_t)(clock_realtime() - clock_monotonic()),
+        .start = p->window_begun,
+        .end = now,
+        .max_bytes = REQUEST_BYTES_MAX,
+    };
+    host_facts(&p->host, &facts);
+    return request_build(p->build, &p->collector, &facts, push, p);
+}
+
+/* Says once what keeps kernel frames without names. */
+static void check_kernel_names(struct program *p)
+{
+    if (p->collector.kernel_state == 0 || p->said_hidden)
+        return;
+    p->said_hidden = true;
+    if (p->collector.kernel_state == KALLSYMS_HIDDEN)
+        log_warn(
+            "kernel frames have addresses but no names: CAP_SYSLOG is missing, or kernel.kptr_restrict is 2");
+    else
+        log_warn("kernel frames have addresses but no names: reading /proc/kallsyms failed: %s",
+                 strerror(-p->collector.kernel_state));
+}
+
+static void end_window(struct program *p)
+{
+    sampler_drain(p->sampler);
+    uint64_t now = clock_monotonic(); /* behind the drain: no visit of a process is later than the sweep */
+    p->dropped += p->collector.window.dropped + p->collector.refused;
+    p->collector.refused = 0;
+    if (window_samples(&p->collector.window) > 0) {
+        collector_settle(&p->collector, now);
+        check_kernel_names(p);
+        double seconds = (double)(now - p->window_begun) / NSEC_PER_SEC;
+        int r = p->options.print ? report_write(stdout, &p->collector, seconds, p->options.frequency)
+                                 : send_window(p, now);
+        if (r < 0) {
+            p->dropped += p->collector.window.n_times;
+            log_limited(LOG_LEVEL_ERROR, "a window of %u samples was dropped: %s",
+                        p->collector.window.n_times, strerror(-r));
+        }
+    }
+    collector_next(&p->collector, now);
+    p->window_begun = now;
+    if (++p->windows % TRIM_WINDOWS == 0)
+        malloc_trim(0);
+    if (!p->stopping)
+        sampler_follow_cpus(p->sampler);
+    log_own_use(p, LOG_LEVEL_DEBUG);
+}
+
+static void close_handles(struct program *p)
+{
+    uv_close((uv_handle_t *)&p->drain, NULL);
+    uv_close((uv_handle_t *)&p->window, NULL);
+    uv_close((uv_handle_t *)&p->end, NULL);
+    uv_close((uv_handle_t *)&p->ring, NULL);
+    uv_close((uv_handle_t *)&p->interrupt, NULL);
+    uv_close((uv_handle_t *)&p->terminate, NULL);
+    io_loop_stop(p->loop);
+}
+
+static void exporter_done(void *user)
+{
+    close_handles(user);
+}
+
+static void stop(struct program *p)
+{
+    if (p->stopping)
+        return;
+    p->stopping = true;
+    uv_timer_stop(&p->window);
+    uv_timer_stop(&p->drain);
+    uv_poll_stop(&p->ring);
+    sampler_stop(p->sampler);
+    end_window(p);
+    if (p->exporter)
+        otlp_exporter_shutdown(p->exporter, clock_monotonic() + FAREWELL_NS, exporter_done, p);
+    else
+        close_handles(p);
+}
+
+static void on_drain(uv_timer_t *timer)
+{
+    struct program *p = timer->data;
+    sampler_drain(p->sampler);
+}
+
+static void on_ring(uv_poll_t *poll, int status, int events)
+{
+    struct program *p = poll->data;
+    sampler_drain(p->sampler);
+}
+
+static void on_window(uv_timer_t *timer);
+
+static void arm_window(struct program *p)
+{
+    double share = 1 + JITTER * (2 * rng_unit(&p->rng) - 1);
+    uv_timer_start(&p->window, on_window, (uint64_t)((double)p->options.interval_ns * share / NSEC_PER_MSEC),
+                   0);
+}
+
+static void on_window(uv_timer_t *timer)
+{
+    struct program *p = timer->data;
+    end_window(p);
+    arm_window(p);
+}
+
+static void on_end(uv_timer_t *timer)
+{
+    stop(timer->data);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct program *p = handle->data;
+    if (p->stopping) /* asked twice: do not wait for the receiver */
+        _exit(128 + number);
+    log_info("%s: sending the last window", strsignal(number));
+    stop(p);
+}
+
+static int open_exporter(struct program *p, struct error *e)
+{
+    struct otlp_exporter_options x = OTLP_EXPORTER_DEFAULT;
+    x.endpoint = p->options.endpoint;
+    x.path = p->options.path;
+    x.protocol = p->options.protocol;
+    x.signal = OTLP_PROFILES;
+    x.compression = p->options.compression;
+    x.headers = p->options.header;
+    x.n_headers = p->options.n_headers;
+    x.user_agent = "profsend/" PROFGATE_VERSION;
+    x.tls = p->options.tls;
+    x.timeout_ns = p->options.timeout_ns;
+    x.max_request_bytes = QUEUE_BYTES;
+    x.queue.num_consumers = 1; /* one after the other keeps the order, and this is one host's data */
+    x.queue.queue_size = QUEUE_SIZE;
+    x.queue.queue_bytes = QUEUE_BYTES;
+    return otlp_exporter_new(&p->exporter, p->loop, &x, on_event, p, e);
+}
+
+static int start_handles(struct program *p)
+{
+    uv_loop_t *uv = io_loop_uv(p->loop);
+    uv_timer_init(uv, &p->drain);
+    uv_timer_init(uv, &p->window);
+    uv_timer_init(uv, &p->end);
+    uv_signal_init(uv, &p->interrupt);
+    uv_signal_init(uv, &p->terminate);
+    int r = uv_poll_init(uv, &p->ring, sampler_fd(p->sampler));
+    if (r < 0)
+        return r;
+    p->drain.data = p->window.data = p->end.data = p->ring.data = p->interrupt.data = p->terminate.data = p;
+    uv_timer_start(&p->drain, on_drain, DRAIN_MS, DRAIN_MS);
+    if (p->options.duration_ns)
+        uv_timer_start(&p->end, on_end, p->options.duration_ns / NSEC_PER_MSEC, 0);
+    r = uv_poll_start(&p->ring, UV_READABLE, on_ring);
+    r = r < 0 ? r : uv_signal_start(&p->interrupt, on_signal, SIGINT);
+    r = r < 0 ? r : uv_signal_start(&p->terminate, on_signal, SIGTERM);
+    arm_window(p);
+    return r;
+}
+
+/* Everything up to the loop. 0, or the exit status, said why. */
+static int open_program(struct program *p)
+{
+    struct error e = {0};
+    struct sampler_options sampling = {
+        .frequency = p->options.frequency, .only_pid = p->options.pid, .with_idle = p->options.idle};
+    struct sampler_handler handler = {.stack = on_stack, .exec = on_exec, .user = p};
+    host_read(&p->host);
+    rng_seed(&p->rng, clock_realtime() ^ clock_monotonic() << 20 ^ (uint64_t)getpid());
+    p->build = build_new(NULL);
+    p->loop = io_loop_new();
+    if (!p->build || !p->loop || collector_init(&p->collector, "/proc", "/proc/kallsyms") < 0) {
+        log_error("out of memory");
+        return EXIT_FAILED;
+    }
+    if (!p->options.print && open_exporter(p, &e) < 0) {
+        log_error("%s", e.text);
+        return EXIT_USAGE;
+    }
+    p->begun = p->window_begun = clock_monotonic();
+    int r = sampler_open(&p->sampler, &sampling, &handler, &e);
+    if (r != 0) {
+        log_error("%s", e.text);
+        return r == SAMPLER_REFUSED ? EXIT_REFUSED : EXIT_FAILED;
+    }
+    r = start_handles(p);
+    if (r < 0) {
+        log_error("starting: %s", uv_strerror(r));
+        return EXIT_FAILED;
+    }
+    return 0;
+}
+
+static int run(struct program *p)
+{
+    int status = open_program(p);
+    if (status)
+        return status; /* the process ends: the kernel detaches and frees what was opened */
+    log_info("sampling %u CPUs at %u Hz%s%s", sampler_follow_cpus(p->sampler), p->options.frequency,
+             p->options.print ? "" : ", sending to ", p->options.print ? "" : p->options.endpoint);
+    io_loop_run(p->loop);
+    log_own_use(p, LOG_LEVEL_INFO);
+    status = p->lost ? EXIT_FAILED : EXIT_DONE;
+    p->exporter = otlp_exporter_free(p->exporter);
+    p->loop = io_loop_free(p->loop); /* closes the handles, one of which looks at the sampler's descriptor */
+    p->sampler = sampler_close(p->sampler);
+    collector_release(&p->collector);
+    p->build = build_free(p->build);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static struct program p;
+    struct error e = {0};
+    signal(SIGPIPE, SIG_IGN);
+    if (options_read(&p.options, argc, argv, getenv, &e) < 0) {
+        fprintf(stderr, "profsend: %s\n", e.text);
+        return EXIT_USAGE;
+    }
+    if (p.options.help) {
+        options_help(stdout);
+        return EXIT_DONE;
+    }
+    if (p.options.version) {
+        puts("profsend " PROFGATE_VERSION);
+        return EXIT_DONE;
+    }
+    log_set_level(p.options.log_level);
+    int status = run(&p);
+    options_release(&p.options);
+    return status;
+}

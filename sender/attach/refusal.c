@@ -1,0 +1,91 @@
+#include "sender/attach/refusal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "proto/base/macros.h"
+
+static bool has(const struct refusal_facts *f, int capability)
+{
+    return f->capabilities >> capability & 1;
+}
+
+/* The beginning of a small file as text. */
+static size_t slurp(const char *path, char *to, size_t room)
+{
+    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, to, room - 1);
+    to[n > 0 ? n : 0] = 0;
+    return n > 0 ? (size_t)n : 0;
+}
+
+uint64_t refusal_capabilities(struct bytes status)
+{
+    static const char label[] = "\nCapEff:";
+    const uint8_t *at = memmem(status.p, status.n, label, sizeof label - 1);
+    if (!at)
+        return 0;
+    char hex[32] = "";
+    size_t n = min_of((size_t)(status.p + status.n - at) - (sizeof label - 1), sizeof hex - 1);
+    memcpy(hex, at + sizeof label - 1, n);
+    return strtoull(hex, NULL, 16);
+}
+
+void refusal_facts(struct refusal_facts *ret)
+{
+    struct refusal_facts f = {.perf_event_paranoid = -1};
+    char text[4096];
+    size_t n = slurp("/proc/self/status", text, sizeof text);
+    f.capabilities = n ? refusal_capabilities(bytes_of(text, n)) : UINT64_MAX;
+    if (slurp("/proc/sys/kernel/perf_event_paranoid", text, sizeof text))
+        f.perf_event_paranoid = atoi(text);
+    f.has_btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
+    f.has_lockdown =
+        slurp("/sys/kernel/security/lockdown", text, sizeof text) && strstr(text, "[confidentiality]");
+    struct utsname name;
+    if (uname(&name) == 0)
+        snprintf(f.release, sizeof f.release, "%.64s", name.release);
+    *ret = f;
+}
+
+#define WHY_MAX 400
+
+/* Adds a reason; what does not fit is cut. */
+static void say(char why[WHY_MAX], const char *text)
+{
+    size_t n = strlen(why);
+    snprintf(why + n, WHY_MAX - n, "; %s", text);
+}
+
+void refusal_explain(const struct refusal_facts *f, const char *doing, int r, const char *detail,
+                     struct error *e)
+{
+    char why[WHY_MAX] = "";
+    bool admin = has(f, CAP_SYS_ADMIN);
+    if (!f->has_btf)
+        say(why, "/sys/kernel/btf/vmlinux cannot be read: the kernel needs CONFIG_DEBUG_INFO_BTF=y");
+    if (!admin && !has(f, CAP_BPF))
+        say(why, "CAP_BPF is missing");
+    if (!admin && !has(f, CAP_PERFMON)) {
+        say(why, "CAP_PERFMON is missing (CAP_SYS_ADMIN would do for both)");
+        if (f->perf_event_paranoid > 0)
+            say(why, "kernel.perf_event_paranoid above 0 asks for CAP_PERFMON");
+    }
+    if (f->has_lockdown)
+        say(why, "kernel lockdown is \"confidentiality\": BPF may not read kernel memory");
+    if (!*why && (r == -EPERM || r == -EACCES))
+        say(why,
+            "a security module, seccomp filter or container runtime forbids bpf(2) or perf_event_open(2)");
+    if (!*why && (r == -EINVAL || r == -ENOENT || r == -ESRCH)) {
+        say(why, "profsend needs Linux 6.1 or later with BPF and perf events; this is");
+        strncat(why, " ", WHY_MAX - strlen(why) - 1);
+        strncat(why, f->release, WHY_MAX - strlen(why) - 1);
+    }
+    error_set(e, r, "%s: %s%s%s%s", doing, strerror(-r), why, *detail ? "; the loader says: " : "", detail);
+}

@@ -1,0 +1,115 @@
+#include "sender/collect/report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "proto/base/macros.h"
+
+/* Hits of one process, or of one function in it. */
+struct row {
+    const struct process *process;
+    uint64_t name; /* a number for the function */
+    uint64_t hits;
+};
+
+static int by_hits(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    return x->hits > y->hits ? -1 : x->hits < y->hits;
+}
+
+/* Adds to the row of (process, name), or a new one. */
+static void count(struct row *rows, uint32_t *n, const struct process *process, uint64_t name, uint64_t hits)
+{
+    for (uint32_t i = 0; i < *n; i++) {
+        if (rows[i].process == process && rows[i].name == name) {
+            rows[i].hits += hits;
+            return;
+        }
+    }
+    rows[(*n)++] = (struct row){process, name, hits};
+}
+
+/* "function [file]" with an address where there is no name; control characters do not reach a terminal. */
+static void frame_text(const struct collector *c, const struct process *process, const struct frame *frame,
+                       char *to, size_t room)
+{
+    struct description d;
+    collector_describe(c, process, frame, &d);
+    struct bytes where = d.binary ? bytes_str(d.binary->name) : d.module.p ? d.module : BYTES_LIT("?");
+    if (d.name.n)
+        snprintf(to, room, "%.*s [%.*s]", BYTES_FMT(d.name), BYTES_FMT(where));
+    else
+        snprintf(to, room, "0x%llx [%.*s]", (unsigned long long)d.address, BYTES_FMT(where));
+    for (char *p = to; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+}
+
+static void write_stack(FILE *to, const struct collector *c, const struct window_sample *s)
+{
+    uint32_t n;
+    char text[512];
+    const struct frame *frame = window_frames(&c->window, s->stack, &n);
+    fprintf(to, "    heaviest stack (%u hits, thread %.*s):\n", s->n_times, SAMPLE_COMM_LEN, s->comm);
+    for (uint32_t i = 0; i < n; i++) {
+        frame_text(c, s->process, &frame[i], text, sizeof text);
+        fprintf(to, "      %s\n", text);
+    }
+}
+
+static int write_process(FILE *to, const struct collector *c, const struct row *process, double per_cpu)
+{
+    const struct window *w = &c->window;
+    struct intern names = INTERN_INIT(NULL);
+    autofree struct row *rows = calloc(window_samples(w), sizeof *rows);
+    if (!rows)
+        return -ENOMEM;
+    uint32_t n_rows = 0;
+    const struct window_sample *heaviest = NULL;
+    for (uint32_t i = 0; i < window_samples(w); i++) {
+        const struct window_sample *s = &w->sample[i];
+        uint32_t n;
+        char text[512];
+        if (s->process != process->process)
+            continue;
+        frame_text(c, s->process, window_frames(w, s->stack, &n), text, sizeof text);
+        count(rows, &n_rows, s->process, intern_add(&names, bytes_str(text)), s->n_times);
+        if (!heaviest || s->n_times > heaviest->n_times)
+            heaviest = s;
+    }
+    qsort(rows, n_rows, sizeof *rows, by_hits);
+    const struct process *p = process->process;
+    fprintf(to, "  %6.1f %%  pid %-7u %.*s%s\n", 100 * (double)process->hits / per_cpu, p->pid,
+            BYTES_FMT(p->name),
+            p->is_kernel ? " (kernel thread)"
+            : p->is_gone ? " (ended before it was seen)"
+                         : "");
+    for (uint32_t i = 0; i < min_of(n_rows, REPORT_FUNCTIONS) && rows[i].name != INTERN_NONE; i++)
+        fprintf(to, "    %6llu  %s\n", (unsigned long long)rows[i].hits,
+                (const char *)intern_get(&names, (uint32_t)rows[i].name).p);
+    write_stack(to, c, heaviest);
+    intern_release(&names);
+    return 0;
+}
+
+int report_write(FILE *to, const struct collector *c, double seconds, uint32_t frequency)
+{
+    const struct window *w = &c->window;
+    autofree struct row *rows = calloc(window_samples(w) + 1, sizeof *rows);
+    if (!rows)
+        return -ENOMEM;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < window_samples(w); i++)
+        count(rows, &n, w->sample[i].process, 0, w->sample[i].n_times);
+    qsort(rows, n, sizeof *rows, by_hits);
+    fprintf(to, "%u samples of %u processes in %.1f s; percent of one CPU:\n", w->n_times, n, seconds);
+    for (uint32_t i = 0; i < min_of(n, REPORT_PROCESSES); i++) {
+        int r = write_process(to, c, &rows[i], seconds * frequency);
+        if (r < 0)
+            return r;
+    }
+    if (n > REPORT_PROCESSES)
+        fprintf(to, "  … and %u more processes\n", n - REPORT_PROCESSES);
+    return fflush(to) == 0 ? 0 : -EIO;
+}

@@ -1,0 +1,18 @@
+/*
+ * A settled window as text for a person: which processes ran, in which functions, and their heaviest stack.
+ */
+#ifndef SENDER_COLLECT_REPORT_H
+#define SENDER_COLLECT_REPORT_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "sender/collect/collector.h"
+
+#define REPORT_FUNCTIONS 8u  /* shown of a process */
+#define REPORT_PROCESSES 20u /* shown of a window */
+
+/* Writes it. `seconds` and `frequency` turn hits into a share of one CPU. 0, -ENOMEM, or -EIO. */
+int report_write(FILE *to, const struct collector *c, double seconds, uint32_t frequency);
+
+#endif

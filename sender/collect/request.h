@@ -1,0 +1,38 @@
+/*
+ * A settled window as OTLP profiles: one resource a process, one profile each, stacks leaf first with the
+ * kernel's frames before the user's. Shapes and attributes follow what opentelemetry-ebpf-profiler sends, so
+ * that whatever reads its profiles reads ours, and names native frames besides.
+ */
+#ifndef SENDER_COLLECT_REQUEST_H
+#define SENDER_COLLECT_REQUEST_H
+
+#include <stdint.h>
+
+#include "proto/otlp/build.h"
+#include "sender/collect/collector.h"
+
+/* What a request says of the host and of time. */
+struct request_facts {
+    struct bytes host_name, os_version, host_arch; /* .n 0: left out */
+    struct bytes kernel_build_id;                  /* hex; .n 0: not known */
+    uint32_t frequency;                            /* samples a second and CPU */
+    int64_t realtime_offset;                       /* CLOCK_REALTIME - CLOCK_MONOTONIC, ns */
+    uint64_t start, end;                           /* of the window, CLOCK_MONOTONIC */
+    size_t max_bytes; /* a new request is begun when one is about this long: below the receiver's limit */
+};
+
+/* gRPC servers refuse above 4 MiB unless told otherwise (grpc-go, grpc-core: 4194304). */
+#define REQUEST_BYTES_MAX (3u << 20)
+
+/* Takes one finished request: the bytes in *out (take them with buffer_take, or leave them to be freed) and
+ * the samples (hits) in it. 0, or negative to stop. */
+typedef int (*request_emit_fn)(void *user, struct buffer *out, uint64_t hits);
+
+/* Builds as many requests as the window needs, none for an empty one. 0, -ENOMEM, or what emit said. */
+int request_build(struct build *b, const struct collector *c, const struct request_facts *facts,
+                  request_emit_fn emit, void *user);
+
+/* The hex gnu build id in the bytes of /sys/kernel/notes. Its length, 0 if there is none. */
+size_t request_kernel_build_id(struct bytes notes, char *ret, size_t room);
+
+#endif

@@ -1,0 +1,387 @@
+#include "sender/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+#include "proto/base/quantity.h"
+#include "sender/attach/sampler.h"
+
+/* One option: a flag, or an environment variable, or both. A variable of the signal goes before that of all
+ * signals (OTLP exporter specification), which is why it stands behind it here: the later row wins. */
+struct row {
+    const char *flag, *variable;
+    const char *argument; /* NULL: a switch */
+    int (*set)(struct options *o, const char *value, struct error *e);
+    const char *help;
+};
+
+static int invalid(struct error *e, const char *value, const char *want)
+{
+    return error_set(e, -EINVAL, "\"%s\" is not %s", value, want);
+}
+
+static int keep(struct options *o, const char *value, const char **to, struct error *e)
+{
+    struct bytes copy = arena_copy(&o->arena, bytes_str(value));
+    if (!copy.p)
+        return error_set(e, -ENOMEM, "out of memory");
+    *to = (const char *)copy.p;
+    return 0;
+}
+
+static int set_endpoint(struct options *o, const char *value, struct error *e)
+{
+    o->path = NULL;
+    return keep(o, value, &o->endpoint, e);
+}
+
+/* The endpoint of one signal is the whole URL: its path is not added to (OTLP exporter specification,
+ * "Endpoint URLs for OTLP/HTTP"). */
+static int set_profiles_endpoint(struct options *o, const char *value, struct error *e)
+{
+    const char *host = strstr(value, "://");
+    const char *path = strchr(host ? host + 3 : value, '/');
+    int r = keep(o, value, &o->endpoint, e);
+    return r < 0 ? r : keep(o, path && strncmp(value, "unix:", 5) != 0 ? path : "/", &o->path, e);
+}
+
+static int set_protocol(struct options *o, const char *value, struct error *e)
+{
+    if (strcmp(value, "grpc") == 0)
+        o->protocol = OTLP_GRPC;
+    else if (strcmp(value, "http/protobuf") == 0)
+        o->protocol = OTLP_HTTP;
+    else
+        return invalid(e, value, "a protocol we speak: grpc or http/protobuf");
+    return 0;
+}
+
+static int set_compression(struct options *o, const char *value, struct error *e)
+{
+    if (strcmp(value, "none") == 0)
+        o->compression = OTLP_COMPRESS_NONE;
+    else if (strcmp(value, "gzip") == 0)
+        o->compression = OTLP_COMPRESS_GZIP;
+    else if (strcmp(value, "zstd") == 0)
+        o->compression = OTLP_COMPRESS_ZSTD;
+    else
+        return invalid(e, value, "a compression: gzip, zstd or none");
+    return 0;
+}
+
+static int duration(const char *value, uint64_t least, uint64_t most, uint64_t *to, struct error *e)
+{
+    uint64_t ns;
+    if (quantity_duration(bytes_str(value), &ns) < 0 || ns < least || ns > most)
+        return error_set(e, -EINVAL, "\"%s\" is not a duration (such as 5s) between %llu ms and %llu s",
+                         value, (unsigned long long)(least / NSEC_PER_MSEC),
+                         (unsigned long long)(most / NSEC_PER_SEC));
+    *to = ns;
+    return 0;
+}
+
+#define SECONDS(n) ((n) * (uint64_t)NSEC_PER_SEC)
+
+static int set_timeout(struct options *o, const char *value, struct error *e)
+{
+    return duration(value, NSEC_PER_MSEC, SECONDS(3600), &o->timeout_ns, e);
+}
+
+/* In the environment it is a number of milliseconds. */
+static int set_timeout_ms(struct options *o, const char *value, struct error *e)
+{
+    uint64_t ms;
+    if (quantity_u64(bytes_str(value), &ms) < 0 || ms == 0 || ms > 3600000)
+        return invalid(e, value, "a number of milliseconds up to 3600000");
+    o->timeout_ns = ms * NSEC_PER_MSEC;
+    return 0;
+}
+
+static int set_interval(struct options *o, const char *value, struct error *e)
+{
+    return duration(value, SECONDS(1), SECONDS(300), &o->interval_ns, e);
+}
+
+static int set_duration(struct options *o, const char *value, struct error *e)
+{
+    return duration(value, NSEC_PER_MSEC, SECONDS(365 * 86400), &o->duration_ns, e);
+}
+
+static int set_frequency(struct options *o, const char *value, struct error *e)
+{
+    struct bytes number = bytes_str(value);
+    uint64_t hz;
+    if (number.n > 2 && strcmp(value + number.n - 2, "Hz") == 0)
+        number.n -= 2;
+    if (quantity_u64(number, &hz) < 0 || hz < 1 || hz > SAMPLER_FREQUENCY_MAX)
+        return invalid(e, value, "a frequency between 1 and 10000 Hz");
+    o->frequency = (uint32_t)hz;
+    return 0;
+}
+
+static int set_pid(struct options *o, const char *value, struct error *e)
+{
+    uint64_t pid;
+    if (quantity_u64(bytes_str(value), &pid) < 0 || pid < 1 || pid > INT32_MAX)
+        return invalid(e, value, "a process id");
+    o->pid = (uint32_t)pid;
+    return 0;
+}
+
+static int set_log_level(struct options *o, const char *value, struct error *e)
+{
+    return log_level_parse(value, &o->log_level) ? 0 : invalid(e, value, "debug, info, warn or error");
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Percent-decodes in place (the values of OTEL_EXPORTER_OTLP_HEADERS are W3C Baggage). False: a broken
+ * escape. */
+static bool percent_decode(char *s)
+{
+    char *to = s;
+    for (; *s; s++) {
+        if (*s != '%') {
+            *to++ = *s;
+            continue;
+        }
+        int high = hex_digit(s[1]), low = high < 0 ? -1 : hex_digit(s[2]);
+        if (low < 0 || (high == 0 && low == 0))
+            return false;
+        *to++ = (char)(high << 4 | low);
+        s += 2;
+    }
+    *to = 0;
+    return true;
+}
+
+/* Adds "name=value", in place of an earlier one of that name. */
+static int add_header(struct options *o, struct bytes pair, struct error *e)
+{
+    const uint8_t *equals = memchr(pair.p, '=', pair.n);
+    if (!equals || equals == pair.p)
+        return error_set(e, -EINVAL, "\"%.*s\" is not a header as name=value", BYTES_FMT(pair));
+    struct bytes name = bytes_trim(bytes_of(pair.p, (size_t)(equals - pair.p)));
+    struct bytes value = bytes_trim(bytes_of(equals + 1, pair.n - (size_t)(equals - pair.p) - 1));
+    name = arena_copy(&o->arena, name);
+    value = arena_copy(&o->arena, value);
+    if (!name.p || !value.p)
+        return error_set(e, -ENOMEM, "out of memory");
+    if (!percent_decode((char *)value.p))
+        return error_set(e, -EINVAL, "the value of header \"%s\" has a broken %%-escape",
+                         (const char *)name.p);
+    uint32_t i = 0;
+    while (i < o->n_headers && !bytes_is_nocase(name, o->header[i].name))
+        i++;
+    if (i == OPTIONS_HEADERS_MAX)
+        return error_set(e, -EINVAL, "more than %u headers", OPTIONS_HEADERS_MAX);
+    o->header[i] = (struct otlp_header){(const char *)name.p, (const char *)value.p};
+    o->n_headers = max_of(o->n_headers, i + 1);
+    return 0;
+}
+
+static int set_headers(struct options *o, const char *value, struct error *e)
+{
+    struct bytes rest = bytes_str(value);
+    while (rest.n > 0) {
+        const uint8_t *comma = memchr(rest.p, ',', rest.n);
+        size_t n = comma ? (size_t)(comma - rest.p) : rest.n;
+        struct bytes pair = bytes_trim(bytes_of(rest.p, n));
+        int r = pair.n ? add_header(o, pair, e) : 0;
+        if (r < 0)
+            return r;
+        n += comma != NULL;
+        rest = bytes_of(rest.p + n, rest.n - n);
+    }
+    return 0;
+}
+
+static int set_insecure(struct options *o, const char *value, struct error *e)
+{
+    o->insecure =
+        strcasecmp(value, "true") == 0; /* anything else is false (specification, "Boolean value") */
+    return 0;
+}
+
+static int set_ca(struct options *o, const char *v, struct error *e)
+{
+    return keep(o, v, &o->tls.ca_file, e);
+}
+static int set_cert(struct options *o, const char *v, struct error *e)
+{
+    return keep(o, v, &o->tls.cert_file, e);
+}
+static int set_key(struct options *o, const char *v, struct error *e)
+{
+    return keep(o, v, &o->tls.key_file, e);
+}
+
+static int set_help(struct options *o, const char *v, struct error *e)
+{
+    return o->help = true, 0;
+}
+static int set_version(struct options *o, const char *v, struct error *e)
+{
+    return o->version = true, 0;
+}
+static int set_print(struct options *o, const char *v, struct error *e)
+{
+    return o->print = true, 0;
+}
+static int set_idle(struct options *o, const char *v, struct error *e)
+{
+    return o->idle = true, 0;
+}
+
+#define OTLP(name) "OTEL_EXPORTER_OTLP_" name
+#define OURS(name) "OTEL_EXPORTER_OTLP_PROFILES_" name
+
+static const struct row row[] = {
+    /* clang-format off */
+    {"--endpoint", OTLP("ENDPOINT"), "URL", set_endpoint, "where profiles go; default http://localhost:4317 (http/protobuf: 4318)"},
+    {NULL, OURS("ENDPOINT"), "URL", set_profiles_endpoint, NULL},
+    {"--protocol", OTLP("PROTOCOL"), "NAME", set_protocol, "grpc (default) or http/protobuf"},
+    {NULL, OURS("PROTOCOL"), "NAME", set_protocol, NULL},
+    {"--header", OTLP("HEADERS"), "NAME=VALUE", set_headers, "sent along with each request; may be repeated"},
+    {NULL, OURS("HEADERS"), "NAME=VALUE", set_headers, NULL},
+    {"--compression", OTLP("COMPRESSION"), "NAME", set_compression, "gzip (default), zstd or none"},
+    {NULL, OURS("COMPRESSION"), "NAME", set_compression, NULL},
+    {"--timeout", NULL, "TIME", set_timeout, "for one attempt to send; default 10s (the variables: milliseconds)"},
+    {NULL, OTLP("TIMEOUT"), "MS", set_timeout_ms, NULL},
+    {NULL, OURS("TIMEOUT"), "MS", set_timeout_ms, NULL},
+    {"--ca-file", OTLP("CERTIFICATE"), "FILE", set_ca, "certificates to trust instead of the system's"},
+    {NULL, OURS("CERTIFICATE"), "FILE", set_ca, NULL},
+    {"--cert-file", OTLP("CLIENT_CERTIFICATE"), "FILE", set_cert, "our own certificate (mTLS)"},
+    {NULL, OURS("CLIENT_CERTIFICATE"), "FILE", set_cert, NULL},
+    {"--key-file", OTLP("CLIENT_KEY"), "FILE", set_key, "and its key"},
+    {NULL, OURS("CLIENT_KEY"), "FILE", set_key, NULL},
+    {NULL, OTLP("INSECURE"), "BOOL", set_insecure, NULL},
+    {NULL, OURS("INSECURE"), "BOOL", set_insecure, NULL},
+    {"--frequency", NULL, "HZ", set_frequency, "samples a second and CPU; default 19"},
+    {"--interval", NULL, "TIME", set_interval, "between reports, give or take 20 %; default 5s"},
+    {"--duration", NULL, "TIME", set_duration, "stop after this long; default: when told to (SIGTERM, SIGINT)"},
+    {"--pid", NULL, "PID", set_pid, "only this process"},
+    {"--idle", NULL, NULL, set_idle, "also idle CPUs, as pid 0"},
+    {"--print", NULL, NULL, set_print, "write a summary to standard output instead of sending"},
+    {"--log-level", NULL, "LEVEL", set_log_level, "debug, info (default), warn or error"},
+    {"--version", NULL, NULL, set_version, "print the version"},
+    {"--help", NULL, NULL, set_help, "print this"},
+    /* clang-format on */
+};
+
+void options_help(FILE *to)
+{
+    fputs("profsend: samples what runs on this machine and sends it as OTLP profiles.\n\n"
+          "usage: profsend [option …]\n\n",
+          to);
+    for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+        char left[64];
+        if (!row[i].flag)
+            continue;
+        snprintf(left, sizeof left, "%s %s", row[i].flag, row[i].argument ? row[i].argument : "");
+        fprintf(to, "  %-26s %s\n", left, row[i].help);
+    }
+    fputs("\nenvironment, where no flag is given (each also as OTEL_EXPORTER_OTLP_PROFILES_…):\n", to);
+    for (size_t i = 0; i < ARRAY_LEN(row); i++)
+        if (row[i].variable && !strstr(row[i].variable, "_PROFILES_"))
+            fprintf(to, "  %s\n", row[i].variable);
+    fputs(
+        "\nexit status: 0 done, 1 failed, 2 wrong usage, 3 this machine does not allow it (the reason is logged).\n"
+        "needs CAP_BPF and CAP_PERFMON to sample; CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH to see other users'\n"
+        "processes; CAP_CHECKPOINT_RESTORE for files that were replaced; CAP_SYSLOG for kernel names. Linux 6.1 or later.\n",
+        to);
+}
+
+static int read_environment(struct options *o, char *(*getvar)(const char *), struct error *e)
+{
+    for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+        const char *value = row[i].variable ? getvar(row[i].variable) : NULL;
+        /* An empty variable is an unset one (specification, "Parsing empty value"). */
+        int r = value && *value ? row[i].set(o, value, e) : 0;
+        if (r < 0)
+            return error_prefix(e, r, "%s: ", row[i].variable);
+    }
+    return 0;
+}
+
+static const struct row *find_flag(struct bytes name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(row); i++)
+        if (row[i].flag && bytes_is(name, row[i].flag))
+            return &row[i];
+    return NULL;
+}
+
+static int read_arguments(struct options *o, int argc, char **argv, struct error *e)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *equals = strchr(argv[i], '=');
+        struct bytes name = equals ? bytes_of(argv[i], (size_t)(equals - argv[i])) : bytes_str(argv[i]);
+        const struct row *found = find_flag(name);
+        if (!found)
+            return error_set(e, -EINVAL, "%.*s: no such option (try --help)", BYTES_FMT(name));
+        if (!found->argument && equals)
+            return error_set(e, -EINVAL, "%s takes no value", found->flag);
+        const char *value = equals ? equals + 1 : found->argument && i + 1 < argc ? argv[++i] : NULL;
+        if (found->argument && !value)
+            return error_set(e, -EINVAL, "%s needs a value: %s", found->flag, found->argument);
+        int r = found->set(o, value, e);
+        if (r < 0)
+            return error_prefix(e, r, "%s: ", found->flag);
+    }
+    return 0;
+}
+
+/* An endpoint without a scheme is for gRPC only; OTEL_EXPORTER_OTLP_INSECURE says whether it is plain, which
+ * by default it is not in the specification; ours is plain unless the variable says false. */
+static int settle(struct options *o, struct error *e)
+{
+    if (!o->endpoint)
+        o->endpoint = o->protocol == OTLP_HTTP ? "http://localhost:4318" : "http://localhost:4317";
+    if (!o->insecure && !strstr(o->endpoint, "://") && strncmp(o->endpoint, "unix:", 5) != 0) {
+        o->endpoint = arena_printf(&o->arena, "https://%s", o->endpoint);
+        if (!o->endpoint)
+            return error_set(e, -ENOMEM, "out of memory");
+    }
+    if (o->protocol == OTLP_GRPC)
+        o->path = NULL;
+    if (!o->tls.cert_file != !o->tls.key_file)
+        return error_set(e, -EINVAL, "a client certificate and its key are given both or not at all");
+    return 0;
+}
+
+int options_read(struct options *ret, int argc, char **argv, char *(*getvar)(const char *), struct error *e)
+{
+    struct options o = {
+        .log_level = LOG_LEVEL_INFO,
+        .frequency =
+            19, /* no multiple of the timer's frequencies, so that it does not march in step with them */
+        .interval_ns = SECONDS(5),
+        .timeout_ns = SECONDS(10),
+        .compression = OTLP_COMPRESS_GZIP,
+        .insecure = true,
+    };
+    int r = read_environment(&o, getvar, e);
+    r = r < 0 ? r : read_arguments(&o, argc, argv, e);
+    r = r < 0 ? r : settle(&o, e);
+    if (r < 0) {
+        options_release(&o);
+        return r;
+    }
+    *ret = o;
+    return 0;
+}
+
+void options_release(struct options *o)
+{
+    arena_release(&o->arena);
+}

@@ -1,0 +1,120 @@
+#include "sender/procs/facts.h"
+
+#include <errno.h>
+
+#include "proto/base/quantity.h"
+
+static bool is_hex(uint8_t c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+static size_t hex_run(struct bytes s)
+{
+    size_t n = 0;
+    while (n < s.n && is_hex(s.p[n]))
+        n++;
+    return n;
+}
+
+/* An id that is all of `s`, or of what is behind its last '-' ("docker-<id>", "cri-containerd-<id>"). */
+static struct bytes id_in(struct bytes s)
+{
+    if (hex_run(s) == 64 && s.n == 64)
+        return s;
+    if (hex_run(s) == 32 && s.n > 33 && s.n <= 33 + 20 && s.p[32] == '-') {
+        uint64_t number;
+        if (quantity_u64(bytes_of(s.p + 33, s.n - 33), &number) == 0)
+            return s;
+    }
+    struct bytes last = bytes_after_last(s, '-');
+    return last.n == 64 && hex_run(last) == 64 ? last : bytes_of(NULL, 0);
+}
+
+static struct bytes parent_of(struct bytes path)
+{
+    struct bytes last = bytes_after_last(path, '/');
+    return last.n < path.n ? bytes_of(path.p, path.n - last.n - 1) : bytes_of(path.p, 0);
+}
+
+static struct bytes id_in_path(struct bytes path)
+{
+    /* The id may have one element of lower-case letters behind it: "…/<id>/init", "…/<id>.scope/container".
+     */
+    for (int level = 0; level < 2; level++) {
+        struct bytes last = bytes_after_last(path, '/');
+        static const char scope[] = ".scope";
+        if (last.n > 6 && memcmp(last.p + last.n - 6, scope, 6) == 0)
+            last.n -= 6;
+        struct bytes id = id_in(last);
+        if (id.p)
+            return id;
+        for (size_t i = 0; i < last.n; i++)
+            if (last.p[i] < 'a' || last.p[i] > 'z')
+                return bytes_of(NULL, 0);
+        path = parent_of(path);
+    }
+    return bytes_of(NULL, 0);
+}
+
+struct bytes facts_container_id(struct bytes cgroup)
+{
+    while (cgroup.n > 0) {
+        const uint8_t *end = memchr(cgroup.p, '\n', cgroup.n);
+        size_t n = end ? (size_t)(end - cgroup.p) : cgroup.n;
+        struct bytes id = id_in_path(bytes_of(cgroup.p, n));
+        if (id.p)
+            return id;
+        n += end != NULL;
+        cgroup = bytes_of(cgroup.p + n, cgroup.n - n);
+    }
+    return bytes_of(NULL, 0);
+}
+
+struct bytes facts_variable(struct bytes environ, const char *name)
+{
+    size_t name_n = strlen(name);
+    while (environ.n > 0) {
+        const uint8_t *end = memchr(environ.p, 0, environ.n);
+        size_t n = end ? (size_t)(end - environ.p) : environ.n;
+        if (n > name_n && environ.p[name_n] == '=' && memcmp(environ.p, name, name_n) == 0)
+            return bytes_of(environ.p + name_n + 1, n - name_n - 1);
+        n += end != NULL;
+        environ = bytes_of(environ.p + n, environ.n - n);
+    }
+    return bytes_of(NULL, 0);
+}
+
+int facts_start_ticks(struct bytes stat, uint64_t *ret)
+{
+    /* The name in parentheses may hold anything, parentheses and blanks too: fields count from the last ')'.
+     */
+    struct bytes rest = bytes_after_last(stat, ')');
+    if (rest.n == stat.n)
+        return -EINVAL;
+    for (int field = 3; rest.n > 0; field++) {
+        while (rest.n > 0 && rest.p[0] == ' ')
+            rest = bytes_of(rest.p + 1, rest.n - 1);
+        const uint8_t *end = memchr(rest.p, ' ', rest.n);
+        size_t n = end ? (size_t)(end - rest.p) : rest.n;
+        if (field == 22)
+            return quantity_u64(bytes_of(rest.p, n), ret) == 0 ? 0 : -EINVAL;
+        rest = bytes_of(rest.p + n, rest.n - n);
+    }
+    return -EINVAL;
+}
+
+uint32_t facts_namespace_pid(struct bytes status)
+{
+    static const char label[] = "\nNSpid:";
+    const uint8_t *at = status.n ? memmem(status.p, status.n, label, sizeof label - 1) : NULL;
+    if (!at)
+        return 0;
+    at += sizeof label - 1;
+    const uint8_t *end = memchr(at, '\n', (size_t)(status.p + status.n - at));
+    if (!end)
+        return 0;
+    uint64_t pid;
+    struct bytes last = bytes_after_last(bytes_of(at, (size_t)(end - at)), '\t');
+    return quantity_u64(last, &pid) == 0 && pid <= UINT32_MAX ? (uint32_t)pid : 0;
+}

@@ -1,0 +1,25 @@
+/*
+ * Single facts out of the texts under /proc/PID. All of them are written, in part, by the process itself.
+ */
+#ifndef SENDER_PROCS_FACTS_H
+#define SENDER_PROCS_FACTS_H
+
+#include <stdint.h>
+
+#include "proto/base/bytes.h"
+
+/* The container's id in the text of /proc/PID/cgroup: the last path element of a line, 64 hex digits (docker,
+ * containerd, CRI-O, podman) or 32 and a number (ECS), maybe with a prefix before '-' and ".scope" behind.
+ * None: .p is NULL. Points into the text. */
+struct bytes facts_container_id(struct bytes cgroup);
+
+/* The value of a variable in the text of /proc/PID/environ (NUL-separated NAME=value). None: .p is NULL. */
+struct bytes facts_variable(struct bytes environ, const char *name);
+
+/* Field 22 of /proc/PID/stat: when it began, in clock ticks since boot (proc_pid_stat(5)). 0 or -EINVAL. */
+int facts_start_ticks(struct bytes stat, uint64_t *ret);
+
+/* The pid as the process itself sees it: the last number of NSpid in /proc/PID/status. 0: not there. */
+uint32_t facts_namespace_pid(struct bytes status);
+
+#endif

@@ -1,0 +1,148 @@
+#include "sender/procs/maps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "proto/base/macros.h"
+
+/* A hexadecimal or decimal number at the front of *s, which moves behind it and the `end` character that must
+ * follow. */
+static bool number(struct bytes *s, unsigned base, char end, uint64_t *ret)
+{
+    uint64_t value = 0;
+    size_t i = 0;
+    for (; i < s->n && i < 20; i++) {
+        uint8_t c = s->p[i];
+        unsigned digit = c >= '0' && c <= '9' ? c - '0' + 0u : c >= 'a' && c <= 'f' ? c - 'a' + 10u : 99;
+        if (digit >= base)
+            break;
+        if (value > (UINT64_MAX - digit) / base)
+            return false;
+        value = value * base + digit;
+    }
+    if (i == 0 || i == s->n || s->p[i] != (uint8_t)end)
+        return false;
+    *ret = value;
+    *s = bytes_of(s->p + i + 1, s->n - i - 1);
+    return true;
+}
+
+static int add(struct maps *m, const struct region *r)
+{
+    if (m->n == MAPS_REGIONS_MAX || (m->n > 0 && r->start < m->region[m->n - 1].end))
+        return 0;
+    if (m->n == m->cap) {
+        uint32_t cap = m->cap ? 2 * m->cap : 16;
+        struct region *more = realloc(m->region, cap * sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        m->region = more;
+        m->cap = cap;
+    }
+    m->region[m->n] = *r;
+    m->region[m->n].path = arena_copy(&m->text, r->path);
+    if (!m->region[m->n].path.p)
+        return -ENOMEM;
+    m->n++;
+    return 1;
+}
+
+int maps_line(struct maps *m, struct bytes line)
+{
+    struct region r = {0};
+    uint64_t major, minor;
+    if (!number(&line, 16, '-', &r.start) || !number(&line, 16, ' ', &r.end) || r.end <= r.start)
+        return 0;
+    if (line.n < 5 || line.p[4] != ' ' || line.p[2] != 'x')
+        return 0;
+    line = bytes_of(line.p + 5, line.n - 5);
+    if (!number(&line, 16, ' ', &r.offset) || !number(&line, 16, ':', &major) ||
+        !number(&line, 16, ' ', &minor))
+        return 0;
+    if (major > UINT32_MAX || minor > UINT32_MAX)
+        return 0;
+    r.major = (uint32_t)major;
+    r.minor = (uint32_t)minor;
+    if (!number(&line, 10, ' ',
+                &r.inode)) /* the kernel writes a blank behind it also where no path follows */
+        return 0;
+    while (line.n > 0 && line.p[0] == ' ')
+        line = bytes_of(line.p + 1, line.n - 1);
+    r.path = line;
+    return add(m, &r);
+}
+
+/* Feeds the whole lines of the first n bytes; returns how many bytes they were, or -ENOMEM. */
+static ssize_t feed(struct maps *m, const char *text, size_t n)
+{
+    size_t done = 0;
+    for (const char *end; (end = memchr(text + done, '\n', n - done)); done = (size_t)(end - text) + 1) {
+        int r = maps_line(m, bytes_of(text + done, (size_t)(end - text) - done));
+        if (r < 0)
+            return r;
+    }
+    return (ssize_t)done;
+}
+
+int maps_read(struct maps *m, int fd)
+{
+    size_t filled = 0, total = 0;
+    bool skipping = false; /* inside a line that is too long */
+    autofree char *text = malloc(MAPS_LINE_MAX);
+    if (!text)
+        return -ENOMEM;
+    m->n = 0;
+    arena_reset(&m->text, 4096);
+    while (total < MAPS_BYTES_MAX) {
+        ssize_t got = read(fd, text + filled, MAPS_LINE_MAX - filled);
+        if (got < 0)
+            return -errno;
+        if (got == 0)
+            break;
+        total += (size_t)got;
+        filled += (size_t)got;
+        if (skipping) {
+            char *end = memchr(text, '\n', filled);
+            size_t drop = end ? (size_t)(end - text) + 1 : filled;
+            memmove(text, text + drop, filled - drop);
+            filled -= drop;
+            skipping = !end;
+        }
+        ssize_t done = feed(m, text, filled);
+        if (done < 0)
+            return (int)done;
+        memmove(text, text + done, filled - (size_t)done);
+        filled -= (size_t)done;
+        if (filled == MAPS_LINE_MAX) {
+            skipping = true;
+            filled = 0;
+        }
+    }
+    return 0;
+}
+
+struct region *maps_find(const struct maps *m, uint64_t address)
+{
+    uint32_t from = 0, n = m->n;
+    while (n > 0) {
+        uint32_t half = n / 2;
+        struct region *r = &m->region[from + half];
+        if (address < r->start) {
+            n = half;
+        } else if (address >= r->end) {
+            from += half + 1;
+            n -= half + 1;
+        } else {
+            return r;
+        }
+    }
+    return NULL;
+}
+
+void maps_release(struct maps *m)
+{
+    free(m->region);
+    arena_release(&m->text);
+    *m = (struct maps){0};
+}

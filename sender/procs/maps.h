@@ -1,0 +1,50 @@
+/*
+ * Where a process has code: the executable regions of its /proc/PID/maps (proc_pid_maps(5)).
+ *
+ * The paths in it are chosen by the process being profiled: nothing in them is trusted.
+ */
+#ifndef SENDER_PROCS_MAPS_H
+#define SENDER_PROCS_MAPS_H
+
+#include <stdint.h>
+
+#include "proto/base/arena.h"
+#include "proto/base/bytes.h"
+
+struct region {
+    uint64_t start, end; /* addresses in the process, end is the first one behind */
+    uint64_t offset;     /* of start in the file */
+    uint64_t inode;      /* 0: no file behind it */
+    uint32_t major, minor;
+    uint32_t tag;      /* the reader's own remark, 0 at first; procs does not look at it */
+    struct bytes path; /* "", "[vdso]", "/usr/bin/x", "/tmp/y (deleted)", …; NUL-terminated */
+};
+
+struct maps {
+    struct region *region; /* ascending, apart from each other */
+    uint32_t n, cap;
+    struct arena text;
+};
+
+/* More executable regions than real programs have (a JVM: ~200; vm.max_map_count allows 65,530 of all kinds).
+ * The rest is left out: its addresses stay unnamed. */
+#define MAPS_REGIONS_MAX 8192u
+/* As much of the file as is read: 65,530 lines of ~100 bytes, doubled. */
+#define MAPS_BYTES_MAX (13u << 20)
+/* A longer line (a path may have 4095 bytes, escaped up to four times that) is skipped. */
+#define MAPS_LINE_MAX 20000u
+
+/* Takes one line without its newline. 1: a region was added; 0: not executable, malformed, out of order or
+ * over the limit, and skipped; -ENOMEM. */
+int maps_line(struct maps *m, struct bytes line);
+
+/* Reads a maps file from a descriptor, in place of what *m holds. 0 or -errno. */
+int maps_read(struct maps *m, int fd);
+
+/* The region an address is in, or NULL. */
+struct region *maps_find(const struct maps *m, uint64_t address);
+
+/* Frees what *m holds; zeroed or released maps may be used again. */
+void maps_release(struct maps *m);
+
+#endif

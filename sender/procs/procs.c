@@ -1,0 +1,330 @@
+#include "sender/procs/procs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/hash.h"
+#include "proto/base/macros.h"
+#include "sender/procs/facts.h"
+
+#define SLOTS 1024u
+
+/* As much of environ as is searched: the usual limit of a whole argument list (ARG_MAX). */
+#define ENVIRON_MAX (128u * 1024)
+#define TEXT_MAX    8192u /* of status, stat and cgroup */
+
+struct procs {
+    char *root;
+    struct process *slot[SLOTS];
+    struct process *retired; /* replaced by an execve; still pointed at until the sweep */
+    uint32_t n;
+    uint64_t serial;
+    uint64_t tick_ns;    /* of /proc/PID/stat */
+    int64_t boot_offset; /* of our time namespace, ns (time_namespaces(7)): /proc/PID/stat has it added */
+};
+
+/* Opens root/PID/name. */
+static int open_in(const struct procs *p, uint32_t pid, const char *name, int flags)
+{
+    char path[PATH_MAX];
+    if ((size_t)snprintf(path, sizeof path, "%s/%u/%s", p->root, pid, name) >= sizeof path)
+        return -ENAMETOOLONG;
+    int fd = open(path, flags | O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+/* The beginning of a file under root/PID; n bytes at most. */
+static struct bytes read_in(const struct procs *p, uint32_t pid, const char *name, uint8_t *to, size_t room)
+{
+    autoclose int fd = open_in(p, pid, name, 0);
+    size_t n = 0;
+    for (ssize_t got; fd >= 0 && n < room && (got = read(fd, to + n, room - n)) > 0;)
+        n += (size_t)got;
+    return bytes_of(to, n);
+}
+
+static int64_t boot_offset(const char *root)
+{
+    char path[PATH_MAX], text[256] = "";
+    snprintf(path, sizeof path, "%s/self/timens_offsets", root);
+    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
+        return 0;
+    const char *line = strstr(text, "boottime");
+    long long seconds, nanoseconds;
+    if (!line || sscanf(line, "boottime %lld %lld", &seconds, &nanoseconds) != 2 ||
+        llabs(seconds) > INT32_MAX)
+        return 0;
+    return seconds * (int64_t)NSEC_PER_SEC + nanoseconds;
+}
+
+struct procs *procs_new(const char *root)
+{
+    struct procs *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->root = strdup(root);
+    if (!p->root)
+        return procs_free(p);
+    long ticks = sysconf(_SC_CLK_TCK);
+    p->tick_ns = NSEC_PER_SEC / (uint64_t)(ticks > 0 ? ticks : 100);
+    p->boot_offset = boot_offset(root);
+    return p;
+}
+
+static void process_free(struct process *process)
+{
+    maps_release(&process->maps);
+    arena_release(&process->text);
+    free(process);
+}
+
+static void free_list(struct process *list)
+{
+    while (list) {
+        struct process *next = list->next;
+        process_free(list);
+        list = next;
+    }
+}
+
+struct procs *procs_free(struct procs *p)
+{
+    if (!p)
+        return NULL;
+    for (uint32_t i = 0; i < SLOTS; i++)
+        free_list(p->slot[i]);
+    free_list(p->retired);
+    free(p->root);
+    free(p);
+    return NULL;
+}
+
+static struct process **slot_of(struct procs *p, uint32_t pid)
+{
+    return &p->slot[hash_mix(pid, 0) % SLOTS];
+}
+
+static struct process *find(struct procs *p, uint32_t pid, uint64_t start)
+{
+    struct process *process = *slot_of(p, pid);
+    while (process && (process->pid != pid || process->start != start))
+        process = process->next;
+    return process;
+}
+
+/* `path` as execve was told it, or "". */
+static struct process *add(struct procs *p, uint32_t pid, uint64_t start, const char *path, uint64_t now)
+{
+    if (p->n >= PROCS_MAX)
+        return NULL;
+    size_t n = strlen(path);
+    struct process *process = calloc(1, sizeof *process + n + 1), **slot = slot_of(p, pid);
+    if (!process)
+        return NULL;
+    memcpy(process->told, path, n);
+    process->path = bytes_of(process->told, n);
+    process->pid = process->namespace_pid = pid;
+    process->start = start;
+    process->serial = ++p->serial;
+    process->used = now;
+    process->next = *slot;
+    *slot = process;
+    p->n++;
+    return process;
+}
+
+/* Copies into the process's text; "" when memory is out, which leaves an attribute out. */
+static struct bytes keep(struct process *process, struct bytes b)
+{
+    struct bytes copy = arena_copy(&process->text, b);
+    return copy.p ? copy : bytes_of("", 0);
+}
+
+/* Whether root/PID is the same process, and not a later one with its number: a tick is rounded, so is ours.
+ */
+static bool is_same(const struct procs *p, const struct process *process)
+{
+    uint8_t text[TEXT_MAX];
+    uint64_t ticks;
+    if (facts_start_ticks(read_in(p, process->pid, "stat", text, sizeof text), &ticks) < 0)
+        return false;
+    return ticks == (process->start + (uint64_t)p->boot_offset) / p->tick_ns;
+}
+
+static void read_exe(const struct procs *p, struct process *process)
+{
+    char link[PATH_MAX], path[PATH_MAX];
+    snprintf(link, sizeof link, "%s/%u/exe", p->root, process->pid);
+    ssize_t n = readlink(link, path, sizeof path);
+    if (n <= 0)
+        return; /* what execve was told remains */
+    static const char deleted[] = " (deleted)";
+    struct bytes exe = bytes_of(path, (size_t)n);
+    if (exe.n > sizeof deleted - 1 &&
+        memcmp(exe.p + exe.n - (sizeof deleted - 1), deleted, sizeof deleted - 1) == 0)
+        exe.n -= sizeof deleted - 1;
+    process->path = keep(process, exe);
+}
+
+static void read_maps(struct procs *p, struct process *process, uint64_t now)
+{
+    process->maps_tried = now;
+    autoclose int fd = open_in(p, process->pid, "maps", 0);
+    if (fd < 0)
+        return;
+    struct maps fresh = {0};
+    /* An empty list is what a process in exit shows: what was known is worth more. */
+    if (maps_read(&fresh, fd) < 0 || fresh.n == 0) {
+        maps_release(&fresh);
+        return;
+    }
+    maps_release(&process->maps);
+    process->maps = fresh;
+}
+
+static void load(struct procs *p, struct process *process, const char *comm, uint64_t now)
+{
+    process->is_loaded = true;
+    process->is_gone = process->pid != 0 && !is_same(p, process);
+    if (!process->is_gone && !process->is_kernel) {
+        uint8_t text[TEXT_MAX];
+        read_maps(p, process, now); /* first: it is what a process about to end loses first */
+        read_exe(p, process);
+        struct bytes id = facts_container_id(read_in(p, process->pid, "cgroup", text, sizeof text));
+        process->container_id = id.p ? keep(process, id) : id;
+        uint32_t own = facts_namespace_pid(read_in(p, process->pid, "status", text, sizeof text));
+        process->namespace_pid = own ? own : process->pid;
+        autofree uint8_t *environ = malloc(ENVIRON_MAX);
+        if (environ) {
+            struct bytes all = read_in(p, process->pid, "environ", environ, ENVIRON_MAX);
+            process->service_name = keep(process, facts_variable(all, "OTEL_SERVICE_NAME"));
+        }
+    }
+    process->name = process->path.n ? bytes_after_last(process->path, '/') : keep(process, bytes_str(comm));
+}
+
+struct process *procs_get(struct procs *p, uint32_t pid, uint64_t start, const char *comm, bool is_kernel,
+                          uint64_t now)
+{
+    struct process *process = find(p, pid, start);
+    if (!process && !(process = add(p, pid, start, "", now)))
+        return NULL;
+    process->used = now;
+    if (!process->is_loaded) {
+        process->is_kernel = is_kernel;
+        load(p, process, comm, now);
+    }
+    return process;
+}
+
+void procs_exec(struct procs *p, uint32_t pid, uint64_t start, const char *path, uint64_t now)
+{
+    struct process **at = slot_of(p, pid);
+    while (*at && ((*at)->pid != pid || (*at)->start != start))
+        at = &(*at)->next;
+    struct process *old = *at;
+    if (old) {
+        *at = old->next;
+        old->next = p->retired;
+        p->retired = old;
+        p->n--;
+    }
+    (void)add(p, pid, start, path, now); /* refused, the next sample tries again */
+}
+
+struct region *procs_region(struct procs *p, struct process *process, uint64_t address, bool may_refresh,
+                            uint64_t now)
+{
+    struct region *region = maps_find(&process->maps, address);
+    if (region || !may_refresh || process->is_gone || process->is_kernel)
+        return region;
+    if (now - process->maps_tried < PROCS_REFRESH_NS || !is_same(p, process))
+        return NULL;
+    read_maps(p, process, now);
+    return maps_find(&process->maps, address);
+}
+
+/* Keeps a descriptor only if it is the regular file of the region. Device numbers are not compared: on btrfs
+ * and overlayfs, maps and stat(2) name different ones. */
+static int check_file(int fd, const struct region *region)
+{
+    struct stat st;
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == region->inode)
+        return fd;
+    close(fd);
+    return -ESTALE;
+}
+
+int procs_open_region(const struct procs *p, const struct process *process, const struct region *region)
+{
+    char name[PATH_MAX];
+    if (region->inode == 0 || process->is_gone)
+        return -ENOENT;
+    snprintf(name, sizeof name, "map_files/%lx-%lx", (unsigned long)region->start,
+             (unsigned long)region->end);
+    int fd = check_file(open_in(p, process->pid, name, 0), region);
+    if (fd >= 0)
+        return fd;
+    if (region->path.n == 0 || region->path.p[0] != '/' || region->path.n >= sizeof name - 64)
+        return fd;
+    snprintf(name, sizeof name, "root%.*s", BYTES_FMT(region->path));
+    fd = check_file(open_in(p, process->pid, name, 0), region);
+    if (fd >= 0)
+        return fd;
+    fd = open((const char *)region->path.p, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    return check_file(fd < 0 ? -errno : fd, region);
+}
+
+int procs_open_perf_map(const struct procs *p, const struct process *process)
+{
+    char name[128];
+    snprintf(name, sizeof name, "root/tmp/perf-%u.map", process->namespace_pid);
+    int fd = open_in(p, process->pid, name, O_NOFOLLOW);
+    if (fd < 0) {
+        snprintf(name, sizeof name, "/tmp/perf-%u.map", process->pid);
+        fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
+        fd = fd < 0 ? -errno : fd;
+    }
+    struct stat st;
+    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
+        close(fd);
+        return -EINVAL;
+    }
+    return fd;
+}
+
+void procs_sweep(struct procs *p, uint64_t now)
+{
+    free_list(p->retired);
+    p->retired = NULL;
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        for (struct process **at = &p->slot[i]; *at;) {
+            struct process *process = *at;
+            /* One that was only told of by an execve, and not sampled in a window or two, most likely has
+             * ended. */
+            uint64_t keep_ns = process->is_loaded ? PROCS_IDLE_NS : PROCS_IDLE_NS / 6;
+            if (now - process->used < keep_ns) {
+                at = &process->next;
+                continue;
+            }
+            *at = process->next;
+            process_free(process);
+            p->n--;
+        }
+    }
+}
+
+uint32_t procs_count(const struct procs *p)
+{
+    return p->n;
+}

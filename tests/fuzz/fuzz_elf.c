@@ -1,0 +1,40 @@
+/* needs: symbolize base */
+/* An ELF file of a profiled process: headers, notes, symbol tables, Go lines. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sender/symbolize/elf.h"
+#include "sender/symbolize/pclntab.h"
+#include "sender/symbolize/symtab.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    struct source s = source_memory(bytes_of(data, len));
+    struct elf elf;
+    char hash[33], name[SYMTAB_NAME_MAX];
+    if (elf_read(&elf, &s) < 0)
+        return 0;
+    (void)elf_htlhash(&s, hash);
+    uint64_t at, addresses[] = {0x100, 0x1000, 0x1040, 0x401000, UINT64_MAX - 1};
+    enum { N = sizeof addresses / sizeof *addresses };
+    for (int i = 0; i < N; i++)
+        (void)elf_address(&elf, addresses[i], &at);
+    struct symtab_answer answers[N];
+    symtab_begin(answers, addresses, N);
+    (void)symtab_search(&s, &elf.symbols, &elf.symbol_names, answers, N);
+    (void)symtab_search(&s, &elf.dynamic, &elf.dynamic_names, answers, N);
+    for (int i = 0; i < N; i++) {
+        if (answers[i].address < answers[i].start || answers[i].address >= answers[i].end)
+            __builtin_trap();
+        if (answers[i].name_at)
+            (void)source_string(&s, answers[i].name_at, name, sizeof name);
+    }
+    struct pclntab table;
+    struct pclntab_line line;
+    if (elf.go_lines.size && pclntab_open(&table, &s, &elf) == 0)
+        for (int i = 0; i < N; i++)
+            (void)pclntab_find(&table, addresses[i], &line);
+    return 0;
+}

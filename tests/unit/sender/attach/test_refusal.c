@@ -1,0 +1,56 @@
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <string.h>
+
+#include "sender/attach/refusal.h"
+
+#define BIT(c) (UINT64_C(1) << (c))
+
+static struct refusal_facts fine(void)
+{
+    return (struct refusal_facts){.capabilities = UINT64_MAX, .has_btf = true, .release = "6.1.0"};
+}
+
+UNIT(effective_capabilities_are_read_from_status)
+{
+    struct bytes status =
+        BYTES_LIT("Name:\tx\nCapPrm:\t0000000000000001\nCapEff:\t000000c000000000\nCapBnd:\t0\n");
+    ck_assert_uint_eq(refusal_capabilities(status), BIT(CAP_PERFMON) | BIT(CAP_BPF));
+    ck_assert_uint_eq(refusal_capabilities(BYTES_LIT("Name:\tx\n")), 0);
+}
+
+UNIT(missing_capabilities_are_named)
+{
+    struct refusal_facts f = fine();
+    struct error e;
+    f.capabilities = BIT(CAP_PERFMON);
+    refusal_explain(&f, "loading", -EPERM, "", &e);
+    ck_assert_ptr_nonnull(strstr(e.text, "CAP_BPF is missing"));
+    ck_assert_ptr_null(strstr(e.text, "CAP_PERFMON is missing"));
+    f.capabilities = 0;
+    f.perf_event_paranoid = 2;
+    refusal_explain(&f, "loading", -EPERM, "", &e);
+    ck_assert_ptr_nonnull(strstr(e.text, "CAP_BPF is missing"));
+    ck_assert_ptr_nonnull(strstr(e.text, "CAP_PERFMON is missing"));
+    ck_assert_ptr_nonnull(strstr(e.text, "perf_event_paranoid"));
+    f.capabilities = BIT(CAP_SYS_ADMIN); /* stands for both */
+    refusal_explain(&f, "loading", -EPERM, "", &e);
+    ck_assert_ptr_null(strstr(e.text, "is missing"));
+    ck_assert_ptr_nonnull(strstr(e.text, "security module"));
+}
+
+UNIT(missing_btf_and_old_kernels_are_named)
+{
+    struct refusal_facts f = fine();
+    struct error e;
+    f.has_btf = false;
+    refusal_explain(&f, "loading", -ESRCH, "libbpf: no BTF", &e);
+    ck_assert_ptr_nonnull(strstr(e.text, "CONFIG_DEBUG_INFO_BTF"));
+    ck_assert_ptr_nonnull(strstr(e.text, "libbpf: no BTF"));
+    f = fine();
+    refusal_explain(&f, "loading", -EINVAL, "", &e);
+    ck_assert_ptr_nonnull(strstr(e.text, "Linux 6.1 or later"));
+    ck_assert_ptr_nonnull(strstr(e.text, "this is 6.1.0"));
+}

@@ -1,0 +1,326 @@
+/* Raw samples of this very process in, a decoded OTLP request out: everything between the ring buffer and the
+ * wire. */
+/* needs: otlp */
+#include "tests/lib/unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/otlp/profiles.h"
+#include "sender/collect/report.h"
+#include "sender/collect/request.h"
+#include "sender/procs/facts.h"
+
+__attribute__((noinline)) static int leaf_function(int x)
+{
+    __asm__ volatile("" : "+r"(x));
+    return x + 1;
+}
+
+__attribute__((noinline)) static int calling_function(int x)
+{
+    int r = leaf_function(x);
+    __asm__ volatile("" : "+r"(r));
+    return r + 1;
+}
+
+static uint64_t own_start(void)
+{
+    uint8_t text[4096];
+    uint64_t ticks;
+    int fd = open("/proc/self/stat", O_RDONLY);
+    ssize_t n = read(fd, text, sizeof text);
+    close(fd);
+    ck_assert_int_eq(facts_start_ticks(bytes_of(text, (size_t)n), &ticks), 0);
+    return ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+/* A kernel's symbols, so that the test does not depend on rights. */
+static char kallsyms[64];
+
+static void make_kallsyms(void)
+{
+    static const char text[] =
+        "ffffffff81000000 T _text\nffffffff81001000 T do_syscall\nffffffff81002000 T enter\n";
+    snprintf(kallsyms, sizeof kallsyms, "/tmp/pg-kallsyms-XXXXXX");
+    int fd = mkstemp(kallsyms);
+    ck_assert_int_eq(write(fd, text, sizeof text - 1), (ssize_t)sizeof text - 1);
+    close(fd);
+}
+
+struct sent {
+    struct profiles profiles[8];
+    uint8_t *bytes[8];
+    uint32_t n;
+    uint64_t hits;
+};
+
+static int keep(void *user, struct buffer *out, uint64_t hits)
+{
+    struct sent *s = user;
+    struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
+    struct error e = {0};
+    size_t n = out->n;
+    ck_assert_uint_lt(s->n, 8);
+    ck_assert_int_eq(buffer_reserve(out, PROFILES_PADDING), 0);
+    s->bytes[s->n] = buffer_take(out, &n);
+    ck_assert_int_eq(profiles_init(&s->profiles[s->n], NULL), 0);
+    int r = profiles_decode(&s->profiles[s->n], bytes_of(s->bytes[s->n], n), &limits, &e);
+    ck_assert_msg(r == 0, "%d %s", r, e.text);
+    ck_assert_msg(s->profiles[s->n].rejected.samples == 0, "%s", s->profiles[s->n].rejected.first.text);
+    s->n++;
+    s->hits += hits;
+    return 0;
+}
+
+static void release(struct sent *s)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        profiles_release(&s->profiles[i]);
+        free(s->bytes[i]);
+    }
+}
+
+static struct collector collector;
+
+static void begin(void)
+{
+    make_kallsyms();
+    ck_assert_int_eq(collector_init(&collector, "/proc", kallsyms), 0);
+}
+
+static void end(void)
+{
+    collector_release(&collector);
+    unlink(kallsyms);
+}
+
+static void feed(uint32_t tid, uint64_t time, const uint64_t *address, uint32_t n_kernel, uint32_t n_user)
+{
+    struct sample_head h = {.kind = SAMPLE_STACK,
+                            .pid = (uint32_t)getpid(),
+                            .start = own_start(),
+                            .time = time,
+                            .tid = tid,
+                            .cpu = 1,
+                            .n_kernel = n_kernel,
+                            .n_user = n_user,
+                            .comm = "worker \xff"};
+    collector_stack(&collector, &h, address, 1);
+}
+
+static void build_all(struct sent *sent, size_t max_bytes)
+{
+    struct build *b = build_new(NULL);
+    struct request_facts facts = {.host_name = BYTES_LIT("box"),
+                                  .os_version = BYTES_LIT("6.1"),
+                                  .frequency = 19,
+                                  .kernel_build_id = BYTES_LIT("abcd"),
+                                  .realtime_offset = 1000,
+                                  .start = 500,
+                                  .end = 2000,
+                                  .max_bytes = max_bytes};
+    ck_assert_int_eq(request_build(b, &collector, &facts, keep, sent), 0);
+    build_free(b);
+}
+
+static uint64_t in(int (*function)(int), unsigned at)
+{
+    return (uint64_t)(uintptr_t)function + at;
+}
+
+/* The attribute of this key among `n` from `at` of the pool, or an empty value. */
+static struct attr_value attribute(const struct profiles *p, const uint32_t *at, uint32_t i, const char *key)
+{
+    for (uint32_t j = at[i]; j < at[i + 1]; j++) {
+        uint32_t a = p->attr_index.attribute[j];
+        if (bytes_is(profiles_string(p, p->attribute.key[a]), key))
+            return p->attribute.value[a];
+    }
+    return (struct attr_value){0};
+}
+
+static struct bytes resource_text(const struct profiles *p, uint32_t i, const char *key)
+{
+    for (uint32_t j = p->resource.attrs_at[i]; j < p->resource.attrs_at[i + 1]; j++)
+        if (bytes_is(p->key_value.attr[j].key, key))
+            return p->key_value.attr[j].value.text;
+    return bytes_of(NULL, 0);
+}
+
+static uint32_t location_of(const struct profiles *p, uint32_t sample, uint32_t frame)
+{
+    uint32_t at = p->stack.locations_at[p->sample.stack[sample]] + frame;
+    ck_assert_uint_lt(at, p->stack.locations_at[p->sample.stack[sample] + 1]);
+    return p->stack_location.location[at];
+}
+
+static struct bytes name_of(const struct profiles *p, uint32_t location)
+{
+    if (p->location.lines_at[location] == p->location.lines_at[location + 1])
+        return BYTES_LIT("");
+    uint32_t function = p->line.function[p->location.lines_at[location]];
+    return profiles_string(p, p->function.name[function]);
+}
+
+UNIT(names_addresses_and_attributes_arrive)
+{
+    /* kernel: leaf, then a return address at the very begin of the next function; user: leaf at its very
+     * begin, then a return address just behind leaf_function's last byte would be another's: one less is
+     * looked up. */
+    uint64_t address[] = {0xffffffff81001000, 0xffffffff81002000, in(leaf_function, 0),
+                          in(calling_function, 1)};
+    struct sent sent = {0};
+    begin();
+    feed(77, 700, address, 2, 2);
+    feed(77, 400, address, 2, 2);
+    feed(78, 800, address, 2, 2);
+    collector_settle(&collector, 2);
+    build_all(&sent, REQUEST_BYTES_MAX);
+    ck_assert_uint_eq(sent.n, 1);
+    ck_assert_uint_eq(sent.hits, 3);
+    const struct profiles *p = &sent.profiles[0];
+    ck_assert_uint_eq(p->resource.n, 1);
+    ck_assert(bytes_is(resource_text(p, 0, "process.executable.name"), "unit_sender_collect_test_request"));
+    ck_assert(bytes_is(resource_text(p, 0, "service.name"), "unit_sender_collect_test_request"));
+    ck_assert(bytes_is(resource_text(p, 0, "host.name"), "box"));
+    ck_assert_uint_eq(p->profile.n, 1);
+    ck_assert(bytes_is(profiles_string(p, p->profile.type[0]), "samples"));
+    ck_assert(bytes_is(profiles_string(p, p->profile.unit[0]), "count"));
+    ck_assert(bytes_is(profiles_string(p, p->profile.period_type[0]), "cpu"));
+    ck_assert_int_eq(p->profile.period[0], 1000000000 / 19);
+    ck_assert_uint_eq(p->profile.time_unix_nano[0], 1400); /* moved back to the oldest */
+    ck_assert_uint_eq(p->profile.duration_nano[0], 1600);
+    ck_assert_uint_eq(p->sample.n, 2);
+    ck_assert_uint_eq(p->sample.n_timestamps[0], 2);
+    ck_assert_uint_eq(p->sample.n_values[0], 0);
+    ck_assert_int_eq(attribute(p, p->sample.attrs_at, 0, "thread.id").integer, 77);
+    ck_assert_int_eq(attribute(p, p->sample.attrs_at, 0, "cpu.logical_number").integer, 1);
+    ck_assert(bytes_is(attribute(p, p->sample.attrs_at, 0, "thread.name").text, "worker ?"));
+
+    uint32_t l = location_of(p, 0, 0);
+    ck_assert(bytes_is(name_of(p, l), "do_syscall"));
+    ck_assert_uint_eq(p->location.address[l], 0x1000);
+    ck_assert(bytes_is(attribute(p, p->location.attrs_at, l, "profile.frame.type").text, "kernel"));
+    ck_assert(bytes_is(profiles_string(p, p->mapping.filename[p->location.mapping[l]]), "vmlinux"));
+    l = location_of(p, 0, 1);
+    ck_assert(bytes_is(name_of(p, l), "do_syscall")); /* not "enter" */
+    ck_assert_uint_eq(p->location.address[l], 0x1fff);
+    l = location_of(p, 0, 2);
+    ck_assert(bytes_is(name_of(p, l), "leaf_function"));
+    ck_assert(bytes_is(attribute(p, p->location.attrs_at, l, "profile.frame.type").text, "native"));
+    uint32_t m = p->location.mapping[l];
+    ck_assert_uint_ge(p->location.address[l], p->mapping.memory_start[m]);
+    ck_assert_uint_lt(p->location.address[l], p->mapping.memory_limit[m]);
+    ck_assert_uint_eq(attribute(p, p->mapping.attrs_at, m, "process.executable.build_id.gnu").text.n, 40);
+    ck_assert_uint_eq(attribute(p, p->mapping.attrs_at, m, "process.executable.build_id.htlhash").text.n, 32);
+    uint64_t leaf = p->location.address[l];
+    l = location_of(p, 0, 3);
+    ck_assert(bytes_is(name_of(p, l), "calling_function"));
+    ck_assert_uint_eq(p->location.address[l] - leaf, in(calling_function, 0) - in(leaf_function, 0));
+    ck_assert_int_eq(calling_function(1), 3);
+    release(&sent);
+    end();
+}
+
+UNIT(a_stack_ends_where_it_leaves_the_code)
+{
+    uint64_t address[] = {in(leaf_function, 0), 0x1234, in(calling_function, 1)};
+    struct sent sent = {0};
+    begin();
+    feed(1, 700, address, 0, 3);
+    collector_settle(&collector, 2);
+    build_all(&sent, REQUEST_BYTES_MAX);
+    const struct profiles *p = &sent.profiles[0];
+    uint32_t stack = p->sample.stack[0];
+    ck_assert_uint_eq(p->stack.locations_at[stack + 1] - p->stack.locations_at[stack], 1);
+    release(&sent);
+    end();
+}
+
+UNIT(generated_code_is_named_by_the_perf_map)
+{
+    char path[64];
+    uint64_t address[] = {0x1000};
+    struct sent sent = {0};
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());
+    FILE *f = fopen(path, "w");
+    fprintf(f, "0f00 200 JS:*hot /x.js:1:1\n");
+    fclose(f);
+    begin();
+    feed(1, 700, address, 0, 1);
+    collector_settle(&collector, 2);
+    unlink(path);
+    build_all(&sent, REQUEST_BYTES_MAX);
+    const struct profiles *p = &sent.profiles[0];
+    uint32_t l = location_of(p, 0, 0);
+    ck_assert(bytes_is(name_of(p, l), "JS:*hot /x.js:1:1"));
+    ck_assert(bytes_is(attribute(p, p->location.attrs_at, l, "profile.frame.type").text, "v8js"));
+    ck_assert_uint_eq(p->location.mapping[l], 0);
+    release(&sent);
+    end();
+}
+
+UNIT(a_large_window_is_split_and_nothing_is_lost)
+{
+    uint64_t address[] = {in(leaf_function, 0)};
+    struct sent sent = {0};
+    begin();
+    for (uint32_t i = 0; i < 2000; i++)
+        feed(i + 1, 700 + i, address, 0, 1);
+    collector_settle(&collector, 2);
+    build_all(&sent, 32768);
+    ck_assert_uint_gt(sent.n, 1);
+    ck_assert_uint_eq(sent.hits, 2000);
+    uint32_t samples = 0;
+    for (uint32_t i = 0; i < sent.n; i++) {
+        samples += sent.profiles[i].sample.n;
+        ck_assert(
+            bytes_is(name_of(&sent.profiles[i], location_of(&sent.profiles[i], 0, 0)), "leaf_function"));
+    }
+    ck_assert_uint_eq(samples, 2000);
+    release(&sent);
+    end();
+}
+
+UNIT(an_empty_window_sends_nothing)
+{
+    struct sent sent = {0};
+    begin();
+    collector_settle(&collector, 2);
+    build_all(&sent, REQUEST_BYTES_MAX);
+    ck_assert_uint_eq(sent.n, 0);
+    collector_next(&collector, 3);
+    end();
+}
+
+UNIT(the_report_names_process_and_function)
+{
+    uint64_t address[] = {in(leaf_function, 0)};
+    char *text;
+    size_t n;
+    begin();
+    feed(1, 700, address, 0, 1);
+    collector_settle(&collector, 2);
+    FILE *f = open_memstream(&text, &n);
+    ck_assert_int_eq(report_write(f, &collector, 1, 19), 0);
+    fclose(f);
+    ck_assert_ptr_nonnull(strstr(text, "1 samples of 1 processes"));
+    ck_assert_ptr_nonnull(strstr(text, "leaf_function [unit_sender_collect_test_request]"));
+    free(text);
+    end();
+}
+
+UNIT(the_kernel_build_id_is_read_from_notes)
+{
+    static const uint8_t notes[] = {4, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 'X', 'e', 'n', 0, 7,    0,    0, 0,
+                                    4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0, 0xab, 0xcd, 0, 0};
+    char hex[32];
+    ck_assert_uint_eq(request_kernel_build_id(bytes_of(notes, sizeof notes), hex, sizeof hex), 4);
+    ck_assert_str_eq(hex, "abcd");
+    ck_assert_uint_eq(request_kernel_build_id(bytes_of(notes, sizeof notes - 4), hex, sizeof hex), 0);
+    ck_assert_uint_eq(request_kernel_build_id(bytes_of(notes, sizeof notes), hex, 4), 0);
+}

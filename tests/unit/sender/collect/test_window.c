@@ -1,0 +1,72 @@
+#include "tests/lib/unit.h"
+
+#include <string.h>
+
+#include "sender/collect/window.h"
+
+static struct process one = {.serial = 1}, two = {.serial = 2};
+
+static struct sample_head head(uint32_t tid, uint32_t cpu, uint64_t time, const char *comm)
+{
+    struct sample_head h = {.kind = SAMPLE_STACK, .tid = tid, .cpu = cpu, .time = time};
+    strcpy(h.comm, comm);
+    return h;
+}
+
+static const struct frame stack_a[] = {{FRAME_FILE, 1, 0x10}, {FRAME_FILE, 1, 0x20}};
+static const struct frame stack_b[] = {{FRAME_FILE, 1, 0x10}, {FRAME_FILE, 2, 0x20}};
+
+static uint32_t add(struct window *w, struct process *p, struct sample_head h, const struct frame *stack)
+{
+    ck_assert(window_add(w, p, &h, stack, 2));
+    return window_samples(w);
+}
+
+UNIT(equal_samples_are_one_with_many_times)
+{
+    struct window w = {0};
+    ck_assert_uint_eq(add(&w, &one, head(1, 0, 100, "t"), stack_a), 1);
+    ck_assert_uint_eq(add(&w, &one, head(1, 0, 200, "t"), stack_a), 1);
+    ck_assert_uint_eq(add(&w, &one, head(1, 0, 300, "t"), stack_a), 1);
+    const struct window_sample *s = &w.sample[0];
+    ck_assert_uint_eq(s->n_times, 3);
+    uint64_t sum = 0, n = 0;
+    for (uint32_t at = s->first_time; at != WINDOW_NO_TIME; at = w.time[at].next, n++)
+        sum += w.time[at].ns;
+    ck_assert_uint_eq(n, 3);
+    ck_assert_uint_eq(sum, 600);
+    window_release(&w);
+}
+
+UNIT(whatever_differs_is_another_sample)
+{
+    struct window w = {0};
+    ck_assert_uint_eq(add(&w, &one, head(1, 0, 1, "t"), stack_a), 1);
+    ck_assert_uint_eq(add(&w, &one, head(1, 0, 1, "t"), stack_b), 2);
+    ck_assert_uint_eq(add(&w, &two, head(1, 0, 1, "t"), stack_a), 3);
+    ck_assert_uint_eq(add(&w, &one, head(2, 0, 1, "t"), stack_a), 4);
+    ck_assert_uint_eq(add(&w, &one, head(1, 1, 1, "t"), stack_a), 5);
+    ck_assert_uint_eq(add(&w, &one, head(1, 0, 1, "u"), stack_a), 6);
+    ck_assert_uint_eq(add(&w, &one, head(1, 0, 1, "t"), stack_a), 6);
+    ck_assert_uint_eq(w.sample[0].n_times, 2);
+    ck_assert_uint_eq(w.stacks.n, 2);
+    window_clear(&w);
+    ck_assert_uint_eq(window_samples(&w), 0);
+    ck_assert_uint_eq(add(&w, &one, head(1, 0, 1, "t"), stack_b), 1);
+    ck_assert_uint_eq(w.sample[0].n_times, 1);
+    window_release(&w);
+}
+
+UNIT(what_is_over_the_limit_is_counted)
+{
+    struct window w = {0};
+    struct sample_head h = head(1, 0, 1, "t");
+    for (uint32_t i = 0; i < WINDOW_SAMPLES_MAX; i++)
+        if (!window_add(&w, &one, &h, stack_a, 2))
+            ck_abort_msg("sample %u was dropped", i);
+    ck_assert(!window_add(&w, &one, &h, stack_a, 2));
+    ck_assert_uint_eq(w.dropped, 1);
+    ck_assert(!window_add(&w, &one, &h, stack_a, 0));
+    ck_assert_uint_eq(w.sample[0].n_times, WINDOW_SAMPLES_MAX);
+    window_release(&w);
+}

@@ -1,0 +1,68 @@
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+
+#include "sender/procs/facts.h"
+
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+UNIT(container_ids)
+{
+    static const char *const with[] = {
+        "0::/system.slice/docker-" ID ".scope\n",
+        "12:cpu:/docker/" ID "\n11:memory:/docker/" ID "\n",
+        "0::/kubepods.slice/kubepods-burstable.slice/cri-containerd-" ID ".scope\n",
+        "0::/kubepods/burstable/pod1234/" ID "\n",
+        "0::/machine.slice/libpod-" ID ".scope/container\n",
+        "1:name=systemd:/\n0::/../" ID "/init",
+    };
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++)
+        ck_assert_msg(bytes_is(facts_container_id(bytes_str(with[i])), ID), "%s", with[i]);
+    ck_assert(
+        bytes_is(facts_container_id(BYTES_LIT("9:cpu:/ecs/task/0123456789abcdef0123456789abcdef-1234567\n")),
+                 "0123456789abcdef0123456789abcdef-1234567"));
+}
+
+UNIT(no_container_id)
+{
+    static const char *const without[] = {"",
+                                          "\n",
+                                          "0::/\n",
+                                          "0::/user.slice/user-1000.slice/session-1.scope\n",
+                                          "0::/docker/" ID "0\n",
+                                          "0::/docker/X" ID "\n",
+                                          "0::/" ID "/UPPER\n",
+                                          "0::/0123456789abcdef0123456789abcdef-\n"};
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++)
+        ck_assert_msg(facts_container_id(bytes_str(without[i])).p == NULL, "%s", without[i]);
+}
+
+UNIT(variables)
+{
+    struct bytes environ =
+        BYTES_LIT("A=1\0XOTEL_SERVICE_NAME=no\0OTEL_SERVICE_NAME=shop=1\0EMPTY=\0LAST=end");
+    ck_assert(bytes_is(facts_variable(environ, "OTEL_SERVICE_NAME"), "shop=1"));
+    ck_assert(bytes_is(facts_variable(environ, "LAST"), "end"));
+    ck_assert(facts_variable(environ, "EMPTY").p != NULL && facts_variable(environ, "EMPTY").n == 0);
+    ck_assert_ptr_null(facts_variable(environ, "OTEL").p);
+    ck_assert_ptr_null(facts_variable(bytes_of(NULL, 0), "A").p);
+}
+
+UNIT(start_time_behind_a_hostile_name)
+{
+    struct bytes stat =
+        BYTES_LIT("12 (a) b) (c) S 1 12 12 0 -1 4194304 1 0 0 0 5 6 0 0 20 0 1 0 987654 1000 1 2\n");
+    uint64_t ticks;
+    ck_assert_int_eq(facts_start_ticks(stat, &ticks), 0);
+    ck_assert_uint_eq(ticks, 987654);
+    ck_assert_int_eq(facts_start_ticks(BYTES_LIT("12 (x) S 1 2 3"), &ticks), -EINVAL);
+    ck_assert_int_eq(facts_start_ticks(BYTES_LIT(""), &ticks), -EINVAL);
+}
+
+UNIT(namespace_pid_is_the_innermost)
+{
+    ck_assert_uint_eq(facts_namespace_pid(BYTES_LIT("Name:\tx\nNSpid:\t4711\t17\t1\nNSpgid:\t1\n")), 1);
+    ck_assert_uint_eq(facts_namespace_pid(BYTES_LIT("Name:\tx\nNSpid:\t4711\nx\n")), 4711);
+    ck_assert_uint_eq(facts_namespace_pid(BYTES_LIT("Name:\tx\n")), 0);
+    ck_assert_uint_eq(facts_namespace_pid(BYTES_LIT("")), 0);
+}

@@ -1,0 +1,113 @@
+#include "tests/lib/unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sender/procs/maps.h"
+
+static int text_fd(const char *text, size_t n)
+{
+    int fd = memfd_create("maps", 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, n), (ssize_t)n);
+    lseek(fd, 0, SEEK_SET);
+    return fd;
+}
+
+static const char sample[] = "55d0c0000000-55d0c0001000 r--p 00000000 fe:01 1234   /usr/bin/x\n"
+                             "55d0c0001000-55d0c0005000 r-xp 00001000 fe:01 1234   /usr/bin/x\n"
+                             "7f0000000000-7f0000010000 rwxp 00000000 00:00 0 \n"
+                             "7f0000010000-7f0000020000 r-xp 0000a000 08:12 99    /tmp/with space (deleted)\n"
+                             "7ffd00000000-7ffd00001000 r-xp 00000000 00:00 0     [vdso]\n"
+                             "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]\n";
+
+UNIT(executable_regions_are_kept)
+{
+    struct maps m = {0};
+    int fd = text_fd(sample, sizeof sample - 1);
+    ck_assert_int_eq(maps_read(&m, fd), 0);
+    ck_assert_uint_eq(m.n, 5);
+    struct region *r = maps_find(&m, 0x55d0c0004fff);
+    ck_assert_ptr_nonnull(r);
+    ck_assert_uint_eq(r->offset, 0x1000);
+    ck_assert_uint_eq(r->inode, 1234);
+    ck_assert_uint_eq(r->major, 0xfe);
+    ck_assert_uint_eq(r->minor, 1);
+    ck_assert(bytes_is(r->path, "/usr/bin/x"));
+    ck_assert_ptr_null(maps_find(&m, 0x55d0c0005000));
+    ck_assert_ptr_null(maps_find(&m, 0x55d0c0000000)); /* readable only */
+    ck_assert(bytes_is(maps_find(&m, 0x7f0000000000)->path, ""));
+    ck_assert(bytes_is(maps_find(&m, 0x7f0000010000)->path, "/tmp/with space (deleted)"));
+    ck_assert(bytes_is(maps_find(&m, 0x7ffd00000fff)->path, "[vdso]"));
+    ck_assert_ptr_nonnull(maps_find(&m, 0xffffffffff600000));
+    maps_release(&m);
+    close(fd);
+}
+
+UNIT(hostile_lines_are_skipped)
+{
+    static const char *const bad[] = {"",
+                                      "-",
+                                      "1-",
+                                      "1000-2000",
+                                      "1000-2000 r-xp",
+                                      "2000-1000 r-xp 0 0:0 0 ",
+                                      "1000-1000 r-xp 0 0:0 0 ",
+                                      "11111111111111111-22222222222222222 r-xp 0 0:0 0 ",
+                                      "1000-2000 r-xp zz 0:0 0 ",
+                                      "1000-2000 r-xp 0 0-0 0 ",
+                                      "1000-2000 r-xp 0 ffffffffff:0 0 ",
+                                      "1000-2000 r-xp 0 0:0 99999999999999999999 ",
+                                      "1000-2000 r--p 0 0:0 0 "};
+    struct maps m = {0};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(maps_line(&m, bytes_str(bad[i])) == 0, "%s", bad[i]);
+    ck_assert_int_eq(maps_line(&m, BYTES_LIT("1000-3000 r-xp 0 0:0 0 ")), 1);
+    ck_assert_int_eq(maps_line(&m, BYTES_LIT("2000-4000 r-xp 0 0:0 0 ")), 0); /* overlaps */
+    ck_assert_uint_eq(m.n, 1);
+    maps_release(&m);
+}
+
+UNIT(the_number_of_regions_is_limited)
+{
+    struct maps m = {0};
+    char line[64];
+    for (uint64_t i = 0; i < MAPS_REGIONS_MAX + 10; i++) {
+        int n =
+            snprintf(line, sizeof line, "%lx-%lx r-xp 0 0:0 0 ", (i + 1) * 0x2000, (i + 1) * 0x2000 + 0x1000);
+        ck_assert_int_eq(maps_line(&m, bytes_of(line, (size_t)n)), i < MAPS_REGIONS_MAX);
+    }
+    ck_assert_uint_eq(m.n, MAPS_REGIONS_MAX);
+    maps_release(&m);
+}
+
+UNIT(a_line_without_end_does_not_hide_the_next)
+{
+    struct maps m = {0};
+    size_t n = 3 * MAPS_LINE_MAX;
+    char *text = malloc(n + 64);
+    memset(text, 'a', n);
+    size_t more = (size_t)sprintf(text + n, "\n1000-3000 r-xp 0 0:0 7 /x\n");
+    int fd = text_fd(text, n + more);
+    ck_assert_int_eq(maps_read(&m, fd), 0);
+    ck_assert_uint_eq(m.n, 1);
+    ck_assert_uint_eq(m.region[0].inode, 7);
+    close(fd);
+    free(text);
+    maps_release(&m);
+}
+
+UNIT(our_own_maps_hold_this_function)
+{
+    struct maps m = {0};
+    int fd = open("/proc/self/maps", O_RDONLY);
+    ck_assert_int_eq(maps_read(&m, fd), 0);
+    struct region *r = maps_find(&m, (uint64_t)(uintptr_t)text_fd);
+    ck_assert_ptr_nonnull(r);
+    ck_assert(bytes_is(bytes_after_last(r->path, '/'), "unit_sender_procs_test_maps"));
+    close(fd);
+    maps_release(&m);
+}
