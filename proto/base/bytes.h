@@ -16,7 +16,7 @@ struct bytes {
 };
 
 /* For printf: printf("%.*s", BYTES_FMT(b)). */
-#define BYTES_FMT(b) (int)(b).n, (const char *)(b).p
+#define BYTES_FMT(b) (int)(b).n, (b).p ? (const char *)(b).p : ""
 
 /* A string literal as a slice, without its NUL. */
 #define BYTES_LIT(s) ((struct bytes){(const uint8_t *)(s), sizeof(s) - 1})

@@ -30,7 +30,8 @@ bool log_level_parse(const char *name, enum log_level *ret_level)
     return false;
 }
 
-static void write_line(enum log_level level, uint32_t held_back, const char *format, va_list args)
+__attribute__((format(printf, 3, 0))) static void write_line(enum log_level level, uint32_t held_back,
+                                                             const char *format, va_list args)
 {
     char line[LINE_MAX_BYTES];
     uint64_t now = clock_realtime();

@@ -47,17 +47,23 @@ static inline void cleanup_close(int *fd)
 #define autofree  cleanup(cleanup_free)
 #define autoclose cleanup(cleanup_close)
 
-#define min_of(a, b)                       \
-    ({                                     \
-        __typeof__(a) min_a_ = (a);        \
-        __typeof__(b) min_b_ = (b);        \
-        min_a_ < min_b_ ? min_a_ : min_b_; \
+/* Each argument is evaluated once; the numbered names let one stand inside the other. */
+#define min_of(a, b) MIN_OF(a, b, __COUNTER__)
+#define max_of(a, b) MAX_OF(a, b, __COUNTER__)
+
+#define PASTE_(a, b) a##b
+#define PASTE(a, b)  PASTE_(a, b)
+#define MIN_OF(a, b, id)                                                               \
+    ({                                                                                 \
+        __typeof__(a) PASTE(min_a_, id) = (a);                                         \
+        __typeof__(b) PASTE(min_b_, id) = (b);                                         \
+        PASTE(min_a_, id) < PASTE(min_b_, id) ? PASTE(min_a_, id) : PASTE(min_b_, id); \
     })
-#define max_of(a, b)                       \
-    ({                                     \
-        __typeof__(a) max_a_ = (a);        \
-        __typeof__(b) max_b_ = (b);        \
-        max_a_ > max_b_ ? max_a_ : max_b_; \
+#define MAX_OF(a, b, id)                                                               \
+    ({                                                                                 \
+        __typeof__(a) PASTE(max_a_, id) = (a);                                         \
+        __typeof__(b) PASTE(max_b_, id) = (b);                                         \
+        PASTE(max_a_, id) > PASTE(max_b_, id) ? PASTE(max_a_, id) : PASTE(max_b_, id); \
     })
 
 #endif

@@ -6,7 +6,7 @@ import subprocess
 
 import peers
 import pytest
-from programs import EXPORT_METHOD, Gateway, Process, captures, free_port, running, wait_for
+from programs import EXPORT_METHOD, Gateway, Process, captures, free_port, json_lines, running, wait_for
 from recorded import all_totals
 
 FILES = captures("ebpf-*.pb")
@@ -34,14 +34,13 @@ def collector(folder, pipelines):
 
 def received_metrics(path):
     found = collections.Counter()
-    if path.exists():
-        for line in path.read_text().splitlines():
-            for resource in json.loads(line)["resourceMetrics"]:
-                for metric in resource["scopeMetrics"][0]["metrics"]:
-                    if metric["name"].startswith("samples."):
-                        for point in metric["sum"]["dataPoints"]:
-                            labels = frozenset((a["key"], a["value"]["stringValue"]) for a in point.get("attributes", []))
-                            found[metric["name"], labels] += int(point["asInt"])
+    for line in json_lines(path):
+        for resource in line["resourceMetrics"]:
+            for metric in resource["scopeMetrics"][0]["metrics"]:
+                if metric["name"].startswith("samples."):
+                    for point in metric["sum"]["dataPoints"]:
+                        labels = frozenset((a["key"], a["value"]["stringValue"]) for a in point.get("attributes", []))
+                        found[metric["name"], labels] += int(point["asInt"])
     return found
 
 
@@ -76,11 +75,8 @@ exporters:
         sent += sum(len(p.samples) for r in request.resource_profiles for s in r.scope_profiles for p in s.profiles)
 
     def received():
-        path = tmp_path / "profiles.jsonl"
-        if not path.exists():
-            return 0
-        return sum(len(p.get("samples", [])) for line in path.read_text().splitlines()
-                   for r in json.loads(line)["resourceProfiles"] for s in r["scopeProfiles"] for p in s["profiles"])
+        return sum(len(p.get("samples", [])) for line in json_lines(tmp_path / "profiles.jsonl")
+                   for r in line["resourceProfiles"] for s in r["scopeProfiles"] for p in s["profiles"])
 
     with running(Gateway(config=config), process) as (gateway, _):
         for path in FILES:

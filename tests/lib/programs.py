@@ -1,6 +1,7 @@
 """Our programs as processes: started on free ports, waited for by a condition, stopped by the test that started them."""
 import contextlib
 import http.client
+import json
 import os
 import pathlib
 import re
@@ -148,6 +149,13 @@ def running(*processes):
     finally:
         for process in processes:
             process.close()
+
+
+def json_lines(path):
+    """The complete lines of a file that somebody is still writing to; none while it is not there."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
 def captures(pattern="ebpf-*.pb"):

@@ -35,7 +35,7 @@ func main() {
 		BuildInfo: component.BuildInfo{Command: "testcol", Version: "0.158.0"},
 		Factories: components,
 		ConfigProviderSettings: otelcol.ConfigProviderSettings{
-			ResolverSettings: confmap.ResolverSettings{ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()}},
+			ResolverSettings: confmap.ResolverSettings{DefaultScheme: "file", ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()}},
 		},
 	}
 	if err := otelcol.NewCommand(settings).Execute(); err != nil {
