@@ -1,8 +1,8 @@
 /*
  * The front end of the rule language: rule files in, a checked tree (tree.h) or diagnostics out.
  *
- * Pure: it is given the files' bytes and reads nothing. All errors of a file are reported, up to 20; a file with an
- * error changes nothing.
+ * Pure: it is given the files' bytes and reads nothing. All errors of a file are reported, up to 20; a file
+ * with an error changes nothing.
  */
 #ifndef RULES_COMPILE_H
 #define RULES_COMPILE_H
@@ -25,9 +25,9 @@
 #define RULES_ERRORS_MAX     20u
 
 struct rules_input {
-    const char *name;  /* shown in diagnostics */
+    const char *name; /* shown in diagnostics */
     struct bytes text;
-    bool builtin;      /* a shipped pack: loads before the user's files */
+    bool builtin; /* a shipped pack: loads before the user's files */
 };
 
 /* One diagnostic, in the one form of §10. */
@@ -46,9 +46,11 @@ struct rules_diagnostics {
 
 void rules_diagnostics_release(struct rules_diagnostics *d);
 
-/* Compiles the files together, in this order. Returns the set, or NULL when there was an error; *ret always holds the
- * diagnostics (warnings too) and is the caller's to release. NULL with no diagnostics: memory is out. */
-struct rule_set *rules_compile(const struct rules_input *inputs, uint32_t n_inputs, struct rules_diagnostics *ret);
+/* Compiles the files together, in this order. Returns the set, or NULL when there was an error; *ret always
+ * holds the diagnostics (warnings too) and is the caller's to release. NULL with no diagnostics: memory is
+ * out. */
+struct rule_set *rules_compile(const struct rules_input *inputs, uint32_t n_inputs,
+                               struct rules_diagnostics *ret);
 struct rule_set *rules_set_free(struct rule_set *set);
 
 /* The shipped packs, as files compiled into the program. Ends with a NULL name. */

@@ -1,10 +1,11 @@
 /*
- * The checked tree: what a set of rule files means, with every name resolved, every type and level agreed, every
- * `set`, `enable`, `override` and `extend` applied. The front end (compile.h) builds it; the back end (program.h)
- * lowers it to pattern sets and automata. rules/README.md is the language's reference; section numbers below are its.
+ * The checked tree: what a set of rule files means, with every name resolved, every type and level agreed,
+ * every `set`, `enable`, `override` and `extend` applied. The front end (compile.h) builds it; the back end
+ * (program.h) lowers it to pattern sets and automata. rules/README.md is the language's reference; section
+ * numbers below are its.
  *
- * Everything lives in the arena of its rule_set and is immutable once compiled. Shared definitions are shared nodes:
- * two rules that name one frame predicate point at one struct, so lowering may key on pointers.
+ * Everything lives in the arena of its rule_set and is immutable once compiled. Shared definitions are shared
+ * nodes: two rules that name one frame predicate point at one struct, so lowering may key on pointers.
  */
 #ifndef RULES_TREE_H
 #define RULES_TREE_H
@@ -17,33 +18,37 @@
 
 /* Where a node stands in its source, for diagnostics and `explain`. */
 struct rule_place {
-    uint16_t file; /* rule_set.files[file] */
+    uint16_t file;         /* rule_set.files[file] */
     uint32_t line, column; /* from 1 */
     uint32_t length;       /* bytes to underline */
 };
 
-/* ---- text patterns (§2, §4) ------------------------------------------------------------------------------------ */
+/* ---- text patterns (§2, §4)
+ * ------------------------------------------------------------------------------------ */
 
 struct rule_atom {
     enum { RULE_GLOB, RULE_REGEX } kind;
-    struct bytes text; /* glob: as written, without quotes; regex: PCRE2 source, already checked to be regular */
+    struct bytes
+        text; /* glob: as written, without quotes; regex: PCRE2 source, already checked to be regular */
     bool nocase;
     struct rule_place place;
-    /* Globs, taken apart: the literal runs between stars, escapes resolved. "ab*c" is {ab, c}; anchored at an end
-     * unless a star stands there. */
+    /* Globs, taken apart: the literal runs between stars, escapes resolved. "ab*c" is {ab, c}; anchored at an
+     * end unless a star stands there. */
     struct bytes *pieces;
     uint32_t n_pieces;
     bool star_first, star_last;
 };
 
-/* Holds for a text if one of its atoms does; no atoms (`none`): for nothing. Names are resolved, lists flattened. */
+/* Holds for a text if one of its atoms does; no atoms (`none`): for nothing. Names are resolved, lists
+ * flattened. */
 struct rule_pattern {
     const struct rule_atom *const *atoms;
     uint32_t n_atoms;
     struct bytes name; /* "" when it stands inline */
 };
 
-/* ---- frames ---------------------------------------------------------------------------------------------------- */
+/* ---- frames
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* The text fields of a frame (§1). RULE_FIELD_COLUMN is a column of a table without `over`. */
 enum rule_field {
@@ -70,9 +75,9 @@ struct rule_frame {
     enum {
         RULE_FRAME_AND,
         RULE_FRAME_OR,
-        RULE_FRAME_NOT,     /* kids[0] */
-        RULE_FRAME_MATCH,   /* field ~ pattern (a bare pattern is function ~ pattern) */
-        RULE_FRAME_EQUAL,   /* field == literal; literal.p == NULL: == none. Type words are type == "…" */
+        RULE_FRAME_NOT,   /* kids[0] */
+        RULE_FRAME_MATCH, /* field ~ pattern (a bare pattern is function ~ pattern) */
+        RULE_FRAME_EQUAL, /* field == literal; literal.p == NULL: == none. Type words are type == "…" */
         RULE_FRAME_INLINED,
     } op;
     bool negated; /* MATCH, EQUAL: !~ and !=, the exact opposites */
@@ -95,12 +100,19 @@ struct rule_region {
 
 /* One frame of a sample. */
 struct rule_ref {
-    enum { RULE_REF_LEAF, RULE_REF_ROOT, RULE_REF_FIRST, RULE_REF_LAST, RULE_REF_FRAME } kind; /* FRAME: of an `each` */
+    enum {
+        RULE_REF_LEAF,
+        RULE_REF_ROOT,
+        RULE_REF_FIRST,
+        RULE_REF_LAST,
+        RULE_REF_FRAME
+    } kind;                           /* FRAME: of an `each` */
     const struct rule_frame *frame;   /* FIRST, LAST */
     const struct rule_region *region; /* NULL: the whole stack */
 };
 
-/* ---- samples --------------------------------------------------------------------------------------------------- */
+/* ---- samples
+ * --------------------------------------------------------------------------------------------------- */
 
 struct rule_text;
 
@@ -110,13 +122,13 @@ struct rule_sample {
         RULE_SAMPLE_OR,
         RULE_SAMPLE_NOT,
         RULE_SAMPLE_LINKED,
-        RULE_SAMPLE_ANY,     /* any frame in region is frame */
-        RULE_SAMPLE_NO,      /* no frame … : true on an empty region */
-        RULE_SAMPLE_EVERY,   /* every frame … : false on an empty region */
-        RULE_SAMPLE_REF_IS,  /* ref is frame */
-        RULE_SAMPLE_CALLS,   /* chain[0] calls chain[1] …; one frame each */
-        RULE_SAMPLE_MATCH,   /* text ~ pattern */
-        RULE_SAMPLE_EQUAL,   /* text == text2 */
+        RULE_SAMPLE_ANY,    /* any frame in region is frame */
+        RULE_SAMPLE_NO,     /* no frame … : true on an empty region */
+        RULE_SAMPLE_EVERY,  /* every frame … : false on an empty region */
+        RULE_SAMPLE_REF_IS, /* ref is frame */
+        RULE_SAMPLE_CALLS,  /* chain[0] calls chain[1] …; one frame each */
+        RULE_SAMPLE_MATCH,  /* text ~ pattern */
+        RULE_SAMPLE_EQUAL,  /* text == text2 */
     } op;
     bool negated; /* MATCH, EQUAL */
     const struct rule_sample *const *kids;
@@ -133,9 +145,16 @@ struct rule_sample {
     struct rule_place place;
 };
 
-/* ---- texts ----------------------------------------------------------------------------------------------------- */
+/* ---- texts
+ * ----------------------------------------------------------------------------------------------------- */
 
-enum rule_scope { RULE_SCOPE_SAMPLE, RULE_SCOPE_PROFILE, RULE_SCOPE_SCOPE, RULE_SCOPE_RESOURCE, RULE_SCOPE_ATTR };
+enum rule_scope {
+    RULE_SCOPE_SAMPLE,
+    RULE_SCOPE_PROFILE,
+    RULE_SCOPE_SCOPE,
+    RULE_SCOPE_RESOURCE,
+    RULE_SCOPE_ATTR
+};
 
 struct rule_text_part {
     enum {
@@ -148,7 +167,7 @@ struct rule_text_part {
         RULE_TEXT_ATTR,     /* scope["key"] */
         RULE_TEXT_PROFILE_TYPE,
         RULE_TEXT_PROFILE_UNIT,
-        RULE_TEXT_CAPTURE,  /* capture atom from .from */
+        RULE_TEXT_CAPTURE, /* capture atom from .from */
     } kind;
     struct bytes literal; /* LITERAL: the text; ATTR: the key */
     const struct rule_text *text;
@@ -176,11 +195,12 @@ struct rule_text {
     struct rule_place place;
 };
 
-/* ---- tables ---------------------------------------------------------------------------------------------------- */
+/* ---- tables
+ * ---------------------------------------------------------------------------------------------------- */
 
 struct rule_row {
-    const struct rule_frame *frame; /* NULL: else */
-    const struct rule_sample *when; /* NULL: always */
+    const struct rule_frame *frame;       /* NULL: else */
+    const struct rule_sample *when;       /* NULL: always */
     const struct rule_text *const *cells; /* one a column; NULL: none ("-") */
     struct rule_place place;
 };
@@ -197,9 +217,17 @@ struct rule_table {
     struct rule_place place;
 };
 
-/* ---- metrics --------------------------------------------------------------------------------------------------- */
+/* ---- metrics
+ * --------------------------------------------------------------------------------------------------- */
 
-enum rule_kind { RULE_KIND_CPU, RULE_KIND_WALL, RULE_KIND_OFF_CPU, RULE_KIND_ALLOC, RULE_KIND_LOCK, RULE_KIND_ANY };
+enum rule_kind {
+    RULE_KIND_CPU,
+    RULE_KIND_WALL,
+    RULE_KIND_OFF_CPU,
+    RULE_KIND_ALLOC,
+    RULE_KIND_LOCK,
+    RULE_KIND_ANY
+};
 
 enum rule_value { RULE_VALUE_TIME, RULE_VALUE_SAMPLES, RULE_VALUE_SUM, RULE_VALUE_EVENTS, RULE_VALUE_ONE };
 
@@ -207,14 +235,16 @@ enum rule_combine { RULE_COMBINE_SUM, RULE_COMBINE_MEAN, RULE_COMBINE_LAST };
 
 struct rule_label {
     struct bytes name;
-    /* Either a text, or a column of a table with `over` (label TABLE.*): then text is a single COLUMN part. */
+    /* Either a text, or a column of a table with `over` (label TABLE.*): then text is a single COLUMN part.
+     */
     const struct rule_text *text;
     struct rule_place place;
 };
 
-/* One way samples reach a metric: its definition, or an `also`. Defaults are filled in, inheritance is done. */
+/* One way samples reach a metric: its definition, or an `also`. Defaults are filled in, inheritance is done.
+ */
 struct rule_source {
-    bool on_kind;                   /* `on KIND`, else `on pattern` over TYPE/UNIT */
+    bool on_kind; /* `on KIND`, else `on pattern` over TYPE/UNIT */
     enum rule_kind kind;
     const struct rule_pattern *on;
     const struct rule_sample *where; /* NULL: every sample */
@@ -228,7 +258,7 @@ struct rule_source {
 };
 
 struct rule_metric {
-    bool gauge; /* else a counter: a monotonic sum */
+    bool gauge;   /* else a counter: a monotonic sum */
     bool enabled; /* `off` and enable/disable applied */
     bool off;     /* declared off: in tests it takes part only if an expect names it */
     struct bytes name, pack, describe, unit;
@@ -240,7 +270,8 @@ struct rule_metric {
     struct rule_place place;
 };
 
-/* ---- tests (§7) ------------------------------------------------------------------------------------------------ */
+/* ---- tests (§7)
+ * ------------------------------------------------------------------------------------------------ */
 
 struct rule_test_frame {
     bool inlined, untyped;
@@ -251,7 +282,7 @@ struct rule_test_frame {
 struct rule_test_sample {
     const struct rule_test_frame *frames; /* leaf first */
     uint32_t n_frames;
-    uint32_t events;   /* number of timestamps; 0: none given */
+    uint32_t events; /* number of timestamps; 0: none given */
     bool has_value;
     int64_t value;
     bool linked;
@@ -267,7 +298,7 @@ struct rule_test_expect {
     enum { RULE_EXPECT_SERIES, RULE_EXPECT_NOTHING, RULE_EXPECT_THAT } kind;
     struct bytes metric;
     bool has_amount;
-    bool amount_is_time;   /* 30ms: amount is in ns */
+    bool amount_is_time; /* 30ms: amount is in ns */
     int64_t amount;
     const struct rule_label *labels; /* name = literal text */
     struct bytes *label_values;
@@ -292,7 +323,8 @@ struct rule_test {
     struct rule_place place;
 };
 
-/* ---- all of it ------------------------------------------------------------------------------------------------- */
+/* ---- all of it
+ * ------------------------------------------------------------------------------------------------- */
 
 struct rule_file {
     struct bytes name; /* as given: "builtin/cpu.rules", "/etc/…" */

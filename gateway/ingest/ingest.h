@@ -1,8 +1,9 @@
 /*
  * The push header of the ingest stage: one request's plain protobuf bytes in, an answer in neutral words out.
  *
- * ingest decodes (proto/otlp), asks forward whether there is room, hands the view to classify, then to forward. serve
- * calls it; serve alone knows how to word the answer in HTTP or gRPC. One object per worker thread.
+ * ingest decodes (proto/otlp), asks forward whether there is room, hands the view to classify, then to
+ * forward. serve calls it; serve alone knows how to word the answer in HTTP or gRPC. One object per worker
+ * thread.
  */
 #ifndef GATEWAY_INGEST_INGEST_H
 #define GATEWAY_INGEST_INGEST_H
@@ -23,7 +24,7 @@ enum ingest_verdict {
     INGEST_MALFORMED,   /* not decodable: never send it again */
     INGEST_UNSUPPORTED, /* a wire layout we do not take */
     INGEST_TOO_LARGE,   /* passes a limit by itself: never send it again */
-    INGEST_BUSY,        /* no room now (queue, memory): send it again after retry_after_ns. Nothing was counted. */
+    INGEST_BUSY, /* no room now (queue, memory): send it again after retry_after_ns. Nothing was counted. */
 };
 
 struct ingest_answer {
@@ -41,12 +42,12 @@ struct ingest_options {
 struct ingest; /* holds the worker's view and its memory */
 
 /* classify is required; forward may be NULL (counting only). NULL when memory is out. */
-struct ingest *ingest_new(const struct ingest_options *options, struct classify *classify, struct forward *forward,
-                          struct stats *stats, struct budget *budget);
+struct ingest *ingest_new(const struct ingest_options *options, struct classify *classify,
+                          struct forward *forward, struct stats *stats, struct budget *budget);
 struct ingest *ingest_free(struct ingest *g);
 
-/* Takes one ExportProfilesServiceRequest, protobuf, decompressed, with PROFILES_PADDING readable bytes behind it. The
- * bytes need to stay in place only during the call. Always fills *ret. */
+/* Takes one ExportProfilesServiceRequest, protobuf, decompressed, with PROFILES_PADDING readable bytes behind
+ * it. The bytes need to stay in place only during the call. Always fills *ret. */
 void ingest_push(struct ingest *g, struct bytes body, uint64_t now_unix_ns, struct ingest_answer *ret);
 
 #endif

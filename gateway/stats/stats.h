@@ -1,8 +1,9 @@
 /*
- * What the gateway knows about itself: one table, used by the code that counts, by /metrics, by /readyz's explanations
- * and by the reference page. A number without a sentence cannot exist.
+ * What the gateway knows about itself: one table, used by the code that counts, by /metrics, by /readyz's
+ * explanations and by the reference page. A number without a sentence cannot exist.
  *
- * Each worker has a block of its own and is its only writer, so counting is a plain addition; readers sum the blocks.
+ * Each worker has a block of its own and is its only writer, so counting is a plain addition; readers sum the
+ * blocks.
  */
 #ifndef GATEWAY_STATS_STATS_H
 #define GATEWAY_STATS_STATS_H
@@ -12,6 +13,7 @@
 #include "proto/base/bytes.h"
 #include "proto/otlp/metrics.h"
 
+/* clang-format off */
 /*  id                       name (as Prometheus shows it)                 labels                 kind     description */
 #define STATS_TABLE(X)                                                                                           \
     X(REQUESTS_OK,           "profgate_requests_total",           "outcome=\"accepted\"",  COUNTER, "Export requests, by how they were answered") \
@@ -47,12 +49,13 @@
     X(SERIES,                "profgate_series",                   "",                      GAUGE,   "Series held for the exporters") \
     X(SERIES_OVERFLOW,       "profgate_series_overflow_total",    "",                      COUNTER, "Additions that went to an overflow series for a cardinality limit") \
     X(SERIES_EXPIRED,        "profgate_series_expired_total",     "",                      COUNTER, "Series forgotten because nothing was added to them for metric_expiration")
+/* clang-format on */
 
 enum stats_id {
 #define STATS_ENUM(id, ...) STATS_##id,
     STATS_TABLE(STATS_ENUM)
 #undef STATS_ENUM
-    STATS_N
+        STATS_N
 };
 
 struct stats {
@@ -60,7 +63,8 @@ struct stats {
     struct stats *next; /* all registered blocks; private */
 };
 
-/* A block for one thread, registered for readers, zeroed; NULL when memory is out. Blocks live until the process ends. */
+/* A block for one thread, registered for readers, zeroed; NULL when memory is out. Blocks live until the
+ * process ends. */
 struct stats *stats_new(void);
 
 /* By the block's own thread. A NULL block counts nothing. */
@@ -78,13 +82,14 @@ static inline void stats_set(struct stats *s, enum stats_id id, uint64_t v)
 /* Sum over all blocks. Any thread. */
 uint64_t stats_read(enum stats_id id);
 
-/* Everything in Prometheus text 0.0.4, with HELP and TYPE, and the process's own CPU seconds, resident memory, start
- * time and build info (profgate_build_info{version="…"} 1). Appends. 0 or -ENOMEM. */
+/* Everything in Prometheus text 0.0.4, with HELP and TYPE, and the process's own CPU seconds, resident
+ * memory, start time and build info (profgate_build_info{version="…"} 1). Appends. 0 or -ENOMEM. */
 int stats_prometheus(struct buffer *out);
 
-/* The same as OTLP metrics (cumulative since the process began; profgate_requests_total is profgate.requests), of one
- * resource with these attributes: so the gateway's own numbers leave by the way everything else does. The batch keeps
- * copies and is the caller's to free. Any thread. NULL: memory is out. */
+/* The same as OTLP metrics (cumulative since the process began; profgate_requests_total is
+ * profgate.requests), of one resource with these attributes: so the gateway's own numbers leave by the way
+ * everything else does. The batch keeps copies and is the caller's to free. Any thread. NULL: memory is out.
+ */
 struct metric_batch *stats_batch(const struct attr *resource, uint32_t n_attrs, uint64_t now_unix_nano,
                                  struct budget *budget);
 

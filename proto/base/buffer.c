@@ -12,7 +12,7 @@ int buffer_reserve(struct buffer *b, size_t more)
     size_t need;
     if (__builtin_add_overflow(b->n, more, &need) || (b->max > 0 && need > b->max))
         return -ENOBUFS;
-    if (need <= b->cap)
+    if (need <= b->cap && b->p) /* afterwards p is never NULL, so that p + n is always a pointer */
         return 0;
     size_t cap = b->cap ? b->cap : FIRST_CAP;
     while (cap < need && cap <= SIZE_MAX / 2)
@@ -36,11 +36,12 @@ uint8_t *buffer_cursor(struct buffer *b, size_t more)
 
 int buffer_add(struct buffer *b, const void *p, size_t n)
 {
+    if (n == 0)
+        return 0;
     int r = buffer_reserve(b, n);
     if (r < 0)
         return r;
-    if (n > 0)
-        memcpy(b->p + b->n, p, n);
+    memcpy(b->p + b->n, p, n);
     b->n += n;
     return 0;
 }

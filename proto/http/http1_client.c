@@ -244,7 +244,9 @@ static int drain(struct http_client *base, struct buffer *out, size_t max)
         return r;
     c->sent += n;
     n = min_of(c->call->body.n, max - n);
-    r = n > 0 ? buffer_add(out, c->call->body.p, n) : 0;
+    if (n == 0)
+        return 0;
+    r = buffer_add(out, c->call->body.p, n);
     if (r < 0)
         return r;
     c->call->body.p += n;

@@ -1,6 +1,6 @@
 /*
- * An attribute: a key and an AnyValue (opentelemetry/proto/common/v1/common.proto), as slices over bytes that somebody
- * else owns.
+ * An attribute: a key and an AnyValue (opentelemetry/proto/common/v1/common.proto), as slices over bytes that
+ * somebody else owns.
  */
 #ifndef PROTO_OTLP_ATTR_H
 #define PROTO_OTLP_ATTR_H

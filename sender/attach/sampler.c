@@ -40,7 +40,8 @@ struct sampler {
 /* libbpf's last words: the only place where it says what it did not like. One sampler is opened at a time. */
 static char last_words[256];
 
-static int keep_words(enum libbpf_print_level level, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static int keep_words(enum libbpf_print_level level, const char *format,
+                                                            va_list args)
 {
     if (level == LIBBPF_WARN) {
         char line[sizeof last_words];

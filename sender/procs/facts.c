@@ -71,16 +71,16 @@ struct bytes facts_container_id(struct bytes cgroup)
     return bytes_of(NULL, 0);
 }
 
-struct bytes facts_variable(struct bytes environ, const char *name)
+struct bytes facts_variable(struct bytes environment, const char *name)
 {
     size_t name_n = strlen(name);
-    while (environ.n > 0) {
-        const uint8_t *end = memchr(environ.p, 0, environ.n);
-        size_t n = end ? (size_t)(end - environ.p) : environ.n;
-        if (n > name_n && environ.p[name_n] == '=' && memcmp(environ.p, name, name_n) == 0)
-            return bytes_of(environ.p + name_n + 1, n - name_n - 1);
+    while (environment.n > 0) {
+        const uint8_t *end = memchr(environment.p, 0, environment.n);
+        size_t n = end ? (size_t)(end - environment.p) : environment.n;
+        if (n > name_n && environment.p[name_n] == '=' && memcmp(environment.p, name, name_n) == 0)
+            return bytes_of(environment.p + name_n + 1, n - name_n - 1);
         n += end != NULL;
-        environ = bytes_of(environ.p + n, environ.n - n);
+        environment = bytes_of(environment.p + n, environment.n - n);
     }
     return bytes_of(NULL, 0);
 }

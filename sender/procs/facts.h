@@ -14,7 +14,7 @@
 struct bytes facts_container_id(struct bytes cgroup);
 
 /* The value of a variable in the text of /proc/PID/environ (NUL-separated NAME=value). None: .p is NULL. */
-struct bytes facts_variable(struct bytes environ, const char *name);
+struct bytes facts_variable(struct bytes environment, const char *name);
 
 /* Field 22 of /proc/PID/stat: when it began, in clock ticks since boot (proc_pid_stat(5)). 0 or -EINVAL. */
 int facts_start_ticks(struct bytes stat, uint64_t *ret);

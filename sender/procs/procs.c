@@ -202,9 +202,9 @@ static void load(struct procs *p, struct process *process, const char *comm, uin
         process->container_id = id.p ? keep(process, id) : id;
         uint32_t own = facts_namespace_pid(read_in(p, process->pid, "status", text, sizeof text));
         process->namespace_pid = own ? own : process->pid;
-        autofree uint8_t *environ = malloc(ENVIRON_MAX);
-        if (environ) {
-            struct bytes all = read_in(p, process->pid, "environ", environ, ENVIRON_MAX);
+        autofree uint8_t *block = malloc(ENVIRON_MAX);
+        if (block) {
+            struct bytes all = read_in(p, process->pid, "environ", block, ENVIRON_MAX);
             process->service_name = keep(process, facts_variable(all, "OTEL_SERVICE_NAME"));
         }
     }

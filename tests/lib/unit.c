@@ -77,8 +77,10 @@ int main(int argc, char **argv)
         passed += !strcmp(result, "pass");
         failed += !strcmp(result, "fail");
         skipped += !strcmp(result, "skip");
-        if (results)
+        if (results) {
             fprintf(results, "%s %s/%s\n", result, program, c->test.name);
+            fflush(results); /* or the next case's process would write it again */
+        }
     }
     if (results)
         fclose(results);

@@ -98,14 +98,20 @@ UNIT(answers_several_requests_on_one_connection)
     buffer_release(&heard);
 }
 
-UNIT(garbage_is_answered_and_the_connection_closed)
+UNIT(a_bad_request_is_answered_and_what_is_no_http_is_closed)
 {
     struct buffer heard = {0};
     start();
     int fd = dial();
-    tell(fd, "what is this\r\n\r\n");
+    tell(fd, "GET / HTTP/1.1\r\nno field\r\n\r\n");
     ck_assert(!hear(fd, "never", &heard));
     ck_assert_int_eq(strncmp((char *)heard.p, "HTTP/1.1 400 ", 13), 0);
+    close(fd);
+    heard.n = 0;
+    fd = dial();
+    tell(fd, "what is this\r\n\r\n");
+    ck_assert(!hear(fd, "never", &heard));
+    ck_assert_uint_eq(heard.n, 0);
     close(fd);
     stop();
     buffer_release(&heard);
