@@ -1,0 +1,84 @@
+/*
+ * Which sources each profile of the request feeds. Mostly a look-up by type and unit; profiles that may be
+ * siblings (several in one scope) are sorted into groups first.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/classify/parts.h"
+#include "proto/base/macros.h"
+
+/* A converted pprof has a profile for each sample type: a handful. A larger group is no set of siblings. */
+#define SIBLINGS_MAX 64u
+
+static struct rules_profile describe(const struct profiles *v, uint32_t i)
+{
+    return (struct rules_profile){profiles_string(v, v->profile.type[i]),
+                                  profiles_string(v, v->profile.unit[i]),
+                                  profiles_string(v, v->profile.period_unit[i]), v->profile.period[i]};
+}
+
+static int compare(const void *a, const void *b, void *view)
+{
+    const struct profiles *v = view;
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    if (v->profile.time_unix_nano[i] != v->profile.time_unix_nano[j])
+        return v->profile.time_unix_nano[i] < v->profile.time_unix_nano[j] ? -1 : 1;
+    if (v->profile.duration_nano[i] != v->profile.duration_nano[j])
+        return v->profile.duration_nano[i] < v->profile.duration_nano[j] ? -1 : 1;
+    int order = bytes_compare(v->profile.profile_id[i], v->profile.profile_id[j]);
+    return order ? order : (i > j) - (i < j);
+}
+
+static bool siblings(const struct profiles *v, uint32_t i, uint32_t j)
+{
+    return v->profile.time_unix_nano[i] == v->profile.time_unix_nano[j] &&
+           v->profile.duration_nano[i] == v->profile.duration_nano[j] &&
+           bytes_eq(v->profile.profile_id[i], v->profile.profile_id[j]);
+}
+
+static int choose_group(struct classify *c, const uint32_t *members, uint32_t n, uint32_t *active)
+{
+    struct rules_profile group[SIBLINGS_MAX];
+    uint32_t words = rules_program_mask_words(c->program);
+    if (n == 1 || n > SIBLINGS_MAX) {
+        for (uint32_t i = 0; i < n; i++) {
+            group[0] = describe(c->view, members[i]);
+            active[members[i]] = rules_matcher_choose_one(c->matcher, &group[0]);
+        }
+        return 0;
+    }
+    autofree uint64_t *masks = malloc((size_t)n * words * sizeof *masks);
+    if (!masks)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n; i++)
+        group[i] = describe(c->view, members[i]);
+    rules_matcher_choose(c->matcher, group, n, masks);
+    for (uint32_t i = 0; i < n; i++)
+        active[members[i]] = rules_matcher_active(c->matcher, masks + (size_t)i * words);
+    return 0;
+}
+
+int active_prepare(struct classify *c)
+{
+    const struct profiles *v = c->view;
+    uint32_t n = v->profile.n;
+    uint32_t *active = column_need(c, &c->profile_active, n, sizeof *active);
+    uint32_t *order = column_need(c, &c->scratch, n, sizeof *order);
+    if (!active || !order)
+        return -ENOMEM;
+    for (uint32_t from = 0, to; from < n; from = to) {
+        for (to = from; to < n && v->profile.scope[to] == v->profile.scope[from]; to++)
+            order[to] = to;
+        if (to - from > 1)
+            qsort_r(order + from, to - from, sizeof *order, compare, (void *)v);
+        for (uint32_t i = from, end; i < to; i = end) {
+            for (end = i + 1; end < to && siblings(v, order[i], order[end]); end++)
+                ;
+            if (choose_group(c, order + i, end - i, active) < 0)
+                return -ENOMEM;
+        }
+    }
+    return rules_matcher_error(c->matcher);
+}

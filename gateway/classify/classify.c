@@ -1,0 +1,285 @@
+#include "gateway/classify/classify.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/classify/parts.h"
+#include "proto/base/macros.h"
+
+#define TEXT_MAX \
+    (1u << 20) /* of one attribute as text; the wire's 64 MiB of nested lists need not be copied whole */
+#define COLUMN_MIN 1024u
+#define KEEP_MAX   (64u << 20) /* columns of a huge request are given back when they pass this together */
+
+/* ---- columns
+ * --------------------------------------------------------------------------------------------------- */
+
+void *column_need(struct classify *c, struct column *column, size_t n, size_t size)
+{
+    size_t bytes = n * size;
+    if (likely(bytes <= column->bytes && column->p))
+        return column->p;
+    size_t now = column->bytes ? column->bytes : COLUMN_MIN;
+    while (now < bytes)
+        now *= 2;
+    if (!budget_charge(c->budget, now - column->bytes))
+        return NULL;
+    void *p = realloc(column->p, now);
+    if (!p) {
+        budget_refund(c->budget, now - column->bytes);
+        return NULL;
+    }
+    column->p = p;
+    column->bytes = now;
+    return p;
+}
+
+int column_add(struct classify *c, struct column *column, uint32_t *n, const void *element, size_t size)
+{
+    if (!column_need(c, column, (size_t)*n + 1, size))
+        return -ENOMEM;
+    memcpy((char *)column->p + (size_t)*n * size, element, size);
+    ++*n;
+    return 0;
+}
+
+void column_release(struct classify *c, struct column *column)
+{
+    free(column->p);
+    budget_refund(c->budget, column->bytes);
+    *column = (struct column){0};
+}
+
+static struct column *const *all_columns(struct classify *c, struct column *ret[])
+{
+    struct column *const columns[] = {
+        &c->string_id,      &c->attr_id,          &c->attr_key,        &c->attr_frame,    &c->attr_type,
+        &c->location_type,  &c->frames_at_column, &c->frame_location,  &c->frame_class,   &c->location_class,
+        &c->profile_active, &c->stacks,           &c->slots,           &c->frame_entries, &c->pending,
+        &c->combined,       &c->touched,          &c->resource_number, &c->scratch};
+    memcpy(ret, columns, sizeof columns);
+    ret[ARRAY_LEN(columns)] = NULL;
+    return ret;
+}
+
+#define COLUMNS 22
+
+static void release_columns(struct classify *c)
+{
+    struct column *columns[COLUMNS];
+    for (struct column *const *p = all_columns(c, columns); *p; p++)
+        column_release(c, *p);
+}
+
+static void trim_columns(struct classify *c)
+{
+    struct column *columns[COLUMNS];
+    size_t bytes = 0;
+    for (struct column *const *p = all_columns(c, columns); *p; p++)
+        bytes += (*p)->bytes;
+    if (bytes > KEEP_MAX)
+        release_columns(c);
+}
+
+/* ---- life
+ * ------------------------------------------------------------------------------------------------------ */
+
+struct classify *classify_new(const struct rules_program *program, struct aggregate *aggregate,
+                              struct stats *stats, struct budget *budget)
+{
+    struct classify *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->program = program;
+    c->aggregate = aggregate;
+    c->stats = stats;
+    c->budget = budget;
+    c->n_attrs = rules_program_attrs(program);
+    c->wants_inlined = rules_program_wants_inlined(program);
+    c->text = (struct buffer)BUFFER_INIT(TEXT_MAX);
+    c->matcher = rules_matcher_new(program, budget);
+    c->registers = calloc(rules_program_registers(program) + 1, sizeof *c->registers);
+    if (!c->matcher || !c->registers)
+        return classify_free(c);
+    frames_asker(c, &c->asker);
+    return c;
+}
+
+struct classify *classify_free(struct classify *c)
+{
+    if (!c)
+        return NULL;
+    rules_matcher_free(c->matcher);
+    release_columns(c);
+    column_release(c, &c->value);
+    column_release(c, &c->value_stamp);
+    column_release(c, &c->series_number);
+    buffer_release(&c->text);
+    free(c->registers);
+    free(c);
+    return NULL;
+}
+
+/* ---- samples
+ * --------------------------------------------------------------------------------------------------- */
+
+/* Walks the sample's stack and finds its outcome. 0 or -ENOMEM. */
+static int classify_stack(struct classify *c, struct stack_memo *memo, uint32_t stack, uint32_t active)
+{
+    const struct profiles *v = c->view;
+    const struct rules_stack s = {v->stack_location.location + v->stack.locations_at[stack],
+                                  v->stack.locations_at[stack + 1] - v->stack.locations_at[stack],
+                                  c->frames_at, c->frame_class.p, c->location_class.p};
+    struct rules_verdict verdict = {.registers = c->registers};
+    memo->outcome = CLASSIFY_EMPTY;
+    if (stack == 0 || s.n == 0)
+        return 0;
+    if (!rules_matcher_walk(c->matcher, &s, &verdict))
+        return rules_matcher_error(c->matcher);
+    memo->outcome = rules_matcher_outcome(c->matcher, &verdict, active, &c->asker);
+    if (memo->outcome == RULES_NONE)
+        return -ENOMEM;
+    memo->active = active;
+    memo->profile = c->profile;
+    memo->n_frames = 0;
+    if (rules_matcher_outcome_at(c->matcher, memo->outcome)->n_lists == 0)
+        return 0;
+    const struct rules_entry *entries;
+    uint32_t n = rules_matcher_frames(c->matcher, &verdict, memo->outcome, &c->asker, &entries);
+    memo->frames_at = c->n_frame_entries;
+    for (uint32_t i = 0; i < n; i++)
+        if (column_add(c, &c->frame_entries, &c->n_frame_entries, &entries[i], sizeof *entries) < 0)
+            return -ENOMEM;
+    memo->n_frames = n;
+    return rules_matcher_error(c->matcher);
+}
+
+static bool still_holds(struct classify *c, const struct stack_memo *memo, uint32_t active)
+{
+    if (memo->outcome == CLASSIFY_EMPTY)
+        return true;
+    if (memo->outcome == CLASSIFY_UNKNOWN || memo->active != active)
+        return false;
+    enum rules_level level = rules_matcher_outcome_at(c->matcher, memo->outcome)->level;
+    return level == RULES_LEVEL_STACK || (level == RULES_LEVEL_PROFILE && memo->profile == c->profile);
+}
+
+static struct slot *new_slot(struct classify *c, const struct slot *slot)
+{
+    if (column_add(c, &c->slots, &c->n_slots, slot, sizeof *slot) < 0)
+        return NULL;
+    return (struct slot *)c->slots.p + c->n_slots - 1;
+}
+
+static int classify_sample(struct classify *c, const struct rules_time *time, uint32_t active)
+{
+    uint32_t stack = c->view->sample.stack[c->sample];
+    struct stack_memo *memo = (struct stack_memo *)c->stacks.p + stack;
+    if (unlikely(!still_holds(c, memo, active))) {
+        int r = classify_stack(c, memo, stack, active);
+        if (r < 0)
+            return r;
+    }
+    if (memo->outcome == CLASSIFY_EMPTY)
+        return 0;
+    struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, memo->outcome);
+    struct slot *slot;
+    if (o->mark != c->stamp) {
+        o->mark = c->stamp;
+        o->slot = c->n_slots;
+        slot = new_slot(c, &(struct slot){.outcome = memo->outcome});
+    } else {
+        slot = (struct slot *)c->slots.p + o->slot;
+    }
+    if (!slot)
+        return -ENOMEM;
+    sums_sample(c, slot, time, c->sample);
+    if (memo->n_frames == 0)
+        return 0;
+    /* Frames counted one by one belong to this stack alone: a slot of their own. */
+    slot = new_slot(c, &(struct slot){.outcome = memo->outcome,
+                                      .frames_at = memo->frames_at,
+                                      .n_frames = memo->n_frames});
+    if (!slot)
+        return -ENOMEM;
+    sums_sample(c, slot, time, c->sample);
+    return 0;
+}
+
+static int classify_profile(struct classify *c)
+{
+    const struct profiles *v = c->view;
+    const struct rules_profile p = {profiles_string(v, v->profile.type[c->profile]),
+                                    profiles_string(v, v->profile.unit[c->profile]),
+                                    profiles_string(v, v->profile.period_unit[c->profile]),
+                                    v->profile.period[c->profile]};
+    const struct rules_time time = rules_time_of(&p);
+    uint32_t active = ((const uint32_t *)c->profile_active.p)[c->profile];
+    c->n_slots = 0;
+    if (++c->stamp == 0)
+        c->stamp = 1;
+    for (c->sample = v->profile.samples_at[c->profile]; c->sample < v->profile.samples_at[c->profile + 1];
+         c->sample++) {
+        if (v->sample.stack[c->sample] == PROFILES_REJECTED)
+            continue;
+        int r = classify_sample(c, &time, active);
+        if (r < 0)
+            return r;
+    }
+    return sums_profile(c, &time);
+}
+
+/* ---- requests
+ * -------------------------------------------------------------------------------------------------- */
+
+static int begin(struct classify *c, const struct profiles *view)
+{
+    c->view = view;
+    c->n_frame_entries = c->n_pending = c->n_combined = 0;
+    c->unweighed = 0;
+    aggregate_begin(c->aggregate);
+    rules_matcher_begin(c->matcher);
+    uint32_t matcher_epoch = rules_matcher_epoch(c->matcher), aggregate_now = aggregate_epoch(c->aggregate);
+    if (matcher_epoch != c->matcher_epoch || aggregate_now != c->aggregate_epoch) {
+        column_release(c, &c->series_number);
+        c->matcher_epoch = matcher_epoch;
+        c->aggregate_epoch = aggregate_now;
+    }
+    struct stack_memo *stacks = column_need(c, &c->stacks, view->stack.n, sizeof *stacks);
+    if (!stacks)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < view->stack.n; i++)
+        stacks[i].outcome = CLASSIFY_UNKNOWN;
+    return 0;
+}
+
+static int count(struct classify *c, const struct profiles *view)
+{
+    int r = begin(c, view);
+    if (r == 0)
+        r = frames_prepare(c);
+    if (r == 0)
+        r = active_prepare(c);
+    for (c->profile = 0; r == 0 && c->profile < view->profile.n; c->profile++)
+        r = classify_profile(c);
+    if (r == 0)
+        r = rules_matcher_error(c->matcher);
+    return r == 0 ? sums_apply(c) : r;
+}
+
+int classify_push(struct classify *c, const struct profiles *view)
+{
+    int r = count(c, view);
+    c->view = NULL;
+    struct rules_matcher_figures f = rules_matcher_figures(c->matcher);
+    stats_set(c->stats, STATS_MEMO_STRINGS, f.strings);
+    stats_add(c->stats, STATS_MEMO_RESETS, f.resets - c->resets_seen);
+    stats_add(c->stats, STATS_REGEX_GAVE_UP, f.regex_gave_up - c->gave_up_seen);
+    c->resets_seen = f.resets;
+    c->gave_up_seen = f.regex_gave_up;
+    if (r == 0)
+        stats_add(c->stats, STATS_SAMPLES_UNWEIGHED, c->unweighed);
+    trim_columns(c);
+    return r;
+}

@@ -1,0 +1,359 @@
+#include <errno.h>
+#include <string.h>
+
+#include "gateway/classify/attr_text.h"
+#include "gateway/classify/parts.h"
+#include "proto/base/macros.h"
+
+/* Attribute keys that fields of a frame come from (§1 of the language reference; OpenTelemetry semantic
+ * conventions). */
+enum frame_key { KEY_NONE, KEY_TYPE, KEY_BUILD_ID_GNU, KEY_BUILD_ID_GO, KEY_BUILD_ID_HTLHASH, KEY_N };
+static const char *const frame_keys[KEY_N] = {
+    [KEY_TYPE] = "profile.frame.type",
+    [KEY_BUILD_ID_GNU] = "process.executable.build_id.gnu",
+    [KEY_BUILD_ID_GO] = "process.executable.build_id.go",
+    [KEY_BUILD_ID_HTLHASH] = "process.executable.build_id.htlhash",
+};
+
+/* Arrays below hold a number + 1; 0 is "not asked yet". */
+static inline uint32_t *ids(const struct column *c)
+{
+    return c->p;
+}
+
+uint32_t frames_string(struct classify *c, uint32_t string)
+{
+    uint32_t *id = &ids(&c->string_id)[string];
+    if (*id == 0) {
+        uint32_t made = rules_matcher_string(c->matcher, profiles_string(c->view, string));
+        if (made == RULES_NONE)
+            return made;
+        *id = made + 1;
+    }
+    return *id - 1;
+}
+
+static uint32_t value_text(struct classify *c, const struct attr_value *value)
+{
+    if (value->kind == ATTR_STRING)
+        return rules_matcher_string(c->matcher, value->text);
+    buffer_clear(&c->text, 1 << 16);
+    if (attr_text(c->view, value, &c->text) < 0)
+        return RULES_NONE;
+    return rules_matcher_string(c->matcher, buffer_bytes(&c->text));
+}
+
+static uint32_t attribute_text(struct classify *c, uint32_t attribute)
+{
+    uint32_t *id = &ids(&c->attr_id)[attribute];
+    if (*id == 0) {
+        uint32_t made = value_text(c, &c->view->attribute.value[attribute]);
+        if (made == RULES_NONE)
+            return made;
+        *id = made + 1;
+    }
+    return *id - 1;
+}
+
+/* ---- which key an entry of the attribute table has
+ * ------------------------------------------------------------- */
+
+static uint8_t frame_key_of(struct bytes key)
+{
+    for (uint8_t k = KEY_TYPE; k < KEY_N; k++)
+        if (bytes_is(key, frame_keys[k]))
+            return k;
+    return KEY_NONE;
+}
+
+static uint32_t rule_key_of(const struct classify *c, struct bytes key)
+{
+    for (uint32_t k = 0; k < c->n_attrs; k++)
+        if (bytes_eq(key, rules_program_attr(c->program, k)))
+            return k + 1;
+    return 0;
+}
+
+/* What keys mean, by string: the attributes of a request are many, their keys a few. */
+#define KEYS 64u
+struct key_memo {
+    uint32_t string, rule_key; /* string + 1 */
+    uint8_t frame_key;
+};
+
+static const struct key_memo *key_memo(const struct classify *c, struct key_memo *memos, uint32_t string)
+{
+    struct key_memo *memo = &memos[string % KEYS];
+    if (memo->string != string + 1) {
+        struct bytes key = profiles_string(c->view, string);
+        *memo = (struct key_memo){string + 1, rule_key_of(c, key), frame_key_of(key)};
+    }
+    return memo;
+}
+
+static int prepare_attributes(struct classify *c)
+{
+    struct key_memo memos[KEYS] = {{0}};
+    uint32_t n = c->view->attribute.n;
+    uint32_t *id = column_need(c, &c->attr_id, n, sizeof *id);
+    uint32_t *type = column_need(c, &c->attr_type, n, sizeof *type);
+    uint8_t *frame_key = column_need(c, &c->attr_frame, n, sizeof *frame_key);
+    uint32_t *rule_key = column_need(c, &c->attr_key, n, sizeof *rule_key);
+    if (!id || !frame_key || !type || !rule_key)
+        return -ENOMEM;
+    memset(id, 0, n * sizeof *id);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct key_memo *key = key_memo(c, memos, c->view->attribute.key[i]);
+        frame_key[i] = key->frame_key;
+        rule_key[i] = key->rule_key;
+        type[i] = 0;
+        if (key->frame_key == KEY_TYPE) { /* once an attribute: thousands of locations share a handful */
+            bool text = c->view->attribute.value[i].kind == ATTR_STRING;
+            type[i] = 1 + (text ? attribute_text(c, i) : rules_matcher_string(c->matcher, BYTES_LIT("")));
+        }
+    }
+    return 0;
+}
+
+/* ---- the fields of a frame
+ * ------------------------------------------------------------------------------------- */
+
+/* The location's frame type: the first attribute of that key, "" if it is no string. */
+static inline uint32_t location_type(const struct classify *c, uint32_t location)
+{
+    const struct profiles *v = c->view;
+    const uint32_t *type = c->attr_type.p;
+    for (uint32_t i = v->location.attrs_at[location]; i < v->location.attrs_at[location + 1]; i++)
+        if (type[v->attr_index.attribute[i]] != 0)
+            return type[v->attr_index.attribute[i]] - 1;
+    return RULES_NONE;
+}
+
+static uint32_t mapping_build_id(struct classify *c, uint32_t mapping)
+{
+    const struct profiles *v = c->view;
+    const uint8_t *frame_key = c->attr_frame.p;
+    uint32_t best = RULES_NONE, best_key = KEY_N;
+    for (uint32_t i = v->mapping.attrs_at[mapping]; i < v->mapping.attrs_at[mapping + 1]; i++) {
+        uint32_t attribute = v->attr_index.attribute[i], key = frame_key[attribute];
+        if (key >= KEY_BUILD_ID_GNU && key < best_key) {
+            best = attribute_text(c, attribute);
+            best_key = key;
+        }
+    }
+    return best;
+}
+
+static uint32_t frame_location(const struct classify *c, uint32_t frame)
+{
+    return c->frames_at ? ((const uint32_t *)c->frame_location.p)[frame] : frame;
+}
+
+/* The frame's line, or CLASSIFY_UNKNOWN of a location without lines. */
+static uint32_t frame_line(const struct classify *c, uint32_t location, uint32_t frame)
+{
+    const struct profiles *v = c->view;
+    if (v->location.lines_at[location] == v->location.lines_at[location + 1])
+        return CLASSIFY_UNKNOWN;
+    return v->location.lines_at[location] + (c->frames_at ? frame - c->frames_at[location] : 0);
+}
+
+static bool is_inlined(const struct classify *c, uint32_t location, uint32_t line)
+{
+    return line != CLASSIFY_UNKNOWN && line + 1 < c->view->location.lines_at[location + 1];
+}
+
+static uint32_t field_of(struct classify *c, uint32_t location, uint32_t line, enum rule_field field)
+{
+    const struct profiles *v = c->view;
+    uint32_t mapping = v->location.mapping[location], function;
+    switch (field) {
+    case RULE_FIELD_TYPE: return ids(&c->location_type)[location];
+    case RULE_FIELD_FUNCTION:
+    case RULE_FIELD_SYSTEM_NAME:
+    case RULE_FIELD_FILE:
+        if (line == CLASSIFY_UNKNOWN)
+            return RULES_NONE;
+        function = v->line.function[line];
+        return frames_string(c, field == RULE_FIELD_FUNCTION      ? v->function.name[function]
+                                : field == RULE_FIELD_SYSTEM_NAME ? v->function.system_name[function]
+                                                                  : v->function.filename[function]);
+    case RULE_FIELD_MAPPING:
+        return mapping == 0 ? RULES_NONE : frames_string(c, v->mapping.filename[mapping]);
+    case RULE_FIELD_LIBRARY:
+        return mapping == 0
+                   ? RULES_NONE
+                   : rules_matcher_library(c->matcher, frames_string(c, v->mapping.filename[mapping]));
+    case RULE_FIELD_BUILD_ID: return mapping == 0 ? RULES_NONE : mapping_build_id(c, mapping);
+    case RULE_FIELD_COLUMN: break;
+    }
+    return RULES_NONE;
+}
+
+/* ---- classes of all frames
+ * ------------------------------------------------------------------------------------- */
+
+/* Frames of locations: as the locations themselves while each has at most one line, which is what profilers
+ * that leave inlining to the backend send; else numbered one after the other. */
+static int prepare_frame_numbers(struct classify *c)
+{
+    const struct profiles *v = c->view;
+    uint32_t n = v->location.n;
+    bool several = false;
+    for (uint32_t i = 0; i < n && !several; i++)
+        several = v->location.lines_at[i + 1] - v->location.lines_at[i] > 1;
+    c->frames_at = NULL;
+    c->n_frames = n;
+    if (!several)
+        return 0;
+    if ((uint64_t)v->line.n + n > UINT32_MAX)
+        return -ENOMEM;
+    uint32_t *at = column_need(c, &c->frames_at_column, (size_t)n + 1, sizeof *at);
+    uint32_t *location = column_need(c, &c->frame_location, (size_t)v->line.n + n, sizeof *location);
+    if (!at || !location)
+        return -ENOMEM;
+    uint32_t frame = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        at[i] = frame;
+        uint32_t lines = v->location.lines_at[i + 1] - v->location.lines_at[i];
+        for (uint32_t k = 0; k < max_of(lines, 1u); k++)
+            location[frame++] = i;
+    }
+    at[n] = c->n_frames = frame;
+    c->frames_at = at;
+    return 0;
+}
+
+/* What the type of a frame decides, looked up in a small cache: there are a dozen types, not a thousand. */
+static const struct type_memo *type_memo(struct classify *c, uint32_t type)
+{
+    struct type_memo *memo = &c->types[type % CLASSIFY_TYPES];
+    if (likely(memo->type == type && memo->epoch == c->matcher_epoch))
+        return memo;
+    struct rules_frame frame;
+    memset(frame.field, 0xff, sizeof frame.field);
+    frame.field[RULE_FIELD_TYPE] = type;
+    frame.inlined = false;
+    *memo = (struct type_memo){c->matcher_epoch, type, 0, CLASSIFY_UNKNOWN};
+    memo->fields = rules_matcher_fields(c->matcher, type) & ~(1u << RULE_FIELD_TYPE);
+    if (memo->fields == 0 && !c->wants_inlined) /* the type alone: one class for all of them */
+        memo->class = rules_matcher_frame(c->matcher, &frame);
+    return memo;
+}
+
+static uint32_t frame_class(struct classify *c, uint32_t location, uint32_t f, const struct type_memo *memo)
+{
+    struct rules_frame frame;
+    uint32_t line = frame_line(c, location, f);
+    memset(frame.field, 0xff, sizeof frame.field);
+    frame.field[RULE_FIELD_TYPE] = memo->type;
+    for (uint32_t left = memo->fields; left; left &= left - 1) {
+        uint32_t field = (uint32_t)__builtin_ctz(left);
+        frame.field[field] = field_of(c, location, line, (enum rule_field)field);
+    }
+    frame.inlined = c->wants_inlined && is_inlined(c, location, line);
+    return rules_matcher_frame(c->matcher, &frame);
+}
+
+int frames_prepare(struct classify *c)
+{
+    const struct profiles *v = c->view;
+    uint32_t *string = column_need(c, &c->string_id, v->string.n, sizeof *string);
+    uint32_t *type = column_need(c, &c->location_type, v->location.n, sizeof *type);
+    if (!string || !type || prepare_attributes(c) < 0 || prepare_frame_numbers(c) < 0)
+        return -ENOMEM;
+    memset(string, 0, v->string.n * sizeof *string);
+    uint32_t *class = column_need(c, &c->frame_class, c->n_frames, sizeof *class);
+    uint32_t *item = c->frames_at ? column_need(c, &c->location_class, v->location.n, sizeof *item) : class;
+    if (!class || !item)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < v->location.n; i++) {
+        type[i] = location_type(c, i);
+        const struct type_memo *memo = type_memo(c, type[i]);
+        uint32_t first = c->frames_at ? c->frames_at[i] : i, end = c->frames_at ? c->frames_at[i + 1] : i + 1;
+        for (uint32_t f = first; f < end; f++)
+            class[f] = memo->class != CLASSIFY_UNKNOWN ? memo->class : frame_class(c, i, f, memo);
+        item[i] = end - first == 1 ? class[first] : RULES_MANY;
+    }
+    return rules_matcher_error(c->matcher);
+}
+
+/* ---- what the matcher may ask
+ * ---------------------------------------------------------------------------------- */
+
+static uint32_t ask_field(void *context, uint32_t frame, enum rule_field field)
+{
+    struct classify *c = context;
+    uint32_t location = frame_location(c, frame);
+    return field_of(c, location, frame_line(c, location, frame), field);
+}
+
+static bool ask_inlined(void *context, uint32_t frame)
+{
+    struct classify *c = context;
+    uint32_t location = frame_location(c, frame);
+    return is_inlined(c, location, frame_line(c, location, frame));
+}
+
+/* The first of the attributes attr_index[from … to) that has the key. */
+static uint32_t find_indexed(struct classify *c, uint32_t from, uint32_t to, uint32_t key)
+{
+    const uint32_t *rule_key = c->attr_key.p;
+    for (uint32_t i = from; i < to; i++)
+        if (rule_key[c->view->attr_index.attribute[i]] == key + 1)
+            return attribute_text(c, c->view->attr_index.attribute[i]);
+    return RULES_NONE;
+}
+
+static uint32_t find_keyed(struct classify *c, uint32_t from, uint32_t to, uint32_t key)
+{
+    struct bytes want = rules_program_attr(c->program, key);
+    for (uint32_t i = from; i < to; i++)
+        if (bytes_eq(c->view->key_value.attr[i].key, want))
+            return value_text(c, &c->view->key_value.attr[i].value);
+    return RULES_NONE;
+}
+
+static uint32_t ask_attr(void *context, enum rule_scope scope, uint32_t key)
+{
+    struct classify *c = context;
+    const struct profiles *v = c->view;
+    uint32_t in = v->profile.scope[c->profile], of = v->scope.resource[in], found;
+    switch (scope) {
+    case RULE_SCOPE_SAMPLE:
+        return find_indexed(c, v->sample.attrs_at[c->sample], v->sample.attrs_at[c->sample + 1], key);
+    case RULE_SCOPE_PROFILE:
+        return find_indexed(c, v->profile.attrs_at[c->profile], v->profile.attrs_at[c->profile + 1], key);
+    case RULE_SCOPE_SCOPE: return find_keyed(c, v->scope.attrs_at[in], v->scope.attrs_at[in + 1], key);
+    case RULE_SCOPE_RESOURCE:
+        return find_keyed(c, v->resource.attrs_at[of], v->resource.attrs_at[of + 1], key);
+    case RULE_SCOPE_ATTR:
+        for (int s = RULE_SCOPE_SAMPLE; s <= RULE_SCOPE_RESOURCE; s++)
+            if ((found = ask_attr(c, (enum rule_scope)s, key)) != RULES_NONE)
+                return found;
+    }
+    return RULES_NONE;
+}
+
+static uint32_t ask_type(void *context)
+{
+    struct classify *c = context;
+    return frames_string(c, c->view->profile.type[c->profile]);
+}
+
+static uint32_t ask_unit(void *context)
+{
+    struct classify *c = context;
+    return frames_string(c, c->view->profile.unit[c->profile]);
+}
+
+static bool ask_linked(void *context)
+{
+    struct classify *c = context;
+    return c->view->link.span_at[c->view->sample.link[c->sample]] != 0;
+}
+
+void frames_asker(struct classify *c, struct rules_asker *ret)
+{
+    *ret = (struct rules_asker){c, ask_field, ask_inlined, ask_attr, ask_type, ask_unit, ask_linked};
+}

@@ -1,0 +1,236 @@
+#include "gateway/command_top.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "gateway/command.h"
+#include "gateway/flags.h"
+#include "gateway/top_fetch.h"
+#include "gateway/top_parse.h"
+#include "gateway/top_table.h"
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+#include "proto/base/quantity.h"
+#include "proto/io/loop.h"
+#include "proto/io/signal.h"
+#include "proto/io/timer.h"
+
+#define URL_DEFAULT "http://localhost:9464"
+#define INTERVAL_MIN \
+    (100u * NSEC_PER_MSEC) /* more often shows noise, and costs the gateway a page each time */
+#define FETCH_TIMEOUT (5u * (uint64_t)NSEC_PER_SEC)
+#define WIDTH_PLAIN   140u
+#define SCREEN_ENTER  "\x1b[?1049h\x1b[?25l" /* alternate screen, no cursor: xterm's control sequences */
+#define SCREEN_LEAVE  "\x1b[?25h\x1b[?1049l"
+#define SCREEN_HOME   "\x1b[H"
+#define LINE_CLEAR    "\x1b[K"
+#define BELOW_CLEAR   "\x1b[J"
+
+struct options {
+    const char *url;
+    uint64_t interval;
+    bool once;
+};
+
+struct top {
+    struct options options;
+    struct top_url url;
+    struct io_loop *loop;
+    struct io_timer *timer;
+    struct io_signal *interrupt, *terminate;
+    struct top_fetch *fetch;
+    struct top_page pages[2]; /* the last one and the one before, by turns */
+    uint64_t taken[2];        /* monotonic; 0: none */
+    unsigned latest;
+    bool tty;
+    bool waiting; /* the gateway is away and that was said */
+    int exit_code;
+};
+
+static int set_url(void *target, const char *value, struct error *e)
+{
+    struct top_url parsed;
+    ((struct options *)target)->url = value;
+    return top_url_parse(value, &parsed, e);
+}
+
+static int set_interval(void *target, const char *value, struct error *e)
+{
+    struct options *o = target;
+    if (quantity_duration(bytes_str(value), &o->interval) < 0 || o->interval < INTERVAL_MIN ||
+        o->interval > 3600 * (uint64_t)NSEC_PER_SEC)
+        return error_set(e, -EINVAL, "%s: not an interval between 100ms and 1h", value);
+    return 0;
+}
+
+static int set_once(void *target, const char *value, struct error *e)
+{
+    ((struct options *)target)->once = true;
+    return 0;
+}
+
+static const struct flag flags[] = {
+    {"url", "URL", "the gateway's admin address; default " URL_DEFAULT, set_url},
+    {"interval", "TIME", "time between two looks, e.g. 500ms; default 1s", set_interval},
+    {"once", NULL, "print one table after one interval, and end", set_once},
+};
+
+static struct top_view view_of(const struct top *t)
+{
+    struct top_view view = {.url = t->options.url, .width = WIDTH_PLAIN, .color = t->tty};
+    struct winsize size;
+    if (t->tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 1) {
+        view.width = size.ws_col - 1u;  /* clearing to the right from behind the last column would eat that */
+        view.height = size.ws_row - 1u; /* a newline behind the last row would scroll */
+    }
+    if (t->options.once)
+        view.height = 0;
+    return view;
+}
+
+/* Writes a picture: in place on a terminal, as lines elsewhere. */
+static void show(const struct top *t, struct bytes text)
+{
+    bool in_place = t->tty && !t->options.once;
+    if (in_place)
+        fputs(SCREEN_HOME, stdout);
+    for (size_t i = 0; i < text.n; i++) {
+        if (in_place && text.p[i] == '\n')
+            fputs(LINE_CLEAR, stdout);
+        putchar(text.p[i]);
+    }
+    if (in_place)
+        fputs(BELOW_CLEAR, stdout);
+    else if (!t->options.once)
+        putchar('\n');
+    fflush(stdout);
+}
+
+static void end(struct top *t, int exit_code)
+{
+    t->exit_code = exit_code;
+    io_loop_stop(t->loop);
+}
+
+/* No page this time. Rates begin anew once the gateway is back. */
+static void show_waiting(struct top *t, const char *why)
+{
+    if (t->options.once) {
+        fprintf(stderr, "profgate top: %s: %s\n", t->options.url, why);
+        end(t, EXIT_ENVIRONMENT);
+        return;
+    }
+    t->taken[0] = t->taken[1] = 0;
+    struct buffer out = BUFFER_INIT(0);
+    int r = buffer_printf(&out, "waiting for %s … (%s)\n", t->options.url, why);
+    if (r == 0 && (t->tty || !t->waiting))
+        show(t, buffer_bytes(&out));
+    t->waiting = true;
+    buffer_release(&out);
+}
+
+static void show_table(struct top *t)
+{
+    unsigned now = t->latest, before = 1 - now;
+    if (t->taken[before] == 0 || t->taken[now] <= t->taken[before])
+        return;
+    struct top_view view = view_of(t);
+    struct buffer out = BUFFER_INIT(0);
+    double seconds = (double)(t->taken[now] - t->taken[before]) / NSEC_PER_SEC;
+    double now_unix = (double)clock_realtime() / NSEC_PER_SEC;
+    if (top_table(&view, &t->pages[before], &t->pages[now], seconds, now_unix, &out) == 0)
+        show(t, buffer_bytes(&out));
+    buffer_release(&out);
+    if (t->options.once)
+        end(t, EXIT_DONE);
+}
+
+static void on_page(void *user, int error, const char *message, struct bytes body)
+{
+    struct top *t = user;
+    t->fetch = NULL;
+    io_timer_set(t->timer, io_loop_now(t->loop) + t->options.interval);
+    if (error < 0) {
+        show_waiting(t, message);
+        return;
+    }
+    struct top_page page;
+    if (top_page_read(body, &page) < 0) {
+        show_waiting(t, "the page is too large to show");
+        return;
+    }
+    t->waiting = false;
+    t->latest = 1 - t->latest;
+    top_page_release(&t->pages[t->latest]);
+    t->pages[t->latest] = page;
+    t->taken[t->latest] = clock_monotonic();
+    show_table(t);
+}
+
+static void on_timer(void *user)
+{
+    struct top *t = user;
+    t->fetch = top_fetch_start(t->loop, &t->url, FETCH_TIMEOUT, on_page, t);
+    if (!t->fetch)
+        end(t, EXIT_ENVIRONMENT);
+}
+
+static void on_signal(void *user, int signum)
+{
+    end(user, EXIT_DONE);
+}
+
+static int run(struct top *t)
+{
+    t->loop = io_loop_new();
+    if (!t->loop)
+        return EXIT_ENVIRONMENT;
+    t->timer = io_timer_new(t->loop, on_timer, t);
+    t->interrupt = io_signal_new(t->loop, SIGINT, on_signal, t);
+    t->terminate = io_signal_new(t->loop, SIGTERM, on_signal, t);
+    bool in_place = t->tty && !t->options.once;
+    if (t->timer && t->interrupt && t->terminate) {
+        if (in_place)
+            fputs(SCREEN_ENTER, stdout);
+        io_timer_set(t->timer, 0);
+        io_loop_run(t->loop);
+        if (in_place)
+            fputs(SCREEN_LEAVE, stdout);
+        fflush(stdout);
+    }
+    top_fetch_cancel(t->fetch);
+    io_timer_free(t->timer);
+    io_signal_free(t->interrupt);
+    io_signal_free(t->terminate);
+    io_loop_free(t->loop);
+    top_page_release(&t->pages[0]);
+    top_page_release(&t->pages[1]);
+    return t->exit_code;
+}
+
+int command_top(int argc, char **argv)
+{
+    struct top t = {.options = {.url = URL_DEFAULT, .interval = NSEC_PER_SEC}, .exit_code = EXIT_ENVIRONMENT};
+    struct error e = {0};
+    int rest, r = flags_parse(flags, ARRAY_LEN(flags), argc, argv, &t.options, &rest, &e);
+    if (r == FLAGS_HELP) {
+        flags_help("top [--url URL] [--interval TIME] [--once]",
+                   "Shows what a running gateway counts, as rates: CPU time per second is cores.", flags,
+                   ARRAY_LEN(flags));
+        return EXIT_DONE;
+    }
+    if (r == 0 && rest < argc)
+        r = error_set(&e, -EINVAL, "%s: not expected here", argv[rest]);
+    if (r == 0)
+        r = top_url_parse(t.options.url, &t.url, &e);
+    if (r < 0) {
+        fprintf(stderr, "profgate top: %s\n", e.text);
+        return EXIT_USAGE;
+    }
+    t.tty = isatty(STDOUT_FILENO);
+    return run(&t);
+}

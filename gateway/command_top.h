@@ -1,0 +1,9 @@
+/*
+ * `profgate top`: a live table of a running gateway's counters. Returns an exit code (gateway/command.h).
+ */
+#ifndef GATEWAY_COMMAND_TOP_H
+#define GATEWAY_COMMAND_TOP_H
+
+int command_top(int argc, char **argv);
+
+#endif

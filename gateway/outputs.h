@@ -1,0 +1,46 @@
+/*
+ * Where counters leave: the merger with one output for /metrics and one for each metrics exporter, and the
+ * exporters themselves. Control loop only.
+ */
+#ifndef GATEWAY_OUTPUTS_H
+#define GATEWAY_OUTPUTS_H
+
+#include <stdint.h>
+
+#include "gateway/aggregate/aggregate.h"
+#include "gateway/config/config.h"
+#include "gateway/export/profiles.h"
+#include "proto/base/error.h"
+
+struct io_loop;
+struct outputs;
+struct stats;
+
+struct outputs_options {
+    const struct config *config;
+    const struct aggregate_metric *metrics;
+    uint32_t n_metrics, n_workers;
+    struct budget *budget;
+    struct stats *stats;
+};
+
+/* NULL with *e set: an exporter's options are wrong, or memory is out. */
+struct outputs *outputs_new(const struct outputs_options *options, struct io_loop *loop, struct error *e);
+struct outputs *outputs_free(struct outputs *o); /* after outputs_shutdown's done */
+
+/* The destinations of raw profiles; NULL when there are none. */
+struct export_profiles *outputs_profiles(struct outputs *o);
+
+/* Adds what a worker counted since its last hand-over. Takes the delta, which may be NULL. */
+void outputs_apply(struct outputs *o, uint32_t worker, struct aggregate_delta *delta);
+
+/* Sends every exporter what it has not had. */
+void outputs_flush(struct outputs *o);
+
+/* Prometheus text of what was counted. 0 or a negative errno. */
+int outputs_prometheus(struct outputs *o, struct buffer *out);
+
+/* Drains the exporters' queues until the monotonic time deadline_ns, then calls done from the loop. */
+void outputs_shutdown(struct outputs *o, uint64_t deadline_ns, void (*done)(void *user), void *user);
+
+#endif

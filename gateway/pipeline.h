@@ -1,0 +1,42 @@
+/*
+ * One worker's stages behind serve: ingest → classify → aggregate, and forward. `serve` has one for each
+ * worker thread, `count` has one.
+ */
+#ifndef GATEWAY_PIPELINE_H
+#define GATEWAY_PIPELINE_H
+
+#include "gateway/aggregate/aggregate.h"
+#include "gateway/classify/classify.h"
+#include "gateway/forward/forward.h"
+#include "gateway/ingest/ingest.h"
+#include "gateway/stats/stats.h"
+#include "rules/program.h"
+
+/* What all workers share; everything pointed at outlives the pipelines. */
+struct pipeline_options {
+    const struct rules_program *program;
+    const struct aggregate_metric *metrics; /* pipeline_metrics() of the program */
+    uint32_t n_metrics;
+    struct export_profiles *destinations; /* of raw profiles; NULL: nothing is forwarded */
+    struct forward_options forward;
+    struct ingest_options ingest;
+    struct budget *budget;
+};
+
+struct pipeline {
+    struct stats *stats;
+    struct aggregate *aggregate;
+    struct classify *classify;
+    struct forward *forward;
+    struct ingest *ingest;
+};
+
+/* The metrics of a program as aggregate wants them: heap array of *ret_n, the caller's to free; NULL: memory
+ * is out. */
+struct aggregate_metric *pipeline_metrics(const struct rules_program *program, uint32_t *ret_n);
+
+/* 0 or -ENOMEM (then nothing is left behind). */
+int pipeline_init(struct pipeline *p, const struct pipeline_options *options);
+void pipeline_release(struct pipeline *p);
+
+#endif

@@ -1,0 +1,184 @@
+/*
+ * The inside of a matcher, shared by the match*.c files.
+ */
+#ifndef RULES_MATCH_PARTS_H
+#define RULES_MATCH_PARTS_H
+
+#include "proto/base/arena.h"
+#include "rules/lower.h"
+#include "rules/match.h"
+#include "rules/match_tuples.h"
+
+#define MATCH_TYPE_NONE 62u /* a frame class's type number when the frame has no type */
+#define MATCH_TYPE_MORE 63u /* … when it is not among the first 62 types seen */
+#define MATCH_NO_REG    (UINT32_MAX - 1)
+#define MATCH_REG_EACH  UINT32_MAX  /* the register that stands for `frame` in a rule with `each` */
+#define MATCH_DENSE_MAX 4096u       /* frame classes that have a column in the automaton's table */
+#define MATCH_PUSH      0x80000000u /* an action that appends the frame to the list of an `each` */
+
+/* A map from pairs of numbers to a number: open addressing, the value stored + 1. */
+struct pair_slot {
+    uint64_t key;
+    uint32_t value;
+};
+struct pairs {
+    struct budget *budget;
+    struct pair_slot *slot;
+    uint32_t n, n_slots;
+};
+static inline uint64_t pair_key(uint32_t a, uint32_t b)
+{
+    return (uint64_t)a << 32 | b;
+}
+bool pairs_find(const struct pairs *t, uint64_t key, uint32_t *ret);
+int pairs_set(struct pairs *t, uint64_t key, uint32_t value); /* the key must be new */
+void pairs_clear(struct pairs *t);
+
+/* Strings are known by a 64-bit XXH3 under the process's seed, and their length: nobody can prepare two that
+ * share it, and by chance it does not happen (2^18 strings: one in 10^9). So a known string's bytes are read
+ * once, to hash them. */
+struct string_slot {
+    uint64_t hash;
+    uint32_t length; /* its low 32 bits */
+    uint32_t id;     /* + 1; 0 is free */
+};
+
+/* Frame classes asked lately, by key: small enough for the first-level cache. */
+#define MATCH_FRAME_CACHE 1024u
+#define MATCH_KEY_MAX     4u /* longer keys go by the table alone */
+struct frame_slot {
+    uint32_t key[MATCH_KEY_MAX];
+    uint32_t class; /* + 1; 0 is free */
+};
+
+struct transition {
+    uint32_t next, actions, n_actions;
+};
+
+struct path_node {
+    uint32_t spec;                   /* + 1: what to read here; 0: nothing known yet, or a leaf */
+    uint32_t leaf;                   /* + 1: the outcome or series */
+    uint32_t last_value, last_child; /* the way taken last: mostly the way taken next; last_child 0: none */
+};
+
+/* Where the decision tree begins for a state and a set of active sources: root 0 is "not asked yet", else
+ * + 1. */
+struct root_memo {
+    uint32_t active, root;
+};
+
+struct list_item {
+    uint32_t each, frame, position;
+};
+
+struct rules_matcher {
+    const struct rules_program *p;
+    struct budget *budget;
+    uint64_t seed;
+    int error;
+    uint32_t epoch, generation;
+    uint64_t resets;
+    struct pattern_scratch scratch;
+    uint64_t *row; /* the widest row of any domain */
+
+    /* strings */
+    struct arena text_arena;
+    struct string_slot *string_slot;
+    uint32_t n_string_slots, n_strings, cap_text, cap_library;
+    struct bytes *text;
+    uint32_t *library; /* + 1 */
+    uint64_t string_bytes;
+    struct string_class {
+        uint32_t *of; /* [string] class; 0: not asked yet */
+        uint32_t cap;
+        struct tuples rows; /* class c is row c - 1; class 0 is "none" */
+    } * domain;
+
+    /* frames */
+    struct tuples frame_keys, classes;
+    uint32_t *key_class, cap_key_class;
+    struct frame_slot *frame_cache;
+    uint32_t *type_fields, cap_type_fields; /* [string] mask of fields + 1 << 31; 0: not asked yet */
+    uint32_t none_fields;                   /* likewise, of frames without a type */
+    uint32_t types[MATCH_TYPE_NONE], n_types;
+    uint8_t *node_value;   /* while a frame is evaluated: 0 unknown, 1 false, 2 true */
+    uint32_t *column_text; /* likewise, [domain]; MATCH_UNKNOWN */
+    uint32_t *root_words;
+    uint32_t n_root_words; /* of a class: the bits, then the type number */
+
+    /* the automaton */
+    struct tuples states;
+    uint32_t n_state_words;
+    uint32_t *cells, cap_cells, stride;
+    uint8_t *absorbing;
+    struct root_memo *state_root; /* [state] the root asked for last */
+    uint32_t cap_absorbing, cap_state_root;
+    struct transition *transitions;
+    uint32_t n_transitions, cap_transitions;
+    uint32_t *actions, n_actions, cap_actions;
+    uint32_t *step_words, *step_actions, n_step_actions; /* scratch of one step */
+    uint8_t *in_region;
+    struct list_item *list; /* of the last walk */
+    uint32_t n_list, cap_list;
+
+    /* outcomes */
+    struct tuples specs, actives, series;
+    struct pairs captures, children, roots, each_roots, alone;
+    struct path_node *nodes;
+    uint32_t n_nodes, cap_nodes;
+    struct rules_outcome *outcomes;
+    uint32_t n_outcomes, cap_outcomes;
+    struct rules_entry *entries;
+    uint32_t n_entries, cap_entries;
+    uint32_t *lists, n_lists, cap_lists;
+    struct rules_entry *frame_entries;
+    uint32_t cap_frame_entries;
+    uint32_t *series_mark, cap_series_mark, stamp;
+};
+
+#define MATCH_UNKNOWN (UINT32_MAX - 2)
+
+/* A frame being looked at; fields come from `sid` where `have` says so, else from the asker. */
+struct frame_eval {
+    const struct rules_asker *asker;
+    uint32_t frame;
+    uint32_t sid[RULES_FIELDS];
+    uint32_t have;
+    bool inlined;
+};
+
+uint32_t matcher_oom(struct rules_matcher *m); /* marks it; returns RULES_NONE */
+uint32_t matcher_string_class(struct rules_matcher *m, uint32_t domain, uint32_t string);
+bool matcher_string_bit(struct rules_matcher *m, uint32_t domain, uint32_t string, uint32_t bit);
+
+void matcher_frame_start(struct rules_matcher *m);
+bool matcher_node(struct rules_matcher *m, struct frame_eval *fe, uint32_t node);
+uint32_t matcher_frame_field(struct rules_matcher *m, struct frame_eval *fe, uint32_t field);
+uint32_t matcher_column(struct rules_matcher *m, struct frame_eval *fe, uint32_t ftable, uint32_t column);
+uint32_t matcher_pure_text(struct rules_matcher *m, struct frame_eval *fe, const struct rule_text *text);
+uint32_t matcher_capture(struct rules_matcher *m, uint32_t regex, uint32_t string);
+
+void matcher_stack_clear(struct rules_matcher *m);   /* frees the automaton */
+void matcher_outcome_clear(struct rules_matcher *m); /* frees the decision tree */
+
+static inline bool state_bit(const uint32_t *words, uint32_t bit)
+{
+    return words[bit / 32] >> (bit % 32) & 1;
+}
+static inline void state_set(uint32_t *words, uint32_t bit)
+{
+    words[bit / 32] |= 1u << (bit % 32);
+}
+static inline void state_clear(uint32_t *words, uint32_t bit)
+{
+    words[bit / 32] &= ~(1u << (bit % 32));
+}
+static inline uint32_t state_number(const uint32_t *words, uint32_t bit, uint32_t width)
+{
+    uint32_t v = 0;
+    for (uint32_t i = 0; i < width; i++)
+        v |= (uint32_t)state_bit(words, bit + i) << i;
+    return v;
+}
+
+#endif

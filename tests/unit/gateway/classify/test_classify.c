@@ -1,0 +1,387 @@
+/* needs: classify rules otlp stats */
+/*
+ * The view on its way to the matcher: fields of frames, attributes of every kind and scope, weights,
+ * siblings, and memory that runs out.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "gateway/classify/classify.h"
+#include "gateway/stats/stats.h"
+#include "proto/base/buffer.h"
+#include "proto/otlp/build.h"
+#include "proto/otlp/profiles.h"
+#include "rules/compile.h"
+#include "rules/program.h"
+#include "tests/lib/unit.h"
+#include "tests/unit/gateway/classify/fake_aggregate.h"
+
+struct world {
+    struct rule_set *set;
+    struct rules_program *program;
+    struct aggregate *aggregate;
+    struct stats *stats;
+    struct budget budget;
+    struct classify *classify;
+    struct build *b;
+    struct profiles view;
+    uint8_t *body;
+};
+
+static struct world *world_new(const char *rules)
+{
+    struct world *w = calloc(1, sizeof *w);
+    struct buffer text = BUFFER_INIT(0);
+    struct rules_diagnostics d;
+    struct error e = {.text = ""};
+    buffer_add_str(&text, "rules 1\npack t\n");
+    buffer_add_str(&text, rules);
+    struct rules_input input = {"t.rules", buffer_bytes(&text), false};
+    w->set = rules_compile(&input, 1, &d);
+    for (uint32_t i = 0; i < d.n && !w->set; i++)
+        fprintf(stderr, "%s", d.items[i].text);
+    rules_diagnostics_release(&d);
+    buffer_release(&text);
+    ck_assert_ptr_nonnull(w->set);
+    w->program = rules_program_new(w->set, &e);
+    ck_assert_msg(w->program != NULL, "%s", e.text);
+    w->aggregate = aggregate_new(NULL, 0, NULL);
+    w->stats = stats_new();
+    w->budget = (struct budget)BUDGET_INIT((size_t)1 << 30, NULL);
+    w->classify = classify_new(w->program, w->aggregate, w->stats, &w->budget);
+    w->b = build_new(NULL);
+    ck_assert(w->classify && w->b && profiles_init(&w->view, NULL) == 0);
+    return w;
+}
+
+static void world_free(struct world *w)
+{
+    classify_free(w->classify);
+    ck_assert_uint_eq(w->budget.used, 0);
+    profiles_release(&w->view);
+    build_free(w->b);
+    aggregate_free(w->aggregate);
+    rules_program_free(w->program);
+    rules_set_free(w->set);
+    free(w->body);
+    free(w);
+}
+
+static uint32_t str(struct world *w, const char *text)
+{
+    return build_string(w->b, bytes_str(text));
+}
+
+static uint32_t function(struct world *w, const char *name, const char *file)
+{
+    return build_function(w->b, &(struct build_function){.name = str(w, name), .filename = str(w, file)});
+}
+
+/* A location of one line. */
+static uint32_t frame(struct world *w, const char *type, const char *name)
+{
+    uint32_t attr = build_attribute_text(w->b, "profile.frame.type", bytes_str(type));
+    struct build_line line = {.function = function(w, name, "")};
+    return build_location(
+        w->b, &(struct build_location){.lines = &line, .n_lines = 1, .attrs = &attr, .n_attrs = 1});
+}
+
+static void profile(struct world *w, const char *type, const char *unit, int64_t period, uint64_t time)
+{
+    build_profile(w->b, &(struct build_profile){.type = str(w, type),
+                                                .unit = str(w, unit),
+                                                .period_type = period ? str(w, "cpu") : 0,
+                                                .period_unit = period ? str(w, "nanoseconds") : 0,
+                                                .period = period,
+                                                .time_unix_nano = time});
+}
+
+static void sample(struct world *w, uint32_t location, uint32_t n_timestamps, const int64_t *value)
+{
+    static const uint64_t times[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    build_sample(w->b, &(struct build_sample){.stack = build_stack(w->b, &location, 1),
+                                              .timestamps = times,
+                                              .n_timestamps = n_timestamps,
+                                              .values = value,
+                                              .n_values = value ? 1 : 0});
+}
+
+static void resource(struct world *w, const char *name)
+{
+    const struct attr attr = {BYTES_LIT("service.name"), {ATTR_STRING, {.text = bytes_str(name)}}};
+    build_resource(w->b, &attr, 1, BYTES_LIT(""));
+    build_scope(w->b, BYTES_LIT("s"), BYTES_LIT(""), NULL, 0, BYTES_LIT(""));
+}
+
+/* Decodes what was built, ready for classify_push. */
+static void finish(struct world *w)
+{
+    struct buffer out = BUFFER_INIT(0);
+    struct error e = {.text = ""};
+    ck_assert_int_eq(build_finish(w->b, &out), 0);
+    free(w->body);
+    w->body = calloc(1, out.n + PROFILES_PADDING);
+    memcpy(w->body, out.p, out.n);
+    ck_assert_msg(profiles_decode(&w->view, bytes_of(w->body, out.n),
+                                  &(struct profiles_limits)PROFILES_LIMITS_DEFAULT, &e) == 0,
+                  "%s", e.text);
+    ck_assert_uint_eq(w->view.rejected.samples, 0);
+    buffer_release(&out);
+    build_begin(w->b);
+}
+
+/* The number of a series, "METRIC{name=value,…}" with names in order, over all resources; -1 where there is
+ * none. */
+static int64_t sum_of(struct world *w, const char *want)
+{
+    int64_t total = -1;
+    for (uint32_t i = 0; i < w->aggregate->n_sums; i++) {
+        struct bytes series = intern_get(&w->aggregate->series, w->aggregate->sums[i].series);
+        const struct rule_metric *m =
+            rules_program_metric(w->program, (uint32_t)atoi((const char *)series.p));
+        char text[1024];
+        int n = snprintf(text, sizeof text, "%.*s{%s", BYTES_FMT(m->name),
+                         strchr((const char *)series.p, '\n') + 1);
+        for (char *p = text; *p; p++)
+            *p = *p == '\n' ? ',' : *p;
+        snprintf(text + n - (text[n - 1] == ','), 2, "}");
+        if (strcmp(text, want) == 0)
+            total = (total < 0 ? 0 : total) + w->aggregate->sums[i].value;
+        else if (getenv("TELL"))
+            fprintf(stderr, "%s %lld\n", text, (long long)w->aggregate->sums[i].value);
+    }
+    return total;
+}
+
+static void push(struct world *w)
+{
+    w->aggregate->n_sums = 0;
+    ck_assert_int_eq(classify_push(w->classify, &w->view), 0);
+}
+
+#define C(name, rest) "counter " name " { describe \"d\" unit \"1\" on any value one " rest " }\n"
+
+UNIT(fields_of_frames)
+{
+    struct world *w = world_new(
+        C("f", "each frame label inl = \"y\" when frame is (inlined) ?? \"n\" label fn = function of frame"
+               "    label ty = type of frame label fi = file of frame")
+            C("m", "label lib = library of leaf label map = mapping of leaf label id = build_id of leaf")
+                C("i", "where any frame is (inlined)"));
+    uint32_t ids[2] = {build_attribute_text(w->b, "process.executable.build_id.htlhash", BYTES_LIT("H")),
+                       build_attribute_text(w->b, "process.executable.build_id.gnu", BYTES_LIT("G"))};
+    uint32_t mapping = build_mapping(w->b, &(struct build_mapping){.memory_start = 1,
+                                                                   .memory_limit = 2,
+                                                                   .filename = str(w, "/usr/lib/libx.so"),
+                                                                   .attrs = ids,
+                                                                   .n_attrs = 2});
+    uint32_t types[2] = {build_attribute_int(w->b, "profile.frame.type", 7),
+                         build_attribute_text(w->b, "profile.frame.type", BYTES_LIT("go"))};
+    struct build_line lines[2] = {{.function = function(w, "inner", "a.c")},
+                                  {.function = function(w, "outer", "b.c")}};
+    uint32_t stack[3] = {
+        build_location(
+            w->b,
+            &(struct build_location){.mapping = mapping, .address = 1, .attrs = &types[1], .n_attrs = 1}),
+        build_location(w->b,
+                       &(struct build_location){.lines = lines, .n_lines = 2, .attrs = types, .n_attrs = 2}),
+        build_location(w->b, &(struct build_location){.address = 9})};
+    resource(w, "s");
+    profile(w, "samples", "count", 0, 1);
+    int64_t one = 1;
+    build_sample(w->b,
+                 &(struct build_sample){.stack = build_stack(w->b, stack, 3), .values = &one, .n_values = 1});
+    finish(w);
+    for (int twice = 0; twice < 2; twice++) {
+        push(w);
+        ck_assert_uint_eq(w->aggregate->n_sums, 6);
+        ck_assert_int_eq(sum_of(w, "f{inl=n,ty=go}"), 1);
+        ck_assert_int_eq(sum_of(w, "f{fi=a.c,fn=inner,inl=y,ty=}"), 1);
+        ck_assert_int_eq(sum_of(w, "f{fi=b.c,fn=outer,inl=n,ty=}"), 1);
+        ck_assert_int_eq(sum_of(w, "f{inl=n}"), 1);
+        ck_assert_int_eq(sum_of(w, "m{id=G,lib=libx.so,map=/usr/lib/libx.so}"), 1);
+        ck_assert_int_eq(sum_of(w, "i{}"), 1);
+    }
+    world_free(w);
+}
+
+UNIT(attributes_of_every_kind_and_scope)
+{
+    struct world *w =
+        world_new(C("r", "label a = resource[\"i\"] label b = resource[\"b\"] label c = resource[\"d\"]"
+                         "    label d = resource[\"x\"] label e = resource[\"l\"] label f = resource[\"m\"]")
+                      C("s", "where sample[\"t\"] != none label t = sample[\"t\"] label p = profile[\"p\"]"
+                             "    label any = attr[\"p\"] label sc = scope[\"k\"]"));
+    static const uint8_t list[] = {0x0a, 3, 0x0a, 1, 'a', 0x0a, 2, 0x18, 3, 0x0a, 5, 0x2a, 3, 0x0a, 1, 0x0a};
+    static const uint8_t map[] = {0x0a, 9, 0x0a, 3, 'k', '"', 'y', 0x12, 2, 0x10, 1};
+    const struct attr attrs[] = {{BYTES_LIT("i"), {ATTR_INT, {.integer = -5}}},
+                                 {BYTES_LIT("b"), {ATTR_BOOL, {.boolean = true}}},
+                                 {BYTES_LIT("d"), {ATTR_DOUBLE, {.real = 0.1}}},
+                                 {BYTES_LIT("x"), {ATTR_BYTES, {.text = BYTES_LIT("\x01\xff")}}},
+                                 {BYTES_LIT("l"), {ATTR_ARRAY, {.text = bytes_of(list, 9)}}},
+                                 {BYTES_LIT("m"), {ATTR_KVLIST, {.text = bytes_of(map, sizeof map)}}}};
+    const struct attr key = {BYTES_LIT("k"), {ATTR_STRING, {.text = BYTES_LIT("scoped")}}};
+    uint32_t on_profile = build_attribute_text(w->b, "p", BYTES_LIT("P"));
+    build_resource(w->b, attrs, 6, BYTES_LIT(""));
+    build_scope(w->b, BYTES_LIT("s"), BYTES_LIT(""), &key, 1, BYTES_LIT(""));
+    build_profile(w->b, &(struct build_profile){.type = str(w, "x"),
+                                                .unit = str(w, "y"),
+                                                .time_unix_nano = 1,
+                                                .attrs = &on_profile,
+                                                .n_attrs = 1});
+    uint32_t location = frame(w, "go", "f");
+    for (int i = 0; i < 4; i++) {
+        uint32_t attr = build_attribute_int(w->b, "t", i / 2);
+        int64_t one = 1;
+        build_sample(w->b, &(struct build_sample){.stack = build_stack(w->b, &location, 1),
+                                                  .values = &one,
+                                                  .n_values = 1,
+                                                  .attrs = &attr,
+                                                  .n_attrs = i < 3 ? 1 : 0});
+    }
+    finish(w);
+    push(w);
+    ck_assert_int_eq(sum_of(w, "r{a=-5,b=true,c=0.1,d=01ff,e=[\"a\",3],f={\"k\\\"y\":true}}"), 4);
+    ck_assert_int_eq(sum_of(w, "s{any=P,p=P,sc=scoped,t=0}"), 2);
+    ck_assert_int_eq(sum_of(w, "s{any=P,p=P,sc=scoped,t=1}"), 1);
+    ck_assert_uint_eq(w->aggregate->n_sums, 3);
+    world_free(w);
+}
+
+#define WEIGHTS                                                      \
+    "counter t { describe \"d\" unit \"s\" on any value time }\n"    \
+    "counter s { describe \"d\" unit \"1\" on any value samples }\n" \
+    "counter e { describe \"d\" unit \"1\" on any value events }\n"  \
+    "counter o { describe \"d\" unit \"1\" on any value one }\n"     \
+    "gauge   g { describe \"d\" unit \"By\" on any value sum }\n"
+
+UNIT(weights)
+{
+    struct world *w = world_new(WEIGHTS);
+    uint64_t before = stats_read(STATS_SAMPLES_UNWEIGHED);
+    uint32_t location = frame(w, "go", "f");
+    resource(w, "a");
+    profile(w, "samples", "count", 10000000, 1);
+    sample(w, location, 3, NULL);
+    sample(w, location, 0, &(int64_t){4});
+    finish(w);
+    push(w);
+    ck_assert_int_eq(sum_of(w, "t{}"), 70000000);
+    ck_assert_int_eq(sum_of(w, "s{}"), 7);
+    ck_assert_int_eq(sum_of(w, "e{}"), 4);
+    ck_assert_int_eq(sum_of(w, "o{}"), 2);
+    ck_assert_int_eq(sum_of(w, "g{}"), 4);
+    ck_assert_uint_eq(stats_read(STATS_SAMPLES_UNWEIGHED), before);
+
+    location = frame(w, "go", "f");
+    resource(w, "a");
+    profile(w, "wall", "milliseconds", 10000000, 1);
+    sample(w, location, 0, &(int64_t){2});
+    sample(w, location, 0, &(int64_t){INT64_MAX}); /* more nanoseconds than fit */
+    sample(w, location, 0, &(int64_t){-7});        /* no counter goes down */
+    finish(w);
+    push(w);
+    ck_assert_int_eq(sum_of(w, "t{}"), 2000000);
+    ck_assert_int_eq(sum_of(w, "s{}"), INT64_MAX);
+    ck_assert_int_eq(sum_of(w, "g{}"), INT64_MAX - 7);
+    ck_assert_uint_eq(stats_read(STATS_SAMPLES_UNWEIGHED), before + 2);
+
+    location = frame(w, "go", "f");
+    resource(w, "a");
+    profile(w, "alloc_space", "bytes", 0, 1);
+    sample(w, location, 0, &(int64_t){4096});
+    finish(w);
+    push(w);
+    ck_assert_int_eq(sum_of(w, "t{}"), -1);
+    ck_assert_int_eq(sum_of(w, "g{}"), 4096);
+    ck_assert_uint_eq(stats_read(STATS_SAMPLES_UNWEIGHED), before + 3);
+    world_free(w);
+}
+
+UNIT(mean_averages_profiles_of_one_time_and_adds_times)
+{
+    struct world *w = world_new("gauge m { describe \"d\" unit \"1\" on any value one combine mean }\n"
+                                "gauge a { describe \"d\" unit \"1\" on any value one }\n");
+    uint32_t location = frame(w, "go", "f");
+    resource(w, "r");
+    for (int p = 0; p < 3; p++) {
+        profile(w, p == 0 ? "x" : "y", "count", 0, p < 2 ? 100 : 200);
+        for (int i = 0; i <= 3 * p; i++)
+            sample(w, location, 1, NULL);
+    }
+    finish(w);
+    push(w);
+    ck_assert_int_eq(sum_of(w, "m{}"), (1 + 4) / 2 + 7);
+    ck_assert_int_eq(sum_of(w, "a{}"), 1 + 4 + 7);
+    world_free(w);
+}
+
+UNIT(siblings_in_one_scope_count_once)
+{
+    struct world *w = world_new("counter t { describe \"d\" unit \"s\" on cpu }\n" C("all", ""));
+    uint32_t location = frame(w, "go", "f");
+    resource(w, "r");
+    profile(w, "samples", "count", 10000000, 100);
+    sample(w, location, 0, &(int64_t){2});
+    profile(w, "cpu", "nanoseconds", 10000000, 100);
+    sample(w, location, 0, &(int64_t){20000000});
+    resource(w, "another");
+    profile(w, "samples", "count", 10000000, 100);
+    sample(w, location, 0, &(int64_t){1});
+    finish(w);
+    push(w);
+    ck_assert_int_eq(sum_of(w, "t{}"), 30000000);
+    ck_assert_int_eq(sum_of(w, "all{}"), 3);
+    ck_assert_uint_eq(w->aggregate->n_sums, 4);
+    world_free(w);
+}
+
+UNIT(without_memory_nothing_is_counted)
+{
+    struct world *w = world_new(WEIGHTS C("f", "each frame label f = function of frame"));
+    uint32_t location = frame(w, "go", "f");
+    resource(w, "a");
+    profile(w, "samples", "count", 10000000, 1);
+    sample(w, location, 3, NULL);
+    finish(w);
+    push(w);
+    size_t full = w->budget.used;
+    uint32_t failures = 0;
+    for (size_t limit = 0; limit < full; limit += full / 80) {
+        classify_free(w->classify);
+        w->budget.limit = limit;
+        w->classify = classify_new(w->program, w->aggregate, w->stats, &w->budget);
+        ck_assert_ptr_nonnull(w->classify);
+        w->aggregate->n_sums = 0;
+        int r = classify_push(w->classify, &w->view);
+        ck_assert(r == 0 || r == -ENOMEM);
+        failures += r != 0;
+        if (r != 0)
+            ck_assert_uint_eq(w->aggregate->n_sums, 0);
+        w->budget.limit = (size_t)1 << 30;
+        push(w);
+        ck_assert_int_eq(sum_of(w, "t{}"), 30000000);
+        ck_assert_int_eq(sum_of(w, "f{f=f}"), 1);
+    }
+    ck_assert_uint_gt(failures, 70);
+    world_free(w);
+}
+
+UNIT(numbers_are_asked_again_when_the_aggregate_forgets)
+{
+    struct world *w = world_new(C("o", ""));
+    uint32_t location = frame(w, "go", "f");
+    resource(w, "a");
+    profile(w, "samples", "count", 0, 1);
+    sample(w, location, 1, NULL);
+    finish(w);
+    push(w);
+    intern_clear(&w->aggregate->series);
+    intern_clear(&w->aggregate->resources);
+    intern_add(&w->aggregate->series, BYTES_LIT("0\nanother=one\n"));
+    w->aggregate->epoch++;
+    push(w);
+    ck_assert_int_eq(sum_of(w, "o{}"), 1);
+    ck_assert_uint_eq(w->aggregate->begins, 2);
+    world_free(w);
+}

@@ -1,0 +1,65 @@
+/*
+ * Compiles texts beside the shipped packs, for the tests of the front end.
+ */
+#ifndef TESTS_UNIT_RULES_HELPER_H
+#define TESTS_UNIT_RULES_HELPER_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rules/compile.h"
+#include "tests/lib/unit.h"
+
+struct compiled {
+    struct rule_set *set;
+    struct rules_diagnostics found;
+};
+
+/* Up to four user files, NULL-terminated; named a.rules, b.rules … */
+static inline struct compiled compile_texts(const char *const *texts, size_t n)
+{
+    static const char *const names[] = {"a.rules", "b.rules", "c.rules", "d.rules"};
+    struct rules_input inputs[64];
+    uint32_t k = 0;
+    for (const struct embedded_file *f = rules_builtin; f->name; f++)
+        inputs[k++] = (struct rules_input){f->name, bytes_of(f->data, f->size), true};
+    for (size_t i = 0; i < n; i++)
+        inputs[k++] = (struct rules_input){names[i], bytes_str(texts[i]), false};
+    struct compiled c;
+    c.set = rules_compile(inputs, k, &c.found);
+    return c;
+}
+
+static inline void compiled_free(struct compiled *c)
+{
+    rules_diagnostics_release(&c->found);
+    c->set = rules_set_free(c->set);
+}
+
+/* One file `rules 1 pack x` + text that must be right. */
+static inline struct compiled compile_good(const char *text)
+{
+    char *whole = NULL;
+    ck_assert_int_ge(asprintf(&whole, "rules 1\npack x\n%s\n", text), 0);
+    struct compiled c = compile_texts((const char *const[]){whole}, 1);
+    free(whole);
+    for (uint32_t i = 0; i < c.found.n && !c.set; i++)
+        fputs(c.found.items[i].text, stderr);
+    ck_assert_ptr_nonnull(c.set);
+    return c;
+}
+
+static inline const struct rule_metric *metric_named(const struct rule_set *set, const char *name)
+{
+    for (uint32_t i = 0; i < set->n_metrics; i++) {
+        if (bytes_is(set->metrics[i].name, name))
+            return &set->metrics[i];
+    }
+    ck_abort_msg("no metric %s", name);
+    return NULL;
+}
+
+#define ck_assert_bytes(b, s) ck_assert_msg(bytes_is(b, s), "%.*s is not %s", BYTES_FMT(b), s)
+
+#endif
