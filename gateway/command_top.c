@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -22,18 +23,26 @@
 #define URL_DEFAULT "http://localhost:9464"
 #define INTERVAL_MIN \
     (100u * NSEC_PER_MSEC) /* more often shows noise, and costs the gateway a page each time */
-#define FETCH_TIMEOUT (5u * (uint64_t)NSEC_PER_SEC)
-#define WIDTH_PLAIN   140u
-#define SCREEN_ENTER  "\x1b[?1049h\x1b[?25l" /* alternate screen, no cursor: xterm's control sequences */
-#define SCREEN_LEAVE  "\x1b[?25h\x1b[?1049l"
-#define SCREEN_HOME   "\x1b[H"
-#define LINE_CLEAR    "\x1b[K"
-#define BELOW_CLEAR   "\x1b[J"
+#define WINDOW_DEFAULT (10u * (uint64_t)NSEC_PER_SEC) /* two of profsend's reports */
+#define WINDOW_MAX     (3600u * (uint64_t)NSEC_PER_SEC)
+#define HISTORY_MAX    128u /* looks remembered; where a window holds more, it is shorter */
+#define FETCH_TIMEOUT  (5u * (uint64_t)NSEC_PER_SEC)
+#define WIDTH_PLAIN    140u
+#define SCREEN_ENTER   "\x1b[?1049h\x1b[?25l" /* alternate screen, no cursor: xterm's control sequences */
+#define SCREEN_LEAVE   "\x1b[?25h\x1b[?1049l"
+#define SCREEN_HOME    "\x1b[H"
+#define LINE_CLEAR     "\x1b[K"
+#define BELOW_CLEAR    "\x1b[J"
 
 struct options {
     const char *url;
-    uint64_t interval;
+    uint64_t interval, window;
     bool once;
+};
+
+struct look {
+    struct top_page page;
+    uint64_t taken; /* monotonic */
 };
 
 struct top {
@@ -43,9 +52,9 @@ struct top {
     struct io_timer *timer;
     struct io_signal *interrupt, *terminate;
     struct top_fetch *fetch;
-    struct top_page pages[2]; /* the last one and the one before, by turns */
-    uint64_t taken[2];        /* monotonic; 0: none */
-    unsigned latest;
+    struct look
+        looks[HISTORY_MAX]; /* oldest first: senders report every few seconds, so rates are over a window */
+    unsigned n_looks;
     bool tty;
     bool waiting; /* the gateway is away and that was said */
     int exit_code;
@@ -67,6 +76,14 @@ static int set_interval(void *target, const char *value, struct error *e)
     return 0;
 }
 
+static int set_window(void *target, const char *value, struct error *e)
+{
+    struct options *o = target;
+    if (quantity_duration(bytes_str(value), &o->window) < 0 || o->window > WINDOW_MAX)
+        return error_set(e, -EINVAL, "%s: not a time up to 1h", value);
+    return 0;
+}
+
 static int set_once(void *target, const char *value, struct error *e)
 {
     ((struct options *)target)->once = true;
@@ -76,6 +93,7 @@ static int set_once(void *target, const char *value, struct error *e)
 static const struct flag flags[] = {
     {"url", "URL", "the gateway's admin address; default " URL_DEFAULT, set_url},
     {"interval", "TIME", "time between two looks, e.g. 500ms; default 1s", set_interval},
+    {"window", "TIME", "what rates are taken over; default 10s", set_window},
     {"once", NULL, "print one table after one interval, and end", set_once},
 };
 
@@ -110,6 +128,26 @@ static void show(const struct top *t, struct bytes text)
     fflush(stdout);
 }
 
+/* Drops the n oldest looks. */
+static void forget(struct top *t, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        top_page_release(&t->looks[i].page);
+    t->n_looks -= n;
+    memmove(t->looks, t->looks + n, t->n_looks * sizeof *t->looks);
+}
+
+/* Adds a look and drops those that are no longer needed: the oldest one kept is the window's beginning. */
+static void remember(struct top *t, struct top_page page)
+{
+    uint64_t now = clock_monotonic();
+    unsigned old = t->n_looks == HISTORY_MAX;
+    while (old + 1 < t->n_looks && now - t->looks[old + 1].taken >= t->options.window)
+        old++;
+    forget(t, old);
+    t->looks[t->n_looks++] = (struct look){page, now};
+}
+
 static void end(struct top *t, int exit_code)
 {
     t->exit_code = exit_code;
@@ -124,7 +162,7 @@ static void show_waiting(struct top *t, const char *why)
         end(t, EXIT_ENVIRONMENT);
         return;
     }
-    t->taken[0] = t->taken[1] = 0;
+    forget(t, t->n_looks);
     struct buffer out = BUFFER_INIT(0);
     int r = buffer_printf(&out, "waiting for %s … (%s)\n", t->options.url, why);
     if (r == 0 && (t->tty || !t->waiting))
@@ -135,14 +173,14 @@ static void show_waiting(struct top *t, const char *why)
 
 static void show_table(struct top *t)
 {
-    unsigned now = t->latest, before = 1 - now;
-    if (t->taken[before] == 0 || t->taken[now] <= t->taken[before])
+    const struct look *first = &t->looks[0], *last = &t->looks[t->n_looks - 1];
+    if (last->taken <= first->taken)
         return;
     struct top_view view = view_of(t);
     struct buffer out = BUFFER_INIT(0);
-    double seconds = (double)(t->taken[now] - t->taken[before]) / NSEC_PER_SEC;
+    double seconds = (double)(last->taken - first->taken) / NSEC_PER_SEC;
     double now_unix = (double)clock_realtime() / NSEC_PER_SEC;
-    if (top_table(&view, &t->pages[before], &t->pages[now], seconds, now_unix, &out) == 0)
+    if (top_table(&view, &first->page, &last->page, seconds, now_unix, &out) == 0)
         show(t, buffer_bytes(&out));
     buffer_release(&out);
     if (t->options.once)
@@ -164,10 +202,7 @@ static void on_page(void *user, int error, const char *message, struct bytes bod
         return;
     }
     t->waiting = false;
-    t->latest = 1 - t->latest;
-    top_page_release(&t->pages[t->latest]);
-    t->pages[t->latest] = page;
-    t->taken[t->latest] = clock_monotonic();
+    remember(t, page);
     show_table(t);
 }
 
@@ -207,18 +242,18 @@ static int run(struct top *t)
     io_signal_free(t->interrupt);
     io_signal_free(t->terminate);
     io_loop_free(t->loop);
-    top_page_release(&t->pages[0]);
-    top_page_release(&t->pages[1]);
+    forget(t, t->n_looks);
     return t->exit_code;
 }
 
 int command_top(int argc, char **argv)
 {
-    struct top t = {.options = {.url = URL_DEFAULT, .interval = NSEC_PER_SEC}, .exit_code = EXIT_ENVIRONMENT};
+    struct top t = {.options = {.url = URL_DEFAULT, .interval = NSEC_PER_SEC, .window = WINDOW_DEFAULT},
+                    .exit_code = EXIT_ENVIRONMENT};
     struct error e = {0};
     int rest, r = flags_parse(flags, ARRAY_LEN(flags), argc, argv, &t.options, &rest, &e);
     if (r == FLAGS_HELP) {
-        flags_help("top [--url URL] [--interval TIME] [--once]",
+        flags_help("top [--url URL] [--interval TIME] [--window TIME] [--once]",
                    "Shows what a running gateway counts, as rates: CPU time per second is cores.", flags,
                    ARRAY_LEN(flags));
         return EXIT_DONE;

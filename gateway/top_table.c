@@ -376,6 +376,13 @@ static int add_label(struct buffer *out, const struct label *l)
     return r < 0 ? r : add_foreign(out, l->value);
 }
 
+/* profsend calls a service that has no name by its executable: once is enough. */
+static bool is_said_twice(struct bytes labels, const struct label *l)
+{
+    struct label job = {BYTES_LIT("job"), l->value};
+    return bytes_is(l->name, "process_executable_name") && has_label(labels, &job);
+}
+
 /* The labels that are not common: the metric's own first, then where it ran. */
 static int add_labels(struct buffer *out, struct bytes labels, const struct label *common, uint32_t n_common)
 {
@@ -385,7 +392,7 @@ static int add_labels(struct buffer *out, struct bytes labels, const struct labe
         struct label l;
         uint32_t seen = 0;
         while (r == 0 && seen++ < TOP_LABELS_MAX && top_label_next(&rest, &l.name, &l.value)) {
-            bool is_common = false;
+            bool is_common = is_said_twice(labels, &l);
             for (uint32_t i = 0; i < n_common && !is_common; i++)
                 is_common = bytes_eq(common[i].name, l.name);
             if (!is_common && (place_name(l.name) != NULL) == places_now)
