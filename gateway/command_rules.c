@@ -8,6 +8,7 @@
 
 #include "gateway/command.h"
 #include "gateway/flags.h"
+#include "gateway/rule_files.h"
 #include "proto/base/macros.h"
 #include "rules/compile.h"
 #include "rules/run_tests.h"
@@ -33,8 +34,7 @@ static const struct flag flags[] = {
     {"strict", NULL, "warnings count as errors", set_strict},
 };
 
-/* ---- files
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static const char *base_name(const char *path)
 {
@@ -54,19 +54,11 @@ static bool is_replaced(const char *builtin, char **files, int n)
 
 static int read_file(struct rules_command *c, const char *path)
 {
-    FILE *f = fopen(path, "rbe");
-    if (!f) {
-        fprintf(stderr, "profgate rules: cannot read %s: %s\n", path, strerror(errno));
-        return EXIT_USAGE;
-    }
-    /* One byte more than allowed: the compiler says that a file is too long. */
-    char *text = malloc(RULES_FILE_MAX + 1);
-    size_t n = text ? fread(text, 1, RULES_FILE_MAX + 1, f) : 0;
-    bool bad = !text || ferror(f);
-    fclose(f);
-    if (bad) {
-        fprintf(stderr, "profgate rules: cannot read %s: %s\n", path, text ? "read error" : "out of memory");
-        free(text);
+    struct error e = {""};
+    size_t n;
+    char *text = rule_file_read(path, &n, &e);
+    if (!text) {
+        fprintf(stderr, "profgate rules: %s\n", e.text);
         return EXIT_USAGE;
     }
     c->texts[c->n_texts++] = text;
@@ -123,8 +115,7 @@ static const char *plural(uint32_t n)
     return n == 1 ? "" : "s";
 }
 
-/* ---- check, test, list
- * ----------------------------------------------------------------------------------------- */
+/* ---- check, test, list ---- */
 
 static int check(struct rules_command *c)
 {
@@ -198,8 +189,7 @@ static int list(struct rules_command *c)
     return EXIT_DONE;
 }
 
-/* ---- the command
- * ----------------------------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
 static const struct {
     const char *name, *usage, *doc;

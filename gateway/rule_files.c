@@ -8,59 +8,52 @@
 
 #include "proto/base/macros.h"
 
-#define FILES_MAX 256u /* rule files: far more than anybody keeps apart */
+#define FILES_MAX   256u /* rule files: far more than anybody keeps apart */
+#define BUILTIN_MAX 64u
 
 struct collect {
-    struct rules_input inputs[FILES_MAX + 64];
+    struct rules_input inputs[FILES_MAX + BUILTIN_MAX];
     uint32_t n;
-    struct rule_files *files;
+    char *texts[FILES_MAX]; /* the user's files and the configuration's own; the set has copies */
+    uint32_t n_texts;
 };
 
-/* Reads a file whole, NUL-terminated; NULL with *e set. */
-static char *read_file(const char *path, size_t *ret_n, struct error *e)
+char *rule_file_read(const char *path, size_t *ret_n, struct error *e)
 {
     FILE *f = fopen(path, "rbe");
     if (!f) {
         error_set(e, -errno, "cannot read %s: %s", path, strerror(errno));
         return NULL;
     }
-    char *text = malloc(RULES_FILE_MAX + 2);
+    char *text = malloc(RULES_FILE_MAX + 1);
     size_t n = text ? fread(text, 1, RULES_FILE_MAX + 1, f) : 0;
     bool bad = !text || ferror(f);
     fclose(f);
-    if (bad || n > RULES_FILE_MAX) {
-        error_set(e, -EINVAL, bad ? "cannot read %s" : "%s is longer than 1 MiB", path);
+    if (bad) {
+        error_set(e, -EIO, "cannot read %s: %s", path, text ? "read error" : "out of memory");
         free(text);
         return NULL;
     }
-    text[n] = 0;
     *ret_n = n;
     return text;
 }
 
 /* Takes the text over. */
-static int add(struct collect *c, const char *name, char *text, size_t n, bool builtin, struct error *e)
+static int add(struct collect *c, const char *name, char *text, size_t n, struct error *e)
 {
-    if (!text || c->n == ARRAY_LEN(c->inputs)) {
+    if (c->n_texts == FILES_MAX) {
         free(text);
         return error_set(e, -EINVAL, "more than %u rule files", FILES_MAX);
     }
-    c->files->texts[c->files->n_texts++] = text;
-    c->inputs[c->n++] = (struct rules_input){name, bytes_of(text, n), builtin};
+    c->texts[c->n_texts++] = text;
+    c->inputs[c->n++] = (struct rules_input){name, bytes_of(text, n), false};
     return 0;
 }
 
-static int add_builtin(struct collect *c, struct error *e)
+static void add_builtin(struct collect *c)
 {
-    for (const struct embedded_file *f = rules_builtin; f->name; f++) {
-        char *text = bytes_dup(bytes_of(f->data, f->size));
-        if (!text)
-            return error_set(e, -ENOMEM, "out of memory");
-        int r = add(c, f->name, text, f->size, true, e);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    for (const struct embedded_file *f = rules_builtin; f->name && c->n < BUILTIN_MAX; f++)
+        c->inputs[c->n++] = (struct rules_input){f->name, bytes_of(f->data, f->size), true};
 }
 
 static int add_path(struct collect *c, const char *path, struct arena *names, struct error *e)
@@ -76,8 +69,8 @@ static int add_path(struct collect *c, const char *path, struct arena *names, st
     for (size_t i = 0; i < found.gl_pathc && r == 0; i++) {
         size_t n;
         struct bytes name = arena_copy(names, bytes_str(found.gl_pathv[i]));
-        char *text = name.p ? read_file(found.gl_pathv[i], &n, e) : NULL;
-        r = text ? add(c, (const char *)name.p, text, n, false, e) : -EINVAL;
+        char *text = name.p ? rule_file_read(found.gl_pathv[i], &n, e) : NULL;
+        r = text ? add(c, (const char *)name.p, text, n, e) : -EINVAL;
     }
     globfree(&found);
     return r;
@@ -124,42 +117,43 @@ static int add_switches(struct collect *c, const struct config *config, struct e
     char *copy = r == 0 ? bytes_dup(buffer_bytes(&text)) : NULL;
     size_t n = text.n;
     buffer_release(&text);
-    return copy ? add(c, "(configuration)", copy, n, false, e) : error_set(e, -ENOMEM, "out of memory");
+    return copy ? add(c, "(configuration)", copy, n, e) : error_set(e, -ENOMEM, "out of memory");
 }
 
-static int compile(struct collect *c, struct error *e)
+static int compile(struct collect *c, struct rule_files *ret, struct error *e)
 {
     struct rules_diagnostics found;
-    c->files->set = rules_compile(c->inputs, c->n, &found);
+    ret->set = rules_compile(c->inputs, c->n, &found);
     for (uint32_t i = 0; i < found.n; i++)
         if (!found.items[i].warning)
             fputs(found.items[i].text, stderr);
     uint32_t n_errors = found.n_errors;
     rules_diagnostics_release(&found);
-    if (!c->files->set)
+    if (!ret->set)
         return n_errors > 0
                    ? error_set(e, -EINVAL, "the rules have %u error%s", n_errors, n_errors > 1 ? "s" : "")
                    : error_set(e, -ENOMEM, "out of memory");
-    c->files->program = rules_program_new(c->files->set, e);
-    return c->files->program ? 0 : -EINVAL;
+    ret->program = rules_program_new(ret->set, e);
+    return ret->program ? 0 : -EINVAL;
 }
 
 int rule_files_load(struct rule_files *ret, const struct config *config, struct error *e)
 {
     struct arena names = {0};
     struct collect *c = calloc(1, sizeof *c);
-    *ret = (struct rule_files){.texts = calloc(FILES_MAX + 64, sizeof *ret->texts)};
-    int r = c && ret->texts ? 0 : error_set(e, -ENOMEM, "out of memory");
-    if (r == 0) {
-        c->files = ret;
-        r = add_builtin(c, e);
-    }
+    *ret = (struct rule_files){0};
+    if (!c)
+        return error_set(e, -ENOMEM, "out of memory");
+    add_builtin(c);
+    int r = 0;
     for (uint32_t i = 0; i < config->rules_files.n && r == 0; i++)
         r = add_path(c, config->rules_files.items[i], &names, e);
     if (r == 0)
         r = add_switches(c, config, e);
     if (r == 0)
-        r = compile(c, e);
+        r = compile(c, ret, e);
+    for (uint32_t i = 0; i < c->n_texts; i++)
+        free(c->texts[i]);
     free(c);
     arena_release(&names);
     if (r < 0)
@@ -169,10 +163,6 @@ int rule_files_load(struct rule_files *ret, const struct config *config, struct 
 
 void rule_files_release(struct rule_files *f)
 {
-    rules_program_free(f->program);
-    rules_set_free(f->set);
-    for (uint32_t i = 0; i < f->n_texts; i++)
-        free(f->texts[i]);
-    free(f->texts);
-    *f = (struct rule_files){0};
+    f->program = rules_program_free(f->program);
+    f->set = rules_set_free(f->set);
 }

@@ -15,9 +15,11 @@
 struct rule_files {
     struct rule_set *set;
     struct rules_program *program;
-    char **texts; /* what the set's slices point into */
-    uint32_t n_texts;
 };
+
+/* One rule file's bytes, the caller's to free; one byte more than RULES_FILE_MAX at most, so that the
+ * compiler can say that it is too long. NULL with *e set. */
+char *rule_file_read(const char *path, size_t *ret_n, struct error *e);
 
 /* Loads every shipped pack, then the files (a * in the last part of a path matches), then what the
  * configuration switches on and off. Diagnostics go to stderr as they are. 0, or a negative errno with *e
