@@ -14,11 +14,12 @@ def may_profile():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_machine_s_cpu_becomes_counters(may_profile):
+@pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
+def test_the_machine_s_cpu_becomes_counters(may_profile, protocol):
     busy = Process([sys.executable, "-c", "while True: pass"])
     with running(Gateway(), busy) as (gateway, _):
         sender = Process([BUILD / "profsend", "--endpoint", f"http://127.0.0.1:{gateway.ports[0]}", "--frequency", "97",
-                          "--interval", "1s"])
+                          "--interval", "1s", "--protocol", protocol])
         with running(sender):
             wait_for(lambda: gateway.total("samples_user_count_total") > 50, "user samples", 30)
             assert gateway.total("profile_cpu_time_seconds_total") > 0.5

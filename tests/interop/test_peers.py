@@ -3,10 +3,11 @@ import collections
 import gzip
 import json
 import subprocess
+import sys
 
 import peers
 import pytest
-from programs import EXPORT_METHOD, Gateway, Process, captures, free_port, json_lines, running, wait_for
+from programs import BUILD, EXPORT_METHOD, Gateway, Process, captures, free_port, json_lines, running, wait_for
 from recorded import all_totals
 
 FILES = captures("ebpf-*.pb")
@@ -82,6 +83,39 @@ exporters:
         for path in FILES:
             assert gateway.post(path.read_bytes())[0] == 200
         wait_for(lambda: received() == sent, "every sample at the Collector")
+
+
+def test_a_collector_takes_what_profsend_sends(tmp_path):
+    """Raw from profsend, by the Collector's own decoder: resources, frame types, build ids, thread attributes, time."""
+    may = subprocess.run([BUILD / "profsend", "--print", "--duration", "1s"], capture_output=True, text=True, timeout=60)
+    if may.returncode == 3:
+        pytest.skip(f"profiling is not permitted here: {may.stderr.strip()[-200:]}")
+    process, grpc, _ = collector(tmp_path, ["profiles"])
+    busy = Process([sys.executable, "-c", "while True: pass"])
+    with running(process, busy):
+        sender = Process([BUILD / "profsend", "--endpoint", f"http://127.0.0.1:{grpc}", "--frequency", "97", "--interval", "1s"])
+        with running(sender):
+            wait_for(lambda: len(json_lines(tmp_path / "profiles.jsonl")) >= 2, "two windows at the Collector", 30)
+            assert sender.stop() == 0
+    request = json_lines(tmp_path / "profiles.jsonl")[-1]
+    dictionary = request["dictionary"]
+    strings = dictionary["stringTable"]
+    keys = {strings[a.get("keyStrindex", 0)] for a in dictionary["attributeTable"]}
+    assert {"profile.frame.type", "thread.name", "thread.id", "cpu.logical_number"} <= keys, keys
+    assert any(k.startswith("process.executable.build_id.") for k in keys), keys
+    types = {a["value"]["stringValue"] for a in dictionary["attributeTable"]
+             if strings[a.get("keyStrindex", 0)] == "profile.frame.type"}
+    assert "native" in types and types <= {"native", "kernel", "go", "v8js", "jvm", "cpython"}, types
+    for resource in request["resourceProfiles"]:
+        # the file exporter writes keys as references into the dictionary
+        attributes = {a.get("key") or strings[a["keyStrindex"]] for a in resource["resource"]["attributes"]}
+        assert {"process.pid", "process.executable.name"} <= attributes, attributes
+        for profile in resource["scopeProfiles"][0]["profiles"]:
+            start, end = int(profile["timeUnixNano"]), int(profile["timeUnixNano"]) + int(profile["durationNano"])
+            assert int(profile["period"]) == 1_000_000_000 // 97
+            for sample in profile["samples"]:
+                assert sample["timestampsUnixNano"] and not sample.get("values")
+                assert all(start <= int(t) <= end for t in sample["timestampsUnixNano"])
 
 
 def test_thinned_profiles_are_whole_requests_to_a_collector(tmp_path):
