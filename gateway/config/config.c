@@ -162,7 +162,7 @@ static int reference_section(const struct config_section *s, struct buffer *out)
     int r = buffer_printf(out, "\n%s: %s\n", s->name, s->doc);
     for (uint32_t i = 0; i < s->n_rows && r == 0; i++) {
         const struct config_row *row = &s->rows[i];
-        r = buffer_printf(out, "  %-34s %s%s%s%s\n      %s\n", row->key,
+        r = buffer_printf(out, "  %-34s %s%s%s\n      %s\n", row->key,
                           row->type == CONFIG_CHOICE ? row->choices : config_type_name(row->type),
                           row->fallback[0] ? ", default " : "", row->fallback,
                           row->reloadable ? ", reloadable" : "", row->doc);

@@ -100,7 +100,7 @@ const struct config_exporter *config_exporter(const struct config *c, const char
 /* The whole configuration as YAML that config_load would read back to the same. 0 or -ENOMEM. */
 int config_print(const struct config *c, struct buffer *out);
 
-/* The reference of all keys: type, default, range, reloadable, meaning. 0 or -ENOMEM. */
+/* The reference of all keys: type, default, range, meaning. 0 or -ENOMEM. */
 int config_reference(struct buffer *out);
 
 #endif

@@ -10,60 +10,60 @@
 
 /* clang-format off */
 static const struct config_row rules_rows[] = {
-    {"builtin", CONFIG_STRINGS, AT(rules_builtin), "all", 0, 0, NULL, true,
+    {"builtin", CONFIG_STRINGS, AT(rules_builtin), "all", 0, 0, NULL,
      "shipped packs to load: all, none, or a list of names (a pack that another one uses is loaded with it)"},
-    {"files", CONFIG_STRINGS, AT(rules_files), "", 0, 0, NULL, true,
+    {"files", CONFIG_STRINGS, AT(rules_files), "", 0, 0, NULL,
      "rule files of your own, after the shipped packs; a * in the last part of a path matches files"},
-    {"enable", CONFIG_STRINGS, AT(rules_enable), "", 0, 0, NULL, true,
+    {"enable", CONFIG_STRINGS, AT(rules_enable), "", 0, 0, NULL,
      "metrics that a pack ships switched off, to be switched on: samples.frame_type"},
 };
 
 static const struct config_row metrics_rows[] = {
-    {"flush_interval", CONFIG_DURATION, AT(flush_interval_ns), "30s", SEC / 10, 3600 * SEC, NULL, true,
+    {"flush_interval", CONFIG_DURATION, AT(flush_interval_ns), "30s", SEC / 10, 3600 * SEC, NULL,
      "how often metrics leave for the exporters (Prometheus sees them at every scrape)"},
-    {"temporality", CONFIG_CHOICE, AT(temporality), "delta", 0, 0, "delta|cumulative", false,
+    {"temporality", CONFIG_CHOICE, AT(temporality), "delta", 0, 0, "delta|cumulative",
      "of counters sent by OTLP and to files; an exporter may say otherwise. Prometheus is always cumulative"},
-    {"cardinality_limit", CONFIG_COUNT, AT(cardinality_limit), "2000", 1, 1000000, NULL, false,
+    {"cardinality_limit", CONFIG_COUNT, AT(cardinality_limit), "2000", 1, 1000000, NULL,
      "label sets per metric and resource; what comes beyond is added up under otel.metric.overflow=true"},
-    {"metric_expiration", CONFIG_DURATION, AT(metric_expiration_ns), "5m", 0, 7 * 86400 * SEC, NULL, false,
+    {"metric_expiration", CONFIG_DURATION, AT(metric_expiration_ns), "5m", 0, 7 * 86400 * SEC, NULL,
      "a series nothing was added to for this long is forgotten; 0 keeps all for ever"},
-    {"exporters", CONFIG_STRINGS, AT(metrics_exporters), "prometheus", 0, 0, NULL, false,
+    {"exporters", CONFIG_STRINGS, AT(metrics_exporters), "prometheus", 0, 0, NULL,
      "where metrics go: prometheus (the admin address's /metrics) and names from exporters"},
-    {"prometheus_attributes", CONFIG_STRINGS, AT(prometheus_attributes), "default", 0, 0, NULL, false,
+    {"prometheus_attributes", CONFIG_STRINGS, AT(prometheus_attributes), "default", 0, 0, NULL,
      "resource attributes that become labels at /metrics; default is a list without process ids"},
-    {"drop_attributes", CONFIG_STRINGS, AT(drop_attributes), "", 0, 0, NULL, false,
+    {"drop_attributes", CONFIG_STRINGS, AT(drop_attributes), "", 0, 0, NULL,
      "resource attributes that do not leave by OTLP or to files; resources equal without them are added up"},
 };
 
 static const struct config_row profiles_rows[] = {
-    {"keep", CONFIG_SHARE, AT(keep), "100%", 0, 0, NULL, true,
+    {"keep", CONFIG_SHARE, AT(keep), "100%", 0, 0, NULL,
      "share of raw profiles to forward, decided stack by stack after everything was counted; 100% passes bytes through"},
-    {"keep_seed", CONFIG_COUNT, AT(keep_seed), "1", 0, UINT32_MAX, NULL, true,
+    {"keep_seed", CONFIG_COUNT, AT(keep_seed), "1", 0, UINT32_MAX, NULL,
      "gateways with the same seed keep the same stacks"},
-    {"exporters", CONFIG_STRINGS, AT(profiles_exporters), "", 0, 0, NULL, false,
+    {"exporters", CONFIG_STRINGS, AT(profiles_exporters), "", 0, 0, NULL,
      "where raw profiles go: names from exporters; none forwards nothing"},
 };
 
 static const struct config_row admin_rows[] = {
-    {"endpoint", CONFIG_TEXT, AT(admin_endpoint), "localhost:9464", 0, 0, NULL, false,
+    {"endpoint", CONFIG_TEXT, AT(admin_endpoint), "localhost:9464", 0, 0, NULL,
      "address of /metrics, /healthz and /readyz"},
 };
 
 static const struct config_row limits_rows[] = {
-    {"request_bytes", CONFIG_SIZE, AT(request_bytes), "64MiB", 1024, 1024 * MIB, NULL, false,
+    {"request_bytes", CONFIG_SIZE, AT(request_bytes), "64MiB", 1024, 1024 * MIB, NULL,
      "largest request body, before and after decompression (OTLP recommends 64 MiB)"},
-    {"memory", CONFIG_SIZE, AT(memory), "512MiB", 16 * MIB, 1048576 * MIB, NULL, false,
+    {"memory", CONFIG_SIZE, AT(memory), "512MiB", 16 * MIB, 1048576 * MIB, NULL,
      "memory that requests, tables and queues may hold together; beyond it requests are refused with a retry hint"},
-    {"connections", CONFIG_COUNT, AT(connections), "10000", 1, 1000000, NULL, false,
+    {"connections", CONFIG_COUNT, AT(connections), "10000", 1, 1000000, NULL,
      "connections open at once; more are closed as they come"},
 };
 
 static const struct config_row service_rows[] = {
-    {"workers", CONFIG_COUNT, AT(workers), "0", 0, 256, NULL, false,
+    {"workers", CONFIG_COUNT, AT(workers), "0", 0, 256, NULL,
      "threads that receive and count; 0 is one for each CPU this process may run on"},
-    {"log_level", CONFIG_CHOICE, AT(log_level), "info", 0, 0, "debug|info|warn|error", false,
+    {"log_level", CONFIG_CHOICE, AT(log_level), "info", 0, 0, "debug|info|warn|error",
      "what is written to standard error"},
-    {"shutdown_timeout", CONFIG_DURATION, AT(shutdown_timeout_ns), "10s", 0, 600 * SEC, NULL, false,
+    {"shutdown_timeout", CONFIG_DURATION, AT(shutdown_timeout_ns), "10s", 0, 600 * SEC, NULL,
      "how long a stop waits for requests to finish and queues to drain"},
 };
 
@@ -78,7 +78,7 @@ const struct config_section config_fixed[] = {
 };
 
 static const struct config_row receiver_rows[] = {
-    {"endpoint", CONFIG_TEXT, offsetof(struct config_receiver, endpoint), "", 0, 0, NULL, false,
+    {"endpoint", CONFIG_TEXT, offsetof(struct config_receiver, endpoint), "", 0, 0, NULL,
      "host:port; takes OTLP/gRPC and OTLP/HTTP protobuf, HTTP/1.1 and HTTP/2 alike"},
 };
 
@@ -87,37 +87,37 @@ const struct config_section config_receiver_section = {
     receiver_rows, ARRAY_LEN(receiver_rows)};
 
 static const struct config_row otlp_rows[] = {
-    {"endpoint", CONFIG_TEXT, XAT(endpoint), "", 0, 0, NULL, false,
+    {"endpoint", CONFIG_TEXT, XAT(endpoint), "", 0, 0, NULL,
      "http://host:port or https://host:port (for protocol http, a path may follow), or host:port"},
-    {"protocol", CONFIG_CHOICE, XAT(protocol), "grpc", 0, 0, "grpc|http", false, "OTLP/gRPC, or OTLP/HTTP with protobuf"},
-    {"compression", CONFIG_CHOICE, XAT(compression), "gzip", 0, 0, "gzip|zstd|none", false, "of request bodies"},
-    {"headers", CONFIG_PAIRS, XAT(headers), "", 0, 0, NULL, false, "sent with every request (gRPC: metadata)"},
-    {"timeout", CONFIG_DURATION, XAT(timeout_ns), "10s", SEC / 1000, 600 * SEC, NULL, false, "of one attempt"},
-    {"temporality", CONFIG_CHOICE, XAT(temporality), "default", 0, 0, "default|delta|cumulative", false,
+    {"protocol", CONFIG_CHOICE, XAT(protocol), "grpc", 0, 0, "grpc|http", "OTLP/gRPC, or OTLP/HTTP with protobuf"},
+    {"compression", CONFIG_CHOICE, XAT(compression), "gzip", 0, 0, "gzip|zstd|none", "of request bodies"},
+    {"headers", CONFIG_PAIRS, XAT(headers), "", 0, 0, NULL, "sent with every request (gRPC: metadata)"},
+    {"timeout", CONFIG_DURATION, XAT(timeout_ns), "10s", SEC / 1000, 600 * SEC, NULL, "of one attempt"},
+    {"temporality", CONFIG_CHOICE, XAT(temporality), "default", 0, 0, "default|delta|cumulative",
      "of counters sent here; default is metrics.temporality"},
-    {"tls.insecure", CONFIG_BOOL, XAT(tls_insecure), "false", 0, 0, NULL, false,
+    {"tls.insecure", CONFIG_BOOL, XAT(tls_insecure), "false", 0, 0, NULL,
      "host:port without a scheme is spoken to without TLS (http:// and https:// decide by themselves)"},
-    {"tls.insecure_skip_verify", CONFIG_BOOL, XAT(tls_skip_verify), "false", 0, 0, NULL, false,
+    {"tls.insecure_skip_verify", CONFIG_BOOL, XAT(tls_skip_verify), "false", 0, 0, NULL,
      "take any server certificate"},
-    {"tls.ca_file", CONFIG_TEXT, XAT(tls_ca_file), "", 0, 0, NULL, false, "PEM; default is the system's store"},
-    {"tls.cert_file", CONFIG_TEXT, XAT(tls_cert_file), "", 0, 0, NULL, false, "PEM client certificate for mTLS"},
-    {"tls.key_file", CONFIG_TEXT, XAT(tls_key_file), "", 0, 0, NULL, false, "PEM key of it"},
-    {"tls.server_name_override", CONFIG_TEXT, XAT(tls_server_name), "", 0, 0, NULL, false,
+    {"tls.ca_file", CONFIG_TEXT, XAT(tls_ca_file), "", 0, 0, NULL, "PEM; default is the system's store"},
+    {"tls.cert_file", CONFIG_TEXT, XAT(tls_cert_file), "", 0, 0, NULL, "PEM client certificate for mTLS"},
+    {"tls.key_file", CONFIG_TEXT, XAT(tls_key_file), "", 0, 0, NULL, "PEM key of it"},
+    {"tls.server_name_override", CONFIG_TEXT, XAT(tls_server_name), "", 0, 0, NULL,
      "name the certificate must bear, where it is not the endpoint's host"},
-    {"retry_on_failure.enabled", CONFIG_BOOL, XAT(retry_enabled), "true", 0, 0, NULL, false,
+    {"retry_on_failure.enabled", CONFIG_BOOL, XAT(retry_enabled), "true", 0, 0, NULL,
      "repeat what OTLP calls retryable"},
-    {"retry_on_failure.initial_interval", CONFIG_DURATION, XAT(retry_initial_ns), "5s", SEC / 1000, 600 * SEC, NULL, false,
+    {"retry_on_failure.initial_interval", CONFIG_DURATION, XAT(retry_initial_ns), "5s", SEC / 1000, 600 * SEC, NULL,
      "first wait; grows by half each time, with jitter"},
-    {"retry_on_failure.max_interval", CONFIG_DURATION, XAT(retry_max_ns), "30s", SEC / 1000, 3600 * SEC, NULL, false,
+    {"retry_on_failure.max_interval", CONFIG_DURATION, XAT(retry_max_ns), "30s", SEC / 1000, 3600 * SEC, NULL,
      "longest wait"},
-    {"retry_on_failure.max_elapsed_time", CONFIG_DURATION, XAT(retry_elapsed_ns), "5m", 0, 86400 * SEC, NULL, false,
+    {"retry_on_failure.max_elapsed_time", CONFIG_DURATION, XAT(retry_elapsed_ns), "5m", 0, 86400 * SEC, NULL,
      "after this a request is dropped and counted; 0 never gives up"},
-    {"sending_queue.num_consumers", CONFIG_COUNT, XAT(queue_consumers), "4", 1, 64, NULL, false,
+    {"sending_queue.num_consumers", CONFIG_COUNT, XAT(queue_consumers), "4", 1, 64, NULL,
      "requests under way at once"},
-    {"sending_queue.queue_size", CONFIG_COUNT, XAT(queue_size), "1000", 1, 100000, NULL, false, "requests waiting"},
-    {"sending_queue.queue_bytes", CONFIG_SIZE, XAT(queue_bytes), "64MiB", MIB / 16, 65536 * MIB, NULL, false,
+    {"sending_queue.queue_size", CONFIG_COUNT, XAT(queue_size), "1000", 1, 100000, NULL, "requests waiting"},
+    {"sending_queue.queue_bytes", CONFIG_SIZE, XAT(queue_bytes), "64MiB", MIB / 16, 65536 * MIB, NULL,
      "bytes waiting; raw profiles that find no room make the producer's request retryable"},
-    {"max_request_bytes", CONFIG_SIZE, XAT(request_bytes), "4MiB", 1024, 1024 * MIB, NULL, false,
+    {"max_request_bytes", CONFIG_SIZE, XAT(request_bytes), "4MiB", 1024, 1024 * MIB, NULL,
      "metrics are split into requests below this (gRPC receivers stop at 4 MiB unless told otherwise)"},
 };
 
@@ -125,8 +125,8 @@ const struct config_section config_otlp_section = {
     "exporters.otlp/NAME", "an OTLP destination for metrics, raw profiles or both", otlp_rows, ARRAY_LEN(otlp_rows)};
 
 static const struct config_row file_rows[] = {
-    {"path", CONFIG_TEXT, XAT(path), "", 0, 0, NULL, false, "appended to: one OTLP/JSON request a line"},
-    {"temporality", CONFIG_CHOICE, XAT(temporality), "default", 0, 0, "default|delta|cumulative", false,
+    {"path", CONFIG_TEXT, XAT(path), "", 0, 0, NULL, "appended to: one OTLP/JSON request a line"},
+    {"temporality", CONFIG_CHOICE, XAT(temporality), "default", 0, 0, "default|delta|cumulative",
      "of counters written here; default is metrics.temporality"},
 };
 

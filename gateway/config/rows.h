@@ -27,7 +27,6 @@ struct config_row {
     const char *fallback; /* as it would be written; lists: comma-separated */
     uint64_t min, max;    /* COUNT, SIZE, DURATION; 0,0: no bounds */
     const char *choices;  /* CHOICE: "grpc|http" */
-    bool reloadable;
     const char *doc;
 };
 
