@@ -164,8 +164,7 @@ static int reference_section(const struct config_section *s, struct buffer *out)
         const struct config_row *row = &s->rows[i];
         r = buffer_printf(out, "  %-34s %s%s%s\n      %s\n", row->key,
                           row->type == CONFIG_CHOICE ? row->choices : config_type_name(row->type),
-                          row->fallback[0] ? ", default " : "", row->fallback,
-                          row->reloadable ? ", reloadable" : "", row->doc);
+                          row->fallback[0] ? ", default " : "", row->fallback, row->doc);
     }
     return r;
 }
