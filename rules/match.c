@@ -265,6 +265,14 @@ bool rules_program_wants_inlined(const struct rules_program *p)
     return false;
 }
 
+uint32_t rules_matcher_text_class(struct rules_matcher *m, enum rule_field field, uint32_t string)
+{
+    if (m->p->cell_fields & 1u << field)
+        return RULES_NONE;
+    uint32_t class = matcher_string_class(m, (uint32_t)field, string);
+    return likely(m->error == 0) ? class : RULES_NONE;
+}
+
 void matcher_frame_start(struct rules_matcher *m)
 {
     memset(m->node_value, 0, m->p->nodes.n);

@@ -69,6 +69,10 @@ uint32_t rules_matcher_library(struct rules_matcher *m, uint32_t mapping);
  * Remembered: cheap. */
 uint32_t rules_matcher_fields(struct rules_matcher *m, uint32_t type);
 
+/* The class of a text in this field (not a column): frames that differ only in texts of one class are of one
+ * class. RULES_NONE when such a class says too little or memory is out: ask rules_matcher_frame(). */
+uint32_t rules_matcher_text_class(struct rules_matcher *m, enum rule_field field, uint32_t string);
+
 struct rules_frame {
     uint32_t field[RULES_FIELDS]; /* string numbers, RULES_NONE where the field is none */
     bool inlined;
@@ -120,6 +124,7 @@ struct rules_asker {
     uint32_t (*profile_type)(void *context);
     uint32_t (*profile_unit)(void *context);
     bool (*linked)(void *context);
+    const uint32_t *types; /* [frame] what field() says of its type; may be NULL */
 };
 
 /* One addition: of the sample's weight (as the source's `value` says) to a series. */

@@ -22,21 +22,9 @@ enum read {
 
 #define SPEC_WORDS 4u
 
-void eval_init(struct eval *e, struct rules_matcher *m, const struct rules_verdict *v,
-               const struct rules_asker *asker)
-{
-    *e = (struct eval){.m = m, .v = v, .asker = asker, .row_reg = MATCH_NO_REG};
-    e->state = v ? tuples_get(&m->states, v->state) : NULL;
-}
-
 void eval_release(struct eval *e)
 {
     charged_free(e->m->budget, &e->notes, &e->cap_notes, sizeof *e->notes);
-}
-
-uint32_t eval_frame(const struct eval *e, uint32_t reg)
-{
-    return reg == MATCH_REG_EACH ? e->each_frame : e->v->registers[reg].frame;
 }
 
 /* ---- reading
@@ -99,6 +87,18 @@ uint32_t eval_read(struct eval *e, uint32_t spec)
     }
     e->level = max_of(e->level, level);
     return value;
+}
+
+bool eval_cue(const struct rules_matcher *m, uint32_t spec, uint32_t *ret_reg, uint8_t *ret_field)
+{
+    const uint32_t *w = tuples_get(&m->specs, spec);
+    if (w[0] == READ_CAPTURE || w[0] == READ_MATCH)
+        w = tuples_get(&m->specs, w[2]);
+    if (w[0] != READ_FIELD)
+        return false;
+    *ret_reg = w[1];
+    *ret_field = (uint8_t)w[2];
+    return true;
 }
 
 /* Reads and notes it; what was read before is not read again. */

@@ -29,8 +29,12 @@ struct eval {
     enum rules_level level;
 };
 
-void eval_init(struct eval *e, struct rules_matcher *m, const struct rules_verdict *v,
-               const struct rules_asker *asker);
+static inline void eval_init(struct eval *e, struct rules_matcher *m, const struct rules_verdict *v,
+                             const struct rules_asker *asker)
+{
+    *e = (struct eval){.m = m, .v = v, .asker = asker, .row_reg = MATCH_NO_REG};
+    e->state = v ? tuples_get(&m->states, v->state) : NULL;
+}
 void eval_release(struct eval *e);
 
 bool eval_sample(struct eval *e, const struct rule_sample *s);
@@ -43,7 +47,13 @@ uint32_t eval_table(struct eval *e, uint32_t table, uint32_t *ret_reg);
 /* Reads what a note's spec names, again. */
 uint32_t eval_read(struct eval *e, uint32_t spec);
 
+/* Whether the spec's value is a function of one text of one frame; says which. */
+bool eval_cue(const struct rules_matcher *m, uint32_t spec, uint32_t *ret_reg, uint8_t *ret_field);
+
 /* The frame a register stands for. */
-uint32_t eval_frame(const struct eval *e, uint32_t reg);
+static inline uint32_t eval_frame(const struct eval *e, uint32_t reg)
+{
+    return reg == MATCH_REG_EACH ? e->each_frame : e->v->registers[reg].frame;
+}
 
 #endif

@@ -54,25 +54,57 @@ static uint32_t child_of(struct rules_matcher *m, struct pairs *pairs, uint64_t 
     return child;
 }
 
+static inline uint32_t read_cue(struct eval *e, const struct path_node *node)
+{
+    if (node->cue_field == MATCH_NO_CUE)
+        return eval_read(e, node->spec - 1);
+    uint32_t frame = eval_frame(e, node->cue_reg);
+    if (node->cue_field == RULE_FIELD_TYPE && e->asker->types)
+        return e->asker->types[frame];
+    return e->asker->field(e->asker->context, frame, (enum rule_field)node->cue_field);
+}
+
 /* Follows what is known from a root; the leaf's content, or RULES_NONE where the tree ends. */
 static uint32_t follow(struct eval *e, uint32_t node)
 {
     struct rules_matcher *m = e->m;
     while (m->nodes[node].leaf == 0) {
-        if (m->nodes[node].spec == 0)
-            return RULES_NONE;
-        uint32_t child, value = eval_read(e, m->nodes[node].spec - 1);
         struct path_node *at = &m->nodes[node];
-        if (likely(at->last_value == value && at->last_child != 0)) {
-            node = at->last_child;
+        if (at->spec == 0)
+            return RULES_NONE;
+        uint32_t child, cue = read_cue(e, at), way = cue % MATCH_WAYS;
+        if (likely(at->way[way].cue == cue && at->way[way].child != 0)) {
+            node = at->way[way].child;
             continue;
         }
+        uint32_t value = at->cue_field == MATCH_NO_CUE ? cue : eval_read(e, at->spec - 1);
         if (m->error < 0 || !pairs_find(&m->children, pair_key(node, value), &child))
             return RULES_NONE;
-        at->last_value = value;
-        at->last_child = node = child;
+        at->way[way].cue = cue;
+        at->way[way].child = node = child;
     }
     return m->nodes[node].leaf - 1;
+}
+
+/* The same as far as cues and ways lately taken lead; RULES_NONE: follow() may know more. */
+static inline uint32_t follow_cues(const struct rules_matcher *m, const struct rules_verdict *v,
+                                   const struct rules_asker *asker, uint32_t root)
+{
+    const struct path_node *at = &m->nodes[root];
+    while (at->leaf == 0) {
+        if (at->spec == 0 || at->cue_field == MATCH_NO_CUE || at->cue_reg == MATCH_REG_EACH)
+            return RULES_NONE;
+        uint32_t frame = v->registers[at->cue_reg].frame, cue;
+        if (at->cue_field == RULE_FIELD_TYPE && asker->types)
+            cue = asker->types[frame];
+        else
+            cue = asker->field(asker->context, frame, (enum rule_field)at->cue_field);
+        uint32_t way = cue % MATCH_WAYS;
+        if (at->way[way].cue != cue || at->way[way].child == 0)
+            return RULES_NONE;
+        at = &m->nodes[at->way[way].child];
+    }
+    return at->leaf - 1;
 }
 
 /* Writes the notes of an evaluation as a path from the root to a leaf with this content. */
@@ -82,7 +114,10 @@ static uint32_t lay_path(struct eval *e, uint32_t node, uint32_t content)
     if (m->error < 0)
         return RULES_NONE;
     for (uint32_t i = 0; i < e->n_notes; i++) {
-        m->nodes[node].spec = e->notes[i].spec + 1;
+        struct path_node *at = &m->nodes[node];
+        at->spec = e->notes[i].spec + 1;
+        if (!eval_cue(m, e->notes[i].spec, &at->cue_reg, &at->cue_field))
+            at->cue_field = MATCH_NO_CUE;
         node = child_of(m, &m->children, pair_key(node, e->notes[i].value));
         if (node == RULES_NONE)
             return RULES_NONE;
@@ -231,26 +266,59 @@ uint32_t rules_matcher_active(struct rules_matcher *m, const uint64_t *mask)
     return id == TUPLES_NONE ? matcher_oom(m) : id;
 }
 
-uint32_t rules_matcher_outcome(struct rules_matcher *m, const struct rules_verdict *v, uint32_t active,
-                               const struct rules_asker *asker)
+static __attribute__((noinline)) uint32_t find_outcome(struct rules_matcher *m, const struct rules_verdict *v,
+                                                       uint32_t active, const struct rules_asker *asker)
 {
     struct root_memo *memo = &m->state_root[v->state];
     uint32_t root = memo->root - 1;
-    if (unlikely(memo->root == 0 || memo->active != active)) {
+    if (memo->root == 0 || memo->active != active) {
         root = child_of(m, &m->roots, pair_key(active, v->state));
         if (root == RULES_NONE)
             return RULES_NONE;
-        *memo = (struct root_memo){active, root + 1};
+        *memo = (struct root_memo){.active = active, .root = root + 1, .type_reg = MATCH_NO_REG};
     }
     struct eval e;
     eval_init(&e, m, v, asker);
     uint32_t outcome = follow(&e, root);
-    if (likely(outcome != RULES_NONE) || m->error < 0)
+    if (outcome != RULES_NONE || m->error < 0)
         return outcome;
     outcome = make_outcome(&e, active);
     if (outcome != RULES_NONE)
         outcome = lay_path(&e, root, outcome);
     eval_release(&e);
+    return outcome;
+}
+
+/* Keeps an outcome found by cues in the memo, if one type was all that was read. */
+static void keep_way(const struct rules_matcher *m, struct root_memo *memo, const struct rules_verdict *v,
+                     const struct rules_asker *asker, uint32_t outcome)
+{
+    const struct path_node *at = &m->nodes[memo->root - 1];
+    if (at->leaf != 0 || at->cue_field != RULE_FIELD_TYPE || !asker->types)
+        return;
+    uint32_t type = asker->types[v->registers[at->cue_reg].frame];
+    if (m->nodes[at->way[type % MATCH_WAYS].child].leaf != outcome + 1)
+        return;
+    memo->type_reg = at->cue_reg;
+    memo->way[type % 2].type = type;
+    memo->way[type % 2].outcome = outcome + 1;
+}
+
+uint32_t rules_matcher_outcome(struct rules_matcher *m, const struct rules_verdict *v, uint32_t active,
+                               const struct rules_asker *asker)
+{
+    struct root_memo *memo = &m->state_root[v->state];
+    if (unlikely(memo->root == 0 || memo->active != active))
+        return find_outcome(m, v, active, asker);
+    if (memo->type_reg != MATCH_NO_REG && asker->types) {
+        uint32_t type = asker->types[v->registers[memo->type_reg].frame];
+        if (likely(memo->way[type % 2].type == type && memo->way[type % 2].outcome != 0))
+            return memo->way[type % 2].outcome - 1;
+    }
+    uint32_t outcome = follow_cues(m, v, asker, memo->root - 1);
+    if (unlikely(outcome == RULES_NONE))
+        return find_outcome(m, v, active, asker);
+    keep_way(m, memo, v, asker, outcome);
     return outcome;
 }
 

@@ -51,20 +51,40 @@ struct frame_slot {
     uint32_t class; /* + 1; 0 is free */
 };
 
+/* The registers a transition sets are written four at a time, without asking how many there are: `set` names
+ * the last one again, or a spare register when there is none. */
+#define MATCH_SETS 4u
 struct transition {
-    uint32_t next, actions, n_actions;
+    uint32_t next, row; /* the state and where its cells begin */
+    uint32_t set[MATCH_SETS];
+    uint32_t actions, n_actions; /* all of them, for a slow transition */
+    bool absorbing;              /* the next state is */
+    bool slow;                   /* more than MATCH_SETS actions, or one is a MATCH_PUSH */
 };
 
+/* What is read here is mostly a text of a frame, or a function of one: that text alone, the cue, then says
+ * where the way went last time that it was this text. */
+#define MATCH_NO_CUE UINT8_MAX
+#define MATCH_WAYS   4u
 struct path_node {
-    uint32_t spec;                   /* + 1: what to read here; 0: nothing known yet, or a leaf */
-    uint32_t leaf;                   /* + 1: the outcome or series */
-    uint32_t last_value, last_child; /* the way taken last: mostly the way taken next; last_child 0: none */
+    uint32_t spec;     /* + 1: what to read here; 0: nothing known yet, or a leaf */
+    uint32_t leaf;     /* + 1: the outcome or series */
+    uint32_t cue_reg;  /* whose text the cue is */
+    uint8_t cue_field; /* which; MATCH_NO_CUE: the cue is the value read itself */
+    struct {
+        uint32_t cue, child; /* child 0: none */
+    } way[MATCH_WAYS];       /* [cue % MATCH_WAYS] */
 };
 
 /* Where the decision tree begins for a state and a set of active sources: root 0 is "not asked yet", else
- * + 1. */
+ * + 1. Where all that is read is the type of one frame, as for most stacks, the ways lately taken are here.
+ */
 struct root_memo {
     uint32_t active, root;
+    uint32_t type_reg; /* or MATCH_NO_REG */
+    struct {
+        uint32_t type, outcome; /* + 1; 0: none */
+    } way[2];                   /* [type % 2] */
 };
 
 struct list_item {
@@ -109,7 +129,7 @@ struct rules_matcher {
     /* the automaton */
     struct tuples states;
     uint32_t n_state_words;
-    uint32_t *cells, cap_cells, stride;
+    uint32_t *cells, cap_cells, stride; /* [state × stride + 1 + class]; the first of a row is RULES_MANY's */
     uint8_t *absorbing;
     struct root_memo *state_root; /* [state] the root asked for last */
     uint32_t cap_absorbing, cap_state_root;

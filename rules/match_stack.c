@@ -15,17 +15,16 @@
 #include "rules/match_parts.h"
 
 enum { PHASE_BEFORE, PHASE_IN, PHASE_DONE };
-enum {
-    CELL_UNKNOWN,
-    CELL_STAY,
-    CELL_FIRST
-}; /* a cell from CELL_FIRST is a transition's number + CELL_FIRST */
+/* A cell: the frame changes nothing; not computed yet; else a transition's number + CELL_FIRST. */
+#define CELL_STAY    0u
+#define CELL_FIRST   1u
+#define CELL_UNKNOWN UINT32_MAX
 
 #define STRIDE_MIN 256u
 
 uint32_t rules_program_registers(const struct rules_program *p)
 {
-    return p->n_regs;
+    return p->n_regs + 1; /* and a spare one */
 }
 
 uint32_t rules_matcher_generation(const struct rules_matcher *m)
@@ -254,7 +253,7 @@ static uint32_t enter_state(struct rules_matcher *m)
         matcher_oom(m);
         return TUPLES_NONE;
     }
-    memset(m->cells + was, 0, (m->cap_cells - was) * sizeof *m->cells);
+    memset(m->cells + was, 0xff, (m->cap_cells - was) * sizeof *m->cells); /* CELL_UNKNOWN */
     id = tuples_add(&m->states, m->step_words, m->n_state_words);
     if (id == TUPLES_NONE)
         return matcher_oom(m);
@@ -282,7 +281,7 @@ static int start_table(struct rules_matcher *m)
     m->cap_list = cap_list;
     m->n_list = n_list;
 
-    for (m->stride = STRIDE_MIN; m->stride < m->classes.n && m->stride < MATCH_DENSE_MAX;)
+    for (m->stride = STRIDE_MIN; m->stride <= m->classes.n && m->stride < MATCH_DENSE_MAX;)
         m->stride *= 2;
     memset(m->step_words, 0, m->n_state_words * sizeof *m->step_words);
     for (uint32_t i = 0; i < m->p->regions.n; i++)
@@ -296,7 +295,7 @@ static int start_table(struct rules_matcher *m)
 
 static int remember(struct rules_matcher *m, uint32_t state, uint32_t class, uint32_t next)
 {
-    uint32_t *cell = &m->cells[(size_t)state * m->stride + class];
+    uint32_t *cell = &m->cells[(size_t)state * m->stride + 1 + class];
     if (next == state && m->n_step_actions == 0) {
         *cell = CELL_STAY;
         return 0;
@@ -306,7 +305,17 @@ static int remember(struct rules_matcher *m, uint32_t state, uint32_t class, uin
         charged_grow(m->budget, &m->actions, &m->cap_actions, m->n_actions + m->n_step_actions,
                      sizeof *m->actions) < 0)
         return -ENOMEM;
-    m->transitions[m->n_transitions] = (struct transition){next, m->n_actions, m->n_step_actions};
+    struct transition *t = &m->transitions[m->n_transitions];
+    *t = (struct transition){.next = next,
+                             .row = next * m->stride + 1,
+                             .actions = m->n_actions,
+                             .n_actions = m->n_step_actions,
+                             .absorbing = m->absorbing[next],
+                             .slow = m->n_step_actions > MATCH_SETS};
+    for (uint32_t i = 0; i < m->n_step_actions; i++)
+        t->slow |= (m->step_actions[i] & MATCH_PUSH) != 0;
+    for (uint32_t i = 0; i < MATCH_SETS && !t->slow; i++)
+        t->set[i] = m->n_step_actions == 0 ? m->p->n_regs : m->step_actions[min_of(i, m->n_step_actions - 1)];
     if (m->n_step_actions > 0)
         memcpy(m->actions + m->n_actions, m->step_actions, m->n_step_actions * sizeof *m->actions);
     m->n_actions += m->n_step_actions;
@@ -332,7 +341,7 @@ static uint32_t compute(struct rules_matcher *m, uint32_t state, uint32_t class)
         next = enter_state(m);
         return next == TUPLES_NONE ? matcher_oom(m) : next;
     }
-    if (next != TUPLES_NONE && class < m->stride && remember(m, state, class, next) < 0)
+    if (next != TUPLES_NONE && class + 1 < m->stride && remember(m, state, class, next) < 0)
         return matcher_oom(m);
     return next;
 }
@@ -352,7 +361,7 @@ static int run_actions(struct rules_matcher *m, const uint32_t *actions, uint32_
     return 0;
 }
 
-/* A step that is not "stay". */
+/* A step nobody took before, or one that appends to lists. */
 static __attribute__((noinline)) uint32_t advance(struct rules_matcher *m, uint32_t state, uint32_t cell,
                                                   uint32_t class, struct rules_verdict *v, uint32_t frame,
                                                   uint32_t position)
@@ -369,86 +378,95 @@ static __attribute__((noinline)) uint32_t advance(struct rules_matcher *m, uint3
     return t->next;
 }
 
-struct walk {
-    struct rules_matcher *m;
-    const struct rules_stack *stack;
-    struct rules_verdict *v;
-    const uint32_t *row; /* of the current state: most frames stay in it */
+struct walk_end {
     uint32_t state, position;
 };
 
-/* A frame that may leave the state. False when the walk is over: absorbed, or memory is out (state is
- * TUPLES_NONE). */
-static __attribute__((noinline)) bool leave(struct walk *w, uint32_t frame, uint32_t cell, uint32_t class)
+/* One item the long way: of several frames, or with a step that is new or slow. TUPLES_NONE as the state when
+ * memory is out; the walk is over too when that is absorbing. */
+static __attribute__((noinline)) struct walk_end walk_item(struct rules_matcher *m,
+                                                           const struct rules_stack *stack,
+                                                           struct rules_verdict *v, uint32_t state,
+                                                           uint32_t item, uint32_t position)
 {
-    struct rules_matcher *m = w->m;
-    w->state = advance(m, w->state, cell, class, w->v, frame, w->position);
-    if (w->state == TUPLES_NONE || m->absorbing[w->state])
-        return false;
-    w->row = m->cells + (size_t)w->state * m->stride;
-    return true;
-}
-
-static __attribute__((noinline)) bool walk_frames(struct walk *w, uint32_t first, uint32_t end)
-{
-    for (uint32_t frame = first; frame < end; frame++, w->position++) {
-        uint32_t class = w->stack->classes[frame], cell = class < w->m->stride ? w->row[class] : CELL_UNKNOWN;
-        if (cell != CELL_STAY && !leave(w, frame, cell, class))
-            return false;
+    uint32_t frame = stack->frames_at ? stack->frames_at[item] : item,
+             end = stack->frames_at ? stack->frames_at[item + 1] : item + 1;
+    for (; frame < end && state != TUPLES_NONE && !m->absorbing[state]; frame++, position++) {
+        uint32_t class = stack->classes[frame], cell = CELL_UNKNOWN;
+        if (class + 1 < m->stride)
+            cell = m->cells[(size_t)state * m->stride + 1 + class];
+        if (cell != CELL_STAY)
+            state = advance(m, state, cell, class, v, frame, position);
     }
-    return true;
+    return (struct walk_end){state, position};
 }
 
-/* The common walk: nearly all items are one frame. */
-static void walk_items(struct walk *w)
+/* The common walk, when every class has a cell: nearly all items are one frame. Of the others the class is
+ * RULES_MANY, as a number -1: their cell is never known, so that frames which stay cost a single comparison.
+ * Returns the last state or TUPLES_NONE. */
+static inline uint32_t walk_items(struct rules_matcher *m, const struct rules_stack *stack,
+                                  struct rules_verdict *v)
 {
-    const uint32_t *items = w->stack->items, *frames_at = w->stack->frames_at, *row = w->row;
-    const uint32_t *classes = frames_at ? w->stack->item_classes : w->stack->classes;
-    uint32_t extra = 0; /* frames beyond one an item, so far */
-    for (uint32_t i = 0, n = w->stack->n; i < n; i++) {
-        uint32_t class = classes[items[i]];
-        if (likely(class != RULES_MANY)) {
-            if (likely(row[class] == CELL_STAY))
-                continue;
-            w->position = i + extra;
-            if (!leave(w, frames_at ? frames_at[items[i]] : items[i], row[class], class))
-                return;
-        } else {
-            w->position = i + extra;
-            if (!walk_frames(w, frames_at[items[i]], frames_at[items[i] + 1]))
-                return;
-            extra = w->position - i - 1;
+    const uint32_t *first = stack->items, *end = first + stack->n, *frames_at = stack->frames_at;
+    const uint32_t *classes = frames_at ? stack->item_classes : stack->classes, *row = m->cells + 1;
+    struct rules_register *registers = v->registers;
+    uint32_t state = 0, extra = 0; /* frames beyond one an item, so far */
+    for (const uint32_t *item = first; item < end; item++) {
+        uint32_t cell = row[(int32_t)classes[*item]];
+        if (likely(cell == CELL_STAY))
+            continue;
+        uint32_t position = (uint32_t)(item - first) + extra;
+        if (likely(cell != CELL_UNKNOWN && !m->transitions[cell - CELL_FIRST].slow)) {
+            const struct transition *t = &m->transitions[cell - CELL_FIRST];
+            const struct rules_register here = {frames_at ? frames_at[*item] : *item, position};
+            _Static_assert(MATCH_SETS == 4, "all of them");
+            registers[t->set[0]] = registers[t->set[1]] = registers[t->set[2]] = registers[t->set[3]] = here;
+            state = t->next;
+            row = m->cells + t->row;
+            if (t->absorbing)
+                break;
+            continue;
         }
-        row = w->row;
+        struct walk_end after = walk_item(m, stack, v, state, *item, position);
+        state = after.state;
+        if (state == TUPLES_NONE || m->absorbing[state])
+            break;
+        extra += after.position - position - 1;
+        row = m->cells + (size_t)state * m->stride + 1;
     }
+    return state;
+}
+
+/* The first walk, and those with more classes than have cells. */
+static __attribute__((noinline)) uint32_t walk_anyhow(struct rules_matcher *m,
+                                                      const struct rules_stack *stack,
+                                                      struct rules_verdict *v)
+{
+    bool widen = m->stride <= m->classes.n && m->stride < MATCH_DENSE_MAX;
+    if ((m->states.n == 0 || widen) && start_table(m) < 0)
+        return TUPLES_NONE;
+    if (m->classes.n < m->stride)
+        return walk_items(m, stack, v);
+    struct walk_end at = {0, 0};
+    for (uint32_t i = 0; i < stack->n && at.state != TUPLES_NONE && !m->absorbing[at.state]; i++)
+        at = walk_item(m, stack, v, at.state, stack->items[i], at.position);
+    return at.state;
 }
 
 bool rules_matcher_walk(struct rules_matcher *m, const struct rules_stack *stack, struct rules_verdict *v)
 {
     m->n_list = 0;
-    if (stack->n == 0 || m->error < 0 || m->classes.n == 0)
+    if (unlikely(stack->n == 0 || m->error < 0 || m->classes.n == 0))
         return false;
-    bool widen = m->stride < m->classes.n && m->stride < MATCH_DENSE_MAX;
-    if (unlikely(m->states.n == 0 || widen) && start_table(m) < 0)
-        return false;
-    struct walk w = {.m = m, .stack = stack, .v = v, .row = m->cells};
-    if (likely(m->classes.n <= m->stride)) { /* every class has a cell; walking makes no classes */
-        walk_items(&w);
-    } else {
-        for (uint32_t i = 0; i < stack->n; i++) {
-            uint32_t item = stack->items[i];
-            if (!walk_frames(&w, stack->frames_at ? stack->frames_at[item] : item,
-                             stack->frames_at ? stack->frames_at[item + 1] : item + 1))
-                break;
-        }
-    }
-    if (w.state == TUPLES_NONE)
+    bool dense = m->classes.n < m->stride && m->states.n > 0; /* walking makes no classes */
+    uint32_t state = likely(dense) ? walk_items(m, stack, v) : walk_anyhow(m, stack, v);
+    if (unlikely(state == TUPLES_NONE))
         return false;
     uint32_t root = m->p->facts.p[0].last, item = stack->items[stack->n - 1];
     if (root != LOWER_NONE)
         v->registers[root] =
             (struct rules_register){stack->frames_at ? stack->frames_at[item + 1] - 1 : item, UINT32_MAX};
-    v->state = w.state;
+    v->state = state;
     v->generation = m->generation;
     return true;
 }

@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gateway/aggregate/attrset.h"
 #include "gateway/aggregate/delta.h"
+#include "proto/base/hash.h"
 #include "proto/base/intern.h"
 #include "proto/base/macros.h"
 
@@ -25,7 +27,17 @@ struct cell {
     int64_t sum;
 };
 
+/* Resources seen lately, by a hash under the process's seed and the length of the bytes they came from:
+ * nobody can prepare two that share it, and by chance it does not happen (as rules/match_parts.h says of
+ * strings). */
+#define RECENT 256u
+struct recent {
+    uint64_t hash;
+    uint32_t length, resource; /* RESOURCE_OVERFLOW: free */
+};
+
 struct aggregate {
+    struct recent recent[RECENT];
     struct aggregate_metric *metrics;
     uint32_t n_metrics;
     struct budget *budget;
@@ -138,6 +150,19 @@ uint32_t aggregate_resource(struct aggregate *a, const struct attr *attrs, uint3
         return RESOURCE_OVERFLOW;
     uint32_t id = lookup(a, &a->resources, RESOURCES_MAX);
     return id == INTERN_NONE ? RESOURCE_OVERFLOW : id + 1;
+}
+
+uint32_t aggregate_resource_of(struct aggregate *a, struct bytes raw, const struct attr *attrs,
+                               uint32_t n_attrs)
+{
+    uint64_t h = hash_bytes(raw, hash_seed());
+    struct recent *recent = &a->recent[h % RECENT];
+    if (likely(recent->hash == h && recent->length == (uint32_t)raw.n &&
+               recent->resource != RESOURCE_OVERFLOW))
+        return recent->resource;
+    uint32_t resource = aggregate_resource(a, attrs, n_attrs);
+    *recent = (struct recent){h, (uint32_t)raw.n, resource};
+    return resource;
 }
 
 uint32_t aggregate_series(struct aggregate *a, uint32_t metric, const struct aggregate_label *labels,
@@ -295,6 +320,7 @@ void aggregate_begin(struct aggregate *a)
         return;
     intern_clear(&a->resources);
     intern_clear(&a->series);
+    memset(a->recent, 0, sizeof a->recent);
     a->dict_bytes = 0;
     a->resources_taken = a->series_taken = 0;
     a->epoch++;

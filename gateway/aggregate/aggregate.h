@@ -52,6 +52,11 @@ void aggregate_begin(struct aggregate *a);
  * otel.metric.overflow=true). */
 uint32_t aggregate_resource(struct aggregate *a, const struct attr *attrs, uint32_t n_attrs);
 
+/* The same for attributes that some bytes say all of, such as the message they were decoded from: equal
+ * bytes, equal attributes. Remembered by those bytes. */
+uint32_t aggregate_resource_of(struct aggregate *a, struct bytes raw, const struct attr *attrs,
+                               uint32_t n_attrs);
+
 /* The number of a label set of a metric. Labels in any order; equal sets, equal number. A value that is not
  * UTF-8 has its bad bytes replaced by U+FFFD. Never fails: overflow as above. */
 uint32_t aggregate_series(struct aggregate *a, uint32_t metric, const struct aggregate_label *labels,

@@ -12,13 +12,6 @@
 /* A converted pprof has a profile for each sample type: a handful. A larger group is no set of siblings. */
 #define SIBLINGS_MAX 64u
 
-static struct rules_profile describe(const struct profiles *v, uint32_t i)
-{
-    return (struct rules_profile){profiles_string(v, v->profile.type[i]),
-                                  profiles_string(v, v->profile.unit[i]),
-                                  profiles_string(v, v->profile.period_unit[i]), v->profile.period[i]};
-}
-
 static int compare(const void *a, const void *b, void *view)
 {
     const struct profiles *v = view;
@@ -44,8 +37,11 @@ static int choose_group(struct classify *c, const uint32_t *members, uint32_t n,
     uint32_t words = rules_program_mask_words(c->program);
     if (n == 1 || n > SIBLINGS_MAX) {
         for (uint32_t i = 0; i < n; i++) {
-            group[0] = describe(c->view, members[i]);
-            active[members[i]] = rules_matcher_choose_one(c->matcher, &group[0]);
+            if (!profile_is_like(c->view, members[i], &c->last_active)) {
+                group[0] = profile_describe(c->view, members[i]);
+                c->last_active.active = rules_matcher_choose_one(c->matcher, &group[0]);
+            }
+            active[members[i]] = c->last_active.active;
         }
         return 0;
     }
@@ -53,7 +49,7 @@ static int choose_group(struct classify *c, const uint32_t *members, uint32_t n,
     if (!masks)
         return -ENOMEM;
     for (uint32_t i = 0; i < n; i++)
-        group[i] = describe(c->view, members[i]);
+        group[i] = profile_describe(c->view, members[i]);
     rules_matcher_choose(c->matcher, group, n, masks);
     for (uint32_t i = 0; i < n; i++)
         active[members[i]] = rules_matcher_active(c->matcher, masks + (size_t)i * words);

@@ -15,11 +15,8 @@
 /* ---- columns
  * --------------------------------------------------------------------------------------------------- */
 
-void *column_need(struct classify *c, struct column *column, size_t n, size_t size)
+void *column_grow(struct classify *c, struct column *column, size_t bytes)
 {
-    size_t bytes = n * size;
-    if (likely(bytes <= column->bytes && column->p))
-        return column->p;
     size_t now = column->bytes ? column->bytes : COLUMN_MIN;
     while (now < bytes)
         now *= 2;
@@ -54,10 +51,10 @@ void column_release(struct classify *c, struct column *column)
 static struct column *const *all_columns(struct classify *c, struct column *ret[])
 {
     struct column *const columns[] = {
-        &c->string_id,      &c->attr_id,          &c->attr_key,        &c->attr_frame,    &c->attr_type,
-        &c->location_type,  &c->frames_at_column, &c->frame_location,  &c->frame_class,   &c->location_class,
-        &c->profile_active, &c->stacks,           &c->slots,           &c->frame_entries, &c->pending,
-        &c->combined,       &c->touched,          &c->resource_number, &c->scratch};
+        &c->string_id,      &c->attr_id,          &c->attr_key,       &c->attr_frame,    &c->attr_type,
+        &c->location_type,  &c->frames_at_column, &c->frame_location, &c->frame_class,   &c->location_class,
+        &c->profile_active, &c->stacks,           &c->slots,          &c->frame_entries, &c->pending,
+        &c->combined,       &c->resource_number,  &c->scratch};
     memcpy(ret, columns, sizeof columns);
     ret[ARRAY_LEN(columns)] = NULL;
     return ret;
@@ -100,7 +97,7 @@ struct classify *classify_new(const struct rules_program *program, struct aggreg
     c->text = (struct buffer)BUFFER_INIT(TEXT_MAX);
     c->matcher = rules_matcher_new(program, budget);
     c->registers = calloc(rules_program_registers(program) + 1, sizeof *c->registers);
-    if (!c->matcher || !c->registers)
+    if (!c->matcher || !c->registers || sums_init(c) < 0)
         return classify_free(c);
     frames_asker(c, &c->asker);
     return c;
@@ -112,11 +109,11 @@ struct classify *classify_free(struct classify *c)
         return NULL;
     rules_matcher_free(c->matcher);
     release_columns(c);
-    column_release(c, &c->value);
-    column_release(c, &c->value_stamp);
+    column_release(c, &c->places);
     column_release(c, &c->series_number);
     buffer_release(&c->text);
     free(c->registers);
+    free(c->sources);
     free(c);
     return NULL;
 }
@@ -124,59 +121,69 @@ struct classify *classify_free(struct classify *c)
 /* ---- samples
  * --------------------------------------------------------------------------------------------------- */
 
-/* Walks the sample's stack and finds its outcome. 0 or -ENOMEM. */
-static int classify_stack(struct classify *c, struct stack_memo *memo, uint32_t stack, uint32_t active)
+/* The entries of frames counted one by one. 0 or -ENOMEM. */
+static int list_frames(struct classify *c, struct stack_memo *memo, const struct rules_verdict *verdict)
 {
-    const struct profiles *v = c->view;
-    const struct rules_stack s = {v->stack_location.location + v->stack.locations_at[stack],
-                                  v->stack.locations_at[stack + 1] - v->stack.locations_at[stack],
-                                  c->frames_at, c->frame_class.p, c->location_class.p};
-    struct rules_verdict verdict = {.registers = c->registers};
-    memo->outcome = CLASSIFY_EMPTY;
-    if (stack == 0 || s.n == 0)
-        return 0;
-    if (!rules_matcher_walk(c->matcher, &s, &verdict))
-        return rules_matcher_error(c->matcher);
-    memo->outcome = rules_matcher_outcome(c->matcher, &verdict, active, &c->asker);
-    if (memo->outcome == RULES_NONE)
-        return -ENOMEM;
-    memo->active = active;
-    memo->profile = c->profile;
-    memo->n_frames = 0;
-    if (rules_matcher_outcome_at(c->matcher, memo->outcome)->n_lists == 0)
-        return 0;
     const struct rules_entry *entries;
-    uint32_t n = rules_matcher_frames(c->matcher, &verdict, memo->outcome, &c->asker, &entries);
+    uint32_t n = rules_matcher_frames(c->matcher, verdict, memo->outcome, &c->asker, &entries);
     memo->frames_at = c->n_frame_entries;
     for (uint32_t i = 0; i < n; i++)
         if (column_add(c, &c->frame_entries, &c->n_frame_entries, &entries[i], sizeof *entries) < 0)
             return -ENOMEM;
     memo->n_frames = n;
+    memo->level = rules_matcher_outcome_at(c->matcher, memo->outcome)->level; /* frames may read more */
     return rules_matcher_error(c->matcher);
 }
 
-static bool still_holds(struct classify *c, const struct stack_memo *memo, uint32_t active)
+/* Walks the sample's stack and finds its outcome. 0 or -ENOMEM. */
+static int classify_stack(struct classify *c, struct stack_memo *memo, uint32_t stack, uint32_t active)
 {
-    if (memo->outcome == CLASSIFY_EMPTY)
-        return true;
-    if (memo->outcome == CLASSIFY_UNKNOWN || memo->active != active)
-        return false;
-    enum rules_level level = rules_matcher_outcome_at(c->matcher, memo->outcome)->level;
-    return level == RULES_LEVEL_STACK || (level == RULES_LEVEL_PROFILE && memo->profile == c->profile);
+    const struct profiles *v = c->view;
+    uint32_t from = v->stack.locations_at[stack];
+    c->stack.items = v->stack_location.location + from;
+    c->stack.n = v->stack.locations_at[stack + 1] - from;
+    struct rules_verdict verdict = {.registers = c->registers};
+    memo->outcome = CLASSIFY_EMPTY;
+    if (stack == 0 || c->stack.n == 0)
+        return 0;
+    if (!rules_matcher_walk(c->matcher, &c->stack, &verdict))
+        return rules_matcher_error(c->matcher);
+    memo->outcome = rules_matcher_outcome(c->matcher, &verdict, active, &c->asker);
+    if (memo->outcome == RULES_NONE)
+        return -ENOMEM;
+    const struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, memo->outcome);
+    memo->active = active;
+    memo->profile = c->profile;
+    memo->level = o->level;
+    memo->n_frames = 0;
+    return likely(o->n_lists == 0) ? 0 : list_frames(c, memo, &verdict);
 }
 
-static struct slot *new_slot(struct classify *c, const struct slot *slot)
+/* An outcome that depended on more than the stack holds for the profile it was found in, or not even there.
+ */
+static inline bool still_holds(const struct classify *c, const struct stack_memo *memo, uint32_t active)
 {
-    if (column_add(c, &c->slots, &c->n_slots, slot, sizeof *slot) < 0)
+    if (memo->outcome >= CLASSIFY_EMPTY)
+        return memo->outcome == CLASSIFY_EMPTY;
+    return memo->active == active && (memo->level == RULES_LEVEL_STACK ||
+                                      (memo->level == RULES_LEVEL_PROFILE && memo->profile == c->profile));
+}
+
+static struct slot *new_slot(struct classify *c, const struct stack_memo *memo, uint32_t n_frames)
+{
+    if (!column_need(c, &c->slots, (size_t)c->n_slots + 1, sizeof(struct slot)))
         return NULL;
-    return (struct slot *)c->slots.p + c->n_slots - 1;
+    struct slot *slot = (struct slot *)c->slots.p + c->n_slots++;
+    *slot = (struct slot){
+        .outcome = memo->outcome, .frames_at = n_frames ? memo->frames_at : 0, .n_frames = n_frames};
+    return slot;
 }
 
-static int classify_sample(struct classify *c, const struct rules_time *time, uint32_t active)
+static inline int classify_sample(struct classify *c, const struct rules_time *time, uint32_t stack,
+                                  uint32_t active)
 {
-    uint32_t stack = c->view->sample.stack[c->sample];
     struct stack_memo *memo = (struct stack_memo *)c->stacks.p + stack;
-    if (unlikely(!still_holds(c, memo, active))) {
+    if (!still_holds(c, memo, active)) {
         int r = classify_stack(c, memo, stack, active);
         if (r < 0)
             return r;
@@ -185,45 +192,62 @@ static int classify_sample(struct classify *c, const struct rules_time *time, ui
         return 0;
     struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, memo->outcome);
     struct slot *slot;
-    if (o->mark != c->stamp) {
+    if (likely(o->mark == c->stamp)) {
+        slot = (struct slot *)c->slots.p + o->slot;
+    } else {
         o->mark = c->stamp;
         o->slot = c->n_slots;
-        slot = new_slot(c, &(struct slot){.outcome = memo->outcome});
-    } else {
-        slot = (struct slot *)c->slots.p + o->slot;
+        slot = new_slot(c, memo, 0);
+        if (!slot)
+            return -ENOMEM;
     }
-    if (!slot)
-        return -ENOMEM;
-    sums_sample(c, slot, time, c->sample);
-    if (memo->n_frames == 0)
+    sums_sample(c->view, slot, time, c->sample);
+    if (likely(memo->n_frames == 0))
         return 0;
     /* Frames counted one by one belong to this stack alone: a slot of their own. */
-    slot = new_slot(c, &(struct slot){.outcome = memo->outcome,
-                                      .frames_at = memo->frames_at,
-                                      .n_frames = memo->n_frames});
+    slot = new_slot(c, memo, memo->n_frames);
     if (!slot)
         return -ENOMEM;
-    sums_sample(c, slot, time, c->sample);
+    sums_sample(c->view, slot, time, c->sample);
     return 0;
+}
+
+bool profile_is_like(const struct profiles *v, uint32_t profile, struct profile_memo *memo)
+{
+    uint32_t type = v->profile.type[profile], unit = v->profile.unit[profile],
+             period_unit = v->profile.period_unit[profile];
+    int64_t period = v->profile.period[profile];
+    if (memo->valid && memo->type == type && memo->unit == unit && memo->period_unit == period_unit &&
+        memo->period == period)
+        return true;
+    *memo = (struct profile_memo){true, type, unit, period_unit, period, 0, {0}};
+    return false;
+}
+
+struct rules_profile profile_describe(const struct profiles *v, uint32_t profile)
+{
+    return (struct rules_profile){profiles_string(v, v->profile.type[profile]),
+                                  profiles_string(v, v->profile.unit[profile]),
+                                  profiles_string(v, v->profile.period_unit[profile]),
+                                  v->profile.period[profile]};
 }
 
 static int classify_profile(struct classify *c)
 {
     const struct profiles *v = c->view;
-    const struct rules_profile p = {profiles_string(v, v->profile.type[c->profile]),
-                                    profiles_string(v, v->profile.unit[c->profile]),
-                                    profiles_string(v, v->profile.period_unit[c->profile]),
-                                    v->profile.period[c->profile]};
-    const struct rules_time time = rules_time_of(&p);
+    if (!profile_is_like(v, c->profile, &c->last_time)) {
+        const struct rules_profile p = profile_describe(v, c->profile);
+        c->last_time.time = rules_time_of(&p);
+    }
+    const struct rules_time time = c->last_time.time;
     uint32_t active = ((const uint32_t *)c->profile_active.p)[c->profile];
     c->n_slots = 0;
     if (++c->stamp == 0)
         c->stamp = 1;
     for (c->sample = v->profile.samples_at[c->profile]; c->sample < v->profile.samples_at[c->profile + 1];
          c->sample++) {
-        if (v->sample.stack[c->sample] == PROFILES_REJECTED)
-            continue;
-        int r = classify_sample(c, &time, active);
+        uint32_t stack = v->sample.stack[c->sample];
+        int r = stack == PROFILES_REJECTED ? 0 : classify_sample(c, &time, stack, active);
         if (r < 0)
             return r;
     }
@@ -238,6 +262,7 @@ static int begin(struct classify *c, const struct profiles *view)
     c->view = view;
     c->n_frame_entries = c->n_pending = c->n_combined = 0;
     c->unweighed = 0;
+    c->last_active.valid = c->last_time.valid = false;
     aggregate_begin(c->aggregate);
     rules_matcher_begin(c->matcher);
     uint32_t matcher_epoch = rules_matcher_epoch(c->matcher), aggregate_now = aggregate_epoch(c->aggregate);

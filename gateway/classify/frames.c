@@ -91,12 +91,34 @@ static const struct key_memo *key_memo(const struct classify *c, struct key_memo
     return memo;
 }
 
+/* What the type of a frame decides, looked up in a small cache: there are a dozen types, not a thousand. */
+static struct type_memo *type_memo(struct classify *c, uint32_t type)
+{
+    struct type_memo *memo = &c->types[type % CLASSIFY_TYPES];
+    if (likely(memo->type == type && memo->epoch == c->matcher_epoch))
+        return memo;
+    struct rules_frame frame;
+    memset(frame.field, 0xff, sizeof frame.field);
+    frame.field[RULE_FIELD_TYPE] = type;
+    frame.inlined = false;
+    *memo = (struct type_memo){
+        .epoch = c->matcher_epoch, .type = type, .class = CLASSIFY_UNKNOWN, .only = CLASSIFY_UNKNOWN};
+    memo->fields = rules_matcher_fields(c->matcher, type) & ~(1u << RULE_FIELD_TYPE);
+    if (c->wants_inlined)
+        return memo;
+    if (memo->fields == 0) /* the type alone: one class for all of them */
+        memo->class = rules_matcher_frame(c->matcher, &frame);
+    else if ((memo->fields & (memo->fields - 1)) == 0)
+        memo->only = (uint32_t)__builtin_ctz(memo->fields);
+    return memo;
+}
+
 static int prepare_attributes(struct classify *c)
 {
     struct key_memo memos[KEYS] = {{0}};
     uint32_t n = c->view->attribute.n;
     uint32_t *id = column_need(c, &c->attr_id, n, sizeof *id);
-    uint32_t *type = column_need(c, &c->attr_type, n, sizeof *type);
+    struct attr_type *type = column_need(c, &c->attr_type, n, sizeof *type);
     uint8_t *frame_key = column_need(c, &c->attr_frame, n, sizeof *frame_key);
     uint32_t *rule_key = column_need(c, &c->attr_key, n, sizeof *rule_key);
     if (!id || !frame_key || !type || !rule_key)
@@ -106,10 +128,11 @@ static int prepare_attributes(struct classify *c)
         const struct key_memo *key = key_memo(c, memos, c->view->attribute.key[i]);
         frame_key[i] = key->frame_key;
         rule_key[i] = key->rule_key;
-        type[i] = 0;
+        type[i] = (struct attr_type){RULES_NONE, CLASSIFY_UNKNOWN};
         if (key->frame_key == KEY_TYPE) { /* once an attribute: thousands of locations share a handful */
             bool text = c->view->attribute.value[i].kind == ATTR_STRING;
-            type[i] = 1 + (text ? attribute_text(c, i) : rules_matcher_string(c->matcher, BYTES_LIT("")));
+            type[i].type = text ? attribute_text(c, i) : rules_matcher_string(c->matcher, BYTES_LIT(""));
+            type[i].class = type_memo(c, type[i].type)->class;
         }
     }
     return 0;
@@ -119,14 +142,15 @@ static int prepare_attributes(struct classify *c)
  * ------------------------------------------------------------------------------------- */
 
 /* The location's frame type: the first attribute of that key, "" if it is no string. */
-static inline uint32_t location_type(const struct classify *c, uint32_t location)
+static inline struct attr_type location_type(const struct profiles *v, const struct attr_type *types,
+                                             struct attr_type otherwise, uint32_t location)
 {
-    const struct profiles *v = c->view;
-    const uint32_t *type = c->attr_type.p;
-    for (uint32_t i = v->location.attrs_at[location]; i < v->location.attrs_at[location + 1]; i++)
-        if (type[v->attr_index.attribute[i]] != 0)
-            return type[v->attr_index.attribute[i]] - 1;
-    return RULES_NONE;
+    for (uint32_t i = v->location.attrs_at[location]; i < v->location.attrs_at[location + 1]; i++) {
+        struct attr_type type = types[v->attr_index.attribute[i]];
+        if (likely(type.type != RULES_NONE))
+            return type;
+    }
+    return otherwise;
 }
 
 static uint32_t mapping_build_id(struct classify *c, uint32_t mapping)
@@ -199,9 +223,12 @@ static int prepare_frame_numbers(struct classify *c)
 {
     const struct profiles *v = c->view;
     uint32_t n = v->location.n;
-    bool several = false;
-    for (uint32_t i = 0; i < n && !several; i++)
-        several = v->location.lines_at[i + 1] - v->location.lines_at[i] > 1;
+    const uint32_t *lines_at = v->location.lines_at;
+    uint32_t several = 0, last = lines_at[0];
+    for (uint32_t i = 1; i <= n; i++) {
+        several |= (lines_at[i] - last) >> 1; /* 0 for one or none */
+        last = lines_at[i];
+    }
     c->frames_at = NULL;
     c->n_frames = n;
     if (!several)
@@ -224,24 +251,7 @@ static int prepare_frame_numbers(struct classify *c)
     return 0;
 }
 
-/* What the type of a frame decides, looked up in a small cache: there are a dozen types, not a thousand. */
-static const struct type_memo *type_memo(struct classify *c, uint32_t type)
-{
-    struct type_memo *memo = &c->types[type % CLASSIFY_TYPES];
-    if (likely(memo->type == type && memo->epoch == c->matcher_epoch))
-        return memo;
-    struct rules_frame frame;
-    memset(frame.field, 0xff, sizeof frame.field);
-    frame.field[RULE_FIELD_TYPE] = type;
-    frame.inlined = false;
-    *memo = (struct type_memo){c->matcher_epoch, type, 0, CLASSIFY_UNKNOWN};
-    memo->fields = rules_matcher_fields(c->matcher, type) & ~(1u << RULE_FIELD_TYPE);
-    if (memo->fields == 0 && !c->wants_inlined) /* the type alone: one class for all of them */
-        memo->class = rules_matcher_frame(c->matcher, &frame);
-    return memo;
-}
-
-static uint32_t frame_class(struct classify *c, uint32_t location, uint32_t f, const struct type_memo *memo)
+static uint32_t whole_class(struct classify *c, uint32_t location, uint32_t f, const struct type_memo *memo)
 {
     struct rules_frame frame;
     uint32_t line = frame_line(c, location, f);
@@ -255,26 +265,78 @@ static uint32_t frame_class(struct classify *c, uint32_t location, uint32_t f, c
     return rules_matcher_frame(c->matcher, &frame);
 }
 
+/* Names of kernel functions are many, what rules make of them is little: by the class of the text where one
+ * field decides. */
+static uint32_t frame_class(struct classify *c, uint32_t location, uint32_t f, struct type_memo *memo)
+{
+    if (memo->class != CLASSIFY_UNKNOWN)
+        return memo->class;
+    if (memo->only == CLASSIFY_UNKNOWN)
+        return whole_class(c, location, f, memo);
+    uint32_t text = field_of(c, location, frame_line(c, location, f), (enum rule_field)memo->only);
+    uint32_t kind = rules_matcher_text_class(c->matcher, (enum rule_field)memo->only, text);
+    if (kind >= CLASSIFY_TEXT_CLASSES)
+        return whole_class(c, location, f, memo);
+    if (unlikely(memo->by_text[kind] == 0)) {
+        uint32_t class = whole_class(c, location, f, memo);
+        if (rules_matcher_error(c->matcher) < 0)
+            return class;
+        memo->by_text[kind] = class + 1;
+    }
+    return memo->by_text[kind] - 1;
+}
+
+/* Classes of locations that are one frame each. */
+static void single_frames(struct classify *c, const struct attr_type *types, struct attr_type none)
+{
+    const struct profiles *v = c->view;
+    const uint32_t *attrs_at = v->location.attrs_at, *attribute = v->attr_index.attribute;
+    uint32_t *type = c->location_type.p, *class = c->frame_class.p;
+    for (uint32_t i = 0, n = v->location.n, at = attrs_at[0]; i < n; i++) {
+        struct attr_type t = none;
+        for (uint32_t end = attrs_at[i + 1]; at < end; at++) {
+            if (likely(types[attribute[at]].type != RULES_NONE)) {
+                t = types[attribute[at]];
+                at = end;
+            }
+        }
+        at = attrs_at[i + 1];
+        type[i] = t.type;
+        class[i] = likely(t.class != CLASSIFY_UNKNOWN) ? t.class : frame_class(c, i, i, type_memo(c, t.type));
+    }
+}
+
+static void several_frames(struct classify *c, const struct attr_type *types, struct attr_type none)
+{
+    const struct profiles *v = c->view;
+    uint32_t *type = c->location_type.p, *class = c->frame_class.p, *item = c->location_class.p;
+    for (uint32_t i = 0; i < v->location.n; i++) {
+        type[i] = location_type(v, types, none, i).type;
+        for (uint32_t f = c->frames_at[i]; f < c->frames_at[i + 1]; f++)
+            class[f] = frame_class(c, i, f, type_memo(c, type[i]));
+        item[i] = c->frames_at[i + 1] - c->frames_at[i] == 1 ? class[c->frames_at[i]] : RULES_MANY;
+    }
+}
+
 int frames_prepare(struct classify *c)
 {
     const struct profiles *v = c->view;
     uint32_t *string = column_need(c, &c->string_id, v->string.n, sizeof *string);
-    uint32_t *type = column_need(c, &c->location_type, v->location.n, sizeof *type);
-    if (!string || !type || prepare_attributes(c) < 0 || prepare_frame_numbers(c) < 0)
+    if (!string || !column_need(c, &c->location_type, v->location.n, sizeof(uint32_t)))
         return -ENOMEM;
     memset(string, 0, v->string.n * sizeof *string);
-    uint32_t *class = column_need(c, &c->frame_class, c->n_frames, sizeof *class);
-    uint32_t *item = c->frames_at ? column_need(c, &c->location_class, v->location.n, sizeof *item) : class;
-    if (!class || !item)
+    if (prepare_attributes(c) < 0 || prepare_frame_numbers(c) < 0 ||
+        !column_need(c, &c->frame_class, c->n_frames, sizeof(uint32_t)) ||
+        !column_need(c, &c->location_class, c->frames_at ? v->location.n : 0, sizeof(uint32_t)))
         return -ENOMEM;
-    for (uint32_t i = 0; i < v->location.n; i++) {
-        type[i] = location_type(c, i);
-        const struct type_memo *memo = type_memo(c, type[i]);
-        uint32_t first = c->frames_at ? c->frames_at[i] : i, end = c->frames_at ? c->frames_at[i + 1] : i + 1;
-        for (uint32_t f = first; f < end; f++)
-            class[f] = memo->class != CLASSIFY_UNKNOWN ? memo->class : frame_class(c, i, f, memo);
-        item[i] = end - first == 1 ? class[first] : RULES_MANY;
-    }
+    c->stack = (struct rules_stack){
+        .frames_at = c->frames_at, .classes = c->frame_class.p, .item_classes = c->location_class.p};
+    c->asker.types = c->frames_at ? NULL : c->location_type.p; /* else not by frame */
+    struct attr_type none = {RULES_NONE, type_memo(c, RULES_NONE)->class};
+    if (c->frames_at)
+        several_frames(c, c->attr_type.p, none);
+    else
+        single_frames(c, c->attr_type.p, none);
     return rules_matcher_error(c->matcher);
 }
 
@@ -355,5 +417,5 @@ static bool ask_linked(void *context)
 
 void frames_asker(struct classify *c, struct rules_asker *ret)
 {
-    *ret = (struct rules_asker){c, ask_field, ask_inlined, ask_attr, ask_type, ask_unit, ask_linked};
+    *ret = (struct rules_asker){c, ask_field, ask_inlined, ask_attr, ask_type, ask_unit, ask_linked, NULL};
 }

@@ -8,6 +8,7 @@
 #include "gateway/classify/classify.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/buffer.h"
+#include "proto/base/macros.h"
 #include "proto/otlp/profiles.h"
 #include "rules/match.h"
 #include "rules/match_weigh.h"
@@ -24,6 +25,7 @@ struct column {
 struct stack_memo {
     uint32_t outcome; /* CLASSIFY_UNKNOWN; or CLASSIFY_EMPTY: no frames */
     uint32_t active, profile;
+    enum rules_level level;
     uint32_t frames_at, n_frames; /* entries of frames counted one by one, in frame_entries */
 };
 #define CLASSIFY_EMPTY (UINT32_MAX - 1)
@@ -39,6 +41,26 @@ struct slot {
     int64_t time_base, n_untimed; /* Σ that the profile's factor makes nanoseconds; samples without such */
 };
 
+/* What sums want to know of a source. */
+struct source_facts {
+    enum rule_value value;
+    bool gauge, combined; /* combined: a gauge whose profiles are not simply added up */
+};
+
+/* Where the profile being added up has its sum for a series. */
+struct place {
+    uint32_t stamp, pending;
+};
+
+/* The profile that was described last: one after the other is mostly of one kind. */
+struct profile_memo {
+    bool valid;
+    uint32_t type, unit, period_unit; /* strings of the view */
+    int64_t period;
+    uint32_t active;
+    struct rules_time time;
+};
+
 /* What is to be added to the aggregate at the request's end. */
 struct pending {
     uint32_t resource, series;
@@ -47,10 +69,21 @@ struct pending {
 };
 
 /* What the type of a frame decides (frames.c): the fields still to look at, and the class if there are none.
- */
-#define CLASSIFY_TYPES 64u
+ * If there is one, frames whose texts in it are of one class are of one class themselves. */
+#define CLASSIFY_TYPES        64u
+#define CLASSIFY_TEXT_CLASSES 64u
 struct type_memo {
     uint32_t epoch, type, fields, class;
+    uint32_t only; /* the one field, or CLASSIFY_UNKNOWN */
+    uint32_t
+        by_text[CLASSIFY_TEXT_CLASSES]; /* [class of the text] class of the frame + 1; 0: not known yet */
+};
+
+/* What an attribute says of the frames of locations that have it: their type, and their class where the type
+ * alone decides it. */
+struct attr_type {
+    uint32_t type;  /* RULES_NONE: it is no frame type */
+    uint32_t class; /* or CLASSIFY_UNKNOWN */
 };
 
 struct classify {
@@ -60,6 +93,7 @@ struct classify {
     struct stats *stats;
     struct budget *budget;
     struct rules_asker asker;
+    struct source_facts *sources; /* [source] */
     uint32_t n_attrs;
     bool wants_inlined;
     struct type_memo types[CLASSIFY_TYPES];
@@ -72,15 +106,21 @@ struct classify {
     uint32_t n_frames, *frames_at; /* NULL: every location is one frame */
     struct column string_id, attr_id, attr_key, attr_frame, attr_type, location_type, frames_at_column,
         frame_location, frame_class, location_class, profile_active, stacks, slots, frame_entries, pending,
-        combined, value, value_stamp, touched, series_number, resource_number, scratch;
-    uint32_t n_slots, n_frame_entries, n_pending, n_combined, n_touched, stamp, value_stamp_now;
+        combined, places, series_number, resource_number, scratch;
+    uint32_t n_slots, n_frame_entries, n_pending, n_combined, stamp, place_stamp;
+    struct profile_memo last_active, last_time;
     struct buffer text; /* of attributes, while made into strings */
     uint64_t unweighed;
     struct rules_register *registers;
+    struct rules_stack stack; /* being walked; its classes are the request's */
 };
 
 /* Memory for n elements; NULL when out. What it held before is kept, new memory is not cleared. */
-void *column_need(struct classify *c, struct column *column, size_t n, size_t size);
+void *column_grow(struct classify *c, struct column *column, size_t bytes);
+static inline void *column_need(struct classify *c, struct column *column, size_t n, size_t size)
+{
+    return likely(n * size <= column->bytes && column->p) ? column->p : column_grow(c, column, n * size);
+}
 /* Appends one element; -ENOMEM when out. */
 int column_add(struct classify *c, struct column *column, uint32_t *n, const void *element, size_t size);
 void column_release(struct classify *c, struct column *column);
@@ -93,9 +133,44 @@ void frames_asker(struct classify *c, struct rules_asker *ret);
 /* active.c: which sources each profile feeds. */
 int active_prepare(struct classify *c);
 
+/* Whether the memo is of a profile of this kind; if not, it becomes one, for the caller to fill in. */
+bool profile_is_like(const struct profiles *v, uint32_t profile, struct profile_memo *memo);
+struct rules_profile profile_describe(const struct profiles *v, uint32_t profile);
+
 /* sums.c: samples added up. */
-void sums_sample(struct classify *c, struct slot *slot, const struct rules_time *time, uint32_t sample);
+int sums_init(struct classify *c);
 int sums_profile(struct classify *c, const struct rules_time *time); /* the profile's slots → pending */
 int sums_apply(struct classify *c);                                  /* pending → aggregate */
+
+static inline int64_t add_clamped(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (unlikely(__builtin_add_overflow(a, b, &sum)))
+        return b > 0 ? INT64_MAX : INT64_MIN;
+    return sum;
+}
+
+static inline void sums_sample(const struct profiles *v, struct slot *slot, const struct rules_time *time,
+                               uint32_t sample)
+{
+    uint32_t n_values = v->sample.n_values[sample], n_times = v->sample.n_timestamps[sample];
+    int64_t sum = v->sample.value_sum[sample], events = n_times ? n_times : 1,
+            samples = n_values ? sum : events;
+    slot->n++;
+    slot->events += events;
+    if (likely(samples >= 0)) {
+        slot->samples = add_clamped(slot->samples, samples);
+        slot->sum = add_clamped(slot->sum, sum);
+    } else {
+        slot->negative = add_clamped(slot->negative, samples);
+        slot->n_negative++;
+    }
+    int64_t base = time->how == RULES_TIME_SAMPLES ? samples : sum;
+    bool timed = time->how == RULES_TIME_SAMPLES || (time->how == RULES_TIME_VALUES && n_values > 0);
+    if (likely(timed && base >= 0 && base <= time->limit - slot->time_base))
+        slot->time_base += base;
+    else
+        slot->n_untimed++;
+}
 
 #endif

@@ -5,51 +5,33 @@
 #include "gateway/classify/parts.h"
 #include "proto/base/macros.h"
 
-static int64_t add_clamped(int64_t a, int64_t b)
+int sums_init(struct classify *c)
 {
-    int64_t sum;
-    if (__builtin_add_overflow(a, b, &sum))
-        return b > 0 ? INT64_MAX : INT64_MIN;
-    return sum;
-}
-
-void sums_sample(struct classify *c, struct slot *slot, const struct rules_time *time, uint32_t sample)
-{
-    const struct profiles *v = c->view;
-    uint32_t n_values = v->sample.n_values[sample], n_times = v->sample.n_timestamps[sample];
-    int64_t sum = v->sample.value_sum[sample], events = max_of(n_times, 1u),
-            samples = n_values ? sum : events;
-    slot->n++;
-    slot->events += events;
-    if (likely(samples >= 0)) {
-        slot->samples = add_clamped(slot->samples, samples);
-        slot->sum = add_clamped(slot->sum, sum);
-    } else {
-        slot->negative = add_clamped(slot->negative, samples);
-        slot->n_negative++;
+    uint32_t n = rules_program_sources(c->program);
+    c->sources = calloc(n + 1, sizeof *c->sources);
+    if (!c->sources)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t metric = rules_program_source_metric(c->program, i);
+        const struct rule_metric *m = rules_program_metric(c->program, metric);
+        c->sources[i] = (struct source_facts){rules_program_source(c->program, i)->value, m->gauge,
+                                              m->gauge && m->combine != RULE_COMBINE_SUM};
     }
-    int64_t base = time->how == RULES_TIME_SAMPLES ? samples : sum;
-    bool timed = time->how == RULES_TIME_SAMPLES || (time->how == RULES_TIME_VALUES && n_values > 0);
-    if (timed && base >= 0 && base <= time->limit - slot->time_base)
-        slot->time_base += base;
-    else
-        slot->n_untimed++;
+    return 0;
 }
 
 /* What an entry of this source adds for the slot; false when nothing of it could be weighed. */
-static bool weigh(const struct classify *c, const struct slot *slot, const struct rules_time *time,
-                  uint32_t source, int64_t *ret)
+static inline bool weigh(const struct slot *slot, const struct rules_time *time, const struct source_facts *s,
+                         int64_t *ret)
 {
-    const struct rule_source *s = rules_program_source(c->program, source);
-    bool gauge = rules_program_metric(c->program, rules_program_source_metric(c->program, source))->gauge;
     switch (s->value) {
     case RULE_VALUE_TIME: *ret = slot->time_base * time->factor; return slot->n > slot->n_untimed;
     case RULE_VALUE_SAMPLES:
     case RULE_VALUE_SUM:
         *ret = s->value == RULE_VALUE_SUM ? slot->sum : slot->samples;
-        if (gauge)
+        if (s->gauge)
             *ret = add_clamped(*ret, slot->negative);
-        return gauge || slot->n > slot->n_negative;
+        return s->gauge || slot->n > slot->n_negative;
     case RULE_VALUE_EVENTS: *ret = slot->events; return true;
     case RULE_VALUE_ONE: *ret = slot->n; return true;
     }
@@ -57,45 +39,46 @@ static bool weigh(const struct classify *c, const struct slot *slot, const struc
 }
 
 /* Samples of the slot that this source could not weigh. */
-static int64_t unweighed(const struct classify *c, const struct slot *slot, uint32_t source)
+static inline int64_t unweighed(const struct slot *slot, const struct source_facts *s)
 {
-    const struct rule_source *s = rules_program_source(c->program, source);
     if (s->value == RULE_VALUE_TIME)
         return slot->n_untimed;
     if (s->value != RULE_VALUE_SAMPLES && s->value != RULE_VALUE_SUM)
         return 0;
-    return rules_program_metric(c->program, rules_program_source_metric(c->program, source))->gauge
-               ? 0
-               : slot->n_negative;
+    return s->gauge ? 0 : slot->n_negative;
 }
 
-static int touch(struct classify *c, uint32_t series, int64_t value)
+/* The profile's sum for the series, new and 0 where it has none; NULL when memory is out. */
+static inline int64_t *sum_of(struct classify *c, uint32_t series, bool combined)
 {
-    int64_t *values = c->value.p;
-    uint32_t *stamps = c->value_stamp.p;
-    if (stamps[series] == c->value_stamp_now) {
-        values[series] = add_clamped(values[series], value);
-        return 0;
+    struct column *column = combined ? &c->combined : &c->pending;
+    uint32_t *n = combined ? &c->n_combined : &c->n_pending;
+    struct place *place = (struct place *)c->places.p + series;
+    if (place->stamp != c->place_stamp) {
+        const struct profiles *v = c->view;
+        if (!column_need(c, column, (size_t)*n + 1, sizeof(struct pending)))
+            return NULL;
+        *place = (struct place){c->place_stamp, *n};
+        ((struct pending *)column->p)[(*n)++] =
+            (struct pending){v->scope.resource[v->profile.scope[c->profile]], series,
+                             combined ? v->profile.time_unix_nano[c->profile] : 0, 0};
     }
-    stamps[series] = c->value_stamp_now;
-    values[series] = value;
-    return column_add(c, &c->touched, &c->n_touched, &series, sizeof series);
+    return &((struct pending *)column->p)[place->pending].value;
 }
 
-/* Series can be new since the last profile: their sums begin unstamped. */
+/* Series can be new since the last profile: their places begin unstamped. */
 static int make_room(struct classify *c)
 {
     uint32_t n = rules_matcher_series_count(c->matcher);
-    size_t was = c->value_stamp.bytes;
-    if (!column_need(c, &c->value, n, sizeof(int64_t)) ||
-        !column_need(c, &c->value_stamp, n, sizeof(uint32_t)))
+    size_t was = c->places.bytes;
+    if (!column_need(c, &c->places, n, sizeof(struct place)))
         return -ENOMEM;
-    memset((char *)c->value_stamp.p + was, 0, c->value_stamp.bytes - was);
-    if (++c->value_stamp_now == 0) {
-        memset(c->value_stamp.p, 0, c->value_stamp.bytes);
-        c->value_stamp_now = 1;
+    if (c->places.bytes > was)
+        memset((char *)c->places.p + was, 0, c->places.bytes - was);
+    if (++c->place_stamp == 0) {
+        memset(c->places.p, 0, c->places.bytes);
+        c->place_stamp = 1;
     }
-    c->n_touched = 0;
     return 0;
 }
 
@@ -103,44 +86,35 @@ static int add_entries(struct classify *c, const struct slot *slot, const struct
                        const struct rules_entry *entries, uint32_t n, int64_t *worst)
 {
     for (uint32_t i = 0; i < n; i++) {
-        int64_t value;
-        *worst = max_of(*worst, unweighed(c, slot, entries[i].source));
-        if (weigh(c, slot, time, entries[i].source, &value) && touch(c, entries[i].series, value) < 0)
+        const struct source_facts *s = &c->sources[entries[i].source];
+        int64_t value, *sum;
+        *worst = max_of(*worst, unweighed(slot, s));
+        if (!weigh(slot, time, s, &value))
+            continue;
+        sum = sum_of(c, entries[i].series, s->combined);
+        if (!sum)
             return -ENOMEM;
+        *sum = add_clamped(*sum, value);
     }
     return 0;
 }
 
 int sums_profile(struct classify *c, const struct rules_time *time)
 {
-    const struct profiles *v = c->view;
     if (make_room(c) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < c->n_slots; i++) {
         const struct slot *slot = (const struct slot *)c->slots.p + i;
         const struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, slot->outcome);
-        const struct rules_entry *frames = (const struct rules_entry *)c->frame_entries.p + slot->frames_at;
+        const struct rules_entry *frames = (const struct rules_entry *)c->frame_entries.p + slot->frames_at,
+                                 *whole = rules_matcher_entry(c->matcher, o->entries);
         int64_t worst = 0;
         bool own = slot->n_frames == 0;
-        if (add_entries(c, slot, time, own ? rules_matcher_entry(c->matcher, o->entries) : frames,
-                        own ? o->n_entries : slot->n_frames, &worst) < 0)
+        if (add_entries(c, slot, time, own ? whole : frames, own ? o->n_entries : slot->n_frames, &worst) < 0)
             return -ENOMEM;
         for (uint32_t k = 0; k < o->n_entries && !own; k++) /* counted with the outcome's slot already */
-            worst -= min_of(worst, unweighed(c, slot, rules_matcher_entry(c->matcher, o->entries)[k].source));
+            worst -= min_of(worst, unweighed(slot, &c->sources[whole[k].source]));
         c->unweighed += (uint64_t)worst;
-    }
-    uint32_t scope = v->profile.scope[c->profile];
-    for (uint32_t i = 0; i < c->n_touched; i++) {
-        uint32_t series = ((const uint32_t *)c->touched.p)[i];
-        const struct rule_metric *metric =
-            rules_program_metric(c->program, rules_matcher_series_metric(c->matcher, series));
-        bool combined = metric->gauge && metric->combine != RULE_COMBINE_SUM;
-        struct pending p = {v->scope.resource[scope], series,
-                            combined ? v->profile.time_unix_nano[c->profile] : 0,
-                            ((const int64_t *)c->value.p)[series]};
-        if (column_add(c, combined ? &c->combined : &c->pending, combined ? &c->n_combined : &c->n_pending,
-                       &p, sizeof p) < 0)
-            return -ENOMEM;
     }
     return 0;
 }
@@ -164,14 +138,37 @@ static uint32_t series_number(struct classify *c, uint32_t series)
     return made;
 }
 
+static inline bool inside(struct bytes part, struct bytes whole)
+{
+    return part.p >= whole.p && part.p < whole.p + whole.n;
+}
+
+/* Whether the Resource message says all of the resource: keys and strings, nested ones too, may be references
+ * to the request's own string table instead, and then their text is somewhere else. (So is text without a
+ * place, such as an empty string.) */
+static bool says_all(const struct profiles *v, uint32_t resource)
+{
+    struct bytes raw = v->resource.raw[resource];
+    for (uint32_t i = v->resource.attrs_at[resource]; i < v->resource.attrs_at[resource + 1]; i++) {
+        const struct attr *attr = &v->key_value.attr[i];
+        enum attr_kind kind = attr->value.kind;
+        bool text = kind == ATTR_STRING || kind == ATTR_BYTES || kind == ATTR_ARRAY || kind == ATTR_KVLIST;
+        if (!inside(attr->key, raw) || (text && !inside(attr->value.text, raw)))
+            return false;
+    }
+    return true;
+}
+
 static uint32_t resource_number(struct classify *c, uint32_t resource)
 {
     uint32_t *number = (uint32_t *)c->resource_number.p + resource;
     if (*number == 0) {
         const struct profiles *v = c->view;
-        uint32_t at = v->resource.attrs_at[resource];
-        *number = 1 + aggregate_resource(c->aggregate, v->key_value.attr + at,
-                                         v->resource.attrs_at[resource + 1] - at);
+        uint32_t at = v->resource.attrs_at[resource], n = v->resource.attrs_at[resource + 1] - at;
+        const struct attr *attrs = v->key_value.attr + at;
+        *number = 1 + (says_all(v, resource)
+                           ? aggregate_resource_of(c->aggregate, v->resource.raw[resource], attrs, n)
+                           : aggregate_resource(c->aggregate, attrs, n));
     }
     return *number - 1;
 }

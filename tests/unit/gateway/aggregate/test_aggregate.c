@@ -233,6 +233,31 @@ UNIT(it_forgets_only_at_the_start_of_a_request_and_loses_nothing)
     aggregate_free(a);
 }
 
+UNIT(a_resource_is_remembered_by_its_bytes_as_long_as_its_number_holds)
+{
+    struct aggregate *a = table(NULL);
+    struct attr shop = text("service.name", "shop"), other = text("service.name", "other");
+    uint32_t number = aggregate_resource_of(a, bytes_str("raw"), &shop, 1);
+    ck_assert_uint_eq(number, aggregate_resource(a, &shop, 1));
+    ck_assert_uint_eq(number, aggregate_resource_of(a, bytes_str("raw"), &shop, 1));
+    ck_assert_uint_eq(number, aggregate_resource_of(a, bytes_str("other raw"), &shop, 1));
+    ck_assert_uint_ne(number, aggregate_resource_of(a, bytes_str("war"), &other, 1));
+
+    char name[32];
+    for (uint32_t i = 0; i < 40000; i++) {
+        snprintf(name, sizeof name, "pid-%u", i);
+        struct attr attr = text("process", name);
+        aggregate_add(a, aggregate_resource_of(a, bytes_str(name), &attr, 1), aggregate_series(a, 0, NULL, 0),
+                      1);
+    }
+    ck_assert_uint_eq(number, aggregate_resource_of(a, bytes_str("raw"), &shop, 1));
+    aggregate_begin(a); /* forgets */
+    aggregate_resource(a, &other, 1);
+    ck_assert_uint_eq(aggregate_resource_of(a, bytes_str("raw"), &shop, 1), aggregate_resource(a, &shop, 1));
+    ck_assert_uint_ne(aggregate_resource(a, &other, 1), aggregate_resource(a, &shop, 1));
+    aggregate_free(a);
+}
+
 UNIT(without_memory_sums_go_to_overflow_and_the_budget_is_given_back)
 {
     struct budget budget = BUDGET_INIT(100 << 10, NULL);

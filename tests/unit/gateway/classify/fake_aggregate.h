@@ -20,7 +20,7 @@ struct aggregate {
         uint32_t resource, series;
         int64_t value;
     } * sums;
-    uint32_t n_sums, epoch, begins;
+    uint32_t n_sums, epoch, begins, by_raw;
 };
 
 static int fake_compare(const void *a, const void *b)
@@ -90,6 +90,14 @@ uint32_t aggregate_resource(struct aggregate *a, const struct attr *attrs, uint3
         assert(n >= 0);
     }
     return fake_intern(&a->resources, "", lines, n_attrs);
+}
+
+uint32_t aggregate_resource_of(struct aggregate *a, struct bytes raw, const struct attr *attrs,
+                               uint32_t n_attrs)
+{
+    (void)raw;
+    a->by_raw++;
+    return aggregate_resource(a, attrs, n_attrs);
 }
 
 uint32_t aggregate_series(struct aggregate *a, uint32_t metric, const struct aggregate_label *labels,

@@ -248,6 +248,24 @@ UNIT(attributes_of_every_kind_and_scope)
     world_free(w);
 }
 
+UNIT(a_resource_is_known_by_its_message_only_if_that_says_all)
+{
+    struct world *w = world_new(C("r", "label a = resource[\"service.name\"]"));
+    int64_t one = 1;
+    resource(w, "here");
+    profile(w, "x", "y", 0, 1);
+    sample(w, frame(w, "go", "f"), 0, &one);
+    finish(w);
+    push(w);
+    ck_assert_uint_eq(w->aggregate->by_raw, 1);
+    ck_assert_int_eq(sum_of(w, "r{a=here}"), 1);
+    w->view.key_value.attr[0].value.text = BYTES_LIT("there"); /* as if by string_value_strindex */
+    push(w);
+    ck_assert_uint_eq(w->aggregate->by_raw, 1);
+    ck_assert_int_eq(sum_of(w, "r{a=there}"), 1);
+    world_free(w);
+}
+
 #define WEIGHTS                                                      \
     "counter t { describe \"d\" unit \"s\" on any value time }\n"    \
     "counter s { describe \"d\" unit \"1\" on any value samples }\n" \
