@@ -12,7 +12,9 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
+#include "proto/otlp/json_reader.h"
 #include "proto/otlp/metrics.h"
+#include "proto/otlp/profiles_json.h"
 
 #define CAPTURE_MAX (1u << 30) /* bytes of one capture, plain */
 #define ALL_SERIES  1000000u   /* offline nothing is folded away */
@@ -124,19 +126,63 @@ static int read_capture(const char *path, struct buffer *out, struct error *e)
     return r;
 }
 
+/* `place` is the file, and the line in it where there are several requests. */
+static int count_request(struct pipeline *p, const char *place, struct bytes body,
+                         enum profiles_layout layout, struct error *e)
+{
+    struct ingest_answer answer;
+    ingest_push(p->ingest, body, layout, &answer);
+    if (answer.verdict != INGEST_ACCEPTED)
+        return error_set(e, -EBADMSG, "%s: %s", place, answer.message.text);
+    if (answer.rejected_profiles > 0)
+        fprintf(stderr, "%s: %s\n", place, answer.message.text);
+    return 0;
+}
+
+#define PLACE_MAX 512 /* bytes of a path and a line number in a message */
+
+/* OTLP/JSON: one request, or as many as there are, one behind the other: the Collector's file exporter writes
+ * one a line. */
+static int count_json(struct pipeline *p, const char *path, struct bytes texts, struct error *e)
+{
+    static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
+    struct buffer proto = BUFFER_INIT(CAPTURE_MAX);
+    unsigned line = 1;
+    int r = 0;
+    do {
+        char place[PLACE_MAX];
+        snprintf(place, sizeof place, "%s:%u", path, line);
+        size_t n = json_text_length(texts);
+        struct bytes text = bytes_of(texts.p, n > 0 ? n : texts.n); /* if it is none, we are told where */
+        proto.n = 0;
+        r = profiles_json_transcode(text, &limits, NULL, &proto, e);
+        if (r == 0)
+            r = count_request(p, place, buffer_bytes(&proto), PROFILES_LAYOUT_1_10, e);
+        else if (r < 0)
+            error_set(e, r, "%s: out of memory, or longer than 1 GiB as protobuf", place);
+        else
+            r = error_prefix(e, -EBADMSG, "%s: ", place);
+        texts = bytes_of(texts.p + text.n, texts.n - text.n);
+        for (size_t i = 0; i < text.n; i++)
+            line += text.p[i] == '\n';
+        while (texts.n > 0 && strchr(" \t\r\n", texts.p[0]) && texts.p[0] != '\0') {
+            line += texts.p[0] == '\n';
+            texts = bytes_of(texts.p + 1, texts.n - 1);
+        }
+    } while (r == 0 && texts.n > 0);
+    buffer_release(&proto);
+    return r;
+}
+
 static int count_file(struct pipeline *p, const char *path, struct buffer *body, struct error *e)
 {
     int r = read_capture(path, body, e);
     if (r < 0)
         return r;
+    if (body->n > 0 && body->p[0] == '{') /* as protobuf that were a group, which no OTLP message has */
+        return count_json(p, path, buffer_bytes(body), e);
     memset(body->p + body->n, 0, PROFILES_PADDING);
-    struct ingest_answer answer;
-    ingest_push(p->ingest, buffer_bytes(body), clock_realtime(), &answer);
-    if (answer.verdict != INGEST_ACCEPTED)
-        return error_set(e, -EBADMSG, "%s: %s", path, answer.message.text);
-    if (answer.rejected_profiles > 0)
-        fprintf(stderr, "%s: %s\n", path, answer.message.text);
-    return 0;
+    return count_request(p, path, buffer_bytes(body), PROFILES_LAYOUT_UNKNOWN, e);
 }
 
 /* ---- printing
@@ -270,8 +316,8 @@ int command_count(int argc, char **argv)
     if (r == FLAGS_HELP) {
         flags_help(
             "count [--rules FILE]... FILE...",
-            "Classifies captured requests (serialized ExportProfilesServiceRequest or ProfilesData, plain or gzip)\n"
-            "and prints what was counted.\n",
+            "Classifies captured requests (serialized ExportProfilesServiceRequest or ProfilesData, or OTLP/JSON, one\n"
+            "request or one a line; plain or gzip) and prints what was counted.\n",
             flags, ARRAY_LEN(flags));
         code = EXIT_DONE;
     } else {

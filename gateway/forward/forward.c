@@ -1,6 +1,5 @@
 #include "gateway/forward/forward.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "gateway/export/profiles.h"
@@ -78,11 +77,28 @@ static void drop(struct forward *f, size_t body_bytes, uint64_t samples, const c
                 (unsigned long long)samples, why);
 }
 
-/* keep = 1: the bytes as they came, whatever their layout, with what we do not understand in them. */
+/* A tiny request can grow by its new attribute, and an older layout by its translation to 1.10: then room is
+ * needed beyond the reservation. False: there is none, and all is settled. */
+static bool reserve_for(struct forward *f, size_t n, size_t *reserved, uint64_t samples)
+{
+    if (n <= *reserved)
+        return true;
+    if (!export_profiles_reserve(f->destinations, n)) {
+        drop(f, *reserved, samples, "a destination's queue is full");
+        return false;
+    }
+    export_profiles_cancel(f->destinations, *reserved);
+    *reserved = n;
+    return true;
+}
+
+/* keep = 1: the bytes as they came, with what we do not understand in them; of a layout before 1.10, the
+ * bytes of its translation, because those behind us read 1.10. */
 static void push_untouched(struct forward *f, const struct profiles *view, size_t body_bytes)
 {
-    assert(view->body.n <= body_bytes); /* what was reserved for this very body */
     uint64_t samples = count_accepted(view);
+    if (!reserve_for(f, view->body.n, &body_bytes, samples))
+        return;
     uint8_t *copy = malloc(view->body.n ? view->body.n : 1);
     if (!copy) {
         drop(f, body_bytes, samples, "out of memory");
@@ -93,23 +109,14 @@ static void push_untouched(struct forward *f, const struct profiles *view, size_
     export_profiles_push(f->destinations, copy, view->body.n, body_bytes, samples);
 }
 
-/* What was built goes out. A tiny request can grow by its new attribute, and an older layout by translation:
- * then room is needed beyond the reservation. */
 static void push_built(struct forward *f, struct buffer *out, size_t body_bytes, uint64_t samples)
 {
-    size_t reserved = body_bytes;
-    if (out->n > body_bytes) {
-        if (!export_profiles_reserve(f->destinations, out->n)) {
-            drop(f, body_bytes, samples, "a destination's queue is full");
-            return;
-        }
-        export_profiles_cancel(f->destinations, body_bytes);
-        reserved = out->n;
-    }
     size_t n;
+    if (!reserve_for(f, out->n, &body_bytes, samples))
+        return;
     uint8_t *p = buffer_take(out, &n);
     stats_add(f->stats, STATS_FORWARD_SAMPLES, samples);
-    export_profiles_push(f->destinations, p, n, reserved, samples);
+    export_profiles_push(f->destinations, p, n, body_bytes, samples);
 }
 
 static void push_thinned(struct forward *f, const struct profiles *view, size_t body_bytes)

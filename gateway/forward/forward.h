@@ -21,7 +21,8 @@ struct export_profiles; /* the destinations: gateway/export/profiles.h */
 struct stats;
 
 struct forward_options {
-    double keep;   /* share of stacks kept: 1 passes the bytes through untouched, 0 forwards nothing */
+    double keep;   /* share of stacks kept: 1 passes the bytes through untouched (README.md), 0 forwards
+                    * nothing */
     uint64_t seed; /* all gateways that share it agree on what is kept */
 };
 

@@ -83,9 +83,9 @@ static enum ingest_verdict refused(const struct ingest *g, int r, struct error *
 }
 
 /* Decodes, counts and forwards under a reservation that is settled either way. 0, or what refused() takes. */
-static int take(struct ingest *g, struct bytes body, struct error *message)
+static int take(struct ingest *g, struct bytes body, enum profiles_layout layout, struct error *message)
 {
-    int r = profiles_decode(&g->view, body, &g->options.limits, message);
+    int r = profiles_decode_as(&g->view, body, layout, &g->options.limits, message);
     /* Without a sample there is nothing to count and nothing to forward, as in the Collector. */
     bool has_samples = r == 0 && g->view.sample.n > 0;
     if (has_samples)
@@ -99,6 +99,9 @@ static int take(struct ingest *g, struct bytes body, struct error *message)
     return r;
 }
 
+_Static_assert(STATS_LAYOUT_1_10 - STATS_LAYOUT_1_5 == PROFILES_LAYOUT_1_10 - PROFILES_LAYOUT_1_5,
+               "the rows are in the order of the layouts");
+
 /* Partial success names the first bad place (G5: "SHOULD set error_message"). */
 static void accept_view(struct ingest *g, struct ingest_answer *ret)
 {
@@ -108,6 +111,8 @@ static void accept_view(struct ingest *g, struct ingest_answer *ret)
     if (view->rejected.profiles > 0 || view->rejected.samples > 0)
         error_set(&ret->message, 0, "%u of %u samples rejected in %u profiles; the first: %s",
                   view->rejected.samples, view->sample.n, view->rejected.profiles, view->rejected.first.text);
+    if (view->layout != PROFILES_LAYOUT_UNKNOWN)
+        stats_add(g->stats, STATS_LAYOUT_1_5 + (view->layout - PROFILES_LAYOUT_1_5), 1);
     stats_add(g->stats, STATS_PROFILES, view->profile.n);
     stats_add(g->stats, STATS_SAMPLES, view->sample.n - min_of(view->rejected.samples, view->sample.n));
     stats_add(g->stats, STATS_SAMPLES_REJECTED, view->rejected.samples);
@@ -124,9 +129,8 @@ static enum stats_id counter_of(const struct ingest_answer *answer)
     }
 }
 
-void ingest_push(struct ingest *g, struct bytes body, uint64_t now_unix_ns, struct ingest_answer *ret)
+void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct ingest_answer *ret)
 {
-    (void)now_unix_ns;
     ret->rejected_profiles = 0;
     ret->retry_after_ns = 0;
     ret->message.text[0] = 0;
@@ -135,7 +139,7 @@ void ingest_push(struct ingest *g, struct bytes body, uint64_t now_unix_ns, stru
         ret->verdict = INGEST_BUSY;
         error_set(&ret->message, 0, "a destination's queue is full; try again");
     } else {
-        int r = take(g, body, &ret->message);
+        int r = take(g, body, layout, &ret->message);
         if (r == 0)
             accept_view(g, ret);
         else

@@ -47,7 +47,8 @@ struct ingest *ingest_new(const struct ingest_options *options, struct classify 
 struct ingest *ingest_free(struct ingest *g);
 
 /* Takes one ExportProfilesServiceRequest, protobuf, decompressed, with PROFILES_PADDING readable bytes behind
- * it. The bytes need to stay in place only during the call. Always fills *ret. */
-void ingest_push(struct ingest *g, struct bytes body, uint64_t now_unix_ns, struct ingest_answer *ret);
+ * it. The bytes need to stay in place only during the call. `layout` is the wire layout the bytes are known
+ * to have; UNKNOWN: it is found out. Always fills *ret. */
+void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct ingest_answer *ret);
 
 #endif

@@ -280,8 +280,8 @@ static int refuse_http(struct http_exchange *x, enum dialect dialect, enum refus
         headers[reply.n_headers++] = HEADER("allow", BYTES_LIT("POST"));
     if (refusal == REFUSAL_CODING)
         headers[reply.n_headers++] = HEADER("accept-encoding", BYTES_LIT(CODING_ACCEPTED));
-    if (refusal == REFUSAL_MEDIA_TYPE || refusal == REFUSAL_JSON)
-        headers[reply.n_headers++] = HEADER("accept", BYTES_LIT("application/x-protobuf"));
+    if (refusal == REFUSAL_MEDIA_TYPE)
+        headers[reply.n_headers++] = HEADER("accept", BYTES_LIT("application/x-protobuf, application/json"));
     struct body body;
     body.n = 0;
     int r = put_status(&body, dialect, s);

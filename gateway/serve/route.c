@@ -106,9 +106,7 @@ static enum refusal route_http(const struct serve_options *options, const struct
         return REFUSAL_NO_PATH;
     if (!bytes_is(x->method, "POST"))
         return REFUSAL_NOT_POST;
-    if (media == MEDIA_JSON)
-        return REFUSAL_JSON;
-    if (media != MEDIA_PROTO)
+    if (media != MEDIA_PROTO && media != MEDIA_JSON)
         return REFUSAL_MEDIA_TYPE;
     ret->coding = coding_parse(h->coding);
     return ret->coding == CODING_UNKNOWN || h->coded_twice ? REFUSAL_CODING : REFUSAL_NONE;

@@ -1,5 +1,6 @@
 #include "gateway/serve/serve.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "gateway/serve/refusal.h"
@@ -11,6 +12,7 @@
 #include "proto/coding/coding.h"
 #include "proto/coding/room.h"
 #include "proto/grpc/frame.h"
+#include "proto/otlp/profiles_json.h"
 
 struct serve {
     struct serve_options options;
@@ -20,6 +22,7 @@ struct serve {
     struct request_pool pool;
     struct coding_decoder *decoder;
     struct buffer plain; /* the decompressed body of the request at hand; its capacity is on the budget */
+    struct buffer proto; /* a JSON body written as protobuf, likewise */
 };
 
 struct serve *serve_new(const struct serve_options *options, struct ingest *ingest, struct stats *stats,
@@ -34,6 +37,9 @@ struct serve *serve_new(const struct serve_options *options, struct ingest *inge
     s->budget = budget;
     s->pool = (struct request_pool){
         .keep_max = options->keep_bytes, .body_max = options->request_bytes, .budget = budget};
+    s->proto.max = options->request_bytes < SIZE_MAX - PROFILES_PADDING
+                       ? options->request_bytes + PROFILES_PADDING
+                       : SIZE_MAX;
     s->decoder = coding_decoder_new();
     return s->decoder ? s : serve_free(s);
 }
@@ -44,6 +50,7 @@ struct serve *serve_free(struct serve *s)
         return NULL;
     request_pool_release(&s->pool);
     room_release(&s->plain, s->budget);
+    room_release(&s->proto, s->budget);
     coding_decoder_free(s->decoder);
     free(s);
     return NULL;
@@ -74,11 +81,7 @@ static void explain(const struct serve *s, const struct http_exchange *x, const 
         error_set(e, 0,
                   route->dialect == DIALECT_GRPC
                       ? "messages must be protobuf: content-type application/grpc or application/grpc+proto"
-                      : "content-type must be application/x-protobuf");
-        break;
-    case REFUSAL_JSON:
-        error_set(e, 0,
-                  "OTLP/JSON (application/json) is not taken for profiles; send application/x-protobuf");
+                      : "content-type must be application/x-protobuf or application/json");
         break;
     case REFUSAL_CODING:
         error_set(e, 0, "unknown %s; these are taken: " CODING_ACCEPTED,
@@ -102,13 +105,19 @@ static void explain(const struct serve *s, const struct http_exchange *x, const 
     }
 }
 
+static void refuse_saying(struct serve *s, struct http_exchange *x, const struct route *route,
+                          enum refusal refusal, const struct error *message)
+{
+    stats_add(s->stats, refusal_counter(refusal), 1);
+    /* When even the answer finds no memory, the session resets the exchange: the peer learns that much. */
+    reply_refused(x, route->dialect, refusal, message, s->options.retry_after_ns);
+}
+
 static void refuse(struct serve *s, struct http_exchange *x, const struct route *route, enum refusal refusal)
 {
     struct error message;
     explain(s, x, route, refusal, &message);
-    stats_add(s->stats, refusal_counter(refusal), 1);
-    /* When even the answer finds no memory, the session resets the exchange: the peer learns that much. */
-    reply_refused(x, route->dialect, refusal, &message, s->options.retry_after_ns);
+    refuse_saying(s, x, route, refusal, &message);
 }
 
 /* ---- accepting
@@ -142,6 +151,21 @@ static enum refusal plain_body(struct serve *s, const struct request *q, struct 
     }
 }
 
+/* OTLP/JSON as protobuf, in s->proto. *e says where the text is wrong. */
+static enum refusal json_body(struct serve *s, struct bytes *body, struct error *e)
+{
+    static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT; /* ingest has its own, for all */
+    int r = profiles_json_transcode(*body, &limits, s->budget, &s->proto, e);
+    *body = buffer_bytes(&s->proto);
+    switch (r) {
+    case 0: return REFUSAL_NONE;
+    case PROFILES_MALFORMED: return REFUSAL_MALFORMED;
+    case PROFILES_UNSUPPORTED: return REFUSAL_UNSUPPORTED;
+    case -ENOBUFS: return REFUSAL_TOO_LARGE;
+    default: return REFUSAL_BUSY;
+    }
+}
+
 /* A complete request: decode, push, answer. */
 static void take(struct serve *s, struct http_exchange *x, const struct request *q)
 {
@@ -153,7 +177,18 @@ static void take(struct serve *s, struct http_exchange *x, const struct request 
     }
     stats_add(s->stats, STATS_REQUEST_BYTES_PLAIN, body.n);
     struct ingest_answer answer;
-    ingest_push(s->ingest, body, clock_realtime(), &answer);
+    enum profiles_layout layout = PROFILES_LAYOUT_UNKNOWN;
+    if (q->route.dialect == DIALECT_JSON) {
+        layout = PROFILES_LAYOUT_1_10; /* what JSON becomes */
+        refusal = json_body(s, &body, &answer.message);
+        if (refusal == REFUSAL_MALFORMED || refusal == REFUSAL_UNSUPPORTED)
+            refuse_saying(s, x, &q->route, refusal, &answer.message);
+        else if (refusal != REFUSAL_NONE)
+            refuse(s, x, &q->route, refusal);
+        if (refusal != REFUSAL_NONE)
+            return;
+    }
+    ingest_push(s->ingest, body, layout, &answer);
     refusal = refusal_of(answer.verdict);
     if (refusal == REFUSAL_NONE)
         reply_accepted(x, q->route.dialect, answer.rejected_profiles, &answer.message);
@@ -219,6 +254,7 @@ static void on_end(void *context, struct http_exchange *x)
     else
         refuse(s, x, &q->route, refusal);
     room_clear(&s->plain, s->options.keep_bytes, s->budget);
+    room_clear(&s->proto, s->options.keep_bytes, s->budget);
     request_put(&s->pool, q);
 }
 

@@ -23,6 +23,11 @@
     X(REQUESTS_TOO_LARGE,    "profgate_requests_total",           "outcome=\"too_large\"", COUNTER, "") \
     X(REQUESTS_BUSY,         "profgate_requests_total",           "outcome=\"busy\"",      COUNTER, "") \
     X(REQUESTS_REFUSED,      "profgate_requests_total",           "outcome=\"refused\"",   COUNTER, "") \
+    X(LAYOUT_1_5,            "profgate_requests_by_layout_total", "layout=\"1.5\"",         COUNTER, "Export requests accepted, by the wire layout of profiles they had") \
+    X(LAYOUT_1_7,            "profgate_requests_by_layout_total", "layout=\"1.7\"",         COUNTER, "") \
+    X(LAYOUT_1_8,            "profgate_requests_by_layout_total", "layout=\"1.8\"",         COUNTER, "") \
+    X(LAYOUT_1_9,            "profgate_requests_by_layout_total", "layout=\"1.9\"",         COUNTER, "") \
+    X(LAYOUT_1_10,           "profgate_requests_by_layout_total", "layout=\"1.10\"",        COUNTER, "") \
     X(REQUEST_BYTES,         "profgate_request_bytes_total",      "",                      COUNTER, "Bytes of request bodies as received") \
     X(REQUEST_BYTES_PLAIN,   "profgate_request_plain_bytes_total", "",                     COUNTER, "Bytes of request bodies after decompression") \
     X(PROFILES,              "profgate_profiles_total",           "",                      COUNTER, "Profiles received") \

@@ -78,7 +78,11 @@ struct http_reply {
 int http_reply(struct http_exchange *x, const struct http_reply *reply);
 
 /* First value of a header (name in lower case), or an empty slice with .p == NULL. */
-struct bytes http_header_find(const struct http_header *headers, uint32_t n, const char *name);
+struct bytes http_header_find_bytes(const struct http_header *headers, uint32_t n, struct bytes name);
+static inline struct bytes http_header_find(const struct http_header *headers, uint32_t n, const char *name)
+{
+    return http_header_find_bytes(headers, n, bytes_str(name)); /* inline: most names are literals */
+}
 
 struct http_server_limits {
     uint32_t

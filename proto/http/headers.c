@@ -26,9 +26,11 @@ int header_list_add(struct header_list *l, struct bytes name, struct bytes value
         l->items = items;
         l->cap = cap;
     }
-    int r = buffer_reserve(&l->text, name.n + value.n);
-    if (r < 0)
-        return r;
+    if (l->text.cap - l->text.n < name.n + value.n) {
+        int r = buffer_reserve(&l->text, name.n + value.n);
+        if (r < 0)
+            return r;
+    }
     struct http_header *h = &l->items[l->n++];
     h->name = add_text(&l->text, name);
     h->value = add_text(&l->text, value);
@@ -62,11 +64,10 @@ void header_list_release(struct header_list *l)
     *l = (struct header_list){0};
 }
 
-struct bytes http_header_find(const struct http_header *headers, uint32_t n, const char *name)
+struct bytes http_header_find_bytes(const struct http_header *headers, uint32_t n, struct bytes name)
 {
-    size_t name_n = strlen(name);
     for (uint32_t i = 0; i < n; i++)
-        if (headers[i].name.n == name_n && memcmp(headers[i].name.p, name, name_n) == 0)
+        if (headers[i].name.n == name.n && memcmp(headers[i].name.p, name.p, name.n) == 0)
             /* An empty value is not an absent one. */
             return bytes_of(headers[i].value.p ? headers[i].value.p : (const uint8_t *)"",
                             headers[i].value.n);

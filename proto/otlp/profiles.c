@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "proto/otlp/legacy.h"
 #include "proto/otlp/profiles_decode.h"
 
 _Static_assert(PROFILES_PADDING >= WIRE_LOAD_PADDING, "the loads read that far behind the body");
@@ -94,8 +95,13 @@ static int append_pool(struct decode *d, const struct index_pool *pool, uint32_t
         return r;
     if (pool->n > 0)
         memcpy(v->attr_index.attribute + v->attr_index.n, pool->index, pool->n * sizeof *pool->index);
-    for (uint32_t i = 0; i < n_owners; i++)
-        attrs_at[i] += v->attr_index.n;
+    typedef uint32_t four __attribute__((vector_size(16)));
+    for (uint32_t i = 0; i < n_owners; i += 4) { /* whole vectors: the column has slack */
+        four at;
+        memcpy(&at, attrs_at + i, sizeof at);
+        at += v->attr_index.n;
+        memcpy(attrs_at + i, &at, sizeof at);
+    }
     v->attr_index.n += pool->n;
     attrs_at[n_owners] = v->attr_index.n;
     return 0;
@@ -134,13 +140,11 @@ static int read_tree(struct decode *d)
     return r == WIRE_END ? 0 : decode_malformed(d, in.p, "malformed ExportProfilesServiceRequest");
 }
 
-static int unsupported(struct decode *d, enum profiles_layout layout)
+/* decode's word for "of an older layout, named in the view": never leaves this file. */
+static int older(struct decode *d, enum profiles_layout layout)
 {
-    return error_set(
-        d->e, PROFILES_UNSUPPORTED,
-        "the request has the wire layout of OTLP profiles %s, which cannot be read as 1.10 or 1.11: "
-        "update the sender to one that speaks OTLP 1.10 (Collector 0.148 or later)",
-        profiles_layout_name(layout));
+    d->p->layout = layout;
+    return PROFILES_UNSUPPORTED;
 }
 
 /* What decoded without an error is 1.10 unless it says otherwise. The sniffer is asked when something points
@@ -157,7 +161,7 @@ static int check_layout(struct decode *d)
     if (layout == PROFILES_LAYOUT_UNKNOWN)
         layout = fits ? PROFILES_LAYOUT_1_10 : PROFILES_LAYOUT_1_9;
     v->layout = layout;
-    return layout == PROFILES_LAYOUT_1_10 ? 0 : unsupported(d, layout);
+    return layout == PROFILES_LAYOUT_1_10 ? 0 : older(d, layout);
 }
 
 /* The body of a view without one, so that an empty slice of it can be taken. */
@@ -179,11 +183,12 @@ static int begin(struct decode *d, struct bytes body, const struct profiles_limi
     return 0;
 }
 
+/* known: UNKNOWN to find out, or 1.10. */
 static int decode(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
-                  struct error *e)
+                  enum profiles_layout known, struct error *e)
 {
     struct decode d = {.p = p, .m = p->memory, .e = e};
-    bool dangling = false;
+    bool dangling = false, ask = known == PROFILES_LAYOUT_UNKNOWN;
     if (body.n > BODY_MAX)
         return PROFILES_OVER_BUDGET;
     int r = begin(&d, body, limits);
@@ -195,26 +200,62 @@ static int decode(struct profiles *p, struct bytes body, const struct profiles_l
     }
     if (r == 0)
         r = decode_scopes(&d, NULL, NULL, &dangling);
-    if (r == 0)
+    p->layout = known;
+    if (r == 0 && ask)
         r = check_layout(&d);
     if (r == 0)
         r = check_indices(&d, dangling);
-    if (r == PROFILES_MALFORMED) { /* of another layout, perhaps */
+    if (r == PROFILES_MALFORMED && ask) { /* of another layout, perhaps */
         enum profiles_layout layout = layout_sniff(body);
         if (layout != PROFILES_LAYOUT_UNKNOWN && layout != PROFILES_LAYOUT_1_10)
-            r = unsupported(&d, layout);
+            r = older(&d, layout);
     }
     return r;
 }
 
-int profiles_decode(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
-                    struct error *e)
+/* Translated bytes kept from one request to the next: a small sender's. Old senders are rare, and what they
+ * send can be asked for again. */
+#define TRANSLATED_KEEP ((size_t)1 << 20)
+
+static int decode_translated(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
+                             enum profiles_layout from, struct error *e)
 {
-    size_t kept = p->memory->used;
-    int r = decode(p, body, limits, e);
+    struct profiles_memory *m = p->memory;
+    error_set(e, 0, "%s", ""); /* what it was not, as 1.10 */
+    int r = legacy_transcode(from, body, limits, m->budget, &m->translated, e);
+    if (r == 0)
+        r = decode(p, buffer_bytes(&m->translated), limits, PROFILES_LAYOUT_1_10, e);
+    if (r == PROFILES_MALFORMED)
+        error_prefix(e, 0, "read as OTLP profiles %s: ", profiles_layout_name(from));
+    if (r == 0)
+        p->layout = from;
+    return r;
+}
+
+static int decode_any(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
+                      enum profiles_layout layout, struct error *e)
+{
+    if (!legacy_is(layout)) {
+        int r = decode(p, body, limits, layout, e);
+        if (r != PROFILES_UNSUPPORTED)
+            return r;
+        layout = p->layout;
+    }
+    return decode_translated(p, body, limits, layout, e);
+}
+
+int profiles_decode_as(struct profiles *p, struct bytes body, enum profiles_layout layout,
+                       const struct profiles_limits *limits, struct error *e)
+{
+    if (p->memory->translated.max > TRANSLATED_KEEP) {
+        profiles_empty(p);
+        legacy_release(&p->memory->translated, p->memory->budget);
+    }
+    size_t kept = profiles_memory_used(p);
+    int r = decode_any(p, body, limits, layout, e);
     if (r == PROFILES_OVER_BUDGET && kept > 0) { /* what is kept from other requests may be in the way */
         profiles_trim(p, 0);
-        r = decode(p, body, limits, e);
+        r = decode_any(p, body, limits, layout, e);
     }
     if (r == PROFILES_OVER_BUDGET)
         error_set(e, 0, "the decoded request would take more than %zu bytes, or memory is short",
@@ -222,4 +263,10 @@ int profiles_decode(struct profiles *p, struct bytes body, const struct profiles
     if (r != 0)
         profiles_empty(p);
     return r;
+}
+
+int profiles_decode(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
+                    struct error *e)
+{
+    return profiles_decode_as(p, body, PROFILES_LAYOUT_UNKNOWN, limits, e);
 }

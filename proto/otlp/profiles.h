@@ -177,11 +177,20 @@ void profiles_release(struct profiles *p);
 int profiles_decode(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
                     struct error *e);
 
+/* The same for a body whose layout is known: it is not asked for, and what does not fit it is malformed or
+ * rejected. UNKNOWN is profiles_decode.
+ *
+ * A body of a layout before 1.10 is translated first (legacy.h), into memory of the view: `body` of the view
+ * and all slices then are of the translation, `layout` still says what came, and places in words are places
+ * in the translation. */
+int profiles_decode_as(struct profiles *p, struct bytes body, enum profiles_layout layout,
+                       const struct profiles_limits *limits, struct error *e);
+
 /* Gives the columns' memory back if it is more than keep_max, for a process that has seen one huge request.
  * Then the view is empty. */
 void profiles_trim(struct profiles *p, size_t keep_max);
 
-/* Bytes held in columns now. */
+/* Bytes held in columns, and for a translated body, now. */
 size_t profiles_memory_used(const struct profiles *p);
 
 /* String i (i < string.n). */

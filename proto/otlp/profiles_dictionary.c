@@ -9,51 +9,10 @@
  */
 #include <errno.h>
 
-#include "proto/otlp/profiles_decode.h"
-
-/* profiles.proto, message ProfilesDictionary */
-enum {
-    DICTIONARY_MAPPING = 1,
-    DICTIONARY_LOCATION = 2,
-    DICTIONARY_FUNCTION = 3,
-    DICTIONARY_LINK = 4,
-    DICTIONARY_STRING = 5,
-    DICTIONARY_ATTRIBUTE = 6,
-    DICTIONARY_STACK = 7,
-};
+#include "proto/otlp/profiles_run.h"
 
 #define TRACE_ID_SIZE 16u
 #define SPAN_ID_SIZE  8u
-
-/* --- For the runs. `p` is the position, `q` the end of the entry. */
-
-/* If the next field is the varint field `number`, reads it. */
-#define TAKE_VARINT(number, variable)                     \
-    do {                                                  \
-        if (p < q && *p == WIRE_TAG(number, WIRE_VARINT)) \
-            p = wire_load_varint(p + 1, &(variable));     \
-    } while (0)
-#define TAKE_VARINT_LONG(number, variable)                 \
-    do {                                                   \
-        if (p < q && *p == WIRE_TAG(number, WIRE_VARINT))  \
-            p = wire_load_varint_long(p + 1, &(variable)); \
-    } while (0)
-
-/* Reads tag and length of the next entry and sets `q`; NULL when there is no further entry of that number or
- * it does not fit into [*, end). */
-static inline __attribute__((always_inline)) const uint8_t *entry_begin(const uint8_t *p, const uint8_t *end,
-                                                                        uint32_t number,
-                                                                        const uint8_t **ret_q)
-{
-    uint64_t n;
-    if (p >= end || *p != WIRE_TAG(number, WIRE_LEN))
-        return NULL;
-    p = wire_load_varint(p + 1, &n);
-    if (unlikely(p > end || n > (uint64_t)(end - p)))
-        return NULL;
-    *ret_q = p + n;
-    return p;
-}
 
 /* --- Strings */
 
@@ -78,29 +37,29 @@ static int string_any(struct decode *d, struct bytes string)
 
 /* --- Functions */
 
+/* Every field at most three bytes, in ascending or descending order. */
 static const uint8_t *function_run(struct decode *d, const uint8_t *from, const uint8_t *end)
 {
-    uint32_t *name = d->p->function.name, *system_name = d->p->function.system_name,
-             *filename = d->p->function.filename;
-    int64_t *start_line = d->p->function.start_line;
-    uint32_t i = d->p->function.n, cap = d->m->cap[GROUP_FUNCTION];
-    const uint8_t *p, *q;
-    while (i < cap && (p = entry_begin(from, end, DICTIONARY_FUNCTION, &q)) != NULL) {
-        uint64_t a = 0, b = 0, c = 0, line = 0;
-        TAKE_VARINT(1, a); /* ascending */
-        TAKE_VARINT(2, b);
-        TAKE_VARINT(3, c);
-        TAKE_VARINT(4, line);
-        TAKE_VARINT(3, c); /* descending */
-        TAKE_VARINT(2, b);
-        TAKE_VARINT(1, a);
+    struct profiles view = *d->p; /* column pointers the compiler may keep in registers */
+    uint32_t i = view.function.n, cap = d->m->cap[GROUP_FUNCTION];
+    for (; i < cap; i++) {
+        uint64_t name = 0, system_name = 0, filename = 0, line = 0;
+        const uint8_t *q = from + 2 + from[1], *p = from + 2;
+        if (unlikely(from[0] != WIRE_TAG(DICTIONARY_FUNCTION, WIRE_LEN) || from[1] >= 0x80 || q > end))
+            break;
+        TAKE_SHORT(1, name); /* ascending */
+        TAKE_SHORT(2, system_name);
+        TAKE_SHORT(3, filename);
+        TAKE_SHORT(4, line);
+        TAKE_SHORT(3, filename); /* descending */
+        TAKE_SHORT(2, system_name);
+        TAKE_SHORT(1, name);
         if (unlikely(p != q))
             break;
-        name[i] = wire_saturate32(a);
-        system_name[i] = wire_saturate32(b);
-        filename[i] = wire_saturate32(c);
-        start_line[i] = (int64_t)line;
-        i++;
+        view.function.name[i] = (uint32_t)name;
+        view.function.system_name[i] = (uint32_t)system_name;
+        view.function.filename[i] = (uint32_t)filename;
+        view.function.start_line[i] = (int64_t)line;
         from = q;
     }
     d->p->function.n = i;
@@ -127,129 +86,6 @@ static int function_any(struct decode *d, struct bytes message)
     d->p->function.system_name[i] = wire_saturate32(v[2]);
     d->p->function.filename[i] = wire_saturate32(v[3]);
     d->p->function.start_line[i] = (int64_t)v[4];
-    return 0;
-}
-
-/* --- Locations and their lines */
-
-/* One Line of the expected shape to row `i`; false when it is not. */
-static inline __attribute__((always_inline)) bool line_run(struct profiles *v, uint32_t i, const uint8_t *p,
-                                                           const uint8_t *q)
-{
-    uint64_t function = 0, line = 0, column = 0;
-    TAKE_VARINT(1, function); /* ascending */
-    TAKE_VARINT(2, line);
-    TAKE_VARINT(3, column);
-    TAKE_VARINT(2, line); /* descending */
-    TAKE_VARINT(1, function);
-    v->line.function[i] = wire_saturate32(function);
-    v->line.line[i] = (int64_t)line;
-    v->line.column[i] = (int64_t)column;
-    return p == q;
-}
-
-static const uint8_t *location_run(struct decode *d, const uint8_t *from, const uint8_t *end)
-{
-    struct profiles view = *d->p; /* column pointers the compiler may keep in registers */
-    uint32_t i = view.location.n, cap = d->m->cap[GROUP_LOCATION];
-    uint32_t n_lines = view.line.n, cap_lines = d->m->cap[GROUP_LINE];
-    uint32_t n_attrs = d->m->location_attr.n, cap_attrs = d->m->cap[GROUP_LOCATION_ATTR];
-    uint32_t *attr_index = d->m->location_attr.index;
-    const uint8_t *p, *q, *nested;
-    while (i < cap && (p = entry_begin(from, end, DICTIONARY_LOCATION, &q)) != NULL) {
-        uint64_t mapping = 0, address = 0;
-        uint32_t lines = n_lines, attrs = n_attrs;
-        TAKE_VARINT(1, mapping); /* ascending */
-        TAKE_VARINT_LONG(2, address);
-        const uint8_t *list = entry_begin(p, q, 4, &nested); /* descending: attributes first */
-        if (list) {
-            if (unlikely((size_t)(nested - list) > cap_attrs - attrs))
-                break;
-            p = wire_load_packed32_short(list, nested, attr_index, &attrs);
-        }
-        const uint8_t *line;
-        while (lines < cap_lines && (line = entry_begin(p, q, 3, &nested)) != NULL &&
-               line_run(&view, lines, line, nested)) {
-            lines++;
-            p = nested;
-        }
-        TAKE_VARINT_LONG(2, address); /* descending */
-        TAKE_VARINT(1, mapping);
-        if (p < q && (list = entry_begin(p, q, 4, &nested)) != NULL) { /* ascending: attributes last */
-            if (unlikely((size_t)(nested - list) > cap_attrs - attrs))
-                break;
-            p = wire_load_packed32_short(list, nested, attr_index, &attrs);
-        }
-        if (unlikely(p != q))
-            break;
-        view.location.mapping[i] = wire_saturate32(mapping);
-        view.location.address[i] = address;
-        view.location.lines_at[i] = n_lines;
-        view.location.attrs_at[i] = n_attrs;
-        n_lines = lines;
-        n_attrs = attrs;
-        i++;
-        from = q;
-    }
-    d->p->location.n = i;
-    d->p->line.n = n_lines;
-    d->m->location_attr.n = n_attrs;
-    return from;
-}
-
-static int line_any(struct decode *d, struct bytes message)
-{
-    struct wire_reader in = wire_reader(message);
-    struct wire_field f;
-    uint64_t v[4] = {0};
-    int r;
-    while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number > 3)
-            continue;
-        if (f.type != WIRE_VARINT)
-            return decode_wrong_type(d, &f, "Line");
-        v[f.number] = f.value;
-    }
-    if (r != WIRE_END)
-        return decode_malformed(d, in.p, "malformed Line");
-    r = profiles_room(d->p, GROUP_LINE, d->p->line.n);
-    if (r != 0)
-        return r;
-    uint32_t i = d->p->line.n++;
-    d->p->line.function[i] = wire_saturate32(v[1]);
-    d->p->line.line[i] = (int64_t)v[2];
-    d->p->line.column[i] = (int64_t)v[3];
-    return 0;
-}
-
-static int location_any(struct decode *d, struct bytes message)
-{
-    struct wire_reader in = wire_reader(message);
-    struct wire_field f;
-    uint64_t mapping = 0, address = 0;
-    uint32_t lines_at = d->p->line.n, attrs_at = d->m->location_attr.n;
-    int r;
-    while ((r = wire_load_next(&in, &f)) == 0) {
-        switch (WIRE_TAG(f.number, f.type)) {
-        case WIRE_TAG(1, WIRE_VARINT): mapping = f.value; break;
-        case WIRE_TAG(2, WIRE_VARINT): address = f.value; break;
-        case WIRE_TAG(3, WIRE_LEN): r = line_any(d, f.bytes); break;
-        default:
-            if (f.number == 4)
-                r = decode_indices(d, GROUP_LOCATION_ATTR, &d->m->location_attr, &f, "Location");
-            else if (f.number < 4)
-                r = decode_wrong_type(d, &f, "Location");
-        }
-        if (r != 0)
-            return r;
-    }
-    if (r != WIRE_END)
-        return decode_malformed(d, in.p, "malformed Location");
-    uint32_t i = d->p->location.n++;
-    d->p->location.mapping[i] = wire_saturate32(mapping);
-    d->p->location.address[i] = address;
-    d->p->location.lines_at[i] = lines_at;
-    d->p->location.attrs_at[i] = attrs_at;
     return 0;
 }
 
@@ -460,7 +296,7 @@ struct table {
 
 static const struct table tables[] = {
     [DICTIONARY_MAPPING] = {GROUP_MAPPING, NULL, mapping_any},
-    [DICTIONARY_LOCATION] = {GROUP_LOCATION, location_run, location_any},
+    [DICTIONARY_LOCATION] = {GROUP_LOCATION, decode_location_run, decode_location},
     [DICTIONARY_FUNCTION] = {GROUP_FUNCTION, function_run, function_any},
     [DICTIONARY_LINK] = {GROUP_LINK, NULL, link_any},
     [DICTIONARY_STRING] = {GROUP_STRING, string_run, string_any},

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/otlp/legacy.h"
+
 #define FIRST_CAP 64u
 
 /* More entries than this in one table would make 32-bit counts overflow; a body has at least two bytes per
@@ -89,21 +91,26 @@ static void refund(struct profiles_memory *m, size_t n)
     budget_refund(m->budget, n);
 }
 
+/* A capacity of at least `need`, its growth charged: twice what there was, an eighth more when there is no
+ * room for that (so that the next entry need not grow it again), or just enough. 0: there is no room. */
+static size_t charged_capacity(struct profiles_memory *m, enum profiles_group group, size_t was, size_t need)
+{
+    const size_t tries[] = {max_of(need, was ? was * 2 : FIRST_CAP), max_of(need, was + was / 8), need};
+    for (size_t i = 0; i < ARRAY_LEN(tries); i++)
+        if (charge(m, group_bytes(group, tries[i]) - group_bytes(group, was)))
+            return tries[i];
+    return 0;
+}
+
 int profiles_grow(struct profiles *p, enum profiles_group group, size_t need)
 {
     struct profiles_memory *m = p->memory;
     size_t was = m->cap[group];
     if (need <= was)
         return 0;
-    if (need > CAP_MAX)
+    size_t cap = need > CAP_MAX ? 0 : charged_capacity(m, group, was, need);
+    if (cap == 0)
         return PROFILES_OVER_BUDGET;
-    size_t cap = was ? was * 2 : FIRST_CAP;
-    cap = max_of(cap, need);
-    if (!charge(m, group_bytes(group, cap) - group_bytes(group, was))) {
-        cap = need; /* no room to double: exactly this much, then */
-        if (!charge(m, group_bytes(group, cap) - group_bytes(group, was)))
-            return PROFILES_OVER_BUDGET;
-    }
     for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
         if (columns[i].group != group)
             continue;
@@ -186,6 +193,7 @@ static void release_columns(struct profiles *p)
         free(*column);
         *column = NULL;
     }
+    legacy_release(&p->memory->translated, p->memory->budget);
     budget_refund(p->memory->budget, p->memory->used);
     p->memory->used = 0;
     memset(p->memory->cap, 0, sizeof p->memory->cap);
@@ -202,7 +210,7 @@ void profiles_release(struct profiles *p)
 
 void profiles_trim(struct profiles *p, size_t keep_max)
 {
-    if (p->memory->used <= keep_max)
+    if (profiles_memory_used(p) <= keep_max)
         return;
     profiles_empty(p);
     release_columns(p);
@@ -210,5 +218,5 @@ void profiles_trim(struct profiles *p, size_t keep_max)
 
 size_t profiles_memory_used(const struct profiles *p)
 {
-    return p->memory->used;
+    return p->memory->used + p->memory->translated.max;
 }

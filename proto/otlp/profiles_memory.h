@@ -7,6 +7,7 @@
 #define PROTO_OTLP_PROFILES_MEMORY_H
 
 #include "proto/base/arena.h"
+#include "proto/base/buffer.h"
 #include "proto/otlp/profiles.h"
 #include "proto/wire/load.h"
 
@@ -65,6 +66,8 @@ struct profiles_memory {
      * them. */
     struct budget joined_budget;
     struct arena joined;
+
+    struct buffer translated; /* the body, when it came in an older layout; by the rules of legacy.h */
 };
 
 /* Makes room for `need` entries in the columns of a group. 0, PROFILES_OVER_BUDGET, or -ENOMEM. */

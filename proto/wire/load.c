@@ -9,7 +9,12 @@
 
 const uint8_t *wire_load_varint_slow(const uint8_t *p, uint64_t *ret)
 {
-    uint64_t v = 0;
+    uint64_t w = wire_load64(p), v = 0;
+    uint32_t length = wire_varint_length(w);
+    if (likely(length > 0)) {
+        *ret = wire_varint_value(w, length);
+        return p + length;
+    }
     for (uint32_t i = 0; i < WIRE_VARINT_MAX; i++) {
         uint64_t b = p[i];
         if (i == WIRE_VARINT_MAX - 1 && b > 1) /* bits beyond the 64th, or no end */
@@ -82,11 +87,11 @@ static const uint8_t *packed_sse2(const uint8_t *p, const uint8_t *end, uint32_t
 }
 
 /* AVX2: eight bytes a step. A table indexed by their eight continuation bits says how to spread them into
- * 16-bit lanes (byte shuffle), how many values that makes, and how many bytes they took (a two-byte value may
- * straddle the end). */
+ * 16-bit lanes (byte shuffle) and how many values that makes. A two-byte value may straddle the end: it is
+ * left to the next step. */
 static struct {
     _Alignas(16) uint8_t shuffle[256][16];
-    uint8_t values[256], taken[256];
+    uint8_t values[256];
 } spread;
 
 static void spread_fill(void)
@@ -105,15 +110,30 @@ static void spread_fill(void)
             k++;
         }
         spread.values[mask] = (uint8_t)k;
-        spread.taken[mask] = (uint8_t)i;
     }
+}
+
+/* One step from p on, whose continuation bits *more begins with, to out + *k. Returns the bytes taken, which
+ * come from the bits and not from the table: the next step waits for nothing else. */
+__attribute__((target("avx2"), always_inline)) static inline uint32_t spread_step(const uint8_t *p,
+                                                                                  uint64_t *more,
+                                                                                  uint32_t *out, uint32_t *k)
+{
+    const __m128i low_bits = _mm_set1_epi16(0x007f), high_bits = _mm_set1_epi16(0x7f00);
+    uint32_t mask = (uint32_t)*more & 0xff, taken = 8 - (mask >> 7);
+    __m128i x = _mm_loadl_epi64((const __m128i *)p);
+    x = _mm_shuffle_epi8(x, _mm_load_si128((const __m128i *)spread.shuffle[mask]));
+    x = _mm_or_si128(_mm_and_si128(x, low_bits), _mm_srli_epi16(_mm_and_si128(x, high_bits), 1));
+    _mm256_storeu_si256((__m256i *)(out + *k), _mm256_cvtepu16_epi32(x));
+    *k += spread.values[mask];
+    *more >>= taken;
+    return taken;
 }
 
 __attribute__((target("avx2"))) static const uint8_t *packed_avx2(const uint8_t *p, const uint8_t *end,
                                                                   uint32_t *out, uint32_t *n)
 {
     uint32_t k = *n;
-    const __m128i low_bits = _mm_set1_epi16(0x007f), high_bits = _mm_set1_epi16(0x7f00);
     while (p < end) {
         size_t left = (size_t)(end - p);
         uint64_t more = (uint32_t)_mm256_movemask_epi8(_mm256_loadu_si256((const __m256i *)p));
@@ -128,15 +148,10 @@ __attribute__((target("avx2"))) static const uint8_t *packed_avx2(const uint8_t 
         }
         if (unlikely(left < 64 && more >> (left - 1)))
             return WIRE_BAD;
-        uint32_t limit = left >= 64 ? 57 : (uint32_t)left, at = 0; /* with 8 bits of mask left to look at */
-        while (at < limit) {
-            uint32_t mask = (uint32_t)(more >> at) & 0xff;
-            __m128i x = _mm_loadl_epi64((const __m128i *)(p + at));
-            x = _mm_shuffle_epi8(x, _mm_load_si128((const __m128i *)spread.shuffle[mask]));
-            x = _mm_or_si128(_mm_and_si128(x, low_bits), _mm_srli_epi16(_mm_and_si128(x, high_bits), 1));
-            _mm256_storeu_si256((__m256i *)(out + k), _mm256_cvtepu16_epi32(x));
-            k += spread.values[mask];
-            at += spread.taken[mask];
+        uint32_t limit = left >= 64 ? 49 : (uint32_t)left, at = 0; /* with 16 bits of mask left to look at */
+        while (at < limit) { /* two steps: fewer wrong guesses of how often */
+            at += spread_step(p + at, &more, out, &k);
+            at += spread_step(p + at, &more, out, &k);
         }
         if (at > left) { /* bytes behind the end looked like one-byte values */
             k -= at - (uint32_t)left;

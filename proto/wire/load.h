@@ -11,6 +11,10 @@
 
 #include <stdint.h>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "proto/base/macros.h"
 #include "proto/wire/reader.h"
 #include "proto/wire/wire.h"
@@ -42,19 +46,36 @@ static inline __attribute__((always_inline)) const uint8_t *wire_load_varint(con
     return wire_load_varint_slow(p, ret);
 }
 
+/* Of the varint that the eight bytes of w begin with: its length, 0 when that is more than eight, and its
+ * value. */
+static inline __attribute__((always_inline)) uint32_t wire_varint_length(uint64_t w)
+{
+    uint64_t stop = ~w & 0x8080808080808080u;
+    return unlikely(stop == 0) ? 0 : ((uint32_t)__builtin_ctzll(stop) + 1) >> 3;
+}
+static inline __attribute__((always_inline)) uint64_t wire_varint_value(uint64_t w, uint32_t length)
+{
+    w &= 0x7f7f7f7f7f7f7f7fu >> (64 - 8 * length);
+    if (likely(length <= 4)) { /* constants that fit into instructions */
+        uint32_t v = (uint32_t)w;
+        v = (v & 0x7f007f00) >> 1 | (v & 0x007f007f);
+        return (v & 0x3fff0000) >> 2 | (v & 0x00003fff);
+    }
+    w = (w & 0x7f007f007f007f00u) >> 1 | (w & 0x007f007f007f007fu);
+    w = (w & 0x3fff00003fff0000u) >> 2 | (w & 0x00003fff00003fffu);
+    return (w & 0x0fffffff00000000u) >> 4 | (w & 0x000000000fffffffu);
+}
+
 /* For values of any size, such as addresses: up to eight bytes with one load and no loop. */
 static inline __attribute__((always_inline)) const uint8_t *wire_load_varint_long(const uint8_t *p,
                                                                                   uint64_t *ret)
 {
-    uint64_t w = wire_load64(p), stop = ~w & 0x8080808080808080u;
-    if (unlikely(stop == 0))
+    uint64_t w = wire_load64(p);
+    uint32_t length = wire_varint_length(w);
+    if (unlikely(length == 0))
         return wire_load_varint_slow(p, ret);
-    w &= (stop ^ (stop - 1)) & 0x7f7f7f7f7f7f7f7fu; /* the bytes up to the one without a continuation bit */
-    w = (w & 0x7f007f007f007f00u) >> 1 | (w & 0x007f007f007f007fu);
-    w = (w & 0x3fff00003fff0000u) >> 2 | (w & 0x00003fff00003fffu);
-    w = (w & 0x0fffffff00000000u) >> 4 | (w & 0x000000000fffffffu);
-    *ret = w;
-    return p + ((__builtin_ctzll(stop) + 1) >> 3);
+    *ret = wire_varint_value(w, length);
+    return p + length;
 }
 
 /* An index: what does not fit 32 bits (also every negative number) becomes UINT32_MAX, which no table
@@ -107,6 +128,20 @@ static inline __attribute__((always_inline)) int wire_load_next(struct wire_read
  * end or WIRE_BAD. */
 const uint8_t *wire_load_packed32(const uint8_t *p, const uint8_t *end, uint32_t *out, uint32_t *n);
 
+/* Eight bytes as eight numbers. */
+static inline __attribute__((always_inline)) void wire_widen8(const uint8_t *p, uint32_t *out)
+{
+#if defined(__SSE2__)
+    __m128i zero = _mm_setzero_si128();
+    __m128i x = _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)p), zero);
+    _mm_storeu_si128((__m128i *)out, _mm_unpacklo_epi16(x, zero));
+    _mm_storeu_si128((__m128i *)(out + 4), _mm_unpackhi_epi16(x, zero));
+#else
+    for (uint32_t i = 0; i < 8; i++)
+        out[i] = p[i];
+#endif
+}
+
 /* Lists of up to eight one-byte values inline: the attributes of a sample or a location. */
 static inline __attribute__((always_inline)) const uint8_t *wire_load_packed32_short(const uint8_t *p,
                                                                                      const uint8_t *end,
@@ -116,8 +151,7 @@ static inline __attribute__((always_inline)) const uint8_t *wire_load_packed32_s
     size_t len = (size_t)(end - p);
     if (len > 8 || (len > 0 && wire_load64(p) & 0x8080808080808080u >> (64 - 8 * len)))
         return wire_load_packed32(p, end, out, n);
-    for (uint32_t i = 0; i < 8; i++) /* always eight: no branch on the length */
-        out[*n + i] = p[i];
+    wire_widen8(p, out + *n); /* always eight: no branch on the length */
     *n += (uint32_t)len;
     return end;
 }

@@ -4,11 +4,13 @@ import random
 import socket
 import struct
 import time
+from pathlib import Path
 
 import pytest
 from programs import EXPORT_METHOD, PROFILES_PATH, Gateway, captures, running, wait_for
 
 GOOD = captures("ebpf-go*.pb")[0].read_bytes()
+CORPUS = Path(__file__).parents[1] / "fuzz" / "corpus"
 
 
 @pytest.fixture()
@@ -199,9 +201,19 @@ def test_an_empty_request_is_fine(gateway):
     assert gateway.post(b"")[0] == 200
 
 
-@pytest.mark.parametrize("layout, body", [
-    ("1.9", request([field(1, 1) + field(2, b"\x01")])),
-])
-def test_older_layouts_are_refused_by_name(gateway, layout, body):
+@pytest.mark.parametrize("layout", ["1.5", "1.7", "1.8", "1.9"])
+def test_older_layouts_are_read_as_what_they_are(gateway, layout):
+    """The same request in each of them: two profiles, nothing rejected; what comes behind is unharmed."""
+    body = (CORPUS / "legacy" / f"layout-{layout}").read_bytes()[1:]  # the first byte is the fuzzer's
     status, _, answer = gateway.post(body)
-    assert status == 400 and layout.encode() in answer
+    assert status == 200, answer
+    assert gateway.post(GOOD)[0] == 200
+    assert gateway.total("profgate_requests_by_layout_total", layout=layout) == 1
+    assert gateway.total("profgate_requests_by_layout_total", layout="1.10") == 1
+    assert gateway.total("profgate_samples_rejected_total") == 0
+
+
+def test_a_request_of_1_9_cut_short_names_its_layout(gateway):
+    body = (CORPUS / "legacy" / "layout-1.9").read_bytes()[1:]
+    status, _, answer = gateway.post(body[:-3])
+    assert status == 400 and b"1.9" in answer

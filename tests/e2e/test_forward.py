@@ -1,6 +1,7 @@
 """Raw profiles downstream: untouched at 100 %, thinned after counting, refused when there is no room."""
 import http.server
 import threading
+from pathlib import Path
 
 import pytest
 from programs import Gateway, captures, running, wait_for
@@ -50,6 +51,23 @@ def config(sink, keep="100%", extra=""):
 profiles: {{ keep: {keep}, exporters: [otlp/sink] }}
 exporters: {{ otlp/sink: {{ endpoint: 'http://127.0.0.1:{sink.port}', protocol: http, compression: none{extra} }} }}
 """
+
+
+@pytest.mark.parametrize("layout", ["1.5", "1.7", "1.8", "1.9"])
+def test_an_older_layout_goes_out_as_1_10(sink, layout):
+    """Read by the official library of 1.10; values are the third sample field of old and the fourth of new."""
+    body = (Path(__file__).parents[1] / "fuzz" / "corpus" / "legacy" / f"layout-{layout}").read_bytes()[1:]
+    with running(Gateway(config=config(sink))) as gateway:
+        assert gateway.post(body)[0] == 200
+        wait_for(lambda: sink.bodies, "the request downstream")
+    pb = pytest.importorskip("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
+    request = pb.ExportProfilesServiceRequest.FromString(sink.bodies[0])
+    profiles = [p for r in request.resource_profiles for s in r.scope_profiles for p in s.profiles]
+    assert [p.original_payload_format for p in profiles] == ["jfr", "jfr"]
+    assert list(profiles[0].samples[0].values) == [217632888, 3, 258, 1923041206811221]
+    keys = [request.dictionary.string_table[request.dictionary.attribute_table[i].key_strindex]
+            for i in profiles[0].attribute_indices]
+    assert "pprof.profile.comment" in keys
 
 
 def test_everything_kept_passes_the_bytes_through_untouched(sink):

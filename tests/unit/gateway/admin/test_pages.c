@@ -24,14 +24,6 @@ int http_reply(struct http_exchange *x, const struct http_reply *reply)
     return 0;
 }
 
-struct bytes http_header_find(const struct http_header *list, uint32_t n, const char *name)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (bytes_is(list[i].name, name))
-            return list[i].value;
-    return (struct bytes){0};
-}
-
 static int metrics_result;
 static size_t metrics_n = 1;
 

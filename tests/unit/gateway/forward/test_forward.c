@@ -109,6 +109,48 @@ UNIT(everything_is_untouched)
     }
 }
 
+/* What came as 1.9 goes out as 1.10, and the room its growth takes beyond the reservation is asked for. */
+UNIT(an_older_layout_is_forwarded_as_1_10)
+{
+    /* clang-format off */
+    static const uint8_t request[] = { /* comments of 1.8, which become an attribute, make it grow */
+        0x0a, 0x23, 0x12, 0x21, 0x12, 0x1f,
+            0x12, 0x08, 0x08, 0x00, 0x12, 0x01, 0x07, 0x1a, 0x01, 0x00, /* stack 0, values {7}, attributes {0} */
+            0x3a, 0x01, 0x01, /* comment_strindices */
+            0x42, 0x10, '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
+        0x12, 0x0b, 0x2a, 0x00, 0x2a, 0x07, 'c', 'o', 'm', 'm', 'e', 'n', 't',
+    };
+    /* clang-format on */
+    for (int roomy = 0; roomy < 2; roomy++) {
+        uint8_t *p;
+        size_t n = sizeof request;
+        struct profiles view = decoded_copy(request, n, &p);
+        ck_assert_int_eq(view.layout, PROFILES_LAYOUT_1_8);
+        ck_assert_uint_gt(view.body.n, n);
+        struct export_profiles x = {.room = roomy ? 2 * view.body.n : n};
+        struct stats *stats = stats_new();
+        struct forward *f = make(1, 1, &x, stats, NULL);
+        ck_assert(forward_reserve(f, n));
+        forward_push(f, &view, n);
+        ck_assert_uint_eq(x.reserved, 0);
+        ck_assert_uint_eq(x.pushes, (unsigned)roomy);
+        ck_assert_uint_eq(stats->value[STATS_FORWARD_SAMPLES], (unsigned)roomy);
+        ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], (unsigned)!roomy);
+        if (roomy) {
+            uint8_t *q;
+            struct profiles again = decoded_copy(x.body, x.n, &q);
+            ck_assert_int_eq(again.layout, PROFILES_LAYOUT_1_10);
+            ck_assert_int_eq(again.sample.value_sum[0], 7);
+            profiles_release(&again);
+            free(q);
+        }
+        forward_free(f);
+        free(x.body);
+        profiles_release(&view);
+        free(p);
+    }
+}
+
 UNIT(nothing_needs_no_room)
 {
     size_t n;

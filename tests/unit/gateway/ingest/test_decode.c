@@ -16,7 +16,7 @@ static void push_with(struct bytes body, struct profiles_limits limits, struct b
     if (body.n > 0)
         memcpy(copy, body.p, body.n);
     order[0] = 0;
-    ingest_push(g, bytes_of(copy, body.n), 1, &answer);
+    ingest_push(g, bytes_of(copy, body.n), PROFILES_LAYOUT_UNKNOWN, &answer);
     free(copy);
     ingest_free(g);
     ck_assert_uint_eq(reserved, 0);
@@ -40,6 +40,28 @@ UNIT(a_recorded_request_is_counted_and_forwarded)
     ck_assert_str_eq(order, "reserve classify push ");
     ck_assert_uint_gt(classified_samples, 0);
     ck_assert_uint_eq(stats.value[STATS_SAMPLES], classified_samples);
+    free(data);
+}
+
+UNIT(accepted_requests_are_counted_by_their_layout)
+{
+    static const uint8_t layout_1_9[] = {
+        /* a sample with nothing but stack 0 and values {7} */
+        0x0a, 0x0b, 0x12, 0x09, 0x12, 0x07, 0x12, 0x05, 0x08, 0x00, 0x12, 0x01, 0x07,
+    };
+    size_t n;
+    unsigned char *data = unit_data(RECORDED, &n);
+    push(bytes_of(data, n));
+    push(bytes_of(layout_1_9, sizeof layout_1_9));
+    ck_assert_msg(answer.verdict == INGEST_ACCEPTED, "%s", answer.message.text);
+    ck_assert_uint_eq(classified_samples, 1);
+    push(bytes_of(NULL, 0)); /* has none */
+    push(BYTES_LIT("{}"));   /* nor has this */
+    ck_assert_int_eq(answer.verdict, INGEST_MALFORMED);
+    ck_assert_uint_eq(stats.value[STATS_LAYOUT_1_10], 1);
+    ck_assert_uint_eq(stats.value[STATS_LAYOUT_1_9], 1);
+    ck_assert_uint_eq(
+        stats.value[STATS_LAYOUT_1_8] + stats.value[STATS_LAYOUT_1_7] + stats.value[STATS_LAYOUT_1_5], 0);
     free(data);
 }
 

@@ -24,8 +24,8 @@ size_t profiles_memory_used(const struct profiles *p)
     return columns;
 }
 
-int profiles_decode(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
-                    struct error *e)
+int profiles_decode_as(struct profiles *p, struct bytes body, enum profiles_layout layout,
+                       const struct profiles_limits *limits, struct error *e)
 {
     note("decode");
     if (decode_result != 0)
@@ -51,7 +51,7 @@ static void push(struct forward *forward, struct budget *budget)
     ck_assert_ptr_nonnull(g);
     memset(&answer, 0xa5, sizeof answer); /* everything must be filled */
     order[0] = 0;
-    ingest_push(g, BYTES_LIT("body"), 1, &answer);
+    ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, &answer);
     ingest_free(g);
     ck_assert_uint_eq(reserved, 0);
 }

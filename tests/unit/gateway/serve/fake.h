@@ -54,7 +54,9 @@ int http_reply(struct http_exchange *x, const struct http_reply *reply)
     return 0;
 }
 
-void ingest_push(struct ingest *g, struct bytes body, uint64_t now_unix_ns, struct ingest_answer *ret)
+static enum profiles_layout pushed_layout __attribute__((unused));
+
+void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct ingest_answer *ret)
 {
     n_pushes++;
     pushed.n = 0;
@@ -63,7 +65,7 @@ void ingest_push(struct ingest *g, struct bytes body, uint64_t now_unix_ns, stru
     volatile uint8_t sum = 0;
     for (size_t i = 0; i < PROFILES_PADDING; i++)
         sum ^= body.p[body.n + i];
-    ck_assert_uint_gt(now_unix_ns, 0);
+    pushed_layout = layout;
     *ret = next_answer;
 }
 

@@ -41,6 +41,28 @@ UNIT(a_body_that_outgrows_the_budget_is_busy_and_gives_all_back)
     ck_assert_uint_eq(atomic_load(&budget.used), 0);
 }
 
+UNIT(json_that_as_protobuf_passes_the_budget_is_busy_and_its_memory_is_kept_within_bounds)
+{
+    struct budget budget = BUDGET_INIT(200000, NULL);
+    struct serve *s = serve_with(64 << 20, &budget);
+    struct buffer json = {0};
+    buffer_add_str(&json, "{\"dictionary\":{\"stackTable\":[{\"locationIndices\":[-1");
+    for (int i = 0; i < 15000; i++) /* 45 KB that become 150 */
+        buffer_add_str(&json, ",-1");
+    buffer_add_str(&json, "]}]}}");
+    struct call call = {.path = HTTP_PATH, .headers = {JSON_TYPE}, .body = buffer_bytes(&json)};
+    ck_assert_int_eq(strncmp(ask(s, &call), "503\n", 4), 0);
+    ck_assert_uint_eq(n_pushes, 0);
+    budget.limit = 1 << 20;
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(strncmp(ask(s, &call), "200\n", 4), 0);
+    ck_assert_uint_gt(pushed.n, 150000);
+    ck_assert_uint_le(atomic_load(&budget.used), 600000); /* kept from request to request, not piled up */
+    buffer_release(&json);
+    fake_release(s);
+    ck_assert_uint_eq(atomic_load(&budget.used), 0);
+}
+
 UNIT(a_body_that_decompresses_past_the_budget_is_busy)
 {
     struct budget budget = BUDGET_INIT(100000, NULL);

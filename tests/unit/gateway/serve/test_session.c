@@ -13,7 +13,7 @@ static struct ingest_answer next_answer;
 static size_t pushed;
 static unsigned n_pushes;
 
-void ingest_push(struct ingest *g, struct bytes body, uint64_t now_unix_ns, struct ingest_answer *ret)
+void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct ingest_answer *ret)
 {
     pushed = body.n;
     n_pushes++;

@@ -1,0 +1,49 @@
+/* needs: base otlp */
+/*
+ * OTLP/JSON on its way in: any text is transcoded or refused within its bounds; what was transcoded is
+ * well-formed protobuf, which the decoder may only refuse for its content, never as malformed.
+ */
+#include <stdlib.h>
+
+#include "proto/otlp/json_reader.h"
+#include "proto/otlp/profiles_json.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static void require(bool condition)
+{
+    if (!condition)
+        abort();
+}
+
+/* Each text of a row of them, as `profgate count` takes a file apart. */
+static void take_apart(struct bytes texts)
+{
+    size_t n;
+    while ((n = json_text_length(texts)) > 0) {
+        require(n <= texts.n);
+        texts = bytes_of(texts.p + n, texts.n - n);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    const struct profiles_limits limits = {.column_bytes = 64u << 20, .depth = 64};
+    struct budget budget = BUDGET_INIT(64u << 20, NULL);
+    struct buffer out = BUFFER_INIT(0);
+    struct error e = {""};
+    struct profiles v;
+    require(profiles_init(&v, NULL) == 0);
+    take_apart(bytes_of(data, len));
+    int r = profiles_json_transcode(bytes_of(data, len), &limits, &budget, &out, &e);
+    require(r == 0 || r == PROFILES_MALFORMED || r == PROFILES_UNSUPPORTED);
+    require((r == 0) == (e.text[0] == '\0') && (r == 0 || out.n == 0));
+    require(budget.used == out.cap && out.n <= 4 * len + 16);
+    if (r == 0) {
+        r = profiles_decode_as(&v, buffer_bytes(&out), PROFILES_LAYOUT_1_10, &limits, &e);
+        require(r == 0 || r == PROFILES_OVER_BUDGET);
+    }
+    profiles_release(&v);
+    buffer_release(&out);
+    return 0;
+}
