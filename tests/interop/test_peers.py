@@ -106,16 +106,19 @@ def test_a_collector_takes_what_profsend_sends(tmp_path):
     types = {a["value"]["stringValue"] for a in dictionary["attributeTable"]
              if strings[a.get("keyStrindex", 0)] == "profile.frame.type"}
     assert "native" in types and types <= {"native", "kernel", "go", "v8js", "jvm", "cpython"}, types
+    named = 0
     for resource in request["resourceProfiles"]:
         # the file exporter writes keys as references into the dictionary
         attributes = {a.get("key") or strings[a["keyStrindex"]] for a in resource["resource"]["attributes"]}
-        assert {"process.pid", "process.executable.name"} <= attributes, attributes
+        named += "process.executable.name" in attributes  # a kernel thread has none
+        assert {"process.pid", "service.name", "host.name"} <= attributes, attributes
         for profile in resource["scopeProfiles"][0]["profiles"]:
             start, end = int(profile["timeUnixNano"]), int(profile["timeUnixNano"]) + int(profile["durationNano"])
             assert int(profile["period"]) == 1_000_000_000 // 97
             for sample in profile["samples"]:
                 assert sample["timestampsUnixNano"] and not sample.get("values")
                 assert all(start <= int(t) <= end for t in sample["timestampsUnixNano"])
+    assert named > 0
 
 
 def test_thinned_profiles_are_whole_requests_to_a_collector(tmp_path):
