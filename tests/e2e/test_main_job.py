@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from programs import BUILD, Gateway, captures, json_lines, running, wait_for
-from recorded import all_totals, prometheus_name
+from recorded import add_up, all_totals, prometheus_name
 
 FILES = captures("ebpf-*.pb")
 EXPECTED = all_totals([path.stem for path in FILES])
@@ -45,20 +45,6 @@ def connector_totals(gateway):
 
 def expected_totals(times=1):
     return {(prometheus_name(metric), labels): n * times for (metric, labels), n in EXPECTED.items()}
-
-
-def file_totals(path):
-    found = collections.Counter()
-    for line in json_lines(path):
-        for resource in line["resourceMetrics"]:
-            for scope in resource["scopeMetrics"]:
-                for metric in scope["metrics"]:
-                    if not metric["name"].startswith("samples."):
-                        continue
-                    for point in metric.get("sum", metric.get("gauge"))["dataPoints"]:
-                        labels = frozenset((a["key"], a["value"]["stringValue"]) for a in point.get("attributes", []))
-                        found[metric["name"], labels] += int(point["asInt"])
-    return found
 
 
 @pytest.mark.parametrize("port", [0, 1])
@@ -101,7 +87,7 @@ exporters: {{ file/out: {{ path: {out} }} }}
         for path in FILES:
             assert gateway.post(path.read_bytes())[0] == 200
         assert gateway.stop() == 0
-        assert file_totals(out) == EXPECTED
+        assert add_up(json_lines(out)) == EXPECTED
 
 
 def test_delta_flushes_add_up(tmp_path):
@@ -116,7 +102,7 @@ exporters: {{ file/out: {{ path: {out} }} }}
             lines = len(json_lines(out))
             wait_for(lambda: len(json_lines(out)) > lines, "a flush")
         assert gateway.stop() == 0
-        assert file_totals(out) == EXPECTED
+        assert add_up(json_lines(out)) == EXPECTED
         windows = collections.defaultdict(list)
         for line in json_lines(out):
             for resource in line["resourceMetrics"]:
@@ -135,13 +121,7 @@ def test_count_offline_gives_the_same_numbers():
                           text=True, check=True)
     answer = json.loads(done.stdout)
     assert answer["files"] == len(FILES) and answer["samples"] == sum(sent(path)[0] for path in FILES)
-    found = collections.Counter()
-    for resource in answer["metrics"]["resourceMetrics"]:
-        for metric in resource["scopeMetrics"][0]["metrics"]:
-            for point in metric["sum"]["dataPoints"]:
-                labels = frozenset((a["key"], a["value"]["stringValue"]) for a in point.get("attributes", []))
-                found[metric["name"], labels] += int(point["asInt"])
-    assert found == EXPECTED
+    assert add_up([answer["metrics"]]) == EXPECTED
 
 
 def test_cpu_time_adds_up_to_the_samples_taken():

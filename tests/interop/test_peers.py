@@ -1,5 +1,4 @@
 """Real peers on both ends: gRPC clients that send to us, a Collector that takes our metrics and our raw profiles."""
-import collections
 import gzip
 import json
 import subprocess
@@ -8,7 +7,7 @@ import sys
 import peers
 import pytest
 from programs import BUILD, EXPORT_METHOD, Gateway, Process, captures, free_port, json_lines, running, wait_for
-from recorded import all_totals
+from recorded import add_up, all_totals
 
 FILES = captures("ebpf-*.pb")
 EXPECTED = all_totals([path.stem for path in FILES])
@@ -33,18 +32,6 @@ def collector(folder, pipelines):
     return process, grpc, http
 
 
-def received_metrics(path):
-    found = collections.Counter()
-    for line in json_lines(path):
-        for resource in line["resourceMetrics"]:
-            for metric in resource["scopeMetrics"][0]["metrics"]:
-                if metric["name"].startswith("samples."):
-                    for point in metric["sum"]["dataPoints"]:
-                        labels = frozenset((a["key"], a["value"]["stringValue"]) for a in point.get("attributes", []))
-                        found[metric["name"], labels] += int(point["asInt"])
-    return found
-
-
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 @pytest.mark.parametrize("compression", ["gzip", "none"])
 def test_a_collector_receives_our_metrics(tmp_path, protocol, compression):
@@ -57,7 +44,7 @@ exporters:
     with running(Gateway(config=config), process) as (gateway, _):
         for path in FILES:
             assert gateway.post(path.read_bytes())[0] == 200
-        wait_for(lambda: received_metrics(tmp_path / "metrics.jsonl") == EXPECTED, "the recorded counters at the Collector")
+        wait_for(lambda: add_up(json_lines(tmp_path / "metrics.jsonl")) == EXPECTED, "the recorded counters at the Collector")
         assert gateway.total("profgate_export_requests_total", signal="metrics", outcome="failed") == 0
 
 
