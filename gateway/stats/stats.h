@@ -37,6 +37,18 @@
     X(CONNECTIONS,           "profgate_connections_total",        "",                      COUNTER, "Connections accepted") \
     X(CONNECTIONS_REFUSED,   "profgate_connections_refused_total", "",                     COUNTER, "Connections closed at once, for a limit") \
     X(CONNECTIONS_OPEN,      "profgate_connections",              "",                      GAUGE,   "Connections open now") \
+    X(LIMIT_CLIENT_BYTES,    "profgate_refused_by_limit_total",   "scope=\"client\",limit=\"bytes\"", COUNTER, "Requests and connections refused for a limit of one client or tenant") \
+    X(LIMIT_CLIENT_CONNECTIONS, "profgate_refused_by_limit_total",   "scope=\"client\",limit=\"connections\"", COUNTER, "") \
+    X(LIMIT_CLIENT_REQUESTS, "profgate_refused_by_limit_total",   "scope=\"client\",limit=\"requests\"", COUNTER, "") \
+    X(LIMIT_CLIENT_MEMORY,   "profgate_refused_by_limit_total",   "scope=\"client\",limit=\"memory\"", COUNTER, "") \
+    X(LIMIT_TENANT_BYTES,    "profgate_refused_by_limit_total",   "scope=\"tenant\",limit=\"bytes\"", COUNTER, "") \
+    X(LIMIT_TENANT_REQUESTS, "profgate_refused_by_limit_total",   "scope=\"tenant\",limit=\"requests\"", COUNTER, "") \
+    X(LIMIT_TENANT_MEMORY,   "profgate_refused_by_limit_total",   "scope=\"tenant\",limit=\"memory\"", COUNTER, "") \
+    X(AUTH_ACCEPTED,         "profgate_auth_total",               "outcome=\"accepted\"",    COUNTER, "Requests to addresses that ask who it is, by the answer") \
+    X(AUTH_MISSING,          "profgate_auth_total",               "outcome=\"missing\"",     COUNTER, "") \
+    X(AUTH_WRONG,            "profgate_auth_total",               "outcome=\"wrong\"",       COUNTER, "") \
+    X(AUTH_FORBIDDEN,        "profgate_auth_total",               "outcome=\"forbidden\"",   COUNTER, "") \
+    X(AUTH_BUSY,             "profgate_auth_total",               "outcome=\"busy\"",        COUNTER, "") \
     X(MEMO_STRINGS,          "profgate_memo_strings",             "",                      GAUGE,   "Distinct strings whose meaning is remembered") \
     X(MEMO_RESETS,           "profgate_memo_resets_total",        "",                      COUNTER, "Times the remembered strings were forgotten for their number or size") \
     X(REGEX_GAVE_UP,         "profgate_regex_gave_up_total",      "",                      COUNTER, "Matches abandoned at the step limit, taken as no match") \

@@ -31,7 +31,9 @@ struct http_session;
 struct http_peer {
     char address[64]; /* "127.0.0.1:40312", "[::1]:4317", "unix" */
     bool tls;
-    void *listener; /* the joiner's own */
+    char identity[256]; /* the name in a verified client certificate; "": none */
+    void *listener;     /* the joiner's own */
+    void *client;       /* of those who admitted the connection */
 };
 
 struct http_exchange {
