@@ -31,33 +31,67 @@ struct config *config_free(struct config *c)
     return NULL;
 }
 
-int config_add_listen(struct config *c, const char *endpoint, bool first, struct error *e)
+int config_add_receiver(struct config *c, const struct config_receiver *receiver, bool first, struct error *e)
 {
     uint32_t n = first ? 0 : c->n_receivers;
     struct config_receiver *all = arena_calloc(&c->arena, n + 1, sizeof *all);
-    struct bytes copy = arena_copy(&c->arena, bytes_str(endpoint));
+    struct bytes copy = arena_copy(&c->arena, bytes_str(receiver->endpoint));
     if (!all || !copy.p)
         return error_set(e, -ENOMEM, "out of memory");
     if (copy.n == 0)
         return error_set(e, -EINVAL, "an address to listen on is host:port, not empty");
     if (n > 0)
         memcpy(all, c->receivers, n * sizeof *all);
+    all[n] = *receiver;
     all[n].endpoint = (const char *)copy.p;
     c->receivers = all;
     c->n_receivers = n + 1;
     return 0;
 }
 
+int config_add_listen(struct config *c, const char *endpoint, bool first, struct error *e)
+{
+    struct config_receiver receiver = {0};
+    if (value_defaults(&config_receiver_section, &receiver, &c->arena) < 0)
+        return error_set(e, -ENOMEM, "out of memory");
+    receiver.endpoint = endpoint;
+    return config_add_receiver(c, &receiver, first, e);
+}
+
+static const struct config_row *find_row(const struct config_section *s, const char *key)
+{
+    for (uint32_t i = 0; i < s->n_rows; i++)
+        if (strcmp(s->rows[i].key, key) == 0)
+            return &s->rows[i];
+    return NULL;
+}
+
+/* "receivers.otlp.KEY" is said of all of them; each has an endpoint of its own, which --listen gives. */
+static int set_receivers(struct config *c, const char *key, const char *value, struct error *e)
+{
+    const struct config_row *row = find_row(&config_receiver_section, key);
+    if (!row || strcmp(key, "endpoint") == 0)
+        return error_set(e, -EINVAL, "receivers.otlp.%s cannot be set for all addresses at once", key);
+    for (uint32_t i = 0; i < c->n_receivers; i++) {
+        int r = value_set(row, &c->receivers[i], value, &c->arena, e);
+        if (r < 0)
+            return error_prefix(e, r, "receivers.otlp.%s: ", key);
+    }
+    return 0;
+}
+
 int config_set(struct config *c, const char *key, const char *value, struct error *e)
 {
+    static const char receivers[] = "receivers.otlp.";
+    if (strncmp(key, receivers, sizeof receivers - 1) == 0)
+        return set_receivers(c, key + sizeof receivers - 1, value, e);
     for (const struct config_section *s = config_fixed; s->name; s++) {
         size_t n = strlen(s->name);
         if (strncmp(key, s->name, n) != 0 || key[n] != '.')
             continue;
-        for (uint32_t i = 0; i < s->n_rows; i++) {
-            if (strcmp(s->rows[i].key, key + n + 1) != 0)
-                continue;
-            int r = value_set(&s->rows[i], c, value, &c->arena, e);
+        const struct config_row *row = find_row(s, key + n + 1);
+        if (row) {
+            int r = value_set(row, c, value, &c->arena, e);
             return r < 0 ? error_prefix(e, r, "%s: ", key) : 0;
         }
     }
@@ -90,8 +124,41 @@ static int check_names(const struct config *c, const struct config_strings *name
     return 0;
 }
 
+static int check_receiver(const struct config_receiver *r, struct error *e)
+{
+    if ((r->tls_cert_file == NULL) != (r->tls_key_file == NULL))
+        return error_set(e, -EINVAL, "receivers.otlp %s: tls.cert_file and tls.key_file go together",
+                         r->endpoint);
+    if (!r->tls_cert_file && (r->tls_client_ca_file || r->tls_allow_plaintext))
+        return error_set(e, -EINVAL, "receivers.otlp %s: tls.* means nothing without tls.cert_file",
+                         r->endpoint);
+    if (r->auth_identities.n > 0 && !r->tls_client_ca_file)
+        return error_set(e, -EINVAL,
+                         "receivers.otlp %s: auth.identities are names in client certificates: "
+                         "tls.client_ca_file must say who signs those",
+                         r->endpoint);
+    return 0;
+}
+
+static int check_tenants(const struct config *c, struct error *e)
+{
+    const struct config_share *t = &c->per_tenant;
+    bool limited = t->bytes_per_second > 0 || t->requests > 0 || t->memory > 0;
+    if (!c->tenant_header && (limited || c->tenant_required))
+        return error_set(e, -EINVAL, "%s means nothing without tenants.header",
+                         limited ? "limits.per_tenant" : "tenants.required");
+    return 0;
+}
+
 int config_check(const struct config *c, struct error *e)
 {
+    for (uint32_t i = 0; i < c->n_receivers; i++) {
+        int r = check_receiver(&c->receivers[i], e);
+        if (r < 0)
+            return r;
+    }
+    if (check_tenants(c, e) < 0)
+        return -EINVAL;
     for (uint32_t i = 0; i < c->n_exporters; i++) {
         const struct config_exporter *x = &c->exporters[i];
         bool is_file = strncmp(x->name, "file", 4) == 0;
@@ -113,12 +180,13 @@ int config_check(const struct config *c, struct error *e)
 }
 
 /* Appends rows as YAML; a key with a dot opens a nested map, in the order of the table. */
-static int print_rows(const struct config_section *s, const void *base, int indent, struct buffer *out)
+static int print_rows_from(const struct config_section *s, uint32_t first, const void *base, int indent,
+                           struct buffer *out)
 {
     const char *open = "";
     size_t open_n = 0;
     int r = 0;
-    for (uint32_t i = 0; i < s->n_rows && r == 0; i++) {
+    for (uint32_t i = first; i < s->n_rows && r == 0; i++) {
         const char *key = s->rows[i].key, *dot = strchr(key, '.');
         if (dot && ((size_t)(dot - key) != open_n || strncmp(open, key, open_n) != 0)) {
             open = key;
@@ -135,11 +203,24 @@ static int print_rows(const struct config_section *s, const void *base, int inde
     return r;
 }
 
+static int print_rows(const struct config_section *s, const void *base, int indent, struct buffer *out)
+{
+    return print_rows_from(s, 0, base, indent, out);
+}
+
 int config_print(const struct config *c, struct buffer *out)
 {
     int r = buffer_add_str(out, "receivers:\n  otlp:\n");
-    for (uint32_t i = 0; i < c->n_receivers && r == 0; i++)
-        r = buffer_printf(out, "    - endpoint: \"%s\"\n", c->receivers[i].endpoint);
+    for (uint32_t i = 0; i < c->n_receivers && r == 0; i++) {
+        /* the endpoint is the first row: it opens the list's item */
+        r = buffer_printf(out, "    - endpoint: ");
+        if (r == 0)
+            r = value_print(&config_receiver_section.rows[0], &c->receivers[i], out);
+        if (r == 0)
+            r = buffer_add_str(out, "\n");
+        if (r == 0)
+            r = print_rows_from(&config_receiver_section, 1, &c->receivers[i], 6, out);
+    }
     for (const struct config_section *s = config_fixed; s->name && r == 0; s++) {
         r = buffer_printf(out, "%s:\n", s->name);
         if (r == 0)

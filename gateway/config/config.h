@@ -30,7 +30,17 @@ struct config_pairs {
 };
 
 struct config_receiver {
-    const char *endpoint;
+    const char *endpoint, *wire_version;
+    const char *tls_cert_file, *tls_key_file, *tls_client_ca_file, *tls_min_version;
+    bool tls_allow_plaintext;
+    const char *auth_bearer_tokens_file, *auth_htpasswd_file;
+    struct config_strings auth_identities;
+};
+
+/* Of one client, or of one tenant; 0: no limit. */
+struct config_share {
+    uint64_t bytes_per_second, memory;
+    uint32_t connections, requests;
 };
 
 struct config_exporter {
@@ -69,6 +79,10 @@ struct config {
 
     uint64_t request_bytes, memory;
     uint32_t connections;
+    struct config_share per_client, per_tenant;
+    const char *tenant_header;
+    bool tenant_required;
+
     uint32_t workers;
     const char *log_level;
     uint64_t shutdown_timeout_ns;
@@ -85,11 +99,16 @@ int config_load(struct config *c, const char *path, struct error *e);
 /* The same from memory; `name` is what errors call it. */
 int config_parse(struct config *c, const char *name, struct bytes yaml, struct error *e);
 
-/* Sets one key of the fixed sections: config_set(c, "metrics.flush_interval", "5s", &e). */
+/* Sets one key of the fixed sections, config_set(c, "metrics.flush_interval", "5s", &e), or one of all
+ * receivers there are: "receivers.otlp.tls.cert_file". */
 int config_set(struct config *c, const char *key, const char *value, struct error *e);
 
 /* Replaces the receivers by one more endpoint each call; the first call drops the default ones. */
 int config_add_listen(struct config *c, const char *endpoint, bool first, struct error *e);
+
+/* The same with all its keys; texts but the endpoint are not copied. */
+int config_add_receiver(struct config *c, const struct config_receiver *receiver, bool first,
+                        struct error *e);
 
 /* What only all keys together can tell: exporters that are named exist, and so on. 0 or -EINVAL. */
 int config_check(const struct config *c, struct error *e);

@@ -172,12 +172,14 @@ static int load_receivers(struct loader *l, yaml_node_t *map)
         for (size_t i = 0; i < n; i++) {
             yaml_node_t *item = node(l, v->data.sequence.items.start[i]);
             struct config_receiver receiver = {0};
+            if (value_defaults(&config_receiver_section, &receiver, &l->config->arena) < 0)
+                return fail(l, item, "receivers.otlp", "out of memory");
             int r = load_map(l, &config_receiver_section, &receiver, item, "receivers.otlp", "");
             if (r < 0)
                 return r;
             if (!receiver.endpoint)
                 return fail(l, item, "receivers.otlp", "endpoint is missing");
-            if (config_add_listen(l->config, receiver.endpoint, i == 0, l->e) < 0)
+            if (config_add_receiver(l->config, &receiver, i == 0, l->e) < 0)
                 return -EINVAL;
         }
     }
@@ -237,7 +239,8 @@ static int load_section(struct loader *l, yaml_node_t *k, yaml_node_t *v)
             return load_map(l, s, l->config, v, name, "");
     return fail(
         l, k, name,
-        "unknown section; there are receivers, rules, metrics, profiles, exporters, admin, limits, service");
+        "unknown section; there are receivers, rules, metrics, profiles, exporters, admin, limits, tenants, "
+        "service");
 }
 
 static int load_document(struct loader *l)

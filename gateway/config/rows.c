@@ -7,6 +7,7 @@
 #define MIB        1048576ull
 #define AT(field)  offsetof(struct config, field)
 #define XAT(field) offsetof(struct config_exporter, field)
+#define RAT(field) offsetof(struct config_receiver, field)
 
 /* clang-format off */
 static const struct config_row rules_rows[] = {
@@ -56,6 +57,26 @@ static const struct config_row limits_rows[] = {
      "memory that requests, tables and queues may hold together; beyond it requests are refused with a retry hint"},
     {"connections", CONFIG_COUNT, AT(connections), "10000", 1, 1000000, NULL,
      "connections open at once; more are closed as they come"},
+    {"per_client.bytes_per_second", CONFIG_SIZE, AT(per_client.bytes_per_second), "0", 0, 1048576 * MIB, NULL,
+     "request bytes a second from one client (its name if it says who it is, else its address); 0 is no limit"},
+    {"per_client.connections", CONFIG_COUNT, AT(per_client.connections), "0", 0, 1000000, NULL,
+     "connections of one address open at once; 0 is no limit"},
+    {"per_client.requests", CONFIG_COUNT, AT(per_client.requests), "0", 0, 1000000, NULL,
+     "requests of one client under way at once; 0 is no limit"},
+    {"per_client.memory", CONFIG_SIZE, AT(per_client.memory), "0", 0, 1048576 * MIB, NULL,
+     "memory that the requests of one client may hold; 0 is no limit but limits.memory"},
+    {"per_tenant.bytes_per_second", CONFIG_SIZE, AT(per_tenant.bytes_per_second), "0", 0, 1048576 * MIB, NULL,
+     "request bytes a second from one tenant; 0 is no limit"},
+    {"per_tenant.requests", CONFIG_COUNT, AT(per_tenant.requests), "0", 0, 1000000, NULL,
+     "requests of one tenant under way at once; 0 is no limit"},
+    {"per_tenant.memory", CONFIG_SIZE, AT(per_tenant.memory), "0", 0, 1048576 * MIB, NULL,
+     "memory that the requests of one tenant may hold; 0 is no limit but limits.memory"},
+};
+
+static const struct config_row tenants_rows[] = {
+    {"header", CONFIG_TEXT, AT(tenant_header), "", 0, 0, NULL,
+     "request header that names the tenant (X-Scope-OrgID); without it there are no tenants"},
+    {"required", CONFIG_BOOL, AT(tenant_required), "false", 0, 0, NULL, "refuse requests without that header"},
 };
 
 static const struct config_row service_rows[] = {
@@ -73,13 +94,30 @@ const struct config_section config_fixed[] = {
     {"profiles", "which raw profiles go on", profiles_rows, ARRAY_LEN(profiles_rows)},
     {"admin", "the address for people and scrapers", admin_rows, ARRAY_LEN(admin_rows)},
     {"limits", "what a peer may make us hold", limits_rows, ARRAY_LEN(limits_rows)},
+    {"tenants", "on whose behalf requests come", tenants_rows, ARRAY_LEN(tenants_rows)},
     {"service", "the process", service_rows, ARRAY_LEN(service_rows)},
     {NULL, NULL, NULL, 0},
 };
 
 static const struct config_row receiver_rows[] = {
-    {"endpoint", CONFIG_TEXT, offsetof(struct config_receiver, endpoint), "", 0, 0, NULL,
-     "host:port; takes OTLP/gRPC and OTLP/HTTP protobuf, HTTP/1.1 and HTTP/2 alike"},
+    {"endpoint", CONFIG_TEXT, RAT(endpoint), "", 0, 0, NULL,
+     "host:port or unix:/path; takes OTLP/gRPC and OTLP/HTTP protobuf and JSON, HTTP/1.1 and HTTP/2 alike"},
+    {"wire_version", CONFIG_CHOICE, RAT(wire_version), "auto", 0, 0, "auto|1.5|1.7|1.8|1.9|1.10",
+     "layout of v1development that comes here; auto looks at each request"},
+    {"tls.cert_file", CONFIG_TEXT, RAT(tls_cert_file), "", 0, 0, NULL,
+     "PEM certificate (chain) of this address; with it the address speaks TLS 1.2 and 1.3. Read again on SIGHUP"},
+    {"tls.key_file", CONFIG_TEXT, RAT(tls_key_file), "", 0, 0, NULL, "PEM key of it"},
+    {"tls.client_ca_file", CONFIG_TEXT, RAT(tls_client_ca_file), "", 0, 0, NULL,
+     "PEM; clients must show a certificate that one of these signed (mTLS)"},
+    {"tls.min_version", CONFIG_CHOICE, RAT(tls_min_version), "1.2", 0, 0, "1.2|1.3", "oldest TLS taken"},
+    {"tls.allow_plaintext", CONFIG_BOOL, RAT(tls_allow_plaintext), "false", 0, 0, NULL,
+     "take connections without TLS on the same port; the first byte tells them apart"},
+    {"auth.bearer_tokens_file", CONFIG_TEXT, RAT(auth_bearer_tokens_file), "", 0, 0, NULL,
+     "one token a line, and behind it the client's name if it shall have one. Read again on SIGHUP"},
+    {"auth.htpasswd_file", CONFIG_TEXT, RAT(auth_htpasswd_file), "", 0, 0, NULL,
+     "users and crypt(3) hashes for HTTP basic authentication. Read again on SIGHUP"},
+    {"auth.identities", CONFIG_STRINGS, RAT(auth_identities), "", 0, 0, NULL,
+     "names in client certificates that may send: spiffe://prod/*; none given: every verified one"},
 };
 
 const struct config_section config_receiver_section = {

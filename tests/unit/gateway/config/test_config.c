@@ -70,6 +70,52 @@ UNIT(a_whole_file_is_read)
     config_free(c);
 }
 
+UNIT(an_address_has_keys_of_its_own)
+{
+    struct config *c = config_new();
+    struct error e;
+    int r = parse(
+        c,
+        "receivers:\n  otlp:\n"
+        "    - { endpoint: \":4317\", wire_version: 1.8,\n"
+        "        tls: { cert_file: c.pem, key_file: k.pem, client_ca_file: ca.pem, min_version: 1.3 },\n"
+        "        auth: { bearer_tokens_file: t, identities: [spiffe://a/*, b] } }\n"
+        "    - endpoint: unix:/run/profgate.sock\n"
+        "limits: { per_client: { bytes_per_second: 1MiB, connections: 7 } }\n"
+        "tenants: { header: X-Scope-OrgID, required: true }\n",
+        &e);
+    ck_assert_msg(r == 0, "%s", e.text);
+    const struct config_receiver *first = &c->receivers[0], *second = &c->receivers[1];
+    ck_assert_uint_eq(c->n_receivers, 2);
+    ck_assert_str_eq(first->wire_version, "1.8");
+    ck_assert_str_eq(first->tls_client_ca_file, "ca.pem");
+    ck_assert_str_eq(first->tls_min_version, "1.3");
+    ck_assert_str_eq(first->auth_bearer_tokens_file, "t");
+    ck_assert_uint_eq(first->auth_identities.n, 2);
+    ck_assert_str_eq(second->endpoint, "unix:/run/profgate.sock");
+    ck_assert_str_eq(second->wire_version, "auto");
+    ck_assert_ptr_null(second->tls_cert_file);
+    ck_assert_uint_eq(c->per_client.bytes_per_second, 1u << 20);
+    ck_assert_uint_eq(c->per_client.connections, 7);
+    ck_assert_uint_eq(c->per_tenant.requests, 0);
+    ck_assert_str_eq(c->tenant_header, "X-Scope-OrgID");
+    config_free(c);
+}
+
+UNIT(keys_of_addresses_that_do_not_fit_together_are_named)
+{
+    expect_error("receivers: { otlp: [{ endpoint: \"a:1\", tls: { cert_file: c } }] }",
+                 "receivers.otlp a:1: tls.cert_file and tls.key_file go together");
+    expect_error("receivers: { otlp: [{ endpoint: \"a:1\", tls: { client_ca_file: c } }] }",
+                 "means nothing without tls.cert_file");
+    expect_error("receivers: { otlp: [{ endpoint: \"a:1\", auth: { identities: x } }] }",
+                 "tls.client_ca_file must say");
+    expect_error("receivers: { otlp: [{ endpoint: \"a:1\", wire_version: 1.6 }] }",
+                 "receivers.otlp.wire_version: \"1.6\" is not one of auto|1.5");
+    expect_error("limits: { per_tenant: { requests: 3 } }", "limits.per_tenant means nothing without");
+    expect_error("tenants: { required: true }", "tenants.required means nothing without");
+}
+
 UNIT(errors_name_the_place_and_what_may_stand_there)
 {
     expect_error("metrics: { flush_interval: soon }",
@@ -97,6 +143,7 @@ UNIT(what_is_printed_reads_back_the_same)
     ck_assert_int_eq(
         parse(
             a,
+            "receivers: { otlp: [{ endpoint: \"a:1\", tls: { cert_file: c, key_file: k } }, { endpoint: \"b:2\" }] }\n"
             "profiles: { keep: 12.5%, exporters: [otlp] }\n"
             "exporters: { otlp: { endpoint: \"h:1\", headers: { k: 'v \"q\" $$x' } }, file/a: { path: /x } }",
             &e),
@@ -122,6 +169,9 @@ UNIT(a_single_key_can_be_set)
     ck_assert_int_eq(config_set(c, "metrics.nothing", "1", &e), -EINVAL);
     ck_assert_int_eq(config_set(c, "rules.builtin", "connector, cpu", &e), 0);
     ck_assert_uint_eq(c->rules_builtin.n, 2);
+    ck_assert_int_eq(config_set(c, "receivers.otlp.tls.cert_file", "c.pem", &e), 0);
+    ck_assert_str_eq(c->receivers[1].tls_cert_file, "c.pem");
+    ck_assert_int_eq(config_set(c, "receivers.otlp.endpoint", "a:1", &e), -EINVAL);
     config_free(c);
 }
 
