@@ -6,6 +6,13 @@
 
 #include "tests/lib/unit.h"
 
+static struct config *new_config(void)
+{
+    struct config *c = config_new();
+    ck_assert_ptr_nonnull(c);
+    return c;
+}
+
 static int parse(struct config *c, const char *yaml, struct error *e)
 {
     e->text[0] = 0;
@@ -15,7 +22,7 @@ static int parse(struct config *c, const char *yaml, struct error *e)
 
 static void expect_error(const char *yaml, const char *text)
 {
-    struct config *c = config_new();
+    struct config *c = new_config();
     struct error e;
     ck_assert_int_lt(parse(c, yaml, &e), 0);
     ck_assert_msg(strstr(e.text, text) != NULL, "\"%s\" does not contain \"%s\"", e.text, text);
@@ -24,7 +31,7 @@ static void expect_error(const char *yaml, const char *text)
 
 UNIT(defaults_are_the_documented_ones)
 {
-    struct config *c = config_new();
+    struct config *c = new_config();
     ck_assert_uint_eq(c->n_receivers, 2);
     ck_assert_str_eq(c->receivers[0].endpoint, "localhost:4317");
     ck_assert_str_eq(c->admin_endpoint, "localhost:9464");
@@ -40,7 +47,7 @@ UNIT(defaults_are_the_documented_ones)
 
 UNIT(a_whole_file_is_read)
 {
-    struct config *c = config_new();
+    struct config *c = new_config();
     struct error e;
     setenv("PG_TEST_TOKEN", "s3cret", 1);
     int r = parse(
@@ -72,7 +79,7 @@ UNIT(a_whole_file_is_read)
 
 UNIT(an_address_has_keys_of_its_own)
 {
-    struct config *c = config_new();
+    struct config *c = new_config();
     struct error e;
     int r = parse(
         c,
@@ -137,7 +144,7 @@ UNIT(errors_name_the_place_and_what_may_stand_there)
 
 UNIT(what_is_printed_reads_back_the_same)
 {
-    struct config *a = config_new(), *b = config_new();
+    struct config *a = new_config(), *b = new_config();
     struct error e;
     struct buffer first = {0}, second = {0};
     ck_assert_int_eq(
@@ -162,7 +169,7 @@ UNIT(what_is_printed_reads_back_the_same)
 
 UNIT(a_single_key_can_be_set)
 {
-    struct config *c = config_new();
+    struct config *c = new_config();
     struct error e;
     ck_assert_int_eq(config_set(c, "metrics.flush_interval", "250ms", &e), 0);
     ck_assert_uint_eq(c->flush_interval_ns, 250000000u);

@@ -1,0 +1,199 @@
+#include "tests/lib/oom.h"
+
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define FRAMES 5 /* what tells one place from another */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct oom_places *recording;
+static uint64_t failing;
+static bool for_good, failed;
+
+/* ---- the set ---- */
+
+struct oom_places *oom_places_new(void)
+{
+    void *p =
+        mmap(NULL, sizeof(struct oom_places), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static uint32_t slot_of(const struct oom_places *p, uint64_t place)
+{
+    uint32_t mask = 4 * OOM_PLACES_MAX - 1, i = (uint32_t)(place >> 32) & mask;
+    while (p->seen[i] != 0 && p->seen[i] != place)
+        i = (i + 1) & mask;
+    return i;
+}
+
+bool oom_places_has(const struct oom_places *p, uint64_t place)
+{
+    return p->seen[slot_of(p, place)] == place;
+}
+
+void oom_places_add(struct oom_places *p, uint64_t place)
+{
+    if (p->n == OOM_PLACES_MAX || oom_places_has(p, place))
+        return;
+    p->seen[slot_of(p, place)] = place;
+    p->place[p->n++] = place;
+}
+
+void oom_record(struct oom_places *p)
+{
+    recording = p;
+}
+
+void oom_fail(uint64_t place, bool stays)
+{
+    failing = place;
+    for_good = stays;
+    failed = false;
+}
+
+bool oom_has_failed(void)
+{
+    return failed;
+}
+
+void oom_stop(void)
+{
+    failing = 0;
+    for_good = false;
+    recording = NULL;
+}
+
+/* ---- the allocator's front ---- */
+
+/* check takes memory, too, and ends the process without it. It comes from one archive, so its code is one
+ * stretch; these are functions of its objects. */
+void *emalloc(size_t n);
+void check_list_apply(void *list, void (*fn)(void *));
+void srunner_end_logging(SRunner *runner);
+void send_failure_info(const char *message);
+int upack(char *buf, void *msg, int *type);
+char *ck_strdup_printf(const char *format, ...);
+
+static bool is_of_check(const void *at)
+{
+    static uintptr_t from = UINTPTR_MAX, to;
+    if (to == 0) {
+        const uintptr_t functions[] = {(uintptr_t)suite_create,
+                                       (uintptr_t)emalloc,
+                                       (uintptr_t)check_list_apply,
+                                       (uintptr_t)srunner_set_log,
+                                       (uintptr_t)upack,
+                                       (uintptr_t)send_failure_info,
+                                       (uintptr_t)srunner_print,
+                                       (uintptr_t)srunner_run,
+                                       (uintptr_t)ck_strdup_printf,
+                                       (uintptr_t)tcase_fn_start,
+                                       (uintptr_t)tr_msg,
+                                       (uintptr_t)srunner_run_all,
+                                       (uintptr_t)srunner_ntests_run,
+                                       (uintptr_t)srunner_end_logging};
+        for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+            from = functions[i] < from ? functions[i] : from;
+            to = functions[i] > to ? functions[i] : to;
+        }
+        to += 512; /* the last one's body */
+    }
+    return (uintptr_t)at >= from && (uintptr_t)at < to;
+}
+
+/* The return addresses up the stack, mixed. ASan builds keep frame pointers; a frame of a library that has
+ * none ends the walk, for the next one must lie above, not far. */
+static uint64_t place_of(void *const *frame, const void *caller)
+{
+    uint64_t h = 0x9e3779b97f4a7c15u;
+    const void *at = caller;
+    for (int i = 0; i < FRAMES; i++) {
+        h = (h ^ (uintptr_t)at) * 0xff51afd7ed558ccdu;
+        h ^= h >> 29;
+        void *const *up = *frame;
+        if ((uintptr_t)up <= (uintptr_t)frame || (uintptr_t)up - (uintptr_t)frame > 65536 ||
+            (uintptr_t)up % sizeof *up != 0)
+            break;
+        frame = up;
+        at = frame[1];
+    }
+    return h | 1;
+}
+
+static __attribute__((noinline)) bool may(void *const *frame, const void *caller)
+{
+    if ((!recording && !failing) || is_of_check(caller))
+        return true;
+    uint64_t place = place_of(frame, caller);
+    bool yes = true;
+    pthread_mutex_lock(&lock);
+    if (recording)
+        oom_places_add(recording, place);
+    if (failing && (failed ? for_good : place == failing)) {
+        failed = true;
+        yes = false;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!yes)
+        errno = ENOMEM;
+    return yes;
+}
+
+#define MAY() may(__builtin_frame_address(0), __builtin_return_address(0))
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+char *__real_strdup(const char *s);
+int __real_vasprintf(char **ret, const char *format, va_list args);
+
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+char *__wrap_strdup(const char *s);
+int __wrap_vasprintf(char **ret, const char *format, va_list args);
+int __wrap_asprintf(char **ret, const char *format, ...);
+
+void *__wrap_malloc(size_t n)
+{
+    return MAY() ? __real_malloc(n) : NULL;
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return MAY() ? __real_calloc(n, size) : NULL;
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return MAY() ? __real_realloc(p, n) : NULL;
+}
+
+char *__wrap_strdup(const char *s)
+{
+    return MAY() ? __real_strdup(s) : NULL;
+}
+
+int __wrap_vasprintf(char **ret, const char *format, va_list args)
+{
+    return MAY() ? __real_vasprintf(ret, format, args) : -1;
+}
+
+int __wrap_asprintf(char **ret, const char *format, ...)
+{
+    if (!MAY())
+        return -1;
+    va_list args;
+    va_start(args, format);
+    int n = __real_vasprintf(ret, format, args);
+    va_end(args);
+    return n;
+}

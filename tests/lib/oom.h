@@ -1,0 +1,40 @@
+/*
+ * Allocation failures on purpose. In ASan builds every allocation of our own code goes through here (the
+ * linker's
+ * --wrap); unit.c runs each case again and again, each time with another one failing.
+ *
+ * A place is a call chain: the innermost frames, since most memory comes through a few helpers.
+ */
+#ifndef TESTS_LIB_OOM_H
+#define TESTS_LIB_OOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define OOM_PLACES_MAX 16384u
+
+/* In memory that forked children write, too. */
+struct oom_places {
+    uint32_t n;
+    uint64_t seen[4 * OOM_PLACES_MAX]; /* a hash set of what is in place */
+    uint64_t place[OOM_PLACES_MAX];
+};
+
+struct oom_places *oom_places_new(void);
+bool oom_places_has(const struct oom_places *p, uint64_t place);
+void oom_places_add(struct oom_places *p, uint64_t place);
+
+/* From here on this process's allocations are noted in p. */
+void oom_record(struct oom_places *p);
+
+/* From here on the first allocation at this place fails, and, if the machine is to stay without memory, all
+ * that come after it. */
+void oom_fail(uint64_t place, bool for_good);
+
+/* Whether it has. */
+bool oom_has_failed(void);
+
+/* No failures any more. */
+void oom_stop(void);
+
+#endif

@@ -1,0 +1,19 @@
+/* Included before each unit test in ASan builds: the tests' own allocations never fail. */
+#ifndef TESTS_LIB_OOM_EXEMPT_H
+#define TESTS_LIB_OOM_EXEMPT_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+char *__real_strdup(const char *s);
+
+#define malloc  __real_malloc
+#define calloc  __real_calloc
+#define realloc __real_realloc
+#define strdup  __real_strdup
+
+#endif
