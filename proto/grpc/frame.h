@@ -3,8 +3,8 @@
  * bytes of length, big-endian, then the message. Where DATA frames end has nothing to do with where messages
  * do.
  *
- * The reader is for unary calls: exactly one message. It owns no memory; it cuts the pieces it is fed into
- * payload.
+ * The reader reads one message, which is all a unary call has; who reads a stream restarts it after each. It
+ * owns no memory; it cuts the pieces it is fed into payload.
  */
 #ifndef PROTO_GRPC_FRAME_H
 #define PROTO_GRPC_FRAME_H
@@ -48,6 +48,12 @@ enum grpc_read grpc_reader_next(struct grpc_reader *r, struct bytes *in, struct 
 static inline bool grpc_reader_is_complete(const struct grpc_reader *r)
 {
     return r->n_prefix == GRPC_PREFIX_BYTES && r->got == r->length;
+}
+
+/* Ready for the next message of a stream, once one is complete. */
+static inline void grpc_reader_restart(struct grpc_reader *r)
+{
+    *r = (struct grpc_reader)GRPC_READER_INIT(r->max);
 }
 
 /* The message in a complete body, for who has it in one piece: GRPC_READ_PAYLOAD with *ret_compressed and

@@ -36,8 +36,14 @@ struct http_peer {
     void *client;       /* of those who admitted the connection */
 };
 
+struct http_handler;
+
 struct http_exchange {
     struct http_session *session;
+    /* Who is told what comes of this exchange, and with which context: at first the session's. A handler may
+     * give the exchange to another one by setting both, from within on_head. */
+    const struct http_handler *handler;
+    void *context;
     const struct http_peer *peer;
     enum http_version version;
     struct bytes method, scheme, authority;
@@ -48,12 +54,11 @@ struct http_exchange {
     void *user;             /* the handler's own */
 };
 
-/* What a session tells; `context` is what the session was made with. Slices in the exchange live until
- * on_close. */
+/* What a session tells; `context` is the exchange's. Slices in the exchange live until on_close. */
 struct http_handler {
-    /* The head is complete. The handler may reply at once: then on_body and on_end do not come, the session
-     * reads the rest of the body away (HTTP/1, up to a bound, else it closes) or resets the stream with
-     * NO_ERROR (HTTP/2). */
+    /* The head is complete. The handler may reply at once: then on_body and on_end do not come, and the
+     * session reads the rest of the body away if it is announced to be small (limits.discard_bytes). Else
+     * HTTP/1 closes, and HTTP/2 resets the stream with NO_ERROR (RFC 9113 §8.1). */
     void (*on_head)(void *context, struct http_exchange *x);
     /* A piece of the body, in order; the slice is valid during the call only. */
     void (*on_body)(void *context, struct http_exchange *x, struct bytes piece);
@@ -79,6 +84,29 @@ struct http_reply {
 /* Answers the exchange; once. 0 or -ENOMEM (then the exchange is reset). Copies what it is given. */
 int http_reply(struct http_exchange *x, const struct http_reply *reply);
 
+/* A reply in pieces: begin, any number of writes, end. The body of the request goes on coming meanwhile
+ * (on_body, on_end), so that both may stream; after http_reply_end it does no more, as after http_reply. The
+ * peer sees each piece as soon as the session is drained. HTTP/1.1 carries it chunked (RFC 9112 §7.1),
+ * HTTP/1.0 until the connection closes. After a negative return the exchange is being reset: only on_close
+ * follows. */
+
+/* Pieces of one exchange that the peer has not taken yet; more than any message sent this way. */
+#define HTTP_REPLY_WAITING_MAX (64u << 10)
+
+/* Conditions of http_reply_write. */
+enum {
+    HTTP_REPLY_FULL = 1, /* the peer does not keep up: nothing was taken */
+};
+
+/* Status, headers and `close` of the reply are used; the rest must be empty. 0 or -ENOMEM. */
+int http_reply_begin(struct http_exchange *x, const struct http_reply *head);
+
+/* Copies. A piece larger than HTTP_REPLY_WAITING_MAX is never taken. 0, HTTP_REPLY_FULL or -ENOMEM. */
+int http_reply_write(struct http_exchange *x, struct bytes piece);
+
+/* The last of it, with trailers (HTTP/2; HTTP/1 leaves them out). 0 or -ENOMEM. */
+int http_reply_end(struct http_exchange *x, const struct http_header *trailers, uint32_t n_trailers);
+
 /* First value of a header (name in lower case), or an empty slice with .p == NULL. */
 struct bytes http_header_find_bytes(const struct http_header *headers, uint32_t n, struct bytes name);
 static inline struct bytes http_header_find(const struct http_header *headers, uint32_t n, const char *name)
@@ -91,16 +119,20 @@ struct http_server_limits {
         header_bytes; /* names + values + 32 each, as RFC 9113 §6.5.2 counts SETTINGS_MAX_HEADER_LIST_SIZE */
     uint32_t concurrent_streams; /* HTTP/2 */
     uint32_t window_bytes;       /* HTTP/2: stream and connection receive window */
-    uint32_t discard_bytes; /* HTTP/1: body read away after an early reply, before the connection closes */
+    uint32_t discard_bytes; /* of a body, read away after an early reply */
     uint64_t idle_ns, head_ns,
         body_ns; /* no request; head incomplete; no byte of a body: then the session ends */
+    /* A body has this long, and a second more for each body_rate bytes of it that have come: one byte now
+     * and then keeps nothing open. Slower than a modem is no telemetry. 0: never. */
+    uint64_t request_ns;
+    uint32_t body_rate;
 };
 
 #define HTTP_SERVER_LIMITS_DEFAULT                                                      \
     {                                                                                   \
         .header_bytes = 16u << 10, .concurrent_streams = 100, .window_bytes = 1u << 20, \
         .discard_bytes = 1u << 20, .idle_ns = 300000000000u, .head_ns = 10000000000u,   \
-        .body_ns = 30000000000u                                                         \
+        .body_ns = 30000000000u, .request_ns = 60000000000u, .body_rate = 4u << 10      \
     }
 
 /* A server session that looks at the first bytes: the HTTP/2 preface (RFC 9113 §3.4) or an HTTP/1 request.

@@ -4,6 +4,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
@@ -36,7 +37,11 @@ struct http1_server {
     struct http_exchange x;
     bool open; /* on_head was told, on_close not yet */
     bool replied, close, eof;
+    bool streaming; /* a reply in pieces has begun and not ended */
+    bool bodiless;  /* …and its pieces are not sent */
+    bool chunked;   /* …or are sent as chunks */
     uint64_t since; /* what the deadline of the state counts from */
+    uint64_t body_began, body_read;
     struct buffer in, out;
     size_t sent; /* of out */
 };
@@ -58,7 +63,7 @@ static void close_exchange(struct http1_server *c)
     if (!c->open)
         return;
     c->open = false;
-    c->session->handler->on_close(c->session->context, &c->x);
+    c->x.handler->on_close(c->x.context, &c->x);
 }
 
 /* No more requests; what is in out still goes. */
@@ -81,32 +86,49 @@ static void free_conn(void *conn)
 
 /* ---- replies ---- */
 
-static int write_reply(struct http1_server *c, const struct http_reply *reply, bool head_only)
+static bool status_is_bodiless(uint32_t status)
+{
+    return status == 204 || status == 304; /* RFC 9110 §15.3.5, §15.4.5 */
+}
+
+/* Status line and fields; `framing` is the line that says how the body ends, "" when there is none. */
+static int write_head(struct http1_server *c, const struct http_reply *reply, const char *framing)
 {
     struct buffer *out = &c->out;
-    size_t before = out->n;
-    bool bodiless = reply->status == 204 || reply->status == 304; /* RFC 9110 §15.3.5, §15.4.5 */
     int r = buffer_printf(out, "HTTP/1.1 %u %s\r\n", reply->status, http_status_phrase(reply->status));
     for (uint32_t i = 0; i < reply->n_headers && r == 0; i++)
         r = http1_add_header(out, reply->headers[i].name, reply->headers[i].value);
     if (r == 0)
         r = http1_add_header(out, BYTES_LIT("date"), http_date());
-    if (r == 0 && !bodiless)
-        r = buffer_printf(out, "content-length: %zu\r\n", reply->body.n);
+    if (r == 0)
+        r = buffer_add_str(out, framing);
     if (r == 0 && c->close)
         r = buffer_add_str(out, "connection: close\r\n");
-    if (r == 0)
-        r = buffer_add_str(out, "\r\n");
+    return r == 0 ? buffer_add_str(out, "\r\n") : r;
+}
+
+static int write_reply(struct http1_server *c, const struct http_reply *reply, bool head_only)
+{
+    size_t before = c->out.n;
+    bool bodiless = status_is_bodiless(reply->status);
+    char framing[48] = "";
+    if (!bodiless)
+        snprintf(framing, sizeof framing, "content-length: %zu\r\n", reply->body.n);
+    int r = write_head(c, reply, framing);
     if (r == 0 && !head_only && !bodiless)
-        r = buffer_add_bytes(out, reply->body);
+        r = buffer_add_bytes(&c->out, reply->body);
     if (r < 0)
-        out->n = before;
+        c->out.n = before;
     return r;
 }
 
 /* Answers what never became an exchange, or one whose handler can answer no more, and ends. */
 static void refuse(struct http1_server *c, uint32_t status)
 {
+    if (c->streaming || c->replied) { /* an answer is out already, perhaps half of one */
+        end(c);
+        return;
+    }
     static const struct http_header text = {BYTES_LIT("content-type"), BYTES_LIT("text/plain")};
     const char *phrase = http_status_phrase(status);
     c->close = true;
@@ -125,19 +147,90 @@ static bool worth_discarding(const struct http1_server *c)
     return c->head.chunked || c->body_left <= c->session->limits.discard_bytes;
 }
 
+/* The reply is complete; what follows of the body is not wanted. */
+static void set_replied(struct http1_server *c)
+{
+    c->replied = true;
+    if (c->state == BODY)
+        c->state = DISCARD;
+}
+
 static int reply_to(struct http_exchange *x, const struct http_reply *reply)
 {
     struct http1_server *c = x->session->conn;
-    assert(&c->x == x && c->open && !c->replied);
-    c->replied = true;
+    assert(&c->x == x && c->open && !c->replied && !c->streaming);
     if (reply->close || c->session->shutting_down || (c->state == BODY && !worth_discarding(c)))
         c->close = true;
     int r = write_reply(c, reply, c->head.is_head);
     if (r < 0)
         c->close = true; /* there is nothing to say: the connection ends instead */
-    if (c->state == BODY)
-        c->state = DISCARD;
+    set_replied(c);
     return r;
+}
+
+static int begin_reply(struct http_exchange *x, const struct http_reply *head)
+{
+    struct http1_server *c = x->session->conn;
+    assert(&c->x == x && c->open && !c->replied && !c->streaming);
+    size_t before = c->out.n;
+    c->streaming = true;
+    c->bodiless = c->head.is_head || status_is_bodiless(head->status);
+    c->chunked = c->head.minor > 0; /* RFC 9112 §6.1: a client of 1.0 does not know it */
+    if (head->close || c->session->shutting_down || (!c->chunked && !c->bodiless))
+        c->close = true;
+    bool framed = c->chunked && !status_is_bodiless(head->status);
+    int r = write_head(c, head, framed ? "transfer-encoding: chunked\r\n" : "");
+    if (r < 0) {
+        c->out.n = before;
+        c->close = true;
+        c->streaming = false;
+        set_replied(c);
+    }
+    return r;
+}
+
+/* Half an answer is out and cannot be completed: the connection ends without the last chunk, by which the
+ * peer knows (RFC 9112 §8). */
+static int give_up_reply(struct http1_server *c, int r)
+{
+    c->close = true;
+    c->streaming = false;
+    set_replied(c);
+    return r;
+}
+
+static int write_piece(struct http_exchange *x, struct bytes piece)
+{
+    struct http1_server *c = x->session->conn;
+    assert(&c->x == x && c->open && c->streaming);
+    if (c->bodiless)
+        return 0;
+    if (piece.n > HTTP_REPLY_WAITING_MAX || c->out.n - c->sent > HTTP_REPLY_WAITING_MAX - piece.n)
+        return HTTP_REPLY_FULL;
+    if (c->sent > c->out.n / 2) { /* a peer that is never quite done must not make it grow */
+        buffer_consume(&c->out, c->sent);
+        c->sent = 0;
+    }
+    int r = c->chunked ? buffer_printf(&c->out, "%zx\r\n", piece.n) : 0;
+    if (r == 0)
+        r = buffer_add_bytes(&c->out, piece);
+    if (r == 0 && c->chunked)
+        r = buffer_add_str(&c->out, "\r\n");
+    return r < 0 ? give_up_reply(c, r) : 0;
+}
+
+static int end_reply(struct http_exchange *x, const struct http_header *trailers, uint32_t n_trailers)
+{
+    struct http1_server *c = x->session->conn;
+    assert(&c->x == x && c->open && c->streaming);
+    int r = c->chunked && !c->bodiless ? buffer_add_str(&c->out, "0\r\n\r\n") : 0;
+    if (r < 0)
+        return give_up_reply(c, r);
+    if (c->session->shutting_down || (c->state == BODY && !worth_discarding(c)))
+        c->close = true;
+    c->streaming = false;
+    set_replied(c);
+    return 0;
 }
 
 /* ---- requests ---- */
@@ -147,6 +240,8 @@ static void begin_exchange(struct http1_server *c)
     struct http1_head *h = &c->head;
     c->x = (struct http_exchange){
         .session = c->session,
+        .handler = c->session->handler,
+        .context = c->session->context,
         .peer = c->session->peer,
         .version = HTTP_VERSION_1,
         .method = h->method,
@@ -159,14 +254,16 @@ static void begin_exchange(struct http1_server *c)
         .content_length = h->chunked ? -1 : max_of(h->content_length, (int64_t)0),
     };
     c->open = true;
-    c->replied = false;
+    c->replied = c->streaming = false;
+    c->body_began = c->session->now;
+    c->body_read = 0;
     c->close = h->close || c->session->shutting_down;
     c->chunks = (struct http1_chunks)HTTP1_CHUNKS_INIT;
     c->body_left = h->content_length > 0 ? (uint64_t)h->content_length : 0;
     c->discarded = 0;
     c->state = BODY;
     c->since = c->session->now;
-    c->session->handler->on_head(c->session->context, &c->x);
+    c->x.handler->on_head(c->x.context, &c->x);
 }
 
 static void end_of_body(struct http1_server *c)
@@ -174,7 +271,7 @@ static void end_of_body(struct http1_server *c)
     bool discarded = c->replied;
     c->state = WAITING;
     if (!discarded)
-        c->session->handler->on_end(c->session->context, &c->x);
+        c->x.handler->on_end(c->x.context, &c->x);
 }
 
 static int read_head(struct http1_server *c, struct bytes *in)
@@ -198,7 +295,7 @@ static int read_head(struct http1_server *c, struct bytes *in)
     bool body = c->head.chunked || c->body_left > 0;
     if (!body)
         end_of_body(c);
-    else if (!c->replied && c->head.expects_continue && in->n == 0)
+    else if (!c->replied && !c->streaming && c->head.expects_continue && in->n == 0)
         return buffer_add_str(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
     return 0;
 }
@@ -207,7 +304,7 @@ static int read_head(struct http1_server *c, struct bytes *in)
 static void take_piece(struct http1_server *c, struct bytes piece)
 {
     if (!c->replied) {
-        c->session->handler->on_body(c->session->context, &c->x, piece);
+        c->x.handler->on_body(c->x.context, &c->x, piece);
         return;
     }
     c->discarded += piece.n;
@@ -219,26 +316,26 @@ static void read_body(struct http1_server *c, struct bytes *in)
 {
     c->since = c->session->now;
     struct bytes piece;
+    size_t before = in->n;
     if (!c->head.chunked) {
         size_t n = min_of((uint64_t)in->n, c->body_left);
         piece = bytes_of(in->p, n);
         in->p += n;
         in->n -= n;
         c->body_left -= n;
+        c->body_read += n;
         take_piece(c, piece);
         if (c->body_left == 0 && c->state != ENDED)
             end_of_body(c);
         return;
     }
-    switch (http1_chunks_next(&c->chunks, in, &piece)) {
+    int r = http1_chunks_next(&c->chunks, in, &piece);
+    c->body_read += before - in->n;
+    switch (r) {
     case CHUNKS_MORE: break;
     case CHUNKS_DATA: take_piece(c, piece); break;
     case CHUNKS_END: end_of_body(c); break;
-    default:
-        if (c->replied)
-            end(c);
-        else
-            refuse(c, 400);
+    default: refuse(c, 400);
     }
 }
 
@@ -251,6 +348,7 @@ static void finish_exchange(struct http1_server *c)
         return;
     }
     c->state = HEAD;
+    c->replied = false;
     c->since = c->session->now;
     http1_head_clear(&c->head, KEEP_MEMORY);
 }
@@ -360,7 +458,8 @@ static uint64_t deadline(const void *conn)
     switch (c->state) {
     case HEAD: return deadline_after(c->since, http1_head_is_begun(&c->head) ? l->head_ns : l->idle_ns);
     case BODY:
-    case DISCARD: return deadline_after(c->since, l->body_ns);
+    case DISCARD:
+        return min_of(deadline_after(c->since, l->body_ns), body_due(l, c->body_began, c->body_read));
     default: return UINT64_MAX; /* the handler has its own idea of time */
     }
 }
@@ -400,4 +499,7 @@ const struct http_session_ops http1_server_ops = {
     .tick = tick,
     .shutdown = shut_down,
     .reply = reply_to,
+    .reply_begin = begin_reply,
+    .reply_write = write_piece,
+    .reply_end = end_reply,
 };

@@ -38,8 +38,10 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
     if (!s)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     size_t n = min_of(length, s->body.n);
+    if (n == 0 && s->streaming)
+        return NGHTTP2_ERR_DEFERRED;
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (n < s->body.n)
+    if (n < s->body.n || s->streaming)
         return (ssize_t)n;
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (s->n_trailers > 0) {
@@ -75,6 +77,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
     buffer_add(c->out, s->body.p, length);
     s->body.p += length;
     s->body.n -= length;
+    s->n_sent += length;
     return 0;
 }
 

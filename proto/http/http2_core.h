@@ -20,6 +20,8 @@ struct http2_stream {
         body; /* still to be sent; the side keeps it in place until the stream is closed or forgotten */
     const struct http_header *trailers; /* sent after the body */
     uint32_t n_trailers;
+    bool streaming;  /* more of the body will come: nghttp2 is told to wait, and woken by resume_data */
+    uint64_t n_sent; /* bytes of the body that went out */
 };
 
 /* A side begins with this; it is nghttp2's session user data. */

@@ -1,110 +1,25 @@
 /*
  * The server's side of HTTP/2: a stream is an exchange.
  */
-#include <assert.h>
+#include "proto/http/http2_server.h"
+
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
-#include "proto/http/http1_text.h"
-#include "proto/http/http2_core.h"
-#include "proto/http/http2_streams.h"
-#include "proto/http/session.h"
 
-/* Streams reset in a second, by the peer or for its mistakes: CVE-2023-44487 and kin. */
-#define RESETS_MAX 200u
-/* Frames of one header block: half a megabyte, for a list of 16 KiB. */
-#define CONTINUATIONS_MAX 32u
-/* A header list this many times over the limit ends the connection, not only the stream. */
-#define HEADERS_FACTOR  4u
 #define DRAIN_NOTICE_NS NSEC_PER_SEC /* the longest wait for the answer to the shutdown's ping */
 
 static const uint8_t shutdown_ping[8] = "goodbye";
 
-struct http2_server {
-    struct http2_core core;
-    struct http_session *session;
-    struct streams streams;
-    uint64_t idle_since, head_since; /* head_since: of the header block that is incomplete, or UINT64_MAX */
-    uint64_t resets_since;
-    uint32_t n_resets, n_continuations;
-    int32_t last_id;       /* the highest stream a request came on */
-    uint64_t notice_until; /* of the shutdown's first phase; 0: not in it */
-    bool eof;
-};
-
 static void close_stream(struct http2_server *c, struct stream *s)
 {
     if (s->told)
-        c->session->handler->on_close(c->session->context, &s->x);
+        s->x.handler->on_close(s->x.context, &s->x);
     streams_remove(&c->streams, s);
     if (c->streams.n == 0)
         c->idle_since = c->session->now;
-}
-
-/* ---- replies ---- */
-
-/* The fields of a reply's head. date and content-length only for HTTP proper: gRPC knows neither. */
-static size_t reply_fields(const struct http_reply *reply, nghttp2_nv nv[HTTP2_FIELDS_MAX], char status[3],
-                           char length[24])
-{
-    /* no printf: it would cost more than the rest of the reply */
-    for (uint32_t i = 3, rest = reply->status; i-- > 0; rest /= 10)
-        status[i] = (char)('0' + rest % 10);
-    nv[0] = http2_field(BYTES_LIT(":status"), bytes_of(status, 3));
-    size_t n = http2_fields(nv, 1, reply->headers, reply->n_headers);
-    if (reply->n_trailers == 0) {
-        int n_length = snprintf(length, 24, "%zu", reply->body.n);
-        if (reply->status != 204 && reply->status != 304)
-            nv[n++] = http2_field(BYTES_LIT("content-length"), bytes_of(length, (size_t)n_length));
-        nv[n++] = http2_field(BYTES_LIT("date"), http_date());
-    }
-    return n;
-}
-
-static int keep_reply(struct stream *s, const struct http_reply *reply)
-{
-    int r = buffer_add_bytes(&s->reply_body, reply->body);
-    for (uint32_t i = 0; i < reply->n_trailers && r == 0; i++)
-        r = header_list_add(&s->reply_trailers, reply->trailers[i].name, reply->trailers[i].value);
-    if (r < 0)
-        return r;
-    header_list_seal(&s->reply_trailers);
-    s->base.body = buffer_bytes(&s->reply_body);
-    s->base.trailers = s->reply_trailers.items;
-    s->base.n_trailers = s->reply_trailers.n;
-    return 0;
-}
-
-static int submit_reply(struct http2_server *c, struct stream *s, const struct http_reply *reply)
-{
-    nghttp2_nv nv[HTTP2_FIELDS_MAX];
-    char status[3], length[24];
-    size_t n = reply_fields(reply, nv, status, length);
-    int r = 0;
-    s->replied = true;
-    if (reply->body.n > 0 && !bytes_is(s->x.method, "HEAD")) {
-        nghttp2_data_provider provider = http2_body_provider();
-        r = keep_reply(s, reply);
-        if (r == 0)
-            r = nghttp2_submit_response(c->core.session, s->base.id, nv, n, &provider);
-    } else {
-        n = http2_fields(nv, n, reply->trailers, reply->n_trailers);
-        r = nghttp2_submit_response(c->core.session, s->base.id, nv, n, NULL);
-    }
-    if (r == 0)
-        return 0;
-    nghttp2_submit_rst_stream(c->core.session, NGHTTP2_FLAG_NONE, s->base.id, NGHTTP2_INTERNAL_ERROR);
-    return -ENOMEM;
-}
-
-static int reply_to(struct http_exchange *x, const struct http_reply *reply)
-{
-    struct stream *s = container_of(x, struct stream, x);
-    assert(s->told && !s->replied);
-    return submit_reply(x->session->conn, s, reply);
 }
 
 /* ---- nghttp2's callbacks, receiving ---- */
@@ -114,23 +29,10 @@ static void end_session(struct http2_server *c, uint32_t error)
     nghttp2_session_terminate_session(c->core.session, error);
 }
 
-static void count_reset(struct http2_server *c)
-{
-    if (c->session->now - c->resets_since >= NSEC_PER_SEC) {
-        c->resets_since = c->session->now;
-        c->n_resets = 0;
-    }
-    if (++c->n_resets == RESETS_MAX)
-        end_session(c, NGHTTP2_ENHANCE_YOUR_CALM);
-}
-
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user_data)
 {
     struct http2_server *c = user_data;
-    if (hd->type != NGHTTP2_CONTINUATION)
-        c->n_continuations = 0;
-    else if (++c->n_continuations == CONTINUATIONS_MAX)
-        end_session(c, NGHTTP2_ENHANCE_YOUR_CALM);
+    http2_guard_frame(c, hd);
     /* A request on a lower number than the last is a connection error (RFC 9113 §5.1.1). nghttp2 lets it
      * pass, because it could be trailers for a stream reset a moment ago; but those it still knows. */
     if (hd->type == NGHTTP2_HEADERS && hd->stream_id < c->last_id &&
@@ -169,8 +71,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     if (s->sealed || size > max) { /* a trailer, which is only counted, or too much */
         s->headers.size = size;
         s->too_large |= size > max;
-        if (size > HEADERS_FACTOR * max)
-            end_session(c, NGHTTP2_ENHANCE_YOUR_CALM);
+        http2_guard_headers(c, size);
         return 0;
     }
     if (header_list_add(&s->headers, bytes_of(name, name_n), bytes_of(value, value_n)) < 0)
@@ -187,6 +88,8 @@ static void fill_exchange(struct http2_server *c, struct stream *s)
     struct http_header *h = s->headers.items;
     s->x = (struct http_exchange){
         .session = c->session,
+        .handler = c->session->handler,
+        .context = c->session->context,
         .peer = c->session->peer,
         .version = HTTP_VERSION_2,
         .method = http_header_find(h, s->n_pseudo, ":method"),
@@ -209,18 +112,18 @@ static void on_request(struct http2_server *c, struct stream *s)
     static const struct http_reply too_large = {.status = 431};
     fill_exchange(c, s);
     if (s->too_large) {
-        submit_reply(c, s, &too_large);
+        http2_reply(c, s, &too_large);
         return;
     }
     s->told = true;
-    c->session->handler->on_head(c->session->context, &s->x);
+    s->x.handler->on_head(s->x.context, &s->x);
 }
 
 static void on_request_end(struct http2_server *c, struct stream *s)
 {
     streams_set_ended(&c->streams, s);
     if (s->told && !s->replied)
-        c->session->handler->on_end(c->session->context, &s->x);
+        s->x.handler->on_end(s->x.context, &s->x);
 }
 
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user_data)
@@ -235,7 +138,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
             on_request(c, s);
         break;
     case NGHTTP2_DATA: s = http2_stream_of(&c->core, frame->hd.stream_id); break;
-    case NGHTTP2_RST_STREAM: count_reset(c); break;
+    case NGHTTP2_RST_STREAM: http2_guard_reset(c); break;
     case NGHTTP2_PING:
         if ((frame->hd.flags & NGHTTP2_FLAG_ACK) && c->notice_until > 0 &&
             memcmp(frame->ping.opaque_data, shutdown_ping, sizeof shutdown_ping) == 0) {
@@ -262,8 +165,9 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, co
     if (!s)
         return 0;
     streams_set_active(&c->streams, s, c->session->now);
+    s->received += n;
     if (s->told && !s->replied)
-        c->session->handler->on_body(c->session->context, &s->x, bytes_of(data, n));
+        s->x.handler->on_body(s->x.context, &s->x, bytes_of(data, n));
     return 0;
 }
 
@@ -281,14 +185,24 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
 
 /* ---- sending ---- */
 
+/* Whether the rest of a request that is answered already is read away rather than refused: some clients (curl
+ * 7.88 among them) take a reset, even with NO_ERROR, for a failure and never look at the answer. */
+static bool worth_discarding(const struct http2_server *c, int32_t id)
+{
+    const struct stream *s = http2_stream_of(&c->core, id);
+    return s && s->x.content_length >= 0 &&
+           (uint64_t)s->x.content_length <= s->received + c->session->limits.discard_bytes;
+}
+
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user_data)
 {
     struct http2_server *c = user_data;
     if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR) {
-        count_reset(c);
+        http2_guard_reset(c);
     } else if ((frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
                (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
-               nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0) {
+               nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0 &&
+               !worth_discarding(c, frame->hd.stream_id)) {
         /* An early reply: the rest of the request is not wanted (RFC 9113 §8.1). */
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
     }
@@ -350,10 +264,13 @@ void *http2_server_new(struct http_session *session)
 static int feed(void *conn, struct bytes in)
 {
     struct http2_server *c = conn;
-    return http2_core_feed(&c->core, in);
+    int r = http2_core_feed(&c->core, in);
+    if (r == 0)
+        http2_guard_queue(c);
+    return r;
 }
 
-static void reset(struct http2_server *c, struct stream *s, uint32_t error)
+void http2_reset(struct http2_server *c, struct stream *s, uint32_t error)
 {
     streams_set_ended(&c->streams, s);
     nghttp2_submit_rst_stream(c->core.session, NGHTTP2_FLAG_NONE, s->base.id, error);
@@ -364,7 +281,7 @@ static void feed_eof(void *conn)
     struct http2_server *c = conn;
     c->eof = true;
     while (c->streams.receiving.first) /* these will never be complete */
-        reset(c, c->streams.receiving.first, NGHTTP2_CANCEL);
+        http2_reset(c, c->streams.receiving.first, NGHTTP2_CANCEL);
 }
 
 static int drain(void *conn, struct buffer *out, size_t max)
@@ -397,7 +314,7 @@ static bool is_done(const void *conn)
 
 static uint64_t deadline(const void *conn)
 {
-    const struct http2_server *c = conn;
+    struct http2_server *c = (struct http2_server *)conn; /* the sweep is armed by being asked for */
     const struct http_server_limits *l = &c->session->limits;
     uint64_t at = c->streams.n == 0 ? deadline_after(c->idle_since, l->idle_ns) : UINT64_MAX;
     if (is_done(c))
@@ -408,7 +325,7 @@ static uint64_t deadline(const void *conn)
         at = min_of(at, deadline_after(c->head_since, l->head_ns));
     if (c->notice_until > 0)
         at = min_of(at, c->notice_until);
-    return at;
+    return min_of(at, http2_guard_deadline(c));
 }
 
 static void tick(void *conn)
@@ -418,7 +335,8 @@ static void tick(void *conn)
     uint64_t now = c->session->now;
     while (c->streams.receiving.first &&
            now >= deadline_after(c->streams.receiving.first->active, l->body_ns))
-        reset(c, c->streams.receiving.first, NGHTTP2_CANCEL);
+        http2_reset(c, c->streams.receiving.first, NGHTTP2_CANCEL);
+    http2_guard_sweep(c);
     if (c->head_since != UINT64_MAX && now >= deadline_after(c->head_since, l->head_ns)) {
         c->head_since = UINT64_MAX;
         end_session(c, NGHTTP2_ENHANCE_YOUR_CALM);
@@ -458,5 +376,8 @@ const struct http_session_ops http2_server_ops = {
     .deadline = deadline,
     .tick = tick,
     .shutdown = shut_down,
-    .reply = reply_to,
+    .reply = http2_reply_to,
+    .reply_begin = http2_reply_begin,
+    .reply_write = http2_reply_write,
+    .reply_end = http2_reply_end,
 };

@@ -29,7 +29,7 @@ struct stream *streams_add(struct streams *l, int32_t id, uint64_t now)
             return NULL;
     }
     s->base.id = id;
-    s->active = now;
+    s->active = s->began = now;
     l->n++;
     list_add(&l->receiving, s);
     return s;

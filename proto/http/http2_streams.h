@@ -16,9 +16,15 @@ struct stream {
     struct header_list headers, reply_trailers;
     struct buffer reply_body;
     uint32_t n_pseudo;
-    uint64_t active; /* when its last byte came */
-    bool told;       /* on_head was called */
-    bool sealed, replied, ended, too_large;
+    uint64_t active, began; /* when its last byte came, its first */
+    uint64_t received;      /* bytes of its body */
+    uint64_t sent_mark;     /* http2_guard.c: base.n_sent and base.body.n at the last sweep */
+    size_t waiting_mark;
+    bool told;     /* on_head was called */
+    bool begun;    /* a reply in pieces */
+    bool bodiless; /* …whose pieces are not sent */
+    bool replied;  /* completely: whole, or the last piece */
+    bool sealed, ended, too_large;
 };
 
 struct stream_list {

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/base/clock.h"
+
 struct http_session *http_session_new(const struct http_handler *handler, void *context,
                                       const struct http_peer *peer, const struct http_server_limits *limits,
                                       uint64_t now_ns)
@@ -152,4 +154,13 @@ int http_reply(struct http_exchange *x, const struct http_reply *reply)
     if (s->inside == 0 && s->on_late)
         s->on_late(s->late_user);
     return r;
+}
+
+uint64_t body_due(const struct http_server_limits *l, uint64_t began, uint64_t received)
+{
+    uint64_t at = deadline_after(began, l->request_ns);
+    if (l->body_rate == 0 || at == UINT64_MAX)
+        return at;
+    uint64_t seconds = received / l->body_rate;
+    return seconds < (UINT64_MAX - at) / NSEC_PER_SEC ? at + seconds * NSEC_PER_SEC : UINT64_MAX;
 }

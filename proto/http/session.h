@@ -20,6 +20,9 @@ struct http_session_ops {
     void (*tick)(void *conn);
     void (*shutdown)(void *conn);
     int (*reply)(struct http_exchange *x, const struct http_reply *reply);
+    int (*reply_begin)(struct http_exchange *x, const struct http_reply *head);
+    int (*reply_write)(struct http_exchange *x, struct bytes piece);
+    int (*reply_end)(struct http_exchange *x, const struct http_header *trailers, uint32_t n_trailers);
 };
 
 #define HTTP_PREFACE   "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" /* RFC 9113 §3.4 */
@@ -47,6 +50,9 @@ void *http2_server_new(struct http_session *s);
 
 extern const struct http_session_ops http1_server_ops;
 extern const struct http_session_ops http2_server_ops;
+
+/* When a body that began then, of which so many bytes have come, must be complete: limits.request_ns. */
+uint64_t body_due(const struct http_server_limits *l, uint64_t began, uint64_t received);
 
 /* now + ns, or never. */
 static inline uint64_t deadline_after(uint64_t since, uint64_t ns)

@@ -15,29 +15,43 @@ struct seen {
     uint32_t n_head, n_end, n_close, n_done;
     size_t n_body;
     int answer;
+    bool pieces; /* the answer comes in pieces: an echo, or at once begin and end */
 };
 
 static const struct http_reply reply = {.status = 200, .body = {(const uint8_t *)"ok", 2}};
+
+static const struct http_reply begun = {.status = 200};
 
 static void on_head(void *context, struct http_exchange *x)
 {
     struct seen *s = context;
     s->n_head++;
-    if (s->answer == 1)
+    if (s->pieces) {
+        if (http_reply_begin(x, &begun) < 0 || (s->answer == 1 && http_reply_end(x, NULL, 0) < 0))
+            abort();
+    } else if (s->answer == 1) {
         http_reply(x, &reply);
+    }
 }
 
 static void on_body(void *context, struct http_exchange *x, struct bytes piece)
 {
-    ((struct seen *)context)->n_body += piece.n;
+    struct seen *s = context;
+    s->n_body += piece.n;
+    if (s->pieces && http_reply_write(x, piece) < 0)
+        abort();
 }
 
 static void on_end(void *context, struct http_exchange *x)
 {
     struct seen *s = context;
     s->n_end++;
-    if (s->answer == 0)
+    if (s->answer != 0)
+        return;
+    if (!s->pieces)
         http_reply(x, &reply);
+    else if (http_reply_end(x, NULL, 0) < 0)
+        abort();
 }
 
 static void on_close(void *context, struct http_exchange *x)
@@ -45,12 +59,12 @@ static void on_close(void *context, struct http_exchange *x)
     ((struct seen *)context)->n_close++;
 }
 
-static struct seen serve(struct bytes in, size_t step, int answer)
+static struct seen serve(struct bytes in, size_t step, int answer, bool pieces)
 {
     static const struct http_handler handler = {on_head, on_body, on_end, on_close};
     static const struct http_peer peer = {.address = "fuzz"};
     static const struct http_server_limits limits = HTTP_SERVER_LIMITS_DEFAULT;
-    struct seen seen = {.answer = answer};
+    struct seen seen = {.answer = answer, .pieces = pieces};
     struct http_session *s = http_session_new(&handler, &seen, &peer, &limits, 1);
     struct buffer out = BUFFER_INIT(0);
     if (!s)
@@ -110,12 +124,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (len == 0)
         return 0;
     struct bytes in = bytes_of(data + 1, len - 1);
-    size_t step = (data[0] >> 2) + 1u;
+    size_t step = (data[0] >> 2 & 0x1f) + 1u;
+    bool echo = data[0] >> 7;
     if (data[0] % 4 == 3) {
         call(in, step);
         return 0;
     }
-    struct seen pieces = serve(in, step, data[0] % 4), whole = serve(in, SIZE_MAX, data[0] % 4);
+    struct seen pieces = serve(in, step, data[0] % 4, echo), whole = serve(in, SIZE_MAX, data[0] % 4, echo);
     /* An answer that is never given holds up what follows, so there the end of the input comes at another
      * point. */
     if (data[0] % 4 != 2 && (pieces.n_head != whole.n_head || pieces.n_end != whole.n_end))

@@ -14,23 +14,33 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 struct seen {
     uint32_t n_head, n_end, n_close, n_done;
     int answer;
+    bool pieces; /* the answer comes in pieces: an echo, or at once begin and end */
 };
 
 static const struct http_header trailer = {{(const uint8_t *)"grpc-status", 11}, {(const uint8_t *)"0", 1}};
 static const struct http_reply reply = {
     .status = 200, .body = {(const uint8_t *)"ok", 2}, .trailers = &trailer, .n_trailers = 1};
 
+static const struct http_reply begun = {.status = 200};
+
 static void on_head(void *context, struct http_exchange *x)
 {
     struct seen *s = context;
     s->n_head++;
-    if (s->answer == 1)
+    if (s->pieces) {
+        if (http_reply_begin(x, &begun) < 0 || (s->answer == 1 && http_reply_end(x, NULL, 0) < 0))
+            abort();
+    } else if (s->answer == 1) {
         http_reply(x, &reply);
+    }
 }
 
 static void on_body(void *context, struct http_exchange *x, struct bytes piece)
 {
+    const struct seen *s = context;
     if (piece.n > 0 && !piece.p)
+        abort();
+    if (s->pieces && http_reply_write(x, piece) < 0)
         abort();
 }
 
@@ -38,8 +48,12 @@ static void on_end(void *context, struct http_exchange *x)
 {
     struct seen *s = context;
     s->n_end++;
-    if (s->answer == 0)
+    if (s->answer != 0)
+        return;
+    if (!s->pieces)
         http_reply(x, &reply);
+    else if (http_reply_end(x, &trailer, 1) < 0)
+        abort();
 }
 
 static void on_close(void *context, struct http_exchange *x)
@@ -47,12 +61,12 @@ static void on_close(void *context, struct http_exchange *x)
     ((struct seen *)context)->n_close++;
 }
 
-static void serve(struct bytes in, size_t step, int answer)
+static void serve(struct bytes in, size_t step, int answer, bool pieces)
 {
     static const struct http_handler handler = {on_head, on_body, on_end, on_close};
     static const struct http_peer peer = {.address = "fuzz"};
     static const struct http_server_limits limits = HTTP_SERVER_LIMITS_DEFAULT;
-    struct seen seen = {.answer = answer};
+    struct seen seen = {.answer = answer, .pieces = pieces};
     struct http_session *s = http_session_new(&handler, &seen, &peer, &limits, 1);
     struct buffer out = BUFFER_INIT(0);
     if (!s || http_session_feed(s, BYTES_LIT("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 1) < 0)
@@ -115,6 +129,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (data[0] % 4 == 3)
         call(in, step);
     else
-        serve(in, step, data[0] % 4);
+        serve(in, step, data[0] % 4, data[0] >> 2 & 1);
     return 0;
 }

@@ -1,0 +1,66 @@
+/*
+ * The server's side of one HTTP/2 connection, as its files share it: http2_server.c (requests, the session's
+ * table), http2_reply.c (answers), http2_guard.c (what a peer may not do). For proto/http only.
+ */
+#ifndef PROTO_HTTP_HTTP2_SERVER_H
+#define PROTO_HTTP_HTTP2_SERVER_H
+
+#include "proto/http/http2_core.h"
+#include "proto/http/http2_streams.h"
+#include "proto/http/session.h"
+
+/* What a peer did of late that costs us work and gets it nothing. */
+struct http2_guard {
+    uint64_t since; /* the counts are of the second that began then */
+    uint32_t n_resets, n_noise, n_useful;
+    uint32_t n_continuations; /* of the header block at hand */
+    uint64_t sweep_at;        /* when streams are looked at next; 0: not armed */
+};
+
+struct http2_server {
+    struct http2_core core;
+    struct http_session *session;
+    struct streams streams;
+    struct http2_guard guard;
+    uint64_t idle_since, head_since; /* head_since: of the header block that is incomplete, or UINT64_MAX */
+    int32_t last_id;                 /* the highest stream a request came on */
+    uint64_t notice_until;           /* of the shutdown's first phase; 0: not in it */
+    bool eof;
+};
+
+/* ---- http2_reply.c ---- */
+
+/* Answers a stream on the session's own behalf, or the handler's. 0 or -ENOMEM (it is reset then). */
+int http2_reply(struct http2_server *c, struct stream *s, const struct http_reply *reply);
+
+/* As in http_session_ops. */
+int http2_reply_to(struct http_exchange *x, const struct http_reply *reply);
+int http2_reply_begin(struct http_exchange *x, const struct http_reply *head);
+int http2_reply_write(struct http_exchange *x, struct bytes piece);
+int http2_reply_end(struct http_exchange *x, const struct http_header *trailers, uint32_t n_trailers);
+
+/* ---- http2_guard.c ---- */
+
+/* A frame begins; it ends the session when it is one too many. */
+void http2_guard_frame(struct http2_server *c, const nghttp2_frame_hd *hd);
+
+/* After a feed: whether too much waits to be said. (A frame that nghttp2 refuses by itself is not shown to us
+ * as it comes.) */
+void http2_guard_queue(struct http2_server *c);
+
+/* A stream was reset, by the peer or for its mistake. */
+void http2_guard_reset(struct http2_server *c);
+
+/* Too many bytes of header fields on one stream. */
+void http2_guard_headers(struct http2_server *c, uint64_t size);
+
+/* When http2_guard_sweep is due; UINT64_MAX: never. */
+uint64_t http2_guard_deadline(struct http2_server *c);
+
+/* Resets the streams whose body or whose reader is too slow. */
+void http2_guard_sweep(struct http2_server *c);
+
+/* Gives up a stream. In http2_server.c. */
+void http2_reset(struct http2_server *c, struct stream *s, uint32_t error);
+
+#endif
