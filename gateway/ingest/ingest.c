@@ -5,6 +5,7 @@
 
 #include "gateway/classify/classify.h"
 #include "gateway/forward/forward.h"
+#include "gateway/stats/producers.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/macros.h"
 
@@ -102,6 +103,31 @@ static int take(struct ingest *g, struct bytes body, enum profiles_layout layout
 _Static_assert(STATS_LAYOUT_1_10 - STATS_LAYOUT_1_5 == PROFILES_LAYOUT_1_10 - PROFILES_LAYOUT_1_5,
                "the rows are in the order of the layouts");
 
+/* Who made the request: the instrumentation scope of its first profile, else that resource's SDK. A request
+ * comes from one of them; what several were merged into has the name of whoever comes first. */
+static struct bytes producer_of(const struct profiles *view)
+{
+    const uint32_t scope = view->profile.scope[0], resource = view->scope.resource[scope];
+    if (view->scope.name[scope].n > 0)
+        return view->scope.name[scope];
+    for (uint32_t i = view->resource.attrs_at[resource]; i < view->resource.attrs_at[resource + 1]; i++) {
+        const struct attr *a = &view->key_value.attr[i];
+        if (bytes_is(a->key, "telemetry.sdk.name") && a->value.kind == ATTR_STRING)
+            return a->value.text;
+    }
+    return BYTES_LIT("");
+}
+
+static void count_layout(const struct ingest *g)
+{
+    if (g->view.layout == PROFILES_LAYOUT_UNKNOWN)
+        return;
+    const enum stats_id row = STATS_LAYOUT_1_5 + (g->view.layout - PROFILES_LAYOUT_1_5);
+    stats_add(g->stats, row, 1);
+    if (g->view.profile.n > 0)
+        producers_add(g->stats, row, producer_of(&g->view));
+}
+
 /* Partial success names the first bad place (G5: "SHOULD set error_message"). */
 static void accept_view(struct ingest *g, struct ingest_answer *ret)
 {
@@ -111,8 +137,7 @@ static void accept_view(struct ingest *g, struct ingest_answer *ret)
     if (view->rejected.profiles > 0 || view->rejected.samples > 0)
         error_set(&ret->message, 0, "%u of %u samples rejected in %u profiles; the first: %s",
                   view->rejected.samples, view->sample.n, view->rejected.profiles, view->rejected.first.text);
-    if (view->layout != PROFILES_LAYOUT_UNKNOWN)
-        stats_add(g->stats, STATS_LAYOUT_1_5 + (view->layout - PROFILES_LAYOUT_1_5), 1);
+    count_layout(g);
     stats_add(g->stats, STATS_PROFILES, view->profile.n);
     stats_add(g->stats, STATS_SAMPLES, view->sample.n - min_of(view->rejected.samples, view->sample.n));
     stats_add(g->stats, STATS_SAMPLES_REJECTED, view->rejected.samples);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "gateway/stats/process.h"
+#include "gateway/stats/producers.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 
@@ -33,10 +34,15 @@ struct stats *stats_new(void)
     return s;
 }
 
+const struct stats *stats_blocks(void)
+{
+    return __atomic_load_n(&blocks, __ATOMIC_ACQUIRE);
+}
+
 uint64_t stats_read(enum stats_id id)
 {
     uint64_t sum = 0;
-    for (const struct stats *s = __atomic_load_n(&blocks, __ATOMIC_ACQUIRE); s; s = s->next)
+    for (const struct stats *s = stats_blocks(); s; s = s->next)
         sum += __atomic_load_n(&s->value[id], __ATOMIC_RELAXED);
     return sum;
 }
@@ -131,6 +137,8 @@ int stats_prometheus(struct buffer *out)
         if (is_first(i))
             r = write_rows(out, i);
     if (r == 0)
+        r = producers_prometheus(out);
+    if (r == 0)
         r = write_process(out);
     if (r < 0)
         out->n = before;
@@ -211,6 +219,21 @@ static int fill_rows(struct arena *arena, struct metric_resource *res, int first
     return 0;
 }
 
+static int fill_producers(struct arena *arena, struct metric_resource *res, uint64_t start, uint64_t now)
+{
+    struct metric_point *points;
+    uint32_t n;
+    if (producers_points(arena, start, now, &points, &n) < 0)
+        return -ENOMEM;
+    if (n == 0)
+        return 0;
+    struct metric *m =
+        metric_begin(res, otlp_name(arena, PRODUCERS_NAME), PRODUCERS_DESCRIPTION, "", COUNTER);
+    m->points = points;
+    m->n_points = n;
+    return m->name.p ? 0 : -ENOMEM;
+}
+
 static int copy_attrs(struct arena *arena, const struct attr *attrs, uint32_t n, struct metric_resource *res)
 {
     struct attr *copy = arena_calloc(arena, n, sizeof *copy);
@@ -268,10 +291,11 @@ struct metric_batch *stats_batch(const struct attr *resource, uint32_t n_attrs, 
     struct metric_resource *res = b->resources = arena_calloc(&b->arena, 1, sizeof *res);
     if (!res || copy_attrs(&b->arena, resource, n_attrs, res) < 0)
         return metric_batch_free(b);
-    res->metrics = arena_calloc(&b->arena, STATS_N + PROCESS_ROWS, sizeof *res->metrics);
+    res->metrics = arena_calloc(&b->arena, STATS_N + PROCESS_ROWS + 1, sizeof *res->metrics);
     bool ok = res->metrics && fill_process(&b->arena, res, row, start, now_unix_nano) == 0;
     for (int i = 0; ok && i < STATS_N; i++)
         ok = !is_first(i) || fill_rows(&b->arena, res, i, start, now_unix_nano) == 0;
+    ok = ok && fill_producers(&b->arena, res, start, now_unix_nano) == 0;
     if (!ok)
         return metric_batch_free(b);
     b->n_resources = 1;

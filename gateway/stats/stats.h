@@ -75,8 +75,13 @@ enum stats_id {
         STATS_N
 };
 
+/* Producers that are told apart by name, and the wire layouts they may speak (producers.h). */
+#define STATS_PRODUCERS 64
+#define STATS_LAYOUTS   (STATS_LAYOUT_1_10 - STATS_LAYOUT_1_5 + 1)
+
 struct stats {
     uint64_t value[STATS_N];
+    uint64_t producer[STATS_PRODUCERS + 1][STATS_LAYOUTS]; /* requests; the last row is of all others */
     struct stats *next; /* all registered blocks; private */
 };
 
@@ -98,6 +103,10 @@ static inline void stats_set(struct stats *s, enum stats_id id, uint64_t v)
 
 /* Sum over all blocks. Any thread. */
 uint64_t stats_read(enum stats_id id);
+
+/* All blocks, newest first, for who adds up more than a row. Any thread; read what others write with relaxed
+ * atomics. */
+const struct stats *stats_blocks(void);
 
 /* Everything in Prometheus text 0.0.4, with HELP and TYPE, and the process's own CPU seconds, resident
  * memory, start time and build info (profgate_build_info{version="…"} 1). Appends. 0 or -ENOMEM. */

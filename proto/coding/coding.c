@@ -1,24 +1,25 @@
 #include "proto/coding/coding.h"
 
 static const char *const names[] = {
-    [CODING_IDENTITY] = "identity", [CODING_GZIP] = "gzip",       [CODING_DEFLATE] = "deflate",
-    [CODING_ZSTD] = "zstd",         [CODING_UNKNOWN] = "unknown",
+    [CODING_IDENTITY] = "identity", [CODING_GZIP] = "gzip",     [CODING_DEFLATE] = "deflate",
+    [CODING_ZSTD] = "zstd",         [CODING_SNAPPY] = "snappy", [CODING_UNKNOWN] = "unknown",
 };
 
 enum coding coding_parse(struct bytes name)
 {
+    static const struct {
+        const char *name;
+        enum coding coding;
+    } known[] = {
+        {"", CODING_IDENTITY},   {"identity", CODING_IDENTITY}, {"gzip", CODING_GZIP},
+        {"x-gzip", CODING_GZIP}, {"deflate", CODING_DEFLATE},   {"zlib", CODING_DEFLATE},
+        {"zstd", CODING_ZSTD},   {"snappy", CODING_SNAPPY},     {"x-snappy-framed", CODING_SNAPPY},
+    };
     name = bytes_trim(name);
-    switch (name.n) {
-    case 0: return CODING_IDENTITY;
-    case 4:
-        if (bytes_is_nocase(name, "gzip"))
-            return CODING_GZIP;
-        return bytes_is_nocase(name, "zstd") ? CODING_ZSTD : CODING_UNKNOWN;
-    case 6: return bytes_is_nocase(name, "x-gzip") ? CODING_GZIP : CODING_UNKNOWN;
-    case 7: return bytes_is_nocase(name, "deflate") ? CODING_DEFLATE : CODING_UNKNOWN;
-    case 8: return bytes_is_nocase(name, "identity") ? CODING_IDENTITY : CODING_UNKNOWN;
-    default: return CODING_UNKNOWN;
-    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (bytes_is_nocase(name, known[i].name))
+            return known[i].coding;
+    return CODING_UNKNOWN;
 }
 
 const char *coding_name(enum coding c)

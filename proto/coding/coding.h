@@ -1,6 +1,6 @@
 /*
- * Content codings of a whole body in memory: gzip, deflate (the zlib format) and zstd, out of and into a
- * buffer.
+ * Content codings of a whole body in memory: gzip, deflate (the zlib format), zstd and snappy, out of and
+ * into a buffer.
  *
  * A body is decoded under a limit on what may come out, and what it grows is charged to a budget, so that a
  * few hostile bytes cost no more than the limit says. One decoder or encoder per thread: they keep their
@@ -19,31 +19,37 @@ enum coding {
     CODING_IDENTITY,
     CODING_GZIP,    /* RFC 1952, any number of members */
     CODING_DEFLATE, /* RFC 1950: what HTTP (RFC 9110 §8.4.1.2) and gRPC call deflate */
-    CODING_ZSTD,    /* RFC 8878, window at most 8 MiB as RFC 9659 §3 asks of a content coding */
+    CODING_ZSTD, /* RFC 8878, window at most 8 MiB as RFC 9659 §3 asks of a content coding; no dictionary */
+    CODING_SNAPPY, /* framed stream (gRPC; x-snappy-framed) or one block (HTTP's snappy): whichever it is */
     CODING_UNKNOWN,
 };
 
-/* By its HTTP or gRPC name, ASCII case ignored; empty is identity; `x-gzip` is gzip (RFC 9110 §8.4.1.3).
+/* By its HTTP or gRPC name, ASCII case ignored; empty is identity; `x-gzip` is gzip (RFC 9110 §8.4.1.3); the
+ * Collector's confighttp adds `zlib`, which is deflate, and `x-snappy-framed` (reference/gateway.md §3.3).
  * Anything else, a list of several codings too, is CODING_UNKNOWN. */
 enum coding coding_parse(struct bytes name);
 
-/* "identity", "gzip", "deflate", "zstd"; "unknown". */
+/* "identity", "gzip", "deflate", "zstd", "snappy"; "unknown". */
 const char *coding_name(enum coding c);
 
-/* Every coding we decode, as accept-encoding and grpc-accept-encoding list them. */
+/* Every coding we decode, as accept-encoding (RFC 9110 §5.6.1: blanks are optional) and grpc-accept-encoding
+ * (PROTOCOL-HTTP2.md: none) list them. */
+#define CODING_LIST "gzip,deflate,zstd,snappy,identity"
+
+/* Before there was snappy, for people and HTTP only. */
 #define CODING_ACCEPTED "gzip, deflate, zstd, identity"
 
 /* Conditions of coding_decode. */
 enum {
-    CODING_CORRUPT = 1, /* not such a stream, cut short, or followed by something else */
+    CODING_CORRUPT = 1, /* not such a stream, cut short, followed by something else, or of too many parts */
     CODING_TOO_LARGE,   /* more than `limit` bytes would come out */
     CODING_OVER_BUDGET, /* the budget has no room for what comes out */
 };
 
 struct coding_decoder;
 
-/* NULL when memory is out. What a coding needs inside (libdeflate 11 KiB; zstd up to 8 MiB for its window) is
- * made when the coding is first met. */
+/* NULL when memory is out. The tables a coding needs inside (libdeflate 11 KiB, zstd 160 KiB; snappy none)
+ * are made when the coding is first met; they never grow. */
 struct coding_decoder *coding_decoder_new(void);
 struct coding_decoder *coding_decoder_free(struct coding_decoder *d);
 
@@ -57,15 +63,21 @@ struct coding_decoder *coding_decoder_free(struct coding_decoder *d);
 int coding_decode(struct coding_decoder *d, enum coding c, struct bytes in, size_t limit, size_t extra,
                   struct budget *budget, struct buffer *out);
 
+/* Why a body of that coding was CODING_CORRUPT, where its head tells: it asks for a dictionary, or for a
+ * larger window than we give. "it needs …", for a person; NULL when there is nothing more to say than
+ * corrupt. */
+const char *coding_explain(enum coding c, struct bytes in);
+
 struct coding_encoder;
 
 /* level: 1 … 12 for gzip and deflate, 1 … 19 for zstd; 0 means the usual one (6, 6 and 3); out of range is
- * cut to it. NULL when memory is out or the coding is CODING_UNKNOWN. */
+ * cut to it; snappy, written as a framed stream, which every reader of either kind takes, has none. NULL when
+ * memory is out or the coding is CODING_UNKNOWN. */
 struct coding_encoder *coding_encoder_new(enum coding c, int level);
 struct coding_encoder *coding_encoder_free(struct coding_encoder *e);
 enum coding coding_encoder_coding(const struct coding_encoder *e);
 
-/* Appends `in`, encoded as one member or frame. 0, -ENOMEM or -ENOBUFS (out->max). */
+/* Appends `in`, encoded as one member, frame or stream. 0, -ENOMEM or -ENOBUFS (out->max). */
 int coding_encode(struct coding_encoder *e, struct bytes in, struct buffer *out);
 
 #endif

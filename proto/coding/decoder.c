@@ -7,37 +7,25 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "proto/base/macros.h"
-#include "proto/coding/room.h"
+#include "proto/coding/job.h"
+#include "proto/coding/snappy.h"
 
 /* The most that one byte of deflate can become: 258 bytes for two bits (RFC 1951 §3.2.5), 1032 in the limit.
  */
 #define DEFLATE_RATIO_MAX 1032u
 
-/* A first guess for streams that do not tell their size: profiles compress to about a fifth. */
-#define GUESS_RATIO 6u
-
-/* How a guess that was too small grows; the sum of the tries is then 4/3 of the last one. */
-#define GROWTH 4u
-
 /* RFC 9659 §3: a zstd content coding must not need a window above 8 MiB. */
-#define ZSTD_WINDOW_LOG_MAX 23
+#define ZSTD_WINDOW_MAX ((uint64_t)8 << 20)
+
+/* The most that one byte of zstd can become: a block of 128 KiB that is one byte repeated takes four (RFC
+ * 8878 §3.1.1.2.2). */
+#define ZSTD_RATIO_MAX 32768u
 
 #define GZIP_MEMBER_MIN 18u /* RFC 1952 §2.3: 10 bytes of header and 8 of trailer */
 
 struct coding_decoder {
     struct libdeflate_decompressor *deflate;
     ZSTD_DCtx *zstd;
-};
-
-/* One decode under way: what the tries share. */
-struct job {
-    struct bytes in;
-    size_t limit; /* of what comes out */
-    size_t extra;
-    size_t begin; /* out->n when it began */
-    struct budget *budget;
-    struct buffer *out;
 };
 
 struct coding_decoder *coding_decoder_new(void)
@@ -56,34 +44,6 @@ struct coding_decoder *coding_decoder_free(struct coding_decoder *d)
     return NULL;
 }
 
-/* Bytes that may still come out. */
-static size_t job_left(const struct job *j)
-{
-    return j->limit - (j->out->n - j->begin);
-}
-
-/* Bytes that may be written now: what is allocated, but for the headroom, and never above the limit. */
-static size_t job_room(const struct job *j)
-{
-    return min_of(j->out->cap - j->out->n - j->extra, job_left(j));
-}
-
-/* Room for `n` more bytes (cut to the limit) and the headroom. */
-static int job_reserve(struct job *j, size_t n)
-{
-    int r = room_make(j->out, min_of(n, job_left(j)) + j->extra, j->budget);
-    return r == ROOM_OVER_BUDGET ? CODING_OVER_BUDGET : r;
-}
-
-/* More room, after what there was did not do. */
-static int job_grow(struct job *j)
-{
-    size_t room = job_room(j);
-    if (room >= job_left(j))
-        return CODING_TOO_LARGE;
-    return job_reserve(j, room < SIZE_MAX / GROWTH ? max_of(room, (size_t)ROOM_MIN) * GROWTH : SIZE_MAX);
-}
-
 /*
  * The size of what comes out, guessed. gzip's trailer has it, modulo 2^32 and of the last member only, and a
  * peer can write there what it likes: so it is only a guess. One that is possible by the ratio and yet above
@@ -93,7 +53,7 @@ static int job_grow(struct job *j)
 static int deflate_guess(const struct job *j, enum coding c, size_t *ret)
 {
     size_t ratio_max = j->in.n < SIZE_MAX / DEFLATE_RATIO_MAX ? j->in.n * DEFLATE_RATIO_MAX : SIZE_MAX;
-    size_t guess = j->in.n < SIZE_MAX / GUESS_RATIO ? j->in.n * GUESS_RATIO : SIZE_MAX;
+    size_t guess = job_guess(j->in.n);
     if (c == CODING_GZIP) {
         const uint8_t *p = j->in.p + j->in.n - 4;
         guess = (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
@@ -125,6 +85,7 @@ static int deflate_decode(struct coding_decoder *d, enum coding c, struct job *j
         return r;
 
     struct bytes in = j->in;
+    uint32_t parts = 0;
     do {
         size_t took = 0, made = 0;
         switch (deflate_try(d, c, in, j, &took, &made)) {
@@ -137,65 +98,112 @@ static int deflate_decode(struct coding_decoder *d, enum coding c, struct job *j
         }
         j->out->n += made;
         in = bytes_of(in.p + took, in.n - took);
-        if (c == CODING_DEFLATE && in.n > 0)
+        if (in.n > 0 && (c == CODING_DEFLATE || ++parts == JOB_PARTS_MAX))
             return CODING_CORRUPT;
     } while (in.n > 0);
     return 0;
 }
 
-static int zstd_begin(struct coding_decoder *d)
+/* What a zstd frame says of itself before its first block; RFC 8878 §3.1.1.1, §3.1.2. */
+struct zstd_head {
+    bool skippable, tells_size;
+    uint64_t window, size; /* size: of what comes out, if told */
+    uint32_t dictionary;   /* 0: none */
+};
+
+static uint64_t load_le(const uint8_t *p, uint32_t n)
 {
-    if (!d->zstd) {
-        d->zstd = ZSTD_createDCtx();
-        if (!d->zstd)
-            return -ENOMEM;
-        ZSTD_DCtx_setParameter(d->zstd, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG_MAX);
+    uint64_t v = 0;
+    for (uint32_t i = 0; i < n; i++)
+        v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+
+/* False when the bytes do not begin with a frame's head. */
+static bool zstd_head_read(struct bytes in, struct zstd_head *ret)
+{
+    static const uint8_t dictionary_bytes[] = {0, 1, 2, 4}, size_bytes[] = {0, 2, 4, 8};
+    *ret = (struct zstd_head){0};
+    if (in.n < 5)
+        return false;
+    const uint32_t magic = (uint32_t)load_le(in.p, 4);
+    if ((magic & ZSTD_MAGIC_SKIPPABLE_MASK) == ZSTD_MAGIC_SKIPPABLE_START) {
+        ret->skippable = true;
+        return true;
     }
-    ZSTD_DCtx_reset(d->zstd, ZSTD_reset_session_only);
-    return 0;
+    const uint8_t descriptor = in.p[4];
+    const bool single_segment = descriptor & 0x20;
+    const uint32_t n_dictionary = dictionary_bytes[descriptor & 3];
+    const uint32_t n_size = descriptor >> 6 == 0 ? single_segment : size_bytes[descriptor >> 6];
+    const uint8_t *p = in.p + 5;
+    if (magic != ZSTD_MAGICNUMBER || in.n - 5 < !single_segment + n_dictionary + n_size)
+        return false;
+    if (!single_segment) { /* §3.1.1.1.2 */
+        const uint64_t base = (uint64_t)1 << (10 + (*p >> 3));
+        ret->window = base + base / 8 * (*p & 7);
+        p++;
+    }
+    ret->dictionary = (uint32_t)load_le(p, n_dictionary);
+    ret->tells_size = n_size > 0;
+    ret->size = load_le(p + n_dictionary, n_size) + (n_size == 2 ? 256 : 0);
+    return true;
+}
+
+/* Room for what a frame of `in` bytes says it becomes, or for what it probably does. */
+static int zstd_reserve(struct job *j, const struct zstd_head *head, size_t in)
+{
+    if (!head->tells_size)
+        return job_reserve(j, job_guess(in));
+    if (head->size / ZSTD_RATIO_MAX > in)
+        return CODING_CORRUPT;
+    return head->size > job_left(j) ? CODING_TOO_LARGE : job_reserve(j, (size_t)head->size);
+}
+
+/* One frame, `in` exactly. */
+static int zstd_frame(struct coding_decoder *d, struct bytes in, const struct zstd_head *head, struct job *j)
+{
+    int r = zstd_reserve(j, head, in.n);
+    while (r == 0) {
+        const size_t n = ZSTD_decompressDCtx(d->zstd, j->out->p + j->out->n, job_room(j), in.p, in.n);
+        if (!ZSTD_isError(n)) {
+            j->out->n += n;
+            return 0;
+        }
+        switch (ZSTD_getErrorCode(n)) {
+        case ZSTD_error_dstSize_tooSmall: r = head->tells_size ? CODING_CORRUPT : job_grow(j); break;
+        case ZSTD_error_memory_allocation: r = -ENOMEM; break;
+        default: r = CODING_CORRUPT; break;
+        }
+    }
+    return r;
 }
 
 /*
- * Streaming, frame after frame: where the frame tells its size and there is room for it, libzstd decodes
- * straight into the buffer; else it goes through its window. A byte more than the limit is reserved, so that
- * a frame that ends exactly there can be told from one that goes on.
+ * Frame after frame, each in one go: what has come out is the window then, so libzstd never allocates one,
+ * and all that grows is on the budget. A frame that does not tell its size is tried again with more room, as
+ * deflate is.
  */
 static int zstd_decode(struct coding_decoder *d, struct job *j)
 {
-    int r = zstd_begin(d);
-    if (r < 0)
-        return r;
-    if (j->in.n == 0)
-        return CODING_CORRUPT;
-    unsigned long long told = ZSTD_getFrameContentSize(j->in.p, j->in.n);
-    if (told == ZSTD_CONTENTSIZE_ERROR)
-        return CODING_CORRUPT;
-    size_t guess = j->in.n < SIZE_MAX / GUESS_RATIO ? j->in.n * GUESS_RATIO : SIZE_MAX;
-    if (told != ZSTD_CONTENTSIZE_UNKNOWN && told > j->limit)
-        return CODING_TOO_LARGE;
-    if (told != ZSTD_CONTENTSIZE_UNKNOWN && told > 0)
-        guess = (size_t)told;
-    if (j->limit < SIZE_MAX)
-        j->limit++;
-    if ((r = job_reserve(j, guess)) != 0)
-        return r;
-
-    ZSTD_inBuffer in = {.src = j->in.p, .size = j->in.n};
-    size_t left = 1; /* bytes this frame still wants; 0 between frames */
-    for (;;) {
-        ZSTD_outBuffer to = {.dst = j->out->p + j->out->n, .size = job_room(j)};
-        left = ZSTD_decompressStream(d->zstd, &to, &in);
-        if (ZSTD_isError(left))
-            return ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation ? -ENOMEM : CODING_CORRUPT;
-        j->out->n += to.pos;
-        if (left == 0 && in.pos == in.size)
-            break;
-        if (to.pos < to.size && in.pos == in.size)
-            return CODING_CORRUPT; /* cut short */
-        if (to.pos == to.size && (r = job_grow(j)) != 0)
-            return r;
+    struct bytes in = j->in;
+    int r = job_reserve(j, 0);
+    if (r == 0 && !d->zstd && !(d->zstd = ZSTD_createDCtx()))
+        r = -ENOMEM;
+    if (r == 0 && in.n == 0)
+        r = CODING_CORRUPT;
+    for (uint32_t parts = 0; r == 0 && in.n > 0; parts++) {
+        struct zstd_head head;
+        if (parts == JOB_PARTS_MAX || !zstd_head_read(in, &head) || head.dictionary != 0 ||
+            head.window > ZSTD_WINDOW_MAX)
+            return CODING_CORRUPT;
+        const size_t n = ZSTD_findFrameCompressedSize(in.p, in.n);
+        if (ZSTD_isError(n))
+            return CODING_CORRUPT;
+        if (!head.skippable)
+            r = zstd_frame(d, bytes_of(in.p, n), &head, j);
+        in = bytes_of(in.p + n, in.n - n);
     }
-    return job_left(j) == 0 ? CODING_TOO_LARGE : 0;
+    return r;
 }
 
 static int identity_decode(struct job *j)
@@ -222,9 +230,31 @@ int coding_decode(struct coding_decoder *d, enum coding c, struct bytes in, size
     case CODING_GZIP:
     case CODING_DEFLATE: r = deflate_decode(d, c, &j); break;
     case CODING_ZSTD: r = zstd_decode(d, &j); break;
+    case CODING_SNAPPY: r = snappy_decode(&j); break;
     default: r = -EINVAL; break;
     }
     if (r != 0)
         out->n = j.begin;
     return r;
+}
+
+const char *coding_explain(enum coding c, struct bytes in)
+{
+    struct zstd_head head;
+    if (c == CODING_DEFLATE && in.n >= 2 && (in.p[0] & 0x0f) == 8 &&
+        in.p[1] & 0x20) /* RFC 1950 §2.2: FDICT */
+        return "it needs a dictionary, which no coding of a body may";
+    if (c != CODING_ZSTD)
+        return NULL;
+    for (uint32_t parts = 0; parts < JOB_PARTS_MAX && zstd_head_read(in, &head); parts++) {
+        if (head.dictionary != 0)
+            return "it needs a dictionary, which no coding of a body may";
+        if (head.window > ZSTD_WINDOW_MAX)
+            return "its window is larger than 8 MiB (RFC 9659)";
+        const size_t n = ZSTD_findFrameCompressedSize(in.p, in.n);
+        if (ZSTD_isError(n))
+            break;
+        in = bytes_of(in.p + n, in.n - n);
+    }
+    return NULL;
 }

@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 #include "proto/base/macros.h"
+#include "proto/coding/snappy.h"
 
 struct coding_encoder {
     enum coding coding;
@@ -71,6 +72,8 @@ int coding_encode(struct coding_encoder *e, struct bytes in, struct buffer *out)
 {
     if (e->coding == CODING_IDENTITY)
         return buffer_add_bytes(out, in);
+    if (e->coding == CODING_SNAPPY)
+        return snappy_encode(in, out);
     size_t bound = encode_bound(e, in.n), made;
     if (bound < in.n || (e->coding == CODING_ZSTD && ZSTD_isError(bound)))
         return -ENOMEM;

@@ -167,6 +167,52 @@ static int find_dictionary(struct legacy *t)
     return 0;
 }
 
+/* --- Messages that hold nothing */
+
+/* The fields of a message that have nothing in them: a proto3 writer leaves empty strings and lists out, so
+ * these are messages. `within` of them (0: none) is looked into as well. */
+static uint64_t count_hollow(struct bytes message, uint32_t within)
+{
+    struct wire_reader in = wire_reader(message);
+    struct wire_field f, g;
+    uint64_t n = 0;
+    while (wire_next(&in, &f) == 0) {
+        if (f.type != WIRE_LEN)
+            continue;
+        n += f.bytes.n == 0;
+        if (f.number != within)
+            continue;
+        struct wire_reader entry = wire_reader(f.bytes);
+        while (wire_next(&entry, &g) == 0)
+            n += g.type == WIRE_LEN && g.bytes.n == 0;
+    }
+    return n;
+}
+
+enum { LOCATION_1_5 = 4, LOCATION_1_7 = 2 }; /* of Profile, of ProfilesDictionary; in it are the lines */
+
+static uint64_t count_hollow_in(struct bytes body)
+{
+    struct wire_reader in = wire_reader(body);
+    struct wire_field f, g, h;
+    uint64_t n = count_hollow(body, 0);
+    while (wire_next(&in, &f) == 0) {
+        if (f.type != WIRE_LEN || f.number > 2)
+            continue;
+        n += count_hollow(f.bytes, f.number == 1 ? 2 : LOCATION_1_7); /* into scopes; into locations */
+        struct wire_reader resource = wire_reader(f.bytes);
+        while (f.number == 1 && wire_next(&resource, &g) == 0) {
+            if (g.type != WIRE_LEN || g.number != 2)
+                continue;
+            struct wire_reader scope = wire_reader(g.bytes);
+            while (wire_next(&scope, &h) == 0)
+                if (h.type == WIRE_LEN && h.number == 2)
+                    n += count_hollow(h.bytes, LOCATION_1_5);
+        }
+    }
+    return n;
+}
+
 /* --- Begin and end */
 
 static int begin(struct legacy *t)
@@ -234,6 +280,9 @@ static void end(struct legacy *t)
 int legacy_transcode(enum profiles_layout from, struct bytes body, const struct profiles_limits *limits,
                      struct budget *budget, struct buffer *out, struct error *e)
 {
+    out->n = 0;
+    if (count_hollow_in(body) > HOLLOW_MAX)
+        return error_set(e, PROFILES_MALFORMED, HOLLOW_WORDS);
     struct legacy *t = calloc(1, sizeof *t);
     if (!t)
         return -ENOMEM;
@@ -243,7 +292,6 @@ int legacy_transcode(enum profiles_layout from, struct bytes body, const struct 
     t->budget = (struct budget)BUDGET_INIT(limits->column_bytes, budget);
     t->e = e;
     t->out = out;
-    out->n = 0;
     int r = begin(t);
     if (r == 0)
         r = write_all(t);

@@ -18,6 +18,11 @@ int decode_malformed(struct decode *d, const uint8_t *at, const char *what)
     return error_set(d->e, PROFILES_MALFORMED, "%s", what);
 }
 
+int decode_too_hollow(struct decode *d, const uint8_t *at)
+{
+    return decode_malformed(d, at, HOLLOW_WORDS);
+}
+
 int decode_wrong_type(struct decode *d, const struct wire_field *f, const char *message)
 {
     error_set(d->e, 0, "field %" PRIu32 " of %s has wire type %d", f->number, message, (int)f->type);

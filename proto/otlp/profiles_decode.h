@@ -8,6 +8,7 @@
 #ifndef PROTO_OTLP_PROFILES_DECODE_H
 #define PROTO_OTLP_PROFILES_DECODE_H
 
+#include "proto/otlp/legacy.h"
 #include "proto/otlp/profiles_memory.h"
 
 struct decode {
@@ -16,14 +17,25 @@ struct decode {
     const uint8_t *base; /* of the body */
     uint32_t depth;      /* limits.depth */
     struct error *e;
-    bool dictionary;  /* there was one */
-    bool surely_1_10; /* something that no older layout has was seen */
-    bool maybe_older; /* a field was seen that 1.10 does not have and an older layout does */
-    bool wrong_type;  /* a known field had another wire type: an older layout, or garbage */
+    bool dictionary;   /* there was one */
+    bool surely_1_10;  /* something that no older layout has was seen */
+    bool maybe_older;  /* a field was seen that 1.10 does not have and an older layout does */
+    bool wrong_type;   /* a known field had another wire type: an older layout, or garbage */
+    uint32_t n_hollow; /* messages with hardly anything in them: decode_hollow */
 };
 
 /* Fails with words and the byte where it happened. */
 int decode_malformed(struct decode *d, const uint8_t *at, const char *what);
+
+/* To be called for each message of a repeated field that becomes an entry: counts it when it is hollow
+ * (legacy.h). */
+int decode_too_hollow(struct decode *d, const uint8_t *at);
+static inline int decode_entry(struct decode *d, struct bytes message, size_t hollow)
+{
+    if (likely(message.n > hollow) || ++d->n_hollow <= HOLLOW_MAX)
+        return 0;
+    return decode_too_hollow(d, message.p);
+}
 
 /* A known field with a wire type that is not its own. */
 int decode_wrong_type(struct decode *d, const struct wire_field *f, const char *message);

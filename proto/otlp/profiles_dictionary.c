@@ -21,7 +21,7 @@ static const uint8_t *string_run(struct decode *d, const uint8_t *from, const ui
     uint64_t *span = d->p->string.span;
     uint32_t i = d->p->string.n, cap = d->m->cap[GROUP_STRING];
     const uint8_t *p, *q;
-    while (i < cap && (p = entry_begin(from, end, DICTIONARY_STRING, &q)) != NULL) {
+    while (i < cap && (p = entry_begin(from, end, DICTIONARY_STRING, &q)) != NULL && likely(p < q)) {
         span[i++] = (uint64_t)(p - d->base) | (uint64_t)(q - p) << 32;
         from = q;
     }
@@ -45,7 +45,7 @@ static const uint8_t *function_run(struct decode *d, const uint8_t *from, const 
     for (; i < cap; i++) {
         uint64_t name = 0, system_name = 0, filename = 0, line = 0;
         const uint8_t *q = from + 2 + from[1], *p = from + 2;
-        if (unlikely(from[0] != WIRE_TAG(DICTIONARY_FUNCTION, WIRE_LEN) || from[1] >= 0x80 || q > end))
+        if (unlikely(from[0] != WIRE_TAG(DICTIONARY_FUNCTION, WIRE_LEN) || !short_entry(from[1]) || q > end))
             break;
         TAKE_SHORT(1, name); /* ascending */
         TAKE_SHORT(2, system_name);
@@ -97,7 +97,8 @@ static const uint8_t *stack_run(struct decode *d, const uint8_t *from, const uin
     uint32_t i = d->p->stack.n, cap = d->m->cap[GROUP_STACK];
     uint32_t n = d->p->stack_location.n, cap_locations = d->m->cap[GROUP_STACK_LOCATION];
     const uint8_t *p, *q, *nested;
-    while (i < cap && (p = entry_begin(from, end, DICTIONARY_STACK, &q)) != NULL) {
+    while (i < cap && (p = entry_begin(from, end, DICTIONARY_STACK, &q)) != NULL &&
+           likely(q - p > HOLLOW_BYTES)) {
         uint32_t more = n;
         const uint8_t *list = entry_begin(p, q, 1, &nested);
         if (list) {
@@ -337,7 +338,9 @@ static int read_field(struct decode *d, const struct wire_field *f)
     if (f->type != WIRE_LEN)
         return decode_wrong_type(d, f, "ProfilesDictionary");
     const struct table *t = &tables[f->number];
-    int r = profiles_room(d->p, t->group, table_n(d->p, t->group));
+    int r = decode_entry(d, f->bytes, f->number == DICTIONARY_STRING ? 0 : HOLLOW_BYTES);
+    if (r == 0)
+        r = profiles_room(d->p, t->group, table_n(d->p, t->group));
     return r != 0 ? r : t->any(d, f->bytes);
 }
 

@@ -1,11 +1,13 @@
 #include "proto/otlp/profiles_json.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
 #include "proto/otlp/json_reader.h"
 #include "proto/otlp/json_value.h"
+#include "proto/otlp/legacy.h"
 #include "proto/otlp/profiles_names.h"
 #include "proto/wire/reader.h"
 #include "proto/wire/writer.h"
@@ -27,10 +29,15 @@ struct transcode {
     struct wire_writer w;
     struct budget *budget;
     struct error *e;
-    uint32_t depth; /* limits->depth */
+    uint32_t depth;              /* limits->depth */
+    enum profiles_layout layout; /* whose names and numbers these are */
+    enum profiles_layout older;  /* after OLDER: a layout it is at most of */
     uint32_t n_frames;
     struct frame frames[JSON_DEPTH_MAX]; /* each is a container the reader has open */
 };
+
+/* walk's word for "of an older layout than we take it for": never leaves this file. */
+enum { OLDER = PROFILES_OVER_BUDGET + 1 };
 
 /* ---- errors ----------------------------------------------------------------------------------- */
 
@@ -75,9 +82,8 @@ static int bad_json(struct transcode *t)
 
 /* Makes room as proto/coding's room_make does (this folder may not use it): the capacity is on the budget,
  * and what fits without slack is not refused for it. So the writer itself never grows the buffer. */
-static int grow(struct transcode *t, size_t more)
+static int grow(struct buffer *b, size_t more, struct budget *budget)
 {
-    struct buffer *b = t->w.out;
     size_t need;
     if (__builtin_add_overflow(b->n, more, &need) || need > SIZE_MAX / 4)
         return -ENOMEM;
@@ -86,14 +92,14 @@ static int grow(struct transcode *t, size_t more)
     size_t cap = max_of(need, b->cap + b->cap / 2);
     if (b->max > 0)
         cap = min_of(cap, b->max);
-    if (!budget_charge(t->budget, cap - b->cap)) {
+    if (!budget_charge(budget, cap - b->cap)) {
         cap = need;
-        if (!budget_charge(t->budget, cap - b->cap))
+        if (!budget_charge(budget, cap - b->cap))
             return PROFILES_OVER_BUDGET;
     }
     uint8_t *p = realloc(b->p, cap);
     if (!p) {
-        budget_refund(t->budget, cap - b->cap);
+        budget_refund(budget, cap - b->cap);
         return -ENOMEM;
     }
     b->p = p;
@@ -101,12 +107,16 @@ static int grow(struct transcode *t, size_t more)
     return 0;
 }
 
-static inline int room(struct transcode *t, size_t more)
+static inline int reserve(struct buffer *b, size_t more, struct budget *budget)
 {
-    struct buffer *b = t->w.out;
     if (likely(b->p && more <= b->cap - b->n))
         return 0;
-    return grow(t, more);
+    return grow(b, more, budget);
+}
+
+static inline int room(struct transcode *t, size_t more)
+{
+    return reserve(t->w.out, more, t->budget);
 }
 
 /* ---- containers ------------------------------------------------------------------------------- */
@@ -310,10 +320,15 @@ static int put_value(struct transcode *t, const struct name_field *f, const stru
 {
     if (token->kind == JSON_NULL) /* ProtoJSON: any field may be null, no element of a list may */
         return in_list ? malformed(t, token, "null in a list") : 0;
-    /* sampleType was a list up to 1.7 */
-    if (f->type == NAME_OLD || (f->message == MESSAGE_VALUE_TYPE && token->kind == JSON_LIST))
-        return fail(t, PROFILES_UNSUPPORTED, token->at,
-                    "of OTLP profiles 1.7 or older, whose JSON is not taken,");
+    if (f->type == NAME_OLD) { /* a table has only keys of still older ones: this ends */
+        t->older = (enum profiles_layout)f->message;
+        return OLDER;
+    }
+    if (f->message == MESSAGE_VALUE_TYPE && !f->repeated && token->kind == JSON_LIST &&
+        t->layout > PROFILES_LAYOUT_1_7) { /* sampleType was a list up to 1.7 */
+        t->older = PROFILES_LAYOUT_1_7;
+        return OLDER;
+    }
     if (f->repeated && !in_list)
         return open_list(t, f, token);
     if (f->type == NAME_MESSAGE)
@@ -324,7 +339,8 @@ static int put_value(struct transcode *t, const struct name_field *f, const stru
 #define KEY_ESCAPED_MAX 160u /* the longest key of ours, 26 characters, with every one as \uXXXX */
 
 /* The field of a key, or NULL for one that is not ours. */
-static const struct name_field *find_field(struct frame *f, const struct json_token *token)
+static const struct name_field *find_field(const struct transcode *t, struct frame *f,
+                                           const struct json_token *token)
 {
     uint8_t plain[KEY_ESCAPED_MAX];
     struct bytes key = token->text;
@@ -333,7 +349,7 @@ static const struct name_field *find_field(struct frame *f, const struct json_to
             return NULL;
         key = bytes_of(plain, json_unescape(key, plain));
     }
-    return name_find(f->message, key, &f->items);
+    return name_find(t->layout, f->message, key, &f->items);
 }
 
 /* One member of an object, or its end. */
@@ -341,7 +357,7 @@ static int step_message(struct transcode *t, struct frame *f, struct json_token 
 {
     if (token->kind == JSON_OBJECT_END)
         return close_frame(t);
-    f->field = find_field(f, token);
+    f->field = find_field(t, f, token);
     if (json_next(&t->in, token) != 0)
         return bad_json(t);
     if (f->field)
@@ -386,25 +402,72 @@ static int walk(struct transcode *t)
 /* A request of the eBPF profiler is 3.2 times as long in JSON without blanks. */
 #define JSON_PER_BYTE 3
 
-int profiles_json_transcode(struct bytes json, const struct profiles_limits *limits, struct budget *budget,
-                            struct buffer *out, struct error *e)
+/* Once as the newest; then, when a key tells, as an older one, which another key may tell is older still:
+ * each time from the beginning, at most four times. */
+static int walk_layouts(struct transcode *t, struct bytes json)
+{
+    const size_t n = t->w.out->n;
+    t->layout = PROFILES_LAYOUT_1_10;
+    for (;;) {
+        t->in = json_reader(json);
+        t->n_frames = 0;
+        int r = walk(t);
+        if (r == 0)
+            r = t->w.failed;
+        if (r != 0)
+            t->w.out->n = n;
+        if (r != OLDER)
+            return r;
+        assert(t->older < t->layout);
+        t->layout = t->older;
+    }
+}
+
+int profiles_json_transcode_as_written(struct bytes json, const struct profiles_limits *limits,
+                                       struct budget *budget, struct buffer *out, enum profiles_layout *ret,
+                                       struct error *e)
 {
     struct transcode t;
-    size_t n = out->n, guess = json.n / JSON_PER_BYTE + FIELD_ROOM + PROFILES_PADDING;
-    t.in = json_reader(json);
+    size_t guess = json.n / JSON_PER_BYTE + FIELD_ROOM + PROFILES_PADDING;
     t.w = wire_writer(out);
     t.budget = budget;
     t.e = e;
     t.depth = min_of(limits->depth, WIRE_DEPTH_MAX);
-    t.n_frames = 0;
-    if (out->max == 0 || guess <= out->max - n)
+    if (out->max == 0 || guess <= out->max - out->n)
         room(&t, guess); /* when this is refused, less may do */
-    int r = walk(&t);
-    if (r == 0)
-        r = t.w.failed;
-    if (r != 0)
-        out->n = n;
+    int r = walk_layouts(&t, json);
     if (r == PROFILES_OVER_BUDGET)
         error_set(e, 0, "memory for the request, written as protobuf, is short");
+    if (r == 0)
+        *ret = t.layout;
     return r;
+}
+
+/* What was written from `n` on has an older layout: translates it in place. */
+static int translate(enum profiles_layout from, size_t n, const struct profiles_limits *limits,
+                     struct budget *budget, struct buffer *out, struct error *e)
+{
+    struct buffer translated = BUFFER_INIT(0);
+    int r = legacy_transcode(from, bytes_of(out->p + n, out->n - n), limits, budget, &translated, e);
+    out->n = n;
+    if (r == PROFILES_OVER_BUDGET)
+        error_set(e, 0, "memory for the request, translated from OTLP profiles %s, is short",
+                  profiles_layout_name(from));
+    if (r == 0)
+        r = reserve(out, translated.n + PROFILES_PADDING, budget);
+    if (r == 0) {
+        memcpy(out->p + n, translated.p, translated.n + PROFILES_PADDING);
+        out->n += translated.n;
+    }
+    legacy_release(&translated, budget);
+    return r;
+}
+
+int profiles_json_transcode(struct bytes json, const struct profiles_limits *limits, struct budget *budget,
+                            struct buffer *out, struct error *e)
+{
+    const size_t n = out->n;
+    enum profiles_layout layout;
+    int r = profiles_json_transcode_as_written(json, limits, budget, out, &layout, e);
+    return r == 0 && legacy_is(layout) ? translate(layout, n, limits, budget, out, e) : r;
 }

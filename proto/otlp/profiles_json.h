@@ -16,7 +16,9 @@
 #include "proto/base/error.h"
 #include "proto/otlp/profiles.h"
 
-/* Appends the request that `json` holds, in layout 1.10, with PROFILES_PADDING readable bytes behind it.
+/* Appends the request that `json` holds, in the wire layout whose names it is written in, which is
+ * *ret: 1.5, 1.7, 1.8, or 1.10, whose names 1.9 has too; with PROFILES_PADDING readable bytes behind it. For
+ * profiles_decode_as(…, *ret, …), which translates, and counts as what it came.
  *
  * Iterative, in one pass; only limits->depth is looked at: how many messages an attribute value may nest.
  * out->cap bytes are on `budget` (may be NULL) before and after, as with proto/coding's room.h; whoever
@@ -24,8 +26,14 @@
  * at worst, lists of negative or fixed-size numbers, it is four times as long: out->max bounds it.
  *
  * 0; PROFILES_MALFORMED, where *e begins with the place, "resourceProfiles[0].…[3].stackIndex: … at byte
- * 812"; PROFILES_UNSUPPORTED: the JSON of 1.5 or 1.7 (1.8 and 1.9 are taken); PROFILES_OVER_BUDGET: the
- * budget is spent; -ENOBUFS: longer than out->max; -ENOMEM. On failure nothing is appended. */
+ * 812"; PROFILES_OVER_BUDGET: the budget is spent; -ENOBUFS: longer than out->max; -ENOMEM. On failure
+ * nothing is appended. */
+int profiles_json_transcode_as_written(struct bytes json, const struct profiles_limits *limits,
+                                       struct budget *budget, struct buffer *out, enum profiles_layout *ret,
+                                       struct error *e);
+
+/* The same, always in layout 1.10. What was older is longer in it: each field of one byte can become eight,
+ * and each of several sample types a profile; limits->column_bytes and the budget bound that too. */
 int profiles_json_transcode(struct bytes json, const struct profiles_limits *limits, struct budget *budget,
                             struct buffer *out, struct error *e);
 

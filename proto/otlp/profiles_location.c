@@ -5,9 +5,10 @@
 #include "proto/otlp/profiles_run.h"
 
 /* One Line of the expected shape to row `i`; false when it is not. */
-static inline __attribute__((always_inline)) bool line_run(struct profiles *v, uint32_t i, const uint8_t *p,
-                                                           const uint8_t *q)
+static inline __attribute__((always_inline)) bool line_run(struct profiles *v, uint32_t i,
+                                                           const uint8_t *from, const uint8_t *q)
 {
+    const uint8_t *p = from;
     uint64_t function = 0, line = 0, column = 0;
     TAKE_VARINT(1, function); /* ascending */
     TAKE_VARINT(2, line);
@@ -17,7 +18,7 @@ static inline __attribute__((always_inline)) bool line_run(struct profiles *v, u
     v->line.function[i] = wire_saturate32(function);
     v->line.line[i] = (int64_t)line;
     v->line.column[i] = (int64_t)column;
-    return p == q;
+    return p == q && q > from;
 }
 
 /* If the next field is a list of one attribute below 128, reads it. */
@@ -42,7 +43,7 @@ static const uint8_t *location_run_short(struct decode *d, const uint8_t *from, 
         const uint8_t *q = from + 2 + from[1], *p = from + 2;
         uint64_t line = 0, function = 0, address = 0, mapping = 0;
         uint32_t attr = 0, attrs = 0, lines = 0;
-        if (unlikely(from[0] != WIRE_TAG(DICTIONARY_LOCATION, WIRE_LEN) || from[1] >= 0x80 || q > end))
+        if (unlikely(from[0] != WIRE_TAG(DICTIONARY_LOCATION, WIRE_LEN) || !short_entry(from[1]) || q > end))
             break;
         if (*p == WIRE_TAG(4, WIRE_LEN)) { /* descending: attributes first */
             TAKE_ONE_ATTR(attr, attrs);
@@ -51,14 +52,14 @@ static const uint8_t *location_run_short(struct decode *d, const uint8_t *from, 
             TAKE_LONG(2, address);
         }
         if (likely(*p == WIRE_TAG(3, WIRE_LEN))) {
-            const uint8_t *r = p + 2 + p[1];
-            p += 2;
+            const uint8_t *r = p + 2 + p[1], *line_at = p + 2;
+            p = line_at;
             lines = 1;
             TAKE_SHORT(2, line); /* descending */
             TAKE_SHORT(1, function);
             if (p < r)               /* else it is the location's address that would be taken */
                 TAKE_SHORT(2, line); /* ascending */
-            if (unlikely(p != r || p > q))
+            if (unlikely(p != r || p > q || p == line_at))
                 break;
         }
         if (attrs > 0) {
@@ -98,7 +99,7 @@ static const uint8_t *location_one(struct decode *d, const uint8_t *from, const 
     uint64_t mapping = 0, address = 0;
     const uint8_t *q, *nested, *list, *line;
     const uint8_t *p = entry_begin(from, end, DICTIONARY_LOCATION, &q);
-    if (!p)
+    if (!p || unlikely(q - p <= HOLLOW_BYTES))
         return from;
     TAKE_VARINT(1, mapping); /* ascending */
     TAKE_VARINT_LONG(2, address);
@@ -151,7 +152,9 @@ static int line_any(struct decode *d, struct bytes message)
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
     uint64_t v[4] = {0};
-    int r;
+    int r = decode_entry(d, message, 0);
+    if (r != 0)
+        return r;
     while ((r = wire_load_next(&in, &f)) == 0) {
         if (f.number > 3)
             continue;

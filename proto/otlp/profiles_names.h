@@ -1,8 +1,8 @@
 /*
- * The messages of a profiles request with their fields' JSON names, numbers and types: one row a field, OTLP
- * 1.10 = 1.11. The numbers changed with each release (reference/gateway.md §2.3), but names hardly did: 1.9
- * has the same, 1.8 two others (opentelemetry-proto 99fc853 renamed them), which have rows too. Private to
- * proto/otlp.
+ * The messages of a profiles request with their fields' JSON names, numbers and types: one row a field, a
+ * table for each message that a layout has of its own. 1.9 has the names of 1.10 = 1.11, so there is no way
+ * and no need to tell them apart in JSON; older ones are told by keys that only they have (NAME_OLD). Private
+ * to proto/otlp.
  */
 #ifndef PROTO_OTLP_PROFILES_NAMES_H
 #define PROTO_OTLP_PROFILES_NAMES_H
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "proto/base/bytes.h"
+#include "proto/otlp/profiles.h"
 
 enum name_type {
     NAME_INT32,
@@ -26,7 +27,7 @@ enum name_type {
     NAME_SPAN_ID,
     NAME_PROFILE_ID,
     NAME_MESSAGE,
-    NAME_OLD, /* a key that only layouts up to 1.7 have: their JSON is told by it, and refused */
+    NAME_OLD, /* a key that only layouts up to one have, which is in .message */
 };
 
 enum name_message {
@@ -44,6 +45,7 @@ enum name_message {
     MESSAGE_LINK,
     MESSAGE_STACK,
     MESSAGE_KEY_VALUE_AND_UNIT,
+    MESSAGE_ATTRIBUTE_UNIT, /* up to 1.7 */
     MESSAGE_RESOURCE,
     MESSAGE_SCOPE,
     MESSAGE_ENTITY_REF,
@@ -56,8 +58,8 @@ enum name_message {
 
 struct name_field {
     struct bytes json, proto; /* lowerCamelCase; and as in the .proto, which the Collector takes too */
-    uint8_t number;           /* all below 16: one byte of tag */
-    uint8_t type, message;    /* enum name_type, enum name_message */
+    uint8_t number;
+    uint8_t type, message; /* enum name_type; enum name_message, or of NAME_OLD enum profiles_layout */
     bool repeated;
 };
 
@@ -66,10 +68,12 @@ struct name_fields {
     uint32_t n;
 };
 
-extern const struct name_fields name_messages[MESSAGES];
+/* The fields of a message in a layout: 1.5, 1.7, 1.8, or those of 1.10 for any other. */
+const struct name_fields *name_fields(enum profiles_layout layout, enum name_message message);
 
-/* The field with that key, looked for from row *hint on, which becomes the row behind it: writers keep an
- * order. NULL for an unknown key. */
-const struct name_field *name_find(enum name_message message, struct bytes key, uint32_t *hint);
+/* The field of that table with that key, looked for from row *hint on, which becomes the row behind it:
+ * writers keep an order. NULL for an unknown key. */
+const struct name_field *name_find(enum profiles_layout layout, enum name_message message, struct bytes key,
+                                   uint32_t *hint);
 
 #endif

@@ -59,6 +59,12 @@ enum {
         p += 1 + length_;                                \
     }
 
+/* Whether a length is one byte, and not that of a hollow entry, which the general reader counts. */
+static inline __attribute__((always_inline)) bool short_entry(uint8_t length)
+{
+    return (uint8_t)(length - (HOLLOW_BYTES + 1)) < 0x80 - (HOLLOW_BYTES + 1);
+}
+
 /* Reads tag and length of the next entry and sets `q`; NULL when there is no further entry of that number or
  * it does not fit into [*, end). */
 static inline __attribute__((always_inline)) const uint8_t *entry_begin(const uint8_t *p, const uint8_t *end,

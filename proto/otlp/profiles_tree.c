@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 
-#include "proto/otlp/profiles_decode.h"
+#include "proto/otlp/profiles_run.h"
 #include "proto/otlp/profiles_value.h"
 
 #define PROFILE_ID_SIZE 16u
@@ -128,7 +128,7 @@ static const uint8_t *sample_run_short(struct decode *d, const uint8_t *from, co
     for (; i < cap && cap_attrs - n_attrs >= 8; i++) {
         const uint8_t *q = from + 2 + from[1], *p = from + 2;
         uint32_t stack = 0, n_timestamps = 0, n = 0;
-        if (from[0] != WIRE_TAG(2, WIRE_LEN) || from[1] >= 0x80 || q > end)
+        if (from[0] != WIRE_TAG(2, WIRE_LEN) || !short_entry(from[1]) || q > end)
             break;
         TAKE_TIMESTAMPS(); /* descending */
         TAKE_STACK();      /* ascending */
@@ -166,7 +166,7 @@ static const uint8_t *sample_run(struct decode *d, const uint8_t *from, const ui
     uint32_t n_attrs = view.attr_index.n, cap_attrs = d->m->cap[GROUP_ATTR_INDEX];
     uint64_t seen_values = 0, seen_link = 0;
     const uint8_t *p, *q;
-    while (i < cap && (p = list_begin(from, end, 2, &q)) != NULL) {
+    while (i < cap && (p = list_begin(from, end, 2, &q)) != NULL && likely(q - p > HOLLOW_BYTES)) {
         struct row s = {.n_attrs = n_attrs};
         p = take_varint(p, q, 1, &s.stack); /* ascending: 1 2 3 4 5 */
         p = take_attrs(p, q, view.attr_index.attribute, cap_attrs, &s);
@@ -297,7 +297,9 @@ static int profile_field(struct decode *d, const struct wire_field *f, struct pr
     switch (WIRE_TAG(f->number, f->type)) {
     case WIRE_TAG(1, WIRE_LEN): return value_type(d, f->bytes, &w->type, &w->unit);
     case WIRE_TAG(2, WIRE_LEN):
-        r = profiles_room(d->p, GROUP_SAMPLE, d->p->sample.n);
+        r = decode_entry(d, f->bytes, HOLLOW_BYTES);
+        if (r == 0)
+            r = profiles_room(d->p, GROUP_SAMPLE, d->p->sample.n);
         return r != 0 ? r : sample_any(d, f->bytes);
     case WIRE_TAG(3, WIRE_I64): w->time = f->value; return 0;
     case WIRE_TAG(4, WIRE_VARINT): w->duration = f->value; return 0;
@@ -328,7 +330,9 @@ static int profile_any(struct decode *d, struct bytes message, uint32_t scope)
     struct profile_row w = {0};
     struct profiles *v = d->p;
     uint32_t i = v->profile.n, attrs_at = d->m->profile_attr.n;
-    int r = profiles_room(v, GROUP_PROFILE, i);
+    int r = decode_entry(d, message, HOLLOW_BYTES);
+    if (r == 0)
+        r = profiles_room(v, GROUP_PROFILE, i);
     if (r != 0)
         return r;
     v->profile.samples_at[i] = v->sample.n;
@@ -381,7 +385,9 @@ static int scope_profiles(struct decode *d, struct bytes message, uint32_t resou
     struct wire_field f;
     struct profiles *v = d->p;
     uint32_t i = v->scope.n;
-    int r = profiles_room(v, GROUP_SCOPE, i);
+    int r = decode_entry(d, message, HOLLOW_BYTES);
+    if (r == 0)
+        r = profiles_room(v, GROUP_SCOPE, i);
     if (r != 0)
         return r;
     v->scope.n++;
@@ -410,7 +416,9 @@ int decode_resource_profiles(struct decode *d, struct bytes message)
     struct wire_field f;
     struct profiles *v = d->p;
     uint32_t i = v->resource.n;
-    int r = profiles_room(v, GROUP_RESOURCE, i);
+    int r = decode_entry(d, message, HOLLOW_BYTES);
+    if (r == 0)
+        r = profiles_room(v, GROUP_RESOURCE, i);
     if (r != 0)
         return r;
     v->resource.n++;
@@ -448,7 +456,9 @@ static int key_value(struct decode *d, struct bytes message, bool *dangling)
     struct wire_field f;
     struct attr a = {0};
     uint64_t key_index = 0, reference = INDEX_NONE, piece;
-    int r;
+    int r = decode_entry(d, message, HOLLOW_BYTES);
+    if (r != 0)
+        return r;
     while ((r = wire_load_next(&in, &f)) == 0) {
         switch (WIRE_TAG(f.number, f.type)) {
         case WIRE_TAG(1, WIRE_LEN): a.key = f.bytes; break;

@@ -21,8 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     const size_t limit = (size_t)1 << (data[0] >> 3 & 15);
     struct budget budget = BUDGET_INIT(1 << 20, NULL);
     struct buffer out = {0};
-    int r = coding_decode(decoder, (enum coding)(data[0] & 3), bytes_of(data + 1, len - 1), limit, 64,
-                          &budget, &out);
+    int r = coding_decode(decoder, (enum coding)((data[0] & 7) % CODING_UNKNOWN), bytes_of(data + 1, len - 1),
+                          limit, 64, &budget, &out);
     if (out.n > limit || (r != 0 && out.n != 0) || atomic_load(&budget.used) != out.cap ||
         (r == 0 && out.cap - out.n < 64))
         abort();

@@ -1,4 +1,6 @@
-/* needs: otlp */
+/* needs: otlp wire */
+#include "gateway/stats/producers.h"
+#include "proto/wire/writer.h"
 #include "tests/unit/gateway/ingest/fake.h"
 
 /* ingest with the real decoder: recorded requests whole, cut, and under limits. */
@@ -63,6 +65,61 @@ UNIT(accepted_requests_are_counted_by_their_layout)
     ck_assert_uint_eq(
         stats.value[STATS_LAYOUT_1_8] + stats.value[STATS_LAYOUT_1_7] + stats.value[STATS_LAYOUT_1_5], 0);
     free(data);
+}
+
+/* A request of 1.10 with a sample {timestamp}, from a scope and an SDK of these names, where they have any.
+ */
+static void push_from(const char *scope, const char *sdk)
+{
+    struct buffer b = BUFFER_INIT(0);
+    struct wire_writer w = wire_writer(&b);
+    size_t resource = wire_begin(&w, 1);
+    if (sdk) {
+        size_t inner = wire_begin(&w, 1), attr = wire_begin(&w, 1);
+        wire_put_bytes(&w, 1, BYTES_LIT("telemetry.sdk.name"));
+        size_t value = wire_begin(&w, 2);
+        wire_put_bytes(&w, 1, bytes_str(sdk));
+        wire_end(&w, value);
+        wire_end(&w, attr);
+        wire_end(&w, inner);
+    }
+    size_t scopes = wire_begin(&w, 2);
+    if (scope) {
+        size_t inner = wire_begin(&w, 1);
+        wire_put_bytes(&w, 1, bytes_str(scope));
+        wire_end(&w, inner);
+    }
+    size_t profile = wire_begin(&w, 2), sample = wire_begin(&w, 2);
+    wire_put_packed_fixed64(&w, 5, (uint64_t[]){1}, 1);
+    wire_end(&w, sample);
+    wire_end(&w, profile);
+    wire_end(&w, scopes);
+    wire_end(&w, resource);
+    wire_put_bytes(&w, 2, BYTES_LIT("")); /* the dictionary: there since 1.7 */
+    ck_assert_int_eq(w.failed, 0);
+    push(buffer_bytes(&b));
+    ck_assert_msg(answer.verdict == INGEST_ACCEPTED, "%s", answer.message.text);
+    buffer_release(&b);
+}
+
+UNIT(accepted_requests_are_counted_by_their_producer)
+{
+    struct stats *mine = stats_new();
+    ck_assert_ptr_nonnull(mine);
+    push_from("a scope", "an sdk");
+    push_from(NULL, "an sdk");
+    push_from("", "an sdk");
+    push_from(NULL, NULL);
+    push(bytes_of(NULL, 0));                                    /* nobody's */
+    ck_assert_uint_eq(stats.producer[0][STATS_LAYOUTS - 1], 1); /* in the order of arrival */
+    ck_assert_uint_eq(stats.producer[1][STATS_LAYOUTS - 1], 2);
+    ck_assert_uint_eq(stats.producer[2][STATS_LAYOUTS - 1], 1);
+    ck_assert_uint_eq(stats.producer[3][STATS_LAYOUTS - 1], 0);
+    producers_add(mine, STATS_LAYOUT_1_9,
+                  BYTES_LIT("an sdk")); /* the second name, so this block's second row */
+    ck_assert_uint_eq(mine->producer[1][STATS_LAYOUT_1_9 - STATS_LAYOUT_1_5], 1);
+    producers_add(mine, STATS_LAYOUT_1_9, BYTES_LIT("unknown"));
+    ck_assert_uint_eq(mine->producer[2][STATS_LAYOUT_1_9 - STATS_LAYOUT_1_5], 1);
 }
 
 UNIT(an_empty_request_is_accepted)

@@ -3,8 +3,10 @@
 #include <stdio.h>
 
 #include "proto/otlp/legacy.h"
+#include "proto/otlp/profiles_json.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/proto/otlp/legacy_encode.h"
+#include "tests/unit/proto/otlp/legacy_json.h"
 
 #define ROUNDS 200
 
@@ -36,6 +38,7 @@ static struct meaning meaning_of(const struct model *m, enum profiles_layout lay
     ck_assert_msg(made.v.rejected.samples == 0, "seed %u, %s: %s", seed, profiles_layout_name(layout),
                   made.v.rejected.first.text);
     struct meaning ret = {view_meaning(&made.v), bytes_meaning(made.v.body.p, made.v.body.n, true)};
+    ck_assert(ret.view && ret.exact);
     made_end(&made);
     return ret;
 }
@@ -66,6 +69,58 @@ UNIT(one_request_means_the_same_in_five_layouts)
         meaning_free(&want);
     }
     ck_assert_uint_gt(longest, 5000); /* something was compared */
+    free(m);
+}
+
+/* The model in that layout, as JSON; `as_written`: read as the layout that is recognised, else always
+ * as 1.10. */
+static struct meaning meaning_of_json(const struct model *m, enum profiles_layout layout, bool as_written,
+                                      uint32_t seed)
+{
+    struct made made;
+    struct buffer json = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    enum profiles_layout found = PROFILES_LAYOUT_1_10, want = layout == PROFILES_LAYOUT_1_9 ? found : layout;
+    encode_model(m, layout, seed % 3 == 0, false, made_begin(&made));
+    json_of_request(&json, layout, buffer_bytes(&made.b));
+    int r = as_written ? profiles_json_transcode_as_written(buffer_bytes(&json), &limits, NULL, &out, &found,
+                                                            &made.e)
+                       : profiles_json_transcode(buffer_bytes(&json), &limits, NULL, &out, &made.e);
+    ck_assert_msg(r == 0, "seed %u, %s: condition %d: %s", seed, profiles_layout_name(layout), r,
+                  made.e.text);
+    ck_assert_str_eq(profiles_layout_name(found),
+                     profiles_layout_name(as_written ? want : PROFILES_LAYOUT_1_10));
+    r = profiles_decode_as(&made.v, buffer_bytes(&out), found, &limits, &made.e);
+    ck_assert_msg(r == 0, "seed %u, %s: condition %d: %s", seed, profiles_layout_name(layout), r,
+                  made.e.text);
+    ck_assert_msg(made.v.rejected.samples == 0, "seed %u, %s: %s", seed, profiles_layout_name(layout),
+                  made.v.rejected.first.text);
+    struct meaning ret = {view_meaning(&made.v), bytes_meaning(made.v.body.p, made.v.body.n, true)};
+    ck_assert(ret.view && ret.exact);
+    buffer_release(&json);
+    buffer_release(&out);
+    made_end(&made);
+    return ret;
+}
+
+UNIT(one_request_means_the_same_in_five_layouts_of_json)
+{
+    static const enum profiles_layout all[] = {PROFILES_LAYOUT_1_5, PROFILES_LAYOUT_1_7, PROFILES_LAYOUT_1_8,
+                                               PROFILES_LAYOUT_1_9, PROFILES_LAYOUT_1_10};
+    struct model *m = malloc(sizeof *m);
+    ck_assert_ptr_nonnull(m);
+    for (uint32_t seed = 1; seed <= ROUNDS / 2; seed++) {
+        random_model(m, seed);
+        struct meaning want = meaning_of(m, PROFILES_LAYOUT_1_10, true, seed);
+        for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+            struct meaning have = meaning_of_json(m, all[i], seed % 2, seed);
+            char what[64];
+            snprintf(what, sizeof what, "seed %u, JSON of %s", seed, profiles_layout_name(all[i]));
+            same_meaning(what, have.view, want.view);
+            same_meaning(what, have.exact, want.exact);
+            meaning_free(&have);
+        }
+        meaning_free(&want);
+    }
     free(m);
 }
 
@@ -375,6 +430,48 @@ UNIT(many_small_entries_are_charged_for)
 }
 
 /* Whatever the budget: no leak, no more than it, and the right word. */
+/* Empty messages where older layouts have lists of them: samples, lines, tables, profiles. */
+UNIT(messages_that_hold_nothing_are_refused_in_older_layouts_too)
+{
+    enum { IN_PROFILES, IN_TABLES, IN_LOCATIONS, IN_SCOPES, PLACES };
+    for (int place = 0; place < PLACES; place++)
+        for (uint32_t n = 65000; n <= 66000; n += 1000) {
+            struct made m;
+            struct buffer flood = BUFFER_INIT(0);
+            struct wire_writer *w = made_begin(&m), f = wire_writer(&flood);
+            for (uint32_t i = 0; i < n; i++)
+                wire_put_bytes(&f, place == IN_LOCATIONS ? 3 : 2, bytes_of("", 0));
+            IN(w, 1) IN(w, 2)
+            {
+                IN(w, 2)
+                {
+                    IN(w, 1) wire_put_uint(w, 1, 0);
+                    if (place == IN_PROFILES)
+                        wire_put_raw(w, buffer_bytes(&flood));
+                }
+                if (place == IN_SCOPES)
+                    wire_put_raw(w, buffer_bytes(&flood));
+            }
+            IN(w, 2)
+            {
+                if (place == IN_TABLES)
+                    wire_put_raw(w, buffer_bytes(&flood));
+                if (place == IN_LOCATIONS)
+                    IN(w, 2) wire_put_raw(w, buffer_bytes(&flood));
+            }
+            for (size_t i = 0; i < ARRAY_LEN(older); i++) {
+                m.body = padded(m.b.p, m.b.n);
+                int r = profiles_decode_as(&m.v, bytes_of(m.body, m.b.n), older[i], &limits, &m.e);
+                ck_assert_msg(r == (n <= 65536 ? 0 : PROFILES_MALFORMED), "place %d, %s: %d %s", place,
+                              profiles_layout_name(older[i]), r, m.e.text);
+                ck_assert(r == 0 || strstr(m.e.text, "hold nothing"));
+                free(take_ptr(m.body));
+            }
+            buffer_release(&flood);
+            made_end(&m);
+        }
+}
+
 UNIT(any_budget_is_kept)
 {
     struct model *model = malloc(sizeof *model);

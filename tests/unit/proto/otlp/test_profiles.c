@@ -450,30 +450,63 @@ UNIT(nested_values_are_limited)
         }
 }
 
+/* A body of `n` messages of n_bytes bytes (nothing, or field 15 that is 0) of one kind: the tables; lines,
+ * scopes, resources; profiles, samples; attributes. */
+enum { FLOOD_KINDS = 13 };
+static void put_flood(struct wire_writer *w, size_t kind, uint32_t n, size_t n_bytes)
+{
+    static const uint32_t field[FLOOD_KINDS] = {1, 2, 3, 4, 5, 6, 7, 3, 2, 1, 2, 2, 1};
+    struct buffer flood = BUFFER_INIT(0);
+    struct wire_writer f = wire_writer(&flood);
+    for (uint32_t i = 0; i < n; i++)
+        wire_put_bytes(&f, field[kind], bytes_of("\x78\x00", n_bytes));
+    switch (kind) {
+    default: wire_put_bytes(w, 2, buffer_bytes(&flood)); break;
+    case 7: IN(w, 2) wire_put_bytes(w, 2, buffer_bytes(&flood)); break;
+    case 8: wire_put_bytes(w, 1, buffer_bytes(&flood)); break;
+    case 9: wire_put_raw(w, buffer_bytes(&flood)); break;
+    case 10: IN(w, 1) wire_put_bytes(w, 2, buffer_bytes(&flood)); break;
+    case 11: IN_PROFILE(w) wire_put_raw(w, buffer_bytes(&flood)); break;
+    case 12: IN(w, 1) wire_put_bytes(w, 1, buffer_bytes(&flood)); break;
+    }
+    ck_assert_int_eq(f.failed, 0);
+    buffer_release(&flood);
+}
+
 UNIT(floods_of_tiny_messages_hit_the_limit)
 {
-    static const uint8_t outer[] = {1, 2, 3, 4, 5, 6, 7}; /* the tables; then profiles and samples */
-    for (size_t kind = 0; kind < sizeof outer + 2; kind++) {
+    for (size_t kind = 0; kind < FLOOD_KINDS; kind++) {
         struct made m;
-        struct wire_writer *w = made_begin(&m);
-        struct buffer flood = BUFFER_INIT(0);
-        struct wire_writer f = wire_writer(&flood);
-        for (int i = 0; i < 200000; i++)
-            wire_put_bytes(&f, kind < sizeof outer ? outer[kind] : 2, bytes_of("", 0));
-        if (kind < sizeof outer)
-            wire_put_bytes(w, 2, buffer_bytes(&flood));
-        else if (kind == sizeof outer)
-            IN(w, 1) wire_put_bytes(w, 2, buffer_bytes(&flood));
-        else
-            IN_PROFILE(w) wire_put_raw(w, buffer_bytes(&flood));
-        const struct profiles_limits small = {.column_bytes = 256u << 10, .depth = 64};
+        put_flood(made_begin(&m), kind, 60000, 0);
+        const struct profiles_limits small = {.column_bytes = 128u << 10, .depth = 64};
         ck_assert_int_eq(made_decode_limited(&m, &small), PROFILES_OVER_BUDGET);
         ck_assert_uint_le(profiles_memory_used(&m.v), small.column_bytes);
         int r = made_decode(&m); /* and with the usual limit there is nothing wrong with it */
         ck_assert_msg(r == 0, "%zu: %d %s", kind, r, m.e.text);
-        buffer_release(&flood);
         made_end(&m);
     }
+}
+
+/* 2^16 of all kinds together, as documented; the columns then take a few megabytes, whatever the body does.
+ */
+UNIT(more_messages_that_hold_nothing_are_refused)
+{
+    for (size_t kind = 0; kind < FLOOD_KINDS; kind++)
+        for (size_t n_bytes = 0; n_bytes <= 2; n_bytes += 2) {
+            if (n_bytes > 0 && (kind == 4 || kind == 7))
+                continue; /* a string of two characters, a line with a number: those are something */
+            struct made m;
+            put_flood(made_begin(&m), kind, 65536, n_bytes);
+            ck_assert_msg(made_decode(&m) == 0, "%zu: %s", kind, m.e.text);
+            made_end(&m);
+            struct wire_writer *w = made_begin(&m);
+            put_flood(w, kind, 65536, n_bytes);
+            put_flood(w, (kind + 1) % FLOOD_KINDS, 2, 0);
+            ck_assert_int_eq(made_decode(&m), PROFILES_MALFORMED);
+            ck_assert_ptr_nonnull(strstr(m.e.text, "65536 messages that hold nothing"));
+            ck_assert_uint_le(profiles_memory_used(&m.v), 16u << 20);
+            made_end(&m);
+        }
 }
 
 UNIT(columns_are_charged_and_given_back)

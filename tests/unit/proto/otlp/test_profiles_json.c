@@ -14,6 +14,7 @@ static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
 static int transcode(struct bytes json, struct buffer *out, struct error *e)
 {
     uint8_t *copy = malloc(json.n ? json.n : 1);
+    ck_assert_ptr_nonnull(copy);
     memcpy(copy, json.p, json.n);
     e->text[0] = '\0';
     int r = profiles_json_transcode(bytes_of(copy, json.n), &limits, NULL, out, e);
@@ -185,6 +186,7 @@ static struct buffer canonical(const void *p, size_t n)
     Request *q = request_unpack((const uint8_t *)p, n);
     ck_assert_ptr_nonnull(q);
     uint8_t *at = buffer_cursor(&out, protobuf_c_message_get_packed_size(&q->base));
+    ck_assert_ptr_nonnull(at);
     out.n = protobuf_c_message_pack(&q->base, at);
     request_free(q);
     return out;
@@ -401,42 +403,103 @@ UNIT(errors_name_the_place)
                      "dictionary.stringTable[0]: a string that is not UTF-8 at byte 30");
 }
 
-UNIT(layouts_up_to_1_7_are_refused_by_name)
+/* Each key that only older releases had, wherever it stands: in profiles[0], the dictionary's first entries.
+ */
+UNIT(keys_tell_the_layout)
 {
-    static const char *const keys[][2] = {
-        {"\"sampleType\":[{}]", "sampleType"},
-        {"\"sample\":[{\"locationsStartIndex\":1}]", "sample[0].locationsStartIndex"},
-        {"\"sample\":[{\"locationsLength\":1}]", "sample[0].locationsLength"},
-        {"\"sample\":[{},{\"value\":[1]}]", "sample[1].value"}};
+    static const struct {
+        const char *profile, *dictionary;
+        enum profiles_layout layout;
+    } keys[] = {
+        {"\"samples\":[{\"stackIndex\":0,\"values\":[1]}]", "\"locationTable\":[{\"lines\":[{\"line\":7}]}]",
+         PROFILES_LAYOUT_1_10},
+        {"\"sample\":[]", "", PROFILES_LAYOUT_1_8},
+        {"\"commentStrindices\":[]", "", PROFILES_LAYOUT_1_8},
+        {"", "\"locationTable\":[{\"line\":[]}]", PROFILES_LAYOUT_1_8},
+        {"\"comment_strindices\":[0]", "", PROFILES_LAYOUT_1_8},
+        {"\"sampleType\":[{}]", "", PROFILES_LAYOUT_1_7},
+        {"\"sample\":[{\"locationsStartIndex\":0}]", "", PROFILES_LAYOUT_1_7},
+        {"\"samples\":[{\"locations_length\":0}]", "", PROFILES_LAYOUT_1_7},
+        {"\"sample\":[{},{\"value\":[1]}]", "", PROFILES_LAYOUT_1_7},
+        {"\"timeNanos\":\"-1\"", "", PROFILES_LAYOUT_1_7},
+        {"\"durationNanos\":1", "", PROFILES_LAYOUT_1_7},
+        {"\"locationIndices\":[]", "", PROFILES_LAYOUT_1_7},
+        {"\"defaultSampleTypeIndex\":0", "", PROFILES_LAYOUT_1_7},
+        {"", "\"attributeUnits\":[{\"attributeKeyStrindex\":0}]", PROFILES_LAYOUT_1_7},
+        {"", "\"locationTable\":[{\"isFolded\":true}]", PROFILES_LAYOUT_1_7},
+        {"", "\"locationTable\":[{\"line\":[],\"isFolded\":true}]", PROFILES_LAYOUT_1_7},
+        {"", "\"mappingTable\":[{\"hasFunctions\":true}]", PROFILES_LAYOUT_1_7},
+        {"", "\"mappingTable\":[{\"has_inline_frames\":true}]", PROFILES_LAYOUT_1_7},
+        {"\"stringTable\":[\"\"]", "", PROFILES_LAYOUT_1_5},
+        {"\"sample\":[],\"timeNanos\":1,\"locationTable\":[{\"isFolded\":false}]", "", PROFILES_LAYOUT_1_5},
+        {"\"mappingTable\":[{\"hasFilenames\":true,\"hasLineNumbers\":true}]", "", PROFILES_LAYOUT_1_5},
+        {"\"functionTable\":[]", "", PROFILES_LAYOUT_1_5},
+        {"\"linkTable\":[]", "\"attributeUnits\":[]", PROFILES_LAYOUT_1_5},
+        {"\"attributeTable\":[]", "", PROFILES_LAYOUT_1_5},
+        {"\"attributeUnits\":[]", "", PROFILES_LAYOUT_1_5},
+        {"\"defaultSampleTypeStrindex\":0", "", PROFILES_LAYOUT_1_5},
+    };
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
         struct buffer out = {0};
-        struct error e;
-        char json[256], want[256];
-        snprintf(json, sizeof json, "{\"resourceProfiles\":[{\"scopeProfiles\":[{\"profiles\":[{%s}]}]}]}",
-                 keys[i][0]);
-        snprintf(want, sizeof want,
-                 "profiles[0].%s: of OTLP profiles 1.7 or older, whose JSON is not taken, at byte ",
-                 keys[i][1]);
-        ck_assert_int_eq(transcode(bytes_str(json), &out, &e), PROFILES_UNSUPPORTED);
-        ck_assert_msg(strstr(e.text, want) != NULL, "%s", e.text);
+        struct error e = {""};
+        enum profiles_layout layout;
+        char json[512];
+        int n = snprintf(
+            json, sizeof json,
+            "{\"resourceProfiles\":[{\"scopeProfiles\":[{\"profiles\":[{%s}]}]}],\"dictionary\":{%s}}",
+            keys[i].profile, keys[i].dictionary);
+        int r =
+            profiles_json_transcode_as_written(bytes_of(json, (size_t)n), &limits, NULL, &out, &layout, &e);
+        ck_assert_msg(r == 0, "%s: %s", json, e.text);
+        ck_assert_msg(layout == keys[i].layout, "%s: %s", json, profiles_layout_name(layout));
+        out.n = 0;
+        ck_assert_int_eq(transcode(bytes_of(json, (size_t)n), &out, &e), 0); /* and as 1.10 too */
         buffer_release(&out);
     }
 }
 
-/* 1.8 calls samples "sample" and lines "line", and has fields that 1.9 dropped. */
-UNIT(json_of_1_8_is_taken)
+/* A place in words is a place in the text, whichever layout it turned out to be. */
+UNIT(errors_in_older_layouts_name_the_place)
 {
-    const char *now =
-        "{\"resourceProfiles\":[{\"scopeProfiles\":[{\"profiles\":[{\"samples\":[{\"stackIndex\":1,"
-        "\"values\":[2]}]}]}]}],\"dictionary\":{\"locationTable\":[{\"lines\":[{\"line\":7}]}]}}";
-    const char *then =
-        "{\"resourceProfiles\":[{\"scopeProfiles\":[{\"profiles\":[{\"sample\":[{\"stackIndex\":1,"
-        "\"values\":[2]}],\"commentStrindices\":[1]}]}]}],\"dictionary\":{\"locationTable\":"
-        "[{\"line\":[{\"line\":7}]}]}}";
-    char *want = strdup(gives(now));
-    ck_assert_ptr_null(strchr(want, ' '));
-    ck_assert_str_eq(gives(then), want);
-    free(want);
+    struct buffer out = {0};
+    struct error e = {""};
+    ck_assert_int_eq(
+        transcode(BYTES_LIT("{\"resourceProfiles\":[{\"scopeProfiles\":[{\"profiles\":[{\"stringTable\":[],"
+                            "\"sample\":[{\"locationsStartIndex\":\"x\"}]}]}]}]}"),
+                  &out, &e),
+        PROFILES_MALFORMED);
+    ck_assert_str_eq(e.text,
+                     "resourceProfiles[0].scopeProfiles[0].profiles[0].sample[0].locationsStartIndex: "
+                     "not a number at byte 103");
+    ck_assert_int_eq(
+        transcode(
+            BYTES_LIT("{\"resourceProfiles\":[{\"scopeProfiles\":[{\"profiles\":[{\"periodType\":[]}]}]}]}"),
+            &out, &e),
+        PROFILES_MALFORMED); /* that never was a list */
+    ck_assert_ptr_nonnull(strstr(e.text, "profiles[0].periodType: not an object"));
+    buffer_release(&out);
+}
+
+/* Every allocation of an older layout's way is on the budget, and comes back. */
+UNIT(any_budget_is_kept_by_json_of_older_layouts)
+{
+    const struct bytes json = BYTES_LIT(
+        "{\"resourceProfiles\":[{\"scopeProfiles\":[{\"profiles\":[{\"stringTable\":[\"\",\"a\"],\"locationIndices\":[0],"
+        "\"locationTable\":[{\"address\":1}],\"sample\":[{\"locationsLength\":1,\"value\":[1]}]}]}]}]}");
+    uint32_t refused = 0, taken = 0;
+    for (size_t limit = 16; limit < (size_t)8 << 20; limit += limit / 8) {
+        struct budget budget = BUDGET_INIT(limit, NULL);
+        struct buffer out = {0};
+        struct error e = {""};
+        int r = profiles_json_transcode(json, &limits, &budget, &out, &e);
+        ck_assert(r == 0 || (r == PROFILES_OVER_BUDGET && e.text[0] != '\0' && out.n == 0));
+        ck_assert_uint_eq(budget.used, out.cap);
+        refused += r != 0;
+        taken += r == 0;
+        buffer_release(&out);
+    }
+    ck_assert_uint_gt(refused, 20);
+    ck_assert_uint_gt(taken, 10);
 }
 
 /* ---- together with the decoder ----------------------------------------------------------------------------

@@ -1,0 +1,174 @@
+#include "gateway/stats/producers.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+
+#include "proto/base/macros.h"
+
+struct name {
+    uint8_t text[PRODUCER_NAME_MAX];
+    uint32_t n;
+};
+
+/* Names are added under the lock and never change: whoever reads `n_names` may read that many. */
+static struct name names[STATS_PRODUCERS];
+static uint32_t n_names;
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
+#define OTHER STATS_PRODUCERS
+
+static const char *const layouts[STATS_LAYOUTS] = {"1.5", "1.7", "1.8", "1.9", "1.10"};
+
+/* What a label may hold of what a peer calls itself: cut between characters, a question mark for each control
+ * character and for each byte that is no UTF-8. */
+static struct name clean(struct bytes b)
+{
+    struct name ret = {.n = 0};
+    const struct bytes given = b.n > 0 ? b : BYTES_LIT("unknown");
+    size_t n = min_of(given.n, (size_t)PRODUCER_NAME_MAX);
+    while (n > 0 && n < given.n && (given.p[n] & 0xc0) == 0x80)
+        n--;
+    if (n == 0) /* continuation bytes only */
+        n = min_of(given.n, (size_t)PRODUCER_NAME_MAX);
+    const bool utf8 = bytes_is_utf8(bytes_of(given.p, n));
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t c = given.p[i];
+        ret.text[ret.n++] = c < 0x20 || c == 0x7f || (c >= 0x80 && !utf8) ? '?' : c;
+    }
+    return ret;
+}
+
+static uint32_t find(const struct name *name, uint32_t from, uint32_t to)
+{
+    while (from < to && (names[from].n != name->n || memcmp(names[from].text, name->text, name->n) != 0))
+        from++;
+    return from;
+}
+
+static uint32_t find_or_add(const struct name *name)
+{
+    const uint32_t known = __atomic_load_n(&n_names, __ATOMIC_ACQUIRE);
+    uint32_t i = find(name, 0, known);
+    if (likely(i < known) || known == STATS_PRODUCERS)
+        return i; /* or OTHER, which is one behind the last */
+    pthread_mutex_lock(&adding);
+    const uint32_t n = n_names;
+    i = find(name, known, n);
+    if (i == n && n < STATS_PRODUCERS) {
+        names[n] = *name;
+        __atomic_store_n(&n_names, n + 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&adding);
+    return i;
+}
+
+_Static_assert(OTHER == STATS_PRODUCERS, "a name that is not found in a full list is other");
+
+void producers_add(struct stats *s, enum stats_id layout, struct bytes name)
+{
+    if (!s)
+        return;
+    const struct name cleaned = clean(name);
+    uint64_t *count = &s->producer[find_or_add(&cleaned)][layout - STATS_LAYOUT_1_5];
+    __atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
+}
+
+static uint64_t sum(uint32_t producer, uint32_t layout)
+{
+    uint64_t n = 0;
+    for (const struct stats *s = stats_blocks(); s; s = s->next)
+        n += __atomic_load_n(&s->producer[producer][layout], __ATOMIC_RELAXED);
+    return n;
+}
+
+uint64_t producers_read(enum stats_id layout, struct bytes name)
+{
+    const struct name cleaned = clean(name);
+    const uint32_t n = __atomic_load_n(&n_names, __ATOMIC_ACQUIRE), i = find(&cleaned, 0, n);
+    return i < n ? sum(i, layout - STATS_LAYOUT_1_5) : 0;
+}
+
+static struct bytes name_of(uint32_t producer)
+{
+    return producer < OTHER ? bytes_of(names[producer].text, names[producer].n) : BYTES_LIT("other");
+}
+
+/* Series that were ever counted, one after another: *at is where to go on, 0 at first. False: no more. */
+static bool next_series(uint32_t *at, uint32_t *producer, uint32_t *layout, uint64_t *value)
+{
+    const uint32_t n = __atomic_load_n(&n_names, __ATOMIC_ACQUIRE);
+    for (; *at < (OTHER + 1) * STATS_LAYOUTS; ++*at) {
+        *producer = *at / STATS_LAYOUTS;
+        *layout = *at % STATS_LAYOUTS;
+        if (*producer >= n && *producer < OTHER)
+            continue;
+        *value = sum(*producer, *layout);
+        if (*value > 0) {
+            ++*at;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A label's value: backslash and quote are escaped; there is no newline in it. */
+static int put_escaped(struct buffer *out, struct bytes text)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < text.n; i++) {
+        if (text.p[i] == '"' || text.p[i] == '\\')
+            r = buffer_add(out, "\\", 1);
+        if (r == 0)
+            r = buffer_add(out, text.p + i, 1);
+    }
+    return r;
+}
+
+int producers_prometheus(struct buffer *out)
+{
+    uint32_t at = 0, producer, layout;
+    uint64_t value;
+    int r = 0;
+    for (bool first = true; r == 0 && next_series(&at, &producer, &layout, &value); first = false) {
+        if (first)
+            r = buffer_add_str(out, "# HELP " PRODUCERS_NAME " " PRODUCERS_DESCRIPTION "\n"
+                                    "# TYPE " PRODUCERS_NAME " counter\n");
+        if (r == 0)
+            r = buffer_printf(out, PRODUCERS_NAME "{layout=\"%s\",producer=\"", layouts[layout]);
+        if (r == 0)
+            r = put_escaped(out, name_of(producer));
+        if (r == 0)
+            r = buffer_printf(out, "\"} %" PRIu64 "\n", value);
+    }
+    return r;
+}
+
+int producers_points(struct arena *arena, uint64_t start_unix_nano, uint64_t now_unix_nano,
+                     struct metric_point **ret, uint32_t *ret_n)
+{
+    uint32_t at = 0, producer, layout, n = 0, max = 0;
+    uint64_t value;
+    while (next_series(&at, &producer, &layout, &value))
+        max++;
+    struct metric_point *points = arena_calloc(arena, max, sizeof *points);
+    if (!points)
+        return -ENOMEM;
+    at = 0; /* series may have come since; they wait for the next time */
+    while (n < max && next_series(&at, &producer, &layout, &value)) {
+        struct attr *attrs = arena_calloc(arena, 2, sizeof *attrs);
+        if (!attrs)
+            return -ENOMEM;
+        attrs[0] =
+            (struct attr){BYTES_LIT("layout"), {.kind = ATTR_STRING, .text = bytes_str(layouts[layout])}};
+        attrs[1] = (struct attr){BYTES_LIT("producer"), {.kind = ATTR_STRING, .text = name_of(producer)}};
+        points[n++] = (struct metric_point){.start_unix_nano = start_unix_nano,
+                                            .time_unix_nano = now_unix_nano,
+                                            .integer = (int64_t)value,
+                                            .attrs = attrs,
+                                            .n_attrs = 2};
+    }
+    *ret = points;
+    *ret_n = n;
+    return 0;
+}

@@ -1,0 +1,39 @@
+/*
+ * Who sends which wire layout: requests by producer and layout, the one self-metric with a label that peers
+ * fill.
+ *
+ * Hence its bounds: the first STATS_PRODUCERS names the process meets have series of their own, all later
+ * ones are "other"; a name is cut to PRODUCER_NAME_MAX bytes and holds printable UTF-8 only. Names are one
+ * list for all threads, counts are each thread's own block (struct stats).
+ */
+#ifndef GATEWAY_STATS_PRODUCERS_H
+#define GATEWAY_STATS_PRODUCERS_H
+
+#include "gateway/stats/stats.h"
+#include "proto/base/arena.h"
+#include "proto/base/buffer.h"
+
+/* As long as any scope name in the field (go.opentelemetry.io/ebpf-profiler has 33). */
+#define PRODUCER_NAME_MAX 64u
+
+#define PRODUCERS_NAME "profgate_requests_by_producer_total"
+#define PRODUCERS_DESCRIPTION \
+    "Export requests accepted, by the wire layout of profiles they had and who made them"
+
+/* One request of `layout` (STATS_LAYOUT_1_5 … STATS_LAYOUT_1_10) by `name`; "" is counted as "unknown". By
+ * the block's own thread. A NULL block counts nothing. */
+void producers_add(struct stats *s, enum stats_id layout, struct bytes name);
+
+/* The sum over all threads, 0 for a name that has no series of its own. Any thread. */
+uint64_t producers_read(enum stats_id layout, struct bytes name);
+
+/* Appends the family in Prometheus text, nothing when nothing was counted. 0, -ENOMEM or -ENOBUFS. Any
+ * thread. */
+int producers_prometheus(struct buffer *out);
+
+/* One point a series, with the attributes layout and producer, in memory of the arena. 0 or -ENOMEM. Any
+ * thread. */
+int producers_points(struct arena *arena, uint64_t start_unix_nano, uint64_t now_unix_nano,
+                     struct metric_point **ret, uint32_t *ret_n);
+
+#endif
