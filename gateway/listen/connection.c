@@ -1,15 +1,21 @@
 #include "gateway/listen/connection.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/listen/refusal.h"
+#include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/io/channel.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
+#include "proto/io/tls.h"
 
 #define DRAIN_BYTES (64u << 10) /* moved from session to channel at a time */
 #define OUT_KEEP    (256u << 10)
+
+#define TLS_HANDSHAKE 0x16 /* first byte of a TLS connection (RFC 8446 §5.1), and of no HTTP request */
 
 struct connection {
     struct worker *worker;
@@ -17,8 +23,11 @@ struct connection {
     struct http_session *session; /* NULL: on its way out */
     struct connection *prev, *next, *next_late;
     struct deadline deadline;
-    uint64_t stalled_since; /* output waits for the peer since then; UINT64_MAX: none waits */
-    bool is_late;
+    uint64_t stalled_since;   /* output waits for the peer since then; UINT64_MAX: none waits */
+    uint64_t handshake_until; /* TLS must be established by then; UINT64_MAX: it is, or there is none */
+    struct tls *tls;          /* NULL: plain, or not known yet */
+    uint32_t address;         /* index of what it came in on */
+    bool is_late, tls_ended;
     struct http_peer peer;
 };
 
@@ -45,10 +54,29 @@ static void end_session(struct connection *c)
     c->session = http_session_free(c->session);
 }
 
+/* Sends the ciphertext there is. 0 or -ENOMEM. */
+static int send_cipher(struct connection *c)
+{
+    struct buffer *out = &c->worker->cipher;
+    int r = 0;
+    while (r == 0 && tls_has_output(c->tls)) {
+        out->n = 0;
+        r = tls_drain(c->tls, out, DRAIN_BYTES);
+        if (r == 0)
+            r = io_channel_write(c->channel, buffer_bytes(out));
+    }
+    buffer_clear(out, OUT_KEEP);
+    return r;
+}
+
 /* What was written still goes out. */
 static void finish(struct connection *c)
 {
     end_session(c);
+    if (c->tls) {
+        tls_shutdown(c->tls);
+        send_cipher(c); /* no memory for a goodbye: then without */
+    }
     io_channel_finish(c->channel);
 }
 
@@ -70,6 +98,10 @@ static void on_close(void *user)
             *at = c->next_late;
             break;
         }
+    const struct listen_factory *f = &w->shared->factory;
+    if (f->leave)
+        f->leave(f->context, w->context, &c->peer);
+    tls_free(c->tls);
     free(c);
     worker_connection_gone(w);
 }
@@ -81,7 +113,7 @@ static uint64_t next_deadline(const struct connection *c)
     uint64_t at = http_session_deadline(c->session), patience = c->worker->shared->http.body_ns;
     if (c->stalled_since != UINT64_MAX && c->stalled_since < UINT64_MAX - patience)
         at = min_of(at, c->stalled_since + patience);
-    return at;
+    return min_of(at, c->handshake_until);
 }
 
 /* The heap's entry is only made earlier here; when it fires too early, connection_tick corrects it. So a
@@ -95,6 +127,14 @@ static void deadline_changed(struct connection *c)
     }
 }
 
+static int send_plain(struct connection *c, struct bytes plain)
+{
+    if (!c->tls)
+        return io_channel_write(c->channel, plain);
+    int r = tls_write(c->tls, plain);
+    return r < 0 ? r : send_cipher(c);
+}
+
 /* Sends what the session has to say, as far as the channel takes it, and ends the connection if that was the
  * last. */
 static void pump(struct connection *c)
@@ -106,7 +146,7 @@ static void pump(struct connection *c)
         if (r == 0 && out->n == 0)
             break;
         if (r == 0)
-            r = io_channel_write(c->channel, buffer_bytes(out));
+            r = send_plain(c, buffer_bytes(out));
         if (r < 0) {
             connection_close(c);
             return;
@@ -182,6 +222,12 @@ void connection_late(struct connection *c)
 void connection_tick(struct connection *c)
 {
     uint64_t now = io_loop_now(c->worker->loop), patience = c->worker->shared->http.body_ns;
+    if (now >= c->handshake_until) {
+        stats_add(c->worker->stats, STATS_TLS_FAILURES, 1);
+        log_limited(LOG_LEVEL_INFO, "TLS handshake not finished in time peer=%s", c->peer.address);
+        connection_close(c);
+        return;
+    }
     if (c->stalled_since != UINT64_MAX && now - c->stalled_since >= patience) {
         connection_close(c); /* a peer that reads nothing */
         return;
@@ -206,6 +252,73 @@ void connection_shutdown(struct connection *c)
     pump(c);
 }
 
+/* ---- TLS ---- */
+
+static void tls_failed(struct connection *c)
+{
+    stats_add(c->worker->stats, STATS_TLS_FAILURES, 1);
+    log_limited(LOG_LEVEL_INFO, "TLS failed peer=%s reason=\"%s\"", c->peer.address, tls_error(c->tls));
+    send_cipher(c); /* the alert, which says it to the peer */
+    finish(c);
+}
+
+/* Before any byte of the peer's reaches the session. */
+static void tls_established(struct connection *c)
+{
+    c->handshake_until = UINT64_MAX;
+    c->peer.tls = true;
+    tls_peer_name(c->tls, c->peer.identity, sizeof c->peer.identity);
+}
+
+static void on_read_tls(void *user, struct bytes in)
+{
+    struct connection *c = user;
+    struct buffer *plain = &c->worker->plain;
+    if (!c->session)
+        return;
+    plain->n = 0;
+    int r = tls_feed(c->tls, in, plain);
+    if (r < 0) {
+        tls_failed(c);
+        return;
+    }
+    if (c->handshake_until != UINT64_MAX && tls_is_established(c->tls))
+        tls_established(c);
+    r = send_cipher(c);
+    if (r == 0)
+        r = http_session_feed(c->session, buffer_bytes(plain), io_loop_now(c->worker->loop));
+    buffer_clear(plain, OUT_KEEP);
+    if (tls_is_closed(c->tls) && !c->tls_ended) {
+        c->tls_ended = true;
+        http_session_feed_eof(c->session);
+    }
+    pump(c);
+    if (r < 0 && c->session)
+        finish(c);
+}
+
+static const struct io_channel_events tls_events = {
+    .on_read = on_read_tls,
+    .on_eof = on_eof,
+    .on_drain = on_drain,
+    .on_error = on_error,
+    .on_close = on_close,
+};
+
+/* 0 or -ENOMEM. */
+static int begin_tls(struct connection *c)
+{
+    struct tls_context *context = certificates_get(&c->worker->shared->certificates, c->address);
+    c->tls = tls_new(context, NULL);
+    tls_context_free(context);
+    if (!c->tls)
+        return -ENOMEM;
+    c->handshake_until =
+        min_of(c->handshake_until, io_loop_now(c->worker->loop) + c->worker->shared->http.head_ns);
+    deadline_changed(c);
+    return 0;
+}
+
 /* ---- the beginning ---- */
 
 static const struct io_channel_events events = {
@@ -216,32 +329,85 @@ static const struct io_channel_events events = {
     .on_close = on_close,
 };
 
-static struct connection *connection_new(struct worker *w, struct io_channel *channel, void *listener_user)
+/* The first bytes where there is TLS: they decide. */
+static void on_first_read(void *user, struct bytes in)
 {
+    struct connection *c = user;
+    if (!c->session)
+        return;
+    if (in.p[0] == TLS_HANDSHAKE) {
+        if (begin_tls(c) < 0) {
+            connection_close(c);
+            return;
+        }
+        io_channel_start(c->channel, &tls_events, c);
+        on_read_tls(c, in);
+    } else if (c->worker->shared->certificates.files[c->address].allow_plaintext) {
+        io_channel_start(c->channel, &events, c);
+        on_read(c, in);
+    } else {
+        io_channel_write(c->channel, refusal_of_plaintext(in)); /* no memory for it: then without a word */
+        finish(c);
+    }
+}
+
+static const struct io_channel_events first_events = {
+    .on_read = on_first_read,
+    .on_eof = on_eof,
+    .on_drain = on_drain,
+    .on_error = on_error,
+    .on_close = on_close,
+};
+
+/* A session, and its place among the deadlines. */
+static bool begin_session(struct connection *c)
+{
+    struct worker *w = c->worker;
+    uint64_t now = io_loop_now(w->loop);
+    c->session = http_session_new(w->shared->factory.handler, w->context, &c->peer, &w->shared->http, now);
+    if (!c->session || deadlines_add(&w->deadlines, &c->deadline, next_deadline(c)) < 0) {
+        c->session = http_session_free(c->session);
+        return false;
+    }
+    http_session_on_late_output(c->session, on_late_output, c);
+    return true;
+}
+
+static struct connection *connection_new(struct worker_listener *l, struct io_channel *channel)
+{
+    struct worker *w = l->worker;
+    const struct worker_shared *shared = w->shared;
+    const struct listen_factory *f = &shared->factory;
     struct connection *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    uint64_t now = io_loop_now(w->loop);
     c->worker = w;
     c->channel = channel;
-    c->stalled_since = UINT64_MAX;
-    c->peer.listener = listener_user;
+    c->address = l->index;
+    c->stalled_since = c->handshake_until = UINT64_MAX;
+    if (shared->certificates.has_tls[l->index] && !shared->certificates.files[l->index].allow_plaintext)
+        c->handshake_until = io_loop_now(w->loop) + shared->http.head_ns;
+    c->peer.listener = shared->addresses[l->index].user;
     snprintf(c->peer.address, sizeof c->peer.address, "%s", io_channel_peer(channel));
-    c->session = http_session_new(w->shared->factory.handler, w->context, &c->peer, &w->shared->http, now);
-    if (!c->session || deadlines_add(&w->deadlines, &c->deadline, http_session_deadline(c->session)) < 0) {
-        http_session_free(c->session);
+    if (f->admit && !f->admit(f->context, w->context, &c->peer)) {
         free(c);
         return NULL;
     }
-    http_session_on_late_output(c->session, on_late_output, c);
+    if (!begin_session(c)) {
+        if (f->leave)
+            f->leave(f->context, w->context, &c->peer);
+        free(c);
+        return NULL;
+    }
     return c;
 }
 
-void connection_accept(struct worker *w, struct io_channel *channel, void *listener_user)
+void connection_accept(struct worker_listener *l, struct io_channel *channel)
 {
+    struct worker *w = l->worker;
     struct connection *c = NULL;
     if (atomic_fetch_add(&w->shared->connections, 1) < w->shared->connections_max)
-        c = connection_new(w, channel, listener_user);
+        c = connection_new(l, channel);
     if (!c) {
         atomic_fetch_sub(&w->shared->connections, 1);
         stats_add(w->stats, STATS_CONNECTIONS_REFUSED, 1);
@@ -255,6 +421,6 @@ void connection_accept(struct worker *w, struct io_channel *channel, void *liste
     w->n_connections++;
     stats_add(w->stats, STATS_CONNECTIONS, 1);
     stats_set(w->stats, STATS_CONNECTIONS_OPEN, w->n_connections);
-    io_channel_start(channel, &events, c);
+    io_channel_start(channel, w->shared->certificates.has_tls[l->index] ? &first_events : &events, c);
     worker_arm(w);
 }

@@ -9,7 +9,7 @@
 struct io_channel;
 
 /* Takes the channel over: into the worker's list, or closed for a limit or for want of memory. */
-void connection_accept(struct worker *w, struct io_channel *channel, void *listener_user);
+void connection_accept(struct worker_listener *l, struct io_channel *channel);
 
 /* Does what is due at the connection's deadline, and sets the next. */
 void connection_tick(struct connection *c);

@@ -26,6 +26,18 @@ static int check_options(const struct listen_options *o, struct error *e)
     return 0;
 }
 
+static int copy_address(struct worker_shared *shared, const struct listen_address *from, struct error *e)
+{
+    uint32_t i = shared->n_addresses++;
+    struct listen_address *a = &shared->addresses[i];
+    *a = *from;
+    a->tls = NULL;
+    a->address = strdup(from->address);
+    if (!a->address || certificates_set(&shared->certificates, i, from->tls) < 0)
+        return error_set(e, -ENOMEM, "listening: out of memory");
+    return 0;
+}
+
 int listen_new(struct listen **ret, const struct listen_options *o, const struct listen_factory *factory,
                struct error *e)
 {
@@ -38,17 +50,14 @@ int listen_new(struct listen **ret, const struct listen_options *o, const struct
     l->shared.factory = *factory;
     l->shared.connections_max = o->connections_max;
     l->shared.http = o->http;
-    for (uint32_t i = 0; i < o->n_addresses && r == 0; i++) {
-        struct listen_address *a = &l->shared.addresses[i];
-        *a =
-            (struct listen_address){.address = strdup(o->addresses[i].address), .user = o->addresses[i].user};
-        l->shared.n_addresses++;
-        if (!a->address)
-            r = error_set(e, -ENOMEM, "listening: out of memory");
-    }
+    certificates_init(&l->shared.certificates);
+    for (uint32_t i = 0; i < o->n_addresses && r == 0; i++)
+        r = copy_address(&l->shared, &o->addresses[i], e);
+    if (r == 0)
+        r = certificates_load(&l->shared.certificates, e);
     while (l->n_workers < o->workers && r == 0) {
         uint32_t i = l->n_workers++;
-        r = worker_init(&l->workers[i], &l->shared, i, o->workers == 1, e);
+        r = worker_init(&l->workers[i], &l->shared, i, o->workers == 1, i > 0 ? &l->workers[0] : NULL, e);
     }
     if (r < 0) {
         listen_free(l);
@@ -70,7 +79,18 @@ int listen_start(struct listen *l, struct error *e)
 
 uint16_t listen_port(const struct listen *l, uint32_t i)
 {
-    return (uint16_t)atoi(strrchr(l->shared.addresses[i].address, ':') + 1);
+    const char *address = l->shared.addresses[i].address;
+    return io_address_is_unix(address) ? 0 : (uint16_t)atoi(strrchr(address, ':') + 1);
+}
+
+int listen_reload_tls(struct listen *l, struct error *e)
+{
+    return certificates_load(&l->shared.certificates, e);
+}
+
+int64_t listen_tls_expiry(struct listen *l, uint32_t i)
+{
+    return certificates_expiry(&l->shared.certificates, i);
 }
 
 uint32_t listen_workers(const struct listen *l)
@@ -107,6 +127,7 @@ struct listen *listen_free(struct listen *l)
         worker_release(&l->workers[i]);
     for (uint32_t i = 0; i < l->shared.n_addresses; i++)
         free((char *)l->shared.addresses[i].address);
+    certificates_release(&l->shared.certificates);
     free(l);
     return NULL;
 }

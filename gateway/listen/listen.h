@@ -1,11 +1,12 @@
 /*
  * The first stage: worker threads, each with its own loop and its own listening sockets (SO_REUSEPORT) on
- * every configured address. It accepts connections and joins each one's bytes to an HTTP session; what
- * requests mean is the business of the handler it is given.
+ * every configured address. It accepts connections, ends TLS, and joins each one's bytes to an HTTP session;
+ * what requests mean is the business of the handler it is given, who may connect that of the hooks.
  */
 #ifndef GATEWAY_LISTEN_LISTEN_H
 #define GATEWAY_LISTEN_LISTEN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/base/error.h"
@@ -17,9 +18,19 @@ struct listen;
 #define LISTEN_WORKERS_MAX   256u
 #define LISTEN_ADDRESSES_MAX 16u
 
+/* TLS 1.2 and 1.3 by what the client can, "h2" before "http/1.1" (RFC 7301). */
+struct listen_tls {
+    const char *cert_file, *key_file; /* PEM: the chain, ours first; its key */
+    const char *client_ca_file; /* PEM: who signs clients, each of which must show a certificate; or NULL */
+    const char *min_version;    /* "1.2" or "1.3"; NULL: 1.2 */
+    bool allow_plaintext;       /* the first byte decides, on the same port: TLS or plain */
+};
+
 struct listen_address {
-    const char *address; /* "host:port", as proto/io/listener.h; port 0 picks a free one */
+    const char *address; /* "host:port", port 0 picks a free one; "unix:/path", as proto/io/listener.h */
     void *user;          /* reaches the handler as http_peer.listener */
+    const struct listen_tls *tls; /* NULL: plain */
+    uint32_t unix_mode;           /* permissions of a unix socket's file; 0: 0660 */
 };
 
 struct listen_options {
@@ -32,7 +43,7 @@ struct listen_options {
 
 #define LISTEN_CONNECTIONS_MAX_DEFAULT 10000u
 
-/* What main gives the stage. Both functions run on the worker's thread. */
+/* What main gives the stage. All functions run on the worker's thread. */
 struct listen_factory {
     const struct http_handler *handler;
     /* Before the worker's first connection. Returns the handler's context for this worker; NULL: it cannot
@@ -41,6 +52,11 @@ struct listen_factory {
     /* After its last connection closed. May be NULL. */
     void (*worker_stop)(void *context, uint32_t index, void *worker);
     void *context;
+    /* Who may connect, asked at accept, by address: false closes at once and counts as refused. May be NULL:
+     * everybody. It may set peer->client. */
+    bool (*admit)(void *context, void *worker, struct http_peer *peer);
+    /* Once for each that was admitted: it is gone, and its exchanges before it. May be NULL. */
+    void (*leave)(void *context, void *worker, struct http_peer *peer);
 };
 
 /* Checks the options and binds every address (so that an address in use is known before anything else
@@ -53,7 +69,15 @@ int listen_new(struct listen **ret, const struct listen_options *options,
  * thread runs; listen_free it). */
 int listen_start(struct listen *l, struct error *e);
 
-/* The port that address i is bound to. Any thread, after listen_new. */
+/* Reads all certificates, keys and client CAs anew; when all of them are good, connections from now on use
+ * them, on every worker, and those that run live on with what they began with. 0; on an error nothing changes
+ * and *e says which file is wrong. Any thread. */
+int listen_reload_tls(struct listen *l, struct error *e);
+
+/* When address i's certificate ends, in Unix seconds; INT64_MAX: it is plain. Any thread. */
+int64_t listen_tls_expiry(struct listen *l, uint32_t i);
+
+/* The port that address i is bound to; 0: a unix socket. Any thread, after listen_new. */
 uint16_t listen_port(const struct listen *l, uint32_t i);
 
 uint32_t listen_workers(const struct listen *l);

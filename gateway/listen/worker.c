@@ -13,8 +13,6 @@
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
 
-#define OOM_RETRY_US 1000 /* a shutdown that cannot be told for want of memory is told again after this */
-
 /* ---- timers ---- */
 
 void worker_arm(struct worker *w)
@@ -91,15 +89,11 @@ static void shut_down(void *arg)
 
 void worker_shutdown(struct worker *w, uint64_t deadline_ns)
 {
-    int r;
-    do {
-        pthread_mutex_lock(&w->lock);
-        w->shutdown_at = min_of(w->shutdown_at, deadline_ns);
-        r = w->state == WORKER_RUNNING ? io_loop_post(w->loop, shut_down, w) : 0;
-        pthread_mutex_unlock(&w->lock);
-        if (r < 0)
-            usleep(OOM_RETRY_US);
-    } while (r < 0);
+    pthread_mutex_lock(&w->lock);
+    w->shutdown_at = min_of(w->shutdown_at, deadline_ns);
+    if (w->state == WORKER_RUNNING)
+        io_loop_post_in(w->loop, &w->shutdown);
+    pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- tasks ---- */
@@ -143,8 +137,7 @@ static void set_state(struct worker *w, enum worker_state state)
 
 static void on_accept(void *user, struct io_channel *channel)
 {
-    struct worker_listener *l = user;
-    connection_accept(l->worker, channel, l->user);
+    connection_accept(user, channel);
 }
 
 /* Everything up to the first connection. 0 or -errno with w->error. */
@@ -182,6 +175,8 @@ static void end(struct worker *w)
     w->end_timer = io_timer_free(w->end_timer);
     deadlines_release(&w->deadlines);
     buffer_release(&w->out);
+    buffer_release(&w->plain);
+    buffer_release(&w->cipher);
     w->loop = io_loop_free(w->loop);
 }
 
@@ -227,6 +222,8 @@ int worker_start(struct worker *w, struct error *e)
 /* The address with the port that was bound in the place of what may have been 0. */
 static int fix_port(struct listen_address *a, uint16_t port)
 {
+    if (port == 0) /* a unix socket */
+        return 0;
     const char *colon = strrchr(a->address, ':');
     char *fixed = NULL;
     if (asprintf(&fixed, "%.*s:%u", (int)(colon - a->address), a->address, port) < 0)
@@ -236,11 +233,26 @@ static int fix_port(struct listen_address *a, uint16_t port)
     return 0;
 }
 
-int worker_init(struct worker *w, struct worker_shared *shared, uint32_t index, bool alone, struct error *e)
+static int open_listener(struct worker *w, uint32_t i, bool alone, const struct worker *first,
+                         struct error *e)
+{
+    const struct listen_address *a = &w->shared->addresses[i];
+    struct io_listener **io = &w->listeners[i].io;
+    enum io_port_sharing sharing = alone ? IO_PORT_ALONE : first ? IO_PORT_MORE : IO_PORT_FIRST;
+    if (!io_address_is_unix(a->address))
+        return io_listener_new(io, w->loop, a->address, sharing, e);
+    return first
+               ? io_listener_share(io, w->loop, first->listeners[i].io, e)
+               : io_listener_new_unix(io, w->loop, a->address, a->unix_mode ? a->unix_mode : IO_UNIX_MODE, e);
+}
+
+int worker_init(struct worker *w, struct worker_shared *shared, uint32_t index, bool alone,
+                const struct worker *first, struct error *e)
 {
     w->shared = shared;
     w->index = index;
     w->shutdown_at = UINT64_MAX;
+    w->shutdown = (struct io_post){.fn = shut_down, .arg = w};
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
     w->loop = io_loop_new();
@@ -248,13 +260,12 @@ int worker_init(struct worker *w, struct worker_shared *shared, uint32_t index, 
         return error_set(e, -ENOMEM, "starting worker %u: no event loop: %s", index, strerror(errno));
     for (uint32_t i = 0; i < shared->n_addresses; i++) {
         struct worker_listener *l = &w->listeners[i];
-        enum io_port_sharing sharing = alone ? IO_PORT_ALONE : index == 0 ? IO_PORT_FIRST : IO_PORT_MORE;
-        int r = io_listener_new(&l->io, w->loop, shared->addresses[i].address, sharing, e);
+        int r = open_listener(w, i, alone, first, e);
         if (r < 0)
             return r;
         l->worker = w;
-        l->user = shared->addresses[i].user;
-        if (index == 0 && fix_port(&shared->addresses[i], io_listener_port(l->io)) < 0)
+        l->index = i;
+        if (!first && fix_port(&shared->addresses[i], io_listener_port(l->io)) < 0)
             return error_set(e, -ENOMEM, "listening: out of memory");
     }
     return 0;

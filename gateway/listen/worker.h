@@ -9,10 +9,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "gateway/listen/certificates.h"
 #include "gateway/listen/deadlines.h"
 #include "gateway/listen/listen.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/buffer.h"
+#include "proto/io/loop.h"
 
 struct connection;
 struct io_listener;
@@ -22,7 +24,9 @@ struct io_timer;
 struct worker_shared {
     struct listen_factory factory;
     struct listen_address
-        addresses[LISTEN_ADDRESSES_MAX]; /* .address is copied, with the port that was bound */
+        addresses[LISTEN_ADDRESSES_MAX]; /* .address is copied, with the port that was bound; .tls is not
+                                            used: it is in the certificates */
+    struct certificates certificates;
     uint32_t n_addresses;
     uint32_t connections_max;
     struct http_server_limits http;
@@ -35,7 +39,7 @@ enum worker_state { WORKER_NEW, WORKER_RUNNING, WORKER_FAILED, WORKER_ENDED };
 struct worker_listener {
     struct worker *worker;
     struct io_listener *io;
-    void *user;
+    uint32_t index; /* of the address */
 };
 
 struct worker {
@@ -47,7 +51,8 @@ struct worker {
     pthread_cond_t changed;
     enum worker_state state;
     struct error error;
-    uint64_t shutdown_at; /* UINT64_MAX: not asked */
+    uint64_t shutdown_at;    /* UINT64_MAX: not asked */
+    struct io_post shutdown; /* its message, at hand so that memory cannot be short for it */
 
     struct io_loop *loop;
     struct worker_listener listeners[LISTEN_ADDRESSES_MAX];
@@ -58,12 +63,15 @@ struct worker {
     uint32_t n_connections;
     struct deadlines deadlines;
     struct io_timer *timer, *late_timer, *end_timer;
-    struct buffer out; /* what is drained, on its way to a channel */
+    struct buffer out;           /* what is drained, on its way to a channel … */
+    struct buffer plain, cipher; /* … and on its way through TLS, in and out */
     bool shutting_down;
 };
 
-/* With its sockets bound, ports filled in by the first worker. 0 or -errno with *e. */
-int worker_init(struct worker *w, struct worker_shared *shared, uint32_t index, bool alone, struct error *e);
+/* With its sockets bound. The first worker (`first` is NULL, and it is `alone` if none will follow) fills in
+ * the ports; the others take its unix sockets from it. 0 or -errno with *e. */
+int worker_init(struct worker *w, struct worker_shared *shared, uint32_t index, bool alone,
+                const struct worker *first, struct error *e);
 
 /* Starts the thread and waits until it accepts connections. 0 or -errno with *e. */
 int worker_start(struct worker *w, struct error *e);

@@ -36,6 +36,7 @@
     X(SAMPLES_UNWEIGHED,     "profgate_samples_unweighed_total",  "",                      COUNTER, "Samples that a rule could not weigh: no time in their type, unit or period") \
     X(CONNECTIONS,           "profgate_connections_total",        "",                      COUNTER, "Connections accepted") \
     X(CONNECTIONS_REFUSED,   "profgate_connections_refused_total", "",                     COUNTER, "Connections closed at once, for a limit") \
+    X(TLS_FAILURES,          "profgate_tls_failures_total",       "",                      COUNTER, "TLS connections that failed, most of them before a request: see the log for why") \
     X(CONNECTIONS_OPEN,      "profgate_connections",              "",                      GAUGE,   "Connections open now") \
     X(LIMIT_CLIENT_BYTES,    "profgate_refused_by_limit_total",   "scope=\"client\",limit=\"bytes\"", COUNTER, "Requests and connections refused for a limit of one client or tenant") \
     X(LIMIT_CLIENT_CONNECTIONS, "profgate_refused_by_limit_total",   "scope=\"client\",limit=\"connections\"", COUNTER, "") \

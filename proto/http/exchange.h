@@ -29,7 +29,7 @@ struct http_session;
 /* Who is at the other end; the joiner (gateway/listen) fills it in, the session only carries it to the
  * handler. */
 struct http_peer {
-    char address[64]; /* "127.0.0.1:40312", "[::1]:4317", "unix" */
+    char address[64]; /* "127.0.0.1:40312", "[::1]:4317", "unix:uid=1000" */
     bool tls;
     char identity[256]; /* the name in a verified client certificate; "": none */
     void *listener;     /* the joiner's own */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "proto/base/buffer.h"
 #include "proto/base/clock.h"
@@ -82,7 +83,13 @@ void io_channel_format_address(const struct sockaddr *a, char text[IO_CHANNEL_AD
 void io_channel_connected(struct io_channel *c)
 {
     if (c->kind == IO_CHANNEL_UNIX) {
-        snprintf(c->peer, sizeof c->peer, "unix");
+        struct ucred who = {.uid = (uid_t)-1};
+        socklen_t n = sizeof who;
+        uv_os_fd_t fd;
+        if (uv_fileno(&c->uv.handle, &fd) == 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0)
+            snprintf(c->peer, sizeof c->peer, "unix:uid=%u", who.uid);
+        else
+            snprintf(c->peer, sizeof c->peer, "unix");
         return;
     }
     uv_tcp_nodelay(&c->uv.tcp, 1);

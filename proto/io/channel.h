@@ -59,7 +59,8 @@ void io_channel_close(struct io_channel *c);
  * but on_close after this. io_channel_close cuts it short. */
 void io_channel_finish(struct io_channel *c);
 
-/* "127.0.0.1:40312", "[::1]:4317", "unix"; in the channel. */
+/* "127.0.0.1:40312", "[::1]:4317", "unix:uid=1000" (who the peer was when it connected, unix(7) SO_PEERCRED;
+ * "unix" if the kernel does not say); in the channel. */
 const char *io_channel_peer(const struct io_channel *c);
 
 struct io_loop *io_channel_loop(const struct io_channel *c);

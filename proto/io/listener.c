@@ -1,6 +1,7 @@
 #include "proto/io/listener.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -14,14 +15,22 @@
 #include "proto/base/quantity.h"
 #include "proto/io/channel_private.h"
 #include "proto/io/loop.h"
+#include "proto/io/unix_address.h"
 
 #define SOCKETS_MAX 16 /* addresses of one name */
 #define HOST_MAX    256
 #define PORT_TRIES  16 /* port 0 on several addresses: the port free on the first may be taken on the next */
 
+union server {
+    uv_handle_t handle;
+    uv_stream_t stream;
+    uv_tcp_t tcp;
+    uv_pipe_t pipe;
+};
+
 struct socket {
-    uv_tcp_t uv;
-    uv_tcp_t refused; /* takes a connection that there was no memory for */
+    union server uv;
+    union server refused; /* takes a connection that there was no memory for */
     struct io_listener *listener;
     bool refusing, refuse_more;
 };
@@ -31,14 +40,36 @@ struct io_listener {
     struct socket sockets[SOCKETS_MAX];
     uint32_t n_sockets, to_close;
     bool closing;
+    enum io_channel_kind kind;
+    struct unix_file file; /* removed with the listener that made it */
     uint16_t port;
     io_accept_fn on_accept;
     void *user;
     char address[HOST_MAX + 8];
 };
 
+bool io_address_is_unix(const char *address)
+{
+    return unix_address_is(address);
+}
+
+static int parse_unix(const char *address, char *host, size_t cap, uint16_t *ret_port, struct error *e)
+{
+    struct unix_address a;
+    int r = unix_address_parse(&a, address, e);
+    if (r < 0)
+        return r;
+    if (strlen(address) + 1 > cap)
+        return error_set(e, -EINVAL, "address \"%.60s…\" is too long", address);
+    memcpy(host, address, strlen(address) + 1);
+    *ret_port = 0;
+    return 0;
+}
+
 int io_address_parse(const char *address, char *host, size_t cap, uint16_t *ret_port, struct error *e)
 {
+    if (unix_address_is(address))
+        return parse_unix(address, host, cap, ret_port, e);
     const char *colon = strrchr(address, ':'), *from = address, *to = colon;
     uint64_t port;
     if (!colon)
@@ -102,8 +133,16 @@ static int explain(const struct io_listener *l, int r, struct error *e)
 {
     const char *what_to_do = "";
     switch (r) {
-    case -EADDRINUSE: what_to_do = ": another process listens there; stop it or choose another port"; break;
-    case -EACCES: what_to_do = ": ports below 1024 need CAP_NET_BIND_SERVICE; choose a higher one"; break;
+    case -EADDRINUSE:
+        what_to_do = l->kind == IO_CHANNEL_UNIX
+                         ? ": another process listens there, or it is a file that is no socket"
+                         : ": another process listens there; stop it or choose another port";
+        break;
+    case -EACCES:
+        what_to_do = l->kind == IO_CHANNEL_UNIX
+                         ? ": the folder must be writable"
+                         : ": ports below 1024 need CAP_NET_BIND_SERVICE; choose a higher one";
+        break;
     case -EADDRNOTAVAIL: what_to_do = ": this machine has no such address"; break;
     case -EMFILE: what_to_do = ": raise the limit of open files (ulimit -n)"; break;
     }
@@ -208,17 +247,59 @@ struct io_listener *io_listener_free(struct io_listener *l)
     if (!l)
         return NULL;
     l->closing = true;
+    unix_file_remove(&l->file);
     for (uint32_t i = 0; i < l->n_sockets; i++) {
         l->to_close += l->sockets[i].refusing ? 2 : 1;
-        uv_close((uv_handle_t *)&l->sockets[i].uv, on_socket_closed);
+        uv_close(&l->sockets[i].uv.handle, on_socket_closed);
     }
     if (l->to_close == 0)
         free(l);
     return NULL;
 }
 
-int io_listener_new(struct io_listener **ret, struct io_loop *loop, const char *address,
-                    enum io_port_sharing sharing, struct error *e)
+static int init_server(const struct io_listener *l, union server *s)
+{
+    uv_loop_t *uv = io_loop_uv(l->loop);
+    return l->kind == IO_CHANNEL_UNIX ? uv_pipe_init(uv, &s->pipe, 0) : uv_tcp_init(uv, &s->tcp);
+}
+
+static struct io_listener *listener_new(struct io_loop *loop, enum io_channel_kind kind, const char *address)
+{
+    struct io_listener *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    l->loop = loop;
+    l->kind = kind;
+    snprintf(l->address, sizeof l->address, "%s", address);
+    return l;
+}
+
+/* Gives the sockets to the loop. On failure they are closed and the listener is gone; 0 or -errno. */
+static int open_sockets(struct io_listener *l, int *fds, uint32_t n_fds, struct error *e)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < n_fds && r == 0; i++) {
+        struct socket *s = &l->sockets[i];
+        s->listener = l;
+        r = init_server(l, &s->uv);
+        if (r < 0)
+            break;
+        s->uv.handle.data = s;
+        l->n_sockets++;
+        r = l->kind == IO_CHANNEL_UNIX ? uv_pipe_open(&s->uv.pipe, fds[i]) : uv_tcp_open(&s->uv.tcp, fds[i]);
+        if (r == 0)
+            fds[i] = -1;
+    }
+    if (r == 0)
+        return 0;
+    close_all(fds, n_fds);
+    r = explain(l, r, e);
+    io_listener_free(l);
+    return r;
+}
+
+static int new_tcp(struct io_listener **ret, struct io_loop *loop, const char *address,
+                   enum io_port_sharing sharing, struct error *e)
 {
     char host[HOST_MAX];
     uint16_t port;
@@ -231,11 +312,9 @@ int io_listener_new(struct io_listener **ret, struct io_loop *loop, const char *
     if (r < 0)
         return r;
 
-    struct io_listener *l = calloc(1, sizeof *l);
+    struct io_listener *l = listener_new(loop, IO_CHANNEL_TCP, address);
     if (!l)
         return error_set(e, -ENOMEM, "listening on %s: out of memory", address);
-    l->loop = loop;
-    snprintf(l->address, sizeof l->address, "%s", address);
     int fds[SOCKETS_MAX], n_fds = -EADDRINUSE;
     for (int tries = port == 0 && n > 1 ? PORT_TRIES : 1; tries > 0 && n_fds == -EADDRINUSE; tries--)
         n_fds = bind_all(addresses, n, port, sharing, every_address, fds, &l->port);
@@ -244,26 +323,69 @@ int io_listener_new(struct io_listener **ret, struct io_loop *loop, const char *
         free(l);
         return r;
     }
-    for (int i = 0; i < n_fds && r == 0; i++) {
-        struct socket *s = &l->sockets[i];
-        s->listener = l;
-        r = uv_tcp_init(io_loop_uv(loop), &s->uv);
-        if (r < 0)
-            break;
-        s->uv.data = s;
-        l->n_sockets++;
-        r = uv_tcp_open(&s->uv, fds[i]);
-        if (r == 0)
-            fds[i] = -1;
-    }
-    if (r < 0) {
-        close_all(fds, (uint32_t)n_fds);
-        r = explain(l, r, e);
-        io_listener_free(l);
+    r = open_sockets(l, fds, (uint32_t)n_fds, e);
+    if (r == 0)
+        *ret = l;
+    return r;
+}
+
+int io_listener_new(struct io_listener **ret, struct io_loop *loop, const char *address,
+                    enum io_port_sharing sharing, struct error *e)
+{
+    return unix_address_is(address) ? io_listener_new_unix(ret, loop, address, IO_UNIX_MODE, e)
+                                    : new_tcp(ret, loop, address, sharing, e);
+}
+
+int io_listener_new_unix(struct io_listener **ret, struct io_loop *loop, const char *address, uint32_t mode,
+                         struct error *e)
+{
+    struct unix_address a;
+    int r = unix_address_parse(&a, address, e);
+    if (r < 0)
+        return r;
+    struct io_listener *l = listener_new(loop, IO_CHANNEL_UNIX, address);
+    if (!l)
+        return error_set(e, -ENOMEM, "listening on %s: out of memory", address);
+    int fd = unix_address_listen(&a, mode, IO_LISTEN_BACKLOG, &l->file);
+    if (fd < 0) {
+        r = explain(l, fd, e);
+        free(l);
         return r;
     }
-    *ret = l;
-    return 0;
+    r = open_sockets(l, &fd, 1, e);
+    if (r == 0)
+        *ret = l;
+    return r;
+}
+
+int io_listener_share(struct io_listener **ret, struct io_loop *loop, const struct io_listener *of,
+                      struct error *e)
+{
+    struct io_listener *l = listener_new(loop, of->kind, of->address);
+    if (!l)
+        return error_set(e, -ENOMEM, "listening on %s: out of memory", of->address);
+    l->port = of->port;
+    int fds[SOCKETS_MAX], r = 0;
+    uint32_t n = 0;
+    for (; n < of->n_sockets; n++) {
+        uv_os_fd_t fd;
+        r = uv_fileno(&of->sockets[n].uv.handle, &fd);
+        fds[n] = r < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (fds[n] < 0) {
+            r = r < 0 ? r : -errno;
+            break;
+        }
+    }
+    if (r < 0) {
+        close_all(fds, n);
+        r = explain(l, r, e);
+        free(l);
+        return r;
+    }
+    r = open_sockets(l, fds, n, e);
+    if (r == 0)
+        *ret = l;
+    return r;
 }
 
 /* A connection that is waiting must be taken, or libuv never looks at the socket again; without memory for a
@@ -288,12 +410,12 @@ static void refuse(struct socket *s)
         s->refuse_more = true;
         return;
     }
-    if (uv_tcp_init(io_loop_uv(s->listener->loop), &s->refused) < 0)
+    if (init_server(s->listener, &s->refused) < 0)
         return;
-    s->refused.data = s;
+    s->refused.handle.data = s;
     s->refusing = true;
-    uv_accept((uv_stream_t *)&s->uv, (uv_stream_t *)&s->refused);
-    uv_close((uv_handle_t *)&s->refused, on_refused);
+    uv_accept(&s->uv.stream, &s->refused.stream);
+    uv_close(&s->refused.handle, on_refused);
 }
 
 static void on_connection(uv_stream_t *server, int status)
@@ -301,7 +423,7 @@ static void on_connection(uv_stream_t *server, int status)
     struct socket *s = server->data;
     if (status < 0)
         return; /* the peer gave up before we took it, or descriptors are out: libuv has handled both */
-    struct io_channel *c = io_channel_new(s->listener->loop, IO_CHANNEL_TCP);
+    struct io_channel *c = io_channel_new(s->listener->loop, s->listener->kind);
     if (!c) {
         refuse(s);
         return;
@@ -319,7 +441,7 @@ int io_listener_start(struct io_listener *l, io_accept_fn on_accept, void *user,
     l->on_accept = on_accept;
     l->user = user;
     for (uint32_t i = 0; i < l->n_sockets; i++) {
-        int r = uv_listen((uv_stream_t *)&l->sockets[i].uv, IO_LISTEN_BACKLOG, on_connection);
+        int r = uv_listen(&l->sockets[i].uv.stream, IO_LISTEN_BACKLOG, on_connection);
         if (r < 0)
             return explain(l, r, e);
     }

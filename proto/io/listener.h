@@ -1,9 +1,10 @@
 /*
- * Listening TCP sockets for one address on one loop.
+ * Listening sockets, TCP or unix, for one address on one loop.
  */
 #ifndef PROTO_IO_LISTENER_H
 #define PROTO_IO_LISTENER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ enum io_port_sharing {
 };
 
 #define IO_LISTEN_BACKLOG 1024 /* the kernel lowers it to net.core.somaxconn */
+#define IO_UNIX_MODE      0660 /* of a unix socket's file: its owner and group may connect */
 
 /* An accepted connection, not started; the callee owns it from here (io_channel_start or io_channel_close).
  */
@@ -33,21 +35,36 @@ typedef void (*io_accept_fn)(void *user, struct io_channel *c);
  * far as possible
  * ("localhost" is 127.0.0.1 and ::1; one is enough). Port 0 picks a free one, the same for all addresses.
  * Accepts nothing before io_listener_start. 0; -EINVAL: no such address; -EADDRINUSE, -EACCES, -EADDRNOTAVAIL
- * …: *e says what and what to do. */
+ * …: *e says what and what to do.
+ * "unix:…" or "unix-abstract:…" (unix_address.h) is io_listener_new_unix with IO_UNIX_MODE. */
 int io_listener_new(struct io_listener **ret, struct io_loop *l, const char *address,
                     enum io_port_sharing sharing, struct error *e);
+
+/* Binds a unix socket whose file has these permissions; listens at once, so that a second process can see
+ * that it is not a leftover, and accepts from io_listener_start on. Sharing is not by address: the other
+ * loops have io_listener_share. The file goes with this listener. Errors as above. */
+int io_listener_new_unix(struct io_listener **ret, struct io_loop *l, const char *address, uint32_t mode,
+                         struct error *e);
+
+/* A listener on another loop for the same sockets: each connection goes to whoever takes it first. `of` must
+ * not be freed by another thread during the call. 0 or -errno, *e says what. */
+int io_listener_share(struct io_listener **ret, struct io_loop *l, const struct io_listener *of,
+                      struct error *e);
 
 /* Begins to listen(2) and accept. 0 or -errno (-EADDRINUSE also comes here), *e says what. */
 int io_listener_start(struct io_listener *l, io_accept_fn on_accept, void *user, struct error *e);
 
-/* The port it is bound to. */
+/* The port it is bound to; 0 for a unix socket. */
 uint16_t io_listener_port(const struct io_listener *l);
 
 /* Stops accepting and frees; NULL is fine. Returns NULL. */
 struct io_listener *io_listener_free(struct io_listener *l);
 
-/* Splits "host:port" as above: the host without brackets ("" for every address) goes to host[cap]. 0 or
- * -EINVAL, *e says what is wrong. */
+/* Whether it is a unix socket's: "unix:…", "unix-abstract:…". */
+bool io_address_is_unix(const char *address);
+
+/* Splits "host:port" as above: the host without brackets ("" for every address) goes to host[cap]; a unix
+ * socket's address goes there whole, with port 0. 0, -EINVAL or -ENAMETOOLONG, *e says what is wrong. */
 int io_address_parse(const char *address, char *host, size_t cap, uint16_t *ret_port, struct error *e);
 
 #endif

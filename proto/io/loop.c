@@ -12,32 +12,32 @@
 
 #define READ_BUFFER_SIZE (256u << 10)
 
-struct post {
-    struct post *next;
-    void (*fn)(void *arg);
-    void *arg;
-};
-
 struct io_loop {
     uv_loop_t uv;
     uv_async_t wake;
     uv_timer_t patience; /* io_loop_run_once */
     pthread_mutex_t lock;
-    struct post *first, **last; /* under the lock */
+    struct io_post *first, **last; /* under the lock, with what is in them */
     uint8_t read_buffer[READ_BUFFER_SIZE];
 };
 
 static void run_posts(struct io_loop *l)
 {
     pthread_mutex_lock(&l->lock);
-    struct post *p = take_ptr(l->first);
+    struct io_post *p = take_ptr(l->first);
     l->last = &l->first;
     pthread_mutex_unlock(&l->lock);
     while (p) {
-        struct post *next = p->next;
-        p->fn(p->arg);
-        free(p);
-        p = next;
+        struct io_post now = *p;
+        if (p->allocated) {
+            free(p);
+        } else { /* from here on it may be posted again, and runs after this round */
+            pthread_mutex_lock(&l->lock);
+            p->queued = false;
+            pthread_mutex_unlock(&l->lock);
+        }
+        now.fn(now.arg);
+        p = now.next;
     }
 }
 
@@ -139,16 +139,25 @@ uint64_t io_loop_now(const struct io_loop *l)
 
 int io_loop_post(struct io_loop *l, void (*fn)(void *arg), void *arg)
 {
-    struct post *p = malloc(sizeof *p);
+    struct io_post *p = malloc(sizeof *p);
     if (!p)
         return -ENOMEM;
-    *p = (struct post){.fn = fn, .arg = arg};
+    *p = (struct io_post){.fn = fn, .arg = arg, .allocated = true};
+    io_loop_post_in(l, p);
+    return 0;
+}
+
+void io_loop_post_in(struct io_loop *l, struct io_post *p)
+{
     pthread_mutex_lock(&l->lock);
-    *l->last = p;
-    l->last = &p->next;
+    if (!p->queued) {
+        p->queued = true;
+        p->next = NULL;
+        *l->last = p;
+        l->last = &p->next;
+    }
     pthread_mutex_unlock(&l->lock);
     uv_async_send(&l->wake);
-    return 0;
 }
 
 uint8_t *io_loop_read_buffer(struct io_loop *l, size_t *ret_cap)

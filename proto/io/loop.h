@@ -2,11 +2,13 @@
  * One event loop (libuv) with what every connection on it shares: the read buffer and a mailbox that other
  * threads post functions to.
  *
- * Everything of proto/io belongs to one loop and is called on the thread that runs it, but for io_loop_post.
+ * Everything of proto/io belongs to one loop and is called on the thread that runs it, but for io_loop_post
+ * and io_loop_post_in.
  */
 #ifndef PROTO_IO_LOOP_H
 #define PROTO_IO_LOOP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,6 +42,17 @@ uint64_t io_loop_now(const struct io_loop *l);
 
 /* Has fn(arg) run on the loop's thread, soon, in order of posting. 0 or -ENOMEM. Any thread. */
 int io_loop_post(struct io_loop *l, void (*fn)(void *arg), void *arg);
+
+/* The same without taking memory, for what must not fail: p (fn and arg set, the rest zero) stays in place
+ * until fn runs or the loop is freed, and may be posted again from then on. While it waits, posting it does
+ * nothing. Any thread. */
+struct io_post {
+    void (*fn)(void *arg);
+    void *arg;
+    struct io_post *next; /* the loop's */
+    bool queued, allocated;
+};
+void io_loop_post_in(struct io_loop *l, struct io_post *p);
 
 /* The buffer that all channels of the loop read into, one after another; big, so that a large request takes
  * few system calls, and shared, so that an idle connection holds none of it. */

@@ -1,170 +1,105 @@
-#include "proto/io/tls.h"
+#include "proto/io/tls_private.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
 #include <openssl/err.h>
-#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "proto/base/macros.h"
 
-#define ALPN_MAX   64          /* wire form of our list (RFC 7301 §3.1) */
 #define RECORD_MAX (16u << 10) /* plaintext of one record (RFC 8446 §5.1) */
 #define EARLY_MAX  (16u << 20) /* plaintext kept while the handshake runs: a request and some */
+#define OUT_KEEP   (1u << 10)  /* an answer's worth of memory stays with an idle connection */
 #define ERROR_MAX  256
-
-struct tls_context {
-    atomic_uint refs; /* the maker's and one for each connection */
-    SSL_CTX *ssl;
-    bool server, verify;
-    unsigned char alpn[ALPN_MAX];
-    unsigned int n_alpn;
-};
 
 struct tls {
     struct tls_context *context;
     SSL *ssl;
-    BIO *in, *out; /* the SSL's */
+    struct bytes in;   /* of the tls_feed that is running: what OpenSSL has not read of it yet */
+    struct buffer out; /* ciphertext to drain … */
+    size_t drained;    /* … but for so many bytes */
     struct buffer early;
+    uint64_t n_plain;         /* bytes decrypted */
+    uint32_t late_handshakes; /* handshake messages received after the handshake */
     bool established, closed, failed;
     char error[ERROR_MAX];
 };
 
-/* The newest message of OpenSSL's queue, which is emptied. */
-static void openssl_reason(char *text, size_t cap)
-{
-    unsigned long code = ERR_peek_last_error();
-    const char *reason = code ? ERR_reason_error_string(code) : NULL;
-    snprintf(text, cap, "%s", reason ? reason : "no reason given");
-    ERR_clear_error();
-}
+/* ---- OpenSSL's end: it reads from a slice and writes to a buffer ----
+ * Its own memory BIOs would copy the ciphertext once more and never give memory back. */
 
-static int explain(struct error *e, int r, const char *doing, const char *file)
+static int bio_read(BIO *b, char *to, int cap)
 {
-    char reason[128];
-    openssl_reason(reason, sizeof reason);
-    return error_set(e, r, "%s%s%s: %s", doing, file ? " " : "", file ? file : "", reason);
-}
-
-static int check_file(const char *file, const char *what, struct error *e)
-{
-    struct stat st;
-    if (file && stat(file, &st) < 0) {
-        int r = -errno;
-        return error_set(e, r, "%s %s: %s", what, file, strerror(-r));
+    struct tls *t = BIO_get_data(b);
+    BIO_clear_retry_flags(b);
+    int n = (int)min_of((size_t)max_of(cap, 0), t->in.n);
+    if (n == 0) {
+        BIO_set_retry_read(b);
+        return -1;
     }
-    return 0;
+    memcpy(to, t->in.p, (size_t)n);
+    t->in.p += n;
+    t->in.n -= (size_t)n;
+    return n;
 }
 
-static int set_alpn(struct tls_context *c, const char *const *names, struct error *e)
+static int bio_write(BIO *b, const char *from, int n)
 {
-    for (; names && *names; names++) {
-        size_t n = strlen(*names);
-        if (n == 0 || n > 255 || c->n_alpn + 1 + n > sizeof c->alpn)
-            return error_set(e, -EINVAL, "the list of application protocols is too long");
-        c->alpn[c->n_alpn++] = (unsigned char)n;
-        memcpy(c->alpn + c->n_alpn, *names, n);
-        c->n_alpn += (unsigned int)n;
+    struct tls *t = BIO_get_data(b);
+    BIO_clear_retry_flags(b);
+    return n > 0 && buffer_add(&t->out, from, (size_t)n) == 0 ? n : -1;
+}
+
+static long bio_ctrl(BIO *b, int command, long number, void *pointer)
+{
+    (void)b, (void)number, (void)pointer;
+    return command == BIO_CTRL_FLUSH; /* done at once; of everything else we know nothing */
+}
+
+/* One for the process, made when first asked for: OpenSSL has about a hundred numbers for kinds of BIO. */
+static const BIO_METHOD *bio_method(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static BIO_METHOD *method;
+    pthread_mutex_lock(&lock);
+    if (!method) {
+        BIO_METHOD *m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "slice and buffer");
+        if (m && BIO_meth_set_read(m, bio_read) && BIO_meth_set_write(m, bio_write) &&
+            BIO_meth_set_ctrl(m, bio_ctrl))
+            method = m;
+        else
+            BIO_meth_free(m);
     }
-    return 0;
+    pthread_mutex_unlock(&lock);
+    return method;
 }
 
-/* The server's choice: the first of ours that the client offers; none of them is no error (RFC 7301 §3.2
- * would end the handshake, but a client that offers nothing we know may still speak HTTP/1). */
-static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
-                       unsigned int in_len, void *arg)
+static bool join(struct tls *t)
 {
-    (void)ssl;
-    struct tls_context *c = arg;
-    unsigned char *chosen;
-    if (SSL_select_next_proto(&chosen, out_len, c->alpn, c->n_alpn, in, in_len) != OPENSSL_NPN_NEGOTIATED)
-        return SSL_TLSEXT_ERR_NOACK;
-    *out = chosen;
-    return SSL_TLSEXT_ERR_OK;
+    const BIO_METHOD *method = bio_method();
+    BIO *b = method ? BIO_new(method) : NULL;
+    if (!b)
+        return false;
+    BIO_set_data(b, t);
+    BIO_set_init(b, 1);
+    SSL_set_bio(t->ssl, b, b); /* owns it now */
+    return true;
 }
 
-static int load_identity(SSL_CTX *ssl, const struct tls_options *o, struct error *e)
+void tls_on_message(int written, int version, int content_type, const void *p, size_t n, SSL *ssl, void *arg)
 {
-    if (!o->cert_file != !o->key_file)
-        return error_set(e, -EINVAL, "a certificate and its key must be given together");
-    if (!o->cert_file)
-        return o->server ? error_set(e, -EINVAL, "a TLS server needs a certificate and a key") : 0;
-    int r = check_file(o->cert_file, "certificate", e);
-    if (r == 0)
-        r = check_file(o->key_file, "private key", e);
-    if (r < 0)
-        return r;
-    if (SSL_CTX_use_certificate_chain_file(ssl, o->cert_file) != 1)
-        return explain(e, -EINVAL, "reading the certificate", o->cert_file);
-    if (SSL_CTX_use_PrivateKey_file(ssl, o->key_file, SSL_FILETYPE_PEM) != 1)
-        return explain(e, -EINVAL, "reading the private key", o->key_file);
-    if (SSL_CTX_check_private_key(ssl) != 1)
-        return explain(e, -EINVAL, "the private key does not belong to the certificate:", o->key_file);
-    return 0;
+    (void)version, (void)p, (void)n, (void)ssl;
+    struct tls *t = arg;
+    if (t && !written && content_type == SSL3_RT_HANDSHAKE && t->established)
+        t->late_handshakes++;
 }
 
-static int load_authorities(SSL_CTX *ssl, const struct tls_options *o, struct error *e)
-{
-    if (o->ca_file) {
-        int r = check_file(o->ca_file, "CA file", e);
-        if (r < 0)
-            return r;
-        if (SSL_CTX_load_verify_locations(ssl, o->ca_file, NULL) != 1)
-            return explain(e, -EINVAL, "reading the CA file", o->ca_file);
-    } else if (!o->server && SSL_CTX_set_default_verify_paths(ssl) != 1) {
-        return explain(e, -EINVAL, "reading the system's CA certificates", NULL);
-    }
-    return 0;
-}
-
-int tls_context_new(struct tls_context **ret, const struct tls_options *o, struct error *e)
-{
-    struct tls_context *c = calloc(1, sizeof *c);
-    if (!c)
-        return error_set(e, -ENOMEM, "TLS: out of memory");
-    c->refs = 1;
-    c->server = o->server;
-    c->verify = o->server ? o->ca_file != NULL : !o->insecure_skip_verify;
-    c->ssl = SSL_CTX_new(o->server ? TLS_server_method() : TLS_client_method());
-    int r = c->ssl ? set_alpn(c, o->alpn, e) : error_set(e, -ENOMEM, "TLS: out of memory");
-    if (r == 0)
-        r = load_identity(c->ssl, o, e);
-    if (r == 0)
-        r = load_authorities(c->ssl, o, e);
-    if (r < 0) {
-        tls_context_free(c);
-        return r;
-    }
-    SSL_CTX_set_min_proto_version(c->ssl, TLS1_2_VERSION); /* RFC 9113 §9.2 */
-    /* No compression (RFC 9113 §9.2.1), no renegotiation; buffers are given back while a connection is idle.
-     */
-    SSL_CTX_set_options(c->ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
-    SSL_CTX_set_mode(c->ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                 SSL_MODE_ENABLE_PARTIAL_WRITE);
-    if (c->verify)
-        SSL_CTX_set_verify(c->ssl, SSL_VERIFY_PEER | (o->server ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), NULL);
-    if (o->server && c->n_alpn > 0)
-        SSL_CTX_set_alpn_select_cb(c->ssl, choose_alpn, c);
-    else if (c->n_alpn > 0)
-        SSL_CTX_set_alpn_protos(c->ssl, c->alpn, c->n_alpn);
-    *ret = c;
-    return 0;
-}
-
-struct tls_context *tls_context_free(struct tls_context *c)
-{
-    if (!c || atomic_fetch_sub(&c->refs, 1) > 1)
-        return NULL;
-    SSL_CTX_free(c->ssl);
-    free(c);
-    return NULL;
-}
+/* ---- a connection ---- */
 
 static bool is_ip(const char *name)
 {
@@ -195,7 +130,7 @@ static int fail(struct tls *t)
                      X509_verify_cert_error_string(verdict));
             ERR_clear_error();
         } else {
-            openssl_reason(t->error, sizeof t->error);
+            tls_openssl_reason(t->error, sizeof t->error);
         }
     }
     t->failed = true;
@@ -221,18 +156,11 @@ struct tls *tls_new(struct tls_context *c, const char *server_name)
     if (!t)
         return NULL;
     t->early.max = EARLY_MAX;
-    t->context = c;
-    atomic_fetch_add(&c->refs, 1);
+    t->context = tls_context_ref(c);
     t->ssl = SSL_new(c->ssl);
-    t->in = BIO_new(BIO_s_mem());
-    t->out = BIO_new(BIO_s_mem());
-    if (!t->ssl || !t->in || !t->out) {
-        BIO_free(t->in);
-        BIO_free(t->out);
-        t->in = t->out = NULL;
+    if (!t->ssl || !join(t))
         return tls_free(t);
-    }
-    SSL_set_bio(t->ssl, t->in, t->out); /* owns both now */
+    SSL_set_msg_callback_arg(t->ssl, t);
     if (c->server)
         SSL_set_accept_state(t->ssl);
     else
@@ -251,6 +179,7 @@ struct tls *tls_free(struct tls *t)
     SSL_free(t->ssl);
     tls_context_free(t->context);
     buffer_release(&t->early);
+    buffer_release(&t->out);
     ERR_clear_error();
     free(t);
     return NULL;
@@ -262,7 +191,7 @@ static int write_plain(struct tls *t, struct bytes plain)
         size_t written = 0;
         ERR_clear_error();
         int r = SSL_write_ex(t->ssl, plain.p, plain.n, &written);
-        if (r != 1) /* a memory BIO takes everything: this is an error */
+        if (r != 1) /* our end takes everything: this is an error */
             return fail(t);
         plain.p += written;
         plain.n -= written;
@@ -280,8 +209,15 @@ static int read_plain(struct tls *t, struct buffer *plain)
         size_t n = 0;
         ERR_clear_error();
         r = SSL_read_ex(t->ssl, plain->p + plain->n, RECORD_MAX, &n);
+        if (t->late_handshakes > TLS_LATE_HANDSHAKES_MAX + t->n_plain / TLS_LATE_HANDSHAKE_PER) {
+            if (!t->failed)
+                snprintf(t->error, sizeof t->error, "too many handshake messages after the handshake");
+            t->failed = true;
+            return -ECONNABORTED;
+        }
         if (r == 1) {
             plain->n += n;
+            t->n_plain += n;
             continue;
         }
         switch (SSL_get_error(t->ssl, r)) {
@@ -293,28 +229,29 @@ static int read_plain(struct tls *t, struct buffer *plain)
     }
 }
 
+/* The handshake, and when that is done, what waited for it. */
+static int go_on(struct tls *t)
+{
+    int r = shake_hands(t);
+    if (r == 0 && t->established)
+        r = write_plain(t, buffer_bytes(&t->early));
+    if (t->established)
+        buffer_release(&t->early);
+    return r;
+}
+
 int tls_feed(struct tls *t, struct bytes in, struct buffer *plain)
 {
     if (t->failed)
         return -ECONNABORTED;
-    while (in.n > 0 && !t->closed) {
-        int n = in.n > INT_MAX ? INT_MAX : (int)in.n;
-        n = BIO_write(t->in, in.p, n);
-        if (n <= 0)
-            return -ENOMEM;
-        in.p += n;
-        in.n -= (size_t)n;
-    }
-    if (!t->established) {
-        int r = shake_hands(t);
-        if (r == 0 && t->established)
-            r = write_plain(t, buffer_bytes(&t->early));
-        if (t->established)
-            buffer_release(&t->early);
-        if (r < 0 || !t->established)
-            return r;
-    }
-    return read_plain(t, plain);
+    if (t->closed)
+        return 0;
+    t->in = in;
+    int r = t->established ? 0 : go_on(t);
+    if (r == 0 && t->established)
+        r = read_plain(t, plain);
+    t->in = bytes_of(NULL, 0); /* what an error left of it is nobody's */
+    return r;
 }
 
 int tls_write(struct tls *t, struct bytes plain)
@@ -326,22 +263,23 @@ int tls_write(struct tls *t, struct bytes plain)
 
 int tls_drain(struct tls *t, struct buffer *out, size_t max)
 {
-    size_t have = BIO_ctrl_pending(t->out), n = min_of(have, max);
+    size_t n = min_of(t->out.n - t->drained, max);
     if (n == 0)
         return 0;
-    n = min_of(n, (size_t)INT_MAX);
-    uint8_t *p = buffer_cursor(out, n);
-    if (!p)
-        return -ENOMEM;
-    int got = BIO_read(t->out, p, (int)n);
-    if (got > 0)
-        out->n += (size_t)got;
+    int r = buffer_add(out, t->out.p + t->drained, n);
+    if (r < 0)
+        return r;
+    t->drained += n;
+    if (t->drained == t->out.n) {
+        buffer_clear(&t->out, OUT_KEEP);
+        t->drained = 0;
+    }
     return 0;
 }
 
 bool tls_has_output(const struct tls *t)
 {
-    return BIO_ctrl_pending(t->out) > 0;
+    return t->out.n > t->drained;
 }
 
 void tls_shutdown(struct tls *t)
@@ -367,6 +305,16 @@ struct bytes tls_alpn(const struct tls *t)
     unsigned int n = 0;
     SSL_get0_alpn_selected(t->ssl, &p, &n);
     return bytes_of(p, n);
+}
+
+void tls_peer_name(const struct tls *t, char *name, size_t cap)
+{
+    const X509 *cert = t->established && t->context->verify && SSL_get_verify_result(t->ssl) == X509_V_OK
+                           ? SSL_get0_peer_certificate(t->ssl)
+                           : NULL;
+    name[0] = '\0';
+    if (cert)
+        tls_peer_cert_name(cert, name, cap);
 }
 
 const char *tls_error(const struct tls *t)

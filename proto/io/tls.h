@@ -1,6 +1,6 @@
 /*
  * TLS as a filter between a channel and a session: ciphertext in, plaintext out, and the other way round; it
- * never sees a socket (OpenSSL over memory BIOs). Nothing of OpenSSL is touched before the first
+ * never sees a socket (OpenSSL reads and writes our memory). Nothing of OpenSSL is touched before the first
  * tls_context_new.
  */
 #ifndef PROTO_IO_TLS_H
@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "proto/base/buffer.h"
 #include "proto/base/bytes.h"
@@ -22,13 +23,27 @@ struct tls_options {
     const char *cert_file, *key_file; /* PEM; both or neither (a server needs them) */
     const char *const *alpn;          /* NULL-ended, best first: "h2", "http/1.1" (RFC 7301); NULL: none */
     bool insecure_skip_verify;        /* client: take any certificate */
+    const char *min_version; /* "1.2" or "1.3"; NULL: 1.2, the least HTTP/2 allows (RFC 9113 §9.2) */
 };
 
-/* TLS 1.2 and 1.3. 0; -EINVAL, -ENOENT … with *e saying which file and what to do; -ENOMEM. */
+/* After the handshake a peer may send this many handshake messages (KeyUpdate, RFC 8446 §4.6.3; a try to
+ * renegotiate), and one more for each of these bytes of plaintext. The cipher that wears out first may carry
+ * 2^24.5 full records with one key (RFC 8446 §5.5), so who needs more is not sending data. */
+#define TLS_LATE_HANDSHAKES_MAX 32u
+#define TLS_LATE_HANDSHAKE_PER  (1u << 20)
+
+/* TLS 1.2 and 1.3. 0; -EINVAL, -ENOENT … with *e saying which file and what to do; -ENOMEM. A key with a
+ * passphrase is refused: there is nobody to ask. */
 int tls_context_new(struct tls_context **ret, const struct tls_options *options, struct error *e);
 
-/* Connections made with it may live on. NULL is fine. Returns NULL. */
+/* One owner more; returns c. Any thread. */
+struct tls_context *tls_context_ref(struct tls_context *c);
+
+/* One owner less, any thread. Connections made with it may live on. NULL is fine. Returns NULL. */
 struct tls_context *tls_context_free(struct tls_context *c);
+
+/* When our certificate ends (notAfter), in Unix seconds; INT64_MAX without one. */
+int64_t tls_context_expiry(const struct tls_context *c);
 
 /* server_name (client only): sent as SNI (RFC 6066 §3; not for IP addresses) and checked against the
  * certificate (RFC 6125; IP addresses against its IP names). A client has a ClientHello to drain at once.
@@ -59,6 +74,11 @@ bool tls_is_closed(const struct tls *t);
 
 /* The protocol agreed on, or an empty slice. */
 struct bytes tls_alpn(const struct tls *t);
+
+/* The name in the peer's certificate, when that was verified: its first URI, else DNS, else e-mail name (RFC
+ * 5280 §4.2.1.6), else its common name; "" without. A name that has a NUL or another control character in it
+ * or does not fit in name[cap] (cap > 0) is passed over, not cut: half a name is somebody else's. */
+void tls_peer_name(const struct tls *t, char *name, size_t cap);
 
 /* Why it failed, for a person; "" if it did not. */
 const char *tls_error(const struct tls *t);

@@ -40,3 +40,10 @@ def grpcurl():
     if binary.exists():
         return binary
     return _go(["install", "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4"], "/", binary, "grpcurl")
+
+
+def h2spec():
+    binary = CACHE / "h2spec"
+    if binary.exists():
+        return binary
+    return _go(["install", "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"], "/", binary, "h2spec")

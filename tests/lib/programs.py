@@ -86,7 +86,7 @@ class Gateway(Process):
             path.write_text(config)
             argv += ["--config", path]
         super().__init__([*argv, *arguments], **options)
-        wait_for(lambda: "ready" in self.log() or not self.alive(), "profgate ready")
+        wait_for(lambda: "ready version=" in self.log() or not self.alive(), "profgate ready")
         assert self.alive(), self.log()
         found = re.findall(r"listening for=(\w+) address=\S*?:(\d+)\s*$", self.log(), re.M)
         self.ports = [int(port) for what, port in found if what == "otlp"]

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +14,7 @@
 #include "proto/io/timer.h"
 #include "tests/lib/unit.h"
 
-#define PATIENCE (10 * (uint64_t)NSEC_PER_SEC)
+#define PATIENCE (5 * (uint64_t)NSEC_PER_SEC)
 
 struct end {
     struct io_channel *c;
@@ -95,6 +96,7 @@ static void world_open(struct world *w, const char *address, const char *host)
 {
     struct error e = {""};
     w->loop = io_loop_new();
+    ck_assert_ptr_nonnull(w->loop);
     ck_assert_msg(io_listener_new(&w->listener, w->loop, address, IO_PORT_ALONE, &e) == 0, "%s", e.text);
     ck_assert_int_eq(io_listener_start(w->listener, on_accept, w, &e), 0);
     ck_assert_ptr_nonnull(
@@ -115,6 +117,7 @@ static void world_close(struct world *w)
 static void fill(struct buffer *b, size_t n)
 {
     uint8_t *p = buffer_cursor(b, n);
+    ck_assert_ptr_nonnull(p);
     for (size_t i = 0; i < n; i++)
         p[i] = (uint8_t)(i * 7 + i / 1000);
     b->n = n;
@@ -226,6 +229,7 @@ UNIT(a_broken_connection_is_told_once)
 UNIT(failing_to_connect_is_explained)
 {
     struct world w = {.loop = io_loop_new()};
+    ck_assert_ptr_nonnull(w.loop);
     struct error e;
     /* A port that was free a moment ago, and that nobody listens on: bound, not started. */
     ck_assert_int_eq(io_listener_new(&w.listener, w.loop, "127.0.0.1:0", IO_PORT_ALONE, &e), 0);
@@ -284,6 +288,7 @@ UNIT(addresses_are_parsed_strictly)
 UNIT(an_address_in_use_is_found_out)
 {
     struct io_loop *loop = io_loop_new();
+    ck_assert_ptr_nonnull(loop);
     struct io_listener *first, *more, *second;
     struct error e = {""};
     char address[32];
@@ -303,6 +308,8 @@ UNIT(an_address_in_use_is_found_out)
 struct count {
     struct io_loop *loop;
     int posted, fired;
+    atomic_int sent;
+    atomic_bool done;
     uint64_t at;
 };
 
@@ -322,26 +329,63 @@ static void *poster(void *arg)
 {
     struct count *c = arg;
     for (int i = 0; i < 1000; i++)
-        ck_assert_int_eq(io_loop_post(c->loop, on_post, c), 0);
+        c->sent += io_loop_post(c->loop, on_post, c) == 0;
+    c->done = true;
     return NULL;
 }
 
 UNIT(functions_posted_by_other_threads_run_on_the_loop)
 {
     struct count c = {.loop = io_loop_new()};
+    ck_assert_ptr_nonnull(c.loop);
     pthread_t t;
-    pthread_create(&t, NULL, poster, &c);
-    UNTIL(c.loop, c.posted == 1000);
+    ck_assert_int_eq(pthread_create(&t, NULL, poster, &c), 0);
+    UNTIL(c.loop, c.done && c.posted == c.sent);
     pthread_join(t, NULL);
-    io_loop_post(c.loop, on_post, &c);
+    int sent = c.sent + (io_loop_post(c.loop, on_post, &c) == 0);
     io_loop_free(c.loop);
-    ck_assert_int_eq(c.posted, 1001);
+    ck_assert_int_eq(c.posted, sent);
+    ck_assert_int_eq(sent, 1001);
+}
+
+struct again {
+    struct io_loop *loop;
+    struct io_post post;
+    int runs, wanted;
+};
+
+static void on_again(void *arg)
+{
+    struct again *a = arg;
+    if (++a->runs < a->wanted)
+        io_loop_post_in(a->loop, &a->post);
+}
+
+UNIT(a_post_of_the_callers_own_runs_once_for_each_time_it_waited)
+{
+    struct again a = {.loop = io_loop_new(), .wanted = 3}, other = {0};
+    ck_assert_ptr_nonnull(a.loop);
+    a.post = (struct io_post){.fn = on_again, .arg = &a};
+    other = (struct again){.loop = a.loop, .wanted = 1, .post = {.fn = on_again, .arg = &other}};
+    io_loop_post_in(a.loop, &a.post);
+    io_loop_post_in(a.loop, &other.post);
+    io_loop_post_in(a.loop, &a.post); /* it waits already */
+    ck_assert_int_eq(a.runs, 0);
+    UNTIL(a.loop, a.runs == 3);
+    ck_assert_int_eq(other.runs, 1);
+    io_loop_run_once(a.loop, NSEC_PER_MSEC);
+    ck_assert_int_eq(a.runs, 3);
+    io_loop_post_in(a.loop, &a.post); /* what waits is not lost when the loop goes */
+    io_loop_free(a.loop);
+    ck_assert_int_eq(a.runs, 4);
 }
 
 UNIT(a_timer_fires_once_and_not_early)
 {
     struct count c = {.loop = io_loop_new()};
+    ck_assert_ptr_nonnull(c.loop);
     struct io_timer *t = io_timer_new(c.loop, on_fire, &c);
+    ck_assert_ptr_nonnull(t);
     uint64_t at = io_loop_now(c.loop) + 30 * NSEC_PER_MSEC + 1;
     io_timer_set(t, at);
     UNTIL(c.loop, c.fired == 1);

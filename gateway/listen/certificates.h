@@ -1,0 +1,37 @@
+/*
+ * The certificates of the stage's addresses: read together, swapped together while connections come in. For
+ * gateway/listen only.
+ */
+#ifndef GATEWAY_LISTEN_CERTIFICATES_H
+#define GATEWAY_LISTEN_CERTIFICATES_H
+
+#include <pthread.h>
+
+#include "gateway/listen/listen.h"
+
+struct tls_context;
+
+struct certificates {
+    pthread_mutex_t lock; /* contexts */
+    struct tls_context *contexts[LISTEN_ADDRESSES_MAX];
+    struct listen_tls files[LISTEN_ADDRESSES_MAX]; /* copies */
+    bool has_tls[LISTEN_ADDRESSES_MAX];            /* false: the address is plain */
+};
+
+void certificates_init(struct certificates *c);
+
+/* Copies address i's settings (NULL: plain). 0 or -ENOMEM. */
+int certificates_set(struct certificates *c, uint32_t i, const struct listen_tls *tls);
+
+/* As listen_reload_tls; also the first load. */
+int certificates_load(struct certificates *c, struct error *e);
+
+/* What a new connection on address i is to use, an owner more; NULL: plain. Any thread. */
+struct tls_context *certificates_get(struct certificates *c, uint32_t i);
+
+/* As listen_tls_expiry. */
+int64_t certificates_expiry(struct certificates *c, uint32_t i);
+
+void certificates_release(struct certificates *c);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * What tls_context.c makes and tls.c uses. For proto/io only.
+ */
+#ifndef PROTO_IO_TLS_PRIVATE_H
+#define PROTO_IO_TLS_PRIVATE_H
+
+#include <openssl/ssl.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "proto/io/tls.h"
+
+#define TLS_ALPN_MAX 64 /* wire form of our list (RFC 7301 §3.1) */
+
+struct tls_context {
+    atomic_uint refs; /* the maker's and one for each connection */
+    SSL_CTX *ssl;
+    bool server, verify;
+    unsigned char alpn[TLS_ALPN_MAX];
+    unsigned int n_alpn;
+    int64_t expiry;
+};
+
+/* The newest message of OpenSSL's queue, which is emptied. */
+void tls_openssl_reason(char *text, size_t cap);
+
+/* As tls_peer_name, of a certificate. In tls_peer.c. */
+void tls_peer_cert_name(const X509 *cert, char *name, size_t cap);
+
+/* The message callback of every connection made with a context (SSL_CTX_set_msg_callback(3)); arg is the
+ * struct tls. In tls.c. */
+void tls_on_message(int written, int version, int content_type, const void *p, size_t n, SSL *ssl, void *arg);
+
+#endif

@@ -1,0 +1,451 @@
+"""What carries requests: TLS with certificates of both sides, renewed while in use; unix sockets; IPv6; a long-lived
+connection's pings; the polite end. Frames of HTTP/2 are written by hand where a library would be too well behaved."""
+import collections
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+import time
+
+import peers
+import pytest
+from programs import BUILD, EXPORT_METHOD, PROFILES_PATH, Gateway, captures, running, wait_for
+
+GOOD = captures("ebpf-go*.pb")[0].read_bytes()
+EMPTY = json.dumps({})
+Identity = collections.namedtuple("Identity", "cert key serial")
+
+
+class Authority:
+    """A certificate authority in a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.serial = 100
+        folder.mkdir()
+        self.cert, self.key = folder / "ca.pem", folder / "ca.key"
+        self._openssl("req", "-x509", *NEW_KEY, "-keyout", self.key, "-out", self.cert, "-days", "2", "-subj", "/CN=test CA")
+
+    @staticmethod
+    def _openssl(*arguments):
+        subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, timeout=60)
+
+    def issue(self, name, alternative):
+        """Files NAME.pem, NAME.key, replaced if they are there."""
+        self.serial += 1
+        cert, key, request = (self.folder / f"{name}.{end}" for end in ("pem", "key", "csr"))
+        extensions = self.folder / f"{name}.ext"
+        extensions.write_text(f"subjectAltName={alternative}\n")
+        self._openssl("req", *NEW_KEY, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
+        self._openssl("x509", "-req", "-in", request, "-CA", self.cert, "-CAkey", self.key, "-set_serial", self.serial,
+                      "-days", "1", "-extfile", extensions, "-out", cert)
+        return Identity(cert, key, self.serial)
+
+
+NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+SERVER_NAMES = "DNS:localhost,IP:127.0.0.1,IP:::1"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("tls") / "ca")
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("tls") / "other")
+
+
+@pytest.fixture(scope="module")
+def server(authority):
+    return authority.issue("server", SERVER_NAMES)
+
+
+def tls_address(identity, endpoint="127.0.0.1:0", **more):
+    keys = {"cert_file": identity.cert, "key_file": identity.key, **more}
+    return f"{{ endpoint: '{endpoint}', tls: {{ " + ", ".join(f"{k}: {v}" for k, v in keys.items()) + " } }"
+
+
+def config(*addresses):
+    return "receivers:\n  otlp:\n" + "".join(f"    - {address}\n" for address in addresses)
+
+
+def gateway(*addresses):
+    return running(Gateway("--set", "service.workers=2", config=config(*addresses), listen=0))
+
+
+def curl(tmp_path, url, *arguments):
+    body = tmp_path / "body"
+    body.write_bytes(GOOD)
+    done = subprocess.run(["curl", "-sS", "-o", tmp_path / "answer", "-w", "%{http_code} %{http_version}", *map(str, arguments),
+                           "-H", "Content-Type: application/x-protobuf", "--data-binary", f"@{body}", url + PROFILES_PATH],
+                          capture_output=True, text=True, timeout=30)
+    return done.stdout, done.stderr
+
+
+def grpcurl(address, *arguments):
+    return subprocess.run([peers.grpcurl(), *map(str, arguments), "-max-time", "20", "-import-path", peers.ROOT / "proto/schema",
+                           "-proto", "profiles_service.proto", "-d", EMPTY, address, EXPORT_METHOD[1:]],
+                          capture_output=True, text=True, timeout=60)
+
+
+# ---- TLS ----
+
+@pytest.mark.parametrize("tls", ["1.2", "1.3"])
+@pytest.mark.parametrize("version, answer", [("--http1.1", "200 1.1"), ("--http2", "200 2")])
+def test_curl_over_tls(tmp_path, authority, server, tls, version, answer):
+    with gateway(tls_address(server)) as g:
+        said, why = curl(tmp_path, f"https://localhost:{g.ports[0]}", version, "--cacert", authority.cert,
+                         f"--tlsv{tls}", "--tls-max", tls)
+        assert said == answer, why
+        assert g.stop() == 0
+
+
+def test_the_least_version_is_kept(tmp_path, authority, server):
+    with gateway(tls_address(server, min_version="'1.3'")) as g:
+        said, why = curl(tmp_path, f"https://localhost:{g.ports[0]}", "--cacert", authority.cert, "--tls-max", "1.2")
+        assert said.startswith("000") and "alert protocol version" in why
+        assert curl(tmp_path, f"https://localhost:{g.ports[0]}", "--cacert", authority.cert)[0] == "200 2"
+
+
+def test_a_client_that_does_not_know_our_authority_goes_away(tmp_path, server, stranger):
+    with gateway(tls_address(server)) as g:
+        said, why = curl(tmp_path, f"https://localhost:{g.ports[0]}", "--cacert", stranger.cert)
+        assert said.startswith("000") and "certificate" in why
+        wait_for(lambda: g.total("profgate_connections") == 0, "the connection gone")
+
+
+def test_plain_requests_to_a_tls_address(tmp_path, authority, server):
+    with gateway(tls_address(server), tls_address(server, allow_plaintext="true")) as g:
+        strict, both = g.ports
+        for version in ("--http1.1", "--http2-prior-knowledge"):
+            said, _ = curl(tmp_path, f"http://localhost:{strict}", version)
+            assert said[:3] in ("400", "000"), said
+            assert version != "--http1.1" or b"TLS" in (tmp_path / "answer").read_bytes()
+            assert curl(tmp_path, f"http://localhost:{both}", version)[0][:3] == "200"
+        assert curl(tmp_path, f"https://localhost:{both}", "--cacert", authority.cert)[0] == "200 2"
+        done = grpcurl(f"localhost:{both}", "-plaintext")
+        assert done.returncode == 0, done.stderr
+
+
+def test_grpcurl_with_certificates_of_both_sides(authority, server, stranger):
+    client = authority.issue("client", "URI:spiffe://example/agent")
+    unknown = stranger.issue("client", "URI:spiffe://example/agent")
+    with gateway(tls_address(server), tls_address(server, client_ca_file=authority.cert)) as g:
+        anybody, known = (f"localhost:{port}" for port in g.ports)
+        done = grpcurl(anybody, "-cacert", authority.cert)
+        assert done.returncode == 0 and json.loads(done.stdout) == {}, done.stderr
+        done = grpcurl(known, "-cacert", authority.cert, "-cert", client.cert, "-key", client.key)
+        assert done.returncode == 0 and json.loads(done.stdout) == {}, done.stderr
+        assert grpcurl(known, "-cacert", authority.cert).returncode != 0
+        assert grpcurl(known, "-cacert", authority.cert, "-cert", unknown.cert, "-key", unknown.key).returncode != 0
+        assert grpcurl(anybody, "-cacert", stranger.cert).returncode != 0
+        assert g.total("profgate_requests_total", outcome="accepted") == 2
+
+
+def test_the_wrong_client_is_told_by_an_alert(authority, server, stranger):
+    unknown = stranger.issue("somebody", "DNS:somebody")
+    with gateway(tls_address(server, client_ca_file=authority.cert)) as g:
+        for identity, alert in ((unknown, "UNKNOWN_CA"), (None, "CERTIFICATE_REQUIRED")):
+            with pytest.raises(ssl.SSLError) as e:
+                with connect(g.ports[0], authority, identity) as s:
+                    s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                    s.recv(100)
+            assert alert in str(e.value).upper().replace(" ", "_"), e.value
+        assert "reason=" in g.log()
+
+
+def connect(port, authority, identity=None, protocols=None, context=None):
+    if context is None:
+        context = ssl.create_default_context(cafile=authority.cert)
+        if identity:
+            context.load_cert_chain(identity.cert, identity.key)
+        if protocols:
+            context.set_alpn_protocols(protocols)
+    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=20), server_hostname="localhost")
+
+
+def serial(port, authority):
+    with connect(port, authority) as s:
+        return int(s.getpeercert()["serialNumber"], 16)
+
+
+class Sender(threading.Thread):
+    """Posts on one TLS connection that it never gives up, until told to stop."""
+
+    def __init__(self, port, authority):
+        super().__init__()
+        context = ssl.create_default_context(cafile=authority.cert)
+        self.connection = http.client.HTTPSConnection("localhost", port, timeout=30, context=context)
+        self.stopping, self.sent, self.problem = threading.Event(), 0, None
+
+    def run(self):
+        try:
+            self.connection.connect()
+            self.connection.auto_open = False  # a lost connection is an error, not a reason to make another
+            while not self.stopping.is_set():
+                self.connection.request("POST", PROFILES_PATH, GOOD, {"Content-Type": "application/x-protobuf"})
+                answer = self.connection.getresponse()
+                answer.read()
+                assert answer.status == 200, answer.status
+                self.sent += 1
+        except Exception as e:  # noqa: BLE001 (told to the test's own thread)
+            self.problem = e
+        finally:
+            self.connection.close()
+
+
+def test_certificates_are_renewed_under_load(authority):
+    first = authority.issue("renewed", SERVER_NAMES)
+    with gateway(tls_address(first)) as g:
+        senders = [Sender(g.ports[0], authority) for _ in range(4)]
+        for sender in senders:
+            sender.start()
+        try:
+            for _ in range(3):
+                wait_for(lambda: all(s.sent > 0 or s.problem for s in senders), "requests under way")
+                new = authority.issue("renewed", SERVER_NAMES)
+                os.kill(g.pid, signal.SIGHUP)
+                wait_for(lambda: serial(g.ports[0], authority) == new.serial, "the new certificate seen")
+                before = [s.sent for s in senders]
+                wait_for(lambda: all(s.sent > b + 2 or s.problem for s, b in zip(senders, before)), "connections go on")
+            new.cert.write_text("nothing that a certificate is made of")
+            os.kill(g.pid, signal.SIGHUP)
+            wait_for(lambda: "renewed.pem" in g.log(), "the bad file named in the log")
+            assert serial(g.ports[0], authority) == new.serial
+        finally:
+            for sender in senders:
+                sender.stopping.set()
+            for sender in senders:
+                sender.join()
+        assert [s.problem for s in senders] == [None] * 4
+        assert g.total("profgate_requests_total", outcome="accepted") == sum(s.sent for s in senders)
+        assert g.stop() == 0
+
+
+def test_half_handshakes_hold_nothing_up(tmp_path, authority, server):
+    with gateway(tls_address(server)) as g:
+        hello = ssl.create_default_context()
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        half = hello.wrap_bio(incoming, outgoing, server_hostname="localhost")
+        with pytest.raises(ssl.SSLWantReadError):
+            half.do_handshake()
+        hello_bytes = outgoing.read()
+        before = g.rss_kib("VmRSS")
+        with contextlib.ExitStack() as stack:
+            for i in range(300):
+                s = stack.enter_context(socket.create_connection(("127.0.0.1", g.ports[0]), timeout=20))
+                s.sendall(hello_bytes if i % 3 else hello_bytes[:i % 50])
+            for _ in range(5):
+                assert curl(tmp_path, f"https://localhost:{g.ports[0]}", "--cacert", authority.cert)[0] == "200 2"
+            assert g.rss_kib("VmRSS") < before + 300 * 250  # measured: 54 KiB each; 220 with ASan
+        wait_for(lambda: g.total("profgate_connections") == 0, "all of them gone")
+
+
+# ---- unix sockets, IPv6 ----
+
+def test_a_unix_socket_takes_curl_and_grpcurl(tmp_path):
+    path = tmp_path / "gate.sock"
+    left_behind = socket.socket(socket.AF_UNIX)
+    left_behind.bind(str(path))
+    left_behind.close()
+    with gateway(f"{{ endpoint: 'unix://{path}' }}") as g:
+        for version, answer in (("--http1.1", "200 1.1"), ("--http2-prior-knowledge", "200 2")):
+            said, why = curl(tmp_path, "http://localhost", version, "--unix-socket", path)
+            assert said == answer, why
+        done = grpcurl(str(path), "-plaintext", "-unix")
+        assert done.returncode == 0 and json.loads(done.stdout) == {}, done.stderr
+        assert g.total("profgate_requests_total", outcome="accepted") == 3
+        assert path.stat().st_mode & 0o777 == 0o660
+        second = subprocess.run([BUILD / "profgate", "serve", "--set", "admin.endpoint=127.0.0.1:0", "--listen", f"unix:{path}"],
+                                capture_output=True, text=True, timeout=30)
+        assert second.returncode != 0 and "another process listens there" in second.stderr
+        assert curl(tmp_path, "http://localhost", "--unix-socket", path)[0] == "200 1.1"
+        assert g.stop() == 0
+    assert not path.exists()
+
+
+def test_tls_on_a_unix_socket(tmp_path, authority, server):
+    path = tmp_path / "gate.sock"
+    with gateway(tls_address(server, endpoint=f"unix:{path}")):
+        said, why = curl(tmp_path, "https://localhost", "--cacert", authority.cert, "--unix-socket", path)
+        assert said == "200 2", why
+
+
+def test_ipv6_plain_and_tls(tmp_path, authority, server):
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError:
+            pytest.skip("no IPv6 on this machine")
+    with gateway("{ endpoint: '[::1]:0' }", tls_address(server, endpoint="[::1]:0")) as g:
+        assert curl(tmp_path, f"http://[::1]:{g.ports[0]}")[0] == "200 1.1"
+        assert curl(tmp_path, f"https://[::1]:{g.ports[1]}", "--cacert", authority.cert)[0] == "200 2"
+
+
+# ---- HTTP/2 by hand ----
+
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
+END_STREAM, ACK, END_HEADERS = 1, 1, 4
+
+
+def frame(kind, flags, stream, payload=b""):
+    """RFC 9113 §4.1"""
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def header(name, value):
+    """A literal without indexing, no Huffman code (RFC 7541 §6.2.2); both shorter than 127."""
+    return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+
+
+GRPC_HEAD = b"".join(header(*pair) for pair in (
+    (":method", "POST"), (":scheme", "http"), (":path", EXPORT_METHOD), (":authority", "x"),
+    ("te", "trailers"), ("content-type", "application/grpc")))
+
+
+class Http2:
+    """One connection. Frames that come are kept in the order they came."""
+
+    def __init__(self, s):
+        self.socket, self.buffer = s, b""
+        s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0))
+        self.until(SETTINGS)
+        s.sendall(frame(SETTINGS, ACK, 0))
+
+    def next(self):
+        """(kind, flags, stream, payload), or None at the end."""
+        while len(self.buffer) < 9 or len(self.buffer) < 9 + int.from_bytes(self.buffer[:3], "big"):
+            piece = self.socket.recv(65536)
+            if not piece:
+                return None
+            self.buffer += piece
+        n = int.from_bytes(self.buffer[:3], "big")
+        kind, flags, stream = struct.unpack(">BBI", self.buffer[3:9])
+        payload, self.buffer = self.buffer[9:9 + n], self.buffer[9 + n:]
+        return kind, flags, stream, payload
+
+    def until(self, kind, flags=None):
+        """The next frame of a kind (with exactly these flags)."""
+        while True:
+            got = self.next()
+            assert got, "the connection ended"
+            if got[0] == kind and (flags is None or got[1] == flags):
+                return got
+
+    def call_begin(self, stream):
+        self.socket.sendall(frame(HEADERS, END_HEADERS, stream, GRPC_HEAD))
+
+    def call_end(self, stream):
+        self.socket.sendall(frame(DATA, END_STREAM, stream, bytes(5)))  # one empty message
+
+    def answer(self, stream):
+        """Reads to the end of a stream; the kinds of its frames."""
+        kinds = []
+        while True:
+            got = self.next()
+            assert got, "the connection ended"
+            if got[2] == stream:
+                kinds.append(got[0])
+                if got[1] & END_STREAM and got[0] in (DATA, HEADERS):
+                    return kinds
+
+
+@pytest.fixture(params=["plain", "tls"])
+def dial(request, authority, server):
+    """A gateway and a way to connect to it."""
+    address = "{ endpoint: '127.0.0.1:0' }" if request.param == "plain" else tls_address(server)
+    with gateway(address) as g:
+        def opened():
+            if request.param == "tls":
+                s = connect(g.ports[0], authority, protocols=["h2"])
+                assert s.selected_alpn_protocol() == "h2"
+                return s
+            return socket.create_connection(("127.0.0.1", g.ports[0]), timeout=20)
+        yield g, opened
+
+
+def test_pings_of_an_idle_client_are_answered(dial):
+    """As grpc clients with keepalive send them: also without a call, reference keepalive.md; never too many for us."""
+    _, opened = dial
+    with opened() as s:
+        h2 = Http2(s)
+        for i in range(30):
+            word = struct.pack(">Q", i)
+            s.sendall(frame(PING, 0, 0, word))
+            assert h2.until(PING)[1:] == (ACK, 0, word)
+        h2.call_begin(1)
+        s.sendall(frame(PING, 0, 0, b"in  call"))
+        assert h2.until(PING)[3] == b"in  call"
+        h2.call_end(1)
+        assert h2.answer(1)[-1] == HEADERS
+        s.sendall(frame(PING, 0, 0, b"and then"))
+        assert h2.until(PING)[3] == b"and then"
+
+
+def flood(s, what, seconds=10):
+    """Sends it again and again without reading, until the peer takes no more or hangs up; bytes sent."""
+    sent, end = 0, time.monotonic() + seconds
+    s.settimeout(1)
+    while time.monotonic() < end:
+        try:
+            sent += s.send(what)
+        except (TimeoutError, OSError):
+            break
+    return sent
+
+
+@pytest.mark.parametrize("name, piece", [
+    ("pings", frame(PING, 0, 0, b"12345678")),
+    ("settings", frame(SETTINGS, 0, 0)),
+])
+def test_a_flood_is_bounded(tmp_path, dial, name, piece):
+    g, opened = dial
+    with opened() as bad, opened() as good:
+        h2 = Http2(good)
+        Http2(bad)
+        before = g.rss_kib("VmRSS")
+        sent = flood(bad, piece * 1000)
+        assert sent < 100 << 20, "somebody listens to this for ever"
+        for stream in range(1, 21, 2):
+            h2.call_begin(stream)
+            h2.call_end(stream)
+            assert h2.answer(stream)[-1] == HEADERS
+        assert g.rss_kib("VmRSS") < before + 16_000
+
+
+def test_sigterm_lets_a_call_end(dial):
+    g, opened = dial
+    with opened() as s, opened() as idle:
+        h2, other = Http2(s), Http2(idle)
+        h2.call_begin(1)
+        s.sendall(frame(PING, 0, 0, b"received"))
+        h2.until(PING)
+        g.process.send_signal(signal.SIGTERM)
+        assert int.from_bytes(h2.until(GOAWAY)[3][:4], "big") == 0x7fffffff  # the first notice (RFC 9113 §6.8)
+        other.until(GOAWAY)
+        h2.call_end(1)
+        s.sendall(frame(PING, ACK, 0, b"goodbye\0"))
+        assert h2.answer(1)[-1] == HEADERS
+        while (got := h2.next()):
+            assert got[0] != RST_STREAM
+        while other.next():
+            pass
+    assert g.wait() == 0
+
+
+def test_a_call_that_does_not_end_is_cut_at_the_deadline(authority, server):
+    address = config(tls_address(server))
+    with running(Gateway("--set", "service.shutdown_timeout=300ms", config=address, listen=0)) as g:
+        with connect(g.ports[0], authority, protocols=["h2"]) as s:
+            h2 = Http2(s)
+            h2.call_begin(1)
+            s.sendall(frame(PING, 0, 0, b"received"))
+            h2.until(PING)
+            assert g.stop(seconds=20) == 0
