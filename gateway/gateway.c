@@ -3,14 +3,17 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "gateway/admin/admin.h"
 #include "gateway/listen/listen.h"
 #include "gateway/outputs.h"
 #include "gateway/pipeline.h"
+#include "gateway/receivers.h"
 #include "gateway/rule_files.h"
 #include "gateway/serve/serve.h"
+#include "gateway/serve/services.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
@@ -25,7 +28,9 @@
 struct worker {
     struct gateway *gateway;
     uint32_t index;
-    struct pipeline pipeline; /* the worker's thread only */
+    struct pipeline pipeline; /* the worker's thread only, and so are the others */
+    struct access_worker *access;
+    struct services *services;
     struct serve *serve;
 };
 
@@ -38,6 +43,7 @@ struct gateway {
     struct io_loop *loop;
     struct stats *stats; /* the control loop's */
     struct outputs *outputs;
+    struct receivers receivers;
     struct listen *listen;
     struct admin *admin;
     struct io_timer *collect_timer;
@@ -47,7 +53,8 @@ struct gateway {
     uint32_t n_handing_over; /* workers whose delta is still to come in this round */
     uint32_t n_running;      /* workers that have not stopped */
     uint64_t next_flush_ns;
-    bool stopping, drained;
+    atomic_bool stopping; /* workers read it, too */
+    bool drained;
 };
 
 /* A worker's hand-over, on its way to the control loop. */
@@ -63,11 +70,20 @@ static void all_workers_stopped(struct gateway *g);
 /* ---- the worker's side
  * ----------------------------------------------------------------------------------------- */
 
-static void *worker_start(void *context, uint32_t index, struct io_loop *loop, struct error *e)
+static bool is_serving(void *context)
 {
-    struct gateway *g = context;
+    return !((struct gateway *)context)->stopping;
+}
+
+static bool is_stopping(void *context)
+{
+    return ((struct gateway *)context)->stopping;
+}
+
+static int worker_pipeline(struct worker *w)
+{
+    struct gateway *g = w->gateway;
     const struct config *c = g->config;
-    struct worker *w = &g->workers[index];
     struct pipeline_options options = {
         .program = g->rules.program,
         .metrics = g->metrics,
@@ -78,21 +94,49 @@ static void *worker_start(void *context, uint32_t index, struct io_loop *loop, s
         .budget = &g->budget,
     };
     options.ingest.limits.column_bytes = min_of(options.ingest.limits.column_bytes, (size_t)c->memory / 2);
-    *w = (struct worker){.gateway = g, .index = index};
-    if (pipeline_init(&w->pipeline, &options) < 0) {
-        error_set(e, -ENOMEM, "out of memory");
-        return NULL;
-    }
+    return pipeline_init(&w->pipeline, &options);
+}
+
+/* In the reverse order of making; what is missing was not made. */
+static void worker_release(struct worker *w)
+{
+    w->serve = serve_free(w->serve);
+    w->services = services_free(w->services);
+    w->access = access_worker_free(w->access);
+}
+
+static int worker_serve(struct worker *w, struct io_loop *loop)
+{
+    struct gateway *g = w->gateway;
+    struct services_options services = {is_serving, is_stopping, g};
+    w->services = services_new(&services);
+    if (g->receivers.access)
+        w->access = access_worker_new(g->receivers.access, loop, w->pipeline.stats);
     struct serve_options serve = SERVE_OPTIONS_DEFAULT;
-    serve.request_bytes = c->request_bytes;
+    serve.request_bytes = g->config->request_bytes;
     serve.retry_after_ns = RETRY_AFTER_NS;
-    w->serve = serve_new(&serve, w->pipeline.ingest, w->pipeline.stats, &g->budget);
-    if (!w->serve) {
+    serve.access = w->access;
+    serve.services = w->services;
+    if (w->services && (w->access || !g->receivers.access))
+        w->serve = serve_new(&serve, w->pipeline.ingest, w->pipeline.stats, &g->budget);
+    if (w->serve)
+        return 0;
+    worker_release(w);
+    return -ENOMEM;
+}
+
+static void *worker_start(void *context, uint32_t index, struct io_loop *loop, struct error *e)
+{
+    struct gateway *g = context;
+    struct worker *w = &g->workers[index];
+    *w = (struct worker){.gateway = g, .index = index};
+    int r = worker_pipeline(w);
+    if (r == 0 && (r = worker_serve(w, loop)) < 0)
         pipeline_release(&w->pipeline);
-        error_set(e, -ENOMEM, "out of memory");
-        return NULL;
-    }
-    return w->serve;
+    if (r == 0)
+        return w->serve;
+    error_set(e, r, "out of memory");
+    return NULL;
 }
 
 static void receive_handover(void *arg)
@@ -133,7 +177,7 @@ static void worker_stop(void *context, uint32_t index, void *unused)
     while (!(h = calloc(1, sizeof *h)))
         sched_yield();
     h->is_last = true;
-    w->serve = serve_free(w->serve);
+    worker_release(w);
     hand_over(w, h);
     pipeline_release(&w->pipeline);
 }
@@ -198,6 +242,12 @@ static void all_workers_stopped(struct gateway *g)
     outputs_shutdown(g->outputs, clock_monotonic() + g->config->shutdown_timeout_ns, drained, g);
 }
 
+/* Those who watch the health of the gateway hear that it stops. */
+static void tell_watchers(void *arg, void *context)
+{
+    services_changed(((struct worker *)arg)->services);
+}
+
 static void on_stop(void *user, int signum)
 {
     struct gateway *g = user;
@@ -208,12 +258,24 @@ static void on_stop(void *user, int signum)
     log_info("stopping signal=%d", signum);
     g->stopping = true;
     io_timer_stop(g->collect_timer);
+    for (uint32_t i = 0; i < g->n_workers; i++)
+        listen_run_on_worker(g->listen, i, tell_watchers, &g->workers[i]);
     listen_shutdown(g->listen, clock_monotonic() + g->config->shutdown_timeout_ns);
 }
 
+/* Each part is all or nothing; one bad file leaves the others' news in force and is named. */
 static void on_reload(void *user, int signum)
 {
-    log_warn("SIGHUP: this version reads its configuration at start only; nothing was changed");
+    struct gateway *g = user;
+    struct error e;
+    int credentials = g->receivers.access ? access_reload(g->receivers.access, &e) : 0;
+    if (credentials < 0)
+        log_error("reload part=credentials kept=\"the old ones\" error=\"%s\"", e.text);
+    int certificates = listen_reload_tls(g->listen, &e);
+    if (certificates < 0)
+        log_error("reload part=certificates kept=\"the old ones\" error=\"%s\"", e.text);
+    if (credentials == 0 && certificates == 0)
+        log_info("reloaded credentials and certificates");
 }
 
 /* ---- life
@@ -232,19 +294,21 @@ static uint32_t count_workers(const struct config *c)
 static int start_listening(struct gateway *g, struct error *e)
 {
     const struct config *c = g->config;
-    struct listen_address addresses[LISTEN_ADDRESSES_MAX];
-    if (c->n_receivers > ARRAY_LEN(addresses))
-        return error_set(e, -EINVAL, "at most %zu addresses to listen on", ARRAY_LEN(addresses));
-    for (uint32_t i = 0; i < c->n_receivers; i++)
-        addresses[i] = (struct listen_address){.address = c->receivers[i].endpoint};
     struct listen_options options = {
-        .addresses = addresses,
-        .n_addresses = c->n_receivers,
+        .addresses = g->receivers.addresses,
+        .n_addresses = g->receivers.n,
         .workers = g->n_workers,
         .connections_max = c->connections,
         .http = HTTP_SERVER_LIMITS_DEFAULT,
     };
-    struct listen_factory factory = {serve_handler(), worker_start, worker_stop, g};
+    struct listen_factory factory = {
+        .handler = serve_handler(),
+        .worker_start = worker_start,
+        .worker_stop = worker_stop,
+        .context = g,
+        .admit = g->receivers.access ? serve_admit : NULL,
+        .leave = g->receivers.access ? serve_leave : NULL,
+    };
     int r = listen_new(&g->listen, &options, &factory, e);
     if (r == 0)
         r = listen_start(g->listen, e);
@@ -271,6 +335,10 @@ static int start_admin(struct gateway *g, struct error *e)
 /* The address as configured with the port really bound, for people and for tests that asked for port 0. */
 static void log_address(const char *what, const char *address, uint16_t port)
 {
+    if (port == 0) { /* a unix socket */
+        log_info("listening for=%s address=%s", what, address);
+        return;
+    }
     struct bytes port_part = bytes_after_last(bytes_str(address), ':');
     int host = (int)(strlen(address) - port_part.n);
     log_info("listening for=%s address=%.*s%u", what, host, address, port);
@@ -286,6 +354,8 @@ static int start(struct gateway *g, struct error *e)
     if (!g->workers || !g->loop || !g->stats)
         return error_set(e, -ENOMEM, "out of memory");
     int r = rule_files_load(&g->rules, g->config, e);
+    if (r == 0)
+        r = receivers_init(&g->receivers, g->config, &g->budget, e);
     if (r < 0)
         return r;
     g->metrics = pipeline_metrics(g->rules.program, &g->n_metrics);
@@ -322,6 +392,7 @@ static void closed(void *user)
 static void release(struct gateway *g)
 {
     listen_free(g->listen);
+    receivers_release(&g->receivers);
     if (g->outputs && !g->drained) /* the start failed: exporters close by the loop */
         outputs_shutdown(g->outputs, 0, closed, g);
     while (g->outputs && !g->drained)

@@ -5,6 +5,12 @@
 #ifndef GATEWAY_SERVE_REFUSAL_H
 #define GATEWAY_SERVE_REFUSAL_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/bytes.h"
+#include "proto/base/error.h"
+
 /* clang-format off */
 /*
  * Sources: reference/gateway.md tables G1–G10, H1–H11 and §1.3, where the OTLP specification and gRPC's documents are
@@ -13,6 +19,13 @@
  * - What cannot be parsed is INVALID_ARGUMENT, which OTLP recommends for bad data (G9), though gRPC libraries generate
  *   INTERNAL. A compressed message that cannot be decompressed is INTERNAL, as gRPC's compression.md says (§1.3).
  * - gRPC over HTTP/1 is 505: the method and the type are right, the version is not (RFC 9110 §15.6.6).
+ * - A missing or malformed tenant is 400, not the 401 of Grafana's servers: no credentials would help, and a 401 must
+ *   name a scheme of credentials (RFC 9110 §15.5.2).
+ * - Whoever needs a certificate that was not shown is 403 for the same reason; gRPC has a word for it all the same, but
+ *   one that promises that other credentials in the call would help.
+ * - A wire version that is malformed, repeated or unknown: opentelemetry-proto#857 "Profiles development version".
+ * - Limits of a client or tenant are retryable: 429 and RESOURCE_EXHAUSTED, always with a hint (G2, G8, H9), but for the
+ *   request that passes a limit by itself.
  *
  *    id               HTTP  body's code           gRPC code            counter */
 #define REFUSAL_TABLE(X) \
@@ -34,7 +47,19 @@
     X(UNSUPPORTED,     400,  INVALID_ARGUMENT,     INVALID_ARGUMENT,    REQUESTS_UNSUPPORTED) \
     X(TOO_LARGE,       413,  RESOURCE_EXHAUSTED,   RESOURCE_EXHAUSTED,  REQUESTS_TOO_LARGE)   \
     X(BUSY,            503,  UNAVAILABLE,          UNAVAILABLE,         REQUESTS_BUSY)        \
-    X(LATE,            503,  DEADLINE_EXCEEDED,    DEADLINE_EXCEEDED,   REQUESTS_REFUSED)
+    X(LATE,            503,  DEADLINE_EXCEEDED,    DEADLINE_EXCEEDED,   REQUESTS_REFUSED)     \
+    X(VERSION,         400,  INVALID_ARGUMENT,     INVALID_ARGUMENT,    REQUESTS_UNSUPPORTED) \
+    X(NO_CREDENTIALS,  401,  UNAUTHENTICATED,      UNAUTHENTICATED,     REQUESTS_REFUSED)     \
+    X(WRONG_CREDENTIALS, 401, UNAUTHENTICATED,     UNAUTHENTICATED,     REQUESTS_REFUSED)     \
+    X(FORBIDDEN,       403,  PERMISSION_DENIED,    PERMISSION_DENIED,   REQUESTS_REFUSED)     \
+    X(VERIFYING,       503,  UNAVAILABLE,          UNAVAILABLE,         REQUESTS_BUSY)        \
+    X(NO_TENANT,       400,  INVALID_ARGUMENT,     INVALID_ARGUMENT,    REQUESTS_REFUSED)     \
+    X(BAD_TENANT,      400,  INVALID_ARGUMENT,     INVALID_ARGUMENT,    REQUESTS_REFUSED)     \
+    X(LIMIT_BYTES,     429,  RESOURCE_EXHAUSTED,   RESOURCE_EXHAUSTED,  REQUESTS_REFUSED)     \
+    X(LIMIT_CONNECTIONS, 429, RESOURCE_EXHAUSTED,  RESOURCE_EXHAUSTED,  REQUESTS_REFUSED)     \
+    X(LIMIT_REQUESTS,  429,  RESOURCE_EXHAUSTED,   RESOURCE_EXHAUSTED,  REQUESTS_REFUSED)     \
+    X(LIMIT_MEMORY,    429,  RESOURCE_EXHAUSTED,   RESOURCE_EXHAUSTED,  REQUESTS_REFUSED)     \
+    X(LIMIT_NEVER,     413,  RESOURCE_EXHAUSTED,   RESOURCE_EXHAUSTED,  REQUESTS_TOO_LARGE)
 /* clang-format on */
 
 enum refusal {
@@ -44,5 +69,21 @@ enum refusal {
 #undef REFUSAL_ENUM
         REFUSAL_N
 };
+
+/* What the words of a refusal need to know. */
+struct refusal_facts {
+    struct bytes path;
+    bool is_grpc;
+    const char *coding; /* of the body */
+    uint64_t limit;     /* bytes of a request */
+};
+
+/* What a person should read about a refusal that was decided in this stage; "" for those that ingest words.
+ */
+void refusal_explain(enum refusal refusal, const struct refusal_facts *f, struct error *ret);
+
+/* Whether the same request may be sent again later: such a refusal says when (G8, H9), and no other does,
+ * since a hint turns RESOURCE_EXHAUSTED into an invitation (G2). */
+bool refusal_is_retryable(enum refusal refusal);
 
 #endif

@@ -237,7 +237,7 @@ static int refuse_grpc(struct http_exchange *x, enum refusal refusal, const stru
     struct http_reply reply = {
         .status = 200, .headers = headers, .n_headers = 1, .trailers = trailers, .n_trailers = 2};
     if (refusal == REFUSAL_CODING)
-        headers[reply.n_headers++] = HEADER("grpc-accept-encoding", BYTES_LIT("gzip,deflate,zstd,identity"));
+        headers[reply.n_headers++] = HEADER("grpc-accept-encoding", BYTES_LIT(CODING_LIST));
     if (refusal == REFUSAL_NOT_POST) {
         reply.status = 405;
         headers[reply.n_headers++] = HEADER("allow", BYTES_LIT("POST"));
@@ -264,10 +264,26 @@ static int refuse_grpc(struct http_exchange *x, enum refusal refusal, const stru
     return http_reply(x, &reply);
 }
 
-static int refuse_http(struct http_exchange *x, enum dialect dialect, enum refusal refusal,
-                       const struct grpc_status *s)
+/* RFC 9110 §11.6.1: each scheme that is taken. RFC 6750 §3: a token that is wrong in any way is
+ * "invalid_token", and nothing is said when none was sent. RFC 7617 §2.1: the user's name and password are
+ * UTF-8. */
+static void add_challenges(struct http_reply *reply, struct http_header *headers, enum refusal refusal,
+                           const struct reply_hint *hint)
 {
-    struct http_header headers[3] = {HEADER("content-type", media_type(dialect))};
+    if (hint->takes_bearer)
+        headers[reply->n_headers++] =
+            HEADER("www-authenticate", refusal == REFUSAL_WRONG_CREDENTIALS
+                                           ? BYTES_LIT("Bearer realm=\"profgate\", error=\"invalid_token\"")
+                                           : BYTES_LIT("Bearer realm=\"profgate\""));
+    if (hint->takes_basic)
+        headers[reply->n_headers++] =
+            HEADER("www-authenticate", BYTES_LIT("Basic realm=\"profgate\", charset=\"UTF-8\""));
+}
+
+static int refuse_http(struct http_exchange *x, enum dialect dialect, enum refusal refusal,
+                       const struct grpc_status *s, const struct reply_hint *hint)
+{
+    struct http_header headers[4] = {HEADER("content-type", media_type(dialect))};
     struct http_reply reply = {.status = rows[refusal].http, .headers = headers, .n_headers = 1};
     char seconds[24];
     if (s->has_retry) {
@@ -279,9 +295,11 @@ static int refuse_http(struct http_exchange *x, enum dialect dialect, enum refus
     if (refusal == REFUSAL_NOT_POST)
         headers[reply.n_headers++] = HEADER("allow", BYTES_LIT("POST"));
     if (refusal == REFUSAL_CODING)
-        headers[reply.n_headers++] = HEADER("accept-encoding", BYTES_LIT(CODING_ACCEPTED));
+        headers[reply.n_headers++] = HEADER("accept-encoding", BYTES_LIT(CODING_LIST));
     if (refusal == REFUSAL_MEDIA_TYPE)
         headers[reply.n_headers++] = HEADER("accept", BYTES_LIT("application/x-protobuf, application/json"));
+    if (rows[refusal].http == 401)
+        add_challenges(&reply, headers, refusal, hint);
     struct body body;
     body.n = 0;
     int r = put_status(&body, dialect, s);
@@ -292,18 +310,18 @@ static int refuse_http(struct http_exchange *x, enum dialect dialect, enum refus
 }
 
 int reply_refused(struct http_exchange *x, enum dialect dialect, enum refusal refusal,
-                  const struct error *message, uint64_t retry_after_ns)
+                  const struct error *message, const struct reply_hint *hint)
 {
     struct clean clean;
     struct grpc_status s = {
         .code = (int32_t)(dialect == DIALECT_GRPC ? rows[refusal].grpc : rows[refusal].body),
         .message = clean_text(message, &clean),
     };
-    if (refusal == REFUSAL_BUSY) {
+    if (refusal_is_retryable(refusal)) {
         s.has_retry = true;
-        s.retry_ns = retry_after_ns;
+        s.retry_ns = hint->retry_after_ns;
     } else if (rows[refusal].http == 400 && s.code == GRPC_INVALID_ARGUMENT) {
         set_violation(&s);
     }
-    return dialect == DIALECT_GRPC ? refuse_grpc(x, refusal, &s) : refuse_http(x, dialect, refusal, &s);
+    return dialect == DIALECT_GRPC ? refuse_grpc(x, refusal, &s) : refuse_http(x, dialect, refusal, &s, hint);
 }

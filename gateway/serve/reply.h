@@ -18,10 +18,15 @@
 int reply_accepted(struct http_exchange *x, enum dialect dialect, uint64_t rejected_profiles,
                    const struct error *message);
 
-/* Refused. The text is for a person; retry_after_ns is said with REFUSAL_BUSY alone, since a hint turns
- * RESOURCE_EXHAUSTED into an invitation to try again (G2). 0 or -ENOMEM. */
+/* What a refusal says beside its text. */
+struct reply_hint {
+    uint64_t retry_after_ns;        /* with those that are retryable alone (refusal_is_retryable) */
+    bool takes_bearer, takes_basic; /* with a 401: the challenges */
+};
+
+/* Refused. The text is for a person. 0 or -ENOMEM. */
 int reply_refused(struct http_exchange *x, enum dialect dialect, enum refusal refusal,
-                  const struct error *message, uint64_t retry_after_ns);
+                  const struct error *message, const struct reply_hint *hint);
 
 /* The counter of a refusal. */
 enum stats_id refusal_counter(enum refusal refusal);

@@ -30,11 +30,14 @@ struct request *request_get(struct request_pool *pool, const struct route *route
             return NULL;
         }
     }
-    q->next = NULL;
-    q->route = *route;
-    q->deadline_ns = UINT64_MAX;
-    q->content_length = content_length;
-    q->message = (struct grpc_reader)GRPC_READER_INIT(pool->body_max);
+    struct buffer body = q->body;
+    *q = (struct request){
+        .route = *route,
+        .deadline_ns = UINT64_MAX,
+        .content_length = content_length,
+        .message = GRPC_READER_INIT(pool->body_max),
+        .body = body,
+    };
     return q;
 }
 

@@ -9,14 +9,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gateway/access/pass.h"
 #include "gateway/serve/refusal.h"
 #include "gateway/serve/route.h"
 #include "proto/base/budget.h"
 #include "proto/base/buffer.h"
 #include "proto/grpc/frame.h"
 
+struct serve;
+
+enum request_state {
+    REQUEST_TAKING,  /* its body is being collected */
+    REQUEST_WAITING, /* likewise, but who sends it is still being found out */
+    REQUEST_REFUSED, /* its body is being thrown away, then the refusal is said */
+};
+
 struct request {
     struct request *next; /* in the pool */
+    struct serve *serve;
+    struct http_exchange *exchange;
+    enum request_state state;
+    bool ended;           /* the body is complete */
+    enum refusal refusal; /* WAITING: to be said to those who may; REFUSED: to be said at the end */
+    uint64_t retry_ns;    /* goes with it; 0: the usual */
+    size_t discarded;     /* bytes of the body */
+    size_t n_waiting;     /* bytes of it that the budget of those who wait is charged with */
+    struct access_pass pass;
+    struct access_wait wait;
     struct route route;
     uint64_t deadline_ns;       /* monotonic; UINT64_MAX: none */
     int64_t content_length;     /* -1: not told */

@@ -1,10 +1,13 @@
 #include "gateway/serve/route.h"
 
+#include "proto/base/macros.h"
 #include "proto/grpc/text.h"
 
 /* The fields that matter, found in one pass. */
 struct head {
-    struct bytes type, coding, grpc_coding, grpc_timeout;
+    struct bytes type, coding, grpc_coding, grpc_timeout, version;
+    uint32_t n_versions;
+    bool expects;
     bool coded_twice; /* a second field is a list (RFC 9110 §5.3): two codings, one over the other */
 };
 
@@ -24,6 +27,7 @@ static void head_read(const struct http_exchange *x, struct head *h)
     for (uint32_t i = 0; i < x->n_headers; i++) {
         const struct http_header *header = &x->headers[i];
         switch (header->name.n) {
+        case 6: h->expects |= name_is(header->name, "expect"); break;
         case 12:
             if (name_is(header->name, "content-type"))
                 h->type = header->value;
@@ -37,6 +41,12 @@ static void head_read(const struct http_exchange *x, struct head *h)
         case 16:
             if (name_is(header->name, "content-encoding"))
                 head_set_coding(h, &h->coding, header->value);
+            break;
+        case sizeof ROUTE_VERSION_HEADER - 1:
+            if (name_is(header->name, ROUTE_VERSION_HEADER)) {
+                h->version = header->value;
+                h->n_versions++;
+            }
             break;
         default: break;
         }
@@ -112,13 +122,69 @@ static enum refusal route_http(const struct serve_options *options, const struct
     return ret->coding == CODING_UNKNOWN || h->coded_twice ? REFUSAL_CODING : REFUSAL_NONE;
 }
 
+/* MAJOR.MINOR[.PATCH] of a release of opentelemetry-proto, perhaps with a 'v' before it. */
+static bool is_release(struct bytes value, const char *release)
+{
+    size_t n = strlen(release);
+    if (value.n > 0 && value.p[0] == 'v') {
+        value.p++;
+        value.n--;
+    }
+    if (!bytes_starts(value, release))
+        return false;
+    if (value.n == n)
+        return true;
+    for (size_t i = n + 1; i < value.n; i++)
+        if (value.p[i] < '0' || value.p[i] > '9')
+            return false;
+    return value.p[n] == '.' && value.n > n + 1 && value.n <= n + 4;
+}
+
+/* The proposal counts versions from 1, which is the schema of 1.10 and 1.11, and leaves the older layouts
+ * without a number; the releases' names, which can be no such number, name those. Anything else, a repeated
+ * header included, is to be refused before decoding. reference/gateway.md §2.3 says which releases share a
+ * layout; 1.6 cannot be sent. */
+static bool version_parse(const struct head *h, enum profiles_layout *ret)
+{
+    static const struct {
+        const char *release;
+        enum profiles_layout layout;
+    } known[] = {
+        {"1.4", PROFILES_LAYOUT_1_5},   {"1.5", PROFILES_LAYOUT_1_5}, {"1.7", PROFILES_LAYOUT_1_7},
+        {"1.8", PROFILES_LAYOUT_1_8},   {"1.9", PROFILES_LAYOUT_1_9}, {"1.10", PROFILES_LAYOUT_1_10},
+        {"1.11", PROFILES_LAYOUT_1_10},
+    };
+    if (h->n_versions == 0)
+        return true;
+    if (h->n_versions > 1)
+        return false;
+    if (bytes_is(h->version, "1")) {
+        *ret = PROFILES_LAYOUT_1_10;
+        return true;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
+        if (is_release(h->version, known[i].release)) {
+            *ret = known[i].layout;
+            return true;
+        }
+    return false;
+}
+
 enum refusal route_find(const struct serve_options *options, const struct http_exchange *x, struct route *ret)
 {
     struct head h = {0};
     head_read(x, &h);
     enum media media = media_parse(h.type);
     *ret = (struct route){.dialect = DIALECT_JSON, .coding = CODING_IDENTITY, .timeout_ns = UINT64_MAX};
-    if (media == MEDIA_GRPC || media == MEDIA_GRPC_SUBTYPE)
-        return route_grpc(x, &h, media, ret);
-    return route_http(options, x, &h, media, ret);
+    ret->expects_continue = h.expects && x->version == HTTP_VERSION_1;
+    enum refusal refusal = media == MEDIA_GRPC || media == MEDIA_GRPC_SUBTYPE
+                               ? route_grpc(x, &h, media, ret)
+                               : route_http(options, x, &h, media, ret);
+    if (refusal != REFUSAL_NONE)
+        return refusal;
+    if (!version_parse(&h, &ret->layout))
+        return REFUSAL_VERSION;
+    /* JSON has names instead of numbers: it is read as what they mean today. */
+    bool old = ret->layout != PROFILES_LAYOUT_UNKNOWN && ret->layout != PROFILES_LAYOUT_1_10;
+    return old && ret->dialect == DIALECT_JSON ? REFUSAL_VERSION : REFUSAL_NONE;
 }

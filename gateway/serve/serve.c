@@ -1,18 +1,17 @@
 #include "gateway/serve/serve.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
+#include "gateway/serve/body.h"
 #include "gateway/serve/refusal.h"
 #include "gateway/serve/reply.h"
 #include "gateway/serve/request.h"
 #include "gateway/serve/route.h"
+#include "gateway/serve/services.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
-#include "proto/coding/room.h"
 #include "proto/grpc/frame.h"
-#include "proto/otlp/profiles_json.h"
 
 struct serve {
     struct serve_options options;
@@ -20,9 +19,7 @@ struct serve {
     struct stats *stats;
     struct budget *budget;
     struct request_pool pool;
-    struct coding_decoder *decoder;
-    struct buffer plain; /* the decompressed body of the request at hand; its capacity is on the budget */
-    struct buffer proto; /* a JSON body written as protobuf, likewise */
+    struct body_reader reader;
 };
 
 struct serve *serve_new(const struct serve_options *options, struct ingest *ingest, struct stats *stats,
@@ -37,11 +34,8 @@ struct serve *serve_new(const struct serve_options *options, struct ingest *inge
     s->budget = budget;
     s->pool = (struct request_pool){
         .keep_max = options->keep_bytes, .body_max = options->request_bytes, .budget = budget};
-    s->proto.max = options->request_bytes < SIZE_MAX - PROFILES_PADDING
-                       ? options->request_bytes + PROFILES_PADDING
-                       : SIZE_MAX;
-    s->decoder = coding_decoder_new();
-    return s->decoder ? s : serve_free(s);
+    int r = body_reader_init(&s->reader, options->request_bytes, options->keep_bytes, budget);
+    return r == 0 ? s : serve_free(s);
 }
 
 struct serve *serve_free(struct serve *s)
@@ -49,75 +43,108 @@ struct serve *serve_free(struct serve *s)
     if (!s)
         return NULL;
     request_pool_release(&s->pool);
-    room_release(&s->plain, s->budget);
-    room_release(&s->proto, s->budget);
-    coding_decoder_free(s->decoder);
+    body_reader_release(&s->reader);
     free(s);
     return NULL;
+}
+
+static const struct serve_listener *listener_of(const struct http_exchange *x)
+{
+    static const struct serve_listener open = {.layout = PROFILES_LAYOUT_UNKNOWN};
+    return x->peer && x->peer->listener ? x->peer->listener : &open;
 }
 
 /* ---- refusing
  * --------------------------------------------------------------------------------------------------- */
 
-/* What a person should read about a refusal that was decided here; ingest words its own. */
-static void explain(const struct serve *s, const struct http_exchange *x, const struct route *route,
-                    enum refusal refusal, struct error *e)
+/* retry_ns: 0 for what the options say. */
+static void refuse_saying(struct serve *s, struct http_exchange *x, const struct route *route,
+                          enum refusal refusal, const struct error *message, uint64_t retry_ns)
 {
-    unsigned long long limit = s->options.request_bytes;
-    const char *coding = coding_name(route->coding);
-    e->text[0] = 0;
-    switch (refusal) {
-    case REFUSAL_NO_PATH:
-        error_set(e, 0, "nothing is served at %.*s; profiles go to " ROUTE_HTTP_PATH,
-                  (int)min_of(x->path.n, (size_t)200), (const char *)x->path.p);
-        break;
-    case REFUSAL_NO_SERVICE:
-        error_set(e, 0, "unknown service; this one is " ROUTE_GRPC_SERVICE ROUTE_GRPC_METHOD);
-        break;
-    case REFUSAL_NO_METHOD: error_set(e, 0, "unknown method; the service has " ROUTE_GRPC_METHOD); break;
-    case REFUSAL_NOT_POST: error_set(e, 0, "the method must be POST"); break;
-    case REFUSAL_GRPC_HTTP1: error_set(e, 0, "gRPC needs HTTP/2"); break;
-    case REFUSAL_MEDIA_TYPE:
-        error_set(e, 0,
-                  route->dialect == DIALECT_GRPC
-                      ? "messages must be protobuf: content-type application/grpc or application/grpc+proto"
-                      : "content-type must be application/x-protobuf or application/json");
-        break;
-    case REFUSAL_CODING:
-        error_set(e, 0, "unknown %s; these are taken: " CODING_ACCEPTED,
-                  route->dialect == DIALECT_GRPC ? "grpc-encoding" : "content-encoding");
-        break;
-    case REFUSAL_BAD_TIMEOUT: error_set(e, 0, "malformed grpc-timeout"); break;
-    case REFUSAL_NO_MESSAGE: error_set(e, 0, "the call ended without a message"); break;
-    case REFUSAL_CUT_SHORT: error_set(e, 0, "the message was cut short"); break;
-    case REFUSAL_BAD_FLAG:
-        error_set(e, 0, "malformed message prefix: the compressed flag is neither 0 nor 1");
-        break;
-    case REFUSAL_FLAG_NO_CODING: error_set(e, 0, "compressed flag set without a grpc-encoding"); break;
-    case REFUSAL_SECOND_MESSAGE: error_set(e, 0, "more than one message in a unary call"); break;
-    case REFUSAL_CORRUPT: error_set(e, 0, "the body is not what its encoding, %s, says", coding); break;
-    case REFUSAL_TOO_LARGE:
-        error_set(e, 0, "the request is larger than %llu bytes, before or after decompression", limit);
-        break;
-    case REFUSAL_BUSY: error_set(e, 0, "out of memory for requests just now; try again"); break;
-    case REFUSAL_LATE: error_set(e, 0, "the deadline passed before the request was complete"); break;
-    default: break;
+    const struct access_policy *policy = listener_of(x)->policy;
+    const struct reply_hint hint = {
+        .retry_after_ns = retry_ns ? retry_ns : s->options.retry_after_ns,
+        .takes_bearer = access_takes_bearer(policy),
+        .takes_basic = access_takes_basic(policy),
+    };
+    /* When even the answer finds no memory, the session resets the exchange: the peer learns that much. */
+    reply_refused(x, route->dialect, refusal, message, &hint);
+}
+
+static void refuse(struct serve *s, struct http_exchange *x, const struct route *route, enum refusal refusal,
+                   uint64_t retry_ns)
+{
+    const struct refusal_facts facts = {
+        .path = x->path,
+        .is_grpc = route->dialect == DIALECT_GRPC,
+        .coding = coding_name(route->coding),
+        .limit = s->options.request_bytes,
+    };
+    struct error message;
+    refusal_explain(refusal, &facts, &message);
+    stats_add(s->stats, refusal_counter(refusal), 1);
+    refuse_saying(s, x, route, refusal, &message, retry_ns);
+}
+
+static enum refusal refusal_of_access(enum access_verdict verdict)
+{
+    switch (verdict) {
+    case ACCESS_YES: return REFUSAL_NONE;
+    case ACCESS_MISSING: return REFUSAL_NO_CREDENTIALS;
+    case ACCESS_WRONG: return REFUSAL_WRONG_CREDENTIALS;
+    case ACCESS_FORBIDDEN: return REFUSAL_FORBIDDEN;
+    case ACCESS_NO_TENANT: return REFUSAL_NO_TENANT;
+    case ACCESS_BAD_TENANT: return REFUSAL_BAD_TENANT;
+    case ACCESS_LIMIT_BYTES: return REFUSAL_LIMIT_BYTES;
+    case ACCESS_LIMIT_CONNECTIONS: return REFUSAL_LIMIT_CONNECTIONS;
+    case ACCESS_LIMIT_REQUESTS: return REFUSAL_LIMIT_REQUESTS;
+    case ACCESS_LIMIT_MEMORY: return REFUSAL_LIMIT_MEMORY;
+    case ACCESS_LIMIT_NEVER: return REFUSAL_LIMIT_NEVER;
+    default: return REFUSAL_VERIFYING;
     }
 }
 
-static void refuse_saying(struct serve *s, struct http_exchange *x, const struct route *route,
-                          enum refusal refusal, const struct error *message)
+/* The request is over: nobody waits for it, counts it or holds its memory any more. */
+static void release(struct serve *s, struct request *q)
 {
-    stats_add(s->stats, refusal_counter(refusal), 1);
-    /* When even the answer finds no memory, the session resets the exchange: the peer learns that much. */
-    reply_refused(x, route->dialect, refusal, message, s->options.retry_after_ns);
+    if (s->options.access) {
+        access_cancel(&q->wait);
+        access_exit(s->options.access, &q->pass);
+        budget_refund(access_waiting_budget(s->options.access), q->n_waiting);
+        q->n_waiting = 0;
+    }
+    request_put(&s->pool, q);
 }
 
-static void refuse(struct serve *s, struct http_exchange *x, const struct route *route, enum refusal refusal)
+/* Says no now. */
+static void refuse_request(struct request *q, enum refusal refusal, uint64_t retry_ns)
 {
-    struct error message;
-    explain(s, x, route, refusal, &message);
-    refuse_saying(s, x, route, refusal, &message);
+    struct serve *s = q->serve;
+    struct http_exchange *x = q->exchange;
+    struct route route = q->route;
+    x->user = NULL; /* the reply may close the exchange */
+    release(s, q);
+    refuse(s, x, &route, refusal, retry_ns);
+}
+
+/* A small body is read to its end before a refusal is said: many clients lose an answer that comes while they
+ * still send (curl 7.88 over HTTP/2), and RST_STREAM(NO_ERROR) after it is an error to some. What is larger,
+ * or waits for our word, is spared the sending. */
+#define DISCARD_MAX (64u << 10)
+
+/* Says no, when the time for it has come. */
+static void refuse_in_time(struct request *q, enum refusal refusal, uint64_t retry_ns)
+{
+    bool large = q->content_length > (int64_t)DISCARD_MAX || q->discarded + q->body.n > DISCARD_MAX;
+    /* A gRPC call without a length may be a stream that says no more until it is answered. */
+    bool streams = q->route.dialect == DIALECT_GRPC && q->content_length < 0;
+    if (q->ended || large || streams || q->route.expects_continue) {
+        refuse_request(q, refusal, retry_ns);
+        return;
+    }
+    q->state = REQUEST_REFUSED;
+    q->refusal = refusal;
+    q->retry_ns = retry_ns;
 }
 
 /* ---- accepting
@@ -134,66 +161,120 @@ static enum refusal refusal_of(enum ingest_verdict verdict)
     }
 }
 
-/* The plain body: the collected one as it is, or decoded into s->plain. */
-static enum refusal plain_body(struct serve *s, const struct request *q, struct bytes *ret)
-{
-    *ret = buffer_bytes(&q->body);
-    if (!request_is_coded(q))
-        return REFUSAL_NONE;
-    int r = coding_decode(s->decoder, q->route.coding, *ret, s->options.request_bytes, PROFILES_PADDING,
-                          s->budget, &s->plain);
-    *ret = buffer_bytes(&s->plain);
-    switch (r) {
-    case 0: return REFUSAL_NONE;
-    case CODING_CORRUPT: return REFUSAL_CORRUPT;
-    case CODING_TOO_LARGE: return REFUSAL_TOO_LARGE;
-    default: return REFUSAL_BUSY;
-    }
-}
-
-/* OTLP/JSON as protobuf, in s->proto. *e says where the text is wrong. */
-static enum refusal json_body(struct serve *s, struct bytes *body, struct error *e)
-{
-    static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT; /* ingest has its own, for all */
-    int r = profiles_json_transcode(*body, &limits, s->budget, &s->proto, e);
-    *body = buffer_bytes(&s->proto);
-    switch (r) {
-    case 0: return REFUSAL_NONE;
-    case PROFILES_MALFORMED: return REFUSAL_MALFORMED;
-    case PROFILES_UNSUPPORTED: return REFUSAL_UNSUPPORTED;
-    case -ENOBUFS: return REFUSAL_TOO_LARGE;
-    default: return REFUSAL_BUSY;
-    }
-}
-
-/* A complete request: decode, push, answer. */
+/* A complete request: read, push, answer. */
 static void take(struct serve *s, struct http_exchange *x, const struct request *q)
 {
-    struct bytes body;
-    enum refusal refusal = plain_body(s, q, &body);
-    if (refusal != REFUSAL_NONE) {
-        refuse(s, x, &q->route, refusal);
-        return;
-    }
-    stats_add(s->stats, STATS_REQUEST_BYTES_PLAIN, body.n);
+    struct body body;
     struct ingest_answer answer;
-    enum profiles_layout layout = PROFILES_LAYOUT_UNKNOWN;
-    if (q->route.dialect == DIALECT_JSON) {
-        layout = PROFILES_LAYOUT_1_10; /* what JSON becomes */
-        refusal = json_body(s, &body, &answer.message);
-        if (refusal == REFUSAL_MALFORMED || refusal == REFUSAL_UNSUPPORTED)
-            refuse_saying(s, x, &q->route, refusal, &answer.message);
-        else if (refusal != REFUSAL_NONE)
-            refuse(s, x, &q->route, refusal);
-        if (refusal != REFUSAL_NONE)
-            return;
+    enum profiles_layout layout = q->route.layout;
+    if (layout == PROFILES_LAYOUT_UNKNOWN)
+        layout = listener_of(x)->layout;
+    enum refusal refusal = body_read(&s->reader, q, layout, &body, &answer.message);
+    if (refusal != REFUSAL_NONE && answer.message.text[0] != 0) {
+        stats_add(s->stats, refusal_counter(refusal), 1);
+        refuse_saying(s, x, &q->route, refusal, &answer.message, 0);
+    } else if (refusal != REFUSAL_NONE) {
+        refuse(s, x, &q->route, refusal, 0);
     }
-    ingest_push(s->ingest, body, layout, &answer);
+    if (refusal != REFUSAL_NONE)
+        return;
+    stats_add(s->stats, STATS_REQUEST_BYTES_PLAIN, body.n_plain);
+    ingest_push(s->ingest, body.bytes, body.layout, &answer);
     refusal = refusal_of(answer.verdict);
     if (refusal == REFUSAL_NONE)
         reply_accepted(x, q->route.dialect, answer.rejected_profiles, &answer.message);
     else
-        reply_refused(x, q->route.dialect, refusal, &answer.message, answer.retry_after_ns);
+        refuse_saying(s, x, &q->route, refusal, &answer.message, answer.retry_after_ns);
+}
+
+/* The body is complete, and whoever sent it may. */
+static void complete(struct request *q)
+{
+    struct serve *s = q->serve;
+    struct http_exchange *x = q->exchange;
+    x->user = NULL;
+    enum refusal refusal = request_end(&s->pool, q);
+    /* A client that has given up sends the same again: counting this one too would count twice. */
+    if (refusal == REFUSAL_NONE && q->deadline_ns != UINT64_MAX && clock_monotonic() >= q->deadline_ns)
+        refusal = REFUSAL_LATE;
+    if (refusal == REFUSAL_NONE)
+        take(s, x, q);
+    else
+        refuse(s, x, &q->route, refusal, 0);
+    body_clear(&s->reader);
+    release(s, q);
+}
+
+/* ---- who may, and how much
+ * ------------------------------------------------------------------------------------- */
+
+/* What a request whose sender is still unknown may make us hold. */
+#define WAITING_BODY_MAX ((size_t)256 << 10)
+
+/* The sender may: counts the request, and says what there was to say about its head. False: it was refused.
+ */
+static bool enter(struct request *q, uint64_t now)
+{
+    struct serve *s = q->serve;
+    uint64_t retry_ns = 0;
+    enum refusal refusal = q->refusal;
+    if (refusal == REFUSAL_NONE && s->options.access)
+        refusal = refusal_of_access(access_enter(s->options.access, q->exchange, &q->pass, now, &retry_ns));
+    if (refusal != REFUSAL_NONE) {
+        refuse_in_time(q, refusal, retry_ns);
+        return false;
+    }
+    q->state = REQUEST_TAKING;
+    return true;
+}
+
+/* The loop tells that a password is verified, or not. */
+static void on_verified(void *user, enum access_verdict verdict)
+{
+    struct request *q = user;
+    struct serve *s = q->serve;
+    uint64_t now = clock_monotonic(), retry_ns = 0;
+    budget_refund(access_waiting_budget(s->options.access), q->n_waiting);
+    q->n_waiting = 0;
+    if (verdict != ACCESS_YES) {
+        refuse_in_time(q, refusal_of_access(verdict), 0);
+        return;
+    }
+    if (!enter(q, now))
+        return;
+    enum access_verdict body = access_body(s->options.access, &q->pass, q->body.n, now, &retry_ns);
+    if (body != ACCESS_YES)
+        refuse_in_time(q, refusal_of_access(body), retry_ns);
+    else if (q->ended)
+        complete(q);
+}
+
+/* Asks who it is. */
+static void ask_access(struct request *q)
+{
+    struct serve *s = q->serve;
+    struct http_exchange *x = q->exchange;
+    struct access_worker *access = s->options.access;
+    uint64_t now = access || q->route.timeout_ns != UINT64_MAX ? clock_monotonic() : 0;
+    if (q->route.timeout_ns != UINT64_MAX)
+        q->deadline_ns = q->route.timeout_ns < UINT64_MAX - now ? now + q->route.timeout_ns : UINT64_MAX;
+    q->wait.done = on_verified;
+    q->wait.user = q;
+    enum access_verdict verdict = ACCESS_YES;
+    if (access)
+        verdict = access_check(access, x, listener_of(x)->policy, &q->wait, now);
+    /* Services are not given an exchange that is under way already: their clients try again, and are known
+     * then. */
+    if (verdict == ACCESS_WAIT && q->refusal != REFUSAL_NO_SERVICE) {
+        q->state = REQUEST_WAITING;
+    } else if (verdict != ACCESS_YES) {
+        access_cancel(&q->wait);
+        refuse_in_time(q, refusal_of_access(verdict), 0);
+    } else if (s->options.services && services_take(s->options.services, x)) {
+        release(s, q);
+    } else {
+        enter(q, now);
+    }
 }
 
 /* ---- the exchange
@@ -203,23 +284,43 @@ static void on_head(void *context, struct http_exchange *x)
 {
     struct serve *s = context;
     struct route route;
-    enum refusal refusal = route_find(&s->options, x, &route);
     x->user = NULL;
+    if (s->options.services && services_is_public(x->path) && services_take(s->options.services, x))
+        return;
+    enum refusal refusal = route_find(&s->options, x, &route);
     if (refusal == REFUSAL_NONE && x->content_length >= 0) {
         size_t prefix = route.dialect == DIALECT_GRPC ? GRPC_PREFIX_BYTES : 0;
         if ((uint64_t)x->content_length > (uint64_t)s->options.request_bytes + prefix)
             refusal = REFUSAL_TOO_LARGE;
     }
-    struct request *q = refusal == REFUSAL_NONE ? request_get(&s->pool, &route, x->content_length) : NULL;
+    struct request *q = request_get(&s->pool, &route, x->content_length);
     if (!q) {
-        refuse(s, x, &route, refusal == REFUSAL_NONE ? REFUSAL_BUSY : refusal);
+        refuse(s, x, &route, REFUSAL_BUSY, 0);
         return;
     }
-    if (route.timeout_ns != UINT64_MAX) {
-        uint64_t now = clock_monotonic();
-        q->deadline_ns = route.timeout_ns < UINT64_MAX - now ? now + route.timeout_ns : UINT64_MAX;
-    }
+    q->serve = s;
+    q->exchange = x;
+    q->refusal = refusal;
     x->user = q;
+    ask_access(q);
+}
+
+/* A piece of a body whose sender is not known yet. */
+static void hold(struct request *q, struct bytes piece)
+{
+    struct serve *s = q->serve;
+    if (q->refusal != REFUSAL_NONE) {
+        q->discarded += piece.n;
+        return;
+    }
+    enum refusal refusal = REFUSAL_VERIFYING;
+    if (piece.n <= WAITING_BODY_MAX - q->n_waiting &&
+        budget_charge(access_waiting_budget(s->options.access), piece.n)) {
+        q->n_waiting += piece.n;
+        refusal = request_add(&s->pool, q, piece);
+    }
+    if (refusal != REFUSAL_NONE)
+        refuse_request(q, refusal, 0);
 }
 
 static void on_body(void *context, struct http_exchange *x, struct bytes piece)
@@ -229,40 +330,59 @@ static void on_body(void *context, struct http_exchange *x, struct bytes piece)
     stats_add(s->stats, STATS_REQUEST_BYTES, piece.n);
     if (!q)
         return; /* refused already */
-    enum refusal refusal = request_add(&s->pool, q, piece);
-    if (refusal == REFUSAL_NONE)
+    if (q->state == REQUEST_WAITING) {
+        hold(q, piece);
         return;
-    x->user = NULL; /* the reply may close the exchange */
-    struct route route = q->route;
-    request_put(&s->pool, q);
-    refuse(s, x, &route, refusal);
+    }
+    if (q->state == REQUEST_REFUSED) {
+        q->discarded += piece.n;
+        if (q->discarded > DISCARD_MAX)
+            refuse_request(q, q->refusal, q->retry_ns);
+        return;
+    }
+    uint64_t retry_ns = 0;
+    enum refusal refusal = REFUSAL_NONE;
+    if (s->options.access && (q->pass.client || q->pass.tenant))
+        refusal = refusal_of_access(
+            access_body(s->options.access, &q->pass, piece.n, clock_monotonic(), &retry_ns));
+    if (refusal == REFUSAL_NONE)
+        refusal = request_add(&s->pool, q, piece);
+    if (refusal != REFUSAL_NONE)
+        refuse_request(q, refusal, retry_ns);
 }
 
 static void on_end(void *context, struct http_exchange *x)
 {
-    struct serve *s = context;
+    (void)context;
     struct request *q = x->user;
     if (!q)
         return;
-    x->user = NULL;
-    enum refusal refusal = request_end(&s->pool, q);
-    /* A client that has given up sends the same again: counting this one too would count twice. */
-    if (refusal == REFUSAL_NONE && q->deadline_ns != UINT64_MAX && clock_monotonic() >= q->deadline_ns)
-        refusal = REFUSAL_LATE;
-    if (refusal == REFUSAL_NONE)
-        take(s, x, q);
-    else
-        refuse(s, x, &q->route, refusal);
-    room_clear(&s->plain, s->options.keep_bytes, s->budget);
-    room_clear(&s->proto, s->options.keep_bytes, s->budget);
-    request_put(&s->pool, q);
+    q->ended = true;
+    if (q->state == REQUEST_REFUSED)
+        refuse_request(q, q->refusal, q->retry_ns);
+    else if (q->state == REQUEST_TAKING)
+        complete(q);
 }
 
 static void on_close(void *context, struct http_exchange *x)
 {
     struct serve *s = context;
-    request_put(&s->pool, x->user);
+    if (x->user)
+        release(s, x->user);
     x->user = NULL;
+}
+
+bool serve_admit(void *context, void *worker, struct http_peer *peer)
+{
+    struct serve *s = worker;
+    return !s->options.access || access_admit(s->options.access, peer);
+}
+
+void serve_leave(void *context, void *worker, struct http_peer *peer)
+{
+    struct serve *s = worker;
+    if (s->options.access)
+        access_leave(s->options.access, peer);
 }
 
 const struct http_handler *serve_handler(void)

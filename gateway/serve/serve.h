@@ -6,13 +6,24 @@
 #ifndef GATEWAY_SERVE_SERVE_H
 #define GATEWAY_SERVE_SERVE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gateway/access/access.h"
 #include "gateway/ingest/ingest.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/budget.h"
 #include "proto/http/exchange.h"
+
+struct services;
+
+/* What http_peer.listener points to; NULL there: an open listener of any layout. */
+struct serve_listener {
+    const struct access_policy *policy; /* NULL: open */
+    enum profiles_layout layout;        /* PROFILES_LAYOUT_UNKNOWN: recognised. A request's own header
+                                           (OTLP-Profiles-Development-Version) wins */
+};
 
 struct serve_options {
     size_t request_bytes; /* a body as received, and again after decompression (OTLP specification: 64 MiB) */
@@ -21,6 +32,8 @@ struct serve_options {
     const char *const
         *aliases; /* more HTTP paths that take profiles, beside /v1development/profiles; may be NULL */
     uint32_t n_aliases;
+    struct access_worker *access; /* this worker's; NULL: everybody may, without limits */
+    struct services *services;    /* this worker's gRPC services; NULL: none */
 };
 
 #define SERVE_OPTIONS_DEFAULT                                                             \
@@ -30,13 +43,18 @@ struct serve_options {
 
 struct serve;
 
-/* ingest and budget must outlive it, and so must the texts in options; stats and budget may be NULL. NULL
- * when memory is out. */
+/* ingest and budget must outlive it, and so must all that options point to; stats and budget may be NULL.
+ * NULL when memory is out. */
 struct serve *serve_new(const struct serve_options *options, struct ingest *ingest, struct stats *stats,
                         struct budget *budget);
 
 /* After every session whose context it is has been freed. */
 struct serve *serve_free(struct serve *s);
+
+/* Hooks for listen_factory: connections are counted to their clients (access.h). worker is the struct serve.
+ */
+bool serve_admit(void *context, void *worker, struct http_peer *peer);
+void serve_leave(void *context, void *worker, struct http_peer *peer);
 
 /* What http_session_new needs; the context is the struct serve. */
 const struct http_handler *serve_handler(void);

@@ -36,9 +36,6 @@ const char *coding_name(enum coding c);
  * (PROTOCOL-HTTP2.md: none) list them. */
 #define CODING_LIST "gzip,deflate,zstd,snappy,identity"
 
-/* Before there was snappy, for people and HTTP only. */
-#define CODING_ACCEPTED "gzip, deflate, zstd, identity"
-
 /* Conditions of coding_decode. */
 enum {
     CODING_CORRUPT = 1, /* not such a stream, cut short, followed by something else, or of too many parts */

@@ -19,7 +19,7 @@ PUBLISHED = {  # our file -> the published module
     "metrics.proto": "opentelemetry.proto.metrics.v1.metrics_pb2",
     "metrics_service.proto": "opentelemetry.proto.collector.metrics.v1.metrics_service_pb2",
 }
-NOT_OTLP = {"rpc.proto"}
+NOT_OTLP = {"rpc.proto", "health.proto", "reflection.proto", "reflection_v1alpha.proto"}
 LEFT_OUT = {  # message -> fields we leave out on purpose
     "opentelemetry.proto.metrics.v1.Metric": {"histogram", "exponential_histogram", "summary"},
 }

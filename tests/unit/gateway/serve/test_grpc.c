@@ -16,12 +16,13 @@ static struct buffer framed(enum coding c, bool flag, struct bytes payload)
 {
     struct buffer out = {0}, coded = {0};
     struct coding_encoder *e = coding_encoder_new(c, 0);
+    ck_assert_ptr_nonnull(e);
     ck_assert_int_eq(coding_encode(e, payload, &coded), 0);
     coding_encoder_free(e);
     uint8_t prefix[GRPC_PREFIX_BYTES];
     grpc_prefix_write(prefix, flag, (uint32_t)coded.n);
-    buffer_add(&out, prefix, sizeof prefix);
-    buffer_add_bytes(&out, buffer_bytes(&coded));
+    ck_assert_int_eq(buffer_add(&out, prefix, sizeof prefix), 0);
+    ck_assert_int_eq(buffer_add_bytes(&out, buffer_bytes(&coded)), 0);
     buffer_release(&coded);
     return out;
 }
@@ -134,6 +135,21 @@ UNIT(g6_a_warning_has_a_message_and_no_number)
 
 /* The details are base64 of code 14, the message and RetryInfo{retry_delay {1 s, 500000000 ns}}, encoded by
  * hand. */
+/* 4 MiB is what clients must take (L193-204); ours is bounded by the longest text there is. */
+UNIT(g7_the_longest_answer_is_far_below_4_mib)
+{
+    struct serve *s = serve_with(1000, NULL);
+    struct call call = {.path = GRPC_PATH, .headers = {GRPC_TYPE}, .body = BYTES_LIT("\0\0\0\0\1x")};
+    const enum ingest_verdict verdicts[] = {INGEST_ACCEPTED, INGEST_MALFORMED, INGEST_TOO_LARGE, INGEST_BUSY};
+    for (size_t i = 0; i < sizeof verdicts / sizeof *verdicts; i++) {
+        next_answer = (struct ingest_answer){
+            .verdict = verdicts[i], .rejected_profiles = UINT64_MAX, .retry_after_ns = UINT64_MAX};
+        memset(next_answer.message.text, '%', ERROR_TEXT_MAX - 1); /* three characters each in grpc-message */
+        ck_assert_uint_lt(strlen(ask(s, &call)), 64u << 10);
+    }
+    fake_release(s);
+}
+
 UNIT(g8_g10_busy_is_unavailable_with_retry_info)
 {
     struct serve *s = serve_with(1000, NULL);
@@ -209,9 +225,9 @@ UNIT(unknown_encodings_are_unimplemented_and_the_known_ones_listed)
         .path = GRPC_PATH, .headers = {GRPC_TYPE, H("grpc-encoding", "br")}, .body = good.body};
     ck_assert_str_eq(
         ask(s, &call),
-        "200\ncontent-type: application/grpc\ngrpc-accept-encoding: gzip,deflate,zstd,identity\nbody: \n"
+        "200\ncontent-type: application/grpc\ngrpc-accept-encoding: gzip,deflate,zstd,snappy,identity\nbody: \n"
         "-- trailers\ngrpc-status: 12\n"
-        "grpc-message: unknown grpc-encoding; these are taken: gzip, deflate, zstd, identity\n");
+        "grpc-message: unknown grpc-encoding; these are taken: gzip,deflate,zstd,snappy,identity\n");
     fake_release(s);
 }
 
@@ -295,7 +311,7 @@ UNIT(frame_boundaries_do_not_matter)
     struct serve *s = serve_with(100000, NULL);
     struct buffer text = {0};
     for (int i = 0; text.n < 20000; i++)
-        buffer_printf(&text, "%d,", i);
+        ck_assert_int_eq(buffer_printf(&text, "%d,", i), 0);
     struct buffer body = framed(CODING_IDENTITY, false, buffer_bytes(&text));
     static const size_t steps[] = {1, 2, 3, 4, 5, 6, 7, 4096, 16384};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {

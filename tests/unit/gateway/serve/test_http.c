@@ -11,6 +11,7 @@ static struct buffer coded(enum coding c, struct bytes plain)
 {
     struct buffer out = {0};
     struct coding_encoder *e = coding_encoder_new(c, 0);
+    ck_assert_ptr_nonnull(e);
     ck_assert_int_eq(coding_encode(e, plain, &out), 0);
     coding_encoder_free(e);
     return out;
@@ -153,10 +154,10 @@ UNIT(h3_content_encodings_are_taken)
     fake_release(s);
 }
 
-#define CODING_REFUSED                                                                                 \
-    PROTO("415")                                                                                       \
-    "accept-encoding: gzip, deflate, zstd, identity\nbody: \\x08\\x0c\\x12Hunknown content-encoding; " \
-    "these are taken: gzip, deflate, zstd, identity\n"
+#define CODING_REFUSED                                                                                     \
+    PROTO("415")                                                                                           \
+    "accept-encoding: gzip,deflate,zstd,snappy,identity\nbody: \\x08\\x0c\\x12Lunknown content-encoding; " \
+    "these are taken: gzip,deflate,zstd,snappy,identity\n"
 
 UNIT(unknown_content_encodings_are_415_and_the_known_ones_listed)
 {
@@ -277,6 +278,23 @@ UNIT(h9_busy_is_503_with_retry_after_in_whole_seconds)
                      PROTO("503") "retry-after: 2\nbody: \\x08\\x0e\\x12\\x04"
                                   "full\\x1a6\\x0a(type.googleapis.com/google.rpc.RetryInfo"
                                   "\\x12\\x0a\\x0a\\x08\\x08\\x01\\x10\\x80\\xca\\xb5\\xee\\x01\n");
+    fake_release(s);
+}
+
+/* 4 MiB is what clients must take (L544-554); ours is bounded by the longest text there is, escaped. */
+UNIT(h10_the_longest_answer_is_far_below_4_mib_and_complete)
+{
+    struct serve *s = serve_with(1000, NULL);
+    struct call call = {.path = HTTP_PATH, .headers = {JSON_TYPE}, .body = BYTES_LIT("{}")};
+    const enum ingest_verdict verdicts[] = {INGEST_ACCEPTED, INGEST_MALFORMED, INGEST_TOO_LARGE, INGEST_BUSY};
+    for (size_t i = 0; i < sizeof verdicts / sizeof *verdicts; i++) {
+        next_answer = (struct ingest_answer){
+            .verdict = verdicts[i], .rejected_profiles = UINT64_MAX, .retry_after_ns = UINT64_MAX};
+        memset(next_answer.message.text, 1, ERROR_TEXT_MAX - 1); /* six characters each in JSON */
+        const char *answer = ask(s, &call);
+        ck_assert_uint_lt(strlen(answer), 64u << 10);
+        ck_assert_str_eq(answer + strlen(answer) - 2, "}\n");
+    }
     fake_release(s);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "gateway/serve/serve.h"
+#include "gateway/serve/services.h"
 #include "proto/base/macros.h"
 #include "proto/grpc/frame.h"
 #include "tests/lib/unit.h"
@@ -18,6 +19,17 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     pushed = body.n;
     n_pushes++;
     *ret = next_answer;
+}
+
+/* No services here: services.c is not linked, nor are its neighbours. */
+bool services_is_public(struct bytes path)
+{
+    return false;
+}
+
+bool services_take(struct services *s, struct http_exchange *x)
+{
+    return false;
 }
 
 static const struct http_server_limits limits = HTTP_SERVER_LIMITS_DEFAULT;
@@ -48,6 +60,7 @@ UNIT(http1_requests_are_answered_in_order_on_one_connection)
 {
     struct serve *s = serve_start();
     struct http_session *session = http_session_new(serve_handler(), s, &peer, &limits, 1);
+    ck_assert_ptr_nonnull(session);
     const char *text =
         "POST /v1development/profiles HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
         "Content-Length: 3\r\n\r\nabc"
@@ -62,7 +75,7 @@ UNIT(http1_requests_are_answered_in_order_on_one_connection)
         while (http_session_has_output(session))
             ck_assert_int_eq(http_session_drain(session, &out, 4096), 0);
     }
-    buffer_add(&out, "", 1);
+    ck_assert_int_eq(buffer_add(&out, "", 1), 0);
     const char *want[] = {"HTTP/1.1 200 ", "HTTP/1.1 200 ", "HTTP/1.1 405 ", "HTTP/1.1 413 "};
     const char *at = (const char *)out.p;
     for (size_t i = 0; i < ARRAY_LEN(want); i++) {
@@ -199,5 +212,56 @@ UNIT(grpc_refusals_are_trailers_only)
     ck_assert_str_eq(said.code, "14");
     ck_assert_str_eq(said.message, "full 100%25");
     ck_assert_str_ne(said.details, "");
+    serve_stop(s);
+}
+
+/* The two share an address: the first bytes and the Content-Type tell them apart (L701-703). */
+UNIT(g11_h1_one_address_takes_grpc_and_http_of_both_versions)
+{
+    struct serve *s = serve_start();
+    ck_assert_str_eq(call(s, EXPORT, 10).code, "0");
+    struct http_session *session = http_session_new(serve_handler(), s, &peer, &limits, 1);
+    ck_assert_ptr_nonnull(session);
+    const char *text =
+        "POST /v1development/profiles HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+        "Content-Length: 3\r\n\r\nabc";
+    struct buffer out = {0};
+    ck_assert_ptr_nonnull(session);
+    ck_assert_int_eq(http_session_feed(session, bytes_str(text), 1), 0);
+    ck_assert_int_eq(http_session_drain(session, &out, 4096), 0);
+    ck_assert(bytes_starts(buffer_bytes(&out), "HTTP/1.1 200 "));
+    http_session_free(session);
+    buffer_release(&out);
+    struct http_header headers[] = {{BYTES_LIT("content-type"), BYTES_LIT("application/x-protobuf")}};
+    struct http_request request = {.method = "POST",
+                                   .scheme = "http",
+                                   .authority = "x",
+                                   .path = "/v1development/profiles",
+                                   .headers = headers,
+                                   .n_headers = 1,
+                                   .body = BYTES_LIT("abcd")};
+    session = http_session_new(serve_handler(), s, &peer, &limits, 1);
+    struct http_client *client = http_client_new(HTTP_VERSION_2, 1 << 20);
+    struct said said = {.times = 0};
+    ck_assert(session && client && http_client_call(client, &request, on_done, &said));
+    join(client, session);
+    ck_assert_uint_eq(said.status, 200);
+    ck_assert_str_eq(said.code, ""); /* no trailers */
+    ck_assert_uint_eq(n_pushes, 3);
+    http_client_free(client);
+    http_session_free(session);
+    serve_stop(s);
+}
+
+/* Over HTTP/2 a client that has sent all it has hears the refusal, and no RST_STREAM after it. */
+UNIT(small_refused_calls_end_without_a_reset)
+{
+    struct serve *s = serve_start();
+    const size_t sizes[] = {0, 1, 10000, 60000};
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        struct said said = call(s, "/other.Service/Call", sizes[i]);
+        ck_assert_int_eq(said.result, HTTP_CALL_DONE);
+        ck_assert_str_eq(said.code, "12");
+    }
     serve_stop(s);
 }

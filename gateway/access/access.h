@@ -1,0 +1,115 @@
+/*
+ * Who may send, and how much: credentials that a listener demands, the name and the tenant of a client, and
+ * the limits of each.
+ *
+ * One `struct access` for the process, made before the workers, and one `struct access_worker` for each
+ * worker thread; serve asks it about every request. Where no listener demands anything and no limit is set it
+ * costs nothing: main need not make one then.
+ */
+#ifndef GATEWAY_ACCESS_ACCESS_H
+#define GATEWAY_ACCESS_ACCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gateway/access/pass.h"
+#include "gateway/stats/stats.h"
+#include "proto/base/budget.h"
+#include "proto/base/error.h"
+#include "proto/http/exchange.h"
+
+struct access;
+struct access_policy;
+struct access_worker;
+struct io_loop;
+
+/* Of each client, or of each tenant; 0: no limit. */
+struct access_limits {
+    uint64_t bytes_per_second; /* of request bodies as received; burst: one second's worth, or one request */
+    uint64_t memory;           /* bodies under way */
+    uint32_t connections;      /* of a client; a tenant has none */
+    uint32_t requests;         /* under way at once */
+};
+
+struct access_options {
+    const char *tenant_header; /* "X-Scope-OrgID"; NULL or "": there are no tenants. Copied */
+    bool tenant_required;      /* else requests without it are those of one tenant, "" */
+    size_t request_bytes;      /* the largest request: no burst is smaller */
+    struct access_limits per_client, per_tenant;
+};
+
+#define ACCESS_POLICIES_MAX 64u
+
+/* What a listener demands; any one of the kinds suffices. The texts are copied. */
+struct access_policy_options {
+    const char *bearer_tokens_file; /* NULL or "": none */
+    const char *htpasswd_file;
+    const char *const *identities; /* of client certificates; one '*' stands for any text */
+    uint32_t n_identities;
+};
+
+/* budget (may be NULL) pays for what is remembered of clients and tenants, and outlives it. 0, -ENOMEM, or
+ * -EINVAL with *e: the header's name is none. */
+int access_new(struct access **ret, const struct access_options *options, struct budget *budget,
+               struct error *e);
+
+/* After all workers. Returns NULL; NULL is fine. */
+struct access *access_free(struct access *a);
+
+/* Reads the files. *ret is NULL when nothing is demanded; else it lives as long as a. Before the first
+ * worker. 0, or a negative errno with *e naming file and line. */
+int access_policy_new(struct access *a, const struct access_policy_options *options,
+                      const struct access_policy **ret, struct error *e);
+
+/* Reads all files anew; what they say counts from each worker's next request on, on connections that exist,
+ * too. One bad file: nothing changes, *e names it. 0 or a negative errno. Any thread, one at a time. */
+int access_reload(struct access *a, struct error *e);
+
+/* On the worker's thread, by which answers to ACCESS_WAIT come (through loop). stats may be NULL. NULL:
+ * memory is out. */
+struct access_worker *access_worker_new(struct access *a, struct io_loop *loop, struct stats *stats);
+
+/* On the same thread, before its loop; no wait is open and no connection admitted any more. May wait for the
+ * verification that runs just now. Returns NULL; NULL is fine. */
+struct access_worker *access_worker_free(struct access_worker *w);
+
+/* A connection came; its address is known, its identity may follow before the first request. True: it is
+ * counted to its client and peer->client is set. False: over a limit (counted), or memory is out. */
+bool access_admit(struct access_worker *w, struct http_peer *peer);
+
+/* An admitted connection is gone, after its exchanges. */
+void access_leave(struct access_worker *w, struct http_peer *peer);
+
+/* ---- a request; all on the worker's thread ---- */
+
+/* Whether the head says who it is. ACCESS_YES; ACCESS_WAIT: a password is being verified, wait->done is
+ * called once, later, from the loop, with ACCESS_YES, _WRONG or _BUSY (unless access_cancel comes first); or
+ * why not. Counted. */
+enum access_verdict access_check(struct access_worker *w, const struct http_exchange *x,
+                                 const struct access_policy *policy, struct access_wait *wait,
+                                 uint64_t now_ns);
+
+/* Forgets a wait. Nothing happens if none is open. */
+void access_cancel(struct access_wait *wait);
+
+/* Which challenges a 401 must carry (RFC 9110 §11.6.1). */
+bool access_takes_bearer(const struct access_policy *policy);
+bool access_takes_basic(const struct access_policy *policy);
+
+/* Right after ACCESS_YES: counts the request to its client and tenant. ACCESS_YES: *pass is to be given to
+ * access_exit; else it is empty, and retry_ns says when to try again if that could help (counted). */
+enum access_verdict access_enter(struct access_worker *w, const struct http_exchange *x,
+                                 struct access_pass *pass, uint64_t now_ns, uint64_t *retry_ns);
+
+/* n more bytes of the body came and are held. ACCESS_YES, or the limit they pass. */
+enum access_verdict access_body(struct access_worker *w, struct access_pass *pass, size_t n, uint64_t now_ns,
+                                uint64_t *retry_ns);
+
+/* The request is over. An empty pass is fine, and it is empty afterwards. */
+void access_exit(struct access_worker *w, struct access_pass *pass);
+
+/* The budget that bodies of waiting requests are charged to: nobody is known to have sent them yet. */
+struct budget *access_waiting_budget(struct access_worker *w);
+
+#endif

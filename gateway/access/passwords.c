@@ -1,0 +1,372 @@
+#include "gateway/access/passwords.h"
+
+#include <crypt.h>
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#include "proto/base/buffer.h"
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+#include "proto/grpc/text.h"
+#include "proto/io/loop.h"
+
+_Static_assert(PASSWORD_HASH_MAX == CRYPT_OUTPUT_SIZE, "a hash of crypt(3) fits");
+_Static_assert(AUTHORIZATION_PASSWORD_MAX + 1 == CRYPT_MAX_PASSPHRASE_SIZE, "a password of crypt(3) fits");
+
+/* ---- one hash ---- */
+
+#define SHA1_PREFIX "{SHA}" /* Apache httpd, "Password Formats": base64 of SHA-1, without salt */
+#define SHA1_BYTES  20u
+
+static bool sha1_decode(struct bytes hash, uint8_t ret[32])
+{
+    struct buffer out = {.p = ret, .cap = 32, .max = 32};
+    struct bytes text = bytes_of(hash.p + sizeof SHA1_PREFIX - 1, hash.n - (sizeof SHA1_PREFIX - 1));
+    return text.n == 28 && grpc_base64_decode(text, &out) == 0 && out.n == SHA1_BYTES;
+}
+
+bool password_hash_is_taken(struct bytes hash)
+{
+    /* The methods of crypt(5) that are not too weak, each with the length of what follows the last '$': a
+     * hash that was cut would be no error to crypt(3), and match nobody. */
+    static const struct {
+        const char *prefix;
+        size_t tail;
+    } methods[] = {
+        {"$2a$", 53}, {"$2b$", 53}, {"$2y$", 53}, {"$5$", 43},
+        {"$6$", 86},  {"$7$", 43},  {"$y$", 43},  {"$gy$", 43},
+    };
+    char setting[PASSWORD_HASH_MAX];
+    uint8_t sha1[32];
+    if (hash.n == 0 || hash.n >= sizeof setting || memchr(hash.p, 0, hash.n))
+        return false;
+    if (bytes_starts(hash, SHA1_PREFIX))
+        return sha1_decode(hash, sha1);
+    memcpy(setting, hash.p, hash.n);
+    setting[hash.n] = 0;
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+        if (bytes_starts(hash, methods[i].prefix)) {
+            int r = crypt_checksalt(setting); /* "legacy" is what it calls all but the newest */
+            return (r == CRYPT_SALT_OK || r == CRYPT_SALT_METHOD_LEGACY) &&
+                   bytes_after_last(hash, '$').n == methods[i].tail;
+        }
+    return false;
+}
+
+static int sha1_matches(const char *password, const char *hash)
+{
+    uint8_t want[32], got[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    if (!sha1_decode(bytes_str(hash), want))
+        return 0;
+    if (!EVP_Digest(password, strlen(password), got, &n, EVP_sha1(), NULL) || n != SHA1_BYTES)
+        return -ENOMEM;
+    return CRYPTO_memcmp(want, got, SHA1_BYTES) == 0;
+}
+
+int password_matches(const char *password, const char *hash)
+{
+    if (bytes_starts(bytes_str(hash), SHA1_PREFIX))
+        return sha1_matches(password, hash);
+    struct crypt_data *data = calloc(1, sizeof *data); /* 32 KiB */
+    if (!data)
+        return -ENOMEM;
+    const char *got = crypt_r(password, hash, data);
+    size_t n = strlen(hash);
+    int matches = -ENOMEM; /* of a hash that was found good when it was read, nothing else can be wrong */
+    if (got && got[0] != '*')
+        matches = strlen(got) == n && CRYPTO_memcmp(got, hash, n) == 0;
+    OPENSSL_cleanse(data, sizeof *data);
+    free(data);
+    return matches;
+}
+
+void password_job_free(struct password_job *job)
+{
+    if (job)
+        OPENSSL_cleanse(job, sizeof *job);
+    free(job);
+}
+
+/* ---- what came out ---- */
+
+/* Good ones are only forgotten for being unused: a changed password or file has another key. */
+#define GOOD_NS (3600ull * NSEC_PER_SEC)
+/* Bad ones spare us a misconfigured sender's every attempt. */
+#define BAD_NS (60ull * NSEC_PER_SEC)
+
+#define CACHE_WAYS 4u
+#define CACHE_SETS 256u /* 1,024 credentials of each kind, 96 KiB in all */
+
+struct cache {
+    struct {
+        struct digest key;
+        uint64_t until; /* monotonic; 0: free */
+    } entry[CACHE_SETS][CACHE_WAYS];
+};
+
+static uint32_t cache_set(const struct digest *key)
+{
+    return (key->bytes[0] | (uint32_t)key->bytes[1] << 8) % CACHE_SETS;
+}
+
+static bool cache_has(struct cache *c, const struct digest *key, uint64_t now, uint64_t renew_ns)
+{
+    uint32_t set = cache_set(key);
+    for (uint32_t i = 0; i < CACHE_WAYS; i++)
+        if (c->entry[set][i].until > now && digest_eq(&c->entry[set][i].key, key)) {
+            if (renew_ns)
+                c->entry[set][i].until = now + renew_ns;
+            return true;
+        }
+    return false;
+}
+
+static void cache_add(struct cache *c, const struct digest *key, uint64_t until)
+{
+    uint32_t set = cache_set(key), oldest = 0;
+    for (uint32_t i = 1; i < CACHE_WAYS; i++)
+        if (c->entry[set][i].until < c->entry[set][oldest].until)
+            oldest = i;
+    c->entry[set][oldest].key = *key;
+    c->entry[set][oldest].until = until;
+}
+
+/* ---- the thread ---- */
+
+struct job_list {
+    struct password_job *first, **last;
+    uint32_t n;
+};
+
+struct passwords {
+    pthread_mutex_t lock; /* all below */
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool has_thread, stopping;
+    struct job_list queue;
+    struct password_job *running;
+    /* Apart: what anybody can fill with guesses must not push out what is good. */
+    struct cache good, bad;
+};
+
+struct password_inbox {
+    struct passwords *passwords;
+    /* A handle made beforehand, for waking the loop up must not need memory: somebody waits for the answer.
+     */
+    uv_async_t wake;
+    struct job_list done; /* under the lock of passwords */
+    void (*deliver)(void *user, struct password_job *job);
+    void *user;
+};
+
+struct passwords *passwords_new(void)
+{
+    struct passwords *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->changed, NULL);
+    p->queue.last = &p->queue.first;
+    return p;
+}
+
+struct passwords *passwords_free(struct passwords *p)
+{
+    if (!p)
+        return NULL;
+    pthread_mutex_lock(&p->lock);
+    p->stopping = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+    if (p->has_thread)
+        pthread_join(p->thread, NULL);
+    pthread_cond_destroy(&p->changed);
+    pthread_mutex_destroy(&p->lock);
+    OPENSSL_cleanse(p, sizeof *p);
+    free(p);
+    return NULL;
+}
+
+static enum password_memory recall(struct passwords *p, const struct digest *key, uint64_t now)
+{
+    if (cache_has(&p->good, key, now, GOOD_NS))
+        return PASSWORD_GOOD;
+    return cache_has(&p->bad, key, now, 0) ? PASSWORD_BAD : PASSWORD_UNKNOWN;
+}
+
+enum password_memory passwords_recall(struct passwords *p, const struct digest *key, uint64_t now_ns)
+{
+    pthread_mutex_lock(&p->lock);
+    enum password_memory memory = recall(p, key, now_ns);
+    pthread_mutex_unlock(&p->lock);
+    return memory;
+}
+
+/* ---- lists of jobs, under the lock ---- */
+
+static void list_add(struct job_list *l, struct password_job *job)
+{
+    job->queue_next = NULL;
+    *l->last = job;
+    l->last = &job->queue_next;
+    l->n++;
+}
+
+static struct password_job *list_take(struct job_list *l)
+{
+    struct password_job *job = l->first;
+    l->first = job->queue_next;
+    if (!l->first)
+        l->last = &l->first;
+    l->n--;
+    return job;
+}
+
+/* Frees those that came from an inbox. */
+static void list_purge(struct job_list *l, const struct password_inbox *inbox)
+{
+    struct password_job **at = &l->first;
+    while (*at) {
+        struct password_job *job = *at;
+        if (job->inbox != inbox) {
+            at = &job->queue_next;
+            continue;
+        }
+        *at = job->queue_next;
+        l->n--;
+        password_job_free(job);
+    }
+    l->last = at;
+}
+
+/* With the lock held, but for the slow part. */
+static void run_job(struct passwords *p, struct password_job *job)
+{
+    /* Another worker's connection may have asked the same meanwhile. */
+    if (recall(p, &job->key, clock_monotonic()) == PASSWORD_UNKNOWN) {
+        pthread_mutex_unlock(&p->lock);
+        int matches = password_matches(job->password, job->hash);
+        bool good = matches > 0 && !job->is_decoy;
+        pthread_mutex_lock(&p->lock);
+        uint64_t now = clock_monotonic();
+        if (matches >= 0)
+            cache_add(good ? &p->good : &p->bad, &job->key, now + (good ? GOOD_NS : BAD_NS));
+    }
+    list_add(&job->inbox->done, job);
+    uv_async_send(&job->inbox->wake);
+}
+
+static void *run(void *arg)
+{
+    struct passwords *p = arg;
+    pthread_setname_np(pthread_self(), "passwords");
+    pthread_mutex_lock(&p->lock);
+    while (!p->stopping) {
+        if (!p->queue.first) {
+            pthread_cond_wait(&p->changed, &p->lock);
+            continue;
+        }
+        p->running = list_take(&p->queue);
+        run_job(p, p->running);
+        p->running = NULL;
+        pthread_cond_broadcast(&p->changed);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+static int start_thread(struct passwords *p)
+{
+    if (p->has_thread)
+        return 0;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's business */
+    int r = pthread_create(&p->thread, NULL, run, p);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    p->has_thread = r == 0;
+    return -r;
+}
+
+static uint32_t count_address(const struct passwords *p, uint64_t address)
+{
+    uint32_t n = 0;
+    for (const struct password_job *job = p->queue.first; job; job = job->queue_next)
+        n += job->address == address;
+    return n;
+}
+
+int passwords_submit(struct password_inbox *b, struct password_job *job)
+{
+    struct passwords *p = b->passwords;
+    pthread_mutex_lock(&p->lock);
+    bool full =
+        p->queue.n >= PASSWORDS_QUEUE_MAX || count_address(p, job->address) >= PASSWORDS_PER_ADDRESS_MAX;
+    int r = full ? PASSWORDS_FULL : start_thread(p);
+    if (r == 0) {
+        job->inbox = b;
+        list_add(&p->queue, job);
+        pthread_cond_broadcast(&p->changed);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return r;
+}
+
+/* ---- the way back ---- */
+
+static void on_wake(uv_async_t *wake)
+{
+    struct password_inbox *b = wake->data;
+    for (;;) {
+        pthread_mutex_lock(&b->passwords->lock);
+        struct password_job *job = b->done.first ? list_take(&b->done) : NULL;
+        pthread_mutex_unlock(&b->passwords->lock);
+        if (!job)
+            return;
+        b->deliver(b->user, job);
+    }
+}
+
+struct password_inbox *password_inbox_new(struct passwords *p, struct io_loop *loop,
+                                          void (*deliver)(void *user, struct password_job *job), void *user)
+{
+    struct password_inbox *b = calloc(1, sizeof *b);
+    if (!b)
+        return NULL;
+    b->passwords = p;
+    b->done.last = &b->done.first;
+    b->deliver = deliver;
+    b->user = user;
+    b->wake.data = b;
+    if (uv_async_init(io_loop_uv(loop), &b->wake, on_wake) < 0) {
+        free(b);
+        return NULL;
+    }
+    return b;
+}
+
+static void on_closed(uv_handle_t *wake)
+{
+    free(wake->data);
+}
+
+struct password_inbox *password_inbox_free(struct password_inbox *b)
+{
+    if (!b)
+        return NULL;
+    struct passwords *p = b->passwords;
+    pthread_mutex_lock(&p->lock);
+    list_purge(&p->queue, b);
+    while (p->running && p->running->inbox == b)
+        pthread_cond_wait(&p->changed, &p->lock);
+    list_purge(&b->done, b);
+    pthread_mutex_unlock(&p->lock);
+    uv_close((uv_handle_t *)&b->wake, on_closed);
+    return NULL;
+}

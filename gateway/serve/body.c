@@ -1,0 +1,76 @@
+#include "gateway/serve/body.h"
+
+#include <errno.h>
+
+#include "proto/coding/coding.h"
+#include "proto/coding/room.h"
+#include "proto/otlp/profiles_json.h"
+
+int body_reader_init(struct body_reader *r, size_t limit, size_t keep, struct budget *budget)
+{
+    *r = (struct body_reader){.budget = budget, .limit = limit, .keep = keep};
+    r->proto.max = limit < SIZE_MAX - PROFILES_PADDING ? limit + PROFILES_PADDING : SIZE_MAX;
+    r->decoder = coding_decoder_new();
+    return r->decoder ? 0 : -ENOMEM;
+}
+
+void body_reader_release(struct body_reader *r)
+{
+    room_release(&r->plain, r->budget);
+    room_release(&r->proto, r->budget);
+    r->decoder = coding_decoder_free(r->decoder);
+}
+
+void body_clear(struct body_reader *r)
+{
+    room_clear(&r->plain, r->keep, r->budget);
+    room_clear(&r->proto, r->keep, r->budget);
+}
+
+static enum refusal decode(struct body_reader *r, const struct request *q, struct bytes *body,
+                           struct error *why)
+{
+    const struct bytes coded = *body;
+    int result =
+        coding_decode(r->decoder, q->route.coding, coded, r->limit, PROFILES_PADDING, r->budget, &r->plain);
+    *body = buffer_bytes(&r->plain);
+    switch (result) {
+    case 0: return REFUSAL_NONE;
+    case CODING_CORRUPT: {
+        const char *more = coding_explain(q->route.coding, coded);
+        if (more)
+            error_set(why, 0, "the body's encoding, %s: %s", coding_name(q->route.coding), more);
+        return REFUSAL_CORRUPT;
+    }
+    case CODING_TOO_LARGE: return REFUSAL_TOO_LARGE;
+    default: return REFUSAL_BUSY;
+    }
+}
+
+static enum refusal from_json(struct body_reader *r, struct body *b, struct error *why)
+{
+    static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT; /* ingest has its own, for all */
+    int result = profiles_json_transcode_as_written(b->bytes, &limits, r->budget, &r->proto, &b->layout, why);
+    b->bytes = buffer_bytes(&r->proto);
+    switch (result) {
+    case 0: return REFUSAL_NONE;
+    case PROFILES_MALFORMED: return REFUSAL_MALFORMED;
+    case PROFILES_UNSUPPORTED: return REFUSAL_UNSUPPORTED;
+    default: why->text[0] = 0; return result == -ENOBUFS ? REFUSAL_TOO_LARGE : REFUSAL_BUSY;
+    }
+}
+
+enum refusal body_read(struct body_reader *r, const struct request *q, enum profiles_layout layout,
+                       struct body *ret, struct error *why)
+{
+    enum refusal refusal = REFUSAL_NONE;
+    why->text[0] = 0;
+    ret->layout = layout;
+    ret->bytes = buffer_bytes(&q->body);
+    if (request_is_coded(q))
+        refusal = decode(r, q, &ret->bytes, why);
+    ret->n_plain = ret->bytes.n;
+    if (refusal == REFUSAL_NONE && q->route.dialect == DIALECT_JSON)
+        refusal = from_json(r, ret, why);
+    return refusal;
+}

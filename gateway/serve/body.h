@@ -1,0 +1,40 @@
+/*
+ * What a complete request has in it: its body out of its content coding, and JSON written as protobuf. One
+ * for each worker; the memory is kept from request to request, up to a bound, and is on the budget.
+ */
+#ifndef GATEWAY_SERVE_BODY_H
+#define GATEWAY_SERVE_BODY_H
+
+#include "gateway/serve/request.h"
+#include "proto/base/error.h"
+#include "proto/otlp/profiles.h"
+
+struct coding_decoder;
+
+struct body_reader {
+    struct budget *budget;
+    size_t limit, keep; /* of what comes out; of the memory that stays */
+    struct coding_decoder *decoder;
+    struct buffer plain; /* the decompressed body */
+    struct buffer proto; /* a JSON body written as protobuf */
+};
+
+struct body {
+    struct bytes bytes; /* protobuf, PROFILES_PADDING readable bytes behind it; until body_clear */
+    enum profiles_layout layout;
+    size_t n_plain; /* after decompression */
+};
+
+/* 0 or -ENOMEM. */
+int body_reader_init(struct body_reader *r, size_t limit, size_t keep, struct budget *budget);
+void body_reader_release(struct body_reader *r);
+
+/* layout: of protobuf, PROFILES_LAYOUT_UNKNOWN if it is to be recognised; JSON tells its own. REFUSAL_NONE,
+ * or why not: then *why has words of its own, or none where the refusal's words say it all. */
+enum refusal body_read(struct body_reader *r, const struct request *q, enum profiles_layout layout,
+                       struct body *ret, struct error *why);
+
+/* Gives back what is more than `keep`. */
+void body_clear(struct body_reader *r);
+
+#endif
