@@ -2,9 +2,15 @@
 /*
  * A load generator: sends the requests in the files named, in turn, over a number of connections with one
  * request under way on each, and prints one line of JSON: requests, errors, seconds, latency percentiles in
- * microseconds.
+ * microseconds, and how often each file was acknowledged.
  *
- *   load --protocol grpc|http --port N [--connections N] [--requests N] [--gzip LEVEL] FILE…
+ *   load --protocol grpc|http --port N [--connections N] [--requests N] [--gzip LEVEL] [--rate R]
+ *        [--until-closed 1] FILE…
+ *
+ * With --rate, R requests a second fall due at even times whatever the server does, and a latency counts from
+ * then on: a server that stands still for a second is seen by all that fell due in it, not by one request
+ * alone. With --until-closed, connections that the server ends are no failure, and the run ends with the
+ * last: what was acknowledged until then is what the server must have kept.
  *
  * It speaks to nghttp2 and sockets directly and shares no code with the gateway, so that it measures and
  * checks it from outside. Bounded by --requests; ends by itself.
@@ -33,15 +39,16 @@
 struct body {
     uint8_t *data; /* as sent; with the gRPC prefix when the protocol is gRPC */
     size_t n;
+    uint64_t acknowledged;
 };
 
 struct connection {
     int fd;
     nghttp2_session *h2;
-    const struct body *body; /* being sent */
+    struct body *body; /* being sent */
     size_t sent;
     uint64_t started_ns;
-    bool busy, ok;
+    bool busy, ok, over;
     char head[512];
     size_t head_n, head_sent;
     char response[RESPONSE_MAX];
@@ -49,10 +56,13 @@ struct connection {
 };
 
 static struct {
-    bool grpc;
+    bool grpc, until_closed;
     int port, gzip;
+    double rate; /* requests a second; 0: as fast as they are answered */
+    uint64_t start_ns;
     uint32_t n_connections;
     uint64_t n_requests, begun, done, errors;
+    uint32_t n_over; /* connections that the server ended */
     struct body *bodies;
     uint32_t n_bodies;
     uint32_t *latency_us;
@@ -85,7 +95,7 @@ static struct body load_body(const char *path)
     fclose(f);
 
     size_t prefix = run.grpc ? GRPC_PREFIX : 0, cap = n + n / 4 + 1024;
-    struct body b = {malloc(prefix + cap), n};
+    struct body b = {malloc(prefix + cap), n, 0};
     if (!b.data)
         die("memory");
     if (run.gzip > 0) {
@@ -111,8 +121,26 @@ static void finish(struct connection *c)
 {
     run.latency_us[run.done++] = (uint32_t)((now_ns() - c->started_ns) / 1000);
     run.errors += !c->ok;
+    c->body->acknowledged += c->ok;
     c->busy = false;
     begin(c);
+}
+
+/* The server ended it: as announced, or a failure. */
+static void end(struct connection *c, const char *how)
+{
+    if (!run.until_closed)
+        die(how);
+    run.n_over += !c->over;
+    c->over = true;
+    c->busy = false;
+    close(c->fd);
+}
+
+/* When the request to be begun next falls due; 0: at once. */
+static uint64_t next_due(void)
+{
+    return run.rate > 0 ? run.start_ns + (uint64_t)((double)run.begun * 1e9 / run.rate) : 0;
 }
 
 /* ---- gRPC
@@ -208,26 +236,29 @@ static bool http_complete(struct connection *c)
 
 static void begin(struct connection *c)
 {
-    if (run.begun == run.n_requests)
+    uint64_t due = next_due(), now = now_ns();
+    if (c->over || run.begun == run.n_requests || due > now)
         return;
     c->body = &run.bodies[run.begun++ % run.n_bodies];
     c->sent = 0;
     c->ok = false;
     c->busy = true;
-    c->started_ns = now_ns();
+    c->started_ns = run.rate > 0 ? due : now;
     if (run.grpc)
         begin_grpc(c);
     else
         begin_http(c);
 }
 
-/* Sends some bytes; false when the socket takes no more now. */
+/* Sends some bytes; false when the socket takes no more now, or ever. */
 static bool put(struct connection *c, const void *p, size_t n, size_t *at)
 {
     while (*at < n) {
         ssize_t sent = send(c->fd, (const uint8_t *)p + *at, n - *at, MSG_NOSIGNAL);
         if (sent < 0 && errno == EAGAIN)
             return false;
+        if (sent < 0 && run.until_closed)
+            return false; /* pull says how it ended, after what there is to read */
         if (sent < 0)
             die("send");
         *at += (size_t)sent;
@@ -266,8 +297,10 @@ static void pull(struct connection *c)
         ssize_t n = recv(c->fd, in, sizeof in, 0);
         if (n < 0 && errno == EAGAIN)
             return;
-        if (n <= 0)
-            die(n == 0 ? "the server closed a connection" : "recv");
+        if (n <= 0) {
+            end(c, n == 0 ? "the server closed a connection" : "recv");
+            return;
+        }
         if (run.grpc) {
             if (nghttp2_session_mem_recv(c->h2, in, (size_t)n) < 0)
                 die("not HTTP/2");
@@ -319,15 +352,19 @@ static void parse_arguments(int argc, char **argv)
             run.n_requests = strtoull(value, NULL, 10);
         else if (strcmp(argv[i], "--gzip") == 0)
             run.gzip = atoi(value);
+        else if (strcmp(argv[i], "--rate") == 0)
+            run.rate = atof(value);
+        else if (strcmp(argv[i], "--until-closed") == 0)
+            run.until_closed = atoi(value) != 0;
         else
             break;
     }
     run.n_bodies = (uint32_t)(argc - i);
     if (run.n_bodies == 0 || run.port == 0 || run.n_connections == 0 ||
         run.n_connections > CONNECTIONS_MAX / 2) {
-        fprintf(
-            stderr,
-            "usage: load --protocol grpc|http --port N [--connections N] [--requests N] [--gzip LEVEL] FILE...\n");
+        fprintf(stderr,
+                "usage: load --protocol grpc|http --port N [--connections N] [--requests N] [--gzip LEVEL]\n"
+                "            [--rate R] [--until-closed 1] FILE...\n");
         exit(2);
     }
     run.bodies = calloc(run.n_bodies, sizeof *run.bodies);
@@ -343,9 +380,18 @@ static void turn(int epoll, struct connection *c, bool readable)
 {
     if (readable)
         pull(c);
+    if (c->over)
+        return;
     bool drained = push(c);
     struct epoll_event event = {.events = EPOLLIN | (drained ? 0 : EPOLLOUT), .data.ptr = c};
     epoll_ctl(epoll, EPOLL_CTL_MOD, c->fd, &event);
+}
+
+static uint32_t percentile(double share)
+{
+    if (run.done == 0)
+        return 0;
+    return run.latency_us[(uint64_t)((double)(run.done - 1) * share)];
 }
 
 static void report(uint64_t ns)
@@ -355,10 +401,40 @@ static void report(uint64_t ns)
     for (uint32_t b = 0; b < run.n_bodies; b++)
         bytes += run.bodies[b].n;
     printf("{\"requests\": %llu, \"errors\": %llu, \"seconds\": %.6f, \"p50_us\": %u, \"p99_us\": %u, "
-           "\"max_us\": %u, \"mean_body_bytes\": %zu}\n",
-           (unsigned long long)run.done, (unsigned long long)run.errors, (double)ns / 1e9,
-           run.latency_us[run.done / 2], run.latency_us[run.done - 1 - run.done / 100],
-           run.latency_us[run.done - 1], bytes / run.n_bodies);
+           "\"p999_us\": %u, \"max_us\": %u, \"mean_body_bytes\": %zu, \"acknowledged\": [",
+           (unsigned long long)run.done, (unsigned long long)run.errors, (double)ns / 1e9, percentile(0.5),
+           percentile(0.99), percentile(0.999), percentile(1), bytes / run.n_bodies);
+    for (uint32_t b = 0; b < run.n_bodies; b++)
+        printf("%s%llu", b ? ", " : "", (unsigned long long)run.bodies[b].acknowledged);
+    printf("]}\n");
+}
+
+/* Requests that fell due, on connections that have nothing to do, in turn. */
+static void begin_due(int epoll, struct connection *all)
+{
+    static uint32_t next;
+    if (run.rate == 0)
+        return;
+    for (uint32_t tried = 0; tried < run.n_connections && next_due() <= now_ns(); tried++) {
+        struct connection *c = &all[next++ % run.n_connections];
+        if (c->busy || c->over)
+            continue;
+        begin(c);
+        turn(epoll, c, false);
+    }
+}
+
+/* How long to wait for the sockets: until the next request falls due, or until nothing will come any more. */
+static struct timespec patience(void)
+{
+    uint64_t due = next_due(), now = now_ns();
+    bool all_busy = run.begun - run.done >= run.n_connections - run.n_over;
+    if (run.rate == 0 || run.begun == run.n_requests || all_busy)
+        return (struct timespec){.tv_sec = STALL_MS / 1000};
+    if (due <= now)
+        return (struct timespec){0};
+    uint64_t ns = due - now < 900000000u ? due - now : 900000000u;
+    return (struct timespec){.tv_nsec = (long)ns};
 }
 
 int main(int argc, char **argv)
@@ -374,21 +450,23 @@ int main(int argc, char **argv)
         epoll_ctl(epoll, EPOLL_CTL_ADD, all[i].fd, &event);
     }
 
-    uint64_t start = now_ns();
+    run.start_ns = now_ns();
     for (uint32_t i = 0; i < run.n_connections; i++) {
         begin(&all[i]);
         turn(epoll, &all[i], false);
     }
-    while (run.done < run.n_requests) {
+    while (run.done < run.n_requests && run.n_over < run.n_connections) {
         struct epoll_event ready[64];
-        int n = epoll_wait(epoll, ready, 64, STALL_MS);
-        if (n == 0) {
+        struct timespec wait = patience();
+        int n = epoll_pwait2(epoll, ready, 64, &wait, NULL);
+        if (n == 0 && wait.tv_sec > 0) {
             errno = ETIMEDOUT;
             die("no answer");
         }
         for (int i = 0; i < n; i++)
-            turn(epoll, ready[i].data.ptr, ready[i].events & EPOLLIN);
+            turn(epoll, ready[i].data.ptr, ready[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR));
+        begin_due(epoll, all);
     }
-    report(now_ns() - start);
+    report(now_ns() - run.start_ns);
     return run.errors > 0;
 }

@@ -4,11 +4,18 @@ import gzip
 import http.server
 import threading
 
-Stack = collections.namedtuple("Stack", "pid thread names files kinds incomplete")
+Stack = collections.namedtuple("Stack", "pid thread names files kinds incomplete first")
 
 
 class Receiver:
-    """with Receiver() as r: … r.url is the endpoint; r.stacks counts hits by Stack (names leaf first)."""
+    """with Receiver() as r: … r.url is the endpoint; r.stacks counts hits by Stack (names leaf first).
+
+    Stack.first: the hit was less than `first` seconds after the first one of its process.
+    """
+
+    def __init__(self, first=0.0):
+        self.first_ns = int(first * 1e9)
+        self.begun = {}
 
     def __enter__(self):
         from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service
@@ -70,6 +77,12 @@ class Receiver:
             mapping = d.mapping_table[location.mapping_index]
             frames.append((name or hex(location.address), d.string_table[mapping.filename_strindex],
                            attributes(location.attribute_indices).get("profile.frame.type")))
+        begun = {}
+        for resource in request.resource_profiles:
+            pid = next((a.value.int_value for a in resource.resource.attributes if a.key == "process.pid"), None)
+            times = [t for scope in resource.scope_profiles for profile in scope.profiles for sample in profile.samples
+                     for t in sample.timestamps_unix_nano]
+            begun[pid] = min(times + [begun.get(pid, 1 << 63)])
         for resource in request.resource_profiles:
             pid = next((a.value.int_value for a in resource.resource.attributes if a.key == "process.pid"), None)
             for scope in resource.scope_profiles:
@@ -78,5 +91,7 @@ class Receiver:
                         own = attributes(sample.attribute_indices)
                         stack = [frames[i] for i in d.stack_table[sample.stack_index].location_indices]
                         names, files, kinds = zip(*stack) if stack else ((), (), ())
-                        key = Stack(pid, own.get("thread.name"), names, files, kinds, own.get("profsend.stack.incomplete"))
-                        self.stacks[key] += len(sample.timestamps_unix_nano) or 1
+                        key = Stack(pid, own.get("thread.name"), names, files, kinds, own.get("profsend.stack.incomplete"), False)
+                        for when in sample.timestamps_unix_nano:
+                            late = when - self.begun.setdefault(pid, begun[pid]) >= self.first_ns
+                            self.stacks[key if late else key._replace(first=True)] += 1

@@ -1,0 +1,222 @@
+"""Half an hour of everything at once: memory and descriptors stay flat, and every sample is counted. ./scripts/test --soak
+
+PG_SOAK_SECONDS shortens it, for trying; a third of the time is warm-up, up to five minutes.
+"""
+import gzip
+import http.client
+import json
+import os
+import pathlib
+import random
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import attack_content as hostile
+import pytest
+from programs import BUILD, PROFILES_PATH, Gateway, captures, running, wait_for
+
+SECONDS = float(os.environ.get("PG_SOAK_SECONDS", 30 * 60))
+WARM_UP = min(SECONDS / 3, 300)
+SLOPE_KIB = 1024 / 600  # of resident memory a second: 1 MiB in ten minutes
+# A run too short to be warm is only tried, not judged: this much more.
+COLD_KIB = 16 << 10 if SECONDS < 600 else 0
+FDS_NOISE = 4
+FILES = captures("ebpf-*.pb")[:4]
+LEGACY = sorted((pathlib.Path(__file__).parents[1] / "fuzz/corpus/legacy").glob("layout-*"))
+
+
+class SlowReceiver(threading.Thread):
+    """Takes raw profiles by HTTP, a request every tenth of a second at most, and refuses some."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port, self.taken, self.stopping = self.socket.getsockname()[1], 0, False
+
+    def run(self):
+        while not self.stopping:
+            try:
+                connection = self.socket.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        with connection, connection.makefile("rb") as stream:
+            while not self.stopping and stream.readline().startswith(b"POST "):
+                length = 0
+                while (line := stream.readline()) not in (b"\r\n", b""):
+                    name, _, value = line.partition(b":")
+                    length = int(value) if name.lower() == b"content-length" else length
+                stream.read(length)
+                self.taken += 1
+                time.sleep(0.1)
+                status = b"503 Service Unavailable" if self.taken % 20 == 0 else b"200 OK"
+                connection.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n")
+
+    def close(self):
+        self.stopping = True
+        self.socket.close()
+
+
+class Sender(threading.Thread):
+    """Does `step` until the end, and keeps the first failure for the test to raise."""
+
+    def __init__(self, step, pause, until):
+        super().__init__(daemon=True)
+        self.step, self.pause, self.until = step, pause, until
+        self.failure, self.steps = None, 0
+
+    def run(self):
+        try:
+            while time.monotonic() < self.until:
+                self.step()
+                self.steps += 1
+                time.sleep(self.pause)
+        except BaseException as e:
+            self.failure = e
+
+
+class Account:
+    """Samples that were acknowledged, by many threads."""
+
+    def __init__(self):
+        self.lock, self.samples, self.requests = threading.Lock(), 0, 0
+
+    def add(self, samples, requests=1):
+        with self.lock:
+            self.samples += samples
+            self.requests += requests
+
+
+def samples_in(body):
+    out = subprocess.run([BUILD / "profgate", "count", "--json", "/dev/stdin"], input=body, capture_output=True,
+                         check=True).stdout
+    return json.loads(out)["samples"]
+
+
+def http_step(gateway, account, bodies):
+    """One connection, a few requests on it, each in another coding."""
+    connection = http.client.HTTPConnection("127.0.0.1", random.choice(gateway.ports), timeout=60)
+    try:
+        for body, headers, samples in random.choices(bodies, k=5):
+            connection.request("POST", PROFILES_PATH, body, {"Content-Type": "application/x-protobuf", **headers})
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status in (200, 503), answer.status  # 503: the queue of raw profiles is full, nothing is counted
+            if answer.status == 200:
+                account.add(samples)
+    finally:
+        connection.close()
+
+
+def bad_step(gateway):
+    """What nobody should send: refused or cut off, never counted."""
+    body = random.choice([random.randbytes(1000), gzip.compress(bytes(70 << 20), 1), FILES[0].read_bytes()[:-10]])
+    headers = {"Content-Encoding": "gzip"} if body[:2] == b"\x1f\x8b" else {}
+    status = gateway.post(b"\xff" + body if not headers else body, headers)[0]
+    assert status in (400, 413, 503), status
+    with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=20) as s:  # leaves in the middle
+        s.sendall(b"POST /v1development/profiles HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+                  b"Content-Length: 100000\r\n\r\n" + bytes(random.randrange(50000)))
+
+
+def attack_step(gateway):
+    kind = random.choice(["rapid-reset", "continuation", "smuggling", "connect", "ping", "large-head"])
+    subprocess.run([BUILD / "bench/attack", kind, "--port", str(gateway.ports[0]), "--seconds", "0.3", "--connections", "5",
+                    "--connects", "200"], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def grpc_step(gateway, account, samples):
+    done = subprocess.run([BUILD / "bench/load", "--protocol", "grpc", "--port", str(gateway.ports[0]), "--connections", "8",
+                           "--requests", "200", "--rate", "100", "--gzip", str(random.choice([0, 6])), *FILES],
+                          capture_output=True, text=True, timeout=120)
+    assert done.stdout, done.stderr
+    acknowledged = json.loads(done.stdout.splitlines()[-1])["acknowledged"]  # some may be refused: the queue is full
+    account.add(sum(n * s for n, s in zip(acknowledged, samples)), sum(acknowledged))
+
+
+def bodies_of_all_kinds(samples):
+    """(body, headers, samples in it): plain, gzip, zstd, OTLP/JSON, older layouts, generated."""
+    bodies = []
+    for path, n in zip(FILES, samples):
+        plain = path.read_bytes()
+        bodies += [(plain, {}, n), (gzip.compress(plain), {"Content-Encoding": "gzip"}, n)]
+        # RFC 8878 §3.1.1: a zstd frame of raw blocks, made by hand
+        blocks = [plain[at:at + 100_000] for at in range(0, len(plain), 100_000)]
+        frame = b"\x28\xb5\x2f\xfd\x00\x58" + b"".join(
+            ((len(b) << 3) | (i == len(blocks) - 1)).to_bytes(3, "little") + b for i, b in enumerate(blocks))
+        bodies.append((frame, {"Content-Encoding": "zstd"}, n))
+    generated = hostile.build("valid", 200_000)
+    bodies.append((generated, {}, samples_in(generated)))
+    for path in LEGACY:
+        body = path.read_bytes()[1:]
+        bodies.append((body, {}, samples_in(body)))
+    json_format = pytest.importorskip("google.protobuf.json_format")
+    service = pytest.importorskip("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
+    # OTLP/JSON has ids in hex, which protobuf's own JSON has not: this request has none.
+    request = service.ExportProfilesServiceRequest.FromString(generated)
+    text = json_format.MessageToJson(request).encode()
+    bodies.append((text, {"Content-Type": "application/json"}, bodies[-len(LEGACY) - 1][2]))
+    return bodies
+
+
+def fds(gateway):
+    return len(os.listdir(f"/proc/{gateway.pid}/fd"))
+
+
+def slope(points):
+    """Least squares: units a second."""
+    n = len(points)
+    mean_x, mean_y = sum(x for x, _ in points) / n, sum(y for _, y in points) / n
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
+
+
+@pytest.mark.soak
+def test_half_an_hour_of_everything_leaves_memory_flat_and_counts_exact(tmp_path):
+    receiver = SlowReceiver()
+    receiver.start()
+    config = f"""
+metrics: {{ flush_interval: 5s, exporters: [prometheus, file/out] }}
+profiles: {{ keep: 5%, exporters: [otlp/slow] }}
+exporters:
+  file/out: {{ path: {tmp_path}/metrics.jsonl }}
+  otlp/slow: {{ endpoint: 'http://127.0.0.1:{receiver.port}', protocol: http, sending_queue: {{ queue_bytes: 8MiB }} }}
+"""
+    samples = [samples_in(path.read_bytes()) for path in FILES]
+    account, bodies = Account(), bodies_of_all_kinds(samples)
+    with running(Gateway(config=config)) as gateway:
+        start = time.monotonic()
+        end = start + SECONDS
+        senders = [Sender(lambda: http_step(gateway, account, bodies), 0.1, end) for _ in range(3)]
+        senders += [Sender(lambda: grpc_step(gateway, account, samples), 0.1, end), Sender(lambda: bad_step(gateway), 1, end),
+                    Sender(lambda: attack_step(gateway), 2, end),
+                    Sender(lambda: gateway.process.send_signal(signal.SIGHUP), min(60, SECONDS / 5), end),
+                    Sender(lambda: gateway.metrics(), 1, end)]
+        for sender in senders:
+            sender.start()
+        memory, open_fds = [], []
+        while time.monotonic() < end:
+            time.sleep(min(5, SECONDS / 60))
+            assert gateway.alive(), gateway.log()
+            if time.monotonic() - start > WARM_UP:
+                memory.append((time.monotonic() - start, gateway.rss_kib("VmRSS")))
+                open_fds.append(fds(gateway))
+        for sender in senders:
+            sender.join(150)
+            assert not sender.is_alive() and sender.failure is None, sender.failure
+            assert sender.steps > 0
+        growth = slope(memory) * (memory[-1][0] - memory[0][0])
+        print(f"{account.requests} requests, {account.samples} samples; RSS {memory[0][1]} to {memory[-1][1]} KiB, slope "
+              f"{slope(memory) * 600:.0f} KiB in ten minutes; fds {min(open_fds)} to {max(open_fds)}; raw {receiver.taken}")
+        wait_for(lambda: gateway.total("profgate_samples_total") == account.samples, "every sample counted, once")
+        shown = memory[:: max(len(memory) // 20, 1)]
+        assert growth <= SLOPE_KIB * (SECONDS - WARM_UP) + COLD_KIB, f"grew by {growth:.0f} KiB: {shown}"
+        half = len(open_fds) // 2
+        wait_for(lambda: gateway.total("profgate_connections") == 0, "no connection left behind")
+        assert min(open_fds[half:]) <= min(open_fds[:half]) + FDS_NOISE, open_fds
+        assert gateway.stop() == 0
+    receiver.close()
