@@ -209,15 +209,9 @@ static void on_collect_timer(void *user)
     begin_collect(user);
 }
 
-static int write_metrics(void *context, unsigned what, struct buffer *out)
+static int write_metrics(void *context, const struct admin_metrics *wanted, struct buffer *out)
 {
-    struct gateway *g = context;
-    int r = 0;
-    if (what & ADMIN_METRICS_PROFILES)
-        r = outputs_prometheus(g->outputs, out);
-    if (r == 0 && (what & ADMIN_METRICS_SELF))
-        r = stats_prometheus(out);
-    return r;
+    return outputs_metrics(((struct gateway *)context)->outputs, wanted, out);
 }
 
 static bool accepts_requests(void *context, struct error *why)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gateway/aggregate/store.h"
 #include "gateway/export/destination.h"
@@ -21,6 +22,9 @@ struct leaving { /* one metrics exporter and its output */
 
 struct outputs {
     struct arena arena; /* what options point at while exporters are made */
+    struct attr identity;
+    uint32_t n_identity; /* 0 or 1 */
+    struct prometheus_options names;
     struct store *store;
     struct stats *stats;
     struct output *prometheus; /* NULL: not asked for */
@@ -48,12 +52,24 @@ static const struct otlp_header *headers(struct outputs *o, const struct config_
     return all;
 }
 
+static bool is_remote_write(const struct config_exporter *x)
+{
+    return config_exporter_type(x->name) == CONFIG_EXPORTER_REMOTE_WRITE;
+}
+
 /* One configured exporter as the export stage wants it. */
 static int destination(struct outputs *o, const struct config_exporter *x, struct destination_options *ret,
                        struct error *e)
 {
-    *ret = (struct destination_options){.name = x->name, .otlp = OTLP_EXPORTER_DEFAULT};
-    if (strncmp(x->name, "file", 4) == 0) {
+    bool json = x->encoding && strcmp(x->encoding, "json") == 0;
+    *ret = (struct destination_options){
+        .name = x->name,
+        .otlp = OTLP_EXPORTER_DEFAULT,
+        .encoding = json ? DESTINATION_JSON : DESTINATION_PROTO,
+        .protobuf_message = x->protobuf_message,
+        .prometheus = o->names,
+    };
+    if (config_exporter_type(x->name) == CONFIG_EXPORTER_FILE) {
         ret->kind = DESTINATION_FILE;
         ret->path = x->path;
         return 0;
@@ -64,10 +80,15 @@ static int destination(struct outputs *o, const struct config_exporter *x, struc
     if (!otlp->endpoint || !otlp->headers)
         return error_set(e, -ENOMEM, "out of memory");
     otlp->n_headers = x->headers.n;
-    otlp->protocol = strcmp(x->protocol, "http") == 0 ? OTLP_HTTP : OTLP_GRPC;
-    otlp->compression = strcmp(x->compression, "gzip") == 0   ? OTLP_COMPRESS_GZIP
-                        : strcmp(x->compression, "zstd") == 0 ? OTLP_COMPRESS_ZSTD
-                                                              : OTLP_COMPRESS_NONE;
+    if (is_remote_write(x)) { /* it has neither protocol nor compression nor consumers to choose */
+        ret->kind = DESTINATION_REMOTE_WRITE;
+    } else {
+        otlp->protocol = strcmp(x->protocol, "http") == 0 ? OTLP_HTTP : OTLP_GRPC;
+        otlp->compression = strcmp(x->compression, "gzip") == 0   ? OTLP_COMPRESS_GZIP
+                            : strcmp(x->compression, "zstd") == 0 ? OTLP_COMPRESS_ZSTD
+                                                                  : OTLP_COMPRESS_NONE;
+        otlp->queue.num_consumers = x->queue_consumers;
+    }
     otlp->tls = (struct otlp_tls){
         .ca_file = x->tls_ca_file,
         .cert_file = x->tls_cert_file,
@@ -81,38 +102,62 @@ static int destination(struct outputs *o, const struct config_exporter *x, struc
     otlp->retry.initial_interval_ns = x->retry_initial_ns;
     otlp->retry.max_interval_ns = x->retry_max_ns;
     otlp->retry.max_elapsed_ns = x->retry_elapsed_ns;
-    otlp->queue.num_consumers = x->queue_consumers;
     otlp->queue.queue_size = x->queue_size;
     otlp->queue.queue_bytes = x->queue_bytes;
     return 0;
 }
 
-static struct output *prometheus_output(struct outputs *o, const struct config *c)
+static struct output_options common_options(const struct outputs *o, const struct config *c)
 {
-    const struct config_strings *chosen = &c->prometheus_attributes;
-    bool is_default = chosen->n == 1 && strcmp(chosen->items[0], "default") == 0;
     struct output_options options = OUTPUT_OPTIONS_DEFAULT;
-    options.projection = PROJECT_KEEP;
-    options.keys = is_default ? output_prometheus_keys : chosen->items;
-    options.n_keys = is_default ? OUTPUT_PROMETHEUS_KEYS : chosen->n;
-    options.temporality = METRIC_CUMULATIVE;
+    options.identity = &o->identity;
+    options.n_identity = o->n_identity;
     options.cardinality_limit = c->cardinality_limit;
     options.metric_expiration = c->metric_expiration_ns;
+    return options;
+}
+
+static void keep_attributes(struct output_options *options, const struct config_strings *chosen)
+{
+    options->projection = PROJECT_KEEP;
+    options->keys = chosen->items;
+    options->n_keys = chosen->n;
+}
+
+/* What /metrics and remote write make labels of. */
+static void keep_prometheus_attributes(struct output_options *options, const struct config *c)
+{
+    const struct config_strings *chosen = &c->prometheus_attributes;
+    struct config_strings usual = {(const char **)output_prometheus_keys, OUTPUT_PROMETHEUS_KEYS};
+    bool is_default = chosen->n == 1 && strcmp(chosen->items[0], "default") == 0;
+    keep_attributes(options, is_default ? &usual : chosen);
+}
+
+static struct output *prometheus_output(struct outputs *o, const struct config *c)
+{
+    struct output_options options = common_options(o, c);
+    keep_prometheus_attributes(&options, c);
+    options.temporality = METRIC_CUMULATIVE;
     options.gauge_interval = c->flush_interval_ns;
+    options.exemplars = EXEMPLARS_STAY; /* several scrapers may look */
     return store_add_output(o->store, &options, clock_realtime());
 }
 
 static struct output *exporter_output(struct outputs *o, const struct config *c,
                                       const struct config_exporter *x)
 {
-    const char *temporality = strcmp(x->temporality, "default") == 0 ? c->temporality : x->temporality;
-    struct output_options options = OUTPUT_OPTIONS_DEFAULT;
-    options.projection = c->drop_attributes.n > 0 ? PROJECT_DROP : PROJECT_ALL;
-    options.keys = c->drop_attributes.items;
-    options.n_keys = c->drop_attributes.n;
+    bool chosen = x->temporality && strcmp(x->temporality, "default") != 0;
+    const char *temporality = is_remote_write(x) ? "cumulative" : chosen ? x->temporality : c->temporality;
+    struct output_options options = common_options(o, c);
     options.temporality = strcmp(temporality, "cumulative") == 0 ? METRIC_CUMULATIVE : METRIC_DELTA;
-    options.cardinality_limit = c->cardinality_limit;
-    options.metric_expiration = c->metric_expiration_ns;
+    if (x->resource_attributes.n > 0) {
+        keep_attributes(&options, &x->resource_attributes);
+    } else if (is_remote_write(x)) {
+        keep_prometheus_attributes(&options, c);
+    } else if (c->drop_attributes.n > 0) {
+        keep_attributes(&options, &c->drop_attributes);
+        options.projection = PROJECT_DROP;
+    }
     return store_add_output(o->store, &options, clock_realtime());
 }
 
@@ -155,7 +200,8 @@ static int add_profiles_exporters(struct outputs *o, const struct config *c, str
     if (!options)
         return error_set(e, -ENOMEM, "out of memory");
     for (uint32_t i = 0; i < n; i++) {
-        int r = destination(o, config_exporter(c, c->profiles_exporters.items[i]), &options[i], e);
+        const char *name = c->profiles_exporters.items[i];
+        int r = destination(o, config_exporter(c, name), &options[i], e);
         if (r < 0)
             return r;
         /* raw requests are passed on whole: whatever was taken in must be allowed out */
@@ -176,6 +222,32 @@ static struct outputs *give_up(struct outputs *o, struct io_loop *loop)
     return outputs_free(o);
 }
 
+/* Who we are: the attribute that every resource gets. */
+static int identify(struct outputs *o, const char *instance_id)
+{
+    char host[256] = "";
+    if (!instance_id || !instance_id[0])
+        return 0;
+    if (strcmp(instance_id, "auto") == 0) {
+        if (gethostname(host, sizeof host - 1) < 0 || !host[0])
+            return 0; /* a machine without a name: nothing tells it from another */
+        instance_id = host;
+    }
+    struct bytes copy = arena_copy(&o->arena, bytes_str(instance_id));
+    o->identity = (struct attr){BYTES_LIT(OUTPUTS_INSTANCE_KEY), {.kind = ATTR_STRING, .text = copy}};
+    o->n_identity = 1;
+    return copy.p ? 0 : -ENOMEM;
+}
+
+/* How names and labels are written for Prometheus. */
+static struct prometheus_options names_of(const struct config *c)
+{
+    struct prometheus_options names = {.scope_labels = c->prometheus_scope_labels,
+                                       .created = c->prometheus_created};
+    prometheus_strategy_parse(c->translation_strategy, &names.strategy); /* one of the row's choices */
+    return names;
+}
+
 struct outputs *outputs_new(const struct outputs_options *options, struct io_loop *loop, struct error *e)
 {
     struct outputs *o = calloc(1, sizeof *o);
@@ -186,7 +258,10 @@ struct outputs *outputs_new(const struct outputs_options *options, struct io_loo
     o->stats = options->stats;
     o->store =
         store_new(options->metrics, options->n_metrics, options->n_workers, options->budget, options->stats);
-    int r = o->store ? 0 : error_set(e, -ENOMEM, "out of memory");
+    o->names = names_of(options->config);
+    int r = o->store && identify(o, options->config->instance_id) == 0
+                ? 0
+                : error_set(e, -ENOMEM, "out of memory");
     if (r == 0)
         r = add_metrics_exporters(o, options->config, loop, e);
     if (r == 0)
@@ -213,6 +288,12 @@ struct export_profiles *outputs_profiles(struct outputs *o)
     return o->profiles;
 }
 
+int outputs_replace_metrics(struct outputs *o, const struct aggregate_metric *metrics, uint32_t n_metrics,
+                            uint32_t *ret_generation)
+{
+    return store_replace_metrics(o->store, metrics, n_metrics, ret_generation);
+}
+
 void outputs_apply(struct outputs *o, uint32_t worker, struct aggregate_delta *delta)
 {
     store_apply(o->store, worker, delta, clock_realtime());
@@ -232,7 +313,7 @@ void outputs_flush(struct outputs *o)
     }
 }
 
-int outputs_prometheus(struct outputs *o, struct buffer *out)
+static int write_profiles(struct outputs *o, const struct prometheus_options *names, struct buffer *out)
 {
     struct metric_batch *batch;
     if (!o->prometheus)
@@ -240,9 +321,39 @@ int outputs_prometheus(struct outputs *o, struct buffer *out)
     int r = output_collect(o->prometheus, clock_realtime(), &batch);
     if (r < 0)
         return r;
-    r = prometheus_write(batch, &(struct prometheus_options){0}, out);
+    r = prometheus_write(batch, names, out);
     metric_batch_free(batch);
     return r;
+}
+
+static int write_self(enum prometheus_format format, struct buffer *out)
+{
+    struct buffer text = BUFFER_INIT(0);
+    int r = stats_prometheus(&text);
+    if (r == 0)
+        r = prometheus_rewrite(buffer_bytes(&text), format, out);
+    buffer_release(&text);
+    return r;
+}
+
+int outputs_metrics(struct outputs *o, const struct admin_metrics *wanted, struct buffer *out)
+{
+    static const enum prometheus_escaping escapings[] = {
+        [ADMIN_UNDERSCORES] = PROMETHEUS_ESCAPE_UNDERSCORES,
+        [ADMIN_ALLOW_UTF8] = PROMETHEUS_ALLOW_UTF8,
+        [ADMIN_DOTS] = PROMETHEUS_ESCAPE_DOTS,
+        [ADMIN_VALUES] = PROMETHEUS_ESCAPE_VALUES,
+    };
+    struct prometheus_options names = o->names;
+    bool open = wanted->format == ADMIN_OPENMETRICS_0_0_1 || wanted->format == ADMIN_OPENMETRICS_1_0_0;
+    names.format = open ? PROMETHEUS_OPENMETRICS : PROMETHEUS_TEXT;
+    names.escaping = escapings[wanted->escaping];
+    int r = 0;
+    if (wanted->what & ADMIN_METRICS_PROFILES)
+        r = write_profiles(o, &names, out);
+    if (r == 0 && (wanted->what & ADMIN_METRICS_SELF))
+        r = write_self(names.format, out);
+    return r < 0 ? r : prometheus_end(names.format, out);
 }
 
 static void one_drained(void *user)

@@ -7,14 +7,19 @@
 
 #include <stdint.h>
 
+#include "gateway/admin/admin.h"
 #include "gateway/aggregate/aggregate.h"
 #include "gateway/config/config.h"
-#include "gateway/export/profiles.h"
+#include "gateway/export/destination.h"
 #include "proto/base/error.h"
 
 struct io_loop;
 struct outputs;
 struct stats;
+
+/* What tells the streams of one gateway from those of another that sees the same resources: an attribute of
+ * every resource that leaves, and so a label of every series. */
+#define OUTPUTS_INSTANCE_KEY "profgate.instance.id"
 
 struct outputs_options {
     const struct config *config;
@@ -31,14 +36,20 @@ struct outputs *outputs_free(struct outputs *o); /* after outputs_shutdown's don
 /* The destinations of raw profiles; NULL when there are none. */
 struct export_profiles *outputs_profiles(struct outputs *o);
 
+/* A reload (store_replace_metrics): 0 with the number for aggregate_set_generation of tables for these
+ * metrics, -ENOMEM or -ENOSPC. The exporters stay. */
+int outputs_replace_metrics(struct outputs *o, const struct aggregate_metric *metrics, uint32_t n_metrics,
+                            uint32_t *ret_generation);
+
 /* Adds what a worker counted since its last hand-over. Takes the delta, which may be NULL. */
 void outputs_apply(struct outputs *o, uint32_t worker, struct aggregate_delta *delta);
 
 /* Sends every exporter what it has not had. */
 void outputs_flush(struct outputs *o);
 
-/* Prometheus text of what was counted. 0 or a negative errno. */
-int outputs_prometheus(struct outputs *o, struct buffer *out);
+/* What /metrics answers, whole: what was counted, what the gateway knows of itself, or both, in the format
+ * asked for, to its end. For admin_options.metrics. 0 or a negative errno. */
+int outputs_metrics(struct outputs *o, const struct admin_metrics *wanted, struct buffer *out);
 
 /* Drains the exporters' queues until the monotonic time deadline_ns, then calls done from the loop. */
 void outputs_shutdown(struct outputs *o, uint64_t deadline_ns, void (*done)(void *user), void *user);

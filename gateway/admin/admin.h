@@ -21,6 +21,18 @@ enum {
     ADMIN_METRICS_PROFILES = 2, /* what the rules counted */
 };
 
+/* How; what a scraper's Accept asked for (Prometheus documentation, "Scrape protocol content negotiation").
+ */
+enum admin_format { ADMIN_TEXT_0_0_4, ADMIN_TEXT_1_0_0, ADMIN_OPENMETRICS_0_0_1, ADMIN_OPENMETRICS_1_0_0 };
+enum admin_escaping { ADMIN_UNDERSCORES, ADMIN_ALLOW_UTF8, ADMIN_DOTS, ADMIN_VALUES };
+
+struct admin_metrics {
+    unsigned what;
+    enum admin_format format;
+    enum admin_escaping escaping; /* of names that are not [a-zA-Z0-9_:] */
+    bool escaping_is_asked_for;   /* then the answer names it */
+};
+
 /* One condition of /readyz. */
 struct admin_check {
     const char *name; /* "exporter otlp/pyroscope" */
@@ -32,9 +44,9 @@ struct admin_check {
 /* Everything pointed at must outlive the server. */
 struct admin_options {
     const char *endpoint; /* "localhost:9464"; port 0 picks a free one */
-    /* Appends the metrics asked for as Prometheus text 0.0.4. 0 or a negative errno (then the answer is 500).
-     */
-    int (*metrics)(void *context, unsigned what, struct buffer *out);
+    /* Appends the metrics as they were asked for, to the end of the text ("# EOF"). 0 or a negative errno
+     * (then the answer is 500). */
+    int (*metrics)(void *context, const struct admin_metrics *wanted, struct buffer *out);
     void *metrics_context;
     const struct admin_check *checks; /* ready when all are met */
     uint32_t n_checks;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <json-c/json.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "gateway/admin/query.h"
@@ -85,7 +86,7 @@ static void page_index(struct pages *p, struct http_exchange *x)
     answer_text(
         x, 200,
         "profgate " PROFGATE_VERSION "\n\n"
-        "/metrics   Prometheus text: what the rules counted, and what the gateway knows about itself\n"
+        "/metrics   Prometheus text or OpenMetrics, by Accept: what the rules counted, and what the gateway knows about itself\n"
         "           (?collect[]=profiles or ?collect[]=self for one of the two)\n"
         "/healthz   200 while the process runs\n"
         "/readyz    200 when requests are taken and can be passed on, else 503 and why\n"
@@ -175,22 +176,43 @@ static bool collect_of(struct bytes query, unsigned *ret_what)
     return true;
 }
 
+/* Content-Type of an answer, with the escaping where the scraper asked for one. */
+static const char *metrics_type(const struct admin_metrics *m, char text[128])
+{
+    static const char *const types[] = {
+        [ADMIN_TEXT_0_0_4] = TEXT_METRICS,
+        [ADMIN_TEXT_1_0_0] = "text/plain; version=1.0.0; charset=utf-8",
+        [ADMIN_OPENMETRICS_0_0_1] = "application/openmetrics-text; version=0.0.1; charset=utf-8",
+        [ADMIN_OPENMETRICS_1_0_0] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    };
+    static const char *const escapings[] = {[ADMIN_UNDERSCORES] = "underscores",
+                                            [ADMIN_ALLOW_UTF8] = "allow-utf-8",
+                                            [ADMIN_DOTS] = "dots",
+                                            [ADMIN_VALUES] = "values"};
+    snprintf(text, 128, "%s%s%s", types[m->format], m->escaping_is_asked_for ? "; escaping=" : "",
+             m->escaping_is_asked_for ? escapings[m->escaping] : "");
+    return text;
+}
+
 static void page_metrics(struct pages *p, struct http_exchange *x)
 {
-    unsigned what;
-    if (!collect_of(x->query, &what)) {
+    struct admin_metrics wanted = {.format = ADMIN_TEXT_0_0_4};
+    char type[128];
+    if (!collect_of(x->query, &wanted.what)) {
         answer_text(x, 400, "collect[] is one of: profiles, self\n");
         return;
     }
-    if (p->options->metrics(p->options->metrics_context, what, &p->text) < 0) {
+    query_metrics_format(header_of(x, "accept"), &wanted);
+    if (p->options->metrics(p->options->metrics_context, &wanted, &p->text) < 0) {
         answer_text(x, 500, "the metrics could not be collected\n");
         return;
     }
-    struct http_header more[] = {{BYTES_LIT("vary"), BYTES_LIT("accept-encoding")},
+    struct http_header more[] = {{BYTES_LIT("vary"), BYTES_LIT("accept, accept-encoding")},
                                  {BYTES_LIT("content-encoding"), BYTES_LIT("gzip")}};
     bool packed = p->text.n >= GZIP_MIN && query_accepts_gzip(header_of(x, "accept-encoding")) &&
                   coding_encode(p->gzip, buffer_bytes(&p->text), &p->packed) == 0;
-    answer(x, 200, TEXT_METRICS, more, packed ? 2 : 1, buffer_bytes(packed ? &p->packed : &p->text));
+    answer(x, 200, metrics_type(&wanted, type), more, packed ? 2 : 1,
+           buffer_bytes(packed ? &p->packed : &p->text));
 }
 
 static const struct {

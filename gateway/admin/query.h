@@ -1,11 +1,13 @@
 /*
- * The two small languages in a request's head that the admin server reads: query strings and Accept-Encoding.
+ * The small languages in a request's head that the admin server reads: query strings, Accept-Encoding and
+ * Accept.
  */
 #ifndef GATEWAY_ADMIN_QUERY_H
 #define GATEWAY_ADMIN_QUERY_H
 
 #include <stdbool.h>
 
+#include "gateway/admin/admin.h"
 #include "proto/base/bytes.h"
 
 /* Takes the next NAME=VALUE off the front of a query string. False at its end. Both are still
@@ -22,5 +24,10 @@ bool query_accepts_gzip(struct bytes accept_encoding);
 /* Whether an Accept value names this media type explicitly (RFC 9110 §12.5.1): wildcards do not ask for it.
  */
 bool query_accepts(struct bytes accept, const char *media_type);
+
+/* The metrics format that an Accept value likes best: by weight, of equal ones the first (RFC 9110 §12.5.1).
+ * Wildcards, and a list in which there is nothing of ours, mean text 0.0.4: an answer is better than a 406.
+ * Sets format and escaping of *ret. */
+void query_metrics_format(struct bytes accept, struct admin_metrics *ret);
 
 #endif

@@ -1,11 +1,13 @@
 #include "gateway/aggregate/aggregate.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gateway/aggregate/attrset.h"
 #include "gateway/aggregate/delta.h"
+#include "gateway/aggregate/exemplars.h"
 #include "proto/base/hash.h"
 #include "proto/base/intern.h"
 #include "proto/base/macros.h"
@@ -41,7 +43,7 @@ struct aggregate {
     struct aggregate_metric *metrics;
     uint32_t n_metrics;
     struct budget *budget;
-    uint32_t epoch;
+    uint32_t generation, epoch;
     struct intern resources, series;
     size_t dict_bytes;
     uint32_t resources_taken, series_taken; /* entries already handed over in this epoch */
@@ -55,6 +57,8 @@ struct aggregate {
     int64_t *spill;
     bool *spilled;
     bool any_spilled;
+
+    struct exemplars exemplars;
 
     struct aggregate_delta *pending, **pending_end; /* taken out of an epoch that was then forgotten */
 };
@@ -81,6 +85,13 @@ static void cells_free(struct aggregate *a)
     free(a->cells);
 }
 
+/* No two tables have an epoch in common, so that the merger sees when a worker has a new one. */
+static uint32_t new_epoch(void)
+{
+    static atomic_uint last;
+    return atomic_fetch_add(&last, 1) + 1;
+}
+
 struct aggregate *aggregate_new(const struct aggregate_metric *metrics, uint32_t n_metrics,
                                 struct budget *budget)
 {
@@ -89,7 +100,9 @@ struct aggregate *aggregate_new(const struct aggregate_metric *metrics, uint32_t
         return NULL;
     a->n_metrics = n_metrics;
     a->budget = budget;
-    a->epoch = 1;
+    a->generation = 1;
+    a->epoch = new_epoch();
+    exemplars_init(&a->exemplars, budget, hash_mix(hash_seed(), a->epoch));
     a->resources = (struct intern)INTERN_INIT(budget);
     a->series = (struct intern)INTERN_INIT(budget);
     a->scratch = (struct buffer)BUFFER_INIT(SET_BYTES_MAX);
@@ -115,12 +128,18 @@ struct aggregate *aggregate_free(struct aggregate *a)
     intern_release(&a->resources);
     intern_release(&a->series);
     buffer_release(&a->scratch);
+    exemplars_release(&a->exemplars);
     aggregate_delta_free(a->pending);
     free(a->metrics);
     free(a->spill);
     free(a->spilled);
     free(a);
     return NULL;
+}
+
+void aggregate_set_generation(struct aggregate *a, uint32_t generation)
+{
+    a->generation = generation;
 }
 
 uint32_t aggregate_epoch(const struct aggregate *a)
@@ -240,8 +259,15 @@ void aggregate_add(struct aggregate *a, uint32_t resource, uint32_t series, int6
         add_first(a, key, value);
 }
 
+void aggregate_offer(struct aggregate *a, uint32_t resource, uint32_t series,
+                     const struct aggregate_exemplar *e)
+{
+    exemplars_offer(&a->exemplars, resource, series, e);
+}
+
 static void clear_cells(struct aggregate *a)
 {
+    exemplars_clear(&a->exemplars);
     for (uint32_t i = 0; i < a->n_slots; i++)
         a->cells[i].key = KEY_FREE;
     a->n_cells = 0;
@@ -285,6 +311,18 @@ static bool copy_cells(const struct aggregate *a, struct aggregate_delta *d)
     return true;
 }
 
+/* Without memory there are none: they are examples. */
+static void copy_exemplars(const struct aggregate *a, struct aggregate_delta *d)
+{
+    uint32_t n = a->exemplars.n;
+    d->exemplars = n ? arena_calloc(&d->arena, n, sizeof *d->exemplars) : NULL;
+    for (uint32_t i = 0; i < n && d->exemplars; i++) {
+        const struct exemplar_place *p = &a->exemplars.places[i];
+        d->exemplars[d->n_exemplars++] =
+            (struct delta_exemplar){p->resource, p->series, metric_of(a, p->series), p->exemplar};
+    }
+}
+
 /* Moves the sums into the pending list. False when memory is out: nothing has changed. */
 static bool cut(struct aggregate *a)
 {
@@ -294,6 +332,7 @@ static bool cut(struct aggregate *a)
     if (!d)
         return false;
     *d = (struct aggregate_delta){.arena = ARENA_INIT(a->budget),
+                                  .generation = a->generation,
                                   .epoch = a->epoch,
                                   .resource_from = a->resources_taken,
                                   .series_from = a->series_taken};
@@ -304,6 +343,7 @@ static bool cut(struct aggregate *a)
         aggregate_delta_free(d);
         return false;
     }
+    copy_exemplars(a, d);
     a->resources_taken = a->resources.n;
     a->series_taken = a->series.n;
     clear_cells(a);
@@ -323,7 +363,7 @@ void aggregate_begin(struct aggregate *a)
     memset(a->recent, 0, sizeof a->recent);
     a->dict_bytes = 0;
     a->resources_taken = a->series_taken = 0;
-    a->epoch++;
+    a->epoch = new_epoch();
 }
 
 struct aggregate_delta *aggregate_take(struct aggregate *a)

@@ -33,6 +33,14 @@ struct aggregate_label {
     struct bytes name, value;
 };
 
+/* A sample that belongs to a span, offered as an example of what a series counts. */
+struct aggregate_exemplar {
+    uint8_t trace_id[16]; /* not all zero */
+    uint8_t span_id[8];
+    uint64_t time_unix_nano; /* when it was measured; 0: not known */
+    int64_t value;           /* what it added: in the metric's own unit of addition */
+};
+
 struct aggregate;
 
 /* A worker's table for these metrics (numbered 0 … n - 1 in this order). The
@@ -40,6 +48,10 @@ struct aggregate;
 struct aggregate *aggregate_new(const struct aggregate_metric *metrics, uint32_t n_metrics,
                                 struct budget *budget);
 struct aggregate *aggregate_free(struct aggregate *a);
+
+/* For a table whose metrics are those of a store_replace_metrics: the number that it gave. Before the first
+ * addition. */
+void aggregate_set_generation(struct aggregate *a, uint32_t generation);
 
 /* Changes whenever numbers given out before become invalid (never inside a request: see aggregate_begin). */
 uint32_t aggregate_epoch(const struct aggregate *a);
@@ -66,6 +78,12 @@ uint32_t aggregate_series(struct aggregate *a, uint32_t metric, const struct agg
  * totals stop at the ends of int64_t, and a negative addition to a sum is ignored, because sums are monotonic
  * and values come from peers. */
 void aggregate_add(struct aggregate *a, uint32_t resource, uint32_t series, int64_t value);
+
+/* Offers a sample that was added to a series. Of those offered between two hand-overs one is kept for each
+ * series, every one with the same chance. Exemplars are examples: at a bound or without memory one is
+ * forgotten. Call it for samples that have a trace only; the additions themselves know nothing of it. */
+void aggregate_offer(struct aggregate *a, uint32_t resource, uint32_t series,
+                     const struct aggregate_exemplar *e);
 
 /* What was added since the last take, for store_apply(); the sums are zero again. On the worker's own thread;
  * the delta may then go to another. Deltas of one worker must be applied in order, each once. NULL when there

@@ -2,12 +2,17 @@
  * collect that finds no memory has not happened. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gateway/aggregate/attrset.h"
 #include "gateway/aggregate/delta.h"
 #include "gateway/aggregate/output.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+
+/* A window has a length, also where the clock stepped back: one that Prometheus can tell from none, whose
+ * times are milliseconds. */
+#define WINDOW_MIN (1u * (uint64_t)NSEC_PER_MSEC)
 
 struct row {
     uint64_t key; /* resource << 32 | metric */
@@ -75,7 +80,8 @@ static int find_rows(struct collect *c)
         if (!wanted(c->o, cell))
             continue;
         /* What no collect has told yet is told before the series may end. */
-        bool stale = !cell->changed && output_is_idle(c->o, cell);
+        bool over = output_is_idle(c->o, cell) || c->o->store->is_gone[cell->metric];
+        bool stale = !cell->changed && over;
         c->rows[c->n_rows++] = (struct row){idmap_key(cell->resource, cell->metric), i, stale};
     }
     qsort(c->rows, c->n_rows, sizeof *c->rows, by_key_then_cell);
@@ -102,6 +108,23 @@ static int labels_of(struct collect *c, uint32_t series, struct metric_point *po
     return 0;
 }
 
+static int fill_exemplar(struct collect *c, const struct output_cell *cell, struct metric_point *point)
+{
+    const struct aggregate_exemplar *from = &c->o->tables.exemplars[cell->exemplar - 1];
+    struct metric_exemplar *to = arena_calloc(&c->batch->arena, 1, sizeof *to);
+    if (!to)
+        return -ENOMEM;
+    memcpy(to->trace_id, from->trace_id, sizeof to->trace_id);
+    memcpy(to->span_id, from->span_id, sizeof to->span_id);
+    to->time_unix_nano = from->time_unix_nano;
+    if (point->is_double)
+        to->real = (double)from->value / NSEC_PER_SEC;
+    else
+        to->integer = from->value;
+    point->exemplar = to;
+    return 0;
+}
+
 static int fill_point(struct collect *c, const struct row *row, struct metric_point *point)
 {
     const struct output *o = c->o;
@@ -119,6 +142,8 @@ static int fill_point(struct collect *c, const struct row *row, struct metric_po
         point->real = row->stale ? 0 : (double)value / NSEC_PER_SEC;
     else
         point->integer = row->stale ? 0 : value;
+    if (cell->has_exemplar && !row->stale && fill_exemplar(c, cell, point) < 0)
+        return -ENOMEM;
     return labels_of(c, cell->series, point);
 }
 
@@ -155,13 +180,21 @@ static int fill_metric(struct collect *c, uint32_t from, uint32_t to, struct met
     return 0;
 }
 
+/* The mark and the identity, in the order of keys as in every other set. */
+static int fill_overflow_attrs(struct collect *c, struct metric_resource *to)
+{
+    struct buffer set = BUFFER_INIT(0);
+    int r = attrset_encode(&set, c->o->identity, c->o->options.n_identity + 1);
+    if (r == 0)
+        r = attrset_decode(buffer_bytes(&set), &c->batch->arena, &to->attrs, &to->n_attrs);
+    buffer_release(&set);
+    return r < 0 ? -ENOMEM : 0;
+}
+
 static int fill_attrs(struct collect *c, uint32_t resource, struct metric_resource *to)
 {
-    if (resource == RESOURCE_OVERFLOW) {
-        to->attrs = &attrset_overflow;
-        to->n_attrs = 1;
-        return 0;
-    }
+    if (resource == RESOURCE_OVERFLOW)
+        return fill_overflow_attrs(c, to);
     return attrset_decode(intern_get(&c->o->tables.resources, resource - 1), &c->batch->arena, &to->attrs,
                           &to->n_attrs);
 }
@@ -235,6 +268,8 @@ static void settle(struct collect *c)
             output_end_cell(o, &o->tables.cells[c->rows[i].cell]);
     for (uint32_t i = 0; i < o->tables.n_cells; i++)
         o->tables.cells[i].changed = false;
+    if (o->options.exemplars == EXEMPLARS_ONCE)
+        output_forget_exemplars(o);
     output_compact(o);
 }
 
@@ -242,8 +277,7 @@ int output_collect(struct output *o, uint64_t now, struct metric_batch **ret)
 {
     struct collect c = {.o = o};
     output_advance(o, now);
-    /* A window has a length, also where the clock stepped back. */
-    c.time = o->now = max_of(o->now, o->window_start + 1);
+    c.time = o->now = max_of(o->now, o->window_start + WINDOW_MIN);
     if (o->options.gauge_interval == 0)
         o->interval++;
     int r = find_rows(&c);

@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 
+#include "gateway/aggregate/aggregate.h"
 #include "proto/base/arena.h"
 #include "proto/base/bytes.h"
 
@@ -22,9 +23,15 @@ struct delta_cell {
     int64_t sum;
 };
 
+struct delta_exemplar {
+    uint32_t resource, series, metric;
+    struct aggregate_exemplar exemplar;
+};
+
 struct aggregate_delta {
     struct aggregate_delta *next; /* newer; applied after this one */
     struct arena arena;
+    uint32_t generation; /* of the metrics' numbers: store_replace_metrics */
     uint32_t epoch;
     /* The dictionary's entries [from, from + n): attribute sets, and label sets behind a 4-byte metric
      * number. */
@@ -32,6 +39,8 @@ struct aggregate_delta {
     struct bytes *resources, *series;
     uint32_t n_cells;
     struct delta_cell *cells;
+    uint32_t n_exemplars;
+    struct delta_exemplar *exemplars;
 };
 
 /* Totals stop at the ends of the range: a peer chooses the values. */

@@ -8,7 +8,6 @@
 
 #define FIRST_ITEMS   64u
 #define SET_BYTES_MAX (64u << 10) /* as a worker bounds them */
-#define COMPACT_DEAD  1024u       /* fewer dead cells are not worth renumbering for */
 
 const char *const output_prometheus_keys[OUTPUT_PROMETHEUS_KEYS + 1] = {
     "service.name",
@@ -48,39 +47,6 @@ bool output_grow(struct budget *budget, void *items, uint32_t *cap, uint32_t nee
     return true;
 }
 
-static void tables_release(struct output_tables *t)
-{
-    intern_release(&t->resources);
-    intern_release(&t->series);
-    idmap_release(&t->cell_of);
-    idmap_release(&t->n_series);
-    budget_refund(t->budget, t->cap_cells * sizeof *t->cells);
-    free(t->cells);
-    *t = (struct output_tables){0};
-}
-
-static void reset_overflow_cells(struct output_tables *t, uint32_t n_metrics)
-{
-    memset(t->cells, 0, n_metrics * sizeof *t->cells);
-    for (uint32_t m = 0; m < n_metrics; m++)
-        t->cells[m] = (struct output_cell){.resource = RESOURCE_OVERFLOW, .series = m, .metric = m};
-    t->n_cells = n_metrics;
-    t->n_dead = 0;
-}
-
-static bool tables_init(struct output_tables *t, uint32_t n_metrics, struct budget *budget)
-{
-    *t = (struct output_tables){.budget = budget,
-                                .resources = INTERN_INIT(budget),
-                                .series = INTERN_INIT(budget),
-                                .cell_of = IDMAP_INIT(budget),
-                                .n_series = IDMAP_INIT(budget)};
-    if (!output_grow(budget, &t->cells, &t->cap_cells, n_metrics + 1, sizeof *t->cells))
-        return false;
-    reset_overflow_cells(t, n_metrics);
-    return true;
-}
-
 static bool copy_keys(struct output *o)
 {
     o->keys = calloc(o->options.n_keys + 1, sizeof *o->keys);
@@ -94,6 +60,21 @@ static bool copy_keys(struct output *o)
     return true;
 }
 
+/* The attributes of the overflow resource: the overflow mark, and who we are. */
+static bool copy_identity(struct output *o)
+{
+    for (uint32_t i = 0; i < o->options.n_identity; i++) {
+        const struct attr *from = &o->options.identity[i];
+        char *key = bytes_dup(from->key), *text = bytes_dup(from->value.text);
+        o->identity[i] = (struct attr){bytes_of(key, from->key.n),
+                                       {.kind = ATTR_STRING, .text = bytes_of(text, from->value.text.n)}};
+        if (!key || !text)
+            return false;
+    }
+    o->identity[o->options.n_identity] = attrset_overflow;
+    return true;
+}
+
 struct output *output_new(struct store *s, const struct output_options *options, uint64_t now)
 {
     struct output *o = calloc(1, sizeof *o);
@@ -104,8 +85,10 @@ struct output *output_new(struct store *s, const struct output_options *options,
     o->generation = 1;
     o->scratch = (struct buffer)BUFFER_INIT(SET_BYTES_MAX);
     o->now = o->window_start = o->interval_start = now;
+    o->options.n_identity = min_of(options->n_identity, OUTPUT_IDENTITY_MAX);
     o->maps = calloc(s->n_workers + 1, sizeof *o->maps);
-    if (!tables_init(&o->tables, s->n_metrics, s->budget) || !o->maps || !copy_keys(o))
+    if (!output_tables_init(&o->tables, s->n_metrics, s->budget) || !o->maps || !copy_keys(o) ||
+        !copy_identity(o))
         return output_free(o);
     return o;
 }
@@ -123,9 +106,13 @@ struct output *output_free(struct output *o)
     }
     for (uint32_t i = 0; o->keys && i < o->options.n_keys; i++)
         free(o->keys[i]);
+    for (uint32_t i = 0; i < o->options.n_identity; i++) {
+        free((void *)o->identity[i].key.p);
+        free((void *)o->identity[i].value.text.p);
+    }
     free(o->keys);
     free(o->maps);
-    tables_release(&o->tables);
+    output_tables_release(&o->tables);
     buffer_release(&o->scratch);
     free(o);
     return NULL;
@@ -151,16 +138,36 @@ static bool key_is_listed(const struct output *o, struct bytes key)
     return false;
 }
 
+static bool is_kept(const struct output *o, struct bytes key)
+{
+    return o->options.projection == PROJECT_ALL ||
+           key_is_listed(o, key) == (o->options.projection == PROJECT_KEEP);
+}
+
+/* With what is added, in canonical order again; what the resource says itself counts (attrset.h: the first).
+ */
+static int project_with_identity(struct output *o, struct bytes set)
+{
+    struct attr attrs[ATTRSET_MAX];
+    uint32_t n = 0;
+    while (n < ATTRSET_MAX && attrset_next(&set, &attrs[n]))
+        n += is_kept(o, attrs[n].key);
+    for (uint32_t i = 0; i < o->options.n_identity && n < ATTRSET_MAX; i++)
+        attrs[n++] = o->identity[i];
+    return attrset_encode(&o->scratch, attrs, n);
+}
+
 /* Leaves in scratch what the output keeps of a set: a part of a canonical set is canonical. */
 static int project(struct output *o, struct bytes set)
 {
     o->scratch.n = 0;
+    if (o->options.n_identity > 0)
+        return project_with_identity(o, set);
     if (o->options.projection == PROJECT_ALL)
         return buffer_add_bytes(&o->scratch, set);
     struct attr attr;
     for (struct bytes rest = set, before = set; attrset_next(&rest, &attr); before = rest) {
-        bool keep = key_is_listed(o, attr.key) == (o->options.projection == PROJECT_KEEP);
-        int r = keep ? buffer_add(&o->scratch, before.p, before.n - rest.n) : 0;
+        int r = is_kept(o, attr.key) ? buffer_add(&o->scratch, before.p, before.n - rest.n) : 0;
         if (r < 0)
             return r;
     }
@@ -353,12 +360,62 @@ void output_add(struct output *o, uint32_t worker, uint32_t resource, uint32_t s
     add_to_cell(o, cell, sum);
 }
 
+/* Where output_add of these numbers went: NULL if that is no longer alive. */
+static struct output_cell *cell_added_to(struct output *o, uint32_t resource, uint32_t series,
+                                         uint32_t metric)
+{
+    struct output_cell *cell = cell_find(o, resource, series);
+    if (!cell || !cell->live)
+        cell = cell_find(o, resource, metric);
+    if (!cell || !cell->live)
+        cell = cell_find(o, RESOURCE_OVERFLOW, metric);
+    return cell && cell->live ? cell : NULL;
+}
+
+void output_exemplar(struct output *o, uint32_t worker, const struct delta_exemplar *e)
+{
+    struct output_tables *t = &o->tables;
+    if (o->options.exemplars == EXEMPLARS_NONE)
+        return;
+    uint32_t r = resource_of(o, worker, e->resource);
+    struct output_cell *cell =
+        cell_added_to(o, r, series_of(o, worker, e->series, e->metric, false), e->metric);
+    if (!cell)
+        return;
+    if (cell->exemplar == 0) {
+        if (t->n_exemplars >= OUTPUT_EXEMPLARS_MAX ||
+            !output_grow(t->budget, &t->exemplars, &t->cap_exemplars, t->n_exemplars + 1,
+                         sizeof *t->exemplars))
+            return;
+        cell->exemplar = ++t->n_exemplars;
+    }
+    struct aggregate_exemplar *kept = &t->exemplars[cell->exemplar - 1];
+    *kept = e->exemplar;
+    /* A peer's clock may be ahead; one that does not say when was now. */
+    if (kept->time_unix_nano == 0 || kept->time_unix_nano > o->now)
+        kept->time_unix_nano = o->now;
+    cell->has_exemplar = true;
+}
+
+void output_forget_exemplars(struct output *o)
+{
+    struct output_tables *t = &o->tables;
+    for (uint32_t i = 0; i < t->n_cells && t->n_exemplars > 0; i++) {
+        t->cells[i].has_exemplar = false;
+        t->cells[i].exemplar = 0;
+    }
+    t->n_exemplars = 0;
+}
+
 void output_end_cell(struct output *o, struct output_cell *cell)
 {
     dismiss(o, cell->resource, cell->series, cell->metric);
     if (!is_spare(o, cell))
         o->tables.n_dead++;
-    *cell = (struct output_cell){.resource = cell->resource, .series = cell->series, .metric = cell->metric};
+    *cell = (struct output_cell){.resource = cell->resource,
+                                 .series = cell->series,
+                                 .metric = cell->metric,
+                                 .exemplar = cell->exemplar};
     stats_add(o->store->stats, STATS_SERIES_EXPIRED, 1);
 }
 
@@ -366,66 +423,4 @@ bool output_is_idle(const struct output *o, const struct output_cell *cell)
 {
     uint64_t limit = o->options.metric_expiration;
     return limit > 0 && o->options.temporality == METRIC_CUMULATIVE && o->now - cell->last >= limit;
-}
-
-void output_clear(struct output *o)
-{
-    struct output_tables *t = &o->tables;
-    intern_clear(&t->resources);
-    intern_clear(&t->series);
-    idmap_clear(&t->cell_of);
-    idmap_clear(&t->n_series);
-    reset_overflow_cells(t, o->store->n_metrics);
-    o->generation++;
-}
-
-/* Copies a live cell, with its names and its count, into other tables. */
-static bool move_cell(const struct output *o, const struct output_cell *cell, struct output_tables *to)
-{
-    const struct output_tables *from = &o->tables;
-    uint32_t n_metrics = o->store->n_metrics;
-    struct output_cell moved = *cell;
-    if (cell->resource != RESOURCE_OVERFLOW) {
-        uint32_t id = intern_add(&to->resources, intern_get(&from->resources, cell->resource - 1));
-        moved.resource = id + 1;
-        if (id == INTERN_NONE)
-            return false;
-    }
-    if (cell->series >= n_metrics) {
-        uint32_t id = intern_add(&to->series, intern_get(&from->series, cell->series - n_metrics));
-        uint32_t *n = idmap_place(&to->n_series, idmap_key(moved.resource, moved.metric), 0);
-        moved.series = id + n_metrics;
-        if (id == INTERN_NONE || !n)
-            return false;
-        ++*n;
-    }
-    if (!output_grow(to->budget, &to->cells, &to->cap_cells, to->n_cells + 1, sizeof *to->cells) ||
-        !idmap_place(&to->cell_of, idmap_key(moved.resource, moved.series), to->n_cells))
-        return false;
-    to->cells[to->n_cells++] = moved;
-    return true;
-}
-
-static bool is_untidy(const struct output *o)
-{
-    const struct output_tables *t = &o->tables;
-    bool in_the_way = t->n_cells >= OUTPUT_CELLS_MAX || t->resources.n >= o->options.max_resources;
-    return t->n_dead > 0 && (in_the_way || (t->n_dead >= COMPACT_DEAD && t->n_dead >= t->n_cells / 4));
-}
-
-void output_compact(struct output *o)
-{
-    struct output_tables *t = &o->tables, fresh;
-    if (!is_untidy(o) || !tables_init(&fresh, o->store->n_metrics, t->budget))
-        return;
-    memcpy(fresh.cells, t->cells, o->store->n_metrics * sizeof *t->cells);
-    for (uint32_t i = o->store->n_metrics; i < t->n_cells; i++) {
-        if (t->cells[i].live && !move_cell(o, &t->cells[i], &fresh)) {
-            tables_release(&fresh); /* no memory to tidy up in: the untidy tables are still right */
-            return;
-        }
-    }
-    tables_release(t);
-    *t = fresh;
-    o->generation++;
 }

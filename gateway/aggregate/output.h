@@ -2,19 +2,24 @@
  * One output's own tables: private to this folder. Resources (projected), label sets and cells are numbered
  * by the output; a worker's numbers are translated through maps that die with the output's generation.
  *
- * Output numbers follow the workers' convention (delta.h): resource 0 is overflow; series m < n_metrics is
- * metric m's overflow; cells 0 … n_metrics - 1 always exist: cell m is (resource 0, series m), so overflow
- * never needs memory.
+ * Metrics have the store's numbers, which stay for the life of the process. Other numbers follow the workers'
+ * convention (delta.h): resource 0 is overflow; series m < n_metrics is metric m's overflow; cells 0 …
+ * n_metrics - 1 always exist: cell m is (resource 0, series m), so overflow never needs memory. When a reload
+ * makes n_metrics larger, the tables are made anew.
  */
 #ifndef GATEWAY_AGGREGATE_OUTPUT_H
 #define GATEWAY_AGGREGATE_OUTPUT_H
 
+#include "gateway/aggregate/delta.h"
 #include "gateway/aggregate/idmap.h"
 #include "gateway/aggregate/store.h"
 #include "proto/base/intern.h"
 
-/* 40 MiB of cells; the label sets and resources behind them are several times that. */
+/* 32 MiB of cells; the label sets and resources behind them are several times that. */
 #define OUTPUT_CELLS_MAX (1u << 19)
+
+/* Examples kept; beyond it newer ones are forgotten. 2.5 MiB. */
+#define OUTPUT_EXEMPLARS_MAX (1u << 16)
 
 struct output_cell {
     uint32_t resource, series, metric;
@@ -25,6 +30,8 @@ struct output_cell {
     int64_t value;
     int64_t finished;     /* gauge, cumulative: total of the last finished interval */
     uint64_t start, last; /* window's beginning; the output's time at the last addition */
+    uint32_t exemplar;    /* place in exemplars, + 1; 0: none. A dead cell keeps it to use again */
+    bool has_exemplar;
 };
 
 struct output_tables {
@@ -32,6 +39,8 @@ struct output_tables {
     struct intern resources, series; /* series: metric number (4 bytes), then the label set */
     struct output_cell *cells;
     uint32_t n_cells, cap_cells, n_dead;
+    struct aggregate_exemplar *exemplars;
+    uint32_t n_exemplars, cap_exemplars;
     struct idmap cell_of;  /* (resource, series) → cell */
     struct idmap n_series; /* (resource, metric) → live label sets, overflow not counted */
 };
@@ -45,9 +54,9 @@ struct output_map {
     uint32_t cap_resource, cap_series;
 };
 
-/* A worker's dictionary as the merger knows it: valid for one epoch. */
+/* A worker's dictionary as the merger knows it: valid for one epoch of one generation of metrics. */
 struct worker_dict {
-    uint32_t epoch;
+    uint32_t generation, epoch;
     struct arena arena;
     struct bytes *resources, *series; /* by number in the dictionary */
     uint32_t n_resources, n_series, cap_resources, cap_series;
@@ -58,6 +67,7 @@ struct output {
     struct store *store;
     struct output_options options;
     char **keys;
+    struct attr identity[OUTPUT_IDENTITY_MAX + 1]; /* and otel.metric.overflow: the overflow resource whole */
     struct output_tables tables;
     uint32_t generation;     /* of the numbers in tables; maps of another one are stale */
     struct output_map *maps; /* one per worker */
@@ -68,9 +78,19 @@ struct output {
     uint32_t interval; /* number of the gauge interval under way */
 };
 
+/* What the numbers of a generation of metrics are in the store: needed as long as a worker may have it. */
+struct store_generation {
+    struct store_generation *next; /* older */
+    uint32_t number, n_metrics;
+    uint32_t slot[];
+};
+
 struct store {
-    struct aggregate_metric *metrics;
+    struct aggregate_metric *metrics; /* by the store's number: of all generations */
+    bool *is_gone;                    /* no longer in the newest generation */
+    struct arena names;               /* what the metrics' strings are */
     uint32_t n_metrics, n_workers;
+    struct store_generation *generations; /* newest first */
     struct budget *budget;
     struct stats *stats;
     struct worker_dict *workers;
@@ -87,6 +107,12 @@ void output_advance(struct output *o, uint64_t now);
 void output_add(struct output *o, uint32_t worker, uint32_t resource, uint32_t series, uint32_t metric,
                 int64_t sum);
 
+/* Gives the series its example, if it is alive and the output wants any. */
+void output_exemplar(struct output *o, uint32_t worker, const struct delta_exemplar *e);
+
+/* Forgets the examples that were told. */
+void output_forget_exemplars(struct output *o);
+
 /* Ends a live cell. */
 void output_end_cell(struct output *o, struct output_cell *cell);
 
@@ -96,6 +122,17 @@ bool output_is_idle(const struct output *o, const struct output_cell *cell);
 /* Drops dead cells and the names only they used, when they are many or stand in newcomers' way. Numbers
  * change: a new generation. */
 void output_compact(struct output *o);
+
+/* The tables as they must be for n_metrics metrics, at least the store's present number: a copy. False: no
+ * memory. */
+bool output_tables_for(const struct output *o, uint32_t n_metrics, struct output_tables *ret);
+
+/* Puts them in place of the old ones. A new generation. */
+void output_tables_take(struct output *o, struct output_tables *tables);
+
+/* Empty ones for n_metrics metrics. False: no memory. */
+bool output_tables_init(struct output_tables *t, uint32_t n_metrics, struct budget *budget);
+void output_tables_release(struct output_tables *t);
 
 /* Drops everything (delta, after a collect). A new generation. */
 void output_clear(struct output *o);

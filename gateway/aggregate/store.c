@@ -1,30 +1,203 @@
 #include "gateway/aggregate/store.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gateway/aggregate/delta.h"
 #include "gateway/aggregate/output.h"
 #include "proto/base/macros.h"
 
+/* ---- metrics: a number for each that there ever was ---- */
+
+static bool is_same(const struct aggregate_metric *a, const struct aggregate_metric *b)
+{
+    return a->kind == b->kind && a->is_seconds == b->is_seconds && bytes_eq(a->name, b->name) &&
+           bytes_eq(a->unit, b->unit);
+}
+
+/* Whether one of the first n metrics has the number: two that are the same stay two. */
+static bool is_taken(const struct store_generation *g, uint32_t n, uint32_t slot)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (g->slot[i] == slot)
+            return true;
+    return false;
+}
+
+/* Numbers for the metrics of a new generation, those of old ones first. *ret_n: how many there are then.
+ * NULL: memory is out. */
+static struct store_generation *number(const struct store *s, const struct aggregate_metric *metrics,
+                                       uint32_t n_metrics, uint32_t *ret_n)
+{
+    struct store_generation *g = malloc(sizeof *g + (n_metrics + 1) * sizeof *g->slot);
+    if (!g)
+        return NULL;
+    *g = (struct store_generation){.number = s->generations ? s->generations->number + 1 : 1,
+                                   .n_metrics = n_metrics};
+    uint32_t n = s->n_metrics;
+    for (uint32_t i = 0; i < n_metrics; i++) {
+        uint32_t slot = 0;
+        while (slot < s->n_metrics && (!is_same(&s->metrics[slot], &metrics[i]) || is_taken(g, i, slot)))
+            slot++;
+        g->slot[i] = slot < s->n_metrics ? slot : n++;
+    }
+    *ret_n = n;
+    return g;
+}
+
+static bool copy_metric(struct arena *names, const struct aggregate_metric *from, struct aggregate_metric *to)
+{
+    *to = *from;
+    to->name = arena_copy(names, from->name);
+    to->description = arena_copy(names, from->description);
+    to->unit = arena_copy(names, from->unit);
+    return to->name.p && to->description.p && to->unit.p;
+}
+
+/* What changes in a reload, made beside what there is, so that all of it can still fail. */
+struct replacement {
+    struct store_generation *generation;
+    struct aggregate_metric *metrics;
+    bool *is_gone;
+    struct arena names;
+    uint32_t n_metrics;
+    struct output_tables *tables; /* of each output; n_tables are made */
+    uint32_t n_tables;
+};
+
+static void replacement_release(struct replacement *r)
+{
+    for (uint32_t i = 0; i < r->n_tables; i++)
+        output_tables_release(&r->tables[i]);
+    free(r->tables);
+    free(r->generation);
+    free(r->metrics);
+    free(r->is_gone);
+    arena_release(&r->names);
+}
+
+static int make_metrics(const struct store *s, const struct aggregate_metric *metrics, struct replacement *r)
+{
+    r->metrics = calloc(r->n_metrics + 1, sizeof *r->metrics);
+    r->is_gone = calloc(r->n_metrics + 1, sizeof *r->is_gone);
+    if (!r->metrics || !r->is_gone)
+        return -ENOMEM;
+    memset(r->is_gone, true, r->n_metrics);
+    for (uint32_t i = 0; i < r->generation->n_metrics; i++) {
+        uint32_t slot = r->generation->slot[i];
+        if (!copy_metric(&r->names, &metrics[i], &r->metrics[slot]))
+            return -ENOMEM;
+        r->is_gone[slot] = false;
+    }
+    for (uint32_t slot = 0; slot < s->n_metrics; slot++)
+        if (r->is_gone[slot] && !copy_metric(&r->names, &s->metrics[slot], &r->metrics[slot]))
+            return -ENOMEM;
+    return 0;
+}
+
+static int make_tables(const struct store *s, struct replacement *r)
+{
+    uint32_t n = 0;
+    for (const struct output *o = s->outputs; o; o = o->next)
+        n++;
+    r->tables = calloc(n + 1, sizeof *r->tables);
+    for (const struct output *o = s->outputs; o && r->tables; o = o->next)
+        if (!output_tables_for(o, r->n_metrics, &r->tables[r->n_tables++])) {
+            r->n_tables--;
+            return -ENOMEM;
+        }
+    return r->tables ? 0 : -ENOMEM;
+}
+
+static int prepare(const struct store *s, const struct aggregate_metric *metrics, uint32_t n_metrics,
+                   struct replacement *r)
+{
+    *r = (struct replacement){.names = ARENA_INIT(s->budget)};
+    r->generation = number(s, metrics, n_metrics, &r->n_metrics);
+    if (!r->generation)
+        return -ENOMEM;
+    if (r->n_metrics > STORE_METRICS_MAX)
+        return -ENOSPC;
+    int result = make_metrics(s, metrics, r);
+    return result == 0 ? make_tables(s, r) : result;
+}
+
+static void commit(struct store *s, struct replacement *r)
+{
+    uint32_t i = 0;
+    for (struct output *o = s->outputs; o; o = o->next)
+        output_tables_take(o, &r->tables[i++]);
+    r->n_tables = 0;
+    free(s->metrics);
+    free(s->is_gone);
+    arena_release(&s->names);
+    s->metrics = take_ptr(r->metrics);
+    s->is_gone = take_ptr(r->is_gone);
+    s->names = r->names;
+    r->names = (struct arena){0};
+    s->n_metrics = r->n_metrics;
+    r->generation->next = s->generations;
+    s->generations = take_ptr(r->generation);
+}
+
+int store_replace_metrics(struct store *s, const struct aggregate_metric *metrics, uint32_t n_metrics,
+                          uint32_t *ret_generation)
+{
+    struct replacement r;
+    int result = prepare(s, metrics, n_metrics, &r);
+    if (result == 0) {
+        commit(s, &r);
+        *ret_generation = s->generations->number;
+    }
+    replacement_release(&r);
+    return result;
+}
+
+static const struct store_generation *generation_of(const struct store *s, uint32_t number)
+{
+    const struct store_generation *g = s->generations;
+    while (g && g->number != number)
+        g = g->next;
+    return g;
+}
+
+/* Generations before the one that every worker has reached are history. */
+static void forget_generations(struct store *s)
+{
+    uint32_t oldest = s->generations->number;
+    for (uint32_t w = 0; w < s->n_workers; w++)
+        oldest = min_of(oldest, s->workers[w].generation);
+    struct store_generation *last = s->generations;
+    while (last->next && last->number > oldest)
+        last = last->next;
+    for (struct store_generation *g = take_ptr(last->next), *next; g; g = next) {
+        next = g->next;
+        free(g);
+    }
+}
+
+/* ---- life ---- */
+
 struct store *store_new(const struct aggregate_metric *metrics, uint32_t n_metrics, uint32_t n_workers,
                         struct budget *budget, struct stats *stats)
 {
     struct store *s = calloc(1, sizeof *s);
+    uint32_t generation;
     if (!s)
         return NULL;
-    s->n_metrics = n_metrics;
     s->n_workers = n_workers;
     s->budget = budget;
     s->stats = stats;
-    s->metrics = calloc(n_metrics + 1, sizeof *s->metrics);
     s->workers = calloc(n_workers + 1, sizeof *s->workers);
-    if (!s->metrics || !s->workers)
+    if (!s->workers)
         return store_free(s);
-    if (n_metrics > 0)
-        memcpy(s->metrics, metrics, n_metrics * sizeof *metrics);
-    for (uint32_t w = 0; w < n_workers; w++)
+    for (uint32_t w = 0; w < n_workers; w++) {
         s->workers[w].arena = (struct arena)ARENA_INIT(budget);
-    return s;
+        s->workers[w].generation = 1;
+    }
+    return store_replace_metrics(s, metrics, n_metrics, &generation) == 0 ? s : store_free(s);
 }
 
 struct store *store_free(struct store *s)
@@ -42,8 +215,14 @@ struct store *store_free(struct store *s)
         free(dict->resources);
         free(dict->series);
     }
+    for (struct store_generation *g = s->generations, *next; g; g = next) {
+        next = g->next;
+        free(g);
+    }
     free(s->workers);
     free(s->metrics);
+    free(s->is_gone);
+    arena_release(&s->names);
     free(s);
     return NULL;
 }
@@ -58,15 +237,22 @@ struct output *store_add_output(struct store *s, const struct output_options *op
     return o;
 }
 
-/* A new epoch: the worker's numbers mean other things, in the dictionary and in every output's map. */
-static void forget(struct store *s, uint32_t worker, uint32_t epoch)
+/* ---- deltas ---- */
+
+/* A new epoch or generation: the worker's numbers mean other things, in the dictionary and in every output's
+ * map. */
+static void forget(struct store *s, uint32_t worker, uint32_t generation, uint32_t epoch)
 {
     struct worker_dict *dict = &s->workers[worker];
+    bool moved_on = dict->generation != generation;
     arena_reset(&dict->arena, 1u << 20);
     dict->n_resources = dict->n_series = 0;
+    dict->generation = generation;
     dict->epoch = epoch;
     for (struct output *o = s->outputs; o; o = o->next)
         o->maps[worker].generation = o->generation - 1;
+    if (moved_on)
+        forget_generations(s);
 }
 
 /* Where the dictionary has a hole for want of memory, what comes behind it is unknown until the next epoch:
@@ -80,20 +266,53 @@ static void learn(struct budget *budget, struct arena *arena, struct bytes **kno
         (*known)[(*n)++] = arena_copy(arena, fresh[i]); /* .p NULL: overflow */
 }
 
-static void apply_one(struct store *s, uint32_t worker, const struct aggregate_delta *d, uint64_t now)
+/* In front of a label set stands the metric's number: the worker's becomes the store's. */
+static void renumber(struct bytes set, const struct store_generation *g)
 {
-    struct worker_dict *dict = &s->workers[worker];
-    if (dict->epoch != d->epoch)
-        forget(s, worker, d->epoch);
+    uint32_t metric;
+    if (!set.p)
+        return;
+    memcpy(&metric, set.p, sizeof metric);
+    memcpy((uint8_t *)set.p, &g->slot[metric], sizeof metric);
+}
+
+static void learn_all(struct store *s, struct worker_dict *dict, const struct aggregate_delta *d,
+                      const struct store_generation *g)
+{
+    uint32_t before = dict->n_series;
     learn(s->budget, &dict->arena, &dict->resources, &dict->n_resources, &dict->cap_resources,
           d->resource_from, d->resources, d->n_resources);
     learn(s->budget, &dict->arena, &dict->series, &dict->n_series, &dict->cap_series, d->series_from,
           d->series, d->n_series);
+    for (uint32_t i = before; i < dict->n_series; i++)
+        renumber(dict->series[i], g);
+}
+
+/* A worker's series number, counted from the store's number of metrics instead of the worker's. */
+static uint32_t series_number(const struct store *s, const struct store_generation *g, uint32_t series)
+{
+    return series < g->n_metrics ? g->slot[series] : series - g->n_metrics + s->n_metrics;
+}
+
+static void apply_one(struct store *s, uint32_t worker, const struct aggregate_delta *d, uint64_t now)
+{
+    struct worker_dict *dict = &s->workers[worker];
+    const struct store_generation *g = generation_of(s, d->generation);
+    assert(g); /* ours: it was given out, and is kept until the worker has gone on */
+    if (dict->epoch != d->epoch || dict->generation != d->generation)
+        forget(s, worker, d->generation, d->epoch);
+    learn_all(s, dict, d, g);
     for (struct output *o = s->outputs; o; o = o->next) {
         output_advance(o, now);
         for (uint32_t i = 0; i < d->n_cells; i++) {
             const struct delta_cell *c = &d->cells[i];
-            output_add(o, worker, c->resource, c->series, c->metric, c->sum);
+            output_add(o, worker, c->resource, series_number(s, g, c->series), g->slot[c->metric], c->sum);
+        }
+        for (uint32_t i = 0; i < d->n_exemplars; i++) {
+            struct delta_exemplar e = d->exemplars[i];
+            e.series = series_number(s, g, e.series);
+            e.metric = g->slot[e.metric];
+            output_exemplar(o, worker, &e);
         }
     }
 }

@@ -22,11 +22,25 @@ enum projection { PROJECT_ALL, PROJECT_KEEP, PROJECT_DROP };
 #define METRIC_EXPIRATION_DEFAULT \
     (300u * (uint64_t)NSEC_PER_SEC)     /* as the Collector's prometheusexporter: 5m */
 #define OUTPUT_RESOURCES_DEFAULT 10000u /* in profiles a resource is a process: some hosts' worth */
+#define OUTPUT_IDENTITY_MAX      8u
+
+/* Distinct metrics (name, unit, kind) that one process may meet in its life, by reloads. A metric that is
+ * gone keeps its number, in case that it comes back. */
+#define STORE_METRICS_MAX 65536u
+
+/* What becomes of examples: told with the next collect and then forgotten, as OTLP has it; or told until a
+ * newer one comes, because several scrapers may look. */
+enum exemplar_use { EXEMPLARS_NONE, EXEMPLARS_ONCE, EXEMPLARS_STAY };
 
 struct output_options {
     enum projection projection;
     const char *const *keys; /* of KEEP and DROP; "k8s.*" means every key that begins with "k8s." */
     uint32_t n_keys;
+    /* Added to every resource that has no such key, the overflow resource too: what tells the streams of this
+     * gateway from those of another that sees the same resources (data model, "Single-Writer"). */
+    const struct attr *identity; /* strings; at most OUTPUT_IDENTITY_MAX */
+    uint32_t n_identity;
+    enum exemplar_use exemplars;
     enum metric_temporality temporality;
     uint32_t cardinality_limit; /* label sets per metric and resource; a metric's own limit goes before it */
     uint32_t max_resources;     /* further ones are one: {otel.metric.overflow=true} */
@@ -34,10 +48,11 @@ struct output_options {
     uint64_t gauge_interval; /* ns a gauge adds up for in a cumulative output; 0: from collect to collect */
 };
 
-#define OUTPUT_OPTIONS_DEFAULT                                                                    \
-    {                                                                                             \
-        .temporality = METRIC_DELTA, .cardinality_limit = CARDINALITY_LIMIT_DEFAULT,              \
-        .max_resources = OUTPUT_RESOURCES_DEFAULT, .metric_expiration = METRIC_EXPIRATION_DEFAULT \
+#define OUTPUT_OPTIONS_DEFAULT                                                                     \
+    {                                                                                              \
+        .temporality = METRIC_DELTA, .cardinality_limit = CARDINALITY_LIMIT_DEFAULT,               \
+        .max_resources = OUTPUT_RESOURCES_DEFAULT, .metric_expiration = METRIC_EXPIRATION_DEFAULT, \
+        .exemplars = EXEMPLARS_ONCE                                                                \
     }
 
 /* The resource attributes of a Prometheus output: what tells series apart without making one for every
@@ -45,8 +60,8 @@ struct output_options {
 extern const char *const output_prometheus_keys[];
 #define OUTPUT_PROMETHEUS_KEYS 14u
 
-/* The metrics must be those of the workers' tables; the array is copied, its strings are not. stats may be
- * NULL. NULL: memory is out. */
+/* The metrics must be those of the workers' tables; all of it is copied. stats may be NULL. NULL: memory is
+ * out, or there are more metrics than STORE_METRICS_MAX. */
 struct store *store_new(const struct aggregate_metric *metrics, uint32_t n_metrics, uint32_t n_workers,
                         struct budget *budget, struct stats *stats);
 struct store *store_free(struct store *s);
@@ -54,6 +69,15 @@ struct store *store_free(struct store *s);
 /* One more output, owned by the store; it sees what is applied from now on, its first window begins now. The
  * options are copied, keys too. NULL: memory is out. */
 struct output *store_add_output(struct store *s, const struct output_options *options, uint64_t now);
+
+/* A reload: from now on the workers' tables may be made for these metrics; the number for
+ * aggregate_set_generation comes in *ret_generation. A metric that has the name, unit, kind and is_seconds of
+ * one before it goes on with its totals, whatever else of it changed. One that is no longer there tells what
+ * it has not told, then ends with a stale point. Workers change over one by one, each in its own time: deltas
+ * of the metrics before are added as long as they come, so nothing is lost. 0, -ENOMEM, or -ENOSPC above
+ * STORE_METRICS_MAX; on failure nothing has changed. */
+int store_replace_metrics(struct store *s, const struct aggregate_metric *metrics, uint32_t n_metrics,
+                          uint32_t *ret_generation);
 
 /* Adds a worker's delta (and those linked to it) to every output, and frees it. Never fails: what finds no
  * memory is added to the overflow series of its metric, for which there is always room. delta may be NULL. */

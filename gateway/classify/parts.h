@@ -39,6 +39,7 @@ struct slot {
     int64_t negative;     /* Σ of the others: gauges take them, sums do not go down */
     int64_t n_negative;
     int64_t time_base, n_untimed; /* Σ that the profile's factor makes nanoseconds; samples without such */
+    uint32_t linked;              /* the last of its samples with a link, + 1; 0: there is none */
 };
 
 /* What sums want to know of a source. */
@@ -67,6 +68,15 @@ struct pending {
     uint64_t time; /* of the profile, where the metric combines by it; else 0 */
     int64_t value;
 };
+
+/* A sample with a trace, to be offered to the aggregate as an example of what the series counts. */
+struct example {
+    uint32_t profile, sample, series;
+    int64_t value; /* the sample's own */
+};
+
+/* Of one request; there are more on the way, and the aggregate keeps one a series. */
+#define CLASSIFY_EXAMPLES_MAX 1024u
 
 /* What the type of a frame decides (frames.c): the fields still to look at, and the class if there are none.
  * If there is one, frames whose texts in it are of one class are of one class themselves. */
@@ -106,8 +116,8 @@ struct classify {
     uint32_t n_frames, *frames_at; /* NULL: every location is one frame */
     struct column string_id, attr_id, attr_key, attr_frame, attr_type, location_type, frames_at_column,
         frame_location, frame_class, location_class, profile_active, stacks, slots, frame_entries, pending,
-        combined, places, series_number, resource_number, scratch;
-    uint32_t n_slots, n_frame_entries, n_pending, n_combined, stamp, place_stamp;
+        combined, examples, places, series_number, resource_number, scratch;
+    uint32_t n_slots, n_frame_entries, n_pending, n_combined, n_examples, stamp, place_stamp;
     struct profile_memo last_active, last_time;
     struct buffer text; /* of attributes, while made into strings */
     uint64_t unweighed;

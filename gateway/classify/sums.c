@@ -99,6 +99,27 @@ static int add_entries(struct classify *c, const struct slot *slot, const struct
     return 0;
 }
 
+/* The slot's last sample with a trace is an example of every series that it adds to. Without memory there is
+ * none: the numbers do not need it. */
+static void note_example(struct classify *c, const struct slot *slot, const struct rules_time *time,
+                         const struct rules_entry *entries, uint32_t n)
+{
+    const struct profiles *v = c->view;
+    uint32_t sample = slot->linked - 1;
+    struct slot alone = {0};
+    if (v->link.trace_at[v->sample.link[sample]] == 0)
+        return;
+    sums_sample(v, &alone, time, sample);
+    for (uint32_t i = 0; i < n && c->n_examples < CLASSIFY_EXAMPLES_MAX; i++) {
+        const struct source_facts *s = &c->sources[entries[i].source];
+        struct example e = {c->profile, sample, entries[i].series, 0};
+        if (s->combined || !weigh(&alone, time, s, &e.value))
+            continue;
+        if (column_add(c, &c->examples, &c->n_examples, &e, sizeof e) < 0)
+            return;
+    }
+}
+
 int sums_profile(struct classify *c, const struct rules_time *time)
 {
     if (make_room(c) < 0)
@@ -112,6 +133,8 @@ int sums_profile(struct classify *c, const struct rules_time *time)
         bool own = slot->n_frames == 0;
         if (add_entries(c, slot, time, own ? whole : frames, own ? o->n_entries : slot->n_frames, &worst) < 0)
             return -ENOMEM;
+        if (unlikely(slot->linked != 0))
+            note_example(c, slot, time, whole, o->n_entries);
         for (uint32_t k = 0; k < o->n_entries && !own; k++) /* counted with the outcome's slot already */
             worst -= min_of(worst, unweighed(slot, &c->sources[whole[k].source]));
         c->unweighed += (uint64_t)worst;
@@ -215,6 +238,32 @@ static void apply_combined(struct classify *c)
     }
 }
 
+/* When a profile's samples were counted: its end. 0: it does not say. */
+static uint64_t end_of_profile(const struct profiles *v, uint32_t profile)
+{
+    uint64_t start = v->profile.time_unix_nano[profile], end;
+    if (start == 0 || __builtin_add_overflow(start, v->profile.duration_nano[profile], &end))
+        return start;
+    return end;
+}
+
+static void offer_examples(struct classify *c)
+{
+    const struct profiles *v = c->view;
+    const struct example *examples = c->examples.p;
+    for (uint32_t i = 0; i < c->n_examples; i++) {
+        const struct example *e = &examples[i];
+        uint32_t link = v->sample.link[e->sample];
+        struct aggregate_exemplar offered = {.time_unix_nano = end_of_profile(v, e->profile),
+                                             .value = e->value};
+        memcpy(offered.trace_id, v->body.p + v->link.trace_at[link], sizeof offered.trace_id);
+        if (v->link.span_at[link] != 0)
+            memcpy(offered.span_id, v->body.p + v->link.span_at[link], sizeof offered.span_id);
+        aggregate_offer(c->aggregate, resource_number(c, v->scope.resource[v->profile.scope[e->profile]]),
+                        series_number(c, e->series), &offered);
+    }
+}
+
 int sums_apply(struct classify *c)
 {
     uint32_t n = rules_matcher_series_count(c->matcher), most = 1;
@@ -234,5 +283,6 @@ int sums_apply(struct classify *c)
     for (uint32_t i = 0; i < c->n_pending; i++)
         add(c, p[i].resource, p[i].series, p[i].value);
     apply_combined(c);
+    offer_examples(c);
     return 0;
 }

@@ -115,8 +115,8 @@ static int check_names(const struct config *c, const struct config_strings *name
             continue;
         if (!config_exporter(c, name))
             return error_set(e, -EINVAL, "%s names %s, which is not among exporters", key, name);
-        if (profiles && strncmp(name, "file", 4) == 0)
-            return error_set(e, -EINVAL, "%s names %s, but a file takes metrics only", key, name);
+        if (profiles && config_exporter_type(name) != CONFIG_EXPORTER_OTLP)
+            return error_set(e, -EINVAL, "%s names %s, which takes metrics only", key, name);
         for (uint32_t j = 0; j < i; j++)
             if (strcmp(names->items[j], name) == 0)
                 return error_set(e, -EINVAL, "%s names %s twice", key, name);
@@ -161,7 +161,7 @@ int config_check(const struct config *c, struct error *e)
         return -EINVAL;
     for (uint32_t i = 0; i < c->n_exporters; i++) {
         const struct config_exporter *x = &c->exporters[i];
-        bool is_file = strncmp(x->name, "file", 4) == 0;
+        bool is_file = config_exporter_type(x->name) == CONFIG_EXPORTER_FILE;
         if (is_file ? !x->path : !x->endpoint)
             return error_set(e, -EINVAL, "exporters.%s has no %s", x->name, is_file ? "path" : "endpoint");
         if (!is_file && (x->tls_cert_file == NULL) != (x->tls_key_file == NULL))
@@ -232,8 +232,7 @@ int config_print(const struct config *c, struct buffer *out)
         const struct config_exporter *x = &c->exporters[i];
         r = buffer_printf(out, "  %s:\n", x->name);
         if (r == 0)
-            r = print_rows(strncmp(x->name, "file", 4) == 0 ? &config_file_section : &config_otlp_section, x,
-                           4, out);
+            r = print_rows(config_exporter_section(config_exporter_type(x->name)), x, 4, out);
     }
     return r;
 }
@@ -258,9 +257,7 @@ int config_reference(struct buffer *out)
         r = reference_section(&config_receiver_section, out);
     for (const struct config_section *s = config_fixed; s->name && r == 0; s++)
         r = reference_section(s, out);
-    if (r == 0)
-        r = reference_section(&config_otlp_section, out);
-    if (r == 0)
-        r = reference_section(&config_file_section, out);
+    for (uint32_t type = CONFIG_EXPORTER_OTLP; type <= CONFIG_EXPORTER_REMOTE_WRITE && r == 0; type++)
+        r = reference_section(config_exporter_section(type), out);
     return r;
 }

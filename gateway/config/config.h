@@ -55,6 +55,17 @@ struct config_exporter {
     uint32_t queue_consumers, queue_size;
     uint64_t queue_bytes, request_bytes;
     const char *temporality;
+    const char *encoding;                      /* otlp */
+    uint32_t protobuf_message;                 /* prometheusremotewrite */
+    struct config_strings resource_attributes; /* that leave here; none: the usual */
+};
+
+/* What an exporter is, by its name: TYPE or TYPE/NAME. */
+enum config_exporter_type {
+    CONFIG_EXPORTER_NONE, /* no exporter's name */
+    CONFIG_EXPORTER_OTLP,
+    CONFIG_EXPORTER_FILE,
+    CONFIG_EXPORTER_REMOTE_WRITE,
 };
 
 struct config {
@@ -70,6 +81,8 @@ struct config {
     const char *temporality;
     uint32_t cardinality_limit;
     struct config_strings metrics_exporters, prometheus_attributes, drop_attributes;
+    const char *instance_id, *translation_strategy;
+    bool prometheus_created, prometheus_scope_labels;
 
     double keep;
     uint32_t keep_seed;
@@ -112,6 +125,8 @@ int config_add_receiver(struct config *c, const struct config_receiver *receiver
 
 /* What only all keys together can tell: exporters that are named exist, and so on. 0 or -EINVAL. */
 int config_check(const struct config *c, struct error *e);
+
+enum config_exporter_type config_exporter_type(const char *name);
 
 /* The exporter of that name, or NULL. */
 const struct config_exporter *config_exporter(const struct config *c, const char *name);

@@ -190,7 +190,8 @@ static int load_exporters(struct loader *l, yaml_node_t *map)
 {
     struct config *c = l->config;
     if (map->type != YAML_MAPPING_NODE)
-        return fail(l, map, "exporters", "a map of otlp/NAME and file/NAME belongs here");
+        return fail(l, map, "exporters",
+                    "a map of otlp/NAME, file/NAME, prometheusremotewrite/NAME belongs here");
     size_t n = (size_t)(map->data.mapping.pairs.top - map->data.mapping.pairs.start);
     if (n > NAMED_MAX)
         return fail(l, map, "exporters", "at most 64 exporters");
@@ -204,15 +205,15 @@ static int load_exporters(struct loader *l, yaml_node_t *map)
         const char *name = scalar(l, k, "exporters");
         if (!name)
             return -EINVAL;
-        bool otlp = strcmp(name, "otlp") == 0 || strncmp(name, "otlp/", 5) == 0;
-        bool file = strcmp(name, "file") == 0 || strncmp(name, "file/", 5) == 0;
-        if (!otlp && !file)
-            return fail(l, k, name,
-                        "an exporter is called otlp, otlp/NAME, file or file/NAME in this version");
+        enum config_exporter_type type = config_exporter_type(name);
+        if (type == CONFIG_EXPORTER_NONE)
+            return fail(
+                l, k, name,
+                "an exporter is called otlp, file or prometheusremotewrite, or TYPE/NAME, in this version");
         if (config_exporter(c, name))
             return fail(l, k, name, "there is an exporter of this name already");
         struct bytes copy = arena_copy(&c->arena, bytes_str(name));
-        const struct config_section *s = otlp ? &config_otlp_section : &config_file_section;
+        const struct config_section *s = config_exporter_section(type);
         struct config_exporter *x = &c->exporters[c->n_exporters];
         if (!copy.p || value_defaults(s, x, &c->arena) < 0)
             return fail(l, k, name, "out of memory");

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gateway/config/config.h"
+
 enum config_type {
     CONFIG_TEXT,     /* const char *; "" is NULL */
     CONFIG_BOOL,     /* bool */
@@ -38,7 +40,10 @@ struct config_section {
 };
 
 extern const struct config_section config_fixed[]; /* sections of struct config; ends with a NULL name */
-extern const struct config_section config_receiver_section, config_otlp_section, config_file_section;
+extern const struct config_section config_receiver_section;
+
+/* Of exporters of that type, which is one. */
+const struct config_section *config_exporter_section(enum config_exporter_type type);
 
 const char *config_type_name(enum config_type type);
 

@@ -2,8 +2,8 @@
  * Destinations: where metrics and raw profiles go, and how they are started and stopped. The push headers
  * beside this one (metrics.h, profiles.h) are what other stages use.
  *
- * A destination is OTLP (gRPC or HTTP, proto/client/exporter.h) or, for metrics, a file of OTLP/JSON lines.
- * All of them run on the control loop.
+ * A destination is OTLP (gRPC or HTTP, proto/client/exporter.h) or, for metrics, a file of OTLP/JSON lines or
+ * a Prometheus remote write receiver. All of them run on the control loop.
  */
 #ifndef GATEWAY_EXPORT_DESTINATION_H
 #define GATEWAY_EXPORT_DESTINATION_H
@@ -14,18 +14,31 @@
 #include "proto/base/error.h"
 #include "proto/client/exporter.h"
 #include "gateway/export/metrics.h"
+#include "gateway/export/prometheus.h"
 #include "gateway/export/profiles.h"
 
 struct stats;
 struct io_loop;
 
-enum destination_kind { DESTINATION_OTLP, DESTINATION_FILE };
+enum destination_kind { DESTINATION_OTLP, DESTINATION_FILE, DESTINATION_REMOTE_WRITE };
+
+/* Of OTLP/HTTP bodies. */
+enum destination_encoding { DESTINATION_PROTO, DESTINATION_JSON };
 
 struct destination_options {
     const char *name; /* "otlp/backend", as the configuration calls it: for the log */
     enum destination_kind kind;
-    struct otlp_exporter_options otlp; /* DESTINATION_OTLP; its signal is set here, by the constructor */
-    const char *path;                  /* DESTINATION_FILE */
+    /* Its signal is set here, by the constructor. DESTINATION_REMOTE_WRITE: protocol, compression and
+     * num_consumers too (one call at a time: samples of a series must arrive in order), and the endpoint's
+     * path is the whole of it: "http://prometheus:9090/api/v1/write" (no unix: here; without a port 80 or
+     * 443). */
+    struct otlp_exporter_options otlp;
+    enum destination_encoding encoding; /* DESTINATION_OTLP, metrics; JSON only by HTTP */
+    const char *path;                   /* DESTINATION_FILE */
+    /* DESTINATION_REMOTE_WRITE: 1 (prometheus.WriteRequest) or 2 (io.prometheus.write.v2.Request). A receiver
+     * that knows only 1 may take a 2 for an empty 1 and say that all is well: 2 is for those that know it. */
+    uint32_t protobuf_message;
+    struct prometheus_options prometheus; /* DESTINATION_REMOTE_WRITE: strategy, scope_labels */
 };
 
 /* Everything below: control loop's thread. `stats` is that thread's block and may be NULL. */

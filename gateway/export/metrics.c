@@ -2,12 +2,16 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <snappy-c.h>
 #include <stdlib.h>
+#include <string.h>
 #include <uv.h>
 
 #include "gateway/export/destination.h"
 #include "gateway/export/file.h"
 #include "gateway/export/outcome.h"
+#include "gateway/export/remote_write.h"
+#include "gateway/export/speak.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/io/loop.h"
@@ -20,6 +24,9 @@ struct export_metrics {
     enum destination_kind kind;
     struct outcome outcome;
     struct line_file file;
+    enum destination_encoding encoding;
+    enum remote_write_version remote_write;
+    struct prometheus_options prometheus;
     size_t request_max;
     struct io_loop *loop;
     void (*done)(void *user); /* of a file, which has nothing to wait for */
@@ -57,28 +64,82 @@ static uint64_t points_before(const struct metric_batch *b, uint32_t resource, u
     return n;
 }
 
+/* Queues a body that holds some points; takes it over. */
+static void push_body(struct export_metrics *x, struct buffer *out, uint64_t points)
+{
+    size_t n;
+    uint8_t *p = buffer_take(out, &n);
+    struct client_body *body = client_body_new(p, n);
+    if (body)
+        otlp_exporter_push_newest(x->outcome.exporter, body, points);
+    else
+        lost(x, points, "out of memory");
+    client_body_unref(body);
+}
+
 static void push_requests(struct export_metrics *x, const struct metric_batch *batch)
 {
     uint32_t from = 0, place = 0;
     uint64_t before = 0, total = metric_batch_points(batch);
     while (from < batch->n_resources && before < total) {
         struct buffer out = BUFFER_INIT(0);
-        if (metrics_encode_proto(batch, x->request_max, &from, &place, &out) < 0) {
+        int r = x->encoding == DESTINATION_JSON
+                    ? metrics_encode_json_part(batch, x->request_max, &from, &place, &out)
+                    : metrics_encode_proto(batch, x->request_max, &from, &place, &out);
+        if (r < 0) {
             buffer_release(&out);
             lost(x, total - before, "out of memory");
             return;
         }
         uint64_t after = points_before(batch, from, place);
-        size_t n;
-        uint8_t *p = buffer_take(&out, &n);
-        struct client_body *body = client_body_new(p, n);
-        if (body)
-            otlp_exporter_push_newest(x->outcome.exporter, body, after - before);
-        else
-            lost(x, after - before, "out of memory");
-        client_body_unref(body);
+        push_body(x, &out, after - before);
         before = after;
     }
+}
+
+/* The block format: remote write has it without frames around. 0 or -ENOMEM. */
+static int compress_block(struct bytes plain, struct buffer *out)
+{
+    size_t n = snappy_max_compressed_length(plain.n);
+    uint8_t *to = buffer_cursor(out, n);
+    if (!to || snappy_compress((const char *)plain.p, plain.n, (char *)to, &n) != SNAPPY_OK)
+        return -ENOMEM;
+    out->n += n;
+    return 0;
+}
+
+static int push_series(struct export_metrics *x, struct remote_write *w, struct buffer *plain)
+{
+    uint32_t n;
+    do {
+        struct buffer packed = BUFFER_INIT(0);
+        plain->n = 0;
+        int r = remote_write_next(w, x->request_max, plain, &n);
+        if (r == 0 && n > 0)
+            r = compress_block(buffer_bytes(plain), &packed);
+        if (r < 0) {
+            buffer_release(&packed);
+            return r;
+        }
+        if (n > 0)
+            push_body(x, &packed, n);
+    } while (n > 0);
+    return 0;
+}
+
+static void push_remote_write(struct export_metrics *x, const struct metric_batch *batch)
+{
+    struct remote_write *w;
+    struct buffer plain = BUFFER_INIT(0);
+    int r = remote_write_new(&w, batch, x->remote_write, &x->prometheus);
+    if (r == 0) {
+        r = push_series(x, w, &plain);
+        remote_write_free(w);
+    }
+    if (r < 0)
+        lost(x, metric_batch_points(batch),
+             r == -EINVAL ? "remote write has no delta sums" : "out of memory");
+    buffer_release(&plain);
 }
 
 void export_metrics_push(struct export_metrics *x, const struct metric_batch *batch)
@@ -86,10 +147,83 @@ void export_metrics_push(struct export_metrics *x, const struct metric_batch *ba
     if (metric_batch_points(batch) ==
         0) /* no empty envelopes (OTLP specification, "Empty Telemetry Envelopes") */
         return;
-    if (x->kind == DESTINATION_FILE)
-        push_line(x, batch);
-    else
-        push_requests(x, batch);
+    switch (x->kind) {
+    case DESTINATION_FILE: push_line(x, batch); break;
+    case DESTINATION_OTLP: push_requests(x, batch); break;
+    case DESTINATION_REMOTE_WRITE: push_remote_write(x, batch); break;
+    }
+}
+
+static int new_exporter(struct export_metrics *x, struct io_loop *loop,
+                        const struct otlp_exporter_options *options, struct error *e)
+{
+    int r = otlp_exporter_new(&x->outcome.exporter, loop, options, outcome_event, &x->outcome, e);
+    if (r == 0)
+        otlp_exporter_on_queued(x->outcome.exporter, outcome_queued, &x->outcome);
+    return r;
+}
+
+static int new_otlp(struct export_metrics *x, struct io_loop *loop, const struct destination_options *options,
+                    struct error *e)
+{
+    struct otlp_exporter_options otlp = options->otlp;
+    otlp.signal = OTLP_METRICS;
+    x->encoding = options->encoding;
+    if (x->encoding == DESTINATION_JSON && otlp.protocol != OTLP_HTTP)
+        return error_set(e, -EINVAL, "encoding json needs protocol http: gRPC carries protobuf");
+    int r = new_exporter(x, loop, &otlp, e);
+    if (r == 0 && x->encoding == DESTINATION_JSON)
+        exporter_speak(x->outcome.exporter, "application/json", NULL);
+    return r;
+}
+
+/* Cuts an URL into where it goes and the path with its query, "/" if there is none. Without a port it is
+ * HTTP's own, not OTLP's. -ENOMEM. */
+static int cut_url(const char *url, struct buffer *base, const char **ret_path)
+{
+    const char *scheme = strstr(url, "://"), *host = scheme ? scheme + 3 : url;
+    const char *path = strchr(host, '/'), *end = path ? path : host + strlen(host);
+    const char *bracket = memchr(host, ']', (size_t)(end - host)), *name = bracket ? bracket : host;
+    bool has_port = memchr(name, ':', (size_t)(end - name)) != NULL;
+    bool tls = scheme && (size_t)(scheme - url) == 5 && strncmp(url, "https", 5) == 0;
+    int r = buffer_add(base, url, (size_t)(end - url));
+    if (r == 0 && !has_port)
+        r = buffer_add_str(base, tls ? ":443" : ":80");
+    *ret_path = path ? path : "/";
+    return r < 0 ? r : buffer_add(base, "", 1);
+}
+
+static int new_remote_write(struct export_metrics *x, struct io_loop *loop,
+                            const struct destination_options *options, struct error *e)
+{
+    bool second = options->protobuf_message == REMOTE_WRITE_2;
+    if (!second && options->protobuf_message != REMOTE_WRITE_1)
+        return error_set(e, -EINVAL, "protobuf_message is 1 or 2");
+    struct otlp_exporter_options otlp = options->otlp;
+    struct buffer base = BUFFER_INIT(0);
+    struct otlp_header *headers = calloc(otlp.n_headers + 1, sizeof *headers);
+    if (!headers || cut_url(otlp.endpoint, &base, &otlp.path) < 0) {
+        free(headers);
+        return error_set(e, -ENOMEM, "out of memory");
+    }
+    otlp.endpoint = (const char *)base.p;
+    for (uint32_t i = 0; i < otlp.n_headers; i++)
+        headers[i] = otlp.headers[i];
+    headers[otlp.n_headers++] = (struct otlp_header){
+        "x-prometheus-remote-write-version", second ? REMOTE_WRITE_2_VERSION : REMOTE_WRITE_1_VERSION};
+    otlp.headers = headers;
+    otlp.signal = OTLP_METRICS;
+    otlp.protocol = OTLP_HTTP;
+    otlp.compression = OTLP_COMPRESS_NONE;
+    otlp.queue.num_consumers = 1;
+    x->remote_write = second ? REMOTE_WRITE_2 : REMOTE_WRITE_1;
+    x->prometheus = options->prometheus;
+    int r = new_exporter(x, loop, &otlp, e);
+    free(headers);
+    buffer_release(&base);
+    if (r == 0)
+        exporter_speak(x->outcome.exporter, second ? REMOTE_WRITE_2_TYPE : REMOTE_WRITE_1_TYPE, "snappy");
+    return r;
 }
 
 int export_metrics_new(struct export_metrics **ret, struct io_loop *loop,
@@ -104,15 +238,13 @@ int export_metrics_new(struct export_metrics **ret, struct io_loop *loop,
     x->request_max = min_of(options->otlp.max_request_bytes, (size_t)METRICS_REQUEST_MAX);
     x->outcome = (struct outcome){.name = strdup(options->name), .signal = OTLP_METRICS, .stats = stats};
     int r = x->outcome.name ? 0 : error_set(e, -ENOMEM, "out of memory");
-    if (r == 0 && options->kind == DESTINATION_FILE) {
-        r = line_file_open(&x->file, options->path, e);
-    } else if (r == 0) {
-        struct otlp_exporter_options otlp = options->otlp;
-        otlp.signal = OTLP_METRICS;
-        r = otlp_exporter_new(&x->outcome.exporter, loop, &otlp, outcome_event, &x->outcome, e);
+    if (r == 0) {
+        switch (options->kind) {
+        case DESTINATION_FILE: r = line_file_open(&x->file, options->path, e); break;
+        case DESTINATION_OTLP: r = new_otlp(x, loop, options, e); break;
+        case DESTINATION_REMOTE_WRITE: r = new_remote_write(x, loop, options, e); break;
+        }
     }
-    if (r == 0 && x->outcome.exporter)
-        otlp_exporter_on_queued(x->outcome.exporter, outcome_queued, &x->outcome);
     if (r < 0) {
         export_metrics_free(x);
         return error_prefix(e, r, "%s: ", options->name);

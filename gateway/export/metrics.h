@@ -6,7 +6,7 @@
 
 #include "proto/otlp/metrics.h"
 
-struct export_metrics; /* one metrics destination: OTLP gRPC or HTTP, or a file of OTLP/JSON lines */
+struct export_metrics; /* one metrics destination: OTLP gRPC or HTTP, remote write, or a file */
 
 /* Encodes, splits below the destination's limit and queues. Keeps nothing of the batch. A full queue drops
  * the oldest request and counts its points. Control loop only. */

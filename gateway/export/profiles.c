@@ -105,6 +105,8 @@ static int add_destination(struct export_profiles *x, struct io_loop *loop,
                          "%s: raw profiles cannot be written to a file yet, only sent as OTLP; "
                          "name an otlp exporter in profiles.exporters",
                          options->name);
+    if (options->kind == DESTINATION_REMOTE_WRITE)
+        return error_set(e, -EINVAL, "%s: remote write takes metrics, not profiles", options->name);
     *o = (struct outcome){
         .name = strdup(options->name), .signal = OTLP_PROFILES, .stats = x->stats, .context = x};
     if (!o->name)

@@ -47,12 +47,12 @@ static int add_words(struct buffer *out, struct bytes text, bool colon)
     return 0;
 }
 
-/* Whether `word` (with single '_' inside) stands in the name between '_' or ends. */
+/* Whether `word` (with single '_' inside) stands in the name between '_' or '.' or ends. */
 static bool has_word(struct bytes name, struct bytes word)
 {
     for (size_t i = 0; word.n > 0 && i + word.n <= name.n; i++) {
-        bool begins = i == 0 || name.p[i - 1] == '_',
-             ends = i + word.n == name.n || name.p[i + word.n] == '_';
+        bool begins = i == 0 || name.p[i - 1] == '_' || name.p[i - 1] == '.';
+        bool ends = i + word.n == name.n || name.p[i + word.n] == '_' || name.p[i + word.n] == '.';
         if (begins && ends && !memcmp(name.p + i, word.p, word.n))
             return true;
     }
@@ -113,36 +113,93 @@ static int add_suffix(struct buffer *name, struct bytes suffix)
     return r < 0 ? r : buffer_add_bytes(name, suffix);
 }
 
-int prometheus_name(struct bytes name, struct bytes unit, enum metric_kind kind, struct buffer *out)
+int prometheus_unit(struct bytes unit, struct buffer *out)
 {
-    static const char total[] = "_total";
-    struct buffer words = BUFFER_INIT(0), text = BUFFER_INIT(0);
-    int r = name.n > 0 && is_digit(name.p[0]) ? buffer_add_str(&text, "_") : 0;
+    int r = unit_suffix(unit, out);
+    trim_end(out, '_');
+    return r;
+}
+
+static const char *const strategy_names[] = {
+    [PROMETHEUS_UNDERSCORES_WITH_SUFFIXES] = "UnderscoreEscapingWithSuffixes",
+    [PROMETHEUS_UNDERSCORES_WITHOUT_SUFFIXES] = "UnderscoreEscapingWithoutSuffixes",
+    [PROMETHEUS_UTF8_WITH_SUFFIXES] = "NoUTF8EscapingWithSuffixes",
+    [PROMETHEUS_NO_TRANSLATION] = "NoTranslation",
+};
+
+bool prometheus_strategy_parse(const char *name, enum prometheus_strategy *ret)
+{
+    for (size_t i = 0; i < ARRAY_LEN(strategy_names); i++) {
+        if (strcmp(name, strategy_names[i]) != 0)
+            continue;
+        *ret = (enum prometheus_strategy)i;
+        return true;
+    }
+    return false;
+}
+
+static bool escapes(enum prometheus_strategy strategy)
+{
+    return strategy == PROMETHEUS_UNDERSCORES_WITH_SUFFIXES ||
+           strategy == PROMETHEUS_UNDERSCORES_WITHOUT_SUFFIXES;
+}
+
+/* The name without suffixes of ours: as it is, or in [a-zA-Z0-9_:]. */
+static int add_base(struct buffer *text, struct bytes name, enum prometheus_strategy strategy)
+{
+    if (!escapes(strategy))
+        return buffer_add_bytes(text, name);
+    int r = name.n > 0 && is_digit(name.p[0]) ? buffer_add_str(text, "_") : 0;
     if (r == 0)
-        r = add_words(&text, name, true);
-    trim_end(&text, '_');
+        r = add_words(text, name, true);
+    trim_end(text, '_');
+    return r;
+}
+
+/* `_total` comes behind the unit, wherever the name had it. */
+static void cut_total(struct buffer *text)
+{
+    static const char total[] = "total";
+    size_t n = sizeof total - 1;
+    if (text->n > n + 1 && !memcmp(text->p + text->n - n, total, n) &&
+        (text->p[text->n - n - 1] == '_' || text->p[text->n - n - 1] == '.'))
+        text->n -= n + 1;
+}
+
+static int add_suffixes(struct buffer *text, struct bytes unit, enum metric_kind kind)
+{
+    struct buffer words = BUFFER_INIT(0);
+    int r = prometheus_unit(unit, &words);
+    if (kind == METRIC_SUM)
+        cut_total(text);
     if (r == 0)
-        r = unit_suffix(unit, &words);
-    trim_end(&words, '_');
-    /* `_total` comes behind the unit, wherever the name had it. */
-    if (kind == METRIC_SUM && text.n > sizeof total - 1 &&
-        !memcmp(text.p + text.n - (sizeof total - 1), total, sizeof total - 1))
-        text.n -= sizeof total - 1;
-    if (r == 0)
-        r = add_suffix(&text, buffer_bytes(&words));
+        r = add_suffix(text, buffer_bytes(&words));
     if (r == 0 && kind == METRIC_GAUGE && bytes_is(unit, "1"))
-        r = add_suffix(&text, BYTES_LIT("ratio"));
+        r = add_suffix(text, BYTES_LIT("ratio"));
     if (r == 0 && kind == METRIC_SUM)
-        r = buffer_add_str(&text, total);
-    if (r == 0)
-        r = buffer_add_bytes(out, buffer_bytes(&text));
-    buffer_release(&text);
+        r = buffer_add_str(text, "_total");
     buffer_release(&words);
     return r;
 }
 
-int prometheus_label_name(struct bytes key, struct buffer *out)
+int prometheus_name(struct bytes name, struct bytes unit, enum metric_kind kind,
+                    enum prometheus_strategy strategy, struct buffer *out)
 {
+    struct buffer text = BUFFER_INIT(0);
+    int r = add_base(&text, name, strategy);
+    if (r == 0 &&
+        (strategy == PROMETHEUS_UNDERSCORES_WITH_SUFFIXES || strategy == PROMETHEUS_UTF8_WITH_SUFFIXES))
+        r = add_suffixes(&text, unit, kind);
+    if (r == 0)
+        r = buffer_add_bytes(out, buffer_bytes(&text));
+    buffer_release(&text);
+    return r;
+}
+
+int prometheus_label_name(struct bytes key, enum prometheus_strategy strategy, struct buffer *out)
+{
+    if (!escapes(strategy) && key.n > 0)
+        return buffer_add_bytes(out, key);
     /* Names that begin with "__" are Prometheus' own: a run in front is one. */
     bool underscore = false;
     int r = key.n == 0 || is_digit(key.p[0]) ? buffer_add_str(out, "key_") : 0;

@@ -21,9 +21,22 @@ enum metric_temporality {
     METRIC_CUMULATIVE = 2
 }; /* as AggregationTemporality numbers them */
 
+/* One measurement that the point's value includes, and the span it was made in (metrics data model,
+ * "Exemplars"). */
+struct metric_exemplar {
+    uint8_t trace_id[16]; /* not all zero */
+    uint8_t span_id[8];   /* all zero: unknown */
+    uint64_t time_unix_nano;
+    union { /* as the point's is_double says */
+        int64_t integer;
+        double real;
+    };
+};
+
 struct metric_point {
     const struct attr *attrs;
     uint32_t n_attrs;
+    const struct metric_exemplar *exemplar;   /* NULL: none */
     uint64_t start_unix_nano, time_unix_nano; /* the window (start, time] */
     bool is_double;
     bool stale; /* flags = DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK: the series has ended */
@@ -76,5 +89,9 @@ int metrics_encode_proto(const struct metric_batch *b, size_t max_bytes, uint32_
  * lowerCamelCase keys, 64-bit integers as strings, enums as numbers; bytes that are not UTF-8 become U+FFFD).
  * 0, -ENOMEM or -ENOBUFS; on failure nothing is added. */
 int metrics_encode_json(const struct metric_batch *b, struct buffer *out);
+
+/* As much of the batch as fits max_bytes, at least one point; the place as for metrics_encode_proto. */
+int metrics_encode_json_part(const struct metric_batch *b, size_t max_bytes, uint32_t *from, uint32_t *place,
+                             struct buffer *out);
 
 #endif

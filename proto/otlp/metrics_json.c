@@ -272,6 +272,36 @@ static bool put_attrs(struct writer *w, const struct attr *attrs, uint32_t n)
     return true;
 }
 
+/* Trace and span ids are in hex, unlike other bytes (OTLP specification, "JSON Protobuf Encoding"). A span
+ * id that is all zero is unknown: "". */
+static void put_hex_id(struct writer *w, const char *name, const uint8_t *id, size_t n)
+{
+    static const char digit[] = "0123456789abcdef";
+    uint8_t any = 0;
+    put(w, ",");
+    put_key(w, name);
+    put(w, "\"");
+    for (size_t i = 0; i < n; i++)
+        any |= id[i];
+    for (size_t i = 0; i < n && any; i++)
+        put_raw(w, (char[2]){digit[id[i] >> 4], digit[id[i] & 15]}, 2);
+    put(w, "\"");
+}
+
+static void put_exemplar(struct writer *w, const struct metric_exemplar *e, bool is_double)
+{
+    put(w, "\"exemplars\":[{");
+    put_u64(w, "timeUnixNano", e->time_unix_nano);
+    put(w, ",");
+    if (is_double)
+        put_double(w, "asDouble", e->real);
+    else
+        put_i64(w, "asInt", e->integer);
+    put_hex_id(w, "spanId", e->span_id, sizeof e->span_id);
+    put_hex_id(w, "traceId", e->trace_id, sizeof e->trace_id);
+    put(w, "}]");
+}
+
 static void put_point(struct writer *w, const struct metric_point *p)
 {
     put(w, "{");
@@ -291,6 +321,10 @@ static void put_point(struct writer *w, const struct metric_point *p)
         put_double(w, "asDouble", p->real);
     else
         put_i64(w, "asInt", p->integer);
+    if (p->exemplar && !p->stale) {
+        put(w, ",");
+        put_exemplar(w, p->exemplar, p->is_double);
+    }
     put(w, "}");
 }
 
@@ -303,18 +337,17 @@ static void put_text_field(struct writer *w, const char *name, struct bytes text
     put_string(w, text);
 }
 
-static void put_metric(struct writer *w, const struct metric *m)
+static void open_metric(struct writer *w, const struct metric *m)
 {
-    bool first = true;
     put(w, "{\"name\":");
     put_string(w, m->name);
     put_text_field(w, "description", m->description);
     put_text_field(w, "unit", m->unit);
     put(w, m->kind == METRIC_SUM ? ",\"sum\":{\"dataPoints\":[" : ",\"gauge\":{\"dataPoints\":[");
-    for (uint32_t i = 0; i < m->n_points; i++) {
-        put_comma(w, &first);
-        put_point(w, &m->points[i]);
-    }
+}
+
+static void close_metric(struct writer *w, const struct metric *m)
+{
     put(w, "]");
     if (m->kind == METRIC_SUM)
         put(w, m->temporality == METRIC_DELTA ? ",\"aggregationTemporality\":1,\"isMonotonic\":true"
@@ -338,42 +371,95 @@ static void put_scope(struct writer *w, const struct metric_batch *b)
     put(w, "}");
 }
 
-static void put_resource(struct writer *w, const struct metric_batch *b, const struct metric_resource *r)
+static void open_resource(struct writer *w, const struct metric_batch *b, const struct metric_resource *r)
 {
-    bool first = true;
     put(w, "{\"resource\":{");
     put_attrs(w, r->attrs, r->n_attrs);
     put(w, "},\"scopeMetrics\":[{");
     put_scope(w, b);
     put(w, ",\"metrics\":[");
-    for (uint32_t i = 0; i < r->n_metrics; i++) {
-        if (r->metrics[i].n_points == 0)
-            continue;
-        put_comma(w, &first);
-        put_metric(w, &r->metrics[i]);
-    }
+}
+
+static void close_resource(struct writer *w, const struct metric_resource *r)
+{
     put(w, "]}]");
     put_text_field(w, "schemaUrl", r->schema_url);
     put(w, "}");
 }
 
+/* What closes a request in which a resource and a metric are open, without the resource's schema_url. */
+#define CLOSING_MAX 128u
+
+/* A request being written, up to a number of bytes. */
+struct request {
+    struct writer w;
+    const struct metric_batch *batch;
+    size_t begin, max_bytes;
+    bool any, any_resource; /* points, resources in it */
+    bool full;
+};
+
+/* The points of one metric from the first on; *open: its resource is open. How many were written. */
+static uint32_t put_points(struct request *q, const struct metric_resource *r, const struct metric *m,
+                           uint32_t first, bool *open, bool *any_metric)
+{
+    struct writer *w = &q->w;
+    bool metric_open = false;
+    uint32_t i = first;
+    for (; i < m->n_points && w->r == 0 && !q->full; i++) {
+        size_t before = w->out->n;
+        bool comma = metric_open, had_resource = *open;
+        if (!*open) {
+            put(w, q->any_resource ? "," : "");
+            open_resource(w, q->batch, r);
+        }
+        if (!metric_open) {
+            put(w, had_resource && *any_metric ? "," : "");
+            open_metric(w, m);
+        }
+        put(w, comma ? "," : "");
+        put_point(w, &m->points[i]);
+        size_t room = CLOSING_MAX + r->schema_url.n, written = w->out->n - q->begin;
+        if (q->any && (room > q->max_bytes || written > q->max_bytes - room)) {
+            w->out->n = before; /* it is the next request's */
+            q->full = true;
+            break;
+        }
+        q->any = q->any_resource = *open = metric_open = *any_metric = true;
+    }
+    if (metric_open)
+        close_metric(w, m);
+    return i - first;
+}
+
+int metrics_encode_json_part(const struct metric_batch *b, size_t max_bytes, uint32_t *from, uint32_t *place,
+                             struct buffer *out)
+{
+    struct request q = {.w = {.out = out}, .batch = b, .begin = out->n, .max_bytes = max_bytes};
+    uint32_t i = *from, at = *place;
+    put(&q.w, "{\"resourceMetrics\":[");
+    for (; i < b->n_resources && !q.full && q.w.r == 0; i += !q.full, at = q.full ? at : 0) {
+        const struct metric_resource *r = &b->resources[i];
+        bool open = false, any_metric = false;
+        uint32_t before = 0; /* points of the resource before the metric */
+        for (uint32_t m = 0; m < r->n_metrics && !q.full; before += r->metrics[m++].n_points)
+            if (at < before + r->metrics[m].n_points)
+                at += put_points(&q, r, &r->metrics[m], at - before, &open, &any_metric);
+        if (open)
+            close_resource(&q.w, r);
+    }
+    put(&q.w, "]}\n");
+    if (q.w.r < 0) {
+        out->n = q.begin;
+        return q.w.r;
+    }
+    *from = i;
+    *place = at;
+    return 0;
+}
+
 int metrics_encode_json(const struct metric_batch *b, struct buffer *out)
 {
-    struct writer w = {.out = out};
-    size_t begin = out->n;
-    bool first = true;
-    put(&w, "{\"resourceMetrics\":[");
-    for (uint32_t i = 0; i < b->n_resources; i++) {
-        bool any = false;
-        for (uint32_t j = 0; j < b->resources[i].n_metrics && !any; j++)
-            any = b->resources[i].metrics[j].n_points > 0;
-        if (!any)
-            continue;
-        put_comma(&w, &first);
-        put_resource(&w, b, &b->resources[i]);
-    }
-    put(&w, "]}\n");
-    if (w.r < 0)
-        out->n = begin;
-    return w.r;
+    uint32_t from = 0, place = 0;
+    return metrics_encode_json_part(b, SIZE_MAX, &from, &place, out);
 }

@@ -106,6 +106,27 @@ static void put_attr(struct sink *s, const struct attr *a)
     PUT_NESTED(s, 2, put_value, &a->value);
 }
 
+static bool is_zero(const uint8_t *p, size_t n)
+{
+    uint8_t any = 0;
+    for (size_t i = 0; i < n; i++)
+        any |= p[i];
+    return any == 0;
+}
+
+/* metrics.proto Exemplar */
+static void put_exemplar(struct sink *s, const struct metric_exemplar *e, bool is_double)
+{
+    put_fixed64(s, 2, e->time_unix_nano);
+    if (is_double)
+        put_fixed64(s, 3, double_bits(e->real));
+    if (!is_zero(e->span_id, sizeof e->span_id))
+        put_bytes(s, 4, bytes_of(e->span_id, sizeof e->span_id));
+    put_bytes(s, 5, bytes_of(e->trace_id, sizeof e->trace_id));
+    if (!is_double)
+        put_fixed64(s, 6, (uint64_t)e->integer);
+}
+
 /* metrics.proto NumberDataPoint */
 static void put_point(struct sink *s, const struct metric_point *p)
 {
@@ -119,6 +140,8 @@ static void put_point(struct sink *s, const struct metric_point *p)
         put_fixed64(s, 4, double_bits(p->real));
     else
         put_fixed64(s, 6, (uint64_t)p->integer);
+    if (p->exemplar && !p->stale)
+        PUT_NESTED(s, 5, put_exemplar, p->exemplar, p->is_double);
     for (uint32_t i = 0; i < p->n_attrs; i++)
         PUT_NESTED(s, 7, put_attr, &p->attrs[i]);
 }

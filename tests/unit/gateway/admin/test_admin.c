@@ -15,7 +15,7 @@
 
 /* The whole server over real sockets; client and server share this thread and its loop. */
 
-static int metrics(void *context, unsigned what, struct buffer *out)
+static int metrics(void *context, const struct admin_metrics *wanted, struct buffer *out)
 {
     return buffer_add_str(out, "metric 1\n");
 }

@@ -27,8 +27,9 @@ int http_reply(struct http_exchange *x, const struct http_reply *reply)
 static int metrics_result;
 static size_t metrics_n = 1;
 
-static int metrics(void *context, unsigned what, struct buffer *out)
+static int metrics(void *context, const struct admin_metrics *wanted, struct buffer *out)
 {
+    unsigned what = wanted->what;
     for (size_t i = 0; i < metrics_n; i++)
         buffer_printf(out, "%s%s", what & ADMIN_METRICS_SELF ? "self 1\n" : "",
                       what & ADMIN_METRICS_PROFILES ? "profiles 2\n" : "");
@@ -115,7 +116,7 @@ UNIT(metrics_are_both_kinds_unless_one_is_asked_for)
     ck_assert_uint_eq(status, 200);
     ck_assert(bytes_is(buffer_bytes(&body), "self 1\nprofiles 2\n"));
     ck_assert_str_eq((char *)headers.p, "content-type: text/plain; version=0.0.4; charset=utf-8\n"
-                                        "cache-control: no-store\nvary: accept-encoding\n");
+                                        "cache-control: no-store\nvary: accept, accept-encoding\n");
     ask("/metrics", "collect[]=profiles");
     ck_assert(bytes_is(buffer_bytes(&body), "profiles 2\n"));
     ask("/metrics", "x=y&collect%5B%5D=self");
@@ -204,4 +205,82 @@ UNIT(accept_encoding_is_read_with_its_weights)
         {"*, gzip;q=0", false}, {"br,*;q=1", true}, {"gzipped", false},     {"identity;q=0, x-gzip", true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         ck_assert_msg(query_accepts_gzip(bytes_str(cases[i].value)) == cases[i].gzip, "%s", cases[i].value);
+}
+
+/* ---- formats ---- */
+
+static struct admin_metrics negotiated(const char *accept)
+{
+    struct admin_metrics m = {0};
+    query_metrics_format(bytes_str(accept), &m);
+    return m;
+}
+
+UNIT(the_format_is_what_accept_likes_best)
+{
+    static const struct {
+        const char *accept;
+        enum admin_format format;
+        enum admin_escaping escaping;
+        bool asked;
+    } cases[] = {
+        {"", ADMIN_TEXT_0_0_4, ADMIN_UNDERSCORES, false},
+        {"*/*", ADMIN_TEXT_0_0_4, ADMIN_UNDERSCORES, false},
+        {"text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", ADMIN_TEXT_0_0_4, ADMIN_UNDERSCORES, false},
+        /* Prometheus 2.42 */
+        {"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+         "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+         ADMIN_OPENMETRICS_1_0_0, ADMIN_UNDERSCORES, false},
+        /* Prometheus 3 */
+        {"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+         "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,"
+         "text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+         ADMIN_OPENMETRICS_1_0_0, ADMIN_ALLOW_UTF8, true},
+        {"text/plain;version=0.0.4;q=0.5, application/openmetrics-text; version=0.0.1; q=0.501",
+         ADMIN_OPENMETRICS_0_0_1, ADMIN_UNDERSCORES, false},
+        {"application/openmetrics-text;q=0, text/plain;version=1.0.0;escaping=DOTS;q=0.001", ADMIN_TEXT_1_0_0,
+         ADMIN_DOTS, true},
+        {"application/openmetrics-text;version=2.0.0, text/plain;q=0.1", ADMIN_TEXT_0_0_4, ADMIN_UNDERSCORES,
+         false},
+        {"Application/OpenMetrics-Text ; version=\"1.0.0\" ; escaping=values", ADMIN_OPENMETRICS_1_0_0,
+         ADMIN_VALUES, true},
+        {"application/openmetrics-text;escaping=morse", ADMIN_OPENMETRICS_1_0_0, ADMIN_UNDERSCORES, false},
+        {"text/plain, application/openmetrics-text", ADMIN_TEXT_0_0_4, ADMIN_UNDERSCORES, false},
+        {"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited",
+         ADMIN_TEXT_0_0_4, ADMIN_UNDERSCORES, false},
+        {",;q=,;;=,application/openmetrics-text;q=1.0;q", ADMIN_OPENMETRICS_1_0_0, ADMIN_UNDERSCORES, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct admin_metrics m = negotiated(cases[i].accept);
+        ck_assert_msg(m.format == cases[i].format && m.escaping == cases[i].escaping &&
+                          m.escaping_is_asked_for == cases[i].asked,
+                      "%s: %d %d", cases[i].accept, m.format, m.escaping);
+    }
+}
+
+static int write_format(void *context, const struct admin_metrics *wanted, struct buffer *out)
+{
+    return buffer_printf(out, "what %u format %d escaping %d\n", wanted->what, wanted->format,
+                         wanted->escaping);
+}
+
+UNIT(metrics_in_the_format_asked_for)
+{
+    static const struct admin_options any = {.metrics = write_format, .checks = checks, .n_checks = 2};
+    struct pages *p = pages_new(&any);
+    struct http_header header = {
+        BYTES_LIT("accept"), BYTES_LIT("application/openmetrics-text;version=1.0.0;escaping=allow-utf-8")};
+    struct http_exchange x = {.method = BYTES_LIT("GET"),
+                              .path = BYTES_LIT("/metrics"),
+                              .query = BYTES_LIT("collect[]=profiles"),
+                              .headers = &header,
+                              .n_headers = 1};
+    pages_handler()->on_head(p, &x);
+    ck_assert_uint_eq(status, 200);
+    ck_assert(bytes_is(buffer_bytes(&body), "what 2 format 3 escaping 1\n"));
+    ck_assert_str_eq((char *)headers.p,
+                     "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8; "
+                     "escaping=allow-utf-8\ncache-control: no-store\nvary: accept, accept-encoding\n");
+    pages_free(p);
+    done();
 }

@@ -21,6 +21,11 @@ struct aggregate {
         int64_t value;
     } * sums;
     uint32_t n_sums, epoch, begins, by_raw;
+    struct fake_offer {
+        uint32_t resource, series;
+        struct aggregate_exemplar exemplar;
+    } offers[64];
+    uint32_t n_offers;
 };
 
 static int fake_compare(const void *a, const void *b)
@@ -111,6 +116,13 @@ uint32_t aggregate_series(struct aggregate *a, uint32_t metric, const struct agg
     }
     snprintf(head, sizeof head, "%u\n", metric);
     return fake_intern(&a->series, head, lines, n_labels);
+}
+
+void aggregate_offer(struct aggregate *a, uint32_t resource, uint32_t series,
+                     const struct aggregate_exemplar *e)
+{
+    if (a->n_offers < 64)
+        a->offers[a->n_offers++] = (struct fake_offer){resource, series, *e};
 }
 
 void aggregate_add(struct aggregate *a, uint32_t resource, uint32_t series, int64_t value)

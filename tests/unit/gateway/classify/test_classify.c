@@ -403,3 +403,71 @@ UNIT(numbers_are_asked_again_when_the_aggregate_forgets)
     ck_assert_uint_eq(w->aggregate->begins, 2);
     world_free(w);
 }
+
+/* The one example offered for a series; fails the case when there is another number of them. */
+static const struct aggregate_exemplar *offered(const struct world *w, uint32_t resource, const char *metric)
+{
+    const struct aggregate_exemplar *found = NULL;
+    for (uint32_t i = 0; i < w->aggregate->n_offers; i++) {
+        struct bytes series = intern_get(&w->aggregate->series, w->aggregate->offers[i].series);
+        const struct rule_metric *m =
+            rules_program_metric(w->program, (uint32_t)atoi((const char *)series.p));
+        if (!bytes_is(m->name, metric) || w->aggregate->offers[i].resource != resource)
+            continue;
+        ck_assert_ptr_null(found);
+        found = &w->aggregate->offers[i].exemplar;
+    }
+    return found;
+}
+
+UNIT(a_sample_with_a_trace_is_offered_for_each_series_it_adds_to)
+{
+    struct world *w = world_new(C("all", "") "counter time { describe \"d\" unit \"s\" on cpu }\n" C(
+        "kernel", "where leaf is (kernel)"));
+    uint8_t trace[16], span[8] = {7}, none[16] = {0};
+    memset(trace, 0xab, sizeof trace);
+    uint32_t kernel = frame(w, "kernel", "k"), native = frame(w, "native", "n");
+    uint32_t links[3] = {build_link(w->b, trace, span), build_link(w->b, none, span),
+                         build_link(w->b, trace, none)};
+    static const struct {
+        uint32_t link; /* 0: none, else 1 + number */
+        bool is_kernel;
+        uint32_t n_times;
+    } samples[] = {{0, true, 1}, {1, false, 3}, {2, true, 1}, {0, false, 1}};
+    static const uint64_t times[3] = {1, 2, 3};
+    resource(w, "shop");
+    build_profile(w->b, &(struct build_profile){.type = str(w, "samples"),
+                                                .unit = str(w, "count"),
+                                                .period_type = str(w, "cpu"),
+                                                .period_unit = str(w, "nanoseconds"),
+                                                .period = 1000,
+                                                .time_unix_nano = 5000,
+                                                .duration_nano = 77});
+    for (size_t i = 0; i < 4; i++)
+        build_sample(w->b, &(struct build_sample){
+                               .stack = build_stack(w->b, samples[i].is_kernel ? &kernel : &native, 1),
+                               .link = samples[i].link ? links[samples[i].link - 1] : 0,
+                               .timestamps = times,
+                               .n_timestamps = samples[i].n_times});
+    resource(w, "till");
+    profile(w, "samples", "count", 1000, 0);
+    build_sample(w->b, &(struct build_sample){.stack = build_stack(w->b, &native, 1),
+                                              .link = links[2],
+                                              .timestamps = times,
+                                              .n_timestamps = 1});
+    finish(w);
+    push(w);
+    const struct aggregate_exemplar *e = offered(w, 0, "time");
+    ck_assert_ptr_nonnull(e);
+    ck_assert_mem_eq(e->trace_id, trace, 16);
+    ck_assert_mem_eq(e->span_id, span, 8);
+    ck_assert_uint_eq(e->time_unix_nano, 5077); /* the profile's end */
+    ck_assert_int_eq(e->value, 3000);           /* its own time: three periods */
+    ck_assert_int_eq(offered(w, 0, "all")->value, 1);
+    ck_assert_ptr_null(offered(w, 0, "kernel")); /* its link has no trace */
+    e = offered(w, 1, "time");                   /* a trace without a span, at no known time */
+    ck_assert_mem_eq(e->span_id, none, 8);
+    ck_assert_uint_eq(e->time_unix_nano, 0);
+    ck_assert_int_eq(sum_of(w, "time{}"), 7000);
+    world_free(w);
+}

@@ -138,6 +138,11 @@ UNIT(errors_name_the_place_and_what_may_stand_there)
                  "profiles.exporters names otlp/x, which is not among exporters");
     expect_error("exporters: { otlp: {} }", "exporters.otlp has no endpoint");
     expect_error("exporters: { kafka/x: {} }", "kafka/x");
+    expect_error("exporters: { otlpx: {} }", "an exporter is called otlp, file or prometheusremotewrite");
+    expect_error("exporters: { file/f: { path: p } }\nprofiles: { exporters: [file/f] }",
+                 "names file/f, which takes metrics only");
+    expect_error("exporters: { prometheusremotewrite: { endpoint: e, protobuf_message: 3 } }",
+                 "3 is out of range: 1 to 2");
     expect_error("admin: { endpoint: \"${env:PG_SURELY_NOT_SET}\" }", "no variable PG_SURELY_NOT_SET");
     expect_error("limits: { request_bytes: 512MiB }", "at most half of limits.memory");
 }
@@ -152,7 +157,8 @@ UNIT(what_is_printed_reads_back_the_same)
             a,
             "receivers: { otlp: [{ endpoint: \"a:1\", tls: { cert_file: c, key_file: k } }, { endpoint: \"b:2\" }] }\n"
             "profiles: { keep: 12.5%, exporters: [otlp] }\n"
-            "exporters: { otlp: { endpoint: \"h:1\", headers: { k: 'v \"q\" $$x' } }, file/a: { path: /x } }",
+            "exporters: { prometheusremotewrite/m: { endpoint: http://m/api/v1/write, protobuf_message: 2 },\n"
+            "             otlp: { endpoint: \"h:1\", encoding: json, headers: { k: 'v \"q\" $$x' } }, file/a: { path: /x } }",
             &e),
         0);
     ck_assert_str_eq(config_exporter(a, "otlp")->headers.items[0].value, "v \"q\" $x");

@@ -1,8 +1,9 @@
-/* needs: export client stats otlp io http schema */
+/* needs: export client stats otlp io http schema dep_snappy */
 #include "tests/lib/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <snappy-c.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -245,4 +246,108 @@ UNIT(the_queue_can_be_seen)
     export_profiles_free(x);
     fake_stop(&silent);
     io_loop_free(loop);
+}
+
+/* What a request says, as text, and its body. */
+static struct buffer said, body_seen;
+
+static void listen_to(struct fake_server *s, struct http_exchange *x, struct bytes body)
+{
+    static const char *const names[] = {"content-type", "content-encoding",
+                                        "x-prometheus-remote-write-version", "x-own"};
+    said.n = body_seen.n = 0;
+    buffer_printf(&said, "%.*s\n", BYTES_FMT(x->path));
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct bytes v = http_header_find(x->headers, x->n_headers, names[i]);
+        if (v.p)
+            buffer_printf(&said, "%s: %.*s\n", names[i], BYTES_FMT(v));
+    }
+    buffer_add(&said, "", 1);
+    buffer_add_bytes(&body_seen, body);
+    http_reply(x, &(struct http_reply){.status = 204});
+}
+
+/* Sends a batch, waits until it is acknowledged, and compares what was said. */
+static void expect_said(struct destination_options o, const char *path, uint32_t n_points, const char *wanted)
+{
+    struct io_loop *loop = io_loop_new();
+    struct stats *stats = stats_new();
+    struct fake_server server = {.answer = listen_to};
+    struct otlp_header own = {"X-Own", "mine"};
+    struct export_metrics *x;
+    struct metric_batch *b = batch_of(n_points);
+    struct error e = {""};
+    char endpoint[128];
+    fake_start(&server, loop, 0);
+    snprintf(endpoint, sizeof endpoint, "http://%s%s", server.address, path);
+    b->resources[0].metrics[0].temporality = METRIC_CUMULATIVE;
+    o.otlp.endpoint = endpoint;
+    o.otlp.headers = &own;
+    o.otlp.n_headers = 1;
+    ck_assert_msg(export_metrics_new(&x, loop, &o, stats, &e) == 0, "%s", e.text);
+    export_metrics_push(x, b);
+    UNTIL(loop, stats->value[STATS_EXPORT_METRICS_SENT] == 1);
+    ck_assert_str_eq((char *)said.p, wanted);
+    bool done = false;
+    export_metrics_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
+    UNTIL(loop, done);
+    export_metrics_free(x);
+    metric_batch_free(b);
+    fake_stop(&server);
+    io_loop_free(loop);
+}
+
+UNIT(metrics_in_json)
+{
+    struct destination_options o = {
+        .name = "otlp/json", .otlp = OTLP_EXPORTER_DEFAULT, .encoding = DESTINATION_JSON};
+    o.otlp.protocol = OTLP_HTTP;
+    expect_said(o, "", 1,
+                "/v1/metrics\ncontent-type: application/json\ncontent-encoding: gzip\nx-own: mine\n");
+    o.otlp.compression = OTLP_COMPRESS_NONE;
+    expect_said(o, "/base", 1, "/base/v1/metrics\ncontent-type: application/json\nx-own: mine\n");
+    ck_assert(bytes_starts(buffer_bytes(&body_seen), "{\"resourceMetrics\":[{"));
+    buffer_release(&said);
+    buffer_release(&body_seen);
+}
+
+UNIT(json_needs_http)
+{
+    struct io_loop *loop = io_loop_new();
+    struct export_metrics *x = NULL;
+    struct error e = {""};
+    struct destination_options o = {
+        .name = "otlp/json", .otlp = OTLP_EXPORTER_DEFAULT, .encoding = DESTINATION_JSON};
+    ck_assert_int_eq(export_metrics_new(&x, loop, &o, NULL, &e), -EINVAL);
+    ck_assert_str_eq(e.text, "otlp/json: encoding json needs protocol http: gRPC carries protobuf");
+    o = (struct destination_options){
+        .name = "rw", .otlp = OTLP_EXPORTER_DEFAULT, .kind = DESTINATION_REMOTE_WRITE, .protobuf_message = 3};
+    ck_assert_int_eq(export_metrics_new(&x, loop, &o, NULL, &e), -EINVAL);
+    ck_assert_str_eq(e.text, "rw: protobuf_message is 1 or 2");
+    struct export_profiles *p = NULL;
+    ck_assert_int_eq(export_profiles_new(&p, loop, &o, 1, NULL, &e), -EINVAL);
+    ck_assert_str_eq(e.text, "rw: remote write takes metrics, not profiles");
+    ck_assert(!x && !p);
+    io_loop_free(loop);
+}
+
+UNIT(metrics_by_remote_write)
+{
+    struct destination_options o = {.name = "prometheusremotewrite",
+                                    .otlp = OTLP_EXPORTER_DEFAULT,
+                                    .kind = DESTINATION_REMOTE_WRITE,
+                                    .protobuf_message = 1};
+    expect_said(o, "/api/v1/write?tenant=a", 1,
+                "/api/v1/write\ncontent-type: application/x-protobuf\ncontent-encoding: snappy\n"
+                "x-prometheus-remote-write-version: 0.1.0\nx-own: mine\n");
+    o.protobuf_message = 2;
+    expect_said(o, "", 1,
+                "/\ncontent-type: application/x-protobuf;proto=io.prometheus.write.v2.Request\n"
+                "content-encoding: snappy\nx-prometheus-remote-write-version: 2.0.0\nx-own: mine\n");
+    char plain[4096];
+    size_t n = sizeof plain;
+    ck_assert_int_eq(snappy_uncompress((const char *)body_seen.p, body_seen.n, plain, &n), SNAPPY_OK);
+    ck_assert_ptr_nonnull(memmem(plain, n, "m_total", 7));
+    buffer_release(&said);
+    buffer_release(&body_seen);
 }

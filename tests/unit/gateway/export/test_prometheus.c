@@ -76,8 +76,9 @@ UNIT(metric_names)
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct buffer out = BUFFER_INIT(0);
-        ck_assert_int_eq(
-            prometheus_name(bytes_str(cases[i].name), bytes_str(cases[i].unit), cases[i].kind, &out), 0);
+        ck_assert_int_eq(prometheus_name(bytes_str(cases[i].name), bytes_str(cases[i].unit), cases[i].kind,
+                                         PROMETHEUS_UNDERSCORES_WITH_SUFFIXES, &out),
+                         0);
         ck_assert_int_eq(buffer_add(&out, "", 1), 0);
         ck_assert_str_eq((char *)out.p, cases[i].wanted);
         buffer_release(&out);
@@ -94,7 +95,8 @@ UNIT(label_names)
                                            {"_x", "_x"}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct buffer out = BUFFER_INIT(0);
-        ck_assert_int_eq(prometheus_label_name(bytes_str(cases[i][0]), &out), 0);
+        ck_assert_int_eq(
+            prometheus_label_name(bytes_str(cases[i][0]), PROMETHEUS_UNDERSCORES_WITH_SUFFIXES, &out), 0);
         ck_assert_int_eq(buffer_add(&out, "", 1), 0);
         ck_assert_str_eq((char *)out.p, cases[i][1]);
         buffer_release(&out);
@@ -230,4 +232,184 @@ UNIT(refusals_leave_the_buffer_alone)
     buffer_release(&out);
     metric_batch_free(b);
     ck_assert_uint_eq(budget.used, 0);
+}
+
+/* ---- strategies, escapings, OpenMetrics ---- */
+
+static void expect_text(struct buffer *out, const char *wanted)
+{
+    ck_assert_int_eq(buffer_add(out, "", 1), 0);
+    ck_assert_str_eq((char *)out->p, wanted);
+    buffer_release(out);
+}
+
+UNIT(names_by_strategy)
+{
+    static const struct {
+        const char *name, *unit;
+        enum metric_kind kind;
+        const char *wanted[4];
+    } cases[] = {
+        {"profile.cpu.time",
+         "s",
+         METRIC_SUM,
+         {"profile_cpu_time_seconds_total", "profile_cpu_time", "profile.cpu.time_seconds_total",
+          "profile.cpu.time"}},
+        {"requests.total",
+         "",
+         METRIC_SUM,
+         {"requests_total", "requests_total", "requests_total", "requests.total"}},
+        {"heap.bytes", "By", METRIC_GAUGE, {"heap_bytes", "heap_bytes", "heap.bytes", "heap.bytes"}},
+        {"1caf\xc3\xa9..x",
+         "1",
+         METRIC_GAUGE,
+         {"_1caf_x_ratio", "_1caf_x", "1caf\xc3\xa9..x_ratio", "1caf\xc3\xa9..x"}},
+    };
+    static const char *const names[] = {"UnderscoreEscapingWithSuffixes", "UnderscoreEscapingWithoutSuffixes",
+                                        "NoUTF8EscapingWithSuffixes", "NoTranslation"};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        for (int s = 0; s < 4; s++) {
+            struct buffer out = BUFFER_INIT(0);
+            enum prometheus_strategy strategy;
+            ck_assert(prometheus_strategy_parse(names[s], &strategy) && (int)strategy == s);
+            ck_assert_int_eq(prometheus_name(bytes_str(cases[i].name), bytes_str(cases[i].unit),
+                                             cases[i].kind, strategy, &out),
+                             0);
+            expect_text(&out, cases[i].wanted[s]);
+        }
+    enum prometheus_strategy none;
+    ck_assert(!prometheus_strategy_parse("Underscore", &none));
+}
+
+/* The examples of the Prometheus documentation, "Escaping schemes", and names that could be cut wrongly. */
+UNIT(escapings)
+{
+    static const struct {
+        const char *name;
+        bool is_label;
+        const char *wanted[4]; /* underscores, allow-utf-8, dots, values */
+    } cases[] = {
+        {"plain_name", false, {"plain_name", "plain_name", "plain__name", "plain_name"}},
+        {"mysystem.prod.west.cpu.load",
+         false,
+         {"mysystem_prod_west_cpu_load", "mysystem.prod.west.cpu.load",
+          "mysystem_dot_prod_dot_west_dot_cpu_dot_load", "U__mysystem_2e_prod_2e_west_2e_cpu_2e_load"}},
+        {"http.status:sum_x",
+         false,
+         {"http_status:sum_x", "http.status:sum_x", "http_dot_status:sum__x", "U__http_2e_status:sum__x"}},
+        {"a:b", true, {"a_b", "a:b", "a__b", "U__a_3a_b"}},
+        {"label with \xf0\x9f\x98\xb1",
+         true,
+         {"label_with__", "label with \xf0\x9f\x98\xb1", "label__with____", "U__label_20_with_20__1f631_"}},
+        {"9x", false, {"_x", "9x", "__x", "U___39_x"}},
+        {"cut\xc3", false, {"cut_", "cut\xc3", "cut__", "U__cut_fffd_"}},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        for (int s = 0; s < 4; s++) {
+            struct buffer out = BUFFER_INIT(0);
+            ck_assert_int_eq(prometheus_escape(bytes_str(cases[i].name), (enum prometheus_escaping)s,
+                                               cases[i].is_label, &out),
+                             0);
+            expect_text(&out, cases[i].wanted[s]);
+        }
+}
+
+UNIT(utf8_names_stand_in_quotes)
+{
+    struct attr attrs[] = {text("host.name", "h"), text("plain", "p")};
+    struct metric_point points[] = {count(3, attrs, 2), count(4, NULL, 0)};
+    struct metric metric = metric_of("x.\"y\"", "", METRIC_SUM, points, 2);
+    struct metric_resource res = {.metrics = &metric, .n_metrics = 1};
+    struct prometheus_options options = {.strategy = PROMETHEUS_NO_TRANSLATION,
+                                         .escaping = PROMETHEUS_ALLOW_UTF8};
+    expect(&res, 1, &options,
+           "# HELP \"x.\\\"y\\\"\" It counts\n# TYPE \"x.\\\"y\\\"\" counter\n"
+           "{\"x.\\\"y\\\"\",\"host.name\"=\"h\",plain=\"p\"} 3\n{\"x.\\\"y\\\"\"} 4\n");
+    options.escaping = PROMETHEUS_ESCAPE_DOTS;
+    expect(&res, 1, &options,
+           "# HELP x_dot___y__ It counts\n# TYPE x_dot___y__ counter\n"
+           "x_dot___y__{host_dot_name=\"h\",plain=\"p\"} 3\nx_dot___y__ 4\n");
+}
+
+static struct metric_exemplar exemplar(uint64_t time, double value)
+{
+    struct metric_exemplar e = {.time_unix_nano = time, .real = value};
+    memset(e.trace_id, 0xa1, sizeof e.trace_id);
+    memset(e.span_id, 0x0b, sizeof e.span_id);
+    return e;
+}
+
+UNIT(an_openmetrics_page)
+{
+    struct metric_exemplar e = exemplar(1700000000123456789u, 0.25), older = exemplar(1, 9), no_span = e;
+    memset(no_span.span_id, 0, sizeof no_span.span_id);
+    struct attr attrs[] = {text("service.name", "shop"), text("host.name", "h")};
+    struct attr a[] = {text("l", "a")}, b[] = {text("l", "b")};
+    struct metric_point cpu[] = {
+        {.attrs = a,
+         .n_attrs = 1,
+         .is_double = true,
+         .real = 1.5,
+         .exemplar = &older,
+         .start_unix_nano = 5000000000u},
+        {.attrs = a,
+         .n_attrs = 1,
+         .is_double = true,
+         .real = 1,
+         .exemplar = &e,
+         .start_unix_nano = 4250000000u},
+        {.attrs = b, .n_attrs = 1, .is_double = true, .real = 1, .exemplar = &no_span}};
+    struct metric_point live[] = {{.integer = 7, .exemplar = &e}};
+    struct metric metrics[] = {metric_of("profile.cpu.time", "s", METRIC_SUM, cpu, 3),
+                               metric_of("profile.cpu.time.seconds", "", METRIC_GAUGE, live, 1),
+                               metric_of("heap", "By", METRIC_GAUGE, live, 1)};
+    metrics[0].description = BYTES_LIT("A \"line\"");
+    struct metric_resource res = {.attrs = attrs, .n_attrs = 2, .metrics = metrics, .n_metrics = 3};
+    struct prometheus_options options = {.format = PROMETHEUS_OPENMETRICS, .created = true};
+#define OM_TARGET "host_name=\"h\",job=\"shop\""
+#define OM_TRACE  "trace_id=\"a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1\""
+    /* of the gauge that would be a second family of this name nothing is left */
+    expect(&res, 1, &options,
+           "# HELP heap_bytes It counts\n# TYPE heap_bytes gauge\n# UNIT heap_bytes bytes\n"
+           "heap_bytes{" OM_TARGET "} 7\n"
+           "# HELP profile_cpu_time_seconds A \\\"line\\\"\n# TYPE profile_cpu_time_seconds counter\n"
+           "# UNIT profile_cpu_time_seconds seconds\n"
+           "profile_cpu_time_seconds_total{" OM_TARGET ",l=\"a\"} 2.5 # {" OM_TRACE
+           ",span_id=\"0b0b0b0b0b0b0b0b\"} 0.25 1700000000.123\n"
+           "profile_cpu_time_seconds_created{" OM_TARGET ",l=\"a\"} 4.250\n"
+           "profile_cpu_time_seconds_total{" OM_TARGET ",l=\"b\"} 1 # {" OM_TRACE "} 0.25 1700000000.123\n"
+           "# HELP target Target metadata\n# TYPE target info\ntarget_info{" OM_TARGET "} 1\n");
+    options = (struct prometheus_options){.format = PROMETHEUS_OPENMETRICS,
+                                          .strategy = PROMETHEUS_UNDERSCORES_WITHOUT_SUFFIXES};
+    res.n_metrics = 1;
+    res.n_attrs = 0;
+    expect(&res, 1, &options, /* a counter must end in _total; without it, its type is not known */
+           "# HELP profile_cpu_time A \\\"line\\\"\n# TYPE profile_cpu_time unknown\n"
+           "profile_cpu_time{l=\"a\"} 2.5\nprofile_cpu_time{l=\"b\"} 1\n");
+}
+
+UNIT(our_own_text_in_openmetrics)
+{
+    static const char text_0_0_4[] =
+        "# HELP a_total Things\n# TYPE a_total counter\na_total{x=\"_total\"} 1\n"
+        "# HELP total Is a gauge\n# TYPE total gauge\ntotal 2\n# HELP _total x";
+    struct buffer out = BUFFER_INIT(0);
+    ck_assert_int_eq(prometheus_rewrite(bytes_str(text_0_0_4), PROMETHEUS_OPENMETRICS, &out), 0);
+    ck_assert_int_eq(prometheus_end(PROMETHEUS_OPENMETRICS, &out), 0);
+    expect_text(&out, "# HELP a Things\n# TYPE a counter\na_total{x=\"_total\"} 1\n"
+                      "# HELP total Is a gauge\n# TYPE total gauge\ntotal 2\n# HELP _total x# EOF\n");
+    ck_assert_int_eq(prometheus_rewrite(bytes_str(text_0_0_4), PROMETHEUS_TEXT, &out), 0);
+    ck_assert_int_eq(prometheus_end(PROMETHEUS_TEXT, &out), 0);
+    expect_text(&out, text_0_0_4);
+}
+
+UNIT(somebody_elses_target_info_stays_his)
+{
+    struct attr attrs[] = {text("service.name", "shop")};
+    struct metric_point points[] = {count(5, NULL, 0)};
+    struct metric metric = metric_of("target.info", "", METRIC_GAUGE, points, 1);
+    struct metric_resource res = {.attrs = attrs, .n_attrs = 1, .metrics = &metric, .n_metrics = 1};
+    expect(&res, 1, NULL,
+           "# target_info: a metric of this name and another type was left out\n"
+           "# HELP target_info It counts\n# TYPE target_info gauge\ntarget_info{job=\"shop\"} 5\n");
 }

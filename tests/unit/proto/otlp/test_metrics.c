@@ -31,19 +31,19 @@ static const uint8_t nested[] = {
 /* n_resources resources; each has a sum with n_points points and a gauge with one. */
 static struct metric_batch *make(uint32_t n_resources, uint32_t n_points)
 {
-    struct metric_batch *b = metric_batch_new(NULL);
+    struct metric_batch *b = unit_made(metric_batch_new(NULL));
     struct arena *a = &b->arena;
     b->scope_name = BYTES_LIT("profgate");
     b->scope_version = BYTES_LIT("1");
     b->n_resources = n_resources;
-    b->resources = arena_calloc(a, n_resources, sizeof *b->resources);
+    b->resources = unit_made(arena_calloc(a, n_resources, sizeof *b->resources));
     for (uint32_t i = 0; i < n_resources; i++) {
         struct metric_resource *r = &b->resources[i];
-        struct attr *attrs = arena_calloc(a, 1, sizeof *attrs);
+        struct attr *attrs = unit_made(arena_calloc(a, 1, sizeof *attrs));
         attrs[0] = text_attr("service.name", arena_printf(a, "service-%u", i));
         *r = (struct metric_resource){
             .attrs = attrs, .n_attrs = 1, .schema_url = BYTES_LIT("u"), .n_metrics = 2};
-        r->metrics = arena_calloc(a, 2, sizeof *r->metrics);
+        r->metrics = unit_made(arena_calloc(a, 2, sizeof *r->metrics));
         struct metric *sum = &r->metrics[0], *gauge = &r->metrics[1];
         *sum = (struct metric){.name = BYTES_LIT("samples.user.count"),
                                .description = BYTES_LIT("d"),
@@ -51,9 +51,9 @@ static struct metric_batch *make(uint32_t n_resources, uint32_t n_points)
                                .kind = METRIC_SUM,
                                .temporality = METRIC_DELTA};
         sum->n_points = n_points;
-        sum->points = arena_calloc(a, n_points, sizeof *sum->points);
+        sum->points = unit_made(arena_calloc(a, n_points, sizeof *sum->points));
         for (uint32_t j = 0; j < n_points; j++) {
-            struct attr *labels = arena_calloc(a, 1, sizeof *labels);
+            struct attr *labels = unit_made(arena_calloc(a, 1, sizeof *labels));
             labels[0] = text_attr("area", arena_printf(a, "%u", j));
             sum->points[j] = (struct metric_point){.attrs = labels,
                                                    .n_attrs = 1,
@@ -62,7 +62,7 @@ static struct metric_batch *make(uint32_t n_resources, uint32_t n_points)
                                                    .integer = -(int64_t)(i * 1000 + j)};
         }
         *gauge = (struct metric){.name = BYTES_LIT("g"), .kind = METRIC_GAUGE, .n_points = 1};
-        gauge->points = arena_calloc(a, 1, sizeof *gauge->points);
+        gauge->points = unit_made(arena_calloc(a, 1, sizeof *gauge->points));
         gauge->points[0] = (struct metric_point){.time_unix_nano = 5, .is_double = true, .real = 0.25};
     }
     return b;
@@ -211,7 +211,7 @@ UNIT(json_exactly)
 static void expect_value(struct attr_value v, const char *want)
 {
     struct metric_batch *b = make(1, 1);
-    struct attr *a = arena_calloc(&b->arena, 1, sizeof *a);
+    struct attr *a = unit_made(arena_calloc(&b->arena, 1, sizeof *a));
     *a = (struct attr){.key = BYTES_LIT("k"), .value = v};
     b->resources[0].attrs = a;
     char *json = json_of(b), *full;
@@ -291,5 +291,103 @@ UNIT(a_full_buffer_is_left_as_it_was)
     ck_assert_uint_eq(from, 0);
     ck_assert(bytes_is(buffer_bytes(&out), "before"));
     buffer_release(&out);
+    metric_batch_free(b);
+}
+
+/* The points of a request in JSON, counted and added up as tally() does for protobuf. */
+static void tally_json(const struct buffer *out, uint64_t *points, int64_t *sum)
+{
+    json_tokener *tokener = json_tokener_new();
+    json_object *top = json_tokener_parse_ex(tokener, (const char *)out->p, (int)out->n);
+    json_object *resources = json_object_object_get(top, "resourceMetrics");
+    ck_assert_ptr_nonnull(resources);
+    for (size_t r = 0; r < json_object_array_length(resources); r++) {
+        json_object *resource = json_object_array_get_idx(resources, r);
+        json_object *scope = json_object_array_get_idx(json_object_object_get(resource, "scopeMetrics"), 0);
+        json_object *all = json_object_object_get(scope, "metrics");
+        ck_assert_ptr_nonnull(json_object_object_get(resource, "schemaUrl"));
+        for (size_t m = 0; m < json_object_array_length(all); m++) {
+            json_object *metric = json_object_array_get_idx(all, m);
+            json_object *data = json_object_object_get(metric, "sum");
+            bool is_sum = data != NULL;
+            data =
+                json_object_object_get(is_sum ? data : json_object_object_get(metric, "gauge"), "dataPoints");
+            *points += json_object_array_length(data);
+            for (size_t p = 0; is_sum && p < json_object_array_length(data); p++) {
+                int64_t v = json_object_get_int64(
+                    json_object_object_get(json_object_array_get_idx(data, p), "asInt"));
+                *sum += v * v;
+            }
+        }
+    }
+    json_object_put(top);
+    json_tokener_free(tokener);
+}
+
+UNIT(json_split_below_a_limit_loses_nothing)
+{
+    struct metric_batch *b = make(3, 40);
+    int64_t want = 0;
+    for (int64_t i = 0; i < 3; i++)
+        for (int64_t j = 0; j < 40; j++)
+            want += (i * 1000 + j) * (i * 1000 + j);
+    static const size_t limits[] = {1, 150, 600, 700, 2000, 7777, 100000};
+    for (size_t l = 0; l < sizeof limits / sizeof *limits; l++) {
+        uint64_t points = 0;
+        int64_t sum = 0;
+        uint32_t from = 0, place = 0, requests = 0;
+        while (from < b->n_resources) {
+            struct buffer out = BUFFER_INIT(0);
+            ck_assert_int_eq(metrics_encode_json_part(b, limits[l], &from, &place, &out), 0);
+            if (limits[l] >= 600)
+                ck_assert_uint_le(out.n, limits[l]);
+            tally_json(&out, &points, &sum);
+            buffer_release(&out);
+            ck_assert_uint_le(++requests, 123);
+        }
+        ck_assert_uint_eq(points, 123);
+        ck_assert_int_eq(sum, want);
+        if (limits[l] == 1)
+            ck_assert_uint_eq(requests, 123);
+        if (limits[l] == 100000)
+            ck_assert_uint_eq(requests, 1);
+    }
+    metric_batch_free(b);
+}
+
+UNIT(an_exemplar_is_in_both_encodings)
+{
+    struct metric_batch *b = make(1, 1);
+    struct metric_exemplar e = {.time_unix_nano = 1500, .integer = 3};
+    memset(e.trace_id, 0xab, sizeof e.trace_id);
+    memset(e.span_id, 0x1c, sizeof e.span_id);
+    struct metric_point *point = &b->resources[0].metrics[0].points[0];
+    point->exemplar = &e;
+    struct buffer out = BUFFER_INIT(0);
+    uint32_t from = 0, place = 0;
+    ck_assert_int_eq(metrics_encode_proto(b, SIZE_MAX, &from, &place, &out), 0);
+    /* NumberDataPoint.exemplars (5) { time 2, span_id 4, trace_id 5, as_int 6 } */
+    static const uint8_t want[] = {0x2a, 0x2e, 0x11, 0xdc, 0x05, 0,    0,    0,    0,    0,    0,    0x22,
+                                   0x08, 0x1c, 0x1c, 0x1c, 0x1c, 0x1c, 0x1c, 0x1c, 0x1c, 0x2a, 0x10, 0xab,
+                                   0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab, 0xab,
+                                   0xab, 0xab, 0xab, 0x31, 3,    0,    0,    0,    0,    0,    0,    0};
+    ck_assert_ptr_nonnull(memmem(out.p, out.n, want, sizeof want));
+    buffer_release(&out);
+    char *json = json_of(b);
+    ck_assert_ptr_nonnull(strstr(json,
+                                 "\"asInt\":\"0\",\"exemplars\":[{\"timeUnixNano\":\"1500\",\"asInt\":\"3\","
+                                 "\"spanId\":\"1c1c1c1c1c1c1c1c\","
+                                 "\"traceId\":\"abababababababababababababababab\"}]}"));
+    free(json);
+    point->is_double = true;
+    e.real = 0.5;
+    memset(e.span_id, 0, sizeof e.span_id);
+    json = json_of(b);
+    ck_assert_ptr_nonnull(strstr(json, "\"asDouble\":0.5,\"spanId\":\"\",\"traceId\":\"ab"));
+    free(json);
+    point->stale = true; /* no value, no example of it */
+    json = json_of(b);
+    ck_assert_ptr_null(strstr(json, "exemplars"));
+    free(json);
     metric_batch_free(b);
 }

@@ -1,0 +1,139 @@
+/* An output's tables as a whole: made, emptied, copied into others without what is dead. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/aggregate/output.h"
+
+#define COMPACT_DEAD 1024u /* fewer dead cells are not worth renumbering for */
+
+void output_tables_release(struct output_tables *t)
+{
+    intern_release(&t->resources);
+    intern_release(&t->series);
+    idmap_release(&t->cell_of);
+    idmap_release(&t->n_series);
+    budget_refund(t->budget, t->cap_cells * sizeof *t->cells + t->cap_exemplars * sizeof *t->exemplars);
+    free(t->cells);
+    free(t->exemplars);
+    *t = (struct output_tables){0};
+}
+
+static void reset_overflow_cells(struct output_tables *t, uint32_t n_metrics)
+{
+    memset(t->cells, 0, n_metrics * sizeof *t->cells);
+    for (uint32_t m = 0; m < n_metrics; m++)
+        t->cells[m] = (struct output_cell){.resource = RESOURCE_OVERFLOW, .series = m, .metric = m};
+    t->n_cells = n_metrics;
+    t->n_dead = t->n_exemplars = 0;
+}
+
+bool output_tables_init(struct output_tables *t, uint32_t n_metrics, struct budget *budget)
+{
+    *t = (struct output_tables){.budget = budget,
+                                .resources = INTERN_INIT(budget),
+                                .series = INTERN_INIT(budget),
+                                .cell_of = IDMAP_INIT(budget),
+                                .n_series = IDMAP_INIT(budget)};
+    if (!output_grow(budget, &t->cells, &t->cap_cells, n_metrics + 1, sizeof *t->cells))
+        return false;
+    reset_overflow_cells(t, n_metrics);
+    return true;
+}
+
+void output_clear(struct output *o)
+{
+    struct output_tables *t = &o->tables;
+    intern_clear(&t->resources);
+    intern_clear(&t->series);
+    idmap_clear(&t->cell_of);
+    idmap_clear(&t->n_series);
+    reset_overflow_cells(t, o->store->n_metrics);
+    o->generation++;
+}
+
+/* A cell's example, into other tables. */
+static void move_exemplar(const struct output_tables *from, struct output_cell *moved,
+                          struct output_tables *to)
+{
+    bool had = moved->has_exemplar;
+    uint32_t was = moved->exemplar;
+    moved->exemplar = 0;
+    moved->has_exemplar = false;
+    if (!had || !output_grow(to->budget, &to->exemplars, &to->cap_exemplars, to->n_exemplars + 1,
+                             sizeof *to->exemplars))
+        return;
+    to->exemplars[to->n_exemplars] = from->exemplars[was - 1];
+    moved->exemplar = ++to->n_exemplars;
+    moved->has_exemplar = true;
+}
+
+/* Copies a live cell, with its names and its count, into tables for n_metrics metrics. */
+static bool move_cell(const struct output *o, const struct output_cell *cell, struct output_tables *to,
+                      uint32_t n_metrics)
+{
+    const struct output_tables *from = &o->tables;
+    struct output_cell moved = *cell;
+    if (cell->resource != RESOURCE_OVERFLOW) {
+        uint32_t id = intern_add(&to->resources, intern_get(&from->resources, cell->resource - 1));
+        moved.resource = id + 1;
+        if (id == INTERN_NONE)
+            return false;
+    }
+    if (cell->series >= o->store->n_metrics) {
+        uint32_t id = intern_add(&to->series, intern_get(&from->series, cell->series - o->store->n_metrics));
+        uint32_t *n = idmap_place(&to->n_series, idmap_key(moved.resource, moved.metric), 0);
+        moved.series = id + n_metrics;
+        if (id == INTERN_NONE || !n)
+            return false;
+        ++*n;
+    }
+    if (!output_grow(to->budget, &to->cells, &to->cap_cells, to->n_cells + 1, sizeof *to->cells) ||
+        !idmap_place(&to->cell_of, idmap_key(moved.resource, moved.series), to->n_cells))
+        return false;
+    move_exemplar(from, &moved, to);
+    to->cells[to->n_cells++] = moved;
+    return true;
+}
+
+bool output_tables_for(const struct output *o, uint32_t n_metrics, struct output_tables *ret)
+{
+    const struct output_tables *t = &o->tables;
+    uint32_t n_spare = o->store->n_metrics;
+    struct output_tables fresh;
+    if (!output_tables_init(&fresh, n_metrics, t->budget))
+        return false;
+    for (uint32_t i = 0; i < n_spare; i++) {
+        fresh.cells[i] = t->cells[i];
+        move_exemplar(t, &fresh.cells[i], &fresh);
+    }
+    for (uint32_t i = n_spare; i < t->n_cells; i++) {
+        if (t->cells[i].live && !move_cell(o, &t->cells[i], &fresh, n_metrics)) {
+            output_tables_release(&fresh);
+            return false;
+        }
+    }
+    *ret = fresh;
+    return true;
+}
+
+void output_tables_take(struct output *o, struct output_tables *tables)
+{
+    output_tables_release(&o->tables);
+    o->tables = *tables;
+    o->generation++;
+}
+
+static bool is_untidy(const struct output *o)
+{
+    const struct output_tables *t = &o->tables;
+    bool in_the_way = t->n_cells >= OUTPUT_CELLS_MAX || t->resources.n >= o->options.max_resources;
+    return t->n_dead > 0 && (in_the_way || (t->n_dead >= COMPACT_DEAD && t->n_dead >= t->n_cells / 4));
+}
+
+void output_compact(struct output *o)
+{
+    struct output_tables fresh;
+    /* Without memory to tidy up in, the untidy tables are still right. */
+    if (is_untidy(o) && output_tables_for(o, o->store->n_metrics, &fresh))
+        output_tables_take(o, &fresh);
+}

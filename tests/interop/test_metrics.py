@@ -1,0 +1,253 @@
+"""Our metrics at real receivers: Prometheus scrapes us and takes our remote write, a Collector takes OTLP/JSON."""
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+
+import peers
+import pytest
+from programs import BUILD, Gateway, Process, captures, free_port, json_lines, running, wait_for
+from recorded import add_up, all_totals
+from test_peers import collector
+
+FILES = captures("ebpf-*.pb")
+EXPECTED = all_totals([path.stem for path in FILES])
+KERNEL = sum(n for (metric, _), n in EXPECTED.items() if metric == "samples.kernel.count")
+TRACE, SPAN = bytes(range(1, 17)), bytes(range(21, 29))
+
+
+def newest_prometheus():
+    """Prometheus 3 from Go modules, without service discovery (a third of the size); built once."""
+    binary = peers.CACHE / "prometheus3"
+    if binary.exists():
+        return binary
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "go.mod"), "w") as f:
+            f.write("module peer\ngo 1.26.0\nrequire github.com/prometheus/prometheus v0.315.0\n")
+        with open(os.path.join(folder, "peer.go"), "w") as f:
+            f.write('//go:build tools\n\npackage peer\n\nimport _ "github.com/prometheus/prometheus/cmd/prometheus"\n')
+        return peers._go(["build", "-tags", "remove_all_sd", "-o", str(binary),
+                          "github.com/prometheus/prometheus/cmd/prometheus"], folder, binary, "Prometheus 3")
+
+
+def debian_prometheus():
+    path = shutil.which("prometheus")
+    if not path:
+        pytest.skip("Debian's package prometheus is not installed")
+    return path
+
+
+PEERS = {"debian": debian_prometheus, "newest": newest_prometheus}
+
+
+class Prometheus(Process):
+    def __init__(self, peer, folder, targets=()):
+        """targets: (port, further lines of the scrape's configuration); series get the label at=its number."""
+        self.port = free_port()
+        config = folder / "prometheus.yml"
+        text = "global: { scrape_interval: 200ms, scrape_timeout: 200ms }\n" + ("scrape_configs:\n" if targets else "")
+        for i, (target, scrape) in enumerate(targets):
+            text += (f"  - job_name: profgate{i}\n    honor_labels: true\n{scrape}"
+                     f"    static_configs: [{{ targets: ['127.0.0.1:{target}'], labels: {{ at: '{i}' }} }}]\n")
+        config.write_text(text)
+        super().__init__([PEERS[peer](), f"--config.file={config}", f"--storage.tsdb.path={folder}/data",
+                          f"--web.listen-address=127.0.0.1:{self.port}", "--web.enable-remote-write-receiver",
+                          "--enable-feature=exemplar-storage"])
+        wait_for(lambda: self.ready() or not self.alive(), "Prometheus ready")
+        assert self.alive(), self.log()
+
+    def ready(self):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def api(self, path, **query):
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return json.load(answer)["data"]
+
+    def value(self, query):
+        """The one number a query answers with; None when there is none."""
+        result = self.api("query", query=query)["result"]
+        assert len(result) <= 1, result
+        return float(result[0]["value"][1]) if result else None
+
+    def traces(self, query):
+        found = self.api("query_exemplars", query=query, start=time.time() - 3600, end=time.time() + 60)
+        return [e["labels"] for series in found for e in series["exemplars"]]
+
+
+def linked(path):
+    """A captured request, its samples linked to a span, counted now, of a service with a name."""
+    messages = pytest.importorskip("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
+    request = messages.ExportProfilesServiceRequest.FromString(path.read_bytes())
+    if not request.dictionary.link_table:
+        request.dictionary.link_table.add()
+    request.dictionary.link_table.add(trace_id=TRACE, span_id=SPAN)
+    for resource in request.resource_profiles:
+        resource.resource.attributes.add(key="service.name").value.string_value = "shop"
+        for scope in resource.scope_profiles:
+            for profile in scope.profiles:
+                profile.time_unix_nano, profile.duration_nano = time.time_ns() - 10**9, 10**9
+                for sample in profile.samples:
+                    sample.link_index = len(request.dictionary.link_table) - 1
+    return request.SerializeToString()
+
+
+def feed(gateway, link=False):
+    for path in FILES:
+        assert gateway.post(linked(path) if link else path.read_bytes())[0] == 200
+    wait_for(lambda: gateway.total("samples_kernel_count_total") == KERNEL, "counters")
+
+
+def ask(gateway, accept):
+    request = urllib.request.Request(f"http://127.0.0.1:{gateway.admin}/metrics", headers={"Accept": accept})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.headers["Content-Type"], answer.read().decode()
+
+
+def test_formats_by_accept():
+    with running(Gateway()) as gateway:
+        feed(gateway, link=True)
+        kind, text = ask(gateway, "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
+        assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+        assert text.endswith("\n# EOF\n") and text.count("# EOF") == 1
+        assert "# TYPE samples_kernel_count counter\n" in text and "# TYPE profgate_samples counter\n" in text
+        assert f'# {{trace_id="{TRACE.hex()}",span_id="{SPAN.hex()}"}} ' in text
+        kind, text = ask(gateway, "application/openmetrics-text;q=0.1,text/plain;version=0.0.4;q=0.5")
+        assert kind == "text/plain; version=0.0.4; charset=utf-8" and "# EOF" not in text and "trace_id" not in text
+        kind, text = ask(gateway, "text/plain;version=1.0.0;escaping=allow-utf-8")
+        assert kind == "text/plain; version=1.0.0; charset=utf-8; escaping=allow-utf-8"
+
+
+@pytest.mark.parametrize("peer,created", [("debian", "false"), ("debian", "true"), ("newest", "false"), ("newest", "true")])
+def test_prometheus_scrapes_openmetrics(tmp_path, peer, created):
+    with running(Gateway(config=f"metrics: {{ prometheus_created: {created} }}")) as gateway:
+        feed(gateway, link=True)
+        with running(Prometheus(peer, tmp_path, [(gateway.admin, "")])) as prometheus:
+            wait_for(lambda: prometheus.value("sum(samples_kernel_count_total)") == KERNEL, "the number in Prometheus")
+            target = prometheus.api("targets")["activeTargets"][0]
+            assert target["health"] == "up" and not target["lastError"], target
+            if created == "false":  # with it, whether NAME_created is a series is the reader's business
+                assert prometheus.value('count(target_info{job="shop"})') == 1
+            wait_for(lambda: {"trace_id": TRACE.hex(), "span_id": SPAN.hex()} in prometheus.traces("samples_kernel_count_total"),
+                     "the exemplar in Prometheus")
+            metadata = prometheus.api("metadata")
+            found = metadata.get("samples_kernel_count", metadata.get("samples_kernel_count_total"))
+            assert found[0]["type"] == "counter" and "kernel" in found[0]["help"]
+
+
+# strategy, what the scraper asks for, and what the series is called there
+NAMES = [("NoTranslation", "", '"samples.kernel.count",'),
+         ("NoUTF8EscapingWithSuffixes", "", '"samples.kernel.count_total",'),
+         ("UnderscoreEscapingWithoutSuffixes", "", '"samples_kernel_count",'),
+         ("NoTranslation", "underscores", '"samples_kernel_count",'),
+         ("NoTranslation", "dots", '"samples_dot_kernel_dot_count",'),
+         ("NoTranslation", "values", '"U__samples_2e_kernel_2e_count",')]
+
+
+def test_newest_prometheus_scrapes_each_strategy_and_escaping(tmp_path):
+    with contextlib.ExitStack() as stack:
+        targets = []
+        for strategy, escaping, _ in NAMES:
+            gateway = stack.enter_context(running(Gateway(config=f"metrics: {{ translation_strategy: {strategy} }}")))
+            for path in FILES:
+                assert gateway.post(path.read_bytes())[0] == 200
+            targets.append((gateway.admin, "    metric_name_validation_scheme: legacy\n"
+                            f"    metric_name_escaping_scheme: {escaping}\n" if escaping else ""))
+        prometheus = stack.enter_context(running(Prometheus("newest", tmp_path, targets)))
+        for i, (strategy, escaping, name) in enumerate(NAMES):
+            wait_for(lambda: prometheus.value(f"sum({{{name}at='{i}'}})") == KERNEL, f"{strategy} {escaping}: {name}")
+        assert all(t["health"] == "up" for t in prometheus.api("targets")["activeTargets"])
+
+
+@pytest.mark.parametrize("peer,message", [("debian", 1), ("newest", 1), ("newest", 2)])
+def test_prometheus_takes_remote_write(tmp_path, peer, message):
+    with running(Prometheus(peer, tmp_path)) as prometheus:
+        config = f"""
+metrics: {{ flush_interval: 300ms, exporters: [prometheus, prometheusremotewrite/test], metric_expiration: 2s }}
+exporters:
+  prometheusremotewrite/test:
+    endpoint: http://127.0.0.1:{prometheus.port}/api/v1/write
+    protobuf_message: {message}
+    max_request_bytes: 20000
+"""
+        with running(Gateway(config=config)) as gateway:
+            for path in FILES:
+                assert gateway.post(linked(path))[0] == 200
+            wait_for(lambda: prometheus.value("sum(samples_kernel_count_total)") == KERNEL, "the number in Prometheus")
+            assert {"trace_id": TRACE.hex(), "span_id": SPAN.hex()} in prometheus.traces("samples_kernel_count_total")
+            assert prometheus.value('count(target_info{job="shop"})') == 1
+            # nothing more comes: after metric_expiration the stale marker ends the series at once, not after 5 minutes
+            wait_for(lambda: prometheus.value("sum(samples_kernel_count_total)") is None, "the series ended")
+            assert prometheus.value("sum(last_over_time(samples_kernel_count_total[1m]))") == KERNEL
+            assert gateway.total("profgate_export_requests_total", signal="metrics", outcome="failed") == 0
+            assert gateway.total("profgate_export_requests_total", signal="metrics", outcome="sent") > 2
+
+
+def test_two_gateways_are_two_writers(tmp_path):
+    with running(Prometheus("debian", tmp_path)) as prometheus:
+        def config(name):
+            return f"""
+metrics: {{ flush_interval: 300ms, exporters: [prometheusremotewrite/test], instance_id: {name} }}
+exporters: {{ prometheusremotewrite/test: {{ endpoint: "http://127.0.0.1:{prometheus.port}/api/v1/write" }} }}
+"""
+        with running(Gateway(config=config("one")), Gateway(config=config("two"))) as gateways:
+            for gateway in gateways:
+                for path in FILES:
+                    assert gateway.post(path.read_bytes())[0] == 200
+            wait_for(lambda: prometheus.value("sum(samples_kernel_count_total)") == 2 * KERNEL, "both gateways' numbers")
+            assert prometheus.value('sum(samples_kernel_count_total{profgate_instance_id="two"})') == KERNEL
+
+
+@pytest.mark.parametrize("compression", ["gzip", "none"])
+def test_a_collector_receives_otlp_json(tmp_path, compression):
+    process, _, http = collector(tmp_path, ["metrics"])
+    config = f"""
+metrics: {{ flush_interval: 200ms, exporters: [prometheus, otlp/collector] }}
+exporters:
+  otlp/collector:
+    {{ endpoint: 'http://127.0.0.1:{http}', protocol: http, encoding: json, compression: {compression}, max_request_bytes: 8000 }}
+"""
+    with running(Gateway(config=config), process) as (gateway, _):
+        for path in FILES:
+            assert gateway.post(linked(path))[0] == 200
+        wait_for(lambda: add_up(json_lines(tmp_path / "metrics.jsonl")) == EXPECTED, "the recorded counters at the Collector")
+        assert gateway.total("profgate_export_requests_total", signal="metrics", outcome="failed") == 0
+        assert gateway.total("profgate_export_requests_total", signal="metrics", outcome="sent") > 1
+        points = [p for line in json_lines(tmp_path / "metrics.jsonl") for r in line["resourceMetrics"]
+                  for s in r["scopeMetrics"] for m in s["metrics"] for p in m.get("sum", {}).get("dataPoints", [])]
+        exemplars = [e for p in points for e in p.get("exemplars", [])]
+        assert exemplars and all(e["traceId"] == TRACE.hex() and e["spanId"] == SPAN.hex() for e in exemplars)
+
+
+def test_chosen_attributes_add_up(tmp_path):
+    process, grpc, _ = collector(tmp_path, ["metrics"])
+    config = f"""
+metrics: {{ flush_interval: 200ms, exporters: [otlp/collector] }}
+exporters: {{ otlp/collector: {{ endpoint: 'http://127.0.0.1:{grpc}', resource_attributes: ["service.*"] }} }}
+"""
+    with running(Gateway(config=config), process) as (gateway, _):
+        for path in FILES:
+            assert gateway.post(path.read_bytes())[0] == 200
+        wait_for(lambda: add_up(json_lines(tmp_path / "metrics.jsonl")) == EXPECTED, "the recorded counters at the Collector")
+        keys = {a["key"] for line in json_lines(tmp_path / "metrics.jsonl") for r in line["resourceMetrics"]
+                for a in r["resource"].get("attributes", [])}
+        assert all(key.startswith("service.") for key in keys), keys
+
+
+def test_promtool_likes_our_text():
+    promtool = shutil.which("promtool")
+    if not promtool:
+        pytest.skip("promtool (Debian package prometheus) is not installed")
+    with running(Gateway()) as gateway:
+        feed(gateway, link=True)
+        done = subprocess.run([promtool, "check", "metrics"], input=gateway.get("/metrics"), capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
