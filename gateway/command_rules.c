@@ -7,22 +7,17 @@
 #include <string.h>
 
 #include "gateway/command.h"
+#include "gateway/command_rules_parts.h"
 #include "gateway/flags.h"
+#include "gateway/json_text.h"
 #include "gateway/rule_files.h"
 #include "proto/base/macros.h"
-#include "rules/compile.h"
+#include "proto/base/quantity.h"
+#include "rules/coverage.h"
+#include "rules/program.h"
 #include "rules/run_tests.h"
 
-#define FILES_MAX 256u /* files on one command line, and shipped packs besides */
-
-struct rules_command {
-    bool strict;
-    struct rules_input inputs[2 * FILES_MAX];
-    char *texts[FILES_MAX]; /* of the files read */
-    uint32_t n_inputs, n_builtin, n_texts;
-    struct rule_set *set;
-    struct rules_diagnostics found;
-};
+#define FILES_MAX COMMAND_RULES_FILES_MAX
 
 static int set_strict(void *target, const char *value, struct error *e)
 {
@@ -30,8 +25,39 @@ static int set_strict(void *target, const char *value, struct error *e)
     return 0;
 }
 
+static int set_json(void *target, const char *value, struct error *e)
+{
+    ((struct rules_command *)target)->json = true;
+    return 0;
+}
+
+static int set_levels(void *target, const char *value, struct error *e)
+{
+    ((struct rules_command *)target)->levels = true;
+    return 0;
+}
+
+static int set_stack(void *target, const char *value, struct error *e)
+{
+    uint64_t n;
+    if (quantity_u64(bytes_str(value), &n) < 0 || n >= UINT32_MAX)
+        return error_set(e, -EINVAL, "%s is no number of a stack", value);
+    ((struct rules_command *)target)->stack = (uint32_t)n;
+    return 0;
+}
+
+static int set_metric(void *target, const char *value, struct error *e)
+{
+    ((struct rules_command *)target)->metric = value;
+    return 0;
+}
+
 static const struct flag flags[] = {
-    {"strict", NULL, "warnings count as errors", set_strict},
+    {"json", NULL, "print JSON", set_json},
+    {"strict", NULL, "check: warnings count as errors", set_strict},
+    {"levels", NULL, "list: the level of every rule and label", set_levels},
+    {"stack", "N", "explain: only this entry of the request's stack table, with its frames", set_stack},
+    {"metric", "NAME", "explain: only what this metric takes", set_metric},
 };
 
 /* ---- files ---- */
@@ -66,12 +92,33 @@ static int read_file(struct rules_command *c, const char *path)
     return EXIT_DONE;
 }
 
-static int load(struct rules_command *c, char **files, int n)
+static bool is_rule_file(const char *path)
+{
+    size_t n = strlen(path), end = sizeof ".rules" - 1;
+    return n > end && strcmp(path + n - end, ".rules") == 0;
+}
+
+/* Captures come out from between the rule files; returns how many of those are left. */
+static int take_captures(struct rules_command *c, char **files, int n)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        if (is_rule_file(files[i]))
+            files[kept++] = files[i];
+        else
+            c->captures[c->n_captures++] = files[i];
+    }
+    return kept;
+}
+
+static int load(struct rules_command *c, char **files, int n, bool captures)
 {
     if ((uint32_t)n > FILES_MAX) {
         fprintf(stderr, "profgate rules: more than %u files\n", FILES_MAX);
         return EXIT_USAGE;
     }
+    if (captures)
+        n = take_captures(c, files, n);
     for (const struct embedded_file *f = rules_builtin; f->name && c->n_inputs < FILES_MAX; f++) {
         if (!is_replaced(f->name, files, n))
             c->inputs[c->n_inputs++] = (struct rules_input){f->name, bytes_of(f->data, f->size), true};
@@ -90,24 +137,66 @@ static int load(struct rules_command *c, char **files, int n)
     return EXIT_DONE;
 }
 
-/* What the command is about: the files named, or the shipped packs when none was. */
-static bool is_meant(const struct rules_command *c, uint32_t file)
+bool command_rules_is_meant(const struct rules_command *c, uint32_t file)
 {
     return c->n_inputs == c->n_builtin || file >= c->n_builtin;
 }
 
-/* Prints the diagnostics of what is meant, and every error. Returns how many stand in the way. */
-static uint32_t print_diagnostics(const struct rules_command *c, FILE *to)
+/* ---- diagnostics ---- */
+
+static void put_diagnostic(const struct rules_diagnostic *d, FILE *to)
+{
+    bool first = true;
+    putc('{', to);
+    json_put_key(to, "code", &first);
+    json_put_string(to, bytes_str(d->code));
+    json_put_key(to, "severity", &first);
+    json_put_string(to, bytes_str(d->warning ? "warning" : "error"));
+    json_put_key(to, "file", &first);
+    json_put_string(to, bytes_str(d->file));
+    fprintf(to, ", \"line\": %u, \"column\": %u, \"length\": %u, \"text\": ", d->place.line, d->place.column,
+            d->place.length);
+    json_put_string(to, bytes_str(d->text));
+    putc('}', to);
+}
+
+static void put_diagnostics(const struct rules_diagnostics *all, FILE *to)
+{
+    putc('[', to);
+    for (uint32_t i = 0; i < all->n; i++) {
+        fputs(i > 0 ? ", " : "", to);
+        put_diagnostic(&all->items[i], to);
+    }
+    putc(']', to);
+}
+
+uint32_t command_rules_diagnostics(const struct rules_command *c, FILE *to)
 {
     uint32_t warnings = 0, shown = 0;
+    fputs(c->json ? "[" : "", to);
     for (uint32_t i = 0; i < c->found.n; i++) {
         const struct rules_diagnostic *d = &c->found.items[i];
-        if (d->warning && !is_meant(c, d->place.file))
+        if (d->warning && !command_rules_is_meant(c, d->place.file))
             continue;
         warnings += d->warning;
-        fprintf(to, "%s%s", shown++ > 0 ? "\n" : "", d->text);
+        const char *between = c->json ? ", " : "\n";
+        fputs(shown++ > 0 ? between : "", to);
+        if (c->json)
+            put_diagnostic(d, to);
+        else
+            fputs(d->text, to);
     }
+    fputs(c->json ? "]" : "", to);
     return c->found.n_errors + (c->strict ? warnings : 0);
+}
+
+void command_rules_no_set(const struct rules_command *c)
+{
+    if (c->json)
+        printf("{\"diagnostics\": ");
+    command_rules_diagnostics(c, stdout);
+    if (c->json)
+        printf(", \"ok\": false}\n");
 }
 
 static const char *plural(uint32_t n)
@@ -115,16 +204,43 @@ static const char *plural(uint32_t n)
     return n == 1 ? "" : "s";
 }
 
-/* ---- check, test, list ---- */
+/* ---- check, test ---- */
+
+/* What only the whole can tell: that it lowers, and what its tests leave untried. 0; 1: it does not lower, *e
+ * says why; -ENOMEM. */
+static int look_closer(struct rules_command *c, struct error *e)
+{
+    if (!c->set)
+        return 0;
+    struct rules_program *program = rules_program_new(c->set, e);
+    if (!program)
+        return e->text[0] ? 1 : -ENOMEM;
+    rules_program_free(program);
+    return rules_warn_untested(c->set, &c->found);
+}
 
 static int check(struct rules_command *c)
 {
-    uint32_t wrong = print_diagnostics(c, stdout), files = 0, metrics = 0;
+    struct error e = {""};
+    uint32_t files = 0, metrics = 0;
+    int r = look_closer(c, &e);
+    if (r < 0) {
+        fprintf(stderr, "profgate rules: out of memory\n");
+        return EXIT_ENVIRONMENT;
+    }
+    if (c->json)
+        printf("{\"diagnostics\": ");
+    uint32_t wrong = command_rules_diagnostics(c, stdout) + (r > 0);
+    if (r > 0)
+        fprintf(stderr, "profgate rules: %s\n", e.text);
     for (uint32_t i = 0; i < c->n_inputs; i++)
-        files += is_meant(c, i);
+        files += command_rules_is_meant(c, i);
     for (uint32_t i = 0; c->set && i < c->set->n_metrics; i++)
-        metrics += is_meant(c, c->set->metrics[i].place.file);
-    if (wrong > 0)
+        metrics += command_rules_is_meant(c, c->set->metrics[i].place.file);
+    if (c->json)
+        printf(", \"ok\": %s, \"files\": %u, \"metrics\": %u, \"errors\": %u}\n",
+               wrong > 0 ? "false" : "true", files, metrics, wrong);
+    else if (wrong > 0)
         printf("%s%u file%s, %u error%s\n", c->found.n > 0 ? "\n" : "", files, plural(files), wrong,
                plural(wrong));
     else
@@ -132,10 +248,27 @@ static int check(struct rules_command *c)
     return wrong > 0 ? EXIT_NO : EXIT_DONE;
 }
 
+static void print_failures(const struct rules_command *c, const struct rules_diagnostics *failures, bool ok,
+                           uint32_t run)
+{
+    if (c->json) {
+        printf("{\"failures\": ");
+        put_diagnostics(failures, stdout);
+        printf(", \"ok\": %s, \"tests\": %u, \"failed\": %u}\n", ok ? "true" : "false", run, failures->n);
+        return;
+    }
+    for (uint32_t i = 0; i < failures->n; i++)
+        printf("%s\n", failures->items[i].text);
+    if (ok)
+        printf("%u test%s, ok\n", run, plural(run));
+    else
+        printf("%u test%s, %u failed\n", run, plural(run), failures->n);
+}
+
 static int test(struct rules_command *c)
 {
     if (!c->set) {
-        print_diagnostics(c, stdout);
+        command_rules_no_set(c);
         return EXIT_NO;
     }
     struct rule_test *tests = calloc(c->set->n_tests + 1, sizeof *tests);
@@ -146,7 +279,7 @@ static int test(struct rules_command *c)
         return EXIT_ENVIRONMENT;
     }
     for (uint32_t i = 0; i < c->set->n_tests; i++) {
-        if (is_meant(c, c->set->tests[i].place.file))
+        if (command_rules_is_meant(c, c->set->tests[i].place.file))
             tests[n++] = c->set->tests[i];
     }
     /* The set as it is, with the tests that were asked for; it shares the arena and is not freed. */
@@ -154,39 +287,14 @@ static int test(struct rules_command *c)
     meant.tests = tests;
     meant.n_tests = n;
     int r = rules_run_tests(&meant, &failures, &run);
-    for (uint32_t i = 0; i < failures.n; i++)
-        printf("%s\n", failures.items[i].text);
     bool failed = r != 0 || failures.n > 0;
     if (r < 0)
         fprintf(stderr, "profgate rules: %s\n", strerror(-r));
-    else if (failed)
-        printf("%u test%s, %u failed\n", run, plural(run), failures.n);
     else
-        printf("%u test%s, ok\n", run, plural(run));
+        print_failures(c, &failures, !failed, run);
     rules_diagnostics_release(&failures);
     free(tests);
     return r < 0 ? EXIT_ENVIRONMENT : failed ? EXIT_NO : EXIT_DONE;
-}
-
-static int list(struct rules_command *c)
-{
-    if (!c->set) {
-        print_diagnostics(c, stdout);
-        return EXIT_NO;
-    }
-    int width = 6;
-    for (uint32_t i = 0; i < c->set->n_metrics; i++)
-        width = max_of(width, (int)min_of(c->set->metrics[i].name.n, (size_t)60));
-    printf("%-*s  %-7s %-3s %-10s %-12s %s\n", width, "METRIC", "KIND", "", "UNIT", "PACK", "DEFINED");
-    for (uint32_t i = 0; i < c->set->n_metrics; i++) {
-        const struct rule_metric *m = &c->set->metrics[i];
-        if (!is_meant(c, m->place.file))
-            continue;
-        printf("%-*.*s  %-7s %-3s %-10.*s %-12.*s %.*s:%u\n", width, BYTES_FMT(m->name),
-               m->gauge ? "gauge" : "counter", m->enabled ? "on" : "off", BYTES_FMT(m->unit),
-               BYTES_FMT(m->pack), BYTES_FMT(c->set->files[m->place.file].name), m->place.line);
-    }
-    return EXIT_DONE;
 }
 
 /* ---- the command ---- */
@@ -194,11 +302,17 @@ static int list(struct rules_command *c)
 static const struct {
     const char *name, *usage, *doc;
     int (*run)(struct rules_command *c);
+    bool captures; /* files that are no rules are captured requests */
 } verbs[] = {
-    {"check", "rules check [--strict] [FILE]...",
-     "Compiles the files together with the shipped packs and prints what is wrong or doubtful.", check},
-    {"test", "rules test [FILE]...", "Runs the tests that are written in the files.", test},
-    {"list", "rules list [FILE]...", "Lists every metric the files define.", list},
+    {"check", "rules check [--strict] [--json] [FILE]...",
+     "Compiles the files together with the shipped packs and prints what is wrong or doubtful.", check,
+     false},
+    {"test", "rules test [--json] [FILE]...", "Runs the tests that are written in the files.", test, false},
+    {"list", "rules list [--levels] [--json] [FILE]...",
+     "Lists every metric, keep rule and trigger the files define.", command_rules_list, false},
+    {"explain", "rules explain [--stack N] [--metric NAME] [--json] [FILE.rules]... CAPTURE...",
+     "Says of every stack of captured requests which rules took it, by which frames, with which labels.",
+     command_rules_explain, true},
 };
 
 static void usage(FILE *to)
@@ -220,6 +334,7 @@ static int run_verb(size_t verb, int argc, char **argv)
         fprintf(stderr, "profgate rules: out of memory\n");
         return EXIT_ENVIRONMENT;
     }
+    c->stack = UINT32_MAX;
     int r = flags_parse(flags, ARRAY_LEN(flags), argc, argv, c, &rest, &e);
     if (r == FLAGS_HELP) {
         flags_help(verbs[verb].usage, verbs[verb].doc, flags, ARRAY_LEN(flags));
@@ -228,7 +343,7 @@ static int run_verb(size_t verb, int argc, char **argv)
         fprintf(stderr, "profgate rules %s: %s\n", verbs[verb].name, e.text);
         r = EXIT_USAGE;
     } else {
-        r = load(c, argv + rest, argc - rest);
+        r = load(c, argv + rest, argc - rest, verbs[verb].captures);
         if (r == EXIT_DONE)
             r = verbs[verb].run(c);
     }

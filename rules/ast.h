@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "proto/base/bytes.h"
+#include "rules/policy.h"
 #include "rules/tree.h"
 
 enum ast_op {
@@ -116,6 +117,7 @@ struct ast_label {
     bool columns;         /* TABLE.* */
     struct ast *text;
     struct rule_place place;
+    uint32_t pack; /* whose names the text uses */
 };
 
 enum ast_clause {
@@ -133,9 +135,10 @@ enum ast_clause {
 };
 
 struct ast_metric {
-    bool gauge, also, broken;
+    bool gauge, also, override, broken;
     struct ast_name name;
     struct rule_place place, at[CLAUSES]; /* at[c].line == 0: no such clause */
+    uint32_t from[CLAUSES];               /* the pack whose names the clause uses */
     struct bytes describe, unit;
     bool on_kind;
     enum rule_kind kind;
@@ -145,8 +148,61 @@ struct ast_metric {
     enum rule_value value;
     enum rule_combine combine;
     uint32_t limit;
+    bool largest;
     struct ast_label *labels;
     uint32_t n_labels;
+    uint32_t pack;
+};
+
+/* extend table PACK.TABLE { rows } */
+struct ast_extend {
+    struct ast_name name;
+    struct ast_row *rows;
+    uint32_t n_rows;
+    uint32_t pack;
+    bool broken;
+    struct rule_place place;
+};
+
+struct ast_keep {
+    struct rule_keep rule; /* what needs no names; its share, rate, kind */
+    struct ast *by, *on, *where;
+    uint32_t pack;
+    struct rule_place place;
+};
+
+struct ast_selector_label {
+    struct ast_name name;
+    bool negated, is_none;
+    struct bytes value;  /* = and != */
+    struct ast *pattern; /* ~ and !~; else NULL */
+};
+
+struct ast_selector {
+    struct ast_name metric;
+    struct ast_selector_label *labels;
+    uint32_t n_labels;
+};
+
+enum ast_trigger_clause {
+    TRIGGER_DESCRIBE,
+    TRIGGER_WHEN,
+    TRIGGER_UNTIL,
+    TRIGGER_DO,
+    TRIGGER_LASTING,
+    TRIGGER_COOLDOWN,
+    TRIGGER_CLAUSES,
+};
+
+struct ast_trigger {
+    struct rule_trigger rule; /* what needs no names */
+    struct ast_name name;
+    struct rule_place place, at[TRIGGER_CLAUSES];
+    struct ast_selector part, whole;
+    struct ast **per;
+    uint32_t n_per;
+    struct rule_place action_at; /* of the first `sample` in `do`; line 0: none */
+    bool broken;
     uint32_t pack;
 };
 
@@ -164,8 +220,9 @@ struct ast_switch {
 struct ast_expect {
     int kind; /* struct rule_test_expect's */
     struct ast_name metric;
-    bool has_amount, amount_is_time;
+    bool has_amount, amount_is_time, per_second;
     int64_t amount;
+    uint32_t share;
     struct ast_label *labels; /* name; text is AST_STRING */
     uint32_t n_labels;
     struct ast *that;
@@ -210,6 +267,12 @@ struct ast_pack {
     uint32_t n_switches;
     struct ast_test *tests;
     uint32_t n_tests;
+    struct ast_extend *extends;
+    uint32_t n_extends;
+    struct ast_keep *keeps;
+    uint32_t n_keeps;
+    struct ast_trigger *triggers;
+    uint32_t n_triggers;
 };
 
 #endif

@@ -18,4 +18,7 @@ struct bytes check_default_unit(const struct rule_source *source);
 bool check_metric(struct report *report, const struct ast_metric *a, const struct rule_source *source,
                   struct bytes unit);
 
+/* Reports E104: a row that has not as many cells as the table has columns. */
+void check_cells(struct report *report, const struct ast_table *table, const struct ast_row *row);
+
 #endif

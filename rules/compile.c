@@ -82,7 +82,13 @@ static int start_resolver(struct compilation *c)
     r->n_defs = c->totals.defs;
     r->values = arena_calloc(&c->scratch, r->n_defs, sizeof *r->values);
     r->states = arena_calloc(&c->scratch, r->n_defs, sizeof *r->states);
-    return r->values && r->states ? resolve_scopes(r) : -ENOMEM;
+    r->extensions = arena_calloc(&c->scratch, r->n_defs, sizeof *r->extensions);
+    if (!r->values || !r->states || !r->extensions)
+        return -ENOMEM;
+    int error = resolve_scopes(r);
+    if (error == 0)
+        error = resolve_extends(r);
+    return error == 0 ? resolve_overrides(r) : error;
 }
 
 /* The shipped packs' `set`s first, then the user's files in their order: the later one wins. */
@@ -126,16 +132,24 @@ static void resolve_defs(struct compilation *c)
 
 static int resolve_all(struct compilation *c)
 {
-    struct list metrics = {0}, tests = {0};
+    struct list metrics = {0}, tests = {0}, keeps = {0}, triggers = {0};
     apply_sets(c);
     resolve_defs(c);
     int r = resolve_metrics(&c->resolver, UINT32_MAX, &metrics);
     if (r == 0)
-        r = resolve_tests(&c->resolver, &metrics, &tests);
+        r = resolve_keeps(&c->resolver, UINT32_MAX, &keeps);
+    if (r == 0)
+        r = resolve_triggers(&c->resolver, &metrics, &triggers);
+    if (r == 0)
+        r = resolve_tests(&c->resolver, &metrics, &keeps, &tests);
     c->set->metrics = metrics.items;
     c->set->n_metrics = metrics.n;
     c->set->tests = tests.items;
     c->set->n_tests = tests.n;
+    c->set->keeps = keeps.items;
+    c->set->n_keeps = keeps.n;
+    c->set->triggers = triggers.items;
+    c->set->n_triggers = triggers.n;
     return r == 0 && c->resolver.oom ? -ENOMEM : r;
 }
 

@@ -185,6 +185,17 @@ static void lower_labels(struct lower *l, struct lower_source *to, const struct 
     to->n_labels = p->labels.n - to->labels;
 }
 
+/* A pattern of TYPE/UNIT: its bit among the texts'. */
+static void lower_on(struct lower *l, const struct rule_pattern *on)
+{
+    struct pattern_build *build = lower_domain_build(l, LOWER_DOMAIN_TEXT);
+    uint32_t bit = build ? pattern_build_pattern(build, on) : LOWER_NONE;
+    if (bit == LOWER_NONE)
+        lower_fail(l, -ENOMEM, "out of memory");
+    else
+        lower_map_set(l, on, bit);
+}
+
 static void lower_source(struct lower *l, const struct rule_source *source, uint32_t metric)
 {
     struct lower_source made = {
@@ -198,13 +209,21 @@ static void lower_source(struct lower *l, const struct rule_source *source, uint
     }
     if (source->each)
         made.each = lower_each(l, source);
-    if (source->on) {
-        struct pattern_build *build = lower_domain_build(l, LOWER_DOMAIN_TEXT);
-        if (build)
-            lower_map_set(l, source->on, pattern_build_pattern(build, source->on));
-    }
+    if (source->on)
+        lower_on(l, source->on);
     lower_labels(l, &made, source);
     ADD(l, sources, made);
+}
+
+static void lower_keep(struct lower *l, const struct rule_keep *keep)
+{
+    if (keep->where)
+        lower_sample(l, keep->where);
+    if (keep->by)
+        lower_text(l, keep->by);
+    if (keep->on)
+        lower_on(l, keep->on);
+    ADD(l, keeps, (struct lower_keep){keep});
 }
 
 static void begin(struct lower *l)
@@ -290,6 +309,10 @@ struct rules_program *lower_program(const struct rule_set *set, const struct low
         uint32_t number = ADD(&l, metrics, metric);
         for (uint32_t j = 0; j < metric->n_sources && l.r == 0; j++)
             lower_source(&l, &metric->sources[j], number);
+    }
+    for (uint32_t i = 0; i < set->n_keeps && l.r == 0; i++) {
+        if (set->keeps[i].enabled)
+            lower_keep(&l, &set->keeps[i]);
     }
     for (uint32_t i = 0; i < options->n_probes && l.r == 0; i++) {
         lower_sample(&l, options->probes[i]);

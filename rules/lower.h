@@ -24,6 +24,7 @@
 
 #include "proto/base/error.h"
 #include "rules/pattern.h"
+#include "rules/policy.h"
 #include "rules/regex_match.h"
 #include "rules/program.h"
 #include "rules/tree.h"
@@ -120,6 +121,11 @@ struct lower_source {
     uint32_t labels, n_labels; /* sorted by name */
 };
 
+/* `keep` and `drop` (policy.h). */
+struct lower_keep {
+    const struct rule_keep *source;
+};
+
 struct lower_attr {
     struct bytes key;
 };
@@ -148,6 +154,7 @@ struct rules_program {
     LOWER_LIST(struct lower_each) eaches;
     LOWER_LIST(struct lower_label) labels;
     LOWER_LIST(struct lower_source) sources;
+    LOWER_LIST(struct lower_keep) keeps;
     LOWER_LIST(struct lower_attr) attrs;
     LOWER_LIST(struct bytes) names;
     LOWER_LIST(struct regex *) regexes; /* of captures */

@@ -50,8 +50,10 @@ struct rules_matcher *rules_matcher_new(const struct rules_program *p, struct bu
     m->budget = budget;
     m->seed = hash_seed();
     m->text_arena.budget = budget;
-    struct tuples *tuples[] = {&m->frame_keys, &m->classes, &m->states, &m->specs, &m->actives, &m->series};
-    struct pairs *pairs[] = {&m->captures, &m->children, &m->roots, &m->each_roots, &m->alone};
+    struct tuples *tuples[] = {&m->frame_keys, &m->classes, &m->states,      &m->specs,
+                               &m->actives,    &m->series,  &m->keep_actives};
+    struct pairs *pairs[] = {&m->captures, &m->children,   &m->roots,     &m->each_roots,
+                             &m->alone,    &m->keep_alone, &m->keep_roots};
     for (size_t i = 0; i < ARRAY_LEN(tuples); i++)
         tuples[i]->budget = budget;
     for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
@@ -106,7 +108,8 @@ void rules_matcher_begin(struct rules_matcher *m)
     bool full = m->n_strings > RULES_STRINGS_MAX || m->string_bytes > RULES_STRING_BYTES_MAX ||
                 m->classes.n > RULES_CLASSES_MAX || m->frame_keys.n > RULES_STRINGS_MAX ||
                 m->n_nodes > RULES_PATHS_MAX || m->n_outcomes > RULES_PATHS_MAX ||
-                m->n_entries > 4 * RULES_PATHS_MAX;
+                m->n_entries > 4 * RULES_PATHS_MAX || m->n_kept > RULES_PATHS_MAX ||
+                m->n_kept_rates > 4 * RULES_PATHS_MAX;
     if (full || m->error < 0) {
         forget(m);
         m->resets++;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
-#include "rules/match_eval.h"
+#include "rules/match_paths.h"
 
 #define LABEL_MAX 256u /* bytes of a label's text: language reference §9 */
 
@@ -30,63 +30,13 @@ void matcher_outcome_clear(struct rules_matcher *m)
     charged_free(m->budget, &m->frame_entries, &m->cap_frame_entries, sizeof *m->frame_entries);
     charged_free(m->budget, &m->series_mark, &m->cap_series_mark, sizeof *m->series_mark);
     m->n_nodes = m->n_outcomes = m->n_entries = m->n_lists = m->stamp = 0;
+    matcher_keep_clear(m);
 }
 
 /* ---- the decision tree
  * ----------------------------------------------------------------------------------------- */
 
-static uint32_t new_node(struct rules_matcher *m)
-{
-    if (charged_grow(m->budget, &m->nodes, &m->cap_nodes, m->n_nodes + 1, sizeof *m->nodes) < 0)
-        return matcher_oom(m);
-    m->nodes[m->n_nodes] = (struct path_node){0};
-    return m->n_nodes++;
-}
-
-static uint32_t child_of(struct rules_matcher *m, struct pairs *pairs, uint64_t key)
-{
-    uint32_t child;
-    if (pairs_find(pairs, key, &child))
-        return child;
-    child = new_node(m);
-    if (child != RULES_NONE && pairs_set(pairs, key, child) < 0)
-        return matcher_oom(m);
-    return child;
-}
-
-static inline uint32_t read_cue(struct eval *e, const struct path_node *node)
-{
-    if (node->cue_field == MATCH_NO_CUE)
-        return eval_read(e, node->spec - 1);
-    uint32_t frame = eval_frame(e, node->cue_reg);
-    if (node->cue_field == RULE_FIELD_TYPE && e->asker->types)
-        return e->asker->types[frame];
-    return e->asker->field(e->asker->context, frame, (enum rule_field)node->cue_field);
-}
-
-/* Follows what is known from a root; the leaf's content, or RULES_NONE where the tree ends. */
-static uint32_t follow(struct eval *e, uint32_t node)
-{
-    struct rules_matcher *m = e->m;
-    while (m->nodes[node].leaf == 0) {
-        struct path_node *at = &m->nodes[node];
-        if (at->spec == 0)
-            return RULES_NONE;
-        uint32_t child, cue = read_cue(e, at), way = cue % MATCH_WAYS;
-        if (likely(at->way[way].cue == cue && at->way[way].child != 0)) {
-            node = at->way[way].child;
-            continue;
-        }
-        uint32_t value = at->cue_field == MATCH_NO_CUE ? cue : eval_read(e, at->spec - 1);
-        if (m->error < 0 || !pairs_find(&m->children, pair_key(node, value), &child))
-            return RULES_NONE;
-        at->way[way].cue = cue;
-        at->way[way].child = node = child;
-    }
-    return m->nodes[node].leaf - 1;
-}
-
-/* The same as far as cues and ways lately taken lead; RULES_NONE: follow() may know more. */
+/* The same as far as cues and ways lately taken lead; RULES_NONE: paths_follow() may know more. */
 static inline uint32_t follow_cues(const struct rules_matcher *m, const struct rules_verdict *v,
                                    const struct rules_asker *asker, uint32_t root)
 {
@@ -105,25 +55,6 @@ static inline uint32_t follow_cues(const struct rules_matcher *m, const struct r
         at = &m->nodes[at->way[way].child];
     }
     return at->leaf - 1;
-}
-
-/* Writes the notes of an evaluation as a path from the root to a leaf with this content. */
-static uint32_t lay_path(struct eval *e, uint32_t node, uint32_t content)
-{
-    struct rules_matcher *m = e->m;
-    if (m->error < 0)
-        return RULES_NONE;
-    for (uint32_t i = 0; i < e->n_notes; i++) {
-        struct path_node *at = &m->nodes[node];
-        at->spec = e->notes[i].spec + 1;
-        if (!eval_cue(m, e->notes[i].spec, &at->cue_reg, &at->cue_field))
-            at->cue_field = MATCH_NO_CUE;
-        node = child_of(m, &m->children, pair_key(node, e->notes[i].value));
-        if (node == RULES_NONE)
-            return RULES_NONE;
-    }
-    m->nodes[node].leaf = content + 1;
-    return content;
 }
 
 /* ---- series
@@ -272,19 +203,19 @@ static __attribute__((noinline)) uint32_t find_outcome(struct rules_matcher *m, 
     struct root_memo *memo = &m->state_root[v->state];
     uint32_t root = memo->root - 1;
     if (memo->root == 0 || memo->active != active) {
-        root = child_of(m, &m->roots, pair_key(active, v->state));
+        root = paths_root(m, &m->roots, pair_key(active, v->state));
         if (root == RULES_NONE)
             return RULES_NONE;
         *memo = (struct root_memo){.active = active, .root = root + 1, .type_reg = MATCH_NO_REG};
     }
     struct eval e;
     eval_init(&e, m, v, asker);
-    uint32_t outcome = follow(&e, root);
+    uint32_t outcome = paths_follow(&e, root);
     if (outcome != RULES_NONE || m->error < 0)
         return outcome;
     outcome = make_outcome(&e, active);
     if (outcome != RULES_NONE)
-        outcome = lay_path(&e, root, outcome);
+        outcome = paths_lay(&e, root, outcome);
     eval_release(&e);
     return outcome;
 }
@@ -338,17 +269,17 @@ const struct rules_entry *rules_matcher_entry(const struct rules_matcher *m, uin
 static uint32_t frame_series(struct rules_matcher *m, const struct rules_verdict *v, uint32_t outcome,
                              uint32_t source, uint32_t frame, const struct rules_asker *asker)
 {
-    uint32_t root = child_of(m, &m->each_roots, pair_key(outcome, source));
+    uint32_t root = paths_root(m, &m->each_roots, pair_key(outcome, source));
     if (root == RULES_NONE)
         return RULES_NONE;
     struct eval e;
     eval_init(&e, m, v, asker);
     e.each_frame = frame;
-    uint32_t series = follow(&e, root);
+    uint32_t series = paths_follow(&e, root);
     if (series == RULES_NONE && m->error == 0) {
         series = series_of(&e, &m->p->sources.p[source]);
         if (series != RULES_NONE)
-            series = lay_path(&e, root, series);
+            series = paths_lay(&e, root, series);
         eval_release(&e);
     }
     m->outcomes[outcome].level = max_of(m->outcomes[outcome].level, e.level);

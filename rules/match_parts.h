@@ -7,6 +7,7 @@
 #include "proto/base/arena.h"
 #include "rules/lower.h"
 #include "rules/match.h"
+#include "rules/match_keep.h"
 #include "rules/match_tuples.h"
 
 #define MATCH_TYPE_NONE 62u /* a frame class's type number when the frame has no type */
@@ -154,6 +155,14 @@ struct rules_matcher {
     struct rules_entry *frame_entries;
     uint32_t cap_frame_entries;
     uint32_t *series_mark, cap_series_mark, stamp;
+
+    /* what is kept (match_keep.c) */
+    struct tuples keep_actives;
+    struct pairs keep_alone, keep_roots;
+    struct rules_kept *kept;
+    uint32_t n_kept, cap_kept;
+    struct rules_kept_rate *kept_rates;
+    uint32_t n_kept_rates, cap_kept_rates;
 };
 
 #define MATCH_UNKNOWN (UINT32_MAX - 2)
@@ -180,6 +189,12 @@ uint32_t matcher_capture(struct rules_matcher *m, uint32_t regex, uint32_t strin
 
 void matcher_stack_clear(struct rules_matcher *m);   /* frees the automaton */
 void matcher_outcome_clear(struct rules_matcher *m); /* frees the decision tree */
+void matcher_keep_clear(struct rules_matcher *m);
+
+/* Whether a pattern meets a profile's TYPE/UNIT. */
+bool matcher_type_is(struct rules_matcher *m, const struct rule_pattern *on, const struct rules_profile *p);
+/* The place of a profile's TYPE/UNIT among those of a kind; RULES_NONE: it is not of it. */
+uint32_t matcher_kind_rank(enum rule_kind kind, enum rule_value value, const struct rules_profile *p);
 
 static inline bool state_bit(const uint32_t *words, uint32_t bit)
 {

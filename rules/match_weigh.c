@@ -50,7 +50,7 @@ static const struct choice choices[][2][CHOICES_MAX] = {
                         {{"contentions", "count"}, {"lock", "count"}, {"mutex_count", "count"}}},
 };
 
-static uint32_t rank_of(enum rule_kind kind, enum rule_value value, const struct rules_profile *p)
+uint32_t matcher_kind_rank(enum rule_kind kind, enum rule_value value, const struct rules_profile *p)
 {
     const struct choice *row = choices[kind][value != RULE_VALUE_TIME && value != RULE_VALUE_SUM];
     for (uint32_t i = 0; i < CHOICES_MAX && row[i].type; i++)
@@ -64,8 +64,7 @@ uint32_t rules_program_mask_words(const struct rules_program *p)
     return max_of((p->sources.n + 63) / 64, 1u);
 }
 
-static bool pattern_takes(struct rules_matcher *m, const struct rule_pattern *on,
-                          const struct rules_profile *p)
+bool matcher_type_is(struct rules_matcher *m, const struct rule_pattern *on, const struct rules_profile *p)
 {
     struct buffer joined = BUFFER_INIT(0);
     bool takes = false;
@@ -88,7 +87,7 @@ static uint32_t first_choice(const struct rule_source *source, const struct rule
     uint32_t best = RULES_NONE, best_rank = RULES_NONE;
     for (int must_suit = 1; must_suit >= 0 && best == RULES_NONE; must_suit--) {
         for (uint32_t i = 0; i < n; i++) {
-            uint32_t rank = rank_of(source->kind, source->value, &group[i]);
+            uint32_t rank = matcher_kind_rank(source->kind, source->value, &group[i]);
             bool suits = source->value != RULE_VALUE_TIME || rules_time_of(&group[i]).how != RULES_TIME_NONE;
             if (rank < best_rank && (suits || !must_suit)) {
                 best_rank = rank;
@@ -111,7 +110,7 @@ void rules_matcher_choose(struct rules_matcher *m, const struct rules_profile *g
         for (uint32_t i = 0; i < n; i++) {
             bool takes = all;
             if (!all && !source->on_kind)
-                takes = pattern_takes(m, source->on, &group[i]);
+                takes = matcher_type_is(m, source->on, &group[i]);
             else if (!all) /* two siblings of one type are two parts of one whole, not two views of it */
                 takes = chosen != RULES_NONE && bytes_eq(group[i].type, group[chosen].type) &&
                         bytes_eq(group[i].unit, group[chosen].unit);

@@ -11,7 +11,7 @@
 #define LANGUAGE_VERSION 1u
 
 struct lists {
-    struct list uses, defs, metrics, sets, switches, tests;
+    struct list uses, defs, metrics, sets, switches, tests, extends, keeps, triggers;
 };
 
 static bool parse_header(struct parser *p, struct ast_pack *pack)
@@ -172,6 +172,59 @@ static bool parse_metric_statement(struct parser *p, struct lists *lists, uint32
     return good;
 }
 
+/* "extend" "table" NAME "{" { row } "}" */
+static bool parse_extend(struct parser *p, struct lists *lists, uint32_t pack)
+{
+    uint32_t from = p->at;
+    struct ast_extend extend = {.pack = pack};
+    struct ast_table rows = {0};
+    next(p);
+    if (!expect_word(p, WORD_TABLE, "table") || !parse_name(p, "the table's name: PACK.TABLE", &extend.name))
+        return false;
+    extend.place = place_since(p, from);
+    bool good = expect_kind(p, TOKEN_BRACE) && parse_rows(p, &rows, true);
+    extend.broken = !good;
+    extend.rows = rows.rows;
+    extend.n_rows = rows.n_rows;
+    struct ast_extend *slot = list_add(&lists->extends, p->ast, sizeof *slot);
+    if (!slot) {
+        fail_oom(p);
+        return false;
+    }
+    *slot = extend;
+    return !p->panic;
+}
+
+static bool parse_keep_statement(struct parser *p, struct list *keeps, uint32_t pack)
+{
+    struct ast_keep keep = {.pack = pack};
+    if (!parse_keep(p, &keep))
+        return false;
+    struct ast_keep *slot = list_add(keeps, p->ast, sizeof *slot);
+    if (!slot) {
+        fail_oom(p);
+        return false;
+    }
+    *slot = keep;
+    return true;
+}
+
+static bool parse_trigger_statement(struct parser *p, struct list *triggers, uint32_t pack)
+{
+    struct ast_trigger trigger = {.pack = pack};
+    bool good = parse_trigger(p, &trigger);
+    trigger.broken |= !good;
+    if (!trigger.name.name.p)
+        return false;
+    struct ast_trigger *slot = list_add(triggers, p->ast, sizeof *slot);
+    if (!slot) {
+        fail_oom(p);
+        return false;
+    }
+    *slot = trigger;
+    return good;
+}
+
 static bool parse_set_statement(struct parser *p, struct list *sets)
 {
     struct ast_set set = {0};
@@ -218,24 +271,6 @@ static bool parse_test_statement(struct parser *p, struct list *tests, uint32_t 
     return true;
 }
 
-/* What the grammar has and this version does not: named, and skipped whole. */
-static bool refuse(struct parser *p, const char *what, bool block)
-{
-    fail_unsupported(p, peek(p, 0)->place, what);
-    p->panic = false;
-    next(p);
-    if (block) {
-        while (!at_kind(p, 0, TOKEN_BRACE) && !at_kind(p, 0, TOKEN_END) &&
-               !(peek(p, 0)->place.column == 1 && at_statement(p)))
-            next(p);
-        if (at_kind(p, 0, TOKEN_BRACE))
-            skip_block(p);
-        return true;
-    }
-    p->panic = true; /* to the next statement, like after an error */
-    return false;
-}
-
 static bool parse_statement(struct parser *p, struct lists *lists, uint32_t pack)
 {
     const struct token *t = peek(p, 0);
@@ -248,15 +283,15 @@ static bool parse_statement(struct parser *p, struct lists *lists, uint32_t pack
     case WORD_TEXT:
     case WORD_TABLE: return parse_definition(p, lists, pack);
     case WORD_ALSO:
+    case WORD_OVERRIDE:
     case WORD_COUNTER:
     case WORD_GAUGE: return parse_metric_statement(p, lists, pack);
     case WORD_SET: return parse_set_statement(p, &lists->sets);
     case WORD_TEST: return parse_test_statement(p, &lists->tests, pack);
-    case WORD_KEEP: return refuse(p, "`keep`", false);
-    case WORD_DROP: return refuse(p, "`drop`", false);
-    case WORD_TRIGGER: return refuse(p, "`trigger`", true);
-    case WORD_OVERRIDE: return refuse(p, "`override`", true);
-    case WORD_EXTEND: return refuse(p, "`extend`", true);
+    case WORD_KEEP:
+    case WORD_DROP: return parse_keep_statement(p, &lists->keeps, pack);
+    case WORD_TRIGGER: return parse_trigger_statement(p, &lists->triggers, pack);
+    case WORD_EXTEND: return parse_extend(p, lists, pack);
     case WORD_USE:
         fail_as(p, "E113", t->place, "move it behind the line `pack …`",
                 "`use` stands before the first statement");
@@ -306,6 +341,9 @@ static int publish(struct parser *p, struct lists *l, struct ast_pack *pack)
     pack->sets = l->sets.items, pack->n_sets = l->sets.n;
     pack->switches = l->switches.items, pack->n_switches = l->switches.n;
     pack->tests = l->tests.items, pack->n_tests = l->tests.n;
+    pack->extends = l->extends.items, pack->n_extends = l->extends.n;
+    pack->keeps = l->keeps.items, pack->n_keeps = l->keeps.n;
+    pack->triggers = l->triggers.items, pack->n_triggers = l->triggers.n;
     return p->oom ? -ENOMEM : 0;
 }
 
@@ -349,6 +387,7 @@ int parse(const struct rule_file *file, uint16_t number, const struct tokens *to
         .totals = totals,
     };
     struct lists lists = {0};
+    bool statements = false;
     *ret_pack = (struct ast_pack){0};
     if (pair_parentheses(&p) < 0)
         return -ENOMEM;
@@ -361,8 +400,8 @@ int parse(const struct rule_file *file, uint16_t number, const struct tokens *to
             fail_as(&p, "E127", peek(&p, 0)->place, NULL, "more than %u statements", RULES_STATEMENTS_MAX);
             break;
         }
-        bool use = at_word(&p, 0, WORD_USE) &&
-                   lists.defs.n + lists.metrics.n + lists.sets.n + lists.switches.n + lists.tests.n == 0;
+        bool use = at_word(&p, 0, WORD_USE) && !statements;
+        statements |= !use;
         if (!(use ? parse_use(&p, &lists.uses) : parse_statement(&p, &lists, number)) && !p.oom)
             recover_statement(&p, from);
     }

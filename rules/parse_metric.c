@@ -17,8 +17,7 @@ static const char *const clause_names[] = {
     [CLAUSE_LIMIT] = "limit",       [CLAUSE_COMBINE] = "combine",
 };
 
-/* One of a list of words, as its index; -1 with an error. */
-static int parse_choice_of(struct parser *p, const char *const *words, int n, const char *what)
+int parse_choice_of(struct parser *p, const char *const *words, int n, const char *what)
 {
     for (int i = 0; i < n; i++) {
         if (accept_text(p, words[i]))
@@ -28,20 +27,29 @@ static int parse_choice_of(struct parser *p, const char *const *words, int n, co
     return -1;
 }
 
-/* "on" (KIND | "any" | pattern) */
-static bool parse_on(struct parser *p, struct ast_metric *m)
+int parse_kind(struct parser *p)
 {
     static const char *const kinds[] = {"cpu", "wall", "off_cpu", "alloc", "lock", "any"};
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         if (at_text(p, kinds[i]) && !at_kind(p, 1, TOKEN_BAR)) {
             next(p);
-            m->on_kind = true;
-            m->kind = (enum rule_kind)i;
-            return true;
+            return (int)i;
         }
     }
-    m->on = parse_pattern(p);
-    return m->on != NULL;
+    return -1;
+}
+
+/* "on" (KIND | "any" | pattern) */
+bool parse_on(struct parser *p, bool *ret_is_kind, enum rule_kind *ret_kind, struct ast **ret_on)
+{
+    int kind = parse_kind(p);
+    *ret_is_kind = kind >= 0;
+    if (kind >= 0) {
+        *ret_kind = (enum rule_kind)kind;
+        return true;
+    }
+    *ret_on = parse_pattern(p);
+    return *ret_on != NULL;
 }
 
 /* "each" [ "distinct" ] "frame" [ "in" NAME ] [ "is" fprim ] */
@@ -69,10 +77,7 @@ static bool parse_limit(struct parser *p, struct ast_metric *m)
     }
     next(p);
     m->limit = (uint32_t)n;
-    if (at_text(p, "largest")) {
-        fail_unsupported(p, peek(p, 0)->place, "`limit … largest`");
-        return false;
-    }
+    m->largest = accept_text(p, "largest");
     return true;
 }
 
@@ -80,7 +85,7 @@ static bool parse_limit(struct parser *p, struct ast_metric *m)
 static bool parse_label(struct parser *p, struct list *labels)
 {
     uint32_t from = p->at;
-    struct ast_label label = {0};
+    struct ast_label label = {.pack = p->number};
     if (!parse_name(p, "a label's name", &label.name))
         return false;
     label.columns = accept_kind(p, TOKEN_ALL_OF);
@@ -98,13 +103,9 @@ static bool parse_label(struct parser *p, struct list *labels)
 
 static bool parse_combine(struct parser *p, struct ast_metric *m)
 {
-    static const char *const words[] = {"sum", "mean"};
-    if (at_word(p, 0, WORD_LAST)) {
-        fail_unsupported(p, peek(p, 0)->place, "`combine last`");
-        return false;
-    }
+    static const char *const words[] = {"sum", "mean", "last"}; /* as enum rule_combine */
     int i = parse_choice_of(p, words, ARRAY_LEN(words), "sum, mean or last");
-    m->combine = i == 0 ? RULE_COMBINE_SUM : RULE_COMBINE_MEAN;
+    m->combine = (enum rule_combine)i;
     return i >= 0;
 }
 
@@ -138,7 +139,7 @@ static bool parse_clause(struct parser *p, struct ast_metric *m, struct list *la
     case CLAUSE_DESCRIBE: return parse_string(p, &m->describe);
     case CLAUSE_UNIT: return parse_string(p, &m->unit);
     case CLAUSE_OFF: return true;
-    case CLAUSE_ON: return parse_on(p, m);
+    case CLAUSE_ON: return parse_on(p, &m->on_kind, &m->kind, &m->on);
     case CLAUSE_WHERE: return (m->where = parse_sample(p)) != NULL;
     case CLAUSE_EACH: return parse_each(p, m);
     case CLAUSE_VALUE: return parse_value(p, m);
@@ -148,11 +149,14 @@ static bool parse_clause(struct parser *p, struct ast_metric *m, struct list *la
     }
 }
 
-/* [ "also" ] ("counter" | "gauge") NAME "{" { clause } "}" */
+/* [ "also" | "override" ] ("counter" | "gauge") NAME "{" { clause } "}" */
 bool parse_metric(struct parser *p, struct ast_metric *ret)
 {
     uint32_t from = p->at;
     ret->also = accept_word(p, WORD_ALSO);
+    ret->override = !ret->also && accept_word(p, WORD_OVERRIDE);
+    for (uint32_t i = 0; i < CLAUSES; i++)
+        ret->from[i] = p->number;
     ret->gauge = at_word(p, 0, WORD_GAUGE);
     if (!accept_word(p, WORD_GAUGE) && !expect_word(p, WORD_COUNTER, "counter"))
         return false;

@@ -1,4 +1,5 @@
 /* Tables: rows of cells. */
+#include "rules/check.h"
 #include "rules/parser.h"
 
 #include <stdio.h>
@@ -79,35 +80,6 @@ static bool parse_row(struct parser *p, struct ast_row *ret)
     return true;
 }
 
-/* The proposal of E104: the dashes go before the last cell, where the gap most often is. */
-static void report_cells(struct parser *p, const struct ast_table *table, const struct ast_row *row)
-{
-    struct buffer names = BUFFER_INIT(600), cells = BUFFER_INIT(600);
-    for (uint32_t i = 0; i < table->n_columns; i++)
-        buffer_printf(&names, "%s%.*s", i > 0 ? ", " : "", BYTES_FMT(table->columns[i].name));
-    report_at(p->report, "E104", row->cells_place, "%u cell%s for %u column%s (%.*s)", row->n_cells,
-              row->n_cells == 1 ? "" : "s", table->n_columns, table->n_columns == 1 ? "" : "s",
-              BYTES_FMT(buffer_bytes(&names)));
-    uint32_t missing = row->n_cells < table->n_columns ? table->n_columns - row->n_cells : 0;
-    for (uint32_t i = 0; missing > 0 && i < row->n_cells; i++) {
-        for (uint32_t k = 0; k < missing && i > 0 && i + 1 == row->n_cells; k++)
-            buffer_add_str(&cells, ", -");
-        buffer_add_str(&cells, i > 0 ? ", " : "");
-        if (row->cells[i])
-            source_fold(row->cells[i]->source, &cells, 60);
-        else
-            buffer_add_str(&cells, "-");
-        for (uint32_t k = 0; k < missing && row->n_cells == 1; k++)
-            buffer_add_str(&cells, ", -");
-    }
-    if (missing > 0)
-        report_propose(p->report, "a column without a value is written -:  %.*s",
-                       BYTES_FMT(buffer_bytes(&cells)));
-    report_done(p->report);
-    buffer_release(&names);
-    buffer_release(&cells);
-}
-
 /* To the end of a row that could not be read: the next line that holds an `=>` of its own, or the end of the
  * table. */
 static void recover_row(struct parser *p)
@@ -129,7 +101,7 @@ static void recover_row(struct parser *p)
     }
 }
 
-static bool parse_rows(struct parser *p, struct ast_table *ret)
+bool parse_rows(struct parser *p, struct ast_table *ret, bool extend)
 {
     struct list rows = {0};
     bool good = true;
@@ -146,8 +118,14 @@ static bool parse_rows(struct parser *p, struct ast_table *ret)
             good = false;
             continue;
         }
-        if (row.n_cells != ret->n_columns) {
-            report_cells(p, ret, &row);
+        if (!extend && row.n_cells != ret->n_columns) {
+            check_cells(p->report, ret, &row);
+            good = false;
+        }
+        if (extend && !row.frame) {
+            fail_as(p, "E133", row.frame_place, "give the row a condition",
+                    "rows of `extend` stand above the table's own: `else` would leave nothing for them");
+            p->panic = false;
             good = false;
         }
         if (rows.n == RULES_ROWS_MAX) {
@@ -189,5 +167,5 @@ bool parse_table(struct parser *p, struct ast_table *ret)
                 return false;
         }
     }
-    return expect_kind(p, TOKEN_BRACE) && parse_rows(p, ret);
+    return expect_kind(p, TOKEN_BRACE) && parse_rows(p, ret, false);
 }

@@ -233,16 +233,34 @@ static bool parse_expected_labels(struct parser *p, struct ast_expect *e)
     return true;
 }
 
+/* "kept" (PERCENT | INT "per" ("second" | "minute")) */
+static bool parse_kept(struct parser *p, struct ast_expect *e)
+{
+    uint64_t n;
+    next(p);
+    e->kind = RULE_EXPECT_KEPT;
+    if (quantity_u64(peek(p, 0)->text, &n) < 0)
+        return parse_percent(p, 0, &e->share);
+    if (n < 1 || n > UINT32_MAX) {
+        fail(p, "a number of samples");
+        return false;
+    }
+    next(p);
+    e->kind = RULE_EXPECT_KEPT_BY;
+    e->share = (uint32_t)n;
+    return parse_per(p, &e->per_second);
+}
+
 static bool parse_expect(struct parser *p, struct building *b)
 {
     uint32_t from = p->at - 1;
     struct ast_expect e = {.kind = RULE_EXPECT_SERIES};
     const struct token *word = &p->tokens[from];
     if (at_text(p, "kept") && at_kind(p, 1, TOKEN_QUANTITY)) {
-        fail_unsupported(p, peek(p, 0)->place, "`expect kept`");
-        return false;
-    }
-    if (accept_text(p, "nothing")) {
+        if (!latest(p, b, word) || !parse_kept(p, &e))
+            return false;
+        e.sample = b->samples.n - 1;
+    } else if (accept_text(p, "nothing")) {
         e.kind = RULE_EXPECT_NOTHING;
     } else if (accept_text(p, "that")) {
         e.kind = RULE_EXPECT_THAT;

@@ -112,12 +112,6 @@ void *fail_oom(struct parser *p)
     return NULL;
 }
 
-void *fail_unsupported(struct parser *p, struct rule_place place, const char *what)
-{
-    return fail_as(p, "E130", place, NULL, "%s is part of the language and not implemented in this version",
-                   what);
-}
-
 bool expect_kind(struct parser *p, enum token_kind kind)
 {
     if (accept_kind(p, kind))

@@ -44,8 +44,6 @@ void *fail_near(struct parser *p, const char *what, const char *const *words, ui
 void *fail_oom(struct parser *p);
 bool expect_kind(struct parser *p, enum token_kind kind);
 bool expect_word(struct parser *p, enum word word, const char *name);
-/* E130: in the language, not in this version. */
-void *fail_unsupported(struct parser *p, struct rule_place place, const char *what);
 
 /* ---- nodes */
 const uint8_t *token_start(const struct token *t);
@@ -76,7 +74,20 @@ struct ast *parse_sample(struct parser *p);
 struct ast *parse_text(struct parser *p);
 struct ast *parse_cat(struct parser *p); /* as an AST_TEXT of one choice */
 bool parse_table(struct parser *p, struct ast_table *ret);
+/* Behind `{`, up to and with `}`; the table's columns are known, or (extend) only its resolver knows them. */
+bool parse_rows(struct parser *p, struct ast_table *table, bool extend);
 bool parse_metric(struct parser *p, struct ast_metric *ret);
+/* KIND | "any" | pattern: a kind, or *ret_on. */
+bool parse_on(struct parser *p, bool *ret_is_kind, enum rule_kind *ret_kind, struct ast **ret_on);
+/* One of the kinds' words; -1 when none stands here. */
+int parse_kind(struct parser *p);
+/* One of a list of words, as its index; -1 with an error that says `what`. */
+int parse_choice_of(struct parser *p, const char *const *words, int n, const char *what);
+bool parse_keep(struct parser *p, struct ast_keep *ret);
+bool parse_trigger(struct parser *p, struct ast_trigger *ret);
+/* "40%", as millionths between `least` and all of it. */
+bool parse_percent(struct parser *p, uint32_t least, uint32_t *ret_share);
+bool parse_per(struct parser *p, bool *ret_per_second); /* "per" ("second" | "minute") */
 bool parse_test(struct parser *p, struct ast_test *ret);
 bool parse_set(struct parser *p, struct ast_set *ret);
 /* `"…"` in brackets, of attr["…"]. */

@@ -32,6 +32,7 @@ struct rules_program *rules_program_free(struct rules_program *p)
     free(p->labels.p);
     free(p->sources.p);
     free(p->attrs.p);
+    free(p->keeps.p);
     free(p->names.p);
     free(p->regexes.p);
     free(p->metrics.p);

@@ -43,9 +43,12 @@ bool regex_search(const struct regex *r, struct regex_scratch *s, struct bytes t
 bool regex_capture(const struct regex *r, struct regex_scratch *s, struct bytes text, struct bytes *ret);
 
 /* Literals of which at least one occurs, but for ASCII case, in every text the regex matches: what makes it
- * cheap to say no. Fills at most `max` entries; their bytes are written to `store`, which has room for
- * source.n. Returns how many, 0 when nothing of the kind can be said. */
-#define REGEX_LITERAL_MIN 2u /* shorter ones are everywhere and filter nothing */
-uint32_t regex_literals(struct bytes source, uint8_t *store, struct bytes *ret, uint32_t max);
+ * cheap to say no. Where there is a choice, those whose `score` is least are taken (NULL: the longest); it is
+ * asked of every literal that could be. Their bytes are written to `store`, which has room for source.n.
+ * Returns how many, 0 when nothing of the kind can be said. */
+#define REGEX_LITERAL_MIN  2u  /* shorter ones are everywhere and filter nothing */
+#define REGEX_LITERALS_MAX 16u /* more alternatives, and the regex is always tried */
+uint32_t regex_literals(struct bytes source, uint8_t *store, struct bytes ret[REGEX_LITERALS_MAX],
+                        uint64_t (*score)(void *context, struct bytes literal), void *context);
 
 #endif

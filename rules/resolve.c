@@ -91,12 +91,25 @@ static void report_no_pack(struct resolver *r, const struct ast_name *name)
     report_done(r->report);
 }
 
-/* The definition of a pack's own, not what it uses itself. */
-static const struct ast_def *find_own(const struct ast_pack *pack, struct bytes name)
+const struct ast_def *find_own(const struct ast_pack *pack, struct bytes name)
 {
     for (uint32_t i = 0; i < pack->n_defs; i++) {
         if (bytes_eq(pack->defs[i]->name.name, name))
             return pack->defs[i];
+    }
+    return NULL;
+}
+
+const struct ast_def *find_foreign(const struct resolver *r, struct bytes name,
+                                   const struct ast_pack **ret_pack)
+{
+    *ret_pack = NULL;
+    for (size_t n = name.n; n > 1; n--) {
+        if (name.p[n - 1] != '.')
+            continue;
+        *ret_pack = find_pack(r, bytes_of(name.p, n - 1), NULL);
+        if (*ret_pack)
+            return find_own(*ret_pack, bytes_of(name.p + n, name.n - n));
     }
     return NULL;
 }
@@ -328,17 +341,13 @@ const void *resolve_def(struct resolver *r, const struct ast_def *def, struct ru
 /* PARAM of the pack itself, else PACK.PARAM with the longest pack that is declared. */
 static const struct ast_def *find_param(struct resolver *r, const struct ast_name *name, uint32_t pack)
 {
+    const struct ast_pack *other = NULL;
     const struct ast_def *def = find_own(&r->packs[pack], name->name);
-    for (size_t n = name->name.n; !def && n > 1; n--) {
-        if (name->name.p[n - 1] != '.')
-            continue;
-        const struct ast_pack *other = find_pack(r, bytes_of(name->name.p, n - 1), NULL);
+    if (!def)
+        def = find_foreign(r, name->name, &other);
+    if (!def && other) {
+        size_t n = other->name.name.n + 1;
         struct bytes rest = bytes_of(name->name.p + n, name->name.n - n);
-        if (!other)
-            continue;
-        def = find_own(other, rest);
-        if (def)
-            break;
         struct nearest near;
         nearest_start(&near, rest);
         for (uint32_t i = 0; i < other->n_defs; i++) {

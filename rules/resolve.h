@@ -12,6 +12,7 @@
 #include "rules/ast.h"
 #include "rules/diagnostic.h"
 #include "rules/list.h"
+#include "rules/policy.h"
 
 /* A parameter's value from a `set`. */
 struct set_value {
@@ -44,6 +45,12 @@ struct resolve_place {
     bool uses_frame, needs_sample; /* results */
 };
 
+/* The `extend`s of one definition, in the order their rows stand: of the latest file first. */
+struct extensions {
+    const struct ast_extend **items;
+    uint32_t n, n_rows;
+};
+
 struct resolver {
     struct report *report;
     struct arena *keep, *scratch;
@@ -51,6 +58,9 @@ struct resolver {
     const struct ast_pack *packs;
     struct pack_scope *scopes;
     uint32_t n_packs, n_defs;
+    struct extensions *extensions;       /* [definition's id] */
+    const struct ast_metric **overrides; /* those without an error, the later one wins */
+    uint32_t n_overrides;
     struct set_value *values; /* [definition's id], of this pass */
     struct def_state *states; /* [definition's id], of this pass */
     struct resolve_place here;
@@ -63,6 +73,12 @@ struct resolver {
 /* Builds the scopes: packs by name, `use`s, definitions by name; reports what clashes. 0 or -ENOMEM. */
 int resolve_scopes(struct resolver *r);
 void resolve_scopes_release(struct resolver *r);
+/* The definition that PACK.NAME means, by the longest pack that is declared; *ret_pack is that pack (NULL
+ * when none is). NULL without an error. */
+const struct ast_def *find_foreign(const struct resolver *r, struct bytes name,
+                                   const struct ast_pack **ret_pack);
+/* A pack's own definition, not what it uses itself. */
+const struct ast_def *find_own(const struct ast_pack *pack, struct bytes name);
 /* The pack of this name, or NULL. *ret_index may be NULL. */
 const struct ast_pack *find_pack(const struct resolver *r, struct bytes name, uint32_t *ret_index);
 const struct ast_def *find_def(const struct resolver *r, uint32_t pack, struct bytes name);
@@ -103,7 +119,26 @@ const struct rule_text *resolve_text(struct resolver *r, const struct ast *a);
 /* ---- resolve_metric.c, resolve_test.c */
 /* The metrics of one pack, or of all (UINT32_MAX), into *ret (of struct rule_metric, in the set's arena). */
 int resolve_metrics(struct resolver *r, uint32_t pack, struct list *ret);
-/* The tests of all packs; metrics are those of the main pass. */
-int resolve_tests(struct resolver *r, const struct list *metrics, struct list *ret);
+/* The tests of all packs; metrics and keeps (of struct rule_keep) are those of the main pass. */
+int resolve_tests(struct resolver *r, const struct list *metrics, const struct list *keeps, struct list *ret);
+
+/* ---- resolve_policy.c */
+/* `keep` and `drop` of one pack, or of all (UINT32_MAX), into *ret (of struct rule_keep). */
+int resolve_keeps(struct resolver *r, uint32_t only, struct list *ret);
+/* All triggers, into *ret (of struct rule_trigger); metrics are those of the main pass and stay in place. */
+int resolve_triggers(struct resolver *r, const struct list *metrics, struct list *ret);
+bool is_trigger(const struct resolver *r, struct bytes name); /* for `enable` and `disable` */
+
+/* ---- resolve_override.c */
+/* Gathers the `override`s, reports those of no metric, of the pack's own, and against each other. 0 or
+ * -ENOMEM. */
+int resolve_overrides(struct resolver *r);
+/* A metric's definition with the clauses that overrides replace, but for its labels; NULL when memory is out.
+ */
+const struct ast_metric *override_metric(struct resolver *r, const struct ast_metric *a);
+
+/* ---- resolve_extend.c */
+/* Which `extend`s each table has; reports those of no table, or of the pack's own. 0 or -ENOMEM. */
+int resolve_extends(struct resolver *r);
 
 #endif

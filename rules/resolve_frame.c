@@ -1,4 +1,5 @@
 /* Patterns, frames, regions and tables. */
+#include "rules/check.h"
 #include "rules/resolve.h"
 
 #include <stdio.h>
@@ -331,11 +332,37 @@ static bool resolve_row(struct resolver *r, const struct ast_table *t, const str
     return good;
 }
 
+/* The rows that other packs put above a table's own, with their packs' names. */
+static bool resolve_extensions(struct resolver *r, const struct ast_def *def, struct rule_row *rows,
+                               uint32_t *ret_n)
+{
+    const struct extensions *x = &r->extensions[def->id];
+    uint32_t pack = r->here.pack, n = 0;
+    bool good = true;
+    for (uint32_t i = 0; i < x->n; i++) {
+        r->here.pack = x->items[i]->pack;
+        for (uint32_t k = 0; k < x->items[i]->n_rows; k++) {
+            const struct ast_row *row = &x->items[i]->rows[k];
+            if (row->n_cells != def->table.n_columns) {
+                check_cells(r->report, &def->table, row);
+                good = false;
+                continue;
+            }
+            good &= resolve_row(r, &def->table, row, &rows[n++]);
+        }
+    }
+    r->here.pack = pack;
+    *ret_n = n;
+    return good;
+}
+
 const struct rule_table *resolve_table(struct resolver *r, const struct ast_def *def)
 {
     const struct ast_table *a = &def->table;
+    const struct extensions *x = &r->extensions[def->id];
+    uint32_t n_rows = 0;
     struct rule_table *t = arena_calloc(r->keep, 1, sizeof *t);
-    struct rule_row *rows = arena_calloc(r->keep, a->n_rows, sizeof *rows);
+    struct rule_row *rows = arena_calloc(r->keep, (size_t)a->n_rows + x->n_rows, sizeof *rows);
     struct bytes *columns = arena_calloc(r->keep, a->n_columns, sizeof *columns);
     if (!t || !rows || !columns)
         return out_of_memory(r);
@@ -349,13 +376,14 @@ const struct rule_table *resolve_table(struct resolver *r, const struct ast_def 
         .over = a->over,
         .nearest_leaf = a->nearest_leaf,
         .rows = rows,
-        .n_rows = a->n_rows,
         .place = def->name.place,
     };
     bool good;
     t->region = resolve_region_name(r, a->region.name, a->region.place, &good);
+    good &= resolve_extensions(r, def, rows, &n_rows);
     for (uint32_t i = 0; i < a->n_rows; i++)
-        good &= resolve_row(r, a, &a->rows[i], &rows[i]);
+        good &= resolve_row(r, a, &a->rows[i], &rows[n_rows + i]);
+    t->n_rows = n_rows + a->n_rows;
     r->here.needs_sample |= t->over;
     return good ? t : NULL;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "rules/check.h"
 
@@ -17,11 +18,23 @@ struct building {
 /* ---- labels
  * ---------------------------------------------------------------------------------------------------- */
 
-static bool add_label(struct resolver *r, struct list *labels, const struct ast_label *a, struct bytes name,
+/* The labels of a source as they come; those of an override take others' places. */
+struct labels {
+    struct list list; /* of struct rule_label, in the set's arena */
+    uint32_t
+        below; /* labels[0 … below) may be replaced: they are the definition's, or an earlier override's */
+};
+
+static bool add_label(struct resolver *r, struct labels *to, const struct ast_label *a, struct bytes name,
                       const struct rule_text *text)
 {
+    struct list *labels = &to->list;
     for (uint32_t i = 0; i < labels->n; i++) {
-        const struct rule_label *other = (struct rule_label *)labels->items + i;
+        struct rule_label *other = (struct rule_label *)labels->items + i;
+        if (bytes_eq(other->name, name) && i < to->below && other->place.file != a->place.file) {
+            *other = (struct rule_label){name, text, a->place};
+            return true;
+        }
         if (bytes_eq(other->name, name)) {
             wrong(r, "E120", a->place, NULL, "the label %.*s is given twice (line %u)", BYTES_FMT(name),
                   other->place.line);
@@ -52,7 +65,7 @@ static const struct rule_text *column_text(struct resolver *r, const struct rule
 }
 
 /* TABLE.* */
-static bool add_columns(struct resolver *r, struct list *labels, const struct ast_label *a)
+static bool add_columns(struct resolver *r, struct labels *labels, const struct ast_label *a)
 {
     const struct ast_def *def = look_up(r, a->name.name, a->name.place, 1u << DEF_TABLE, "table");
     if (!def)
@@ -81,22 +94,58 @@ static bool add_columns(struct resolver *r, struct list *labels, const struct as
     return good;
 }
 
-static bool resolve_labels(struct resolver *r, const struct ast_metric *a, struct rule_source *s)
+/* `label NAME = none` of an override */
+static bool is_removal(const struct ast_label *a)
 {
-    struct list labels = {0};
+    return !a->columns && a->text->n_kids == 1 && !a->text->kids[0]->guard && a->text->kids[0]->n_kids == 1 &&
+           a->text->kids[0]->kids[0]->op == AST_NONE;
+}
+
+static void remove_label(struct labels *labels, struct bytes name)
+{
+    struct rule_label *items = labels->list.items;
+    for (uint32_t i = 0; i < labels->below; i++) {
+        if (!bytes_eq(items[i].name, name))
+            continue;
+        memmove(&items[i], &items[i + 1], (labels->list.n - i - 1) * sizeof *items);
+        labels->list.n--;
+        labels->below--;
+        return;
+    }
+}
+
+static bool add_labels(struct resolver *r, const struct ast_metric *a, bool each, struct labels *labels)
+{
     bool good = true;
+    labels->below = a->override ? labels->list.n : 0;
     for (uint32_t i = 0; i < a->n_labels; i++) {
         const struct ast_label *label = &a->labels[i];
-        r->here = (struct resolve_place){.pack = a->pack, .each = s->each};
+        r->here = (struct resolve_place){.pack = label->pack, .each = each};
         if (label->columns) {
-            good &= add_columns(r, &labels, label);
+            good &= add_columns(r, labels, label);
+            continue;
+        }
+        if (a->override && is_removal(label)) {
+            remove_label(labels, label->name.name);
             continue;
         }
         const struct rule_text *text = resolve_text(r, label->text);
-        good &= text && add_label(r, &labels, label, label->name.name, text);
+        good &= text && add_label(r, labels, label, label->name.name, text);
     }
-    s->labels = labels.items;
-    s->n_labels = labels.n;
+    return good;
+}
+
+/* A source's own labels, then what overrides of the metric say of them: they mean every source. */
+static bool resolve_labels(struct resolver *r, const struct ast_metric *a, struct rule_source *s)
+{
+    struct labels labels = {0};
+    bool good = add_labels(r, a, s->each, &labels);
+    for (uint32_t i = 0; i < r->n_overrides; i++) {
+        if (bytes_eq(r->overrides[i]->name.name, a->name.name))
+            good &= add_labels(r, r->overrides[i], s->each, &labels);
+    }
+    s->labels = labels.list.items;
+    s->n_labels = labels.list.n;
     return good;
 }
 
@@ -109,7 +158,7 @@ static bool resolve_source(struct resolver *r, const struct ast_metric *a, const
     bool good = true;
     *s =
         (struct rule_source){.place = a->place, .each = a->at[CLAUSE_EACH].line > 0, .distinct = a->distinct};
-    r->here = (struct resolve_place){.pack = a->pack};
+    r->here = (struct resolve_place){.pack = a->from[CLAUSE_ON]};
     if (a->at[CLAUSE_ON].line > 0) {
         s->on_kind = a->on_kind;
         s->kind = a->kind;
@@ -130,8 +179,10 @@ static bool resolve_source(struct resolver *r, const struct ast_metric *a, const
         s->value = a->value;
     else
         s->value = inherit ? inherit->value : check_default_value(a->gauge, s->each);
+    r->here = (struct resolve_place){.pack = a->from[CLAUSE_WHERE]};
     if (a->where)
         good &= (s->where = resolve_sample(r, a->where)) != NULL;
+    r->here = (struct resolve_place){.pack = a->from[CLAUSE_EACH]};
     if (a->each)
         good &= (s->each_frame = resolve_frame(r, a->each)) != NULL;
     bool region_good;
@@ -175,9 +226,12 @@ static struct building *find_building(struct list *all, struct bytes name)
     return NULL;
 }
 
-static int start_metric(struct resolver *r, struct list *all, const struct ast_metric *a)
+static int start_metric(struct resolver *r, struct list *all, const struct ast_metric *written)
 {
-    const struct building *other = find_building(all, a->name.name);
+    const struct ast_metric *a = override_metric(r, written);
+    const struct building *other = find_building(all, written->name.name);
+    if (!a)
+        return -ENOMEM;
     struct bytes pack = r->packs[a->pack].name.name;
     if (other) {
         struct bytes its_pack = r->packs[other->a->pack].name.name;
@@ -203,6 +257,7 @@ static int start_metric(struct resolver *r, struct list *all, const struct ast_m
         .pack = pack,
         .describe = a->describe,
         .limit = a->limit,
+        .largest = a->largest,
         .combine = a->combine,
         .place = a->place,
     };
@@ -261,10 +316,12 @@ static void report_no_switch(struct resolver *r, struct list *all, const struct 
     for (uint32_t i = 0; i < all->n; i++)
         nearest_offer(&near, ((struct building *)all->items)[i].a->name.name);
     for (uint32_t i = 0; i < r->n_packs; i++) {
+        for (uint32_t k = 0; r->scopes[i].usable && k < r->packs[i].n_triggers; k++)
+            nearest_offer(&near, r->packs[i].triggers[k].name.name);
         if (r->scopes[i].usable)
             nearest_offer(&near, r->packs[i].name.name);
     }
-    report_at(r->report, "E103", sw->name.place, "there is no metric or pack named `%.*s`",
+    report_at(r->report, "E103", sw->name.place, "there is no metric, trigger or pack named `%.*s`",
               BYTES_FMT(sw->name.name));
     if (near.best.n > 0)
         report_side(r->report, "did you mean `%.*s`?", BYTES_FMT(near.best));
@@ -296,7 +353,8 @@ static void check_switches(struct resolver *r, struct list *all, const struct as
 {
     for (uint32_t i = 0; i < p->n_switches; i++) {
         const struct ast_switch *sw = &p->switches[i];
-        if (!find_building(all, sw->name.name) && !find_pack(r, sw->name.name, NULL))
+        if (!find_building(all, sw->name.name) && !find_pack(r, sw->name.name, NULL) &&
+            !is_trigger(r, sw->name.name))
             report_no_switch(r, all, sw);
         for (uint32_t k = 0; k < i; k++) {
             if (p->switches[k].on != sw->on && bytes_eq(p->switches[k].name.name, sw->name.name)) {
@@ -318,7 +376,7 @@ static int gather(struct resolver *r, uint32_t only, struct list *all)
         const struct ast_pack *p = &r->packs[i];
         for (uint32_t k = 0; r->scopes[i].usable && (only == UINT32_MAX || only == i) && k < p->n_metrics;
              k++) {
-            if (!p->metrics[k].also && start_metric(r, all, &p->metrics[k]) < 0)
+            if (!p->metrics[k].also && !p->metrics[k].override && start_metric(r, all, &p->metrics[k]) < 0)
                 return -ENOMEM;
         }
     }

@@ -1,119 +1,23 @@
 #include "rules/run_tests.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
 #include "rules/diagnostic.h"
-#include "rules/lower.h"
-#include "rules/match.h"
-#include "rules/match_weigh.h"
+#include "rules/explain.h"
+#include "rules/test_runner.h"
 
 #define BECAUSE_MAX 8u /* explanations of one failure; the first ones are those of the first samples */
-#define DEPTH_MAX   64u
-
-/* A series that was counted. */
-struct sum {
-    uint32_t series;
-    int64_t amount; /* nanoseconds where the value is time */
-    bool is_time;
-    bool expected;
-};
-
-struct runner {
-    const struct rule_test *test;
-    struct rules_program *program;
-    struct rules_matcher *matcher;
-    struct rules_register *registers;
-    uint32_t active;
-    struct rules_time time;
-    uint32_t n_probes;
-    bool *held; /* [probe] */
-
-    uint32_t sample; /* being run */
-    struct rules_frame *frames;
-    uint32_t *items, *classes;
-    struct sum *sums;
-    uint32_t n_sums;
-};
-
-/* ---- the profile
- * ----------------------------------------------------------------------------------------------- */
-
-static uint32_t text_of(struct runner *r, bool there, struct bytes text)
-{
-    return there ? rules_matcher_string(r->matcher, text) : RULES_NONE;
-}
-
-static struct rules_frame frame_of(struct runner *r, const struct rule_test_frame *f)
-{
-    bool line = f->has_function || f->has_file; /* a frame without either is a location without lines */
-    struct rules_frame made = {.inlined = f->inlined};
-    made.field[RULE_FIELD_TYPE] = text_of(r, !f->untyped, f->type);
-    made.field[RULE_FIELD_FUNCTION] = text_of(r, line, f->function);
-    made.field[RULE_FIELD_SYSTEM_NAME] = text_of(r, line, BYTES_LIT(""));
-    made.field[RULE_FIELD_FILE] = text_of(r, line, f->file);
-    made.field[RULE_FIELD_MAPPING] = text_of(r, f->has_mapping, f->mapping);
-    made.field[RULE_FIELD_LIBRARY] = rules_matcher_library(r->matcher, made.field[RULE_FIELD_MAPPING]);
-    made.field[RULE_FIELD_BUILD_ID] = RULES_NONE;
-    return made;
-}
-
-static uint32_t ask_field(void *context, uint32_t frame, enum rule_field field)
-{
-    return ((struct runner *)context)->frames[frame].field[field];
-}
-
-static bool ask_inlined(void *context, uint32_t frame)
-{
-    return ((struct runner *)context)->frames[frame].inlined;
-}
-
-static uint32_t ask_attr(void *context, enum rule_scope scope, uint32_t key)
-{
-    struct runner *r = context;
-    for (int s = RULE_SCOPE_SAMPLE; s <= RULE_SCOPE_RESOURCE; s++) {
-        for (uint32_t i = 0; i < r->test->n_attrs; i++) {
-            const struct rule_test_attr *a = &r->test->attrs[i];
-            if ((int)a->scope == s && (scope == RULE_SCOPE_ATTR || (int)scope == s) &&
-                (s != RULE_SCOPE_SAMPLE || a->sample == r->sample) &&
-                bytes_eq(a->key, rules_program_attr(r->program, key)))
-                return rules_matcher_string(r->matcher, a->value);
-        }
-    }
-    return RULES_NONE;
-}
-
-static uint32_t ask_type(void *context)
-{
-    struct runner *r = context;
-    return rules_matcher_string(r->matcher, r->test->type);
-}
-
-static uint32_t ask_unit(void *context)
-{
-    struct runner *r = context;
-    return rules_matcher_string(r->matcher, r->test->unit);
-}
-
-static bool ask_linked(void *context)
-{
-    const struct runner *r = context;
-    return r->test->samples[r->sample].linked;
-}
-
-static struct rules_asker asker_of(struct runner *r)
-{
-    return (struct rules_asker){r, ask_field, ask_inlined, ask_attr, ask_type, ask_unit, ask_linked};
-}
 
 /* ---- counting
  * -------------------------------------------------------------------------------------------------- */
 
 /* What the sample adds to a source; false when it cannot be weighed. */
-static bool weigh(const struct runner *r, const struct rule_test_sample *s, enum rule_value value,
+static bool weigh(const struct test_runner *r, const struct rule_test_sample *s, enum rule_value value,
                   int64_t *ret)
 {
     int64_t events = max_of(s->events, 1u), sum = s->has_value ? s->value : 0,
@@ -132,7 +36,7 @@ static bool weigh(const struct runner *r, const struct rule_test_sample *s, enum
     return false;
 }
 
-static int add_entry(struct runner *r, const struct rule_test_sample *s, const struct rules_entry *entry)
+static int add_entry(struct test_runner *r, const struct rule_test_sample *s, const struct rules_entry *entry)
 {
     uint32_t first_probe = rules_program_sources(r->program) - r->n_probes;
     int64_t amount;
@@ -158,27 +62,12 @@ static int add_entry(struct runner *r, const struct rule_test_sample *s, const s
     return 0;
 }
 
-/* Frames and walk of sample i; false for an empty stack (or no memory). */
-static bool walk(struct runner *r, uint32_t i, struct rules_verdict *v)
-{
-    const struct rule_test_sample *s = &r->test->samples[i];
-    r->sample = i;
-    for (uint32_t f = 0; f < s->n_frames; f++) {
-        r->frames[f] = frame_of(r, &s->frames[f]);
-        r->classes[f] = rules_matcher_frame(r->matcher, &r->frames[f]);
-        r->items[f] = f;
-    }
-    *v = (struct rules_verdict){.registers = r->registers};
-    return rules_matcher_walk(r->matcher,
-                              &(struct rules_stack){r->items, s->n_frames, NULL, r->classes, NULL}, v);
-}
-
-static int count_sample(struct runner *r, uint32_t i)
+static int count_sample(struct test_runner *r, uint32_t i)
 {
     struct rules_verdict v;
-    struct rules_asker asker = asker_of(r);
+    struct rules_asker asker = test_asker(r);
     memset(r->held, 0, r->n_probes * sizeof *r->held);
-    if (!walk(r, i, &v))
+    if (!test_walk(r, i, &v))
         return rules_matcher_error(r->matcher);
     uint32_t outcome = rules_matcher_outcome(r->matcher, &v, r->active, &asker);
     if (outcome == RULES_NONE)
@@ -195,15 +84,97 @@ static int count_sample(struct runner *r, uint32_t i)
     return rules_matcher_error(r->matcher);
 }
 
+/* ---- keeping
+ * ------------------------------------------------------------------------------------------------------- */
+
+/* What the keep rules say of every sample: of a share of profiles, the one that asks for most speaks for all.
+ */
+static int keep_all(struct test_runner *r)
+{
+    struct rules_asker asker = test_asker(r);
+    for (uint32_t i = 0; i < r->test->n_samples; i++) {
+        struct rules_verdict v;
+        r->kept[i] = RULES_NONE;
+        if (!test_walk(r, i, &v))
+            continue;
+        r->kept[i] = rules_matcher_kept(r->matcher, &v, r->keep_active, &asker);
+        if (r->kept[i] == RULES_NONE)
+            return -ENOMEM;
+        const struct rules_kept *kept = rules_matcher_kept_at(r->matcher, r->kept[i]);
+        if (kept->dropped == RULES_NONE)
+            r->of_profile = max_of(r->of_profile, kept->share[RULE_OF_PROFILES]);
+    }
+    return rules_matcher_error(r->matcher);
+}
+
+/* The probability of a sample, in millionths. */
+static uint32_t probability(const struct test_runner *r, uint32_t sample)
+{
+    return r->kept[sample] == RULES_NONE
+               ? 0
+               : rules_keep_probability(rules_matcher_kept_at(r->matcher, r->kept[sample]), r->of_profile);
+}
+
+/* Whether a rate of so many a period may take the sample. */
+static bool kept_by_rate(const struct test_runner *r, const struct rule_test_expect *e)
+{
+    if (r->kept[e->sample] == RULES_NONE)
+        return false;
+    const struct rules_kept *kept = rules_matcher_kept_at(r->matcher, r->kept[e->sample]);
+    for (uint32_t i = 0; i < kept->n_rates && kept->dropped == RULES_NONE; i++) {
+        uint32_t number = rules_matcher_kept_rate(r->matcher, kept->rates + i)->keep;
+        const struct rule_keep *keep = rules_program_keep(r->program, number);
+        if (keep->count == e->share && keep->per_second == e->per_second)
+            return true;
+    }
+    return false;
+}
+
+static void put_share(struct buffer *out, uint32_t share)
+{
+    char digits[16];
+    int n = snprintf(digits, sizeof digits, "%u.%04u", share / 10000, share % 10000);
+    while (digits[n - 1] == '0')
+        n--;
+    buffer_printf(out, "%.*s%%", digits[n - 1] == '.' ? n - 1 : n, digits);
+}
+
+/* Says what was expected of a sample and what the rules say, by which line. */
+static void tell_kept(const struct test_runner *r, struct buffer *out, const struct rule_test_expect *e)
+{
+    if (e->kind == RULE_EXPECT_KEPT_BY) {
+        buffer_printf(out,
+                      "     expected stack %u to be kept by a rate of %u per %s, and no such rule takes it\n",
+                      e->sample + 1, e->share, e->per_second ? "second" : "minute");
+        return;
+    }
+    buffer_printf(out, "     expected stack %u to be kept with ", e->sample + 1);
+    put_share(out, e->share);
+    buffer_add_str(out, ", it is with ");
+    put_share(out, probability(r, e->sample));
+    buffer_add_str(out, "\n");
+    if (r->kept[e->sample] == RULES_NONE)
+        return;
+    const struct rules_kept *kept = rules_matcher_kept_at(r->matcher, r->kept[e->sample]);
+    for (uint32_t i = 0; i <= RULE_KEEP_OFS; i++) {
+        uint32_t rule = i == RULE_KEEP_OFS ? kept->dropped : kept->keep[i];
+        if (rule == RULES_NONE)
+            continue;
+        const struct rule_keep *keep = rules_program_keep(r->program, rule);
+        struct bytes source = place_source(&r->test->set->files[keep->place.file], keep->place);
+        buffer_printf(out, "     because  line %u: %.*s\n", keep->place.line, BYTES_FMT(source));
+    }
+}
+
 /* ---- comparing
  * ------------------------------------------------------------------------------------------------- */
 
-static const struct rule_metric *metric_of(const struct runner *r, const struct sum *sum)
+static const struct rule_metric *metric_of(const struct test_runner *r, const struct sum *sum)
 {
     return rules_program_metric(r->program, rules_matcher_series_metric(r->matcher, sum->series));
 }
 
-static bool is_series(const struct runner *r, const struct sum *sum, const struct rule_test_expect *e)
+static bool is_series(const struct test_runner *r, const struct sum *sum, const struct rule_test_expect *e)
 {
     const struct rules_series_label *labels;
     uint32_t n = rules_matcher_series_labels(r->matcher, sum->series, &labels);
@@ -231,7 +202,7 @@ static bool amount_is(const struct sum *sum, const struct rule_test_expect *e)
     return sum->amount == ns;
 }
 
-static bool expect_holds(struct runner *r, const struct rule_test_expect *e)
+static bool expect_holds(struct test_runner *r, const struct rule_test_expect *e)
 {
     for (uint32_t i = 0; i < r->n_sums; i++) {
         if (is_series(r, &r->sums[i], e) && amount_is(&r->sums[i], e)) {
@@ -268,7 +239,7 @@ static void put_label(struct buffer *out, bool first, struct bytes name, struct 
     buffer_printf(out, "%s%.*s=\"%.*s\"", first ? " { " : ", ", BYTES_FMT(name), BYTES_FMT(value));
 }
 
-static void tell_expected(const struct runner *r, struct buffer *out, const struct rule_test_expect *e)
+static void tell_expected(const struct test_runner *r, struct buffer *out, const struct rule_test_expect *e)
 {
     if (e->kind == RULE_EXPECT_THAT) {
         buffer_printf(out, "     expected that %.*s\n     but it does not hold for stack %u\n",
@@ -283,7 +254,7 @@ static void tell_expected(const struct runner *r, struct buffer *out, const stru
     buffer_add_str(out, e->n_labels ? " }\n" : " {}\n");
 }
 
-static void tell_counted(const struct runner *r, struct buffer *out, const struct sum *sum)
+static void tell_counted(const struct test_runner *r, struct buffer *out, const struct sum *sum)
 {
     const struct rules_series_label *labels;
     uint32_t n = rules_matcher_series_labels(r->matcher, sum->series, &labels);
@@ -295,64 +266,23 @@ static void tell_counted(const struct runner *r, struct buffer *out, const struc
     buffer_add_str(out, n ? " }\n" : " {}\n");
 }
 
-/* Whether a text or a predicate looks at a table. */
-static bool text_asks(const struct rule_text *text, const struct rule_table *table, uint32_t depth);
-
-static bool sample_asks(const struct rule_sample *s, const struct rule_table *table, uint32_t depth)
-{
-    if (!s || depth == 0)
-        return false;
-    bool asks = (s->text && text_asks(s->text, table, depth - 1)) ||
-                (s->text2 && text_asks(s->text2, table, depth - 1));
-    for (uint32_t i = 0; i < s->n_kids && !asks; i++)
-        asks = sample_asks(s->kids[i], table, depth - 1);
-    return asks;
-}
-
-static bool part_asks(const struct rule_text_part *part, const struct rule_table *table, uint32_t depth)
-{
-    if (depth == 0)
-        return false;
-    if (part->kind == RULE_TEXT_COLUMN)
-        return part->table == table;
-    if (part->kind == RULE_TEXT_GROUP)
-        return text_asks(part->text, table, depth - 1);
-    return part->kind == RULE_TEXT_CAPTURE && part_asks(part->from, table, depth - 1);
-}
-
-static bool text_asks(const struct rule_text *text, const struct rule_table *table, uint32_t depth)
-{
-    for (uint32_t i = 0; i < text->n_choices && depth > 0; i++) {
-        if (sample_asks(text->choices[i].when, table, depth - 1))
-            return true;
-        for (uint32_t j = 0; j < text->choices[i].n_parts; j++)
-            if (part_asks(&text->choices[i].parts[j], table, depth - 1))
-                return true;
-    }
-    return false;
-}
-
 static bool metric_asks(const struct rule_metric *m, const struct rule_table *table)
 {
     for (uint32_t i = 0; i < m->n_sources; i++) {
-        const struct rule_source *s = &m->sources[i];
-        if (sample_asks(s->where, table, DEPTH_MAX))
+        if (rules_source_asks(&m->sources[i], table))
             return true;
-        for (uint32_t k = 0; k < s->n_labels; k++)
-            if (text_asks(s->labels[k].text, table, DEPTH_MAX))
-                return true;
     }
     return false;
 }
 
 /* A line for each table that had a say in a wrong metric: which row took which stack, by which frame. */
-static void tell_because(struct runner *r, struct buffer *out, const bool *wrong)
+static void tell_because(struct test_runner *r, struct buffer *out, const bool *wrong)
 {
     uint32_t told = 0;
-    struct rules_asker asker = asker_of(r);
+    struct rules_asker asker = test_asker(r);
     for (uint32_t i = 0; i < r->test->n_samples && told < BECAUSE_MAX; i++) {
         struct rules_verdict v;
-        if (!walk(r, i, &v))
+        if (!test_walk(r, i, &v))
             continue;
         for (uint32_t t = 0; t < r->program->tables.n && told < BECAUSE_MAX; t++) {
             const struct rule_table *table = r->program->tables.p[t].source;
@@ -380,62 +310,8 @@ static void tell_because(struct runner *r, struct buffer *out, const bool *wrong
 /* ---- one test
  * -------------------------------------------------------------------------------------------------- */
 
-static bool takes_part(const struct rule_metric *metric, const void *context)
-{
-    const struct rule_test *test = context;
-    bool named = false;
-    for (uint32_t i = 0; i < test->n_expects && !named; i++)
-        named =
-            test->expects[i].kind == RULE_EXPECT_SERIES && bytes_eq(test->expects[i].metric, metric->name);
-    return bytes_eq(metric->pack, test->pack) && (named || !metric->off);
-}
-
-static int prepare(struct runner *r, struct error *e)
-{
-    const struct rule_test *t = r->test;
-    uint32_t longest = 1, registers;
-    autofree const struct rule_sample **probes = calloc(t->n_expects + 1, sizeof *probes);
-    if (!probes)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < t->n_expects; i++)
-        if (t->expects[i].kind == RULE_EXPECT_THAT)
-            probes[r->n_probes++] = t->expects[i].that;
-    for (uint32_t i = 0; i < t->n_samples; i++)
-        longest = max_of(longest, t->samples[i].n_frames);
-    r->program = lower_program(t->set, &(struct lower_options){takes_part, t, probes, r->n_probes}, e);
-    if (!r->program)
-        return 1;
-    r->matcher = rules_matcher_new(r->program, NULL);
-    registers = rules_program_registers(r->program);
-    r->registers = calloc(registers + 1, sizeof *r->registers);
-    r->held = calloc(r->n_probes + 1, sizeof *r->held);
-    r->frames = calloc(longest, sizeof *r->frames);
-    r->items = calloc(longest, sizeof *r->items);
-    r->classes = calloc(longest, sizeof *r->classes);
-    if (!r->matcher || !r->registers || !r->held || !r->frames || !r->items || !r->classes)
-        return -ENOMEM;
-    rules_matcher_begin(r->matcher);
-    const struct rules_profile profile = {t->type, t->unit, BYTES_LIT("nanoseconds"),
-                                          t->period_ns > INT64_MAX ? INT64_MAX : (int64_t)t->period_ns};
-    r->time = rules_time_of(&profile);
-    r->active = rules_matcher_choose_one(r->matcher, &profile);
-    return r->active == RULES_NONE ? -ENOMEM : 0;
-}
-
-static void runner_release(struct runner *r)
-{
-    rules_matcher_free(r->matcher);
-    rules_program_free(r->program);
-    free(r->registers);
-    free(r->held);
-    free(r->frames);
-    free(r->items);
-    free(r->classes);
-    free(r->sums);
-}
-
 /* Counts all samples; the `expect that`s that failed are told at once. */
-static int count_all(struct runner *r, struct buffer *out)
+static int count_all(struct test_runner *r, struct buffer *out)
 {
     for (uint32_t i = 0; i < r->test->n_samples; i++) {
         int error = count_sample(r, i);
@@ -453,14 +329,16 @@ static int count_all(struct runner *r, struct buffer *out)
     return 0;
 }
 
-static int run_test(struct runner *r, struct buffer *out)
+static int run_test(struct test_runner *r, struct buffer *out)
 {
     struct error e = {.text = ""};
-    int error = prepare(r, &e);
+    int error = test_prepare(r, &e);
     if (error > 0)
         return buffer_printf(out, "     %s\n", e.text);
     if (error == 0)
         error = count_all(r, out);
+    if (error == 0)
+        error = keep_all(r);
     if (error < 0)
         return error;
     autofree bool *wrong = calloc(rules_program_metrics(r->program) + 1, sizeof *wrong);
@@ -468,6 +346,9 @@ static int run_test(struct runner *r, struct buffer *out)
         return -ENOMEM;
     for (uint32_t i = 0; i < r->test->n_expects; i++) {
         const struct rule_test_expect *x = &r->test->expects[i];
+        if ((x->kind == RULE_EXPECT_KEPT && probability(r, x->sample) != x->share) ||
+            (x->kind == RULE_EXPECT_KEPT_BY && !kept_by_rate(r, x)))
+            tell_kept(r, out, x);
         if (x->kind != RULE_EXPECT_SERIES || expect_holds(r, x))
             continue;
         tell_expected(r, out, x);
@@ -513,12 +394,12 @@ int rules_run_tests(const struct rule_set *set, struct rules_diagnostics *ret_fa
     *ret_run = 0;
     *ret_failures = failures;
     for (uint32_t i = 0; i < set->n_tests; i++) {
-        struct runner r = {.test = &set->tests[i]};
+        struct test_runner r = {.test = &set->tests[i]};
         struct buffer why = BUFFER_INIT(0);
         int error = run_test(&r, &why);
         if (error == 0 && why.n > 0)
             error = report_failure(&failures, set, &set->tests[i], buffer_bytes(&why));
-        runner_release(&r);
+        test_release(&r);
         buffer_release(&why);
         if (error < 0) {
             rules_diagnostics_release(&failures);

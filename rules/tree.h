@@ -295,7 +295,15 @@ struct rule_test_attr {
 };
 
 struct rule_test_expect {
-    enum { RULE_EXPECT_SERIES, RULE_EXPECT_NOTHING, RULE_EXPECT_THAT } kind;
+    enum {
+        RULE_EXPECT_SERIES,
+        RULE_EXPECT_NOTHING,
+        RULE_EXPECT_THAT,
+        RULE_EXPECT_KEPT,    /* share: the probability of sample `sample`, in millionths */
+        RULE_EXPECT_KEPT_BY, /* share samples a second (per_second) or minute: a rate takes it */
+    } kind;
+    uint32_t share;
+    bool per_second;
     struct bytes metric;
     bool has_amount;
     bool amount_is_time; /* 30ms: amount is in ns */
@@ -303,7 +311,7 @@ struct rule_test_expect {
     const struct rule_label *labels; /* name = literal text */
     struct bytes *label_values;
     uint32_t n_labels;
-    const struct rule_sample *that; /* THAT: asked of sample `sample` */
+    const struct rule_sample *that; /* THAT: asked of sample `sample`, as KEPT is */
     uint32_t sample;
     struct rule_place place;
 };
@@ -333,6 +341,9 @@ struct rule_file {
     bool builtin;
 };
 
+struct rule_keep;
+struct rule_trigger;
+
 struct rule_set {
     struct arena arena;
     const struct rule_file *files;
@@ -341,6 +352,10 @@ struct rule_set {
     uint32_t n_metrics;
     const struct rule_test *tests;
     uint32_t n_tests;
+    const struct rule_keep *keeps; /* policy.h; in order of definition, unordered in meaning */
+    uint32_t n_keeps;
+    const struct rule_trigger *triggers;
+    uint32_t n_triggers;
 };
 
 #endif

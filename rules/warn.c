@@ -259,10 +259,10 @@ static void warn_metric(struct report *report, const struct ast_pack *pack, cons
             report_plain(report, "W207", wide->place, "label by the thread's name: sample[\"thread.name\"]",
                          "a thread's number makes a series a thread, and they come and go");
         else if (!limited)
-            report_plain(report, "W204", wide->place, "add: limit 200", "`%.*s` may give very many series",
-                         BYTES_FMT(wide->source));
+            report_plain(report, "W204", wide->place, "add: limit 200 largest",
+                         "`%.*s` may give very many series", BYTES_FMT(wide->source));
     }
-    bool tested = m->also;
+    bool tested = m->also || m->override;
     for (uint32_t i = 0; !tested && i < pack->n_tests; i++) {
         for (uint32_t k = 0; k < pack->tests[i].n_expects; k++)
             tested |= bytes_eq(pack->tests[i].expects[k].metric.name, m->name.name);
@@ -398,7 +398,8 @@ void warn_table(struct report *report, const struct rule_table *table)
         const struct rule_row *row = &table->rows[i];
         for (uint32_t k = 0; row->frame && k < i; k++) {
             const struct rule_row *above = &table->rows[k];
-            if (!above->frame || above->when || !frame_covers(above->frame, row->frame))
+            if (!above->frame || above->when || above->place.file != row->place.file ||
+                !frame_covers(above->frame, row->frame)) /* an `extend` may take a whole row over */
                 continue;
             struct bytes source = place_source(&report->files[above->place.file], above->place);
             report_at(report, "W201", row->place,

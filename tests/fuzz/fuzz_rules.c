@@ -1,7 +1,8 @@
 /* needs: rules */
 /*
  * Rule files through the whole front end: beside the shipped packs' definitions or alone, every outcome must
- * be a set or diagnostics, never both nothing, and nothing may leak.
+ * be a set or diagnostics, never both nothing, and nothing may leak. What compiles is lowered, and its tests
+ * run.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -9,8 +10,30 @@
 #include <string.h>
 
 #include "rules/compile.h"
+#include "rules/coverage.h"
+#include "rules/program.h"
+#include "rules/run_tests.h"
+#include "rules/trigger.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+/* What a compiled set is for; tests of the shipped pack are left out. */
+static void use(const struct rule_set *set)
+{
+    struct error e;
+    struct rules_diagnostics found = {0};
+    struct rule_set meant = *set;
+    uint32_t run;
+    rules_program_free(rules_program_new(set, &e));
+    triggers_free(triggers_new(set, NULL, &e));
+    while (meant.n_tests > 0 && set->files[meant.tests[0].place.file].builtin)
+        meant.tests++, meant.n_tests--;
+    if (meant.n_tests > 8)
+        meant.n_tests = 8;
+    if (rules_run_tests(&meant, &found, &run) < 0 || rules_warn_untested(&meant, &found) < 0)
+        abort();
+    rules_diagnostics_release(&found);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
@@ -30,6 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             abort();
     }
     rules_diagnostics_release(&found);
+    if (set)
+        use(set);
     rules_set_free(set);
     return 0;
 }

@@ -31,6 +31,13 @@ static inline struct compiled compile_texts(const char *const *texts, size_t n)
     return c;
 }
 
+/* Without memory there is neither a set nor a word. */
+static inline const struct rules_diagnostic *first_found(const struct compiled *c)
+{
+    ck_assert_uint_gt(c->found.n, 0);
+    return &c->found.items[0];
+}
+
 static inline void compiled_free(struct compiled *c)
 {
     rules_diagnostics_release(&c->found);

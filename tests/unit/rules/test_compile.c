@@ -44,7 +44,7 @@ UNIT(names_of_another_pack_are_seen_through_use)
     compiled_free(&c);
     c = compile_texts((const char *const[]){without}, 1);
     ck_assert_ptr_null(c.set);
-    ck_assert_str_eq(c.found.items[0].code, "E103");
+    ck_assert_str_eq(first_found(&c)->code, "E103");
     compiled_free(&c);
 }
 
@@ -87,7 +87,7 @@ UNIT(a_wrong_value_behind_a_set_is_still_found)
     static const char set[] = "rules 1 pack q set p.own = \"x*\"";
     struct compiled c = compile_texts((const char *const[]){wrong, set}, 2);
     ck_assert_ptr_null(c.set);
-    ck_assert_str_eq(c.found.items[0].code, "E103");
+    ck_assert_str_eq(first_found(&c)->code, "E103");
     compiled_free(&c);
 }
 

@@ -37,7 +37,7 @@ static struct buffer diagnose(const char *name, const char *text, size_t n)
         ck_assert_str_eq(found.items[i].file, name);
         buffer_printf(&out, "%s%s", i > 0 ? "\n" : "", found.items[i].text);
     }
-    buffer_add(&out, "", 1);
+    ck_assert_int_eq(buffer_add(&out, "", 1), 0);
     out.n--;
     rules_diagnostics_release(&found);
     rules_set_free(set);
@@ -77,8 +77,8 @@ UNIT(diagnostics_are_as_the_golden_files_say)
     ck_assert_uint_gt(n_files, 40);
 }
 
-/* The table of codes in rules/README.md and the golden files must name the same ones; E110 is the test
- * runner's. */
+/* The table of codes in rules/README.md and the golden files must name the same ones; E110 and W210 are
+ * said by what runs tests. */
 UNIT(every_documented_code_has_a_golden_file)
 {
     size_t n;
@@ -92,7 +92,7 @@ UNIT(every_documented_code_has_a_golden_file)
             continue;
         memcpy(code, row + 4, 4);
         n_codes++;
-        if (strcmp(code, "E110") == 0)
+        if (strcmp(code, "E110") == 0 || strcmp(code, "W210") == 0)
             continue;
         snprintf(path, sizeof path, GOLDEN "/%c%s.expected", code[0] | 0x20, code + 1);
         char *expected = read_whole(path, &file_n);
@@ -132,7 +132,7 @@ UNIT(twenty_errors_of_a_file_are_shown_and_the_others_counted)
     buffer_add_str(&text, "rules 1\npack many\n");
     for (int i = 0; i < 25; i++)
         buffer_printf(&text, "frame f%d = missing_%d\n", i, i);
-    buffer_add(&text, "", 1);
+    ck_assert_int_eq(buffer_add(&text, "", 1), 0);
     struct compiled c = compile_texts((const char *const[]){(char *)text.p}, 1);
     ck_assert_ptr_null(c.set);
     ck_assert_uint_eq(c.found.n, RULES_ERRORS_MAX);

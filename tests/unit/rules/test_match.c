@@ -4,6 +4,7 @@
  * is remembered, or flushed, never changes an answer.
  */
 #include "rules/match.h"
+#include "rules/match_keep.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ static struct world *world_new(const char *rules, size_t budget)
     rules_diagnostics_release(&d);
     buffer_release(&text);
     ck_assert_ptr_nonnull(w->set);
-    w->program = rules_program_new(w->set, &e);
+    w->program = unit_made(rules_program_new(w->set, &e));
     ck_assert_msg(w->program != NULL, "%s", e.text);
     w->budget = (struct budget)BUDGET_INIT(budget, NULL);
     w->m = rules_matcher_new(w->program, &w->budget);
@@ -173,6 +174,11 @@ static const char *ask(struct world *w, const char *stack, enum rules_level *lev
         put_entry(w, &out, &frames[i]);
     if (level)
         *level = o->level;
+    if (rules_program_keeps(w->program) > 0) {
+        uint32_t kept = rules_matcher_kept(w->m, &v, rules_matcher_keep_active(w->m, &profile), &asker);
+        ck_assert_uint_ne(kept, RULES_NONE);
+        buffer_printf(&out, " kept %u", rules_matcher_kept_at(w->m, kept)->share[RULE_OF_STACKS]);
+    }
     if (out.n)
         memcpy(text, out.p, out.n);
     text[out.n] = 0;
@@ -287,7 +293,7 @@ UNIT(many_frame_types)
     for (int twice = 0; twice < 2; twice++)
         for (int i = 0; i < 100; i++)
             buffer_printf(&stack, "%stype%d:f", stack.n ? "," : "", i);
-    buffer_add(&stack, "", 1);
+    ck_assert_int_eq(buffer_add(&stack, "", 1), 0);
     const char *text = ask(w, (const char *)stack.p, NULL);
     for (int i = 0; i < 100; i++) {
         char one[32];
@@ -372,7 +378,9 @@ static struct world *busy_world(void)
             C("m%d",
               "where any frame is \"*%c*\" and \"%c*\" calls \"*%c\" label f = function of last \"*%c*\""),
             i, 'a' + i, 'b' + i, 'a' + i, 'c' + i);
-    buffer_add(&text, "", 1);
+    for (int i = 0; i < 14; i++)
+        buffer_printf(&text, "keep %d%% where any frame is \"%c*%c\"\n", i + 1, 'a' + i, 'b' + i);
+    ck_assert_int_eq(buffer_add(&text, "", 1), 0);
     struct world *w = world_new((const char *)text.p, (size_t)1 << 30);
     buffer_release(&text);
     return w;

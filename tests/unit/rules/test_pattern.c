@@ -13,11 +13,11 @@ static struct arena keep; /* of atoms and texts, for the process's life */
 /* A glob taken apart as the front end does it, without escapes. */
 static struct rule_atom *glob(const char *text, bool nocase)
 {
-    struct rule_atom *a = arena_calloc(&keep, 1, sizeof *a);
+    struct rule_atom *a = unit_made(arena_calloc(&keep, 1, sizeof *a));
     a->kind = RULE_GLOB;
     a->text = bytes_str(text);
     a->nocase = nocase;
-    a->pieces = arena_calloc(&keep, strlen(text) + 1, sizeof *a->pieces);
+    a->pieces = unit_made(arena_calloc(&keep, strlen(text) + 1, sizeof *a->pieces));
     a->star_first = text[0] == '*';
     a->star_last = text[0] && text[strlen(text) - 1] == '*';
     for (const char *p = text; *p;) {
@@ -32,7 +32,7 @@ static struct rule_atom *glob(const char *text, bool nocase)
 
 static struct rule_atom *regex(const char *text, bool nocase)
 {
-    struct rule_atom *a = arena_calloc(&keep, 1, sizeof *a);
+    struct rule_atom *a = unit_made(arena_calloc(&keep, 1, sizeof *a));
     a->kind = RULE_REGEX;
     a->text = bytes_str(text);
     a->nocase = nocase;
@@ -41,8 +41,8 @@ static struct rule_atom *regex(const char *text, bool nocase)
 
 static struct rule_pattern *pattern(uint32_t n, struct rule_atom **atoms)
 {
-    struct rule_pattern *p = arena_calloc(&keep, 1, sizeof *p);
-    const struct rule_atom **copy = arena_calloc(&keep, n + 1, sizeof *copy);
+    struct rule_pattern *p = unit_made(arena_calloc(&keep, 1, sizeof *p));
+    const struct rule_atom **copy = unit_made(arena_calloc(&keep, n + 1, sizeof *copy));
     for (uint32_t i = 0; i < n; i++)
         copy[i] = atoms[i];
     p->atoms = copy;
@@ -52,7 +52,7 @@ static struct rule_pattern *pattern(uint32_t n, struct rule_atom **atoms)
 
 static struct pattern_set *set_of(uint32_t n, struct rule_atom **atoms)
 {
-    struct pattern_build *b = pattern_build_new();
+    struct pattern_build *b = unit_made(pattern_build_new());
     struct pattern_set *set = NULL;
     size_t left = 64u << 20;
     struct error e = {.text = ""};
@@ -140,7 +140,7 @@ UNIT(every_kind_of_atom)
 
 UNIT(equal_patterns_are_one_predicate_and_none_holds_for_nothing)
 {
-    struct pattern_build *b = pattern_build_new();
+    struct pattern_build *b = unit_made(pattern_build_new());
     struct rule_atom *x = glob("x*", false), *again = glob("x*", false), *other = glob("x*", true);
     ck_assert_uint_eq(pattern_build_pattern(b, pattern(1, &x)), 0);
     ck_assert_uint_eq(pattern_build_pattern(b, pattern(1, &again)), 0);
@@ -170,15 +170,16 @@ UNIT(random_globs_mean_what_they_say)
         char *texts[24];
         for (int i = 0; i < 24; i++) {
             size_t n = rng_next(&rng) % 7;
-            texts[i] = arena_calloc(&keep, n + 1, 1);
+            texts[i] = unit_made(arena_calloc(&keep, n + 1, 1));
             for (size_t j = 0; j < n; j++)
                 texts[i][j] = "abA*"[rng_next(&rng) % 4];
             atoms[i] = glob(texts[i], i % 3 == 0);
         }
-        struct pattern_build *b = pattern_build_new();
+        struct pattern_build *b = unit_made(pattern_build_new());
         uint32_t bit[24];
         for (int i = 0; i < 24; i++)
             bit[i] = pattern_build_pattern(b, pattern(1, &atoms[i]));
+            ck_assert_uint_ne(bit[i], UINT32_MAX);
         struct pattern_set *s;
         size_t left = 1 << 24;
         ck_assert_int_eq(pattern_set_new(&s, b, &left, NULL), 0);
@@ -203,12 +204,12 @@ UNIT(random_globs_mean_what_they_say)
 static uint32_t literals(const char *source, struct bytes *ret)
 {
     static uint8_t store[256];
-    return regex_literals(bytes_str(source), store, ret, 4);
+    return regex_literals(bytes_str(source), store, ret, NULL, NULL);
 }
 
 UNIT(literals_a_regex_needs)
 {
-    struct bytes l[4];
+    struct bytes l[REGEX_LITERALS_MAX];
     ck_assert_uint_eq(literals("^runtime\\.gc", l), 1);
     ck_assert(bytes_is(l[0], "runtime.gc"));
     ck_assert_uint_eq(literals("lock|futex|mutex", l), 3);
@@ -218,12 +219,71 @@ UNIT(literals_a_regex_needs)
     ck_assert_uint_eq(literals("ab{0,3}cde", l), 1);
     ck_assert(bytes_is(l[0], "cde"));
     ck_assert_uint_eq(literals("(?i)Lock", l), 1);
-    ck_assert_uint_eq(literals("(foo|bar)+", l), 0);
+    ck_assert_uint_eq(literals("(foo|bar)+", l), 2);
+    ck_assert(bytes_is(l[0], "foo") && bytes_is(l[1], "bar"));
+    ck_assert_uint_eq(literals("(foo|bar)?", l), 0);
+    ck_assert_uint_eq(literals("^a(?:b|cc(dd|ee))$", l), 0);      /* one byte is no literal */
+    ck_assert_uint_eq(literals("^a(?:bb|cc(dddd|eeee))$", l), 3); /* the longer ones */
+    ck_assert_uint_eq(literals("^a(?:bb|ccccc(dddd|eeee))$", l), 2);
+    ck_assert(bytes_is(l[0], "bb") && bytes_is(l[1], "ccccc"));
+    ck_assert_uint_eq(literals("^a(?:bb|[cd](dddd|eeee))$", l), 3);
+    ck_assert_uint_eq(literals("(?:get|set|is)Handler", l), 1);
+    ck_assert(bytes_is(l[0], "Handler"));
+    ck_assert_uint_eq(literals("aa|bb|cc|dd|ee|ff|gg|hh|ii|jj|kk|ll|mm|nn|oo|pp|qq", l), 0);
     ck_assert_uint_eq(literals("abc|x", l), 0);
     ck_assert_uint_eq(literals("[abc]{3}\\w+", l), 0);
     ck_assert_uint_eq(literals("\\x41bcd", l), 0);
     ck_assert_uint_eq(literals("a+b+", l), 0);
     ck_assert_uint_eq(literals("", l), 0);
+}
+
+/* Random regexes of groups, classes and repetitions: found through their literals they must say what the
+ * engine says without them. */
+UNIT(random_regexes_are_not_lost_by_their_literals)
+{
+    static const char *const parts[] = {"abc", "(ab|cd)", "(?:abc|b)?",     "[ab]",
+                                        "c+",  "d*",      "bb{2}",          "(a(bc|cd)|dd)",
+                                        ".",   "cab",     "(?:ab|(cd|da))", "x?bcd"};
+    struct rng rng;
+    struct regex_scratch scratch;
+    rng_seed(&rng, 11);
+    ck_assert_int_eq(regex_scratch_init(&scratch), 0);
+    for (int round = 0; round < 200; round++) {
+        struct rule_atom *atoms[24];
+        struct pattern_build *b = unit_made(pattern_build_new());
+        uint32_t bit[24];
+        for (int i = 0; i < 24; i++) {
+            char *source = unit_made(arena_calloc(&keep, 1, 64));
+            strcpy(source, rng_next(&rng) % 4 == 0 ? "^" : "");
+            for (uint64_t n = 1 + rng_next(&rng) % 3; n > 0; n--)
+                strcat(source, parts[rng_next(&rng) % (sizeof parts / sizeof *parts)]);
+            if (rng_next(&rng) % 3 == 0)
+                strcat(source, rng_next(&rng) % 2 ? "|dab" : "$");
+            atoms[i] = regex(source, i % 4 == 0);
+            bit[i] = pattern_build_pattern(b, pattern(1, &atoms[i]));
+            ck_assert_uint_ne(bit[i], UINT32_MAX);
+        }
+        struct pattern_set *s;
+        size_t left = 1 << 24;
+        ck_assert_int_eq(pattern_set_new(&s, b, &left, NULL), 0);
+        for (int k = 0; k < 20; k++) {
+            char text[16] = "";
+            for (size_t j = 0, n = rng_next(&rng) % 12; j < n; j++)
+                text[j] = "abcdC"[rng_next(&rng) % 5];
+            uint64_t row = row_of(s, text);
+            for (int i = 0; i < 24; i++) {
+                struct regex *alone;
+                ck_assert_int_eq(regex_new(&alone, atoms[i]->text, atoms[i]->nocase, NULL), 0);
+                bool want = regex_search(alone, &scratch, bytes_str(text));
+                ck_assert_msg((row >> bit[i] & 1) == want, "/%.*s/%s on \"%s\": expected %d",
+                              BYTES_FMT(atoms[i]->text), atoms[i]->nocase ? "i" : "", text, want);
+                regex_free(alone);
+            }
+        }
+        pattern_set_free(s);
+        pattern_build_free(b);
+    }
+    regex_scratch_release(&scratch);
 }
 
 UNIT(regex_captures_the_first_group_and_gives_up_after_its_steps)

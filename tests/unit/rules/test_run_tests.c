@@ -55,7 +55,7 @@ static char *failures(const char *text, uint32_t expect_n)
     ck_assert_uint_eq(run, set->n_tests);
     for (uint32_t i = 0; i < d.n; i++)
         buffer_add_str(&all, d.items[i].text);
-    buffer_add(&all, "", 1);
+    ck_assert_int_eq(buffer_add(&all, "", 1), 0);
     if (d.n != expect_n)
         fprintf(stderr, "%s", (char *)all.p);
     ck_assert_uint_eq(d.n, expect_n);
