@@ -79,6 +79,17 @@ static int configure(struct config *c, const struct serve_arguments *a, struct e
     return r < 0 ? r : config_check(c, e);
 }
 
+/* As at the start: the file as it is now, and the flags over it. */
+static struct config *reload(void *context, struct error *e)
+{
+    struct config *c = config_new();
+    if (!c) {
+        error_set(e, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    return configure(c, context, e) < 0 ? config_free(c) : c;
+}
+
 static int print(int (*fill)(const struct config *, struct buffer *), const struct config *c)
 {
     struct buffer out = {0};
@@ -120,7 +131,8 @@ int command_serve(int argc, char **argv)
         enum log_level level = LOG_LEVEL_INFO;
         log_level_parse(c->log_level, &level);
         log_set_level(level);
-        r = gateway_run(c, &e);
+        struct gateway_options options = {c, reload, &arguments};
+        r = gateway_run(&options, &e);
         code = r == 0 ? EXIT_DONE : r == -EINVAL ? EXIT_USAGE : EXIT_ENVIRONMENT;
     }
     if (r < 0)

@@ -11,8 +11,16 @@
 #include "gateway/config/config.h"
 #include "proto/base/error.h"
 
+struct gateway_options {
+    const struct config *config; /* outlives the gateway */
+    /* The configuration anew, whole and checked, for SIGHUP and POST /api/v1/reload; the caller's to free.
+     * NULL with *e set: it is wrong. */
+    struct config *(*reload)(void *context, struct error *e);
+    void *context;
+};
+
 /* Runs until SIGTERM or SIGINT and everything was handed on. 0; negative with *e set: -EINVAL for rules or
  * configuration, another errno when the environment refuses (address in use, no memory). */
-int gateway_run(const struct config *config, struct error *e);
+int gateway_run(const struct gateway_options *options, struct error *e);
 
 #endif

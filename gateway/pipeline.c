@@ -32,8 +32,10 @@ struct aggregate_metric *pipeline_metrics(const struct rules_program *program, u
 
 int pipeline_init(struct pipeline *p, const struct pipeline_options *options)
 {
-    *p = (struct pipeline){.stats = stats_new()};
+    *p = (struct pipeline){.stats = options->stats ? options->stats : stats_new()};
     p->aggregate = aggregate_new(options->metrics, options->n_metrics, options->budget);
+    if (p->aggregate && options->generation > 0)
+        aggregate_set_generation(p->aggregate, options->generation);
     if (p->stats && p->aggregate)
         p->classify = classify_new(options->program, p->aggregate, p->stats, options->budget);
     if (p->classify && options->destinations)

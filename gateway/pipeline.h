@@ -21,6 +21,8 @@ struct pipeline_options {
     struct forward_options forward;
     struct ingest_options ingest;
     struct budget *budget;
+    struct stats *stats; /* the thread's block; NULL: a new one */
+    uint32_t generation; /* of the metrics, after a reload (aggregate_set_generation); 0: the first */
 };
 
 struct pipeline {

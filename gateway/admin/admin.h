@@ -1,5 +1,6 @@
 /*
- * The administrative HTTP server, on the control loop: /healthz, /readyz, /metrics and an index of them at /.
+ * The administrative HTTP server, on the control loop: /healthz, /readyz, /metrics, POST /api/v1/reload and
+ * an index of them at /.
  *
  * It knows no other stage: what it shows comes through callbacks that main gives it.
  */
@@ -48,6 +49,10 @@ struct admin_options {
      * (then the answer is 500). */
     int (*metrics)(void *context, const struct admin_metrics *wanted, struct buffer *out);
     void *metrics_context;
+    /* POST /api/v1/reload: 0, or negative with *e saying why nothing changed (then the answer is 400). NULL:
+     * there is no such page. */
+    int (*reload)(void *context, struct error *e);
+    void *reload_context;
     const struct admin_check *checks; /* ready when all are met */
     uint32_t n_checks;
 };

@@ -90,7 +90,8 @@ static void page_index(struct pages *p, struct http_exchange *x)
         "           (?collect[]=profiles or ?collect[]=self for one of the two)\n"
         "/healthz   200 while the process runs\n"
         "/readyz    200 when requests are taken and can be passed on, else 503 and why\n"
-        "           (Accept: application/json for each condition)\n");
+        "           (Accept: application/json for each condition)\n"
+        "/api/v1/reload   POST: reads configuration, rules, credentials and certificates anew\n");
 }
 
 static void page_health(struct pages *p, struct http_exchange *x)
@@ -215,15 +216,48 @@ static void page_metrics(struct pages *p, struct http_exchange *x)
            buffer_bytes(packed ? &p->packed : &p->text));
 }
 
+/* A page of the web that a person has open may POST to anybody, us included; its browser then says which page
+ * it was (Fetch standard, "Origin header"). */
+static bool is_from_a_browser(const struct http_exchange *x)
+{
+    return header_of(x, "origin").n > 0 || header_of(x, "sec-fetch-site").n > 0;
+}
+
+static void page_reload(struct pages *p, struct http_exchange *x)
+{
+    struct error e = {""};
+    if (!p->options->reload) {
+        answer_text(x, 404, "nothing here; / lists what is\n");
+    } else if (is_from_a_browser(x)) {
+        answer_text(x, 403, "not from a browser\n");
+    } else if (p->options->reload(p->options->reload_context, &e) < 0) {
+        buffer_printf(&p->text, "%s\n", e.text);
+        answer(x, 400, TEXT_PLAIN, NULL, 0, buffer_bytes(&p->text));
+    } else {
+        answer_text(x, 200, "reloaded\n");
+    }
+}
+
 static const struct {
     const char *path;
     void (*page)(struct pages *p, struct http_exchange *x);
+    bool posts;
 } routes[] = {
-    {"/", page_index},
-    {"/healthz", page_health},
-    {"/readyz", page_ready},
-    {"/metrics", page_metrics},
+    {"/", page_index, false},          {"/healthz", page_health, false},      {"/readyz", page_ready, false},
+    {"/metrics", page_metrics, false}, {"/api/v1/reload", page_reload, true},
 };
+
+static bool method_fits(const struct http_exchange *x, bool posts)
+{
+    return posts ? bytes_is(x->method, "POST") : bytes_is(x->method, "GET") || bytes_is(x->method, "HEAD");
+}
+
+static void refuse_method(struct http_exchange *x, bool posts)
+{
+    struct http_header allow = {BYTES_LIT("allow"), posts ? BYTES_LIT("POST") : BYTES_LIT("GET, HEAD")};
+    answer(x, 405, TEXT_PLAIN, &allow, 1,
+           posts ? BYTES_LIT("only POST here\n") : BYTES_LIT("only GET and HEAD here\n"));
+}
 
 static void on_head(void *context, struct http_exchange *x)
 {
@@ -231,9 +265,8 @@ static void on_head(void *context, struct http_exchange *x)
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
         if (!bytes_is(x->path, routes[i].path))
             continue;
-        if (!bytes_is(x->method, "GET") && !bytes_is(x->method, "HEAD")) {
-            struct http_header allow = {BYTES_LIT("allow"), BYTES_LIT("GET, HEAD")};
-            answer(x, 405, TEXT_PLAIN, &allow, 1, BYTES_LIT("only GET and HEAD here\n"));
+        if (!method_fits(x, routes[i].posts)) {
+            refuse_method(x, routes[i].posts);
             return;
         }
         routes[i].page(p, x);

@@ -374,6 +374,11 @@ struct aggregate_delta *aggregate_take(struct aggregate *a)
     return d;
 }
 
+bool aggregate_is_empty(const struct aggregate *a)
+{
+    return a->n_cells == 0 && !a->any_spilled && !a->pending;
+}
+
 struct aggregate_delta *aggregate_delta_free(struct aggregate_delta *delta)
 {
     while (delta) {

@@ -90,6 +90,9 @@ void aggregate_offer(struct aggregate *a, uint32_t resource, uint32_t series,
  * is nothing to hand over (cheap), or when memory is out (the sums then stay for the next take). */
 struct aggregate_delta *aggregate_take(struct aggregate *a);
 
+/* Whether there is nothing left to take. After a take that gave nothing it tells why. */
+bool aggregate_is_empty(const struct aggregate *a);
+
 /* For a delta that is not applied. Any thread; before the budget's end. */
 struct aggregate_delta *aggregate_delta_free(struct aggregate_delta *delta);
 

@@ -1,6 +1,7 @@
 #include "gateway/config/config.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -208,7 +209,7 @@ static int print_rows(const struct config_section *s, const void *base, int inde
     return print_rows_from(s, 0, base, indent, out);
 }
 
-int config_print(const struct config *c, struct buffer *out)
+static int print_receivers(const struct config *c, struct buffer *out)
 {
     int r = buffer_add_str(out, "receivers:\n  otlp:\n");
     for (uint32_t i = 0; i < c->n_receivers && r == 0; i++) {
@@ -221,13 +222,12 @@ int config_print(const struct config *c, struct buffer *out)
         if (r == 0)
             r = print_rows_from(&config_receiver_section, 1, &c->receivers[i], 6, out);
     }
-    for (const struct config_section *s = config_fixed; s->name && r == 0; s++) {
-        r = buffer_printf(out, "%s:\n", s->name);
-        if (r == 0)
-            r = print_rows(s, c, 2, out);
-    }
-    if (r == 0 && c->n_exporters > 0)
-        r = buffer_add_str(out, "exporters:\n");
+    return r;
+}
+
+static int print_exporters(const struct config *c, struct buffer *out)
+{
+    int r = c->n_exporters > 0 ? buffer_add_str(out, "exporters:\n") : 0;
     for (uint32_t i = 0; i < c->n_exporters && r == 0; i++) {
         const struct config_exporter *x = &c->exporters[i];
         r = buffer_printf(out, "  %s:\n", x->name);
@@ -237,14 +237,77 @@ int config_print(const struct config *c, struct buffer *out)
     return r;
 }
 
+int config_print(const struct config *c, struct buffer *out)
+{
+    int r = print_receivers(c, out);
+    for (const struct config_section *s = config_fixed; s->name && r == 0; s++) {
+        r = buffer_printf(out, "%s:\n", s->name);
+        if (r == 0)
+            r = print_rows(s, c, 2, out);
+    }
+    return r < 0 ? r : print_exporters(c, out);
+}
+
+/* ---- what a reload cannot change ---- */
+
+static int print_row(const struct config *c, const struct config_row *row, struct buffer *out)
+{
+    return value_print(row, c, out);
+}
+
+static int print_all_receivers(const struct config *c, const struct config_row *unused, struct buffer *out)
+{
+    return print_receivers(c, out);
+}
+
+static int print_all_exporters(const struct config *c, const struct config_row *unused, struct buffer *out)
+{
+    return print_exporters(c, out);
+}
+
+/* Whether `print` says something else of b than of a: 1 or 0, or -ENOMEM. */
+static int differs(int (*print)(const struct config *, const struct config_row *, struct buffer *),
+                   const struct config_row *row, const struct config *a, const struct config *b)
+{
+    struct buffer first = BUFFER_INIT(0), second = BUFFER_INIT(0);
+    int r = print(a, row, &first);
+    if (r == 0)
+        r = print(b, row, &second);
+    if (r == 0)
+        r = !bytes_eq(buffer_bytes(&first), buffer_bytes(&second));
+    buffer_release(&first);
+    buffer_release(&second);
+    return r;
+}
+
+int config_restart_keys(const struct config *running, const struct config *wanted,
+                        void (*tell)(void *user, const char *key), void *user)
+{
+    int r = differs(print_all_receivers, NULL, running, wanted);
+    if (r > 0)
+        tell(user, "receivers");
+    for (const struct config_section *s = config_fixed; s->name && r >= 0; s++)
+        for (uint32_t i = 0; i < s->n_rows && r >= 0; i++) {
+            char key[128];
+            r = s->rows[i].live ? 0 : differs(print_row, &s->rows[i], running, wanted);
+            snprintf(key, sizeof key, "%s.%s", s->name, s->rows[i].key);
+            if (r > 0)
+                tell(user, key);
+        }
+    if (r >= 0 && (r = differs(print_all_exporters, NULL, running, wanted)) > 0)
+        tell(user, "exporters");
+    return r < 0 ? r : 0;
+}
+
 static int reference_section(const struct config_section *s, struct buffer *out)
 {
     int r = buffer_printf(out, "\n%s: %s\n", s->name, s->doc);
     for (uint32_t i = 0; i < s->n_rows && r == 0; i++) {
         const struct config_row *row = &s->rows[i];
-        r = buffer_printf(out, "  %-34s %s%s%s\n      %s\n", row->key,
+        r = buffer_printf(out, "  %-34s %s%s%s%s\n      %s\n", row->key,
                           row->type == CONFIG_CHOICE ? row->choices : config_type_name(row->type),
-                          row->fallback[0] ? ", default " : "", row->fallback, row->doc);
+                          row->fallback[0] ? ", default " : "", row->fallback, row->live ? ", live" : "",
+                          row->doc);
     }
     return r;
 }
@@ -252,7 +315,9 @@ static int reference_section(const struct config_section *s, struct buffer *out)
 int config_reference(struct buffer *out)
 {
     int r = buffer_add_str(
-        out, "Configuration keys, in YAML. ${env:NAME} and ${env:NAME:-default} are replaced everywhere.\n");
+        out,
+        "Configuration keys, in YAML. ${env:NAME} and ${env:NAME:-default} are replaced everywhere.\n"
+        "SIGHUP reads the configuration anew: keys marked live change at once, others need a restart.\n");
     if (r == 0)
         r = reference_section(&config_receiver_section, out);
     for (const struct config_section *s = config_fixed; s->name && r == 0; s++)

@@ -131,6 +131,11 @@ enum config_exporter_type config_exporter_type(const char *name);
 /* The exporter of that name, or NULL. */
 const struct config_exporter *config_exporter(const struct config *c, const char *name);
 
+/* Tells each key that differs and that a reload cannot change: it needs a restart. Receivers and exporters
+ * are told as one key each. 0 or -ENOMEM. */
+int config_restart_keys(const struct config *running, const struct config *wanted,
+                        void (*tell)(void *user, const char *key), void *user);
+
 /* The whole configuration as YAML that config_load would read back to the same. 0 or -ENOMEM. */
 int config_print(const struct config *c, struct buffer *out);
 

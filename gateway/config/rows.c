@@ -14,16 +14,16 @@
 /* clang-format off */
 static const struct config_row rules_rows[] = {
     {"builtin", CONFIG_STRINGS, AT(rules_builtin), "all", 0, 0, NULL,
-     "shipped packs to load: all, none, or a list of names (a pack that another one uses is loaded with it)"},
+     "shipped packs to load: all, none, or a list of names (a pack that another one uses is loaded with it)", true},
     {"files", CONFIG_STRINGS, AT(rules_files), "", 0, 0, NULL,
-     "rule files of your own, after the shipped packs; a * in the last part of a path matches files"},
+     "rule files of your own, after the shipped packs; a * in the last part of a path matches files", true},
     {"enable", CONFIG_STRINGS, AT(rules_enable), "", 0, 0, NULL,
-     "metrics that a pack ships switched off, to be switched on: samples.frame_type"},
+     "metrics that a pack ships switched off, to be switched on: samples.frame_type", true},
 };
 
 static const struct config_row metrics_rows[] = {
     {"flush_interval", CONFIG_DURATION, AT(flush_interval_ns), "30s", SEC / 10, 3600 * SEC, NULL,
-     "how often metrics leave for the exporters (Prometheus sees them at every scrape)"},
+     "how often metrics leave for the exporters (Prometheus sees them at every scrape)", true},
     {"temporality", CONFIG_CHOICE, AT(temporality), "delta", 0, 0, "delta|cumulative",
      "of counters sent by OTLP and to files; an exporter may say otherwise. Prometheus is always cumulative"},
     {"cardinality_limit", CONFIG_COUNT, AT(cardinality_limit), "2000", 1, 1000000, NULL,
@@ -50,9 +50,9 @@ static const struct config_row metrics_rows[] = {
 
 static const struct config_row profiles_rows[] = {
     {"keep", CONFIG_SHARE, AT(keep), "100%", 0, 0, NULL,
-     "share of raw profiles to forward, decided stack by stack after everything was counted; 100% passes bytes through"},
+     "share of raw profiles to forward, decided stack by stack after everything was counted; 100% passes bytes through", true},
     {"keep_seed", CONFIG_COUNT, AT(keep_seed), "1", 0, UINT32_MAX, NULL,
-     "gateways with the same seed keep the same stacks"},
+     "gateways with the same seed keep the same stacks", true},
     {"exporters", CONFIG_STRINGS, AT(profiles_exporters), "", 0, 0, NULL,
      "where raw profiles go: names from exporters; none forwards nothing"},
 };
@@ -95,9 +95,9 @@ static const struct config_row service_rows[] = {
     {"workers", CONFIG_COUNT, AT(workers), "0", 0, 256, NULL,
      "threads that receive and count; 0 is one for each CPU this process may run on"},
     {"log_level", CONFIG_CHOICE, AT(log_level), "info", 0, 0, "debug|info|warn|error",
-     "what is written to standard error"},
+     "what is written to standard error", true},
     {"shutdown_timeout", CONFIG_DURATION, AT(shutdown_timeout_ns), "10s", 0, 600 * SEC, NULL,
-     "how long a stop waits for requests to finish and queues to drain"},
+     "how long a stop waits for requests to finish and queues to drain", true},
 };
 
 const struct config_section config_fixed[] = {

@@ -30,6 +30,7 @@ struct config_row {
     uint64_t min, max;    /* COUNT, SIZE, DURATION; 0,0: no bounds */
     const char *choices;  /* CHOICE: "grpc|http" */
     const char *doc;
+    bool live; /* a reload changes it in the running gateway; else it needs a restart */
 };
 
 struct config_section {

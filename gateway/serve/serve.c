@@ -48,6 +48,11 @@ struct serve *serve_free(struct serve *s)
     return NULL;
 }
 
+void serve_set_ingest(struct serve *s, struct ingest *ingest)
+{
+    s->ingest = ingest;
+}
+
 static const struct serve_listener *listener_of(const struct http_exchange *x)
 {
     static const struct serve_listener open = {.layout = PROFILES_LAYOUT_UNKNOWN};

@@ -51,6 +51,9 @@ struct serve *serve_new(const struct serve_options *options, struct ingest *inge
 /* After every session whose context it is has been freed. */
 struct serve *serve_free(struct serve *s);
 
+/* From the next request on it is this one that takes profiles. Not from inside a session's call. */
+void serve_set_ingest(struct serve *s, struct ingest *ingest);
+
 /* Hooks for listen_factory: connections are counted to their clients (access.h). worker is the struct serve.
  */
 bool serve_admit(void *context, void *worker, struct http_peer *peer);

@@ -29,7 +29,7 @@ static void start(void)
     struct error e = {""};
     loop = io_loop_new();
     ck_assert_ptr_nonnull(loop);
-    admin = admin_new(&options, loop, &e);
+    admin = unit_made(admin_new(&options, loop, &e));
     ck_assert_msg(admin != NULL, "%s", e.text);
     ck_assert_uint_gt(admin_port(admin), 0);
 }
@@ -56,7 +56,7 @@ static void tell(int fd, const char *text)
     ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 }
 
-#define PATIENCE_NS 10000000000u /* a hung server fails the test; a slow machine does not */
+#define PATIENCE_NS unit_patience(10000000000u) /* a hung server fails the test; a slow machine does not */
 
 /* Runs the loop until what was read ends with `end` (true) or the server closed (false). */
 static bool hear(int fd, const char *end, struct buffer *heard)

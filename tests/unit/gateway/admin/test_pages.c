@@ -19,7 +19,7 @@ int http_reply(struct http_exchange *x, const struct http_reply *reply)
     for (uint32_t i = 0; i < reply->n_headers; i++)
         buffer_printf(&headers, "%.*s: %.*s\n", BYTES_FMT(reply->headers[i].name),
                       BYTES_FMT(reply->headers[i].value));
-    buffer_add(&headers, "", 1);
+    ck_assert_int_eq(buffer_add(&headers, "", 1), 0);
     buffer_add_bytes(&body, reply->body);
     return 0;
 }
@@ -135,7 +135,7 @@ UNIT(metrics_are_gzipped_when_that_is_accepted_and_worth_it)
     metrics_n = 1000;
     ask_with("GET", "/metrics", "collect[]=self", "accept-encoding", "deflate, gzip;q=0.5");
     ck_assert_ptr_nonnull(strstr((char *)headers.p, "content-encoding: gzip\n"));
-    struct coding_decoder *d = coding_decoder_new();
+    struct coding_decoder *d = unit_made(coding_decoder_new());
     struct buffer plain = {0};
     ck_assert_int_eq(coding_decode(d, CODING_GZIP, buffer_bytes(&body), 7000, 0, NULL, &plain), 0);
     ck_assert_uint_eq(plain.n, 7000);
@@ -267,7 +267,7 @@ static int write_format(void *context, const struct admin_metrics *wanted, struc
 UNIT(metrics_in_the_format_asked_for)
 {
     static const struct admin_options any = {.metrics = write_format, .checks = checks, .n_checks = 2};
-    struct pages *p = pages_new(&any);
+    struct pages *p = unit_made(pages_new(&any));
     struct http_header header = {
         BYTES_LIT("accept"), BYTES_LIT("application/openmetrics-text;version=1.0.0;escaping=allow-utf-8")};
     struct http_exchange x = {.method = BYTES_LIT("GET"),

@@ -188,6 +188,31 @@ UNIT(a_single_key_can_be_set)
     config_free(c);
 }
 
+static void note(void *user, const char *key)
+{
+    strcat(user, key);
+    strcat(user, " ");
+}
+
+UNIT(what_a_reload_cannot_change_is_named)
+{
+    struct config *a = new_config(), *b = new_config();
+    struct error e;
+    char keys[400] = "";
+    ck_assert_int_eq(config_restart_keys(a, b, note, keys), 0);
+    ck_assert_str_eq(keys, "");
+    ck_assert_int_eq(parse(b,
+                           "receivers: { otlp: [{ endpoint: \"a:1\" }] }\nrules: { files: [/x.rules] }\n"
+                           "limits: { memory: 1GiB }\nprofiles: { keep: 1% }\n"
+                           "exporters: { file: { path: /x } }\n",
+                           &e),
+                     0);
+    ck_assert_int_eq(config_restart_keys(a, b, note, keys), 0);
+    ck_assert_str_eq(keys, "receivers limits.memory exporters ");
+    config_free(a);
+    config_free(b);
+}
+
 UNIT(every_key_is_in_the_reference)
 {
     struct buffer out = {0};

@@ -1,0 +1,43 @@
+#include "gateway/counting.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "gateway/pipeline.h"
+
+struct counting *counting_new(const struct config *config, struct error *e)
+{
+    struct counting *c = calloc(1, sizeof *c);
+    if (!c) {
+        error_set(e, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    c->users = 1;
+    c->forward = (struct forward_options){.keep = config->keep, .seed = config->keep_seed};
+    if (rule_files_load(&c->rules, config, e) < 0) {
+        free(c);
+        return NULL;
+    }
+    c->metrics = pipeline_metrics(c->rules.program, &c->n_metrics);
+    if (!c->metrics) {
+        error_set(e, -ENOMEM, "out of memory");
+        return counting_drop(c);
+    }
+    return c;
+}
+
+struct counting *counting_use(struct counting *c)
+{
+    c->users++;
+    return c;
+}
+
+struct counting *counting_drop(struct counting *c)
+{
+    if (!c || --c->users > 0)
+        return NULL;
+    rule_files_release(&c->rules);
+    free(c->metrics);
+    free(c);
+    return NULL;
+}

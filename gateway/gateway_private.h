@@ -1,0 +1,91 @@
+/*
+ * The running gateway as its files share it: gateway.c (life and the control loop), gateway_worker.c (what
+ * runs on a worker's thread), gateway_reload.c (new configuration while running).
+ */
+#ifndef GATEWAY_GATEWAY_PRIVATE_H
+#define GATEWAY_GATEWAY_PRIVATE_H
+
+#include <stdatomic.h>
+
+#include "gateway/admin/admin.h"
+#include "gateway/counting.h"
+#include "gateway/gateway.h"
+#include "gateway/listen/listen.h"
+#include "gateway/outputs.h"
+#include "gateway/pipeline.h"
+#include "gateway/receivers.h"
+#include "proto/io/loop.h"
+
+struct io_signal;
+struct io_timer;
+struct services;
+
+/* Of one thread, but for gateway and index, which stay. */
+struct gateway_worker {
+    struct gateway *gateway;
+    uint32_t index;
+    struct counting *counting;
+    struct pipeline pipeline;
+    struct access_worker *access;
+    struct services *services;
+    struct serve *serve;
+};
+
+struct gateway {
+    struct gateway_options options;
+    const struct config *config; /* the newest one taken; the stages that cannot change keep to the first */
+    struct config *reloaded;     /* the same, when it is ours */
+    struct budget budget;
+    struct io_loop *loop;
+    struct stats *stats; /* the control loop's */
+    struct counting *counting;
+    struct outputs *outputs;
+    struct receivers receivers;
+    struct listen *listen;
+    struct admin *admin;
+    struct io_timer *collect_timer;
+    struct io_signal *on_term, *on_int, *on_hup;
+    struct gateway_worker *workers;
+    uint32_t n_workers;
+    uint32_t n_handing_over; /* workers whose delta is still to come in this round */
+    uint32_t n_changing;     /* workers that have not changed over to new rules, or said that they cannot */
+    uint32_t n_running;      /* workers that have not stopped */
+    uint64_t next_flush_ns;
+    atomic_bool stopping; /* workers read it, too */
+    bool drained;
+};
+
+/* ---- gateway_worker.c: the worker's thread, but for the last ---- */
+
+/* As listen_factory's; the context is the gateway. */
+void *gateway_worker_start(void *context, uint32_t index, struct io_loop *loop, struct error *e);
+void gateway_worker_stop(void *context, uint32_t index, void *worker);
+
+/* A worker's counts on their way to the control loop. */
+struct handover {
+    struct gateway_worker *worker;
+    struct aggregate_delta *delta;
+    bool is_last; /* the worker has stopped */
+};
+
+/* For listen_run_on_worker; arg is a handover of that worker, which comes back through gateway_receive. */
+void gateway_worker_hand_over(void *arg, void *context);
+
+/* Those who watch the gateway's health are told; arg is the worker. */
+void gateway_worker_tell(void *arg, void *context);
+
+/* The worker's chain of stages for these rules. 0 or -ENOMEM. */
+int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *counting, struct pipeline *ret);
+
+/* ---- gateway.c: the control loop ---- */
+
+/* Takes a handover that comes by io_loop_post. */
+void gateway_receive(void *arg);
+
+/* ---- gateway_reload.c: the control loop ---- */
+
+/* Reads everything anew that can be. 0; negative with *e saying what is wrong: the running gateway goes on as
+ * it was, but for those parts whose news were good and that do not depend on the bad one (the log tells). */
+int gateway_reload(struct gateway *g, struct error *e);
+
+#endif

@@ -1,0 +1,129 @@
+"""New configuration while running: what is good is taken, what is bad changes nothing, and nothing is lost or counted
+twice meanwhile."""
+import http.client
+import signal
+import threading
+
+from programs import Gateway, captures, json_lines, parse_prometheus, running, wait_for
+
+BODY = captures("ebpf-go*.pb")[0].read_bytes()
+RULES = """rules 1
+pack mine
+counter mine.{name} {{ describe "All samples" unit "1" on "samples/count" value events }}
+test "t" {{ stack go "x" expect mine.{name} }}
+"""
+
+
+def start(folder, exporters="prometheus", more=""):
+    (folder / "mine.rules").write_text(RULES.format(name="all"))
+    return Gateway(config=f"rules: {{ files: [{folder}/mine.rules] }}\nmetrics: {{ flush_interval: 200ms, "
+                          f"exporters: [{exporters}] }}\n{more}", listen=1)
+
+
+def reload(gateway, headers=None):
+    """POST /api/v1/reload: (status, text)."""
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.admin, timeout=30)
+    connection.request("POST", "/api/v1/reload", headers=headers or {})
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+def rules_taken(gateway):
+    return gateway.log().count("reloaded part=rules")
+
+
+def send(gateway):
+    assert gateway.post(BODY)[0] == 200
+
+
+def total(gateway, name):
+    return sum(v for (series, _), v in parse_prometheus(gateway.get("/metrics?collect[]=profiles")).items() if series == name)
+
+
+def total_of(path):
+    """What the delta points in the file add up to, by metric."""
+    totals = {}
+    for request in json_lines(path):
+        for resource in request["resourceMetrics"]:
+            for metric in (m for scope in resource["scopeMetrics"] for m in scope["metrics"]):
+                for point in metric.get("sum", {}).get("dataPoints", []):
+                    totals[metric["name"]] = totals.get(metric["name"], 0) + int(point.get("asInt", 0))
+    return totals
+
+
+def test_metrics_that_stay_keep_their_totals(tmp_path):
+    with running(start(tmp_path)) as gateway:
+        send(gateway)
+        wait_for(lambda: total(gateway, "mine_all_total") > 0, "the first request counted")
+        once, user = total(gateway, "mine_all_total"), total(gateway, "samples_user_count_total")
+        (tmp_path / "mine.rules").write_text(RULES.format(name="all") + 'counter mine.more { describe "d" unit "1" '
+                                             'on "samples/count" value events }\n')
+        assert reload(gateway) == (200, "reloaded\n")
+        wait_for(lambda: rules_taken(gateway) == 1, "new rules in force")
+        send(gateway)
+        wait_for(lambda: total(gateway, "mine_more_total") == once, "the new metric counted")
+        assert total(gateway, "mine_all_total") == 2 * once
+        assert total(gateway, "samples_user_count_total") == 2 * user
+        assert gateway.stop() == 0
+
+
+def test_what_is_bad_changes_nothing(tmp_path):
+    with running(start(tmp_path)) as gateway:
+        (tmp_path / "mine.rules").write_text("rules 1\npack mine\nnonsense\n")
+        status, text = reload(gateway)
+        assert status == 400 and "the rules have 1 error" in text
+        assert "mine.rules:3:1" in gateway.log()
+        assert reload(gateway, {"Origin": "http://somewhere.example"})[0] == 403
+        send(gateway)
+        wait_for(lambda: total(gateway, "mine_all_total") > 0, "the old rules in force")
+        assert gateway.stop() == 0
+
+
+def test_keys_that_need_a_restart_are_named(tmp_path):
+    config = tmp_path / "profgate.yaml"
+    config.write_text("profiles: { keep: 50% }\n")
+    with running(Gateway("--config", config)) as gateway:
+        config.write_text("profiles: { keep: 10% }\nlimits: { memory: 1GiB }\n")
+        gateway.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: rules_taken(gateway) == 1, "the reload")
+        log = gateway.log()
+        assert 'key=limits.memory kept="the old value" error="it needs a restart"' in log
+        assert "key=profiles.keep" not in log
+        config.write_text("profiles: { keep: much }\n")
+        assert reload(gateway)[0] == 400
+        assert gateway.stop() == 0
+
+
+def test_nothing_is_lost_or_doubled(tmp_path):
+    """Clients send without a pause while the rules change to and fro; every acknowledged sample is counted once, by
+    exactly one of the metrics that take turns."""
+    out = tmp_path / "out.jsonl"
+    with running(start(tmp_path, "file/out", f"exporters: {{ file/out: {{ path: {out} }} }}\n")) as gateway:
+        send(gateway)
+        each = wait_for(lambda: total_of(out), "one request's worth")["mine.all"]
+        stop, sent = threading.Event(), []
+
+        def client():
+            n = 0
+            while not stop.is_set():
+                send(gateway)
+                n += 1
+            sent.append(n)
+
+        clients = [threading.Thread(target=client) for _ in range(3)]
+        for thread in clients:
+            thread.start()
+        for i in range(20):
+            (tmp_path / "mine.rules").write_text(RULES.format(name="even" if i % 2 else "odd"))
+            wait_for(lambda: reload(gateway)[0] == 200, "a reload")
+            wait_for(lambda: rules_taken(gateway) == i + 1, "new rules in force")
+        stop.set()
+        for thread in clients:
+            thread.join()
+        assert gateway.stop() == 0
+    assert len(sent) == 3 and min(sent) > 20
+    totals = total_of(out)
+    mine = {name: value for name, value in totals.items() if name.startswith("mine.")}
+    assert set(mine) == {"mine.all", "mine.odd", "mine.even"}
+    assert sum(mine.values()) == each * (sum(sent) + 1)
+    assert min(mine.values()) > 0
