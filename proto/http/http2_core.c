@@ -74,6 +74,8 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     assert(length <= s->body.n);
     buffer_add(c->out, frame_header, FRAME_HEADER);
+    if (length == 0)
+        return 0; /* an empty reply's only frame: there is no body to point into */
     buffer_add(c->out, s->body.p, length);
     s->body.p += length;
     s->body.n -= length;
