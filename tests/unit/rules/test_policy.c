@@ -190,7 +190,7 @@ static uint32_t sender_attr(void *context, enum rule_scope scope, uint32_t key)
 
 static const struct rules_kept *ask(struct sender *s, uint32_t active)
 {
-    struct rules_register registers[64];
+    struct rules_register registers[128];
     struct rules_verdict v = {.registers = registers};
     struct rules_frame frame;
     memset(frame.field, 0xff, sizeof frame.field);
@@ -204,7 +204,7 @@ static const struct rules_kept *ask(struct sender *s, uint32_t active)
                                       .profile_type = sender_none,
                                       .profile_unit = sender_none,
                                       .linked = sender_unlinked};
-    ck_assert_uint_lt(rules_program_registers(s->p), 64);
+    ck_assert_uint_lt(rules_program_registers(s->p), 128);
     ck_assert(rules_matcher_walk(s->m, &(struct rules_stack){&item, 1, NULL, &class, NULL}, &v));
     uint32_t kept = rules_matcher_kept(s->m, &v, active, &asker);
     ck_assert_uint_ne(kept, RULES_NONE);
