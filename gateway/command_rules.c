@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gateway/command.h"
+#include "gateway/command_rules_convert.h"
 #include "gateway/command_rules_parts.h"
 #include "gateway/flags.h"
 #include "gateway/json_text.h"
@@ -320,6 +321,8 @@ static void usage(FILE *to)
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
         fprintf(to, "%s profgate %s\n       %s\n", i == 0 ? "usage:" : "      ", verbs[i].usage,
                 verbs[i].doc);
+    fprintf(to, "       profgate rules from-connector CONFIG.yaml\n"
+                "       Prints the configuration of Elastic's profilingmetricsconnector as a rule file.\n");
     fprintf(
         to,
         "With no FILE the shipped packs are meant. A FILE named like a shipped pack stands in its place.\n");
@@ -362,6 +365,8 @@ int command_rules(int argc, char **argv)
         if (strcmp(name, verbs[i].name) == 0)
             return run_verb(i, argc - 1, argv + 1);
     }
+    if (strcmp(name, "from-connector") == 0)
+        return command_rules_from_connector(argc - 1, argv + 1);
     bool asked = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
     if (!asked && name[0])
         fprintf(stderr, "profgate rules: there is no `%s`\n", name);

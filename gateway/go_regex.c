@@ -10,8 +10,8 @@
 
 enum { FLAG_I = 1, FLAG_M = 2, FLAG_S = 4 };
 
-/* The pattern being read. `wide_once`: `.+` may be said in bytes, because no other atom can begin in the middle of a
- * character. */
+/* The pattern being read. `wide_once`: `.+` may be said in bytes, because no other atom can begin in the
+ * middle of a character. */
 struct reader {
     struct bytes s;
     size_t at;
@@ -113,6 +113,13 @@ static int put_class(struct reader *r, const struct go_class *c)
     return go_class_write(c, any_number_follows(r), r->out);
 }
 
+/* A place, not a text: PCRE2 repeats it only as a group. */
+static int put_anchor(struct reader *r, const char *anchor)
+{
+    r->repeatable = true;
+    return quantifier_length(r->s, r->at) > 0 ? buffer_printf(r->out, "(?:%s)", anchor) : put(r, anchor);
+}
+
 /* ---- what is read */
 
 static int read_escape(struct reader *r)
@@ -134,13 +141,17 @@ static int read_escape(struct reader *r)
             r->at = next;
         }
         r->at = end ? to + 2 : to;
+        if (to == from + 2 && quantifier_length(r->s, r->at) > 0)
+            return refuse(r, r->at, "a repetition behind \\Q\\E cannot be said in the rule language");
         return 0;
     }
     char next = from + 1 < r->s.n ? (char)r->s.p[from + 1] : '\0';
-    if (next != '\0' && strchr("AzbB", next)) {
+    if (next == 'B')
+        return refuse(r, from,
+                      "\\B, between characters there and bytes here, cannot be said in the rule language");
+    if (next != '\0' && strchr("Azb", next)) {
         r->at += 2;
-        r->repeatable = true;
-        return put(r, next == 'A' ? "^" : next == 'z' ? "$" : next == 'b' ? "\\b" : "\\B");
+        return put_anchor(r, next == 'A' ? "^" : next == 'z' ? "$" : "\\b");
     }
     if (next != '\0' && strchr("dDsSwW", next)) {
         struct go_class c = {{0}};
@@ -217,13 +228,16 @@ static int read_flags(struct reader *r, size_t from)
         if (from == 0 && (flags & FLAG_I))
             r->nocase = true;
         else if (r->nocase && !(flags & FLAG_I))
-            return refuse(r, from, "(?i) for a part of what (?i) was said for cannot be said in the rule language");
+            return refuse(r, from,
+                          "(?i) for a part of what (?i) was said for cannot be said in the rule language");
         r->flags[r->depth] = flags;
-        r->repeatable = false;
+        if (quantifier_length(r->s, r->at) > 0) /* Go repeats what stands before the flags */
+            return refuse(r, r->at, "a repetition behind flags cannot be said in the rule language");
         return 0;
     }
     if (r->nocase && !(flags & FLAG_I))
-        return refuse(r, from, "(?i) for a part of what (?i) was said for cannot be said in the rule language");
+        return refuse(r, from,
+                      "(?i) for a part of what (?i) was said for cannot be said in the rule language");
     if (r->depth == DEPTH_MAX)
         return refuse(r, from, "more than 32 groups inside each other");
     r->flags[++r->depth] = flags;
@@ -258,8 +272,7 @@ static int read_anchor(struct reader *r)
 {
     if (r->flags[r->depth] & FLAG_M)
         return refuse(r, r->at, "(?m): beginnings and ends of lines cannot be said in the rule language");
-    r->repeatable = true;
-    return put(r, r->s.p[r->at++] == '^' ? "^" : "$");
+    return put_anchor(r, r->s.p[r->at++] == '^' ? "^" : "$");
 }
 
 static int read_dot(struct reader *r)
@@ -301,7 +314,8 @@ static int read_one(struct reader *r)
     return put_character(r, from, c);
 }
 
-/* One atom at most that stands for more than ASCII, and no group repeated. A guess on the safe side, by the marks. */
+/* One atom at most that stands for more than ASCII, and no group repeated. A guess on the safe side, by the
+ * marks. */
 static bool is_wide_once(struct bytes s)
 {
     uint32_t wide = 0;
@@ -309,7 +323,7 @@ static bool is_wide_once(struct bytes s)
         if (s.p[i] == '\\' && i + 1 < s.n)
             wide += strchr("DSW", s.p[++i]) != NULL;
         else
-            wide += s.p[i] == '.' || s.p[i] == '[' || (s.p[i] == ')' && quantifier_length(s, i + 1) > 0 ? 2 : 0);
+            wide += s.p[i] == ')' ? 2 * (quantifier_length(s, i + 1) > 0) : s.p[i] == '.' || s.p[i] == '[';
     }
     return wide <= 1;
 }
@@ -322,6 +336,8 @@ int regex_from_go(struct bytes pattern, struct buffer *out, bool *ret_nocase, si
         result = read_one(&r);
     if (result == 0 && r.depth > 0)
         result = refuse(&r, r.s.n, "a group is not closed");
+    if (result == 0 && out->n == 0) /* (?s) and nothing else: found everywhere */
+        result = put(&r, "^");
     *ret_nocase = r.nocase;
     *ret_at = r.at;
     return result;

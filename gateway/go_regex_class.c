@@ -20,7 +20,12 @@ int go_class_character(struct bytes s, size_t *at, uint32_t *ret)
 {
     static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
     uint8_t first = s.p[*at];
-    uint32_t more = first < 0x80 ? 0 : first < 0xc0 ? 4 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf8 ? 3 : 4;
+    uint32_t more = first < 0x80   ? 0
+                    : first < 0xc0 ? 4
+                    : first < 0xe0 ? 1
+                    : first < 0xf0 ? 2
+                    : first < 0xf8 ? 3
+                                   : 4;
     if (more == 4 || s.n - *at <= more)
         return -EILSEQ;
     uint32_t c = more == 0 ? first : first & (0x3fu >> more);
@@ -174,9 +179,10 @@ static bool add_posix(struct bytes name, struct go_class *c)
 {
     static const struct {
         const char *name, *ranges;
-    } classes[] = {{"alnum", "09AZaz"}, {"alpha", "AZaz"},   {"ascii", NULL},   {"blank", "\t\t  "}, {"cntrl", NULL},
-                   {"digit", "09"},     {"graph", "!~"},     {"lower", "az"},   {"print", " ~"},     {"punct", "!/:@[`{~"},
-                   {"space", "\t\r  "}, {"upper", "AZ"},     {"word", "09AZaz__"}, {"xdigit", "09AFaf"}};
+    } classes[] = {{"alnum", "09AZaz"},  {"alpha", "AZaz"},     {"ascii", NULL},     {"blank", "\t\t  "},
+                   {"cntrl", NULL},      {"digit", "09"},       {"graph", "!~"},     {"lower", "az"},
+                   {"print", " ~"},      {"punct", "!/:@[`{~"}, {"space", "\t\r  "}, {"upper", "AZ"},
+                   {"word", "09AZaz__"}, {"xdigit", "09AFaf"}};
     bool negated = name.n > 0 && name.p[0] == '^';
     name = bytes_of(name.p + negated, name.n - negated);
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {

@@ -15,7 +15,7 @@
 /* A set of characters. */
 struct go_class {
     uint64_t ascii[2];
-    bool rest;                                /* everything beyond ASCII */
+    bool rest;                                  /* everything beyond ASCII */
     uint32_t n, character[GO_CLASS_CHARACTERS]; /* of it, where `rest` is not set */
 };
 
@@ -39,8 +39,8 @@ void go_class_any(struct go_class *c, bool newline);
 /* A class in brackets, at *at, which moves on; `folds`: (?i). NULL, or what is wrong. */
 const char *go_class_read(struct bytes s, size_t *at, bool folds, struct go_class *c);
 
-/* Writes it over bytes. `any_number`: any number of them may stand there, so that a character is as good as its bytes. 0 or
- * -ENOMEM. */
+/* Writes it over bytes. `any_number`: any number of them may stand there, so that a character is as good as
+ * its bytes. 0 or -ENOMEM. */
 int go_class_write(const struct go_class *c, bool any_number, struct buffer *out);
 
 #endif

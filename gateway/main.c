@@ -16,7 +16,8 @@ static const struct {
 } commands[] = {
     {"serve", "[--config FILE] [--listen ADDR]...",
      "the gateway; with no configuration it starts on embedded defaults", command_serve},
-    {"rules", "check|test|list [FILE]...", "check rule files, run the tests in them, list what they count",
+    {"rules", "check|test|list|explain|from-connector [FILE]...",
+     "check and test rule files, list what they count, say which rule takes a stack, convert a connector's configuration",
      command_rules},
     {"count", "[--rules FILE]... FILE...", "classify captured requests offline and print the counters",
      command_count},

@@ -17,7 +17,7 @@
 #include "tests/unit/gateway/classify/fake_aggregate.h"
 
 static const char aggregations[] =
-    "also gauge samples.custom_aggregation { each frame is /^runtime\\./\n"
+    "gauge samples.custom_aggregation { unit \"1\"  on any  value one  combine mean  each frame is /^runtime\\./\n"
     "    label frame_type = \"go-runtime\"  label profile.type_unit = type_unit }\n"
     "also gauge samples.custom_aggregation { each frame is /lock|futex|mutex/i\n"
     "    label frame_type = \"locking\"  label profile.type_unit = type_unit }\n"
@@ -28,8 +28,7 @@ static const char aggregations[] =
 
 static const char everything[] = "rules 1\npack site\n"
                                  "enable samples.frame_type\n"
-                                 "enable samples.classification\n"
-                                 "enable samples.custom_aggregation\n";
+                                 "enable samples.classification\n";
 
 static struct rule_set *compile(bool all)
 {
@@ -113,7 +112,7 @@ static char *attributes_text(struct json_object *attrs, bool typed)
         lines[i] = line;
     }
     fake_intern(&one, "", lines, (uint32_t)n);
-    char *text = bytes_dup(intern_get(&one, 0));
+    char *text = unit_made(bytes_dup(intern_get(&one, 0)));
     intern_release(&one);
     return text;
 }
@@ -252,9 +251,9 @@ static void check_all(bool all)
 {
     struct rule_set *set = compile(all);
     struct error e = {.text = ""};
-    struct rules_program *program = rules_program_new(set, &e);
+    struct rules_program *program = unit_made(rules_program_new(set, &e));
     ck_assert_msg(program != NULL, "%s", e.text);
-    struct aggregate *a = aggregate_new(NULL, 0, NULL);
+    struct aggregate *a = unit_made(aggregate_new(NULL, 0, NULL));
     struct budget budget = BUDGET_INIT((size_t)1 << 30, NULL);
     struct classify *c = classify_new(program, a, NULL, &budget);
     ck_assert_ptr_nonnull(c);
