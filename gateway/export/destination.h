@@ -34,6 +34,7 @@ struct destination_options {
      * 443). */
     struct otlp_exporter_options otlp;
     enum destination_encoding encoding; /* DESTINATION_OTLP, metrics; JSON only by HTTP */
+    bool layout_1_9;                    /* DESTINATION_OTLP, profiles: as OTLP 1.9 has them; else 1.10 */
     const char *path;                   /* DESTINATION_FILE */
     /* DESTINATION_REMOTE_WRITE: 1 (prometheus.WriteRequest) or 2 (io.prometheus.write.v2.Request). A receiver
      * that knows only 1 may take a 2 for an empty 1 and say that all is well: 2 is for those that know it. */

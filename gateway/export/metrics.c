@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <snappy-c.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
@@ -11,9 +10,10 @@
 #include "gateway/export/file.h"
 #include "gateway/export/outcome.h"
 #include "gateway/export/remote_write.h"
-#include "gateway/export/speak.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
+#include "proto/base/quantity.h"
+#include "proto/coding/coding.h"
 #include "proto/io/loop.h"
 
 /* A request of metrics before compression: what gRPC servers take by default (4 MiB) with room for the
@@ -26,6 +26,7 @@ struct export_metrics {
     struct line_file file;
     enum destination_encoding encoding;
     enum remote_write_version remote_write;
+    bool said_deaf; /* that a receiver does not understand 2.0 */
     struct prometheus_options prometheus;
     size_t request_max;
     struct io_loop *loop;
@@ -97,17 +98,6 @@ static void push_requests(struct export_metrics *x, const struct metric_batch *b
     }
 }
 
-/* The block format: remote write has it without frames around. 0 or -ENOMEM. */
-static int compress_block(struct bytes plain, struct buffer *out)
-{
-    size_t n = snappy_max_compressed_length(plain.n);
-    uint8_t *to = buffer_cursor(out, n);
-    if (!to || snappy_compress((const char *)plain.p, plain.n, (char *)to, &n) != SNAPPY_OK)
-        return -ENOMEM;
-    out->n += n;
-    return 0;
-}
-
 static int push_series(struct export_metrics *x, struct remote_write *w, struct buffer *plain)
 {
     uint32_t n;
@@ -116,7 +106,7 @@ static int push_series(struct export_metrics *x, struct remote_write *w, struct 
         plain->n = 0;
         int r = remote_write_next(w, x->request_max, plain, &n);
         if (r == 0 && n > 0)
-            r = compress_block(buffer_bytes(plain), &packed);
+            r = coding_encode_snappy_block(buffer_bytes(plain), &packed);
         if (r < 0) {
             buffer_release(&packed);
             return r;
@@ -169,12 +159,46 @@ static int new_otlp(struct export_metrics *x, struct io_loop *loop, const struct
     struct otlp_exporter_options otlp = options->otlp;
     otlp.signal = OTLP_METRICS;
     x->encoding = options->encoding;
+    if (x->encoding == DESTINATION_JSON)
+        otlp.dialect.content_type = "application/json";
     if (x->encoding == DESTINATION_JSON && otlp.protocol != OTLP_HTTP)
         return error_set(e, -EINVAL, "encoding json needs protocol http: gRPC carries protobuf");
-    int r = new_exporter(x, loop, &otlp, e);
-    if (r == 0 && x->encoding == DESTINATION_JSON)
-        exporter_speak(x->outcome.exporter, "application/json", NULL);
-    return r;
+    return new_exporter(x, loop, &otlp, e);
+}
+
+/* How much was written, of samples, histograms or exemplars. False: the receiver does not say. */
+static bool written(const struct otlp_answer *answer, const char *what, uint64_t *ret)
+{
+    char name[64];
+    snprintf(name, sizeof name, "x-prometheus-remote-write-%s-written", what);
+    struct bytes v = http_header_find(answer->headers, answer->n_headers, name);
+    return v.n > 0 && quantity_u64(bytes_trim(v), ret) == 0;
+}
+
+/* What a receiver of 2.0 says of what it wrote ("Required Written Response Headers"): one that takes a
+ * request and says nothing of it knows 1.0 only, and found nothing in it that it knows. */
+static void on_remote_write_answer(void *user, const struct otlp_answer *answer)
+{
+    struct outcome *o = user;
+    struct export_metrics *x = o->context;
+    uint64_t samples = 0, others;
+    if (answer->status < 200 || answer->status > 299)
+        return; /* lost or repeated as a whole: its event says so */
+    bool told = written(answer, "samples", &samples);
+    if (!told && !written(answer, "histograms", &others) && !written(answer, "exemplars", &others)) {
+        stats_add(o->stats, STATS_EXPORT_POINTS_DROPPED, answer->items);
+        if (!x->said_deaf)
+            log_error(
+                "destination %s takes remote write 2.0 and does not say what it wrote: it knows 1.0 only, "
+                "so these points are lost; set protobuf_message to 1",
+                o->name);
+        x->said_deaf = true;
+    } else if (samples < answer->items) {
+        stats_add(o->stats, STATS_EXPORT_POINTS_DROPPED, answer->items - samples);
+        log_limited(LOG_LEVEL_WARN,
+                    "destination %s wrote %" PRIu64 " of %" PRIu64 " samples that it acknowledged", o->name,
+                    samples, answer->items);
+    }
 }
 
 /* Cuts an URL into where it goes and the path with its query, "/" if there is none. Without a port it is
@@ -216,13 +240,20 @@ static int new_remote_write(struct export_metrics *x, struct io_loop *loop,
     otlp.protocol = OTLP_HTTP;
     otlp.compression = OTLP_COMPRESS_NONE;
     otlp.queue.num_consumers = 1;
+    otlp.dialect = (struct otlp_dialect){
+        .content_type = second ? REMOTE_WRITE_2_TYPE : REMOTE_WRITE_1_TYPE,
+        .content_encoding = "snappy",
+        /* Remote-Write 1.0 and 2.0, "Retries & Backoff": 2xx is a success whatever else it says, 5xx must be
+         * retried. */
+        .any_success = true,
+        .retry_5xx = true,
+        .on_answer = second ? on_remote_write_answer : NULL,
+    };
     x->remote_write = second ? REMOTE_WRITE_2 : REMOTE_WRITE_1;
     x->prometheus = options->prometheus;
     int r = new_exporter(x, loop, &otlp, e);
     free(headers);
     buffer_release(&base);
-    if (r == 0)
-        exporter_speak(x->outcome.exporter, second ? REMOTE_WRITE_2_TYPE : REMOTE_WRITE_1_TYPE, "snappy");
     return r;
 }
 
@@ -236,7 +267,8 @@ int export_metrics_new(struct export_metrics **ret, struct io_loop *loop,
     x->loop = loop;
     x->file.fd = -1;
     x->request_max = min_of(options->otlp.max_request_bytes, (size_t)METRICS_REQUEST_MAX);
-    x->outcome = (struct outcome){.name = strdup(options->name), .signal = OTLP_METRICS, .stats = stats};
+    x->outcome =
+        (struct outcome){.name = strdup(options->name), .signal = OTLP_METRICS, .stats = stats, .context = x};
     int r = x->outcome.name ? 0 : error_set(e, -ENOMEM, "out of memory");
     if (r == 0) {
         switch (options->kind) {

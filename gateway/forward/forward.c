@@ -1,26 +1,55 @@
 #include "gateway/forward/forward.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "gateway/export/profiles.h"
 #include "gateway/forward/pick.h"
+#include "gateway/forward/split.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/arena.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/macros.h"
 #include "proto/otlp/subset.h"
 
-/* Says on a profile with what probability each of its stacks was kept (README.md). */
-#define KEEP_ATTRIBUTE "profgate.keep.probability"
+/* Say on a profile with what probability each of its stacks was kept, or that it was by rate (README.md). */
+#define KEEP_ATTRIBUTE    "profgate.keep.probability"
+#define BY_RATE_ATTRIBUTE "profgate.keep.by_rate"
+/* What they add to a dictionary: the key, an attribute around a double, an index. */
+#define MARK_BYTES (sizeof KEEP_ATTRIBUTE + 40)
 
 /* Working memory kept from one request to the next. */
 #define SCRATCH_KEEP_MAX (1u << 20)
 
+/* The writer wants room for the longest a number can be before it writes a short one (proto/wire/writer.h).
+ */
+#define WRITER_ROOM 64u
+
+/* Requests that a body may be built as. Each costs a pass over all of the view: several times what it takes
+ * if dictionaries had no part in it, some more, and of a small body as many as read 64 MiB in all (about 50
+ * ms). What is left then is lost: in a body of tens of MiB whose samples share a dictionary that nearly fills
+ * the limit by itself. More patience would stop the worker for tens of seconds. */
+#define PIECES_PER_PART 8u
+#define PIECES_MORE     16u
+#define PIECES_BYTES    ((size_t)64 << 20)
+
 struct forward {
     struct forward_options options;
+    struct forward_rates *own_rates;
     struct export_profiles *destinations;
+    struct export_profiles_terms terms;
     struct stats *stats;
     struct pick pick;
-    struct arena scratch;
+    struct arena scratch; /* of one piece */
+    struct arena plan;    /* of one request */
+};
+
+/* What is left of a reservation: bytes belong to requests, so without these there are none of those. */
+struct room {
+    size_t bytes;
+    uint32_t requests;
 };
 
 struct forward *forward_new(const struct forward_options *options, struct export_profiles *destinations,
@@ -35,10 +64,17 @@ struct forward *forward_new(const struct forward_options *options, struct export
         f->options.keep = 0;
     if (f->options.keep > 1)
         f->options.keep = 1;
+    if (!f->options.rates)
+        f->options.rates = f->own_rates = forward_rates_new();
+    if (!f->options.rates) {
+        free(f);
+        return NULL;
+    }
     f->destinations = destinations;
+    f->terms = export_profiles_terms(destinations);
     f->stats = stats;
     f->pick.budget = budget;
-    f->scratch = (struct arena)ARENA_INIT(budget);
+    f->scratch = f->plan = (struct arena)ARENA_INIT(budget);
     return f;
 }
 
@@ -48,111 +84,293 @@ struct forward *forward_free(struct forward *f)
         return NULL;
     pick_release(&f->pick);
     arena_release(&f->scratch);
+    arena_release(&f->plan);
+    forward_rates_free(f->own_rates);
     free(f);
     return NULL;
 }
 
+/* ---- room
+ * -------------------------------------------------------------------------------------------------------- */
+
+static bool has_rules(const struct forward *f)
+{
+    const struct keep_decider *d = &f->options.decider;
+    return d->has_rules && d->has_rules(d->context);
+}
+
+static bool forwards_nothing(const struct forward *f)
+{
+    return f->options.keep == 0 && !has_rules(f);
+}
+
+/* How many requests a body is given room for; in bytes it is as much as came. */
+static uint32_t requests_of(const struct forward *f, size_t body_bytes)
+{
+    if (body_bytes <= f->terms.request_max)
+        return 1;
+    return (uint32_t)min_of(2 * (body_bytes / f->terms.request_max + 1), (size_t)f->terms.queue_size);
+}
+
+static void give_back(struct forward *f, struct room *room)
+{
+    for (; room->requests > 0; room->requests--, room->bytes = 0)
+        export_profiles_cancel(f->destinations, room->bytes);
+}
+
 bool forward_reserve(struct forward *f, size_t body_bytes)
 {
-    return f->options.keep == 0 || export_profiles_reserve(f->destinations, body_bytes);
+    if (forwards_nothing(f))
+        return true;
+    struct room room = {body_bytes, 0};
+    for (uint32_t n = requests_of(f, body_bytes); room.requests < n; room.requests++) {
+        if (export_profiles_reserve(f->destinations, room.requests == 0 ? body_bytes : 0))
+            continue;
+        give_back(f, &room);
+        return false;
+    }
+    return true;
 }
 
 void forward_cancel(struct forward *f, size_t body_bytes)
 {
-    if (f->options.keep > 0)
-        export_profiles_cancel(f->destinations, body_bytes);
+    struct room room = {body_bytes, requests_of(f, body_bytes)};
+    if (!forwards_nothing(f))
+        give_back(f, &room);
 }
+
+/* Takes room for a request of n bytes; beyond the reservation where it is not enough: a request can grow by
+ * its new attribute, an older layout by its translation, pieces by what they all need of the dictionary. The
+ * last request takes all bytes that are left. False: there is none. */
+static bool take_room(struct forward *f, struct room *room, size_t n, size_t *ret_reserved)
+{
+    size_t more = n > room->bytes ? n - room->bytes : 0;
+    if (room->requests == 0 || more > 0) {
+        if (!export_profiles_reserve(f->destinations, more))
+            return false;
+        room->requests++;
+        room->bytes += more;
+    }
+    *ret_reserved = --room->requests > 0 ? n : room->bytes;
+    room->bytes -= *ret_reserved;
+    return true;
+}
+
+/* ---- sending
+ * ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t count_accepted(const struct profiles *view)
 {
     return view->sample.n - view->rejected.samples;
 }
 
-/* The samples are lost and the reservation given back. */
-static void drop(struct forward *f, size_t body_bytes, uint64_t samples, const char *why)
+static void lose(struct forward *f, uint64_t samples, const char *why)
 {
-    forward_cancel(f, body_bytes);
+    if (samples == 0)
+        return;
     stats_add(f->stats, STATS_FORWARD_DROPPED, samples);
-    log_limited(LOG_LEVEL_ERROR, "forwarding raw profiles: lost %llu samples: %s",
-                (unsigned long long)samples, why);
+    log_limited(LOG_LEVEL_ERROR, "forwarding raw profiles: lost %" PRIu64 " samples: %s", samples, why);
 }
 
-/* A tiny request can grow by its new attribute, and an older layout by its translation to 1.10: then room is
- * needed beyond the reservation. False: there is none, and all is settled. */
-static bool reserve_for(struct forward *f, size_t n, size_t *reserved, uint64_t samples)
+/* Takes the malloc'd body over. */
+static void push(struct forward *f, struct room *room, uint8_t *body, size_t n, uint64_t samples)
 {
-    if (n <= *reserved)
-        return true;
-    if (!export_profiles_reserve(f->destinations, n)) {
-        drop(f, *reserved, samples, "a destination's queue is full");
-        return false;
+    size_t reserved;
+    if (!take_room(f, room, n, &reserved)) {
+        free(body);
+        lose(f, samples, "a destination's queue is full");
+        return;
     }
-    export_profiles_cancel(f->destinations, *reserved);
-    *reserved = n;
-    return true;
+    stats_add(f->stats, STATS_FORWARD_SAMPLES, samples);
+    export_profiles_push(f->destinations, body, n, reserved, samples);
 }
 
-/* keep = 1: the bytes as they came, with what we do not understand in them; of a layout before 1.10, the
- * bytes of its translation, because those behind us read 1.10. */
-static void push_untouched(struct forward *f, const struct profiles *view, size_t body_bytes)
+/* The bytes as they came, with what we do not understand in them; of a layout before 1.10, the bytes of its
+ * translation, because those behind us read 1.10. */
+static void push_untouched(struct forward *f, const struct profiles *view, struct room *room)
 {
     uint64_t samples = count_accepted(view);
-    if (!reserve_for(f, view->body.n, &body_bytes, samples))
-        return;
     uint8_t *copy = malloc(view->body.n ? view->body.n : 1);
     if (!copy) {
-        drop(f, body_bytes, samples, "out of memory");
+        lose(f, samples, "out of memory");
         return;
     }
     memcpy(copy, view->body.p, view->body.n);
-    stats_add(f->stats, STATS_FORWARD_SAMPLES, samples);
-    export_profiles_push(f->destinations, copy, view->body.n, body_bytes, samples);
+    push(f, room, copy, view->body.n, samples);
 }
 
-static void push_built(struct forward *f, struct buffer *out, size_t body_bytes, uint64_t samples)
-{
-    size_t n;
-    if (!reserve_for(f, out->n, &body_bytes, samples))
-        return;
-    uint8_t *p = buffer_take(out, &n);
-    stats_add(f->stats, STATS_FORWARD_SAMPLES, samples);
-    export_profiles_push(f->destinations, p, n, body_bytes, samples);
-}
+/* What is to be sent: kept samples of a view (NULL: all of them) under one mark (NULL: none). */
+struct part {
+    const struct profiles *view;
+    const uint64_t *keep;
+    const struct subset_mark *mark;
+    struct room *room;
+    uint64_t samples;
+};
 
-static void push_thinned(struct forward *f, const struct profiles *view, size_t body_bytes)
+/* Builds a request of these samples and pushes it. 0; -ENOBUFS: it is above the limit; -ENOMEM. */
+static int push_built(struct forward *f, const struct part *part, const uint64_t *keep, uint64_t samples)
 {
-    const struct subset_mark mark = {
-        .key = BYTES_LIT(KEEP_ATTRIBUTE), .probability = f->options.keep, .on_profiles = true};
-    if (pick_samples(&f->pick, view, f->options.keep, f->options.seed) < 0) {
-        drop(f, body_bytes, count_accepted(view), "out of memory");
-        return;
+    size_t limit = f->terms.request_max;
+    struct buffer out = BUFFER_INIT(limit > SIZE_MAX - WRITER_ROOM ? 0 : limit + WRITER_ROOM);
+    int r = profiles_subset(part->view, keep, part->mark, &f->scratch, &out);
+    arena_reset(&f->scratch, SCRATCH_KEEP_MAX);
+    if (r == 0 && out.n > limit)
+        r = -ENOBUFS;
+    if (r == 0) {
+        size_t n;
+        uint8_t *p = buffer_take(&out, &n);
+        push(f, part->room, p, n, samples);
     }
-    stats_add(f->stats, STATS_FORWARD_THINNED, f->pick.thinned);
-    if (f->pick.kept == 0) {
-        forward_cancel(f,
-                       body_bytes); /* no empty envelopes (OTLP specification, "Empty Telemetry Envelopes") */
-        return;
-    }
-    struct buffer out = BUFFER_INIT(0);
-    if (profiles_subset(view, f->pick.keep, &mark, &f->scratch, &out) < 0)
-        drop(f, body_bytes, f->pick.kept, "out of memory");
-    else
-        push_built(f, &out, body_bytes, f->pick.kept);
     buffer_release(&out);
+    return r;
+}
+
+/* The part's samples [from, to) as bits; returns how many. */
+static uint64_t range_of(const struct part *part, uint32_t from, uint32_t to, uint64_t *keep)
+{
+    uint64_t n = 0;
+    memset(keep, 0, SUBSET_WORDS(part->view->sample.n) * sizeof *keep);
+    for (uint32_t i = from; i < to; i++) {
+        if (part->view->sample.stack[i] == PROFILES_REJECTED || (part->keep && !subset_has(part->keep, i)))
+            continue;
+        subset_add(keep, i);
+        n++;
+    }
+    return n;
+}
+
+/* Pushes a range, or its first half, or half of that, until it is below the limit; says where it ended. 0 or
+ * -ENOMEM; a single sample that does not fit is lost. */
+static int push_range(struct forward *f, const struct part *part, uint32_t from, uint32_t *to, uint64_t *keep,
+                      uint32_t *builds)
+{
+    for (;;) {
+        uint64_t samples = range_of(part, from, *to, keep);
+        int r = push_built(f, part, keep, samples);
+        *builds -= *builds > 0;
+        if (r != -ENOBUFS)
+            return r;
+        if (samples == 1) {
+            lose(f, 1, "a sample is larger than the destination's max_request_bytes");
+            return 0;
+        }
+        *to = from + (*to - from) / 2; /* not empty: `from` is kept */
+    }
+}
+
+/* Several requests, each below the limit, each with what it needs of the dictionary. */
+static void push_pieces(struct forward *f, const struct part *part)
+{
+    struct split split;
+    uint32_t from, to, builds;
+    uint64_t *keep = arena_alloc(&f->plan, SUBSET_WORDS(part->view->sample.n) * sizeof *keep);
+    size_t parts = part->view->body.n / f->terms.request_max;
+    int r = keep ? split_init(&split, part->view, part->keep, f->terms.request_max,
+                              part->mark ? MARK_BYTES : 0, &f->plan)
+                 : -ENOMEM;
+    builds = (uint32_t)min_of(PIECES_PER_PART * parts + PIECES_MORE + PIECES_BYTES / part->view->body.n,
+                              (size_t)UINT32_MAX);
+    for (from = 0; r == 0;) {
+        enum split_cut cut = split_next(&split, &from, &to);
+        if (cut == SPLIT_END)
+            return;
+        if (cut == SPLIT_GIVEN_UP || builds == 0) {
+            lose(f, range_of(part, from, part->view->sample.n, keep), "they would be too many requests");
+            return;
+        }
+        if (cut == SPLIT_TOO_LARGE) {
+            lose(f, 1, "a sample is larger than the destination's max_request_bytes");
+            continue;
+        }
+        r = push_range(f, part, from, &to, keep, &builds);
+        split.next = r == 0 ? to : from;
+    }
+    lose(f, keep ? range_of(part, from, part->view->sample.n, keep) : part->samples, "out of memory");
+}
+
+static void push_part(struct forward *f, const struct part *part)
+{
+    /* What is built is not larger than what came, but for the mark and inlined text. */
+    int r = part->view->body.n > f->terms.request_max && !part->keep
+                ? -ENOBUFS
+                : push_built(f, part, part->keep, part->samples);
+    if (r == -ENOBUFS)
+        push_pieces(f, part);
+    else if (r < 0)
+        lose(f, part->samples, "out of memory");
+    arena_reset(&f->plan, SCRATCH_KEEP_MAX);
+}
+
+/* All samples, as they are if that will do. */
+static void push_all(struct forward *f, const struct profiles *view, struct room *room)
+{
+    struct part all = {.view = view, .room = room, .samples = count_accepted(view)};
+    if (view->body.n <= f->terms.request_max && !f->terms.no_references)
+        push_untouched(f, view, room);
+    else
+        push_part(f, &all);
+}
+
+/* ---- keeping
+ * ------------------------------------------------------------------------------------------------------- */
+
+static void push_groups(struct forward *f, const struct profiles *view, struct room *room)
+{
+    struct pick *p = &f->pick;
+    stats_add(f->stats, STATS_FORWARD_THINNED, p->thinned);
+    lose(f, p->lost, "the rules give them more different probabilities than a request may have");
+    bool whole = p->n_groups == 1 && p->kept == count_accepted(view) && p->groups[0].probability == 1 &&
+                 !p->groups[0].by_rate;
+    if (whole) {
+        push_all(f, view, room);
+        return;
+    }
+    for (uint32_t i = 0; i < p->n_groups; i++) {
+        const struct pick_group *g = &p->groups[i];
+        const struct subset_mark mark = {
+            .key = g->by_rate ? BYTES_LIT(BY_RATE_ATTRIBUTE) : BYTES_LIT(KEEP_ATTRIBUTE),
+            .probability = g->probability,
+            .on_profiles = true,
+        };
+        bool marked = g->by_rate || g->probability < 1;
+        struct part part = {view, pick_group(p, view, i), marked ? &mark : NULL, room, g->samples};
+        if (g->samples > 0) /* no empty envelopes (OTLP specification, "Empty Telemetry Envelopes") */
+            push_part(f, &part);
+    }
+}
+
+static void push_picked(struct forward *f, const struct profiles *view, struct room *room, bool by_rules)
+{
+    struct pick_rules rules = {
+        .decider = &f->options.decider,
+        .rates = f->options.rates,
+        .share = f->options.keep,
+        .seed = f->options.seed,
+        .now_ns = clock_monotonic(),
+    };
+    int r = by_rules ? pick_by_rules(&f->pick, view, &rules)
+                     : pick_by_share(&f->pick, view, f->options.keep, f->options.seed);
+    if (r < 0)
+        lose(f, count_accepted(view), "out of memory");
+    else
+        push_groups(f, view, room);
+    pick_trim(&f->pick);
 }
 
 void forward_push(struct forward *f, const struct profiles *view, size_t body_bytes)
 {
-    uint64_t samples = count_accepted(view);
-    if (f->options.keep == 0) {
-        stats_add(f->stats, STATS_FORWARD_THINNED, samples);
-    } else if (samples == 0) {
-        forward_cancel(f, body_bytes);
-    } else if (f->options.keep == 1) {
-        push_untouched(f, view, body_bytes);
-    } else {
-        push_thinned(f, view, body_bytes);
-        arena_reset(&f->scratch, SCRATCH_KEEP_MAX);
-        pick_trim(&f->pick);
+    struct room room = {body_bytes, requests_of(f, body_bytes)};
+    bool by_rules = has_rules(f);
+    if (forwards_nothing(f)) {
+        stats_add(f->stats, STATS_FORWARD_THINNED, count_accepted(view));
+        return;
     }
+    if (count_accepted(view) > 0) {
+        if (by_rules || f->options.keep < 1)
+            push_picked(f, view, &room, by_rules);
+        else
+            push_all(f, view, &room);
+    }
+    give_back(f, &room);
 }

@@ -13,8 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gateway/forward/keep.h"
+#include "gateway/forward/rates.h"
 #include "proto/base/budget.h"
-#include "proto/base/bytes.h"
 #include "proto/otlp/profiles.h"
 
 struct export_profiles; /* the destinations: gateway/export/profiles.h */
@@ -22,8 +23,10 @@ struct stats;
 
 struct forward_options {
     double keep;   /* share of stacks kept: 1 passes the bytes through untouched (README.md), 0 forwards
-                    * nothing */
+                    * nothing; of samples that no rule takes */
     uint64_t seed; /* all gateways that share it agree on what is kept */
+    struct keep_decider decider; /* of this worker; zeroed: there are no rules */
+    struct forward_rates *rates; /* of all workers; NULL: one of its own */
 };
 
 struct forward;

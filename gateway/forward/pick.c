@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "proto/base/hash.h"
+#include "proto/otlp/subset.h"
 
 /* Kept between requests: tables of a large one (hotpath.md: 25,000 stacks) fit; a hostile one's do not stay.
  */
@@ -33,7 +34,8 @@ void pick_release(struct pick *p)
 {
     free(p->words);
     budget_refund(p->budget, p->cap * sizeof *p->words);
-    p->words = p->keep = NULL;
+    p->words = p->keep = p->more = NULL;
+    p->group = NULL;
     p->cap = 0;
 }
 
@@ -125,43 +127,207 @@ static void hash_resources(const struct profiles *v, uint64_t seed, uint64_t *re
     }
 }
 
-static void decide(struct pick *p, const struct profiles *v, const uint64_t *stack, const uint64_t *resource,
-                   double share, uint64_t seed)
+/* ---- decisions
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* Whether a hash falls into a share. */
+static bool hits(uint64_t hash, double share)
 {
-    uint64_t below = (uint64_t)ldexp(share, 64); /* share < 1, so it fits */
-    for (uint32_t i = 0; i < v->profile.n; i++) {
-        uint64_t pair[2] = {0, resource[v->scope.resource[v->profile.scope[i]]]};
-        for (uint32_t k = v->profile.samples_at[i]; k < v->profile.samples_at[i + 1]; k++) {
-            if (v->sample.stack[k] == PROFILES_REJECTED)
-                continue;
-            pair[0] = stack[v->sample.stack[k]];
-            bool keep = hash_bytes(bytes_of(pair, sizeof pair), seed) < below;
-            p->keep[k / 64] |= (uint64_t)keep << k % 64;
-            p->kept += keep;
-            p->thinned += !keep;
-        }
-    }
+    return share >= 1 || hash < (uint64_t)ldexp(share, 64);
 }
 
-int pick_samples(struct pick *p, const struct profiles *view, double share, uint64_t seed)
+/* That at least one of two independent decisions is made; exactly the other where one never is. */
+static double either(double a, double b)
 {
-    size_t n_keep = ((size_t)view->sample.n + 63) / 64;
-    size_t words = n_keep + view->attribute.n + (size_t)view->function.n + view->location.n + view->stack.n +
-                   view->resource.n;
+    return a == 0 ? b : b == 0 ? a : a + b - a * b;
+}
+
+static void set(struct pick *p, uint32_t sample, uint32_t group)
+{
+    p->group[sample] = (uint8_t)(group + 1);
+    p->groups[group].samples++;
+    p->kept++;
+}
+
+/* The group of this probability, made if there is none; PICK_GROUPS when there are too many. */
+static uint32_t group_of(struct pick *p, double probability, bool by_rate)
+{
+    uint32_t i = 0;
+    while (i < p->n_groups && (p->groups[i].by_rate != by_rate || p->groups[i].probability != probability))
+        i++;
+    if (i == p->n_groups && i < PICK_GROUPS)
+        p->groups[p->n_groups++] = (struct pick_group){probability, by_rate, 0};
+    return i;
+}
+
+struct tables {
+    uint64_t *stack, *resource;
+};
+
+static int hash_view(struct pick *p, const struct profiles *view, uint64_t seed, size_t more_words,
+                     struct tables *ret)
+{
+    size_t n_group = SUBSET_WORDS(view->sample.n) * 8; /* a byte a sample */
+    size_t n_keep = SUBSET_WORDS(view->sample.n);
+    size_t words = n_keep + n_group + view->attribute.n + (size_t)view->function.n + view->location.n +
+                   view->stack.n + view->resource.n + more_words;
     int r = make_room(p, words);
     if (r < 0)
         return r;
     p->keep = p->words;
-    uint64_t *attribute = p->keep + n_keep, *function = attribute + view->attribute.n;
-    uint64_t *location = function + view->function.n, *stack = location + view->location.n;
-    uint64_t *resource = stack + view->stack.n;
-    memset(p->keep, 0, n_keep * sizeof *p->keep);
-    p->kept = p->thinned = 0;
+    p->group = (uint8_t *)(p->keep + n_keep);
+    uint64_t *attribute = p->keep + n_keep + n_group, *function = attribute + view->attribute.n;
+    uint64_t *location = function + view->function.n;
+    ret->stack = location + view->location.n;
+    ret->resource = ret->stack + view->stack.n;
+    p->more = ret->resource + view->resource.n;
+    memset(p->keep, 0, (n_keep + n_group) * sizeof *p->keep);
+    p->kept = p->thinned = p->lost = 0;
+    p->n_groups = 0;
     hash_attributes(view, seed, attribute);
     hash_functions(view, seed, function);
     hash_locations(view, attribute, function, location);
-    hash_stacks(view, location, stack);
-    hash_resources(view, seed, resource);
-    decide(p, view, stack, resource, share, seed);
+    hash_stacks(view, location, ret->stack);
+    hash_resources(view, seed, ret->resource);
     return 0;
+}
+
+int pick_by_share(struct pick *p, const struct profiles *v, double share, uint64_t seed)
+{
+    struct tables t;
+    int r = hash_view(p, v, seed, 0, &t);
+    if (r < 0)
+        return r;
+    uint32_t group = group_of(p, share, false);
+    for (uint32_t i = 0; i < v->profile.n; i++) {
+        uint64_t pair[2] = {0, t.resource[v->scope.resource[v->profile.scope[i]]]};
+        for (uint32_t k = v->profile.samples_at[i]; k < v->profile.samples_at[i + 1]; k++) {
+            if (v->sample.stack[k] == PROFILES_REJECTED)
+                continue;
+            pair[0] = t.stack[v->sample.stack[k]];
+            if (hits(hash_bytes(bytes_of(pair, sizeof pair), seed), share))
+                set(p, k, group);
+            else
+                p->thinned++;
+        }
+    }
+    return 0;
+}
+
+/* ---- by rules
+ * ----------------------------------------------------------------------------------------------------- */
+
+/* Seeds of their own, so that the three decisions are independent of each other. */
+enum { BASIS_PROFILES = 1, BASIS_SAMPLES = 2 };
+
+struct ruling {
+    struct pick *p;
+    const struct profiles *v;
+    const struct pick_rules *rules;
+    struct tables t;
+    struct keep_said *said; /* of the samples of the profile */
+    uint32_t profile;
+    uint64_t resource, of_profile_hash; /* of the profile */
+    uint32_t of_profile;                /* the largest share that a sample of it asks for */
+};
+
+static bool kept_by_rate(const struct ruling *r, const struct keep_said *said)
+{
+    const struct keep_decider *d = r->rules->decider;
+    for (uint32_t i = 0; i < said->n_rates; i++) {
+        struct keep_rate rate;
+        d->rate(d->context, said->rates + i, &rate);
+        if (forward_rates_take(r->rules->rates, &rate, r->rules->now_ns))
+            return true;
+    }
+    return false;
+}
+
+static void rule_on(struct ruling *r, uint32_t sample, const struct keep_said *said)
+{
+    const uint64_t seed = r->rules->seed;
+    bool taken = said->of_stacks | said->of_profiles | said->of_samples | said->n_rates;
+    double a = taken ? (double)said->of_stacks / KEEP_ONE : r->rules->share;
+    double b = (double)r->of_profile / KEEP_ONE, c = (double)said->of_samples / KEEP_ONE;
+    uint64_t words[3] = {r->t.stack[r->v->sample.stack[sample]], r->resource,
+                         r->v->profile.time_unix_nano[r->profile]};
+    bool keep =
+        !said->dropped &&
+        (hits(hash_bytes(bytes_of(words, 2 * sizeof *words), seed), a) || hits(r->of_profile_hash, b) ||
+         hits(hash_bytes(bytes_of(words, sizeof words), hash_mix(seed, BASIS_SAMPLES)), c));
+    bool by_rate = !keep && !said->dropped && kept_by_rate(r, said);
+    if (!keep && !by_rate) {
+        r->p->thinned++;
+        return;
+    }
+    uint32_t group = group_of(r->p, by_rate ? 1 : either(either(a, b), c), by_rate);
+    if (group < PICK_GROUPS)
+        set(r->p, sample, group);
+    else
+        r->p->lost++;
+}
+
+/* What decides for a profile as a whole: its id, which its siblings share; without one, when and where it was
+ * taken. */
+static uint64_t hash_profile(const struct ruling *r)
+{
+    const struct profiles *v = r->v;
+    uint64_t seed = hash_mix(r->rules->seed, BASIS_PROFILES);
+    uint64_t place[3] = {r->resource, v->profile.time_unix_nano[r->profile],
+                         v->profile.duration_nano[r->profile]};
+    struct bytes id = v->profile.profile_id[r->profile];
+    return hash_bytes(id.n > 0 ? id : bytes_of(place, sizeof place), seed);
+}
+
+static int rule_on_profile(struct ruling *r)
+{
+    const struct profiles *v = r->v;
+    const struct keep_decider *d = r->rules->decider;
+    uint32_t from = v->profile.samples_at[r->profile], to = v->profile.samples_at[r->profile + 1];
+    r->resource = r->t.resource[v->scope.resource[v->profile.scope[r->profile]]];
+    r->of_profile_hash = hash_profile(r);
+    r->of_profile = 0;
+    for (uint32_t k = from; k < to; k++) {
+        struct keep_said *said = &r->said[k - from];
+        *said = (struct keep_said){0};
+        if (v->sample.stack[k] == PROFILES_REJECTED)
+            continue;
+        int error = d->sample(d->context, r->profile, k, said);
+        if (error < 0)
+            return error;
+        if (!said->dropped && said->of_profiles > r->of_profile)
+            r->of_profile = said->of_profiles;
+    }
+    for (uint32_t k = from; k < to; k++)
+        if (v->sample.stack[k] != PROFILES_REJECTED)
+            rule_on(r, k, &r->said[k - from]);
+    return 0;
+}
+
+int pick_by_rules(struct pick *p, const struct profiles *view, const struct pick_rules *rules)
+{
+    struct ruling r = {.p = p, .v = view, .rules = rules};
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < view->profile.n; i++) {
+        uint32_t n = view->profile.samples_at[i + 1] - view->profile.samples_at[i];
+        longest = n > longest ? n : longest;
+    }
+    _Static_assert(sizeof(struct keep_said) % sizeof(uint64_t) == 0, "in words");
+    int error = hash_view(p, view, rules->seed, longest * (sizeof *r.said / sizeof(uint64_t)), &r.t);
+    if (error < 0)
+        return error;
+    r.said = (struct keep_said *)p->more;
+    error = rules->decider->begin(rules->decider->context, view);
+    for (r.profile = 0; error == 0 && r.profile < view->profile.n; r.profile++)
+        error = rule_on_profile(&r);
+    rules->decider->end(rules->decider->context);
+    return error;
+}
+
+const uint64_t *pick_group(struct pick *p, const struct profiles *view, uint32_t group)
+{
+    memset(p->keep, 0, SUBSET_WORDS(view->sample.n) * sizeof *p->keep);
+    for (uint32_t i = 0; i < view->sample.n; i++)
+        p->keep[i / 64] |= (uint64_t)(p->group[i] == group + 1) << i % 64;
+    return p->keep;
 }

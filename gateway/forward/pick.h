@@ -1,7 +1,10 @@
 /*
- * Which samples of a request are kept: decided for each (stack, resource) by a seeded hash of what they say,
- * not of how this request numbers it, so that every gateway with the same seed decides the same, on every
- * request.
+ * Which samples of a request are kept, and with what probability they were: decided by seeded hashes of what
+ * they say, not of how this request numbers it, so that every gateway with the same seed decides the same, on
+ * every request.
+ *
+ * A share is of stacks (hash of stack and resource), of profiles (of the profile id), or of samples (of
+ * stack, resource and the profile's time). The three are independent and one is enough.
  *
  * A stack's content is what is textual and the same on every host: frame types, function names, source files;
  * a frame without a function counts with its address. Mappings (paths, build ids), line numbers and
@@ -13,21 +16,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gateway/forward/keep.h"
+#include "gateway/forward/rates.h"
 #include "proto/base/budget.h"
 #include "proto/otlp/profiles.h"
+
+/* Kept samples with one probability leave together; so many different ones a request: rules say some, and a
+ * number fits a byte. */
+#define PICK_GROUPS 254u
+
+struct pick_group {
+    double probability;
+    bool by_rate; /* no probability is known: it was among the first of its second or minute */
+    uint64_t samples;
+};
 
 /* Memory kept from one request to the next; charged to the budget. */
 struct pick {
     struct budget *budget;
     uint64_t *words;
     size_t cap;
-    uint64_t *keep; /* after pick_samples: bit i % 64 of word i / 64 is sample i */
-    uint64_t kept, thinned;
+    uint64_t *keep, *more; /* parts of it */
+    uint8_t *group;        /* [sample] its group + 1; 0: not kept */
+    struct pick_group groups[PICK_GROUPS];
+    uint32_t n_groups;
+    uint64_t kept, thinned; /* samples */
+    uint64_t lost;          /* samples that are kept and belong to a group too many */
 };
 
-/* Fills keep, kept and thinned for a share in (0, 1). A rejected sample is neither. 0, or -ENOMEM (memory or
- * budget). */
-int pick_samples(struct pick *p, const struct profiles *view, double share, uint64_t seed);
+/* Fills all of them for a share of stacks in (0, 1], as group 0. A rejected sample is neither kept nor
+ * thinned. 0, or -ENOMEM (memory or budget). */
+int pick_by_share(struct pick *p, const struct profiles *view, double share, uint64_t seed);
+
+/* The same as rules say. */
+struct pick_rules {
+    const struct keep_decider *decider;
+    struct forward_rates *rates;
+    double share; /* of stacks, for samples that no rule takes: 0 … 1 */
+    uint64_t seed, now_ns;
+};
+int pick_by_rules(struct pick *p, const struct profiles *view, const struct pick_rules *rules);
+
+/* The samples of a group as bits (proto/otlp/subset.h); until the next call. */
+const uint64_t *pick_group(struct pick *p, const struct profiles *view, uint32_t group);
 
 /* After the request: gives the memory back if it was a huge one. */
 void pick_trim(struct pick *p);

@@ -104,7 +104,12 @@ static int head_add_own(struct call_head *h, const struct otlp_exporter_options 
     if (r == 0 && !custom_agent)
         r = head_add(h, "user-agent", agent);
     if (r == 0)
-        r = head_add(h, "content-type", grpc ? "application/grpc" : "application/x-protobuf");
+        r = head_add(h, "content-type",
+                     grpc                      ? "application/grpc"
+                     : o->dialect.content_type ? o->dialect.content_type
+                                               : "application/x-protobuf");
+    if (r == 0 && o->dialect.content_encoding)
+        r = head_add(h, "content-encoding", o->dialect.content_encoding);
     if (r == 0 && h->compression != OTLP_COMPRESS_NONE)
         r = head_add(h, grpc ? "grpc-encoding" : "content-encoding", coding);
     if (r == 0 && grpc)
@@ -112,6 +117,16 @@ static int head_add_own(struct call_head *h, const struct otlp_exporter_options 
     if (r == 0 && grpc)
         r = head_add(h, "grpc-accept-encoding", "identity,gzip,zstd");
     return r;
+}
+
+static int check_dialect(const struct otlp_exporter_options *o, struct error *e)
+{
+    const struct otlp_dialect *d = &o->dialect;
+    if (o->protocol != OTLP_HTTP && (d->content_type || d->content_encoding))
+        return error_set(e, -EINVAL, "bodies that are not OTLP protobuf need protocol http");
+    if (d->content_encoding && o->compression != OTLP_COMPRESS_NONE)
+        return error_set(e, -EINVAL, "bodies that are encoded already cannot be compressed");
+    return 0;
 }
 
 static const char *head_path(struct call_head *h, const struct otlp_exporter_options *o,
@@ -131,10 +146,15 @@ int call_head_init(struct call_head *ret, const struct otlp_exporter_options *o,
         .protocol = o->protocol,
         .signal = o->signal,
         .compression = o->compression,
+        .any_success = o->dialect.any_success,
+        .retry_5xx = o->dialect.retry_5xx,
         .response_max = o->max_response_bytes,
         .scheme = endpoint->tls ? "https" : "http",
         .authority = endpoint->authority,
     };
+    int r = check_dialect(o, e);
+    if (r < 0)
+        return r;
     if (o->n_headers > CALL_HEADERS_MAX)
         return error_set(e, -EINVAL, "headers: more than %u", CALL_HEADERS_MAX);
     if (o->path)
@@ -143,7 +163,7 @@ int call_head_init(struct call_head *ret, const struct otlp_exporter_options *o,
                 return error_set(e, -EINVAL, "path has a blank or control character in it");
     h.headers = arena_calloc(&h.arena, o->n_headers + 8, sizeof *h.headers);
     h.path = head_path(&h, o, endpoint);
-    int r = h.headers && h.path ? 0 : -ENOMEM;
+    r = h.headers && h.path ? 0 : -ENOMEM;
     for (uint32_t i = 0; i < o->n_headers && r == 0; i++)
         r = head_add_custom(&h, &o->headers[i], e);
     if (r == 0)

@@ -23,7 +23,8 @@ struct call_head {
     enum otlp_protocol protocol;
     enum otlp_signal signal;
     enum otlp_compression compression;
-    size_t response_max; /* of the answer's message, decompressed */
+    bool any_success, retry_5xx; /* struct otlp_dialect */
+    size_t response_max;         /* of the answer's message, decompressed */
     const char *scheme, *authority, *path;
     struct http_header *headers; /* with room for one more behind n_headers: grpc-timeout */
     uint32_t n_headers;

@@ -160,7 +160,9 @@ static void read_http_success(const struct call_head *h, const struct http_respo
     char what[160];
     bool ok;
     ret->outcome = CALL_OK;
-    if (bytes_is_nocase(type, "application/x-protobuf")) {
+    if (h->any_success) {
+        ok = true;
+    } else if (bytes_is_nocase(type, "application/x-protobuf")) {
         ok = read_protobuf(ret, body);
     } else if (bytes_is_nocase(type, "application/json")) {
         ok = read_json(ret, h->signal, body);
@@ -187,7 +189,7 @@ static void read_http(const struct call_head *h, const struct http_response *res
     char what[96];
     int r = plain_body(h, response, decoder, &room, &body);
     if (response->status >= 200 && response->status <= 299) {
-        if (r == 0)
+        if (r == 0 || h->any_success)
             read_http_success(h, response, body, ret);
         else if (r == CODING_TOO_LARGE)
             conclude(ret, CALL_FINAL, "the response is larger than we take", bytes_of(NULL, 0));
@@ -199,7 +201,7 @@ static void read_http(const struct call_head *h, const struct http_response *res
         if (bytes_is_nocase(media_type(response), "application/x-protobuf") &&
             grpc_status_decode(words, &status) == 0)
             words = status.message;
-        bool again = retry_http_status((int)response->status);
+        bool again = retry_http_status((int)response->status) || (h->retry_5xx && response->status >= 500);
         if (again)
             ret->retry_after_ns =
                 retry_after(http_header_find(response->headers, response->n_headers, "retry-after"), unix_s);

@@ -330,7 +330,7 @@ static int make_parts(struct otlp_exporter *x, const struct otlp_exporter_option
     if (r == 0)
         r = make_tls(x, o, e);
     if (r == 0)
-        r = send_queue_init(&x->queue, o->queue.queue_size, o->queue.queue_bytes);
+        r = send_queue_init(&x->queue, o->queue.queue_size, o->queue.queue_bytes, o->queue.budget);
     if (r == 0 && !(x->decoder = coding_decoder_new()))
         r = -ENOMEM;
     if (r == 0 && !(x->timer = io_timer_new(x->loop, on_timer, x)))
@@ -354,6 +354,7 @@ int otlp_exporter_new(struct otlp_exporter **ret, struct io_loop *loop,
         return error_set(e, -ENOMEM, "out of memory");
     x->loop = loop;
     x->on_event = on_event;
+    x->on_answer = options->dialect.on_answer;
     x->user = user;
     x->retry = options->retry;
     x->timeout_ns = options->timeout_ns;

@@ -12,9 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/base/budget.h"
 #include "proto/base/error.h"
 #include "proto/client/body.h"
 #include "proto/client/retry.h"
+#include "proto/http/exchange.h"
 
 struct io_loop;
 struct otlp_exporter;
@@ -34,6 +36,28 @@ struct otlp_tls {
     bool insecure_skip_verify;
 };
 
+/* What a server answered, for who wants to know more than whether it took the request. The header fields are
+ * valid during the call. */
+struct otlp_answer {
+    uint32_t status; /* of HTTP */
+    const struct http_header *headers;
+    uint32_t n_headers;
+    uint64_t items; /* of the request, as given to push */
+};
+typedef void (*otlp_answer_fn)(void *user, const struct otlp_answer *answer);
+
+/* OTLP_HTTP: bodies and answers that are not OTLP protobuf (JSON; another protocol, as Prometheus remote
+ * write). Zeroed: OTLP protobuf. */
+struct otlp_dialect {
+    const char *content_type;     /* NULL: application/x-protobuf */
+    const char *content_encoding; /* bodies that are encoded before they are pushed; NULL: they are not. Only
+                                     without compression. */
+    bool any_success;             /* a 2xx acknowledges whatever its body is; else it must speak OTLP */
+    bool retry_5xx;               /* every 5xx is repeated, not only 502, 503 and 504 */
+    otlp_answer_fn on_answer; /* after each complete answer, before its event; NULL: nobody asks. Its user is
+                                 on_event's. */
+};
+
 struct otlp_exporter_options {
     /* "http://host:port/path", "https://…", "host:port", "unix:/path". No scheme: plain. No port: 4317 or
      * 4318. The path counts for OTLP_HTTP: the signal's own is appended to it, unless path is set. */
@@ -43,6 +67,7 @@ struct otlp_exporter_options {
     enum otlp_protocol protocol;
     enum otlp_signal signal;
     enum otlp_compression compression;
+    struct otlp_dialect dialect;
     const struct otlp_header *headers;
     uint32_t n_headers;
     const char *user_agent; /* put after our own "OTel-OTLP-Exporter-C/VERSION"; NULL: "profgate" */
@@ -55,6 +80,9 @@ struct otlp_exporter_options {
         uint32_t num_consumers; /* calls in flight at once, 1 … OTLP_CONSUMERS_MAX */
         uint32_t queue_size;    /* requests, those in flight included, 1 … OTLP_QUEUE_SIZE_MAX */
         size_t queue_bytes;     /* uncompressed, likewise */
+        /* What the queue holds and has reserved is charged here too: spent, it is as if the queue were full.
+         * NULL: unlimited. Must outlive the exporter. A body that several queues hold is charged by each. */
+        struct budget *budget;
     } queue;
 };
 
@@ -111,7 +139,9 @@ int otlp_exporter_new(struct otlp_exporter **ret, struct io_loop *loop,
                       const struct otlp_exporter_options *options, otlp_event_fn on_event, void *user,
                       struct error *e);
 
-/* Reserves room for one request of n bytes, or nothing and false. False after shutdown began. Any thread. */
+/* Reserves room for one request of n bytes, or nothing and false. False after shutdown began. Reservations
+ * are sums: what was reserved may be pushed and given back in other portions, as long as requests and bytes
+ * add up to the same. Any thread. */
 bool otlp_exporter_reserve(struct otlp_exporter *x, size_t n);
 
 /* Gives a reservation of n bytes back. Any thread. */

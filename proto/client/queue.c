@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int send_queue_init(struct send_queue *q, uint32_t max_requests, size_t max_bytes)
+int send_queue_init(struct send_queue *q, uint32_t max_requests, size_t max_bytes, struct budget *budget)
 {
     struct send_entry *entries = calloc(max_requests, sizeof *entries);
     if (!entries)
         return -ENOMEM;
-    *q = (struct send_queue){.max_bytes = max_bytes, .max_requests = max_requests, .entries = entries};
+    *q = (struct send_queue){
+        .budget = budget, .max_bytes = max_bytes, .max_requests = max_requests, .entries = entries};
     q->last = &q->first;
     for (uint32_t i = max_requests; i-- > 0;) {
         entries[i].next = q->unused;
@@ -25,6 +26,7 @@ void send_queue_release(struct send_queue *q)
         return;
     for (struct send_entry *entry = q->first; entry; entry = entry->next)
         client_body_unref(entry->body);
+    budget_refund(q->budget, q->bytes);
     free(q->entries);
     pthread_mutex_destroy(&q->lock);
     q->entries = NULL;
@@ -34,9 +36,19 @@ static bool take_room(struct send_queue *q, size_t n)
 {
     if (q->closed || q->requests >= q->max_requests || n > q->max_bytes - q->bytes)
         return false;
+    if (!budget_charge(q->budget, n))
+        return false;
     q->requests++;
     q->bytes += n;
     return true;
+}
+
+/* Whether n bytes would not fit even if nothing else were charged. */
+static bool exceeds(const struct budget *b, size_t n)
+{
+    while (b && n <= b->limit)
+        b = b->parent;
+    return b != NULL;
 }
 
 static void give_room(struct send_queue *q, size_t n)
@@ -44,6 +56,7 @@ static void give_room(struct send_queue *q, size_t n)
     assert(q->requests > 0 && q->bytes >= n);
     q->requests--;
     q->bytes -= n;
+    budget_refund(q->budget, n);
 }
 
 /* Puts the body into a free entry; there is one for each request that has room. */
@@ -98,6 +111,7 @@ bool send_queue_push(struct send_queue *q, struct client_body *body, size_t rese
     bool open = !q->closed;
     if (open) {
         q->bytes -= reserved - body->n;
+        budget_refund(q->budget, reserved - body->n);
         append(q, body, items);
     } else {
         give_room(q, reserved);
@@ -123,8 +137,8 @@ bool send_queue_push_newest(struct send_queue *q, struct client_body *body, uint
                 append(q, body, items);
                 break;
             }
-            /* A body larger than the whole queue empties nothing. */
-            if (q->closed || body->n > q->max_bytes || !q->first)
+            /* A body larger than the whole queue, or than all memory there is, empties nothing. */
+            if (q->closed || body->n > q->max_bytes || exceeds(q->budget, body->n) || !q->first)
                 break;
             if (n == sizeof thrown / sizeof *thrown) {
                 more = true;

@@ -2,9 +2,10 @@
  * The sending queue: requests that wait or are in flight, bounded in number and bytes. Any thread may reserve
  * and push; one thread pops.
  *
- * A reservation is room for one request of so many bytes. The entries exist from the start, so pushing under
- * a reservation cannot fail: what was promised to a producer is kept. Room is taken until send_queue_finish:
- * what is in flight still counts.
+ * A reservation is room for one request of so many bytes; reservations are sums (exporter.h). The entries
+ * exist from the start, so pushing under a reservation cannot fail: what was promised to a producer is kept.
+ * Room is taken until send_queue_finish: what is in flight still counts. The bytes are charged to a budget as
+ * well, reservations included.
  */
 #ifndef PROTO_CLIENT_QUEUE_H
 #define PROTO_CLIENT_QUEUE_H
@@ -14,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/base/budget.h"
 #include "proto/client/body.h"
 
 struct send_entry {
@@ -25,6 +27,7 @@ struct send_entry {
 
 struct send_queue {
     pthread_mutex_t lock;
+    struct budget *budget;   /* NULL: unlimited */
     size_t max_bytes, bytes; /* bytes: reserved, waiting and in flight */
     uint32_t max_requests, requests;
     bool closed;
@@ -34,7 +37,7 @@ struct send_queue {
 };
 
 /* 0 or -ENOMEM. */
-int send_queue_init(struct send_queue *q, uint32_t max_requests, size_t max_bytes);
+int send_queue_init(struct send_queue *q, uint32_t max_requests, size_t max_bytes, struct budget *budget);
 
 /* Gives the bodies that still wait back and frees; nothing may be in flight. */
 void send_queue_release(struct send_queue *q);

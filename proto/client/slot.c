@@ -73,6 +73,15 @@ static void on_answer(void *user, enum http_call_result outcome, const struct ht
     struct call_result result;
     connection_end(s->connection);
     s->call = NULL;
+    if (x->on_answer && outcome == HTTP_CALL_DONE) {
+        struct otlp_answer answer = {
+            .status = response->status,
+            .headers = response->headers,
+            .n_headers = response->n_headers,
+            .items = s->entry->items,
+        };
+        x->on_answer(x->user, &answer);
+    }
     call_read(&x->head, outcome, response, x->decoder, (int64_t)(clock_realtime() / NSEC_PER_SEC), &result);
     settle(s, &result);
 }
@@ -103,11 +112,12 @@ static void step_waiting(struct slot *s, uint64_t now_ns)
     struct http_call *call = connection_call(s->connection, &request, on_answer, s);
     if (s->state != SLOT_CALLING)
         return; /* it has ended already */
+    s->call = call;
     if (call)
-        s->call = call;
-    else
-        s->state =
-            SLOT_WAITING; /* the peer's concurrency limit; or memory, which the deadline turns into a retry */
+        return;
+    s->state = SLOT_WAITING; /* the peer's concurrency limit: another call's end wakes us */
+    if (connection_is_ready(s->connection))
+        fail_attempt(s, "out of memory", 0); /* nothing would */
 }
 
 static void step_calling(struct slot *s, uint64_t now_ns)

@@ -53,7 +53,8 @@ struct otlp_exporter {
     size_t max_request_bytes;
     struct rng rng;
     otlp_event_fn on_event;
-    void *user;
+    otlp_answer_fn on_answer;
+    void *user; /* of both */
     void (*on_queued)(void *user);
     void *on_queued_user;
 

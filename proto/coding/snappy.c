@@ -130,6 +130,21 @@ int snappy_decode(struct job *j)
     return is_identifier(j->in) ? framed_decode(j) : block_decode(j);
 }
 
+/* format_description.txt §1: the length is a 32-bit varint. */
+int coding_encode_snappy_block(struct bytes in, struct buffer *out)
+{
+    if (in.n > UINT32_MAX)
+        return -EMSGSIZE;
+    size_t made = snappy_max_compressed_length(in.n);
+    uint8_t *to = buffer_cursor(out, made);
+    if (!to)
+        return buffer_reserve(out, made);
+    if (snappy_compress((const char *)in.p, in.n, (char *)to, &made) != SNAPPY_OK)
+        return -ENOMEM;
+    out->n += made;
+    return 0;
+}
+
 static void store32(uint8_t *p, uint32_t v)
 {
     for (int i = 0; i < 4; i++)

@@ -121,3 +121,107 @@ def test_a_final_refusal_downstream_is_a_counter_not_a_silence(sink):
         assert gateway.post(FILES[0].read_bytes())[0] == 200
         wait_for(lambda: gateway.total("profgate_forward_dropped_samples_total") > 0, "the drop counted")
         assert gateway.total("profgate_forward_dropped_samples_total") == gateway.total("profgate_samples_total")
+
+
+def samples_of(body):
+    """The samples of a request as what they say: (service, thread, stack), and each profile's attributes."""
+    pb = pytest.importorskip("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
+    request = pb.ExportProfilesServiceRequest.FromString(body)
+    table = request.dictionary
+    samples, marks = [], []
+
+    def frame(index):
+        location = table.location_table[index]
+        names = tuple(table.string_table[table.function_table[line.function_index].name_strindex]
+                      for line in location.lines)
+        return (location.address,) + names
+
+    for resource in request.resource_profiles:
+        of = {a.key: a.value.string_value for a in resource.resource.attributes}
+        for scope in resource.scope_profiles:
+            for profile in scope.profiles:
+                attributes = {table.string_table[table.attribute_table[i].key_strindex]:
+                              table.attribute_table[i].value for i in profile.attribute_indices}
+                mark = attributes.get("profgate.keep.probability")
+                marks.append(mark.double_value if mark is not None else 1.0)
+                for sample in profile.samples:
+                    stack = tuple(frame(i) for i in table.stack_table[sample.stack_index].location_indices)
+                    samples.append((tuple(sorted(of.items())), stack, tuple(sample.values),
+                                    tuple(sample.timestamps_unix_nano)))
+    return samples, marks
+
+
+def test_what_is_larger_than_the_destination_takes_is_split(sink):
+    """Every piece is below the limit, and together they are all samples exactly once."""
+    body = max(FILES, key=lambda path: path.stat().st_size).read_bytes()
+    limit = len(body) // 3
+    with running(Gateway(config=config(sink, extra=f", max_request_bytes: {limit}"))) as gateway:
+        assert gateway.post(body)[0] == 200
+        counted = gateway.total("profgate_samples_total")
+        wait_for(lambda: sum(len(samples_of(b)[0]) for b in sink.bodies) == counted, "all samples downstream")
+        assert gateway.total("profgate_forward_samples_total") == counted
+        assert gateway.total("profgate_forward_dropped_samples_total") == 0
+    assert len(sink.bodies) > 3 and max(map(len, sink.bodies)) <= limit
+    pieces = [sample for b in sink.bodies for sample in samples_of(b)[0]]
+    assert sorted(map(repr, pieces)) == sorted(map(repr, samples_of(body)[0]))
+
+
+def test_a_destination_of_layout_1_9(sink):
+    """Read as 1.10 the samples would be wrong; another gateway that is told takes them and counts the same."""
+    body = FILES[0].read_bytes()
+    with running(Gateway(config=config(sink, extra=", wire_version: '1.9'"))) as gateway:
+        assert gateway.post(body)[0] == 200
+        counted = gateway.total("profgate_samples_total")
+        wait_for(lambda: sink.bodies, "the request downstream")
+    with running(Gateway()) as second:
+        assert second.post(sink.bodies[0])[0] == 200
+        assert second.total("profgate_samples_total") == counted
+        assert second.total("profgate_samples_rejected_total") == 0
+        assert second.total("profgate_requests_by_layout_total", layout="1.9") == 1
+
+
+def with_rules(sink, tmp_path, rules, keep):
+    path = tmp_path / "keep.rules"
+    path.write_text("rules 1\npack kept\n\n" + rules)
+    return config(sink, keep) + f"rules: {{ files: [{path}] }}\n"
+
+
+def test_rules_keep_before_the_configuration_does(sink, tmp_path):
+    """keep 10 % of stacks: two gateways agree, and every stack has its kept samples always or never."""
+    text = with_rules(sink, tmp_path, "keep 10% of stacks\n", "0%")
+    for _ in range(2):
+        with running(Gateway(config=text)) as gateway:
+            for path in FILES:
+                assert gateway.post(path.read_bytes())[0] == 200
+            counted = gateway.total("profgate_samples_total")
+            kept = gateway.total("profgate_forward_samples_total")
+            assert kept + gateway.total("profgate_forward_thinned_samples_total") == counted
+            assert 0.02 * counted < kept < 0.2 * counted
+    half = len(sink.bodies) // 2
+    assert sorted(sink.bodies[:half]) == sorted(sink.bodies[half:])
+    assert {mark for body in sink.bodies for mark in samples_of(body)[1]} == {0.1}
+
+
+def test_keep_all_where_something_holds(sink, tmp_path):
+    rules = 'keep all where any frame is kernel\nkeep 5% of stacks\n'
+    with running(Gateway(config=with_rules(sink, tmp_path, rules, "100%"))) as gateway:
+        for path in FILES:
+            assert gateway.post(path.read_bytes())[0] == 200
+        kept = gateway.total("profgate_forward_samples_total")
+        thinned = gateway.total("profgate_forward_thinned_samples_total")
+        assert kept > 0 and thinned > 0
+        wait_for(lambda: sum(len(samples_of(b)[0]) for b in sink.bodies) == kept, "what was kept downstream")
+    marks = {}
+    for body in sink.bodies:
+        samples, of = samples_of(body)
+        assert len(set(of)) == 1
+        marks[of[0]] = marks.get(of[0], 0) + len(samples)
+    assert set(marks) == {1.0, 0.05} and marks[1.0] > marks[0.05]
+
+
+def test_dropped_by_rule_is_counted_all_the_same(sink, tmp_path):
+    with running(Gateway(config=with_rules(sink, tmp_path, "keep all\ndrop\n", "0%"))) as g:
+        assert g.post(FILES[0].read_bytes())[0] == 200
+        assert g.total("profgate_samples_total") > 0
+        assert g.total("profgate_forward_samples_total") == 0
+        assert g.total("profgate_forward_thinned_samples_total") == g.total("profgate_samples_total")

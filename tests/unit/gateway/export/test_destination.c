@@ -12,13 +12,13 @@
 #include "metrics_service.pb-c.h"
 #include "tests/unit/proto/client/fake_server.h"
 
-#define UNTIL(loop, condition)                                                  \
-    do {                                                                        \
-        uint64_t until_ = clock_monotonic() + 10 * (uint64_t)NSEC_PER_SEC;      \
-        while (!(condition)) {                                                  \
-            ck_assert_msg(clock_monotonic() < until_, "never: %s", #condition); \
-            io_loop_run_once(loop, 50 * NSEC_PER_MSEC);                         \
-        }                                                                       \
+#define UNTIL(loop, condition)                                                            \
+    do {                                                                                  \
+        uint64_t until_ = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC); \
+        while (!(condition)) {                                                            \
+            ck_assert_msg(clock_monotonic() < until_, "never: %s", #condition);           \
+            io_loop_run_once(loop, 50 * NSEC_PER_MSEC);                                   \
+        }                                                                                 \
     } while (0)
 
 static void on_done(void *user)
@@ -29,14 +29,14 @@ static void on_done(void *user)
 /* One resource with a sum of n points. */
 static struct metric_batch *batch_of(uint32_t n)
 {
-    struct metric_batch *b = metric_batch_new(NULL);
+    struct metric_batch *b = unit_made(metric_batch_new(NULL));
     b->n_resources = 1;
-    b->resources = arena_calloc(&b->arena, 1, sizeof *b->resources);
+    b->resources = unit_made(arena_calloc(&b->arena, 1, sizeof *b->resources));
     b->resources[0].n_metrics = 1;
-    b->resources[0].metrics = arena_calloc(&b->arena, 1, sizeof *b->resources[0].metrics);
+    b->resources[0].metrics = unit_made(arena_calloc(&b->arena, 1, sizeof *b->resources[0].metrics));
     struct metric *m = b->resources[0].metrics;
     *m = (struct metric){.name = BYTES_LIT("m"), .temporality = METRIC_DELTA, .n_points = n};
-    m->points = arena_calloc(&b->arena, n ? n : 1, sizeof *m->points);
+    m->points = unit_made(arena_calloc(&b->arena, n ? n : 1, sizeof *m->points));
     for (uint32_t i = 0; i < n; i++)
         m->points[i] = (struct metric_point){.time_unix_nano = 1, .integer = i};
     return b;
@@ -58,8 +58,8 @@ UNIT(metrics_to_a_file)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/out.json", folder);
     snprintf(moved, sizeof moved, "%s/out.json.1", folder);
-    struct io_loop *loop = io_loop_new();
-    struct stats *stats = stats_new();
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
     struct destination_options o = {.name = "file/x", .kind = DESTINATION_FILE, .path = path};
     struct export_metrics *x;
     struct metric_batch *b = batch_of(1), *none = batch_of(0);
@@ -95,8 +95,8 @@ UNIT(metrics_to_a_file)
 
 UNIT(a_full_disk_is_counted_and_leaves_no_half_line)
 {
-    struct io_loop *loop = io_loop_new();
-    struct stats *stats = stats_new();
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
     struct destination_options o = {.name = "file/full", .kind = DESTINATION_FILE, .path = "/dev/full"};
     struct export_metrics *x;
     struct metric_batch *b = batch_of(5);
@@ -117,7 +117,7 @@ UNIT(a_full_disk_is_counted_and_leaves_no_half_line)
 
 UNIT(options_are_refused_by_name)
 {
-    struct io_loop *loop = io_loop_new();
+    struct io_loop *loop = unit_made(io_loop_new());
     struct error e = {""};
     struct export_metrics *m = NULL;
     struct export_profiles *p = NULL;
@@ -153,8 +153,8 @@ static void count_points(struct fake_server *s, struct http_exchange *x, struct 
 
 UNIT(metrics_to_otlp_are_split)
 {
-    struct io_loop *loop = io_loop_new();
-    struct stats *stats = stats_new();
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
     struct fake_server server = {.answer = count_points};
     struct destination_options o = {.name = "otlp/m", .otlp = OTLP_EXPORTER_DEFAULT};
     struct export_metrics *x;
@@ -186,8 +186,8 @@ static void refuse(struct fake_server *s, struct http_exchange *x, struct bytes 
 
 UNIT(profiles_go_to_each_destination)
 {
-    struct io_loop *loop = io_loop_new();
-    struct stats *stats = stats_new();
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
     struct fake_server good = {.answer = fake_answer_ok}, bad = {.answer = refuse};
     struct destination_options o[2] = {{.name = "otlp/good", .otlp = OTLP_EXPORTER_DEFAULT},
                                        {.name = "otlp/bad", .otlp = OTLP_EXPORTER_DEFAULT}};
@@ -224,8 +224,8 @@ UNIT(profiles_go_to_each_destination)
 
 UNIT(the_queue_can_be_seen)
 {
-    struct io_loop *loop = io_loop_new();
-    struct stats *stats = stats_new();
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
     struct fake_server silent = {.answer = fake_hold};
     struct destination_options o = {.name = "otlp/silent", .otlp = OTLP_EXPORTER_DEFAULT};
     struct export_profiles *x;
@@ -250,6 +250,8 @@ UNIT(the_queue_can_be_seen)
 
 /* What a request says, as text, and its body. */
 static struct buffer said, body_seen;
+static const struct http_header *written; /* of remote write 2.0, in the answer */
+static uint64_t dropped;                  /* points, by the last expect_said */
 
 static void listen_to(struct fake_server *s, struct http_exchange *x, struct bytes body)
 {
@@ -262,16 +264,16 @@ static void listen_to(struct fake_server *s, struct http_exchange *x, struct byt
         if (v.p)
             buffer_printf(&said, "%s: %.*s\n", names[i], BYTES_FMT(v));
     }
-    buffer_add(&said, "", 1);
+    ck_assert_int_eq(buffer_add(&said, "", 1), 0);
     buffer_add_bytes(&body_seen, body);
-    http_reply(x, &(struct http_reply){.status = 204});
+    http_reply(x, &(struct http_reply){.status = 204, .headers = written, .n_headers = written ? 1 : 0});
 }
 
 /* Sends a batch, waits until it is acknowledged, and compares what was said. */
 static void expect_said(struct destination_options o, const char *path, uint32_t n_points, const char *wanted)
 {
-    struct io_loop *loop = io_loop_new();
-    struct stats *stats = stats_new();
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
     struct fake_server server = {.answer = listen_to};
     struct otlp_header own = {"X-Own", "mine"};
     struct export_metrics *x;
@@ -291,6 +293,7 @@ static void expect_said(struct destination_options o, const char *path, uint32_t
     bool done = false;
     export_metrics_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
     UNTIL(loop, done);
+    dropped = stats->value[STATS_EXPORT_POINTS_DROPPED];
     export_metrics_free(x);
     metric_batch_free(b);
     fake_stop(&server);
@@ -313,7 +316,7 @@ UNIT(metrics_in_json)
 
 UNIT(json_needs_http)
 {
-    struct io_loop *loop = io_loop_new();
+    struct io_loop *loop = unit_made(io_loop_new());
     struct export_metrics *x = NULL;
     struct error e = {""};
     struct destination_options o = {
@@ -328,6 +331,46 @@ UNIT(json_needs_http)
     ck_assert_int_eq(export_profiles_new(&p, loop, &o, 1, NULL, &e), -EINVAL);
     ck_assert_str_eq(e.text, "rw: remote write takes metrics, not profiles");
     ck_assert(!x && !p);
+    io_loop_free(loop);
+}
+
+/* Answers 500, then 503, then that all is well, in words that are no OTLP. */
+static void fail_twice(struct fake_server *s, struct http_exchange *x, struct bytes body)
+{
+    static const struct http_header type = {BYTES_LIT("content-type"), BYTES_LIT("text/plain")};
+    static const uint32_t status[] = {500, 503, 200};
+    uint32_t n = min_of(s->requests, 3u) - 1;
+    http_reply(x, &(struct http_reply){
+                      .status = status[n], .headers = &type, .n_headers = 1, .body = BYTES_LIT("hello")});
+}
+
+UNIT(remote_write_repeats_every_5xx)
+{
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
+    struct fake_server server = {.answer = fail_twice};
+    struct destination_options o = {
+        .name = "rw", .otlp = OTLP_EXPORTER_DEFAULT, .kind = DESTINATION_REMOTE_WRITE, .protobuf_message = 1};
+    struct metric_batch *b = batch_of(1);
+    struct export_metrics *x;
+    char endpoint[128];
+    fake_start(&server, loop, 0);
+    snprintf(endpoint, sizeof endpoint, "http://%s/write", server.address);
+    b->resources[0].metrics[0].temporality = METRIC_CUMULATIVE;
+    o.otlp.endpoint = endpoint;
+    o.otlp.retry.initial_interval_ns = o.otlp.retry.max_interval_ns = NSEC_PER_MSEC;
+    ck_assert_int_eq(export_metrics_new(&x, loop, &o, stats, NULL), 0);
+    export_metrics_push(x, b);
+    UNTIL(loop, stats->value[STATS_EXPORT_METRICS_SENT] == 1);
+    ck_assert_uint_eq(server.requests, 3);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_METRICS_RETRIED], 2);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_POINTS_DROPPED], 0);
+    bool done = false;
+    export_metrics_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
+    UNTIL(loop, done);
+    export_metrics_free(x);
+    metric_batch_free(b);
+    fake_stop(&server);
     io_loop_free(loop);
 }
 
@@ -348,6 +391,106 @@ UNIT(metrics_by_remote_write)
     size_t n = sizeof plain;
     ck_assert_int_eq(snappy_uncompress((const char *)body_seen.p, body_seen.n, plain, &n), SNAPPY_OK);
     ck_assert_ptr_nonnull(memmem(plain, n, "m_total", 7));
+    ck_assert_uint_eq(dropped, 1); /* it does not say what it wrote: it knows 1.0 only */
+    static const struct {
+        const char *name, *value;
+        uint64_t dropped;
+    } rows[] = {
+        {"X-Prometheus-Remote-Write-Samples-Written", "1", 0},
+        {"X-Prometheus-Remote-Write-Samples-Written", "0", 1},
+        {"X-Prometheus-Remote-Write-Histograms-Written", "0", 1},
+        {"X-Prometheus-Remote-Write-Samples-Written", "one", 1},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct http_header h = {bytes_str(rows[i].name), bytes_str(rows[i].value)};
+        written = &h;
+        char *before = strdup((const char *)said.p);
+        expect_said(o, "", 1, before);
+        free(before);
+        ck_assert_uint_eq(dropped, rows[i].dropped);
+    }
+    written = NULL;
     buffer_release(&said);
     buffer_release(&body_seen);
+}
+
+/* Whose queue is full of what limits.memory has: refused, in all destinations or none, and given back. */
+UNIT(queues_are_charged_to_the_budget)
+{
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct budget memory = BUDGET_INIT(1000, NULL);
+    struct destination_options o[2] = {{.name = "otlp/a", .otlp = OTLP_EXPORTER_DEFAULT},
+                                       {.name = "otlp/b", .otlp = OTLP_EXPORTER_DEFAULT}};
+    struct export_profiles *x;
+    for (int i = 0; i < 2; i++) {
+        o[i].otlp.endpoint = "127.0.0.1:1";
+        o[i].otlp.queue.budget = &memory;
+        o[i].otlp.max_request_bytes = 300 + 100 * (size_t)i;
+        o[i].otlp.queue.queue_size = 20 - (uint32_t)i;
+    }
+    ck_assert_int_eq(export_profiles_new(&x, loop, o, 2, NULL, NULL), 0);
+    struct export_profiles_terms terms = export_profiles_terms(x);
+    ck_assert_uint_eq(terms.request_max, 300); /* the smallest of each */
+    ck_assert_uint_eq(terms.queue_size, 19);
+    ck_assert(!terms.no_references);
+    ck_assert(export_profiles_reserve(x, 300));
+    ck_assert_uint_eq(memory.used, 600);
+    ck_assert(!export_profiles_reserve(x, 300)); /* the second one's queue would not fit */
+    ck_assert_uint_eq(memory.used, 600);
+    export_profiles_push(x, calloc(1, 100), 100, 300, 1);
+    ck_assert_uint_eq(memory.used, 200);
+    bool done = false;
+    export_profiles_shutdown(x, clock_monotonic(), on_done, &done);
+    UNTIL(loop, done);
+    ck_assert_uint_eq(memory.used, 0);
+    export_profiles_free(x);
+    io_loop_free(loop);
+}
+
+/* A Profile with one Sample { stack_index = 1, attribute_indices = {2}, values = {4} }, in both layouts. */
+#define SAMPLE_1_10 "\x0a\x0e\x12\x0c\x12\x0a\x12\x08\x08\x01\x12\x01\x02\x22\x01\x04"
+#define SAMPLE_1_9  "\x0a\x0e\x12\x0c\x12\x0a\x12\x08\x08\x01\x1a\x01\x02\x12\x01\x04"
+
+static void expect_body(struct fake_server *s, struct http_exchange *x, struct bytes body)
+{
+    ck_assert(bytes_eq(body, *(struct bytes *)s->user));
+    fake_answer_ok(s, x, body);
+}
+
+UNIT(each_destination_gets_its_layout)
+{
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
+    struct bytes wanted[2] = {BYTES_LIT(SAMPLE_1_10), BYTES_LIT(SAMPLE_1_9)};
+    for (int both = 0; both < 2; both++) { /* 1.9 beside 1.10, and alone */
+        struct fake_server server[2] = {{.answer = expect_body, .user = &wanted[0]},
+                                        {.answer = expect_body, .user = &wanted[1]}};
+        struct destination_options o[2] = {{.name = "otlp/new", .otlp = OTLP_EXPORTER_DEFAULT},
+                                           {.name = "otlp/old", .otlp = OTLP_EXPORTER_DEFAULT}};
+        char endpoint[2][128];
+        struct export_profiles *x;
+        for (int i = 0; i < 2; i++) {
+            fake_start(&server[i], loop, 0);
+            snprintf(endpoint[i], sizeof endpoint[i], "http://%s", server[i].address);
+            o[i].otlp.endpoint = endpoint[i];
+            o[i].otlp.protocol = OTLP_HTTP;
+            o[i].otlp.compression = OTLP_COMPRESS_NONE;
+            o[i].layout_1_9 = i == 1;
+        }
+        uint64_t sent = stats->value[STATS_EXPORT_PROFILES_SENT];
+        ck_assert_int_eq(export_profiles_new(&x, loop, o + !both, both ? 2 : 1, stats, NULL), 0);
+        ck_assert(export_profiles_terms(x).no_references);
+        ck_assert(export_profiles_reserve(x, 100));
+        uint8_t *body = malloc(sizeof SAMPLE_1_10 - 1);
+        memcpy(body, SAMPLE_1_10, sizeof SAMPLE_1_10 - 1);
+        export_profiles_push(x, body, sizeof SAMPLE_1_10 - 1, 100, 1);
+        UNTIL(loop, stats->value[STATS_EXPORT_PROFILES_SENT] == sent + 1 + (uint64_t)both);
+        bool done = false;
+        export_profiles_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
+        UNTIL(loop, done);
+        export_profiles_free(x);
+        for (int i = 0; i < 2; i++)
+            fake_stop(&server[i]);
+    }
+    io_loop_free(loop);
 }

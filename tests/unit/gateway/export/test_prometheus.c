@@ -34,7 +34,7 @@ static struct metric metric_of(const char *name, const char *unit, enum metric_k
 static void expect(const struct metric_resource *resources, uint32_t n,
                    const struct prometheus_options *options, const char *wanted)
 {
-    struct metric_batch *b = metric_batch_new(NULL);
+    struct metric_batch *b = unit_made(metric_batch_new(NULL));
     struct metric_resource copy[8];
     memcpy(copy, resources, n * sizeof *copy);
     b->resources = copy;
@@ -218,7 +218,7 @@ UNIT(refusals_leave_the_buffer_alone)
     metric.temporality = METRIC_DELTA;
     struct metric_resource res = {.metrics = &metric, .n_metrics = 1};
     struct budget budget = BUDGET_INIT(1 << 20, NULL);
-    struct metric_batch *b = metric_batch_new(&budget);
+    struct metric_batch *b = unit_made(metric_batch_new(&budget));
     b->resources = &res;
     b->n_resources = 1;
     struct buffer out = BUFFER_INIT(20);

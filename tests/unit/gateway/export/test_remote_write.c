@@ -96,6 +96,7 @@ static void read_parts(struct parsed *p, const char *what, struct bytes message,
         else
             buffer_printf(&p->text, "%u:%lld ", f.number, (long long)f.value);
     }
+    ck_assert_uint_gt(p->text.n, 0);
     p->text.n -= p->text.p[p->text.n - 1] == ' ';
     buffer_add_str(&p->text, ")");
 }
@@ -209,7 +210,7 @@ static struct metric_batch *small_batch(void)
                                  .points = heap,
                                  .n_points = 1};
     resource = (struct metric_resource){.attrs = attrs, .n_attrs = 2, .metrics = metrics, .n_metrics = 2};
-    struct metric_batch *b = metric_batch_new(NULL);
+    struct metric_batch *b = unit_made(metric_batch_new(NULL));
     b->resources = &resource;
     b->n_resources = 1;
     return b;
@@ -253,17 +254,17 @@ UNIT(version_2)
 /* n series in three resources, of one metric each. */
 static struct metric_batch *large_batch(uint32_t n)
 {
-    struct metric_batch *b = metric_batch_new(NULL);
+    struct metric_batch *b = unit_made(metric_batch_new(NULL));
     b->n_resources = 3;
-    b->resources = arena_calloc(&b->arena, 3, sizeof *b->resources);
+    b->resources = unit_made(arena_calloc(&b->arena, 3, sizeof *b->resources));
     for (uint32_t r = 0; r < 3; r++) {
-        struct metric *m = arena_calloc(&b->arena, 1, sizeof *m);
-        struct attr *attrs = arena_calloc(&b->arena, 1, sizeof *attrs);
+        struct metric *m = unit_made(arena_calloc(&b->arena, 1, sizeof *m));
+        struct attr *attrs = unit_made(arena_calloc(&b->arena, 1, sizeof *attrs));
         attrs[0] = text("host.name", arena_printf(&b->arena, "h%u", r));
         *m = (struct metric){.name = BYTES_LIT("m"), .temporality = METRIC_CUMULATIVE, .n_points = n};
-        m->points = arena_calloc(&b->arena, n, sizeof *m->points);
+        m->points = unit_made(arena_calloc(&b->arena, n, sizeof *m->points));
         for (uint32_t i = 0; i < n; i++) {
-            struct attr *labels = arena_calloc(&b->arena, 1, sizeof *labels);
+            struct attr *labels = unit_made(arena_calloc(&b->arena, 1, sizeof *labels));
             labels[0] = text("l", arena_printf(&b->arena, "value-%u", i));
             m->points[i] =
                 (struct metric_point){.attrs = labels, .n_attrs = 1, .integer = 1, .time_unix_nano = MS};
@@ -344,6 +345,7 @@ UNIT(without_memory_nothing_is_left_behind)
         if (r == 0)
             break;
         ck_assert_int_eq(r, -ENOMEM);
+        ck_assert_uint_lt(limit, 64 << 20);
         failed++;
     }
     ck_assert_uint_gt(failed, 5);

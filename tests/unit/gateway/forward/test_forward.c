@@ -14,15 +14,25 @@
 #include "proto/otlp/build.h"
 #include "proto/otlp/subset.h"
 
-/* The export stage as this stage sees it: one queue, and what was pushed last. */
+#define PUSHES_MAX 4096
+
+/* The export stage as this stage sees it: one queue, what was pushed last, and what was pushed at all if
+ * `all` has room for it. */
 struct export_profiles {
-    size_t room, reserved;
-    uint32_t requests; /* reservations that are open */
+    size_t room, reserved, limit; /* limit 0: none */
+    bool no_references;
+    struct buffer *all; /* [PUSHES_MAX] */
+    uint32_t requests;  /* reservations that are open */
     uint32_t pushes;
     uint8_t *body;
     size_t n;
     uint64_t samples;
 };
+
+struct export_profiles_terms export_profiles_terms(const struct export_profiles *x)
+{
+    return (struct export_profiles_terms){x->limit ? x->limit : SIZE_MAX, 1000, x->no_references};
+}
 
 bool export_profiles_reserve(struct export_profiles *x, size_t n)
 {
@@ -44,6 +54,14 @@ void export_profiles_push(struct export_profiles *x, uint8_t *body, size_t n, si
                           uint64_t n_samples)
 {
     ck_assert(n <= reserved);
+    ck_assert(x->limit == 0 || n <= x->limit);
+    ck_assert_uint_gt(n_samples, 0);
+    if (x->all) {
+        ck_assert_uint_lt(x->pushes, PUSHES_MAX);
+        x->all[x->pushes] = (struct buffer)BUFFER_INIT(0);
+        ck_assert_int_eq(buffer_add(&x->all[x->pushes], body, n), 0);
+        ck_assert_int_eq(buffer_reserve(&x->all[x->pushes], PROFILES_PADDING), 0);
+    }
     export_profiles_cancel(x, reserved);
     free(x->body);
     x->body = body;
@@ -70,6 +88,14 @@ static struct profiles decoded_copy(const uint8_t *p, size_t n, uint8_t **ret)
     return decoded(*ret, n);
 }
 
+static int pick_samples(struct pick *p, const struct profiles *view, double share, uint64_t seed)
+{
+    int r = pick_by_share(p, view, share, seed);
+    if (r == 0)
+        pick_group(p, view, 0);
+    return r;
+}
+
 static struct forward *make(double keep, uint64_t seed, struct export_profiles *x, struct stats *stats,
                             struct budget *budget)
 {
@@ -91,7 +117,7 @@ UNIT(everything_is_untouched)
         uint8_t *p = unit_data(files[i], &n);
         struct profiles view = decoded(p, n);
         struct export_profiles x = {.room = n};
-        struct stats *stats = stats_new();
+        struct stats *stats = unit_made(stats_new());
         struct forward *f = make(1, 1, &x, stats, NULL);
         ck_assert(forward_reserve(f, n));
         ck_assert(!forward_reserve(f, n));
@@ -128,7 +154,7 @@ UNIT(an_older_layout_is_forwarded_as_1_10)
         ck_assert_int_eq(view.layout, PROFILES_LAYOUT_1_8);
         ck_assert_uint_gt(view.body.n, n);
         struct export_profiles x = {.room = roomy ? 2 * view.body.n : n};
-        struct stats *stats = stats_new();
+        struct stats *stats = unit_made(stats_new());
         struct forward *f = make(1, 1, &x, stats, NULL);
         ck_assert(forward_reserve(f, n));
         forward_push(f, &view, n);
@@ -157,7 +183,7 @@ UNIT(nothing_needs_no_room)
     uint8_t *p = unit_data(files[0], &n);
     struct profiles view = decoded(p, n);
     struct export_profiles x = {.room = 0};
-    struct stats *stats = stats_new();
+    struct stats *stats = unit_made(stats_new());
     struct forward *f = make(0, 1, &x, stats, NULL);
     ck_assert(forward_reserve(f, n));
     forward_push(f, &view, n);
@@ -217,7 +243,7 @@ UNIT(a_share_decodes_and_says_so)
         uint8_t *p = unit_data(files[i], &n), *copy = NULL;
         struct profiles view = decoded(p, n), out;
         struct export_profiles x = {.room = 2 * n};
-        struct stats *stats = stats_new();
+        struct stats *stats = unit_made(stats_new());
         struct forward *f = make(0.25, 99, &x, stats, NULL);
         ck_assert(forward_reserve(f, n));
         forward_push(f, &view, n);
@@ -298,7 +324,7 @@ UNIT(gateways_agree)
 /* A request of n samples with n distinct one-frame stacks. */
 static uint8_t *many_stacks(uint32_t n, const char *service, size_t *ret_n)
 {
-    struct build *b = build_new(NULL);
+    struct build *b = unit_made(build_new(NULL));
     struct attr attr = {.key = BYTES_LIT("service.name"),
                         .value = {.kind = ATTR_STRING, .text = bytes_str(service)}};
     build_begin(b);
@@ -372,7 +398,7 @@ UNIT(a_request_that_grows_needs_more_room)
             break;
     }
     struct export_profiles roomy = {.room = 10000}, tight = {.room = n};
-    struct stats *stats = stats_new();
+    struct stats *stats = unit_made(stats_new());
     struct forward *f = make(0.9, seed, &roomy, stats, NULL);
     ck_assert(forward_reserve(f, n));
     forward_push(f, &view, n);
@@ -401,7 +427,7 @@ UNIT(out_of_budget_is_counted_and_settled)
     static const size_t limits[] = {0, 1000, 30000};
     for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
         struct budget budget = BUDGET_INIT(limits[i], NULL);
-        struct stats *stats = stats_new();
+        struct stats *stats = unit_made(stats_new());
         struct forward *f = make(0.5, 1, &x, stats, &budget);
         ck_assert(forward_reserve(f, n));
         forward_push(f, &view, n);
@@ -417,4 +443,241 @@ UNIT(out_of_budget_is_counted_and_settled)
     free(x.body);
     profiles_release(&view);
     free(p);
+}
+
+/* ---- by rules
+ * ----------------------------------------------------------------------------------------------------- */
+
+/* Rules that say what the test wants, by sample. */
+struct fake_rules {
+    bool none;
+    struct keep_said (*say)(uint32_t sample);
+    uint32_t asked, begun, ended;
+    int error;
+};
+
+static bool fake_has_rules(void *context)
+{
+    return !((struct fake_rules *)context)->none;
+}
+
+static int fake_begin(void *context, const struct profiles *view)
+{
+    ((struct fake_rules *)context)->begun++;
+    return 0;
+}
+
+static int fake_sample(void *context, uint32_t profile, uint32_t sample, struct keep_said *ret)
+{
+    struct fake_rules *r = context;
+    r->asked++;
+    *ret = r->say(sample);
+    return r->error;
+}
+
+static void fake_rate(void *context, uint32_t rate, struct keep_rate *ret)
+{
+    *ret = (struct keep_rate){.rule = 0, .text = BYTES_LIT(""), .count = 10};
+}
+
+static void fake_end(void *context)
+{
+    ((struct fake_rules *)context)->ended++;
+}
+
+/* Forwards n samples of stacks of their own; what was pushed is in x->all, as many as x->pushes. */
+static void by_rules(struct fake_rules *rules, double keep, struct export_profiles *x, struct stats *stats,
+                     uint32_t n_samples)
+{
+    size_t n;
+    uint8_t *p = many_stacks(n_samples, "a", &n);
+    struct profiles view = decoded(p, n);
+    struct forward_options o = {
+        .keep = keep,
+        .seed = 3,
+        .decider = {rules, fake_has_rules, fake_begin, fake_sample, fake_rate, fake_end},
+    };
+    *x = (struct export_profiles){.room = 10 * n, .all = calloc(PUSHES_MAX, sizeof *x->all)};
+    struct forward *f = unit_made(forward_new(&o, x, stats, NULL));
+    ck_assert(forward_reserve(f, n));
+    forward_push(f, &view, n);
+    ck_assert(x->reserved == 0 && x->requests == 0);
+    ck_assert_uint_eq(rules->begun, rules->ended);
+    ck_assert_uint_eq(stats->value[STATS_FORWARD_SAMPLES] + stats->value[STATS_FORWARD_THINNED] +
+                          stats->value[STATS_FORWARD_DROPPED],
+                      n_samples);
+    forward_free(f);
+    profiles_release(&view);
+    free(p);
+}
+
+static void release_pushes(struct export_profiles *x)
+{
+    for (uint32_t i = 0; i < x->pushes; i++)
+        buffer_release(&x->all[i]);
+    free(x->all);
+    free(x->body);
+}
+
+/* The value of this attribute of the only profile, or 0. */
+static double mark_of(const struct profiles *v, const char *key)
+{
+    for (uint32_t k = v->profile.attrs_at[0]; k < v->profile.attrs_at[1]; k++) {
+        uint32_t a = v->attr_index.attribute[k];
+        if (bytes_is(profiles_string(v, v->attribute.key[a]), key))
+            return v->attribute.value[a].real;
+    }
+    return 0;
+}
+
+/* A quarter is dropped, one kept whatever happens, one kept with 10 %, one not mentioned. */
+static struct keep_said in_quarters(uint32_t sample)
+{
+    switch (sample % 4) {
+    case 0: return (struct keep_said){.dropped = true, .of_stacks = KEEP_ONE};
+    case 1: return (struct keep_said){.of_stacks = KEEP_ONE};
+    case 2: return (struct keep_said){.of_stacks = KEEP_ONE / 10};
+    }
+    return (struct keep_said){0};
+}
+
+UNIT(rules_come_before_the_configuration)
+{
+    enum { N = 4000 };
+    struct fake_rules rules = {.say = in_quarters};
+    struct export_profiles x;
+    struct stats *stats = unit_made(stats_new());
+    double seen[3] = {0};
+    by_rules(&rules, 0.5, &x, stats, N);
+    ck_assert_uint_eq(rules.asked, N);
+    ck_assert_uint_eq(x.pushes, 3); /* each probability its own */
+    for (uint32_t i = 0; i < x.pushes; i++) {
+        struct profiles v = decoded(x.all[i].p, x.all[i].n);
+        double p = mark_of(&v, "profgate.keep.probability");
+        ck_assert(p == 0 || p == 0.1 || p == 0.5);
+        seen[p == 0 ? 0 : p == 0.1 ? 1 : 2] = v.sample.n;
+        profiles_release(&v);
+    }
+    ck_assert_double_eq(seen[0], N / 4);
+    ck_assert_double_le(fabs(seen[1] - N / 4 * 0.1), 5 * sqrt(N / 4 * 0.1 * 0.9));
+    ck_assert_double_le(fabs(seen[2] - N / 4 * 0.5), 5 * sqrt(N / 4 * 0.5 * 0.5));
+    release_pushes(&x);
+}
+
+/* Nothing but what the rules keep, when the configuration keeps nothing. */
+UNIT(rules_keep_where_the_configuration_does_not)
+{
+    struct fake_rules rules = {.say = in_quarters};
+    struct export_profiles x;
+    struct stats *stats = unit_made(stats_new());
+    by_rules(&rules, 0, &x, stats, 400);
+    ck_assert_uint_eq(x.pushes, 2);
+    release_pushes(&x);
+    rules = (struct fake_rules){.none = true};
+    by_rules(&rules, 0, &x, stats = unit_made(stats_new()), 400);
+    ck_assert_uint_eq(x.pushes + rules.begun, 0);
+    release_pushes(&x);
+}
+
+static struct keep_said everything(uint32_t sample)
+{
+    return (struct keep_said){.of_stacks = KEEP_ONE};
+}
+
+UNIT(keep_all_is_untouched)
+{
+    struct fake_rules rules = {.say = everything};
+    struct export_profiles x;
+    size_t n;
+    uint8_t *p = many_stacks(50, "a", &n);
+    by_rules(&rules, 0, &x, unit_made(stats_new()), 50);
+    ck_assert_uint_eq(x.pushes, 1);
+    ck_assert_uint_eq(x.n, n);
+    ck_assert_mem_eq(x.body, p, n);
+    release_pushes(&x);
+    free(p);
+}
+
+/* One sample asks for a share of profiles: all of them stay or go together. Combined with a share of samples
+ * the probability is that of either. */
+static struct keep_said of_profiles(uint32_t sample)
+{
+    return (struct keep_said){.of_profiles = sample == 7 ? KEEP_ONE / 2 : 0, .dropped = sample == 8};
+}
+
+static struct keep_said of_both(uint32_t sample)
+{
+    return (struct keep_said){.of_profiles = KEEP_ONE / 2, .of_samples = KEEP_ONE / 2};
+}
+
+UNIT(a_profile_is_kept_as_a_whole)
+{
+    struct fake_rules rules = {.say = of_profiles};
+    struct export_profiles x;
+    struct stats *stats = unit_made(stats_new());
+    by_rules(&rules, 0, &x, stats, 100);
+    ck_assert(x.pushes == 0 || x.samples == 99);
+    release_pushes(&x);
+    rules = (struct fake_rules){.say = of_both};
+    by_rules(&rules, 0, &x, stats = unit_made(stats_new()), 1000);
+    if (x.pushes > 0) {
+        struct profiles v = decoded(x.all[0].p, x.all[0].n);
+        ck_assert_double_eq(mark_of(&v, "profgate.keep.probability"), 0.75);
+        ck_assert(v.sample.n == 1000 || (v.sample.n > 400 && v.sample.n < 600));
+        profiles_release(&v);
+    }
+    release_pushes(&x);
+}
+
+static struct keep_said by_rate(uint32_t sample)
+{
+    return (struct keep_said){.of_stacks = sample < 5 ? KEEP_ONE : 0, .n_rates = 1};
+}
+
+/* What a rate keeps comes on top of the shares, and says so instead of a probability. */
+UNIT(a_rate_takes_so_many_more)
+{
+    struct fake_rules rules = {.say = by_rate};
+    struct export_profiles x;
+    bool said = false;
+    by_rules(&rules, 1, &x, unit_made(stats_new()), 1000);
+    ck_assert_uint_eq(x.pushes, 2);
+    for (uint32_t i = 0; i < x.pushes; i++) {
+        struct profiles v = decoded(x.all[i].p, x.all[i].n);
+        bool rate = mark_of(&v, "profgate.keep.by_rate") == 1;
+        ck_assert_double_eq(mark_of(&v, "profgate.keep.probability"), 0);
+        ck_assert(rate ? v.sample.n == 10 || v.sample.n == 20 : v.sample.n == 5); /* 20: a minute ended */
+        said |= rate;
+        profiles_release(&v);
+    }
+    ck_assert(said);
+    release_pushes(&x);
+}
+
+static struct keep_said all_different(uint32_t sample)
+{
+    return (struct keep_said){.of_stacks = KEEP_ONE - 1 - sample};
+}
+
+UNIT(more_probabilities_than_a_request_may_have)
+{
+    struct fake_rules rules = {.say = all_different};
+    struct export_profiles x;
+    struct stats *stats = unit_made(stats_new());
+    by_rules(&rules, 0, &x, stats, 400);
+    ck_assert_uint_eq(x.pushes, PICK_GROUPS);
+    ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED],
+                      400 - PICK_GROUPS - stats->value[STATS_FORWARD_THINNED]);
+    release_pushes(&x);
+}
+
+UNIT(rules_that_run_out_of_memory)
+{
+    struct fake_rules rules = {.say = everything, .error = -ENOMEM};
+    struct export_profiles x;
+    struct stats *stats = unit_made(stats_new());
+    by_rules(&rules, 1, &x, stats, 100);
+    ck_assert_uint_eq(x.pushes, 0);
+    ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 100);
+    release_pushes(&x);
 }

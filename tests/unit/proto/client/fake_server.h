@@ -163,9 +163,10 @@ static void fake_accept(void *user, struct io_channel *channel)
     *link = (struct fake_link){.server = s, .channel = channel, .next = s->links};
     link->peer.listener = link;
     s->links = link;
-    link->session = http_session_new(&fake_handler, link, &link->peer, &limits, io_loop_now(s->loop));
+    link->session =
+        unit_made(http_session_new(&fake_handler, link, &link->peer, &limits, io_loop_now(s->loop)));
     if (s->tls)
-        link->tls = tls_new(s->tls, NULL);
+        link->tls = unit_made(tls_new(s->tls, NULL));
     s->connections++;
     io_channel_start(channel, &fake_events, link);
 }
@@ -183,7 +184,7 @@ static void fake_start(struct fake_server *s, struct io_loop *loop, uint16_t por
     snprintf(s->address, sizeof s->address, "127.0.0.1:%u", s->port);
 }
 
-static void fake_stop(struct fake_server *s)
+static inline void fake_stop(struct fake_server *s)
 {
     s->listener = io_listener_free(s->listener);
     for (struct fake_link *link = s->links; link; link = link->next) {

@@ -102,6 +102,30 @@ UNIT(http_request)
     endpoint_release(&endpoint);
 }
 
+UNIT(another_dialect)
+{
+    struct otlp_exporter_options o = OTLP_EXPORTER_DEFAULT;
+    struct endpoint endpoint;
+    char timeout[16];
+    o.endpoint = "http://host:1";
+    o.protocol = OTLP_HTTP;
+    o.compression = OTLP_COMPRESS_NONE;
+    o.dialect.content_type = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
+    o.dialect.content_encoding = "snappy";
+    struct call_head h = head_of(&o, &endpoint);
+    struct http_request r = call_request(&h, BYTES_LIT("x"), 1, timeout);
+    ck_assert_str_eq(header(&r, "content-type"), o.dialect.content_type);
+    ck_assert_str_eq(header(&r, "content-encoding"), "snappy");
+    call_head_release(&h);
+    struct error e = {""};
+    o.compression = OTLP_COMPRESS_GZIP; /* it would be encoded twice and said once */
+    ck_assert_int_eq(call_head_init(&h, &o, &endpoint, &e), -EINVAL);
+    o.compression = OTLP_COMPRESS_NONE;
+    o.protocol = OTLP_GRPC;
+    ck_assert_int_eq(call_head_init(&h, &o, &endpoint, &e), -EINVAL);
+    endpoint_release(&endpoint);
+}
+
 UNIT(headers_that_cannot_be_sent)
 {
     static const struct otlp_header bad[] = {
@@ -131,8 +155,8 @@ UNIT(encoded_bodies)
     ck_assert_int_eq(call_encode(OTLP_HTTP, NULL, BYTES_LIT("hello"), &out), 0);
     ck_assert(bytes_is(buffer_bytes(&out), "hello"));
     out.n = 0;
-    struct coding_encoder *gzip = coding_encoder_new(CODING_GZIP, 0);
-    struct coding_decoder *decoder = coding_decoder_new();
+    struct coding_encoder *gzip = unit_made(coding_encoder_new(CODING_GZIP, 0));
+    struct coding_decoder *decoder = unit_made(coding_decoder_new());
     ck_assert_int_eq(call_encode(OTLP_GRPC, gzip, BYTES_LIT("hello"), &out), 0);
     ck_assert_uint_eq(out.p[0], 1);
     ck_assert_uint_eq(out.p[4], out.n - 5);
@@ -151,7 +175,7 @@ static struct call_result answer(enum otlp_protocol protocol, enum http_call_res
                                  const struct http_response *response)
 {
     struct call_head h = {.protocol = protocol, .signal = OTLP_METRICS, .response_max = 1000, .path = "/p"};
-    struct coding_decoder *decoder = coding_decoder_new();
+    struct coding_decoder *decoder = unit_made(coding_decoder_new());
     struct call_result result;
     call_read(&h, outcome, response, decoder, 784111777, &result); /* Sun, 06 Nov 1994 08:49:37 GMT */
     coding_decoder_free(decoder);
@@ -303,6 +327,32 @@ UNIT(http_success)
     ck_assert_ptr_nonnull(strstr(r.message.text, "old"));
 }
 
+/* Of a peer that speaks something else: its 2xx counts whatever it says, its 5xx are all repeated. */
+UNIT(http_in_another_dialect)
+{
+    struct call_head h = {.protocol = OTLP_HTTP, .any_success = true, .response_max = 10, .path = "/p"};
+    struct coding_decoder *decoder = unit_made(coding_decoder_new());
+    static const struct {
+        uint32_t status;
+        bool retry_5xx;
+        enum call_outcome want;
+    } rows[] = {{200, false, CALL_OK},        {204, true, CALL_OK},        {500, false, CALL_FINAL},
+                {500, true, CALL_RETRYABLE},  {599, true, CALL_RETRYABLE}, {503, false, CALL_RETRYABLE},
+                {429, false, CALL_RETRYABLE}, {400, true, CALL_FINAL},     {302, true, CALL_FINAL}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct http_header type = {BYTES_LIT("content-type"), BYTES_LIT("text/html")};
+        struct http_response r = {.status = rows[i].status,
+                                  .headers = &type,
+                                  .n_headers = 1,
+                                  .body = BYTES_LIT("a page longer than the limit")};
+        struct call_result result;
+        h.retry_5xx = rows[i].retry_5xx;
+        call_read(&h, HTTP_CALL_DONE, &r, decoder, 0, &result);
+        ck_assert_msg(result.outcome == rows[i].want, "%u: %d", rows[i].status, result.outcome);
+    }
+    coding_decoder_free(decoder);
+}
+
 UNIT(http_success_that_is_none)
 {
     struct call_result r = http(200, "text/html", BYTES_LIT("<html>"), NULL);
@@ -350,7 +400,7 @@ UNIT(retry_after)
 UNIT(compressed_answers)
 {
     struct buffer body = BUFFER_INIT(0);
-    struct coding_encoder *gzip = coding_encoder_new(CODING_GZIP, 0);
+    struct coding_encoder *gzip = unit_made(coding_encoder_new(CODING_GZIP, 0));
     ck_assert_int_eq(coding_encode(gzip, BYTES_LIT("\x0a\x06\x08\x07\x12\x02no"), &body), 0);
     struct http_response r = {
         .status = 200,

@@ -37,7 +37,7 @@ static void on_event(void *user, const struct otlp_event *event)
 static struct world *world_new(void (*answer)(struct fake_server *, struct http_exchange *, struct bytes))
 {
     struct world *w = calloc(1, sizeof *w);
-    w->loop = io_loop_new();
+    w->loop = unit_made(io_loop_new());
     w->server.answer = answer;
     w->server.user = w;
     fake_start(&w->server, w->loop, 0);
@@ -58,7 +58,7 @@ static void begin(struct world *w)
 
 #define UNTIL(w, condition)                                                                           \
     do {                                                                                              \
-        uint64_t until_ = clock_monotonic() + 10 * (uint64_t)NSEC_PER_SEC;                            \
+        uint64_t until_ = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);             \
         while (!(condition)) {                                                                        \
             ck_assert_msg(clock_monotonic() < until_, "never: %s (last: %s)", #condition, (w)->last); \
             io_loop_run_once((w)->loop, 50 * NSEC_PER_MSEC);                                          \
@@ -67,7 +67,7 @@ static void begin(struct world *w)
 
 static void push(struct world *w, const char *text, uint64_t items)
 {
-    struct client_body *body = client_body_new((uint8_t *)strdup(text), strlen(text));
+    struct client_body *body = unit_made(client_body_new((uint8_t *)strdup(text), strlen(text)));
     ck_assert(otlp_exporter_reserve(w->exporter, 100));
     otlp_exporter_push(w->exporter, body, 100, items);
     client_body_unref(body);
@@ -122,7 +122,7 @@ static void check_gzip(struct fake_server *s, struct http_exchange *x, struct by
 {
     bool grpc = x->version == HTTP_VERSION_2;
     struct buffer plain = BUFFER_INIT(0);
-    struct coding_decoder *decoder = coding_decoder_new();
+    struct coding_decoder *decoder = unit_made(coding_decoder_new());
     ck_assert(bytes_is(
         http_header_find(x->headers, x->n_headers, grpc ? "grpc-encoding" : "content-encoding"), "gzip"));
     if (grpc) {
@@ -198,7 +198,7 @@ static void answer_unavailable_once(struct fake_server *s, struct http_exchange 
     struct grpc_status info = {.code = 14, .has_retry = true, .retry_ns = 100 * NSEC_PER_MSEC};
     grpc_status_encode(&info, &status);
     grpc_base64_encode(buffer_bytes(&status), &text);
-    buffer_add(&text, "", 1);
+    ck_assert_int_eq(buffer_add(&text, "", 1), 0);
     fake_grpc(x, "14", bytes_of(NULL, 0), (char *)text.p);
     buffer_release(&status);
     buffer_release(&text);
@@ -442,7 +442,7 @@ UNIT(a_full_queue_refuses_or_evicts)
     ck_assert(!otlp_exporter_reserve(w->exporter, 1));
     UNTIL(w, w->server.n_held == 1);
     ck_assert(!otlp_exporter_reserve(w->exporter, 1)); /* in flight still counts */
-    struct client_body *newest = client_body_new((uint8_t *)strdup("d"), 1);
+    struct client_body *newest = unit_made(client_body_new((uint8_t *)strdup("d"), 1));
     otlp_exporter_push_newest(w->exporter, newest, 8);
     client_body_unref(newest);
     UNTIL(w, w->n[OTLP_EVICTED] == 1);
@@ -550,7 +550,7 @@ static void *feed(void *arg)
             continue;
         }
         f->pushed++;
-        struct client_body *body = client_body_new((uint8_t *)strdup("0123456789"), 10);
+        struct client_body *body = unit_made(client_body_new((uint8_t *)strdup("0123456789"), 10));
         otlp_exporter_push(f->w->exporter, body, 64, 1);
         client_body_unref(body);
     }
@@ -630,7 +630,7 @@ UNIT(tls)
 
 UNIT(options_are_checked)
 {
-    struct io_loop *loop = io_loop_new();
+    struct io_loop *loop = unit_made(io_loop_new());
     struct otlp_exporter_options ok = OTLP_EXPORTER_DEFAULT, o;
     struct otlp_exporter *x = NULL;
     struct error e;

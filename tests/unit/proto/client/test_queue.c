@@ -9,13 +9,13 @@ static struct client_body *body(size_t n)
 {
     uint8_t *p = malloc(n + 1);
     memset(p, 'x', n);
-    return client_body_new(p, n);
+    return unit_made(client_body_new(p, n));
 }
 
 UNIT(bounded_in_bytes)
 {
     struct send_queue q;
-    ck_assert_int_eq(send_queue_init(&q, 10, 1000), 0);
+    ck_assert_int_eq(send_queue_init(&q, 10, 1000, NULL), 0);
     ck_assert(send_queue_reserve(&q, 600));
     ck_assert(!send_queue_reserve(&q, 401));
     ck_assert(send_queue_reserve(&q, 400));
@@ -29,7 +29,7 @@ UNIT(bounded_in_bytes)
 UNIT(bounded_in_requests)
 {
     struct send_queue q;
-    ck_assert_int_eq(send_queue_init(&q, 2, 1000), 0);
+    ck_assert_int_eq(send_queue_init(&q, 2, 1000, NULL), 0);
     ck_assert(send_queue_reserve(&q, 1));
     ck_assert(send_queue_reserve(&q, 1));
     ck_assert(!send_queue_reserve(&q, 1));
@@ -39,7 +39,7 @@ UNIT(bounded_in_requests)
 UNIT(a_push_keeps_what_it_uses_of_the_reservation)
 {
     struct send_queue q;
-    ck_assert_int_eq(send_queue_init(&q, 2, 1000), 0);
+    ck_assert_int_eq(send_queue_init(&q, 2, 1000, NULL), 0);
     ck_assert(send_queue_reserve(&q, 1000));
     ck_assert(send_queue_push(&q, body(10), 1000, 7));
     ck_assert_uint_eq(send_queue_bytes(&q), 10);
@@ -54,10 +54,56 @@ UNIT(a_push_keeps_what_it_uses_of_the_reservation)
     send_queue_release(&q);
 }
 
+/* Whatever the queue holds or has promised is charged; it ends with nothing charged. */
+UNIT(charged_to_a_budget)
+{
+    struct budget whole = BUDGET_INIT(100, NULL), part = BUDGET_INIT(1000, &whole);
+    struct send_queue q;
+    struct send_evicted evicted;
+    ck_assert_int_eq(send_queue_init(&q, 8, 1000, &part), 0);
+    ck_assert(send_queue_reserve(&q, 90));
+    ck_assert(!send_queue_reserve(&q, 11)); /* the queue has room, the process has not */
+    ck_assert_uint_eq(whole.used, 90);
+    ck_assert_uint_eq(q.requests, 1);
+    ck_assert(send_queue_push(&q, body(40), 90, 1));
+    ck_assert_uint_eq(whole.used, 40);
+    ck_assert(send_queue_push_newest(&q, body(60), 2, &evicted));
+    ck_assert_uint_eq(evicted.requests, 0);
+    ck_assert(send_queue_push_newest(&q, body(30), 4, &evicted)); /* out goes the oldest */
+    ck_assert_uint_eq(evicted.items, 1);
+    ck_assert_uint_eq(part.used, 90);
+    ck_assert(!send_queue_push_newest(&q, body(101), 8, &evicted)); /* would not fit an empty process */
+    ck_assert_uint_eq(evicted.requests, 0);
+    send_queue_finish(&q, send_queue_pop(&q));
+    ck_assert_uint_eq(whole.used, 30);
+    ck_assert(send_queue_reserve(&q, 5));
+    send_queue_close(&q);
+    ck_assert(!send_queue_push(&q, body(5), 5, 16));
+    ck_assert_uint_eq(whole.used, 30);
+    send_queue_release(&q); /* with one that waits */
+    ck_assert_uint_eq(whole.used, 0);
+    ck_assert_uint_eq(part.used, 0);
+}
+
+/* Room for three requests, taken as one and two of nothing, is given back in other portions. */
+UNIT(reservations_are_sums)
+{
+    struct send_queue q;
+    ck_assert_int_eq(send_queue_init(&q, 3, 1000, NULL), 0);
+    ck_assert(send_queue_reserve(&q, 1000) && send_queue_reserve(&q, 0) && send_queue_reserve(&q, 0));
+    ck_assert(!send_queue_reserve(&q, 0));
+    ck_assert(send_queue_push(&q, body(300), 300, 1));
+    ck_assert(send_queue_push(&q, body(500), 600, 1));
+    send_queue_cancel(&q, 100);
+    ck_assert_uint_eq(send_queue_bytes(&q), 800);
+    ck_assert_uint_eq(q.requests, 2);
+    send_queue_release(&q);
+}
+
 UNIT(oldest_first)
 {
     struct send_queue q;
-    ck_assert_int_eq(send_queue_init(&q, 8, 1000), 0);
+    ck_assert_int_eq(send_queue_init(&q, 8, 1000, NULL), 0);
     for (uint64_t i = 0; i < 5; i++) {
         ck_assert(send_queue_reserve(&q, 1));
         ck_assert(send_queue_push(&q, body(1), 1, i));
@@ -74,7 +120,7 @@ UNIT(newest_throws_the_oldest_out)
 {
     struct send_queue q;
     struct send_evicted out;
-    ck_assert_int_eq(send_queue_init(&q, 40, 100), 0);
+    ck_assert_int_eq(send_queue_init(&q, 40, 100, NULL), 0);
     for (uint64_t i = 0; i < 40; i++)
         ck_assert(send_queue_push_newest(&q, body(2), 1, &out));
     ck_assert_uint_eq(out.requests, 0);
@@ -93,7 +139,7 @@ UNIT(closed_takes_no_more)
 {
     struct send_queue q;
     struct send_evicted out;
-    ck_assert_int_eq(send_queue_init(&q, 4, 100), 0);
+    ck_assert_int_eq(send_queue_init(&q, 4, 100, NULL), 0);
     ck_assert(send_queue_reserve(&q, 10));
     send_queue_close(&q);
     ck_assert(!send_queue_reserve(&q, 10));
@@ -109,7 +155,7 @@ UNIT(a_body_is_shared)
     struct client_body *b = body(3);
     struct send_queue q[2];
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(send_queue_init(&q[i], 1, 10), 0);
+        ck_assert_int_eq(send_queue_init(&q[i], 1, 10, NULL), 0);
         ck_assert(send_queue_reserve(&q[i], 3));
         ck_assert(send_queue_push(&q[i], client_body_ref(b), 3, 1));
     }
@@ -148,7 +194,7 @@ static void *producer(void *arg)
 UNIT(threads_lose_and_double_nothing)
 {
     static struct race race;
-    ck_assert_int_eq(send_queue_init(&race.q, 16, 1024), 0);
+    ck_assert_int_eq(send_queue_init(&race.q, 16, 1024, NULL), 0);
     pthread_t thread[4];
     for (int i = 0; i < 4; i++)
         pthread_create(&thread[i], NULL, producer, &race);

@@ -374,3 +374,88 @@ UNIT(output_is_appended)
     buffer_release(&in);
     buffer_release(&out);
 }
+
+/* A frame of blocks that repeat one byte: four bytes a block (RFC 8878 §3.1.1.2.2), no size in its head. */
+static struct buffer repeated(uint32_t blocks, uint32_t n)
+{
+    static const uint8_t head[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58};
+    struct buffer b = {0};
+    buffer_add(&b, head, sizeof head);
+    for (uint32_t i = 1; i <= blocks; i++) {
+        uint32_t h = (i == blocks) | 1u << 1 | n << 3;
+        buffer_add(&b, (uint8_t[]){(uint8_t)h, (uint8_t)(h >> 8), (uint8_t)(h >> 16), 0}, 4);
+    }
+    return b;
+}
+
+UNIT(what_its_size_does_not_pay_for_is_too_large)
+{
+    const size_t plenty = 64 << 20;
+    struct buffer out = {.p = calloc(1, 4 << 20), .n = 4 << 20, .cap = 4 << 20}, was = {0};
+    ck_assert_ptr_nonnull(out.p);
+    struct bytes zeros = buffer_bytes(&out), few = bytes_of(zeros.p, CODING_FREE);
+    struct buffer in = packed(CODING_ZSTD, zeros), small = packed(CODING_ZSTD, few);
+    ck_assert_uint_gt(zeros.n, in.n * CODING_RATIO_MAX);
+    struct budget budget = BUDGET_INIT(8 << 20, NULL);
+    struct coding_decoder *d = decoder();
+    ck_assert_int_eq(coding_decode(d, CODING_ZSTD, buffer_bytes(&in), plenty, EXTRA, &budget, &was),
+                     CODING_TOO_LARGE);
+    ck_assert_int_eq(coding_decode(d, CODING_ZSTD, buffer_bytes(&small), plenty, EXTRA, &budget, &was), 0);
+    ck_assert(bytes_eq(buffer_bytes(&was), few));
+    room_release(&was, &budget);
+    coding_decoder_free(d);
+    buffer_release(&in);
+    buffer_release(&small);
+    buffer_release(&out);
+}
+
+/* What blocks say is enough: nothing is allocated for 8 KB that mean 256 MiB, and what fits is made at once.
+ */
+UNIT(zstd_blocks_are_counted_before_they_are_read)
+{
+    struct buffer bomb = repeated(2000, 128 << 10), fits = repeated(2000, 1000), out = {0};
+    struct budget budget = BUDGET_INIT(64 << 20, NULL);
+    struct coding_decoder *d = decoder();
+    ck_assert_int_eq(coding_decode(d, CODING_ZSTD, buffer_bytes(&bomb), 64 << 20, EXTRA, &budget, &out),
+                     CODING_TOO_LARGE);
+    ck_assert_uint_le(out.cap, 64 << 10);
+    ck_assert_int_eq(coding_decode(d, CODING_ZSTD, buffer_bytes(&fits), 64 << 20, EXTRA, &budget, &out), 0);
+    ck_assert_uint_eq(out.n, 2000 * 1000);
+    ck_assert_uint_le(out.cap, 2000 * 1000 + EXTRA + (16 << 10));
+    for (size_t cut = 1; cut < 20; cut++) { /* heads that are not whole */
+        out.n = 0;
+        ck_assert_int_eq(coding_decode(d, CODING_ZSTD, bytes_of(fits.p, fits.n - cut), 64 << 20, EXTRA,
+                                       &budget, &out),
+                         CODING_CORRUPT);
+    }
+    room_release(&out, &budget);
+    coding_decoder_free(d);
+    buffer_release(&bomb);
+    buffer_release(&fits);
+}
+
+/* Flushed after every few bytes: by its blocks it could be a hundred times what it is. */
+UNIT(a_zstd_frame_of_many_short_blocks_takes_little_more_than_it_is)
+{
+    struct buffer plain = text(600000), in = {0}, out = {0};
+    ck_assert_int_eq(buffer_reserve(&in, 4 * plain.n), 0);
+    ZSTD_CCtx *z = ZSTD_createCCtx();
+    ZSTD_CCtx_setParameter(z, ZSTD_c_contentSizeFlag, 0);
+    ZSTD_outBuffer to = {in.p, in.cap, 0};
+    for (size_t at = 0; at < plain.n; at += 1000) {
+        ZSTD_inBuffer from = {plain.p + at, 1000, 0};
+        ck_assert(!ZSTD_isError(ZSTD_compressStream2(z, &to, &from, ZSTD_e_flush)));
+    }
+    ck_assert_uint_eq(ZSTD_compressStream2(z, &to, &(ZSTD_inBuffer){0}, ZSTD_e_end), 0);
+    ZSTD_freeCCtx(z);
+    in.n = to.pos;
+    struct budget budget = BUDGET_INIT(64 << 20, NULL);
+    struct coding_decoder *d = decoder();
+    ck_assert_int_eq(coding_decode(d, CODING_ZSTD, buffer_bytes(&in), 64 << 20, EXTRA, &budget, &out), 0);
+    ck_assert(bytes_eq(buffer_bytes(&out), buffer_bytes(&plain)));
+    ck_assert_uint_le(out.cap, 65 * in.n + (128 << 10));
+    room_release(&out, &budget);
+    coding_decoder_free(d);
+    buffer_release(&in);
+    buffer_release(&plain);
+}

@@ -1,4 +1,5 @@
 /* needs: dep_snappy */
+#include <errno.h>
 #include <snappy-c.h>
 #include <stdlib.h>
 
@@ -104,6 +105,29 @@ UNIT(a_block_is_taken_too)
     for (size_t cut = 1; cut < n; cut++)
         ck_assert_int_ne(unpack(bytes_of(block, cut), LIMIT, BYTES_LIT(plain)), 0);
     ck_assert_int_eq(unpack(bytes_of("\x00", 1), LIMIT, BYTES_LIT("")), 0); /* the block of nothing */
+}
+
+/* What remote write wants: no frames; and the library takes it back. */
+UNIT(a_block_is_written_too)
+{
+    static char plain[200000], again[sizeof plain];
+    for (size_t i = 0; i < sizeof plain; i++)
+        plain[i] = (char)("frame;"[i % 6] + (i / 60000));
+    static const size_t sizes[] = {0, 1, 70, 65536, 65537, sizeof plain};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct buffer out = BUFFER_INIT(0);
+        size_t n = sizeof again;
+        ck_assert_int_eq(buffer_add_str(&out, "before"), 0);
+        ck_assert_int_eq(coding_encode_snappy_block(bytes_of(plain, sizes[i]), &out), 0);
+        ck_assert_int_eq(snappy_uncompress((const char *)out.p + 6, out.n - 6, again, &n), SNAPPY_OK);
+        ck_assert_uint_eq(n, sizes[i]);
+        ck_assert_mem_eq(again, plain, n);
+        buffer_release(&out);
+    }
+    struct buffer small = BUFFER_INIT(64);
+    ck_assert_int_eq(coding_encode_snappy_block(bytes_of(plain, 1000), &small), -ENOBUFS);
+    ck_assert_uint_eq(small.n, 0);
+    buffer_release(&small);
 }
 
 /* What a preamble says is a claim: 4 GiB - 1 out of six bytes is refused before anything is allocated. */
