@@ -48,66 +48,92 @@ static int unpack(const char *path, struct buffer *body, struct error *e)
     return r == 0 ? 0 : error_set(e, -EINVAL, "%s: corrupt gzip, or longer than 1 GiB", path);
 }
 
-struct reading {
-    const char *path;
-    struct profiles view;
-    int (*each)(void *context, const struct profiles *view, uint32_t request);
-    void *context;
-    uint32_t request;
-};
+/* ---- requests ---- */
 
-static int take(struct reading *r, struct bytes body, enum profiles_layout layout, struct error *e)
-{
-    int result = profiles_decode_as(&r->view, body, layout, &limits, e);
-    if (result != 0)
-        return error_prefix(e, result < 0 ? result : -EBADMSG, "%s: request %u: ", r->path, r->request + 1);
-    return r->each(r->context, &r->view, r->request++);
-}
+#define PLACE_MAX 512 /* bytes of a path and a line number in a message */
 
-static int take_json(struct reading *r, struct bytes texts, struct error *e)
+typedef int each_request(void *context, struct bytes body, enum profiles_layout layout, const char *place);
+
+/* One request, or as many as there are, one behind the other: the Collector's file exporter writes one a
+ * line.
+ */
+static int read_json(const char *path, struct bytes texts, each_request *each, void *context, struct error *e)
 {
     struct buffer proto = BUFFER_INIT(CAPTURE_MAX);
-    int result = 0;
+    unsigned line = 1;
+    int r = 0;
     do {
+        char place[PLACE_MAX];
+        snprintf(place, sizeof place, "%s:%u", path, line);
         size_t n = json_text_length(texts);
         struct bytes text = bytes_of(texts.p, n > 0 ? n : texts.n); /* if it is none, we are told where */
         enum profiles_layout layout;
         proto.n = 0;
-        result = profiles_json_transcode_as_written(text, &limits, NULL, &proto, &layout, e);
-        if (result == 0)
-            result = take(r, buffer_bytes(&proto), layout, e);
+        r = profiles_json_transcode_as_written(text, &limits, NULL, &proto, &layout, e);
+        if (r == 0)
+            r = each(context, buffer_bytes(&proto), layout, place);
+        else if (r < 0)
+            error_set(e, r, "%s: out of memory, or longer than 1 GiB as protobuf", place);
         else
-            result =
-                error_prefix(e, result < 0 ? result : -EBADMSG, "%s: request %u: ", r->path, r->request + 1);
+            r = error_prefix(e, -EBADMSG, "%s: ", place);
         texts = bytes_of(texts.p + text.n, texts.n - text.n);
-        while (texts.n > 0 && texts.p[0] != '\0' && strchr(" \t\r\n", texts.p[0]))
+        for (size_t i = 0; i < text.n; i++)
+            line += text.p[i] == '\n';
+        while (texts.n > 0 && texts.p[0] != '\0' && strchr(" \t\r\n", texts.p[0])) {
+            line += texts.p[0] == '\n';
             texts = bytes_of(texts.p + 1, texts.n - 1);
-    } while (result == 0 && texts.n > 0);
+        }
+    } while (r == 0 && texts.n > 0);
     buffer_release(&proto);
-    return result;
+    return r;
+}
+
+int capture_file_requests(const char *path, each_request *each, void *context, struct error *e)
+{
+    struct buffer body = BUFFER_INIT(CAPTURE_MAX + PROFILES_PADDING);
+    int r = read_whole(path, &body, e);
+    if (r == 0)
+        r = unpack(path, &body, e);
+    if (r == 0 && buffer_reserve(&body, PROFILES_PADDING) < 0)
+        r = error_set(e, -ENOMEM, "out of memory");
+    if (r == 0 && body.n > 0 && body.p[0] == '{') { /* as protobuf that were a group: OTLP has none */
+        r = read_json(path, buffer_bytes(&body), each, context, e);
+    } else if (r == 0) {
+        memset(body.p + body.n, 0, PROFILES_PADDING);
+        r = each(context, buffer_bytes(&body), PROFILES_LAYOUT_UNKNOWN, path);
+    }
+    buffer_release(&body);
+    return r;
+}
+
+/* ---- views ---- */
+
+struct reading {
+    struct profiles view;
+    int (*each)(void *context, const struct profiles *view, uint32_t request);
+    void *context;
+    uint32_t request;
+    struct error *e;
+};
+
+static int decode(void *context, struct bytes body, enum profiles_layout layout, const char *place)
+{
+    struct reading *reading = context;
+    int r = profiles_decode_as(&reading->view, body, layout, &limits, reading->e);
+    if (r != 0)
+        return error_prefix(reading->e, r < 0 ? r : -EBADMSG, "%s: ", place);
+    return reading->each(reading->context, &reading->view, reading->request++);
 }
 
 int capture_file_read(const char *path,
                       int (*each)(void *context, const struct profiles *view, uint32_t request),
                       void *context, struct error *e)
 {
-    struct reading reading = {.path = path, .each = each, .context = context};
-    struct buffer body = BUFFER_INIT(CAPTURE_MAX + PROFILES_PADDING);
+    struct reading reading = {.each = each, .context = context, .e = e};
     int r = profiles_init(&reading.view, NULL);
     if (r < 0)
         return error_set(e, r, "out of memory");
-    r = read_whole(path, &body, e);
-    if (r == 0)
-        r = unpack(path, &body, e);
-    if (r == 0 && buffer_reserve(&body, PROFILES_PADDING) < 0)
-        r = error_set(e, -ENOMEM, "out of memory");
-    if (r == 0 && body.n > 0 && body.p[0] == '{') {
-        r = take_json(&reading, buffer_bytes(&body), e);
-    } else if (r == 0) {
-        memset(body.p + body.n, 0, PROFILES_PADDING);
-        r = take(&reading, buffer_bytes(&body), PROFILES_LAYOUT_UNKNOWN, e);
-    }
+    r = capture_file_requests(path, decode, &reading, e);
     profiles_release(&reading.view);
-    buffer_release(&body);
     return r;
 }

@@ -5,19 +5,16 @@
 #include <string.h>
 
 #include "gateway/aggregate/store.h"
+#include "gateway/capture_file.h"
 #include "gateway/command.h"
 #include "gateway/flags.h"
 #include "gateway/pipeline.h"
 #include "gateway/rule_files.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
-#include "proto/coding/coding.h"
-#include "proto/otlp/json_reader.h"
 #include "proto/otlp/metrics.h"
-#include "proto/otlp/profiles_json.h"
 
-#define CAPTURE_MAX (1u << 30) /* bytes of one capture, plain */
-#define ALL_SERIES  1000000u   /* offline nothing is folded away */
+#define ALL_SERIES 1000000u /* offline nothing is folded away */
 
 struct count_arguments {
     struct config *config;
@@ -89,100 +86,21 @@ static int configure(struct count_arguments *a, struct error *e)
 /* ---- counting
  * -------------------------------------------------------------------------------------------------- */
 
-/* Reads a file, gunzipped if it is gzip, with the padding the decoder wants. */
-static int read_capture(const char *path, struct buffer *out, struct error *e)
-{
-    FILE *f = fopen(path, "rbe");
-    if (!f)
-        return error_set(e, -errno, "cannot read %s: %s", path, strerror(errno));
-    struct buffer raw = BUFFER_INIT(CAPTURE_MAX);
-    int r = 0;
-    size_t n;
-    do {
-        uint8_t *at = buffer_cursor(&raw, 1 << 16);
-        n = at ? fread(at, 1, 1 << 16, f) : 0;
-        raw.n += n;
-        if (!at)
-            r = error_set(e, -EFBIG, "%s: longer than 1 GiB, or out of memory", path);
-    } while (n > 0);
-    if (r == 0 && ferror(f))
-        r = error_set(e, -EIO, "cannot read %s", path);
-    fclose(f);
-    out->n = 0;
-    if (r == 0 && raw.n >= 2 && raw.p[0] == 0x1f && raw.p[1] == 0x8b) {
-        struct coding_decoder *decoder = coding_decoder_new();
-        r = decoder ? coding_decode(decoder, CODING_GZIP, buffer_bytes(&raw), CAPTURE_MAX, PROFILES_PADDING,
-                                    NULL, out)
-                    : -ENOMEM;
-        coding_decoder_free(decoder);
-        if (r != 0)
-            r = error_set(e, -EINVAL, "%s: corrupt gzip, or longer than 1 GiB", path);
-    } else if (r == 0) {
-        r = buffer_add_bytes(out, buffer_bytes(&raw));
-        if (r == 0)
-            r = buffer_reserve(out, PROFILES_PADDING);
-    }
-    buffer_release(&raw);
-    return r;
-}
+struct counter {
+    struct pipeline *pipeline;
+    struct error *e;
+};
 
-/* `place` is the file, and the line in it where there are several requests. */
-static int count_request(struct pipeline *p, const char *place, struct bytes body,
-                         enum profiles_layout layout, struct error *e)
+static int count_request(void *context, struct bytes body, enum profiles_layout layout, const char *place)
 {
+    const struct counter *c = context;
     struct ingest_answer answer;
-    ingest_push(p->ingest, body, layout, &answer);
+    ingest_push(c->pipeline->ingest, body, layout, &answer);
     if (answer.verdict != INGEST_ACCEPTED)
-        return error_set(e, -EBADMSG, "%s: %s", place, answer.message.text);
+        return error_set(c->e, -EBADMSG, "%s: %s", place, answer.message.text);
     if (answer.rejected_profiles > 0)
         fprintf(stderr, "%s: %s\n", place, answer.message.text);
     return 0;
-}
-
-#define PLACE_MAX 512 /* bytes of a path and a line number in a message */
-
-/* OTLP/JSON: one request, or as many as there are, one behind the other: the Collector's file exporter writes
- * one a line. */
-static int count_json(struct pipeline *p, const char *path, struct bytes texts, struct error *e)
-{
-    static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-    struct buffer proto = BUFFER_INIT(CAPTURE_MAX);
-    unsigned line = 1;
-    int r = 0;
-    do {
-        char place[PLACE_MAX];
-        snprintf(place, sizeof place, "%s:%u", path, line);
-        size_t n = json_text_length(texts);
-        struct bytes text = bytes_of(texts.p, n > 0 ? n : texts.n); /* if it is none, we are told where */
-        proto.n = 0;
-        r = profiles_json_transcode(text, &limits, NULL, &proto, e);
-        if (r == 0)
-            r = count_request(p, place, buffer_bytes(&proto), PROFILES_LAYOUT_1_10, e);
-        else if (r < 0)
-            error_set(e, r, "%s: out of memory, or longer than 1 GiB as protobuf", place);
-        else
-            r = error_prefix(e, -EBADMSG, "%s: ", place);
-        texts = bytes_of(texts.p + text.n, texts.n - text.n);
-        for (size_t i = 0; i < text.n; i++)
-            line += text.p[i] == '\n';
-        while (texts.n > 0 && strchr(" \t\r\n", texts.p[0]) && texts.p[0] != '\0') {
-            line += texts.p[0] == '\n';
-            texts = bytes_of(texts.p + 1, texts.n - 1);
-        }
-    } while (r == 0 && texts.n > 0);
-    buffer_release(&proto);
-    return r;
-}
-
-static int count_file(struct pipeline *p, const char *path, struct buffer *body, struct error *e)
-{
-    int r = read_capture(path, body, e);
-    if (r < 0)
-        return r;
-    if (body->n > 0 && body->p[0] == '{') /* as protobuf that were a group, which no OTLP message has */
-        return count_json(p, path, buffer_bytes(body), e);
-    memset(body->p + body->n, 0, PROFILES_PADDING);
-    return count_request(p, path, buffer_bytes(body), PROFILES_LAYOUT_UNKNOWN, e);
 }
 
 /* ---- printing
@@ -284,9 +202,9 @@ static int count(const struct count_arguments *a, char **files, int n_files, con
         output = store_add_output(store, &all, clock_realtime());
     int r = output ? 0 : error_set(e, -ENOMEM, "out of memory");
 
-    struct buffer body = {0};
+    struct counter counter = {&pipeline, e};
     for (int i = 0; i < n_files && r == 0; i++) {
-        r = count_file(&pipeline, files[i], &body, e);
+        r = capture_file_requests(files[i], count_request, &counter, e);
         store_apply(store, 0, aggregate_take(pipeline.aggregate), clock_realtime());
     }
     struct metric_batch *batch = NULL;
@@ -297,7 +215,6 @@ static int count(const struct count_arguments *a, char **files, int n_files, con
     else if (r == 0)
         print_batch(batch);
     metric_batch_free(batch);
-    buffer_release(&body);
     store_free(store);
     pipeline_release(&pipeline);
     free(metrics);

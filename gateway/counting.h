@@ -15,7 +15,8 @@ struct counting {
     struct rule_files rules;
     struct aggregate_metric *metrics;
     uint32_t n_metrics;
-    uint32_t generation; /* aggregate_set_generation; 0: the first */
+    uint32_t generation;         /* aggregate_set_generation; 0: the first */
+    struct forward_rates *rates; /* of the rules' `keep N per …`: of all workers */
     struct forward_options forward;
     uint32_t users; /* the control loop counts them; nobody else may touch it */
 };

@@ -18,18 +18,55 @@ static void all_workers_stopped(struct gateway *g);
 
 /* ---- collecting ---- */
 
+static void all_handed_over(struct gateway *g)
+{
+    if (g->triggers)
+        control_triggers_second(g->triggers, clock_monotonic(), clock_realtime());
+    if (io_loop_now(g->loop) >= g->next_flush_ns) {
+        outputs_flush(g->outputs);
+        g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
+    }
+}
+
+int gateway_start_triggers(struct gateway *g)
+{
+    struct error e;
+    struct control_triggers_options options = {
+        .rules = g->counting->rules.set,
+        .store = outputs_store(g->outputs),
+        .captures = g->captures,
+        .budget = &g->budget,
+        .before = g->triggers,
+    };
+    struct control_triggers *next = control_triggers_new(&options, &e);
+    control_triggers_free(g->triggers);
+    g->triggers = next;
+    if (!next)
+        log_error("triggers are not evaluated error=\"%s\"", e.text);
+    return next ? 0 : -ENOMEM;
+}
+
+static int write_trigger_metrics(void *context, struct buffer *out)
+{
+    struct gateway *g = context;
+    return g->triggers ? control_triggers_prometheus(g->triggers, out) : 0;
+}
+
+static int write_triggers(void *context, struct buffer *out)
+{
+    struct gateway *g = context;
+    return g->triggers ? control_triggers_json(g->triggers, clock_monotonic(), out) : -ENOMEM;
+}
+
 void gateway_receive(void *arg)
 {
     struct handover *h = arg;
     struct gateway *g = h->worker->gateway;
     outputs_apply(g->outputs, h->worker->index, h->delta);
-    if (h->is_last && --g->n_running == 0) {
+    if (h->is_last && --g->n_running == 0)
         all_workers_stopped(g);
-    } else if (!h->is_last && --g->n_handing_over == 0 && !g->stopping &&
-               io_loop_now(g->loop) >= g->next_flush_ns) {
-        outputs_flush(g->outputs);
-        g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
-    }
+    else if (!h->is_last && --g->n_handing_over == 0 && !g->stopping)
+        all_handed_over(g);
     free(h);
 }
 
@@ -162,6 +199,8 @@ static int start_admin(struct gateway *g, struct error *e)
         .metrics_context = g,
         .reload = reload_for_admin,
         .reload_context = g,
+        .triggers = write_triggers,
+        .triggers_context = g,
         .checks = checks,
         .n_checks = ARRAY_LEN(checks),
     };
@@ -188,7 +227,8 @@ static int start(struct gateway *g, struct error *e)
     g->workers = calloc(g->n_workers, sizeof *g->workers);
     g->loop = io_loop_new();
     g->stats = stats_new();
-    if (!g->workers || !g->loop || !g->stats)
+    g->captures = captures_new();
+    if (!g->workers || !g->loop || !g->stats || !g->captures)
         return error_set(e, -ENOMEM, "out of memory");
     g->counting = counting_new(g->config, e);
     if (!g->counting)
@@ -207,6 +247,9 @@ static int start(struct gateway *g, struct error *e)
     g->outputs = outputs_new(&outputs, g->loop, e);
     if (!g->outputs)
         return -EINVAL;
+    outputs_set_more(g->outputs, write_trigger_metrics, g);
+    if (gateway_start_triggers(g) < 0)
+        return error_set(e, -ENOMEM, "out of memory");
     g->collect_timer = io_timer_new(g->loop, on_collect_timer, g);
     g->on_term = io_signal_new(g->loop, SIGTERM, on_stop, g);
     g->on_int = io_signal_new(g->loop, SIGINT, on_stop, g);
@@ -244,7 +287,9 @@ static void release(struct gateway *g)
     io_signal_free(g->on_int);
     io_signal_free(g->on_hup);
     io_timer_free(g->collect_timer);
+    control_triggers_free(g->triggers);
     outputs_free(g->outputs);
+    captures_free(g->captures);
     if (g->loop)
         io_loop_free(g->loop);
     for (uint32_t i = 0; i < g->n_workers && g->workers; i++)

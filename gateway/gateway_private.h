@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "gateway/admin/admin.h"
+#include "gateway/control/triggers.h"
 #include "gateway/counting.h"
 #include "gateway/gateway.h"
 #include "gateway/listen/listen.h"
@@ -39,6 +40,8 @@ struct gateway {
     struct io_loop *loop;
     struct stats *stats; /* the control loop's */
     struct counting *counting;
+    struct captures *captures;
+    struct control_triggers *triggers; /* of `counting` */
     struct outputs *outputs;
     struct receivers receivers;
     struct listen *listen;
@@ -78,6 +81,10 @@ void gateway_worker_tell(void *arg, void *context);
 int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *counting, struct pipeline *ret);
 
 /* ---- gateway.c: the control loop ---- */
+
+/* The triggers of the newest rules in place of those before, if any. 0, or -ENOMEM: those before are gone
+ * all the same, and the log has told. */
+int gateway_start_triggers(struct gateway *g);
 
 /* Takes a handover that comes by io_loop_post. */
 void gateway_receive(void *arg);

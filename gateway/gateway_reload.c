@@ -108,8 +108,10 @@ static int reload_rules(struct gateway *g, const struct config *c, struct error 
         counting_drop(next);
         return error_set(e, r, r == -ENOSPC ? "too many different metrics since the start" : "out of memory");
     }
-    counting_drop(g->counting);
+    struct counting *before = g->counting;
     g->counting = next;
+    gateway_start_triggers(g); /* without memory for them the rules count all the same */
+    counting_drop(before);
     return 0;
 }
 

@@ -29,6 +29,7 @@ int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *cou
         .generation = counting->generation,
         .destinations = outputs_profiles(g->outputs),
         .forward = counting->forward,
+        .captures = g->captures,
         .ingest = {.limits = PROFILES_LIMITS_DEFAULT, .retry_after_ns = RETRY_AFTER_NS},
         .budget = &g->budget,
         .stats = w->pipeline.stats,
@@ -90,6 +91,7 @@ static void hand_over(struct gateway_worker *w, struct handover *h)
 void gateway_worker_hand_over(void *arg, void *context)
 {
     struct handover *h = arg;
+    pipeline_look(&h->worker->pipeline);
     hand_over(h->worker, h);
 }
 

@@ -26,7 +26,10 @@ struct outputs {
     uint32_t n_identity; /* 0 or 1 */
     struct prometheus_options names;
     struct store *store;
+    struct budget *budget;
     struct stats *stats;
+    int (*more)(void *context, struct buffer *out);
+    void *more_context;
     struct output *prometheus; /* NULL: not asked for */
     struct leaving *leaving;
     uint32_t n_leaving;
@@ -66,6 +69,7 @@ static int destination(struct outputs *o, const struct config_exporter *x, struc
         .name = x->name,
         .otlp = OTLP_EXPORTER_DEFAULT,
         .encoding = json ? DESTINATION_JSON : DESTINATION_PROTO,
+        .layout_1_9 = x->wire_version && strcmp(x->wire_version, "1.9") == 0,
         .protobuf_message = x->protobuf_message,
         .prometheus = o->names,
     };
@@ -104,6 +108,7 @@ static int destination(struct outputs *o, const struct config_exporter *x, struc
     otlp->retry.max_elapsed_ns = x->retry_elapsed_ns;
     otlp->queue.queue_size = x->queue_size;
     otlp->queue.queue_bytes = x->queue_bytes;
+    otlp->queue.budget = o->budget;
     return 0;
 }
 
@@ -194,7 +199,7 @@ static int add_profiles_exporters(struct outputs *o, const struct config *c, str
                                   struct error *e)
 {
     uint32_t n = c->profiles_exporters.n;
-    if (n == 0 || c->keep == 0)
+    if (n == 0) /* with keep 0 too: the rules may keep some, also those of a later reload */
         return 0;
     struct destination_options *options = arena_calloc(&o->arena, n, sizeof *options);
     if (!options)
@@ -204,9 +209,6 @@ static int add_profiles_exporters(struct outputs *o, const struct config *c, str
         int r = destination(o, config_exporter(c, name), &options[i], e);
         if (r < 0)
             return r;
-        /* raw requests are passed on whole: whatever was taken in must be allowed out */
-        options[i].otlp.max_request_bytes =
-            max_of(options[i].otlp.max_request_bytes, (size_t)c->request_bytes);
     }
     return export_profiles_new(&o->profiles, loop, options, n, o->stats, e);
 }
@@ -256,6 +258,7 @@ struct outputs *outputs_new(const struct outputs_options *options, struct io_loo
         return NULL;
     }
     o->stats = options->stats;
+    o->budget = options->budget;
     o->store =
         store_new(options->metrics, options->n_metrics, options->n_workers, options->budget, options->stats);
     o->names = names_of(options->config);
@@ -286,6 +289,17 @@ struct outputs *outputs_free(struct outputs *o)
 struct export_profiles *outputs_profiles(struct outputs *o)
 {
     return o->profiles;
+}
+
+struct store *outputs_store(struct outputs *o)
+{
+    return o->store;
+}
+
+void outputs_set_more(struct outputs *o, int (*write)(void *context, struct buffer *out), void *context)
+{
+    o->more = write;
+    o->more_context = context;
 }
 
 int outputs_replace_metrics(struct outputs *o, const struct aggregate_metric *metrics, uint32_t n_metrics,
@@ -326,10 +340,12 @@ static int write_profiles(struct outputs *o, const struct prometheus_options *na
     return r;
 }
 
-static int write_self(enum prometheus_format format, struct buffer *out)
+static int write_self(const struct outputs *o, enum prometheus_format format, struct buffer *out)
 {
     struct buffer text = BUFFER_INIT(0);
     int r = stats_prometheus(&text);
+    if (r == 0 && o->more)
+        r = o->more(o->more_context, &text);
     if (r == 0)
         r = prometheus_rewrite(buffer_bytes(&text), format, out);
     buffer_release(&text);
@@ -352,7 +368,7 @@ int outputs_metrics(struct outputs *o, const struct admin_metrics *wanted, struc
     if (wanted->what & ADMIN_METRICS_PROFILES)
         r = write_profiles(o, &names, out);
     if (r == 0 && (wanted->what & ADMIN_METRICS_SELF))
-        r = write_self(names.format, out);
+        r = write_self(o, names.format, out);
     return r < 0 ? r : prometheus_end(names.format, out);
 }
 

@@ -16,6 +16,7 @@
 struct io_loop;
 struct outputs;
 struct stats;
+struct store;
 
 /* What tells the streams of one gateway from those of another that sees the same resources: an attribute of
  * every resource that leaves, and so a label of every series. */
@@ -40,6 +41,12 @@ struct export_profiles *outputs_profiles(struct outputs *o);
  * metrics, -ENOMEM or -ENOSPC. The exporters stay. */
 int outputs_replace_metrics(struct outputs *o, const struct aggregate_metric *metrics, uint32_t n_metrics,
                             uint32_t *ret_generation);
+
+/* What triggers watch. */
+struct store *outputs_store(struct outputs *o);
+
+/* Whoever has more to say on what the gateway knows of itself: `write` appends Prometheus text 0.0.4. */
+void outputs_set_more(struct outputs *o, int (*write)(void *context, struct buffer *out), void *context);
 
 /* Adds what a worker counted since its last hand-over. Takes the delta, which may be NULL. */
 void outputs_apply(struct outputs *o, uint32_t worker, struct aggregate_delta *delta);

@@ -6,7 +6,9 @@
 #define GATEWAY_PIPELINE_H
 
 #include "gateway/aggregate/aggregate.h"
+#include "gateway/capturing.h"
 #include "gateway/classify/classify.h"
+#include "gateway/classify/keep.h"
 #include "gateway/forward/forward.h"
 #include "gateway/ingest/ingest.h"
 #include "gateway/stats/stats.h"
@@ -19,6 +21,7 @@ struct pipeline_options {
     uint32_t n_metrics;
     struct export_profiles *destinations; /* of raw profiles; NULL: nothing is forwarded */
     struct forward_options forward;
+    struct captures *captures; /* what triggers capture; NULL: they do not */
     struct ingest_options ingest;
     struct budget *budget;
     struct stats *stats; /* the thread's block; NULL: a new one */
@@ -29,6 +32,8 @@ struct pipeline {
     struct stats *stats;
     struct aggregate *aggregate;
     struct classify *classify;
+    struct classify_keep *keep; /* for forward */
+    struct capturing *capturing;
     struct forward *forward;
     struct ingest *ingest;
 };
@@ -40,5 +45,8 @@ struct aggregate_metric *pipeline_metrics(const struct rules_program *program, u
 /* 0 or -ENOMEM (then nothing is left behind). */
 int pipeline_init(struct pipeline *p, const struct pipeline_options *options);
 void pipeline_release(struct pipeline *p);
+
+/* Between requests, once a second: takes notice of what is captured. */
+void pipeline_look(struct pipeline *p);
 
 #endif

@@ -94,6 +94,11 @@ bool check_metric(struct report *report, const struct ast_metric *a, const struc
                      "`combine` belongs to a gauge");
         good = false;
     }
+    if (a->largest && a->gauge) {
+        report_plain(report, "E121", a->at[CLAUSE_LIMIT], "write: limit N",
+                     "`largest` belongs to a counter: a gauge may fall");
+        good = false;
+    }
     return check_unit(report, a, source, unit) && good;
 }
 

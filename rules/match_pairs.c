@@ -6,7 +6,7 @@
 
 static uint32_t place(const struct pairs *t, uint64_t key)
 {
-    uint32_t mask = t->n_slots - 1, i = (uint32_t)hash_mix(key, 0) & mask;
+    uint32_t mask = t->n_slots - 1, i = (uint32_t)hash_mix(key, hash_seed()) & mask;
     while (t->slot[i].value != 0 && t->slot[i].key != key)
         i = (i + 1) & mask;
     return i;

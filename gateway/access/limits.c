@@ -191,7 +191,7 @@ enum access_verdict access_enter(struct access_worker *w, const struct http_exch
     struct access *a = w->access;
     struct connection_access *c = x->peer ? x->peer->client : NULL;
     *pass = (struct access_pass){.paid = x->content_length >= 0};
-    struct bytes tenant;
+    struct bytes tenant = {0};
     if (a->tenant_header) {
         enum access_verdict verdict = read_tenant(a, x, &tenant);
         if (verdict != ACCESS_YES)

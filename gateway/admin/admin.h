@@ -1,6 +1,6 @@
 /*
- * The administrative HTTP server, on the control loop: /healthz, /readyz, /metrics, POST /api/v1/reload and
- * an index of them at /.
+ * The administrative HTTP server, on the control loop: /healthz, /readyz, /metrics, /api/v1/triggers, POST
+ * /api/v1/reload and an index of them at /.
  *
  * It knows no other stage: what it shows comes through callbacks that main gives it.
  */
@@ -53,6 +53,10 @@ struct admin_options {
      * there is no such page. */
     int (*reload)(void *context, struct error *e);
     void *reload_context;
+    /* Appends what triggers are doing, as JSON, for GET /api/v1/triggers. 0 or a negative errno (then the
+     * answer is 500). NULL: there is no such page. */
+    int (*triggers)(void *context, struct buffer *out);
+    void *triggers_context;
     const struct admin_check *checks; /* ready when all are met */
     uint32_t n_checks;
 };

@@ -91,6 +91,7 @@ static void page_index(struct pages *p, struct http_exchange *x)
         "/healthz   200 while the process runs\n"
         "/readyz    200 when requests are taken and can be passed on, else 503 and why\n"
         "           (Accept: application/json for each condition)\n"
+        "/api/v1/triggers   which triggers of the rules fire, and for whom (JSON)\n"
         "/api/v1/reload   POST: reads configuration, rules, credentials and certificates anew\n");
 }
 
@@ -238,13 +239,27 @@ static void page_reload(struct pages *p, struct http_exchange *x)
     }
 }
 
+static void page_triggers(struct pages *p, struct http_exchange *x)
+{
+    if (!p->options->triggers)
+        answer_text(x, 404, "nothing here; / lists what is\n");
+    else if (p->options->triggers(p->options->triggers_context, &p->text) < 0)
+        answer_text(x, 500, "out of memory\n");
+    else
+        answer(x, 200, TEXT_JSON, NULL, 0, buffer_bytes(&p->text));
+}
+
 static const struct {
     const char *path;
     void (*page)(struct pages *p, struct http_exchange *x);
     bool posts;
 } routes[] = {
-    {"/", page_index, false},          {"/healthz", page_health, false},      {"/readyz", page_ready, false},
-    {"/metrics", page_metrics, false}, {"/api/v1/reload", page_reload, true},
+    {"/", page_index, false},
+    {"/healthz", page_health, false},
+    {"/readyz", page_ready, false},
+    {"/metrics", page_metrics, false},
+    {"/api/v1/reload", page_reload, true},
+    {"/api/v1/triggers", page_triggers, false},
 };
 
 static bool method_fits(const struct http_exchange *x, bool posts)

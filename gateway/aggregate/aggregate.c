@@ -8,6 +8,8 @@
 #include "gateway/aggregate/attrset.h"
 #include "gateway/aggregate/delta.h"
 #include "gateway/aggregate/exemplars.h"
+#include "gateway/aggregate/latest.h"
+#include "gateway/aggregate/tally.h"
 #include "proto/base/hash.h"
 #include "proto/base/intern.h"
 #include "proto/base/macros.h"
@@ -21,11 +23,9 @@
 #define CELLS_FIRST    1024u
 #define CELLS_MAX      (1u << 20) /* 32 MiB of table; it empties at every take */
 #define KEY_FREE       UINT64_MAX
-#define GOLDEN         0x9e3779b97f4a7c15u
 
 struct cell {
-    uint64_t
-        key; /* resource << 32 | series: no peer chooses these numbers, so a multiplication is hash enough */
+    uint64_t key; /* resource << 32 | series */
     int64_t sum;
 };
 
@@ -52,6 +52,7 @@ struct aggregate {
     struct cell *cells;
     uint32_t n_slots, n_cells;
     unsigned shift;
+    uint64_t multiplier; /* odd and random: a peer chooses which pairs there are */
 
     /* Where sums go when no cell can be had: (overflow resource, overflow series of the metric). */
     int64_t *spill;
@@ -59,6 +60,8 @@ struct aggregate {
     bool any_spilled;
 
     struct exemplars exemplars;
+    struct latest latest;
+    struct tally tally;
 
     struct aggregate_delta *pending, **pending_end; /* taken out of an epoch that was then forgotten */
 };
@@ -103,11 +106,14 @@ struct aggregate *aggregate_new(const struct aggregate_metric *metrics, uint32_t
     a->generation = 1;
     a->epoch = new_epoch();
     exemplars_init(&a->exemplars, budget, hash_mix(hash_seed(), a->epoch));
+    latest_init(&a->latest, budget);
+    tally_init(&a->tally, budget);
     a->resources = (struct intern)INTERN_INIT(budget);
     a->series = (struct intern)INTERN_INIT(budget);
     a->scratch = (struct buffer)BUFFER_INIT(SET_BYTES_MAX);
     a->pending_end = &a->pending;
     a->n_slots = CELLS_FIRST;
+    a->multiplier = hash_mix(hash_seed(), a->epoch) | 1;
     a->shift = 64 - (unsigned)__builtin_ctz(CELLS_FIRST);
     a->cells = cells_new(budget, a->n_slots);
     a->metrics = calloc(n_metrics + 1, sizeof *a->metrics);
@@ -129,6 +135,8 @@ struct aggregate *aggregate_free(struct aggregate *a)
     intern_release(&a->series);
     buffer_release(&a->scratch);
     exemplars_release(&a->exemplars);
+    latest_release(&a->latest);
+    tally_release(&a->tally);
     aggregate_delta_free(a->pending);
     free(a->metrics);
     free(a->spill);
@@ -210,7 +218,7 @@ static uint32_t metric_of(const struct aggregate *a, uint32_t series)
 
 static uint32_t probe(const struct aggregate *a, uint64_t key)
 {
-    uint32_t mask = a->n_slots - 1, i = (uint32_t)(key * GOLDEN >> a->shift);
+    uint32_t mask = a->n_slots - 1, i = (uint32_t)(key * a->multiplier >> a->shift);
     while (a->cells[i].key != key && a->cells[i].key != KEY_FREE)
         i = (i + 1) & mask;
     return i;
@@ -265,9 +273,61 @@ void aggregate_offer(struct aggregate *a, uint32_t resource, uint32_t series,
     exemplars_offer(&a->exemplars, resource, series, e);
 }
 
+uint64_t aggregate_arrivals(uint32_t n)
+{
+    static atomic_ullong next = 1;
+    return atomic_fetch_add(&next, n);
+}
+
+void aggregate_keep(struct aggregate *a, uint32_t resource, uint32_t series,
+                    const struct aggregate_moment *moment, int64_t value)
+{
+    latest_put(&a->latest, &(struct latest_entry){.resource = resource,
+                                                  .series = series,
+                                                  .metric = metric_of(a, series),
+                                                  .moment = *moment,
+                                                  .value = value});
+}
+
+void aggregate_count(struct aggregate *a, uint32_t resource, uint32_t series, uint64_t samples)
+{
+    tally_add(&a->tally, resource, series, samples);
+}
+
+bool aggregate_is_counted(const struct aggregate *a, uint32_t metric)
+{
+    return a->metrics[metric].is_counted;
+}
+
+static bool has_nothing(const struct aggregate *a)
+{
+    return a->n_cells == 0 && !a->any_spilled && a->latest.n == 0;
+}
+
+/* A table that was hardly used since the last take is made smaller, so that what a flood of series needed is
+ * given back within two hand-overs. Without memory for a small one the large one stays. */
+static void shrink(struct aggregate *a)
+{
+    uint32_t n = CELLS_FIRST;
+    while (n < a->n_cells * 4)
+        n *= 2;
+    if (n > a->n_slots / 4)
+        return;
+    struct cell *cells = cells_new(a->budget, n);
+    if (!cells)
+        return;
+    cells_free(a);
+    a->cells = cells;
+    a->n_slots = n;
+    a->shift = 64 - (unsigned)__builtin_ctz(n);
+}
+
 static void clear_cells(struct aggregate *a)
 {
+    shrink(a);
     exemplars_clear(&a->exemplars);
+    latest_clear(&a->latest);
+    tally_clear(&a->tally);
     for (uint32_t i = 0; i < a->n_slots; i++)
         a->cells[i].key = KEY_FREE;
     a->n_cells = 0;
@@ -323,10 +383,33 @@ static void copy_exemplars(const struct aggregate *a, struct aggregate_delta *d)
     }
 }
 
+static bool copy_kept(const struct aggregate *a, struct aggregate_delta *d)
+{
+    d->kept = arena_calloc(&d->arena, a->latest.n, sizeof *d->kept);
+    for (uint32_t i = 0; i < a->latest.n && d->kept; i++) {
+        const struct latest_entry *e = &a->latest.entries[i];
+        if (latest_is_current(&a->latest, e))
+            d->kept[d->n_kept++] =
+                (struct delta_kept){e->resource, e->series, e->metric, e->moment, e->value};
+    }
+    return d->kept != NULL;
+}
+
+static bool copy_counts(const struct aggregate *a, struct aggregate_delta *d)
+{
+    d->counts = arena_calloc(&d->arena, a->tally.n, sizeof *d->counts);
+    for (uint32_t i = 0; i < a->tally.n && d->counts; i++) {
+        const struct tally_item *item = &a->tally.items[i];
+        d->counts[d->n_counts++] =
+            (struct delta_count){item->resource, item->series, metric_of(a, item->series), item->n};
+    }
+    return d->counts != NULL;
+}
+
 /* Moves the sums into the pending list. False when memory is out: nothing has changed. */
 static bool cut(struct aggregate *a)
 {
-    if (a->n_cells == 0 && !a->any_spilled)
+    if (has_nothing(a))
         return true;
     struct aggregate_delta *d = calloc(1, sizeof *d);
     if (!d)
@@ -339,7 +422,8 @@ static bool cut(struct aggregate *a)
     d->n_resources = a->resources.n - a->resources_taken;
     d->n_series = a->series.n - a->series_taken;
     if (!copy_entries(&d->arena, &a->resources, a->resources_taken, &d->resources) ||
-        !copy_entries(&d->arena, &a->series, a->series_taken, &d->series) || !copy_cells(a, d)) {
+        !copy_entries(&d->arena, &a->series, a->series_taken, &d->series) || !copy_cells(a, d) ||
+        !copy_kept(a, d) || !copy_counts(a, d)) {
         aggregate_delta_free(d);
         return false;
     }
@@ -376,7 +460,7 @@ struct aggregate_delta *aggregate_take(struct aggregate *a)
 
 bool aggregate_is_empty(const struct aggregate *a)
 {
-    return a->n_cells == 0 && !a->any_spilled && !a->pending;
+    return has_nothing(a) && !a->pending;
 }
 
 struct aggregate_delta *aggregate_delta_free(struct aggregate_delta *delta)

@@ -27,6 +27,9 @@ struct aggregate_metric {
     enum metric_kind kind;
     bool is_seconds; /* added up in integer nanoseconds, sent as a double in seconds */
     uint32_t limit;  /* label sets per resource; 0: the gateway's */
+    bool largest;    /* sums: which label sets that are, the heaviest say; else the first to come */
+    bool keeps_last; /* gauges: aggregate_keep in place of aggregate_add */
+    bool is_counted; /* aggregate_count is told how many samples went into it */
 };
 
 struct aggregate_label {
@@ -78,6 +81,28 @@ uint32_t aggregate_series(struct aggregate *a, uint32_t metric, const struct agg
  * totals stop at the ends of int64_t, and a negative addition to a sum is ignored, because sums are monotonic
  * and values come from peers. */
 void aggregate_add(struct aggregate *a, uint32_t resource, uint32_t series, int64_t value);
+
+/* When a profile was taken, and when it came. */
+struct aggregate_moment {
+    uint64_t time; /* Unix nanoseconds */
+    uint64_t arrival;
+};
+
+/* Numbers for n profiles that came just now: the first of n that follow each other. Any thread, without a
+ * table: they order what all workers hear. */
+uint64_t aggregate_arrivals(uint32_t n);
+
+/* What a profile says of a series of a gauge that keeps_last: all of it, added up. Of each resource and
+ * metric the newest profile by time, then by arrival, counts; what an older one said, of other series too, is
+ * forgotten. Once a profile and series. Never fails: without memory it is not kept. */
+void aggregate_keep(struct aggregate *a, uint32_t resource, uint32_t series,
+                    const struct aggregate_moment *moment, int64_t value);
+
+/* How many samples are in what was added to a series of a metric that is_counted. Never fails. */
+void aggregate_count(struct aggregate *a, uint32_t resource, uint32_t series, uint64_t samples);
+
+/* Whether anybody wants to know. */
+bool aggregate_is_counted(const struct aggregate *a, uint32_t metric);
 
 /* Offers a sample that was added to a series. Of those offered between two hand-overs one is kept for each
  * series, every one with the same chance. Exemplars are examples: at a bound or without memory one is

@@ -6,7 +6,7 @@
 
 #include "gateway/aggregate/attrset.h"
 #include "gateway/aggregate/delta.h"
-#include "gateway/aggregate/output.h"
+#include "gateway/aggregate/output_parts.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 
@@ -48,8 +48,16 @@ static int by_key_then_cell(const void *a, const void *b)
     return (x->cell > y->cell) - (x->cell < y->cell);
 }
 
+static bool keeps_last(const struct output *o, const struct output_cell *cell)
+{
+    return o->store->metrics[cell->metric].keeps_last;
+}
+
+/* A gauge that adds up for an interval. */
 static bool is_gauge(const struct output *o, const struct output_cell *cell)
 {
+    if (keeps_last(o, cell))
+        return false;
     return o->store->metrics[cell->metric].kind == METRIC_GAUGE;
 }
 
@@ -66,6 +74,8 @@ static bool wanted(const struct output *o, const struct output_cell *cell)
     int64_t value;
     if (!cell->live)
         return false;
+    if (keeps_last(o, cell) && o->options.temporality == METRIC_DELTA)
+        return cell->changed;
     return o->options.temporality == METRIC_DELTA || !is_gauge(o, cell) || finished_gauge(o, cell, &value);
 }
 
@@ -80,8 +90,8 @@ static int find_rows(struct collect *c)
         if (!wanted(c->o, cell))
             continue;
         /* What no collect has told yet is told before the series may end. */
-        bool over = output_is_idle(c->o, cell) || c->o->store->is_gone[cell->metric];
-        bool stale = !cell->changed && over;
+        bool over = output_is_idle(c->o, cell) || c->o->store->is_gone[cell->metric] || cell->retired;
+        bool stale = keeps_last(c->o, cell) ? !cell->shown : !cell->changed && over;
         c->rows[c->n_rows++] = (struct row){idmap_key(cell->resource, cell->metric), i, stale};
     }
     qsort(c->rows, c->n_rows, sizeof *c->rows, by_key_then_cell);
@@ -259,6 +269,7 @@ static void settle(struct collect *c)
 {
     struct output *o = c->o;
     o->window_start = c->time;
+    o->levels_told = o->store->levels.handover;
     if (o->options.temporality == METRIC_DELTA) {
         output_clear(o);
         return;
@@ -280,7 +291,10 @@ int output_collect(struct output *o, uint64_t now, struct metric_batch **ret)
     c.time = o->now = max_of(o->now, o->window_start + WINDOW_MIN);
     if (o->options.gauge_interval == 0)
         o->interval++;
-    int r = find_rows(&c);
+    int r = output_choose(o);
+    output_show_levels(o);
+    if (r == 0)
+        r = find_rows(&c);
     if (r == 0)
         r = fill_batch(&c);
     if (r == 0) {

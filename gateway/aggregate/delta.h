@@ -28,6 +28,18 @@ struct delta_exemplar {
     struct aggregate_exemplar exemplar;
 };
 
+/* A worker's entry of latest.h, of its resource's newest profile. */
+struct delta_kept {
+    uint32_t resource, series, metric;
+    struct aggregate_moment moment;
+    int64_t value;
+};
+
+struct delta_count {
+    uint32_t resource, series, metric;
+    uint64_t samples;
+};
+
 struct aggregate_delta {
     struct aggregate_delta *next; /* newer; applied after this one */
     struct arena arena;
@@ -41,6 +53,10 @@ struct aggregate_delta {
     struct delta_cell *cells;
     uint32_t n_exemplars;
     struct delta_exemplar *exemplars;
+    uint32_t n_kept;
+    struct delta_kept *kept;
+    uint32_t n_counts;
+    struct delta_count *counts;
 };
 
 /* Totals stop at the ends of the range: a peer chooses the values. */

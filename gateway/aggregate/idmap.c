@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "proto/base/hash.h"
+
 #define FIRST_SLOTS 64u
 #define KEY_FREE    UINT64_MAX
 
@@ -13,7 +15,7 @@ struct idmap_slot {
 
 static struct idmap_slot *probe(struct idmap_slot *slots, uint32_t n_slots, uint64_t key)
 {
-    uint32_t i = (uint32_t)(key * 0x9e3779b97f4a7c15u >> 32) & (n_slots - 1);
+    uint32_t i = (uint32_t)hash_mix(key, hash_seed()) & (n_slots - 1);
     while (slots[i].key != key && slots[i].key != KEY_FREE)
         i = (i + 1) & (n_slots - 1);
     return &slots[i];

@@ -1,6 +1,7 @@
 /*
  * A map from pairs of small numbers, packed in 64 bits, to 32-bit values: open addressing, charged to a
- * budget. The numbers are our own, so the hash needs no seed. UINT64_MAX is no key.
+ * budget. The numbers are our own, but a peer chooses which pairs of them there are: hashing is seeded.
+ * UINT64_MAX is no key.
  */
 #ifndef GATEWAY_AGGREGATE_IDMAP_H
 #define GATEWAY_AGGREGATE_IDMAP_H

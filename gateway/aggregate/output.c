@@ -1,4 +1,4 @@
-#include "gateway/aggregate/output.h"
+#include "gateway/aggregate/output_parts.h"
 
 #include <stdlib.h>
 
@@ -174,7 +174,7 @@ static int project(struct output *o, struct bytes set)
     return 0;
 }
 
-static uint32_t resource_of_set(struct output *o, struct bytes set)
+uint32_t output_resource_of_set(struct output *o, struct bytes set)
 {
     struct intern *resources = &o->tables.resources;
     if (!set.p || project(o, set) < 0)
@@ -219,7 +219,7 @@ static uint32_t resource_of(struct output *o, uint32_t worker, uint32_t resource
         map_entry(o->store->budget, &map->resource, &map->cap_resource, resource - 1, dict->n_resources);
     if (known && *known != NO_ID)
         return *known;
-    uint32_t id = resource_of_set(o, dict->resources[resource - 1]);
+    uint32_t id = output_resource_of_set(o, dict->resources[resource - 1]);
     /* For want of memory it is not remembered: there may be some next time. */
     if (known && (id != RESOURCE_OVERFLOW || o->tables.resources.n >= o->options.max_resources))
         *known = id;
@@ -251,13 +251,21 @@ static uint32_t series_of(struct output *o, uint32_t worker, uint32_t series, ui
     return id;
 }
 
+uint32_t output_limit(const struct output *o, uint32_t metric)
+{
+    uint32_t limit = o->store->metrics[metric].limit;
+    if (limit == 0)
+        limit = o->options.cardinality_limit ? o->options.cardinality_limit : CARDINALITY_LIMIT_DEFAULT;
+    return limit;
+}
+
 /* Whether one more label set may live in this metric of this resource. */
 static bool has_room(const struct output *o, uint32_t resource, uint32_t metric)
 {
     const uint32_t *n = idmap_find(&o->tables.n_series, idmap_key(resource, metric));
-    uint32_t limit = o->store->metrics[metric].limit;
-    if (limit == 0)
-        limit = o->options.cardinality_limit ? o->options.cardinality_limit : CARDINALITY_LIMIT_DEFAULT;
+    uint64_t limit = output_limit(o, metric);
+    if (output_names_heaviest(o->store, metric) && o->options.temporality == METRIC_CUMULATIVE)
+        limit *= LARGEST_CANDIDATES; /* names stay once they are told */
     return !n || *n < limit;
 }
 
@@ -297,7 +305,7 @@ static struct output_cell *cell_make(struct output *o, uint32_t resource, uint32
     return cell;
 }
 
-static struct output_cell *cell_find(const struct output *o, uint32_t resource, uint32_t series)
+struct output_cell *output_cell_find(const struct output *o, uint32_t resource, uint32_t series)
 {
     if (resource == RESOURCE_OVERFLOW && series < o->store->n_metrics)
         return &o->tables.cells[series];
@@ -310,9 +318,9 @@ static bool is_spare(const struct output *o, const struct output_cell *cell)
     return cell->resource == RESOURCE_OVERFLOW && cell->series < o->store->n_metrics;
 }
 
-static struct output_cell *cell_live(struct output *o, uint32_t resource, uint32_t series, uint32_t metric)
+struct output_cell *output_cell_live(struct output *o, uint32_t resource, uint32_t series, uint32_t metric)
 {
-    struct output_cell *cell = cell_find(o, resource, series);
+    struct output_cell *cell = output_cell_find(o, resource, series);
     if (cell && cell->live)
         return cell;
     if (!admit(o, resource, series, metric))
@@ -341,47 +349,52 @@ static void add_to_cell(struct output *o, struct output_cell *cell, int64_t sum)
         cell->interval = o->interval;
     }
     cell->value = add_clamped(cell->value, sum);
+    cell->window = add_clamped(cell->window, sum);
     cell->changed = true;
     cell->last = o->now;
+}
+
+void output_add_to(struct output *o, uint32_t resource, uint32_t series, uint32_t metric, int64_t sum)
+{
+    struct output_cell *cell = output_cell_live(o, resource, series, metric);
+    if (!cell)
+        cell = output_cell_live(o, resource, metric, metric);
+    if (!cell)
+        cell = output_cell_live(o, RESOURCE_OVERFLOW, metric, metric); /* always there */
+    if (output_is_overflow(o->store, cell->series))
+        stats_add(o->store->stats, STATS_SERIES_OVERFLOW, 1);
+    add_to_cell(o, cell, sum);
 }
 
 void output_add(struct output *o, uint32_t worker, uint32_t resource, uint32_t series, uint32_t metric,
                 int64_t sum)
 {
+    bool heaviest = output_names_heaviest(o->store, metric);
+    if (heaviest && output_has_old_names(o))
+        output_compact(o);
     uint32_t r = resource_of(o, worker, resource);
-    uint32_t s = series_of(o, worker, series, metric, has_room(o, r, metric));
-    struct output_cell *cell = cell_live(o, r, s, metric);
-    if (!cell)
-        cell = cell_live(o, r, metric, metric);
-    if (!cell)
-        cell = cell_live(o, RESOURCE_OVERFLOW, metric, metric); /* always there */
-    if (cell->series < o->store->n_metrics)
-        stats_add(o->store->stats, STATS_SERIES_OVERFLOW, 1);
-    add_to_cell(o, cell, sum);
+    uint32_t s = series_of(o, worker, series, metric, heaviest || has_room(o, r, metric));
+    if (heaviest)
+        output_add_largest(o, r, s, metric, sum);
+    else
+        output_add_to(o, r, s, metric, sum);
 }
 
 /* Where output_add of these numbers went: NULL if that is no longer alive. */
 static struct output_cell *cell_added_to(struct output *o, uint32_t resource, uint32_t series,
                                          uint32_t metric)
 {
-    struct output_cell *cell = cell_find(o, resource, series);
+    struct output_cell *cell = output_cell_find(o, resource, series);
+    if (!cell || !cell->live || cell->retired)
+        cell = output_cell_find(o, resource, metric);
     if (!cell || !cell->live)
-        cell = cell_find(o, resource, metric);
-    if (!cell || !cell->live)
-        cell = cell_find(o, RESOURCE_OVERFLOW, metric);
+        cell = output_cell_find(o, RESOURCE_OVERFLOW, metric);
     return cell && cell->live ? cell : NULL;
 }
 
-void output_exemplar(struct output *o, uint32_t worker, const struct delta_exemplar *e)
+void output_set_exemplar(struct output *o, struct output_cell *cell, const struct aggregate_exemplar *e)
 {
     struct output_tables *t = &o->tables;
-    if (o->options.exemplars == EXEMPLARS_NONE)
-        return;
-    uint32_t r = resource_of(o, worker, e->resource);
-    struct output_cell *cell =
-        cell_added_to(o, r, series_of(o, worker, e->series, e->metric, false), e->metric);
-    if (!cell)
-        return;
     if (cell->exemplar == 0) {
         if (t->n_exemplars >= OUTPUT_EXEMPLARS_MAX ||
             !output_grow(t->budget, &t->exemplars, &t->cap_exemplars, t->n_exemplars + 1,
@@ -390,11 +403,28 @@ void output_exemplar(struct output *o, uint32_t worker, const struct delta_exemp
         cell->exemplar = ++t->n_exemplars;
     }
     struct aggregate_exemplar *kept = &t->exemplars[cell->exemplar - 1];
-    *kept = e->exemplar;
+    *kept = *e;
     /* A peer's clock may be ahead; one that does not say when was now. */
     if (kept->time_unix_nano == 0 || kept->time_unix_nano > o->now)
         kept->time_unix_nano = o->now;
     cell->has_exemplar = true;
+}
+
+void output_exemplar(struct output *o, uint32_t worker, const struct delta_exemplar *e)
+{
+    if (o->options.exemplars == EXEMPLARS_NONE)
+        return;
+    uint32_t r = resource_of(o, worker, e->resource);
+    uint32_t s = series_of(o, worker, e->series, e->metric, false);
+    struct largest_candidate *candidate =
+        o->tables.largest.n > 0 ? largest_find(&o->tables.largest, r, s) : NULL;
+    if (candidate) {
+        largest_exemplar(&o->tables.largest, candidate, &e->exemplar);
+        return;
+    }
+    struct output_cell *cell = cell_added_to(o, r, s, e->metric);
+    if (cell)
+        output_set_exemplar(o, cell, &e->exemplar);
 }
 
 void output_forget_exemplars(struct output *o)

@@ -12,6 +12,8 @@
 
 #include "gateway/aggregate/delta.h"
 #include "gateway/aggregate/idmap.h"
+#include "gateway/aggregate/largest.h"
+#include "gateway/aggregate/latest.h"
 #include "gateway/aggregate/store.h"
 #include "proto/base/intern.h"
 
@@ -32,6 +34,10 @@ struct output_cell {
     uint64_t start, last; /* window's beginning; the output's time at the last addition */
     uint32_t exemplar;    /* place in exemplars, + 1; 0: none. A dead cell keeps it to use again */
     bool has_exemplar;
+    bool shown;      /* keeps_last: somebody's newest profile says it */
+    bool retired;    /* `largest`, cumulative: takes no more, and ends when it has told what it has */
+    int64_t window;  /* `largest`: added since the last collect */
+    uint64_t chosen; /* `largest`: when it was last among the heaviest */
 };
 
 struct output_tables {
@@ -41,8 +47,9 @@ struct output_tables {
     uint32_t n_cells, cap_cells, n_dead;
     struct aggregate_exemplar *exemplars;
     uint32_t n_exemplars, cap_exemplars;
-    struct idmap cell_of;  /* (resource, series) → cell */
-    struct idmap n_series; /* (resource, metric) → live label sets, overflow not counted */
+    struct idmap cell_of;   /* (resource, series) → cell */
+    struct idmap n_series;  /* (resource, metric) → live label sets, overflow not counted */
+    struct largest largest; /* label sets without a name, of metrics whose heaviest get one */
 };
 
 #define NO_ID UINT32_MAX
@@ -75,7 +82,18 @@ struct output {
     uint64_t now;          /* the highest time told */
     uint64_t window_start; /* the last collect, or the output's beginning */
     uint64_t interval_start;
-    uint32_t interval; /* number of the gauge interval under way */
+    uint32_t interval;    /* number of the gauge interval under way */
+    uint32_t names_at;    /* the number of label sets at which tidying them up is worth trying again */
+    uint64_t levels_told; /* the newest hand-over of levels that a collect has told */
+};
+
+/* What newest profiles say (latest.h), of the resources as they came: an output adds up those that it makes
+ * one. Numbers in it: resource and series as in `resources` and `series` + 1; 0 is overflow. */
+struct store_levels {
+    struct latest latest;
+    struct intern resources, series; /* series as in the worker's dictionary, under the store's numbers */
+    uint64_t now, handover;
+    uint32_t prune_at; /* entries at which it is worth looking for what may go */
 };
 
 /* What the numbers of a generation of metrics are in the store: needed as long as a worker may have it. */
@@ -84,6 +102,8 @@ struct store_generation {
     uint32_t number, n_metrics;
     uint32_t slot[];
 };
+
+struct watch;
 
 struct store {
     struct aggregate_metric *metrics; /* by the store's number: of all generations */
@@ -95,6 +115,8 @@ struct store {
     struct stats *stats;
     struct worker_dict *workers;
     struct output *outputs;
+    struct store_levels levels;
+    struct watch *watches;
 };
 
 struct output *output_new(struct store *s, const struct output_options *options, uint64_t now);
@@ -106,6 +128,15 @@ void output_advance(struct output *o, uint64_t now);
 /* Adds one delta cell of a worker, at the output's time. */
 void output_add(struct output *o, uint32_t worker, uint32_t resource, uint32_t series, uint32_t metric,
                 int64_t sum);
+
+/* Takes what a worker heard of the newest profiles. */
+void store_levels_init(struct store *s);
+void store_levels_release(struct store *s);
+void store_levels_apply(struct store *s, const struct worker_dict *dict, const struct aggregate_delta *d,
+                        const struct store_generation *g, uint64_t now);
+
+/* Whether names that nobody uses are many: label sets that were candidates for a while. */
+bool output_has_old_names(const struct output *o);
 
 /* Gives the series its example, if it is alive and the output wants any. */
 void output_exemplar(struct output *o, uint32_t worker, const struct delta_exemplar *e);

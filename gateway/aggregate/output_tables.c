@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "gateway/aggregate/output.h"
+#include "proto/base/macros.h"
 
 #define COMPACT_DEAD 1024u /* fewer dead cells are not worth renumbering for */
+#define OLD_NAMES    4096u /* nor fewer names without a cell or a candidate */
 
 void output_tables_release(struct output_tables *t)
 {
@@ -12,6 +14,7 @@ void output_tables_release(struct output_tables *t)
     intern_release(&t->series);
     idmap_release(&t->cell_of);
     idmap_release(&t->n_series);
+    largest_release(&t->largest);
     budget_refund(t->budget, t->cap_cells * sizeof *t->cells + t->cap_exemplars * sizeof *t->exemplars);
     free(t->cells);
     free(t->exemplars);
@@ -34,6 +37,7 @@ bool output_tables_init(struct output_tables *t, uint32_t n_metrics, struct budg
                                 .series = INTERN_INIT(budget),
                                 .cell_of = IDMAP_INIT(budget),
                                 .n_series = IDMAP_INIT(budget)};
+    largest_init(&t->largest, budget);
     if (!output_grow(budget, &t->cells, &t->cap_cells, n_metrics + 1, sizeof *t->cells))
         return false;
     reset_overflow_cells(t, n_metrics);
@@ -47,7 +51,9 @@ void output_clear(struct output *o)
     intern_clear(&t->series);
     idmap_clear(&t->cell_of);
     idmap_clear(&t->n_series);
+    largest_clear(&t->largest);
     reset_overflow_cells(t, o->store->n_metrics);
+    o->names_at = 0;
     o->generation++;
 }
 
@@ -95,6 +101,23 @@ static bool move_cell(const struct output *o, const struct output_cell *cell, st
     return true;
 }
 
+/* As move_cell, of a label set that has no name yet. */
+static bool move_candidate(const struct output *o, const struct largest_candidate *c,
+                           struct output_tables *to, uint32_t n_metrics)
+{
+    const struct output_tables *from = &o->tables;
+    const struct largest_group *g = &from->largest.groups[c->group];
+    uint32_t resource = RESOURCE_OVERFLOW;
+    if (g->resource != RESOURCE_OVERFLOW) {
+        uint32_t id = intern_add(&to->resources, intern_get(&from->resources, g->resource - 1));
+        if (id == INTERN_NONE)
+            return false;
+        resource = id + 1;
+    }
+    uint32_t id = intern_add(&to->series, intern_get(&from->series, c->series - o->store->n_metrics));
+    return id != INTERN_NONE && largest_copy(&to->largest, &from->largest, c, resource, id + n_metrics);
+}
+
 bool output_tables_for(const struct output *o, uint32_t n_metrics, struct output_tables *ret)
 {
     const struct output_tables *t = &o->tables;
@@ -112,6 +135,12 @@ bool output_tables_for(const struct output *o, uint32_t n_metrics, struct output
             return false;
         }
     }
+    for (uint32_t i = 0; i < t->largest.n; i++) {
+        if (!move_candidate(o, &t->largest.candidates[i], &fresh, n_metrics)) {
+            output_tables_release(&fresh);
+            return false;
+        }
+    }
     *ret = fresh;
     return true;
 }
@@ -123,8 +152,16 @@ void output_tables_take(struct output *o, struct output_tables *tables)
     o->generation++;
 }
 
+bool output_has_old_names(const struct output *o)
+{
+    const struct output_tables *t = &o->tables;
+    return t->series.n > max_of(OLD_NAMES + 2 * (t->n_cells + t->largest.n), o->names_at);
+}
+
 static bool is_untidy(const struct output *o)
 {
+    if (output_has_old_names(o))
+        return true;
     const struct output_tables *t = &o->tables;
     bool in_the_way = t->n_cells >= OUTPUT_CELLS_MAX || t->resources.n >= o->options.max_resources;
     return t->n_dead > 0 && (in_the_way || (t->n_dead >= COMPACT_DEAD && t->n_dead >= t->n_cells / 4));
@@ -133,7 +170,11 @@ static bool is_untidy(const struct output *o)
 void output_compact(struct output *o)
 {
     struct output_tables fresh;
-    /* Without memory to tidy up in, the untidy tables are still right. */
-    if (is_untidy(o) && output_tables_for(o, o->store->n_metrics, &fresh))
+    if (!is_untidy(o))
+        return;
+    bool ok = output_tables_for(o, o->store->n_metrics, &fresh);
+    /* Without memory to tidy up in, the untidy tables are still right; and trying costs as much as doing. */
+    o->names_at = ok ? 0 : 2 * o->tables.series.n;
+    if (ok)
         output_tables_take(o, &fresh);
 }

@@ -2,19 +2,21 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gateway/aggregate/delta.h"
 #include "gateway/aggregate/output.h"
+#include "gateway/aggregate/watching.h"
 #include "proto/base/macros.h"
 
 /* ---- metrics: a number for each that there ever was ---- */
 
 static bool is_same(const struct aggregate_metric *a, const struct aggregate_metric *b)
 {
-    return a->kind == b->kind && a->is_seconds == b->is_seconds && bytes_eq(a->name, b->name) &&
-           bytes_eq(a->unit, b->unit);
+    return a->kind == b->kind && a->is_seconds == b->is_seconds && a->keeps_last == b->keeps_last &&
+           bytes_eq(a->name, b->name) && bytes_eq(a->unit, b->unit);
 }
 
 /* Whether one of the first n metrics has the number: two that are the same stay two. */
@@ -190,6 +192,7 @@ struct store *store_new(const struct aggregate_metric *metrics, uint32_t n_metri
     s->n_workers = n_workers;
     s->budget = budget;
     s->stats = stats;
+    store_levels_init(s);
     s->workers = calloc(n_workers + 1, sizeof *s->workers);
     if (!s->workers)
         return store_free(s);
@@ -219,6 +222,8 @@ struct store *store_free(struct store *s)
         next = g->next;
         free(g);
     }
+    store_levels_release(s);
+    watching_release(s);
     free(s->workers);
     free(s->metrics);
     free(s->is_gone);
@@ -302,6 +307,8 @@ static void apply_one(struct store *s, uint32_t worker, const struct aggregate_d
     if (dict->epoch != d->epoch || dict->generation != d->generation)
         forget(s, worker, d->generation, d->epoch);
     learn_all(s, dict, d, g);
+    store_levels_apply(s, dict, d, g, now);
+    watching_apply(s, &(struct watching){s, worker, dict, d, g, now});
     for (struct output *o = s->outputs; o; o = o->next) {
         output_advance(o, now);
         for (uint32_t i = 0; i < d->n_cells; i++) {
@@ -317,11 +324,22 @@ static void apply_one(struct store *s, uint32_t worker, const struct aggregate_d
     }
 }
 
+/* Freed memory that malloc keeps for itself is given back, at the pace of hand-overs: after a flood of names
+ * it is hundreds of megabytes, in blocks between those that live. */
+#define KEPT_FREE_MAX ((size_t)32 << 20)
+
+static void give_back(void)
+{
+    if (mallinfo2().fordblks > KEPT_FREE_MAX)
+        malloc_trim(0);
+}
+
 void store_apply(struct store *s, uint32_t worker, struct aggregate_delta *delta, uint64_t now)
 {
     for (const struct aggregate_delta *d = delta; d; d = d->next)
         apply_one(s, worker, d, now);
     aggregate_delta_free(delta);
+    give_back();
     stats_set(s->stats, STATS_SERIES, store_series(s));
 }
 

@@ -72,10 +72,10 @@ struct output *store_add_output(struct store *s, const struct output_options *op
 
 /* A reload: from now on the workers' tables may be made for these metrics; the number for
  * aggregate_set_generation comes in *ret_generation. A metric that has the name, unit, kind and is_seconds of
- * one before it goes on with its totals, whatever else of it changed. One that is no longer there tells what
- * it has not told, then ends with a stale point. Workers change over one by one, each in its own time: deltas
- * of the metrics before are added as long as they come, so nothing is lost. 0, -ENOMEM, or -ENOSPC above
- * STORE_METRICS_MAX; on failure nothing has changed. */
+ * one before it, and like it keeps_last or not, goes on with its totals, whatever else of it changed. One
+ * that is no longer there tells what it has not told, then ends with a stale point. Workers change over one
+ * by one, each in its own time: deltas of the metrics before are added as long as they come, so nothing is
+ * lost. 0, -ENOMEM, or -ENOSPC above STORE_METRICS_MAX; on failure nothing has changed. */
 int store_replace_metrics(struct store *s, const struct aggregate_metric *metrics, uint32_t n_metrics,
                           uint32_t *ret_generation);
 

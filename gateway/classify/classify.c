@@ -51,10 +51,10 @@ void column_release(struct classify *c, struct column *column)
 static struct column *const *all_columns(struct classify *c, struct column *ret[])
 {
     struct column *const columns[] = {
-        &c->string_id,      &c->attr_id,          &c->attr_key,        &c->attr_frame,    &c->attr_type,
-        &c->location_type,  &c->frames_at_column, &c->frame_location,  &c->frame_class,   &c->location_class,
-        &c->profile_active, &c->stacks,           &c->slots,           &c->frame_entries, &c->pending,
-        &c->combined,       &c->examples,         &c->resource_number, &c->scratch};
+        &c->string_id,      &c->attr_id,        &c->attr_key,         &c->attr_frame,      &c->attr_type,
+        &c->location_type,  &c->build_id,       &c->frames_at_column, &c->frame_location,  &c->frame_class,
+        &c->location_class, &c->profile_active, &c->stacks,           &c->slots,           &c->frame_entries,
+        &c->pending,        &c->combined,       &c->examples,         &c->resource_number, &c->scratch};
     memcpy(ret, columns, sizeof columns);
     ret[ARRAY_LEN(columns)] = NULL;
     return ret;
@@ -91,13 +91,15 @@ struct classify *classify_new(const struct rules_program *program, struct aggreg
     c->program = program;
     c->aggregate = aggregate;
     c->stats = stats;
-    c->budget = budget;
+    c->own = (struct budget)BUDGET_INIT(SIZE_MAX, budget);
+    c->budget = &c->own;
     c->n_attrs = rules_program_attrs(program);
     c->wants_inlined = rules_program_wants_inlined(program);
     c->text = (struct buffer)BUFFER_INIT(TEXT_MAX);
-    c->matcher = rules_matcher_new(program, budget);
+    c->matcher = rules_matcher_new(program, c->budget);
+    c->answers = calloc(CLASSIFY_OWNERS * c->n_attrs + 1, sizeof *c->answers);
     c->registers = calloc(rules_program_registers(program) + 1, sizeof *c->registers);
-    if (!c->matcher || !c->registers || sums_init(c) < 0)
+    if (!c->matcher || !c->answers || !c->registers || sums_init(c) < 0)
         return classify_free(c);
     frames_asker(c, &c->asker);
     return c;
@@ -113,6 +115,7 @@ struct classify *classify_free(struct classify *c)
     column_release(c, &c->series_number);
     buffer_release(&c->text);
     free(c->registers);
+    free(c->answers);
     free(c->sources);
     free(c);
     return NULL;
@@ -137,6 +140,24 @@ static int list_frames(struct classify *c, struct stack_memo *memo, const struct
 
 /* Walks the sample's stack and finds its outcome. 0 or -ENOMEM. Most stacks are met once: a call of its own
  * costs 30 instructions a sample. */
+/* Frames of the stack in c->stack. */
+static uint64_t stack_frames(const struct classify *c)
+{
+    uint64_t n = 0;
+    if (!c->frames_at)
+        return c->stack.n;
+    for (uint32_t i = 0; i < c->stack.n; i++)
+        n += c->frames_at[c->stack.items[i] + 1] - c->frames_at[c->stack.items[i]];
+    return n;
+}
+
+/* Counts what is done once more. 0 or -E2BIG. */
+static __attribute__((noinline)) int work_again(struct classify *c, uint64_t n)
+{
+    c->work += n;
+    return c->work <= c->work_max ? 0 : -E2BIG;
+}
+
 static inline __attribute__((always_inline)) int classify_stack(struct classify *c, struct stack_memo *memo,
                                                                 uint32_t stack, uint32_t active)
 {
@@ -145,6 +166,8 @@ static inline __attribute__((always_inline)) int classify_stack(struct classify 
     c->stack.items = v->stack_location.location + from;
     c->stack.n = v->stack.locations_at[stack + 1] - from;
     struct rules_verdict verdict = {.registers = c->registers};
+    if (unlikely(memo->outcome != CLASSIFY_UNKNOWN) && work_again(c, stack_frames(c)) < 0)
+        return -E2BIG;
     memo->outcome = CLASSIFY_EMPTY;
     if (stack == 0 || c->stack.n == 0)
         return 0;
@@ -207,6 +230,8 @@ static inline int classify_sample(struct classify *c, const struct rules_time *t
     if (likely(memo->n_frames == 0))
         return 0;
     /* Frames counted one by one belong to this stack alone: a slot of their own. */
+    if (work_again(c, memo->n_frames) < 0)
+        return -E2BIG;
     slot = new_slot(c, memo, memo->n_frames);
     if (!slot)
         return -ENOMEM;
@@ -272,12 +297,13 @@ static int classify_profile(struct classify *c)
     for (c->sample = v->profile.samples_at[c->profile]; c->sample < v->profile.samples_at[c->profile + 1];
          c->sample++) {
         uint32_t stack = v->sample.stack[c->sample];
-        int r = stack == PROFILES_REJECTED ? 0 : classify_sample(c, &time, stack, active);
-        if (r < 0)
-            return r;
+        int sample_r = stack == PROFILES_REJECTED ? 0 : classify_sample(c, &time, stack, active);
+        if (sample_r < 0)
+            return sample_r;
     }
-    if (unlikely(v->link.n > 1) && note_links(c, active) < 0)
-        return -ENOMEM;
+    int r = unlikely(v->link.n > 1) ? note_links(c, active) : 0;
+    if (r < 0)
+        return r;
     return sums_profile(c, &time);
 }
 
@@ -289,12 +315,16 @@ static int begin(struct classify *c, const struct profiles *view)
     c->view = view;
     c->n_frame_entries = c->n_pending = c->n_combined = c->n_examples = 0;
     c->unweighed = 0;
+    c->work = 0;
+    c->work_max = (uint64_t)CLASSIFY_WORK_PER_BYTE * view->body.n + CLASSIFY_WORK_FREE;
+    memset(c->answers, 0, (size_t)CLASSIFY_OWNERS * c->n_attrs * sizeof *c->answers);
     c->last_active.valid = c->last_time.valid = false;
     aggregate_begin(c->aggregate);
     rules_matcher_begin(c->matcher);
     uint32_t matcher_epoch = rules_matcher_epoch(c->matcher), aggregate_now = aggregate_epoch(c->aggregate);
     if (matcher_epoch != c->matcher_epoch || aggregate_now != c->aggregate_epoch) {
         column_release(c, &c->series_number);
+        column_release(c, &c->places);
         c->matcher_epoch = matcher_epoch;
         c->aggregate_epoch = aggregate_now;
     }
@@ -320,6 +350,23 @@ static int count(struct classify *c, const struct profiles *view)
     return r == 0 ? sums_apply(c) : r;
 }
 
+size_t classify_memory_used(const struct classify *c)
+{
+    return atomic_load_explicit(&c->own.used, memory_order_relaxed);
+}
+
+/* What passed its bounds in this request is not held until the next one comes, which may be long. */
+static void give_back(struct classify *c, int r)
+{
+    c->peak = classify_memory_used(c);
+    rules_matcher_begin(c->matcher);
+    aggregate_begin(c->aggregate);
+    if (r < 0)
+        release_columns(c); /* so that the next one finds all the room there is */
+    else
+        trim_columns(c);
+}
+
 int classify_push(struct classify *c, const struct profiles *view)
 {
     int r = count(c, view);
@@ -332,6 +379,17 @@ int classify_push(struct classify *c, const struct profiles *view)
     c->gave_up_seen = f.regex_gave_up;
     if (r == 0)
         stats_add(c->stats, STATS_SAMPLES_UNWEIGHED, c->unweighed);
-    trim_columns(c);
+    give_back(c, r);
     return r;
+}
+
+size_t classify_memory_peak(const struct classify *c)
+{
+    return c->peak;
+}
+
+int classify_resume(struct classify *c, const struct profiles *view)
+{
+    int r = begin(c, view);
+    return r == 0 ? frames_prepare(c) : r;
 }

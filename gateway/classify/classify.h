@@ -24,8 +24,15 @@ struct classify *classify_new(const struct rules_program *program, struct aggreg
                               struct stats *stats, struct budget *budget);
 struct classify *classify_free(struct classify *c);
 
-/* Counts every sample of the view that was not rejected. 0, or -ENOMEM: then nothing of this request was
- * counted. */
+/* Counts every sample of the view that was not rejected. 0, -ENOMEM, or -E2BIG: rules that read attributes of
+ * samples or profiles would have to look at its stacks again more often than its bytes pay for. Unless 0,
+ * nothing of this request was counted. What one huge request made us hold is given back at once. */
 int classify_push(struct classify *c, const struct profiles *view);
+
+/* Bytes held now: tables of the request, and what is remembered of others before it. */
+size_t classify_memory_used(const struct classify *c);
+
+/* The same at the end of the last classify_push, before anything was given back. */
+size_t classify_memory_peak(const struct classify *c);
 
 #endif

@@ -153,7 +153,7 @@ static inline struct attr_type location_type(const struct profiles *v, const str
     return otherwise;
 }
 
-static uint32_t mapping_build_id(struct classify *c, uint32_t mapping)
+static uint32_t find_build_id(struct classify *c, uint32_t mapping)
 {
     const struct profiles *v = c->view;
     const uint8_t *frame_key = c->attr_frame.p;
@@ -166,6 +166,15 @@ static uint32_t mapping_build_id(struct classify *c, uint32_t mapping)
         }
     }
     return best;
+}
+
+/* Once a mapping: its frames may be as many as its attributes. Without memory to remember it, every time. */
+static uint32_t mapping_build_id(struct classify *c, uint32_t mapping)
+{
+    struct attr_answer *answer = (struct attr_answer *)c->build_id.p + mapping;
+    if (answer->owner == 0)
+        *answer = (struct attr_answer){1, find_build_id(c, mapping)};
+    return answer->text;
 }
 
 static uint32_t frame_location(const struct classify *c, uint32_t frame)
@@ -322,8 +331,10 @@ int frames_prepare(struct classify *c)
 {
     const struct profiles *v = c->view;
     uint32_t *string = column_need(c, &c->string_id, v->string.n, sizeof *string);
-    if (!string || !column_need(c, &c->location_type, v->location.n, sizeof(uint32_t)))
+    struct attr_answer *build_id = column_need(c, &c->build_id, v->mapping.n, sizeof *build_id);
+    if (!string || !build_id || !column_need(c, &c->location_type, v->location.n, sizeof(uint32_t)))
         return -ENOMEM;
+    memset(build_id, 0, v->mapping.n * sizeof *build_id);
     memset(string, 0, v->string.n * sizeof *string);
     if (prepare_attributes(c) < 0 || prepare_frame_numbers(c) < 0 ||
         !column_need(c, &c->frame_class, c->n_frames, sizeof(uint32_t)) ||
@@ -376,19 +387,39 @@ static uint32_t find_keyed(struct classify *c, uint32_t from, uint32_t to, uint3
     return RULES_NONE;
 }
 
+/* The place of the last answer for this key, of that kind of owner; true when it is this owner's. */
+static bool answered(struct classify *c, uint32_t kind, uint32_t key, uint32_t owner,
+                     struct attr_answer **ret)
+{
+    struct attr_answer *a = &c->answers[kind * c->n_attrs + key];
+    bool same = a->owner == owner + 1;
+    a->owner = owner + 1;
+    *ret = a;
+    return same;
+}
+
 static uint32_t ask_attr(void *context, enum rule_scope scope, uint32_t key)
 {
     struct classify *c = context;
     const struct profiles *v = c->view;
     uint32_t in = v->profile.scope[c->profile], of = v->scope.resource[in], found;
+    struct attr_answer *a;
     switch (scope) {
     case RULE_SCOPE_SAMPLE:
         return find_indexed(c, v->sample.attrs_at[c->sample], v->sample.attrs_at[c->sample + 1], key);
     case RULE_SCOPE_PROFILE:
-        return find_indexed(c, v->profile.attrs_at[c->profile], v->profile.attrs_at[c->profile + 1], key);
-    case RULE_SCOPE_SCOPE: return find_keyed(c, v->scope.attrs_at[in], v->scope.attrs_at[in + 1], key);
+        if (!answered(c, 0, key, c->profile, &a))
+            a->text =
+                find_indexed(c, v->profile.attrs_at[c->profile], v->profile.attrs_at[c->profile + 1], key);
+        return a->text;
+    case RULE_SCOPE_SCOPE:
+        if (!answered(c, 1, key, in, &a))
+            a->text = find_keyed(c, v->scope.attrs_at[in], v->scope.attrs_at[in + 1], key);
+        return a->text;
     case RULE_SCOPE_RESOURCE:
-        return find_keyed(c, v->resource.attrs_at[of], v->resource.attrs_at[of + 1], key);
+        if (!answered(c, 2, key, of, &a))
+            a->text = find_keyed(c, v->resource.attrs_at[of], v->resource.attrs_at[of + 1], key);
+        return a->text;
     case RULE_SCOPE_ATTR:
         for (int s = RULE_SCOPE_SAMPLE; s <= RULE_SCOPE_RESOURCE; s++)
             if ((found = ask_attr(c, (enum rule_scope)s, key)) != RULES_NONE)

@@ -30,6 +30,21 @@ struct stack_memo {
 };
 #define CLASSIFY_EMPTY (UINT32_MAX - 1)
 
+/* Work that is a product of two parts of a request: frames of stacks walked again, because what was found
+ * depended on the sample or the profile, and entries of frames counted one by one, each time a sample adds to
+ * them. So many are done for a byte of the body (ten bytes of sample on a stack of a hundred frames are ten),
+ * and some for any request; what asks for more is refused. */
+#define CLASSIFY_WORK_PER_BYTE 16u
+#define CLASSIFY_WORK_FREE     (16u << 20)
+
+/* The last answer to a question for an attribute of a profile, a scope or a resource, so that a list is
+ * looked through once for its owner and not for each of its stacks. */
+struct attr_answer {
+    uint32_t owner; /* + 1; 0: none yet */
+    uint32_t text;  /* or RULES_NONE */
+};
+#define CLASSIFY_OWNERS 3u /* kinds of owners: RULE_SCOPE_PROFILE, _SCOPE, _RESOURCE */
+
 /* The samples of a profile that share an outcome, added up in every way a `value` may ask for. */
 struct slot {
     uint32_t outcome;
@@ -46,6 +61,7 @@ struct slot {
 struct source_facts {
     enum rule_value value;
     bool gauge, combined; /* combined: a gauge whose profiles are not simply added up */
+    bool counted;         /* somebody wants to know how many samples there were (aggregate_count) */
 };
 
 /* Where the profile being added up has its sum for a series. */
@@ -65,8 +81,10 @@ struct profile_memo {
 /* What is to be added to the aggregate at the request's end. */
 struct pending {
     uint32_t resource, series;
-    uint64_t time; /* of the profile, where the metric combines by it; else 0 */
+    uint32_t profile; /* the one it is of */
+    bool counted;
     int64_t value;
+    int64_t samples; /* where they are counted */
 };
 
 /* A sample with a trace, to be offered to the aggregate as an example of what the series counts. */
@@ -101,7 +119,7 @@ struct classify {
     struct rules_matcher *matcher;
     struct aggregate *aggregate;
     struct stats *stats;
-    struct budget *budget;
+    struct budget *budget, own; /* budget: own, whose parent is the worker's */
     struct rules_asker asker;
     struct source_facts *sources; /* [source] */
     uint32_t n_attrs;
@@ -115,11 +133,14 @@ struct classify {
     uint32_t profile, sample;      /* being looked at */
     uint32_t n_frames, *frames_at; /* NULL: every location is one frame */
     struct column string_id, attr_id, attr_key, attr_frame, attr_type, location_type, frames_at_column,
-        frame_location, frame_class, location_class, profile_active, stacks, slots, frame_entries, pending,
-        combined, examples, places, series_number, resource_number, scratch;
+        frame_location, frame_class, location_class, build_id, profile_active, stacks, slots, frame_entries,
+        pending, combined, examples, places, series_number, resource_number, scratch;
     uint32_t n_slots, n_frame_entries, n_pending, n_combined, n_examples, stamp, place_stamp;
     struct profile_memo last_active, last_time;
-    struct buffer text; /* of attributes, while made into strings */
+    size_t peak;                 /* of `own`, at the end of the last request */
+    uint64_t work, work_max;     /* CLASSIFY_WORK_… */
+    struct attr_answer *answers; /* [owner kind × n_attrs + key], of this request */
+    struct buffer text;          /* of attributes, while made into strings */
     uint64_t unweighed;
     struct rules_register *registers;
     struct rules_stack stack; /* being walked; its classes are the request's */
@@ -134,6 +155,10 @@ static inline void *column_need(struct classify *c, struct column *column, size_
 /* Appends one element; -ENOMEM when out. */
 int column_add(struct classify *c, struct column *column, uint32_t *n, const void *element, size_t size);
 void column_release(struct classify *c, struct column *column);
+
+/* classify.c: begins anew with a view that was counted before, up to the classes of its frames; for keep.c. 0
+ * or -ENOMEM. */
+int classify_resume(struct classify *c, const struct profiles *view);
 
 /* frames.c: strings, attributes and frames of the view. */
 int frames_prepare(struct classify *c); /* classes of all frames; 0 or -ENOMEM */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gateway/classify/parts.h"
+#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 
 int sums_init(struct classify *c)
@@ -15,7 +16,8 @@ int sums_init(struct classify *c)
         uint32_t metric = rules_program_source_metric(c->program, i);
         const struct rule_metric *m = rules_program_metric(c->program, metric);
         c->sources[i] = (struct source_facts){rules_program_source(c->program, i)->value, m->gauge,
-                                              m->gauge && m->combine != RULE_COMBINE_SUM};
+                                              m->gauge && m->combine != RULE_COMBINE_SUM,
+                                              aggregate_is_counted(c->aggregate, metric)};
     }
     return 0;
 }
@@ -49,7 +51,7 @@ static inline int64_t unweighed(const struct slot *slot, const struct source_fac
 }
 
 /* The profile's sum for the series, new and 0 where it has none; NULL when memory is out. */
-static inline int64_t *sum_of(struct classify *c, uint32_t series, bool combined)
+static inline struct pending *sum_of(struct classify *c, uint32_t series, bool combined)
 {
     struct column *column = combined ? &c->combined : &c->pending;
     uint32_t *n = combined ? &c->n_combined : &c->n_pending;
@@ -59,11 +61,10 @@ static inline int64_t *sum_of(struct classify *c, uint32_t series, bool combined
         if (!column_need(c, column, (size_t)*n + 1, sizeof(struct pending)))
             return NULL;
         *place = (struct place){c->place_stamp, *n};
-        ((struct pending *)column->p)[(*n)++] =
-            (struct pending){v->scope.resource[v->profile.scope[c->profile]], series,
-                             combined ? v->profile.time_unix_nano[c->profile] : 0, 0};
+        ((struct pending *)column->p)[(*n)++] = (struct pending){
+            v->scope.resource[v->profile.scope[c->profile]], series, c->profile, false, 0, 0};
     }
-    return &((struct pending *)column->p)[place->pending].value;
+    return (struct pending *)column->p + place->pending;
 }
 
 /* Series can be new since the last profile: their places begin unstamped. */
@@ -82,19 +83,31 @@ static int make_room(struct classify *c)
     return 0;
 }
 
+/* How many samples a profiler took for these: one may stand for many, and says so by its value where that is
+ * a number of samples, else by its timestamps. */
+static int64_t samples_of(const struct slot *slot, const struct rules_time *time)
+{
+    return time->how == RULES_TIME_SAMPLES ? slot->samples : slot->events;
+}
+
 static int add_entries(struct classify *c, const struct slot *slot, const struct rules_time *time,
                        const struct rules_entry *entries, uint32_t n, int64_t *worst)
 {
     for (uint32_t i = 0; i < n; i++) {
         const struct source_facts *s = &c->sources[entries[i].source];
-        int64_t value, *sum;
+        struct pending *sum;
+        int64_t value;
         *worst = max_of(*worst, unweighed(slot, s));
         if (!weigh(slot, time, s, &value))
             continue;
         sum = sum_of(c, entries[i].series, s->combined);
         if (!sum)
             return -ENOMEM;
-        *sum = add_clamped(*sum, value);
+        sum->value = add_clamped(sum->value, value);
+        if (unlikely(s->counted)) {
+            sum->counted = true;
+            sum->samples = add_clamped(sum->samples, samples_of(slot, time));
+        }
     }
     return 0;
 }
@@ -201,40 +214,63 @@ static void add(struct classify *c, uint32_t resource, uint32_t series, int64_t 
     aggregate_add(c->aggregate, resource_number(c, resource), series_number(c, series), value);
 }
 
-static int by_place(const void *a, const void *b)
+static int by_place(const void *a, const void *b, void *view)
 {
     const struct pending *x = a, *y = b;
+    const uint64_t *time = ((const struct profiles *)view)->profile.time_unix_nano;
     if (x->resource != y->resource)
         return x->resource < y->resource ? -1 : 1;
     if (x->series != y->series)
         return x->series < y->series ? -1 : 1;
-    return (x->time > y->time) - (x->time < y->time);
+    return (time[x->profile] > time[y->profile]) - (time[x->profile] < time[y->profile]);
 }
 
-/* `combine mean`: profiles of one resource and time are averaged, rounding toward zero, and times added up.
- * `last`: the newest time is kept. (Both within a request; the interval's other requests are added by the
- * aggregate.) */
+/* `combine mean` of a resource and series: profiles of one time are averaged, rounding toward zero, and times
+ * added up. (Within a request; the interval's other requests are added by the aggregate.) */
+static int64_t mean_of(const struct classify *c, const struct pending *p, uint32_t n)
+{
+    int64_t total = 0;
+    for (uint32_t i = 0, from = 0; i < n; from = i) {
+        __int128 sum = 0;
+        for (; i < n && by_place(&p[i], &p[from], (void *)c->view) == 0; i++)
+            sum += p[i].value;
+        total = add_clamped(total, (int64_t)(sum / (int64_t)(i - from)));
+    }
+    return total;
+}
+
+/* `combine last`: the aggregate knows which profile is the newest. One that does not say when it was taken,
+ * or that comes from a clock ahead of ours, is of now: or nothing could follow it. */
+static void keep(struct classify *c, const struct pending *p, uint64_t now, uint64_t arrival)
+{
+    uint64_t time = c->view->profile.time_unix_nano[p->profile];
+    struct aggregate_moment moment = {time == 0 || time > now ? now : time, arrival + p->profile};
+    aggregate_keep(c->aggregate, resource_number(c, p->resource), series_number(c, p->series), &moment,
+                   p->value);
+}
+
 static void apply_combined(struct classify *c)
 {
     struct pending *p = c->combined.p;
+    uint64_t now = 0, arrival = 0;
     if (c->n_combined > 1)
-        qsort(p, c->n_combined, sizeof *p, by_place);
+        qsort_r(p, c->n_combined, sizeof *p, by_place, (void *)c->view);
     for (uint32_t i = 0, end; i < c->n_combined; i = end) {
         const struct rule_metric *metric =
             rules_program_metric(c->program, rules_matcher_series_metric(c->matcher, p[i].series));
-        bool mean = metric->combine == RULE_COMBINE_MEAN;
-        int64_t total = 0, last = 0;
-        for (end = i;
-             end < c->n_combined && p[end].resource == p[i].resource && p[end].series == p[i].series;) {
-            uint32_t from = end;
-            __int128 sum = 0;
-            for (; end < c->n_combined && by_place(&p[end], &p[from]) == 0; end++)
-                sum += p[end].value;
-            last = (int64_t)(mean ? sum / (int64_t)(end - from)
-                                  : max_of(min_of(sum, (__int128)INT64_MAX), (__int128)INT64_MIN));
-            total = add_clamped(total, last);
+        for (end = i + 1;
+             end < c->n_combined && p[end].resource == p[i].resource && p[end].series == p[i].series;)
+            end++;
+        if (metric->combine == RULE_COMBINE_MEAN) {
+            add(c, p[i].resource, p[i].series, mean_of(c, &p[i], end - i));
+            continue;
         }
-        add(c, p[i].resource, p[i].series, mean ? total : last);
+        if (arrival == 0) {
+            now = clock_realtime();
+            arrival = aggregate_arrivals(c->view->profile.n);
+        }
+        for (uint32_t k = i; k < end; k++)
+            keep(c, &p[k], now, arrival);
     }
 }
 
@@ -280,8 +316,12 @@ int sums_apply(struct classify *c)
     if (!column_need(c, &c->scratch, most, sizeof(struct aggregate_label)))
         return -ENOMEM;
     const struct pending *p = c->pending.p;
-    for (uint32_t i = 0; i < c->n_pending; i++)
+    for (uint32_t i = 0; i < c->n_pending; i++) {
         add(c, p[i].resource, p[i].series, p[i].value);
+        if (unlikely(p[i].counted) && p[i].samples > 0)
+            aggregate_count(c->aggregate, resource_number(c, p[i].resource), series_number(c, p[i].series),
+                            (uint64_t)p[i].samples);
+    }
     apply_combined(c);
     offer_examples(c);
     return 0;

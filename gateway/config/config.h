@@ -56,6 +56,7 @@ struct config_exporter {
     uint64_t queue_bytes, request_bytes;
     const char *temporality;
     const char *encoding;                      /* otlp */
+    const char *wire_version;                  /* otlp */
     uint32_t protobuf_message;                 /* prometheusremotewrite */
     struct config_strings resource_attributes; /* that leave here; none: the usual */
 };
@@ -106,7 +107,7 @@ struct config *config_new(void);
 struct config *config_free(struct config *c);
 
 /* Reads a YAML file over the defaults. 0, or -EINVAL with *e naming file:line:column, the key and what it may
- * be, or the errno of reading the file. */
+ * be, or -ENOMEM, or the errno of reading the file. */
 int config_load(struct config *c, const char *path, struct error *e);
 
 /* The same from memory; `name` is what errors call it. */

@@ -22,12 +22,19 @@ struct loader {
     yaml_document_t doc;
     const char *name;
     struct error *e;
+    int r; /* of the last fail, or no_memory */
 };
 
 static int fail(struct loader *l, const yaml_node_t *at, const char *key, const char *what)
 {
-    return error_set(l->e, -EINVAL, "%s:%zu:%zu: %s%s%s", l->name, at->start_mark.line + 1,
-                     at->start_mark.column + 1, key, key[0] ? ": " : "", what);
+    return l->r = error_set(l->e, -EINVAL, "%s:%zu:%zu: %s%s%s", l->name, at->start_mark.line + 1,
+                            at->start_mark.column + 1, key, key[0] ? ": " : "", what);
+}
+
+/* The file is not to blame. */
+static int no_memory(struct loader *l)
+{
+    return l->r = error_set(l->e, -ENOMEM, "%s: out of memory", l->name);
 }
 
 static yaml_node_t *node(struct loader *l, int id)
@@ -53,8 +60,10 @@ static const char *scalar(struct loader *l, yaml_node_t *n, const char *key)
         return "";
     struct error why = {""};
     const char *expanded = value_expand(text, &l->config->arena, &why);
-    if (!expanded)
-        fail(l, n, key, why.text[0] ? why.text : "out of memory");
+    if (!expanded && why.text[0])
+        fail(l, n, key, why.text);
+    else if (!expanded)
+        no_memory(l);
     return expanded;
 }
 
@@ -63,11 +72,11 @@ static int load_strings(struct loader *l, yaml_node_t *n, const char *key, struc
     size_t count = (size_t)(n->data.sequence.items.top - n->data.sequence.items.start);
     const char **items = arena_calloc(&l->config->arena, count + 1, sizeof *items);
     if (!items)
-        return fail(l, n, key, "out of memory");
+        return no_memory(l);
     for (size_t i = 0; i < count; i++) {
         items[i] = scalar(l, node(l, n->data.sequence.items.start[i]), key);
         if (!items[i])
-            return -EINVAL;
+            return l->r;
     }
     *ret = (struct config_strings){items, (uint32_t)count};
     return 0;
@@ -78,13 +87,13 @@ static int load_pairs(struct loader *l, yaml_node_t *n, const char *key, struct 
     size_t count = (size_t)(n->data.mapping.pairs.top - n->data.mapping.pairs.start);
     struct config_pair *items = arena_calloc(&l->config->arena, count + 1, sizeof *items);
     if (!items)
-        return fail(l, n, key, "out of memory");
+        return no_memory(l);
     for (size_t i = 0; i < count; i++) {
         yaml_node_pair_t *pair = &n->data.mapping.pairs.start[i];
         items[i].name = scalar(l, node(l, pair->key), key);
         items[i].value = items[i].name ? scalar(l, node(l, pair->value), key) : NULL;
         if (!items[i].value)
-            return -EINVAL;
+            return l->r;
     }
     *ret = (struct config_pairs){items, (uint32_t)count};
     return 0;
@@ -101,9 +110,9 @@ static int load_value(struct loader *l, const struct config_row *row, void *base
     const char *text = scalar(l, n, key);
     struct error why = {""};
     if (!text)
-        return -EINVAL;
+        return l->r;
     if (value_set(row, base, text, &l->config->arena, &why) < 0)
-        return fail(l, n, key, why.text[0] ? why.text : "out of memory");
+        return why.text[0] ? fail(l, n, key, why.text) : no_memory(l);
     return 0;
 }
 
@@ -131,7 +140,7 @@ static int load_map(struct loader *l, const struct config_section *s, void *base
         yaml_node_t *k = node(l, pair->key), *v = node(l, pair->value);
         const char *name = scalar(l, k, where);
         if (!name)
-            return -EINVAL;
+            return l->r;
         char path[160], full[320];
         snprintf(path, sizeof path, "%s%s%s", prefix, prefix[0] ? "." : "", name);
         snprintf(full, sizeof full, "%s.%s", where, path);
@@ -161,7 +170,7 @@ static int load_receivers(struct loader *l, yaml_node_t *map)
         yaml_node_t *v = node(l, pair->value);
         const char *name = scalar(l, node(l, pair->key), "receivers");
         if (!name)
-            return -EINVAL;
+            return l->r;
         if (strcmp(name, "otlp") != 0)
             return fail(l, node(l, pair->key), name, "there is only the receiver otlp in this version");
         if (v->type != YAML_SEQUENCE_NODE)
@@ -173,14 +182,15 @@ static int load_receivers(struct loader *l, yaml_node_t *map)
             yaml_node_t *item = node(l, v->data.sequence.items.start[i]);
             struct config_receiver receiver = {0};
             if (value_defaults(&config_receiver_section, &receiver, &l->config->arena) < 0)
-                return fail(l, item, "receivers.otlp", "out of memory");
+                return no_memory(l);
             int r = load_map(l, &config_receiver_section, &receiver, item, "receivers.otlp", "");
             if (r < 0)
                 return r;
             if (!receiver.endpoint)
                 return fail(l, item, "receivers.otlp", "endpoint is missing");
-            if (config_add_receiver(l->config, &receiver, i == 0, l->e) < 0)
-                return -EINVAL;
+            r = config_add_receiver(l->config, &receiver, i == 0, l->e);
+            if (r < 0)
+                return r;
         }
     }
     return 0;
@@ -198,13 +208,13 @@ static int load_exporters(struct loader *l, yaml_node_t *map)
     c->exporters = arena_calloc(&c->arena, n + 1, sizeof *c->exporters);
     c->n_exporters = 0;
     if (!c->exporters)
-        return fail(l, map, "exporters", "out of memory");
+        return no_memory(l);
     for (size_t i = 0; i < n; i++) {
         yaml_node_pair_t *pair = &map->data.mapping.pairs.start[i];
         yaml_node_t *k = node(l, pair->key);
         const char *name = scalar(l, k, "exporters");
         if (!name)
-            return -EINVAL;
+            return l->r;
         enum config_exporter_type type = config_exporter_type(name);
         if (type == CONFIG_EXPORTER_NONE)
             return fail(
@@ -216,7 +226,7 @@ static int load_exporters(struct loader *l, yaml_node_t *map)
         const struct config_section *s = config_exporter_section(type);
         struct config_exporter *x = &c->exporters[c->n_exporters];
         if (!copy.p || value_defaults(s, x, &c->arena) < 0)
-            return fail(l, k, name, "out of memory");
+            return no_memory(l);
         x->name = (const char *)copy.p;
         int r = load_map(l, s, x, node(l, pair->value), name, "");
         if (r < 0)
@@ -230,7 +240,7 @@ static int load_section(struct loader *l, yaml_node_t *k, yaml_node_t *v)
 {
     const char *name = scalar(l, k, "");
     if (!name)
-        return -EINVAL;
+        return l->r;
     if (strcmp(name, "receivers") == 0)
         return load_receivers(l, v);
     if (strcmp(name, "exporters") == 0)
@@ -271,7 +281,10 @@ int config_parse(struct config *c, const char *name, struct bytes yaml, struct e
 
     struct loader l = {.config = c, .name = name, .e = e};
     int r;
-    if (!yaml_parser_load(&parser, &l.doc)) {
+    bool loaded = yaml_parser_load(&parser, &l.doc);
+    if (!loaded && parser.error == YAML_MEMORY_ERROR) {
+        r = no_memory(&l);
+    } else if (!loaded) {
         r = error_set(e, -EINVAL, "%s:%zu:%zu: %s", name, parser.problem_mark.line + 1,
                       parser.problem_mark.column + 1, parser.problem ? parser.problem : "not YAML");
     } else {
@@ -291,11 +304,14 @@ int config_load(struct config *c, const char *path, struct error *e)
     struct buffer text = BUFFER_INIT(FILE_MAX + 1);
     int r = 0;
     for (;;) {
-        uint8_t *at = buffer_cursor(&text, 4096);
-        ssize_t n = at ? read(fd, at, 4096) : -1;
-        if (!at || n < 0)
-            r = error_set(e, -EINVAL, "cannot read %s: %s", path, at ? strerror(errno) : "longer than 1 MiB");
-        if (!at || n <= 0)
+        int room = buffer_reserve(&text, 4096);
+        ssize_t n = room == 0 ? read(fd, text.p + text.n, 4096) : -1;
+        if (room == -ENOMEM)
+            r = error_set(e, -ENOMEM, "cannot read %s: out of memory", path);
+        else if (n < 0)
+            r = error_set(e, -EINVAL, "cannot read %s: %s", path,
+                          room ? "longer than 1 MiB" : strerror(errno));
+        if (n <= 0)
             break;
         text.n += (size_t)n;
     }

@@ -175,7 +175,9 @@ static const struct config_row otlp_rows[] = {
     {"sending_queue.num_consumers", CONFIG_COUNT, XAT(queue_consumers), "4", 1, 64, NULL,
      "requests under way at once"},
     {"max_request_bytes", CONFIG_SIZE, XAT(request_bytes), "4MiB", 1024, 1024 * MIB, NULL,
-     "metrics are split into requests below this (gRPC receivers stop at 4 MiB unless told otherwise)"},
+     "metrics and raw profiles are split into requests below this (gRPC receivers stop at 4 MiB unless told otherwise)"},
+    {"wire_version", CONFIG_CHOICE, XAT(wire_version), "1.10", 0, 0, "1.9|1.10",
+     "the layout of raw profiles sent here: 1.9 for those that read no newer one"},
 };
 
 static const struct config_section otlp_section = {

@@ -1,5 +1,6 @@
 #include "gateway/ingest/ingest.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -19,6 +20,7 @@ struct ingest {
     struct forward *forward;
     struct stats *stats;
     struct budget *budget;
+    size_t held_before; /* by us, when the request came */
     struct profiles view;
 };
 
@@ -49,6 +51,12 @@ struct ingest *ingest_free(struct ingest *g)
     return NULL;
 }
 
+/* What this stage and the next hold, of the budget. */
+static size_t held(const struct ingest *g)
+{
+    return profiles_memory_used(&g->view) + classify_memory_used(g->classify);
+}
+
 /*
  * The decoder cannot tell a request that is too large by itself from one that came at a bad time: both pass a
  * limit. It matters to the producer: the first must never come again, the second should. If the columns' own
@@ -57,10 +65,10 @@ struct ingest *ingest_free(struct ingest *g)
  */
 static bool is_too_large_by_itself(const struct ingest *g)
 {
-    size_t wanted = g->options.limits.column_bytes, held = profiles_memory_used(&g->view);
+    size_t wanted = g->options.limits.column_bytes, ours = held(g);
     for (struct budget *b = g->budget; b; b = b->parent) {
         size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
-        size_t others = used - min_of(used, held);
+        size_t others = used - min_of(used, ours);
         size_t free_bytes = b->limit - min_of(b->limit, others);
         if (free_bytes < min_of(wanted, b->limit / 2))
             return false;
@@ -68,10 +76,34 @@ static bool is_too_large_by_itself(const struct ingest *g)
     return true;
 }
 
+/*
+ * The same of what counting takes, for which there is no limit but the budget. The request is the reason if
+ * it alone made us hold a quarter of the budget, while all else, what we kept from before included, was less
+ * than a quarter: then more room than half of the budget would not have done.
+ */
+static bool is_too_much_to_count(const struct ingest *g)
+{
+    size_t peak = profiles_memory_used(&g->view) + classify_memory_peak(g->classify), now = held(g);
+    size_t grown = peak - min_of(peak, g->held_before);
+    bool by_itself = false;
+    for (struct budget *b = g->budget; b; b = b->parent) {
+        size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
+        size_t others = used - min_of(used, now);
+        if (others + g->held_before > b->limit / 4)
+            return false;
+        by_itself |= grown >= b->limit / 4;
+    }
+    return by_itself;
+}
+
 /* The verdict of a request that was not counted; it is not decoded, or there was no memory. */
 static enum ingest_verdict refused(const struct ingest *g, int r, struct error *message)
 {
     switch (r) {
+    case PROFILES_TOO_LARGE: return INGEST_TOO_LARGE;
+    case -E2BIG:
+        error_set(message, 0, "its samples ask for its stacks more often than a request of its size may");
+        return INGEST_TOO_LARGE;
     case PROFILES_MALFORMED: return INGEST_MALFORMED;
     case PROFILES_UNSUPPORTED: return INGEST_UNSUPPORTED;
     case PROFILES_OVER_BUDGET:
@@ -79,6 +111,12 @@ static enum ingest_verdict refused(const struct ingest *g, int r, struct error *
             return INGEST_TOO_LARGE;
         error_set(message, 0, "out of memory for requests just now; try again");
         return INGEST_BUSY;
+    case -ENOMEM:
+        if (is_too_much_to_count(g)) {
+            error_set(message, 0, "counting the request would take more memory than there is");
+            return INGEST_TOO_LARGE;
+        }
+        /* fall through */
     default: error_set(message, 0, "out of memory just now; try again"); return INGEST_BUSY;
     }
 }
@@ -159,6 +197,7 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     ret->rejected_profiles = 0;
     ret->retry_after_ns = 0;
     ret->message.text[0] = 0;
+    g->held_before = held(g);
 
     if (g->forward && !forward_reserve(g->forward, body.n)) {
         ret->verdict = INGEST_BUSY;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "gateway/listen/refusal.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/io/channel.h"
@@ -28,6 +29,10 @@ struct connection {
     struct tls *tls;          /* NULL: plain, or not known yet */
     uint32_t address;         /* index of what it came in on */
     bool is_late, tls_ended;
+    struct turn turn;
+    uint32_t turns_address;
+    struct buffer rest;  /* input that waits for its turn; nothing is read meanwhile */
+    bool rest_is_cipher; /* …as it came from the channel, and there is TLS */
     struct http_peer peer;
 };
 
@@ -46,10 +51,17 @@ struct connection *connection_of_deadline(struct deadline *d)
     return container_of(d, struct connection, deadline);
 }
 
+struct connection *connection_of_turn(struct turn *t)
+{
+    return container_of(t, struct connection, turn);
+}
+
 /* ---- the end ---- */
 
 static void end_session(struct connection *c)
 {
+    turns_leave(&c->worker->turns, &c->turn);
+    buffer_release(&c->rest);
     deadlines_remove(&c->worker->deadlines, &c->deadline);
     c->session = http_session_free(c->session);
 }
@@ -135,11 +147,20 @@ static int send_plain(struct connection *c, struct bytes plain)
     return r < 0 ? r : send_cipher(c);
 }
 
+static void work_tls(struct connection *c, struct bytes in);
+
+static void await_turn(struct connection *c)
+{
+    turns_wait(&c->worker->turns, &c->turn);
+    io_timer_set(c->worker->turn_timer, 0);
+}
+
 /* Sends what the session has to say, as far as the channel takes it, and ends the connection if that was the
  * last. */
 static void pump(struct connection *c)
 {
     struct buffer *out = &c->worker->out;
+    uint64_t began = 0;
     while (c->stalled_since == UINT64_MAX) {
         out->n = 0;
         int r = http_session_drain(c->session, out, DRAIN_BYTES);
@@ -153,25 +174,113 @@ static void pump(struct connection *c)
         }
         if (io_channel_pending(c->channel) > 0)
             c->stalled_since = io_loop_now(c->worker->loop);
+        /* Draining may answer what was pipelined, and that is work. */
+        uint64_t now = clock_monotonic();
+        began = began ? began : now;
+        if (now - began > TURNS_ONE_NS) {
+            await_turn(c);
+            break;
+        }
     }
     buffer_clear(out, OUT_KEEP);
     if (http_session_is_done(c->session) && !http_session_has_output(c->session)) {
         finish(c);
         return;
     }
-    io_channel_read_pause(c->channel, !http_session_wants_input(c->session));
+    bool wants = http_session_wants_input(c->session);
+    if (wants && c->rest.n > 0)
+        await_turn(c);
+    io_channel_read_pause(c->channel, !wants || c->rest.n > 0 || c->turn.waits);
     deadline_changed(c);
+}
+
+/* ---- whose turn it is ---- */
+
+static void charge(struct connection *c, uint64_t began)
+{
+    turns_charge(&c->worker->turns, c->turns_address, io_loop_now(c->worker->loop),
+                 clock_monotonic() - began);
+}
+
+/* Input is kept for later. */
+static void keep(struct connection *c, struct bytes in, bool cipher)
+{
+    c->rest_is_cipher = cipher;
+    if (buffer_add_bytes(&c->rest, in) < 0) {
+        connection_close(c);
+        return;
+    }
+    if (http_session_wants_input(c->session)) /* else pump says when */
+        await_turn(c);
+    io_channel_read_pause(c->channel, true);
+}
+
+/* Whether what came was kept for later. */
+static bool must_wait(struct connection *c, struct bytes in)
+{
+    struct worker *w = c->worker;
+    if (likely(!turns_must_wait(&w->turns, c->turns_address, io_loop_now(w->loop))))
+        return false;
+    keep(c, in, c->tls != NULL);
+    return true;
+}
+
+/* Input of the session's, as much as it wants and one turn allows; the rest is kept. */
+static void work(struct connection *c, struct bytes in)
+{
+    uint64_t began = clock_monotonic(), now = io_loop_now(c->worker->loop);
+    do {
+        struct bytes piece = bytes_of(in.p, min_of(in.n, (size_t)TURNS_PIECE));
+        int r = http_session_feed(c->session, piece, now);
+        in = bytes_of(in.p + piece.n, in.n - piece.n);
+        if (r == 0 && in.n > 0 && !http_session_has_output(c->session))
+            continue;
+        pump(c);
+        if (r < 0 && c->session)
+            finish(c);
+    } while (c->session && in.n > 0 && http_session_wants_input(c->session) &&
+             clock_monotonic() - began < TURNS_ONE_NS);
+    charge(c, began);
+    if (!c->session)
+        return;
+    if (in.n > 0) {
+        keep(c, in, false);
+        if (c->session && !http_session_wants_input(c->session))
+            pump(c);
+    } else if (c->tls && tls_is_closed(c->tls) && !c->tls_ended) {
+        c->tls_ended = true;
+        http_session_feed_eof(c->session);
+        pump(c);
+    }
 }
 
 static void on_read(void *user, struct bytes in)
 {
     struct connection *c = user;
+    if (c->session && !must_wait(c, in))
+        work(c, in);
+}
+
+void connection_turn(struct connection *c)
+{
+    struct buffer rest = c->rest;
     if (!c->session)
         return;
-    int r = http_session_feed(c->session, in, io_loop_now(c->worker->loop));
-    pump(c);
-    if (r < 0 && c->session)
-        finish(c);
+    if (rest.n == 0 || !http_session_wants_input(c->session)) {
+        uint64_t began = clock_monotonic();
+        pump(c);
+        charge(c, began);
+        return;
+    }
+    c->rest = (struct buffer){0};
+    if (c->rest_is_cipher)
+        work_tls(c, buffer_bytes(&rest));
+    else
+        work(c, buffer_bytes(&rest));
+    buffer_release(&rest);
+    if (c->session)
+        io_channel_read_pause(c->channel,
+                              !http_session_wants_input(c->session) || c->rest.n > 0 || c->turn.waits);
 }
 
 static void on_eof(void *user)
@@ -186,9 +295,17 @@ static void on_eof(void *user)
 static void on_drain(void *user)
 {
     struct connection *c = user;
+    struct worker *w = c->worker;
     c->stalled_since = UINT64_MAX;
-    if (c->session)
-        pump(c);
+    if (!c->session)
+        return;
+    if (turns_must_wait(&w->turns, c->turns_address, io_loop_now(w->loop))) {
+        await_turn(c);
+        return;
+    }
+    uint64_t began = clock_monotonic();
+    pump(c);
+    charge(c, began);
 }
 
 static void on_error(void *user, int error)
@@ -270,12 +387,10 @@ static void tls_established(struct connection *c)
     tls_peer_name(c->tls, c->peer.identity, sizeof c->peer.identity);
 }
 
-static void on_read_tls(void *user, struct bytes in)
+static void work_tls(struct connection *c, struct bytes in)
 {
-    struct connection *c = user;
     struct buffer *plain = &c->worker->plain;
-    if (!c->session)
-        return;
+    uint64_t began = clock_monotonic();
     plain->n = 0;
     int r = tls_feed(c->tls, in, plain);
     if (r < 0) {
@@ -285,16 +400,19 @@ static void on_read_tls(void *user, struct bytes in)
     if (c->handshake_until != UINT64_MAX && tls_is_established(c->tls))
         tls_established(c);
     r = send_cipher(c);
-    if (r == 0)
-        r = http_session_feed(c->session, buffer_bytes(plain), io_loop_now(c->worker->loop));
-    buffer_clear(plain, OUT_KEEP);
-    if (tls_is_closed(c->tls) && !c->tls_ended) {
-        c->tls_ended = true;
-        http_session_feed_eof(c->session);
-    }
-    pump(c);
-    if (r < 0 && c->session)
+    charge(c, began);
+    if (r < 0)
         finish(c);
+    else
+        work(c, buffer_bytes(plain));
+    buffer_clear(plain, OUT_KEEP);
+}
+
+static void on_read_tls(void *user, struct bytes in)
+{
+    struct connection *c = user;
+    if (c->session && !must_wait(c, in))
+        work_tls(c, in);
 }
 
 static const struct io_channel_events tls_events = {
@@ -389,6 +507,7 @@ static struct connection *connection_new(struct worker_listener *l, struct io_ch
         c->handshake_until = io_loop_now(w->loop) + shared->http.head_ns;
     c->peer.listener = shared->addresses[l->index].user;
     snprintf(c->peer.address, sizeof c->peer.address, "%s", io_channel_peer(channel));
+    c->turns_address = turns_address(c->peer.address);
     if (f->admit && !f->admit(f->context, w->context, &c->peer)) {
         free(c);
         return NULL;
@@ -406,6 +525,7 @@ void connection_accept(struct worker_listener *l, struct io_channel *channel)
 {
     struct worker *w = l->worker;
     struct connection *c = NULL;
+    uint64_t began = clock_monotonic();
     if (atomic_fetch_add(&w->shared->connections, 1) < w->shared->connections_max)
         c = connection_new(l, channel);
     if (!c) {
@@ -419,6 +539,7 @@ void connection_accept(struct worker_listener *l, struct io_channel *channel)
         w->first->prev = c;
     w->first = c;
     w->n_connections++;
+    charge(c, began);
     stats_add(w->stats, STATS_CONNECTIONS, 1);
     stats_set(w->stats, STATS_CONNECTIONS_OPEN, w->n_connections);
     io_channel_start(channel, w->shared->certificates.has_tls[l->index] ? &first_events : &events, c);

@@ -26,6 +26,10 @@ void connection_late(struct connection *c);
 struct connection *connection_next(const struct connection *c);
 struct connection *connection_next_late(const struct connection *c);
 struct connection *connection_of_deadline(struct deadline *d);
+struct connection *connection_of_turn(struct turn *t);
+
+/* Its turn has come: goes on with the input that waits. */
+void connection_turn(struct connection *c);
 
 /* Told by a connection that is gone; the worker may end now. In worker.c. */
 void worker_connection_gone(struct worker *w);

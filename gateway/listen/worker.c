@@ -42,6 +42,16 @@ static void on_late(void *user)
     }
 }
 
+static void on_turn(void *user)
+{
+    struct worker *w = user;
+    turns_begin(&w->turns, io_loop_now(w->loop));
+    for (struct turn *t; (t = turns_next(&w->turns));)
+        connection_turn(connection_of_turn(t));
+    if (!turns_is_empty(&w->turns))
+        io_timer_set(w->turn_timer, 0);
+}
+
 /* ---- shutting down ---- */
 
 static void end_if_empty(struct worker *w)
@@ -148,7 +158,8 @@ static int begin(struct worker *w)
     w->timer = io_timer_new(w->loop, on_timer, w);
     w->late_timer = io_timer_new(w->loop, on_late, w);
     w->end_timer = io_timer_new(w->loop, on_end, w);
-    if (!w->timer || !w->late_timer || !w->end_timer)
+    w->turn_timer = io_timer_new(w->loop, on_turn, w);
+    if (!w->timer || !w->late_timer || !w->end_timer || !w->turn_timer)
         return error_set(&w->error, -ENOMEM, "starting worker %u: out of memory", w->index);
     w->context = f->worker_start(f->context, w->index, w->loop, &w->error);
     if (!w->context)
@@ -173,6 +184,7 @@ static void end(struct worker *w)
     w->timer = io_timer_free(w->timer);
     w->late_timer = io_timer_free(w->late_timer);
     w->end_timer = io_timer_free(w->end_timer);
+    w->turn_timer = io_timer_free(w->turn_timer);
     deadlines_release(&w->deadlines);
     buffer_release(&w->out);
     buffer_release(&w->plain);
@@ -252,6 +264,7 @@ int worker_init(struct worker *w, struct worker_shared *shared, uint32_t index, 
     w->shared = shared;
     w->index = index;
     w->shutdown_at = UINT64_MAX;
+    turns_init(&w->turns);
     w->shutdown = (struct io_post){.fn = shut_down, .arg = w};
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);

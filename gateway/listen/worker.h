@@ -12,6 +12,7 @@
 #include "gateway/listen/certificates.h"
 #include "gateway/listen/deadlines.h"
 #include "gateway/listen/listen.h"
+#include "gateway/listen/turns.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/buffer.h"
 #include "proto/io/loop.h"
@@ -62,7 +63,8 @@ struct worker {
     struct connection *late;  /* those with output that came outside of their session's calls */
     uint32_t n_connections;
     struct deadlines deadlines;
-    struct io_timer *timer, *late_timer, *end_timer;
+    struct turns turns;
+    struct io_timer *timer, *late_timer, *end_timer, *turn_timer;
     struct buffer out;           /* what is drained, on its way to a channel … */
     struct buffer plain, cipher; /* … and on its way through TLS, in and out */
     bool shutting_down;

@@ -83,7 +83,7 @@ enum stats_id {
 struct stats {
     uint64_t value[STATS_N];
     uint64_t producer[STATS_PRODUCERS + 1][STATS_LAYOUTS]; /* requests; the last row is of all others */
-    struct stats *next; /* all registered blocks; private */
+    struct stats *next;                                    /* all registered blocks; private */
 };
 
 /* A block for one thread, registered for readers, zeroed; NULL when memory is out. Blocks live until the

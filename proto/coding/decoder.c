@@ -109,6 +109,7 @@ struct zstd_head {
     bool skippable, tells_size;
     uint64_t window, size; /* size: of what comes out, if told */
     uint32_t dictionary;   /* 0: none */
+    size_t n;              /* bytes of the head */
 };
 
 static uint64_t load_le(const uint8_t *p, uint32_t n)
@@ -146,31 +147,74 @@ static bool zstd_head_read(struct bytes in, struct zstd_head *ret)
     ret->dictionary = (uint32_t)load_le(p, n_dictionary);
     ret->tells_size = n_size > 0;
     ret->size = load_le(p + n_dictionary, n_size) + (n_size == 2 ? 256 : 0);
+    ret->n = (size_t)(p - in.p) + n_dictionary + n_size;
     return true;
 }
 
-/* Room for what a frame of `in` bytes says it becomes, or for what it probably does. */
-static int zstd_reserve(struct job *j, const struct zstd_head *head, size_t in)
+/* The most that a block becomes; §3.1.1.2.4. */
+#define ZSTD_BLOCK_MAX ((size_t)128 << 10)
+
+enum zstd_block { ZSTD_BLOCK_RAW, ZSTD_BLOCK_RLE, ZSTD_BLOCK_COMPRESSED }; /* §3.1.1.2.2 */
+
+/*
+ * What a frame of whole blocks becomes by their heads, §3.1.1.2: *least for certain, *most if every
+ * compressed block is full, which all but the last of an encoder's are. Stops when *least passes `enough`: a
+ * bomb of repeated bytes says so in its first kilobytes.
+ */
+static void zstd_sizes(struct bytes in, const struct zstd_head *head, size_t enough, size_t *least,
+                       size_t *most)
 {
-    if (!head->tells_size)
-        return job_reserve(j, job_guess(in));
-    if (head->size / ZSTD_RATIO_MAX > in)
-        return CODING_CORRUPT;
-    return head->size > job_left(j) ? CODING_TOO_LARGE : job_reserve(j, (size_t)head->size);
+    struct bytes rest = bytes_of(in.p + head->n, in.n - head->n);
+    *least = *most = 0;
+    for (bool last = false; !last && rest.n >= 3 && *least <= enough;) {
+        const uint32_t block = (uint32_t)load_le(rest.p, 3), type = block >> 1 & 3;
+        const size_t says = block >> 3, takes = 3 + (type == ZSTD_BLOCK_RLE ? 1 : says);
+        last = block & 1;
+        if (type < ZSTD_BLOCK_COMPRESSED)
+            *least += says;
+        *most += type < ZSTD_BLOCK_COMPRESSED ? says : ZSTD_BLOCK_MAX;
+        rest = takes <= rest.n ? bytes_of(rest.p + takes, rest.n - takes) : (struct bytes){0};
+    }
+}
+
+/* A frame of short blocks, as flushing makes them, could be far more than it is: then this much is tried
+ * first. */
+#define ZSTD_LIKELY_RATIO 64u
+
+/* Room for what a frame says it becomes, or for what its blocks can: *ret_most, and in the first place for
+ * what they probably do. */
+static int zstd_reserve(struct job *j, struct bytes in, const struct zstd_head *head, size_t *ret_most)
+{
+    size_t left = job_left(j), least;
+    if (head->tells_size) {
+        *ret_most = (size_t)head->size;
+        if (head->size / ZSTD_RATIO_MAX > in.n)
+            return CODING_CORRUPT;
+        return head->size > left ? CODING_TOO_LARGE : job_reserve(j, *ret_most);
+    }
+    zstd_sizes(in, head, left, &least, ret_most);
+    if (least > left)
+        return CODING_TOO_LARGE;
+    *ret_most = min_of(*ret_most, left);
+    return job_reserve(j, min_of(*ret_most, max_of(least, max_of(in.n * ZSTD_LIKELY_RATIO, ZSTD_BLOCK_MAX))));
 }
 
 /* One frame, `in` exactly. */
 static int zstd_frame(struct coding_decoder *d, struct bytes in, const struct zstd_head *head, struct job *j)
 {
-    int r = zstd_reserve(j, head, in.n);
+    size_t most;
+    int r = zstd_reserve(j, in, head, &most);
     while (r == 0) {
-        const size_t n = ZSTD_decompressDCtx(d->zstd, j->out->p + j->out->n, job_room(j), in.p, in.n);
+        const size_t room = job_room(j);
+        const size_t n = ZSTD_decompressDCtx(d->zstd, j->out->p + j->out->n, room, in.p, in.n);
         if (!ZSTD_isError(n)) {
             j->out->n += n;
             return 0;
         }
         switch (ZSTD_getErrorCode(n)) {
-        case ZSTD_error_dstSize_tooSmall: r = head->tells_size ? CODING_CORRUPT : job_grow(j); break;
+        case ZSTD_error_dstSize_tooSmall:
+            r = head->tells_size ? CODING_CORRUPT : room >= most ? CODING_TOO_LARGE : job_reserve(j, most);
+            break;
         case ZSTD_error_memory_allocation: r = -ENOMEM; break;
         default: r = CODING_CORRUPT; break;
         }
@@ -180,8 +224,7 @@ static int zstd_frame(struct coding_decoder *d, struct bytes in, const struct zs
 
 /*
  * Frame after frame, each in one go: what has come out is the window then, so libzstd never allocates one,
- * and all that grows is on the budget. A frame that does not tell its size is tried again with more room, as
- * deflate is.
+ * and all that grows is on the budget.
  */
 static int zstd_decode(struct coding_decoder *d, struct job *j)
 {
@@ -224,6 +267,8 @@ int coding_decode(struct coding_decoder *d, enum coding c, struct bytes in, size
     struct job j = {.in = in, .limit = limit, .extra = extra, .begin = out->n, .budget = budget, .out = out};
     if (limit > SIZE_MAX / 4 || extra > SIZE_MAX / 4)
         return -EINVAL;
+    if (in.n < SIZE_MAX / CODING_RATIO_MAX)
+        j.limit = min_of(limit, max_of(in.n * CODING_RATIO_MAX, CODING_FREE));
     int r;
     switch (c) {
     case CODING_IDENTITY: r = identity_decode(&j); break;

@@ -119,7 +119,7 @@ struct http_server_limits {
         header_bytes; /* names + values + 32 each, as RFC 9113 §6.5.2 counts SETTINGS_MAX_HEADER_LIST_SIZE */
     uint32_t concurrent_streams; /* HTTP/2 */
     uint32_t window_bytes;       /* HTTP/2: stream and connection receive window */
-    uint32_t discard_bytes; /* of a body, read away after an early reply */
+    uint32_t discard_bytes;      /* of a body, read away after an early reply */
     uint64_t idle_ns, head_ns,
         body_ns; /* no request; head incomplete; no byte of a body: then the session ends */
     /* A body has this long, and a second more for each body_rate bytes of it that have come: one byte now

@@ -28,6 +28,7 @@
 
 static void end_session(struct http2_server *c)
 {
+    c->guard.ended = true;
     nghttp2_session_terminate_session(c->core.session, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
@@ -47,10 +48,12 @@ void http2_guard_reset(struct http2_server *c)
         end_session(c);
 }
 
-void http2_guard_headers(struct http2_server *c, uint64_t size)
+bool http2_guard_headers(struct http2_server *c, uint64_t size)
 {
-    if (size > (uint64_t)HEADERS_FACTOR * c->session->limits.header_bytes)
-        end_session(c);
+    if (size <= (uint64_t)HEADERS_FACTOR * c->session->limits.header_bytes)
+        return true;
+    end_session(c);
+    return false;
 }
 
 void http2_guard_queue(struct http2_server *c)

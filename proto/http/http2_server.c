@@ -71,8 +71,9 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     if (s->sealed || size > max) { /* a trailer, which is only counted, or too much */
         s->headers.size = size;
         s->too_large |= size > max;
-        http2_guard_headers(c, size);
-        return 0;
+        /* The rest of the block is then only decoded, not checked and shown (nghttp2: on_header_callback):
+         * one byte of it can mean 4 KB. */
+        return http2_guard_headers(c, size) ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
     if (header_list_add(&s->headers, bytes_of(name, name_n), bytes_of(value, value_n)) < 0)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -264,6 +265,8 @@ void *http2_server_new(struct http_session *session)
 static int feed(void *conn, struct bytes in)
 {
     struct http2_server *c = conn;
+    if (c->guard.ended)
+        return 0;
     int r = http2_core_feed(&c->core, in);
     if (r == 0)
         http2_guard_queue(c);

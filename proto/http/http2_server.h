@@ -15,6 +15,7 @@ struct http2_guard {
     uint32_t n_resets, n_noise, n_useful;
     uint32_t n_continuations; /* of the header block at hand */
     uint64_t sweep_at;        /* when streams are looked at next; 0: not armed */
+    bool ended;               /* what the peer still says is not looked at */
 };
 
 struct http2_server {
@@ -51,8 +52,9 @@ void http2_guard_queue(struct http2_server *c);
 /* A stream was reset, by the peer or for its mistake. */
 void http2_guard_reset(struct http2_server *c);
 
-/* Too many bytes of header fields on one stream. */
-void http2_guard_headers(struct http2_server *c, uint64_t size);
+/* There are so many bytes of header fields on one stream. False: too many; the rest of the block need not be
+ * looked at. */
+bool http2_guard_headers(struct http2_server *c, uint64_t size);
 
 /* When http2_guard_sweep is due; UINT64_MAX: never. */
 uint64_t http2_guard_deadline(struct http2_server *c);

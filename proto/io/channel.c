@@ -10,6 +10,10 @@
 #include "proto/base/macros.h"
 #include "proto/io/loop.h"
 
+/* Read from one stream in one turn of the loop, so that a stream which is always ready does not keep the
+ * others waiting. */
+#define READ_MAX (128u << 10)
+
 struct io_channel {
     union {
         uv_handle_t handle;
@@ -28,6 +32,7 @@ struct io_channel {
     uint32_t to_close; /* handles whose close callback is still to come */
     enum io_channel_kind kind;
     bool writing, reading, paused, eof, failed, finishing, closing;
+    bool had_turn; /* a read filled its room: no more in this turn of the loop */
     char peer[IO_CHANNEL_ADDRESS_MAX];
 };
 
@@ -180,20 +185,25 @@ static void fail(struct io_channel *c, int error)
 
 /* ---- reading ---- */
 
+/* libuv asks for more room at once, up to 32 times, while each room is filled. Without room it leaves the
+ * rest to the next turn of the loop (uv_read_start: UV_ENOBUFS), for which the socket stays ready: that costs
+ * one epoll_wait(2) for each READ_MAX bytes, and everybody else has their turn between. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     (void)suggested;
     struct io_channel *c = handle->data;
     size_t cap;
     buf->base = (char *)io_loop_read_buffer(c->loop, &cap);
-    buf->len = cap;
+    buf->len = c->had_turn ? 0 : min_of(cap, (size_t)READ_MAX);
+    c->had_turn = false;
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct io_channel *c = stream->data;
-    if (n == 0 || c->closing)
+    if (n == 0 || n == UV_ENOBUFS || c->closing)
         return;
+    bool full = n > 0 && (size_t)n == buf->len;
     if (n > 0 && c->finishing) {
         c->lingered += (size_t)n;
         if (c->lingered > IO_CHANNEL_LINGER_BYTES)
@@ -210,6 +220,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     } else {
         fail(c, (int)n); /* libuv's error numbers are -errno on Linux */
     }
+    c->had_turn = full && c->reading; /* else libuv does not ask again in this turn */
 }
 
 static void update_reading(struct io_channel *c)

@@ -3,7 +3,8 @@
  * flat columns over the request's own bytes. No object per message, no copy of a string.
  *
  * Every index is checked here, once: whoever reads the columns may use them without looking. A sample that
- * refers to something that is not there, or that has neither values nor timestamps, is rejected by itself
+ * refers to something that is not there, that has neither values nor timestamps, or whose stack has more than
+ * PROFILES_STACK_FRAMES_MAX frames, is rejected by itself
  * (its stack becomes PROFILES_REJECTED, it is counted and the first one named); the rest goes on. A different
  * number of values and timestamps is against profiles.proto too, but the consumers there are count such
  * samples (tests/data/connector/rand-*.pb), so both counts are given and the reader decides.
@@ -25,6 +26,10 @@
 /* Readable bytes that must follow the body in memory (their content does not matter): the decoder loads whole
  * words. */
 #define PROFILES_PADDING 64
+
+/* Frames of one stack, inlined ones included. A thread's 8 MiB of stack hold some 60,000 calls if they
+ * recurse without end; a sample whose stack has more is rejected. */
+#define PROFILES_STACK_FRAMES_MAX 65536u
 
 /* sample.stack of a sample that was rejected. */
 #define PROFILES_REJECTED UINT32_MAX
@@ -164,6 +169,7 @@ enum {
     PROFILES_UNSUPPORTED,   /* a wire layout we do not decode; error names it */
     PROFILES_OVER_BUDGET,   /* columns would pass limits or budget: nothing is wrong with the message but its
                                size */
+    PROFILES_TOO_LARGE,     /* its stacks mean more frames than its bytes pay for; error says how many */
 };
 
 /* Sets up an empty view. The columns' memory is kept from one request to the next; it is charged to `budget`.

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "proto/otlp/profiles_decode.h"
+#include "proto/otlp/profiles_frames.h"
 
 /* Whether any of n indices is not below `limit`, which is below 2^31 as every count is. Then an index is good
  * exactly if its own top bit is clear and that of index - limit is set: two operations and no comparison.
@@ -162,7 +163,8 @@ static void mark_tables(const struct profiles *v, const struct profiles_memory *
     for (uint32_t i = 0; i < v->stack.n; i++)
         k->stack[i] =
             first_bad(v->stack_location.location, v->stack.locations_at[i], v->stack.locations_at[i + 1],
-                      v->location.n, k->location) < v->stack.locations_at[i + 1];
+                      v->location.n, k->location) < v->stack.locations_at[i + 1] ||
+            frames_is_deep(v, i);
 }
 
 /* --- Why, in words; each returns false when there is nothing to complain about */
@@ -232,10 +234,13 @@ static void explain_sample(const struct profiles *v, const struct marks *k, uint
         error_set(e, 0, "neither values nor timestamps");
         return;
     }
-    uint32_t at = first_bad(v->stack_location.location, v->stack.locations_at[stack],
-                            v->stack.locations_at[stack + 1], v->location.n, k->location);
-    uint32_t location = v->stack_location.location[at];
-    if (!say(e, "location_indices entry", location, "location_table", v->location.n))
+    uint32_t end = v->stack.locations_at[stack + 1];
+    uint32_t at =
+        first_bad(v->stack_location.location, v->stack.locations_at[stack], end, v->location.n, k->location);
+    uint32_t location = at < end ? v->stack_location.location[at] : 0;
+    if (at == end)
+        error_set(e, 0, "more than %u frames", PROFILES_STACK_FRAMES_MAX);
+    else if (!say(e, "location_indices entry", location, "location_table", v->location.n))
         explain_location(v, k, location, e);
     error_prefix(e, 0, "stack_table[%" PRIu32 "]: ", stack);
 }
@@ -334,10 +339,10 @@ static void neutralize(struct profiles *v)
 int check_indices(struct decode *d, bool dangling)
 {
     struct profiles *v = d->p;
-    if (likely(!dangling && all_good(v, d->m))) {
+    if (likely(!dangling && all_good(v, d->m) && !frames_any_deep(v))) {
         if (d->m->reference.n > 0)
             resolve_references(v, d->m);
-        return 0;
+        return frames_bound(v, d->e);
     }
     struct marks k;
     int r = marks_make(v, &k);
@@ -351,5 +356,5 @@ int check_indices(struct decode *d, bool dangling)
         neutralize(v);
     }
     profiles_scratch_free(v, k.memory, k.n);
-    return r;
+    return r == 0 ? frames_bound(v, d->e) : r;
 }

@@ -37,7 +37,7 @@ struct transcode {
 };
 
 /* walk's word for "of an older layout than we take it for": never leaves this file. */
-enum { OLDER = PROFILES_OVER_BUDGET + 1 };
+enum { OLDER = PROFILES_TOO_LARGE + 1 };
 
 /* ---- errors ----------------------------------------------------------------------------------- */
 

@@ -11,13 +11,22 @@ foreach(pair
     target_link_libraries(dep_${short} INTERFACE PkgConfig::${short})
 endforeach()
 if(PG_BUILD_SENDER)
-    foreach(pair "bpf;libbpf" "elf;libelf" "dw;libdw")
+    foreach(pair "bpf;libbpf" "elf;libelf" "lzma;liblzma")
         list(GET pair 0 short)
         list(GET pair 1 package)
         pkg_check_modules(${short} REQUIRED IMPORTED_TARGET ${package})
         add_library(dep_${short} INTERFACE)
         target_link_libraries(dep_${short} INTERFACE PkgConfig::${short})
     endforeach()
+endif()
+
+# GNU libiberty (C++ and Rust demangling) is a static library without a .pc file.
+if(PG_BUILD_SENDER)
+    find_library(IBERTY_LIBRARY iberty REQUIRED)
+    find_path(IBERTY_INCLUDE libiberty/demangle.h REQUIRED)
+    add_library(dep_iberty INTERFACE)
+    target_link_libraries(dep_iberty INTERFACE ${IBERTY_LIBRARY})
+    target_include_directories(dep_iberty SYSTEM INTERFACE ${IBERTY_INCLUDE})
 endif()
 
 # llhttp: a system library where there is one; else Debian's node-llhttp, which ships the C sources.

@@ -2,10 +2,11 @@
 /*
  * Attacks on a gateway, one kind at a time, and what it said to them as one line of JSON.
  *
- *   attack KIND --port P [--seconds S] [--connections C] [--connects N] [--blocks B] [FILE…]
+ *   attack KIND --port P [--from ADDRESS] [--seconds S] [--connections C] [--connects N] [--blocks B] [FILE…]
  *   attack --list                       every kind: what it does, where it is described, what should happen
  *
- * To loopback only. Ends after S seconds (default 2); C connections at once (default 20), each opened again
+ * To loopback only, from 127.0.0.1 or another address of it, so that whom it attacks can tell it from others.
+ * Ends after S seconds (default 2); C connections at once (default 20), each opened again
  * when the server ends it, N times altogether at most (default 20000), B blocks on each (default: no end).
  * One thread, as fast as the sockets take it unless a kind has a pace. Frames are made by hand
  * (tests/lib/attack_wire.h): no library sends these.
@@ -64,6 +65,7 @@ struct kind {
 static struct {
     const struct kind *kind;
     int port, epoll;
+    struct in_addr from;
     double seconds;
     uint32_t n_peers;
     uint64_t connects_max, blocks_max;
@@ -523,6 +525,11 @@ static void dial(struct peer *p)
         die("socket");
     int on = 1;
     setsockopt(p->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr = run.from};
+    /* The port is chosen when it connects: bound ones would soon be used up. */
+    setsockopt(p->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    if (bind(p->fd, (struct sockaddr *)&from, sizeof from) < 0)
+        die("bind");
     if (connect(p->fd, (struct sockaddr *)&to, sizeof to) < 0 && errno != EINPROGRESS) {
         run.failed++;
         close(p->fd);
@@ -673,10 +680,14 @@ static int parse_arguments(int argc, char **argv)
     for (size_t k = 0; argc > 1 && k < N_KINDS; k++)
         if (strcmp(argv[1], kinds[k].name) == 0)
             run.kind = &kinds[k];
+    run.from.s_addr = htonl(INADDR_LOOPBACK);
     for (; i + 1 < argc && strncmp(argv[i], "--", 2) == 0; i += 2) {
         if (strcmp(argv[i], "--port") == 0)
             run.port = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--seconds") == 0)
+        else if (strcmp(argv[i], "--from") == 0) {
+            if (inet_pton(AF_INET, argv[i + 1], &run.from) != 1)
+                return 0;
+        } else if (strcmp(argv[i], "--seconds") == 0)
             run.seconds = atof(argv[i + 1]);
         else if (strcmp(argv[i], "--connections") == 0)
             run.n_peers = (uint32_t)atoi(argv[i + 1]);
@@ -703,10 +714,10 @@ int main(int argc, char **argv)
     }
     int files = parse_arguments(argc, argv);
     if (files == 0) {
-        fprintf(
-            stderr,
-            "usage: attack KIND --port P [--seconds S] [--connections C] [--connects N] [--blocks B] [FILE...]\n"
-            "       attack --list\n");
+        fprintf(stderr,
+                "usage: attack KIND --port P [--from ADDRESS] [--seconds S] [--connections C] [--connects N] "
+                "[--blocks B] [FILE...]\n"
+                "       attack --list\n");
         return 2;
     }
     if (files < argc)

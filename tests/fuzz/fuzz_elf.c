@@ -1,11 +1,13 @@
 /* needs: symbolize base */
-/* An ELF file of a profiled process: headers, notes, symbol tables, Go lines. */
+/* An ELF file of a profiled process: headers, notes, symbol tables, Go lines, packed sections. */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "sender/symbolize/elf.h"
 #include "sender/symbolize/pclntab.h"
 #include "sender/symbolize/symtab.h"
+#include "sender/symbolize/unpack.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -30,6 +32,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             __builtin_trap();
         if (answers[i].name_at)
             (void)source_string(&s, answers[i].name_at, name, sizeof name);
+    }
+    uint8_t *memory;
+    size_t size;
+    if (elf.mini_debug.size && unpack_xz(&s, &elf.mini_debug, &memory, &size) == 0)
+        free(memory);
+    for (int i = 0; i < ELF_DEBUG_N; i++) {
+        struct extent extent;
+        uint64_t left = 1 << 20;
+        if (unpack_section(&s, &elf.debug[i], &left, &extent, &memory) == 0)
+            free(memory);
     }
     struct pclntab table;
     struct pclntab_line line;

@@ -10,12 +10,16 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <sanitizer/common_interface_defs.h>
+
 #define FRAMES 5 /* what tells one place from another */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct oom_places *recording;
-static uint64_t failing;
-static bool for_good, failed;
+static uint64_t failing;                     /* a place, or 0 */
+static uint64_t nth_from, nth_to, nth_count; /* by number; nth_from 0 is off */
+static bool for_good, paused;
+static uint32_t failures;
 
 /* ---- the set ---- */
 
@@ -56,19 +60,42 @@ void oom_fail(uint64_t place, bool stays)
 {
     failing = place;
     for_good = stays;
-    failed = false;
+    failures = 0;
 }
 
-bool oom_has_failed(void)
+void oom_fail_nth(uint64_t n, uint64_t how_many)
 {
-    return failed;
+    pthread_mutex_lock(&lock);
+    nth_from = n;
+    nth_to = how_many > UINT64_MAX - n ? UINT64_MAX : n + how_many;
+    nth_count = 0;
+    failures = 0;
+    paused = false;
+    pthread_mutex_unlock(&lock);
+}
+
+void oom_pause(bool pause)
+{
+    pthread_mutex_lock(&lock);
+    paused = pause;
+    pthread_mutex_unlock(&lock);
+}
+
+uint32_t oom_failures(void)
+{
+    pthread_mutex_lock(&lock);
+    uint32_t n = failures;
+    pthread_mutex_unlock(&lock);
+    return n;
 }
 
 void oom_stop(void)
 {
-    failing = 0;
+    pthread_mutex_lock(&lock);
+    failing = nth_from = 0;
     for_good = false;
     recording = NULL;
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- the allocator's front ---- */
@@ -130,18 +157,23 @@ static uint64_t place_of(void *const *frame, const void *caller)
 
 static __attribute__((noinline)) bool may(void *const *frame, const void *caller)
 {
-    if ((!recording && !failing) || is_of_check(caller))
+    if ((!recording && !failing && !nth_from) || is_of_check(caller))
         return true;
-    uint64_t place = place_of(frame, caller);
+    uint64_t place = recording || failing ? place_of(frame, caller) : 0;
     bool yes = true;
     pthread_mutex_lock(&lock);
     if (recording)
         oom_places_add(recording, place);
-    if (failing && (failed ? for_good : place == failing)) {
-        failed = true;
+    if (failing && (failures > 0 ? for_good : place == failing))
         yes = false;
+    if (nth_from && !paused) {
+        nth_count++;
+        yes = yes && (nth_count < nth_from || nth_count >= nth_to);
     }
+    failures += !yes;
     pthread_mutex_unlock(&lock);
+    if (!yes && getenv("PG_OOM_TRACE"))
+        __sanitizer_print_stack_trace();
     if (!yes)
         errno = ENOMEM;
     return yes;

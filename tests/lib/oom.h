@@ -1,7 +1,7 @@
 /*
  * Allocation failures on purpose. In ASan builds every allocation of our own code goes through here (the
- * linker's
- * --wrap); unit.c runs each case again and again, each time with another one failing.
+ * linker's --wrap); unit_oom.c runs each case again and again, each time with another one failing, and
+ * sweep.c each scenario.
  *
  * A place is a call chain: the innermost frames, since most memory comes through a few helpers.
  */
@@ -31,8 +31,14 @@ void oom_record(struct oom_places *p);
  * that come after it. */
 void oom_fail(uint64_t place, bool for_good);
 
-/* Whether it has. */
-bool oom_has_failed(void);
+/* From here on the n-th allocation (1 is the next) and those after it fail, how_many in all. */
+void oom_fail_nth(uint64_t n, uint64_t how_many);
+
+/* While paused the n-th is not counted towards, and nothing fails. */
+void oom_pause(bool pause);
+
+/* How many have failed. Any thread. */
+uint32_t oom_failures(void);
 
 /* No failures any more. */
 void oom_stop(void);

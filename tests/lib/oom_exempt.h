@@ -10,10 +10,12 @@ void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
 char *__real_strdup(const char *s);
+int __real_asprintf(char **ret, const char *format, ...);
 
-#define malloc  __real_malloc
-#define calloc  __real_calloc
-#define realloc __real_realloc
-#define strdup  __real_strdup
+#define malloc   __real_malloc
+#define calloc   __real_calloc
+#define realloc  __real_realloc
+#define strdup   __real_strdup
+#define asprintf __real_asprintf
 
 #endif

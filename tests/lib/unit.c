@@ -6,7 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef PG_OOM
+#include "tests/lib/oom_exempt.h"
+#endif
+
 #define SKIPPED 77 /* exit code of a case that could not run here, as ctest and automake use it */
+
+uint64_t unit_patience_max = UINT64_MAX;
 
 static struct unit_case *first, **last = &first;
 
@@ -40,6 +46,18 @@ unsigned char *unit_data(const char *name, size_t *ret_len)
     return data;
 }
 
+void unit_made_at(const void *p, const char *what, const char *file, int line)
+{
+    if (!p && unit_patience_max != UINT64_MAX && gettid() != getpid())
+        _exit(0); /* out of memory in a thread of the case, from where check cannot end it */
+    ck_assert_msg(p != NULL, "%s:%d: %s gave nothing", file, line, what);
+}
+
+uint64_t unit_patience(uint64_t ordinarily)
+{
+    return ordinarily < unit_patience_max ? ordinarily : unit_patience_max;
+}
+
 /* A case is a suite of its own, so that its result can be told from the others' by count. */
 static const char *run_case(struct unit_case *c)
 {
@@ -63,118 +81,10 @@ static const char *run_case(struct unit_case *c)
     return result;
 }
 
-/* ---- without memory ---- */
-
-#ifdef PG_OOM
-/* Exit codes that cannot be mistaken for a case's own. */
-const char *__asan_default_options(void);
-const char *__ubsan_default_options(void);
-const char *__asan_default_options(void)
+#ifndef PG_OOM
+int unit_out_of_memory(struct unit_case *cases, const char *program, const char *filter, FILE *results)
 {
-    return "exitcode=99:allocator_may_return_null=1";
-}
-const char *__ubsan_default_options(void)
-{
-    return "exitcode=99:print_stacktrace=1";
-}
-
-#include <signal.h>
-#include <sanitizer/lsan_interface.h>
-#include <sys/wait.h>
-
-#include "tests/lib/oom.h"
-
-#define CASE_SECONDS 20 /* of one run with a failure; longer is a hang */
-#define ASAN_CODE    99
-#define LEAK_CODE    98
-
-/* A hang, a crash or a sanitizer's report are wrong answers to a failed allocation; that the case's
- * expectations are not met is not. */
-static const char *run_without_memory(struct unit_case *c, struct oom_places *record, uint64_t place,
-                                      bool for_good, int *ret_status)
-{
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0) {
-        setpgid(0, 0); /* check ends a hanging case by a signal to the whole group */
-        if (!freopen("/dev/null", "w", stdout))
-            _exit(1);
-        Suite *suite = suite_create(c->test.name);
-        TCase *tcase = tcase_create(c->test.name);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_test(tcase, &c->test);
-        suite_add_tcase(suite, tcase);
-        SRunner *runner = srunner_create(suite);
-        srunner_set_fork_status(runner, CK_NOFORK);
-        signal(SIGALRM, SIG_DFL);
-        alarm(CASE_SECONDS);
-        if (record)
-            oom_record(record);
-        else
-            oom_fail(place, for_good);
-        srunner_run_all(runner, CK_SILENT);
-        oom_stop();
-        /* A case that was cut short by an expectation leaves its things behind; one that ran through must
-         * not. */
-        if (srunner_ntests_failed(runner) == 0 && __lsan_do_recoverable_leak_check())
-            _exit(LEAK_CODE);
-        _exit(0);
-    }
-    int status = 0;
-    while (waitpid(pid, &status, 0) < 0)
-        ;
-    *ret_status = status;
-    if (WIFSIGNALED(status))
-        return WTERMSIG(status) == SIGALRM ? "hangs" : strsignal(WTERMSIG(status));
-    switch (WEXITSTATUS(status)) {
-    case ASAN_CODE: return "is reported by a sanitizer";
-    case LEAK_CODE: return "leaks";
-    default: return NULL;
-    }
-}
-
-/* Each place where the case takes memory, if no case before it had it, fails once, and then for good. */
-static int case_without_memory(struct unit_case *c, struct oom_places *all, struct oom_places *mine,
-                               FILE *log)
-{
-    int wrong = 0, status;
-    memset(mine, 0, sizeof *mine);
-    if (run_without_memory(c, mine, 0, false, &status))
-        return 0; /* its ordinary run tells of that */
-    for (uint32_t i = 0; i < mine->n; i++) {
-        uint64_t place = mine->place[i];
-        if (oom_places_has(all, place))
-            continue;
-        oom_places_add(all, place);
-        for (int for_good = 0; for_good < 2; for_good++) {
-            const char *what = run_without_memory(c, NULL, place, for_good, &status);
-            if (!what)
-                continue;
-            wrong++;
-            fprintf(log, "%s: out of memory at its place %u of %u%s: %s\n", c->test.name, i, mine->n,
-                    for_good ? " and after" : "", what);
-        }
-    }
-    return wrong;
-}
-
-static int all_without_memory(const char *program, const char *filter, FILE *results)
-{
-    struct oom_places *all = oom_places_new(), *mine = oom_places_new();
-    if (!all || !mine)
-        return 1;
-    int wrong = 0;
-    for (struct unit_case *c = first; c; c = c->next)
-        if (!filter || strstr(c->test.name, filter))
-            wrong += case_without_memory(c, all, mine, stdout);
-    if (results)
-        fprintf(results, "%s %s/out_of_memory\n", wrong ? "fail" : "pass", program);
-    printf("%s: %u places without memory, %d of their runs went wrong\n", program, all->n, wrong);
-    return wrong > 0;
-}
-#else
-static int all_without_memory(const char *program, const char *filter, FILE *results)
-{
+    (void)cases;
     (void)filter;
     if (results)
         fprintf(results, "skip %s/out_of_memory\n", program);
@@ -188,7 +98,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--out-of-memory") == 0) {
         const char *path = getenv("PG_RESULTS");
         FILE *results = path ? fopen(path, "a") : NULL;
-        int r = all_without_memory(basename(argv[0]), argc > 2 ? argv[2] : NULL, results);
+        int r = unit_out_of_memory(first, basename(argv[0]), argc > 2 ? argv[2] : NULL, results);
         if (results)
             fclose(results);
         return r;

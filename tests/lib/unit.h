@@ -6,15 +6,23 @@
  *
  * check runs each case in a process of its own (CK_FORK=no to debug). With PG_RESULTS naming a file, every
  * case adds a line "pass|fail|skip NAME" to it: scripts/test adds those up.
+ *
+ * In builds with AddressSanitizer `PROGRAM --out-of-memory [CASE]` runs the cases with allocations failing
+ * (unit_oom.c): a case then stops at the first expectation that is not met, so it must look at what every
+ * constructor gave it (unit_made) before it uses it.
  */
 #ifndef TESTS_LIB_UNIT_H
 #define TESTS_LIB_UNIT_H
 
 #include <check.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 
 struct unit_case {
     TTest test;
     struct unit_case *next;
+    bool sweeps; /* fails allocations itself (OOM_SWEEP) */
 };
 
 /* Adds a case; called by UNIT's constructor, before main. */
@@ -26,13 +34,33 @@ void unit_skip(const char *why) __attribute__((noreturn));
 /* The bytes of tests/data/NAME (malloc'd, 64 readable zero bytes follow), or fails the case. */
 unsigned char *unit_data(const char *name, size_t *ret_len);
 
-#define UNIT(id)                                                                           \
-    static void unit_fn_##id(int);                                                         \
-    static struct unit_case unit_case_##id = {{#id, unit_fn_##id, __FILE__, __LINE__}, 0}; \
-    __attribute__((constructor)) static void unit_add_##id(void)                           \
-    {                                                                                      \
-        unit_register(&unit_case_##id);                                                    \
-    }                                                                                      \
+/* What a constructor returned, p; the case fails if that is nothing. */
+#define unit_made(p)                                 \
+    ({                                               \
+        __typeof__(p) made_ = (p);                   \
+        unit_made_at(made_, #p, __FILE__, __LINE__); \
+        made_;                                       \
+    })
+void unit_made_at(const void *p, const char *what, const char *file, int line);
+
+/* How long a case may wait for something that is due, in ns: `ordinarily`, but less where an allocation is
+ * made to fail, since then it may never come and the case ends there. */
+uint64_t unit_patience(uint64_t ordinarily);
+extern uint64_t unit_patience_max;
+
+/* `PROGRAM --out-of-memory [CASE]` of all cases from `first` on; the exit code. Adds its line to `results`,
+ * unless NULL. (unit_oom.c) */
+int unit_out_of_memory(struct unit_case *first, const char *program, const char *filter, FILE *results);
+
+#define UNIT_CASE(id, sweeps_)                                                                         \
+    static void unit_fn_##id(int);                                                                     \
+    static struct unit_case unit_case_##id = {{#id, unit_fn_##id, __FILE__, __LINE__}, NULL, sweeps_}; \
+    __attribute__((constructor)) static void unit_add_##id(void)                                       \
+    {                                                                                                  \
+        unit_register(&unit_case_##id);                                                                \
+    }                                                                                                  \
     static void unit_fn_##id(int unit_i __attribute__((unused)))
+
+#define UNIT(id) UNIT_CASE(id, false)
 
 #endif

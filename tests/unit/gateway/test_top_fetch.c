@@ -69,7 +69,7 @@ static void on_done(void *user, int error, const char *message, struct bytes bod
 
 static struct scene play(const char *answer, uint64_t timeout)
 {
-    struct scene s = {.loop = io_loop_new(), .answer = answer};
+    struct scene s = {.loop = unit_made(io_loop_new()), .answer = answer};
     struct error e;
     char text[64];
     struct top_url url;
@@ -134,7 +134,7 @@ UNIT(silence_has_an_end)
 UNIT(nobody_there)
 {
     /* A port that was free a moment ago. */
-    struct io_loop *loop = io_loop_new();
+    struct io_loop *loop = unit_made(io_loop_new());
     struct io_listener *listener;
     struct error e;
     struct top_url url;

@@ -177,9 +177,10 @@ UNIT(random_globs_mean_what_they_say)
         }
         struct pattern_build *b = unit_made(pattern_build_new());
         uint32_t bit[24];
-        for (int i = 0; i < 24; i++)
+        for (int i = 0; i < 24; i++) {
             bit[i] = pattern_build_pattern(b, pattern(1, &atoms[i]));
             ck_assert_uint_ne(bit[i], UINT32_MAX);
+        }
         struct pattern_set *s;
         size_t left = 1 << 24;
         ck_assert_int_eq(pattern_set_new(&s, b, &left, NULL), 0);

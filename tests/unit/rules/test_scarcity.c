@@ -1,42 +1,130 @@
 /* Rules without memory: compiled as they should be, or not at all; never called wrong, never with less in
  * them than was written. */
-#include <string.h>
-
 #include "proto/base/macros.h"
 #include "rules/match.h"
+#include "rules/match_keep.h"
+#include "rules/match_weigh.h"
 #include "rules/program.h"
 #include "tests/lib/sweep.h"
 #include "tests/unit/rules/rules_helper.h"
 
-static const char text[] =
-    "rules 1\npack t\n"
-    "param pattern own = \"own_*\"\n"
-    "frame mine = function ~ own or function ~ /^m[ae]in$/\n"
+static const char own[] =
+    "rules 1\npack own\nuse names (symbol, managed)\n"
+    "param pattern mine = \"own_*\"\n"
+    "frame ours = (function ~ mine) or (function ~ /^m[ae]in$/)\n"
     "region kpath = frames while kernel through \"sys_*\"\n"
     "table area (name, part) {\n  \"a*\" | /b+c/ => \"ab\", \"1\"\n  \"net_*\" => \"net\", \"2\"\n}\n"
-    "counter one { describe \"d\" unit \"1\" on any value one where any frame is mine\n"
+    "counter own.one { describe \"d\" unit \"1\" on any value one where any frame is ours\n"
     "  label area = area.name of leaf ?? \"other\" label thread = sample[\"thread.name\"] }\n"
-    "counter two { describe \"d\" unit \"1\" on \"cpu/*\" | \"samples/count\" value one\n"
-    "  where \"a\" calls \"b\" or \"b\" directly calls \"c\"\n"
-    "  each distinct frame is (type != none) label t = type of frame }\n"
-    "counter three { describe \"d\" unit \"s\" on cpu }\n"
-    "gauge four { describe \"d\" unit \"1\" on any value one combine mean }\n"
-    "keep 10% when resource[\"service.name\"] = \"shop\"\n";
+    "counter own.two { describe \"d\" unit \"1\" on \"cpu/*\" | \"samples/count\" value one\n"
+    "  where \"a\" calls \"b\" }\n"
+    "counter own.three { describe \"d\" unit \"1\" on cpu value one\n"
+    "  each distinct frame is (type != none) label t = type of frame label p = symbol.package of frame }\n"
+    "counter own.four { describe \"d\" unit \"s\" on \"samples/*\" where any frame in kpath is \"tcp_*\" }\n"
+    "keep all where any frame is \"*panic*\" and linked\nkeep 10% of profiles on \"off*/*\"\n"
+    "keep 60 per minute by resource[\"service.name\"]\ndrop where leaf is \"swapper/*\"\n";
 
-#include "proto/base/error.h"
+static const struct rules_input files[] = {{"own.rules", {(const uint8_t *)own, sizeof own - 1}, false}};
 
-static struct rules_diagnostics found;
-
-static struct rule_set *compile(const char *what)
+/* The shipped packs, then our own. */
+static struct rule_set *compile(struct rules_diagnostics *found)
 {
-    struct rules_input input = {"t.rules", bytes_str(what), false};
-    return rules_compile(&input, 1, &found);
+    struct rules_input inputs[64];
+    uint32_t n = 0;
+    for (const struct embedded_file *f = rules_builtin; f->name; f++)
+        inputs[n++] = (struct rules_input){f->name, bytes_of(f->data, f->size), true};
+    inputs[n++] = files[0];
+    return rules_compile(inputs, n, found);
 }
 
-UNIT(dummy)
+OOM_SWEEP_HOW(a_set_is_whole_or_not_at_all, SWEEP_ONCE | SWEEP_FOR_GOOD)
 {
-    struct rule_set *set = compile(text);
-    for (uint32_t i = 0; i < found.n; i++)
-        fprintf(stderr, "%s", found.items[i].text);
-    ck_assert_ptr_nonnull(set);
+    static uint32_t n_metrics, n_keeps; /* of the set that lacked nothing */
+    struct rules_diagnostics found;
+    if (n_metrics == 0) {
+        sweep_pause();
+        struct rule_set *whole = unit_made(compile(&found));
+        n_metrics = whole->n_metrics;
+        n_keeps = whole->n_keeps;
+        rules_set_free(whole);
+        rules_diagnostics_release(&found);
+        sweep_resume();
+    }
+    struct rule_set *set = compile(&found);
+    ck_assert_msg(found.n_errors == 0, "%s", found.n ? found.items[0].text : "");
+    rules_diagnostics_release(&found);
+    ck_assert(set || sweep_failures() > 0);
+    if (set) {
+        ck_assert_uint_eq(set->n_metrics, n_metrics);
+        ck_assert_uint_eq(set->n_keeps, n_keeps);
+    }
+    rules_set_free(set);
+}
+
+/* ---- a program, and what it says of profiles ---- */
+
+static struct rule_set *whole_set(void)
+{
+    static struct rule_set *set;
+    struct rules_diagnostics found;
+    if (!set) {
+        sweep_pause();
+        set = unit_made(compile(&found));
+        rules_diagnostics_release(&found);
+        sweep_resume();
+    }
+    return set;
+}
+
+#define MASK_WORDS 4u
+
+struct figures {
+    uint32_t metrics, sources, attrs, registers, fields, keeps;
+    uint64_t masks[3 * MASK_WORDS]; /* which sources three profiles suit */
+};
+
+static struct figures figures_of(const struct rules_program *p)
+{
+    const struct rules_profile group[3] = {{BYTES_LIT("samples"), BYTES_LIT("count"),
+                                            BYTES_LIT("nanoseconds"), 10000000},
+                                           {BYTES_LIT("cpu"), BYTES_LIT("nanoseconds"), {0}, 0},
+                                           {BYTES_LIT("off_cpu"), BYTES_LIT("nanoseconds"), {0}, 0}};
+    struct figures f = {rules_program_metrics(p),
+                        rules_program_sources(p),
+                        rules_program_attrs(p),
+                        rules_program_registers(p),
+                        rules_program_fields(p),
+                        rules_program_keeps(p),
+                        {0}};
+    struct rules_matcher *m = unit_made(rules_matcher_new(p, NULL));
+    ck_assert_uint_le(rules_program_mask_words(p), MASK_WORDS);
+    rules_matcher_begin(m);
+    rules_matcher_choose(m, group, 3, f.masks);
+    ck_assert_int_eq(rules_matcher_error(m), 0);
+    rules_matcher_free(m);
+    return f;
+}
+
+OOM_SWEEP_HOW(a_program_is_whole_or_not_at_all, SWEEP_ONCE | SWEEP_FOR_GOOD)
+{
+    static struct figures whole;
+    const struct rule_set *set = whole_set();
+    if (whole.metrics == 0) {
+        sweep_pause();
+        struct rules_program *p = unit_made(rules_program_new(set, NULL));
+        whole = figures_of(p);
+        rules_program_free(p);
+        sweep_resume();
+    }
+    struct error e = {""};
+    struct rules_program *p = rules_program_new(set, &e);
+    sweep_over();
+    if (p) {
+        struct figures f = figures_of(p);
+        ck_assert_mem_eq(&f, &whole, sizeof f);
+    } else {
+        ck_assert_uint_gt(sweep_failures(), 0);
+        ck_assert_str_eq(e.text, "out of memory");
+    }
+    rules_program_free(p);
 }

@@ -16,7 +16,7 @@ static struct error e;
 static struct credentials *start(void)
 {
     digester = digester_new(secret);
-    struct credentials *c = credentials_new();
+    struct credentials *c = unit_made(credentials_new());
     ck_assert(digester && c);
     e.text[0] = 0;
     return c;
@@ -124,7 +124,7 @@ UNIT(weak_and_unknown_hashes_are_refused_by_name)
 
 UNIT(no_two_snapshots_have_one_generation)
 {
-    struct credentials *a = credentials_new(), *b = credentials_new();
+    struct credentials *a = credentials_new(), *b = unit_made(credentials_new());
     ck_assert(a && b);
     ck_assert_uint_ne(a->generation, 0);
     ck_assert_uint_ne(a->generation, b->generation);

@@ -47,7 +47,7 @@ static void start(void)
 {
     n_delivered = 0;
     loop = io_loop_new();
-    p = passwords_new();
+    p = unit_made(passwords_new());
     ck_assert(loop && p);
     inbox = password_inbox_new(p, loop, deliver, &n_delivered);
     ck_assert_ptr_nonnull(inbox);

@@ -44,7 +44,15 @@ static bool is_ready(void *context, struct error *why)
 }
 
 static struct admin_check checks[2] = {{"listener", is_ready, NULL}, {"exporter \"otlp\"", is_ready, NULL}};
-static const struct admin_options options = {.metrics = metrics, .checks = checks, .n_checks = 2};
+static int triggers_result;
+
+static int triggers(void *context, struct buffer *out)
+{
+    return triggers_result < 0 ? triggers_result : buffer_add_str(out, "{\"triggers\":[]}\n");
+}
+
+static const struct admin_options options = {
+    .metrics = metrics, .triggers = triggers, .checks = checks, .n_checks = 2};
 
 static void ask_with(const char *method, const char *path, const char *query, const char *name,
                      const char *value)
@@ -152,6 +160,21 @@ UNIT(metrics_that_cannot_be_collected_are_500)
 {
     metrics_result = -ENOMEM;
     ask("/metrics", "");
+    ck_assert_uint_eq(status, 500);
+    done();
+}
+
+UNIT(triggers_are_json)
+{
+    ask("/api/v1/triggers", "");
+    ck_assert_uint_eq(status, 200);
+    ck_assert(bytes_is(buffer_bytes(&body), "{\"triggers\":[]}\n"));
+    ck_assert_int_eq(buffer_add(&headers, "", 1), 0);
+    ck_assert_ptr_nonnull(strstr((char *)headers.p, "content-type: application/json\n"));
+    ask_with("POST", "/api/v1/triggers", "", NULL, NULL);
+    ck_assert_uint_eq(status, 405);
+    triggers_result = -ENOMEM;
+    ask("/api/v1/triggers", "");
     ck_assert_uint_eq(status, 500);
     done();
 }

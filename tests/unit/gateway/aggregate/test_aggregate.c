@@ -138,7 +138,7 @@ UNIT(a_take_hands_over_sums_and_new_names_once)
     aggregate_add(a, r, s, 5);
     aggregate_add(a, r, s, 7);
 
-    struct aggregate_delta *d = aggregate_take(a);
+    struct aggregate_delta *d = unit_made(aggregate_take(a));
     ck_assert_ptr_nonnull(d);
     ck_assert_ptr_null(d->next);
     ck_assert_uint_eq(d->epoch, aggregate_epoch(a));
@@ -152,7 +152,7 @@ UNIT(a_take_hands_over_sums_and_new_names_once)
 
     ck_assert_ptr_null(aggregate_take(a));
     aggregate_add(a, r, s, 1);
-    d = aggregate_take(a);
+    d = unit_made(aggregate_take(a));
     ck_assert_uint_eq(d->n_resources, 0);
     ck_assert_uint_eq(d->resource_from, 1);
     ck_assert_int_eq(d->cells[0].sum, 1);
@@ -170,7 +170,7 @@ UNIT(sums_stop_at_the_ends_and_never_go_down)
     aggregate_add(a, r, sum, -1); /* a counter cannot go down */
     aggregate_add(a, r, gauge, INT64_MIN);
     aggregate_add(a, r, gauge, -1);
-    struct aggregate_delta *d = aggregate_take(a);
+    struct aggregate_delta *d = unit_made(aggregate_take(a));
     ck_assert_uint_eq(d->n_cells, 2);
     for (uint32_t i = 0; i < 2; i++)
         ck_assert_int_eq(d->cells[i].sum, d->cells[i].metric == 0 ? INT64_MAX : INT64_MIN);
@@ -197,7 +197,7 @@ UNIT(many_cells_add_up)
         for (uint32_t i = 0; i < ARRAY_LEN(resources); i++)
             for (uint32_t j = 0; j < ARRAY_LEN(series); j++)
                 aggregate_add(a, resources[i], series[j], (int64_t)i * 1000 + j);
-    struct aggregate_delta *d = aggregate_take(a);
+    struct aggregate_delta *d = unit_made(aggregate_take(a));
     ck_assert_uint_eq(d->n_cells, ARRAY_LEN(resources) * ARRAY_LEN(series));
     for (uint32_t k = 0; k < d->n_cells; k++) {
         uint32_t i = d->cells[k].resource - resources[0], j = d->cells[k].series - series[0];
@@ -223,7 +223,7 @@ UNIT(it_forgets_only_at_the_start_of_a_request_and_loses_nothing)
     aggregate_add(a, aggregate_resource(a, NULL, 0), aggregate_series(a, 0, NULL, 0), 1);
     aggregate_begin(a);
 
-    struct aggregate_delta *d = aggregate_take(a);
+    struct aggregate_delta *d = unit_made(aggregate_take(a));
     ck_assert_ptr_nonnull(d->next);
     ck_assert_uint_eq(d->n_cells, 40000);
     ck_assert_uint_eq(d->next->n_cells, 1);
@@ -272,7 +272,7 @@ UNIT(without_memory_sums_go_to_overflow_and_the_budget_is_given_back)
     ck_assert_uint_eq(aggregate_resource(a, &attr, 1), RESOURCE_OVERFLOW);
     ck_assert_ptr_null(aggregate_take(a)); /* no memory for the delta: the sums stay */
     budget.limit = 10 << 20;
-    struct aggregate_delta *d = aggregate_take(a);
+    struct aggregate_delta *d = unit_made(aggregate_take(a));
     ck_assert_ptr_nonnull(d);
     int64_t sum = 0;
     for (uint32_t i = 0; i < d->n_cells; i++)

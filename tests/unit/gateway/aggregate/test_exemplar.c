@@ -29,7 +29,7 @@ static struct world *begin(struct output_options options)
     static struct world w;
     w = (struct world){.budget = BUDGET_INIT((size_t)64 << 20, NULL)};
     w.a = aggregate_new(metrics, 2, &w.budget);
-    w.s = store_new(metrics, 2, 1, &w.budget, NULL);
+    w.s = unit_made(store_new(metrics, 2, 1, &w.budget, NULL));
     w.o = store_add_output(w.s, &options, T0);
     ck_assert(w.a && w.o);
     return &w;

@@ -21,6 +21,8 @@ static const struct aggregate_metric universe[] = {
     {.name = BYTES_LIT("io"), .unit = BYTES_LIT("1")},
     {.name = BYTES_LIT("locks"), .unit = BYTES_LIT("1")},
     {.name = BYTES_LIT("json"), .unit = BYTES_LIT("1"), .limit = 1},
+    {.name = BYTES_LIT("functions"), .unit = BYTES_LIT("1"), .limit = 3, .largest = true},
+    {.name = BYTES_LIT("top"), .unit = BYTES_LIT("s"), .is_seconds = true, .limit = 1, .largest = true},
 };
 #define N_UNIVERSE ARRAY_LEN(universe)
 
@@ -55,16 +57,16 @@ static struct output *cumulative(struct store *s)
 {
     struct output_options options = OUTPUT_OPTIONS_DEFAULT;
     options.temporality = METRIC_CUMULATIVE;
-    return store_add_output(s, &options, T0);
+    return unit_made(store_add_output(s, &options, T0));
 }
 
 UNIT(what_stays_goes_on_and_what_goes_ends)
 {
     struct aggregate_metric after[] = {universe[3], universe[0]}; /* another place; cpu stays */
     after[1].description = BYTES_LIT("said better");
-    struct store *s = store_new(universe, 2, 1, NULL, NULL);
+    struct store *s = unit_made(store_new(universe, 2, 1, NULL, NULL));
     struct output *o = cumulative(s);
-    struct aggregate *a = aggregate_new(universe, 2, NULL);
+    struct aggregate *a = unit_made(aggregate_new(universe, 2, NULL));
     add(a, "shop", 0, "x", 2000000000);
     add(a, "shop", 1, "x", 7);
     store_apply(s, 0, aggregate_take(a), T0 + SECOND);
@@ -76,22 +78,22 @@ UNIT(what_stays_goes_on_and_what_goes_ends)
     ck_assert_int_eq(store_replace_metrics(s, after, 2, &generation), 0);
     store_apply(s, 0, aggregate_take(a), T0 + 3 * SECOND); /* counted before, came after */
     aggregate_free(a);
-    a = aggregate_new(after, 2, NULL);
+    a = unit_made(aggregate_new(after, 2, NULL));
     aggregate_set_generation(a, generation);
     add(a, "shop", 1, "x", 4000000000); /* cpu, by its new number */
     add(a, "shop", 0, "x", 5);          /* io */
     store_apply(s, 0, aggregate_take(a), T0 + 4 * SECOND);
 
     struct metric_batch *b = collect(o, T0 + 5 * SECOND);
-    ck_assert_double_eq(only_point(b, "cpu")->real, 7);
-    ck_assert_uint_eq(only_point(b, "cpu")->start_unix_nano, T0);
-    ck_assert_int_eq(only_point(b, "io")->integer, 5);
-    ck_assert_uint_eq(only_point(b, "io")->start_unix_nano, T0 + 2 * SECOND);
-    ck_assert_int_eq(only_point(b, "samples")->integer, 8); /* told before it ends */
+    ck_assert_double_eq(unit_made(only_point(b, "cpu"))->real, 7);
+    ck_assert_uint_eq(unit_made(only_point(b, "cpu"))->start_unix_nano, T0);
+    ck_assert_int_eq(unit_made(only_point(b, "io"))->integer, 5);
+    ck_assert_uint_eq(unit_made(only_point(b, "io"))->start_unix_nano, T0 + 2 * SECOND);
+    ck_assert_int_eq(unit_made(only_point(b, "samples"))->integer, 8); /* told before it ends */
     ck_assert(bytes_is(b->resources[0].metrics[0].description, "said better"));
     metric_batch_free(b);
     b = collect(o, T0 + 6 * SECOND);
-    ck_assert(only_point(b, "samples")->stale && !only_point(b, "cpu")->stale);
+    ck_assert(unit_made(only_point(b, "samples"))->stale && !unit_made(only_point(b, "cpu"))->stale);
     metric_batch_free(b);
     b = collect(o, T0 + 7 * SECOND);
     ck_assert_ptr_null(only_point(b, "samples"));
@@ -102,9 +104,9 @@ UNIT(what_stays_goes_on_and_what_goes_ends)
 
 UNIT(a_metric_that_comes_back_begins_anew)
 {
-    struct store *s = store_new(universe, 1, 1, NULL, NULL);
+    struct store *s = unit_made(store_new(universe, 1, 1, NULL, NULL));
     struct output *o = cumulative(s);
-    struct aggregate *a = aggregate_new(universe, 1, NULL);
+    struct aggregate *a = unit_made(aggregate_new(universe, 1, NULL));
     uint32_t generation;
     add(a, "shop", 0, "x", 2000000000);
     store_apply(s, 0, aggregate_take(a), T0 + SECOND);
@@ -113,13 +115,13 @@ UNIT(a_metric_that_comes_back_begins_anew)
     for (uint64_t t = 2; t < 5; t++) /* told, stale, nothing */
         metric_batch_free(collect(o, T0 + t * SECOND));
     ck_assert_int_eq(store_replace_metrics(s, universe, 2, &generation), 0);
-    a = aggregate_new(universe, 2, NULL);
+    a = unit_made(aggregate_new(universe, 2, NULL));
     aggregate_set_generation(a, generation);
     add(a, "shop", 0, "x", 1000000000);
     store_apply(s, 0, aggregate_take(a), T0 + 5 * SECOND);
     struct metric_batch *b = collect(o, T0 + 6 * SECOND);
-    ck_assert_double_eq(only_point(b, "cpu")->real, 1);
-    ck_assert_uint_eq(only_point(b, "cpu")->start_unix_nano, T0 + 4 * SECOND);
+    ck_assert_double_eq(unit_made(only_point(b, "cpu"))->real, 1);
+    ck_assert_uint_eq(unit_made(only_point(b, "cpu"))->start_unix_nano, T0 + 4 * SECOND);
     metric_batch_free(b);
     aggregate_free(a);
     store_free(s);
@@ -129,9 +131,9 @@ UNIT(a_unit_that_changed_makes_another_metric)
 {
     struct aggregate_metric renamed = universe[1];
     renamed.unit = BYTES_LIT("{sample}");
-    struct store *s = store_new(universe + 1, 1, 1, NULL, NULL);
+    struct store *s = unit_made(store_new(universe + 1, 1, 1, NULL, NULL));
     struct output *o = cumulative(s);
-    struct aggregate *a = aggregate_new(universe + 1, 1, NULL);
+    struct aggregate *a = unit_made(aggregate_new(universe + 1, 1, NULL));
     uint32_t generation;
     add(a, "shop", 0, "x", 3);
     store_apply(s, 0, aggregate_take(a), T0 + SECOND);
@@ -139,7 +141,7 @@ UNIT(a_unit_that_changed_makes_another_metric)
     aggregate_free(a);
     ck_assert_int_eq(store_replace_metrics(s, &renamed, 1, &generation), 0);
     struct metric_batch *b = collect(o, T0 + 2 * SECOND);
-    ck_assert(only_point(b, "samples")->stale);
+    ck_assert(unit_made(only_point(b, "samples"))->stale);
     ck_assert(bytes_is(b->resources[0].metrics[0].unit, "1"));
     metric_batch_free(b);
     store_free(s);
@@ -148,9 +150,9 @@ UNIT(a_unit_that_changed_makes_another_metric)
 UNIT(without_memory_nothing_changes)
 {
     struct budget budget = BUDGET_INIT((size_t)64 << 20, NULL);
-    struct store *s = store_new(universe, 2, 1, &budget, NULL);
+    struct store *s = unit_made(store_new(universe, 2, 1, &budget, NULL));
     struct output *o = cumulative(s), *second = cumulative(s);
-    struct aggregate *a = aggregate_new(universe, 2, NULL);
+    struct aggregate *a = unit_made(aggregate_new(universe, 2, NULL));
     char label[16];
     for (int i = 0; i < 300; i++) {
         snprintf(label, sizeof label, "v%d", i);
@@ -165,6 +167,7 @@ UNIT(without_memory_nothing_changes)
         if (r == 0)
             break;
         ck_assert_int_eq(r, -ENOMEM);
+        ck_assert_uint_lt(more, 64 << 20);
         ck_assert_uint_eq(budget.used, used);
         ck_assert_uint_eq(generation, 0);
         failed++;
@@ -233,7 +236,7 @@ static void choose_metrics(struct run *r)
 
 static void make_worker(struct run *r, struct worker *w)
 {
-    w->a = aggregate_new(r->metrics, r->n, &r->budget);
+    w->a = unit_made(aggregate_new(r->metrics, r->n, &r->budget));
     aggregate_set_generation(w->a, r->generation);
     memcpy(w->metric, r->metric, sizeof w->metric);
     w->n = r->n;
@@ -311,7 +314,7 @@ static void run_property(uint64_t seed)
     r->n_services = 1 + any(r, 30);
     r->n_labels = 1 + any(r, 300);
     choose_metrics(r);
-    r->s = store_new(r->metrics, r->n, r->n_workers, &r->budget, NULL);
+    r->s = unit_made(store_new(r->metrics, r->n, r->n_workers, &r->budget, NULL));
     r->generation = 1;
     for (uint32_t w = 0; w < r->n_workers; w++)
         make_worker(r, &r->workers[w]);
@@ -324,7 +327,7 @@ static void run_property(uint64_t seed)
         options.cardinality_limit = 1 + any(r, 400);
         options.max_resources = 1 + any(r, 40);
         options.metric_expiration = any(r, 30) * SECOND;
-        r->outputs[i] = store_add_output(r->s, &options, r->now);
+        r->outputs[i] = unit_made(store_add_output(r->s, &options, r->now));
         r->streams[i] = (struct streams){.ids = INTERN_INIT(NULL)};
     }
     for (int e = 0; e < EVENTS; e++)

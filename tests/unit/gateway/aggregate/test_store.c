@@ -78,10 +78,10 @@ struct one_worker {
 
 static struct one_worker one_worker(struct output_options options)
 {
-    struct one_worker w = {.a = aggregate_new(metrics, N_METRICS, NULL),
-                           .s = store_new(metrics, N_METRICS, 1, NULL, NULL)};
+    struct one_worker w = {.a = unit_made(aggregate_new(metrics, N_METRICS, NULL)),
+                           .s = unit_made(store_new(metrics, N_METRICS, 1, NULL, NULL))};
     ck_assert(w.a && w.s);
-    w.o = store_add_output(w.s, &options, T0);
+    w.o = unit_made(store_add_output(w.s, &options, T0));
     ck_assert_ptr_nonnull(w.o);
     return w;
 }
@@ -103,7 +103,7 @@ UNIT(delta_windows_join_without_gap)
     add(w.a, "shop", 0, "x", 1500000000);
     apply(&w, T0 + 3 * SECOND);
     struct metric_batch *b = collect(w.o, T0 + 10 * SECOND);
-    const struct metric_point *p = find(b, "shop", "profile.cpu.time", "l", "x");
+    const struct metric_point *p = unit_made(find(b, "shop", "profile.cpu.time", "l", "x"));
     ck_assert_ptr_nonnull(p);
     ck_assert(p->is_double && p->real == 1.5);
     ck_assert_uint_eq(p->start_unix_nano, T0);
@@ -120,7 +120,7 @@ UNIT(delta_windows_join_without_gap)
     add(w.a, "shop", 0, "x", 1);
     apply(&w, T0 + 21 * SECOND);
     b = collect(w.o, T0 + 30 * SECOND);
-    p = find(b, "shop", "profile.cpu.time", "l", "x");
+    p = unit_made(find(b, "shop", "profile.cpu.time", "l", "x"));
     ck_assert_uint_eq(p->start_unix_nano, T0 + 20 * SECOND);
     ck_assert_double_eq_tol(p->real, 1e-9, 1e-18);
     metric_batch_free(b);
@@ -140,18 +140,18 @@ UNIT(cumulative_series_keep_their_start_and_end_with_a_stale_point)
     apply(&w, T0 + 11 * SECOND);
 
     struct metric_batch *b = collect(w.o, T0 + 20 * SECOND);
-    const struct metric_point *p = find(b, "shop", "samples", "l", "x");
+    const struct metric_point *p = unit_made(find(b, "shop", "samples", "l", "x"));
     ck_assert_int_eq(p->integer, 10);
     ck_assert(!p->is_double && !p->stale);
     ck_assert_uint_eq(p->start_unix_nano, T0 + 5 * SECOND);
     metric_batch_free(b);
 
     b = collect(w.o, T0 + 310 * SECOND); /* idle 299 s */
-    ck_assert(!find(b, "shop", "samples", "l", "x")->stale);
+    ck_assert(!unit_made(find(b, "shop", "samples", "l", "x"))->stale);
     metric_batch_free(b);
     ck_assert_uint_eq(store_series(w.s), 1);
     b = collect(w.o, T0 + 311 * SECOND);
-    ck_assert(find(b, "shop", "samples", "l", "x")->stale);
+    ck_assert(unit_made(find(b, "shop", "samples", "l", "x"))->stale);
     metric_batch_free(b);
     ck_assert_uint_eq(store_series(w.s), 0);
     b = collect(w.o, T0 + 312 * SECOND);
@@ -161,7 +161,7 @@ UNIT(cumulative_series_keep_their_start_and_end_with_a_stale_point)
     add(w.a, "shop", 1, "x", 1);
     apply(&w, T0 + 400 * SECOND);
     b = collect(w.o, T0 + 401 * SECOND);
-    p = find(b, "shop", "samples", "l", "x");
+    p = unit_made(find(b, "shop", "samples", "l", "x"));
     ck_assert_int_eq(p->integer, 1);
     ck_assert_uint_eq(p->start_unix_nano, T0 + 312 * SECOND);
     metric_batch_free(b);
@@ -176,11 +176,11 @@ UNIT(what_no_collect_has_told_is_told_before_it_ends)
     add(w.a, "shop", 1, "x", 4);
     apply(&w, T0 + SECOND);
     struct metric_batch *b = collect(w.o, T0 + 9000 * SECOND);
-    ck_assert_int_eq(find(b, "shop", "samples", "l", "x")->integer, 4);
-    ck_assert(!find(b, "shop", "samples", "l", "x")->stale);
+    ck_assert_int_eq(unit_made(find(b, "shop", "samples", "l", "x"))->integer, 4);
+    ck_assert(!unit_made(find(b, "shop", "samples", "l", "x"))->stale);
     metric_batch_free(b);
     b = collect(w.o, T0 + 9001 * SECOND);
-    ck_assert(find(b, "shop", "samples", "l", "x")->stale);
+    ck_assert(unit_made(find(b, "shop", "samples", "l", "x"))->stale);
     metric_batch_free(b);
     end(&w);
 }
@@ -197,7 +197,7 @@ UNIT(the_clock_may_step_back)
             add(w.a, "shop", 1, "x", 1);
             apply(&w, T0 - 3 * SECOND + steps[i] * SECOND);
             struct metric_batch *b = collect(w.o, T0 - 3 * SECOND + steps[i] * SECOND);
-            const struct metric_point *p = find(b, "shop", "samples", "l", "x");
+            const struct metric_point *p = unit_made(find(b, "shop", "samples", "l", "x"));
             ck_assert_int_eq(p->integer, t == METRIC_DELTA ? 1 : (int64_t)i + 1);
             ck_assert_uint_gt(p->time_unix_nano, p->start_unix_nano);
             ck_assert_uint_ge(p->time_unix_nano, last + NSEC_PER_MSEC); /* two samples to Prometheus */
@@ -229,12 +229,12 @@ UNIT(beyond_the_limit_is_one_series_and_below_it_none)
     add(w.a, "other", 1, "z", 5); /* another resource has a limit of its own */
     apply(&w, T0 + SECOND + 9);
     b = collect(w.o, T0 + 2 * SECOND);
-    ck_assert_int_eq(find(b, "shop", "samples", "l", "a")->integer, 2);
-    const struct metric_point *p = find(b, "shop", "samples", "otel.metric.overflow", "true");
+    ck_assert_int_eq(unit_made(find(b, "shop", "samples", "l", "a"))->integer, 2);
+    const struct metric_point *p = unit_made(find(b, "shop", "samples", "otel.metric.overflow", "true"));
     ck_assert_int_eq(p->integer, 2);
     ck_assert_uint_eq(p->n_attrs, 1);
     ck_assert_int_eq(p->attrs[0].value.kind, ATTR_BOOL);
-    ck_assert_int_eq(find(b, "other", "samples", "l", "z")->integer, 5);
+    ck_assert_int_eq(unit_made(find(b, "other", "samples", "l", "z"))->integer, 5);
     metric_batch_free(b);
     end(&w);
 }
@@ -248,7 +248,7 @@ UNIT(projections_merge_resources)
     keep.keys = drop.keys = keys;
     keep.n_keys = drop.n_keys = 2;
     struct one_worker w = one_worker(keep);
-    struct output *dropping = store_add_output(w.s, &drop, T0);
+    struct output *dropping = unit_made(store_add_output(w.s, &drop, T0));
     for (int pid = 1; pid <= 3; pid++) {
         struct attr attrs[] = {{BYTES_LIT("process.pid"), {.kind = ATTR_INT, .integer = pid}},
                                text("service.name", "shop"),
@@ -279,7 +279,7 @@ UNIT(gauges_show_the_last_finished_interval)
     options.gauge_interval = 30 * SECOND;
     struct one_worker w = one_worker(options);
     struct output_options delta = OUTPUT_OPTIONS_DEFAULT;
-    struct output *d = store_add_output(w.s, &delta, T0);
+    struct output *d = unit_made(store_add_output(w.s, &delta, T0));
     add(w.a, "shop", 2, "x", 100);
     apply(&w, T0 + SECOND);
     add(w.a, "shop", 2, "x", 11);
@@ -288,22 +288,22 @@ UNIT(gauges_show_the_last_finished_interval)
     ck_assert_uint_eq(b->n_resources, 0); /* its interval has not finished */
     metric_batch_free(b);
     b = collect(d, T0 + 3 * SECOND);
-    ck_assert_int_eq(find(b, "shop", "heap", "l", "x")->integer, 111);
+    ck_assert_int_eq(unit_made(find(b, "shop", "heap", "l", "x"))->integer, 111);
     metric_batch_free(b);
 
     add(w.a, "shop", 2, "x", 7);
     apply(&w, T0 + 31 * SECOND);
     for (int scrape = 0; scrape < 3; scrape++) { /* as often as one looks */
         b = collect(w.o, T0 + 32 * SECOND + (uint64_t)scrape);
-        ck_assert_int_eq(find(b, "shop", "heap", "l", "x")->integer, 111);
+        ck_assert_int_eq(unit_made(find(b, "shop", "heap", "l", "x"))->integer, 111);
         metric_batch_free(b);
     }
     b = collect(w.o, T0 + 62 * SECOND);
-    ck_assert_int_eq(find(b, "shop", "heap", "l", "x")->integer, 7);
+    ck_assert_int_eq(unit_made(find(b, "shop", "heap", "l", "x"))->integer, 7);
     ck_assert_int_eq(b->resources[0].metrics[0].kind, METRIC_GAUGE);
     metric_batch_free(b);
     b = collect(d, T0 + 62 * SECOND);
-    ck_assert_int_eq(find(b, "shop", "heap", "l", "x")->integer, 7);
+    ck_assert_int_eq(unit_made(find(b, "shop", "heap", "l", "x"))->integer, 7);
     metric_batch_free(b);
     end(&w);
 }
@@ -329,7 +329,7 @@ UNIT(resources_beyond_the_bound_share_one)
     add(w.a, "d", 1, "x", 5);
     apply(&w, T0 + 401 * SECOND);
     b = collect(w.o, T0 + 402 * SECOND);
-    ck_assert_int_eq(find(b, "d", "samples", "l", "x")->integer, 5);
+    ck_assert_int_eq(unit_made(find(b, "d", "samples", "l", "x"))->integer, 5);
     metric_batch_free(b);
     end(&w);
 }
@@ -484,9 +484,9 @@ static void run_property(uint64_t seed)
     struct rng rng;
     rng_seed(&rng, seed);
     struct aggregate *workers[WORKERS];
-    struct store *s = store_new(metrics, N_METRICS, WORKERS, &budget, NULL);
+    struct store *s = unit_made(store_new(metrics, N_METRICS, WORKERS, &budget, NULL));
     for (int i = 0; i < WORKERS; i++)
-        workers[i] = aggregate_new(metrics, N_METRICS, &budget);
+        workers[i] = unit_made(aggregate_new(metrics, N_METRICS, &budget));
     struct reader readers[OUTPUTS] = {0};
     struct metric_batch *before[OUTPUTS] = {0};
     for (uint32_t i = 0; i < OUTPUTS; i++) {
@@ -498,7 +498,7 @@ static void run_property(uint64_t seed)
         options.cardinality_limit = readers[i].limit = 1 + (uint32_t)(rng_next(&rng) >> 33) % 14;
         options.max_resources = 1 + (uint32_t)(rng_next(&rng) >> 33) % 60;
         options.metric_expiration = (rng_next(&rng) >> 33) % 20 * SECOND;
-        readers[i].o = store_add_output(s, &options, T0);
+        readers[i].o = unit_made(store_add_output(s, &options, T0));
     }
 
     int64_t total[N_METRICS] = {0};
@@ -547,8 +547,8 @@ UNIT(numbers_of_another_epoch_are_other_names)
     apply(&w, T0 + 2);
     struct metric_batch *b = collect(w.o, T0 + SECOND);
     ck_assert_uint_eq(metric_batch_points(b), 2);
-    ck_assert_double_eq(find(b, "shop", "profile.cpu.time", "l", "x")->real, 9);
-    ck_assert_double_eq(find(b, "till", "profile.cpu.time", "l", "y")->real, 6);
+    ck_assert_double_eq(unit_made(find(b, "shop", "profile.cpu.time", "l", "x"))->real, 9);
+    ck_assert_double_eq(unit_made(find(b, "till", "profile.cpu.time", "l", "y"))->real, 6);
     metric_batch_free(b);
     end(&w);
 }
@@ -573,7 +573,7 @@ UNIT(series_that_ended_leave_their_place_to_others)
     }
     b = collect(w.o, T0 + 402 * SECOND);
     for (size_t i = 1; i < 4; i++)
-        ck_assert_int_eq(find(b, "shop", "samples", "l", labels[i])->integer, 5);
+        ck_assert_int_eq(unit_made(find(b, "shop", "samples", "l", labels[i]))->integer, 5);
     ck_assert_ptr_null(find(b, "shop", "samples", "otel.metric.overflow", "true"));
     metric_batch_free(b);
     end(&w);
@@ -588,11 +588,11 @@ UNIT(what_comes_out_is_what_went_in)
 UNIT(without_memory_everything_is_in_overflow_and_nothing_lost)
 {
     struct budget workers = BUDGET_INIT(64 << 20, NULL), budget = BUDGET_INIT(24 << 10, NULL);
-    struct aggregate *a = aggregate_new(metrics, N_METRICS, &workers);
-    struct store *s = store_new(metrics, N_METRICS, 1, &budget, NULL);
+    struct aggregate *a = unit_made(aggregate_new(metrics, N_METRICS, &workers));
+    struct store *s = unit_made(store_new(metrics, N_METRICS, 1, &budget, NULL));
     struct output_options options = OUTPUT_OPTIONS_DEFAULT;
     options.temporality = METRIC_CUMULATIVE;
-    struct output *o = store_add_output(s, &options, T0);
+    struct output *o = unit_made(store_add_output(s, &options, T0));
     ck_assert_ptr_nonnull(o);
     int64_t total = 0;
     for (int i = 0; i < 3000; i++) {
@@ -629,12 +629,12 @@ UNIT(without_memory_everything_is_in_overflow_and_nothing_lost)
 UNIT(series_that_come_and_go_do_not_pile_up)
 {
     struct budget budget = BUDGET_INIT((size_t)1 << 30, NULL);
-    struct aggregate *a = aggregate_new(metrics, N_METRICS, NULL);
-    struct store *s = store_new(metrics, N_METRICS, 1, &budget, NULL);
+    struct aggregate *a = unit_made(aggregate_new(metrics, N_METRICS, NULL));
+    struct store *s = unit_made(store_new(metrics, N_METRICS, 1, &budget, NULL));
     struct output_options options = OUTPUT_OPTIONS_DEFAULT;
     options.temporality = METRIC_CUMULATIVE;
     options.metric_expiration = 2 * SECOND;
-    struct output *o = store_add_output(s, &options, T0);
+    struct output *o = unit_made(store_add_output(s, &options, T0));
     size_t at_half = 0;
     for (uint32_t round = 0; round < 400; round++) {
         aggregate_begin(a);

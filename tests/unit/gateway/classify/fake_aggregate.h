@@ -5,7 +5,7 @@
 #ifndef TESTS_FAKE_AGGREGATE_H
 #define TESTS_FAKE_AGGREGATE_H
 
-#include <assert.h>
+#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,6 +26,14 @@ struct aggregate {
         struct aggregate_exemplar exemplar;
     } offers[64];
     uint32_t n_offers;
+    struct fake_kept {
+        uint32_t resource, series;
+        struct aggregate_moment moment;
+        int64_t value;
+    } kept[64];
+    uint32_t n_kept;
+    uint32_t counted; /* bit m: metric m is counted */
+    uint64_t samples; /* of all that are */
 };
 
 static int fake_compare(const void *a, const void *b)
@@ -46,6 +54,7 @@ static uint32_t fake_intern(struct intern *t, const char *head, char **lines, ui
     }
     uint32_t id = intern_add(t, buffer_bytes(&text));
     buffer_release(&text);
+    ck_assert_uint_ne(id, INTERN_NONE);
     return id;
 }
 
@@ -78,7 +87,7 @@ void aggregate_begin(struct aggregate *a)
 uint32_t aggregate_resource(struct aggregate *a, const struct attr *attrs, uint32_t n_attrs)
 {
     char *lines[64];
-    assert(n_attrs <= 64);
+    ck_assert(n_attrs <= 64);
     for (uint32_t i = 0; i < n_attrs; i++) {
         const struct attr_value *v = &attrs[i].value;
         int n = -1;
@@ -92,7 +101,7 @@ uint32_t aggregate_resource(struct aggregate *a, const struct attr *attrs, uint3
             n = asprintf(&lines[i], "%.*s=d:%.17g", BYTES_FMT(attrs[i].key), v->real);
         else
             n = asprintf(&lines[i], "%.*s=?:%d", BYTES_FMT(attrs[i].key), (int)v->kind);
-        assert(n >= 0);
+        ck_assert(n >= 0);
     }
     return fake_intern(&a->resources, "", lines, n_attrs);
 }
@@ -109,10 +118,10 @@ uint32_t aggregate_series(struct aggregate *a, uint32_t metric, const struct agg
                           uint32_t n_labels)
 {
     char *lines[64], head[16];
-    assert(n_labels <= 64);
+    ck_assert(n_labels <= 64);
     for (uint32_t i = 0; i < n_labels; i++) {
         int n = asprintf(&lines[i], "%.*s=%.*s", BYTES_FMT(labels[i].name), BYTES_FMT(labels[i].value));
-        assert(n >= 0);
+        ck_assert(n >= 0);
     }
     snprintf(head, sizeof head, "%u\n", metric);
     return fake_intern(&a->series, head, lines, n_labels);
@@ -125,6 +134,30 @@ void aggregate_offer(struct aggregate *a, uint32_t resource, uint32_t series,
         a->offers[a->n_offers++] = (struct fake_offer){resource, series, *e};
 }
 
+uint64_t aggregate_arrivals(uint32_t n)
+{
+    static uint64_t next = 1;
+    return (next += n) - n;
+}
+
+void aggregate_keep(struct aggregate *a, uint32_t resource, uint32_t series,
+                    const struct aggregate_moment *moment, int64_t value)
+{
+    if (a->n_kept < 64)
+        a->kept[a->n_kept++] = (struct fake_kept){resource, series, *moment, value};
+}
+
+bool aggregate_is_counted(const struct aggregate *a, uint32_t metric)
+{
+    return metric < 32 && a->counted >> metric & 1;
+}
+
+void aggregate_count(struct aggregate *a, uint32_t resource, uint32_t series, uint64_t samples)
+{
+    (void)resource, (void)series;
+    a->samples += samples;
+}
+
 void aggregate_add(struct aggregate *a, uint32_t resource, uint32_t series, int64_t value)
 {
     for (uint32_t i = 0; i < a->n_sums; i++) {
@@ -134,7 +167,7 @@ void aggregate_add(struct aggregate *a, uint32_t resource, uint32_t series, int6
         }
     }
     a->sums = realloc(a->sums, (a->n_sums + 1) * sizeof *a->sums);
-    assert(a->sums);
+    ck_assert(a->sums);
     a->sums[a->n_sums++] = (struct fake_sum){resource, series, value};
 }
 

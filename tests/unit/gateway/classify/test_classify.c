@@ -8,6 +8,7 @@
 
 #include "gateway/classify/classify.h"
 #include "gateway/stats/stats.h"
+#include "proto/base/clock.h"
 #include "proto/base/buffer.h"
 #include "proto/otlp/build.h"
 #include "proto/otlp/profiles.h"
@@ -43,13 +44,13 @@ static struct world *world_new(const char *rules)
     rules_diagnostics_release(&d);
     buffer_release(&text);
     ck_assert_ptr_nonnull(w->set);
-    w->program = rules_program_new(w->set, &e);
+    w->program = unit_made(rules_program_new(w->set, &e));
     ck_assert_msg(w->program != NULL, "%s", e.text);
-    w->aggregate = aggregate_new(NULL, 0, NULL);
-    w->stats = stats_new();
+    w->aggregate = unit_made(aggregate_new(NULL, 0, NULL));
+    w->stats = unit_made(stats_new());
     w->budget = (struct budget)BUDGET_INIT((size_t)1 << 30, NULL);
     w->classify = classify_new(w->program, w->aggregate, w->stats, &w->budget);
-    w->b = build_new(NULL);
+    w->b = unit_made(build_new(NULL));
     ck_assert(w->classify && w->b && profiles_init(&w->view, NULL) == 0);
     return w;
 }
@@ -334,6 +335,61 @@ UNIT(mean_averages_profiles_of_one_time_and_adds_times)
     world_free(w);
 }
 
+UNIT(last_says_what_each_profile_says_and_when)
+{
+    struct world *w = world_new("gauge l { describe \"d\" unit \"1\" on any value one combine last }\n"
+                                "gauge a { describe \"d\" unit \"1\" on any value one }\n");
+    uint32_t location = frame(w, "go", "f");
+    resource(w, "r");
+    for (int p = 0; p < 3; p++) {
+        profile(w, "x", "count", 0, p == 1 ? 0 : 300 - 100 * (uint64_t)p); /* the second does not say when */
+        for (int i = 0; i <= p; i++)
+            sample(w, location, 1, NULL);
+    }
+    finish(w);
+    uint64_t before = clock_realtime();
+    push(w);
+    ck_assert_int_eq(sum_of(w, "a{}"), 1 + 2 + 3);
+    ck_assert_int_eq(sum_of(w, "l{}"), -1); /* it is not added up */
+    ck_assert_uint_eq(w->aggregate->n_kept, 3);
+    uint64_t arrival[4] = {0};
+    for (int i = 0; i < 3; i++) {
+        const struct fake_kept *kept = &w->aggregate->kept[i];
+        ck_assert(kept->value >= 1 && kept->value <= 3);
+        arrival[kept->value] = kept->moment.arrival;
+        if (kept->value == 2)
+            ck_assert_uint_ge(kept->moment.time, before);
+        else
+            ck_assert_uint_eq(kept->moment.time, kept->value == 1 ? 300 : 100);
+    }
+    ck_assert(arrival[1] < arrival[2] && arrival[2] < arrival[3]);
+    push(w);
+    ck_assert_uint_eq(w->aggregate->n_kept, 6);
+    ck_assert_uint_gt(w->aggregate->kept[3].moment.arrival, arrival[3]);
+    world_free(w);
+}
+
+UNIT(samples_are_counted_where_somebody_asks)
+{
+    struct world *w = world_new(C("o", "") C("p", ""));
+    uint32_t location = frame(w, "go", "f");
+    resource(w, "r");
+    profile(w, "samples", "count", 10000000, 1);
+    sample(w, location, 0, &(int64_t){40}); /* says how many it stands for */
+    sample(w, location, 3, NULL);
+    profile(w, "x", "count", 0, 2);
+    sample(w, location, 7, &(int64_t){1000});
+    finish(w);
+    push(w);
+    ck_assert_uint_eq(w->aggregate->samples, 0);
+    w->aggregate->counted = 1;
+    classify_free(w->classify);
+    w->classify = unit_made(classify_new(w->program, w->aggregate, w->stats, &w->budget));
+    push(w);
+    ck_assert_uint_eq(w->aggregate->samples, 40 + 3 + 7);
+    world_free(w);
+}
+
 UNIT(siblings_in_one_scope_count_once)
 {
     struct world *w = world_new("counter t { describe \"d\" unit \"s\" on cpu }\n" C("all", ""));
@@ -400,7 +456,7 @@ UNIT(numbers_are_asked_again_when_the_aggregate_forgets)
     w->aggregate->epoch++;
     push(w);
     ck_assert_int_eq(sum_of(w, "o{}"), 1);
-    ck_assert_uint_eq(w->aggregate->begins, 2);
+    ck_assert_uint_eq(w->aggregate->begins, 2 * 2); /* before and after a request */
     world_free(w);
 }
 

@@ -52,6 +52,18 @@ int classify_push(struct classify *c, const struct profiles *view)
     return classify_result;
 }
 
+static size_t classify_holds, classify_held; /* now; at the end of the last push */
+
+size_t classify_memory_used(const struct classify *c)
+{
+    return classify_holds;
+}
+
+size_t classify_memory_peak(const struct classify *c)
+{
+    return classify_held;
+}
+
 #define FORWARD  ((struct forward *)&reserved) /* never looked into */
 #define CLASSIFY ((struct classify *)&classify_result)
 

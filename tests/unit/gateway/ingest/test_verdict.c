@@ -182,3 +182,41 @@ UNIT(memory_of_one_huge_request_is_given_back)
     push(FORWARD, NULL);
     ck_assert_str_eq(order, "reserve decode classify push trim ");
 }
+
+/* Decoding is in order, counting takes more than there is: of that there is no limit but the budget. */
+UNIT(what_counting_takes_by_itself_is_too_large_for_good)
+{
+    struct budget process = BUDGET_INIT(10000, NULL);
+    found_samples = 5;
+    classify_result = -ENOMEM;
+    classify_held = 3000;
+    push(FORWARD, &process);
+    ck_assert_str_eq(order, "reserve decode classify cancel ");
+    ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
+    ck_assert_uint_eq(answer.retry_after_ns, 0);
+    ck_assert_str_ne(answer.message.text, "");
+
+    classify_held = 2000; /* it was not what this request took */
+    push(FORWARD, &process);
+    ck_assert_int_eq(answer.verdict, INGEST_BUSY);
+
+    classify_held = 3000; /* others took more */
+    ck_assert(budget_charge(&process, 6000));
+    push(FORWARD, &process);
+    ck_assert_int_eq(answer.verdict, INGEST_BUSY);
+    ck_assert_uint_eq(answer.retry_after_ns, RETRY_NS);
+}
+
+UNIT(requests_that_mean_more_work_than_their_bytes_pay_for_are_too_large)
+{
+    found_samples = 5;
+    decode_result = PROFILES_TOO_LARGE;
+    push(FORWARD, NULL);
+    ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
+    decode_result = 0;
+    classify_result = -E2BIG;
+    push(FORWARD, NULL);
+    ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
+    ck_assert_str_ne(answer.message.text, "");
+    ck_assert_uint_eq(answer.retry_after_ns, 0);
+}

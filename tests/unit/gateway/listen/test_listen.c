@@ -121,7 +121,8 @@ static bool hear(int fd, const char *word)
     size_t n = 0;
     for (;;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
+        ck_assert_int_eq(
+            poll(&p, 1, (int)(unit_patience(PATIENCE_MS * (uint64_t)NSEC_PER_MSEC) / NSEC_PER_MSEC)), 1);
         ssize_t r = recv(fd, text + n, sizeof text - 1 - n, 0);
         if (r <= 0)
             return !word;
@@ -192,7 +193,7 @@ UNIT(shutdown_drains_what_is_under_way)
     tell(busy, GET("/later"));
     while (a.requests < 2)
         poll(NULL, 0, 1);
-    listen_shutdown(l, clock_monotonic() + 60 * (uint64_t)NSEC_PER_SEC);
+    listen_shutdown(l, clock_monotonic() + unit_patience(60 * (uint64_t)NSEC_PER_SEC));
     ck_assert(hear(idle, NULL)); /* at once */
     ck_assert_int_eq(listen_run_on_worker(l, 0, answer_later, NULL), 0);
     ck_assert(hear(busy, "connection: close"));

@@ -19,7 +19,8 @@
 #include "proto/base/clock.h"
 #include "tests/unit/proto/io/identity.h"
 
-#define PATIENCE_S 10
+#define PATIENCE_S  10
+#define PATIENCE_NS unit_patience(PATIENCE_S *(uint64_t)NSEC_PER_SEC)
 
 /* Answers each request with what it knows of the peer: "tls=1 identity=… address=…". */
 struct app {
@@ -93,7 +94,8 @@ static struct listen *start_tls(struct app *a, const struct listen_tls *tls, uin
 
 static int dial_to(const struct sockaddr *to, socklen_t n)
 {
-    struct timeval patience = {.tv_sec = PATIENCE_S};
+    struct timeval patience = {.tv_sec = (time_t)(PATIENCE_NS / NSEC_PER_SEC),
+                               .tv_usec = (suseconds_t)(PATIENCE_NS % NSEC_PER_SEC / NSEC_PER_USEC)};
     int fd = socket(to->sa_family, SOCK_STREAM, 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     ck_assert_int_eq(connect(fd, to, n), 0);
@@ -154,7 +156,7 @@ static const unsigned char alpn_both[] = "\x2h2\x8http/1.1", alpn_1[] = "\x8http
 static int client_open(struct client *c, const struct listen *l, int version, const unsigned char *alpn,
                        const struct identity *who)
 {
-    *c = (struct client){.context = SSL_CTX_new(TLS_client_method()), .fd = dial(l)};
+    *c = (struct client){.context = unit_made(SSL_CTX_new(TLS_client_method())), .fd = dial(l)};
     SSL_CTX_set_min_proto_version(c->context, version);
     SSL_CTX_set_max_proto_version(c->context, version);
     if (alpn)
@@ -163,7 +165,7 @@ static int client_open(struct client *c, const struct listen *l, int version, co
         ck_assert_int_eq(SSL_CTX_use_certificate_file(c->context, who->cert, SSL_FILETYPE_PEM), 1);
         ck_assert_int_eq(SSL_CTX_use_PrivateKey_file(c->context, who->key, SSL_FILETYPE_PEM), 1);
     }
-    c->ssl = SSL_new(c->context);
+    c->ssl = unit_made(SSL_new(c->context));
     SSL_set_fd(c->ssl, c->fd);
     ERR_clear_error();
     return SSL_connect(c->ssl);

@@ -149,8 +149,8 @@ static void join(struct http_client *client, struct http_session *session)
 /* One call with a message of n bytes. */
 static struct said call(struct serve *s, const char *path, size_t n)
 {
-    struct http_session *session = http_session_new(serve_handler(), s, &peer, &limits, 1);
-    struct http_client *client = http_client_new(HTTP_VERSION_2, 1 << 20);
+    struct http_session *session = unit_made(http_session_new(serve_handler(), s, &peer, &limits, 1));
+    struct http_client *client = unit_made(http_client_new(HTTP_VERSION_2, 1 << 20));
     struct http_header headers[] = {{BYTES_LIT("content-type"), BYTES_LIT("application/grpc")},
                                     {BYTES_LIT("te"), BYTES_LIT("trailers")}};
     uint8_t *body = calloc(1, GRPC_PREFIX_BYTES + n);
@@ -241,7 +241,7 @@ UNIT(g11_h1_one_address_takes_grpc_and_http_of_both_versions)
                                    .n_headers = 1,
                                    .body = BYTES_LIT("abcd")};
     session = http_session_new(serve_handler(), s, &peer, &limits, 1);
-    struct http_client *client = http_client_new(HTTP_VERSION_2, 1 << 20);
+    struct http_client *client = unit_made(http_client_new(HTTP_VERSION_2, 1 << 20));
     struct said said = {.times = 0};
     ck_assert(session && client && http_client_call(client, &request, on_done, &said));
     join(client, session);

@@ -29,7 +29,7 @@ static bool says(const char *line)
 
 UNIT(threads_add_up_by_name_and_layout)
 {
-    struct stats *a = stats_new(), *b = stats_new();
+    struct stats *a = unit_made(stats_new()), *b = unit_made(stats_new());
     producers_add(a, STATS_LAYOUT_1_10, BYTES_LIT("x"));
     producers_add(a, STATS_LAYOUT_1_10, BYTES_LIT("y"));
     producers_add(b, STATS_LAYOUT_1_10, BYTES_LIT("y"));
@@ -56,7 +56,7 @@ UNIT(nothing_is_said_before_the_first_request)
 /* The sixty-fifth name and all after it are "other", in every thread, and the known ones go on. */
 UNIT(names_are_bounded)
 {
-    struct stats *a = stats_new(), *b = stats_new();
+    struct stats *a = unit_made(stats_new()), *b = unit_made(stats_new());
     char name[16];
     for (int i = 0; i < 100; i++) {
         snprintf(name, sizeof name, "p%d", i);
@@ -78,7 +78,7 @@ UNIT(names_are_bounded)
 /* What a peer calls itself cannot break out of its label, nor make it long. */
 UNIT(names_are_cut_and_cleaned)
 {
-    struct stats *s = stats_new();
+    struct stats *s = unit_made(stats_new());
     char longer[PRODUCER_NAME_MAX + 40];
     memset(longer, 'a', sizeof longer);
     memcpy(longer + PRODUCER_NAME_MAX - 1, "\xc3\xa9", 2); /* would be cut in two */
@@ -102,7 +102,7 @@ UNIT(names_are_cut_and_cleaned)
 
 UNIT(the_batch_has_a_point_for_each)
 {
-    struct stats *s = stats_new();
+    struct stats *s = unit_made(stats_new());
     producers_add(s, STATS_LAYOUT_1_10, BYTES_LIT("x"));
     producers_add(s, STATS_LAYOUT_1_8, BYTES_LIT("x"));
     struct metric_batch *b = stats_batch(NULL, 0, clock_realtime(), NULL);
@@ -128,7 +128,7 @@ static pthread_barrier_t barrier;
 
 static void *come_all_at_once(void *unused)
 {
-    struct stats *s = stats_new();
+    struct stats *s = unit_made(stats_new());
     char name[16];
     pthread_barrier_wait(&barrier);
     for (int i = 0; i < 80; i++) {

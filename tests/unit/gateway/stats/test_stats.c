@@ -29,7 +29,7 @@ static int count(const char *in, const char *what)
 
 UNIT(blocks_add_up)
 {
-    struct stats *a = stats_new(), *b = stats_new();
+    struct stats *a = unit_made(stats_new()), *b = unit_made(stats_new());
     stats_add(a, STATS_SAMPLES, 3);
     stats_add(b, STATS_SAMPLES, 4);
     stats_add(NULL, STATS_SAMPLES, 100);
@@ -41,7 +41,7 @@ UNIT(blocks_add_up)
 
 static void *count_up(void *unused)
 {
-    struct stats *s = stats_new();
+    struct stats *s = stats_new(); /* no expectations in another thread */
     for (int i = 0; s && i < 10000; i++)
         stats_add(s, STATS_PROFILES, 1);
     return s;
@@ -114,7 +114,7 @@ UNIT(the_process_knows_itself)
 
 UNIT(the_batch_says_the_same)
 {
-    struct stats *s = stats_new();
+    struct stats *s = unit_made(stats_new());
     stats_add(s, STATS_EXPORT_METRICS_SENT, 8);
     stats_add(s, STATS_REQUEST_BYTES, 1000);
     char name[] = "profgate";

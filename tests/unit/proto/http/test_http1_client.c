@@ -25,7 +25,7 @@ static void on_done(void *user, enum http_call_result result, const struct http_
 static struct got call(const char *answer, size_t step, bool eof, bool *ret_ready)
 {
     struct got g = {0};
-    struct http_client *c = http_client_new(HTTP_VERSION_1, 1000);
+    struct http_client *c = unit_made(http_client_new(HTTP_VERSION_1, 1000));
     struct http_request q = {
         .method = "POST", .scheme = "http", .authority = "h:1", .path = "/p", .body = BYTES_LIT("abc")};
     struct buffer out = BUFFER_INIT(0);
@@ -107,9 +107,9 @@ UNIT(a_response_over_the_limit_is_too_large)
 UNIT(a_cancelled_call_makes_the_connection_useless)
 {
     struct got g = {0};
-    struct http_client *c = http_client_new(HTTP_VERSION_1, 1000);
+    struct http_client *c = unit_made(http_client_new(HTTP_VERSION_1, 1000));
     struct http_request q = {.method = "GET", .scheme = "http", .authority = "h", .path = "/"};
-    http_client_cancel(c, http_client_call(c, &q, on_done, &g));
+    http_client_cancel(c, unit_made(http_client_call(c, &q, on_done, &g)));
     ck_assert(!http_client_is_ready(c));
     ck_assert(http_client_is_done(c));
     ck_assert_int_eq(g.n, 0);

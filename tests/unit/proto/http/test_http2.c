@@ -222,12 +222,12 @@ UNIT(a_cancelled_call_is_gone_on_both_sides)
     struct pair p = {.r = {.answer = ANSWER_LATER}};
     struct outcome o = {0}, other = {0};
     pair_open(&p, HTTP_VERSION_2);
-    struct http_call *unsent = post(&p, BYTES_LIT("q"), &o);
+    struct http_call *unsent = unit_made(post(&p, BYTES_LIT("q"), &o));
     http_client_cancel(p.c, unsent);
     pair_run(&p);
     ck_assert_uint_eq(p.r.n_head, 0);
     uint8_t *body = calloc(1, 4 << 20);
-    struct http_call *half = post(&p, bytes_of(body, 4 << 20), &o);
+    struct http_call *half = unit_made(post(&p, bytes_of(body, 4 << 20), &o));
     struct buffer b = BUFFER_INIT(0);
     http_client_drain(p.c, &b, 20000);
     http_client_cancel(p.c, half);
@@ -239,7 +239,7 @@ UNIT(a_cancelled_call_is_gone_on_both_sides)
     ck_assert_uint_eq(p.r.n_close, 1);
     post(&p, BYTES_LIT("q"), &other);
     pair_run(&p);
-    http_reply(p.r.last, &p.r.reply);
+    http_reply(unit_made(p.r.last), &p.r.reply);
     pair_run(&p);
     ck_assert_int_eq(other.result, HTTP_CALL_DONE);
     ck_assert_int_eq(o.n, 0);
@@ -257,7 +257,7 @@ UNIT(shutdown_takes_what_was_under_way_and_then_ends)
     pair_run(&p); /* notice, ping, answer, last GOAWAY */
     ck_assert(!http_client_is_ready(p.c));
     ck_assert(!http_session_is_done(p.s));
-    http_reply(p.r.last, &p.r.reply);
+    http_reply(unit_made(p.r.last), &p.r.reply);
     ck_assert_uint_eq(p.r.n_late, 1);
     pair_run(&p);
     ck_assert_int_eq(o.result, HTTP_CALL_DONE);

@@ -92,7 +92,7 @@ static void echo_through(enum http_version version, const struct http_handler *h
     for (size_t i = 0; i < n; i++)
         body[i] = (uint8_t)(i * 7 + i / 311);
     struct http_session *s = session(handler, context);
-    struct http_client *c = http_client_new(version, 1 << 20);
+    struct http_client *c = unit_made(http_client_new(version, 1 << 20));
     struct outcome o = {0};
     struct http_request q = {
         .method = "POST", .scheme = "http", .authority = "h", .path = "/", .body = {body, n}};
@@ -182,7 +182,7 @@ static const char *said(struct wire *w)
 {
     w->out.n = 0;
     drain_all(w->s, &w->out);
-    buffer_add(&w->out, "", 1);
+    ck_assert_int_eq(buffer_add(&w->out, "", 1), 0);
     w->out.n--;
     return (const char *)w->out.p;
 }
@@ -207,7 +207,7 @@ UNIT(http1_sends_each_piece_as_a_chunk_at_once)
 {
     struct wire w = {0};
     ask1(&w, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-    ck_assert_int_eq(http_reply_begin(w.r.last, &head), 0);
+    ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
     ck_assert_uint_eq(w.r.n_late, 1);
     const char *text = said(&w);
     ck_assert_ptr_nonnull(strstr(text, "HTTP/1.1 200 OK\r\n"));
@@ -317,7 +317,7 @@ UNIT(a_peer_that_does_not_keep_up_is_noticed)
             ask1(&w, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         else
             ask2(&w, END_STREAM);
-        ck_assert_int_eq(http_reply_begin(w.r.last, &head), 0);
+        ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
         while (n < 1000 && http_reply_write(w.r.last, bytes_of(piece, sizeof piece)) == 0)
             n++;
         ck_assert_uint_ge(n, 60);

@@ -14,7 +14,7 @@
 #include "proto/io/timer.h"
 #include "tests/lib/unit.h"
 
-#define PATIENCE (5 * (uint64_t)NSEC_PER_SEC)
+#define PATIENCE unit_patience(5 * (uint64_t)NSEC_PER_SEC)
 
 struct end {
     struct io_channel *c;
@@ -228,7 +228,7 @@ UNIT(a_broken_connection_is_told_once)
 
 UNIT(failing_to_connect_is_explained)
 {
-    struct world w = {.loop = io_loop_new()};
+    struct world w = {.loop = unit_made(io_loop_new())};
     ck_assert_ptr_nonnull(w.loop);
     struct error e;
     /* A port that was free a moment ago, and that nobody listens on: bound, not started. */
@@ -336,7 +336,7 @@ static void *poster(void *arg)
 
 UNIT(functions_posted_by_other_threads_run_on_the_loop)
 {
-    struct count c = {.loop = io_loop_new()};
+    struct count c = {.loop = unit_made(io_loop_new())};
     ck_assert_ptr_nonnull(c.loop);
     pthread_t t;
     ck_assert_int_eq(pthread_create(&t, NULL, poster, &c), 0);
@@ -363,7 +363,7 @@ static void on_again(void *arg)
 
 UNIT(a_post_of_the_callers_own_runs_once_for_each_time_it_waited)
 {
-    struct again a = {.loop = io_loop_new(), .wanted = 3}, other = {0};
+    struct again a = {.loop = unit_made(io_loop_new()), .wanted = 3}, other = {0};
     ck_assert_ptr_nonnull(a.loop);
     a.post = (struct io_post){.fn = on_again, .arg = &a};
     other = (struct again){.loop = a.loop, .wanted = 1, .post = {.fn = on_again, .arg = &other}};
@@ -382,7 +382,7 @@ UNIT(a_post_of_the_callers_own_runs_once_for_each_time_it_waited)
 
 UNIT(a_timer_fires_once_and_not_early)
 {
-    struct count c = {.loop = io_loop_new()};
+    struct count c = {.loop = unit_made(io_loop_new())};
     ck_assert_ptr_nonnull(c.loop);
     struct io_timer *t = io_timer_new(c.loop, on_fire, &c);
     ck_assert_ptr_nonnull(t);

@@ -61,7 +61,7 @@ static struct pair pair_open(const struct tls_options *server, const struct tls_
     struct error e = {""};
     ck_assert_msg(tls_context_new(&sc, server, &e) == 0, "%s", e.text);
     ck_assert_msg(tls_context_new(&cc, client, &e) == 0, "%s", e.text);
-    struct pair p = {.client = tls_new(cc, name), .server = tls_new(sc, NULL)};
+    struct pair p = {.client = unit_made(tls_new(cc, name)), .server = unit_made(tls_new(sc, NULL))};
     ck_assert_ptr_nonnull(p.client);
     ck_assert_ptr_nonnull(p.server);
     ck_assert(tls_has_output(p.client));
@@ -329,9 +329,9 @@ struct raw {
 
 static struct raw raw_open(int version)
 {
-    struct raw r = {.context = SSL_CTX_new(TLS_client_method())};
+    struct raw r = {.context = unit_made(SSL_CTX_new(TLS_client_method()))};
     SSL_CTX_set_max_proto_version(r.context, version);
-    r.ssl = SSL_new(r.context);
+    r.ssl = unit_made(SSL_new(r.context));
     r.in = BIO_new(BIO_s_mem());
     r.out = BIO_new(BIO_s_mem());
     SSL_set_bio(r.ssl, r.in, r.out);
@@ -481,9 +481,9 @@ static uint64_t cpu_ns(void)
 /* The server's side of a whole handshake, in CPU time. */
 static uint64_t handshake_cost(struct tls_context *server, struct tls_context *client)
 {
-    struct pair p = {.client = tls_new(client, "h")};
+    struct pair p = {.client = unit_made(tls_new(client, "h"))};
     uint64_t cost = cpu_ns();
-    p.server = tls_new(server, NULL);
+    p.server = unit_made(tls_new(server, NULL));
     ck_assert(p.client && p.server);
     cost = cpu_ns() - cost;
     for (bool moved = true; moved;) {

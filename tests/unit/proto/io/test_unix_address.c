@@ -15,7 +15,7 @@
 #include "proto/io/loop.h"
 #include "tests/lib/unit.h"
 
-#define PATIENCE (5 * (uint64_t)NSEC_PER_SEC)
+#define PATIENCE unit_patience(5 * (uint64_t)NSEC_PER_SEC)
 
 /* A folder of the test's own, and a socket's path in it. */
 struct place {
@@ -123,7 +123,7 @@ UNIT(addresses_are_those_of_grpc)
 UNIT(peers_connect_and_are_known_by_their_user)
 {
     struct place p = place_make();
-    struct served s = {.loop = io_loop_new()};
+    struct served s = {.loop = unit_made(io_loop_new())};
     ck_assert_ptr_nonnull(s.loop);
     struct io_listener *l;
     struct error e;
@@ -150,7 +150,7 @@ UNIT(peers_connect_and_are_known_by_their_user)
 UNIT(a_leftover_is_replaced_and_what_lives_is_not)
 {
     struct place p = place_make();
-    struct served s = {.loop = io_loop_new()};
+    struct served s = {.loop = unit_made(io_loop_new())};
     ck_assert_ptr_nonnull(s.loop);
     struct unix_address a;
     struct io_listener *l, *second;
@@ -184,7 +184,7 @@ UNIT(a_leftover_is_replaced_and_what_lives_is_not)
 
 UNIT(abstract_names_need_no_file)
 {
-    struct served s = {.loop = io_loop_new()};
+    struct served s = {.loop = unit_made(io_loop_new())};
     ck_assert_ptr_nonnull(s.loop);
     struct io_listener *l, *second;
     struct error e;
@@ -203,7 +203,7 @@ UNIT(abstract_names_need_no_file)
 UNIT(loops_share_one_socket)
 {
     struct place p = place_make();
-    struct served s[2] = {{.loop = io_loop_new()}, {.loop = io_loop_new()}};
+    struct served s[2] = {{.loop = unit_made(io_loop_new())}, {.loop = unit_made(io_loop_new())}};
     ck_assert(s[0].loop && s[1].loop);
     struct io_listener *l[2];
     struct error e;

@@ -152,7 +152,7 @@ static inline void view_text(struct buffer *out, const struct profiles *p)
         for (uint32_t k = p->profile.samples_at[i]; k < p->profile.samples_at[i + 1]; k++)
             view_sample(out, p, k);
     }
-    buffer_add(out, "", 1);
+    ck_assert_int_eq(buffer_add(out, "", 1), 0);
 }
 
 /* --- from protobuf-c's objects; `exact` adds each value and timestamp, which the view does not have */
@@ -284,7 +284,7 @@ static inline void message_text(struct buffer *out, const Request *q, bool exact
             for (size_t k = 0; k < s->n_profiles; k++)
                 message_profile(out, q, q->resource_profiles[i], s, s->profiles[k], exact);
         }
-    buffer_add(out, "", 1);
+    ck_assert_int_eq(buffer_add(out, "", 1), 0);
 }
 
 /* --- both ways from bytes */

@@ -77,7 +77,7 @@ static void fill(struct build *b, uint32_t n)
 
 UNIT(what_was_built_decodes_to_the_same)
 {
-    struct build *b = build_new(NULL);
+    struct build *b = unit_made(build_new(NULL));
     struct buffer first = BUFFER_INIT(0), second = BUFFER_INIT(0);
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
     struct profiles v;
@@ -119,7 +119,7 @@ UNIT(what_was_built_decodes_to_the_same)
 
 UNIT(entries_are_deduplicated_and_zero_is_zero)
 {
-    struct build *b = build_new(NULL);
+    struct build *b = unit_made(build_new(NULL));
     static const uint8_t zero[16];
     ck_assert_uint_eq(build_string(b, BYTES_LIT("")), 0);
     ck_assert_uint_eq(build_mapping(b, &(struct build_mapping){0}), 0);

@@ -31,7 +31,7 @@ static char *tokens(struct bytes text)
             buffer_printf(&out, "%s(%.*s)", token.escaped && token.kind != JSON_NUMBER ? "\\" : "",
                           BYTES_FMT(token.text));
     }
-    buffer_add(&out, "", 1);
+    ck_assert_int_eq(buffer_add(&out, "", 1), 0);
     free(copy);
     return (char *)out.p;
 }

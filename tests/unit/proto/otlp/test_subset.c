@@ -38,7 +38,7 @@ static void only_kept(const char *all, const uint64_t *keep, struct buffer *out)
         if (line[0] == ' ' && keeping)
             buffer_add(out, line, n);
     }
-    buffer_add(out, "", 1);
+    ck_assert_int_eq(buffer_add(out, "", 1), 0);
     buffer_release(&profile);
 }
 

@@ -1,0 +1,41 @@
+/*
+ * What triggers.c and its pages (triggers_show.c) share.
+ */
+#ifndef GATEWAY_CONTROL_PARTS_H
+#define GATEWAY_CONTROL_PARTS_H
+
+#include "gateway/aggregate/watch.h"
+#include "gateway/control/triggers.h"
+#include "rules/trigger.h"
+
+/* A group that fires. */
+struct firing {
+    struct firing *next;
+    char *text;           /* "service.name=shop,host.name=a": how people see it */
+    struct bytes *values; /* one a key, .p NULL: absent; in one piece with their bytes */
+    uint64_t since_ns;
+    double value;     /* when it began */
+    bool is_captured; /* by capture_id */
+    uint32_t capture_id;
+};
+
+/* One trigger at work. */
+struct active_trigger {
+    struct control_triggers *owner;
+    uint32_t number; /* in triggers */
+    const struct rule_trigger *rule;
+    struct watch *watch;
+    double part_unit, whole_unit; /* what one of the merger's units of addition is: 1, or a nanosecond */
+    uint64_t fired;
+    struct firing *firing;
+};
+
+struct control_triggers {
+    struct control_triggers_options options;
+    struct triggers *triggers;
+    struct active_trigger *items;
+    uint32_t n;
+    uint64_t now_ns; /* of the second being looked at, or the last one */
+};
+
+#endif

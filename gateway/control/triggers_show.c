@@ -1,0 +1,204 @@
+/* What triggers are doing, for people and for Prometheus. */
+#include <errno.h>
+#include <json-c/json.h>
+
+#include "gateway/control/parts.h"
+#include "proto/base/clock.h"
+#include "proto/base/hash.h"
+#include "proto/base/macros.h"
+
+/* Of a group's text in a label; a longer one is cut, and a hash tells it from others. */
+#define GROUP_LABEL_MAX 200u
+
+/* ---- Prometheus ---- */
+
+static int add_label_text(struct buffer *out, struct bytes text)
+{
+    int r = 0;
+    for (size_t i = 0; i < text.n && r == 0; i++) {
+        char c = (char)text.p[i];
+        if (c == '\n')
+            r = buffer_add(out, "\\n", 2);
+        else if (c == '"' || c == '\\')
+            r = buffer_printf(out, "\\%c", c);
+        else
+            r = buffer_add(out, &c, 1);
+    }
+    return r;
+}
+
+static int add_group(struct buffer *out, const char *text)
+{
+    struct bytes all = bytes_str(text), part = all;
+    if (part.n > GROUP_LABEL_MAX) {
+        part.n = GROUP_LABEL_MAX;
+        while (part.n > 0 && (all.p[part.n] & 0xc0) == 0x80) /* not inside a character (RFC 3629 §3) */
+            part.n--;
+    }
+    int r = add_label_text(out, part);
+    if (r == 0 && part.n < all.n)
+        r = buffer_printf(out, "#%016llx", (unsigned long long)hash_bytes(all, 0));
+    return r;
+}
+
+static uint64_t fired_of(const struct active_trigger *a)
+{
+    return a->fired;
+}
+
+static uint64_t firing_of(const struct active_trigger *a)
+{
+    return triggers_figures(a->owner->triggers, a->number).firing;
+}
+
+static uint64_t groups_of(const struct active_trigger *a)
+{
+    return triggers_figures(a->owner->triggers, a->number).groups;
+}
+
+static uint64_t held_of(const struct active_trigger *a)
+{
+    return triggers_figures(a->owner->triggers, a->number).held;
+}
+
+static uint64_t unseen_of(const struct active_trigger *a)
+{
+    return watch_unseen(a->watch);
+}
+
+static const struct {
+    const char *name, *type, *help;
+    uint64_t (*value)(const struct active_trigger *a);
+} rows[] = {
+    {"profgate_trigger_fired_total", "counter", "Times a trigger began to fire, over all of its groups",
+     fired_of},
+    {"profgate_trigger_firing", "gauge", "Groups of a trigger that fire now", firing_of},
+    {"profgate_trigger_groups", "gauge", "Groups of a trigger that are watched", groups_of},
+    {"profgate_trigger_held_seconds_total", "counter",
+     "Seconds that groups would have fired but for the bound on how many do at once", held_of},
+    {"profgate_trigger_unseen_total", "counter",
+     "Additions a trigger has not seen, for the bound on its groups or want of memory", unseen_of},
+};
+
+static int write_active(const struct control_triggers *c, struct buffer *out)
+{
+    int r = buffer_add_str(out, "# HELP profgate_trigger_active Groups of a trigger that fire now, by name\n"
+                                "# TYPE profgate_trigger_active gauge\n");
+    for (uint32_t i = 0; i < c->n; i++) {
+        for (const struct firing *f = c->items[i].firing; f && r == 0; f = f->next) {
+            r = buffer_printf(out, "profgate_trigger_active{trigger=\"%.*s\",group=\"",
+                              BYTES_FMT(c->items[i].rule->name));
+            if (r == 0)
+                r = add_group(out, f->text);
+            if (r == 0)
+                r = buffer_add_str(out, "\"} 1\n");
+        }
+    }
+    return r;
+}
+
+int control_triggers_prometheus(const struct control_triggers *c, struct buffer *out)
+{
+    int r = 0;
+    if (c->n == 0)
+        return 0;
+    for (size_t row = 0; row < ARRAY_LEN(rows) && r == 0; row++) {
+        r = buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", rows[row].name, rows[row].help, rows[row].name,
+                          rows[row].type);
+        for (uint32_t i = 0; i < c->n && r == 0; i++)
+            r = buffer_printf(out, "%s{trigger=\"%.*s\"} %llu\n", rows[row].name,
+                              BYTES_FMT(c->items[i].rule->name),
+                              (unsigned long long)rows[row].value(&c->items[i]));
+    }
+    return r == 0 ? write_active(c, out) : r;
+}
+
+/* ---- JSON ---- */
+
+static json_object *text_object(struct bytes text)
+{
+    return json_object_new_string_len((const char *)text.p, (int)min_of(text.n, (size_t)1 << 20));
+}
+
+/* Takes the value, which may be NULL for want of memory. */
+static int put(json_object *to, const char *key, json_object *value)
+{
+    if (value && json_object_object_add(to, key, value) == 0)
+        return 0;
+    json_object_put(value);
+    return -ENOMEM;
+}
+
+static json_object *group_object(const struct rule_trigger *rule, const struct firing *f)
+{
+    json_object *o = json_object_new_object();
+    for (uint32_t i = 0; i < rule->n_per && o; i++) {
+        char key[256];
+        size_t n = min_of(rule->per[i].n, sizeof key - 1);
+        memcpy(key, rule->per[i].p, n);
+        key[n] = '\0';
+        int r =
+            f->values[i].p ? put(o, key, text_object(f->values[i])) : json_object_object_add(o, key, NULL);
+        if (r != 0) {
+            json_object_put(o);
+            return NULL;
+        }
+    }
+    return o;
+}
+
+static int add_firing(const struct active_trigger *a, uint64_t now_ns, json_object *list)
+{
+    int r = 0;
+    for (const struct firing *f = a->firing; f && r == 0; f = f->next) {
+        json_object *o = json_object_new_object();
+        if (!o || json_object_array_add(list, o) != 0) {
+            json_object_put(o);
+            return -ENOMEM;
+        }
+        r = put(o, "group", group_object(a->rule, f));
+        r |= put(o, "value", json_object_new_double(f->value));
+        r |= put(o, "for_seconds", json_object_new_double((double)(now_ns - f->since_ns) / NSEC_PER_SEC));
+        r |= put(o, "capturing", json_object_new_boolean(f->is_captured));
+    }
+    return r == 0 ? 0 : -ENOMEM;
+}
+
+static int add_trigger(const struct active_trigger *a, uint64_t now_ns, json_object *list)
+{
+    json_object *o = json_object_new_object(), *firing = json_object_new_array();
+    if (!o || !firing || json_object_array_add(list, o) != 0) {
+        json_object_put(o);
+        json_object_put(firing);
+        return -ENOMEM;
+    }
+    int r = put(o, "firing", firing); /* o's now, which is the list's */
+    r |= put(o, "name", text_object(a->rule->name));
+    r |= put(o, "pack", text_object(a->rule->pack));
+    if (a->rule->describe.p)
+        r |= put(o, "describe", text_object(a->rule->describe));
+    r |= put(o, "groups", json_object_new_int64((int64_t)groups_of(a)));
+    r |= put(o, "fired", json_object_new_int64((int64_t)fired_of(a)));
+    r |= put(o, "unseen", json_object_new_int64((int64_t)unseen_of(a)));
+    r |= put(o, "held_seconds", json_object_new_int64((int64_t)held_of(a)));
+    return r == 0 ? add_firing(a, now_ns, firing) : -ENOMEM;
+}
+
+int control_triggers_json(const struct control_triggers *c, uint64_t now_ns, struct buffer *out)
+{
+    json_object *top = json_object_new_object(), *list = json_object_new_array();
+    int r = top && list ? 0 : -ENOMEM;
+    for (uint32_t i = 0; i < c->n && r == 0; i++)
+        r = add_trigger(&c->items[i], now_ns, list);
+    if (r == 0) {
+        r = put(top, "triggers", list);
+        list = NULL; /* top's now, or gone */
+    }
+    const char *text = r == 0 ? json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN) : NULL;
+    r = text ? buffer_add_str(out, text) : -ENOMEM;
+    if (r == 0)
+        r = buffer_add_str(out, "\n");
+    json_object_put(list);
+    json_object_put(top);
+    return r;
+}

@@ -1,0 +1,108 @@
+#include "gateway/listen/turns.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "proto/base/hash.h"
+#include "proto/base/macros.h"
+
+void turns_init(struct turns *t)
+{
+    *t = (struct turns){0};
+    t->queue.prev = t->queue.next = &t->queue;
+}
+
+uint32_t turns_address(const char *address)
+{
+    struct bytes host = bytes_str(address);
+    struct in6_addr v6;
+    if (address[0] == '[') {
+        char text[INET6_ADDRSTRLEN];
+        size_t n = strcspn(address + 1, "]%");
+        host = bytes_of(address + 1, n);
+        if (n < sizeof text) {
+            memcpy(text, address + 1, n);
+            text[n] = 0;
+            if (inet_pton(AF_INET6, text, &v6) == 1)
+                host = IN6_IS_ADDR_V4MAPPED(&v6) ? bytes_of(&v6.s6_addr[12], 4) : bytes_of(&v6, 8);
+        }
+    } else if (strchr(address, '.')) {
+        host.n = strcspn(address, ":");
+    }
+    return (uint32_t)(hash_bytes(host, hash_seed()) % TURNS_ADDRESSES);
+}
+
+static void forget(struct usage *u, uint64_t now)
+{
+    uint64_t forgotten = now > u->at ? (now - u->at) / TURNS_SHARE : 0;
+    u->debt -= min_of(u->debt, forgotten);
+    u->at = now;
+}
+
+/* The loop's time stands still during a turn of it. */
+static void look_at_clock(struct turns *t, uint64_t now)
+{
+    if (now == t->at)
+        return;
+    t->at = now;
+    t->spent = 0;
+}
+
+bool turns_must_wait(struct turns *t, uint32_t address, uint64_t now)
+{
+    struct usage *u = &t->usage[address];
+    if (u->debt > TURNS_BUSY_NS)
+        forget(u, now);
+    if (likely(u->debt <= TURNS_BUSY_NS)) {
+        t->quiet_seen = now;
+        return false;
+    }
+    look_at_clock(t, now);
+    return now - t->quiet_seen < TURNS_ALONE_NS && (!turns_is_empty(t) || t->spent >= TURNS_ROUND_NS);
+}
+
+void turns_charge(struct turns *t, uint32_t address, uint64_t now, uint64_t ns)
+{
+    struct usage *u = &t->usage[address];
+    forget(u, now);
+    u->debt = min_of(u->debt + ns, (uint64_t)TURNS_DEBT_MAX);
+    if (u->debt > TURNS_BUSY_NS) {
+        look_at_clock(t, now);
+        t->spent += ns;
+    }
+}
+
+void turns_wait(struct turns *t, struct turn *turn)
+{
+    if (turn->waits)
+        return;
+    turn->waits = true;
+    turn->next = &t->queue;
+    turn->prev = t->queue.prev;
+    turn->prev->next = turn->next->prev = turn;
+}
+
+void turns_leave(struct turns *t, struct turn *turn)
+{
+    (void)t;
+    if (!turn->waits)
+        return;
+    turn->waits = false;
+    turn->prev->next = turn->next;
+    turn->next->prev = turn->prev;
+}
+
+void turns_begin(struct turns *t, uint64_t now)
+{
+    t->at = now;
+    t->spent = 0;
+}
+
+struct turn *turns_next(struct turns *t)
+{
+    struct turn *first = t->queue.next;
+    if (first == &t->queue || t->spent >= TURNS_ROUND_NS)
+        return NULL;
+    turns_leave(t, first);
+    return first;
+}

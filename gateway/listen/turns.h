@@ -1,0 +1,83 @@
+/*
+ * Whose turn it is on a worker: work for addresses that have used much of it lately waits in a queue, a
+ * little in each turn of the loop, while everybody else's is done as it comes. For gateway/listen only; one
+ * thread.
+ *
+ * Nobody is refused for it: a sender that is alone uses all there is. But a flood of requests, frames or
+ * connections from one address, or of requests that take milliseconds each, costs the others at most
+ * TURNS_ROUND_NS and one piece of work in a turn.
+ */
+#ifndef GATEWAY_LISTEN_TURNS_H
+#define GATEWAY_LISTEN_TURNS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/clock.h"
+
+/* One connection's turn: after this time what is left of its input waits. Looked at after every TURNS_PIECE
+ * bytes, so that a clock is not read for each request. */
+#define TURNS_ONE_NS (500u * 1000)
+#define TURNS_PIECE  (16u << 10)
+/* All of the queue in one turn of the loop. */
+#define TURNS_ROUND_NS (2000u * 1000)
+
+/* An address is busy when it used so much time more than its free share of the worker: a twentieth, which is
+ * some hundreds of ordinary requests a second. What it used is forgotten in as many times twenty, four
+ * seconds at most. */
+#define TURNS_BUSY_NS  (20u * 1000 * 1000)
+#define TURNS_SHARE    20u
+#define TURNS_DEBT_MAX (220u * 1000 * 1000)
+
+/* While nobody else sent for so long, nobody waits: the queue would only cost. */
+#define TURNS_ALONE_NS ((uint64_t)NSEC_PER_SEC)
+
+/* Addresses by hash under the process's seed. Two in one place are one address: the quieter one may then have
+ * to wait in the queue. */
+#define TURNS_ADDRESSES 1024u
+
+/* Embedded in what waits. */
+struct turn {
+    struct turn *prev, *next;
+    bool waits;
+};
+
+struct turns {
+    struct usage {
+        uint64_t debt, at; /* ns of work above the share, at that time */
+    } usage[TURNS_ADDRESSES];
+    struct turn queue;   /* a ring */
+    uint64_t quiet_seen; /* when somebody who is not busy last sent */
+    uint64_t spent, at;  /* on busy addresses in this turn of the loop, which is known by its time */
+};
+
+void turns_init(struct turns *t);
+
+/* The place of a peer's address, "127.0.0.1:40312", "[2001:db8::1]:4317", "unix…": its port does not matter,
+ * and of IPv6 the first 64 bits count, which is what one subscriber gets (RFC 6177 §2). */
+uint32_t turns_address(const char *address);
+
+/* Whether work for this address has to wait: it is busy, and others wait or the turn is used up. now: the
+ * loop's time. */
+bool turns_must_wait(struct turns *t, uint32_t address, uint64_t now);
+
+/* Work took ns. */
+void turns_charge(struct turns *t, uint32_t address, uint64_t now, uint64_t ns);
+
+/* To the end of the queue; nothing happens if it waits already. */
+void turns_wait(struct turns *t, struct turn *turn);
+
+/* Out of the queue; nothing happens if it is not in it. */
+void turns_leave(struct turns *t, struct turn *turn);
+
+/* A turn of the loop for the queue: begin, then who comes next until NULL: the queue is empty or the time is
+ * up. What was given is out of the queue. */
+void turns_begin(struct turns *t, uint64_t now);
+struct turn *turns_next(struct turns *t);
+
+static inline bool turns_is_empty(const struct turns *t)
+{
+    return t->queue.next == &t->queue;
+}
+
+#endif

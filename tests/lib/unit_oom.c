@@ -1,0 +1,179 @@
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sanitizer/lsan_interface.h>
+
+#include "proto/base/clock.h"
+#include "tests/lib/oom.h"
+#include "tests/lib/unit.h"
+
+#define CASE_SECONDS 20 /* of one run with a failure, on top of the ordinary run's time; longer is a hang */
+#define SLOW_SECONDS 10 /* of its ordinary run: a case that takes longer is left out */
+#define PROGRAM_MSEC \
+    3000 /* on all its cases, each having a like share of what is left: then places are left out */
+#define WAIT_MSEC 250 /* and ten ordinary runs' time is the most that a case may wait (unit_patience) */
+#define ASAN_CODE 99
+#define LEAK_CODE 98
+
+/* Exit codes that cannot be mistaken for a case's own. */
+const char *__asan_default_options(void);
+const char *__ubsan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "exitcode=99:allocator_may_return_null=1";
+}
+const char *__ubsan_default_options(void)
+{
+    return "exitcode=99:print_stacktrace=1";
+}
+
+/* A run: either records the case's places, or lets one of them fail. */
+struct run {
+    struct oom_places *record;
+    uint64_t place;
+    bool for_good;
+    uint64_t patience; /* see unit_patience */
+    unsigned seconds;  /* longer is a hang */
+};
+
+static _Noreturn void in_child(struct unit_case *c, const struct run *run)
+{
+    /* check answers SIGALRM by killing the process group. */
+    if (setpgid(0, 0) || !freopen("/dev/null", "w", stdout))
+        _exit(1);
+    Suite *suite = suite_create(c->test.name);
+    TCase *tcase = tcase_create(c->test.name);
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, &c->test);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    unit_patience_max = run->patience;
+    alarm(run->seconds);
+    if (run->record)
+        oom_record(run->record);
+    else
+        oom_fail(run->place, run->for_good);
+    srunner_run_all(runner, CK_SILENT);
+    oom_stop();
+    /* A case that was cut short by an expectation leaves its things behind; one that ran through must not. */
+    if (srunner_ntests_failed(runner) == 0 && __lsan_do_recoverable_leak_check())
+        _exit(LEAK_CODE);
+    _exit(0);
+}
+
+/* A hang, a crash or a sanitizer's report are wrong answers to a failed allocation; that the case's
+ * expectations are not met is not. What went wrong, or NULL. */
+static const char *run_in_child(struct unit_case *c, const struct run *run)
+{
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0)
+        in_child(c, run);
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0)
+        ;
+    if (WIFSIGNALED(status))
+        return WTERMSIG(status) == SIGKILL ? "hangs" : strsignal(WTERMSIG(status));
+    switch (WEXITSTATUS(status)) {
+    case ASAN_CODE: return "is reported by a sanitizer";
+    case LEAK_CODE: return "leaks";
+    default: return NULL;
+    }
+}
+
+/* A step that visits every one of n places once, far from the last: what a case that is cut short by the
+ * clock has tried lies all over it. */
+static uint32_t stride_of(uint32_t n)
+{
+    for (uint32_t step = (uint32_t)(0.618 * n); step > 1; step--) {
+        uint32_t a = n, b = step;
+        while (b != 0) {
+            uint32_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1)
+            return step;
+    }
+    return 1;
+}
+
+struct tally {
+    struct oom_places *all, *mine; /* of all cases before, of this one */
+    uint64_t until;                /* when this case's time is over */
+    uint32_t left_out;
+    int wrong;
+};
+
+/* Each place where the case takes memory, if no case before it had it, fails once, and then for good. */
+static void case_out_of_memory(struct tally *t, struct unit_case *c)
+{
+    struct run run = {.record = t->mine, .patience = UINT64_MAX, .seconds = SLOW_SECONDS};
+    memset(t->mine, 0, sizeof *t->mine);
+    uint64_t began = clock_monotonic();
+    const char *what = run_in_child(c, &run);
+    if (what) { /* its test says what is wrong, if it is not just slow */
+        printf("%s: left out: %s with all the memory it wants\n", c->test.name, what);
+        return;
+    }
+    uint64_t ordinary = clock_monotonic() - began;
+    run.record = NULL;
+    run.patience = (uint64_t)WAIT_MSEC * NSEC_PER_MSEC + 10 * ordinary;
+    run.seconds = CASE_SECONDS + (unsigned)(3 * ordinary / NSEC_PER_SEC);
+    uint32_t n = t->mine->n, step = stride_of(n);
+    for (uint32_t i = 0, at = 0; i < n; i++, at = (at + step) % n) {
+        run.place = t->mine->place[at];
+        if (oom_places_has(t->all, run.place))
+            continue;
+        if (i > 0 && clock_monotonic() >= t->until) {
+            t->left_out++;
+            continue;
+        }
+        oom_places_add(t->all, run.place);
+        for (int for_good = 0; for_good < 2; for_good++) {
+            run.for_good = for_good;
+            what = run_in_child(c, &run);
+            if (!what)
+                continue;
+            t->wrong++;
+            printf("%s: out of memory at its place %u of %u%s: %s\n", c->test.name, at, n,
+                   for_good ? " and after" : "", what);
+        }
+    }
+}
+
+static bool takes_part(const struct unit_case *c, const char *filter)
+{
+    return !c->sweeps && (!filter || strstr(c->test.name, filter));
+}
+
+int unit_out_of_memory(struct unit_case *first, const char *program, const char *filter, FILE *results)
+{
+    struct tally t = {.all = oom_places_new(), .mine = oom_places_new()};
+    if (!t.all || !t.mine)
+        return 1;
+    const char *seconds = getenv("PG_OOM_SECONDS");
+    uint64_t end = clock_monotonic() + (seconds ? strtoull(seconds, NULL, 10) * NSEC_PER_SEC
+                                                : PROGRAM_MSEC * (uint64_t)NSEC_PER_MSEC);
+    uint32_t n = 0;
+    for (struct unit_case *c = first; c; c = c->next)
+        n += takes_part(c, filter);
+    for (struct unit_case *c = first; c; c = c->next) {
+        if (!takes_part(c, filter))
+            continue;
+        uint64_t now = clock_monotonic();
+        t.until = now + (now < end ? (end - now) / n : 0);
+        case_out_of_memory(&t, c);
+        n--;
+    }
+    if (results)
+        fprintf(results, "%s %s/out_of_memory\n", t.wrong ? "fail" : "pass", program);
+    printf("%s: %u places without memory, %d of their runs went wrong, %u places left out for time\n",
+           program, t.all->n, t.wrong, t.left_out);
+    return t.wrong > 0;
+}

@@ -1,0 +1,104 @@
+/* Whose turn it is: by addresses, not connections, and nobody waits who used little. */
+#include "gateway/listen/turns.h"
+#include "proto/base/macros.h"
+#include "tests/lib/unit.h"
+
+#define MS ((uint64_t)NSEC_PER_MSEC)
+
+static struct turns *turns_made(void)
+{
+    struct turns *t = unit_made(calloc(1, sizeof *t));
+    turns_init(t);
+    return t;
+}
+
+UNIT(a_port_is_not_an_address)
+{
+    ck_assert_uint_eq(turns_address("127.0.0.1:40312"), turns_address("127.0.0.1:9"));
+    ck_assert_uint_eq(turns_address("[2001:db8:1:2:3::1]:80"), turns_address("[2001:db8:1:2:ffff::]:81"));
+    ck_assert_uint_eq(turns_address("[fe80::1%eth0]:80"), turns_address("[fe80::2]:80"));
+    ck_assert_uint_eq(turns_address("unix:uid=1000"), turns_address("unix:uid=1000"));
+    uint32_t first = turns_address("10.0.0.1:1"), others = 0, here[3] = {turns_address("10.0.0.2:1")};
+    here[1] = turns_address("[2001:db8:1:3::1]:80");
+    here[2] = turns_address("unix:uid=1");
+    for (size_t i = 0; i < ARRAY_LEN(here); i++)
+        others += here[i] != first; /* by chance one may be the same: the seed is random */
+    ck_assert_uint_ge(others, 2);
+    ck_assert_uint_lt(turns_address(""), TURNS_ADDRESSES);
+    ck_assert_uint_lt(turns_address("["), TURNS_ADDRESSES);
+}
+
+UNIT(who_uses_little_never_waits)
+{
+    struct turns *t = turns_made();
+    struct turn other = {0};
+    turns_wait(t, &other);
+    uint64_t now = 1000 * MS;
+    for (uint32_t i = 0; i < 1000; i++, now += 10 * MS) { /* a twentieth of the time, for long */
+        ck_assert(!turns_must_wait(t, 7, now));
+        turns_charge(t, 7, now, 10 * MS / TURNS_SHARE);
+    }
+    free(t);
+}
+
+UNIT(who_uses_much_waits_when_a_turn_is_used_up)
+{
+    struct turns *t = turns_made();
+    uint64_t now = 1000 * MS;
+    turns_charge(t, 7, now, TURNS_BUSY_NS + 5 * MS);
+    ck_assert(!turns_must_wait(t, 7, now)); /* nobody else is here */
+    ck_assert(!turns_must_wait(t, 8, now));
+    ck_assert(turns_must_wait(t, 7, now)); /* it took all of this turn */
+    ck_assert(turns_must_wait(t, 7, now) && !turns_must_wait(t, 7, now + TURNS_ALONE_NS));
+    turns_charge(t, 7, now, 200 * MS);
+    ck_assert(!turns_must_wait(t, 7, now + MS)); /* a turn of the loop later nobody is in its way */
+    turns_charge(t, 7, now + MS, TURNS_ROUND_NS);
+    ck_assert(!turns_must_wait(t, 8, now + MS));
+    ck_assert(turns_must_wait(t, 7, now + MS));
+    struct turn other = {0};
+    turns_wait(t, &other); /* and behind others it waits at any time */
+    ck_assert(turns_must_wait(t, 7, now + 2 * MS));
+    turns_leave(t, &other);
+    ck_assert(!turns_must_wait(t, 7, now + 2 * MS));
+    free(t);
+}
+
+UNIT(what_was_used_is_forgotten)
+{
+    struct turns *t = turns_made();
+    uint64_t now = 1000 * MS, forgotten = (TURNS_DEBT_MAX - TURNS_BUSY_NS) * (uint64_t)TURNS_SHARE;
+    struct turn other = {0};
+    turns_wait(t, &other);
+    turns_charge(t, 7, now, 3600 * 1000 * MS);
+    ck_assert(!turns_must_wait(t, 8, now + forgotten - MS));
+    ck_assert(turns_must_wait(t, 7, now + forgotten - MS));
+    ck_assert(!turns_must_wait(t, 7, now + forgotten));
+    ck_assert_uint_le(forgotten, 4 * (uint64_t)NSEC_PER_SEC); /* as the header says */
+    free(t);
+}
+
+UNIT(a_round_of_the_queue_ends_with_its_time)
+{
+    struct turns *t = turns_made();
+    struct turn a = {0}, b = {0}, c = {0};
+    uint64_t now = 1000 * MS;
+    turns_charge(t, 7, now, TURNS_DEBT_MAX);
+    turns_wait(t, &a);
+    turns_wait(t, &b);
+    turns_wait(t, &c);
+    turns_wait(t, &a); /* it keeps its place */
+    turns_begin(t, now);
+    ck_assert_ptr_eq(turns_next(t), &a);
+    turns_charge(t, 7, now, TURNS_ROUND_NS / 2);
+    turns_wait(t, &a);
+    ck_assert_ptr_eq(turns_next(t), &b);
+    turns_charge(t, 7, now, TURNS_ROUND_NS / 2);
+    ck_assert_ptr_null(turns_next(t));
+    turns_begin(t, now);
+    turns_leave(t, &c);
+    turns_leave(t, &c);
+    ck_assert_ptr_eq(turns_next(t), &a);
+    ck_assert_ptr_null(turns_next(t));
+    ck_assert(turns_is_empty(t));
+    free(t);
+}
