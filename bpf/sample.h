@@ -4,20 +4,12 @@
 #ifndef BPF_SAMPLE_H
 #define BPF_SAMPLE_H
 
-#ifndef __bpf__
-#include <stdint.h>
-typedef uint8_t __sample_u8;
-typedef uint32_t __sample_u32;
-typedef uint64_t __sample_u64;
-#else
-typedef unsigned char __sample_u8;
-typedef unsigned int __sample_u32;
-typedef unsigned long long __sample_u64;
-#endif
+#include "bpf/types.h"
+#include "bpf/unwind.h"
 
-/* Both are what kernel.perf_event_max_stack allows by default (127): more is refused by bpf_get_stack. */
+/* What kernel.perf_event_max_stack allows by default (127): more is refused by bpf_get_stack. */
 #define SAMPLE_KERNEL_MAX 127
-#define SAMPLE_USER_MAX   127
+#define SAMPLE_USER_MAX   UNWIND_FRAMES_MAX
 
 #define SAMPLE_COMM_LEN 16  /* TASK_COMM_LEN, NUL included */
 #define SAMPLE_PATH_MAX 256 /* of an executable's name as it was given to execve; longer ones are cut */
@@ -25,25 +17,99 @@ typedef unsigned long long __sample_u64;
 enum sample_kind {
     SAMPLE_STACK = 1, /* struct sample_head, then n_kernel + n_user addresses, leaf first each */
     SAMPLE_EXEC = 2,  /* struct sample_exec: this process is another program from now on */
+    SAMPLE_WANT = 3,  /* struct sample_want: a file without unwind tables was met */
+    SAMPLE_VALUE = 4, /* sample_head alone: what the stack with this ticket weighs; 0: forget it */
+    SAMPLE_FORK = 5,  /* sample_head alone, of the child; `value` is the parent's pid, `ticket` its start */
+    SAMPLE_EXIT = 6,  /* sample_head alone: the process's first thread has ended */
 };
+
+/* What made a sample: the number of a kind. Those of perf events and probes follow, in the order user space
+ * opened them (the cookie of the attachment). */
+enum sample_source {
+    SAMPLE_FROM_CLOCK,
+    SAMPLE_FROM_WAIT,  /* a thread was off the CPU for `value` ns; `detail` is enum sample_wait */
+    SAMPLE_FROM_BLOCK, /* a request to a block device took `value` ns; `detail` is enum sample_block */
+    SAMPLE_FROM_OTHERS,
+};
+#define SAMPLE_OTHERS_MAX 16u
+#define SAMPLE_SOURCES    (SAMPLE_FROM_OTHERS + SAMPLE_OTHERS_MAX)
+
+/* Why a thread was off the CPU: the state it gave it up in. */
+enum sample_wait {
+    SAMPLE_WAIT_PREEMPTED, /* it did not: it could have run on */
+    SAMPLE_WAIT_SLEEP,     /* interruptible: for a lock, a timer, a socket, … */
+    SAMPLE_WAIT_DISK,      /* uninterruptible: storage mostly */
+    SAMPLE_WAIT_STOPPED,   /* by a signal or a debugger */
+    SAMPLE_WAITS,
+};
+
+enum sample_block { SAMPLE_BLOCK_READ, SAMPLE_BLOCK_WRITE, SAMPLE_BLOCK_OTHER, SAMPLE_BLOCKS };
+
+/* What a user probe weighs a hit by: bits 8 and up of its cookie, the source being below. */
+enum sample_weight {
+    SAMPLE_WEIGHS_ONE,
+    SAMPLE_WEIGHS_FIRST,   /* the first argument: malloc(size) */
+    SAMPLE_WEIGHS_SECOND,  /* the second: memalign(alignment, size) */
+    SAMPLE_WEIGHS_REGROWN, /* the second, if the first is not 0: realloc(NULL, n) goes on to malloc */
+    SAMPLE_WEIGHS_PRODUCT, /* both: calloc(n, size) */
+    SAMPLE_WEIGHS_THIRD,   /* posix_memalign(to, alignment, size) */
+};
+
+/* Of which processes samples are taken: rules of one map. */
+enum filter_what { FILTER_PID, FILTER_USER, FILTER_CGROUP, FILTER_EXECUTABLE, FILTER_WHATS };
+#define FILTER_INCLUDE  1u
+#define FILTER_EXCLUDE  2u
+#define FILTER_NAME_LEN 64 /* of an executable without its folders; longer ones match by what fits */
+#define FILTER_RULES    1024u
+
+struct filter_key {
+    bpf_u32 what;
+    bpf_u32 zero;
+    bpf_u64 id;                 /* the pid, user id or cgroup id */
+    char name[FILTER_NAME_LEN]; /* the executable's, filled up with NULs */
+};
+
+/* Bits of sample_head.flags. */
+#define SAMPLE_EXACT   1u /* user addresses are inside the calls already: not return addresses any more */
+#define SAMPLE_GUESSED 2u /* frame pointers were followed through a file whose tables were not there yet */
 
 /* How every record begins. */
 struct sample_head {
-    __sample_u32 kind;
-    __sample_u32 pid;   /* of the process (tgid), in the initial pid namespace */
-    __sample_u64 start; /* when the process began, ns since boot: with pid, names it for ever */
-    __sample_u64 time;  /* CLOCK_MONOTONIC */
-    __sample_u32 tid;
-    __sample_u32 cpu;
-    __sample_u32 n_kernel, n_user; /* SAMPLE_STACK: addresses that follow */
-    __sample_u32 is_kernel_thread; /* 1: it has no user memory */
-    __sample_u32 reserved;
+    bpf_u32 kind;
+    bpf_u32 pid;   /* of the process (tgid), in the initial pid namespace */
+    bpf_u64 start; /* when the process began, ns since boot: with pid, names it for ever */
+    bpf_u64 time;  /* CLOCK_MONOTONIC */
+    bpf_u32 tid;
+    bpf_u32 cpu;
+    bpf_u32 n_kernel, n_user; /* SAMPLE_STACK: addresses that follow */
+    bpf_u32 is_kernel_thread; /* 1: it has no user memory */
+    bpf_u16 user_end;         /* SAMPLE_STACK: enum unwind_end */
+    bpf_u16 flags;
     char comm[SAMPLE_COMM_LEN];
+    bpf_u32 source; /* SAMPLE_STACK, SAMPLE_VALUE: enum sample_source */
+    bpf_u32 detail;
+    bpf_u64 value;  /* in the unit of its source, before division by a probability */
+    bpf_u64 ticket; /* not 0: SAMPLE_VALUE will say what the stack weighs */
 };
 
 struct sample_exec {
     struct sample_head head;
     char path[SAMPLE_PATH_MAX]; /* NUL-terminated; the record ends behind the NUL */
+};
+
+/* In a ring of its own: the process has the file mapped there; or, both 0, began it as its executable. */
+struct sample_want {
+    struct sample_head head;
+    struct unwind_key key;
+    bpf_u64 start, end;
+    char path[SAMPLE_PATH_MAX]; /* of an executable; NUL-terminated */
+};
+
+/* One executable mapping of a file, as the iterator over all processes writes them (dump_files). */
+struct sample_file {
+    bpf_u32 pid, zero;
+    struct unwind_key key;
+    bpf_u64 start, end;
 };
 
 #endif

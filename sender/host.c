@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -17,6 +18,29 @@ static const char *arch_of(const char *machine)
     return strcmp(machine, "aarch64") == 0 ? "arm64" : machine;
 }
 
+static size_t read_file(const char *path, char *to, size_t room)
+{
+    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, to, room - 1);
+    to[n > 0 ? n : 0] = 0;
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* host.id is the machine-id where there is no cloud to ask (semantic conventions, "Host"). */
+static void read_names(struct host *h)
+{
+    char text[4096];
+    read_file("/etc/machine-id", h->id, sizeof h->id);
+    h->id[strcspn(h->id, "\n")] = 0;
+    read_file("/etc/os-release", text, sizeof text);
+    static const char label[] = "PRETTY_NAME=\"";
+    const char *at = strstr(text, label);
+    if (at) {
+        at += sizeof label - 1;
+        snprintf(h->description, sizeof h->description, "%.*s", (int)strcspn(at, "\"\n"), at);
+    }
+}
+
 void host_read(struct host *ret)
 {
     struct host h = {0};
@@ -26,6 +50,7 @@ void host_read(struct host *ret)
         snprintf(h.release, sizeof h.release, "%.64s", name.release);
         snprintf(h.machine, sizeof h.machine, "%.64s", arch_of(name.machine));
     }
+    read_names(&h);
     uint8_t notes[4096];
     autoclose int fd = open("/sys/kernel/notes", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, notes, sizeof notes);
@@ -39,6 +64,8 @@ void host_facts(const struct host *h, struct request_facts *facts)
     facts->host_name = bytes_str(h->name);
     facts->os_version = bytes_str(h->release);
     facts->host_arch = bytes_str(h->machine);
+    facts->host_id = bytes_str(h->id);
+    facts->os_description = bytes_str(h->description);
     facts->kernel_build_id = bytes_str(h->kernel_build_id);
 }
 

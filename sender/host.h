@@ -12,6 +12,7 @@
 struct host {
     char name[256], release[65], machine[65];
     char kernel_build_id[129];
+    char id[65], description[256]; /* /etc/machine-id, and what /etc/os-release calls the system */
 };
 
 /* Asks the system; what it does not tell stays "". */

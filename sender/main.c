@@ -17,8 +17,14 @@
 #include "proto/io/loop.h"
 #include "sender/attach/sampler.h"
 #include "sender/collect/report.h"
+#include "sender/delivery.h"
 #include "sender/host.h"
 #include "sender/options.h"
+#include "sender/privilege.h"
+#include "sender/status.h"
+#include "sender/telemetry.h"
+#include "sender/symbolize/fetch.h"
+#include "sender/unwinder.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_REFUSED = 3 };
 
@@ -34,22 +40,33 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_REFUSED = 3 };
 #define QUEUE_SIZE  256u
 /* Memory of names and tables is small; what one window needed is given back between windows. */
 #define TRIM_WINDOWS 6u
+/* Our own figures go out with the first window and every so many. */
+#define METRICS_WINDOWS 6u
+/* How often is looked whether the spool is empty, at the end. */
+#define FAREWELL_MS    20u
+#define MMAP_THRESHOLD (128 << 10)
 
 struct program {
     struct options options;
     struct host host;
     struct sampler *sampler;
+    struct unwinder *unwinder;
     struct collector collector;
+    struct fetch *fetch; /* NULL: nobody is asked for debug files */
     struct build *build;
-    struct otlp_exporter *exporter;
+    struct delivery delivery;
+    struct otlp_exporter *metrics; /* NULL: our figures go nowhere */
+    struct status *status;
     struct io_loop *loop;
     uv_timer_t drain, window, end;
     uv_poll_t ring;
-    uv_signal_t interrupt, terminate;
+    uv_signal_t interrupt, terminate, hangup;
     struct rng rng;
-    uint64_t begun, window_begun;
-    uint64_t windows, sent, rejected, lost, dropped;
-    bool stopping, said_hidden;
+    uint64_t begun, window_begun, farewell;
+    uint64_t windows, dropped;
+    bool stopping, said_hidden, again;
+    int argc;
+    char **argv;
 };
 
 static void log_own_use(struct program *p, enum log_level level)
@@ -60,12 +77,13 @@ static void log_own_use(struct program *p, enum log_level level)
     log_write(
         level,
         "own use: samples=%llu lost=%llu exec_lost=%llu dropped=%llu sent=%llu rejected=%llu unsent=%llu "
-        "processes=%u files=%u looked_up=%llu names_kb=%zu kernel_kb=%zu cpu_percent=%.3f rss_kb=%zu",
+        "processes=%u files=%u with_debug=%u looked_up=%llu evicted=%llu names_kb=%zu kernel_kb=%zu cpu_percent=%.3f rss_kb=%zu",
         (unsigned long long)counts.taken, (unsigned long long)counts.lost,
-        (unsigned long long)counts.exec_lost, (unsigned long long)p->dropped, (unsigned long long)p->sent,
-        (unsigned long long)p->rejected, (unsigned long long)p->lost, procs_count(p->collector.procs),
-        names.files, (unsigned long long)names.looked_up, names.memory / 1024,
-        p->collector.kernel ? kallsyms_memory(p->collector.kernel) / 1024 : 0,
+        (unsigned long long)counts.exec_lost, (unsigned long long)p->dropped,
+        (unsigned long long)p->delivery.counts.sent, (unsigned long long)p->delivery.counts.rejected,
+        (unsigned long long)p->delivery.counts.lost, procs_count(p->collector.procs), names.files,
+        names.debug, (unsigned long long)names.looked_up, (unsigned long long)names.evicted,
+        names.memory / 1024, p->collector.kernel ? kallsyms_memory(p->collector.kernel) / 1024 : 0,
         100 * (double)host_own_cpu() / NSEC_PER_SEC / seconds, host_own_memory() / 1024);
 }
 
@@ -75,50 +93,92 @@ static void on_stack(void *user, const struct sample_head *head, const uint64_t 
     collector_stack(&p->collector, head, address, clock_monotonic());
 }
 
+static void on_notice(void *user, const struct sample_head *head)
+{
+    struct program *p = user;
+    collector_notice(&p->collector, head, clock_monotonic());
+}
+
 static void on_exec(void *user, const struct sample_head *head, const char *path)
 {
     struct program *p = user;
     collector_exec(&p->collector, head, path, clock_monotonic());
 }
 
-/* What became of a request. */
-static void on_event(void *user, const struct otlp_event *event)
+/* What became of a report of our own figures. The next one says the same and more: no loss to speak of. */
+static void on_metrics_event(void *user, const struct otlp_event *event)
 {
-    struct program *p = user;
-    const char *message = event->message ? event->message : "";
-    if (event->kind == OTLP_SENT) {
-        p->sent += event->items;
-    } else if (event->kind == OTLP_PARTIAL) {
-        p->sent += event->items;
-        p->rejected += event->rejected;
-        log_limited(LOG_LEVEL_WARN, "the receiver rejected part of a request: %s", message);
-    } else if (event->kind == OTLP_RETRIED) {
-        log_limited(LOG_LEVEL_WARN, "sending failed and will be repeated: %s", message);
-    } else {
-        p->lost += event->items;
-        log_limited(LOG_LEVEL_ERROR, "%llu samples could not be delivered: %s",
-                    (unsigned long long)event->items, message);
-    }
+    if (otlp_event_is_loss(event->kind))
+        log_limited(LOG_LEVEL_WARN, "our own figures were not delivered: %s",
+                    event->message ? event->message : "");
 }
 
 static int push(void *user, struct buffer *out, uint64_t hits)
 {
     struct program *p = user;
+    int r = delivery_push(&p->delivery, out, hits);
+    if (r < 0)
+        log_limited(LOG_LEVEL_ERROR, "%llu samples could not be queued: %s", (unsigned long long)hits,
+                    strerror(-r));
+    return 0; /* counted there; the rest of the window may fare better */
+}
+
+static struct telemetry read_telemetry(struct program *p)
+{
+    uint64_t now = clock_realtime();
+    return (struct telemetry){
+        .sampler = sampler_counts(p->sampler),
+        .delivery = p->delivery.counts,
+        .spool = p->delivery.spool ? spool_counts(p->delivery.spool) : (struct spool_counts){0},
+        .window_dropped = p->dropped,
+        .pending_dropped = p->collector.pending.dropped,
+        .cpu_ns = host_own_cpu(),
+        .memory = host_own_memory(),
+        .begun = now - (clock_monotonic() - p->begun),
+        .now = now,
+        .processes = procs_count(p->collector.procs),
+        .files = binaries_counts(p->collector.binaries).files,
+        .pending = p->collector.pending.n,
+        .endpoint = p->options.print ? "standard output" : p->options.endpoint,
+        .host_name = p->host.name,
+    };
+}
+
+static int write_status(void *user, struct buffer *out)
+{
+    struct telemetry t = read_telemetry(user);
+    return telemetry_text(&t, out);
+}
+
+static void send_metrics(struct program *p)
+{
+    struct buffer out = {0};
+    struct telemetry t = read_telemetry(p);
+    if (!p->metrics || telemetry_encode(&t, &out) < 0) {
+        buffer_release(&out);
+        return;
+    }
     size_t n;
-    uint8_t *bytes = buffer_take(out, &n);
+    uint8_t *bytes = buffer_take(&out, &n);
     struct client_body *body = client_body_new(bytes, n);
-    if (!body)
-        return -ENOMEM;
-    otlp_exporter_push_newest(p->exporter, body, hits);
+    if (body)
+        otlp_exporter_push_newest(p->metrics, body, 1);
     client_body_unref(body);
-    return 0;
+}
+
+static uint64_t boot_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
 }
 
 static int send_window(struct program *p, uint64_t now)
 {
     struct request_facts facts = {
-        .frequency = p->options.frequency,
+        .kinds = &p->options.kinds,
         .realtime_offset = (int64_t)(clock_realtime() - clock_monotonic()),
+        .boot_offset = (int64_t)(clock_realtime() - boot_time()),
         .start = p->window_begun,
         .end = now,
         .max_bytes = REQUEST_BYTES_MAX,
@@ -151,7 +211,7 @@ static void end_window(struct program *p)
         collector_settle(&p->collector, now);
         check_kernel_names(p);
         double seconds = (double)(now - p->window_begun) / NSEC_PER_SEC;
-        int r = p->options.print ? report_write(stdout, &p->collector, seconds, p->options.frequency)
+        int r = p->options.print ? report_write(stdout, &p->collector, seconds, &p->options.kinds)
                                  : send_window(p, now);
         if (r < 0) {
             p->dropped += p->collector.window.n_times;
@@ -163,9 +223,12 @@ static void end_window(struct program *p)
     p->window_begun = now;
     if (++p->windows % TRIM_WINDOWS == 0)
         malloc_trim(0);
+    if (p->stopping || p->windows % METRICS_WINDOWS == 1)
+        send_metrics(p);
     if (!p->stopping)
         sampler_follow_cpus(p->sampler);
     log_own_use(p, LOG_LEVEL_DEBUG);
+    unwinder_log(p->unwinder, LOG_LEVEL_DEBUG);
 }
 
 static void close_handles(struct program *p)
@@ -176,12 +239,34 @@ static void close_handles(struct program *p)
     uv_close((uv_handle_t *)&p->ring, NULL);
     uv_close((uv_handle_t *)&p->interrupt, NULL);
     uv_close((uv_handle_t *)&p->terminate, NULL);
+    uv_close((uv_handle_t *)&p->hangup, NULL);
+    status_close(p->status);
+    p->status = NULL;
     io_loop_stop(p->loop);
+}
+
+static void metrics_done(void *user)
+{
+    close_handles(user);
 }
 
 static void exporter_done(void *user)
 {
-    close_handles(user);
+    struct program *p = user;
+    if (p->metrics)
+        otlp_exporter_shutdown(p->metrics, p->farewell, metrics_done, p);
+    else
+        close_handles(p);
+}
+
+/* What is on disk is sent as long as there is time; the rest stays there. */
+static void on_farewell(uv_timer_t *timer)
+{
+    struct program *p = timer->data;
+    if (!delivery_is_done(&p->delivery) && clock_monotonic() + FAREWELL_MS * NSEC_PER_MSEC < p->farewell)
+        return;
+    uv_timer_stop(timer);
+    delivery_shutdown(&p->delivery, p->farewell, exporter_done, p);
 }
 
 static void stop(struct program *p)
@@ -194,10 +279,11 @@ static void stop(struct program *p)
     uv_poll_stop(&p->ring);
     sampler_stop(p->sampler);
     end_window(p);
-    if (p->exporter)
-        otlp_exporter_shutdown(p->exporter, clock_monotonic() + FAREWELL_NS, exporter_done, p);
+    p->farewell = clock_monotonic() + FAREWELL_NS;
+    if (p->delivery.exporter)
+        uv_timer_start(&p->end, on_farewell, 0, FAREWELL_MS);
     else
-        close_handles(p);
+        exporter_done(p);
 }
 
 static void on_drain(uv_timer_t *timer)
@@ -242,8 +328,50 @@ static void on_signal(uv_signal_t *handle, int number)
     stop(p);
 }
 
+/* SIGHUP: what was written is checked first, and a mistake changes nothing. Then the last window is sent and
+ * the program starts anew in the same process: everything, frequency and kinds included, is as the file says.
+ */
+static void on_hangup(uv_signal_t *handle, int number)
+{
+    struct program *p = handle->data;
+    struct options fresh;
+    struct error e = {0};
+    if (p->stopping)
+        return;
+    if (options_read(&fresh, p->argc, p->argv, getenv, &e) < 0) {
+        log_error("SIGHUP: nothing was changed: %s", e.text);
+        return;
+    }
+    options_release(&fresh);
+    log_info("SIGHUP: starting anew");
+    p->again = true;
+    stop(p);
+}
+
+static int open_metrics(struct program *p, struct error *e)
+{
+    struct otlp_exporter_options x = OTLP_EXPORTER_DEFAULT;
+    x.endpoint = p->options.metrics_endpoint;
+    x.protocol = p->options.protocol;
+    x.signal = OTLP_METRICS;
+    x.compression = p->options.compression;
+    x.headers = p->options.header;
+    x.n_headers = p->options.n_headers;
+    x.user_agent = "profsend/" PROFGATE_VERSION;
+    x.tls = p->options.tls;
+    x.timeout_ns = p->options.timeout_ns;
+    x.queue.num_consumers = 1;
+    x.queue.queue_size = 4; /* each says all that was before */
+    return otlp_exporter_new(&p->metrics, p->loop, &x, on_metrics_event, p, e);
+}
+
 static int open_exporter(struct program *p, struct error *e)
 {
+    struct spool *spool = NULL;
+    int r = p->options.spool ? spool_open(&spool, p->options.spool, p->options.spool_bytes, e) : 0;
+    r = r < 0 || !p->options.metrics_endpoint ? r : open_metrics(p, e);
+    if (r < 0)
+        return r;
     struct otlp_exporter_options x = OTLP_EXPORTER_DEFAULT;
     x.endpoint = p->options.endpoint;
     x.path = p->options.path;
@@ -259,7 +387,18 @@ static int open_exporter(struct program *p, struct error *e)
     x.queue.num_consumers = 1; /* one after the other keeps the order, and this is one host's data */
     x.queue.queue_size = QUEUE_SIZE;
     x.queue.queue_bytes = QUEUE_BYTES;
-    return otlp_exporter_new(&p->exporter, p->loop, &x, on_event, p, e);
+    return delivery_open(&p->delivery, p->loop, &x, spool, e);
+}
+
+/* Where names come from. A library that is missing is no reason not to profile. */
+static void open_names(struct program *p)
+{
+    struct error e = {0};
+    if (!p->options.addresses_only && fetch_new(&p->fetch, &e) < 0)
+        log_warn("%s", e.text);
+    binaries_configure(p->collector.binaries,
+                       &(struct binaries_options){.addresses_only = p->options.addresses_only,
+                                                  .fetch = p->fetch});
 }
 
 static int start_handles(struct program *p)
@@ -270,16 +409,19 @@ static int start_handles(struct program *p)
     uv_timer_init(uv, &p->end);
     uv_signal_init(uv, &p->interrupt);
     uv_signal_init(uv, &p->terminate);
+    uv_signal_init(uv, &p->hangup);
     int r = uv_poll_init(uv, &p->ring, sampler_fd(p->sampler));
     if (r < 0)
         return r;
     p->drain.data = p->window.data = p->end.data = p->ring.data = p->interrupt.data = p->terminate.data = p;
+    p->hangup.data = p;
     uv_timer_start(&p->drain, on_drain, DRAIN_MS, DRAIN_MS);
     if (p->options.duration_ns)
         uv_timer_start(&p->end, on_end, p->options.duration_ns / NSEC_PER_MSEC, 0);
     r = uv_poll_start(&p->ring, UV_READABLE, on_ring);
     r = r < 0 ? r : uv_signal_start(&p->interrupt, on_signal, SIGINT);
     r = r < 0 ? r : uv_signal_start(&p->terminate, on_signal, SIGTERM);
+    r = r < 0 ? r : uv_signal_start(&p->hangup, on_hangup, SIGHUP);
     arm_window(p);
     return r;
 }
@@ -289,8 +431,19 @@ static int open_program(struct program *p)
 {
     struct error e = {0};
     struct sampler_options sampling = {
-        .frequency = p->options.frequency, .only_pid = p->options.pid, .with_idle = p->options.idle};
-    struct sampler_handler handler = {.stack = on_stack, .exec = on_exec, .user = p};
+        .frequency = p->options.frequency,
+        .only_pid = p->options.pid,
+        .with_idle = p->options.idle,
+        .kinds = &p->options.kinds,
+        .wait_min_ns = p->options.wait_min_ns,
+        .wait_by_ticket = p->options.wait_by_ticket,
+        .probe_interval = p->options.alloc_interval,
+        .rule = p->options.rule,
+        .n_rules = p->options.n_rules,
+    };
+    struct sampler_handler handler = {.stack = on_stack, .exec = on_exec, .notice = on_notice, .user = p};
+    bool has_probes = p->options.n_probes || p->options.n_allocs;
+    privilege_drop(PRIVILEGE_NICE | (has_probes ? PRIVILEGE_PROBE : 0)); /* before there are threads */
     host_read(&p->host);
     rng_seed(&p->rng, clock_realtime() ^ clock_monotonic() << 20 ^ (uint64_t)getpid());
     p->build = build_new(NULL);
@@ -303,12 +456,25 @@ static int open_program(struct program *p)
         log_error("%s", e.text);
         return EXIT_USAGE;
     }
+    open_names(p);
     p->begun = p->window_begun = clock_monotonic();
     int r = sampler_open(&p->sampler, &sampling, &handler, &e);
+    if (r == 0 && unwinder_new(&p->unwinder, p->sampler, p->collector.vdso) < 0)
+        r = error_set(&e, -ENOMEM, "out of memory, or no thread can be made");
+    if (r == 0)
+        (void)procs_scan(p->collector.procs, clock_monotonic()); /* without it, names come with the samples */
+    r = r ? r : sampler_start(p->sampler, &e);
     if (r != 0) {
         log_error("%s", e.text);
         return r == SAMPLER_REFUSED ? EXIT_REFUSED : EXIT_FAILED;
     }
+    privilege_drop(0);
+    if (p->options.status && status_open(&p->status, p->loop, p->options.status, write_status, p, &e) < 0) {
+        log_error("%s", e.text);
+        return EXIT_REFUSED;
+    }
+    if (p->status)
+        log_info("status page at port %d", status_port(p->status));
     r = start_handles(p);
     if (r < 0) {
         log_error("starting: %s", uv_strerror(r));
@@ -326,11 +492,15 @@ static int run(struct program *p)
              p->options.print ? "" : ", sending to ", p->options.print ? "" : p->options.endpoint);
     io_loop_run(p->loop);
     log_own_use(p, LOG_LEVEL_INFO);
-    status = p->lost ? EXIT_FAILED : EXIT_DONE;
-    p->exporter = otlp_exporter_free(p->exporter);
+    unwinder_log(p->unwinder, LOG_LEVEL_INFO);
+    status = p->delivery.counts.lost ? EXIT_FAILED : EXIT_DONE;
+    delivery_close(&p->delivery);
+    p->metrics = otlp_exporter_free(p->metrics);
+    p->unwinder = unwinder_free(p->unwinder);
     p->loop = io_loop_free(p->loop); /* closes the handles, one of which looks at the sampler's descriptor */
     p->sampler = sampler_close(p->sampler);
     collector_release(&p->collector);
+    p->fetch = fetch_free(p->fetch);
     p->build = build_free(p->build);
     return status;
 }
@@ -340,6 +510,9 @@ int main(int argc, char **argv)
     static struct program p;
     struct error e = {0};
     signal(SIGPIPE, SIG_IGN);
+    /* What one file's debug information needs for a moment goes back at once; glibc would raise this to 32
+     * MiB. */
+    mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
     if (options_read(&p.options, argc, argv, getenv, &e) < 0) {
         fprintf(stderr, "profsend: %s\n", e.text);
         return EXIT_USAGE;
@@ -353,7 +526,14 @@ int main(int argc, char **argv)
         return EXIT_DONE;
     }
     log_set_level(p.options.log_level);
+    p.argc = argc;
+    p.argv = argv;
     int status = run(&p);
+    if (p.again) {
+        execv("/proc/self/exe", argv);
+        log_error("starting anew: %s", strerror(errno));
+        status = EXIT_FAILED;
+    }
     options_release(&p.options);
     return status;
 }

@@ -7,7 +7,8 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
-#include "sender/attach/sampler.h"
+#include "sender/filter.h"
+#include "sender/options_file.h"
 
 /* One option: a flag, or an environment variable, or both. A variable of the signal goes before that of all
  * signals (OTLP exporter specification), which is why it stands behind it here: the later row wins. */
@@ -129,6 +130,152 @@ static int set_pid(struct options *o, const char *value, struct error *e)
         return invalid(e, value, "a process id");
     o->pid = (uint32_t)pid;
     return 0;
+}
+
+static int set_symbolize(struct options *o, const char *value, struct error *e)
+{
+    if (strcmp(value, "full") != 0 && strcmp(value, "none") != 0)
+        return invalid(e, value, "full or none");
+    o->addresses_only = *value == 'n';
+    return 0;
+}
+
+static int set_config(struct options *o, const char *value, struct error *e)
+{
+    return keep(o, value, &o->config, e);
+}
+static int set_spool(struct options *o, const char *value, struct error *e)
+{
+    return keep(o, value, &o->spool, e);
+}
+static int set_status(struct options *o, const char *value, struct error *e)
+{
+    return keep(o, value, &o->status, e);
+}
+static int set_metrics_endpoint(struct options *o, const char *value, struct error *e)
+{
+    return keep(o, value, &o->metrics_endpoint, e);
+}
+
+static int set_spool_bytes(struct options *o, const char *value, struct error *e)
+{
+    if (quantity_size(bytes_str(value), &o->spool_bytes) < 0 || o->spool_bytes < 1u << 20)
+        return invalid(e, value, "a size (such as 256MiB) of 1MiB or more");
+    return 0;
+}
+
+static int set_without_cpu(struct options *o, const char *v, struct error *e)
+{
+    return o->without_cpu = true, 0;
+}
+static int set_wait(struct options *o, const char *v, struct error *e)
+{
+    return o->wait = true, 0;
+}
+static int set_wait_by_ticket(struct options *o, const char *v, struct error *e)
+{
+    return o->wait_by_ticket = true, 0;
+}
+static int set_block(struct options *o, const char *v, struct error *e)
+{
+    return o->block = true, 0;
+}
+
+static int set_wait_min(struct options *o, const char *value, struct error *e)
+{
+    return duration(value, 0, SECONDS(60), &o->wait_min_ns, e);
+}
+
+static int set_wait_share(struct options *o, const char *value, struct error *e)
+{
+    char *end;
+    o->wait_share = strtod(value, &end);
+    if (*end == '%')
+        o->wait_share /= 100, end++;
+    /* The kernel side counts in 65536ths. */
+    if (end == value || *end || !(o->wait_share >= 1.0 / 65536 && o->wait_share <= 1))
+        return invalid(e, value, "a share: above 0 and up to 1, or with %");
+    return 0;
+}
+
+static int append(struct options *o, const char *value, const char *list[SAMPLE_OTHERS_MAX], uint32_t *n,
+                  struct error *e)
+{
+    if (*n == SAMPLE_OTHERS_MAX)
+        return error_set(e, -EINVAL, "given more than %u times", SAMPLE_OTHERS_MAX);
+    return keep(o, value, &list[(*n)++], e);
+}
+
+static int set_event(struct options *o, const char *value, struct error *e)
+{
+    return append(o, value, o->event, &o->n_events, e);
+}
+static int set_probe(struct options *o, const char *value, struct error *e)
+{
+    return append(o, value, o->probe, &o->n_probes, e);
+}
+static int set_alloc(struct options *o, const char *value, struct error *e)
+{
+    return append(o, value, o->alloc, &o->n_allocs, e);
+}
+
+static int set_alloc_interval(struct options *o, const char *value, struct error *e)
+{
+    uint64_t bytes;
+    if (quantity_size(bytes_str(value), &bytes) < 0 || bytes < 1 || bytes > 1u << 30)
+        return invalid(e, value, "a number of bytes (such as 512KiB) up to 1GiB");
+    o->alloc_interval = bytes;
+    return 0;
+}
+
+/* "pid=1", "user=1000", "executable=java", "cgroup=/system.slice/x.service". */
+static int read_rule(struct filter_rule *rule, struct bytes text, struct error *e)
+{
+    static const char *const words[FILTER_WHATS] = {[FILTER_PID] = "pid",
+                                                    [FILTER_USER] = "user",
+                                                    [FILTER_CGROUP] = "cgroup",
+                                                    [FILTER_EXECUTABLE] = "executable"};
+    const uint8_t *equals = memchr(text.p, '=', text.n);
+    struct bytes word = bytes_of(text.p, equals ? (size_t)(equals - text.p) : 0);
+    uint32_t what = 0;
+    while (what < FILTER_WHATS && !bytes_is(word, words[what]))
+        what++;
+    if (what == FILTER_WHATS)
+        return error_set(e, -EINVAL, "\"%.*s\" is not pid=, user=, cgroup= or executable= and a value",
+                         BYTES_FMT(text));
+    struct bytes value = bytes_of(equals + 1, text.n - word.n - 1);
+    rule->key.what = what;
+    if (what == FILTER_PID)
+        return filter_number(&rule->key, value, e);
+    if (what == FILTER_USER)
+        return filter_user(&rule->key, value, e);
+    return what == FILTER_CGROUP ? filter_cgroup(&rule->key, value, e)
+                                 : filter_executable(&rule->key, value, e);
+}
+
+static int add_rule(struct options *o, const char *value, uint32_t verdict, struct error *e)
+{
+    struct filter_rule rule = {.verdict = verdict};
+    if (o->n_rules == FILTER_RULES)
+        return error_set(e, -EINVAL, "more than %u rules", FILTER_RULES);
+    int r = read_rule(&rule, bytes_str(value), e);
+    if (r < 0)
+        return r;
+    if (o->n_rules == 0)
+        o->rule = arena_calloc(&o->arena, FILTER_RULES, sizeof *o->rule);
+    if (!o->rule)
+        return error_set(e, -ENOMEM, "out of memory");
+    o->rule[o->n_rules++] = rule;
+    return 0;
+}
+
+static int set_include(struct options *o, const char *value, struct error *e)
+{
+    return add_rule(o, value, FILTER_INCLUDE, e);
+}
+static int set_exclude(struct options *o, const char *value, struct error *e)
+{
+    return add_rule(o, value, FILTER_EXCLUDE, e);
 }
 
 static int set_log_level(struct options *o, const char *value, struct error *e)
@@ -266,12 +413,30 @@ static const struct row row[] = {
     {NULL, OURS("CLIENT_KEY"), "FILE", set_key, NULL},
     {NULL, OTLP("INSECURE"), "BOOL", set_insecure, NULL},
     {NULL, OURS("INSECURE"), "BOOL", set_insecure, NULL},
+    {"--spool", NULL, "FOLDER", set_spool, "keep requests here until they are acknowledged, over restarts too"},
+    {"--spool-size", NULL, "SIZE", set_spool_bytes, "of which the oldest go when it is full; default 256MiB"},
+    {"--status", NULL, "ADDRESS:PORT", set_status, "serve a page of our own figures there"},
+    {"--metrics-endpoint", OTLP("METRICS_ENDPOINT"), "URL", set_metrics_endpoint, "send our own figures there as OTLP metrics"},
     {"--frequency", NULL, "HZ", set_frequency, "samples a second and CPU; default 19"},
     {"--interval", NULL, "TIME", set_interval, "between reports, give or take 20 %; default 5s"},
     {"--duration", NULL, "TIME", set_duration, "stop after this long; default: when told to (SIGTERM, SIGINT)"},
     {"--pid", NULL, "PID", set_pid, "only this process"},
+    {"--include", NULL, "RULE", set_include, "only pid=, user=, executable= or cgroup= VALUE; may be repeated"},
+    {"--exclude", NULL, "RULE", set_exclude, "not these; goes before --include"},
+    {"--no-cpu", NULL, NULL, set_without_cpu, "no CPU samples: only what is asked for here"},
+    {"--off-cpu", NULL, NULL, set_wait, "also time off the CPU, by stack and state"},
+    {"--off-cpu-min", NULL, "TIME", set_wait_min, "shorter waits are left out; default 1ms"},
+    {"--off-cpu-share", NULL, "SHARE", set_wait_share, "look at so many waits and scale up; default 100%"},
+    {"--off-cpu-at-leave", NULL, NULL, set_wait_by_ticket, "stacks as threads leave the CPU, as before Linux 6.16"},
+    {"--block-io", NULL, NULL, set_block, "also latencies of block devices, by the stack that asked"},
+    {"--event", NULL, "NAME", set_event, "also a counter: page-faults, cache-misses/1000, cycles@97, …"},
+    {"--alloc", NULL, "FILE", set_alloc, "also bytes asked of the malloc in FILE; libc is our own C library"},
+    {"--alloc-interval", NULL, "BYTES", set_alloc_interval, "one sample in so many bytes; default 512KiB"},
+    {"--probe", NULL, "FILE:SYMBOL", set_probe, "also calls of a function"},
     {"--idle", NULL, NULL, set_idle, "also idle CPUs, as pid 0"},
+    {"--symbolize", NULL, "WHAT", set_symbolize, "full (default), or none: native code as addresses and build ids only"},
     {"--print", NULL, NULL, set_print, "write a summary to standard output instead of sending"},
+    {"--config", NULL, "FILE", set_config, "read options from a YAML file first; SIGHUP reads it again"},
     {"--log-level", NULL, "LEVEL", set_log_level, "debug, info (default), warn or error"},
     {"--version", NULL, NULL, set_version, "print the version"},
     {"--help", NULL, NULL, set_help, "print this"},
@@ -290,6 +455,7 @@ void options_help(FILE *to)
         snprintf(left, sizeof left, "%s %s", row[i].flag, row[i].argument ? row[i].argument : "");
         fprintf(to, "  %-26s %s\n", left, row[i].help);
     }
+    fputs("\nDEBUGINFOD_URLS: servers to ask for debug files, as in debuginfod-find(1); default: none\n", to);
     fputs("\nenvironment, where no flag is given (each also as OTEL_EXPORTER_OTLP_PROFILES_…):\n", to);
     for (size_t i = 0; i < ARRAY_LEN(row); i++)
         if (row[i].variable && !strstr(row[i].variable, "_PROFILES_"))
@@ -341,10 +507,60 @@ static int read_arguments(struct options *o, int argc, char **argv, struct error
     return 0;
 }
 
+static int settle_kinds(struct options *o, struct error *e)
+{
+    int r = 0;
+    kinds_init(&o->kinds, o->frequency);
+    if (o->without_cpu)
+        o->kinds.at[SAMPLE_FROM_CLOCK].how = KIND_OFF;
+    if (o->wait)
+        kinds_add_wait(&o->kinds, o->wait_share);
+    if (o->block)
+        kinds_add_block(&o->kinds);
+    for (uint32_t i = 0; r == 0 && i < o->n_events; i++)
+        r = kinds_add_event(&o->kinds, o->event[i], e);
+    for (uint32_t i = 0; r == 0 && i < o->n_probes; i++)
+        r = kinds_add_probe(&o->kinds, (char *)(uintptr_t)o->probe[i], e); /* the arena's: may be cut */
+    for (uint32_t i = 0; r == 0 && i < o->n_allocs; i++)
+        r = kinds_add_alloc(&o->kinds, o->alloc[i], o->alloc_interval, e);
+    if (r == 0 && o->without_cpu && !o->wait && !o->block && o->kinds.n_others == 0)
+        r = error_set(e, -EINVAL, "--no-cpu leaves nothing to sample");
+    return r;
+}
+
+/* One setting of the file, as on the command line. */
+static int set_from_file(void *user, const char *flag, const char *value, struct error *e)
+{
+    const struct row *found = find_flag(bytes_str(flag));
+    if (!found || found->set == set_help || found->set == set_version || found->set == set_config)
+        return error_set(e, -EINVAL, "%s: no such option", flag + 2);
+    if (!found->argument != !value)
+        return error_set(e, -EINVAL, "%s %s", flag + 2,
+                         found->argument ? "needs a value" : "is true or false");
+    int r = found->set(user, value, e);
+    return r < 0 ? error_prefix(e, r, "%s: ", flag + 2) : 0;
+}
+
+/* The file goes before everything else, wherever the command line names it. */
+static int read_file(struct options *o, int argc, char **argv, char *(*getvar)(const char *), struct error *e)
+{
+    const char *path = NULL;
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--config=", 9) == 0)
+            path = argv[i] + 9;
+        else if (strcmp(argv[i], "--config") == 0 && i + 1 < argc)
+            path = argv[++i];
+    }
+    return path ? options_file_read(path, &o->arena, getvar, set_from_file, o, e) : 0;
+}
+
 /* An endpoint without a scheme is for gRPC only; OTEL_EXPORTER_OTLP_INSECURE says whether it is plain, which
  * by default it is not in the specification; ours is plain unless the variable says false. */
 static int settle(struct options *o, struct error *e)
 {
+    int r = settle_kinds(o, e);
+    if (r < 0)
+        return r;
     if (!o->endpoint)
         o->endpoint = o->protocol == OTLP_HTTP ? "http://localhost:4318" : "http://localhost:4317";
     if (!o->insecure && !strstr(o->endpoint, "://") && strncmp(o->endpoint, "unix:", 5) != 0) {
@@ -369,8 +585,13 @@ int options_read(struct options *ret, int argc, char **argv, char *(*getvar)(con
         .timeout_ns = SECONDS(10),
         .compression = OTLP_COMPRESS_GZIP,
         .insecure = true,
+        .spool_bytes = 256u << 20,    /* an hour or so of a busy host */
+        .wait_min_ns = NSEC_PER_MSEC, /* what is shorter is most of the waits and little of the time */
+        .wait_share = 1,
+        .alloc_interval = 512 * 1024, /* as tcmalloc and Go sample theirs */
     };
-    int r = read_environment(&o, getvar, e);
+    int r = read_file(&o, argc, argv, getvar, e);
+    r = r < 0 ? r : read_environment(&o, getvar, e);
     r = r < 0 ? r : read_arguments(&o, argc, argv, e);
     r = r < 0 ? r : settle(&o, e);
     if (r < 0) {

@@ -13,6 +13,16 @@ static int record_exec(const struct sampler_handler *handler, const struct sampl
     return 0;
 }
 
+int sampler_want(sampler_want_fn want_fn, void *user, const void *record, size_t n)
+{
+    const struct sample_want *want = record;
+    if (n != sizeof *want || want->head.kind != SAMPLE_WANT || want->start > want->end ||
+        memchr(want->path, 0, sizeof want->path) == NULL)
+        return -EBADMSG;
+    want_fn(user, want);
+    return 0;
+}
+
 int sampler_record(const struct sampler_handler *handler, const void *record, size_t n)
 {
     const struct sample_head *head = record;
@@ -20,7 +30,15 @@ int sampler_record(const struct sampler_handler *handler, const void *record, si
         return -EBADMSG;
     if (head->kind == SAMPLE_EXEC)
         return record_exec(handler, head, n);
-    if (head->kind != SAMPLE_STACK || head->n_kernel > SAMPLE_KERNEL_MAX || head->n_user > SAMPLE_USER_MAX)
+    if (head->kind >= SAMPLE_VALUE && head->kind <= SAMPLE_EXIT) {
+        if (n != sizeof *head || head->source >= SAMPLE_SOURCES)
+            return -EBADMSG;
+        if (handler->notice)
+            handler->notice(handler->user, head);
+        return 0;
+    }
+    if (head->kind != SAMPLE_STACK || head->source >= SAMPLE_SOURCES || head->user_end >= UNWIND_ENDS ||
+        head->n_kernel > SAMPLE_KERNEL_MAX || head->n_user > SAMPLE_USER_MAX)
         return -EBADMSG;
     if (n != sizeof *head + 8 * ((size_t)head->n_kernel + head->n_user))
         return -EBADMSG;

@@ -77,6 +77,8 @@ void refusal_explain(const struct refusal_facts *f, const char *doing, int r, co
         if (f->perf_event_paranoid > 0)
             say(why, "kernel.perf_event_paranoid above 0 asks for CAP_PERFMON");
     }
+    if (!admin && strcmp(doing, REFUSAL_PROBES) == 0 && (r == -EPERM || r == -EACCES))
+        say(why, "CAP_SYS_ADMIN is missing, which user probes take to begin with");
     if (f->has_lockdown)
         say(why, "kernel lockdown is \"confidentiality\": BPF may not read kernel memory");
     if (!*why && (r == -EPERM || r == -EACCES))

@@ -4,6 +4,9 @@
 #ifndef SENDER_ATTACH_REFUSAL_H
 #define SENDER_ATTACH_REFUSAL_H
 
+/* `doing` of user probes, which take more than the rest. */
+#define REFUSAL_PROBES "probing functions"
+
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -53,6 +53,7 @@ int collector_init(struct collector *c, const char *proc_root, const char *kalls
 void collector_release(struct collector *c)
 {
     window_release(&c->window);
+    pending_release(&c->pending);
     procs_free(c->procs);
     binaries_free(c->binaries);
     kallsyms_free(c->kernel);
@@ -83,20 +84,22 @@ static uint32_t binary_of(struct collector *c, const struct process *process, st
             return 0;
         struct bytes name = bytes_after_last(region->path, '/');
         number = binaries_add(c->binaries, &key, (const char *)name.p, fd);
+        binaries_met(c->binaries, number, process->pid, (const char *)region->path.p);
     }
     region->tag = number;
     return number;
 }
 
 /* A user frame. False: the address is in no code of the process, as when a register that is no frame pointer
- * was followed; the stack ends before it. */
-static bool user_frame(struct collector *c, struct process *process, uint64_t address, bool is_leaf,
+ * was followed; the stack ends before it. `is_sure`: the kernel side found a mapping of code there, which
+ * ours may be older than. */
+static bool user_frame(struct collector *c, struct process *process, uint64_t address, bool is_sure,
                        uint64_t now, struct frame *ret)
 {
     *ret = (struct frame){.kind = FRAME_OTHER, .address = address};
-    struct region *region = procs_region(c->procs, process, address, is_leaf, now);
+    struct region *region = procs_region(c->procs, process, address, is_sure, now);
     if (!region)
-        return is_leaf || process->maps.n == 0; /* nothing known of it at all: keep what we were told */
+        return is_sure || process->maps.n == 0; /* nothing known of it at all: keep what we were told */
     uint32_t number = binary_of(c, process, region);
     const struct binary *binary = binaries_get(c->binaries, number);
     uint64_t at;
@@ -106,6 +109,7 @@ static bool user_frame(struct collector *c, struct process *process, uint64_t ad
         int fd = procs_open_region(c->procs, process, region);
         if (fd >= 0)
             binaries_reopen(c->binaries, number, at, fd);
+        binaries_met(c->binaries, number, process->pid, (const char *)region->path.p);
     }
     *ret = (struct frame){.kind = FRAME_FILE, .binary = number, .address = at};
     return true;
@@ -122,19 +126,42 @@ void collector_stack(struct collector *c, const struct sample_head *head, const 
         c->refused++;
         return;
     }
+    if (head->ticket) { /* known now; the rest when it is known what it weighs */
+        pending_add(&c->pending, head, address);
+        return;
+    }
     /* A return address is that of the next instruction, which may be another function's: one less is in the
      * call. */
     for (uint32_t i = 0; i < head->n_kernel; i++)
         frame[n++] = (struct frame){.kind = FRAME_KERNEL, .address = address[i] - (i > 0)};
+    bool is_exact = head->flags & SAMPLE_EXACT;
     for (uint32_t i = 0; i < head->n_user; i++) {
-        uint64_t at = address[head->n_kernel + i] - (i > 0);
-        if (!user_frame(c, process, at, i == 0, now, &frame[n]))
+        uint64_t at = address[head->n_kernel + i] - (i > 0 && !is_exact);
+        if (!user_frame(c, process, at, i == 0 || is_exact, now, &frame[n]))
             break;
         n++;
     }
     if (n == 0) /* in the middle of execve or exit: neither has a stack; the time was spent all the same */
         frame[n++] = (struct frame){.kind = FRAME_OTHER};
     window_add(&c->window, process, head, frame, n);
+}
+
+void collector_notice(struct collector *c, const struct sample_head *head, uint64_t now)
+{
+    if (head->kind == SAMPLE_FORK) {
+        procs_fork(c->procs, head->pid, head->start, (uint32_t)head->value, head->ticket, now);
+    } else if (head->kind == SAMPLE_EXIT) {
+        procs_exit(c->procs, head->pid, head->start, now);
+    } else if (head->kind == SAMPLE_VALUE) {
+        struct pending_stack *stack = pending_take(&c->pending, head->ticket);
+        if (stack && head->value) {
+            stack->head.ticket = 0;
+            stack->head.value = head->value;
+            stack->head.time = head->time;
+            collector_stack(c, &stack->head, stack->address, now);
+        }
+        free(stack);
+    }
 }
 
 void collector_exec(struct collector *c, const struct sample_head *head, const char *path, uint64_t now)
@@ -251,10 +278,12 @@ static void describe_file(const struct collector *c, const struct frame *frame, 
 {
     const struct binary *binary = binaries_get(c->binaries, frame->binary);
     struct binary_name name = binaries_name(c->binaries, frame->binary, frame->address);
+    struct binary_line line = binaries_line(c->binaries, &name, 0);
     d->type = name.is_go ? "go" : "native";
-    d->name = name.name;
-    d->file = name.file;
-    d->line = name.line;
+    d->name = line.name;
+    d->file = line.file;
+    d->line = line.line;
+    d->inlined = name;
     d->binary = binary;
     for (uint32_t i = 0; i < binary->elf.n_segments; i++) {
         const struct elf_segment *g = &binary->elf.segment[i];

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "proto/base/error.h"
+#include "sender/collect/pending.h"
 #include "sender/collect/window.h"
 #include "sender/symbolize/binaries.h"
 #include "sender/symbolize/kallsyms.h"
@@ -23,6 +24,7 @@ struct generated; /* names of generated code, see collector.c */
 
 struct collector {
     struct window window;
+    struct pending pending;
     struct procs *procs;
     struct binaries *binaries;
     struct kallsyms *kernel; /* NULL until the first kernel frame, or when it cannot be had */
@@ -44,6 +46,7 @@ struct description {
     struct bytes name;           /* .n 0: not known */
     struct bytes file;           /* source file, "" if not known */
     uint32_t line;               /* 0 if not known */
+    struct binary_name inlined;  /* .n_lines above 1: name, file and line are the innermost of several */
     uint64_t address;            /* relative to the mapping */
     const struct binary *binary; /* the mapping: a file … */
     const struct elf_segment *segment;
@@ -57,6 +60,10 @@ void collector_release(struct collector *c);
 /* Takes one sample; `address` is n_kernel then n_user addresses. */
 void collector_stack(struct collector *c, const struct sample_head *head, const uint64_t *address,
                      uint64_t now);
+
+/* Takes a notice: SAMPLE_VALUE (a stack that waited for it joins the window, a wait of less than the minimum
+ * is forgotten), SAMPLE_FORK, SAMPLE_EXIT. */
+void collector_notice(struct collector *c, const struct sample_head *head, uint64_t now);
 
 /* Takes the notice of an execve. */
 void collector_exec(struct collector *c, const struct sample_head *head, const char *path, uint64_t now);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 
 /* Hits of one process, or of one function in it. */
@@ -46,6 +47,27 @@ static void frame_text(const struct collector *c, const struct process *process,
             *p = '?';
 }
 
+/* What is written: samples of one kind. */
+struct part {
+    FILE *to;
+    const struct collector *c;
+    const struct kind *kind;
+    uint32_t source;
+    double seconds;
+};
+
+/* What a sample counts for: its hits, or what they weigh. */
+static uint64_t weight(const struct part *part, const struct window_sample *s)
+{
+    const struct window *w = &part->c->window;
+    uint64_t sum = 0;
+    if (part->kind->how == KIND_CLOCK || part->kind->how == KIND_PROBE)
+        return s->n_times;
+    for (uint32_t at = s->first_time; at != WINDOW_NO_TIME; at = w->time[at].next)
+        sum += w->time[at].value;
+    return (uint64_t)((double)sum / part->kind->share);
+}
+
 static void write_stack(FILE *to, const struct collector *c, const struct window_sample *s)
 {
     uint32_t n;
@@ -58,9 +80,22 @@ static void write_stack(FILE *to, const struct collector *c, const struct window
     }
 }
 
-static int write_process(FILE *to, const struct collector *c, const struct row *process, double per_cpu)
+/* A total in the words of its kind. */
+static void write_total(const struct part *part, uint64_t total)
 {
-    const struct window *w = &c->window;
+    const struct kind *kind = part->kind;
+    if (kind->how == KIND_CLOCK)
+        fprintf(part->to, "  %6.1f %%",
+                100 * (double)total * (double)kind->period / (part->seconds * NSEC_PER_SEC));
+    else if (kind->how == KIND_WAIT || kind->how == KIND_BLOCK)
+        fprintf(part->to, "  %8.3f s", (double)total / NSEC_PER_SEC);
+    else
+        fprintf(part->to, "  %10llu %s", (unsigned long long)total, kind->unit);
+}
+
+static int write_process(const struct part *part, const struct row *process)
+{
+    const struct window *w = &part->c->window;
     struct intern names = INTERN_INIT(NULL);
     autofree struct row *rows = calloc(window_samples(w), sizeof *rows);
     if (!rows)
@@ -71,45 +106,63 @@ static int write_process(FILE *to, const struct collector *c, const struct row *
         const struct window_sample *s = &w->sample[i];
         uint32_t n;
         char text[512];
-        if (s->process != process->process)
+        if (s->process != process->process || s->source != part->source)
             continue;
-        frame_text(c, s->process, window_frames(w, s->stack, &n), text, sizeof text);
-        count(rows, &n_rows, s->process, intern_add(&names, bytes_str(text)), s->n_times);
-        if (!heaviest || s->n_times > heaviest->n_times)
+        frame_text(part->c, s->process, window_frames(w, s->stack, &n), text, sizeof text);
+        count(rows, &n_rows, s->process, intern_add(&names, bytes_str(text)), weight(part, s));
+        if (!heaviest || weight(part, s) > weight(part, heaviest))
             heaviest = s;
     }
     qsort(rows, n_rows, sizeof *rows, by_hits);
     const struct process *p = process->process;
-    fprintf(to, "  %6.1f %%  pid %-7u %.*s%s\n", 100 * (double)process->hits / per_cpu, p->pid,
-            BYTES_FMT(p->name),
+    write_total(part, process->hits);
+    fprintf(part->to, "  pid %-7u %.*s%s\n", p->pid, BYTES_FMT(p->name),
             p->is_kernel ? " (kernel thread)"
             : p->is_gone ? " (ended before it was seen)"
                          : "");
     for (uint32_t i = 0; i < min_of(n_rows, REPORT_FUNCTIONS) && rows[i].name != INTERN_NONE; i++)
-        fprintf(to, "    %6llu  %s\n", (unsigned long long)rows[i].hits,
+        fprintf(part->to, "    %6llu  %s\n", (unsigned long long)rows[i].hits,
                 (const char *)intern_get(&names, (uint32_t)rows[i].name).p);
-    write_stack(to, c, heaviest);
+    write_stack(part->to, part->c, heaviest);
     intern_release(&names);
     return 0;
 }
 
-int report_write(FILE *to, const struct collector *c, double seconds, uint32_t frequency)
+static int write_kind(const struct part *part)
 {
-    const struct window *w = &c->window;
+    const struct window *w = &part->c->window;
     autofree struct row *rows = calloc(window_samples(w) + 1, sizeof *rows);
     if (!rows)
         return -ENOMEM;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < window_samples(w); i++)
-        count(rows, &n, w->sample[i].process, 0, w->sample[i].n_times);
+    uint32_t n = 0, hits = 0;
+    for (uint32_t i = 0; i < window_samples(w); i++) {
+        if (w->sample[i].source != part->source)
+            continue;
+        count(rows, &n, w->sample[i].process, 0, weight(part, &w->sample[i]));
+        hits += w->sample[i].n_times;
+    }
+    if (n == 0)
+        return 0;
     qsort(rows, n, sizeof *rows, by_hits);
-    fprintf(to, "%u samples of %u processes in %.1f s; percent of one CPU:\n", w->n_times, n, seconds);
+    fprintf(part->to, "%s: %u samples of %u processes in %.1f s%s:\n", part->kind->type, hits, n,
+            part->seconds, part->kind->how == KIND_CLOCK ? "; percent of one CPU" : "");
     for (uint32_t i = 0; i < min_of(n, REPORT_PROCESSES); i++) {
-        int r = write_process(to, c, &rows[i], seconds * frequency);
+        int r = write_process(part, &rows[i]);
         if (r < 0)
             return r;
     }
     if (n > REPORT_PROCESSES)
-        fprintf(to, "  … and %u more processes\n", n - REPORT_PROCESSES);
+        fprintf(part->to, "  … and %u more processes\n", n - REPORT_PROCESSES);
+    return 0;
+}
+
+int report_write(FILE *to, const struct collector *c, double seconds, const struct kinds *kinds)
+{
+    for (uint32_t i = 0; i < SAMPLE_SOURCES; i++) {
+        struct part part = {.to = to, .c = c, .kind = &kinds->at[i], .source = i, .seconds = seconds};
+        int r = part.kind->how == KIND_OFF ? 0 : write_kind(&part);
+        if (r < 0)
+            return r;
+    }
     return fflush(to) == 0 ? 0 : -EIO;
 }

@@ -7,12 +7,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "sender/attach/kinds.h"
 #include "sender/collect/collector.h"
 
 #define REPORT_FUNCTIONS 8u  /* shown of a process */
 #define REPORT_PROCESSES 20u /* shown of a window */
 
-/* Writes it. `seconds` and `frequency` turn hits into a share of one CPU. 0, -ENOMEM, or -EIO. */
-int report_write(FILE *to, const struct collector *c, double seconds, uint32_t frequency);
+/* Writes it, kind by kind. Hits of the clock become a share of one CPU by `seconds`. 0, -ENOMEM, or -EIO. */
+int report_write(FILE *to, const struct collector *c, double seconds, const struct kinds *kinds);
 
 #endif

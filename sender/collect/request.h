@@ -1,7 +1,8 @@
 /*
- * A settled window as OTLP profiles: one resource a process, one profile each, stacks leaf first with the
- * kernel's frames before the user's. Shapes and attributes follow what opentelemetry-ebpf-profiler sends, so
- * that whatever reads its profiles reads ours, and names native frames besides.
+ * A settled window as OTLP profiles: one resource a process, in it a profile for each kind of samples, stacks
+ * leaf first with the kernel's frames before the user's. Shapes and attributes follow what
+ * opentelemetry-ebpf-profiler sends, so that whatever reads its profiles reads ours, and names native frames
+ * besides.
  */
 #ifndef SENDER_COLLECT_REQUEST_H
 #define SENDER_COLLECT_REQUEST_H
@@ -9,14 +10,17 @@
 #include <stdint.h>
 
 #include "proto/otlp/build.h"
+#include "sender/attach/kinds.h"
 #include "sender/collect/collector.h"
 
 /* What a request says of the host and of time. */
 struct request_facts {
     struct bytes host_name, os_version, host_arch; /* .n 0: left out */
+    struct bytes host_id, os_description;          /* likewise */
     struct bytes kernel_build_id;                  /* hex; .n 0: not known */
-    uint32_t frequency;                            /* samples a second and CPU */
+    const struct kinds *kinds;                     /* types and units */
     int64_t realtime_offset;                       /* CLOCK_REALTIME - CLOCK_MONOTONIC, ns */
+    int64_t boot_offset;                           /* CLOCK_REALTIME - CLOCK_BOOTTIME, ns */
     uint64_t start, end;                           /* of the window, CLOCK_MONOTONIC */
     size_t max_bytes; /* a new request is begun when one is about this long: below the receiver's limit */
 };

@@ -5,9 +5,9 @@
 #include "proto/base/macros.h"
 
 /* What makes two hits the same sample; no padding, it is compared as bytes. */
-struct identity {
+struct same {
     uint64_t process;
-    uint32_t tid, cpu, stack, zero;
+    uint32_t tid, cpu, stack, incomplete, source, detail;
     char comm[SAMPLE_COMM_LEN];
 };
 
@@ -24,6 +24,18 @@ static bool reserve(void **p, uint32_t *cap, uint32_t n, size_t size)
     return true;
 }
 
+static enum window_incomplete incomplete(const struct sample_head *head)
+{
+    switch (head->user_end) {
+    case UNWIND_END_DEPTH: return WINDOW_TOO_DEEP;
+    case UNWIND_END_UNREADABLE: return WINDOW_UNREADABLE;
+    case UNWIND_END_NOT_CODE:
+    case UNWIND_END_NO_RULE:
+    case UNWIND_END_BAD_FRAME: return WINDOW_NO_WAY_ON;
+    default: return head->flags & SAMPLE_GUESSED ? WINDOW_GUESSED : WINDOW_COMPLETE;
+    }
+}
+
 static bool add(struct window *w, struct process *process, const struct sample_head *head,
                 const struct frame *frames, uint32_t n_frames)
 {
@@ -34,17 +46,23 @@ static bool add(struct window *w, struct process *process, const struct sample_h
     uint32_t stack = intern_add(&w->stacks, bytes_of(frames, n_frames * sizeof *frames));
     if (stack == INTERN_NONE)
         return false;
-    struct identity id = {.process = process->serial, .tid = head->tid, .cpu = head->cpu, .stack = stack};
+    struct same id = {.process = process->serial, .tid = head->tid, .cpu = head->cpu, .stack = stack};
+    id.incomplete = incomplete(head);
+    id.source = head->source;
+    id.detail = head->detail;
     memcpy(id.comm, head->comm, strnlen(head->comm, sizeof id.comm));
     uint32_t before = w->keys.n, number = intern_add(&w->keys, bytes_of(&id, sizeof id));
     if (number == INTERN_NONE)
         return false;
     struct window_sample *s = &w->sample[number];
     uint32_t at = w->n_times++;
-    w->time[at] = (struct window_time){.ns = head->time, .next = WINDOW_NO_TIME};
+    w->time[at] = (struct window_time){.ns = head->time, .value = head->value, .next = WINDOW_NO_TIME};
     if (number == before) {
         *s = (struct window_sample){.process = process, .tid = head->tid, .cpu = head->cpu, .stack = stack};
         memcpy(s->comm, id.comm, sizeof s->comm);
+        s->source = head->source;
+        s->detail = head->detail;
+        s->incomplete = (enum window_incomplete)id.incomplete;
         s->first_time = at;
     } else {
         w->time[s->last_time].next = at;

@@ -31,17 +31,29 @@ struct frame {
 /* Samples in one window: 97 Hz on 1000 CPUs for 10 s. What is above is counted as dropped. */
 #define WINDOW_SAMPLES_MAX 1000000u
 
+/* What a user stack lacks. */
+enum window_incomplete {
+    WINDOW_COMPLETE,   /* nothing that we know of */
+    WINDOW_TOO_DEEP,   /* it has more frames than are taken */
+    WINDOW_UNREADABLE, /* its memory could not be read */
+    WINDOW_NO_WAY_ON,  /* its code does not say where the caller is */
+    WINDOW_GUESSED,    /* frame pointers were followed where they may have been none */
+};
+
 struct window_sample {
     struct process *process;
     uint32_t tid, cpu;
     uint32_t stack; /* for window_frames */
     char comm[SAMPLE_COMM_LEN];
+    enum window_incomplete incomplete;
+    uint32_t source, detail; /* of sample_head */
     uint32_t n_times;
     uint32_t first_time, last_time; /* chain in window.time */
 };
 
 struct window_time {
-    uint64_t ns; /* CLOCK_MONOTONIC */
+    uint64_t ns;    /* CLOCK_MONOTONIC */
+    uint64_t value; /* what the hit weighs, in the unit of its source */
     uint32_t next;
 };
 

@@ -104,6 +104,29 @@ int facts_start_ticks(struct bytes stat, uint64_t *ret)
     return -EINVAL;
 }
 
+bool facts_status(struct bytes status, const char *label, uint32_t *ret)
+{
+    size_t n = strlen(label);
+    while (status.n > n + 2) {
+        const uint8_t *end = memchr(status.p, '\n', status.n);
+        if (!end)
+            return false;
+        if (memcmp(status.p, label, n) == 0 && status.p[n] == ':') {
+            struct bytes rest = bytes_trim(bytes_of(status.p + n + 1, (size_t)(end - status.p) - n - 1));
+            const uint8_t *tab = memchr(rest.p, '\t', rest.n);
+            uint64_t number;
+            if (quantity_u64(bytes_of(rest.p, tab ? (size_t)(tab - rest.p) : rest.n), &number) < 0 ||
+                number > UINT32_MAX)
+                return false;
+            *ret = (uint32_t)number;
+            return true;
+        }
+        size_t used = (size_t)(end - status.p) + 1;
+        status = bytes_of(status.p + used, status.n - used);
+    }
+    return false;
+}
+
 uint32_t facts_namespace_pid(struct bytes status)
 {
     static const char label[] = "\nNSpid:";

@@ -4,6 +4,7 @@
 #ifndef SENDER_PROCS_FACTS_H
 #define SENDER_PROCS_FACTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/base/bytes.h"
@@ -18,6 +19,9 @@ struct bytes facts_variable(struct bytes environment, const char *name);
 
 /* Field 22 of /proc/PID/stat: when it began, in clock ticks since boot (proc_pid_stat(5)). 0 or -EINVAL. */
 int facts_start_ticks(struct bytes stat, uint64_t *ret);
+
+/* A number in /proc/PID/status, the first behind its label ("PPid", "Uid"). False: not there. */
+bool facts_status(struct bytes status, const char *label, uint32_t *ret);
 
 /* The pid as the process itself sees it: the last number of NSpid in /proc/PID/status. 0: not there. */
 uint32_t facts_namespace_pid(struct bytes status);

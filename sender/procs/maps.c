@@ -48,14 +48,29 @@ static int add(struct maps *m, const struct region *r)
     return 1;
 }
 
+/* What the name of the region of a process context begins with (OTEP 4719, "Reading protocol"). */
+static bool is_context(struct bytes line)
+{
+    static const char *const names[] = {" [anon_shmem:OTEL_CTX]", " [anon:OTEL_CTX]", " /memfd:OTEL_CTX"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (memmem(line.p, line.n, names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
 int maps_line(struct maps *m, struct bytes line)
 {
     struct region r = {0};
     uint64_t major, minor;
     if (!number(&line, 16, '-', &r.start) || !number(&line, 16, ' ', &r.end) || r.end <= r.start)
         return 0;
-    if (line.n < 5 || line.p[4] != ' ' || line.p[2] != 'x')
+    if (line.n < 5 || line.p[4] != ' ')
         return 0;
+    if (line.p[2] != 'x') {
+        if (!m->context && line.n < 200 && is_context(line))
+            m->context = r.start;
+        return 0;
+    }
     line = bytes_of(line.p + 5, line.n - 5);
     if (!number(&line, 16, ' ', &r.offset) || !number(&line, 16, ':', &major) ||
         !number(&line, 16, ' ', &minor))
@@ -93,6 +108,7 @@ int maps_read(struct maps *m, int fd)
     if (!text)
         return -ENOMEM;
     m->n = 0;
+    m->context = 0;
     arena_reset(&m->text, 4096);
     while (total < MAPS_BYTES_MAX) {
         ssize_t got = read(fd, text + filled, MAPS_LINE_MAX - filled);

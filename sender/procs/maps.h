@@ -24,6 +24,8 @@ struct maps {
     struct region *region; /* ascending, apart from each other */
     uint32_t n, cap;
     struct arena text;
+    uint64_t
+        context; /* where a process context is (OTEP 4719): the region named OTEL_CTX; 0: there is none */
 };
 
 /* More executable regions than real programs have (a JVM: ~200; vm.max_map_count allows 65,530 of all kinds).

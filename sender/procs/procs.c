@@ -1,5 +1,6 @@
 #include "sender/procs/procs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -79,9 +80,17 @@ struct procs *procs_new(const char *root)
     return p;
 }
 
+static void identity_free(struct identity *id)
+{
+    if (id)
+        identity_release(id);
+    free(id);
+}
+
 static void process_free(struct process *process)
 {
     maps_release(&process->maps);
+    identity_free(process->identity);
     arena_release(&process->text);
     free(process);
 }
@@ -112,10 +121,24 @@ static struct process **slot_of(struct procs *p, uint32_t pid)
     return &p->slot[hash_mix(pid, 0) % SLOTS];
 }
 
+/* Whether it is the process that began then. One that was learned from /proc/PID/stat knows its start by the
+ * tick only: the first to ask tells it. */
+static bool is_it(const struct procs *p, struct process *process, uint32_t pid, uint64_t start)
+{
+    if (process->pid != pid)
+        return false;
+    if (process->is_rounded && (start + (uint64_t)p->boot_offset) / p->tick_ns ==
+                                   (process->start + (uint64_t)p->boot_offset) / p->tick_ns) {
+        process->start = start;
+        process->is_rounded = false;
+    }
+    return process->start == start;
+}
+
 static struct process *find(struct procs *p, uint32_t pid, uint64_t start)
 {
     struct process *process = *slot_of(p, pid);
-    while (process && (process->pid != pid || process->start != start))
+    while (process && !is_it(p, process, pid, start))
         process = process->next;
     return process;
 }
@@ -133,6 +156,7 @@ static struct process *add(struct procs *p, uint32_t pid, uint64_t start, const 
     process->path = bytes_of(process->told, n);
     process->pid = process->namespace_pid = pid;
     process->start = start;
+    process->parent = process->user = UINT32_MAX;
     process->serial = ++p->serial;
     process->used = now;
     process->next = *slot;
@@ -159,6 +183,16 @@ static bool is_same(const struct procs *p, const struct process *process)
     return ticks == (process->start + (uint64_t)p->boot_offset) / p->tick_ns;
 }
 
+/* The path in a link under /proc without what the kernel adds for a file that is gone. */
+static struct bytes without_deleted(struct bytes path)
+{
+    static const char deleted[] = " (deleted)";
+    size_t n = sizeof deleted - 1;
+    if (path.n > n && memcmp(path.p + path.n - n, deleted, n) == 0)
+        path.n -= n;
+    return path;
+}
+
 static void read_exe(const struct procs *p, struct process *process)
 {
     char link[PATH_MAX], path[PATH_MAX];
@@ -166,11 +200,7 @@ static void read_exe(const struct procs *p, struct process *process)
     ssize_t n = readlink(link, path, sizeof path);
     if (n <= 0)
         return; /* what execve was told remains */
-    static const char deleted[] = " (deleted)";
-    struct bytes exe = bytes_of(path, (size_t)n);
-    if (exe.n > sizeof deleted - 1 &&
-        memcmp(exe.p + exe.n - (sizeof deleted - 1), deleted, sizeof deleted - 1) == 0)
-        exe.n -= sizeof deleted - 1;
+    struct bytes exe = without_deleted(bytes_of(path, (size_t)n));
     process->path = keep(process, exe);
 }
 
@@ -190,6 +220,70 @@ static void read_maps(struct procs *p, struct process *process, uint64_t now)
     process->maps = fresh;
 }
 
+/* Reads the process context (OTEP 4719, "Reading protocol") into the identity if it is another than last
+ * time: header, payload, and the header again, as it may be written meanwhile. Returns when it was published,
+ * 0 if there is none. */
+static uint64_t read_context(const struct procs *p, const struct process *process, struct identity *to)
+{
+    uint8_t bytes[IDENTITY_HEADER_BYTES];
+    struct identity_header first, again;
+    if (!process->maps.context)
+        return 0;
+    autoclose int fd = open_in(p, process->pid, "mem", 0);
+    off_t at = (off_t)process->maps.context;
+    if (fd < 0 || pread(fd, bytes, sizeof bytes, at) != sizeof bytes ||
+        !identity_header(bytes_of(bytes, sizeof bytes), &first))
+        return 0;
+    if (first.published == process->published)
+        return first.published;
+    autofree uint8_t *payload = malloc(first.size + 1u);
+    if (!payload || pread(fd, payload, first.size, (off_t)first.payload) != (ssize_t)first.size ||
+        pread(fd, bytes, sizeof bytes, at) != sizeof bytes ||
+        !identity_header(bytes_of(bytes, sizeof bytes), &again) || again.published != first.published)
+        return process->published; /* next time */
+    identity_context(to, bytes_of(payload, first.size));
+    return first.published;
+}
+
+/* What it says of itself: the environment first, which who starts it sets; then the process context. */
+static void identify(const struct procs *p, struct process *process)
+{
+    uint8_t text[TEXT_MAX];
+    struct identity *fresh = calloc(1, sizeof *fresh);
+    autofree uint8_t *block = fresh ? malloc(ENVIRON_MAX) : NULL;
+    if (block) {
+        struct bytes all = read_in(p, process->pid, "environ", block, ENVIRON_MAX);
+        struct bytes name = facts_variable(all, "OTEL_SERVICE_NAME");
+        if (name.n)
+            identity_add(fresh, BYTES_LIT("service.name"),
+                         (struct attr_value){.kind = ATTR_STRING, .text = name});
+        identity_variable(fresh, facts_variable(all, "OTEL_RESOURCE_ATTRIBUTES"));
+        identity_pod(fresh, read_in(p, process->pid, "cgroup", text, sizeof text));
+        process->published = 0;
+        process->published = read_context(p, process, fresh);
+        process->service_name = identity_text(fresh, "service.name");
+        identity_free(process->identity);
+        process->identity = fresh->n ? fresh : NULL;
+    }
+    if (!block || !fresh->n)
+        identity_free(fresh);
+}
+
+/* Looks whether a process context has appeared or changed. */
+static void identify_again(struct procs *p, struct process *process, uint64_t now)
+{
+    process->identify_in = min_of(2 * process->identify_in, (uint64_t)PROCS_IDENTIFY_MAX_NS);
+    process->identify_at = now + process->identify_in;
+    if (!is_same(p, process))
+        return;
+    read_maps(p, process, now);
+    struct identity unused = {0};
+    uint64_t published = read_context(p, process, &unused);
+    identity_release(&unused);
+    if (published && published != process->published)
+        identify(p, process);
+}
+
 static void load(struct procs *p, struct process *process, const char *comm, uint64_t now)
 {
     process->is_loaded = true;
@@ -202,11 +296,14 @@ static void load(struct procs *p, struct process *process, const char *comm, uin
         process->container_id = id.p ? keep(process, id) : id;
         uint32_t own = facts_namespace_pid(read_in(p, process->pid, "status", text, sizeof text));
         process->namespace_pid = own ? own : process->pid;
-        autofree uint8_t *block = malloc(ENVIRON_MAX);
-        if (block) {
-            struct bytes all = read_in(p, process->pid, "environ", block, ENVIRON_MAX);
-            process->service_name = keep(process, facts_variable(all, "OTEL_SERVICE_NAME"));
-        }
+        struct bytes status = read_in(p, process->pid, "status", text, sizeof text);
+        if (!facts_status(status, "PPid", &process->parent))
+            process->parent = UINT32_MAX;
+        if (!facts_status(status, "Uid", &process->user))
+            process->user = UINT32_MAX;
+        identify(p, process);
+        process->identify_in = PROCS_IDENTIFY_NS;
+        process->identify_at = now + PROCS_IDENTIFY_NS;
     }
     process->name = process->path.n ? bytes_after_last(process->path, '/') : keep(process, bytes_str(comm));
 }
@@ -221,6 +318,8 @@ struct process *procs_get(struct procs *p, uint32_t pid, uint64_t start, const c
     if (!process->is_loaded) {
         process->is_kernel = is_kernel;
         load(p, process, comm, now);
+    } else if (process->identify_at && now >= process->identify_at && !process->is_gone && !process->ended) {
+        identify_again(p, process, now);
     }
     return process;
 }
@@ -228,7 +327,7 @@ struct process *procs_get(struct procs *p, uint32_t pid, uint64_t start, const c
 void procs_exec(struct procs *p, uint32_t pid, uint64_t start, const char *path, uint64_t now)
 {
     struct process **at = slot_of(p, pid);
-    while (*at && ((*at)->pid != pid || (*at)->start != start))
+    while (*at && !is_it(p, *at, pid, start))
         at = &(*at)->next;
     struct process *old = *at;
     if (old) {
@@ -238,6 +337,63 @@ void procs_exec(struct procs *p, uint32_t pid, uint64_t start, const char *path,
         p->n--;
     }
     (void)add(p, pid, start, path, now); /* refused, the next sample tries again */
+}
+
+void procs_fork(struct procs *p, uint32_t pid, uint64_t start, uint32_t parent, uint64_t parent_start,
+                uint64_t now)
+{
+    const struct process *from = find(p, parent, parent_start);
+    if (!from || from->path.n == 0 || from->path.n >= PATH_MAX || find(p, pid, start))
+        return;
+    char path[PATH_MAX];
+    memcpy(path, from->path.p, from->path.n);
+    path[from->path.n] = 0;
+    struct process *child = add(p, pid, start, path, now);
+    if (!child)
+        return;
+    if (from->container_id.n)
+        child->container_id = keep(child, from->container_id);
+    if (from->service_name.n)
+        child->service_name = keep(child, from->service_name);
+}
+
+void procs_exit(struct procs *p, uint32_t pid, uint64_t start, uint64_t now)
+{
+    struct process *process = find(p, pid, start);
+    if (process)
+        process->ended = now;
+}
+
+/* Learns one process's start and executable. */
+static void learn(struct procs *p, uint32_t pid, uint64_t now)
+{
+    uint8_t text[TEXT_MAX];
+    char link[PATH_MAX], path[PATH_MAX];
+    uint64_t ticks;
+    snprintf(link, sizeof link, "%s/%u/exe", p->root, pid);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    if (n <= 0 || facts_start_ticks(read_in(p, pid, "stat", text, sizeof text), &ticks) < 0)
+        return; /* a kernel thread, or one that may not be seen */
+    path[without_deleted(bytes_of(path, (size_t)n)).n] = 0;
+    /* Ticks are coarser than what samples say: it is found by the tick (is_it). */
+    struct process *process = add(p, pid, ticks * p->tick_ns - (uint64_t)p->boot_offset, path, now);
+    if (process)
+        process->is_rounded = true;
+}
+
+int procs_scan(struct procs *p, uint64_t now)
+{
+    DIR *all = opendir(p->root);
+    if (!all)
+        return -errno;
+    for (const struct dirent *entry; (entry = readdir(all)) != NULL && p->n < PROCS_TOLD_MAX;) {
+        char *end;
+        unsigned long pid = strtoul(entry->d_name, &end, 10);
+        if (*end == 0 && pid > 0 && pid <= INT32_MAX)
+            learn(p, (uint32_t)pid, now);
+    }
+    closedir(all);
+    return 0;
 }
 
 struct region *procs_region(struct procs *p, struct process *process, uint64_t address, bool may_refresh,
@@ -310,10 +466,11 @@ void procs_sweep(struct procs *p, uint64_t now)
     for (uint32_t i = 0; i < SLOTS; i++) {
         for (struct process **at = &p->slot[i]; *at;) {
             struct process *process = *at;
-            /* One that was only told of by an execve, and not sampled in a window or two, most likely has
-             * ended. */
-            uint64_t keep_ns = process->is_loaded ? PROCS_IDLE_NS : PROCS_IDLE_NS / 6;
-            if (now - process->used < keep_ns) {
+            /* One that was only told of is kept while it lives, unless there are very many. */
+            bool is_idle =
+                now - process->used >= PROCS_IDLE_NS && (process->is_loaded || p->n > PROCS_TOLD_MAX);
+            bool is_ended = process->ended && now - process->ended >= PROCS_ENDED_NS;
+            if (!is_idle && !is_ended) {
                 at = &process->next;
                 continue;
             }

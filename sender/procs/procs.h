@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sender/procs/identity.h"
 #include "sender/procs/maps.h"
 
 struct process {
@@ -22,13 +23,20 @@ struct process {
     struct bytes path;      /* of the executable; "" if not known */
     struct bytes name;      /* its last element; of a process that could not be seen: the thread's name */
     struct bytes container_id;
-    struct bytes service_name; /* OTEL_SERVICE_NAME in its environment; "" if none */
+    struct bytes service_name; /* what it calls itself (or its parent did); "" if nothing */
+    struct identity *identity; /* all that it says of itself; NULL: nothing */
+    uint32_t parent, user;     /* UINT32_MAX: not known */
     struct maps maps;
 
     /* private */
     struct arena text;
     bool is_loaded;
+    bool is_rounded;      /* start is that of its clock tick */
     uint64_t used;        /* last visit */
+    uint64_t identify_at; /* when to look again whether it says more */
+    uint64_t identify_in;
+    uint64_t published;   /* of the process context that was read; 0: none */
+    uint64_t ended;       /* when its end was told; 0: not yet */
     uint64_t maps_tried;  /* last reading of maps */
     struct process *next; /* of the same hash slot; of the retired ones */
     char told[];          /* the path execve was told: most short-lived processes need no more memory */
@@ -41,6 +49,15 @@ struct procs;
 #define PROCS_MAX 16384u
 /* A process is forgotten when it was not sampled for this long. */
 #define PROCS_IDLE_NS 60000000000u
+/* What is in the ring when a process ends is read within a quarter of a second; a wait that ends later than
+ * its thread there is none. */
+#define PROCS_ENDED_NS 2000000000u
+/* Processes only told of, not sampled, are kept while they live, up to this many. */
+#define PROCS_TOLD_MAX (PROCS_MAX / 2)
+/* A program publishes what it is some time after it began: it is looked again after this long, then after
+ * twice as long, … up to the longest. */
+#define PROCS_IDENTIFY_NS     1000000000u
+#define PROCS_IDENTIFY_MAX_NS 64000000000u
 /* Regions are read again at most this often a process, when code runs outside the known ones (dlopen, JIT).
  */
 #define PROCS_REFRESH_NS 100000000u
@@ -56,6 +73,17 @@ struct process *procs_get(struct procs *p, uint32_t pid, uint64_t start, const c
 
 /* Notes an execve: the process is another one from now on, its program being `path`. */
 void procs_exec(struct procs *p, uint32_t pid, uint64_t start, const char *path, uint64_t now);
+
+/* Notes a fork: until it says otherwise the child is its parent's program, in its parent's container. */
+void procs_fork(struct procs *p, uint32_t pid, uint64_t start, uint32_t parent, uint64_t parent_start,
+                uint64_t now);
+
+/* Notes that a process has ended: it is kept for PROCS_ENDED_NS, for what is under way, and forgotten. */
+void procs_exit(struct procs *p, uint32_t pid, uint64_t start, uint64_t now);
+
+/* Learns the programs of all processes alive, so that one that ends with its first sample has a name. 0 or
+ * -errno. */
+int procs_scan(struct procs *p, uint64_t now);
 
 /* The region of an address. Reads the maps again, within PROCS_REFRESH_NS, when it is in none and
  * `may_refresh`. */

@@ -1,19 +1,26 @@
 #include "sender/symbolize/binaries.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proto/base/intern.h"
 #include "proto/base/macros.h"
-#include "sender/symbolize/pclntab.h"
-#include "sender/symbolize/ranges.h"
-#include "sender/symbolize/symtab.h"
+#include "sender/symbolize/debugfile.h"
+#include "sender/symbolize/fetch.h"
+#include "sender/symbolize/resolve.h"
 
-/* Addresses answered by one pass over a symbol table. */
-#define BATCH 4096u
+/* What is known of a file's separate debug file. */
+enum debug_state {
+    DEBUG_UNKNOWN, /* not looked for yet */
+    DEBUG_NONE,
+    DEBUG_FILE, /* found near it, or by its build id */
+    DEBUG_FETCHING,
+    DEBUG_FETCHED,
+};
 
 struct entry {
     struct binary binary;
@@ -22,7 +29,11 @@ struct entry {
     bool is_memory;
     bool has_names; /* there is a table to look in */
     struct timespec changed;
-    struct ranges ranges;
+    struct names_set *names; /* NULL: memory was out; it stays nameless */
+    uint32_t met_pid;        /* where it was met last */
+    char *met_path;
+    enum debug_state debug;
+    bool debug_in_root; /* of met_pid; else the host's */
     uint64_t *want;
     uint32_t n_want, cap_want;
     uint32_t idle; /* windows without a sample */
@@ -31,14 +42,24 @@ struct entry {
 struct binaries {
     struct entry *entry[BINARIES_MAX]; /* NULL: free; the number is the index + 1 */
     uint32_t n, n_open;
-    struct intern names;
-    size_t name_bytes;
+    uint32_t turn; /* the entry resolve begins with: so that no file keeps others from the work there is */
+    struct names names;
+    struct binaries_options options;
+    int64_t work;
     uint64_t looked_up, dropped;
 };
 
 struct binaries *binaries_new(void)
 {
-    return calloc(1, sizeof(struct binaries));
+    struct binaries *b = calloc(1, sizeof *b);
+    if (b)
+        b->work = BINARIES_WORK_MAX;
+    return b;
+}
+
+void binaries_configure(struct binaries *b, const struct binaries_options *options)
+{
+    b->options = *options;
 }
 
 static void entry_close(struct binaries *b, struct entry *e)
@@ -53,7 +74,8 @@ static void entry_close(struct binaries *b, struct entry *e)
 static void entry_free(struct binaries *b, struct entry *e)
 {
     entry_close(b, e);
-    ranges_release(&e->ranges);
+    names_close(e->names);
+    free(e->met_path);
     free(e->want);
     free(e);
 }
@@ -65,7 +87,7 @@ struct binaries *binaries_free(struct binaries *b)
     for (uint32_t i = 0; i < BINARIES_MAX; i++)
         if (b->entry[i])
             entry_free(b, b->entry[i]);
-    intern_release(&b->names);
+    names_release(&b->names);
     free(b);
     return NULL;
 }
@@ -82,8 +104,16 @@ uint32_t binaries_find(const struct binaries *b, const struct binary_key *key)
     return 0;
 }
 
+/* What a file's names are kept under: its build id, else its hash. */
+static struct bytes names_key(const struct binary *binary)
+{
+    if (binary->elf.build_id_n)
+        return bytes_of(binary->elf.build_id, binary->elf.build_id_n);
+    return bytes_str(binary->htlhash);
+}
+
 /* Reads the headers, in place of what is known. */
-static void entry_read(struct entry *e)
+static void entry_read(struct binaries *b, struct entry *e)
 {
     struct binary *binary = &e->binary;
     memset(&binary->elf, 0, sizeof binary->elf);
@@ -92,8 +122,12 @@ static void entry_read(struct entry *e)
     if (binary->is_elf)
         (void)elf_htlhash(&e->source, binary->htlhash); /* without it the other build ids have to do */
     const struct elf *elf = &binary->elf;
-    e->has_names = elf->symbols.size || elf->dynamic.size || elf->go_lines.size;
-    e->ranges.n = e->ranges.n_sorted = 0;
+    bool has_native = elf->symbols.size || elf->dynamic.size || elf->mini_debug.size ||
+                      elf->debug_link.size || elf->build_id_n || elf->debug[ELF_DEBUG_INFO].size;
+    e->has_names = elf->go_lines.size || (has_native && !b->options.addresses_only);
+    e->debug = DEBUG_UNKNOWN;
+    names_close(e->names);
+    e->names = e->has_names ? names_open(&b->names, names_key(binary)) : NULL;
 }
 
 static uint32_t add(struct binaries *b, const struct binary_key *key, const char *name, struct entry *fresh)
@@ -103,7 +137,7 @@ static uint32_t add(struct binaries *b, const struct binary_key *key, const char
             continue;
         fresh->binary.key = *key;
         snprintf(fresh->binary.name, sizeof fresh->binary.name, "%s", name);
-        entry_read(fresh);
+        entry_read(b, fresh);
         b->entry[i] = fresh;
         b->n++;
         return i + 1;
@@ -175,7 +209,11 @@ bool binaries_want(struct binaries *b, uint32_t number, uint64_t address)
 {
     struct entry *e = entry_of(b, number);
     e->idle = 0;
-    if (!e->has_names || ranges_find(&e->ranges, address))
+    if (!e->names)
+        return false;
+    e->names->used = b->names.window;
+    const struct range *known = ranges_find(&e->names->ranges, address);
+    if (known && (!(known->flags & RANGE_ROUGH) || b->work <= 0))
         return false;
     if (e->fd < 0 && !e->is_memory)
         return b->n_open < BINARIES_OPEN_MAX;
@@ -200,73 +238,70 @@ void binaries_reopen(struct binaries *b, uint32_t number, uint64_t address, int 
     e->changed = st.st_mtim;
     b->n_open++;
     if (changed)
-        entry_read(e);
+        entry_read(b, e);
     note(b, e, address);
 }
 
-/* The interned number + 1 of a string; 0 for "" or when memory is out. */
-static uint32_t name_number(struct binaries *b, struct bytes s)
+void binaries_met(struct binaries *b, uint32_t number, uint32_t pid, const char *path)
 {
-    if (s.n == 0)
-        return 0;
-    uint32_t before = b->names.n, number = intern_add(&b->names, s);
-    if (number == INTERN_NONE)
-        return 0;
-    if (b->names.n > before)
-        b->name_bytes += s.n + sizeof(struct bytes) + 24; /* the tables of intern, about */
-    return number + 1;
-}
-
-static bool in_last_range(const struct entry *e, uint64_t address)
-{
-    const struct range *last = e->ranges.n ? &e->ranges.range[e->ranges.n - 1] : NULL;
-    return last && e->ranges.n > e->ranges.n_sorted && address >= last->start && address < last->end;
-}
-
-/* Names what Go's table knows; what it does not stays in want. */
-static void resolve_go(struct binaries *b, struct entry *e)
-{
-    struct pclntab table;
-    struct pclntab_line line;
-    if (e->binary.elf.go_lines.size == 0 || pclntab_open(&table, &e->source, &e->binary.elf) < 0)
+    struct entry *e = number - 1 < BINARIES_MAX ? entry_of(b, number) : NULL;
+    if (!e || *path != '/')
         return;
-    uint32_t left = 0;
-    for (uint32_t i = 0; i < e->n_want; i++) {
-        if (in_last_range(e, e->want[i]))
-            continue;
-        if (pclntab_find(&table, e->want[i], &line) < 0) {
-            e->want[left++] = e->want[i];
-            continue;
-        }
-        struct range range = {.start = line.start, .end = line.end, .line = line.line, .is_go = 1};
-        range.name = name_number(b, bytes_str(line.name));
-        range.file = name_number(b, bytes_str(line.file));
-        (void)ranges_add(&e->ranges, &range);
+    e->met_pid = pid;
+    if (!e->met_path || strcmp(e->met_path, path) != 0) {
+        free(e->met_path);
+        e->met_path = strdup(path); /* NULL: only the build id is left to look by */
     }
-    e->n_want = left;
 }
 
-static void resolve_batch(struct binaries *b, struct entry *e, const uint64_t *address, uint32_t n)
+/* Opens a file's separate debug file, looked for at first. Negative: there is none (for now). */
+static int open_debug(struct binaries *b, struct entry *e)
+{
+    char root[64];
+    const struct elf *elf = &e->binary.elf;
+    bool is_known = e->debug == DEBUG_FILE;
+    int fd = -ENOENT;
+    snprintf(root, sizeof root, "/proc/%u/root", e->met_pid);
+    if (e->is_memory || e->debug == DEBUG_NONE || (elf->symbols.size && elf->debug[ELF_DEBUG_INFO].size))
+        return -ENOENT;
+    if (!elf->build_id_n && b->work <= 0)
+        return -EAGAIN; /* its check sum is over all of the debug file: work, too */
+    if (e->debug == DEBUG_UNKNOWN || (is_known && !e->debug_in_root)) {
+        fd = debugfile_open("/", e->met_path ? e->met_path : "", &e->source, elf);
+        e->debug_in_root = false;
+    }
+    if (fd < 0 && e->met_pid && (e->debug == DEBUG_UNKNOWN || (is_known && e->debug_in_root))) {
+        fd = debugfile_open(root, e->met_path ? e->met_path : "", &e->source, elf);
+        e->debug_in_root = fd >= 0;
+    }
+    if (fd >= 0) {
+        struct stat st;
+        e->debug = DEBUG_FILE;
+        if (!elf->build_id_n && fstat(fd, &st) == 0)
+            b->work -= st.st_size;
+        return fd;
+    }
+    fd = fetch_open(b->options.fetch, bytes_of(elf->build_id, elf->build_id_n));
+    if (fd >= 0 && !debugfile_matches(fd, elf)) {
+        close(fd);
+        fd = -ENOENT;
+    }
+    e->debug = fd >= 0 ? DEBUG_FETCHED : fd == -EAGAIN ? DEBUG_FETCHING : DEBUG_NONE;
+    return fd;
+}
+
+/* A debug file that has been fetched makes the names found without it worthless. */
+static void look_for_fetched(struct binaries *b, struct entry *e)
 {
     const struct elf *elf = &e->binary.elf;
-    autofree struct symtab_answer *answer = malloc(n * sizeof *answer);
-    if (!answer)
+    int fd = fetch_open(b->options.fetch, bytes_of(elf->build_id, elf->build_id_n));
+    if (fd == -EAGAIN)
         return;
-    symtab_begin(answer, address, n);
-    int r = symtab_search(&e->source, &elf->symbols, &elf->symbol_names, answer, n);
-    if (symtab_search(&e->source, &elf->dynamic, &elf->dynamic_names, answer, n) < 0 || r < 0)
-        b->dropped++; /* the file is shorter than it was: some names are missing, none is wrong */
-    for (uint32_t i = 0; i < n; i++) {
-        char name[SYMTAB_NAME_MAX];
-        struct range range = {.start = answer[i].start, .end = answer[i].end};
-        if (i > 0 && answer[i].start == answer[i - 1].start)
-            continue;
-        if (answer[i].name_at) {
-            size_t length = source_string(&e->source, answer[i].name_at, name, sizeof name);
-            range.name = name_number(b, bytes_of(name, length));
-        }
-        (void)ranges_add(&e->ranges, &range);
+    if (fd >= 0) {
+        close(fd);
+        ranges_release(&e->names->ranges);
     }
+    e->debug = fd >= 0 ? DEBUG_FETCHED : DEBUG_NONE;
 }
 
 static int by_value(const void *a, const void *b)
@@ -277,17 +312,37 @@ static int by_value(const void *a, const void *b)
 
 static void resolve(struct binaries *b, struct entry *e)
 {
+    struct ranges *ranges = &e->names->ranges;
+    struct source debug_source;
+    autofree struct elf *debug_elf = NULL;
     qsort(e->want, e->n_want, sizeof *e->want, by_value);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < e->n_want; i++)
-        if (n == 0 || e->want[i] != e->want[n - 1])
-            e->want[n++] = e->want[i];
-    e->n_want = n;
+    for (uint32_t i = 0; i < e->n_want; i++) {
+        if (n > 0 && e->want[i] == e->want[n - 1])
+            continue;
+        ranges_drop_rough(ranges, e->want[i]);
+        e->want[n++] = e->want[i];
+    }
+    ranges_settle(ranges);
     b->looked_up += n;
-    resolve_go(b, e);
-    for (uint32_t at = 0; at < e->n_want; at += BATCH)
-        resolve_batch(b, e, e->want + at, min_of(e->n_want - at, BATCH));
-    ranges_settle(&e->ranges);
+    struct resolve r = {.source = &e->source,
+                        .elf = &e->binary.elf,
+                        .places = &b->names.places,
+                        .ranges = ranges,
+                        .go_only = b->options.addresses_only};
+    autoclose int fd = r.go_only ? -1 : open_debug(b, e);
+    r.work = b->work;
+    r.is_rough =
+        fd == -EAGAIN && e->debug != DEBUG_FETCHING; /* what was fetched makes all names worthless anyway */
+    if (fd >= 0 && source_file(&debug_source, fd) == 0 && (debug_elf = malloc(sizeof *debug_elf)) &&
+        elf_read(debug_elf, &debug_source) == 0) {
+        r.debug_source = &debug_source;
+        r.debug_elf = debug_elf;
+    }
+    resolve_addresses(&r, e->want, n);
+    ranges_settle(ranges);
+    b->work = r.work;
+    b->dropped += r.damaged;
     free(e->want);
     e->want = NULL;
     e->n_want = e->cap_want = 0;
@@ -295,37 +350,44 @@ static void resolve(struct binaries *b, struct entry *e)
 
 void binaries_resolve(struct binaries *b)
 {
+    b->turn = (b->turn + 1) % BINARIES_MAX;
     for (uint32_t i = 0; i < BINARIES_MAX; i++) {
-        struct entry *e = b->entry[i];
+        struct entry *e = b->entry[(i + b->turn) % BINARIES_MAX];
         if (!e)
             continue;
-        if (e->n_want > 0)
+        if (e->n_want > 0 && e->names)
             resolve(b, e);
+        else if (e->debug == DEBUG_FETCHING && e->names)
+            look_for_fetched(b, e);
         entry_close(b, e);
     }
+    b->work = min_of(b->work + BINARIES_WORK_WINDOW, BINARIES_WORK_MAX);
 }
 
 struct binary_name binaries_name(const struct binaries *b, uint32_t number, uint64_t address)
 {
-    struct binary_name name = {.name = BYTES_LIT(""), .file = BYTES_LIT("")};
-    const struct range *range = ranges_find(&entry_of(b, number)->ranges, address);
+    struct binary_name name = {0};
+    const struct entry *e = entry_of(b, number);
+    const struct range *range = e->names ? ranges_find(&e->names->ranges, address) : NULL;
     if (!range)
         return name;
-    if (range->name)
-        name.name = intern_get(&b->names, range->name - 1);
-    if (range->file)
-        name.file = intern_get(&b->names, range->file - 1);
-    name.line = range->line;
-    name.is_go = range->is_go;
+    name.place = range->place;
+    name.is_go = range->flags & RANGE_GO;
+    (void)places_get(&b->names.places, range->place, &name.n_lines);
     return name;
 }
 
-static size_t memory(const struct binaries *b)
+struct binary_line binaries_line(const struct binaries *b, const struct binary_name *name, uint32_t i)
 {
-    size_t n = b->name_bytes;
-    for (uint32_t i = 0; i < BINARIES_MAX; i++)
-        n += b->entry[i] ? b->entry[i]->ranges.cap * sizeof(struct range) : 0;
-    return n;
+    uint32_t n;
+    const struct places *p = &b->names.places;
+    const struct place_line *line = places_get(p, name->place, &n);
+    struct place_function f = places_get_function(p, i < n ? line[i].function : 0);
+    return (struct binary_line){.name = places_get_text(p, f.name),
+                                .system_name = places_get_text(p, f.system_name),
+                                .file = places_get_text(p, f.file),
+                                .line = i < n ? line[i].line : 0,
+                                .start_line = f.start_line};
 }
 
 void binaries_sweep(struct binaries *b)
@@ -338,18 +400,20 @@ void binaries_sweep(struct binaries *b)
             b->n--;
         }
     }
-    if (memory(b) <= BINARIES_MEMORY_MAX)
-        return;
-    for (uint32_t i = 0; i < BINARIES_MAX; i++)
-        if (b->entry[i])
-            ranges_release(&b->entry[i]->ranges);
-    intern_release(&b->names);
-    b->names = (struct intern){0};
-    b->name_bytes = 0;
+    names_sweep(&b->names, BINARIES_MEMORY_MAX);
 }
 
 struct binaries_counts binaries_counts(const struct binaries *b)
 {
-    return (struct binaries_counts){
-        .files = b->n, .looked_up = b->looked_up, .dropped = b->dropped, .memory = memory(b)};
+    struct binaries_counts counts = {.files = b->n,
+                                     .looked_up = b->looked_up,
+                                     .dropped = b->dropped,
+                                     .evicted = b->names.evicted,
+                                     .memory = names_memory(&b->names)};
+    for (uint32_t i = 0; i < BINARIES_MAX; i++) {
+        const struct entry *e = b->entry[i];
+        counts.debug += e && (e->debug == DEBUG_FILE || e->debug == DEBUG_FETCHED ||
+                              e->binary.elf.debug[ELF_DEBUG_INFO].size > 0);
+    }
+    return counts;
 }

@@ -2,9 +2,9 @@
  * The executable files that samples were in, and the names found in them so far.
  *
  * No symbol table is held. An address that has no name yet is noted (binaries_want); between windows one pass
- * over each file's table names all of them (binaries_resolve) and leaves the whole function's range behind,
- * so that a function is looked up once. Files are open only from the first unnamed address of a window to its
- * end.
+ * over each file's tables names all of them (binaries_resolve) and leaves the whole function behind, so that
+ * a function is looked up once. Files are open only from the first unnamed address of a window to its end.
+ * Names belong to a build id: copies of a file share them, and they outlive the processes.
  *
  * One thread.
  */
@@ -25,9 +25,12 @@ struct binaries;
 #define BINARIES_OPEN_MAX 256u
 /* Unnamed addresses noted for one file in one window. */
 #define BINARIES_WANT_MAX 65536u
-/* What all names and ranges may take; when they pass it they are forgotten, and found again as they are met.
- */
-#define BINARIES_MEMORY_MAX (8u << 20)
+/* What all names and ranges may take; when they pass it, those not used for longest go. */
+#define BINARIES_MEMORY_MAX (6u << 20)
+/* Work on debug information, in bytes looked at (5 to 10 ns each): so many at the start, and so many more
+ * each window, up to what there was at the start. What is above waits, with the names of symbols only. */
+#define BINARIES_WORK_MAX    (24ll << 20)
+#define BINARIES_WORK_WINDOW (8ll << 20)
 /* A file that was in no sample for this many windows is forgotten. */
 #define BINARIES_IDLE_WINDOWS 24u
 
@@ -44,15 +47,30 @@ struct binary {
     bool is_elf; /* false: a file we cannot read as ELF; there are no segments */
 };
 
+/* What an address is called. */
 struct binary_name {
-    struct bytes name; /* .n 0: no symbol covers the address */
-    struct bytes file; /* "" if not known */
-    uint32_t line;     /* 0 if not known */
+    uint32_t n_lines; /* 0: no symbol covers it; more than 1: calls inlined there */
+    uint32_t place;   /* for binaries_line */
     bool is_go;
 };
 
+struct binary_line {
+    struct bytes name, system_name; /* system_name: its mangled form; "" if it is not mangled */
+    struct bytes file;              /* "" if not known */
+    uint32_t line, start_line;      /* 0 if not known; start_line: where the function begins */
+};
+
+struct fetch;
+
+struct binaries_options {
+    bool addresses_only; /* native code is left to the receiver to name; Go and the kernel are named */
+    struct fetch *fetch; /* where debug files can be had from; stays the caller's; may be NULL */
+};
+
 struct binaries *binaries_new(void);
-struct binaries *binaries_free(struct binaries *b); /* returns NULL */
+void binaries_configure(struct binaries *b,
+                        const struct binaries_options *options); /* before the first file */
+struct binaries *binaries_free(struct binaries *b);              /* returns NULL */
 
 /* The number of a file met before, from 1; 0: unknown. Numbers hold until binaries_sweep. */
 uint32_t binaries_find(const struct binaries *b, const struct binary_key *key);
@@ -68,6 +86,10 @@ uint32_t binaries_add_memory(struct binaries *b, const struct binary_key *key, c
 /* NULL: there is none of this number (any more). */
 const struct binary *binaries_get(const struct binaries *b, uint32_t number);
 
+/* Tells where a file was met: its path as the process `pid` sees it, absolute. Its debug file is looked for
+ * near it, also in the process's own root; without this only by build id in the host's. */
+void binaries_met(struct binaries *b, uint32_t number, uint32_t pid, const char *path);
+
 /* Notes that an ELF address will be named. True: the file is not open and must be for that: open it and call
  * binaries_reopen, which notes the address as well. */
 bool binaries_want(struct binaries *b, uint32_t number, uint64_t address);
@@ -79,16 +101,21 @@ void binaries_reopen(struct binaries *b, uint32_t number, uint64_t address, int 
 /* Looks all noted addresses up, and closes the files. */
 void binaries_resolve(struct binaries *b);
 
-/* The name of an address; valid until the next binaries_resolve or binaries_sweep. */
+/* The name of an address. */
 struct binary_name binaries_name(const struct binaries *b, uint32_t number, uint64_t address);
 
-/* Ends a window: forgets files long unused, and all names when they take too much. */
+/* Line i of a name, the innermost function first; valid until the next binaries_resolve or binaries_sweep. */
+struct binary_line binaries_line(const struct binaries *b, const struct binary_name *name, uint32_t i);
+
+/* Ends a window: forgets files long unused, and names not used for longest when all take too much. */
 void binaries_sweep(struct binaries *b);
 
 struct binaries_counts {
     uint32_t files;
     uint64_t looked_up; /* addresses, since the start */
     uint64_t dropped;   /* addresses or files left out because of a limit */
+    uint64_t evicted;   /* files whose names had to leave */
+    uint32_t debug;     /* files with debug information of their own, or found for them */
     size_t memory;      /* of names and ranges */
 };
 struct binaries_counts binaries_counts(const struct binaries *b);

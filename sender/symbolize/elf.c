@@ -87,20 +87,54 @@ static bool section_header(const struct source *s, const Elf64_Ehdr *h, uint32_t
 /* A section whose bytes are all in the file; else one of size 0. */
 static struct elf_section section(const struct source *s, const Elf64_Shdr *h)
 {
-    if (h->sh_type == SHT_NOBITS || (h->sh_flags & SHF_COMPRESSED) || h->sh_offset > s->size ||
-        h->sh_size > s->size - h->sh_offset)
+    if (h->sh_type == SHT_NOBITS || h->sh_offset > s->size || h->sh_size > s->size - h->sh_offset)
         return (struct elf_section){0};
-    return (struct elf_section){.address = h->sh_addr, .offset = h->sh_offset, .size = h->sh_size};
+    return (struct elf_section){.address = h->sh_addr,
+                                .offset = h->sh_offset,
+                                .size = h->sh_size,
+                                .is_packed = h->sh_flags & SHF_COMPRESSED};
 }
+
+static struct elf_section plain_section(const struct source *s, const Elf64_Shdr *h)
+{
+    struct elf_section found = section(s, h);
+    return found.is_packed ? (struct elf_section){0} : found;
+}
+
+/* Sections known by name. Only those of DWARF may be packed. */
+static const struct {
+    const char *name;
+    size_t at;
+    bool may_be_packed;
+} named[] = {
+    {".text", offsetof(struct elf, text), false},
+    {".gopclntab", offsetof(struct elf, go_lines), false},
+    {".data.rel.ro.gopclntab", offsetof(struct elf, go_lines), false},
+    {".go.module", offsetof(struct elf, go_module), false},
+    {".noptrdata", offsetof(struct elf, go_data), false},
+    {".gnu_debuglink", offsetof(struct elf, debug_link), false},
+    {".gnu_debugdata", offsetof(struct elf, mini_debug), false},
+    {".debug_info", offsetof(struct elf, debug[ELF_DEBUG_INFO]), true},
+    {".debug_abbrev", offsetof(struct elf, debug[ELF_DEBUG_ABBREV]), true},
+    {".debug_line", offsetof(struct elf, debug[ELF_DEBUG_LINE]), true},
+    {".debug_str", offsetof(struct elf, debug[ELF_DEBUG_STR]), true},
+    {".debug_line_str", offsetof(struct elf, debug[ELF_DEBUG_LINE_STR]), true},
+    {".debug_ranges", offsetof(struct elf, debug[ELF_DEBUG_RANGES]), true},
+    {".debug_rnglists", offsetof(struct elf, debug[ELF_DEBUG_RNGLISTS]), true},
+    {".debug_addr", offsetof(struct elf, debug[ELF_DEBUG_ADDR]), true},
+    {".debug_str_offsets", offsetof(struct elf, debug[ELF_DEBUG_STR_OFFSETS]), true},
+    {".debug_aranges", offsetof(struct elf, debug[ELF_DEBUG_ARANGES]), true},
+};
 
 static void read_named(struct elf *elf, const struct source *s, const char *name, const Elf64_Shdr *h)
 {
-    if (strcmp(name, ".text") == 0)
-        elf->text = section(s, h);
-    else if (strcmp(name, ".gopclntab") == 0 || strcmp(name, ".data.rel.ro.gopclntab") == 0)
-        elf->go_lines = section(s, h);
-    else if (strcmp(name, ".go.module") == 0)
-        elf->go_module = section(s, h);
+    for (size_t i = 0; i < ARRAY_LEN(named); i++) {
+        if (strcmp(name, named[i].name) != 0)
+            continue;
+        *(struct elf_section *)((char *)elf + named[i].at) =
+            named[i].may_be_packed ? section(s, h) : plain_section(s, h);
+        return;
+    }
 }
 
 static void read_sections(struct elf *elf, const struct source *s, const Elf64_Ehdr *h)
@@ -112,11 +146,11 @@ static void read_sections(struct elf *elf, const struct source *s, const Elf64_E
     for (uint32_t i = 0; i < n && section_header(s, h, i, &one); i++) {
         char name[32];
         if (one.sh_type == SHT_SYMTAB && section_header(s, h, one.sh_link, &strings)) {
-            elf->symbols = section(s, &one);
-            elf->symbol_names = section(s, &strings);
+            elf->symbols = plain_section(s, &one);
+            elf->symbol_names = plain_section(s, &strings);
         } else if (one.sh_type == SHT_DYNSYM && section_header(s, h, one.sh_link, &strings)) {
-            elf->dynamic = section(s, &one);
-            elf->dynamic_names = section(s, &strings);
+            elf->dynamic = plain_section(s, &one);
+            elf->dynamic_names = plain_section(s, &strings);
         } else if (one.sh_type == SHT_PROGBITS && names.sh_offset <= s->size) {
             if (source_string(s, names.sh_offset + one.sh_name, name, sizeof name))
                 read_named(elf, s, name, &one);
@@ -149,6 +183,24 @@ const struct elf_segment *elf_address(const struct elf *elf, uint64_t file_offse
         }
     }
     return NULL;
+}
+
+bool elf_file_offset(const struct source *s, uint64_t address, uint64_t *ret, uint64_t *room)
+{
+    Elf64_Ehdr h;
+    Elf64_Phdr p;
+    if (!source_read(s, 0, &h, sizeof h) || h.e_phentsize != sizeof p || h.e_phoff > s->size)
+        return false;
+    for (uint32_t i = 0; i < min_of((uint32_t)h.e_phnum, ELF_HEADERS_MAX); i++) {
+        if (!source_read(s, h.e_phoff + (uint64_t)i * sizeof p, &p, sizeof p))
+            return false;
+        if (p.p_type != PT_LOAD || address < p.p_vaddr || address - p.p_vaddr >= p.p_filesz)
+            continue;
+        *ret = p.p_offset + (address - p.p_vaddr);
+        *room = p.p_filesz - (address - p.p_vaddr);
+        return *ret >= p.p_offset && *ret < s->size;
+    }
+    return false;
 }
 
 int elf_htlhash(const struct source *s, char ret[33])

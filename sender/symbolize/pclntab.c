@@ -8,8 +8,25 @@
  * (runtime/symtab.go, Go 1.26). */
 #define MODULE_TEXT_AT (8 + 6 * 24 + 3 * 8)
 
+/* moduledata.gofunc: where go:func.* begins; 1.20 put two fields before it. */
+#define MODULE_FUNCTIONS_AT_118 304
+#define MODULE_FUNCTIONS_AT     320
+/* Data searched for moduledata in programs that have no section for it. */
+#define MODULE_SEARCH_MAX (16u << 20)
+
+/* internal/abi/symtab.go: PCDATA_InlTreeIndex and FUNCDATA_InlTree. */
+#define PCDATA_INLINE   2
+#define FUNCDATA_INLINE 3
+
 /* Fields of _func behind the entry (runtime/runtime2.go): number of the 4-byte word. */
-enum { FUNC_NAME = 1, FUNC_FILE_PCS = 5, FUNC_LINE_PCS = 6, FUNC_UNIT = 8 };
+enum {
+    FUNC_NAME = 1,
+    FUNC_FILE_PCS = 5,
+    FUNC_LINE_PCS = 6,
+    FUNC_PCDATAS = 7,
+    FUNC_UNIT = 8,
+    FUNC_START_LINE = 9
+};
 
 /* n bytes at an offset from the table's base; false outside it. */
 static bool table_read(const struct pclntab *t, uint64_t at, void *to, size_t n)
@@ -87,12 +104,36 @@ static bool open_old(struct pclntab *t)
     return true;
 }
 
+/* The file offset of moduledata: its first word points at the table. 0: not found. */
+static uint64_t find_module(const struct source *s, const struct elf *elf)
+{
+    uint64_t word[512], n = min_of(elf->go_data.size, (uint64_t)MODULE_SEARCH_MAX);
+    if (elf->go_module.size >= MODULE_FUNCTIONS_AT + 8)
+        return elf->go_module.offset;
+    for (uint64_t at = 0; at + 8 <= n; at += sizeof word) {
+        size_t got = source_read_some(s, elf->go_data.offset + at, word, (size_t)min_of(n - at, 4096ul)) / 8;
+        for (size_t i = 0; i < got; i++)
+            if (word[i] == elf->go_lines.address)
+                return elf->go_data.offset + at + 8 * i;
+    }
+    return 0;
+}
+
+static void find_function_data(struct pclntab *t, const struct elf *elf)
+{
+    uint64_t module = find_module(&t->file, elf), address, room;
+    uint64_t at = module + (t->version == 118 ? MODULE_FUNCTIONS_AT_118 : MODULE_FUNCTIONS_AT);
+    if (!module || !source_read(&t->file, at, &address, 8) || address == 0 ||
+        !elf_file_offset(&t->file, address, &t->function_data, &room))
+        t->function_data = 0;
+}
+
 int pclntab_open(struct pclntab *ret, const struct source *s, const struct elf *elf)
 {
     static const struct {
         uint32_t magic, version;
     } known[] = {{0xfffffffb, 12}, {0xfffffffa, 116}, {0xfffffff0, 118}, {0xfffffff1, 120}};
-    struct pclntab t = {.source = *s, .base = elf->go_lines.offset, .size = elf->go_lines.size};
+    struct pclntab t = {.source = *s, .file = *s, .base = elf->go_lines.offset, .size = elf->go_lines.size};
     uint8_t h[8];
     uint32_t magic;
     if (!table_read(&t, 0, h, sizeof h))
@@ -108,6 +149,8 @@ int pclntab_open(struct pclntab *ret, const struct source *s, const struct elf *
     bool ok = t.version == 12 ? open_old(&t) : open_new(&t, s, elf);
     if (!ok || t.n_functions == 0 || t.n_functions > PCLNTAB_FUNCTIONS_MAX)
         return -ENOENT;
+    if (t.version >= 118)
+        find_function_data(&t, elf);
     *ret = t;
     return 0;
 }
@@ -211,46 +254,143 @@ static bool function_field(const struct pclntab *t, uint64_t function, uint32_t 
     return function <= t->size && table_word(t, function + entry + 4 * (uint64_t)(field - 1), 4, ret);
 }
 
+/* The source file at an address of a function. */
 static void find_file(const struct pclntab *t, uint64_t function, uint64_t entry, uint64_t address,
-                      struct pclntab_line *line)
+                      struct pclntab_frame *ret, uint64_t *start, uint64_t *end)
 {
     uint64_t pcs, unit, at;
     int32_t number;
     if (!function_field(t, function, FUNC_FILE_PCS, &pcs) || pcs == 0 ||
-        !pc_value(t, (uint32_t)pcs, entry, address, &number, &line->start, &line->end) || number < 0)
+        !pc_value(t, (uint32_t)pcs, entry, address, &number, start, end) || number < 0)
         return;
     if (t->version == 12) {
         if (number == 0 || (uint64_t)number >= t->n_files ||
             !table_word(t, t->files + 4 * (uint64_t)number, 4, &at))
             return;
-        table_string(t, 0, at, line->file, sizeof line->file);
+        table_string(t, 0, at, ret->file, sizeof ret->file);
         return;
     }
     if (!function_field(t, function, FUNC_UNIT, &unit) || unit == UINT32_MAX || t->units > t->size ||
         !table_word(t, t->units + 4 * (unit + (uint64_t)number), 4, &at) || at == UINT32_MAX)
         return;
-    table_string(t, t->files, at, line->file, sizeof line->file);
+    table_string(t, t->files, at, ret->file, sizeof ret->file);
+}
+
+/* Source file and line at an address of a function; narrows [*start, *end) to where they hold. */
+static void find_place(const struct pclntab *t, uint64_t function, uint64_t entry, uint64_t address,
+                       struct pclntab_frame *ret, uint64_t *start, uint64_t *end)
+{
+    uint64_t pcs;
+    int32_t number;
+    find_file(t, function, entry, address, ret, start, end);
+    if (function_field(t, function, FUNC_LINE_PCS, &pcs) && pcs != 0 &&
+        pc_value(t, (uint32_t)pcs, entry, address, &number, start, end) && number > 0)
+        ret->line = (uint32_t)number;
+}
+
+/* The tree of what is inlined into a function: where its index over addresses, and it itself are. */
+struct inline_tree {
+    uint32_t pcs;
+    uint64_t at; /* in the file */
+};
+
+static bool find_tree(const struct pclntab *t, uint64_t function, struct inline_tree *ret)
+{
+    uint64_t n_pcdata, pcs, offset;
+    uint32_t header = t->version >= 120 ? 44 : 40;
+    uint8_t n_funcdata;
+    if (!t->function_data || !function_field(t, function, FUNC_PCDATAS, &n_pcdata) ||
+        n_pcdata <= PCDATA_INLINE || n_pcdata > 64 || !table_read(t, function + header - 1, &n_funcdata, 1) ||
+        n_funcdata <= FUNCDATA_INLINE || !table_word(t, function + header + 4 * PCDATA_INLINE, 4, &pcs) ||
+        pcs == 0 || !table_word(t, function + header + 4 * (n_pcdata + FUNCDATA_INLINE), 4, &offset) ||
+        offset == UINT32_MAX)
+        return false;
+    *ret = (struct inline_tree){(uint32_t)pcs, t->function_data + offset};
+    return true;
+}
+
+/* One inlined call (runtime/symtabinl.go: inlinedCall; before 1.20 with parent, file and line in it). */
+static bool read_call(const struct pclntab *t, const struct inline_tree *tree, int32_t i,
+                      struct pclntab_frame *ret, int32_t *ret_parent)
+{
+    int32_t word[5];
+    uint32_t size = t->version >= 120 ? 16 : 20;
+    if (!source_read(&t->file, tree->at + (uint64_t)i * size, word, size))
+        return false;
+    int32_t name = t->version >= 120 ? word[1] : word[3];
+    *ret_parent = t->version >= 120 ? word[2] : word[4];
+    if (t->version >= 120 && word[3] > 0)
+        ret->start_line = (uint32_t)word[3];
+    return name > 0 && *ret_parent >= 0 &&
+           table_string(t, t->names, (uint32_t)name, ret->name, sizeof ret->name) > 0;
+}
+
+static bool function_name(const struct pclntab *t, uint64_t function, struct pclntab_frame *ret)
+{
+    uint64_t name, line;
+    if (t->version >= 120 && function_field(t, function, FUNC_START_LINE, &line) && line <= INT32_MAX)
+        ret->start_line = (uint32_t)line;
+    return function_field(t, function, FUNC_NAME, &name) &&
+           table_string(t, t->names, name & UINT32_MAX, ret->name, sizeof ret->name) > 0;
+}
+
+/* The _func of an address, its entry, and its addresses. */
+static bool open_function(const struct pclntab *t, uint64_t address, uint64_t *ret, uint64_t *start,
+                          uint64_t *end)
+{
+    uint64_t i, function;
+    uint32_t width = entry_width(t);
+    if (!find_function(t, address, &i, start, end) ||
+        !table_word(t, t->functions + (2 * i + 1) * width, width, &function) || function > t->size)
+        return false;
+    *ret = function + (t->version == 12 ? 0 : t->functions);
+    return true;
+}
+
+int pclntab_chain(const struct pclntab *t, uint64_t address, struct pclntab_chain *ret)
+{
+    uint64_t function, entry, any_start, any_end;
+    struct inline_tree tree;
+    if (!open_function(t, address, &function, &ret->start, &ret->end))
+        return -ENOENT;
+    entry = ret->start;
+    bool has_tree = find_tree(t, function, &tree);
+    uint64_t *start = &ret->start, *end = &ret->end;
+    for (ret->n = 0; ret->n < PCLNTAB_DEPTH_MAX;) {
+        struct pclntab_frame *frame = &ret->frame[ret->n];
+        int32_t call = -1, parent;
+        *frame = (struct pclntab_frame){0};
+        find_place(t, function, entry, address, frame, start, end);
+        if (has_tree && (!pc_value(t, tree.pcs, entry, address, &call, start, end) || call < 0))
+            call = -1;
+        if (ret->n == 0 && frame->line == 0) { /* padding: the lines end before the function does */
+            ret->start = address;
+            ret->end = address + 1;
+        }
+        /* Only the address asked for says how far the answer goes: those of the callers are others. */
+        any_start = 0;
+        any_end = UINT64_MAX;
+        start = &any_start;
+        end = &any_end;
+        ret->n++;
+        if (call < 0 || !read_call(t, &tree, call, frame, &parent))
+            return function_name(t, function, frame) ? 0 : -ENOENT;
+        address = entry + (uint64_t)parent;
+    }
+    return 0;
 }
 
 int pclntab_find(const struct pclntab *t, uint64_t address, struct pclntab_line *ret)
 {
     struct pclntab_line line = {0};
-    uint64_t i, function, name, pcs, entry;
-    if (!find_function(t, address, &i, &line.start, &line.end))
+    struct pclntab_frame frame = {0};
+    uint64_t function;
+    if (!open_function(t, address, &function, &line.start, &line.end) || !function_name(t, function, &frame))
         return -ENOENT;
-    entry = line.start;
-    uint32_t width = entry_width(t);
-    if (!table_word(t, t->functions + (2 * i + 1) * width, width, &function) || function > t->size)
-        return -ENOENT;
-    function += t->version == 12 ? 0 : t->functions;
-    if (!function_field(t, function, FUNC_NAME, &name) ||
-        table_string(t, t->names, name & UINT32_MAX, line.name, sizeof line.name) == 0)
-        return -ENOENT;
-    find_file(t, function, entry, address, &line);
-    int32_t number;
-    if (function_field(t, function, FUNC_LINE_PCS, &pcs) && pcs != 0 &&
-        pc_value(t, (uint32_t)pcs, entry, address, &number, &line.start, &line.end) && number > 0)
-        line.line = (uint32_t)number;
+    find_place(t, function, line.start, address, &frame, &line.start, &line.end);
+    memcpy(line.name, frame.name, sizeof line.name);
+    memcpy(line.file, frame.file, sizeof line.file);
+    line.line = frame.line;
     *ret = line;
     return 0;
 }

@@ -25,6 +25,23 @@ struct pclntab {
     uint64_t n_functions, n_files;
     uint64_t text; /* ELF virtual address that entries are relative to (118 and later) */
     uint64_t names, units, files, pcs, functions; /* offsets from base */
+    struct source file;                           /* all of the file */
+    uint64_t function_data;                       /* where go:func.* is in it: inline trees; 0: not known */
+};
+
+/* Functions inlined into each other; the compiler stops long before. */
+#define PCLNTAB_DEPTH_MAX 32u
+
+struct pclntab_frame {
+    char name[512], file[512]; /* cut to fit; file "" if not known */
+    uint32_t line, start_line; /* 0: not known */
+};
+
+/* The functions at an address, the innermost inlined one first; the last is the one that has code. */
+struct pclntab_chain {
+    uint64_t start, end; /* addresses with this answer */
+    uint32_t n;
+    struct pclntab_frame frame[PCLNTAB_DEPTH_MAX];
 };
 
 struct pclntab_line {
@@ -38,5 +55,9 @@ int pclntab_open(struct pclntab *ret, const struct source *s, const struct elf *
 
 /* The answer for an ELF virtual address. 0, or -ENOENT: not Go code, or the table is damaged there. */
 int pclntab_find(const struct pclntab *t, uint64_t address, struct pclntab_line *ret);
+
+/* The same with what is inlined there, as far as the file says where its inline trees are: Go 1.18 and later;
+ * in position independent programs only the linker's relocations know. */
+int pclntab_chain(const struct pclntab *t, uint64_t address, struct pclntab_chain *ret);
 
 #endif

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define RANGE_DROPPED (1u << 31)
+
 int ranges_add(struct ranges *r, const struct range *add)
 {
     if (r->n == r->cap) {
@@ -20,17 +22,19 @@ int ranges_add(struct ranges *r, const struct range *add)
 static int by_start(const void *a, const void *b)
 {
     const struct range *x = a, *y = b;
-    return x->start < y->start ? -1 : x->start > y->start;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
 }
 
 void ranges_settle(struct ranges *r)
 {
-    if (r->n == r->n_sorted)
-        return;
-    qsort(r->range, r->n, sizeof *r->range, by_start);
+    if (r->n)
+        qsort(r->range, r->n, sizeof *r->range, by_start);
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->n; i++)
-        if (r->range[i].start < r->range[i].end && (n == 0 || r->range[i].start >= r->range[n - 1].end))
+        if (r->range[i].start < r->range[i].end && !(r->range[i].flags & RANGE_DROPPED) &&
+            (n == 0 || r->range[i].start >= r->range[n - 1].end))
             r->range[n++] = r->range[i];
     r->n = r->n_sorted = n;
 }
@@ -51,6 +55,13 @@ const struct range *ranges_find(const struct ranges *r, uint64_t address)
         }
     }
     return NULL;
+}
+
+void ranges_drop_rough(struct ranges *r, uint64_t address)
+{
+    struct range *found = (struct range *)ranges_find(r, address);
+    if (found && (found->flags & RANGE_ROUGH))
+        found->flags |= RANGE_DROPPED;
 }
 
 void ranges_release(struct ranges *r)

@@ -7,11 +7,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum range_flags {
+    RANGE_GO = 1,    /* Go's own table says so */
+    RANGE_ROUGH = 2, /* a symbol's name only: there was no time yet to look for lines */
+};
+
 struct range {
     uint64_t start, end;
-    uint32_t name, file; /* interned number + 1; 0: none */
-    uint32_t line;
-    uint32_t is_go;
+    uint32_t place; /* of places.h; 0: none */
+    uint32_t flags;
 };
 
 struct ranges {
@@ -27,6 +31,9 @@ void ranges_settle(struct ranges *r);
 
 /* The settled range an address is in, or NULL. */
 const struct range *ranges_find(const struct ranges *r, uint64_t address);
+
+/* Takes out the rough range an address is in, if it is in one; gone after ranges_settle. */
+void ranges_drop_rough(struct ranges *r, uint64_t address);
 
 void ranges_release(struct ranges *r);
 

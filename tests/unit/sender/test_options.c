@@ -125,3 +125,54 @@ UNIT(frequency_with_and_without_unit)
     ck_assert(o.frequency == 97 && o.idle && o.print && o.pid == 12 && o.duration_ns == 90000000000u);
     options_release(&o);
 }
+
+UNIT(kinds_are_what_was_asked_for)
+{
+    struct options o;
+    struct error e;
+    ck_assert_int_eq(READ(&o, &e), 0);
+    ck_assert(o.kinds.at[SAMPLE_FROM_CLOCK].how == KIND_CLOCK &&
+              o.kinds.at[SAMPLE_FROM_WAIT].how == KIND_OFF);
+    options_release(&o);
+    ck_assert_int_eq(READ(&o, &e, "--no-cpu", "--off-cpu", "--off-cpu-share", "10%", "--event",
+                          "page-faults/8", "--alloc", "libc", "--alloc-interval", "64KiB", "--block-io"),
+                     0);
+    ck_assert(o.kinds.at[SAMPLE_FROM_CLOCK].how == KIND_OFF &&
+              o.kinds.at[SAMPLE_FROM_BLOCK].how == KIND_BLOCK);
+    ck_assert(o.kinds.at[SAMPLE_FROM_WAIT].share > 0.0999 && o.kinds.at[SAMPLE_FROM_WAIT].share < 0.1001);
+    ck_assert_uint_eq(o.kinds.at[SAMPLE_FROM_OTHERS].rate, 8);
+    ck_assert_uint_eq(o.kinds.at[SAMPLE_FROM_OTHERS + 1].period, 65536);
+    ck_assert_uint_eq(o.kinds.n_others, 2);
+    options_release(&o);
+    ck_assert_int_eq(READ(&o, &e, "--no-cpu"), -EINVAL);
+    ck_assert_int_eq(READ(&o, &e, "--off-cpu-share", "2"), -EINVAL);
+    ck_assert_int_eq(READ(&o, &e, "--off-cpu-share", "x"), -EINVAL);
+    ck_assert_int_eq(READ(&o, &e, "--event", "nonsense"), -EINVAL);
+    ck_assert_int_eq(READ(&o, &e, "--alloc-interval", "0"), -EINVAL);
+}
+
+UNIT(rules_say_whom)
+{
+    struct options o;
+    struct error e;
+    ck_assert_int_eq(
+        READ(&o, &e, "--include", "pid=7", "--exclude", "user=root", "--include", "executable=java"), 0);
+    ck_assert_uint_eq(o.n_rules, 3);
+    ck_assert(o.rule[0].key.what == FILTER_PID && o.rule[0].key.id == 7 &&
+              o.rule[0].verdict == FILTER_INCLUDE);
+    ck_assert(o.rule[1].key.what == FILTER_USER && o.rule[1].key.id == 0 &&
+              o.rule[1].verdict == FILTER_EXCLUDE);
+    ck_assert_str_eq(o.rule[2].key.name, "java");
+    options_release(&o);
+    static const char *const bad[] = {"pid=0",
+                                      "pid=x",
+                                      "pid",
+                                      "=7",
+                                      "user=nobody-by-this-name",
+                                      "executable=/bin/x",
+                                      "executable=",
+                                      "cgroup=/no/such/group",
+                                      "size=3"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(READ(&o, &e, "--include", bad[i]) == -EINVAL, "%s", bad[i]);
+}

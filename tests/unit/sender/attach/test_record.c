@@ -53,6 +53,53 @@ UNIT(an_exec_is_handed_on)
     ck_assert_int_eq(seen.execs, 1);
 }
 
+static void on_notice(void *user, const struct sample_head *head)
+{
+    struct seen *s = user;
+    s->execs++;
+    s->last_address = head->value;
+}
+
+UNIT(a_notice_is_handed_on)
+{
+    struct seen seen = {0};
+    struct sampler_handler h = {.notice = on_notice, .user = &seen};
+    struct sample_head r = {.kind = SAMPLE_VALUE, .value = 5, .ticket = 7};
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), 0);
+    ck_assert_uint_eq(seen.last_address, 5);
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r + 8), -EBADMSG);
+    r.source = SAMPLE_SOURCES;
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), -EBADMSG);
+    r.source = 0;
+    r.kind = SAMPLE_EXIT;
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), 0);
+    ck_assert_int_eq(seen.execs, 2);
+    h.notice = NULL;
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), 0); /* nobody asks */
+}
+
+static void on_want(void *user, const struct sample_want *want)
+{
+    struct seen *s = user;
+    s->execs++;
+    s->last_address = want->start;
+}
+
+UNIT(a_wanted_file_is_handed_on)
+{
+    struct seen seen = {0};
+    struct sample_want w = {.head = {.kind = SAMPLE_WANT}, .start = 0x1000, .end = 0x2000};
+    ck_assert_int_eq(sampler_want(on_want, &seen, &w, sizeof w), 0);
+    ck_assert_uint_eq(seen.last_address, 0x1000);
+    ck_assert_int_eq(sampler_want(on_want, &seen, &w, sizeof w - 1), -EBADMSG);
+    w.end = 0xfff;
+    ck_assert_int_eq(sampler_want(on_want, &seen, &w, sizeof w), -EBADMSG);
+    w.end = 0x2000;
+    memset(w.path, 'x', sizeof w.path); /* no NUL */
+    ck_assert_int_eq(sampler_want(on_want, &seen, &w, sizeof w), -EBADMSG);
+    ck_assert_int_eq(seen.execs, 1);
+}
+
 UNIT(a_record_that_contradicts_itself_is_refused)
 {
     struct seen seen = {0};
@@ -61,7 +108,14 @@ UNIT(a_record_that_contradicts_itself_is_refused)
     ck_assert_int_eq(sampler_record(&h, &r, sizeof r), -EBADMSG); /* says four addresses, has three */
     r.head.n_user = SAMPLE_USER_MAX + 1;
     ck_assert_int_eq(sampler_record(&h, &r, sizeof r), -EBADMSG);
-    r.head.kind = 7;
+    r.head.n_user = 2;
+    r.head.user_end = UNWIND_ENDS;
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), -EBADMSG);
+    r.head.user_end = 0;
+    r.head.source = SAMPLE_SOURCES;
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), -EBADMSG);
+    r.head.source = 0;
+    r.head.kind = SAMPLE_EXIT + 1;
     ck_assert_int_eq(sampler_record(&h, &r, sizeof r), -EBADMSG);
     r.head.kind = SAMPLE_STACK;
     r.head.n_user = 2;

@@ -54,3 +54,14 @@ UNIT(missing_btf_and_old_kernels_are_named)
     ck_assert_ptr_nonnull(strstr(e.text, "Linux 6.1 or later"));
     ck_assert_ptr_nonnull(strstr(e.text, "this is 6.1.0"));
 }
+
+UNIT(probes_take_more)
+{
+    struct refusal_facts f = fine();
+    struct error e;
+    f.capabilities = BIT(CAP_BPF) | BIT(CAP_PERFMON);
+    refusal_explain(&f, REFUSAL_PROBES, -EACCES, "", &e);
+    ck_assert_ptr_nonnull(strstr(e.text, "CAP_SYS_ADMIN is missing"));
+    refusal_explain(&f, "loading", -EACCES, "", &e);
+    ck_assert_ptr_null(strstr(e.text, "CAP_SYS_ADMIN is missing"));
+}

@@ -1,8 +1,11 @@
 /* The real thing, where this machine allows it. */
 #include "tests/lib/unit.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +14,8 @@
 
 struct seen {
     uint32_t pid, child;
+    unsigned wants, mapped, whole;
+    struct unwind_key key; /* of this program */
     unsigned own, others, user_frames, execs;
 };
 
@@ -21,6 +26,8 @@ static void on_stack(void *user, const struct sample_head *head, const uint64_t 
     s->others += head->pid != s->pid;
     if (head->pid == s->pid)
         s->user_frames += head->n_user;
+    if (head->pid == s->pid && head->user_end == UNWIND_END_ROOT && !(head->flags & SAMPLE_GUESSED))
+        s->whole++;
 }
 
 static void on_exec(void *user, const struct sample_head *head, const char *path)
@@ -54,6 +61,8 @@ UNIT(a_busy_process_is_sampled_and_filters_hold)
     struct seen seen = {.pid = (uint32_t)getpid()};
     struct sampler *s =
         open_or_skip(&(struct sampler_options){.frequency = 997, .only_pid = (uint32_t)getpid()}, &seen);
+    struct error e = {0};
+    ck_assert_int_eq(sampler_start(s, &e), 0);
     work_until(s, &seen.own, 20);
     ck_assert_uint_ge(seen.own, 20);
     ck_assert_uint_eq(seen.others, 0);
@@ -61,6 +70,73 @@ UNIT(a_busy_process_is_sampled_and_filters_hold)
     ck_assert_uint_ge(sampler_counts(s).taken, 20);
     ck_assert_uint_eq(sampler_counts(s).lost, 0);
     ck_assert_uint_ge(sampler_follow_cpus(s), 1);
+    sampler_close(s);
+}
+
+static void on_want(void *user, const struct sample_want *want)
+{
+    struct seen *s = user;
+    s->wants += want->head.pid == s->pid || want->head.pid == s->child;
+}
+
+static bool on_file(void *user, const struct sample_file *file)
+{
+    struct seen *s = user;
+    uint64_t here = (uint64_t)(uintptr_t)on_file;
+    if (file->pid == s->pid && file->start <= here && here < file->end) {
+        s->mapped++;
+        s->key = file->key;
+    }
+    return true;
+}
+
+/* Puts the rows of whatever this process has mapped into the kernel's tables. */
+static bool on_own_file(void *user, const struct sample_file *file)
+{
+    struct tables *t = user;
+    char path[64];
+    struct source source;
+    struct rows rows;
+    if (file->pid != (uint32_t)getpid() || tables_has(t, &file->key))
+        return true;
+    snprintf(path, sizeof path, "/proc/self/map_files/%lx-%lx", (unsigned long)file->start,
+             (unsigned long)file->end);
+    int fd = open(path, O_RDONLY);
+    ck_assert_int_ge(fd, 0);
+    ck_assert(source_file(&source, fd) == 0 && rows_compile(&rows, &source) == 0);
+    ck_assert_int_eq(tables_add(t, &file->key, &rows, clock_monotonic()), 0);
+    rows_release(&rows);
+    close(fd);
+    return true;
+}
+
+UNIT(unknown_files_are_asked_for_and_known_ones_unwound)
+{
+    struct seen seen = {.pid = (uint32_t)getpid()};
+    struct error e = {0};
+    struct stat st;
+    struct sampler *s =
+        open_or_skip(&(struct sampler_options){.frequency = 997, .only_pid = (uint32_t)getpid()}, &seen);
+    ck_assert_int_eq(sampler_files(s, on_file, &seen), 0);
+    ck_assert_uint_ge(seen.mapped, 1);
+    ck_assert_int_eq(stat("/proc/self/exe", &st), 0);
+    ck_assert_uint_eq(seen.key.size, (uint64_t)st.st_size);
+    ck_assert_uint_eq(seen.key.mtime, (uint64_t)st.st_mtim.tv_sec);
+    ck_assert_int_eq(sampler_start(s, &e), 0);
+    work_until(s, &seen.own, 20);
+    ck_assert_int_ge(sampler_wants(s, on_want, &seen), 1);
+    ck_assert_uint_ge(seen.wants, 1);
+    /* now with rows */
+    struct tables_backend backend;
+    sampler_tables(s, &backend);
+    struct tables *t = unit_made(tables_new(&backend, 4));
+    ck_assert_int_eq(sampler_files(s, on_own_file, t), 0);
+    seen.own = seen.whole = 0;
+    work_until(s, &seen.whole, 50);
+    ck_assert_uint_ge(seen.whole, 50);
+    ck_assert_uint_ge(sampler_counts(s).end[UNWIND_END_ROOT], 50);
+    sampler_stop(s);
+    tables_free(t);
     sampler_close(s);
 }
 

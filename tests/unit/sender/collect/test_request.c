@@ -1,6 +1,6 @@
 /* Raw samples of this very process in, a decoded OTLP request out: everything between the ring buffer and the
  * wire. */
-/* needs: otlp */
+/* needs: otlp attach */
 #include "tests/lib/unit.h"
 
 #include <fcntl.h>
@@ -85,10 +85,12 @@ static void release(struct sent *s)
 }
 
 static struct collector collector;
+static struct kinds kinds;
 
 static void begin(void)
 {
     make_kallsyms();
+    kinds_init(&kinds, 19);
     ck_assert_int_eq(collector_init(&collector, "/proc", kallsyms), 0);
 }
 
@@ -98,7 +100,8 @@ static void end(void)
     unlink(kallsyms);
 }
 
-static void feed(uint32_t tid, uint64_t time, const uint64_t *address, uint32_t n_kernel, uint32_t n_user)
+static void feed_ended(uint32_t tid, uint64_t time, const uint64_t *address, uint32_t n_kernel,
+                       uint32_t n_user, uint16_t user_end, uint16_t flags)
 {
     struct sample_head h = {.kind = SAMPLE_STACK,
                             .pid = (uint32_t)getpid(),
@@ -108,16 +111,23 @@ static void feed(uint32_t tid, uint64_t time, const uint64_t *address, uint32_t 
                             .cpu = 1,
                             .n_kernel = n_kernel,
                             .n_user = n_user,
+                            .user_end = user_end,
+                            .flags = flags,
                             .comm = "worker \xff"};
     collector_stack(&collector, &h, address, 1);
 }
 
+static void feed(uint32_t tid, uint64_t time, const uint64_t *address, uint32_t n_kernel, uint32_t n_user)
+{
+    feed_ended(tid, time, address, n_kernel, n_user, UNWIND_END_OTHER_ABI, 0);
+}
+
 static void build_all(struct sent *sent, size_t max_bytes)
 {
-    struct build *b = build_new(NULL);
+    struct build *b = unit_made(build_new(NULL));
     struct request_facts facts = {.host_name = BYTES_LIT("box"),
                                   .os_version = BYTES_LIT("6.1"),
-                                  .frequency = 19,
+                                  .kinds = &kinds,
                                   .kernel_build_id = BYTES_LIT("abcd"),
                                   .realtime_offset = 1000,
                                   .start = 500,
@@ -153,6 +163,7 @@ static struct bytes resource_text(const struct profiles *p, uint32_t i, const ch
 
 static uint32_t location_of(const struct profiles *p, uint32_t sample, uint32_t frame)
 {
+    ck_assert_uint_lt(sample, p->sample.n);
     uint32_t at = p->stack.locations_at[p->sample.stack[sample]] + frame;
     ck_assert_uint_lt(at, p->stack.locations_at[p->sample.stack[sample] + 1]);
     return p->stack_location.location[at];
@@ -235,8 +246,104 @@ UNIT(a_stack_ends_where_it_leaves_the_code)
     collector_settle(&collector, 2);
     build_all(&sent, REQUEST_BYTES_MAX);
     const struct profiles *p = &sent.profiles[0];
+    ck_assert_uint_gt(p->sample.n, 0);
     uint32_t stack = p->sample.stack[0];
     ck_assert_uint_eq(p->stack.locations_at[stack + 1] - p->stack.locations_at[stack], 1);
+    release(&sent);
+    end();
+}
+
+/* The kernel side's own walk: addresses are inside the calls already, and where it found code there is code.
+ */
+UNIT(an_exact_stack_is_taken_as_it_is)
+{
+    uint64_t address[] = {in(leaf_function, 0), in(calling_function, 0), 0x1234, in(leaf_function, 0)};
+    struct sent sent = {0};
+    begin();
+    feed_ended(1, 700, address, 0, 4, UNWIND_END_ROOT, SAMPLE_EXACT);
+    collector_settle(&collector, 2);
+    build_all(&sent, REQUEST_BYTES_MAX);
+    const struct profiles *p = &sent.profiles[0];
+    ck_assert_uint_gt(p->sample.n, 0);
+    uint32_t stack = p->sample.stack[0];
+    ck_assert_uint_eq(p->stack.locations_at[stack + 1] - p->stack.locations_at[stack], 4);
+    ck_assert(bytes_is(name_of(p, location_of(p, 0, 1)), "calling_function"));
+    ck_assert_uint_eq(p->location.address[location_of(p, 0, 2)], 0x1234);
+    release(&sent);
+    end();
+}
+
+int main(int argc, char **argv);
+
+UNIT(a_stack_that_is_not_whole_says_what_it_lacks)
+{
+    uint64_t cut[] = {in(leaf_function, 0), in(calling_function, 0)};
+    uint64_t whole[] = {in(leaf_function, 0), (uint64_t)(uintptr_t)main};
+    static const struct {
+        uint16_t end, flags;
+        const char *says;
+    } cases[] = {
+        {UNWIND_END_ROOT, 0, NULL},      {UNWIND_END_ROOT, SAMPLE_GUESSED, "guessed"},
+        {UNWIND_END_DEPTH, 0, "depth"},  {UNWIND_END_UNREADABLE, 0, "unreadable"},
+        {UNWIND_END_NOT_CODE, 0, "cut"}, {UNWIND_END_BAD_FRAME, SAMPLE_GUESSED, "cut"},
+    };
+    enum { N = sizeof cases / sizeof *cases };
+    struct sent sent = {0};
+    begin();
+    for (uint32_t i = 0; i < N; i++)
+        feed_ended(1, 700, cut, 0, 2, cases[i].end, cases[i].flags | SAMPLE_EXACT);
+    feed_ended(1, 700, whole, 0, 2, UNWIND_END_BAD_FRAME, SAMPLE_EXACT);
+    collector_settle(&collector, 2);
+    build_all(&sent, REQUEST_BYTES_MAX);
+    const struct profiles *p = &sent.profiles[0];
+    /* NOT_CODE and BAD_FRAME are one to whoever reads: the same sample twice */
+    ck_assert_uint_eq(p->sample.n, N - 1 + 1);
+    for (uint32_t i = 0; i < p->sample.n; i++) {
+        struct bytes says = attribute(p, p->sample.attrs_at, i, "profsend.stack.incomplete").text;
+        const char *want = i < N - 1 ? cases[i].says : NULL;
+        ck_assert_msg(want ? bytes_is(says, want) : says.n == 0, "%u: %.*s", i, BYTES_FMT(says));
+    }
+    release(&sent);
+    end();
+}
+
+/* One process, two kinds: two profiles of one resource, each with its type; waits weigh what they lasted,
+ * over the probability. */
+UNIT(each_kind_is_a_profile_of_its_own)
+{
+    uint64_t address[] = {in(leaf_function, 0)};
+    struct sent sent = {0};
+    begin();
+    kinds_add_wait(&kinds, 0.5);
+    feed(1, 700, address, 0, 1);
+    struct sample_head h = {.kind = SAMPLE_STACK,
+                            .pid = (uint32_t)getpid(),
+                            .start = own_start(),
+                            .time = 800,
+                            .tid = 1,
+                            .n_user = 1,
+                            .user_end = UNWIND_END_ROOT,
+                            .flags = SAMPLE_EXACT,
+                            .source = SAMPLE_FROM_WAIT,
+                            .detail = SAMPLE_WAIT_SLEEP,
+                            .ticket = 5};
+    collector_stack(&collector, &h, address, 1);
+    ck_assert_uint_eq(window_samples(&collector.window), 1); /* it waits for its weight */
+    struct sample_head value = {
+        .kind = SAMPLE_VALUE, .source = SAMPLE_FROM_WAIT, .ticket = 5, .value = 300, .time = 900};
+    collector_notice(&collector, &value, 1);
+    collector_notice(&collector, &value, 1); /* a ticket is good once */
+    collector_settle(&collector, 2);
+    build_all(&sent, REQUEST_BYTES_MAX);
+    const struct profiles *p = &sent.profiles[0];
+    ck_assert_uint_eq(p->resource.n, 1);
+    ck_assert_uint_eq(p->profile.n, 2);
+    ck_assert(bytes_is(profiles_string(p, p->profile.type[1]), "off_cpu"));
+    ck_assert(bytes_is(profiles_string(p, p->profile.unit[1]), "nanoseconds"));
+    ck_assert_uint_eq(p->sample.n, 2);
+    ck_assert_uint_eq(p->sample.n_values[0], 0);
+    ck_assert_uint_eq(p->sample.n_values[1], 1);
+    ck_assert(bytes_is(attribute(p, p->sample.attrs_at, 1, "profsend.off_cpu.state").text, "sleep"));
     release(&sent);
     end();
 }
@@ -306,7 +413,7 @@ UNIT(the_report_names_process_and_function)
     feed(1, 700, address, 0, 1);
     collector_settle(&collector, 2);
     FILE *f = open_memstream(&text, &n);
-    ck_assert_int_eq(report_write(f, &collector, 1, 19), 0);
+    ck_assert_int_eq(report_write(f, &collector, 1, &kinds), 0);
     fclose(f);
     ck_assert_ptr_nonnull(strstr(text, "1 samples of 1 processes"));
     ck_assert_ptr_nonnull(strstr(text, "leaf_function [unit_sender_collect_test_request]"));

@@ -48,6 +48,15 @@ UNIT(whatever_differs_is_another_sample)
     ck_assert_uint_eq(add(&w, &one, head(1, 1, 1, "t"), stack_a), 5);
     ck_assert_uint_eq(add(&w, &one, head(1, 0, 1, "u"), stack_a), 6);
     ck_assert_uint_eq(add(&w, &one, head(1, 0, 1, "t"), stack_a), 6);
+    struct sample_head wait = head(1, 0, 1, "t");
+    wait.source = SAMPLE_FROM_WAIT;
+    wait.value = 77;
+    ck_assert_uint_eq(add(&w, &one, wait, stack_a), 7);
+    ck_assert_uint_eq(w.time[w.sample[6].first_time].value, 77);
+    wait.value = 78;
+    ck_assert_uint_eq(add(&w, &one, wait, stack_a), 7); /* the weight is the hit's */
+    wait.detail = SAMPLE_WAIT_DISK;
+    ck_assert_uint_eq(add(&w, &one, wait, stack_a), 8);
     ck_assert_uint_eq(w.sample[0].n_times, 2);
     ck_assert_uint_eq(w.stacks.n, 2);
     window_clear(&w);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,8 +54,8 @@ static void remove_root(void)
 UNIT(a_process_is_read_once)
 {
     make_root();
-    struct procs *p = procs_new(root);
-    struct process *x = procs_get(p, 7, START, "thread", false, 1);
+    struct procs *p = unit_made(procs_new(root));
+    struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
     ck_assert_ptr_nonnull(x);
     ck_assert(bytes_is(x->path, "/usr/bin/shop"));
     ck_assert(bytes_is(x->name, "shop"));
@@ -62,7 +63,7 @@ UNIT(a_process_is_read_once)
     ck_assert_uint_eq(x->container_id.n, 64);
     ck_assert_uint_eq(x->namespace_pid, 1);
     ck_assert(!x->is_gone);
-    ck_assert_uint_eq(procs_region(p, x, 0x1800, true, 2)->inode, 5);
+    ck_assert_uint_eq(unit_made(procs_region(p, x, 0x1800, true, 2))->inode, 5);
     ck_assert_ptr_eq(procs_get(p, 7, START, "thread", false, 3), x);
     ck_assert_uint_eq(procs_count(p), 1);
     procs_free(p);
@@ -72,8 +73,9 @@ UNIT(a_process_is_read_once)
 UNIT(a_reused_pid_is_not_mistaken)
 {
     make_root();
-    struct procs *p = procs_new(root);
-    struct process *old = procs_get(p, 7, START - 50000000, "old", false, 1); /* /proc shows a later one */
+    struct procs *p = unit_made(procs_new(root));
+    struct process *old =
+        unit_made(procs_get(p, 7, START - 50000000, "old", false, 1)); /* /proc shows a later one */
     ck_assert(old->is_gone);
     ck_assert(bytes_is(old->name, "old"));
     ck_assert_uint_eq(old->maps.n, 0);
@@ -85,13 +87,13 @@ UNIT(a_reused_pid_is_not_mistaken)
 UNIT(an_execve_makes_another_process)
 {
     make_root();
-    struct procs *p = procs_new(root);
-    struct process *before = procs_get(p, 7, START, "x", false, 1);
+    struct procs *p = unit_made(procs_new(root));
+    struct process *before = unit_made(procs_get(p, 7, START, "x", false, 1));
     uint64_t serial = before->serial;
     procs_exec(p, 7, START, "/bin/other", 2);
     ck_assert(bytes_is(before->name, "shop")); /* still there for the samples that point at it */
     PUT("stat", STAT("900"));                  /* and it has ended since: what execve said is all we know */
-    struct process *after = procs_get(p, 7, START, "x", false, 3);
+    struct process *after = unit_made(procs_get(p, 7, START, "x", false, 3));
     ck_assert_uint_ne(after->serial, serial);
     ck_assert(after->is_gone);
     ck_assert(bytes_is(after->path, "/bin/other"));
@@ -107,12 +109,12 @@ UNIT(an_execve_makes_another_process)
 UNIT(maps_are_read_again_but_not_at_any_rate)
 {
     make_root();
-    struct procs *p = procs_new(root);
-    struct process *x = procs_get(p, 7, START, "x", false, 1);
+    struct procs *p = unit_made(procs_new(root));
+    struct process *x = unit_made(procs_get(p, 7, START, "x", false, 1));
     PUT("maps", "1000-2000 r-xp 00000000 08:01 5 /usr/bin/shop\n5000-6000 r-xp 0 08:01 6 /lib/plugin.so\n");
     ck_assert_ptr_null(procs_region(p, x, 0x5500, true, 2));
     ck_assert_ptr_null(procs_region(p, x, 0x5500, false, 1 + 2 * PROCS_REFRESH_NS));
-    ck_assert_uint_eq(procs_region(p, x, 0x5500, true, 1 + 2 * PROCS_REFRESH_NS)->inode, 6);
+    ck_assert_uint_eq(unit_made(procs_region(p, x, 0x5500, true, 1 + 2 * PROCS_REFRESH_NS))->inode, 6);
     procs_free(p);
     remove_root();
 }
@@ -122,8 +124,8 @@ UNIT(a_region_is_opened_only_if_it_is_the_same_file)
     char path[256];
     struct stat st;
     make_root();
-    struct procs *p = procs_new(root);
-    struct process *x = procs_get(p, 7, START, "x", false, 1);
+    struct procs *p = unit_made(procs_new(root));
+    struct process *x = unit_made(procs_get(p, 7, START, "x", false, 1));
     snprintf(path, sizeof path, "%s/7/maps", root); /* any file will do */
     ck_assert_int_eq(stat(path, &st), 0);
     struct region region = {.start = 1, .end = 2, .inode = st.st_ino, .path = bytes_str(path)};
@@ -146,8 +148,8 @@ UNIT(a_perf_map_is_found_by_the_inner_pid_and_is_no_link)
     mkdir(path, 0700);
     snprintf(path, sizeof path, "%s/7/root/tmp", root);
     mkdir(path, 0700);
-    struct procs *p = procs_new(root);
-    struct process *x = procs_get(p, 7, START, "x", false, 1);
+    struct procs *p = unit_made(procs_new(root));
+    struct process *x = unit_made(procs_get(p, 7, START, "x", false, 1));
     PUT("root/tmp/perf-1.map", "1000 10 f\n");
     int fd = procs_open_perf_map(p, x);
     ck_assert_int_ge(fd, 0);
@@ -162,9 +164,101 @@ UNIT(a_perf_map_is_found_by_the_inner_pid_and_is_no_link)
 
 UNIT(there_is_a_limit)
 {
-    struct procs *p = procs_new("/nonexistent");
+    struct procs *p = unit_made(procs_new("/nonexistent"));
     for (uint32_t i = 0; i < PROCS_MAX; i++)
         ck_assert_ptr_nonnull(procs_get(p, i + 1, 1, "x", true, 1));
     ck_assert_ptr_null(procs_get(p, PROCS_MAX + 1, 1, "x", true, 1));
     procs_free(p);
+}
+
+UNIT(a_child_is_its_parent_s_program_until_it_says_otherwise)
+{
+    make_root();
+    struct procs *p = unit_made(procs_new(root));
+    (void)procs_get(p, 7, START, "x", false, 1);
+    procs_fork(p, 8, START + 5, 7, START, 2);
+    struct process *child = unit_made(procs_get(p, 8, START + 5, "x", false, 3)); /* /proc knows it no more */
+    ck_assert(child->is_gone);
+    ck_assert(bytes_is(child->path, "/usr/bin/shop"));
+    ck_assert(bytes_is(child->service_name, "checkout"));
+    ck_assert_uint_eq(child->container_id.n, 64);
+    procs_fork(p, 9, START + 6, 1234, START, 2); /* of a parent nobody knows */
+    ck_assert_uint_eq(procs_count(p), 2);
+    procs_exec(p, 8, START + 5, "/bin/other", 4);
+    ck_assert(bytes_is(unit_made(procs_get(p, 8, START + 5, "x", false, 5))->name, "other"));
+    procs_free(p);
+    remove_root();
+}
+
+UNIT(one_that_ended_is_forgotten_soon_and_one_only_told_of_is_kept)
+{
+    make_root();
+    struct procs *p = unit_made(procs_new(root));
+    ck_assert_int_eq(procs_scan(p, 1), 0);
+    ck_assert_uint_eq(procs_count(p), 1);
+    procs_sweep(p, 1 + 10 * PROCS_IDLE_NS);
+    ck_assert_uint_eq(procs_count(p), 1); /* alive, though never sampled */
+    PUT("stat", STAT("900"));             /* ended, and its number is another's */
+    struct process *x = unit_made(procs_get(p, 7, START + 1234567, "thread", false, 2));
+    ck_assert_uint_eq(procs_count(p), 1); /* the same: /proc knows ticks only */
+    ck_assert(x->is_gone && bytes_is(x->name, "shop"));
+    procs_exit(p, 7, START + 1234567, 5);
+    procs_exit(p, 99, 1, 5);
+    procs_sweep(p, 5 + PROCS_ENDED_NS / 2);
+    ck_assert_uint_eq(procs_count(p), 1);
+    procs_sweep(p, 5 + PROCS_ENDED_NS);
+    ck_assert_uint_eq(procs_count(p), 0);
+    procs_free(p);
+    remove_root();
+}
+
+UNIT(what_it_says_of_itself_is_kept_apart_from_what_we_know)
+{
+    make_root();
+    PUT("environ", "OTEL_RESOURCE_ATTRIBUTES=service.name=cart,host.name=evil,team=blue\0");
+    PUT("status", "Name:\tx\nPPid:\t12\nUid:\t1000\t0\t0\t0\nNSpid:\t7\t1\n");
+    struct procs *p = unit_made(procs_new(root));
+    struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    ck_assert(bytes_is(x->service_name, "cart"));
+    ck_assert_uint_eq(x->parent, 12);
+    ck_assert_uint_eq(x->user, 1000);
+    ck_assert_uint_eq(x->identity->n, 2);
+    ck_assert(bytes_is(identity_text(x->identity, "team"), "blue"));
+    procs_free(p);
+    remove_root();
+}
+
+/* A process context appears some time after the process was first seen. */
+UNIT(a_process_context_is_found_later)
+{
+    struct {
+        char signature[8];
+        uint32_t version, size;
+        uint64_t published, payload;
+        uint8_t bytes[31];
+    } memory = {{'O', 'T', 'E', 'L', '_', 'C', 'T', 'X'}, 2, 23, 5, 32, {0x0a, 0x15, 0x0a, 0x13, 0x0a, 0x0c}};
+    memcpy(memory.bytes + 6, "service.name\x12\x03\x0a\x01z", 17);
+    make_root();
+    PUT("environ", "PATH=/bin\0");
+    struct procs *p = unit_made(procs_new(root));
+    struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    ck_assert_uint_eq(x->service_name.n, 0);
+    put("mem", (const char *)&memory, sizeof memory); /* at address 0 of what stands for its memory */
+    PUT("maps", "0-1000 rw-p 00000000 00:01 9 /memfd:OTEL_CTX (deleted)\n"
+                "1000-2000 r-xp 00000000 08:01 5 /usr/bin/shop\n");
+    (void)procs_get(p, 7, START, "thread", false, 2);
+    ck_assert_uint_eq(x->service_name.n, 0); /* not yet looked */
+    (void)procs_get(p, 7, START, "thread", false, 2 + PROCS_IDENTIFY_NS);
+    ck_assert_uint_eq(x->published, 0); /* address 0 stands for none: nothing is mapped there */
+    PUT("maps", "1000-2000 r-xp 00000000 08:01 5 /usr/bin/shop\n"
+                "2000-3000 rw-p 00000000 00:01 9 [anon:OTEL_CTX]\n");
+    char padded[0x2000 + sizeof memory] = {0};
+    memory.payload = 0x2000 + 32;
+    memcpy(padded + 0x2000, &memory, sizeof memory);
+    put("mem", padded, sizeof padded);
+    (void)procs_get(p, 7, START, "thread", false, 3 + 4 * PROCS_IDENTIFY_NS);
+    ck_assert_uint_eq(x->published, 5);
+    ck_assert(bytes_is(x->service_name, "z"));
+    procs_free(p);
+    remove_root();
 }

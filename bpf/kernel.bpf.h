@@ -1,0 +1,109 @@
+/*
+ * The few kernel structs that are read, declared by hand: CO-RE relocates the fields by name against the
+ * running kernel's BTF, so building needs no vmlinux.h. A name with ___ is a flavour: the same kernel type as
+ * another version has it.
+ */
+#ifndef BPF_KERNEL_BPF_H
+#define BPF_KERNEL_BPF_H
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define BY_NAME __attribute__((preserve_access_index))
+
+struct super_block {
+    unsigned int s_dev;
+} BY_NAME;
+
+struct inode {
+    unsigned long i_ino;
+    struct super_block *i_sb;
+    long long i_size;
+} BY_NAME;
+
+struct seconds {
+    long long tv_sec;
+} BY_NAME;
+
+struct inode___v6_11 {
+    long long i_mtime_sec;
+} BY_NAME;
+
+struct inode___v6_7 {
+    struct seconds __i_mtime;
+} BY_NAME;
+
+struct inode___v6_1 {
+    struct seconds i_mtime;
+} BY_NAME;
+
+struct qstr {
+    const unsigned char *name;
+} BY_NAME;
+
+struct dentry {
+    struct qstr d_name;
+} BY_NAME;
+
+struct path {
+    struct dentry *dentry;
+} BY_NAME;
+
+struct file {
+    struct inode *f_inode;
+    struct path f_path;
+} BY_NAME;
+
+struct request {
+    unsigned int cmd_flags;
+} BY_NAME;
+
+struct maple_tree {
+    void *ma_root;
+} BY_NAME;
+
+struct mm_struct {
+    struct maple_tree mm_mt;
+    unsigned long exec_vm;
+    struct file *exe_file;
+    struct {
+        void *vdso;
+    } context;
+} BY_NAME;
+
+struct vm_area_struct {
+    unsigned long vm_start, vm_end, vm_flags, vm_pgoff;
+    struct file *vm_file;
+} BY_NAME;
+
+struct task_struct {
+    int pid, tgid;
+    unsigned int flags;
+    unsigned long long start_boottime;
+    struct task_struct *group_leader;
+    struct task_struct *real_parent;
+    struct mm_struct *mm;
+} BY_NAME;
+
+struct linux_binprm {
+    const char *filename;
+    struct file *file;
+} BY_NAME;
+
+struct bpf_iter_meta {
+    void *seq;
+} BY_NAME;
+
+struct bpf_iter__task_vma {
+    struct bpf_iter_meta *meta;
+    struct task_struct *task;
+    struct vm_area_struct *vma;
+} BY_NAME;
+
+/* include/linux/mm.h: the same value since 2.6. */
+#define VM_EXEC 0x4u
+
+#endif

@@ -1,0 +1,160 @@
+/*
+ * Which mapping an address of a process is in, found in the kernel's own tree of them: so that a process
+ * never seen before needs no set-up.
+ *
+ * The tree is read without its lock. Every node read can be stale or torn: what it leads to counts only if it
+ * says of itself that it holds the address; a wrong answer costs a stack, never more.
+ */
+#ifndef BPF_MAPPINGS_BPF_H
+#define BPF_MAPPINGS_BPF_H
+
+#include "bpf/kernel.bpf.h"
+#include "bpf/unwind.h"
+
+struct mapping {
+    __u64 start, length;
+    __u64 bias; /* address + bias = offset in the file */
+    __u32 page; /* struct unwind_file */
+    __u32 n_pages;
+    __u32 first_page;
+    __u32 is_pending; /* user space has not been asked for this file, or has not answered */
+};
+
+/* Filled by user space: files with (or known to be without) tables. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, UNWIND_FILES);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, struct unwind_key);
+    __type(value, struct unwind_file);
+} unwind_files SEC(".maps");
+
+/* Moves whenever user space changes what is in unwind_files, so that what was remembered is forgotten. */
+__u64 unwind_generation = 0;
+
+__u64 n_walks = 0; /* of the kernel's tree */
+
+/* A maple node is 256 bytes aligned to as much; a pointer to one carries its type in bits 3 to 6 (kernel:
+ * include/linux/maple_tree.h). */
+enum { MAPLE_LEAF_64 = 1, MAPLE_RANGE_64 = 2, MAPLE_ARANGE_64 = 3 };
+#define MAPLE_NODE_WORDS 32
+/* A level holds ten ways at least: enough for 65,530 mappings (vm.max_map_count), doubled. */
+#define MAPLE_DEPTH 6
+#define PAGE_SHIFT  12
+
+struct finder {
+    __u64 node[MAPLE_NODE_WORDS];
+    struct unwind_key key;
+    __u64 start, end, flags, offset, file;
+    __u64 vdso;
+};
+
+/* The slot of one node that page number `page` is in. Global and without branches on data: a static function
+ * is verified for each caller and each path, and six levels of that are too many. */
+__attribute__((noinline)) __u64 maple_slot(struct finder *f, __u64 entry, __u64 page)
+{
+    if (!f)
+        return 0;
+    __u32 type = entry >> 3 & 15;
+    if (bpf_probe_read_kernel(f->node, sizeof f->node, (void *)(entry & ~255ull)))
+        return 0;
+    /* A parent, then 15 pivots and 16 slots, or 9 and 10 in a node that also keeps gaps (arange). A pivot is
+     * the last address of its slot; the first 0 is behind the last pivot used. */
+    __u64 n_pivots = 15 - 6 * (type >> 1 & type & 1), slot = 0;
+    for (__u64 i = 0; i < 15; i++) {
+        __u64 pivot = f->node[1 + i] >> PAGE_SHIFT;
+        if (i >= n_pivots || !pivot || pivot >= page)
+            break;
+        slot++;
+    }
+    slot += 1 + n_pivots;
+    return f->node[slot & (MAPLE_NODE_WORDS - 1)];
+}
+
+/* The vm_area_struct that holds an address, or 0. */
+static __always_inline __u64 find_vma(struct finder *f, struct mm_struct *mm, __u64 address)
+{
+    __u64 entry = 0, page = address >> PAGE_SHIFT;
+    __u32 is_leaf = 0;
+    __sync_fetch_and_add(&n_walks, 1);
+    bpf_probe_read_kernel(&entry, sizeof entry, &mm->mm_mt.ma_root);
+    if ((entry & 3) != 2) /* not a node: no mapping, or just one (xa_is_node) */
+        return 0;
+    entry &= ~2ull;
+    barrier_var(entry);
+    for (int depth = 0; depth < MAPLE_DEPTH; depth++) {
+        if (entry < 4096)
+            return 0;
+        __u32 type = entry >> 3 & 15;
+        entry = maple_slot(f, entry, page);
+        barrier_var(entry);
+        if (type <= MAPLE_LEAF_64) {
+            is_leaf = 1;
+            break;
+        }
+    }
+    return is_leaf ? entry : 0;
+}
+
+/* What there is at an address: f->start, end, flags, offset, file. 0, or -1 for nothing. */
+static __always_inline int find_mapping(struct finder *f, struct mm_struct *mm, __u64 address)
+{
+    struct vm_area_struct *vma = (void *)find_vma(f, mm, address);
+    if (!vma || bpf_probe_read_kernel(&f->start, 8, &vma->vm_start) ||
+        bpf_probe_read_kernel(&f->end, 8, &vma->vm_end) || address < f->start || address >= f->end)
+        return -1;
+    if (bpf_probe_read_kernel(&f->flags, 8, &vma->vm_flags) ||
+        bpf_probe_read_kernel(&f->file, 8, &vma->vm_file) ||
+        bpf_probe_read_kernel(&f->offset, 8, &vma->vm_pgoff))
+        return -1;
+    f->offset <<= PAGE_SHIFT;
+    return 0;
+}
+
+static __always_inline void read_key(struct unwind_key *key, struct file *file)
+{
+    struct inode *inode = BPF_CORE_READ(file, f_inode);
+    key->inode = BPF_CORE_READ(inode, i_ino);
+    key->size = BPF_CORE_READ(inode, i_size);
+    key->device = BPF_CORE_READ(inode, i_sb, s_dev);
+    key->zero = 0;
+    if (bpf_core_field_exists(((struct inode___v6_11 *)0)->i_mtime_sec))
+        key->mtime = BPF_CORE_READ((struct inode___v6_11 *)inode, i_mtime_sec);
+    else if (bpf_core_field_exists(((struct inode___v6_7 *)0)->__i_mtime))
+        key->mtime = BPF_CORE_READ((struct inode___v6_7 *)inode, __i_mtime.tv_sec);
+    else
+        key->mtime = BPF_CORE_READ((struct inode___v6_1 *)inode, i_mtime.tv_sec);
+}
+
+/* The executable mapping of an address, with its file's tables. 0; -1 where no code can be. */
+static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u64 address, __u64 now,
+                                     struct mapping *ret)
+{
+    if (find_mapping(f, mm, address) || !(f->flags & VM_EXEC))
+        return -1;
+    ret->start = f->start;
+    ret->length = f->end - f->start;
+    ret->bias = f->offset - f->start;
+    ret->n_pages = 0;
+    ret->is_pending = 0;
+    if (f->file) {
+        read_key(&f->key, (struct file *)f->file);
+    } else {
+        if ((__u64)BPF_CORE_READ(mm, context.vdso) != f->start)
+            return 0; /* generated code */
+        __builtin_memset(&f->key, 0, sizeof f->key);
+        ret->bias = 0 - f->start;
+    }
+    struct unwind_file *file = bpf_map_lookup_elem(&unwind_files, &f->key);
+    if (!file) {
+        ret->is_pending = f->file != 0;
+        return 0;
+    }
+    file->used = now >> 30;
+    ret->page = file->page;
+    ret->n_pages = file->n_pages;
+    ret->first_page = file->first_page;
+    return 0;
+}
+
+#endif

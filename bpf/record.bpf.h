@@ -1,0 +1,273 @@
+/*
+ * A sample on its way out: where it is put together, the stacks, the ring it goes into, and the wish for
+ * unwind tables that come up on the way.
+ */
+#ifndef BPF_RECORD_BPF_H
+#define BPF_RECORD_BPF_H
+
+#include "bpf/kernel.bpf.h"
+
+#include "bpf/sample.h"
+#include "bpf/walk.bpf.h"
+
+const volatile __u64 ring_size = 0; /* bytes in the ring buffer; set before loading */
+
+/* Counted here, read by user space through the mapped .bss. */
+__u64 n_samples = 0; /* taken, the lost ones included */
+__u64 n_lost = 0;    /* no room in the ring buffer */
+__u64 n_busy = 0;    /* lost: the program was interrupted by itself (preemption in a probe; an NMI) */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 256 * 1024); /* user space sets it by the number of CPUs */
+} ring SEC(".maps");
+
+/* Programs that may interrupt each other work in different ones. */
+enum slot { SLOT_CLOCK, SLOT_EVENT, SLOT_WAIT, SLOT_PROBE, SLOTS };
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, SLOTS); /* user space makes it 1 when there is only the clock */
+    __type(key, __u32);
+    __type(value, struct scratch);
+} scratches SEC(".maps");
+
+/* A scratch of this CPU, the caller's alone until release. NULL: taken, which is counted as a loss. */
+static __always_inline struct scratch *claim(__u32 slot)
+{
+    struct scratch *s = bpf_map_lookup_elem(&scratches, &slot);
+    if (!s)
+        return 0;
+    if (__sync_lock_test_and_set(&s->busy, 1)) {
+        __sync_fetch_and_add(&n_busy, 1);
+        return 0;
+    }
+    return s;
+}
+
+static __always_inline void release(struct scratch *s)
+{
+    *(volatile __u64 *)&s->busy = 0;
+}
+
+/* Processes user space was already woken for: the first sample of each is read at once, while /proc still
+ * knows it. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 4096);
+    __type(key, __u32);
+    __type(value, __u64);
+} seen SEC(".maps");
+
+static __always_inline void fill_head(struct sample_head *h, struct task_struct *task, __u32 kind)
+{
+    __u64 id = bpf_get_current_pid_tgid();
+    h->kind = kind;
+    h->pid = id >> 32;
+    h->tid = (__u32)id;
+    h->time = bpf_ktime_get_ns();
+    h->cpu = bpf_get_smp_processor_id();
+    h->start = BPF_CORE_READ(task, group_leader, start_boottime);
+    h->is_kernel_thread = BPF_CORE_READ(task, mm) == 0;
+    h->source = SAMPLE_FROM_CLOCK;
+    h->detail = 0;
+    h->value = 1;
+    h->ticket = 0;
+    h->n_kernel = 0;
+    h->n_user = 0;
+    h->user_end = UNWIND_END_NONE;
+    h->flags = 0;
+    bpf_get_current_comm(h->comm, sizeof h->comm);
+}
+
+static __always_inline int is_new(__u32 pid, __u64 start)
+{
+    __u64 *known = bpf_map_lookup_elem(&seen, &pid);
+    if (known && *known == start)
+        return 0;
+    bpf_map_update_elem(&seen, &pid, &start, BPF_ANY);
+    return 1;
+}
+
+/* No wake-up a sample: user space comes by itself a few times a second. It is called early only for a process
+ * it has never seen, and when half of the ring is full. */
+static __always_inline __u64 wakeup(const struct sample_head *h)
+{
+    if (!h->is_kernel_thread && is_new(h->pid, h->start))
+        return BPF_RB_FORCE_WAKEUP;
+    return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_size / 2 ? BPF_RB_FORCE_WAKEUP
+                                                                       : BPF_RB_NO_WAKEUP;
+}
+
+/* The user stack by the kernel's frame pointer walk, behind the kernel addresses: 32-bit programs, and
+ * machines this folder has no rules for. */
+static __always_inline void kernel_walk(void *ctx, struct scratch *s)
+{
+    __u64 at = s->head.n_kernel;
+    barrier_var(at);
+    if (at > SAMPLE_KERNEL_MAX)
+        return;
+    long n = bpf_get_stack(ctx, &s->address[at], SAMPLE_KERNEL_MAX * 8, BPF_F_USER_STACK);
+    s->head.n_user = n > 0 ? (__u64)n / 8 : 0;
+    s->head.user_end = UNWIND_END_OTHER_ABI;
+}
+
+#ifdef __TARGET_ARCH_x86
+/* struct pt_regs as perf_event programs see it (Linux arch/x86/include/uapi/asm/ptrace.h), in words. */
+enum {
+    R15,
+    R14,
+    R13,
+    R12,
+    RBP,
+    RBX,
+    R11,
+    R10,
+    R9,
+    R8,
+    RAX,
+    RCX,
+    RDX,
+    RSI,
+    RDI,
+    ORIG_RAX,
+    RIP,
+    CS,
+    FLAGS,
+    RSP
+};
+
+#define USER_CS_64 0x33 /* __USER_CS: 64-bit code */
+
+/* Whether the tick interrupted user code: then there is no kernel stack to look for. */
+static __always_inline int hit_user(const __u64 *ctx)
+{
+    return (*(const volatile __u64 *)&ctx[CS] & 3) == 3;
+}
+
+/* The user's registers: those the tick or probe interrupted, or (also when `regs` is NULL) those saved when
+ * the thread entered the kernel. Returns their code segment, 0 if it has none. */
+static __always_inline __u64 read_registers(const __u64 *regs, struct task_struct *task,
+                                            struct unwind_registers *r)
+{
+    __u64 saved[RSP + 1];
+    __u64 cs = regs ? *(const volatile __u64 *)&regs[CS] & 0xffff : 0;
+#define COPY(from)                                                                                  \
+    r->all[0] = from[RAX], r->all[1] = from[RDX], r->all[2] = from[RCX], r->all[3] = from[RBX],     \
+    r->all[4] = from[RSI], r->all[5] = from[RDI], r->all[6] = from[RBP], r->all[7] = from[RSP],     \
+    r->all[8] = from[R8], r->all[9] = from[R9], r->all[10] = from[R10], r->all[11] = from[R11],     \
+    r->all[12] = from[R12], r->all[13] = from[R13], r->all[14] = from[R14], r->all[15] = from[R15], \
+    r->ip = from[RIP]
+    if ((cs & 3) == 3) {
+        const volatile __u64 *live = regs;
+        COPY(live);
+    } else {
+        if (bpf_probe_read_kernel(saved, sizeof saved, (void *)bpf_task_pt_regs(task)))
+            return 0;
+        COPY(saved);
+        cs = saved[CS] & 0xffff;
+    }
+#undef COPY
+    r->sp = r->all[7];
+    r->bp = r->all[6];
+    r->is_return = 0;
+    r->bp_lost = 0;
+    r->has_all = 1;
+    r->by_pointer = 0;
+    return cs;
+}
+
+/* `regs` is ctx where that is a struct pt_regs, NULL elsewhere. */
+static __always_inline void user_stack(void *ctx, const __u64 *regs, struct scratch *s,
+                                       struct task_struct *task)
+{
+    struct mm_struct *mm = task->mm;
+    if (!mm)
+        return;
+    __u64 cs = read_registers(regs, task, &s->walk.at);
+    if (cs != USER_CS_64) {
+        if ((cs & 3) == 3)
+            kernel_walk(ctx, s);
+        return; /* a worker of the kernel's in the process's name, or one in exec or exit */
+    }
+    walk_stack(s, mm, s->head.time);
+    s->head.user_end = s->walk.end;
+    s->head.flags = SAMPLE_EXACT | (s->walk.is_guessed ? SAMPLE_GUESSED : 0);
+}
+#else
+static __always_inline int hit_user(const __u64 *ctx)
+{
+    return 0; /* the kernel's walk finds out */
+}
+
+static __always_inline void user_stack(void *ctx, const __u64 *regs, struct scratch *s,
+                                       struct task_struct *task)
+{
+    s->walk.wants = 0;
+    kernel_walk(ctx, s);
+}
+#endif
+
+/* Apart from the samples, as another thread reads them: each unwinds badly until it is answered. */
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 64 * 1024);
+} wants SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, SLOTS + 1); /* one a slot, and one of execs */
+    __type(key, __u32);
+    __type(value, struct sample_want);
+} want_scratches SEC(".maps");
+
+/* Asks user space for the tables of a file the walk met. Lost, it is asked again in a while. */
+static __always_inline void send_want(const struct scratch *s, __u32 mine)
+{
+    struct sample_want *want = bpf_map_lookup_elem(&want_scratches, &mine);
+    if (!want)
+        return;
+    want->head = s->head;
+    want->head.kind = SAMPLE_WANT;
+    want->key = s->walk.wanted;
+    want->start = s->walk.wanted_start;
+    want->end = s->walk.wanted_end;
+    want->path[0] = 0;
+    bpf_ringbuf_output(&wants, want, sizeof *want, BPF_RB_FORCE_WAKEUP);
+}
+
+/* Takes the stacks of the current thread and sends the sample; the head's own fields are set. `skip`: kernel
+ * frames of ours on top. */
+static __always_inline void send_stack(void *ctx, const __u64 *regs, struct scratch *s,
+                                       struct task_struct *task, __u32 slot, __u64 skip)
+{
+    __sync_fetch_and_add(&n_samples, 1);
+    /* Lengths are kept in u64 behind a barrier, or clang checks one copy and uses another. */
+    if (!regs || !hit_user(regs)) {
+        long n = bpf_get_stack(ctx, s->address, SAMPLE_KERNEL_MAX * 8, skip);
+        s->head.n_kernel = n > 0 ? (__u64)n / 8 : 0;
+    }
+    if (!s->head.is_kernel_thread)
+        user_stack(ctx, regs, s, task);
+    __u64 size = ((__u64)s->head.n_kernel + s->head.n_user) * 8;
+    barrier_var(size);
+    if (size > sizeof s->address)
+        return;
+    if (bpf_ringbuf_output(&ring, s, sizeof s->head + size, wakeup(&s->head)))
+        __sync_fetch_and_add(&n_lost, 1);
+    if (s->walk.wants) {
+        s->walk.wants = 0;
+        send_want(s, slot);
+    }
+}
+
+/* Sends a head alone. */
+static __always_inline void send_head(const struct sample_head *h)
+{
+    __u64 flags =
+        bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_size / 2 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+    if (bpf_ringbuf_output(&ring, (void *)h, sizeof *h, flags))
+        __sync_fetch_and_add(&n_lost, 1);
+}
+
+#endif

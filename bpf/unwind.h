@@ -1,0 +1,138 @@
+/*
+ * How to get from a frame to its caller, as tables both sides share: user space compiles them from a file's
+ * call frame information (sender/unwind), the kernel side reads them (walk.bpf.h).
+ *
+ * A file is named by its key. Its executable bytes are cut into pages of 4 KiB of file offset; each page has
+ * a run of rows, ascending, the first at 0: the last row not above an address applies. A row names a rule;
+ * rules are shared by all files. x86-64 (System V psABI, DWARF register numbers of its figure 3.36).
+ */
+#ifndef BPF_UNWIND_H
+#define BPF_UNWIND_H
+
+#include "bpf/types.h"
+
+/* User frames of one stack. Programs that recurse deeper are cut at the root's end, and it is said. */
+#define UNWIND_FRAMES_MAX 512
+
+#define UNWIND_PAGE_BITS 12u
+#define UNWIND_PAGE_SIZE (1u << UNWIND_PAGE_BITS)
+
+/* Rows live in chunks, chunks in shards (one BPF map each, made when needed). All sizes are powers of two:
+ * the kernel's verifier is shown that an index is in bounds by masking it. */
+#define UNWIND_CHUNK_ROWS   1024u
+#define UNWIND_SHARD_CHUNKS 64u
+#define UNWIND_SHARD_ROWS   (UNWIND_CHUNK_ROWS * UNWIND_SHARD_CHUNKS) /* 256 KiB */
+#define UNWIND_SHARDS       64u                                       /* 16 MiB of rows at the very most */
+#define UNWIND_CHUNKS       (UNWIND_SHARDS * UNWIND_SHARD_CHUNKS)
+
+/* Pages of all files together: 512 MiB of machine code. */
+#define UNWIND_PAGES (1u << 17)
+/* Distinct rules: ten large programs together have about 1,100. */
+#define UNWIND_RULES 8192u
+/* Files with tables at a time. */
+#define UNWIND_FILES 4096u
+
+/* One page's rows: chunk (12 bits), first row in it (10), number of rows (10). 0: no rows. */
+#define UNWIND_PAGE_ROWS_MAX         1023u
+#define UNWIND_PAGE(chunk, first, n) ((chunk) << 20 | (first) << 10 | (n))
+#define UNWIND_PAGE_SHARD(page)      ((page) >> 26)
+#define UNWIND_PAGE_FIRST_ROW(page)  ((page) >> 10 & (UNWIND_SHARD_ROWS - 1)) /* in its shard */
+#define UNWIND_PAGE_N(page)          ((page)&1023u)
+
+struct unwind_row {
+    bpf_u16 low; /* offset in the page */
+    bpf_u16 rule;
+};
+
+/* The canonical frame address: what rsp is in the caller, behind the return address. */
+enum unwind_cfa {
+    UNWIND_CFA_NONE,    /* nothing is known of this code: the frame pointer may lead on */
+    UNWIND_CFA_RSP,     /* rsp + cfa_offset */
+    UNWIND_CFA_RBP,     /* rbp + cfa_offset */
+    UNWIND_CFA_AT_RSP,  /* what is stored at rsp + (cfa_offset >> 8), plus (cfa_offset & 255) */
+    UNWIND_CFA_AT_RBP,  /* likewise by rbp */
+    UNWIND_CFA_PLT,     /* rsp + 8, or + 16 from byte `cfa_offset` of each 16 on */
+    UNWIND_CFA_ROOT,    /* there is no caller */
+    UNWIND_CFA_SIGNAL,  /* the kernel's signal frame is at rsp: everything is in it */
+    UNWIND_CFA_PADDING, /* between functions: as "returned to", below a function that no call made; else rsp +
+                           8 */
+    UNWIND_CFA_UNKNOWN, /* more than these rules can say */
+    UNWIND_CFA_REGISTER, /* + n: register n + cfa_offset, where all registers are known: leaf frames */
+    UNWIND_CFA_END = UNWIND_CFA_REGISTER + 16,
+};
+
+/* Where the caller's rbp is. */
+enum unwind_rbp {
+    UNWIND_RBP_SAME,
+    UNWIND_RBP_AT_CFA, /* stored at CFA + rbp_offset */
+    UNWIND_RBP_AT_RBP, /* stored at rbp + rbp_offset */
+    UNWIND_RBP_AT_RSP, /* stored at rsp + rbp_offset */
+    UNWIND_RBP_LOST,
+    UNWIND_RBP_RA_IN_REG, /* the same; and the return address is in register rbp_offset (leaf frames) */
+};
+
+struct unwind_rule {
+    bpf_u8 cfa;
+    bpf_u8 rbp;
+    bpf_s16 rbp_offset;
+    bpf_s32 cfa_offset;
+};
+
+/* Names the bytes of a file: a file that is written anew, or another one that got its inode, has another key.
+ * All 0 is the vDSO, which is no file. */
+struct unwind_key {
+    bpf_u64 inode;
+    bpf_u64 size;
+    bpf_u64 mtime;  /* seconds */
+    bpf_u32 device; /* as the kernel holds it: major << 20 | minor */
+    bpf_u32 zero;
+};
+
+struct unwind_file {
+    bpf_u32 page;       /* of its pages, in the table of pages */
+    bpf_u32 n_pages;    /* 0: there is no call frame information */
+    bpf_u32 first_page; /* file offset of the first of them, in pages */
+    bpf_u32 used;       /* when the kernel side last looked it up, about seconds since boot */
+};
+
+/* Registers of a frame. */
+struct unwind_registers {
+    bpf_u64 ip, sp, bp;
+    bpf_u32 is_return;  /* ip is a return address: the call is before it */
+    bpf_u32 bp_lost;    /* bp is not known */
+    bpf_u32 has_all;    /* `all` holds this frame's registers: the first frame, or one a signal interrupted */
+    bpf_u32 by_pointer; /* frames left by frame pointer, for want of rows */
+    bpf_u64 all[16];    /* by DWARF number */
+};
+
+/* How a user stack ended. */
+enum unwind_end {
+    UNWIND_END_NONE,       /* there is no user stack */
+    UNWIND_END_ROOT,       /* complete: a thread's first function */
+    UNWIND_END_DEPTH,      /* UNWIND_FRAMES_MAX reached */
+    UNWIND_END_UNREADABLE, /* stack memory that cannot be read (swapped out, or no memory) */
+    UNWIND_END_NOT_CODE,   /* a return address that is in no executable mapping */
+    UNWIND_END_NO_RULE,    /* what leads on cannot be said by a rule, nor by a frame pointer */
+    UNWIND_END_BAD_FRAME,  /* the caller's frame is not above this one, nor in a stack */
+    UNWIND_END_OTHER_ABI, /* a 32-bit program, or a machine without tables: by the kernel's frame pointer walk
+                           */
+    UNWIND_ENDS,
+};
+
+/* Finds the row that applies to offset `low` of a page; n >= 1 rows from `at`. Sixteen steps without a
+ * branch: 1023 rows need ten. */
+static inline __attribute__((always_inline)) bpf_u32 unwind_search(const struct unwind_row *rows, bpf_u32 at,
+                                                                   bpf_u32 n, bpf_u32 low)
+{
+    for (int i = 0; i < 10; i++) {
+        bpf_u32 half = n >> 1;
+        bpf_u32 middle = rows[(at + half) & (UNWIND_SHARD_ROWS - 1)].low;
+        /* All ones when the middle row is not above `low`. */
+        bpf_u32 take = (bpf_u32)(((bpf_s64)middle - (bpf_s64)low - 1) >> 63);
+        at += half & take;
+        n -= half;
+    }
+    return rows[at & (UNWIND_SHARD_ROWS - 1)].rule;
+}
+
+#endif

@@ -1,0 +1,225 @@
+/*
+ * Waiting: threads off the CPU (scheduler tracepoints) and requests to block devices (block tracepoints).
+ *
+ * Where the kernel has sched_exit_tp (6.16) a stack is taken when the thread is back and it is known how long
+ * it was away: then only waits that are long enough, and of those a share, are looked at. Elsewhere the stack
+ * must be taken as the thread leaves (at the switch back its memory cannot be read): it is sent at once with
+ * a ticket, and what it weighs follows when the thread is back.
+ */
+#ifndef BPF_WAIT_BPF_H
+#define BPF_WAIT_BPF_H
+
+#include "bpf/filter.bpf.h"
+#include "bpf/record.bpf.h"
+
+const volatile __u64 wait_min_ns = 0;       /* shorter waits are counted only */
+const volatile __u32 wait_share = 1u << 16; /* of waits that are taken, of 1 << 16 */
+const volatile __u32 has_sched_exit = 0;
+
+__u64 n_waits = 0, n_waits_short = 0, ns_waits = 0; /* off-CPU: all, below the minimum; time of all */
+
+struct wait {
+    __u64 since;  /* 0: on the CPU, or not looked at */
+    __u64 length; /* known, and on_sched_exit has not taken it yet */
+    __u64 ticket;
+    __u32 state; /* enum sample_wait */
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, struct wait);
+} waits_of SEC(".maps");
+
+/* Tickets: a count for each CPU, and the CPU. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u64);
+} tickets SEC(".maps");
+
+static __always_inline __u64 new_ticket(void)
+{
+    __u32 zero = 0;
+    __u64 *last = bpf_map_lookup_elem(&tickets, &zero);
+    return last ? ++*last << 16 | bpf_get_smp_processor_id() : 0;
+}
+
+/* On top of a tracepoint's kernel stack: our program, and bpf_trace_run that calls it. */
+#define SKIP_OURS 2
+
+/* include/linux/sched.h: the same values since 4.14. */
+#define PF_KTHREAD           0x00200000u
+#define TASK_INTERRUPTIBLE   1u
+#define TASK_UNINTERRUPTIBLE 2u
+#define TASK_STOPPED         (4u | 8u)
+#define TASK_ENDED           (0x10u | 0x20u | 0x80u)
+
+static __always_inline __u32 wait_of(_Bool preempt, __u32 state)
+{
+    if (preempt || !(state & 0xff))
+        return SAMPLE_WAIT_PREEMPTED;
+    if (state & TASK_UNINTERRUPTIBLE)
+        return SAMPLE_WAIT_DISK;
+    return state & TASK_STOPPED ? SAMPLE_WAIT_STOPPED : SAMPLE_WAIT_SLEEP;
+}
+
+static __always_inline int is_chosen(void)
+{
+    return wait_share >= 1u << 16 || (bpf_get_prandom_u32() & 0xffff) < wait_share;
+}
+
+static __always_inline void comes_back(struct task_struct *next, __u64 now)
+{
+    struct wait *w = bpf_task_storage_get(&waits_of, next, 0, 0);
+    if (!w || !w->since)
+        return;
+    __u64 length = now - w->since;
+    int is_short = length < wait_min_ns;
+    w->since = 0;
+    __sync_fetch_and_add(&n_waits, 1);
+    __sync_fetch_and_add(&ns_waits, length);
+    if (is_short)
+        __sync_fetch_and_add(&n_waits_short, 1);
+    if (has_sched_exit) {
+        w->length = is_short ? 0 : length;
+    } else if (w->ticket) {
+        struct sample_head h = {.kind = SAMPLE_VALUE, .time = now, .source = SAMPLE_FROM_WAIT};
+        h.value = is_short ? 0 : length;
+        h.ticket = w->ticket;
+        w->ticket = 0;
+        send_head(&h);
+    }
+}
+
+/* In the thread that leaves, with interrupts off and its run queue locked. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_struct *next,
+             unsigned int prev_state)
+{
+    __u64 now = bpf_ktime_get_ns();
+    if (next->pid)
+        comes_back(next, now);
+    if (!prev->pid || prev->flags & PF_KTHREAD || (!preempt && prev_state & TASK_ENDED) || !is_wanted(prev))
+        return 0;
+    struct wait *w = bpf_task_storage_get(&waits_of, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    if (!w)
+        return 0;
+    w->since = now;
+    w->length = 0;
+    w->ticket = 0;
+    w->state = wait_of(preempt, prev_state);
+    if (has_sched_exit || !is_chosen())
+        return 0;
+    struct scratch *s = claim(SLOT_WAIT);
+    if (!s)
+        return 0;
+    fill_head(&s->head, prev, SAMPLE_STACK);
+    w->ticket = new_ticket();
+    s->head.ticket = w->ticket;
+    s->head.source = SAMPLE_FROM_WAIT;
+    s->head.detail = w->state;
+    s->head.value = 0;
+    if (w->ticket)
+        send_stack(ctx, 0, s, prev, SLOT_WAIT, SKIP_OURS);
+    release(s);
+    return 0;
+}
+
+/* In the thread that is back; `length` says whether it is looked at. */
+SEC("tp_btf/sched_exit_tp")
+int BPF_PROG(on_sched_exit, _Bool is_switch)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+    if (!is_switch || !task->pid)
+        return 0;
+    struct wait *w = bpf_task_storage_get(&waits_of, task, 0, 0);
+    if (!w || !w->length)
+        return 0;
+    __u64 length = w->length;
+    w->length = 0;
+    if (!is_chosen())
+        return 0;
+    struct scratch *s = claim(SLOT_WAIT);
+    if (!s)
+        return 0;
+    fill_head(&s->head, task, SAMPLE_STACK);
+    s->head.source = SAMPLE_FROM_WAIT;
+    s->head.detail = w->state;
+    s->head.value = length;
+    send_stack(ctx, 0, s, task, SLOT_WAIT, SKIP_OURS);
+    release(s);
+    return 0;
+}
+
+/* Requests under way, by their address. One that never ends (a device gone) makes room when it is full. */
+struct block {
+    __u64 since, ticket;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 8192);
+    __type(key, __u64);
+    __type(value, struct block);
+} blocks SEC(".maps");
+
+/* include/linux/blk_types.h: REQ_OP_MASK; REQ_OP_READ is 0, REQ_OP_WRITE 1. */
+#define REQ_OP_MASK 0xffu
+
+static __always_inline void block_begins(void *ctx, struct request *rq)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+    __u64 at = (__u64)rq;
+    if (!is_wanted(task) || bpf_map_lookup_elem(&blocks, &at))
+        return;
+    __u32 operation = BPF_CORE_READ(rq, cmd_flags) & REQ_OP_MASK;
+    struct scratch *s = claim(SLOT_WAIT);
+    if (!s)
+        return;
+    struct block b = {.since = bpf_ktime_get_ns(), .ticket = new_ticket()};
+    fill_head(&s->head, task, SAMPLE_STACK);
+    s->head.ticket = b.ticket;
+    s->head.source = SAMPLE_FROM_BLOCK;
+    s->head.detail = operation == 0   ? SAMPLE_BLOCK_READ
+                     : operation == 1 ? SAMPLE_BLOCK_WRITE
+                                      : SAMPLE_BLOCK_OTHER;
+    s->head.value = 0;
+    if (b.ticket && !bpf_map_update_elem(&blocks, &at, &b, BPF_ANY))
+        send_stack(ctx, 0, s, task, SLOT_WAIT, SKIP_OURS);
+    release(s);
+}
+
+/* A request is handed to the scheduler of the device, by who asks for it, or to the device itself. */
+SEC("tp_btf/block_rq_insert")
+int BPF_PROG(on_block_insert, struct request *rq)
+{
+    block_begins(ctx, rq);
+    return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(on_block_issue, struct request *rq)
+{
+    block_begins(ctx, rq);
+    return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(on_block_complete, struct request *rq)
+{
+    __u64 at = (__u64)rq;
+    struct block *b = bpf_map_lookup_elem(&blocks, &at);
+    if (!b)
+        return 0;
+    struct sample_head h = {.kind = SAMPLE_VALUE, .source = SAMPLE_FROM_BLOCK, .ticket = b->ticket};
+    h.time = bpf_ktime_get_ns();
+    h.value = h.time - b->since;
+    bpf_map_delete_elem(&blocks, &at);
+    send_head(&h);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,74 @@
+#include "sender/collect/pending.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/hash.h"
+
+#define SLOTS 4096u
+
+static size_t size_of(const struct sample_head *head)
+{
+    return sizeof(struct pending_stack) + ((size_t)head->n_kernel + head->n_user) * sizeof(uint64_t);
+}
+
+static struct pending_stack **slot_of(const struct pending *p, uint64_t ticket)
+{
+    return &p->slot[hash_mix(ticket, 0) % SLOTS];
+}
+
+static void unlink_age(struct pending *p, struct pending_stack *s)
+{
+    *(s->older ? &s->older->newer : &p->oldest) = s->newer;
+    *(s->newer ? &s->newer->older : &p->newest) = s->older;
+}
+
+struct pending_stack *pending_take(struct pending *p, uint64_t ticket)
+{
+    if (!p->slot)
+        return NULL;
+    struct pending_stack **at = slot_of(p, ticket);
+    while (*at && (*at)->head.ticket != ticket)
+        at = &(*at)->next;
+    struct pending_stack *found = *at;
+    if (!found)
+        return NULL;
+    *at = found->next;
+    unlink_age(p, found);
+    p->n--;
+    p->bytes -= size_of(&found->head);
+    return found;
+}
+
+void pending_add(struct pending *p, const struct sample_head *head, const uint64_t *address)
+{
+    size_t size = size_of(head);
+    if (!p->slot)
+        p->slot = calloc(SLOTS, sizeof *p->slot);
+    struct pending_stack *fresh = p->slot ? malloc(size) : NULL;
+    if (!fresh) {
+        p->dropped++;
+        return;
+    }
+    free(pending_take(p, head->ticket)); /* its value was lost: the kernel side counted that */
+    while (p->oldest && (p->n >= PENDING_MAX || p->bytes + size > PENDING_BYTES)) {
+        free(pending_take(p, p->oldest->head.ticket));
+        p->dropped++;
+    }
+    struct pending_stack **slot = slot_of(p, head->ticket);
+    *fresh = (struct pending_stack){.next = *slot, .older = p->newest, .head = *head};
+    memcpy(fresh->address, address, size - sizeof *fresh);
+    *(p->newest ? &p->newest->newer : &p->oldest) = fresh;
+    p->newest = fresh;
+    *slot = fresh;
+    p->n++;
+    p->bytes += size;
+}
+
+void pending_release(struct pending *p)
+{
+    while (p->oldest)
+        free(pending_take(p, p->oldest->head.ticket));
+    free(p->slot);
+    *p = (struct pending){0};
+}

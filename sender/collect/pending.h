@@ -1,0 +1,41 @@
+/*
+ * Stacks whose weight is not known yet: taken as a thread left the CPU or a request went to a device, and
+ * kept here by ticket until that is over.
+ */
+#ifndef SENDER_COLLECT_PENDING_H
+#define SENDER_COLLECT_PENDING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/sample.h"
+
+/* Every thread of a large host may wait at once; what is above makes the oldest go, counted. */
+#define PENDING_MAX   65536u
+#define PENDING_BYTES (32u << 20)
+
+struct pending_stack {
+    struct pending_stack *next;          /* of the same slot; private */
+    struct pending_stack *older, *newer; /* private */
+    struct sample_head head;
+    uint64_t address[]; /* n_kernel, then n_user */
+};
+
+/* Zeroed is empty. */
+struct pending {
+    struct pending_stack **slot;
+    struct pending_stack *oldest, *newest;
+    uint32_t n;
+    size_t bytes;
+    uint64_t dropped; /* for want of room or memory */
+};
+
+/* Keeps a stack; head->ticket is not 0. */
+void pending_add(struct pending *p, const struct sample_head *head, const uint64_t *address);
+
+/* Takes the stack of a ticket out: the caller frees it. NULL: there is none. */
+struct pending_stack *pending_take(struct pending *p, uint64_t ticket);
+
+void pending_release(struct pending *p);
+
+#endif

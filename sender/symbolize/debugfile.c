@@ -1,0 +1,105 @@
+#include "sender/symbolize/debugfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <zlib.h>
+
+#include "proto/base/macros.h"
+
+#define GLOBAL "/usr/lib/debug"
+
+/* A regular file below a root, whose links cannot leave it. */
+static int open_below(const char *root, const char *path)
+{
+    struct stat st;
+    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    autoclose int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return -errno;
+    autoclose int fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return -ENOENT;
+    return take_fd(&fd);
+}
+
+bool debugfile_matches(int fd, const struct elf *elf)
+{
+    struct source s;
+    struct elf other;
+    return elf->build_id_n && source_file(&s, fd) == 0 && elf_read(&other, &s) == 0 &&
+           bytes_eq(bytes_of(elf->build_id, elf->build_id_n), bytes_of(other.build_id, other.build_id_n));
+}
+
+static bool has_crc(int fd, uint32_t want)
+{
+    uint8_t chunk[8192];
+    struct source s;
+    uint64_t at = 0;
+    uLong crc = crc32(0, NULL, 0);
+    if (source_file(&s, fd) < 0 || s.size > DEBUGFILE_CRC_MAX)
+        return false;
+    for (size_t n; (n = source_read_some(&s, at, chunk, sizeof chunk)) > 0; at += n)
+        crc = crc32(crc, chunk, (uInt)n);
+    return at == s.size && crc == want;
+}
+
+static int try(const char *root, const char *path, const struct elf *elf, const uint32_t *crc)
+{
+    autoclose int fd = open_below(root, path);
+    if (fd < 0)
+        return fd;
+    bool ok = elf->build_id_n ? debugfile_matches(fd, elf) : crc && has_crc(fd, *crc);
+    return ok ? take_fd(&fd) : -ENOENT;
+}
+
+static int by_build_id(const char *root, const struct elf *elf)
+{
+    char path[sizeof GLOBAL + 32 + 2 * ELF_BUILD_ID_MAX], *to = path;
+    if (elf->build_id_n < 2)
+        return -ENOENT;
+    to += sprintf(to, GLOBAL "/.build-id/%02x/", elf->build_id[0]);
+    for (uint32_t i = 1; i < elf->build_id_n; i++)
+        to += sprintf(to, "%02x", elf->build_id[i]);
+    memcpy(to, ".debug", sizeof ".debug");
+    return try(root, path, elf, NULL);
+}
+
+/* The section holds a file name, padding to a multiple of 4, and the CRC. */
+static int by_link(const char *root, const char *file, const struct source *s, const struct elf *elf)
+{
+    static const char *const form[] = {"%.*s/%s", "%.*s/.debug/%s", GLOBAL "%.*s/%s"};
+    char name[256], path[PATH_MAX];
+    uint32_t crc;
+    size_t n = elf->debug_link.size ? source_string(s, elf->debug_link.offset, name, sizeof name) : 0;
+    uint64_t at = (n + 4) & ~UINT64_C(3);
+    const char *slash = strrchr(file, '/');
+    if (n == 0 || !slash || strchr(name, '/') || at + 4 > elf->debug_link.size ||
+        !source_read(s, elf->debug_link.offset + at, &crc, sizeof crc))
+        return -ENOENT;
+    for (size_t i = 0; i < ARRAY_LEN(form); i++) {
+        /* NOLINTNEXTLINE: the forms are above */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        int length = snprintf(path, sizeof path, form[i], (int)(slash - file), file, name);
+#pragma GCC diagnostic pop
+        int fd = length < (int)sizeof path && strcmp(path, file) != 0 ? try(root, path, elf, &crc) : -ENOENT;
+        if (fd >= 0)
+            return fd;
+    }
+    return -ENOENT;
+}
+
+int debugfile_open(const char *root, const char *path, const struct source *s, const struct elf *elf)
+{
+    int fd = by_build_id(root, elf);
+    return fd >= 0 ? fd : by_link(root, path, s, elf);
+}

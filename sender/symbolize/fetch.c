@@ -1,0 +1,179 @@
+#include "sender/symbolize/fetch.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "proto/base/macros.h"
+
+#define ID_MAX 64u
+
+/* The functions of libdebuginfod.so.1 used (debuginfod_find_debuginfo(3)), looked up by name. */
+struct library {
+    void *(*begin)(void);
+    void (*end)(void *client);
+    int (*find)(void *client, const unsigned char *id, int n, char **path);
+    void (*set_progress)(void *client, int (*fn)(void *client, long a, long b));
+};
+
+enum state { WANTED, HERE, NOWHERE };
+
+struct file {
+    uint8_t id[ID_MAX];
+    uint32_t id_n;
+    enum state state;
+    char *path;
+};
+
+struct fetch {
+    struct library library;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wanted;
+    atomic_bool stopping;
+    struct file file[FETCH_FILES_MAX]; /* under the lock */
+    uint32_t n;
+};
+
+static int load(struct library *l, struct error *e)
+{
+    void *so = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!so)
+        return error_set(
+            e, -ENOENT,
+            "DEBUGINFOD_URLS is set, but libdebuginfod.so.1 cannot be loaded (%s): apt-get install "
+            "libdebuginfod1",
+            dlerror());
+    struct {
+        const char *name;
+        void **to;
+    } wanted[] = {{"debuginfod_begin", (void **)&l->begin},
+                  {"debuginfod_end", (void **)&l->end},
+                  {"debuginfod_find_debuginfo", (void **)&l->find},
+                  {"debuginfod_set_progressfn", (void **)&l->set_progress}};
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+        if (!(*wanted[i].to = dlsym(so, wanted[i].name)))
+            return error_set(e, -ENOENT, "libdebuginfod.so.1 has no %s", wanted[i].name);
+    return 0; /* it stays loaded: its libraries do not expect to be unloaded */
+}
+
+/* The library's callback is told its client only, and there is one thread that asks. */
+static struct fetch *asking;
+
+static int on_progress(void *client, long a, long b)
+{
+    return asking->stopping; /* not 0: give up */
+}
+
+/* The next file to ask for, waited for; UINT32_MAX: stop. */
+static uint32_t next(struct fetch *f, struct file *ret)
+{
+    uint32_t found = UINT32_MAX;
+    pthread_mutex_lock(&f->lock);
+    while (!f->stopping && found == UINT32_MAX) {
+        for (uint32_t i = 0; i < f->n && found == UINT32_MAX; i++)
+            if (f->file[i].state == WANTED)
+                found = i;
+        if (found == UINT32_MAX)
+            pthread_cond_wait(&f->wanted, &f->lock);
+    }
+    if (found != UINT32_MAX)
+        *ret = f->file[found];
+    pthread_mutex_unlock(&f->lock);
+    return found;
+}
+
+static void *run(void *argument)
+{
+    struct fetch *f = argument;
+    void *client = f->library.begin();
+    if (!client)
+        return NULL;
+    f->library.set_progress(client, on_progress);
+    struct file file;
+    for (uint32_t i; (i = next(f, &file)) != UINT32_MAX;) {
+        char *path = NULL;
+        int fd = f->library.find(client, file.id, (int)file.id_n, &path);
+        if (fd >= 0)
+            close(fd);
+        pthread_mutex_lock(&f->lock);
+        f->file[i].state = fd >= 0 && path ? HERE : NOWHERE;
+        f->file[i].path = fd >= 0 ? take_ptr(path) : NULL;
+        pthread_mutex_unlock(&f->lock);
+        free(path);
+    }
+    f->library.end(client);
+    return NULL;
+}
+
+int fetch_new(struct fetch **ret, struct error *e)
+{
+    const char *urls = getenv("DEBUGINFOD_URLS");
+    *ret = NULL;
+    if (!urls || !*urls)
+        return 1;
+    struct fetch *f = calloc(1, sizeof *f);
+    if (!f)
+        return error_set(e, -ENOMEM, "out of memory");
+    setenv("DEBUGINFOD_MAXSIZE", FETCH_MAXSIZE, 0);
+    setenv("DEBUGINFOD_MAXTIME", FETCH_MAXTIME, 0);
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_cond_init(&f->wanted, NULL);
+    int r = load(&f->library, e);
+    asking = f;
+    if (r == 0 && (r = -pthread_create(&f->thread, NULL, run, f)) < 0)
+        r = error_set(e, r, "no thread can be made for debuginfod");
+    if (r < 0) {
+        free(f);
+        return r;
+    }
+    *ret = f;
+    return 0;
+}
+
+struct fetch *fetch_free(struct fetch *f)
+{
+    if (!f)
+        return NULL;
+    pthread_mutex_lock(&f->lock);
+    f->stopping = true;
+    pthread_cond_signal(&f->wanted);
+    pthread_mutex_unlock(&f->lock);
+    pthread_join(f->thread, NULL);
+    for (uint32_t i = 0; i < f->n; i++)
+        free(f->file[i].path);
+    pthread_cond_destroy(&f->wanted);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+    return NULL;
+}
+
+int fetch_open(struct fetch *f, struct bytes build_id)
+{
+    if (!f || build_id.n == 0 || build_id.n > ID_MAX)
+        return -ENOENT;
+    int r = -EAGAIN;
+    pthread_mutex_lock(&f->lock);
+    uint32_t i = 0;
+    while (i < f->n && !bytes_eq(bytes_of(f->file[i].id, f->file[i].id_n), build_id))
+        i++;
+    if (i == FETCH_FILES_MAX) {
+        r = -ENOENT;
+    } else if (i == f->n) {
+        f->file[i] = (struct file){.id_n = (uint32_t)build_id.n, .state = WANTED};
+        memcpy(f->file[i].id, build_id.p, build_id.n);
+        f->n++;
+        pthread_cond_signal(&f->wanted);
+    } else if (f->file[i].state == NOWHERE) {
+        r = -ENOENT;
+    } else if (f->file[i].state == HERE) {
+        r = open(f->file[i].path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        r = r < 0 ? -ENOENT : r;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return r;
+}

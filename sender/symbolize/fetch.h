@@ -1,0 +1,35 @@
+/*
+ * Debug files from the network: debuginfod, asked by a thread of its own, only where DEBUGINFOD_URLS names
+ * servers.
+ *
+ * Debian's libdebuginfod is loaded when it is first needed: it brings curl and a dozen libraries more, which
+ * a profiler that asks nobody should not carry. Its cache ($DEBUGINFOD_CACHE_PATH) is shared with gdb and
+ * others.
+ */
+#ifndef SENDER_SYMBOLIZE_FETCH_H
+#define SENDER_SYMBOLIZE_FETCH_H
+
+#include "proto/base/bytes.h"
+#include "proto/base/error.h"
+
+struct fetch;
+
+/* Files asked for and not forgotten yet; beyond it nothing is asked. */
+#define FETCH_FILES_MAX 1024u
+/* Unless the environment says otherwise: one file's size and time, for debuginfod(8) variables. */
+#define FETCH_MAXSIZE "268435456"
+#define FETCH_MAXTIME "60"
+
+/* Starts the thread. 0; 1: DEBUGINFOD_URLS is not set, *ret is NULL; -errno with *e. Reads and sets
+ * environment variables: before other threads start. */
+int fetch_new(struct fetch **ret, struct error *e);
+
+/* Ends the thread, at the latest when the transfer it is in notices (a second). Returns NULL; NULL is fine.
+ */
+struct fetch *fetch_free(struct fetch *f);
+
+/* The debug file of a build id. A descriptor, the caller's; -EAGAIN: asked for, and not here yet; -ENOENT: no
+ * server has it, or too many were asked for. `f` may be NULL. */
+int fetch_open(struct fetch *f, struct bytes build_id);
+
+#endif

@@ -1,0 +1,305 @@
+#include "sender/symbolize/resolve.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "proto/base/hash.h"
+#include "proto/base/macros.h"
+#include "sender/symbolize/demangle.h"
+#include "sender/symbolize/dwarf.h"
+#include "sender/symbolize/pclntab.h"
+#include "sender/symbolize/symtab.h"
+#include "sender/symbolize/unpack.h"
+
+/* Addresses answered by one pass over a symbol table. */
+#define BATCH 4096u
+
+_Static_assert(PLACES_LINES_MAX > DWARF_DEPTH_MAX && PLACES_LINES_MAX >= PCLNTAB_DEPTH_MAX,
+               "no line is cut off");
+
+/* A function by the name the file has for it: readable, with the mangled form beside it. */
+static uint32_t native_function(struct places *p, struct bytes name, struct bytes file, uint32_t start_line)
+{
+    char readable[DEMANGLE_OUT_MAX];
+    struct place_function f = {.file = places_text(p, file), .start_line = start_line};
+    size_t n = demangle(name, readable, sizeof readable);
+    f.name = places_text(p, n ? bytes_of(readable, n) : name);
+    f.system_name = n ? places_text(p, name) : 0;
+    return f.name ? places_function(p, &f) : 0;
+}
+
+/* Functions met lately, by a hash of what they are called: pieces of one function repeat them, and demangling
+ * is dear. */
+#define MEMO 256u
+struct memo {
+    uint64_t hash;
+    uint32_t function; /* 0: free */
+};
+
+static uint32_t known_function(struct places *p, struct memo memo[MEMO], struct bytes name, struct bytes file,
+                               uint32_t start_line)
+{
+    uint64_t hash = hash_mix(hash_bytes(name, hash_seed()), hash_bytes(file, hash_seed() ^ start_line));
+    struct memo *m = &memo[hash % MEMO];
+    if (m->function == 0 || m->hash != hash)
+        *m = (struct memo){hash, native_function(p, name, file, start_line)};
+    return m->function;
+}
+
+static bool in_last_range(const struct ranges *r, uint64_t address)
+{
+    const struct range *last = r->n ? &r->range[r->n - 1] : NULL;
+    return last && r->n > r->n_sorted && address >= last->start && address < last->end;
+}
+
+/* For receivers that want native addresses: as opentelemetry-ebpf-profiler names Go, without what is inlined.
+ */
+static void without_inlined(struct pclntab_chain *chain)
+{
+    struct pclntab_frame *first = &chain->frame[0], *last = &chain->frame[chain->n - 1];
+    if (last != first)
+        memcpy(first->name, last->name, sizeof first->name);
+    first->start_line = 0;
+    chain->n = 1;
+}
+
+static void add_go(struct resolve *r, struct pclntab_chain *chain)
+{
+    struct place_line line[PCLNTAB_DEPTH_MAX];
+    if (r->go_only)
+        without_inlined(chain);
+    for (uint32_t i = 0; i < chain->n; i++) {
+        const struct pclntab_frame *frame = &chain->frame[i];
+        struct place_function f = {.name = places_text(r->places, bytes_str(frame->name)),
+                                   .file = places_text(r->places, bytes_str(frame->file)),
+                                   .start_line = frame->start_line};
+        line[i] = (struct place_line){places_function(r->places, &f), frame->line};
+    }
+    struct range range = {.start = chain->start, .end = chain->end, .flags = RANGE_GO};
+    range.place = places_add(r->places, line, chain->n);
+    (void)ranges_add(r->ranges, &range);
+}
+
+/* Names what Go's table knows; the rest is put into `left`. How many those are. */
+static uint32_t resolve_go(struct resolve *r, const uint64_t *address, uint32_t n, uint64_t *left)
+{
+    struct pclntab table;
+    uint32_t n_left = 0;
+    autofree struct pclntab_chain *chain = malloc(sizeof *chain);
+    bool has = chain && r->elf->go_lines.size && pclntab_open(&table, r->source, r->elf) == 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!has || pclntab_chain(&table, address[i], chain) < 0)
+            left[n_left++] = address[i];
+        else if (!in_last_range(r->ranges, address[i]))
+            add_go(r, chain);
+    }
+    return n_left;
+}
+
+/* A symbol table of one of the files. */
+struct table {
+    struct source source;
+    struct elf_section symbols, names;
+};
+
+/* Addresses being looked up, with where their names are. */
+struct batch {
+    struct resolve *r;
+    struct symtab_answer *answer; /* n, by address */
+    uint32_t *name_table;         /* which table the name of each is in … */
+    uint64_t *name_at;            /* … as it was found there */
+    struct dwarf_query *query;
+    uint32_t n;
+    struct table table[4];
+    uint32_t n_tables;
+    bool is_rough; /* a table was left out for want of work */
+    struct memo memo[MEMO];
+};
+
+static void add_table(struct batch *b, const struct source *s, const struct elf_section *symbols,
+                      const struct elf_section *names)
+{
+    if (symbols->size && names->size)
+        b->table[b->n_tables++] = (struct table){*s, *symbols, *names};
+}
+
+static void search_tables(struct batch *b)
+{
+    for (uint32_t t = 0; t < b->n_tables; t++) {
+        const struct table *table = &b->table[t];
+        if (symtab_search(&table->source, &table->symbols, &table->names, b->answer, b->n) < 0)
+            b->r->damaged++; /* the file is shorter than it was: some names are missing, none is wrong */
+        for (uint32_t i = 0; i < b->n; i++)
+            if (b->answer[i].name_at != b->name_at[i]) { /* a later table had a better one */
+                b->name_at[i] = b->answer[i].name_at;
+                b->name_table[i] = t;
+            }
+    }
+}
+
+/* The symbol of an answer; its length, 0 if there is none. A version ("memcpy@@GLIBC_2.14") is not its name.
+ */
+static size_t symbol_of(const struct batch *b, uint32_t i, char *to, size_t room)
+{
+    if (!b->answer[i].name_at)
+        return 0;
+    size_t n = source_string(&b->table[b->name_table[i]].source, b->answer[i].name_at, to, room);
+    const char *at = n > 1 ? memchr(to + 1, '@', n - 1) : NULL;
+    return at ? (size_t)(at - to) : n;
+}
+
+/* The answer whose range an address is in. */
+static uint32_t answer_of(const struct batch *b, uint64_t address)
+{
+    uint32_t from = 0, n = b->n;
+    while (n > 0) {
+        uint32_t half = n / 2;
+        const struct symtab_answer *a = &b->answer[from + half];
+        if (address < a->start) {
+            n = half;
+        } else if (address >= a->end) {
+            from += half + 1;
+            n -= half + 1;
+        } else {
+            return from + half;
+        }
+    }
+    return UINT32_MAX;
+}
+
+static void on_piece(void *user, const struct dwarf_piece *piece)
+{
+    struct batch *b = user;
+    struct places *p = b->r->places;
+    struct place_line line[PLACES_LINES_MAX];
+    char symbol[SYMTAB_NAME_MAX];
+    uint32_t i = answer_of(b, piece->start), n = 0;
+    for (uint32_t k = 0; k < piece->n_frames && n < PLACES_LINES_MAX; k++) {
+        const struct dwarf_frame *frame = &piece->frame[k];
+        struct bytes name = frame->linkage.n ? frame->linkage : frame->name;
+        if (k + 1 == piece->n_frames && i != UINT32_MAX) {
+            size_t length = symbol_of(b, i, symbol, sizeof symbol);
+            name = length ? bytes_of(symbol, length) : name;
+        }
+        uint32_t function = name.n ? known_function(p, b->memo, name, frame->file, frame->start_line) : 0;
+        if (function)
+            line[n++] = (struct place_line){function, frame->line};
+    }
+    struct range range = {.start = piece->start, .end = piece->end, .place = places_add(p, line, n)};
+    (void)ranges_add(b->r->ranges, &range);
+}
+
+/* Asks DWARF. 0; -EAGAIN: not for all of them. */
+static int search_dwarf(struct batch *b)
+{
+    struct resolve *r = b->r;
+    bool is_own = r->elf->debug[ELF_DEBUG_INFO].size;
+    const struct source *source = is_own ? r->source : r->debug_source;
+    const struct elf *elf = is_own ? r->elf : r->debug_elf;
+    struct dwarf_file file;
+    if (!source || elf->debug[ELF_DEBUG_INFO].size == 0)
+        return 0;
+    if (r->work <= 0)
+        return -EAGAIN;
+    if (dwarf_file_open(&file, source, elf, r->work, RESOLVE_UNIT_WORK) < 0)
+        return 0;
+    int result = dwarf_find(&file, b->query, b->n, on_piece, b);
+    r->work = file.work - RESOLVE_UNIT_WORK;
+    dwarf_file_close(&file);
+    return result;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct dwarf_query *x = a, *y = b;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* Gives what DWARF did not answer its symbol's name: all of the range, unless DWARF answered a part of it. */
+static void add_symbols(struct batch *b, bool is_rough)
+{
+    char symbol[SYMTAB_NAME_MAX];
+    qsort(b->query, b->n, sizeof *b->query, by_address);
+    for (uint32_t from = 0, to; from < b->n; from = to) {
+        bool shared = false;
+        for (to = from; to < b->n && b->answer[to].start == b->answer[from].start; to++)
+            shared |= b->query[to].is_answered;
+        size_t n = symbol_of(b, from, symbol, sizeof symbol);
+        struct range range = {.start = b->answer[from].start, .end = b->answer[from].end};
+        if (n) {
+            struct place_line line = {
+                native_function(b->r->places, bytes_of(symbol, n), bytes_of(NULL, 0), 0), 0};
+            range.place = line.function ? places_add(b->r->places, &line, 1) : 0;
+        }
+        range.flags = is_rough ? RANGE_ROUGH : 0;
+        if (!shared)
+            (void)ranges_add(b->r->ranges, &range);
+        for (uint32_t i = from; shared && i < to; i++) {
+            range.start = b->answer[i].address;
+            range.end = range.start + 1;
+            if (!b->query[i].is_answered)
+                (void)ranges_add(b->r->ranges, &range);
+        }
+    }
+}
+
+static void resolve_batch(struct batch *b, const uint64_t *address)
+{
+    autofree struct symtab_answer *answer = malloc(b->n * sizeof *answer);
+    autofree uint32_t *name_table = calloc(b->n, sizeof *name_table);
+    autofree uint64_t *name_at = calloc(b->n, sizeof *name_at);
+    autofree struct dwarf_query *query = calloc(b->n, sizeof *query);
+    if (!answer || !name_table || !name_at || !query)
+        return;
+    b->answer = answer;
+    b->name_table = name_table;
+    b->name_at = name_at;
+    b->query = query;
+    symtab_begin(answer, address, b->n);
+    search_tables(b);
+    for (uint32_t i = 0; i < b->n; i++)
+        query[i] =
+            (struct dwarf_query){.address = address[i], .start = answer[i].start, .end = answer[i].end};
+    int r = search_dwarf(b);
+    add_symbols(b, r == -EAGAIN || b->is_rough);
+}
+
+/* The symbol tables there are. `mini` is of .gnu_debugdata, read only if nothing better is there. */
+static void open_tables(struct batch *b, struct bytes mini)
+{
+    const struct resolve *r = b->r;
+    struct elf elf;
+    struct source source = source_memory(mini);
+    add_table(b, r->source, &r->elf->symbols, &r->elf->symbol_names);
+    if (b->n_tables == 0 && r->debug_source)
+        add_table(b, r->debug_source, &r->debug_elf->symbols, &r->debug_elf->symbol_names);
+    if (mini.n && elf_read(&elf, &source) == 0)
+        add_table(b, &source, &elf.symbols, &elf.symbol_names);
+    add_table(b, r->source, &r->elf->dynamic, &r->elf->dynamic_names);
+}
+
+void resolve_addresses(struct resolve *r, const uint64_t *address, uint32_t n)
+{
+    struct batch b = {.r = r};
+    autofree uint64_t *left = malloc(n * sizeof *left + 1);
+    autofree uint8_t *mini = NULL;
+    size_t mini_n = 0;
+    uint32_t n_left = left ? resolve_go(r, address, n, left) : 0;
+    if (n_left == 0)
+        return;
+    if (r->go_only) {
+        for (uint32_t i = 0; i < n_left; i++)
+            (void)ranges_add(r->ranges, &(struct range){.start = left[i], .end = left[i] + 1});
+        return;
+    }
+    bool has_symbols = r->elf->symbols.size || (r->debug_source && r->debug_elf->symbols.size);
+    bool wants_mini = !has_symbols && r->elf->mini_debug.size;
+    b.is_rough = r->is_rough || (wants_mini && r->work <= 0);
+    if (wants_mini && r->work > 0 && unpack_xz(r->source, &r->elf->mini_debug, &mini, &mini_n) == 0)
+        r->work -= (int64_t)mini_n;
+    open_tables(&b, bytes_of(mini, mini ? mini_n : 0));
+    for (uint32_t at = 0; at < n_left; at += BATCH) {
+        b.n = min_of(n_left - at, BATCH);
+        resolve_batch(&b, left + at);
+    }
+}

@@ -1,0 +1,216 @@
+"""profsend's kinds of samples against programs that measure themselves: what it says adds up to what they say."""
+import collections
+import math
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import pytest
+from profiles import Receiver
+from programs import BUILD, ROOT, Process, running, wait_for
+
+SOURCE = ROOT / "tests/sender"
+Hit = collections.namedtuple("Hit", "pid kind value names attributes")
+
+
+class Kinds(Receiver):
+    """Keeps every hit with its kind ("type/unit"), weight and attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.hits = []
+        self.resources = {}
+        self.profiles = []
+
+    def _add(self, request):
+        d = request.dictionary
+
+        def value(v):
+            kind = v.WhichOneof("value")
+            return getattr(v, kind) if kind else None
+
+        def attributes(indices):
+            return {d.string_table[d.attribute_table[i].key_strindex]: value(d.attribute_table[i].value) for i in indices}
+
+        # inlined calls are several lines of one location, innermost first
+        names = [tuple(d.string_table[d.function_table[line.function_index].name_strindex] for line in l.lines) or ("",)
+                 for l in d.location_table]
+        for resource in request.resource_profiles:
+            about = {a.key: value(a.value) for a in resource.resource.attributes}
+            pid = about.get("process.pid")
+            self.resources[pid] = about
+            for profile in (p for scope in resource.scope_profiles for p in scope.profiles):
+                kind = "/".join(d.string_table[i] for i in (profile.sample_type.type_strindex, profile.sample_type.unit_strindex))
+                self.profiles.append((pid, kind, profile.period, attributes(profile.attribute_indices)))
+                for sample in profile.samples:
+                    stack = tuple(name for i in d.stack_table[sample.stack_index].location_indices for name in names[i])
+                    for weight in sample.values or [1] * len(sample.timestamps_unix_nano):
+                        self.hits.append(Hit(pid, kind, weight, stack, attributes(sample.attribute_indices)))
+
+    def of(self, pid, kind):
+        return [hit for hit in self.hits if hit.pid == pid and hit.kind == kind]
+
+    def total(self, pid, kind):
+        return sum(hit.value for hit in self.of(pid, kind))
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory):
+    program = tmp_path_factory.mktemp("truth") / "pg-truth"
+    subprocess.run(["gcc", "-O2", "-g", "-fno-builtin", "-fno-ipa-icf", SOURCE / "truth.c", "-o", program, "-lpthread"], check=True)
+    return program
+
+
+def profiled(receiver, arguments, *programs):
+    """Runs the programs under profsend, which is ended when all have ended; what each printed."""
+    sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--interval", "1s",
+                      *arguments])
+    with running(sender):
+        wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work", 30)
+        if not sender.alive() and sender.wait() == 3 and "probing" not in sender.log():
+            pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+        at_work = [Process(program) for program in programs]
+        with running(*at_work):
+            for process in at_work:
+                assert process.wait(60) == 0, process.log()
+            said = [(p.pid, dict((k, float(v)) for k, v in re.findall(r"(\w+)=(\S+)", p.log()))) for p in at_work]
+        assert sender.stop() == 0, sender.log()
+    assert not receiver.errors, receiver.errors[0]
+    return said
+
+
+@pytest.mark.parametrize("how", [[], ["--off-cpu-at-leave"]], ids=["at return", "at leave"])
+def test_time_off_the_cpu_adds_up(truth, how):
+    with Kinds() as receiver:
+        (pid, said), = profiled(receiver, ["--no-cpu", "--off-cpu", "--off-cpu-min", "0ms", "--include", "executable=pg-truth",
+                                           *how], [truth, "sleep", "3"])
+        own = [hit for hit in receiver.of(pid, "off_cpu/nanoseconds") if "wait_here" in hit.names]
+        slept = sum(hit.value for hit in own if hit.attributes["profsend.off_cpu.state"] == "sleep") / 1e9
+        waited = sum(hit.value for hit in own) / 1e9  # with what it lost to others inside the call
+        assert said["waited"] * 0.98 <= waited <= said["waited"] * 1.02, (slept, waited, said)
+        assert slept > 0.5 * said["waited"], (slept, said)
+        assert all(hit.names[0] == "__schedule" for hit in own), own[0]
+        assert {a["profsend.sampling.probability"] for p, k, _, a in receiver.profiles if k == "off_cpu/nanoseconds"} == {"1"}
+
+
+def test_a_share_of_the_waits_is_scaled_up(truth):
+    with Kinds() as receiver:
+        (pid, said), = profiled(receiver, ["--no-cpu", "--off-cpu", "--off-cpu-min", "0ms", "--off-cpu-share", "25%",
+                                           "--include", "executable=pg-truth"], [truth, "naps", "4"])
+        own = [hit for hit in receiver.of(pid, "off_cpu/nanoseconds") if "wait_here" in hit.names]
+        waited = sum(hit.value for hit in own) / 1e9
+        # Equal naps: the error is that of a binomial count with p = 1/4.
+        error = 4 * math.sqrt(3 / said["naps"])
+        assert abs(waited / said["waited"] - 1) < error + 0.02, (waited, said, len(own))
+        assert {a["profsend.sampling.probability"] for _, k, _, a in receiver.profiles if k.startswith("off")} == {"0.25"}
+
+
+def test_short_waits_are_left_out(truth):
+    with Kinds() as receiver:
+        (pid, said), = profiled(receiver, ["--no-cpu", "--off-cpu", "--off-cpu-min", "500ms", "--include",
+                                           "executable=pg-truth"], [truth, "naps", "1"])
+        assert said["naps"] > 10 and not [h for h in receiver.of(pid, "off_cpu/nanoseconds") if h.value < 5e8]
+
+
+def test_cpu_time_is_within_the_binomial_error(truth):
+    with Kinds() as receiver:
+        said = profiled(receiver, ["--frequency", "97"], [truth, "spin", "2"], [truth, "half", "2"])
+        for pid, own in said:
+            expected, got = own["cpu"] * 97, receiver.total(pid, "samples/count")
+            assert abs(got - expected) <= 4 * math.sqrt(expected) + 1, (got, expected, own)
+        hits = [hit for hit in receiver.of(said[1][0], "samples/count") if {"first", "second"} & set(hit.names)]
+        first = sum("first" in hit.names for hit in hits)
+        share = said[1][1]["first"] / (said[1][1]["first"] + said[1][1]["second"])
+        assert len(hits) > 97
+        assert abs(first - share * len(hits)) <= 4 * math.sqrt(len(hits) * share * (1 - share)) + 1, (first, len(hits), share)
+
+
+def test_page_faults_are_counted_where_they_happen(truth):
+    with Kinds() as receiver:
+        (pid, said), = profiled(receiver, ["--no-cpu", "--event", "page-faults/16"], [truth, "touch", "4096"])
+        own = sum(hit.value for hit in receiver.of(pid, "page-faults/count") if "touch_pages" in hit.names)
+        # the counters are one a CPU, and each may keep up to a period
+        assert abs(own - said["pages"]) <= 16 * (os.cpu_count() + 1), (own, said)
+
+
+def test_allocations_add_up_to_the_bytes_asked_for(truth):
+    with Kinds() as receiver:
+        (pid, said), = profiled(receiver, ["--no-cpu", "--alloc", "libc", "--alloc-interval", "64KiB", "--include",
+                                           "executable=pg-truth"], [truth, "alloc", "8000"])
+        own = [hit for hit in receiver.of(pid, "alloc_space/bytes") if "want_memory" in hit.names]
+        error = 4 * math.sqrt(said["bytes"] / 65536)  # hits of 64 KiB each, taken by chance
+        assert abs(sum(h.value for h in own) / 65536 - said["bytes"] / 65536) <= error, (len(own), said)
+
+
+def test_calls_of_any_function_are_counted(truth):
+    with Kinds() as receiver:
+        (pid, said), = profiled(receiver, ["--no-cpu", "--probe", f"{truth}:want_memory"], [truth, "alloc", "500"])
+        own = receiver.of(pid, "events/count")
+        assert len(own) == 500 and all(hit.names[0] == "want_memory" for hit in own), (len(own), said)
+        assert {a["profsend.probe"] for _, k, _, a in receiver.profiles if k == "events/count"} == {f"{truth}:want_memory"}
+
+
+def test_block_requests_are_timed(truth):
+    with tempfile.NamedTemporaryFile(dir="/var/tmp") as file, Kinds() as receiver:
+        (pid, said), = profiled(receiver, ["--no-cpu", "--block-io", "--include", "executable=pg-truth"],
+                                [truth, "direct", "100", file.name])
+        if not said:
+            pytest.skip("no O_DIRECT in /var/tmp")
+        for direction, call in (("write", "pwrite"), ("read", "pread")):
+            own = [h for h in receiver.of(pid, "block_io/nanoseconds") if h.attributes.get("disk.io.direction") == direction
+                   and any(call in name for name in h.names)]
+            if not own and not receiver.hits:
+                pytest.skip("/var/tmp is on no block device")
+            assert len(own) >= 100, (direction, len(own))
+            assert 0 < sum(h.value for h in own) / 1e9 <= said[direction], (direction, said)
+
+
+def test_filters_choose_whom_to_sample(truth):
+    with Kinds() as receiver:
+        said = profiled(receiver, ["--frequency", "97", "--include", "executable=pg-truth", "--include", f"user={os.getuid()}",
+                                   "--exclude", "pid=1"], [truth, "spin", "1"], ["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])
+        assert receiver.of(said[0][0], "samples/count")
+        assert {about["process.executable.name"] for about in receiver.resources.values()} == {"pg-truth"}
+
+
+def test_an_excluded_program_is_not_sampled(truth):
+    with Kinds() as receiver:
+        said = profiled(receiver, ["--frequency", "97", "--exclude", "executable=pg-truth"], [truth, "spin", "1"],
+                        ["sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"])
+        assert not receiver.of(said[0][0], "samples/count") and receiver.of(said[1][0], "samples/count")
+
+
+def test_a_cgroup_is_sampled_with_all_below_it(truth):
+    root = next((p for p in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified") if os.path.exists(f"{p}/cgroup.procs")
+                 and os.path.exists(f"{p}/cgroup.controllers")), None)
+    if not root or not os.access(root, os.W_OK):
+        pytest.skip("no cgroup of version 2 can be made here")
+    group = pathlib.Path(root) / f"pg-test-{os.getpid()}"
+    try:
+        (group / "below").mkdir(parents=True)
+    except OSError as e:
+        pytest.skip(f"no cgroup can be made here: {e}")
+    try:
+        with Kinds() as receiver:
+            inside = ["sh", "-c", f"echo $$ > {group}/below/cgroup.procs && exec {truth} spin 1"]
+            said = profiled(receiver, ["--frequency", "97", "--include", f"cgroup=/{group.name}"], inside, [truth, "spin", "1"])
+            assert receiver.of(said[0][0], "samples/count") and not receiver.of(said[1][0], "samples/count")
+    finally:
+        (group / "below").rmdir()
+        group.rmdir()
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["--event", "no-such-event"], "page-faults"), (["--no-cpu"], "nothing"), (["--include", "colour=red"], "executable="),
+    (["--include", "cgroup=/no/such"], "cgroup"), (["--probe", "nothing"], "FILE:SYMBOL"), (["--off-cpu-share", "0"], "share")])
+def test_what_cannot_be_sampled_is_refused_by_name(arguments, says):
+    done = subprocess.run([BUILD / "profsend", "--print", "--duration", "1s", *arguments], capture_output=True, text=True)
+    assert done.returncode == 2 and says in done.stderr, (done.returncode, done.stderr)
+
+
+def test_a_counter_this_machine_lacks_is_said(truth):
+    done = subprocess.run([BUILD / "profsend", "--print", "--duration", "1s", "--probe", f"{truth}:no_such_function"],
+                          capture_output=True, text=True)
+    assert done.returncode == 3 and "prob" in done.stderr, (done.returncode, done.stderr)

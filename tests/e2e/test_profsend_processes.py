@@ -1,0 +1,117 @@
+"""Which processes profsend sees, and what it says of them."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+from programs import Process, running, wait_for
+from test_profsend_kinds import Kinds, profiled, truth  # noqa: F401 (truth is a fixture)
+
+
+def encoded(number, payload):
+    return bytes([number << 3 | 2, len(payload)]) + payload
+
+
+def test_processes_of_20_ms_appear_by_name(truth):
+    """Each spins for 20 ms and is gone: those that were sampled at all have their names and stacks."""
+    script = f"for i in $(seq 60); do {truth} spin 0.02 >/dev/null; done; echo done=1"
+    with Kinds() as receiver:
+        profiled(receiver, ["--frequency", "397", "--include", "executable=pg-truth"], ["sh", "-c", script])
+        short = {hit.pid for hit in receiver.hits if any(n in ("first", "second", "burn") for n in hit.names)}
+        named = [receiver.resources[pid].get("process.executable.name") for pid in short]
+        assert len(short) >= 40, len(short)  # 8 samples expected of each
+        assert set(named) == {"pg-truth"}, set(named)
+        everyone = [about for about in receiver.resources.values() if about.get("process.executable.name") == "pg-truth"]
+        assert len(everyone) >= 55, len(everyone)
+
+
+def test_a_fork_without_exec_has_its_parent_s_name(truth):
+    code = ("import os, sys, time\n"
+            "for i in range(60):\n"
+            "    if os.fork() == 0:\n"
+            "        end = time.process_time() + 0.02\n"
+            "        while time.process_time() < end: pass\n"
+            "        os._exit(0)\n"
+            "    os.wait()\n"
+            "print('done=1')\n")
+    python = pathlib.Path(sys.executable).resolve().name
+    with Kinds() as receiver:
+        (parent, _), = profiled(receiver, ["--frequency", "397", "--include", f"executable={python}"],
+                                [sys.executable, "-c", code])
+        # other people's Python may fork and exec here as well: theirs may have another name by now, but one they have
+        names = [about.get("process.executable.name") for pid, about in receiver.resources.items() if pid != parent]
+        assert names.count(python) >= 40 and None not in names, names
+
+
+def test_what_a_process_says_of_itself(truth):
+    environment = {"OTEL_SERVICE_NAME": "checkout", "OTEL_RESOURCE_ATTRIBUTES":
+                   "service.name=other,service.namespace=shop,deployment.environment.name=a%20b,host.name=evil"}
+    command = ["env", *[f"{k}={v}" for k, v in environment.items()], truth, "spin", "1"]
+    with Kinds() as receiver:
+        (pid, _), = profiled(receiver, ["--frequency", "97"], command)
+        about = receiver.resources[pid]
+        assert about["service.name"] == "checkout" and about["service.namespace"] == "shop"
+        assert about["deployment.environment.name"] == "a b"
+        assert about["host.name"] == os.uname().nodename and about["os.type"] == "linux"
+        assert about["process.executable.path"] == str(truth) and about["process.parent_pid"] == os.getpid()
+        assert about["process.real_user.id"] == os.getuid()
+        assert about["process.creation.time"].startswith("20") and about["process.creation.time"].endswith("Z")
+        if pathlib.Path("/etc/machine-id").exists() and pathlib.Path("/etc/machine-id").read_text().strip():
+            assert about["host.id"] == pathlib.Path("/etc/machine-id").read_text().strip()
+
+
+def test_a_published_process_context(truth):
+    """OTEP 4719: a region named OTEL_CTX, published while the process runs."""
+    resource = b"".join(encoded(1, encoded(1, k) + encoded(2, encoded(1, v)))
+                        for k, v in ((b"service.name", b"context"), (b"service.version", b"7")))
+    code = ("import ctypes, mmap, os, struct, sys, time\n"
+            f"payload = {encoded(1, resource)!r}\n"
+            "fd = os.memfd_create('OTEL_CTX')\n"
+            "os.ftruncate(fd, 4096)\n"
+            "m = mmap.mmap(fd, 4096, mmap.MAP_PRIVATE)\n"
+            "os.close(fd)\n"
+            "at = ctypes.addressof(ctypes.c_char.from_buffer(m))\n"
+            "m[64:64 + len(payload)] = payload\n"
+            "end = time.process_time() + 2.5\n"
+            "while time.process_time() < end - 2: pass\n"
+            "m[0:32] = b'OTEL_CTX' + struct.pack('=IIQQ', 2, len(payload), 1, at + 64)\n"
+            "while time.process_time() < end: pass\n"
+            "print('done=1')\n")
+    with Kinds() as receiver:
+        (pid, _), = profiled(receiver, ["--frequency", "97"], [sys.executable, "-c", code])
+        about = receiver.resources[pid]
+        assert about["service.name"] == "context" and about["service.version"] == "7", about
+
+
+def test_a_deleted_program_and_one_replaced_keep_their_names(truth, tmp_path):
+    copy = tmp_path / "pg-gone"
+    shutil.copy(truth, copy)
+    command = ["sh", "-c", f"{copy} spin 1.5 & sleep 0.1; rm {copy}; printf x > {copy}; wait"]
+    with Kinds() as receiver:
+        profiled(receiver, ["--frequency", "97"], command)
+        pids = [pid for pid, about in receiver.resources.items() if about.get("process.executable.name") == "pg-gone"]
+        assert len(pids) == 1, pids
+        named = [hit for hit in receiver.of(pids[0], "samples/count") if "spinning" in hit.names or "main" in hit.names]
+        assert len(named) >= 0.8 * receiver.total(pids[0], "samples/count"), len(named)
+
+
+def test_a_pid_namespace_is_no_hiding_place(truth):
+    if subprocess.run(["unshare", "-p", "-f", "true"]).returncode:
+        pytest.skip("no pid namespace can be made here")
+    with Kinds() as receiver:
+        profiled(receiver, ["--frequency", "97"], ["unshare", "-p", "-f", truth, "spin", "1"])
+        inside = [pid for pid, about in receiver.resources.items() if about.get("process.executable.name") == "pg-truth"]
+        assert len(inside) == 1 and inside[0] > 1
+        assert any("spinning" in hit.names for hit in receiver.of(inside[0], "samples/count"))
+
+
+def test_what_runs_already_is_known(truth):
+    """Alive before profsend, asleep, and gone with its first sample: its name was learned at the start."""
+    sleeper = Process([truth, "naps", "3"])
+    with running(sleeper), Kinds() as receiver:
+        wait_for(lambda: pathlib.Path(f"/proc/{sleeper.pid}/exe").exists(), "a sleeper")
+        profiled(receiver, ["--no-cpu", "--off-cpu", "--off-cpu-min", "0ms", "--include", f"pid={sleeper.pid}"],
+                 [truth, "naps", "1"])
+        assert receiver.resources[sleeper.pid]["process.executable.name"] == "pg-truth"

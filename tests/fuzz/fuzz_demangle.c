@@ -1,0 +1,17 @@
+/* needs: symbolize base */
+/* A symbol's name. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sender/symbolize/demangle.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    char to[DEMANGLE_OUT_MAX];
+    size_t n = demangle(bytes_of(data, len), to, sizeof to);
+    if (n >= sizeof to || (n && to[n] != 0))
+        __builtin_trap();
+    return 0;
+}

@@ -1,0 +1,152 @@
+/* Programs that measure themselves: what they print is what a profiler should find. argv: which, how much. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static double seconds(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static double now(void)
+{
+    return seconds(CLOCK_MONOTONIC);
+}
+
+static double waited;
+
+__attribute__((noinline)) void wait_here(double length)
+{
+    double from = now();
+    struct timespec t = {.tv_nsec = (long)(length * 1e9)};
+    nanosleep(&t, NULL);
+    waited += now() - from;
+}
+
+static volatile unsigned long sink;
+
+static void burn(double length)
+{
+    for (double end = seconds(CLOCK_PROCESS_CPUTIME_ID) + length; seconds(CLOCK_PROCESS_CPUTIME_ID) < end;)
+        for (int i = 0; i < 10000; i++)
+            sink += (unsigned long)i;
+}
+
+__attribute__((noinline)) void first(double length)
+{
+    burn(length);
+    __asm__ volatile("");
+}
+
+__attribute__((noinline)) void second(double length)
+{
+    burn(length);
+    __asm__ volatile("");
+}
+
+__attribute__((noinline)) void touch_pages(volatile char *at, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        at[i * 4096] = 1;
+}
+
+__attribute__((noinline)) void *want_memory(size_t n)
+{
+    void *p = malloc(n);
+    __asm__ volatile("" : "+r"(p));
+    return p;
+}
+
+static int sleeping(double length, double least, double more)
+{
+    unsigned x = 1, naps = 0;
+    for (double end = now() + length; now() < end; naps++) {
+        x = x * 1103515245 + 12345;
+        wait_here(least + more * (double)(x >> 16 & 1023) / 1024);
+    }
+    return printf("waited=%.9f naps=%u\n", waited, naps) < 0;
+}
+
+static int spinning(double length, double share)
+{
+    double one = 0, two = 0, from = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    for (double at = from; at - from < length; at = seconds(CLOCK_PROCESS_CPUTIME_ID)) {
+        first(0.03 * share);
+        double middle = seconds(CLOCK_PROCESS_CPUTIME_ID);
+        second(0.03 * (1 - share));
+        one += middle - at;
+        two += seconds(CLOCK_PROCESS_CPUTIME_ID) - middle;
+    }
+    return printf("cpu=%.9f first=%.9f second=%.9f\n", seconds(CLOCK_PROCESS_CPUTIME_ID), one, two) < 0;
+}
+
+static int touching(size_t pages)
+{
+    char *at = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED || madvise(at, pages * 4096, MADV_NOHUGEPAGE) < 0)
+        return 1;
+    touch_pages(at, pages);
+    return printf("pages=%zu\n", pages) < 0;
+}
+
+static int allocating(size_t n)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t size = 1 + i * 7919 % 30000;
+        free(want_memory(size));
+        bytes += size;
+        if (i % 200 == 199)
+            wait_here(
+                0.02); /* no faster than real programs, so that the profiler's ring is none of the test */
+    }
+    return printf("bytes=%zu\n", bytes) < 0;
+}
+
+static int direct(int n, const char *path)
+{
+    enum { SIZE = 65536 };
+    int fd = open(path, O_RDWR | O_DIRECT);
+    void *block = aligned_alloc(4096, SIZE);
+    double spent[2] = {0};
+    if (fd < 0)
+        return 0; /* prints nothing: not here */
+    memset(block, 1, SIZE);
+    for (int reading = 0; reading < 2; reading++) {
+        for (int i = 0; i < n; i++) {
+            double from = now();
+            off_t at = (off_t)(i % 64) * SIZE;
+            ssize_t r = reading ? pread(fd, block, SIZE, at) : pwrite(fd, block, SIZE, at);
+            if (r != SIZE)
+                return 0;
+            spent[reading] += now() - from;
+        }
+    }
+    return printf("write=%.9f read=%.9f\n", spent[0], spent[1]) < 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 2 ? argv[1] : "";
+    double n = argc > 2 ? atof(argv[2]) : 0;
+    if (strcmp(what, "sleep") == 0)
+        return sleeping(n, 0.002, 0.02);
+    if (strcmp(what, "naps") == 0)
+        return sleeping(n, 0.003, 0);
+    if (strcmp(what, "spin") == 0)
+        return spinning(n, 0.5);
+    if (strcmp(what, "half") == 0)
+        return spinning(n, 0.75);
+    if (strcmp(what, "touch") == 0)
+        return touching((size_t)n);
+    if (strcmp(what, "alloc") == 0)
+        return allocating((size_t)n);
+    return strcmp(what, "direct") == 0 && argc > 3 ? direct((int)n, argv[3]) : 2;
+}

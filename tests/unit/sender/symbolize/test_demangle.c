@@ -1,0 +1,96 @@
+#include "tests/lib/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "sender/symbolize/demangle.h"
+
+static const char *readable(const char *mangled)
+{
+    static char to[DEMANGLE_OUT_MAX];
+    size_t n = demangle(bytes_str(mangled), to, sizeof to);
+    ck_assert_uint_eq(n, n ? strlen(to) : 0);
+    return n ? to : NULL;
+}
+
+static void check(const char *mangled, const char *want)
+{
+    const char *got = readable(mangled);
+    if (!want)
+        ck_assert_ptr_null(got);
+    else
+        ck_assert_str_eq(got, want);
+}
+
+UNIT(cxx_names)
+{
+    check("_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector<int, std::allocator<int> >::push_back(int&&)");
+    check("_ZN3app4workIjEET_S1_", "unsigned int app::work<unsigned int>(unsigned int)");
+    check("_Z3foov.isra.0", "foo() [clone .isra.0]");
+    check("_ZZ4mainENKUlvE_clEv", "main::{lambda()#1}::operator()() const");
+}
+
+UNIT(rust_names_old_and_new)
+{
+    check("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt");
+    check("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE.llvm.123456789", "core::fmt::Write::write_fmt");
+    check(
+        "_ZN71_$LT$Test$u20$$u2b$$u20$$u27$static$u20$as$u20$foo..Bar$LT$Test$GT$$GT$3bar17h930b740aa94f1d3aE",
+        "<Test + 'static as foo::Bar<Test>>::bar");
+    check("_RNvCs1234_7mycrate3foo", "mycrate::foo");
+    check("_RNvMsr_NtCs3ssYzQotkvD_3std4pathNtB5_7PathBuf3newCs15kBYyAo9fc_7mycrate",
+          "<std::path::PathBuf>::new");
+    check("_RNvNtNtCs1234_7mycrateu8gdel_5qa6escher4bach", "mycrate::gödel::escher::bach");
+    check("_RNqCs4fqI2P2rA04_11utf8_identsu30____7hkackfecea1cbdathfdh9hlq6y",
+          "utf8_idents::საჭმელად_გემრიელი_სადილი");
+}
+
+UNIT(names_that_are_not_mangled)
+{
+    check("main", NULL);
+    check("", NULL);
+    check("_Z", NULL);
+    check("_R", NULL);
+    check("_Znotamangledname", NULL);
+    check("runtime.main", NULL);
+}
+
+/* Each argument names the one before twice. */
+static void doubled(char *to, size_t room, unsigned levels)
+{
+    size_t n = (size_t)snprintf(to, room, "_Z1fSt4pairIiiE"); /* S_: std::pair, S0_: std::pair<int, int> */
+    for (unsigned i = 0; i < levels && n < room; i++)
+        n += (size_t)snprintf(to + n, room - n, "S_IS%c_S%c_E", "0123456789ABCDEF"[i], "0123456789ABCDEF"[i]);
+}
+
+UNIT(a_short_name_that_stands_for_gigabytes_stays_mangled)
+{
+    char bomb[1024];
+    doubled(bomb, sizeof bomb, 2);
+    ck_assert_ptr_nonnull(readable(bomb)); /* a few of them are fine */
+    doubled(bomb, sizeof bomb, 16);
+    ck_assert_ptr_null(readable(bomb));
+    /* The same in Rust: a tuple of two references back, many times over. */
+    size_t n = (size_t)snprintf(bomb, sizeof bomb, "_RINvC1a1b");
+    size_t last = n - 2;
+    n += (size_t)snprintf(bomb + n, sizeof bomb - n, "TllE");
+    static const char digit[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    last = n - 4 - 2;
+    for (unsigned i = 0; i < 40; i++) {
+        size_t here = n - 2;
+        char two[3] = {digit[(last - 1) / 62], digit[(last - 1) % 62], 0};
+        const char *at = last - 1 < 62 ? two + 1 : two;
+        n += (size_t)snprintf(bomb + n, sizeof bomb - n, "TB%s_B%s_E", at, at);
+        last = here;
+    }
+    snprintf(bomb + n, sizeof bomb - n, "E");
+    ck_assert_ptr_null(readable(bomb));
+}
+
+UNIT(long_names_stay_mangled)
+{
+    static char name[DEMANGLE_IN_MAX + 64];
+    memset(name, 'a', sizeof name - 1);
+    memcpy(name, "_Z2000", 6);
+    check(name, NULL);
+}

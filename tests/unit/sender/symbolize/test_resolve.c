@@ -1,0 +1,231 @@
+/* One file's addresses through all its tables: symbols, DWARF, Go's table; what is left when work runs out.
+ */
+#include "tests/unit/sender/symbolize/built.h"
+
+#include <string.h>
+
+#include "sender/symbolize/pclntab.h"
+#include "sender/symbolize/resolve.h"
+
+struct looked_up {
+    struct places places;
+    struct ranges ranges;
+    struct source source;
+    struct elf elf;
+    struct resolve r;
+};
+
+static void begin(struct looked_up *l, const struct built *b, const char *file)
+{
+    *l = (struct looked_up){0};
+    built_read(b, file, &l->source, &l->elf);
+    l->r = (struct resolve){
+        .source = &l->source, .elf = &l->elf, .places = &l->places, .ranges = &l->ranges, .work = 1 << 30};
+}
+
+static void end(struct looked_up *l)
+{
+    ranges_release(&l->ranges);
+    places_release(&l->places);
+}
+
+/* "function file:line < caller file:line", mangled names in brackets. */
+static const char *text_at(const struct looked_up *l, uint64_t address)
+{
+    static char text[8192];
+    uint32_t n_lines;
+    size_t n = 0;
+    const struct range *range = ranges_find(&l->ranges, address);
+    *text = 0;
+    const struct place_line *line = places_get(&l->places, range ? range->place : 0, &n_lines);
+    for (uint32_t i = 0; i < n_lines; i++) {
+        struct place_function f = places_get_function(&l->places, line[i].function);
+        struct bytes name = places_get_text(&l->places, f.name),
+                     system = places_get_text(&l->places, f.system_name),
+                     file = bytes_after_last(places_get_text(&l->places, f.file), '/');
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%.*s", i ? " < " : "", BYTES_FMT(name));
+        if (system.n)
+            n += (size_t)snprintf(text + n, sizeof text - n, " [%.*s]", BYTES_FMT(system));
+        if (file.n)
+            n += (size_t)snprintf(text + n, sizeof text - n, " %.*s:%u", BYTES_FMT(file), line[i].line);
+    }
+    return range ? text : NULL;
+}
+
+static uint32_t whole_text(const struct elf *elf, uint64_t *address, uint32_t max)
+{
+    uint32_t n = 0;
+    for (uint64_t a = elf->text.address; a < elf->text.address + elf->text.size && n < max; a++)
+        address[n++] = a;
+    return n;
+}
+
+static const char cxx[] =
+    "namespace app {\n"
+    "struct box { int v; int twice(int x) const; };\n"
+    "inline __attribute__((always_inline)) int box::twice(int x) const\n"
+    "{\n"
+    "    int s = 0;\n"
+    "    for (int i = 0; i < x; i++) s = s * 3 ^ v;\n"
+    "    return s;\n"
+    "}\n"
+    "static inline __attribute__((always_inline)) int local(const box &b, int x)\n"
+    "{\n"
+    "    return b.twice(x) + b.twice(x + 1);\n"
+    "}\n"
+    "__attribute__((noinline)) int work(const box &b, int x) { return local(b, x); }\n"
+    "}\n"
+    "int main(int argc, char **argv) { app::box b{argc}; return app::work(b, argc); }\n";
+
+UNIT(inlined_calls_of_cxx_with_their_mangled_names)
+{
+    static uint64_t address[65536];
+    struct looked_up l;
+    built_need("g++");
+    struct built b = built_new();
+    built_text(&b, "program.cc", cxx);
+    ck_assert_int_eq(built_run(&b, "g++ -O2 -g program.cc -o program"), 0);
+    begin(&l, &b, "program");
+    uint32_t n = whole_text(&l.elf, address, 65536), found = 0;
+    resolve_addresses(&l.r, address, n);
+    ranges_settle(&l.ranges);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *text = text_at(&l, address[i]);
+        ck_assert_msg(text != NULL, "0x%lx has no answer", (unsigned long)address[i]);
+        found +=
+            strcmp(
+                text,
+                "app::box::twice(int) const [_ZNK3app3box5twiceEi] program.cc:6 < app::local program.cc:11 < "
+                "app::work(app::box const&, int) [_ZN3app4workERKNS_3boxEi] program.cc:13") == 0;
+    }
+    ck_assert_uint_ge(found, 2);
+    end(&l);
+    built_free(&b);
+}
+
+UNIT(without_debug_information_a_function_has_its_symbol_and_all_its_range)
+{
+    static uint64_t address[65536];
+    struct looked_up l;
+    struct built b = built_new();
+    built_text(&b, "program.c", built_program);
+    ck_assert_int_eq(built_run(&b, "gcc -O2 program.c -o program"), 0);
+    begin(&l, &b, "program");
+    uint32_t n = whole_text(&l.elf, address, 65536), found = 0;
+    resolve_addresses(&l.r, address, n);
+    ranges_settle(&l.ranges);
+    for (uint32_t i = 0; i < n; i++)
+        found += strcmp(unit_made(text_at(&l, address[i])), "work") == 0;
+    ck_assert_uint_gt(found, 50);
+    end(&l);
+    built_free(&b);
+}
+
+UNIT(without_work_names_are_rough_and_later_better)
+{
+    static uint64_t address[65536];
+    struct looked_up l;
+    struct built b = built_new();
+    uint32_t rough = 0, found = 0;
+    built_text(&b, "program.c", built_program);
+    ck_assert_int_eq(built_run(&b, "gcc -O2 -g program.c -o program"), 0);
+    begin(&l, &b, "program");
+    uint32_t n = whole_text(&l.elf, address, 65536);
+    l.r.work = 0;
+    resolve_addresses(&l.r, address, n);
+    ranges_settle(&l.ranges);
+    for (uint32_t i = 0; i < l.ranges.n; i++)
+        rough += l.ranges.range[i].flags & RANGE_ROUGH ? 1 : 0;
+    ck_assert_uint_eq(rough, l.ranges.n);
+    for (uint32_t i = 0; i < n; i++) {
+        ck_assert(strcmp(text_at(&l, address[i]), "leaf") != 0);
+        ranges_drop_rough(&l.ranges, address[i]);
+    }
+    ranges_settle(&l.ranges);
+    ck_assert_uint_eq(l.ranges.n, 0);
+    l.r.work = 1 << 30;
+    resolve_addresses(&l.r, address, n);
+    ranges_settle(&l.ranges);
+    for (uint32_t i = 0; i < n; i++)
+        found += strncmp(text_at(&l, address[i]), "leaf program.c:6 < ", 19) == 0;
+    ck_assert_uint_gt(found, 10);
+    ck_assert_int_lt(l.r.work, 1 << 30);
+    end(&l);
+    built_free(&b);
+}
+
+static const char go_program[] = "package main\n"
+                                 "\n"
+                                 "func leaf(x uint32) uint32 {\n"
+                                 "\tr := x\n"
+                                 "\tfor i := 0; i < 100; i++ { r = r*31 ^ (r >> 7) }\n"
+                                 "\treturn r\n"
+                                 "}\n"
+                                 "func middle(n uint32) uint32 { return leaf(n) + 1 }\n"
+                                 "//go:noinline\n"
+                                 "func work(n uint32) uint32 { return middle(n) + middle(n+1) }\n"
+                                 "func main() { println(work(7)) }\n";
+
+/* What `go tool addr2line` says: the function, and the innermost place. */
+static void check_addr2line(const struct built *b, const struct looked_up *l, const uint64_t *address,
+                            uint32_t n)
+{
+    char path[128], function[1024], place[1024];
+    snprintf(path, sizeof path, "%s/addresses", b->folder);
+    FILE *f = fopen(path, "w");
+    for (uint32_t i = 0; i < n; i++)
+        fprintf(f, "0x%lx\n", (unsigned long)address[i]);
+    fclose(f);
+    ck_assert_int_eq(
+        built_run(b, "PATH=$PATH:/usr/local/go/bin go tool addr2line program < addresses > expected"), 0);
+    snprintf(path, sizeof path, "%s/expected", b->folder);
+    f = fopen(path, "r");
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t n_lines;
+        ck_assert(fgets(function, sizeof function, f) && fgets(place, sizeof place, f));
+        const struct range *range = ranges_find(&l->ranges, address[i]);
+        const struct place_line *line = places_get(&l->places, range->place, &n_lines);
+        struct place_function inner = places_get_function(&l->places, line[0].function),
+                              outer = places_get_function(&l->places, line[n_lines - 1].function);
+        char ours[2048];
+        snprintf(ours, sizeof ours, "%.*s\n%.*s:%u\n", BYTES_FMT(places_get_text(&l->places, outer.name)),
+                 BYTES_FMT(places_get_text(&l->places, inner.file)), line[0].line);
+        ck_assert_msg(strncmp(ours, function, strlen(function)) == 0 &&
+                          strcmp(ours + strlen(function), place) == 0,
+                      "0x%lx: ours %s theirs %s%s", (unsigned long)address[i], ours, function, place);
+    }
+    fclose(f);
+}
+
+UNIT(go_with_inlined_calls_as_addr2line_says)
+{
+    static uint64_t address[400];
+    struct looked_up l;
+    struct built b = built_new();
+    uint32_t n = 0, found = 0;
+    if (built_run(&b, "PATH=$PATH:/usr/local/go/bin; command -v go >/dev/null") != 0)
+        unit_skip("go");
+    built_text(&b, "program.go", go_program);
+    ck_assert_int_eq(built_run(&b, "PATH=$PATH:/usr/local/go/bin go build -o program program.go"), 0);
+    begin(&l, &b, "program");
+    char line[256];
+    ck_assert_int_eq(built_run(&b, "nm program | grep ' main.work$' > symbol"), 0);
+    snprintf(line, sizeof line, "%s/symbol", b.folder);
+    FILE *f = fopen(line, "r");
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
+    fclose(f);
+    for (uint64_t a = strtoull(line, NULL, 16); n < 120; a++)
+        address[n++] = a;
+    resolve_addresses(&l.r, address, n);
+    ranges_settle(&l.ranges);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *text = text_at(&l, address[i]);
+        ck_assert_msg(text != NULL, "0x%lx has no answer", (unsigned long)address[i]);
+        found +=
+            strcmp(text, "main.leaf program.go:5 < main.middle program.go:8 < main.work program.go:10") == 0;
+    }
+    ck_assert_uint_ge(found, 2);
+    check_addr2line(&b, &l, address, 60);
+    end(&l);
+    built_free(&b);
+}

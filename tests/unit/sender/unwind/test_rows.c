@@ -1,0 +1,144 @@
+/* Files compiled into rows: this very program, and damaged copies of it. */
+#include "tests/lib/unit.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "sender/unwind/image.h"
+#include "sender/unwind/rows.h"
+
+static struct bytes own_file(void)
+{
+    struct source s;
+    int fd = open("/proc/self/exe", O_RDONLY);
+    ck_assert_int_eq(source_file(&s, fd), 0);
+    uint8_t *copy = malloc(s.size);
+    ck_assert(copy && source_read(&s, 0, copy, s.size));
+    close(fd);
+    return bytes_of(copy, s.size);
+}
+
+/* Where a function of this program is in its file. */
+static uint64_t offset_of(struct bytes file, void (*function)(void))
+{
+    extern const char __ehdr_start[];
+    struct image image;
+    struct source s = source_memory(file);
+    uint64_t address = (uint64_t)(uintptr_t)function - (uint64_t)(uintptr_t)__ehdr_start, offset, room;
+    ck_assert_int_eq(image_read(&image, &s), 0);
+    ck_assert(image_offset(&image, address, &offset, &room));
+    image_release(&image);
+    return offset;
+}
+
+/* Its program is `push rbp; mov rbp, rsp; … leave; ret`, by hand so that no compiler's choice matters. */
+void framed(void);
+__asm__(".text\n.globl framed\n.type framed, @function\nframed:\n.cfi_startproc\n"
+        "push %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\n"
+        "mov %rsp, %rbp\n.cfi_def_cfa_register %rbp\n"
+        "nop\nleave\n.cfi_def_cfa %rsp, 8\nret\n.cfi_endproc\n.size framed, .-framed\n"
+        ".skip 64, 0x90\n");
+
+static void check_framed(const struct rows *rows, uint64_t at)
+{
+    struct unwind_rule r = rows_find(rows, at);
+    ck_assert(r.cfa == UNWIND_CFA_RSP && r.cfa_offset == 8 && r.rbp == UNWIND_RBP_SAME);
+    r = rows_find(rows, at + 1);
+    ck_assert(r.cfa == UNWIND_CFA_RSP && r.cfa_offset == 16 && r.rbp == UNWIND_RBP_AT_CFA &&
+              r.rbp_offset == -16);
+    r = rows_find(rows, at + 4);
+    ck_assert(r.cfa == UNWIND_CFA_RBP && r.cfa_offset == 16);
+    r = rows_find(rows, at + 5);
+    ck_assert(r.cfa == UNWIND_CFA_RBP && r.cfa_offset == 16);
+    r = rows_find(rows, at + 6);
+    ck_assert(r.cfa == UNWIND_CFA_RSP && r.cfa_offset == 8);
+    ck_assert(rows_find(rows, at + 7 + 32).cfa == UNWIND_CFA_NONE); /* code that nothing is said of */
+}
+
+UNIT(each_instruction_of_a_function_has_its_rule)
+{
+    struct bytes file = own_file();
+    struct source s = source_memory(file);
+    struct rows rows;
+    ck_assert_int_eq(rows_compile(&rows, &s), 0);
+    ck_assert_uint_gt(rows.n_functions, 10);
+    ck_assert_uint_eq(rows.n_damaged, 0);
+    check_framed(&rows, offset_of(file, framed));
+    /* each page's first row is at 0, and rows ascend */
+    for (uint32_t p = 0; p < rows.n_pages; p++) {
+        for (uint32_t i = rows.page[p]; i < rows.page[p + 1]; i++) {
+            if (i == rows.page[p])
+                ck_assert_uint_eq(rows.row[i].low, 0);
+            else
+                ck_assert_uint_gt(rows.row[i].low, rows.row[i - 1].low);
+        }
+    }
+    rows_release(&rows);
+    free((void *)file.p);
+}
+
+UNIT(a_file_without_section_headers_is_found_by_its_frame_header)
+{
+    struct bytes file = own_file();
+    struct source s = source_memory(file);
+    struct rows rows;
+    uint64_t at = offset_of(file, framed);
+    Elf64_Ehdr *h = (Elf64_Ehdr *)file.p;
+    h->e_shoff = h->e_shnum = h->e_shstrndx = 0;
+    ck_assert_int_eq(rows_compile(&rows, &s), 0);
+    check_framed(&rows, at);
+    rows_release(&rows);
+    free((void *)file.p);
+}
+
+UNIT(what_is_no_program_for_this_machine_is_refused)
+{
+    struct rows rows;
+    struct source s =
+        source_memory(BYTES_LIT("#!/bin/sh\necho hello, this is long enough to be looked at: 64 bytes\n"));
+    ck_assert_int_eq(rows_compile(&rows, &s), -ENOEXEC);
+    struct bytes file = own_file();
+    ((Elf64_Ehdr *)file.p)->e_machine = EM_AARCH64;
+    s = source_memory(file);
+    ck_assert_int_eq(rows_compile(&rows, &s), -ENOEXEC);
+    free((void *)file.p);
+}
+
+UNIT(a_file_cut_anywhere_is_survived)
+{
+    struct bytes file = own_file();
+    struct rows rows;
+    for (size_t n = 0; n < file.n; n += 1 + file.n / 97) {
+        struct source s = source_memory(bytes_of(file.p, n));
+        if (rows_compile(&rows, &s) == 0)
+            rows_release(&rows);
+    }
+    free((void *)file.p);
+}
+
+/* musl and Go say nothing of the code a signal handler returns to: it is known by its bytes. */
+UNIT(a_signal_restorer_is_known_by_its_bytes)
+{
+    static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    uint8_t *file = calloc(1, 0x1200);
+    *(Elf64_Ehdr *)file = (Elf64_Ehdr){.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB},
+                                       .e_machine = EM_X86_64,
+                                       .e_phoff = 64,
+                                       .e_phentsize = sizeof(Elf64_Phdr),
+                                       .e_phnum = 1};
+    *(Elf64_Phdr *)(file + 64) = (Elf64_Phdr){
+        .p_type = PT_LOAD, .p_flags = PF_X, .p_offset = 0x1000, .p_vaddr = 0x401000, .p_filesz = 0x200};
+    memcpy(file + 0x1080, code, sizeof code);
+    struct source s = source_memory(bytes_of(file, 0x1200));
+    struct rows rows;
+    ck_assert_int_eq(rows_compile(&rows, &s), 0);
+    ck_assert(rows_find(&rows, 0x107e).cfa == UNWIND_CFA_NONE);
+    ck_assert(rows_find(&rows, 0x107f).cfa == UNWIND_CFA_SIGNAL);
+    ck_assert(rows_find(&rows, 0x1088).cfa == UNWIND_CFA_SIGNAL);
+    ck_assert(rows_find(&rows, 0x1089).cfa == UNWIND_CFA_NONE);
+    rows_release(&rows);
+    free(file);
+}

@@ -1,0 +1,17 @@
+/* More frames than a stack may have: it must be cut, and say so. */
+#include "tests/unwind/chain.h"
+
+KEPT static void deeper(int n)
+{
+    if (n == 0)
+        chain_a(100000);
+    else
+        deeper(n - 1);
+    NOT_A_TAIL;
+}
+
+int main(void)
+{
+    for (;;)
+        deeper(700);
+}

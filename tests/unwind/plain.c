@@ -1,0 +1,8 @@
+/* The chain and nothing else. */
+#include "tests/unwind/chain.h"
+
+int main(void)
+{
+    for (;;)
+        chain_a(100000);
+}
