@@ -190,6 +190,9 @@ int prometheus_name(struct bytes name, struct bytes unit, enum metric_kind kind,
     if (r == 0 &&
         (strategy == PROMETHEUS_UNDERSCORES_WITH_SUFFIXES || strategy == PROMETHEUS_UTF8_WITH_SUFFIXES))
         r = add_suffixes(&text, unit, kind);
+    /* A name that was no more than '_' is its unit now: "1/cy" is 1_per_cy. */
+    if (r == 0 && escapes(strategy) && text.n > 0 && is_digit(text.p[0]))
+        r = buffer_add_str(out, "_");
     if (r == 0)
         r = buffer_add_bytes(out, buffer_bytes(&text));
     buffer_release(&text);

@@ -39,7 +39,7 @@ static bool entry(const struct cfi_section *section, size_t *at, struct reader *
                   bool *is_64)
 {
     struct bytes all = section->bytes;
-    if (*at > all.n)
+    if (*at >= all.n)
         return false;
     struct reader r = reader_of(bytes_of(all.p + *at, all.n - *at));
     uint64_t length = reader_fixed(&r, 4);

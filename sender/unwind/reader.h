@@ -16,7 +16,9 @@ struct reader {
 
 static inline struct reader reader_of(struct bytes b)
 {
-    return (struct reader){.p = b.p, .end = b.p + b.n};
+    static const uint8_t nothing[1]; /* no arithmetic on the null of empty bytes */
+    const uint8_t *p = b.p ? b.p : nothing;
+    return (struct reader){.p = p, .end = p + b.n};
 }
 
 static inline size_t reader_left(const struct reader *r)

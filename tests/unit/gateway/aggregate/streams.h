@@ -11,6 +11,7 @@
 
 #include "proto/base/intern.h"
 #include "proto/otlp/metrics.h"
+#include "tests/lib/unit.h"
 
 struct streams {
     struct intern ids;
@@ -45,10 +46,11 @@ static inline void streams_point(struct streams *s, const struct metric_resource
     streams_add_attrs(&id, p->attrs, p->n_attrs);
     buffer_printf(&id, "%llu", is_delta ? 0ull : (unsigned long long)p->start_unix_nano);
     uint32_t known = s->ids.n, at = intern_add(&s->ids, buffer_bytes(&id));
+    ck_assert_uint_ne(at, INTERN_NONE);
     if (at >= s->cap) {
         s->cap = s->cap ? s->cap * 2 : 256;
-        s->value = realloc(s->value, s->cap * sizeof *s->value);
-        s->time = realloc(s->time, s->cap * sizeof *s->time);
+        s->value = unit_made(realloc(s->value, s->cap * sizeof *s->value));
+        s->time = unit_made(realloc(s->time, s->cap * sizeof *s->time));
     }
     if (at == known)
         s->value[at] = (int64_t)(s->time[at] = 0);

@@ -68,6 +68,7 @@ UNIT(metric_names)
         {"requests.total", "By", METRIC_SUM, "requests_bytes_total"},
         {"speed", "m/s", METRIC_GAUGE, "speed_meters_per_second"},
         {"rate", "{request}/s", METRIC_GAUGE, "rate_per_second"},
+        {"_", "1/cy", METRIC_GAUGE, "_1_per_cy"},
         {"rate", "KiBy/min", METRIC_GAUGE, "rate_kibibytes_per_minute"},
         {"a..b--c", "", METRIC_GAUGE, "a_b_c"},
         {"1st", "", METRIC_GAUGE, "_1st"},

@@ -59,6 +59,7 @@ UNIT(a_file_that_is_another_now_is_read_anew)
 {
     struct binaries *b = unit_made(binaries_new());
     uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY));
+    ck_assert_uint_ne(number, 0);
     binaries_want(b, number, address_of_one());
     binaries_resolve(b);
     binaries_reopen(b, number, 0x1, open("/bin/true", O_RDONLY));
@@ -70,6 +71,7 @@ UNIT(idle_files_are_forgotten)
 {
     struct binaries *b = unit_made(binaries_new());
     uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY));
+    ck_assert_uint_ne(number, 0);
     for (uint32_t i = 0; i < BINARIES_IDLE_WINDOWS; i++)
         binaries_sweep(b);
     ck_assert_ptr_nonnull(binaries_get(b, number));

@@ -138,7 +138,7 @@ UNIT(without_work_names_are_rough_and_later_better)
         rough += l.ranges.range[i].flags & RANGE_ROUGH ? 1 : 0;
     ck_assert_uint_eq(rough, l.ranges.n);
     for (uint32_t i = 0; i < n; i++) {
-        ck_assert(strcmp(text_at(&l, address[i]), "leaf") != 0);
+        ck_assert(strcmp(unit_made(text_at(&l, address[i])), "leaf") != 0);
         ranges_drop_rough(&l.ranges, address[i]);
     }
     ranges_settle(&l.ranges);
@@ -147,7 +147,7 @@ UNIT(without_work_names_are_rough_and_later_better)
     resolve_addresses(&l.r, address, n);
     ranges_settle(&l.ranges);
     for (uint32_t i = 0; i < n; i++)
-        found += strncmp(text_at(&l, address[i]), "leaf program.c:6 < ", 19) == 0;
+        found += strncmp(unit_made(text_at(&l, address[i])), "leaf program.c:6 < ", 19) == 0;
     ck_assert_uint_gt(found, 10);
     ck_assert_int_lt(l.r.work, 1 << 30);
     end(&l);
@@ -183,8 +183,8 @@ static void check_addr2line(const struct built *b, const struct looked_up *l, co
     for (uint32_t i = 0; i < n; i++) {
         uint32_t n_lines;
         ck_assert(fgets(function, sizeof function, f) && fgets(place, sizeof place, f));
-        const struct range *range = ranges_find(&l->ranges, address[i]);
-        const struct place_line *line = places_get(&l->places, range->place, &n_lines);
+        const struct range *range = unit_made(ranges_find(&l->ranges, address[i]));
+        const struct place_line *line = unit_made(places_get(&l->places, range->place, &n_lines));
         struct place_function inner = places_get_function(&l->places, line[0].function),
                               outer = places_get_function(&l->places, line[n_lines - 1].function);
         char ours[2048];
