@@ -8,23 +8,12 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <uv.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
-#include "proto/base/rng.h"
-#include "proto/io/loop.h"
-#include "sender/attach/sampler.h"
-#include "sender/collect/report.h"
-#include "sender/delivery.h"
-#include "sender/host.h"
-#include "sender/options.h"
 #include "sender/privilege.h"
-#include "sender/status.h"
-#include "sender/telemetry.h"
-#include "sender/symbolize/fetch.h"
-#include "sender/unwinder.h"
+#include "sender/program.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_REFUSED = 3 };
 
@@ -46,47 +35,6 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_REFUSED = 3 };
 #define FAREWELL_MS    20u
 #define MMAP_THRESHOLD (128 << 10)
 
-struct program {
-    struct options options;
-    struct host host;
-    struct sampler *sampler;
-    struct unwinder *unwinder;
-    struct collector collector;
-    struct fetch *fetch; /* NULL: nobody is asked for debug files */
-    struct build *build;
-    struct delivery delivery;
-    struct otlp_exporter *metrics; /* NULL: our figures go nowhere */
-    struct status *status;
-    struct io_loop *loop;
-    uv_timer_t drain, window, end;
-    uv_poll_t ring;
-    uv_signal_t interrupt, terminate, hangup;
-    struct rng rng;
-    uint64_t begun, window_begun, farewell;
-    uint64_t windows, dropped;
-    bool stopping, said_hidden, again;
-    int argc;
-    char **argv;
-};
-
-static void log_own_use(struct program *p, enum log_level level)
-{
-    struct sampler_counts counts = sampler_counts(p->sampler);
-    struct binaries_counts names = binaries_counts(p->collector.binaries);
-    double seconds = (double)(clock_monotonic() - p->begun) / NSEC_PER_SEC;
-    log_write(
-        level,
-        "own use: samples=%llu lost=%llu exec_lost=%llu dropped=%llu sent=%llu rejected=%llu unsent=%llu "
-        "processes=%u files=%u with_debug=%u looked_up=%llu evicted=%llu names_kb=%zu kernel_kb=%zu cpu_percent=%.3f rss_kb=%zu",
-        (unsigned long long)counts.taken, (unsigned long long)counts.lost,
-        (unsigned long long)counts.exec_lost, (unsigned long long)p->dropped,
-        (unsigned long long)p->delivery.counts.sent, (unsigned long long)p->delivery.counts.rejected,
-        (unsigned long long)p->delivery.counts.lost, procs_count(p->collector.procs), names.files,
-        names.debug, (unsigned long long)names.looked_up, (unsigned long long)names.evicted,
-        names.memory / 1024, p->collector.kernel ? kallsyms_memory(p->collector.kernel) / 1024 : 0,
-        100 * (double)host_own_cpu() / NSEC_PER_SEC / seconds, host_own_memory() / 1024);
-}
-
 static void on_stack(void *user, const struct sample_head *head, const uint64_t *address)
 {
     struct program *p = user;
@@ -105,14 +53,6 @@ static void on_exec(void *user, const struct sample_head *head, const char *path
     collector_exec(&p->collector, head, path, clock_monotonic());
 }
 
-/* What became of a report of our own figures. The next one says the same and more: no loss to speak of. */
-static void on_metrics_event(void *user, const struct otlp_event *event)
-{
-    if (otlp_event_is_loss(event->kind))
-        log_limited(LOG_LEVEL_WARN, "our own figures were not delivered: %s",
-                    event->message ? event->message : "");
-}
-
 static int push(void *user, struct buffer *out, uint64_t hits)
 {
     struct program *p = user;
@@ -121,49 +61,6 @@ static int push(void *user, struct buffer *out, uint64_t hits)
         log_limited(LOG_LEVEL_ERROR, "%llu samples could not be queued: %s", (unsigned long long)hits,
                     strerror(-r));
     return 0; /* counted there; the rest of the window may fare better */
-}
-
-static struct telemetry read_telemetry(struct program *p)
-{
-    uint64_t now = clock_realtime();
-    return (struct telemetry){
-        .sampler = sampler_counts(p->sampler),
-        .delivery = p->delivery.counts,
-        .spool = p->delivery.spool ? spool_counts(p->delivery.spool) : (struct spool_counts){0},
-        .window_dropped = p->dropped,
-        .pending_dropped = p->collector.pending.dropped,
-        .cpu_ns = host_own_cpu(),
-        .memory = host_own_memory(),
-        .begun = now - (clock_monotonic() - p->begun),
-        .now = now,
-        .processes = procs_count(p->collector.procs),
-        .files = binaries_counts(p->collector.binaries).files,
-        .pending = p->collector.pending.n,
-        .endpoint = p->options.print ? "standard output" : p->options.endpoint,
-        .host_name = p->host.name,
-    };
-}
-
-static int write_status(void *user, struct buffer *out)
-{
-    struct telemetry t = read_telemetry(user);
-    return telemetry_text(&t, out);
-}
-
-static void send_metrics(struct program *p)
-{
-    struct buffer out = {0};
-    struct telemetry t = read_telemetry(p);
-    if (!p->metrics || telemetry_encode(&t, &out) < 0) {
-        buffer_release(&out);
-        return;
-    }
-    size_t n;
-    uint8_t *bytes = buffer_take(&out, &n);
-    struct client_body *body = client_body_new(bytes, n);
-    if (body)
-        otlp_exporter_push_newest(p->metrics, body, 1);
-    client_body_unref(body);
 }
 
 static uint64_t boot_time(void)
@@ -224,10 +121,10 @@ static void end_window(struct program *p)
     if (++p->windows % TRIM_WINDOWS == 0)
         malloc_trim(0);
     if (p->stopping || p->windows % METRICS_WINDOWS == 1)
-        send_metrics(p);
+        figures_send(p);
     if (!p->stopping)
         sampler_follow_cpus(p->sampler);
-    log_own_use(p, LOG_LEVEL_DEBUG);
+    figures_log(p, LOG_LEVEL_DEBUG);
     unwinder_log(p->unwinder, LOG_LEVEL_DEBUG);
 }
 
@@ -348,28 +245,11 @@ static void on_hangup(uv_signal_t *handle, int number)
     stop(p);
 }
 
-static int open_metrics(struct program *p, struct error *e)
-{
-    struct otlp_exporter_options x = OTLP_EXPORTER_DEFAULT;
-    x.endpoint = p->options.metrics_endpoint;
-    x.protocol = p->options.protocol;
-    x.signal = OTLP_METRICS;
-    x.compression = p->options.compression;
-    x.headers = p->options.header;
-    x.n_headers = p->options.n_headers;
-    x.user_agent = "profsend/" PROFGATE_VERSION;
-    x.tls = p->options.tls;
-    x.timeout_ns = p->options.timeout_ns;
-    x.queue.num_consumers = 1;
-    x.queue.queue_size = 4; /* each says all that was before */
-    return otlp_exporter_new(&p->metrics, p->loop, &x, on_metrics_event, p, e);
-}
-
 static int open_exporter(struct program *p, struct error *e)
 {
     struct spool *spool = NULL;
     int r = p->options.spool ? spool_open(&spool, p->options.spool, p->options.spool_bytes, e) : 0;
-    r = r < 0 || !p->options.metrics_endpoint ? r : open_metrics(p, e);
+    r = r < 0 || !p->options.metrics_endpoint ? r : figures_open(p, e);
     if (r < 0)
         return r;
     struct otlp_exporter_options x = OTLP_EXPORTER_DEFAULT;
@@ -469,7 +349,7 @@ static int open_program(struct program *p)
         return r == SAMPLER_REFUSED ? EXIT_REFUSED : EXIT_FAILED;
     }
     privilege_drop(0);
-    if (p->options.status && status_open(&p->status, p->loop, p->options.status, write_status, p, &e) < 0) {
+    if (p->options.status && status_open(&p->status, p->loop, p->options.status, figures_status, p, &e) < 0) {
         log_error("%s", e.text);
         return EXIT_REFUSED;
     }
@@ -491,7 +371,7 @@ static int run(struct program *p)
     log_info("sampling %u CPUs at %u Hz%s%s", sampler_follow_cpus(p->sampler), p->options.frequency,
              p->options.print ? "" : ", sending to ", p->options.print ? "" : p->options.endpoint);
     io_loop_run(p->loop);
-    log_own_use(p, LOG_LEVEL_INFO);
+    figures_log(p, LOG_LEVEL_INFO);
     unwinder_log(p->unwinder, LOG_LEVEL_INFO);
     status = p->delivery.counts.lost ? EXIT_FAILED : EXIT_DONE;
     delivery_close(&p->delivery);
