@@ -1,6 +1,6 @@
 /*
- * Hashing: XXH3 (Debian libxxhash-dev, header only). With a per-process seed where a peer chooses the keys,
- * so that nobody can prepare colliding strings.
+ * Hashing: XXH3 (Debian libxxhash-dev, header only). With the process's own key where a peer chooses the
+ * keys, so that nobody can prepare colliding strings.
  */
 #ifndef PROTO_BASE_HASH_H
 #define PROTO_BASE_HASH_H
@@ -12,10 +12,19 @@
 #include <xxhash.h>
 
 #include "proto/base/bytes.h"
+#include "proto/base/macros.h"
 
+/* Up to here XXH3 mixes every 16 bytes with a 128-bit product; beyond, it has a form of its own. */
+#define HASH_SHORT_MAX XXH3_MIDSIZE_MAX
+
+/* hash_bytes of what is longer; not called otherwise. Any thread. */
+uint64_t hash_long(struct bytes b, uint64_t seed);
+
+/* A seed that is written down gives the same numbers in every process; hash_seed() gives numbers that no peer
+ * can foresee, under a key of 192 bytes where 64 bits do not suffice (hash.c). */
 static inline uint64_t hash_bytes(struct bytes b, uint64_t seed)
 {
-    return XXH3_64bits_withSeed(b.p, b.n, seed);
+    return likely(b.n <= HASH_SHORT_MAX) ? XXH3_64bits_withSeed(b.p, b.n, seed) : hash_long(b, seed);
 }
 
 /* Mixes two words into one; not symmetric. */

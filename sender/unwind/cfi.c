@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "sender/unwind/reader.h"
+#include "sender/symbolize/reader.h"
 
 /* DW_EH_PE_…: how a pointer is written (LSB Core 5.0, section 10.5). */
 enum {

@@ -27,6 +27,7 @@ struct tables {
     uint64_t used_pages[UNWIND_PAGES / 64]; /* bit sets */
     uint64_t used_chunks[UNWIND_CHUNKS / 64];
     uint64_t made_shards;
+    uint32_t serial;                   /* of the tables added last; 0 is nobody's */
     uint32_t rule_count[UNWIND_RULES]; /* files that name it */
     uint16_t rule_slot[RULE_SLOTS];    /* rule + 1, 0 empty, TOMB deleted */
     struct tables_counts counts;
@@ -216,7 +217,7 @@ static void leave(struct tables *t, struct file **at, uint64_t now)
     struct file *f = *at;
     *at = f->next;
     t->backend.file_drop(t->backend.user, &f->key);
-    t->backend.changed(t->backend.user);
+    t->backend.changed(t->backend.user, true);
     t->counts.files--;
     f->gone = now;
     f->next = t->leaving;
@@ -432,6 +433,7 @@ int tables_add(struct tables *t, const struct unwind_key *key, const struct rows
         return -ENOMEM;
     int r = rows->n_pages ? place(t, f, rows) : 0;
     f->placed.used = (uint32_t)(now >> 30);
+    f->placed.serial = ++t->serial; /* again the same after four billion files */
     if (r == 0)
         r = t->backend.file_set(t->backend.user, key, &f->placed);
     if (r < 0) {
@@ -443,7 +445,7 @@ int tables_add(struct tables *t, const struct unwind_key *key, const struct rows
     f->next = t->files;
     t->files = f;
     t->counts.files++;
-    t->backend.changed(t->backend.user);
+    t->backend.changed(t->backend.user, false);
     return 0;
 }
 

@@ -32,7 +32,8 @@ struct tables_backend {
     int (*file_set)(void *user, const struct unwind_key *key, const struct unwind_file *file);
     void (*file_drop)(void *user, const struct unwind_key *key);
     uint32_t (*file_used)(void *user, const struct unwind_key *key); /* unwind_file.used */
-    void (*changed)(void *user); /* walks must forget what they remember of files */
+    /* Files were added; or one is gone, and walks must forget what they remember of files. */
+    void (*changed)(void *user, bool is_gone);
     void *user;
 };
 
