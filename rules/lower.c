@@ -154,7 +154,7 @@ static uint32_t lower_each(struct lower *l, const struct rule_source *source)
     p->any_by_type = p->any_by_type || made.by_type;
     p->any_list = p->any_list || !made.by_type;
     if (made.by_type)
-        p->key_fields |= 1u << RULE_FIELD_TYPE, p->cell_fields |= 1u << RULE_FIELD_TYPE;
+        p->key_fields |= 1u << RULE_FIELD_TYPE;
     return ADD(l, eaches, made);
 }
 
@@ -237,7 +237,7 @@ static void begin(struct lower *l)
         lower_fact(l, 0, 0); /* fact 0: the stack has frames */
 }
 
-/* Fields whose very text decides a column that a predicate asks. */
+/* Fields that make a column which a predicate asks. */
 static void mark_cell(struct rules_program *p, const struct rule_text *text, uint32_t depth);
 
 static void mark_part(struct rules_program *p, const struct rule_text_part *part, uint32_t depth)
@@ -245,7 +245,7 @@ static void mark_part(struct rules_program *p, const struct rule_text_part *part
     if (depth == 0)
         return;
     if (part->kind == RULE_TEXT_FIELD && part->field.field != RULE_FIELD_COLUMN)
-        p->cell_fields |= 1u << part->field.field;
+        p->key_fields |= 1u << part->field.field;
     else if (part->kind == RULE_TEXT_GROUP)
         mark_cell(p, part->text, depth - 1);
     else if (part->kind == RULE_TEXT_CAPTURE)
@@ -270,7 +270,6 @@ static void mark_columns(struct rules_program *p)
                 if (table->rows[r].cells[c])
                     mark_cell(p, table->rows[r].cells[c], LOWER_DEPTH_MAX);
     }
-    p->key_fields |= p->cell_fields;
 }
 
 static void make_sets(struct lower *l)

@@ -164,10 +164,9 @@ struct rules_program {
     uint32_t map_n, map_slots;
 
     uint32_t n_bits, n_regs, n_roots, atoms_max;
-    uint32_t key_fields;  /* mask of fields a frame class depends on */
-    uint32_t cell_fields; /* those of them whose very text matters, not only its row */
-    bool any_by_type;     /* a frame class also depends on the frame's type */
-    bool any_list;        /* some `each` needs the list of frames */
+    uint32_t key_fields; /* mask of fields a frame class depends on */
+    bool any_by_type;    /* a frame class also depends on the frame's type */
+    bool any_list;       /* some `each` needs the list of frames */
 };
 
 struct lower; /* one lowering in progress */

@@ -80,6 +80,8 @@ static uint32_t lower_domain_of(struct lower *l, const struct rule_field_ref *fi
 
 static uint32_t lower_leaf(struct lower *l, const struct rule_frame *f)
 {
+    if (f->op == RULE_FRAME_MATCH && f->pattern->n_atoms == 0) /* `none`, as parameters are: asks nothing */
+        return lower_not(l, add_node(l, NODE_TRUE, 0, 0));
     uint32_t domain = lower_domain_of(l, &f->field), bit;
     if (domain == LOWER_NONE)
         return LOWER_NONE;
@@ -173,21 +175,30 @@ uint32_t lower_guard(struct lower *l, uint32_t region, uint32_t node)
 }
 /* ---- frame tables --------- */
 
-static bool text_is_pure(const struct rule_text *text, uint32_t depth);
+static bool text_is_pure(struct lower *l, const struct rule_text *text, uint32_t depth);
 
-static bool part_is_pure(const struct rule_text_part *part, uint32_t depth)
+/* Another table's column is as pure as that table. */
+static bool field_is_pure(struct lower *l, const struct rule_field_ref *field)
+{
+    if (field->field != RULE_FIELD_COLUMN)
+        return true;
+    uint32_t other = lower_ftable(l, field->table);
+    return other != LOWER_NONE && l->p->ftables.p[other].pure;
+}
+
+static bool part_is_pure(struct lower *l, const struct rule_text_part *part, uint32_t depth)
 {
     switch (part->kind) {
     case RULE_TEXT_LITERAL:
-    case RULE_TEXT_NONE:
-    case RULE_TEXT_FIELD: return true;
-    case RULE_TEXT_GROUP: return text_is_pure(part->text, depth);
-    case RULE_TEXT_CAPTURE: return depth > 0 && part_is_pure(part->from, depth - 1);
+    case RULE_TEXT_NONE: return true;
+    case RULE_TEXT_FIELD: return field_is_pure(l, &part->field);
+    case RULE_TEXT_GROUP: return text_is_pure(l, part->text, depth);
+    case RULE_TEXT_CAPTURE: return !part->regex || (depth > 0 && part_is_pure(l, part->from, depth - 1));
     default: return false;
     }
 }
 
-static bool text_is_pure(const struct rule_text *text, uint32_t depth)
+static bool text_is_pure(struct lower *l, const struct rule_text *text, uint32_t depth)
 {
     if (depth == 0)
         return false;
@@ -195,7 +206,7 @@ static bool text_is_pure(const struct rule_text *text, uint32_t depth)
         if (text->choices[i].when)
             return false;
         for (uint32_t j = 0; j < text->choices[i].n_parts; j++)
-            if (!part_is_pure(&text->choices[i].parts[j], depth - 1))
+            if (!part_is_pure(l, &text->choices[i].parts[j], depth - 1))
                 return false;
     }
     return true;
@@ -226,7 +237,8 @@ uint32_t lower_ftable(struct lower *l, const struct rule_table *table)
     for (uint32_t r = 0; r < table->n_rows; r++) {
         made.pure = made.pure && !table->rows[r].when;
         for (uint32_t c = 0; c < table->n_columns; c++)
-            made.pure = made.pure && (!table->rows[r].cells[c] || text_is_pure(table->rows[r].cells[c], 64));
+            made.pure =
+                made.pure && (!table->rows[r].cells[c] || text_is_pure(l, table->rows[r].cells[c], 64));
     }
     made.nodes = lower_row_nodes(l, table, LOWER_NONE);
     i = ADD(l, ftables, made);

@@ -22,11 +22,7 @@ static void forget(struct rules_matcher *m)
 {
     matcher_outcome_clear(m);
     matcher_stack_clear(m);
-    tuples_clear(&m->frame_keys);
-    tuples_clear(&m->classes);
-    charged_free(m->budget, &m->type_fields, &m->cap_type_fields, sizeof *m->type_fields);
-    m->none_fields = 0;
-    charged_free(m->budget, &m->key_class, &m->cap_key_class, sizeof *m->key_class);
+    matcher_frame_clear(m);
     for (uint32_t i = 0; i < m->p->domains.n; i++) {
         charged_free(m->budget, &m->domain[i].of, &m->domain[i].cap, sizeof *m->domain[i].of);
         tuples_clear(&m->domain[i].rows);
@@ -35,8 +31,7 @@ static void forget(struct rules_matcher *m)
     charged_free(m->budget, &m->text, &m->cap_text, sizeof *m->text);
     charged_free(m->budget, &m->library, &m->cap_library, sizeof *m->library);
     arena_release(&m->text_arena);
-    memset(m->frame_cache, 0, MATCH_FRAME_CACHE * sizeof *m->frame_cache);
-    m->n_strings = m->n_types = 0;
+    m->n_strings = 0;
     m->string_bytes = 0;
     m->epoch++;
 }
@@ -50,10 +45,10 @@ struct rules_matcher *rules_matcher_new(const struct rules_program *p, struct bu
     m->budget = budget;
     m->seed = hash_seed();
     m->text_arena.budget = budget;
-    struct tuples *tuples[] = {&m->frame_keys, &m->classes, &m->states,      &m->specs,
-                               &m->actives,    &m->series,  &m->keep_actives};
-    struct pairs *pairs[] = {&m->captures, &m->children,   &m->roots,     &m->each_roots,
-                             &m->alone,    &m->keep_alone, &m->keep_roots};
+    struct tuples *tuples[] = {&m->frame_keys, &m->classes, &m->kinds,  &m->states,
+                               &m->specs,      &m->actives, &m->series, &m->keep_actives};
+    struct pairs *pairs[] = {&m->captures, &m->children,   &m->roots,      &m->each_roots,
+                             &m->alone,    &m->more_kinds, &m->keep_alone, &m->keep_roots};
     for (size_t i = 0; i < ARRAY_LEN(tuples); i++)
         tuples[i]->budget = budget;
     for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
@@ -62,20 +57,15 @@ struct rules_matcher *rules_matcher_new(const struct rules_program *p, struct bu
     uint32_t widest = 1;
     for (uint32_t i = 0; i < p->domains.n; i++)
         widest = max_of(widest, p->domains.p[i].words);
-    m->n_root_words = (p->n_roots + 31) / 32 + 1;
     m->n_state_words = (p->n_bits + 31) / 32;
     m->row = calloc(widest, sizeof *m->row);
     m->domain = calloc(p->domains.n, sizeof *m->domain);
-    m->node_value = calloc(p->nodes.n, sizeof *m->node_value);
-    m->column_text = calloc(p->domains.n, sizeof *m->column_text);
-    m->frame_cache = calloc(MATCH_FRAME_CACHE, sizeof *m->frame_cache);
-    m->root_words = calloc(m->n_root_words, sizeof *m->root_words);
     m->step_words = calloc(m->n_state_words, sizeof *m->step_words);
     m->step_actions = calloc(2 * p->facts.n + p->n_regs + p->eaches.n + 1, sizeof *m->step_actions);
     m->in_region = calloc(p->regions.n, sizeof *m->in_region);
-    if (!m->row || !m->domain || !m->node_value || !m->column_text || !m->frame_cache || !m->root_words ||
-        !m->step_words || !m->step_actions || !m->in_region ||
-        pattern_scratch_init(&m->scratch, p->atoms_max) < 0)
+    m->lately = calloc(MATCH_LATELY, sizeof *m->lately);
+    if (!m->row || !m->domain || !m->lately || !m->step_words || !m->step_actions || !m->in_region ||
+        matcher_frame_init(m) < 0 || pattern_scratch_init(&m->scratch, p->atoms_max) < 0)
         return rules_matcher_free(m);
     for (uint32_t i = 0; i < p->domains.n; i++)
         m->domain[i].rows.budget = budget;
@@ -87,18 +77,16 @@ struct rules_matcher *rules_matcher_free(struct rules_matcher *m)
 {
     if (!m)
         return NULL;
-    if (m->domain && m->frame_cache)
+    if (m->epoch > 0) /* it was made whole */
         forget(m);
     pattern_scratch_release(&m->scratch);
     free(m->row);
     free(m->domain);
-    free(m->node_value);
-    free(m->column_text);
-    free(m->frame_cache);
-    free(m->root_words);
+    matcher_frame_free(m);
     free(m->step_words);
     free(m->step_actions);
     free(m->in_region);
+    free(m->lately);
     free(m);
     return NULL;
 }
@@ -107,6 +95,7 @@ void rules_matcher_begin(struct rules_matcher *m)
 {
     bool full = m->n_strings > RULES_STRINGS_MAX || m->string_bytes > RULES_STRING_BYTES_MAX ||
                 m->classes.n > RULES_CLASSES_MAX || m->frame_keys.n > RULES_STRINGS_MAX ||
+                m->kinds.n > RULES_STRINGS_MAX || m->more_kinds.n > 2 * RULES_STRINGS_MAX ||
                 m->n_nodes > RULES_PATHS_MAX || m->n_outcomes > RULES_PATHS_MAX ||
                 m->n_entries > 4 * RULES_PATHS_MAX || m->n_kept > RULES_PATHS_MAX ||
                 m->n_kept_rates > 4 * RULES_PATHS_MAX;
@@ -250,237 +239,4 @@ bool matcher_string_bit(struct rules_matcher *m, uint32_t domain, uint32_t strin
     if (class == 0 || !m->p->domains.p[domain].set)
         return false;
     return tuples_get(&m->domain[domain].rows, class - 1)[bit / 32] >> (bit % 32) & 1;
-}
-
-/* ---- frames
- * ---------------------------------------------------------------------------------------------------- */
-
-uint32_t rules_program_fields(const struct rules_program *p)
-{
-    return p->key_fields;
-}
-
-bool rules_program_wants_inlined(const struct rules_program *p)
-{
-    for (uint32_t i = 0; i < p->nodes.n; i++)
-        if (p->nodes.p[i].op == NODE_INLINED)
-            return true;
-    return false;
-}
-
-uint32_t rules_matcher_text_class(struct rules_matcher *m, enum rule_field field, uint32_t string)
-{
-    if (m->p->cell_fields & 1u << field)
-        return RULES_NONE;
-    uint32_t class = matcher_string_class(m, (uint32_t)field, string);
-    return likely(m->error == 0) ? class : RULES_NONE;
-}
-
-void matcher_frame_start(struct rules_matcher *m)
-{
-    memset(m->node_value, 0, m->p->nodes.n);
-    for (uint32_t i = 0; i < m->p->domains.n; i++)
-        m->column_text[i] = MATCH_UNKNOWN;
-}
-
-uint32_t matcher_frame_field(struct rules_matcher *m, struct frame_eval *fe, uint32_t field)
-{
-    if (!(fe->have & 1u << field)) {
-        fe->sid[field] = fe->asker->field(fe->asker->context, fe->frame, (enum rule_field)field);
-        fe->have |= 1u << field;
-    }
-    return fe->sid[field];
-}
-
-/* The text of a pure frame table's column for this frame. */
-uint32_t matcher_column(struct rules_matcher *m, struct frame_eval *fe, uint32_t ftable, uint32_t column)
-{
-    const struct lower_ftable *t = &m->p->ftables.p[ftable];
-    const struct rule_row *otherwise = NULL, *taken = NULL;
-    for (uint32_t i = 0; i < t->source->n_rows && !taken; i++) {
-        uint32_t node = m->p->kids.p[t->nodes + i];
-        if (node == LOWER_NONE)
-            otherwise = otherwise ? otherwise : &t->source->rows[i];
-        else if (matcher_node(m, fe, node))
-            taken = &t->source->rows[i];
-    }
-    taken = taken ? taken : otherwise;
-    if (!taken || !taken->cells[column])
-        return RULES_NONE;
-    return matcher_pure_text(m, fe, taken->cells[column]);
-}
-
-static uint32_t domain_text(struct rules_matcher *m, struct frame_eval *fe, uint32_t domain)
-{
-    if (domain < LOWER_FIELDS)
-        return matcher_frame_field(m, fe, domain);
-    if (m->column_text[domain] == MATCH_UNKNOWN) {
-        const struct lower_domain *d = &m->p->domains.p[domain];
-        m->column_text[domain] = matcher_column(m, fe, d->ftable, d->column);
-    }
-    return m->column_text[domain];
-}
-
-bool matcher_node(struct rules_matcher *m, struct frame_eval *fe, uint32_t node)
-{
-    if (m->node_value[node] != 0)
-        return m->node_value[node] == 2;
-    const struct lower_node *n = &m->p->nodes.p[node];
-    bool v = true;
-    switch (n->op) {
-    case NODE_TRUE: break;
-    case NODE_AND:
-        for (uint32_t i = 0; i < n->b && v; i++)
-            v = matcher_node(m, fe, m->p->kids.p[n->a + i]);
-        break;
-    case NODE_OR:
-        v = false;
-        for (uint32_t i = 0; i < n->b && !v; i++)
-            v = matcher_node(m, fe, m->p->kids.p[n->a + i]);
-        break;
-    case NODE_NOT: v = !matcher_node(m, fe, n->a); break;
-    case NODE_MATCH: v = matcher_string_bit(m, n->a, domain_text(m, fe, n->a), n->b); break;
-    case NODE_PRESENT: v = domain_text(m, fe, n->a) != RULES_NONE; break;
-    case NODE_INLINED: v = fe->asker ? fe->asker->inlined(fe->asker->context, fe->frame) : fe->inlined; break;
-    }
-    m->node_value[node] = v ? 2 : 1;
-    return v;
-}
-
-/* What the predicates can say knowing only the type. */
-enum partial { NO, YES, OPEN };
-
-/* `fields` collects what open predicates look at. */
-static enum partial partial_node(struct rules_matcher *m, uint32_t node, uint32_t type, uint32_t *fields)
-{
-    const struct lower_node *n = &m->p->nodes.p[node];
-    uint32_t own = 0;
-    enum partial v = OPEN, kid;
-    switch (n->op) {
-    case NODE_TRUE: return YES;
-    case NODE_NOT:
-        kid = partial_node(m, n->a, type, fields);
-        return kid == OPEN ? OPEN : kid == YES ? NO : YES;
-    case NODE_AND:
-    case NODE_OR:
-        v = n->op == NODE_AND ? YES : NO;
-        for (uint32_t i = 0; i < n->b; i++) {
-            kid = partial_node(m, m->p->kids.p[n->a + i], type, &own);
-            if (kid == (n->op == NODE_AND ? NO : YES))
-                return kid; /* whatever the others say */
-            v = kid == OPEN ? OPEN : v;
-        }
-        break;
-    case NODE_MATCH:
-    case NODE_PRESENT:
-        if (n->a == RULE_FIELD_TYPE)
-            return (n->op == NODE_PRESENT ? type != RULES_NONE : matcher_string_bit(m, n->a, type, n->b))
-                       ? YES
-                       : NO;
-        own = n->a < LOWER_FIELDS ? 1u << n->a : m->p->key_fields;
-        break;
-    case NODE_INLINED: break; /* in every key */
-    }
-    *fields |= v == OPEN ? own : 0;
-    return v;
-}
-
-uint32_t rules_matcher_fields(struct rules_matcher *m, uint32_t type)
-{
-    uint32_t *at = &m->none_fields, was = m->cap_type_fields;
-    if (type != RULES_NONE) {
-        if (charged_grow(m->budget, &m->type_fields, &m->cap_type_fields, type + 1, sizeof *at) < 0) {
-            matcher_oom(m);
-            return m->p->key_fields;
-        }
-        memset(m->type_fields + was, 0, (m->cap_type_fields - was) * sizeof *at);
-        at = &m->type_fields[type];
-    }
-    if (*at == 0) {
-        uint32_t fields = m->p->key_fields & 1u << RULE_FIELD_TYPE;
-        for (uint32_t i = 0; i < m->p->nodes.n; i++)
-            if (m->p->nodes.p[i].root != LOWER_NONE)
-                partial_node(m, i, type, &fields);
-        *at = fields | 1u << 31;
-    }
-    return *at & ~(1u << 31);
-}
-
-static uint32_t type_number(struct rules_matcher *m, uint32_t type)
-{
-    if (type == RULES_NONE)
-        return MATCH_TYPE_NONE;
-    for (uint32_t i = 0; i < m->n_types; i++)
-        if (m->types[i] == type)
-            return i;
-    if (m->n_types == MATCH_TYPE_NONE)
-        return MATCH_TYPE_MORE;
-    m->types[m->n_types] = type;
-    return m->n_types++;
-}
-
-static uint32_t evaluate_frame(struct rules_matcher *m, const struct rules_frame *frame)
-{
-    struct frame_eval fe = {.have = (1u << RULES_FIELDS) - 1, .inlined = frame->inlined};
-    memcpy(fe.sid, frame->field, sizeof fe.sid);
-    matcher_frame_start(m);
-    memset(m->root_words, 0, m->n_root_words * sizeof *m->root_words);
-    for (uint32_t i = 0; i < m->p->nodes.n; i++) {
-        uint32_t root = m->p->nodes.p[i].root;
-        if (root != LOWER_NONE && matcher_node(m, &fe, i))
-            state_set(m->root_words, root);
-    }
-    if (m->p->any_by_type)
-        m->root_words[m->n_root_words - 1] = type_number(m, frame->field[RULE_FIELD_TYPE]);
-    return tuples_add(&m->classes, m->root_words, m->n_root_words);
-}
-
-static uint32_t frame_by_table(struct rules_matcher *m, const struct rules_frame *frame, const uint32_t *key,
-                               uint32_t n)
-{
-    uint32_t id = tuples_add(&m->frame_keys, key, n);
-    if (likely(id < m->cap_key_class && m->key_class[id] != 0))
-        return m->key_class[id] - 1;
-    uint32_t cap = m->cap_key_class;
-    if (id == TUPLES_NONE ||
-        charged_grow(m->budget, &m->key_class, &m->cap_key_class, id + 1, sizeof *m->key_class) < 0) {
-        matcher_oom(m);
-        return 0;
-    }
-    memset(m->key_class + cap, 0, (m->cap_key_class - cap) * sizeof *m->key_class);
-    uint32_t class = evaluate_frame(m, frame);
-    if (class == TUPLES_NONE || m->error < 0) {
-        matcher_oom(m);
-        return 0;
-    }
-    m->key_class[id] = class + 1;
-    return class;
-}
-
-uint32_t rules_matcher_frame(struct rules_matcher *m, const struct rules_frame *frame)
-{
-    uint32_t key[RULES_FIELDS + 1], n = 0;
-    for (uint32_t left = m->p->key_fields; left; left &= left - 1) {
-        uint32_t f = (uint32_t)__builtin_ctz(left);
-        key[n++] =
-            m->p->cell_fields & 1u << f ? frame->field[f] : matcher_string_class(m, f, frame->field[f]);
-    }
-    key[n++] = frame->inlined;
-    if (n > MATCH_KEY_MAX)
-        return frame_by_table(m, frame, key, n);
-    while (n < MATCH_KEY_MAX)
-        key[n++] = 0;
-    uint64_t mixed = (key[0] * 0x9e3779b97f4a7c15u) ^ (key[1] * 0xd6e8feb86659fd93u) ^
-                     (key[2] * 0xc2b2ae3d27d4eb4fu) ^ (key[3] * 0x165667b19e3779f9u);
-    struct frame_slot *slot = &m->frame_cache[mixed >> 54]; /* the high bits: MATCH_FRAME_CACHE of them */
-    /* word by word: a wide compare would wait for the words just stored */
-    if (likely(slot->class != 0 && slot->key[0] == key[0] && slot->key[1] == key[1] &&
-               slot->key[2] == key[2] && slot->key[3] == key[3]))
-        return slot->class - 1;
-    uint32_t class = frame_by_table(m, frame, key, n);
-    if (m->error == 0) {
-        memcpy(slot->key, key, sizeof slot->key);
-        slot->class = class + 1;
-    }
-    return class;
 }

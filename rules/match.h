@@ -64,22 +64,23 @@ struct bytes rules_matcher_text(const struct rules_matcher *m, uint32_t string);
 /* Of a mapping's file name, the number of its part after the last '/'. RULES_NONE of RULES_NONE. */
 uint32_t rules_matcher_library(struct rules_matcher *m, uint32_t mapping);
 
-/* Which fields of frames of this type matter (bits as of rules_program_fields()) (a string number or
- * RULES_NONE): where the type alone decides the predicates, names need not be looked at, let alone hashed.
- * Remembered: cheap. */
+/* Which fields of frames of this type (a string number or RULES_NONE) matter, bits as of
+ * rules_program_fields(): where the type alone decides the predicates, names need not be looked at, let alone
+ * hashed. Remembered. */
 uint32_t rules_matcher_fields(struct rules_matcher *m, uint32_t type);
-
-/* The class of a text in this field (not a column): frames that differ only in texts of one class are of one
- * class. RULES_NONE when such a class says too little or memory is out: ask rules_matcher_frame(). */
-uint32_t rules_matcher_text_class(struct rules_matcher *m, enum rule_field field, uint32_t string);
 
 struct rules_frame {
     uint32_t field[RULES_FIELDS]; /* string numbers, RULES_NONE where the field is none */
     bool inlined;
 };
 
-/* The class of a frame: all that a walk needs to know of it. 0 when memory is out. */
+/* The class of a frame: all that a walk needs to know of it. Fields that do not matter to its type may be
+ * left RULES_NONE. 0 when memory is out. */
 uint32_t rules_matcher_frame(struct rules_matcher *m, const struct rules_frame *frame);
+
+/* The same, where this is the one field that matters to the type, of a frame that is not inlined: faster. */
+uint32_t rules_matcher_frame_text(struct rules_matcher *m, uint32_t type, enum rule_field field,
+                                  uint32_t string);
 
 /* ---- stacks
  * ---------------------------------------------------------------------------------------------------- */
@@ -124,7 +125,8 @@ struct rules_asker {
     uint32_t (*profile_type)(void *context);
     uint32_t (*profile_unit)(void *context);
     bool (*linked)(void *context);
-    const uint32_t *types; /* [frame] what field() says of its type; may be NULL */
+    const uint32_t *types;        /* [frame] what field() says of its type; may be NULL */
+    const uint32_t *sample_attrs; /* [key] what attr() says of the sample being asked about; may be NULL */
 };
 
 /* One addition: of the sample's weight (as the source's `value` says) to a series. */

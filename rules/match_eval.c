@@ -33,13 +33,14 @@ void eval_release(struct eval *e)
 static uint32_t nearest_row(const struct eval *e, const uint32_t *spec)
 {
     const struct lower_table *t = &e->m->p->tables.p[spec[1]];
-    uint32_t best = LOWER_NONE;
-    for (uint32_t i = 0; i < t->source->n_rows; i++) {
-        if (!state_bit(spec + 2, i))
-            continue;
-        if (best == LOWER_NONE ||
-            e->v->registers[t->reg + i].position < e->v->registers[t->reg + best].position)
-            best = i;
+    uint32_t best = LOWER_NONE, words = (t->source->n_rows + 31) / 32;
+    for (uint32_t w = 0; w < words; w++) {
+        for (uint32_t left = spec[2 + w]; left; left &= left - 1) { /* a row or two, of many */
+            uint32_t i = 32 * w + (uint32_t)__builtin_ctz(left);
+            if (best == LOWER_NONE ||
+                e->v->registers[t->reg + i].position < e->v->registers[t->reg + best].position)
+                best = i;
+        }
     }
     return best;
 }
@@ -59,12 +60,13 @@ uint32_t eval_read(struct eval *e, uint32_t spec)
     switch ((enum read)w[0]) {
     case READ_FIELD: value = e->asker->field(context, eval_frame(e, w[1]), (enum rule_field)w[2]); break;
     case READ_COLUMN:
-    case READ_NODE: {
-        struct frame_eval fe = {.asker = e->asker, .frame = eval_frame(e, w[1])};
-        matcher_frame_start(m);
-        value = w[0] == READ_NODE ? matcher_node(m, &fe, w[2]) : matcher_column(m, &fe, w[2], w[3]);
+        value = matcher_read_frame(m, e->asker, eval_frame(e, w[1]),
+                                   &(const struct frame_read){spec, LOWER_NONE, w[2], w[3]});
         break;
-    }
+    case READ_NODE:
+        value = matcher_read_frame(m, e->asker, eval_frame(e, w[1]),
+                                   &(const struct frame_read){spec, w[2], 0, 0});
+        break;
     case READ_ATTR:
         value = e->asker->attr(context, (enum rule_scope)w[1], w[2]);
         level = scope_level(w[1]);
@@ -89,16 +91,27 @@ uint32_t eval_read(struct eval *e, uint32_t spec)
     return value;
 }
 
-bool eval_cue(const struct rules_matcher *m, uint32_t spec, uint32_t *ret_reg, uint8_t *ret_field)
+struct cue eval_cue_of(const struct rules_matcher *m, uint32_t spec)
 {
     const uint32_t *w = tuples_get(&m->specs, spec);
-    if (w[0] == READ_CAPTURE || w[0] == READ_MATCH)
+    while (w[0] == READ_CAPTURE || w[0] == READ_MATCH)
         w = tuples_get(&m->specs, w[2]);
-    if (w[0] != READ_FIELD)
-        return false;
-    *ret_reg = w[1];
-    *ret_field = (uint8_t)w[2];
-    return true;
+    switch ((enum read)w[0]) {
+    case READ_FIELD: return (struct cue){CUE_FIELD, w[2], w[1]};
+    case READ_ATTR: return (struct cue){CUE_ATTR, w[1], w[2]};
+    case READ_TYPE: return (struct cue){CUE_TYPE, 0, 0};
+    case READ_UNIT: return (struct cue){CUE_UNIT, 0, 0};
+    case READ_LINKED: return (struct cue){CUE_LINKED, 0, 0};
+    default: return (struct cue){CUE_READ, 0, spec};
+    }
+}
+
+bool eval_cue(const struct rules_matcher *m, uint32_t spec, uint32_t *ret_reg, uint8_t *ret_field)
+{
+    struct cue cue = eval_cue_of(m, spec);
+    *ret_reg = cue.of;
+    *ret_field = (uint8_t)cue.field;
+    return cue.what == CUE_FIELD;
 }
 
 /* Reads and notes it; what was read before is not read again. */

@@ -4,6 +4,9 @@
  * A path is made by evaluating the rules once (match_eval.h); later samples that read the same values only
  * follow it. So "samples with the same verdict and the same projection share one outcome" without anyone
  * listing projections.
+ *
+ * Nor is it followed again: each root notes which texts anything below it was read from (its cues), and what
+ * they led to lately is in a small table by root and cues. One look there is all that most stacks pay.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +19,12 @@
 void matcher_outcome_clear(struct rules_matcher *m)
 {
     tuples_clear(&m->specs);
+    matcher_reads_clear(m);
     tuples_clear(&m->actives);
     tuples_clear(&m->series);
     pairs_clear(&m->captures);
     pairs_clear(&m->children);
-    pairs_clear(&m->roots);
+    matcher_roots_clear(m);
     pairs_clear(&m->each_roots);
     pairs_clear(&m->alone);
     charged_free(m->budget, &m->nodes, &m->cap_nodes, sizeof *m->nodes);
@@ -31,30 +35,6 @@ void matcher_outcome_clear(struct rules_matcher *m)
     charged_free(m->budget, &m->series_mark, &m->cap_series_mark, sizeof *m->series_mark);
     m->n_nodes = m->n_outcomes = m->n_entries = m->n_lists = m->stamp = 0;
     matcher_keep_clear(m);
-}
-
-/* ---- the decision tree
- * ----------------------------------------------------------------------------------------- */
-
-/* The same as far as cues and ways lately taken lead; RULES_NONE: paths_follow() may know more. */
-static inline uint32_t follow_cues(const struct rules_matcher *m, const struct rules_verdict *v,
-                                   const struct rules_asker *asker, uint32_t root)
-{
-    const struct path_node *at = &m->nodes[root];
-    while (at->leaf == 0) {
-        if (at->spec == 0 || at->cue_field == MATCH_NO_CUE || at->cue_reg == MATCH_REG_EACH)
-            return RULES_NONE;
-        uint32_t frame = v->registers[at->cue_reg].frame, cue;
-        if (at->cue_field == RULE_FIELD_TYPE && asker->types)
-            cue = asker->types[frame];
-        else
-            cue = asker->field(asker->context, frame, (enum rule_field)at->cue_field);
-        uint32_t way = cue % MATCH_WAYS;
-        if (at->way[way].cue != cue || at->way[way].child == 0)
-            return RULES_NONE;
-        at = &m->nodes[at->way[way].child];
-    }
-    return at->leaf - 1;
 }
 
 /* ---- series
@@ -197,60 +177,157 @@ uint32_t rules_matcher_active(struct rules_matcher *m, const uint64_t *mask)
     return id == TUPLES_NONE ? matcher_oom(m) : id;
 }
 
-static __attribute__((noinline)) uint32_t find_outcome(struct rules_matcher *m, const struct rules_verdict *v,
-                                                       uint32_t active, const struct rules_asker *asker)
+/* ---- by root and cues
+ * ------------------------------------------------------------------------------------------- */
+
+void matcher_roots_clear(struct rules_matcher *m)
 {
-    struct root_memo *memo = &m->state_root[v->state];
-    uint32_t root = memo->root - 1;
-    if (memo->root == 0 || memo->active != active) {
-        root = paths_root(m, &m->roots, pair_key(active, v->state));
-        if (root == RULES_NONE)
-            return RULES_NONE;
-        *memo = (struct root_memo){.active = active, .root = root + 1, .type_reg = MATCH_NO_REG};
-    }
-    struct eval e;
-    eval_init(&e, m, v, asker);
-    uint32_t outcome = paths_follow(&e, root);
-    if (outcome != RULES_NONE || m->error < 0)
-        return outcome;
-    outcome = make_outcome(&e, active);
-    if (outcome != RULES_NONE)
-        outcome = paths_lay(&e, root, outcome);
-    eval_release(&e);
-    return outcome;
+    pairs_clear(&m->roots);
+    charged_free(m->budget, &m->root, &m->cap_root, sizeof *m->root);
+    m->n_root = 0;
+    memset(m->lately, 0, MATCH_LATELY * sizeof *m->lately);
 }
 
-/* Keeps an outcome found by cues in the memo, if one type was all that was read. */
-static void keep_way(const struct rules_matcher *m, struct root_memo *memo, const struct rules_verdict *v,
+/* The number of the root of a state and a set of active sources, which its memo then has; 0 if memory is out.
+ */
+static __attribute__((noinline)) uint32_t find_root(struct rules_matcher *m, uint32_t state, uint32_t active)
+{
+    uint64_t key = pair_key(active, state);
+    uint32_t number;
+    if (!pairs_find(&m->roots, key, &number)) {
+        number = m->n_root;
+        if (charged_grow(m->budget, &m->root, &m->cap_root, number + 1, sizeof *m->root) < 0 ||
+            (m->root[number] = (struct root){.node = paths_new(m), .tag = ++m->tags}).node == RULES_NONE ||
+            pairs_set(&m->roots, key, number) < 0) {
+            matcher_oom(m);
+            return 0;
+        }
+        m->n_root++;
+    }
+    m->state_root[state] = (struct root_memo){active, number + 1};
+    return number + 1;
+}
+
+static __attribute__((noinline)) uint32_t read_spec(struct rules_matcher *m, const struct rules_verdict *v,
+                                                    const struct rules_asker *asker, uint32_t spec)
+{
+    struct eval e;
+    eval_init(&e, m, v, asker);
+    return eval_read(&e, spec);
+}
+
+static uint32_t read_cue(struct rules_matcher *m, const struct rules_verdict *v,
+                         const struct rules_asker *asker, const struct cue *cue)
+{
+    switch (cue->what) {
+    case CUE_FIELD:
+        return asker->field(asker->context, v->registers[cue->of].frame, (enum rule_field)cue->field);
+    case CUE_ATTR: return asker->attr(asker->context, (enum rule_scope)cue->field, cue->of);
+    case CUE_TYPE: return asker->profile_type(asker->context);
+    case CUE_UNIT: return asker->profile_unit(asker->context);
+    case CUE_LINKED: return asker->linked(asker->context);
+    default: return read_spec(m, v, asker, cue->of);
+    }
+}
+
+/* Reads the root's cues into key, those that are most by the shortest way; the place of what they lead to. */
+static inline uint32_t read_cues(struct rules_matcher *m, const struct root *root,
+                                 const struct rules_verdict *v, const struct rules_asker *asker,
+                                 uint32_t *key)
+{
+    uint64_t mixed = root->tag * 0x9e3779b97f4a7c15u;
+    const struct cue *cue = root->cue;
+    for (uint32_t i = 0; i < root->n_cues; i++, cue++) {
+        if (cue->what == CUE_ATTR && cue->field == RULE_SCOPE_SAMPLE && asker->sample_attrs)
+            key[i] = asker->sample_attrs[cue->of];
+        else if (cue->what == CUE_FIELD && cue->field == RULE_FIELD_TYPE && asker->types)
+            key[i] = asker->types[v->registers[cue->of].frame];
+        else
+            key[i] = read_cue(m, v, asker, cue);
+        mixed = (mixed ^ key[i]) * 0xd6e8feb86659fd93u;
+    }
+    return (uint32_t)(mixed >> 40) & (MATCH_LATELY - 1);
+}
+
+static inline bool is_of(const struct lately *l, const struct root *root, const uint32_t *key)
+{
+    if (l->tag != root->tag)
+        return false;
+    for (uint32_t i = 0; i < root->n_cues; i++)
+        if (l->key[i] != key[i])
+            return false;
+    return true;
+}
+
+static void remember(struct rules_matcher *m, const struct root *root, const struct rules_verdict *v,
                      const struct rules_asker *asker, uint32_t outcome)
 {
-    const struct path_node *at = &m->nodes[memo->root - 1];
-    if (at->leaf != 0 || at->cue_field != RULE_FIELD_TYPE || !asker->types)
+    struct lately made = {.tag = root->tag, .outcome = outcome};
+    if (root->no_cues)
         return;
-    uint32_t type = asker->types[v->registers[at->cue_reg].frame];
-    if (m->nodes[at->way[type % MATCH_WAYS].child].leaf != outcome + 1)
-        return;
-    memo->type_reg = at->cue_reg;
-    memo->way[type % 2].type = type;
-    memo->way[type % 2].outcome = outcome + 1;
+    uint32_t at = read_cues(m, root, v, asker, made.key);
+    if (m->lately[at].tag != 0 && m->lately[at ^ 1].tag == 0)
+        at ^= 1;
+    if (m->error == 0)
+        m->lately[at] = made;
+}
+
+/* What the notes of an evaluation were read from becomes cues of its root. */
+static void add_cues(struct rules_matcher *m, struct root *root, const struct eval *e)
+{
+    for (uint32_t i = 0; i < e->n_notes && !root->no_cues; i++) {
+        const struct cue cue = eval_cue_of(m, e->notes[i].spec);
+        uint32_t have = 0;
+        while (have < root->n_cues && memcmp(&root->cue[have], &cue, sizeof cue) != 0)
+            have++;
+        if (have == MATCH_CUES)
+            root->no_cues = true;
+        else if (have == root->n_cues) {
+            root->cue[root->n_cues++] = cue;
+            root->tag = ++m->tags; /* what was found by fewer cues is not found any more */
+        }
+    }
+}
+
+static __attribute__((noinline)) uint32_t find_outcome(struct rules_matcher *m, const struct rules_verdict *v,
+                                                       uint32_t active, const struct rules_asker *asker,
+                                                       uint32_t number)
+{
+    uint32_t node = m->root[number - 1].node;
+    struct eval e;
+    eval_init(&e, m, v, asker);
+    uint32_t outcome = paths_follow(&e, node);
+    if (outcome == RULES_NONE && m->error == 0) {
+        outcome = make_outcome(&e, active);
+        if (outcome != RULES_NONE)
+            outcome = paths_lay(&e, node, outcome);
+        add_cues(m, &m->root[number - 1], &e);
+        eval_release(&e);
+    }
+    if (outcome != RULES_NONE && m->error == 0)
+        remember(m, &m->root[number - 1], v, asker, outcome);
+    return outcome;
 }
 
 uint32_t rules_matcher_outcome(struct rules_matcher *m, const struct rules_verdict *v, uint32_t active,
                                const struct rules_asker *asker)
 {
-    struct root_memo *memo = &m->state_root[v->state];
-    if (unlikely(memo->root == 0 || memo->active != active))
-        return find_outcome(m, v, active, asker);
-    if (memo->type_reg != MATCH_NO_REG && asker->types) {
-        uint32_t type = asker->types[v->registers[memo->type_reg].frame];
-        if (likely(memo->way[type % 2].type == type && memo->way[type % 2].outcome != 0))
-            return memo->way[type % 2].outcome - 1;
+    const struct root_memo *memo = &m->state_root[v->state];
+    uint32_t number = memo->root, key[MATCH_CUES];
+    if (unlikely(number == 0 || memo->active != active)) {
+        number = find_root(m, v->state, active);
+        if (number == 0)
+            return RULES_NONE;
     }
-    uint32_t outcome = follow_cues(m, v, asker, memo->root - 1);
-    if (unlikely(outcome == RULES_NONE))
-        return find_outcome(m, v, active, asker);
-    keep_way(m, memo, v, asker, outcome);
-    return outcome;
+    const struct root *root = &m->root[number - 1];
+    if (likely(!root->no_cues)) {
+        uint32_t at = read_cues(m, root, v, asker, key);
+        if (likely(is_of(&m->lately[at], root, key)))
+            return m->lately[at].outcome;
+        if (is_of(&m->lately[at ^ 1], root, key))
+            return m->lately[at ^ 1].outcome;
+    }
+    return find_outcome(m, v, active, asker, number);
 }
 
 struct rules_outcome *rules_matcher_outcome_at(struct rules_matcher *m, uint32_t outcome)

@@ -5,6 +5,7 @@
 #define RULES_MATCH_PARTS_H
 
 #include "proto/base/arena.h"
+#include "proto/base/macros.h"
 #include "rules/lower.h"
 #include "rules/match.h"
 #include "rules/match_keep.h"
@@ -52,6 +53,40 @@ struct frame_slot {
     uint32_t class; /* + 1; 0 is free */
 };
 
+/* What is left to ask of a frame when its type is known (match_frame.c). A program has a dozen types; a peer
+ * that invents more than there are plans for is matched by the texts of each frame. */
+#define MATCH_PLANS_MAX 256u
+struct frame_plan {
+    uint32_t number;
+    uint32_t fields; /* mask of those to look at, the type aside */
+    uint32_t asked;  /* those of them that patterns are asked of; the others only make columns */
+    bool by_text;    /* a column is made of several fields: kinds of texts do not say all */
+    uint32_t columns_at[RULES_FIELDS],
+        n_columns[RULES_FIELDS];      /* in plan_columns: made of this field alone */
+    uint32_t none_kind[RULES_FIELDS]; /* + 1 */
+};
+/* A read of one frame (a condition, or a column of a frame table) once its stack's walk is over, by what it
+ * depends on: answers given lately. */
+#define MATCH_READ_PLANS   256u
+#define MATCH_READ_ANSWERS 1024u
+struct frame_read {
+    uint32_t spec;           /* its number among the specs */
+    uint32_t node;           /* or LOWER_NONE: */
+    uint32_t ftable, column; /* … of these */
+};
+struct read_plan {
+    uint32_t spec, type, fields; /* spec + 1; 0: free */
+};
+struct frame_answer {
+    uint32_t spec, type, text[2], value;
+};
+
+struct text_kind {
+    uint32_t where; /* plan and field, + 1; 0: none yet */
+    uint32_t kind;
+    uint32_t class; /* + 1, of frames that nothing else matters to; 0: not known */
+};
+
 /* The registers a transition sets are written four at a time, without asking how many there are: `set` names
  * the last one again, or a spare register when there is none. */
 #define MATCH_SETS 4u
@@ -77,15 +112,31 @@ struct path_node {
     } way[MATCH_WAYS];       /* [cue % MATCH_WAYS] */
 };
 
-/* Where the decision tree begins for a state and a set of active sources: root 0 is "not asked yet", else
- * + 1. Where all that is read is the type of one frame, as for most stacks, the ways lately taken are here.
- */
+/* A text, or the like, that reads below a root are made of. */
+struct cue {
+    enum { CUE_READ, CUE_FIELD, CUE_ATTR, CUE_TYPE, CUE_UNIT, CUE_LINKED } what;
+    uint32_t field; /* or scope */
+    uint32_t of;    /* a register, or a key; of READ a spec */
+};
+
+/* Where the decision tree begins for a state and a set of active sources. */
+#define MATCH_CUES 10u /* more than the shipped packs ask of any sample */
+struct root {
+    uint32_t node, n_cues;
+    uint32_t tag; /* a number of its own for these cues, never 0 */
+    struct cue cue[MATCH_CUES];
+    bool no_cues; /* there would be more */
+};
 struct root_memo {
-    uint32_t active, root;
-    uint32_t type_reg; /* or MATCH_NO_REG */
-    struct {
-        uint32_t type, outcome; /* + 1; 0: none */
-    } way[2];                   /* [type % 2] */
+    uint32_t active, root; /* the number of the root asked for last, + 1; 0: none yet */
+};
+
+/* Outcomes found lately, by root and what its cues were. Two places each; as many as captures have outcomes,
+ * four times over. */
+#define MATCH_LATELY 2048u
+struct lately {
+    uint32_t tag, outcome; /* of the root; 0: free */
+    uint32_t key[MATCH_CUES];
 };
 
 struct list_item {
@@ -119,11 +170,21 @@ struct rules_matcher {
     struct tuples frame_keys, classes;
     uint32_t *key_class, cap_key_class;
     struct frame_slot *frame_cache;
-    uint32_t *type_fields, cap_type_fields; /* [string] mask of fields + 1 << 31; 0: not asked yet */
-    uint32_t none_fields;                   /* likewise, of frames without a type */
+    struct frame_plan *plans;
+    uint32_t n_plans, *type_plan, cap_type_plan, none_plan; /* [type] plan + 1; of frames without a type */
+    uint32_t *plan_columns, n_plan_columns, cap_plan_columns;
+    struct tuples kinds;
+    struct text_kind *text_kind; /* [string] */
+    uint32_t cap_text_kind;
+    struct pairs more_kinds; /* plan and field, string */
+    struct read_plan *read_plans;
+    struct frame_answer *read_answers;
+    bool wants_inlined;
     uint32_t types[MATCH_TYPE_NONE], n_types;
     uint8_t *node_value;   /* while a frame is evaluated: 0 unknown, 1 false, 2 true */
-    uint32_t *column_text; /* likewise, [domain]; MATCH_UNKNOWN */
+    uint8_t *node_seen;    /* while a plan is made */
+    uint32_t *column_text; /* as node_value, [domain]; MATCH_UNKNOWN */
+    uint32_t *kind_words;
     uint32_t *root_words;
     uint32_t n_root_words; /* of a class: the bits, then the type number */
 
@@ -132,7 +193,7 @@ struct rules_matcher {
     uint32_t n_state_words;
     uint32_t *cells, cap_cells, stride; /* [state × stride + 1 + class]; the first of a row is RULES_MANY's */
     uint8_t *absorbing;
-    struct root_memo *state_root; /* [state] the root asked for last */
+    struct root_memo *state_root; /* [state] */
     uint32_t cap_absorbing, cap_state_root;
     struct transition *transitions;
     uint32_t n_transitions, cap_transitions;
@@ -145,6 +206,9 @@ struct rules_matcher {
     /* outcomes */
     struct tuples specs, actives, series;
     struct pairs captures, children, roots, each_roots, alone;
+    struct root *root; /* numbers are in `roots` */
+    uint32_t n_root, cap_root, tags;
+    struct lately *lately;
     struct path_node *nodes;
     uint32_t n_nodes, cap_nodes;
     struct rules_outcome *outcomes;
@@ -187,8 +251,23 @@ uint32_t matcher_column(struct rules_matcher *m, struct frame_eval *fe, uint32_t
 uint32_t matcher_pure_text(struct rules_matcher *m, struct frame_eval *fe, const struct rule_text *text);
 uint32_t matcher_capture(struct rules_matcher *m, uint32_t regex, uint32_t string);
 
+int matcher_frame_init(struct rules_matcher *m); /* 0 or -1; free() also after a failure */
+void matcher_frame_clear(struct rules_matcher *m);
+void matcher_frame_free(struct rules_matcher *m);
+/* The plan of a type; NULL when memory is out or a peer has invented more types than have one. */
+struct frame_plan *matcher_find_plan(struct rules_matcher *m, uint32_t type);
+static inline struct frame_plan *matcher_plan(struct rules_matcher *m, uint32_t type)
+{
+    if (likely(type < m->cap_type_plan && m->type_plan[type] != 0))
+        return &m->plans[m->type_plan[type] - 1];
+    return matcher_find_plan(m, type);
+}
+void matcher_reads_clear(struct rules_matcher *m); /* when specs get new numbers */
+uint32_t matcher_read_frame(struct rules_matcher *m, const struct rules_asker *asker, uint32_t frame,
+                            const struct frame_read *r);
 void matcher_stack_clear(struct rules_matcher *m);   /* frees the automaton */
 void matcher_outcome_clear(struct rules_matcher *m); /* frees the decision tree */
+void matcher_roots_clear(struct rules_matcher *m);   /* … forgets which states it begins at */
 void matcher_keep_clear(struct rules_matcher *m);
 
 /* Whether a pattern meets a profile's TYPE/UNIT. */

@@ -2,7 +2,7 @@
 
 #include "proto/base/macros.h"
 
-static uint32_t new_node(struct rules_matcher *m)
+uint32_t paths_new(struct rules_matcher *m)
 {
     if (charged_grow(m->budget, &m->nodes, &m->cap_nodes, m->n_nodes + 1, sizeof *m->nodes) < 0)
         return matcher_oom(m);
@@ -15,7 +15,7 @@ uint32_t paths_root(struct rules_matcher *m, struct pairs *pairs, uint64_t key)
     uint32_t child;
     if (pairs_find(pairs, key, &child))
         return child;
-    child = new_node(m);
+    child = paths_new(m);
     if (child != RULES_NONE && pairs_set(pairs, key, child) < 0)
         return matcher_oom(m);
     return child;

@@ -8,6 +8,9 @@
 
 #include "rules/match_eval.h"
 
+/* A new node, with nothing below it. RULES_NONE: no memory. */
+uint32_t paths_new(struct rules_matcher *m);
+
 /* The node that stands for `key` in a map of roots (or, inside, of children), made if new. RULES_NONE: no
  * memory. */
 uint32_t paths_root(struct rules_matcher *m, struct pairs *pairs, uint64_t key);

@@ -42,7 +42,7 @@ void matcher_stack_clear(struct rules_matcher *m)
     charged_free(m->budget, &m->actions, &m->cap_actions, sizeof *m->actions);
     charged_free(m->budget, &m->list, &m->cap_list, sizeof *m->list);
     m->n_transitions = m->n_actions = m->n_list = m->stride = 0;
-    pairs_clear(&m->roots); /* outcomes are found by state, and so is what is kept */
+    matcher_roots_clear(m); /* outcomes are found by state, and so is what is kept */
     pairs_clear(&m->keep_roots);
     m->generation++;
 }

@@ -231,15 +231,17 @@ static struct ast *fail_unparenthesised(struct parser *p, uint32_t from, const c
     return fail_as(p, "E111", place, proposal, "%s needs parentheses here", what);
 }
 
-/* fprim = "(" frame ")" | NAME | TYPEWORD | GLOB | REGEX . */
-struct ast *parse_fprim(struct parser *p)
+/* fprim = "(" frame ")" | NAME | TYPEWORD | GLOB | REGEX . In `function of first NAME == "x"` it is the text
+ * that is compared, unless NAME is a column. */
+static struct ast *parse_fprim_in(struct parser *p, bool of_text)
 {
     uint32_t from = p->at;
     const struct token *t = peek(p, 0);
     if (t->kind == TOKEN_PAREN)
         return parse_group(p);
     struct ast *node = NULL;
-    if (at_comparison(p, 1) && t->kind == TOKEN_NAME && t->word != WORD_TYPE_WORD)
+    bool of_whole = of_text && t->word == WORD_NONE_OF_OURS && !memchr(t->text.p, '.', t->text.n);
+    if (at_comparison(p, 1) && t->kind == TOKEN_NAME && t->word != WORD_TYPE_WORD && !of_whole)
         return fail_unparenthesised(p, from, "a comparison");
     if (at_word(p, 0, WORD_INLINED) || at_word(p, 0, WORD_NOT))
         return fail_unparenthesised(p, from, "this");
@@ -254,6 +256,11 @@ struct ast *parse_fprim(struct parser *p)
     if (node && at_kind(p, 0, TOKEN_BAR))
         return fail_unparenthesised(p, from, "a list of patterns");
     return node;
+}
+
+struct ast *parse_fprim(struct parser *p)
+{
+    return parse_fprim_in(p, false);
 }
 
 /* region = "frames" [ "after" fprim ] [ "while" fprim ] [ ("through" | "before") fprim ] . */
@@ -287,7 +294,8 @@ struct ast *parse_ref(struct parser *p)
     } else if (at_word(p, 0, WORD_FIRST) || at_word(p, 0, WORD_LAST)) {
         node->ref = next(p)->word == WORD_FIRST ? RULE_REF_FIRST : RULE_REF_LAST;
         struct list kids = {0};
-        if (!node_add(p, &kids, parse_fprim(p)))
+        bool of_text = from > 0 && p->tokens[from - 1].word == WORD_OF;
+        if (!node_add(p, &kids, parse_fprim_in(p, of_text)))
             return NULL;
         node->kids = kids.items;
         node->n_kids = 1;

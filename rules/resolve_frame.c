@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "rules/compile.h"
+#include "rules/expand.h"
 
 /* Patterns may name each other: what they hold flattened, all together. Four times what can be written. */
 #define FLATTENED_MAX (4u * RULES_ATOMS_MAX)
@@ -202,6 +203,7 @@ static const struct rule_frame *frame_of_kids(struct resolver *r, int op, const 
     for (uint32_t i = 0; i < a->n_kids; i++) {
         kids[i] = resolve_frame(r, a->kids[i]);
         good &= kids[i] != NULL;
+        f->dependent |= kids[i] && kids[i]->dependent;
     }
     f->kids = kids;
     f->n_kids = a->n_kids;
@@ -217,13 +219,7 @@ static const struct rule_frame *frame_comparison(struct resolver *r, const struc
     bool before = r->here.needs_sample;
     r->here.needs_sample = false;
     bool good = resolve_field(r, a->kids[0], &f->field);
-    if (good && r->here.needs_sample) {
-        wrong(
-            r, "E130", a->kids[0]->place, "ask its column `of` a frame, in `where` or `when`",
-            "a condition about a frame that asks a table whose rows depend on the sample is part of the language "
-            "and not implemented in this version");
-        good = false;
-    }
+    f->dependent = r->here.needs_sample;
     r->here.needs_sample = before;
     if (match)
         f->pattern = resolve_pattern(r, a->kids[1]);
@@ -302,6 +298,9 @@ const struct rule_region *resolve_region(struct resolver *r, const struct ast_de
     region->until = a->until ? resolve_frame(r, a->until) : NULL;
     r->here.needs_sample = true;
     bool good = !region->after == !a->after && !region->while_ == !a->while_ && !region->until == !a->until;
+    region->dependent = (region->after && region->after->dependent) ||
+                        (region->while_ && region->while_->dependent) ||
+                        (region->until && region->until->dependent);
     return good ? region : NULL;
 }
 
@@ -332,12 +331,19 @@ static bool resolve_row(struct resolver *r, const struct ast_table *t, const str
     return good;
 }
 
+static bool add_row(struct resolver *r, const struct ast_table *t, const struct ast_row *a, uint32_t number,
+                    struct list *rows)
+{
+    struct rule_row row = {.number = number};
+    return resolve_row(r, t, a, &row) && expand_row(r, &row, rows);
+}
+
 /* The rows that other packs put above a table's own, with their packs' names. */
-static bool resolve_extensions(struct resolver *r, const struct ast_def *def, struct rule_row *rows,
-                               uint32_t *ret_n)
+static bool resolve_extensions(struct resolver *r, const struct ast_def *def, uint32_t *number,
+                               struct list *rows)
 {
     const struct extensions *x = &r->extensions[def->id];
-    uint32_t pack = r->here.pack, n = 0;
+    uint32_t pack = r->here.pack;
     bool good = true;
     for (uint32_t i = 0; i < x->n; i++) {
         r->here.pack = x->items[i]->pack;
@@ -348,23 +354,21 @@ static bool resolve_extensions(struct resolver *r, const struct ast_def *def, st
                 good = false;
                 continue;
             }
-            good &= resolve_row(r, &def->table, row, &rows[n++]);
+            good &= add_row(r, &def->table, row, ++*number, rows);
         }
     }
     r->here.pack = pack;
-    *ret_n = n;
     return good;
 }
 
 const struct rule_table *resolve_table(struct resolver *r, const struct ast_def *def)
 {
     const struct ast_table *a = &def->table;
-    const struct extensions *x = &r->extensions[def->id];
-    uint32_t n_rows = 0;
+    struct list rows = {0};
+    uint32_t number = 0;
     struct rule_table *t = arena_calloc(r->keep, 1, sizeof *t);
-    struct rule_row *rows = arena_calloc(r->keep, (size_t)a->n_rows + x->n_rows, sizeof *rows);
     struct bytes *columns = arena_calloc(r->keep, a->n_columns, sizeof *columns);
-    if (!t || !rows || !columns)
+    if (!t || !columns)
         return out_of_memory(r);
     for (uint32_t i = 0; i < a->n_columns; i++)
         columns[i] = a->columns[i].name;
@@ -375,15 +379,15 @@ const struct rule_table *resolve_table(struct resolver *r, const struct ast_def 
         .n_columns = a->n_columns,
         .over = a->over,
         .nearest_leaf = a->nearest_leaf,
-        .rows = rows,
         .place = def->name.place,
     };
     bool good;
     t->region = resolve_region_name(r, a->region.name, a->region.place, &good);
-    good &= resolve_extensions(r, def, rows, &n_rows);
+    good &= resolve_extensions(r, def, &number, &rows);
     for (uint32_t i = 0; i < a->n_rows; i++)
-        good &= resolve_row(r, a, &a->rows[i], &rows[n_rows + i]);
-    t->n_rows = n_rows + a->n_rows;
+        good &= add_row(r, a, &a->rows[i], ++number, &rows);
+    t->rows = rows.items;
+    t->n_rows = rows.n;
     r->here.needs_sample |= t->over;
-    return good ? t : NULL;
+    return good ? expand_table(r, t) : NULL;
 }

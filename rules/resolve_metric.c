@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rules/check.h"
+#include "rules/expand.h"
 
 /* A metric being built: its definition, and its sources as they come. */
 struct building {
@@ -204,13 +205,7 @@ static bool add_source(struct resolver *r, struct building *b, const struct ast_
     if (!a->also)
         b->metric.unit = unit;
     good = check_metric(r->report, a, &source, unit);
-    struct rule_source *slot = list_add(&b->sources, r->keep, sizeof *slot);
-    if (!slot) {
-        r->oom = true;
-        return false;
-    }
-    *slot = source;
-    return good;
+    return expand_source(r, &source, &b->sources) && good;
 }
 
 /* ---- metrics

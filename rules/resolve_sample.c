@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "rules/expand.h"
 #include "rules/regex_check.h"
 
 #define KINDS_SAMPLE (1u << DEF_SAMPLE | 1u << DEF_TEXT)
@@ -112,7 +113,7 @@ static bool part_of_field(struct resolver *r, const struct ast *a, struct rule_t
     ret->kind = RULE_TEXT_FIELD_OF;
     bool good = resolve_field(r, a->kids[0], &ret->field);
     good &= resolve_ref(r, a->kids[1], &ret->ref);
-    return good;
+    return good && expand_part(r, ret, a->place);
 }
 
 static bool resolve_part(struct resolver *r, const struct ast *a, struct rule_text_part *ret)
@@ -308,5 +309,5 @@ const struct rule_sample *resolve_sample(struct resolver *r, const struct ast *a
         return out_of_memory(r);
     s->place = a->place;
     s->negated = a->negated;
-    return fill_sample(r, a, s) ? s : NULL;
+    return fill_sample(r, a, s) ? expand_sample(r, s) : NULL;
 }

@@ -73,7 +73,8 @@ static bool ask_linked(void *context)
 
 struct rules_asker test_asker(struct test_runner *r)
 {
-    return (struct rules_asker){r, ask_field, ask_inlined, ask_attr, ask_type, ask_unit, ask_linked};
+    return (struct rules_asker){r,        ask_field,  ask_inlined, ask_attr, ask_type,
+                                ask_unit, ask_linked, NULL,        NULL};
 }
 
 bool test_walk(struct test_runner *r, uint32_t i, struct rules_verdict *v)

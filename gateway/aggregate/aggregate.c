@@ -32,7 +32,7 @@ struct cell {
 /* Resources seen lately, by a hash under the process's seed and the length of the bytes they came from:
  * nobody can prepare two that share it, and by chance it does not happen (as rules/match_parts.h says of
  * strings). */
-#define RECENT 256u
+#define RECENT 1024u
 struct recent {
     uint64_t hash;
     uint32_t length, resource; /* RESOURCE_OVERFLOW: free */

@@ -180,6 +180,12 @@ static void forget_generations(struct store *s)
     }
 }
 
+void store_worker_is_at(struct store *s, uint32_t worker, uint32_t generation)
+{
+    s->workers[worker].generation = generation;
+    forget_generations(s);
+}
+
 /* ---- life ---- */
 
 struct store *store_new(const struct aggregate_metric *metrics, uint32_t n_metrics, uint32_t n_workers,

@@ -79,6 +79,12 @@ struct output *store_add_output(struct store *s, const struct output_options *op
 int store_replace_metrics(struct store *s, const struct aggregate_metric *metrics, uint32_t n_metrics,
                           uint32_t *ret_generation);
 
+/* The metrics before a reload are kept until every worker has been heard with later ones. A worker that does
+ * not run yet (STORE_WORKER_IDLE) is not waited for; before it counts, it is said which generation it begins
+ * with. */
+#define STORE_WORKER_IDLE UINT32_MAX
+void store_worker_is_at(struct store *s, uint32_t worker, uint32_t generation);
+
 /* Adds a worker's delta (and those linked to it) to every output, and frees it. Never fails: what finds no
  * memory is added to the overflow series of its metric, for which there is always room. delta may be NULL. */
 void store_apply(struct store *s, uint32_t worker, struct aggregate_delta *delta, uint64_t now);

@@ -11,6 +11,7 @@
     (1u << 20) /* of one attribute as text; the wire's 64 MiB of nested lists need not be copied whole */
 #define COLUMN_MIN 1024u
 #define KEEP_MAX   (64u << 20) /* columns of a huge request are given back when they pass this together */
+#define REST_MAX   (1u << 20)  /* and above this when no request comes */
 
 /* ---- columns
  * --------------------------------------------------------------------------------------------------- */
@@ -51,16 +52,17 @@ void column_release(struct classify *c, struct column *column)
 static struct column *const *all_columns(struct classify *c, struct column *ret[])
 {
     struct column *const columns[] = {
-        &c->string_id,      &c->attr_id,        &c->attr_key,         &c->attr_frame,      &c->attr_type,
-        &c->location_type,  &c->build_id,       &c->frames_at_column, &c->frame_location,  &c->frame_class,
-        &c->location_class, &c->profile_active, &c->stacks,           &c->slots,           &c->frame_entries,
-        &c->pending,        &c->combined,       &c->examples,         &c->resource_number, &c->scratch};
+        &c->string_id,       &c->attr_id,       &c->attr_key,       &c->attr_frame,     &c->attr_kind,
+        &c->function_class,  &c->mapping_class, &c->location_type,  &c->build_id,       &c->frames_at_column,
+        &c->frame_location,  &c->frame_class,   &c->location_class, &c->profile_active, &c->stacks,
+        &c->slots,           &c->frame_entries, &c->pending,        &c->combined,       &c->examples,
+        &c->resource_number, &c->scratch};
     memcpy(ret, columns, sizeof columns);
     ret[ARRAY_LEN(columns)] = NULL;
     return ret;
 }
 
-#define COLUMNS 23
+#define COLUMNS 25
 
 static void release_columns(struct classify *c)
 {
@@ -69,14 +71,19 @@ static void release_columns(struct classify *c)
         column_release(c, *p);
 }
 
-static void trim_columns(struct classify *c)
+static void trim_columns(struct classify *c, size_t keep)
 {
     struct column *columns[COLUMNS];
     size_t bytes = 0;
     for (struct column *const *p = all_columns(c, columns); *p; p++)
         bytes += (*p)->bytes;
-    if (bytes > KEEP_MAX)
+    if (bytes > keep)
         release_columns(c);
+}
+
+void classify_rest(struct classify *c)
+{
+    trim_columns(c, REST_MAX);
 }
 
 /* ---- life
@@ -98,9 +105,13 @@ struct classify *classify_new(const struct rules_program *program, struct aggreg
     c->text = (struct buffer)BUFFER_INIT(TEXT_MAX);
     c->matcher = rules_matcher_new(program, c->budget);
     c->answers = calloc(CLASSIFY_OWNERS * c->n_attrs + 1, sizeof *c->answers);
+    c->sample_attrs = malloc((c->n_attrs + 1) * sizeof *c->sample_attrs);
+    c->sample_keys = malloc((c->n_attrs + 1) * sizeof *c->sample_keys);
     c->registers = calloc(rules_program_registers(program) + 1, sizeof *c->registers);
-    if (!c->matcher || !c->answers || !c->registers || sums_init(c) < 0)
+    if (!c->matcher || !c->answers || !c->sample_attrs || !c->sample_keys || !c->registers ||
+        sums_init(c) < 0)
         return classify_free(c);
+    memset(c->sample_attrs, 0xff, c->n_attrs * sizeof *c->sample_attrs); /* RULES_NONE */
     frames_asker(c, &c->asker);
     return c;
 }
@@ -116,6 +127,8 @@ struct classify *classify_free(struct classify *c)
     buffer_release(&c->text);
     free(c->registers);
     free(c->answers);
+    free(c->sample_attrs);
+    free(c->sample_keys);
     free(c->sources);
     free(c);
     return NULL;
@@ -173,6 +186,7 @@ static inline __attribute__((always_inline)) int classify_stack(struct classify 
         return 0;
     if (!rules_matcher_walk(c->matcher, &c->stack, &verdict))
         return rules_matcher_error(c->matcher);
+    frames_sample(c);
     memo->outcome = rules_matcher_outcome(c->matcher, &verdict, active, &c->asker);
     if (memo->outcome == RULES_NONE)
         return -ENOMEM;
@@ -364,7 +378,7 @@ static void give_back(struct classify *c, int r)
     if (r < 0)
         release_columns(c); /* so that the next one finds all the room there is */
     else
-        trim_columns(c);
+        trim_columns(c, KEEP_MAX);
 }
 
 int classify_push(struct classify *c, const struct profiles *view)

@@ -32,6 +32,10 @@ int classify_push(struct classify *c, const struct profiles *view);
 /* Bytes held now: tables of the request, and what is remembered of others before it. */
 size_t classify_memory_used(const struct classify *c);
 
+/* Between requests, when none came for a while: what was kept for the next one is given back, if it is much.
+ */
+void classify_rest(struct classify *c);
+
 /* The same at the end of the last classify_push, before anything was given back. */
 size_t classify_memory_peak(const struct classify *c);
 

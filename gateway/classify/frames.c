@@ -21,16 +21,23 @@ static inline uint32_t *ids(const struct column *c)
     return c->p;
 }
 
+static __attribute__((noinline)) uint32_t new_string(struct classify *c, uint32_t string)
+{
+    uint32_t made = rules_matcher_string(c->matcher, profiles_string(c->view, string));
+    if (made != RULES_NONE)
+        ids(&c->string_id)[string] = made + 1;
+    return made;
+}
+
+static inline uint32_t string_of(struct classify *c, uint32_t string)
+{
+    uint32_t id = ids(&c->string_id)[string];
+    return likely(id != 0) ? id - 1 : new_string(c, string);
+}
+
 uint32_t frames_string(struct classify *c, uint32_t string)
 {
-    uint32_t *id = &ids(&c->string_id)[string];
-    if (*id == 0) {
-        uint32_t made = rules_matcher_string(c->matcher, profiles_string(c->view, string));
-        if (made == RULES_NONE)
-            return made;
-        *id = made + 1;
-    }
-    return *id - 1;
+    return string_of(c, string);
 }
 
 static uint32_t value_text(struct classify *c, const struct attr_value *value)
@@ -91,26 +98,23 @@ static const struct key_memo *key_memo(const struct classify *c, struct key_memo
     return memo;
 }
 
-/* What the type of a frame decides, looked up in a small cache: there are a dozen types, not a thousand. */
-static struct type_memo *type_memo(struct classify *c, uint32_t type)
+#define FIELDS_OF_FUNCTION (1u << RULE_FIELD_FUNCTION | 1u << RULE_FIELD_SYSTEM_NAME | 1u << RULE_FIELD_FILE)
+#define FIELDS_OF_MAPPING  (1u << RULE_FIELD_MAPPING | 1u << RULE_FIELD_LIBRARY | 1u << RULE_FIELD_BUILD_ID)
+
+/* What a type says of its frames. */
+static struct frame_kind frame_kind(struct classify *c, uint32_t type)
 {
-    struct type_memo *memo = &c->types[type % CLASSIFY_TYPES];
-    if (likely(memo->type == type && memo->epoch == c->matcher_epoch))
-        return memo;
-    struct rules_frame frame;
-    memset(frame.field, 0xff, sizeof frame.field);
-    frame.field[RULE_FIELD_TYPE] = type;
-    frame.inlined = false;
-    *memo = (struct type_memo){
-        .epoch = c->matcher_epoch, .type = type, .class = CLASSIFY_UNKNOWN, .only = CLASSIFY_UNKNOWN};
-    memo->fields = rules_matcher_fields(c->matcher, type) & ~(1u << RULE_FIELD_TYPE);
-    if (c->wants_inlined)
-        return memo;
-    if (memo->fields == 0) /* the type alone: one class for all of them */
-        memo->class = rules_matcher_frame(c->matcher, &frame);
-    else if ((memo->fields & (memo->fields - 1)) == 0)
-        memo->only = (uint32_t)__builtin_ctz(memo->fields);
-    return memo;
+    uint32_t fields = rules_matcher_fields(c->matcher, type) & ~(1u << RULE_FIELD_TYPE);
+    struct frame_kind kind = {type, fields, CLASSIFY_UNKNOWN, fields & FIELDS_OF_MAPPING ? UINT32_MAX : 0,
+                              (fields & FIELDS_OF_FUNCTION) != 0};
+    if (kind.fields == 0 && !c->wants_inlined) { /* the type alone: one class for all of them */
+        struct rules_frame frame;
+        memset(frame.field, 0xff, sizeof frame.field);
+        frame.field[RULE_FIELD_TYPE] = type;
+        frame.inlined = false;
+        kind.class = rules_matcher_frame(c->matcher, &frame);
+    }
+    return kind;
 }
 
 static int prepare_attributes(struct classify *c)
@@ -118,21 +122,21 @@ static int prepare_attributes(struct classify *c)
     struct key_memo memos[KEYS] = {{0}};
     uint32_t n = c->view->attribute.n;
     uint32_t *id = column_need(c, &c->attr_id, n, sizeof *id);
-    struct attr_type *type = column_need(c, &c->attr_type, n, sizeof *type);
+    struct frame_kind *kind = column_need(c, &c->attr_kind, n, sizeof *kind);
     uint8_t *frame_key = column_need(c, &c->attr_frame, n, sizeof *frame_key);
     uint32_t *rule_key = column_need(c, &c->attr_key, n, sizeof *rule_key);
-    if (!id || !frame_key || !type || !rule_key)
+    if (!id || !frame_key || !kind || !rule_key)
         return -ENOMEM;
     memset(id, 0, n * sizeof *id);
     for (uint32_t i = 0; i < n; i++) {
         const struct key_memo *key = key_memo(c, memos, c->view->attribute.key[i]);
         frame_key[i] = key->frame_key;
         rule_key[i] = key->rule_key;
-        type[i] = (struct attr_type){RULES_NONE, CLASSIFY_UNKNOWN};
+        kind[i].type = RULES_NONE;
         if (key->frame_key == KEY_TYPE) { /* once an attribute: thousands of locations share a handful */
             bool text = c->view->attribute.value[i].kind == ATTR_STRING;
-            type[i].type = text ? attribute_text(c, i) : rules_matcher_string(c->matcher, BYTES_LIT(""));
-            type[i].class = type_memo(c, type[i].type)->class;
+            kind[i] =
+                frame_kind(c, text ? attribute_text(c, i) : rules_matcher_string(c->matcher, BYTES_LIT("")));
         }
     }
     return 0;
@@ -141,16 +145,16 @@ static int prepare_attributes(struct classify *c)
 /* ---- the fields of a frame
  * ------------------------------------------------------------------------------------- */
 
-/* The location's frame type: the first attribute of that key, "" if it is no string. */
-static inline struct attr_type location_type(const struct profiles *v, const struct attr_type *types,
-                                             struct attr_type otherwise, uint32_t location)
+/* By the location's frame type: the first attribute of that key, "" if it is no string. */
+static inline const struct frame_kind *location_kind(const struct profiles *v, const struct frame_kind *kinds,
+                                                     const struct frame_kind *none, uint32_t location)
 {
     for (uint32_t i = v->location.attrs_at[location]; i < v->location.attrs_at[location + 1]; i++) {
-        struct attr_type type = types[v->attr_index.attribute[i]];
-        if (likely(type.type != RULES_NONE))
-            return type;
+        const struct frame_kind *kind = &kinds[v->attr_index.attribute[i]];
+        if (likely(kind->type != RULES_NONE))
+            return kind;
     }
-    return otherwise;
+    return none;
 }
 
 static uint32_t find_build_id(struct classify *c, uint32_t mapping)
@@ -208,15 +212,13 @@ static uint32_t field_of(struct classify *c, uint32_t location, uint32_t line, e
         if (line == CLASSIFY_UNKNOWN)
             return RULES_NONE;
         function = v->line.function[line];
-        return frames_string(c, field == RULE_FIELD_FUNCTION      ? v->function.name[function]
-                                : field == RULE_FIELD_SYSTEM_NAME ? v->function.system_name[function]
-                                                                  : v->function.filename[function]);
-    case RULE_FIELD_MAPPING:
-        return mapping == 0 ? RULES_NONE : frames_string(c, v->mapping.filename[mapping]);
+        return string_of(c, field == RULE_FIELD_FUNCTION      ? v->function.name[function]
+                            : field == RULE_FIELD_SYSTEM_NAME ? v->function.system_name[function]
+                                                              : v->function.filename[function]);
+    case RULE_FIELD_MAPPING: return mapping == 0 ? RULES_NONE : string_of(c, v->mapping.filename[mapping]);
     case RULE_FIELD_LIBRARY:
-        return mapping == 0
-                   ? RULES_NONE
-                   : rules_matcher_library(c->matcher, frames_string(c, v->mapping.filename[mapping]));
+        return mapping == 0 ? RULES_NONE
+                            : rules_matcher_library(c->matcher, string_of(c, v->mapping.filename[mapping]));
     case RULE_FIELD_BUILD_ID: return mapping == 0 ? RULES_NONE : mapping_build_id(c, mapping);
     case RULE_FIELD_COLUMN: break;
     }
@@ -260,94 +262,136 @@ static int prepare_frame_numbers(struct classify *c)
     return 0;
 }
 
-static uint32_t whole_class(struct classify *c, uint32_t location, uint32_t f, const struct type_memo *memo)
+static uint32_t whole_class(struct classify *c, uint32_t location, uint32_t line, bool inlined,
+                            const struct frame_kind *kind)
 {
     struct rules_frame frame;
-    uint32_t line = frame_line(c, location, f);
     memset(frame.field, 0xff, sizeof frame.field);
-    frame.field[RULE_FIELD_TYPE] = memo->type;
-    for (uint32_t left = memo->fields; left; left &= left - 1) {
+    frame.field[RULE_FIELD_TYPE] = kind->type;
+    for (uint32_t left = kind->fields; left; left &= left - 1) {
         uint32_t field = (uint32_t)__builtin_ctz(left);
         frame.field[field] = field_of(c, location, line, (enum rule_field)field);
     }
-    frame.inlined = c->wants_inlined && is_inlined(c, location, line);
+    frame.inlined = inlined;
     return rules_matcher_frame(c->matcher, &frame);
 }
 
-/* Names of kernel functions are many, what rules make of them is little: by the class of the text where one
- * field decides. */
-static uint32_t frame_class(struct classify *c, uint32_t location, uint32_t f, struct type_memo *memo)
+/* Most functions and mappings have frames of one type, and functions of one mapping: their class is beside
+ * them, so that a name is looked at once a request. */
+static inline struct class_memo *memo_of(const struct profiles *v, struct class_memo *functions,
+                                         struct class_memo *mappings, uint32_t line, uint32_t mapping,
+                                         const struct frame_kind *kind)
 {
-    if (memo->class != CLASSIFY_UNKNOWN)
-        return memo->class;
-    if (memo->only == CLASSIFY_UNKNOWN)
-        return whole_class(c, location, f, memo);
-    uint32_t text = field_of(c, location, frame_line(c, location, f), (enum rule_field)memo->only);
-    uint32_t kind = rules_matcher_text_class(c->matcher, (enum rule_field)memo->only, text);
-    if (kind >= CLASSIFY_TEXT_CLASSES)
-        return whole_class(c, location, f, memo);
-    if (unlikely(memo->by_text[kind] == 0)) {
-        uint32_t class = whole_class(c, location, f, memo);
-        if (rules_matcher_error(c->matcher) < 0)
-            return class;
-        memo->by_text[kind] = class + 1;
-    }
-    return memo->by_text[kind] - 1;
+    return line != CLASSIFY_UNKNOWN && kind->by_function ? &functions[v->line.function[line]]
+                                                         : &mappings[mapping];
 }
 
-/* Classes of locations that are one frame each. */
-static void single_frames(struct classify *c, const struct attr_type *types, struct attr_type none)
+static __attribute__((noinline)) uint32_t learn_class(struct classify *c, uint32_t location, uint32_t line,
+                                                      const struct frame_kind *kind, struct class_memo *memo)
 {
     const struct profiles *v = c->view;
-    const uint32_t *attrs_at = v->location.attrs_at, *attribute = v->attr_index.attribute;
+    uint32_t class;
+    if (kind->fields == 1u << RULE_FIELD_FUNCTION && line != CLASSIFY_UNKNOWN && !c->wants_inlined)
+        class = rules_matcher_frame_text(c->matcher, kind->type, RULE_FIELD_FUNCTION,
+                                         string_of(c, v->function.name[v->line.function[line]]));
+    else
+        class = whole_class(c, location, line, c->wants_inlined && is_inlined(c, location, line), kind);
+    if (likely(rules_matcher_error(c->matcher) == 0))
+        *memo = (struct class_memo){kind->type, v->location.mapping[location] & kind->mapping_mask, class};
+    return class;
+}
+
+/* Classes of locations that are one frame each, and so not inlined. */
+static void single_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none)
+{
+    const struct profiles *v = c->view;
+    const uint32_t *attrs_at = v->location.attrs_at, *attribute = v->attr_index.attribute,
+                   *lines_at = v->location.lines_at, *mapping = v->location.mapping;
+    struct class_memo *functions = c->function_class.p, *mappings = c->mapping_class.p;
     uint32_t *type = c->location_type.p, *class = c->frame_class.p;
     for (uint32_t i = 0, n = v->location.n, at = attrs_at[0]; i < n; i++) {
-        struct attr_type t = none;
+        const struct frame_kind *kind = none;
         for (uint32_t end = attrs_at[i + 1]; at < end; at++) {
-            if (likely(types[attribute[at]].type != RULES_NONE)) {
-                t = types[attribute[at]];
+            if (likely(kinds[attribute[at]].type != RULES_NONE)) {
+                kind = &kinds[attribute[at]];
                 at = end;
             }
         }
         at = attrs_at[i + 1];
-        type[i] = t.type;
-        class[i] = likely(t.class != CLASSIFY_UNKNOWN) ? t.class : frame_class(c, i, i, type_memo(c, t.type));
+        type[i] = kind->type;
+        class[i] = kind->class;
+        if (likely(kind->class != CLASSIFY_UNKNOWN))
+            continue;
+        uint32_t line = lines_at[i] == lines_at[i + 1] ? CLASSIFY_UNKNOWN : lines_at[i],
+                 in = mapping[i] & kind->mapping_mask;
+        struct class_memo *memo = memo_of(v, functions, mappings, line, in, kind);
+        class[i] = likely(memo->type == kind->type && memo->mapping == in)
+                       ? memo->class
+                       : learn_class(c, i, line, kind, memo);
     }
 }
 
-static void several_frames(struct classify *c, const struct attr_type *types, struct attr_type none)
+static uint32_t one_of_several(struct classify *c, uint32_t location, uint32_t line,
+                               const struct frame_kind *kind)
+{
+    uint32_t in = c->view->location.mapping[location] & kind->mapping_mask;
+    struct class_memo *memo = memo_of(c->view, c->function_class.p, c->mapping_class.p, line, in, kind);
+    if (kind->class != CLASSIFY_UNKNOWN)
+        return kind->class;
+    if (memo->type == kind->type && memo->mapping == in && !c->wants_inlined)
+        return memo->class;
+    return learn_class(c, location, line, kind, memo);
+}
+
+static void several_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none)
 {
     const struct profiles *v = c->view;
     uint32_t *type = c->location_type.p, *class = c->frame_class.p, *item = c->location_class.p;
     for (uint32_t i = 0; i < v->location.n; i++) {
-        type[i] = location_type(v, types, none, i).type;
+        const struct frame_kind *kind = location_kind(v, kinds, none, i);
+        type[i] = kind->type;
         for (uint32_t f = c->frames_at[i]; f < c->frames_at[i + 1]; f++)
-            class[f] = frame_class(c, i, f, type_memo(c, type[i]));
+            class[f] = one_of_several(c, i, frame_line(c, i, f), kind);
         item[i] = c->frames_at[i + 1] - c->frames_at[i] == 1 ? class[c->frames_at[i]] : RULES_MANY;
     }
+}
+
+/* Memory of what a request's functions and mappings are, not known yet. */
+static int prepare_memos(struct classify *c)
+{
+    const struct profiles *v = c->view;
+    struct class_memo *function = column_need(c, &c->function_class, v->function.n + 1ul, sizeof *function);
+    struct class_memo *mapping = column_need(c, &c->mapping_class, v->mapping.n + 1ul, sizeof *mapping);
+    struct attr_answer *build_id = column_need(c, &c->build_id, v->mapping.n, sizeof *build_id);
+    if (!function || !mapping || !build_id)
+        return -ENOMEM;
+    for (uint32_t i = 0; i <= v->function.n; i++)
+        function[i].type = CLASSIFY_NO_TYPE;
+    for (uint32_t i = 0; i <= v->mapping.n; i++)
+        mapping[i].type = CLASSIFY_NO_TYPE;
+    memset(build_id, 0, v->mapping.n * sizeof *build_id);
+    return 0;
 }
 
 int frames_prepare(struct classify *c)
 {
     const struct profiles *v = c->view;
     uint32_t *string = column_need(c, &c->string_id, v->string.n, sizeof *string);
-    struct attr_answer *build_id = column_need(c, &c->build_id, v->mapping.n, sizeof *build_id);
-    if (!string || !build_id || !column_need(c, &c->location_type, v->location.n, sizeof(uint32_t)))
+    if (!string || !column_need(c, &c->location_type, v->location.n, sizeof(uint32_t)))
         return -ENOMEM;
-    memset(build_id, 0, v->mapping.n * sizeof *build_id);
     memset(string, 0, v->string.n * sizeof *string);
-    if (prepare_attributes(c) < 0 || prepare_frame_numbers(c) < 0 ||
+    if (prepare_memos(c) < 0 || prepare_attributes(c) < 0 || prepare_frame_numbers(c) < 0 ||
         !column_need(c, &c->frame_class, c->n_frames, sizeof(uint32_t)) ||
         !column_need(c, &c->location_class, c->frames_at ? v->location.n : 0, sizeof(uint32_t)))
         return -ENOMEM;
     c->stack = (struct rules_stack){
         .frames_at = c->frames_at, .classes = c->frame_class.p, .item_classes = c->location_class.p};
     c->asker.types = c->frames_at ? NULL : c->location_type.p; /* else not by frame */
-    struct attr_type none = {RULES_NONE, type_memo(c, RULES_NONE)->class};
+    struct frame_kind none = frame_kind(c, RULES_NONE);
     if (c->frames_at)
-        several_frames(c, c->attr_type.p, none);
+        several_frames(c, c->attr_kind.p, &none);
     else
-        single_frames(c, c->attr_type.p, none);
+        single_frames(c, c->attr_kind.p, &none);
     return rules_matcher_error(c->matcher);
 }
 
@@ -378,6 +422,24 @@ static uint32_t find_indexed(struct classify *c, uint32_t from, uint32_t to, uin
     return RULES_NONE;
 }
 
+/* All that rules ask for in one look at its list. */
+void frames_read_sample(struct classify *c)
+{
+    const struct profiles *v = c->view;
+    const uint32_t *rule_key = c->attr_key.p, *attribute = v->attr_index.attribute;
+    for (uint32_t i = 0; i < c->n_sample_keys; i++)
+        c->sample_attrs[c->sample_keys[i]] = RULES_NONE;
+    c->n_sample_keys = 0;
+    for (uint32_t i = v->sample.attrs_at[c->sample], end = v->sample.attrs_at[c->sample + 1]; i < end; i++) {
+        uint32_t k = rule_key[attribute[i]];
+        if (k == 0 || c->sample_attrs[k - 1] != RULES_NONE)
+            continue;
+        c->sample_attrs[k - 1] = attribute_text(c, attribute[i]);
+        if (c->sample_attrs[k - 1] != RULES_NONE)
+            c->sample_keys[c->n_sample_keys++] = k - 1;
+    }
+}
+
 static uint32_t find_keyed(struct classify *c, uint32_t from, uint32_t to, uint32_t key)
 {
     struct bytes want = rules_program_attr(c->program, key);
@@ -405,8 +467,7 @@ static uint32_t ask_attr(void *context, enum rule_scope scope, uint32_t key)
     uint32_t in = v->profile.scope[c->profile], of = v->scope.resource[in], found;
     struct attr_answer *a;
     switch (scope) {
-    case RULE_SCOPE_SAMPLE:
-        return find_indexed(c, v->sample.attrs_at[c->sample], v->sample.attrs_at[c->sample + 1], key);
+    case RULE_SCOPE_SAMPLE: return c->sample_attrs[key];
     case RULE_SCOPE_PROFILE:
         if (!answered(c, 0, key, c->profile, &a))
             a->text =
@@ -448,5 +509,6 @@ static bool ask_linked(void *context)
 
 void frames_asker(struct classify *c, struct rules_asker *ret)
 {
-    *ret = (struct rules_asker){c, ask_field, ask_inlined, ask_attr, ask_type, ask_unit, ask_linked, NULL};
+    *ret = (struct rules_asker){c,        ask_field,  ask_inlined, ask_attr,       ask_type,
+                                ask_unit, ask_linked, NULL,        c->sample_attrs};
 }

@@ -96,23 +96,22 @@ struct example {
 /* Of one request; there are more on the way, and the aggregate keeps one a series. */
 #define CLASSIFY_EXAMPLES_MAX 1024u
 
-/* What the type of a frame decides (frames.c): the fields still to look at, and the class if there are none.
- * If there is one, frames whose texts in it are of one class are of one class themselves. */
-#define CLASSIFY_TYPES        64u
-#define CLASSIFY_TEXT_CLASSES 64u
-struct type_memo {
-    uint32_t epoch, type, fields, class;
-    uint32_t only; /* the one field, or CLASSIFY_UNKNOWN */
-    uint32_t
-        by_text[CLASSIFY_TEXT_CLASSES]; /* [class of the text] class of the frame + 1; 0: not known yet */
+/* What an attribute that is a frame type says of the frames of locations that have it. */
+struct frame_kind {
+    uint32_t type;         /* RULES_NONE: it is no frame type */
+    uint32_t fields;       /* what rules look at besides */
+    uint32_t class;        /* of all of them, where the type alone decides it; or CLASSIFY_UNKNOWN */
+    uint32_t mapping_mask; /* all ones if the mapping matters, else 0 */
+    bool by_function;      /* the function matters */
 };
 
-/* What an attribute says of the frames of locations that have it: their type, and their class where the type
- * alone decides it. */
-struct attr_type {
-    uint32_t type;  /* RULES_NONE: it is no frame type */
-    uint32_t class; /* or CLASSIFY_UNKNOWN */
+/* The class of that frame of a function (or, where none matters, of a mapping) which was looked at last. */
+struct class_memo {
+    uint32_t type;    /* CLASSIFY_NO_TYPE: none yet */
+    uint32_t mapping; /* 0 where it does not matter */
+    uint32_t class;
 };
+#define CLASSIFY_NO_TYPE (UINT32_MAX - 1) /* no string's number, and not RULES_NONE */
 
 struct classify {
     const struct rules_program *program;
@@ -124,7 +123,6 @@ struct classify {
     struct source_facts *sources; /* [source] */
     uint32_t n_attrs;
     bool wants_inlined;
-    struct type_memo types[CLASSIFY_TYPES];
     uint32_t matcher_epoch, aggregate_epoch;
     uint64_t resets_seen, gave_up_seen;
 
@@ -132,15 +130,18 @@ struct classify {
     const struct profiles *view;
     uint32_t profile, sample;      /* being looked at */
     uint32_t n_frames, *frames_at; /* NULL: every location is one frame */
-    struct column string_id, attr_id, attr_key, attr_frame, attr_type, location_type, frames_at_column,
-        frame_location, frame_class, location_class, build_id, profile_active, stacks, slots, frame_entries,
-        pending, combined, examples, places, series_number, resource_number, scratch;
+    struct column string_id, attr_id, attr_key, attr_frame, attr_kind, location_type, frames_at_column,
+        frame_location, frame_class, location_class, function_class, mapping_class, build_id, profile_active,
+        stacks, slots, frame_entries, pending, combined, examples, places, series_number, resource_number,
+        scratch;
     uint32_t n_slots, n_frame_entries, n_pending, n_combined, n_examples, stamp, place_stamp;
     struct profile_memo last_active, last_time;
     size_t peak;                 /* of `own`, at the end of the last request */
     uint64_t work, work_max;     /* CLASSIFY_WORK_… */
     struct attr_answer *answers; /* [owner kind × n_attrs + key], of this request */
-    struct buffer text;          /* of attributes, while made into strings */
+    uint32_t *sample_attrs; /* [key] text of the sample being looked at, or RULES_NONE; see frames_sample */
+    uint32_t *sample_keys, n_sample_keys; /* those that are not RULES_NONE */
+    struct buffer text;                   /* of attributes, while made into strings */
     uint64_t unweighed;
     struct rules_register *registers;
     struct rules_stack stack; /* being walked; its classes are the request's */
@@ -164,6 +165,13 @@ int classify_resume(struct classify *c, const struct profiles *view);
 int frames_prepare(struct classify *c); /* classes of all frames; 0 or -ENOMEM */
 uint32_t frames_string(struct classify *c, uint32_t string);
 void frames_asker(struct classify *c, struct rules_asker *ret);
+void frames_read_sample(struct classify *c);
+/* Before the matcher is asked about c->sample: what attributes it has of those that rules ask for. */
+static inline void frames_sample(struct classify *c)
+{
+    if (c->n_attrs > 0)
+        frames_read_sample(c);
+}
 
 /* active.c: which sources each profile feeds. */
 int active_prepare(struct classify *c);

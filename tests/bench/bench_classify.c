@@ -4,7 +4,20 @@
  * rotation (one file over and over flatters the branch predictor by a third) with the shipped packs and the
  * real aggregate.
  *
- *     bench_classify [ROUNDS [FILE.pb …]]      prints the median of each file, and the first push of all
+ *     bench_classify [--packs NAME,…] [--patterns N] [--vary K] [ROUNDS [FILE.pb …]]
+ *
+ * prints the median of each file's rounds and the first push of all; the last line has the mean.
+ *
+ *   --packs      only these shipped packs are on ("connector,cpu" is the connector's work); else the default
+ *   --patterns   a metric of the user's with so many patterns besides, about one company's packages
+ *   --vary       each file in K variants (vary.h), one a round
+ *
+ * Instructions instead of times, which other work on the machine disturbs: the first round (of all variants)
+ * is warm up, the others go through measured_push(), so
+ *
+ *     valgrind --tool=callgrind --toggle-collect=measured_push bench_classify 3 FILE.pb …
+ *
+ * counts the steady state; the line "measured" says of how many samples.
  */
 #include <glob.h>
 #include <stdio.h>
@@ -13,18 +26,28 @@
 
 #include "gateway/aggregate/aggregate.h"
 #include "gateway/classify/classify.h"
+#include "proto/base/buffer.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "rules/compile.h"
 #include "rules/program.h"
+#include "tests/bench/vary.h"
 
-#define FILES_MAX 1024
+#define FILES_MAX  1024
+#define INPUTS_MAX 64
+#define ROWS       1000u /* of the user's table; more patterns stand several in a row */
 
 struct request {
     const char *name;
     struct profiles view;
+    struct varied varied;
     uint32_t *ns; /* [round] */
     uint64_t first;
+};
+
+struct options {
+    const char *packs;
+    uint32_t patterns, vary, rounds;
 };
 
 static struct bytes load(const char *path)
@@ -44,53 +67,72 @@ static struct bytes load(const char *path)
     return bytes_of(p, n);
 }
 
-static struct rule_set *compile_builtin(void)
+/* ---- rules
+ * ----------------------------------------------------------------------------------------------------- */
+
+static bool listed(const char *list, const char *name, size_t n)
 {
-    struct rules_input inputs[64];
+    for (const char *at = list; at && *at;) {
+        size_t len = strcspn(at, ",");
+        if (len == n && memcmp(at, name, n) == 0)
+            return true;
+        at += len + (at[len] == ',');
+    }
+    return false;
+}
+
+/* The same forms as bench_patterns' */
+static void add_pattern(struct buffer *out, uint32_t i)
+{
+    switch (i % 4) {
+    case 0: buffer_printf(out, "\"com.acme.orders.Service%u.call\"", i); break;
+    case 1: buffer_printf(out, "\"com.acme.billing.Handler%u.*\"", i); break;
+    case 2: buffer_printf(out, "\"com.acme.*.Worker%u.run*\"", i); break;
+    default: buffer_printf(out, "/^acme::search::(?:sync|async)::Task%u::/", i); break;
+    }
+}
+
+static void write_user_rules(struct buffer *out, const struct options *o)
+{
+    buffer_add_str(out, "rules 1\npack bench\n");
+    for (const struct embedded_file *f = rules_builtin; f->name && o->packs; f++) {
+        size_t n = strcspn(f->name, ".");
+        if (!listed(o->packs, f->name, n))
+            buffer_printf(out, "disable %.*s\n", (int)n, f->name);
+    }
+    if (o->patterns == 0)
+        return;
+    uint32_t per_row = (o->patterns + ROWS - 1) / ROWS;
+    buffer_add_str(out, "table ours (name) over frames nearest leaf {\n");
+    for (uint32_t i = 0; i < o->patterns; i++) {
+        buffer_add_str(out, i % per_row == 0 ? "    " : " | ");
+        add_pattern(out, i);
+        if ((i + 1) % per_row == 0 || i + 1 == o->patterns)
+            buffer_printf(out, " => \"n%u\"\n", i);
+    }
+    buffer_add_str(out, "}\ncounter bench.time { on cpu  label name = ours.name }\n");
+}
+
+static struct rule_set *compile_rules(const struct options *o)
+{
+    struct rules_input inputs[INPUTS_MAX];
     struct rules_diagnostics d;
+    struct buffer user = BUFFER_INIT(0);
     uint32_t n = 0;
-    for (const struct embedded_file *f = rules_builtin; f->name && n < 64; f++)
+    for (const struct embedded_file *f = rules_builtin; f->name && n < INPUTS_MAX - 1; f++)
         inputs[n++] = (struct rules_input){f->name, bytes_of(f->data, f->size), true};
+    write_user_rules(&user, o);
+    inputs[n++] = (struct rules_input){"bench.rules", buffer_bytes(&user), false};
     struct rule_set *set = rules_compile(inputs, n, &d);
     for (uint32_t i = 0; i < d.n && !set; i++)
         fprintf(stderr, "%s", d.items[i].text);
     rules_diagnostics_release(&d);
+    buffer_release(&user);
     return set;
 }
 
-static int by_size(const void *a, const void *b)
+static struct aggregate *make_aggregate(const struct rules_program *program)
 {
-    return (*(const uint32_t *)a > *(const uint32_t *)b) - (*(const uint32_t *)a < *(const uint32_t *)b);
-}
-
-int main(int argc, char **argv)
-{
-    static struct request requests[FILES_MAX];
-    uint32_t rounds = argc > 1 ? (uint32_t)atoi(argv[1]) : 500, n = 0;
-    glob_t found = {0};
-    struct error e = {.text = ""};
-    if (argc <= 2)
-        glob("tests/data/connector/*.pb", 0, NULL, &found);
-    char **paths = argc > 2 ? argv + 2 : found.gl_pathv;
-    size_t n_paths = argc > 2 ? (size_t)argc - 2 : found.gl_pathc;
-    for (size_t i = 0; i < n_paths && n < FILES_MAX && rounds > 0; i++) {
-        struct request *r = &requests[n++];
-        const char *slash = strrchr(paths[i], '/');
-        r->name = slash ? slash + 1 : paths[i];
-        r->ns = calloc(rounds, sizeof *r->ns);
-        if (!r->ns || profiles_init(&r->view, NULL) < 0 ||
-            profiles_decode(&r->view, load(paths[i]), &(struct profiles_limits)PROFILES_LIMITS_DEFAULT, &e) !=
-                0) {
-            fprintf(stderr, "%s: %s\n", paths[i], e.text);
-            return 1;
-        }
-    }
-    struct rule_set *set = compile_builtin();
-    struct rules_program *program = set ? rules_program_new(set, &e) : NULL;
-    if (!program || n == 0) {
-        fprintf(stderr, "nothing to run (start it in the repository's root): %s\n", e.text);
-        return 1;
-    }
     struct aggregate_metric *metrics = calloc(rules_program_metrics(program) + 1, sizeof *metrics);
     for (uint32_t i = 0; metrics && i < rules_program_metrics(program); i++) {
         const struct rule_metric *m = rules_program_metric(program, i);
@@ -101,33 +143,140 @@ int main(int argc, char **argv)
                                                m->sources[0].value == RULE_VALUE_TIME,
                                                m->limit};
     }
-    struct aggregate *aggregate = aggregate_new(metrics, rules_program_metrics(program), NULL);
-    struct classify *classify = classify_new(program, aggregate, NULL, NULL);
-    if (!aggregate || !classify)
-        return 1;
-    for (uint32_t round = 0; round < rounds; round++) {
+    struct aggregate *made = metrics ? aggregate_new(metrics, rules_program_metrics(program), NULL) : NULL;
+    free(metrics);
+    return made;
+}
+
+/* ---- requests
+ * ------------------------------------------------------------------------------------------------------ */
+
+static void read_request(struct request *r, const char *path, const struct options *o)
+{
+    struct error e = {.text = ""};
+    const char *slash = strrchr(path, '/');
+    r->name = slash ? slash + 1 : path;
+    r->ns = calloc(o->rounds, sizeof *r->ns);
+    if (!r->ns || profiles_init(&r->view, NULL) < 0 ||
+        profiles_decode(&r->view, load(path), &(struct profiles_limits)PROFILES_LIMITS_DEFAULT, &e) != 0 ||
+        varied_find(&r->varied, &r->view) < 0) {
+        fprintf(stderr, "%s: %s\n", path, e.text);
+        exit(1);
+    }
+}
+
+/* ---- measuring
+ * ----------------------------------------------------------------------------------------------------- */
+
+/* Not inlined: callgrind is told its name. */
+static __attribute__((noinline)) int measured_push(struct classify *c, const struct profiles *view)
+{
+    int r = classify_push(c, view);
+    __asm__ volatile("" ::: "memory"); /* a call, not a jump: or it would have no name of its own */
+    return r;
+}
+
+static void run(struct classify *c, struct request *requests, uint32_t n, const struct options *o)
+{
+    uint64_t measured = 0;
+    for (uint32_t round = 0; round < o->rounds; round++) {
         for (uint32_t i = 0; i < n; i++) {
+            struct request *r = &requests[i];
+            if (o->vary > 1)
+                varied_set(&r->varied, round % o->vary);
             uint64_t from = clock_monotonic();
-            if (classify_push(classify, &requests[i].view) < 0)
-                return 1;
+            int done = round < o->vary ? classify_push(c, &r->view) : measured_push(c, &r->view);
             uint64_t ns = clock_monotonic() - from;
-            requests[i].ns[round] = (uint32_t)min_of(ns, (uint64_t)UINT32_MAX);
-            requests[i].first = round == 0 ? ns : requests[i].first;
+            if (done < 0)
+                exit(1);
+            r->ns[round] = (uint32_t)min_of(ns, (uint64_t)UINT32_MAX);
+            r->first = round == 0 ? ns : r->first;
+            measured += round < o->vary ? 0 : r->view.sample.n;
         }
     }
-    printf("%-32s %8s %8s %8s %9s | %9s %9s\n", "file", "profiles", "samples", "stacks", "locations",
-           "first us", "median us");
+    printf("measured %llu samples\n", (unsigned long long)measured);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    return (*(const uint32_t *)a > *(const uint32_t *)b) - (*(const uint32_t *)a < *(const uint32_t *)b);
+}
+
+/* Of the rounds after the warm-up, where there are any. */
+static void print(struct request *requests, uint32_t n, const struct options *o)
+{
+    uint32_t warm = o->rounds > o->vary ? o->vary : 0;
     double total = 0;
     uint64_t samples = 0;
+    printf("%-32s %8s %8s %8s %9s | %9s %9s\n", "file", "profiles", "samples", "stacks", "locations",
+           "first us", "median us");
     for (uint32_t i = 0; i < n; i++) {
         const struct profiles *v = &requests[i].view;
-        qsort(requests[i].ns, rounds, sizeof *requests[i].ns, by_size);
-        double median = requests[i].ns[rounds / 2] / 1e3;
+        qsort(requests[i].ns + warm, o->rounds - warm, sizeof *requests[i].ns, by_size);
+        double median = requests[i].ns[warm + (o->rounds - warm) / 2] / 1e3;
         total += median;
         samples += v->sample.n;
         printf("%-32s %8u %8u %8u %9u | %9.1f %9.2f\n", requests[i].name, v->profile.n, v->sample.n,
                v->stack.n, v->location.n, (double)requests[i].first / 1e3, median);
     }
     printf("mean of medians %.2f us, %.1f ns a sample\n", total / n, total * 1e3 / (double)samples);
+}
+
+static int usage(void)
+{
+    fputs("usage: bench_classify [--packs NAME,...] [--patterns N] [--vary K] [ROUNDS [FILE.pb ...]]\n",
+          stderr);
+    return 2;
+}
+
+/* Takes the options off the front; false where they make no sense. */
+static bool parse(struct options *o, int *argc, char ***argv)
+{
+    *o = (struct options){.vary = 1, .rounds = 500};
+    for (++*argv, --*argc; *argc > 1 && strncmp(**argv, "--", 2) == 0; *argv += 2, *argc -= 2) {
+        const char *name = **argv, *value = (*argv)[1];
+        if (strcmp(name, "--packs") == 0)
+            o->packs = value;
+        else if (strcmp(name, "--patterns") == 0)
+            o->patterns = (uint32_t)strtoul(value, NULL, 10);
+        else if (strcmp(name, "--vary") == 0)
+            o->vary = (uint32_t)strtoul(value, NULL, 10);
+        else
+            return false;
+    }
+    if (*argc > 0) {
+        o->rounds = (uint32_t)strtoul(**argv, NULL, 10);
+        ++*argv;
+        --*argc;
+    }
+    return o->rounds > 0 && o->vary > 0 && o->vary <= VARIED_MAX;
+}
+
+int main(int argc, char **argv)
+{
+    static struct request requests[FILES_MAX];
+    struct options o;
+    struct error e = {.text = ""};
+    glob_t found = {0};
+    if (!parse(&o, &argc, &argv))
+        return usage();
+    if (argc == 0)
+        glob("tests/data/connector/*.pb", 0, NULL, &found);
+    char **paths = argc > 0 ? argv : found.gl_pathv;
+    uint32_t n = (uint32_t)min_of(argc > 0 ? (size_t)argc : found.gl_pathc, (size_t)FILES_MAX);
+    for (uint32_t i = 0; i < n; i++)
+        read_request(&requests[i], paths[i], &o);
+    struct rule_set *set = compile_rules(&o);
+    struct rules_program *program = set ? rules_program_new(set, &e) : NULL;
+    if (!program || n == 0) {
+        fprintf(stderr, "nothing to run (start it in the repository's root): %s\n", e.text);
+        return 1;
+    }
+    struct aggregate *aggregate = make_aggregate(program);
+    struct classify *classify = aggregate ? classify_new(program, aggregate, NULL, NULL) : NULL;
+    if (!classify)
+        return 1;
+    run(classify, requests, n, &o);
+    print(requests, n, &o);
     return 0;
 }

@@ -108,8 +108,13 @@ static __attribute__((noinline)) struct cost measure(const struct rules_program 
         ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);
     }
     uint64_t start = clock_monotonic();
-    for (uint32_t i = 0; i < n; i++)
-        cost.hits += rules_matcher_text_class(m, RULE_FIELD_FUNCTION, rules_matcher_string(m, texts[i])) > 1;
+    struct rules_frame frame = {.inlined = false};
+    memset(frame.field, 0xff, sizeof frame.field);
+    uint32_t nothing = rules_matcher_frame(m, &frame); /* the class of a frame without a name */
+    for (uint32_t i = 0; i < n; i++) {
+        frame.field[RULE_FIELD_FUNCTION] = rules_matcher_string(m, texts[i]);
+        cost.hits += rules_matcher_frame(m, &frame) != nothing;
+    }
     cost.ns = (double)(clock_monotonic() - start) / n;
     if (counter >= 0) {
         ioctl(counter, PERF_EVENT_IOC_DISABLE, 0);

@@ -146,7 +146,7 @@ UNIT(a_program_says_who_keeps_a_sample)
     /* A pack that is disabled keeps nothing. */
     c = compile_texts((const char *const[]){"rules 1\npack a\nkeep all\n", "rules 1\npack b\ndisable a\n"},
                       2);
-    p = rules_program_new(c.set, &e);
+    p = rules_program_new(unit_made(c.set), &e);
     ck_assert_ptr_nonnull(p);
     ck_assert_uint_eq(rules_program_keeps(p), 0);
     rules_program_free(p);
@@ -295,7 +295,7 @@ UNIT(an_override_replaces_the_clauses_it_names)
                                                   "override counter b.time { limit 5 largest "
                                                   "describe \"mine\" off value samples unit \"1\" }\n"},
                       2);
-    const struct rule_metric *m = metric_named(c.set, "b.time");
+    const struct rule_metric *m = metric_named(unit_made(c.set), "b.time");
     ck_assert_bytes(m->describe, "mine");
     ck_assert_bytes(m->unit, "1");
     ck_assert_uint_eq(m->limit, 5);

@@ -12,6 +12,7 @@
 #include "tests/unit/gateway/aggregate/streams.h"
 
 #define SECOND (uint64_t) NSEC_PER_SEC
+#define HOUR   (3600 * SECOND)
 #define T0     (1700000000u * SECOND)
 
 static const struct aggregate_metric universe[] = {
@@ -213,6 +214,7 @@ struct run {
     uint32_t n_services, n_labels;
     int64_t total[N_UNIVERSE];
     uint64_t now;
+    bool wild; /* the clock */
 };
 
 static uint32_t any(struct run *r, uint32_t n)
@@ -279,6 +281,20 @@ static void read_output(struct run *r, uint32_t i)
     metric_batch_free(b);
 }
 
+/* A clock that nobody set: a machine that wakes up in 1970, or in another year, until somebody corrects it.
+ */
+static void step_far(struct run *r)
+{
+    static const uint64_t far[] = {HOUR, 24 * HOUR, 365 * 24 * HOUR};
+    uint64_t by = far[any(r, ARRAY_LEN(far))] / 100 * any(r, 100);
+    switch (any(r, 200)) {
+    case 0: r->now += by; break;
+    case 1: r->now -= min_of(by, r->now); break;
+    case 2: r->now = any(r, 1000); break;
+    case 3: r->now = T0 + 1000 * SECOND; break;
+    }
+}
+
 static void step(struct run *r, int e)
 {
     uint32_t what = any(r, 1000), w = any(r, r->n_workers);
@@ -301,13 +317,15 @@ static void step(struct run *r, int e)
     r->now += any(r, 2000) * (uint64_t)NSEC_PER_MSEC;
     if (any(r, 100) == 0)
         r->now -= any(r, 100) * SECOND; /* the clock steps back */
+    if (r->wild)
+        step_far(r);
 }
 
-static void run_property(uint64_t seed)
+static void run_property(uint64_t seed, bool wild)
 {
     static const char *const keys[] = {"service.name"};
     static struct run run;
-    run = (struct run){.budget = BUDGET_INIT((size_t)1 << 30, NULL), .now = T0 + 1000 * SECOND};
+    run = (struct run){.budget = BUDGET_INIT((size_t)1 << 30, NULL), .now = T0 + 1000 * SECOND, .wild = wild};
     struct run *r = &run;
     rng_seed(&r->rng, seed);
     r->n_workers = 1 + any(r, WORKERS_MAX);
@@ -353,5 +371,13 @@ static void run_property(uint64_t seed)
 UNIT(what_comes_out_is_what_went_in_whatever_is_reloaded)
 {
     for (uint64_t seed = 1; seed <= 8; seed++)
-        run_property(seed * 104729);
+        run_property(seed * 104729, false);
+}
+
+/* Also where the clock goes to 1970 and back, or years ahead: each stream's times ascend, windows do not
+ * overlap, a start is before its point (streams.h looks), and the sums are right. */
+UNIT(what_comes_out_is_what_went_in_whatever_the_clock_says)
+{
+    for (uint64_t seed = 1; seed <= 6; seed++)
+        run_property(seed * 15485863, true);
 }

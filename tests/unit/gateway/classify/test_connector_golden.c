@@ -165,7 +165,7 @@ static struct points counted(const struct aggregate *a, const struct rules_progr
     for (uint32_t i = 0; i < a->n_sums; i++) {
         struct bytes resource = intern_get(&a->resources, a->sums[i].resource);
         struct bytes series = intern_get(&a->series, a->sums[i].series);
-        const char *labels = strchr((const char *)series.p, '\n') + 1;
+        const char *labels = unit_made(strchr((const char *)series.p, '\n')) + 1;
         const struct rule_metric *m = rules_program_metric(program, (uint32_t)atoi((const char *)series.p));
         char *key;
         ck_assert_int_ge(asprintf(&key, "%.*s|%.*s|%s", BYTES_FMT(resource), BYTES_FMT(m->name), labels), 0);

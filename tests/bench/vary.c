@@ -1,0 +1,72 @@
+/* needs: otlp */
+/*
+ * Writes captured requests in variants (vary.h), as a fleet of many different programs sends them.
+ *
+ *   vary FOLDER VARIANTS FILE…     writes FOLDER/0000-NAME …, all files of a variant after one another
+ */
+#include "tests/bench/vary.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint8_t *read_file(const char *path, size_t *ret_n)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return NULL;
+    fseek(f, 0, SEEK_END);
+    *ret_n = (size_t)ftell(f);
+    rewind(f);
+    uint8_t *p = calloc(1, *ret_n + PROFILES_PADDING);
+    if (p && fread(p, 1, *ret_n, f) != *ret_n) {
+        free(p);
+        p = NULL;
+    }
+    fclose(f);
+    return p;
+}
+
+static int write_variants(const char *folder, uint32_t variants, const char *from)
+{
+    const char *slash = strrchr(from, '/'), *name = slash ? slash + 1 : from;
+    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
+    struct profiles view;
+    struct varied varied;
+    struct error e = {""};
+    size_t n;
+    uint8_t *body = read_file(from, &n);
+    if (!body || profiles_init(&view, NULL) < 0 ||
+        profiles_decode(&view, bytes_of(body, n), &limits, &e) != 0 || varied_find(&varied, &view) < 0) {
+        fprintf(stderr, "vary: %s: %s\n", from, e.text[0] ? e.text : "cannot be read");
+        return -1;
+    }
+    for (uint32_t i = 0; i < variants; i++) {
+        char path[4096];
+        varied_set(&varied, i);
+        snprintf(path, sizeof path, "%s/%04u-%s", folder, i, name);
+        FILE *f = fopen(path, "wb");
+        bool written = f && fwrite(body, 1, n, f) == n;
+        if (!f || fclose(f) != 0 || !written) {
+            perror(path);
+            return -1;
+        }
+    }
+    free(varied.end);
+    free(body);
+    profiles_release(&view);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long variants = argc > 3 ? strtoul(argv[2], NULL, 10) : 0;
+    if (variants == 0 || variants > VARIED_MAX) {
+        fprintf(stderr, "usage: vary FOLDER VARIANTS FILE...   (at most %u variants)\n", VARIED_MAX);
+        return 2;
+    }
+    for (int i = 3; i < argc; i++)
+        if (write_variants(argv[1], (uint32_t)variants, argv[i]) < 0)
+            return 1;
+    return 0;
+}

@@ -1,0 +1,55 @@
+/* needs: rules */
+/* Every file of tests/golden/language compiles, and its tests pass: the language's reference, sentence by
+ * sentence. */
+#include <dirent.h>
+
+#include "rules/run_tests.h"
+#include "tests/unit/rules/rules_helper.h"
+
+#define FOLDER PG_SOURCE_DIR "/tests/golden/language"
+
+/* How many tests the file has, all of which pass. */
+static uint32_t pass(const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof path, FOLDER "/%s", name);
+    FILE *f = fopen(path, "rb");
+    ck_assert_ptr_nonnull(f);
+    char *text = unit_made(calloc(1, 1 << 16));
+    size_t n = fread(text, 1, (1 << 16) - 1, f);
+    fclose(f);
+    struct rules_diagnostics d;
+    struct rules_input input = {name, bytes_of(text, n), false};
+    struct rule_set *set = rules_compile(&input, 1, &d);
+    for (uint32_t i = 0; i < d.n && !set; i++)
+        fputs(d.items[i].text, stderr);
+    ck_assert_ptr_nonnull(set);
+    rules_diagnostics_release(&d);
+    uint32_t run;
+    ck_assert_int_eq(rules_run_tests(set, &d, &run), 0);
+    for (uint32_t i = 0; i < d.n; i++)
+        fputs(d.items[i].text, stderr);
+    ck_assert_msg(d.n == 0, "%s", name);
+    ck_assert_uint_eq(run, set->n_tests);
+    rules_diagnostics_release(&d);
+    rules_set_free(set);
+    free(text);
+    return run;
+}
+
+UNIT(sentence_by_sentence)
+{
+    DIR *dir = opendir(FOLDER);
+    uint32_t files = 0, tests = 0;
+    ck_assert_ptr_nonnull(dir);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        size_t n = strlen(entry->d_name);
+        if (n < 7 || strcmp(entry->d_name + n - 6, ".rules") != 0)
+            continue;
+        tests += pass(entry->d_name);
+        files++;
+    }
+    closedir(dir);
+    ck_assert_uint_ge(files, 6);
+    ck_assert_uint_ge(tests, 40);
+}
