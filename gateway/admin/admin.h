@@ -1,6 +1,6 @@
 /*
- * The administrative HTTP server, on the control loop: /healthz, /readyz, /metrics, /api/v1/triggers, POST
- * /api/v1/reload and an index of them at /.
+ * The administrative HTTP server, on the control loop: /healthz, /readyz, /metrics, /api/v1/triggers,
+ * /api/v1/captures, POST /api/v1/capture and /api/v1/reload, and an index of them at /.
  *
  * It knows no other stage: what it shows comes through callbacks that main gives it.
  */
@@ -34,6 +34,26 @@ struct admin_metrics {
     bool escaping_is_asked_for;   /* then the answer names it */
 };
 
+/* POST /api/v1/capture: what to keep all raw profiles of, and for how long. */
+#define ADMIN_CAPTURE_KEYS_MAX 8u /* as many attributes as a trigger's group has */
+struct admin_capture {
+    uint64_t lasting_ns;
+    struct bytes keys[ADMIN_CAPTURE_KEYS_MAX], values[ADMIN_CAPTURE_KEYS_MAX]; /* of the resource */
+    uint32_t n;                                                                /* 0: of everything */
+};
+
+struct admin_captures {
+    /* Begins one; *ret_id is its name. 0, or negative with *e saying why not: -EINVAL (400), -ENOSPC, there
+     * are as many as may be (429), -ENOMEM. */
+    int (*begin)(void *context, const struct admin_capture *capture, uint32_t *ret_id, struct error *e);
+    /* Ends it. 0, or -ENOENT: nobody began one of this name by hand, or it is over (then the answer is 404).
+     */
+    int (*end)(void *context, uint32_t id);
+    /* Appends those that last, as JSON. 0 or a negative errno (then the answer is 500). */
+    int (*list)(void *context, struct buffer *out);
+    void *context;
+};
+
 /* One condition of /readyz. */
 struct admin_check {
     const char *name; /* "exporter otlp/pyroscope" */
@@ -57,6 +77,7 @@ struct admin_options {
      * answer is 500). NULL: there is no such page. */
     int (*triggers)(void *context, struct buffer *out);
     void *triggers_context;
+    struct admin_captures captures;   /* zeroed: there are no such pages */
     const struct admin_check *checks; /* ready when all are met */
     uint32_t n_checks;
 };

@@ -7,6 +7,7 @@
 
 #include "gateway/admin/query.h"
 #include "proto/base/macros.h"
+#include "proto/base/quantity.h"
 #include "proto/coding/coding.h"
 
 /* Below this, gzip's header and the extra pass cost more than they save. */
@@ -92,6 +93,9 @@ static void page_index(struct pages *p, struct http_exchange *x)
         "/readyz    200 when requests are taken and can be passed on, else 503 and why\n"
         "           (Accept: application/json for each condition)\n"
         "/api/v1/triggers   which triggers of the rules fire, and for whom (JSON)\n"
+        "/api/v1/captures   of what all raw profiles are forwarded now (JSON)\n"
+        "/api/v1/capture   POST: forwards all raw profiles for a time: ?lasting=5m&resource.service.name=checkout\n"
+        "           (without resource.…: of everything; ?end=ID ends it)\n"
         "/api/v1/reload   POST: reads configuration, rules, credentials and certificates anew\n");
 }
 
@@ -249,6 +253,103 @@ static void page_triggers(struct pages *p, struct http_exchange *x)
         answer(x, 200, TEXT_JSON, NULL, 0, buffer_bytes(&p->text));
 }
 
+/* ---- captures
+ * --------------------------------------------------------------------------------------------------- */
+
+/* Names and values of a query together; a service's name is some dozen bytes. */
+#define CAPTURE_TEXT_BYTES 2048u
+#define RESOURCE           "resource."
+
+/* One parameter. False with *why. */
+static bool capture_parameter(struct bytes name, struct bytes value, struct admin_capture *c,
+                              uint32_t *ret_end, const char **why)
+{
+    uint64_t id;
+    if (bytes_is(name, "lasting")) {
+        *why = "lasting is a duration, as 30s or 5m\n";
+        return quantity_duration(value, &c->lasting_ns) == 0 && c->lasting_ns > 0;
+    }
+    if (bytes_is(name, "end")) {
+        *why = "end is the id of a capture (/api/v1/captures)\n";
+        bool good = quantity_u64(value, &id) == 0 && id > 0 && id <= UINT32_MAX;
+        *ret_end = good ? (uint32_t)id : 0;
+        return good;
+    }
+    *why = "parameters are lasting, end and resource.KEY (at most 8)\n";
+    if (!bytes_starts(name, RESOURCE) || name.n == strlen(RESOURCE) || c->n == ADMIN_CAPTURE_KEYS_MAX)
+        return false;
+    c->keys[c->n] = bytes_of(name.p + strlen(RESOURCE), name.n - strlen(RESOURCE));
+    c->values[c->n++] = value;
+    return true;
+}
+
+/* What the query asks for; *ret_end is not 0 where a capture is to end. False with *why. */
+static bool capture_of(struct bytes query, uint8_t text[CAPTURE_TEXT_BYTES], struct admin_capture *c,
+                       uint32_t *ret_end, const char **why)
+{
+    struct bytes name, value;
+    size_t used = 0;
+    *why = "the query is too long, or not percent-encoded\n";
+    while (query_next(&query, &name, &value)) {
+        if (query_decode(name, text + used, CAPTURE_TEXT_BYTES - used, &name) < 0)
+            return false;
+        used += name.n;
+        if (query_decode(value, text + used, CAPTURE_TEXT_BYTES - used, &value) < 0)
+            return false;
+        used += value.n;
+        if (!capture_parameter(name, value, c, ret_end, why))
+            return false;
+    }
+    *why = "say how long: ?lasting=5m, and of what: &resource.service.name=checkout\n";
+    return *ret_end != 0 || c->lasting_ns > 0;
+}
+
+static void begin_capture(struct pages *p, struct http_exchange *x, const struct admin_capture *c)
+{
+    const struct admin_captures *captures = &p->options->captures;
+    struct error e = {""};
+    uint32_t id;
+    int r = captures->begin(captures->context, c, &id, &e);
+    if (r < 0)
+        buffer_printf(&p->text, "%s\n", e.text);
+    else
+        buffer_printf(&p->text, "{\"id\":%u}\n", id);
+    uint32_t status = r == 0 ? 201 : r == -EINVAL ? 400 : r == -ENOSPC ? 429 : 500;
+    answer(x, status, r == 0 ? TEXT_JSON : TEXT_PLAIN, NULL, 0, buffer_bytes(&p->text));
+}
+
+static void page_capture(struct pages *p, struct http_exchange *x)
+{
+    const struct admin_captures *captures = &p->options->captures;
+    struct admin_capture c = {0};
+    uint8_t text[CAPTURE_TEXT_BYTES];
+    const char *why;
+    uint32_t end = 0;
+    if (!captures->begin)
+        answer_text(x, 404, "nothing here; / lists what is\n");
+    else if (is_from_a_browser(x))
+        answer_text(x, 403, "not from a browser\n");
+    else if (!capture_of(x->query, text, &c, &end, &why))
+        answer_text(x, 400, why);
+    else if (end == 0)
+        begin_capture(p, x, &c);
+    else if (captures->end(captures->context, end) < 0)
+        answer_text(x, 404, "there is no such capture, or a trigger began it\n");
+    else
+        answer_text(x, 200, "ended\n");
+}
+
+static void page_captures(struct pages *p, struct http_exchange *x)
+{
+    const struct admin_captures *captures = &p->options->captures;
+    if (!captures->list)
+        answer_text(x, 404, "nothing here; / lists what is\n");
+    else if (captures->list(captures->context, &p->text) < 0)
+        answer_text(x, 500, "out of memory\n");
+    else
+        answer(x, 200, TEXT_JSON, NULL, 0, buffer_bytes(&p->text));
+}
+
 static const struct {
     const char *path;
     void (*page)(struct pages *p, struct http_exchange *x);
@@ -260,6 +361,8 @@ static const struct {
     {"/metrics", page_metrics, false},
     {"/api/v1/reload", page_reload, true},
     {"/api/v1/triggers", page_triggers, false},
+    {"/api/v1/captures", page_captures, false},
+    {"/api/v1/capture", page_capture, true},
 };
 
 static bool method_fits(const struct http_exchange *x, bool posts)

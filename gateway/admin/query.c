@@ -1,5 +1,7 @@
 #include "gateway/admin/query.h"
 
+#include <errno.h>
+
 /* Cuts *rest at the first `mark`; the part before it is returned. */
 static struct bytes cut(struct bytes *rest, char mark)
 {
@@ -27,6 +29,27 @@ static int hex_value(uint8_t c)
         return c - '0';
     c |= 0x20;
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int query_decode(struct bytes encoded, uint8_t *out, size_t max, struct bytes *ret)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < encoded.n; n++) {
+        uint8_t c = encoded.p[i++];
+        if (n == max)
+            return -E2BIG;
+        if (c == '%') {
+            int high = encoded.n - i >= 2 ? hex_value(encoded.p[i]) : -1;
+            int low = high >= 0 ? hex_value(encoded.p[i + 1]) : -1;
+            if (low < 0)
+                return -EINVAL;
+            c = (uint8_t)(high << 4 | low);
+            i += 2;
+        }
+        out[n] = c;
+    }
+    *ret = bytes_of(out, n);
+    return 0;
 }
 
 bool query_is(struct bytes encoded, const char *plain)

@@ -18,6 +18,10 @@ bool query_next(struct bytes *query, struct bytes *ret_name, struct bytes *ret_v
  * else). */
 bool query_is(struct bytes encoded, const char *plain);
 
+/* What percent-encoded text says, into out; *ret points there. 0, -E2BIG: it is longer than `max`, -EINVAL: a
+ * '%' without two hex digits. */
+int query_decode(struct bytes encoded, uint8_t *out, size_t max, struct bytes *ret);
+
 /* Whether an Accept-Encoding value (RFC 9110 §12.5.3) allows gzip: named, or by '*', and not with q=0. */
 bool query_accepts_gzip(struct bytes accept_encoding);
 

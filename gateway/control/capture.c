@@ -65,7 +65,9 @@ static int copy_item(const struct capture_rule *rule, uint32_t id, struct item *
             memcpy(at, from.p, from.n);
         at += from.n;
     }
-    *to = (struct item){id, {own, own + rule->n, rule->n, rule->until_ns}, own};
+    *to = (struct item){id, *rule, own};
+    to->rule.keys = own;
+    to->rule.values = own + rule->n;
     return 0;
 }
 
@@ -151,6 +153,19 @@ void captures_end(struct captures *c, uint32_t id)
     /* Without memory for the rest it goes on until its time is over. */
     if (known && snapshot_with(c->now, id, NULL, 0, &next) == 0)
         publish(c, next);
+}
+
+int captures_each(const struct captures *c,
+                  int (*each)(void *context, uint32_t id, const struct capture_rule *rule), void *context)
+{
+    uint64_t now = clock_monotonic();
+    int r = 0;
+    for (uint32_t i = 0; c->now && i < c->now->n && r >= 0; i++) {
+        const struct item *item = &c->now->items[i];
+        if (item->rule.until_ns > now)
+            r = each(context, item->id, &item->rule);
+    }
+    return r < 0 ? r : 0;
 }
 
 /* ---- a worker ---- */

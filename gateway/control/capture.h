@@ -1,6 +1,7 @@
 /*
  * What is kept whole for a while, whatever the share: "everything of the resources where these attributes
- * have these values, until then". A trigger asks for it, forward honours it.
+ * have these values, until then". A trigger or a person (gateway/capturing.h) asks for it, forward honours
+ * it.
  *
  * The control loop begins and ends captures; each worker looks through a reader of its own. While nothing is
  * captured a reader costs one atomic load a request.
@@ -24,6 +25,7 @@ struct capture_rule {
     const struct bytes *keys, *values;
     uint32_t n;
     uint64_t until_ns; /* monotonic: it ends by itself, if nobody ends it before */
+    bool by_hand;      /* a person asked, not a trigger */
 };
 
 struct captures;
@@ -37,6 +39,11 @@ struct captures *captures_free(struct captures *c); /* after its readers */
  * it does not know. */
 int captures_begin(struct captures *c, const struct capture_rule *rule, uint32_t *ret_id);
 void captures_end(struct captures *c, uint32_t id);
+
+/* Calls `each` for every capture that lasts, in the order they began, until it returns below 0, which is
+ * given back; else 0. The rule is valid until it returns. Control loop. */
+int captures_each(const struct captures *c,
+                  int (*each)(void *context, uint32_t id, const struct capture_rule *rule), void *context);
 
 /* ---- a worker's side: each reader is of one thread ---- */
 

@@ -27,13 +27,12 @@
  */
 #define WRITER_ROOM 64u
 
-/* Requests that a body may be built as. Each costs a pass over all of the view: several times what it takes
- * if dictionaries had no part in it, some more, and of a small body as many as read 64 MiB in all (about 50
- * ms). What is left then is lost: in a body of tens of MiB whose samples share a dictionary that nearly fills
- * the limit by itself. More patience would stop the worker for tens of seconds. */
-#define PIECES_PER_PART 8u
-#define PIECES_MORE     16u
-#define PIECES_BYTES    ((size_t)64 << 20)
+/* Bytes that the requests a body becomes may have together: what it is, several times, because each piece has
+ * its own part of the dictionary, and of a small body 64 MiB (about 50 ms). What is left then is lost: in a
+ * body whose samples share a dictionary that nearly fills the limit by itself, so that each piece has few of
+ * them. More patience would stop the worker for seconds, and send a multiple of what came. */
+#define WRITTEN_TIMES 16u
+#define WRITTEN_MORE  ((uint64_t)64 << 20)
 
 struct forward {
     struct forward_options options;
@@ -42,8 +41,7 @@ struct forward {
     struct export_profiles_terms terms;
     struct stats *stats;
     struct pick pick;
-    struct arena scratch; /* of one piece */
-    struct arena plan;    /* of one request */
+    struct arena plan; /* of one request */
 };
 
 /* What is left of a reservation: bytes belong to requests, so without these there are none of those. */
@@ -74,7 +72,7 @@ struct forward *forward_new(const struct forward_options *options, struct export
     f->terms = export_profiles_terms(destinations);
     f->stats = stats;
     f->pick.budget = budget;
-    f->scratch = f->plan = (struct arena)ARENA_INIT(budget);
+    f->plan = (struct arena)ARENA_INIT(budget);
     return f;
 }
 
@@ -83,7 +81,6 @@ struct forward *forward_free(struct forward *f)
     if (!f)
         return NULL;
     pick_release(&f->pick);
-    arena_release(&f->scratch);
     arena_release(&f->plan);
     forward_rates_free(f->own_rates);
     free(f);
@@ -206,17 +203,20 @@ struct part {
     const struct subset_mark *mark;
     struct room *room;
     uint64_t samples;
+    struct subset *subset; /* of view and mark */
+    uint64_t patience;     /* bytes that may still be written */
 };
 
-/* Builds a request of these samples and pushes it. 0; -ENOBUFS: it is above the limit; -ENOMEM. */
-static int push_built(struct forward *f, const struct part *part, const uint64_t *keep, uint64_t samples)
+/* Builds a request of the part's samples in [from, to) and pushes it. 0; -ENOBUFS: it is above the limit;
+ * -ENOMEM. */
+static int push_built(struct forward *f, struct part *part, uint32_t from, uint32_t to, uint64_t samples)
 {
     size_t limit = f->terms.request_max;
     struct buffer out = BUFFER_INIT(limit > SIZE_MAX - WRITER_ROOM ? 0 : limit + WRITER_ROOM);
-    int r = profiles_subset(part->view, keep, part->mark, &f->scratch, &out);
-    arena_reset(&f->scratch, SCRATCH_KEEP_MAX);
+    int r = subset_write(part->subset, part->keep, from, to, &out);
     if (r == 0 && out.n > limit)
         r = -ENOBUFS;
+    part->patience -= min_of(part->patience, r == 0 ? (uint64_t)out.n : (uint64_t)limit);
     if (r == 0) {
         size_t n;
         uint8_t *p = buffer_take(&out, &n);
@@ -226,29 +226,22 @@ static int push_built(struct forward *f, const struct part *part, const uint64_t
     return r;
 }
 
-/* The part's samples [from, to) as bits; returns how many. */
-static uint64_t range_of(const struct part *part, uint32_t from, uint32_t to, uint64_t *keep)
+/* How many samples of the part are in [from, to). */
+static uint64_t count_range(const struct part *part, uint32_t from, uint32_t to)
 {
     uint64_t n = 0;
-    memset(keep, 0, SUBSET_WORDS(part->view->sample.n) * sizeof *keep);
-    for (uint32_t i = from; i < to; i++) {
-        if (part->view->sample.stack[i] == PROFILES_REJECTED || (part->keep && !subset_has(part->keep, i)))
-            continue;
-        subset_add(keep, i);
-        n++;
-    }
+    for (uint32_t i = from; i < to; i++)
+        n += part->view->sample.stack[i] != PROFILES_REJECTED && (!part->keep || subset_has(part->keep, i));
     return n;
 }
 
 /* Pushes a range, or its first half, or half of that, until it is below the limit; says where it ended. 0 or
  * -ENOMEM; a single sample that does not fit is lost. */
-static int push_range(struct forward *f, const struct part *part, uint32_t from, uint32_t *to, uint64_t *keep,
-                      uint32_t *builds)
+static int push_range(struct forward *f, struct part *part, uint32_t from, uint32_t *to)
 {
     for (;;) {
-        uint64_t samples = range_of(part, from, *to, keep);
-        int r = push_built(f, part, keep, samples);
-        *builds -= *builds > 0;
+        uint64_t samples = count_range(part, from, *to);
+        int r = push_built(f, part, from, *to, samples);
         if (r != -ENOBUFS)
             return r;
         if (samples == 1) {
@@ -260,41 +253,40 @@ static int push_range(struct forward *f, const struct part *part, uint32_t from,
 }
 
 /* Several requests, each below the limit, each with what it needs of the dictionary. */
-static void push_pieces(struct forward *f, const struct part *part)
+static void push_pieces(struct forward *f, struct part *part)
 {
     struct split split;
-    uint32_t from, to, builds;
-    uint64_t *keep = arena_alloc(&f->plan, SUBSET_WORDS(part->view->sample.n) * sizeof *keep);
-    size_t parts = part->view->body.n / f->terms.request_max;
-    int r = keep ? split_init(&split, part->view, part->keep, f->terms.request_max,
-                              part->mark ? MARK_BYTES : 0, &f->plan)
-                 : -ENOMEM;
-    builds = (uint32_t)min_of(PIECES_PER_PART * parts + PIECES_MORE + PIECES_BYTES / part->view->body.n,
-                              (size_t)UINT32_MAX);
+    uint32_t from, to;
+    int r = split_init(&split, part->view, part->keep, f->terms.request_max, part->mark ? MARK_BYTES : 0,
+                       &f->plan);
     for (from = 0; r == 0;) {
         enum split_cut cut = split_next(&split, &from, &to);
         if (cut == SPLIT_END)
             return;
-        if (cut == SPLIT_GIVEN_UP || builds == 0) {
-            lose(f, range_of(part, from, part->view->sample.n, keep), "they would be too many requests");
+        if (cut == SPLIT_GIVEN_UP || part->patience == 0) {
+            lose(f, count_range(part, from, part->view->sample.n), "they would be too many requests");
             return;
         }
         if (cut == SPLIT_TOO_LARGE) {
             lose(f, 1, "a sample is larger than the destination's max_request_bytes");
             continue;
         }
-        r = push_range(f, part, from, &to, keep, &builds);
+        r = push_range(f, part, from, &to);
         split.next = r == 0 ? to : from;
     }
-    lose(f, keep ? range_of(part, from, part->view->sample.n, keep) : part->samples, "out of memory");
+    lose(f, count_range(part, from, part->view->sample.n), "out of memory");
 }
 
-static void push_part(struct forward *f, const struct part *part)
+static void push_part(struct forward *f, struct part *part)
 {
+    size_t body = part->view->body.n;
+    part->subset = subset_new(part->view, part->mark, &f->plan);
+    part->patience = (uint64_t)body * WRITTEN_TIMES + WRITTEN_MORE;
     /* What is built is not larger than what came, but for the mark and inlined text. */
-    int r = part->view->body.n > f->terms.request_max && !part->keep
+    int r = !part->subset ? -ENOMEM
+            : body > f->terms.request_max && !part->keep
                 ? -ENOBUFS
-                : push_built(f, part, part->keep, part->samples);
+                : push_built(f, part, 0, part->view->sample.n, part->samples);
     if (r == -ENOBUFS)
         push_pieces(f, part);
     else if (r < 0)
@@ -334,7 +326,11 @@ static void push_groups(struct forward *f, const struct profiles *view, struct r
             .on_profiles = true,
         };
         bool marked = g->by_rate || g->probability < 1;
-        struct part part = {view, pick_group(p, view, i), marked ? &mark : NULL, room, g->samples};
+        struct part part = {.view = view,
+                            .keep = pick_group(p, view, i),
+                            .mark = marked ? &mark : NULL,
+                            .room = room,
+                            .samples = g->samples};
         if (g->samples > 0) /* no empty envelopes (OTLP specification, "Empty Telemetry Envelopes") */
             push_part(f, &part);
     }

@@ -4,38 +4,47 @@
 
 #include "proto/base/macros.h"
 #include "proto/otlp/profiles_value.h"
+#include "proto/otlp/renumber.h"
 #include "proto/wire/reader.h"
 #include "proto/wire/writer.h"
 
-/* For each table: first whether an entry is reached (1), then its number in the new request. Entry 0 is
- * always reached and stays 0; of the others, those not reached keep 0 too and are told apart by `used`. */
-struct renumber {
-    uint32_t *to;
-    uint8_t *used;
-    uint32_t n, n_new;
+/* A stretch of a profile's message. */
+struct stretch {
+    const uint8_t *p;
+    size_t n;
 };
 
 struct subset {
     const struct profiles *p;
-    const uint64_t *keep;
     const struct subset_mark *mark;
-    struct wire_writer w;
     struct renumber string, mapping, location, function, link, attribute, stack;
+    uint32_t mark_string;  /* of the mark's key in the view; p->string.n: it has none */
+    uint32_t *attrs;       /* room for the longest list of attributes, and one more */
+    struct bytes *samples; /* [sample]: its message */
+    struct stretch *own;   /* what profiles have beside samples and what is renumbered, in order */
+    uint32_t *own_at;      /* [profile], and one more */
+    uint32_t n_own, cap_own;
+    /* of the piece being written */
+    const uint64_t *keep;
+    uint32_t from, to;   /* samples */
+    uint32_t first, end; /* profiles that have them */
+    struct wire_writer w;
     uint32_t mark_key,
         mark_attribute; /* numbers in the new request, of the key's string and the added attribute */
-    uint32_t *attrs;    /* room for the longest list of attributes, and one more */
 };
 
 static bool kept(const struct subset *s, uint32_t sample)
 {
-    return s->p->sample.stack[sample] != PROFILES_REJECTED && (!s->keep || subset_has(s->keep, sample));
+    return sample >= s->from && sample < s->to && s->p->sample.stack[sample] != PROFILES_REJECTED &&
+           (!s->keep || subset_has(s->keep, sample));
 }
 
 static bool profile_kept(const struct subset *s, uint32_t profile, bool *ret_whole)
 {
+    uint32_t from = s->p->profile.samples_at[profile], to = s->p->profile.samples_at[profile + 1];
     bool any = false;
-    *ret_whole = true;
-    for (uint32_t i = s->p->profile.samples_at[profile]; i < s->p->profile.samples_at[profile + 1]; i++) {
+    *ret_whole = from >= s->from && to <= s->to;
+    for (uint32_t i = max_of(from, s->from); i < min_of(to, s->to); i++) {
         bool this = kept(s, i);
         any |= this;
         *ret_whole &= this;
@@ -43,48 +52,32 @@ static bool profile_kept(const struct subset *s, uint32_t profile, bool *ret_who
     return any;
 }
 
-/* --- What is reached: from samples and profiles down to strings, one pass over each table */
-
-static int renumber_init(struct renumber *r, uint32_t n, struct arena *scratch)
-{
-    r->n = n;
-    r->to = arena_calloc(scratch, n, sizeof *r->to);
-    r->used = arena_calloc(scratch, n, 1);
-    if (!r->to || !r->used)
-        return -ENOMEM;
-    r->used[0] = 1;
-    return 0;
-}
-
-static void renumber_assign(struct renumber *r)
-{
-    for (uint32_t i = 0; i < r->n; i++)
-        if (r->used[i])
-            r->to[i] = r->n_new++;
-}
+/* --- What is reached: from samples and profiles down to strings, each entry once */
 
 static void use_attrs(struct subset *s, uint32_t from, uint32_t to)
 {
     for (; from < to; from++)
-        s->attribute.used[s->p->attr_index.attribute[from]] = 1;
+        renumber_reach(&s->attribute, s->p->attr_index.attribute[from]);
 }
 
 static void reach_from_samples(struct subset *s)
 {
     const struct profiles *p = s->p;
-    for (uint32_t i = 0; i < p->profile.n; i++) {
+    for (uint32_t i = s->first; i < s->end; i++) {
         bool whole;
         if (!profile_kept(s, i, &whole))
             continue;
-        s->string.used[p->profile.type[i]] = s->string.used[p->profile.unit[i]] = 1;
-        s->string.used[p->profile.period_type[i]] = s->string.used[p->profile.period_unit[i]] = 1;
+        renumber_reach(&s->string, p->profile.type[i]);
+        renumber_reach(&s->string, p->profile.unit[i]);
+        renumber_reach(&s->string, p->profile.period_type[i]);
+        renumber_reach(&s->string, p->profile.period_unit[i]);
         use_attrs(s, p->profile.attrs_at[i], p->profile.attrs_at[i + 1]);
     }
-    for (uint32_t i = 0; i < p->sample.n; i++) {
+    for (uint32_t i = s->from; i < s->to; i++) {
         if (!kept(s, i))
             continue;
-        s->stack.used[p->sample.stack[i]] = 1;
-        s->link.used[p->sample.link[i]] = 1;
+        renumber_reach(&s->stack, p->sample.stack[i]);
+        renumber_reach(&s->link, p->sample.link[i]);
         use_attrs(s, p->sample.attrs_at[i], p->sample.attrs_at[i + 1]);
     }
 }
@@ -92,56 +85,54 @@ static void reach_from_samples(struct subset *s)
 static void reach_from_stacks(struct subset *s)
 {
     const struct profiles *p = s->p;
-    for (uint32_t i = 0; i < p->stack.n; i++)
-        for (uint32_t k = p->stack.locations_at[i]; s->stack.used[i] && k < p->stack.locations_at[i + 1]; k++)
-            s->location.used[p->stack_location.location[k]] = 1;
-    for (uint32_t i = 0; i < p->location.n; i++) {
-        if (!s->location.used[i])
-            continue;
-        s->mapping.used[p->location.mapping[i]] = 1;
+    for (EACH_REACHED(i, &s->stack))
+        for (uint32_t k = p->stack.locations_at[i]; k < p->stack.locations_at[i + 1]; k++)
+            renumber_reach(&s->location, p->stack_location.location[k]);
+    for (EACH_REACHED(i, &s->location)) {
+        renumber_reach(&s->mapping, p->location.mapping[i]);
         for (uint32_t k = p->location.lines_at[i]; k < p->location.lines_at[i + 1]; k++)
-            s->function.used[p->line.function[k]] = 1;
+            renumber_reach(&s->function, p->line.function[k]);
         use_attrs(s, p->location.attrs_at[i], p->location.attrs_at[i + 1]);
     }
-    for (uint32_t i = 0; i < p->mapping.n; i++) {
-        if (!s->mapping.used[i])
-            continue;
-        s->string.used[p->mapping.filename[i]] = 1;
+    for (EACH_REACHED(i, &s->mapping)) {
+        renumber_reach(&s->string, p->mapping.filename[i]);
         use_attrs(s, p->mapping.attrs_at[i], p->mapping.attrs_at[i + 1]);
     }
-    for (uint32_t i = 0; i < p->function.n; i++)
-        if (s->function.used[i])
-            s->string.used[p->function.name[i]] = s->string.used[p->function.system_name[i]] =
-                s->string.used[p->function.filename[i]] = 1;
-    for (uint32_t i = 0; i < p->attribute.n; i++)
-        if (s->attribute.used[i])
-            s->string.used[p->attribute.key[i]] = s->string.used[p->attribute.unit[i]] = 1;
+    for (EACH_REACHED(i, &s->function)) {
+        renumber_reach(&s->string, p->function.name[i]);
+        renumber_reach(&s->string, p->function.system_name[i]);
+        renumber_reach(&s->string, p->function.filename[i]);
+    }
+    for (EACH_REACHED(i, &s->attribute)) {
+        renumber_reach(&s->string, p->attribute.key[i]);
+        renumber_reach(&s->string, p->attribute.unit[i]);
+    }
+}
+
+static void renumber_all(struct subset *s, void (*verb)(struct renumber *r))
+{
+    verb(&s->string);
+    verb(&s->mapping);
+    verb(&s->location);
+    verb(&s->function);
+    verb(&s->link);
+    verb(&s->attribute);
+    verb(&s->stack);
+}
+
+static void reach_zero(struct renumber *r)
+{
+    renumber_reach(r, 0);
 }
 
 /* The string that is the mark's key becomes used; or it gets a number behind all others. */
-static void number_mark_key(struct subset *s)
-{
-    uint32_t i = 0;
-    while (i < s->p->string.n && !bytes_eq(profiles_string(s->p, i), s->mark->key))
-        i++;
-    if (i < s->p->string.n)
-        s->string.used[i] = 1;
-    renumber_assign(&s->string);
-    s->mark_key = i < s->p->string.n ? s->string.to[i] : s->string.n_new;
-}
-
 static void number_all(struct subset *s)
 {
-    renumber_assign(&s->mapping);
-    renumber_assign(&s->location);
-    renumber_assign(&s->function);
-    renumber_assign(&s->link);
-    renumber_assign(&s->attribute);
-    renumber_assign(&s->stack);
-    if (s->mark)
-        number_mark_key(s);
-    else
-        renumber_assign(&s->string);
+    bool has_key = s->mark && s->mark_string < s->p->string.n;
+    if (has_key)
+        renumber_reach(&s->string, s->mark_string);
+    renumber_all(s, renumber_assign);
+    s->mark_key = has_key ? s->string.to[s->mark_string] : s->string.n_new;
     s->mark_attribute = s->attribute.n_new;
 }
 
@@ -174,9 +165,7 @@ static void write_mappings_and_locations(struct subset *s)
 {
     const struct profiles *p = s->p;
     struct wire_writer *w = &s->w;
-    for (uint32_t i = 0; i < p->mapping.n; i++) {
-        if (!s->mapping.used[i])
-            continue;
+    for (EACH_REACHED(i, &s->mapping)) {
         size_t mark = wire_begin(w, 1);
         wire_put_uint_nonzero(w, 1, p->mapping.memory_start[i]);
         wire_put_uint_nonzero(w, 2, p->mapping.memory_limit[i]);
@@ -185,9 +174,7 @@ static void write_mappings_and_locations(struct subset *s)
         write_attrs(s, 5, p->mapping.attrs_at[i], p->mapping.attrs_at[i + 1], false);
         wire_end(w, mark);
     }
-    for (uint32_t i = 0; i < p->location.n; i++) {
-        if (!s->location.used[i])
-            continue;
+    for (EACH_REACHED(i, &s->location)) {
         size_t mark = wire_begin(w, 2);
         wire_put_uint_nonzero(w, 1, s->mapping.to[p->location.mapping[i]]);
         wire_put_uint_nonzero(w, 2, p->location.address[i]);
@@ -207,9 +194,7 @@ static void write_mappings_and_locations(struct subset *s)
 static void write_links(struct subset *s)
 {
     static const uint8_t zero[16];
-    for (uint32_t i = 0; i < s->p->link.n; i++) {
-        if (!s->link.used[i])
-            continue;
+    for (EACH_REACHED(i, &s->link)) {
         size_t mark = wire_begin(&s->w, 4);
         uint64_t trace = s->p->link.trace_at[i], span = s->p->link.span_at[i];
         wire_put_bytes(&s->w, 1, bytes_of(trace ? s->p->body.p + trace : zero, 16));
@@ -244,9 +229,7 @@ static void write_attribute(struct subset *s, uint32_t key, const struct attr_va
 static void write_attributes(struct subset *s)
 {
     const struct profiles *p = s->p;
-    for (uint32_t i = 0; i < p->attribute.n; i++) {
-        if (!s->attribute.used[i])
-            continue;
+    for (EACH_REACHED(i, &s->attribute)) {
         struct attr_value value =
             is_mark(s, i) ? mark_value(s, &p->attribute.value[i]) : p->attribute.value[i];
         write_attribute(s, s->string.to[p->attribute.key[i]], &value, s->string.to[p->attribute.unit[i]]);
@@ -260,9 +243,7 @@ static void write_attributes(struct subset *s)
 static void write_stacks(struct subset *s)
 {
     const struct profiles *p = s->p;
-    for (uint32_t i = 0; i < p->stack.n; i++) {
-        if (!s->stack.used[i])
-            continue;
+    for (EACH_REACHED(i, &s->stack)) {
         size_t mark = wire_begin(&s->w, 7);
         uint32_t from = p->stack.locations_at[i], to = p->stack.locations_at[i + 1];
         size_t list = from < to ? wire_begin(&s->w, 1) : 0;
@@ -279,9 +260,7 @@ static void write_dictionary(struct subset *s)
     const struct profiles *p = s->p;
     size_t mark = wire_begin(&s->w, 2);
     write_mappings_and_locations(s);
-    for (uint32_t i = 0; i < p->function.n; i++) {
-        if (!s->function.used[i])
-            continue;
+    for (EACH_REACHED(i, &s->function)) {
         size_t function = wire_begin(&s->w, 3);
         wire_put_uint_nonzero(&s->w, 1, s->string.to[p->function.name[i]]);
         wire_put_uint_nonzero(&s->w, 2, s->string.to[p->function.system_name[i]]);
@@ -290,9 +269,8 @@ static void write_dictionary(struct subset *s)
         wire_end(&s->w, function);
     }
     write_links(s);
-    for (uint32_t i = 0; i < p->string.n; i++)
-        if (s->string.used[i])
-            wire_put_bytes(&s->w, 5, profiles_string(p, i));
+    for (EACH_REACHED(i, &s->string))
+        wire_put_bytes(&s->w, 5, profiles_string(p, i));
     if (s->mark && s->mark_key == s->string.n_new)
         wire_put_bytes(&s->w, 5, s->mark->key);
     write_attributes(s);
@@ -333,25 +311,28 @@ static void write_value_type(struct subset *s, uint32_t field, uint32_t type, ui
 /* profiles.proto, message Profile */
 enum { PROFILE_PAYLOAD_FORMAT = 9, PROFILE_PAYLOAD = 10, PROFILE_ATTRIBUTES = 11 };
 
+static bool is_payload(uint32_t field)
+{
+    return field == PROFILE_PAYLOAD_FORMAT || field == PROFILE_PAYLOAD;
+}
+
 static void write_profile(struct subset *s, uint32_t i, bool whole)
 {
     const struct profiles *p = s->p;
-    uint32_t from = p->profile.attrs_at[i], to = p->profile.attrs_at[i + 1],
-             sample = p->profile.samples_at[i];
+    uint32_t from = p->profile.attrs_at[i], to = p->profile.attrs_at[i + 1];
     bool has = has_mark(s, from, to);
-    struct wire_reader in = wire_reader(p->profile.raw[i]);
-    struct wire_field f;
     size_t mark = wire_begin(&s->w, 2);
     write_value_type(s, 1, p->profile.type[i], p->profile.unit[i]);
-    while (wire_next(&in, &f) == 0) {
-        bool payload = f.number == PROFILE_PAYLOAD_FORMAT || f.number == PROFILE_PAYLOAD;
-        if (f.number == 2) {
-            if (kept(s, sample))
-                write_sample(s, sample, f.bytes, has);
-            sample++;
-        } else if (f.number != 1 && f.number != 5 && f.number != PROFILE_ATTRIBUTES && (whole || !payload)) {
-            wire_put_raw(&s->w, bytes_of(f.from, (size_t)(in.p - f.from)));
-        }
+    for (uint32_t k = max_of(p->profile.samples_at[i], s->from);
+         k < min_of(p->profile.samples_at[i + 1], s->to); k++)
+        if (kept(s, k))
+            write_sample(s, k, s->samples[k], has);
+    for (uint32_t k = s->own_at[i]; k < s->own_at[i + 1]; k++) {
+        struct wire_reader in = wire_reader(bytes_of(s->own[k].p, s->own[k].n));
+        struct wire_field f;
+        /* A stretch is of payload or it is not. */
+        if (whole || wire_next(&in, &f) != 0 || !is_payload(f.number))
+            wire_put_raw(&s->w, bytes_of(s->own[k].p, s->own[k].n));
     }
     write_value_type(s, 5, p->profile.period_type[i], p->profile.period_unit[i]);
     write_attrs(s, PROFILE_ATTRIBUTES, from, to, s->mark && s->mark->on_profiles && !has);
@@ -377,7 +358,7 @@ static void write_tree(struct subset *s)
     const struct profiles *p = s->p;
     uint32_t resource = UINT32_MAX, scope = UINT32_MAX; /* what is open */
     size_t resource_mark = 0, scope_mark = 0;
-    for (uint32_t i = 0; i < p->profile.n; i++) {
+    for (uint32_t i = s->first; i < s->end; i++) {
         bool whole;
         if (!profile_kept(s, i, &whole))
             continue;
@@ -406,44 +387,135 @@ static void write_tree(struct subset *s)
     }
 }
 
-/* The longest list any owner has: attr_index is one pool with bounds per owner, so all of it is an upper
- * limit. */
-static int subset_init(struct subset *s, struct arena *scratch)
+/* --- The whole */
+
+/* Adds a field to the stretches, or to the last of them. -ENOMEM: no memory. */
+static int add_stretch(struct subset *s, bool joins, const uint8_t *p, size_t n, struct arena *memory)
+{
+    if (joins) {
+        s->own[s->n_own - 1].n += n;
+        return 0;
+    }
+    if (s->n_own == s->cap_own) {
+        uint32_t cap = s->cap_own ? 2 * s->cap_own : 64;
+        struct stretch *more = arena_alloc(memory, cap * sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        if (s->n_own > 0)
+            memcpy(more, s->own, s->n_own * sizeof *more);
+        s->own = more;
+        s->cap_own = cap;
+    }
+    s->own[s->n_own++] = (struct stretch){p, n};
+    return 0;
+}
+
+/* Where a profile's samples are, and its other fields as stretches. */
+static int index_profile(struct subset *s, uint32_t i, struct arena *memory)
+{
+    enum { NOTHING, PLAIN, PAYLOAD } was = NOTHING;
+    struct wire_reader in = wire_reader(s->p->profile.raw[i]);
+    struct wire_field f;
+    uint32_t sample = s->p->profile.samples_at[i];
+    while (wire_next(&in, &f) == 0) {
+        if (f.number == 2)
+            s->samples[sample++] = f.bytes;
+        if (f.number == 2 || f.number == 1 || f.number == 5 || f.number == PROFILE_ATTRIBUTES) {
+            was = NOTHING;
+            continue;
+        }
+        bool joins = was == (is_payload(f.number) ? PAYLOAD : PLAIN);
+        was = is_payload(f.number) ? PAYLOAD : PLAIN;
+        if (add_stretch(s, joins, f.from, (size_t)(in.p - f.from), memory) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int index_profiles(struct subset *s, struct arena *memory)
 {
     const struct profiles *p = s->p;
-    int r = renumber_init(&s->string, p->string.n, scratch);
-    if (r == 0)
-        r = renumber_init(&s->mapping, p->mapping.n, scratch);
-    if (r == 0)
-        r = renumber_init(&s->location, p->location.n, scratch);
-    if (r == 0)
-        r = renumber_init(&s->function, p->function.n, scratch);
-    if (r == 0)
-        r = renumber_init(&s->link, p->link.n, scratch);
-    if (r == 0)
-        r = renumber_init(&s->attribute, p->attribute.n, scratch);
-    if (r == 0)
-        r = renumber_init(&s->stack, p->stack.n, scratch);
-    if (r < 0)
-        return r;
-    s->attrs = arena_alloc(scratch, ((size_t)p->attr_index.n + 1) * sizeof *s->attrs);
-    return s->attrs ? 0 : -ENOMEM;
+    s->samples = arena_calloc(memory, p->sample.n, sizeof *s->samples);
+    s->own_at = arena_calloc(memory, (size_t)p->profile.n + 1, sizeof *s->own_at);
+    if (!s->samples || !s->own_at)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < p->profile.n; i++) {
+        if (index_profile(s, i, memory) < 0)
+            return -ENOMEM;
+        s->own_at[i + 1] = s->n_own;
+    }
+    return 0;
+}
+
+/* The longest list any owner has: attr_index is one pool with bounds per owner, so all of it is an upper
+ * limit. */
+static int subset_init(struct subset *s, struct arena *memory)
+{
+    const struct profiles *p = s->p;
+    struct {
+        struct renumber *table;
+        uint32_t n;
+    } tables[] = {{&s->string, p->string.n},     {&s->mapping, p->mapping.n}, {&s->location, p->location.n},
+                  {&s->function, p->function.n}, {&s->link, p->link.n},       {&s->attribute, p->attribute.n},
+                  {&s->stack, p->stack.n}};
+    for (size_t i = 0; i < ARRAY_LEN(tables); i++)
+        if (renumber_init(tables[i].table, tables[i].n, memory) < 0)
+            return -ENOMEM;
+    s->attrs = arena_alloc(memory, ((size_t)p->attr_index.n + 1) * sizeof *s->attrs);
+    while (s->mark && s->mark_string < p->string.n &&
+           !bytes_eq(profiles_string(p, s->mark_string), s->mark->key))
+        s->mark_string++;
+    return s->attrs ? index_profiles(s, memory) : -ENOMEM;
+}
+
+struct subset *subset_new(const struct profiles *p, const struct subset_mark *mark, struct arena *memory)
+{
+    struct subset *s = arena_calloc(memory, 1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->p = p;
+    s->mark = mark;
+    return subset_init(s, memory) == 0 ? s : NULL;
+}
+
+/* The profile that has a sample, or the next one's if it has none. */
+static uint32_t profile_of(const struct profiles *p, uint32_t sample)
+{
+    uint32_t low = 0, high = p->profile.n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (p->profile.samples_at[middle + 1] <= sample)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int subset_write(struct subset *s, const uint64_t *keep, uint32_t from, uint32_t to, struct buffer *out)
+{
+    size_t was = out->n;
+    s->keep = keep;
+    s->from = from;
+    s->to = min_of(to, s->p->sample.n);
+    s->first = profile_of(s->p, from);
+    s->end = from < s->to ? profile_of(s->p, s->to - 1) + 1 : s->first;
+    s->w = wire_writer(out);
+    renumber_all(s, reach_zero);
+    reach_from_samples(s);
+    reach_from_stacks(s);
+    number_all(s);
+    write_tree(s);
+    write_dictionary(s);
+    renumber_all(s, renumber_forget);
+    if (s->w.failed < 0)
+        out->n = was;
+    return s->w.failed;
 }
 
 int profiles_subset(const struct profiles *p, const uint64_t *keep, const struct subset_mark *mark,
                     struct arena *scratch, struct buffer *out)
 {
-    struct subset s = {.p = p, .keep = keep, .mark = mark, .w = wire_writer(out)};
-    size_t was = out->n;
-    int r = subset_init(&s, scratch);
-    if (r < 0)
-        return r;
-    reach_from_samples(&s);
-    reach_from_stacks(&s);
-    number_all(&s);
-    write_tree(&s);
-    write_dictionary(&s);
-    if (s.w.failed < 0)
-        out->n = was;
-    return s.w.failed;
+    struct subset *s = subset_new(p, mark, scratch);
+    return s ? subset_write(s, keep, 0, p->sample.n, out) : -ENOMEM;
 }

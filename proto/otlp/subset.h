@@ -35,6 +35,17 @@ struct subset_mark {
     bool on_profiles;   /* else on samples */
 };
 
+/* What is known of a view before parts of it are written: a pass over all of it, made once. */
+struct subset;
+
+/* Memory comes from `memory`, which keeps it: 16 bytes a sample, about 5 a table entry. View and mark (may be
+ * NULL) stay as they are as long as it is used. NULL: no memory. */
+struct subset *subset_new(const struct profiles *p, const struct subset_mark *mark, struct arena *memory);
+
+/* As profiles_subset, of the kept samples in [from, to) alone. Time is proportional to them and what they
+ * reach, and to the part of the tables that fits 4096 times into them. */
+int subset_write(struct subset *s, const uint64_t *keep, uint32_t from, uint32_t to, struct buffer *out);
+
 /* Appends an ExportProfilesServiceRequest (1.10) with the kept samples, in their order, to `out`.
  *
  * Resources, scopes and profiles without a kept sample are left out; so are rejected samples, whatever `keep`
@@ -42,8 +53,8 @@ struct subset_mark {
  * string_value_strindex) become inline text, also in nested values. Values and timestamps are copied as they
  * are encoded. A profile that lost samples loses its original_payload, which no longer is what it came from.
  *
- * keep: SUBSET_WORDS(p->sample.n) words, or NULL for all. mark: may be NULL. scratch: working memory, about 4
- * bytes per table entry, the caller's to reset. Time is proportional to the view. Any thread, as long as the
+ * keep: SUBSET_WORDS(p->sample.n) words, or NULL for all. mark: may be NULL. scratch: working memory, as of
+ * subset_new, the caller's to reset. Time is proportional to the view. Any thread, as long as the
  * view stays unchanged. 0, -ENOMEM, -ENOBUFS (out's maximum); on failure nothing is added. */
 int profiles_subset(const struct profiles *p, const uint64_t *keep, const struct subset_mark *mark,
                     struct arena *scratch, struct buffer *out);

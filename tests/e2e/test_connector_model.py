@@ -14,6 +14,7 @@ pytest.importorskip("opentelemetry.proto.collector.profiles.v1development.profil
 sys.path.insert(0, str(ROOT / "tests/model"))
 import connector  # noqa: E402
 import generate  # noqa: E402
+from google.protobuf import json_format  # noqa: E402
 from connector import Configuration, Gauge  # noqa: E402
 from generate import seeded, service  # noqa: E402
 from lawful import lawful  # noqa: E402
@@ -120,6 +121,20 @@ def counted(files, *arguments):
     return of_requests([json.loads(done.stdout)["metrics"]])
 
 
+def hex_ids(tree):
+    """Ids are hex in OTLP/JSON, where protobuf's own mapping has base64 (OTLP specification, "JSON Protobuf Encoding")."""
+    if isinstance(tree, list):
+        return [hex_ids(one) for one in tree]
+    if not isinstance(tree, dict):
+        return tree
+    return {key: base64.b64decode(value).hex() if key in ("traceId", "spanId", "profileId") else hex_ids(value)
+            for key, value in tree.items()}
+
+
+def json_line(request):
+    return json.dumps(hex_ids(json_format.MessageToDict(request, use_integers_for_enums=True)), ensure_ascii=False)
+
+
 # ---- recorded
 
 RECORDED = [path for pattern in ("ebpf-*.pb", "rand-*.pb", "synth-*.pb") for path in captures(pattern)]
@@ -141,14 +156,25 @@ def test_recorded_requests_give_the_recorded_numbers(rules):
         same(of_requests(answers[1:]), counted([path], "--rules", rules))
 
 
+def test_recorded_requests_as_json_give_the_recorded_numbers(tmp_path, rules):
+    for path in RECORDED[::3]:
+        line = tmp_path / f"{path.stem}.json"
+        line.write_text(json_line(service.ExportProfilesServiceRequest.FromString(path.read_bytes())) + "\n")
+        same(of_requests([json.loads(path.with_name(f"{path.stem}.all.json").read_text())]), counted([line], "--rules", rules))
+
+
 # ---- made up
 
-def made_up(seed, n, tmp_path):
+def made_up(seed, n, tmp_path, as_json=False):
     files, want = [], collections.Counter()
     for case in range(n):
         request = numbered(generate.made_up(seeded(seed, case)), case)
         files.append(tmp_path / f"{case}.pb")
-        files[-1].write_bytes(request.SerializeToString())
+        if as_json:
+            files[-1] = files[-1].with_suffix(".json")
+            files[-1].write_text(json_line(request) + "\n")
+        else:
+            files[-1].write_bytes(request.SerializeToString())
         lawful(request)
         want.update(of_model(request))
     return files, want
@@ -163,6 +189,11 @@ def check_made_up(seed, n, tmp_path, rules):
 
 def test_made_up_requests(tmp_path, rules):
     check_made_up(1, 2000, tmp_path, rules)
+
+
+def test_made_up_requests_as_json(tmp_path, rules):
+    files, want = made_up(12, 600, tmp_path, as_json=True)
+    same(want, counted(files, "--rules", rules))
 
 
 @pytest.mark.soak

@@ -143,12 +143,32 @@ def sample(r, n_stacks, attributes, n_links):
         timestamps_unix_nano=[r.getrandbits(60) for _ in range(n if shape != 5 else n + 1)] if shape > 1 else [])
 
 
+def of_any_kind(r, value):
+    kind = r.randrange(7)
+    if kind == 0:
+        value.bool_value = r.random() < 0.5
+    elif kind == 1:
+        value.double_value = r.choice([0.0, -1.5, 1e300, 0.1])
+    elif kind == 2:
+        value.bytes_value = r.randbytes(r.randrange(4))
+    elif kind == 3:
+        value.int_value = r.choice([0, -1, 2**63 - 1])
+    elif kind == 4:
+        value.array_value.values.add().string_value = r.choice(["", "a"])
+    elif kind == 5:
+        value.kvlist_value.values.add(key="k").value.int_value = r.randrange(2)
+    else:
+        value.string_value = r.choice(["", "7", "true"])
+
+
 def fill_resource(r, one, n_stacks, attributes, t):
     for key, value in r.sample([("service.name", "shop"), ("service.name", "käse"), ("host.name", ""), ("zone", "a")], r.randrange(4)):
         if key not in [a.key for a in one.resource.attributes]:
             one.resource.attributes.add(key=key).value.string_value = value
     if r.random() < 0.5:
         one.resource.attributes.add(key="process.pid").value.int_value = r.randrange(3)
+    if r.random() < 0.3:
+        of_any_kind(r, one.resource.attributes.add(key="kind").value)
     for _ in range(r.choice([0, 1, 1, 2])):
         scope = one.scope_profiles.add()
         scope.scope.name = r.choice(["", "s"])
@@ -166,9 +186,19 @@ def fill_resource(r, one, n_stacks, attributes, t):
 def break_rules(r, d):
     """References to what is not there, and an entry 0 that is not nothing: what OTLP forbids, and lawful.py takes out again."""
     one, far = r.choice(d.location_table), r.choice([1000, 2**31 - 1, -1])
-    where = r.randrange(8)
+    where = r.randrange(13)
     if where == 0:
         one.attribute_indices.append(far)
+    elif where == 8:
+        r.choice(d.function_table).system_name_strindex = far
+    elif where == 9:
+        r.choice(d.function_table).filename_strindex = far
+    elif where == 10:
+        r.choice(d.mapping_table[1:] or [d.mapping_table.add()]).filename_strindex = far
+    elif where == 11:
+        r.choice(d.mapping_table[1:] or [d.mapping_table.add()]).attribute_indices.append(far)
+    elif where == 12:
+        r.choice(d.attribute_table[1:] or [d.attribute_table.add()]).unit_strindex = far
     elif where == 1:
         one.mapping_index = far
     elif where == 2:
@@ -184,6 +214,30 @@ def break_rules(r, d):
     else:
         d.string_table.append("/lib/libzero.so")
         d.mapping_table[0].filename_strindex = len(d.string_table) - 1
+
+
+def break_samples(r, request):
+    """The same of one sample, or of one profile. Not of a sample's attributes: layout 1.9 has its values in their place, so a
+    small request with an index far out there is one of 1.9, by all that can be seen of it."""
+    profile = r.choice(all_profiles(request) or [profiles.Profile()])
+    one, far = r.choice(list(profile.samples) or [profiles.Sample()]), r.choice([1000, 2**31 - 1, -1])
+    where = r.randrange(8)
+    if where == 0:
+        one.stack_index = far
+    elif where == 1:
+        one.link_index = far
+    elif where == 2:
+        profile.period_type.type_strindex = far
+    elif where == 3:
+        profile.sample_type.type_strindex = far
+    elif where == 4:
+        profile.sample_type.unit_strindex = far
+    elif where == 5:
+        profile.period_type.unit_strindex = far
+    elif where == 6:
+        profile.attribute_indices.append(far)
+    else:
+        del one.values[:], one.timestamps_unix_nano[:]
 
 
 def made_up(r):
@@ -203,8 +257,14 @@ def made_up(r):
     attributes = [t.attribute("thread.name", "t"), t.attribute("thread.id", 7)]
     request = service.ExportProfilesServiceRequest()
     for _ in range(r.choice([0, 1, 1, 2, 5])):
-        fill_resource(r, request.resource_profiles.add(), len(t.d.stack_table), attributes, t)
+        one = request.resource_profiles.add()
+        fill_resource(r, one, len(t.d.stack_table), attributes, t)
+        if r.random() < 0.2:  # the resource before, once more, with its attributes in another order
+            del one.resource.attributes[:]
+            one.resource.attributes.extend(reversed(request.resource_profiles[r.randrange(len(request.resource_profiles))].resource.attributes))
     request.dictionary.CopyFrom(t.d)
+    if r.random() < 0.05:
+        break_samples(r, request)
     return one_kernel_name(request)
 
 

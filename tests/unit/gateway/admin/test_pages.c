@@ -5,6 +5,7 @@
 #include <json-c/json.h>
 
 #include "gateway/admin/query.h"
+#include "proto/base/macros.h"
 #include "proto/coding/coding.h"
 #include "tests/lib/unit.h"
 
@@ -51,8 +52,16 @@ static int triggers(void *context, struct buffer *out)
     return triggers_result < 0 ? triggers_result : buffer_add_str(out, "{\"triggers\":[]}\n");
 }
 
-static const struct admin_options options = {
-    .metrics = metrics, .triggers = triggers, .checks = checks, .n_checks = 2};
+static int begin_capture(void *context, const struct admin_capture *capture, uint32_t *ret_id,
+                         struct error *e);
+static int end_capture(void *context, uint32_t id);
+static int list_captures(void *context, struct buffer *out);
+
+static const struct admin_options options = {.metrics = metrics,
+                                             .triggers = triggers,
+                                             .captures = {begin_capture, end_capture, list_captures, NULL},
+                                             .checks = checks,
+                                             .n_checks = 2};
 
 static void ask_with(const char *method, const char *path, const char *query, const char *name,
                      const char *value)
@@ -176,6 +185,86 @@ UNIT(triggers_are_json)
     triggers_result = -ENOMEM;
     ask("/api/v1/triggers", "");
     ck_assert_uint_eq(status, 500);
+    done();
+}
+
+static struct admin_capture begun; /* the texts are gone when the page has answered */
+static char begun_as[200];
+static uint32_t ended;
+static int begin_result;
+
+static int begin_capture(void *context, const struct admin_capture *capture, uint32_t *ret_id,
+                         struct error *e)
+{
+    int n = 0;
+    begun = *capture;
+    for (uint32_t i = 0; i < capture->n; i++)
+        n += snprintf(begun_as + n, sizeof begun_as - (size_t)n, "%.*s=%.*s;", BYTES_FMT(capture->keys[i]),
+                      BYTES_FMT(capture->values[i]));
+    *ret_id = 7;
+    return begin_result < 0 ? error_set(e, begin_result, "no more") : 0;
+}
+
+static int end_capture(void *context, uint32_t id)
+{
+    ended = id;
+    return id == 7 ? 0 : -ENOENT;
+}
+
+static int list_captures(void *context, struct buffer *out)
+{
+    return triggers_result < 0 ? triggers_result : buffer_add_str(out, "{\"captures\":[]}\n");
+}
+
+static void capture(const char *query)
+{
+    begun = (struct admin_capture){0};
+    begun_as[0] = '\0';
+    ask_with("POST", "/api/v1/capture", query, NULL, NULL);
+}
+
+UNIT(a_capture_is_what_the_query_says)
+{
+    capture("lasting=5m&resource.service.name=a%26b&resource.k=");
+    ck_assert_uint_eq(status, 201);
+    ck_assert(bytes_is(buffer_bytes(&body), "{\"id\":7}\n"));
+    ck_assert_uint_eq(begun.lasting_ns, 300000000000u);
+    ck_assert_str_eq(begun_as, "service.name=a&b;k=;");
+    capture("end=7");
+    ck_assert_uint_eq(status, 200);
+    capture("end=8");
+    ck_assert_uint_eq(status, 404);
+    ck_assert_uint_eq(ended, 8);
+    begin_result = -ENOSPC;
+    capture("lasting=1s");
+    ck_assert_uint_eq(status, 429);
+    begin_result = -ENOMEM;
+    capture("lasting=1s");
+    ck_assert_uint_eq(status, 500);
+    begin_result = 0;
+    static const char *const bad[] = {"",
+                                      "lasting=",
+                                      "lasting=0s",
+                                      "lasting=1",
+                                      "resource.a=b",
+                                      "lasting=1s&resource.=b",
+                                      "lasting=1s&x=y",
+                                      "lasting=1s&resource.a=%4",
+                                      "lasting=1s&resource.a=%g0",
+                                      "end=0",
+                                      "end=4294967296",
+                                      "end=x"};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        capture(bad[i]);
+        ck_assert_msg(status == 400 && begun.lasting_ns == 0, "%s: %u", bad[i], status);
+    }
+    ask_with("POST", "/api/v1/capture", "lasting=1s", "sec-fetch-site", "cross-site");
+    ck_assert_uint_eq(status, 403);
+    ask("/api/v1/capture", "lasting=1s");
+    ck_assert_uint_eq(status, 405);
+    ask("/api/v1/captures", "");
+    ck_assert_uint_eq(status, 200);
+    ck_assert(bytes_is(buffer_bytes(&body), "{\"captures\":[]}\n"));
     done();
 }
 

@@ -72,6 +72,32 @@ UNIT(absent_is_a_value_too_and_no_key_means_all)
     captures_free(c);
 }
 
+static int add_id(void *context, uint32_t id, const struct capture_rule *rule)
+{
+    *(uint64_t *)context = *(uint64_t *)context * 10 + id;
+    return rule->by_hand ? -EINTR : 0;
+}
+
+UNIT(those_that_last_are_told)
+{
+    struct captures *c = unit_made(captures_new());
+    uint64_t ids = 0;
+    uint32_t id;
+    ck_assert_int_eq(captures_each(c, add_id, &ids), 0);
+    begin(c, "a", "x", HOUR);
+    begin(c, "b", "y", 0);
+    begin(c, "c", NULL, HOUR);
+    ck_assert_int_eq(captures_each(c, add_id, &ids), 0);
+    ck_assert_uint_eq(ids, 13);
+    struct capture_rule rule = {.until_ns = clock_monotonic() + HOUR, .by_hand = true};
+    ck_assert_int_eq(captures_begin(c, &rule, &id), 0);
+    begin(c, "d", "z", HOUR);
+    ids = 0;
+    ck_assert_int_eq(captures_each(c, add_id, &ids), -EINTR); /* which ends it */
+    ck_assert_uint_eq(ids, 134);
+    captures_free(c);
+}
+
 UNIT(it_ends_by_itself)
 {
     struct captures *c = unit_made(captures_new());

@@ -3,12 +3,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "gateway/export/profiles.h"
 #include "gateway/forward/forward.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "proto/base/rng.h"
 #include "proto/otlp/build.h"
 #include "proto/otlp/subset.h"
 
@@ -16,8 +18,8 @@
 struct export_profiles {
     size_t limit, room, reserved;
     uint32_t requests, requests_max, pushes;
-    uint64_t samples, sum; /* of what is in the requests, by decoding them */
-    bool no_references;
+    uint64_t samples, sum;     /* of what is in the requests, by decoding them */
+    bool no_references, blind; /* blind: looks at nothing that is pushed */
 };
 
 static struct profiles decoded(struct bytes body)
@@ -104,6 +106,12 @@ void export_profiles_push(struct export_profiles *x, uint8_t *body, size_t n, si
     uint64_t samples = 0;
     ck_assert(n <= reserved && n <= x->limit);
     export_profiles_cancel(x, reserved);
+    if (x->blind) {
+        x->samples += n_samples;
+        x->pushes++;
+        free(body);
+        return;
+    }
     uint8_t *padded = calloc(1, n + PROFILES_PADDING);
     memcpy(padded, body, n);
     struct profiles view = decoded(bytes_of(padded, n));
@@ -303,6 +311,103 @@ UNIT(out_of_budget_midway)
         forward_free(f);
         ck_assert_uint_eq(budget.used, 0);
     }
+    profiles_release(&view);
+    free(p);
+}
+
+/* A request of about `body_bytes` whose samples have stacks of `depth` out of a dictionary of a third of it:
+ * what a host's profile of a minute looks like, larger. */
+static uint8_t *large_request(size_t body_bytes, uint32_t depth, size_t *ret_n)
+{
+    struct build *b = unit_made(build_new(NULL));
+    struct rng rng;
+    uint32_t n_locations = (uint32_t)(body_bytes / 3 / 64),
+             n_samples = (uint32_t)(body_bytes * 2 / 3 / (depth * 3 + 16));
+    uint32_t *locations = unit_made(calloc(n_locations, sizeof *locations)), stack[64];
+    char name[64];
+    rng_seed(&rng, 11);
+    build_begin(b);
+    build_resource(b, NULL, 0, bytes_of(NULL, 0));
+    build_scope(b, BYTES_LIT("t"), bytes_of(NULL, 0), NULL, 0, bytes_of(NULL, 0));
+    build_profile(b, &(struct build_profile){.type = build_string(b, BYTES_LIT("samples")),
+                                             .unit = build_string(b, BYTES_LIT("count"))});
+    for (uint32_t i = 0; i < n_locations; i++) {
+        snprintf(name, sizeof name, "com.example.package.Class%u.method%u", i / 7, i);
+        struct build_line line = {.function = build_function(
+                                      b, &(struct build_function){.name = build_string(b, bytes_str(name))})};
+        locations[i] = build_location(b, &(struct build_location){.lines = &line, .n_lines = 1});
+    }
+    for (uint32_t i = 0; i < n_samples; i++) {
+        /* Neighbours are alike: they share their root side, and what is near in time is near in the tables.
+         */
+        for (uint32_t k = 0; k < depth; k++)
+            if (i == 0 || k < depth / 2)
+                stack[k] =
+                    locations[((uint64_t)i * n_locations / n_samples + rng_next(&rng) % 4000) % n_locations];
+        int64_t one = (int64_t)(rng_next(&rng) % 1000);
+        build_sample(
+            b, &(struct build_sample){.stack = build_stack(b, stack, depth), .values = &one, .n_values = 1});
+    }
+    struct buffer out = BUFFER_INIT(0);
+    ck_assert_int_eq(build_finish(b, &out), 0);
+    build_free(b);
+    free(locations);
+    ck_assert_int_eq(buffer_reserve(&out, PROFILES_PADDING), 0);
+    return buffer_take(&out, ret_n);
+}
+
+/* The sum of the pieces is the whole also where a dictionary is large and pieces are many. */
+UNIT(many_pieces_of_a_large_dictionary)
+{
+    size_t n;
+    uint8_t *p = large_request((size_t)2 << 20, 24, &n);
+    struct profiles view = decoded(bytes_of(p, n));
+    uint64_t samples = 0, sum = content(&view, &samples), lost;
+    for (size_t limit = (size_t)64 << 10; limit <= (size_t)1 << 20; limit *= 4) {
+        struct export_profiles x = forwarded(bytes_of(p, n), limit, 1, &lost);
+        ck_assert_uint_eq(lost, 0);
+        ck_assert_uint_eq(x.samples, samples);
+        ck_assert_uint_eq(x.sum, sum);
+        ck_assert_uint_ge(x.pushes, n / limit);
+    }
+    profiles_release(&view);
+    free(p);
+}
+
+/* Processor time of forwarding, with an export that throws away what it gets. */
+static double seconds_of(const struct profiles *view, size_t body, size_t limit, uint32_t *ret_pushes)
+{
+    struct export_profiles x = {.limit = limit, .room = SIZE_MAX / 2, .requests_max = 10000, .blind = true};
+    struct stats *stats = unit_made(stats_new());
+    struct forward_options options = {.keep = 1, .seed = 7};
+    struct forward *f = unit_made(forward_new(&options, &x, stats, NULL));
+    struct timespec from, to;
+    ck_assert(forward_reserve(f, body));
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    forward_push(f, view, body);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+    ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 0);
+    ck_assert_uint_eq(x.samples, view->sample.n);
+    *ret_pushes = x.pushes;
+    forward_free(f);
+    return (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
+}
+
+/* A large request in small pieces: all of it arrives, and a piece costs what is in it. Eight times as many
+ * pieces have more dictionary in all, but they do not read all of the request eight times as often. */
+UNIT(a_piece_costs_what_is_in_it)
+{
+    size_t n;
+    uint8_t *p = large_request((size_t)32 << 20, 24, &n);
+    struct profiles view = decoded(bytes_of(p, n));
+    uint32_t few, many;
+    ck_assert_uint_gt(n, (size_t)24 << 20);
+    double large = seconds_of(&view, n, (size_t)8 << 20, &few);
+    double small = seconds_of(&view, n, (size_t)1 << 20, &many);
+    fprintf(stderr, "%zu bytes: %u pieces of 8 MiB %.3f s, %u pieces of 1 MiB %.3f s\n", n, few, large, many,
+            small);
+    ck_assert_uint_ge(many, 4 * few);
+    ck_assert_msg(small < 4 * large, "%.3f s for %u pieces, %.3f s for %u", small, many, large, few);
     profiles_release(&view);
     free(p);
 }
