@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "gateway/gateway_private.h"
+#include "gateway/serve/lanes.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
@@ -46,12 +47,6 @@ int gateway_start_triggers(struct gateway *g)
     return next ? 0 : -ENOMEM;
 }
 
-static int write_trigger_metrics(void *context, struct buffer *out)
-{
-    struct gateway *g = context;
-    return g->triggers ? control_triggers_prometheus(g->triggers, out) : 0;
-}
-
 static int write_triggers(void *context, struct buffer *out)
 {
     struct gateway *g = context;
@@ -76,13 +71,13 @@ static void begin_collect(struct gateway *g)
     io_timer_set(g->collect_timer, io_loop_now(g->loop) + interval);
     if (g->n_handing_over > 0 || g->stopping)
         return; /* a worker is busy with something long: the next round will do */
-    for (uint32_t i = 0; i < g->n_workers; i++) {
+    for (uint32_t i = 0; i < gateway_n_counting(g); i++) {
         struct handover *h = calloc(1, sizeof *h);
         if (!h)
             break;
         h->worker = &g->workers[i];
         g->n_handing_over++;
-        if (listen_run_on_worker(g->listen, i, gateway_worker_hand_over, h) < 0) {
+        if (gateway_run_on(g, i, gateway_worker_hand_over, h) < 0) {
             g->n_handing_over--;
             free(h);
         }
@@ -114,9 +109,16 @@ static void drained(void *user)
     io_loop_stop(g->loop);
 }
 
-/* What workers counted last has arrived: send it, then let the queues drain. */
+/* What workers counted last has arrived; then what lanes did, who work for them: send it, then let the queues
+ * drain. */
 static void all_workers_stopped(struct gateway *g)
 {
+    if (!g->lanes_ended) {
+        g->n_running = lanes_n(g->lanes);
+        gateway_end_lanes(g);
+        if (g->n_running > 0)
+            return;
+    }
     outputs_flush(g->outputs);
     outputs_shutdown(g->outputs, clock_monotonic() + g->config->shutdown_timeout_ns, drained, g);
 }
@@ -181,6 +183,8 @@ static int start_listening(struct gateway *g, struct error *e)
         .admit = g->receivers.access ? serve_admit : NULL,
         .leave = g->receivers.access ? serve_leave : NULL,
     };
+    if (gateway_make_lanes(g) < 0)
+        return error_set(e, -ENOMEM, "out of memory");
     int r = listen_new(&g->listen, &options, &factory, e);
     if (r == 0)
         r = listen_start(g->listen, e);
@@ -201,6 +205,7 @@ static int start_admin(struct gateway *g, struct error *e)
         .reload_context = g,
         .triggers = write_triggers,
         .triggers_context = g,
+        .captures = capturing_for_admin(g->captures),
         .checks = checks,
         .n_checks = ARRAY_LEN(checks),
     };
@@ -224,7 +229,7 @@ static int start(struct gateway *g, struct error *e)
 {
     g->n_workers = count_workers(g->config);
     g->budget = (struct budget)BUDGET_INIT(g->config->memory, NULL);
-    g->workers = calloc(g->n_workers, sizeof *g->workers);
+    g->workers = calloc(2 * (size_t)g->n_workers, sizeof *g->workers);
     g->loop = io_loop_new();
     g->stats = stats_new();
     g->captures = captures_new();
@@ -240,14 +245,14 @@ static int start(struct gateway *g, struct error *e)
         .config = g->config,
         .metrics = g->counting->metrics,
         .n_metrics = g->counting->n_metrics,
-        .n_workers = g->n_workers,
+        .n_workers = 2 * g->n_workers, /* and lanes */
         .budget = &g->budget,
         .stats = g->stats,
     };
     g->outputs = outputs_new(&outputs, g->loop, e);
     if (!g->outputs)
         return -EINVAL;
-    outputs_set_more(g->outputs, write_trigger_metrics, g);
+    outputs_set_more(g->outputs, gateway_show, g);
     if (gateway_start_triggers(g) < 0)
         return error_set(e, -ENOMEM, "out of memory");
     g->collect_timer = io_timer_new(g->loop, on_collect_timer, g);
@@ -277,6 +282,8 @@ static void closed(void *user)
 static void release(struct gateway *g)
 {
     listen_free(g->listen);
+    gateway_end_lanes(g);
+    lanes_free(g->lanes);
     receivers_release(&g->receivers);
     if (g->outputs && !g->drained) /* the start failed: exporters close by the loop */
         outputs_shutdown(g->outputs, 0, closed, g);

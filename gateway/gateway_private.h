@@ -1,6 +1,7 @@
 /*
  * The running gateway as its files share it: gateway.c (life and the control loop), gateway_worker.c (what
- * runs on a worker's thread), gateway_reload.c (new configuration while running).
+ * runs on a worker's thread), gateway_lane.c (the lanes for large requests, which count as workers do),
+ * gateway_show.c (what /metrics shows of them), gateway_reload.c (new configuration while running).
  */
 #ifndef GATEWAY_GATEWAY_PRIVATE_H
 #define GATEWAY_GATEWAY_PRIVATE_H
@@ -19,9 +20,11 @@
 
 struct io_signal;
 struct io_timer;
+struct lanes;
 struct services;
+struct taker;
 
-/* Of one thread, but for gateway and index, which stay. */
+/* One thread that counts, a worker's or a lane's. Of that thread, but for gateway and index, which stay. */
 struct gateway_worker {
     struct gateway *gateway;
     uint32_t index;
@@ -29,7 +32,8 @@ struct gateway_worker {
     struct pipeline pipeline;
     struct access_worker *access;
     struct services *services;
-    struct serve *serve;
+    struct serve *serve; /* a worker's, as the two above */
+    struct taker *lane;  /* a lane's */
 };
 
 struct gateway {
@@ -48,11 +52,14 @@ struct gateway {
     struct admin *admin;
     struct io_timer *collect_timer;
     struct io_signal *on_term, *on_int, *on_hup;
-    struct gateway_worker *workers;
+    struct lanes *lanes;
+    struct io_post lane_wanted;
+    bool lanes_ended;
+    struct gateway_worker *workers; /* the workers, then as many lanes, of which some run */
     uint32_t n_workers;
-    uint32_t n_handing_over; /* workers whose delta is still to come in this round */
-    uint32_t n_changing;     /* workers that have not changed over to new rules, or said that they cannot */
-    uint32_t n_running;      /* workers that have not stopped */
+    uint32_t n_handing_over; /* workers and lanes whose delta is still to come in this round */
+    uint32_t n_changing;     /* those that have not changed over to new rules, or said that they cannot */
+    uint32_t n_running;      /* those that have not stopped: workers, then, while they are gone, lanes */
     uint64_t next_flush_ns;
     atomic_bool stopping; /* workers read it, too */
     bool drained;
@@ -71,11 +78,17 @@ struct handover {
     bool is_last; /* the worker has stopped */
 };
 
-/* For listen_run_on_worker; arg is a handover of that worker, which comes back through gateway_receive. */
+/* For gateway_run_on; arg is a handover of that worker, which comes back through gateway_receive. */
 void gateway_worker_hand_over(void *arg, void *context);
+
+/* The last one of a thread that has stopped, or that stops now. */
+void gateway_worker_hand_over_last(struct gateway_worker *w);
 
 /* Those who watch the gateway's health are told; arg is the worker. */
 void gateway_worker_tell(void *arg, void *context);
+
+/* What workers and lanes have in common. */
+void gateway_serve_options(const struct gateway *g, struct serve_options *ret);
 
 /* The worker's chain of stages for these rules. 0 or -ENOMEM. */
 int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *counting, struct pipeline *ret);
@@ -88,6 +101,25 @@ int gateway_start_triggers(struct gateway *g);
 
 /* Takes a handover that comes by io_loop_post. */
 void gateway_receive(void *arg);
+
+/* ---- gateway_lane.c: the control loop ---- */
+
+/* Before the workers. 0 or -ENOMEM. */
+int gateway_make_lanes(struct gateway *g);
+
+/* How many count now: workers, and behind them the lanes there are. */
+uint32_t gateway_n_counting(const struct gateway *g);
+
+/* As listen_run_on_worker, for each of them; what fn is given beside arg is of no use. */
+int gateway_run_on(struct gateway *g, uint32_t i, void (*fn)(void *arg, void *unused), void *arg);
+
+/* After the last worker: joins the lanes, and sends off what they counted. Once. */
+void gateway_end_lanes(struct gateway *g);
+
+/* ---- gateway_show.c: the control loop ---- */
+
+/* For outputs_set_more; the context is the gateway. */
+int gateway_show(void *context, struct buffer *out);
 
 /* ---- gateway_reload.c: the control loop ---- */
 

@@ -32,7 +32,10 @@ static void on_change(void *arg, void *context)
             c->unused = w->counting;
             w->pipeline = next;
             w->counting = c->to;
-            serve_set_ingest(w->serve, next.ingest);
+            if (w->lane)
+                serve_lane_set_ingest(w->lane, next.ingest);
+            else
+                serve_set_ingest(w->serve, next.ingest);
             next = old;
         }
         pipeline_release(&next);
@@ -67,8 +70,9 @@ static void free_all(struct change **all, uint32_t n)
 /* Sends every worker on its way; with all memory taken beforehand, so that either all go or none. */
 static int change_workers(struct gateway *g, struct counting *to)
 {
-    struct change **all = calloc(g->n_workers, sizeof *all);
-    for (uint32_t i = 0; all && i < g->n_workers; i++) {
+    const uint32_t n = gateway_n_counting(g);
+    struct change **all = calloc(n, sizeof *all);
+    for (uint32_t i = 0; all && i < n; i++) {
         all[i] = calloc(1, sizeof **all);
         if (!all[i]) {
             free_all(all, i);
@@ -78,11 +82,11 @@ static int change_workers(struct gateway *g, struct counting *to)
     }
     if (!all)
         return -ENOMEM;
-    for (uint32_t i = 0; i < g->n_workers; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         counting_use(to);
         g->n_changing++;
         int r;
-        while ((r = listen_run_on_worker(g->listen, i, on_change, all[i])) == -ENOMEM)
+        while ((r = gateway_run_on(g, i, on_change, all[i])) == -ENOMEM)
             sched_yield();
         if (r < 0) { /* it has stopped */
             g->n_changing--;

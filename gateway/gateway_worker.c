@@ -46,6 +46,13 @@ static void release(struct gateway_worker *w)
     w->access = access_worker_free(w->access);
 }
 
+void gateway_serve_options(const struct gateway *g, struct serve_options *ret)
+{
+    *ret = (struct serve_options)SERVE_OPTIONS_DEFAULT;
+    ret->request_bytes = g->config->request_bytes;
+    ret->retry_after_ns = RETRY_AFTER_NS;
+}
+
 static int make_serve(struct gateway_worker *w, struct io_loop *loop)
 {
     struct gateway *g = w->gateway;
@@ -53,11 +60,12 @@ static int make_serve(struct gateway_worker *w, struct io_loop *loop)
     w->services = services_new(&services);
     if (g->receivers.access)
         w->access = access_worker_new(g->receivers.access, loop, w->pipeline.stats);
-    struct serve_options serve = SERVE_OPTIONS_DEFAULT;
-    serve.request_bytes = g->config->request_bytes;
-    serve.retry_after_ns = RETRY_AFTER_NS;
+    struct serve_options serve;
+    gateway_serve_options(g, &serve);
     serve.access = w->access;
     serve.services = w->services;
+    serve.lanes = g->lanes;
+    serve.loop = loop;
     if (w->services && (w->access || !g->receivers.access))
         w->serve = serve_new(&serve, w->pipeline.ingest, w->pipeline.stats, &g->budget);
     if (w->serve)
@@ -100,15 +108,20 @@ void gateway_worker_tell(void *arg, void *context)
     services_changed(((struct gateway_worker *)arg)->services);
 }
 
-void gateway_worker_stop(void *context, uint32_t index, void *unused)
+void gateway_worker_hand_over_last(struct gateway_worker *w)
 {
-    struct gateway *g = context;
-    struct gateway_worker *w = &g->workers[index];
     struct handover *h;
     while (!(h = calloc(1, sizeof *h)))
         sched_yield();
     h->is_last = true;
-    release(w);
     hand_over(w, h);
+}
+
+void gateway_worker_stop(void *context, uint32_t index, void *unused)
+{
+    struct gateway *g = context;
+    struct gateway_worker *w = &g->workers[index];
+    release(w);
+    gateway_worker_hand_over_last(w);
     pipeline_release(&w->pipeline);
 }

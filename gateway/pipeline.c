@@ -122,4 +122,5 @@ void pipeline_look(struct pipeline *p)
 {
     if (p->capturing)
         capturing_look(p->capturing);
+    ingest_look(p->ingest);
 }

@@ -46,7 +46,7 @@ struct aggregate_metric *pipeline_metrics(const struct rules_program *program, u
 int pipeline_init(struct pipeline *p, const struct pipeline_options *options);
 void pipeline_release(struct pipeline *p);
 
-/* Between requests, once a second: takes notice of what is captured. */
+/* Between requests, once a second: takes notice of what is captured, and of having had nothing to do. */
 void pipeline_look(struct pipeline *p);
 
 #endif

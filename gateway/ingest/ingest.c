@@ -13,6 +13,8 @@
 /* Column memory kept between requests: enough for a 10 MB request (1.7 bytes of columns a byte,
  * reference/hotpath.md); giving pages back costs more than decoding. */
 #define KEEP_BYTES ((size_t)16 << 20)
+/* And when none comes: a lane may have seen the one large request of the day. */
+#define REST_BYTES ((size_t)1 << 20)
 
 struct ingest {
     struct ingest_options options;
@@ -22,6 +24,7 @@ struct ingest {
     struct budget *budget;
     size_t held_before; /* by us, when the request came */
     struct profiles view;
+    bool was_busy; /* since the last look */
 };
 
 struct ingest *ingest_new(const struct ingest_options *options, struct classify *classify,
@@ -197,6 +200,7 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     ret->rejected_profiles = 0;
     ret->retry_after_ns = 0;
     ret->message.text[0] = 0;
+    g->was_busy = true;
     g->held_before = held(g);
 
     if (g->forward && !forward_reserve(g->forward, body.n)) {
@@ -214,4 +218,14 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     stats_add(g->stats, counter_of(ret), 1);
     if (profiles_memory_used(&g->view) > KEEP_BYTES)
         profiles_trim(&g->view, KEEP_BYTES);
+}
+
+void ingest_look(struct ingest *g)
+{
+    bool rests = !g->was_busy;
+    g->was_busy = false;
+    if (!rests)
+        return;
+    profiles_trim(&g->view, REST_BYTES);
+    classify_rest(g->classify);
 }

@@ -51,4 +51,8 @@ struct ingest *ingest_free(struct ingest *g);
  * to have; UNKNOWN: it is found out. Always fills *ret. */
 void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct ingest_answer *ret);
 
+/* Between requests, now and then: if none came since the last look, what was kept for the next one is given
+ * back. */
+void ingest_look(struct ingest *g);
+
 #endif

@@ -9,6 +9,7 @@
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/io/channel.h"
+#include "proto/io/idle.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
 #include "proto/io/tls.h"
@@ -30,7 +31,6 @@ struct connection {
     uint32_t address;         /* index of what it came in on */
     bool is_late, tls_ended;
     struct turn turn;
-    uint32_t turns_address;
     struct buffer rest;  /* input that waits for its turn; nothing is read meanwhile */
     bool rest_is_cipher; /* …as it came from the channel, and there is TLS */
     struct http_peer peer;
@@ -152,7 +152,7 @@ static void work_tls(struct connection *c, struct bytes in);
 static void await_turn(struct connection *c)
 {
     turns_wait(&c->worker->turns, &c->turn);
-    io_timer_set(c->worker->turn_timer, 0);
+    io_idle_start(c->worker->turn_idle);
 }
 
 /* Sends what the session has to say, as far as the channel takes it, and ends the connection if that was the
@@ -198,8 +198,7 @@ static void pump(struct connection *c)
 
 static void charge(struct connection *c, uint64_t began)
 {
-    turns_charge(&c->worker->turns, c->turns_address, io_loop_now(c->worker->loop),
-                 clock_monotonic() - began);
+    turns_charge(&c->worker->turns, c->turn.address, io_loop_now(c->worker->loop), clock_monotonic() - began);
 }
 
 /* Input is kept for later. */
@@ -219,7 +218,7 @@ static void keep(struct connection *c, struct bytes in, bool cipher)
 static bool must_wait(struct connection *c, struct bytes in)
 {
     struct worker *w = c->worker;
-    if (likely(!turns_must_wait(&w->turns, c->turns_address, io_loop_now(w->loop))))
+    if (likely(!turns_must_wait(&w->turns, c->turn.address, io_loop_now(w->loop))))
         return false;
     keep(c, in, c->tls != NULL);
     return true;
@@ -299,7 +298,7 @@ static void on_drain(void *user)
     c->stalled_since = UINT64_MAX;
     if (!c->session)
         return;
-    if (turns_must_wait(&w->turns, c->turns_address, io_loop_now(w->loop))) {
+    if (turns_must_wait(&w->turns, c->turn.address, io_loop_now(w->loop))) {
         await_turn(c);
         return;
     }
@@ -507,7 +506,7 @@ static struct connection *connection_new(struct worker_listener *l, struct io_ch
         c->handshake_until = io_loop_now(w->loop) + shared->http.head_ns;
     c->peer.listener = shared->addresses[l->index].user;
     snprintf(c->peer.address, sizeof c->peer.address, "%s", io_channel_peer(channel));
-    c->turns_address = turns_address(c->peer.address);
+    c->turn.address = c->peer.host = turns_address(c->peer.address);
     if (f->admit && !f->admit(f->context, w->context, &c->peer)) {
         free(c);
         return NULL;

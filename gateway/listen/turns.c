@@ -9,7 +9,7 @@
 void turns_init(struct turns *t)
 {
     *t = (struct turns){0};
-    t->queue.prev = t->queue.next = &t->queue;
+    t->last_address = TURNS_ADDRESSES;
 }
 
 uint32_t turns_address(const char *address)
@@ -51,14 +51,16 @@ static void look_at_clock(struct turns *t, uint64_t now)
 bool turns_must_wait(struct turns *t, uint32_t address, uint64_t now)
 {
     struct usage *u = &t->usage[address];
+    if (address != t->last_address) {
+        t->others_seen = t->last_address < TURNS_ADDRESSES ? now : 0;
+        t->last_address = address;
+    }
     if (u->debt > TURNS_BUSY_NS)
         forget(u, now);
-    if (likely(u->debt <= TURNS_BUSY_NS)) {
-        t->quiet_seen = now;
+    if (likely(u->debt <= TURNS_BUSY_NS))
         return false;
-    }
     look_at_clock(t, now);
-    return now - t->quiet_seen < TURNS_ALONE_NS && (!turns_is_empty(t) || t->spent >= TURNS_ROUND_NS);
+    return now - t->others_seen < TURNS_ALONE_NS && (!turns_is_empty(t) || t->spent >= TURNS_ROUND_NS);
 }
 
 void turns_charge(struct turns *t, uint32_t address, uint64_t now, uint64_t ns)
@@ -72,24 +74,50 @@ void turns_charge(struct turns *t, uint32_t address, uint64_t now, uint64_t ns)
     }
 }
 
+/* In front of whose turn it is, so behind all others. */
+static void join_ring(struct turns *t, struct usage *u)
+{
+    if (!t->whose) {
+        t->whose = u->prev = u->next = u;
+        return;
+    }
+    u->next = t->whose;
+    u->prev = t->whose->prev;
+    u->prev->next = u->next->prev = u;
+}
+
+static void leave_ring(struct turns *t, struct usage *u)
+{
+    u->prev->next = u->next;
+    u->next->prev = u->prev;
+    if (t->whose == u)
+        t->whose = u->next == u ? NULL : u->next;
+}
+
 void turns_wait(struct turns *t, struct turn *turn)
 {
+    struct usage *u = &t->usage[turn->address];
     if (turn->waits)
         return;
     turn->waits = true;
-    turn->next = &t->queue;
-    turn->prev = t->queue.prev;
-    turn->prev->next = turn->next->prev = turn;
+    turn->next = NULL;
+    turn->prev = u->last;
+    if (!u->first)
+        join_ring(t, u);
+    *(u->last ? &u->last->next : &u->first) = turn;
+    u->last = turn;
 }
 
 void turns_leave(struct turns *t, struct turn *turn)
 {
-    (void)t;
+    struct usage *u = &t->usage[turn->address];
     if (!turn->waits)
         return;
     turn->waits = false;
-    turn->prev->next = turn->next;
-    turn->next->prev = turn->prev;
+    *(turn->prev ? &turn->prev->next : &u->first) = turn->next;
+    *(turn->next ? &turn->next->prev : &u->last) = turn->prev;
+    if (!u->first)
+        leave_ring(t, u);
 }
 
 void turns_begin(struct turns *t, uint64_t now)
@@ -100,9 +128,11 @@ void turns_begin(struct turns *t, uint64_t now)
 
 struct turn *turns_next(struct turns *t)
 {
-    struct turn *first = t->queue.next;
-    if (first == &t->queue || t->spent >= TURNS_ROUND_NS)
+    struct usage *u = t->whose;
+    if (!u || t->spent >= TURNS_ROUND_NS)
         return NULL;
+    struct turn *first = u->first;
+    t->whose = u->next;
     turns_leave(t, first);
     return first;
 }

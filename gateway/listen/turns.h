@@ -1,7 +1,7 @@
 /*
- * Whose turn it is on a worker: work for addresses that have used much of it lately waits in a queue, a
- * little in each turn of the loop, while everybody else's is done as it comes. For gateway/listen only; one
- * thread.
+ * Whose turn it is on a worker: work for addresses that have used much of it lately waits in queues, one for
+ * each address, which take turns: a little in each turn of the loop, while everybody else's is done as it
+ * comes. For gateway/listen only; one thread.
  *
  * Nobody is refused for it: a sender that is alone uses all there is. But a flood of requests, frames or
  * connections from one address, or of requests that take milliseconds each, costs the others at most
@@ -19,7 +19,7 @@
  * bytes, so that a clock is not read for each request. */
 #define TURNS_ONE_NS (500u * 1000)
 #define TURNS_PIECE  (16u << 10)
-/* All of the queue in one turn of the loop. */
+/* All of the queues in one turn of the loop. */
 #define TURNS_ROUND_NS (2000u * 1000)
 
 /* An address is busy when it used so much time more than its free share of the worker: a twentieth, which is
@@ -29,26 +29,30 @@
 #define TURNS_SHARE    20u
 #define TURNS_DEBT_MAX (220u * 1000 * 1000)
 
-/* While nobody else sent for so long, nobody waits: the queue would only cost. */
+/* While no other address sent for so long, nobody waits: the queue would only cost. */
 #define TURNS_ALONE_NS ((uint64_t)NSEC_PER_SEC)
 
 /* Addresses by hash under the process's seed. Two in one place are one address: the quieter one may then have
  * to wait in the queue. */
 #define TURNS_ADDRESSES 1024u
 
-/* Embedded in what waits. */
+/* Embedded in what waits; the address is its owner's to set, by turns_address. */
 struct turn {
     struct turn *prev, *next;
+    uint32_t address;
     bool waits;
 };
 
 struct turns {
     struct usage {
-        uint64_t debt, at; /* ns of work above the share, at that time */
+        uint64_t debt, at;         /* ns of work above the share, at that time */
+        struct turn *first, *last; /* what waits */
+        struct usage *prev, *next; /* the ring of addresses of which something waits */
     } usage[TURNS_ADDRESSES];
-    struct turn queue;   /* a ring */
-    uint64_t quiet_seen; /* when somebody who is not busy last sent */
-    uint64_t spent, at;  /* on busy addresses in this turn of the loop, which is known by its time */
+    struct usage *whose;   /* turn it is; NULL: nothing waits */
+    uint32_t last_address; /* that sent; TURNS_ADDRESSES: none yet */
+    uint64_t others_seen;  /* when it was another one than before */
+    uint64_t spent, at;    /* on busy addresses in this turn of the loop, which is known by its time */
 };
 
 void turns_init(struct turns *t);
@@ -64,20 +68,20 @@ bool turns_must_wait(struct turns *t, uint32_t address, uint64_t now);
 /* Work took ns. */
 void turns_charge(struct turns *t, uint32_t address, uint64_t now, uint64_t ns);
 
-/* To the end of the queue; nothing happens if it waits already. */
+/* To the end of its address's queue; nothing happens if it waits already. */
 void turns_wait(struct turns *t, struct turn *turn);
 
 /* Out of the queue; nothing happens if it is not in it. */
 void turns_leave(struct turns *t, struct turn *turn);
 
-/* A turn of the loop for the queue: begin, then who comes next until NULL: the queue is empty or the time is
- * up. What was given is out of the queue. */
+/* A turn of the loop for the queues: begin, then who comes next until NULL: the queues are empty or the time
+ * is up. What was given is out of its queue, and the next one given is of the next address. */
 void turns_begin(struct turns *t, uint64_t now);
 struct turn *turns_next(struct turns *t);
 
 static inline bool turns_is_empty(const struct turns *t)
 {
-    return t->queue.next == &t->queue;
+    return !t->whose;
 }
 
 #endif

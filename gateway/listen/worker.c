@@ -9,6 +9,7 @@
 #include "gateway/listen/connection.h"
 #include "proto/base/macros.h"
 #include "proto/io/channel.h"
+#include "proto/io/idle.h"
 #include "proto/io/listener.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
@@ -48,8 +49,8 @@ static void on_turn(void *user)
     turns_begin(&w->turns, io_loop_now(w->loop));
     for (struct turn *t; (t = turns_next(&w->turns));)
         connection_turn(connection_of_turn(t));
-    if (!turns_is_empty(&w->turns))
-        io_timer_set(w->turn_timer, 0);
+    if (turns_is_empty(&w->turns))
+        io_idle_stop(w->turn_idle);
 }
 
 /* ---- shutting down ---- */
@@ -158,8 +159,8 @@ static int begin(struct worker *w)
     w->timer = io_timer_new(w->loop, on_timer, w);
     w->late_timer = io_timer_new(w->loop, on_late, w);
     w->end_timer = io_timer_new(w->loop, on_end, w);
-    w->turn_timer = io_timer_new(w->loop, on_turn, w);
-    if (!w->timer || !w->late_timer || !w->end_timer || !w->turn_timer)
+    w->turn_idle = io_idle_new(w->loop, on_turn, w);
+    if (!w->timer || !w->late_timer || !w->end_timer || !w->turn_idle)
         return error_set(&w->error, -ENOMEM, "starting worker %u: out of memory", w->index);
     w->context = f->worker_start(f->context, w->index, w->loop, &w->error);
     if (!w->context)
@@ -184,7 +185,7 @@ static void end(struct worker *w)
     w->timer = io_timer_free(w->timer);
     w->late_timer = io_timer_free(w->late_timer);
     w->end_timer = io_timer_free(w->end_timer);
-    w->turn_timer = io_timer_free(w->turn_timer);
+    w->turn_idle = io_idle_free(w->turn_idle);
     deadlines_release(&w->deadlines);
     buffer_release(&w->out);
     buffer_release(&w->plain);

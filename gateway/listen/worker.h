@@ -18,6 +18,7 @@
 #include "proto/io/loop.h"
 
 struct connection;
+struct io_idle;
 struct io_listener;
 struct io_timer;
 
@@ -64,7 +65,8 @@ struct worker {
     uint32_t n_connections;
     struct deadlines deadlines;
     struct turns turns;
-    struct io_timer *timer, *late_timer, *end_timer, *turn_timer;
+    struct io_timer *timer, *late_timer, *end_timer;
+    struct io_idle *turn_idle;   /* on while somebody waits for a turn */
     struct buffer out;           /* what is drained, on its way to a channel … */
     struct buffer plain, cipher; /* … and on its way through TLS, in and out */
     bool shutting_down;

@@ -29,10 +29,16 @@ struct body {
 int body_reader_init(struct body_reader *r, size_t limit, size_t keep, struct budget *budget);
 void body_reader_release(struct body_reader *r);
 
-/* layout: of protobuf, PROFILES_LAYOUT_UNKNOWN if it is to be recognised; JSON tells its own. REFUSAL_NONE,
- * or why not: then *why has words of its own, or none where the refusal's words say it all. */
-enum refusal body_read(struct body_reader *r, const struct request *q, enum profiles_layout layout,
-                       struct body *ret, struct error *why);
+/* Conditions of body_read. */
+enum {
+    BODY_HEAVY = 1, /* more than `light` bytes come out: the body is left as it was */
+};
+
+/* layout: of protobuf, PROFILES_LAYOUT_UNKNOWN if it is to be recognised; JSON tells its own. light: SIZE_MAX
+ * to read whatever it is. 0 with *ret_refusal: REFUSAL_NONE and *ret, or why not: then *why has words of its
+ * own, or none where the refusal's words say it all; or BODY_HEAVY. */
+int body_read(struct body_reader *r, const struct request *q, enum profiles_layout layout, size_t light,
+              struct body *ret, enum refusal *ret_refusal, struct error *why);
 
 /* Gives back what is more than `keep`. */
 void body_clear(struct body_reader *r);

@@ -16,6 +16,7 @@
 #include "proto/base/buffer.h"
 #include "proto/grpc/frame.h"
 
+struct heavy;
 struct serve;
 
 enum request_state {
@@ -27,7 +28,8 @@ enum request_state {
 struct request {
     struct request *next; /* in the pool */
     struct serve *serve;
-    struct http_exchange *exchange;
+    struct http_exchange *exchange; /* NULL: it is gone, and a lane still has the request */
+    struct heavy *heavy;            /* on its way through a lane; else NULL */
     enum request_state state;
     bool ended;           /* the body is complete */
     enum refusal refusal; /* WAITING: to be said to those who may; REFUSED: to be said at the end */

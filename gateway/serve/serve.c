@@ -1,26 +1,50 @@
 #include "gateway/serve/serve.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
-#include "gateway/serve/body.h"
+#include "gateway/serve/lanes.h"
 #include "gateway/serve/refusal.h"
 #include "gateway/serve/reply.h"
 #include "gateway/serve/request.h"
 #include "gateway/serve/route.h"
 #include "gateway/serve/services.h"
+#include "gateway/serve/taker.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
 #include "proto/grpc/frame.h"
 
+/* Bodies above it go to a lane: half as much again as the largest request that profilers were seen to send
+ * (175 KB), and by what README.md measures the worst that the loop can be made to do in one go. */
+#define HEAVY_BYTES ((size_t)256 << 10)
+
+/* Whose request took the worker so much of its time is slow for a while, and then all but small requests from
+ * there go to a lane. The first request of a profiler, with every name new, takes half of it. */
+#define SLOW_NS     (10u * 1000 * 1000)
+#define SLOW_FOR_NS (10ull * NSEC_PER_SEC)
+#define SLOW_BYTES  ((size_t)16 << 10)
+#define SLOW_HOSTS  256u /* by the remainder of http_peer.host: two in one place are slow together */
+
 struct serve {
     struct serve_options options;
-    struct ingest *ingest;
-    struct stats *stats;
     struct budget *budget;
     struct request_pool pool;
-    struct body_reader reader;
+    struct taker taker;
+    struct lane_inbox *inbox; /* NULL: there are no lanes */
+    uint64_t slow_until[SLOW_HOSTS];
 };
+
+static void on_back(struct lane_job *job);
+
+static int taker_init(struct taker *t, const struct serve_options *options, struct ingest *ingest,
+                      struct stats *stats, struct budget *budget)
+{
+    t->ingest = ingest;
+    t->stats = stats;
+    return body_reader_init(&t->reader, options->request_bytes, options->keep_bytes, budget);
+}
 
 struct serve *serve_new(const struct serve_options *options, struct ingest *ingest, struct stats *stats,
                         struct budget *budget)
@@ -29,12 +53,12 @@ struct serve *serve_new(const struct serve_options *options, struct ingest *inge
     if (!s)
         return NULL;
     s->options = *options;
-    s->ingest = ingest;
-    s->stats = stats;
     s->budget = budget;
     s->pool = (struct request_pool){
         .keep_max = options->keep_bytes, .body_max = options->request_bytes, .budget = budget};
-    int r = body_reader_init(&s->reader, options->request_bytes, options->keep_bytes, budget);
+    int r = taker_init(&s->taker, options, ingest, stats, budget);
+    if (r == 0 && options->lanes && !(s->inbox = lane_inbox_new(options->lanes, options->loop, on_back)))
+        r = -ENOMEM;
     return r == 0 ? s : serve_free(s);
 }
 
@@ -42,15 +66,40 @@ struct serve *serve_free(struct serve *s)
 {
     if (!s)
         return NULL;
+    if (s->inbox)
+        lane_inbox_close(s->inbox);
     request_pool_release(&s->pool);
-    body_reader_release(&s->reader);
+    body_reader_release(&s->taker.reader);
     free(s);
     return NULL;
 }
 
 void serve_set_ingest(struct serve *s, struct ingest *ingest)
 {
-    s->ingest = ingest;
+    s->taker.ingest = ingest;
+}
+
+struct taker *serve_lane_new(const struct serve_options *options, struct ingest *ingest, struct stats *stats,
+                             struct budget *budget)
+{
+    struct taker *t = calloc(1, sizeof *t);
+    if (t && taker_init(t, options, ingest, stats, budget) < 0)
+        return serve_lane_free(t);
+    return t;
+}
+
+struct taker *serve_lane_free(struct taker *lane)
+{
+    if (!lane)
+        return NULL;
+    body_reader_release(&lane->reader);
+    free(lane);
+    return NULL;
+}
+
+void serve_lane_set_ingest(struct taker *lane, struct ingest *ingest)
+{
+    lane->ingest = ingest;
 }
 
 static const struct serve_listener *listener_of(const struct http_exchange *x)
@@ -87,7 +136,7 @@ static void refuse(struct serve *s, struct http_exchange *x, const struct route 
     };
     struct error message;
     refusal_explain(refusal, &facts, &message);
-    stats_add(s->stats, refusal_counter(refusal), 1);
+    stats_add(s->taker.stats, refusal_counter(refusal), 1);
     refuse_saying(s, x, route, refusal, &message, retry_ns);
 }
 
@@ -155,59 +204,147 @@ static void refuse_in_time(struct request *q, enum refusal refusal, uint64_t ret
 /* ---- accepting
  * -------------------------------------------------------------------------------------------------- */
 
-static enum refusal refusal_of(enum ingest_verdict verdict)
+static void say(struct serve *s, struct http_exchange *x, const struct route *route, const struct outcome *o)
 {
-    switch (verdict) {
-    case INGEST_ACCEPTED: return REFUSAL_NONE;
-    case INGEST_MALFORMED: return REFUSAL_MALFORMED;
-    case INGEST_UNSUPPORTED: return REFUSAL_UNSUPPORTED;
-    case INGEST_TOO_LARGE: return REFUSAL_TOO_LARGE;
-    default: return REFUSAL_BUSY;
+    const struct ingest_answer *answer = &o->answer;
+    if (o->refusal == REFUSAL_NONE) {
+        reply_accepted(x, route->dialect, answer->rejected_profiles, &answer->message);
+    } else if (o->is_of_ingest) {
+        refuse_saying(s, x, route, o->refusal, &answer->message, answer->retry_after_ns);
+    } else if (answer->message.text[0] != 0) {
+        stats_add(s->taker.stats, refusal_counter(o->refusal), 1);
+        refuse_saying(s, x, route, o->refusal, &answer->message, 0);
+    } else {
+        refuse(s, x, route, o->refusal, 0);
     }
 }
 
-/* A complete request: read, push, answer. */
-static void take(struct serve *s, struct http_exchange *x, const struct request *q)
+/* The last word on a request whose body is complete. */
+static void finish(struct request *q, const struct outcome *o)
 {
-    struct body body;
-    struct ingest_answer answer;
-    enum profiles_layout layout = q->route.layout;
-    if (layout == PROFILES_LAYOUT_UNKNOWN)
-        layout = listener_of(x)->layout;
-    enum refusal refusal = body_read(&s->reader, q, layout, &body, &answer.message);
-    if (refusal != REFUSAL_NONE && answer.message.text[0] != 0) {
-        stats_add(s->stats, refusal_counter(refusal), 1);
-        refuse_saying(s, x, &q->route, refusal, &answer.message, 0);
-    } else if (refusal != REFUSAL_NONE) {
-        refuse(s, x, &q->route, refusal, 0);
+    struct serve *s = q->serve;
+    struct http_exchange *x = q->exchange;
+    if (x) {
+        x->user = NULL;
+        say(s, x, &q->route, o);
     }
-    if (refusal != REFUSAL_NONE)
+    release(s, q);
+}
+
+static void finish_with(struct request *q, enum refusal refusal)
+{
+    struct outcome o;
+    o.refusal = refusal;
+    o.is_of_ingest = false;
+    o.answer.message.text[0] = 0;
+    if (refusal == REFUSAL_BUSY && q->heavy)
+        error_set(&o.answer.message, 0, "too many large requests are waiting just now; try again");
+    finish(q, &o);
+}
+
+/* ---- what takes long
+ * -------------------------------------------------------------------------------------------- */
+
+static void heavy_free(struct serve *s, struct heavy *h)
+{
+    budget_refund(s->budget, sizeof *h);
+    free(h);
+}
+
+/* To a lane. The exchange waits; on_back goes on. */
+static void hand_over(struct request *q, enum profiles_layout layout)
+{
+    struct serve *s = q->serve;
+    const struct http_peer *peer = q->exchange->peer;
+    struct heavy *h = budget_charge(s->budget, sizeof *h) ? malloc(sizeof *h) : NULL;
+    if (!h) {
+        finish_with(q, REFUSAL_BUSY);
         return;
-    stats_add(s->stats, STATS_REQUEST_BYTES_PLAIN, body.n_plain);
-    ingest_push(s->ingest, body.bytes, body.layout, &answer);
-    refusal = refusal_of(answer.verdict);
-    if (refusal == REFUSAL_NONE)
-        reply_accepted(x, q->route.dialect, answer.rejected_profiles, &answer.message);
+    }
+    *h = (struct heavy){.request = q, .layout = layout};
+    h->job = (struct lane_job){.work = heavy_work, .client = peer ? peer->host : 0, .bytes = q->body.cap};
+    q->heavy = h;
+    if (lane_put(s->inbox, &h->job) == 0)
+        return;
+    finish_with(q, REFUSAL_BUSY);
+    heavy_free(s, h);
+}
+
+/* The lane has done with it. */
+static void on_back(struct lane_job *job)
+{
+    struct heavy *h = container_of(job, struct heavy, job);
+    struct request *q = h->request;
+    struct serve *s = q->serve;
+    if (job->refused)
+        finish_with(q, REFUSAL_BUSY);
     else
-        refuse_saying(s, x, &q->route, refusal, &answer.message, answer.retry_after_ns);
+        finish(q, &h->outcome);
+    heavy_free(s, h);
+}
+
+/* The exchange is gone: what still waits is not worth the work; what is being worked on comes by on_back. */
+static void abandon(struct serve *s, struct request *q)
+{
+    struct heavy *h = q->heavy;
+    q->exchange = NULL;
+    if (h && !lane_cancel(&h->job))
+        return;
+    release(s, q);
+    if (h)
+        heavy_free(s, h);
+}
+
+/* Of this thread: what others take of the machine meanwhile is not the request's fault. */
+static uint64_t cpu_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+/* A complete request that may be more than the loop should do in one go. */
+static void take_with_care(struct request *q, enum profiles_layout layout)
+{
+    struct serve *s = q->serve;
+    const struct http_peer *peer = q->exchange->peer;
+    uint64_t *slow_until = &s->slow_until[peer ? peer->host % SLOW_HOSTS : 0];
+    size_t light = HEAVY_BYTES;
+    if (unlikely(*slow_until != 0))
+        light = clock_monotonic() < *slow_until ? SLOW_BYTES : (*slow_until = 0, HEAVY_BYTES);
+    struct outcome o;
+    uint64_t began = cpu_time();
+    if (q->body.n > light || taker_take(&s->taker, q, layout, light, &o) == TAKER_HEAVY) {
+        hand_over(q, layout);
+        return;
+    }
+    if (cpu_time() - began > SLOW_NS)
+        *slow_until = clock_monotonic() + SLOW_FOR_NS;
+    finish(q, &o);
 }
 
 /* The body is complete, and whoever sent it may. */
 static void complete(struct request *q)
 {
     struct serve *s = q->serve;
-    struct http_exchange *x = q->exchange;
-    x->user = NULL;
     enum refusal refusal = request_end(&s->pool, q);
     /* A client that has given up sends the same again: counting this one too would count twice. */
     if (refusal == REFUSAL_NONE && q->deadline_ns != UINT64_MAX && clock_monotonic() >= q->deadline_ns)
         refusal = REFUSAL_LATE;
-    if (refusal == REFUSAL_NONE)
-        take(s, x, q);
-    else
-        refuse(s, x, &q->route, refusal, 0);
-    body_clear(&s->reader);
-    release(s, q);
+    if (refusal != REFUSAL_NONE) {
+        finish_with(q, refusal);
+        return;
+    }
+    enum profiles_layout layout = q->route.layout;
+    if (layout == PROFILES_LAYOUT_UNKNOWN)
+        layout = listener_of(q->exchange)->layout;
+    if (s->inbox && (q->body.n > SLOW_BYTES || request_is_coded(q))) {
+        take_with_care(q, layout);
+        return;
+    }
+    struct outcome o;
+    taker_take(&s->taker, q, layout, SIZE_MAX, &o);
+    finish(q, &o);
 }
 
 /* ---- who may, and how much
@@ -332,7 +469,7 @@ static void on_body(void *context, struct http_exchange *x, struct bytes piece)
 {
     struct serve *s = context;
     struct request *q = x->user;
-    stats_add(s->stats, STATS_REQUEST_BYTES, piece.n);
+    stats_add(s->taker.stats, STATS_REQUEST_BYTES, piece.n);
     if (!q)
         return; /* refused already */
     if (q->state == REQUEST_WAITING) {
@@ -371,10 +508,10 @@ static void on_end(void *context, struct http_exchange *x)
 
 static void on_close(void *context, struct http_exchange *x)
 {
-    struct serve *s = context;
-    if (x->user)
-        release(s, x->user);
+    struct request *q = x->user;
     x->user = NULL;
+    if (q)
+        abandon(context, q);
 }
 
 bool serve_admit(void *context, void *worker, struct http_peer *peer)

@@ -16,7 +16,10 @@
 #include "proto/base/budget.h"
 #include "proto/http/exchange.h"
 
+struct io_loop;
+struct lanes;
 struct services;
+struct taker;
 
 /* What http_peer.listener points to; NULL there: an open listener of any layout. */
 struct serve_listener {
@@ -34,6 +37,8 @@ struct serve_options {
     uint32_t n_aliases;
     struct access_worker *access; /* this worker's; NULL: everybody may, without limits */
     struct services *services;    /* this worker's gRPC services; NULL: none */
+    struct lanes *lanes;          /* where large requests go; NULL: the worker does them itself */
+    struct io_loop *loop;         /* the worker's; with lanes */
 };
 
 #define SERVE_OPTIONS_DEFAULT                                                             \
@@ -53,6 +58,13 @@ struct serve *serve_free(struct serve *s);
 
 /* From the next request on it is this one that takes profiles. Not from inside a session's call. */
 void serve_set_ingest(struct serve *s, struct ingest *ingest);
+
+/* What a lane is to lanes_add: it does there what a worker does with its own requests. Of the options those
+ * about bodies count. On any thread, but while the lane runs on the lane's. NULL when memory is out. */
+struct taker *serve_lane_new(const struct serve_options *options, struct ingest *ingest, struct stats *stats,
+                             struct budget *budget);
+struct taker *serve_lane_free(struct taker *lane);
+void serve_lane_set_ingest(struct taker *lane, struct ingest *ingest);
 
 /* Hooks for listen_factory: connections are counted to their clients (access.h). worker is the struct serve.
  */

@@ -31,6 +31,8 @@ struct http_session;
 struct http_peer {
     char address[64]; /* "127.0.0.1:40312", "[::1]:4317", "unix:uid=1000" */
     bool tls;
+    uint32_t host;      /* a number for the machine at that address, if the joiner gives one: equal machines,
+                           equal numbers */
     char identity[256]; /* the name in a verified client certificate; "": none */
     void *listener;     /* the joiner's own */
     void *client;       /* of those who admitted the connection */
@@ -126,13 +128,19 @@ struct http_server_limits {
      * and then keeps nothing open. Slower than a modem is no telemetry. 0: never. */
     uint64_t request_ns;
     uint32_t body_rate;
+    /* HTTP/2, while requests are open: a peer that said nothing for so long is sent a PING (RFC 9113 §6.7),
+     * and without a word from it in the time for the answer it has vanished. 0: never. gRPC's keepalive.md
+     * has 2 h and 20 s for servers; a stream that is open holds more than a connection that is idle, so it is
+     * asked when that would be closed. */
+    uint64_t ping_ns, ping_answer_ns;
 };
 
 #define HTTP_SERVER_LIMITS_DEFAULT                                                      \
     {                                                                                   \
         .header_bytes = 16u << 10, .concurrent_streams = 100, .window_bytes = 1u << 20, \
         .discard_bytes = 1u << 20, .idle_ns = 300000000000u, .head_ns = 10000000000u,   \
-        .body_ns = 30000000000u, .request_ns = 60000000000u, .body_rate = 4u << 10      \
+        .body_ns = 30000000000u, .request_ns = 60000000000u, .body_rate = 4u << 10,     \
+        .ping_ns = 300000000000u, .ping_answer_ns = 20000000000u                        \
     }
 
 /* A server session that looks at the first bytes: the HTTP/2 preface (RFC 9113 §3.4) or an HTTP/1 request.

@@ -11,7 +11,7 @@
 
 #define DRAIN_NOTICE_NS NSEC_PER_SEC /* the longest wait for the answer to the shutdown's ping */
 
-static const uint8_t shutdown_ping[8] = "goodbye";
+static const uint8_t shutdown_ping[8] = "goodbye", vanished_ping[8] = "hello?";
 
 static void close_stream(struct http2_server *c, struct stream *s)
 {
@@ -251,7 +251,7 @@ void *http2_server_new(struct http_session *session)
     if (!c)
         return NULL;
     c->session = session;
-    c->idle_since = session->now;
+    c->idle_since = c->heard = session->now;
     c->head_since = UINT64_MAX;
     if (http2_core_init(&c->core, true, make_callbacks()) < 0 ||
         http2_core_settings(&c->core, settings, ARRAY_LEN(settings), l->window_bytes) < 0) {
@@ -267,6 +267,8 @@ static int feed(void *conn, struct bytes in)
     struct http2_server *c = conn;
     if (c->guard.ended)
         return 0;
+    c->heard = c->session->now;
+    c->pinged = 0;
     int r = http2_core_feed(&c->core, in);
     if (r == 0)
         http2_guard_queue(c);
@@ -315,6 +317,27 @@ static bool is_done(const void *conn)
     return c->notice_until == 0 && http2_core_is_done(&c->core);
 }
 
+/* When a peer with open requests has to be asked whether it is there, or has not said so. */
+static uint64_t vanished_at(const struct http2_server *c)
+{
+    const struct http_server_limits *l = &c->session->limits;
+    if (l->ping_ns == 0 || c->streams.n == 0 || c->eof)
+        return UINT64_MAX;
+    return c->pinged ? deadline_after(c->pinged, l->ping_answer_ns) : deadline_after(c->heard, l->ping_ns);
+}
+
+/* Any word will do for an answer. */
+static void look_for_peer(struct http2_server *c)
+{
+    if (c->session->now < vanished_at(c))
+        return;
+    if (c->pinged)
+        end_session(c, NGHTTP2_NO_ERROR);
+    else
+        nghttp2_submit_ping(c->core.session, NGHTTP2_FLAG_NONE, vanished_ping); /* no memory: as if lost */
+    c->pinged = c->session->now;
+}
+
 static uint64_t deadline(const void *conn)
 {
     struct http2_server *c = (struct http2_server *)conn; /* the sweep is armed by being asked for */
@@ -328,6 +351,7 @@ static uint64_t deadline(const void *conn)
         at = min_of(at, deadline_after(c->head_since, l->head_ns));
     if (c->notice_until > 0)
         at = min_of(at, c->notice_until);
+    at = min_of(at, vanished_at(c));
     return min_of(at, http2_guard_deadline(c));
 }
 
@@ -340,6 +364,7 @@ static void tick(void *conn)
            now >= deadline_after(c->streams.receiving.first->active, l->body_ns))
         http2_reset(c, c->streams.receiving.first, NGHTTP2_CANCEL);
     http2_guard_sweep(c);
+    look_for_peer(c);
     if (c->head_since != UINT64_MAX && now >= deadline_after(c->head_since, l->head_ns)) {
         c->head_since = UINT64_MAX;
         end_session(c, NGHTTP2_ENHANCE_YOUR_CALM);

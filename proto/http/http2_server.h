@@ -26,6 +26,7 @@ struct http2_server {
     uint64_t idle_since, head_since; /* head_since: of the header block that is incomplete, or UINT64_MAX */
     int32_t last_id;                 /* the highest stream a request came on */
     uint64_t notice_until;           /* of the shutdown's first phase; 0: not in it */
+    uint64_t heard, pinged;          /* the peer's last word; when we asked for one since, or 0 */
     bool eof;
 };
 

@@ -10,10 +10,6 @@
 #include "proto/base/macros.h"
 #include "proto/io/loop.h"
 
-/* Read from one stream in one turn of the loop, so that a stream which is always ready does not keep the
- * others waiting. */
-#define READ_MAX (128u << 10)
-
 struct io_channel {
     union {
         uv_handle_t handle;
@@ -187,14 +183,14 @@ static void fail(struct io_channel *c, int error)
 
 /* libuv asks for more room at once, up to 32 times, while each room is filled. Without room it leaves the
  * rest to the next turn of the loop (uv_read_start: UV_ENOBUFS), for which the socket stays ready: that costs
- * one epoll_wait(2) for each READ_MAX bytes, and everybody else has their turn between. */
+ * one epoll_wait(2) for each IO_CHANNEL_TURN_BYTES bytes, and everybody else has their turn between. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     (void)suggested;
     struct io_channel *c = handle->data;
     size_t cap;
     buf->base = (char *)io_loop_read_buffer(c->loop, &cap);
-    buf->len = c->had_turn ? 0 : min_of(cap, (size_t)READ_MAX);
+    buf->len = c->had_turn ? 0 : min_of(cap, (size_t)IO_CHANNEL_TURN_BYTES);
     c->had_turn = false;
 }
 

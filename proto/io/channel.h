@@ -19,6 +19,9 @@ struct io_loop;
 
 /* Output kept for a peer that does not read, before we stop reading it. */
 #define IO_CHANNEL_PENDING_MAX (256u << 10)
+/* Read from one stream in one turn of the loop, so that one which is always ready does not keep the others
+ * waiting. */
+#define IO_CHANNEL_TURN_BYTES (128u << 10)
 /* io_channel_finish: how long the peer may take for the rest, and what it may still send meanwhile. */
 #define IO_CHANNEL_LINGER_NS    2000000000u
 #define IO_CHANNEL_LINGER_BYTES (4u << 20)

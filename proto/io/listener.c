@@ -15,6 +15,7 @@
 #include "proto/base/quantity.h"
 #include "proto/io/channel_private.h"
 #include "proto/io/loop.h"
+#include "proto/io/timer.h"
 #include "proto/io/unix_address.h"
 
 #define SOCKETS_MAX 16 /* addresses of one name */
@@ -33,12 +34,15 @@ struct socket {
     union server refused; /* takes a connection that there was no memory for */
     struct io_listener *listener;
     bool refusing, refuse_more;
+    bool waits; /* a connection is there that is taken in the next turn of the loop */
 };
 
 struct io_listener {
     struct io_loop *loop;
     struct socket sockets[SOCKETS_MAX];
     uint32_t n_sockets, to_close;
+    uint32_t n_taken; /* since the last pause */
+    struct io_timer *pause;
     bool closing;
     enum io_channel_kind kind;
     struct unix_file file; /* removed with the listener that made it */
@@ -247,6 +251,7 @@ struct io_listener *io_listener_free(struct io_listener *l)
     if (!l)
         return NULL;
     l->closing = true;
+    l->pause = io_timer_free(l->pause);
     unix_file_remove(&l->file);
     for (uint32_t i = 0; i < l->n_sockets; i++) {
         l->to_close += l->sockets[i].refusing ? 2 : 1;
@@ -418,17 +423,14 @@ static void refuse(struct socket *s)
     uv_close(&s->refused.handle, on_refused);
 }
 
-static void on_connection(uv_stream_t *server, int status)
+static void take(struct socket *s)
 {
-    struct socket *s = server->data;
-    if (status < 0)
-        return; /* the peer gave up before we took it, or descriptors are out: libuv has handled both */
     struct io_channel *c = io_channel_new(s->listener->loop, s->listener->kind);
     if (!c) {
         refuse(s);
         return;
     }
-    if (uv_accept(server, io_channel_stream(c)) < 0) {
+    if (uv_accept(&s->uv.stream, io_channel_stream(c)) < 0) {
         io_channel_close(c);
         return;
     }
@@ -436,10 +438,43 @@ static void on_connection(uv_stream_t *server, int status)
     s->listener->on_accept(s->listener->user, c);
 }
 
+/* libuv accepts as long as somebody waits: a flood would have the loop for itself. It stops where nobody
+ * takes what it accepted, and goes on when somebody does (uv_accept). */
+static void on_connection(uv_stream_t *server, int status)
+{
+    struct socket *s = server->data;
+    struct io_listener *l = s->listener;
+    if (status < 0)
+        return; /* the peer gave up before we took it, or descriptors are out: libuv has handled both */
+    if (l->n_taken < IO_LISTENER_TURN_MAX) {
+        l->n_taken++;
+        take(s);
+        return;
+    }
+    s->waits = true;
+    io_timer_set(l->pause, 0);
+}
+
+/* The next turn: everybody else had theirs. */
+static void on_pause_over(void *user)
+{
+    struct io_listener *l = user;
+    l->n_taken = 0;
+    for (uint32_t i = 0; i < l->n_sockets; i++)
+        if (l->sockets[i].waits && !l->closing) {
+            l->sockets[i].waits = false;
+            l->n_taken++;
+            take(&l->sockets[i]);
+        }
+}
+
 int io_listener_start(struct io_listener *l, io_accept_fn on_accept, void *user, struct error *e)
 {
     l->on_accept = on_accept;
     l->user = user;
+    l->pause = io_timer_new(l->loop, on_pause_over, l);
+    if (!l->pause)
+        return explain(l, -ENOMEM, e);
     for (uint32_t i = 0; i < l->n_sockets; i++) {
         int r = uv_listen(&l->sockets[i].uv.stream, IO_LISTEN_BACKLOG, on_connection);
         if (r < 0)

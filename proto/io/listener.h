@@ -26,6 +26,10 @@ enum io_port_sharing {
 #define IO_LISTEN_BACKLOG 1024 /* the kernel lowers it to net.core.somaxconn */
 #define IO_UNIX_MODE      0660 /* of a unix socket's file: its owner and group may connect */
 
+/* Connections taken in one turn of the loop, so that a flood of them leaves the others their turn: half a
+ * millisecond's worth. */
+#define IO_LISTENER_TURN_MAX 16u
+
 /* An accepted connection, not started; the callee owns it from here (io_channel_start or io_channel_close).
  */
 typedef void (*io_accept_fn)(void *user, struct io_channel *c);

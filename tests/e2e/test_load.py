@@ -1,6 +1,8 @@
 """Load: two thousand connections at once, requests as large as they may be, and a stop in the middle of it. Counts are exact."""
+import datetime
 import http.client
 import json
+import pathlib
 import resource
 import signal
 import subprocess
@@ -169,3 +171,83 @@ def test_what_was_acknowledged_when_sigterm_came_is_in_the_last_flush(tmp_path, 
         assert sum(good["acknowledged"]) > 200
         want = sum(n * seconds for n, seconds in zip(good["acknowledged"], per_file))
         assert cpu_time_in(out) == pytest.approx(want, rel=1e-9), "counted and not acknowledged, or the other way round"
+
+
+# ---- requests that take long ----
+
+LONG_BYTES = 4 << 20
+
+
+@pytest.fixture(scope="module")
+def long_one(tmp_path_factory):
+    """A request that takes long to count: label values of the peer's choosing, each of them new."""
+    path = tmp_path_factory.mktemp("long") / "long.pb"
+    path.write_bytes(hostile.build("leaves", LONG_BYTES))
+    return path
+
+
+def test_while_somebody_sends_what_takes_long_small_requests_do_not_wait_for_it(small, long_one):
+    """With one worker they would all stand behind it: of requests that fall due at even times, one half would wait for half of
+    the long one's time or more. Both are measured in the same seconds, so that a busy machine slows both down."""
+    with running(Gateway("--set", "service.workers=1")) as gateway:
+        long_requests = load(gateway, "--protocol", "http", "--connections", 1, "--requests", 8, files=[long_one])
+        wait_for(lambda: gateway.total("profgate_lane_requests_total") >= 1, "the first is being worked on")
+        good = result(load(gateway, "--protocol", "grpc", "--connections", 8, "--requests", 300, "--rate", 100, files=small[:4]))
+        slow = result(long_requests)
+        assert good["errors"] == 0 and slow["errors"] == 0
+        assert gateway.total("profgate_lane_requests_total") == 8
+        assert slow["p50_us"] > 20_000, "these do not take long: nobody could be kept waiting"
+        assert good["p50_us"] < slow["p50_us"] / 8, "small requests wait for large ones"
+        assert gateway.stop() == 0
+
+
+def test_a_gateway_that_sees_no_large_request_has_no_lane(small):
+    with running(Gateway()) as gateway:
+        assert result(load(gateway, "--protocol", "grpc", "--connections", 8, "--requests", 200, files=small))["errors"] == 0
+        assert gateway.total("profgate_lanes") == 0
+        assert "lane" not in " ".join((p / "comm").read_text() for p in pathlib.Path(f"/proc/{gateway.pid}/task").iterdir())
+        assert gateway.stop() == 0
+
+
+def kernel_samples_in(path):
+    return sum(int(point["asInt"]) for line in json_lines(path) for r in line["resourceMetrics"] for scope in r["scopeMetrics"]
+               for metric in scope["metrics"] if metric["name"] == "samples.kernel.count" for point in metric["sum"]["dataPoints"])
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_large_requests_through_reloads_and_a_stop_are_counted_once(tmp_path, protocol):
+    """Lanes hand over their counts, change over to new rules and end as workers do."""
+    large = tmp_path / "large.pb"
+    large.write_bytes(hostile.build("valid", 1 << 20))
+    samples = samples_in([large])[0]
+    out = tmp_path / "metrics.jsonl"
+    config = f"metrics: {{ flush_interval: 1h, exporters: [file/out] }}\nexporters: {{ file/out: {{ path: {out} }} }}\n"
+    with running(Gateway(config=config)) as gateway:
+        client = load(gateway, "--protocol", protocol, "--connections", 6, "--requests", 10_000_000, "--until-closed", 1,
+                      files=[large])
+        for i in range(1, 4):
+            wait_for(lambda: gateway.total("profgate_lane_requests_total") > 20 * i, "load")
+            gateway.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: gateway.log().count("reloaded part=rules") == i, "everybody has changed over")
+        assert gateway.total("profgate_lanes") == 2
+        gateway.process.send_signal(signal.SIGTERM)
+        good = result(client)
+        assert gateway.wait() == 0
+        assert good["acknowledged"][0] > 60
+        assert kernel_samples_in(out) == good["acknowledged"][0] * samples
+
+
+def test_when_a_certificate_ends_is_shown(tmp_path):
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
+                    "-out", cert, "-days", "3", "-subj", "/CN=localhost"], check=True, capture_output=True)
+    ends = subprocess.run(["openssl", "x509", "-in", cert, "-noout", "-enddate", "-dateopt", "iso_8601"], check=True,
+                          capture_output=True, text=True).stdout.strip().split("=")[1]
+    at = datetime.datetime.fromisoformat(ends.replace("Z", "+00:00")).timestamp()
+    config = f"receivers:\n  otlp:\n    - {{ endpoint: '127.0.0.1:0' }}\n" \
+             f"    - {{ endpoint: '127.0.0.1:0', tls: {{ cert_file: {cert}, key_file: {key} }} }}\n"
+    with running(Gateway(config=config, listen=0)) as gateway:
+        assert gateway.total("profgate_tls_certificate_expiry_seconds", address="127.0.0.1:0") == at
+        named = [series for series, _ in gateway.metrics("self") if series == "profgate_tls_certificate_expiry_seconds"]
+        assert len(named) == 1, "the plain address has none"
+        assert gateway.stop() == 0

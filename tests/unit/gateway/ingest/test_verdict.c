@@ -183,6 +183,20 @@ UNIT(memory_of_one_huge_request_is_given_back)
     ck_assert_str_eq(order, "reserve decode classify push trim ");
 }
 
+UNIT(who_has_nothing_to_do_between_two_looks_keeps_little)
+{
+    struct ingest_options o = {.limits = {.column_bytes = 1000, .depth = 64}, .retry_after_ns = RETRY_NS};
+    struct ingest *g = unit_made(ingest_new(&o, CLASSIFY, FORWARD, &stats, NULL));
+    columns = 10 << 20; /* less than what makes a request give back by itself */
+    ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, &answer);
+    order[0] = 0;
+    ingest_look(g);
+    ck_assert_str_eq(order, "");
+    ingest_look(g);
+    ck_assert_str_eq(order, "trim rest ");
+    ingest_free(g);
+}
+
 /* Decoding is in order, counting takes more than there is: of that there is no limit but the budget. */
 UNIT(what_counting_takes_by_itself_is_too_large_for_good)
 {

@@ -133,6 +133,16 @@ static bool hear(int fd, const char *word)
     }
 }
 
+/* A connection that found no memory is closed, and its request never comes. */
+static void await_requests(struct app *a, int n)
+{
+    uint64_t until = clock_monotonic() + unit_patience(PATIENCE_MS * (uint64_t)NSEC_PER_MSEC);
+    while (a->requests < n) {
+        ck_assert_msg(clock_monotonic() < until, "only %d of %d requests came", a->requests, n);
+        poll(NULL, 0, 1);
+    }
+}
+
 #define GET(path) "GET " path " HTTP/1.1\r\nhost: h\r\n\r\n"
 
 UNIT(many_connections_on_several_workers_are_served)
@@ -191,8 +201,7 @@ UNIT(shutdown_drains_what_is_under_way)
     tell(idle, GET("/"));
     ck_assert(hear(idle, "ok"));
     tell(busy, GET("/later"));
-    while (a.requests < 2)
-        poll(NULL, 0, 1);
+    await_requests(&a, 2);
     listen_shutdown(l, clock_monotonic() + unit_patience(60 * (uint64_t)NSEC_PER_SEC));
     ck_assert(hear(idle, NULL)); /* at once */
     ck_assert_int_eq(listen_run_on_worker(l, 0, answer_later, NULL), 0);
@@ -211,8 +220,7 @@ UNIT(shutdown_closes_what_does_not_end_by_the_deadline)
     struct listen *l = start(&a, "127.0.0.1:0", 2, 10);
     int stuck = dial(listen_port(l, 0));
     tell(stuck, GET("/later"));
-    while (a.requests < 1)
-        poll(NULL, 0, 1);
+    await_requests(&a, 1);
     listen_shutdown(l, clock_monotonic() + NSEC_PER_SEC / 10);
     ck_assert(hear(stuck, NULL));
     close(stuck);

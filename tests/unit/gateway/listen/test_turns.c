@@ -102,3 +102,43 @@ UNIT(a_round_of_the_queue_ends_with_its_time)
     ck_assert(turns_is_empty(t));
     free(t);
 }
+
+UNIT(addresses_take_turns_however_much_of_one_waits)
+{
+    struct turns *t = turns_made();
+    struct turn many[20], few[2] = {{.address = 2}, {.address = 2}}, one = {.address = 3};
+    for (size_t i = 0; i < ARRAY_LEN(many); i++) {
+        many[i] = (struct turn){.address = 1};
+        turns_wait(t, &many[i]);
+    }
+    turns_wait(t, &few[0]);
+    turns_wait(t, &few[1]);
+    turns_wait(t, &one);
+    turns_begin(t, 1000 * MS);
+    struct turn *const order[] = {&many[0], &few[0], &one, &many[1], &few[1], &many[2]};
+    for (size_t i = 0; i < ARRAY_LEN(order); i++)
+        ck_assert_ptr_eq(turns_next(t), order[i]);
+    turns_wait(t, &few[0]); /* it comes again: behind whose turn it is */
+    ck_assert_ptr_eq(turns_next(t), &many[3]);
+    ck_assert_ptr_eq(turns_next(t), &few[0]);
+    ck_assert_ptr_eq(turns_next(t), &many[4]);
+    turns_leave(t, &many[10]); /* out of the middle */
+    for (size_t i = 0; i < ARRAY_LEN(many); i++)
+        turns_leave(t, &many[i]);
+    ck_assert(turns_is_empty(t));
+    ck_assert_ptr_null(turns_next(t));
+    free(t);
+}
+
+UNIT(two_who_are_both_busy_are_not_alone)
+{
+    struct turns *t = turns_made();
+    uint64_t now = 1000 * MS;
+    turns_charge(t, 7, now, TURNS_DEBT_MAX);
+    turns_charge(t, 8, now, TURNS_DEBT_MAX);
+    ck_assert(!turns_must_wait(t, 7, now));
+    ck_assert(turns_must_wait(t, 8, now)); /* the turn is used up, and by both of them */
+    ck_assert(turns_must_wait(t, 7, now));
+    ck_assert(!turns_must_wait(t, 7, now + TURNS_ALONE_NS)); /* the other went away */
+    free(t);
+}

@@ -227,9 +227,11 @@ UNIT(a_cancelled_call_is_gone_on_both_sides)
     pair_run(&p);
     ck_assert_uint_eq(p.r.n_head, 0);
     uint8_t *body = calloc(1, 4 << 20);
+    const int told = o.n;
     struct http_call *half = unit_made(post(&p, bytes_of(body, 4 << 20), &o));
     struct buffer b = BUFFER_INIT(0);
     http_client_drain(p.c, &b, 20000);
+    ck_assert_int_eq(o.n, told); /* still ours to cancel */
     http_client_cancel(p.c, half);
     free(body); /* what is cancelled is not read from any more */
     ck_assert_int_eq(http_session_feed(p.s, buffer_bytes(&b), SEC), 0);
@@ -375,6 +377,81 @@ UNIT(silent_bodies_and_idle_connections_end)
     buffer_release(&b);
     free(body);
     pair_close(&p);
+}
+
+/* ---- a peer that vanished ---- */
+
+#define PING_FRAME 6
+
+/* A session with one request that is not answered yet. */
+static struct http_session *waiting_session(struct recorder *r, struct buffer *in, struct buffer *out)
+{
+    struct http_session *s = recorder_session(r, NULL);
+    preface(in);
+    frame(in, 1, 5, 1, POST_HEAD);
+    ck_assert_int_eq(http_session_feed(s, buffer_bytes(in), 5 * SEC), 0);
+    drain_all(s, out);
+    ck_assert_uint_eq(r->n_head, 1);
+    out->n = 0;
+    return s;
+}
+
+static void tick_until(struct http_session *s, uint64_t until)
+{
+    for (uint64_t at; (at = http_session_deadline(s)) <= until;)
+        http_session_tick(s, at);
+}
+
+UNIT(a_peer_with_open_requests_that_vanished_is_asked_and_then_given_up)
+{
+    const struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
+    struct recorder r = {.answer = ANSWER_LATER};
+    struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    struct http_session *s = waiting_session(&r, &in, &out);
+    uint32_t code;
+    tick_until(s, 5 * SEC + l.ping_ns - 1);
+    drain_all(s, &out);
+    ck_assert(!find_frame(&out, PING_FRAME, &code));
+    tick_until(s, 5 * SEC + l.ping_ns);
+    drain_all(s, &out);
+    ck_assert(find_frame(&out, PING_FRAME, &code));
+    out.n = 0;
+    tick_until(s, 5 * SEC + l.ping_ns + l.ping_answer_ns - 1);
+    drain_all(s, &out);
+    ck_assert_uint_eq(out.n, 0);
+    ck_assert(!http_session_is_done(s));
+    tick_until(s, 5 * SEC + l.ping_ns + l.ping_answer_ns);
+    drain_all(s, &out);
+    ck_assert(http_session_is_done(s));
+    http_session_free(s);
+    ck_assert_uint_eq(r.n_close, 1);
+    buffer_release(&in);
+    buffer_release(&out);
+}
+
+UNIT(a_peer_that_answers_is_asked_again_much_later_and_may_wait_for_ever)
+{
+    const struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
+    struct recorder r = {.answer = ANSWER_LATER};
+    struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+    struct http_session *s = waiting_session(&r, &in, &out);
+    uint64_t heard = 5 * SEC;
+    uint32_t code;
+    for (int i = 0; i < 10; i++) {
+        tick_until(s, heard + l.ping_ns + 19 * SEC);
+        out.n = 0;
+        drain_all(s, &out);
+        ck_assert(find_frame(&out, PING_FRAME, &code));
+        in.n = 0;
+        frame(&in, PING_FRAME, 1, 0, BYTES_LIT("hello?\0\0"));
+        heard += l.ping_ns + 19 * SEC;
+        ck_assert_int_eq(http_session_feed(s, buffer_bytes(&in), heard), 0);
+        ck_assert(!http_session_is_done(s));
+    }
+    ck_assert_uint_eq(r.n_close, 0);
+    http_session_free(s);
+    buffer_release(&in);
+    buffer_release(&out);
 }
 
 /* ---- raw frames, for what a well-behaved client would not send ---- */

@@ -7,7 +7,17 @@
 #include "tests/unit/proto/http/frames.h"
 #include "tests/unit/proto/http/recorder.h"
 
-enum { DATA = 0, HEADERS = 1, RST = 3, SETTINGS = 4, WINDOW = 8, END_STREAM = 1, END_HEADERS = 4 };
+enum {
+    DATA = 0,
+    HEADERS = 1,
+    RST = 3,
+    SETTINGS = 4,
+    PING = 6,
+    WINDOW = 8,
+    ACK = 1,
+    END_STREAM = 1,
+    END_HEADERS = 4
+};
 
 static const struct http_header trailer = {BYTES_LIT("grpc-status"), BYTES_LIT("0")};
 static const struct http_header type = {BYTES_LIT("content-type"), BYTES_LIT("text/event-stream")};
@@ -399,17 +409,34 @@ UNIT(a_peer_that_goes_ends_the_reply)
     close_wire(&w);
 }
 
-UNIT(an_open_reply_outlives_silence)
+/* A Watch with nothing to tell; the peer answers ten PINGs, then all or none. */
+static bool outlives_silence(bool stays)
 {
     struct wire w = {0};
+    uint32_t ignored;
+    unsigned asked = 0;
     ask2(&w, END_STREAM);
-    http_reply_begin(w.r.last, &head); /* a Watch with nothing to tell */
-    for (uint64_t t = 1; t < 20; t++)
-        http_session_tick(w.s, http_session_deadline(w.s));
-    said(&w);
-    ck_assert_uint_eq(w.r.n_close, 0);
-    ck_assert(!http_session_is_done(w.s));
+    http_reply_begin(w.r.last, &head);
+    for (unsigned i = 0; i < 400 && !http_session_is_done(w.s); i++) {
+        uint64_t now = http_session_deadline(w.s);
+        http_session_tick(w.s, now);
+        said(&w);
+        if (!find_frame(&w.out, PING, &ignored) || (asked++ >= 10 && !stays))
+            continue;
+        frame(&w.in, PING, ACK, 0, BYTES_LIT("anything"));
+        ck_assert_int_eq(http_session_feed(w.s, buffer_bytes(&w.in), now), 0);
+        w.in.n = 0;
+    }
+    ck_assert_uint_ge(asked, 10);
+    bool open = w.r.n_close == 0 && !http_session_is_done(w.s);
     close_wire(&w);
+    return open;
+}
+
+UNIT(an_open_reply_outlives_silence_but_not_its_peer)
+{
+    ck_assert(outlives_silence(true));
+    ck_assert(!outlives_silence(false));
 }
 
 UNIT(an_end_that_nobody_takes_is_given_up)

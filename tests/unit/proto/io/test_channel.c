@@ -1,14 +1,20 @@
 #include "proto/io/channel.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <uv.h>
 
 #include "proto/base/buffer.h"
 #include "proto/base/clock.h"
 #include "proto/io/connector.h"
+#include "proto/io/idle.h"
 #include "proto/io/listener.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
@@ -205,6 +211,171 @@ UNIT(a_peer_that_does_not_read_is_not_read)
     io_channel_close(w.b.c);
     buffer_release(&big);
     world_close(&w);
+}
+
+/* ---- how much is read in a turn ---- */
+
+struct turns {
+    uv_check_t check;      /* the end of a turn: timers and sockets were looked at */
+    size_t now, most, all; /* bytes: in this turn of the loop, in any, altogether */
+};
+
+static void on_turn(uv_check_t *check)
+{
+    struct turns *t = check->data;
+    t->most = t->now > t->most ? t->now : t->most;
+    t->now = 0;
+}
+
+static void count_read(void *user, struct bytes in)
+{
+    struct turns *t = user;
+    t->now += in.n;
+    t->all += in.n;
+}
+
+static const struct io_channel_events counting = {
+    .on_read = count_read, .on_eof = on_eof, .on_error = on_error};
+
+struct counted {
+    struct turns turns; /* first: the events' user is that */
+    struct io_channel *c;
+};
+
+static void on_accept_counted(void *user, struct io_channel *c)
+{
+    struct counted *w = user;
+    w->c = c;
+    io_channel_start(c, &counting, &w->turns);
+    io_channel_read_pause(c, true);
+}
+
+/* Sends without waiting for a reader, as much as the kernel keeps. */
+static size_t send_ahead(int fd)
+{
+    static const uint8_t zeros[16 << 10];
+    size_t sent = 0;
+    for (ssize_t n; (n = send(fd, zeros, sizeof zeros, MSG_DONTWAIT)) > 0;)
+        sent += (size_t)n;
+    return sent;
+}
+
+UNIT(a_stream_that_is_always_ready_has_one_room_a_turn)
+{
+    struct counted w = {0};
+    struct error e = {""};
+    struct io_listener *listener = NULL;
+    char address[64], folder[] = "/tmp/pg-channel-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(address, sizeof address, "unix:%s/s", folder);
+    struct io_loop *loop = unit_made(io_loop_new());
+    ck_assert_msg(io_listener_new_unix(&listener, loop, address, IO_UNIX_MODE, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(io_listener_start(listener, on_accept_counted, &w, &e), 0);
+    uv_check_init(io_loop_uv(loop), &w.turns.check);
+    w.turns.check.data = &w.turns;
+    uv_check_start(&w.turns.check, on_turn);
+
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    snprintf(to.sun_path, sizeof to.sun_path, "%s", address + strlen("unix:"));
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){1 << 20}, sizeof(int)); /* or as much as the system allows */
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    UNTIL(loop, w.c);
+    size_t sent = send_ahead(fd);
+    ck_assert_uint_gt(sent, IO_CHANNEL_TURN_BYTES + (16 << 10)); /* else one turn could have it all */
+    io_channel_read_pause(w.c, false);
+    UNTIL(loop, w.turns.all == sent);
+    on_turn(&w.turns.check);
+    ck_assert_uint_le(w.turns.most, IO_CHANNEL_TURN_BYTES);
+    ck_assert_uint_gt(w.turns.most, IO_CHANNEL_TURN_BYTES / 2);
+
+    close(fd);
+    io_channel_close(w.c);
+    uv_close((uv_handle_t *)&w.turns.check, NULL);
+    io_listener_free(listener);
+    io_loop_free(loop);
+    rmdir(folder);
+}
+
+/* ---- how many are accepted in a turn ---- */
+
+static void close_accepted(void *user, struct io_channel *c)
+{
+    struct turns *t = user;
+    t->now++;
+    t->all++;
+    io_channel_close(c);
+}
+
+UNIT(a_flood_of_connections_is_taken_a_few_a_turn)
+{
+    struct turns t = {.now = 0};
+    struct error e = {""};
+    struct io_listener *listener = NULL;
+    int fds[5 * IO_LISTENER_TURN_MAX];
+    struct io_loop *loop = unit_made(io_loop_new());
+    ck_assert_msg(io_listener_new(&listener, loop, "127.0.0.1:0", IO_PORT_ALONE, &e) == 0, "%s", e.text);
+    ck_assert_msg(io_listener_start(listener, close_accepted, &t, &e) == 0, "%s", e.text);
+    uv_check_init(io_loop_uv(loop), &t.check);
+    t.check.data = &t;
+    uv_check_start(&t.check, on_turn);
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(io_listener_port(listener)),
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const size_t n = sizeof fds / sizeof *fds;
+    for (size_t i = 0; i < n; i++) { /* the kernel answers for us */
+        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+        ck_assert_int_eq(connect(fds[i], (struct sockaddr *)&to, sizeof to), 0);
+    }
+    UNTIL(loop, t.all == n);
+    on_turn(&t.check);
+    ck_assert_uint_le(t.most, IO_LISTENER_TURN_MAX);
+    ck_assert_uint_gt(t.most, 1);
+
+    /* One that waits for its turn when the listener goes is closed with it. */
+    for (size_t i = 0; i < n; i++) {
+        close(fds[i]);
+        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+        ck_assert_int_eq(connect(fds[i], (struct sockaddr *)&to, sizeof to), 0);
+    }
+    io_loop_run_once(loop, NSEC_PER_SEC);
+    ck_assert_uint_lt(t.all, 2 * n);
+    uv_close((uv_handle_t *)&t.check, NULL);
+    io_listener_free(listener);
+    io_loop_free(loop);
+    for (size_t i = 0; i < n; i++)
+        close(fds[i]);
+}
+
+/* ---- work for every turn ---- */
+
+static void count_turn(void *user)
+{
+    struct turns *t = user;
+    t->now++;
+    t->all++;
+}
+
+UNIT(what_is_left_for_the_next_turn_comes_once_a_turn)
+{
+    struct turns t = {.now = 0};
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct io_idle *idle = unit_made(io_idle_new(loop, count_turn, &t));
+    uv_check_init(io_loop_uv(loop), &t.check);
+    t.check.data = &t;
+    uv_check_start(&t.check, on_turn);
+    for (size_t i = 1; i <= 10; i++) {
+        io_idle_start(idle); /* again and again: it stays one */
+        io_loop_run_once(loop, 0);
+        ck_assert_uint_eq(t.all, i);
+    }
+    ck_assert_uint_eq(t.most, 1);
+    io_idle_stop(idle);
+    io_loop_run_once(loop, 0);
+    ck_assert_uint_eq(t.all, 10);
+    io_idle_free(idle);
+    uv_close((uv_handle_t *)&t.check, NULL);
+    io_loop_free(loop);
 }
 
 UNIT(a_broken_connection_is_told_once)
