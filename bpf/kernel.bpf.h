@@ -103,6 +103,9 @@ struct bpf_iter__task_vma {
     struct vm_area_struct *vma;
 } BY_NAME;
 
+/* include/linux/sched.h: the same since 2.6.30. */
+#define PF_KTHREAD 0x00200000u
+
 /* include/linux/mm.h: the same value since 2.6. */
 #define VM_EXEC 0x4u
 

@@ -17,6 +17,7 @@ struct mapping {
     __u32 page; /* struct unwind_file */
     __u32 n_pages;
     __u32 first_page;
+    __u32 serial;
     __u32 is_pending; /* user space has not been asked for this file, or has not answered */
 };
 
@@ -29,8 +30,9 @@ struct {
     __type(value, struct unwind_file);
 } unwind_files SEC(".maps");
 
-/* Moves whenever user space changes what is in unwind_files, so that what was remembered is forgotten. */
-__u64 unwind_generation = 0;
+/* Moves when user space takes a file out of unwind_files, so that what was remembered is forgotten; the other
+ * one when it adds some, for which only those wait who met a file that was not there. */
+__u64 unwind_generation = 0, unwind_additions = 0;
 
 __u64 n_walks = 0; /* of the kernel's tree */
 
@@ -136,6 +138,7 @@ static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u
     ret->length = f->end - f->start;
     ret->bias = f->offset - f->start;
     ret->n_pages = 0;
+    ret->serial = 0;
     ret->is_pending = 0;
     if (f->file) {
         read_key(&f->key, (struct file *)f->file);
@@ -154,6 +157,7 @@ static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u
     ret->page = file->page;
     ret->n_pages = file->n_pages;
     ret->first_page = file->first_page;
+    ret->serial = file->serial;
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #ifndef BPF_RECORD_BPF_H
 #define BPF_RECORD_BPF_H
 
+#include "bpf/context.bpf.h"
 #include "bpf/kernel.bpf.h"
 
 #include "bpf/sample.h"
@@ -23,7 +24,7 @@ struct {
 } ring SEC(".maps");
 
 /* Programs that may interrupt each other work in different ones. */
-enum slot { SLOT_CLOCK, SLOT_EVENT, SLOT_WAIT, SLOT_PROBE, SLOTS };
+enum slot { SLOT_CLOCK, SLOT_EVENT, SLOT_WAIT, SLOT_PROBE, SLOT_LOCK, SLOTS };
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -67,14 +68,15 @@ static __always_inline void fill_head(struct sample_head *h, struct task_struct 
     h->tid = (__u32)id;
     h->time = bpf_ktime_get_ns();
     h->cpu = bpf_get_smp_processor_id();
-    h->start = BPF_CORE_READ(task, group_leader, start_boottime);
-    h->is_kernel_thread = BPF_CORE_READ(task, mm) == 0;
+    h->start = task->group_leader->start_boottime;
+    h->is_kernel_thread = (task->flags & PF_KTHREAD) != 0; /* a process in exit has no memory either */
     h->source = SAMPLE_FROM_CLOCK;
     h->detail = 0;
     h->value = 1;
     h->ticket = 0;
     h->n_kernel = 0;
     h->n_user = 0;
+    h->n_context = 0;
     h->user_end = UNWIND_END_NONE;
     h->flags = 0;
     bpf_get_current_comm(h->comm, sizeof h->comm);
@@ -91,9 +93,9 @@ static __always_inline int is_new(__u32 pid, __u64 start)
 
 /* No wake-up a sample: user space comes by itself a few times a second. It is called early only for a process
  * it has never seen, and when half of the ring is full. */
-static __always_inline __u64 wakeup(const struct sample_head *h)
+static __always_inline __u64 wakeup(const struct sample_head *h, int is_known)
 {
-    if (!h->is_kernel_thread && is_new(h->pid, h->start))
+    if (!h->is_kernel_thread && !is_known && is_new(h->pid, h->start))
         return BPF_RB_FORCE_WAKEUP;
     return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_size / 2 ? BPF_RB_FORCE_WAKEUP
                                                                        : BPF_RB_NO_WAKEUP;
@@ -237,23 +239,27 @@ static __always_inline void send_want(const struct scratch *s, __u32 mine)
 }
 
 /* Takes the stacks of the current thread and sends the sample; the head's own fields are set. `skip`: kernel
- * frames of ours on top. */
+ * frames of ours on top; all with SKIP_ALL. */
+#define SKIP_ALL 255u /* BPF_F_SKIP_FIELD_MASK */
 static __always_inline void send_stack(void *ctx, const __u64 *regs, struct scratch *s,
                                        struct task_struct *task, __u32 slot, __u64 skip)
 {
     __sync_fetch_and_add(&n_samples, 1);
+    s->walk.is_remembered = 0;
     /* Lengths are kept in u64 behind a barrier, or clang checks one copy and uses another. */
     if (!regs || !hit_user(regs)) {
         long n = bpf_get_stack(ctx, s->address, SAMPLE_KERNEL_MAX * 8, skip);
         s->head.n_kernel = n > 0 ? (__u64)n / 8 : 0;
     }
-    if (!s->head.is_kernel_thread)
+    if (!s->head.is_kernel_thread) {
         user_stack(ctx, regs, s, task);
-    __u64 size = ((__u64)s->head.n_kernel + s->head.n_user) * 8;
+        read_context(s, task);
+    }
+    __u64 size = ((__u64)s->head.n_kernel + s->head.n_user) * 8 + s->head.n_context;
     barrier_var(size);
     if (size > sizeof s->address)
         return;
-    if (bpf_ringbuf_output(&ring, s, sizeof s->head + size, wakeup(&s->head)))
+    if (bpf_ringbuf_output(&ring, s, sizeof s->head + size, wakeup(&s->head, s->walk.is_remembered)))
         __sync_fetch_and_add(&n_lost, 1);
     if (s->walk.wants) {
         s->walk.wants = 0;

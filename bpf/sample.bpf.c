@@ -4,6 +4,7 @@
  * of their own (wait.bpf.h, event.bpf.h), loaded when asked for. Loads on 6.1 and later.
  */
 #include "bpf/event.bpf.h"
+#include "bpf/lock.bpf.h"
 #include "bpf/wait.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -64,7 +65,8 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
     if (!s || (only_pid && pid != only_pid))
         return 0;
     fill_head(&s->exec.head, task, SAMPLE_EXEC);
-    want_executable(&s->exec.head, bprm);
+    if (is_wanted(task)) /* rows of who is not sampled would drive others' out */
+        want_executable(&s->exec.head, bprm);
     const char *name = BPF_CORE_READ(bprm, filename);
     long n = bpf_probe_read_kernel_str(s->exec.path, sizeof s->exec.path, name);
     __u64 size = n > 0 ? n : 1;
@@ -75,6 +77,8 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
         return 0;
     /* The next sample wakes user space again: it is another program, with other mappings. */
     bpf_map_delete_elem(&seen, &pid);
+    if (n_context_places)
+        bpf_map_delete_elem(&context_places, &pid);
     __u64 flags =
         bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_size / 2 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
     if (bpf_ringbuf_output(&ring, s, sizeof s->exec.head + size, flags))

@@ -4,6 +4,7 @@
 #ifndef BPF_SAMPLE_H
 #define BPF_SAMPLE_H
 
+#include "bpf/context.h"
 #include "bpf/types.h"
 #include "bpf/unwind.h"
 
@@ -15,7 +16,7 @@
 #define SAMPLE_PATH_MAX 256 /* of an executable's name as it was given to execve; longer ones are cut */
 
 enum sample_kind {
-    SAMPLE_STACK = 1, /* struct sample_head, then n_kernel + n_user addresses, leaf first each */
+    SAMPLE_STACK = 1, /* struct sample_head, n_kernel + n_user addresses, leaf first each, n_context bytes */
     SAMPLE_EXEC = 2,  /* struct sample_exec: this process is another program from now on */
     SAMPLE_WANT = 3,  /* struct sample_want: a file without unwind tables was met */
     SAMPLE_VALUE = 4, /* sample_head alone: what the stack with this ticket weighs; 0: forget it */
@@ -29,6 +30,7 @@ enum sample_source {
     SAMPLE_FROM_CLOCK,
     SAMPLE_FROM_WAIT,  /* a thread was off the CPU for `value` ns; `detail` is enum sample_wait */
     SAMPLE_FROM_BLOCK, /* a request to a block device took `value` ns; `detail` is enum sample_block */
+    SAMPLE_FROM_LOCK,  /* a thread waited for a futex for `value` ns; `detail` is enum sample_lock */
     SAMPLE_FROM_OTHERS,
 };
 #define SAMPLE_OTHERS_MAX 16u
@@ -43,7 +45,21 @@ enum sample_wait {
     SAMPLE_WAITS,
 };
 
+/* Of each CPU: waits, those below the minimum, the time of all. */
+struct sample_waits {
+    bpf_u64 n, n_short, ns;
+};
+
 enum sample_block { SAMPLE_BLOCK_READ, SAMPLE_BLOCK_WRITE, SAMPLE_BLOCK_OTHER, SAMPLE_BLOCKS };
+
+/* How a wait for a futex ended. */
+enum sample_lock {
+    SAMPLE_LOCK_WOKEN,
+    SAMPLE_LOCK_TIMEOUT,
+    SAMPLE_LOCK_INTERRUPTED, /* by a signal; it may go on, as another wait */
+    SAMPLE_LOCK_CHANGED,     /* there was nothing to wait for any more */
+    SAMPLE_LOCKS,
+};
 
 /* What a user probe weighs a hit by: bits 8 and up of its cookie, the source being below. */
 enum sample_weight {
@@ -82,7 +98,8 @@ struct sample_head {
     bpf_u32 tid;
     bpf_u32 cpu;
     bpf_u32 n_kernel, n_user; /* SAMPLE_STACK: addresses that follow */
-    bpf_u32 is_kernel_thread; /* 1: it has no user memory */
+    bpf_u16 is_kernel_thread; /* 1: it has no user memory */
+    bpf_u16 n_context;        /* SAMPLE_STACK: bytes of a thread's context (context.h); 0: it has none */
     bpf_u16 user_end;         /* SAMPLE_STACK: enum unwind_end */
     bpf_u16 flags;
     char comm[SAMPLE_COMM_LEN];

@@ -93,6 +93,7 @@ struct unwind_file {
     bpf_u32 n_pages;    /* 0: there is no call frame information */
     bpf_u32 first_page; /* file offset of the first of them, in pages */
     bpf_u32 used;       /* when the kernel side last looked it up, about seconds since boot */
+    bpf_u32 serial;     /* of these tables: others, of this file or another, have another */
 };
 
 /* Registers of a frame. */

@@ -5,6 +5,10 @@
  * it was away: then only waits that are long enough, and of those a share, are looked at. Elsewhere the stack
  * must be taken as the thread leaves (at the switch back its memory cannot be read): it is sent at once with
  * a ticket, and what it weighs follows when the thread is back.
+ *
+ * Not every wait is taken: a share of them, or, as with the clock, one in a period of time waited: the longer
+ * a wait the likelier, certain from a period on; a shorter one then stands for a whole period. So sums stay
+ * what they are, and what it costs is bounded by the time that threads wait, however often they do.
  */
 #ifndef BPF_WAIT_BPF_H
 #define BPF_WAIT_BPF_H
@@ -14,15 +18,24 @@
 
 const volatile __u64 wait_min_ns = 0;       /* shorter waits are counted only */
 const volatile __u32 wait_share = 1u << 16; /* of waits that are taken, of 1 << 16 */
+const volatile __u64 wait_period_ns = 0;    /* or by their length; 0: by share */
 const volatile __u32 has_sched_exit = 0;
 
-__u64 n_waits = 0, n_waits_short = 0, ns_waits = 0; /* off-CPU: all, below the minimum; time of all */
+/* A count for each CPU: switches are too frequent for CPUs to pass a shared one to and fro. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct sample_waits);
+} wait_counts SEC(".maps");
 
 struct wait {
     __u64 since;  /* 0: on the CPU, or not looked at */
-    __u64 length; /* known, and on_sched_exit has not taken it yet */
+    __u64 weight; /* known, and on_sched_exit has not taken it yet */
     __u64 ticket;
-    __u32 state; /* enum sample_wait */
+    __u64 expected; /* how long the next wait may be, by the last ones; 0: there was none */
+    __u32 chance;   /* that it was taken by, of 1 << 16 */
+    __u32 state;    /* enum sample_wait */
 };
 
 struct {
@@ -51,7 +64,6 @@ static __always_inline __u64 new_ticket(void)
 #define SKIP_OURS 2
 
 /* include/linux/sched.h: the same values since 4.14. */
-#define PF_KTHREAD           0x00200000u
 #define TASK_INTERRUPTIBLE   1u
 #define TASK_UNINTERRUPTIBLE 2u
 #define TASK_STOPPED         (4u | 8u)
@@ -66,28 +78,60 @@ static __always_inline __u32 wait_of(_Bool preempt, __u32 state)
     return state & TASK_STOPPED ? SAMPLE_WAIT_STOPPED : SAMPLE_WAIT_SLEEP;
 }
 
-static __always_inline int is_chosen(void)
+/* What a wait weighs whose length is known, if it is taken; else 0. User space divides by the share. */
+static __always_inline __u64 weigh(__u64 length)
 {
-    return wait_share >= 1u << 16 || (bpf_get_prandom_u32() & 0xffff) < wait_share;
+    if (!wait_period_ns)
+        return wait_share >= 1u << 16 || (bpf_get_prandom_u32() & 0xffff) < wait_share ? length : 0;
+    if (length >= wait_period_ns)
+        return length;
+    return (__u64)bpf_get_prandom_u32() * wait_period_ns >> 32 < length ? wait_period_ns : 0;
+}
+
+/* The chance of a wait whose length is not known yet, of 1 << 16: by what the thread's last ones were.
+ * However it is chosen, weights divided by it add up; the better the guess, the less they scatter. A thread's
+ * first wait is taken; none has a smaller chance than this. */
+#define CHANCE_MIN (1u << 10)
+
+static __always_inline __u32 chance_of(const struct wait *w)
+{
+    if (!wait_period_ns)
+        return wait_share;
+    if (!w->expected || w->expected >= wait_period_ns)
+        return 1u << 16;
+    __u32 chance = (w->expected << 16) / wait_period_ns;
+    return chance > CHANCE_MIN ? chance : CHANCE_MIN;
+}
+
+/* Shrinks by a quarter with each shorter wait: a thread that waits long now and then is not lost sight of. */
+static __always_inline void learn(struct wait *w, __u64 length)
+{
+    __u64 before = w->expected - w->expected / 4;
+    w->expected = (length > before ? length : before) | 1;
 }
 
 static __always_inline void comes_back(struct task_struct *next, __u64 now)
 {
+    __u32 zero = 0;
     struct wait *w = bpf_task_storage_get(&waits_of, next, 0, 0);
-    if (!w || !w->since)
+    struct sample_waits *counts = bpf_map_lookup_elem(&wait_counts, &zero);
+    if (!w || !w->since || !counts)
         return;
     __u64 length = now - w->since;
     int is_short = length < wait_min_ns;
     w->since = 0;
-    __sync_fetch_and_add(&n_waits, 1);
-    __sync_fetch_and_add(&ns_waits, length);
-    if (is_short)
-        __sync_fetch_and_add(&n_waits_short, 1);
+    counts->n++;
+    counts->ns += length;
+    counts->n_short += is_short;
     if (has_sched_exit) {
-        w->length = is_short ? 0 : length;
-    } else if (w->ticket) {
+        w->weight = is_short ? 0 : weigh(length);
+        return;
+    }
+    learn(w, length);
+    if (w->ticket) {
         struct sample_head h = {.kind = SAMPLE_VALUE, .time = now, .source = SAMPLE_FROM_WAIT};
-        h.value = is_short ? 0 : length;
+        if (!is_short) /* by share, user space divides */
+            h.value = wait_period_ns && w->chance ? (length << 16) / w->chance : length;
         h.ticket = w->ticket;
         w->ticket = 0;
         send_head(&h);
@@ -108,10 +152,13 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_str
     if (!w)
         return 0;
     w->since = now;
-    w->length = 0;
+    w->weight = 0;
     w->ticket = 0;
     w->state = wait_of(preempt, prev_state);
-    if (has_sched_exit || !is_chosen())
+    if (has_sched_exit)
+        return 0;
+    w->chance = chance_of(w);
+    if ((bpf_get_prandom_u32() & 0xffff) >= w->chance)
         return 0;
     struct scratch *s = claim(SLOT_WAIT);
     if (!s)
@@ -128,7 +175,7 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_str
     return 0;
 }
 
-/* In the thread that is back; `length` says whether it is looked at. */
+/* In the thread that is back; `weight` says whether it is looked at. */
 SEC("tp_btf/sched_exit_tp")
 int BPF_PROG(on_sched_exit, _Bool is_switch)
 {
@@ -136,19 +183,17 @@ int BPF_PROG(on_sched_exit, _Bool is_switch)
     if (!is_switch || !task->pid)
         return 0;
     struct wait *w = bpf_task_storage_get(&waits_of, task, 0, 0);
-    if (!w || !w->length)
+    if (!w || !w->weight)
         return 0;
-    __u64 length = w->length;
-    w->length = 0;
-    if (!is_chosen())
-        return 0;
+    __u64 weight = w->weight;
+    w->weight = 0;
     struct scratch *s = claim(SLOT_WAIT);
     if (!s)
         return 0;
     fill_head(&s->head, task, SAMPLE_STACK);
     s->head.source = SAMPLE_FROM_WAIT;
     s->head.detail = w->state;
-    s->head.value = length;
+    s->head.value = weight;
     send_stack(ctx, 0, s, task, SLOT_WAIT, SKIP_OURS);
     release(s);
     return 0;

@@ -5,44 +5,23 @@
 #ifndef BPF_WALK_BPF_H
 #define BPF_WALK_BPF_H
 
-#include "bpf/mappings.bpf.h"
+#include "bpf/rows.bpf.h"
 #include "bpf/sample.h"
-
-struct unwind_shard {
-    struct unwind_row row[UNWIND_SHARD_ROWS];
-};
-
-/* Shards of rows, made by user space as they fill. */
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-    __uint(max_entries, UNWIND_SHARDS);
-    __type(key, __u32);
-    __array(
-        values, struct {
-            __uint(type, BPF_MAP_TYPE_ARRAY);
-            __uint(max_entries, 1);
-            __uint(map_flags, BPF_F_MMAPABLE);
-            __uint(key_size, 4);
-            __uint(value_size, sizeof(struct unwind_shard));
-        });
-} unwind_shards SEC(".maps");
-
-/* Written by user space through the mapped .bss. */
-__u32 unwind_pages[UNWIND_PAGES];
-struct unwind_rule unwind_rules[UNWIND_RULES];
 
 __u64 n_ends[UNWIND_ENDS]; /* how user stacks ended */
 
 /* Mappings remembered for each of the processes this CPU ran last; a stack has 3 to 6 of them. */
-#define CACHE_SETS 16u
+#define CACHE_BITS 5u
+#define CACHE_SETS (1u << CACHE_BITS)
 #define CACHE_WAYS 8u
 /* exec_vm (pages of executable mappings) tells most changes; a library unloaded and another of equal size
  * loaded it does not: nothing is believed for longer than this. */
 #define CACHE_NS 1000000000ull
 
 struct cache_set {
-    __u64 mm, exec_vm, generation, since;
+    __u64 mm, start, exec_vm, generation, additions, since;
     __u32 n, next;
+    __u32 has_pending, zero;
     struct mapping way[CACHE_WAYS];
 };
 
@@ -62,6 +41,7 @@ struct walk {
     __u32 wants; /* `wanted` and the mapping of it are set: user space should be asked */
     __u32 n_switches;
     __u32 is_guessed;
+    __u32 is_remembered; /* this CPU has met the process lately */
     struct unwind_key wanted;
     __u64 wanted_start, wanted_end;
     __u64 window[WINDOW_BYTES / 8];
@@ -71,7 +51,8 @@ struct walk {
 /* One for each CPU and enum slot: a record as it goes out, and the walk that fills it. */
 struct scratch {
     struct sample_head head;
-    __u64 address[SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX]; /* n_kernel, then n_user */
+    /* n_kernel, then n_user; then the thread's context */
+    __u64 address[SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX + CONTEXT_BYTES_MAX / 8];
     __u64 busy;
     struct walk walk;
 };
@@ -151,6 +132,7 @@ static __always_inline int enter_mapping(struct walk *w, __u64 address)
     }
     if (find_code(&w->finder, (struct mm_struct *)w->mm, address, w->now, &w->here))
         return -1;
+    set->has_pending |= w->here.is_pending;
     if (w->here.is_pending && !w->wants && ask_for(&w->finder.key, w->now)) {
         w->wants = 1;
         w->wanted = w->finder.key;
@@ -164,28 +146,9 @@ static __always_inline int enter_mapping(struct walk *w, __u64 address)
     return 0;
 }
 
-static __always_inline struct unwind_rule find_rule(const struct walk *w, __u64 address)
-{
-    struct unwind_rule none = {0};
-    __u64 offset = address + w->here.bias;
-    __u64 number = (offset >> UNWIND_PAGE_BITS) - w->here.first_page;
-    if (number >= w->here.n_pages)
-        return none;
-    __u32 page = unwind_pages[(w->here.page + (__u32)number) & (UNWIND_PAGES - 1)];
-    __u32 shard = UNWIND_PAGE_SHARD(page), zero = 0;
-    if (!UNWIND_PAGE_N(page))
-        return none;
-    void *inner = bpf_map_lookup_elem(&unwind_shards, &shard);
-    struct unwind_shard *rows = inner ? bpf_map_lookup_elem(inner, &zero) : 0;
-    if (!rows)
-        return none;
-    __u32 rule = unwind_search(rows->row, UNWIND_PAGE_FIRST_ROW(page), UNWIND_PAGE_N(page),
-                               offset & (UNWIND_PAGE_SIZE - 1));
-    return unwind_rules[rule & (UNWIND_RULES - 1)];
-}
-
 struct walk_context {
     struct scratch *scratch;
+    struct found_rules *found;
 };
 
 static long walk_frame(__u32 i, struct walk_context *c)
@@ -204,9 +167,9 @@ static long walk_frame(__u32 i, struct walk_context *c)
         w->end = UNWIND_END_NOT_CODE;
         return 1;
     }
-    struct unwind_rule rule = find_rule(w, address);
-    if (rule.cfa == UNWIND_CFA_SIGNAL)
-        address = w->at.ip; /* "returned to" without having been called */
+    struct unwind_rule rule = find_rule(&w->here, c->found, address);
+    if (rule.cfa == UNWIND_CFA_SIGNAL || (rule.cfa == UNWIND_CFA_PADDING && w->at.is_return))
+        address = w->at.ip; /* "returned to" without having been called: a handler's, a coroutine's first */
     s->address[to] = address;
     s->head.n_user = i + 1;
     if (w->here.is_pending)
@@ -230,14 +193,20 @@ static __always_inline void walk_stack(struct scratch *s, struct mm_struct *mm, 
     w->stack_start = 0;
     w->stack_end = 0;
     __u64 exec_vm = mm->exec_vm, generation = *(volatile __u64 *)&unwind_generation;
+    __u64 additions = *(volatile __u64 *)&unwind_additions;
     __u64 id = *(volatile __u64 *)&w->mm;
-    w->set = id * 0x9e3779b97f4a7c15ull >> 60;
+    w->set = id * 0x9e3779b97f4a7c15ull >> (64 - CACHE_BITS);
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
-    if (set->mm != id || set->exec_vm != exec_vm || set->generation != generation ||
-        now - set->since > CACHE_NS) {
+    /* A process's mm_struct may be where one was that has just ended. */
+    w->is_remembered = set->mm == id && set->start == s->head.start && now - set->since <= CACHE_NS;
+    if (!w->is_remembered || set->exec_vm != exec_vm || set->generation != generation ||
+        (set->has_pending && set->additions != additions)) {
         set->mm = id;
+        set->start = s->head.start;
         set->exec_vm = exec_vm;
         set->generation = generation;
+        set->additions = additions;
+        set->has_pending = 0;
         set->since = now;
         set->n = 0;
         set->next = 0;
@@ -248,7 +217,11 @@ static __always_inline void walk_stack(struct scratch *s, struct mm_struct *mm, 
         w->has_window = 0;
         w->window_at = ~0ull << 32;
     }
+    __u32 zero = 0;
     struct walk_context context = {.scratch = s};
+    context.found = bpf_map_lookup_elem(&rules_found, &zero);
+    if (!context.found)
+        return;
     bpf_loop(UNWIND_FRAMES_MAX + 1, walk_frame, &context, 0);
     __u32 end = w->end;
     if (end < UNWIND_ENDS)

@@ -41,6 +41,17 @@ static void on_stack(void *user, const struct sample_head *head, const uint64_t 
     collector_stack(&p->collector, head, address, clock_monotonic());
 }
 
+/* The kernel side has room for CONTEXT_PLACES processes: what is above has samples without links, and it is
+ * said. */
+static void on_place(void *user, uint32_t pid, const struct context_place *place)
+{
+    struct program *p = user;
+    int r = sampler_place(p->sampler, pid, place);
+    if (r < 0)
+        log_limited(LOG_LEVEL_WARN, "pid %u: the contexts of its threads are not read: %s", pid,
+                    strerror(-r));
+}
+
 static void on_notice(void *user, const struct sample_head *head)
 {
     struct program *p = user;
@@ -317,6 +328,8 @@ static int open_program(struct program *p)
         .kinds = &p->options.kinds,
         .wait_min_ns = p->options.wait_min_ns,
         .wait_by_ticket = p->options.wait_by_ticket,
+        .lock_min_ns = p->options.lock_min_ns,
+        .trace_map = p->options.trace_map,
         .probe_interval = p->options.alloc_interval,
         .rule = p->options.rule,
         .n_rules = p->options.n_rules,
@@ -337,6 +350,8 @@ static int open_program(struct program *p)
         return EXIT_USAGE;
     }
     open_names(p);
+    p->collector.place = on_place;
+    p->collector.place_user = p;
     p->begun = p->window_begun = clock_monotonic();
     int r = sampler_open(&p->sampler, &sampling, &handler, &e);
     if (r == 0 && unwinder_new(&p->unwinder, p->sampler, p->collector.vdso) < 0)

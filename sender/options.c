@@ -82,13 +82,15 @@ static int settle_kinds(struct options *o, struct error *e)
         kinds_add_wait(&o->kinds, o->wait_share);
     if (o->block)
         kinds_add_block(&o->kinds);
+    if (o->lock)
+        kinds_add_lock(&o->kinds);
     for (uint32_t i = 0; r == 0 && i < o->n_events; i++)
         r = kinds_add_event(&o->kinds, o->event[i], e);
     for (uint32_t i = 0; r == 0 && i < o->n_probes; i++)
         r = kinds_add_probe(&o->kinds, (char *)(uintptr_t)o->probe[i], e); /* the arena's: may be cut */
     for (uint32_t i = 0; r == 0 && i < o->n_allocs; i++)
         r = kinds_add_alloc(&o->kinds, o->alloc[i], o->alloc_interval, e);
-    if (r == 0 && o->without_cpu && !o->wait && !o->block && o->kinds.n_others == 0)
+    if (r == 0 && o->without_cpu && !o->wait && !o->block && !o->lock && o->kinds.n_others == 0)
         r = error_set(e, -EINVAL, "--no-cpu leaves nothing to sample");
     return r;
 }
@@ -152,7 +154,8 @@ int options_read(struct options *ret, int argc, char **argv, char *(*getvar)(con
         .insecure = true,
         .spool_bytes = 256u << 20,    /* an hour or so of a busy host */
         .wait_min_ns = NSEC_PER_MSEC, /* what is shorter is most of the waits and little of the time */
-        .wait_share = 1,
+        .lock_min_ns = NSEC_PER_MSEC, /* likewise */
+        .wait_share = 0,              /* by their length: the cost is bounded, whatever the scheduler does */
         .alloc_interval = 512 * 1024, /* as tcmalloc and Go sample theirs */
     };
     int r = read_file(&o, argc, argv, getvar, e);

@@ -27,8 +27,9 @@ struct options {
     uint64_t interval_ns; /* of reports */
     uint64_t duration_ns; /* 0: until told to stop */
     uint32_t pid;         /* 0: all */
-    bool without_cpu, wait, wait_by_ticket, block;
-    uint64_t wait_min_ns;
+    bool without_cpu, wait, wait_by_ticket, block, lock;
+    uint64_t wait_min_ns, lock_min_ns;
+    const char *trace_map; /* where OBI's map of traces is pinned; NULL: it is not asked */
     double wait_share;
     uint64_t alloc_interval; /* bytes */
     struct kinds kinds;      /* made of all that; its text is the arena's */

@@ -171,6 +171,19 @@ static int set_block(struct options *o, const char *v, struct error *e)
     return o->block = true, 0;
 }
 
+static int set_lock(struct options *o, const char *v, struct error *e)
+{
+    return o->lock = true, 0;
+}
+static int set_trace_map(struct options *o, const char *v, struct error *e)
+{
+    return keep(o, v, &o->trace_map, e);
+}
+static int set_lock_min(struct options *o, const char *value, struct error *e)
+{
+    return duration(value, 0, SECONDS(60), &o->lock_min_ns, e);
+}
+
 static int set_wait_min(struct options *o, const char *value, struct error *e)
 {
     return duration(value, 0, SECONDS(60), &o->wait_min_ns, e);
@@ -416,13 +429,16 @@ const struct options_row options_row[] = {
     {"--no-cpu", NULL, NULL, set_without_cpu, "no CPU samples: only what is asked for here"},
     {"--off-cpu", NULL, NULL, set_wait, "also time off the CPU, by stack and state"},
     {"--off-cpu-min", NULL, "TIME", set_wait_min, "shorter waits are left out; default 1ms"},
-    {"--off-cpu-share", NULL, "SHARE", set_wait_share, "look at so many waits and scale up; default 100%"},
+    {"--off-cpu-share", NULL, "SHARE", set_wait_share, "look at so many waits and scale up; default: the longer, the likelier"},
     {"--off-cpu-at-leave", NULL, NULL, set_wait_by_ticket, "stacks as threads leave the CPU, as before Linux 6.16"},
     {"--block-io", NULL, NULL, set_block, "also latencies of block devices, by the stack that asked"},
+    {"--lock-wait", NULL, NULL, set_lock, "also time waited for locks (futexes), by the stack that waits"},
+    {"--lock-wait-min", NULL, "TIME", set_lock_min, "shorter waits are left out; default 1ms"},
     {"--event", NULL, "NAME", set_event, "also a counter: page-faults, cache-misses/1000, cycles@97, …"},
     {"--alloc", NULL, "FILE", set_alloc, "also bytes asked of the malloc in FILE; libc is our own C library"},
     {"--alloc-interval", NULL, "BYTES", set_alloc_interval, "one sample in so many bytes; default 512KiB"},
     {"--probe", NULL, "FILE:SYMBOL", set_probe, "also calls of a function"},
+    {"--trace-map", NULL, "FILE", set_trace_map, "OBI's map of traces, pinned: /sys/fs/bpf/otel/traces_ctx_v1"},
     {"--idle", NULL, NULL, set_idle, "also idle CPUs, as pid 0"},
     {"--symbolize", NULL, "WHAT", set_symbolize, "full (default), or none: native code as addresses and build ids only"},
     {"--print", NULL, NULL, set_print, "write a summary to standard output instead of sending"},

@@ -1,7 +1,9 @@
 #include "sender/privilege.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -30,6 +32,55 @@ uint64_t privilege_needed(void)
     return bits;
 }
 
+static const struct {
+    int capability;
+    const char *name, *lost; /* without it */
+} wanted[] = {
+    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE",
+     "processes of other users have no executable, service name or container, their native frames no names"},
+    {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH",
+     "programs that only their owner may read are unwound by frame pointer and have no names"},
+    {CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE",
+     "native frames of programs deleted or replaced while they run have no names"},
+    /* CAP_SYSLOG: the collector says so when a kernel frame has no name for it. */
+};
+
+/* The number in a file of /proc/sys, or -1. */
+static int read_setting(const char *path)
+{
+    char text[16] = "";
+    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, text, sizeof text - 1) > 0 ? atoi(text) : -1;
+}
+
+/* kernel: Documentation/admin-guide/LSM/Yama.rst: not even with CAP_SYS_PTRACE. */
+#define PTRACE_NOBODY 3
+
+/* Debian's and Ubuntu's kernels know a perf_event_paranoid above 2 (and have it by default): no perf event
+ * without CAP_SYS_ADMIN, CAP_PERFMON or not. */
+static bool clocks_take_admin(void)
+{
+    return read_setting("/proc/sys/kernel/perf_event_paranoid") > 2;
+}
+
+/* What does not keep us from sampling but is missing in the samples. The two capabilities that do are not
+ * told here: sampler_open refuses, and says which. */
+static void say_missing(uint64_t effective)
+{
+    bool is_admin = effective >> CAP_SYS_ADMIN & 1;
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
+        bool is_there = effective >> wanted[i].capability & 1;
+        if (!is_there && !(wanted[i].capability == CAP_CHECKPOINT_RESTORE && is_admin))
+            log_warn("%s is missing: %s", wanted[i].name, wanted[i].lost);
+    }
+    if (access("/proc/self/stat", R_OK) < 0)
+        log_warn("/proc cannot be read: processes have no names, and native frames none either");
+    if (read_setting("/proc/sys/kernel/yama/ptrace_scope") == PTRACE_NOBODY)
+        log_warn(
+            "kernel.yama.ptrace_scope is %d: what processes publish of themselves (OTEP 4719) is not read",
+            PTRACE_NOBODY);
+}
+
 static void bound(uint64_t keep)
 {
     for (int cap = 0; cap < 64 && prctl(PR_CAPBSET_READ, cap) >= 0; cap++)
@@ -46,9 +97,17 @@ void privilege_drop(uint64_t also)
         log_warn("capabilities are left as they are: %s", strerror(errno));
         return;
     }
-    /* On kernels where BPF or perf events take CAP_SYS_ADMIN only, having that and not CAP_BPF, it stays. */
-    if (!(data[1].effective >> (CAP_BPF - 32) & 1))
+    bool is_first = gettid() == getpid();
+    uint64_t effective = (uint64_t)data[1].effective << 32 | data[0].effective;
+    /* On kernels where BPF takes CAP_SYS_ADMIN only, having that and not CAP_BPF, it stays; where perf events
+     * do, with the thread that opens a clock when a CPU comes online. */
+    if (!(effective >> CAP_BPF & 1) || (is_first && clocks_take_admin()))
         keep |= UINT64_C(1) << CAP_SYS_ADMIN;
+    static bool was_said; /* the first thread's */
+    if (is_first && !was_said) {
+        was_said = true;
+        say_missing(effective);
+    }
     bound(keep);
     for (int i = 0; i < 2; i++) {
         uint32_t mask = (uint32_t)(keep >> 32 * i);

@@ -15,13 +15,19 @@
 #include "sender/procs/procs.h"
 #include "sender/unwind/loader.h"
 
-/* Memory of rows in the kernel: 8 MiB hold those of more than a hundred programs and libraries. */
-#define ROW_SHARDS 32u
+/* Memory of rows in the kernel: 7.5 MiB hold those of a hundred programs and libraries, and all maps together
+ * stay below 10 MB. */
+#define ROW_SHARDS 30u
 /* Before the first sample, what runs already is compiled for this long at most; the rest on demand. */
 #define AHEAD_NS (500 * (uint64_t)NSEC_PER_MSEC)
 
 /* Wants that wait; of what is above the kernel side asks again. */
 #define WAITING_MAX 64u
+/* Who begins a new program has its libraries mapped some milliseconds later: they are compiled then, and not
+ * one after the other as samples meet them. */
+#define FOLLOW_MS  5u
+#define FOLLOW_MAX 16u
+
 /* A file that found no room, or is no regular file, is not looked at again for this long. */
 #define REFUSED_NS  (10 * (uint64_t)NSEC_PER_SEC)
 #define REFUSED_MAX 16u
@@ -35,6 +41,12 @@ struct refused {
     uint64_t when;
 };
 
+/* A process with a file that was not known: its other files are looked at too. */
+struct follow {
+    uint32_t pid;
+    uint64_t due;
+};
+
 struct unwinder {
     struct sampler *sampler;
     struct tables *tables;
@@ -46,6 +58,8 @@ struct unwinder {
     int stop_fd; /* readable: the thread ends */
     struct sample_want waiting[WAITING_MAX];
     uint32_t n_waiting;
+    struct follow follow[FOLLOW_MAX]; /* a queue: oldest first */
+    uint32_t n_follow;
     struct refused refused[REFUSED_MAX]; /* a ring */
     uint32_t next_refused;
 };
@@ -123,6 +137,17 @@ static struct sample_want take_smallest(struct unwinder *u)
     return want;
 }
 
+/* Looks at the process's files when what it has begun has been mapped: at once for one that runs already. Of
+ * many at a time the first; the others' files are asked for as samples meet them. */
+static void follow_later(struct unwinder *u, const struct sample_want *want, uint64_t now)
+{
+    for (uint32_t i = 0; i < u->n_follow; i++)
+        if (u->follow[i].pid == want->head.pid)
+            return;
+    if (u->n_follow < FOLLOW_MAX)
+        u->follow[u->n_follow++] = (struct follow){want->head.pid, now + FOLLOW_MS * NSEC_PER_MSEC};
+}
+
 static void answer(struct unwinder *u, const struct sample_want *want)
 {
     uint64_t now = clock_monotonic();
@@ -133,8 +158,33 @@ static void answer(struct unwinder *u, const struct sample_want *want)
     if (fd < 0)
         return; /* the kernel side asks again when it meets the file again */
     int r = loader_add(&u->loader, &want->key, fd);
+    if (r == 0)
+        follow_later(u, want, now);
     if (r < 0 && r != -EAGAIN)
         u->refused[u->next_refused++ % REFUSED_MAX] = (struct refused){want->key, now};
+}
+
+static bool on_followed(void *user, const struct sample_file *file)
+{
+    struct unwinder *u = user;
+    struct sample_want want = {
+        .head.pid = file->pid, .key = file->key, .start = file->start, .end = file->end};
+    if (!tables_has(u->tables, &file->key))
+        on_want(u, &want);
+    return u->n_waiting < WAITING_MAX;
+}
+
+/* The files of those whose time has come become wants, answered like others. Returns the milliseconds until
+ * the next one's, -1 for none. */
+static int follow(struct unwinder *u)
+{
+    uint64_t now = clock_monotonic();
+    while (u->n_follow > 0 && u->follow[0].due <= now) {
+        uint32_t pid = u->follow[0].pid;
+        memmove(&u->follow[0], &u->follow[1], --u->n_follow * sizeof *u->follow);
+        (void)sampler_files_of(u->sampler, pid, on_followed, u); /* refused, they are asked for one by one */
+    }
+    return u->n_follow ? (int)((u->follow[0].due - now) / NSEC_PER_MSEC) + 1 : -1;
 }
 
 static bool on_file(void *user, const struct sample_file *file)
@@ -159,14 +209,15 @@ static void *run(void *argument)
     privilege_drop(0); /* capabilities are a thread's own */
     struct pollfd wait[2] = {{.fd = sampler_wants_fd(u->sampler), .events = POLLIN},
                              {.fd = u->stop_fd, .events = POLLIN}};
-    while (!wait[1].revents) {
-        if (poll(wait, 2, -1) < 0 && errno != EINTR)
+    for (int in = -1; !wait[1].revents; in = follow(u)) {
+        if (u->n_waiting == 0 && poll(wait, 2, in) < 0 && errno != EINTR)
             break;
         while (sampler_wants(u->sampler, on_want, u) >= 0 && u->n_waiting > 0) {
             struct sample_want want = take_smallest(u);
             answer(u, &want);
         }
-        malloc_trim(0); /* what compiling took is of the size of a file's sections */
+        if (u->n_follow == 0)
+            malloc_trim(0); /* what compiling took is of the size of a file's sections */
     }
     return NULL;
 }

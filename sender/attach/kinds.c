@@ -75,8 +75,9 @@ void kinds_add_wait(struct kinds *k, double share)
 {
     struct kind *wait = &k->at[SAMPLE_FROM_WAIT];
     wait->how = KIND_WAIT;
-    wait->share = share;
-    name(wait, "off_cpu", "nanoseconds", "", "");
+    wait->share = share > 0 ? share : 1;
+    wait->period = share > 0 ? 0 : k->at[SAMPLE_FROM_CLOCK].period;
+    name(wait, "off_cpu", "nanoseconds", share > 0 ? "" : "off_cpu", share > 0 ? "" : "nanoseconds");
 }
 
 void kinds_add_block(struct kinds *k)
@@ -85,6 +86,14 @@ void kinds_add_block(struct kinds *k)
     block->how = KIND_BLOCK;
     block->share = 1;
     name(block, "block_io", "nanoseconds", "", "");
+}
+
+void kinds_add_lock(struct kinds *k)
+{
+    struct kind *lock = &k->at[SAMPLE_FROM_LOCK];
+    lock->how = KIND_LOCK;
+    lock->share = 1;
+    name(lock, "lock", "nanoseconds", "", "");
 }
 
 static struct kind *add(struct kinds *k, struct error *e)

@@ -17,6 +17,7 @@ enum kind_how {
     KIND_CLOCK, /* ticks of each CPU's clock */
     KIND_WAIT,  /* time off the CPU */
     KIND_BLOCK, /* latency of block devices */
+    KIND_LOCK,  /* time waited for futexes */
     KIND_EVENT, /* a counter of the kernel's, or of the CPU's */
     KIND_PROBE, /* calls of a function in user space */
     KIND_ALLOC, /* bytes asked of an allocator */
@@ -44,9 +45,11 @@ struct kinds {
 /* The clock alone, at `frequency` Hz. */
 void kinds_init(struct kinds *k, uint32_t frequency);
 
-/* Waits, of which `share` (0 … 1) are taken. */
+/* Waits, of which `share` (above 0 … 1) are taken; 0: by their length, one in as much time waited as there is
+ * between two samples of the clock. A profile's period says so. */
 void kinds_add_wait(struct kinds *k, double share);
 void kinds_add_block(struct kinds *k);
+void kinds_add_lock(struct kinds *k);
 
 /* "page-faults", "page-faults/100" (every hundredth), "cache-misses@97" (97 times a second and CPU), or a
  * number of the CPU's own: "r01c2". 0; -EINVAL, with *e for the user, if there is no such event, or more than

@@ -38,9 +38,10 @@ int sampler_record(const struct sampler_handler *handler, const void *record, si
         return 0;
     }
     if (head->kind != SAMPLE_STACK || head->source >= SAMPLE_SOURCES || head->user_end >= UNWIND_ENDS ||
-        head->n_kernel > SAMPLE_KERNEL_MAX || head->n_user > SAMPLE_USER_MAX)
+        head->n_kernel > SAMPLE_KERNEL_MAX || head->n_user > SAMPLE_USER_MAX ||
+        head->n_context > CONTEXT_BYTES_MAX || (head->n_context && head->n_context < CONTEXT_HEAD_BYTES))
         return -EBADMSG;
-    if (n != sizeof *head + 8 * ((size_t)head->n_kernel + head->n_user))
+    if (n != sizeof *head + 8 * ((size_t)head->n_kernel + head->n_user) + head->n_context)
         return -EBADMSG;
     handler->stack(handler->user, head, (const uint64_t *)(head + 1));
     return 0;

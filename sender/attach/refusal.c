@@ -77,6 +77,9 @@ void refusal_explain(const struct refusal_facts *f, const char *doing, int r, co
         if (f->perf_event_paranoid > 0)
             say(why, "kernel.perf_event_paranoid above 0 asks for CAP_PERFMON");
     }
+    /* 3 and 4 are Debian's and Ubuntu's own. */
+    if (!admin && has(f, CAP_PERFMON) && f->perf_event_paranoid > 2 && r == -EACCES)
+        say(why, "kernel.perf_event_paranoid above 2 asks for CAP_SYS_ADMIN: set it to 2");
     if (!admin && strcmp(doing, REFUSAL_PROBES) == 0 && (r == -EPERM || r == -EACCES))
         say(why, "CAP_SYS_ADMIN is missing, which user probes take to begin with");
     if (f->has_lockdown)

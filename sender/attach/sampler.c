@@ -20,10 +20,14 @@
 #include "sender/attach/shards.h"
 
 /* The ring holds a quarter of a second of the deepest stacks we see in practice (~600 B), times four, and is
- * a power of two between these. A lost sample is counted, so a guess that is too small shows. */
-#define RING_MIN (256u * 1024)
+ * a power of two between these; the least is two seconds of the notices of 500 short processes a second,
+ * which a window's names may take on a busy machine. A lost sample is counted, so a guess that is too small
+ * shows. */
+#define RING_MIN (512u * 1024)
 #define RING_MAX (16u * 1024 * 1024)
-/* Waits and probes come in bursts, unlike ticks: some thousands of stacks more. */
+/* Waits taken by their length, and requests of devices: a second of some thousand stacks. */
+#define RING_MIN_WAITS (1024u * 1024)
+/* Probes, and waits that are all taken, come in bursts: some thousands of stacks more. */
 #define RING_MIN_BURSTS (4u * 1024 * 1024)
 
 struct clock {
@@ -193,15 +197,6 @@ uint32_t sampler_follow_cpus(struct sampler *s)
     return count_cpus(s);
 }
 
-static uint32_t ring_size(uint32_t frequency, bool has_bursts)
-{
-    uint64_t want = (uint64_t)libbpf_num_possible_cpus() * frequency * 600;
-    uint32_t size = has_bursts ? RING_MIN_BURSTS : RING_MIN;
-    while (size < want && size < RING_MAX)
-        size *= 2;
-    return size;
-}
-
 static bool has_kind(const struct sampler *s, enum kind_how how)
 {
     for (uint32_t i = 0; i < SAMPLE_SOURCES; i++)
@@ -210,11 +205,29 @@ static bool has_kind(const struct sampler *s, enum kind_how how)
     return false;
 }
 
+static bool is_clock_alone(const struct sampler *s)
+{
+    return !has_kind(s, KIND_EVENT) && !has_kind(s, KIND_WAIT) && !has_kind(s, KIND_BLOCK) &&
+           !has_kind(s, KIND_PROBE) && !has_kind(s, KIND_ALLOC) && !has_kind(s, KIND_LOCK);
+}
+
+static uint32_t ring_size(const struct sampler *s)
+{
+    uint64_t want = (uint64_t)libbpf_num_possible_cpus() * s->options.frequency * 600;
+    bool by_length = s->options.kinds->at[SAMPLE_FROM_WAIT].period > 0; /* those come steadily */
+    bool is_even = !has_kind(s, KIND_EVENT) && !has_kind(s, KIND_PROBE) && !has_kind(s, KIND_ALLOC) &&
+                   !has_kind(s, KIND_LOCK) && (by_length || !has_kind(s, KIND_WAIT));
+    uint32_t size = is_clock_alone(s) ? RING_MIN : is_even ? RING_MIN_WAITS : RING_MIN_BURSTS;
+    while (size < want && size < RING_MAX)
+        size *= 2;
+    return size;
+}
+
 /* Programs nobody needs are not loaded: the verifier's work and their memory are saved, and a kernel that
  * lacks their tracepoint is no obstacle. */
 static void choose_programs(struct sampler *s, bool has_sched_exit)
 {
-    bool waits = has_kind(s, KIND_WAIT), blocks = has_kind(s, KIND_BLOCK);
+    bool waits = has_kind(s, KIND_WAIT), blocks = has_kind(s, KIND_BLOCK), locks = has_kind(s, KIND_LOCK);
     bpf_program__set_autoload(s->skel->progs.on_tick, has_kind(s, KIND_CLOCK));
     bpf_program__set_autoload(s->skel->progs.on_event, has_kind(s, KIND_EVENT));
     bpf_program__set_autoload(s->skel->progs.on_probe, has_kind(s, KIND_PROBE) || has_kind(s, KIND_ALLOC));
@@ -223,6 +236,8 @@ static void choose_programs(struct sampler *s, bool has_sched_exit)
     bpf_program__set_autoload(s->skel->progs.on_block_insert, blocks);
     bpf_program__set_autoload(s->skel->progs.on_block_issue, blocks);
     bpf_program__set_autoload(s->skel->progs.on_block_complete, blocks);
+    bpf_program__set_autoload(s->skel->progs.on_lock_enter, locks);
+    bpf_program__set_autoload(s->skel->progs.on_lock_exit, locks);
 }
 
 static int set_rules(struct sampler *s)
@@ -242,8 +257,11 @@ static void set_constants(struct sampler *s, uint32_t size, bool has_sched_exit)
     s->skel->rodata->ring_size = size;
     s->skel->rodata->wait_min_ns = s->options.wait_min_ns;
     s->skel->rodata->wait_share = (uint32_t)(s->options.kinds->at[SAMPLE_FROM_WAIT].share * (1u << 16));
+    s->skel->rodata->wait_period_ns = s->options.kinds->at[SAMPLE_FROM_WAIT].period;
     s->skel->rodata->has_sched_exit = has_sched_exit;
     s->skel->rodata->probe_interval = s->options.probe_interval;
+    s->skel->rodata->lock_min_ns = s->options.lock_min_ns;
+    s->skel->rodata->with_trace_map = s->options.trace_map != NULL;
     for (uint32_t i = 0; i < s->options.n_rules; i++) {
         const struct filter_rule *rule = &s->options.rule[i];
         if (rule->verdict == FILTER_INCLUDE)
@@ -253,22 +271,32 @@ static void set_constants(struct sampler *s, uint32_t size, bool has_sched_exit)
     }
 }
 
+/* OBI's map of traces: opened where it is pinned, else made and pinned there, as its side does (whoever comes
+ * first). Entries: OBI's MAX, 1 << 14 (devdocs/trace-profile-correlation.md). */
+#define TRACES_MAX (1u << 14)
+
+static int share_traces(struct sampler *s)
+{
+    int r = bpf_map__set_max_entries(s->skel->maps.traces_ctx_v1, TRACES_MAX);
+    return r < 0 ? r : bpf_map__set_pin_path(s->skel->maps.traces_ctx_v1, s->options.trace_map);
+}
+
 static int load(struct sampler *s)
 {
     s->skel = sample__open();
     if (!s->skel)
         return -errno;
-    bool is_alone = !has_kind(s, KIND_EVENT) && !has_kind(s, KIND_WAIT) && !has_kind(s, KIND_BLOCK) &&
-                    !has_kind(s, KIND_PROBE) && !has_kind(s, KIND_ALLOC);
-    uint32_t size = ring_size(s->options.frequency, !is_alone);
+    uint32_t size = ring_size(s);
     bool has_sched_exit = has_kind(s, KIND_WAIT) && !s->options.wait_by_ticket &&
                           libbpf_find_vmlinux_btf_id("sched_exit_tp", BPF_TRACE_RAW_TP) > 0;
     *last_words = 0; /* that it is not there is an answer, no complaint */
     choose_programs(s, has_sched_exit);
     set_constants(s, size, has_sched_exit);
     int r = bpf_map__set_max_entries(s->skel->maps.ring, size);
-    r = r < 0 || !is_alone ? r : bpf_map__set_max_entries(s->skel->maps.scratches, 1);
+    r = r < 0 || !is_clock_alone(s) ? r : bpf_map__set_max_entries(s->skel->maps.scratches, 1);
+    r = r < 0 || has_kind(s, KIND_BLOCK) ? r : bpf_map__set_autocreate(s->skel->maps.blocks, false);
     r = r < 0 || !s->options.n_rules ? r : bpf_map__set_max_entries(s->skel->maps.filters, FILTER_RULES);
+    r = r < 0 || !s->options.trace_map ? r : share_traces(s);
     r = r < 0 ? r : sample__load(s->skel);
     return r < 0 ? r : set_rules(s);
 }
@@ -279,6 +307,21 @@ int sampler_rule(struct sampler *s, const struct filter_rule *rule, bool is_ther
     int r = is_there ? bpf_map_update_elem(fd, &rule->key, &rule->verdict, BPF_ANY)
                      : bpf_map_delete_elem(fd, &rule->key);
     return r < 0 ? -errno : 0;
+}
+
+int sampler_place(struct sampler *s, uint32_t pid, const struct context_place *place)
+{
+    int fd = bpf_map__fd(s->skel->maps.context_places);
+    volatile __u32 *n = &s->skel->bss->n_context_places;
+    if (!place) {
+        if (*n)
+            (void)bpf_map_delete_elem(fd, &pid); /* which an execve may have done already */
+        return 0;
+    }
+    if (bpf_map_update_elem(fd, &pid, place, BPF_ANY) < 0)
+        return -errno;
+    *n = 1; /* from now on there may be some */
+    return 0;
 }
 
 /* The malloc family, and which argument says how much. What a library lacks is left out. */
@@ -377,7 +420,12 @@ static int start_waits(struct sampler *s, const char **doing)
     *doing = "attaching to block_rq_insert, _issue and _complete";
     r = attach_one(k->progs.on_block_complete, &k->links.on_block_complete);
     r = r < 0 ? r : attach_one(k->progs.on_block_insert, &k->links.on_block_insert);
-    return r < 0 ? r : attach_one(k->progs.on_block_issue, &k->links.on_block_issue);
+    r = r < 0 ? r : attach_one(k->progs.on_block_issue, &k->links.on_block_issue);
+    if (r < 0)
+        return r;
+    *doing = "attaching to sys_enter and sys_exit";
+    r = attach_one(k->progs.on_lock_exit, &k->links.on_lock_exit);
+    return r < 0 ? r : attach_one(k->progs.on_lock_enter, &k->links.on_lock_enter);
 }
 
 static int start(struct sampler *s, const char **doing)
@@ -444,6 +492,7 @@ int sampler_open(struct sampler **ret, const struct sampler_options *options,
     s->shards.outer_fd = bpf_map__fd(s->skel->maps.unwind_shards);
     s->shards.files_fd = bpf_map__fd(s->skel->maps.unwind_files);
     s->shards.generation = (volatile bpf_u64 *)&s->skel->bss->unwind_generation;
+    s->shards.additions = (volatile bpf_u64 *)&s->skel->bss->unwind_additions;
     *ret = s;
     return 0;
 }
@@ -460,10 +509,13 @@ void sampler_tables(struct sampler *s, struct tables_backend *ret)
     shards_backend(&s->shards, ret);
 }
 
-int sampler_files(struct sampler *s, bool (*file)(void *user, const struct sample_file *file), void *user)
+int sampler_files_of(struct sampler *s, uint32_t pid,
+                     bool (*file)(void *user, const struct sample_file *file), void *user)
 {
-    struct sample_file part[64]; /* the kernel writes whole records */
-    struct bpf_link *link = bpf_program__attach_iter(s->skel->progs.dump_files, NULL);
+    struct sample_file part[64];                             /* the kernel writes whole records */
+    union bpf_iter_link_info whose = {.task = {.tid = pid}}; /* its first thread: all share one memory */
+    LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &whose, .link_info_len = sizeof whose);
+    struct bpf_link *link = bpf_program__attach_iter(s->skel->progs.dump_files, pid ? &options : NULL);
     if (!link)
         return -errno;
     autoclose int fd = bpf_iter_create(bpf_link__fd(link));
@@ -482,6 +534,11 @@ int sampler_files(struct sampler *s, bool (*file)(void *user, const struct sampl
     }
 }
 
+int sampler_files(struct sampler *s, bool (*file)(void *user, const struct sample_file *file), void *user)
+{
+    return sampler_files_of(s, 0, file, user);
+}
+
 void sampler_stop(struct sampler *s)
 {
     for (uint32_t i = 0; i < s->n_clocks; i++)
@@ -492,9 +549,10 @@ void sampler_stop(struct sampler *s)
     s->n_probes = 0;
     if (!s->skel)
         return;
-    struct bpf_link **waits[] = {&s->skel->links.on_switch, &s->skel->links.on_sched_exit,
-                                 &s->skel->links.on_block_insert, &s->skel->links.on_block_issue,
-                                 &s->skel->links.on_block_complete};
+    struct bpf_link **waits[] = {&s->skel->links.on_switch,         &s->skel->links.on_sched_exit,
+                                 &s->skel->links.on_block_insert,   &s->skel->links.on_block_issue,
+                                 &s->skel->links.on_block_complete, &s->skel->links.on_lock_enter,
+                                 &s->skel->links.on_lock_exit};
     for (size_t i = 0; i < ARRAY_LEN(waits); i++) {
         bpf_link__destroy(*waits[i]);
         *waits[i] = NULL;
@@ -537,6 +595,21 @@ int sampler_wants(struct sampler *s, sampler_want_fn want, void *user)
     return ring_buffer__consume(s->wants);
 }
 
+/* Adds up what each CPU counted of waits. */
+static void count_waits(const struct sampler *s, struct sampler_counts *counts)
+{
+    uint32_t zero = 0;
+    int n = libbpf_num_possible_cpus();
+    autofree struct sample_waits *each = n > 0 ? calloc((size_t)n, sizeof *each) : NULL;
+    if (!each || bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.wait_counts), &zero, each) < 0)
+        return;
+    for (int i = 0; i < n; i++) {
+        counts->waits += each[i].n;
+        counts->waits_short += each[i].n_short;
+        counts->wait_ns += each[i].ns;
+    }
+}
+
 struct sampler_counts sampler_counts(const struct sampler *s)
 {
     const volatile __typeof__(*s->skel->bss) *counted = s->skel->bss;
@@ -547,12 +620,13 @@ struct sampler_counts sampler_counts(const struct sampler *s)
         .malformed = s->malformed,
         .exec_lost = counted->n_exec_lost,
         .walks = counted->n_walks,
-        .waits = counted->n_waits,
-        .waits_short = counted->n_waits_short,
-        .wait_ns = counted->ns_waits,
+        .locks = counted->n_locks,
+        .locks_short = counted->n_locks_short,
     };
     for (uint32_t i = 0; i < UNWIND_ENDS; i++)
         counts.end[i] = counted->n_ends[i];
+    if (has_kind(s, KIND_WAIT))
+        count_waits(s, &counts);
     struct bpf_program *program;
     bpf_object__for_each_program(program, s->skel->obj)
     {

@@ -24,7 +24,9 @@ struct sampler_options {
     const struct kinds *kinds;
     uint64_t wait_min_ns;    /* of waits (KIND_WAIT): shorter ones are counted only */
     bool wait_by_ticket;     /* as on kernels that lack sched_exit_tp */
+    uint64_t lock_min_ns;    /* of KIND_LOCK, likewise */
     uint64_t probe_interval; /* bytes, of KIND_ALLOC */
+    const char *trace_map;   /* where OBI's map of traces is pinned, or is to be; NULL: it is not asked */
     const struct filter_rule *rule;
     uint32_t n_rules; /* up to FILTER_RULES */
 };
@@ -51,12 +53,13 @@ struct sampler_counts {
     uint64_t exec_lost;                   /* notices of an execve, likewise */
     uint64_t walks;                       /* of a process's mappings */
     uint64_t waits, waits_short, wait_ns; /* KIND_WAIT: all, those below the minimum, time of all */
+    uint64_t locks, locks_short;          /* KIND_LOCK, likewise */
     uint64_t run_ns, runs;                /* of the BPF programs; 0 unless kernel.bpf_stats_enabled */
     uint64_t end[UNWIND_ENDS];            /* user stacks by how they ended */
 };
 
-/* What the ring holds. `address` is the n_kernel, then n_user addresses behind the head. Valid during the
- * call. */
+/* What the ring holds. `address` is the n_kernel, then n_user addresses behind the head; behind them are
+ * n_context bytes (sender/context/record.h). Valid during the call. */
 struct sampler_handler {
     void (*stack)(void *user, const struct sample_head *head, const uint64_t *address);
     void (*exec)(void *user, const struct sample_head *head, const char *path);
@@ -74,6 +77,10 @@ void sampler_tables(struct sampler *s, struct tables_backend *ret);
 
 /* Hands each mapped executable file of each process to `file`, until that returns false. 0 or -errno. */
 int sampler_files(struct sampler *s, bool (*file)(void *user, const struct sample_file *file), void *user);
+
+/* The same of one process. From the thread of sampler_wants. */
+int sampler_files_of(struct sampler *s, uint32_t pid,
+                     bool (*file)(void *user, const struct sample_file *file), void *user);
 
 /* The files the kernel side asks for. Unlike the rest, these two are for another thread, which may use them
  * until sampler_close. sampler_wants hands on what waits and returns how much, or -errno; the descriptor, the
@@ -100,6 +107,10 @@ int sampler_drain(struct sampler *s);
 /* Adds or removes rules while it runs: for cgroups that come and go. Only for a `what` that had a rule when
  * it was opened. 0 or -errno. */
 int sampler_rule(struct sampler *s, const struct filter_rule *rule, bool is_there);
+
+/* Says where the threads of a process publish their contexts; NULL: nowhere (any more). 0; -E2BIG: of too
+ * many processes it is known; -errno. */
+int sampler_place(struct sampler *s, uint32_t pid, const struct context_place *place);
 
 /* Looks which CPUs are online now: opens the clock of new ones, closes that of those gone. Returns how many
  * are being sampled. */

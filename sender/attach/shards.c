@@ -71,10 +71,10 @@ static uint32_t file_used(void *user, const struct unwind_key *key)
     return file.used;
 }
 
-static void changed(void *user)
+static void changed(void *user, bool is_gone)
 {
     struct shards *s = user;
-    __atomic_fetch_add(s->generation, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(is_gone ? s->generation : s->additions, 1, __ATOMIC_RELEASE);
 }
 
 void shards_backend(struct shards *s, struct tables_backend *ret)

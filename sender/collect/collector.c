@@ -9,6 +9,8 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "sender/context/place.h"
+#include "sender/context/record.h"
 #include "sender/symbolize/perfmap.h"
 
 /* The kernel's symbols are read again for an address that is in none of them (a module loaded since), but
@@ -115,6 +117,41 @@ static bool user_frame(struct collector *c, struct process *process, uint64_t ad
     return true;
 }
 
+/* Where its threads publish their contexts is looked for when it says that they do, and again, less and less
+ * often, until it is found: their library may be loaded later. */
+static void find_place(struct collector *c, struct process *process, uint64_t now)
+{
+    struct context_place place;
+    if (process->placed == process->published && (!process->place_at || now < process->place_at))
+        return;
+    if (process->placed != process->published)
+        process->place_in = PROCS_IDENTIFY_NS / 2;
+    process->placed = process->published;
+    process->place_at = 0;
+    if (!place_is_published(process)) {
+        c->place(c->place_user, process->pid, NULL);
+    } else if (place_find(c->procs, process, &place) == 0) {
+        c->place(c->place_user, process->pid, &place);
+    } else {
+        process->place_in = min_of(2 * process->place_in, (uint64_t)PROCS_IDENTIFY_MAX_NS);
+        process->place_at = now + process->place_in;
+    }
+}
+
+/* The context of a sample, as far as it says something. */
+static struct bytes context_of(struct collector *c, struct process *process, const struct sample_head *head,
+                               const uint64_t *address, uint64_t now)
+{
+    struct record record;
+    const uint8_t *p = (const uint8_t *)(address + head->n_kernel + head->n_user);
+    if (!head->n_context || !record_read(p, head->n_context, &record))
+        return bytes_of(NULL, 0);
+    /* OTEP 4947: a key that is not known makes the reader look at the map of keys again. */
+    if (record.attributes.n && record_has_new_key(&record, process->identity ? process->identity->n_keys : 0))
+        procs_identify(c->procs, process, now);
+    return bytes_of(p, head->n_context);
+}
+
 void collector_stack(struct collector *c, const struct sample_head *head, const uint64_t *address,
                      uint64_t now)
 {
@@ -126,6 +163,8 @@ void collector_stack(struct collector *c, const struct sample_head *head, const 
         c->refused++;
         return;
     }
+    if (c->place && process->published)
+        find_place(c, process, now);
     if (head->ticket) { /* known now; the rest when it is known what it weighs */
         pending_add(&c->pending, head, address);
         return;
@@ -143,7 +182,7 @@ void collector_stack(struct collector *c, const struct sample_head *head, const 
     }
     if (n == 0) /* in the middle of execve or exit: neither has a stack; the time was spent all the same */
         frame[n++] = (struct frame){.kind = FRAME_OTHER};
-    window_add(&c->window, process, head, frame, n);
+    window_add(&c->window, process, head, frame, n, context_of(c, process, head, address, now));
 }
 
 void collector_notice(struct collector *c, const struct sample_head *head, uint64_t now)
@@ -152,6 +191,8 @@ void collector_notice(struct collector *c, const struct sample_head *head, uint6
         procs_fork(c->procs, head->pid, head->start, (uint32_t)head->value, head->ticket, now);
     } else if (head->kind == SAMPLE_EXIT) {
         procs_exit(c->procs, head->pid, head->start, now);
+        if (c->place)
+            c->place(c->place_user, head->pid, NULL);
     } else if (head->kind == SAMPLE_VALUE) {
         struct pending_stack *stack = pending_take(&c->pending, head->ticket);
         if (stack && head->value) {
@@ -167,6 +208,8 @@ void collector_notice(struct collector *c, const struct sample_head *head, uint6
 void collector_exec(struct collector *c, const struct sample_head *head, const char *path, uint64_t now)
 {
     procs_exec(c->procs, head->pid, head->start, path, now);
+    if (c->place)
+        c->place(c->place_user, head->pid, NULL);
 }
 
 static void read_kernel(struct collector *c, uint64_t now)

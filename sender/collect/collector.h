@@ -38,6 +38,10 @@ struct collector {
     } generated;
     struct bytes vdso; /* our own: the kernel maps the same one into every process */
     uint64_t refused;  /* samples without a process: PROCS_MAX or memory */
+    /* Tells the kernel side where the threads of a process publish their contexts; NULL: nowhere any more.
+     * The owner's; may be NULL. */
+    void (*place)(void *user, uint32_t pid, const struct context_place *place);
+    void *place_user;
 };
 
 /* What a frame is called. Slices are valid until collector_next. */

@@ -9,7 +9,8 @@
 
 static size_t size_of(const struct sample_head *head)
 {
-    return sizeof(struct pending_stack) + ((size_t)head->n_kernel + head->n_user) * sizeof(uint64_t);
+    return sizeof(struct pending_stack) + ((size_t)head->n_kernel + head->n_user) * sizeof(uint64_t) +
+           head->n_context;
 }
 
 static struct pending_stack **slot_of(const struct pending *p, uint64_t ticket)

@@ -18,7 +18,7 @@ struct pending_stack {
     struct pending_stack *next;          /* of the same slot; private */
     struct pending_stack *older, *newer; /* private */
     struct sample_head head;
-    uint64_t address[]; /* n_kernel, then n_user */
+    uint64_t address[]; /* n_kernel, then n_user; then n_context bytes */
 };
 
 /* Zeroed is empty. */

@@ -10,6 +10,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "sender/collect/text.h"
+#include "sender/context/record.h"
 #include "sender/symbolize/places.h"
 
 #define SCHEMA_URL BYTES_LIT("https://opentelemetry.io/schemas/1.37.0")
@@ -171,19 +172,77 @@ static const char *const waits[SAMPLE_WAITS] = {
     [SAMPLE_WAIT_DISK] = "disk",
     [SAMPLE_WAIT_STOPPED] = "stopped",
 };
+static const char *const locks[SAMPLE_LOCKS] = {
+    [SAMPLE_LOCK_WOKEN] = "woken",
+    [SAMPLE_LOCK_TIMEOUT] = "timeout",
+    [SAMPLE_LOCK_INTERRUPTED] = "interrupted",
+    [SAMPLE_LOCK_CHANGED] = "changed",
+};
 static const char *const directions[] = {[SAMPLE_BLOCK_READ] = "read", [SAMPLE_BLOCK_WRITE] = "write"};
 
-/* The attribute of `detail`: profsend.off_cpu.state, or disk.io.direction (semantic conventions, "System").
+/* The attribute of `detail`: profsend.off_cpu.state, profsend.lock.state, or disk.io.direction (semantic
+ * conventions, "System").
  */
 static uint32_t detail_attr(struct writer *w, const struct window_sample *s, uint32_t *to)
 {
     if (s->source == SAMPLE_FROM_WAIT && s->detail < SAMPLE_WAITS)
         *to = attribute(w, "profsend.off_cpu.state", bytes_str(waits[s->detail]));
+    else if (s->source == SAMPLE_FROM_LOCK && s->detail < SAMPLE_LOCKS)
+        *to = attribute(w, "profsend.lock.state", bytes_str(locks[s->detail]));
     else if (s->source == SAMPLE_FROM_BLOCK && s->detail < ARRAY_LEN(directions))
         *to = attribute(w, "disk.io.direction", bytes_str(directions[s->detail]));
     else
         return 0;
     return 1;
+}
+
+/* Attributes of a thread's context, at most, in a sample; of several with one name the last counts. */
+#define CONTEXT_ATTRS 32u
+/* Attributes of ours in a sample. */
+#define SAMPLE_OURS 5u
+
+static bool is_sample_s(struct bytes key)
+{
+    return bytes_is(key, "thread.name") || bytes_is(key, "thread.id") ||
+           bytes_is(key, "cpu.logical_number") || bytes_is(key, "disk.io.direction") ||
+           bytes_starts(key, "profsend.");
+}
+
+/* What the thread said of its work: keys it may not name and text that is no UTF-8 are left out. Returns how
+ * many attributes were added. */
+static uint32_t context_attrs(struct writer *w, const struct process *process, const struct record *record,
+                              uint32_t to[CONTEXT_ATTRS])
+{
+    struct attr found[CONTEXT_ATTRS];
+    uint32_t n = 0, i;
+    uint8_t number;
+    struct bytes rest = record->attributes, value;
+    while (process->identity && record_next(&rest, &number, &value)) {
+        struct bytes key =
+            number < process->identity->n_keys ? process->identity->key[number] : BYTES_LIT("");
+        if (key.n == 0 || is_sample_s(key) || !bytes_is_utf8(value))
+            continue;
+        for (i = 0; i < n && !bytes_eq(found[i].key, key);)
+            i++;
+        if (i == CONTEXT_ATTRS)
+            continue;
+        found[i] = (struct attr){key, {.kind = ATTR_STRING, .text = value}};
+        n = max_of(n, i + 1);
+    }
+    for (i = 0; i < n; i++)
+        to[i] = build_attribute(w->b, found[i].key, &found[i].value, 0);
+    return n;
+}
+
+/* The link of a sample, 0 for none; adds the attributes of its context. */
+static uint32_t link_of(struct writer *w, const struct window_sample *s, uint32_t *attrs, uint32_t *n_attrs)
+{
+    struct record record;
+    struct bytes context = window_context(&w->c->window, s->context);
+    if (!record_read(context.p, context.n, &record))
+        return 0;
+    *n_attrs += context_attrs(w, s->process, &record, attrs + *n_attrs);
+    return record.is_linked ? build_link(w->b, record.trace_id, record.span_id) : 0;
 }
 
 /* A hit stands for those that were not taken, too. */
@@ -197,7 +256,7 @@ static void sample(struct writer *w, const struct window_sample *s)
 {
     const struct window *window = &w->c->window;
     const struct kind *kind = &w->facts->kinds->at[s->source];
-    uint32_t n_attrs = 3, attrs[5] = {
+    uint32_t n_attrs = 3, attrs[SAMPLE_OURS + CONTEXT_ATTRS] = {
                               attribute(w, "thread.name", bytes_str(s->comm)),
                               build_attribute_int(w->b, "thread.id", s->tid),
                               build_attribute_int(w->b, "cpu.logical_number", s->cpu),
@@ -205,7 +264,7 @@ static void sample(struct writer *w, const struct window_sample *s)
     n_attrs += detail_attr(w, s, &attrs[n_attrs]);
     if (s->incomplete != WINDOW_COMPLETE && !reaches_main(w->c, s))
         attrs[n_attrs++] = attribute(w, "profsend.stack.incomplete", bytes_str(incomplete[s->incomplete]));
-    uint32_t n = 0;
+    uint32_t n = 0, link = link_of(w, s, attrs, &n_attrs);
     for (uint32_t at = s->first_time; at != WINDOW_NO_TIME; at = window->time[at].next) {
         w->values[n] = scaled(kind, window->time[at].value);
         w->times[n++] = window->time[at].ns + (uint64_t)w->facts->realtime_offset;
@@ -213,6 +272,7 @@ static void sample(struct writer *w, const struct window_sample *s)
     /* Each hit of the clock or of a plain probe counts one: then times alone say it. */
     bool is_count = kind->how == KIND_CLOCK || kind->how == KIND_PROBE;
     build_sample(w->b, &(struct build_sample){.stack = stack(w, s),
+                                              .link = link,
                                               .attrs = attrs,
                                               .n_attrs = n_attrs,
                                               .values = w->values,
@@ -308,6 +368,8 @@ static uint32_t profile_attrs(struct writer *w, const struct kind *kind, uint32_
     uint32_t n = 0;
     if (kind->how == KIND_WAIT) {
         snprintf(text, sizeof text, "%.6g", kind->share);
+        if (kind->period) /* each hit's by its own: below the period its value is the period */
+            snprintf(text, sizeof text, "min(1, duration/period)");
         to[n++] = attribute(w, "profsend.sampling.probability", bytes_str(text));
     }
     if (kind->how == KIND_PROBE) {

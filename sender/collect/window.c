@@ -7,7 +7,7 @@
 /* What makes two hits the same sample; no padding, it is compared as bytes. */
 struct same {
     uint64_t process;
-    uint32_t tid, cpu, stack, incomplete, source, detail;
+    uint32_t tid, cpu, stack, incomplete, source, detail, context, zero;
     char comm[SAMPLE_COMM_LEN];
 };
 
@@ -37,7 +37,7 @@ static enum window_incomplete incomplete(const struct sample_head *head)
 }
 
 static bool add(struct window *w, struct process *process, const struct sample_head *head,
-                const struct frame *frames, uint32_t n_frames)
+                const struct frame *frames, uint32_t n_frames, struct bytes context)
 {
     if (w->n_times >= WINDOW_SAMPLES_MAX || n_frames == 0 || n_frames > FRAMES_MAX ||
         !reserve((void **)&w->time, &w->cap_times, w->n_times, sizeof *w->time) ||
@@ -47,6 +47,9 @@ static bool add(struct window *w, struct process *process, const struct sample_h
     if (stack == INTERN_NONE)
         return false;
     struct same id = {.process = process->serial, .tid = head->tid, .cpu = head->cpu, .stack = stack};
+    id.context = context.n ? intern_add(&w->contexts, context) : WINDOW_NO_CONTEXT;
+    if (context.n && id.context == INTERN_NONE)
+        return false;
     id.incomplete = incomplete(head);
     id.source = head->source;
     id.detail = head->detail;
@@ -62,6 +65,7 @@ static bool add(struct window *w, struct process *process, const struct sample_h
         memcpy(s->comm, id.comm, sizeof s->comm);
         s->source = head->source;
         s->detail = head->detail;
+        s->context = id.context;
         s->incomplete = (enum window_incomplete)id.incomplete;
         s->first_time = at;
     } else {
@@ -73,9 +77,9 @@ static bool add(struct window *w, struct process *process, const struct sample_h
 }
 
 bool window_add(struct window *w, struct process *process, const struct sample_head *head,
-                const struct frame *frames, uint32_t n_frames)
+                const struct frame *frames, uint32_t n_frames, struct bytes context)
 {
-    bool added = add(w, process, head, frames, n_frames);
+    bool added = add(w, process, head, frames, n_frames, context);
     w->dropped += !added;
     return added;
 }
@@ -84,6 +88,7 @@ void window_clear(struct window *w)
 {
     intern_clear(&w->stacks);
     intern_clear(&w->keys);
+    intern_clear(&w->contexts);
     w->n_times = 0;
     w->dropped = 0;
 }
@@ -92,6 +97,7 @@ void window_release(struct window *w)
 {
     intern_release(&w->stacks);
     intern_release(&w->keys);
+    intern_release(&w->contexts);
     free(w->sample);
     free(w->time);
     *w = (struct window){0};

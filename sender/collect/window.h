@@ -47,6 +47,7 @@ struct window_sample {
     char comm[SAMPLE_COMM_LEN];
     enum window_incomplete incomplete;
     uint32_t source, detail; /* of sample_head */
+    uint32_t context;        /* for window_context */
     uint32_t n_times;
     uint32_t first_time, last_time; /* chain in window.time */
 };
@@ -60,6 +61,7 @@ struct window_time {
 struct window {
     struct intern stacks;         /* of struct frame[] */
     struct intern keys;           /* identity of each distinct sample */
+    struct intern contexts;       /* of records as sender/context/record.h reads them */
     struct window_sample *sample; /* by number in keys */
     uint32_t cap_samples;
     struct window_time *time;
@@ -67,11 +69,12 @@ struct window {
     uint64_t dropped; /* since the last clear: over a limit, or memory was out */
 };
 
-#define WINDOW_NO_TIME UINT32_MAX
+#define WINDOW_NO_TIME    UINT32_MAX
+#define WINDOW_NO_CONTEXT INTERN_NONE
 
-/* Adds one hit. False: dropped, and counted. */
+/* Adds one hit, with what its thread worked for (.n 0: that is not known). False: dropped, and counted. */
 bool window_add(struct window *w, struct process *process, const struct sample_head *head,
-                const struct frame *frames, uint32_t n_frames);
+                const struct frame *frames, uint32_t n_frames, struct bytes context);
 
 static inline uint32_t window_samples(const struct window *w)
 {
@@ -84,6 +87,12 @@ static inline const struct frame *window_frames(const struct window *w, uint32_t
     struct bytes b = intern_get(&w->stacks, stack);
     *ret_n = (uint32_t)(b.n / sizeof(struct frame));
     return (const struct frame *)b.p;
+}
+
+/* The record of what the thread worked for; .n 0: not known. */
+static inline struct bytes window_context(const struct window *w, uint32_t context)
+{
+    return context == WINDOW_NO_CONTEXT ? bytes_of(NULL, 0) : intern_get(&w->contexts, context);
 }
 
 /* Forgets the samples, keeps the memory. */

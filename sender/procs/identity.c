@@ -131,11 +131,55 @@ static void key_value(struct identity *id, struct bytes message)
         identity_add(id, key, value);
 }
 
+/* threadlocal.attribute_key_map: ArrayValue { repeated AnyValue values = 1; } */
+static void key_map(struct identity *id, struct bytes array)
+{
+    struct wire_reader r = wire_reader(array);
+    id->n_keys = 0;
+    id->key = arena_calloc(&id->text, IDENTITY_KEYS_MAX, sizeof *id->key);
+    for (struct wire_field f; id->key && id->n_keys < IDENTITY_KEYS_MAX && wire_next(&r, &f) == 0;) {
+        if (f.number != 1 || f.type != WIRE_LEN)
+            continue;
+        struct attr_value name = any_value(f.bytes);
+        bool is_name = name.kind == ATTR_STRING && name.text.n > 0 && name.text.n <= IDENTITY_TEXT_MAX &&
+                       bytes_is_utf8(name.text) && !is_ours(name.text);
+        struct bytes copy = is_name ? arena_copy(&id->text, name.text) : BYTES_LIT("");
+        id->key[id->n_keys++] = copy.p ? copy : BYTES_LIT("");
+    }
+}
+
+/* An entry of ProcessContext.attributes: what readers need, nothing of the resource. */
+static void reference(struct identity *id, struct bytes message)
+{
+    struct bytes key = {0}, value = {0};
+    struct wire_reader r = wire_reader(message);
+    for (struct wire_field f; wire_next(&r, &f) == 0;) {
+        if (f.number == 1 && f.type == WIRE_LEN)
+            key = f.bytes;
+        else if (f.number == 2 && f.type == WIRE_LEN)
+            value = f.bytes;
+    }
+    if (bytes_is(key, "threadlocal.schema_version")) {
+        struct attr_value schema = any_value(value);
+        if (schema.kind == ATTR_STRING && schema.text.n <= IDENTITY_TEXT_MAX)
+            id->schema = arena_copy(&id->text, schema.text);
+    } else if (bytes_is(key, "threadlocal.attribute_key_map")) {
+        /* AnyValue { array_value = 5 } */
+        struct wire_reader any = wire_reader(value);
+        for (struct wire_field f; wire_next(&any, &f) == 0;)
+            if (f.number == 5 && f.type == WIRE_LEN)
+                key_map(id, f.bytes);
+    }
+}
+
 void identity_context(struct identity *id, struct bytes payload)
 {
-    /* ProcessContext { Resource resource = 1; … }, Resource { repeated KeyValue attributes = 1; … } */
+    /* ProcessContext { Resource resource = 1; repeated KeyValue attributes = 2; },
+     * Resource { repeated KeyValue attributes = 1; … } */
     struct wire_reader context = wire_reader(payload);
     for (struct wire_field f; wire_next(&context, &f) == 0;) {
+        if (f.number == 2 && f.type == WIRE_LEN)
+            reference(id, f.bytes);
         if (f.number != 1 || f.type != WIRE_LEN)
             continue;
         struct wire_reader resource = wire_reader(f.bytes);
@@ -180,15 +224,22 @@ struct bytes identity_text(const struct identity *id, const char *key)
     return BYTES_LIT("");
 }
 
+static void forget(struct identity *id)
+{
+    id->n = id->n_keys = 0;
+    id->key = NULL;
+    id->schema = bytes_of(NULL, 0);
+}
+
 void identity_clear(struct identity *id)
 {
-    id->n = 0;
+    forget(id);
     arena_reset(&id->text, 0);
 }
 
 void identity_release(struct identity *id)
 {
-    id->n = 0;
+    forget(id);
     arena_release(&id->text);
 }
 

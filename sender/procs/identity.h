@@ -16,10 +16,15 @@
 #define IDENTITY_MAX       64u
 #define IDENTITY_TEXT_MAX  1024u  /* of a key or value; longer ones are left out */
 #define IDENTITY_BYTES_MAX 65536u /* of a process context's payload */
+#define IDENTITY_KEYS_MAX  256u   /* of thread contexts (OTEP 4947: their numbers are bytes) */
 
 struct identity {
     struct attr attr[IDENTITY_MAX];
     uint32_t n;
+    /* How its threads say what they work for (OTEP 4947, "Thread-Local Reference Data"). */
+    struct bytes schema; /* threadlocal.schema_version; .n 0: they do not */
+    struct bytes *key;   /* threadlocal.attribute_key_map; .n 0: a name that was left out */
+    uint32_t n_keys;
     struct arena text;
 };
 

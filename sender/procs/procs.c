@@ -27,6 +27,8 @@ struct procs {
     struct process *retired; /* replaced by an execve; still pointed at until the sweep */
     uint32_t n;
     uint64_t serial;
+    uint8_t
+        *environ; /* room for ENVIRON_MAX of it: fresh memory for each process costs more than the reading */
     uint64_t tick_ns;    /* of /proc/PID/stat */
     int64_t boot_offset; /* of our time namespace, ns (time_namespaces(7)): /proc/PID/stat has it added */
 };
@@ -72,7 +74,8 @@ struct procs *procs_new(const char *root)
     if (!p)
         return NULL;
     p->root = strdup(root);
-    if (!p->root)
+    p->environ = malloc(ENVIRON_MAX);
+    if (!p->root || !p->environ)
         return procs_free(p);
     long ticks = sysconf(_SC_CLK_TCK);
     p->tick_ns = NSEC_PER_SEC / (uint64_t)(ticks > 0 ? ticks : 100);
@@ -112,6 +115,7 @@ struct procs *procs_free(struct procs *p)
         free_list(p->slot[i]);
     free_list(p->retired);
     free(p->root);
+    free(p->environ);
     free(p);
     return NULL;
 }
@@ -245,14 +249,18 @@ static uint64_t read_context(const struct procs *p, const struct process *proces
     return first.published;
 }
 
+static bool says_something(const struct identity *id)
+{
+    return id->n > 0 || id->schema.n > 0;
+}
+
 /* What it says of itself: the environment first, which who starts it sets; then the process context. */
 static void identify(const struct procs *p, struct process *process)
 {
     uint8_t text[TEXT_MAX];
     struct identity *fresh = calloc(1, sizeof *fresh);
-    autofree uint8_t *block = fresh ? malloc(ENVIRON_MAX) : NULL;
-    if (block) {
-        struct bytes all = read_in(p, process->pid, "environ", block, ENVIRON_MAX);
+    if (fresh) {
+        struct bytes all = read_in(p, process->pid, "environ", p->environ, ENVIRON_MAX);
         struct bytes name = facts_variable(all, "OTEL_SERVICE_NAME");
         if (name.n)
             identity_add(fresh, BYTES_LIT("service.name"),
@@ -263,9 +271,9 @@ static void identify(const struct procs *p, struct process *process)
         process->published = read_context(p, process, fresh);
         process->service_name = identity_text(fresh, "service.name");
         identity_free(process->identity);
-        process->identity = fresh->n ? fresh : NULL;
+        process->identity = says_something(fresh) ? fresh : NULL;
     }
-    if (!block || !fresh->n)
+    if (fresh && !says_something(fresh))
         identity_free(fresh);
 }
 
@@ -284,6 +292,20 @@ static void identify_again(struct procs *p, struct process *process, uint64_t no
         identify(p, process);
 }
 
+void procs_identify(struct procs *p, struct process *process, uint64_t now)
+{
+    if (process->is_gone || process->ended || now - process->maps_tried < PROCS_REFRESH_NS)
+        return;
+    identify_again(p, process, now);
+    process->identify_in = PROCS_IDENTIFY_NS; /* it is at it */
+    process->identify_at = now + PROCS_IDENTIFY_NS;
+}
+
+int procs_open_memory(const struct procs *p, const struct process *process)
+{
+    return process->is_gone ? -ENOENT : open_in(p, process->pid, "mem", 0);
+}
+
 static void load(struct procs *p, struct process *process, const char *comm, uint64_t now)
 {
     process->is_loaded = true;
@@ -294,9 +316,9 @@ static void load(struct procs *p, struct process *process, const char *comm, uin
         read_exe(p, process);
         struct bytes id = facts_container_id(read_in(p, process->pid, "cgroup", text, sizeof text));
         process->container_id = id.p ? keep(process, id) : id;
-        uint32_t own = facts_namespace_pid(read_in(p, process->pid, "status", text, sizeof text));
-        process->namespace_pid = own ? own : process->pid;
         struct bytes status = read_in(p, process->pid, "status", text, sizeof text);
+        uint32_t own = facts_namespace_pid(status);
+        process->namespace_pid = own ? own : process->pid;
         if (!facts_status(status, "PPid", &process->parent))
             process->parent = UINT32_MAX;
         if (!facts_status(status, "Uid", &process->user))

@@ -20,6 +20,7 @@ struct process {
     uint64_t serial;        /* never given twice */
     bool is_kernel;         /* a kernel thread: no user memory */
     bool is_gone;           /* /proc did not know it any more at first sight */
+    uint64_t published;     /* when the process context that was read was; 0: there is none */
     struct bytes path;      /* of the executable; "" if not known */
     struct bytes name;      /* its last element; of a process that could not be seen: the thread's name */
     struct bytes container_id;
@@ -27,6 +28,10 @@ struct process {
     struct identity *identity; /* all that it says of itself; NULL: nothing */
     uint32_t parent, user;     /* UINT32_MAX: not known */
     struct maps maps;
+    /* The reader's own remarks, 0 at first; procs does not look at them. */
+    uint64_t placed;   /* the `published` for which thread contexts were looked for */
+    uint64_t place_at; /* when to look again; 0: they were found */
+    uint64_t place_in;
 
     /* private */
     struct arena text;
@@ -35,7 +40,6 @@ struct process {
     uint64_t used;        /* last visit */
     uint64_t identify_at; /* when to look again whether it says more */
     uint64_t identify_in;
-    uint64_t published;   /* of the process context that was read; 0: none */
     uint64_t ended;       /* when its end was told; 0: not yet */
     uint64_t maps_tried;  /* last reading of maps */
     struct process *next; /* of the same hash slot; of the retired ones */
@@ -56,7 +60,7 @@ struct procs;
 #define PROCS_TOLD_MAX (PROCS_MAX / 2)
 /* A program publishes what it is some time after it began: it is looked again after this long, then after
  * twice as long, … up to the longest. */
-#define PROCS_IDENTIFY_NS     1000000000u
+#define PROCS_IDENTIFY_NS     125000000u
 #define PROCS_IDENTIFY_MAX_NS 64000000000u
 /* Regions are read again at most this often a process, when code runs outside the known ones (dlopen, JIT).
  */
@@ -94,6 +98,12 @@ struct region *procs_region(struct procs *p, struct process *process, uint64_t a
  * CAP_CHECKPOINT_RESTORE (or CAP_SYS_ADMIN), else by its path as the process sees it, else as we see it, if
  * inode and type agree. A descriptor (O_RDONLY, the caller's) or -errno. */
 int procs_open_region(const struct procs *p, const struct process *process, const struct region *region);
+
+/* Looks for the process context again, at most every PROCS_REFRESH_NS: what was read lacks something. */
+void procs_identify(struct procs *p, struct process *process, uint64_t now);
+
+/* Opens the process's memory (proc_pid_mem(5)). A descriptor (O_RDONLY, the caller's) or -errno. */
+int procs_open_memory(const struct procs *p, const struct process *process);
 
 /* Opens the process's /tmp/perf-PID.map, as it sees /tmp, else ours. A descriptor or -errno. */
 int procs_open_perf_map(const struct procs *p, const struct process *process);

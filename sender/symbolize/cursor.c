@@ -4,11 +4,9 @@
 
 void cursor_memory(struct cursor *c, struct bytes b)
 {
-    c->p = b.p;
-    c->end = b.p + b.n;
+    c->at = reader_of(b);
     c->rest = (struct extent){.source = {.fd = -1}};
     c->taken = 0;
-    c->is_bad = false;
 }
 
 void cursor_extent(struct cursor *c, const struct extent *e, uint64_t offset)
@@ -22,31 +20,17 @@ void cursor_extent(struct cursor *c, const struct extent *e, uint64_t offset)
     c->rest.size -= offset;
 }
 
-bool cursor_refill(struct cursor *c)
+void cursor_refill(struct cursor *c)
 {
-    size_t n = (size_t)min_of(c->rest.size, (uint64_t)CURSOR_WINDOW);
-    n = n ? source_read_some(&c->rest.source, c->rest.at, c->window, n) : 0;
+    size_t left = reader_left(&c->at);
+    memmove(c->window, c->p, left);
+    size_t n = (size_t)min_of(c->rest.size, (uint64_t)(CURSOR_WINDOW - left));
+    n = n ? source_read_some(&c->rest.source, c->rest.at, c->window + left, n) : 0;
     c->p = c->window;
-    c->end = c->window + n;
-    if (n == 0) {
-        c->rest.size = 0;
-        c->is_bad = true;
-        return false;
-    }
+    c->end = c->window + left + n;
     c->rest.at += n;
-    c->rest.size -= n;
+    c->rest.size = n ? c->rest.size - n : 0;
     c->taken += n;
-    return true;
-}
-
-uint64_t cursor_slow(struct cursor *c, unsigned n)
-{
-    uint8_t byte[8] = {0};
-    uint64_t value;
-    for (unsigned i = 0; i < n; i++)
-        byte[i] = cursor_u8(c);
-    memcpy(&value, byte, sizeof value);
-    return c->is_bad ? 0 : value;
 }
 
 struct bytes cursor_skip(struct cursor *c, uint64_t n)

@@ -1,12 +1,10 @@
 /*
- * Reads the numbers of DWARF in order: off bytes in memory, or off a part of a source through a small window.
- * Past the end everything is 0 and `is_bad`: the caller looks once, behind what belongs together.
- *
- * The byte order is this machine's: elf_read takes no other files.
+ * A reader (reader.h) of bytes in memory, or of a part of a source through a small window.
  */
 #ifndef SENDER_SYMBOLIZE_CURSOR_H
 #define SENDER_SYMBOLIZE_CURSOR_H
 
+#include "sender/symbolize/reader.h"
 #include "sender/symbolize/source.h"
 
 /* A section's bytes, wherever they are. */
@@ -18,10 +16,15 @@ struct extent {
 #define CURSOR_WINDOW 1024u
 
 struct cursor {
-    const uint8_t *p, *end;
+    union {
+        struct reader at;
+        struct {
+            const uint8_t *p, *end;
+            bool is_bad;
+        };
+    };
     struct extent rest; /* what comes behind `end` */
     uint64_t taken;     /* bytes of `rest` that went through the window */
-    bool is_bad;
     uint8_t window[CURSOR_WINDOW];
 };
 
@@ -31,54 +34,39 @@ void cursor_memory(struct cursor *c, struct bytes b);
 /* Over an extent from an offset in it on. */
 void cursor_extent(struct cursor *c, const struct extent *e, uint64_t offset);
 
-/* For the functions below: more bytes into the window. False at the end. */
-bool cursor_refill(struct cursor *c);
-uint64_t cursor_slow(struct cursor *c, unsigned n);
+/* For the functions below: more bytes into the window, behind those still in it. */
+void cursor_refill(struct cursor *c);
+
+/* At least n bytes in one piece, as far as there are so many. */
+static inline struct reader *cursor_piece(struct cursor *c, unsigned n)
+{
+    if (reader_left(&c->at) < n && c->rest.size)
+        cursor_refill(c);
+    return &c->at;
+}
 
 /* A number of n bytes, 8 at most. */
 static inline uint64_t cursor_fixed(struct cursor *c, unsigned n)
 {
-    uint64_t value = 0;
-    if ((size_t)(c->end - c->p) < n)
-        return cursor_slow(c, n);
-    memcpy(&value, c->p, n);
-    c->p += n;
-    return value;
+    return reader_fixed(cursor_piece(c, n), n);
 }
 
 static inline uint8_t cursor_u8(struct cursor *c)
 {
-    if (c->p == c->end && !cursor_refill(c))
-        return 0;
-    return *c->p++;
+    return reader_u8(cursor_piece(c, 1));
 }
 
-/* LEB128 (DWARF 5, section 7.6); bits above 64 are dropped. */
+/* LEB128. Sixty-four bits take ten bytes; one that was padded to more is bad where a window ends. */
+#define CURSOR_LEB 10u
+
 static inline uint64_t cursor_uleb(struct cursor *c)
 {
-    uint64_t value = 0;
-    for (unsigned shift = 0;; shift += 7) {
-        uint8_t byte = cursor_u8(c);
-        if (shift < 64)
-            value |= (uint64_t)(byte & 0x7f) << shift;
-        if (!(byte & 0x80))
-            return value;
-    }
+    return reader_uleb(cursor_piece(c, CURSOR_LEB));
 }
 
 static inline int64_t cursor_sleb(struct cursor *c)
 {
-    uint64_t value = 0;
-    for (unsigned shift = 0;; shift += 7) {
-        uint8_t byte = cursor_u8(c);
-        if (shift < 64)
-            value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte & 0x80)
-            continue;
-        if (shift + 7 < 64 && (byte & 0x40))
-            value |= UINT64_MAX << (shift + 7);
-        return (int64_t)value;
-    }
+    return reader_sleb(cursor_piece(c, CURSOR_LEB));
 }
 
 /* Over n bytes; only of memory are they given, else .n is 0. */

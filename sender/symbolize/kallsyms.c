@@ -116,6 +116,13 @@ static int add(struct kallsyms *k, uint64_t address, struct bytes name, uint32_t
     return 0;
 }
 
+/* The bytes before a function that call thunks may patch have a name of their own (CONFIG_PREFIX_SYMBOLS,
+ * Linux 6.2): as many names again, of what never runs. */
+static bool is_padding(struct bytes name)
+{
+    return name.n > 6 && memcmp(name.p, "__pfx_", 6) == 0;
+}
+
 static int take(struct kallsyms *k, struct bytes line)
 {
     uint64_t address;
@@ -127,7 +134,7 @@ static int take(struct kallsyms *k, struct bytes line)
         return 0; /* hidden, or a per-CPU offset */
     if (bytes_is(name, "_text") || (bytes_is(name, "_stext") && !k->text))
         k->text = address;
-    if (!memchr("tTwW", type.p[0], 4))
+    if (!memchr("tTwW", type.p[0], 4) || is_padding(name))
         return 0;
     int number = module_number(k, module, address);
     return number < 0 ? number : add(k, address, name, (uint32_t)number);

@@ -84,8 +84,8 @@ def profiled(receiver, arguments, *programs):
 @pytest.mark.parametrize("how", [[], ["--off-cpu-at-leave"]], ids=["at return", "at leave"])
 def test_time_off_the_cpu_adds_up(truth, how):
     with Kinds() as receiver:
-        (pid, said), = profiled(receiver, ["--no-cpu", "--off-cpu", "--off-cpu-min", "0ms", "--include", "executable=pg-truth",
-                                           *how], [truth, "sleep", "3"])
+        (pid, said), = profiled(receiver, ["--no-cpu", "--off-cpu", "--off-cpu-min", "0ms", "--off-cpu-share", "100%",
+                                           "--include", "executable=pg-truth", *how], [truth, "sleep", "3"])
         own = [hit for hit in receiver.of(pid, "off_cpu/nanoseconds") if "wait_here" in hit.names]
         slept = sum(hit.value for hit in own if hit.attributes["profsend.off_cpu.state"] == "sleep") / 1e9
         waited = sum(hit.value for hit in own) / 1e9  # with what it lost to others inside the call
@@ -93,6 +93,27 @@ def test_time_off_the_cpu_adds_up(truth, how):
         assert slept > 0.5 * said["waited"], (slept, said)
         assert all(hit.names[0] == "__schedule" for hit in own), own[0]
         assert {a["profsend.sampling.probability"] for p, k, _, a in receiver.profiles if k == "off_cpu/nanoseconds"} == {"1"}
+
+
+@pytest.mark.parametrize("how", [[], ["--off-cpu-at-leave"]], ids=["at return", "at leave"])
+def test_long_waits_are_likelier_and_sums_stay(truth, how):
+    """The default: one hit in a clock's period of time waited; what it estimates is right within its own error."""
+    with Kinds() as receiver:
+        all_said = profiled(receiver, ["--no-cpu", "--frequency", "97", "--off-cpu", "--off-cpu-min", "0ms", "--include",
+                                       "executable=pg-truth", *how], *[[truth, "naps", "4"]] * 4, *[[truth, "sleep", "4"]] * 2)
+        period = round(1e9 / 97)
+        for pids in ([pid for pid, _ in all_said[:4]], [pid for pid, _ in all_said[4:]]):
+            own = [hit.value for pid in pids for hit in receiver.of(pid, "off_cpu/nanoseconds") if "wait_here" in hit.names]
+            waited, naps = (sum(said[what] for pid, said in all_said if pid in pids) for what in ("waited", "naps"))
+            # Horvitz-Thompson: the variance of a sum of hits is at most the sum of their squares.
+            error = 4 * math.sqrt(sum(value ** 2 for value in own)) / 1e9
+            assert abs(sum(own) / 1e9 - waited) <= error + 0.02 * waited, (sum(own) / 1e9, waited, error, len(own))
+            is_short = waited / naps < period / 2e9  # naps of 3 ms; the others sleep for 2 to 22
+            assert error < 0.3 * waited and (not is_short or len(own) < 0.6 * naps), (error, waited, len(own), naps)
+            if not how:  # at leave what a wait stands for is by what the thread's last ones were
+                assert min(own) >= period - 1, min(own)
+        about = {(p, a["profsend.sampling.probability"]) for _, k, p, a in receiver.profiles if k == "off_cpu/nanoseconds"}
+        assert about == {(1000000000 // 97, "min(1, duration/period)")}, about
 
 
 def test_a_share_of_the_waits_is_scaled_up(truth):

@@ -1,10 +1,14 @@
 /* Programs that measure themselves: what they print is what a profiler should find. argv: which, how much. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -132,6 +136,86 @@ static int direct(int n, const char *path)
     return printf("write=%.9f read=%.9f\n", spent[0], spent[1]) < 0;
 }
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+__attribute__((noinline)) static double lock_here(void)
+{
+    double from = now();
+    pthread_mutex_lock(&mutex);
+    return now() - from;
+}
+
+struct contender {
+    pthread_t thread;
+    double length, waited;
+    unsigned locks;
+};
+
+/* Holds the lock for 3 to 7 ms, and is without it for a moment: so that the others wait. */
+static void *contend(void *argument)
+{
+    struct contender *c = argument;
+    unsigned x = (unsigned)(uintptr_t)c;
+    for (double end = now() + c->length; now() < end; c->locks++) {
+        c->waited += lock_here();
+        x = x * 1103515245 + 12345;
+        struct timespec held = {.tv_nsec = 3000000 + (long)(x >> 16 & 1023) * 4000},
+                        moment = {.tv_nsec = 200000};
+        nanosleep(&held, NULL);
+        pthread_mutex_unlock(&mutex);
+        nanosleep(&moment, NULL);
+    }
+    return NULL;
+}
+
+static int contending(double length)
+{
+    struct contender c[3] = {0};
+    double all = 0;
+    unsigned locks = 0;
+    for (int i = 0; i < 3; i++) {
+        c[i].length = length;
+        if (pthread_create(&c[i].thread, NULL, contend, &c[i]) != 0)
+            return 1;
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(c[i].thread, NULL);
+        all += c[i].waited;
+        locks += c[i].locks;
+    }
+    return printf("waited=%.9f locks=%u\n", all, locks) < 0;
+}
+
+static void on_alarm(int number) {}
+
+/* Waits for a lock it holds itself, until a moment 40 ms on; a signal comes in the middle. */
+__attribute__((noinline)) static double time_out_here(void)
+{
+    double from = now();
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 40000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_timedlock(&mutex, &until);
+    return now() - from;
+}
+
+static int timing_out(double length)
+{
+    double all = 0;
+    unsigned locks = 0;
+    struct sigaction action = {.sa_handler = on_alarm};
+    sigaction(SIGALRM, &action, NULL);
+    pthread_mutex_lock(&mutex);
+    for (double end = now() + length; now() < end; locks++) {
+        struct itimerval timer = {.it_value.tv_usec = 15000};
+        setitimer(ITIMER_REAL, &timer, NULL);
+        all += time_out_here();
+    }
+    return printf("waited=%.9f locks=%u\n", all, locks) < 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 2 ? argv[1] : "";
@@ -146,6 +230,10 @@ int main(int argc, char **argv)
         return spinning(n, 0.75);
     if (strcmp(what, "touch") == 0)
         return touching((size_t)n);
+    if (strcmp(what, "lock") == 0)
+        return contending(n);
+    if (strcmp(what, "timeout") == 0)
+        return timing_out(n);
     if (strcmp(what, "alloc") == 0)
         return allocating((size_t)n);
     return strcmp(what, "direct") == 0 && argc > 3 ? direct((int)n, argv[3]) : 2;

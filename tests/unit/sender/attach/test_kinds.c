@@ -27,6 +27,20 @@ UNIT(the_clock_is_a_kind)
     ck_assert(k.at[SAMPLE_FROM_WAIT].share == 0.5);
 }
 
+UNIT(waits_by_their_length_have_the_clocks_period)
+{
+    struct kinds k;
+    kinds_init(&k, 20);
+    kinds_add_wait(&k, 0);
+    const struct kind *wait = &k.at[SAMPLE_FROM_WAIT];
+    ck_assert(wait->share == 1); /* nothing is left to divide by */
+    ck_assert_uint_eq(wait->period, 50000000);
+    ck_assert_str_eq(wait->period_type, "off_cpu");
+    ck_assert_str_eq(wait->period_unit, "nanoseconds");
+    kinds_add_wait(&k, 0.25);
+    ck_assert(wait->share == 0.25 && wait->period == 0 && !*wait->period_type);
+}
+
 UNIT(events_by_name_number_and_frequency)
 {
     struct kinds k;

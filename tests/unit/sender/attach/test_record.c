@@ -41,6 +41,25 @@ UNIT(a_stack_is_handed_on)
     ck_assert_uint_eq(seen.last_address, 3);
 }
 
+UNIT(a_context_comes_behind_the_addresses)
+{
+    struct seen seen = {0};
+    struct sampler_handler h = {on_stack, on_exec, &seen};
+    struct {
+        struct sample_head head;
+        uint64_t address[2];
+        uint8_t context[CONTEXT_BYTES_MAX + 8];
+    } r = {{.kind = SAMPLE_STACK, .n_user = 2, .comm = "x"}, {1, 2}, {0}};
+    size_t n = sizeof r.head + sizeof r.address;
+    for (uint16_t i = 0; i < sizeof r.context; i++) {
+        bool is_one = i == 0 || (i >= CONTEXT_HEAD_BYTES && i <= CONTEXT_BYTES_MAX);
+        r.head.n_context = i;
+        ck_assert_int_eq(sampler_record(&h, &r, n + i), is_one ? 0 : -EBADMSG);
+        ck_assert_int_eq(sampler_record(&h, &r, n + i + 1), -EBADMSG);
+    }
+    ck_assert_uint_eq(seen.last_address, 2);
+}
+
 UNIT(an_exec_is_handed_on)
 {
     struct seen seen = {0};

@@ -65,3 +65,21 @@ UNIT(probes_take_more)
     refusal_explain(&f, "loading", -EACCES, "", &e);
     ck_assert_ptr_null(strstr(e.text, "CAP_SYS_ADMIN is missing"));
 }
+
+UNIT(a_paranoia_of_distributions_is_named)
+{
+    struct refusal_facts f = fine();
+    struct error e;
+    f.capabilities = BIT(CAP_BPF) | BIT(CAP_PERFMON);
+    f.perf_event_paranoid = 3;
+    refusal_explain(&f, "opening", -EACCES, "", &e);
+    ck_assert_ptr_nonnull(strstr(e.text, "perf_event_paranoid above 2"));
+    ck_assert_ptr_null(strstr(e.text, "security module"));
+    f.perf_event_paranoid = 2;
+    refusal_explain(&f, "opening", -EACCES, "", &e);
+    ck_assert_ptr_null(strstr(e.text, "perf_event_paranoid"));
+    f.perf_event_paranoid = 3;
+    f.capabilities = UINT64_MAX;
+    refusal_explain(&f, "opening", -EACCES, "", &e);
+    ck_assert_ptr_null(strstr(e.text, "perf_event_paranoid"));
+}

@@ -2,6 +2,7 @@
 #include "tests/lib/unit.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,10 +49,10 @@ static struct sampler *open_or_skip(const struct sampler_options *options, struc
     return s;
 }
 
-/* Uses CPU until samples came or ten seconds passed. */
+/* Uses CPU until samples came or patience ends. */
 static void work_until(struct sampler *s, const unsigned *count, unsigned enough)
 {
-    uint64_t deadline = clock_monotonic() + 10 * (uint64_t)NSEC_PER_SEC;
+    uint64_t deadline = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
     while (*count < enough && clock_monotonic() < deadline)
         ck_assert_int_ge(sampler_drain(s), 0);
 }
@@ -108,6 +109,25 @@ static bool on_own_file(void *user, const struct sample_file *file)
     rows_release(&rows);
     close(fd);
     return true;
+}
+
+static bool on_file_of_one(void *user, const struct sample_file *file)
+{
+    struct seen *seen = user;
+    ck_assert_uint_eq(file->pid, seen->pid);
+    return on_file(user, file);
+}
+
+UNIT(the_files_of_one_process)
+{
+    struct seen seen = {.pid = (uint32_t)getpid()}, nobody = {.pid = (uint32_t)getpid()};
+    struct sampler *s =
+        open_or_skip(&(struct sampler_options){.frequency = 97, .only_pid = (uint32_t)getpid()}, &seen);
+    ck_assert_int_eq(sampler_files_of(s, seen.pid, on_file_of_one, &seen), 0);
+    ck_assert_uint_ge(seen.mapped, 1);
+    (void)sampler_files_of(s, INT_MAX, on_file_of_one, &nobody); /* pids end at 4194304 */
+    ck_assert_uint_eq(nobody.mapped, 0);
+    sampler_close(s);
 }
 
 UNIT(unknown_files_are_asked_for_and_known_ones_unwound)

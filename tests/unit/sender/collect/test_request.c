@@ -177,6 +177,73 @@ static struct bytes name_of(const struct profiles *p, uint32_t location)
     return profiles_string(p, p->function.name[function]);
 }
 
+/* A sample of ours whose thread works for something: a record as the kernel side copies it. */
+static void feed_context(uint32_t tid, uint8_t trace, uint8_t span, const char *attributes, size_t n)
+{
+    struct {
+        uint64_t address[1];
+        uint8_t context[CONTEXT_BYTES_MAX];
+    } record = {.address = {in(leaf_function, 0)}};
+    struct sample_head h = {
+        .kind = SAMPLE_STACK, .pid = (uint32_t)getpid(), .start = own_start(), .time = 700};
+    uint16_t size = (uint16_t)n;
+    h.tid = tid;
+    h.n_user = 1;
+    h.n_context = (uint16_t)(CONTEXT_HEAD_BYTES + n);
+    memset(record.context, trace, 16);
+    memset(record.context + 16, span, 8);
+    record.context[CONTEXT_VALID_AT] = 1;
+    memcpy(record.context + CONTEXT_SIZE_AT, &size, sizeof size);
+    memcpy(record.context + CONTEXT_HEAD_BYTES, attributes, n);
+    collector_stack(&collector, &h, record.address, 1);
+}
+
+/* What the process says the keys are. */
+static void say_keys(void)
+{
+    static struct bytes keys[] = {BYTES_LIT("http.route"), BYTES_LIT("thread.id"), BYTES_LIT("user"),
+                                  BYTES_LIT("http.route")};
+    struct process *self = procs_get(collector.procs, (uint32_t)getpid(), own_start(), "x", false, 1);
+    if (!self->identity)
+        self->identity = unit_made(calloc(1, sizeof *self->identity));
+    self->identity->key = keys;
+    self->identity->n_keys = 4;
+}
+
+UNIT(what_a_thread_works_for_is_link_and_attributes)
+{
+    struct sent sent = {0};
+    begin();
+    say_keys();
+    feed_context(1, 0xaa, 0xbb,
+                 "\x00\x02/a\x02\x01x\x01\x01"
+                 "9\x03\x02/b",
+                 14);
+    feed_context(1, 0xaa, 0xbb,
+                 "\x00\x02/a\x02\x01x\x01\x01"
+                 "9\x03\x02/b",
+                 14);                                           /* the same sample */
+    feed_context(1, 0xaa, 0xbc, "", 0);                         /* another span */
+    feed_context(2, 0, 0, "\x02\x01\xff\x02\x01z\x09\x01y", 9); /* no link; no UTF-8, an unknown key */
+    feed_context(3, 0, 0xbb, "", 0);                            /* one id is none */
+    collector_settle(&collector, 2);
+    build_all(&sent, REQUEST_BYTES_MAX);
+    const struct profiles *p = &sent.profiles[0];
+    ck_assert_uint_eq(p->sample.n, 4);
+    ck_assert_uint_eq(sent.hits, 5);
+    uint32_t first = p->sample.link[0], second = p->sample.link[1];
+    ck_assert(first && second && first != second);
+    ck_assert_uint_eq(p->sample.link[2] + p->sample.link[3], 0);
+    ck_assert(
+        bytes_is(attribute(p, p->sample.attrs_at, 0, "http.route").text, "/b")); /* the last of a name */
+    ck_assert(bytes_is(attribute(p, p->sample.attrs_at, 0, "user").text, "x"));
+    ck_assert_int_eq(attribute(p, p->sample.attrs_at, 0, "thread.id").integer, 1); /* ours stays ours */
+    ck_assert(bytes_is(attribute(p, p->sample.attrs_at, 2, "user").text, "z"));
+    ck_assert_int_eq(attribute(p, p->sample.attrs_at, 1, "http.route").kind, ATTR_EMPTY);
+    release(&sent);
+    end();
+}
+
 UNIT(names_addresses_and_attributes_arrive)
 {
     /* kernel: leaf, then a return address at the very begin of the next function; user: leaf at its very

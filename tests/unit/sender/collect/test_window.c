@@ -18,7 +18,7 @@ static const struct frame stack_b[] = {{FRAME_FILE, 1, 0x10}, {FRAME_FILE, 2, 0x
 
 static uint32_t add(struct window *w, struct process *p, struct sample_head h, const struct frame *stack)
 {
-    ck_assert(window_add(w, p, &h, stack, 2));
+    ck_assert(window_add(w, p, &h, stack, 2, bytes_of(NULL, 0)));
     return window_samples(w);
 }
 
@@ -71,11 +71,11 @@ UNIT(what_is_over_the_limit_is_counted)
     struct window w = {0};
     struct sample_head h = head(1, 0, 1, "t");
     for (uint32_t i = 0; i < WINDOW_SAMPLES_MAX; i++)
-        if (!window_add(&w, &one, &h, stack_a, 2))
+        if (!window_add(&w, &one, &h, stack_a, 2, bytes_of(NULL, 0)))
             ck_abort_msg("sample %u was dropped", i);
-    ck_assert(!window_add(&w, &one, &h, stack_a, 2));
+    ck_assert(!window_add(&w, &one, &h, stack_a, 2, bytes_of(NULL, 0)));
     ck_assert_uint_eq(w.dropped, 1);
-    ck_assert(!window_add(&w, &one, &h, stack_a, 0));
+    ck_assert(!window_add(&w, &one, &h, stack_a, 0, bytes_of(NULL, 0)));
     ck_assert_uint_eq(w.sample[0].n_times, WINDOW_SAMPLES_MAX);
     window_release(&w);
 }

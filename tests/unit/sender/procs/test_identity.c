@@ -44,6 +44,49 @@ UNIT(nobody_may_claim_our_facts)
     identity_release(&id);
 }
 
+/* A field of protobuf, bytes shorter than 128. */
+static size_t field(uint8_t *to, unsigned number, const void *p, size_t n)
+{
+    to[0] = (uint8_t)(number << 3 | 2);
+    to[1] = (uint8_t)n;
+    memcpy(to + 2, p, n);
+    return n + 2;
+}
+
+/* KeyValue { key, value { field `kind`: bytes } } as field 2 of a ProcessContext. */
+static size_t reference(uint8_t *to, const char *key, unsigned kind, const void *p, size_t n)
+{
+    uint8_t value[128], both[128];
+    size_t at = field(both, 1, key, strlen(key));
+    at += field(both + at, 2, value, field(value, kind, p, n));
+    return field(to, 2, both, at);
+}
+
+UNIT(how_threads_say_what_they_work_for_is_read)
+{
+    static const char *const names[] = {"http.route", "", "thread\xff", "process.pid", "user"};
+    uint8_t payload[256], list[128], name[64];
+    size_t n = 0, n_list = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        n_list += field(list + n_list, 1, name, field(name, 1, names[i], strlen(names[i])));
+    n += reference(payload, "threadlocal.schema_version", 1, "tls_v1", 6);
+    n += reference(payload + n, "threadlocal.attribute_key_map", 5, list, n_list);
+    identity_context(&id, bytes_of(payload, n));
+    ck_assert_uint_eq(id.n, 0); /* none of it is the resource's */
+    ck_assert(bytes_is(id.schema, "tls_v1"));
+    ck_assert_uint_eq(id.n_keys, 5);
+    ck_assert(bytes_is(id.key[0], "http.route") && bytes_is(id.key[4], "user"));
+    for (int i = 1; i < 4; i++) /* empty, no UTF-8, ours: their numbers stay taken */
+        ck_assert_uint_eq(id.key[i].n, 0);
+    identity_clear(&id);
+    ck_assert(id.schema.n == 0 && id.n_keys == 0);
+    for (size_t less = 0; less < n; less++) {
+        identity_context(&id, bytes_of(payload, less));
+        identity_clear(&id);
+    }
+    identity_release(&id);
+}
+
 UNIT(a_process_context_is_read)
 {
     /* ProcessContext{resource{attributes{key "service.name" value{string "ctx"}},

@@ -37,6 +37,7 @@ UNIT(functions_of_kernel_and_modules)
                                "ffffffff81000100 T do_it\n"
                                "ffffffff81000100 W do_it_alias\n"
                                "ffffffff81000180 d some_data\n"
+                               "ffffffff810001f0 t __pfx_next\n"
                                "ffffffffc0002000 t later\t[nf_tables]\n"
                                "ffffffffc0001000 t first\t[nf_tables]\n"
                                "ffffffffc0500000 t bpf_prog_12_x\t[bpf]\n",
@@ -45,6 +46,7 @@ UNIT(functions_of_kernel_and_modules)
     ck_assert_uint_eq(kallsyms_count(k), 5);
     check(k, 0xffffffff81000000, "startup", "vmlinux", 0xffffffff81000000);
     check(k, 0xffffffff81000190, "do_it", "vmlinux", 0xffffffff81000000);
+    check(k, 0xffffffff810001f8, "do_it", "vmlinux", 0xffffffff81000000); /* padding is nobody's */
     check(k, 0xffffffffc0001fff, "first", "nf_tables", 0xffffffffc0001000);
     check(k, 0xffffffffc0002001, "later", "nf_tables", 0xffffffffc0001000);
     check(k, 0xffffffffc0500001, "bpf_prog_12_x", "bpf", 0xffffffffc0500000);

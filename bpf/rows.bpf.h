@@ -1,0 +1,98 @@
+/*
+ * The rule for an address, out of the tables that user space fills: pages, rows, rules (unwind.h).
+ *
+ * Between two ticks everything else that runs has emptied the CPU's caches: a search misses them five times a
+ * frame (page, shard, two or three lines of rows, rule), 0.5 µs; what it found is therefore remembered, as
+ * most return addresses come again, in a table that is small enough to stay near, where it is one.
+ */
+#ifndef BPF_ROWS_BPF_H
+#define BPF_ROWS_BPF_H
+
+#include "bpf/mappings.bpf.h"
+
+struct unwind_shard {
+    struct unwind_row row[UNWIND_SHARD_ROWS];
+};
+
+/* Shards of rows, made by user space as they fill. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+    __uint(max_entries, UNWIND_SHARDS);
+    __type(key, __u32);
+    __array(
+        values, struct {
+            __uint(type, BPF_MAP_TYPE_ARRAY);
+            __uint(max_entries, 1);
+            __uint(map_flags, BPF_F_MMAPABLE);
+            __uint(key_size, 4);
+            __uint(value_size, sizeof(struct unwind_shard));
+        });
+} unwind_shards SEC(".maps");
+
+/* Written by user space through the mapped .bss. */
+__u32 unwind_pages[UNWIND_PAGES];
+struct unwind_rule unwind_rules[UNWIND_RULES];
+
+/* One rule found: `of` names the tables (unwind_file.serial) and the byte of the file it is for, XORed with
+ * the rule, so that an entry half written when an interrupt's walk comes in between is nobody's. */
+struct found_rule {
+    __u64 of, rule;
+};
+
+#define FOUND_BITS 10u
+
+struct found_rules {
+    struct found_rule at[1u << FOUND_BITS];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct found_rules);
+} rules_found SEC(".maps");
+
+/* By the tables; `page` is in the table of pages, `low` the offset in it. */
+static __always_inline __u64 search_rule(__u32 at, __u32 low)
+{
+    __u32 page = unwind_pages[at & (UNWIND_PAGES - 1)], zero = 0;
+    __u32 shard = UNWIND_PAGE_SHARD(page);
+    if (!UNWIND_PAGE_N(page))
+        return 0;
+    void *inner = bpf_map_lookup_elem(&unwind_shards, &shard);
+    struct unwind_shard *rows = inner ? bpf_map_lookup_elem(inner, &zero) : 0;
+    if (!rows)
+        return 0;
+    __u32 rule = unwind_search(rows->row, UNWIND_PAGE_FIRST_ROW(page), UNWIND_PAGE_N(page), low);
+    return *(const __u64 *)&unwind_rules[rule & (UNWIND_RULES - 1)];
+}
+
+/* The rule for an address of a mapping. */
+static __always_inline struct unwind_rule find_rule(const struct mapping *here, struct found_rules *found,
+                                                    __u64 address)
+{
+    union {
+        __u64 bits;
+        struct unwind_rule rule;
+    } is = {0};
+    _Static_assert(sizeof(struct unwind_rule) == 8, "fits a word");
+    __u64 offset = address + here->bias;
+    __u64 number = (offset >> UNWIND_PAGE_BITS) - here->first_page;
+    if (number >= here->n_pages)
+        return is.rule;
+    /* A file has less than 1 << 20 pages (UNWIND_PAGES). */
+    __u64 low = offset & (UNWIND_PAGE_SIZE - 1);
+    __u64 of = (__u64)here->serial << 32 | number << UNWIND_PAGE_BITS | low;
+    __u64 slot = of * 0x9e3779b97f4a7c15ull >> (64 - FOUND_BITS);
+    barrier_var(slot);
+    struct found_rule *entry = &found->at[slot & ((1u << FOUND_BITS) - 1)];
+    is.bits = *(volatile __u64 *)&entry->rule;
+    if ((*(volatile __u64 *)&entry->of ^ is.bits) == of)
+        return is.rule;
+    is.bits = search_rule(here->page + (__u32)number, low);
+    *(volatile __u64 *)&entry->rule = is.bits;
+    *(volatile __u64 *)&entry->of = of ^ is.bits;
+    return is.rule;
+}
+
+#endif
