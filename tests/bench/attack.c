@@ -25,7 +25,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/lib/attack_collide.h"
 #include "tests/lib/attack_heard.h"
+#include "tests/lib/attack_profile.h"
 #include "tests/lib/attack_wire.h"
 
 #define CONNECTIONS_MAX 4096u
@@ -273,6 +275,16 @@ static bool more_bomb(struct peer *p)
     return true;
 }
 
+static void make_colliding(struct wire *w, size_t plain_n)
+{
+    (void)plain_n;
+    struct wire body = {0};
+    attack_profile_colliding(&body);
+    wire_format(w, POST_HEAD "Content-Length: %zu\r\n\r\n", body.n);
+    wire_put(w, body.p, body.n);
+    wire_release(&body);
+}
+
 /* One file a time on one connection: the next when the answer is there is not waited for, but the socket
  * is. */
 static bool more_file(struct peer *p)
@@ -289,6 +301,28 @@ static uint32_t next_stream(struct peer *p)
 {
     p->stream += 2;
     return p->stream - 2;
+}
+
+/* Streams that nghttp2's map puts into one place, and a byte for each of them in turn: every frame walks by
+ * all that are open. */
+static void open_h2_colliding(struct peer *p)
+{
+    uint32_t stream[STREAMS];
+    collide_streams(stream, STREAMS);
+    for (uint32_t i = 0; i < STREAMS; i++)
+        wire_grpc_head(&p->out, stream[i], WIRE_END_HEADERS);
+}
+
+static bool more_h2_colliding(struct peer *p)
+{
+    static const uint8_t start[] = {0, 0, 1, 0, 0};
+    static uint32_t stream[STREAMS];
+    if (stream[0] == 0)
+        collide_streams(stream, STREAMS);
+    for (uint32_t i = 0; i < STREAMS; i++)
+        wire_frame(&p->out, WIRE_DATA, 0, stream[i],
+                   p->blocks < 5 ? &start[p->blocks] : (const uint8_t *)"\n", 1);
+    return true;
 }
 
 static void open_h2_head(struct peer *p)
@@ -484,6 +518,8 @@ static const struct kind kinds[] = {
     {"priority", "PRIORITY frames for streams that are not there", "CVE-2019-9513 (Resource Loop)", "ignored or closed", NULL, more_priority, 0, H2},
     {"window-updates", "WINDOW_UPDATE frames of the connection", "RFC 9113 §10.5", "ignored or closed", NULL, more_window_updates, 0, H2},
     {"unknown-frames", "frames of a type nobody knows", "RFC 9113 §5.5, §10.5", "ignored or closed", NULL, more_unknown_frames, 0, H2},
+    {"colliding-streams", "90 streams in one place of nghttp2's table, bytes for each", "hash flooding, CVE-2011-4815 and kin", "held, or reset when a message's 64 KiB are there", open_h2_colliding, more_h2_colliding, 0, H2},
+    {"colliding-names", "12288 names that share a hash unless it is keyed well", "hash flooding, CVE-2011-4815 and kin", "200 each", NULL, more_bomb, 0, 0, make_colliding},
     {"files", "the files named, by HTTP/1, without waiting", "hostile content: tests/lib/attack_content.py", "200, 400 or 413, 503 each", NULL, more_file, 0, 0},
 };
 /* clang-format on */

@@ -468,5 +468,7 @@ int main(int argc, char **argv)
         begin_due(epoll, all);
     }
     report(now_ns() - run.start_ns);
+    free(all);
+    close(epoll);
     return run.errors > 0;
 }

@@ -60,6 +60,9 @@ ATTACKS = {
     "priority": (16, set(), {CALM}, ENDED),
     "window-updates": (16, set(), {CALM}, ENDED),
     "unknown-frames": (16, set(), {CALM}, EITHER),
+    # 20 bodies of 4 MB, twice, and what is remembered of 12288 names by two workers; what is too much at once is refused.
+    "colliding-names": (280, {"200", "503"}, set(), EITHER),
+    "colliding-streams": (40, {"400", "413"}, {CALM}, EITHER),
 }
 
 # content of 1 MiB: (megabytes, statuses). Memory is what its columns take (26 bytes for the emptiest two) and what is
@@ -166,6 +169,53 @@ def test_hostile_content(seconds_of, tmp_path, kind):
     assert set(heard["status"]) <= statuses, heard
 
 
+HEAVY_BYTES, HEAVY_SECONDS, NEIGHBOUR_RATE = 8 << 20, 3.0, 50
+HEAVY_LIMIT = ("--set", "limits.request_bytes=9MiB", "--set", "limits.per_client.bytes_per_second=1MiB")
+
+
+def neighbour_beside(heavy, small, settings=(), elsewhere=False):
+    """A neighbour's small requests at an even rate beside a client who sends heavy ones as fast as it can, to the same gateway
+    or elsewhere on the machine: what the neighbour saw, what the client heard, and the CPU time of the gateway attacked."""
+    with running(Gateway(*settings), Gateway(*settings)) as (gateway, other):
+        attacked = other if elsewhere else gateway
+        assert gateway.post(small.read_bytes())[0] == 200
+        before = used(attacked)
+        client = subprocess.Popen(
+            [BUILD / "bench/attack", "files", "--port", str(attacked.ports[1]), "--seconds", str(HEAVY_SECONDS + 1), "--connections",
+             "4", "--connects", "100000", "--from", "127.0.0.2", heavy], stdout=subprocess.PIPE, text=True)
+        wait_for(lambda: used(attacked) - before > 20_000_000, "the first heavy request")
+        out = subprocess.run([BUILD / "bench/load", "--protocol", "grpc", "--port", str(gateway.ports[0]), "--connections", "4",
+                              "--rate", str(NEIGHBOUR_RATE), "--requests", str(int(NEIGHBOUR_RATE * HEAVY_SECONDS)), small],
+                             capture_output=True, text=True, timeout=60)
+        assert out.returncode == 0, f"the neighbour was harmed: {out.stdout} {out.stderr}"
+        heard = json.loads(client.communicate(timeout=30)[0])
+        spent = used(attacked) - before
+        assert gateway.stop() == 0 and other.stop() == 0
+        return json.loads(out.stdout.splitlines()[-1])["p99_us"], heard["status"], spent
+
+
+def test_one_who_sends_much_that_is_valid_harms_nobody_under_a_limit(tmp_path):
+    """`limits.per_client.bytes_per_second` bounds what is counted of one client's, refuses the rest for a small part of what
+    counting it takes, and the neighbours wait no longer than if it attacked somebody else on the machine."""
+    heavy, small = tmp_path / "heavy.pb", tmp_path / "small.pb"
+    heavy.write_bytes(hostile.build("valid", HEAVY_BYTES))
+    small.write_bytes(hostile.build("strings", 8000))
+    _, free, spent_free = neighbour_beside(heavy, small)
+    assert set(free) <= {"200", "503"} and free["200"] > 0, free
+    seen = []
+    for _ in range(3):  # somebody else's noise may spoil one comparison, hardly three
+        there, _, _ = neighbour_beside(heavy, small, HEAVY_LIMIT, elsewhere=True)
+        here, limited, spent_limited = neighbour_beside(heavy, small, HEAVY_LIMIT)
+        assert set(limited) <= {"200", "429"} and limited["429"] > 2, limited
+        # at most the burst, which is one largest request, and a megabyte a second
+        assert limited.get("200", 0) <= 2 + 2 * HEAVY_SECONDS * (1 << 20) / HEAVY_BYTES, limited
+        assert spent_limited / sum(limited.values()) < spent_free / sum(free.values()) / 5, (spent_limited, limited, spent_free, free)
+        seen.append((there, here))
+        if here < 2 * there + 5000:
+            return
+    raise AssertionError(f"p99 in us beside the client elsewhere, here: {seen}")
+
+
 def test_lines_times_locations_is_not_what_a_request_costs():
     """100 KB are 12 thousand inlined functions times 50 thousand mentions of them: 600 million frames."""
     with running(Gateway("--set", "service.workers=1")) as gateway:
@@ -214,14 +264,16 @@ def test_a_product_of_two_halves_costs_no_more_than_their_sum():
             assert ratio < 10, f"{kind}: {ratio:.1f} times the CPU for four times the bytes"
 
 
+def used(gateway):
+    """CPU time in ns, of all threads."""
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{gateway.pid}/task").iterdir())
+
+
 def cpu_of(gateway, body):
-    def used():
-        return sum(int((task / "schedstat").read_text().split()[0])
-                   for task in pathlib.Path(f"/proc/{gateway.pid}/task").iterdir())
-    before = used()
+    before = used(gateway)
     for _ in range(5):
         assert gateway.post(body)[0] == 200
-    return used() - before
+    return used(gateway) - before
 
 
 def test_cardinality_stays_flat(tmp_path):

@@ -12,13 +12,15 @@
 
 #include <sanitizer/common_interface_defs.h>
 
+#include "tests/lib/library_oom.h"
+
 #define FRAMES 5 /* what tells one place from another */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct oom_places *recording;
 static uint64_t failing;                     /* a place, or 0 */
 static uint64_t nth_from, nth_to, nth_count; /* by number; nth_from 0 is off */
-static bool for_good, paused;
+static bool for_good, paused, libraries_too;
 static uint32_t failures;
 
 /* ---- the set ---- */
@@ -43,12 +45,19 @@ bool oom_places_has(const struct oom_places *p, uint64_t place)
     return p->seen[slot_of(p, place)] == place;
 }
 
-void oom_places_add(struct oom_places *p, uint64_t place)
+bool oom_places_add(struct oom_places *p, uint64_t place, int library)
 {
     if (p->n == OOM_PLACES_MAX || oom_places_has(p, place))
-        return;
+        return false;
     p->seen[slot_of(p, place)] = place;
+    p->library[p->n] = (int8_t)library;
     p->place[p->n++] = place;
+    return true;
+}
+
+void oom_look_at_libraries(bool look)
+{
+    libraries_too = look;
 }
 
 void oom_record(struct oom_places *p)
@@ -155,18 +164,16 @@ static uint64_t place_of(void *const *frame, const void *caller)
     return h | 1;
 }
 
-static __attribute__((noinline)) bool may(void *const *frame, const void *caller)
+/* An allocation at a place that takes part: whether it succeeds. */
+static bool decide(uint64_t place, int library)
 {
-    if ((!recording && !failing && !nth_from) || is_of_check(caller))
-        return true;
-    uint64_t place = recording || failing ? place_of(frame, caller) : 0;
     bool yes = true;
     pthread_mutex_lock(&lock);
     if (recording)
-        oom_places_add(recording, place);
+        oom_places_add(recording, place, library);
     if (failing && (failures > 0 ? for_good : place == failing))
         yes = false;
-    if (nth_from && !paused) {
+    if (library < 0 && nth_from && !paused) {
         nth_count++;
         yes = yes && (nth_count < nth_from || nth_count >= nth_to);
     }
@@ -177,6 +184,31 @@ static __attribute__((noinline)) bool may(void *const *frame, const void *caller
     if (!yes)
         errno = ENOMEM;
     return yes;
+}
+
+static __attribute__((noinline)) bool may(void *const *frame, const void *caller)
+{
+    if ((!recording && !failing && !nth_from) || is_of_check(caller))
+        return true;
+    return decide(recording || failing ? place_of(frame, caller) : 0, -1);
+}
+
+/* The sanitizer takes memory while it begins, when nothing that it instruments may run yet. */
+#define EARLY __attribute__((no_sanitize("address", "undefined")))
+
+/* By number (oom_fail_nth) only our own are: a sweep would never end for all that a handshake takes. */
+static EARLY __attribute__((noinline)) bool may_library(const void *caller, enum library_oom_by by)
+{
+    static __thread bool inside; /* the unwinder may take memory */
+    if (!libraries_too || (!recording && !failing) || inside)
+        return true;
+    int library = library_oom_of(caller);
+    if (library < 0 || library_oom_is_fatal(library, by))
+        return true;
+    inside = true;
+    uint64_t place = library_oom_place();
+    inside = false;
+    return place == 0 || decide(place, library);
 }
 
 #define MAY() may(__builtin_frame_address(0), __builtin_return_address(0))
@@ -228,4 +260,34 @@ int __wrap_asprintf(char **ret, const char *format, ...)
     int n = __real_vasprintf(ret, format, args);
     va_end(args);
     return n;
+}
+
+/* ---- shared libraries ----
+ *
+ * They find these before the sanitizer's. What comes here from the program itself is __real_malloc and the
+ * like: a test's, or one of ours that was let through. */
+
+void *__interceptor_malloc(size_t n);
+void *__interceptor_calloc(size_t n, size_t size);
+void *__interceptor_realloc(void *p, size_t n);
+char *__interceptor_strdup(const char *s);
+
+EARLY void *malloc(size_t n)
+{
+    return may_library(__builtin_return_address(0), BY_MALLOC) ? __interceptor_malloc(n) : NULL;
+}
+
+EARLY void *calloc(size_t n, size_t size)
+{
+    return may_library(__builtin_return_address(0), BY_CALLOC) ? __interceptor_calloc(n, size) : NULL;
+}
+
+EARLY void *realloc(void *p, size_t n)
+{
+    return may_library(__builtin_return_address(0), BY_REALLOC) ? __interceptor_realloc(p, n) : NULL;
+}
+
+EARLY char *strdup(const char *s)
+{
+    return may_library(__builtin_return_address(0), BY_STRDUP) ? __interceptor_strdup(s) : NULL;
 }

@@ -1,7 +1,7 @@
 /*
  * Allocation failures on purpose. In ASan builds every allocation of our own code goes through here (the
- * linker's --wrap); unit_oom.c runs each case again and again, each time with another one failing, and
- * sweep.c each scenario.
+ * linker's --wrap), and those of shared libraries that they make for our code (library_oom.h); unit_oom.c
+ * runs each case again and again, each time with another one failing, and sweep.c each scenario.
  *
  * A place is a call chain: the innermost frames, since most memory comes through a few helpers.
  */
@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/lib/library_oom.h"
+
 #define OOM_PLACES_MAX 16384u
 
 /* In memory that forked children write, too. */
@@ -18,11 +20,17 @@ struct oom_places {
     uint32_t n;
     uint64_t seen[4 * OOM_PLACES_MAX]; /* a hash set of what is in place */
     uint64_t place[OOM_PLACES_MAX];
+    int8_t library[OOM_PLACES_MAX]; /* whose place[i] is (library_oom_of); -1: ours */
 };
 
 struct oom_places *oom_places_new(void);
 bool oom_places_has(const struct oom_places *p, uint64_t place);
-void oom_places_add(struct oom_places *p, uint64_t place);
+/* Whether it was new, and there was room. */
+bool oom_places_add(struct oom_places *p, uint64_t place, int library);
+
+/* Whether what libraries take is looked at, too (their places, and for_good): unwinding costs several times
+ * as much as all the rest of it. From the start it is not. */
+void oom_look_at_libraries(bool look);
 
 /* From here on this process's allocations are noted in p. */
 void oom_record(struct oom_places *p);

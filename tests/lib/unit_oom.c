@@ -8,6 +8,7 @@
 #include <sanitizer/lsan_interface.h>
 
 #include "proto/base/clock.h"
+#include "tests/lib/library_oom.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/unit.h"
 
@@ -35,7 +36,7 @@ const char *__ubsan_default_options(void)
 struct run {
     struct oom_places *record;
     uint64_t place;
-    bool for_good;
+    bool for_good, libraries;
     uint64_t patience; /* see unit_patience */
     unsigned seconds;  /* longer is a hang */
 };
@@ -54,6 +55,7 @@ static _Noreturn void in_child(struct unit_case *c, const struct run *run)
     srunner_set_fork_status(runner, CK_NOFORK);
     unit_patience_max = run->patience;
     alarm(run->seconds);
+    oom_look_at_libraries(run->libraries);
     if (run->record)
         oom_record(run->record);
     else
@@ -107,44 +109,66 @@ struct tally {
     struct oom_places *all, *mine; /* of all cases before, of this one */
     uint64_t until;                /* when this case's time is over */
     uint32_t left_out;
+    uint32_t of_library[LIBRARY_OOM_N]; /* how many of `all` are theirs */
     int wrong;
 };
 
-/* Each place where the case takes memory, if no case before it had it, fails once, and then for good. */
-static void case_out_of_memory(struct tally *t, struct unit_case *c)
+/* Fails once at this place, and then for good. */
+static void try_place(struct tally *t, struct unit_case *c, struct run *run, uint32_t at)
 {
-    struct run run = {.record = t->mine, .patience = UINT64_MAX, .seconds = SLOW_SECONDS};
+    int library = t->mine->library[at];
+    run->place = t->mine->place[at];
+    if (oom_places_add(t->all, run->place, library) && library >= 0)
+        t->of_library[library]++;
+    for (int for_good = 0; for_good < 2; for_good++) {
+        run->for_good = for_good;
+        const char *what = run_in_child(c, run);
+        if (!what)
+            continue;
+        t->wrong++;
+        printf("%s: out of memory at its place %u of %u%s%s: %s\n", c->test.name, at, t->mine->n,
+               library < 0 ? "" : " (a library's)", for_good ? " and after" : "", what);
+    }
+}
+
+/* Each place where the case takes memory, if no case before it had it: our own, or those of libraries. */
+static void try_places(struct tally *t, struct unit_case *c, bool libraries)
+{
+    struct run run = {
+        .record = t->mine, .libraries = libraries, .patience = UINT64_MAX, .seconds = SLOW_SECONDS};
     memset(t->mine, 0, sizeof *t->mine);
     uint64_t began = clock_monotonic();
     const char *what = run_in_child(c, &run);
     if (what) { /* its test says what is wrong, if it is not just slow */
-        printf("%s: left out: %s with all the memory it wants\n", c->test.name, what);
+        printf("%s: left out%s: %s with all the memory it wants\n", c->test.name,
+               libraries ? " for libraries" : "", what);
         return;
     }
     uint64_t ordinary = clock_monotonic() - began;
     run.record = NULL;
     run.patience = (uint64_t)WAIT_MSEC * NSEC_PER_MSEC + 10 * ordinary;
     run.seconds = CASE_SECONDS + (unsigned)(3 * ordinary / NSEC_PER_SEC);
-    uint32_t n = t->mine->n, step = stride_of(n);
+    uint32_t n = t->mine->n, step = stride_of(n), tried = 0;
     for (uint32_t i = 0, at = 0; i < n; i++, at = (at + step) % n) {
-        run.place = t->mine->place[at];
-        if (oom_places_has(t->all, run.place))
+        if ((t->mine->library[at] >= 0) != libraries || oom_places_has(t->all, t->mine->place[at]))
             continue;
-        if (i > 0 && clock_monotonic() >= t->until) {
+        if (tried++ > 0 && clock_monotonic() >= t->until)
             t->left_out++;
-            continue;
-        }
-        oom_places_add(t->all, run.place);
-        for (int for_good = 0; for_good < 2; for_good++) {
-            run.for_good = for_good;
-            what = run_in_child(c, &run);
-            if (!what)
-                continue;
-            t->wrong++;
-            printf("%s: out of memory at its place %u of %u%s: %s\n", c->test.name, at, n,
-                   for_good ? " and after" : "", what);
-        }
+        else
+            try_place(t, c, &run, at);
     }
+}
+
+static void print_libraries(const struct tally *t)
+{
+    static const char *const names[] = LIBRARY_OOM_NAMES;
+    const char *before = " (of libraries:";
+    for (uint32_t i = 0; i < LIBRARY_OOM_N; i++)
+        if (t->of_library[i] > 0) {
+            printf("%s %s %u", before, names[i], t->of_library[i]);
+            before = ",";
+        }
+    printf("%s", *before == ',' ? ")" : "");
 }
 
 static bool takes_part(const struct unit_case *c, const char *filter)
@@ -157,7 +181,9 @@ int unit_out_of_memory(struct unit_case *first, const char *program, const char 
     struct tally t = {.all = oom_places_new(), .mine = oom_places_new()};
     if (!t.all || !t.mine)
         return 1;
+    library_oom_begin();
     const char *seconds = getenv("PG_OOM_SECONDS");
+    bool libraries = getenv("PG_OOM_LIBRARIES") != NULL;
     uint64_t end = clock_monotonic() + (seconds ? strtoull(seconds, NULL, 10) * NSEC_PER_SEC
                                                 : PROGRAM_MSEC * (uint64_t)NSEC_PER_MSEC);
     uint32_t n = 0;
@@ -168,12 +194,13 @@ int unit_out_of_memory(struct unit_case *first, const char *program, const char 
             continue;
         uint64_t now = clock_monotonic();
         t.until = now + (now < end ? (end - now) / n : 0);
-        case_out_of_memory(&t, c);
+        try_places(&t, c, libraries);
         n--;
     }
     if (results)
         fprintf(results, "%s %s/out_of_memory\n", t.wrong ? "fail" : "pass", program);
-    printf("%s: %u places without memory, %d of their runs went wrong, %u places left out for time\n",
-           program, t.all->n, t.wrong, t.left_out);
+    printf("%s: %u places without memory", program, t.all->n);
+    print_libraries(&t);
+    printf(", %d of their runs went wrong, %u places left out for time\n", t.wrong, t.left_out);
     return t.wrong > 0;
 }
