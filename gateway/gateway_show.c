@@ -29,18 +29,29 @@ static int write_lanes(const struct gateway *g, struct buffer *out)
 }
 
 /* A label's value: backslash, quote and newline are escaped. */
-static int write_label(struct buffer *out, const char *text)
+static int write_label(struct buffer *out, struct bytes text)
 {
     int r = 0;
-    for (; *text && r == 0; text++) {
-        if (*text == '\n')
+    for (size_t i = 0; i < text.n && r == 0; i++) {
+        const uint8_t c = text.p[i];
+        if (c == '\n')
             r = buffer_add_str(out, "\\n");
-        else if (*text == '\\' || *text == '"')
-            r = buffer_printf(out, "\\%c", *text);
+        else if (c == '\\' || c == '"')
+            r = buffer_printf(out, "\\%c", c);
         else
-            r = buffer_add(out, text, 1);
+            r = buffer_add(out, &c, 1);
     }
     return r;
+}
+
+/* With the port really bound, as the log says it. */
+static int write_address(struct buffer *out, struct bytes address, uint16_t port)
+{
+    if (port == 0) /* a unix socket */
+        return write_label(out, address);
+    address.n -= bytes_after_last(address, ':').n;
+    int r = write_label(out, address);
+    return r < 0 ? r : buffer_printf(out, "%u", port);
 }
 
 static int write_expiry(struct gateway *g, struct buffer *out)
@@ -58,7 +69,7 @@ static int write_expiry(struct gateway *g, struct buffer *out)
         if (r == 0)
             r = buffer_printf(out, "%s{address=\"", name);
         if (r == 0)
-            r = write_label(out, g->receivers.addresses[i].address);
+            r = write_address(out, bytes_str(g->receivers.addresses[i].address), listen_port(g->listen, i));
         if (r == 0)
             r = buffer_printf(out, "\"} %lld\n", (long long)at);
     }

@@ -247,7 +247,7 @@ def test_when_a_certificate_ends_is_shown(tmp_path):
     config = f"receivers:\n  otlp:\n    - {{ endpoint: '127.0.0.1:0' }}\n" \
              f"    - {{ endpoint: '127.0.0.1:0', tls: {{ cert_file: {cert}, key_file: {key} }} }}\n"
     with running(Gateway(config=config, listen=0)) as gateway:
-        assert gateway.total("profgate_tls_certificate_expiry_seconds", address="127.0.0.1:0") == at
+        assert gateway.total("profgate_tls_certificate_expiry_seconds", address=f"127.0.0.1:{gateway.ports[1]}") == at
         named = [series for series, _ in gateway.metrics("self") if series == "profgate_tls_certificate_expiry_seconds"]
         assert len(named) == 1, "the plain address has none"
         assert gateway.stop() == 0

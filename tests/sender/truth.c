@@ -97,6 +97,7 @@ static int touching(size_t pages)
     if (at == MAP_FAILED || madvise(at, pages * 4096, MADV_NOHUGEPAGE) < 0)
         return 1;
     touch_pages(at, pages);
+    sleep(1); /* a program has to live until profsend has looked at its files, or they have no names */
     return printf("pages=%zu\n", pages) < 0;
 }
 
