@@ -1,0 +1,66 @@
+/*
+ * The sampler as its files share it: sampler.c (life, what comes out), programs.c (which BPF programs, with
+ * what constants and how large maps), clocks.c (an event on each CPU), probes.c (functions).
+ */
+#ifndef SENDER_ATTACH_SAMPLER_PRIVATE_H
+#define SENDER_ATTACH_SAMPLER_PRIVATE_H
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "sender/attach/cpus.h"
+#include "sender/attach/sampler.h"
+#include "sender/attach/shards.h"
+
+#include "sample.skel.h" /* wants the types of the above */
+
+struct clock {
+    uint32_t cpu, source;
+    int fd; /* of the perf event */
+    struct bpf_link *link;
+};
+
+/* Functions probed: the malloc family has six. */
+#define PROBES_MAX (6 * SAMPLE_OTHERS_MAX)
+
+struct sampler {
+    struct sample *skel;
+    struct ring_buffer *ring, *wants;
+    sampler_want_fn want; /* who takes the wants, while sampler_wants runs */
+    void *want_user;
+    struct sampler_options options;
+    struct sampler_handler handler;
+    struct kinds only_clock; /* options.kinds where there are none */
+    struct clock *clock;     /* also the counters of KIND_EVENT */
+    uint32_t n_clocks, cap_clocks;
+    struct bpf_link *probe[PROBES_MAX];
+    uint32_t n_probes;
+    uint64_t malformed;
+    struct shards shards;
+};
+
+/* Whether samples of this kind are asked for. */
+static inline bool sampler_has(const struct sampler *s, enum kind_how how)
+{
+    for (uint32_t i = 0; i < SAMPLE_SOURCES; i++)
+        if (s->options.kinds->at[i].how == how)
+            return true;
+    return false;
+}
+
+/* Opens and loads the BPF object: only what these kinds need. 0 or a negative errno; libbpf has said more. */
+int programs_load(struct sampler *s);
+
+/* Forgets what libbpf complained of so far. */
+void sampler_forget_words(void);
+
+/* An event on each CPU that is online and has none yet, for each kind that has one. 0, or the last failure.
+ */
+int clocks_open(struct sampler *s, const struct cpus *online);
+void clocks_close(struct sampler *s);
+
+/* Attaches to the functions that kinds name. 0 or a negative errno. */
+int probes_attach(struct sampler *s);
+void probes_detach(struct sampler *s);
+
+#endif
