@@ -237,13 +237,14 @@ void sampler_stop(struct sampler *s)
     probes_detach(s);
     if (!s->skel)
         return;
-    struct bpf_link **waits[] = {&s->skel->links.on_switch,         &s->skel->links.on_sched_exit,
-                                 &s->skel->links.on_block_insert,   &s->skel->links.on_block_issue,
-                                 &s->skel->links.on_block_complete, &s->skel->links.on_lock_enter,
-                                 &s->skel->links.on_lock_exit};
-    for (size_t i = 0; i < ARRAY_LEN(waits); i++) {
-        bpf_link__destroy(*waits[i]);
-        *waits[i] = NULL;
+    struct bpf_link **links[] = {&s->skel->links.on_exec,        &s->skel->links.on_fork,
+                                 &s->skel->links.on_exit,        &s->skel->links.on_switch,
+                                 &s->skel->links.on_sched_exit,  &s->skel->links.on_block_insert,
+                                 &s->skel->links.on_block_issue, &s->skel->links.on_block_complete,
+                                 &s->skel->links.on_lock_enter,  &s->skel->links.on_lock_exit};
+    for (size_t i = 0; i < ARRAY_LEN(links); i++) {
+        bpf_link__destroy(*links[i]);
+        *links[i] = NULL;
     }
 }
 
