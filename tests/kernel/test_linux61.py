@@ -231,7 +231,8 @@ def test_page_faults_allocations_and_calls_are_counted(guest):
                               "/bin/pg-truth:want_memory --include executable=pg-truth"],
             "pg-truth touch 4096", "pg-truth alloc 2000")
         own = sum(hit.value for hit in receiver.of(touched, "page-faults/count") if "touch_pages" in hit.names)
-        assert abs(own - pages["pages"]) <= 16 * 3, (own, pages)  # each CPU's counter may keep up to a period
+        # A counter is a CPU's: who makes it overflow gets the whole period, whoever else had a part in it.
+        assert abs(own - pages["pages"]) <= 16 * 10, (own, pages)
         taken = [hit for hit in receiver.of(allocating, "alloc_space/bytes") if "want_memory" in hit.names]
         expected = asked["bytes"] / 65536
         assert abs(sum(hit.value for hit in taken) / 65536 - expected) <= 4 * math.sqrt(expected), (len(taken), expected)
