@@ -58,7 +58,7 @@ def test_a_full_spool_drops_the_oldest_and_says_so(truth, tmp_path):
     busy = [Process([truth, "spin", "60"]) for _ in range(2)]
     with running(*busy):
         sender = start("--endpoint", f"http://127.0.0.1:{free_port()}", "--spool", spool, "--spool-size", "1MiB", "--off-cpu",
-                       "--off-cpu-min", "0ms", "--status", f"127.0.0.1:{status}")
+                       "--off-cpu-min", "0ms", "--off-cpu-share", "100%", "--frequency", "997", "--status", f"127.0.0.1:{status}")
         with running(sender):
             def dropped():
                 page = urllib.request.urlopen(f"http://127.0.0.1:{status}/", timeout=10).read().decode()
