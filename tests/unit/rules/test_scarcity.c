@@ -26,13 +26,27 @@ static const char own[] =
 
 static const struct rules_input files[] = {{"own.rules", {(const uint8_t *)own, sizeof own - 1}, false}};
 
-/* The shipped packs, then our own. */
+/* Shipped packs that use every construct between them. Not all twenty: a sweep takes the time of a compile
+ * times its allocations, which is that of all the text squared. */
+static const char *const shipped[] = {"names.rules", "connector.rules", "endpoint.rules", "ffi.rules"};
+
+static bool is_swept(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(shipped); i++)
+        if (strcmp(name, shipped[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Those, then our own. */
 static struct rule_set *compile(struct rules_diagnostics *found)
 {
-    struct rules_input inputs[64];
+    struct rules_input inputs[ARRAY_LEN(shipped) + 1];
     uint32_t n = 0;
     for (const struct embedded_file *f = rules_builtin; f->name; f++)
-        inputs[n++] = (struct rules_input){f->name, bytes_of(f->data, f->size), true};
+        if (is_swept(f->name))
+            inputs[n++] = (struct rules_input){f->name, bytes_of(f->data, f->size), true};
+    ck_assert_uint_eq(n, ARRAY_LEN(shipped));
     inputs[n++] = files[0];
     return rules_compile(inputs, n, found);
 }
