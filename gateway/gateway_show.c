@@ -1,5 +1,6 @@
 #include "gateway/gateway_private.h"
 #include "gateway/serve/lanes.h"
+#include "gateway/stats/exposition.h"
 #include "proto/base/macros.h"
 
 /* The numbers that no thread counts: the gateway knows them when it is asked. Prometheus text 0.0.4. */
@@ -28,29 +29,13 @@ static int write_lanes(const struct gateway *g, struct buffer *out)
     return r;
 }
 
-/* A label's value: backslash, quote and newline are escaped. */
-static int write_label(struct buffer *out, struct bytes text)
-{
-    int r = 0;
-    for (size_t i = 0; i < text.n && r == 0; i++) {
-        const uint8_t c = text.p[i];
-        if (c == '\n')
-            r = buffer_add_str(out, "\\n");
-        else if (c == '\\' || c == '"')
-            r = buffer_printf(out, "\\%c", c);
-        else
-            r = buffer_add(out, &c, 1);
-    }
-    return r;
-}
-
 /* With the port really bound, as the log says it. */
 static int write_address(struct buffer *out, struct bytes address, uint16_t port)
 {
     if (port == 0) /* a unix socket */
-        return write_label(out, address);
+        return exposition_escape(out, address, true);
     address.n -= bytes_after_last(address, ':').n;
-    int r = write_label(out, address);
+    int r = exposition_escape(out, address, true);
     return r < 0 ? r : buffer_printf(out, "%u", port);
 }
 

@@ -3,6 +3,7 @@
 #include <json-c/json.h>
 
 #include "gateway/control/parts.h"
+#include "gateway/stats/exposition.h"
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
@@ -12,21 +13,6 @@
 
 /* ---- Prometheus ---- */
 
-static int add_label_text(struct buffer *out, struct bytes text)
-{
-    int r = 0;
-    for (size_t i = 0; i < text.n && r == 0; i++) {
-        char c = (char)text.p[i];
-        if (c == '\n')
-            r = buffer_add(out, "\\n", 2);
-        else if (c == '"' || c == '\\')
-            r = buffer_printf(out, "\\%c", c);
-        else
-            r = buffer_add(out, &c, 1);
-    }
-    return r;
-}
-
 static int add_group(struct buffer *out, const char *text)
 {
     struct bytes all = bytes_str(text), part = all;
@@ -35,7 +21,7 @@ static int add_group(struct buffer *out, const char *text)
         while (part.n > 0 && (all.p[part.n] & 0xc0) == 0x80) /* not inside a character (RFC 3629 §3) */
             part.n--;
     }
-    int r = add_label_text(out, part);
+    int r = exposition_escape(out, part, true);
     if (r == 0 && part.n < all.n)
         r = buffer_printf(out, "#%016llx", (unsigned long long)hash_bytes(all, 0));
     return r;

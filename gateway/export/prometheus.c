@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "gateway/export/prometheus_table.h"
+#include "gateway/stats/exposition.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 
@@ -17,25 +18,6 @@ static bool is_total(struct bytes name)
     return name.n > TOTAL_LEN && memcmp(name.p + name.n - TOTAL_LEN, TOTAL, TOTAL_LEN) == 0;
 }
 
-static int add_escaped(struct buffer *out, struct bytes text, bool quotes)
-{
-    size_t from = 0;
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < text.n; i++) {
-        const char *escape = text.p[i] == '\\'            ? "\\\\"
-                             : text.p[i] == '\n'          ? "\\n"
-                             : text.p[i] == '"' && quotes ? "\\\""
-                                                          : NULL;
-        if (!escape)
-            continue;
-        r = buffer_add(out, text.p + from, i - from);
-        if (r == 0)
-            r = buffer_add_str(out, escape);
-        from = i + 1;
-    }
-    return r < 0 ? r : buffer_add(out, text.p + from, text.n - from);
-}
-
 /* A name, in quotes where it needs them. */
 static int add_name(struct buffer *out, struct bytes name, bool is_label)
 {
@@ -43,7 +25,7 @@ static int add_name(struct buffer *out, struct bytes name, bool is_label)
         return buffer_add_bytes(out, name);
     int r = buffer_add_str(out, "\"");
     if (r == 0)
-        r = add_escaped(out, name, true);
+        r = exposition_escape(out, name, true);
     return r < 0 ? r : buffer_add_str(out, "\"");
 }
 
@@ -65,7 +47,7 @@ static int add_labels(void *user, struct bytes family, const struct prometheus_l
         if (r == 0)
             r = buffer_add_str(out, "=\"");
         if (r == 0)
-            r = add_escaped(out, labels[i].value, true);
+            r = exposition_escape(out, labels[i].value, true);
         if (r == 0)
             r = buffer_add_str(out, "\"");
     }
@@ -110,7 +92,7 @@ static int add_head(const struct page *p, const char *word, struct bytes name, s
     if (r == 0)
         r = buffer_add_str(p->out, " ");
     if (r == 0)
-        r = add_escaped(p->out, text, p->options.format == PROMETHEUS_OPENMETRICS);
+        r = exposition_escape(p->out, text, p->options.format == PROMETHEUS_OPENMETRICS);
     return r < 0 ? r : buffer_add_str(p->out, "\n");
 }
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 
+#include "gateway/stats/exposition.h"
 #include "proto/base/macros.h"
 
 struct name {
@@ -112,19 +113,6 @@ static bool next_series(uint32_t *at, uint32_t *producer, uint32_t *layout, uint
     return false;
 }
 
-/* A label's value: backslash and quote are escaped; there is no newline in it. */
-static int put_escaped(struct buffer *out, struct bytes text)
-{
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < text.n; i++) {
-        if (text.p[i] == '"' || text.p[i] == '\\')
-            r = buffer_add(out, "\\", 1);
-        if (r == 0)
-            r = buffer_add(out, text.p + i, 1);
-    }
-    return r;
-}
-
 int producers_prometheus(struct buffer *out)
 {
     uint32_t at = 0, producer, layout;
@@ -137,7 +125,7 @@ int producers_prometheus(struct buffer *out)
         if (r == 0)
             r = buffer_printf(out, PRODUCERS_NAME "{layout=\"%s\",producer=\"", layouts[layout]);
         if (r == 0)
-            r = put_escaped(out, name_of(producer));
+            r = exposition_escape(out, name_of(producer), true);
         if (r == 0)
             r = buffer_printf(out, "\"} %" PRIu64 "\n", value);
     }
