@@ -3,6 +3,7 @@
 #include <json-c/json.h>
 
 #include "gateway/capturing.h"
+#include "gateway/stats/json.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
@@ -64,67 +65,29 @@ static int end_by_hand(void *context, uint32_t id)
 
 /* ---- JSON ---- */
 
-/* Takes the value, which may be NULL for want of memory. */
-static int put(json_object *to, const char *key, json_object *value)
-{
-    if (value && json_object_object_add(to, key, value) == 0)
-        return 0;
-    json_object_put(value);
-    return -ENOMEM;
-}
-
-static json_object *text_object(struct bytes text)
-{
-    return json_object_new_string_len((const char *)text.p, (int)min_of(text.n, (size_t)1 << 20));
-}
-
-/* {"service.name":"checkout"}; null where the key must be absent. */
-static json_object *resource_object(const struct capture_rule *rule)
-{
-    json_object *o = json_object_new_object();
-    for (uint32_t i = 0; i < rule->n && o; i++) {
-        char key[256];
-        size_t n = min_of(rule->keys[i].n, sizeof key - 1);
-        memcpy(key, rule->keys[i].p, n);
-        key[n] = '\0';
-        int r = rule->values[i].p ? put(o, key, text_object(rule->values[i]))
-                                  : json_object_object_add(o, key, NULL);
-        if (r != 0) {
-            json_object_put(o);
-            return NULL;
-        }
-    }
-    return o;
-}
-
 static int add_capture(void *context, uint32_t id, const struct capture_rule *rule)
 {
-    json_object *o = json_object_new_object();
+    json_object *o = json_append_object(context);
     uint64_t now = clock_monotonic(), left = rule->until_ns > now ? rule->until_ns - now : 0;
-    if (!o || json_object_array_add(context, o) != 0) {
-        json_object_put(o);
+    if (!o)
         return -ENOMEM;
-    }
-    int r = put(o, "id", json_object_new_int64(id));
-    r |= put(o, "by", json_object_new_string(rule->by_hand ? "hand" : "trigger"));
-    r |= put(o, "resource", resource_object(rule));
-    r |= put(o, "seconds_left", json_object_new_double((double)left / NSEC_PER_SEC));
+    int r = json_put(o, "id", json_object_new_int64(id));
+    r |= json_put(o, "by", json_object_new_string(rule->by_hand ? "hand" : "trigger"));
+    r |= json_put(o, "resource", json_members(rule->keys, rule->values, rule->n));
+    r |= json_put(o, "seconds_left", json_object_new_double((double)left / NSEC_PER_SEC));
     return r == 0 ? 0 : -ENOMEM;
 }
 
 static int list_captures(void *context, struct buffer *out)
 {
     json_object *top = json_object_new_object(), *list = json_object_new_array();
-    int r = top && list ? captures_each(context, add_capture, list) : -ENOMEM;
-    if (r == 0) {
-        r = put(top, "captures", list);
-        list = NULL; /* top's now, or gone */
-    }
-    const char *text = r == 0 ? json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN) : NULL;
-    r = text ? buffer_add_str(out, text) : -ENOMEM;
+    int r = json_put(top, "captures", list);
+    if (r == 0)
+        r = captures_each(context, add_capture, list);
+    if (r == 0)
+        r = json_write(top, out);
     if (r == 0)
         r = buffer_add_str(out, "\n");
-    json_object_put(list);
     json_object_put(top);
     return r;
 }

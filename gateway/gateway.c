@@ -2,8 +2,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gateway/gateway_private.h"
+#include "gateway/open_files.h"
 #include "gateway/serve/lanes.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -213,16 +215,25 @@ static int start_admin(struct gateway *g, struct error *e)
     return g->admin ? 0 : -EADDRINUSE;
 }
 
-/* The address as configured with the port really bound, for people and for tests that asked for port 0. */
-static void log_address(const char *what, const char *address, uint16_t port)
+static void log_address(const char *what, const char *configured, uint16_t port)
 {
-    if (port == 0) { /* a unix socket */
-        log_info("listening for=%s address=%s", what, address);
-        return;
-    }
-    struct bytes port_part = bytes_after_last(bytes_str(address), ':');
-    int host = (int)(strlen(address) - port_part.n);
-    log_info("listening for=%s address=%.*s%u", what, host, address, port);
+    struct bound_address a = gateway_bound_address(configured, port);
+    log_info("listening for=%s address=%.*s%s", what, BYTES_FMT(a.before_port), a.port);
+}
+
+/* For as many connections as are configured, on each loop: a destination's file may have a high number, too.
+ */
+static int allow_files(struct gateway *g, struct error *e)
+{
+    uint32_t wanted = g->config->connections + LISTEN_FILES_BESIDE;
+    uint64_t allowed = open_files_raise(wanted);
+    if (allowed < wanted)
+        log_warn(
+            "limits.connections=%u needs %u open files, and %llu are allowed: connections beyond are closed; "
+            "raise the limit (ulimit -Hn, LimitNOFILE= of systemd) or lower limits.connections",
+            g->config->connections, wanted, (unsigned long long)allowed);
+    int r = io_loop_reserve(g->loop, wanted);
+    return r < 0 ? error_set(e, r, "no room for open files: %s", strerror(-r)) : 0;
 }
 
 static int start(struct gateway *g, struct error *e)
@@ -235,10 +246,13 @@ static int start(struct gateway *g, struct error *e)
     g->captures = captures_new();
     if (!g->workers || !g->loop || !g->stats || !g->captures)
         return error_set(e, -ENOMEM, "out of memory");
+    int r = allow_files(g, e);
+    if (r < 0)
+        return r;
     g->counting = counting_new(g->config, e);
     if (!g->counting)
         return -EINVAL;
-    int r = receivers_init(&g->receivers, g->config, &g->budget, e);
+    r = receivers_init(&g->receivers, g->config, &g->budget, e);
     if (r < 0)
         return r;
     struct outputs_options outputs = {

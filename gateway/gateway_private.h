@@ -118,6 +118,15 @@ void gateway_end_lanes(struct gateway *g);
 
 /* ---- gateway_show.c: the control loop ---- */
 
+/* An address as configured with the port really bound, for people and for tests that asked for port 0. */
+struct bound_address {
+    struct bytes before_port; /* all of it where there is none, a unix socket's; of the configuration */
+    char port[6];
+};
+
+/* `port` 0: it has none. */
+struct bound_address gateway_bound_address(const char *configured, uint16_t port);
+
 /* For outputs_set_more; the context is the gateway. */
 int gateway_show(void *context, struct buffer *out);
 

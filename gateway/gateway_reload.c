@@ -130,18 +130,20 @@ static int reload_config(struct gateway *g, struct error *e)
     if (!c)
         return -EINVAL;
     int r = reload_rules(g, c, e);
-    if (r == 0)
-        r = config_restart_keys(g->options.config, c, tell_restart, NULL);
     if (r < 0) {
         config_free(c);
         return r;
     }
+    if (config_restart_keys(g->options.config, c, tell_restart, NULL) < 0)
+        log_warn("reload: no memory to tell which keys need a restart");
     enum log_level level = LOG_LEVEL_INFO;
     log_level_parse(c->log_level, &level);
     log_set_level(level);
     g->config = c;
     config_free(g->reloaded);
     g->reloaded = c;
+    /* The flush that an hour's interval has set is not waited for where it is seconds now. */
+    g->next_flush_ns = min_of(g->next_flush_ns, io_loop_now(g->loop) + c->flush_interval_ns);
     return 0;
 }
 
@@ -162,7 +164,7 @@ static void part(const char *name, int r, struct error *why, int *result, struct
 int gateway_reload(struct gateway *g, struct error *e)
 {
     int result = 0;
-    struct error why;
+    struct error why = {""};
     if (g->stopping)
         return error_set(e, -ESHUTDOWN, "stopping");
     part("configuration", reload_config(g, &why), &why, &result, e);

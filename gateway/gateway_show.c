@@ -1,3 +1,5 @@
+#include <stdio.h>
+
 #include "gateway/gateway_private.h"
 #include "gateway/serve/lanes.h"
 #include "gateway/stats/exposition.h"
@@ -29,14 +31,21 @@ static int write_lanes(const struct gateway *g, struct buffer *out)
     return r;
 }
 
-/* With the port really bound, as the log says it. */
-static int write_address(struct buffer *out, struct bytes address, uint16_t port)
+struct bound_address gateway_bound_address(const char *configured, uint16_t port)
 {
+    struct bound_address a = {.before_port = bytes_str(configured)};
     if (port == 0) /* a unix socket */
-        return exposition_escape(out, address, true);
-    address.n -= bytes_after_last(address, ':').n;
-    int r = exposition_escape(out, address, true);
-    return r < 0 ? r : buffer_printf(out, "%u", port);
+        return a;
+    a.before_port.n -= bytes_after_last(a.before_port, ':').n;
+    snprintf(a.port, sizeof a.port, "%u", port);
+    return a;
+}
+
+static int write_address(struct buffer *out, const char *configured, uint16_t port)
+{
+    struct bound_address a = gateway_bound_address(configured, port);
+    int r = exposition_escape(out, a.before_port, true);
+    return r < 0 ? r : buffer_add_str(out, a.port);
 }
 
 static int write_expiry(struct gateway *g, struct buffer *out)
@@ -54,7 +63,7 @@ static int write_expiry(struct gateway *g, struct buffer *out)
         if (r == 0)
             r = buffer_printf(out, "%s{address=\"", name);
         if (r == 0)
-            r = write_address(out, bytes_str(g->receivers.addresses[i].address), listen_port(g->listen, i));
+            r = write_address(out, g->receivers.addresses[i].address, listen_port(g->listen, i));
         if (r == 0)
             r = buffer_printf(out, "\"} %lld\n", (long long)at);
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/top_words.h"
 #include "proto/base/macros.h"
 
 #define ROWS_PLAIN   12u /* rows of a section when nothing limits the page */
@@ -71,84 +72,6 @@ struct table {
     uint32_t n_sections;
     struct buffer line; /* one line, without colours' escapes being counted: see columns() */
 };
-
-/* ---- words ---- */
-
-void top_number(double v, char text[16])
-{
-    static const struct {
-        double from;
-        const char *suffix;
-    } steps[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e4, "k"}};
-    double a = fabs(v);
-    for (size_t i = 0; i < ARRAY_LEN(steps) && isfinite(v) && a < 1e18; i++) {
-        if (a >= steps[i].from) {
-            double scaled = v / (steps[i].from == 1e4 ? 1e3 : steps[i].from);
-            snprintf(text, 16, fabs(scaled) < 99.95 ? "%.1f%s" : "%.0f%s", scaled, steps[i].suffix);
-            return;
-        }
-    }
-    if (a >= 1e18 || !isfinite(v))
-        snprintf(text, 16, "%.1e", v);
-    else if (a >= 99.95 || a < 0.0005 || v == floor(v))
-        snprintf(text, 16, "%.0f", v);
-    else
-        snprintf(text, 16, a >= 9.995 ? "%.1f" : a >= 0.0995 ? "%.2f" : "%.3f", v);
-}
-
-void top_bytes(double v, char text[16])
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    size_t i = 0;
-    for (; i + 1 < ARRAY_LEN(units) && fabs(v) >= 1024; i++)
-        v /= 1024;
-    if (!isfinite(v) || fabs(v) >= 1e6)
-        snprintf(text, 16, "%.1e %s", v, units[i]);
-    else
-        snprintf(text, 16, i > 0 && fabs(v) < 99.95 ? "%.1f %s" : "%.0f %s", v, units[i]);
-}
-
-static void duration_text(double seconds, char text[24])
-{
-    uint64_t s = seconds > 0 && seconds < 1e12 ? (uint64_t)seconds : 0;
-    if (s >= 86400)
-        snprintf(text, 24, "%ud %uh", (unsigned)(s / 86400), (unsigned)(s / 3600 % 24));
-    else if (s >= 3600)
-        snprintf(text, 24, "%uh %um", (unsigned)(s / 3600), (unsigned)(s / 60 % 60));
-    else if (s >= 60)
-        snprintf(text, 24, "%um %us", (unsigned)(s / 60), (unsigned)(s % 60));
-    else
-        snprintf(text, 24, "%us", (unsigned)s);
-}
-
-static bool contains(struct bytes b, const char *word)
-{
-    return b.n > 0 && memmem(b.p, b.n, word, strlen(word));
-}
-
-static bool ends(struct bytes b, const char *tail)
-{
-    size_t n = strlen(tail);
-    return b.n >= n && !memcmp(b.p + b.n - n, tail, n);
-}
-
-/* "1.25 cores", "3.4 MiB/s", "812/s". Time on a CPU per second is cores; time spent waiting is not. */
-static void amount_text(const struct top_family *f, double amount, char text[32])
-{
-    char number[16];
-    bool rate = f->type == TOP_COUNTER;
-    if (ends(f->name, rate ? "_bytes_total" : "_bytes")) {
-        top_bytes(amount, number);
-        snprintf(text, 32, "%s%s", number, rate ? "/s" : "");
-        return;
-    }
-    top_number(amount, number);
-    bool waiting = contains(f->name, "offcpu") || contains(f->name, "wait");
-    if (ends(f->name, "_seconds_total"))
-        snprintf(text, 32, "%s %s", number, waiting ? "s/s" : "cores");
-    else
-        snprintf(text, 32, "%s%s", number, rate ? "/s" : "");
-}
 
 /* ---- lines ---- */
 
@@ -406,7 +329,7 @@ static int draw_heading(struct table *t, const struct section *s, const struct l
                         uint32_t n_common, struct buffer *out)
 {
     char total[32];
-    amount_text(s->family, s->total, total);
+    top_amount(s->family, s->total, total);
     int r = 0;
     if (s->order < ARRAY_LEN(titles))
         r = buffer_add_str(&t->line, titles[s->order].title);
@@ -432,7 +355,7 @@ static int draw_section(struct table *t, const struct section *s, struct buffer 
         const struct row *row = &s->rows[i];
         double share = s->total > 0 ? row->amount / s->total : 0;
         char amount[32];
-        amount_text(s->family, row->amount, amount);
+        top_amount(s->family, row->amount, amount);
         r = buffer_printf(&t->line, "%14s %5.1f%% ", amount, 100 * share);
         if (r == 0)
             r = add_bar(&t->line, share);
@@ -460,7 +383,7 @@ static int draw_header(struct table *t, double now_unix, struct buffer *out)
 {
     char up[24], rss[16], samples[16], requests[16], in[16], series[16], cpu[16];
     double start = top_page_sum(t->now, "process_start_time_seconds", now_unix);
-    duration_text(now_unix - start, up);
+    top_duration(now_unix - start, up);
     top_bytes(top_page_sum(t->now, "process_resident_memory_bytes", 0), rss);
     top_number(own_rate(t, "process_cpu_seconds_total"), cpu);
     top_number(own_rate(t, "profgate_samples_total"), samples);

@@ -25,10 +25,4 @@ struct top_view {
 int top_table(const struct top_view *view, const struct top_page *before, const struct top_page *now,
               double seconds, double now_unix, struct buffer *out);
 
-/* A number for people: "0", "0.034", "1.25", "812", "14.2k", "3.1M". */
-void top_number(double v, char text[16]);
-
-/* Bytes for people: "12 B", "41.2 MiB". */
-void top_bytes(double v, char text[16]);
-
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "gateway/admin/query.h"
+#include "gateway/stats/json.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
 #include "proto/coding/coding.h"
@@ -107,19 +108,17 @@ static void page_health(struct pages *p, struct http_exchange *x)
 static int ready_json(const struct admin_check *check, bool is_ready, const struct error *why,
                       json_object *list)
 {
-    json_object *o = json_object_new_object();
-    if (!o || json_object_array_add(list, o) != 0) {
-        json_object_put(o);
+    json_object *o = json_append_object(list);
+    if (!o)
         return -ENOMEM;
-    }
-    int r = json_object_object_add(o, "name", json_object_new_string(check->name));
-    r |= json_object_object_add(o, "ready", json_object_new_boolean(is_ready));
+    int r = json_put(o, "name", json_text(bytes_str(check->name)));
+    r |= json_put(o, "ready", json_object_new_boolean(is_ready));
     if (!is_ready)
-        r |= json_object_object_add(o, "reason", json_object_new_string(why->text));
+        r |= json_put(o, "reason", json_text(bytes_str(why->text)));
     return r == 0 ? 0 : -ENOMEM;
 }
 
-/* Asks every check; writes what is wrong as lines into p->text, and each check into `list` unless that is
+/* Asks every check; writes what is wrong as lines into p->text, or each check into `list` unless that is
  * NULL. */
 static int ask_checks(struct pages *p, json_object *list, bool *ret_ready)
 {
@@ -130,37 +129,38 @@ static int ask_checks(struct pages *p, json_object *list, bool *ret_ready)
         struct error why = {""};
         bool is_ready = check->is_ready(check->context, &why);
         *ret_ready &= is_ready;
-        if (!is_ready)
+        if (list)
+            r = ready_json(check, is_ready, &why, list);
+        else if (!is_ready)
             r = buffer_printf(&p->text, "not ready: %s%s%s\n", check->name, why.text[0] ? ": " : "",
                               why.text);
-        if (r == 0 && list)
-            r = ready_json(check, is_ready, &why, list);
     }
+    return r;
+}
+
+/* {"ready":…,"checks":[…]} into p->text. */
+static int ready_document(struct pages *p, bool *ret_ready)
+{
+    json_object *top = json_object_new_object(), *list = json_object_new_array();
+    int r = list ? ask_checks(p, list, ret_ready) : -ENOMEM;
+    r |= json_put(top, "ready", json_object_new_boolean(*ret_ready));
+    r |= json_put(top, "checks", list);
+    if (r == 0)
+        r = json_write(top, &p->text);
+    json_object_put(top);
     return r;
 }
 
 static void page_ready(struct pages *p, struct http_exchange *x)
 {
     bool as_json = query_accepts(header_of(x, "accept"), TEXT_JSON), is_ready = false;
-    json_object *top = as_json ? json_object_new_object() : NULL;
-    json_object *list = as_json ? json_object_new_array() : NULL;
-    int r = as_json && (!top || !list) ? -ENOMEM : ask_checks(p, list, &is_ready);
-    const char *text = NULL;
-    if (r == 0 && as_json) {
-        r = json_object_object_add(top, "ready", json_object_new_boolean(is_ready));
-        if (r == 0 && (r = json_object_object_add(top, "checks", list)) == 0)
-            list = NULL; /* top's now */
-        text = r == 0 ? json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN) : NULL;
-    }
-    uint32_t status = is_ready ? 200 : 503;
-    if (r != 0 || (as_json && !text))
+    int r = as_json ? ready_document(p, &is_ready) : ask_checks(p, NULL, &is_ready);
+    if (r == 0 && is_ready && !as_json)
+        r = buffer_add_str(&p->text, "ok\n");
+    if (r < 0)
         answer_text(x, 500, "out of memory\n");
-    else if (as_json)
-        answer(x, status, TEXT_JSON, NULL, 0, bytes_str(text));
     else
-        answer(x, status, TEXT_PLAIN, NULL, 0, is_ready ? BYTES_LIT("ok\n") : buffer_bytes(&p->text));
-    json_object_put(list);
-    json_object_put(top);
+        answer(x, is_ready ? 200 : 503, as_json ? TEXT_JSON : TEXT_PLAIN, NULL, 0, buffer_bytes(&p->text));
 }
 
 /* What ?collect[]= asks for; everything by default. False: it names something that is not there. */

@@ -5,7 +5,7 @@
 
 #include "proto/base/macros.h"
 
-#define REPLACEMENT     "\xef\xbf\xbd" /* U+FFFD */
+/* A byte that is no UTF-8 becomes so many (U+FFFD). */
 #define REPLACEMENT_LEN 3u
 
 /* Before each attribute's key and value bytes. */
@@ -18,30 +18,6 @@ const struct attr attrset_overflow = {
     .key = {(const uint8_t *)"otel.metric.overflow", sizeof "otel.metric.overflow" - 1},
     .value = {.kind = ATTR_BOOL, .boolean = true},
 };
-
-/* Length of the well-formed sequence at the front (RFC 3629 §4), or 0. */
-static size_t sequence(struct bytes b)
-{
-    size_t n = b.p[0] < 0x80 ? 1 : b.p[0] >= 0xf0 ? 4 : b.p[0] >= 0xe0 ? 3 : 2;
-    return n <= b.n && bytes_is_utf8(bytes_of(b.p, n)) ? n : 0;
-}
-
-int attrset_add_utf8(struct buffer *out, struct bytes text)
-{
-    if (bytes_is_utf8(text))
-        return buffer_add_bytes(out, text);
-    size_t before = out->n;
-    for (size_t i = 0; i < text.n;) {
-        size_t n = sequence(bytes_of(text.p + i, text.n - i));
-        int r = n ? buffer_add(out, text.p + i, n) : buffer_add(out, REPLACEMENT, REPLACEMENT_LEN);
-        if (r < 0) {
-            out->n = before;
-            return r;
-        }
-        i += n ? n : 1;
-    }
-    return 0;
-}
 
 static struct bytes value_bytes(const struct attr_value *v)
 {
@@ -69,7 +45,7 @@ static int add_entry(struct buffer *out, const struct attr *attr)
     if (r < 0 || (r = buffer_add_bytes(out, attr->key)) < 0)
         return r;
     size_t value_at = out->n;
-    r = attr->value.kind == ATTR_STRING ? attrset_add_utf8(out, value) : buffer_add_bytes(out, value);
+    r = attr->value.kind == ATTR_STRING ? buffer_add_utf8(out, value) : buffer_add_bytes(out, value);
     if (r < 0)
         return r;
     head.value_len = (uint32_t)(out->n - value_at);
@@ -116,7 +92,7 @@ static int encode_mended(struct buffer *out, const struct attr *attrs, uint32_t 
     struct buffer keys = BUFFER_INIT(0);
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < n; i++) {
-        r = attrset_add_utf8(&keys, attrs[i].key);
+        r = buffer_add_utf8(&keys, attrs[i].key);
         end[i] = keys.n;
     }
     for (uint32_t i = 0; r == 0 && i < n; i++) {

@@ -31,8 +31,4 @@ bool attrset_next(struct bytes *rest, struct attr *ret);
 /* Copies the set into an arena as an array of attributes. -ENOMEM. */
 int attrset_decode(struct bytes set, struct arena *arena, const struct attr **ret, uint32_t *ret_n);
 
-/* Appends text with every byte that does not belong to well-formed UTF-8 replaced by U+FFFD. As buffer_add.
- */
-int attrset_add_utf8(struct buffer *out, struct bytes text);
-
 #endif

@@ -277,8 +277,12 @@ static void settle(struct collect *c)
     for (uint32_t i = 0; i < c->n_rows; i++)
         if (c->rows[i].stale)
             output_end_cell(o, &o->tables.cells[c->rows[i].cell]);
-    for (uint32_t i = 0; i < o->tables.n_cells; i++)
-        o->tables.cells[i].changed = false;
+    for (uint32_t i = 0; i < o->tables.n_cells; i++) {
+        struct output_cell *cell = &o->tables.cells[i];
+        cell->changed = false;
+        if (o->store->metrics[cell->metric].kind == METRIC_SUM)
+            cell->told = cell->value;
+    }
     if (o->options.exemplars == EXEMPLARS_ONCE)
         output_forget_exemplars(o);
     output_compact(o);

@@ -4,6 +4,7 @@
 
 #include "gateway/aggregate/attrset.h"
 #include "gateway/aggregate/delta.h"
+#include "gateway/aggregate/put_back.h"
 #include "proto/base/macros.h"
 
 #define FIRST_ITEMS   64u
@@ -118,8 +119,30 @@ struct output *output_free(struct output *o)
     return NULL;
 }
 
+/* As a restart does it (data model, "Resets and Gaps"): each cumulative stream has a new start and counts
+ * from there. What was told under the wrong times stays told, so that nothing is counted twice. */
+static void put_back(struct output *o, uint64_t now)
+{
+    struct output_tables *t = &o->tables;
+    for (uint32_t i = 0; i < t->n_cells; i++) {
+        struct output_cell *cell = &t->cells[i];
+        if (o->store->metrics[cell->metric].kind == METRIC_SUM) {
+            cell->value -= cell->told;
+            cell->told = 0;
+        }
+        cell->start = now;
+        cell->last = min_of(cell->last, now);
+        cell->chosen = min_of(cell->chosen, now);
+    }
+    for (uint32_t i = 0; i < t->n_exemplars; i++)
+        t->exemplars[i].time_unix_nano = min_of(t->exemplars[i].time_unix_nano, now);
+    o->now = o->window_start = o->interval_start = now;
+}
+
 void output_advance(struct output *o, uint64_t now)
 {
+    if (was_put_back(o->now, now))
+        put_back(o, now);
     o->now = max_of(o->now, now);
     if (o->options.gauge_interval > 0 && o->now - o->interval_start >= o->options.gauge_interval) {
         o->interval_start = o->now;

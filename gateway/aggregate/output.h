@@ -30,7 +30,10 @@ struct output_cell {
     bool changed;      /* added to since the last collect */
     bool has_finished; /* gauge, cumulative: `finished` is set */
     int64_t value;
-    int64_t finished;     /* gauge, cumulative: total of the last finished interval */
+    union {
+        int64_t finished; /* gauge, cumulative: total of the last finished interval */
+        int64_t told;     /* sum, cumulative: value at the last collect */
+    };
     uint64_t start, last; /* window's beginning; the output's time at the last addition */
     uint32_t exemplar;    /* place in exemplars, + 1; 0: none. A dead cell keeps it to use again */
     bool has_exemplar;
@@ -122,7 +125,8 @@ struct store {
 struct output *output_new(struct store *s, const struct output_options *options, uint64_t now);
 struct output *output_free(struct output *o);
 
-/* Moves the output's time and its gauge interval on. Call before adding. */
+/* Moves the output's time and its gauge interval on, or everything back to a clock that was put back
+ * (put_back.h): all streams begin anew with what no collect has told yet. Call before adding. */
 void output_advance(struct output *o, uint64_t now);
 
 /* Adds one delta cell of a worker, at the output's time. */

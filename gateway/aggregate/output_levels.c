@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "gateway/aggregate/output_parts.h"
+#include "gateway/aggregate/put_back.h"
 #include "proto/base/macros.h"
 
 #define PRUNE_FIRST 1024u
@@ -71,10 +72,19 @@ static void prune(struct store *s)
     l->prune_at = max_of(PRUNE_FIRST, 2 * l->latest.n);
 }
 
+static void put_back(struct store_levels *l, uint64_t now)
+{
+    for (uint32_t i = 0; i < l->latest.n; i++)
+        l->latest.entries[i].updated = min_of(l->latest.entries[i].updated, now);
+    l->now = now;
+}
+
 void store_levels_apply(struct store *s, const struct worker_dict *dict, const struct aggregate_delta *d,
                         const struct store_generation *g, uint64_t now)
 {
     struct store_levels *l = &s->levels;
+    if (was_put_back(l->now, now))
+        put_back(l, now);
     l->now = max_of(l->now, now);
     l->handover++;
     if (d->n_kept > 0 && l->latest.n >= l->prune_at)

@@ -5,6 +5,7 @@
 
 #include "gateway/aggregate/attrset.h"
 #include "gateway/aggregate/output.h"
+#include "gateway/aggregate/put_back.h"
 #include "gateway/aggregate/watching.h"
 #include "proto/base/macros.h"
 
@@ -221,11 +222,21 @@ static struct group *find_group(struct watch *w, struct watch_map *m, const stru
     return &w->groups[group];
 }
 
+static void advance(struct watch *w, uint64_t now)
+{
+    if (was_put_back(w->now, now)) {
+        for (uint32_t i = 0; i < w->n; i++)
+            w->groups[i].last = min_of(w->groups[i].last, now);
+        w->now = now;
+    }
+    w->now = max_of(w->now, now);
+}
+
 static void apply(struct watch *w, const struct watching *what)
 {
     const struct aggregate_delta *d = what->delta;
     struct watch_map *m = map_of(w, what);
-    w->now = max_of(w->now, what->now);
+    advance(w, what->now);
     for (uint32_t i = 0; i < d->n_cells; i++) {
         const struct delta_cell *c = &d->cells[i];
         uint32_t sums = sums_of(w, m, what, c->series, what->generation->slot[c->metric]);
@@ -284,7 +295,7 @@ void watch_each(struct watch *w, uint64_t now,
                 void (*each)(void *context, const struct bytes *values, const struct watch_totals *totals),
                 void *context)
 {
-    w->now = max_of(w->now, now);
+    advance(w, now);
     forget_idle(w);
     for (uint32_t i = 0; i < w->n; i++) {
         struct bytes values[WATCH_KEYS_MAX] = {{0}};

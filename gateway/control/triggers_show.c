@@ -4,6 +4,7 @@
 
 #include "gateway/control/parts.h"
 #include "gateway/stats/exposition.h"
+#include "gateway/stats/json.h"
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
@@ -101,90 +102,51 @@ int control_triggers_prometheus(const struct control_triggers *c, struct buffer 
 
 /* ---- JSON ---- */
 
-static json_object *text_object(struct bytes text)
-{
-    return json_object_new_string_len((const char *)text.p, (int)min_of(text.n, (size_t)1 << 20));
-}
-
-/* Takes the value, which may be NULL for want of memory. */
-static int put(json_object *to, const char *key, json_object *value)
-{
-    if (value && json_object_object_add(to, key, value) == 0)
-        return 0;
-    json_object_put(value);
-    return -ENOMEM;
-}
-
-static json_object *group_object(const struct rule_trigger *rule, const struct firing *f)
-{
-    json_object *o = json_object_new_object();
-    for (uint32_t i = 0; i < rule->n_per && o; i++) {
-        char key[256];
-        size_t n = min_of(rule->per[i].n, sizeof key - 1);
-        memcpy(key, rule->per[i].p, n);
-        key[n] = '\0';
-        int r =
-            f->values[i].p ? put(o, key, text_object(f->values[i])) : json_object_object_add(o, key, NULL);
-        if (r != 0) {
-            json_object_put(o);
-            return NULL;
-        }
-    }
-    return o;
-}
-
 static int add_firing(const struct active_trigger *a, uint64_t now_ns, json_object *list)
 {
     int r = 0;
     for (const struct firing *f = a->firing; f && r == 0; f = f->next) {
-        json_object *o = json_object_new_object();
-        if (!o || json_object_array_add(list, o) != 0) {
-            json_object_put(o);
+        json_object *o = json_append_object(list);
+        if (!o)
             return -ENOMEM;
-        }
-        r = put(o, "group", group_object(a->rule, f));
-        r |= put(o, "value", json_object_new_double(f->value));
-        r |= put(o, "for_seconds", json_object_new_double((double)(now_ns - f->since_ns) / NSEC_PER_SEC));
-        r |= put(o, "capturing", json_object_new_boolean(f->is_captured));
+        r = json_put(o, "group", json_members(a->rule->per, f->values, a->rule->n_per));
+        r |= json_put(o, "value", json_object_new_double(f->value));
+        r |=
+            json_put(o, "for_seconds", json_object_new_double((double)(now_ns - f->since_ns) / NSEC_PER_SEC));
+        r |= json_put(o, "capturing", json_object_new_boolean(f->is_captured));
     }
     return r == 0 ? 0 : -ENOMEM;
 }
 
 static int add_trigger(const struct active_trigger *a, uint64_t now_ns, json_object *list)
 {
-    json_object *o = json_object_new_object(), *firing = json_object_new_array();
-    if (!o || !firing || json_object_array_add(list, o) != 0) {
-        json_object_put(o);
+    json_object *o = json_append_object(list), *firing = json_object_new_array();
+    if (!o) {
         json_object_put(firing);
         return -ENOMEM;
     }
-    int r = put(o, "firing", firing); /* o's now, which is the list's */
-    r |= put(o, "name", text_object(a->rule->name));
-    r |= put(o, "pack", text_object(a->rule->pack));
+    int r = json_put(o, "firing", firing); /* o's now, which is the list's */
+    r |= json_put(o, "name", json_text(a->rule->name));
+    r |= json_put(o, "pack", json_text(a->rule->pack));
     if (a->rule->describe.p)
-        r |= put(o, "describe", text_object(a->rule->describe));
-    r |= put(o, "groups", json_object_new_int64((int64_t)groups_of(a)));
-    r |= put(o, "fired", json_object_new_int64((int64_t)fired_of(a)));
-    r |= put(o, "unseen", json_object_new_int64((int64_t)unseen_of(a)));
-    r |= put(o, "held_seconds", json_object_new_int64((int64_t)held_of(a)));
+        r |= json_put(o, "describe", json_text(a->rule->describe));
+    r |= json_put(o, "groups", json_object_new_int64((int64_t)groups_of(a)));
+    r |= json_put(o, "fired", json_object_new_int64((int64_t)fired_of(a)));
+    r |= json_put(o, "unseen", json_object_new_int64((int64_t)unseen_of(a)));
+    r |= json_put(o, "held_seconds", json_object_new_int64((int64_t)held_of(a)));
     return r == 0 ? add_firing(a, now_ns, firing) : -ENOMEM;
 }
 
 int control_triggers_json(const struct control_triggers *c, uint64_t now_ns, struct buffer *out)
 {
     json_object *top = json_object_new_object(), *list = json_object_new_array();
-    int r = top && list ? 0 : -ENOMEM;
+    int r = json_put(top, "triggers", list);
     for (uint32_t i = 0; i < c->n && r == 0; i++)
         r = add_trigger(&c->items[i], now_ns, list);
-    if (r == 0) {
-        r = put(top, "triggers", list);
-        list = NULL; /* top's now, or gone */
-    }
-    const char *text = r == 0 ? json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN) : NULL;
-    r = text ? buffer_add_str(out, text) : -ENOMEM;
+    if (r == 0)
+        r = json_write(top, out);
     if (r == 0)
         r = buffer_add_str(out, "\n");
-    json_object_put(list);
     json_object_put(top);
     return r;
 }

@@ -98,9 +98,12 @@ static void push_requests(struct export_metrics *x, const struct metric_batch *b
     }
 }
 
-static int push_series(struct export_metrics *x, struct remote_write *w, struct buffer *plain)
+/* *ret_sent: what is on its way, also where the rest finds no memory. */
+static int push_series(struct export_metrics *x, struct remote_write *w, struct buffer *plain,
+                       uint64_t *ret_sent)
 {
     uint32_t n;
+    *ret_sent = 0;
     do {
         struct buffer packed = BUFFER_INIT(0);
         plain->n = 0;
@@ -113,6 +116,7 @@ static int push_series(struct export_metrics *x, struct remote_write *w, struct 
         }
         if (n > 0)
             push_body(x, &packed, n);
+        *ret_sent += n;
     } while (n > 0);
     return 0;
 }
@@ -121,13 +125,14 @@ static void push_remote_write(struct export_metrics *x, const struct metric_batc
 {
     struct remote_write *w;
     struct buffer plain = BUFFER_INIT(0);
+    uint64_t total = metric_batch_points(batch), sent = 0;
     int r = remote_write_new(&w, batch, x->remote_write, &x->prometheus);
     if (r == 0) {
-        r = push_series(x, w, &plain);
+        r = push_series(x, w, &plain, &sent);
         remote_write_free(w);
     }
-    if (r < 0)
-        lost(x, metric_batch_points(batch),
+    if (r < 0) /* points that were added up are one series, and target_info is none: about so many are left */
+        lost(x, total - min_of(total, sent),
              r == -EINVAL ? "remote write has no delta sums" : "out of memory");
     buffer_release(&plain);
 }

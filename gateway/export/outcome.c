@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "proto/base/log.h"
+#include "proto/base/macros.h"
 
 void outcome_queued(void *user)
 {
@@ -25,8 +26,8 @@ static void count(const struct outcome *o, const struct otlp_event *event)
     else if (event->kind == OTLP_RETRIED)
         stats_add(o->stats, metrics ? STATS_EXPORT_METRICS_RETRIED : STATS_EXPORT_PROFILES_RETRIED,
                   event->requests);
-    if (event->kind == OTLP_PARTIAL && metrics)
-        stats_add(o->stats, STATS_EXPORT_POINTS_DROPPED, event->rejected);
+    if (event->kind == OTLP_PARTIAL && metrics) /* a server may say any number */
+        stats_add(o->stats, STATS_EXPORT_POINTS_DROPPED, min_of(event->rejected, event->items));
     /* Rejected profiles are only logged: the server counts profiles, FORWARD_DROPPED samples. */
     if (otlp_event_is_loss(event->kind)) {
         stats_add(o->stats, metrics ? STATS_EXPORT_METRICS_FAILED : STATS_EXPORT_PROFILES_FAILED,

@@ -24,9 +24,9 @@ bool prometheus_is_plain(struct bytes name, bool is_label)
 static size_t rune_at(struct bytes s, uint32_t *ret)
 {
     uint8_t c = s.p[0];
-    size_t n = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+    size_t n = bytes_utf8_length(s);
     *ret = 0xfffd;
-    if (n > s.n || !bytes_is_utf8(bytes_of(s.p, n)))
+    if (n == 0)
         return 1;
     *ret = n == 1 ? c : c & (0x7fu >> n);
     for (size_t i = 1; i < n; i++)

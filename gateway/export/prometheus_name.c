@@ -149,9 +149,7 @@ static int add_base(struct buffer *text, struct bytes name, enum prometheus_stra
 {
     if (!escapes(strategy))
         return buffer_add_bytes(text, name);
-    int r = name.n > 0 && is_digit(name.p[0]) ? buffer_add_str(text, "_") : 0;
-    if (r == 0)
-        r = add_words(text, name, true);
+    int r = add_words(text, name, true);
     trim_end(text, '_');
     return r;
 }
@@ -190,7 +188,8 @@ int prometheus_name(struct bytes name, struct bytes unit, enum metric_kind kind,
     if (r == 0 &&
         (strategy == PROMETHEUS_UNDERSCORES_WITH_SUFFIXES || strategy == PROMETHEUS_UTF8_WITH_SUFFIXES))
         r = add_suffixes(&text, unit, kind);
-    /* A name that was no more than '_' is its unit now: "1/cy" is 1_per_cy. */
+    /* A name may begin with a digit, and one that was no more than '_' is its unit now: "1/cy" is 1_per_cy.
+     */
     if (r == 0 && escapes(strategy) && text.n > 0 && is_digit(text.p[0]))
         r = buffer_add_str(out, "_");
     if (r == 0)

@@ -43,6 +43,10 @@ struct listen_options {
 
 #define LISTEN_CONNECTIONS_MAX_DEFAULT 10000u
 
+/* Files that are open beside connections: loops and listeners of workers, what destinations are reached by,
+ * what is read and written. Room for so many is taken at the start. */
+#define LISTEN_FILES_BESIDE 1024u
+
 /* What main gives the stage. All functions run on the worker's thread. */
 struct listen_factory {
     const struct http_handler *handler;

@@ -272,6 +272,10 @@ int worker_init(struct worker *w, struct worker_shared *shared, uint32_t index, 
     w->loop = io_loop_new();
     if (!w->loop)
         return error_set(e, -ENOMEM, "starting worker %u: no event loop: %s", index, strerror(errno));
+    int reserved = io_loop_reserve(w->loop, shared->connections_max + LISTEN_FILES_BESIDE);
+    if (reserved < 0)
+        return error_set(e, reserved, "starting worker %u: no room for its connections: %s", index,
+                         strerror(-reserved));
     for (uint32_t i = 0; i < shared->n_addresses; i++) {
         struct worker_listener *l = &w->listeners[i];
         int r = open_listener(w, i, alone, first, e);

@@ -2,41 +2,16 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "gateway/serve/lanes.h"
 #include "gateway/serve/refusal.h"
 #include "gateway/serve/reply.h"
-#include "gateway/serve/request.h"
 #include "gateway/serve/route.h"
+#include "gateway/serve/serve_parts.h"
 #include "gateway/serve/services.h"
-#include "gateway/serve/taker.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
 #include "proto/grpc/frame.h"
-
-/* Bodies above it go to a lane: half as much again as the largest request that profilers were seen to send
- * (175 KB), and by what README.md measures the worst that the loop can be made to do in one go. */
-#define HEAVY_BYTES ((size_t)256 << 10)
-
-/* Whose request took the worker so much of its time is slow for a while, and then all but small requests from
- * there go to a lane. The first request of a profiler, with every name new, takes half of it. */
-#define SLOW_NS     (10u * 1000 * 1000)
-#define SLOW_FOR_NS (10ull * NSEC_PER_SEC)
-#define SLOW_BYTES  ((size_t)16 << 10)
-#define SLOW_HOSTS  256u /* by the remainder of http_peer.host: two in one place are slow together */
-
-struct serve {
-    struct serve_options options;
-    struct budget *budget;
-    struct request_pool pool;
-    struct taker taker;
-    struct lane_inbox *inbox; /* NULL: there are no lanes */
-    uint64_t slow_until[SLOW_HOSTS];
-};
-
-static void on_back(struct lane_job *job);
 
 static int taker_init(struct taker *t, const struct serve_options *options, struct ingest *ingest,
                       struct stats *stats, struct budget *budget)
@@ -57,7 +32,7 @@ struct serve *serve_new(const struct serve_options *options, struct ingest *inge
     s->pool = (struct request_pool){
         .keep_max = options->keep_bytes, .body_max = options->request_bytes, .budget = budget};
     int r = taker_init(&s->taker, options, ingest, stats, budget);
-    if (r == 0 && options->lanes && !(s->inbox = lane_inbox_new(options->lanes, options->loop, on_back)))
+    if (r == 0 && options->lanes && !(s->inbox = lane_inbox_new(options->lanes, options->loop, heavy_back)))
         r = -ENOMEM;
     return r == 0 ? s : serve_free(s);
 }
@@ -158,8 +133,7 @@ static enum refusal refusal_of_access(enum access_verdict verdict)
     }
 }
 
-/* The request is over: nobody waits for it, counts it or holds its memory any more. */
-static void release(struct serve *s, struct request *q)
+void serve_release(struct serve *s, struct request *q)
 {
     if (s->options.access) {
         access_cancel(&q->wait);
@@ -177,7 +151,7 @@ static void refuse_request(struct request *q, enum refusal refusal, uint64_t ret
     struct http_exchange *x = q->exchange;
     struct route route = q->route;
     x->user = NULL; /* the reply may close the exchange */
-    release(s, q);
+    serve_release(s, q);
     refuse(s, x, &route, refusal, retry_ns);
 }
 
@@ -219,8 +193,7 @@ static void say(struct serve *s, struct http_exchange *x, const struct route *ro
     }
 }
 
-/* The last word on a request whose body is complete. */
-static void finish(struct request *q, const struct outcome *o)
+void serve_finish(struct request *q, const struct outcome *o)
 {
     struct serve *s = q->serve;
     struct http_exchange *x = q->exchange;
@@ -228,10 +201,10 @@ static void finish(struct request *q, const struct outcome *o)
         x->user = NULL;
         say(s, x, &q->route, o);
     }
-    release(s, q);
+    serve_release(s, q);
 }
 
-static void finish_with(struct request *q, enum refusal refusal)
+void serve_finish_with(struct request *q, enum refusal refusal)
 {
     struct outcome o;
     o.refusal = refusal;
@@ -239,88 +212,7 @@ static void finish_with(struct request *q, enum refusal refusal)
     o.answer.message.text[0] = 0;
     if (refusal == REFUSAL_BUSY && q->heavy)
         error_set(&o.answer.message, 0, "too many large requests are waiting just now; try again");
-    finish(q, &o);
-}
-
-/* ---- what takes long
- * -------------------------------------------------------------------------------------------- */
-
-static void heavy_free(struct serve *s, struct heavy *h)
-{
-    budget_refund(s->budget, sizeof *h);
-    free(h);
-}
-
-/* To a lane. The exchange waits; on_back goes on. */
-static void hand_over(struct request *q, enum profiles_layout layout)
-{
-    struct serve *s = q->serve;
-    const struct http_peer *peer = q->exchange->peer;
-    struct heavy *h = budget_charge(s->budget, sizeof *h) ? malloc(sizeof *h) : NULL;
-    if (!h) {
-        finish_with(q, REFUSAL_BUSY);
-        return;
-    }
-    *h = (struct heavy){.request = q, .layout = layout};
-    h->job = (struct lane_job){.work = heavy_work, .client = peer ? peer->host : 0, .bytes = q->body.cap};
-    q->heavy = h;
-    if (lane_put(s->inbox, &h->job) == 0)
-        return;
-    finish_with(q, REFUSAL_BUSY);
-    heavy_free(s, h);
-}
-
-/* The lane has done with it. */
-static void on_back(struct lane_job *job)
-{
-    struct heavy *h = container_of(job, struct heavy, job);
-    struct request *q = h->request;
-    struct serve *s = q->serve;
-    if (job->refused)
-        finish_with(q, REFUSAL_BUSY);
-    else
-        finish(q, &h->outcome);
-    heavy_free(s, h);
-}
-
-/* The exchange is gone: what still waits is not worth the work; what is being worked on comes by on_back. */
-static void abandon(struct serve *s, struct request *q)
-{
-    struct heavy *h = q->heavy;
-    q->exchange = NULL;
-    if (h && !lane_cancel(&h->job))
-        return;
-    release(s, q);
-    if (h)
-        heavy_free(s, h);
-}
-
-/* Of this thread: what others take of the machine meanwhile is not the request's fault. */
-static uint64_t cpu_time(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
-}
-
-/* A complete request that may be more than the loop should do in one go. */
-static void take_with_care(struct request *q, enum profiles_layout layout)
-{
-    struct serve *s = q->serve;
-    const struct http_peer *peer = q->exchange->peer;
-    uint64_t *slow_until = &s->slow_until[peer ? peer->host % SLOW_HOSTS : 0];
-    size_t light = HEAVY_BYTES;
-    if (unlikely(*slow_until != 0))
-        light = clock_monotonic() < *slow_until ? SLOW_BYTES : (*slow_until = 0, HEAVY_BYTES);
-    struct outcome o;
-    uint64_t began = cpu_time();
-    if (q->body.n > light || taker_take(&s->taker, q, layout, light, &o) == TAKER_HEAVY) {
-        hand_over(q, layout);
-        return;
-    }
-    if (cpu_time() - began > SLOW_NS)
-        *slow_until = clock_monotonic() + SLOW_FOR_NS;
-    finish(q, &o);
+    serve_finish(q, &o);
 }
 
 /* The body is complete, and whoever sent it may. */
@@ -332,19 +224,19 @@ static void complete(struct request *q)
     if (refusal == REFUSAL_NONE && q->deadline_ns != UINT64_MAX && clock_monotonic() >= q->deadline_ns)
         refusal = REFUSAL_LATE;
     if (refusal != REFUSAL_NONE) {
-        finish_with(q, refusal);
+        serve_finish_with(q, refusal);
         return;
     }
     enum profiles_layout layout = q->route.layout;
     if (layout == PROFILES_LAYOUT_UNKNOWN)
         layout = listener_of(q->exchange)->layout;
-    if (s->inbox && (q->body.n > SLOW_BYTES || request_is_coded(q))) {
-        take_with_care(q, layout);
+    if (heavy_may_be(q)) {
+        heavy_take(q, layout);
         return;
     }
     struct outcome o;
     taker_take(&s->taker, q, layout, SIZE_MAX, &o);
-    finish(q, &o);
+    serve_finish(q, &o);
 }
 
 /* ---- who may, and how much
@@ -413,7 +305,7 @@ static void ask_access(struct request *q)
         access_cancel(&q->wait);
         refuse_in_time(q, refusal_of_access(verdict), 0);
     } else if (s->options.services && services_take(s->options.services, x)) {
-        release(s, q);
+        serve_release(s, q);
     } else {
         enter(q, now);
     }
@@ -511,7 +403,7 @@ static void on_close(void *context, struct http_exchange *x)
     struct request *q = x->user;
     x->user = NULL;
     if (q)
-        abandon(context, q);
+        heavy_abandon(q);
 }
 
 bool serve_admit(void *context, void *worker, struct http_peer *peer)

@@ -72,6 +72,23 @@ int buffer_printf(struct buffer *b, const char *format, ...)
     return r;
 }
 
+int buffer_add_utf8(struct buffer *b, struct bytes text)
+{
+    if (bytes_is_utf8(text))
+        return buffer_add_bytes(b, text);
+    size_t before = b->n;
+    for (size_t i = 0; i < text.n;) {
+        size_t n = bytes_utf8_length(bytes_of(text.p + i, text.n - i));
+        int r = n > 0 ? buffer_add(b, text.p + i, n) : buffer_add_str(b, "\xef\xbf\xbd");
+        if (r < 0) {
+            b->n = before;
+            return r;
+        }
+        i += n > 0 ? n : 1;
+    }
+    return 0;
+}
+
 void buffer_consume(struct buffer *b, size_t n)
 {
     if (n < b->n)

@@ -35,6 +35,9 @@ int buffer_add_bytes(struct buffer *b, struct bytes s);
 int buffer_add_str(struct buffer *b, const char *s);
 int buffer_printf(struct buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Appends text as UTF-8: each byte that is none becomes U+FFFD. Otherwise as buffer_add. */
+int buffer_add_utf8(struct buffer *b, struct bytes text);
+
 /* Removes n bytes from the front (n <= b->n). */
 void buffer_consume(struct buffer *b, size_t n);
 

@@ -88,3 +88,11 @@ bool bytes_is_utf8(struct bytes a)
         p += more + 1;
     }
 }
+
+size_t bytes_utf8_length(struct bytes a)
+{
+    if (a.n == 0)
+        return 0;
+    size_t n = a.p[0] < 0x80 ? 1 : a.p[0] < 0xe0 ? 2 : a.p[0] < 0xf0 ? 3 : 4;
+    return n <= a.n && bytes_is_utf8(bytes_of(a.p, n)) ? n : 0;
+}

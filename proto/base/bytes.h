@@ -69,4 +69,7 @@ char *bytes_dup(struct bytes a);
  * form). */
 bool bytes_is_utf8(struct bytes a);
 
+/* How many bytes the well-formed character at the front has (RFC 3629 section 4), 0 if there is none. */
+size_t bytes_utf8_length(struct bytes a);
+
 #endif

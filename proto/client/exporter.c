@@ -32,13 +32,14 @@ void exporter_tell(struct otlp_exporter *x, enum otlp_event_kind kind, uint64_t 
         x->on_event(x->user, &event);
 }
 
-/* From any thread: to be told from the loop. */
+/* From any thread: to be told from the loop, which looks at the requests first: who sees one sees its items.
+ */
 static void note_loss(struct otlp_exporter *x, enum otlp_event_kind kind, uint64_t requests, uint64_t items)
 {
     if (requests == 0)
         return;
-    atomic_fetch_add(&x->lost[kind].requests, requests);
     atomic_fetch_add(&x->lost[kind].items, items);
+    atomic_fetch_add(&x->lost[kind].requests, requests);
 }
 
 static void tell_losses(struct otlp_exporter *x)

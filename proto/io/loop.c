@@ -2,9 +2,14 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "proto/base/clock.h"
@@ -80,6 +85,32 @@ struct io_loop *io_loop_new(void)
     uv_unref((uv_handle_t *)&l->patience);
     pthread_mutex_init(&l->lock, NULL);
     return l;
+}
+
+static void on_reserved(uv_poll_t *poll, int status, int events)
+{
+    (void)poll, (void)status, (void)events; /* nothing ever happens to it */
+}
+
+/* Watching the file of the highest number there will be makes room for all below it. */
+int io_loop_reserve(struct io_loop *l, uint32_t files)
+{
+    struct rlimit limit;
+    if (files == 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return files == 0 ? 0 : -errno;
+    int highest = (int)min_of(min_of((uint64_t)files, (uint64_t)limit.rlim_cur), (uint64_t)INT_MAX) - 1;
+    autoclose int any = eventfd(0, EFD_CLOEXEC);
+    autoclose int high = any < 0 ? -1 : fcntl(any, F_DUPFD_CLOEXEC, highest);
+    if (high < 0)
+        return -errno;
+    uv_poll_t poll;
+    int r = uv_poll_init(&l->uv, &poll, high);
+    if (r < 0)
+        return r;
+    r = uv_poll_start(&poll, UV_READABLE, on_reserved);
+    uv_close((uv_handle_t *)&poll, NULL);
+    uv_run(&l->uv, UV_RUN_NOWAIT); /* forgets `poll` */
+    return r;
 }
 
 struct io_loop *io_loop_free(struct io_loop *l)

@@ -19,6 +19,11 @@ struct uv_loop_s;
  * here on. */
 struct io_loop *io_loop_new(void);
 
+/* Takes the memory for watching as many files at once now. Later libuv takes it as files come, and ends the
+ * process where there is none (1.44, uv__io_start: abort). At most as many as the process may open; before
+ * the loop runs. 0 or a negative errno: nothing is taken. */
+int io_loop_reserve(struct io_loop *l, uint32_t files);
+
 /* Runs what is left until every handle that is being closed is closed, then frees. Posted functions that
  * never ran are run now, so that what they own is not lost. Handles that nobody closed are a bug of the
  * caller (asserted). */

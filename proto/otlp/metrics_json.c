@@ -36,13 +36,6 @@ static void put_comma(struct writer *w, bool *first)
     *first = false;
 }
 
-/* Length of the well-formed UTF-8 sequence at p, or 0. */
-static size_t sequence_length(const uint8_t *p, size_t n)
-{
-    size_t want = *p < 0x80 ? 1 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : 4;
-    return want <= n && bytes_is_utf8(bytes_of(p, want)) ? want : 0;
-}
-
 /* RFC 8259 §7: quote, backslash and control characters are escaped. */
 static void put_string(struct writer *w, struct bytes s)
 {
@@ -57,7 +50,7 @@ static void put_string(struct writer *w, struct bytes s)
             snprintf(escape, sizeof escape, "\\%c", c);
         else if (c < 0x20)
             snprintf(escape, sizeof escape, "\\u%04x", c);
-        else if (!clean && (n = sequence_length(s.p + i, s.n - i)) == 0) {
+        else if (!clean && (n = bytes_utf8_length(bytes_of(s.p + i, s.n - i))) == 0) {
             strcpy(escape, "\xef\xbf\xbd");
             n = 1;
         }

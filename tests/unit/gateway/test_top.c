@@ -10,6 +10,7 @@
 #include "gateway/top_fetch.h"
 #include "gateway/top_parse.h"
 #include "gateway/top_table.h"
+#include "gateway/top_words.h"
 #include "proto/base/macros.h"
 #include "proto/base/rng.h"
 

@@ -77,6 +77,14 @@ static inline void streams_read(struct streams *s, const struct metric_batch *b)
                               &b->resources[r].metrics[m].points[p]);
 }
 
+/* The output's clock was put back: windows of delta streams begin anew, and no cumulative stream that there
+ * was goes on. */
+static inline void streams_put_back(struct streams *s, bool is_delta)
+{
+    for (uint32_t i = 0; i < s->ids.n; i++)
+        s->time[i] = is_delta ? 0 : UINT64_MAX;
+}
+
 /* Over all streams of a metric. */
 static inline int64_t streams_total(const struct streams *s, const char *metric)
 {

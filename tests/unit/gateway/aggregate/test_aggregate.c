@@ -99,21 +99,6 @@ UNIT(attributes_of_every_kind_come_back)
 
 UNIT(bad_bytes_become_replacement_characters)
 {
-    static const char *const cases[][2] = {
-        {"plain", "plain"},
-        {"\xff", "\xef\xbf\xbd"},
-        {"a\xc3\xa9\xc3", "a\xc3\xa9\xef\xbf\xbd"},
-        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* a surrogate */
-        {"\xf0\x9f\x98\x80\x80", "\xf0\x9f\x98\x80\xef\xbf\xbd"},
-        {"\xc0\xafz", "\xef\xbf\xbd\xef\xbf\xbdz"}, /* overlong */
-    };
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct buffer out = BUFFER_INIT(0);
-        ck_assert_int_eq(attrset_add_utf8(&out, bytes_str(cases[i][0])), 0);
-        ck_assert_msg(bytes_is(buffer_bytes(&out), cases[i][1]), "case %zu", i);
-        ck_assert(bytes_is_utf8(buffer_bytes(&out)));
-        buffer_release(&out);
-    }
     /* Two keys that become equal by it are one: the first. */
     struct buffer set = BUFFER_INIT(0);
     struct attr twice[] = {text("k\xff", "1"), text("k\xfe", "2"), text("a", "3")};

@@ -191,6 +191,23 @@ UNIT(a_clock_that_ran_ahead_is_forgotten_with_its_series)
 
 /* Whatever workers, hand-overs and collects there are: shown is what the newest profile of each process says,
  * and of a service the sum of that. */
+/* Ours: what was heard by a clock that was a day ahead is quiet five minutes after it was put right. */
+UNIT(our_clock_that_is_put_right)
+{
+    struct world w;
+    world_init(&w);
+    say(&w, 0, 7, T0 + 20, "x", 200, NULL, 0);
+    apply(&w, 0, T0 + 86400 * SECOND);
+    ck_assert_str_eq(shown(w.all, T0 + 86400 * SECOND), "7 x=200;");
+    say(&w, 0, 8, T0 + 30, "y", 1, NULL, 0);
+    apply(&w, 0, T0 + 10 * SECOND);
+    ck_assert_str_eq(shown(w.all, T0 + 20 * SECOND), "7 x=200;8 y=1;");
+    say(&w, 0, 8, T0 + 40, "y", 2, NULL, 0);
+    apply(&w, 0, T0 + 300 * SECOND);
+    ck_assert_str_eq(shown(w.all, T0 + 311 * SECOND), "7 x=0†;8 y=2;");
+    world_end(&w);
+}
+
 UNIT(property_the_newest_of_each_process)
 {
     for (uint64_t seed = 1; seed <= 5; seed++) {

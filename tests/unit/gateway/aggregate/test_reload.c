@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "gateway/aggregate/aggregate.h"
+#include "gateway/aggregate/put_back.h"
 #include "gateway/aggregate/store.h"
 #include "proto/base/macros.h"
 #include "proto/base/rng.h"
@@ -211,6 +212,8 @@ struct run {
     uint32_t metric[N_UNIVERSE], n;
     struct output *outputs[OUTPUTS];
     struct streams streams[OUTPUTS];
+    uint64_t told[OUTPUTS], window[OUTPUTS]; /* an output's time, and where its window begins */
+    uint32_t n_put_back;
     uint32_t n_services, n_labels;
     int64_t total[N_UNIVERSE];
     uint64_t now;
@@ -269,13 +272,28 @@ static void new_epoch(struct worker *w)
     aggregate_begin(w->a);
 }
 
+/* What output i is to make of the clock: put_back.h. */
+static void look_at_clock(struct run *r, uint32_t i)
+{
+    if (was_put_back(r->told[i], r->now)) {
+        r->told[i] = r->window[i] = r->now;
+        r->n_put_back++;
+        streams_put_back(&r->streams[i], i % 2);
+    }
+    r->told[i] = max_of(r->told[i], r->now);
+}
+
 static void hand_over(struct run *r, uint32_t w)
 {
+    for (uint32_t i = 0; i < OUTPUTS && r->workers[w].a && !aggregate_is_empty(r->workers[w].a); i++)
+        look_at_clock(r, i);
     store_apply(r->s, w, aggregate_take(r->workers[w].a), r->now);
 }
 
 static void read_output(struct run *r, uint32_t i)
 {
+    look_at_clock(r, i);
+    r->told[i] = r->window[i] = max_of(r->told[i], r->window[i] + NSEC_PER_MSEC);
     struct metric_batch *b = collect(r->outputs[i], r->now);
     streams_read(&r->streams[i], b);
     metric_batch_free(b);
@@ -290,9 +308,11 @@ static void step_far(struct run *r)
     switch (any(r, 200)) {
     case 0: r->now += by; break;
     case 1: r->now -= min_of(by, r->now); break;
-    case 2: r->now = any(r, 1000); break;
+    case 2: r->now = 0; break;
     case 3: r->now = T0 + 1000 * SECOND; break;
+    default: return;
     }
+    r->now += any(r, SECOND); /* never the same nanosecond twice: it is a stream's name here */
 }
 
 static void step(struct run *r, int e)
@@ -316,7 +336,7 @@ static void step(struct run *r, int e)
     }
     r->now += any(r, 2000) * (uint64_t)NSEC_PER_MSEC;
     if (any(r, 100) == 0)
-        r->now -= any(r, 100) * SECOND; /* the clock steps back */
+        r->now = r->now - min_of(any(r, 100) * SECOND, r->now) + any(r, SECOND); /* the clock steps back */
     if (r->wild)
         step_far(r);
 }
@@ -346,6 +366,7 @@ static void run_property(uint64_t seed, bool wild)
         options.max_resources = 1 + any(r, 40);
         options.metric_expiration = any(r, 30) * SECOND;
         r->outputs[i] = unit_made(store_add_output(r->s, &options, r->now));
+        r->told[i] = r->window[i] = r->now;
         r->streams[i] = (struct streams){.ids = INTERN_INIT(NULL)};
     }
     for (int e = 0; e < EVENTS; e++)
@@ -366,6 +387,7 @@ static void run_property(uint64_t seed, bool wild)
         aggregate_free(r->workers[w].a);
     store_free(r->s);
     ck_assert_uint_eq(r->budget.used, 0);
+    ck_assert(!wild || r->n_put_back > 0);
 }
 
 UNIT(what_comes_out_is_what_went_in_whatever_is_reloaded)

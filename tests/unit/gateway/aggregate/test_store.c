@@ -210,6 +210,85 @@ UNIT(the_clock_may_step_back)
     }
 }
 
+/* A machine that came up with its clock a day ahead, and is put right: from then on times are right, what was
+ * told stays told, and cumulative streams begin anew (data model, "Resets and Gaps"). */
+UNIT(a_clock_that_is_put_right_begins_anew)
+{
+    for (int t = METRIC_DELTA; t <= METRIC_CUMULATIVE; t++) {
+        struct output_options options = OUTPUT_OPTIONS_DEFAULT;
+        options.temporality = (enum metric_temporality)t;
+        struct one_worker w = one_worker(options);
+        const uint64_t day = 86400 * SECOND;
+        add(w.a, "shop", 1, "x", 3);
+        apply(&w, T0 + day);
+        struct metric_batch *b = collect(w.o, T0 + day);
+        ck_assert_int_eq(unit_made(find(b, "shop", "samples", "l", "x"))->integer, 3);
+        metric_batch_free(b);
+        add(w.a, "shop", 1, "x", 4); /* still by the wrong clock */
+        apply(&w, T0 + day + SECOND);
+        add(w.a, "shop", 1, "x", 5);
+        apply(&w, T0 + 20 * SECOND);
+        b = collect(w.o, T0 + 30 * SECOND);
+        const struct metric_point *p = unit_made(find(b, "shop", "samples", "l", "x"));
+        ck_assert_int_eq(p->integer, 9); /* not the 3: they were told */
+        ck_assert_uint_eq(p->start_unix_nano, T0 + 20 * SECOND);
+        ck_assert_uint_eq(p->time_unix_nano, T0 + 30 * SECOND);
+        metric_batch_free(b);
+        add(w.a, "shop", 1, "x", 1);
+        apply(&w, T0 + 35 * SECOND);
+        b = collect(w.o, T0 + 40 * SECOND);
+        p = unit_made(find(b, "shop", "samples", "l", "x"));
+        ck_assert_int_eq(p->integer, t == METRIC_DELTA ? 1 : 10);
+        ck_assert_uint_eq(p->start_unix_nano, T0 + (t == METRIC_DELTA ? 30 : 20) * SECOND);
+        metric_batch_free(b);
+        b = collect(w.o, T0 + 335 * SECOND); /* and what is idle ends, as always */
+        ck_assert(t == METRIC_DELTA ? b->n_resources == 0
+                                    : unit_made(find(b, "shop", "samples", "l", "x"))->stale);
+        metric_batch_free(b);
+        end(&w);
+    }
+}
+
+/* What is caught up with in a minute is no reason to begin anew. */
+UNIT(a_clock_that_steps_back_a_minute_goes_on)
+{
+    struct output_options options = OUTPUT_OPTIONS_DEFAULT;
+    options.temporality = METRIC_CUMULATIVE;
+    struct one_worker w = one_worker(options);
+    for (int i = 1; i <= 3; i++) {
+        add(w.a, "shop", 1, "x", 1);
+        uint64_t now = T0 + (i == 1 ? 90 : 31) * SECOND;
+        apply(&w, now);
+        struct metric_batch *b = collect(w.o, now);
+        const struct metric_point *p = unit_made(find(b, "shop", "samples", "l", "x"));
+        ck_assert_int_eq(p->integer, i);
+        ck_assert_uint_eq(p->start_unix_nano, T0);
+        ck_assert_uint_eq(p->time_unix_nano, T0 + 90 * SECOND + (uint64_t)(i - 1) * NSEC_PER_MSEC);
+        metric_batch_free(b);
+    }
+    end(&w);
+}
+
+/* A gauge at /metrics goes on by the clock that is right. */
+UNIT(gauges_go_on_when_the_clock_is_put_right)
+{
+    struct output_options options = OUTPUT_OPTIONS_DEFAULT;
+    options.temporality = METRIC_CUMULATIVE;
+    options.gauge_interval = 30 * SECOND;
+    struct one_worker w = one_worker(options);
+    add(w.a, "shop", 2, "x", 7);
+    apply(&w, T0 + 86400 * SECOND);
+    metric_batch_free(collect(w.o, T0 + 86400 * SECOND));
+    add(w.a, "shop", 2, "x", 8);
+    apply(&w, T0 + 10 * SECOND);
+    add(w.a, "shop", 2, "x", 9);
+    apply(&w, T0 + 41 * SECOND);
+    struct metric_batch *b = collect(w.o, T0 + 45 * SECOND);
+    ck_assert_int_eq(unit_made(find(b, "shop", "heap", "l", "x"))->integer, 15); /* an interval: 7 and 8 */
+    metric_batch_free(b);
+    end(&w);
+}
+
 UNIT(beyond_the_limit_is_one_series_and_below_it_none)
 {
     struct one_worker w = one_worker((struct output_options)OUTPUT_OPTIONS_DEFAULT);

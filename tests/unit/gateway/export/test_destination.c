@@ -415,6 +415,95 @@ UNIT(metrics_by_remote_write)
 }
 
 /* Whose queue is full of what limits.memory has: refused, in all destinations or none, and given back. */
+/* What cannot be made for want of memory is lost; what was on its way before that is not. One series a
+ * request, and the last one's label is long. */
+UNIT(remote_write_loses_only_what_was_not_sent)
+{
+    enum { N = 10, LONG = 64 << 10 };
+    struct http_header samples = {BYTES_LIT("x-prometheus-remote-write-samples-written"), BYTES_LIT("1")};
+    char *text = unit_made(malloc(LONG));
+    memset(text, 'x', LONG);
+    written = &samples;
+    unsigned in_part = 0;
+    for (size_t limit = LONG; limit < 6 * LONG; limit += LONG / 4) {
+        struct io_loop *loop = unit_made(io_loop_new());
+        struct stats *stats = unit_made(stats_new());
+        struct fake_server server = {.answer = listen_to};
+        struct destination_options o = {.name = "r",
+                                        .kind = DESTINATION_REMOTE_WRITE,
+                                        .otlp = OTLP_EXPORTER_DEFAULT,
+                                        .protobuf_message = 2};
+        struct export_metrics *x;
+        struct metric_batch *b = batch_of(N);
+        struct budget budget = BUDGET_INIT(limit, NULL);
+        struct attr attrs[N];
+        fake_start(&server, loop, 0);
+        char endpoint[128];
+        snprintf(endpoint, sizeof endpoint, "http://%s/w", server.address);
+        o.otlp.endpoint = endpoint;
+        o.otlp.max_request_bytes = 4000;
+        struct metric *m = &b->resources[0].metrics[0];
+        m->temporality = METRIC_CUMULATIVE;
+        for (uint32_t i = 0; i < N; i++) {
+            attrs[i] = (struct attr){
+                BYTES_LIT("l"), {.kind = ATTR_STRING, .text = bytes_of(text, i == N - 1 ? LONG : 3000 + i)}};
+            m->points[i].attrs = &attrs[i];
+            m->points[i].n_attrs = 1;
+        }
+        b->arena.budget = &budget;
+        ck_assert_int_eq(export_metrics_new(&x, loop, &o, stats, NULL), 0);
+        export_metrics_push(x, b);
+        b->arena.budget = NULL;
+        uint64_t lost = stats->value[STATS_EXPORT_POINTS_DROPPED];
+        in_part += lost > 0 && lost < N;
+        ck_assert_uint_le(lost, N);
+        UNTIL(loop, server.requests == N - lost && stats->value[STATS_EXPORT_METRICS_SENT] == N - lost);
+        ck_assert_uint_eq(stats->value[STATS_EXPORT_POINTS_DROPPED], lost);
+        bool done = false;
+        export_metrics_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
+        UNTIL(loop, done);
+        export_metrics_free(x);
+        metric_batch_free(b);
+        fake_stop(&server);
+        io_loop_free(loop);
+    }
+    written = NULL;
+    ck_assert_uint_gt(in_part, 0);
+    free(text);
+}
+
+static void reject_without_end(struct fake_server *s, struct http_exchange *x, struct bytes body)
+{
+    /* ExportMetricsServiceResponse { partial_success { rejected_data_points: INT64_MAX } } */
+    static const uint8_t answer[] = {0x0a, 0x0a, 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f};
+    fake_http(x, 200, "application/x-protobuf", bytes_of(answer, sizeof answer));
+}
+
+/* A server that says it refused more than it was sent is believed for what it was sent. */
+UNIT(more_rejected_than_was_sent)
+{
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
+    struct fake_server server = {.answer = reject_without_end};
+    struct destination_options o = {.name = "otlp/m", .otlp = OTLP_EXPORTER_DEFAULT};
+    struct export_metrics *x;
+    struct metric_batch *b = batch_of(3);
+    fake_start(&server, loop, 0);
+    o.otlp.endpoint = server.address;
+    o.otlp.protocol = OTLP_HTTP;
+    ck_assert_int_eq(export_metrics_new(&x, loop, &o, stats, NULL), 0);
+    export_metrics_push(x, b);
+    UNTIL(loop, stats->value[STATS_EXPORT_METRICS_SENT] == 1);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_POINTS_DROPPED], 3);
+    bool done = false;
+    export_metrics_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
+    UNTIL(loop, done);
+    export_metrics_free(x);
+    metric_batch_free(b);
+    fake_stop(&server);
+    io_loop_free(loop);
+}
+
 UNIT(queues_are_charged_to_the_budget)
 {
     struct io_loop *loop = unit_made(io_loop_new());

@@ -282,6 +282,36 @@ UNIT(names_by_strategy)
     ck_assert(!prometheus_strategy_parse("Underscore", &none));
 }
 
+/* Prometheus' names begin with no digit (exposition formats, "Metric names"): one '_' in front, and only
+ * where names are escaped at all. */
+UNIT(names_that_begin_with_digits)
+{
+    static const struct {
+        const char *name, *unit;
+        enum metric_kind kind;
+        const char *wanted[4]; /* by enum prometheus_strategy */
+    } cases[] = {
+        {"1st", "", METRIC_GAUGE, {"_1st", "_1st", "1st", "1st"}},
+        {"5", "s", METRIC_GAUGE, {"_5_seconds", "_5", "5_seconds", "5"}},
+        {"5.total", "By", METRIC_SUM, {"_5_bytes_total", "_5_total", "5_bytes_total", "5.total"}},
+        {"2_", "2", METRIC_GAUGE, {"_2", "_2", "2_", "2_"}}, /* the unit is there already */
+        {"9..a", "1", METRIC_SUM, {"_9_a_total", "_9_a", "9..a_total", "9..a"}},
+        {"_7", "", METRIC_GAUGE, {"_7", "_7", "_7", "_7"}},
+        {"_", "1/cy", METRIC_GAUGE, {"_1_per_cy", "", "_1_per_cy", "_"}},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        for (size_t k = 0; k < 4; k++) {
+            struct buffer out = BUFFER_INIT(0);
+            ck_assert_int_eq(prometheus_name(bytes_str(cases[i].name), bytes_str(cases[i].unit),
+                                             cases[i].kind, (enum prometheus_strategy)k, &out),
+                             0);
+            ck_assert_msg(bytes_is(buffer_bytes(&out), cases[i].wanted[k]), "%s by %zu: %.*s", cases[i].name,
+                          k, BYTES_FMT(buffer_bytes(&out)));
+            buffer_release(&out);
+        }
+    }
+}
+
 /* The examples of the Prometheus documentation, "Escaping schemes", and names that could be cut wrongly. */
 UNIT(escapings)
 {

@@ -6,87 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gateway/export/profiles.h"
 #include "gateway/forward/forward.h"
 #include "gateway/forward/pick.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/macros.h"
-#include "proto/otlp/build.h"
 #include "proto/otlp/subset.h"
-
-#define PUSHES_MAX 4096
-
-/* The export stage as this stage sees it: one queue, what was pushed last, and what was pushed at all if
- * `all` has room for it. */
-struct export_profiles {
-    size_t room, reserved, limit; /* limit 0: none */
-    bool no_references;
-    struct buffer *all; /* [PUSHES_MAX] */
-    uint32_t requests;  /* reservations that are open */
-    uint32_t pushes;
-    uint8_t *body;
-    size_t n;
-    uint64_t samples;
-};
-
-struct export_profiles_terms export_profiles_terms(const struct export_profiles *x)
-{
-    return (struct export_profiles_terms){x->limit ? x->limit : SIZE_MAX, 1000, x->no_references};
-}
-
-bool export_profiles_reserve(struct export_profiles *x, size_t n)
-{
-    if (n > x->room - x->reserved)
-        return false;
-    x->reserved += n;
-    x->requests++;
-    return true;
-}
-
-void export_profiles_cancel(struct export_profiles *x, size_t n)
-{
-    ck_assert(x->requests > 0 && x->reserved >= n);
-    x->reserved -= n;
-    x->requests--;
-}
-
-void export_profiles_push(struct export_profiles *x, uint8_t *body, size_t n, size_t reserved,
-                          uint64_t n_samples)
-{
-    ck_assert(n <= reserved);
-    ck_assert(x->limit == 0 || n <= x->limit);
-    ck_assert_uint_gt(n_samples, 0);
-    if (x->all) {
-        ck_assert_uint_lt(x->pushes, PUSHES_MAX);
-        x->all[x->pushes] = (struct buffer)BUFFER_INIT(0);
-        ck_assert_int_eq(buffer_add(&x->all[x->pushes], body, n), 0);
-        ck_assert_int_eq(buffer_reserve(&x->all[x->pushes], PROFILES_PADDING), 0);
-    }
-    export_profiles_cancel(x, reserved);
-    free(x->body);
-    x->body = body;
-    x->n = n;
-    x->samples = n_samples;
-    x->pushes++;
-}
-
-static struct profiles decoded(const uint8_t *p, size_t n)
-{
-    struct profiles view;
-    struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-    struct error e = {""};
-    ck_assert_int_eq(profiles_init(&view, NULL), 0);
-    ck_assert_msg(profiles_decode(&view, bytes_of(p, n), &limits, &e) == 0, "%s", e.text);
-    return view;
-}
-
-/* With the padding that a view needs. */
-static struct profiles decoded_copy(const uint8_t *p, size_t n, uint8_t **ret)
-{
-    *ret = calloc(1, n + PROFILES_PADDING);
-    memcpy(*ret, p, n);
-    return decoded(*ret, n);
-}
+#include "tests/unit/gateway/forward/fake.h"
 
 static int pick_samples(struct pick *p, const struct profiles *view, double share, uint64_t seed)
 {
@@ -105,17 +30,12 @@ static struct forward *make(double keep, uint64_t seed, struct export_profiles *
     return f;
 }
 
-static const char *const files[] = {
-    "connector/ebpf-go-0003.pb",     "connector/ebpf-java-0003.pb", "connector/ebpf-kernel_tcp-0001.pb",
-    "connector/ebpf-python-0003.pb", "connector/synth-multi.pb",    "connector/rand-02.pb",
-};
-
 UNIT(everything_is_untouched)
 {
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         size_t n;
         uint8_t *p = unit_data(files[i], &n);
-        struct profiles view = decoded(p, n);
+        struct profiles view = decoded(bytes_of(p, n));
         struct export_profiles x = {.room = n};
         struct stats *stats = unit_made(stats_new());
         struct forward *f = make(1, 1, &x, stats, NULL);
@@ -181,7 +101,7 @@ UNIT(nothing_needs_no_room)
 {
     size_t n;
     uint8_t *p = unit_data(files[0], &n);
-    struct profiles view = decoded(p, n);
+    struct profiles view = decoded(bytes_of(p, n));
     struct export_profiles x = {.room = 0};
     struct stats *stats = unit_made(stats_new());
     struct forward *f = make(0, 1, &x, stats, NULL);
@@ -241,7 +161,7 @@ UNIT(a_share_decodes_and_says_so)
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         size_t n;
         uint8_t *p = unit_data(files[i], &n), *copy = NULL;
-        struct profiles view = decoded(p, n), out;
+        struct profiles view = decoded(bytes_of(p, n)), out;
         struct export_profiles x = {.room = 2 * n};
         struct stats *stats = unit_made(stats_new());
         struct forward *f = make(0.25, 99, &x, stats, NULL);
@@ -278,7 +198,7 @@ UNIT(gateways_agree)
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         size_t n;
         uint8_t *p = unit_data(files[i], &n), *copy;
-        struct profiles view = decoded(p, n);
+        struct profiles view = decoded(bytes_of(p, n));
         struct export_profiles one = {.room = 2 * n}, two = one, three = one;
         struct forward *f[3] = {make(0.3, 5, &one, NULL, NULL), make(0.3, 5, &two, NULL, NULL),
                                 make(0.3, 6, &three, NULL, NULL)};
@@ -342,11 +262,7 @@ static uint8_t *many_stacks(uint32_t n, const char *service, size_t *ret_n)
         build_sample(
             b, &(struct build_sample){.stack = build_stack(b, &location, 1), .values = &one, .n_values = 1});
     }
-    struct buffer out = BUFFER_INIT(0);
-    ck_assert_int_eq(build_finish(b, &out), 0);
-    build_free(b);
-    ck_assert_int_eq(buffer_reserve(&out, PROFILES_PADDING), 0);
-    return buffer_take(&out, ret_n);
+    return built(b, ret_n);
 }
 
 UNIT(the_share_is_binomial)
@@ -355,10 +271,10 @@ UNIT(the_share_is_binomial)
     static const double shares[] = {0.01, 0.1, 0.5, 0.9};
     size_t n;
     uint8_t *p = many_stacks(N, "a", &n), *q;
-    struct profiles view = decoded(p, n);
+    struct profiles view = decoded(bytes_of(p, n));
     size_t other_n;
     q = many_stacks(N, "b", &other_n);
-    struct profiles other = decoded(q, other_n);
+    struct profiles other = decoded(bytes_of(q, other_n));
     ck_assert_uint_eq(view.sample.n, N);
     for (size_t i = 0; i < ARRAY_LEN(shares); i++) {
         double s = shares[i], sigma = sqrt(N * s * (1 - s));
@@ -387,7 +303,7 @@ UNIT(a_request_that_grows_needs_more_room)
     /* One sample: with its attribute it becomes longer than it was. Some seed keeps it. */
     size_t n;
     uint8_t *p = many_stacks(1, "a", &n);
-    struct profiles view = decoded(p, n);
+    struct profiles view = decoded(bytes_of(p, n));
     uint64_t seed = 1;
     for (;; seed++) {
         struct pick pick = {0};
@@ -422,7 +338,7 @@ UNIT(out_of_budget_is_counted_and_settled)
 {
     size_t n;
     uint8_t *p = many_stacks(1000, "a", &n);
-    struct profiles view = decoded(p, n);
+    struct profiles view = decoded(bytes_of(p, n));
     struct export_profiles x = {.room = 10 * n};
     static const size_t limits[] = {0, 1000, 30000};
     for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
@@ -491,13 +407,13 @@ static void by_rules(struct fake_rules *rules, double keep, struct export_profil
 {
     size_t n;
     uint8_t *p = many_stacks(n_samples, "a", &n);
-    struct profiles view = decoded(p, n);
+    struct profiles view = decoded(bytes_of(p, n));
     struct forward_options o = {
         .keep = keep,
         .seed = 3,
         .decider = {rules, fake_has_rules, fake_begin, fake_sample, fake_rate, fake_end},
     };
-    *x = (struct export_profiles){.room = 10 * n, .all = calloc(PUSHES_MAX, sizeof *x->all)};
+    *x = (struct export_profiles){.room = 10 * n, .all = calloc(FAKE_PUSHES_MAX, sizeof *x->all)};
     struct forward *f = unit_made(forward_new(&o, x, stats, NULL));
     ck_assert(forward_reserve(f, n));
     forward_push(f, &view, n);
@@ -552,7 +468,7 @@ UNIT(rules_come_before_the_configuration)
     ck_assert_uint_eq(rules.asked, N);
     ck_assert_uint_eq(x.pushes, 3); /* each probability its own */
     for (uint32_t i = 0; i < x.pushes; i++) {
-        struct profiles v = decoded(x.all[i].p, x.all[i].n);
+        struct profiles v = decoded(buffer_bytes(&x.all[i]));
         double p = mark_of(&v, "profgate.keep.probability");
         ck_assert(p == 0 || p == 0.1 || p == 0.5);
         seen[p == 0 ? 0 : p == 0.1 ? 1 : 2] = v.sample.n;
@@ -621,7 +537,7 @@ UNIT(a_profile_is_kept_as_a_whole)
     rules = (struct fake_rules){.say = of_both};
     by_rules(&rules, 0, &x, stats = unit_made(stats_new()), 1000);
     if (x.pushes > 0) {
-        struct profiles v = decoded(x.all[0].p, x.all[0].n);
+        struct profiles v = decoded(buffer_bytes(&x.all[0]));
         ck_assert_double_eq(mark_of(&v, "profgate.keep.probability"), 0.75);
         ck_assert(v.sample.n == 1000 || (v.sample.n > 400 && v.sample.n < 600));
         profiles_release(&v);
@@ -643,7 +559,7 @@ UNIT(a_rate_takes_so_many_more)
     by_rules(&rules, 1, &x, unit_made(stats_new()), 1000);
     ck_assert_uint_eq(x.pushes, 2);
     for (uint32_t i = 0; i < x.pushes; i++) {
-        struct profiles v = decoded(x.all[i].p, x.all[i].n);
+        struct profiles v = decoded(buffer_bytes(&x.all[i]));
         bool rate = mark_of(&v, "profgate.keep.by_rate") == 1;
         ck_assert_double_eq(mark_of(&v, "profgate.keep.probability"), 0);
         ck_assert(rate ? v.sample.n == 10 || v.sample.n == 20 : v.sample.n == 5); /* 20: a minute ended */

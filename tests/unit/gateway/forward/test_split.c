@@ -5,32 +5,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "gateway/export/profiles.h"
 #include "gateway/forward/forward.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "proto/base/rng.h"
-#include "proto/otlp/build.h"
 #include "proto/otlp/subset.h"
-
-/* The export stage: everything that was pushed, added up. */
-struct export_profiles {
-    size_t limit, room, reserved;
-    uint32_t requests, requests_max, pushes;
-    uint64_t samples, sum;     /* of what is in the requests, by decoding them */
-    bool no_references, blind; /* blind: looks at nothing that is pushed */
-};
-
-static struct profiles decoded(struct bytes body)
-{
-    struct profiles view;
-    struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-    struct error e = {""};
-    ck_assert_int_eq(profiles_init(&view, NULL), 0);
-    ck_assert_msg(profiles_decode(&view, body, &limits, &e) == 0, "%s", e.text);
-    return view;
-}
+#include "tests/unit/gateway/forward/fake.h"
 
 /* What a location says, whatever its number. */
 static uint64_t location_sum(const struct profiles *v, uint32_t i)
@@ -79,56 +60,30 @@ static uint64_t content(const struct profiles *v, uint64_t *ret_samples)
     return sum;
 }
 
-struct export_profiles_terms export_profiles_terms(const struct export_profiles *x)
+/* Adds up what is in the requests, by decoding them. */
+static void add_up(struct export_profiles *x, uint8_t *body, size_t n, uint64_t n_samples)
 {
-    return (struct export_profiles_terms){x->limit, x->requests_max, x->no_references};
-}
-
-bool export_profiles_reserve(struct export_profiles *x, size_t n)
-{
-    if (n > x->room - x->reserved || x->requests == x->requests_max)
-        return false;
-    x->reserved += n;
-    x->requests++;
-    return true;
-}
-
-void export_profiles_cancel(struct export_profiles *x, size_t n)
-{
-    ck_assert(x->requests > 0 && x->reserved >= n);
-    x->reserved -= n;
-    x->requests--;
-}
-
-void export_profiles_push(struct export_profiles *x, uint8_t *body, size_t n, size_t reserved,
-                          uint64_t n_samples)
-{
+    uint8_t *padded;
     uint64_t samples = 0;
-    ck_assert(n <= reserved && n <= x->limit);
-    export_profiles_cancel(x, reserved);
-    if (x->blind) {
-        x->samples += n_samples;
-        x->pushes++;
-        free(body);
-        return;
-    }
-    uint8_t *padded = calloc(1, n + PROFILES_PADDING);
-    memcpy(padded, body, n);
-    struct profiles view = decoded(bytes_of(padded, n));
+    struct profiles view = decoded_copy(body, n, &padded);
     ck_assert_uint_eq(view.rejected.samples, 0);
     x->sum += content(&view, &samples);
     ck_assert_uint_eq(samples, n_samples);
-    x->samples += samples;
-    x->pushes++;
     profiles_release(&view);
     free(padded);
+    free(body);
+}
+
+/* Looks at nothing that is pushed. */
+static void throw_away(struct export_profiles *x, uint8_t *body, size_t n, uint64_t n_samples)
+{
     free(body);
 }
 
 /* Forwards a request under a limit: what leaves, and how many samples were lost. */
 static struct export_profiles forwarded(struct bytes body, size_t limit, double keep, uint64_t *ret_lost)
 {
-    struct export_profiles x = {.limit = limit, .room = SIZE_MAX / 2, .requests_max = 10000};
+    struct export_profiles x = {.limit = limit, .room = SIZE_MAX / 2, .requests_max = 10000, .push = add_up};
     struct stats *stats = unit_made(stats_new());
     struct forward_options options = {.keep = keep, .seed = 7};
     struct profiles view = decoded(body);
@@ -145,11 +100,6 @@ static struct export_profiles forwarded(struct bytes body, size_t limit, double 
     profiles_release(&view);
     return x;
 }
-
-static const char *const files[] = {
-    "connector/ebpf-go-0003.pb",     "connector/ebpf-java-0003.pb", "connector/ebpf-kernel_tcp-0001.pb",
-    "connector/ebpf-python-0003.pb", "connector/synth-multi.pb",    "connector/rand-02.pb",
-};
 
 /* Whatever the limit: the pieces are below it (the fake export looks), and together they are the whole. */
 UNIT(the_sum_of_the_pieces_is_the_whole)
@@ -213,12 +163,8 @@ static uint8_t *samples_of(uint32_t n, uint32_t name_bytes, uint32_t which, uint
         build_sample(
             b, &(struct build_sample){.stack = build_stack(b, &location, 1), .values = &one, .n_values = 1});
     }
-    struct buffer out = BUFFER_INIT(0);
-    ck_assert_int_eq(build_finish(b, &out), 0);
-    build_free(b);
     free(name);
-    ck_assert_int_eq(buffer_reserve(&out, PROFILES_PADDING), 0);
-    return buffer_take(&out, ret_n);
+    return built(b, ret_n);
 }
 
 UNIT(a_sample_that_is_too_large_is_lost_alone)
@@ -274,7 +220,7 @@ UNIT(a_queue_that_fills_midway)
     uint8_t *p = samples_of(1000, 30, 0, 30, &n);
     struct profiles view = decoded(bytes_of(p, n));
     for (uint32_t requests = 2; requests < 40; requests += 7) {
-        struct export_profiles x = {.limit = 4096, .room = n, .requests_max = requests};
+        struct export_profiles x = {.limit = 4096, .room = n, .requests_max = requests, .push = add_up};
         struct stats *stats = unit_made(stats_new());
         struct forward_options options = {.keep = 1, .seed = 7};
         struct forward *f = unit_made(forward_new(&options, &x, stats, NULL));
@@ -299,7 +245,8 @@ UNIT(out_of_budget_midway)
     uint8_t *p = samples_of(1000, 30, 0, 30, &n);
     struct profiles view = decoded(bytes_of(p, n));
     for (size_t limit = 0; limit < 200000; limit += 7000) {
-        struct export_profiles x = {.limit = 4096, .room = SIZE_MAX / 2, .requests_max = 1000};
+        struct export_profiles x = {
+            .limit = 4096, .room = SIZE_MAX / 2, .requests_max = 1000, .push = add_up};
         struct budget budget = BUDGET_INIT(limit, NULL);
         struct stats *stats = unit_made(stats_new());
         struct forward_options options = {.keep = 1, .seed = 7};
@@ -348,12 +295,8 @@ static uint8_t *large_request(size_t body_bytes, uint32_t depth, size_t *ret_n)
         build_sample(
             b, &(struct build_sample){.stack = build_stack(b, stack, depth), .values = &one, .n_values = 1});
     }
-    struct buffer out = BUFFER_INIT(0);
-    ck_assert_int_eq(build_finish(b, &out), 0);
-    build_free(b);
     free(locations);
-    ck_assert_int_eq(buffer_reserve(&out, PROFILES_PADDING), 0);
-    return buffer_take(&out, ret_n);
+    return built(b, ret_n);
 }
 
 /* The sum of the pieces is the whole also where a dictionary is large and pieces are many. */
@@ -377,7 +320,8 @@ UNIT(many_pieces_of_a_large_dictionary)
 /* Processor time of forwarding, with an export that throws away what it gets. */
 static double seconds_of(const struct profiles *view, size_t body, size_t limit, uint32_t *ret_pushes)
 {
-    struct export_profiles x = {.limit = limit, .room = SIZE_MAX / 2, .requests_max = 10000, .blind = true};
+    struct export_profiles x = {
+        .limit = limit, .room = SIZE_MAX / 2, .requests_max = 10000, .push = throw_away};
     struct stats *stats = unit_made(stats_new());
     struct forward_options options = {.keep = 1, .seed = 7};
     struct forward *f = unit_made(forward_new(&options, &x, stats, NULL));

@@ -1,4 +1,5 @@
 #include "proto/base/buffer.h"
+#include "proto/base/macros.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +15,29 @@ UNIT(grows_to_its_maximum_and_no_further)
     ck_assert_int_eq(buffer_add(&b, "ab", 2), 0);
     ck_assert(bytes_is(buffer_bytes(&b), "12345678ab"));
     buffer_release(&b);
+}
+
+UNIT(bad_bytes_become_replacement_characters)
+{
+    static const char *const cases[][2] = {
+        {"plain", "plain"},
+        {"\xff", "\xef\xbf\xbd"},
+        {"a\xc3\xa9\xc3", "a\xc3\xa9\xef\xbf\xbd"},
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* a surrogate */
+        {"\xf0\x9f\x98\x80\x80", "\xf0\x9f\x98\x80\xef\xbf\xbd"},
+        {"\xc0\xafz", "\xef\xbf\xbd\xef\xbf\xbdz"}, /* overlong */
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct buffer out = BUFFER_INIT(0);
+        ck_assert_int_eq(buffer_add_utf8(&out, bytes_str(cases[i][0])), 0);
+        ck_assert_msg(bytes_is(buffer_bytes(&out), cases[i][1]), "case %zu", i);
+        ck_assert(bytes_is_utf8(buffer_bytes(&out)));
+        buffer_release(&out);
+    }
+    struct buffer full = BUFFER_INIT(4); /* all or nothing */
+    ck_assert_int_eq(buffer_add_utf8(&full, BYTES_LIT("a\xff\xff")), -ENOBUFS);
+    ck_assert_uint_eq(full.n, 0);
+    buffer_release(&full);
 }
 
 UNIT(consume_moves_the_rest_to_the_front)

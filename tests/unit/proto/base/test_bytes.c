@@ -27,3 +27,17 @@ UNIT(utf8_takes_what_rfc3629_allows)
     ck_assert(!bytes_is_utf8(BYTES_LIT("12345678\xe2\x82"))); /* cut */
     ck_assert(!bytes_is_utf8(BYTES_LIT("\x80")));
 }
+
+UNIT(utf8_length_is_of_the_character_at_the_front)
+{
+    ck_assert_uint_eq(bytes_utf8_length(BYTES_LIT("")), 0);
+    ck_assert_uint_eq(bytes_utf8_length(BYTES_LIT("ab")), 1);
+    ck_assert_uint_eq(bytes_utf8_length(bytes_of("\0", 1)), 1);
+    ck_assert_uint_eq(bytes_utf8_length(BYTES_LIT("\xc3\xa9\xff")), 2);
+    ck_assert_uint_eq(bytes_utf8_length(BYTES_LIT("\xe2\x82\xac\xff")), 3);
+    ck_assert_uint_eq(bytes_utf8_length(BYTES_LIT("\xf0\x9f\x94\xa5\xff")), 4);
+    ck_assert_uint_eq(bytes_utf8_length(BYTES_LIT("\x80\x80")), 0);
+    ck_assert_uint_eq(bytes_utf8_length(BYTES_LIT("\xf0\x9f\x94")), 0);
+    ck_assert_uint_eq(bytes_utf8_length(BYTES_LIT("\xc0\x80")), 0);
+    ck_assert_uint_eq(bytes_utf8_length(BYTES_LIT("\xed\xa0\x80")), 0);
+}

@@ -240,10 +240,10 @@ UNIT(http1_0_gets_the_bytes_and_the_end_of_the_connection)
 {
     struct wire w = {0};
     ask1(&w, "GET / HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\n\r\n");
-    http_reply_begin(w.r.last, &head);
-    http_reply_write(w.r.last, BYTES_LIT("a"));
-    http_reply_write(w.r.last, BYTES_LIT("b"));
-    http_reply_end(w.r.last, NULL, 0);
+    ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
+    ck_assert_int_eq(http_reply_write(w.r.last, BYTES_LIT("a")), 0);
+    ck_assert_int_eq(http_reply_write(w.r.last, BYTES_LIT("b")), 0);
+    ck_assert_int_eq(http_reply_end(w.r.last, NULL, 0), 0);
     const char *text = said(&w);
     ck_assert_ptr_null(strstr(text, "transfer-encoding"));
     ck_assert_ptr_nonnull(strstr(text, "connection: close\r\n"));
@@ -261,7 +261,7 @@ UNIT(http1_has_no_pieces_where_there_is_no_body)
         ask1(&w, requests[i]);
         http_reply_begin(w.r.last, &(struct http_reply){.status = i == 0 ? 200 : 204});
         ck_assert_int_eq(http_reply_write(w.r.last, BYTES_LIT("piece")), 0);
-        http_reply_end(w.r.last, NULL, 0);
+        ck_assert_int_eq(http_reply_end(w.r.last, NULL, 0), 0);
         const char *text = said(&w);
         ck_assert_ptr_null(strstr(text, "piece"));
         ck_assert_str_eq(strstr(text, "\r\n\r\n"), "\r\n\r\n");
@@ -274,8 +274,8 @@ UNIT(http1_never_sends_a_second_head)
 {
     struct wire w = {0};
     ask1(&w, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
-    http_reply_begin(w.r.last, &head);
-    http_reply_write(w.r.last, BYTES_LIT("half"));
+    ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
+    ck_assert_int_eq(http_reply_write(w.r.last, BYTES_LIT("half")), 0);
     said(&w);
     buffer_add_str(&w.in, "not a chunk\r\n");
     hear(&w);
@@ -285,7 +285,7 @@ UNIT(http1_never_sends_a_second_head)
     close_wire(&w);
     w = (struct wire){0};
     ask1(&w, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nx");
-    http_reply_begin(w.r.last, &head);
+    ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
     said(&w);
     http_session_tick(w.s, http_session_deadline(w.s));
     ck_assert_str_eq(said(&w), "");
@@ -297,8 +297,8 @@ UNIT(http1_that_ends_early_reads_the_rest_away)
 {
     struct wire w = {0};
     ask1(&w, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab");
-    http_reply_begin(w.r.last, &head);
-    http_reply_end(w.r.last, NULL, 0);
+    ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
+    ck_assert_int_eq(http_reply_end(w.r.last, NULL, 0), 0);
     buffer_add_str(&w.in, "cdeGET /next HTTP/1.1\r\nHost: h\r\n\r\n");
     hear(&w);
     ck_assert_uint_eq(w.r.n_body, 2);
@@ -356,14 +356,14 @@ UNIT(http2_sends_pieces_at_once_and_the_trailers_last)
     struct wire w = {0};
     uint32_t ignored;
     ask2(&w, 0);
-    http_reply_begin(w.r.last, &head);
+    ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
     said(&w);
     ck_assert(find_frame(&w.out, HEADERS, &ignored));
     ck_assert(!find_frame(&w.out, DATA, &ignored));
     ck_assert(!http_session_has_output(w.s));
     frame(&w.in, WINDOW, 0, 1, BYTES_LIT("\0\1\0\0"));
     hear(&w);
-    http_reply_write(w.r.last, BYTES_LIT("piece"));
+    ck_assert_int_eq(http_reply_write(w.r.last, BYTES_LIT("piece")), 0);
     ck_assert(http_session_has_output(w.s));
     said(&w);
     ck_assert_ptr_nonnull(memmem(w.out.p, w.out.n, "piece", 5));
@@ -372,7 +372,7 @@ UNIT(http2_sends_pieces_at_once_and_the_trailers_last)
     hear(&w);
     ck_assert_uint_eq(w.r.n_body, 4); /* the request goes on meanwhile */
     ck_assert_uint_eq(w.r.n_end, 1);
-    http_reply_end(w.r.last, &trailer, 1);
+    ck_assert_int_eq(http_reply_end(w.r.last, &trailer, 1), 0);
     said(&w);
     ck_assert(find_frame(&w.out, HEADERS, &ignored));
     ck_assert_uint_eq(w.r.n_close, 1);
@@ -386,8 +386,8 @@ UNIT(http2_that_ends_early_stops_the_upload)
     ask2(&w, 0);
     frame(&w.in, WINDOW, 0, 1, BYTES_LIT("\0\0\0\1"));
     hear(&w);
-    http_reply_begin(w.r.last, &head);
-    http_reply_end(w.r.last, &trailer, 1);
+    ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
+    ck_assert_int_eq(http_reply_end(w.r.last, &trailer, 1), 0);
     said(&w);
     ck_assert(find_frame(&w.out, RST, &error));
     ck_assert_uint_eq(error, NGHTTP2_NO_ERROR);
@@ -399,8 +399,8 @@ UNIT(a_peer_that_goes_ends_the_reply)
 {
     struct wire w = {0};
     ask2(&w, END_STREAM);
-    http_reply_begin(w.r.last, &head);
-    http_reply_write(w.r.last, BYTES_LIT("never read"));
+    ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
+    ck_assert_int_eq(http_reply_write(w.r.last, BYTES_LIT("never read")), 0);
     frame(&w.in, RST, 0, 1, BYTES_LIT("\0\0\0\x8"));
     hear(&w);
     said(&w);
@@ -416,7 +416,7 @@ static bool outlives_silence(bool stays)
     uint32_t ignored;
     unsigned asked = 0;
     ask2(&w, END_STREAM);
-    http_reply_begin(w.r.last, &head);
+    ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
     for (unsigned i = 0; i < 400 && !http_session_is_done(w.s); i++) {
         uint64_t now = http_session_deadline(w.s);
         http_session_tick(w.s, now);
@@ -443,7 +443,7 @@ UNIT(an_end_that_nobody_takes_is_given_up)
 {
     struct wire w = {0};
     ask2(&w, END_STREAM);
-    http_reply_begin(w.r.last, &head);
+    ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
     http_reply_end(w.r.last, &trailer, 1); /* no byte is left, but the window is shut */
     said(&w);
     ck_assert_uint_eq(w.r.n_close, 0);

@@ -1,0 +1,116 @@
+/*
+ * What the tests of forward share: the export stage as forward sees it (one queue with so much room), and
+ * requests read back. Included once a test program.
+ */
+#ifndef TESTS_UNIT_GATEWAY_FORWARD_FAKE_H
+#define TESTS_UNIT_GATEWAY_FORWARD_FAKE_H
+
+#include <stdlib.h>
+
+#include "gateway/export/profiles.h"
+#include "proto/otlp/build.h"
+#include "proto/otlp/profiles.h"
+#include "tests/lib/unit.h"
+
+/* Requests that are open at once, where a test does not say. */
+#define FAKE_REQUESTS   1000u
+#define FAKE_PUSHES_MAX 4096u
+
+struct export_profiles {
+    size_t limit, room, reserved; /* limit 0: none */
+    uint32_t requests_max;        /* 0: the terms say FAKE_REQUESTS, and nothing is refused for it */
+    uint32_t requests;            /* reservations that are open */
+    uint32_t pushes;
+    uint64_t samples; /* of all pushes */
+    bool no_references;
+    /* What becomes of a request that was pushed: its owner. NULL: the last one stays in `body`. */
+    void (*push)(struct export_profiles *x, uint8_t *body, size_t n, uint64_t n_samples);
+    uint8_t *body;
+    size_t n;
+    struct buffer *all; /* [FAKE_PUSHES_MAX] copies of every request, if not NULL */
+    uint64_t sum;       /* of what is in the requests, if the test's `push` adds it up */
+};
+
+struct export_profiles_terms export_profiles_terms(const struct export_profiles *x)
+{
+    return (struct export_profiles_terms){
+        x->limit ? x->limit : SIZE_MAX, x->requests_max ? x->requests_max : FAKE_REQUESTS, x->no_references};
+}
+
+bool export_profiles_reserve(struct export_profiles *x, size_t n)
+{
+    if (n > x->room - x->reserved || (x->requests_max && x->requests == x->requests_max))
+        return false;
+    x->reserved += n;
+    x->requests++;
+    return true;
+}
+
+void export_profiles_cancel(struct export_profiles *x, size_t n)
+{
+    ck_assert(x->requests > 0 && x->reserved >= n);
+    x->reserved -= n;
+    x->requests--;
+}
+
+void export_profiles_push(struct export_profiles *x, uint8_t *body, size_t n, size_t reserved,
+                          uint64_t n_samples)
+{
+    ck_assert(n <= reserved);
+    ck_assert(x->limit == 0 || n <= x->limit);
+    ck_assert_uint_gt(n_samples, 0);
+    export_profiles_cancel(x, reserved);
+    x->samples += n_samples;
+    if (x->all) {
+        struct buffer *copy = &x->all[x->pushes];
+        ck_assert_uint_lt(x->pushes, FAKE_PUSHES_MAX);
+        *copy = (struct buffer)BUFFER_INIT(0);
+        ck_assert_int_eq(buffer_add(copy, body, n), 0);
+        ck_assert_int_eq(buffer_reserve(copy, PROFILES_PADDING), 0);
+    }
+    if (x->push) {
+        x->push(x, body, n, n_samples);
+    } else {
+        free(x->body);
+        x->body = body;
+        x->n = n;
+    }
+    x->pushes++;
+}
+
+/* PROFILES_PADDING readable bytes follow the body. */
+static inline struct profiles decoded(struct bytes body)
+{
+    struct profiles view;
+    struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
+    struct error e = {""};
+    ck_assert_int_eq(profiles_init(&view, NULL), 0);
+    ck_assert_msg(profiles_decode(&view, body, &limits, &e) == 0, "%s", e.text);
+    return view;
+}
+
+/* Of a body without that padding; *ret is the caller's to free, after the view. */
+static inline struct profiles decoded_copy(const uint8_t *p, size_t n, uint8_t **ret)
+{
+    *ret = unit_made(calloc(1, n + PROFILES_PADDING));
+    memcpy(*ret, p, n);
+    return decoded(bytes_of(*ret, n));
+}
+
+/* The request that a builder holds, padded; frees the builder. */
+static inline uint8_t *built(struct build *b, size_t *ret_n)
+{
+    struct buffer out = BUFFER_INIT(0);
+    ck_assert_int_eq(build_finish(b, &out), 0);
+    build_free(b);
+    ck_assert_int_eq(buffer_reserve(&out, PROFILES_PADDING), 0);
+    return buffer_take(&out, ret_n);
+}
+
+/* Requests as senders made them. */
+static const char *const files[] = {
+    "connector/ebpf-go-0003.pb",     "connector/ebpf-java-0003.pb", "connector/ebpf-kernel_tcp-0001.pb",
+    "connector/ebpf-python-0003.pb", "connector/synth-multi.pb",    "connector/rand-02.pb",
+};
+
+#endif
