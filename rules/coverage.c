@@ -56,8 +56,7 @@ static bool node_holds(struct coverage *c, uint32_t node, uint32_t position)
     return matcher_node(c->r->matcher, &fe, node);
 }
 
-/* ---- patterns
- * -------------------------------------------------------------------------------------------------- */
+/* ---- patterns -------------------------------------------------------------------------------- */
 
 static void meet_pattern(struct coverage *c, const struct rule_frame *f, uint32_t n_frames)
 {
@@ -89,8 +88,7 @@ static void meet_sample(struct coverage *c, const struct rule_sample *s, uint32_
         meet_sample(c, s->kids[i], n_frames, depth - 1);
 }
 
-/* ---- rows
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void meet_row(struct coverage *c, const struct rule_row *row, bool met)
 {
@@ -150,8 +148,7 @@ static void meet_frame_table(struct coverage *c, const struct lower_ftable *t, u
     }
 }
 
-/* ---- all
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static void look_at_sample(struct coverage *c, uint32_t sample)
 {

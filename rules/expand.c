@@ -8,8 +8,7 @@ struct subject {
     const struct rule_region *region;
 };
 
-/* ---- what is asked
- * ---------------------------------------------------------------------------------------------- */
+/* ---- what is asked --------------------------------------------------------------------------- */
 
 static bool collect_frame(struct guards *g, const struct rule_frame *f)
 {
@@ -54,8 +53,7 @@ static bool counted(struct guards *g, bool collected, struct rule_place place)
     return false;
 }
 
-/* ---- in a combination
- * ------------------------------------------------------------------------------------------- */
+/* ---- in a combination ------------------------------------------------------------------------ */
 
 static const struct rule_frame *frame_of(struct guards *g, const struct rule_frame *f)
 {
@@ -107,8 +105,7 @@ static bool ref_of(struct guards *g, const struct rule_ref *ref, struct rule_ref
     return !ret->frame == !ref->frame && !ret->region == !ref->region;
 }
 
-/* ---- conditions about a sample
- * ---------------------------------------------------------------------------------- */
+/* ---- conditions about a sample --------------------------------------------------------------- */
 
 static bool sample_is_dependent(const struct rule_sample *s)
 {
@@ -168,8 +165,7 @@ const struct rule_sample *expand_sample(struct resolver *r, struct rule_sample *
     return any;
 }
 
-/* ---- texts and tables: one row for each combination
- * ------------------------------------------------------------- */
+/* ---- texts and tables: one row for each combination ------------------------------------------ */
 
 /* A condition that every frame meets: a row with it is chosen by its `when` alone. */
 static const struct rule_frame *every_frame(struct resolver *r, struct rule_place place)
@@ -311,8 +307,7 @@ const struct rule_table *expand_table(struct resolver *r, struct rule_table *t)
     return made;
 }
 
-/* ---- sources
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 bool expand_source(struct resolver *r, const struct rule_source *s, struct list *sources)
 {

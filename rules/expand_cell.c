@@ -46,8 +46,7 @@ static const struct rule_text *only_group(const struct rule_choice *choice)
     return choice->n_parts == 1 && choice->parts->kind == RULE_TEXT_GROUP ? choice->parts->text : NULL;
 }
 
-/* ---- what is asked of a sample's text
- * ------------------------------------------------------------------------------- */
+/* ---- what is asked of a sample's text -------------------------------------------------------- */
 
 static const struct rule_text *one_choice(struct guards *g, const struct rule_text_part *parts,
                                           uint32_t n_parts)
@@ -101,8 +100,7 @@ static struct rule_sample *meets(struct guards *g, const struct rule_choice *cho
     return s->text ? s : NULL;
 }
 
-/* ---- collecting
- * ------------------------------------------------------------------------------------------------- */
+/* ---- collecting ------------------------------------------------------------------------------ */
 
 static bool mixed(struct guards *g, const struct rule_frame *f, const struct rule_text *text)
 {
@@ -182,8 +180,7 @@ bool cell_collect(struct guards *g, const struct rule_table *t, uint32_t column,
     return collect_rows(g, t, column, f, true);
 }
 
-/* ---- in a combination
- * ------------------------------------------------------------------------------------------- */
+/* ---- in a combination ------------------------------------------------------------------------ */
 
 static const struct rule_table *table_of(struct guards *g, const struct rule_table *t, uint32_t column,
                                          const struct rule_frame *f);

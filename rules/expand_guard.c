@@ -12,8 +12,7 @@ bool guards_visit(struct guards *g)
     return !g->too_many && !g->r->oom;
 }
 
-/* ---- which conditions are the same
- * ---------------------------------------------------------------------------------- */
+/* ---- which conditions are the same ----------------------------------------------------------- */
 
 static bool same_part(const struct rule_text_part *a, const struct rule_text_part *b)
 {
@@ -100,8 +99,7 @@ static bool exclude(const struct rule_sample *a, const struct rule_sample *b)
     return a->op != b->op && only && only->kind == RULE_TEXT_NONE;
 }
 
-/* ---- collecting
- * ------------------------------------------------------------------------------------------------- */
+/* ---- collecting ------------------------------------------------------------------------------ */
 
 static uint32_t find(const struct guards *g, const struct rule_sample *s)
 {
@@ -152,8 +150,7 @@ bool guards_collect(struct guards *g, const struct rule_sample *s)
     return true;
 }
 
-/* ---- combinations
- * ----------------------------------------------------------------------------------------------- */
+/* ---- combinations ---------------------------------------------------------------------------- */
 
 bool guards_hold(struct guards *g, const struct rule_sample *s)
 {

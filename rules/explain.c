@@ -10,8 +10,7 @@
 /* Definitions may use each other 32 in a row and each several times; nobody reads an explanation of more. */
 #define VISITS_MAX 100000u
 
-/* ---- who asks a table
- * ------------------------------------------------------------------------------------------- */
+/* ---- who asks a table ------------------------------------------------------------------------ */
 
 struct search {
     const struct rule_table *table;
@@ -70,8 +69,7 @@ const struct rule_table *rules_program_table(const struct rules_program *p, uint
     return i < p->tables.n ? p->tables.p[i].source : NULL;
 }
 
-/* ---- frames
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 /* Whether the frame at a position satisfies a condition that was lowered (else it cannot have been asked). */
 static bool holds(const struct rules_explained *x, const struct rule_frame *frame, uint32_t position)
@@ -168,8 +166,7 @@ static uint32_t called(const struct rules_explained *x, const struct rule_sample
     return RULES_NONE;
 }
 
-/* ---- conditions
- * ------------------------------------------------------------------------------------------------ */
+/* ---- conditions ------------------------------------------------------------------------------ */
 
 struct explaining {
     const struct rules_explained *x;

@@ -29,8 +29,7 @@ int lower_grow(struct lower *l, void **p, uint32_t *cap, uint32_t n, size_t size
     *cap = more;
     return 0;
 }
-/* ---- the map of tree nodes
- * ------------------------------------------------------------------------------------- */
+/* ---- the map of tree nodes ------------------------------------------------------------------- */
 
 static uint32_t map_slot(const struct lower_map_slot *map, uint32_t slots, const void *key)
 {
@@ -87,8 +86,7 @@ bool lower_enter(struct lower *l)
     l->depth--;
     return false;
 }
-/* ---- rules
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 enum { USES_TYPE = 1, USES_MORE = 2 };
 

@@ -8,8 +8,7 @@
 
 #include "proto/base/macros.h"
 
-/* ---- regions and facts
- * ----------------------------------------------------------------------------------------- */
+/* ---- regions and facts ----------------------------------------------------------------------- */
 
 uint32_t lower_region(struct lower *l, const struct rule_region *region)
 {
@@ -162,8 +161,7 @@ static uint32_t lower_table(struct lower *l, const struct rule_table *table)
     l->depth--;
     return i;
 }
-/* ---- texts and samples
- * ----------------------------------------------------------------------------------------- */
+/* ---- texts and samples ----------------------------------------------------------------------- */
 
 static uint32_t add_attr(struct lower *l, struct bytes key)
 {

@@ -8,8 +8,7 @@
 #include "proto/base/macros.h"
 #include "rules/match_parts.h"
 
-/* ---- life
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 uint32_t matcher_oom(struct rules_matcher *m)
 {
@@ -126,8 +125,7 @@ struct rules_matcher_figures rules_matcher_figures(const struct rules_matcher *m
                                           .outcomes = m->n_outcomes};
 }
 
-/* ---- strings
- * --------------------------------------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 static int grow_string_slots(struct rules_matcher *m)
 {

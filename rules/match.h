@@ -54,8 +54,7 @@ struct rules_matcher_figures {
 };
 struct rules_matcher_figures rules_matcher_figures(const struct rules_matcher *m);
 
-/* ---- strings and frames
- * ---------------------------------------------------------------------------------------- */
+/* ---- strings and frames ---------------------------------------------------------------------- */
 
 /* The number of a string; RULES_NONE only when memory is out. */
 uint32_t rules_matcher_string(struct rules_matcher *m, struct bytes text);
@@ -82,8 +81,7 @@ uint32_t rules_matcher_frame(struct rules_matcher *m, const struct rules_frame *
 uint32_t rules_matcher_frame_text(struct rules_matcher *m, uint32_t type, enum rule_field field,
                                   uint32_t string);
 
-/* ---- stacks
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
 /* A stack, leaf first: items, each standing for the frames frames_at[item] … frames_at[item + 1] - 1; without
  * frames_at an item is a frame. classes[frame]; item_classes[item] is the class of an item of one frame,
@@ -113,8 +111,7 @@ struct rules_verdict {
 bool rules_matcher_walk(struct rules_matcher *m, const struct rules_stack *stack, struct rules_verdict *v);
 uint32_t rules_matcher_generation(const struct rules_matcher *m);
 
-/* ---- outcomes
- * -------------------------------------------------------------------------------------------------- */
+/* ---- outcomes -------------------------------------------------------------------------------- */
 
 /* Whom the matcher asks for what only the caller knows. Answers are string numbers, RULES_NONE for none. */
 struct rules_asker {
@@ -159,8 +156,7 @@ const struct rules_entry *rules_matcher_entry(const struct rules_matcher *m, uin
 uint32_t rules_matcher_frames(struct rules_matcher *m, const struct rules_verdict *v, uint32_t outcome,
                               const struct rules_asker *asker, const struct rules_entry **ret);
 
-/* ---- series
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- series ---------------------------------------------------------------------------------- */
 
 struct rules_series_label {
     uint32_t name, value; /* rules_program_name(), string number */
@@ -170,8 +166,7 @@ uint32_t rules_matcher_series_metric(const struct rules_matcher *m, uint32_t ser
 uint32_t rules_matcher_series_labels(const struct rules_matcher *m, uint32_t series,
                                      const struct rules_series_label **ret);
 
-/* ---- why
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- why ------------------------------------------------------------------------------------- */
 
 /* The row of a stack table that took the stack, from 0, and the frame that decided (RULES_NONE for `else`);
  * false when no row did or no rule uses the table. For diagnostics: not fast. */

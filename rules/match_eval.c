@@ -27,8 +27,7 @@ void eval_release(struct eval *e)
     charged_free(e->m->budget, &e->notes, &e->cap_notes, sizeof *e->notes);
 }
 
-/* ---- reading
- * --------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static uint32_t nearest_row(const struct eval *e, const uint32_t *spec)
 {
@@ -132,8 +131,7 @@ static uint32_t note(struct eval *e, const uint32_t *words, uint32_t n)
 
 #define NOTE(e, ...) note((e), (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / 4)
 
-/* ---- frames, tables
- * -------------------------------------------------------------------------------------------- */
+/* ---- frames, tables -------------------------------------------------------------------------- */
 
 /* The register of a reference; false when there is no such frame. */
 static bool ref_register(const struct eval *e, const struct rule_ref *ref, uint32_t *ret)
@@ -252,8 +250,7 @@ static uint32_t table_column(struct eval *e, const struct rule_table *table, uin
     return row == LOWER_NONE ? RULES_NONE : cell(e, &table->rows[row], column, reg);
 }
 
-/* ---- texts
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 uint32_t matcher_capture(struct rules_matcher *m, uint32_t regex, uint32_t string)
 {
@@ -403,8 +400,7 @@ uint32_t matcher_pure_text(struct rules_matcher *m, struct frame_eval *fe, const
     return eval_text(&e, text);
 }
 
-/* ---- samples
- * --------------------------------------------------------------------------------------------------- */
+/* ---- samples --------------------------------------------------------------------------------- */
 
 static bool eval_match(struct eval *e, const struct rule_sample *s)
 {

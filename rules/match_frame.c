@@ -73,8 +73,7 @@ void matcher_frame_free(struct rules_matcher *m)
     free(m->read_answers);
 }
 
-/* ---- evaluating
- * ------------------------------------------------------------------------------------------------ */
+/* ---- evaluating ------------------------------------------------------------------------------ */
 
 void matcher_frame_start(struct rules_matcher *m)
 {
@@ -176,8 +175,7 @@ static uint32_t evaluate_frame(struct rules_matcher *m, const struct rules_frame
     return tuples_add(&m->classes, m->root_words, m->n_root_words);
 }
 
-/* ---- kinds
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- kinds ----------------------------------------------------------------------------------- */
 
 static uint32_t make_kind(struct rules_matcher *m, const struct frame_plan *plan, uint32_t field,
                           uint32_t type, uint32_t string)
@@ -237,8 +235,7 @@ static inline uint32_t kind_of(struct rules_matcher *m, struct frame_plan *plan,
     return find_kind(m, plan, field, type, string);
 }
 
-/* ---- classes
- * --------------------------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 static uint32_t frame_by_table(struct rules_matcher *m, const struct rules_frame *frame, const uint32_t *key,
                                uint32_t n)

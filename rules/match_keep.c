@@ -25,8 +25,7 @@ void matcher_keep_clear(struct rules_matcher *m)
     m->n_kept = m->n_kept_rates = 0;
 }
 
-/* ---- which rules a profile meets
- * -------------------------------------------------------------------------------- */
+/* ---- which rules a profile meets ------------------------------------------------------------- */
 
 static bool takes(struct rules_matcher *m, const struct rule_keep *keep, const struct rules_profile *p)
 {
@@ -57,8 +56,7 @@ uint32_t rules_matcher_keep_active(struct rules_matcher *m, const struct rules_p
     return active;
 }
 
-/* ---- what they say
- * ---------------------------------------------------------------------------------------------- */
+/* ---- what they say --------------------------------------------------------------------------- */
 
 static int add_rate(struct eval *e, uint32_t keep)
 {

@@ -14,7 +14,8 @@
 #include "proto/base/macros.h"
 #include "rules/match_paths.h"
 
-#define LABEL_MAX 256u /* bytes of a label's text: language reference §9 */
+#define LABEL_MAX       256u /* bytes of a label's text: language reference §9 */
+#define LABELS_ON_STACK 16u  /* more than any metric that ships has: no allocation for a new series */
 
 void matcher_outcome_clear(struct rules_matcher *m)
 {
@@ -37,8 +38,7 @@ void matcher_outcome_clear(struct rules_matcher *m)
     matcher_keep_clear(m);
 }
 
-/* ---- series
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- series ---------------------------------------------------------------------------------- */
 
 /* Cut to LABEL_MAX bytes, not inside a UTF-8 character. */
 static uint32_t cut(struct rules_matcher *m, uint32_t string)
@@ -57,8 +57,8 @@ static uint32_t series_of(struct eval *e, const struct lower_source *source)
     struct rules_matcher *m = e->m;
     if (source->metric == LOWER_NONE)
         return RULES_NONE; /* a probe */
-    uint32_t fixed[1 + 2 * 16], *words = fixed, n = 0;
-    if (source->n_labels > 16 && !(words = malloc((1 + 2 * source->n_labels) * sizeof *words)))
+    uint32_t fixed[1 + 2 * LABELS_ON_STACK], *words = fixed, n = 0;
+    if (source->n_labels > LABELS_ON_STACK && !(words = malloc((1 + 2 * source->n_labels) * sizeof *words)))
         return matcher_oom(m);
     words[n++] = source->metric;
     for (uint32_t i = 0; i < source->n_labels; i++) {
@@ -97,8 +97,7 @@ struct bytes rules_program_name(const struct rules_program *p, uint32_t name)
     return p->names.p[name];
 }
 
-/* ---- outcomes
- * -------------------------------------------------------------------------------------------------- */
+/* ---- outcomes -------------------------------------------------------------------------------- */
 
 static int add_entry(struct rules_matcher *m, uint32_t source, uint32_t series)
 {
@@ -177,14 +176,14 @@ uint32_t rules_matcher_active(struct rules_matcher *m, const uint64_t *mask)
     return id == TUPLES_NONE ? matcher_oom(m) : id;
 }
 
-/* ---- by root and cues
- * ------------------------------------------------------------------------------------------- */
+/* ---- by root and cues ------------------------------------------------------------------------ */
 
 void matcher_roots_clear(struct rules_matcher *m)
 {
     pairs_clear(&m->roots);
     charged_free(m->budget, &m->root, &m->cap_root, sizeof *m->root);
     m->n_root = 0;
+    m->tags = 0; /* none is remembered, so that they never come round to 0, which says "nothing here" */
     memset(m->lately, 0, MATCH_LATELY * sizeof *m->lately);
 }
 
@@ -340,8 +339,7 @@ const struct rules_entry *rules_matcher_entry(const struct rules_matcher *m, uin
     return &m->entries[entry];
 }
 
-/* ---- frames counted one by one
- * --------------------------------------------------------------------------------- */
+/* ---- frames counted one by one --------------------------------------------------------------- */
 
 static uint32_t frame_series(struct rules_matcher *m, const struct rules_verdict *v, uint32_t outcome,
                              uint32_t source, uint32_t frame, const struct rules_asker *asker)
@@ -361,6 +359,16 @@ static uint32_t frame_series(struct rules_matcher *m, const struct rules_verdict
     }
     m->outcomes[outcome].level = max_of(m->outcomes[outcome].level, e.level);
     return series;
+}
+
+/* A stamp that no series has: a busy gateway comes round 2^32 of them within hours. */
+static void next_stamp(struct rules_matcher *m)
+{
+    if (++m->stamp != 0)
+        return;
+    if (m->series_mark)
+        memset(m->series_mark, 0, m->cap_series_mark * sizeof *m->series_mark);
+    m->stamp = 1;
 }
 
 /* Whether a series is new since the stamp; marks it. */
@@ -387,7 +395,7 @@ uint32_t rules_matcher_frames(struct rules_matcher *m, const struct rules_verdic
         uint32_t number = m->lists[m->outcomes[outcome].lists + k];
         const struct lower_source *source = &m->p->sources.p[number];
         bool distinct = source->source->distinct;
-        m->stamp++;
+        next_stamp(m);
         for (uint32_t i = 0; i < m->outcomes[outcome].n_entries && distinct; i++) {
             const struct rules_entry *entry = &m->entries[m->outcomes[outcome].entries + i];
             if (entry->source == number)
@@ -411,8 +419,7 @@ uint32_t rules_matcher_frames(struct rules_matcher *m, const struct rules_verdic
     return n;
 }
 
-/* ---- the program's face
- * ---------------------------------------------------------------------------------------- */
+/* ---- the program's face ---------------------------------------------------------------------- */
 
 uint32_t rules_program_attrs(const struct rules_program *p)
 {

@@ -8,8 +8,7 @@
 #include "proto/base/macros.h"
 #include "rules/match_parts.h"
 
-/* ---- plans
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 /* What a predicate can say knowing only the type. */
 enum partial { PARTIAL_UNKNOWN, NO, YES, OPEN };
@@ -196,8 +195,7 @@ uint32_t rules_matcher_fields(struct rules_matcher *m, uint32_t type)
     return plan ? plan->fields | (m->p->key_fields & 1u << RULE_FIELD_TYPE) : m->p->key_fields;
 }
 
-/* ---- reading a frame again
- * ------------------------------------------------------------------------------------------ */
+/* ---- reading a frame again ------------------------------------------------------------------- */
 
 /* What a read of one frame depends on in frames of this type: all fields where that is not simple. */
 static uint32_t read_fields(struct rules_matcher *m, const struct frame_read *r, uint32_t type)

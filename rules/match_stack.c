@@ -47,8 +47,7 @@ void matcher_stack_clear(struct rules_matcher *m)
     m->generation++;
 }
 
-/* ---- one step
- * -------------------------------------------------------------------------------------------------- */
+/* ---- one step -------------------------------------------------------------------------------- */
 
 struct step {
     struct rules_matcher *m;
@@ -236,8 +235,7 @@ static bool is_absorbing(const struct rules_matcher *m, const uint32_t *words)
     return true;
 }
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* The number of the state in m->step_words, which is emptied into a fresh table first if there is no room. */
 static uint32_t enter_state(struct rules_matcher *m)

@@ -19,8 +19,7 @@
 #define PER_MAX         8u
 #define SELECTORS_MAX   16u
 
-/* ---- shared
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- shared ---------------------------------------------------------------------------------- */
 
 bool parse_percent(struct parser *p, uint32_t least, uint32_t *ret_share)
 {
@@ -57,8 +56,7 @@ bool parse_per(struct parser *p, bool *ret_per_second)
     return i >= 0;
 }
 
-/* ---- keep, drop
- * ------------------------------------------------------------------------------------------------- */
+/* ---- keep, drop ------------------------------------------------------------------------------ */
 
 /* PERCENT [ "of" ("stacks" | "profiles" | "samples") ] | INT "per" ("second" | "minute") [ "by" text ] */
 static bool parse_amount(struct parser *p, struct ast_keep *ret)
@@ -112,8 +110,7 @@ bool parse_keep(struct parser *p, struct ast_keep *ret)
     return !p->panic;
 }
 
-/* ---- triggers
- * --------------------------------------------------------------------------------------------------- */
+/* ---- triggers -------------------------------------------------------------------------------- */
 
 static const char *const clause_names[] = {
     [TRIGGER_DESCRIBE] = "describe", [TRIGGER_WHEN] = "when",

@@ -39,8 +39,7 @@ static struct ast *with_kids(struct parser *p, struct ast *node, struct ast *a, 
     return node;
 }
 
-/* ---- texts
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 static struct ast *parse_tprim(struct parser *p);
 
@@ -176,8 +175,7 @@ struct ast *parse_text(struct parser *p)
     return node_end(p, node, from);
 }
 
-/* ---- samples
- * --------------------------------------------------------------------------------------------------- */
+/* ---- samples --------------------------------------------------------------------------------- */
 
 /* cat ("~" | "!~") pattern | cat ("==" | "!=") cat . */
 static struct ast *parse_text_comparison(struct parser *p)

@@ -7,8 +7,7 @@
 #include "proto/base/hash.h"
 #include "rules/pattern_parts.h"
 
-/* ---- globs
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- globs ----------------------------------------------------------------------------------- */
 
 static bool same(struct bytes piece, const uint8_t *at, bool nocase)
 {
@@ -92,8 +91,7 @@ uint32_t pattern_set_atoms(const struct pattern_set *s)
     return s->n_atoms;
 }
 
-/* ---- matching
- * -------------------------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 int pattern_scratch_init(struct pattern_scratch *s, uint32_t atoms_max)
 {

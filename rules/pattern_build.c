@@ -12,8 +12,7 @@ static bool glob_is_equality(const struct rule_atom *glob)
     return glob->n_pieces <= 1 && !glob->star_first && !glob->star_last;
 }
 
-/* ---- collecting
- * ------------------------------------------------------------------------------------------------ */
+/* ---- collecting ------------------------------------------------------------------------------ */
 
 struct predicate {
     const struct rule_pattern *pattern; /* NULL: a literal */
@@ -96,8 +95,7 @@ uint32_t pattern_build_literal(struct pattern_build *b, struct bytes literal)
     return add_predicate(b, (struct predicate){.literal = literal, .hash = hash_bytes(literal, 2)});
 }
 
-/* ---- making the set
- * -------------------------------------------------------------------------------------------- */
+/* ---- making the set -------------------------------------------------------------------------- */
 
 struct maker {
     struct pattern_set *s;
@@ -113,8 +111,7 @@ struct maker {
     uint32_t *common, n_common;
 };
 
-/* ---- which literal an atom is looked for by
- * --------------------------------------------------------------------------- */
+/* ---- which literal an atom is looked for by -------------------------------------------------- */
 
 /* Patterns of one company share the beginnings of its names: found by that, each would be tried on every name
  * of the company's. So an atom is looked for by the piece that fewest others have, if it is of some length.

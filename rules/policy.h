@@ -7,8 +7,7 @@
 
 #include "rules/tree.h"
 
-/* ---- keep, drop
- * ------------------------------------------------------------------------------------------------ */
+/* ---- keep, drop ------------------------------------------------------------------------------ */
 
 /* What a decision is made for. */
 enum rule_keep_of { RULE_OF_STACKS, RULE_OF_PROFILES, RULE_OF_SAMPLES };
@@ -39,8 +38,7 @@ struct rule_keep {
     struct rule_place place;
 };
 
-/* ---- triggers
- * -------------------------------------------------------------------------------------------------- */
+/* ---- triggers -------------------------------------------------------------------------------- */
 
 struct rule_selector_label {
     struct bytes name;

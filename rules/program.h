@@ -23,8 +23,7 @@ struct rules_program *rules_program_free(struct rules_program *p);
 uint32_t rules_program_metrics(const struct rules_program *p);
 const struct rule_metric *rules_program_metric(const struct rules_program *p, uint32_t i);
 
-/* ---- what a matcher's user asks of it (match.h)
- * ------------------------------------------------------------------ */
+/* ---- what a matcher's user asks of it (match.h) ---------------------------------------------- */
 
 /* Bit f is set when frame classes depend on field f (enum rule_field): the others may be left RULES_NONE. */
 uint32_t rules_program_fields(const struct rules_program *p);

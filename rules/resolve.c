@@ -32,8 +32,7 @@ void *out_of_memory(struct resolver *r)
     return NULL;
 }
 
-/* ---- scopes
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- scopes ---------------------------------------------------------------------------------- */
 
 const struct ast_pack *find_pack(const struct resolver *r, struct bytes name, uint32_t *ret_index)
 {
@@ -193,8 +192,7 @@ void resolve_scopes_release(struct resolver *r)
         intern_release(&r->scopes[i].names);
 }
 
-/* ---- names
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static const char *const type_words[] = {"native", "kernel", "jvm",    "cpython", "go",   "v8js",  "php",
                                          "perl",   "ruby",   "dotnet", "rust",    "beam", "luajit"};
@@ -335,8 +333,7 @@ const void *resolve_def(struct resolver *r, const struct ast_def *def, struct ru
     return s->node;
 }
 
-/* ---- set
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- set ------------------------------------------------------------------------------------- */
 
 /* PARAM of the pack itself, else PACK.PARAM with the longest pack that is declared. */
 static const struct ast_def *find_param(struct resolver *r, const struct ast_name *name, uint32_t pack)

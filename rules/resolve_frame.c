@@ -15,8 +15,7 @@
 #define KINDS_REGION  (1u << DEF_REGION)
 #define KINDS_TABLE   (1u << DEF_TABLE)
 
-/* ---- patterns
- * -------------------------------------------------------------------------------------------------- */
+/* ---- patterns -------------------------------------------------------------------------------- */
 
 static const struct rule_pattern *pattern_of_name(struct resolver *r, const struct ast *a)
 {
@@ -86,8 +85,7 @@ const struct rule_pattern *resolve_pattern(struct resolver *r, const struct ast 
     return pattern;
 }
 
-/* ---- frames
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 bool resolve_column(struct resolver *r, struct bytes name, struct rule_place place,
                     const struct rule_table **ret_table, uint32_t *ret_column)
@@ -264,8 +262,7 @@ const struct rule_frame *resolve_frame(struct resolver *r, const struct ast *a)
     }
 }
 
-/* ---- regions
- * --------------------------------------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------------------- */
 
 const struct rule_region *resolve_region_name(struct resolver *r, struct bytes name, struct rule_place place,
                                               bool *ret_good)
@@ -304,8 +301,7 @@ const struct rule_region *resolve_region(struct resolver *r, const struct ast_de
     return good ? region : NULL;
 }
 
-/* ---- tables
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static bool resolve_row(struct resolver *r, const struct ast_table *t, const struct ast_row *a,
                         struct rule_row *ret)

@@ -16,8 +16,7 @@ struct building {
     bool good;
 };
 
-/* ---- labels
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- labels ---------------------------------------------------------------------------------- */
 
 /* The labels of a source as they come; those of an override take others' places. */
 struct labels {
@@ -150,8 +149,7 @@ static bool resolve_labels(struct resolver *r, const struct ast_metric *a, struc
     return good;
 }
 
-/* ---- sources
- * --------------------------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 static bool resolve_source(struct resolver *r, const struct ast_metric *a, const struct rule_source *inherit,
                            struct rule_source *s)
@@ -208,8 +206,7 @@ static bool add_source(struct resolver *r, struct building *b, const struct ast_
     return expand_source(r, &source, &b->sources) && good;
 }
 
-/* ---- metrics
- * --------------------------------------------------------------------------------------------------- */
+/* ---- metrics --------------------------------------------------------------------------------- */
 
 static struct building *find_building(struct list *all, struct bytes name)
 {
@@ -301,8 +298,7 @@ static void add_also(struct resolver *r, struct list *all, const struct ast_metr
         b->good = good && add_source(r, b, a);
 }
 
-/* ---- enable, disable
- * ------------------------------------------------------------------------------------------- */
+/* ---- enable, disable ------------------------------------------------------------------------- */
 
 static void report_no_switch(struct resolver *r, struct list *all, const struct ast_switch *sw)
 {
@@ -362,8 +358,7 @@ static void check_switches(struct resolver *r, struct list *all, const struct as
     }
 }
 
-/* ---- all
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static int gather(struct resolver *r, uint32_t only, struct list *all)
 {

@@ -4,8 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* ---- switches
- * --------------------------------------------------------------------------------------------------- */
+/* ---- switches -------------------------------------------------------------------------------- */
 
 /* What the files' `enable` and `disable` make of a thing of this pack and (trigger) name, in the files'
  * order: shipped packs first, later files win, in one file a thing's own switch wins over its pack's. */
@@ -39,8 +38,7 @@ bool is_trigger(const struct resolver *r, struct bytes name)
     return false;
 }
 
-/* ---- keep, drop
- * ------------------------------------------------------------------------------------------------- */
+/* ---- keep, drop ------------------------------------------------------------------------------ */
 
 static bool resolve_keep(struct resolver *r, const struct ast_keep *a, struct rule_keep *k)
 {
@@ -77,8 +75,7 @@ int resolve_keeps(struct resolver *r, uint32_t only, struct list *ret)
     return r->oom ? -ENOMEM : 0;
 }
 
-/* ---- triggers
- * --------------------------------------------------------------------------------------------------- */
+/* ---- triggers -------------------------------------------------------------------------------- */
 
 static bool declared(const struct resolver *r, struct bytes name)
 {

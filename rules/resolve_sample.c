@@ -9,8 +9,7 @@
 #define KINDS_SAMPLE (1u << DEF_SAMPLE | 1u << DEF_TEXT)
 #define KINDS_TEXT   (1u << DEF_TEXT)
 
-/* ---- references
- * ------------------------------------------------------------------------------------------------ */
+/* ---- references ------------------------------------------------------------------------------ */
 
 static bool resolve_ref(struct resolver *r, const struct ast *a, struct rule_ref *ret)
 {
@@ -32,8 +31,7 @@ static bool resolve_ref(struct resolver *r, const struct ast *a, struct rule_ref
     return good && region_good;
 }
 
-/* ---- texts
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 static bool resolve_part(struct resolver *r, const struct ast *a, struct rule_text_part *ret);
 
@@ -201,8 +199,7 @@ const struct rule_text *resolve_text(struct resolver *r, const struct ast *a)
     return good ? text : NULL;
 }
 
-/* ---- samples
- * --------------------------------------------------------------------------------------------------- */
+/* ---- samples --------------------------------------------------------------------------------- */
 
 static const struct rule_sample *sample_of_name(struct resolver *r, const struct ast *a)
 {

@@ -67,8 +67,7 @@ static const struct rule_set *pack_set(struct resolver *r, const struct list *me
     return pack_keeps(r, keeps, pack, set) ? set : NULL;
 }
 
-/* ---- expectations
- * ---------------------------------------------------------------------------------------------- */
+/* ---- expectations ---------------------------------------------------------------------------- */
 
 static const struct rule_metric *expected_metric(struct resolver *r, const struct ast_expect *e,
                                                  uint32_t pack, const struct rule_set *set)
@@ -169,8 +168,7 @@ static bool resolve_expects(struct resolver *r, const struct ast_test *a, struct
     return good;
 }
 
-/* ---- tests
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static bool expects_foreign(const struct resolver *r, const struct ast_test *a)
 {
@@ -227,8 +225,7 @@ static bool resolve_test(struct resolver *r, const struct ast_test *a, const str
     return a->n_sets > 0 ? resolve_with_sets(r, a, t) : resolve_expects(r, a, t);
 }
 
-/* ---- what later files say of earlier ones' rules
- * ------------------------------------------------------------- */
+/* ---- what later files say of earlier ones' rules --------------------------------------------- */
 
 /* Whether the tests of a pack see what another pack overrides and extends: its own, and that of files before
  * it. So nobody's tests fail because of what a later file makes of their rules. */

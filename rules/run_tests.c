@@ -13,8 +13,7 @@
 
 #define BECAUSE_MAX 8u /* explanations of one failure; the first ones are those of the first samples */
 
-/* ---- counting
- * -------------------------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 /* What the sample adds to a source; false when it cannot be weighed. */
 static bool weigh(const struct test_runner *r, const struct rule_test_sample *s, enum rule_value value,
@@ -84,8 +83,7 @@ static int count_sample(struct test_runner *r, uint32_t i)
     return rules_matcher_error(r->matcher);
 }
 
-/* ---- keeping
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- keeping --------------------------------------------------------------------------------- */
 
 /* What the keep rules say of every sample: of a share of profiles, the one that asks for most speaks for all.
  */
@@ -166,8 +164,7 @@ static void tell_kept(const struct test_runner *r, struct buffer *out, const str
     }
 }
 
-/* ---- comparing
- * ------------------------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 static const struct rule_metric *metric_of(const struct test_runner *r, const struct sum *sum)
 {
@@ -213,8 +210,7 @@ static bool expect_holds(struct test_runner *r, const struct rule_test_expect *e
     return false;
 }
 
-/* ---- telling
- * --------------------------------------------------------------------------------------------------- */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 static void put_amount(struct buffer *out, int64_t amount, bool is_time)
 {
@@ -309,8 +305,7 @@ static void tell_because(struct test_runner *r, struct buffer *out, const bool *
     }
 }
 
-/* ---- one test
- * -------------------------------------------------------------------------------------------------- */
+/* ---- one test -------------------------------------------------------------------------------- */
 
 /* Counts all samples; the `expect that`s that failed are told at once. */
 static int count_all(struct test_runner *r, struct buffer *out)

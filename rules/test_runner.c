@@ -6,8 +6,7 @@
 #include "proto/base/macros.h"
 #include "rules/match_weigh.h"
 
-/* ---- the profile
- * ----------------------------------------------------------------------------------------------- */
+/* ---- the profile ----------------------------------------------------------------------------- */
 
 static uint32_t text_of(struct test_runner *r, bool there, struct bytes text)
 {
@@ -91,8 +90,7 @@ bool test_walk(struct test_runner *r, uint32_t i, struct rules_verdict *v)
                               &(struct rules_stack){r->items, s->n_frames, NULL, r->classes, NULL}, v);
 }
 
-/* ---- life
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static bool takes_part(const struct rule_metric *metric, const void *context)
 {

@@ -55,8 +55,7 @@ struct triggers {
     uint64_t seed;
 };
 
-/* ---- life
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static int add_regexes(struct triggers *t, const struct rule_selector *s, struct error *e)
 {
@@ -162,8 +161,7 @@ struct trigger_figures triggers_figures(const struct triggers *t, uint32_t trigg
     return t->items[trigger].figures;
 }
 
-/* ---- series
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- series ---------------------------------------------------------------------------------- */
 
 static bool atom_holds(struct triggers *t, const struct rule_atom *atom, struct bytes text)
 {
@@ -212,8 +210,7 @@ unsigned triggers_select(struct triggers *t, uint32_t trigger, const struct rule
            (rule->share && selects(t, &rule->whole, metric, labels, n) ? TRIGGER_WHOLE : 0);
 }
 
-/* ---- groups
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static uint64_t hash_values(const struct triggers *t, const struct bytes *values, uint32_t n)
 {
@@ -302,8 +299,7 @@ int triggers_feed(struct triggers *t, uint32_t trigger, const struct bytes *valu
     return 0;
 }
 
-/* ---- conditions
- * ------------------------------------------------------------------------------------------------ */
+/* ---- conditions ------------------------------------------------------------------------------ */
 
 /* The newest point that is a whole window old. */
 static const struct point *window_start(const struct group *g, uint64_t over, uint64_t now)

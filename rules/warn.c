@@ -9,8 +9,7 @@
 #define COMPARED_ATOMS_MAX 2000u
 #define SHOWN_MAX          40u /* bytes of the other row's source */
 
-/* ---- regexes
- * --------------------------------------------------------------------------------------------------- */
+/* ---- regexes --------------------------------------------------------------------------------- */
 
 static bool is_plain(uint8_t c)
 {
@@ -139,8 +138,7 @@ static void warn_jvm_glob(struct report *report, const struct rule_atom *atom)
     }
 }
 
-/* ---- expressions
- * ----------------------------------------------------------------------------------------------- */
+/* ---- expressions ----------------------------------------------------------------------------- */
 
 enum place { PLACE_OTHER, PLACE_FUNCTION };
 
@@ -172,8 +170,7 @@ static void warn_ast(struct report *report, const struct ast *a, enum place plac
     warn_ast(report, a->guard, PLACE_FUNCTION);
 }
 
-/* ---- definitions, labels
- * --------------------------------------------------------------------------------------- */
+/* ---- definitions, labels --------------------------------------------------------------------- */
 
 /* Attributes that belong to what sends, by the semantic conventions' names: always the resource's. */
 static bool is_resource_key(struct bytes key)
@@ -283,8 +280,7 @@ void warn_pack(struct report *report, const struct ast_pack *pack)
     }
 }
 
-/* ---- rows
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Whether glob a holds for every text that glob b holds for: b's stars may be anything, so only a star of a
  * may stand for one. Walks both as sequences of bytes and stars (-1). */

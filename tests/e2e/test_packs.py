@@ -424,9 +424,15 @@ EXPECTED = {
                "profile.serialization.time": {"format": {"etf"}}, "profile.compression.time": {"codec": {"deflate"}},
                "profile.regex.time": {"caller": {"$global::call_light_bif_shared"}},
                "profile.tax.time": {"category": {"allocation", "garbage collection", "compilation"}}},
+    "fscrypt": {"profile.crypto.time": {"area": {"kernel"}}, "profile.tax.time": {"category": {"crypto"}}},
     "go-cgo": {"profile.ffi.time": {"runtime": {"go"}, "library": {"z"}},
                "profile.compression.time": {"codec": {"deflate"}}},
+    "haproxy": {"profile.server.time": {"server": {"haproxy", "nginx"}, "area": {"http", "tls", "rules", "streams", "network"}},
+                "profile.rpc.time": {"library": {"haproxy", "nginx"}}, "profile.crypto.time": {"area": {"tls"}},
+                "profile.tax.time": {"category": {"rpc", "crypto", "allocation", "compression"}}},
     "jvm": {"profile.gc.time": {"runtime": {"jvm"}}, "profile.tax.time": {"category": {"garbage collection"}}},
+    "mariadb": {"profile.server.time": {"server": {"mariadb"}, "area": {
+        "parser", "optimizer", "executor", "storage engine", "sort", "protocol", "transactions", "tables"}}},
     "native": {"profile.database.time": {"db.system.name": {"redis"}},
                "profile.serialization.time": {"library": {"expat", "jansson"}},
                "profile.tax.time": {"category": {"serialization", "network"}}},
@@ -434,6 +440,17 @@ EXPECTED = {
              "profile.jit.time": {"tier": {"turbofan", "regexp"}}, "profile.crypto.time": {"area": {"primitives"}},
              "profile.compression.time": {"codec": {"deflate"}}},
     "offcpu": {"profile.offcpu.time": {"reason": {"ipc", "lock", "sleep", "disk"}}},
+    "php-fpm": {"profile.server.time": {"server": {"php-fpm"}, "area": {"scripts", "requests", "output", "compiler"}},
+                "profile.serialization.time": {"format": {"php"}}, "profile.regex.time": {"caller": {"execute_ex"}},
+                "profile.crypto.time": {"area": {"primitives"}}, "profile.alloc.time": {"in_kernel": {"false"}}},
+    "postgresql": {"profile.server.time": {"server": {"postgresql"}, "area": {
+        "parser", "planner", "executor", "buffers", "heap", "index", "sort", "wal", "locks", "vacuum", "copy"}},
+        "profile.serialization.time": {"library": {"postgresql"}}, "profile.regex.time": {"caller": {"textregexeq"}},
+        "profile.alloc.time": {"in_kernel": {"false"}}},
+    "rabbitmq": {"profile.server.time": {"server": {"rabbitmq"}, "area": {
+        "protocol", "channels", "routing", "queues", "storage", "metadata"}}, "profile.gc.time": {"runtime": {"beam"}}},
+    "redis": {"profile.server.time": {"server": {"redis"}, "area": {
+        "requests", "commands", "replies", "scripts", "append-only file"}}, "profile.alloc.time": {"in_kernel": {"false"}}},
     "servers": {"profile.rpc.time": {"library": {"nginx"}}, "profile.compression.time": {"codec": {"deflate"}},
                 "profile.tax.time": {"category": {"network", "compression"}}},
 }

@@ -14,6 +14,7 @@
 #include "proto/base/macros.h"
 #include "proto/base/rng.h"
 #include "rules/compile.h"
+#include "rules/match_parts.h"
 #include "rules/match_weigh.h"
 #include "rules/program.h"
 #include "tests/lib/unit.h"
@@ -280,6 +281,18 @@ UNIT(each_frame)
     IS("go:a,go:b,go:a,native:x", "t{t=go} t{t=native} e{f=a} e{f=b} e{f=a} d{f=a} d{f=b}");
     IS("native:x,-:y", "t{t=native}");
     IS("-:y", "");
+    world_free(w);
+}
+
+/* Which series a stack had is known by a stamp, which comes round: what was marked long ago is not of this
+ * stack. */
+UNIT(stamps_come_round)
+{
+    struct world *w = world_new(C("d", "each distinct frame is go label f = function of frame"), 1 << 30);
+    IS("go:a,go:b", "d{f=a} d{f=b}"); /* marked with the first stamp */
+    w->m->stamp = UINT32_MAX;
+    IS("go:c,go:a,go:a,go:b", "d{f=c} d{f=a} d{f=b}");
+    IS("go:c,go:a,go:b,go:b", "d{f=c} d{f=a} d{f=b}");
     world_free(w);
 }
 

@@ -1,0 +1,127 @@
+"""The rule language against a model of it (tests/model/language.py) that evaluates naively: rule files and profiles that are made
+up, compiled and counted by the program with all that makes it fast. Every number and label; nothing may be missing or more."""
+import re
+import subprocess
+import sys
+
+import pytest
+from programs import BUILD, ROOT
+
+pytest.importorskip("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
+sys.path.insert(0, str(ROOT / "tests/model"))
+from language import Rules, written  # noqa: E402
+from language_cases import Case  # noqa: E402
+
+SEED = 20261121
+CASES = 150
+SERIES = re.compile(r"^(m\d+) \{(.*)\} (\S+)(?: s)?$")
+# What a made up rule file may be refused for: it would be written out to too many conditions, or joins what cannot be joined.
+BEYOND = ("E127", "E130")
+
+
+def counted(case, folder):
+    """{(metric, labels): number} as the program counts; None if it refuses the file."""
+    (folder / "x.rules").write_text(written(case.rules))
+    captures = []
+    for i, request in enumerate(case.requests):
+        captures.append(folder / f"{i}.pb")
+        captures[-1].write_bytes(request.SerializeToString())
+    done = subprocess.run([BUILD / "profgate", "count", "--builtin", "none", "--rules", folder / "x.rules", *captures],
+                          capture_output=True, text=True, timeout=120)
+    if refused := re.search(r"^(E\d+) ", done.stdout + done.stderr, re.M):
+        assert refused[1] in BEYOND, done.stdout + done.stderr
+        return None
+    assert done.returncode == 0, done.stderr + written(case.rules)
+    found = {}
+    for line in done.stdout.splitlines():
+        if m := SERIES.match(line):
+            found[m[1], tuple(sorted(re.findall(r'(\w+)="([^"]*)"', m[2])))] = float(m[3])
+    return found
+
+
+def differences(have, want):
+    return [f"{key}: the model says {want.get(key, 0)}, the program {have.get(key, 0)}"
+            for key in sorted(want.keys() | have.keys(), key=repr)
+            if key not in have or want.get(key, 0) != pytest.approx(have[key], rel=1e-7)]
+
+
+def check(seed, have, case):
+    wrong = differences(have, case.rules.count(case.samples))
+    assert not wrong, f"Case({seed}):\n" + "\n".join(wrong[:8]) + "\n" + written(case.rules)
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """[(seed, the program's answer, case)] of the cases that it does not refuse."""
+    folder = tmp_path_factory.mktemp("cases")
+    cases = ((seed, Case(seed)) for seed in range(SEED, SEED + CASES))
+    return [(seed, have, case) for seed, case in cases if (have := counted(case, folder)) is not None]
+
+
+def test_made_up_rules_count_as_the_model_does(answers):
+    assert len(answers) > CASES * 3 / 4 and sum(len(have) for _, have, _ in answers) > CASES * 4
+    for seed, have, case in answers:
+        check(seed, have, case)
+
+
+def keeps_going(self, tree, sample):
+    return REGION(self, tree and (tree[0], None, *tree[2:]), sample)
+
+
+def ends_with_it(self, tree, sample):
+    return REGION(self, tree and (*tree[:2], tree[2] and "through", tree[3]), sample)
+
+
+def from_the_leaf(self, tree, sample):
+    return REGION(self, tree and (None, *tree[1:]), sample)
+
+
+def anywhere(self, operands, direct, sample):
+    return CALLS(self, operands, [False] * len(direct), sample)
+
+
+def the_other_way(self, operands, direct, sample):
+    return CALLS(self, operands[::-1], direct[::-1], sample)
+
+
+def by_the_row(self, table, column, sample):
+    return STACK_TABLE(self, table._replace(nearest=False), column, sample)
+
+
+def by_the_leaf(self, table, column, sample):
+    return STACK_TABLE(self, table._replace(nearest=True), column, sample)
+
+
+def without_when(self, row, frame, sample):
+    return ROW_HOLDS(self, (row[0], None), frame, sample)
+
+
+def empty_is_a_value(self, tree, sample, this=None, cell=None):
+    value = TEXT(self, tree, sample, this, cell)
+    return "" if tree[0] == "or" and TEXT(self, tree[1], sample, this, cell) == "" else value
+
+
+def none_is_equal(self, tree, sample, this=None):
+    negated = tree[0] == "matches" and tree[2] == "!~" and self.text(tree[1], sample, this) is None
+    return False if negated else SAMPLE(self, tree, sample, this)
+
+
+REGION, CALLS, STACK_TABLE, ROW_HOLDS, TEXT, SAMPLE = (
+    Rules.region, Rules.calls, Rules.stack_table, Rules.row_holds, Rules.text, Rules.sample)
+
+
+@pytest.mark.parametrize("name, wrong", [
+    ("region", keeps_going), ("region", ends_with_it), ("region", from_the_leaf), ("calls", anywhere), ("calls", the_other_way),
+    ("stack_table", by_the_row), ("stack_table", by_the_leaf), ("row_holds", without_when), ("text", empty_is_a_value),
+    ("sample", none_is_equal)], ids=lambda value: value.__name__ if callable(value) else value)
+def test_a_wrong_reading_would_be_noticed(answers, monkeypatch, name, wrong):
+    monkeypatch.setattr(Rules, name, wrong)
+    assert any(differences(have, case.rules.count(case.samples)) for _, have, case in answers)
+
+
+@pytest.mark.soak
+def test_many_made_up_rules_count_as_the_model_does(tmp_path):
+    for seed in range(SEED + CASES, SEED + CASES + 8_000):
+        case = Case(seed)
+        if (have := counted(case, tmp_path)) is not None:
+            check(seed, have, case)
