@@ -4,6 +4,7 @@ The guest is ten to thirty times slower than this machine and its two CPUs share
 what does not depend on speed: what loads, what adds up to what programs say of themselves, who has a name. Prints
 (pytest -s, or PG_KERNEL_TABLE=FILE) what the verifier made of each program and the table of known stacks.
 """
+import collections
 import math
 import os
 import pathlib
@@ -11,7 +12,7 @@ import re
 import subprocess
 
 import pytest
-from guest import HOST, Guest, Image
+from guest import HOST, PATIENCE, Guest, Image
 from profiles import Receiver
 from programs import BUILD, ROOT
 from test_profsend_delivery import NEEDED
@@ -32,11 +33,11 @@ STACKS = ("gcc -O2", "clang -O2", "gcc -O2 frame pointer", "gcc -O2 no-pie", "gc
           "gcc -O2 static", "gcc -O2 static-pie", "gcc -O2 stripped", "gcc -O2 signal", "gcc -O2 signal on its own stack",
           "gcc -O2 libc, vDSO, system calls", "gcc -O2 thread", "gcc -O2 dlopen, dlclose", "gcc -O2 generated code",
           "gcc -O2 coroutine", "g++ -O2 exceptions, templates", "musl -O2 static", "rust -O", "go")
-STACKS_SECONDS = 30
 STACKS_FREQUENCY = 97
-# Within which tables of new programs must be there: compiling them takes the emulated machine some seconds, in which all of
-# the programs keep it busy.
-STACKS_FIRST = 12
+STACKS_HITS = 100  # of each program, settled, before it is judged: three wrong ones are what STACKS_LEAST allows
+# Seconds within which tables of new programs must be there. Compiling them takes the emulated machine two to four, beside all
+# of the programs, and longer by as much as our machine does something else.
+STACKS_FIRST = 20
 STACKS_LEAST = 0.97  # whole, of each program; exact, of each with known names
 STACKS_AIM = 0.99    # whole, over all
 # Of what the program itself finds (naps.c): 2 % on a real machine, and the time between its look at the clock and the
@@ -45,7 +46,9 @@ OFF_CPU_TOLERANCE = 0.04
 # A tick that is due while our machine does something else than emulate is no tick: the guest's clock skips it (the kernel's
 # hrtimer_forward). Measured: 0.4 to 0.8 of those expected, 0.3 with 20 others at work here.
 TICKS_LEAST = 0.1
-PATIENCE = 180  # seconds: what takes five when this machine does nothing else
+# Standard deviations by which what was counted by chance may be off: one run in a million fails for nothing.
+SIGMAS = 5
+FOREVER = 36000  # seconds, of what is ended by its test
 CAPABILITIES = ",".join("+" + name[4:].lower() for name in NEEDED)
 
 
@@ -115,14 +118,27 @@ def start(guest, receiver, *arguments, prefix=""):
     return sender
 
 
-def profiled(guest, receiver, arguments, *commands, prefix=""):
-    """Runs the commands under profsend, which is ended when all have ended: [(pid, what it said of itself)]."""
-    sender = start(guest, receiver, *arguments, prefix=prefix)
+def profiled(guest, receiver, arguments, *commands, first=None, seen=None):
+    """Runs the commands under profsend, which is ended when all have ended: [(pid, what it said of itself)].
+
+    first: a command that runs again and again before, until a function of the name `seen` is below another one in a hit: until
+    the tables are there by which programs of its files are unwound.
+    """
+    sender = start(guest, receiver, *arguments)
+    if first:
+        def known():
+            guest.check(first)
+            return any(seen in hit.names[1:] for hit in list(receiver.hits))
+        until(guest, known, f"{seen} in a stack")
     at_work = [guest.start(command) for command in commands]
     for program in at_work:
-        assert program.wait(PATIENCE) == 0, program.log()
+        if program.command.endswith(" stay"):  # profsend sends once more what it has when it is stopped, before they are
+            until(guest, lambda: "=" in program.log(), f"the result of {program.command}")
+        else:
+            assert program.wait() == 0, program.log()
     said = [(p.pid, {k: float(v) for k, v in re.findall(r"(\w+)=(\S+)", p.log())}) for p in at_work]
     assert sender.stop() == 0, sender.log()
+    guest.sweep()
     assert not receiver.errors, receiver.errors[0]
     return said
 
@@ -134,7 +150,7 @@ def until(guest, condition, what):
 def named(guest, receiver, program, *arguments, prefix=""):
     """A program that spins is sampled, with the names of its functions and its own; profsend's log."""
     sender = start(guest, receiver, "--frequency 97", *arguments, prefix=prefix)
-    busy = guest.start(f"{program} spin 100")
+    busy = guest.start(f"{program} spin {FOREVER}")
     until(guest, lambda: any("spinning" in hit.names for hit in receiver.of(busy.pid, "samples/count")), "named frames")
     guest.check(f"kill {busy.pid}")
     assert sender.stop() == 0, sender.log()
@@ -158,7 +174,7 @@ def test_every_program_loads_and_runs(guest):
     before = guest.check("programs")
     with Kinds() as receiver:
         sender = start(guest, receiver, "--frequency 97", *EVERYTHING)
-        guest.check("pg-truth spin 1; pg-truth alloc 300; pg-truth touch 512; pg-truth direct 20 /dev/vda", 120)
+        guest.check("pg-truth spin 1; pg-truth alloc 300; pg-truth touch 512; pg-truth direct 20 /dev/vda")
         listed = guest.check("programs")
         assert sender.stop() == 0, sender.log()
     guest.check("sysctl -w kernel.bpf_stats_enabled=0")
@@ -170,6 +186,23 @@ def test_every_program_loads_and_runs(guest):
     assert set(idle) <= {"dump_files", "on_block_insert"}, idle  # iterators are not counted; a disk without scheduler
 
 
+def chains(row):
+    """What may be found of a program. Where the first alarm comes before main has called `interrupted`, the next one is due when
+    its handler has ended, and so on: a slow machine does not get there for a while, or ever."""
+    chain = row["chain"]
+    if chain and "interrupted" in chain:
+        at = chain.index("interrupted")
+        return chain, chain[:at] + ("setitimer", "main"), chain[:at] + ("main",)
+    return chain,
+
+
+def wrong(stacks, chains):
+    """The most frequent settled stacks that are not whole, or not one of the chains, as text."""
+    found = [(n, s.incomplete, *s.names[:16]) for s, n in sorted(stacks.items(), key=lambda x: -x[1])
+             if not s.first and (s.incomplete or not any(holds(s.names, chain or ()) for chain in chains))]
+    return "\n".join("    " + " ".join(map(str, line)) for line in found[:4])
+
+
 def test_known_stacks_are_seen_whole(guest, corpus):
     folder, made = corpus
     with Receiver(first=STACKS_FIRST) as receiver:
@@ -177,7 +210,13 @@ def test_known_stacks_are_seen_whole(guest, corpus):
         # They are the machine's load; that a profiler is to get by with a twentieth of a slow machine is not the point here.
         at_work = [guest.start(f"sh -c 'renice -n 15 $$ >/dev/null; exec {path} " +
                                " ".join(str(folder / a) for a in row["arguments"]) + "'") for row, path in made]
-        guest.check(f"sleep {STACKS_SECONDS}", 8 * STACKS_SECONDS)  # how long it is sampled
+
+        def settled():
+            late = collections.Counter()
+            for stack, n in list(receiver.stacks.items()):
+                late[stack.pid] += n * (not stack.first)
+            return all(late[p.pid] >= STACKS_HITS for p in at_work)
+        guest.wait_for(settled, f"{STACKS_HITS} hits of each program", 2 * PATIENCE)
         assert all(p.alive() for p in at_work), [(row["name"], p.log()) for (row, _), p in zip(made, at_work)]
         guest.check(f"kill -9 {' '.join(str(p.pid) for p in at_work)}")
         assert sender.stop() == 0, sender.log()
@@ -186,42 +225,58 @@ def test_known_stacks_are_seen_whole(guest, corpus):
     lines, bad, whole = [f"{'program on 6.1':36} {'samples':>7} {'settled':>8} {'exact':>8}"], [], []
     for (row, _), program in zip(made, at_work):
         stacks = receiver.of(program.pid)
-        hits, _, late, *_, exact = judge(stacks, row["chain"])
+        judged = [judge(stacks, chain) for chain in chains(row)]  # no stack holds two of them
+        hits, _, late, *_ = judged[0]
+        exact = None if judged[0][-1] is None else sum(j[-1] for j in judged)
         whole.append(late)
         lines.append(f"{row['name']:36} {hits:7} {late:8.2%} " + (f"{exact:8.2%}" if exact is not None else ""))
-        if hits < 30 or late < STACKS_LEAST or (exact is not None and exact < STACKS_LEAST):
-            bad.append((lines[-1], [(n, s.incomplete, s.names[:12]) for s, n in sorted(stacks.items(), key=lambda x: -x[1])
-                                    if not s.first and (s.incomplete or not holds(s.names, row["chain"] or ()))][:3]))
+        if late < STACKS_LEAST or (exact is not None and exact < STACKS_LEAST):
+            bad.append(f"{lines[-1]}\n{wrong(stacks, chains(row))}")
     lines.append(f"{'all':36} {'':7} {sum(whole) / len(whole):8.2%}")
     show("known stacks on 6.1", "\n".join(lines + log.strip().splitlines()[-2:]))
-    assert not bad, bad
+    if bad:
+        pytest.fail("\n".join(bad))
     assert sum(whole) / len(whole) >= STACKS_AIM, lines
+
+
+def off_the_cpu(guest):
+    """(what profsend found, what the program itself did), in seconds."""
+    with Kinds() as receiver:
+        (pid, said), = profiled(guest, receiver, ["--no-cpu --off-cpu --off-cpu-min 0ms --off-cpu-share 100% --include executable=pg-naps"],
+                                "pg-naps 4", first="pg-naps 0.5", seen="wait_here")
+        own = [hit for hit in receiver.of(pid, "off_cpu/nanoseconds")
+               if "wait_here" in hit.names or hit.attributes["profsend.off_cpu.state"] == "sleep"]
+    away = sum(hit.value for hit in own) / 1e9
+    show("off the CPU on 6.1", f"{away:.6f} s of {said}")
+    assert all(hit.names[0] == "__schedule" for hit in own), own[0]
+    assert sum("wait_here" in hit.names for hit in own) > len(own) * STACKS_LEAST, len(own)
+    assert away <= said["passed"], (away, said)  # each wait lies within its call
+    return away, said["away"]
 
 
 def test_time_off_the_cpu_adds_up(guest):
     """Here the stack is taken as the thread leaves: there is no sched_exit_tp."""
-    with Kinds() as receiver:
-        (pid, said), = profiled(guest, receiver, ["--no-cpu --off-cpu --off-cpu-min 0ms --off-cpu-share 100% --include executable=pg-naps"],
-                                "pg-naps 4")
-        # the first stacks, taken before the program's tables are there, end above wait_here; what sleeps is in it
-        own = [hit for hit in receiver.of(pid, "off_cpu/nanoseconds")
-               if "wait_here" in hit.names or hit.attributes["profsend.off_cpu.state"] == "sleep"]
-        away = sum(hit.value for hit in own) / 1e9
-        show("off the CPU on 6.1", f"{away:.6f} s of {said}")
-        assert abs(away / said["away"] - 1) <= OFF_CPU_TOLERANCE, (away, said)
-        assert all(hit.names[0] == "__schedule" for hit in own), own[0]
-        assert sum("wait_here" in hit.names for hit in own) > len(own) / 2, len(own)
+    # What profsend does wrong it does every time. That our machine leaves the emulated one standing between the scheduler's look
+    # at the clock and ours, time and again, it does not.
+    found = []
+    while not found or abs(found[-1][0] / found[-1][1] - 1) > OFF_CPU_TOLERANCE:
+        assert len(found) < 3, found
+        found.append(off_the_cpu(guest))
 
 
 def test_cpu_time_is_shared_as_it_is(guest):
+    """By the rounds the program went, not by its clock, which goes on while our machine leaves the emulated one standing."""
     with Kinds() as receiver:
-        (pid, said), = profiled(guest, receiver, ["--frequency 97"], "pg-truth half 6")
+        (pid, said), = profiled(guest, receiver, ["--frequency 97"], "pg-truth half 6",
+                                first="pg-truth spin 0.3", seen="spinning")
         expected, got = said["cpu"] * 97, receiver.total(pid, "samples/count")
         hits = [hit for hit in receiver.of(pid, "samples/count") if {"first", "second"} & set(hit.names)]
-        first, share = sum("first" in hit.names for hit in hits), said["first"] / (said["first"] + said["second"])
-        show("CPU time on 6.1", f"{got} samples of {expected:.0f} ticks; {first / max(len(hits), 1):.3f} in first, {share:.3f} by itself")
-        assert TICKS_LEAST * expected <= got <= expected + 4 * math.sqrt(expected), (got, expected)
-        assert abs(first - share * len(hits)) <= 4 * math.sqrt(len(hits) * share * (1 - share)) + 1, (first, len(hits), share)
+        first, share = sum("first" in hit.names for hit in hits), said["first_rounds"] / (said["first_rounds"] + said["second_rounds"])
+        show("CPU time on 6.1", f"{got} samples of {expected:.0f} ticks; {first / max(len(hits), 1):.3f} in first, {share:.3f} by its "
+             f"rounds, {said['first'] / (said['first'] + said['second']):.3f} by its clock")
+        assert TICKS_LEAST * expected <= got <= expected + SIGMAS * math.sqrt(expected), (got, expected)
+        assert len(hits) > 0.9 * got, (len(hits), got)
+        assert abs(first - share * len(hits)) <= SIGMAS * math.sqrt(len(hits) * share * (1 - share)) + 1, (first, len(hits), share)
 
 
 def test_page_faults_allocations_and_calls_are_counted(guest):
@@ -229,13 +284,15 @@ def test_page_faults_allocations_and_calls_are_counted(guest):
         (touched, pages), (allocating, asked) = profiled(
             guest, receiver, ["--no-cpu --event page-faults/16 --alloc libc --alloc-interval 64KiB --probe",
                               "/bin/pg-truth:want_memory --include executable=pg-truth"],
-            "pg-truth touch 4096", "pg-truth alloc 2000")
+            "pg-truth touch 4096 stay", "pg-truth alloc 2000 stay", first="pg-truth alloc 200", seen="want_memory")
         own = sum(hit.value for hit in receiver.of(touched, "page-faults/count") if "touch_pages" in hit.names)
-        # A counter is a CPU's: who makes it overflow gets the whole period, whoever else had a part in it.
-        assert abs(own - pages["pages"]) <= 16 * 10, (own, pages)
+        # A counter is a CPU's: who makes it overflow gets the whole period, whoever else had a part in it. So n faults of a turn
+        # on a CPU count as the next multiple of the period above or below, by where the counter stood: with a standard deviation
+        # of half a period at most. One period more where touching begins.
+        assert abs(own - pages["pages"]) <= 16 / 2 * SIGMAS * math.sqrt(pages["turns"]) + 16, (own, pages)
         taken = [hit for hit in receiver.of(allocating, "alloc_space/bytes") if "want_memory" in hit.names]
         expected = asked["bytes"] / 65536
-        assert abs(sum(hit.value for hit in taken) / 65536 - expected) <= 4 * math.sqrt(expected), (len(taken), expected)
+        assert abs(sum(hit.value for hit in taken) / 65536 - expected) <= SIGMAS * math.sqrt(expected), (len(taken), expected)
         calls = receiver.of(allocating, "events/count")
         assert len(calls) == 2000 and all(hit.names[0] == "want_memory" for hit in calls), len(calls)
 
@@ -252,13 +309,19 @@ def test_block_requests_are_timed(guest):
 
 
 def test_short_processes_have_names(guest):
+    """Each lives for 20 ms of CPU time, of which eight ticks are due, and TICKS_LEAST of these come. Hence as many rounds of them
+    as it takes until enough were met, all of which have a name."""
     with Kinds() as receiver:
-        profiled(guest, receiver, ["--frequency 397 --include executable=pg-truth"],
-                 "sh -c 'for i in $(seq 40); do pg-truth spin 0.02 >/dev/null; done; echo done=1'")
-        seen = {pid: about.get("process.executable.name") for pid, about in receiver.resources.items()}
-        assert len(seen) >= 36 and set(seen.values()) == {"pg-truth"}, seen  # 8 ticks expected of each, TICKS_LEAST
-        inside = {hit.pid for hit in receiver.hits if {"first", "second", "burn"} & set(hit.names)}
-        assert len(inside) >= 10, len(inside)  # with tables: what runs in the first second has none yet
+        sender = start(guest, receiver, "--frequency 397 --include executable=pg-truth")
+
+        def enough():
+            guest.check("for i in $(seq 20); do pg-truth spin 0.02 >/dev/null; done")
+            inside = {hit.pid for hit in list(receiver.hits) if {"first", "second", "burn"} & set(hit.names)}
+            return len(receiver.resources) >= 36 and len(inside) >= 10  # with tables: in the first second there are none yet
+        until(guest, enough, "samples of 36 short processes, of 10 with names of functions")
+        assert sender.stop() == 0, sender.log()
+        assert not receiver.errors, receiver.errors[0]
+        assert {about.get("process.executable.name") for about in receiver.resources.values()} == {"pg-truth"}, receiver.resources
 
 
 def test_filters_choose_whom_to_sample(guest):
@@ -273,7 +336,8 @@ def test_filters_choose_whom_to_sample(guest):
     with Kinds() as receiver:
         said = profiled(guest, receiver, ["--frequency 97 --include cgroup=/chosen"],
                         "sh -c 'echo $$ >/sys/fs/cgroup/chosen/cgroup.procs; exec pg-truth spin 1'", "pg-truth spin 1")
-        assert receiver.total(said[0][0], "samples/count") > 48 and not receiver.of(said[1][0], "samples/count")
+        assert receiver.total(said[0][0], "samples/count") >= TICKS_LEAST * 97 * said[0][1]["cpu"], said
+        assert not receiver.of(said[1][0], "samples/count")
 
 
 def test_a_cpu_that_goes_and_comes_back_is_sampled(guest):
@@ -284,10 +348,10 @@ def test_a_cpu_that_goes_and_comes_back_is_sampled(guest):
         sender = start(guest, receiver, "--frequency 97")
         try:
             guest.check(f"echo 0 >{cpu1}")
-            gone = guest.start("pg-truth spin 60")
+            gone = guest.start(f"pg-truth spin {FOREVER}")
             until(guest, lambda: receiver.of(gone.pid, "samples/count"), "samples with one CPU")
             guest.check(f"sleep 3; echo 1 >{cpu1}; kill {gone.pid}")  # windows end in between
-            busy = guest.start("taskset 2 pg-truth spin 60")
+            busy = guest.start(f"taskset 2 pg-truth spin {FOREVER}")
             until(guest, lambda: len(receiver.of(busy.pid, "samples/count")) > 97, "samples of the CPU that is back")
             guest.check(f"kill {busy.pid}")
         finally:
@@ -301,18 +365,18 @@ def test_six_capabilities_are_enough_where_perf_events_ask_for_no_more(guest):
     status, output = guest.run(f"{unprivileged()} profsend --print --duration 2s")
     assert status == 3 and "perf_event_paranoid above 2" in output and "set it to 2" in output, output
     guest.check("sysctl -w kernel.perf_event_paranoid=2")
-    # a busy program of root's that only root may read
-    guest.check("cp /bin/pg-truth /tmp/pg-secret; chmod 700 /tmp/pg-secret")
-    with Kinds() as receiver:
-        assert "missing" not in named(guest, receiver, "/tmp/pg-secret", "--off-cpu", prefix=unprivileged())
-        assert any("__schedule" in hit.names for hit in receiver.hits)
-    # and what it does not have it says: the rest goes on, with whatever /proc hides
-    fewer = ",".join(c for c in CAPABILITIES.split(",") if c not in ("+sys_ptrace", "+dac_read_search"))
-    guest.check("mount -o remount,hidepid=2 /proc")
     try:
+        # a busy program of root's that only root may read
+        guest.check("cp /bin/pg-truth /tmp/pg-secret; chmod 700 /tmp/pg-secret")
+        with Kinds() as receiver:
+            assert "missing" not in named(guest, receiver, "/tmp/pg-secret", "--off-cpu", prefix=unprivileged())
+            assert any("__schedule" in hit.names for hit in receiver.hits)
+        # and what it does not have it says: the rest goes on, with whatever /proc hides
+        fewer = ",".join(c for c in CAPABILITIES.split(",") if c not in ("+sys_ptrace", "+dac_read_search"))
+        guest.check("mount -o remount,hidepid=2 /proc")
         with Kinds() as receiver:
             sender = start(guest, receiver, "--frequency 97", prefix=unprivileged(fewer))
-            busy = guest.start("/tmp/pg-secret spin 100")
+            busy = guest.start(f"/tmp/pg-secret spin {FOREVER}")
             until(guest, lambda: receiver.total(busy.pid, "samples/count") > 97, "samples")
             guest.check(f"kill {busy.pid}")
             assert "CAP_SYS_PTRACE is missing" in sender.log() and "CAP_DAC_READ_SEARCH is missing" in sender.log(), sender.log()

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,23 +37,30 @@ __attribute__((noinline)) void wait_here(double length)
 
 static volatile unsigned long sink;
 
-static void burn(double length)
+/* How many rounds it went: the time it got, where the clock goes on while the machine stands still (an
+ * emulated one, whose host does something else). */
+static unsigned long burn(double length)
 {
-    for (double end = seconds(CLOCK_PROCESS_CPUTIME_ID) + length; seconds(CLOCK_PROCESS_CPUTIME_ID) < end;)
+    unsigned long rounds = 0;
+    for (double end = seconds(CLOCK_PROCESS_CPUTIME_ID) + length; seconds(CLOCK_PROCESS_CPUTIME_ID) < end;
+         rounds++)
         for (int i = 0; i < 10000; i++)
             sink += (unsigned long)i;
+    return rounds;
 }
 
-__attribute__((noinline)) void first(double length)
+__attribute__((noinline)) unsigned long first(double length)
 {
-    burn(length);
+    unsigned long rounds = burn(length);
     __asm__ volatile("");
+    return rounds;
 }
 
-__attribute__((noinline)) void second(double length)
+__attribute__((noinline)) unsigned long second(double length)
 {
-    burn(length);
+    unsigned long rounds = burn(length);
     __asm__ volatile("");
+    return rounds;
 }
 
 __attribute__((noinline)) void touch_pages(volatile char *at, size_t n)
@@ -81,24 +89,32 @@ static int sleeping(double length, double least, double more)
 static int spinning(double length, double share)
 {
     double one = 0, two = 0, from = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    unsigned long rounds[2] = {0};
     for (double at = from; at - from < length; at = seconds(CLOCK_PROCESS_CPUTIME_ID)) {
-        first(0.03 * share);
+        rounds[0] += first(0.03 * share);
         double middle = seconds(CLOCK_PROCESS_CPUTIME_ID);
-        second(0.03 * (1 - share));
+        rounds[1] += second(0.03 * (1 - share));
         one += middle - at;
         two += seconds(CLOCK_PROCESS_CPUTIME_ID) - middle;
     }
-    return printf("cpu=%.9f first=%.9f second=%.9f\n", seconds(CLOCK_PROCESS_CPUTIME_ID), one, two) < 0;
+    return printf("cpu=%.9f first=%.9f second=%.9f first_rounds=%lu second_rounds=%lu\n",
+                  seconds(CLOCK_PROCESS_CPUTIME_ID), one, two, rounds[0], rounds[1]) < 0;
 }
 
+/* Prints also in how many turns on a CPU it touched them: who makes a CPU's counter overflow gets all of it.
+ */
 static int touching(size_t pages)
 {
+    struct rusage from, to;
     char *at = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED || madvise(at, pages * 4096, MADV_NOHUGEPAGE) < 0)
         return 1;
+    getrusage(RUSAGE_SELF, &from);
     touch_pages(at, pages);
+    getrusage(RUSAGE_SELF, &to);
     sleep(1); /* a program has to live until profsend has looked at its files, or they have no names */
-    return printf("pages=%zu\n", pages) < 0;
+    long turns = 1 + to.ru_nvcsw - from.ru_nvcsw + to.ru_nivcsw - from.ru_nivcsw;
+    return printf("pages=%zu turns=%ld\n", pages, turns) < 0;
 }
 
 static int allocating(size_t n)
@@ -217,10 +233,8 @@ static int timing_out(double length)
     return printf("waited=%.9f locks=%u\n", all, locks) < 0;
 }
 
-int main(int argc, char **argv)
+static int run(const char *what, double n, const char *device)
 {
-    const char *what = argc > 2 ? argv[1] : "";
-    double n = argc > 2 ? atof(argv[2]) : 0;
     if (strcmp(what, "sleep") == 0)
         return sleeping(n, 0.002, 0.02);
     if (strcmp(what, "naps") == 0)
@@ -237,5 +251,16 @@ int main(int argc, char **argv)
         return timing_out(n);
     if (strcmp(what, "alloc") == 0)
         return allocating((size_t)n);
-    return strcmp(what, "direct") == 0 && argc > 3 ? direct((int)n, argv[3]) : 2;
+    return strcmp(what, "direct") == 0 && device ? direct((int)n, device) : 2;
+}
+
+/* With a last argument `stay` it waits to be killed when it has said what it did: a profiler that is slow has
+ * all the time it wants to look at its files. */
+int main(int argc, char **argv)
+{
+    int status = argc > 2 ? run(argv[1], atof(argv[2]), argv[3]) : 2;
+    fflush(stdout);
+    while (status == 0 && strcmp(argv[argc - 1], "stay") == 0)
+        pause();
+    return status;
 }
