@@ -12,6 +12,9 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
 #define BY_NAME __attribute__((preserve_access_index))
 
 struct super_block {
@@ -67,11 +70,24 @@ struct maple_tree {
 
 struct mm_struct {
     struct maple_tree mm_mt;
-    unsigned long exec_vm;
+    unsigned long exec_vm, start_stack;
     struct file *exe_file;
     struct {
         void *vdso;
     } context;
+} BY_NAME;
+
+/* Moves with every change of the process's mappings (CONFIG_PER_VMA_LOCK). */
+struct sequence {
+    unsigned int sequence;
+} BY_NAME;
+
+struct mm_struct___v6_13 {
+    struct sequence mm_lock_seq;
+} BY_NAME;
+
+struct mm_struct___v6_4 {
+    int mm_lock_seq;
 } BY_NAME;
 
 struct vm_area_struct {
@@ -86,6 +102,7 @@ struct task_struct {
     struct task_struct *group_leader;
     struct task_struct *real_parent;
     struct mm_struct *mm;
+    char comm[16];
 } BY_NAME;
 
 struct linux_binprm {

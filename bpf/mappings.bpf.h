@@ -19,7 +19,21 @@ struct mapping {
     __u32 first_page;
     __u32 serial;
     __u32 is_pending; /* user space has not been asked for this file, or has not answered */
+    __u32 used;       /* as unwind_used holds it */
 };
+
+/* When a file's tables (by their serial) were last used, about seconds since boot; written about once a
+ * second for each process and CPU. Tables that share a place look used together. */
+__u32 unwind_used[UNWIND_FILES];
+
+static __always_inline void note_use(struct mapping *here, __u64 now)
+{
+    __u32 second = now >> 30;
+    if (here->used == second || !here->serial)
+        return;
+    here->used = second;
+    unwind_used[here->serial & (UNWIND_FILES - 1)] = second;
+}
 
 /* Filled by user space: files with (or known to be without) tables. */
 struct {
@@ -47,8 +61,8 @@ enum { MAPLE_LEAF_64 = 1, MAPLE_RANGE_64 = 2, MAPLE_ARANGE_64 = 3 };
 struct finder {
     __u64 node[MAPLE_NODE_WORDS];
     struct unwind_key key;
-    __u64 start, end, flags, offset, file;
-    __u64 vdso;
+    __u64 vma, start, end, flags, offset, file;
+    __u64 inode; /* of the file, by find_code; 0: none */
 };
 
 /* The slot of one node that page number `page` is in. Global and without branches on data: a static function
@@ -98,24 +112,39 @@ static __always_inline __u64 find_vma(struct finder *f, struct mm_struct *mm, __
     return is_leaf ? entry : 0;
 }
 
-/* What there is at an address: f->start, end, flags, offset, file. 0, or -1 for nothing. */
-static __always_inline int find_mapping(struct finder *f, struct mm_struct *mm, __u64 address)
+/* What a vm_area_struct says of itself: f->vma, start, end, flags, offset, file. 0, or -1 if it cannot be
+ * read. */
+static __always_inline int read_mapping(struct finder *f, __u64 address)
 {
-    struct vm_area_struct *vma = (void *)find_vma(f, mm, address);
-    if (!vma || bpf_probe_read_kernel(&f->start, 8, &vma->vm_start) ||
-        bpf_probe_read_kernel(&f->end, 8, &vma->vm_end) || address < f->start || address >= f->end)
-        return -1;
-    if (bpf_probe_read_kernel(&f->flags, 8, &vma->vm_flags) ||
-        bpf_probe_read_kernel(&f->file, 8, &vma->vm_file) ||
-        bpf_probe_read_kernel(&f->offset, 8, &vma->vm_pgoff))
+    struct vm_area_struct *vma = (void *)address;
+    f->vma = address;
+    if (bpf_probe_read_kernel(&f->start, 8, &vma->vm_start) ||
+        bpf_probe_read_kernel(&f->end, 8, &vma->vm_end) ||
+        bpf_probe_read_kernel(&f->flags, 8, &vma->vm_flags) ||
+        bpf_probe_read_kernel(&f->offset, 8, &vma->vm_pgoff) ||
+        bpf_probe_read_kernel(&f->file, 8, &vma->vm_file))
         return -1;
     f->offset <<= PAGE_SHIFT;
     return 0;
 }
 
-static __always_inline void read_key(struct unwind_key *key, struct file *file)
+/* What there is at an address, as read_mapping says it. 0, or -1 for nothing. */
+static __always_inline int find_mapping(struct finder *f, struct mm_struct *mm, __u64 address)
 {
-    struct inode *inode = BPF_CORE_READ(file, f_inode);
+    __u64 vma = find_vma(f, mm, address);
+    return vma && !read_mapping(f, vma) && address >= f->start && address < f->end ? 0 : -1;
+}
+
+/* The inode of f->file, 0 for none. A file's memory is another file's as soon as it is closed; inodes stay.
+ */
+static __always_inline __u64 inode_of(const struct finder *f)
+{
+    struct file *file = (struct file *)f->file;
+    return file ? (__u64)BPF_CORE_READ(file, f_inode) : 0;
+}
+
+static __always_inline void read_key(struct unwind_key *key, struct inode *inode)
+{
     key->inode = BPF_CORE_READ(inode, i_ino);
     key->size = BPF_CORE_READ(inode, i_size);
     key->device = BPF_CORE_READ(inode, i_sb, s_dev);
@@ -139,25 +168,29 @@ static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u
     ret->bias = f->offset - f->start;
     ret->n_pages = 0;
     ret->serial = 0;
+    ret->used = 0;
     ret->is_pending = 0;
-    if (f->file) {
-        read_key(&f->key, (struct file *)f->file);
+    f->inode = inode_of(f);
+    if (f->inode) {
+        read_key(&f->key, (struct inode *)f->inode);
     } else {
         if ((__u64)BPF_CORE_READ(mm, context.vdso) != f->start)
             return 0; /* generated code */
         __builtin_memset(&f->key, 0, sizeof f->key);
         ret->bias = 0 - f->start;
     }
-    struct unwind_file *file = bpf_map_lookup_elem(&unwind_files, &f->key);
+    struct unwind_key key =
+        f->key; /* before 6.2 a key must be on the stack or in a map, not behind an argument */
+    struct unwind_file *file = bpf_map_lookup_elem(&unwind_files, &key);
     if (!file) {
-        ret->is_pending = f->file != 0;
+        ret->is_pending = f->inode != 0;
         return 0;
     }
-    file->used = now >> 30;
     ret->page = file->page;
     ret->n_pages = file->n_pages;
     ret->first_page = file->first_page;
     ret->serial = file->serial;
+    note_use(ret, now);
     return 0;
 }
 

@@ -62,10 +62,9 @@ struct {
 
 static __always_inline void fill_head(struct sample_head *h, struct task_struct *task, __u32 kind)
 {
-    __u64 id = bpf_get_current_pid_tgid();
     h->kind = kind;
-    h->pid = id >> 32;
-    h->tid = (__u32)id;
+    h->pid = task->tgid;
+    h->tid = task->pid;
     h->time = bpf_ktime_get_ns();
     h->cpu = bpf_get_smp_processor_id();
     h->start = task->group_leader->start_boottime;
@@ -79,7 +78,7 @@ static __always_inline void fill_head(struct sample_head *h, struct task_struct 
     h->n_context = 0;
     h->user_end = UNWIND_END_NONE;
     h->flags = 0;
-    bpf_get_current_comm(h->comm, sizeof h->comm);
+    bpf_probe_read_kernel(h->comm, sizeof h->comm, task->comm); /* whose code is needed for the stack, too */
 }
 
 static __always_inline int is_new(__u32 pid, __u64 start)
@@ -259,7 +258,7 @@ static __always_inline void send_stack(void *ctx, const __u64 *regs, struct scra
     barrier_var(size);
     if (size > sizeof s->address)
         return;
-    if (bpf_ringbuf_output(&ring, s, sizeof s->head + size, wakeup(&s->head, s->walk.is_remembered)))
+    if (bpf_ringbuf_output(&ring, &s->head, sizeof s->head + size, wakeup(&s->head, s->walk.is_remembered)))
         __sync_fetch_and_add(&n_lost, 1);
     if (s->walk.wants) {
         s->walk.wants = 0;

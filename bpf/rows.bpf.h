@@ -14,7 +14,18 @@ struct unwind_shard {
     struct unwind_row row[UNWIND_SHARD_ROWS];
 };
 
-/* Shards of rows, made by user space as they fill. */
+/* The first shards are there from the start, in one map whose address is a constant: to search them costs
+ * half of what the others cost, where the outer map, the inner one and the code of their look-up are far
+ * away. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, UNWIND_NEAR_SHARDS);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __type(key, __u32);
+    __type(value, struct unwind_shard);
+} unwind_near SEC(".maps");
+
+/* The others, made by user space as they fill. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
     __uint(max_entries, UNWIND_SHARDS);
@@ -39,7 +50,9 @@ struct found_rule {
     __u64 of, rule;
 };
 
-#define FOUND_BITS 10u
+/* In parts, of which a process uses one: two pages of memory a stack, not eight. */
+#define FOUND_BITS      11u
+#define FOUND_PART_BITS 9u
 
 struct found_rules {
     struct found_rule at[1u << FOUND_BITS];
@@ -53,23 +66,26 @@ struct {
 } rules_found SEC(".maps");
 
 /* By the tables; `page` is in the table of pages, `low` the offset in it. */
-static __always_inline __u64 search_rule(__u32 at, __u32 low)
+__attribute__((noinline)) __u64 search_rule(__u32 at, __u32 low)
 {
     __u32 page = unwind_pages[at & (UNWIND_PAGES - 1)], zero = 0;
     __u32 shard = UNWIND_PAGE_SHARD(page);
     if (!UNWIND_PAGE_N(page))
         return 0;
-    void *inner = bpf_map_lookup_elem(&unwind_shards, &shard);
-    struct unwind_shard *rows = inner ? bpf_map_lookup_elem(inner, &zero) : 0;
-    if (!rows)
-        return 0;
+    struct unwind_shard *rows = bpf_map_lookup_elem(&unwind_near, &shard);
+    if (UNLIKELY(!rows)) {
+        void *inner = bpf_map_lookup_elem(&unwind_shards, &shard);
+        rows = inner ? bpf_map_lookup_elem(inner, &zero) : 0;
+        if (!rows)
+            return 0;
+    }
     __u32 rule = unwind_search(rows->row, UNWIND_PAGE_FIRST_ROW(page), UNWIND_PAGE_N(page), low);
     return *(const __u64 *)&unwind_rules[rule & (UNWIND_RULES - 1)];
 }
 
-/* The rule for an address of a mapping. */
+/* The rule for an address of a mapping; `part` of what was found is the process's. */
 static __always_inline struct unwind_rule find_rule(const struct mapping *here, struct found_rules *found,
-                                                    __u64 address)
+                                                    __u32 part, __u64 address)
 {
     union {
         __u64 bits;
@@ -78,16 +94,16 @@ static __always_inline struct unwind_rule find_rule(const struct mapping *here, 
     _Static_assert(sizeof(struct unwind_rule) == 8, "fits a word");
     __u64 offset = address + here->bias;
     __u64 number = (offset >> UNWIND_PAGE_BITS) - here->first_page;
-    if (number >= here->n_pages)
+    if (UNLIKELY(number >= here->n_pages))
         return is.rule;
     /* A file has less than 1 << 20 pages (UNWIND_PAGES). */
     __u64 low = offset & (UNWIND_PAGE_SIZE - 1);
     __u64 of = (__u64)here->serial << 32 | number << UNWIND_PAGE_BITS | low;
-    __u64 slot = of * 0x9e3779b97f4a7c15ull >> (64 - FOUND_BITS);
+    __u64 slot = of * 0x9e3779b97f4a7c15ull >> (64 - FOUND_PART_BITS) | (__u64)part << FOUND_PART_BITS;
     barrier_var(slot);
     struct found_rule *entry = &found->at[slot & ((1u << FOUND_BITS) - 1)];
     is.bits = *(volatile __u64 *)&entry->rule;
-    if ((*(volatile __u64 *)&entry->of ^ is.bits) == of)
+    if (LIKELY((*(volatile __u64 *)&entry->of ^ is.bits) == of))
         return is.rule;
     is.bits = search_rule(here->page + (__u32)number, low);
     *(volatile __u64 *)&entry->rule = is.bits;

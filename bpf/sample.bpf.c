@@ -29,7 +29,7 @@ static __always_inline void want_executable(const struct sample_head *head, stru
     struct sample_want *want = bpf_map_lookup_elem(&want_scratches, &mine);
     if (!want)
         return;
-    read_key(&want->key, BPF_CORE_READ(bprm, file));
+    read_key(&want->key, BPF_CORE_READ(bprm, file, f_inode));
     if (bpf_map_lookup_elem(&unwind_files, &want->key) || !ask_for(&want->key, head->time))
         return;
     want->head = *head;
@@ -124,7 +124,7 @@ int dump_files(struct bpf_iter__task_vma *ctx)
     if (!task || !vma || !(vma->vm_flags & VM_EXEC) || !vma->vm_file)
         return 0;
     struct sample_file out = {.pid = task->tgid, .start = vma->vm_start, .end = vma->vm_end};
-    read_key(&out.key, vma->vm_file);
+    read_key(&out.key, BPF_CORE_READ(vma, vm_file, f_inode));
     bpf_seq_write(ctx->meta->seq, &out, sizeof out);
     return 0;
 }

@@ -23,7 +23,9 @@
 #define UNWIND_SHARD_CHUNKS 64u
 #define UNWIND_SHARD_ROWS   (UNWIND_CHUNK_ROWS * UNWIND_SHARD_CHUNKS) /* 256 KiB */
 #define UNWIND_SHARDS       64u                                       /* 16 MiB of rows at the very most */
-#define UNWIND_CHUNKS       (UNWIND_SHARDS * UNWIND_SHARD_CHUNKS)
+/* Those that are there from the start: what a machine at rest and its busiest programs need. */
+#define UNWIND_NEAR_SHARDS 12u /* 3 MiB */
+#define UNWIND_CHUNKS      (UNWIND_SHARDS * UNWIND_SHARD_CHUNKS)
 
 /* Pages of all files together: 512 MiB of machine code. */
 #define UNWIND_PAGES (1u << 17)
@@ -92,7 +94,6 @@ struct unwind_file {
     bpf_u32 page;       /* of its pages, in the table of pages */
     bpf_u32 n_pages;    /* 0: there is no call frame information */
     bpf_u32 first_page; /* file offset of the first of them, in pages */
-    bpf_u32 used;       /* when the kernel side last looked it up, about seconds since boot */
     bpf_u32 serial;     /* of these tables: others, of this file or another, have another */
 };
 

@@ -15,6 +15,7 @@
 #include "bpf/unwind.h"
 
 #define UNWIND_INLINE static inline __attribute__((always_inline))
+#define UNWIND_APART  static __attribute__((noinline))
 
 UNWIND_INLINE int unwind_by_pointer(UNWIND_WALK *w, struct unwind_registers *r)
 {
@@ -47,7 +48,7 @@ UNWIND_INLINE int unwind_by_pointer(UNWIND_WALK *w, struct unwind_registers *r)
  */
 #define UNWIND_SIGNAL_ORDER 0x76543210fa89becdull
 
-UNWIND_INLINE int unwind_signal(UNWIND_WALK *w, struct unwind_registers *r)
+UNWIND_APART int unwind_signal(UNWIND_WALK *w, struct unwind_registers *r)
 {
     bpf_u64 at = r->sp + UNWIND_SIGNAL_AT, ip;
     bpf_u64 order = UNWIND_SIGNAL_ORDER;

@@ -10,29 +10,47 @@
 
 __u64 n_ends[UNWIND_ENDS]; /* how user stacks ended */
 
-/* Mappings remembered for each of the processes this CPU ran last; a stack has 3 to 6 of them. */
+/* Mappings remembered for each of the processes this CPU ran last; a stack has 3 to 6 of them. A process is
+ * in one of two sets next to each other. */
 #define CACHE_BITS 5u
 #define CACHE_SETS (1u << CACHE_BITS)
 #define CACHE_WAYS 8u
-/* exec_vm (pages of executable mappings) tells most changes; a library unloaded and another of equal size
- * loaded it does not: nothing is believed for longer than this. */
+/* While the kernel's count of changes (mm_lock_seq, 6.4) stands, so do the mappings; when it has moved, each
+ * is looked at once before it is believed again, for mostly it was other memory that changed. Where there is
+ * no count, exec_vm (pages of executable mappings) tells most changes; a library unloaded and another of
+ * equal size loaded it does not: there nothing is believed for longer than this. */
 #define CACHE_NS 1000000000ull
 
+/* By what a remembered mapping is known again. */
+struct proof {
+    __u64 vma, offset, inode;
+};
+
 struct cache_set {
-    __u64 mm, start, exec_vm, generation, additions, since;
+    __u64 mm, start, stack; /* whose: an mm_struct may be where one was that has just ended */
+    __u64 exec_vm, generation, additions;
+    __u64 since; /* when all of it was last known to be so */
+    __u64 last;  /* when it was last used */
+    __u32 changes, has_pending;
     __u32 n, next;
-    __u32 has_pending, zero;
+    __u32 proven, zero; /* a bit a way: seen since `changes` */
     struct mapping way[CACHE_WAYS];
+    struct proof proof[CACHE_WAYS];
 };
 
 /* Stack memory read at once: it costs hardly more than reading 8 bytes, and holds most of a stack. */
-#define WINDOW_BYTES 2048u
+#define WINDOW_BYTES 512u
 
 struct walk {
+    struct cache_set cache[CACHE_SETS];
+    struct finder finder;
+    struct unwind_key wanted;
+    __u64 wanted_start, wanted_end;
+    __u64 window[WINDOW_BYTES / 8];
     struct unwind_registers at;
     struct mapping here; /* the one the frame's code is in */
-    struct finder finder;
     __u64 mm, now;
+    __u64 loaded;                 /* by window_miss */
     __u64 stack_start, stack_end; /* the mapping that frame pointers are followed in */
     __u64 window_at;
     __u32 has_window;
@@ -42,19 +60,15 @@ struct walk {
     __u32 n_switches;
     __u32 is_guessed;
     __u32 is_remembered; /* this CPU has met the process lately */
-    struct unwind_key wanted;
-    __u64 wanted_start, wanted_end;
-    __u64 window[WINDOW_BYTES / 8];
-    struct cache_set cache[CACHE_SETS];
 };
 
 /* One for each CPU and enum slot: a record as it goes out, and the walk that fills it. */
 struct scratch {
+    struct walk walk;
+    __u64 busy;
     struct sample_head head;
     /* n_kernel, then n_user; then the thread's context */
     __u64 address[SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX + CONTEXT_BYTES_MAX / 8];
-    __u64 busy;
-    struct walk walk;
 };
 
 /* Files user space was asked for, and when: one it could not open in time is asked for again. */
@@ -66,31 +80,44 @@ struct {
     __type(value, __u64);
 } unwind_asked SEC(".maps");
 
-static __always_inline int ask_for(const struct unwind_key *key, __u64 now)
+static __always_inline int ask_for(const struct unwind_key *of, __u64 now)
 {
-    __u64 *when = bpf_map_lookup_elem(&unwind_asked, key);
+    struct unwind_key key = *of; /* as in find_code */
+    __u64 *when = bpf_map_lookup_elem(&unwind_asked, &key);
     if (when && now - *when < ASK_AGAIN_NS)
         return 0;
-    bpf_map_update_elem(&unwind_asked, key, &now, BPF_ANY);
+    bpf_map_update_elem(&unwind_asked, &key, &now, BPF_ANY);
     return 1;
+}
+
+/* What window_load does not find in the window. */
+__attribute__((noinline)) int window_miss(struct walk *w, __u64 address)
+{
+    if (!w)
+        return -1;
+    /* What is read next may be a little lower: registers are saved below the return address. */
+    __u64 from = (address & ~7ull) - 64;
+    if (!w->has_window || (address & 7) || bpf_probe_read_user(w->window, WINDOW_BYTES, (void *)from)) {
+        w->has_window = 0; /* the end of the stack is nearer than a window */
+        w->window_at = ~0ull << 32;
+        return bpf_probe_read_user(&w->loaded, 8, (void *)address) ? -1 : 0;
+    }
+    w->window_at = from;
+    w->loaded = w->window[64 / 8];
+    return 0;
 }
 
 static __always_inline int window_load(struct walk *w, __u64 address, __u64 *value)
 {
     __u64 distance = address - w->window_at;
     barrier_var(distance);
-    if (distance > WINDOW_BYTES - 8 || (distance & 7)) {
-        /* What is read next may be a little lower: registers are saved below the return address. */
-        __u64 from = (address & ~7ull) - 64;
-        if (!w->has_window || (address & 7) || bpf_probe_read_user(w->window, WINDOW_BYTES, (void *)from)) {
-            w->has_window = 0; /* the end of the stack is nearer than a window */
-            w->window_at = ~0ull << 32;
-            return bpf_probe_read_user(value, 8, (void *)address);
-        }
-        w->window_at = from;
-        distance = 64;
+    if (LIKELY(distance <= WINDOW_BYTES - 8 && !(distance & 7))) {
+        *value = w->window[distance >> 3 & (WINDOW_BYTES / 8 - 1)];
+        return 0;
     }
-    *value = w->window[distance >> 3 & (WINDOW_BYTES / 8 - 1)];
+    if (window_miss(w, address))
+        return -1;
+    *value = w->loaded;
     return 0;
 }
 
@@ -98,19 +125,24 @@ static __always_inline int window_load(struct walk *w, __u64 address, __u64 *val
 #define SWITCHES_MAX 8
 #define VM_WRITE     0x2u
 
-static __always_inline int in_stack(struct walk *w, const struct unwind_registers *r, __u64 address)
+/* Whether an address that is not in the stack known is in one the thread may have come from. */
+__attribute__((noinline)) int in_other_stack(struct walk *w, __u64 address)
 {
-    if (address >= r->sp && address >= w->stack_start && address + 16 <= w->stack_end)
-        return 1;
-    if (find_mapping(&w->finder, (struct mm_struct *)w->mm, address) || !(w->finder.flags & VM_WRITE) ||
+    if (!w || find_mapping(&w->finder, (struct mm_struct *)w->mm, address) || !(w->finder.flags & VM_WRITE) ||
         address + 16 > w->finder.end)
         return 0;
     w->stack_start = w->finder.start;
     w->stack_end = w->finder.end;
-    if (address >= r->sp && r->sp >= w->finder.start)
+    if (address >= w->at.sp && w->at.sp >= w->finder.start)
         return 1;
     /* Another stack. In code that has no rows because none are there yet rbp may be anything. */
     return !w->here.is_pending && ++w->n_switches <= SWITCHES_MAX;
+}
+
+static __always_inline int in_stack(struct walk *w, const struct unwind_registers *r, __u64 address)
+{
+    return (address >= r->sp && address >= w->stack_start && address + 16 <= w->stack_end) ||
+           in_other_stack(w, address);
 }
 
 #define UNWIND_WALK                    struct walk
@@ -118,18 +150,12 @@ static __always_inline int in_stack(struct walk *w, const struct unwind_register
 #define UNWIND_IN_STACK(w, r, address) in_stack(w, r, address)
 #include "bpf/unwind_step.h"
 
-/* Sets w->here to the mapping of an address: the last one, a remembered one, or by the kernel's tree. */
-static __always_inline int enter_mapping(struct walk *w, __u64 address)
+/* Sets w->here to the mapping of an address by the kernel's tree, and remembers it. */
+__attribute__((noinline)) int find_here(struct walk *w, __u64 address)
 {
+    if (!w)
+        return -1;
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
-    for (__u32 i = 0; i < CACHE_WAYS; i++) {
-        if (i >= set->n)
-            break;
-        if (address - set->way[i].start < set->way[i].length) {
-            w->here = set->way[i];
-            return 0;
-        }
-    }
     if (find_code(&w->finder, (struct mm_struct *)w->mm, address, w->now, &w->here))
         return -1;
     set->has_pending |= w->here.is_pending;
@@ -139,11 +165,52 @@ static __always_inline int enter_mapping(struct walk *w, __u64 address)
         w->wanted_start = w->finder.start;
         w->wanted_end = w->finder.end;
     }
-    set->way[set->next & (CACHE_WAYS - 1)] = w->here;
-    set->next++;
+    __u32 way = set->next++ & (CACHE_WAYS - 1);
+    set->way[way] = w->here;
+    set->proof[way] = (struct proof){w->finder.vma, w->finder.offset, w->finder.inode};
+    set->proven |= 1u << way;
     if (set->n < CACHE_WAYS)
         set->n++;
     return 0;
+}
+
+/* Whether what was remembered is still there; it is forgotten if not. The memory of a vm_area_struct that is
+ * gone can be another's, which then differs from it, or says the same of the same file. */
+__attribute__((noinline)) int prove(struct walk *w, __u32 i)
+{
+    if (!w)
+        return 0;
+    i &= CACHE_WAYS - 1;
+    struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
+    struct mapping *way = &set->way[i];
+    struct proof *proof = &set->proof[i];
+    struct finder *f = &w->finder;
+    if (!read_mapping(f, proof->vma) && f->start == way->start && f->end - f->start == way->length &&
+        f->offset == proof->offset && inode_of(f) == proof->inode) {
+        set->proven |= 1u << i;
+        return 1;
+    }
+    way->length = 0;
+    return 0;
+}
+
+/* Sets w->here to the mapping of an address: a remembered one, or by the kernel's tree. */
+static __always_inline int enter_mapping(struct walk *w, __u64 address)
+{
+    struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
+#pragma clang loop unroll(disable)
+    for (__u32 i = 0; i < CACHE_WAYS; i++) {
+        if (i >= set->n)
+            break;
+        if (address - set->way[i].start < set->way[i].length) {
+            if (UNLIKELY(!(set->proven >> i & 1)) && !prove(w, i))
+                break;
+            note_use(&set->way[i], w->now);
+            w->here = set->way[i];
+            return 0;
+        }
+    }
+    return find_here(w, address);
 }
 
 struct walk_context {
@@ -157,7 +224,7 @@ static long walk_frame(__u32 i, struct walk_context *c)
     struct walk *w = &s->walk;
     __u64 to = (__u64)s->head.n_kernel + i;
     barrier_var(to);
-    if (i >= UNWIND_FRAMES_MAX || to >= SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX) {
+    if (UNLIKELY(i >= UNWIND_FRAMES_MAX || to >= SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX)) {
         w->end = UNWIND_END_DEPTH;
         return 1;
     }
@@ -167,7 +234,7 @@ static long walk_frame(__u32 i, struct walk_context *c)
         w->end = UNWIND_END_NOT_CODE;
         return 1;
     }
-    struct unwind_rule rule = find_rule(&w->here, c->found, address);
+    struct unwind_rule rule = find_rule(&w->here, c->found, w->set, address);
     if (rule.cfa == UNWIND_CFA_SIGNAL || (rule.cfa == UNWIND_CFA_PADDING && w->at.is_return))
         address = w->at.ip; /* "returned to" without having been called: a handler's, a coroutine's first */
     s->address[to] = address;
@@ -176,6 +243,63 @@ static long walk_frame(__u32 i, struct walk_context *c)
         w->is_guessed = 1;
     w->end = unwind_step(w, &w->at, rule);
     return w->end != UNWIND_END_NONE;
+}
+
+static __always_inline int is_set_of(const struct walk *w, __u32 set, __u64 start, __u64 stack)
+{
+    const struct cache_set *of = &w->cache[set & (CACHE_SETS - 1)];
+    return of->mm == w->mm && of->start == start && of->stack == stack;
+}
+
+/* The kernel's count of changes to a process's mappings; 0 where it has none. */
+static __always_inline __u32 count_changes(struct mm_struct *mm)
+{
+    if (bpf_core_field_exists(((struct mm_struct___v6_13 *)0)->mm_lock_seq.sequence))
+        return ((struct mm_struct___v6_13 *)mm)->mm_lock_seq.sequence;
+    if (bpf_core_field_exists(((struct mm_struct___v6_4 *)0)->mm_lock_seq))
+        return ((struct mm_struct___v6_4 *)mm)->mm_lock_seq;
+    return 0;
+}
+
+/* Finds what is remembered of a process, or makes it empty. */
+static __always_inline void find_set(struct walk *w, struct mm_struct *mm, __u64 start)
+{
+    __u64 stack = mm->start_stack, exec_vm = mm->exec_vm, id = *(volatile __u64 *)&w->mm;
+    __u64 generation = *(volatile __u64 *)&unwind_generation;
+    __u64 additions = *(volatile __u64 *)&unwind_additions;
+    __u32 changes = count_changes(mm), is_counted = changes != 0;
+    __u32 number = id * 0x9e3779b97f4a7c15ull >> (64 - CACHE_BITS);
+    w->is_remembered = 1;
+    if (!is_set_of(w, number, start, stack)) {
+        number ^= 1;
+        if (!is_set_of(w, number, start, stack)) {
+            w->is_remembered = 0;
+            if (w->cache[number & (CACHE_SETS - 1)].last > w->cache[(number ^ 1) & (CACHE_SETS - 1)].last)
+                number ^= 1;
+        }
+    }
+    w->set = number;
+    struct cache_set *set = &w->cache[number & (CACHE_SETS - 1)];
+    set->last = w->now;
+    if (is_counted && set->changes != changes) {
+        set->changes = changes;
+        set->proven = 0;
+    }
+    if (w->is_remembered && (is_counted || (w->now - set->since <= CACHE_NS && set->exec_vm == exec_vm)) &&
+        set->generation == generation && (!set->has_pending || set->additions == additions))
+        return;
+    set->mm = id;
+    set->start = start;
+    set->stack = stack;
+    set->exec_vm = exec_vm;
+    set->generation = generation;
+    set->additions = additions;
+    set->changes = changes;
+    set->has_pending = 0;
+    set->since = w->now;
+    set->n = 0;
+    set->next = 0;
+    set->proven = 0;
 }
 
 /* Walks from walk.at in process `mm`: puts the addresses behind the kernel's, fills walk.end, is_guessed and
@@ -192,31 +316,9 @@ static __always_inline void walk_stack(struct scratch *s, struct mm_struct *mm, 
     w->is_guessed = 0;
     w->stack_start = 0;
     w->stack_end = 0;
-    __u64 exec_vm = mm->exec_vm, generation = *(volatile __u64 *)&unwind_generation;
-    __u64 additions = *(volatile __u64 *)&unwind_additions;
-    __u64 id = *(volatile __u64 *)&w->mm;
-    w->set = id * 0x9e3779b97f4a7c15ull >> (64 - CACHE_BITS);
-    struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
-    /* A process's mm_struct may be where one was that has just ended. */
-    w->is_remembered = set->mm == id && set->start == s->head.start && now - set->since <= CACHE_NS;
-    if (!w->is_remembered || set->exec_vm != exec_vm || set->generation != generation ||
-        (set->has_pending && set->additions != additions)) {
-        set->mm = id;
-        set->start = s->head.start;
-        set->exec_vm = exec_vm;
-        set->generation = generation;
-        set->additions = additions;
-        set->has_pending = 0;
-        set->since = now;
-        set->n = 0;
-        set->next = 0;
-    }
+    find_set(w, mm, s->head.start);
     w->has_window = 1;
-    w->window_at = w->at.sp;
-    if (bpf_probe_read_user(w->window, WINDOW_BYTES, (void *)w->at.sp)) {
-        w->has_window = 0;
-        w->window_at = ~0ull << 32;
-    }
+    w->window_at = ~0ull << 32; /* no stack is there: the first load fills the window */
     __u32 zero = 0;
     struct walk_context context = {.scratch = s};
     context.found = bpf_map_lookup_elem(&rules_found, &zero);

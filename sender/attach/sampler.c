@@ -181,6 +181,7 @@ int sampler_open(struct sampler **ret, const struct sampler_options *options,
         sampler_close(s);
         return r;
     }
+    s->shards.near_fd = bpf_map__fd(s->skel->maps.unwind_near);
     s->shards.outer_fd = bpf_map__fd(s->skel->maps.unwind_shards);
     s->shards.files_fd = bpf_map__fd(s->skel->maps.unwind_files);
     s->shards.generation = (volatile bpf_u64 *)&s->skel->bss->unwind_generation;
@@ -197,7 +198,8 @@ int sampler_start(struct sampler *s, struct error *e)
 void sampler_tables(struct sampler *s, struct tables_backend *ret)
 {
     *ret = (struct tables_backend){.page = s->skel->bss->unwind_pages,
-                                   .rule = (struct unwind_rule *)s->skel->bss->unwind_rules};
+                                   .rule = (struct unwind_rule *)s->skel->bss->unwind_rules,
+                                   .used = s->skel->bss->unwind_used};
     shards_backend(&s->shards, ret);
 }
 
@@ -206,7 +208,12 @@ int sampler_files_of(struct sampler *s, uint32_t pid,
 {
     struct sample_file part[64];                             /* the kernel writes whole records */
     union bpf_iter_link_info whose = {.task = {.tid = pid}}; /* its first thread: all share one memory */
-    LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &whose, .link_info_len = sizeof whose);
+    struct bpf_iter_attach_opts
+        options; /* libbpf wants its padding to be zero, which LIBBPF_OPTS leaves open */
+    memset(&options, 0, sizeof options);
+    options.sz = sizeof options;
+    options.link_info = &whose;
+    options.link_info_len = sizeof whose;
     struct bpf_link *link = bpf_program__attach_iter(s->skel->progs.dump_files, pid ? &options : NULL);
     if (!link)
         return -errno;

@@ -26,10 +26,13 @@ static int make(struct shards *s, uint32_t shard)
 static int open_shard(void *user, uint32_t shard, struct unwind_row **ret)
 {
     struct shards *s = user;
-    int r = s->fd[shard] ? 0 : make(s, shard);
+    bool is_near = shard < UNWIND_NEAR_SHARDS;
+    int r = is_near || s->fd[shard] ? 0 : make(s, shard);
     if (r < 0)
         return r;
-    void *rows = mmap(NULL, SHARD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd[shard], 0);
+    int fd = is_near ? s->near_fd : s->fd[shard];
+    off_t at = is_near ? (off_t)(shard * SHARD_BYTES) : 0;
+    void *rows = mmap(NULL, SHARD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
     if (rows == MAP_FAILED)
         return -errno;
     *ret = rows;
@@ -63,14 +66,6 @@ static void drop_file(void *user, const struct unwind_key *key)
     bpf_map_delete_elem(s->files_fd, key);
 }
 
-static uint32_t file_used(void *user, const struct unwind_key *key)
-{
-    const struct shards *s = user;
-    struct unwind_file file = {0};
-    (void)bpf_map_lookup_elem(s->files_fd, key, &file);
-    return file.used;
-}
-
 static void changed(void *user, bool is_gone)
 {
     struct shards *s = user;
@@ -84,7 +79,6 @@ void shards_backend(struct shards *s, struct tables_backend *ret)
     ret->shard_drop = drop_shard;
     ret->file_set = set_file;
     ret->file_drop = drop_file;
-    ret->file_used = file_used;
     ret->changed = changed;
     ret->user = s;
 }

@@ -7,9 +7,9 @@
 #include "sender/unwind/tables.h"
 
 struct shards {
-    int outer_fd, files_fd;                   /* the maps unwind_shards and unwind_files */
+    int near_fd, outer_fd, files_fd;          /* the maps unwind_near, unwind_shards and unwind_files */
     volatile bpf_u64 *generation, *additions; /* unwind_generation and the like, in the mapped .bss */
-    int fd[UNWIND_SHARDS];                    /* of each shard made; 0: none */
+    int fd[UNWIND_SHARDS];                    /* of each shard made in unwind_shards; 0: none */
 };
 
 /* Fills the functions of a backend that keeps its shards in *s, which is all zero but for the descriptors and

@@ -224,6 +224,12 @@ static void leave(struct tables *t, struct file **at, uint64_t now)
     t->leaving = f;
 }
 
+/* When the kernel side last used a file's tables; it writes there meanwhile. */
+static volatile bpf_u32 *last_use(const struct tables *t, const struct file *f)
+{
+    return &t->backend.used[f->placed.serial % UNWIND_FILES];
+}
+
 /* Which file should leave for one of n_chunks: the one not used for longest. If all are in use, the largest,
  * where the newcomer is much smaller: many small programs are worth more than a large one. NULL: none. */
 static struct file **choose(struct tables *t, uint32_t n_chunks, uint64_t now)
@@ -233,7 +239,7 @@ static struct file **choose(struct tables *t, uint32_t n_chunks, uint64_t now)
     for (struct file **at = &t->files; *at; at = &(*at)->next) {
         if ((*at)->placed.n_pages == 0 && t->counts.files < UNWIND_FILES - 1)
             continue; /* holds no room */
-        uint32_t used = t->backend.file_used(t->backend.user, &(*at)->key);
+        uint32_t used = *last_use(t, *at);
         if (!largest || (*at)->n_chunks > (*largest)->n_chunks)
             largest = at;
         if ((uint32_t)(now >> 30) - used >= TABLES_RECENT && used < least) {
@@ -432,8 +438,8 @@ int tables_add(struct tables *t, const struct unwind_key *key, const struct rows
     if (!f)
         return -ENOMEM;
     int r = rows->n_pages ? place(t, f, rows) : 0;
-    f->placed.used = (uint32_t)(now >> 30);
     f->placed.serial = ++t->serial; /* again the same after four billion files */
+    *last_use(t, f) = (bpf_u32)(now >> 30);
     if (r == 0)
         r = t->backend.file_set(t->backend.user, key, &f->placed);
     if (r < 0) {

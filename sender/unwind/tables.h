@@ -19,19 +19,19 @@
 #define TABLES_GRACE_NS 20000000u
 /* What was used this recently stays, unless it is large and the newcomer small: when more is in use than
  * there is room for, the newcomer is refused, and not each one compiled again and again. In units of
- * unwind_file.used. */
+ * tables_backend.used. */
 #define TABLES_RECENT 3u
 
 struct tables_backend {
     bpf_u32 *page;            /* UNWIND_PAGES */
     struct unwind_rule *rule; /* UNWIND_RULES */
+    bpf_u32 *used;            /* UNWIND_FILES: when tables were last used, at their serial's place */
     /* Makes a shard's rows writable, made if it is new; 0 or -errno. */
     int (*shard_open)(void *user, uint32_t shard, struct unwind_row **ret);
     void (*shard_close)(void *user, uint32_t shard, struct unwind_row *rows);
     void (*shard_drop)(void *user, uint32_t shard); /* no file has rows in it any more */
     int (*file_set)(void *user, const struct unwind_key *key, const struct unwind_file *file);
     void (*file_drop)(void *user, const struct unwind_key *key);
-    uint32_t (*file_used)(void *user, const struct unwind_key *key); /* unwind_file.used */
     /* Files were added; or one is gone, and walks must forget what they remember of files. */
     void (*changed)(void *user, bool is_gone);
     void *user;

@@ -6,10 +6,11 @@
 
 #include "sender/unwind/tables.h"
 
-#define SECOND UINT64_C(1073741824) /* of unwind_file.used */
+#define SECOND UINT64_C(1073741824) /* of tables_backend.used */
 
 static bpf_u32 page[UNWIND_PAGES];
 static struct unwind_rule rule[UNWIND_RULES];
+static bpf_u32 used[UNWIND_FILES];
 static struct unwind_row *shard[UNWIND_SHARDS];
 static int open_shards, additions, departures;
 
@@ -54,11 +55,6 @@ static void file_drop(void *user, const struct unwind_key *key)
     files[key->inode].is_there = false;
 }
 
-static uint32_t file_used(void *user, const struct unwind_key *key)
-{
-    return files[key->inode].file.used;
-}
-
 static void changed(void *user, bool is_gone)
 {
     *(is_gone ? &departures : &additions) += 1;
@@ -66,12 +62,12 @@ static void changed(void *user, bool is_gone)
 
 static const struct tables_backend backend = {.page = page,
                                               .rule = rule,
+                                              .used = used,
                                               .shard_open = shard_open,
                                               .shard_close = shard_close,
                                               .shard_drop = shard_drop,
                                               .file_set = file_set,
                                               .file_drop = file_drop,
-                                              .file_used = file_used,
                                               .changed = changed};
 
 static struct unwind_key key(uint64_t inode)
@@ -159,7 +155,7 @@ UNIT(the_one_not_used_for_longest_leaves_and_its_room_rests_a_while)
     struct tables *t = unit_made(tables_new(&backend, 1)); /* 64 chunks */
     for (uint64_t i = 1; i <= 4; i++)
         ck_assert_int_eq(add(t, i, rows_of(14, 1000, (int)(10 * i)), i * SECOND), 0);
-    files[1].file.used = 90; /* it was used since */
+    used[files[1].file.serial] = 90; /* it was used since */
     uint64_t now = 100 * SECOND;
     ck_assert_int_eq(add(t, 5, rows_of(14, 1000, 50), now), -EAGAIN);
     ck_assert(has(t, 1) && !has(t, 2));
