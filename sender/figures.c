@@ -5,21 +5,27 @@
 #include "sender/program.h"
 #include "sender/telemetry.h"
 
+/* Samples that windows had no room for: those that have ended, and the one that is open. */
+static uint64_t dropped(const struct program *p)
+{
+    return p->dropped + p->collector.window.dropped + p->collector.refused;
+}
+
 void figures_log(struct program *p, enum log_level level)
 {
     struct sampler_counts counts = sampler_counts(p->sampler);
-    struct binaries_counts names = binaries_counts(p->collector.binaries);
+    struct binaries_counts names = namer_counts(p->namer)->binaries;
     double seconds = (double)(clock_monotonic() - p->begun) / NSEC_PER_SEC;
     log_write(
         level,
         "own use: samples=%llu lost=%llu exec_lost=%llu dropped=%llu sent=%llu rejected=%llu unsent=%llu "
-        "processes=%u files=%u with_debug=%u looked_up=%llu evicted=%llu names_kb=%zu kernel_kb=%zu cpu_percent=%.3f rss_kb=%zu",
+        "stretched=%llu processes=%u files=%u with_debug=%u looked_up=%llu evicted=%llu names_kb=%zu kernel_kb=%zu cpu_percent=%.3f rss_kb=%zu",
         (unsigned long long)counts.taken, (unsigned long long)counts.lost,
-        (unsigned long long)counts.exec_lost, (unsigned long long)p->dropped,
+        (unsigned long long)counts.exec_lost, (unsigned long long)dropped(p),
         (unsigned long long)p->delivery.counts.sent, (unsigned long long)p->delivery.counts.rejected,
-        (unsigned long long)p->delivery.counts.lost, procs_count(p->collector.procs), names.files,
-        names.debug, (unsigned long long)names.looked_up, (unsigned long long)names.evicted,
-        names.memory / 1024, p->collector.kernel ? kallsyms_memory(p->collector.kernel) / 1024 : 0,
+        (unsigned long long)p->delivery.counts.lost, (unsigned long long)p->stretched,
+        procs_count(p->collector.procs), names.files, names.debug, (unsigned long long)names.looked_up,
+        (unsigned long long)names.evicted, names.memory / 1024, namer_counts(p->namer)->kernel_memory / 1024,
         100 * (double)host_own_cpu() / NSEC_PER_SEC / seconds, host_own_memory() / 1024);
 }
 
@@ -30,14 +36,17 @@ static struct telemetry read_telemetry(struct program *p)
         .sampler = sampler_counts(p->sampler),
         .delivery = p->delivery.counts,
         .spool = p->delivery.spool ? spool_counts(p->delivery.spool) : (struct spool_counts){0},
-        .window_dropped = p->dropped,
+        .window_dropped = dropped(p),
         .pending_dropped = p->collector.pending.dropped,
         .cpu_ns = host_own_cpu(),
         .memory = host_own_memory(),
         .begun = now - (clock_monotonic() - p->begun),
         .now = now,
         .processes = procs_count(p->collector.procs),
-        .files = binaries_counts(p->collector.binaries).files,
+        .files = namer_counts(p->namer)->binaries.files,
+        .windows = p->windows,
+        .windows_stretched = p->stretched,
+        .naming_ns = p->naming_ns,
         .pending = p->collector.pending.n,
         .endpoint = p->options.print ? "standard output" : p->options.endpoint,
         .host_name = p->host.name,
@@ -76,17 +85,7 @@ static void on_metrics_event(void *user, const struct otlp_event *event)
 
 int figures_open(struct program *p, struct error *e)
 {
-    struct otlp_exporter_options x = OTLP_EXPORTER_DEFAULT;
-    x.endpoint = p->options.metrics_endpoint;
-    x.protocol = p->options.protocol;
-    x.signal = OTLP_METRICS;
-    x.compression = p->options.compression;
-    x.headers = p->options.header;
-    x.n_headers = p->options.n_headers;
-    x.user_agent = "profsend/" PROFGATE_VERSION;
-    x.tls = p->options.tls;
-    x.timeout_ns = p->options.timeout_ns;
-    x.queue.num_consumers = 1;
+    struct otlp_exporter_options x = exporter_options(&p->options, OTLP_METRICS, p->options.metrics_endpoint);
     x.queue.queue_size = 4; /* each says all that was before */
     return otlp_exporter_new(&p->metrics, p->loop, &x, on_metrics_event, p, e);
 }

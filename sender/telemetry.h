@@ -17,6 +17,7 @@ struct telemetry {
     uint64_t pending_dropped; /* stacks that waited for their weight */
     uint64_t cpu_ns, memory;  /* our own */
     uint64_t begun, now;      /* Unix, ns */
+    uint64_t windows, windows_stretched, naming_ns;
     uint32_t processes, files, pending;
     const char *endpoint, *host_name;
 };

@@ -11,24 +11,10 @@
 #include "proto/base/macros.h"
 #include "sender/context/place.h"
 #include "sender/context/record.h"
-#include "sender/symbolize/perfmap.h"
-
-/* The kernel's symbols are read again for an address that is in none of them (a module loaded since), but
- * printing them costs the kernel tens of milliseconds: at most this often. */
-#define KERNEL_AGAIN_NS (60 * (uint64_t)NSEC_PER_SEC)
-
-/* Addresses of generated code looked up in one window; what is above stays unnamed. */
-#define GENERATED_MAX 65536u
 
 /* The vDSO is two pages or so; its section headers end it. */
 #define VDSO_MAX 65536u
-static const struct binary_key vdso_key = {.inode = UINT64_MAX};
-
-struct generated {
-    const struct process *process;
-    uint64_t address;
-    struct bytes name;
-};
+const struct binary_key collector_vdso = {.inode = UINT64_MAX};
 
 /* Our own vDSO as an ELF image. The section headers come last in it. */
 static struct bytes own_vdso(void)
@@ -40,12 +26,12 @@ static struct bytes own_vdso(void)
     return size > VDSO_MAX ? bytes_of(NULL, 0) : bytes_of(h, (size_t)size);
 }
 
-int collector_init(struct collector *c, const char *proc_root, const char *kallsyms_path)
+int collector_init(struct collector *c, const char *proc_root)
 {
-    *c = (struct collector){.kallsyms_path = kallsyms_path, .vdso = own_vdso()};
+    *c = (struct collector){.vdso = own_vdso()};
     c->procs = procs_new(proc_root);
-    c->binaries = binaries_new();
-    if (!c->procs || !c->binaries) {
+    c->files = files_new();
+    if (!c->procs || !c->files) {
         collector_release(c);
         return -ENOMEM;
     }
@@ -57,39 +43,62 @@ void collector_release(struct collector *c)
     window_release(&c->window);
     pending_release(&c->pending);
     procs_free(c->procs);
-    binaries_free(c->binaries);
-    kallsyms_free(c->kernel);
-    free(c->generated.at);
-    arena_release(&c->generated.text);
+    files_free(c->files);
     *c = (struct collector){0};
 }
 
-/* The binary of a region, opened at first sight. 0: there is no file, or it cannot be had. */
-static uint32_t binary_of(struct collector *c, const struct process *process, struct region *region)
+/* Opens a file that was not met before, and leaves it open in the window. Its number; 0: it cannot be had. */
+static uint32_t new_file(struct collector *c, const struct process *process, const struct region *region,
+                         const struct binary_key *key)
+{
+    int fd = procs_open_region(c->procs, process, region);
+    if (fd < 0)
+        return 0;
+    uint32_t number = files_add(c->files, key, fd);
+    struct file *file = files_get(c->files, number);
+    uint32_t at = file && file->is_elf ? window_file(&c->window, number, key, &file->in_window) : UINT32_MAX;
+    if (at == UINT32_MAX)
+        close(fd);
+    else
+        window_met(&c->window, at, process->pid, region->path, fd);
+    return number;
+}
+
+/* The number of the file of a region. 0: there is no file, or it cannot be had. */
+static uint32_t file_of(struct collector *c, const struct process *process, struct region *region)
 {
     struct binary_key key = {.inode = region->inode, .major = region->major, .minor = region->minor};
     bool is_vdso = bytes_is(region->path, "[vdso]");
     if (is_vdso)
-        key = vdso_key;
+        key = collector_vdso;
     else if (region->inode == 0)
         return 0;
-    const struct binary *known = binaries_get(c->binaries, region->tag);
+    const struct file *known = files_get(c->files, region->tag);
     if (known && known->key.inode == key.inode && known->key.major == key.major &&
         known->key.minor == key.minor)
         return region->tag;
-    uint32_t number = binaries_find(c->binaries, &key);
-    if (!number && is_vdso && c->vdso.p) {
-        number = binaries_add_memory(c->binaries, &key, "linux-vdso.so.1", c->vdso);
-    } else if (!number) {
-        int fd = procs_open_region(c->procs, process, region);
-        if (fd < 0)
-            return 0;
-        struct bytes name = bytes_after_last(region->path, '/');
-        number = binaries_add(c->binaries, &key, (const char *)name.p, fd);
-        binaries_met(c->binaries, number, process->pid, (const char *)region->path.p);
-    }
-    region->tag = number;
-    return number;
+    uint32_t number = files_find(c->files, &key);
+    if (!number && is_vdso && c->vdso.p)
+        number = files_add_memory(c->files, &key, c->vdso);
+    else if (!number)
+        number = new_file(c, process, region, &key);
+    return region->tag = number;
+}
+
+/* The index of a file in the window, where it is open for its names to be looked up: while the process is
+ * there, as it may be gone when the window ends. UINT32_MAX when memory is out. */
+static uint32_t file_in_window(struct collector *c, const struct process *process,
+                               const struct region *region, uint32_t number)
+{
+    struct file *file = files_get(c->files, number);
+    uint32_t at = window_file(&c->window, number, &file->key, &file->in_window);
+    if (at == UINT32_MAX || region->inode == 0 || !window_wants(&c->window, at, process->pid))
+        return at;
+    int fd = procs_open_region(c->procs, process, region);
+    if (fd >= 0)
+        files_check(c->files, number, fd);
+    window_met(&c->window, at, process->pid, region->path, fd);
+    return at;
 }
 
 /* A user frame. False: the address is in no code of the process, as when a register that is no frame pointer
@@ -102,18 +111,14 @@ static bool user_frame(struct collector *c, struct process *process, uint64_t ad
     struct region *region = procs_region(c->procs, process, address, is_sure, now);
     if (!region)
         return is_sure || process->maps.n == 0; /* nothing known of it at all: keep what we were told */
-    uint32_t number = binary_of(c, process, region);
-    const struct binary *binary = binaries_get(c->binaries, number);
-    uint64_t at;
-    if (!binary || !elf_address(&binary->elf, address - region->start + region->offset, &at))
+    uint32_t number = file_of(c, process, region);
+    if (!number || !files_get(c->files, number)->is_elf)
         return true;
-    if (binaries_want(c->binaries, number, at)) {
-        int fd = procs_open_region(c->procs, process, region);
-        if (fd >= 0)
-            binaries_reopen(c->binaries, number, at, fd);
-        binaries_met(c->binaries, number, process->pid, (const char *)region->path.p);
-    }
-    *ret = (struct frame){.kind = FRAME_FILE, .binary = number, .address = at};
+    uint32_t at = file_in_window(c, process, region, number);
+    uint64_t virtual;
+    if (at != UINT32_MAX &&
+        files_address(c->files, number, address - region->start + region->offset, &virtual))
+        *ret = (struct frame){.kind = FRAME_FILE, .file = at, .address = virtual};
     return true;
 }
 
@@ -212,159 +217,17 @@ void collector_exec(struct collector *c, const struct sample_head *head, const c
         c->place(c->place_user, head->pid, NULL);
 }
 
-static void read_kernel(struct collector *c, uint64_t now)
+void collector_take(struct collector *c, struct window *window)
 {
-    struct kallsyms *fresh = NULL;
-    c->kernel_tried = now;
-    autoclose int fd = open(c->kallsyms_path, O_RDONLY | O_CLOEXEC);
-    c->kernel_state = fd < 0 ? -errno : kallsyms_read(&fresh, fd);
-    if (fresh) {
-        kallsyms_free(c->kernel);
-        c->kernel = fresh;
-    }
+    struct window closed = c->window;
+    window_close(&closed);
+    c->window = *window;
+    c->refused = 0;
+    *window = closed;
+    files_sweep(c->files);
 }
 
-/* Reads the kernel's symbols when a kernel address is not in them. */
-static void settle_kernel(struct collector *c, const struct frame *frame, uint64_t now)
+void collector_sweep(struct collector *c, uint64_t now)
 {
-    struct kallsyms_name name;
-    if (c->kernel && kallsyms_find(c->kernel, frame->address, &name))
-        return;
-    if (c->kernel_tried == 0 || now - c->kernel_tried >= KERNEL_AGAIN_NS)
-        read_kernel(c, now);
-}
-
-static void note_generated(struct collector *c, const struct process *process, uint64_t address)
-{
-    if (c->generated.n == c->generated.cap) {
-        uint32_t cap = c->generated.cap ? 2 * c->generated.cap : 64;
-        struct generated *more = cap <= GENERATED_MAX ? realloc(c->generated.at, cap * sizeof *more) : NULL;
-        if (!more)
-            return;
-        c->generated.at = more;
-        c->generated.cap = cap;
-    }
-    c->generated.at[c->generated.n++] = (struct generated){.process = process, .address = address};
-}
-
-static int by_process(const void *a, const void *b)
-{
-    const struct generated *x = a, *y = b;
-    if (x->process->serial != y->process->serial)
-        return x->process->serial < y->process->serial ? -1 : 1;
-    return x->address < y->address ? -1 : x->address > y->address;
-}
-
-/* Names the generated code of one process: n entries at `at`, sorted, from its perf map. */
-static void name_generated(struct collector *c, struct generated *at, uint32_t n)
-{
-    struct source source;
-    autoclose int fd = procs_open_perf_map(c->procs, at->process);
-    autofree struct perfmap_answer *answer = fd >= 0 ? malloc(n * sizeof *answer) : NULL;
-    if (!answer || source_file(&source, fd) < 0)
-        return;
-    for (uint32_t i = 0; i < n; i++)
-        answer[i] = (struct perfmap_answer){.address = at[i].address};
-    if (perfmap_search(&source, answer, n, &c->generated.text) < 0)
-        return;
-    for (uint32_t i = 0; i < n; i++)
-        at[i].name = answer[i].name;
-}
-
-static void settle_generated(struct collector *c)
-{
-    if (c->generated.n == 0)
-        return;
-    qsort(c->generated.at, c->generated.n, sizeof *c->generated.at, by_process);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < c->generated.n; i++)
-        if (n == 0 || by_process(&c->generated.at[i], &c->generated.at[n - 1]) != 0)
-            c->generated.at[n++] = c->generated.at[i];
-    c->generated.n = n;
-    for (uint32_t from = 0, to; from < n; from = to) {
-        for (to = from + 1; to < n && c->generated.at[to].process == c->generated.at[from].process;)
-            to++;
-        name_generated(c, &c->generated.at[from], to - from);
-    }
-}
-
-void collector_settle(struct collector *c, uint64_t now)
-{
-    for (uint32_t i = 0; i < window_samples(&c->window); i++) {
-        const struct window_sample *s = &c->window.sample[i];
-        uint32_t n;
-        const struct frame *frame = window_frames(&c->window, s->stack, &n);
-        for (uint32_t j = 0; j < n; j++) {
-            if (frame[j].kind == FRAME_KERNEL)
-                settle_kernel(c, &frame[j], now);
-            else if (frame[j].kind == FRAME_OTHER && frame[j].address)
-                note_generated(c, s->process, frame[j].address);
-        }
-    }
-    settle_generated(c);
-    binaries_resolve(c->binaries);
-}
-
-static void describe_kernel(const struct collector *c, const struct frame *frame, struct description *d)
-{
-    struct kallsyms_name name;
-    d->type = "kernel";
-    d->module = BYTES_LIT("vmlinux");
-    if (!c->kernel || !kallsyms_find(c->kernel, frame->address, &name))
-        return;
-    d->name = name.name;
-    d->module = name.module;
-    d->address = frame->address - name.base;
-}
-
-static void describe_file(const struct collector *c, const struct frame *frame, struct description *d)
-{
-    const struct binary *binary = binaries_get(c->binaries, frame->binary);
-    struct binary_name name = binaries_name(c->binaries, frame->binary, frame->address);
-    struct binary_line line = binaries_line(c->binaries, &name, 0);
-    d->type = name.is_go ? "go" : "native";
-    d->name = line.name;
-    d->file = line.file;
-    d->line = line.line;
-    d->inlined = name;
-    d->binary = binary;
-    for (uint32_t i = 0; i < binary->elf.n_segments; i++) {
-        const struct elf_segment *g = &binary->elf.segment[i];
-        if (frame->address >= g->address && frame->address - g->address < g->file_size)
-            d->segment = g;
-    }
-}
-
-static void describe_other(const struct collector *c, const struct process *process,
-                           const struct frame *frame, struct description *d)
-{
-    struct generated key = {.process = process, .address = frame->address};
-    const struct generated *found =
-        c->generated.n ? bsearch(&key, c->generated.at, c->generated.n, sizeof key, by_process) : NULL;
-    d->type = "native";
-    if (found && found->name.p) {
-        d->name = found->name;
-        d->type = perfmap_frame_type(found->name);
-    }
-}
-
-void collector_describe(const struct collector *c, const struct process *process, const struct frame *frame,
-                        struct description *ret)
-{
-    struct description d = {.address = frame->address, .name = BYTES_LIT(""), .file = BYTES_LIT("")};
-    switch (frame->kind) {
-    case FRAME_KERNEL: describe_kernel(c, frame, &d); break;
-    case FRAME_FILE: describe_file(c, frame, &d); break;
-    default: describe_other(c, process, frame, &d); break;
-    }
-    *ret = d;
-}
-
-void collector_next(struct collector *c, uint64_t now)
-{
-    window_clear(&c->window);
-    c->generated.n = 0;
-    arena_reset(&c->generated.text, 64 * 1024);
     procs_sweep(c->procs, now);
-    binaries_sweep(c->binaries);
 }

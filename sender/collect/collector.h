@@ -1,11 +1,11 @@
 /*
- * From raw samples to a window with names: finds the process and file of each address as samples arrive, and
- * the names of all new ones at the window's end.
+ * From raw samples to a window: finds the process and file of each address as samples arrive. What those are
+ * called is found later, by another thread (naming.h), so that no name keeps samples waiting.
  *
  *     collector_stack(c, head, addresses, now); …      as the ring buffer hands them out
- *     collector_settle(c);                             names are known now
- *     … read c->window, collector_describe(c, …)
- *     collector_next(c, now);                          and the next window begins
+ *     collector_take(c, &window);                      and the next window begins
+ *     … the window is named and sent, and cleared
+ *     collector_sweep(c, now);
  *
  * One thread.
  */
@@ -15,50 +15,30 @@
 #include <stdint.h>
 
 #include "proto/base/error.h"
+#include "sender/collect/files.h"
 #include "sender/collect/pending.h"
 #include "sender/collect/window.h"
-#include "sender/symbolize/binaries.h"
-#include "sender/symbolize/kallsyms.h"
-
-struct generated; /* names of generated code, see collector.c */
 
 struct collector {
-    struct window window;
+    struct window window; /* the one that is open */
     struct pending pending;
     struct procs *procs;
-    struct binaries *binaries;
-    struct kallsyms *kernel; /* NULL until the first kernel frame, or when it cannot be had */
-    const char *kallsyms_path;
-    uint64_t kernel_tried; /* when it was read last */
-    int kernel_state;      /* what kallsyms_read last said */
-    struct {
-        struct generated *at; /* sorted by (process, address) */
-        uint32_t n, cap;
-        struct arena text;
-    } generated;
+    struct files *files;
     struct bytes vdso; /* our own: the kernel maps the same one into every process */
-    uint64_t refused;  /* samples without a process: PROCS_MAX or memory */
+    uint64_t refused;  /* samples without a process, since collector_take: PROCS_MAX or memory */
     /* Tells the kernel side where the threads of a process publish their contexts; NULL: nowhere any more.
      * The owner's; may be NULL. */
     void (*place)(void *user, uint32_t pid, const struct context_place *place);
     void *place_user;
 };
 
-/* What a frame is called. Slices are valid until collector_next. */
-struct description {
-    const char *type;            /* profile.frame.type: a value of the semantic conventions */
-    struct bytes name;           /* .n 0: not known */
-    struct bytes file;           /* source file, "" if not known */
-    uint32_t line;               /* 0 if not known */
-    struct binary_name inlined;  /* .n_lines above 1: name, file and line are the innermost of several */
-    uint64_t address;            /* relative to the mapping */
-    const struct binary *binary; /* the mapping: a file … */
-    const struct elf_segment *segment;
-    struct bytes module; /* … or the kernel ("vmlinux"), or a module of it; .p NULL: no kernel frame */
-};
+/* What our vDSO is known by; its inode is no file's. */
+extern const struct binary_key collector_vdso;
 
-/* `proc_root` is "/proc" or a folder like it; kallsyms is read from there. 0 or -ENOMEM. */
-int collector_init(struct collector *c, const char *proc_root, const char *kallsyms_path);
+/* `proc_root` is "/proc" or a folder like it. 0 or -ENOMEM. */
+int collector_init(struct collector *c, const char *proc_root);
+
+/* After all windows taken are cleared. */
 void collector_release(struct collector *c);
 
 /* Takes one sample; `address` is n_kernel then n_user addresses. */
@@ -72,14 +52,11 @@ void collector_notice(struct collector *c, const struct sample_head *head, uint6
 /* Takes the notice of an execve. */
 void collector_exec(struct collector *c, const struct sample_head *head, const char *path, uint64_t now);
 
-/* Finds the names of everything in the window. */
-void collector_settle(struct collector *c, uint64_t now);
+/* Closes the window and hands it out, in exchange for *window, which is zeroed or cleared; it goes on with
+ * that. Forgets files long unused. Clear what was taken before collector_release, on this thread. */
+void collector_take(struct collector *c, struct window *window);
 
-/* Describes a frame of a process; after collector_settle. */
-void collector_describe(const struct collector *c, const struct process *process, const struct frame *frame,
-                        struct description *ret);
-
-/* Empties the window and forgets what was not used for long. */
-void collector_next(struct collector *c, uint64_t now);
+/* Forgets processes that ended, or were not sampled for long, and are in no window. */
+void collector_sweep(struct collector *c, uint64_t now);
 
 #endif

@@ -8,8 +8,8 @@
 
 /* Hits of one process, or of one function in it. */
 struct row {
-    const struct process *process;
-    uint64_t name; /* a number for the function */
+    uint32_t process; /* index in the window */
+    uint64_t name;    /* a number for the function */
     uint64_t hits;
 };
 
@@ -20,7 +20,7 @@ static int by_hits(const void *a, const void *b)
 }
 
 /* Adds to the row of (process, name), or a new one. */
-static void count(struct row *rows, uint32_t *n, const struct process *process, uint64_t name, uint64_t hits)
+static void count(struct row *rows, uint32_t *n, uint32_t process, uint64_t name, uint64_t hits)
 {
     for (uint32_t i = 0; i < *n; i++) {
         if (rows[i].process == process && rows[i].name == name) {
@@ -31,12 +31,22 @@ static void count(struct row *rows, uint32_t *n, const struct process *process, 
     rows[(*n)++] = (struct row){process, name, hits};
 }
 
+/* What is written: samples of one kind. */
+struct part {
+    FILE *to;
+    const struct naming *naming;
+    const struct window *window;
+    const struct kind *kind;
+    uint32_t source;
+    double seconds;
+};
+
 /* "function [file]" with an address where there is no name; control characters do not reach a terminal. */
-static void frame_text(const struct collector *c, const struct process *process, const struct frame *frame,
-                       char *to, size_t room)
+static void frame_text(const struct part *part, uint32_t process, const struct frame *frame, char *to,
+                       size_t room)
 {
     struct description d;
-    collector_describe(c, process, frame, &d);
+    naming_describe(part->naming, part->window, process, frame, &d);
     struct bytes where = d.binary ? bytes_str(d.binary->name) : d.module.p ? d.module : BYTES_LIT("?");
     if (d.name.n)
         snprintf(to, room, "%.*s [%.*s]", BYTES_FMT(d.name), BYTES_FMT(where));
@@ -47,19 +57,10 @@ static void frame_text(const struct collector *c, const struct process *process,
             *p = '?';
 }
 
-/* What is written: samples of one kind. */
-struct part {
-    FILE *to;
-    const struct collector *c;
-    const struct kind *kind;
-    uint32_t source;
-    double seconds;
-};
-
 /* What a sample counts for: its hits, or what they weigh. */
 static uint64_t weight(const struct part *part, const struct window_sample *s)
 {
-    const struct window *w = &part->c->window;
+    const struct window *w = part->window;
     uint64_t sum = 0;
     if (part->kind->how == KIND_CLOCK || part->kind->how == KIND_PROBE)
         return s->n_times;
@@ -68,15 +69,15 @@ static uint64_t weight(const struct part *part, const struct window_sample *s)
     return (uint64_t)((double)sum / part->kind->share);
 }
 
-static void write_stack(FILE *to, const struct collector *c, const struct window_sample *s)
+static void write_stack(const struct part *part, const struct window_sample *s)
 {
     uint32_t n;
     char text[512];
-    const struct frame *frame = window_frames(&c->window, s->stack, &n);
-    fprintf(to, "    heaviest stack (%u hits, thread %.*s):\n", s->n_times, SAMPLE_COMM_LEN, s->comm);
+    const struct frame *frame = window_frames(part->window, s->stack, &n);
+    fprintf(part->to, "    heaviest stack (%u hits, thread %.*s):\n", s->n_times, SAMPLE_COMM_LEN, s->comm);
     for (uint32_t i = 0; i < n; i++) {
-        frame_text(c, s->process, &frame[i], text, sizeof text);
-        fprintf(to, "      %s\n", text);
+        frame_text(part, s->process, &frame[i], text, sizeof text);
+        fprintf(part->to, "      %s\n", text);
     }
 }
 
@@ -95,7 +96,7 @@ static void write_total(const struct part *part, uint64_t total)
 
 static int write_process(const struct part *part, const struct row *process)
 {
-    const struct window *w = &part->c->window;
+    const struct window *w = part->window;
     struct intern names = INTERN_INIT(NULL);
     autofree struct row *rows = calloc(window_samples(w), sizeof *rows);
     if (!rows)
@@ -108,13 +109,13 @@ static int write_process(const struct part *part, const struct row *process)
         char text[512];
         if (s->process != process->process || s->source != part->source)
             continue;
-        frame_text(part->c, s->process, window_frames(w, s->stack, &n), text, sizeof text);
+        frame_text(part, s->process, window_frames(w, s->stack, &n), text, sizeof text);
         count(rows, &n_rows, s->process, intern_add(&names, bytes_str(text)), weight(part, s));
         if (!heaviest || weight(part, s) > weight(part, heaviest))
             heaviest = s;
     }
     qsort(rows, n_rows, sizeof *rows, by_hits);
-    const struct process *p = process->process;
+    const struct process *p = w->process[process->process].process;
     write_total(part, process->hits);
     fprintf(part->to, "  pid %-7u %.*s%s\n", p->pid, BYTES_FMT(p->name),
             p->is_kernel ? " (kernel thread)"
@@ -123,14 +124,14 @@ static int write_process(const struct part *part, const struct row *process)
     for (uint32_t i = 0; i < min_of(n_rows, REPORT_FUNCTIONS) && rows[i].name != INTERN_NONE; i++)
         fprintf(part->to, "    %6llu  %s\n", (unsigned long long)rows[i].hits,
                 (const char *)intern_get(&names, (uint32_t)rows[i].name).p);
-    write_stack(part->to, part->c, heaviest);
+    write_stack(part, heaviest);
     intern_release(&names);
     return 0;
 }
 
 static int write_kind(const struct part *part)
 {
-    const struct window *w = &part->c->window;
+    const struct window *w = part->window;
     autofree struct row *rows = calloc(window_samples(w) + 1, sizeof *rows);
     if (!rows)
         return -ENOMEM;
@@ -156,10 +157,12 @@ static int write_kind(const struct part *part)
     return 0;
 }
 
-int report_write(FILE *to, const struct collector *c, double seconds, const struct kinds *kinds)
+int report_write(FILE *to, const struct naming *n, const struct window *w, double seconds,
+                 const struct kinds *kinds)
 {
     for (uint32_t i = 0; i < SAMPLE_SOURCES; i++) {
-        struct part part = {.to = to, .c = c, .kind = &kinds->at[i], .source = i, .seconds = seconds};
+        struct part part = {
+            .to = to, .naming = n, .window = w, .kind = &kinds->at[i], .source = i, .seconds = seconds};
         int r = part.kind->how == KIND_OFF ? 0 : write_kind(&part);
         if (r < 0)
             return r;

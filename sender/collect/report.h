@@ -8,12 +8,13 @@
 #include <stdio.h>
 
 #include "sender/attach/kinds.h"
-#include "sender/collect/collector.h"
+#include "sender/collect/naming.h"
 
 #define REPORT_FUNCTIONS 8u  /* shown of a process */
 #define REPORT_PROCESSES 20u /* shown of a window */
 
 /* Writes it, kind by kind. Hits of the clock become a share of one CPU by `seconds`. 0, -ENOMEM, or -EIO. */
-int report_write(FILE *to, const struct collector *c, double seconds, const struct kinds *kinds);
+int report_write(FILE *to, const struct naming *n, const struct window *w, double seconds,
+                 const struct kinds *kinds);
 
 #endif

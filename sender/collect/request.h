@@ -11,7 +11,7 @@
 
 #include "proto/otlp/build.h"
 #include "sender/attach/kinds.h"
-#include "sender/collect/collector.h"
+#include "sender/collect/naming.h"
 
 /* What a request says of the host and of time. */
 struct request_facts {
@@ -33,8 +33,8 @@ struct request_facts {
 typedef int (*request_emit_fn)(void *user, struct buffer *out, uint64_t hits);
 
 /* Builds as many requests as the window needs, none for an empty one. 0, -ENOMEM, or what emit said. */
-int request_build(struct build *b, const struct collector *c, const struct request_facts *facts,
-                  request_emit_fn emit, void *user);
+int request_build(struct build *b, const struct naming *n, const struct window *w,
+                  const struct request_facts *facts, request_emit_fn emit, void *user);
 
 /* The hex gnu build id in the bytes of /sys/kernel/notes. Its length, 0 if there is none. */
 size_t request_kernel_build_id(struct bytes notes, char *ret, size_t room);

@@ -1,15 +1,20 @@
 #include "sender/collect/window.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "proto/base/macros.h"
 
 /* What makes two hits the same sample; no padding, it is compared as bytes. */
 struct same {
-    uint64_t process;
-    uint32_t tid, cpu, stack, incomplete, source, detail, context, zero;
+    uint32_t process, tid, cpu, stack, incomplete, source, detail, context;
     char comm[SAMPLE_COMM_LEN];
 };
+
+/* What one of them takes besides its bytes: in an intern's tables. */
+#define INTERNED_BYTES 64u
+/* What a process that is held takes, about: most of it are its mappings. */
+#define PROCESS_BYTES 4096u
 
 static bool reserve(void **p, uint32_t *cap, uint32_t n, size_t size)
 {
@@ -36,19 +41,60 @@ static enum window_incomplete incomplete(const struct sample_head *head)
     }
 }
 
+/* The index of a process, held from now on; UINT32_MAX when memory is out. The process remembers it: that it
+ * is of this window shows in what is there. */
+static uint32_t process_of(struct window *w, struct process *process)
+{
+    uint32_t at = process->in_window;
+    if (at < w->n_processes && w->process[at].process == process)
+        return at;
+    if (!reserve((void **)&w->process, &w->cap_processes, w->n_processes, sizeof *w->process))
+        return UINT32_MAX;
+    w->process[w->n_processes] = (struct window_process){.process = process_hold(process)};
+    w->bytes += PROCESS_BYTES;
+    return process->in_window = w->n_processes++;
+}
+
+/* Numbers stack and context. False when memory or room is out. */
+static bool intern(struct window *w, struct same *id, const struct frame *frames, uint32_t n_frames,
+                   struct bytes context)
+{
+    uint32_t n_stacks = w->stacks.n, n_contexts = w->contexts.n;
+    id->stack = intern_add(&w->stacks, bytes_of(frames, n_frames * sizeof *frames));
+    id->context = context.n ? intern_add(&w->contexts, context) : WINDOW_NO_CONTEXT;
+    if (id->stack == INTERN_NONE || (context.n && id->context == INTERN_NONE))
+        return false;
+    if (w->stacks.n != n_stacks)
+        w->bytes += n_frames * sizeof *frames + INTERNED_BYTES;
+    if (w->contexts.n != n_contexts)
+        w->bytes += context.n + INTERNED_BYTES;
+    return true;
+}
+
+static struct window_sample sample_of(const struct sample_head *head, const struct same *id, uint32_t first)
+{
+    struct window_sample s = {.process = id->process,
+                              .tid = head->tid,
+                              .cpu = head->cpu,
+                              .stack = id->stack,
+                              .incomplete = (enum window_incomplete)id->incomplete,
+                              .source = head->source,
+                              .detail = head->detail,
+                              .context = id->context,
+                              .first_time = first};
+    memcpy(s.comm, id->comm, sizeof s.comm);
+    return s;
+}
+
 static bool add(struct window *w, struct process *process, const struct sample_head *head,
                 const struct frame *frames, uint32_t n_frames, struct bytes context)
 {
-    if (w->n_times >= WINDOW_SAMPLES_MAX || n_frames == 0 || n_frames > FRAMES_MAX ||
-        !reserve((void **)&w->time, &w->cap_times, w->n_times, sizeof *w->time) ||
+    if (w->n_times >= WINDOW_SAMPLES_MAX || w->bytes >= WINDOW_BYTES_MAX || n_frames == 0 ||
+        n_frames > FRAMES_MAX || !reserve((void **)&w->time, &w->cap_times, w->n_times, sizeof *w->time) ||
         !reserve((void **)&w->sample, &w->cap_samples, w->keys.n, sizeof *w->sample))
         return false;
-    uint32_t stack = intern_add(&w->stacks, bytes_of(frames, n_frames * sizeof *frames));
-    if (stack == INTERN_NONE)
-        return false;
-    struct same id = {.process = process->serial, .tid = head->tid, .cpu = head->cpu, .stack = stack};
-    id.context = context.n ? intern_add(&w->contexts, context) : WINDOW_NO_CONTEXT;
-    if (context.n && id.context == INTERN_NONE)
+    struct same id = {.process = process_of(w, process), .tid = head->tid, .cpu = head->cpu};
+    if (id.process == UINT32_MAX || !intern(w, &id, frames, n_frames, context))
         return false;
     id.incomplete = incomplete(head);
     id.source = head->source;
@@ -60,14 +106,10 @@ static bool add(struct window *w, struct process *process, const struct sample_h
     struct window_sample *s = &w->sample[number];
     uint32_t at = w->n_times++;
     w->time[at] = (struct window_time){.ns = head->time, .value = head->value, .next = WINDOW_NO_TIME};
+    w->bytes += sizeof *w->time;
     if (number == before) {
-        *s = (struct window_sample){.process = process, .tid = head->tid, .cpu = head->cpu, .stack = stack};
-        memcpy(s->comm, id.comm, sizeof s->comm);
-        s->source = head->source;
-        s->detail = head->detail;
-        s->context = id.context;
-        s->incomplete = (enum window_incomplete)id.incomplete;
-        s->first_time = at;
+        *s = sample_of(head, &id, at);
+        w->bytes += sizeof *s + sizeof id + INTERNED_BYTES;
     } else {
         w->time[s->last_time].next = at;
     }
@@ -84,21 +126,94 @@ bool window_add(struct window *w, struct process *process, const struct sample_h
     return added;
 }
 
+uint32_t window_file(struct window *w, uint32_t number, const struct binary_key *key, uint32_t *remark)
+{
+    if (*remark < w->n_files && w->file[*remark].number == number)
+        return *remark;
+    if (!reserve((void **)&w->file, &w->cap_files, w->n_files, sizeof *w->file))
+        return UINT32_MAX;
+    char *path = strdup("");
+    if (!path)
+        return UINT32_MAX;
+    w->file[w->n_files] = (struct window_file){.number = number, .key = *key, .fd = -1, .path = path};
+    return *remark = w->n_files++;
+}
+
+bool window_wants(const struct window *w, uint32_t file, uint32_t pid)
+{
+    const struct window_file *f = &w->file[file];
+    return f->fd < 0 && f->pid != pid && w->n_open < WINDOW_OPEN_MAX;
+}
+
+void window_met(struct window *w, uint32_t file, uint32_t pid, struct bytes path, int fd)
+{
+    struct window_file *f = &w->file[file];
+    f->pid = pid;
+    char *copy = strndup((const char *)path.p, path.n);
+    if (copy) {
+        free(f->path);
+        f->path = copy;
+    } /* else only its build id is left to look for its debug file by */
+    if (fd < 0)
+        return;
+    if (f->fd >= 0 || w->n_open >= WINDOW_OPEN_MAX) {
+        close(fd);
+        return;
+    }
+    f->fd = fd;
+    w->n_open++;
+}
+
+void window_close(struct window *w)
+{
+    for (uint32_t i = 0; i < w->n_processes; i++) {
+        struct window_process *p = &w->process[i];
+        p->identity = identity_hold(p->process->identity);
+        p->service_name = p->process->service_name;
+    }
+}
+
+void window_close_files(struct window *w)
+{
+    for (uint32_t i = 0; i < w->n_files; i++) {
+        if (w->file[i].fd >= 0)
+            close(w->file[i].fd);
+        w->file[i].fd = -1;
+    }
+}
+
+static void let_go(struct window *w)
+{
+    window_close_files(w);
+    for (uint32_t i = 0; i < w->n_files; i++)
+        free(w->file[i].path);
+    for (uint32_t i = 0; i < w->n_processes; i++) {
+        identity_free(w->process[i].identity);
+        process_let_go(w->process[i].process);
+    }
+    w->n_files = w->n_open = w->n_processes = 0;
+}
+
 void window_clear(struct window *w)
 {
+    let_go(w);
     intern_clear(&w->stacks);
     intern_clear(&w->keys);
     intern_clear(&w->contexts);
     w->n_times = 0;
+    w->bytes = 0;
     w->dropped = 0;
 }
 
 void window_release(struct window *w)
 {
+    let_go(w);
     intern_release(&w->stacks);
     intern_release(&w->keys);
     intern_release(&w->contexts);
     free(w->sample);
     free(w->time);
+    free(w->process);
+    free(w->file);
     *w = (struct window){0};
 }

@@ -3,6 +3,10 @@
  * with several times.
  *
  * The stack counts whole, frame by frame: two that differ anywhere are never merged.
+ *
+ * A closed window goes to another thread whole, with all that is needed to name and send it: the processes in
+ * it are held, what they say of themselves is that of the closing, its files are open. Nothing in it changes
+ * any more; it is cleared, which lets go of all that, on the thread that filled it.
  */
 #ifndef SENDER_COLLECT_WINDOW_H
 #define SENDER_COLLECT_WINDOW_H
@@ -13,16 +17,17 @@
 #include "bpf/sample.h"
 #include "proto/base/intern.h"
 #include "sender/procs/procs.h"
+#include "sender/symbolize/binaries.h"
 
 enum frame_kind {
     FRAME_KERNEL, /* address: in the kernel */
-    FRAME_FILE,   /* address: ELF virtual address in binary `binary` */
+    FRAME_FILE,   /* address: ELF virtual address in file `file` of the window */
     FRAME_OTHER,  /* address: in the process; generated code, or nothing we know */
 };
 
 /* One frame. Of a caller, the address is one less than what it returns to: inside the call. */
 struct frame {
-    uint32_t kind, binary;
+    uint32_t kind, file;
     uint64_t address;
 };
 
@@ -30,6 +35,11 @@ struct frame {
 
 /* Samples in one window: 97 Hz on 1000 CPUs for 10 s. What is above is counted as dropped. */
 #define WINDOW_SAMPLES_MAX 1000000u
+/* What samples and stacks of one window may take: a window goes on while the one before it is being named,
+ * and on a large host an hour of deep stacks would be gigabytes. What is above is counted as dropped. */
+#define WINDOW_BYTES_MAX (256u << 20)
+/* Files that a window keeps open; two windows' are far below the descriptors main.c asks for. */
+#define WINDOW_OPEN_MAX 256u
 
 /* What a user stack lacks. */
 enum window_incomplete {
@@ -40,8 +50,23 @@ enum window_incomplete {
     WINDOW_GUESSED,    /* frame pointers were followed where they may have been none */
 };
 
+struct window_process {
+    struct process *process;   /* held: what it is does not change (procs.h) */
+    struct identity *identity; /* what it says of itself, from window_close on; held; NULL: nothing */
+    struct bytes service_name; /* likewise */
+};
+
+/* A file that frames are in. */
+struct window_file {
+    uint32_t number; /* the collector's own, for window_file */
+    struct binary_key key;
+    int fd;       /* the window's, or whoever took it and put -1 here; -1: could not be opened */
+    uint32_t pid; /* where it was met last … */
+    char *path;   /* … and as what; never NULL */
+};
+
 struct window_sample {
-    struct process *process;
+    uint32_t process; /* index into window.process */
     uint32_t tid, cpu;
     uint32_t stack; /* for window_frames */
     char comm[SAMPLE_COMM_LEN];
@@ -66,6 +91,11 @@ struct window {
     uint32_t cap_samples;
     struct window_time *time;
     uint32_t n_times, cap_times;
+    struct window_process *process;
+    uint32_t n_processes, cap_processes;
+    struct window_file *file;
+    uint32_t n_files, cap_files, n_open;
+    size_t bytes;     /* of samples and stacks, about */
     uint64_t dropped; /* since the last clear: over a limit, or memory was out */
 };
 
@@ -95,7 +125,24 @@ static inline struct bytes window_context(const struct window *w, uint32_t conte
     return context == WINDOW_NO_CONTEXT ? bytes_of(NULL, 0) : intern_get(&w->contexts, context);
 }
 
-/* Forgets the samples, keeps the memory. */
+/* The index of a file in the window, added if it is new; `*remark`, 0 at first, is the caller's to keep by
+ * file for the next call. UINT32_MAX when memory is out. */
+uint32_t window_file(struct window *w, uint32_t number, const struct binary_key *key, uint32_t *remark);
+
+/* Whether this process's mapping of a file should be opened for window_met: it is not open, and was not tried
+ * by this process before. */
+bool window_wants(const struct window *w, uint32_t file, uint32_t pid);
+
+/* Says where a file was met; takes `fd` over in any case, which may be negative. */
+void window_met(struct window *w, uint32_t file, uint32_t pid, struct bytes path, int fd);
+
+/* No sample comes any more: takes what its processes say of themselves now. */
+void window_close(struct window *w);
+
+/* Closes the files that are still open. */
+void window_close_files(struct window *w);
+
+/* Forgets the samples and lets go of processes and files, keeps the memory. */
 void window_clear(struct window *w);
 
 void window_release(struct window *w);

@@ -1,6 +1,7 @@
 #include "sender/procs/identity.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/macros.h"
@@ -241,6 +242,21 @@ void identity_release(struct identity *id)
 {
     forget(id);
     arena_release(&id->text);
+}
+
+struct identity *identity_hold(struct identity *id)
+{
+    if (id)
+        id->held++;
+    return id;
+}
+
+void identity_free(struct identity *id)
+{
+    if (!id || id->held-- > 0)
+        return;
+    identity_release(id);
+    free(id);
 }
 
 bool identity_header(struct bytes bytes, struct identity_header *ret)

@@ -26,6 +26,7 @@ struct identity {
     struct bytes *key;   /* threadlocal.attribute_key_map; .n 0: a name that was left out */
     uint32_t n_keys;
     struct arena text;
+    uint32_t held; /* owners besides the first; private */
 };
 
 /* Adds an attribute; the first of a name stays. Copies. */
@@ -46,6 +47,13 @@ struct bytes identity_text(const struct identity *id, const char *key);
 
 void identity_clear(struct identity *id);
 void identity_release(struct identity *id);
+
+/* One owner more of an identity made with calloc, which is read only from then on; returns it. NULL is fine.
+ * Owners come and go on one thread, whoever reads meanwhile. */
+struct identity *identity_hold(struct identity *id);
+
+/* One owner less: the last one frees it. NULL is fine. */
+void identity_free(struct identity *id);
 
 /* Where and what the header of a process context says (OTEP 4719, "Header"). */
 struct identity_header {

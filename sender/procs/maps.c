@@ -138,6 +138,26 @@ int maps_read(struct maps *m, int fd)
     return 0;
 }
 
+void maps_pack(struct maps *m)
+{
+    size_t size = m->n * sizeof *m->region;
+    for (uint32_t i = 0; i < m->n; i++)
+        size += m->region[i].path.n + 1;
+    struct region *packed = malloc(size + 1);
+    if (!packed)
+        return;
+    char *to = (char *)(packed + m->n);
+    for (uint32_t i = 0; i < m->n; i++) {
+        packed[i] = m->region[i];
+        packed[i].path = bytes_of(to, m->region[i].path.n);
+        memcpy(to, m->region[i].path.p, m->region[i].path.n + 1);
+        to += m->region[i].path.n + 1;
+    }
+    struct maps all = {.region = packed, .n = m->n, .cap = m->n, .context = m->context};
+    maps_release(m);
+    *m = all;
+}
+
 struct region *maps_find(const struct maps *m, uint64_t address)
 {
     uint32_t from = 0, n = m->n;

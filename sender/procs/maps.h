@@ -43,6 +43,10 @@ int maps_line(struct maps *m, struct bytes line);
 /* Reads a maps file from a descriptor, in place of what *m holds. 0 or -errno. */
 int maps_read(struct maps *m, int fd);
 
+/* Moves all into one piece of memory of just the size: for maps that are kept. No line may be added behind
+ * it; reading anew is fine. When memory is out it stays as it is. */
+void maps_pack(struct maps *m);
+
 /* The region an address is in, or NULL. */
 struct region *maps_find(const struct maps *m, uint64_t address);
 

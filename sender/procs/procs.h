@@ -2,7 +2,8 @@
  * The processes that were sampled: who they are, and where they have code. Read from /proc at first sight and
  * kept by (pid, start time, which program), so that a reused pid or an execve is another process.
  *
- * One thread.
+ * One thread; but another one may read, of a process that is held, what does not change once it was sampled,
+ * and open its files.
  */
 #ifndef SENDER_PROCS_PROCS_H
 #define SENDER_PROCS_PROCS_H
@@ -14,27 +15,31 @@
 #include "sender/procs/maps.h"
 
 struct process {
+    /* What does not change from the first sample on. */
     uint32_t pid;
     uint32_t namespace_pid; /* the same, in its own pid namespace; pid if not known */
     uint64_t start;         /* ns since boot */
     uint64_t serial;        /* never given twice */
     bool is_kernel;         /* a kernel thread: no user memory */
     bool is_gone;           /* /proc did not know it any more at first sight */
-    uint64_t published;     /* when the process context that was read was; 0: there is none */
     struct bytes path;      /* of the executable; "" if not known */
     struct bytes name;      /* its last element; of a process that could not be seen: the thread's name */
     struct bytes container_id;
+    uint32_t parent, user; /* UINT32_MAX: not known */
+    /* What does. */
+    uint64_t published;        /* when the process context that was read was; 0: there is none */
     struct bytes service_name; /* what it calls itself (or its parent did); "" if nothing */
-    struct identity *identity; /* all that it says of itself; NULL: nothing */
-    uint32_t parent, user;     /* UINT32_MAX: not known */
+    struct identity *identity; /* all that it says of itself, another one when that changes; NULL: nothing */
     struct maps maps;
     /* The reader's own remarks, 0 at first; procs does not look at them. */
     uint64_t placed;   /* the `published` for which thread contexts were looked for */
     uint64_t place_at; /* when to look again; 0: they were found */
     uint64_t place_in;
+    uint32_t in_window; /* its index there */
 
     /* private */
-    struct arena text;
+    struct process_text *texts;
+    uint32_t held;
     bool is_loaded;
     bool is_rounded;      /* start is that of its clock tick */
     uint64_t used;        /* last visit */
@@ -47,6 +52,7 @@ struct process {
 };
 
 struct procs;
+struct process_text; /* a text of a process; see process.c */
 
 /* Processes held at most; beyond it a new one is refused. A host's pid_max is 32,768 or more, but only those
  * that run within a minute are held. */
@@ -71,7 +77,7 @@ struct procs *procs_new(const char *root);
 struct procs *procs_free(struct procs *p); /* returns NULL */
 
 /* The process of a sample, read from /proc if it is new. NULL when memory or PROCS_MAX is out. Valid until
- * procs_sweep. */
+ * procs_sweep, or while it is held. */
 struct process *procs_get(struct procs *p, uint32_t pid, uint64_t start, const char *comm, bool is_kernel,
                           uint64_t now);
 
@@ -105,11 +111,23 @@ void procs_identify(struct procs *p, struct process *process, uint64_t now);
 /* Opens the process's memory (proc_pid_mem(5)). A descriptor (O_RDONLY, the caller's) or -errno. */
 int procs_open_memory(const struct procs *p, const struct process *process);
 
-/* Opens the process's /tmp/perf-PID.map, as it sees /tmp, else ours. A descriptor or -errno. */
+/* Opens the process's /tmp/perf-PID.map, as it sees /tmp, else ours. A descriptor or -errno. Any thread. */
 int procs_open_perf_map(const struct procs *p, const struct process *process);
 
-/* Frees processes that were replaced, or not sampled for PROCS_IDLE_NS: between windows, when no one points
- * at any. */
+/* One more who points at it, or one less; until procs_free. */
+static inline struct process *process_hold(struct process *process)
+{
+    process->held++;
+    return process;
+}
+
+static inline void process_let_go(struct process *process)
+{
+    process->held--;
+}
+
+/* Frees processes that were replaced, have ended, or were not sampled for PROCS_IDLE_NS, and that nobody
+ * holds: every second or so, as what ends meanwhile is kept. */
 void procs_sweep(struct procs *p, uint64_t now);
 
 uint32_t procs_count(const struct procs *p);

@@ -44,6 +44,7 @@ struct binaries {
     uint32_t n, n_open;
     uint32_t turn; /* the entry resolve begins with: so that no file keeps others from the work there is */
     struct names names;
+    struct kept kept;
     struct binaries_options options;
     int64_t work;
     uint64_t looked_up, dropped;
@@ -88,6 +89,7 @@ struct binaries *binaries_free(struct binaries *b)
         if (b->entry[i])
             entry_free(b, b->entry[i]);
     names_release(&b->names);
+    kept_release(&b->kept);
     free(b);
     return NULL;
 }
@@ -254,7 +256,8 @@ void binaries_met(struct binaries *b, uint32_t number, uint32_t pid, const char 
     }
 }
 
-/* Opens a file's separate debug file, looked for at first. Negative: there is none (for now). */
+/* Opens a file's separate debug file, looked for at first. Negative: there is none; -EAGAIN: it is being
+ * fetched, or there is no work left to look for it in this window. */
 static int open_debug(struct binaries *b, struct entry *e)
 {
     char root[64];
@@ -310,11 +313,43 @@ static int by_value(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
+/* A file opened beside the one that names are for. */
+struct beside {
+    int fd; /* negative: there is none */
+    struct source source;
+    struct elf elf;
+};
+
+static void beside_close(struct beside *x)
+{
+    cleanup_close(&x->fd);
+}
+
+/* Takes over a descriptor. Whether it is an ELF file. */
+static bool beside_read(struct beside *x, int fd)
+{
+    x->fd = fd;
+    return fd >= 0 && source_file(&x->source, fd) == 0 && elf_read(&x->elf, &x->source) == 0;
+}
+
+/* What dwz -m took out of a file with DWARF, which is open at `fd`. */
+static int open_alt(const struct entry *e, int fd, const struct source *s, const struct elf *elf)
+{
+    char root[64];
+    if (fd < 0 || (!elf->debug_alt.size && !elf->debug_sup.size))
+        return -ENOENT;
+    int found = debugfile_open_alt("/", fd, s, elf);
+    if (found >= 0 || !e->met_pid)
+        return found;
+    snprintf(root, sizeof root, "/proc/%u/root", e->met_pid);
+    return debugfile_open_alt(root, fd, s, elf);
+}
+
 static void resolve(struct binaries *b, struct entry *e)
 {
+    const struct elf *elf = &e->binary.elf;
     struct ranges *ranges = &e->names->ranges;
-    struct source debug_source;
-    autofree struct elf *debug_elf = NULL;
+    cleanup(beside_close) struct beside debug = {.fd = -1}, alt = {.fd = -1};
     qsort(e->want, e->n_want, sizeof *e->want, by_value);
     uint32_t n = 0;
     for (uint32_t i = 0; i < e->n_want; i++) {
@@ -326,18 +361,25 @@ static void resolve(struct binaries *b, struct entry *e)
     ranges_settle(ranges);
     b->looked_up += n;
     struct resolve r = {.source = &e->source,
-                        .elf = &e->binary.elf,
+                        .elf = elf,
                         .places = &b->names.places,
                         .ranges = ranges,
+                        .kept = &b->kept,
                         .go_only = b->options.addresses_only};
-    autoclose int fd = r.go_only ? -1 : open_debug(b, e);
+    int fd = r.go_only ? -1 : open_debug(b, e);
     r.work = b->work;
     r.is_rough =
         fd == -EAGAIN && e->debug != DEBUG_FETCHING; /* what was fetched makes all names worthless anyway */
-    if (fd >= 0 && source_file(&debug_source, fd) == 0 && (debug_elf = malloc(sizeof *debug_elf)) &&
-        elf_read(debug_elf, &debug_source) == 0) {
-        r.debug_source = &debug_source;
-        r.debug_elf = debug_elf;
+    if (beside_read(&debug, fd)) {
+        r.debug_source = &debug.source;
+        r.debug_elf = &debug.elf;
+    }
+    bool is_own = elf->debug[ELF_DEBUG_INFO].size;
+    if (!r.go_only && r.work > 0 && (is_own || r.debug_elf) &&
+        beside_read(&alt, open_alt(e, is_own ? e->fd : fd, is_own ? r.source : r.debug_source,
+                                   is_own ? elf : r.debug_elf))) {
+        r.alt_source = &alt.source;
+        r.alt_elf = &alt.elf;
     }
     resolve_addresses(&r, e->want, n);
     ranges_settle(ranges);
@@ -350,6 +392,7 @@ static void resolve(struct binaries *b, struct entry *e)
 
 void binaries_resolve(struct binaries *b)
 {
+    uint64_t before = b->looked_up;
     b->turn = (b->turn + 1) % BINARIES_MAX;
     for (uint32_t i = 0; i < BINARIES_MAX; i++) {
         struct entry *e = b->entry[(i + b->turn) % BINARIES_MAX];
@@ -361,7 +404,9 @@ void binaries_resolve(struct binaries *b)
             look_for_fetched(b, e);
         entry_close(b, e);
     }
-    b->work = min_of(b->work + BINARIES_WORK_WINDOW, BINARIES_WORK_MAX);
+    kept_sweep(&b->kept, KEPT_MEMORY_MAX);
+    int64_t more = BINARIES_WORK_WINDOW + BINARIES_WORK_ADDRESS * (int64_t)(b->looked_up - before);
+    b->work = min_of(b->work + min_of(more, BINARIES_WORK_WINDOW_MAX), BINARIES_WORK_MAX);
 }
 
 struct binary_name binaries_name(const struct binaries *b, uint32_t number, uint64_t address)
@@ -409,7 +454,7 @@ struct binaries_counts binaries_counts(const struct binaries *b)
                                      .looked_up = b->looked_up,
                                      .dropped = b->dropped,
                                      .evicted = b->names.evicted,
-                                     .memory = names_memory(&b->names)};
+                                     .memory = names_memory(&b->names) + kept_memory(&b->kept)};
     for (uint32_t i = 0; i < BINARIES_MAX; i++) {
         const struct entry *e = b->entry[i];
         counts.debug += e && (e->debug == DEBUG_FILE || e->debug == DEBUG_FETCHED ||

@@ -31,12 +31,60 @@ static int open_below(const char *root, const char *path)
     return take_fd(&fd);
 }
 
+/* What a file says of its alternate one. */
+struct alt {
+    char name[PATH_MAX];
+    struct elf want; /* of it only the build id */
+};
+
+/* .gnu_debugaltlink: a path, its NUL, and the build id. */
+static bool read_altlink(const struct source *s, const struct elf_section *link, struct alt *ret)
+{
+    size_t n = source_string(s, link->offset, ret->name, sizeof ret->name);
+    uint64_t left = n && n + 1 < link->size ? link->size - n - 1 : 0;
+    if (left < 2 || left > ELF_BUILD_ID_MAX ||
+        !source_read(s, link->offset + n + 1, ret->want.build_id, (size_t)left))
+        return false;
+    ret->want.build_id_n = (uint32_t)left;
+    return true;
+}
+
+/* .debug_sup: version 5; whether this is the alternate file itself; else its path; a NUL, the length of its
+ * build id and that. */
+static bool read_sup(const struct source *s, const struct elf_section *sup, bool is_itself, struct alt *ret)
+{
+    uint8_t head[3], length;
+    uint16_t version;
+    if (sup->size < sizeof head || !source_read(s, sup->offset, head, sizeof head))
+        return false;
+    memcpy(&version, head, sizeof version);
+    size_t n = source_string(s, sup->offset + sizeof head, ret->name, sizeof ret->name);
+    uint64_t at = sizeof head + n + 1;
+    if (version != 5 || head[2] != is_itself || (n == 0 && !is_itself) || at >= sup->size ||
+        !source_read(s, sup->offset + at, &length, 1) || length < 2 || length > ELF_BUILD_ID_MAX ||
+        length > sup->size - at - 1 || !source_read(s, sup->offset + at + 1, ret->want.build_id, length))
+        return false;
+    ret->want.build_id_n = length;
+    return true;
+}
+
+/* With dwz -5 the alternate file has its build id in .debug_sup only. */
+static bool has_sup_id(const struct source *s, const struct elf_section *sup, const struct elf *elf)
+{
+    autofree struct alt *own = sup->size ? calloc(1, sizeof *own) : NULL;
+    return own && read_sup(s, sup, true, own) &&
+           bytes_eq(bytes_of(elf->build_id, elf->build_id_n),
+                    bytes_of(own->want.build_id, own->want.build_id_n));
+}
+
 bool debugfile_matches(int fd, const struct elf *elf)
 {
     struct source s;
     struct elf other;
-    return elf->build_id_n && source_file(&s, fd) == 0 && elf_read(&other, &s) == 0 &&
-           bytes_eq(bytes_of(elf->build_id, elf->build_id_n), bytes_of(other.build_id, other.build_id_n));
+    if (!elf->build_id_n || source_file(&s, fd) < 0 || elf_read(&other, &s) < 0)
+        return false;
+    return bytes_eq(bytes_of(elf->build_id, elf->build_id_n), bytes_of(other.build_id, other.build_id_n)) ||
+           has_sup_id(&s, &other.debug_sup, elf);
 }
 
 static bool has_crc(int fd, uint32_t want)
@@ -102,4 +150,44 @@ int debugfile_open(const char *root, const char *path, const struct source *s, c
 {
     int fd = by_build_id(root, elf);
     return fd >= 0 ? fd : by_link(root, path, s, elf);
+}
+
+/* The folder of an open file, as it is called below its root. */
+static bool folder_of(int fd, char folder[PATH_MAX])
+{
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, folder, PATH_MAX - 1);
+    if (n <= 0 || folder[0] != '/')
+        return false;
+    folder[n] = 0;
+    *strrchr(folder, '/') = 0;
+    return true;
+}
+
+int debugfile_open_alt(const char *root, int fd, const struct source *s, const struct elf *elf)
+{
+    char folder[PATH_MAX], path[2 * PATH_MAX];
+    autofree struct alt *alt = calloc(1, sizeof *alt);
+    if (!alt)
+        return -ENOMEM;
+    if (!(elf->debug_sup.size && read_sup(s, &elf->debug_sup, false, alt)) &&
+        !(elf->debug_alt.size && read_altlink(s, &elf->debug_alt, alt)))
+        return -ENOENT;
+    int found = -ENOENT;
+    if (*alt->name == '/') {
+        found = try(root, alt->name, &alt->want, NULL);
+    } else if (folder_of(fd, folder)) {
+        snprintf(path, sizeof path, "%s/%s", folder, alt->name);
+        found = try(root, path, &alt->want, NULL);
+    }
+    if (found < 0)
+        found = by_build_id(root, &alt->want);
+    const char *shared =
+        strstr(alt->name, "/.dwz/"); /* where distributions put them, if the rest has moved */
+    if (found < 0 && shared) {
+        snprintf(path, sizeof path, GLOBAL "%s", shared);
+        found = try(root, path, &alt->want, NULL);
+    }
+    return found;
 }

@@ -17,6 +17,11 @@
  * descriptor, or -ENOENT, or -errno. */
 int debugfile_open(const char *root, const char *path, const struct source *s, const struct elf *elf);
 
+/* Opens the file that dwz -m has put the common parts of several into: named, with its build id, by
+ * .debug_sup (DWARF 5, section 7.3.6) or .gnu_debugaltlink (dwz(1)) of the file `s`, which is open at `fd`;
+ * below `root`, from that file's folder on. A descriptor, or -ENOENT, or -errno. */
+int debugfile_open_alt(const char *root, int fd, const struct source *s, const struct elf *elf);
+
 /* Whether a file is the debug file of one that has a build id. */
 bool debugfile_matches(int fd, const struct elf *elf);
 

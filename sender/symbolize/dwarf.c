@@ -19,6 +19,9 @@ struct job {
     struct dwarf_tree tree;
     struct dwarf_others *others;
     struct bytes *path; /* by file number, filled as asked for; NULL: no memory for it, or no lines */
+    const struct dwarf_index *known; /* of the unit; NULL: it is walked whole */
+    struct dwarf_index fresh;        /* made on the way */
+    bool is_marking;                 /* what is used is found out; else it is given */
     dwarf_piece_fn fn;
     void *user;
 };
@@ -28,6 +31,7 @@ static void close_job(struct job *j)
     dwarf_cu_close(&j->cu);
     dwarf_lines_close(&j->lines);
     dwarf_tree_release(&j->tree);
+    dwarf_index_release(&j->fresh);
     free(j->path);
 }
 
@@ -44,25 +48,28 @@ static struct bytes path_of(struct job *j, uint64_t number)
     return j->path[number];
 }
 
-static const struct dwarf_frame *named(struct job *j, uint32_t number)
-{
-    struct dwarf_call *call = &j->tree.call[number];
-    if (!call->is_named)
-        dwarf_name(j->f, &j->cu, j->others, &j->tree, call);
-    return &call->frame;
-}
-
 struct place {
     uint32_t call; /* the innermost; DWARF_NO_CALL: no function is known */
     uint64_t file;
     uint32_t line;
 };
 
+static void mark(struct job *j, const struct place *place)
+{
+    for (uint32_t at = place->call; at != DWARF_NO_CALL && !j->tree.call[at].is_used;
+         at = j->tree.call[at].parent)
+        j->tree.call[at].is_used = true;
+}
+
 /* Gives [start, end) as the chain of functions from the innermost out. */
 static void give(struct job *j, uint64_t start, uint64_t end, const struct place *place)
 {
     struct dwarf_frame frame[DWARF_DEPTH_MAX + 1];
     uint32_t n = 0;
+    if (j->is_marking) {
+        mark(j, place);
+        return;
+    }
     struct bytes file = path_of(j, place->file);
     uint32_t line = place->line;
     if (place->call == DWARF_NO_CALL)
@@ -70,7 +77,7 @@ static void give(struct job *j, uint64_t start, uint64_t end, const struct place
     for (uint32_t at = place->call; at != DWARF_NO_CALL && n < ARRAY_LEN(frame);
          at = j->tree.call[at].parent) {
         const struct dwarf_call *call = &j->tree.call[at];
-        frame[n] = *named(j, at);
+        frame[n] = call->frame;
         frame[n].file = file;
         frame[n++].line = line;
         file = path_of(j, call->call_file);
@@ -164,7 +171,7 @@ static void answer(struct job *j, struct dwarf_query *q)
     struct sweep s = {0};
     struct place last = {0}, place;
     uint64_t begun = q->start, next;
-    q->is_answered = true;
+    q->is_answered = !j->is_marking;
     find_rows(&j->tree, q->start, &s);
     if (q->function != DWARF_NO_CALL)
         find_spans(&j->tree, q->function, &s);
@@ -183,6 +190,26 @@ static void answer(struct job *j, struct dwarf_query *q)
     }
 }
 
+/* Whether what is in no function has lines: assembly has, padding between functions has not. */
+static bool has_lines(struct job *j, const struct dwarf_query *q)
+{
+    struct sweep s = {0};
+    find_rows(&j->tree, q->start, &s);
+    for (; s.row < s.row_end && s.row->start < q->end && j->f->work >= 0; s.row++) {
+        j->f->work -= 16;
+        if (s.row->end > q->start && s.row->line != 0)
+            return true;
+    }
+    return false;
+}
+
+static void answer_all(struct job *j, struct dwarf_query *q, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!q[i].is_answered && (q[i].function != DWARF_NO_CALL || has_lines(j, &q[i])))
+            answer(j, &q[i]);
+}
+
 static int by_end(const void *a, const void *b)
 {
     const struct dwarf_window *x = a, *y = b;
@@ -194,7 +221,7 @@ static void gather_lines(struct job *j, struct dwarf_query *q, uint32_t n)
 {
     uint32_t n_windows = 0;
     autofree struct dwarf_window *window = malloc(n * sizeof *window);
-    if (!window || dwarf_lines_open(j->f, &j->cu, &j->lines) < 0)
+    if (!window || dwarf_lines_open(j->f, &j->cu, !j->known, &j->lines) < 0)
         return;
     const struct dwarf_query *last = NULL;
     for (uint32_t i = 0; i < n; i++) {
@@ -214,8 +241,20 @@ static void gather_lines(struct job *j, struct dwarf_query *q, uint32_t n)
         window[n_windows++] = (struct dwarf_window){q[i].start, q[i].end};
     }
     qsort(window, n_windows, sizeof *window, by_end);
-    dwarf_tree_lines(j->f, &j->lines, window, n_windows, &j->tree);
+    if (j->known)
+        dwarf_tree_lines_known(j->f, &j->lines, window, n_windows, j->known, &j->tree);
+    else
+        dwarf_tree_lines(j->f, &j->lines, window, n_windows, &j->fresh, &j->tree);
     j->path = calloc(j->lines.n_files ? j->lines.n_files : 1, sizeof *j->path);
+}
+
+/* What was seen of a large unit makes the next look at it short. */
+static void keep_index(struct job *j)
+{
+    const struct dwarf_unit *u = &j->cu.unit;
+    j->fresh.unit = u->at;
+    if (u->end - u->at >= DWARF_INDEX_UNIT_MIN && j->f->work >= 0)
+        dwarf_indexes_keep(&j->f->keep->indexes, &j->fresh, j->tree.scope, j->tree.n_scopes);
 }
 
 static int answer_unit(struct dwarf_file *f, struct dwarf_query *q, uint32_t n, struct dwarf_others *others,
@@ -224,14 +263,22 @@ static int answer_unit(struct dwarf_file *f, struct dwarf_query *q, uint32_t n, 
     struct dwarf_unit unit;
     cleanup(close_job) struct job j = {.f = f, .others = others, .fn = fn, .user = user};
     int r = dwarf_unit_header(f, q->unit, &unit);
-    r = r < 0 ? r : dwarf_cu_open(f, &unit, true, &j.cu);
+    j.known = r < 0 ? NULL : dwarf_indexes_of(&f->keep->indexes, unit.at);
+    r = r < 0 ? r : dwarf_cu_open(f, &unit, j.known ? DWARF_TABLE : DWARF_WHOLE, &j.cu);
     if (r < 0)
         return r == -ENOMEM ? r : 0; /* damaged, or too large: symbols have to do */
-    dwarf_tree_gather(f, &j.cu, q, n, &j.tree);
+    if (j.known)
+        dwarf_tree_gather_known(f, &j.cu, q, n, j.known, &j.tree);
+    else
+        dwarf_tree_gather(f, &j.cu, q, n, &j.fresh, &j.tree);
     gather_lines(&j, q, n);
-    for (uint32_t i = 0; i < n; i++)
-        if (!q[i].is_answered && (q[i].function != DWARF_NO_CALL || j.tree.n_rows))
-            answer(&j, &q[i]);
+    if (!j.known)
+        keep_index(&j);
+    j.is_marking = true;
+    answer_all(&j, q, n);
+    dwarf_name_calls(f, &j.cu, others, &j.tree);
+    j.is_marking = false;
+    answer_all(&j, q, n);
     return 0;
 }
 
@@ -252,7 +299,7 @@ int dwarf_find(struct dwarf_file *f, struct dwarf_query *queries, uint32_t n, dw
     if (r < 0)
         return r;
     qsort(queries, n, sizeof *queries, by_unit);
-    for (uint32_t from = 0, to; from < n && queries[from].unit != UINT64_MAX && r == 0; from = to) {
+    for (uint32_t from = 0, to; from < n && queries[from].unit != DWARF_NO_UNIT && r == 0; from = to) {
         for (to = from + 1; to < n && queries[to].unit == queries[from].unit;)
             to++;
         r = f->work < f->reserved ? -EAGAIN : answer_unit(f, queries + from, to - from, others, fn, user);

@@ -32,7 +32,7 @@ struct dwarf_query {
 
 /* One level: the function itself is the last, what is inlined into it before it. */
 struct dwarf_frame {
-    struct bytes name;         /* .n 0: the file does not say */
+    struct bytes name;         /* .n 0: the file does not say, or has the mangled form, which says more */
     struct bytes linkage;      /* its mangled form; .n 0: none */
     struct bytes file;         /* "" if not known */
     uint32_t line, start_line; /* 0 if not known */

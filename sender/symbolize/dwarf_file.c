@@ -6,16 +6,50 @@
 
 #include "proto/base/macros.h"
 
-int dwarf_file_open(struct dwarf_file *ret, const struct source *s, const struct elf *elf, int64_t work,
-                    int64_t reserved)
+bool dwarf_grow(void **array, uint32_t n, uint32_t *cap, uint32_t max, size_t size)
 {
-    struct dwarf_file f = {.work = work + reserved, .reserved = reserved};
+    if (n < *cap)
+        return true;
+    uint32_t more = *cap ? 2 * *cap : 64;
+    void *bigger = more <= max ? realloc(*array, more * size) : NULL;
+    if (!bigger)
+        return false;
+    *array = bigger;
+    *cap = more;
+    return true;
+}
+
+void dwarf_keep_release(struct dwarf_keep *k)
+{
+    for (int i = 0; i < ELF_DEBUG_N; i++)
+        packed_free(k->packed[i]);
+    dwarf_map_release(&k->map);
+    dwarf_indexes_release(&k->indexes);
+    free(k->units);
+    *k = (struct dwarf_keep){0};
+}
+
+size_t dwarf_keep_memory(const struct dwarf_keep *k)
+{
+    size_t bytes =
+        dwarf_map_memory(&k->map) + dwarf_indexes_memory(&k->indexes) + k->n_units * sizeof *k->units;
+    for (int i = 0; i < ELF_DEBUG_N; i++)
+        bytes += k->packed[i] ? packed_memory(k->packed[i]) : 0;
+    return bytes;
+}
+
+int dwarf_file_open(struct dwarf_file *ret, const struct source *s, const struct elf *elf,
+                    struct dwarf_keep *keep, int64_t work, int64_t reserved)
+{
+    struct dwarf_file f = {.work = work + reserved, .reserved = reserved, .keep = keep};
     uint64_t left = UNPACK_MAX;
-    if (elf->debug[ELF_DEBUG_INFO].size == 0 || elf->debug[ELF_DEBUG_ABBREV].size == 0)
+    bool has_units = elf->debug[ELF_DEBUG_INFO].size && elf->debug[ELF_DEBUG_ABBREV].size;
+    if (!has_units && elf->debug[ELF_DEBUG_STR].size == 0) /* an alternate file may have texts only */
         return -ENOENT;
+    struct packed **packed = keep ? keep->packed : f.own.packed;
     for (int i = 0; i < ELF_DEBUG_N; i++) {
         uint64_t before = left;
-        int r = unpack_section(s, &elf->debug[i], &left, &f.section[i], &f.memory[i]);
+        int r = unpack_section(s, &elf->debug[i], &left, &f.section[i], &f.memory[i], &packed[i]);
         if (r < 0) {
             dwarf_file_close(&f);
             return r;
@@ -23,6 +57,10 @@ int dwarf_file_open(struct dwarf_file *ret, const struct source *s, const struct
         f.work -= (int64_t)(before - left);
     }
     *ret = f;
+    ret->keep = keep ? keep : &ret->own;
+    for (int i = 0; i < ELF_DEBUG_N; i++)
+        if (packed[i])
+            packed_use(ret->keep->packed[i], s, &ret->work);
     return 0;
 }
 
@@ -30,7 +68,17 @@ void dwarf_file_close(struct dwarf_file *f)
 {
     for (int i = 0; i < ELF_DEBUG_N; i++)
         free(f->memory[i]);
-    free(f->units);
+    for (int i = 0; f->keep && i < ELF_DEBUG_N; i++)
+        if (f->keep->packed[i])
+            packed_rest(f->keep->packed[i]);
+    if (f->keep && f->work < 0) { /* half-made */
+        dwarf_map_release(&f->keep->map);
+        dwarf_indexes_release(&f->keep->indexes);
+        free(f->keep->units);
+        f->keep->units = NULL;
+        f->keep->n_units = 0;
+    }
+    dwarf_keep_release(&f->own);
     *f = (struct dwarf_file){0};
 }
 
@@ -76,29 +124,36 @@ int dwarf_unit_header(struct dwarf_file *f, uint64_t at, struct dwarf_unit *ret)
 int dwarf_file_units(struct dwarf_file *f)
 {
     struct dwarf_unit u;
-    uint32_t cap = 0;
-    if (f->units)
+    uint32_t cap = 0, n = 0;
+    if (f->keep->units)
         return 0;
-    for (uint64_t at = 0; f->n_units < DWARF_UNITS_MAX && dwarf_unit_header(f, at, &u) == 0; at = u.end) {
-        if (f->n_units == cap) {
+    autofree struct dwarf_unit *units = NULL;
+    for (uint64_t at = 0; n < DWARF_UNITS_MAX && dwarf_unit_header(f, at, &u) == 0; at = u.end) {
+        if (n == cap) {
             uint32_t more = cap ? 2 * cap : 64;
-            struct dwarf_unit *units = realloc(f->units, more * sizeof *units);
-            if (!units)
+            struct dwarf_unit *bigger = realloc(units, more * sizeof *units);
+            if (!bigger)
                 return -ENOMEM;
-            f->units = units;
+            units = bigger;
             cap = more;
         }
-        f->units[f->n_units++] = u;
+        units[n++] = u;
     }
+    if (!n)
+        return 0;
+    struct dwarf_unit *fitting = realloc(units, n * sizeof *units); /* it stays */
+    f->keep->units = fitting ? fitting : units;
+    f->keep->n_units = n;
+    units = NULL;
     return 0;
 }
 
 const struct dwarf_unit *dwarf_file_unit(const struct dwarf_file *f, uint64_t at)
 {
-    uint32_t from = 0, n = f->n_units;
+    uint32_t from = 0, n = f->keep->n_units;
     while (n > 0) {
         uint32_t half = n / 2;
-        const struct dwarf_unit *u = &f->units[from + half];
+        const struct dwarf_unit *u = &f->keep->units[from + half];
         if (at < u->at) {
             n = half;
         } else if (at >= u->end) {
@@ -118,20 +173,6 @@ void dwarf_abbrevs_release(struct dwarf_abbrevs *a)
     *a = (struct dwarf_abbrevs){0};
 }
 
-/* Room for one more; false when memory or the limit is out. */
-static bool grow(void **array, uint32_t n, uint32_t *cap, uint32_t max, size_t size)
-{
-    if (n < *cap)
-        return true;
-    uint32_t more = *cap ? 2 * *cap : 64;
-    void *bigger = more <= max ? realloc(*array, more * size) : NULL;
-    if (!bigger)
-        return false;
-    *array = bigger;
-    *cap = more;
-    return true;
-}
-
 static int read_abbrev(struct cursor *c, struct dwarf_abbrevs *a, struct dwarf_abbrev *abbrev)
 {
     abbrev->tag = (uint16_t)cursor_uleb(c);
@@ -145,8 +186,8 @@ static int read_abbrev(struct cursor *c, struct dwarf_abbrevs *a, struct dwarf_a
             x.implicit = cursor_sleb(c);
         if (x.name == 0 && x.form == 0)
             return c->is_bad ? -EBADMSG : 0;
-        if (!grow((void **)&a->attribute, a->n_attributes, &a->cap_attributes, DWARF_ATTRIBUTES_MAX,
-                  sizeof x))
+        if (!dwarf_grow((void **)&a->attribute, a->n_attributes, &a->cap_attributes, DWARF_ATTRIBUTES_MAX,
+                        sizeof x))
             return -ENOMEM;
         a->attribute[a->n_attributes++] = x;
         abbrev->n++;
@@ -171,7 +212,7 @@ int dwarf_abbrevs_read(struct dwarf_file *f, uint64_t at, uint64_t only, struct 
         /* Every producer numbers them upwards; so they need no table to be found in. */
         if (abbrev.code <= last && a.n)
             return -EBADMSG;
-        if (!grow((void **)&a.abbrev, a.n, &a.cap, DWARF_ABBREVS_MAX, sizeof abbrev))
+        if (!dwarf_grow((void **)&a.abbrev, a.n, &a.cap, DWARF_ABBREVS_MAX, sizeof abbrev))
             return -ENOMEM;
         a.abbrev[a.n++] = abbrev;
         if (only)

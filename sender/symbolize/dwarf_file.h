@@ -3,11 +3,13 @@
  * and lines need them (DWARF 5, sections 2, 3 and 7).
  *
  * One unit at a time is in memory. What is hostile in a file costs at most the work allowed: every byte
- * looked at is counted. Not read: type units, split units (.dwo), supplementary files (dwz -m).
+ * looked at is counted. Not read: type units, split units (.dwo).
  */
 #ifndef SENDER_SYMBOLIZE_DWARF_FILE_H
 #define SENDER_SYMBOLIZE_DWARF_FILE_H
 
+#include "sender/symbolize/dwarf_index.h"
+#include "sender/symbolize/dwarf_map.h"
 #include "sender/symbolize/unpack.h"
 
 /* A unit is read whole, into memory; a larger one is left out. */
@@ -26,19 +28,31 @@ struct dwarf_unit {
     uint8_t version, address_size, offset_size;
 };
 
+/* What is worth keeping of a file from one use to the next; {0} to begin with. */
+struct dwarf_keep {
+    struct packed *packed[ELF_DEBUG_N];
+    struct dwarf_map map;
+    struct dwarf_indexes indexes;
+    struct dwarf_unit *units; /* ascending; NULL until dwarf_file_units */
+    uint32_t n_units;
+};
+void dwarf_keep_release(struct dwarf_keep *k);
+size_t dwarf_keep_memory(const struct dwarf_keep *k);
+
 struct dwarf_file {
     struct extent section[ELF_DEBUG_N];
-    uint8_t *memory[ELF_DEBUG_N]; /* of unpacked ones */
-    struct dwarf_unit *units;     /* ascending; NULL until dwarf_file_units */
-    uint32_t n_units;
-    int64_t work;     /* bytes that may still be looked at; below 0: stop */
-    int64_t reserved; /* of them, for what has been begun: no new unit with less */
+    uint8_t *memory[ELF_DEBUG_N]; /* of those unpacked */
+    struct dwarf_keep *keep, own; /* keep: the caller's, else own */
+    struct dwarf_file *alt; /* what dwz -m took out of it; the caller's, open as long; NULL: there is none */
+    int64_t work;           /* bytes that may still be looked at; below 0: stop */
+    int64_t reserved;       /* of them, for what has been begun: no new unit with less */
 };
 
-/* Opens the sections of a file that has been read by elf_read, with `work` and `reserved` bytes. 0; -ENOENT:
- * no DWARF; or why it cannot be unpacked. The source must outlive it; the caller closes. */
-int dwarf_file_open(struct dwarf_file *ret, const struct source *s, const struct elf *elf, int64_t work,
-                    int64_t reserved);
+/* Opens the sections of a file that has been read by elf_read, with `work` and `reserved` bytes. `keep` is of
+ * the same file's last use; NULL: nothing is kept. 0; -ENOENT: no DWARF; or why it cannot be unpacked. The
+ * source, the keep and *ret must stay where they are until the caller closes. */
+int dwarf_file_open(struct dwarf_file *ret, const struct source *s, const struct elf *elf,
+                    struct dwarf_keep *keep, int64_t work, int64_t reserved);
 void dwarf_file_close(struct dwarf_file *f);
 
 /* Reads one unit's header. 0, or -EBADMSG: what comes behind cannot be read either. ret->version is 0 for a
@@ -90,6 +104,9 @@ struct dwarf_die {
     struct dwarf_value origin; /* DW_AT_abstract_origin or DW_AT_specification, a reference */
     uint64_t call_file, call_line, decl_line;
 };
+
+/* Room in an array for one more of `size` bytes; false when memory or the limit is out. */
+bool dwarf_grow(void **array, uint32_t n, uint32_t *cap, uint32_t max, size_t size);
 
 /* Reads the entry at the cursor, which is `at` in the file. False: damaged. */
 bool dwarf_die_read(struct cursor *c, uint64_t at, const struct dwarf_unit *u, const struct dwarf_abbrevs *a,

@@ -131,12 +131,24 @@ static bool read_numbers(struct cursor *c, struct dwarf_lines *l)
     return !c->is_bad && l->line_range != 0 && l->opcode_base != 0 && l->operations_max <= 1;
 }
 
-static int load(struct dwarf_file *f, uint64_t at, struct dwarf_lines *l, struct bytes *ret)
+/* How long a program is up to the end of its tables, from behind its length on. */
+static uint64_t tables_end(const struct dwarf_lines *l, struct cursor *c)
+{
+    bool is_new = cursor_fixed(c, 2) >= 5;
+    if (is_new)
+        cursor_fixed(c, 2);
+    uint64_t before = (is_new ? 4u : 2u) + (unsigned)l->offset_size;
+    uint64_t n = cursor_fixed(c, l->offset_size);
+    return n > UINT32_MAX ? UINT64_MAX : before + n;
+}
+
+static int load(struct dwarf_file *f, uint64_t at, bool whole, struct dwarf_lines *l, struct bytes *ret)
 {
     const struct extent *lines = &f->section[ELF_DEBUG_LINE];
-    uint8_t head[12] = {0};
+    uint8_t head[24] = {0};
     struct cursor c;
-    if (at >= lines->size || !extent_read(lines, at, head, (size_t)min_of(lines->size - at, 12ul)))
+    if (at >= lines->size ||
+        !extent_read(lines, at, head, (size_t)min_of(lines->size - at, (uint64_t)sizeof head)))
         return -EBADMSG;
     cursor_memory(&c, bytes_of(head, sizeof head));
     uint64_t n = cursor_fixed(&c, 4);
@@ -146,10 +158,14 @@ static int load(struct dwarf_file *f, uint64_t at, struct dwarf_lines *l, struct
     at += (uint64_t)(c.p - head);
     if (at > lines->size || n > lines->size - at)
         return -EBADMSG;
+    l->program_at = at; /* of its header, until that is read */
+    l->program_end = at + n;
+    if (!whole)
+        n = min_of(n, tables_end(l, &c));
     if (n > DWARF_LINE_MAX)
         return -EFBIG;
     f->work -= (int64_t)n;
-    if (lines->source.fd < 0) {
+    if (source_is_memory(&lines->source)) {
         *ret = bytes_of(lines->source.memory.p + lines->at + at, (size_t)n);
         return 0;
     }
@@ -160,7 +176,7 @@ static int load(struct dwarf_file *f, uint64_t at, struct dwarf_lines *l, struct
     return extent_read(lines, at, l->memory, (size_t)n) ? 0 : -EBADMSG;
 }
 
-int dwarf_lines_open(struct dwarf_file *f, const struct dwarf_cu *cu, struct dwarf_lines *ret)
+int dwarf_lines_open(struct dwarf_file *f, const struct dwarf_cu *cu, bool whole, struct dwarf_lines *ret)
 {
     cleanup(dwarf_lines_close) struct dwarf_lines l = {.address_size = cu->unit.address_size};
     struct bytes all;
@@ -168,7 +184,7 @@ int dwarf_lines_open(struct dwarf_file *f, const struct dwarf_cu *cu, struct dwa
     uint64_t header_length;
     if (!cu->root.lines.form)
         return -ENOENT;
-    int r = load(f, cu->root.lines.number, &l, &all);
+    int r = load(f, cu->root.lines.number, whole, &l, &all);
     if (r < 0)
         return r;
     cursor_memory(&c, all);
@@ -184,6 +200,7 @@ int dwarf_lines_open(struct dwarf_file *f, const struct dwarf_cu *cu, struct dwa
     if (!ok)
         return -EBADMSG;
     l.program = bytes_of(program, (size_t)(all.p + all.n - program));
+    l.program_at += (uint64_t)(program - all.p);
     *ret = l;
     l = (struct dwarf_lines){0};
     return 0;
@@ -198,8 +215,13 @@ struct machine {
     struct {
         uint64_t address, file, line;
         bool is_set;
-    } last; /* the row before: it holds up to this one */
-    bool stopped;
+    } last;                 /* the row before: it holds up to this one */
+    bool stopped, is_ended; /* is_ended: a sequence was, just now */
+    struct {
+        uint64_t start, at; /* its first address; where in the program it begins */
+        struct dwarf_pointer registers;
+        bool has_start;
+    } part; /* that is to be noted */
 };
 
 static void reset(struct machine *m)
@@ -208,6 +230,7 @@ static void reset(struct machine *m)
     m->file = 1;
     m->line = 1;
     m->last.is_set = false;
+    m->is_ended = false;
 }
 
 static void row(struct machine *m)
@@ -215,23 +238,32 @@ static void row(struct machine *m)
     if (m->last.is_set && m->address > m->last.address &&
         !m->fn(m->user, m->last.address, m->address, m->last.file, m->last.line))
         m->stopped = true;
+    if (!m->part.has_start)
+        m->part.start = m->address;
+    m->part.has_start = true;
     m->last.address = m->address;
     m->last.file = m->file;
     m->last.line = m->line;
     m->last.is_set = true;
 }
 
+/* An extended operation that is looked at: it has an address at most. */
+#define OPERATION_MAX 16u
+
 static void extended(struct machine *m, struct cursor *c)
 {
     struct cursor sub;
-    struct bytes body = cursor_skip(c, cursor_uleb(c));
+    uint64_t n = cursor_uleb(c);
+    if (n <= OPERATION_MAX)
+        (void)cursor_piece(c, (unsigned)n);
+    struct bytes body = cursor_skip(c, n);
     if (body.n == 0)
         return;
     cursor_memory(&sub, body);
     switch (cursor_u8(&sub)) {
     case DW_LNE_end_sequence:
         row(m);
-        reset(m);
+        m->is_ended = true;
         break;
     case DW_LNE_set_address: m->address = cursor_fixed(&sub, m->l->address_size); break;
     }
@@ -255,26 +287,79 @@ static void standard(struct machine *m, struct cursor *c, uint8_t op)
     }
 }
 
-void dwarf_lines_run(struct dwarf_file *f, const struct dwarf_lines *l, dwarf_line_fn fn, void *user)
+/* One operation. */
+static void step(struct machine *m, struct cursor *c)
+{
+    const struct dwarf_lines *l = m->l;
+    uint8_t op = cursor_u8(c);
+    if (op >= l->opcode_base) {
+        uint32_t special = op - l->opcode_base;
+        m->address += (uint64_t)(special / l->line_range) * l->minimum_length;
+        m->line += (uint64_t)(int64_t)(l->line_base + (int32_t)(special % l->line_range));
+        row(m);
+    } else if (op == 0) {
+        extended(m, c);
+    } else {
+        standard(m, c, op);
+    }
+}
+
+/* Notes what has been run as a part, at a sequence's end or when it is long enough and the last row is a new
+ * address; the next part begins at `at`. */
+static void note_part(struct machine *m, struct dwarf_index *index, uint64_t at)
+{
+    bool is_long = at - m->part.at >= DWARF_LINE_PART && m->part.has_start && m->last.is_set &&
+                   m->last.address == m->address && m->address > m->part.start && m->line <= UINT32_MAX &&
+                   m->file <= INT32_MAX && m->last.line == m->line && m->last.file == m->file;
+    if (!m->is_ended && !is_long)
+        return;
+    dwarf_index_add(index, &index->sequences, m->part.start, m->address, m->part.at, m->part.registers);
+    m->part.at = at;
+    m->part.has_start = !m->is_ended;
+    m->part.start = m->address;
+    m->part.registers = (struct dwarf_pointer){0};
+    if (m->is_ended)
+        return;
+    m->part.registers.line = (uint32_t)m->line;
+    m->part.registers.file = (uint32_t)m->file & INT32_MAX;
+    m->part.registers.is_inside = true;
+}
+
+void dwarf_lines_run(struct dwarf_file *f, const struct dwarf_lines *l, struct dwarf_index *index,
+                     dwarf_line_fn fn, void *user)
 {
     struct cursor c;
     struct machine m = {.l = l, .fn = fn, .user = user};
     cursor_memory(&c, l->program);
     reset(&m);
     while (!cursor_at_end(&c) && !m.stopped) {
-        uint8_t op = cursor_u8(&c);
-        if (op >= l->opcode_base) {
-            uint32_t special = op - l->opcode_base;
-            m.address += (uint64_t)(special / l->line_range) * l->minimum_length;
-            m.line += (uint64_t)(int64_t)(l->line_base + (int32_t)(special % l->line_range));
-            row(&m);
-        } else if (op == 0) {
-            extended(&m, &c);
-        } else {
-            standard(&m, &c, op);
-        }
+        step(&m, &c);
+        if (index)
+            note_part(&m, index, (uint64_t)(c.p - l->program.p));
+        if (m.is_ended)
+            reset(&m);
     }
     f->work -= (int64_t)l->program.n;
+}
+
+void dwarf_lines_run_part(struct dwarf_file *f, const struct dwarf_lines *l, const struct dwarf_pointer *part,
+                          dwarf_line_fn fn, void *user)
+{
+    struct cursor c;
+    struct machine m = {.l = l, .fn = fn, .user = user};
+    struct extent program = f->section[ELF_DEBUG_LINE];
+    program.size = l->program_end;
+    cursor_extent(&c, &program, l->program_at + part->at);
+    reset(&m);
+    if (part->is_inside) {
+        m.address = part->start;
+        m.file = part->file;
+        m.line = part->line;
+        row(&m);
+    }
+    while (!cursor_at_end(&c) && !m.stopped && !m.is_ended && !(m.last.is_set && m.last.address >= part->end))
+        step(&m, &c);
+    f->work -= (int64_t)c.taken;
 }
 
 /* Appends a path to what is there already, unless it is absolute: then it is all. */

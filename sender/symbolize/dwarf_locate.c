@@ -1,4 +1,5 @@
-/* Which unit an address is in: by .debug_aranges, which is quick, else by what each unit says of itself. */
+/* Which unit an address is in: by .debug_aranges, which is quick, else by what each unit says of itself. Both
+ * are passed over once; what they say is kept as a map. */
 #include <errno.h>
 
 #include "proto/base/macros.h"
@@ -23,18 +24,20 @@ struct search {
     struct dwarf_query *q;
     uint32_t n, left; /* queries without a unit */
     uint64_t unit;
+    struct dwarf_draft draft;
 };
 
 static bool take_range(void *user, uint64_t start, uint64_t end)
 {
     struct search *s = user;
+    dwarf_draft_add(&s->draft, start, end, s->unit);
     for (uint32_t i = dwarf_lower_bound(s->q, s->n, start); i < s->n && s->q[i].address < end; i++) {
-        if (s->q[i].unit != UINT64_MAX)
+        if (s->q[i].unit != DWARF_NO_UNIT)
             continue;
         s->q[i].unit = s->unit;
         s->left--;
     }
-    return s->left > 0;
+    return true;
 }
 
 /* One set of .debug_aranges (DWARF 5, section 6.1.2): the length is before the cursor. */
@@ -69,7 +72,7 @@ static void by_table(struct dwarf_file *f, struct search *s)
 {
     struct cursor c;
     cursor_extent(&c, &f->section[ELF_DEBUG_ARANGES], 0);
-    while (s->left > 0 && !cursor_at_end(&c) && f->work >= 0) {
+    while (!cursor_at_end(&c) && f->work >= 0) {
         uint64_t length = cursor_fixed(&c, 4);
         unsigned offset_size = length == UINT32_MAX ? 8 : 4;
         if (offset_size == 8)
@@ -83,27 +86,51 @@ static void by_table(struct dwarf_file *f, struct search *s)
 
 static void by_units(struct dwarf_file *f, struct search *s)
 {
-    for (uint32_t i = 0; i < f->n_units && s->left > 0 && f->work >= 0; i++) {
+    const struct dwarf_keep *k = f->keep;
+    for (uint32_t i = 0; i < k->n_units && f->work >= 0; i++) {
         struct dwarf_cu cu;
-        if (f->units[i].version == 0 || dwarf_cu_open(f, &f->units[i], false, &cu) < 0)
+        if (k->units[i].version == 0 || dwarf_cu_open(f, &k->units[i], DWARF_FIRST, &cu) < 0)
             continue;
-        s->unit = f->units[i].at;
+        s->unit = k->units[i].at;
         dwarf_ranges(f, &cu, &cu.root, take_range, s);
         dwarf_cu_close(&cu);
     }
 }
 
+/* What the map says. How many queries that leaves without a unit. */
+static uint32_t look_up(const struct dwarf_map *m, struct dwarf_query *q, uint32_t n)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        q[i].unit = dwarf_map_unit(m, q[i].address);
+        left += q[i].unit == DWARF_NO_UNIT;
+    }
+    return left;
+}
+
 int dwarf_locate(struct dwarf_file *f, struct dwarf_query *q, uint32_t n)
 {
-    struct search s = {.q = q, .n = n, .left = n};
-    for (uint32_t i = 0; i < n; i++)
-        q[i].unit = UINT64_MAX;
-    by_table(f, &s);
-    if (s.left == 0)
-        return 0;
-    int r = dwarf_file_units(f);
-    if (r < 0)
-        return r;
-    by_units(f, &s);
+    struct dwarf_map *map = &f->keep->map;
+    struct search s = {.q = q, .n = n, .left = look_up(map, q, n)};
+    f->work -= 16 * (int64_t)n;
+    if (s.left && (!map->has_table || map->is_full)) {
+        bool had_units = map->has_units;
+        by_table(f, &s);
+        dwarf_draft_settle(&s.draft, map);
+        map->has_table = true;
+        map->has_units = had_units;
+        s.left = map->is_full ? s.left : look_up(map, q, n);
+    }
+    if (s.left && (!map->has_units || map->is_full)) {
+        int r = dwarf_file_units(f);
+        if (r < 0)
+            return r;
+        dwarf_draft_begin(&s.draft, map);
+        s.draft.is_full = map->is_full;
+        by_units(f, &s);
+        dwarf_draft_settle(&s.draft, map);
+        map->has_table = map->has_units = true;
+        (void)(map->is_full || look_up(map, q, n));
+    }
     return 0;
 }

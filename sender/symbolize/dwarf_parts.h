@@ -24,8 +24,9 @@ struct dwarf_call {
     uint64_t die;
     struct dwarf_value origin;
     uint64_t call_file, call_line;
-    bool is_named;
-    struct dwarf_frame frame; /* only name, linkage and start_line */
+    bool is_used;             /* a piece of an answer is in it */
+    struct bytes prefix;      /* "space::class::", of one without a mangled name */
+    struct dwarf_frame frame; /* only name, linkage and start_line; once named */
 };
 
 /* Where a call's code is. */
@@ -39,11 +40,6 @@ struct dwarf_row {
     uint32_t line;
 };
 
-/* An entry with a name of its own that is inside a namespace or class: which. */
-struct dwarf_scope {
-    uint64_t die, parent;
-};
-
 /* What one pass over a unit gathers. */
 struct dwarf_tree {
     struct dwarf_call *call;
@@ -55,9 +51,18 @@ struct dwarf_tree {
     struct arena text;
 };
 
-/* Walks the unit's entries: the functions that queries are in, their ranges, and what is inlined there. */
+/* Walks the unit's entries, all in memory: the functions that queries are in, their ranges, and what is
+ * inlined there. Notes all functions in `index`, unless NULL. */
 void dwarf_tree_gather(struct dwarf_file *f, const struct dwarf_cu *cu, struct dwarf_query *q, uint32_t n,
-                       struct dwarf_tree *ret);
+                       struct dwarf_index *index, struct dwarf_tree *ret);
+
+/* The same, only where the index of an earlier walk says that they are. */
+void dwarf_tree_gather_known(struct dwarf_file *f, const struct dwarf_cu *cu, struct dwarf_query *q,
+                             uint32_t n, const struct dwarf_index *index, struct dwarf_tree *ret);
+/* Walks a unit's entries for their scopes only: a small unit, as dwz makes them; others have none. */
+#define DWARF_SCOPES_UNIT_MAX (1u << 20)
+void dwarf_tree_scopes(struct dwarf_file *f, const struct dwarf_cu *cu, struct dwarf_tree *ret);
+
 void dwarf_tree_release(struct dwarf_tree *t);
 
 struct dwarf_window {
@@ -66,23 +71,30 @@ struct dwarf_window {
 
 /* Gathers the rows of the line program that are in windows (sorted by their ends), ascending. */
 void dwarf_tree_lines(struct dwarf_file *f, const struct dwarf_lines *lines,
-                      const struct dwarf_window *windows, uint32_t n, struct dwarf_tree *t);
+                      const struct dwarf_window *windows, uint32_t n, struct dwarf_index *index,
+                      struct dwarf_tree *t);
 
-/* Room in an array for one more of `size` bytes. */
-bool dwarf_grow(void **array, uint32_t n, uint32_t *cap, uint32_t max, size_t size);
+/* The same, of the sequences only that the index says. */
+void dwarf_tree_lines_known(struct dwarf_file *f, const struct dwarf_lines *lines,
+                            const struct dwarf_window *windows, uint32_t n, const struct dwarf_index *index,
+                            struct dwarf_tree *t);
 
-/* Units that others refer into, open: link-time optimisation and dwz do that. */
+/* Units that others refer into, open: link-time optimisation and dwz do that. Also of the alternate file. */
 #define DWARF_OTHERS 16u
 struct dwarf_others {
     struct dwarf_cu cu[DWARF_OTHERS];
+    const struct dwarf_file *file[DWARF_OTHERS]; /* that each is in */
+    struct dwarf_tree tree[DWARF_OTHERS];        /* with its scopes, once they were asked for */
+    bool has_scopes[DWARF_OTHERS];
     uint32_t n, next;
 };
 void dwarf_others_close(struct dwarf_others *o);
 
-/* Finds the names of a function or call of the unit whose tree `t` is, following its origins. Where there is
- * no mangled name (gcc leaves it out of static functions) the name has its namespaces and classes before it.
- */
-void dwarf_name(struct dwarf_file *f, const struct dwarf_cu *cu, struct dwarf_others *others,
-                struct dwarf_tree *t, struct dwarf_call *call);
+/* Finds the names of the used functions and calls of the unit whose tree `t` is, following their origins.
+ * Where there is no mangled name (gcc leaves it out of static functions) the name has its namespaces and
+ * classes before it. Texts are read in the order they have in the file: to go to and fro in a packed section
+ * is dear. */
+void dwarf_name_calls(struct dwarf_file *f, const struct dwarf_cu *cu, struct dwarf_others *others,
+                      struct dwarf_tree *t);
 
 #endif

@@ -24,7 +24,7 @@ static int load(struct dwarf_file *f, struct dwarf_cu *cu)
     if (n > DWARF_UNIT_MAX)
         return -EFBIG;
     f->work -= (int64_t)n;
-    if (info->source.fd < 0) {
+    if (source_is_memory(&info->source)) {
         cu->bytes = bytes_of(info->source.memory.p + info->at + cu->unit.at, (size_t)n);
         return 0;
     }
@@ -55,21 +55,37 @@ static uint64_t base_of(const struct dwarf_value *v, uint64_t usual)
     return v->form ? v->number : usual;
 }
 
-int dwarf_cu_open(struct dwarf_file *f, const struct dwarf_unit *unit, bool whole, struct dwarf_cu *ret)
+/* Texts of the first entry are in the caller's scratch: of those only the folder is asked for later. */
+static int keep_folder(struct dwarf_cu *cu)
+{
+    struct dwarf_value *folder = &cu->root.comp_dir;
+    cu->root.name.form = 0;
+    if (folder->form != DW_FORM_string || folder->text.n == 0)
+        return 0;
+    cu->memory = malloc(folder->text.n);
+    if (!cu->memory)
+        return -ENOMEM;
+    memcpy(cu->memory, folder->text.p, folder->text.n);
+    folder->text.p = cu->memory;
+    return 0;
+}
+
+int dwarf_cu_open(struct dwarf_file *f, const struct dwarf_unit *unit, enum dwarf_part part,
+                  struct dwarf_cu *ret)
 {
     uint8_t scratch[DWARF_DIE_MAX];
     cleanup(dwarf_cu_close) struct dwarf_cu cu = {.unit = *unit};
-    uint64_t code = whole ? 0 : first_code(f, unit);
-    if (f->work < 0 || unit->version == 0 || (!whole && code == 0))
+    uint64_t code = part == DWARF_FIRST ? first_code(f, unit) : 0;
+    if (f->work < 0 || unit->version == 0 || (part == DWARF_FIRST && code == 0))
         return -EBADMSG;
-    int r = whole ? load(f, &cu) : 0;
+    int r = part == DWARF_WHOLE ? load(f, &cu) : 0;
     r = r < 0 ? r : dwarf_abbrevs_read(f, unit->abbrevs_at, code, &cu.abbrevs);
     if (r < 0)
         return r;
     if (!dwarf_cu_die(f, &cu, unit->at + unit->header_size, scratch, &cu.root) || cu.root.tag == 0)
         return -EBADMSG;
-    if (!whole) /* it was in scratch; nobody wants it of a unit that is only looked into */
-        cu.root.comp_dir.form = cu.root.name.form = 0;
+    if (part != DWARF_WHOLE && (r = keep_folder(&cu)) < 0)
+        return r;
     /* Where bases are not said: behind the header of the section's only contribution (5), or at its begin
      * (the GNU extension of 4). */
     uint64_t header = unit->version >= 5 ? (unit->offset_size == 8 ? 16 : 8) : 0;
@@ -113,29 +129,51 @@ static size_t copy(struct bytes b, char *to, size_t room)
     return n;
 }
 
-size_t dwarf_text(struct dwarf_file *f, const struct dwarf_cu *cu, const struct dwarf_value *v, char *to,
-                  size_t room)
+bool dwarf_text_at(struct dwarf_file *f, const struct dwarf_cu *cu, const struct dwarf_value *v,
+                   struct dwarf_text *ret)
 {
+    const struct extent *offsets = &f->section[ELF_DEBUG_STR_OFFSETS];
     uint64_t at = 0;
-    *to = 0;
-    f->work -= 64;
     switch (v->form) {
-    case DW_FORM_string: return v->text.n ? copy(v->text, to, room) : 0;
-    case DW_FORM_strp: return extent_string(&f->section[ELF_DEBUG_STR], v->number, to, room);
-    case DW_FORM_line_strp: return extent_string(&f->section[ELF_DEBUG_LINE_STR], v->number, to, room);
+    case DW_FORM_strp: *ret = (struct dwarf_text){f, ELF_DEBUG_STR, v->number}; return true;
+    case DW_FORM_line_strp: *ret = (struct dwarf_text){f, ELF_DEBUG_LINE_STR, v->number}; return true;
+    case DW_FORM_GNU_strp_alt:
+    case DW_FORM_strp_sup: *ret = (struct dwarf_text){f->alt, ELF_DEBUG_STR, v->number}; return f->alt;
     case DW_FORM_strx:
     case DW_FORM_strx1:
     case DW_FORM_strx2:
     case DW_FORM_strx3:
     case DW_FORM_strx4:
     case DW_FORM_GNU_str_index:
-        if (v->number > UINT32_MAX || cu->str_offsets_base > f->section[ELF_DEBUG_STR_OFFSETS].size ||
-            !extent_read(&f->section[ELF_DEBUG_STR_OFFSETS],
-                         cu->str_offsets_base + v->number * cu->unit.offset_size, &at, cu->unit.offset_size))
-            return 0;
-        return extent_string(&f->section[ELF_DEBUG_STR], at, to, room);
-    default: return 0;
+        f->work -= 16;
+        if (v->number > UINT32_MAX || cu->str_offsets_base > offsets->size ||
+            !extent_read(offsets, cu->str_offsets_base + v->number * cu->unit.offset_size, &at,
+                         cu->unit.offset_size))
+            return false;
+        *ret = (struct dwarf_text){f, ELF_DEBUG_STR, at};
+        return true;
+    default: return false;
     }
+}
+
+size_t dwarf_text_read(struct dwarf_file *f, const struct dwarf_text *text, char *to, size_t room)
+{
+    struct dwarf_file *in = text->file;
+    f->work -= 64;
+    in->work = f->work; /* they share it */
+    size_t n = extent_string(&in->section[text->section], text->at, to, room);
+    f->work = in->work;
+    return n;
+}
+
+size_t dwarf_text(struct dwarf_file *f, const struct dwarf_cu *cu, const struct dwarf_value *v, char *to,
+                  size_t room)
+{
+    struct dwarf_text text;
+    *to = 0;
+    if (v->form == DW_FORM_string)
+        return v->text.n ? copy(v->text, to, room) : 0;
+    return dwarf_text_at(f, cu, v, &text) ? dwarf_text_read(f, &text, to, room) : 0;
 }
 
 static bool indexed_address(struct dwarf_file *f, const struct dwarf_cu *cu, uint64_t index, uint64_t *ret)
@@ -165,7 +203,8 @@ bool dwarf_address(struct dwarf_file *f, const struct dwarf_cu *cu, const struct
     }
 }
 
-bool dwarf_reference(const struct dwarf_cu *cu, const struct dwarf_value *v, uint64_t *ret)
+bool dwarf_reference(struct dwarf_file **file, const struct dwarf_cu *cu, const struct dwarf_value *v,
+                     uint64_t *ret)
 {
     switch (v->form) {
     case DW_FORM_ref1:
@@ -178,7 +217,13 @@ bool dwarf_reference(const struct dwarf_cu *cu, const struct dwarf_value *v, uin
         *ret = cu->unit.at + v->number;
         return true;
     case DW_FORM_ref_addr: *ret = v->number; return true;
-    default: return false; /* in a type unit, or a supplementary file */
+    case DW_FORM_GNU_ref_alt:
+    case DW_FORM_ref_sup4:
+    case DW_FORM_ref_sup8:
+        *ret = v->number;
+        *file = (*file)->alt;
+        return *file;
+    default: return false; /* in a type unit */
     }
 }
 

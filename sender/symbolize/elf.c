@@ -114,6 +114,8 @@ static const struct {
     {".noptrdata", offsetof(struct elf, go_data), false},
     {".gnu_debuglink", offsetof(struct elf, debug_link), false},
     {".gnu_debugdata", offsetof(struct elf, mini_debug), false},
+    {".gnu_debugaltlink", offsetof(struct elf, debug_alt), false},
+    {".debug_sup", offsetof(struct elf, debug_sup), false},
     {".debug_info", offsetof(struct elf, debug[ELF_DEBUG_INFO]), true},
     {".debug_abbrev", offsetof(struct elf, debug[ELF_DEBUG_ABBREV]), true},
     {".debug_line", offsetof(struct elf, debug[ELF_DEBUG_LINE]), true},
@@ -151,6 +153,10 @@ static void read_sections(struct elf *elf, const struct source *s, const Elf64_E
         } else if (one.sh_type == SHT_DYNSYM && section_header(s, h, one.sh_link, &strings)) {
             elf->dynamic = plain_section(s, &one);
             elf->dynamic_names = plain_section(s, &strings);
+        } else if (one.sh_type == SHT_NOTE && h->e_phnum == 0) {
+            read_notes(elf, s,
+                       &(Elf64_Phdr){
+                           .p_offset = one.sh_offset, .p_filesz = one.sh_size, .p_align = one.sh_addralign});
         } else if (one.sh_type == SHT_PROGBITS && names.sh_offset <= s->size) {
             if (source_string(s, names.sh_offset + one.sh_name, name, sizeof name))
                 read_named(elf, s, name, &one);
@@ -163,8 +169,9 @@ int elf_read(struct elf *ret, const struct source *s)
     Elf64_Ehdr h;
     if (!source_read(s, 0, &h, sizeof h) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0)
         return -ENOEXEC;
+    /* What dwz takes out of debug files has no segments. */
     if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != OUR_DATA ||
-        h.e_phentsize != sizeof(Elf64_Phdr))
+        (h.e_phnum != 0 && h.e_phentsize != sizeof(Elf64_Phdr)))
         return -ENOEXEC;
     struct elf elf = {0};
     read_segments(&elf, s, &h);

@@ -55,6 +55,7 @@ struct elf {
     struct elf_section go_data;                   /* .noptrdata, where older Go has its module */
     struct elf_section debug[ELF_DEBUG_N];
     struct elf_section debug_link, mini_debug; /* .gnu_debuglink, .gnu_debugdata */
+    struct elf_section debug_alt, debug_sup;   /* .gnu_debugaltlink, .debug_sup: what dwz -m took out */
     uint8_t build_id[ELF_BUILD_ID_MAX];
     uint32_t build_id_n;
     char go_id[ELF_GO_ID_MAX + 1];

@@ -189,6 +189,13 @@ static void on_piece(void *user, const struct dwarf_piece *piece)
     (void)ranges_add(b->r->ranges, &range);
 }
 
+static int open_dwarf(struct resolve *r, const struct source *s, const struct elf *elf,
+                      struct dwarf_file *ret)
+{
+    struct dwarf_keep *keep = r->kept && s->fd >= 0 ? kept_of(r->kept, s->fd) : NULL;
+    return dwarf_file_open(ret, s, elf, keep, r->work, RESOLVE_UNIT_WORK);
+}
+
 /* Asks DWARF. 0; -EAGAIN: not for all of them. */
 static int search_dwarf(struct batch *b)
 {
@@ -196,15 +203,21 @@ static int search_dwarf(struct batch *b)
     bool is_own = r->elf->debug[ELF_DEBUG_INFO].size;
     const struct source *source = is_own ? r->source : r->debug_source;
     const struct elf *elf = is_own ? r->elf : r->debug_elf;
-    struct dwarf_file file;
+    struct dwarf_file file, alt;
     if (!source || elf->debug[ELF_DEBUG_INFO].size == 0)
         return 0;
     if (r->work <= 0)
         return -EAGAIN;
-    if (dwarf_file_open(&file, source, elf, r->work, RESOLVE_UNIT_WORK) < 0)
+    if (open_dwarf(r, source, elf, &file) < 0)
         return 0;
+    if (r->alt_source && open_dwarf(r, r->alt_source, r->alt_elf, &alt) == 0) {
+        file.work -= r->work + RESOLVE_UNIT_WORK - alt.work; /* they share it */
+        file.alt = &alt;
+    }
     int result = dwarf_find(&file, b->query, b->n, on_piece, b);
     r->work = file.work - RESOLVE_UNIT_WORK;
+    if (file.alt)
+        dwarf_file_close(&alt);
     dwarf_file_close(&file);
     return result;
 }

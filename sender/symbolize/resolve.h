@@ -8,6 +8,7 @@
 #define SENDER_SYMBOLIZE_RESOLVE_H
 
 #include "sender/symbolize/elf.h"
+#include "sender/symbolize/kept.h"
 #include "sender/symbolize/names.h"
 
 /* What damaged or hostile DWARF of one file may cost in one go, in bytes looked at (5 to 10 ns each): as much
@@ -19,10 +20,15 @@ struct resolve {
     const struct elf *elf;
     const struct source *debug_source; /* of the separate debug file; NULL: none */
     const struct elf *debug_elf;
+    const struct source
+        *alt_source; /* of what dwz -m took out of the one with DWARF; NULL: nothing, or lost */
+    const struct elf *alt_elf;
     struct places *places;
     struct ranges *ranges; /* what is found goes here; to be settled afterwards */
     bool go_only;          /* names of native code are not asked for */
-    bool is_rough;         /* there was no time to look for the debug file: what is found is for now */
+    bool is_rough;         /* the debug file was not looked for, for want of work: all that is found is marked
+                              rough, to be looked up again */
+    struct kept *kept;     /* of DWARF looked at before; NULL: nothing is */
     int64_t work;     /* bytes of DWARF that may be looked at; what is left comes back, below 0: overdrawn */
     uint64_t damaged; /* tables that could not be read to their end */
 };

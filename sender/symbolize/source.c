@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
+#include "sender/symbolize/packed.h"
 
 int source_file(struct source *ret, int fd)
 {
@@ -20,11 +21,18 @@ struct source source_memory(struct bytes memory)
     return (struct source){.fd = -1, .memory = memory, .size = memory.n};
 }
 
+struct source source_packed(struct packed *packed)
+{
+    return (struct source){.fd = -1, .size = packed_size(packed), .packed = packed};
+}
+
 size_t source_read_some(const struct source *s, uint64_t offset, void *to, size_t n)
 {
     if (offset >= s->size)
         return 0;
     n = (size_t)min_of((uint64_t)n, s->size - offset);
+    if (s->packed)
+        return packed_read(s->packed, offset, to, n);
     if (s->fd < 0) {
         memcpy(to, s->memory.p + offset, n);
         return n;

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <lzma.h>
 #include <stdlib.h>
-#include <zlib.h>
 #include <zstd.h>
 
 #include "proto/base/macros.h"
@@ -13,36 +12,6 @@
 #define COMPRESS_ZSTD 2u
 /* Packed bytes read at a time. */
 #define CHUNK 65536u
-
-static void end_inflate(z_stream *z)
-{
-    inflateEnd(z);
-}
-
-static int unpack_zlib(const struct source *s, uint64_t at, uint64_t n, uint8_t *to, size_t size)
-{
-    uint8_t chunk[8192];
-    cleanup(end_inflate) z_stream z = {.next_out = to, .avail_out = (uInt)size};
-    if (inflateInit(&z) != Z_OK)
-        return -ENOMEM;
-    for (int r = Z_OK; r != Z_STREAM_END;) {
-        if (z.avail_in == 0) {
-            size_t got = n ? source_read_some(s, at, chunk, (size_t)min_of(n, (uint64_t)sizeof chunk)) : 0;
-            if (got == 0)
-                return -EBADMSG;
-            at += got;
-            n -= got;
-            z.next_in = chunk;
-            z.avail_in = (uInt)got;
-        }
-        r = inflate(&z, Z_NO_FLUSH);
-        if (r == Z_MEM_ERROR)
-            return -ENOMEM;
-        if (r != Z_OK && r != Z_STREAM_END)
-            return -EBADMSG;
-    }
-    return z.avail_out == 0 ? 0 : -EBADMSG;
-}
 
 static int unpack_zstd(const struct source *s, uint64_t at, uint64_t n, uint8_t *to, size_t size)
 {
@@ -54,26 +23,41 @@ static int unpack_zstd(const struct source *s, uint64_t at, uint64_t n, uint8_t 
     return ZSTD_decompress(to, size, packed, (size_t)n) == size ? 0 : -EBADMSG;
 }
 
+/* Of zlib: through what was kept of it, if that is of the same bytes. */
+static int open_packed(const struct source *s, uint64_t at, uint64_t n, uint64_t size, struct packed **packed)
+{
+    if (*packed && packed_size(*packed) == size)
+        return 0;
+    *packed = packed_free(*packed);
+    return packed_new(s, at, n, size, packed);
+}
+
 int unpack_section(const struct source *s, const struct elf_section *section, uint64_t *left,
-                   struct extent *ret, uint8_t **ret_memory)
+                   struct extent *ret, uint8_t **ret_memory, struct packed **packed)
 {
     Elf64_Chdr h;
+    *ret_memory = NULL;
     if (!section->is_packed || section->size == 0) {
         *ret = (struct extent){.source = *s, .at = section->offset, .size = section->size};
-        *ret_memory = NULL;
         return 0;
     }
     if (section->size < sizeof h || !source_read(s, section->offset, &h, sizeof h))
+        return -EBADMSG;
+    uint64_t at = section->offset + sizeof h, n = section->size - sizeof h;
+    if (h.ch_type == ELFCOMPRESS_ZLIB) {
+        int r = open_packed(s, at, n, h.ch_size, packed);
+        if (r == 0)
+            *ret = (struct extent){.source = source_packed(*packed), .size = h.ch_size};
+        return r;
+    }
+    if (h.ch_type != COMPRESS_ZSTD)
         return -EBADMSG;
     if (h.ch_size > *left || h.ch_size == 0)
         return -EFBIG;
     autofree uint8_t *memory = malloc((size_t)h.ch_size);
     if (!memory)
         return -ENOMEM;
-    uint64_t at = section->offset + sizeof h, n = section->size - sizeof h;
-    int r = h.ch_type == ELFCOMPRESS_ZLIB ? unpack_zlib(s, at, n, memory, (size_t)h.ch_size)
-            : h.ch_type == COMPRESS_ZSTD  ? unpack_zstd(s, at, n, memory, (size_t)h.ch_size)
-                                          : -EBADMSG;
+    int r = unpack_zstd(s, at, n, memory, (size_t)h.ch_size);
     if (r < 0)
         return r;
     *left -= h.ch_size;

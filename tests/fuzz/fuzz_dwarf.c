@@ -28,24 +28,43 @@ static void on_piece(void *user, const struct dwarf_piece *piece)
     *last = piece->end;
 }
 
+/* Asks for addresses all over the code: some with a symbol around them, some without. */
+static void ask(const struct source *s, const struct elf *elf, struct dwarf_keep *keep, uint32_t at_once)
+{
+    struct dwarf_file file, alt;
+    struct dwarf_query query[64];
+    uint64_t last = 0, text = elf->text.size ? elf->text.address : 0x401000;
+    if (dwarf_file_open(&file, s, elf, keep, WORK, RESERVED) < 0)
+        return;
+    /* A file that is its own alternate one: references lead anywhere. */
+    if (dwarf_file_open(&alt, s, elf, NULL, WORK, RESERVED) == 0)
+        file.alt = &alt;
+    for (uint32_t from = 0; from < 64; from += at_once) {
+        uint32_t n = 0;
+        for (uint32_t i = from; n < at_once && text + 16 * i >= text; i++, n++)
+            query[n] = (struct dwarf_query){.address = text + 16 * i,
+                                            .start = i % 4 ? 0 : text + 16 * i,
+                                            .end = i % 4 ? UINT64_MAX : text + 16 * i + 16};
+        (void)dwarf_find(&file, query, n, on_piece, &last);
+    }
+    if (file.work < -(int64_t)(1 << 20))
+        __builtin_trap();
+    if (file.alt)
+        dwarf_file_close(&alt);
+    dwarf_file_close(&file);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     struct source s = source_memory(bytes_of(data, len));
     struct elf elf;
-    struct dwarf_file file;
-    struct dwarf_query query[64];
-    uint32_t n = 0;
-    uint64_t last = 0;
-    if (elf_read(&elf, &s) < 0 || dwarf_file_open(&file, &s, &elf, WORK, RESERVED) < 0)
+    struct dwarf_keep keep = {.n_units = 0};
+    if (elf_read(&elf, &s) < 0 || !elf.debug[ELF_DEBUG_INFO].size)
         return 0;
-    uint64_t text = elf.text.size ? elf.text.address : 0x401000;
-    for (; n < 64 && text + 16 * n >= text; n++) /* some with a symbol around them, some without */
-        query[n] = (struct dwarf_query){.address = text + 16 * n,
-                                        .start = n % 4 ? 0 : text + 16 * n,
-                                        .end = n % 4 ? UINT64_MAX : text + 16 * n + 16};
-    (void)dwarf_find(&file, query, n, on_piece, &last);
-    if (file.work < -(int64_t)(1 << 20))
+    ask(&s, &elf, &keep, 64);
+    ask(&s, &elf, &keep, 16); /* by what the first look left */
+    if (dwarf_keep_memory(&keep) > (8u << 20))
         __builtin_trap();
-    dwarf_file_close(&file);
+    dwarf_keep_release(&keep);
     return 0;
 }

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sender/symbolize/elf.h"
 #include "sender/symbolize/pclntab.h"
@@ -10,6 +11,25 @@
 #include "sender/symbolize/unpack.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+/* A packed section says the same again, from its marks and in one go. */
+static void read_packed(struct packed *p, const struct source *s)
+{
+    uint8_t one[512], same[512];
+    int64_t work = 8 << 20;
+    packed_use(p, s, &work);
+    for (uint64_t at = 0; at < 1 << 20; at += 100003) {
+        size_t n = packed_read(p, at, one, sizeof one);
+        if (n && work > 0 && packed_read(p, 0, same, 1) == 1 && packed_read(p, at, same, n) == n &&
+            memcmp(one, same, n) != 0)
+            __builtin_trap();
+    }
+    if (work < -(1 << 20))
+        __builtin_trap();
+    packed_rest(p);
+    if (packed_read(p, 0, one, sizeof one))
+        __builtin_trap();
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
@@ -39,9 +59,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         free(memory);
     for (int i = 0; i < ELF_DEBUG_N; i++) {
         struct extent extent;
+        struct packed *packed = NULL;
         uint64_t left = 1 << 20;
-        if (unpack_section(&s, &elf.debug[i], &left, &extent, &memory) == 0)
+        if (unpack_section(&s, &elf.debug[i], &left, &extent, &memory, &packed) == 0)
             free(memory);
+        if (packed)
+            read_packed(packed, &s);
+        packed_free(packed);
     }
     struct pclntab table;
     struct pclntab_line line;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "proto/otlp/profiles.h"
+#include "sender/collect/collector.h"
 #include "sender/collect/report.h"
 #include "sender/collect/request.h"
 #include "sender/procs/facts.h"
@@ -85,17 +86,29 @@ static void release(struct sent *s)
 }
 
 static struct collector collector;
+static struct naming naming;
+static struct window closed;
 static struct kinds kinds;
 
 static void begin(void)
 {
     make_kallsyms();
     kinds_init(&kinds, 19);
-    ck_assert_int_eq(collector_init(&collector, "/proc", kallsyms), 0);
+    ck_assert_int_eq(collector_init(&collector, "/proc"), 0);
+    ck_assert_int_eq(naming_init(&naming, kallsyms, collector.vdso), 0);
+}
+
+/* The window ends, and is named. */
+static void settle(void)
+{
+    collector_take(&collector, &closed);
+    naming_settle(&naming, &closed, collector.procs, 2);
 }
 
 static void end(void)
 {
+    window_release(&closed);
+    naming_release(&naming);
     collector_release(&collector);
     unlink(kallsyms);
 }
@@ -133,7 +146,7 @@ static void build_all(struct sent *sent, size_t max_bytes)
                                   .start = 500,
                                   .end = 2000,
                                   .max_bytes = max_bytes};
-    ck_assert_int_eq(request_build(b, &collector, &facts, keep, sent), 0);
+    ck_assert_int_eq(request_build(b, &naming, &closed, &facts, keep, sent), 0);
     build_free(b);
 }
 
@@ -226,7 +239,7 @@ UNIT(what_a_thread_works_for_is_link_and_attributes)
     feed_context(1, 0xaa, 0xbc, "", 0);                         /* another span */
     feed_context(2, 0, 0, "\x02\x01\xff\x02\x01z\x09\x01y", 9); /* no link; no UTF-8, an unknown key */
     feed_context(3, 0, 0xbb, "", 0);                            /* one id is none */
-    collector_settle(&collector, 2);
+    settle();
     build_all(&sent, REQUEST_BYTES_MAX);
     const struct profiles *p = &sent.profiles[0];
     ck_assert_uint_eq(p->sample.n, 4);
@@ -256,7 +269,7 @@ UNIT(names_addresses_and_attributes_arrive)
     feed(77, 700, address, 2, 2);
     feed(77, 400, address, 2, 2);
     feed(78, 800, address, 2, 2);
-    collector_settle(&collector, 2);
+    settle();
     build_all(&sent, REQUEST_BYTES_MAX);
     ck_assert_uint_eq(sent.n, 1);
     ck_assert_uint_eq(sent.hits, 3);
@@ -310,7 +323,7 @@ UNIT(a_stack_ends_where_it_leaves_the_code)
     struct sent sent = {0};
     begin();
     feed(1, 700, address, 0, 3);
-    collector_settle(&collector, 2);
+    settle();
     build_all(&sent, REQUEST_BYTES_MAX);
     const struct profiles *p = &sent.profiles[0];
     ck_assert_uint_gt(p->sample.n, 0);
@@ -328,7 +341,7 @@ UNIT(an_exact_stack_is_taken_as_it_is)
     struct sent sent = {0};
     begin();
     feed_ended(1, 700, address, 0, 4, UNWIND_END_ROOT, SAMPLE_EXACT);
-    collector_settle(&collector, 2);
+    settle();
     build_all(&sent, REQUEST_BYTES_MAX);
     const struct profiles *p = &sent.profiles[0];
     ck_assert_uint_gt(p->sample.n, 0);
@@ -360,7 +373,7 @@ UNIT(a_stack_that_is_not_whole_says_what_it_lacks)
     for (uint32_t i = 0; i < N; i++)
         feed_ended(1, 700, cut, 0, 2, cases[i].end, cases[i].flags | SAMPLE_EXACT);
     feed_ended(1, 700, whole, 0, 2, UNWIND_END_BAD_FRAME, SAMPLE_EXACT);
-    collector_settle(&collector, 2);
+    settle();
     build_all(&sent, REQUEST_BYTES_MAX);
     const struct profiles *p = &sent.profiles[0];
     /* NOT_CODE and BAD_FRAME are one to whoever reads: the same sample twice */
@@ -400,7 +413,7 @@ UNIT(each_kind_is_a_profile_of_its_own)
         .kind = SAMPLE_VALUE, .source = SAMPLE_FROM_WAIT, .ticket = 5, .value = 300, .time = 900};
     collector_notice(&collector, &value, 1);
     collector_notice(&collector, &value, 1); /* a ticket is good once */
-    collector_settle(&collector, 2);
+    settle();
     build_all(&sent, REQUEST_BYTES_MAX);
     const struct profiles *p = &sent.profiles[0];
     ck_assert_uint_eq(p->resource.n, 1);
@@ -426,7 +439,7 @@ UNIT(generated_code_is_named_by_the_perf_map)
     fclose(f);
     begin();
     feed(1, 700, address, 0, 1);
-    collector_settle(&collector, 2);
+    settle();
     unlink(path);
     build_all(&sent, REQUEST_BYTES_MAX);
     const struct profiles *p = &sent.profiles[0];
@@ -445,7 +458,7 @@ UNIT(a_large_window_is_split_and_nothing_is_lost)
     begin();
     for (uint32_t i = 0; i < 2000; i++)
         feed(i + 1, 700 + i, address, 0, 1);
-    collector_settle(&collector, 2);
+    settle();
     build_all(&sent, 32768);
     ck_assert_uint_gt(sent.n, 1);
     ck_assert_uint_eq(sent.hits, 2000);
@@ -464,10 +477,12 @@ UNIT(an_empty_window_sends_nothing)
 {
     struct sent sent = {0};
     begin();
-    collector_settle(&collector, 2);
+    settle();
     build_all(&sent, REQUEST_BYTES_MAX);
     ck_assert_uint_eq(sent.n, 0);
-    collector_next(&collector, 3);
+    naming_next(&naming);
+    window_clear(&closed);
+    collector_sweep(&collector, 3);
     end();
 }
 
@@ -478,9 +493,9 @@ UNIT(the_report_names_process_and_function)
     size_t n;
     begin();
     feed(1, 700, address, 0, 1);
-    collector_settle(&collector, 2);
+    settle();
     FILE *f = open_memstream(&text, &n);
-    ck_assert_int_eq(report_write(f, &collector, 1, &kinds), 0);
+    ck_assert_int_eq(report_write(f, &naming, &closed, 1, &kinds), 0);
     fclose(f);
     ck_assert_ptr_nonnull(strstr(text, "1 samples of 1 processes"));
     ck_assert_ptr_nonnull(strstr(text, "leaf_function [unit_sender_collect_test_request]"));

@@ -1,6 +1,8 @@
 #include "tests/lib/unit.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sender/collect/window.h"
 
@@ -78,4 +80,75 @@ UNIT(what_is_over_the_limit_is_counted)
     ck_assert(!window_add(&w, &one, &h, stack_a, 0, bytes_of(NULL, 0)));
     ck_assert_uint_eq(w.sample[0].n_times, WINDOW_SAMPLES_MAX);
     window_release(&w);
+}
+
+UNIT(a_window_holds_its_processes_until_it_is_cleared)
+{
+    struct window w = {0}, other = {0};
+    add(&w, &one, head(1, 0, 1, "t"), stack_a);
+    add(&w, &two, head(1, 0, 1, "t"), stack_a);
+    add(&w, &one, head(2, 0, 1, "t"), stack_b);
+    ck_assert_uint_eq(w.n_processes, 2);
+    ck_assert_uint_eq(one.held, 1);
+    window_close(&w);
+    add(&other, &two, head(1, 0, 1, "t"), stack_a); /* the next one's, while this one is named */
+    ck_assert_uint_eq(other.n_processes, 1);
+    ck_assert_uint_eq(two.held, 2);
+    ck_assert_ptr_eq(w.process[w.sample[1].process].process, &two);
+    ck_assert_ptr_eq(w.process[w.sample[2].process].process, &one);
+    window_clear(&w);
+    ck_assert_uint_eq(one.held, 0);
+    ck_assert_uint_eq(two.held, 1);
+    window_release(&w);
+    window_release(&other);
+    ck_assert_uint_eq(two.held, 0);
+}
+
+UNIT(what_a_window_takes_is_limited)
+{
+    static struct frame deep[FRAMES_MAX];
+    struct window w = {0};
+    uint32_t n = 0;
+    for (bool added = true; added && n < WINDOW_SAMPLES_MAX; n += added) {
+        struct sample_head h = head(1, 0, n, "t");
+        deep[0].address = n;
+        added = window_add(&w, &one, &h, deep, FRAMES_MAX, bytes_of(NULL, 0));
+    }
+    ck_assert_uint_lt(n, 2 * (WINDOW_BYTES_MAX / sizeof deep));
+    ck_assert_uint_gt(n, WINDOW_BYTES_MAX / sizeof deep / 2);
+    ck_assert_uint_eq(w.dropped, 1);
+    window_clear(&w);
+    add(&w, &one, head(1, 0, 1, "t"), stack_a); /* there is room again */
+    window_release(&w);
+}
+
+static bool is_open(int fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+UNIT(a_file_is_open_once_in_a_window)
+{
+    static const struct binary_key x = {.inode = 1}, y = {.inode = 2};
+    struct window w = {0}, other = {0};
+    uint32_t at_x = 0, at_y = 0;
+    ck_assert_uint_eq(window_file(&w, 7, &x, &at_x), 0);
+    ck_assert_uint_eq(window_file(&w, 8, &y, &at_y), 1);
+    ck_assert_uint_eq(window_file(&w, 7, &x, &at_x), 0);
+    ck_assert(window_wants(&w, 0, 10));
+    window_met(&w, 0, 10, BYTES_LIT("/bin/x"), -1); /* its process was gone */
+    ck_assert(!window_wants(&w, 0, 10) && window_wants(&w, 0, 11));
+    int fd = open("/dev/null", O_RDONLY), second = open("/dev/null", O_RDONLY);
+    window_met(&w, 0, 11, BYTES_LIT("/bin/x"), fd);
+    window_met(&w, 0, 12, BYTES_LIT("/bin/x"), second);
+    ck_assert(!window_wants(&w, 0, 13) && is_open(fd) && !is_open(second));
+    ck_assert_uint_eq(w.n_open, 1);
+    ck_assert_str_eq(w.file[0].path, "/bin/x");
+    ck_assert_uint_eq(window_file(&other, 8, &y, &at_y), 0); /* another window, other indices */
+    ck_assert_uint_eq(window_file(&other, 7, &x, &at_x), 1);
+    ck_assert_int_lt(other.file[1].fd, 0);
+    window_clear(&w);
+    ck_assert(!is_open(fd));
+    window_release(&w);
+    window_release(&other);
 }

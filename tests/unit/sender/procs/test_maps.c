@@ -111,3 +111,27 @@ UNIT(our_own_maps_hold_this_function)
     close(fd);
     maps_release(&m);
 }
+
+UNIT(packed_maps_say_the_same)
+{
+    static const char text[] = "1000-2000 r-xp 0 08:01 7 /usr/bin/x\n3000-4000 r-xp 0 0:0 0 [vdso]\n"
+                               "5000-6000 r-xp 0 0:0 0 \n7000-8000 rw-p 00000000 00:01 9 [anon:OTEL_CTX]\n";
+    struct maps m = {0};
+    maps_pack(&m); /* nothing is nothing */
+    ck_assert_uint_eq(m.n, 0);
+    int fd = text_fd(text, sizeof text - 1);
+    for (int again = 0; again < 2; again++) { /* packed ones can be read anew */
+        ck_assert_int_eq((int)lseek(fd, 0, SEEK_SET), 0);
+        ck_assert_int_eq(maps_read(&m, fd), 0);
+        maps_pack(&m);
+        ck_assert_uint_eq(m.n, 3);
+        ck_assert_uint_eq(m.context, 0x7000);
+        ck_assert(bytes_is(unit_made(maps_find(&m, 0x1fff))->path, "/usr/bin/x"));
+        ck_assert_uint_eq(unit_made(maps_find(&m, 0x1000))->inode, 7);
+        ck_assert(bytes_is(unit_made(maps_find(&m, 0x3000))->path, "[vdso]"));
+        ck_assert_uint_eq(unit_made(maps_find(&m, 0x5000))->path.n, 0);
+        ck_assert_int_eq(*unit_made(maps_find(&m, 0x5000))->path.p, 0);
+    }
+    close(fd);
+    maps_release(&m);
+}

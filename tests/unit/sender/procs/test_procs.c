@@ -90,9 +90,12 @@ UNIT(an_execve_makes_another_process)
     struct procs *p = unit_made(procs_new(root));
     struct process *before = unit_made(procs_get(p, 7, START, "x", false, 1));
     uint64_t serial = before->serial;
+    process_hold(before);
     procs_exec(p, 7, START, "/bin/other", 2);
-    ck_assert(bytes_is(before->name, "shop")); /* still there for the samples that point at it */
-    PUT("stat", STAT("900"));                  /* and it has ended since: what execve said is all we know */
+    procs_sweep(p, 2);
+    ck_assert(bytes_is(before->name, "shop")); /* still there for who holds it */
+    process_let_go(before);
+    PUT("stat", STAT("900")); /* and it has ended since: what execve said is all we know */
     struct process *after = unit_made(procs_get(p, 7, START, "x", false, 3));
     ck_assert_uint_ne(after->serial, serial);
     ck_assert(after->is_gone);
@@ -224,6 +227,29 @@ UNIT(what_it_says_of_itself_is_kept_apart_from_what_we_know)
     ck_assert_uint_eq(x->user, 1000);
     ck_assert_uint_eq(x->identity->n, 2);
     ck_assert(bytes_is(identity_text(x->identity, "team"), "blue"));
+    procs_free(p);
+    remove_root();
+}
+
+UNIT(one_that_is_held_outlives_its_end_but_for_its_maps)
+{
+    make_root();
+    struct procs *p = unit_made(procs_new(root));
+    struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    process_hold(x);
+    struct identity *said = identity_hold(x->identity);
+    ck_assert_uint_eq(unit_made(said)->n, 1);
+    ck_assert_ptr_nonnull(procs_region(p, x, 0x1800, false, 1));
+    procs_exit(p, 7, START, 5);
+    procs_sweep(p, 5 + PROCS_ENDED_NS);
+    ck_assert_uint_eq(procs_count(p), 1);
+    ck_assert(bytes_is(x->path, "/usr/bin/shop") && x->container_id.n == 64);
+    ck_assert_ptr_null(procs_region(p, x, 0x1800, false, 6));
+    process_let_go(x);
+    procs_sweep(p, 5 + PROCS_ENDED_NS);
+    ck_assert_uint_eq(procs_count(p), 0);
+    ck_assert(bytes_is(identity_text(said, "service.name"), "checkout"));
+    identity_free(said);
     procs_free(p);
     remove_root();
 }

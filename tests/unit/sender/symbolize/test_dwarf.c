@@ -55,7 +55,7 @@ static uint32_t ask(const struct source *s, const struct elf *elf, uint32_t step
     struct dwarf_file file;
     uint32_t n = 0;
     n_pieces = 0;
-    ck_assert_int_eq(dwarf_file_open(&file, s, elf, work, 0), 0);
+    ck_assert_int_eq(dwarf_file_open(&file, s, elf, NULL, work, 0), 0);
     for (uint64_t a = elf->text.address; a < elf->text.address + elf->text.size && n < ADDRESSES_MAX;
          a += step)
         query[n++] = (struct dwarf_query){.address = a, .start = 0, .end = UINT64_MAX};
@@ -222,6 +222,6 @@ UNIT(a_file_without_dwarf_has_none)
     built_text(&b, "program.c", built_program);
     ck_assert_int_eq(built_run(&b, "gcc -O2 program.c -o program"), 0);
     built_read(&b, "program", &s, &elf);
-    ck_assert_int_eq(dwarf_file_open(&file, &s, &elf, WORK, 0), -ENOENT);
+    ck_assert_int_eq(dwarf_file_open(&file, &s, &elf, NULL, WORK, 0), -ENOENT);
     built_free(&b);
 }

@@ -1,0 +1,172 @@
+#include "sender/collect/files.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "proto/base/hash.h"
+#include "proto/base/macros.h"
+
+#define SLOTS 1024u
+
+struct entry {
+    struct file file;
+    struct entry *next; /* of the same slot */
+    uint32_t number;
+    uint32_t idle; /* windows without a sample */
+    off_t size;
+    struct timespec changed;
+    struct elf_segment *segment;
+    uint32_t n_segments;
+};
+
+struct files {
+    struct entry *entry[FILES_MAX]; /* NULL: free; the number is the index + 1 */
+    struct entry *slot[SLOTS];
+    uint32_t n;
+};
+
+struct files *files_new(void)
+{
+    return calloc(1, sizeof(struct files));
+}
+
+static void entry_free(struct entry *e)
+{
+    free(e->segment);
+    free(e);
+}
+
+struct files *files_free(struct files *f)
+{
+    for (uint32_t i = 0; f && i < FILES_MAX; i++)
+        if (f->entry[i])
+            entry_free(f->entry[i]);
+    free(f);
+    return NULL;
+}
+
+static uint32_t slot_of(const struct binary_key *key)
+{
+    return (uint32_t)(hash_mix(key->inode, (uint64_t)key->major << 32 | key->minor) % SLOTS);
+}
+
+static bool same(const struct binary_key *a, const struct binary_key *b)
+{
+    return a->inode == b->inode && a->major == b->major && a->minor == b->minor;
+}
+
+uint32_t files_find(const struct files *f, const struct binary_key *key)
+{
+    const struct entry *e = f->slot[slot_of(key)];
+    while (e && !same(&e->file.key, key))
+        e = e->next;
+    return e ? e->number : 0;
+}
+
+/* Reads the segments, in place of what is known. What is no ELF file, or finds no memory, has none. */
+static void entry_read(struct entry *e, const struct source *s)
+{
+    struct elf elf;
+    free(e->segment);
+    e->segment = NULL;
+    e->n_segments = 0;
+    e->file.is_elf = elf_read(&elf, s) == 0;
+    size_t n = e->file.is_elf ? elf.n_segments : 0;
+    if (n == 0 || !(e->segment = malloc(n * sizeof *e->segment)))
+        return;
+    memcpy(e->segment, elf.segment, n * sizeof *e->segment);
+    e->n_segments = (uint32_t)n;
+}
+
+static struct entry *add(struct files *f, const struct binary_key *key)
+{
+    struct entry *e = f->n < FILES_MAX ? calloc(1, sizeof *e) : NULL, **slot = &f->slot[slot_of(key)];
+    for (uint32_t i = 0; e && i < FILES_MAX && e->number == 0; i++) {
+        if (f->entry[i])
+            continue;
+        f->entry[i] = e;
+        f->n++;
+        e->number = i + 1;
+        e->file.key = *key;
+        e->next = *slot;
+        *slot = e;
+    }
+    return e;
+}
+
+uint32_t files_add(struct files *f, const struct binary_key *key, int fd)
+{
+    struct stat st;
+    struct source source;
+    struct entry *e = fstat(fd, &st) == 0 && source_file(&source, fd) == 0 ? add(f, key) : NULL;
+    if (!e)
+        return 0;
+    e->size = st.st_size;
+    e->changed = st.st_mtim;
+    entry_read(e, &source);
+    return e->number;
+}
+
+uint32_t files_add_memory(struct files *f, const struct binary_key *key, struct bytes image)
+{
+    struct source source = source_memory(image);
+    struct entry *e = add(f, key);
+    if (!e)
+        return 0;
+    entry_read(e, &source);
+    return e->number;
+}
+
+void files_check(struct files *f, uint32_t number, int fd)
+{
+    struct stat st;
+    struct source source;
+    struct entry *e = f->entry[number - 1];
+    if (fstat(fd, &st) < 0 || (st.st_size == e->size && st.st_mtim.tv_sec == e->changed.tv_sec &&
+                               st.st_mtim.tv_nsec == e->changed.tv_nsec))
+        return;
+    e->size = st.st_size;
+    e->changed = st.st_mtim;
+    if (source_file(&source, fd) == 0)
+        entry_read(e, &source);
+}
+
+struct file *files_get(struct files *f, uint32_t number)
+{
+    struct entry *e = number - 1 < FILES_MAX ? f->entry[number - 1] : NULL;
+    return e ? &e->file : NULL;
+}
+
+bool files_address(struct files *f, uint32_t number, uint64_t offset, uint64_t *ret)
+{
+    struct entry *e = f->entry[number - 1];
+    e->idle = 0;
+    for (uint32_t i = 0; i < e->n_segments; i++) {
+        const struct elf_segment *g = &e->segment[i];
+        if (offset >= g->file_offset && offset - g->file_offset < g->file_size) {
+            *ret = offset - g->file_offset + g->address;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void forget(struct files *f, struct entry *e)
+{
+    struct entry **at = &f->slot[slot_of(&e->file.key)];
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    f->entry[e->number - 1] = NULL;
+    f->n--;
+    entry_free(e);
+}
+
+void files_sweep(struct files *f)
+{
+    for (uint32_t i = 0; i < FILES_MAX; i++) {
+        struct entry *e = f->entry[i];
+        if (e && ++e->idle > FILES_IDLE_WINDOWS)
+            forget(f, e);
+    }
+}

@@ -1,0 +1,56 @@
+/*
+ * The executable files that samples were in, as far as finding a frame's place in them needs: file offsets
+ * become ELF addresses. What those are called is known elsewhere (naming.h), on another thread.
+ *
+ * One thread.
+ */
+#ifndef SENDER_COLLECT_FILES_H
+#define SENDER_COLLECT_FILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/bytes.h"
+#include "sender/symbolize/binaries.h"
+
+struct files;
+
+/* Files held; beyond it the addresses of a new one stay those of the process. As many as have names. */
+#define FILES_MAX BINARIES_MAX
+/* A file that was in no sample for this many windows is forgotten: before its names are, so that what is
+ * known here is known there. */
+#define FILES_IDLE_WINDOWS (BINARIES_IDLE_WINDOWS / 2)
+
+struct file {
+    struct binary_key key;
+    bool is_elf;        /* false: nothing we read as ELF; it has no addresses */
+    uint32_t in_window; /* for window_file */
+};
+
+struct files *files_new(void);
+struct files *files_free(struct files *f); /* returns NULL */
+
+/* The number of a file met before, from 1; 0: unknown. Numbers hold until files_sweep. */
+uint32_t files_find(const struct files *f, const struct binary_key *key);
+
+/* Adds a file by its headers, which are read here; the descriptor stays the caller's. Its number; 0 when
+ * memory or FILES_MAX is out. */
+uint32_t files_add(struct files *f, const struct binary_key *key, int fd);
+
+/* The same for an ELF image in memory. */
+uint32_t files_add_memory(struct files *f, const struct binary_key *key, struct bytes image);
+
+/* Reads a file's headers again if it has changed since. */
+void files_check(struct files *f, uint32_t number, int fd);
+
+/* NULL: there is none of this number (any more). */
+struct file *files_get(struct files *f, uint32_t number);
+
+/* The ELF virtual address of a file offset, and notes that the file is in use. False: it is in no segment of
+ * code. */
+bool files_address(struct files *f, uint32_t number, uint64_t offset, uint64_t *ret);
+
+/* Ends a window: forgets files long unused. */
+void files_sweep(struct files *f);
+
+#endif

@@ -1,0 +1,289 @@
+#include "sender/collect/naming.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+#include "sender/collect/collector.h"
+#include "sender/symbolize/perfmap.h"
+
+/* The kernel's symbols are read again for an address that is in none of them (a module loaded since), but
+ * printing them costs the kernel tens of milliseconds: at most this often. */
+#define KERNEL_AGAIN_NS (60 * (uint64_t)NSEC_PER_SEC)
+
+/* Addresses of generated code looked up in one window; what is above stays unnamed. */
+#define GENERATED_MAX 65536u
+
+struct generated {
+    uint32_t process; /* index in the window */
+    uint64_t address;
+    struct bytes name;
+};
+
+int naming_init(struct naming *n, const char *kallsyms_path, struct bytes vdso)
+{
+    *n = (struct naming){.kallsyms_path = kallsyms_path, .vdso = vdso, .binaries = binaries_new()};
+    return n->binaries ? 0 : -ENOMEM;
+}
+
+void naming_release(struct naming *n)
+{
+    binaries_free(n->binaries);
+    kallsyms_free(n->kernel);
+    free(n->generated.at);
+    arena_release(&n->generated.text);
+    free(n->number);
+    *n = (struct naming){0};
+}
+
+static void read_kernel(struct naming *n, uint64_t now)
+{
+    struct kallsyms *fresh = NULL;
+    n->kernel_tried = now;
+    autoclose int fd = open(n->kallsyms_path, O_RDONLY | O_CLOEXEC);
+    n->kernel_state = fd < 0 ? -errno : kallsyms_read(&fresh, fd);
+    if (fresh) {
+        kallsyms_free(n->kernel);
+        n->kernel = fresh;
+    }
+}
+
+/* Reads the kernel's symbols when a kernel address is not in them. */
+static void settle_kernel(struct naming *n, const struct frame *frame, uint64_t now)
+{
+    struct kallsyms_name name;
+    if (n->kernel && kallsyms_find(n->kernel, frame->address, &name))
+        return;
+    if (n->kernel_tried == 0 || now - n->kernel_tried >= KERNEL_AGAIN_NS)
+        read_kernel(n, now);
+}
+
+static void note_generated(struct naming *n, uint32_t process, uint64_t address)
+{
+    if (n->generated.n == n->generated.cap) {
+        uint32_t cap = n->generated.cap ? 2 * n->generated.cap : 64;
+        struct generated *more = cap <= GENERATED_MAX ? realloc(n->generated.at, cap * sizeof *more) : NULL;
+        if (!more)
+            return;
+        n->generated.at = more;
+        n->generated.cap = cap;
+    }
+    n->generated.at[n->generated.n++] = (struct generated){.process = process, .address = address};
+}
+
+static int by_process(const void *a, const void *b)
+{
+    const struct generated *x = a, *y = b;
+    if (x->process != y->process)
+        return x->process < y->process ? -1 : 1;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* Names the generated code of one process: `count` entries at `at`, sorted, from its perf map. */
+static void name_generated(struct naming *n, const struct window *w, const struct procs *procs,
+                           struct generated *at, uint32_t count)
+{
+    struct source source;
+    autoclose int fd = procs_open_perf_map(procs, w->process[at->process].process);
+    autofree struct perfmap_answer *answer = fd >= 0 ? malloc(count * sizeof *answer) : NULL;
+    if (!answer || source_file(&source, fd) < 0)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        answer[i] = (struct perfmap_answer){.address = at[i].address};
+    if (perfmap_search(&source, answer, count, &n->generated.text) < 0)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        at[i].name = answer[i].name;
+}
+
+static void settle_generated(struct naming *n, const struct window *w, const struct procs *procs)
+{
+    struct generated *all = n->generated.at;
+    uint32_t count = 0;
+    if (n->generated.n == 0)
+        return;
+    qsort(all, n->generated.n, sizeof *all, by_process);
+    for (uint32_t i = 0; i < n->generated.n; i++)
+        if (count == 0 || by_process(&all[i], &all[count - 1]) != 0)
+            all[count++] = all[i];
+    n->generated.n = count;
+    for (uint32_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && all[to].process == all[from].process;)
+            to++;
+        name_generated(n, w, procs, &all[from], to - from);
+    }
+}
+
+/* Hands the file's descriptor out. */
+static int take_fd_of(struct window_file *f)
+{
+    int fd = f->fd;
+    f->fd = -1;
+    return fd;
+}
+
+static uint32_t number_of(struct naming *n, struct window_file *f)
+{
+    uint32_t number = binaries_find(n->binaries, &f->key);
+    if (number)
+        return number;
+    if (f->key.inode == collector_vdso.inode)
+        return n->vdso.n ? binaries_add_memory(n->binaries, &f->key, "linux-vdso.so.1", n->vdso) : 0;
+    if (f->fd < 0)
+        return 0;
+    struct bytes name = bytes_after_last(bytes_str(f->path), '/');
+    number = binaries_add(n->binaries, &f->key, (const char *)name.p, take_fd_of(f));
+    if (number)
+        binaries_met(n->binaries, number, f->pid, f->path);
+    return number;
+}
+
+/* Finds the binaries of the window's files. False: memory is out; they have no names then. */
+static bool number_files(struct naming *n, struct window *w)
+{
+    if (w->n_files > n->cap_numbers) {
+        uint32_t *more = realloc(n->number, w->n_files * sizeof *more);
+        if (!more)
+            return false;
+        n->number = more;
+        n->cap_numbers = w->n_files;
+    }
+    for (uint32_t i = 0; i < w->n_files; i++)
+        n->number[i] = number_of(n, &w->file[i]);
+    return true;
+}
+
+static void want(struct naming *n, struct window *w, const struct frame *frame)
+{
+    struct window_file *f = &w->file[frame->file];
+    uint32_t number = n->number[frame->file];
+    if (!number || !binaries_want(n->binaries, number, frame->address))
+        return;
+    if (f->fd >= 0)
+        binaries_reopen(n->binaries, number, frame->address, take_fd_of(f));
+    binaries_met(n->binaries, number, f->pid, f->path);
+}
+
+/* The frames of one stack that are the same in every process. Whether there are others. */
+static bool settle_stack(struct naming *n, struct window *w, uint32_t stack, uint64_t now)
+{
+    uint32_t n_frames;
+    bool has_others = false;
+    const struct frame *frame = window_frames(w, stack, &n_frames);
+    for (uint32_t i = 0; i < n_frames; i++) {
+        if (frame[i].kind == FRAME_KERNEL)
+            settle_kernel(n, &frame[i], now);
+        else if (frame[i].kind == FRAME_FILE)
+            want(n, w, &frame[i]);
+        else
+            has_others = true;
+    }
+    return has_others;
+}
+
+static void note_others(struct naming *n, const struct window *w, const struct window_sample *s)
+{
+    uint32_t n_frames;
+    const struct frame *frame = window_frames(w, s->stack, &n_frames);
+    for (uint32_t i = 0; i < n_frames; i++)
+        if (frame[i].kind == FRAME_OTHER && frame[i].address)
+            note_generated(n, s->process, frame[i].address);
+}
+
+void naming_settle(struct naming *n, struct window *w, const struct procs *procs, uint64_t now)
+{
+    bool has_others = false;
+    if (number_files(n, w)) {
+        for (uint32_t i = 0; i < w->stacks.n; i++)
+            has_others |= settle_stack(n, w, i, now);
+    } else {
+        free(n->number);
+        n->number = NULL;
+        n->cap_numbers = 0;
+    }
+    for (uint32_t i = 0; has_others && i < window_samples(w); i++)
+        note_others(n, w, &w->sample[i]);
+    settle_generated(n, w, procs);
+    binaries_resolve(n->binaries);
+    window_close_files(w);
+}
+
+static void describe_kernel(const struct naming *n, const struct frame *frame, struct description *d)
+{
+    struct kallsyms_name name;
+    d->type = "kernel";
+    d->module = BYTES_LIT("vmlinux");
+    if (!n->kernel || !kallsyms_find(n->kernel, frame->address, &name))
+        return;
+    d->name = name.name;
+    d->module = name.module;
+    d->address = frame->address - name.base;
+}
+
+static void describe_file(const struct naming *n, const struct window *w, const struct frame *frame,
+                          struct description *d)
+{
+    uint32_t number = n->number ? n->number[frame->file] : 0;
+    const struct binary *binary = binaries_get(n->binaries, number);
+    d->type = "native";
+    if (!binary) {
+        struct bytes name = bytes_after_last(bytes_str(w->file[frame->file].path), '/');
+        d->module = name.n ? name : bytes_of(NULL, 0);
+        return;
+    }
+    struct binary_name name = binaries_name(n->binaries, number, frame->address);
+    struct binary_line line = binaries_line(n->binaries, &name, 0);
+    d->type = name.is_go ? "go" : "native";
+    d->name = line.name;
+    d->file = line.file;
+    d->line = line.line;
+    d->inlined = name;
+    d->binary = binary;
+    for (uint32_t i = 0; i < binary->elf.n_segments; i++) {
+        const struct elf_segment *g = &binary->elf.segment[i];
+        if (frame->address >= g->address && frame->address - g->address < g->file_size)
+            d->segment = g;
+    }
+}
+
+static void describe_other(const struct naming *n, uint32_t process, const struct frame *frame,
+                           struct description *d)
+{
+    struct generated key = {.process = process, .address = frame->address};
+    const struct generated *found =
+        n->generated.n ? bsearch(&key, n->generated.at, n->generated.n, sizeof key, by_process) : NULL;
+    d->type = "native";
+    if (found && found->name.p) {
+        d->name = found->name;
+        d->type = perfmap_frame_type(found->name);
+    }
+}
+
+void naming_describe(const struct naming *n, const struct window *w, uint32_t process,
+                     const struct frame *frame, struct description *ret)
+{
+    struct description d = {.address = frame->address, .name = BYTES_LIT(""), .file = BYTES_LIT("")};
+    switch (frame->kind) {
+    case FRAME_KERNEL: describe_kernel(n, frame, &d); break;
+    case FRAME_FILE: describe_file(n, w, frame, &d); break;
+    default: describe_other(n, process, frame, &d); break;
+    }
+    *ret = d;
+}
+
+void naming_next(struct naming *n)
+{
+    n->generated.n = 0;
+    arena_reset(&n->generated.text, 64 * 1024);
+    binaries_sweep(n->binaries);
+}
+
+struct naming_counts naming_counts(const struct naming *n)
+{
+    return (struct naming_counts){.binaries = binaries_counts(n->binaries),
+                                  .kernel_memory = n->kernel ? kallsyms_memory(n->kernel) : 0,
+                                  .kernel_state = n->kernel_state};
+}

@@ -1,0 +1,73 @@
+/*
+ * What the frames of a closed window are called: the kernel's symbols, those of files, and of generated code.
+ * All that is slow is here; the window is only read, but for its files, which are used up.
+ *
+ *     naming_settle(n, window, procs, now);
+ *     … naming_describe(n, window, …)
+ *     naming_next(n);
+ *
+ * One thread, which need not be the collector's.
+ */
+#ifndef SENDER_COLLECT_NAMING_H
+#define SENDER_COLLECT_NAMING_H
+
+#include <stdint.h>
+
+#include "sender/collect/window.h"
+#include "sender/symbolize/binaries.h"
+#include "sender/symbolize/kallsyms.h"
+
+struct generated; /* names of generated code, see naming.c */
+
+struct naming {
+    struct binaries *binaries;
+    struct kallsyms *kernel; /* NULL until the first kernel frame, or when it cannot be had */
+    const char *kallsyms_path;
+    uint64_t kernel_tried; /* when it was read last */
+    int kernel_state;      /* what kallsyms_read last said */
+    struct {
+        struct generated *at; /* sorted by (process, address) */
+        uint32_t n, cap;
+        struct arena text;
+    } generated;
+    uint32_t *number; /* of binaries, by file of the window; 0: it could not be had */
+    uint32_t cap_numbers;
+    struct bytes vdso; /* the image of collector_vdso; .n 0: there is none */
+};
+
+/* What a frame is called. Slices are valid until naming_next, and as long as the window. */
+struct description {
+    const char *type;            /* profile.frame.type: a value of the semantic conventions */
+    struct bytes name;           /* .n 0: not known */
+    struct bytes file;           /* source file, "" if not known */
+    uint32_t line;               /* 0 if not known */
+    struct binary_name inlined;  /* .n_lines above 1: name, file and line are the innermost of several */
+    uint64_t address;            /* relative to the mapping */
+    const struct binary *binary; /* the mapping: a file … */
+    const struct elf_segment *segment;
+    struct bytes module; /* … or the kernel ("vmlinux"), a module of it, or a file that could not be read a
+                            second time; .p NULL: none of these */
+};
+
+/* 0 or -ENOMEM. `vdso` and the path must stay. */
+int naming_init(struct naming *n, const char *kallsyms_path, struct bytes vdso);
+void naming_release(struct naming *n);
+
+/* Finds the names of everything in the window. */
+void naming_settle(struct naming *n, struct window *w, const struct procs *procs, uint64_t now);
+
+/* Describes a frame of a process (its index in the window); after naming_settle. */
+void naming_describe(const struct naming *n, const struct window *w, uint32_t process,
+                     const struct frame *frame, struct description *ret);
+
+/* Ends the window: forgets what was not used for long. */
+void naming_next(struct naming *n);
+
+struct naming_counts {
+    struct binaries_counts binaries;
+    size_t kernel_memory;
+    int kernel_state; /* as kallsyms_read says */
+};
+struct naming_counts naming_counts(const struct naming *n);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * A request being written: what its parts share (request.c, request_stack.c, request_resource.c).
+ */
+#ifndef SENDER_COLLECT_REQUEST_PRIVATE_H
+#define SENDER_COLLECT_REQUEST_PRIVATE_H
+
+#include "sender/collect/request.h"
+
+/* A stack already in the request: the same frames of another process may have other names (generated code).
+ */
+struct known_stack {
+    uint32_t process; /* its index in the window, from 1; 0: none yet */
+    uint32_t index;
+};
+
+struct writer {
+    struct build *b;
+    const struct naming *naming;
+    const struct window *window;
+    const struct request_facts *facts;
+    struct known_stack *stack; /* by stack number of the window */
+    uint64_t *times;
+    int64_t *values;
+    uint64_t hits; /* in the request being built */
+};
+
+/* The number of a text in the request, and of an attribute with a text; what is no UTF-8 in it is replaced.
+ */
+uint32_t request_string(struct writer *w, struct bytes s);
+uint32_t request_attribute(struct writer *w, const char *key, struct bytes value);
+
+/* The number of a sample's stack, with all that is in it. */
+uint32_t request_stack(struct writer *w, const struct window_sample *s);
+
+/* Whether a stack's way on was lost only below `main`: in a C library without frame information (musl). */
+bool request_reaches_main(const struct writer *w, const struct window_sample *s);
+
+/* Begins the resource of a process, and our scope in it. */
+void request_resource(struct writer *w, const struct window_process *of);
+
+#endif

@@ -1,0 +1,81 @@
+#include <stdio.h>
+#include <time.h>
+
+#include "proto/base/clock.h"
+#include "sender/collect/request_private.h"
+#include "sender/collect/text.h"
+
+#define SCHEMA_URL BYTES_LIT("https://opentelemetry.io/schemas/1.37.0")
+#define SCOPE_NAME BYTES_LIT("profsend")
+
+static void text_attr(struct attr *attrs, uint32_t *n, const char *key, struct bytes value)
+{
+    if (value.n)
+        attrs[(*n)++] = (struct attr){bytes_str(key), {.kind = ATTR_STRING, .text = value}};
+}
+
+/* Kernel threads are the kernel's work: they have no executable to be named after. */
+static struct bytes service_name(const struct window_process *p)
+{
+    if (p->service_name.n)
+        return p->service_name;
+    return p->process->is_kernel ? BYTES_LIT("kernel") : p->process->name;
+}
+
+static void int_attr(struct attr *attrs, uint32_t *n, const char *key, uint32_t value)
+{
+    if (value != UINT32_MAX)
+        attrs[(*n)++] = (struct attr){bytes_str(key), {.kind = ATTR_INT, .integer = value}};
+}
+
+/* process.creation.time: ISO 8601, UTC (semantic conventions, "Process"). */
+static struct bytes creation_time(const struct writer *w, const struct process *p, char to[32])
+{
+    uint64_t unix_ns = p->start + (uint64_t)w->facts->boot_offset;
+    time_t seconds = (time_t)(unix_ns / NSEC_PER_SEC);
+    struct tm utc;
+    size_t n = p->start && gmtime_r(&seconds, &utc) ? strftime(to, 32, "%Y-%m-%dT%H:%M:%S", &utc) : 0;
+    if (n)
+        n += (size_t)snprintf(to + n, 32 - n, ".%03uZ", (unsigned)(unix_ns % NSEC_PER_SEC / NSEC_PER_MSEC));
+    return bytes_of(to, n);
+}
+
+/* Attributes of ours, at most, in a resource. */
+#define RESOURCE_OURS 20u
+
+void request_resource(struct writer *w, const struct window_process *of)
+{
+    const struct process *p = of->process;
+    const struct identity *identity = of->identity;
+    struct attr attrs[RESOURCE_OURS + IDENTITY_MAX];
+    uint32_t n = 0;
+    char scratch[4][TEXT_MAX], created[32];
+    const struct request_facts *f = w->facts;
+    attrs[n++] = (struct attr){BYTES_LIT("process.pid"), {.kind = ATTR_INT, .integer = p->pid}};
+    if (!p->is_kernel) {
+        text_attr(attrs, &n, "process.executable.name", text_clean(p->name, scratch[0]));
+        text_attr(attrs, &n, "process.executable.path", text_clean(p->path, scratch[1]));
+        int_attr(attrs, &n, "process.parent_pid", p->parent);
+        int_attr(attrs, &n, "process.real_user.id", p->user);
+        text_attr(attrs, &n, "process.creation.time", creation_time(w, p, created));
+    }
+    text_attr(attrs, &n, "container.id", p->container_id);
+    text_attr(attrs, &n, "service.name", text_clean(service_name(of), scratch[2]));
+    text_attr(attrs, &n, "host.name", text_clean(f->host_name, scratch[3]));
+    text_attr(attrs, &n, "host.id", f->host_id);
+    text_attr(attrs, &n, "host.arch", f->host_arch);
+    text_attr(attrs, &n, "os.type", BYTES_LIT("linux"));
+    text_attr(attrs, &n, "os.version", f->os_version);
+    text_attr(attrs, &n, "os.description", f->os_description);
+    /* What it says of itself: names that only we may give are not among them, but for the service's. Text
+     * that is no UTF-8 is left out. */
+    for (uint32_t i = 0; identity && i < identity->n; i++) {
+        const struct attr *said = &identity->attr[i];
+        bool is_text = said->value.kind == ATTR_STRING;
+        if (!bytes_is(said->key, "service.name") && bytes_is_utf8(said->key) &&
+            (!is_text || bytes_is_utf8(said->value.text)))
+            attrs[n++] = *said;
+    }
+    build_resource(w->b, attrs, n, SCHEMA_URL);
+    build_scope(w->b, SCOPE_NAME, BYTES_LIT(PROFGATE_VERSION), NULL, 0, SCHEMA_URL);
+}

@@ -1,0 +1,118 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/macros.h"
+#include "sender/collect/request_private.h"
+#include "sender/symbolize/places.h"
+
+static uint32_t file_mapping(struct writer *w, const struct description *d)
+{
+    const struct elf *elf = &d->binary->elf;
+    uint32_t attrs[3], n = 0;
+    char hex[2 * ELF_BUILD_ID_MAX + 1];
+    for (uint32_t i = 0; i < elf->build_id_n; i++)
+        snprintf(hex + 2 * i, 3, "%02x", elf->build_id[i]);
+    if (elf->build_id_n)
+        attrs[n++] = request_attribute(w, "process.executable.build_id.gnu", bytes_str(hex));
+    if (*elf->go_id)
+        attrs[n++] = request_attribute(w, "process.executable.build_id.go", bytes_str(elf->go_id));
+    if (*d->binary->htlhash)
+        attrs[n++] =
+            request_attribute(w, "process.executable.build_id.htlhash", bytes_str(d->binary->htlhash));
+    struct build_mapping m = {
+        .filename = request_string(w, bytes_str(d->binary->name)), .attrs = attrs, .n_attrs = n};
+    if (d->segment) {
+        m.memory_start = d->segment->address;
+        m.memory_limit = d->segment->address + d->segment->memory_size;
+        m.file_offset = d->segment->file_offset;
+    }
+    return build_mapping(w->b, &m);
+}
+
+static uint32_t kernel_mapping(struct writer *w, const struct description *d)
+{
+    uint32_t attrs[1], n = 0;
+    if (bytes_is(d->module, "vmlinux") && w->facts->kernel_build_id.n)
+        attrs[n++] = request_attribute(w, "process.executable.build_id.gnu", w->facts->kernel_build_id);
+    return build_mapping(w->b, &(struct build_mapping){
+                                   .filename = request_string(w, d->module), .attrs = attrs, .n_attrs = n});
+}
+
+static struct build_line inlined_line(struct writer *w, const struct binary_name *name, uint32_t i)
+{
+    struct binary_line line = binaries_line(w->naming->binaries, name, i);
+    struct build_function f = {.name = request_string(w, line.name),
+                               .system_name = request_string(w, line.system_name),
+                               .filename = request_string(w, line.file),
+                               .start_line = line.start_line};
+    return (struct build_line){.function = build_function(w->b, &f), .line = line.line};
+}
+
+static uint32_t location(struct writer *w, uint32_t process, const struct frame *frame)
+{
+    struct description d;
+    naming_describe(w->naming, w->window, process, frame, &d);
+    uint32_t type = request_attribute(w, "profile.frame.type", bytes_str(d.type));
+    struct build_line line[PLACES_LINES_MAX];
+    struct build_location l = {.address = d.address, .attrs = &type, .n_attrs = 1};
+    if (d.binary)
+        l.mapping = file_mapping(w, &d);
+    else if (d.module.p)
+        l.mapping = kernel_mapping(w, &d);
+    l.lines = line;
+    if (d.inlined.n_lines) {
+        for (; l.n_lines < d.inlined.n_lines; l.n_lines++)
+            line[l.n_lines] = inlined_line(w, &d.inlined, l.n_lines);
+    } else if (d.name.n) {
+        struct build_function f = {.name = request_string(w, d.name), .filename = request_string(w, d.file)};
+        line[l.n_lines++] = (struct build_line){.function = build_function(w->b, &f), .line = d.line};
+    }
+    return build_location(w->b, &l);
+}
+
+/* A tracepoint that several programs listen to calls them by a function of its own, which is on top of the
+ * kernel's stack then and no part of the story. */
+static bool is_tracing(const struct writer *w, uint32_t process, const struct frame *frame)
+{
+    static const char prefix[] = "__traceiter_";
+    struct description d;
+    if (frame->kind != FRAME_KERNEL)
+        return false;
+    naming_describe(w->naming, w->window, process, frame, &d);
+    return d.name.n > sizeof prefix && memcmp(d.name.p, prefix, sizeof prefix - 1) == 0;
+}
+
+uint32_t request_stack(struct writer *w, const struct window_sample *s)
+{
+    struct known_stack *known = &w->stack[s->stack];
+    if (known->process == s->process + 1)
+        return known->index;
+    uint32_t n, locations[FRAMES_MAX + 1];
+    const struct frame *frame = window_frames(w->window, s->stack, &n);
+    n = min_of(n, (uint32_t)FRAMES_MAX);
+    if (n > 1 && is_tracing(w, s->process, frame)) {
+        frame++;
+        n--;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        locations[i] = location(w, s->process, &frame[i]);
+    *known = (struct known_stack){.process = s->process + 1, .index = build_stack(w->b, locations, n)};
+    return known->index;
+}
+
+/* Frames a C library has below `main`. */
+#define BELOW_MAIN 3u
+
+/* Whether the way on was lost only below `main`: in a C library without frame information (musl). */
+bool request_reaches_main(const struct writer *w, const struct window_sample *s)
+{
+    uint32_t n;
+    const struct frame *frame = window_frames(w->window, s->stack, &n);
+    for (uint32_t i = n; i > 0 && n - i < BELOW_MAIN; i--) {
+        struct description d;
+        naming_describe(w->naming, w->window, s->process, &frame[i - 1], &d);
+        if (bytes_is(d.name, "main"))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,268 @@
+#include "sender/procs/procs_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+#include "sender/procs/facts.h"
+
+/* Opens root/PID/name. */
+static int open_in(const struct procs *p, uint32_t pid, const char *name, int flags)
+{
+    char path[PATH_MAX];
+    if ((size_t)snprintf(path, sizeof path, "%s/%u/%s", p->root, pid, name) >= sizeof path)
+        return -ENAMETOOLONG;
+    int fd = open(path, flags | O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+/* The beginning of a file under root/PID; n bytes at most. */
+struct bytes process_file(const struct procs *p, uint32_t pid, const char *name, uint8_t *to, size_t room)
+{
+    autoclose int fd = open_in(p, pid, name, 0);
+    size_t n = 0;
+    for (ssize_t got; fd >= 0 && n < room && (got = read(fd, to + n, room - n)) > 0;)
+        n += (size_t)got;
+    return bytes_of(to, n);
+}
+
+/* Texts are kept one by one, in just their size: many processes are short, and an arena's first block is
+ * more than all they have. */
+struct process_text {
+    struct process_text *next;
+    char text[];
+};
+
+void process_free(struct process *process)
+{
+    maps_release(&process->maps);
+    identity_free(process->identity);
+    while (process->texts) {
+        struct process_text *next = process->texts->next;
+        free(process->texts);
+        process->texts = next;
+    }
+    free(process);
+}
+
+/* Copies into the process's text; "" when memory is out, which leaves an attribute out. */
+struct bytes process_keep(struct process *process, struct bytes b)
+{
+    struct process_text *one = malloc(sizeof *one + b.n + 1);
+    if (!one)
+        return BYTES_LIT("");
+    if (b.n)
+        memcpy(one->text, b.p, b.n);
+    one->text[b.n] = 0;
+    one->next = process->texts;
+    process->texts = one;
+    return bytes_of(one->text, b.n);
+}
+
+/* Whether root/PID is the same process, and not a later one with its number: a tick is rounded, so is ours.
+ */
+bool process_is_same(const struct procs *p, const struct process *process)
+{
+    uint8_t text[PROCS_TEXT_MAX];
+    uint64_t ticks;
+    if (facts_start_ticks(process_file(p, process->pid, "stat", text, sizeof text), &ticks) < 0)
+        return false;
+    return ticks == (process->start + (uint64_t)p->boot_offset) / p->tick_ns;
+}
+
+/* The path in a link under /proc without what the kernel adds for a file that is gone. */
+struct bytes process_path(struct bytes path)
+{
+    static const char deleted[] = " (deleted)";
+    size_t n = sizeof deleted - 1;
+    if (path.n > n && memcmp(path.p + path.n - n, deleted, n) == 0)
+        path.n -= n;
+    return path;
+}
+
+static void read_exe(const struct procs *p, struct process *process)
+{
+    char link[PATH_MAX], path[PATH_MAX];
+    snprintf(link, sizeof link, "%s/%u/exe", p->root, process->pid);
+    ssize_t n = readlink(link, path, sizeof path);
+    if (n <= 0)
+        return; /* what execve was told remains */
+    struct bytes exe = process_path(bytes_of(path, (size_t)n));
+    process->path = process_keep(process, exe);
+}
+
+void process_read_maps(struct procs *p, struct process *process, uint64_t now)
+{
+    process->maps_tried = now;
+    autoclose int fd = open_in(p, process->pid, "maps", 0);
+    if (fd < 0)
+        return;
+    struct maps fresh = {0};
+    /* An empty list is what a process in exit shows: what was known is worth more. */
+    if (maps_read(&fresh, fd) < 0 || fresh.n == 0) {
+        maps_release(&fresh);
+        return;
+    }
+    maps_pack(&fresh);
+    maps_release(&process->maps);
+    process->maps = fresh;
+}
+
+/* Reads the process context (OTEP 4719, "Reading protocol") into the identity if it is another than last
+ * time: header, payload, and the header again, as it may be written meanwhile. Returns when it was published,
+ * 0 if there is none. */
+static uint64_t read_context(const struct procs *p, const struct process *process, struct identity *to)
+{
+    uint8_t bytes[IDENTITY_HEADER_BYTES];
+    struct identity_header first, again;
+    if (!process->maps.context)
+        return 0;
+    autoclose int fd = open_in(p, process->pid, "mem", 0);
+    off_t at = (off_t)process->maps.context;
+    if (fd < 0 || pread(fd, bytes, sizeof bytes, at) != sizeof bytes ||
+        !identity_header(bytes_of(bytes, sizeof bytes), &first))
+        return 0;
+    if (first.published == process->published)
+        return first.published;
+    autofree uint8_t *payload = malloc(first.size + 1u);
+    if (!payload || pread(fd, payload, first.size, (off_t)first.payload) != (ssize_t)first.size ||
+        pread(fd, bytes, sizeof bytes, at) != sizeof bytes ||
+        !identity_header(bytes_of(bytes, sizeof bytes), &again) || again.published != first.published)
+        return process->published; /* next time */
+    identity_context(to, bytes_of(payload, first.size));
+    return first.published;
+}
+
+static bool says_something(const struct identity *id)
+{
+    return id->n > 0 || id->schema.n > 0;
+}
+
+/* What it says of itself: the environment first, which who starts it sets; then the process context. `cgroup`
+ * is the text of that file. */
+static void identify(const struct procs *p, struct process *process, struct bytes cgroup)
+{
+    struct identity *fresh = calloc(1, sizeof *fresh);
+    if (fresh) {
+        struct bytes all = process_file(p, process->pid, "environ", p->environ, PROCS_ENVIRON_MAX);
+        struct bytes name = facts_variable(all, "OTEL_SERVICE_NAME");
+        if (name.n)
+            identity_add(fresh, BYTES_LIT("service.name"),
+                         (struct attr_value){.kind = ATTR_STRING, .text = name});
+        identity_variable(fresh, facts_variable(all, "OTEL_RESOURCE_ATTRIBUTES"));
+        identity_pod(fresh, cgroup);
+        process->published = 0;
+        process->published = read_context(p, process, fresh);
+        process->service_name = identity_text(fresh, "service.name");
+        identity_free(process->identity);
+        process->identity = says_something(fresh) ? fresh : NULL;
+    }
+    if (fresh && !says_something(fresh))
+        identity_free(fresh);
+}
+
+/* Looks whether a process context has appeared or changed. */
+void process_identify_again(struct procs *p, struct process *process, uint64_t now)
+{
+    process->identify_in = min_of(2 * process->identify_in, (uint64_t)PROCS_IDENTIFY_MAX_NS);
+    process->identify_at = now + process->identify_in;
+    if (!process_is_same(p, process))
+        return;
+    process_read_maps(p, process, now);
+    struct identity unused = {0};
+    uint64_t published = read_context(p, process, &unused);
+    identity_release(&unused);
+    if (published && published != process->published) {
+        uint8_t cgroup[PROCS_TEXT_MAX];
+        identify(p, process, process_file(p, process->pid, "cgroup", cgroup, sizeof cgroup));
+    }
+}
+
+void process_load(struct procs *p, struct process *process, const char *comm, uint64_t now)
+{
+    process->is_loaded = true;
+    process->is_gone = process->pid != 0 && !process_is_same(p, process);
+    if (!process->is_gone && !process->is_kernel) {
+        uint8_t text[PROCS_TEXT_MAX], cgroup_text[PROCS_TEXT_MAX];
+        process_read_maps(p, process, now); /* first: it is what a process about to end loses first */
+        read_exe(p, process);
+        struct bytes cgroup = process_file(p, process->pid, "cgroup", cgroup_text, sizeof cgroup_text);
+        struct bytes id = facts_container_id(cgroup);
+        process->container_id = id.p ? process_keep(process, id) : id;
+        struct bytes status = process_file(p, process->pid, "status", text, sizeof text);
+        uint32_t own = facts_namespace_pid(status);
+        process->namespace_pid = own ? own : process->pid;
+        if (!facts_status(status, "PPid", &process->parent))
+            process->parent = UINT32_MAX;
+        if (!facts_status(status, "Uid", &process->user))
+            process->user = UINT32_MAX;
+        identify(p, process, cgroup);
+        process->identify_in = PROCS_IDENTIFY_NS;
+        process->identify_at = now + PROCS_IDENTIFY_NS;
+    }
+    process->name =
+        process->path.n ? bytes_after_last(process->path, '/') : process_keep(process, bytes_str(comm));
+}
+
+int procs_open_memory(const struct procs *p, const struct process *process)
+{
+    return process->is_gone ? -ENOENT : open_in(p, process->pid, "mem", 0);
+}
+
+/* Keeps a descriptor only if it is the regular file of the region. Device numbers are not compared: on btrfs
+ * and overlayfs, maps and stat(2) name different ones. */
+static int check_file(int fd, const struct region *region)
+{
+    struct stat st;
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == region->inode)
+        return fd;
+    close(fd);
+    return -ESTALE;
+}
+
+int procs_open_region(const struct procs *p, const struct process *process, const struct region *region)
+{
+    char name[PATH_MAX];
+    if (region->inode == 0 || process->is_gone)
+        return -ENOENT;
+    snprintf(name, sizeof name, "map_files/%lx-%lx", (unsigned long)region->start,
+             (unsigned long)region->end);
+    int fd = check_file(open_in(p, process->pid, name, 0), region);
+    if (fd >= 0)
+        return fd;
+    if (region->path.n == 0 || region->path.p[0] != '/' || region->path.n >= sizeof name - 64)
+        return fd;
+    snprintf(name, sizeof name, "root%.*s", BYTES_FMT(region->path));
+    fd = check_file(open_in(p, process->pid, name, 0), region);
+    if (fd >= 0)
+        return fd;
+    fd = open((const char *)region->path.p, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    return check_file(fd < 0 ? -errno : fd, region);
+}
+
+int procs_open_perf_map(const struct procs *p, const struct process *process)
+{
+    char name[128];
+    snprintf(name, sizeof name, "root/tmp/perf-%u.map", process->namespace_pid);
+    int fd = open_in(p, process->pid, name, O_NOFOLLOW);
+    if (fd < 0) {
+        snprintf(name, sizeof name, "/tmp/perf-%u.map", process->pid);
+        fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
+        fd = fd < 0 ? -errno : fd;
+    }
+    struct stat st;
+    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
+        close(fd);
+        return -EINVAL;
+    }
+    return fd;
+}

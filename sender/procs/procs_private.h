@@ -1,0 +1,49 @@
+/*
+ * What the table of processes (procs.c) and what is read of one of them (process.c) share.
+ */
+#ifndef SENDER_PROCS_PROCS_PRIVATE_H
+#define SENDER_PROCS_PROCS_PRIVATE_H
+
+#include "sender/procs/procs.h"
+
+#define PROCS_SLOTS 1024u
+/* As much of environ as is searched: the usual limit of a whole argument list (ARG_MAX). */
+#define PROCS_ENVIRON_MAX (128u * 1024)
+#define PROCS_TEXT_MAX    8192u /* of status, stat and cgroup */
+
+struct procs {
+    char *root;
+    struct process *slot[PROCS_SLOTS];
+    struct process *retired; /* replaced by an execve, and held */
+    uint32_t n;
+    uint64_t serial;
+    uint8_t *environ; /* room for PROCS_ENVIRON_MAX of it: fresh memory for each process costs more than the
+                         reading */
+    uint64_t tick_ns; /* of /proc/PID/stat */
+    int64_t boot_offset; /* of our time namespace, ns (time_namespaces(7)): /proc/PID/stat has it added */
+};
+
+/* The beginning of a file under root/PID, `room` bytes at most. */
+struct bytes process_file(const struct procs *p, uint32_t pid, const char *name, uint8_t *to, size_t room);
+
+/* The path in a link under /proc without what the kernel adds for a file that is gone. */
+struct bytes process_path(struct bytes path);
+
+/* Copies into the process's text; "" when memory is out, which leaves an attribute out. */
+struct bytes process_keep(struct process *process, struct bytes b);
+
+/* Whether root/PID is the same process, and not a later one with its number. */
+bool process_is_same(const struct procs *p, const struct process *process);
+
+/* Reads all that is known of a process at its first sample. */
+void process_load(struct procs *p, struct process *process, const char *comm, uint64_t now);
+
+/* Reads its mappings again; what was known stays if that fails. */
+void process_read_maps(struct procs *p, struct process *process, uint64_t now);
+
+/* Looks whether a process context has appeared or changed. */
+void process_identify_again(struct procs *p, struct process *process, uint64_t now);
+
+void process_free(struct process *process);
+
+#endif

@@ -1,0 +1,113 @@
+#include "tests/lib/unit.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sender/collect/files.h"
+#include "sender/symbolize/elf.h"
+
+static const struct binary_key self_key = {.inode = 5, .major = 8, .minor = 1};
+
+static int open_self(void)
+{
+    int fd = open("/proc/self/exe", O_RDONLY);
+    ck_assert_int_ge(fd, 0);
+    return fd;
+}
+
+/* Where the code of this program is in its file, by the reader that names use. */
+static void code(int fd, struct elf_segment *ret)
+{
+    struct source source;
+    struct elf elf;
+    ck_assert_int_eq(source_file(&source, fd), 0);
+    ck_assert_int_eq(elf_read(&elf, &source), 0);
+    ck_assert_uint_gt(elf.n_segments, 0);
+    *ret = elf.segment[0];
+}
+
+UNIT(a_file_offset_becomes_an_address)
+{
+    struct files *f = unit_made(files_new());
+    struct elf_segment g;
+    uint64_t at = 0;
+    int fd = open_self();
+    code(fd, &g);
+    ck_assert_uint_eq(files_find(f, &self_key), 0);
+    uint32_t number = files_add(f, &self_key, fd);
+    close(fd);
+    ck_assert_uint_eq(files_find(f, &self_key), number);
+    ck_assert(unit_made(files_get(f, number))->is_elf);
+    ck_assert(files_address(f, number, g.file_offset + 16, &at));
+    ck_assert_uint_eq(at, g.address + 16);
+    ck_assert(!files_address(f, number, g.file_offset + g.file_size, &at));
+    ck_assert(!files_address(f, number, 0, &at)); /* the headers are no code */
+    ck_assert_ptr_null(files_get(f, number + 1));
+    ck_assert_ptr_null(files_get(f, 0));
+    files_free(f);
+}
+
+UNIT(what_is_no_elf_file_is_known_as_that_and_read_again_when_it_changes)
+{
+    char path[] = "/tmp/pg-files-XXXXXX";
+    struct files *f = unit_made(files_new());
+    int fd = mkstemp(path), self = open_self();
+    uint64_t at;
+    ck_assert_int_eq(write(fd, "#!/bin/sh\n", 10), 10);
+    uint32_t number = files_add(f, &self_key, fd);
+    ck_assert(!unit_made(files_get(f, number))->is_elf);
+    ck_assert(!files_address(f, number, 0, &at));
+    struct stat st;
+    struct elf_segment g;
+    code(self, &g);
+    ck_assert_int_eq(fstat(self, &st), 0);
+    char *bytes = malloc((size_t)st.st_size);
+    ck_assert_int_eq(read(self, bytes, (size_t)st.st_size), st.st_size);
+    ck_assert_int_eq(pwrite(fd, bytes, (size_t)st.st_size, 0), st.st_size);
+    files_check(f, number, fd);
+    ck_assert(files_get(f, number)->is_elf);
+    ck_assert(files_address(f, number, g.file_offset, &at));
+    ck_assert_uint_eq(at, g.address);
+    free(bytes);
+    close(fd);
+    close(self);
+    unlink(path);
+    files_free(f);
+}
+
+UNIT(a_file_without_samples_is_forgotten)
+{
+    struct files *f = unit_made(files_new());
+    struct binary_key other = {.inode = 6};
+    struct elf_segment g;
+    uint64_t at;
+    int fd = open_self();
+    code(fd, &g);
+    uint32_t number = files_add(f, &self_key, fd), second = files_add(f, &other, fd);
+    close(fd);
+    ck_assert(number && second);
+    for (uint32_t i = 0; i <= FILES_IDLE_WINDOWS; i++) {
+        ck_assert(files_address(f, number, g.file_offset, &at));
+        files_sweep(f);
+    }
+    ck_assert_uint_eq(files_find(f, &self_key), number);
+    ck_assert_uint_eq(files_find(f, &other), 0);
+    ck_assert_ptr_null(files_get(f, second));
+    files_free(f);
+}
+
+UNIT(there_is_a_limit)
+{
+    struct files *f = unit_made(files_new());
+    for (uint32_t i = 0; i < FILES_MAX; i++) {
+        struct binary_key key = {.inode = i + 1};
+        ck_assert_uint_ne(files_add_memory(f, &key, bytes_of("x", 1)), 0);
+    }
+    struct binary_key above = {.inode = FILES_MAX + 1};
+    ck_assert_uint_eq(files_add_memory(f, &above, bytes_of("x", 1)), 0);
+    ck_assert_uint_ne(files_find(f, &(struct binary_key){.inode = FILES_MAX}), 0);
+    files_free(f);
+}
