@@ -1,3 +1,6 @@
+# Seconds of a whole test program: a guard against hangs behind those of its cases (lib/unit.c, lib/unit_oom.c).
+set(PG_TEST_SECONDS 1200)
+
 # The libraries a test source names on its line `/* needs: a b */`, as pg_a pg_b.
 function(pg_needs source result)
     file(STRINGS ${source} line REGEX "^/\\* needs: .* \\*/" LIMIT_COUNT 1)
@@ -29,12 +32,12 @@ function(pg_unit_test source)
     add_executable(${target} ${source})
     target_link_libraries(${target} PRIVATE pg_testlib ${libs})
     add_test(NAME ${name} COMMAND ${target} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${PG_TEST_SECONDS})
     if(PG_SANITIZE MATCHES address)
         target_compile_options(${target} PRIVATE -include ${CMAKE_CURRENT_SOURCE_DIR}/lib/oom_exempt.h)
         add_test(NAME out-of-memory/${name} COMMAND ${target} --out-of-memory
                  WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-        set_tests_properties(out-of-memory/${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600
+        set_tests_properties(out-of-memory/${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${PG_TEST_SECONDS}
                              LABELS out-of-memory)
     endif()
 endfunction()
@@ -52,7 +55,7 @@ function(pg_fuzzer source)
         target_link_libraries(${target} PRIVATE ${libs} pg_flags)
         add_test(NAME fuzz/${noun} COMMAND ${target} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${noun}
                  WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-        set_tests_properties(fuzz/${noun} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+        set_tests_properties(fuzz/${noun} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${PG_TEST_SECONDS})
     endif()
 endfunction()
 

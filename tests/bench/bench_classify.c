@@ -32,6 +32,7 @@
 #include "rules/compile.h"
 #include "rules/program.h"
 #include "tests/bench/vary.h"
+#include "tests/bench/whole_file.h"
 
 #define FILES_MAX  1024
 #define INPUTS_MAX 64
@@ -52,18 +53,12 @@ struct options {
 
 static struct bytes load(const char *path)
 {
-    FILE *f = fopen(path, "rb");
-    if (!f) {
+    size_t n;
+    uint8_t *p = whole_file(path, PROFILES_PADDING, &n);
+    if (!p) {
         perror(path);
         exit(1);
     }
-    fseek(f, 0, SEEK_END);
-    size_t n = (size_t)ftell(f);
-    rewind(f);
-    uint8_t *p = calloc(1, n + PROFILES_PADDING);
-    if (!p || fread(p, 1, n, f) != n)
-        exit(1);
-    fclose(f);
     return bytes_of(p, n);
 }
 

@@ -10,6 +10,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/otlp/profiles.h"
+#include "tests/bench/whole_file.h"
 
 struct input {
     const char *name;
@@ -26,19 +27,10 @@ static int by_time(const void *a, const void *b)
 
 static int input_read(struct input *in, const char *name, size_t rounds)
 {
-    FILE *f = fopen(name, "rb");
-    if (!f)
-        return -1;
-    fseek(f, 0, SEEK_END);
-    long n = ftell(f);
-    rewind(f);
     in->name = name;
-    in->n = n > 0 ? (size_t)n : 0;
-    in->p = calloc(1, in->n + PROFILES_PADDING);
+    in->p = whole_file(name, PROFILES_PADDING, &in->n);
     in->took = calloc(rounds, sizeof *in->took);
-    int r = in->p && in->took && fread(in->p, 1, in->n, f) == in->n ? 0 : -1;
-    fclose(f);
-    return r;
+    return in->p && in->took ? 0 : -1;
 }
 
 int main(int argc, char **argv)

@@ -7,30 +7,13 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/otlp/profiles.h"
 #include "proto/otlp/subset.h"
+#include "tests/bench/whole_file.h"
 
 #define SAMPLES 5u
 #define PIECES  8u /* from each file, spread over it */
-
-static uint8_t *read_file(const char *path, size_t *ret_n)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return NULL;
-    fseek(f, 0, SEEK_END);
-    *ret_n = (size_t)ftell(f);
-    rewind(f);
-    uint8_t *p = calloc(1, *ret_n + PROFILES_PADDING);
-    if (p && fread(p, 1, *ret_n, f) != *ret_n) {
-        free(p);
-        p = NULL;
-    }
-    fclose(f);
-    return p;
-}
 
 static int write_piece(const struct profiles *view, uint32_t from, const char *folder, unsigned number)
 {
@@ -68,7 +51,7 @@ int main(int argc, char **argv)
         return 1;
     for (int i = 2; i < argc; i++) {
         size_t n;
-        uint8_t *body = read_file(argv[i], &n);
+        uint8_t *body = whole_file(argv[i], PROFILES_PADDING, &n);
         if (!body || profiles_decode(&view, bytes_of(body, n), &limits, &e) != 0) {
             fprintf(stderr, "cut: %s: %s\n", argv[i], e.text[0] ? e.text : "cannot be read");
             return 1;

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "proto/base/bytes.h"
+#include "tests/bench/whole_file.h"
 
 #define ROUNDS 31
 
@@ -124,18 +125,11 @@ int main(int argc, char **argv)
     }
     struct libdeflate_compressor *compressor = libdeflate_alloc_compressor(6);
     for (int i = 0; i < n_files; i++) {
-        FILE *f = fopen(argv[i + 1], "rb");
-        if (!f)
-            return 1;
-        fseek(f, 0, SEEK_END);
-        files[i].n = (size_t)ftell(f);
-        rewind(f);
-        files[i].plain = malloc(files[i].n + 1);
+        files[i].plain = whole_file(argv[i + 1], 0, &files[i].n);
         size_t cap = libdeflate_gzip_compress_bound(compressor, files[i].n);
         files[i].packed = malloc(cap);
-        if (!files[i].plain || !files[i].packed || fread(files[i].plain, 1, files[i].n, f) != files[i].n)
+        if (!files[i].plain || !files[i].packed)
             return 1;
-        fclose(f);
         files[i].n_packed =
             libdeflate_gzip_compress(compressor, files[i].plain, files[i].n, files[i].packed, cap);
         largest = files[i].n > largest ? files[i].n : largest;

@@ -31,10 +31,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/bench/whole_file.h"
+
 #define CONNECTIONS_MAX 4096
 #define RESPONSE_MAX    16384
 #define GRPC_PREFIX     5
-#define STALL_MS        20000 /* nothing moved for so long: give up */
+#define STALL_MS \
+    300000 /* without a word from the gateway: a hang; a busy machine may take a minute over 64 MB */
 
 struct body {
     uint8_t *data; /* as sent; with the gRPC prefix when the protocol is gRPC */
@@ -83,16 +86,10 @@ static uint64_t now_ns(void)
 
 static struct body load_body(const char *path)
 {
-    FILE *f = fopen(path, "rb");
-    if (!f)
+    size_t n;
+    uint8_t *plain = whole_file(path, 0, &n);
+    if (!plain)
         die(path);
-    fseek(f, 0, SEEK_END);
-    size_t n = (size_t)ftell(f);
-    rewind(f);
-    uint8_t *plain = malloc(n + 1);
-    if (!plain || fread(plain, 1, n, f) != n)
-        die(path);
-    fclose(f);
 
     size_t prefix = run.grpc ? GRPC_PREFIX : 0, cap = n + n / 4 + 1024;
     struct body b = {malloc(prefix + cap), n, 0};

@@ -10,22 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint8_t *read_file(const char *path, size_t *ret_n)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return NULL;
-    fseek(f, 0, SEEK_END);
-    *ret_n = (size_t)ftell(f);
-    rewind(f);
-    uint8_t *p = calloc(1, *ret_n + PROFILES_PADDING);
-    if (p && fread(p, 1, *ret_n, f) != *ret_n) {
-        free(p);
-        p = NULL;
-    }
-    fclose(f);
-    return p;
-}
+#include "tests/bench/whole_file.h"
 
 static int write_variants(const char *folder, uint32_t variants, const char *from)
 {
@@ -35,7 +20,7 @@ static int write_variants(const char *folder, uint32_t variants, const char *fro
     struct varied varied;
     struct error e = {""};
     size_t n;
-    uint8_t *body = read_file(from, &n);
+    uint8_t *body = whole_file(from, PROFILES_PADDING, &n);
     if (!body || profiles_init(&view, NULL) < 0 ||
         profiles_decode(&view, bytes_of(body, n), &limits, &e) != 0 || varied_find(&varied, &view) < 0) {
         fprintf(stderr, "vary: %s: %s\n", from, e.text[0] ? e.text : "cannot be read");

@@ -10,7 +10,7 @@ import subprocess
 import threading
 
 import pytest
-from programs import BUILD, EXPORT_METHOD, PROFILES_PATH, Gateway, captures, running, wait_for
+from programs import BUILD, EXPORT_METHOD, PATIENCE, PROFILES_PATH, Gateway, captures, running, wait_for
 
 GOOD = captures("ebpf-go*.pb")[0].read_bytes()
 # bcrypt of "secret", at the least cost
@@ -49,7 +49,7 @@ def export(grpc, gateway, metadata=(), method=EXPORT_METHOD, body=GOOD):
                                options=[("grpc.enable_retries", 0)]) as channel:
         call = channel.unary_unary(method, request_serializer=bytes, response_deserializer=bytes)
         try:
-            _, state = call.with_call(body, metadata=metadata, timeout=20)
+            _, state = call.with_call(body, metadata=metadata, timeout=PATIENCE)
             return state.code(), "", dict(state.trailing_metadata() or ())
         except grpc.RpcError as refusal:
             return refusal.code(), refusal.details(), dict(refusal.trailing_metadata() or ())
@@ -67,7 +67,7 @@ def test_tokens_and_their_end(tmp_path):
         assert status == 401 and headers["www-authenticate"] == 'Bearer realm="profgate"' and body
         assert gateway.post(GOOD, bearer("wrong"))[0] == 401
         assert gateway.post(GOOD, bearer("beta"))[0] == 200
-        connection = http.client.HTTPConnection("127.0.0.1", gateway.ports[0], timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", gateway.ports[0], timeout=PATIENCE)
 
         def post():
             connection.request("POST", PROFILES_PATH, GOOD,
@@ -127,7 +127,7 @@ def test_curl_hears_every_refusal(tmp_path, version):
             run = subprocess.run(["curl", "-sS", version, "-w", "%{http_code}", "-o", tmp_path / "answer", "-H",
                                   "Content-Type: application/x-protobuf", "--data-binary", f"@{body}",
                                   f"http://127.0.0.1:{gateway.ports[0]}{PROFILES_PATH}"],
-                                 capture_output=True, text=True, timeout=30)
+                                 capture_output=True, text=True, timeout=PATIENCE)
             assert (run.returncode, run.stdout) == (0, "401"), run.stderr
         assert gateway.stop() == 0
 
@@ -147,7 +147,7 @@ def test_grpc(tmp_path, grpc):
             stream = channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
                                            request_serializer=bytes, response_deserializer=bytes)
             still_open = threading.Event()
-            call = stream(iter(lambda: b"" if not still_open.wait(60) else b"", None), timeout=10)
+            call = stream(iter(lambda: b"" if not still_open.wait() else b"", None), timeout=PATIENCE)
             with pytest.raises(grpc.RpcError) as refused:
                 next(call)
             assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
@@ -176,7 +176,7 @@ def test_rate_of_one_client(tmp_path, grpc):
 def test_connections_of_one_client_and_names_apart(tmp_path):
     limits = "limits: { per_client: { connections: 3 } }"
     with running(start(tmp_path, more=limits)) as gateway:
-        held = [http.client.HTTPConnection("127.0.0.1", gateway.ports[0], timeout=20) for _ in range(3)]
+        held = [http.client.HTTPConnection("127.0.0.1", gateway.ports[0], timeout=PATIENCE) for _ in range(3)]
         for connection in held:
             connection.request("POST", PROFILES_PATH, GOOD, {"Content-Type": "application/x-protobuf"})
             answer = connection.getresponse()
@@ -224,7 +224,7 @@ def test_the_version_a_request_names(tmp_path):
 
 
 def test_g11_h12_default_ports():
-    run = subprocess.run([BUILD / "profgate", "serve", "--print-config"], capture_output=True, text=True, timeout=20)
+    run = subprocess.run([BUILD / "profgate", "serve", "--print-config"], capture_output=True, text=True, timeout=PATIENCE)
     assert run.returncode == 0, run.stderr
     assert "localhost:4317" in run.stdout and "localhost:4318" in run.stdout
 
@@ -258,7 +258,7 @@ def test_certificates(tmp_path: pathlib.Path):
         for who in ("prod", "test"):
             context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
             context.load_cert_chain(tmp_path / f"{who}.pem", tmp_path / f"{who}.key")
-            connection = http.client.HTTPSConnection("127.0.0.1", gateway.ports[0], timeout=20, context=context)
+            connection = http.client.HTTPSConnection("127.0.0.1", gateway.ports[0], timeout=PATIENCE, context=context)
             connection.request("POST", PROFILES_PATH, GOOD, {"Content-Type": "application/x-protobuf"})
             statuses[who] = connection.getresponse().status
             connection.close()

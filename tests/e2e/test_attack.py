@@ -11,7 +11,7 @@ import time
 
 import attack_content as hostile
 import pytest
-from programs import BUILD, Gateway, captures, running, wait_for
+from programs import BUILD, PATIENCE, Gateway, captures, running, wait_for
 
 FILES = captures("ebpf-*.pb")[:3]
 SECONDS = 0.6
@@ -120,20 +120,20 @@ def attack(gateway, kind, connections, extra=()):
                              "--connections", str(connections), "--from", "127.0.0.2", *extra], stdout=subprocess.PIPE, text=True)
 
 
-def under_attack(seconds_of, kind, megabytes, connections=20, extra=(), last=None):
+def under_attack(seconds_of, kind, megabytes, connections=20, extra=(), last=None, options=()):
     """Runs both against a fresh gateway and returns what the attacker heard, and what is answered to the file `last`."""
     with running(Gateway()) as gateway:
         assert gateway.post(FILES[0].read_bytes())[0] == 200
         before = gateway.rss_kib("VmRSS")
-        attacker, client = attack(gateway, kind, connections, extra), well_behaved(gateway)
-        said = client.communicate(timeout=60)[0]
-        heard = json.loads(attacker.communicate(timeout=30)[0])
+        attacker, client = attack(gateway, kind, connections, [*options, *extra]), well_behaved(gateway)
+        said = client.communicate(timeout=PATIENCE)[0]
+        heard = json.loads(attacker.communicate(timeout=2 * PATIENCE)[0])
         assert gateway.alive(), gateway.log()
         assert client.returncode == 0, f"the well-behaved client was harmed: {said}"
         good = json.loads(said.splitlines()[-1])
         assert good["errors"] == 0 and sum(good["acknowledged"]) == REQUESTS
         want = seconds_of[0] + sum(n * seconds for n, seconds in zip(good["acknowledged"], seconds_of))
-        wait_for(lambda: cpu_time(gateway) == pytest.approx(want, rel=1e-9), "the client's samples, each once", 40)
+        wait_for(lambda: cpu_time(gateway) == pytest.approx(want, rel=1e-9), "the client's samples, each once")
         assert (gateway.rss_kib() - before) / 1024 < megabytes, "memory"
         assert gateway.post(FILES[0].read_bytes())[0] == 200
         if last: # a busy machine may answer none while the attack lasts
@@ -147,7 +147,8 @@ def under_attack(seconds_of, kind, megabytes, connections=20, extra=(), last=Non
 @pytest.mark.parametrize("kind", ATTACKS)
 def test_attack(seconds_of, kind):
     megabytes, statuses, goaway, ends = ATTACKS[kind]
-    heard = under_attack(seconds_of, kind, megabytes)
+    # On a busy machine it may take long until so much was sent that the gateway has enough of it.
+    heard = under_attack(seconds_of, kind, megabytes, options=["--until-ended", str(PATIENCE)] if ends else ())
     assert heard["bytes_sent"] > 0 or kind in ("idle", "connect"), "nothing was tried"
     assert set(heard["status"]) <= statuses, heard
     assert set(heard["goaway"]) <= goaway, heard
@@ -170,28 +171,34 @@ def test_hostile_content(seconds_of, tmp_path, kind):
 
 
 HEAVY_BYTES, HEAVY_SECONDS, NEIGHBOUR_RATE = 8 << 20, 3.0, 50
+HEAVY_ANSWERS = 8  # at least, four of which may be under way when the client is told to end
 HEAVY_LIMIT = ("--set", "limits.request_bytes=9MiB", "--set", "limits.per_client.bytes_per_second=1MiB")
 
 
 def neighbour_beside(heavy, small, settings=(), elsewhere=False):
     """A neighbour's small requests at an even rate beside a client who sends heavy ones as fast as it can, to the same gateway
-    or elsewhere on the machine: what the neighbour saw, what the client heard, and the CPU time of the gateway attacked."""
+    or elsewhere on the machine: what the neighbour saw, what the client heard (for how many seconds), and the CPU time of the
+    gateway attacked."""
     with running(Gateway(*settings), Gateway(*settings)) as (gateway, other):
         attacked = other if elsewhere else gateway
         assert gateway.post(small.read_bytes())[0] == 200
-        before = used(attacked)
+        before, began = used(attacked), time.monotonic()
         client = subprocess.Popen(
-            [BUILD / "bench/attack", "files", "--port", str(attacked.ports[1]), "--seconds", str(HEAVY_SECONDS + 1), "--connections",
+            [BUILD / "bench/attack", "files", "--port", str(attacked.ports[1]), "--seconds", str(4 * PATIENCE), "--connections",
              "4", "--connects", "100000", "--from", "127.0.0.2", heavy], stdout=subprocess.PIPE, text=True)
         wait_for(lambda: used(attacked) - before > 20_000_000, "the first heavy request")
         out = subprocess.run([BUILD / "bench/load", "--protocol", "grpc", "--port", str(gateway.ports[0]), "--connections", "4",
                               "--rate", str(NEIGHBOUR_RATE), "--requests", str(int(NEIGHBOUR_RATE * HEAVY_SECONDS)), small],
-                             capture_output=True, text=True, timeout=60)
+                             capture_output=True, text=True, timeout=PATIENCE)
         assert out.returncode == 0, f"the neighbour was harmed: {out.stdout} {out.stderr}"
-        heard = json.loads(client.communicate(timeout=30)[0])
-        spent = used(attacked) - before
+        own = int(NEIGHBOUR_RATE * HEAVY_SECONDS) + 1 if attacked is gateway else 0
+        wait_for(lambda: attacked.total("profgate_refused_by_limit_total") >= HEAVY_ANSWERS if settings else
+                 attacked.total("profgate_requests_total") - own >= HEAVY_ANSWERS, "enough of the heavy requests answered")
+        client.terminate()
+        heard = json.loads(client.communicate(timeout=PATIENCE)[0])
+        spent, seconds = used(attacked) - before, time.monotonic() - began
         assert gateway.stop() == 0 and other.stop() == 0
-        return json.loads(out.stdout.splitlines()[-1])["p99_us"], heard["status"], spent
+        return json.loads(out.stdout.splitlines()[-1])["p99_us"], heard["status"], seconds, spent
 
 
 def test_one_who_sends_much_that_is_valid_harms_nobody_under_a_limit(tmp_path):
@@ -200,15 +207,16 @@ def test_one_who_sends_much_that_is_valid_harms_nobody_under_a_limit(tmp_path):
     heavy, small = tmp_path / "heavy.pb", tmp_path / "small.pb"
     heavy.write_bytes(hostile.build("valid", HEAVY_BYTES))
     small.write_bytes(hostile.build("strings", 8000))
-    _, free, spent_free = neighbour_beside(heavy, small)
+    _, free, _, spent_free = neighbour_beside(heavy, small)
     assert set(free) <= {"200", "503"} and free["200"] > 0, free
     seen = []
-    for _ in range(3):  # somebody else's noise may spoil one comparison, hardly three
-        there, _, _ = neighbour_beside(heavy, small, HEAVY_LIMIT, elsewhere=True)
-        here, limited, spent_limited = neighbour_beside(heavy, small, HEAVY_LIMIT)
+    # Were both the same and drowned in others' noise, a comparison would fail two times in five: all eight once in a thousand.
+    for _ in range(8):
+        there, *_ = neighbour_beside(heavy, small, HEAVY_LIMIT, elsewhere=True)
+        here, limited, seconds, spent_limited = neighbour_beside(heavy, small, HEAVY_LIMIT)
         assert set(limited) <= {"200", "429"} and limited["429"] > 2, limited
         # at most the burst, which is one largest request, and a megabyte a second
-        assert limited.get("200", 0) <= 2 + 2 * HEAVY_SECONDS * (1 << 20) / HEAVY_BYTES, limited
+        assert limited.get("200", 0) <= 2 + seconds * (1 << 20) / HEAVY_BYTES, (limited, seconds)
         assert spent_limited / sum(limited.values()) < spent_free / sum(free.values()) / 5, (spent_limited, limited, spent_free, free)
         seen.append((there, here))
         if here < 2 * there + 5000:
@@ -221,13 +229,13 @@ def test_lines_times_locations_is_not_what_a_request_costs():
     with running(Gateway("--set", "service.workers=1")) as gateway:
         gateway.post(FILES[0].read_bytes())
         plain, hostile_one = hostile.build("stacks", 100_000), hostile.build("lines-by-stack", 100_000)
-        times = []
+        spent = []
         for body in (plain, hostile_one):
-            started = time.monotonic()
+            before = used(gateway)
             status, _, said = gateway.post(body)
             assert status == 200 and (b"more than 65536 frames" in said) == (body is hostile_one), said
-            times.append(time.monotonic() - started)
-        assert times[1] < 20 * times[0] + 0.05, times
+            spent.append(used(gateway) - before)
+        assert spent[1] < 20 * spent[0] + 50_000_000, spent
 
 
 def test_a_request_that_can_never_be_counted_is_refused_for_good():
@@ -249,7 +257,7 @@ def test_memory_is_given_back():
         for _ in range(3):
             assert gateway.post(FILES[0].read_bytes())[0] == 200
         assert most > 100 << 10, "nothing was taken"
-        wait_for(lambda: gateway.rss_kib("VmRSS") - before < most / 2, "memory given back", 20)
+        wait_for(lambda: gateway.rss_kib("VmRSS") - before < most / 2, "memory given back")
 
 
 def test_a_product_of_two_halves_costs_no_more_than_their_sum():

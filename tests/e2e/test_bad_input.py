@@ -1,13 +1,13 @@
 """Hostile and broken producers: a clear answer, no crash, memory bounded, and the neighbours unharmed."""
 import gzip
 import random
+import select
 import socket
 import struct
-import time
 from pathlib import Path
 
 import pytest
-from programs import EXPORT_METHOD, PROFILES_PATH, Gateway, captures, running, wait_for
+from programs import EXPORT_METHOD, PATIENCE, PROFILES_PATH, Gateway, captures, running, wait_for
 
 GOOD = captures("ebpf-go*.pb")[0].read_bytes()
 CORPUS = Path(__file__).parents[1] / "fuzz" / "corpus"
@@ -120,14 +120,14 @@ def test_corrupt_gzip_is_400(gateway):
 
 
 def test_100_mb_announced_is_refused_before_it_is_read(gateway):
-    with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=20) as s:
+    with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=PATIENCE) as s:
         s.sendall(f"POST {PROFILES_PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
                   f"Content-Length: {100 << 20}\r\n\r\n".encode())
         assert s.recv(4096).startswith(b"HTTP/1.1 413 ")
 
 
 def test_100_mb_streamed_in_chunks_is_refused_on_the_way(gateway):
-    with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=20) as s:
+    with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=PATIENCE) as s:
         s.sendall(f"POST {PROFILES_PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
                   "Transfer-Encoding: chunked\r\n\r\n".encode())
         chunk = b"100000\r\n" + bytes(1 << 20) + b"\r\n"
@@ -146,7 +146,7 @@ def test_100_mb_streamed_in_chunks_is_refused_on_the_way(gateway):
 
 
 def test_half_closed_client_still_gets_its_answer(gateway):
-    with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=20) as s:
+    with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=PATIENCE) as s:
         s.sendall(f"POST {PROFILES_PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
                   f"Content-Length: {len(GOOD)}\r\n\r\n".encode() + GOOD)
         s.shutdown(socket.SHUT_WR)
@@ -157,30 +157,31 @@ def test_clients_that_leave_in_the_middle(gateway):
     head = (f"POST {PROFILES_PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
             f"Content-Length: {len(GOOD)}\r\n\r\n").encode()
     for cut in (1, 10, len(head), len(head) + 100, len(head) + len(GOOD) - 1):
-        with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=20) as s:
+        with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=PATIENCE) as s:
             s.sendall((head + GOOD)[:cut])
             s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     wait_for(lambda: gateway.total("profgate_connections") == 0, "all connections closed")
 
 
 def test_slow_clients_do_not_hold_up_others(gateway):
-    slow = [socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=20) for _ in range(200)]
+    slow = [socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=PATIENCE) for _ in range(200)]
     for s in slow:
         s.sendall(b"POST /v1development/profiles HTTP/1.1\r\nHost: x\r\nContent-Le")
-    started = time.monotonic()
-    for _ in range(20):
+    for _ in range(10):
         assert gateway.post(GOOD)[0] == 200
-    assert time.monotonic() - started < 5
+    # They are still in the middle of their heads, and were not told that ten seconds (408) are over: nobody waited for that.
+    answered, _, _ = select.select(slow, [], [], 0)
+    assert not answered, answered[0].recv(4096)
     for s in slow:
         s.close()
 
 
 def test_what_is_no_http_is_closed(gateway):
     for junk in (b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"\x00" * 100, b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"):
-        with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=20) as s:
+        with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=PATIENCE) as s:
             s.sendall(junk)
             s.shutdown(socket.SHUT_WR)
-            s.settimeout(20)
+            s.settimeout(PATIENCE)
             while s.recv(4096):
                 pass
 

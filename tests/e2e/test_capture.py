@@ -3,7 +3,7 @@ import http.client
 import json
 
 import pytest
-from programs import Gateway, captures, running, wait_for
+from programs import PATIENCE, Gateway, captures, running, wait_for
 from test_forward import Sink, config
 
 BODY = captures("ebpf-go*.pb")[0].read_bytes()
@@ -11,14 +11,13 @@ BODY = captures("ebpf-go*.pb")[0].read_bytes()
 
 @pytest.fixture()
 def sink():
-    started = Sink()
-    yield started
-    started.close()
+    with Sink() as started:
+        yield started
 
 
 def capture(gateway, query, headers=None):
     """POST /api/v1/capture: (status, text)."""
-    connection = http.client.HTTPConnection("127.0.0.1", gateway.admin, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.admin, timeout=PATIENCE)
     connection.request("POST", "/api/v1/capture?" + query, headers=headers or {})
     response = connection.getresponse()
     answer = response.status, response.read().decode()
@@ -56,7 +55,7 @@ def test_everything_is_forwarded_until_it_is_ended(sink):
 
 def test_it_ends_by_itself_and_takes_only_what_it_names(sink):
     with running(Gateway(config=config(sink, "0%"))) as gateway:
-        assert capture(gateway, "lasting=1500ms&resource.service.name=no%20such%20service")[0] == 201
+        assert capture(gateway, "lasting=3s&resource.service.name=no%20such%20service")[0] == 201
         assert running_captures(gateway)[0]["resource"] == {"service.name": "no such service"}
 
         def is_over():

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from programs import BUILD, DATA, ROOT, Gateway, captures, json_lines, running
+from programs import BUILD, ROOT, Gateway, captures, json_lines, running
 
 pytest.importorskip("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
 sys.path.insert(0, str(ROOT / "tests/model"))

@@ -31,7 +31,7 @@ def instructions(valgrind, folder, *arguments):
     """Of a sample, in the rounds after the first."""
     done = subprocess.run([valgrind, "--tool=callgrind", f"--callgrind-out-file={folder / 'out'}",
                            "--toggle-collect=measured_push", BENCH, *arguments, "3", *CAPTURES],
-                          capture_output=True, text=True, timeout=300)
+                          capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     counted = re.search(r"Collected : (\d+)", done.stderr)
     samples = re.search(r"^measured (\d+) samples$", done.stdout, re.MULTILINE)

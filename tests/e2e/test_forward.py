@@ -1,49 +1,31 @@
 """Raw profiles downstream: untouched at 100 %, thinned after counting, refused when there is no room."""
-import http.server
-import threading
 from pathlib import Path
 
 import pytest
+import sink as base
 from programs import Gateway, captures, running, wait_for
 
 FILES = captures("ebpf-*.pb")
 
 
-class Sink:
+class Sink(base.Sink):
     """An OTLP/HTTP destination that keeps the bodies and answers as told."""
 
-    def __init__(self, status=200):
-        self.bodies, self.status, sink = [], status, self
+    def __init__(self):
+        super().__init__()
+        self.bodies, self.status = [], 200
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if sink.status == 200:
-                    sink.bodies.append(body)
-                self.send_response(sink.status)
-                self.send_header("Content-Type", "application/x-protobuf")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *unused):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
+    def take(self, path, headers, body):
+        status = self.status
+        if status == 200:
+            self.bodies.append(body)
+        return status, b""
 
 
 @pytest.fixture()
 def sink():
-    started = Sink()
-    yield started
-    started.close()
+    with Sink() as started:
+        yield started
 
 
 def config(sink, keep="100%", extra=""):
@@ -197,6 +179,7 @@ def test_rules_keep_before_the_configuration_does(sink, tmp_path):
             kept = gateway.total("profgate_forward_samples_total")
             assert kept + gateway.total("profgate_forward_thinned_samples_total") == counted
             assert 0.02 * counted < kept < 0.2 * counted
+            assert gateway.stop() == 0  # what is queued has left
     half = len(sink.bodies) // 2
     assert sorted(sink.bodies[:half]) == sorted(sink.bodies[half:])
     assert {mark for body in sink.bodies for mark in samples_of(body)[1]} == {0.1}

@@ -6,7 +6,7 @@ import threading
 
 import peers
 import pytest
-from programs import Gateway, running
+from programs import PATIENCE, Gateway, running
 
 PROFILES = "opentelemetry.proto.collector.profiles.v1development.ProfilesService"
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
@@ -35,22 +35,22 @@ def gateway_address(gateway, port=0):
 def test_check_as_a_probe_asks(grpc, port):
     with running(Gateway()) as gateway, channel_to(grpc, gateway, port) as channel:
         check = channel.unary_unary(HEALTH + "Check")
-        assert check(asks_for(""), timeout=10) == SERVING
-        assert check(asks_for(PROFILES), timeout=10) == SERVING
+        assert check(asks_for(""), timeout=PATIENCE) == SERVING
+        assert check(asks_for(PROFILES), timeout=PATIENCE) == SERVING
         with pytest.raises(grpc.RpcError) as refusal:
-            check(asks_for("no.such.Service"), timeout=10)
+            check(asks_for("no.such.Service"), timeout=PATIENCE)
         assert refusal.value.code() == grpc.StatusCode.NOT_FOUND
-        listed = channel.unary_unary(HEALTH + "List")(b"", timeout=10)
+        listed = channel.unary_unary(HEALTH + "List")(b"", timeout=PATIENCE)
         assert PROFILES.encode() in listed
         with pytest.raises(grpc.RpcError) as refusal:
-            channel.unary_unary(HEALTH + "Guess")(b"", timeout=10)
+            channel.unary_unary(HEALTH + "Guess")(b"", timeout=PATIENCE)
         assert refusal.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_watch_is_told_that_the_gateway_stops_and_does_not_hold_it_up(grpc):
     with running(Gateway()) as gateway, channel_to(grpc, gateway) as channel:
-        watch = channel.unary_stream(HEALTH + "Watch")(asks_for(PROFILES), timeout=60)
-        unknown = channel.unary_stream(HEALTH + "Watch")(asks_for("x"), timeout=60)
+        watch = channel.unary_stream(HEALTH + "Watch")(asks_for(PROFILES), timeout=PATIENCE)
+        unknown = channel.unary_stream(HEALTH + "Watch")(asks_for("x"), timeout=PATIENCE)
         assert next(watch) == SERVING
         assert next(unknown) == SERVICE_UNKNOWN
         gateway.process.send_signal(signal.SIGTERM)
@@ -63,7 +63,7 @@ def test_watch_is_told_that_the_gateway_stops_and_does_not_hold_it_up(grpc):
 
 def test_watchers_are_bounded_and_probes_still_answered(grpc):
     with running(Gateway()) as gateway, channel_to(grpc, gateway) as channel:
-        watches = [channel.unary_stream(HEALTH + "Watch")(b"", timeout=60) for _ in range(80)]
+        watches = [channel.unary_stream(HEALTH + "Watch")(b"", timeout=PATIENCE) for _ in range(80)]
         codes = []
         for watch in watches:
             try:
@@ -71,7 +71,7 @@ def test_watchers_are_bounded_and_probes_still_answered(grpc):
             except grpc.RpcError as e:
                 codes.append(e.code())
         assert codes == [grpc.StatusCode.RESOURCE_EXHAUSTED] * 16
-        assert channel.unary_unary(HEALTH + "Check")(b"", timeout=10) == SERVING
+        assert channel.unary_unary(HEALTH + "Check")(b"", timeout=PATIENCE) == SERVING
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha"])
@@ -86,10 +86,11 @@ def test_reflection_describes_the_service_of_profiles(grpc, version):
 
         def requests():
             yield b"\x22" + bytes([len(symbol)]) + symbol
-            asked.acquire(timeout=30)  # the second one only after the answer to the first: both directions are open
+            # The second one only after the answer to the first: both directions are open. Without it the call ends in an error.
+            assert asked.acquire(timeout=PATIENCE)
             yield b"\x3a\x01*"
 
-        answers = stream(requests(), timeout=60)
+        answers = stream(requests(), timeout=2 * PATIENCE)
         first = next(answers)
         asked.release()
         listed = next(answers)
@@ -133,7 +134,7 @@ def dependencies(files, name):
 
 
 def grpcurl(*arguments):
-    return subprocess.run([peers.grpcurl(), "-plaintext", *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([peers.grpcurl(), "-plaintext", *arguments], capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_grpcurl_needs_no_proto_files():

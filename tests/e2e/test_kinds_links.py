@@ -9,10 +9,9 @@ import urllib.request
 
 import pytest
 from profiles import Receiver
-from programs import BUILD, ROOT, Gateway, Process, running, wait_for
+from programs import BUILD, PATIENCE, ROOT, Gateway, Process, running, wait_for
 
 SOURCE = ROOT / "tests/sender"
-PATIENCE = 60  # seconds, on a machine that has much else to do
 THREADS = ("linked", "other", "late", "plain", "invalid", "odd", "gone", "ids", "pg-links")
 Said = collections.namedtuple("Said", "pid thread trace span attributes")
 
@@ -64,7 +63,7 @@ def sender(endpoint, *arguments):
 
 
 def at_work(process):
-    wait_for(lambda: "sampling" in process.log() or not process.alive(), "profsend at work", 30)
+    wait_for(lambda: "sampling" in process.log() or not process.alive(), "profsend at work")
     if not process.alive() and process.wait() == 3:
         pytest.skip(f"profiling is not permitted here: {process.log().strip()[-200:]}")
 
@@ -129,7 +128,7 @@ def test_samples_carry_what_their_thread_says(tmp_path, name):
                 def enough():
                     known = receiver.known(program.pid)
                     return all(sum(known[thread].values()) > 5 for thread in THREADS) and known["late"][late] > 5 or receiver.errors
-                wait_for(enough, "samples of every thread", PATIENCE)
+                wait_for(enough, "samples of every thread")
             assert profiler.stop() == 0, profiler.log()
     assert not receiver.errors, receiver.errors[0]
     assert receiver.services[program.pid] == "links-service"
@@ -153,7 +152,7 @@ def test_without_a_process_context_nothing_is_read(tmp_path):
             at_work(profiler)
             busy = Process(program)
             with running(busy):
-                wait_for(lambda: sum(receiver.of(busy.pid, "linked").values()) > 50, "samples", PATIENCE)
+                wait_for(lambda: sum(receiver.of(busy.pid, "linked").values()) > 50, "samples")
             assert profiler.stop() == 0, profiler.log()
     assert not any(s.trace for s in receiver.hits), receiver.hits
 
@@ -175,7 +174,7 @@ def test_another_program_is_not_read_by_the_place_of_the_first(tmp_path):
             at_work(profiler)
             busy = Process([program[0], -2])
             with running(busy):
-                wait_for(lambda: sum(receiver.of(busy.pid, "pg-links-2").values()) > 50, "samples", PATIENCE)
+                wait_for(lambda: sum(receiver.of(busy.pid, "pg-links-2").values()) > 50, "samples")
             assert profiler.stop() == 0, profiler.log()
     assert any(s.trace for s in receiver.of(busy.pid, "linked")), receiver.hits
     after = receiver.of(busy.pid, "pg-links-2")
@@ -223,7 +222,7 @@ def test_a_thread_s_trace_is_asked_of_obi_s_map(tmp_path, bpffs):
 
                 def linked(thread):
                     return sum(n for s, n in receiver.of(busy.pid, thread).items() if (s.trace, s.span) == wanted[thread])
-                wait_for(lambda: linked("plain") > 20 and linked("linked") > 20, "links", PATIENCE)
+                wait_for(lambda: linked("plain") > 20 and linked("linked") > 20, "links")
             assert profiler.stop() == 0, profiler.log()
     assert at.exists()  # it stays for the other side
     assert {s.trace for s in receiver.of(busy.pid, "plain")} <= {"", "11" * 16}, receiver.hits
@@ -238,7 +237,7 @@ def test_whoever_comes_first_makes_obi_s_map(bpffs):
         with running(profiler):
             at_work(profiler)
             shown = tool("-j", "map", "show", "pinned", at)
-            assert profiler.wait(60) == 0, profiler.log()
+            assert profiler.wait() == 0, profiler.log()
     assert '"type":"lru_hash"' in shown.stdout and '"max_entries":16384' in shown.stdout and '"bytes_value":24' in shown.stdout, shown
 
 
@@ -260,10 +259,10 @@ def test_the_gateway_keeps_them_as_exemplars(tmp_path):
                                              headers={"Accept": "application/openmetrics-text; version=1.0.0"})
 
             def exemplars():
-                text = urllib.request.urlopen(request, timeout=10).read().decode()
+                text = urllib.request.urlopen(request, timeout=PATIENCE).read().decode()
                 return [line for line in text.splitlines() if " # {" in line]
             with running(Process(command)):
-                found = wait_for(exemplars, "exemplars", PATIENCE)
+                found = wait_for(exemplars, "exemplars")
             assert profiler.stop() == 0, profiler.log()
     traces = {f'trace_id="{t}",span_id="{s}"' for t, s in map(trace, (0xa1, 0xb2, 0xd7))}
     assert all(any(t in line for t in traces) for line in found), found[0]

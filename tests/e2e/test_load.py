@@ -11,7 +11,7 @@ import time
 
 import attack_content as hostile
 import pytest
-from programs import BUILD, PROFILES_PATH, Gateway, captures, json_lines, running, wait_for
+from programs import BUILD, PATIENCE, PROFILES_PATH, Gateway, captures, json_lines, running, wait_for
 
 FILES = captures("ebpf-*.pb")[:4]
 CONNECTIONS = 2000
@@ -51,7 +51,7 @@ def load(gateway, *arguments, files):
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def result(process, seconds=120):
+def result(process, seconds=5 * PATIENCE):
     said = process.communicate(timeout=seconds)[0]
     assert said.strip().endswith("]}"), said
     return json.loads(said.splitlines()[-1])
@@ -73,9 +73,9 @@ def test_two_thousand_connections_held_at_once(small, protocol):
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
-            # At a rate that keeps all of them open for two seconds, whatever they have to say.
+            # At a rate that keeps all of them open for four seconds, whatever they have to say.
             good = result(load(gateway, "--protocol", protocol, "--connections", CONNECTIONS, "--requests", requests, "--rate",
-                               requests / 2, files=small))
+                               requests / 4, files=small))
         finally:
             done.set()
             watcher.join()
@@ -118,7 +118,7 @@ def test_a_request_above_the_limit_is_refused_and_the_next_one_counts(large):
     assert len(above) > REQUEST_BYTES
     with running(Gateway()) as gateway:
         assert gateway.post(body)[0] == 200
-        connection = http.client.HTTPConnection("127.0.0.1", gateway.ports[0], timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", gateway.ports[0], timeout=PATIENCE)
         connection.putrequest("POST", PROFILES_PATH)
         connection.putheader("Content-Type", "application/x-protobuf")
         connection.putheader("Content-Length", str(len(above)))
@@ -128,7 +128,7 @@ def test_a_request_above_the_limit_is_refused_and_the_next_one_counts(large):
         big = path.with_name("above.pb")
         big.write_bytes(above)
         refused = subprocess.run([BUILD / "bench/load", "--protocol", "grpc", "--port", str(gateway.ports[0]), "--requests", "1",
-                                  big], capture_output=True, text=True, timeout=60)
+                                  big], capture_output=True, text=True, timeout=PATIENCE)
         assert json.loads(refused.stdout.splitlines()[-1])["errors"] == 1, "RESOURCE_EXHAUSTED"
         assert gateway.total("profgate_samples_total") == samples
         assert gateway.post(body)[0] == 200

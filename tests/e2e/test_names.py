@@ -9,46 +9,23 @@ import subprocess
 import threading
 
 import pytest
-from programs import BUILD, Process, running, wait_for
+from programs import BUILD, PATIENCE, Process, running, wait_for
+from sink import Sink
 
 Line = collections.namedtuple("Line", "name system file line start")
 Location = collections.namedtuple("Location", "kind mapping address build_ids lines")
 
 
-class Receiver:
+class Receiver(Sink):
     """with Receiver() as r: r.stacks maps pid to a Counter of stacks, tuples of Location, leaf first."""
 
-    def __enter__(self):
-        from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service
+    def __init__(self):
+        super().__init__()
         self.stacks = collections.defaultdict(collections.Counter)
-        self.errors = []
-        receiver = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                try:
-                    receiver.add(service.ExportProfilesServiceRequest.FromString(body))
-                except Exception as e:  # noqa: BLE001: the test looks at them
-                    receiver.errors.append(repr(e))
-                self.send_response(200)
-                self.send_header("Content-Type", "application/x-protobuf")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *arguments):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *unused):
-        self.server.shutdown()
-        self.server.server_close()
+    def take(self, path, headers, body):
+        from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service
+        self.add(service.ExportProfilesServiceRequest.FromString(body))
 
     def add(self, request):
         d = request.dictionary
@@ -81,12 +58,12 @@ class Receiver:
 
 @pytest.fixture(scope="module")
 def may_profile():
-    done = subprocess.run([BUILD / "profsend", "--print", "--duration", "1s"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([BUILD / "profsend", "--print", "--duration", "1s"], capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode == 3:
         pytest.skip(f"profiling is not permitted here: {done.stderr.strip()[-200:]}")
 
 
-def profile(program, until, *arguments, environment=None, seconds=40):
+def profile(program, until, *arguments, environment=None):
     """Runs the program under profsend until until(stacks) is true; its stacks."""
     with Receiver() as receiver:
         busy = Process([program])
@@ -95,10 +72,9 @@ def profile(program, until, *arguments, environment=None, seconds=40):
                               "--frequency", "199", "--interval", "1s", "--pid", busy.pid, *arguments],
                              env={**os.environ, **(environment or {})})
             with running(sender):
-                wait_for(lambda: until(dict(receiver.stacks[busy.pid])) or not sender.alive(), "the expected stacks", seconds)
+                wait_for(lambda: until(dict(receiver.stacks[busy.pid])) or not sender.alive(), "the expected stacks")
                 assert sender.alive(), sender.log()
-        assert not receiver.errors, receiver.errors[0]
-        return receiver.stacks[busy.pid]
+    return receiver.stacks[busy.pid]
 
 
 def chains(stacks):

@@ -1,15 +1,15 @@
 """How profsend is configured, delivers, reports on itself, and which rights it keeps."""
-import http.server
+import contextlib
 import pathlib
 import re
 import shutil
 import signal
 import subprocess
-import threading
 import urllib.request
 
 import pytest
-from programs import BUILD, ROOT, Process, free_port, running, wait_for
+from programs import BUILD, PATIENCE, ROOT, Process, free_port, running, wait_for
+from sink import Sink, plain
 from test_profsend_kinds import Kinds, truth  # noqa: F401 (truth is a fixture)
 
 NEEDED = {"CAP_BPF": 39, "CAP_PERFMON": 38, "CAP_SYS_PTRACE": 19, "CAP_DAC_READ_SEARCH": 2, "CAP_CHECKPOINT_RESTORE": 40,
@@ -18,7 +18,7 @@ NEEDED = {"CAP_BPF": 39, "CAP_PERFMON": 38, "CAP_SYS_PTRACE": 19, "CAP_DAC_READ_
 
 def start(*arguments, **options):
     sender = Process([BUILD / "profsend", "--protocol", "http/protobuf", "--interval", "1s", *arguments], **options)
-    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work", 30)
+    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
     if not sender.alive() and sender.wait() == 3:
         pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
     return sender
@@ -34,11 +34,11 @@ def test_a_receiver_that_is_away_costs_nothing_with_a_spool(truth, tmp_path):
     """Away, and profsend killed meanwhile: what was in windows that had ended arrives, with the next start."""
     spool = tmp_path / "spool"
     port = free_port()
-    busy = Process([truth, "spin", "60"])
+    busy = Process([truth, "spin", "600"])
     with running(busy):
         first = start("--endpoint", f"http://127.0.0.1:{port}", "--spool", spool, "--frequency", "97")
         with running(first):
-            wait_for(lambda: len(list(spool.glob("*.otlp"))) >= 3, "windows on disk", 30)
+            wait_for(lambda: len(list(spool.glob("*.otlp"))) >= 3, "windows on disk")
             first.process.kill()
             first.process.wait()
         waiting = {path.name for path in spool.glob("*.otlp")}
@@ -46,79 +46,68 @@ def test_a_receiver_that_is_away_costs_nothing_with_a_spool(truth, tmp_path):
         with Kinds() as receiver:
             second = start("--endpoint", receiver.url, "--spool", spool)
             with running(second):
-                wait_for(lambda: not waiting & {path.name for path in spool.glob("*.otlp")}, "what waited to be sent", 30)
+                wait_for(lambda: not waiting & {path.name for path in spool.glob("*.otlp")}, "what waited to be sent")
                 assert second.stop() == 0, second.log()
             assert sum(1 for hit in receiver.hits) >= samples, (len(receiver.hits), samples)
             assert not list(spool.glob("*")), list(spool.glob("*"))
 
 
+def size_of(folder):
+    """The bytes in its files, of which some may go meanwhile."""
+    found = 0
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found += path.stat().st_size
+    return found
+
+
 def test_a_full_spool_drops_the_oldest_and_says_so(truth, tmp_path):
     status = free_port()
     spool = tmp_path / "spool"
-    busy = [Process([truth, "spin", "60"]) for _ in range(2)]
+    busy = [Process([truth, "spin", "600"]) for _ in range(2)]
     with running(*busy):
         sender = start("--endpoint", f"http://127.0.0.1:{free_port()}", "--spool", spool, "--spool-size", "1MiB", "--off-cpu",
                        "--off-cpu-min", "0ms", "--off-cpu-share", "100%", "--frequency", "997", "--status", f"127.0.0.1:{status}")
         with running(sender):
             def dropped():
-                page = urllib.request.urlopen(f"http://127.0.0.1:{status}/", timeout=10).read().decode()
+                page = urllib.request.urlopen(f"http://127.0.0.1:{status}/", timeout=PATIENCE).read().decode()
                 return float(re.search(r"profsend.lost\{reason=spool_full\}\s+(\S+)", page).group(1))
-            wait_for(dropped, "the spool to be full", 60)
-            assert sum(path.stat().st_size for path in spool.iterdir()) <= 1 << 20
+            wait_for(dropped, "the spool to be full")
+            assert size_of(spool) <= 1 << 20
             sender.stop()
 
 
-class MetricsSink:
+class MetricsSink(Sink):
     """Takes OTLP metrics over HTTP; values by (name, attribute)."""
 
-    def __enter__(self):
-        from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as service
-        sink = self
+    def __init__(self):
+        super().__init__()
         self.values, self.units = {}, {}
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                import gzip
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                body = gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body
-                request = service.ExportMetricsServiceRequest.FromString(body)
-                for metric in (m for r in request.resource_metrics for s in r.scope_metrics for m in s.metrics):
-                    for point in (metric.sum.data_points or metric.gauge.data_points):
-                        key = (metric.name, *(a.value.string_value for a in point.attributes))
-                        sink.values[key] = point.as_double
-                        sink.units[metric.name] = metric.unit
-                self.send_response(200)
-                self.send_header("Content-Type", "application/x-protobuf")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *arguments):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *unused):
-        self.server.shutdown()
-        self.server.server_close()
+    def take(self, path, headers, body):
+        from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as service
+        request = service.ExportMetricsServiceRequest.FromString(plain(headers, body))
+        for metric in (m for r in request.resource_metrics for s in r.scope_metrics for m in s.metrics):
+            for point in (metric.sum.data_points or metric.gauge.data_points):
+                self.values[(metric.name, *(a.value.string_value for a in point.attributes))] = point.as_double
+                self.units[metric.name] = metric.unit
 
 
 def test_it_reports_on_itself(truth):
     with Kinds() as receiver, MetricsSink() as sink:
-        busy = Process([truth, "spin", "60"])
+        busy = Process([truth, "spin", "600"])
         with running(busy):
             sender = start("--endpoint", receiver.url, "--metrics-endpoint", sink.url, "--status", "127.0.0.1:0",
                            "--frequency", "97")
             with running(sender):
-                port = wait_for(lambda: re.search(r"status page at port (\d+)", sender.log()), "the status page", 20).group(1)
-                wait_for(lambda: sink.values.get(("profsend.samples",), 0) > 20, "figures", 30)
-                page = urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).read().decode()
+                port = wait_for(lambda: re.search(r"status page at port (\d+)", sender.log()), "the status page").group(1)
+                wait_for(lambda: sink.values.get(("profsend.samples",), 0) > 200, "figures")
+                page = urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE).read().decode()
                 assert sender.stop() == 0
                 samples, lost, _, _ = taken(sender)
         assert sink.values[("profsend.samples",)] == samples and sink.values[("profsend.lost", "ring_full")] == lost
         assert sink.values[("process.cpu.time",)] > 0 and sink.values[("process.memory.usage",)] > 1e6
+        # CPU seconds a sample, what the start took included: hence 200 of them
         assert 0 < sink.values[("profsend.cost",)] < 0.1 and sink.units["profsend.cost"] == "s"
         assert sink.values[("profsend.unwind.stacks", "complete")] > 0
         for name in ("profsend.samples", "profsend.lost{reason=ring_full}", "profsend.unwind.stacks{end=complete}",
@@ -130,9 +119,9 @@ def test_a_stalled_visitor_keeps_nobody_out():
     import socket
     sender = start("--endpoint", "http://127.0.0.1:1", "--status", "127.0.0.1:0")
     with running(sender):
-        port = int(wait_for(lambda: re.search(r"status page at port (\d+)", sender.log()), "the status page", 20).group(1))
+        port = int(wait_for(lambda: re.search(r"status page at port (\d+)", sender.log()), "the status page").group(1))
         stalled = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
-        page = urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).read().decode()
+        page = urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE).read().decode()
         assert "profsend.samples" in page
         for s in stalled:
             s.close()
@@ -144,23 +133,23 @@ def test_a_file_configures_and_sighup_reads_it_again(truth, tmp_path):
     with Kinds() as receiver:
         file.write_text(f"endpoint: {receiver.url}\nprotocol: http/protobuf\ninterval: 1s\nfrequency: 50\n"
                         "include: [ executable=pg-truth ]\n")
-        busy = Process([truth, "spin", "60"])
-        with running(busy):
+        busy, naps = Process([truth, "spin", "600"]), Process([truth, "naps", "600"])
+        with running(busy, naps):
             sender = Process([BUILD / "profsend", "--config", file])
             with running(sender):
-                wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work", 30)
+                wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
                 if not sender.alive() and sender.wait() == 3:
                     pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
-                wait_for(lambda: any(p[2] == 20000000 for p in receiver.profiles), "profiles at 50 Hz", 30)
+                wait_for(lambda: any(p[2] == 20000000 for p in receiver.profiles), "profiles at 50 Hz")
                 file.write_text("frequency: fast\n")
                 sender.process.send_signal(signal.SIGHUP)
-                wait_for(lambda: "nothing was changed" in sender.log(), "the refusal", 20)
+                wait_for(lambda: "nothing was changed" in sender.log(), "the refusal")
                 assert f"{file}:1: frequency" in sender.log()
                 file.write_text(f"endpoint: {receiver.url}\nprotocol: http/protobuf\ninterval: 1s\nfrequency: 100\n"
-                                "off-cpu: { min: 2ms, share: 50% }\n")
+                                "include: [ executable=pg-truth ]\noff-cpu: { min: 2ms, share: 50% }\n")
                 sender.process.send_signal(signal.SIGHUP)
-                wait_for(lambda: any(p[2] == 10000000 for p in receiver.profiles), "profiles at 100 Hz", 30)
-                wait_for(lambda: any(p[3].get("profsend.sampling.probability") == "0.5" for p in receiver.profiles), "waits", 30)
+                wait_for(lambda: any(p[2] == 10000000 for p in receiver.profiles), "profiles at 100 Hz")
+                wait_for(lambda: any(p[3].get("profsend.sampling.probability") == "0.5" for p in receiver.profiles), "waits")
                 assert sender.stop() == 0, sender.log()
         assert {about["process.executable.name"] for pid, about in receiver.resources.items() if pid == busy.pid} == {"pg-truth"}
 
@@ -176,7 +165,7 @@ def test_it_keeps_only_the_rights_it_uses(truth):
     with Kinds() as receiver:
         sender = start("--endpoint", receiver.url, "--frequency", "97")
         with running(sender):
-            wait_for(lambda: receiver.hits, "samples", 30)
+            wait_for(lambda: receiver.hits, "samples")
             for task in pathlib.Path(f"/proc/{sender.pid}/task").iterdir():
                 own, no_new = capabilities(sender.pid, task.name)
                 assert own["CapEff"] & ~allowed == 0 and own["CapPrm"] & ~allowed == 0, (task.name, own)
@@ -194,19 +183,20 @@ def test_with_exactly_these_rights_it_does_all(truth, tmp_path):
     for folder in [program.parent, *program.parent.parents][:-2]:
         folder.chmod(folder.stat().st_mode | 0o055)
     with Kinds() as receiver:
-        busy = Process([truth, "spin", "60"])
+        busy, naps = Process([truth, "spin", "600"]), Process([truth, "naps", "600"])
         command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set", f"-all,{caps}",
                    "--inh-caps", f"-all,{caps}", "--ambient-caps", f"-all,{caps}", program, "--protocol", "http/protobuf",
-                   "--endpoint", receiver.url, "--interval", "1s", "--frequency", "97", "--off-cpu"]
-        with running(busy):
+                   "--endpoint", receiver.url, "--interval", "1s", "--frequency", "97", "--off-cpu",
+                   "--include", "executable=pg-truth"]
+        with running(busy, naps):
             sender = Process(command)
             with running(sender):
-                wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work", 30)
+                wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
                 if not sender.alive():
                     assert "setpriv" in sender.log(), sender.log()
                     pytest.skip(f"setpriv cannot do it here: {sender.log()[-200:]}")
-                wait_for(lambda: any("spinning" in hit.names for hit in receiver.of(busy.pid, "samples/count")), "named frames", 30)
-                wait_for(lambda: any("__schedule" in hit.names for hit in receiver.hits), "kernel names", 30)
+                wait_for(lambda: any("spinning" in hit.names for hit in receiver.of(busy.pid, "samples/count")), "named frames")
+                wait_for(lambda: any("__schedule" in hit.names for hit in receiver.hits), "kernel names")
                 assert receiver.resources[busy.pid]["process.executable.name"] == "pg-truth"
                 assert sender.stop() == 0, sender.log()
 

@@ -50,7 +50,7 @@ def test_what_a_process_says_of_itself(truth):
                    "service.name=other,service.namespace=shop,deployment.environment.name=a%20b,host.name=evil"}
     command = ["env", *[f"{k}={v}" for k, v in environment.items()], truth, "spin", "1"]
     with Kinds() as receiver:
-        (pid, _), = profiled(receiver, ["--frequency", "97"], command)
+        (pid, _), = profiled(receiver, ["--frequency", "97", "--include", "executable=pg-truth"], command)
         about = receiver.resources[pid]
         assert about["service.name"] == "checkout" and about["service.namespace"] == "shop"
         assert about["deployment.environment.name"] == "a b"
@@ -80,7 +80,8 @@ def test_a_published_process_context(truth):
             "while time.process_time() < end: pass\n"
             "print('done=1')\n")
     with Kinds() as receiver:
-        (pid, _), = profiled(receiver, ["--frequency", "97"], [sys.executable, "-c", code])
+        (pid, _), = profiled(receiver, ["--frequency", "97", "--include", f"executable={pathlib.Path(sys.executable).resolve().name}"],
+                             [sys.executable, "-c", code])
         about = receiver.resources[pid]
         assert about["service.name"] == "context" and about["service.version"] == "7", about
 
@@ -90,7 +91,7 @@ def test_a_deleted_program_and_one_replaced_keep_their_names(truth, tmp_path):
     shutil.copy(truth, copy)
     command = ["sh", "-c", f"{copy} spin 1.5 & sleep 0.1; rm {copy}; printf x > {copy}; wait"]
     with Kinds() as receiver:
-        profiled(receiver, ["--frequency", "97"], command)
+        profiled(receiver, ["--frequency", "97", "--include", "executable=pg-gone"], command)
         pids = [pid for pid, about in receiver.resources.items() if about.get("process.executable.name") == "pg-gone"]
         assert len(pids) == 1, pids
         named = [hit for hit in receiver.of(pids[0], "samples/count") if "spinning" in hit.names or "main" in hit.names]
@@ -101,17 +102,19 @@ def test_a_pid_namespace_is_no_hiding_place(truth):
     if subprocess.run(["unshare", "-p", "-f", "true"]).returncode:
         pytest.skip("no pid namespace can be made here")
     with Kinds() as receiver:
-        profiled(receiver, ["--frequency", "97"], ["unshare", "-p", "-f", truth, "spin", "1"])
-        inside = [pid for pid, about in receiver.resources.items() if about.get("process.executable.name") == "pg-truth"]
+        profiled(receiver, ["--frequency", "97", "--include", "executable=pg-truth"],
+                 ["unshare", "-p", "-f", truth, "spin", "1"])
+        # by its path: others may run a program of that name
+        inside = [pid for pid, about in receiver.resources.items() if about.get("process.executable.path") == str(truth)]
         assert len(inside) == 1 and inside[0] > 1
         assert any("spinning" in hit.names for hit in receiver.of(inside[0], "samples/count"))
 
 
 def test_what_runs_already_is_known(truth):
-    """Alive before profsend, asleep, and gone with its first sample: its name was learned at the start."""
-    sleeper = Process([truth, "naps", "3"])
+    """Alive before profsend, asleep, and gone when its samples are sent: its name was learned at the start."""
+    sleeper = Process([truth, "naps", "600"])
     with running(sleeper), Kinds() as receiver:
         wait_for(lambda: pathlib.Path(f"/proc/{sleeper.pid}/exe").exists(), "a sleeper")
         profiled(receiver, ["--no-cpu", "--off-cpu", "--off-cpu-min", "0ms", "--include", f"pid={sleeper.pid}"],
-                 [truth, "naps", "1"])
+                 ["sh", "-c", f"sleep 1; kill -9 {sleeper.pid}"])
         assert receiver.resources[sleeper.pid]["process.executable.name"] == "pg-truth"

@@ -4,7 +4,7 @@ import http.client
 import signal
 import threading
 
-from programs import Gateway, captures, json_lines, parse_prometheus, running, wait_for
+from programs import PATIENCE, Gateway, captures, json_lines, parse_prometheus, running, wait_for
 
 BODY = captures("ebpf-go*.pb")[0].read_bytes()
 RULES = """rules 1
@@ -22,7 +22,7 @@ def start(folder, exporters="prometheus", more=""):
 
 def reload(gateway, headers=None):
     """POST /api/v1/reload: (status, text)."""
-    connection = http.client.HTTPConnection("127.0.0.1", gateway.admin, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.admin, timeout=PATIENCE)
     connection.request("POST", "/api/v1/reload", headers=headers or {})
     answer = connection.getresponse()
     return answer.status, answer.read().decode()

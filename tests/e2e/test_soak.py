@@ -23,7 +23,7 @@ import time
 
 import attack_content as hostile
 import pytest
-from programs import BUILD, PROFILES_PATH, Gateway, captures, running, wait_for
+from programs import BUILD, PATIENCE, PROFILES_PATH, Gateway, captures, running, wait_for
 
 SECONDS = float(os.environ.get("PG_SOAK_SECONDS", 30 * 60))
 WARM_UP = min(SECONDS / 3, 300)
@@ -110,7 +110,7 @@ def samples_in(body):
 
 def http_step(gateway, account, bodies):
     """One connection, a few requests on it, each in another coding."""
-    connection = http.client.HTTPConnection("127.0.0.1", random.choice(gateway.ports), timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", random.choice(gateway.ports), timeout=PATIENCE)
     try:
         for body, headers, samples in random.choices(bodies, k=5):
             connection.request("POST", PROFILES_PATH, body, {"Content-Type": "application/x-protobuf", **headers})
@@ -129,7 +129,7 @@ def bad_step(gateway):
     headers = {"Content-Encoding": "gzip"} if body[:2] == b"\x1f\x8b" else {}
     status = gateway.post(b"\xff" + body if not headers else body, headers)[0]
     assert status in (400, 413, 503), status
-    with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=20) as s:  # leaves in the middle
+    with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=PATIENCE) as s:  # leaves in the middle
         s.sendall(b"POST /v1development/profiles HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
                   b"Content-Length: 100000\r\n\r\n" + bytes(random.randrange(50000)))
 
@@ -137,7 +137,7 @@ def bad_step(gateway):
 def attack_step(gateway):
     kind = random.choice(["rapid-reset", "continuation", "smuggling", "connect", "ping", "large-head"])
     subprocess.run([BUILD / "bench/attack", kind, "--port", str(gateway.ports[0]), "--seconds", "0.3", "--connections", "5",
-                    "--connects", "200"], check=True, stdout=subprocess.DEVNULL, timeout=60)
+                    "--connects", "200"], check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE)
 
 
 def grpc_step(gateway, account, samples):

@@ -15,7 +15,7 @@ import time
 
 import peers
 import pytest
-from programs import BUILD, EXPORT_METHOD, PROFILES_PATH, Gateway, captures, running, wait_for
+from programs import BUILD, EXPORT_METHOD, PATIENCE, PROFILES_PATH, Gateway, captures, running, wait_for
 
 GOOD = captures("ebpf-go*.pb")[0].read_bytes()
 EMPTY = json.dumps({})
@@ -34,7 +34,7 @@ class Authority:
 
     @staticmethod
     def _openssl(*arguments):
-        subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, timeout=60)
+        subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, timeout=PATIENCE)
 
     def issue(self, name, alternative):
         """Files NAME.pem, NAME.key, replaced if they are there."""
@@ -85,14 +85,14 @@ def curl(tmp_path, url, *arguments):
     body.write_bytes(GOOD)
     done = subprocess.run(["curl", "-sS", "-o", tmp_path / "answer", "-w", "%{http_code} %{http_version}", *map(str, arguments),
                            "-H", "Content-Type: application/x-protobuf", "--data-binary", f"@{body}", url + PROFILES_PATH],
-                          capture_output=True, text=True, timeout=30)
+                          capture_output=True, text=True, timeout=PATIENCE)
     return done.stdout, done.stderr
 
 
 def grpcurl(address, *arguments):
     return subprocess.run([peers.grpcurl(), *map(str, arguments), "-max-time", "20", "-import-path", peers.ROOT / "proto/schema",
                            "-proto", "profiles_service.proto", "-d", EMPTY, address, EXPORT_METHOD[1:]],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=PATIENCE)
 
 
 # ---- TLS ----
@@ -168,7 +168,7 @@ def connect(port, authority, identity=None, protocols=None, context=None):
             context.load_cert_chain(identity.cert, identity.key)
         if protocols:
             context.set_alpn_protocols(protocols)
-    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=20), server_hostname="localhost")
+    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE), server_hostname="localhost")
 
 
 def serial(port, authority):
@@ -182,7 +182,7 @@ class Sender(threading.Thread):
     def __init__(self, port, authority):
         super().__init__()
         context = ssl.create_default_context(cafile=authority.cert)
-        self.connection = http.client.HTTPSConnection("localhost", port, timeout=30, context=context)
+        self.connection = http.client.HTTPSConnection("localhost", port, timeout=PATIENCE, context=context)
         self.stopping, self.sent, self.problem = threading.Event(), 0, None
 
     def run(self):
@@ -240,7 +240,7 @@ def test_half_handshakes_hold_nothing_up(tmp_path, authority, server):
         before = g.rss_kib("VmRSS")
         with contextlib.ExitStack() as stack:
             for i in range(300):
-                s = stack.enter_context(socket.create_connection(("127.0.0.1", g.ports[0]), timeout=20))
+                s = stack.enter_context(socket.create_connection(("127.0.0.1", g.ports[0]), timeout=PATIENCE))
                 s.sendall(hello_bytes if i % 3 else hello_bytes[:i % 50])
             for _ in range(5):
                 assert curl(tmp_path, f"https://localhost:{g.ports[0]}", "--cacert", authority.cert)[0] == "200 2"
@@ -264,7 +264,7 @@ def test_a_unix_socket_takes_curl_and_grpcurl(tmp_path):
         assert g.total("profgate_requests_total", outcome="accepted") == 3
         assert path.stat().st_mode & 0o777 == 0o660
         second = subprocess.run([BUILD / "profgate", "serve", "--set", "admin.endpoint=127.0.0.1:0", "--listen", f"unix:{path}"],
-                                capture_output=True, text=True, timeout=30)
+                                capture_output=True, text=True, timeout=PATIENCE)
         assert second.returncode != 0 and "another process listens there" in second.stderr
         assert curl(tmp_path, "http://localhost", "--unix-socket", path)[0] == "200 1.1"
         assert g.stop() == 0
@@ -367,7 +367,7 @@ def dial(request, authority, server):
                 s = connect(g.ports[0], authority, protocols=["h2"])
                 assert s.selected_alpn_protocol() == "h2"
                 return s
-            return socket.create_connection(("127.0.0.1", g.ports[0]), timeout=20)
+            return socket.create_connection(("127.0.0.1", g.ports[0]), timeout=PATIENCE)
         yield g, opened
 
 
@@ -448,4 +448,4 @@ def test_a_call_that_does_not_end_is_cut_at_the_deadline(authority, server):
             h2.call_begin(1)
             s.sendall(frame(PING, 0, 0, b"received"))
             h2.until(PING)
-            assert g.stop(seconds=20) == 0
+            assert g.stop() == 0

@@ -22,9 +22,8 @@ test "t" { stack go "x" expect mine.all }
 
 @pytest.fixture()
 def sink():
-    started = Sink()
-    yield started
-    started.close()
+    with Sink() as started:
+        yield started
 
 
 def self_metrics(gateway):
@@ -43,8 +42,8 @@ def test_a_trigger_fires_keeps_all_and_ends(sink, tmp_path):
     (tmp_path / "mine.rules").write_text(RULES % "1s")
     rules = f"rules: {{ files: [{tmp_path}/mine.rules] }}\n"
     with running(Gateway(config=rules + config(sink, "0%"))) as gateway:
-        assert gateway.post(BODY)[0] == 200
         assert trigger(gateway)["firing"] == [] and trigger(gateway)["describe"] == "it is busy"
+        assert gateway.post(BODY)[0] == 200
         assert gateway.total("profgate_forward_samples_total") == 0
 
         def fires():

@@ -2,7 +2,7 @@
 this: test_hollow.py (10 million empty messages), test_bad_input.py (deep nesting, bombs, garbage), test_main_job.py (64
 connections on both workers lose and double nothing; what was acknowledged before SIGTERM is flushed)."""
 import pytest
-from programs import EXPORT_METHOD, Gateway, captures, running, wait_for
+from programs import EXPORT_METHOD, PATIENCE, Gateway, captures, running, wait_for
 from test_bad_input import field, varint
 
 GOOD = captures("ebpf-go*.pb")[0].read_bytes()
@@ -59,7 +59,7 @@ def export(gateway):
     grpc = pytest.importorskip("grpc")
     with grpc.insecure_channel(f"127.0.0.1:{gateway.ports[0]}", options=[("grpc.max_send_message_length", -1)]) as channel:
         call = channel.unary_unary(EXPORT_METHOD, request_serializer=None, response_deserializer=None)
-        yield lambda body: call(body, timeout=30)
+        yield lambda body: call(body, timeout=PATIENCE)
 
 
 def samples(gateway):

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as xml
 
 import peers
 import pytest
-from programs import PROFILES_PATH, Gateway, running
+from programs import PATIENCE, PROFILES_PATH, Gateway, running
 
 CASES = 145
 ALLOWED_S = 5  # h2spec's patience for one case; the machine may be busy with the other tests
@@ -20,7 +20,7 @@ def gateways(tmp_path_factory):
     folder = tmp_path_factory.mktemp("h2spec")
     cert, key = folder / "cert.pem", folder / "key.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
-                    "-out", cert, "-days", "1", "-subj", "/CN=localhost"], check=True, capture_output=True, timeout=60)
+                    "-out", cert, "-days", "1", "-subj", "/CN=localhost"], check=True, capture_output=True, timeout=PATIENCE)
     plain = "    - { endpoint: '127.0.0.1:0' }\n"
     tls = f"    - {{ endpoint: '127.0.0.1:0', tls: {{ cert_file: {cert}, key_file: {key} }} }}\n"
     with running(Gateway(config="receivers:\n  otlp:\n" + plain * 2 + tls * 2, listen=0)) as gateway:

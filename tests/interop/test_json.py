@@ -8,7 +8,7 @@ import subprocess
 
 import peers
 import pytest
-from programs import BUILD, Gateway, Process, captures, free_port, json_lines, running, wait_for
+from programs import BUILD, PATIENCE, Gateway, Process, captures, free_port, json_lines, running, wait_for
 from recorded import all_totals, prometheus_name
 
 FILES = captures("ebpf-*.pb")
@@ -29,7 +29,7 @@ def as_json(path, **options):
 
 def count(*files):
     """What `profgate count` says: (samples, {(resource, metric, attributes): number})."""
-    done = subprocess.run([BUILD / "profgate", "count", "--resources", "--json", *files], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([BUILD / "profgate", "count", "--resources", "--json", *files], capture_output=True, text=True, timeout=5 * PATIENCE)
     assert done.returncode == 0, done.stderr
     answer, found = json.loads(done.stdout), collections.defaultdict(float)
 
@@ -108,7 +108,7 @@ def test_count_reads_json_pretty_or_a_line_each_plain_or_gzip(tmp_path):
     for path in (lines, pretty, zipped):
         assert count(path) == want
     lines.write_text(json.dumps(texts[0]) + "\n" + json.dumps(texts[1])[:-2] + "\n")
-    done = subprocess.run([BUILD / "profgate", "count", lines], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([BUILD / "profgate", "count", lines], capture_output=True, text=True, timeout=5 * PATIENCE)
     assert done.returncode == 1 and f"{lines}:2: " in done.stderr and "the text ends too early at byte" in done.stderr
 
 
@@ -133,7 +133,7 @@ service:
 def send_protobuf(port):
     for capture in FILES:
         done = subprocess.run(["curl", "-sS", "-f", "-H", "Content-Type: application/x-protobuf", "--data-binary", f"@{capture}",
-                               f"http://127.0.0.1:{port}/v1development/profiles"], capture_output=True, text=True, timeout=30)
+                               f"http://127.0.0.1:{port}/v1development/profiles"], capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
 
 

@@ -11,7 +11,7 @@ import urllib.request
 
 import peers
 import pytest
-from programs import BUILD, Gateway, Process, captures, free_port, json_lines, running, wait_for
+from programs import PATIENCE, Gateway, Process, captures, free_port, json_lines, running, wait_for
 from recorded import add_up, all_totals
 from test_peers import collector
 
@@ -50,7 +50,7 @@ class Prometheus(Process):
         """targets: (port, further lines of the scrape's configuration); series get the label at=its number."""
         self.port = free_port()
         config = folder / "prometheus.yml"
-        text = "global: { scrape_interval: 200ms, scrape_timeout: 200ms }\n" + ("scrape_configs:\n" if targets else "")
+        text = "global: { scrape_interval: 500ms, scrape_timeout: 500ms }\n" + ("scrape_configs:\n" if targets else "")
         for i, (target, scrape) in enumerate(targets):
             text += (f"  - job_name: profgate{i}\n    honor_labels: true\n{scrape}"
                      f"    static_configs: [{{ targets: ['127.0.0.1:{target}'], labels: {{ at: '{i}' }} }}]\n")
@@ -63,14 +63,14 @@ class Prometheus(Process):
 
     def ready(self):
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=PATIENCE) as answer:
                 return answer.status == 200
         except OSError:
             return False
 
     def api(self, path, **query):
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             return json.load(answer)["data"]
 
     def value(self, query):
@@ -109,7 +109,7 @@ def feed(gateway, link=False):
 
 def ask(gateway, accept):
     request = urllib.request.Request(f"http://127.0.0.1:{gateway.admin}/metrics", headers={"Accept": accept})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
         return answer.headers["Content-Type"], answer.read().decode()
 
 
@@ -133,15 +133,20 @@ def test_prometheus_scrapes_openmetrics(tmp_path, peer, created):
         feed(gateway, link=True)
         with running(Prometheus(peer, tmp_path, [(gateway.admin, "")])) as prometheus:
             wait_for(lambda: prometheus.value("sum(samples_kernel_count_total)") == KERNEL, "the number in Prometheus")
-            target = prometheus.api("targets")["activeTargets"][0]
-            assert target["health"] == "up" and not target["lastError"], target
+            # each waited for: on a busy machine a scrape may take too long now and then, and what it had is gone until the next
+            wait_for(lambda: all_up(prometheus, 1), "the target without an error")
             if created == "false":  # with it, whether NAME_created is a series is the reader's business
-                assert prometheus.value('count(target_info{job="shop"})') == 1
+                wait_for(lambda: prometheus.value('count(target_info{job="shop"})') == 1, "target_info")
             wait_for(lambda: {"trace_id": TRACE.hex(), "span_id": SPAN.hex()} in prometheus.traces("samples_kernel_count_total"),
                      "the exemplar in Prometheus")
             metadata = prometheus.api("metadata")
             found = metadata.get("samples_kernel_count", metadata.get("samples_kernel_count_total"))
             assert found[0]["type"] == "counter" and "kernel" in found[0]["help"]
+
+
+def all_up(prometheus, n):
+    targets = prometheus.api("targets")["activeTargets"]
+    return len(targets) == n and all(t["health"] == "up" and not t["lastError"] for t in targets)
 
 
 # strategy, what the scraper asks for, and what the series is called there
@@ -165,7 +170,7 @@ def test_newest_prometheus_scrapes_each_strategy_and_escaping(tmp_path):
         prometheus = stack.enter_context(running(Prometheus("newest", tmp_path, targets)))
         for i, (strategy, escaping, name) in enumerate(NAMES):
             wait_for(lambda: prometheus.value(f"sum({{{name}at='{i}'}})") == KERNEL, f"{strategy} {escaping}: {name}")
-        assert all(t["health"] == "up" for t in prometheus.api("targets")["activeTargets"])
+        wait_for(lambda: all_up(prometheus, len(NAMES)), "all targets without an error")
 
 
 @pytest.mark.parametrize("peer,message", [("debian", 1), ("newest", 1), ("newest", 2)])
@@ -182,12 +187,15 @@ exporters:
         with running(Gateway(config=config)) as gateway:
             for path in FILES:
                 assert gateway.post(linked(path))[0] == 200
-            wait_for(lambda: prometheus.value("sum(samples_kernel_count_total)") == KERNEL, "the number in Prometheus")
-            assert {"trace_id": TRACE.hex(), "span_id": SPAN.hex()} in prometheus.traces("samples_kernel_count_total")
-            assert prometheus.value('count(target_info{job="shop"})') == 1
+            # what there was, since it may be over before somebody looks
+            wait_for(lambda: prometheus.value("sum(last_over_time(samples_kernel_count_total[10m]))") == KERNEL,
+                     "the number in Prometheus")
+            wait_for(lambda: {"trace_id": TRACE.hex(), "span_id": SPAN.hex()} in prometheus.traces("samples_kernel_count_total"),
+                     "the exemplar in Prometheus")
+            assert prometheus.value('count(last_over_time(target_info{job="shop"}[10m]))') == 1
             # nothing more comes: after metric_expiration the stale marker ends the series at once, not after 5 minutes
             wait_for(lambda: prometheus.value("sum(samples_kernel_count_total)") is None, "the series ended")
-            assert prometheus.value("sum(last_over_time(samples_kernel_count_total[1m]))") == KERNEL
+            assert prometheus.value("sum(last_over_time(samples_kernel_count_total[10m]))") == KERNEL
             assert gateway.total("profgate_export_requests_total", signal="metrics", outcome="failed") == 0
             assert gateway.total("profgate_export_requests_total", signal="metrics", outcome="sent") > 2
 

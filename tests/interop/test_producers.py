@@ -8,7 +8,7 @@ import urllib.request
 import peers
 import producers
 import pytest
-from programs import EXPORT_METHOD, PROFILES_PATH, Gateway, Process, captures, free_port, running, wait_for
+from programs import EXPORT_METHOD, PATIENCE, PROFILES_PATH, Gateway, Process, captures, free_port, running, wait_for
 from recorded import all_totals, prometheus_name
 
 TIMES = 4
@@ -114,7 +114,7 @@ def test_a_collector_sends_to_us(tmp_path, exporter, compressions):
         for file in files:
             call = urllib.request.Request(f"http://127.0.0.1:{port}{PROFILES_PATH}", file.read_bytes(),
                                           {"Content-Type": "application/x-protobuf"})
-            assert urllib.request.urlopen(call, timeout=20).status == 200
+            assert urllib.request.urlopen(call, timeout=PATIENCE).status == 200
         for how, gateway in gateways.items():
             wait_for(lambda: gateway.total("profgate_requests_total") == len(files), f"all requests passed on with {how}")
             assert gateway.total("profgate_requests_total", outcome="accepted") == len(files), process.log()[-2000:]

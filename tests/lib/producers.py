@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from peers import CACHE, ROOT
+from peers import BUILD_SECONDS, CACHE, ROOT
 
 SOURCES = ROOT / "tests/interop/producers"
 GHZ = "github.com/bojand/ghz/cmd/ghz@v0.121.0"
@@ -15,9 +15,9 @@ GRPCIO = "grpcio==1.85.1"
 
 def _run(command, cwd, what, **environment):
     try:
-        done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, timeout=1200,
+        done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, timeout=BUILD_SECONDS,
                               env={**os.environ, **environment})
-    except OSError as missing:
+    except (OSError, subprocess.TimeoutExpired) as missing:
         pytest.skip(f"{what}: {missing}")
     if done.returncode != 0:
         pytest.skip(f"{what}: cannot be made from the registry here: {(done.stderr + done.stdout).strip()[-300:]}")

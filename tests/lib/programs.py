@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -16,25 +17,46 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("PG_BUILD", ROOT / "build"))
 DATA = ROOT / "tests/data"
 PROFILES_PATH = "/v1development/profiles"
+# Seconds that whatever must happen has for it: a guard against hangs and nothing else, so that no test on a machine with eight
+# other things to do fails for slowness. What happens sooner costs no more.
+PATIENCE = 120
 EXPORT_METHOD = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
 
 
 def free_port():
-    """A port nobody listens on now; for peers that cannot be told to pick one themselves."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port nobody listens on now; for peers that cannot be told to pick one themselves, and for those nobody listens on. Not
+    one that the kernel gives to who asks for any or calls somebody: it would be taken sooner or later, and who calls a port of
+    that range where nobody listens may even be connected with itself."""
+    low, high = map(int, pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    ours = [port for port in range(10000, 65536) if not low <= port <= high] or [0]
+    while True:
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", random.choice(ours)))
+            except OSError:
+                continue
+            port = s.getsockname()[1]
+        if port not in _given:
+            _given.add(port)
+            return port
 
 
-def wait_for(condition, what, seconds=20.0):
-    """Polls until condition() is true and returns its value; fails saying what did not happen."""
+_given = set()  # by free_port(): never the same one twice
+
+
+def wait_for(condition, what, seconds=PATIENCE):
+    """Polls until condition() is true and returns its value; fails saying what did not happen. Less than PATIENCE is no limit
+    that a test may set."""
+    seconds = max(seconds, PATIENCE)
     end = time.monotonic() + seconds
     while True:
+        now = time.monotonic()  # before it is asked: whoever was held up for minutes is asked once more
         value = condition()
         if value:
             return value
-        assert time.monotonic() < end, f"did not happen in {seconds} s: {what}"
-        time.sleep(0.02)
+        assert now < end, f"did not happen in {seconds} s: {what}"
+        # Whoever asks takes a third of the time at most: what is waited for may need this very process, as a receiver does.
+        time.sleep(max(0.02, 2 * (time.monotonic() - now)))
 
 
 class Process:
@@ -52,10 +74,10 @@ class Process:
     def alive(self):
         return self.process.poll() is None
 
-    def wait(self, seconds=30):
+    def wait(self, seconds=PATIENCE):
         return self.process.wait(timeout=seconds)
 
-    def stop(self, seconds=30):
+    def stop(self, seconds=PATIENCE):
         """SIGTERM, and the exit code."""
         if self.alive():
             self.process.send_signal(signal.SIGTERM)
@@ -97,7 +119,7 @@ class Gateway(Process):
         self.folder.cleanup()
 
     def get(self, path):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}{path}", timeout=PATIENCE) as answer:
             return answer.read().decode()
 
     def metrics(self, collect="profiles"):
@@ -112,7 +134,7 @@ class Gateway(Process):
 
     def post(self, body, headers=None, path=PROFILES_PATH, port=0, method="POST"):
         """One HTTP/1.1 request; (status, headers, body)."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports[port], timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports[port], timeout=PATIENCE)
         try:
             connection.request(method, path, body, {"Content-Type": "application/x-protobuf", **(headers or {})})
             answer = connection.getresponse()

@@ -6,9 +6,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/base/clock.h"
+
 #ifdef PG_OOM
 #include "tests/lib/oom_exempt.h"
 #endif
+
+/* Both guard against hangs alone: ten times what the slowest case takes with a sanitizer on a quiet machine,
+ * and long after anything that is due has come on one that has eight other things to do. */
+#define CASE_SECONDS      300
+#define PATIENCE_AT_LEAST (60u * (uint64_t)NSEC_PER_SEC)
 
 #define SKIPPED 77 /* exit code of a case that could not run here, as ctest and automake use it */
 
@@ -55,7 +62,8 @@ void unit_made_at(const void *p, const char *what, const char *file, int line)
 
 uint64_t unit_patience(uint64_t ordinarily)
 {
-    return ordinarily < unit_patience_max ? ordinarily : unit_patience_max;
+    uint64_t patience = ordinarily > PATIENCE_AT_LEAST ? ordinarily : PATIENCE_AT_LEAST;
+    return patience < unit_patience_max ? patience : unit_patience_max;
 }
 
 /* A case is a suite of its own, so that its result can be told from the others' by count. */
@@ -63,7 +71,7 @@ static const char *run_case(struct unit_case *c)
 {
     Suite *suite = suite_create(c->test.name);
     TCase *tcase = tcase_create(c->test.name);
-    tcase_set_timeout(tcase, 120);
+    tcase_set_timeout(tcase, CASE_SECONDS);
     tcase_add_test(tcase, &c->test);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

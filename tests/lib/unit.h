@@ -43,8 +43,9 @@ unsigned char *unit_data(const char *name, size_t *ret_len);
     })
 void unit_made_at(const void *p, const char *what, const char *file, int line);
 
-/* How long a case may wait for something that is due, in ns: `ordinarily`, but less where an allocation is
- * made to fail, since then it may never come and the case ends there. */
+/* How long a case may wait for something that is due, in ns: `ordinarily`, and a minute at least, for a
+ * machine that is busy; but less where an allocation is made to fail, since then it may never come and the
+ * case ends there. Not for waits whose end is what is expected. */
 uint64_t unit_patience(uint64_t ordinarily);
 extern uint64_t unit_patience_max;
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,11 +13,14 @@
 #include "tests/lib/oom.h"
 #include "tests/lib/unit.h"
 
-#define CASE_SECONDS 20 /* of one run with a failure, on top of the ordinary run's time; longer is a hang */
-#define SLOW_SECONDS 10 /* of its ordinary run: a case that takes longer is left out */
+#define CASE_SECONDS \
+    120 /* of one run with a failure, on top of its waits and three ordinary runs; longer is a hang */
+#define WAITS        8  /* in one run that end for want of what a failed allocation kept from coming */
+#define SLOW_SECONDS 10 /* of CPU time, of its ordinary run: a case that takes longer is left out */
+#define SLOW_BRIEFLY 3  /* the same, where all cases together have PROGRAM_MSEC */
 #define PROGRAM_MSEC \
     3000 /* on all its cases, each having a like share of what is left: then places are left out */
-#define WAIT_MSEC 250 /* and ten ordinary runs' time is the most that a case may wait (unit_patience) */
+#define WAIT_MSEC 250 /* and two ordinary runs' time is the most that a case may wait (unit_patience) */
 #define ASAN_CODE 99
 #define LEAK_CODE 98
 
@@ -55,6 +59,12 @@ static _Noreturn void in_child(struct unit_case *c, const struct run *run)
     srunner_set_fork_status(runner, CK_NOFORK);
     unit_patience_max = run->patience;
     alarm(run->seconds);
+    if (run->record) { /* not by the clock on the wall: which cases take part is not for the machine's load to
+                          say */
+        const struct itimerval slow = {.it_value.tv_sec =
+                                           getenv("PG_OOM_SECONDS") ? SLOW_SECONDS : SLOW_BRIEFLY};
+        setitimer(ITIMER_PROF, &slow, NULL);
+    }
     oom_look_at_libraries(run->libraries);
     if (run->record)
         oom_record(run->record);
@@ -80,7 +90,9 @@ static const char *run_in_child(struct unit_case *c, const struct run *run)
     while (waitpid(pid, &status, 0) < 0)
         ;
     if (WIFSIGNALED(status))
-        return WTERMSIG(status) == SIGKILL ? "hangs" : strsignal(WTERMSIG(status));
+        return WTERMSIG(status) == SIGKILL   ? "hangs"
+               : WTERMSIG(status) == SIGPROF ? "is slow"
+                                             : strsignal(WTERMSIG(status));
     switch (WEXITSTATUS(status)) {
     case ASAN_CODE: return "is reported by a sanitizer";
     case LEAK_CODE: return "leaks";
@@ -118,8 +130,6 @@ static void try_place(struct tally *t, struct unit_case *c, struct run *run, uin
 {
     int library = t->mine->library[at];
     run->place = t->mine->place[at];
-    if (oom_places_add(t->all, run->place, library) && library >= 0)
-        t->of_library[library]++;
     for (int for_good = 0; for_good < 2; for_good++) {
         run->for_good = for_good;
         const char *what = run_in_child(c, run);
@@ -131,11 +141,13 @@ static void try_place(struct tally *t, struct unit_case *c, struct run *run, uin
     }
 }
 
-/* Each place where the case takes memory, if no case before it had it: our own, or those of libraries. */
+/* Each place where the case takes memory, if no case before it had it: our own, or those of libraries. A
+ * place is the first case's that has it, even if there is no time for it: which case meets which place does
+ * not hang on the machine, only how many of them are tried. */
 static void try_places(struct tally *t, struct unit_case *c, bool libraries)
 {
     struct run run = {
-        .record = t->mine, .libraries = libraries, .patience = UINT64_MAX, .seconds = SLOW_SECONDS};
+        .record = t->mine, .libraries = libraries, .patience = UINT64_MAX, .seconds = CASE_SECONDS};
     memset(t->mine, 0, sizeof *t->mine);
     uint64_t began = clock_monotonic();
     const char *what = run_in_child(c, &run);
@@ -146,12 +158,15 @@ static void try_places(struct tally *t, struct unit_case *c, bool libraries)
     }
     uint64_t ordinary = clock_monotonic() - began;
     run.record = NULL;
-    run.patience = (uint64_t)WAIT_MSEC * NSEC_PER_MSEC + 10 * ordinary;
-    run.seconds = CASE_SECONDS + (unsigned)(3 * ordinary / NSEC_PER_SEC);
+    run.patience = (uint64_t)WAIT_MSEC * NSEC_PER_MSEC + 2 * ordinary;
+    run.seconds = CASE_SECONDS + (unsigned)((3 * ordinary + WAITS * run.patience) / NSEC_PER_SEC);
     uint32_t n = t->mine->n, step = stride_of(n), tried = 0;
     for (uint32_t i = 0, at = 0; i < n; i++, at = (at + step) % n) {
         if ((t->mine->library[at] >= 0) != libraries || oom_places_has(t->all, t->mine->place[at]))
             continue;
+        int library = t->mine->library[at];
+        if (oom_places_add(t->all, t->mine->place[at], library) && library >= 0)
+            t->of_library[library]++;
         if (tried++ > 0 && clock_monotonic() >= t->until)
             t->left_out++;
         else
@@ -199,7 +214,7 @@ int unit_out_of_memory(struct unit_case *first, const char *program, const char 
     }
     if (results)
         fprintf(results, "%s %s/out_of_memory\n", t.wrong ? "fail" : "pass", program);
-    printf("%s: %u places without memory", program, t.all->n);
+    printf("%s: %u places without memory", program, t.all->n - t.left_out);
     print_libraries(&t);
     printf(", %d of their runs went wrong, %u places left out for time\n", t.wrong, t.left_out);
     return t.wrong > 0;

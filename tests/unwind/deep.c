@@ -1,5 +1,10 @@
-/* 300 calls deep, then the chain. */
+/* DEPTH calls deep, then the chain. With 700 there are more frames than a stack may have: it must be cut, and
+ * say so. */
 #include "tests/unwind/chain.h"
+
+#ifndef DEPTH
+#define DEPTH 300
+#endif
 
 KEPT static void deeper(int n)
 {
@@ -13,5 +18,5 @@ KEPT static void deeper(int n)
 int main(void)
 {
     for (;;)
-        deeper(300);
+        deeper(DEPTH);
 }

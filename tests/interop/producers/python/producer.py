@@ -74,7 +74,7 @@ def request():
 def post(port, body, kind, encoding):
     headers = {"Content-Type": kind, **({"Content-Encoding": encoding} if encoding else {})}
     call = urllib.request.Request(f"http://127.0.0.1:{port}/v1development/profiles", body, headers)
-    with urllib.request.urlopen(call, timeout=20) as answer:
+    with urllib.request.urlopen(call, timeout=120) as answer:
         said = answer.read()
     response = service.ExportProfilesServiceResponse()
     if kind == "application/json":
@@ -93,7 +93,7 @@ def main(protocol, port, times):
             stub = stubs.ProfilesServiceStub(channel)
             for i in range(times):
                 how = grpc.Compression.Gzip if i % 2 else grpc.Compression.Deflate
-                response = stub.Export(message, timeout=20, compression=how)
+                response = stub.Export(message, timeout=120, compression=how)
                 assert not response.HasField("partial_success"), response
     else:
         kind = "application/json" if protocol == "json" else "application/x-protobuf"
