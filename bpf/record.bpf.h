@@ -78,6 +78,8 @@ static __always_inline void fill_head(struct sample_head *h, struct task_struct 
     h->n_context = 0;
     h->user_end = UNWIND_END_NONE;
     h->flags = 0;
+    h->changes = 0;
+    h->zero = 0;
     bpf_probe_read_kernel(h->comm, sizeof h->comm, task->comm); /* whose code is needed for the stack, too */
 }
 
@@ -193,6 +195,7 @@ static __always_inline void user_stack(void *ctx, const __u64 *regs, struct scra
     }
     walk_stack(s, mm, s->head.time);
     s->head.user_end = s->walk.end;
+    s->head.changes = s->walk.cache[s->walk.set & (CACHE_SETS - 1)].changes;
     s->head.flags = SAMPLE_EXACT | (s->walk.is_guessed ? SAMPLE_GUESSED : 0);
 }
 #else

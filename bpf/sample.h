@@ -105,8 +105,10 @@ struct sample_head {
     char comm[SAMPLE_COMM_LEN];
     bpf_u32 source; /* SAMPLE_STACK, SAMPLE_VALUE: enum sample_source */
     bpf_u32 detail;
-    bpf_u64 value;  /* in the unit of its source, before division by a probability */
-    bpf_u64 ticket; /* not 0: SAMPLE_VALUE will say what the stack weighs */
+    bpf_u64 value;   /* in the unit of its source, before division by a probability */
+    bpf_u64 ticket;  /* not 0: SAMPLE_VALUE will say what the stack weighs */
+    bpf_u32 changes; /* SAMPLE_STACK: how often the process's mappings had changed; 0: not known */
+    bpf_u32 zero;
 };
 
 struct sample_exec {

@@ -179,6 +179,8 @@ void collector_stack(struct collector *c, const struct sample_head *head, const 
     for (uint32_t i = 0; i < head->n_kernel; i++)
         frame[n++] = (struct frame){.kind = FRAME_KERNEL, .address = address[i] - (i > 0)};
     bool is_exact = head->flags & SAMPLE_EXACT;
+    if (head->changes)
+        procs_follow(c->procs, process, head->changes, now);
     for (uint32_t i = 0; i < head->n_user; i++) {
         uint64_t at = address[head->n_kernel + i] - (i > 0 && !is_exact);
         if (!user_frame(c, process, at, i == 0 || is_exact, now, &frame[n]))

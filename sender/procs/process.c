@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "sender/procs/facts.h"
 
@@ -98,6 +99,18 @@ static void read_exe(const struct procs *p, struct process *process)
     process->path = process_keep(process, exe);
 }
 
+/* Of where regions are, and of which file; 64 bits are enough to see a change. */
+static uint64_t digest(const struct maps *m)
+{
+    uint64_t h = m->n;
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct region *r = &m->region[i];
+        const uint64_t words[] = {r->start, r->end, r->offset, r->inode, (uint64_t)r->major << 32 | r->minor};
+        h = hash_bytes(bytes_of((const uint8_t *)words, sizeof words), h);
+    }
+    return h;
+}
+
 void process_read_maps(struct procs *p, struct process *process, uint64_t now)
 {
     process->maps_tried = now;
@@ -113,6 +126,7 @@ void process_read_maps(struct procs *p, struct process *process, uint64_t now)
     maps_pack(&fresh);
     maps_release(&process->maps);
     process->maps = fresh;
+    process->maps_digest = digest(&fresh);
 }
 
 /* Reads the process context (OTEP 4719, "Reading protocol") into the identity if it is another than last

@@ -215,6 +215,26 @@ int procs_scan(struct procs *p, uint64_t now)
     return 0;
 }
 
+void procs_follow(struct procs *p, struct process *process, uint32_t changes, uint64_t now)
+{
+    /* Those of other CPUs, and stacks that were waiting for what they weigh, come later than they were. */
+    if (process->maps_changes && (int32_t)(changes - process->maps_changes) <= 0)
+        return;
+    bool is_first = process->maps_changes == 0; /* read with the first sample, so after it */
+    if (!is_first && (process->is_gone ||
+                      now - process->maps_tried < max_of(process->maps_in, (uint64_t)PROCS_REFRESH_NS)))
+        return;
+    process->maps_changes = changes;
+    if (is_first || !process_is_same(p, process))
+        return;
+    uint64_t before = process->maps_digest;
+    process_read_maps(p, process, now);
+    process->maps_in =
+        process->maps_digest != before
+            ? PROCS_REFRESH_NS
+            : min_of(max_of(2 * process->maps_in, (uint64_t)PROCS_REFRESH_NS), (uint64_t)PROCS_FOLLOW_MAX_NS);
+}
+
 struct region *procs_region(struct procs *p, struct process *process, uint64_t address, bool may_refresh,
                             uint64_t now)
 {

@@ -45,10 +45,13 @@ struct process {
     uint64_t used;        /* last visit */
     uint64_t identify_at; /* when to look again whether it says more */
     uint64_t identify_in;
-    uint64_t ended;       /* when its end was told; 0: not yet */
-    uint64_t maps_tried;  /* last reading of maps */
-    struct process *next; /* of the same hash slot; of the retired ones */
-    char told[];          /* the path execve was told: most short-lived processes need no more memory */
+    uint64_t ended;        /* when its end was told; 0: not yet */
+    uint64_t maps_tried;   /* last reading of maps */
+    uint64_t maps_digest;  /* of what they said */
+    uint64_t maps_in;      /* how long changes may wait to be looked at */
+    uint32_t maps_changes; /* the kernel's count of them, as of that reading or before it; 0: not known */
+    struct process *next;  /* of the same hash slot; of the retired ones */
+    char told[];           /* the path execve was told: most short-lived processes need no more memory */
 };
 
 struct procs;
@@ -71,6 +74,9 @@ struct process_text; /* a text of a process; see process.c */
 /* Regions are read again at most this often a process, when code runs outside the known ones (dlopen, JIT).
  */
 #define PROCS_REFRESH_NS 100000000u
+/* And when the kernel counts changes, which most often are of memory without code: after the shortest time,
+ * after twice as long if no region was another, … up to the longest. */
+#define PROCS_FOLLOW_MAX_NS 12800000000u
 
 /* `root` is "/proc", or a folder that looks like it. NULL when memory is out. */
 struct procs *procs_new(const char *root);
@@ -94,6 +100,11 @@ void procs_exit(struct procs *p, uint32_t pid, uint64_t start, uint64_t now);
 /* Learns the programs of all processes alive, so that one that ends with its first sample has a name. 0 or
  * -errno. */
 int procs_scan(struct procs *p, uint64_t now);
+
+/* A sample tells how often the process's mappings had changed (not 0): reads the maps again if that is more
+ * than when they were read, within PROCS_REFRESH_NS … PROCS_FOLLOW_MAX_NS. So a library is not taken for the
+ * one that was loaded at its address before. */
+void procs_follow(struct procs *p, struct process *process, uint32_t changes, uint64_t now);
 
 /* The region of an address. Reads the maps again, within PROCS_REFRESH_NS, when it is in none and
  * `may_refresh`. */

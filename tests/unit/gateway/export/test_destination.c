@@ -421,7 +421,7 @@ UNIT(remote_write_loses_only_what_was_not_sent)
 {
     enum { N = 10, LONG = 64 << 10 };
     struct http_header samples = {BYTES_LIT("x-prometheus-remote-write-samples-written"), BYTES_LIT("1")};
-    char *text = unit_made(malloc(LONG));
+    char *text = unit_made(calloc(1, LONG));
     memset(text, 'x', LONG);
     written = &samples;
     unsigned in_part = 0;

@@ -122,6 +122,40 @@ UNIT(maps_are_read_again_but_not_at_any_rate)
     remove_root();
 }
 
+UNIT(changes_that_the_kernel_counts_are_followed_less_and_less_often_where_they_are_of_no_code)
+{
+    make_root();
+    struct procs *p = unit_made(procs_new(root));
+    uint64_t now = 1;
+    struct process *x = unit_made(procs_get(p, 7, START, "x", false, now));
+    procs_follow(p, x, 10, now);
+    PUT("maps", "1000-2000 r-xp 00000000 08:01 50 /lib/other.so\n"); /* where another one was */
+    now += 2 * PROCS_REFRESH_NS;
+    procs_follow(p, x, 10, now);
+    ck_assert_uint_eq(unit_made(procs_region(p, x, 0x1800, true, now))->inode, 5);
+    procs_follow(p, x, 12, now);
+    ck_assert_uint_eq(unit_made(procs_region(p, x, 0x1800, true, now))->inode, 50);
+    /* Each change is of no code: 100 ms, 200 ms, … from one reading to the next. */
+    unsigned readings = 0;
+    for (uint32_t changes = 14; changes < 2014; changes += 2) {
+        now += 30000000;
+        procs_follow(p, x, changes, now);
+        readings += x->maps_tried == now;
+    }
+    ck_assert_uint_ge(readings, 7);
+    ck_assert_uint_le(readings, 12); /* of 30 seconds */
+    PUT("maps", "1000-2000 r-xp 00000000 08:01 51 /lib/third.so\n");
+    now += PROCS_FOLLOW_MAX_NS;
+    procs_follow(p, x, 3000, now);
+    ck_assert_uint_eq(unit_made(procs_region(p, x, 0x1800, true, now))->inode, 51);
+    PUT("maps", "1000-2000 r-xp 00000000 08:01 52 /lib/fourth.so\n");
+    now += 2 * PROCS_REFRESH_NS; /* code changes: looked at soon again */
+    procs_follow(p, x, 3002, now);
+    ck_assert_uint_eq(unit_made(procs_region(p, x, 0x1800, true, now))->inode, 52);
+    procs_free(p);
+    remove_root();
+}
+
 UNIT(a_region_is_opened_only_if_it_is_the_same_file)
 {
     char path[256];
