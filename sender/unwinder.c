@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -55,7 +56,8 @@ struct unwinder {
     uint64_t begun;
     pthread_t thread;
     bool is_running;
-    int stop_fd; /* readable: the thread ends */
+    atomic_bool stopping; /* the thread ends, also in the middle of what waits */
+    int stop_fd;          /* readable then, for who sleeps */
     struct sample_want waiting[WAITING_MAX];
     uint32_t n_waiting;
     struct follow follow[FOLLOW_MAX]; /* a queue: oldest first */
@@ -209,10 +211,10 @@ static void *run(void *argument)
     privilege_drop(0); /* capabilities are a thread's own */
     struct pollfd wait[2] = {{.fd = sampler_wants_fd(u->sampler), .events = POLLIN},
                              {.fd = u->stop_fd, .events = POLLIN}};
-    for (int in = -1; !wait[1].revents; in = follow(u)) {
+    for (int in = -1; !u->stopping; in = follow(u)) {
         if (u->n_waiting == 0 && poll(wait, 2, in) < 0 && errno != EINTR)
             break;
-        while (sampler_wants(u->sampler, on_want, u) >= 0 && u->n_waiting > 0) {
+        while (!u->stopping && sampler_wants(u->sampler, on_want, u) >= 0 && u->n_waiting > 0) {
             struct sample_want want = take_smallest(u);
             answer(u, &want);
         }
@@ -259,6 +261,7 @@ struct unwinder *unwinder_free(struct unwinder *u)
     if (!u)
         return NULL;
     if (u->is_running) {
+        u->stopping = true;
         eventfd_write(u->stop_fd, 1);
         pthread_join(u->thread, NULL);
     }

@@ -132,6 +132,17 @@ def build_cxx(folder, compiler="g++", *flags):
     return folder / "busy"
 
 
+def mains_of(stacks):
+    """The lines of main below WORK."""
+    callers = [lines for lines, _, _ in chains(stacks) if any(l.name == WORK for l in lines)]
+    return [l for lines in callers for l in lines[[l.name for l in lines].index(WORK):] if l.name == "main"]
+
+
+def is_whole_cxx(stacks):
+    """A stack taken before the unwinder knew the program may end above main."""
+    return has_inlined(stacks, ["app::leaf(unsigned int)", None, WORK]) and mains_of(stacks)
+
+
 def check_cxx(stacks, folder):
     found = has_inlined(stacks, ["app::leaf(unsigned int)", None, WORK])
     leaf, middle, work = found[0].lines
@@ -141,17 +152,15 @@ def check_cxx(stacks, folder):
     assert middle.name.removesuffix("(unsigned int)") == "app::middle", middle  # gcc gives static functions no mangled name
     assert where(middle) == ("busy.cc", 12) and middle.start == 10
     assert where(work) == ("busy.cc", 18) and work.system == "_ZN3app4workIjEET_S1_" and work.start == 14
-    callers = [lines for lines, _, _ in chains(stacks) if any(l.name == WORK for l in lines)]
-    # The caller's line is that of the call: one less than the return address was looked up. (A stack taken before the
-    # unwinder knew the program may end early.)
-    mains = [l for lines in callers for l in lines[[l.name for l in lines].index(WORK):] if l.name == "main"]
+    # The caller's line is that of the call: one less than the return address was looked up.
+    mains = mains_of(stacks)
     assert mains and all(where(main) == ("busy.cc", 26) for main in mains), mains
 
 
 @pytest.mark.parametrize("compiler,flags", [("g++", ()), ("g++", ("-gdwarf-4",)), ("g++", ("-gz",)), ("clang++", ())])
 def test_cxx_with_inlined_calls(may_profile, tmp_path, compiler, flags):
     program = build_cxx(tmp_path, compiler, *flags)
-    stacks = profile(program, lambda s: has_inlined(s, ["app::leaf(unsigned int)", None, WORK]))
+    stacks = profile(program, is_whole_cxx)
     check_cxx(stacks, tmp_path)
 
 
@@ -159,7 +168,7 @@ def test_a_stripped_program_with_its_debug_file_beside_it(may_profile, tmp_path)
     program = build_cxx(tmp_path)
     subprocess.run(["objcopy", "--only-keep-debug", program, tmp_path / "busy.debug"], check=True)
     subprocess.run(["objcopy", "--strip-all", "--add-gnu-debuglink=busy.debug", "busy"], check=True, cwd=tmp_path)
-    check_cxx(profile(program, lambda s: has_inlined(s, ["app::leaf(unsigned int)", None, WORK])), tmp_path)
+    check_cxx(profile(program, is_whole_cxx), tmp_path)
 
 
 def test_a_stripped_program_whose_debug_file_a_server_has(may_profile, tmp_path):
@@ -187,7 +196,7 @@ def test_a_stripped_program_whose_debug_file_a_server_has(may_profile, tmp_path)
         if not any(pathlib.Path(p).exists() for p in ("/usr/lib/x86_64-linux-gnu/libdebuginfod.so.1",
                                                       "/usr/lib/aarch64-linux-gnu/libdebuginfod.so.1")):
             pytest.skip("no libdebuginfod.so.1 here")
-        stacks = profile(program, lambda s: has_inlined(s, ["app::leaf(unsigned int)", None, WORK]), environment=environment)
+        stacks = profile(program, is_whole_cxx, environment=environment)
         check_cxx({k: v for k, v in stacks.items() if any(l.lines for l in k)}, tmp_path)
         assert f"/buildid/{build_id}/debuginfo" in asked
     finally:
