@@ -413,7 +413,10 @@ static int draw(struct table *t, double now_unix, struct buffer *out)
         return r;
     r = flush_line(t, out, NULL);
     if (r == 0)
-        r = buffer_add_str(&t->line, "Nothing was counted meanwhile: does a profiler send to this gateway?");
+        r = buffer_add_str(&t->line,
+                           own_rate(t, "profgate_samples_total") > 0
+                               ? "Samples arrive; what they count comes with the next hand-over."
+                               : "Nothing was counted meanwhile: does a profiler send to this gateway?");
     return r < 0 ? r : flush_line(t, out, NULL);
 }
 

@@ -182,6 +182,9 @@ UNIT(a_gateway_that_began_anew_and_one_that_counts_nothing)
     text = draw(&view, "", "");
     ck_assert_ptr_nonnull(strstr(text, "Nothing was counted"));
     free(text);
+    text = draw(&view, "", "# TYPE profgate_samples_total counter\nprofgate_samples_total 19\n");
+    ck_assert_ptr_nonnull(strstr(text, "Samples arrive"));
+    free(text);
 }
 
 UNIT(addresses)

@@ -216,7 +216,8 @@ static void say_keys(void)
 {
     static struct bytes keys[] = {BYTES_LIT("http.route"), BYTES_LIT("thread.id"), BYTES_LIT("user"),
                                   BYTES_LIT("http.route")};
-    struct process *self = procs_get(collector.procs, (uint32_t)getpid(), own_start(), "x", false, 1);
+    struct process *self =
+        unit_made(procs_get(collector.procs, (uint32_t)getpid(), own_start(), "x", false, 1));
     if (!self->identity)
         self->identity = unit_made(calloc(1, sizeof *self->identity));
     self->identity->key = keys;
