@@ -70,7 +70,7 @@ struct maple_tree {
 
 struct mm_struct {
     struct maple_tree mm_mt;
-    unsigned long exec_vm, start_stack;
+    unsigned long start_stack;
     struct file *exe_file;
     struct {
         void *vdso;
@@ -92,7 +92,26 @@ struct mm_struct___v6_4 {
 
 struct vm_area_struct {
     unsigned long vm_start, vm_end, vm_flags, vm_pgoff;
+    struct mm_struct *vm_mm;
     struct file *vm_file;
+} BY_NAME;
+
+/* Whether it still is a part of its process's memory (CONFIG_PER_VMA_LOCK): 0 when it is not. */
+struct count {
+    int counter;
+} BY_NAME;
+
+struct reference_count {
+    struct count refs;
+} BY_NAME;
+
+struct vm_area_struct___v6_15 {
+    struct reference_count vm_refcnt;
+} BY_NAME;
+
+/* The other way round. */
+struct vm_area_struct___v6_4 {
+    _Bool detached;
 } BY_NAME;
 
 struct task_struct {

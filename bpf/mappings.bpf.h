@@ -157,6 +157,25 @@ static __always_inline void read_key(struct unwind_key *key, struct inode *inode
         key->mtime = BPF_CORE_READ((struct inode___v6_1 *)inode, i_mtime.tv_sec);
 }
 
+/* Whether a vm_area_struct found for an address before is the one there yet. One that was freed may still say
+ * what it said, but 6.4 and later keep in it that it is none any more; before that the tree has to be asked.
+ */
+static __always_inline int is_still_at(struct finder *f, struct mm_struct *mm, __u64 address, __u64 vma)
+{
+    struct vm_area_struct___v6_15 *counted = (void *)vma;
+    struct vm_area_struct___v6_4 *flagged = (void *)vma;
+    if (bpf_core_field_exists(counted->vm_refcnt.refs.counter)) {
+        if (!BPF_CORE_READ(counted, vm_refcnt.refs.counter))
+            return 0;
+    } else if (bpf_core_field_exists(flagged->detached)) {
+        if (BPF_CORE_READ(flagged, detached))
+            return 0;
+    } else {
+        return find_vma(f, mm, address) == vma;
+    }
+    return BPF_CORE_READ((struct vm_area_struct *)vma, vm_mm) == mm;
+}
+
 /* The executable mapping of an address, with its file's tables. 0; -1 where no code can be. */
 static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u64 address, __u64 now,
                                      struct mapping *ret)

@@ -15,11 +15,9 @@ __u64 n_ends[UNWIND_ENDS]; /* how user stacks ended */
 #define CACHE_BITS 5u
 #define CACHE_SETS (1u << CACHE_BITS)
 #define CACHE_WAYS 8u
-/* While the kernel's count of changes (mm_lock_seq, 6.4) stands, so do the mappings; when it has moved, each
- * is looked at once before it is believed again, for mostly it was other memory that changed. Where there is
- * no count, exec_vm (pages of executable mappings) tells most changes; a library unloaded and another of
- * equal size loaded it does not: there nothing is believed for longer than this. */
-#define CACHE_NS 1000000000ull
+/* While the kernel's count of changes (mm_lock_seq, 6.4) stands, so do the mappings; when it has moved, or
+ * there is none, each is looked at once before it is believed again, for mostly it was other memory that
+ * changed. */
 
 /* By what a remembered mapping is known again. */
 struct proof {
@@ -28,12 +26,11 @@ struct proof {
 
 struct cache_set {
     __u64 mm, start, stack; /* whose: an mm_struct may be where one was that has just ended */
-    __u64 exec_vm, generation, additions;
-    __u64 since; /* when all of it was last known to be so */
-    __u64 last;  /* when it was last used */
+    __u64 generation, additions;
+    __u64 last; /* when it was last used */
     __u32 changes, has_pending;
     __u32 n, next;
-    __u32 proven, zero; /* a bit a way: seen since `changes` */
+    __u32 proven, zero; /* a bit a way: looked at since `changes` */
     struct mapping way[CACHE_WAYS];
     struct proof proof[CACHE_WAYS];
 };
@@ -174,8 +171,7 @@ __attribute__((noinline)) int find_here(struct walk *w, __u64 address)
     return 0;
 }
 
-/* Whether what was remembered is still there; it is forgotten if not. The memory of a vm_area_struct that is
- * gone can be another's, which then differs from it, or says the same of the same file. */
+/* Whether what was remembered is still there; it is forgotten if not. */
 __attribute__((noinline)) int prove(struct walk *w, __u32 i)
 {
     if (!w)
@@ -185,8 +181,9 @@ __attribute__((noinline)) int prove(struct walk *w, __u32 i)
     struct mapping *way = &set->way[i];
     struct proof *proof = &set->proof[i];
     struct finder *f = &w->finder;
-    if (!read_mapping(f, proof->vma) && f->start == way->start && f->end - f->start == way->length &&
-        f->offset == proof->offset && inode_of(f) == proof->inode) {
+    if (is_still_at(f, (struct mm_struct *)w->mm, way->start, proof->vma) && !read_mapping(f, proof->vma) &&
+        f->start == way->start && f->end - f->start == way->length && f->offset == proof->offset &&
+        inode_of(f) == proof->inode) {
         set->proven |= 1u << i;
         return 1;
     }
@@ -264,10 +261,10 @@ static __always_inline __u32 count_changes(struct mm_struct *mm)
 /* Finds what is remembered of a process, or makes it empty. */
 static __always_inline void find_set(struct walk *w, struct mm_struct *mm, __u64 start)
 {
-    __u64 stack = mm->start_stack, exec_vm = mm->exec_vm, id = *(volatile __u64 *)&w->mm;
+    __u64 stack = mm->start_stack, id = *(volatile __u64 *)&w->mm;
     __u64 generation = *(volatile __u64 *)&unwind_generation;
     __u64 additions = *(volatile __u64 *)&unwind_additions;
-    __u32 changes = count_changes(mm), is_counted = changes != 0;
+    __u32 changes = count_changes(mm);
     __u32 number = id * 0x9e3779b97f4a7c15ull >> (64 - CACHE_BITS);
     w->is_remembered = 1;
     if (!is_set_of(w, number, start, stack)) {
@@ -281,22 +278,20 @@ static __always_inline void find_set(struct walk *w, struct mm_struct *mm, __u64
     w->set = number;
     struct cache_set *set = &w->cache[number & (CACHE_SETS - 1)];
     set->last = w->now;
-    if (is_counted && set->changes != changes) {
+    if (!changes || set->changes != changes) {
         set->changes = changes;
         set->proven = 0;
     }
-    if (w->is_remembered && (is_counted || (w->now - set->since <= CACHE_NS && set->exec_vm == exec_vm)) &&
-        set->generation == generation && (!set->has_pending || set->additions == additions))
+    if (w->is_remembered && set->generation == generation &&
+        (!set->has_pending || set->additions == additions))
         return;
     set->mm = id;
     set->start = start;
     set->stack = stack;
-    set->exec_vm = exec_vm;
     set->generation = generation;
     set->additions = additions;
     set->changes = changes;
     set->has_pending = 0;
-    set->since = w->now;
     set->n = 0;
     set->next = 0;
     set->proven = 0;
