@@ -1,6 +1,7 @@
 """New configuration while running: what is good is taken, what is bad changes nothing, and nothing is lost or counted
 twice meanwhile."""
 import http.client
+import pathlib
 import signal
 import threading
 
@@ -92,6 +93,18 @@ def test_keys_that_need_a_restart_are_named(tmp_path):
         config.write_text("profiles: { keep: much }\n")
         assert reload(gateway)[0] == 400
         assert gateway.stop() == 0
+
+
+def test_a_shorter_flush_interval_does_not_wait_for_the_longer_one(tmp_path):
+    out = tmp_path / "out.json"
+    config = "metrics: {{ flush_interval: {}, exporters: [file/x] }}\nexporters: {{ file/x: {{ path: " + str(out) + " }} }}\n"
+    with running(Gateway(config=config.format("1h"), listen=1)) as gateway:
+        send(gateway)
+        file = pathlib.Path(gateway.folder.name) / "profgate.yaml"
+        file.write_text(file.read_text().replace("1h", "200ms"))
+        assert not out.exists() or out.stat().st_size == 0
+        assert reload(gateway)[0] == 200
+        wait_for(lambda: out.exists() and out.stat().st_size > 0, "the flush")
 
 
 def test_nothing_is_lost_or_doubled(tmp_path):
