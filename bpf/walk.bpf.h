@@ -290,7 +290,6 @@ static __always_inline void find_set(struct walk *w, struct mm_struct *mm, __u64
     set->stack = stack;
     set->generation = generation;
     set->additions = additions;
-    set->changes = changes;
     set->has_pending = 0;
     set->n = 0;
     set->next = 0;

@@ -66,4 +66,21 @@ static inline void cleanup_close(int *fd)
         PASTE(max_a_, id) > PASTE(max_b_, id) ? PASTE(max_a_, id) : PASTE(max_b_, id); \
     })
 
+/* Binary search: the first i below n for which `condition`, which i is the name of, holds; n if none. It
+ * holds for all behind one that it holds for. */
+#define first_where(n, i, condition)        \
+    ({                                      \
+        uint32_t from_ = 0, left_ = (n);    \
+        while (left_ > 0) {                 \
+            uint32_t i = from_ + left_ / 2; \
+            if (condition) {                \
+                left_ /= 2;                 \
+            } else {                        \
+                left_ -= left_ / 2 + 1;     \
+                from_ = i + 1;              \
+            }                               \
+        }                                   \
+        from_;                              \
+    })
+
 #endif

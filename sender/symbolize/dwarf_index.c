@@ -35,48 +35,19 @@ void dwarf_index_add(struct dwarf_index *x, struct dwarf_pointers *to, uint64_t 
 
 const struct dwarf_pointer *dwarf_pointers_find(const struct dwarf_pointers *p, uint64_t address)
 {
-    uint32_t from = 0, n = p->n;
-    while (n > 0) { /* the first that begins behind it */
-        uint32_t half = n / 2;
-        if (p->pointer[from + half].start <= address) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
+    uint32_t from = first_where(p->n, i, p->pointer[i].start > address);
     return from && address < p->pointer[from - 1].end ? &p->pointer[from - 1] : NULL;
 }
 
 uint32_t dwarf_pointers_behind(const struct dwarf_pointers *p, uint64_t address)
 {
-    uint32_t from = 0, n = p->n;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        if (p->pointer[from + half].end <= address) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return from;
+    return first_where(p->n, i, p->pointer[i].end > address);
 }
 
 /* The first scope that is not before an entry. */
 static uint32_t scope_at(const struct dwarf_scope *scope, uint32_t n, uint64_t die)
 {
-    uint32_t from = 0;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        if (scope[from + half].die < die) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return from;
+    return first_where(n, i, scope[i].die >= die);
 }
 
 uint64_t dwarf_scope_around(const struct dwarf_scope *scope, uint32_t n, uint64_t die)

@@ -7,17 +7,7 @@
 
 uint32_t dwarf_lower_bound(const struct dwarf_query *q, uint32_t n, uint64_t address)
 {
-    uint32_t from = 0;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        if (q[from + half].address < address) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return from;
+    return first_where(n, i, q[i].address >= address);
 }
 
 struct search {

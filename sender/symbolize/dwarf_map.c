@@ -14,16 +14,7 @@ struct dwarf_area {
 
 uint64_t dwarf_map_unit(const struct dwarf_map *m, uint64_t address)
 {
-    uint32_t from = 0, n = m->n;
-    while (n > 0) { /* the first edge behind it */
-        uint32_t half = n / 2;
-        if (m->edge[from + half].address <= address) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
+    uint32_t from = first_where(m->n, i, m->edge[i].address > address);
     return from ? m->edge[from - 1].unit : DWARF_NO_UNIT;
 }
 

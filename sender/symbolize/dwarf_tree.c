@@ -270,17 +270,7 @@ struct lines {
 /* The first window that ends behind an address. */
 static uint32_t window_behind(const struct dwarf_window *w, uint32_t n, uint64_t address)
 {
-    uint32_t from = 0;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        if (w[from + half].end <= address) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return from;
+    return first_where(n, i, w[i].end > address);
 }
 
 static bool take_line(void *user, uint64_t start, uint64_t end, uint64_t file, uint64_t line)

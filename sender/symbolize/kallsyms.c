@@ -231,16 +231,7 @@ struct kallsyms *kallsyms_free(struct kallsyms *k)
 
 bool kallsyms_find(const struct kallsyms *k, uint64_t address, struct kallsyms_name *ret)
 {
-    uint32_t from = 0, n = k->n;
-    while (n > 0) { /* the first symbol above the address */
-        uint32_t half = n / 2;
-        if (k->symbol[from + half].address <= address) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
+    uint32_t from = first_where(k->n, i, k->symbol[i].address > address);
     if (from == 0 || address - k->symbol[from - 1].address > FAR)
         return false;
     const struct symbol *s = &k->symbol[from - 1];

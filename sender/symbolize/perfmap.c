@@ -31,17 +31,7 @@ static bool hex(struct bytes *s, uint64_t *ret)
 
 static uint32_t lower_bound(const struct perfmap_answer *answers, uint32_t n, uint64_t a)
 {
-    uint32_t from = 0;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        if (answers[from + half].address < a) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return from;
+    return first_where(n, i, answers[i].address >= a);
 }
 
 static int take(struct bytes line, struct perfmap_answer *answers, uint32_t n, struct arena *names)

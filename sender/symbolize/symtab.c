@@ -16,17 +16,7 @@ void symtab_begin(struct symtab_answer *answers, const uint64_t *addresses, uint
 /* The first answer whose address is >= a; n if none. */
 static uint32_t lower_bound(const struct symtab_answer *answers, uint32_t n, uint64_t a)
 {
-    uint32_t from = 0;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        if (answers[from + half].address < a) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return from;
+    return first_where(n, i, answers[i].address >= a);
 }
 
 /* Among symbols of one place: functions before the untyped, global before weak before local, sized before
