@@ -1,4 +1,4 @@
-/* needs: classify rules otlp aggregate */
+/* needs: gateway/classify rules proto/otlp gateway/aggregate */
 /*
  * What classifying costs beside decoding: requests of tests/data/connector are decoded once, then pushed in
  * rotation (one file over and over flatters the branch predictor by a third) with the shipped packs and the

@@ -1,4 +1,4 @@
-/* needs: otlp */
+/* needs: proto/otlp */
 /*
  * What a decode costs: bench_decode ROUNDS FILE…
  *

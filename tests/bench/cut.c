@@ -1,4 +1,4 @@
-/* needs: otlp */
+/* needs: proto/otlp */
 /*
  * Cuts small requests out of captured ones, as small producers send them: five neighbouring samples with the
  * part of the dictionary that they reach.

@@ -1,4 +1,4 @@
-/* needs: otlp */
+/* needs: proto/otlp */
 /*
  * Writes captured requests in variants (vary.h), as a fleet of many different programs sends them.
  *

@@ -1,4 +1,4 @@
-/* needs: admin */
+/* needs: gateway/admin */
 /* What a scraper sends in its Accept, Accept-Encoding and query string. */
 #include <stddef.h>
 #include <stdint.h>

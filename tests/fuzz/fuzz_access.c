@@ -1,4 +1,4 @@
-/* needs: access */
+/* needs: gateway/access */
 /*
  * What decides who may: an Authorization header (from anybody), a token file and an htpasswd file (from an
  * operator's hand), chosen by the first byte: A, T or H. Whatever is taken keeps the bounds that the rest

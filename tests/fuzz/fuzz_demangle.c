@@ -1,4 +1,4 @@
-/* needs: symbolize base */
+/* needs: sender/symbolize proto/base */
 /* A symbol's name. */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* needs: symbolize base */
+/* needs: sender/symbolize proto/base */
 /* Debug information of a profiled process's file: an ELF file, every address of its code asked for. */
 #include <stddef.h>
 #include <stdint.h>

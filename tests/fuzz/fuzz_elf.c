@@ -1,4 +1,4 @@
-/* needs: symbolize base */
+/* needs: sender/symbolize proto/base */
 /* An ELF file of a profiled process: headers, notes, symbol tables, Go lines, packed sections. */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* needs: symbolize base */
+/* needs: sender/symbolize proto/base */
 /* Go's line table, as the section's bytes. */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* needs: symbolize procs base */
+/* needs: sender/symbolize sender/procs proto/base */
 /* The two texts a profiled process writes: its perf map, and (in part: paths) its maps. */
 #include <stddef.h>
 #include <stdint.h>

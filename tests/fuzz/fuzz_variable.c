@@ -1,4 +1,4 @@
-/* needs: context symbolize */
+/* needs: sender/context sender/symbolize */
 #include "sender/context/record.h"
 #include "sender/context/variable.h"
 

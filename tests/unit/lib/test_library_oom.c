@@ -1,4 +1,4 @@
-/* needs: coding dep_deflate */
+/* needs: proto/coding dep_deflate */
 #include <errno.h>
 #include <libdeflate.h>
 #include <stdlib.h>

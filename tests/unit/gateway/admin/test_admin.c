@@ -1,4 +1,4 @@
-/* needs: io http */
+/* needs: proto/io proto/http */
 #include "gateway/admin/admin.h"
 
 #include <arpa/inet.h>

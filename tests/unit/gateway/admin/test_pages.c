@@ -1,4 +1,4 @@
-/* needs: coding dep_jsonc */
+/* needs: proto/coding dep_jsonc */
 #include "gateway/admin/pages.h"
 
 #include <errno.h>

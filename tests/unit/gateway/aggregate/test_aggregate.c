@@ -1,4 +1,4 @@
-/* needs: otlp */
+/* needs: proto/otlp */
 /* One worker's table: numbers, sets, bounds, and what a take hands over. */
 #include "tests/lib/unit.h"
 

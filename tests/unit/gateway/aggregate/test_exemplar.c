@@ -1,4 +1,4 @@
-/* needs: otlp stats */
+/* needs: proto/otlp gateway/stats */
 /* Examples with a trace on their way to a batch, and who says it. */
 #include "tests/lib/unit.h"
 

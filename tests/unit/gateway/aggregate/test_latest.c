@@ -1,4 +1,4 @@
-/* needs: otlp stats */
+/* needs: proto/otlp gateway/stats */
 /* Gauges that keep what the newest profile of each resource says (`combine last`). */
 #include "tests/lib/unit.h"
 

@@ -1,4 +1,4 @@
-/* needs: classify rules otlp stats */
+/* needs: gateway/classify rules proto/otlp gateway/stats */
 /*
  * The view on its way to the matcher: fields of frames, attributes of every kind and scope, weights,
  * siblings, and memory that runs out.

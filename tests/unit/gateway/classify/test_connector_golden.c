@@ -1,4 +1,4 @@
-/* needs: classify rules otlp dep_jsonc */
+/* needs: gateway/classify rules proto/otlp dep_jsonc */
 /*
  * The pack `connector` against what Elastic's profilingmetricsconnector answered on the same requests: every
  * number, name and attribute, by resource. tests/data/connector/NAME.default.json is its default

@@ -1,4 +1,4 @@
-/* needs: classify rules otlp stats */
+/* needs: gateway/classify rules proto/otlp gateway/stats */
 /* A second look at a request: what keep and drop rules say of each of its samples. */
 #include <errno.h>
 

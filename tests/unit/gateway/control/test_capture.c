@@ -1,4 +1,4 @@
-/* needs: otlp */
+/* needs: proto/otlp */
 /* Captures: begun and ended on one thread, honoured on others. */
 #include "tests/lib/unit.h"
 

@@ -1,4 +1,4 @@
-/* needs: rules aggregate otlp stats */
+/* needs: rules gateway/aggregate proto/otlp gateway/stats */
 /* Triggers at work: from what workers hand over to what is shown and captured. */
 #include "tests/lib/unit.h"
 

@@ -1,4 +1,4 @@
-/* needs: otlp */
+/* needs: proto/otlp */
 /* Prometheus text: names, labels, and whole pages. */
 #include "tests/lib/unit.h"
 

@@ -1,4 +1,4 @@
-/* needs: otlp stats */
+/* needs: proto/otlp gateway/stats */
 #include "tests/lib/unit.h"
 
 #include <errno.h>

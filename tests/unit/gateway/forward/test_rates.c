@@ -1,4 +1,4 @@
-/* needs: stats otlp */
+/* needs: gateway/stats proto/otlp */
 #include "tests/lib/unit.h"
 
 #include <pthread.h>

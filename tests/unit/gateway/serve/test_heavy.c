@@ -1,4 +1,4 @@
-/* needs: io coding grpc access */
+/* needs: proto/io proto/coding proto/grpc gateway/access */
 /*
  * Requests that take long: which of them go to a lane, and what becomes of them there.
  */

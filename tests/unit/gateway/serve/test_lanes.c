@@ -1,4 +1,4 @@
-/* needs: io */
+/* needs: proto/io */
 /*
  * Lanes by themselves: who comes when, what comes back, and what happens at each end.
  */

@@ -1,4 +1,4 @@
-/* needs: coding grpc */
+/* needs: proto/coding proto/grpc */
 #include "proto/coding/coding.h"
 #include "tests/unit/gateway/serve/fake.h"
 

@@ -1,4 +1,4 @@
-/* needs: http coding grpc */
+/* needs: proto/http proto/coding proto/grpc */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* needs: otlp */
+/* needs: proto/otlp */
 #include "gateway/stats/producers.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* needs: otlp */
+/* needs: proto/otlp */
 #include "tests/lib/unit.h"
 
 #include <pthread.h>

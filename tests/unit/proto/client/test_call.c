@@ -1,4 +1,4 @@
-/* needs: client dep_jsonc */
+/* needs: proto/client dep_jsonc */
 #include "tests/lib/unit.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* needs: client */
+/* needs: proto/client */
 #include "tests/lib/unit.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* needs: schema dep_protobufc */
+/* needs: proto/schema dep_protobufc */
 #include "proto/grpc/status.h"
 
 #include "proto/base/clock.h"

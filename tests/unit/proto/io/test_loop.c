@@ -1,4 +1,4 @@
-/* needs: io */
+/* needs: proto/io */
 #include "proto/io/loop.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* needs: wire schema */
+/* needs: proto/wire proto/schema */
 /* The layouts 1.5 … 1.9 decode to what the same request says in 1.10. */
 #include <stdio.h>
 

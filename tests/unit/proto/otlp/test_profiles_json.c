@@ -1,4 +1,4 @@
-/* needs: schema */
+/* needs: proto/schema */
 #include "proto/otlp/profiles_json.h"
 
 #include <errno.h>

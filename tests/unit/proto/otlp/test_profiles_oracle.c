@@ -1,4 +1,4 @@
-/* needs: schema */
+/* needs: proto/schema */
 /* Every captured request, against protobuf-c's generated code as the oracle. */
 #include <dirent.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* needs: wire schema */
+/* needs: proto/wire proto/schema */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
