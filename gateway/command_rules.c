@@ -14,9 +14,9 @@
 #include "gateway/rule_files.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
-#include "rules/coverage.h"
-#include "rules/program.h"
-#include "rules/run_tests.h"
+#include "rules/prove/coverage.h"
+#include "rules/program/program.h"
+#include "rules/prove/run_tests.h"
 
 #define FILES_MAX COMMAND_RULES_FILES_MAX
 

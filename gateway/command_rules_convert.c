@@ -13,7 +13,7 @@
 #include "gateway/rule_files.h"
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
-#include "rules/regex_check.h"
+#include "rules/pattern/regex_check.h"
 
 #define PACK "connector_site" /* the pack of what is written, unless the user says another name */
 

@@ -13,9 +13,9 @@
 #include "gateway/command_rules_parts.h"
 #include "gateway/json_text.h"
 #include "gateway/pipeline.h"
-#include "rules/diagnostic.h"
-#include "rules/explain.h"
-#include "rules/match_keep.h"
+#include "rules/source/diagnostic.h"
+#include "rules/prove/explain.h"
+#include "rules/match/keep.h"
 
 #define BECAUSE_MAX 32u
 

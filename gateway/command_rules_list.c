@@ -5,8 +5,8 @@
 #include "gateway/command_rules_parts.h"
 #include "gateway/json_text.h"
 #include "proto/base/macros.h"
-#include "rules/diagnostic.h"
-#include "rules/level.h"
+#include "rules/source/diagnostic.h"
+#include "rules/resolve/level.h"
 
 #define WIDTH_MAX 60
 
@@ -42,7 +42,7 @@ static void print_levels(const struct rule_metric *m)
     for (uint32_t i = 0; i < m->n_sources; i++) {
         const struct rule_source *s = &m->sources[i];
         if (i > 0 && is_same_place(s->place, m->sources[i - 1].place))
-            continue; /* one source, written out (rules/expand.h) */
+            continue; /* one source, written out (rules/resolve/expand.h) */
         printf("    %s%-24s %s\n", i > 0 ? "also " : "", s->each ? "where, each" : "where",
                rule_level_name(s->each
                                    ? max_of(rule_level_of_sample(s->where), (enum rule_level)RULE_LEVEL_STACK)

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "rules/compile.h"
-#include "rules/policy.h"
+#include "rules/tree/policy.h"
 
 #define COMMAND_RULES_FILES_MAX 256u /* files on one command line, and shipped packs besides */
 

@@ -12,7 +12,7 @@
 #include "gateway/forward/forward.h"
 #include "gateway/ingest/ingest.h"
 #include "gateway/stats/stats.h"
-#include "rules/program.h"
+#include "rules/program/program.h"
 
 /* What all workers share; everything pointed at outlives the pipelines. */
 struct pipeline_options {

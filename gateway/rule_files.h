@@ -10,7 +10,7 @@
 #include "gateway/config/config.h"
 #include "proto/base/error.h"
 #include "rules/compile.h"
-#include "rules/program.h"
+#include "rules/program/program.h"
 
 struct rule_files {
     struct rule_set *set;

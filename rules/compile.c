@@ -7,10 +7,10 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "rules/lex.h"
-#include "rules/parse.h"
-#include "rules/resolve.h"
-#include "rules/warn.h"
+#include "rules/source/lex.h"
+#include "rules/parse/parse.h"
+#include "rules/resolve/resolve.h"
+#include "rules/resolve/warn.h"
 
 /* Files in one compilation: rule_place counts them in 16 bits, and nobody keeps more. */
 #define FILES_MAX 1024u

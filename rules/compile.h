@@ -1,5 +1,5 @@
 /*
- * The front end of the rule language: rule files in, a checked tree (tree.h) or diagnostics out.
+ * The front end of the rule language: rule files in, a checked tree (tree/tree.h) or diagnostics out.
  *
  * Pure: it is given the files' bytes and reads nothing. All errors of a file are reported, up to 20; a file
  * with an error changes nothing.
@@ -12,7 +12,7 @@
 
 #include "proto/base/bytes.h"
 #include "proto/base/embed.h"
-#include "rules/tree.h"
+#include "rules/tree/tree.h"
 
 /* Bounds of the language (rules/README.md §9). */
 #define RULES_FILE_MAX       (1u << 20)

@@ -6,7 +6,7 @@
 #define GATEWAY_CLASSIFY_KEEP_H
 
 #include "gateway/classify/classify.h"
-#include "rules/match_keep.h"
+#include "rules/match/keep.h"
 
 struct classify_keep;
 

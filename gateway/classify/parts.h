@@ -10,8 +10,8 @@
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
 #include "proto/otlp/profiles.h"
-#include "rules/match.h"
-#include "rules/match_weigh.h"
+#include "rules/match/match.h"
+#include "rules/match/weigh.h"
 
 #define CLASSIFY_UNKNOWN UINT32_MAX
 

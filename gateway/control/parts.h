@@ -6,7 +6,7 @@
 
 #include "gateway/aggregate/watch.h"
 #include "gateway/control/triggers.h"
-#include "rules/trigger.h"
+#include "rules/trigger/trigger.h"
 
 /* A group that fires. */
 struct firing {

@@ -1,4 +1,4 @@
-/* needs: gateway/classify rules proto/otlp gateway/aggregate */
+/* needs: gateway/classify */
 /*
  * What classifying costs beside decoding: requests of tests/data/connector are decoded once, then pushed in
  * rotation (one file over and over flatters the branch predictor by a third) with the shipped packs and the
@@ -30,7 +30,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "rules/compile.h"
-#include "rules/program.h"
+#include "rules/program/program.h"
 #include "tests/bench/vary.h"
 #include "tests/bench/whole_file.h"
 

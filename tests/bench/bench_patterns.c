@@ -1,4 +1,4 @@
-/* needs: rules */
+/* needs: rules/match */
 /*
  * What a distinct string costs as the user's patterns become more: 10, 100, 1,000, 5,000 of them (a third
  * equalities, the others globs of one and of two pieces and regexes), all about one company's packages, so
@@ -23,7 +23,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "rules/compile.h"
-#include "rules/match.h"
+#include "rules/match/match.h"
 
 #define ROWS 1000u /* of the table; more patterns stand several in a row */
 

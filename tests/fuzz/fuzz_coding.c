@@ -1,4 +1,4 @@
-/* needs: proto/coding proto/base */
+/* needs: proto/coding */
 /*
  * The decoders on any bytes: the first byte picks the coding and the limit, the rest is the stream. What
  * comes out must be within the limit, and what is charged must be what is held.

@@ -1,4 +1,4 @@
-/* needs: sender/symbolize proto/base */
+/* needs: sender/symbolize */
 /* A symbol's name. */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* needs: sender/symbolize proto/base */
+/* needs: sender/symbolize */
 /* Debug information of a profiled process's file: an ELF file, every address of its code asked for. */
 #include <stddef.h>
 #include <stdint.h>

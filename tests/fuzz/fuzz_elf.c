@@ -1,4 +1,4 @@
-/* needs: sender/symbolize proto/base */
+/* needs: sender/symbolize */
 /* An ELF file of a profiled process: headers, notes, symbol tables, Go lines, packed sections. */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* needs: proto/grpc proto/base */
+/* needs: proto/grpc */
 /*
  * What gRPC peers write, on any bytes: frames in pieces and in one, percent-encoding, base64, timeouts,
  * google.rpc.Status. The two ways to read frames must agree, and what is decoded must come back when encoded.

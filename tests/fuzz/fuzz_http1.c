@@ -1,4 +1,4 @@
-/* needs: proto/http proto/base */
+/* needs: proto/http */
 /*
  * An HTTP/1 connection: the first byte chooses the side, the size of the pieces and how the handler answers;
  * the rest is what the peer says. Whatever it is, each exchange and call is closed exactly once, and what is

@@ -1,4 +1,4 @@
-/* needs: proto/http proto/base */
+/* needs: proto/http */
 /*
  * An HTTP/2 connection: the first byte chooses the side, the size of the pieces and how the handler answers;
  * the rest is frames (the server gets the preface before them). Each exchange and call is closed exactly

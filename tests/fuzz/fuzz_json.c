@@ -1,4 +1,4 @@
-/* needs: proto/base proto/otlp */
+/* needs: proto/otlp */
 /*
  * OTLP/JSON on its way in: any text is transcoded or refused within its bounds; what was transcoded is
  * well-formed protobuf, which the decoder may only refuse for its content, never as malformed.

@@ -1,4 +1,4 @@
-/* needs: proto/base proto/otlp */
+/* needs: proto/otlp */
 /*
  * The translation of older layouts: the first byte says of which. Whatever comes out is a 1.10 request that
  * decodes, within the memory allowed; and the account is even afterwards.

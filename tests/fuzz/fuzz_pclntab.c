@@ -1,4 +1,4 @@
-/* needs: sender/symbolize proto/base */
+/* needs: sender/symbolize */
 /* Go's line table, as the section's bytes. */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* needs: sender/symbolize sender/procs proto/base */
+/* needs: sender/symbolize sender/procs */
 /* The two texts a profiled process writes: its perf map, and (in part: paths) its maps. */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* needs: proto/base proto/otlp */
+/* needs: proto/otlp */
 /*
  * The whole way of an untrusted request: decode; then every index of every column is used; then a subset of
  * it, which must decode again with as many samples as were kept and none rejected.

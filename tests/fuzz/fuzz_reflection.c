@@ -1,4 +1,4 @@
-/* needs: gateway/serve proto/http proto/wire descriptors proto/base */
+/* needs: gateway/serve descriptors */
 /*
  * The gRPC services behind a real session: the first byte chooses the method and the size of the pieces, the
  * rest is the body of the call. Then the same bytes as one ServerReflectionRequest: its answer must be a

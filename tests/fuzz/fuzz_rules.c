@@ -1,4 +1,4 @@
-/* needs: rules */
+/* needs: rules/prove rules/trigger */
 /*
  * Rule files through the whole front end: beside the shipped packs' definitions or alone, every outcome must
  * be a set or diagnostics, never both nothing, and nothing may leak. What compiles is lowered, and its tests
@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "rules/compile.h"
-#include "rules/coverage.h"
-#include "rules/program.h"
-#include "rules/run_tests.h"
-#include "rules/trigger.h"
+#include "rules/prove/coverage.h"
+#include "rules/program/program.h"
+#include "rules/prove/run_tests.h"
+#include "rules/trigger/trigger.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -1,4 +1,4 @@
-/* needs: sender/context sender/symbolize */
+/* needs: sender/context */
 #include "sender/context/record.h"
 #include "sender/context/variable.h"
 

@@ -1,4 +1,4 @@
-/* needs: proto/base proto/wire */
+/* needs: proto/wire */
 /*
  * The wire reader: every message it accepts is written again from its fields and must come out the same, also
  * for the padded reader; nested messages go through the shape checker.

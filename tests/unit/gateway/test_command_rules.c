@@ -1,4 +1,3 @@
-/* needs: gateway */
 /* `profgate rules` from outside: exit codes, and what it prints, as text and as JSON. */
 #include "gateway/command_rules.h"
 
@@ -166,7 +165,7 @@ UNIT(explain_says_which_rule_by_which_frame_with_which_labels)
     unlink(path);
 }
 
-/* What is written out (rules/expand.h) is told as it was written: one source, and no guards. */
+/* What is written out (rules/resolve/expand.h) is told as it was written: one source, and no guards. */
 UNIT(what_is_written_out_is_told_as_written)
 {
     const char *path = rule_file(

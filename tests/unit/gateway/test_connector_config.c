@@ -1,4 +1,3 @@
-/* needs: gateway */
 /*
  * The connector's configuration as a value. What it counts, and what is said about a wrong one, is tried with
  * the program (tests/e2e/test_connector_model.py).

@@ -1,4 +1,3 @@
-/* needs: gateway */
 /*
  * Regular expressions of Go as the rule language's. That they find the same is tried with Go as the judge
  * (tests/e2e/test_connector_model.py); here is how they are written, and what is refused where.
@@ -6,7 +5,7 @@
 #include <string.h>
 
 #include "gateway/go_regex.h"
-#include "rules/regex_check.h"
+#include "rules/pattern/regex_check.h"
 #include "tests/lib/unit.h"
 
 #define BEYOND "[\\xc2-\\xdf][\\x80-\\xbf]|[\\xe0-\\xef][\\x80-\\xbf]{2}|[\\xf0-\\xf4][\\x80-\\xbf]{3}"

@@ -1,4 +1,3 @@
-/* needs: gateway gateway/aggregate gateway/export gateway/config gateway/stats proto/io proto/otlp */
 /* Where counters leave: /metrics in its formats, who says it, and new rules while running. */
 #include "gateway/outputs.h"
 

@@ -1,4 +1,3 @@
-/* needs: gateway gateway/classify gateway/ingest rules */
 /* A request's whole way while memory fails: refused and nothing of it counted, or accepted and counted once;
  * what was counted comes out, however often telling it fails. */
 #include <errno.h>

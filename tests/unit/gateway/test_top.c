@@ -1,4 +1,3 @@
-/* needs: gateway */
 /* `profgate top`: reading pages, and the picture drawn of them. */
 #include "tests/lib/unit.h"
 

@@ -1,4 +1,3 @@
-/* needs: gateway proto/io proto/http */
 /* The fetch of `profgate top` against a listener in the same loop that says what each case wants. */
 #include "tests/lib/unit.h"
 

@@ -1,9 +1,9 @@
-/* needs: rules */
+/* needs: rules/prove */
 /* What every shipped pack owes its reader: no warning, words for each metric, tests that count it, and where
  * its names were tried. */
 #include <stdio.h>
 
-#include "rules/run_tests.h"
+#include "rules/prove/run_tests.h"
 #include "tests/unit/rules/rules_helper.h"
 
 #define TESTS_MIN 3 /* of each metric */

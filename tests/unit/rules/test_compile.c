@@ -1,4 +1,3 @@
-/* needs: rules */
 /* Packs together: imports, parameters, switches, what later files change. */
 #include "tests/unit/rules/rules_helper.h"
 

@@ -1,4 +1,3 @@
-/* needs: rules */
 /*
  * Every file of tests/golden/rules/NAME.rules, compiled beside the shipped packs, against NAME.expected, byte
  * for byte. PG_UPDATE=1 writes the expected files anew: read the difference before it is committed.

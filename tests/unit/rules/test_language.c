@@ -1,9 +1,9 @@
-/* needs: rules */
+/* needs: rules/prove */
 /* Every file of tests/golden/language compiles, and its tests pass: the language's reference, sentence by
  * sentence. */
 #include <dirent.h>
 
-#include "rules/run_tests.h"
+#include "rules/prove/run_tests.h"
 #include "tests/unit/rules/rules_helper.h"
 
 #define FOLDER PG_SOURCE_DIR "/tests/golden/language"

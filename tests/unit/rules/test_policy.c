@@ -1,8 +1,8 @@
-/* needs: rules */
+/* needs: rules/prove */
 /* keep and drop, override and extend: what they become, and what rules do with them. */
-#include "rules/match_keep.h"
-#include "rules/policy.h"
-#include "rules/run_tests.h"
+#include "rules/match/keep.h"
+#include "rules/tree/policy.h"
+#include "rules/prove/run_tests.h"
 #include "tests/unit/rules/rules_helper.h"
 
 /* Compiles the files beside the shipped packs and runs the tests of the user's; the failures as text. */

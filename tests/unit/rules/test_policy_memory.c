@@ -1,10 +1,10 @@
-/* needs: rules */
+/* needs: rules/prove rules/trigger */
 /* Memory failing anywhere while policies, overrides and extensions are compiled, lowered, tested and
  * evaluated: nothing but a refusal comes of it. */
-#include "rules/coverage.h"
-#include "rules/program.h"
-#include "rules/run_tests.h"
-#include "rules/trigger.h"
+#include "rules/prove/coverage.h"
+#include "rules/program/program.h"
+#include "rules/prove/run_tests.h"
+#include "rules/trigger/trigger.h"
 #include "tests/lib/sweep.h"
 #include "tests/unit/rules/rules_helper.h"
 

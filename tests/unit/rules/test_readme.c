@@ -1,10 +1,10 @@
-/* needs: rules */
+/* needs: rules/prove */
 /*
  * The examples of rules/README.md: every block marked `rules` is a file (with a header, if it has none) that
  * compiles without an error beside the shipped packs, and whose tests pass.
  */
 #include "proto/base/buffer.h"
-#include "rules/run_tests.h"
+#include "rules/prove/run_tests.h"
 #include "tests/unit/rules/rules_helper.h"
 
 static char *read_readme(void)

@@ -1,10 +1,11 @@
+/* needs: rules/match */
 /* Rules without memory: compiled as they should be, or not at all; never called wrong, never with less in
  * them than was written. */
 #include "proto/base/macros.h"
-#include "rules/match.h"
-#include "rules/match_keep.h"
-#include "rules/match_weigh.h"
-#include "rules/program.h"
+#include "rules/match/match.h"
+#include "rules/match/keep.h"
+#include "rules/match/weigh.h"
+#include "rules/program/program.h"
 #include "tests/lib/sweep.h"
 #include "tests/unit/rules/rules_helper.h"
 

@@ -1,4 +1,3 @@
-/* needs: rules */
 /* Each construct of the language, by what it becomes in the tree. */
 #include "tests/unit/rules/rules_helper.h"
 

@@ -1,6 +1,5 @@
 /* Windows that are named on a thread of their own while samples, notices and sweeps go on. The kernel's
  * symbols come from a pipe: naming takes as long as a case wants. */
-/* needs: proto/otlp sender/collect proto/io */
 #include "tests/lib/unit.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* needs: proto/io proto/http */
 #include "gateway/admin/admin.h"
 
 #include <arpa/inet.h>

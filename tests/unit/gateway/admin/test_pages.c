@@ -1,4 +1,4 @@
-/* needs: proto/coding dep_jsonc */
+/* needs: dep_jsonc */
 #include "gateway/admin/pages.h"
 
 #include <errno.h>

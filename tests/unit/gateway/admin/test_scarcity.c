@@ -1,4 +1,3 @@
-/* needs: proto/coding */
 /* The admin pages while memory fails: each question has one answer, whole or an error of ours, and the next
  * question is answered as ever. */
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* needs: proto/otlp */
 /* One worker's table: numbers, sets, bounds, and what a take hands over. */
 #include "tests/lib/unit.h"
 

@@ -1,4 +1,3 @@
-/* needs: proto/otlp gateway/stats */
 /* Examples with a trace on their way to a batch, and who says it. */
 #include "tests/lib/unit.h"
 

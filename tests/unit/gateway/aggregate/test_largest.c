@@ -1,4 +1,3 @@
-/* needs: proto/otlp gateway/stats */
 /* `limit N largest`: the heaviest of each window have names, and nothing is lost or moved for it. */
 #include "tests/lib/unit.h"
 

@@ -1,4 +1,3 @@
-/* needs: proto/otlp gateway/stats */
 /* Gauges that keep what the newest profile of each resource says (`combine last`). */
 #include "tests/lib/unit.h"
 

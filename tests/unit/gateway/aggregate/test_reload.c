@@ -1,4 +1,3 @@
-/* needs: proto/otlp gateway/stats */
 /* New rules while running: metrics that stay go on, those that go end, and nothing is lost on the way. */
 #include "tests/lib/unit.h"
 

@@ -1,4 +1,3 @@
-/* needs: proto/otlp gateway/stats */
 /* The merger and its outputs: nothing lost, nothing twice, whatever the windows, limits and projections. */
 #include "tests/lib/unit.h"
 

@@ -1,4 +1,3 @@
-/* needs: gateway/classify rules proto/otlp gateway/stats */
 /*
  * The view on its way to the matcher: fields of frames, attributes of every kind and scope, weights,
  * siblings, and memory that runs out.
@@ -13,7 +12,7 @@
 #include "proto/otlp/build.h"
 #include "proto/otlp/profiles.h"
 #include "rules/compile.h"
-#include "rules/program.h"
+#include "rules/program/program.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/gateway/classify/fake_aggregate.h"
 

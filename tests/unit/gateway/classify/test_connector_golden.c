@@ -1,4 +1,4 @@
-/* needs: gateway/classify rules proto/otlp dep_jsonc */
+/* needs: dep_jsonc */
 /*
  * The pack `connector` against what Elastic's profilingmetricsconnector answered on the same requests: every
  * number, name and attribute, by resource. tests/data/connector/NAME.default.json is its default
@@ -12,7 +12,7 @@
 #include "gateway/classify/classify.h"
 #include "proto/otlp/profiles.h"
 #include "rules/compile.h"
-#include "rules/program.h"
+#include "rules/program/program.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/gateway/classify/fake_aggregate.h"
 

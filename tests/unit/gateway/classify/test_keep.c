@@ -1,4 +1,3 @@
-/* needs: gateway/classify rules proto/otlp gateway/stats */
 /* A second look at a request: what keep and drop rules say of each of its samples. */
 #include <errno.h>
 

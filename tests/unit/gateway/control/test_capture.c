@@ -1,4 +1,3 @@
-/* needs: proto/otlp */
 /* Captures: begun and ended on one thread, honoured on others. */
 #include "tests/lib/unit.h"
 

@@ -1,4 +1,3 @@
-/* needs: rules gateway/aggregate proto/otlp gateway/stats */
 /* Triggers at work: from what workers hand over to what is shown and captured. */
 #include "tests/lib/unit.h"
 

@@ -1,4 +1,4 @@
-/* needs: gateway/export proto/client gateway/stats proto/otlp proto/io proto/http proto/schema dep_snappy */
+/* needs: proto/schema dep_snappy */
 #include "tests/lib/unit.h"
 
 #include <errno.h>

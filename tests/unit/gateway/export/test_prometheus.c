@@ -1,4 +1,3 @@
-/* needs: proto/otlp */
 /* Prometheus text: names, labels, and whole pages. */
 #include "tests/lib/unit.h"
 

@@ -1,4 +1,3 @@
-/* needs: proto/otlp proto/wire */
 /* Remote write requests, read back field by field. */
 #include "tests/lib/unit.h"
 

@@ -1,4 +1,3 @@
-/* needs: proto/otlp gateway/stats */
 #include "tests/lib/unit.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* needs: gateway/stats proto/otlp */
 #include "tests/lib/unit.h"
 
 #include <pthread.h>

@@ -1,4 +1,3 @@
-/* needs: proto/otlp proto/wire */
 #include "gateway/stats/producers.h"
 #include "proto/wire/writer.h"
 #include "tests/unit/gateway/ingest/fake.h"

@@ -1,4 +1,4 @@
-/* needs: dep_ssl proto/io */
+/* needs: dep_ssl */
 /*
  * The stage behind TLS, unix sockets and IPv6, and who is let in: real sockets, a client of plain OpenSSL.
  */

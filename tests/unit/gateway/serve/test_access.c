@@ -1,4 +1,3 @@
-/* needs: gateway/access proto/grpc proto/io */
 /*
  * Who may, and how much, as the peer sees it: the words of each refusal, and when they are said.
  */

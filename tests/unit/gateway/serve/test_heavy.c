@@ -1,4 +1,3 @@
-/* needs: proto/io proto/coding proto/grpc gateway/access */
 /*
  * Requests that take long: which of them go to a lane, and what becomes of them there.
  */

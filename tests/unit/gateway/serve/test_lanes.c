@@ -1,4 +1,3 @@
-/* needs: proto/io */
 /*
  * Lanes by themselves: who comes when, what comes back, and what happens at each end.
  */

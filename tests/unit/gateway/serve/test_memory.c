@@ -1,4 +1,3 @@
-/* needs: proto/coding proto/grpc */
 #include "proto/coding/coding.h"
 #include "tests/unit/gateway/serve/fake.h"
 

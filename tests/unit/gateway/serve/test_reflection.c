@@ -1,4 +1,4 @@
-/* needs: proto/schema descriptors proto/wire proto/base */
+/* needs: proto/schema descriptors */
 /*
  * Server reflection: requests and answers made and read by protobuf-c's code for our schema.
  */

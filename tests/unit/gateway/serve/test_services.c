@@ -1,4 +1,3 @@
-/* needs: proto/http proto/grpc proto/wire proto/base */
 /*
  * Health checking and the framing of calls, with http_reply and its pieces faked: they write down what was
  * said.

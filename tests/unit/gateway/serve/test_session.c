@@ -1,4 +1,3 @@
-/* needs: proto/http proto/coding proto/grpc */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* needs: gateway/stats dep_jsonc */
+/* needs: dep_jsonc */
 /* The JSON of pages: what they share. */
 #include "tests/lib/unit.h"
 

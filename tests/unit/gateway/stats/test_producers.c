@@ -1,4 +1,3 @@
-/* needs: proto/otlp */
 #include "gateway/stats/producers.h"
 
 #include <pthread.h>

@@ -1,4 +1,3 @@
-/* needs: proto/otlp */
 #include "tests/lib/unit.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* needs: proto/client dep_jsonc */
+/* needs: dep_jsonc */
 #include "tests/lib/unit.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* needs: proto/client */
 #include "tests/lib/unit.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* needs: proto/client proto/http proto/io proto/coding */
 /* An exporter while memory fails: each request that was pushed ends exactly once, acknowledged or told as
  * lost; the queue is empty then, and the next request goes its way. */
 #include "proto/client/exporter.h"

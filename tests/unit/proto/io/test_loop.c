@@ -1,4 +1,3 @@
-/* needs: proto/io */
 #include "proto/io/loop.h"
 
 #include <errno.h>

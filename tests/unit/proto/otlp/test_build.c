@@ -1,4 +1,4 @@
-/* needs: proto/wire proto/schema */
+/* needs: proto/schema */
 #include <errno.h>
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* needs: proto/schema */
 /* Lines of locations times mentions of them: frames no byte pays for. */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* needs: proto/wire proto/schema */
+/* needs: proto/schema */
 /* The layouts 1.5 … 1.9 decode to what the same request says in 1.10. */
 #include <stdio.h>
 

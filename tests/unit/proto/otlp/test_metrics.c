@@ -1,4 +1,4 @@
-/* needs: proto/otlp proto/schema dep_jsonc */
+/* needs: proto/schema dep_jsonc */
 #include "tests/lib/unit.h"
 
 #include <errno.h>

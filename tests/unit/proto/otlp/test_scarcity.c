@@ -1,4 +1,4 @@
-/* needs: proto/wire proto/schema */
+/* needs: proto/schema */
 /* Profiles and metrics while memory fails: the same view then as ever, or none; and the next one is whole. */
 #include <errno.h>
 

@@ -1,4 +1,4 @@
-/* needs: proto/wire proto/schema */
+/* needs: proto/schema */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* Raw samples of this very process in, a decoded OTLP request out: everything between the ring buffer and the
  * wire. */
-/* needs: proto/otlp sender/attach */
 #include "tests/lib/unit.h"
 
 #include <fcntl.h>

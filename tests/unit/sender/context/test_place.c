@@ -1,6 +1,5 @@
 /* The place of the variable in this very process: libraries are built with every access model there is,
  * loaded, and what is found leads to the address the program itself has. */
-/* needs: sender/procs sender/symbolize */
 #include "tests/lib/unit.h"
 
 #include <asm/prctl.h>

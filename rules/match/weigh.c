@@ -1,0 +1,140 @@
+#include "rules/match/weigh.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/buffer.h"
+#include "proto/base/macros.h"
+#include "rules/match/parts.h"
+
+static int64_t time_unit(struct bytes unit)
+{
+    static const struct {
+        const char *name;
+        int64_t ns;
+    } units[] = {{"nanoseconds", 1},        {"ns", 1},       {"microseconds", 1000},  {"us", 1000},
+                 {"milliseconds", 1000000}, {"ms", 1000000}, {"seconds", 1000000000}, {"s", 1000000000}};
+    for (size_t i = 0; i < ARRAY_LEN(units); i++)
+        if (bytes_is(unit, units[i].name))
+            return units[i].ns;
+    return 0;
+}
+
+struct rules_time rules_time_of(const struct rules_profile *p)
+{
+    struct rules_time t = {RULES_TIME_NONE, 0, 0};
+    int64_t unit = time_unit(p->unit), period = time_unit(p->period_unit);
+    if (unit > 0)
+        t = (struct rules_time){RULES_TIME_VALUES, unit, 0};
+    else if (period > 0 && p->period > 0 && !__builtin_mul_overflow(p->period, period, &t.factor))
+        t.how = RULES_TIME_SAMPLES;
+    t.limit = t.how == RULES_TIME_NONE ? 0 : INT64_MAX / t.factor;
+    return t;
+}
+
+/* The table of kinds: TYPE/UNIT in order of choice, for `time` and `sum`, then for `samples`, `events`,
+ * `one`. */
+#define CHOICES_MAX 4
+struct choice {
+    const char *type, *unit; /* unit "*": any */
+};
+static const struct choice choices[][2][CHOICES_MAX] = {
+    [RULE_KIND_CPU] = {{{"cpu", "nanoseconds"}, {"samples", "count"}, {"itimer", "*"}, {"ctimer", "*"}},
+                       {{"samples", "count"}, {"cpu", "nanoseconds"}, {"itimer", "*"}, {"ctimer", "*"}}},
+    [RULE_KIND_WALL] = {{{"wall", "nanoseconds"}, {"wall", "*"}}, {{"wall", "nanoseconds"}, {"wall", "*"}}},
+    [RULE_KIND_OFF_CPU] = {{{"off_cpu", "nanoseconds"}, {"off_cpu", "*"}},
+                           {{"off_cpu", "nanoseconds"}, {"off_cpu", "*"}}},
+    [RULE_KIND_ALLOC] = {{{"alloc_space", "bytes"}, {"alloc_in_new_tlab_bytes", "bytes"}, {"alloc", "bytes"}},
+                         {{"alloc_objects", "count"}, {"alloc_in_new_tlab_objects", "count"}}},
+    [RULE_KIND_LOCK] = {{{"delay", "nanoseconds"}, {"lock", "nanoseconds"}, {"mutex_duration", "*"}},
+                        {{"contentions", "count"}, {"lock", "count"}, {"mutex_count", "count"}}},
+};
+
+uint32_t matcher_kind_rank(enum rule_kind kind, enum rule_value value, const struct rules_profile *p)
+{
+    const struct choice *row = choices[kind][value != RULE_VALUE_TIME && value != RULE_VALUE_SUM];
+    for (uint32_t i = 0; i < CHOICES_MAX && row[i].type; i++)
+        if (bytes_is(p->type, row[i].type) && (row[i].unit[0] == '*' || bytes_is(p->unit, row[i].unit)))
+            return i;
+    return RULES_NONE;
+}
+
+uint32_t rules_program_mask_words(const struct rules_program *p)
+{
+    return max_of((p->sources.n + 63) / 64, 1u);
+}
+
+bool matcher_type_is(struct rules_matcher *m, const struct rule_pattern *on, const struct rules_profile *p)
+{
+    struct buffer joined = BUFFER_INIT(0);
+    bool takes = false;
+    if (buffer_add_bytes(&joined, p->type) < 0 || buffer_add(&joined, "/", 1) < 0 ||
+        buffer_add_bytes(&joined, p->unit) < 0) {
+        matcher_oom(m);
+    } else {
+        uint32_t string = rules_matcher_string(m, buffer_bytes(&joined));
+        takes =
+            string != RULES_NONE && matcher_string_bit(m, LOWER_DOMAIN_TEXT, string, lower_find(m->p, on));
+    }
+    buffer_release(&joined);
+    return takes;
+}
+
+/* The sibling whose TYPE/UNIT comes first among those that suit the value; if none suits, among all that
+ * match. */
+static uint32_t first_choice(const struct rule_source *source, const struct rules_profile *group, uint32_t n)
+{
+    uint32_t best = RULES_NONE, best_rank = RULES_NONE;
+    for (int must_suit = 1; must_suit >= 0 && best == RULES_NONE; must_suit--) {
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t rank = matcher_kind_rank(source->kind, source->value, &group[i]);
+            bool suits = source->value != RULE_VALUE_TIME || rules_time_of(&group[i]).how != RULES_TIME_NONE;
+            if (rank < best_rank && (suits || !must_suit)) {
+                best_rank = rank;
+                best = i;
+            }
+        }
+    }
+    return best;
+}
+
+void rules_matcher_choose(struct rules_matcher *m, const struct rules_profile *group, uint32_t n,
+                          uint64_t *masks)
+{
+    uint32_t words = rules_program_mask_words(m->p);
+    memset(masks, 0, (size_t)n * words * sizeof *masks);
+    for (uint32_t s = 0; s < m->p->sources.n; s++) {
+        const struct rule_source *source = m->p->sources.p[s].source;
+        bool all = !source || (source->on_kind && source->kind == RULE_KIND_ANY);
+        uint32_t chosen = all || !source->on_kind ? RULES_NONE : first_choice(source, group, n);
+        for (uint32_t i = 0; i < n; i++) {
+            bool takes = all;
+            if (!all && !source->on_kind)
+                takes = matcher_type_is(m, source->on, &group[i]);
+            else if (!all) /* two siblings of one type are two parts of one whole, not two views of it */
+                takes = chosen != RULES_NONE && bytes_eq(group[i].type, group[chosen].type) &&
+                        bytes_eq(group[i].unit, group[chosen].unit);
+            if (takes)
+                masks[(size_t)i * words + s / 64] |= 1ull << (s % 64);
+        }
+    }
+}
+
+uint32_t rules_matcher_choose_one(struct rules_matcher *m, const struct rules_profile *p)
+{
+    uint32_t type = rules_matcher_string(m, p->type), unit = rules_matcher_string(m, p->unit), active;
+    bool timed = rules_time_of(p).how != RULES_TIME_NONE;
+    if (type == RULES_NONE || unit == RULES_NONE)
+        return RULES_NONE;
+    uint64_t key = pair_key(type, unit * 2 + timed);
+    if (pairs_find(&m->alone, key, &active))
+        return active;
+    autofree uint64_t *mask = calloc(rules_program_mask_words(m->p), sizeof *mask);
+    if (!mask)
+        return matcher_oom(m);
+    rules_matcher_choose(m, p, 1, mask);
+    active = rules_matcher_active(m, mask);
+    if (active == RULES_NONE || m->error < 0 || pairs_set(&m->alone, key, active) < 0)
+        return matcher_oom(m);
+    return active;
+}

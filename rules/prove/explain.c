@@ -1,0 +1,215 @@
+#include "rules/prove/explain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/macros.h"
+#include "rules/match/eval.h"
+
+#define DEPTH_MAX 64u
+/* Definitions may use each other 32 in a row and each several times; nobody reads an explanation of more. */
+#define VISITS_MAX 100000u
+
+/* ---- who asks a table ------------------------------------------------------------------------ */
+
+struct search {
+    const struct rule_table *table;
+    uint32_t visits;
+};
+
+static bool text_asks(const struct rule_text *text, struct search *s, uint32_t depth);
+
+static bool sample_asks(const struct rule_sample *sample, struct search *s, uint32_t depth)
+{
+    if (!sample || depth == 0 || ++s->visits > VISITS_MAX)
+        return false;
+    bool asks = (sample->text && text_asks(sample->text, s, depth - 1)) ||
+                (sample->text2 && text_asks(sample->text2, s, depth - 1));
+    for (uint32_t i = 0; i < sample->n_kids && !asks; i++)
+        asks = sample_asks(sample->kids[i], s, depth - 1);
+    return asks;
+}
+
+static bool part_asks(const struct rule_text_part *part, struct search *s, uint32_t depth)
+{
+    if (depth == 0 || ++s->visits > VISITS_MAX)
+        return false;
+    if (part->kind == RULE_TEXT_COLUMN)
+        return part->table == s->table;
+    if (part->kind == RULE_TEXT_GROUP)
+        return text_asks(part->text, s, depth - 1);
+    return part->kind == RULE_TEXT_CAPTURE && part_asks(part->from, s, depth - 1);
+}
+
+static bool text_asks(const struct rule_text *text, struct search *s, uint32_t depth)
+{
+    for (uint32_t i = 0; i < text->n_choices && depth > 0; i++) {
+        if (sample_asks(text->choices[i].when, s, depth - 1))
+            return true;
+        for (uint32_t j = 0; j < text->choices[i].n_parts; j++)
+            if (part_asks(&text->choices[i].parts[j], s, depth - 1))
+                return true;
+    }
+    return false;
+}
+
+bool rules_source_asks(const struct rule_source *source, const struct rule_table *table)
+{
+    struct search s = {table, 0};
+    if (sample_asks(source->where, &s, DEPTH_MAX))
+        return true;
+    for (uint32_t k = 0; k < source->n_labels; k++)
+        if (text_asks(source->labels[k].text, &s, DEPTH_MAX))
+            return true;
+    return false;
+}
+
+const struct rule_table *rules_program_table(const struct rules_program *p, uint32_t i)
+{
+    return i < p->tables.n ? p->tables.p[i].source : NULL;
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+/* Whether the frame at a position satisfies a condition that was lowered (else it cannot have been asked). */
+static bool holds(const struct rules_explained *x, const struct rule_frame *frame, uint32_t position)
+{
+    if (!frame)
+        return true;
+    uint32_t node = lower_find(x->matcher->p, frame);
+    struct frame_eval fe = {.asker = x->asker, .frame = x->frames[position]};
+    matcher_frame_start(x->matcher);
+    return node != LOWER_NONE && matcher_node(x->matcher, &fe, node);
+}
+
+/* A region's frames: *ret_from … *ret_to (reference §4). */
+static void slice(const struct rules_explained *x, const struct rule_region *region, uint32_t *ret_from,
+                  uint32_t *ret_to)
+{
+    uint32_t from = 0, to;
+    if (region && region->after) {
+        while (from < x->n_frames && !holds(x, region->after, from))
+            from++;
+        from += from < x->n_frames;
+    }
+    for (to = from; to < x->n_frames && region; to++) {
+        if (region->while_ && !holds(x, region->while_, to))
+            break;
+        if (region->until && holds(x, region->until, to)) {
+            to += region->through;
+            break;
+        }
+    }
+    *ret_from = from;
+    *ret_to = region ? to : x->n_frames;
+}
+
+static uint32_t first_of(const struct rules_explained *x, const struct rule_region *region,
+                         const struct rule_frame *frame)
+{
+    uint32_t from, to;
+    for (slice(x, region, &from, &to); from < to; from++) {
+        if (holds(x, frame, from))
+            return from;
+    }
+    return RULES_NONE;
+}
+
+static uint32_t referred(const struct rules_explained *x, const struct rule_ref *ref)
+{
+    uint32_t from, to;
+    switch (ref->kind) {
+    case RULE_REF_LEAF: return 0;
+    case RULE_REF_ROOT: return x->n_frames - 1;
+    case RULE_REF_FIRST: return first_of(x, ref->region, ref->frame);
+    case RULE_REF_LAST:
+        for (slice(x, ref->region, &from, &to); to > from; to--) {
+            if (holds(x, ref->frame, to - 1))
+                return to - 1;
+        }
+        return RULES_NONE;
+    default: return RULES_NONE;
+    }
+}
+
+/* Of `A calls B …`: the frame that is called last, nearest the leaf. */
+static uint32_t called(const struct rules_explained *x, const struct rule_sample *s)
+{
+    uint32_t n = x->n_frames, last = s->n_chain - 1;
+    autofree bool *memory = calloc(2 * (size_t)n + 1, sizeof *memory);
+    if (!memory)
+        return RULES_NONE;
+    bool *may = memory, *next = memory + n;
+    for (uint32_t at = 0; at < n; at++) {
+        if (!holds(x, s->chain[last], at))
+            continue;
+        /* Frames that element k may be at, given that the last one is at `at`. */
+        memset(may, 0, n * sizeof *may);
+        may[at] = true;
+        bool any = true;
+        for (uint32_t k = last; k > 0 && any; k--) {
+            bool below = false;
+            any = false;
+            for (uint32_t i = 0; i < n; i++) {
+                bool near = s->directly[k - 1] ? i > 0 && may[i - 1] : below;
+                next[i] = near && holds(x, s->chain[k - 1], i);
+                any |= next[i];
+                below |= may[i];
+            }
+            bool *swap = may;
+            may = next;
+            next = swap;
+        }
+        if (any)
+            return at;
+    }
+    return RULES_NONE;
+}
+
+/* ---- conditions ------------------------------------------------------------------------------ */
+
+struct explaining {
+    const struct rules_explained *x;
+    struct eval *e;
+    struct rules_because *ret;
+    uint32_t n, max, visits;
+};
+
+static uint32_t witness(const struct rules_explained *x, const struct rule_sample *s)
+{
+    switch (s->op) {
+    case RULE_SAMPLE_ANY: return first_of(x, s->region, s->frame);
+    case RULE_SAMPLE_REF_IS: return referred(x, &s->ref);
+    case RULE_SAMPLE_CALLS: return called(x, s);
+    default: return RULES_NONE;
+    }
+}
+
+static void explain(struct explaining *to, const struct rule_sample *s, uint32_t depth)
+{
+    if (depth == 0 || to->n == to->max || ++to->visits > VISITS_MAX)
+        return;
+    if (s->op != RULE_SAMPLE_AND && s->op != RULE_SAMPLE_OR) {
+        to->ret[to->n++] = (struct rules_because){s, witness(to->x, s)};
+        return;
+    }
+    for (uint32_t i = s->n_guards; i < s->n_kids; i++) {
+        if (s->op == RULE_SAMPLE_OR && !eval_sample(to->e, s->kids[i]))
+            continue;
+        explain(to, s->kids[i], depth - 1);
+        if (s->op == RULE_SAMPLE_OR)
+            return;
+    }
+}
+
+uint32_t rules_explain(const struct rules_explained *x, const struct rule_sample *where,
+                       struct rules_because *ret, uint32_t max)
+{
+    struct eval e;
+    eval_init(&e, x->matcher, x->verdict, x->asker);
+    struct explaining to = {.x = x, .e = &e, .ret = ret, .max = max};
+    if (where)
+        explain(&to, where, DEPTH_MAX);
+    eval_release(&e);
+    return to.n;
+}

@@ -1,0 +1,36 @@
+/*
+ * Why a rule took a sample: which conditions held, by which frames, and which rows of which tables gave its
+ * labels. For people: asked of one stack at a time, not fast.
+ */
+#ifndef RULES_PROVE_EXPLAIN_H
+#define RULES_PROVE_EXPLAIN_H
+
+#include "rules/match/match.h"
+#include "rules/program/program.h"
+
+/* A sample that was walked. */
+struct rules_explained {
+    struct rules_matcher *matcher;
+    const struct rules_verdict *verdict;
+    const struct rules_asker *asker;
+    const uint32_t *frames; /* the caller's numbers, leaf first */
+    uint32_t n_frames;
+};
+
+struct rules_because {
+    const struct rule_sample *condition; /* it holds */
+    uint32_t position; /* the frame that makes it hold, from 0 at the leaf; RULES_NONE: none alone */
+};
+
+/* The conditions that together make `where` hold (it must): of an `and` all, of an `or` the first. At most
+ * `max`; returns how many. */
+uint32_t rules_explain(const struct rules_explained *x, const struct rule_sample *where,
+                       struct rules_because *ret, uint32_t max);
+
+/* Whether `where` or a label of the source asks this table. */
+bool rules_source_asks(const struct rule_source *source, const struct rule_table *table);
+
+/* The tables over stacks that the program's rules ask, numbered; NULL behind the last. */
+const struct rule_table *rules_program_table(const struct rules_program *p, uint32_t i);
+
+#endif
