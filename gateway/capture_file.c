@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "proto/coding/coding.h"
-#include "proto/otlp/json_reader.h"
-#include "proto/otlp/profiles_json.h"
+#include "proto/otlp/json/reader.h"
+#include "proto/otlp/json/profiles.h"
 
 #define CAPTURE_MAX (1u << 30) /* bytes of one capture, plain */
 

@@ -7,7 +7,7 @@
 
 #include "proto/base/buffer.h"
 #include "proto/base/error.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 
 /* Reads a file and hands over its requests one after the other: protobuf, with PROFILES_PADDING readable
  * bytes behind them, in the wire layout that they are known to have (UNKNOWN: that is to be found out), and

@@ -12,7 +12,7 @@
 #include "gateway/rule_files.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
-#include "proto/otlp/metrics.h"
+#include "proto/otlp/metrics/metrics.h"
 
 #define ALL_SERIES 1000000u /* offline nothing is folded away */
 

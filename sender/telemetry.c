@@ -5,7 +5,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
-#include "proto/otlp/metrics.h"
+#include "proto/otlp/metrics/metrics.h"
 
 /* A figure: a sum since the start, or what is now (gauge). One attribute at most. */
 struct figure {

@@ -19,7 +19,7 @@
 #include "proto/base/budget.h"
 #include "proto/base/bytes.h"
 #include "proto/otlp/attr.h"
-#include "proto/otlp/metrics.h"
+#include "proto/otlp/metrics/metrics.h"
 
 /* What a metric is; the strings live as long as the rule program. */
 struct aggregate_metric {

@@ -7,7 +7,7 @@
 #define GATEWAY_CLASSIFY_ATTR_TEXT_H
 
 #include "proto/base/buffer.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 
 /* Nested lists and maps deeper than this are written as null: nobody matches them, and the walk's stack is
  * fixed. */

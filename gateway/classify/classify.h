@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "proto/base/budget.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 
 struct aggregate;
 struct rules_program;

@@ -9,7 +9,7 @@
 #include "gateway/stats/stats.h"
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 #include "rules/match/match.h"
 #include "rules/match/weigh.h"
 

@@ -4,7 +4,7 @@
 #ifndef GATEWAY_EXPORT_METRICS_H
 #define GATEWAY_EXPORT_METRICS_H
 
-#include "proto/otlp/metrics.h"
+#include "proto/otlp/metrics/metrics.h"
 
 struct export_metrics; /* one metrics destination: OTLP gRPC or HTTP, remote write, or a file */
 

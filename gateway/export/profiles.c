@@ -9,7 +9,7 @@
 #include "gateway/export/outcome.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
-#include "proto/otlp/layout_1_9.h"
+#include "proto/otlp/layouts/layout_1_9.h"
 
 struct export_profiles {
     uint32_t n, n_running;

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 
 #include "proto/base/buffer.h"
-#include "proto/otlp/metrics.h"
+#include "proto/otlp/metrics/metrics.h"
 
 /* translation_strategy: what becomes of OpenTelemetry names. */
 enum prometheus_strategy {

@@ -12,7 +12,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
-#include "proto/otlp/subset.h"
+#include "proto/otlp/write/subset.h"
 
 /* Say on a profile with what probability each of its stacks was kept, or that it was by rate (README.md). */
 #define KEEP_ATTRIBUTE    "profgate.keep.probability"

@@ -16,7 +16,7 @@
 #include "gateway/forward/keep.h"
 #include "gateway/forward/rates.h"
 #include "proto/base/budget.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 
 struct export_profiles; /* the destinations: gateway/export/profiles.h */
 struct stats;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "proto/base/bytes.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 
 /* Shares are millionths. */
 #define KEEP_ONE 1000000u

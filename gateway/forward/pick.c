@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "proto/base/hash.h"
-#include "proto/otlp/subset.h"
+#include "proto/otlp/write/subset.h"
 
 /* Kept between requests: tables of a large one (hotpath.md: 25,000 stacks) fit; a hostile one's do not stay.
  */

@@ -19,7 +19,7 @@
 #include "gateway/forward/keep.h"
 #include "gateway/forward/rates.h"
 #include "proto/base/budget.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 
 /* Kept samples with one probability leave together; so many different ones a request: rules say some, and a
  * number fits a byte. */
@@ -57,7 +57,7 @@ struct pick_rules {
 };
 int pick_by_rules(struct pick *p, const struct profiles *view, const struct pick_rules *rules);
 
-/* The samples of a group as bits (proto/otlp/subset.h); until the next call. */
+/* The samples of a group as bits (proto/otlp/write/subset.h); until the next call. */
 const uint64_t *pick_group(struct pick *p, const struct profiles *view, uint32_t group);
 
 /* After the request: gives the memory back if it was a huge one. */

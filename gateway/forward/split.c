@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "proto/base/macros.h"
-#include "proto/otlp/subset.h"
+#include "proto/otlp/write/subset.h"
 #include "proto/wire/reader.h"
 #include "proto/wire/writer.h"
 

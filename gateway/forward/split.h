@@ -3,8 +3,8 @@
  * each with the part of the dictionary it reaches below a limit.
  *
  * The size of a range is estimated entry by entry, from above but for text that replaces references (to a
- * string table); so whoever builds a range (proto/otlp/subset.h) under the limit may find it too large after
- * all, and cuts it in half. An estimate costs about as many steps as the range has bytes.
+ * string table); so whoever builds a range (proto/otlp/write/subset.h) under the limit may find it too large
+ * after all, and cuts it in half. An estimate costs about as many steps as the range has bytes.
  */
 #ifndef GATEWAY_FORWARD_SPLIT_H
 #define GATEWAY_FORWARD_SPLIT_H
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "proto/base/arena.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 
 struct split {
     const struct profiles *view;

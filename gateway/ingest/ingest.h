@@ -13,7 +13,7 @@
 #include "proto/base/budget.h"
 #include "proto/base/bytes.h"
 #include "proto/base/error.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 
 struct classify;
 struct forward;

@@ -7,7 +7,7 @@
 
 #include "gateway/serve/request.h"
 #include "proto/base/error.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 
 struct coding_decoder;
 

@@ -4,7 +4,7 @@
 
 #include "proto/base/macros.h"
 #include "proto/coding/room.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 
 /* Free requests kept beyond the concurrency of one connection (100 streams) serve a burst and no more. */
 #define FREE_MAX 256u

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "proto/base/bytes.h"
-#include "proto/otlp/metrics.h"
+#include "proto/otlp/metrics/metrics.h"
 
 /* clang-format off */
 /*  id                       name (as Prometheus shows it)                 labels                 kind     description */

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "proto/otlp/build.h"
+#include "proto/otlp/write/build.h"
 #include "sender/attach/kinds.h"
 #include "sender/collect/naming.h"
 

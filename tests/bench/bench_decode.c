@@ -1,4 +1,4 @@
-/* needs: proto/otlp */
+/* needs: proto/otlp/view */
 /*
  * What a decode costs: bench_decode ROUNDS FILE…
  *
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "proto/base/clock.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 #include "tests/bench/whole_file.h"
 
 struct input {

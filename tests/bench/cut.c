@@ -1,4 +1,4 @@
-/* needs: proto/otlp */
+/* needs: proto/otlp/write */
 /*
  * Cuts small requests out of captured ones, as small producers send them: five neighbouring samples with the
  * part of the dictionary that they reach.
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "proto/otlp/profiles.h"
-#include "proto/otlp/subset.h"
+#include "proto/otlp/view/profiles.h"
+#include "proto/otlp/write/subset.h"
 #include "tests/bench/whole_file.h"
 
 #define SAMPLES 5u

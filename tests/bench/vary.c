@@ -1,4 +1,4 @@
-/* needs: proto/otlp */
+/* needs: proto/otlp/view */
 /*
  * Writes captured requests in variants (vary.h), as a fleet of many different programs sends them.
  *

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 
 #define VARIED_BYTES 3u                /* at a name's end */
 #define VARIED_MAX   (26u * 26u * 26u) /* variants */

@@ -1,4 +1,4 @@
-/* needs: proto/otlp */
+/* needs: proto/otlp/json */
 /*
  * OTLP/JSON on its way in: any text is transcoded or refused within its bounds; what was transcoded is
  * well-formed protobuf, which the decoder may only refuse for its content, never as malformed.
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/otlp/json_reader.h"
-#include "proto/otlp/profiles_json.h"
+#include "proto/otlp/json/reader.h"
+#include "proto/otlp/json/profiles.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -1,11 +1,11 @@
-/* needs: proto/otlp */
+/* needs: proto/otlp/layouts */
 /*
  * The translation of older layouts: the first byte says of which. Whatever comes out is a 1.10 request that
  * decodes, within the memory allowed; and the account is even afterwards.
  */
 #include <stdlib.h>
 
-#include "proto/otlp/legacy.h"
+#include "proto/otlp/layouts/legacy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -1,4 +1,4 @@
-/* needs: proto/otlp */
+/* needs: proto/otlp/write */
 /*
  * The whole way of an untrusted request: decode; then every index of every column is used; then a subset of
  * it, which must decode again with as many samples as were kept and none rejected.
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "proto/base/rng.h"
-#include "proto/otlp/subset.h"
+#include "proto/otlp/write/subset.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

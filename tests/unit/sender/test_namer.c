@@ -13,7 +13,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/io/loop.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 #include "sender/namer.h"
 
 #define START    (500 * UINT64_C(10000000)) /* 500 ticks of 10 ms */

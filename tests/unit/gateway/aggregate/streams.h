@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "proto/base/intern.h"
-#include "proto/otlp/metrics.h"
+#include "proto/otlp/metrics/metrics.h"
 #include "tests/lib/unit.h"
 
 struct streams {

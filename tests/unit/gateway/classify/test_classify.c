@@ -1,3 +1,4 @@
+/* needs: proto/otlp/write */
 /*
  * The view on its way to the matcher: fields of frames, attributes of every kind and scope, weights,
  * siblings, and memory that runs out.
@@ -9,8 +10,8 @@
 #include "gateway/stats/stats.h"
 #include "proto/base/clock.h"
 #include "proto/base/buffer.h"
-#include "proto/otlp/build.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/write/build.h"
+#include "proto/otlp/view/profiles.h"
 #include "rules/compile.h"
 #include "rules/program/program.h"
 #include "tests/lib/unit.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "gateway/classify/classify.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 #include "rules/compile.h"
 #include "rules/program/program.h"
 #include "tests/lib/unit.h"

@@ -1,10 +1,11 @@
+/* needs: proto/otlp/write */
 /* A second look at a request: what keep and drop rules say of each of its samples. */
 #include <errno.h>
 
 #include "gateway/classify/keep.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/buffer.h"
-#include "proto/otlp/build.h"
+#include "proto/otlp/write/build.h"
 #include "rules/compile.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/gateway/classify/fake_aggregate.h"

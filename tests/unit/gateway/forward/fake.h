@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "gateway/export/profiles.h"
-#include "proto/otlp/build.h"
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/write/build.h"
+#include "proto/otlp/view/profiles.h"
 #include "tests/lib/unit.h"
 
 /* Requests that are open at once, where a test does not say. */

@@ -9,7 +9,7 @@
 #include "gateway/forward/pick.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/macros.h"
-#include "proto/otlp/subset.h"
+#include "proto/otlp/write/subset.h"
 #include "tests/unit/gateway/forward/fake.h"
 
 static int pick_samples(struct pick *p, const struct profiles *view, double share, uint64_t seed)

@@ -9,7 +9,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "proto/base/rng.h"
-#include "proto/otlp/subset.h"
+#include "proto/otlp/write/subset.h"
 #include "tests/unit/gateway/forward/fake.h"
 
 /* What a location says, whatever its number. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/otlp/profiles.h"
+#include "proto/otlp/view/profiles.h"
 #include "sender/collect/collector.h"
 #include "sender/collect/report.h"
 #include "sender/collect/request.h"

@@ -1,0 +1,40 @@
+/*
+ * OTLP/JSON profiles: a request in the JSON encoding (OTLP specification, "JSON Protobuf Encoding";
+ * protobuf.dev "ProtoJSON Format") written again as protobuf, which profiles_decode then reads like any
+ * other.
+ *
+ * Taken: lowerCamelCase keys, and those of the .proto as the Collector does; fields in any order; unknown
+ * keys with whatever they hold are passed over; null is an absent field; of a key given twice the last scalar
+ * counts, lists are joined and messages merged, as in protobuf; numbers as numbers or strings, exactly;
+ * traceId and spanId in hex, profileId in hex or base64, which its length tells; other bytes in base64.
+ */
+#ifndef PROTO_OTLP_JSON_PROFILES_H
+#define PROTO_OTLP_JSON_PROFILES_H
+
+#include "proto/base/budget.h"
+#include "proto/base/buffer.h"
+#include "proto/base/error.h"
+#include "proto/otlp/view/profiles.h"
+
+/* Appends the request that `json` holds, in the wire layout whose names it is written in, which is
+ * *ret: 1.5, 1.7, 1.8, or 1.10, whose names 1.9 has too; with PROFILES_PADDING readable bytes behind it. For
+ * profiles_decode_as(…, *ret, …), which translates, and counts as what it came.
+ *
+ * Iterative, in one pass; only limits->depth is looked at: how many messages an attribute value may nest.
+ * out->cap bytes are on `budget` (may be NULL) before and after, as with proto/coding's room.h; whoever
+ * releases the buffer refunds them. The result is shorter than the JSON as people write it (about a third);
+ * at worst, lists of negative or fixed-size numbers, it is four times as long: out->max bounds it.
+ *
+ * 0; PROFILES_MALFORMED, where *e begins with the place, "resourceProfiles[0].…[3].stackIndex: … at byte
+ * 812"; PROFILES_OVER_BUDGET: the budget is spent; -ENOBUFS: longer than out->max; -ENOMEM. On failure
+ * nothing is appended. */
+int profiles_json_transcode_as_written(struct bytes json, const struct profiles_limits *limits,
+                                       struct budget *budget, struct buffer *out, enum profiles_layout *ret,
+                                       struct error *e);
+
+/* The same, always in layout 1.10. What was older is longer in it: each field of one byte can become eight,
+ * and each of several sample types a profile; limits->column_bytes and the budget bound that too. */
+int profiles_json_transcode(struct bytes json, const struct profiles_limits *limits, struct budget *budget,
+                            struct buffer *out, struct error *e);
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * A batch of metrics on its way out: what an ExportMetricsServiceRequest says
+ * (opentelemetry/proto/metrics/v1/metrics.proto), as plain structs in one arena, and its encodings.
+ *
+ * Every exporter reads this one shape: OTLP protobuf (gRPC and HTTP), OTLP/JSON lines, Prometheus text.
+ */
+#ifndef PROTO_OTLP_METRICS_METRICS_H
+#define PROTO_OTLP_METRICS_METRICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/arena.h"
+#include "proto/base/buffer.h"
+#include "proto/otlp/attr.h"
+
+enum metric_kind { METRIC_SUM, METRIC_GAUGE }; /* a sum is monotonic: our counters never go down */
+
+enum metric_temporality {
+    METRIC_DELTA = 1,
+    METRIC_CUMULATIVE = 2
+}; /* as AggregationTemporality numbers them */
+
+/* One measurement that the point's value includes, and the span it was made in (metrics data model,
+ * "Exemplars"). */
+struct metric_exemplar {
+    uint8_t trace_id[16]; /* not all zero */
+    uint8_t span_id[8];   /* all zero: unknown */
+    uint64_t time_unix_nano;
+    union { /* as the point's is_double says */
+        int64_t integer;
+        double real;
+    };
+};
+
+struct metric_point {
+    const struct attr *attrs;
+    uint32_t n_attrs;
+    const struct metric_exemplar *exemplar;   /* NULL: none */
+    uint64_t start_unix_nano, time_unix_nano; /* the window (start, time] */
+    bool is_double;
+    bool stale; /* flags = DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK: the series has ended */
+    union {
+        int64_t integer;
+        double real;
+    };
+};
+
+struct metric {
+    struct bytes name, description, unit;
+    enum metric_kind kind;
+    enum metric_temporality temporality; /* of a sum */
+    struct metric_point *points;
+    uint32_t n_points;
+};
+
+struct metric_resource {
+    const struct attr *attrs;
+    uint32_t n_attrs;
+    struct bytes schema_url;
+    struct metric *metrics;
+    uint32_t n_metrics;
+};
+
+struct metric_batch {
+    struct arena arena; /* owns everything below */
+    struct bytes scope_name, scope_version;
+    struct metric_resource *resources;
+    uint32_t n_resources;
+};
+
+/* A heap batch, empty; NULL when memory is out. */
+struct metric_batch *metric_batch_new(struct budget *budget);
+struct metric_batch *metric_batch_free(struct metric_batch *b);
+
+/* Number of points in it. */
+uint64_t metric_batch_points(const struct metric_batch *b);
+
+/* Appends one ExportMetricsServiceRequest (protobuf) with as many points as fit `max_bytes`, at least one.
+ * The place to go on is (*from, *place): a resource and how many of its points are already written, 0 and 0
+ * to begin; a loop until *from == n_resources splits a batch below a receiver's limit, at any point. Empty
+ * metrics and resources are left out; where nothing is left but those, nothing is appended. 0 or -ENOMEM,
+ * -ENOBUFS (out's own maximum): then nothing moved.
+ */
+int metrics_encode_proto(const struct metric_batch *b, size_t max_bytes, uint32_t *from, uint32_t *place,
+                         struct buffer *out);
+
+/* Appends the whole batch as one OTLP/JSON line, '\n' included (OTLP specification "JSON Protobuf Encoding":
+ * lowerCamelCase keys, 64-bit integers as strings, enums as numbers; bytes that are not UTF-8 become U+FFFD).
+ * 0, -ENOMEM or -ENOBUFS; on failure nothing is added. */
+int metrics_encode_json(const struct metric_batch *b, struct buffer *out);
+
+/* As much of the batch as fits max_bytes, at least one point; the place as for metrics_encode_proto. */
+int metrics_encode_json_part(const struct metric_batch *b, size_t max_bytes, uint32_t *from, uint32_t *place,
+                             struct buffer *out);
+
+#endif

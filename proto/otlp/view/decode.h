@@ -1,0 +1,79 @@
+/*
+ * The steps of profiles_decode, and what they share. Private to proto/otlp/view.
+ *
+ * All steps return 0, PROFILES_MALFORMED, PROFILES_OVER_BUDGET or -ENOMEM. Indices are stored as they come
+ * (saturated to 32 bits) and checked at the very end, because writers put the dictionary before or behind
+ * what refers to it.
+ */
+#ifndef PROTO_OTLP_VIEW_DECODE_H
+#define PROTO_OTLP_VIEW_DECODE_H
+
+#include "proto/otlp/layouts/legacy.h"
+#include "proto/otlp/view/memory.h"
+
+struct decode {
+    struct profiles *p;
+    struct profiles_memory *m;
+    const uint8_t *base; /* of the body */
+    uint32_t depth;      /* limits.depth */
+    struct error *e;
+    bool dictionary;   /* there was one */
+    bool surely_1_10;  /* something that no older layout has was seen */
+    bool maybe_older;  /* a field was seen that 1.10 does not have and an older layout does */
+    bool wrong_type;   /* a known field had another wire type: an older layout, or garbage */
+    uint32_t n_hollow; /* messages with hardly anything in them: decode_hollow */
+};
+
+/* Fails with words and the byte where it happened. */
+int decode_malformed(struct decode *d, const uint8_t *at, const char *what);
+
+/* To be called for each message of a repeated field that becomes an entry: counts it when it is hollow
+ * (proto/otlp/layouts/legacy.h). */
+int decode_too_hollow(struct decode *d, const uint8_t *at);
+static inline int decode_entry(struct decode *d, struct bytes message, size_t hollow)
+{
+    if (likely(message.n > hollow) || ++d->n_hollow <= HOLLOW_MAX)
+        return 0;
+    return decode_too_hollow(d, message.p);
+}
+
+/* A known field with a wire type that is not its own. */
+int decode_wrong_type(struct decode *d, const struct wire_field *f, const char *message);
+
+/* Adds the indices of a repeated int32 field, packed or not, to a pool of `group`. */
+int decode_indices(struct decode *d, enum profiles_group group, struct index_pool *pool,
+                   const struct wire_field *f, const char *message);
+
+/* dictionary.c: a ProfilesDictionary is appended to the tables. */
+int decode_dictionary(struct decode *d, struct bytes message);
+
+/* tree.c: a ResourceProfiles with all below it. */
+int decode_resource_profiles(struct decode *d, struct bytes message);
+
+/* tree.c, after everything else: names, versions and attributes of resources and scopes. A resource
+ * or scope whose references dangle is marked in the given arrays (may be NULL to only find out whether there
+ * is one). */
+int decode_scopes(struct decode *d, uint8_t *resource_bad, uint8_t *scope_bad, bool *ret_dangling);
+
+/* value.c: one AnyValue. What *value holds already is kept unless the message says otherwise, as
+ * protobuf merges. With string_value_strindex, *ret_reference becomes that index and the value an empty
+ * string; otherwise INDEX_NONE. */
+#define INDEX_NONE (UINT64_MAX)
+int decode_any_value(struct decode *d, struct bytes message, struct attr_value *value,
+                     uint64_t *ret_reference);
+
+/* check.c: resolves references in the attribute table and checks every index. Where one is bad, the
+ * samples that reach it are rejected and the index itself becomes 0, so that columns can be used without
+ * looking. `dangling` is what decode_scopes found. */
+int check_indices(struct decode *d, bool dangling);
+
+/* proto/otlp/layouts/layout.c: which layout the wire types of fields speak for. PROFILES_LAYOUT_UNKNOWN when
+ * nothing does. Slower than a decode; safe on any bytes. */
+enum profiles_layout layout_sniff(struct bytes body);
+
+/* proto/otlp/layouts/layout.c: whether what was decoded as 1.10 can be that: rule 5 of reference/gateway.md
+ * §2.3, for samples whose wire types are the same in both. Call when the columns are complete and before
+ * indices are checked. */
+bool layout_fits_1_10(const struct decode *d);
+
+#endif

@@ -1,0 +1,206 @@
+/*
+ * ProfilesDictionary.location_table and the lines in it: half of a request's entries, hence two runs before
+ * the general reader.
+ */
+#include "proto/otlp/view/run.h"
+
+/* One Line of the expected shape to row `i`; false when it is not. */
+static inline __attribute__((always_inline)) bool line_run(struct profiles *v, uint32_t i,
+                                                           const uint8_t *from, const uint8_t *q)
+{
+    const uint8_t *p = from;
+    uint64_t function = 0, line = 0, column = 0;
+    TAKE_VARINT(1, function); /* ascending */
+    TAKE_VARINT(2, line);
+    TAKE_VARINT(3, column);
+    TAKE_VARINT(2, line); /* descending */
+    TAKE_VARINT(1, function);
+    v->line.function[i] = wire_saturate32(function);
+    v->line.line[i] = (int64_t)line;
+    v->line.column[i] = (int64_t)column;
+    return p == q && q > from;
+}
+
+/* If the next field is a list of one attribute below 128, reads it. */
+#define TAKE_ONE_ATTR(variable, n)                                         \
+    if (*p == WIRE_TAG(4, WIRE_LEN) && p[1] == 1 && likely(p[2] < 0x80)) { \
+        (variable) = p[2];                                                 \
+        (n) = 1;                                                           \
+        p += 3;                                                            \
+    }
+
+/* Nearly all locations have at most one attribute and one line, and short numbers: as many of them as follow
+ * each other, with their fields in ascending or descending order. Whether a field ends in time is asked after
+ * the last one: what was read of what follows makes the answer no, and the padding covers it. */
+static const uint8_t *location_run_short(struct decode *d, const uint8_t *from, const uint8_t *end)
+{
+    struct profiles view = *d->p; /* column pointers the compiler may keep in registers */
+    uint32_t *attr_index = d->m->location_attr.index;
+    uint32_t i = view.location.n, n_lines = view.line.n, n_attrs = d->m->location_attr.n;
+    uint32_t room = min_of(d->m->cap[GROUP_LOCATION] - i, d->m->cap[GROUP_LINE] - n_lines);
+    room = min_of(room, d->m->cap[GROUP_LOCATION_ATTR] - n_attrs);
+    for (; room > 0; room--) {
+        const uint8_t *q = from + 2 + from[1], *p = from + 2;
+        uint64_t line = 0, function = 0, address = 0, mapping = 0;
+        uint32_t attr = 0, attrs = 0, lines = 0;
+        if (unlikely(from[0] != WIRE_TAG(DICTIONARY_LOCATION, WIRE_LEN) || !short_entry(from[1]) || q > end))
+            break;
+        if (*p == WIRE_TAG(4, WIRE_LEN)) { /* descending: attributes first */
+            TAKE_ONE_ATTR(attr, attrs);
+        } else {
+            TAKE_SHORT(1, mapping);
+            TAKE_LONG(2, address);
+        }
+        if (likely(*p == WIRE_TAG(3, WIRE_LEN))) {
+            const uint8_t *r = p + 2 + p[1], *line_at = p + 2;
+            p = line_at;
+            lines = 1;
+            TAKE_SHORT(2, line); /* descending */
+            TAKE_SHORT(1, function);
+            if (p < r)               /* else it is the location's address that would be taken */
+                TAKE_SHORT(2, line); /* ascending */
+            if (unlikely(p != r || p > q || p == line_at))
+                break;
+        }
+        if (attrs > 0) {
+            TAKE_LONG(2, address);
+            TAKE_SHORT(1, mapping);
+        } else {
+            TAKE_ONE_ATTR(attr, attrs);
+        }
+        if (unlikely(p != q))
+            break;
+        attr_index[n_attrs] = attr;
+        view.line.function[n_lines] = (uint32_t)function;
+        view.line.line[n_lines] = (int64_t)line;
+        view.line.column[n_lines] = 0;
+        view.location.mapping[i] = (uint32_t)mapping;
+        view.location.address[i] = address;
+        view.location.lines_at[i] = n_lines;
+        view.location.attrs_at[i] = n_attrs;
+        n_lines += lines;
+        n_attrs += attrs;
+        i++;
+        from = q;
+    }
+    d->p->location.n = i;
+    d->p->line.n = n_lines;
+    d->m->location_attr.n = n_attrs;
+    return from;
+}
+
+/* One location with any order of the fields and any number of attributes and lines. */
+static const uint8_t *location_one(struct decode *d, const uint8_t *from, const uint8_t *end)
+{
+    struct profiles *v = d->p;
+    uint32_t i = v->location.n, lines = v->line.n, attrs = d->m->location_attr.n;
+    uint32_t cap_lines = d->m->cap[GROUP_LINE], cap_attrs = d->m->cap[GROUP_LOCATION_ATTR];
+    uint32_t *attr_index = d->m->location_attr.index;
+    uint64_t mapping = 0, address = 0;
+    const uint8_t *q, *nested, *list, *line;
+    const uint8_t *p = entry_begin(from, end, DICTIONARY_LOCATION, &q);
+    if (!p || unlikely(q - p <= HOLLOW_BYTES))
+        return from;
+    TAKE_VARINT(1, mapping); /* ascending */
+    TAKE_VARINT_LONG(2, address);
+    list = entry_begin(p, q, 4, &nested); /* descending: attributes first */
+    if (list) {
+        if (unlikely((size_t)(nested - list) > cap_attrs - attrs))
+            return from;
+        p = wire_load_packed32_short(list, nested, attr_index, &attrs);
+    }
+    while (lines < cap_lines && (line = entry_begin(p, q, 3, &nested)) != NULL &&
+           line_run(v, lines, line, nested)) {
+        lines++;
+        p = nested;
+    }
+    TAKE_VARINT_LONG(2, address); /* descending */
+    TAKE_VARINT(1, mapping);
+    if (p < q && (list = entry_begin(p, q, 4, &nested)) != NULL) { /* ascending: attributes last */
+        if (unlikely((size_t)(nested - list) > cap_attrs - attrs))
+            return from;
+        p = wire_load_packed32_short(list, nested, attr_index, &attrs);
+    }
+    if (unlikely(p != q))
+        return from;
+    v->location.mapping[i] = wire_saturate32(mapping);
+    v->location.address[i] = address;
+    v->location.lines_at[i] = v->line.n;
+    v->location.attrs_at[i] = d->m->location_attr.n;
+    v->location.n = i + 1;
+    v->line.n = lines;
+    d->m->location_attr.n = attrs;
+    return q;
+}
+
+const uint8_t *decode_location_run(struct decode *d, const uint8_t *from, const uint8_t *end)
+{
+    uint32_t cap = d->m->cap[GROUP_LOCATION];
+    while (d->p->location.n < cap) {
+        from = location_run_short(d, from, end);
+        const uint8_t *was = from;
+        if (d->p->location.n < cap)
+            from = location_one(d, from, end);
+        if (from == was)
+            break;
+    }
+    return from;
+}
+
+static int line_any(struct decode *d, struct bytes message)
+{
+    struct wire_reader in = wire_reader(message);
+    struct wire_field f;
+    uint64_t v[4] = {0};
+    int r = decode_entry(d, message, 0);
+    if (r != 0)
+        return r;
+    while ((r = wire_load_next(&in, &f)) == 0) {
+        if (f.number > 3)
+            continue;
+        if (f.type != WIRE_VARINT)
+            return decode_wrong_type(d, &f, "Line");
+        v[f.number] = f.value;
+    }
+    if (r != WIRE_END)
+        return decode_malformed(d, in.p, "malformed Line");
+    r = profiles_room(d->p, GROUP_LINE, d->p->line.n);
+    if (r != 0)
+        return r;
+    uint32_t i = d->p->line.n++;
+    d->p->line.function[i] = wire_saturate32(v[1]);
+    d->p->line.line[i] = (int64_t)v[2];
+    d->p->line.column[i] = (int64_t)v[3];
+    return 0;
+}
+
+int decode_location(struct decode *d, struct bytes message)
+{
+    struct wire_reader in = wire_reader(message);
+    struct wire_field f;
+    uint64_t mapping = 0, address = 0;
+    uint32_t lines_at = d->p->line.n, attrs_at = d->m->location_attr.n;
+    int r;
+    while ((r = wire_load_next(&in, &f)) == 0) {
+        switch (WIRE_TAG(f.number, f.type)) {
+        case WIRE_TAG(1, WIRE_VARINT): mapping = f.value; break;
+        case WIRE_TAG(2, WIRE_VARINT): address = f.value; break;
+        case WIRE_TAG(3, WIRE_LEN): r = line_any(d, f.bytes); break;
+        default:
+            if (f.number == 4)
+                r = decode_indices(d, GROUP_LOCATION_ATTR, &d->m->location_attr, &f, "Location");
+            else if (f.number < 4)
+                r = decode_wrong_type(d, &f, "Location");
+        }
+        if (r != 0)
+            return r;
+    }
+    if (r != WIRE_END)
+        return decode_malformed(d, in.p, "malformed Location");
+    uint32_t i = d->p->location.n++;
+    d->p->location.mapping[i] = wire_saturate32(mapping);
+    d->p->location.address[i] = address;
+    d->p->location.lines_at[i] = lines_at;
+    d->p->location.attrs_at[i] = attrs_at;
+    return 0;
+}

@@ -1,0 +1,224 @@
+#include "proto/otlp/view/value.h"
+
+#include <errno.h>
+
+#include "proto/otlp/view/decode.h"
+
+/* common.proto */
+enum {
+    ANY_STRING = 1,
+    ANY_BOOL = 2,
+    ANY_INT = 3,
+    ANY_DOUBLE = 4,
+    ANY_ARRAY = 5,
+    ANY_KVLIST = 6,
+    ANY_BYTES = 7,
+    ANY_STRING_STRINDEX = 8,
+    KEY_VALUE_KEY = 1,
+    KEY_VALUE_KEY_STRINDEX = 3,
+};
+
+/* clang-format off */
+static const struct wire_known any_value[] = {
+    {ANY_STRING, WIRE_LEN, -1}, {ANY_BOOL, WIRE_VARINT, -1}, {ANY_INT, WIRE_VARINT, -1},
+    {ANY_DOUBLE, WIRE_I64, -1}, {ANY_ARRAY, WIRE_LEN, SHAPE_ARRAY}, {ANY_KVLIST, WIRE_LEN, SHAPE_KVLIST},
+    {ANY_BYTES, WIRE_LEN, -1}, {ANY_STRING_STRINDEX, WIRE_VARINT, -1},
+};
+static const struct wire_known array_value[] = {{1, WIRE_LEN, SHAPE_ANY_VALUE}};
+static const struct wire_known key_value_list[] = {{1, WIRE_LEN, SHAPE_KEY_VALUE}};
+static const struct wire_known key_value[] = {
+    {KEY_VALUE_KEY, WIRE_LEN, -1}, {2, WIRE_LEN, SHAPE_ANY_VALUE}, {KEY_VALUE_KEY_STRINDEX, WIRE_VARINT, -1},
+};
+static const struct wire_known resource_fields[] = {
+    {1, WIRE_LEN, SHAPE_KEY_VALUE}, {2, WIRE_VARINT, -1}, {3, WIRE_LEN, -1},
+};
+static const struct wire_known scope_fields[] = {
+    {1, WIRE_LEN, -1}, {2, WIRE_LEN, -1}, {3, WIRE_LEN, SHAPE_KEY_VALUE}, {4, WIRE_VARINT, -1},
+};
+/* clang-format on */
+
+const struct wire_shape value_shapes[] = {
+    [SHAPE_ANY_VALUE] = {any_value, ARRAY_LEN(any_value)},
+    [SHAPE_ARRAY] = {array_value, ARRAY_LEN(array_value)},
+    [SHAPE_KVLIST] = {key_value_list, ARRAY_LEN(key_value_list)},
+    [SHAPE_KEY_VALUE] = {key_value, ARRAY_LEN(key_value)},
+    [SHAPE_RESOURCE] = {resource_fields, ARRAY_LEN(resource_fields)},
+    [SHAPE_SCOPE] = {scope_fields, ARRAY_LEN(scope_fields)},
+};
+
+/* An array or kvlist member of the oneof: checked, and joined with what an earlier piece of the same member
+ * said. */
+static int set_list(struct decode *d, struct attr_value *value, enum attr_kind kind, enum value_shape shape,
+                    struct bytes list)
+{
+    /* d->depth counts messages inside one another, and the AnyValue around this one is the first */
+    int r = wire_check(list, value_shapes, shape, d->depth - 1);
+    if (r == WIRE_TOO_DEEP)
+        return decode_malformed(d, list.p, "an attribute value is nested too deep");
+    if (r != 0)
+        return decode_malformed(d, list.p, "malformed attribute value");
+    struct bytes joined = value->kind == kind ? profiles_join(d->p, value->text, list) : list;
+    if (!joined.p)
+        return PROFILES_OVER_BUDGET;
+    value->kind = kind;
+    value->text = joined;
+    return 0;
+}
+
+static int set_member(struct decode *d, const struct wire_field *f, struct attr_value *value,
+                      uint64_t *reference)
+{
+    *reference = INDEX_NONE;
+    switch (WIRE_TAG(f->number, f->type)) {
+    case WIRE_TAG(ANY_STRING, WIRE_LEN):
+        *value = (struct attr_value){.kind = ATTR_STRING, .text = f->bytes};
+        return 0;
+    case WIRE_TAG(ANY_BOOL, WIRE_VARINT):
+        *value = (struct attr_value){.kind = ATTR_BOOL, .boolean = f->value != 0};
+        return 0;
+    case WIRE_TAG(ANY_INT, WIRE_VARINT):
+        *value = (struct attr_value){.kind = ATTR_INT, .integer = (int64_t)f->value};
+        return 0;
+    case WIRE_TAG(ANY_DOUBLE, WIRE_I64):
+        *value = (struct attr_value){.kind = ATTR_DOUBLE};
+        memcpy(&value->real, &f->value, sizeof value->real);
+        return 0;
+    case WIRE_TAG(ANY_ARRAY, WIRE_LEN): return set_list(d, value, ATTR_ARRAY, SHAPE_ARRAY, f->bytes);
+    case WIRE_TAG(ANY_KVLIST, WIRE_LEN): return set_list(d, value, ATTR_KVLIST, SHAPE_KVLIST, f->bytes);
+    case WIRE_TAG(ANY_BYTES, WIRE_LEN):
+        *value = (struct attr_value){.kind = ATTR_BYTES, .text = f->bytes};
+        return 0;
+    case WIRE_TAG(ANY_STRING_STRINDEX, WIRE_VARINT):
+        *value = (struct attr_value){.kind = ATTR_STRING};
+        *reference = wire_saturate32(f->value); /* so that -1 is not INDEX_NONE */
+        d->surely_1_10 = true;
+        return 0;
+    default: return decode_wrong_type(d, f, "AnyValue");
+    }
+}
+
+int decode_any_value(struct decode *d, struct bytes message, struct attr_value *value,
+                     uint64_t *ret_reference)
+{
+    struct wire_reader in = wire_reader(message);
+    struct wire_field f;
+    int r;
+    *ret_reference = INDEX_NONE;
+    while ((r = wire_load_next(&in, &f)) == 0) {
+        if (f.number > ANY_STRING_STRINDEX)
+            continue;
+        r = set_member(d, &f, value, ret_reference);
+        if (r != 0)
+            return r;
+    }
+    return r == WIRE_END ? 0 : decode_malformed(d, in.p, "malformed AnyValue");
+}
+
+static const struct wire_known *find_known(enum value_shape shape, const struct wire_field *f)
+{
+    for (uint32_t i = 0; i < value_shapes[shape].n_known; i++)
+        if (value_shapes[shape].known[i].number == f->number && value_shapes[shape].known[i].type == f->type)
+            return &value_shapes[shape].known[i];
+    return NULL;
+}
+
+static bool is_reference(enum value_shape shape, uint32_t number)
+{
+    return (shape == SHAPE_ANY_VALUE && number == ANY_STRING_STRINDEX) ||
+           (shape == SHAPE_KEY_VALUE && number == KEY_VALUE_KEY_STRINDEX);
+}
+
+static void write_reference(struct wire_writer *w, const struct profiles *p, enum value_shape shape,
+                            uint64_t index)
+{
+    struct bytes s = p && index < p->string.n ? profiles_string(p, (uint32_t)index) : (struct bytes){0};
+    if (shape == SHAPE_ANY_VALUE)
+        wire_put_bytes(w, ANY_STRING, s);
+    else if (index != 0) /* 0 is "not set": an inline key beside it stays */
+        wire_put_bytes(w, KEY_VALUE_KEY, s);
+}
+
+/* The walk both functions below share: over every nested message; w may be NULL. Returns whether a reference
+ * was met; without a writer it stops at the first. */
+static bool walk(struct wire_writer *w, const struct profiles *p, struct bytes message, enum value_shape root)
+{
+    struct {
+        const uint8_t *end;
+        enum value_shape shape;
+        size_t mark;
+    } stack[WIRE_DEPTH_MAX + 3]; /* what wire_check admitted, inside the AnyValue of a Resource's KeyValue */
+    struct wire_reader in = wire_reader(message);
+    bool found = false;
+    stack[0].end = in.end;
+    stack[0].shape = root;
+    for (uint32_t n = 1; n > 0;) {
+        struct wire_field f;
+        enum value_shape shape = stack[n - 1].shape;
+        in.end = stack[n - 1].end;
+        if (wire_next(&in, &f) != 0) { /* its end: malformed messages were refused before */
+            in.p = in.end;
+            n--;
+            if (w && n > 0)
+                wire_end(w, stack[n].mark);
+            continue;
+        }
+        const struct wire_known *known = find_known(shape, &f);
+        if (known && known->shape >= 0 && n < ARRAY_LEN(stack)) {
+            in.p = f.bytes.p;
+            stack[n].end = f.bytes.p + f.bytes.n;
+            stack[n].shape = (enum value_shape)known->shape;
+            stack[n].mark = w ? wire_begin(w, f.number) : 0;
+            n++;
+        } else if (known && is_reference(shape, f.number)) {
+            found = true;
+            if (!w)
+                break;
+            write_reference(w, p, shape, f.value);
+        } else if (w) {
+            wire_put_raw(w, bytes_of(f.from, (size_t)(in.p - f.from)));
+        }
+    }
+    return found;
+}
+
+void value_write_inline(struct wire_writer *w, const struct profiles *p, struct bytes message,
+                        enum value_shape shape)
+{
+    walk(w, p, message, shape);
+}
+
+bool value_has_reference(struct bytes message, enum value_shape shape)
+{
+    return walk(NULL, NULL, message, shape);
+}
+
+static void write_list(struct wire_writer *w, const struct profiles *p, uint32_t field, struct bytes list,
+                       enum value_shape shape)
+{
+    if (!value_has_reference(list, shape)) {
+        wire_put_bytes(w, field, list);
+        return;
+    }
+    size_t mark = wire_begin(w, field);
+    value_write_inline(w, p, list, shape);
+    wire_end(w, mark);
+}
+
+void value_write(struct wire_writer *w, const struct profiles *p, const struct attr_value *value)
+{
+    switch (value->kind) {
+    case ATTR_EMPTY: break;
+    case ATTR_STRING: wire_put_bytes(w, ANY_STRING, value->text); break;
+    case ATTR_BOOL: wire_put_uint(w, ANY_BOOL, value->boolean); break;
+    case ATTR_INT: wire_put_int(w, ANY_INT, value->integer); break;
+    case ATTR_DOUBLE: wire_put_double(w, ANY_DOUBLE, value->real); break;
+    case ATTR_ARRAY: write_list(w, p, ANY_ARRAY, value->text, SHAPE_ARRAY); break;
+    case ATTR_KVLIST: write_list(w, p, ANY_KVLIST, value->text, SHAPE_KVLIST); break;
+    case ATTR_BYTES: wire_put_bytes(w, ANY_BYTES, value->text); break;
+    }
+}
+
+struct bytes profiles_scope_raw(const struct profiles *p, uint32_t scope)
+{
+    return p->memory->scope_raw[scope];
+}

@@ -1,0 +1,62 @@
+/*
+ * A part of a request as a request of its own: some of the samples of a profiles view, and of the dictionary
+ * only what they reach. This is how raw profiles are thinned, routed and split before they are forwarded.
+ */
+#ifndef PROTO_OTLP_WRITE_SUBSET_H
+#define PROTO_OTLP_WRITE_SUBSET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/arena.h"
+#include "proto/base/buffer.h"
+#include "proto/otlp/view/profiles.h"
+
+/* Which samples: bit i % 64 of word i / 64 is sample i of the view. */
+static inline bool subset_has(const uint64_t *keep, uint32_t sample)
+{
+    return keep[sample / 64] >> (sample % 64) & 1;
+}
+
+static inline void subset_add(uint64_t *keep, uint32_t sample)
+{
+    keep[sample / 64] |= (uint64_t)1 << (sample % 64);
+}
+
+#define SUBSET_WORDS(n_samples) (((size_t)(n_samples) + 63) / 64)
+
+/* Says in the request that it was thinned, so that a reader can scale back. An attribute `key` with the
+ * probability (a double) goes to each sample, or each profile, that does not have one yet (a sample also
+ * counts as having its profile's); where the key is there already, from a gateway before this one, its value
+ * is multiplied instead. */
+struct subset_mark {
+    struct bytes key;
+    double probability; /* that a sample was kept: 0 < … <= 1 */
+    bool on_profiles;   /* else on samples */
+};
+
+/* What is known of a view before parts of it are written: a pass over all of it, made once. */
+struct subset;
+
+/* Memory comes from `memory`, which keeps it: 16 bytes a sample, about 5 a table entry. View and mark (may be
+ * NULL) stay as they are as long as it is used. NULL: no memory. */
+struct subset *subset_new(const struct profiles *p, const struct subset_mark *mark, struct arena *memory);
+
+/* As profiles_subset, of the kept samples in [from, to) alone. Time is proportional to them and what they
+ * reach, and to the part of the tables that fits 4096 times into them. */
+int subset_write(struct subset *s, const uint64_t *keep, uint32_t from, uint32_t to, struct buffer *out);
+
+/* Appends an ExportProfilesServiceRequest (1.10) with the kept samples, in their order, to `out`.
+ *
+ * Resources, scopes and profiles without a kept sample are left out; so are rejected samples, whatever `keep`
+ * says. All indices are renumbered; entry 0 of each table stays. Attribute references (key_strindex,
+ * string_value_strindex) become inline text, also in nested values. Values and timestamps are copied as they
+ * are encoded. A profile that lost samples loses its original_payload, which no longer is what it came from.
+ *
+ * keep: SUBSET_WORDS(p->sample.n) words, or NULL for all. mark: may be NULL. scratch: working memory, as of
+ * subset_new, the caller's to reset. Time is proportional to the view. Any thread, as long as the
+ * view stays unchanged. 0, -ENOMEM, -ENOBUFS (out's maximum); on failure nothing is added. */
+int profiles_subset(const struct profiles *p, const uint64_t *keep, const struct subset_mark *mark,
+                    struct arena *scratch, struct buffer *out);
+
+#endif

@@ -1,0 +1,275 @@
+/* needs: proto/schema */
+/* Older wire layouts under the same package name are recognised by the wire types of their fields, and read
+ * as what they are (test_legacy.c); 1.10 in its ambiguous forms is read as 1.10. */
+#include <stdio.h>
+
+#include "tests/lib/unit.h"
+#include "tests/unit/proto/otlp/view/handmade.h"
+
+#define IN_PROFILE(w) IN(w, 1) IN(w, 2) IN(w, 2)
+
+static void recognised(struct made *m, const char *name)
+{
+    int r = made_decode(m);
+    ck_assert_msg(r == 0, "%s: condition %d: %s", name, r, m->e.text);
+    ck_assert_str_eq(profiles_layout_name(m->v.layout), name);
+    ck_assert_str_eq(m->e.text, "");
+    made_end(m);
+}
+
+static void accepted(struct made *m, uint32_t rejected)
+{
+    int r = made_decode(m);
+    ck_assert_msg(r == 0, "condition %d: %s", r, m->e.text);
+    ck_assert_int_eq(m->v.layout, PROFILES_LAYOUT_1_10);
+    ck_assert_uint_eq(m->v.rejected.samples, rejected);
+    made_end(m);
+}
+
+/* Sample of 1.5 and 1.7: locations_start_index, locations_length, value, attribute_indices, link_index,
+ * timestamps. */
+static void put_sample_1_7(struct wire_writer *w)
+{
+    IN(w, 2)
+    {
+        wire_put_uint(w, 1, 0);
+        wire_put_uint(w, 2, 2);
+        wire_put_packed64(w, 3, (int64_t[]){1}, 1);
+        wire_put_packed32(w, 4, (uint32_t[]){0}, 1);
+    }
+}
+
+UNIT(layout_1_5)
+{
+    struct made m;
+    struct wire_writer *w = made_begin(&m);
+    IN_PROFILE(w)
+    {
+        IN(w, 1) wire_put_uint(w, 1, 1);
+        put_sample_1_7(w);
+        IN(w, 3) wire_put_uint(w, 1, 4096);             /* mapping_table */
+        IN(w, 4) wire_put_uint(w, 2, 77);               /* location_table */
+        wire_put_packed32(w, 5, (uint32_t[]){0, 0}, 2); /* location_indices */
+        put_str(w, 10, "");                             /* string_table */
+        put_str(w, 10, "cpu");
+        wire_put_uint(w, 11, 12345); /* time_nanos */
+    }
+    recognised(&m, "1.5");
+}
+
+UNIT(layout_1_7)
+{
+    for (int with_values = 0; with_values < 2; with_values++) {
+        struct made m;
+        struct wire_writer *w = made_begin(&m);
+        IN_PROFILE(w)
+        {
+            IN(w, 1) wire_put_uint(w, 1, 1);
+            if (with_values) {
+                put_sample_1_7(w);
+            } else {
+                IN(w, 2) /* decodes as 1.10 without complaint: stack 0, attribute 2 */
+                {
+                    wire_put_uint(w, 1, 0);
+                    wire_put_uint(w, 2, 2);
+                }
+            }
+            if (!with_values)
+                wire_put_packed32(w, 3, (uint32_t[]){1, 0}, 2); /* location_indices */
+            wire_put_uint(w, 4, 12345);                         /* time_nanos */
+            wire_put_uint(w, 5, 99);                            /* duration_nanos */
+        }
+        IN(w, 2)
+        {
+            put_str(w, 5, "");
+            IN(w, 6) put_str(w, 1, "key"); /* KeyValue */
+            IN(w, 7)                       /* AttributeUnit */
+            {
+                wire_put_uint(w, 1, 1);
+                wire_put_uint(w, 2, 2);
+            }
+        }
+        recognised(&m, "1.7");
+    }
+}
+
+/* Sample of 1.8 and 1.9: stack, values, attributes, link, timestamps. */
+static void put_sample_1_9(struct wire_writer *w, bool attrs, bool link, uint32_t n_times)
+{
+    IN(w, 2)
+    {
+        wire_put_uint(w, 1, 1);
+        wire_put_packed64(w, 2, (int64_t[]){100, 200}, n_times ? n_times : 1);
+        if (attrs)
+            wire_put_packed32(w, 3, (uint32_t[]){1}, 1);
+        if (link)
+            wire_put_uint(w, 4, 1);
+        wire_put_packed_fixed64(w, 5, (uint64_t[]){5, 6}, n_times);
+    }
+}
+
+UNIT(layout_1_9_with_attributes_link_neither_or_timestamps)
+{
+    for (int code = 0; code < 8; code++) {
+        struct made m;
+        struct wire_writer *w = made_begin(&m);
+        IN(w, 2) put_tables(w);
+        IN_PROFILE(w)
+        {
+            wire_put_fixed64(w, 3, 12345);
+            put_str(w, 7, "0123456789abcdef");
+            put_sample_1_9(w, code & 1, code & 2, code & 4 ? 2 : 0);
+        }
+        recognised(&m, "1.9");
+    }
+}
+
+UNIT(layout_1_8)
+{
+    for (int code = 0; code < 4; code++) {
+        struct made m;
+        struct wire_writer *w = made_begin(&m);
+        IN(w, 2) put_tables(w);
+        IN_PROFILE(w)
+        {
+            wire_put_fixed64(w, 3, 12345);
+            put_sample_1_9(w, code & 1, false, code & 2 ? 1 : 0);
+            put_str(w, 8, "0123456789abcdef"); /* profile_id */
+            wire_put_packed32(w, 12, (uint32_t[]){1}, 1);
+        }
+        recognised(&m, "1.8");
+    }
+}
+
+UNIT(layout_1_8_by_its_profile_alone)
+{
+    struct made m;
+    struct wire_writer *w = made_begin(&m);
+    IN(w, 2) put_tables(w);
+    IN_PROFILE(w)
+    {
+        IN(w, 2)
+        {
+            wire_put_uint(w, 1, 1);
+            wire_put_packed_fixed64(w, 5, (uint64_t[]){5}, 1);
+        }
+        wire_put_packed32(w, 12, (uint32_t[]){1}, 1);
+    }
+    recognised(&m, "1.8");
+}
+
+/* {stack, attributes, timestamps} with as many of the one as of the other: 1.9's values and timestamps? */
+static void put_ambiguous(struct wire_writer *w, uint32_t first, uint32_t second)
+{
+    IN(w, 2)
+    {
+        wire_put_uint(w, 1, 1);
+        wire_put_packed32(w, 2, (uint32_t[]){first, second}, 2);
+        wire_put_packed_fixed64(w, 5, (uint64_t[]){5, 6}, 2);
+    }
+}
+
+UNIT(ambiguous_samples_are_decided_by_their_attributes)
+{
+    for (int code = 0; code < 3; code++) {
+        struct made m;
+        struct wire_writer *w = made_begin(&m);
+        IN(w, 2)
+        {
+            put_tables(w);
+            IN(w, 6) wire_put_uint(w, 1, 4); /* a second attribute, of another key */
+            IN(w, 6) wire_put_uint(w, 1, 4); /* and a third of the same */
+        }
+        IN_PROFILE(w) put_ambiguous(w, code == 1 ? 3 : 1, code == 2 ? 50 : 2);
+        if (code == 0)
+            accepted(&m, 0); /* valid, and the keys differ */
+        else
+            recognised(&m, "1.9"); /* one key twice; no such attribute */
+    }
+}
+
+UNIT(certain_evidence_for_1_10_wins)
+{
+    struct made m;
+    struct wire_writer *w = made_begin(&m);
+    IN(w, 2) put_tables(w);
+    IN_PROFILE(w)
+    {
+        put_sample(w); /* values in field 4 */
+        put_ambiguous(w, 50, 60);
+        IN(w, 2) wire_put_packed32(w, 2, (uint32_t[]){1}, 1); /* nothing but attributes: rejected by itself */
+        wire_put_uint(w, 12, 3);                              /* a field of a release to come */
+    }
+    accepted(&m, 2);
+}
+
+UNIT(fewer_timestamps_than_attributes_is_1_10)
+{
+    struct made m;
+    struct wire_writer *w = made_begin(&m);
+    IN(w, 2) put_tables(w);
+    IN_PROFILE(w)
+    {
+        IN(w, 2)
+        {
+            wire_put_packed_fixed64(w, 5, (uint64_t[]){5}, 1);
+            wire_put_packed32(w, 2, (uint32_t[]){1, 0}, 2);
+            wire_put_uint(w, 1, 1);
+        }
+    }
+    accepted(&m, 0);
+}
+
+UNIT(a_request_without_dictionary_is_1_10_unless_it_shows_tables)
+{
+    struct made m;
+    struct wire_writer *w = made_begin(&m);
+    IN_PROFILE(w)
+    {
+        IN(w, 2) wire_put_packed64(w, 4, (int64_t[]){1}, 1);
+    }
+    accepted(&m, 0);
+    w = made_begin(&m);
+    IN_PROFILE(w)
+    {
+        IN(w, 2) wire_put_packed_fixed64(w, 5, (uint64_t[]){5}, 1);
+    }
+    accepted(&m, 0);
+}
+
+UNIT(unpacked_1_10_is_not_taken_for_1_9)
+{
+    struct made m;
+    struct wire_writer *w = made_begin(&m);
+    IN(w, 2) put_tables(w);
+    IN_PROFILE(w)
+    {
+        IN(w, 2)
+        {
+            wire_put_uint(w, 1, 1);
+            wire_put_uint(w, 2, 1);
+            wire_put_uint(w, 4, 100);
+        }
+    }
+    accepted(&m, 0);
+}
+
+UNIT(one_damaged_field_in_a_1_10_request_is_malformed)
+{
+    struct made m;
+    struct wire_writer *w = made_begin(&m);
+    IN(w, 2) put_tables(w);
+    IN_PROFILE(w)
+    {
+        for (int i = 0; i < 5; i++)
+            put_sample(w);
+        IN(w, 2)
+        {
+            wire_put_uint(w, 1, 1);
+            put_str(w, 3, "x");
+        }
+    }
+    ck_assert_int_eq(made_decode(&m), PROFILES_MALFORMED);
+    ck_assert_msg(strstr(m.e.text, "field 3 of Sample") != NULL, "%s", m.e.text);
+    made_end(&m);
+}
