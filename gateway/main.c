@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gateway/command.h"
-#include "gateway/command_rules.h"
-#include "gateway/command_top.h"
+#include "gateway/commands/command.h"
+#include "gateway/commands/rules.h"
+#include "gateway/top/command_top.h"
 #include "proto/base/macros.h"
 
 static const struct {

@@ -1,7 +1,7 @@
 /*
  * What is kept whole for a while, whatever the share: "everything of the resources where these attributes
- * have these values, until then". A trigger or a person (gateway/capturing.h) asks for it, forward honours
- * it.
+ * have these values, until then". A trigger or a person (gateway/run/capturing.h) asks for it, forward
+ * honours it.
  *
  * The control loop begins and ends captures; each worker looks through a reader of its own. While nothing is
  * captured a reader costs one atomic load a request.

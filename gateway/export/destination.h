@@ -14,7 +14,7 @@
 #include "proto/base/error.h"
 #include "proto/client/exporter.h"
 #include "gateway/export/metrics.h"
-#include "gateway/export/prometheus.h"
+#include "gateway/export/prometheus/prometheus.h"
 #include "gateway/export/profiles.h"
 
 struct stats;

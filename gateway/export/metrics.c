@@ -7,9 +7,9 @@
 #include <uv.h>
 
 #include "gateway/export/destination.h"
-#include "gateway/export/file.h"
+#include "gateway/export/file/file.h"
 #include "gateway/export/outcome.h"
-#include "gateway/export/remote_write.h"
+#include "gateway/export/remote_write/remote_write.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"

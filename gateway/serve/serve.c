@@ -7,7 +7,7 @@
 #include "gateway/serve/reply.h"
 #include "gateway/serve/route.h"
 #include "gateway/serve/serve_parts.h"
-#include "gateway/serve/services.h"
+#include "gateway/serve/calls/services.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"

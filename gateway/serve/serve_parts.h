@@ -1,14 +1,14 @@
 /*
- * What the files that make up serve share (serve.c: an exchange from its head to its answer; heavy.c: what
- * takes long): private to them. All on the worker's thread.
+ * What the files that make up serve share (serve.c: an exchange from its head to its answer; lanes/heavy.c:
+ * what takes long): private to them. All on the worker's thread.
  */
 #ifndef GATEWAY_SERVE_SERVE_PARTS_H
 #define GATEWAY_SERVE_SERVE_PARTS_H
 
-#include "gateway/serve/lanes.h"
+#include "gateway/serve/lanes/lanes.h"
 #include "gateway/serve/request.h"
 #include "gateway/serve/serve.h"
-#include "gateway/serve/taker.h"
+#include "gateway/serve/lanes/taker.h"
 
 #define SERVE_SLOW_HOSTS 256u /* by the remainder of http_peer.host: two in one place are slow together */
 
@@ -18,7 +18,7 @@ struct serve {
     struct request_pool pool;
     struct taker taker;
     struct lane_inbox *inbox;              /* NULL: there are no lanes */
-    uint64_t slow_until[SERVE_SLOW_HOSTS]; /* heavy.c's */
+    uint64_t slow_until[SERVE_SLOW_HOSTS]; /* lanes/heavy.c's */
 };
 
 /* ---- serve.c ---- */
@@ -30,7 +30,7 @@ void serve_release(struct serve *s, struct request *q);
 void serve_finish(struct request *q, const struct outcome *o);
 void serve_finish_with(struct request *q, enum refusal refusal);
 
-/* ---- heavy.c ---- */
+/* ---- lanes/heavy.c ---- */
 
 /* Whether a complete request may be more than the worker's loop should do in one go. */
 bool heavy_may_be(const struct request *q);

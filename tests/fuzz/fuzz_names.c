@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "gateway/export/prometheus.h"
+#include "gateway/export/prometheus/prometheus.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "gateway/serve/reflection.h"
-#include "gateway/serve/services.h"
+#include "gateway/serve/calls/reflection.h"
+#include "gateway/serve/calls/services.h"
 #include "proto/wire/reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "gateway/serve/serve.h"
-#include "gateway/serve/services.h"
+#include "gateway/serve/calls/services.h"
 #include "tests/lib/unit.h"
 
 /* The answer: "STATUS\nname: value\n…\nbody: BYTES\n-- trailers\nname: value\n…", bytes outside printable

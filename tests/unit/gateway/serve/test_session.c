@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "gateway/serve/serve.h"
-#include "gateway/serve/services.h"
+#include "gateway/serve/calls/services.h"
 #include "proto/base/macros.h"
 #include "proto/grpc/frame.h"
 #include "tests/lib/unit.h"
@@ -20,7 +20,7 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     *ret = next_answer;
 }
 
-/* No services here: services.c is not linked, nor are its neighbours. */
+/* No services here: gateway/serve/calls/services.c is not linked, nor are its neighbours. */
 bool services_is_public(struct bytes path)
 {
     return false;

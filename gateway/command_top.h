@@ -1,9 +1,0 @@
-/*
- * `profgate top`: a live table of a running gateway's counters. Returns an exit code (gateway/command.h).
- */
-#ifndef GATEWAY_COMMAND_TOP_H
-#define GATEWAY_COMMAND_TOP_H
-
-int command_top(int argc, char **argv);
-
-#endif

@@ -1,0 +1,139 @@
+#include "gateway/commands/capture_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/coding/coding.h"
+#include "proto/otlp/json/reader.h"
+#include "proto/otlp/json/profiles.h"
+
+#define CAPTURE_MAX (1u << 30) /* bytes of one capture, plain */
+
+static const struct profiles_limits limits = {.column_bytes = (size_t)4 << 30, .depth = 64};
+
+static int read_whole(const char *path, struct buffer *out, struct error *e)
+{
+    FILE *f = fopen(path, "rbe");
+    if (!f)
+        return error_set(e, -errno, "cannot read %s: %s", path, strerror(errno));
+    int r = 0;
+    size_t n;
+    do {
+        uint8_t *at = buffer_cursor(out, 1 << 16);
+        n = at ? fread(at, 1, 1 << 16, f) : 0;
+        out->n += n;
+        if (!at)
+            r = error_set(e, -EFBIG, "%s: longer than 1 GiB, or out of memory", path);
+    } while (n > 0);
+    if (r == 0 && ferror(f))
+        r = error_set(e, -EIO, "cannot read %s", path);
+    fclose(f);
+    return r;
+}
+
+/* Gunzips what is gzip, in place of *body. */
+static int unpack(const char *path, struct buffer *body, struct error *e)
+{
+    if (body->n < 2 || body->p[0] != 0x1f || body->p[1] != 0x8b)
+        return 0;
+    struct buffer plain = BUFFER_INIT(CAPTURE_MAX);
+    struct coding_decoder *decoder = coding_decoder_new();
+    int r = decoder ? coding_decode(decoder, CODING_GZIP, buffer_bytes(body), CAPTURE_MAX, PROFILES_PADDING,
+                                    NULL, &plain)
+                    : -ENOMEM;
+    coding_decoder_free(decoder);
+    buffer_release(body);
+    *body = plain;
+    return r == 0 ? 0 : error_set(e, -EINVAL, "%s: corrupt gzip, or longer than 1 GiB", path);
+}
+
+/* ---- requests ---- */
+
+#define PLACE_MAX 512 /* bytes of a path and a line number in a message */
+
+typedef int each_request(void *context, struct bytes body, enum profiles_layout layout, const char *place);
+
+/* One request, or as many as there are, one behind the other: the Collector's file exporter writes one a
+ * line.
+ */
+static int read_json(const char *path, struct bytes texts, each_request *each, void *context, struct error *e)
+{
+    struct buffer proto = BUFFER_INIT(CAPTURE_MAX);
+    unsigned line = 1;
+    int r = 0;
+    do {
+        char place[PLACE_MAX];
+        snprintf(place, sizeof place, "%s:%u", path, line);
+        size_t n = json_text_length(texts);
+        struct bytes text = bytes_of(texts.p, n > 0 ? n : texts.n); /* if it is none, we are told where */
+        enum profiles_layout layout;
+        proto.n = 0;
+        r = profiles_json_transcode_as_written(text, &limits, NULL, &proto, &layout, e);
+        if (r == 0)
+            r = each(context, buffer_bytes(&proto), layout, place);
+        else if (r < 0)
+            error_set(e, r, "%s: out of memory, or longer than 1 GiB as protobuf", place);
+        else
+            r = error_prefix(e, -EBADMSG, "%s: ", place);
+        texts = bytes_of(texts.p + text.n, texts.n - text.n);
+        for (size_t i = 0; i < text.n; i++)
+            line += text.p[i] == '\n';
+        while (texts.n > 0 && texts.p[0] != '\0' && strchr(" \t\r\n", texts.p[0])) {
+            line += texts.p[0] == '\n';
+            texts = bytes_of(texts.p + 1, texts.n - 1);
+        }
+    } while (r == 0 && texts.n > 0);
+    buffer_release(&proto);
+    return r;
+}
+
+int capture_file_requests(const char *path, each_request *each, void *context, struct error *e)
+{
+    struct buffer body = BUFFER_INIT(CAPTURE_MAX + PROFILES_PADDING);
+    int r = read_whole(path, &body, e);
+    if (r == 0)
+        r = unpack(path, &body, e);
+    if (r == 0 && buffer_reserve(&body, PROFILES_PADDING) < 0)
+        r = error_set(e, -ENOMEM, "out of memory");
+    if (r == 0 && body.n > 0 && body.p[0] == '{') { /* as protobuf that were a group: OTLP has none */
+        r = read_json(path, buffer_bytes(&body), each, context, e);
+    } else if (r == 0) {
+        memset(body.p + body.n, 0, PROFILES_PADDING);
+        r = each(context, buffer_bytes(&body), PROFILES_LAYOUT_UNKNOWN, path);
+    }
+    buffer_release(&body);
+    return r;
+}
+
+/* ---- views ---- */
+
+struct reading {
+    struct profiles view;
+    int (*each)(void *context, const struct profiles *view, uint32_t request);
+    void *context;
+    uint32_t request;
+    struct error *e;
+};
+
+static int decode(void *context, struct bytes body, enum profiles_layout layout, const char *place)
+{
+    struct reading *reading = context;
+    int r = profiles_decode_as(&reading->view, body, layout, &limits, reading->e);
+    if (r != 0)
+        return error_prefix(reading->e, r < 0 ? r : -EBADMSG, "%s: ", place);
+    return reading->each(reading->context, &reading->view, reading->request++);
+}
+
+int capture_file_read(const char *path,
+                      int (*each)(void *context, const struct profiles *view, uint32_t request),
+                      void *context, struct error *e)
+{
+    struct reading reading = {.each = each, .context = context, .e = e};
+    int r = profiles_init(&reading.view, NULL);
+    if (r < 0)
+        return error_set(e, r, "out of memory");
+    r = capture_file_requests(path, decode, &reading, e);
+    profiles_release(&reading.view);
+    return r;
+}

@@ -1,0 +1,28 @@
+/*
+ * Captured requests from disk: serialized ExportProfilesServiceRequest or ProfilesData, or OTLP/JSON, one
+ * request or one a line; plain or gzip.
+ */
+#ifndef GATEWAY_COMMANDS_CAPTURE_FILE_H
+#define GATEWAY_COMMANDS_CAPTURE_FILE_H
+
+#include "proto/base/buffer.h"
+#include "proto/base/error.h"
+#include "proto/otlp/view/profiles.h"
+
+/* Reads a file and hands over its requests one after the other: protobuf, with PROFILES_PADDING readable
+ * bytes behind them, in the wire layout that they are known to have (UNKNOWN: that is to be found out), and
+ * where they stand, "FILE" or "FILE:LINE" of JSON. All of it is valid until `each` returns; what that returns
+ * below 0 ends the reading. 0, or a negative errno with *e set. */
+int capture_file_requests(const char *path,
+                          int (*each)(void *context, struct bytes body, enum profiles_layout layout,
+                                      const char *place),
+                          void *context, struct error *e);
+
+/* The same, and decodes them; `each` gets the view, which it may read until it
+ * returns, and the request's number in the file, from 0. What it returns below 0 ends the reading. 0, or a
+ * negative errno with *e set. */
+int capture_file_read(const char *path,
+                      int (*each)(void *context, const struct profiles *view, uint32_t request),
+                      void *context, struct error *e);
+
+#endif

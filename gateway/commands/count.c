@@ -1,0 +1,260 @@
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/aggregate/store.h"
+#include "gateway/commands/capture_file.h"
+#include "gateway/commands/command.h"
+#include "gateway/commands/flags.h"
+#include "gateway/run/pipeline.h"
+#include "gateway/run/rule_files.h"
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+#include "proto/otlp/metrics/metrics.h"
+
+#define ALL_SERIES 1000000u /* offline nothing is folded away */
+
+struct count_arguments {
+    struct config *config;
+    struct buffer files, enable, builtin;
+    bool json, resources;
+};
+
+/* ---- arguments
+ * ------------------------------------------------------------------------------------------------- */
+
+static int add_item(struct buffer *list, const char *value)
+{
+    return list->n > 0 ? buffer_printf(list, ",%s", value) : buffer_add_str(list, value);
+}
+
+static int set_rules(void *target, const char *value, struct error *e)
+{
+    return add_item(&((struct count_arguments *)target)->files, value);
+}
+
+static int set_enable(void *target, const char *value, struct error *e)
+{
+    return add_item(&((struct count_arguments *)target)->enable, value);
+}
+
+static int set_builtin(void *target, const char *value, struct error *e)
+{
+    return add_item(&((struct count_arguments *)target)->builtin, value);
+}
+
+static int set_json(void *target, const char *value, struct error *e)
+{
+    ((struct count_arguments *)target)->json = true;
+    return 0;
+}
+
+static int set_resources(void *target, const char *value, struct error *e)
+{
+    ((struct count_arguments *)target)->resources = true;
+    return 0;
+}
+
+static const struct flag flags[] = {
+    {"rules", "FILE", "a rule file beside the shipped packs; may be repeated", set_rules},
+    {"enable", "METRIC", "a metric that is shipped switched off; may be repeated", set_enable},
+    {"builtin", "PACKS", "shipped packs to count with: all, none, or names; default all", set_builtin},
+    {"resources", NULL, "keep resources (processes) apart instead of adding them up", set_resources},
+    {"json", NULL, "print totals and the metrics as OTLP/JSON", set_json},
+};
+
+static int configure(struct count_arguments *a, struct error *e)
+{
+    const struct {
+        const char *key;
+        struct buffer *list;
+    } lists[] = {{"rules.files", &a->files}, {"rules.enable", &a->enable}, {"rules.builtin", &a->builtin}};
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        if (lists[i].list->n == 0)
+            continue;
+        int r = buffer_add(lists[i].list, "", 1);
+        if (r == 0)
+            r = config_set(a->config, lists[i].key, (const char *)lists[i].list->p, e);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* ---- counting
+ * -------------------------------------------------------------------------------------------------- */
+
+struct counter {
+    struct pipeline *pipeline;
+    struct error *e;
+};
+
+static int count_request(void *context, struct bytes body, enum profiles_layout layout, const char *place)
+{
+    const struct counter *c = context;
+    struct ingest_answer answer;
+    ingest_push(c->pipeline->ingest, body, layout, &answer);
+    if (answer.verdict != INGEST_ACCEPTED)
+        return error_set(c->e, -EBADMSG, "%s: %s", place, answer.message.text);
+    if (answer.rejected_profiles > 0)
+        fprintf(stderr, "%s: %s\n", place, answer.message.text);
+    return 0;
+}
+
+/* ---- printing
+ * -------------------------------------------------------------------------------------------------- */
+
+static void print_value(const struct attr_value *v)
+{
+    switch (v->kind) {
+    case ATTR_STRING: printf("\"%.*s\"", BYTES_FMT(v->text)); break;
+    case ATTR_BOOL: fputs(v->boolean ? "true" : "false", stdout); break;
+    case ATTR_INT: printf("%lld", (long long)v->integer); break;
+    case ATTR_DOUBLE: printf("%.17g", v->real); break;
+    default: printf("(%zu bytes)", v->text.n); break;
+    }
+}
+
+static void print_attrs(const struct attr *attrs, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        printf("%s%.*s=", i ? ", " : "", BYTES_FMT(attrs[i].key));
+        print_value(&attrs[i].value);
+    }
+}
+
+static double number(const struct metric_point *p)
+{
+    return p->is_double ? p->real : (double)p->integer;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = number(a), y = number(b);
+    return x > y ? -1 : x < y;
+}
+
+static void print_batch(const struct metric_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->n_resources; i++) {
+        struct metric_resource *r = &batch->resources[i];
+        if (r->n_attrs > 0) {
+            fputs("# ", stdout);
+            print_attrs(r->attrs, r->n_attrs);
+            fputs("\n", stdout);
+        }
+        for (uint32_t j = 0; j < r->n_metrics; j++) {
+            struct metric *m = &r->metrics[j];
+            qsort(m->points, m->n_points, sizeof *m->points, by_value);
+            for (uint32_t k = 0; k < m->n_points; k++) {
+                printf("%.*s {", BYTES_FMT(m->name));
+                print_attrs(m->points[k].attrs, m->points[k].n_attrs);
+                if (m->points[k].is_double)
+                    printf("} %.9g %.*s\n", m->points[k].real, BYTES_FMT(m->unit));
+                else
+                    printf("} %lld\n", (long long)m->points[k].integer);
+            }
+        }
+    }
+}
+
+static int print_json(const struct metric_batch *batch, int n_files)
+{
+    struct buffer line = {0};
+    int r = metrics_encode_json(batch, &line);
+    if (r == 0)
+        printf(
+            "{\"files\": %d, \"profiles\": %llu, \"samples\": %llu, \"rejected_samples\": %llu, \"metrics\": %.*s}\n",
+            n_files, (unsigned long long)stats_read(STATS_PROFILES),
+            (unsigned long long)stats_read(STATS_SAMPLES),
+            (unsigned long long)stats_read(STATS_SAMPLES_REJECTED), (int)(line.n > 0 ? line.n - 1 : 0),
+            (char *)line.p);
+    buffer_release(&line);
+    return r;
+}
+
+/* ---- the command
+ * ----------------------------------------------------------------------------------------------- */
+
+static int count(const struct count_arguments *a, char **files, int n_files, const struct rule_files *rules,
+                 struct error *e)
+{
+    struct budget budget = BUDGET_INIT((size_t)8 << 30, NULL);
+    struct pipeline_options options = {
+        .program = rules->program,
+        .ingest = {.limits = {.column_bytes = (size_t)4 << 30, .depth = 64}},
+        .budget = &budget,
+    };
+    struct aggregate_metric *metrics = pipeline_metrics(rules->program, &options.n_metrics);
+    options.metrics = metrics;
+    struct pipeline pipeline = {0};
+    struct store *store = NULL;
+    struct output *output = NULL;
+    struct output_options all = OUTPUT_OPTIONS_DEFAULT;
+    all.projection = a->resources ? PROJECT_ALL : PROJECT_KEEP;
+    all.cardinality_limit = ALL_SERIES;
+    all.max_resources = ALL_SERIES;
+    if (metrics && pipeline_init(&pipeline, &options) == 0)
+        store = store_new(metrics, options.n_metrics, 1, &budget, pipeline.stats);
+    if (store)
+        output = store_add_output(store, &all, clock_realtime());
+    int r = output ? 0 : error_set(e, -ENOMEM, "out of memory");
+
+    struct counter counter = {&pipeline, e};
+    for (int i = 0; i < n_files && r == 0; i++) {
+        r = capture_file_requests(files[i], count_request, &counter, e);
+        store_apply(store, 0, aggregate_take(pipeline.aggregate), clock_realtime());
+    }
+    struct metric_batch *batch = NULL;
+    if (r == 0)
+        r = output_collect(output, clock_realtime(), &batch);
+    if (r == 0 && a->json)
+        r = print_json(batch, n_files);
+    else if (r == 0)
+        print_batch(batch);
+    metric_batch_free(batch);
+    store_free(store);
+    pipeline_release(&pipeline);
+    free(metrics);
+    return r;
+}
+
+int command_count(int argc, char **argv)
+{
+    struct count_arguments arguments = {.config = config_new()};
+    struct rule_files rules = {0};
+    struct error e = {""};
+    int rest = argc;
+    int r =
+        arguments.config ? flags_parse(flags, ARRAY_LEN(flags), argc, argv, &arguments, &rest, &e) : -ENOMEM;
+    int code = EXIT_USAGE;
+    if (r == FLAGS_HELP) {
+        flags_help(
+            "count [--rules FILE]... FILE...",
+            "Classifies captured requests (serialized ExportProfilesServiceRequest or ProfilesData, or OTLP/JSON, one\n"
+            "request or one a line; plain or gzip) and prints what was counted.\n",
+            flags, ARRAY_LEN(flags));
+        code = EXIT_DONE;
+    } else {
+        if (r == 0 && rest == argc)
+            r = error_set(&e, -EINVAL, "name a captured request");
+        if (r == 0)
+            r = configure(&arguments, &e);
+        if (r == 0)
+            r = rule_files_load(&rules, arguments.config, &e);
+        if (r == 0) {
+            r = count(&arguments, argv + rest, argc - rest, &rules, &e);
+            code = r == 0 ? EXIT_DONE : EXIT_NO;
+        }
+        if (r < 0)
+            fprintf(stderr, "profgate count: %s\n", e.text[0] ? e.text : "out of memory");
+    }
+    rule_files_release(&rules);
+    config_free(arguments.config);
+    buffer_release(&arguments.files);
+    buffer_release(&arguments.enable);
+    buffer_release(&arguments.builtin);
+    return code;
+}

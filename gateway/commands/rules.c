@@ -1,0 +1,375 @@
+#include "gateway/commands/rules.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/commands/command.h"
+#include "gateway/connector/convert.h"
+#include "gateway/commands/rules_parts.h"
+#include "gateway/commands/flags.h"
+#include "gateway/commands/json_text.h"
+#include "gateway/run/rule_files.h"
+#include "proto/base/macros.h"
+#include "proto/base/quantity.h"
+#include "rules/prove/coverage.h"
+#include "rules/program/program.h"
+#include "rules/prove/run_tests.h"
+
+#define FILES_MAX COMMAND_RULES_FILES_MAX
+
+static int set_strict(void *target, const char *value, struct error *e)
+{
+    ((struct rules_command *)target)->strict = true;
+    return 0;
+}
+
+static int set_json(void *target, const char *value, struct error *e)
+{
+    ((struct rules_command *)target)->json = true;
+    return 0;
+}
+
+static int set_levels(void *target, const char *value, struct error *e)
+{
+    ((struct rules_command *)target)->levels = true;
+    return 0;
+}
+
+static int set_stack(void *target, const char *value, struct error *e)
+{
+    uint64_t n;
+    if (quantity_u64(bytes_str(value), &n) < 0 || n >= UINT32_MAX)
+        return error_set(e, -EINVAL, "%s is no number of a stack", value);
+    ((struct rules_command *)target)->stack = (uint32_t)n;
+    return 0;
+}
+
+static int set_metric(void *target, const char *value, struct error *e)
+{
+    ((struct rules_command *)target)->metric = value;
+    return 0;
+}
+
+static const struct flag flags[] = {
+    {"json", NULL, "print JSON", set_json},
+    {"strict", NULL, "check: warnings count as errors", set_strict},
+    {"levels", NULL, "list: the level of every rule and label", set_levels},
+    {"stack", "N", "explain: only this entry of the request's stack table, with its frames", set_stack},
+    {"metric", "NAME", "explain: only what this metric takes", set_metric},
+};
+
+/* ---- files ---- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* A file named like a shipped pack is that pack's next version. */
+static bool is_replaced(const char *builtin, char **files, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (strcmp(base_name(files[i]), builtin) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int read_file(struct rules_command *c, const char *path)
+{
+    struct error e = {""};
+    size_t n;
+    char *text = rule_file_read(path, &n, &e);
+    if (!text) {
+        fprintf(stderr, "profgate rules: %s\n", e.text);
+        return EXIT_USAGE;
+    }
+    c->texts[c->n_texts++] = text;
+    c->inputs[c->n_inputs++] = (struct rules_input){path, bytes_of(text, n), false};
+    return EXIT_DONE;
+}
+
+static bool is_rule_file(const char *path)
+{
+    size_t n = strlen(path), end = sizeof ".rules" - 1;
+    return n > end && strcmp(path + n - end, ".rules") == 0;
+}
+
+/* Captures come out from between the rule files; returns how many of those are left. */
+static int take_captures(struct rules_command *c, char **files, int n)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        if (is_rule_file(files[i]))
+            files[kept++] = files[i];
+        else
+            c->captures[c->n_captures++] = files[i];
+    }
+    return kept;
+}
+
+static int load(struct rules_command *c, char **files, int n, bool captures)
+{
+    if ((uint32_t)n > FILES_MAX) {
+        fprintf(stderr, "profgate rules: more than %u files\n", FILES_MAX);
+        return EXIT_USAGE;
+    }
+    if (captures)
+        n = take_captures(c, files, n);
+    for (const struct embedded_file *f = rules_builtin; f->name && c->n_inputs < FILES_MAX; f++) {
+        if (!is_replaced(f->name, files, n))
+            c->inputs[c->n_inputs++] = (struct rules_input){f->name, bytes_of(f->data, f->size), true};
+    }
+    c->n_builtin = c->n_inputs;
+    for (int i = 0; i < n; i++) {
+        int r = read_file(c, files[i]);
+        if (r != EXIT_DONE)
+            return r;
+    }
+    c->set = rules_compile(c->inputs, c->n_inputs, &c->found);
+    if (!c->set && c->found.n_errors == 0) {
+        fprintf(stderr, "profgate rules: out of memory\n");
+        return EXIT_ENVIRONMENT;
+    }
+    return EXIT_DONE;
+}
+
+bool command_rules_is_meant(const struct rules_command *c, uint32_t file)
+{
+    return c->n_inputs == c->n_builtin || file >= c->n_builtin;
+}
+
+/* ---- diagnostics ---- */
+
+static void put_diagnostic(const struct rules_diagnostic *d, FILE *to)
+{
+    bool first = true;
+    putc('{', to);
+    json_put_key(to, "code", &first);
+    json_put_string(to, bytes_str(d->code));
+    json_put_key(to, "severity", &first);
+    json_put_string(to, bytes_str(d->warning ? "warning" : "error"));
+    json_put_key(to, "file", &first);
+    json_put_string(to, bytes_str(d->file));
+    fprintf(to, ", \"line\": %u, \"column\": %u, \"length\": %u, \"text\": ", d->place.line, d->place.column,
+            d->place.length);
+    json_put_string(to, bytes_str(d->text));
+    putc('}', to);
+}
+
+static void put_diagnostics(const struct rules_diagnostics *all, FILE *to)
+{
+    putc('[', to);
+    for (uint32_t i = 0; i < all->n; i++) {
+        fputs(i > 0 ? ", " : "", to);
+        put_diagnostic(&all->items[i], to);
+    }
+    putc(']', to);
+}
+
+uint32_t command_rules_diagnostics(const struct rules_command *c, FILE *to)
+{
+    uint32_t warnings = 0, shown = 0;
+    fputs(c->json ? "[" : "", to);
+    for (uint32_t i = 0; i < c->found.n; i++) {
+        const struct rules_diagnostic *d = &c->found.items[i];
+        if (d->warning && !command_rules_is_meant(c, d->place.file))
+            continue;
+        warnings += d->warning;
+        const char *between = c->json ? ", " : "\n";
+        fputs(shown++ > 0 ? between : "", to);
+        if (c->json)
+            put_diagnostic(d, to);
+        else
+            fputs(d->text, to);
+    }
+    fputs(c->json ? "]" : "", to);
+    return c->found.n_errors + (c->strict ? warnings : 0);
+}
+
+void command_rules_no_set(const struct rules_command *c)
+{
+    if (c->json)
+        printf("{\"diagnostics\": ");
+    command_rules_diagnostics(c, stdout);
+    if (c->json)
+        printf(", \"ok\": false}\n");
+}
+
+static const char *plural(uint32_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* ---- check, test ---- */
+
+/* What only the whole can tell: that it lowers, and what its tests leave untried. 0; 1: it does not lower, *e
+ * says why; -ENOMEM. */
+static int look_closer(struct rules_command *c, struct error *e)
+{
+    if (!c->set)
+        return 0;
+    struct rules_program *program = rules_program_new(c->set, e);
+    if (!program)
+        return e->text[0] ? 1 : -ENOMEM;
+    rules_program_free(program);
+    return rules_warn_untested(c->set, &c->found);
+}
+
+static int check(struct rules_command *c)
+{
+    struct error e = {""};
+    uint32_t files = 0, metrics = 0;
+    int r = look_closer(c, &e);
+    if (r < 0) {
+        fprintf(stderr, "profgate rules: out of memory\n");
+        return EXIT_ENVIRONMENT;
+    }
+    if (c->json)
+        printf("{\"diagnostics\": ");
+    uint32_t wrong = command_rules_diagnostics(c, stdout) + (r > 0);
+    if (r > 0)
+        fprintf(stderr, "profgate rules: %s\n", e.text);
+    for (uint32_t i = 0; i < c->n_inputs; i++)
+        files += command_rules_is_meant(c, i);
+    for (uint32_t i = 0; c->set && i < c->set->n_metrics; i++)
+        metrics += command_rules_is_meant(c, c->set->metrics[i].place.file);
+    if (c->json)
+        printf(", \"ok\": %s, \"files\": %u, \"metrics\": %u, \"errors\": %u}\n",
+               wrong > 0 ? "false" : "true", files, metrics, wrong);
+    else if (wrong > 0)
+        printf("%s%u file%s, %u error%s\n", c->found.n > 0 ? "\n" : "", files, plural(files), wrong,
+               plural(wrong));
+    else
+        printf("%u file%s, %u metric%s, ok\n", files, plural(files), metrics, plural(metrics));
+    return wrong > 0 ? EXIT_NO : EXIT_DONE;
+}
+
+static void print_failures(const struct rules_command *c, const struct rules_diagnostics *failures, bool ok,
+                           uint32_t run)
+{
+    if (c->json) {
+        printf("{\"failures\": ");
+        put_diagnostics(failures, stdout);
+        printf(", \"ok\": %s, \"tests\": %u, \"failed\": %u}\n", ok ? "true" : "false", run, failures->n);
+        return;
+    }
+    for (uint32_t i = 0; i < failures->n; i++)
+        printf("%s\n", failures->items[i].text);
+    if (ok)
+        printf("%u test%s, ok\n", run, plural(run));
+    else
+        printf("%u test%s, %u failed\n", run, plural(run), failures->n);
+}
+
+static int test(struct rules_command *c)
+{
+    if (!c->set) {
+        command_rules_no_set(c);
+        return EXIT_NO;
+    }
+    struct rule_test *tests = calloc(c->set->n_tests + 1, sizeof *tests);
+    struct rules_diagnostics failures = {0};
+    uint32_t n = 0, run = 0;
+    if (!tests) {
+        fprintf(stderr, "profgate rules: out of memory\n");
+        return EXIT_ENVIRONMENT;
+    }
+    for (uint32_t i = 0; i < c->set->n_tests; i++) {
+        if (command_rules_is_meant(c, c->set->tests[i].place.file))
+            tests[n++] = c->set->tests[i];
+    }
+    /* The set as it is, with the tests that were asked for; it shares the arena and is not freed. */
+    struct rule_set meant = *c->set;
+    meant.tests = tests;
+    meant.n_tests = n;
+    int r = rules_run_tests(&meant, &failures, &run);
+    bool failed = r != 0 || failures.n > 0;
+    if (r < 0)
+        fprintf(stderr, "profgate rules: %s\n", strerror(-r));
+    else
+        print_failures(c, &failures, !failed, run);
+    rules_diagnostics_release(&failures);
+    free(tests);
+    return r < 0 ? EXIT_ENVIRONMENT : failed ? EXIT_NO : EXIT_DONE;
+}
+
+/* ---- the command ---- */
+
+static const struct {
+    const char *name, *usage, *doc;
+    int (*run)(struct rules_command *c);
+    bool captures; /* files that are no rules are captured requests */
+} verbs[] = {
+    {"check", "rules check [--strict] [--json] [FILE]...",
+     "Compiles the files together with the shipped packs and prints what is wrong or doubtful.", check,
+     false},
+    {"test", "rules test [--json] [FILE]...", "Runs the tests that are written in the files.", test, false},
+    {"list", "rules list [--levels] [--json] [FILE]...",
+     "Lists every metric, keep rule and trigger the files define.", command_rules_list, false},
+    {"explain", "rules explain [--stack N] [--metric NAME] [--json] [FILE.rules]... CAPTURE...",
+     "Says of every stack of captured requests which rules took it, by which frames, with which labels.",
+     command_rules_explain, true},
+};
+
+static void usage(FILE *to)
+{
+    for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+        fprintf(to, "%s profgate %s\n       %s\n", i == 0 ? "usage:" : "      ", verbs[i].usage,
+                verbs[i].doc);
+    fprintf(to, "       profgate rules from-connector CONFIG.yaml\n"
+                "       Prints the configuration of Elastic's profilingmetricsconnector as a rule file.\n");
+    fprintf(
+        to,
+        "With no FILE the shipped packs are meant. A FILE named like a shipped pack stands in its place.\n");
+}
+
+static int run_verb(size_t verb, int argc, char **argv)
+{
+    struct rules_command *c = calloc(1, sizeof *c);
+    struct error e = {""};
+    int rest = 1;
+    if (!c) {
+        fprintf(stderr, "profgate rules: out of memory\n");
+        return EXIT_ENVIRONMENT;
+    }
+    c->stack = UINT32_MAX;
+    int r = flags_parse(flags, ARRAY_LEN(flags), argc, argv, c, &rest, &e);
+    if (r == FLAGS_HELP) {
+        flags_help(verbs[verb].usage, verbs[verb].doc, flags, ARRAY_LEN(flags));
+        r = EXIT_DONE;
+    } else if (r < 0) {
+        fprintf(stderr, "profgate rules %s: %s\n", verbs[verb].name, e.text);
+        r = EXIT_USAGE;
+    } else {
+        r = load(c, argv + rest, argc - rest, verbs[verb].captures);
+        if (r == EXIT_DONE)
+            r = verbs[verb].run(c);
+    }
+    rules_diagnostics_release(&c->found);
+    rules_set_free(c->set);
+    for (uint32_t i = 0; i < c->n_texts; i++)
+        free(c->texts[i]);
+    free(c);
+    return r;
+}
+
+int command_rules(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+        if (strcmp(name, verbs[i].name) == 0)
+            return run_verb(i, argc - 1, argv + 1);
+    }
+    if (strcmp(name, "from-connector") == 0)
+        return command_rules_from_connector(argc - 1, argv + 1);
+    bool asked = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
+    if (!asked && name[0])
+        fprintf(stderr, "profgate rules: there is no `%s`\n", name);
+    usage(asked ? stdout : stderr);
+    return asked ? EXIT_DONE : EXIT_USAGE;
+}

@@ -1,0 +1,418 @@
+/*
+ * profgate rules explain: for the stacks of a captured request, which rule took them, by which frame, with
+ * which labels. It counts nothing: each distinct stack of a profile is asked once, for its first sample.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/aggregate/aggregate.h"
+#include "gateway/commands/capture_file.h"
+#include "gateway/classify/parts.h"
+#include "gateway/commands/command.h"
+#include "gateway/commands/rules_parts.h"
+#include "gateway/commands/json_text.h"
+#include "gateway/run/pipeline.h"
+#include "rules/source/diagnostic.h"
+#include "rules/prove/explain.h"
+#include "rules/match/keep.h"
+
+#define BECAUSE_MAX 32u
+
+struct explainer {
+    struct rules_command *command;
+    const char *path;
+    struct rules_program *program;
+    struct classify *classify;
+    uint32_t *seen, cap_seen; /* [stack] profile + 1 */
+    uint32_t *frames, cap_frames;
+    uint32_t n_stacks, n_taken;
+};
+
+/* One sample's stack, asked. */
+struct asked {
+    struct explainer *x;
+    struct rules_verdict verdict;
+    struct rules_explained explained;
+    uint32_t request, profile, stack;
+};
+
+/* ---- what is printed
+ * -------------------------------------------------------------------------------------------- */
+
+static struct bytes text_of(struct explainer *x, uint32_t string)
+{
+    return string == RULES_NONE ? (struct bytes){0} : rules_matcher_text(x->classify->matcher, string);
+}
+
+/* `kernel tcp_sendmsg`; where there is no function, its library. */
+static void put_frame(struct explainer *x, uint32_t frame, char *to, size_t size)
+{
+    const struct rules_asker *asker = &x->classify->asker;
+    struct bytes type = text_of(x, asker->field(asker->context, frame, RULE_FIELD_TYPE));
+    struct bytes name = text_of(x, asker->field(asker->context, frame, RULE_FIELD_FUNCTION));
+    const char *in = "";
+    if (name.n == 0) {
+        name = text_of(x, asker->field(asker->context, frame, RULE_FIELD_LIBRARY));
+        in = name.n > 0 ? "in " : "";
+    }
+    snprintf(to, size, "%.*s%s%s%.*s", BYTES_FMT(type), type.n && name.n ? " " : "", in, BYTES_FMT(name));
+}
+
+static struct bytes source_at(const struct asked *a, struct rule_place place)
+{
+    return place_source(&a->x->command->set->files[place.file], place);
+}
+
+static void put_labels(const struct asked *a, uint32_t series, bool json)
+{
+    const struct rules_matcher *m = a->explained.matcher;
+    const struct rules_series_label *labels;
+    uint32_t n = rules_matcher_series_labels(m, series, &labels);
+    printf(json ? "{" : " {");
+    for (uint32_t i = 0; i < n; i++) {
+        struct bytes name = rules_program_name(a->x->program, labels[i].name);
+        printf("%s", i > 0 ? ", " : json ? "" : " ");
+        if (json) {
+            json_put_string(stdout, name);
+            printf(": ");
+        } else {
+            printf("%.*s=", BYTES_FMT(name));
+        }
+        json_put_string(stdout, rules_matcher_text(m, labels[i].value));
+    }
+    printf(json || n == 0 ? "}" : " }");
+}
+
+/* A row, or a condition, and its frame: as a line or an object. */
+static void put_reason(const struct asked *a, const char *what, struct bytes text, struct rule_place place,
+                       uint32_t position, bool json, bool *first)
+{
+    char frame[512] = "";
+    const char *file = (const char *)a->x->command->set->files[place.file].name.p;
+    if (position != RULES_NONE)
+        put_frame(a->x, a->explained.frames[position], frame, sizeof frame);
+    if (!json) {
+        printf("        %s %.*s (%s:%u)", what, BYTES_FMT(text), file, place.line);
+        if (position != RULES_NONE)
+            printf(", by frame %u: %s", position, frame);
+        putchar('\n');
+        return;
+    }
+    printf("%s{\"%s\": ", *first ? "" : ", ", what);
+    *first = false;
+    json_put_string(stdout, text);
+    printf(", \"file\": ");
+    json_put_string(stdout, bytes_str(file));
+    printf(", \"line\": %u", place.line);
+    if (position != RULES_NONE) {
+        printf(", \"frame\": %u, \"is\": ", position);
+        json_put_string(stdout, bytes_str(frame));
+    }
+    putchar('}');
+}
+
+/* ---- why
+ * ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t position_of(const struct asked *a, uint32_t frame)
+{
+    for (uint32_t i = 0; i < a->explained.n_frames; i++) {
+        if (a->explained.frames[i] == frame)
+            return i;
+    }
+    return RULES_NONE;
+}
+
+static void put_conditions(const struct asked *a, const struct rule_sample *where, bool json, bool *first)
+{
+    struct rules_because because[BECAUSE_MAX];
+    uint32_t n = rules_explain(&a->explained, where, because, BECAUSE_MAX);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct rule_sample *s = because[i].condition;
+        struct bytes text = s->name.n > 0 ? s->name : source_at(a, s->place);
+        put_reason(a, "where", text, s->place, because[i].position, json, first);
+    }
+}
+
+static void put_tables(const struct asked *a, const struct rule_source *source, bool json, bool *first)
+{
+    const struct rule_table *table;
+    for (uint32_t i = 0; (table = rules_program_table(a->x->program, i)); i++) {
+        uint32_t row, frame;
+        if (!rules_source_asks(source, table) ||
+            !rules_matcher_why(a->explained.matcher, &a->verdict, a->explained.asker, table, &row, &frame) ||
+            table->rows[row].number == 0)
+            continue;
+        char text[160];
+        snprintf(text, sizeof text, "%.*s, row %u", BYTES_FMT(table->name), table->rows[row].number);
+        put_reason(a, "table", bytes_str(text), table->rows[row].place,
+                   frame == RULES_NONE ? RULES_NONE : position_of(a, frame), json, first);
+    }
+}
+
+static bool is_wanted(const struct asked *a, uint32_t metric)
+{
+    const char *name = a->x->command->metric;
+    return !name || bytes_is(rules_program_metric(a->x->program, metric)->name, name);
+}
+
+static void put_entry(const struct asked *a, const struct rules_entry *entry, bool *first)
+{
+    const struct rule_source *source = rules_program_source(a->x->program, entry->source);
+    const struct rule_metric *metric =
+        rules_program_metric(a->x->program, rules_program_source_metric(a->x->program, entry->source));
+    bool json = a->x->command->json, first_reason = true;
+    if (json) {
+        printf("%s{\"metric\": ", *first ? "" : ", ");
+        json_put_string(stdout, metric->name);
+        printf(", \"labels\": ");
+        put_labels(a, entry->series, true);
+        printf(", \"because\": [");
+    } else {
+        printf("    %.*s", BYTES_FMT(metric->name));
+        put_labels(a, entry->series, false);
+        putchar('\n');
+    }
+    *first = false;
+    if (source->each)
+        put_reason(a, "each", source->distinct ? BYTES_LIT("distinct frame") : BYTES_LIT("frame"),
+                   source->place, RULES_NONE, json, &first_reason);
+    put_conditions(a, source->where, json, &first_reason);
+    put_tables(a, source, json, &first_reason);
+    if (json)
+        printf("]}");
+}
+
+/* What the keep rules say, if there are any. */
+static int put_kept(const struct asked *a)
+{
+    struct explainer *x = a->x;
+    struct rules_matcher *m = a->explained.matcher;
+    const struct rules_profile profile = profile_describe(x->classify->view, a->profile);
+    if (rules_program_keeps(x->program) == 0 || x->command->metric)
+        return 0;
+    uint32_t active = rules_matcher_keep_active(m, &profile);
+    uint32_t number =
+        active == RULES_NONE ? RULES_NONE : rules_matcher_kept(m, &a->verdict, active, a->explained.asker);
+    if (number == RULES_NONE)
+        return -ENOMEM;
+    const struct rules_kept *kept = rules_matcher_kept_at(m, number);
+    double percent = rules_keep_probability(kept, kept->share[RULE_OF_PROFILES]) / 10000.0;
+    bool json = x->command->json, first = true;
+    if (json)
+        printf(", \"kept\": {\"percent\": %.10g, \"rates\": %u, \"because\": [", percent,
+               kept->dropped == RULES_NONE ? kept->n_rates : 0);
+    else
+        printf("    kept %.10g%%%s\n", percent,
+               kept->n_rates && kept->dropped == RULES_NONE ? ", else by rate" : "");
+    for (uint32_t i = 0; i < RULE_KEEP_OFS + 1 + kept->n_rates; i++) {
+        uint32_t rule = i < RULE_KEEP_OFS ? kept->keep[i]
+                        : i == RULE_KEEP_OFS
+                            ? kept->dropped
+                            : rules_matcher_kept_rate(m, kept->rates + i - RULE_KEEP_OFS - 1)->keep;
+        if (rule == RULES_NONE)
+            continue;
+        const struct rule_keep *keep = rules_program_keep(x->program, rule);
+        put_reason(a, "rule", source_at(a, keep->place), keep->place, RULES_NONE, json, &first);
+        put_conditions(a, keep->where, json, &first);
+    }
+    if (json)
+        printf("]}");
+    return 0;
+}
+
+static void put_head(const struct asked *a)
+{
+    struct explainer *x = a->x;
+    const struct profiles *v = x->classify->view;
+    struct bytes type = profiles_string(v, v->profile.type[a->profile]),
+                 unit = profiles_string(v, v->profile.unit[a->profile]);
+    bool json = x->command->json;
+    char frame[512];
+    if (!json) {
+        printf("%s: request %u, profile %u (%.*s/%.*s), stack %u, %u frames\n", x->path, a->request,
+               a->profile, BYTES_FMT(type), BYTES_FMT(unit), a->stack, a->explained.n_frames);
+        for (uint32_t i = 0; i < a->explained.n_frames && x->command->stack != UINT32_MAX; i++) {
+            put_frame(x, a->explained.frames[i], frame, sizeof frame);
+            printf("    %4u  %s\n", i, frame);
+        }
+        return;
+    }
+    printf("%s{\"file\": ", x->n_stacks > 0 ? ",\n" : "\n");
+    json_put_string(stdout, bytes_str(x->path));
+    printf(", \"request\": %u, \"profile\": %u, \"stack\": %u, \"frames\": [", a->request, a->profile,
+           a->stack);
+    for (uint32_t i = 0; i < a->explained.n_frames; i++) {
+        put_frame(x, a->explained.frames[i], frame, sizeof frame);
+        printf("%s", i > 0 ? ", " : "");
+        json_put_string(stdout, bytes_str(frame));
+    }
+    printf("], \"counted\": [");
+}
+
+/* ---- asking
+ * ----------------------------------------------------------------------------------------------------- */
+
+static int collect_frames(struct explainer *x, uint32_t *ret_n)
+{
+    const struct rules_stack *stack = &x->classify->stack;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < stack->n; i++) {
+        uint32_t item = stack->items[i], from = stack->frames_at ? stack->frames_at[item] : item,
+                 to = stack->frames_at ? stack->frames_at[item + 1] : item + 1;
+        for (uint32_t f = from; f < to; f++) {
+            if (n == x->cap_frames) {
+                uint32_t cap = x->cap_frames ? x->cap_frames * 2 : 256;
+                uint32_t *more = realloc(x->frames, cap * sizeof *more);
+                if (!more)
+                    return -ENOMEM;
+                x->frames = more;
+                x->cap_frames = cap;
+            }
+            x->frames[n++] = f;
+        }
+    }
+    *ret_n = n;
+    return 0;
+}
+
+/* The sample's entries of metrics that are wanted. */
+static int put_entries(struct asked *a, uint32_t active)
+{
+    struct explainer *x = a->x;
+    struct rules_matcher *m = a->explained.matcher;
+    const struct rules_entry *listed;
+    uint32_t outcome = rules_matcher_outcome(m, &a->verdict, active, a->explained.asker), shown = 0;
+    if (outcome == RULES_NONE)
+        return -ENOMEM;
+    uint32_t n_listed = rules_matcher_frames(m, &a->verdict, outcome, a->explained.asker, &listed);
+    struct rules_outcome *o = rules_matcher_outcome_at(m, outcome);
+    uint32_t n = o->n_entries, from = o->entries;
+    bool first = true, headed = !x->command->metric;
+    if (headed)
+        put_head(a);
+    for (uint32_t i = 0; i < n + n_listed; i++) {
+        struct rules_entry entry = i < n ? *rules_matcher_entry(m, from + i) : listed[i - n];
+        if (!is_wanted(a, rules_program_source_metric(x->program, entry.source)))
+            continue;
+        if (!headed)
+            put_head(a);
+        headed = true;
+        put_entry(a, &entry, &first);
+        shown++;
+    }
+    if (headed && x->command->json)
+        printf("]");
+    int r = headed ? put_kept(a) : 0;
+    if (headed && x->command->json)
+        printf("}");
+    else if (headed && shown == 0)
+        printf("    no metric takes it\n");
+    x->n_stacks += headed;
+    x->n_taken += shown > 0;
+    return r < 0 ? r : rules_matcher_error(m);
+}
+
+static int explain_stack(struct explainer *x, uint32_t request, uint32_t stack)
+{
+    struct classify *c = x->classify;
+    const struct profiles *v = c->view;
+    struct asked a = {.x = x, .request = request, .profile = c->profile, .stack = stack};
+    c->stack.items = v->stack_location.location + v->stack.locations_at[stack];
+    c->stack.n = v->stack.locations_at[stack + 1] - v->stack.locations_at[stack];
+    a.verdict.registers = c->registers;
+    a.explained = (struct rules_explained){.matcher = c->matcher, .verdict = &a.verdict, .asker = &c->asker};
+    if (c->stack.n == 0 || !rules_matcher_walk(c->matcher, &c->stack, &a.verdict))
+        return rules_matcher_error(c->matcher);
+    int r = collect_frames(x, &a.explained.n_frames);
+    a.explained.frames = x->frames;
+    return r < 0 ? r : put_entries(&a, ((const uint32_t *)c->profile_active.p)[c->profile]);
+}
+
+static int explain_request(void *context, const struct profiles *view, uint32_t request)
+{
+    struct explainer *x = context;
+    struct classify *c = x->classify;
+    c->view = view;
+    c->last_active.valid = false;
+    rules_matcher_begin(c->matcher);
+    c->matcher_epoch = rules_matcher_epoch(c->matcher);
+    if (view->stack.n > x->cap_seen) {
+        uint32_t *more = realloc(x->seen, view->stack.n * sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        x->seen = more;
+        x->cap_seen = view->stack.n;
+    }
+    memset(x->seen, 0, view->stack.n * sizeof *x->seen);
+    int r = frames_prepare(c);
+    if (r == 0)
+        r = active_prepare(c);
+    for (c->profile = 0; r == 0 && c->profile < view->profile.n; c->profile++) {
+        for (c->sample = view->profile.samples_at[c->profile];
+             r == 0 && c->sample < view->profile.samples_at[c->profile + 1]; c->sample++) {
+            uint32_t stack = view->sample.stack[c->sample];
+            if (stack == PROFILES_REJECTED || stack == 0 || x->seen[stack] == c->profile + 1 ||
+                (x->command->stack != UINT32_MAX && stack != x->command->stack))
+                continue;
+            x->seen[stack] = c->profile + 1;
+            r = explain_stack(x, request, stack);
+        }
+    }
+    c->view = NULL;
+    return r;
+}
+
+/* ---- the verb
+ * -------------------------------------------------------------------------------------------------- */
+
+static int explain_files(struct explainer *x, struct error *e)
+{
+    uint32_t n_metrics;
+    struct rules_command *c = x->command;
+    struct aggregate_metric *metrics = pipeline_metrics(x->program, &n_metrics);
+    struct stats *stats = stats_new();
+    struct aggregate *aggregate = metrics ? aggregate_new(metrics, n_metrics, NULL) : NULL;
+    if (aggregate && stats)
+        x->classify = classify_new(x->program, aggregate, stats, NULL);
+    int r = x->classify ? 0 : error_set(e, -ENOMEM, "out of memory");
+    if (r == 0 && c->json)
+        printf("{\"stacks\": [");
+    for (uint32_t i = 0; r == 0 && i < c->n_captures; i++) {
+        x->path = c->captures[i];
+        r = capture_file_read(x->path, explain_request, x, e);
+    }
+    if (x->classify && c->json)
+        printf("]}\n");
+    classify_free(x->classify);
+    aggregate_free(aggregate);
+    free(metrics);
+    free(x->seen);
+    free(x->frames);
+    return r;
+}
+
+int command_rules_explain(struct rules_command *c)
+{
+    struct explainer x = {.command = c};
+    struct error e = {""};
+    if (!c->set) {
+        command_rules_no_set(c);
+        return EXIT_NO;
+    }
+    if (c->n_captures == 0) {
+        fprintf(stderr, "profgate rules explain: name a captured request\n");
+        return EXIT_USAGE;
+    }
+    x.program = rules_program_new(c->set, &e);
+    int r = x.program ? explain_files(&x, &e) : -EINVAL;
+    rules_program_free(x.program);
+    if (r < 0) {
+        fprintf(stderr, "profgate rules explain: %s\n", e.text[0] ? e.text : "out of memory");
+        return EXIT_USAGE;
+    }
+    if (x.n_stacks == 0 && !c->json)
+        printf("no stack%s\n", c->metric ? " is taken by that metric" : "");
+    return x.n_stacks > 0 ? EXIT_DONE : EXIT_NO;
+}

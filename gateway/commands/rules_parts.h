@@ -1,0 +1,43 @@
+/*
+ * The inside of `profgate rules`: what its verbs share.
+ */
+#ifndef GATEWAY_COMMANDS_RULES_PARTS_H
+#define GATEWAY_COMMANDS_RULES_PARTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "rules/compile.h"
+#include "rules/tree/policy.h"
+
+#define COMMAND_RULES_FILES_MAX 256u /* files on one command line, and shipped packs besides */
+
+struct rules_command {
+    bool strict, json, levels;
+    uint32_t stack;     /* explain: only this one; UINT32_MAX: all */
+    const char *metric; /* explain: only this one; NULL: all */
+    struct rules_input inputs[2 * COMMAND_RULES_FILES_MAX];
+    char *texts[COMMAND_RULES_FILES_MAX]; /* of the files read */
+    uint32_t n_inputs, n_builtin, n_texts;
+    const char *captures[COMMAND_RULES_FILES_MAX]; /* explain: what is explained */
+    uint32_t n_captures;
+    struct rule_set *set;
+    struct rules_diagnostics found;
+};
+
+/* What the command is about: the files named, or the shipped packs when none was. */
+bool command_rules_is_meant(const struct rules_command *c, uint32_t file);
+
+/* Prints the diagnostics of what is meant, and every error; as JSON they are an array. Returns how many stand
+ * in the way. */
+uint32_t command_rules_diagnostics(const struct rules_command *c, FILE *to);
+
+/* All that is printed when there were errors. */
+void command_rules_no_set(const struct rules_command *c);
+
+/* The verbs: exit codes of DESIGN §1. The set is compiled; NULL when there were errors. */
+int command_rules_list(struct rules_command *c);
+int command_rules_explain(struct rules_command *c);
+
+#endif

@@ -1,0 +1,142 @@
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/commands/command.h"
+#include "gateway/config/config.h"
+#include "gateway/commands/flags.h"
+#include "gateway/run/gateway.h"
+#include "proto/base/log.h"
+#include "proto/base/macros.h"
+
+struct serve_arguments {
+    const char *config_path;
+    const char *listen[16], *set[64];
+    unsigned n_listen, n_set;
+    bool print, reference;
+};
+
+static int set_config(void *target, const char *value, struct error *e)
+{
+    ((struct serve_arguments *)target)->config_path = value;
+    return 0;
+}
+
+static int set_listen(void *target, const char *value, struct error *e)
+{
+    struct serve_arguments *a = target;
+    if (a->n_listen == ARRAY_LEN(a->listen))
+        return error_set(e, -EINVAL, "at most %zu addresses", ARRAY_LEN(a->listen));
+    a->listen[a->n_listen++] = value;
+    return 0;
+}
+
+static int set_key(void *target, const char *value, struct error *e)
+{
+    struct serve_arguments *a = target;
+    if (!strchr(value, '='))
+        return error_set(e, -EINVAL, "\"%s\" is not KEY=VALUE", value);
+    if (a->n_set == ARRAY_LEN(a->set))
+        return error_set(e, -EINVAL, "at most %zu keys; use a file", ARRAY_LEN(a->set));
+    a->set[a->n_set++] = value;
+    return 0;
+}
+
+static int set_print(void *target, const char *value, struct error *e)
+{
+    ((struct serve_arguments *)target)->print = true;
+    return 0;
+}
+
+static int set_reference(void *target, const char *value, struct error *e)
+{
+    ((struct serve_arguments *)target)->reference = true;
+    return 0;
+}
+
+static const struct flag flags[] = {
+    {"config", "FILE", "YAML; without it the embedded defaults", set_config},
+    {"listen", "ADDR", "host:port to take OTLP on, instead of the configured ones; may be repeated",
+     set_listen},
+    {"set", "KEY=VALUE", "one key of the configuration, after the file: --set metrics.flush_interval=5s",
+     set_key},
+    {"print-config", NULL, "print the configuration in force as YAML, and end", set_print},
+    {"help-config", NULL, "print every key with its default and meaning, and end", set_reference},
+};
+
+static int configure(struct config *c, const struct serve_arguments *a, struct error *e)
+{
+    int r = a->config_path ? config_load(c, a->config_path, e) : 0;
+    for (unsigned i = 0; i < a->n_listen && r == 0; i++)
+        r = config_add_listen(c, a->listen[i], i == 0, e);
+    for (unsigned i = 0; i < a->n_set && r == 0; i++) {
+        char key[128];
+        const char *equals = strchr(a->set[i], '=');
+        snprintf(key, sizeof key, "%.*s", (int)(equals - a->set[i]), a->set[i]);
+        r = config_set(c, key, equals + 1, e);
+    }
+    return r < 0 ? r : config_check(c, e);
+}
+
+/* As at the start: the file as it is now, and the flags over it. */
+static struct config *reload(void *context, struct error *e)
+{
+    struct config *c = config_new();
+    if (!c) {
+        error_set(e, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    return configure(c, context, e) < 0 ? config_free(c) : c;
+}
+
+static int print(int (*fill)(const struct config *, struct buffer *), const struct config *c)
+{
+    struct buffer out = {0};
+    int r = fill(c, &out);
+    if (r == 0)
+        fwrite(out.p, 1, out.n, stdout);
+    buffer_release(&out);
+    return r == 0 ? EXIT_DONE : EXIT_ENVIRONMENT;
+}
+
+static int reference(const struct config *c, struct buffer *out)
+{
+    return config_reference(out);
+}
+
+int command_serve(int argc, char **argv)
+{
+    struct serve_arguments arguments = {0};
+    struct error e = {""};
+    int rest = 0, code = EXIT_USAGE;
+    int r = flags_parse(flags, ARRAY_LEN(flags), argc, argv, &arguments, &rest, &e);
+    if (r == FLAGS_HELP) {
+        flags_help(
+            "serve [--config FILE] [--listen ADDR]...",
+            "Receives OTLP profiles over gRPC and HTTP, counts them by rules, serves and exports the counters.\n",
+            flags, ARRAY_LEN(flags));
+        return EXIT_DONE;
+    }
+    if (r == 0 && rest < argc)
+        r = error_set(&e, -EINVAL, "%s is no flag; serve takes flags only", argv[rest]);
+    struct config *c = config_new();
+    if (!c)
+        r = error_set(&e, -ENOMEM, "out of memory");
+    if (r == 0)
+        r = configure(c, &arguments, &e);
+    if (r == 0 && (arguments.print || arguments.reference)) {
+        code = print(arguments.print ? config_print : reference, c);
+    } else if (r == 0) {
+        enum log_level level = LOG_LEVEL_INFO;
+        log_level_parse(c->log_level, &level);
+        log_set_level(level);
+        struct gateway_options options = {c, reload, &arguments};
+        r = gateway_run(&options, &e);
+        code = r == 0 ? EXIT_DONE : r == -EINVAL ? EXIT_USAGE : EXIT_ENVIRONMENT;
+    }
+    if (r < 0)
+        fprintf(stderr, "profgate serve: %s\n", e.text);
+    config_free(c);
+    return code;
+}

@@ -1,0 +1,259 @@
+#include "gateway/connector/convert.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/commands/command.h"
+#include "gateway/connector/config.h"
+#include "gateway/commands/flags.h"
+#include "gateway/connector/go_regex.h"
+#include "gateway/run/rule_files.h"
+#include "proto/base/buffer.h"
+#include "proto/base/macros.h"
+#include "rules/pattern/regex_check.h"
+
+#define PACK "connector_site" /* the pack of what is written, unless the user says another name */
+
+struct convert_arguments {
+    const char *connector, *pack;
+};
+
+/* ---- flags */
+
+static int set_connector(void *target, const char *value, struct error *e)
+{
+    ((struct convert_arguments *)target)->connector = value;
+    return 0;
+}
+
+static int set_pack(void *target, const char *value, struct error *e)
+{
+    for (const char *p = value; *p; p++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyz_", *p) && (p == value || !strchr("0123456789", *p)))
+            return error_set(e, -EINVAL, "%s is no name of a pack: letters a to z, digits and _", value);
+    ((struct convert_arguments *)target)->pack = value;
+    return value[0] ? 0 : error_set(e, -EINVAL, "a pack has a name");
+}
+
+static const struct flag flags[] = {
+    {"connector", "NAME", "which of several connectors: profilingmetrics/site", set_connector},
+    {"pack", "NAME", "name of the pack that is written; default " PACK, set_pack},
+};
+
+/* ---- rules */
+
+static int put_text(struct buffer *out, const char *text)
+{
+    int r = buffer_add_str(out, "\"");
+    for (const uint8_t *p = (const uint8_t *)text; *p && r == 0; p++) {
+        if (*p == '"' || *p == '\\')
+            r = buffer_printf(out, "\\%c", *p);
+        else
+            r = *p < 0x20 || *p == 0x7f ? buffer_printf(out, "\\x%02x", *p) : buffer_add(out, p, 1);
+    }
+    return r == 0 ? buffer_add_str(out, "\"") : r;
+}
+
+/* As a comment's rest: what would end the line is left away. */
+static int put_comment(struct buffer *out, const char *text)
+{
+    int r = 0;
+    for (; *text && r == 0; text++)
+        if ((uint8_t)*text >= 0x20)
+            r = buffer_add(out, text, 1);
+    return r;
+}
+
+static int put_labels(struct buffer *out, const struct connector_metric *m, const char *frame_type)
+{
+    int r = 0;
+    if (m->attributes & CONNECTOR_FRAME_TYPE) {
+        r = buffer_add_str(out, "    label    frame_type        = ");
+        if (r == 0)
+            r = put_text(out, frame_type);
+        if (r == 0)
+            r = buffer_add_str(out, "\n");
+    }
+    if (r == 0 && m->attributes & CONNECTOR_TYPE_UNIT)
+        r = buffer_add_str(out, "    label    profile.type_unit = type_unit\n");
+    return r;
+}
+
+/* The rule's condition: the regex, translated and tried. */
+static int put_match(struct buffer *out, const char *path, const struct connector_aggregation *a,
+                     struct error *e)
+{
+    struct bytes pattern = bytes_str(a->match);
+    struct regex_fault fault = {0};
+    struct buffer regex = {0};
+    bool nocase;
+    size_t at;
+    int r = regex_from_go(pattern, &regex, &nocase, &at, e);
+    if (r == GO_REGEX_REFUSED)
+        r = error_prefix(e, -EINVAL, "%s:%zu:%zu: match: at character %zu of %s: ", path, a->match_at.line,
+                         a->match_at.column, at + 1, a->match);
+    else if (r == 0)
+        r = regex_check(buffer_bytes(&regex), nocase, &fault);
+    if (r > 0)
+        r = error_set(e, -EINVAL, "%s:%zu:%zu: match: %s: %s", path, a->match_at.line, a->match_at.column,
+                      a->match, fault.what ? fault.what : fault.error.text);
+    if (r == 0)
+        r = buffer_printf(out, "    each     frame is /%.*s/%s\n", BYTES_FMT(buffer_bytes(&regex)),
+                          nocase ? "i" : "");
+    buffer_release(&regex);
+    return r;
+}
+
+static int put_aggregations(struct buffer *out, const char *path, const struct connector_config *c,
+                            const struct connector_metric *m, struct error *e)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < c->n_aggregations && r == 0; i++) {
+        const struct connector_aggregation *a = &c->aggregations[i];
+        r = buffer_add_str(out, "\n# ");
+        if (r == 0)
+            r = put_comment(out, a->match);
+        if (r == 0 && i == 0)
+            r = buffer_printf(out,
+                              "\ngauge %s {\n"
+                              "    describe \"Number of profiling frames by classification\"\n"
+                              "    unit     \"1\"\n"
+                              "    on       any\n"
+                              "    value    one\n"
+                              "    combine  %s\n",
+                              m->name, m->strategy == CONNECTOR_SUM ? "sum" : "mean");
+        else if (r == 0)
+            r = buffer_printf(out, "\nalso gauge %s {\n", m->name);
+        if (r == 0)
+            r = put_match(out, path, a, e);
+        if (r == 0)
+            r = put_labels(out, m, a->label);
+        if (r == 0)
+            r = buffer_add_str(out, "}\n");
+    }
+    return r;
+}
+
+/* A shipped gauge with fewer attributes, or added up. */
+static int put_override(struct buffer *out, const struct connector_metric *m)
+{
+    static const struct {
+        uint32_t bit;
+        const char *name;
+    } labels[] = {{CONNECTOR_CLASSIFICATION, "classification"},
+                  {CONNECTOR_FRAME_TYPE, "frame_type"},
+                  {CONNECTOR_TYPE_UNIT, "profile.type_unit"}};
+    uint32_t left_out = m->all_attributes & ~m->attributes;
+    int r = 0;
+    if (!m->enabled || (left_out == 0 && m->strategy == CONNECTOR_AVG))
+        return 0;
+    r = buffer_printf(out, "\noverride gauge %s {\n", m->name);
+    if (r == 0 && m->strategy == CONNECTOR_SUM)
+        r = buffer_add_str(out, "    combine  sum\n");
+    for (size_t i = 0; i < ARRAY_LEN(labels) && r == 0; i++)
+        if (left_out & labels[i].bit)
+            r = buffer_printf(out, "    label    %s = none\n", labels[i].name);
+    return r == 0 ? buffer_add_str(out, "}\n") : r;
+}
+
+static int put_head(struct buffer *out, const char *path, const struct connector_config *c, const char *pack)
+{
+    int r = buffer_add_str(out, "# Made by `profgate rules from-connector` out of ");
+    if (r == 0)
+        r = put_comment(out, path);
+    if (r == 0)
+        r = buffer_add_str(out, ", ");
+    if (r == 0)
+        r = put_comment(out, c->name);
+    if (r == 0 && c->flush_interval)
+        r = buffer_printf(out,
+                          ".\n# flush_interval is the gateway's to know: metrics: { flush_interval: %s }",
+                          c->flush_interval);
+    return r == 0 ? buffer_printf(out, ".\n\nrules 1\npack  %s\n", pack) : r;
+}
+
+static int put_rules(struct buffer *out, const char *path, const struct connector_config *c, const char *pack,
+                     struct error *e)
+{
+    const struct connector_metric *custom = NULL;
+    bool switched = false;
+    for (uint32_t i = 0; i < CONNECTOR_METRICS; i++)
+        if (strcmp(c->metrics[i].name, "samples.custom_aggregation") == 0)
+            custom = &c->metrics[i];
+    bool aggregates = custom->enabled && c->n_aggregations > 0;
+    int r = put_head(out, path, c, pack);
+    if (r == 0 && aggregates && custom->attributes & CONNECTOR_TYPE_UNIT)
+        r = buffer_add_str(out, "use   connector (type_unit)\n");
+    for (uint32_t i = 0; i < CONNECTOR_METRICS && r == 0; i++) {
+        const struct connector_metric *m = &c->metrics[i];
+        if (m == custom || m->enabled == m->enabled_at_first)
+            continue;
+        r = buffer_printf(out, "%s%s %s\n", switched ? "" : "\n", m->enabled ? "enable " : "disable",
+                          m->name);
+        switched = true;
+    }
+    for (uint32_t i = 0; i < CONNECTOR_METRICS && r == 0; i++)
+        if (c->metrics[i].gauge && &c->metrics[i] != custom)
+            r = put_override(out, &c->metrics[i]);
+    return r == 0 && aggregates ? put_aggregations(out, path, c, custom, e) : r;
+}
+
+/* ---- the command */
+
+static int convert(const struct convert_arguments *a, const char *path)
+{
+    struct error e = {""};
+    struct connector_config c;
+    struct buffer out = {0};
+    size_t n;
+    char *text = rule_file_read(path, &n, &e);
+    if (!text) {
+        fprintf(stderr, "profgate rules from-connector: %s\n", e.text);
+        return EXIT_USAGE;
+    }
+    int code = EXIT_USAGE, r;
+    if (n > RULES_FILE_MAX) {
+        fprintf(stderr, "profgate rules from-connector: %s: longer than 1 MiB\n", path);
+        free(text);
+        return code;
+    }
+    r = connector_config_read(&c, path, bytes_of(text, n), a->connector, &e);
+    if (r == 0) {
+        r = put_rules(&out, path, &c, a->pack, &e);
+        code = r == -ENOMEM ? EXIT_ENVIRONMENT : EXIT_NO;
+    }
+    if (r < 0)
+        fprintf(stderr, "%s\n", e.text[0] ? e.text : "profgate rules from-connector: out of memory");
+    else
+        code = fwrite(out.p, 1, out.n, stdout) == out.n && fflush(stdout) == 0 ? EXIT_DONE : EXIT_ENVIRONMENT;
+    connector_config_release(&c);
+    buffer_release(&out);
+    free(text);
+    return code;
+}
+
+int command_rules_from_connector(int argc, char **argv)
+{
+    struct convert_arguments arguments = {.pack = PACK};
+    struct error e = {""};
+    int rest = argc;
+    int r = flags_parse(flags, ARRAY_LEN(flags), argc, argv, &arguments, &rest, &e);
+    if (r == FLAGS_HELP) {
+        flags_help(
+            "rules from-connector [--connector NAME] CONFIG.yaml",
+            "Prints the configuration of Elastic's profilingmetricsconnector as a rule file: its switches, and its\n"
+            "aggregations. CONFIG is a Collector's configuration, or the connector's section alone.\n",
+            flags, ARRAY_LEN(flags));
+        return EXIT_DONE;
+    }
+    if (r == 0 && rest + 1 != argc)
+        r = error_set(&e, -EINVAL, "name one configuration file");
+    if (r < 0) {
+        fprintf(stderr, "profgate rules from-connector: %s\n", e.text);
+        return EXIT_USAGE;
+    }
+    return convert(&arguments, argv[rest]);
+}

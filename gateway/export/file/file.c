@@ -1,0 +1,82 @@
+#include "gateway/export/file/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/macros.h"
+
+static int open_path(struct line_file *f, struct error *e)
+{
+    autoclose int fd = open(f->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return error_set(e, -errno, "%s: %s", f->path, strerror(errno));
+    f->device = st.st_dev;
+    f->inode = st.st_ino;
+    f->fd = take_fd(&fd);
+    return 0;
+}
+
+int line_file_open(struct line_file *f, const char *path, struct error *e)
+{
+    if (!path || !path[0])
+        return error_set(e, -EINVAL, "path is missing");
+    struct line_file made = {.fd = -1, .path = strdup(path)};
+    if (!made.path)
+        return error_set(e, -ENOMEM, "out of memory");
+    int r = open_path(&made, e);
+    if (r < 0) {
+        free(made.path);
+        return r;
+    }
+    *f = made;
+    return 0;
+}
+
+void line_file_close(struct line_file *f)
+{
+    if (f->fd >= 0)
+        close(take_fd(&f->fd));
+    free(take_ptr(f->path));
+}
+
+static int reopen_if_moved(struct line_file *f, struct error *e)
+{
+    struct stat st;
+    if (f->fd >= 0 && stat(f->path, &st) == 0 && st.st_dev == f->device && st.st_ino == f->inode)
+        return 0;
+    if (f->fd >= 0)
+        close(take_fd(&f->fd));
+    return open_path(f, e);
+}
+
+int line_file_append(struct line_file *f, struct bytes line, struct error *e)
+{
+    int r = reopen_if_moved(f, e);
+    if (r < 0)
+        return r;
+    size_t done = 0;
+    while (done < line.n) {
+        ssize_t n = write(f->fd, line.p + done, line.n - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            r = error_set(e, -errno, "%s: %s", f->path, strerror(errno));
+            break;
+        }
+        done += (size_t)n;
+    }
+    if (r < 0 && done > 0) {
+        /* A full disk took a part: take that back, or the next line begins in the middle of this one. Where
+         * that cannot be done (a pipe) the reader has to skip it. */
+        struct stat st;
+        if (fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= (off_t)done &&
+            ftruncate(f->fd, st.st_size - (off_t)done) < 0)
+            error_prefix(e, r, "half a line stays in the file; ");
+    }
+    return r;
+}

@@ -1,0 +1,248 @@
+/* The table as text, in either format. */
+#include "gateway/export/prometheus/prometheus.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "gateway/export/prometheus/table.h"
+#include "gateway/stats/exposition.h"
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+
+#define TOTAL     "_total"
+#define TOTAL_LEN (sizeof TOTAL - 1)
+
+static bool is_total(struct bytes name)
+{
+    return name.n > TOTAL_LEN && memcmp(name.p + name.n - TOTAL_LEN, TOTAL, TOTAL_LEN) == 0;
+}
+
+/* A name, in quotes where it needs them. */
+static int add_name(struct buffer *out, struct bytes name, bool is_label)
+{
+    if (prometheus_is_plain(name, is_label))
+        return buffer_add_bytes(out, name);
+    int r = buffer_add_str(out, "\"");
+    if (r == 0)
+        r = exposition_escape(out, name, true);
+    return r < 0 ? r : buffer_add_str(out, "\"");
+}
+
+/* {a="b"}, or nothing. A metric's name that needs quotes stands inside, in front ("UTF-8 in Prometheus"). */
+static int add_labels(void *user, struct bytes family, const struct prometheus_label *labels, uint32_t n,
+                      struct buffer *out)
+{
+    bool inside = !prometheus_is_plain(family, false);
+    int r = 0;
+    if (inside) {
+        r = buffer_add_str(out, "{");
+        if (r == 0)
+            r = add_name(out, family, false);
+    }
+    for (uint32_t i = 0; r == 0 && i < n; i++) {
+        r = buffer_add_str(out, i == 0 && !inside ? "{" : ",");
+        if (r == 0)
+            r = add_name(out, labels[i].name, true);
+        if (r == 0)
+            r = buffer_add_str(out, "=\"");
+        if (r == 0)
+            r = exposition_escape(out, labels[i].value, true);
+        if (r == 0)
+            r = buffer_add_str(out, "\"");
+    }
+    return r == 0 && (inside || n > 0) ? buffer_add_str(out, "}") : r;
+}
+
+struct page {
+    struct prometheus_options options;
+    struct prometheus_table *table;
+    struct buffer *out;
+};
+
+/* What the format calls the family: OpenMetrics leaves the suffix to the sample. */
+static struct bytes family_name(const struct page *p, const struct prometheus_family *f)
+{
+    struct bytes name = f->name;
+    if (p->options.format == PROMETHEUS_TEXT)
+        return name;
+    if (f->is_target)
+        name.n -= sizeof "_info" - 1;
+    else if (f->kind == METRIC_SUM && is_total(name))
+        name.n -= TOTAL_LEN;
+    return name;
+}
+
+static const char *family_type(const struct page *p, const struct prometheus_family *f)
+{
+    bool open = p->options.format == PROMETHEUS_OPENMETRICS;
+    if (open && f->is_target)
+        return "info";
+    if (f->kind == METRIC_GAUGE)
+        return "gauge";
+    return open && !is_total(f->name) ? "unknown" : "counter";
+}
+
+/* `# WORD name text` */
+static int add_head(const struct page *p, const char *word, struct bytes name, struct bytes text)
+{
+    int r = buffer_printf(p->out, "# %s ", word);
+    if (r == 0)
+        r = add_name(p->out, name, false);
+    if (r == 0)
+        r = buffer_add_str(p->out, " ");
+    if (r == 0)
+        r = exposition_escape(p->out, text, p->options.format == PROMETHEUS_OPENMETRICS);
+    return r < 0 ? r : buffer_add_str(p->out, "\n");
+}
+
+static int add_exemplar(struct buffer *out, const struct prometheus_series *s)
+{
+    static const char digit[] = "0123456789abcdef";
+    char trace[33] = "", span[17] = "", value[32];
+    uint8_t any = 0;
+    for (size_t i = 0; i < 16; i++)
+        snprintf(trace + 2 * i, 3, "%c%c", digit[s->exemplar.trace_id[i] >> 4],
+                 digit[s->exemplar.trace_id[i] & 15]);
+    for (size_t i = 0; i < 8; i++) {
+        snprintf(span + 2 * i, 3, "%c%c", digit[s->exemplar.span_id[i] >> 4],
+                 digit[s->exemplar.span_id[i] & 15]);
+        any |= s->exemplar.span_id[i];
+    }
+    prometheus_double(s->exemplar_value, value);
+    return buffer_printf(out, " # {trace_id=\"%s\"%s%s%s} %s %" PRIu64 ".%03u", trace,
+                         any ? ",span_id=\"" : "", any ? span : "", any ? "\"" : "", value,
+                         s->exemplar.time_unix_nano / NSEC_PER_SEC,
+                         (unsigned)(s->exemplar.time_unix_nano % NSEC_PER_SEC / NSEC_PER_MSEC));
+}
+
+static int add_sample(const struct page *p, const struct prometheus_family *f,
+                      const struct prometheus_series *s)
+{
+    char text[32];
+    if (s->is_double)
+        prometheus_double(s->real, text);
+    else
+        snprintf(text, sizeof text, "%" PRId64, s->integer);
+    int r = prometheus_is_plain(f->name, false) ? buffer_add_bytes(p->out, f->name) : 0;
+    if (r == 0)
+        r = buffer_add_bytes(p->out, s->labels);
+    if (r == 0)
+        r = buffer_printf(p->out, " %s", text);
+    if (r == 0 && p->options.format == PROMETHEUS_OPENMETRICS && f->kind == METRIC_SUM && is_total(f->name) &&
+        s->has_exemplar)
+        r = add_exemplar(p->out, s);
+    return r < 0 ? r : buffer_add_str(p->out, "\n");
+}
+
+/* NAME_created: when the counter began. Only where the name needs no quotes: else it would stand inside the
+ * labels that are written already. */
+static int add_created(const struct page *p, const struct prometheus_family *f,
+                       const struct prometheus_series *s)
+{
+    struct bytes name = family_name(p, f);
+    if (!p->options.created || p->options.format != PROMETHEUS_OPENMETRICS || f->kind != METRIC_SUM ||
+        !is_total(f->name) || s->start_unix_nano == 0 || !prometheus_is_plain(f->name, false))
+        return 0;
+    return buffer_printf(p->out, "%.*s_created%.*s %" PRIu64 ".%03u\n", BYTES_FMT(name), BYTES_FMT(s->labels),
+                         s->start_unix_nano / NSEC_PER_SEC,
+                         (unsigned)(s->start_unix_nano % NSEC_PER_SEC / NSEC_PER_MSEC));
+}
+
+static int write_family(struct page *p, const struct prometheus_family *f)
+{
+    bool open = p->options.format == PROMETHEUS_OPENMETRICS;
+    struct bytes name = family_name(p, f);
+    int r = 0;
+    if (f->conflict && !open)
+        r = buffer_printf(p->out, "# %.*s: a metric of this name and another type was left out\n",
+                          BYTES_FMT(f->name));
+    if (r < 0 || f->first == PROMETHEUS_NO_SERIES)
+        return r;
+    if (f->help.n > 0)
+        r = add_head(p, "HELP", name, f->help);
+    if (r == 0)
+        r = add_head(p, "TYPE", name, bytes_str(family_type(p, f)));
+    if (r == 0 && open && f->unit.n > 0)
+        r = add_head(p, "UNIT", name, f->unit);
+    for (uint32_t i = f->first; r == 0 && i != PROMETHEUS_NO_SERIES;) {
+        const struct prometheus_series *s = prometheus_table_series(p->table, i);
+        r = add_sample(p, f, s);
+        if (r == 0)
+            r = add_created(p, f, s);
+        i = s->next;
+    }
+    return r;
+}
+
+/* In OpenMetrics a gauge `x` and a counter `x_total` would both be families x: the gauge gives way. Both
+ * stand close by in the order of names, but others may be between: looked up. */
+static bool gives_way(const struct page *p, const struct prometheus_family *families, uint32_t n,
+                      const struct prometheus_family *f)
+{
+    if (p->options.format == PROMETHEUS_TEXT || is_total(f->name))
+        return false;
+    uint32_t from = (uint32_t)(f - families) + 1;
+    for (uint32_t i = from;
+         i < n && families[i].name.n >= f->name.n && memcmp(families[i].name.p, f->name.p, f->name.n) == 0;
+         i++)
+        if (families[i].kind == METRIC_SUM && families[i].first != PROMETHEUS_NO_SERIES &&
+            families[i].name.n == f->name.n + TOTAL_LEN && is_total(families[i].name))
+            return true;
+    return false;
+}
+
+int prometheus_write(const struct metric_batch *batch, const struct prometheus_options *options,
+                     struct buffer *out)
+{
+    struct page p = {.options = options ? *options : (struct prometheus_options){0}, .out = out};
+    struct prometheus_table_options table = {.names = p.options, .labels = add_labels};
+    size_t before = out->n;
+    int r = prometheus_table_new(&p.table, batch, &table);
+    if (r < 0)
+        return r;
+    const struct prometheus_family *families;
+    uint32_t n = prometheus_table_families(p.table, &families);
+    for (uint32_t i = 0; r == 0 && i < n; i++)
+        if (!gives_way(&p, families, n, &families[i]))
+            r = write_family(&p, &families[i]);
+    prometheus_table_free(p.table);
+    if (r < 0)
+        out->n = before;
+    return r;
+}
+
+/* ---- our own text ---- */
+
+/* `# HELP name_total text` and `# TYPE name_total counter` lose the suffix. */
+static int rewrite_line(struct bytes line, struct buffer *out)
+{
+    bool head = bytes_starts(line, "# HELP ") || bytes_starts(line, "# TYPE ");
+    size_t begin = sizeof "# HELP " - 1, end = begin;
+    while (head && end < line.n && line.p[end] != ' ')
+        end++;
+    if (!head || !is_total(bytes_of(line.p + begin, end - begin)))
+        return buffer_add_bytes(out, line);
+    int r = buffer_add(out, line.p, end - TOTAL_LEN);
+    return r < 0 ? r : buffer_add(out, line.p + end, line.n - end);
+}
+
+int prometheus_rewrite(struct bytes text, enum prometheus_format format, struct buffer *out)
+{
+    size_t before = out->n;
+    int r = format == PROMETHEUS_TEXT ? buffer_add_bytes(out, text) : 0;
+    for (size_t i = 0; r == 0 && format == PROMETHEUS_OPENMETRICS && i < text.n;) {
+        const uint8_t *end = memchr(text.p + i, '\n', text.n - i);
+        size_t n = end ? (size_t)(end - (text.p + i)) + 1 : text.n - i;
+        r = rewrite_line(bytes_of(text.p + i, n), out);
+        i += n;
+    }
+    if (r < 0)
+        out->n = before;
+    return r;
+}
+
+int prometheus_end(enum prometheus_format format, struct buffer *out)
+{
+    return format == PROMETHEUS_OPENMETRICS ? buffer_add_str(out, "# EOF\n") : 0;
+}

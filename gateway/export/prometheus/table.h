@@ -1,0 +1,77 @@
+/*
+ * A batch by Prometheus families: names translated, labels made, series with equal labels added up. Private
+ * to this folder; text and remote write are two ways to write it down.
+ *
+ * How a series' labels are written is the user's: the bytes are its identity here and go out as they are.
+ */
+#ifndef GATEWAY_EXPORT_PROMETHEUS_TABLE_H
+#define GATEWAY_EXPORT_PROMETHEUS_TABLE_H
+
+#include "gateway/export/prometheus/prometheus.h"
+#include "proto/base/intern.h"
+
+#define PROMETHEUS_NO_SERIES UINT32_MAX
+
+struct prometheus_label {
+    struct bytes key;  /* as the attribute says: the order of joined values */
+    struct bytes name; /* as Prometheus says */
+    struct bytes value;
+};
+
+struct prometheus_family {
+    struct bytes name, help, unit; /* unit: in words, where the name ends in it; else empty */
+    enum metric_kind kind;
+    bool is_target;       /* target_info */
+    bool conflict;        /* a metric of this name and another kind was left out */
+    uint32_t first, last; /* series, linked; or PROMETHEUS_NO_SERIES */
+};
+
+struct prometheus_series {
+    struct bytes labels;
+    uint32_t next;
+    bool is_double;
+    bool stale; /* only where the options keep stale points, and no live one was added */
+    bool has_exemplar;
+    int64_t integer;
+    double real;
+    uint64_t start_unix_nano, time_unix_nano; /* earliest and latest of those added up */
+    struct metric_exemplar exemplar;
+    double exemplar_value;
+};
+
+/* Appends a series' labels: sorted by name, each name once, no empty values. */
+typedef int (*prometheus_labels_fn)(void *user, struct bytes family, const struct prometheus_label *labels,
+                                    uint32_t n, struct buffer *out);
+
+struct prometheus_table_options {
+    struct prometheus_options names;
+    bool keep_stale; /* points that say a series has ended are series, too */
+    prometheus_labels_fn labels;
+    void *user;
+};
+
+struct prometheus_table;
+
+/* 0, -EINVAL for delta sums, -ENOMEM, or what `labels` failed with. */
+int prometheus_table_new(struct prometheus_table **ret, const struct metric_batch *batch,
+                         const struct prometheus_table_options *options);
+struct prometheus_table *prometheus_table_free(struct prometheus_table *t);
+
+/* Families in the order of their names; valid as long as the table and the batch. */
+uint32_t prometheus_table_families(const struct prometheus_table *t, const struct prometheus_family **ret);
+
+static inline double prometheus_value(const struct prometheus_series *s)
+{
+    return s->is_double ? s->real : (double)s->integer;
+}
+
+const struct prometheus_series *prometheus_table_series(const struct prometheus_table *t, uint32_t i);
+
+/* An attribute value as a label; .p NULL when memory is out. Lists and maps are shown as the hex of their
+ * message: the projections keep none by default, and a value must not vanish silently. */
+struct bytes prometheus_value_text(struct arena *arena, const struct attr_value *v);
+
+/* The shortest decimal that reads back as the same double; NaN, +Inf, -Inf. */
+void prometheus_double(double v, char text[32]);
+
+#endif

@@ -1,0 +1,342 @@
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/run/parts.h"
+#include "gateway/run/open_files.h"
+#include "gateway/serve/lanes/lanes.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/base/macros.h"
+#include "proto/io/signal.h"
+#include "proto/io/timer.h"
+
+/* How often workers hand over what they counted: the age a number at /metrics may have. */
+#define COLLECT_INTERVAL_NS (1ull * NSEC_PER_SEC)
+
+static void begin_collect(struct gateway *g);
+static void all_workers_stopped(struct gateway *g);
+
+/* ---- collecting ---- */
+
+static void all_handed_over(struct gateway *g)
+{
+    if (g->triggers)
+        control_triggers_second(g->triggers, clock_monotonic(), clock_realtime());
+    if (io_loop_now(g->loop) >= g->next_flush_ns) {
+        outputs_flush(g->outputs);
+        g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
+    }
+}
+
+int gateway_start_triggers(struct gateway *g)
+{
+    struct error e;
+    struct control_triggers_options options = {
+        .rules = g->counting->rules.set,
+        .store = outputs_store(g->outputs),
+        .captures = g->captures,
+        .budget = &g->budget,
+        .before = g->triggers,
+    };
+    struct control_triggers *next = control_triggers_new(&options, &e);
+    control_triggers_free(g->triggers);
+    g->triggers = next;
+    if (!next)
+        log_error("triggers are not evaluated error=\"%s\"", e.text);
+    return next ? 0 : -ENOMEM;
+}
+
+static int write_triggers(void *context, struct buffer *out)
+{
+    struct gateway *g = context;
+    return g->triggers ? control_triggers_json(g->triggers, clock_monotonic(), out) : -ENOMEM;
+}
+
+void gateway_receive(void *arg)
+{
+    struct handover *h = arg;
+    struct gateway *g = h->worker->gateway;
+    outputs_apply(g->outputs, h->worker->index, h->delta);
+    if (h->is_last && --g->n_running == 0)
+        all_workers_stopped(g);
+    else if (!h->is_last && --g->n_handing_over == 0 && !g->stopping)
+        all_handed_over(g);
+    free(h);
+}
+
+static void begin_collect(struct gateway *g)
+{
+    uint64_t interval = min_of(COLLECT_INTERVAL_NS, g->config->flush_interval_ns);
+    io_timer_set(g->collect_timer, io_loop_now(g->loop) + interval);
+    if (g->n_handing_over > 0 || g->stopping)
+        return; /* a worker is busy with something long: the next round will do */
+    for (uint32_t i = 0; i < gateway_n_counting(g); i++) {
+        struct handover *h = calloc(1, sizeof *h);
+        if (!h)
+            break;
+        h->worker = &g->workers[i];
+        g->n_handing_over++;
+        if (gateway_run_on(g, i, gateway_worker_hand_over, h) < 0) {
+            g->n_handing_over--;
+            free(h);
+        }
+    }
+}
+
+static void on_collect_timer(void *user)
+{
+    begin_collect(user);
+}
+
+static int write_metrics(void *context, const struct admin_metrics *wanted, struct buffer *out)
+{
+    return outputs_metrics(((struct gateway *)context)->outputs, wanted, out);
+}
+
+static bool accepts_requests(void *context, struct error *why)
+{
+    struct gateway *g = context;
+    if (g->stopping)
+        error_set(why, 0, "stopping");
+    return !g->stopping;
+}
+
+static void drained(void *user)
+{
+    struct gateway *g = user;
+    g->drained = true;
+    io_loop_stop(g->loop);
+}
+
+/* What workers counted last has arrived; then what lanes did, who work for them: send it, then let the queues
+ * drain. */
+static void all_workers_stopped(struct gateway *g)
+{
+    if (!g->lanes_ended) {
+        g->n_running = lanes_n(g->lanes);
+        gateway_end_lanes(g);
+        if (g->n_running > 0)
+            return;
+    }
+    outputs_flush(g->outputs);
+    outputs_shutdown(g->outputs, clock_monotonic() + g->config->shutdown_timeout_ns, drained, g);
+}
+
+static void on_stop(void *user, int signum)
+{
+    struct gateway *g = user;
+    if (g->stopping) {
+        listen_shutdown(g->listen, clock_monotonic()); /* asked twice: do not wait for requests under way */
+        return;
+    }
+    log_info("stopping signal=%d", signum);
+    g->stopping = true;
+    io_timer_stop(g->collect_timer);
+    for (uint32_t i = 0; i < g->n_workers; i++)
+        listen_run_on_worker(g->listen, i, gateway_worker_tell, &g->workers[i]);
+    listen_shutdown(g->listen, clock_monotonic() + g->config->shutdown_timeout_ns);
+}
+
+static void on_reload(void *user, int signum)
+{
+    struct error e;
+    gateway_reload(user, &e); /* the log has told */
+}
+
+static int reload_for_admin(void *context, struct error *e)
+{
+    return gateway_reload(context, e);
+}
+
+/* ---- life
+ * ------------------------------------------------------------------------------------------------------ */
+
+static uint32_t count_workers(const struct config *c)
+{
+    cpu_set_t allowed;
+    if (c->workers > 0)
+        return c->workers;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
+        return 1;
+    return (uint32_t)min_of(CPU_COUNT(&allowed), (int)LISTEN_WORKERS_MAX);
+}
+
+static int start_listening(struct gateway *g, struct error *e)
+{
+    const struct config *c = g->config;
+    struct listen_options options = {
+        .addresses = g->receivers.addresses,
+        .n_addresses = g->receivers.n,
+        .workers = g->n_workers,
+        .connections_max = c->connections,
+        .http = HTTP_SERVER_LIMITS_DEFAULT,
+    };
+    for (uint32_t i = 0; i < g->n_workers; i++)
+        g->workers[i] =
+            (struct gateway_worker){.gateway = g, .index = i, .counting = counting_use(g->counting)};
+    struct listen_factory factory = {
+        .handler = serve_handler(),
+        .worker_start = gateway_worker_start,
+        .worker_stop = gateway_worker_stop,
+        .context = g,
+        .admit = g->receivers.access ? serve_admit : NULL,
+        .leave = g->receivers.access ? serve_leave : NULL,
+    };
+    if (gateway_make_lanes(g) < 0)
+        return error_set(e, -ENOMEM, "out of memory");
+    int r = listen_new(&g->listen, &options, &factory, e);
+    if (r == 0)
+        r = listen_start(g->listen, e);
+    if (r == 0)
+        g->n_running = g->n_workers;
+    return r;
+}
+
+static int start_admin(struct gateway *g, struct error *e)
+{
+    static struct admin_check checks[1];
+    checks[0] = (struct admin_check){"receiver", accepts_requests, g};
+    struct admin_options options = {
+        .endpoint = g->config->admin_endpoint,
+        .metrics = write_metrics,
+        .metrics_context = g,
+        .reload = reload_for_admin,
+        .reload_context = g,
+        .triggers = write_triggers,
+        .triggers_context = g,
+        .captures = capturing_for_admin(g->captures),
+        .checks = checks,
+        .n_checks = ARRAY_LEN(checks),
+    };
+    g->admin = admin_new(&options, g->loop, e);
+    return g->admin ? 0 : -EADDRINUSE;
+}
+
+static void log_address(const char *what, const char *configured, uint16_t port)
+{
+    struct bound_address a = gateway_bound_address(configured, port);
+    log_info("listening for=%s address=%.*s%s", what, BYTES_FMT(a.before_port), a.port);
+}
+
+/* For as many connections as are configured, on each loop: a destination's file may have a high number, too.
+ */
+static int allow_files(struct gateway *g, struct error *e)
+{
+    uint32_t wanted = g->config->connections + LISTEN_FILES_BESIDE;
+    uint64_t allowed = open_files_raise(wanted);
+    if (allowed < wanted)
+        log_warn(
+            "limits.connections=%u needs %u open files, and %llu are allowed: connections beyond are closed; "
+            "raise the limit (ulimit -Hn, LimitNOFILE= of systemd) or lower limits.connections",
+            g->config->connections, wanted, (unsigned long long)allowed);
+    int r = io_loop_reserve(g->loop, wanted);
+    return r < 0 ? error_set(e, r, "no room for open files: %s", strerror(-r)) : 0;
+}
+
+static int start(struct gateway *g, struct error *e)
+{
+    g->n_workers = count_workers(g->config);
+    g->budget = (struct budget)BUDGET_INIT(g->config->memory, NULL);
+    g->workers = calloc(2 * (size_t)g->n_workers, sizeof *g->workers);
+    g->loop = io_loop_new();
+    g->stats = stats_new();
+    g->captures = captures_new();
+    if (!g->workers || !g->loop || !g->stats || !g->captures)
+        return error_set(e, -ENOMEM, "out of memory");
+    int r = allow_files(g, e);
+    if (r < 0)
+        return r;
+    g->counting = counting_new(g->config, e);
+    if (!g->counting)
+        return -EINVAL;
+    r = receivers_init(&g->receivers, g->config, &g->budget, e);
+    if (r < 0)
+        return r;
+    struct outputs_options outputs = {
+        .config = g->config,
+        .metrics = g->counting->metrics,
+        .n_metrics = g->counting->n_metrics,
+        .n_workers = 2 * g->n_workers, /* and lanes */
+        .budget = &g->budget,
+        .stats = g->stats,
+    };
+    g->outputs = outputs_new(&outputs, g->loop, e);
+    if (!g->outputs)
+        return -EINVAL;
+    outputs_set_more(g->outputs, gateway_show, g);
+    if (gateway_start_triggers(g) < 0)
+        return error_set(e, -ENOMEM, "out of memory");
+    g->collect_timer = io_timer_new(g->loop, on_collect_timer, g);
+    g->on_term = io_signal_new(g->loop, SIGTERM, on_stop, g);
+    g->on_int = io_signal_new(g->loop, SIGINT, on_stop, g);
+    g->on_hup = io_signal_new(g->loop, SIGHUP, on_reload, g);
+    if (!g->collect_timer || !g->on_term || !g->on_int || !g->on_hup)
+        return error_set(e, -ENOMEM, "out of memory");
+    r = start_admin(g, e);
+    return r < 0 ? r : start_listening(g, e);
+}
+
+static void announce(struct gateway *g)
+{
+    for (uint32_t i = 0; i < g->config->n_receivers; i++)
+        log_address("otlp", g->config->receivers[i].endpoint, listen_port(g->listen, i));
+    log_address("admin", g->config->admin_endpoint, admin_port(g->admin));
+    log_info("ready version=%s workers=%u metrics=%u", PROFGATE_VERSION, g->n_workers,
+             g->counting->n_metrics);
+}
+
+static void closed(void *user)
+{
+    ((struct gateway *)user)->drained = true;
+}
+
+static void release(struct gateway *g)
+{
+    listen_free(g->listen);
+    gateway_end_lanes(g);
+    lanes_free(g->lanes);
+    receivers_release(&g->receivers);
+    if (g->outputs && !g->drained) /* the start failed: exporters close by the loop */
+        outputs_shutdown(g->outputs, 0, closed, g);
+    while (g->outputs && !g->drained)
+        io_loop_run_once(g->loop, NSEC_PER_SEC);
+    admin_free(g->admin);
+    io_signal_free(g->on_term);
+    io_signal_free(g->on_int);
+    io_signal_free(g->on_hup);
+    io_timer_free(g->collect_timer);
+    control_triggers_free(g->triggers);
+    outputs_free(g->outputs);
+    captures_free(g->captures);
+    if (g->loop)
+        io_loop_free(g->loop);
+    for (uint32_t i = 0; i < g->n_workers && g->workers; i++)
+        counting_drop(g->workers[i].counting);
+    counting_drop(g->counting);
+    config_free(g->reloaded);
+    free(g->workers);
+    free(g);
+}
+
+int gateway_run(const struct gateway_options *options, struct error *e)
+{
+    struct gateway *g = calloc(1, sizeof *g);
+    if (!g)
+        return error_set(e, -ENOMEM, "out of memory");
+    g->options = *options;
+    g->config = options->config;
+    signal(SIGPIPE, SIG_IGN);
+    int r = start(g, e);
+    if (r == 0) {
+        announce(g);
+        g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
+        begin_collect(g);
+        io_loop_run(g->loop);
+        log_info("stopped");
+    }
+    release(g);
+    return r;
+}

@@ -1,0 +1,64 @@
+/*
+ * Where counters leave: the merger with one output for /metrics and one for each metrics exporter, and the
+ * exporters themselves. Control loop only.
+ */
+#ifndef GATEWAY_RUN_OUTPUTS_H
+#define GATEWAY_RUN_OUTPUTS_H
+
+#include <stdint.h>
+
+#include "gateway/admin/admin.h"
+#include "gateway/aggregate/aggregate.h"
+#include "gateway/config/config.h"
+#include "gateway/export/destination.h"
+#include "proto/base/error.h"
+
+struct io_loop;
+struct outputs;
+struct stats;
+struct store;
+
+/* What tells the streams of one gateway from those of another that sees the same resources: an attribute of
+ * every resource that leaves, and so a label of every series. */
+#define OUTPUTS_INSTANCE_KEY "profgate.instance.id"
+
+struct outputs_options {
+    const struct config *config;
+    const struct aggregate_metric *metrics;
+    uint32_t n_metrics, n_workers;
+    struct budget *budget;
+    struct stats *stats;
+};
+
+/* NULL with *e set: an exporter's options are wrong, or memory is out. */
+struct outputs *outputs_new(const struct outputs_options *options, struct io_loop *loop, struct error *e);
+struct outputs *outputs_free(struct outputs *o); /* after outputs_shutdown's done */
+
+/* The destinations of raw profiles; NULL when there are none. */
+struct export_profiles *outputs_profiles(struct outputs *o);
+
+/* A reload (store_replace_metrics): 0 with the number for aggregate_set_generation of tables for these
+ * metrics, -ENOMEM or -ENOSPC. The exporters stay. */
+int outputs_replace_metrics(struct outputs *o, const struct aggregate_metric *metrics, uint32_t n_metrics,
+                            uint32_t *ret_generation);
+
+/* What triggers watch. */
+struct store *outputs_store(struct outputs *o);
+
+/* Whoever has more to say on what the gateway knows of itself: `write` appends Prometheus text 0.0.4. */
+void outputs_set_more(struct outputs *o, int (*write)(void *context, struct buffer *out), void *context);
+
+/* Adds what a worker counted since its last hand-over. Takes the delta, which may be NULL. */
+void outputs_apply(struct outputs *o, uint32_t worker, struct aggregate_delta *delta);
+
+/* Sends every exporter what it has not had. */
+void outputs_flush(struct outputs *o);
+
+/* What /metrics answers, whole: what was counted, what the gateway knows of itself, or both, in the format
+ * asked for, to its end. For admin_options.metrics. 0 or a negative errno. */
+int outputs_metrics(struct outputs *o, const struct admin_metrics *wanted, struct buffer *out);
+
+/* Drains the exporters' queues until the monotonic time deadline_ns, then calls done from the loop. */
+void outputs_shutdown(struct outputs *o, uint64_t deadline_ns, void (*done)(void *user), void *user);
+
+#endif

@@ -1,0 +1,139 @@
+/*
+ * The running gateway as its files share it: gateway.c (life and the control loop), worker.c (what
+ * runs on a worker's thread), lane.c (the lanes for large requests, which count as workers do),
+ * show.c (what /metrics shows of them), reload.c (new configuration while running).
+ */
+#ifndef GATEWAY_RUN_PARTS_H
+#define GATEWAY_RUN_PARTS_H
+
+#include <stdatomic.h>
+
+#include "gateway/admin/admin.h"
+#include "gateway/control/triggers.h"
+#include "gateway/run/counting.h"
+#include "gateway/run/gateway.h"
+#include "gateway/listen/listen.h"
+#include "gateway/run/outputs.h"
+#include "gateway/run/pipeline.h"
+#include "gateway/run/receivers.h"
+#include "proto/io/loop.h"
+
+struct io_signal;
+struct io_timer;
+struct lanes;
+struct services;
+struct taker;
+
+/* One thread that counts, a worker's or a lane's. Of that thread, but for gateway and index, which stay. */
+struct gateway_worker {
+    struct gateway *gateway;
+    uint32_t index;
+    struct counting *counting;
+    struct pipeline pipeline;
+    struct access_worker *access;
+    struct services *services;
+    struct serve *serve; /* a worker's, as the two above */
+    struct taker *lane;  /* a lane's */
+};
+
+struct gateway {
+    struct gateway_options options;
+    const struct config *config; /* the newest one taken; the stages that cannot change keep to the first */
+    struct config *reloaded;     /* the same, when it is ours */
+    struct budget budget;
+    struct io_loop *loop;
+    struct stats *stats; /* the control loop's */
+    struct counting *counting;
+    struct captures *captures;
+    struct control_triggers *triggers; /* of `counting` */
+    struct outputs *outputs;
+    struct receivers receivers;
+    struct listen *listen;
+    struct admin *admin;
+    struct io_timer *collect_timer;
+    struct io_signal *on_term, *on_int, *on_hup;
+    struct lanes *lanes;
+    struct io_post lane_wanted;
+    bool lanes_ended;
+    struct gateway_worker *workers; /* the workers, then as many lanes, of which some run */
+    uint32_t n_workers;
+    uint32_t n_handing_over; /* workers and lanes whose delta is still to come in this round */
+    uint32_t n_changing;     /* those that have not changed over to new rules, or said that they cannot */
+    uint32_t n_running;      /* those that have not stopped: workers, then, while they are gone, lanes */
+    uint64_t next_flush_ns;
+    atomic_bool stopping; /* workers read it, too */
+    bool drained;
+};
+
+/* ---- worker.c: the worker's thread, but for the last ---- */
+
+/* As listen_factory's; the context is the gateway. */
+void *gateway_worker_start(void *context, uint32_t index, struct io_loop *loop, struct error *e);
+void gateway_worker_stop(void *context, uint32_t index, void *worker);
+
+/* A worker's counts on their way to the control loop. */
+struct handover {
+    struct gateway_worker *worker;
+    struct aggregate_delta *delta;
+    bool is_last; /* the worker has stopped */
+};
+
+/* For gateway_run_on; arg is a handover of that worker, which comes back through gateway_receive. */
+void gateway_worker_hand_over(void *arg, void *context);
+
+/* The last one of a thread that has stopped, or that stops now. */
+void gateway_worker_hand_over_last(struct gateway_worker *w);
+
+/* Those who watch the gateway's health are told; arg is the worker. */
+void gateway_worker_tell(void *arg, void *context);
+
+/* What workers and lanes have in common. */
+void gateway_serve_options(const struct gateway *g, struct serve_options *ret);
+
+/* The worker's chain of stages for these rules. 0 or -ENOMEM. */
+int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *counting, struct pipeline *ret);
+
+/* ---- gateway.c: the control loop ---- */
+
+/* The triggers of the newest rules in place of those before, if any. 0, or -ENOMEM: those before are gone
+ * all the same, and the log has told. */
+int gateway_start_triggers(struct gateway *g);
+
+/* Takes a handover that comes by io_loop_post. */
+void gateway_receive(void *arg);
+
+/* ---- lane.c: the control loop ---- */
+
+/* Before the workers. 0 or -ENOMEM. */
+int gateway_make_lanes(struct gateway *g);
+
+/* How many count now: workers, and behind them the lanes there are. */
+uint32_t gateway_n_counting(const struct gateway *g);
+
+/* As listen_run_on_worker, for each of them; what fn is given beside arg is of no use. */
+int gateway_run_on(struct gateway *g, uint32_t i, void (*fn)(void *arg, void *unused), void *arg);
+
+/* After the last worker: joins the lanes, and sends off what they counted. Once. */
+void gateway_end_lanes(struct gateway *g);
+
+/* ---- show.c: the control loop ---- */
+
+/* An address as configured with the port really bound, for people and for tests that asked for port 0. */
+struct bound_address {
+    struct bytes before_port; /* all of it where there is none, a unix socket's; of the configuration */
+    char port[6];
+};
+
+/* `port` 0: it has none. */
+struct bound_address gateway_bound_address(const char *configured, uint16_t port);
+
+/* For outputs_set_more; the context is the gateway. */
+int gateway_show(void *context, struct buffer *out);
+
+/* ---- reload.c: the control loop ---- */
+
+/* Reads everything anew that can be. 0; negative with *e saying what is wrong: the running gateway goes on as
+ * it was, but for those parts whose news were good and that do not depend on the bad one (the log tells). */
+int gateway_reload(struct gateway *g, struct error *e);
+
+#endif

@@ -1,0 +1,126 @@
+#include "gateway/run/pipeline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static bool is_seconds(const struct rule_metric *metric)
+{
+    for (uint32_t i = 0; i < metric->n_sources; i++)
+        if (metric->sources[i].value == RULE_VALUE_TIME)
+            return true;
+    return false;
+}
+
+struct aggregate_metric *pipeline_metrics(const struct rules_program *program, uint32_t *ret_n)
+{
+    uint32_t n = rules_program_metrics(program);
+    struct aggregate_metric *metrics = calloc(n + 1, sizeof *metrics);
+    for (uint32_t i = 0; i < n && metrics; i++) {
+        const struct rule_metric *m = rules_program_metric(program, i);
+        metrics[i] = (struct aggregate_metric){
+            .name = m->name,
+            .description = m->describe,
+            .unit = m->unit,
+            .kind = m->gauge ? METRIC_GAUGE : METRIC_SUM,
+            .is_seconds = is_seconds(m),
+            .limit = m->limit,
+            .largest = m->largest,
+            .keeps_last = m->gauge && m->combine == RULE_COMBINE_LAST,
+        };
+    }
+    *ret_n = n;
+    return metrics;
+}
+
+/* ---- forward's questions to classify ---- */
+
+static bool has_rules(void *context)
+{
+    return classify_keep_has_rules(context);
+}
+
+static int begin_keep(void *context, const struct profiles *view)
+{
+    return classify_keep_begin(context, view);
+}
+
+static int ask_keep(void *context, uint32_t profile, uint32_t sample, struct keep_said *ret)
+{
+    const struct rules_kept *kept;
+    _Static_assert(KEEP_ONE == RULE_SHARE_ONE, "both are millionths");
+    int r = classify_keep_sample(context, profile, sample, &kept);
+    *ret = (struct keep_said){0};
+    if (r == 0 && kept)
+        *ret = (struct keep_said){
+            .dropped = kept->dropped != RULES_NONE,
+            .of_stacks = kept->share[RULE_OF_STACKS],
+            .of_profiles = kept->share[RULE_OF_PROFILES],
+            .of_samples = kept->share[RULE_OF_SAMPLES],
+            .rates = kept->rates,
+            .n_rates = kept->n_rates,
+        };
+    return r;
+}
+
+static void ask_rate(void *context, uint32_t rate, struct keep_rate *ret)
+{
+    const struct rule_keep *keep = classify_keep_rate(context, rate, &ret->rule, &ret->text);
+    ret->count = keep->count;
+    ret->per_second = keep->per_second;
+}
+
+static void end_keep(void *context)
+{
+    classify_keep_end(context);
+}
+
+static struct forward *new_forward(struct pipeline *p, const struct pipeline_options *options)
+{
+    struct forward_options forward = options->forward;
+    forward.decider = (struct keep_decider){p->keep, has_rules, begin_keep, ask_keep, ask_rate, end_keep};
+    /* Where everything is kept there is nothing to capture. */
+    if (options->captures && (forward.keep < 1 || has_rules(p->keep))) {
+        p->capturing = capturing_new(options->captures, &forward.decider);
+        if (!p->capturing)
+            return NULL;
+        forward.decider = capturing_decider(p->capturing);
+    }
+    return forward_new(&forward, options->destinations, p->stats, options->budget);
+}
+
+int pipeline_init(struct pipeline *p, const struct pipeline_options *options)
+{
+    *p = (struct pipeline){.stats = options->stats ? options->stats : stats_new()};
+    p->aggregate = aggregate_new(options->metrics, options->n_metrics, options->budget);
+    if (p->aggregate && options->generation > 0)
+        aggregate_set_generation(p->aggregate, options->generation);
+    if (p->stats && p->aggregate)
+        p->classify = classify_new(options->program, p->aggregate, p->stats, options->budget);
+    if (p->classify && options->destinations)
+        p->keep = classify_keep_new(p->classify);
+    if (p->keep)
+        p->forward = new_forward(p, options);
+    if (p->classify && (p->forward || !options->destinations))
+        p->ingest = ingest_new(&options->ingest, p->classify, p->forward, p->stats, options->budget);
+    if (p->ingest)
+        return 0;
+    pipeline_release(p);
+    return -ENOMEM;
+}
+
+void pipeline_release(struct pipeline *p)
+{
+    p->ingest = ingest_free(p->ingest);
+    p->forward = forward_free(p->forward);
+    p->capturing = capturing_free(p->capturing);
+    p->keep = classify_keep_free(p->keep);
+    p->classify = classify_free(p->classify);
+    p->aggregate = aggregate_free(p->aggregate);
+}
+
+void pipeline_look(struct pipeline *p)
+{
+    if (p->capturing)
+        capturing_look(p->capturing);
+    ingest_look(p->ingest);
+}

@@ -1,0 +1,112 @@
+#include "gateway/run/receivers.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "proto/base/macros.h"
+
+static struct access_limits limits_of(const struct config_share *s)
+{
+    return (struct access_limits){
+        .bytes_per_second = s->bytes_per_second,
+        .memory = s->memory,
+        .connections = s->connections,
+        .requests = s->requests,
+    };
+}
+
+static bool is_limited(const struct config_share *s)
+{
+    return s->bytes_per_second > 0 || s->memory > 0 || s->connections > 0 || s->requests > 0;
+}
+
+static bool asks(const struct config_receiver *r)
+{
+    return r->auth_bearer_tokens_file || r->auth_htpasswd_file || r->auth_identities.n > 0;
+}
+
+/* Where nobody is asked and nothing is limited there is no access object, and a request costs nothing for it.
+ */
+static bool needs_access(const struct config *c)
+{
+    bool needs = c->tenant_header || is_limited(&c->per_client) || is_limited(&c->per_tenant);
+    for (uint32_t i = 0; i < c->n_receivers; i++)
+        needs |= asks(&c->receivers[i]);
+    return needs;
+}
+
+static int make_access(struct receivers *r, const struct config *c, struct budget *budget, struct error *e)
+{
+    if (!needs_access(c))
+        return 0;
+    struct access_options options = {
+        .tenant_header = c->tenant_header,
+        .tenant_required = c->tenant_required,
+        .request_bytes = c->request_bytes,
+        .per_client = limits_of(&c->per_client),
+        .per_tenant = limits_of(&c->per_tenant),
+    };
+    return access_new(&r->access, &options, budget, e);
+}
+
+/* The choices of receivers.otlp.wire_version. */
+static enum profiles_layout layout_of(const char *version)
+{
+    static const struct {
+        const char *version;
+        enum profiles_layout layout;
+    } rows[] = {
+        {"1.5", PROFILES_LAYOUT_1_5}, {"1.7", PROFILES_LAYOUT_1_7},   {"1.8", PROFILES_LAYOUT_1_8},
+        {"1.9", PROFILES_LAYOUT_1_9}, {"1.10", PROFILES_LAYOUT_1_10},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (strcmp(rows[i].version, version) == 0)
+            return rows[i].layout;
+    return PROFILES_LAYOUT_UNKNOWN; /* auto */
+}
+
+static int add(struct receivers *r, const struct config_receiver *from, struct error *e)
+{
+    uint32_t i = r->n++;
+    r->listeners[i].layout = layout_of(from->wire_version);
+    r->tls[i] = (struct listen_tls){
+        .cert_file = from->tls_cert_file,
+        .key_file = from->tls_key_file,
+        .client_ca_file = from->tls_client_ca_file,
+        .min_version = from->tls_min_version,
+        .allow_plaintext = from->tls_allow_plaintext,
+    };
+    r->addresses[i] = (struct listen_address){
+        .address = from->endpoint,
+        .user = &r->listeners[i],
+        .tls = from->tls_cert_file ? &r->tls[i] : NULL,
+    };
+    if (!asks(from))
+        return 0;
+    struct access_policy_options policy = {
+        .bearer_tokens_file = from->auth_bearer_tokens_file,
+        .htpasswd_file = from->auth_htpasswd_file,
+        .identities = from->auth_identities.items,
+        .n_identities = from->auth_identities.n,
+    };
+    return access_policy_new(r->access, &policy, &r->listeners[i].policy, e);
+}
+
+int receivers_init(struct receivers *r, const struct config *c, struct budget *budget, struct error *e)
+{
+    memset(r, 0, sizeof *r);
+    if (c->n_receivers > ARRAY_LEN(r->addresses))
+        return error_set(e, -EINVAL, "at most %zu addresses to listen on", ARRAY_LEN(r->addresses));
+    int result = make_access(r, c, budget, e);
+    for (uint32_t i = 0; i < c->n_receivers && result == 0; i++)
+        result = add(r, &c->receivers[i], e);
+    if (result < 0)
+        receivers_release(r);
+    return result;
+}
+
+void receivers_release(struct receivers *r)
+{
+    r->access = access_free(r->access);
+    r->n = 0;
+}

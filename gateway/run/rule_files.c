@@ -1,0 +1,168 @@
+#include "gateway/run/rule_files.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/macros.h"
+
+#define FILES_MAX   256u /* rule files: far more than anybody keeps apart */
+#define BUILTIN_MAX 64u
+
+struct collect {
+    struct rules_input inputs[FILES_MAX + BUILTIN_MAX];
+    uint32_t n;
+    char *texts[FILES_MAX]; /* the user's files and the configuration's own; the set has copies */
+    uint32_t n_texts;
+};
+
+char *rule_file_read(const char *path, size_t *ret_n, struct error *e)
+{
+    FILE *f = fopen(path, "rbe");
+    if (!f) {
+        error_set(e, -errno, "cannot read %s: %s", path, strerror(errno));
+        return NULL;
+    }
+    char *text = malloc(RULES_FILE_MAX + 1);
+    size_t n = text ? fread(text, 1, RULES_FILE_MAX + 1, f) : 0;
+    bool bad = !text || ferror(f);
+    fclose(f);
+    if (bad) {
+        error_set(e, -EIO, "cannot read %s: %s", path, text ? "read error" : "out of memory");
+        free(text);
+        return NULL;
+    }
+    *ret_n = n;
+    return text;
+}
+
+/* Takes the text over. */
+static int add(struct collect *c, const char *name, char *text, size_t n, struct error *e)
+{
+    if (c->n_texts == FILES_MAX) {
+        free(text);
+        return error_set(e, -EINVAL, "more than %u rule files", FILES_MAX);
+    }
+    c->texts[c->n_texts++] = text;
+    c->inputs[c->n++] = (struct rules_input){name, bytes_of(text, n), false};
+    return 0;
+}
+
+static void add_builtin(struct collect *c)
+{
+    for (const struct embedded_file *f = rules_builtin; f->name && c->n < BUILTIN_MAX; f++)
+        c->inputs[c->n++] = (struct rules_input){f->name, bytes_of(f->data, f->size), true};
+}
+
+static int add_path(struct collect *c, const char *path, struct arena *names, struct error *e)
+{
+    glob_t found = {0};
+    int r = glob(path, 0, NULL, &found);
+    if (r == GLOB_NOMATCH && strchr(path, '*') == NULL)
+        r = error_set(e, -ENOENT, "there is no file %s", path);
+    else if (r != 0 && r != GLOB_NOMATCH)
+        r = error_set(e, -EIO, "cannot read the folder of %s", path);
+    else
+        r = 0;
+    for (size_t i = 0; i < found.gl_pathc && r == 0; i++) {
+        size_t n;
+        struct bytes name = arena_copy(names, bytes_str(found.gl_pathv[i]));
+        char *text = name.p ? rule_file_read(found.gl_pathv[i], &n, e) : NULL;
+        r = text ? add(c, (const char *)name.p, text, n, e) : -EINVAL;
+    }
+    globfree(&found);
+    return r;
+}
+
+static bool wanted(const struct config_strings *builtin, const char *pack, size_t n)
+{
+    for (uint32_t i = 0; i < builtin->n; i++)
+        if (strcmp(builtin->items[i], "all") == 0 ||
+            (strlen(builtin->items[i]) == n && strncmp(builtin->items[i], pack, n) == 0))
+            return true;
+    return false;
+}
+
+static bool ships(const char *pack)
+{
+    size_t n = strlen(pack);
+    for (const struct embedded_file *f = rules_builtin; f->name; f++)
+        if (strncmp(f->name, pack, n) == 0 && strcmp(f->name + n, ".rules") == 0)
+            return true;
+    return false;
+}
+
+/* The configuration's own say, as a rule file: packs not chosen are disabled (others may still use their
+ * definitions), metrics named in rules.enable are enabled. */
+static int add_switches(struct collect *c, const struct config *config, struct error *e)
+{
+    const struct config_strings *builtin = &config->rules_builtin;
+    struct buffer text = BUFFER_INIT(RULES_FILE_MAX);
+    for (uint32_t i = 0; i < builtin->n; i++)
+        if (strcmp(builtin->items[i], "all") != 0 && strcmp(builtin->items[i], "none") != 0 &&
+            !ships(builtin->items[i])) {
+            buffer_release(&text);
+            return error_set(e, -EINVAL, "rules.builtin: there is no shipped pack %s", builtin->items[i]);
+        }
+    int r = buffer_add_str(&text, "rules 1\npack configuration\n");
+    for (const struct embedded_file *f = rules_builtin; f->name && r == 0; f++) {
+        size_t n = strcspn(f->name, ".");
+        if (!wanted(builtin, f->name, n))
+            r = buffer_printf(&text, "disable %.*s\n", (int)n, f->name);
+    }
+    for (uint32_t i = 0; i < config->rules_enable.n && r == 0; i++)
+        r = buffer_printf(&text, "enable %s\n", config->rules_enable.items[i]);
+    char *copy = r == 0 ? bytes_dup(buffer_bytes(&text)) : NULL;
+    size_t n = text.n;
+    buffer_release(&text);
+    return copy ? add(c, "(configuration)", copy, n, e) : error_set(e, -ENOMEM, "out of memory");
+}
+
+static int compile(struct collect *c, struct rule_files *ret, struct error *e)
+{
+    struct rules_diagnostics found;
+    ret->set = rules_compile(c->inputs, c->n, &found);
+    for (uint32_t i = 0; i < found.n; i++)
+        if (!found.items[i].warning)
+            fputs(found.items[i].text, stderr);
+    uint32_t n_errors = found.n_errors;
+    rules_diagnostics_release(&found);
+    if (!ret->set)
+        return n_errors > 0
+                   ? error_set(e, -EINVAL, "the rules have %u error%s", n_errors, n_errors > 1 ? "s" : "")
+                   : error_set(e, -ENOMEM, "out of memory");
+    ret->program = rules_program_new(ret->set, e);
+    return ret->program ? 0 : -EINVAL;
+}
+
+int rule_files_load(struct rule_files *ret, const struct config *config, struct error *e)
+{
+    struct arena names = {0};
+    struct collect *c = calloc(1, sizeof *c);
+    *ret = (struct rule_files){0};
+    if (!c)
+        return error_set(e, -ENOMEM, "out of memory");
+    add_builtin(c);
+    int r = 0;
+    for (uint32_t i = 0; i < config->rules_files.n && r == 0; i++)
+        r = add_path(c, config->rules_files.items[i], &names, e);
+    if (r == 0)
+        r = add_switches(c, config, e);
+    if (r == 0)
+        r = compile(c, ret, e);
+    for (uint32_t i = 0; i < c->n_texts; i++)
+        free(c->texts[i]);
+    free(c);
+    arena_release(&names);
+    if (r < 0)
+        rule_files_release(ret);
+    return r;
+}
+
+void rule_files_release(struct rule_files *f)
+{
+    f->program = rules_program_free(f->program);
+    f->set = rules_set_free(f->set);
+}

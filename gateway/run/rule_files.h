@@ -1,0 +1,31 @@
+/*
+ * Rule files from disk and from the program itself, compiled and lowered: what `serve` and `count` count
+ * with.
+ */
+#ifndef GATEWAY_RUN_RULE_FILES_H
+#define GATEWAY_RUN_RULE_FILES_H
+
+#include <stdint.h>
+
+#include "gateway/config/config.h"
+#include "proto/base/error.h"
+#include "rules/compile.h"
+#include "rules/program/program.h"
+
+struct rule_files {
+    struct rule_set *set;
+    struct rules_program *program;
+};
+
+/* One rule file's bytes, the caller's to free; one byte more than RULES_FILE_MAX at most, so that the
+ * compiler can say that it is too long. NULL with *e set. */
+char *rule_file_read(const char *path, size_t *ret_n, struct error *e);
+
+/* Loads every shipped pack, then the files (a * in the last part of a path matches), then what the
+ * configuration switches on and off. Diagnostics go to stderr as they are. 0, or a negative errno with *e
+ * set. */
+int rule_files_load(struct rule_files *ret, const struct config *config, struct error *e);
+
+void rule_files_release(struct rule_files *f);
+
+#endif

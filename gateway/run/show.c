@@ -1,0 +1,80 @@
+#include <stdio.h>
+
+#include "gateway/run/parts.h"
+#include "gateway/serve/lanes/lanes.h"
+#include "gateway/stats/exposition.h"
+#include "proto/base/macros.h"
+
+/* The numbers that no thread counts: the gateway knows them when it is asked. Prometheus text 0.0.4. */
+
+static int head(struct buffer *out, const char *name, const char *type, const char *help)
+{
+    return buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static int plain(struct buffer *out, const char *name, const char *type, const char *help, uint64_t value)
+{
+    int r = head(out, name, type, help);
+    return r < 0 ? r : buffer_printf(out, "%s %llu\n", name, (unsigned long long)value);
+}
+
+static int write_lanes(const struct gateway *g, struct buffer *out)
+{
+    int r = plain(out, "profgate_lanes", "gauge", "Threads for large requests that were made so far",
+                  lanes_n(g->lanes));
+    if (r == 0)
+        r = plain(out, "profgate_lane_waiting", "gauge", "Large requests that wait for such a thread",
+                  lanes_waiting(g->lanes));
+    if (r == 0)
+        r = plain(out, "profgate_lane_requests_total", "counter", "Large requests that such a thread took up",
+                  lanes_taken(g->lanes));
+    return r;
+}
+
+struct bound_address gateway_bound_address(const char *configured, uint16_t port)
+{
+    struct bound_address a = {.before_port = bytes_str(configured)};
+    if (port == 0) /* a unix socket */
+        return a;
+    a.before_port.n -= bytes_after_last(a.before_port, ':').n;
+    snprintf(a.port, sizeof a.port, "%u", port);
+    return a;
+}
+
+static int write_address(struct buffer *out, const char *configured, uint16_t port)
+{
+    struct bound_address a = gateway_bound_address(configured, port);
+    int r = exposition_escape(out, a.before_port, true);
+    return r < 0 ? r : buffer_add_str(out, a.port);
+}
+
+static int write_expiry(struct gateway *g, struct buffer *out)
+{
+    static const char name[] = "profgate_tls_certificate_expiry_seconds";
+    bool any = false;
+    int r = 0;
+    for (uint32_t i = 0; i < g->receivers.n && r == 0; i++) {
+        int64_t at = listen_tls_expiry(g->listen, i);
+        if (at == INT64_MAX)
+            continue;
+        if (!any)
+            r = head(out, name, "gauge", "When the certificate of an address ends, in seconds since 1970");
+        any = true;
+        if (r == 0)
+            r = buffer_printf(out, "%s{address=\"", name);
+        if (r == 0)
+            r = write_address(out, g->receivers.addresses[i].address, listen_port(g->listen, i));
+        if (r == 0)
+            r = buffer_printf(out, "\"} %lld\n", (long long)at);
+    }
+    return r;
+}
+
+int gateway_show(void *context, struct buffer *out)
+{
+    struct gateway *g = context;
+    int r = g->triggers ? control_triggers_prometheus(g->triggers, out) : 0;
+    if (r == 0 && g->lanes)
+        r = write_lanes(g, out);
+    return r == 0 && g->listen ? write_expiry(g, out) : r;
+}

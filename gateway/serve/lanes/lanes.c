@@ -1,0 +1,403 @@
+#include "gateway/serve/lanes/lanes.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "proto/base/macros.h"
+#include "proto/io/loop.h"
+
+/* One client's jobs in order, and its place in the ring of those who have any. */
+struct queue {
+    struct lane_job *first, *last;
+    struct queue *prev, *next;
+    uint32_t n;
+    size_t bytes;
+};
+
+struct task {
+    struct task *next;
+    void (*fn)(void *arg, void *lane);
+    void *arg;
+};
+
+struct lane {
+    struct lanes *lanes;
+    uint32_t index;
+    pthread_t thread;
+    void *context;
+    struct task *first, **last;
+};
+
+struct lane_inbox {
+    struct lanes *lanes;
+    struct lane_inbox *next; /* of all */
+    struct io_loop *loop;
+    void (*done)(struct lane_job *job);
+    struct lane_job *first, **last; /* that have come back */
+    uint32_t n_working;
+    struct io_post post;
+};
+
+struct lanes {
+    struct lanes_options options;
+    pthread_mutex_t lock;   /* everything below */
+    pthread_cond_t work;    /* a job, a task, or the end */
+    pthread_cond_t settled; /* a job has come back */
+    struct queue queues[LANES_CLIENTS];
+    struct queue *turn; /* whose it is; in the ring of queues with jobs; NULL: nothing waits */
+    size_t bytes;
+    struct lane_inbox *inboxes;
+    uint32_t n_idle;
+    bool asked, stopping;
+    atomic_uint n, waiting; /* written under the lock */
+    atomic_ulong taken;
+    struct lane lanes[];
+};
+
+/* ---- what waits; under the lock ---- */
+
+static struct queue *queue_of(struct lanes *l, const struct lane_job *job)
+{
+    return &l->queues[job->client % LANES_CLIENTS];
+}
+
+static bool is_full(const struct lanes *l, const struct queue *q, size_t n)
+{
+    size_t all = l->options.waiting_bytes, one = all / 2;
+    return l->waiting >= LANES_WAITING_MAX || q->n >= LANES_WAITING_CLIENT_MAX ||
+           (l->waiting > 0 && (l->bytes > all || n > all - l->bytes)) ||
+           (q->n > 0 && (q->bytes > one || n > one - q->bytes));
+}
+
+/* Behind all others, which is in front of whose turn it is. */
+static void join_ring(struct lanes *l, struct queue *q)
+{
+    if (!l->turn) {
+        l->turn = q->prev = q->next = q;
+        return;
+    }
+    q->next = l->turn;
+    q->prev = l->turn->prev;
+    q->prev->next = q->next->prev = q;
+}
+
+static void leave_ring(struct lanes *l, struct queue *q)
+{
+    q->prev->next = q->next;
+    q->next->prev = q->prev;
+    if (l->turn == q)
+        l->turn = q->next == q ? NULL : q->next;
+}
+
+static void enqueue(struct lanes *l, struct lane_job *job)
+{
+    struct queue *q = queue_of(l, job);
+    job->waits = true;
+    job->next = NULL;
+    job->prev = q->last;
+    *(q->last ? &q->last->next : &q->first) = job;
+    q->last = job;
+    if (q->n++ == 0)
+        join_ring(l, q);
+    q->bytes += job->bytes;
+    l->bytes += job->bytes;
+    l->waiting++;
+}
+
+static void dequeue(struct lanes *l, struct lane_job *job)
+{
+    struct queue *q = queue_of(l, job);
+    job->waits = false;
+    *(job->prev ? &job->prev->next : &q->first) = job->next;
+    *(job->next ? &job->next->prev : &q->last) = job->prev;
+    q->bytes -= job->bytes;
+    l->bytes -= job->bytes;
+    l->waiting--;
+    if (--q->n == 0)
+        leave_ring(l, q);
+}
+
+/* Whose turn it is has one job, then it is the next one's. */
+static struct lane_job *take_next(struct lanes *l)
+{
+    struct queue *q = l->turn;
+    if (!q)
+        return NULL;
+    struct lane_job *job = q->first;
+    l->turn = q->next;
+    dequeue(l, job);
+    job->inbox->n_working++;
+    l->taken++;
+    return job;
+}
+
+/* Under the lock, so that the loop is still there: an inbox closes when all of its jobs have come back. */
+static void bring_back(struct lane_job *job)
+{
+    struct lane_inbox *in = job->inbox;
+    job->next = NULL;
+    *in->last = job;
+    in->last = &job->next;
+    io_loop_post_in(in->loop, &in->post);
+}
+
+static void refuse_all(struct lanes *l, const struct lane_inbox *of)
+{
+    for (uint32_t i = 0; i < LANES_CLIENTS; i++)
+        for (struct lane_job *job = l->queues[i].first, *next; job; job = next) {
+            next = job->next;
+            if (of && job->inbox != of)
+                continue;
+            dequeue(l, job);
+            job->refused = true;
+            bring_back(job);
+        }
+}
+
+/* ---- a lane's thread ---- */
+
+static void begin(const struct lane *lane)
+{
+    char name[16];
+    snprintf(name, sizeof name, "lane%u", lane->index);
+    pthread_setname_np(pthread_self(), name);
+    /* Linux: of the thread alone (setpriority(2), "C library/kernel differences"). Where it is not allowed a
+     * lane is like a worker. */
+    setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + LANES_NICE);
+}
+
+static struct task *take_task(struct lane *lane)
+{
+    struct task *t = lane->first;
+    if (t && !(lane->first = t->next))
+        lane->last = &lane->first;
+    return t;
+}
+
+static void *run(void *arg)
+{
+    struct lane *lane = arg;
+    struct lanes *l = lane->lanes;
+    begin(lane);
+    pthread_mutex_lock(&l->lock);
+    for (;;) {
+        struct task *t = take_task(lane);
+        struct lane_job *job = t ? NULL : take_next(l);
+        if (!t && !job) {
+            if (l->stopping)
+                break;
+            l->n_idle++;
+            pthread_cond_wait(&l->work, &l->lock);
+            l->n_idle--;
+            continue;
+        }
+        pthread_mutex_unlock(&l->lock);
+        if (t) {
+            t->fn(t->arg, lane->context);
+            free(t);
+        } else {
+            job->work(job, lane->context);
+        }
+        pthread_mutex_lock(&l->lock);
+        if (job) {
+            job->inbox->n_working--;
+            bring_back(job);
+            pthread_cond_broadcast(&l->settled);
+        }
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* ---- the owner ---- */
+
+struct lanes *lanes_new(const struct lanes_options *options)
+{
+    struct lanes *l = calloc(1, sizeof *l + options->n_max * sizeof *l->lanes);
+    if (!l)
+        return NULL;
+    l->options = *options;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->settled, NULL);
+    return l;
+}
+
+struct lanes *lanes_free(struct lanes *l)
+{
+    if (!l)
+        return NULL;
+    lanes_stop(l);
+    for (struct lane_inbox *in = l->inboxes, *next; in; in = next) {
+        next = in->next;
+        free(in);
+    }
+    pthread_cond_destroy(&l->settled);
+    pthread_cond_destroy(&l->work);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+    return NULL;
+}
+
+/* Signals are the main thread's. */
+static int start_thread(struct lane *lane)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int r = pthread_create(&lane->thread, NULL, run, lane);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -r;
+}
+
+int lanes_add(struct lanes *l, void *context)
+{
+    pthread_mutex_lock(&l->lock);
+    int r = l->stopping || l->n >= l->options.n_max ? -ESHUTDOWN : 0;
+    struct lane *lane = &l->lanes[l->n];
+    if (r == 0) {
+        *lane = (struct lane){.lanes = l, .index = l->n, .context = context};
+        lane->last = &lane->first;
+        r = start_thread(lane);
+    }
+    if (r == 0) {
+        l->n++;
+        l->asked = false;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return r;
+}
+
+void lanes_give_up(struct lanes *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->asked = false;
+    if (l->n == 0)
+        refuse_all(l, NULL);
+    pthread_mutex_unlock(&l->lock);
+}
+
+uint32_t lanes_n(const struct lanes *l)
+{
+    return l->n;
+}
+
+int lanes_run(struct lanes *l, uint32_t index, void (*fn)(void *arg, void *lane), void *arg)
+{
+    autofree struct task *t = malloc(sizeof *t);
+    if (!t)
+        return -ENOMEM;
+    *t = (struct task){.fn = fn, .arg = arg};
+    pthread_mutex_lock(&l->lock);
+    int r = index < l->n && !l->stopping ? 0 : -ESHUTDOWN;
+    if (r == 0) {
+        struct lane *lane = &l->lanes[index];
+        *lane->last = t;
+        lane->last = &take_ptr(t)->next;
+        pthread_cond_broadcast(&l->work);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return r;
+}
+
+void lanes_stop(struct lanes *l)
+{
+    pthread_mutex_lock(&l->lock);
+    bool stopped = l->stopping;
+    l->stopping = true;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    for (uint32_t i = 0; i < l->n && !stopped; i++)
+        pthread_join(l->lanes[i].thread, NULL);
+}
+
+uint64_t lanes_taken(const struct lanes *l)
+{
+    return l->taken;
+}
+
+uint32_t lanes_waiting(const struct lanes *l)
+{
+    return l->waiting;
+}
+
+/* ---- a worker ---- */
+
+static void give(struct lane_inbox *in)
+{
+    pthread_mutex_lock(&in->lanes->lock);
+    struct lane_job *job = take_ptr(in->first);
+    in->last = &in->first;
+    pthread_mutex_unlock(&in->lanes->lock);
+    for (struct lane_job *next; job; job = next) {
+        next = job->next;
+        in->done(job);
+    }
+}
+
+static void on_post(void *arg)
+{
+    give(arg);
+}
+
+struct lane_inbox *lane_inbox_new(struct lanes *l, struct io_loop *loop, void (*done)(struct lane_job *job))
+{
+    struct lane_inbox *in = calloc(1, sizeof *in);
+    if (!in)
+        return NULL;
+    *in = (struct lane_inbox){.lanes = l, .loop = loop, .done = done, .post = {.fn = on_post, .arg = in}};
+    in->last = &in->first;
+    pthread_mutex_lock(&l->lock);
+    in->next = l->inboxes;
+    l->inboxes = in;
+    pthread_mutex_unlock(&l->lock);
+    return in;
+}
+
+void lane_inbox_close(struct lane_inbox *in)
+{
+    struct lanes *l = in->lanes;
+    pthread_mutex_lock(&l->lock);
+    refuse_all(l, in);
+    while (in->n_working > 0)
+        pthread_cond_wait(&l->settled, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+    give(in);
+}
+
+int lane_put(struct lane_inbox *in, struct lane_job *job)
+{
+    struct lanes *l = in->lanes;
+    bool ask = false;
+    job->inbox = in;
+    job->refused = false;
+    pthread_mutex_lock(&l->lock);
+    int r = l->stopping || is_full(l, queue_of(l, job), job->bytes) ? LANE_FULL : 0;
+    if (r == 0) {
+        enqueue(l, job);
+        ask = l->waiting > l->n_idle && l->n < l->options.n_max && !l->asked;
+        l->asked |= ask;
+        pthread_cond_signal(&l->work);
+    }
+    pthread_mutex_unlock(&l->lock);
+    if (ask)
+        l->options.wanted(l->options.context);
+    return r;
+}
+
+bool lane_cancel(struct lane_job *job)
+{
+    struct lanes *l = job->inbox->lanes;
+    pthread_mutex_lock(&l->lock);
+    bool waits = job->waits;
+    if (waits)
+        dequeue(l, job);
+    pthread_mutex_unlock(&l->lock);
+    return waits;
+}

@@ -1,0 +1,196 @@
+/* `profgate rules` from outside: exit codes, and what it prints, as text and as JSON. */
+#include "gateway/commands/rules.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/base/macros.h"
+#include "tests/lib/unit.h"
+
+#define CAPTURE PG_SOURCE_DIR "/tests/data/connector/ebpf-c_nofp-0002.pb"
+
+struct ran {
+    int code;
+    char *out; /* malloc'd */
+};
+
+/* Runs the command with these arguments, NULL-terminated; what it writes to stdout is caught. */
+static struct ran run(const char *const *args)
+{
+    char *argv[16] = {(char *)"rules"};
+    int argc = 1;
+    for (; args[argc - 1]; argc++)
+        argv[argc] = (char *)args[argc - 1];
+    struct ran ran;
+    size_t n;
+    FILE *was = stdout;
+    stdout = open_memstream(&ran.out, &n);
+    ck_assert_ptr_nonnull(stdout);
+    ran.code = command_rules(argc, argv);
+    fclose(stdout);
+    stdout = was;
+    return ran;
+}
+#define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
+
+/* A rule file in a place of its own; the caller unlinks it. */
+static const char *rule_file(const char *text)
+{
+    static char path[64];
+    snprintf(path, sizeof path, "/tmp/profgate-test-XXXXXX.rules");
+    int fd = mkstemps(path, 6);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    return path;
+}
+
+static void expect(struct ran ran, int code, const char *what)
+{
+    ck_assert_msg(ran.code == code && strstr(ran.out, what), "code %d, and not `%s` in:\n%s", ran.code, what,
+                  ran.out);
+    free(ran.out);
+}
+
+UNIT(check_says_ok_or_what_is_wrong)
+{
+    const char *good =
+        rule_file("rules 1\npack a\ncounter a.b { on cpu }\ntest \"t\" { stack go \"x\" expect a.b }\n");
+    expect(RUN("check", good), 0, "1 file, 1 metric, ok");
+    expect(RUN("check", "--json", good), 0,
+           "{\"diagnostics\": [], \"ok\": true, \"files\": 1, \"metrics\": 1, \"errors\": 0}");
+    unlink(good);
+    const char *bad = rule_file("rules 1\npack a\ncounter a.b { }\n");
+    expect(RUN("check", bad), 1, "E108");
+    expect(RUN("check", "--json", bad), 1, "\"code\": \"E108\", \"severity\": \"error\"");
+    expect(RUN("list", bad), 1, "E108");
+    expect(RUN("list", "--json", bad), 1, "{\"diagnostics\": [{\"code\": \"E108\"");
+    expect(RUN("test", "--json", bad), 1, "\"ok\": false}");
+    unlink(bad);
+}
+
+UNIT(strict_makes_errors_of_warnings)
+{
+    const char *path =
+        rule_file("rules 1\npack a\ntable t (n) over frames { \"x\" => \"y\"  \"z\" => \"w\" }\n"
+                  "pattern never = \"never\"\ncounter a.b { on cpu label n = t.n }\n"
+                  "counter a.c { on cpu off where any frame is never }\n"
+                  "test \"t\" { stack go \"x\" expect a.b { n = \"y\" } expect that not leaf is never }\n"
+                  "test \"u\" { stack go \"z\" expect a.b { n = \"w\" } }\n");
+    expect(RUN("check", path), 0, "W209");
+    expect(RUN("check", "--strict", path), 1, "no test expects a.c");
+    expect(RUN("check", path), 0, "1 file, 2 metrics, ok");
+    unlink(path);
+}
+
+UNIT(rows_and_patterns_that_no_test_tries_are_named)
+{
+    const char *path =
+        rule_file("rules 1\npack a\n"
+                  "table t (n) over frames { \"x\" => \"y\"\n\"z\" => \"w\"\nelse => \"other\" }\n"
+                  "table f (n) { \"x\" => \"y\"\n\"z\" => \"w\" }\n"
+                  "pattern never = \"never\"\npattern here = \"x\"\n"
+                  "counter a.b { on cpu label n = t.n label m = f.n of leaf }\n"
+                  "counter a.c { on cpu where any frame is never or any frame is here }\n"
+                  "test \"t\" { stack go \"x\" expect a.b { n = \"y\", m = \"y\" } expect a.c }\n");
+    struct ran ran = RUN("check", path);
+    ck_assert_int_eq(ran.code, 0);
+    const char *at = ran.out;
+    static const char *const found[] = {":4:1: no test has a stack that this row takes",
+                                        ":5:1: no test has a stack that this row takes",
+                                        ":7:1: no test has a stack that this row takes",
+                                        "no test has a frame that `never` takes"};
+    for (size_t i = 0; i < ARRAY_LEN(found); i++) {
+        at = strstr(at, found[i]);
+        ck_assert_msg(at != NULL, "not `%s` in:\n%s", found[i], ran.out);
+    }
+    ck_assert_ptr_null(strstr(ran.out, "`here`"));
+    ck_assert_ptr_null(strstr(ran.out, ":3:"));
+    free(ran.out);
+    expect(RUN("check", "--strict", path), 1, "4 errors");
+    unlink(path);
+}
+
+UNIT(test_counts_and_tells)
+{
+    const char *path =
+        rule_file("rules 1\npack a\ncounter a.b { on cpu }\ntest \"t\" { stack go \"x\" expect a.b 20ms }\n"
+                  "test \"u\" { stack go \"x\" expect a.b 10ms }\n");
+    expect(RUN("test", path), 1, "2 tests, 1 failed");
+    expect(RUN("test", "--json", path), 1, "\"ok\": false, \"tests\": 2, \"failed\": 1}");
+    unlink(path);
+    expect(RUN("test", "--json"), 0, "{\"failures\": [], \"ok\": true, \"tests\": ");
+}
+
+UNIT(list_has_levels)
+{
+    const char *path =
+        rule_file("rules 1\npack a\nkeep 1% where linked\ncounter a.b { on cpu where leaf is go\n"
+                  "label r = resource[\"x\"] label s = sample[\"y\"] label c = \"z\" limit 7 largest }\n"
+                  "trigger t { when rate of a.b over 1m above 1 do keep all lasting 1m cooldown 1m }\n"
+                  "test \"t\" { stack go \"x\" expect a.b { c = \"z\" } }\n");
+    expect(RUN("list", path), 0, "keep 1% where linked  on a ");
+    expect(RUN("list", "--levels", path), 0, "    label r                  stack + resource\n");
+    expect(RUN("list", "--levels", path), 0, "    label c                  always\n");
+    expect(RUN("list", "--json", path), 0, "\"limit\": 7, \"largest\": true");
+    expect(RUN("list", "--json", path), 0,
+           "{\"r\": \"stack + resource\", \"s\": \"sample\", \"c\": \"always\"}");
+    expect(RUN("list", "--json", path), 0, "\"triggers\": [{\"name\": \"t\"");
+    unlink(path);
+}
+
+UNIT(explain_says_which_rule_by_which_frame_with_which_labels)
+{
+    expect(RUN("explain", "--stack", "5", CAPTURE), 0, "       9  go compress/gzip.(*Writer).Write\n");
+    expect(RUN("explain", "--stack", "5", CAPTURE), 0,
+           "    profile.cpu.time { runtime=\"go\", mode=\"user\" }\n        table mode, row 2 (cpu.rules:");
+    const char *path =
+        rule_file("rules 1\npack a\nkeep 25% where any frame is \"*gzip*\"\n"
+                  "frame gz = \"compress/*\"\nregion above = frames after gz\n"
+                  "counter a.b { on cpu where gz calls \"runtime.mallocgc\" and last go in above is go\n"
+                  "and not leaf is kernel }\n"
+                  "test \"t\" { stack go \"x\" expect nothing }\n");
+    struct ran ran = RUN("explain", "--stack", "5", "--metric", "a.b", path, CAPTURE);
+    expect(ran, 0, ", by frame 7: go runtime.mallocgc\n");
+    expect(RUN("explain", "--stack", "5", "--metric", "a.b", path, CAPTURE), 0,
+           "where last go in above is go (");
+    expect(RUN("explain", "--stack", "5", "--metric", "a.b", path, CAPTURE), 0,
+           ", by frame 14: go runtime.goexit\n");
+    expect(RUN("explain", "--stack", "5", path, CAPTURE), 0, "    kept 25%\n        rule keep 25% where");
+    expect(RUN("explain", "--stack", "5", "--json", path, CAPTURE), 0,
+           "\"kept\": {\"percent\": 25, \"rates\": 0");
+    expect(RUN("explain", "--metric", "no.such", path, CAPTURE), 1, "no stack is taken by that metric\n");
+    unlink(path);
+}
+
+/* What is written out (rules/resolve/expand.h) is told as it was written: one source, and no guards. */
+UNIT(what_is_written_out_is_told_as_written)
+{
+    const char *path = rule_file(
+        "rules 1\npack a\n"
+        "table who (n) { \"x*\" when resource[\"zone\"] == \"none such\" => \"X\"  \"*gzip*\" => \"Z\"  else => - }\n"
+        "frame gz = who.n == \"Z\"\n"
+        "counter a.any { on cpu where any frame is gz }\ncounter a.each { on cpu each frame is gz value one }\n"
+        "test \"t\" { stack go \"a/gzip.x\" expect a.any expect a.each 1 }\n");
+    struct ran ran = RUN("explain", "--stack", "5", path, CAPTURE);
+    ck_assert_ptr_null(strstr(ran.out, "zone"));
+    expect(ran, 0, "        where any frame is gz (");
+    ran = RUN("list", "--levels", path);
+    ck_assert_ptr_null(strstr(ran.out, "also"));
+    expect(ran, 0, "where, each              stack + resource\n");
+    expect(RUN("test", path), 0, "1 test, ok");
+    unlink(path);
+}
+
+UNIT(wrong_usage_is_two)
+{
+    expect(RUN("explain"), 2, "");
+    expect(RUN("explain", "--stack", "many", CAPTURE), 2, "");
+    expect(RUN("explain", "/nonexistent.pb"), 2, "");
+    expect(RUN("check", "/nonexistent.rules"), 2, "");
+    expect(RUN("no-such-verb"), 2, "");
+    expect(RUN("check", "--no-such-flag"), 2, "");
+    expect(RUN("--help"), 0, "rules explain");
+}

@@ -1,0 +1,445 @@
+/* Prometheus text: names, labels, and whole pages. */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "gateway/export/prometheus/prometheus.h"
+#include "proto/base/macros.h"
+
+static struct attr text(const char *key, const char *value)
+{
+    return (struct attr){bytes_str(key), {.kind = ATTR_STRING, .text = bytes_str(value)}};
+}
+
+static struct metric_point count(int64_t n, const struct attr *attrs, uint32_t n_attrs)
+{
+    return (struct metric_point){.attrs = attrs, .n_attrs = n_attrs, .integer = n};
+}
+
+static struct metric metric_of(const char *name, const char *unit, enum metric_kind kind,
+                               struct metric_point *points, uint32_t n)
+{
+    return (struct metric){.name = bytes_str(name),
+                           .unit = bytes_str(unit),
+                           .description = BYTES_LIT("It counts"),
+                           .kind = kind,
+                           .temporality = METRIC_CUMULATIVE,
+                           .points = points,
+                           .n_points = n};
+}
+
+static void expect(const struct metric_resource *resources, uint32_t n,
+                   const struct prometheus_options *options, const char *wanted)
+{
+    struct metric_batch *b = unit_made(metric_batch_new(NULL));
+    struct metric_resource copy[8];
+    memcpy(copy, resources, n * sizeof *copy);
+    b->resources = copy;
+    b->n_resources = n;
+    b->scope_name = BYTES_LIT("profgate");
+    b->scope_version = BYTES_LIT("1");
+    struct buffer out = BUFFER_INIT(0);
+    ck_assert_int_eq(prometheus_write(b, options, &out), 0);
+    ck_assert_int_eq(buffer_add(&out, "", 1), 0);
+    ck_assert_str_eq((char *)out.p, wanted);
+    buffer_release(&out);
+    metric_batch_free(b);
+}
+
+UNIT(metric_names)
+{
+    static const struct {
+        const char *name, *unit;
+        enum metric_kind kind;
+        const char *wanted;
+    } cases[] = {
+        {"profile.cpu.time", "s", METRIC_SUM, "profile_cpu_time_seconds_total"},
+        {"profile.alloc.bytes", "By", METRIC_SUM,
+         "profile_alloc_bytes_total"}, /* the unit is there already */
+        {"profile.alloc", "By", METRIC_SUM, "profile_alloc_bytes_total"},
+        {"profile.heap.live", "By", METRIC_GAUGE, "profile_heap_live_bytes"},
+        {"samples.kernel.count", "1", METRIC_SUM, "samples_kernel_count_total"},
+        {"cache.hit", "1", METRIC_GAUGE, "cache_hit_ratio"},
+        {"profile.samples", "{sample}", METRIC_SUM, "profile_samples_total"},
+        {"requests.total", "", METRIC_SUM, "requests_total"},
+        {"requests.total", "By", METRIC_SUM, "requests_bytes_total"},
+        {"speed", "m/s", METRIC_GAUGE, "speed_meters_per_second"},
+        {"rate", "{request}/s", METRIC_GAUGE, "rate_per_second"},
+        {"_", "1/cy", METRIC_GAUGE, "_1_per_cy"},
+        {"rate", "KiBy/min", METRIC_GAUGE, "rate_kibibytes_per_minute"},
+        {"a..b--c", "", METRIC_GAUGE, "a_b_c"},
+        {"1st", "", METRIC_GAUGE, "_1st"},
+        {"job:time", "ms", METRIC_GAUGE, "job:time_milliseconds"},
+        {"caf\xc3\xa9", "furlong", METRIC_GAUGE, "caf_furlong"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct buffer out = BUFFER_INIT(0);
+        ck_assert_int_eq(prometheus_name(bytes_str(cases[i].name), bytes_str(cases[i].unit), cases[i].kind,
+                                         PROMETHEUS_UNDERSCORES_WITH_SUFFIXES, &out),
+                         0);
+        ck_assert_int_eq(buffer_add(&out, "", 1), 0);
+        ck_assert_str_eq((char *)out.p, cases[i].wanted);
+        buffer_release(&out);
+    }
+}
+
+UNIT(label_names)
+{
+    static const char *const cases[][2] = {{"service.name", "service_name"},
+                                           {"9lives", "key_9lives"},
+                                           {"__name__", "_name__"},
+                                           {"", "key_"},
+                                           {"a\xc3\xa9", "a__"},
+                                           {"_x", "_x"}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct buffer out = BUFFER_INIT(0);
+        ck_assert_int_eq(
+            prometheus_label_name(bytes_str(cases[i][0]), PROMETHEUS_UNDERSCORES_WITH_SUFFIXES, &out), 0);
+        ck_assert_int_eq(buffer_add(&out, "", 1), 0);
+        ck_assert_str_eq((char *)out.p, cases[i][1]);
+        buffer_release(&out);
+    }
+}
+
+UNIT(a_page)
+{
+    struct attr attrs[] = {text("service.namespace", "eu"), text("service.name", "shop"),
+                           text("service.instance.id", "i-1"), text("host.name", "h1"),
+                           text("process.executable.name", "java")};
+    struct attr go[] = {text("runtime", "go"), text("profile.mode", "user")},
+                jvm[] = {text("runtime", "jvm")};
+    struct metric_point cpu[] = {{.attrs = go, .n_attrs = 2, .is_double = true, .real = 0.1},
+                                 {.attrs = jvm, .n_attrs = 1, .is_double = true, .real = 1234567.25},
+                                 {.attrs = NULL, .stale = true}};
+    struct metric_point live[] = {count(-3, NULL, 0)};
+    struct metric metrics[] = {metric_of("profile.cpu.time", "s", METRIC_SUM, cpu, 3),
+                               metric_of("heap", "By", METRIC_GAUGE, live, 1)};
+    metrics[1].description = BYTES_LIT("A \"line\"\\\nand another");
+    struct metric_resource res = {.attrs = attrs, .n_attrs = 5, .metrics = metrics, .n_metrics = 2};
+#define TARGET "host_name=\"h1\",instance=\"i-1\",job=\"eu/shop\",process_executable_name=\"java\""
+    expect(&res, 1, NULL,
+           "# HELP heap_bytes A \"line\"\\\\\\nand another\n"
+           "# TYPE heap_bytes gauge\n"
+           "heap_bytes{" TARGET "} -3\n"
+           "# HELP profile_cpu_time_seconds_total It counts\n"
+           "# TYPE profile_cpu_time_seconds_total counter\n"
+           "profile_cpu_time_seconds_total{" TARGET ",profile_mode=\"user\",runtime=\"go\"} 0.1\n"
+           "profile_cpu_time_seconds_total{" TARGET ",runtime=\"jvm\"} 1234567.25\n"
+           "# HELP target_info Target metadata\n"
+           "# TYPE target_info gauge\n"
+           "target_info{" TARGET "} 1\n");
+}
+
+UNIT(values_are_escaped_and_keys_that_collide_are_joined)
+{
+    struct attr attrs[] = {text("a.b", "2"),        text("a-b", "1"),    text("a_b", "3"),
+                           text("quote", "\"\\\n"), text("job", "mine"), text("empty", "")};
+    struct metric_point points[] = {count(1, attrs, ARRAY_LEN(attrs))};
+    struct metric metric = metric_of("x", "", METRIC_SUM, points, 1);
+    struct metric_resource res = {.metrics = &metric, .n_metrics = 1};
+    expect(&res, 1, NULL,
+           "# HELP x_total It counts\n# TYPE x_total counter\n"
+           "x_total{a_b=\"1;2;3\",exported_job=\"mine\",quote=\"\\\"\\\\\\n\"} 1\n");
+}
+
+UNIT(equal_label_sets_are_added_up)
+{
+    struct attr dot[] = {text("a.b", "v")}, dash[] = {text("a-b", "v")};
+    struct metric_point points[] = {count(1, dot, 1), count(2, dash, 1)};
+    struct metric_point seconds[] = {{.attrs = dot, .n_attrs = 1, .is_double = true, .real = 0.5}};
+    struct metric metrics[] = {metric_of("x.y", "", METRIC_SUM, points, 2),
+                               metric_of("x-y", "", METRIC_SUM, seconds, 1)};
+    struct metric_resource res[] = {{.metrics = metrics, .n_metrics = 1},
+                                    {.metrics = metrics, .n_metrics = 2}};
+    expect(res, 2, NULL, "# HELP x_y_total It counts\n# TYPE x_y_total counter\nx_y_total{a_b=\"v\"} 6.5\n");
+}
+
+UNIT(a_type_that_disagrees_is_left_out)
+{
+    struct metric_point points[] = {count(7, NULL, 0)};
+    struct metric metrics[] = {metric_of("x.total", "", METRIC_GAUGE, points, 1),
+                               metric_of("x", "", METRIC_SUM, points, 1)};
+    struct metric_resource res = {.metrics = metrics, .n_metrics = 2};
+    expect(&res, 1, NULL,
+           "# x_total: a metric of this name and another type was left out\n"
+           "# HELP x_total It counts\n# TYPE x_total gauge\nx_total 7\n");
+}
+
+UNIT(target_info_says_what_resources_of_one_job_agree_on)
+{
+    struct attr one[] = {text("service.name", "shop"), text("host.name", "h"),
+                         text("process.executable.name", "a")};
+    struct attr two[] = {text("service.name", "shop"), text("host.name", "h"),
+                         text("process.executable.name", "b")};
+    struct metric_resource res[] = {{.attrs = one, .n_attrs = 3}, {.attrs = two, .n_attrs = 3}};
+    expect(res, 2, NULL,
+           "# HELP target_info Target metadata\n# TYPE target_info gauge\n"
+           "target_info{host_name=\"h\",job=\"shop\"} 1\n");
+}
+
+UNIT(overflow_and_other_kinds_of_values)
+{
+    struct attr overflow = {BYTES_LIT("otel.metric.overflow"), {.kind = ATTR_BOOL, .boolean = true}};
+    struct attr mixed[] = {{BYTES_LIT("i"), {.kind = ATTR_INT, .integer = -5}},
+                           {BYTES_LIT("d"), {.kind = ATTR_DOUBLE, .real = 0.1}},
+                           {BYTES_LIT("b"), {.kind = ATTR_BYTES, .text = BYTES_LIT("\x01\xff")}}};
+    struct metric_point points[] = {
+        count(1, &overflow, 1), count(2, mixed, 3), {.is_double = true, .real = INFINITY}};
+    struct metric metric = metric_of("x", "", METRIC_GAUGE, points, 3);
+    struct metric_resource res = {.attrs = &overflow, .n_attrs = 1, .metrics = &metric, .n_metrics = 1};
+    struct prometheus_options scope = {.scope_labels = true};
+#define SCOPE "otel_metric_overflow=\"true\",otel_scope_name=\"profgate\",otel_scope_version=\"1\""
+    expect(&res, 1, &scope,
+           "# HELP x It counts\n# TYPE x gauge\n"
+           "x{" SCOPE "} +Inf\n"
+           "x{b=\"01ff\",d=\"0.1\",i=\"-5\"," SCOPE "} 2\n");
+}
+
+UNIT(a_point_speaks_louder_than_its_resource)
+{
+    struct attr res_attrs[] = {text("host.name", "resource"), text("service.name", "s")};
+    struct attr own[] = {text("host.name", "point"), text("service.name", "t")};
+    struct metric_point points[] = {count(1, own, 2)};
+    struct metric metric = metric_of("x", "", METRIC_GAUGE, points, 1);
+    struct metric_resource res = {.attrs = res_attrs, .n_attrs = 2, .metrics = &metric, .n_metrics = 1};
+    expect(&res, 1, NULL,
+           "# HELP target_info Target metadata\n# TYPE target_info gauge\n"
+           "target_info{host_name=\"resource\",job=\"s\"} 1\n"
+           "# HELP x It counts\n# TYPE x gauge\n"
+           "x{host_name=\"point\",job=\"s\",service_name=\"t\"} 1\n");
+}
+
+UNIT(refusals_leave_the_buffer_alone)
+{
+    struct metric_point points[] = {count(1, NULL, 0)};
+    struct metric metric = metric_of("x", "", METRIC_SUM, points, 1);
+    metric.temporality = METRIC_DELTA;
+    struct metric_resource res = {.metrics = &metric, .n_metrics = 1};
+    struct budget budget = BUDGET_INIT(1 << 20, NULL);
+    struct metric_batch *b = unit_made(metric_batch_new(&budget));
+    b->resources = &res;
+    b->n_resources = 1;
+    struct buffer out = BUFFER_INIT(20);
+    ck_assert_int_eq(buffer_add_str(&out, "before"), 0);
+    ck_assert_int_eq(prometheus_write(b, NULL, &out), -EINVAL);
+    metric.temporality = METRIC_CUMULATIVE;
+    ck_assert_int_eq(prometheus_write(b, NULL, &out), -ENOBUFS);
+    budget.limit = budget.used;
+    ck_assert_int_eq(prometheus_write(b, NULL, &out), -ENOMEM);
+    ck_assert_uint_eq(out.n, 6);
+    buffer_release(&out);
+    metric_batch_free(b);
+    ck_assert_uint_eq(budget.used, 0);
+}
+
+/* ---- strategies, escapings, OpenMetrics ---- */
+
+static void expect_text(struct buffer *out, const char *wanted)
+{
+    ck_assert_int_eq(buffer_add(out, "", 1), 0);
+    ck_assert_str_eq((char *)out->p, wanted);
+    buffer_release(out);
+}
+
+UNIT(names_by_strategy)
+{
+    static const struct {
+        const char *name, *unit;
+        enum metric_kind kind;
+        const char *wanted[4];
+    } cases[] = {
+        {"profile.cpu.time",
+         "s",
+         METRIC_SUM,
+         {"profile_cpu_time_seconds_total", "profile_cpu_time", "profile.cpu.time_seconds_total",
+          "profile.cpu.time"}},
+        {"requests.total",
+         "",
+         METRIC_SUM,
+         {"requests_total", "requests_total", "requests_total", "requests.total"}},
+        {"heap.bytes", "By", METRIC_GAUGE, {"heap_bytes", "heap_bytes", "heap.bytes", "heap.bytes"}},
+        {"1caf\xc3\xa9..x",
+         "1",
+         METRIC_GAUGE,
+         {"_1caf_x_ratio", "_1caf_x", "1caf\xc3\xa9..x_ratio", "1caf\xc3\xa9..x"}},
+    };
+    static const char *const names[] = {"UnderscoreEscapingWithSuffixes", "UnderscoreEscapingWithoutSuffixes",
+                                        "NoUTF8EscapingWithSuffixes", "NoTranslation"};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        for (int s = 0; s < 4; s++) {
+            struct buffer out = BUFFER_INIT(0);
+            enum prometheus_strategy strategy;
+            ck_assert(prometheus_strategy_parse(names[s], &strategy) && (int)strategy == s);
+            ck_assert_int_eq(prometheus_name(bytes_str(cases[i].name), bytes_str(cases[i].unit),
+                                             cases[i].kind, strategy, &out),
+                             0);
+            expect_text(&out, cases[i].wanted[s]);
+        }
+    enum prometheus_strategy none;
+    ck_assert(!prometheus_strategy_parse("Underscore", &none));
+}
+
+/* Prometheus' names begin with no digit (exposition formats, "Metric names"): one '_' in front, and only
+ * where names are escaped at all. */
+UNIT(names_that_begin_with_digits)
+{
+    static const struct {
+        const char *name, *unit;
+        enum metric_kind kind;
+        const char *wanted[4]; /* by enum prometheus_strategy */
+    } cases[] = {
+        {"1st", "", METRIC_GAUGE, {"_1st", "_1st", "1st", "1st"}},
+        {"5", "s", METRIC_GAUGE, {"_5_seconds", "_5", "5_seconds", "5"}},
+        {"5.total", "By", METRIC_SUM, {"_5_bytes_total", "_5_total", "5_bytes_total", "5.total"}},
+        {"2_", "2", METRIC_GAUGE, {"_2", "_2", "2_", "2_"}}, /* the unit is there already */
+        {"9..a", "1", METRIC_SUM, {"_9_a_total", "_9_a", "9..a_total", "9..a"}},
+        {"_7", "", METRIC_GAUGE, {"_7", "_7", "_7", "_7"}},
+        {"_", "1/cy", METRIC_GAUGE, {"_1_per_cy", "", "_1_per_cy", "_"}},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        for (size_t k = 0; k < 4; k++) {
+            struct buffer out = BUFFER_INIT(0);
+            ck_assert_int_eq(prometheus_name(bytes_str(cases[i].name), bytes_str(cases[i].unit),
+                                             cases[i].kind, (enum prometheus_strategy)k, &out),
+                             0);
+            ck_assert_msg(bytes_is(buffer_bytes(&out), cases[i].wanted[k]), "%s by %zu: %.*s", cases[i].name,
+                          k, BYTES_FMT(buffer_bytes(&out)));
+            buffer_release(&out);
+        }
+    }
+}
+
+/* The examples of the Prometheus documentation, "Escaping schemes", and names that could be cut wrongly. */
+UNIT(escapings)
+{
+    static const struct {
+        const char *name;
+        bool is_label;
+        const char *wanted[4]; /* underscores, allow-utf-8, dots, values */
+    } cases[] = {
+        {"plain_name", false, {"plain_name", "plain_name", "plain__name", "plain_name"}},
+        {"mysystem.prod.west.cpu.load",
+         false,
+         {"mysystem_prod_west_cpu_load", "mysystem.prod.west.cpu.load",
+          "mysystem_dot_prod_dot_west_dot_cpu_dot_load", "U__mysystem_2e_prod_2e_west_2e_cpu_2e_load"}},
+        {"http.status:sum_x",
+         false,
+         {"http_status:sum_x", "http.status:sum_x", "http_dot_status:sum__x", "U__http_2e_status:sum__x"}},
+        {"a:b", true, {"a_b", "a:b", "a__b", "U__a_3a_b"}},
+        {"label with \xf0\x9f\x98\xb1",
+         true,
+         {"label_with__", "label with \xf0\x9f\x98\xb1", "label__with____", "U__label_20_with_20__1f631_"}},
+        {"9x", false, {"_x", "9x", "__x", "U___39_x"}},
+        {"cut\xc3", false, {"cut_", "cut\xc3", "cut__", "U__cut_fffd_"}},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        for (int s = 0; s < 4; s++) {
+            struct buffer out = BUFFER_INIT(0);
+            ck_assert_int_eq(prometheus_escape(bytes_str(cases[i].name), (enum prometheus_escaping)s,
+                                               cases[i].is_label, &out),
+                             0);
+            expect_text(&out, cases[i].wanted[s]);
+        }
+}
+
+UNIT(utf8_names_stand_in_quotes)
+{
+    struct attr attrs[] = {text("host.name", "h"), text("plain", "p")};
+    struct metric_point points[] = {count(3, attrs, 2), count(4, NULL, 0)};
+    struct metric metric = metric_of("x.\"y\"", "", METRIC_SUM, points, 2);
+    struct metric_resource res = {.metrics = &metric, .n_metrics = 1};
+    struct prometheus_options options = {.strategy = PROMETHEUS_NO_TRANSLATION,
+                                         .escaping = PROMETHEUS_ALLOW_UTF8};
+    expect(&res, 1, &options,
+           "# HELP \"x.\\\"y\\\"\" It counts\n# TYPE \"x.\\\"y\\\"\" counter\n"
+           "{\"x.\\\"y\\\"\",\"host.name\"=\"h\",plain=\"p\"} 3\n{\"x.\\\"y\\\"\"} 4\n");
+    options.escaping = PROMETHEUS_ESCAPE_DOTS;
+    expect(&res, 1, &options,
+           "# HELP x_dot___y__ It counts\n# TYPE x_dot___y__ counter\n"
+           "x_dot___y__{host_dot_name=\"h\",plain=\"p\"} 3\nx_dot___y__ 4\n");
+}
+
+static struct metric_exemplar exemplar(uint64_t time, double value)
+{
+    struct metric_exemplar e = {.time_unix_nano = time, .real = value};
+    memset(e.trace_id, 0xa1, sizeof e.trace_id);
+    memset(e.span_id, 0x0b, sizeof e.span_id);
+    return e;
+}
+
+UNIT(an_openmetrics_page)
+{
+    struct metric_exemplar e = exemplar(1700000000123456789u, 0.25), older = exemplar(1, 9), no_span = e;
+    memset(no_span.span_id, 0, sizeof no_span.span_id);
+    struct attr attrs[] = {text("service.name", "shop"), text("host.name", "h")};
+    struct attr a[] = {text("l", "a")}, b[] = {text("l", "b")};
+    struct metric_point cpu[] = {
+        {.attrs = a,
+         .n_attrs = 1,
+         .is_double = true,
+         .real = 1.5,
+         .exemplar = &older,
+         .start_unix_nano = 5000000000u},
+        {.attrs = a,
+         .n_attrs = 1,
+         .is_double = true,
+         .real = 1,
+         .exemplar = &e,
+         .start_unix_nano = 4250000000u},
+        {.attrs = b, .n_attrs = 1, .is_double = true, .real = 1, .exemplar = &no_span}};
+    struct metric_point live[] = {{.integer = 7, .exemplar = &e}};
+    struct metric metrics[] = {metric_of("profile.cpu.time", "s", METRIC_SUM, cpu, 3),
+                               metric_of("profile.cpu.time.seconds", "", METRIC_GAUGE, live, 1),
+                               metric_of("heap", "By", METRIC_GAUGE, live, 1)};
+    metrics[0].description = BYTES_LIT("A \"line\"");
+    struct metric_resource res = {.attrs = attrs, .n_attrs = 2, .metrics = metrics, .n_metrics = 3};
+    struct prometheus_options options = {.format = PROMETHEUS_OPENMETRICS, .created = true};
+#define OM_TARGET "host_name=\"h\",job=\"shop\""
+#define OM_TRACE  "trace_id=\"a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1\""
+    /* of the gauge that would be a second family of this name nothing is left */
+    expect(&res, 1, &options,
+           "# HELP heap_bytes It counts\n# TYPE heap_bytes gauge\n# UNIT heap_bytes bytes\n"
+           "heap_bytes{" OM_TARGET "} 7\n"
+           "# HELP profile_cpu_time_seconds A \\\"line\\\"\n# TYPE profile_cpu_time_seconds counter\n"
+           "# UNIT profile_cpu_time_seconds seconds\n"
+           "profile_cpu_time_seconds_total{" OM_TARGET ",l=\"a\"} 2.5 # {" OM_TRACE
+           ",span_id=\"0b0b0b0b0b0b0b0b\"} 0.25 1700000000.123\n"
+           "profile_cpu_time_seconds_created{" OM_TARGET ",l=\"a\"} 4.250\n"
+           "profile_cpu_time_seconds_total{" OM_TARGET ",l=\"b\"} 1 # {" OM_TRACE "} 0.25 1700000000.123\n"
+           "# HELP target Target metadata\n# TYPE target info\ntarget_info{" OM_TARGET "} 1\n");
+    options = (struct prometheus_options){.format = PROMETHEUS_OPENMETRICS,
+                                          .strategy = PROMETHEUS_UNDERSCORES_WITHOUT_SUFFIXES};
+    res.n_metrics = 1;
+    res.n_attrs = 0;
+    expect(&res, 1, &options, /* a counter must end in _total; without it, its type is not known */
+           "# HELP profile_cpu_time A \\\"line\\\"\n# TYPE profile_cpu_time unknown\n"
+           "profile_cpu_time{l=\"a\"} 2.5\nprofile_cpu_time{l=\"b\"} 1\n");
+}
+
+UNIT(our_own_text_in_openmetrics)
+{
+    static const char text_0_0_4[] =
+        "# HELP a_total Things\n# TYPE a_total counter\na_total{x=\"_total\"} 1\n"
+        "# HELP total Is a gauge\n# TYPE total gauge\ntotal 2\n# HELP _total x";
+    struct buffer out = BUFFER_INIT(0);
+    ck_assert_int_eq(prometheus_rewrite(bytes_str(text_0_0_4), PROMETHEUS_OPENMETRICS, &out), 0);
+    ck_assert_int_eq(prometheus_end(PROMETHEUS_OPENMETRICS, &out), 0);
+    expect_text(&out, "# HELP a Things\n# TYPE a counter\na_total{x=\"_total\"} 1\n"
+                      "# HELP total Is a gauge\n# TYPE total gauge\ntotal 2\n# HELP _total x# EOF\n");
+    ck_assert_int_eq(prometheus_rewrite(bytes_str(text_0_0_4), PROMETHEUS_TEXT, &out), 0);
+    ck_assert_int_eq(prometheus_end(PROMETHEUS_TEXT, &out), 0);
+    expect_text(&out, text_0_0_4);
+}
+
+UNIT(somebody_elses_target_info_stays_his)
+{
+    struct attr attrs[] = {text("service.name", "shop")};
+    struct metric_point points[] = {count(5, NULL, 0)};
+    struct metric metric = metric_of("target.info", "", METRIC_GAUGE, points, 1);
+    struct metric_resource res = {.attrs = attrs, .n_attrs = 1, .metrics = &metric, .n_metrics = 1};
+    expect(&res, 1, NULL,
+           "# target_info: a metric of this name and another type was left out\n"
+           "# HELP target_info It counts\n# TYPE target_info gauge\ntarget_info{job=\"shop\"} 5\n");
+}
