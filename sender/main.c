@@ -14,8 +14,8 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
-#include "sender/privilege.h"
-#include "sender/program.h"
+#include "sender/run/privilege.h"
+#include "sender/run/program.h"
 
 /* How often the ring buffer is visited; a new process wakes us at once, so this only bounds how full it gets.
  */

@@ -8,7 +8,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "sender/collect/collector.h"
-#include "sender/symbolize/perfmap.h"
+#include "sender/symbolize/jit/perfmap.h"
 
 /* The kernel's symbols are read again for an address that is in none of them (a module loaded since), but
  * printing them costs the kernel tens of milliseconds: at most this often. */

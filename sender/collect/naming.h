@@ -15,7 +15,7 @@
 
 #include "sender/collect/window.h"
 #include "sender/symbolize/binaries.h"
-#include "sender/symbolize/kallsyms.h"
+#include "sender/symbolize/kernel/kallsyms.h"
 
 struct generated; /* names of generated code, see naming.c */
 

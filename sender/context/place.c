@@ -5,7 +5,7 @@
 
 #include "proto/base/macros.h"
 #include "sender/context/variable.h"
-#include "sender/symbolize/elf.h"
+#include "sender/symbolize/elf/elf.h"
 
 /* An argument of a descriptor is an offset from the thread pointer, which on x86-64 is negative, or the
  * address of a pair of words, which in user space never is. */

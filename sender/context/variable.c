@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/elf.h"
+#include "sender/symbolize/elf/elf.h"
 
 #define NAME      "otel_thread_ctx_v1"
 #define CHUNK     256u        /* relocations read at a time: 6 KB */

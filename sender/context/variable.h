@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sender/symbolize/source.h"
+#include "sender/symbolize/elf/source.h"
 
 enum variable_access {
     VARIABLE_EXECUTABLE, /* no word: `offset` from the thread pointer, by the rules of static linking */

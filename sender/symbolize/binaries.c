@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/debugfile.h"
+#include "sender/symbolize/elf/debugfile.h"
 #include "sender/symbolize/fetch.h"
 #include "sender/symbolize/resolve.h"
 

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "proto/base/bytes.h"
-#include "sender/symbolize/elf.h"
+#include "sender/symbolize/elf/elf.h"
 
 struct binaries;
 

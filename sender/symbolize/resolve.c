@@ -6,10 +6,10 @@
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "sender/symbolize/demangle.h"
-#include "sender/symbolize/dwarf.h"
-#include "sender/symbolize/pclntab.h"
-#include "sender/symbolize/symtab.h"
-#include "sender/symbolize/unpack.h"
+#include "sender/symbolize/dwarf/dwarf.h"
+#include "sender/symbolize/go/pclntab.h"
+#include "sender/symbolize/elf/symtab.h"
+#include "sender/symbolize/elf/unpack.h"
 
 /* Addresses answered by one pass over a symbol table. */
 #define BATCH 4096u

@@ -7,9 +7,9 @@
 #ifndef SENDER_SYMBOLIZE_RESOLVE_H
 #define SENDER_SYMBOLIZE_RESOLVE_H
 
-#include "sender/symbolize/elf.h"
-#include "sender/symbolize/kept.h"
-#include "sender/symbolize/names.h"
+#include "sender/symbolize/elf/elf.h"
+#include "sender/symbolize/cache/kept.h"
+#include "sender/symbolize/cache/names.h"
 
 /* What damaged or hostile DWARF of one file may cost in one go, in bytes looked at (5 to 10 ns each): as much
  * as any real unit. What it took is then missing from the windows that follow. */

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "sender/symbolize/reader.h"
+#include "sender/symbolize/elf/reader.h"
 
 /* DW_EH_PE_…: how a pointer is written (LSB Core 5.0, section 10.5). */
 enum {

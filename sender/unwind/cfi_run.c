@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "sender/unwind/expression.h"
-#include "sender/symbolize/reader.h"
+#include "sender/symbolize/elf/reader.h"
 
 /* DWARF 5, section 7.24; 0x2d and above: GNU. */
 enum {

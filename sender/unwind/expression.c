@@ -1,6 +1,6 @@
 #include "sender/unwind/expression.h"
 
-#include "sender/symbolize/reader.h"
+#include "sender/symbolize/elf/reader.h"
 
 /* DWARF 5, section 7.7.1. */
 enum {

@@ -7,7 +7,7 @@
 #ifndef SENDER_UNWIND_GO_H
 #define SENDER_UNWIND_GO_H
 
-#include "sender/symbolize/pclntab.h"
+#include "sender/symbolize/go/pclntab.h"
 #include "sender/unwind/cfi.h"
 
 /* A part of the table in memory: it is read from front to back. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/reader.h"
+#include "sender/symbolize/elf/reader.h"
 
 /* A range of the file that holds frame information. */
 struct frames_at {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sender/symbolize/source.h"
+#include "sender/symbolize/elf/source.h"
 #include "sender/unwind/cfi.h"
 
 /* Executable PT_LOAD segments; linkers make one, Go and BOLT two or three. */

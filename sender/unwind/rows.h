@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "bpf/unwind.h"
-#include "sender/symbolize/source.h"
+#include "sender/symbolize/elf/source.h"
 
 /* Functions taken of one file: librustc_driver has about 190,000. */
 #define ROWS_FUNCTIONS_MAX (1u << 20)

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sender/symbolize/dwarf.h"
+#include "sender/symbolize/dwarf/dwarf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sender/symbolize/elf.h"
-#include "sender/symbolize/pclntab.h"
-#include "sender/symbolize/symtab.h"
-#include "sender/symbolize/unpack.h"
+#include "sender/symbolize/elf/elf.h"
+#include "sender/symbolize/go/pclntab.h"
+#include "sender/symbolize/elf/symtab.h"
+#include "sender/symbolize/elf/unpack.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "sender/collect/files.h"
-#include "sender/symbolize/elf.h"
+#include "sender/symbolize/elf/elf.h"
 
 static const struct binary_key self_key = {.inode = 5, .major = 8, .minor = 1};
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "sender/symbolize/elf.h"
+#include "sender/symbolize/elf/elf.h"
 
 struct built {
     char folder[64];

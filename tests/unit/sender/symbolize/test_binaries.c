@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "sender/symbolize/binaries.h"
-#include "sender/symbolize/ranges.h"
+#include "sender/symbolize/cache/ranges.h"
 
 __attribute__((noinline)) static int function_one(int x)
 {

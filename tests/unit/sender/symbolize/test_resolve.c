@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "sender/symbolize/pclntab.h"
+#include "sender/symbolize/go/pclntab.h"
 #include "sender/symbolize/resolve.h"
 
 struct looked_up {

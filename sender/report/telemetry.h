@@ -1,0 +1,31 @@
+/*
+ * What profsend says of itself: one list of figures, as OTLP metrics and as the text of the status page.
+ */
+#ifndef SENDER_REPORT_TELEMETRY_H
+#define SENDER_REPORT_TELEMETRY_H
+
+#include "proto/base/buffer.h"
+#include "sender/attach/sampler.h"
+#include "sender/deliver/delivery.h"
+
+/* Read anew for each report; sums are since the start. */
+struct telemetry {
+    struct sampler_counts sampler;
+    struct delivery_counts delivery;
+    struct spool_counts spool;
+    uint64_t window_dropped;  /* samples: limits and memory */
+    uint64_t pending_dropped; /* stacks that waited for their weight */
+    uint64_t cpu_ns, memory;  /* our own */
+    uint64_t begun, now;      /* Unix, ns */
+    uint64_t windows, windows_stretched, naming_ns;
+    uint32_t processes, files, pending;
+    const char *endpoint, *host_name;
+};
+
+/* Appends an ExportMetricsServiceRequest. 0 or -ENOMEM. */
+int telemetry_encode(const struct telemetry *t, struct buffer *out);
+
+/* Appends lines "name{attribute=value} number unit". 0 or -ENOMEM. */
+int telemetry_text(const struct telemetry *t, struct buffer *out);
+
+#endif

@@ -1,0 +1,166 @@
+/*
+ * profsend begins: rights, exporters, threads and the kernel side, in the order they need each other.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/base/macros.h"
+#include "sender/run/privilege.h"
+#include "sender/run/program.h"
+
+/* Requests that wait while the receiver is away: minutes of them. The oldest go first. */
+#define QUEUE_BYTES (8u << 20)
+#define QUEUE_SIZE  256u
+/* Descriptors: the files of two windows, those being read, a clock a CPU; where more than the usual 1024 are
+ * allowed. */
+#define OPEN_FILES 4096u
+
+struct otlp_exporter_options exporter_options(const struct options *o, enum otlp_signal signal,
+                                              const char *endpoint)
+{
+    struct otlp_exporter_options x = OTLP_EXPORTER_DEFAULT;
+    x.endpoint = endpoint;
+    x.protocol = o->protocol;
+    x.signal = signal;
+    x.compression = o->compression;
+    x.headers = o->header;
+    x.n_headers = o->n_headers;
+    x.user_agent = "profsend/" PROFGATE_VERSION;
+    x.tls = o->tls;
+    x.timeout_ns = o->timeout_ns;
+    x.queue.num_consumers = 1; /* one after the other keeps the order, and this is one host's data */
+    return x;
+}
+
+static int open_exporter(struct program *p, struct error *e)
+{
+    struct spool *spool = NULL;
+    int r = p->options.spool ? spool_open(&spool, p->options.spool, p->options.spool_bytes, e) : 0;
+    r = r < 0 || !p->options.metrics_endpoint ? r : figures_open(p, e);
+    if (r < 0)
+        return r;
+    struct otlp_exporter_options x = exporter_options(&p->options, OTLP_PROFILES, p->options.endpoint);
+    x.path = p->options.path;
+    x.max_request_bytes = QUEUE_BYTES;
+    x.queue.queue_size = QUEUE_SIZE;
+    x.queue.queue_bytes = QUEUE_BYTES;
+    return delivery_open(&p->delivery, p->loop, &x, spool, e);
+}
+
+/* Where names come from. A library that is missing is no reason not to profile. */
+static int open_names(struct program *p)
+{
+    struct error e = {0};
+    if (!p->options.addresses_only && fetch_new(&p->fetch, &e) < 0)
+        log_warn("%s", e.text);
+    return namer_new(
+        &p->namer,
+        &(struct namer_options){.loop = p->loop,
+                                .procs = p->collector.procs,
+                                .kallsyms = "/proc/kallsyms",
+                                .vdso = p->collector.vdso,
+                                .binaries = {.addresses_only = p->options.addresses_only, .fetch = p->fetch},
+                                .print = p->options.print ? stdout : NULL,
+                                .request = windows_request,
+                                .done = windows_named,
+                                .user = p});
+}
+
+static void raise_open_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= OPEN_FILES)
+        return;
+    limit.rlim_cur = min_of(limit.rlim_max, (rlim_t)OPEN_FILES);
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* refused, the files of large hosts have fewer names */
+}
+
+static void on_stack(void *user, const struct sample_head *head, const uint64_t *address)
+{
+    struct program *p = user;
+    collector_stack(&p->collector, head, address, clock_monotonic());
+}
+
+/* The kernel side has room for CONTEXT_PLACES processes: what is above has samples without links, and it is
+ * said. */
+static void on_place(void *user, uint32_t pid, const struct context_place *place)
+{
+    struct program *p = user;
+    int r = sampler_place(p->sampler, pid, place);
+    if (r < 0)
+        log_limited(LOG_LEVEL_WARN, "pid %u: the contexts of its threads are not read: %s", pid,
+                    strerror(-r));
+}
+
+static void on_notice(void *user, const struct sample_head *head)
+{
+    struct program *p = user;
+    collector_notice(&p->collector, head, clock_monotonic());
+}
+
+static void on_exec(void *user, const struct sample_head *head, const char *path)
+{
+    struct program *p = user;
+    collector_exec(&p->collector, head, path, clock_monotonic());
+}
+
+int program_open(struct program *p)
+{
+    struct error e = {0};
+    struct sampler_options sampling = {
+        .frequency = p->options.frequency,
+        .only_pid = p->options.pid,
+        .with_idle = p->options.idle,
+        .kinds = &p->options.kinds,
+        .wait_min_ns = p->options.wait_min_ns,
+        .wait_by_ticket = p->options.wait_by_ticket,
+        .lock_min_ns = p->options.lock_min_ns,
+        .trace_map = p->options.trace_map,
+        .probe_interval = p->options.alloc_interval,
+        .rule = p->options.rule,
+        .n_rules = p->options.n_rules,
+    };
+    struct sampler_handler handler = {.stack = on_stack, .exec = on_exec, .notice = on_notice, .user = p};
+    raise_open_files();
+    bool has_probes = p->options.n_probes || p->options.n_allocs;
+    privilege_drop(PRIVILEGE_NICE | (has_probes ? PRIVILEGE_PROBE : 0)); /* before there are threads */
+    host_read(&p->host);
+    rng_seed(&p->rng, clock_realtime() ^ clock_monotonic() << 20 ^ (uint64_t)getpid());
+    p->loop = io_loop_new();
+    if (!p->loop || collector_init(&p->collector, "/proc") < 0) {
+        log_error("out of memory");
+        return EXIT_FAILED;
+    }
+    if (!p->options.print && open_exporter(p, &e) < 0) {
+        log_error("%s", e.text);
+        return EXIT_USAGE;
+    }
+    if (open_names(p) < 0) {
+        log_error("out of memory, or no thread can be made");
+        return EXIT_FAILED;
+    }
+    p->collector.place = on_place;
+    p->collector.place_user = p;
+    p->begun = p->window_begun = clock_monotonic();
+    int r = sampler_open(&p->sampler, &sampling, &handler, &e);
+    if (r == 0 && unwinder_new(&p->unwinder, p->sampler, p->collector.vdso) < 0)
+        r = error_set(&e, -ENOMEM, "out of memory, or no thread can be made");
+    if (r == 0)
+        (void)procs_scan(p->collector.procs, clock_monotonic()); /* without it, names come with the samples */
+    r = r ? r : sampler_start(p->sampler, &e);
+    if (r != 0) {
+        log_error("%s", e.text);
+        return r == SAMPLER_REFUSED ? EXIT_REFUSED : EXIT_FAILED;
+    }
+    privilege_drop(0);
+    if (p->options.status && status_open(&p->status, p->loop, p->options.status, figures_status, p, &e) < 0) {
+        log_error("%s", e.text);
+        return EXIT_REFUSED;
+    }
+    if (p->status)
+        log_info("status page at port %d", status_port(p->status));
+    return 0;
+}

@@ -1,0 +1,129 @@
+/*
+ * When windows end: from the collector to the namer, and from there to delivery.
+ */
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/base/macros.h"
+#include "sender/run/program.h"
+
+/* Our own figures go out with the first window and every so many. */
+#define METRICS_WINDOWS 6u
+/* At the end: how long names may take. They have an allowance of work of some seconds; more is a disk that is
+ * away. What was named before is being sent meanwhile. */
+#define NAMING_FAREWELL_MS 30000u
+
+static uint64_t boot_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+/* Hands the collector's window on. False: there is nothing in it. */
+static bool hand_on(struct program *p, uint64_t now)
+{
+    struct collector *c = &p->collector;
+    uint64_t begun = p->window_begun;
+    p->window_begun = now;
+    p->dropped += c->window.dropped + c->refused;
+    if (window_samples(&c->window) == 0) {
+        window_clear(&c->window);
+        c->refused = 0;
+        return false;
+    }
+    struct request_facts facts = {
+        .kinds = &p->options.kinds,
+        .realtime_offset = (int64_t)(clock_realtime() - clock_monotonic()),
+        .boot_offset = (int64_t)(clock_realtime() - boot_time()),
+        .start = begun,
+        .end = now,
+        .max_bytes = REQUEST_BYTES_MAX,
+    };
+    host_facts(&p->host, &facts);
+    p->named = c->window.n_times;
+    p->windows++;
+    namer_begin(p->namer, c, &facts);
+    return true;
+}
+
+void windows_end(struct program *p)
+{
+    sampler_drain(p->sampler);
+    if (namer_is_busy(p->namer))
+        p->stretched++;
+    else
+        (void)hand_on(p, clock_monotonic());
+    if (++p->ticks % METRICS_WINDOWS == 1)
+        figures_send(p);
+    sampler_follow_cpus(p->sampler);
+    figures_log(p, LOG_LEVEL_DEBUG);
+    unwinder_log(p->unwinder, LOG_LEVEL_DEBUG);
+}
+
+void windows_request(void *user, struct buffer *out, uint64_t hits)
+{
+    struct program *p = user;
+    if (p->is_late) /* counted; and delivery takes nothing any more */
+        return;
+    int r = delivery_push(&p->delivery, out, hits);
+    if (r < 0) /* counted there; the rest of the window may fare better */
+        log_limited(LOG_LEVEL_ERROR, "%llu samples could not be queued: %s", (unsigned long long)hits,
+                    strerror(-r));
+}
+
+/* Says once what keeps kernel frames without names. */
+static void check_kernel_names(struct program *p)
+{
+    int state = namer_counts(p->namer)->kernel_state;
+    if (state == 0 || p->said_hidden)
+        return;
+    p->said_hidden = true;
+    if (state == KALLSYMS_HIDDEN)
+        log_warn(
+            "kernel frames have addresses but no names: CAP_SYSLOG is missing, or kernel.kptr_restrict is 2");
+    else
+        log_warn("kernel frames have addresses but no names: reading /proc/kallsyms failed: %s",
+                 strerror(-state));
+}
+
+void windows_named(void *user, const struct namer_result *result)
+{
+    struct program *p = user;
+    p->naming_ns += result->took_ns;
+    if (p->is_late)
+        return;
+    check_kernel_names(p);
+    if (result->result < 0) {
+        p->dropped += result->lost;
+        log_limited(LOG_LEVEL_ERROR, "%llu of a window's %u samples were dropped: %s",
+                    (unsigned long long)result->lost, p->named, strerror(-result->result));
+    }
+    if (p->stopping)
+        windows_finish(p);
+}
+
+static void on_late(uv_timer_t *timer)
+{
+    struct program *p = timer->data;
+    uint64_t left = p->named + (p->is_last ? 0 : p->collector.window.n_times);
+    p->is_late = true;
+    p->dropped += left;
+    log_error("names took longer than %u s: the last %llu samples are not sent", NAMING_FAREWELL_MS / 1000,
+              (unsigned long long)left);
+    program_farewell(p);
+}
+
+void windows_finish(struct program *p)
+{
+    bool is_busy = namer_is_busy(p->namer);
+    if (!is_busy && !p->is_last) {
+        p->is_last = true;
+        is_busy = hand_on(p, clock_monotonic());
+    }
+    if (!is_busy) {
+        uv_timer_stop(&p->end);
+        program_farewell(p);
+    } else if (!uv_is_active((uv_handle_t *)&p->end)) {
+        uv_timer_start(&p->end, on_late, NAMING_FAREWELL_MS, 0);
+    }
+}

@@ -1,0 +1,75 @@
+#include "sender/symbolize/cache/kept.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+struct kept_file {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec changed;
+    uint64_t used;
+    struct dwarf_keep keep;
+};
+
+static bool is_same(const struct kept_file *f, const struct stat *st)
+{
+    return f->device == st->st_dev && f->inode == st->st_ino && f->size == st->st_size &&
+           f->changed.tv_sec == st->st_mtim.tv_sec && f->changed.tv_nsec == st->st_mtim.tv_nsec;
+}
+
+static void drop_oldest(struct kept *k)
+{
+    uint32_t oldest = 0;
+    for (uint32_t i = 1; i < k->n; i++)
+        if (k->file[i]->used < k->file[oldest]->used)
+            oldest = i;
+    dwarf_keep_release(&k->file[oldest]->keep);
+    free(k->file[oldest]);
+    k->file[oldest] = k->file[--k->n];
+}
+
+struct dwarf_keep *kept_of(struct kept *k, int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return NULL;
+    k->turn++;
+    for (uint32_t i = 0; i < k->n; i++)
+        if (is_same(k->file[i], &st)) {
+            k->file[i]->used = k->turn;
+            return &k->file[i]->keep;
+        }
+    if (k->n == KEPT_FILES_MAX)
+        drop_oldest(k);
+    struct kept_file *f = calloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    f->device = st.st_dev;
+    f->inode = st.st_ino;
+    f->size = st.st_size;
+    f->changed = st.st_mtim;
+    f->used = k->turn;
+    k->file[k->n++] = f;
+    return &f->keep;
+}
+
+size_t kept_memory(const struct kept *k)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < k->n; i++)
+        bytes += sizeof *k->file[i] + dwarf_keep_memory(&k->file[i]->keep);
+    return bytes;
+}
+
+void kept_sweep(struct kept *k, size_t max)
+{
+    while (k->n && kept_memory(k) > (k->n == 1 ? 2 * max : max))
+        drop_oldest(k);
+}
+
+void kept_release(struct kept *k)
+{
+    while (k->n)
+        drop_oldest(k);
+}

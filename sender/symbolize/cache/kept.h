@@ -1,0 +1,34 @@
+/*
+ * What is kept of files' debug information between windows (dwarf_keep), under one limit: to look one more
+ * address up should not cost what the first one did. What was not used for longest leaves first.
+ */
+#ifndef SENDER_SYMBOLIZE_CACHE_KEPT_H
+#define SENDER_SYMBOLIZE_CACHE_KEPT_H
+
+#include "sender/symbolize/dwarf/file.h"
+
+/* All of it together: a program of 20 MB has some 1.5 MB. */
+#define KEPT_MEMORY_MAX (3u << 20)
+#define KEPT_FILES_MAX  64u
+
+struct kept_file;
+
+struct kept {
+    struct kept_file *file[KEPT_FILES_MAX]; /* the first n */
+    uint32_t n;
+    uint64_t turn;
+};
+
+/* Of the file that is open at fd, as it is now; begun if it is new, with the longest unused one leaving.
+ * NULL: memory is out. Valid until the next call but one, or kept_sweep. */
+struct dwarf_keep *kept_of(struct kept *k, int fd);
+
+size_t kept_memory(const struct kept *k);
+
+/* While all take more than `max` bytes, what was not used for longest leaves; the last one at twice that: to
+ * make it anew each window is what it is kept against. */
+void kept_sweep(struct kept *k, size_t max);
+
+void kept_release(struct kept *k);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * Names by address range: what is known so far of one file.
+ */
+#ifndef SENDER_SYMBOLIZE_CACHE_RANGES_H
+#define SENDER_SYMBOLIZE_CACHE_RANGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum range_flags {
+    RANGE_GO = 1,    /* Go's own table says so */
+    RANGE_ROUGH = 2, /* a symbol's name only: there was no time yet to look for lines */
+};
+
+struct range {
+    uint64_t start, end;
+    uint32_t place; /* of places.h; 0: none */
+    uint32_t flags;
+};
+
+struct ranges {
+    struct range *range; /* the first n_sorted ascending, apart from each other */
+    uint32_t n, cap, n_sorted;
+};
+
+/* Adds one, out of order; found after ranges_settle. 0 or -ENOMEM. */
+int ranges_add(struct ranges *r, const struct range *add);
+
+/* Sorts what was added in; where two overlap, the earlier start stays and the other is dropped. */
+void ranges_settle(struct ranges *r);
+
+/* The settled range an address is in, or NULL. */
+const struct range *ranges_find(const struct ranges *r, uint64_t address);
+
+/* Takes out the rough range an address is in, if it is in one; gone after ranges_settle. */
+void ranges_drop_rough(struct ranges *r, uint64_t address);
+
+void ranges_release(struct ranges *r);
+
+#endif

@@ -1,0 +1,353 @@
+#include "sender/symbolize/dwarf/file.h"
+
+#include <dwarf.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "proto/base/macros.h"
+
+bool dwarf_grow(void **array, uint32_t n, uint32_t *cap, uint32_t max, size_t size)
+{
+    if (n < *cap)
+        return true;
+    uint32_t more = *cap ? 2 * *cap : 64;
+    void *bigger = more <= max ? realloc(*array, more * size) : NULL;
+    if (!bigger)
+        return false;
+    *array = bigger;
+    *cap = more;
+    return true;
+}
+
+void dwarf_keep_release(struct dwarf_keep *k)
+{
+    for (int i = 0; i < ELF_DEBUG_N; i++)
+        packed_free(k->packed[i]);
+    dwarf_map_release(&k->map);
+    dwarf_indexes_release(&k->indexes);
+    free(k->units);
+    *k = (struct dwarf_keep){0};
+}
+
+size_t dwarf_keep_memory(const struct dwarf_keep *k)
+{
+    size_t bytes =
+        dwarf_map_memory(&k->map) + dwarf_indexes_memory(&k->indexes) + k->n_units * sizeof *k->units;
+    for (int i = 0; i < ELF_DEBUG_N; i++)
+        bytes += k->packed[i] ? packed_memory(k->packed[i]) : 0;
+    return bytes;
+}
+
+int dwarf_file_open(struct dwarf_file *ret, const struct source *s, const struct elf *elf,
+                    struct dwarf_keep *keep, int64_t work, int64_t reserved)
+{
+    struct dwarf_file f = {.work = work + reserved, .reserved = reserved, .keep = keep};
+    uint64_t left = UNPACK_MAX;
+    bool has_units = elf->debug[ELF_DEBUG_INFO].size && elf->debug[ELF_DEBUG_ABBREV].size;
+    if (!has_units && elf->debug[ELF_DEBUG_STR].size == 0) /* an alternate file may have texts only */
+        return -ENOENT;
+    struct packed **packed = keep ? keep->packed : f.own.packed;
+    for (int i = 0; i < ELF_DEBUG_N; i++) {
+        uint64_t before = left;
+        int r = unpack_section(s, &elf->debug[i], &left, &f.section[i], &f.memory[i], &packed[i]);
+        if (r < 0) {
+            dwarf_file_close(&f);
+            return r;
+        }
+        f.work -= (int64_t)(before - left);
+    }
+    *ret = f;
+    ret->keep = keep ? keep : &ret->own;
+    for (int i = 0; i < ELF_DEBUG_N; i++)
+        if (packed[i])
+            packed_use(ret->keep->packed[i], s, &ret->work);
+    return 0;
+}
+
+void dwarf_file_close(struct dwarf_file *f)
+{
+    for (int i = 0; i < ELF_DEBUG_N; i++)
+        free(f->memory[i]);
+    for (int i = 0; f->keep && i < ELF_DEBUG_N; i++)
+        if (f->keep->packed[i])
+            packed_rest(f->keep->packed[i]);
+    if (f->keep && f->work < 0) { /* half-made */
+        dwarf_map_release(&f->keep->map);
+        dwarf_indexes_release(&f->keep->indexes);
+        free(f->keep->units);
+        f->keep->units = NULL;
+        f->keep->n_units = 0;
+    }
+    dwarf_keep_release(&f->own);
+    *f = (struct dwarf_file){0};
+}
+
+int dwarf_unit_header(struct dwarf_file *f, uint64_t at, struct dwarf_unit *ret)
+{
+    struct cursor c;
+    struct dwarf_unit u = {.at = at, .offset_size = 4};
+    const struct extent *info = &f->section[ELF_DEBUG_INFO];
+    uint8_t header[32] = {0};
+    size_t got = at < info->size ? (size_t)min_of(info->size - at, (uint64_t)sizeof header) : 0;
+    f->work -= sizeof header;
+    if (f->work < 0 || got == 0 || !extent_read(info, at, header, got))
+        return -EBADMSG;
+    cursor_memory(&c, bytes_of(header, got));
+    uint64_t length = cursor_fixed(&c, 4);
+    if (length == 0xffffffff) {
+        length = cursor_fixed(&c, 8);
+        u.offset_size = 8;
+    } else if (length >= 0xfffffff0) {
+        return -EBADMSG;
+    }
+    uint64_t body = at + (uint64_t)(c.p - header);
+    if (length > info->size - at || body + length > info->size || length < 7)
+        return -EBADMSG;
+    u.end = body + length;
+    uint64_t version = cursor_fixed(&c, 2), type = DW_UT_compile;
+    if (version >= 5) {
+        type = cursor_u8(&c);
+        u.address_size = cursor_u8(&c);
+        u.abbrevs_at = cursor_fixed(&c, u.offset_size);
+    } else {
+        u.abbrevs_at = cursor_fixed(&c, u.offset_size);
+        u.address_size = cursor_u8(&c);
+    }
+    u.header_size = (uint32_t)(c.p - header);
+    bool is_ours = version >= 2 && version <= 5 && (type == DW_UT_compile || type == DW_UT_partial) &&
+                   (u.address_size == 8 || u.address_size == 4) && !c.is_bad;
+    u.version = is_ours ? (uint8_t)version : 0;
+    *ret = u;
+    return 0;
+}
+
+int dwarf_file_units(struct dwarf_file *f)
+{
+    struct dwarf_unit u;
+    uint32_t cap = 0, n = 0;
+    if (f->keep->units)
+        return 0;
+    autofree struct dwarf_unit *units = NULL;
+    for (uint64_t at = 0; n < DWARF_UNITS_MAX && dwarf_unit_header(f, at, &u) == 0; at = u.end) {
+        if (n == cap) {
+            uint32_t more = cap ? 2 * cap : 64;
+            struct dwarf_unit *bigger = realloc(units, more * sizeof *units);
+            if (!bigger)
+                return -ENOMEM;
+            units = bigger;
+            cap = more;
+        }
+        units[n++] = u;
+    }
+    if (!n)
+        return 0;
+    struct dwarf_unit *fitting = realloc(units, n * sizeof *units); /* it stays */
+    f->keep->units = fitting ? fitting : units;
+    f->keep->n_units = n;
+    units = NULL;
+    return 0;
+}
+
+const struct dwarf_unit *dwarf_file_unit(const struct dwarf_file *f, uint64_t at)
+{
+    uint32_t from = 0, n = f->keep->n_units;
+    while (n > 0) {
+        uint32_t half = n / 2;
+        const struct dwarf_unit *u = &f->keep->units[from + half];
+        if (at < u->at) {
+            n = half;
+        } else if (at >= u->end) {
+            from += half + 1;
+            n -= half + 1;
+        } else {
+            return u;
+        }
+    }
+    return NULL;
+}
+
+void dwarf_abbrevs_release(struct dwarf_abbrevs *a)
+{
+    free(a->abbrev);
+    free(a->attribute);
+    *a = (struct dwarf_abbrevs){0};
+}
+
+static int read_abbrev(struct cursor *c, struct dwarf_abbrevs *a, struct dwarf_abbrev *abbrev)
+{
+    abbrev->tag = (uint16_t)cursor_uleb(c);
+    abbrev->has_children = cursor_u8(c);
+    abbrev->first = a->n_attributes;
+    abbrev->n = 0;
+    while (!c->is_bad) {
+        struct dwarf_attribute x = {.name = (uint16_t)cursor_uleb(c)};
+        x.form = (uint16_t)cursor_uleb(c);
+        if (x.form == DW_FORM_implicit_const)
+            x.implicit = cursor_sleb(c);
+        if (x.name == 0 && x.form == 0)
+            return c->is_bad ? -EBADMSG : 0;
+        if (!dwarf_grow((void **)&a->attribute, a->n_attributes, &a->cap_attributes, DWARF_ATTRIBUTES_MAX,
+                        sizeof x))
+            return -ENOMEM;
+        a->attribute[a->n_attributes++] = x;
+        abbrev->n++;
+    }
+    return -EBADMSG;
+}
+
+int dwarf_abbrevs_read(struct dwarf_file *f, uint64_t at, uint64_t only, struct dwarf_abbrevs *ret)
+{
+    struct cursor c;
+    cleanup(dwarf_abbrevs_release) struct dwarf_abbrevs a = {0};
+    struct dwarf_abbrev abbrev = {0};
+    cursor_extent(&c, &f->section[ELF_DEBUG_ABBREV], at);
+    for (uint64_t last = 0; (abbrev.code = cursor_uleb(&c)) != 0; last = abbrev.code) {
+        int r = read_abbrev(&c, &a, &abbrev);
+        if (r < 0)
+            return r;
+        if (only && abbrev.code != only) {
+            a.n_attributes = 0;
+            continue;
+        }
+        /* Every producer numbers them upwards; so they need no table to be found in. */
+        if (abbrev.code <= last && a.n)
+            return -EBADMSG;
+        if (!dwarf_grow((void **)&a.abbrev, a.n, &a.cap, DWARF_ABBREVS_MAX, sizeof abbrev))
+            return -ENOMEM;
+        a.abbrev[a.n++] = abbrev;
+        if (only)
+            break;
+    }
+    f->work -= (int64_t)c.taken;
+    if (c.is_bad || a.n == 0)
+        return -EBADMSG;
+    *ret = a;
+    a = (struct dwarf_abbrevs){0};
+    return 0;
+}
+
+static const struct dwarf_abbrev *abbrev_of(const struct dwarf_abbrevs *a, uint64_t code)
+{
+    if (code - 1 < a->n && a->abbrev[code - 1].code == code)
+        return &a->abbrev[code - 1];
+    uint32_t from = 0, n = a->n;
+    while (n > 0) {
+        uint32_t half = n / 2;
+        const struct dwarf_abbrev *at = &a->abbrev[from + half];
+        if (at->code == code)
+            return at;
+        if (at->code < code) {
+            from += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return NULL;
+}
+
+/* Reads a value of a form; what is of no interest is only passed over (DWARF 5, section 7.5.6). */
+static bool read_form(struct cursor *c, const struct dwarf_unit *u, uint64_t form, int64_t implicit,
+                      struct dwarf_value *ret)
+{
+    ret->form = (uint16_t)form;
+    switch (form) {
+    case DW_FORM_addr: ret->number = cursor_fixed(c, u->address_size); return true;
+    case DW_FORM_data1:
+    case DW_FORM_ref1:
+    case DW_FORM_flag:
+    case DW_FORM_strx1:
+    case DW_FORM_addrx1: ret->number = cursor_u8(c); return true;
+    case DW_FORM_data2:
+    case DW_FORM_ref2:
+    case DW_FORM_strx2:
+    case DW_FORM_addrx2: ret->number = cursor_fixed(c, 2); return true;
+    case DW_FORM_strx3:
+    case DW_FORM_addrx3: ret->number = cursor_fixed(c, 3); return true;
+    case DW_FORM_data4:
+    case DW_FORM_ref4:
+    case DW_FORM_ref_sup4:
+    case DW_FORM_strx4:
+    case DW_FORM_addrx4: ret->number = cursor_fixed(c, 4); return true;
+    case DW_FORM_data8:
+    case DW_FORM_ref8:
+    case DW_FORM_ref_sup8:
+    case DW_FORM_ref_sig8: ret->number = cursor_fixed(c, 8); return true;
+    case DW_FORM_data16: cursor_skip(c, 16); return true;
+    case DW_FORM_sdata: ret->number = (uint64_t)cursor_sleb(c); return true;
+    case DW_FORM_udata:
+    case DW_FORM_ref_udata:
+    case DW_FORM_strx:
+    case DW_FORM_addrx:
+    case DW_FORM_loclistx:
+    case DW_FORM_rnglistx:
+    case DW_FORM_GNU_addr_index:
+    case DW_FORM_GNU_str_index: ret->number = cursor_uleb(c); return true;
+    case DW_FORM_strp:
+    case DW_FORM_line_strp:
+    case DW_FORM_sec_offset:
+    case DW_FORM_strp_sup:
+    case DW_FORM_GNU_ref_alt:
+    case DW_FORM_GNU_strp_alt: ret->number = cursor_fixed(c, u->offset_size); return true;
+    case DW_FORM_ref_addr:
+        ret->number = cursor_fixed(c, u->version == 2 ? u->address_size : u->offset_size);
+        return true;
+    case DW_FORM_string: ret->text = cursor_string(c); return true;
+    case DW_FORM_flag_present: ret->number = 1; return true;
+    case DW_FORM_implicit_const: ret->number = (uint64_t)implicit; return true;
+    case DW_FORM_block1: cursor_skip(c, cursor_u8(c)); return true;
+    case DW_FORM_block2: cursor_skip(c, cursor_fixed(c, 2)); return true;
+    case DW_FORM_block4: cursor_skip(c, cursor_fixed(c, 4)); return true;
+    case DW_FORM_block:
+    case DW_FORM_exprloc: cursor_skip(c, cursor_uleb(c)); return true;
+    default: return false;
+    }
+}
+
+static void keep(struct dwarf_die *d, uint32_t name, const struct dwarf_value *v)
+{
+    switch (name) {
+    case DW_AT_name: d->name = *v; break;
+    case DW_AT_linkage_name:
+    case DW_AT_MIPS_linkage_name: d->linkage_name = *v; break;
+    case DW_AT_low_pc: d->low = *v; break;
+    case DW_AT_high_pc: d->high = *v; break;
+    case DW_AT_ranges: d->ranges = *v; break;
+    case DW_AT_comp_dir: d->comp_dir = *v; break;
+    case DW_AT_stmt_list: d->lines = *v; break;
+    case DW_AT_str_offsets_base: d->str_offsets_base = *v; break;
+    case DW_AT_addr_base:
+    case DW_AT_GNU_addr_base: d->addr_base = *v; break;
+    case DW_AT_rnglists_base: d->rnglists_base = *v; break;
+    case DW_AT_abstract_origin:
+    case DW_AT_specification: d->origin = *v; break;
+    case DW_AT_call_file: d->call_file = v->number; break;
+    case DW_AT_call_line: d->call_line = v->number; break;
+    case DW_AT_decl_line: d->decl_line = v->number; break;
+    }
+}
+
+bool dwarf_die_read(struct cursor *c, uint64_t at, const struct dwarf_unit *u, const struct dwarf_abbrevs *a,
+                    struct dwarf_die *ret)
+{
+    *ret = (struct dwarf_die){.at = at};
+    uint64_t code = cursor_uleb(c);
+    if (code == 0)
+        return !c->is_bad;
+    const struct dwarf_abbrev *abbrev = abbrev_of(a, code);
+    if (!abbrev)
+        return false;
+    ret->tag = abbrev->tag;
+    ret->has_children = abbrev->has_children;
+    for (uint32_t i = 0; i < abbrev->n; i++) {
+        const struct dwarf_attribute *x = &a->attribute[abbrev->first + i];
+        struct dwarf_value v = {0};
+        uint64_t form = x->form;
+        if (form == DW_FORM_indirect)
+            form = cursor_uleb(c);
+        if (!read_form(c, u, form, x->implicit, &v))
+            return false;
+        keep(ret, x->name, &v);
+    }
+    return !c->is_bad;
+}

@@ -1,0 +1,115 @@
+/*
+ * DWARF, versions 2 to 5: a file's debug sections, its units, and the entries (DIEs) in them, as far as names
+ * and lines need them (DWARF 5, sections 2, 3 and 7).
+ *
+ * One unit at a time is in memory. What is hostile in a file costs at most the work allowed: every byte
+ * looked at is counted. Not read: type units, split units (.dwo).
+ */
+#ifndef SENDER_SYMBOLIZE_DWARF_FILE_H
+#define SENDER_SYMBOLIZE_DWARF_FILE_H
+
+#include "sender/symbolize/dwarf/index.h"
+#include "sender/symbolize/dwarf/map.h"
+#include "sender/symbolize/elf/unpack.h"
+
+/* A unit is read whole, into memory; a larger one is left out. */
+#define DWARF_UNIT_MAX (64u << 20)
+/* Units of one file: one a source file, so far more than a program has; 32 bytes each while they are listed.
+ */
+#define DWARF_UNITS_MAX 200000u
+/* Abbreviations of one unit, and attributes of them all: compilers use some hundreds. */
+#define DWARF_ABBREVS_MAX    32768u
+#define DWARF_ATTRIBUTES_MAX (512u * 1024)
+
+struct dwarf_unit {
+    uint64_t at, end; /* in .debug_info, header included */
+    uint64_t abbrevs_at;
+    uint32_t header_size;
+    uint8_t version, address_size, offset_size;
+};
+
+/* What is worth keeping of a file from one use to the next; {0} to begin with. */
+struct dwarf_keep {
+    struct packed *packed[ELF_DEBUG_N];
+    struct dwarf_map map;
+    struct dwarf_indexes indexes;
+    struct dwarf_unit *units; /* ascending; NULL until dwarf_file_units */
+    uint32_t n_units;
+};
+void dwarf_keep_release(struct dwarf_keep *k);
+size_t dwarf_keep_memory(const struct dwarf_keep *k);
+
+struct dwarf_file {
+    struct extent section[ELF_DEBUG_N];
+    uint8_t *memory[ELF_DEBUG_N]; /* of those unpacked */
+    struct dwarf_keep *keep, own; /* keep: the caller's, else own */
+    struct dwarf_file *alt; /* what dwz -m took out of it; the caller's, open as long; NULL: there is none */
+    int64_t work;           /* bytes that may still be looked at; below 0: stop */
+    int64_t reserved;       /* of them, for what has been begun: no new unit with less */
+};
+
+/* Opens the sections of a file that has been read by elf_read, with `work` and `reserved` bytes. `keep` is of
+ * the same file's last use; NULL: nothing is kept. 0; -ENOENT: no DWARF; or why it cannot be unpacked. The
+ * source, the keep and *ret must stay where they are until the caller closes. */
+int dwarf_file_open(struct dwarf_file *ret, const struct source *s, const struct elf *elf,
+                    struct dwarf_keep *keep, int64_t work, int64_t reserved);
+void dwarf_file_close(struct dwarf_file *f);
+
+/* Reads one unit's header. 0, or -EBADMSG: what comes behind cannot be read either. ret->version is 0 for a
+ * unit of a kind that is not read; `at` and `end` are good then. */
+int dwarf_unit_header(struct dwarf_file *f, uint64_t at, struct dwarf_unit *ret);
+
+/* Lists the units, once. 0 or -ENOMEM. */
+int dwarf_file_units(struct dwarf_file *f);
+
+/* The listed unit that an offset in .debug_info is in, or NULL. */
+const struct dwarf_unit *dwarf_file_unit(const struct dwarf_file *f, uint64_t at);
+
+struct dwarf_abbrev {
+    uint64_t code;
+    uint32_t first, n; /* of attributes */
+    uint16_t tag;
+    bool has_children;
+};
+
+struct dwarf_attribute {
+    uint16_t name, form;
+    int64_t implicit; /* of DW_FORM_implicit_const */
+};
+
+struct dwarf_abbrevs {
+    struct dwarf_abbrev *abbrev; /* codes ascending */
+    struct dwarf_attribute *attribute;
+    uint32_t n, cap, n_attributes, cap_attributes;
+};
+
+/* Reads the table at an offset; only the code `only` if that is not 0. 0, -EBADMSG or -ENOMEM. */
+int dwarf_abbrevs_read(struct dwarf_file *f, uint64_t at, uint64_t only, struct dwarf_abbrevs *ret);
+void dwarf_abbrevs_release(struct dwarf_abbrevs *a);
+
+/* A value whose meaning depends on its unit's bases; form 0: there is none. */
+struct dwarf_value {
+    uint16_t form;
+    uint64_t number;
+    struct bytes text; /* DW_FORM_string */
+};
+
+/* An entry: what this program wants of it. */
+struct dwarf_die {
+    uint64_t at;  /* in .debug_info */
+    uint16_t tag; /* 0: the end of a list of children */
+    bool has_children;
+    struct dwarf_value name, linkage_name, low, high, ranges, comp_dir;
+    struct dwarf_value lines, str_offsets_base, addr_base, rnglists_base; /* of a unit's first entry */
+    struct dwarf_value origin; /* DW_AT_abstract_origin or DW_AT_specification, a reference */
+    uint64_t call_file, call_line, decl_line;
+};
+
+/* Room in an array for one more of `size` bytes; false when memory or the limit is out. */
+bool dwarf_grow(void **array, uint32_t n, uint32_t *cap, uint32_t max, size_t size);
+
+/* Reads the entry at the cursor, which is `at` in the file. False: damaged. */
+bool dwarf_die_read(struct cursor *c, uint64_t at, const struct dwarf_unit *u, const struct dwarf_abbrevs *a,
+                    struct dwarf_die *ret);
+
+#endif

@@ -1,0 +1,233 @@
+#include "sender/symbolize/elf/elf.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proto/base/macros.h"
+
+#define HTL_PART 4096u
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define OUR_DATA ELFDATA2LSB
+#else
+#define OUR_DATA ELFDATA2MSB
+#endif
+
+static void read_segment(struct elf *elf, const Elf64_Phdr *p)
+{
+    if (p->p_type != PT_LOAD || !(p->p_flags & PF_X) || elf->n_segments == ELF_SEGMENTS_MAX)
+        return;
+    elf->segment[elf->n_segments++] = (struct elf_segment){.address = p->p_vaddr,
+                                                           .file_offset = p->p_offset,
+                                                           .file_size = p->p_filesz,
+                                                           .memory_size = p->p_memsz};
+}
+
+/* One note: name and description are inside the segment, checked by the caller. */
+static void read_note(struct elf *elf, uint32_t type, struct bytes name, struct bytes description)
+{
+    if (type == NT_GNU_BUILD_ID && name.n == 4 && memcmp(name.p, "GNU", 4) == 0) {
+        if (elf->build_id_n == 0 && description.n <= ELF_BUILD_ID_MAX) {
+            memcpy(elf->build_id, description.p, description.n);
+            elf->build_id_n = (uint32_t)description.n;
+        }
+    }
+    /* cmd/internal/buildid of Go: owner "Go\0\0", type 4, the id as text */
+    if (type == 4 && name.n == 4 && memcmp(name.p, "Go\0", 4) == 0 && description.n <= ELF_GO_ID_MAX) {
+        memcpy(elf->go_id, description.p, description.n);
+        elf->go_id[description.n] = 0;
+    }
+}
+
+static void read_notes(struct elf *elf, const struct source *s, const Elf64_Phdr *p)
+{
+    size_t size = (size_t)min_of((uint64_t)p->p_filesz, (uint64_t)ELF_NOTES_MAX);
+    autofree uint8_t *notes = malloc(size ? size : 1);
+    if (!notes || !source_read(s, p->p_offset, notes, size))
+        return;
+    /* Fields are 4-aligned; in segments with p_align 8 the entries are 8-aligned (gABI "Note Section";
+     * property notes) */
+    uint64_t align = p->p_align == 8 ? 8 : 4;
+    for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= size;) {
+        Elf64_Nhdr h;
+        memcpy(&h, notes + at, sizeof h);
+        uint64_t name = at + sizeof h;
+        uint64_t description = (name + h.n_namesz + align - 1) & ~(align - 1);
+        uint64_t end = description + h.n_descsz;
+        if (end > size || name + h.n_namesz > size)
+            return;
+        read_note(elf, h.n_type, bytes_of(notes + name, h.n_namesz),
+                  bytes_of(notes + description, h.n_descsz));
+        at = (end + align - 1) & ~(align - 1);
+    }
+}
+
+static void read_segments(struct elf *elf, const struct source *s, const Elf64_Ehdr *h)
+{
+    uint32_t n = min_of((uint32_t)h->e_phnum, ELF_HEADERS_MAX);
+    for (uint32_t i = 0; i < n; i++) {
+        Elf64_Phdr p;
+        if (h->e_phoff > s->size || !source_read(s, h->e_phoff + (uint64_t)i * sizeof p, &p, sizeof p))
+            return;
+        read_segment(elf, &p);
+        if (p.p_type == PT_NOTE)
+            read_notes(elf, s, &p);
+    }
+}
+
+static bool section_header(const struct source *s, const Elf64_Ehdr *h, uint32_t i, Elf64_Shdr *ret)
+{
+    return i < h->e_shnum && h->e_shoff <= s->size &&
+           source_read(s, h->e_shoff + (uint64_t)i * sizeof *ret, ret, sizeof *ret);
+}
+
+/* A section whose bytes are all in the file; else one of size 0. */
+static struct elf_section section(const struct source *s, const Elf64_Shdr *h)
+{
+    if (h->sh_type == SHT_NOBITS || h->sh_offset > s->size || h->sh_size > s->size - h->sh_offset)
+        return (struct elf_section){0};
+    return (struct elf_section){.address = h->sh_addr,
+                                .offset = h->sh_offset,
+                                .size = h->sh_size,
+                                .is_packed = h->sh_flags & SHF_COMPRESSED};
+}
+
+static struct elf_section plain_section(const struct source *s, const Elf64_Shdr *h)
+{
+    struct elf_section found = section(s, h);
+    return found.is_packed ? (struct elf_section){0} : found;
+}
+
+/* Sections known by name. Only those of DWARF may be packed. */
+static const struct {
+    const char *name;
+    size_t at;
+    bool may_be_packed;
+} named[] = {
+    {".text", offsetof(struct elf, text), false},
+    {".gopclntab", offsetof(struct elf, go_lines), false},
+    {".data.rel.ro.gopclntab", offsetof(struct elf, go_lines), false},
+    {".go.module", offsetof(struct elf, go_module), false},
+    {".noptrdata", offsetof(struct elf, go_data), false},
+    {".gnu_debuglink", offsetof(struct elf, debug_link), false},
+    {".gnu_debugdata", offsetof(struct elf, mini_debug), false},
+    {".gnu_debugaltlink", offsetof(struct elf, debug_alt), false},
+    {".debug_sup", offsetof(struct elf, debug_sup), false},
+    {".debug_info", offsetof(struct elf, debug[ELF_DEBUG_INFO]), true},
+    {".debug_abbrev", offsetof(struct elf, debug[ELF_DEBUG_ABBREV]), true},
+    {".debug_line", offsetof(struct elf, debug[ELF_DEBUG_LINE]), true},
+    {".debug_str", offsetof(struct elf, debug[ELF_DEBUG_STR]), true},
+    {".debug_line_str", offsetof(struct elf, debug[ELF_DEBUG_LINE_STR]), true},
+    {".debug_ranges", offsetof(struct elf, debug[ELF_DEBUG_RANGES]), true},
+    {".debug_rnglists", offsetof(struct elf, debug[ELF_DEBUG_RNGLISTS]), true},
+    {".debug_addr", offsetof(struct elf, debug[ELF_DEBUG_ADDR]), true},
+    {".debug_str_offsets", offsetof(struct elf, debug[ELF_DEBUG_STR_OFFSETS]), true},
+    {".debug_aranges", offsetof(struct elf, debug[ELF_DEBUG_ARANGES]), true},
+};
+
+static void read_named(struct elf *elf, const struct source *s, const char *name, const Elf64_Shdr *h)
+{
+    for (size_t i = 0; i < ARRAY_LEN(named); i++) {
+        if (strcmp(name, named[i].name) != 0)
+            continue;
+        *(struct elf_section *)((char *)elf + named[i].at) =
+            named[i].may_be_packed ? section(s, h) : plain_section(s, h);
+        return;
+    }
+}
+
+static void read_sections(struct elf *elf, const struct source *s, const Elf64_Ehdr *h)
+{
+    Elf64_Shdr names, strings, one;
+    if (h->e_shentsize != sizeof one || !section_header(s, h, h->e_shstrndx, &names))
+        return; /* stripped of section headers: segments and notes are what there is */
+    uint32_t n = min_of((uint32_t)h->e_shnum, ELF_HEADERS_MAX);
+    for (uint32_t i = 0; i < n && section_header(s, h, i, &one); i++) {
+        char name[32];
+        if (one.sh_type == SHT_SYMTAB && section_header(s, h, one.sh_link, &strings)) {
+            elf->symbols = plain_section(s, &one);
+            elf->symbol_names = plain_section(s, &strings);
+        } else if (one.sh_type == SHT_DYNSYM && section_header(s, h, one.sh_link, &strings)) {
+            elf->dynamic = plain_section(s, &one);
+            elf->dynamic_names = plain_section(s, &strings);
+        } else if (one.sh_type == SHT_NOTE && h->e_phnum == 0) {
+            read_notes(elf, s,
+                       &(Elf64_Phdr){
+                           .p_offset = one.sh_offset, .p_filesz = one.sh_size, .p_align = one.sh_addralign});
+        } else if (one.sh_type == SHT_PROGBITS && names.sh_offset <= s->size) {
+            if (source_string(s, names.sh_offset + one.sh_name, name, sizeof name))
+                read_named(elf, s, name, &one);
+        }
+    }
+}
+
+int elf_read(struct elf *ret, const struct source *s)
+{
+    Elf64_Ehdr h;
+    if (!source_read(s, 0, &h, sizeof h) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0)
+        return -ENOEXEC;
+    /* What dwz takes out of debug files has no segments. */
+    if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != OUR_DATA ||
+        (h.e_phnum != 0 && h.e_phentsize != sizeof(Elf64_Phdr)))
+        return -ENOEXEC;
+    struct elf elf = {0};
+    read_segments(&elf, s, &h);
+    read_sections(&elf, s, &h);
+    *ret = elf;
+    return 0;
+}
+
+const struct elf_segment *elf_address(const struct elf *elf, uint64_t file_offset, uint64_t *ret)
+{
+    for (uint32_t i = 0; i < elf->n_segments; i++) {
+        const struct elf_segment *g = &elf->segment[i];
+        if (file_offset >= g->file_offset && file_offset - g->file_offset < g->file_size) {
+            *ret = file_offset - g->file_offset + g->address;
+            return g;
+        }
+    }
+    return NULL;
+}
+
+bool elf_file_offset(const struct source *s, uint64_t address, uint64_t *ret, uint64_t *room)
+{
+    Elf64_Ehdr h;
+    Elf64_Phdr p;
+    if (!source_read(s, 0, &h, sizeof h) || h.e_phentsize != sizeof p || h.e_phoff > s->size)
+        return false;
+    for (uint32_t i = 0; i < min_of((uint32_t)h.e_phnum, ELF_HEADERS_MAX); i++) {
+        if (!source_read(s, h.e_phoff + (uint64_t)i * sizeof p, &p, sizeof p))
+            return false;
+        if (p.p_type != PT_LOAD || address < p.p_vaddr || address - p.p_vaddr >= p.p_filesz)
+            continue;
+        *ret = p.p_offset + (address - p.p_vaddr);
+        *room = p.p_filesz - (address - p.p_vaddr);
+        return *ret >= p.p_offset && *ret < s->size;
+    }
+    return false;
+}
+
+int elf_htlhash(const struct source *s, char ret[33])
+{
+    uint8_t part[HTL_PART], digest[EVP_MAX_MD_SIZE], length[8];
+    EVP_MD_CTX *sha = EVP_MD_CTX_new();
+    if (!sha)
+        return -ENOMEM;
+    for (int i = 0; i < 8; i++)
+        length[i] = (uint8_t)(s->size >> (56 - 8 * i));
+    bool ok = EVP_DigestInit_ex(sha, EVP_sha256(), NULL);
+    size_t n = source_read_some(s, 0, part, sizeof part);
+    ok = ok && EVP_DigestUpdate(sha, part, n);
+    n = source_read_some(s, s->size > HTL_PART ? s->size - HTL_PART : 0, part, sizeof part);
+    ok = ok && EVP_DigestUpdate(sha, part, n) && EVP_DigestUpdate(sha, length, sizeof length);
+    ok = ok && EVP_DigestFinal_ex(sha, digest, NULL);
+    EVP_MD_CTX_free(sha);
+    if (!ok)
+        return -EIO;
+    for (int i = 0; i < 16; i++)
+        snprintf(ret + 2 * i, 3, "%02x", digest[i]);
+    return 0;
+}

@@ -1,0 +1,291 @@
+#include "sender/symbolize/elf/packed.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "proto/base/macros.h"
+
+/* How far back a block may refer. */
+#define HISTORY 32768u
+/* Packed bytes read at a time. */
+#define INPUT 8192u
+/* What it costs to begin at a mark, in bytes unpacked. */
+#define START_WORK ((int64_t)HISTORY)
+
+/* Where unpacking can begin. */
+struct mark {
+    uint64_t in, out;     /* bytes of either side before it */
+    uint8_t n_bits, bits; /* of the byte before `in`, what is still to come of it */
+    uint16_t history_n;   /* unpacked, HISTORY at most … */
+    uint16_t packed_n;    /* … and packed */
+    uint8_t *history;
+};
+
+struct chunk {
+    uint64_t number, used;
+    uint32_t n;
+    uint8_t *bytes; /* NULL: free */
+};
+
+/* What reading needs. */
+struct machine {
+    z_stream z;
+    uint64_t in, out; /* how far it has come */
+    bool is_running, is_at_end;
+    uint8_t last; /* the input byte read last */
+    struct chunk chunk[PACKED_CHUNKS];
+    uint64_t turn;
+    uint8_t input[INPUT];
+};
+
+struct packed {
+    struct source source;
+    uint64_t at, n, size, spacing;
+    int64_t *work; /* NULL: it rests */
+    struct mark mark[PACKED_MARKS_MAX];
+    uint32_t n_marks;
+    size_t memory;
+    struct machine *machine; /* NULL until something is read */
+};
+
+int packed_new(const struct source *s, uint64_t at, uint64_t n, uint64_t size, struct packed **ret)
+{
+    uint8_t head[2];
+    if (n <= sizeof head || !source_read(s, at, head, sizeof head))
+        return -EBADMSG;
+    /* Deflate, a window of 32 KiB at most, no dictionary (RFC 1950, section 2.2). */
+    if ((head[0] & 15) != Z_DEFLATED || head[0] >> 4 > 7 || (head[0] << 8 | head[1]) % 31 != 0 ||
+        head[1] & 32)
+        return -EBADMSG;
+    if (size > PACKED_MAX)
+        return -EFBIG;
+    struct packed *p = calloc(1, sizeof *p);
+    if (!p)
+        return -ENOMEM;
+    p->at = at + sizeof head;
+    p->n = n - sizeof head;
+    p->size = size;
+    p->spacing = max_of((uint64_t)PACKED_SPACING, size / PACKED_MARKS_MAX);
+    p->memory = sizeof *p;
+    *ret = p;
+    return 0;
+}
+
+void packed_use(struct packed *p, const struct source *s, int64_t *work)
+{
+    p->source = *s;
+    p->work = work;
+}
+
+static void stop(struct machine *m)
+{
+    if (m->is_running)
+        inflateEnd(&m->z);
+    m->is_running = false;
+}
+
+void packed_rest(struct packed *p)
+{
+    struct machine *m = p->machine;
+    p->work = NULL;
+    if (!m)
+        return;
+    stop(m);
+    for (uint32_t i = 0; i < PACKED_CHUNKS; i++)
+        free(m->chunk[i].bytes);
+    free(m);
+    p->machine = NULL;
+}
+
+struct packed *packed_free(struct packed *p)
+{
+    if (!p)
+        return NULL;
+    packed_rest(p);
+    for (uint32_t i = 0; i < p->n_marks; i++)
+        free(p->mark[i].history);
+    free(p);
+    return NULL;
+}
+
+uint64_t packed_size(const struct packed *p)
+{
+    return p->size;
+}
+
+size_t packed_memory(const struct packed *p)
+{
+    return p->memory;
+}
+
+/* Begins anew at a mark, or at the very begin (NULL). */
+static bool start(struct packed *p, const struct mark *mark)
+{
+    uint8_t history[HISTORY];
+    struct machine *m = p->machine;
+    stop(m);
+    *p->work -= mark ? START_WORK : START_WORK / 8;
+    m->z = (z_stream){0};
+    m->is_at_end = false;
+    m->in = mark ? mark->in : 0;
+    m->out = mark ? mark->out : 0;
+    if (inflateInit2(&m->z, -MAX_WBITS) != Z_OK)
+        return false;
+    m->is_running = true;
+    if (!mark)
+        return true;
+    uLongf n = mark->history_n;
+    bool ok = n == 0 || (uncompress(history, &n, mark->history, mark->packed_n) == Z_OK &&
+                         inflateSetDictionary(&m->z, history, (uInt)n) == Z_OK);
+    ok = ok && (mark->n_bits == 0 || inflatePrime(&m->z, mark->n_bits, mark->bits) == Z_OK);
+    if (!ok)
+        stop(m);
+    return ok;
+}
+
+/* Leaves a mark where a block begins; without memory for it there is none. */
+static void leave_mark(struct packed *p)
+{
+    uint8_t history[HISTORY], packed[HISTORY + HISTORY / 8];
+    struct machine *m = p->machine;
+    uint64_t last = p->n_marks ? p->mark[p->n_marks - 1].out : 0;
+    uInt n = 0;
+    uLongf packed_n = sizeof packed;
+    if (p->n_marks == PACKED_MARKS_MAX || m->out < last + p->spacing ||
+        inflateGetDictionary(&m->z, history, &n) != Z_OK ||
+        compress2(packed, &packed_n, history, n, Z_BEST_SPEED) != Z_OK || packed_n > UINT16_MAX)
+        return;
+    struct mark mark = {.in = m->in - m->z.avail_in,
+                        .out = m->out,
+                        .n_bits = m->z.data_type & 7,
+                        .history_n = (uint16_t)n,
+                        .packed_n = (uint16_t)packed_n,
+                        .history = malloc(packed_n)};
+    if (!mark.history)
+        return;
+    /* zlib has taken that byte; it is the one before the next, or the last one of the input before. */
+    uint8_t byte = m->z.next_in > m->input ? m->z.next_in[-1] : m->last;
+    mark.bits = mark.n_bits ? (uint8_t)(byte >> (8 - mark.n_bits)) : 0;
+    memcpy(mark.history, packed, packed_n);
+    p->mark[p->n_marks++] = mark;
+    p->memory += packed_n + sizeof(void *);
+}
+
+static bool feed(struct packed *p)
+{
+    struct machine *m = p->machine;
+    if (m->z.next_in > m->input)
+        m->last = m->z.next_in[-1];
+    size_t n = (size_t)min_of(p->n - m->in, (uint64_t)INPUT);
+    n = n ? source_read_some(&p->source, p->at + m->in, m->input, n) : 0;
+    m->in += n;
+    *p->work -= (int64_t)n; /* blocks may unpack to nothing */
+    m->z.next_in = m->input;
+    m->z.avail_in = (uInt)n;
+    return n > 0;
+}
+
+/* Unpacks up to the end of the chunk it has come to; bytes from the chunk's begin on go to `to`. How many
+ * bytes of the chunk there are behind that, 0 when there is no more. */
+static uint32_t unpack_chunk(struct packed *p, uint8_t *to)
+{
+    struct machine *m = p->machine;
+    uint64_t begin = m->out / PACKED_CHUNK * PACKED_CHUNK, from = m->out,
+             end = min_of(begin + PACKED_CHUNK, p->size);
+    while (m->out < end && !m->is_at_end) {
+        if (m->z.avail_in == 0 && (*p->work < 0 || !feed(p)))
+            break;
+        m->z.next_out = to + (m->out - begin);
+        m->z.avail_out = (uInt)(end - m->out);
+        int r = inflate(&m->z, Z_BLOCK);
+        m->out = end - m->z.avail_out;
+        if (r != Z_OK && r != Z_BUF_ERROR)
+            m->is_at_end = true;
+        else if ((m->z.data_type & 128) && !(m->z.data_type & 64))
+            leave_mark(p);
+    }
+    *p->work -= (int64_t)(m->out - from);
+    return (uint32_t)(m->out - begin);
+}
+
+/* Puts the machine where it reaches a chunk the soonest. */
+static bool approach(struct packed *p, uint64_t number)
+{
+    struct machine *m = p->machine;
+    uint64_t offset = number * PACKED_CHUNK;
+    const struct mark *mark = NULL;
+    for (uint32_t i = 0; i < p->n_marks && p->mark[i].out <= offset; i++)
+        mark = &p->mark[i];
+    bool is_near = m->is_running && m->out <= offset && (!mark || m->out >= mark->out);
+    return is_near || start(p, mark);
+}
+
+static struct chunk *oldest(struct machine *m)
+{
+    struct chunk *found = &m->chunk[0];
+    for (uint32_t i = 1; i < PACKED_CHUNKS; i++)
+        if (m->chunk[i].used < found->used)
+            found = &m->chunk[i];
+    if (!found->bytes)
+        found->bytes = malloc(PACKED_CHUNK);
+    return found->bytes ? found : NULL;
+}
+
+static struct chunk *find(struct machine *m, uint64_t number)
+{
+    for (uint32_t i = 0; i < PACKED_CHUNKS; i++)
+        if (m->chunk[i].used && m->chunk[i].number == number)
+            return &m->chunk[i];
+    return NULL;
+}
+
+/* The chunk of a number; NULL: it cannot be had. Those on the way to it are at hand afterwards, too. */
+static const struct chunk *chunk_of(struct packed *p, uint64_t number)
+{
+    struct machine *m = p->machine;
+    struct chunk *c = find(m, number);
+    if (c) {
+        c->used = ++m->turn;
+        return c;
+    }
+    if (!approach(p, number))
+        return NULL;
+    for (;;) {
+        uint64_t at = m->out / PACKED_CHUNK, from = m->out;
+        c = find(m, at);
+        c = c ? c : oldest(m);
+        if (!c || at > number || *p->work < 0)
+            return NULL;
+        c->used = 0;
+        c->n = unpack_chunk(p, c->bytes);
+        if (from == at * PACKED_CHUNK && c->n) { /* not begun in its middle, at a mark */
+            c->number = at;
+            c->used = ++m->turn;
+        }
+        if (at == number)
+            return c->used ? c : NULL;
+        if (m->is_at_end || m->out != (at + 1) * PACKED_CHUNK)
+            return NULL;
+    }
+}
+
+size_t packed_read(struct packed *p, uint64_t offset, void *to, size_t n)
+{
+    size_t done = 0;
+    if (!p->work || offset >= p->size)
+        return 0;
+    n = (size_t)min_of((uint64_t)n, p->size - offset);
+    if (!p->machine && !(p->machine = calloc(1, sizeof *p->machine)))
+        return 0;
+    while (done < n) {
+        const struct chunk *c = chunk_of(p, (offset + done) / PACKED_CHUNK);
+        uint32_t from = (uint32_t)((offset + done) % PACKED_CHUNK);
+        if (!c || c->n <= from)
+            break;
+        size_t part = min_of(n - done, (size_t)(c->n - from));
+        memcpy((uint8_t *)to + done, c->bytes + from, part);
+        done += part;
+    }
+    return done;
+}

@@ -1,0 +1,48 @@
+/*
+ * Bytes at offsets: a file read with pread(2), memory, or a packed section (packed.h).
+ *
+ * Files of profiled processes are never mapped: they can shrink under us, and a mapping would answer with
+ * SIGBUS.
+ */
+#ifndef SENDER_SYMBOLIZE_ELF_SOURCE_H
+#define SENDER_SYMBOLIZE_ELF_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/bytes.h"
+
+struct packed;
+
+struct source {
+    int fd; /* -1: memory, unless packed */
+    struct bytes memory;
+    uint64_t size;
+    struct packed *packed; /* NULL: it is none */
+};
+
+/* A source over an open file (the descriptor stays the caller's). 0 or -errno. */
+int source_file(struct source *ret, int fd);
+
+/* A source over memory, which must stay. */
+struct source source_memory(struct bytes memory);
+
+/* A source over a packed section, which must stay, and be in use while it is read. */
+struct source source_packed(struct packed *packed);
+
+/* Whether its bytes can be had in place: .memory. */
+static inline bool source_is_memory(const struct source *s)
+{
+    return s->fd < 0 && !s->packed;
+}
+
+/* Exactly n bytes at offset; false if they are not all there. */
+bool source_read(const struct source *s, uint64_t offset, void *to, size_t n);
+
+/* What there is at offset, n bytes at most; how many, 0 at the end or on error. */
+size_t source_read_some(const struct source *s, uint64_t offset, void *to, size_t n);
+
+/* The NUL-terminated string at offset, cut at room - 1, into `to`. Its length, 0 if there is none. */
+size_t source_string(const struct source *s, uint64_t offset, char *to, size_t room);
+
+#endif

@@ -1,0 +1,178 @@
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "sender/options/options.h"
+
+static const char *environment[8][2];
+
+static char *getvar(const char *name)
+{
+    for (int i = 0; i < 8 && environment[i][0]; i++)
+        if (strcmp(environment[i][0], name) == 0)
+            return (char *)(uintptr_t)environment[i][1];
+    return NULL;
+}
+
+static int run(struct options *o, struct error *e, const char *const *arguments)
+{
+    char *argv[16] = {(char *)(uintptr_t) "profsend"};
+    int argc = 1;
+    for (; arguments[argc - 1]; argc++)
+        argv[argc] = (char *)(uintptr_t)arguments[argc - 1];
+    return options_read(o, argc, argv, getvar, e);
+}
+
+#define READ(o, e, ...) run(o, e, (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+UNIT(defaults)
+{
+    struct options o;
+    struct error e;
+    ck_assert_int_eq(READ(&o, &e), 0);
+    ck_assert_str_eq(o.endpoint, "http://localhost:4317");
+    ck_assert_uint_eq(o.frequency, 19);
+    ck_assert_uint_eq(o.interval_ns, 5000000000u);
+    ck_assert(o.protocol == OTLP_GRPC && o.compression == OTLP_COMPRESS_GZIP && !o.print && !o.idle);
+    options_release(&o);
+    ck_assert_int_eq(READ(&o, &e, "--protocol", "http/protobuf"), 0);
+    ck_assert_str_eq(o.endpoint, "http://localhost:4318");
+    options_release(&o);
+}
+
+UNIT(a_flag_goes_before_the_signal_goes_before_all_signals)
+{
+    struct options o;
+    struct error e;
+    environment[0][0] = "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", environment[0][1] = "http://p:1/v/x";
+    environment[1][0] = "OTEL_EXPORTER_OTLP_ENDPOINT", environment[1][1] = "http://all:2";
+    environment[2][0] = "OTEL_EXPORTER_OTLP_PROTOCOL", environment[2][1] = "http/protobuf";
+    environment[3][0] = "OTEL_EXPORTER_OTLP_TIMEOUT", environment[3][1] = "2500";
+    environment[4][0] = "OTEL_EXPORTER_OTLP_COMPRESSION", environment[4][1] = "";
+    ck_assert_int_eq(READ(&o, &e), 0);
+    ck_assert_str_eq(o.endpoint, "http://p:1/v/x");
+    ck_assert_str_eq(o.path, "/v/x"); /* as it is, nothing appended */
+    ck_assert_uint_eq(o.timeout_ns, 2500000000u);
+    ck_assert(o.compression == OTLP_COMPRESS_GZIP); /* empty is unset */
+    options_release(&o);
+    ck_assert_int_eq(READ(&o, &e, "--endpoint=http://flag:3"), 0);
+    ck_assert_str_eq(o.endpoint, "http://flag:3");
+    ck_assert_ptr_null(o.path);
+    options_release(&o);
+}
+
+UNIT(headers)
+{
+    struct options o;
+    struct error e;
+    environment[0][0] = "OTEL_EXPORTER_OTLP_HEADERS", environment[0][1] = "a=1, b = x%20y ,c=2";
+    environment[1][0] = "OTEL_EXPORTER_OTLP_PROFILES_HEADERS", environment[1][1] = "A=3";
+    ck_assert_int_eq(READ(&o, &e, "--header", "d=4=5"), 0);
+    ck_assert_uint_eq(o.n_headers, 4);
+    ck_assert_str_eq(o.header[0].value, "3");
+    ck_assert_str_eq(o.header[1].name, "b");
+    ck_assert_str_eq(o.header[1].value, "x y");
+    ck_assert_str_eq(o.header[3].value, "4=5");
+    options_release(&o);
+    environment[1][1] = "A=%zz";
+    ck_assert_int_eq(READ(&o, &e), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(e.text, "OTEL_EXPORTER_OTLP_PROFILES_HEADERS"));
+    environment[1][1] = "nothing";
+    ck_assert_int_eq(READ(&o, &e), -EINVAL);
+}
+
+UNIT(wrong_usage_is_named)
+{
+    struct options o;
+    struct error e;
+    ck_assert_int_eq(READ(&o, &e, "--nonsense"), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(e.text, "--nonsense"));
+    ck_assert_int_eq(READ(&o, &e, "stray"), -EINVAL);
+    ck_assert_int_eq(READ(&o, &e, "--frequency"), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(e.text, "needs a value"));
+    ck_assert_int_eq(READ(&o, &e, "--print=yes"), -EINVAL);
+    static const char *const bad[][2] = {
+        {"--frequency", "0"}, {"--frequency", "10001"},    {"--frequency", "x"},      {"--interval", "10ms"},
+        {"--interval", "5"},  {"--protocol", "http/json"}, {"--compression", "lzma"}, {"--timeout", "0s"},
+        {"--pid", "0"},       {"--log-level", "loud"},     {"--cert-file", "/x"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(READ(&o, &e, bad[i][0], bad[i][1]) == -EINVAL, "%s %s", bad[i][0], bad[i][1]);
+}
+
+UNIT(an_endpoint_without_scheme_is_plain_unless_told)
+{
+    struct options o;
+    struct error e;
+    ck_assert_int_eq(READ(&o, &e, "--endpoint", "h:1"), 0);
+    ck_assert_str_eq(o.endpoint, "h:1");
+    options_release(&o);
+    environment[0][0] = "OTEL_EXPORTER_OTLP_INSECURE", environment[0][1] = "false";
+    ck_assert_int_eq(READ(&o, &e, "--endpoint", "h:1"), 0);
+    ck_assert_str_eq(o.endpoint, "https://h:1");
+    options_release(&o);
+    ck_assert_int_eq(READ(&o, &e, "--endpoint", "http://h:1"), 0);
+    ck_assert_str_eq(o.endpoint, "http://h:1");
+    options_release(&o);
+}
+
+UNIT(frequency_with_and_without_unit)
+{
+    struct options o;
+    struct error e;
+    ck_assert_int_eq(READ(&o, &e, "--frequency=97Hz", "--idle", "--print", "--pid=12", "--duration", "1m30s"),
+                     0);
+    ck_assert(o.frequency == 97 && o.idle && o.print && o.pid == 12 && o.duration_ns == 90000000000u);
+    options_release(&o);
+}
+
+UNIT(kinds_are_what_was_asked_for)
+{
+    struct options o;
+    struct error e;
+    ck_assert_int_eq(READ(&o, &e), 0);
+    ck_assert(o.kinds.at[SAMPLE_FROM_CLOCK].how == KIND_CLOCK &&
+              o.kinds.at[SAMPLE_FROM_WAIT].how == KIND_OFF);
+    options_release(&o);
+    ck_assert_int_eq(READ(&o, &e, "--no-cpu", "--off-cpu", "--off-cpu-share", "10%", "--event",
+                          "page-faults/8", "--alloc", "libc", "--alloc-interval", "64KiB", "--block-io"),
+                     0);
+    ck_assert(o.kinds.at[SAMPLE_FROM_CLOCK].how == KIND_OFF &&
+              o.kinds.at[SAMPLE_FROM_BLOCK].how == KIND_BLOCK);
+    ck_assert(o.kinds.at[SAMPLE_FROM_WAIT].share > 0.0999 && o.kinds.at[SAMPLE_FROM_WAIT].share < 0.1001);
+    ck_assert_uint_eq(o.kinds.at[SAMPLE_FROM_OTHERS].rate, 8);
+    ck_assert_uint_eq(o.kinds.at[SAMPLE_FROM_OTHERS + 1].period, 65536);
+    ck_assert_uint_eq(o.kinds.n_others, 2);
+    options_release(&o);
+    ck_assert_int_eq(READ(&o, &e, "--no-cpu"), -EINVAL);
+    ck_assert_int_eq(READ(&o, &e, "--off-cpu-share", "2"), -EINVAL);
+    ck_assert_int_eq(READ(&o, &e, "--off-cpu-share", "x"), -EINVAL);
+    ck_assert_int_eq(READ(&o, &e, "--event", "nonsense"), -EINVAL);
+    ck_assert_int_eq(READ(&o, &e, "--alloc-interval", "0"), -EINVAL);
+}
+
+UNIT(rules_say_whom)
+{
+    struct options o;
+    struct error e;
+    ck_assert_int_eq(
+        READ(&o, &e, "--include", "pid=7", "--exclude", "user=root", "--include", "executable=java"), 0);
+    ck_assert_uint_eq(o.n_rules, 3);
+    ck_assert(o.rule[0].key.what == FILTER_PID && o.rule[0].key.id == 7 &&
+              o.rule[0].verdict == FILTER_INCLUDE);
+    ck_assert(o.rule[1].key.what == FILTER_USER && o.rule[1].key.id == 0 &&
+              o.rule[1].verdict == FILTER_EXCLUDE);
+    ck_assert_str_eq(o.rule[2].key.name, "java");
+    options_release(&o);
+    static const char *const bad[] = {"pid=0",
+                                      "pid=x",
+                                      "pid",
+                                      "=7",
+                                      "user=nobody-by-this-name",
+                                      "executable=/bin/x",
+                                      "executable=",
+                                      "cgroup=/no/such/group",
+                                      "size=3"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(READ(&o, &e, "--include", bad[i]) == -EINVAL, "%s", bad[i]);
+}

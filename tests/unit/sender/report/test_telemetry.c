@@ -1,0 +1,79 @@
+#include "tests/lib/unit.h"
+
+#include <string.h>
+
+#include "proto/wire/reader.h"
+#include "sender/report/telemetry.h"
+
+static struct telemetry some(void)
+{
+    struct telemetry t = {.begun = 1000000000,
+                          .now = 61000000000,
+                          .cpu_ns = 500000000,
+                          .memory = 12345678,
+                          .endpoint = "http://gw:4317",
+                          .host_name = "box"};
+    t.sampler.taken = 1000;
+    t.sampler.lost = 7;
+    t.sampler.end[UNWIND_END_ROOT] = 900;
+    t.spool.dropped = 3;
+    t.windows = 12;
+    t.windows_stretched = 2;
+    t.naming_ns = 1500000000;
+    return t;
+}
+
+static bool has_line(const struct buffer *b, const char *name, const char *value)
+{
+    const uint8_t *at = memmem(b->p, b->n, name, strlen(name));
+    const uint8_t *end = at ? memchr(at, '\n', (size_t)(b->p + b->n - at)) : NULL;
+    return end && memmem(at, (size_t)(end - at), value, strlen(value));
+}
+
+UNIT(the_page_has_a_line_for_each_figure)
+{
+    struct buffer out = {0};
+    struct telemetry t = some();
+    ck_assert_int_eq(telemetry_text(&t, &out), 0);
+    ck_assert(has_line(&out, "profsend.samples ", " 1000 {sample}"));
+    ck_assert(has_line(&out, "profsend.lost{reason=ring_full}", " 7 "));
+    ck_assert(has_line(&out, "profsend.lost{reason=spool_full}", " 3 "));
+    ck_assert(has_line(&out, "profsend.unwind.stacks{end=complete}", " 900 "));
+    ck_assert(has_line(&out, "profsend.cost", " 0.0005 s"));
+    ck_assert(has_line(&out, "profsend.windows ", " 12 {window}"));
+    ck_assert(has_line(&out, "profsend.windows.stretched ", " 2 {window}"));
+    ck_assert(has_line(&out, "profsend.naming.time ", " 1.5 s"));
+    ck_assert(has_line(&out, "profsend ", "up 60 s"));
+    buffer_release(&out);
+    t.sampler.taken = 0; /* no sample has no cost */
+    ck_assert_int_eq(telemetry_text(&t, &out), 0);
+    ck_assert(has_line(&out, "profsend.cost", " 0 s"));
+    buffer_release(&out);
+}
+
+static uint32_t count(struct bytes message, uint32_t number, struct bytes *ret_last)
+{
+    struct wire_reader r = wire_reader(message);
+    uint32_t n = 0;
+    for (struct wire_field f; wire_next(&r, &f) == 0;) {
+        if (f.number == number && f.type == WIRE_LEN) {
+            *ret_last = f.bytes;
+            n++;
+        }
+    }
+    return n;
+}
+
+/* resource_metrics = 1, scope_metrics = 2, metrics = 2 (metrics.proto): each name once, however many points.
+ */
+UNIT(the_request_has_each_metric_once)
+{
+    struct buffer out = {0};
+    struct telemetry t = some();
+    struct bytes resource, scope, metric;
+    ck_assert_int_eq(telemetry_encode(&t, &out), 0);
+    ck_assert_uint_eq(count(bytes_of(out.p, out.n), 1, &resource), 1);
+    ck_assert_uint_eq(count(resource, 2, &scope), 1);
+    ck_assert_uint_eq(count(scope, 2, &metric), 23);
+    buffer_release(&out);
+}

@@ -1,0 +1,145 @@
+#include "tests/lib/unit.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "sender/symbolize/elf/symtab.h"
+
+static const char names[] = "\0outer\0inner\0alias\0asm_a\0asm_b\0data";
+enum { OUTER = 1, INNER = 7, ALIAS = 13, ASM_A = 19, ASM_B = 25, DATA = 31 };
+
+struct image {
+    Elf64_Sym symbol[8];
+    char names[sizeof names];
+};
+
+#define SYM(name_, value, size, bind, type)                                                           \
+    {                                                                                                 \
+        .st_name = (name_), .st_info = ELF64_ST_INFO(bind, type), .st_shndx = 1, .st_value = (value), \
+        .st_size = (size)                                                                             \
+    }
+
+static struct image make(void)
+{
+    struct image i = {{
+        {0},
+        SYM(ASM_B, 0x400, 0, STB_GLOBAL, STT_NOTYPE),
+        SYM(OUTER, 0x100, 0x100, STB_LOCAL, STT_FUNC),
+        SYM(INNER, 0x140, 0x20, STB_LOCAL, STT_FUNC), /* inside outer */
+        SYM(ALIAS, 0x100, 0x100, STB_GLOBAL, STT_FUNC),
+        SYM(DATA, 0x150, 0x10, STB_GLOBAL, STT_OBJECT), /* not code */
+        SYM(ASM_A, 0x300, 0, STB_GLOBAL, STT_NOTYPE),
+        {.st_name = DATA,
+         .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+         .st_shndx = SHN_UNDEF,
+         .st_value = 0x310},
+    }};
+    memcpy(i.names, names, sizeof names);
+    return i;
+}
+
+static const char *name_of(const struct image *i, const struct symtab_answer *a)
+{
+    return a->name_at ? (const char *)i + a->name_at : "";
+}
+
+static void search(const struct image *i, struct symtab_answer *answers, const uint64_t *addresses,
+                   uint32_t n)
+{
+    struct source s = source_memory(bytes_of(i, sizeof *i));
+    struct elf_section symbols = {.offset = 0, .size = sizeof i->symbol};
+    struct elf_section strings = {.offset = offsetof(struct image, names), .size = sizeof i->names};
+    symtab_begin(answers, addresses, n);
+    ck_assert_int_eq(symtab_search(&s, &symbols, &strings, answers, n), 0);
+}
+
+UNIT(every_address_gets_its_symbol_and_range)
+{
+    static const struct {
+        uint64_t address;
+        const char *name;
+        uint64_t start, end;
+    } want[] = {
+        {0x50, "", 0, 0x100},
+        {0x100, "alias", 0x100, 0x140},
+        {0x13f, "alias", 0x100, 0x140},
+        {0x140, "inner", 0x140, 0x160},
+        {0x15f, "inner", 0x140, 0x160},
+        {0x160, "alias", 0x160, 0x200},
+        {0x200, "", 0x200, 0x300},
+        {0x300, "asm_a", 0x300, 0x400},
+        {0x3ff, "asm_a", 0x300, 0x400},
+        {0x400, "asm_b", 0x400, UINT64_MAX},
+        {0x900, "asm_b", 0x400, UINT64_MAX},
+    };
+    enum { N = sizeof want / sizeof *want };
+    struct image i = make();
+    struct symtab_answer answers[N];
+    uint64_t addresses[N];
+    for (int k = 0; k < N; k++)
+        addresses[k] = want[k].address;
+    search(&i, answers, addresses, N);
+    for (int k = 0; k < N; k++) {
+        ck_assert_str_eq(name_of(&i, &answers[k]), want[k].name);
+        ck_assert_uint_eq(answers[k].start, want[k].start);
+        ck_assert_uint_eq(answers[k].end, want[k].end);
+    }
+    for (int k = 0; k < N; k++) { /* alone, each has the same answer */
+        struct symtab_answer one;
+        search(&i, &one, &addresses[k], 1);
+        ck_assert_str_eq(name_of(&i, &one), want[k].name);
+        ck_assert_uint_eq(one.start, want[k].start);
+        ck_assert_uint_eq(one.end, want[k].end);
+    }
+}
+
+UNIT(names_outside_the_string_table_and_wrapping_sizes_are_ignored)
+{
+    struct image i = make();
+    struct symtab_answer a;
+    i.symbol[2].st_name = 4000;
+    i.symbol[4].st_size = UINT64_MAX;
+    search(&i, &a, (uint64_t[]){0x110}, 1);
+    ck_assert_uint_eq(a.name_at, 0);
+}
+
+UNIT(a_table_longer_than_the_file_gives_what_is_there)
+{
+    struct image i = make();
+    struct source s = source_memory(bytes_of(&i, sizeof i));
+    struct elf_section symbols = {.offset = 0, .size = 1u << 30}, strings = {.size = 100};
+    struct symtab_answer a;
+    symtab_begin(&a, (uint64_t[]){0x110}, 1);
+    ck_assert_int_lt(symtab_search(&s, &symbols, &strings, &a, 1), 0);
+}
+
+/* The test's own executable, its own function. */
+__attribute__((noinline)) static int a_function_to_be_found(int x)
+{
+    __asm__ volatile("" : "+r"(x));
+    return x + 1;
+}
+
+extern const char __executable_start[];
+
+UNIT(this_program_names_its_own_function)
+{
+    struct elf elf;
+    struct source s;
+    int fd = open("/proc/self/exe", O_RDONLY);
+    ck_assert_int_eq(source_file(&s, fd), 0);
+    ck_assert_int_eq(elf_read(&elf, &s), 0);
+    ck_assert_uint_gt(elf.symbols.size, 0);
+    uint64_t address =
+        (uint64_t)((const char *)a_function_to_be_found - __executable_start) + 1; /* PIE: base 0 */
+    struct symtab_answer a;
+    char name[64];
+    symtab_begin(&a, &address, 1);
+    ck_assert_int_eq(symtab_search(&s, &elf.symbols, &elf.symbol_names, &a, 1), 0);
+    ck_assert_uint_gt(source_string(&s, a.name_at, name, sizeof name), 0);
+    ck_assert_str_eq(name, "a_function_to_be_found");
+    ck_assert_int_eq(a_function_to_be_found(1), 2);
+    close(fd);
+}
