@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * What the sampled thread works for: the record it publishes (OTEP 4947), else what OBI, the eBPF
  * instrumentation, knows of it by its shared map (opentelemetry-ebpf-instrumentation,

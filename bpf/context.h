@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * Where the threads of a process say what they work for: the thread context of OTEP 4947 ("Thread Context"),
  * a pointer in thread-local storage to a record of trace id, span id and attributes. User space finds the

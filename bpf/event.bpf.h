@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * Events: of the kernel's counters (perf_event_open(2): page faults, cache misses, …) and of user probes
  * (allocations by their size, any function by its calls).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * Of whom samples are taken: decided here, so that what is not wanted costs next to nothing.
  *

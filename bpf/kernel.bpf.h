@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * The few kernel structs that are read, declared by hand: CO-RE relocates the fields by name against the
  * running kernel's BTF, so building needs no vmlinux.h. A name with ___ is a flavour: the same kernel type as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * Waiting for locks: from a thread's entry into futex(2) to wait until it is back, by the tracepoints of all
  * system calls. Mutexes, condition variables and semaphores of every runtime come down to it; its user stack

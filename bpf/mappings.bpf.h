@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * Which mapping an address of a process is in, found in the kernel's own tree of them: so that a process
  * never seen before needs no set-up.

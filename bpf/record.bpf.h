@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * A sample on its way out: where it is put together, the stacks, the ring it goes into, and the wish for
  * unwind tables that come up on the way.

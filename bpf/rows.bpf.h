@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * The rule for an address, out of the tables that user space fills: pages, rows, rules (unwind.h).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * Samples what runs: on every tick of a CPU's clock the kernel stack and the user stack of the current
  * thread; notices of processes that begin, become another program, and end. Waiting and events are programs

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * What the kernel side (sample.bpf.c) tells user space: records in the ring buffer, fixed-width types only.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * Integers of fixed width for what both sides share: the kernel side has no <stdint.h>, and in user space
  * linux/types.h's __u64 is not uint64_t.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * How to get from a frame to its caller, as tables both sides share: user space compiles them from a file's
  * call frame information (sender/unwind), the kernel side reads them (walk.bpf.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * One step of a walk: from the registers in a frame to those in its caller. The same code runs in the kernel
  * (walk.bpf.h) and in user space, where it is tested on recorded stacks and fuzzed.

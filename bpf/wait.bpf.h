@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * Waiting: threads off the CPU (scheduler tracepoints) and requests to block devices (block tracepoints).
  *

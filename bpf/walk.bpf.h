@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * Walks a user stack by the tables of unwind.h: bpf_loop over unwind_step, with the mappings found by
  * mappings.bpf.h and the stack read in windows.

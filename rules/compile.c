@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The front end's order of work: cut up and parse every file, then names, then the tree, then the warnings.
  */
 #include "rules/compile.h"

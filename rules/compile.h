@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The front end of the rule language: rule files in, a checked tree (tree/tree.h) or diagnostics out.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * profsend: samples the whole host and sends what it saw as OTLP profiles.
  *

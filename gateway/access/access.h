@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who may send, and how much: credentials that a listener demands, the name and the tenant of a client, and
  * the limits of each.

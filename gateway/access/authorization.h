@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Authorization request header (RFC 9110 §11.6.2) in the two schemes that are taken: Bearer (RFC 6750
  * §2.1) and Basic (RFC 7617 §2).

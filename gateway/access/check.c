@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who it is: a certificate's name, a bearer token or a password, whichever the policy takes. */
 #include <stdlib.h>
 #include <string.h>

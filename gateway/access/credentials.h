@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a token file and an htpasswd file say: a snapshot that never changes, shared by all threads and freed
  * with its last reference.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SHA-256 (FIPS 180-4, by OpenSSL) over a secret of the process and some texts: how credentials are compared
  * and remembered, so that neither their text nor what a dictionary could be tried on stays in memory.

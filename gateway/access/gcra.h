@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A token bucket in one word (the generic cell rate algorithm, ITU-T I.371 annex A): the time until which
  * what was taken is paid for. Lock-free; time is passed in.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much: connections, requests, bytes and memory, counted to a client and to a tenant. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Clients, or tenants: a bounded table of those seen, by key, with what each has under way. Found under a
  * shard's lock at first sight only; afterwards the holder of a reference counts with atomics. One that nobody

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a request holds of gateway/access while it is under way, for the request's own struct.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Verification of passwords against crypt(3) hashes, which are slow on purpose: on one thread of its own for
  * the process, behind a bounded queue; what came out is remembered for a while.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What one listener demands, with the files it is read from. For gateway/access only.
  */

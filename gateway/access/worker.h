@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What access.c (who) and limits.c (how much) have in common. For gateway/access only.
  */

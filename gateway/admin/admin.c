@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/admin/admin.h"
 
 #include <errno.h>
@@ -37,8 +38,7 @@ struct connection {
     struct buffer out;
 };
 
-/* ---- one connection
- * --------------------------------------------------------------------------------------------- */
+/* ---- one connection ------------------------------------------------------------------------ */
 
 static void connection_unlink(struct connection *c)
 {
@@ -174,8 +174,7 @@ static void on_accept(void *user, struct io_channel *channel)
     timer_arm(a);
 }
 
-/* ---- the server
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the server ---------------------------------------------------------------------------- */
 
 struct admin *admin_new(const struct admin_options *options, struct io_loop *loop, struct error *e)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The administrative HTTP server, on the control loop: /healthz, /readyz, /metrics, /api/v1/triggers,
  * /api/v1/captures, POST /api/v1/capture and /api/v1/reload, and an index of them at /.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/admin/pages.h"
 
 #include <errno.h>
@@ -47,8 +48,7 @@ struct pages *pages_free(struct pages *p)
     return NULL;
 }
 
-/* ---- answering
- * -------------------------------------------------------------------------------------------------- */
+/* ---- answering ----------------------------------------------------------------------------- */
 
 #define TEXT_PLAIN "text/plain; charset=utf-8"
 #define TEXT_METRICS \
@@ -80,8 +80,7 @@ static struct bytes header_of(const struct http_exchange *x, const char *name)
     return http_header_find(x->headers, x->n_headers, name);
 }
 
-/* ---- pages
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- pages --------------------------------------------------------------------------------- */
 
 static void page_index(struct pages *p, struct http_exchange *x)
 {
@@ -253,8 +252,7 @@ static void page_triggers(struct pages *p, struct http_exchange *x)
         answer(x, 200, TEXT_JSON, NULL, 0, buffer_bytes(&p->text));
 }
 
-/* ---- captures
- * --------------------------------------------------------------------------------------------------- */
+/* ---- captures ------------------------------------------------------------------------------ */
 
 /* Names and values of a query together; a service's name is some dozen bytes. */
 #define CAPTURE_TEXT_BYTES 2048u

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the admin server answers, as an http_handler: it never sees a socket, so tests ask it directly.
  */

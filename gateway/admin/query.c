@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/admin/query.h"
 
 #include <errno.h>
@@ -108,8 +109,7 @@ bool query_accepts(struct bytes accept, const char *media_type)
     return false;
 }
 
-/* ---- formats of metrics
- * ------------------------------------------------------------------------------------------ */
+/* ---- formats of metrics -------------------------------------------------------------------- */
 
 /* A weight in thousandths (RFC 9110 §12.4.2); what is no weight counts as the highest, as if it were not
  * there.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The small languages in a request's head that the admin server reads: query strings, Accept-Encoding and
  * Accept.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The push header of the aggregate stage: one worker's table of running sums, keyed by (resource, metric,
  * labels).

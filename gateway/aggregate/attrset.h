@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A set of attributes as one run of bytes in canonical order: equal sets have equal bytes, so a set is looked
  * up, compared and copied like a string. Keys ascend; of attributes with one key the first counts

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From an output's tables to a batch. First the batch is built, and only then does the output change: so a
  * collect that finds no memory has not happened. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What one worker hands to the merger: private to this folder. Everything lives in the delta's own arena, so
  * that the two threads share nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One example for each series that was offered any: private to this folder. Algorithm R with one place a
  * series: the n-th sample offered takes the place with probability 1/n, so each has the same chance.

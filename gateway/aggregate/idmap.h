@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A map from pairs of small numbers, packed in 64 bits, to 32-bit values: open addressing, charged to a
  * budget. The numbers are our own, but a peer chooses which pairs of them there are: hashing is seeded.

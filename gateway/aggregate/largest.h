@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which label sets of a metric deserve a name (`limit N largest`): private to this folder. Between two
  * collects those without a name are candidates, at most four times the limit in each resource and metric, by

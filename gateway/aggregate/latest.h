@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Gauges that keep what the newest profile says (`combine last`): private to this folder. Of each resource
  * and metric the moment of the newest profile that added to it, and of each series what its profile said;

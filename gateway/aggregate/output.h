@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One output's own tables: private to this folder. Resources (projected), label sets and cells are numbered
  * by the output; a worker's numbers are translated through maps that die with the output's generation.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `limit N largest`: at each collect the N label sets of a resource and metric to which most was added since
  * the one before get names; what the others had goes to overflow, and they begin anew.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gauges that keep what the newest profile of each resource says (`combine last`). The merger keeps that of
  * the resources as they came; an output adds up those that it makes one, anew at each collect: so a value
  * that is replaced, or whose resource has gone quiet, leaves no trace. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files that make up an output share (output.c, output_largest.c, output_levels.c): private to them.
  */

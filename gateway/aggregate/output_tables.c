@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An output's tables as a whole: made, emptied, copied into others without what is dead. */
 #include <stdlib.h>
 #include <string.h>

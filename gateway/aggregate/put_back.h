@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A wall clock that was put right: private to this folder. Times that are told only ascend, a millisecond a
  * window at the least, as long as the clock is behind them by no more than a minute, which it catches up

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The merger: what all workers' tables add up to, kept once for each output in the shape its exporter needs.
  * Everything here runs on the control loop.

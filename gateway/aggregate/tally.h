@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How many samples were added to a series, where somebody asked for that: private to this folder. Beside the
  * worker's table and not in it, so that who does not ask pays nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Running totals of some series by some attributes of their resources, beside what leaves: what a trigger
  * looks at. It sees what workers hand over, before any limit, expiry or choice of attributes of an output,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How the store's watches (watch.h) hear of what a worker hands over: private to this folder.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which sources each profile of the request feeds. Mostly a look-up by type and unit; profiles that may be
  * siblings (several in one scope) are sorted into groups first.

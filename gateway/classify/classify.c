@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/classify/classify.h"
 
 #include <errno.h>
@@ -13,8 +14,7 @@
 #define KEEP_MAX   (64u << 20) /* columns of a huge request are given back when they pass this together */
 #define REST_MAX   (1u << 20)  /* and above this when no request comes */
 
-/* ---- columns
- * --------------------------------------------------------------------------------------------------- */
+/* ---- columns ------------------------------------------------------------------------------- */
 
 void *column_grow(struct classify *c, struct column *column, size_t bytes)
 {
@@ -86,8 +86,7 @@ void classify_rest(struct classify *c)
     trim_columns(c, REST_MAX);
 }
 
-/* ---- life
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 struct classify *classify_new(const struct rules_program *program, struct aggregate *aggregate,
                               struct stats *stats, struct budget *budget)
@@ -134,8 +133,7 @@ struct classify *classify_free(struct classify *c)
     return NULL;
 }
 
-/* ---- samples
- * --------------------------------------------------------------------------------------------------- */
+/* ---- samples ------------------------------------------------------------------------------- */
 
 /* The entries of frames counted one by one. 0 or -ENOMEM. */
 static int list_frames(struct classify *c, struct stack_memo *memo, const struct rules_verdict *verdict)
@@ -321,8 +319,7 @@ static int classify_profile(struct classify *c)
     return sums_profile(c, &time);
 }
 
-/* ---- requests
- * -------------------------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------ */
 
 static int begin(struct classify *c, const struct profiles *view)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The push header of the classify stage: a decoded request in, additions to the worker's aggregate out.
  *

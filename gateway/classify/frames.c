@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
 
@@ -62,8 +63,7 @@ static uint32_t attribute_text(struct classify *c, uint32_t attribute)
     return *id - 1;
 }
 
-/* ---- which key an entry of the attribute table has
- * ------------------------------------------------------------- */
+/* ---- which key an entry of the attribute table has ----------------------------------------- */
 
 static uint8_t frame_key_of(struct bytes key)
 {
@@ -142,8 +142,7 @@ static int prepare_attributes(struct classify *c)
     return 0;
 }
 
-/* ---- the fields of a frame
- * ------------------------------------------------------------------------------------- */
+/* ---- the fields of a frame ----------------------------------------------------------------- */
 
 /* By the location's frame type: the first attribute of that key, "" if it is no string. */
 static inline const struct frame_kind *location_kind(const struct profiles *v, const struct frame_kind *kinds,
@@ -225,8 +224,7 @@ static uint32_t field_of(struct classify *c, uint32_t location, uint32_t line, e
     return RULES_NONE;
 }
 
-/* ---- classes of all frames
- * ------------------------------------------------------------------------------------- */
+/* ---- classes of all frames ----------------------------------------------------------------- */
 
 /* Frames of locations: as the locations themselves while each has at most one line, which is what profilers
  * that leave inlining to the backend send; else numbered one after the other. */
@@ -395,8 +393,7 @@ int frames_prepare(struct classify *c)
     return rules_matcher_error(c->matcher);
 }
 
-/* ---- what the matcher may ask
- * ---------------------------------------------------------------------------------- */
+/* ---- what the matcher may ask -------------------------------------------------------------- */
 
 static uint32_t ask_field(void *context, uint32_t frame, enum rule_field field)
 {

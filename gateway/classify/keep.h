@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A second look at the request that was counted last: what the program's keep and drop rules say of its
  * samples. Whoever forwards raw profiles decides by it. Programs without such rules never come here.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inside of the classify stage: what one request's view becomes on its way to the matcher.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,8 +156,7 @@ int sums_profile(struct classify *c, const struct rules_time *time)
     return 0;
 }
 
-/* ---- to the aggregate
- * ------------------------------------------------------------------------------------------ */
+/* ---- to the aggregate ---------------------------------------------------------------------- */
 
 static uint32_t series_number(struct classify *c, uint32_t series)
 {

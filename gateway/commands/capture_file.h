@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Captured requests from disk: serialized ExportProfilesServiceRequest or ProfilesData, or OTLP/JSON, one
  * request or one a line; plain or gzip.

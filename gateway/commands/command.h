@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The subcommands of profgate. Each takes argv with its own name first and returns the exit code:
  * 0 done, 1 the answer is "no", 2 wrong usage or configuration, 3 the environment refuses.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,8 +23,7 @@ struct count_arguments {
     bool json, resources;
 };
 
-/* ---- arguments
- * ------------------------------------------------------------------------------------------------- */
+/* ---- arguments ----------------------------------------------------------------------------- */
 
 static int add_item(struct buffer *list, const char *value)
 {
@@ -83,8 +83,7 @@ static int configure(struct count_arguments *a, struct error *e)
     return 0;
 }
 
-/* ---- counting
- * -------------------------------------------------------------------------------------------------- */
+/* ---- counting ------------------------------------------------------------------------------ */
 
 struct counter {
     struct pipeline *pipeline;
@@ -103,8 +102,7 @@ static int count_request(void *context, struct bytes body, enum profiles_layout 
     return 0;
 }
 
-/* ---- printing
- * -------------------------------------------------------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------------------------ */
 
 static void print_value(const struct attr_value *v)
 {
@@ -175,8 +173,7 @@ static int print_json(const struct metric_batch *batch, int n_files)
     return r;
 }
 
-/* ---- the command
- * ----------------------------------------------------------------------------------------------- */
+/* ---- the command --------------------------------------------------------------------------- */
 
 static int count(const struct count_arguments *a, char **files, int n_files, const struct rule_files *rules,
                  struct error *e)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * JSON for commands that print `--json`: strings, and the commas between things.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `profgate rules check|test|list [FILE]…`: what a person does with rule files.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * profgate rules explain: for the stacks of a captured request, which rule took them, by which frame, with
  * which labels. It counts nothing: each distinct stack of a profile is asked once, for its first sample.
@@ -37,8 +38,7 @@ struct asked {
     uint32_t request, profile, stack;
 };
 
-/* ---- what is printed
- * -------------------------------------------------------------------------------------------- */
+/* ---- what is printed ----------------------------------------------------------------------- */
 
 static struct bytes text_of(struct explainer *x, uint32_t string)
 {
@@ -112,8 +112,7 @@ static void put_reason(const struct asked *a, const char *what, struct bytes tex
     putchar('}');
 }
 
-/* ---- why
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- why ----------------------------------------------------------------------------------- */
 
 static uint32_t position_of(const struct asked *a, uint32_t frame)
 {
@@ -251,8 +250,7 @@ static void put_head(const struct asked *a)
     printf("], \"counted\": [");
 }
 
-/* ---- asking
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- asking -------------------------------------------------------------------------------- */
 
 static int collect_frames(struct explainer *x, uint32_t *ret_n)
 {
@@ -364,8 +362,7 @@ static int explain_request(void *context, const struct profiles *view, uint32_t 
     return r;
 }
 
-/* ---- the verb
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the verb ------------------------------------------------------------------------------ */
 
 static int explain_files(struct explainer *x, struct error *e)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* profgate rules list: every metric, keep rule and trigger the files define. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the operator wants: one table of keys (rows.c) that is the source of the YAML parser, the errors,
  * `--set`, the reference page (`profgate serve --help-config`) and `--print-config`.

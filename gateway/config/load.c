@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * YAML into struct config, led by the table of rows. libyaml builds the document; nothing here recurses: the
  * file's shape is at most section → object → nested key.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table behind config.h: one row a key. Private to gateway/config.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One value of one row: from text into its field, and back. Private to gateway/config.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The configuration of Elastic's profilingmetricsconnector, read from a Collector's configuration: which
  * metrics are on, the user's aggregations, the interval (its config.go and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `profgate rules from-connector`: the configuration of Elastic's profilingmetricsconnector as a rule file.
  */

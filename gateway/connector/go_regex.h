@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Regular expressions of Go (RE2's syntax, `go doc regexp/syntax`) as the rule language's: for conversion of
  * what users of the Collector wrote. What is translated finds the same texts; groups are not kept apart, for

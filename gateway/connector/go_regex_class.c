@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/connector/go_regex_class.h"
 
 #include <errno.h>

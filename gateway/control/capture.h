@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is kept whole for a while, whatever the share: "everything of the resources where these attributes
  * have these values, until then". A trigger or a person (gateway/run/capturing.h) asks for it, forward

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What triggers.c and its pages (triggers_show.c) share.
  */

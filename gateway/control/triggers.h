@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rules' triggers at work: fed once a second from what the merger hears, they say which groups fire;
  * that is shown and logged, and a group whose trigger says `keep all` is captured while it fires.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What triggers are doing, for people and for Prometheus. */
 #include <errno.h>
 #include <json-c/json.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Destinations: where metrics and raw profiles go, and how they are started and stopped. The push headers
  * beside this one (metrics.h, profiles.h) are what other stages use.

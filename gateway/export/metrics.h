@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The push header of the export stage for metrics: a batch to each destination of its temporality.
  */

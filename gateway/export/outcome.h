@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a destination's events mean for the gateway: counters, the queue gauge, and a line in the log for each
  * kind of failure (at most one a second). Private to this folder.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The push header of the export stage for raw profiles: a bounded queue per destination, retry by OTLP's
  * rules.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/forward/forward.h"
 
 #include <errno.h>
@@ -87,8 +88,7 @@ struct forward *forward_free(struct forward *f)
     return NULL;
 }
 
-/* ---- room
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- room ---------------------------------------------------------------------------------- */
 
 static bool has_rules(const struct forward *f)
 {
@@ -153,8 +153,7 @@ static bool take_room(struct forward *f, struct room *room, size_t n, size_t *re
     return true;
 }
 
-/* ---- sending
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- sending ------------------------------------------------------------------------------- */
 
 static uint64_t count_accepted(const struct profiles *view)
 {
@@ -304,8 +303,7 @@ static void push_all(struct forward *f, const struct profiles *view, struct room
         push_part(f, &all);
 }
 
-/* ---- keeping
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- keeping ------------------------------------------------------------------------------- */
 
 static void push_groups(struct forward *f, const struct profiles *view, struct room *room)
 {

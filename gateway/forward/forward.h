@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The push header of the forward stage: raw profiles on their way downstream, thinned after they were
  * counted.

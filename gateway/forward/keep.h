@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a rule program says of the samples of a request: whom this stage asks before it decides with its
  * seeded hash (pick.h). The program joins the two; here nobody knows what a rule is.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/forward/pick.h"
 
 #include <errno.h>
@@ -127,8 +128,7 @@ static void hash_resources(const struct profiles *v, uint64_t seed, uint64_t *re
     }
 }
 
-/* ---- decisions
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- decisions ----------------------------------------------------------------------------- */
 
 /* Whether a hash falls into a share. */
 static bool hits(uint64_t hash, double share)
@@ -214,8 +214,7 @@ int pick_by_share(struct pick *p, const struct profiles *v, double share, uint64
     return 0;
 }
 
-/* ---- by rules
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- by rules ------------------------------------------------------------------------------ */
 
 /* Seeds of their own, so that the three decisions are independent of each other. */
 enum { BASIS_PROFILES = 1, BASIS_SAMPLES = 2 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which samples of a request are kept, and with what probability they were: decided by seeded hashes of what
  * they say, not of how this request numbers it, so that every gateway with the same seed decides the same, on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How many samples have been kept by rate: counts by rule and text in the present second or minute. Shared by
  * all workers, since a rate is of the gateway.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/forward/split.h"
 
 #include <errno.h>
@@ -66,8 +67,7 @@ int split_init(struct split *s, const struct profiles *view, const uint64_t *kee
     return 0;
 }
 
-/* ---- what entries take that the range does not have yet
- * ---------------------------------------------------------- */
+/* ---- what entries take that the range does not have yet ------------------------------------ */
 
 static bool is_new(struct split *s, uint32_t *stamp, uint32_t i)
 {
@@ -160,8 +160,7 @@ static void add_stack(struct split *s, uint32_t i)
     }
 }
 
-/* ---- the tree
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- the tree ------------------------------------------------------------------------------ */
 
 enum { PROFILE_PAYLOAD_FORMAT = 9, PROFILE_PAYLOAD = 10 }; /* profiles.proto, message Profile */
 
@@ -221,8 +220,7 @@ static void add_sample(struct split *s, uint32_t sample)
     add_attrs(s, v->sample.attrs_at[sample], v->sample.attrs_at[sample + 1]);
 }
 
-/* ---- ranges
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- ranges -------------------------------------------------------------------------------- */
 
 static bool is_kept(const struct split *s, uint32_t sample)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where to cut a request whose samples do not fit one request of a destination: ranges of samples in order,
  * each with the part of the dictionary it reaches below a limit.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The push header of the ingest stage: one request's plain protobuf bytes in, an answer in neutral words out.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The certificates of the stage's addresses: read together, swapped together while connections come in. For
  * gateway/listen only.

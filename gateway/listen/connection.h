@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One connection: a channel's bytes joined to an HTTP session. For gateway/listen only.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A heap of deadlines: which of many connections has to be looked at first. So a worker needs one timer,
  * however many connections it has.

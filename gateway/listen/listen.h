@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The first stage: worker threads, each with its own loop and its own listening sockets (SO_REUSEPORT) on
  * every configured address. It accepts connections, ends TLS, and joins each one's bytes to an HTTP session;

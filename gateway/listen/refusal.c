@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/listen/refusal.h"
 
 #define WORDS "this address takes TLS only: use https or switch TLS on in the client"

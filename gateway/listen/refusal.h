@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is said to a client that speaks plainly where TLS is wanted. For gateway/listen only.
  */

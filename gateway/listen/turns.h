@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whose turn it is on a worker: work for addresses that have used much of it lately waits in queues, one for
  * each address, which take turns: a little in each turn of the loop, while everybody else's is done as it

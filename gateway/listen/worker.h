@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One worker: a loop, its listening sockets, its connections. For gateway/listen only; but for worker_post
  * and worker_shutdown, everything happens on the worker's thread.

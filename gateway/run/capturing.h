@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What triggers capture, joined to what rules say: a keep_decider for forward that asks another one and keeps
  * everything of a resource that is being captured. A `drop` wins over it, as it does over every `keep`.

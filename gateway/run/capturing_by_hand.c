@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a person captures: POST /api/v1/capture and GET /api/v1/captures. */
 #include <errno.h>
 #include <json-c/json.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is counted and kept: the rules, compiled, with their metrics as the aggregate stage wants them. The
  * control loop makes one at the start and one at each reload; each worker changes over to the newest in its

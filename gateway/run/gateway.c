@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -151,8 +152,7 @@ static int reload_for_admin(void *context, struct error *e)
     return gateway_reload(context, e);
 }
 
-/* ---- life
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 static uint32_t count_workers(const struct config *c)
 {

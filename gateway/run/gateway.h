@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The running gateway: every stage joined, from listening sockets to exporters, until a signal ends it.
  *

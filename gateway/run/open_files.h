@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How many files the process may have open (setrlimit(2), RLIMIT_NOFILE). Shells and systemd start a process
  * with 1024 of a much larger number that it may have, for the sake of select(2), which nothing here uses.

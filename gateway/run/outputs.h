@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where counters leave: the merger with one output for /metrics and one for each metrics exporter, and the
  * exporters themselves. Control loop only.

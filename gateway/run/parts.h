@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The running gateway as its files share it: gateway.c (life and the control loop), worker.c (what
  * runs on a worker's thread), lane.c (the lanes for large requests, which count as workers do),

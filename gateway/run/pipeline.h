@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One worker's stages behind serve: ingest → classify → aggregate, and forward. `serve` has one for each
  * worker thread, `count` has one.

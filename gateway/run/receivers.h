@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The section receivers.otlp as the stages want it: the addresses for listen, each with its TLS, what serve
  * has to know about the one a request came by, and who may send. Reads files (credentials) and prepares;

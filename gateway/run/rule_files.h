@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rule files from disk and from the program itself, compiled and lowered: what `serve` and `count` count
  * with.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a complete request has in it: its body out of its content coding, and JSON written as protobuf. One
  * for each worker; the memory is kept from request to request, up to a bound, and is on the budget.

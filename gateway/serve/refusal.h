@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every reason for which a request is not accepted, and its words: one table for the HTTP status, the code in
  * the google.rpc.Status body that OTLP/HTTP asks for, the gRPC code, and the counter.

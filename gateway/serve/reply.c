@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/serve/reply.h"
 
 #include <inttypes.h>
@@ -44,8 +45,7 @@ static struct bytes clean_text(const struct error *message, struct clean *c)
     return bytes_of(c->text, text.n);
 }
 
-/* ---- bodies
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- bodies -------------------------------------------------------------------------------- */
 
 /* Bodies are built on the stack; a gateway that is out of memory can still say so. The longest is a Status in
  * JSON with every character of the text escaped, twice (message and violation). */
@@ -175,8 +175,7 @@ static int put_status(struct body *b, enum dialect dialect, const struct grpc_st
     return r;
 }
 
-/* ---- headers
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- headers ------------------------------------------------------------------------------- */
 
 #define HEADER(name_, value_)                       \
     (struct http_header)                            \

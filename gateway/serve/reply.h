@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one place that words an answer: HTTP status, headers and google.rpc.Status body, or gRPC trailers.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request under way: what its head said, and its body as it comes in, collected into one piece of memory
  * with a limit and on the budget. Requests and their memory are pooled, so that a small one costs no malloc.

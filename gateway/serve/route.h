@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a request is, by its head alone: which dialect it speaks, how its body is coded, and whether it is one
  * of ours.

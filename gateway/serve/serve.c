@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/serve/serve.h"
 
 #include <errno.h>
@@ -83,8 +84,7 @@ static const struct serve_listener *listener_of(const struct http_exchange *x)
     return x->peer && x->peer->listener ? x->peer->listener : &open;
 }
 
-/* ---- refusing
- * --------------------------------------------------------------------------------------------------- */
+/* ---- refusing ------------------------------------------------------------------------------ */
 
 /* retry_ns: 0 for what the options say. */
 static void refuse_saying(struct serve *s, struct http_exchange *x, const struct route *route,
@@ -175,8 +175,7 @@ static void refuse_in_time(struct request *q, enum refusal refusal, uint64_t ret
     q->retry_ns = retry_ns;
 }
 
-/* ---- accepting
- * -------------------------------------------------------------------------------------------------- */
+/* ---- accepting ----------------------------------------------------------------------------- */
 
 static void say(struct serve *s, struct http_exchange *x, const struct route *route, const struct outcome *o)
 {
@@ -239,8 +238,7 @@ static void complete(struct request *q)
     serve_finish(q, &o);
 }
 
-/* ---- who may, and how much
- * ------------------------------------------------------------------------------------- */
+/* ---- who may, and how much ----------------------------------------------------------------- */
 
 /* What a request whose sender is still unknown may make us hold. */
 #define WAITING_BODY_MAX ((size_t)256 << 10)
@@ -311,8 +309,7 @@ static void ask_access(struct request *q)
     }
 }
 
-/* ---- the exchange
- * ----------------------------------------------------------------------------------------------- */
+/* ---- the exchange -------------------------------------------------------------------------- */
 
 static void on_head(void *context, struct http_exchange *x)
 {

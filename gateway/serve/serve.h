@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stage that speaks to producers: OTLP/HTTP and OTLP/gRPC over HTTP/1.1 and HTTP/2 become one call of
  * ingest, and what ingest says becomes HTTP or gRPC words. One object per worker thread, used on that thread

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files that make up serve share (serve.c: an exchange from its head to its answer; lanes/heavy.c:
  * what takes long): private to them. All on the worker's thread.

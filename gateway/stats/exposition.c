@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/stats/exposition.h"
 
 int exposition_escape(struct buffer *out, struct bytes text, bool quotes)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What every writer of Prometheus' text needs: escaping, the same in text 0.0.4 ("Comments, help text, and
  * type information", "Escaping") and in OpenMetrics 1.0 (ABNF, escaped-string).

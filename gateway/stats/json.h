@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What every page that answers in JSON needs: an object of json-c's built without a leak where memory ends,
  * and the finished document as one line. Any thread.

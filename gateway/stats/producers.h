@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who sends which wire layout: requests by producer and layout, the one self-metric with a label that peers
  * fill.

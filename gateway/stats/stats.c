@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/stats/stats.h"
 
 #include <errno.h>
@@ -56,8 +57,7 @@ static bool is_first(int i)
     return true;
 }
 
-/* ---- the process, as rows that are read rather than counted
- * ------------------------------------------------------ */
+/* ---- the process, as rows that are read rather than counted -------------------------------- */
 
 struct process_row {
     const char *name, *otlp_name, *unit, *description;
@@ -92,8 +92,7 @@ static void process_rows(struct process_row row[PROCESS_ROWS])
     memcpy(row, all, sizeof all);
 }
 
-/* ---- Prometheus text
- * --------------------------------------------------------------------------------------------- */
+/* ---- Prometheus text ----------------------------------------------------------------------- */
 
 static int write_head(struct buffer *out, const char *name, const char *description, enum stats_kind kind)
 {
@@ -145,8 +144,7 @@ int stats_prometheus(struct buffer *out)
     return r < 0 ? -ENOMEM : 0;
 }
 
-/* ---- OTLP
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- OTLP ---------------------------------------------------------------------------------- */
 
 /* `a="x",b="y"` as attributes. The table is ours: no value holds a quote. */
 static int parse_labels(struct arena *arena, const char *labels, struct metric_point *point)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the gateway knows about itself: one table, used by the code that counts, by /metrics, by /readyz's
  * explanations and by the reference page. A number without a sentence cannot exist.

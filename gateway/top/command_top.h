@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `profgate top`: a live table of a running gateway's counters. Returns an exit code
  * (gateway/commands/command.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One page over plain HTTP/1.1: connect, GET, the body or the reason why not.
  */

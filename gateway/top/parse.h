@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prometheus text 0.0.4 as rows: what `profgate top` reads. The text comes from whatever answers at a URL, so
  * everything is bounded, and a line that cannot be read is left out rather than believed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The picture `profgate top` draws: two pages, some seconds apart, as a table of rates for a person.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A memory account: whoever makes us hold bytes is charged for them, and refused when the account is spent.
  *

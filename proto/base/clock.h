@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Time, as nanoseconds in a uint64_t. Libraries take `now` as an argument; only programs and stages ask a
  * clock.

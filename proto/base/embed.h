@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files compiled into the program by pg_embed (scripts/cmake/Embed.cmake).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hashing: XXH3 (Debian libxxhash-dev, header only). With the process's own key where a peer chooses the
  * keys, so that nobody can prepare colliding strings.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A set of byte strings with small dense numbers: the same bytes always get the same number, 0, 1, 2 … in
  * order of arrival. It owns its copies. Keys may come from a peer: hashing is seeded.

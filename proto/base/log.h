@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The program's log: one line an event on standard error, `TIME LEVEL message key=value …`.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The few words the whole tree shares: cleanup on scope exit, visible moves, branch hints.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numbers with units as people write them in configuration: 64MiB, 30s, 1%, 19Hz.
  * Each returns 0, or -EINVAL for what is no such quantity, or -ERANGE for one too large.

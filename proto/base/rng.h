@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small random generator (xorshift64*) for jitter and sampling. Not for secrets. The state is the caller's,
  * so that tests are repeatable.

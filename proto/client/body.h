@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bytes of a request, shared by the destinations that send it: reference-counted and never changed (OTLP
  * specification "Multi-Destination Exporting": queues share immutable data).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The asking half of a call: head, body, request. call_answer.c reads the answer. */
 #include "proto/client/call.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What one OTLP export call says, and what its answer means. No sockets, no state: a head that is the same
  * for every call to a destination, a body, a verdict.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection to an endpoint that can be opened again and again: resolve, connect, TLS, then an HTTP client
  * session. It joins proto/io's channel and TLS with proto/http's client.

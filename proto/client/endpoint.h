@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where a destination is: what "http://host:port/path", "host:port" and "unix:/path" say.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One OTLP destination: a bounded queue, some calls at a time, retry by OTLP's rules. The gateway's exporters
  * and the sender use the same one.

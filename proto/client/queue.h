@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sending queue: requests that wait or are in flight, bounded in number and bytes. Any thread may reserve
  * and push; one thread pops.

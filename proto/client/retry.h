@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When to try again: OTLP's retry rules and exponential backoff with jitter.
  *

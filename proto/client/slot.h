@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A consumer of the sending queue: takes one request, encodes it, calls, waits and repeats, until it is
  * settled. Private to the exporter.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Content codings of a whole body in memory: gzip, deflate (the zlib format), zstd and snappy, out of and
  * into a buffer.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/coding/crc32c.h"
 
 #define POLYNOMIAL 0x82f63b78u /* reflected */

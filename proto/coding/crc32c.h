@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CRC-32C (Castagnoli; RFC 3720 appendix B.4), which Snappy's framing format checks its chunks with.
  * Private to proto/coding.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One decode under way: what comes in, what may come out, and where to. Shared by the decoders of each
  * coding; private to proto/coding.

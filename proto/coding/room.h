@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A buffer whose capacity is charged to a budget: out->cap bytes are on the account as long as it holds them.
  */

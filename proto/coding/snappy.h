@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Snappy's framing format: a stream of chunks with a checksum each, around Snappy's block format, which is
  * the library's business.

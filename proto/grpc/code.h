@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gRPC status codes (grpc/grpc doc/statuscodes.md), their names, and how they translate to and from HTTP.
  */

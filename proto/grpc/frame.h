@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A gRPC message on the wire (grpc/grpc doc/PROTOCOL-HTTP2.md "Length-Prefixed-Message"): one flag byte, four
  * bytes of length, big-endian, then the message. Where DATA frames end has nothing to do with where messages

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/grpc/status.h"
 
 #include "proto/base/clock.h"
@@ -5,8 +6,7 @@
 /* Protobuf wire types (protobuf.dev "Message Structure"). */
 enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
-/* ---- writing
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------- */
 
 #define VARINT_MAX 10u
 
@@ -107,8 +107,7 @@ int grpc_status_encode(const struct grpc_status *s, struct buffer *out)
     return 0;
 }
 
-/* ---- reading
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------- */
 
 struct field {
     uint32_t number;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * google.rpc.Status with the details OTLP uses (google/rpc/status.proto, google/rpc/error_details.proto): the
  * body of every refusal over HTTP, and grpc-status-details-bin over gRPC.

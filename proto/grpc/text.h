@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How gRPC writes values into header fields (grpc/grpc doc/PROTOCOL-HTTP2.md): percent-encoding for
  * grpc-message, base64 for names that end in -bin, and grpc-timeout.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/http/client.h"
 
 struct http_client *http_client_new(enum http_version version, size_t response_max)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table by which client.c calls the client side of either version. For proto/http only.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One HTTP request and its response, whichever version carries it.
  *
@@ -21,8 +22,7 @@ struct http_header {
 
 enum http_version { HTTP_VERSION_1 = 1, HTTP_VERSION_2 = 2 };
 
-/* ---- server
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- server -------------------------------------------------------------------------------- */
 
 struct http_session;
 
@@ -183,8 +183,7 @@ void http_session_shutdown(struct http_session *s);
  * note. */
 void http_session_on_late_output(struct http_session *s, void (*fn)(void *user), void *user);
 
-/* ---- client
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- client -------------------------------------------------------------------------------- */
 
 struct http_client; /* one connection's client side, of one version */
 struct http_call;   /* one request on it */

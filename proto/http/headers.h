@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A list of header fields in memory of its own: one block of text and one array, both used again for the next
  * message.

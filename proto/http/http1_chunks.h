@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The chunked transfer coding of a request body (RFC 9112 §7.1), read strictly: CRLF and nothing else ends a
  * line, sizes are hexadecimal digits and nothing else, extensions and trailers are bounded and ignored. Our

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client's side of HTTP/1.1: one call at a time; llhttp reads the responses.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The head of one HTTP/1 request: gathers its bytes up to the empty line, then reads them, strictly. For
  * proto/http only.

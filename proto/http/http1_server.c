@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server's side of HTTP/1.1: one exchange after another, in order. What arrives behind an unanswered
  * request waits in `in`; what is answered waits in `out`.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/http/http1_text.h"
 
 #include <errno.h>

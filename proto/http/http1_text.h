@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The words of HTTP/1 messages that we write. For proto/http only.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What both sides of HTTP/2 have in common: the nghttp2 session with its options, draining, and the body and
  * trailers of a stream going out. For proto/http only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What HTTP/2 lets a peer do that nobody honest does: the attacks by name, and the bounds against them. Those
  * against one stream reset it; the others end the connection with ENHANCE_YOUR_CALM (RFC 9113 §10.5).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Answers on an HTTP/2 stream: whole, or in pieces. What waits for the peer's window stays in the stream's
  * reply_body; base.body is the part of it that is not sent yet.

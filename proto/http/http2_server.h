@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server's side of one HTTP/2 connection, as its files share it: http2_server.c (requests, the session's
  * table), http2_reply.c (answers), http2_guard.c (what a peer may not do). For proto/http only.

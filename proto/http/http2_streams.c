@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/http/http2_streams.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The streams of one HTTP/2 server connection: those whose request is still coming, the longest silent one
  * first, and those that wait for their reply; and a few objects kept for the next ones. For proto/http only.

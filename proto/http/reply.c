@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Replies in pieces. Apart from session.c, so that a program that fakes http_reply alone (the tests of serve)
  * can be linked.

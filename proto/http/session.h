@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the two server versions have in common, and the table by which session.c calls the one that was found.
  * For proto/http only.

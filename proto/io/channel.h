@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A byte stream over a socket (TCP or unix): what was read is pushed to its user, what is written is sent or
  * kept until it can be. Comes from a listener or a connector; says nothing until io_channel_start.

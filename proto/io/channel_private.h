@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a listener and a connector need to make a channel. For proto/io only.
  */

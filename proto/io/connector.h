@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One attempt to connect: resolve, try each address in turn, give a channel or the reason why not.
  */

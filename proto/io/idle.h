@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Work that is left for the next turn of a loop: while it is on, fn is called once in each turn, between
  * timers and sockets, and the loop does not sleep.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One event loop (libuv) with what every connection on it shares: the read buffer and a mailbox that other
  * threads post functions to.

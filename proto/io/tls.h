@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TLS as a filter between a channel and a session: ciphertext in, plaintext out, and the other way round; it
  * never sees a socket (OpenSSL reads and writes our memory). Nothing of OpenSSL is touched before the first

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What tls_context.c makes and tls.c uses. For proto/io only.
  */

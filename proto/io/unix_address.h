@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Unix socket addresses as gRPC writes them (its doc/naming.md), and listening on one. For proto/io; what is
  * one, anybody may ask.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An attribute: a key and an AnyValue (opentelemetry/proto/common/v1/common.proto), as slices over bytes that
  * somebody else owns.

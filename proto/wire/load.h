@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Varints and packed lists from a body that is known to have readable bytes behind its end
  * (PROFILES_PADDING): no comparison with the end inside a varint, one after it. That is worth several percent

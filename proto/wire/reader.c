@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire/reader.h"
 
 static int next_varint(const uint8_t **p, const uint8_t *end, uint64_t *ret)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A bounded reader of one protobuf message: field after field, over bytes somebody else owns. It needs no
  * padding and never recurses: a nested message is a slice, for which the caller starts another reader.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What every user of the protobuf wire format shares (protobuf.dev, "Encoding").
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire/writer.h"
 
 static uint8_t *room(struct wire_writer *w, size_t n)

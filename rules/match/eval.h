@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Evaluating what is left of the rules once a walk has its state: texts, attributes, `when`.
  *

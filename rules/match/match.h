@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A worker's matcher: it is given strings, frames, stacks and contexts, and answers which series of which
  * metrics a sample adds to. One object per thread; the program is shared.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Outcomes: what a sample adds to, found by following a decision tree of reads from (state, active sources).
  *

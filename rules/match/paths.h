@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The decision tree that evaluations leave behind: a path of reads and what they gave, from a root to a
  * number. Whoever evaluates the same rules on the same state (outcomes, series of frames, what is kept)

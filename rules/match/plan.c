@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Plans: what is left to ask of a frame when its type is known, and which of its fields say it. Made once a
  * type; and the same for reading one condition or column of a frame once a walk is over.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tuples of 32-bit words with small dense numbers: equal tuples, equal number. What the matcher remembers by
  * content (bit rows, states, frame keys, label sets, paths of the decision tree) are all such tuples. And

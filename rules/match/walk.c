@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stack automaton: one walk from leaf to root answers every region, fact, chain and table at once.
  *

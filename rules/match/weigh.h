@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which sources a profile feeds, and what a sample of it weighs: the language's `on` and `value` (reference
  * §4).

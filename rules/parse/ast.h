@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A rule file as it was written: what the parser makes and the resolver reads. Names are still names, fields
  * that may turn out to be a table's column are still names, and nothing is shared.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Patterns, predicates about one frame, regions and references to a frame. */
 #include "rules/parse/parser.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters and gauges. */
 #include "rules/parse/parser.h"
 

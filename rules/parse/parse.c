@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file: its header and its statements. */
 #include "rules/parse/parse.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tokens to an ast_pack (ast.h): recursive descent by the grammar of rules/README.md §3, nesting bounded,
  * errors reported and recovered from at statement and clause words.

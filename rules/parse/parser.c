@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/parse/parser.h"
 
 #include <stdarg.h>

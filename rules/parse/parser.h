@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parser's inside: its state and the steps its files share. After a syntax error `panic` is set,
  * everything returns NULL or false, and the nearest loop over clauses or statements recovers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tests (§7): a profile in a few words, and what the rules must make of it. */
 #include "rules/parse/parser.h"
 

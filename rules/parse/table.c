@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables: rows of cells. */
 #include "rules/resolve/check.h"
 #include "rules/parse/parser.h"

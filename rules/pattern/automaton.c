@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/pattern/automaton.h"
 
 #include <errno.h>

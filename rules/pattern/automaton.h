@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A set of literal byte strings looked for all at once: Aho-Corasick, as one dense table over byte classes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pattern sets: predicates collected, atoms made one, and each indexed by what it is found by. */
 #include <errno.h>
 #include <stdlib.h>

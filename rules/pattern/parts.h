@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inside of a pattern set: made by build.c, asked by pattern.c.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A pattern set: all atoms that rules ask of one kind of text, answered together. A text meets the set once
  * and gives a row: one bit a predicate, set if one of the predicate's atoms holds.

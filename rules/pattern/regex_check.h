@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a regex is in the part of PCRE2's syntax that the language has: the regular one, over bytes (§2).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which literals a regex cannot do without. Read from its text: classes and repetitions end a run, a group
  * that must take part counts with its own literals, and whatever this reader is not sure of makes it say

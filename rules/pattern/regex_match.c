@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/pattern/regex_match.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One regular expression of a rule file, compiled with PCRE2: the engine with the syntax people know, of
  * which the front end lets only the regular part through. Bytes, not characters; `\w \d \s \b` ASCII; `$`

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inside of a rule program: the checked tree taken apart into what one walk over a stack can decide.
  *

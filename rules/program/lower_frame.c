@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frame predicates as nodes over pattern sets, and frame tables. */
 #include "rules/program/lower_parts.h"
 

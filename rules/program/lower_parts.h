@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inside of lowering, shared by the lower*.c files: frame predicates and frame tables (lower_frame.c),
  * what is asked of whole samples (lower_sample.c), rules (lower.c).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is asked of whole samples: regions, facts, chains, tables over stacks; and the texts that go with
  * them. */
 #include "rules/program/lower_parts.h"

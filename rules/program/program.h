@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The back end of the rule language: a checked tree lowered to what the hot path runs. Immutable and shared
  * by worker threads; each worker asks it through a matcher of its own (rules/match/match.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the tests of rule files leave untried: rows of tables, and named patterns in conditions about frames,
  * that no test's stack meets (W210). Of what metrics and keep rules of tested packs ask; a definition that

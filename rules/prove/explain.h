@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why a rule took a sample: which conditions held, by which frames, and which rows of which tables gave its
  * labels. For people: asked of one stack at a time, not fast.

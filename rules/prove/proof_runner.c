@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/prove/proof_runner.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One test of a rule file (reference §7) ready to be asked: its own pack's rules lowered, its profile built,
  * a matcher. Private to the runner of tests (run_tests.c) and to what they exercise (coverage.c).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs the tests that rule files carry (reference §7): each builds one profile and runs its own pack's rules
  * over it, through the same matcher as the gateway.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a metric's clauses must agree on: kind, value and unit (§4).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Conditions about a frame that depend on the sample: `symbol.name ~ p` where a row of `symbol` has a `when`,
  * or a cell an attribute. The walk over a stack (program.h) knows frames and no attributes, so such a

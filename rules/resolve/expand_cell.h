@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A table's cells, and the table itself, as they are in one combination of what its rows ask of the sample
  * (expand.h): without `when`s, and without the sample's texts.

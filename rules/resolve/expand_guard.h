@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a dependent condition (expand.h) asks of the sample, taken apart: atoms, which are conditions without
  * `and`, `or` and `not`, and the combinations of their answers that can be.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows for other packs' tables: which `extend` belongs to which definition. */
 #include "rules/resolve/resolve.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Patterns, frames, regions and tables. */
 #include "rules/resolve/check.h"
 #include "rules/resolve/resolve.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The level of a rule (reference §9): the lowest thing that can decide it. The cost of a rule rises with it.
  */

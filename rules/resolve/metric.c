@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Metrics: definitions, `also`, switches. */
 #include "rules/resolve/resolve.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `override`: clauses of another pack's metric replaced. */
 #include "rules/resolve/resolve.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tests: their expectations resolved, and for a test with `set`s of its own a rule set of its own. */
 #include "rules/resolve/resolve.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names to nodes: from the packs as written (rules/parse/ast.h) to the checked tree (rules/tree/tree.h),
  * definitions shared, sets applied.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Predicates about a sample, and texts. */
 #include "rules/resolve/resolve.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is allowed and probably not meant: the warnings W201 … W209 (rules/README.md §10).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The reporter: every diagnostic of the front end in the one form of rules/README.md §10 (place, what, the
  * source with a caret, a remark behind it, and proposals that can be pasted).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A rule file as tokens (rules/README.md §2). Tokens point into the source; nothing is decoded yet, because a
  * string in pattern position is a glob and means its stars.

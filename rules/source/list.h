@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A growing array in an arena: what it outgrows stays behind until the arena goes, at most as much again.
  */

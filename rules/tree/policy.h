@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is kept of raw profiles and when senders are asked for more: `keep`, `drop` (§5) and `trigger` (§6) of
  * the checked tree. Like the rest of it (tree.h): in the arena of its rule_set, immutable once compiled.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The checked tree: what a set of rule files means, with every name resolved, every type and level agreed,
  * every `set`, `enable`, `override` and `extend` applied. The front end (compile.h) builds it; the back end

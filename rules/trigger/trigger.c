@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/trigger/trigger.h"
 
 #include <errno.h>

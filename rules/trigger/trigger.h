@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Triggers (reference §6) evaluated: fed once a second with running totals of each group, it says which
  * groups begin and end firing. What firing does is the caller's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lists of CPUs as the kernel writes them: "0-3,8".
  */

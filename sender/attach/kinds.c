@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sender/attach/kinds.h"
 
 #include <errno.h>

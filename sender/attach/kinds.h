@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is sampled: the kinds of samples, each of which becomes a profile of its own, with its type and unit.
  *

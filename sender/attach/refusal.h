@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why this machine does not let us profile, in words a person can act on.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernel side at work: the BPF programs loaded and attached, one clock event per CPU, and the ring buffer
  * read.

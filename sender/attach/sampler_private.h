@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sampler as its files share it: sampler.c (life, what comes out), programs.c (which BPF programs, with
  * what constants and how large maps), clocks.c (an event on each CPU), probes.c (functions).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The unwind tables' memory in BPF maps: what sender/unwind/tables.h calls a backend.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From raw samples to a window: finds the process and file of each address as samples arrive. What those are
  * called is found later, by another thread (naming.h), so that no name keeps samples waiting.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The executable files that samples were in, as far as finding a frame's place in them needs: file offsets
  * become ELF addresses. What those are called is known elsewhere (naming.h), on another thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the frames of a closed window are called: the kernel's symbols, those of files, and of generated code.
  * All that is slow is here; the window is only read, but for its files, which are used up.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stacks whose weight is not known yet: taken as a thread left the CPU or a request went to a device, and
  * kept here by ticket until that is over.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A settled window as text for a person: which processes ran, in which functions, and their heaviest stack.
  */

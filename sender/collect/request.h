@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A settled window as OTLP profiles: one resource a process, in it a profile for each kind of samples, stacks
  * leaf first with the kernel's frames before the user's. Shapes and attributes follow what

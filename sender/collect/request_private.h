@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request being written: what its parts share (request.c, request_stack.c, request_resource.c).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Text from outside as UTF-8: paths, thread and symbol names are whatever bytes somebody chose, protobuf's
  * `string` must be UTF-8.

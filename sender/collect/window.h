@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The samples between two reports, equal ones together: the same process, thread, CPU and stack is one sample
  * with several times.

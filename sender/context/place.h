@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the threads of a running process publish their contexts (OTEP 4947): the variable found in one of its
  * files, and the word in its memory that the dynamic linker has put there read.

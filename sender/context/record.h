@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A thread's context as the kernel side copied it (bpf/context.h): the record of OTEP 4947, "Thread-Local
  * Context Record", checked.

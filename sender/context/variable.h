@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The thread-local variable `otel_thread_ctx_v1` in an ELF file: whether it is there, and by which word in
  * the process's memory its place in thread-local storage is known (OTEP 4947, "Thread-Local Variable

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How requests leave: an exporter with a bounded queue in memory; or, given a spool, by way of the disk, one
  * after the other, each removed when the receiver has acknowledged it. A receiver that is away is tried for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests on disk until they are acknowledged, so that neither a gateway that is away nor the end of this
  * process, kill -9 included, costs any.

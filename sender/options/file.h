@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The YAML file of profsend: the same words as its command line.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What profsend is told on its command line and in its environment: one table of rows, which also is the help
  * text.

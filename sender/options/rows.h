@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rows of profsend's options, between the table (rows.c) and those who read it (options.c).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Single facts out of the texts under /proc/PID. All of them are written, in part, by the process itself.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a process says of itself as OTLP resource attributes: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
  * of its environment (OpenTelemetry specification, "Resource SDK"), the process context it publishes (OTEP

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where a process has code: the executable regions of its /proc/PID/maps (proc_pid_maps(5)).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The processes that were sampled: who they are, and where they have code. Read from /proc at first sight and
  * kept by (pid, start time, which program), so that a reused pid or an execve is another process.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the table of processes (procs.c) and what is read of one of them (process.c) share.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The status page: whoever asks a local address gets one text, written for him, and is hung up on. HTTP/1.0
  * as far as that needs it: the request is not looked at.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What profsend says of itself: one list of figures, as OTLP metrics and as the text of the status page.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * profsend's own figures, for the log, the status page and as OTLP metrics.
  */

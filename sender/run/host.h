@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What requests say of this host, and what profsend says of itself.
  */

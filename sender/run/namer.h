@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names closed windows and makes requests of them (or the text of --print) on a thread of its own, so that
  * nothing that is slow there, a huge file's debug information or a disk that is away, keeps samples waiting

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * profsend begins: rights, exporters, threads and the kernel side, in the order they need each other.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rights profsend runs with: those it uses, and no other from the moment it samples.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * profsend while it runs: what open.c opens, main.c runs and closes, windows.c hands on, and
  * sender/report/figures.c tells of it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeps the kernel side in unwind tables: what runs already at the start, then, on a thread of its own, each
  * file that the kernel side asks for, so that neither the ring buffer nor the naming of symbols delays it.

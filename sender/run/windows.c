@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When windows end: from the collector to the namer, and from there to delivery.
  */

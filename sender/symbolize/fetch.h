@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Debug files from the network: debuginfod, asked by a thread of its own, only where DEBUGINFOD_URLS names
  * servers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looks addresses of one file up: Go's table, then symbols, then DWARF, and leaves whole ranges behind.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Call frame information: the entries of an .eh_frame or .debug_frame section, and what their programs say of
  * each instruction (DWARF 5, section 6.4; Linux Standard Base Core 5.0, section 10.6, for .eh_frame).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sender/unwind/expression.h"
 
 #include "sender/symbolize/elf/reader.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The few DWARF expressions that occur in call frame information, recognised rather than evaluated.
  */

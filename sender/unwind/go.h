@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Go's own frame information: pclntab says, for each instruction, how far the stack pointer is below the
  * frame (runtime/symtab.go: pcsp). It is exact where frame pointers are not: in leaf functions and prologues.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of an ELF file that unwinding needs: where its code is, and its call frame information in memory
  * (elf(5)). 64-bit x86-64 files only; everything in one is untrusted.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Brings files into the tables: compiles them, checks that they are what their key says, keeps count.
  *

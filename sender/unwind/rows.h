@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file's call frame information, compiled: rows in order of file offset, page by page, and the rules they
  * name (bpf/unwind.h says what rows are).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tables the kernel side walks by, from user space's end: which files have rows in them, where, and which
  * leave when room is short.

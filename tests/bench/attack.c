@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: testlib dep_nghttp2 dep_deflate */
 /*
  * Attacks on a gateway, one kind at a time, and what it said to them as one line of JSON.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: gateway/classify */
 /*
  * What classifying costs beside decoding: requests of tests/data/connector are decoded once, then pushed in
@@ -62,8 +63,7 @@ static struct bytes load(const char *path)
     return bytes_of(p, n);
 }
 
-/* ---- rules
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- rules --------------------------------------------------------------------------------- */
 
 static bool listed(const char *list, const char *name, size_t n)
 {
@@ -143,8 +143,7 @@ static struct aggregate *make_aggregate(const struct rules_program *program)
     return made;
 }
 
-/* ---- requests
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- requests ------------------------------------------------------------------------------ */
 
 static void read_request(struct request *r, const char *path, const struct options *o)
 {
@@ -160,8 +159,7 @@ static void read_request(struct request *r, const char *path, const struct optio
     }
 }
 
-/* ---- measuring
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- measuring ----------------------------------------------------------------------------- */
 
 /* Not inlined: callgrind is told its name. */
 static __attribute__((noinline)) int measured_push(struct classify *c, const struct profiles *view)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/otlp/view */
 /*
  * What a decode costs: bench_decode ROUNDS FILE…

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: rules/match */
 /*
  * What a distinct string costs as the user's patterns become more: 10, 100, 1,000, 5,000 of them (a third

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/otlp/write */
 /*
  * Cuts small requests out of captured ones, as small producers send them: five neighbouring samples with the

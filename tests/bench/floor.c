@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: dep_deflate */
 /*
  * The unavoidable: what the same bytes cost at the very least, with no server around them. For the files

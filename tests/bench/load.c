@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: dep_nghttp2 dep_deflate */
 /*
  * A load generator: sends the requests in the files named, in turn, over a number of connections with one
@@ -140,8 +141,7 @@ static uint64_t next_due(void)
     return run.rate > 0 ? run.start_ns + (uint64_t)((double)run.begun * 1e9 / run.rate) : 0;
 }
 
-/* ---- gRPC
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- gRPC ---------------------------------------------------------------------------------- */
 
 static ssize_t read_body(nghttp2_session *h2, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
                          nghttp2_data_source *source, void *user)
@@ -200,8 +200,7 @@ static void start_h2(struct connection *c)
     nghttp2_submit_settings(c->h2, 0, NULL, 0);
 }
 
-/* ---- HTTP/1.1
- * -------------------------------------------------------------------------------------------------- */
+/* ---- HTTP/1.1 ------------------------------------------------------------------------------ */
 
 static void begin_http(struct connection *c)
 {
@@ -228,8 +227,7 @@ static bool http_complete(struct connection *c)
     return true;
 }
 
-/* ---- both
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- both ---------------------------------------------------------------------------------- */
 
 static void begin(struct connection *c)
 {

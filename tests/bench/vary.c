@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/otlp/view */
 /*
  * Writes captured requests in variants (vary.h), as a fleet of many different programs sends them.

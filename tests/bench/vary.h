@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Captures in variants: half of the function names end differently in each, in place, so that the strings,
  * frames and stacks of a set of requests are as many times as many as there are variants, and all else is as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file's bytes at once, as all programs here want them. */
 #ifndef TESTS_BENCH_WHOLE_FILE_H
 #define TESTS_BENCH_WHOLE_FILE_H

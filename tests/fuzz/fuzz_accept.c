@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: gateway/admin */
 /* What a scraper sends in its Accept, Accept-Encoding and query string. */
 #include <stddef.h>

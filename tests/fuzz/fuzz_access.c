@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: gateway/access */
 /*
  * What decides who may: an Authorization header (from anybody), a token file and an htpasswd file (from an

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/unwind */
 /* Call frame information of a profiled process's file: as a section (first byte 0: .eh_frame, 1:
  * .debug_frame), as Go's table (2), or a whole ELF file; and the stepping code with the rules and the memory

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/coding */
 /*
  * The decoders on any bytes: the first byte picks the coding and the limit, the rest is the stream. What

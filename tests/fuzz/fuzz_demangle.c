@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/symbolize */
 /* A symbol's name. */
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/symbolize */
 /* Debug information of a profiled process's file: an ELF file, every address of its code asked for. */
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/symbolize */
 /* An ELF file of a profiled process: headers, notes, symbol tables, Go lines, packed sections. */
 #include <stddef.h>

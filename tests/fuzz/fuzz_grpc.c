@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/grpc */
 /*
  * What gRPC peers write, on any bytes: frames in pieces and in one, percent-encoding, base64, timeouts,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/http */
 /*
  * An HTTP/1 connection: the first byte chooses the side, the size of the pieces and how the handler answers;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/otlp/json */
 /*
  * OTLP/JSON on its way in: any text is transcoded or refused within its bounds; what was transcoded is

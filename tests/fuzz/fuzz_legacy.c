@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/otlp/layouts */
 /*
  * The translation of older layouts: the first byte says of which. Whatever comes out is a 1.10 request that

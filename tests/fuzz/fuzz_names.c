@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: gateway/export */
 /* Names and units of metrics and attributes, which rules and peers choose, in every strategy and escaping:
  * what comes out without quotes is what Prometheus takes without. The first line is the name, the second the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/symbolize */
 /* Go's line table, as the section's bytes. */
 #include <stddef.h>

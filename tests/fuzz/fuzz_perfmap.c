@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/symbolize sender/procs sender/symbolize/jit */
 /* The two texts a profiled process writes: its perf map, and (in part: paths) its maps. */
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/otlp/write */
 /*
  * The whole way of an untrusted request: decode; then every index of every column is used; then a subset of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: gateway/serve descriptors */
 /*
  * The gRPC services behind a real session: the first byte chooses the method and the size of the pieces, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: rules/prove rules/trigger */
 /*
  * Rule files through the whole front end: beside the shipped packs' definitions or alone, every outcome must

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/context */
 #include "sender/context/record.h"
 #include "sender/context/variable.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/wire */
 /*
  * The wire reader: every message it accepts is written again from its fields and must come out the same, also

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tries, one after the other, what the sandboxes of scripts/deploy's units are to refuse, and what they are
  * to leave. A line each: what was tried, and the name of the error it met (OK: none). Each succeeds, or fails

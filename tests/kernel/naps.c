@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sleeps for argv[1] seconds in naps, and prints how long it was off the CPU in them as the kernel's own
  * accounting has it: the time that passed in each call less what the thread ran in it. On an emulated machine

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lists the BPF programs this kernel has loaded, a line each: name, instructions the verifier processed, and
  * as translated; how often it ran and for how long (kernel.bpf_stats_enabled).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sandbox FILE PROGRAM [ARGUMENT…]: runs a program under the system call filter that systemd would install
  * for profsend.service: the numbers in FILE are allowed, everything else is EPERM; and what its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keys that collide in a hash table whose function is known and whose key is not: what a peer can prepare at
  * home. For tests/bench/attack.c and the tests of proto/base. Any thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a server said to an attacker, counted: HTTP statuses, gRPC statuses, codes of GOAWAY and RST_STREAM,
  * acknowledgements, TLS alerts. Fed with the bytes of one connection after the other; counts add up over

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/attack_kind.h"
 
 #define OPEN_10S "held; 408 or closed after 10 s without a whole head"

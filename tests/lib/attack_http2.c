@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/attack_collide.h"
 #include "tests/lib/attack_kind.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kinds of attack there are: what each sends, by which of the tables it is found. attack_http1.c,
  * attack_http2.c and attack_body.c (requests whose bodies hurt) have a table each; tests/bench/attack.c moves

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * OTLP requests (wire layout 1.10) that hurt whoever hashes their names, put together by hand. For
  * tests/bench/attack.c; one thread. What needs no hash is made by attack_content.py.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/attack_wire.h"
 
 #include <arpa/inet.h>

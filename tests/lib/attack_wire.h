@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes a hostile HTTP client sends, put together by hand: HTTP/2 frames and HPACK fields that no
  * well-behaved library would write (RFC 9113, RFC 7541), and plain text for HTTP/1. For tests/bench/attack.c;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs a LLVMFuzzerTestOneInput without libFuzzer: every file of the corpus folder (argv[1]) as it is, then a
  * fixed number of its mutations from a fixed seed, so that the everyday suite always runs the same inputs.

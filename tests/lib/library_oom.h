@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which allocations of shared libraries take part in oom.h: those that a library makes for our own code, as
  * told by the stack. What a test asks of a library itself (it plays the peer) always succeeds. Only in builds

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocation failures on purpose. In ASan builds every allocation of our own code goes through here (the
  * linker's --wrap), and those of shared libraries that they make for our code (library_oom.h); unit_oom.c

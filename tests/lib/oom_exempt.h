@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Included before each unit test in ASan builds: the tests' own allocations never fail. */
 #ifndef TESTS_LIB_OOM_EXEMPT_H
 #define TESTS_LIB_OOM_EXEMPT_H

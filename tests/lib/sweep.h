@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What comes after a failed allocation: a scenario that runs again and again, with its first allocation
  * failing, then its second, its third … until it runs through.

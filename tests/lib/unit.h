@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A unit test file: `UNIT(name) { … }` registers itself; there is no list to forget and no main to write.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Publishes a process context (OTEP 4719) and thread contexts (OTEP 4947), and burns CPU in threads that are
  * told apart by their names: `linked`, `other` (each with its own ids, and attributes), `plain` (no record),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The variable of OTEP 4947, as a library of its own or linked into context.c: built with every way there is
  * to reach thread-local storage. */
 __attribute__((visibility("default"))) __thread void *volatile otel_thread_ctx_v1;

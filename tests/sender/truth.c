@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs that measure themselves: what they print is what a profiler should find. argv: which, how much. */
 #define _GNU_SOURCE
 #include <fcntl.h>

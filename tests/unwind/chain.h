@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the programs of this folder share: a chain of calls that stays a chain, and a leaf that burns CPU.
  *

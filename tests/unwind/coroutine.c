@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The chain on a stack of a coroutine's, whose first function is the C library's. */
 #include <stdlib.h>
 #include <ucontext.h>

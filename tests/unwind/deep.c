@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DEPTH calls deep, then the chain. With 700 there are more frames than a stack may have: it must be cut, and
  * say so. */
 #include "tests/unwind/chain.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Machine code written at run time, with a frame pointer, that calls back: it belongs to no file. */
 #define _GNU_SOURCE
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loads and unloads a library again and again (argv[1] and argv[2] in turn: equal in size), and runs the
  * chain below a function in it, argv[3] times (500). */
 #include <dlfcn.h>

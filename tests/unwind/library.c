@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Through the C library and the vDSO: a comparison called by qsort, memory copied, the clock read, system
  * calls. */
 #define _GNU_SOURCE

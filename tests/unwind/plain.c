@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The chain and nothing else. */
 #include "tests/unwind/chain.h"
 

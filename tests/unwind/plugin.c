@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loaded by late.c: calls back into the program. */
 void plugin_enter(void (*back)(unsigned long));
 

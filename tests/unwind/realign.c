@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames aligned beyond the ABI's 16 bytes, and of variable size: the CFA is kept in memory, or in rbp. */
 #include <alloca.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records one stack of a running process: registers, stack bytes, the rules its frames have, and where they
  * lead. tests/unit/sender/unwind/test_step.c replays what this wrote.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The chain in a signal handler, which interrupts a function of the program: `interrupted` must be below it.
  * With OWN_STACK the handler has one: the frames below are at other addresses altogether. */
 #define _GNU_SOURCE

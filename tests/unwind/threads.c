@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The chain in a thread: its first function is the C library's. */
 #include <pthread.h>
 

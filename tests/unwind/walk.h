@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernel side's stepping code over memory in user space: recorded, or another process's.
  */

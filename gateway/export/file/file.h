@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file of lines that others read while it grows: each line is one write(2) with O_APPEND, so that a reader
  * or a second writer never sees half of one. Private to this folder.

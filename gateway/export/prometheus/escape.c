@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names in the escaping a scraper asked for: Prometheus documentation, "UTF-8 metric and label name escaping
  * schemes".

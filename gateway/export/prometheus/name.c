@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Metric and label names by "Prometheus and OpenMetrics Compatibility" of the OpenTelemetry specification.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table as text, in either format. */
 #include "gateway/export/prometheus/prometheus.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A batch by Prometheus families: names translated, labels made, series with equal labels added up. Private
  * to this folder; text and remote write are two ways to write it down.

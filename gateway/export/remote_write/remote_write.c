@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/export/remote_write/remote_write.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A cumulative batch as Prometheus remote write requests: protobuf, not yet compressed. Private to this
  * folder.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A gRPC call of one of our own services (services.h): its messages in, its answers out. services.c reads the
  * frames and calls the method; health.c and reflection.c are the methods.

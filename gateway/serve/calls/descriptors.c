@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/serve/calls/descriptors.h"
 
 #include "proto/base/embed.h"

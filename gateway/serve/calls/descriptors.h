@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The descriptors of the gRPC services we have: one google.protobuf.FileDescriptorSet, made of proto/schema
  * at build time (scripts/cmake/Descriptors.cmake) and embedded. Looked through on demand, field by field: ten

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/serve/calls/reflection.h"
 
 #include "gateway/serve/calls/call.h"

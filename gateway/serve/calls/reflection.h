@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * grpc.reflection.v1 and v1alpha (grpc/grpc doc/server-reflection.md, grpc/grpc-proto
  * grpc/reflection/v1/reflection.proto): which services there are and what their messages look like. The two

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/serve/calls/services.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gRPC services beside the one that takes profiles: health checking (grpc/grpc doc/health-checking.md),
  * for load balancers and Kubernetes' gRPC probe, and server reflection (grpc/grpc doc/server-reflection.md),

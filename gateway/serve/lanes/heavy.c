@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that may be more than a worker's loop should do in one go: those that are large, and those of
  * hosts whose requests were slow lately. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lanes: threads beside the workers for requests that take long, so that a worker's other connections do not
  * wait for them. The kernel does the cutting that the event loop cannot.

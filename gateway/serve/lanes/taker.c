@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/serve/lanes/taker.h"
 
 #include "proto/base/clock.h"

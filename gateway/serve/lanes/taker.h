@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is done with a complete request: its body is read and pushed to ingest, and what came of it is put
  * down in words that need no exchange any more. Each worker has one, and each lane; one thread.

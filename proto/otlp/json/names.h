@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The messages of a profiles request with their fields' JSON names, numbers and types: one row a field, a
  * table for each message that a layout has of its own. 1.9 has the names of 1.10 = 1.11, so there is no way

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * OTLP/JSON profiles: a request in the JSON encoding (OTLP specification, "JSON Protobuf Encoding";
  * protobuf.dev "ProtoJSON Format") written again as protobuf, which profiles_decode then reads like any

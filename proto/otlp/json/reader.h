@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A bounded reader of one JSON text (RFC 8259): token after token over bytes somebody else owns. It holds no
  * memory and never recurses; strings and numbers are given as they are written and are well-formed.

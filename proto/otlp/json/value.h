@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the scalars of a JSON text mean as protobuf fields: numbers exactly (never an integer by way of a
  * double), strings without their escapes, bytes from hex or base64. Private to proto/otlp.

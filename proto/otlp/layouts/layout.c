@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which release's wire layout a body has: the five that share the package v1development carry no version, so
  * the wire types of their fields have to tell (reference/gateway.md §2.3, which numbers the rules).

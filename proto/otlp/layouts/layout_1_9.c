@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/otlp/layouts/layout_1_9.h"
 
 #include <errno.h>

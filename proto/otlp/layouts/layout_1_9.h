@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request of OTLP 1.10 for a reader of 1.9.
  *

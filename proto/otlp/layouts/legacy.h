@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Older wire layouts of OTLP profiles, translated to the layout of 1.10.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * 1.5 and 1.7: one profile measures several types at once, samples name a slice of the profile's own list of
  * locations, times are int64, and there are comments (profiles.proto at v1.5.0, v1.7.0). In 1.5 the tables

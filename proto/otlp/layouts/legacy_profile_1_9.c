@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * 1.8 and 1.9: the tables are those of 1.10, Sample has other numbers, and Profile has in 1.8
  * (profiles.proto at v1.8.0, v1.9.0).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A translation from an older layout in progress, and the tables of the dictionary it writes. Private to this
  * folder.

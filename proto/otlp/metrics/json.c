@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A batch as one line of OTLP/JSON (OTLP specification, "JSON Protobuf Encoding"). A small writer of its own:
  * there is nothing here that a JSON library's object tree would make shorter, and this runs over every series

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A batch of metrics on its way out: what an ExportMetricsServiceRequest says
  * (opentelemetry/proto/metrics/v1/metrics.proto), as plain structs in one arena, and its encodings.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ExportMetricsServiceRequest, written by hand: no object graph. Each message is one function that puts its
  * fields into a sink; a sink without memory only counts, which is how a nested message's length is known

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The steps of profiles_decode, and what they share. Private to proto/otlp/view.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How many frames a request's stacks mean, bounded: a location may have any number of lines (inlined
  * functions) and a stack may name it any number of times, so that their product is what no byte pays for.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ProfilesDictionary.location_table and the lines in it: half of a request's entries, hence two runs before
  * the general reader.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory behind a profiles view: columns that grow geometrically, are charged for, and are kept from one
  * request to the next (giving pages back between requests costs four times the decode: reference/hotpath.md).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The profiles view: one ExportProfilesServiceRequest (or ProfilesData; the layouts are equal) decoded into
  * flat columns over the request's own bytes. No object per message, no copy of a string.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the runs over the dictionary's tables share (dictionary.c says what a run is): macros that
  * take a field if it is the next one. In all of them `p` is the position and `q` the end of the entry.

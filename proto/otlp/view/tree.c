@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ResourceProfiles → resources, scopes, profiles and samples. Samples have a run beside the general reader,
  * for the reasons given in dictionary.c.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * AnyValue and what it nests in (common.proto): the shapes that wire_check walks, and the walk that writes a
  * message again with all references to the string table replaced by what they name. Private to proto/otlp.

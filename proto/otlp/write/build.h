@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request under construction: an ExportProfilesServiceRequest (OTLP 1.10 = 1.11) built entry by entry.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which entries of a table a part of a request reaches, and their numbers in it (subset.h).
  *

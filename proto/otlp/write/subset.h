@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A part of a request as a request of its own: some of the samples of a profiles view, and of the dictionary
  * only what they reach. This is how raw profiles are thinned, routed and split before they are forwarded.

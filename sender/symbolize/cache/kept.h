@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is kept of files' debug information between windows (dwarf_keep), under one limit: to look one more
  * address up should not cost what the first one did. What was not used for longest leaves first.

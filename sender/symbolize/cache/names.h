@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The cache of names: for each file content (its build id) the ranges of addresses known so far, under one
  * limit of memory for all. What was not used for longest leaves first. Containers that run copies of one file

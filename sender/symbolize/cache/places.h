@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What addresses mean, each distinct thing held once: texts, functions, and places (a function's line, and
  * those of the calls it is inlined through).

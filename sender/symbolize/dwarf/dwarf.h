@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What DWARF says of addresses: the function, the functions inlined there, and the source line of each.
  *

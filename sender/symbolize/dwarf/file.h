@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * DWARF, versions 2 to 5: a file's debug sections, its units, and the entries (DIEs) in them, as far as names
  * and lines need them (DWARF 5, sections 2, 3 and 7).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a large unit has, in few bytes, so that one more address in it does not need all of it walked again:
  * where its functions' entries are, where the sequences of its line program begin, which namespaces are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The line program of a unit: which source line each instruction is from (DWARF 5, section 6.2).
  */

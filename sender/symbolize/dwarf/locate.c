@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which unit an address is in: by .debug_aranges, which is quick, else by what each unit says of itself. Both
  * are passed over once; what they say is kept as a map. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which unit of a file's DWARF an address is in, in few bytes: the units' ranges, each joined with the next
  * one of the same unit if only padding is between. It is made once and kept (dwarf_keep).

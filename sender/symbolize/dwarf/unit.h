@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An open unit of DWARF: its entries in memory, and what values in them mean: strings, addresses, references,
  * ranges (DWARF 5, sections 2.17, 7.5 and 7.25 to 7.27).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sender/symbolize/elf/cursor.h"
 
 #include "proto/base/macros.h"

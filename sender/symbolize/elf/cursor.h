@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A reader (reader.h) of bytes in memory, or of a part of a source through a small window.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The separate debug file of a program or library, found as gdb finds it: by build id, or by .gnu_debuglink
  * (gdb manual, "Debugging Information in Separate Files").

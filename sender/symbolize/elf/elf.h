@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of an ELF file that profiling needs: segments, build ids, and where the symbol tables are
  * (elf(5)).

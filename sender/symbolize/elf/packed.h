@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A section packed with zlib, read at any offset without holding it unpacked.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the numbers of DWARF and of call frame information off some bytes. Past the end everything is 0 and
  * `is_bad`: the caller looks once, behind what belongs together. (cursor.h is the same over more than

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes at offsets: a file read with pread(2), memory, or a packed section (packed.h).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names from a symbol table (.symtab or .dynsym), without holding it: one pass over the table answers all
  * addresses asked for, in constant memory. What comes back is a whole range that has the answer, so that a

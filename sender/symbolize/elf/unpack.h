@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compressed parts of ELF files: debug sections (SHF_COMPRESSED, gABI "Section Compression": zlib and zstd)
  * and the small ELF file in .gnu_debugdata (xz). zlib is read in pieces (packed.h), the others are unpacked

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sender/symbolize/go/pclntab.h"
 
 #include <errno.h>

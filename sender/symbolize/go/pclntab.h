@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Go's line table (.gopclntab): function name, source file and line of an address, read where it lies by
  * binary search.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names of generated code: /tmp/perf-PID.map, which a JIT writes for perf: lines of "START SIZE name",
  * hexadecimal (linux tools/perf/Documentation/jit-interface.txt). Node (--perf-basic-prof), CPython (-X

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernel's own symbols, from the text of /proc/kallsyms: "ADDRESS TYPE NAME [MODULE]".
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A native load: sorts, hashes, copies through a pipe; some calls deep, built without frame pointers. */
 #include <stdint.h>
 #include <stdio.h>

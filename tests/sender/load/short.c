@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Short-lived processes: `short RATE SECONDS PROGRAM` starts so many a second of PROGRAM (this one, without
  * arguments: 1 ms of CPU and gone) and prints how many there were and the CPU time all of them took.

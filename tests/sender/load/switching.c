@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A busy scheduler: pairs of threads that hand a byte to and fro, with 50 µs of work in between. */
 #include <pthread.h>
 #include <stdlib.h>

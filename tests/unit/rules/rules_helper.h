@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compiles texts beside the shipped packs, for the tests of the front end.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: rules/prove */
 /* What every shipped pack owes its reader: no warning, words for each metric, tests that count it, and where
  * its names were tried. */

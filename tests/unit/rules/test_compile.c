@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packs together: imports, parameters, switches, what later files change. */
 #include "tests/unit/rules/rules_helper.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every file of tests/golden/rules/NAME.rules, compiled beside the shipped packs, against NAME.expected, byte
  * for byte. PG_UPDATE=1 writes the expected files anew: read the difference before it is committed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: rules/prove */
 /* Every file of tests/golden/language compiles, and its tests pass: the language's reference, sentence by
  * sentence. */

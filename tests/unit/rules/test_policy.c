@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: rules/prove */
 /* keep and drop, override and extend: what they become, and what rules do with them. */
 #include "rules/match/keep.h"

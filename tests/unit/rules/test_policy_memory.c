@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: rules/prove rules/trigger */
 /* Memory failing anywhere while policies, overrides and extensions are compiled, lowered, tested and
  * evaluated: nothing but a refusal comes of it. */

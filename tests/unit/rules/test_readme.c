@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: rules/prove */
 /*
  * The examples of rules/README.md: every block marked `rules` is a file (with a header, if it has none) that

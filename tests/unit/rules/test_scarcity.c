@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: rules/match */
 /* Rules without memory: compiled as they should be, or not at all; never called wrong, never with less in
  * them than was written. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each construct of the language, by what it becomes in the tree. */
 #include "tests/unit/rules/rules_helper.h"
 

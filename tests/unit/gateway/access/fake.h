@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An access with one policy, one worker on a loop, and requests made by hand.
  */

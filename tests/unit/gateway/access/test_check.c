@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may: tokens, passwords and identities through access.h, with files that change. */
 #include "tests/unit/gateway/access/fake.h"
 

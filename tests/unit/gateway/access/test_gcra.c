@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/access/gcra.h"
 #include "proto/base/clock.h"
 #include "tests/lib/unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much: connections, requests, bytes and memory of clients and tenants, through access.h. */
 #include "tests/unit/gateway/access/fake.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: dep_jsonc */
 #include "gateway/admin/pages.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The admin pages while memory fails: each question has one answer, whole or an error of ours, and the next
  * question is answered as ever. */
 #include <errno.h>

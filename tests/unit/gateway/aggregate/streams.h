@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a backend makes of an output's batches: the value of every stream it ever saw, by resource, metric,
  * attributes and start time. A sum over them is what arrived, however often series ended and began anew.

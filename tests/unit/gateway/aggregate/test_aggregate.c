@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One worker's table: numbers, sets, bounds, and what a take hands over. */
 #include "tests/lib/unit.h"
 

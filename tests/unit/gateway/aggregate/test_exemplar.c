@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Examples with a trace on their way to a batch, and who says it. */
 #include "tests/lib/unit.h"
 

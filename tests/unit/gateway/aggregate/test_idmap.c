@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a peer can make of pairs of numbers: any of them, in any order, but none that collide. */
 #include <time.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `limit N largest`: the heaviest of each window have names, and nothing is lost or moved for it. */
 #include "tests/lib/unit.h"
 

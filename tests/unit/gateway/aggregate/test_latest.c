@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gauges that keep what the newest profile of each resource says (`combine last`). */
 #include "tests/lib/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* New rules while running: metrics that stay go on, those that go end, and nothing is lost on the way. */
 #include "tests/lib/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The merger and its outputs: nothing lost, nothing twice, whatever the windows, limits and projections. */
 #include "tests/lib/unit.h"
 
@@ -412,8 +413,7 @@ UNIT(resources_beyond_the_bound_share_one)
     end(&w);
 }
 
-/* ---- the property: what comes out is what went in
- * ------------------------------------------------------------------ */
+/* ---- the property: what comes out is what went in ------------------------------------------ */
 
 #define WORKERS   3
 #define OUTPUTS   6

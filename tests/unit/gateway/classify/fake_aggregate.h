@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An aggregate that a test can look into: it implements gateway/aggregate/aggregate.h over plain lists.
  * Included once, by the test's own file; the linker then has no need of the real one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/otlp/write */
 /*
  * The view on its way to the matcher: fields of frames, attributes of every kind and scope, weights,

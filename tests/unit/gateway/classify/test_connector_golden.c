@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: dep_jsonc */
 /*
  * The pack `connector` against what Elastic's profilingmetricsconnector answered on the same requests: every

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/otlp/write */
 /* A second look at a request: what keep and drop rules say of each of its samples. */
 #include <errno.h>

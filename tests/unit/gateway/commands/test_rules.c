@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `profgate rules` from outside: exit codes, and what it prints, as text and as JSON. */
 #include "gateway/commands/rules.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A configuration read without memory: whole, or refused for that reason and no other. */
 #include <errno.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The connector's configuration as a value. What it counts, and what is said about a wrong one, is tried with
  * the program (tests/e2e/test_connector_model.py).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Regular expressions of Go as the rule language's. That they find the same is tried with Go as the judge
  * (tests/e2e/test_connector_model.py); here is how they are written, and what is refused where.

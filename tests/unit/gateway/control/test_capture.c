@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Captures: begun and ended on one thread, honoured on others. */
 #include "tests/lib/unit.h"
 

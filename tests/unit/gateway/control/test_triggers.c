@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Triggers at work: from what workers hand over to what is shown and captured. */
 #include "tests/lib/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the tests of forward share: the export stage as forward sees it (one queue with so much room), and
  * requests read back. Included once a test program.

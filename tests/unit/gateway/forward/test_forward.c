@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/unit.h"
 
 #include <errno.h>
@@ -360,8 +361,7 @@ UNIT(out_of_budget_is_counted_and_settled)
     free(p);
 }
 
-/* ---- by rules
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- by rules ------------------------------------------------------------------------------ */
 
 /* Rules that say what the test wants, by sample. */
 struct fake_rules {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ingest's neighbours downstream, faked: they write down in which order they were called.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/stats/producers.h"
 #include "proto/wire/writer.h"
 #include "tests/unit/gateway/ingest/fake.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/gateway/ingest/fake.h"
 
 /* The decoder is faked too: what it answers, and what it found. */

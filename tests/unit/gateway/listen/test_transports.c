@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: dep_ssl */
 /*
  * The stage behind TLS, unix sockets and IPv6, and who is let in: real sockets, a client of plain OpenSSL.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whose turn it is: by addresses, not connections, and nobody waits who used little. */
 #include "gateway/listen/turns.h"
 #include "proto/base/macros.h"

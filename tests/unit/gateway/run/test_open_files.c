@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The limit of open files; each case is a process of its own. */
 #include "tests/lib/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where counters leave: /metrics in its formats, who says it, and new rules while running. */
 #include "gateway/run/outputs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A request's whole way while memory fails: refused and nothing of it counted, or accepted and counted once;
  * what was counted comes out, however often telling it fails. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * serve without its neighbours: http_reply writes down the answer as text, ingest_push gives the answer a
  * test has set.

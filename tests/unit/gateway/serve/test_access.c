@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who may, and how much, as the peer sees it: the words of each refusal, and when they are said.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When a refusal is said: small bodies are read to their end first, large ones are not waited for. */
 #include "tests/unit/gateway/serve/fake.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -52,8 +53,7 @@ static void serve_stop(struct serve *s)
     ck_assert_uint_eq(atomic_load(&budget.used), 0);
 }
 
-/* ---- HTTP/1.1
- * --------------------------------------------------------------------------------------------------- */
+/* ---- HTTP/1.1 ------------------------------------------------------------------------------ */
 
 UNIT(http1_requests_are_answered_in_order_on_one_connection)
 {
@@ -89,8 +89,7 @@ UNIT(http1_requests_are_answered_in_order_on_one_connection)
     serve_stop(s);
 }
 
-/* ---- gRPC over HTTP/2
- * ------------------------------------------------------------------------------------------- */
+/* ---- gRPC over HTTP/2 ---------------------------------------------------------------------- */
 
 struct said {
     enum http_call_result result;

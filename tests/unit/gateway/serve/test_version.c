@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which wire layout a request has: its own header (opentelemetry-proto#857), its listener, or recognising. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: dep_jsonc */
 /* The JSON of pages: what they share. */
 #include "tests/lib/unit.h"

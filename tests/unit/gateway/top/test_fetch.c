@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The fetch of `profgate top` against a listener in the same loop that says what each case wants. */
 #include "tests/lib/unit.h"
 

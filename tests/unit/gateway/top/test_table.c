@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `profgate top`: reading pages, and the picture drawn of them. */
 #include "tests/lib/unit.h"
 

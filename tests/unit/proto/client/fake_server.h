@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An OTLP server for tests, on the loop of the test: every complete request goes to a function that answers
  * it, now or later, or not at all. HTTP/1.1 and HTTP/2, plain or TLS, on a free port of 127.0.0.1.

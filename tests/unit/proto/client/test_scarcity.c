@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An exporter while memory fails: each request that was pushed ends exactly once, acknowledged or told as
  * lost; the queue is empty then, and the next request goes its way. */
 #include "proto/client/exporter.h"

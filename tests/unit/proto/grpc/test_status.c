@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/schema dep_protobufc */
 #include "proto/grpc/status.h"
 

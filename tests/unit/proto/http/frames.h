@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HTTP/2 frames written by hand, for what a well-behaved client would not send.
  */

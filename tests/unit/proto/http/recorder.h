@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A handler that writes down what it is told and answers as the test wants; and the moving of bytes between
  * two ends in memory.

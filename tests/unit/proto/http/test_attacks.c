@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an attacker would send to a bare session, by name; and beside each what an honest peer does that looks
  * like it. Frames and requests are written by hand.

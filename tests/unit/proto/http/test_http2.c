@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <nghttp2/nghttp2.h>
 
 #include "tests/unit/proto/http/frames.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Replies in pieces, and exchanges given to another handler: in both versions.
  */

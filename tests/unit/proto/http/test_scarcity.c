@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests on one connection while memory fails: an exchange may be lost, the next one is not. */
 #include "proto/base/macros.h"
 #include "tests/lib/sweep.h"

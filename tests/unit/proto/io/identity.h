@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Certificates and keys in files, made for one test: self-signed, or signed by another one.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: dep_ssl */
 #include "proto/io/tls.h"
 

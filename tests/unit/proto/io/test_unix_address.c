@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/io/unix_address.h"
 
 #include <errno.h>

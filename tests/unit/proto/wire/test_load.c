@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/rng.h"
 #include "proto/wire/load.h"
 #include "proto/wire/writer.h"

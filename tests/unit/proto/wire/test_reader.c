@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire/reader.h"
 #include "proto/wire/writer.h"
 #include "tests/lib/unit.h"

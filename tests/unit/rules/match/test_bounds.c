@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: rules/prove */
 /* The bounds of the language (rules/README.md §9), each at its edge: what is allowed compiles, one more does
  * not. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Program and matcher from rule texts: regions, references, chains, tables, `each`, attributes; and that what
  * is remembered, or flushed, never changes an answer.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/pattern/regex_check.h"
 
 #include "rules/compile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tests that rule files carry: all shipped packs pass theirs, and a failing test says what happened and
  * why. */
 #include "rules/prove/run_tests.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: rules/prove */
 /* Conditions about a frame that depend on the sample: what they mean is what the table's column says of that
  * frame, which is found another way (the residual, not the walk). */
@@ -104,8 +105,7 @@ UNIT(tables_that_ask_tables)
            2);
 }
 
-/* ---- whatever table, frame and sample
- * ------------------------------------------------------------------------------ */
+/* ---- whatever table, frame and sample ------------------------------------------------------ */
 
 static const char *pick(struct rng *rng, const char *const *from, size_t n)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The real thing, where this machine allows it. */
 #include "tests/lib/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Raw samples of this very process in, a decoded OTLP request out: everything between the ring buffer and the
  * wire. */
 #include "tests/lib/unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The place of the variable in this very process: libraries are built with every access model there is,
  * loaded, and what is found leads to the address the program itself has. */
 #include "tests/lib/unit.h"

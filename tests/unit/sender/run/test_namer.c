@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Windows that are named on a thread of their own while samples, notices and sweeps go on. The kernel's
  * symbols come from a pipe: naming takes as long as a case wants. */
 #include "tests/lib/unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs built by a test: a folder of its own, commands run in it, and what came out as a source. */
 #ifndef TESTS_UNIT_SENDER_SYMBOLIZE_BUILT_H
 #define TESTS_UNIT_SENDER_SYMBOLIZE_BUILT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One file's addresses through all its tables: symbols, DWARF, Go's table; what is left when work runs out.
  */
 #include "tests/unit/sender/symbolize/built.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Call frame information written by hand, as compilers write it. */
 #include "tests/lib/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Go's stack depths, from a table written by hand: three functions, as Go 1.20 and later lays them out. */
 #include "tests/lib/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files compiled into rows: this very program, and damaged copies of it. */
 #include "tests/lib/unit.h"
 

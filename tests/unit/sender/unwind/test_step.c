@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel side's stepping code, over stacks that tests/unwind/record.c recorded, and over hand-made
  * frames. */
 #include "tests/lib/unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tables over plain memory in place of BPF maps: what a walk would find in them. */
 #include "tests/lib/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prometheus text: names, labels, and whole pages. */
 #include "tests/lib/unit.h"
 

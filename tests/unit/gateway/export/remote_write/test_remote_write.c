@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Remote write requests, read back field by field. */
 #include "tests/lib/unit.h"
 

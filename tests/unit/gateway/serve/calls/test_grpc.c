@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/coding/coding.h"
 #include "proto/grpc/frame.h"
 #include "tests/unit/gateway/serve/fake.h"

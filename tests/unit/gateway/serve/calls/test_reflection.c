@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/schema descriptors */
 /*
  * Server reflection: requests and answers made and read by protobuf-c's code for our schema.

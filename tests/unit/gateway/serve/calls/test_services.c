@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Health checking and the framing of calls, with http_reply and its pieces faked: they write down what was
  * said.

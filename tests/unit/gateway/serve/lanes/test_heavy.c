@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests that take long: which of them go to a lane, and what becomes of them there.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lanes by themselves: who comes when, what comes back, and what happens at each end.
  */

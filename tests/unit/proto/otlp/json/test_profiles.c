@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/schema */
 #include "proto/otlp/json/profiles.h"
 
@@ -217,8 +218,7 @@ UNIT(every_field_of_every_message_is_carried)
     }
 }
 
-/* ---- one thing at a time: what a request means as the bytes of a Sample, a Profile, … in hex
- * --------------- */
+/* ---- one thing at a time: what a request means as the bytes of a Sample, a Profile, … in hex */
 
 /* The transcoded bytes in hex, or the error in words. */
 static const char *gives(const char *json)

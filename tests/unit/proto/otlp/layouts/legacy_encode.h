@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For tests of layouts: one request as a model, and its bytes in each of five wire layouts. Written from the
  * .proto files of the releases, not from the translator.

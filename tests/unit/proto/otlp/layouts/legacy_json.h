@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For tests of layouts: protobuf bytes of a known layout written as OTLP/JSON, by tables of our own of what
  * the .proto files of the releases say (v1.5.0, v1.7.0, v1.8.0, v1.9.0, v1.10.0), not from the reader's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/otlp/write */
 #include "tests/lib/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For tests of profiles: requests written field by field, so that a test can write what no library would.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For tests of profiles: what a request *means*, as text, from our view and from protobuf-c's objects. Two
  * requests mean the same if the texts are equal, however their tables are ordered and numbered.

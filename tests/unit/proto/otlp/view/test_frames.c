@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/schema */
 /* Lines of locations times mentions of them: frames no byte pays for. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/schema */
 /* Every captured request, against protobuf-c's generated code as the oracle. */
 #include <dirent.h>

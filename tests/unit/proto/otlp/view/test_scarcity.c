@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/schema proto/otlp/json proto/otlp/write */
 /* Profiles and metrics while memory fails: the same view then as ever, or none; and the next one is whole. */
 #include <errno.h>

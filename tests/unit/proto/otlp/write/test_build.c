@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/schema */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept of files between windows, and what a second look at one costs and says. */
 #include "tests/unit/sender/symbolize/built.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/symbolize */
 /* What dwz -m took out of several files: names and inlined calls through the alternate file. */
 #include "tests/unit/sender/symbolize/built.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which unit an address is in. */
 #include "tests/lib/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* needs: sender/symbolize */
 /* Names of stripped programs: separate debug files by build id and by link, .gnu_debugdata; and what
  * debuginfod gives. */

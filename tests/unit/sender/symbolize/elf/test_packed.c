@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sections packed with zlib, read here and there. */
 #include "tests/lib/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tables are tests/fuzz/corpus/pclntab: two functions, main.main at 0x401000 (lines 10 and 11) and
  * main.work at 0x401040 (line 30), in every layout. */
 #include "tests/lib/unit.h"
