@@ -38,11 +38,11 @@ static int choose_group(struct classify *c, const uint32_t *members, uint32_t n,
     uint32_t words = rules_program_mask_words(c->program);
     if (n == 1 || n > SIBLINGS_MAX) {
         for (uint32_t i = 0; i < n; i++) {
-            if (!profile_is_like(c->view, members[i], &c->last_active)) {
-                group[0] = profile_describe(c->view, members[i]);
-                c->last_active.active = rules_matcher_choose_one(c->matcher, &group[0]);
+            if (!profile_is_like(c->request.view, members[i], &c->request.last_active)) {
+                group[0] = profile_describe(c->request.view, members[i]);
+                c->request.last_active.active = rules_matcher_choose_one(c->matcher, &group[0]);
             }
-            active[members[i]] = c->last_active.active;
+            active[members[i]] = c->request.last_active.active;
         }
         return 0;
     }
@@ -50,7 +50,7 @@ static int choose_group(struct classify *c, const uint32_t *members, uint32_t n,
     if (!masks)
         return -ENOMEM;
     for (uint32_t i = 0; i < n; i++)
-        group[i] = profile_describe(c->view, members[i]);
+        group[i] = profile_describe(c->request.view, members[i]);
     rules_matcher_choose(c->matcher, group, n, masks);
     for (uint32_t i = 0; i < n; i++)
         active[members[i]] = rules_matcher_active(c->matcher, masks + (size_t)i * words);
@@ -59,12 +59,11 @@ static int choose_group(struct classify *c, const uint32_t *members, uint32_t n,
 
 int active_prepare(struct classify *c)
 {
-    const struct profiles *v = c->view;
+    const struct profiles *v = c->request.view;
     uint32_t n = v->profile.n;
-    uint32_t *active = column_need(c, &c->profile_active, n, sizeof *active);
-    uint32_t *order = column_need(c, &c->scratch, n, sizeof *order);
-    if (!active || !order)
+    if (classify_room(&c->request.profile_active, n) < 0 || classify_room(&c->request.order, n) < 0)
         return -ENOMEM;
+    uint32_t *active = c->request.profile_active.p, *order = c->request.order.p;
     for (uint32_t from = 0, to; from < n; from = to) {
         for (to = from; to < n && v->profile.scope[to] == v->profile.scope[from]; to++)
             order[to] = to;

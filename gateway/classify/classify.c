@@ -10,80 +10,39 @@
 
 #define TEXT_MAX \
     (1u << 20) /* of one attribute as text; the wire's 64 MiB of nested lists need not be copied whole */
-#define COLUMN_MIN 1024u
-#define KEEP_MAX   (64u << 20) /* columns of a huge request are given back when they pass this together */
-#define REST_MAX   (1u << 20)  /* and above this when no request comes */
+#define KEEP_MAX (64u << 20) /* tables of a huge request are given back when they pass this together */
+#define REST_MAX (1u << 20)  /* and above this when no request comes */
 
-/* ---- columns ------------------------------------------------------------------------------- */
+/* ---- tables -------------------------------------------------------------------------------- */
 
-void *column_grow(struct classify *c, struct column *column, size_t bytes)
+static void init_tables(struct classify *c)
 {
-    size_t now = column->bytes ? column->bytes : COLUMN_MIN;
-    while (now < bytes)
-        now *= 2;
-    if (!budget_charge(c->budget, now - column->bytes))
-        return NULL;
-    void *p = realloc(column->p, now);
-    if (!p) {
-        budget_refund(c->budget, now - column->bytes);
-        return NULL;
-    }
-    column->p = p;
-    column->bytes = now;
-    return p;
+    c->series_number.budget = c->places.budget = c->labels.budget = c->budget;
+#define X(type, name) c->request.name.budget = c->budget;
+    CLASSIFY_TABLES(X)
+#undef X
 }
 
-int column_add(struct classify *c, struct column *column, uint32_t *n, const void *element, size_t size)
+static void release_tables(struct classify *c)
 {
-    if (!column_need(c, column, (size_t)*n + 1, size))
-        return -ENOMEM;
-    memcpy((char *)column->p + (size_t)*n * size, element, size);
-    ++*n;
-    return 0;
+#define X(type, name) vec_release(&c->request.name);
+    CLASSIFY_TABLES(X)
+#undef X
 }
 
-void column_release(struct classify *c, struct column *column)
+static void trim_tables(struct classify *c, size_t keep)
 {
-    free(column->p);
-    budget_refund(c->budget, column->bytes);
-    *column = (struct column){0};
-}
-
-static struct column *const *all_columns(struct classify *c, struct column *ret[])
-{
-    struct column *const columns[] = {
-        &c->string_id,       &c->attr_id,       &c->attr_key,       &c->attr_frame,     &c->attr_kind,
-        &c->function_class,  &c->mapping_class, &c->location_type,  &c->build_id,       &c->frames_at_column,
-        &c->frame_location,  &c->frame_class,   &c->location_class, &c->profile_active, &c->stacks,
-        &c->slots,           &c->frame_entries, &c->pending,        &c->combined,       &c->examples,
-        &c->resource_number, &c->scratch};
-    memcpy(ret, columns, sizeof columns);
-    ret[ARRAY_LEN(columns)] = NULL;
-    return ret;
-}
-
-#define COLUMNS 25
-
-static void release_columns(struct classify *c)
-{
-    struct column *columns[COLUMNS];
-    for (struct column *const *p = all_columns(c, columns); *p; p++)
-        column_release(c, *p);
-}
-
-static void trim_columns(struct classify *c, size_t keep)
-{
-    struct column *columns[COLUMNS];
     size_t bytes = 0;
-    for (struct column *const *p = all_columns(c, columns); *p; p++)
-        bytes += (*p)->bytes;
+#define X(type, name) bytes += c->request.name.room * sizeof(type);
+    CLASSIFY_TABLES(X)
+#undef X
     if (bytes > keep)
-        release_columns(c);
+        release_tables(c);
 }
 
 void classify_rest(struct classify *c)
 {
-    trim_columns(c, REST_MAX);
+    trim_tables(c, REST_MAX);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -99,6 +58,7 @@ struct classify *classify_new(const struct rules_program *program, struct aggreg
     c->stats = stats;
     c->own = (struct budget)BUDGET_INIT(SIZE_MAX, budget);
     c->budget = &c->own;
+    init_tables(c);
     c->n_attrs = rules_program_attrs(program);
     c->wants_inlined = rules_program_wants_inlined(program);
     c->text = (struct buffer)BUFFER_INIT(TEXT_MAX);
@@ -120,9 +80,10 @@ struct classify *classify_free(struct classify *c)
     if (!c)
         return NULL;
     rules_matcher_free(c->matcher);
-    release_columns(c);
-    column_release(c, &c->places);
-    column_release(c, &c->series_number);
+    release_tables(c);
+    vec_release(&c->places);
+    vec_release(&c->series_number);
+    vec_release(&c->labels);
     buffer_release(&c->text);
     free(c->registers);
     free(c->answers);
@@ -140,9 +101,9 @@ static int list_frames(struct classify *c, struct stack_memo *memo, const struct
 {
     const struct rules_entry *entries;
     uint32_t n = rules_matcher_frames(c->matcher, verdict, memo->outcome, &c->asker, &entries);
-    memo->frames_at = c->n_frame_entries;
+    memo->frames_at = c->request.frame_entries.n;
     for (uint32_t i = 0; i < n; i++)
-        if (column_add(c, &c->frame_entries, &c->n_frame_entries, &entries[i], sizeof *entries) < 0)
+        if (vec_append(&c->request.frame_entries, entries[i]) < 0)
             return -ENOMEM;
     memo->n_frames = n;
     memo->level = rules_matcher_outcome_at(c->matcher, memo->outcome)->level; /* frames may read more */
@@ -151,38 +112,41 @@ static int list_frames(struct classify *c, struct stack_memo *memo, const struct
 
 /* Walks the sample's stack and finds its outcome. 0 or -ENOMEM. Most stacks are met once: a call of its own
  * costs 30 instructions a sample. */
-/* Frames of the stack in c->stack. */
+/* Frames of the stack in c->request.stack. */
 static uint64_t stack_frames(const struct classify *c)
 {
     uint64_t n = 0;
-    if (!c->frames_at)
-        return c->stack.n;
-    for (uint32_t i = 0; i < c->stack.n; i++)
-        n += c->frames_at[c->stack.items[i] + 1] - c->frames_at[c->stack.items[i]];
+    if (!c->request.frames_at)
+        return c->request.stack.n;
+    for (uint32_t i = 0; i < c->request.stack.n; i++)
+        n += c->request.frames_at[c->request.stack.items[i] + 1] -
+             c->request.frames_at[c->request.stack.items[i]];
     return n;
 }
 
 /* Counts what is done once more. 0 or -E2BIG. */
 static __attribute__((noinline)) int work_again(struct classify *c, uint64_t n)
 {
-    c->work += n;
-    return c->work <= c->work_max ? 0 : -E2BIG;
+    c->request.work += n;
+    return c->request.work <= c->request.work_max ? 0 : -E2BIG;
 }
 
+/* Walks the sample's stack and finds its outcome. 0, -ENOMEM or -E2BIG. Most stacks are met once: a call of
+ * its own costs 30 instructions a sample. */
 static inline __attribute__((always_inline)) int classify_stack(struct classify *c, struct stack_memo *memo,
                                                                 uint32_t stack, uint32_t active)
 {
-    const struct profiles *v = c->view;
+    const struct profiles *v = c->request.view;
     uint32_t from = v->stack.locations_at[stack];
-    c->stack.items = v->stack_location.location + from;
-    c->stack.n = v->stack.locations_at[stack + 1] - from;
+    c->request.stack.items = v->stack_location.location + from;
+    c->request.stack.n = v->stack.locations_at[stack + 1] - from;
     struct rules_verdict verdict = {.registers = c->registers};
     if (unlikely(memo->outcome != CLASSIFY_UNKNOWN) && work_again(c, stack_frames(c)) < 0)
         return -E2BIG;
     memo->outcome = CLASSIFY_EMPTY;
-    if (stack == 0 || c->stack.n == 0)
+    if (stack == 0 || c->request.stack.n == 0)
         return 0;
-    if (!rules_matcher_walk(c->matcher, &c->stack, &verdict))
+    if (!rules_matcher_walk(c->matcher, &c->request.stack, &verdict))
         return rules_matcher_error(c->matcher);
     frames_sample(c);
     memo->outcome = rules_matcher_outcome(c->matcher, &verdict, active, &c->asker);
@@ -190,7 +154,7 @@ static inline __attribute__((always_inline)) int classify_stack(struct classify 
         return -ENOMEM;
     const struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, memo->outcome);
     memo->active = active;
-    memo->profile = c->profile;
+    memo->profile = c->request.profile;
     memo->level = o->level;
     memo->n_frames = 0;
     return likely(o->n_lists == 0) ? 0 : list_frames(c, memo, &verdict);
@@ -202,24 +166,22 @@ static inline bool still_holds(const struct classify *c, const struct stack_memo
 {
     if (memo->outcome >= CLASSIFY_EMPTY)
         return memo->outcome == CLASSIFY_EMPTY;
-    return memo->active == active && (memo->level == RULES_LEVEL_STACK ||
-                                      (memo->level == RULES_LEVEL_PROFILE && memo->profile == c->profile));
+    return memo->active == active &&
+           (memo->level == RULES_LEVEL_STACK ||
+            (memo->level == RULES_LEVEL_PROFILE && memo->profile == c->request.profile));
 }
 
 static struct slot *new_slot(struct classify *c, const struct stack_memo *memo, uint32_t n_frames)
 {
-    if (!column_need(c, &c->slots, (size_t)c->n_slots + 1, sizeof(struct slot)))
-        return NULL;
-    struct slot *slot = (struct slot *)c->slots.p + c->n_slots++;
-    *slot = (struct slot){
+    const struct slot slot = {
         .outcome = memo->outcome, .frames_at = n_frames ? memo->frames_at : 0, .n_frames = n_frames};
-    return slot;
+    return vec_append(&c->request.slots, slot) < 0 ? NULL : vec_last(&c->request.slots);
 }
 
 static inline int classify_sample(struct classify *c, const struct rules_time *time, uint32_t stack,
                                   uint32_t active)
 {
-    struct stack_memo *memo = (struct stack_memo *)c->stacks.p + stack;
+    struct stack_memo *memo = c->request.stacks.p + stack;
     if (!still_holds(c, memo, active)) {
         int r = classify_stack(c, memo, stack, active);
         if (r < 0)
@@ -230,15 +192,15 @@ static inline int classify_sample(struct classify *c, const struct rules_time *t
     struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, memo->outcome);
     struct slot *slot;
     if (likely(o->mark == c->stamp)) {
-        slot = (struct slot *)c->slots.p + o->slot;
+        slot = c->request.slots.p + o->slot;
     } else {
         o->mark = c->stamp;
-        o->slot = c->n_slots;
+        o->slot = c->request.slots.n;
         slot = new_slot(c, memo, 0);
         if (!slot)
             return -ENOMEM;
     }
-    sums_sample(c->view, slot, time, c->sample);
+    sums_sample(c->request.view, slot, time, c->request.sample);
     if (likely(memo->n_frames == 0))
         return 0;
     /* Frames counted one by one belong to this stack alone: a slot of their own. */
@@ -247,7 +209,7 @@ static inline int classify_sample(struct classify *c, const struct rules_time *t
     slot = new_slot(c, memo, memo->n_frames);
     if (!slot)
         return -ENOMEM;
-    sums_sample(c->view, slot, time, c->sample);
+    sums_sample(c->request.view, slot, time, c->request.sample);
     return 0;
 }
 
@@ -275,13 +237,13 @@ struct rules_profile profile_describe(const struct profiles *v, uint32_t profile
  * pay nothing for it: the outcome of a stack that was met is remembered, unless it depended on the sample. */
 static __attribute__((cold, noinline)) int note_links(struct classify *c, uint32_t active)
 {
-    const struct profiles *v = c->view;
-    for (c->sample = v->profile.samples_at[c->profile]; c->sample < v->profile.samples_at[c->profile + 1];
-         c->sample++) {
-        uint32_t stack = v->sample.stack[c->sample];
-        if (v->sample.link[c->sample] == 0 || stack == PROFILES_REJECTED)
+    const struct profiles *v = c->request.view;
+    for (c->request.sample = v->profile.samples_at[c->request.profile];
+         c->request.sample < v->profile.samples_at[c->request.profile + 1]; c->request.sample++) {
+        uint32_t stack = v->sample.stack[c->request.sample];
+        if (v->sample.link[c->request.sample] == 0 || stack == PROFILES_REJECTED)
             continue;
-        struct stack_memo *memo = (struct stack_memo *)c->stacks.p + stack;
+        struct stack_memo *memo = c->request.stacks.p + stack;
         int r = still_holds(c, memo, active) ? 0 : classify_stack(c, memo, stack, active);
         if (r < 0)
             return r;
@@ -289,26 +251,26 @@ static __attribute__((cold, noinline)) int note_links(struct classify *c, uint32
             continue;
         const struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, memo->outcome);
         if (o->mark == c->stamp)
-            ((struct slot *)c->slots.p + o->slot)->linked = c->sample + 1;
+            (c->request.slots.p + o->slot)->linked = c->request.sample + 1;
     }
     return 0;
 }
 
 static int classify_profile(struct classify *c)
 {
-    const struct profiles *v = c->view;
-    if (!profile_is_like(v, c->profile, &c->last_time)) {
-        const struct rules_profile p = profile_describe(v, c->profile);
-        c->last_time.time = rules_time_of(&p);
+    const struct profiles *v = c->request.view;
+    if (!profile_is_like(v, c->request.profile, &c->request.last_time)) {
+        const struct rules_profile p = profile_describe(v, c->request.profile);
+        c->request.last_time.time = rules_time_of(&p);
     }
-    const struct rules_time time = c->last_time.time;
-    uint32_t active = ((const uint32_t *)c->profile_active.p)[c->profile];
-    c->n_slots = 0;
+    const struct rules_time time = c->request.last_time.time;
+    uint32_t active = c->request.profile_active.p[c->request.profile];
+    vec_clear(&c->request.slots);
     if (++c->stamp == 0)
         c->stamp = 1;
-    for (c->sample = v->profile.samples_at[c->profile]; c->sample < v->profile.samples_at[c->profile + 1];
-         c->sample++) {
-        uint32_t stack = v->sample.stack[c->sample];
+    for (c->request.sample = v->profile.samples_at[c->request.profile];
+         c->request.sample < v->profile.samples_at[c->request.profile + 1]; c->request.sample++) {
+        uint32_t stack = v->sample.stack[c->request.sample];
         int sample_r = stack == PROFILES_REJECTED ? 0 : classify_sample(c, &time, stack, active);
         if (sample_r < 0)
             return sample_r;
@@ -323,27 +285,29 @@ static int classify_profile(struct classify *c)
 
 static int begin(struct classify *c, const struct profiles *view)
 {
-    c->view = view;
-    c->n_frame_entries = c->n_pending = c->n_combined = c->n_examples = 0;
-    c->unweighed = 0;
-    c->work = 0;
-    c->work_max = (uint64_t)CLASSIFY_WORK_PER_BYTE * view->body.n + CLASSIFY_WORK_FREE;
+    c->request.view = view;
+    vec_clear(&c->request.frame_entries);
+    vec_clear(&c->request.pending);
+    vec_clear(&c->request.combined);
+    vec_clear(&c->request.examples);
+    c->request.unweighed = 0;
+    c->request.work = 0;
+    c->request.work_max = (uint64_t)CLASSIFY_WORK_PER_BYTE * view->body.n + CLASSIFY_WORK_FREE;
     memset(c->answers, 0, (size_t)CLASSIFY_OWNERS * c->n_attrs * sizeof *c->answers);
-    c->last_active.valid = c->last_time.valid = false;
+    c->request.last_active.valid = c->request.last_time.valid = false;
     aggregate_begin(c->aggregate);
     rules_matcher_begin(c->matcher);
     uint32_t matcher_epoch = rules_matcher_epoch(c->matcher), aggregate_now = aggregate_epoch(c->aggregate);
     if (matcher_epoch != c->matcher_epoch || aggregate_now != c->aggregate_epoch) {
-        column_release(c, &c->series_number);
-        column_release(c, &c->places);
+        vec_release(&c->series_number);
+        vec_release(&c->places);
         c->matcher_epoch = matcher_epoch;
         c->aggregate_epoch = aggregate_now;
     }
-    struct stack_memo *stacks = column_need(c, &c->stacks, view->stack.n, sizeof *stacks);
-    if (!stacks)
+    if (classify_room(&c->request.stacks, view->stack.n) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < view->stack.n; i++)
-        stacks[i].outcome = CLASSIFY_UNKNOWN;
+        c->request.stacks.p[i].outcome = CLASSIFY_UNKNOWN;
     return 0;
 }
 
@@ -354,7 +318,7 @@ static int count(struct classify *c, const struct profiles *view)
         r = frames_prepare(c);
     if (r == 0)
         r = active_prepare(c);
-    for (c->profile = 0; r == 0 && c->profile < view->profile.n; c->profile++)
+    for (c->request.profile = 0; r == 0 && c->request.profile < view->profile.n; c->request.profile++)
         r = classify_profile(c);
     if (r == 0)
         r = rules_matcher_error(c->matcher);
@@ -373,15 +337,15 @@ static void give_back(struct classify *c, int r)
     rules_matcher_begin(c->matcher);
     aggregate_begin(c->aggregate);
     if (r < 0)
-        release_columns(c); /* so that the next one finds all the room there is */
+        release_tables(c); /* so that the next one finds all the room there is */
     else
-        trim_columns(c, KEEP_MAX);
+        trim_tables(c, KEEP_MAX);
 }
 
 int classify_push(struct classify *c, const struct profiles *view)
 {
     int r = count(c, view);
-    c->view = NULL;
+    c->request.view = NULL;
     struct rules_matcher_figures f = rules_matcher_figures(c->matcher);
     stats_set(c->stats, STATS_MEMO_STRINGS, f.strings);
     stats_add(c->stats, STATS_MEMO_RESETS, f.resets - c->resets_seen);
@@ -389,7 +353,7 @@ int classify_push(struct classify *c, const struct profiles *view)
     c->resets_seen = f.resets;
     c->gave_up_seen = f.regex_gave_up;
     if (r == 0)
-        stats_add(c->stats, STATS_SAMPLES_UNWEIGHED, c->unweighed);
+        stats_add(c->stats, STATS_SAMPLES_UNWEIGHED, c->request.unweighed);
     give_back(c, r);
     return r;
 }

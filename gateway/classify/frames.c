@@ -16,23 +16,17 @@ static const char *const frame_keys[KEY_N] = {
     [KEY_BUILD_ID_HTLHASH] = "process.executable.build_id.htlhash",
 };
 
-/* Arrays below hold a number + 1; 0 is "not asked yet". */
-static inline uint32_t *ids(const struct column *c)
-{
-    return c->p;
-}
-
 static __attribute__((noinline)) uint32_t new_string(struct classify *c, uint32_t string)
 {
-    uint32_t made = rules_matcher_string(c->matcher, profiles_string(c->view, string));
+    uint32_t made = rules_matcher_string(c->matcher, profiles_string(c->request.view, string));
     if (made != RULES_NONE)
-        ids(&c->string_id)[string] = made + 1;
+        c->request.string_id.p[string] = made + 1;
     return made;
 }
 
 static inline uint32_t string_of(struct classify *c, uint32_t string)
 {
-    uint32_t id = ids(&c->string_id)[string];
+    uint32_t id = c->request.string_id.p[string];
     return likely(id != 0) ? id - 1 : new_string(c, string);
 }
 
@@ -46,16 +40,16 @@ static uint32_t value_text(struct classify *c, const struct attr_value *value)
     if (value->kind == ATTR_STRING)
         return rules_matcher_string(c->matcher, value->text);
     buffer_clear(&c->text, 1 << 16);
-    if (attr_text(c->view, value, &c->text) < 0)
+    if (attr_text(c->request.view, value, &c->text) < 0)
         return RULES_NONE;
     return rules_matcher_string(c->matcher, buffer_bytes(&c->text));
 }
 
 static uint32_t attribute_text(struct classify *c, uint32_t attribute)
 {
-    uint32_t *id = &ids(&c->attr_id)[attribute];
+    uint32_t *id = &c->request.attr_id.p[attribute];
     if (*id == 0) {
-        uint32_t made = value_text(c, &c->view->attribute.value[attribute]);
+        uint32_t made = value_text(c, &c->request.view->attribute.value[attribute]);
         if (made == RULES_NONE)
             return made;
         *id = made + 1;
@@ -92,7 +86,7 @@ static const struct key_memo *key_memo(const struct classify *c, struct key_memo
 {
     struct key_memo *memo = &memos[string % KEYS];
     if (memo->string != string + 1) {
-        struct bytes key = profiles_string(c->view, string);
+        struct bytes key = profiles_string(c->request.view, string);
         *memo = (struct key_memo){string + 1, rule_key_of(c, key), frame_key_of(key)};
     }
     return memo;
@@ -120,21 +114,20 @@ static struct frame_kind frame_kind(struct classify *c, uint32_t type)
 static int prepare_attributes(struct classify *c)
 {
     struct key_memo memos[KEYS] = {{0}};
-    uint32_t n = c->view->attribute.n;
-    uint32_t *id = column_need(c, &c->attr_id, n, sizeof *id);
-    struct frame_kind *kind = column_need(c, &c->attr_kind, n, sizeof *kind);
-    uint8_t *frame_key = column_need(c, &c->attr_frame, n, sizeof *frame_key);
-    uint32_t *rule_key = column_need(c, &c->attr_key, n, sizeof *rule_key);
-    if (!id || !frame_key || !kind || !rule_key)
+    uint32_t n = c->request.view->attribute.n;
+    struct classify_request *r = &c->request;
+    if (classify_room(&r->attr_id, n) < 0 || classify_room(&r->attr_kind, n) < 0 ||
+        classify_room(&r->attr_frame, n) < 0 || classify_room(&r->attr_key, n) < 0)
         return -ENOMEM;
-    memset(id, 0, n * sizeof *id);
+    struct frame_kind *kind = r->attr_kind.p;
+    memset(r->attr_id.p, 0, n * sizeof *r->attr_id.p);
     for (uint32_t i = 0; i < n; i++) {
-        const struct key_memo *key = key_memo(c, memos, c->view->attribute.key[i]);
-        frame_key[i] = key->frame_key;
-        rule_key[i] = key->rule_key;
+        const struct key_memo *key = key_memo(c, memos, c->request.view->attribute.key[i]);
+        r->attr_frame.p[i] = key->frame_key;
+        r->attr_key.p[i] = key->rule_key;
         kind[i].type = RULES_NONE;
         if (key->frame_key == KEY_TYPE) { /* once an attribute: thousands of locations share a handful */
-            bool text = c->view->attribute.value[i].kind == ATTR_STRING;
+            bool text = c->request.view->attribute.value[i].kind == ATTR_STRING;
             kind[i] =
                 frame_kind(c, text ? attribute_text(c, i) : rules_matcher_string(c->matcher, BYTES_LIT("")));
         }
@@ -158,8 +151,8 @@ static inline const struct frame_kind *location_kind(const struct profiles *v, c
 
 static uint32_t find_build_id(struct classify *c, uint32_t mapping)
 {
-    const struct profiles *v = c->view;
-    const uint8_t *frame_key = c->attr_frame.p;
+    const struct profiles *v = c->request.view;
+    const uint8_t *frame_key = c->request.attr_frame.p;
     uint32_t best = RULES_NONE, best_key = KEY_N;
     for (uint32_t i = v->mapping.attrs_at[mapping]; i < v->mapping.attrs_at[mapping + 1]; i++) {
         uint32_t attribute = v->attr_index.attribute[i], key = frame_key[attribute];
@@ -174,7 +167,7 @@ static uint32_t find_build_id(struct classify *c, uint32_t mapping)
 /* Once a mapping: its frames may be as many as its attributes. Without memory to remember it, every time. */
 static uint32_t mapping_build_id(struct classify *c, uint32_t mapping)
 {
-    struct attr_answer *answer = (struct attr_answer *)c->build_id.p + mapping;
+    struct attr_answer *answer = c->request.build_id.p + mapping;
     if (answer->owner == 0)
         *answer = (struct attr_answer){1, find_build_id(c, mapping)};
     return answer->text;
@@ -182,29 +175,30 @@ static uint32_t mapping_build_id(struct classify *c, uint32_t mapping)
 
 static uint32_t frame_location(const struct classify *c, uint32_t frame)
 {
-    return c->frames_at ? ((const uint32_t *)c->frame_location.p)[frame] : frame;
+    return c->request.frames_at ? c->request.frame_location.p[frame] : frame;
 }
 
 /* The frame's line, or CLASSIFY_UNKNOWN of a location without lines. */
 static uint32_t frame_line(const struct classify *c, uint32_t location, uint32_t frame)
 {
-    const struct profiles *v = c->view;
+    const struct profiles *v = c->request.view;
     if (v->location.lines_at[location] == v->location.lines_at[location + 1])
         return CLASSIFY_UNKNOWN;
-    return v->location.lines_at[location] + (c->frames_at ? frame - c->frames_at[location] : 0);
+    return v->location.lines_at[location] +
+           (c->request.frames_at ? frame - c->request.frames_at[location] : 0);
 }
 
 static bool is_inlined(const struct classify *c, uint32_t location, uint32_t line)
 {
-    return line != CLASSIFY_UNKNOWN && line + 1 < c->view->location.lines_at[location + 1];
+    return line != CLASSIFY_UNKNOWN && line + 1 < c->request.view->location.lines_at[location + 1];
 }
 
 static uint32_t field_of(struct classify *c, uint32_t location, uint32_t line, enum rule_field field)
 {
-    const struct profiles *v = c->view;
+    const struct profiles *v = c->request.view;
     uint32_t mapping = v->location.mapping[location], function;
     switch (field) {
-    case RULE_FIELD_TYPE: return ids(&c->location_type)[location];
+    case RULE_FIELD_TYPE: return c->request.location_type.p[location];
     case RULE_FIELD_FUNCTION:
     case RULE_FIELD_SYSTEM_NAME:
     case RULE_FIELD_FILE:
@@ -230,7 +224,7 @@ static uint32_t field_of(struct classify *c, uint32_t location, uint32_t line, e
  * that leave inlining to the backend send; else numbered one after the other. */
 static int prepare_frame_numbers(struct classify *c)
 {
-    const struct profiles *v = c->view;
+    const struct profiles *v = c->request.view;
     uint32_t n = v->location.n;
     const uint32_t *lines_at = v->location.lines_at;
     uint32_t several = 0, last = lines_at[0];
@@ -238,16 +232,16 @@ static int prepare_frame_numbers(struct classify *c)
         several |= (lines_at[i] - last) >> 1; /* 0 for one or none */
         last = lines_at[i];
     }
-    c->frames_at = NULL;
-    c->n_frames = n;
+    c->request.frames_at = NULL;
+    c->request.n_frames = n;
     if (!several)
         return 0;
     if ((uint64_t)v->line.n + n > UINT32_MAX)
         return -ENOMEM;
-    uint32_t *at = column_need(c, &c->frames_at_column, (size_t)n + 1, sizeof *at);
-    uint32_t *location = column_need(c, &c->frame_location, (size_t)v->line.n + n, sizeof *location);
-    if (!at || !location)
+    if (classify_room(&c->request.location_frames, n) < 0 ||
+        classify_room(&c->request.frame_location, (uint64_t)v->line.n + n) < 0)
         return -ENOMEM;
+    uint32_t *at = c->request.location_frames.p, *location = c->request.frame_location.p;
     uint32_t frame = 0;
     for (uint32_t i = 0; i < n; i++) {
         at[i] = frame;
@@ -255,8 +249,8 @@ static int prepare_frame_numbers(struct classify *c)
         for (uint32_t k = 0; k < max_of(lines, 1u); k++)
             location[frame++] = i;
     }
-    at[n] = c->n_frames = frame;
-    c->frames_at = at;
+    at[n] = c->request.n_frames = frame;
+    c->request.frames_at = at;
     return 0;
 }
 
@@ -287,7 +281,7 @@ static inline struct class_memo *memo_of(const struct profiles *v, struct class_
 static __attribute__((noinline)) uint32_t learn_class(struct classify *c, uint32_t location, uint32_t line,
                                                       const struct frame_kind *kind, struct class_memo *memo)
 {
-    const struct profiles *v = c->view;
+    const struct profiles *v = c->request.view;
     uint32_t class;
     if (kind->fields == 1u << RULE_FIELD_FUNCTION && line != CLASSIFY_UNKNOWN && !c->wants_inlined)
         class = rules_matcher_frame_text(c->matcher, kind->type, RULE_FIELD_FUNCTION,
@@ -302,11 +296,11 @@ static __attribute__((noinline)) uint32_t learn_class(struct classify *c, uint32
 /* Classes of locations that are one frame each, and so not inlined. */
 static void single_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none)
 {
-    const struct profiles *v = c->view;
+    const struct profiles *v = c->request.view;
     const uint32_t *attrs_at = v->location.attrs_at, *attribute = v->attr_index.attribute,
                    *lines_at = v->location.lines_at, *mapping = v->location.mapping;
-    struct class_memo *functions = c->function_class.p, *mappings = c->mapping_class.p;
-    uint32_t *type = c->location_type.p, *class = c->frame_class.p;
+    struct class_memo *functions = c->request.function_class.p, *mappings = c->request.mapping_class.p;
+    uint32_t *type = c->request.location_type.p, *class = c->request.frame_class.p;
     for (uint32_t i = 0, n = v->location.n, at = attrs_at[0]; i < n; i++) {
         const struct frame_kind *kind = none;
         for (uint32_t end = attrs_at[i + 1]; at < end; at++) {
@@ -332,8 +326,9 @@ static void single_frames(struct classify *c, const struct frame_kind *kinds, co
 static uint32_t one_of_several(struct classify *c, uint32_t location, uint32_t line,
                                const struct frame_kind *kind)
 {
-    uint32_t in = c->view->location.mapping[location] & kind->mapping_mask;
-    struct class_memo *memo = memo_of(c->view, c->function_class.p, c->mapping_class.p, line, in, kind);
+    uint32_t in = c->request.view->location.mapping[location] & kind->mapping_mask;
+    struct class_memo *memo =
+        memo_of(c->request.view, c->request.function_class.p, c->request.mapping_class.p, line, in, kind);
     if (kind->class != CLASSIFY_UNKNOWN)
         return kind->class;
     if (memo->type == kind->type && memo->mapping == in && !c->wants_inlined)
@@ -343,53 +338,55 @@ static uint32_t one_of_several(struct classify *c, uint32_t location, uint32_t l
 
 static void several_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none)
 {
-    const struct profiles *v = c->view;
-    uint32_t *type = c->location_type.p, *class = c->frame_class.p, *item = c->location_class.p;
+    const struct profiles *v = c->request.view;
+    uint32_t *type = c->request.location_type.p, *class = c->request.frame_class.p,
+             *item = c->request.location_class.p;
     for (uint32_t i = 0; i < v->location.n; i++) {
         const struct frame_kind *kind = location_kind(v, kinds, none, i);
         type[i] = kind->type;
-        for (uint32_t f = c->frames_at[i]; f < c->frames_at[i + 1]; f++)
+        for (uint32_t f = c->request.frames_at[i]; f < c->request.frames_at[i + 1]; f++)
             class[f] = one_of_several(c, i, frame_line(c, i, f), kind);
-        item[i] = c->frames_at[i + 1] - c->frames_at[i] == 1 ? class[c->frames_at[i]] : RULES_MANY;
+        item[i] = c->request.frames_at[i + 1] - c->request.frames_at[i] == 1 ? class[c->request.frames_at[i]]
+                                                                             : RULES_MANY;
     }
 }
 
 /* Memory of what a request's functions and mappings are, not known yet. */
 static int prepare_memos(struct classify *c)
 {
-    const struct profiles *v = c->view;
-    struct class_memo *function = column_need(c, &c->function_class, v->function.n + 1ul, sizeof *function);
-    struct class_memo *mapping = column_need(c, &c->mapping_class, v->mapping.n + 1ul, sizeof *mapping);
-    struct attr_answer *build_id = column_need(c, &c->build_id, v->mapping.n, sizeof *build_id);
-    if (!function || !mapping || !build_id)
+    const struct profiles *v = c->request.view;
+    struct classify_request *r = &c->request;
+    if (classify_room(&r->function_class, v->function.n) < 0 ||
+        classify_room(&r->mapping_class, v->mapping.n) < 0 || classify_room(&r->build_id, v->mapping.n) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i <= v->function.n; i++)
-        function[i].type = CLASSIFY_NO_TYPE;
+        r->function_class.p[i].type = CLASSIFY_NO_TYPE;
     for (uint32_t i = 0; i <= v->mapping.n; i++)
-        mapping[i].type = CLASSIFY_NO_TYPE;
-    memset(build_id, 0, v->mapping.n * sizeof *build_id);
+        r->mapping_class.p[i].type = CLASSIFY_NO_TYPE;
+    memset(r->build_id.p, 0, v->mapping.n * sizeof *r->build_id.p);
     return 0;
 }
 
 int frames_prepare(struct classify *c)
 {
-    const struct profiles *v = c->view;
-    uint32_t *string = column_need(c, &c->string_id, v->string.n, sizeof *string);
-    if (!string || !column_need(c, &c->location_type, v->location.n, sizeof(uint32_t)))
+    const struct profiles *v = c->request.view;
+    struct classify_request *r = &c->request;
+    if (classify_room(&r->string_id, v->string.n) < 0 || classify_room(&r->location_type, v->location.n) < 0)
         return -ENOMEM;
-    memset(string, 0, v->string.n * sizeof *string);
+    memset(r->string_id.p, 0, v->string.n * sizeof *r->string_id.p);
     if (prepare_memos(c) < 0 || prepare_attributes(c) < 0 || prepare_frame_numbers(c) < 0 ||
-        !column_need(c, &c->frame_class, c->n_frames, sizeof(uint32_t)) ||
-        !column_need(c, &c->location_class, c->frames_at ? v->location.n : 0, sizeof(uint32_t)))
+        classify_room(&r->frame_class, r->n_frames) < 0 ||
+        classify_room(&r->location_class, r->frames_at ? v->location.n : 0) < 0)
         return -ENOMEM;
-    c->stack = (struct rules_stack){
-        .frames_at = c->frames_at, .classes = c->frame_class.p, .item_classes = c->location_class.p};
-    c->asker.types = c->frames_at ? NULL : c->location_type.p; /* else not by frame */
+    c->request.stack = (struct rules_stack){.frames_at = c->request.frames_at,
+                                            .classes = c->request.frame_class.p,
+                                            .item_classes = c->request.location_class.p};
+    c->asker.types = c->request.frames_at ? NULL : c->request.location_type.p; /* else not by frame */
     struct frame_kind none = frame_kind(c, RULES_NONE);
-    if (c->frames_at)
-        several_frames(c, c->attr_kind.p, &none);
+    if (c->request.frames_at)
+        several_frames(c, c->request.attr_kind.p, &none);
     else
-        single_frames(c, c->attr_kind.p, &none);
+        single_frames(c, c->request.attr_kind.p, &none);
     return rules_matcher_error(c->matcher);
 }
 
@@ -412,22 +409,23 @@ static bool ask_inlined(void *context, uint32_t frame)
 /* The first of the attributes attr_index[from … to) that has the key. */
 static uint32_t find_indexed(struct classify *c, uint32_t from, uint32_t to, uint32_t key)
 {
-    const uint32_t *rule_key = c->attr_key.p;
+    const uint32_t *rule_key = c->request.attr_key.p;
     for (uint32_t i = from; i < to; i++)
-        if (rule_key[c->view->attr_index.attribute[i]] == key + 1)
-            return attribute_text(c, c->view->attr_index.attribute[i]);
+        if (rule_key[c->request.view->attr_index.attribute[i]] == key + 1)
+            return attribute_text(c, c->request.view->attr_index.attribute[i]);
     return RULES_NONE;
 }
 
 /* All that rules ask for in one look at its list. */
 void frames_read_sample(struct classify *c)
 {
-    const struct profiles *v = c->view;
-    const uint32_t *rule_key = c->attr_key.p, *attribute = v->attr_index.attribute;
+    const struct profiles *v = c->request.view;
+    const uint32_t *rule_key = c->request.attr_key.p, *attribute = v->attr_index.attribute;
     for (uint32_t i = 0; i < c->n_sample_keys; i++)
         c->sample_attrs[c->sample_keys[i]] = RULES_NONE;
     c->n_sample_keys = 0;
-    for (uint32_t i = v->sample.attrs_at[c->sample], end = v->sample.attrs_at[c->sample + 1]; i < end; i++) {
+    for (uint32_t i = v->sample.attrs_at[c->request.sample], end = v->sample.attrs_at[c->request.sample + 1];
+         i < end; i++) {
         uint32_t k = rule_key[attribute[i]];
         if (k == 0 || c->sample_attrs[k - 1] != RULES_NONE)
             continue;
@@ -441,8 +439,8 @@ static uint32_t find_keyed(struct classify *c, uint32_t from, uint32_t to, uint3
 {
     struct bytes want = rules_program_attr(c->program, key);
     for (uint32_t i = from; i < to; i++)
-        if (bytes_eq(c->view->key_value.attr[i].key, want))
-            return value_text(c, &c->view->key_value.attr[i].value);
+        if (bytes_eq(c->request.view->key_value.attr[i].key, want))
+            return value_text(c, &c->request.view->key_value.attr[i].value);
     return RULES_NONE;
 }
 
@@ -460,15 +458,15 @@ static bool answered(struct classify *c, uint32_t kind, uint32_t key, uint32_t o
 static uint32_t ask_attr(void *context, enum rule_scope scope, uint32_t key)
 {
     struct classify *c = context;
-    const struct profiles *v = c->view;
-    uint32_t in = v->profile.scope[c->profile], of = v->scope.resource[in], found;
+    const struct profiles *v = c->request.view;
+    uint32_t in = v->profile.scope[c->request.profile], of = v->scope.resource[in], found;
     struct attr_answer *a;
     switch (scope) {
     case RULE_SCOPE_SAMPLE: return c->sample_attrs[key];
     case RULE_SCOPE_PROFILE:
-        if (!answered(c, 0, key, c->profile, &a))
-            a->text =
-                find_indexed(c, v->profile.attrs_at[c->profile], v->profile.attrs_at[c->profile + 1], key);
+        if (!answered(c, 0, key, c->request.profile, &a))
+            a->text = find_indexed(c, v->profile.attrs_at[c->request.profile],
+                                   v->profile.attrs_at[c->request.profile + 1], key);
         return a->text;
     case RULE_SCOPE_SCOPE:
         if (!answered(c, 1, key, in, &a))
@@ -489,19 +487,19 @@ static uint32_t ask_attr(void *context, enum rule_scope scope, uint32_t key)
 static uint32_t ask_type(void *context)
 {
     struct classify *c = context;
-    return frames_string(c, c->view->profile.type[c->profile]);
+    return frames_string(c, c->request.view->profile.type[c->request.profile]);
 }
 
 static uint32_t ask_unit(void *context)
 {
     struct classify *c = context;
-    return frames_string(c, c->view->profile.unit[c->profile]);
+    return frames_string(c, c->request.view->profile.unit[c->request.profile]);
 }
 
 static bool ask_linked(void *context)
 {
     struct classify *c = context;
-    return c->view->link.span_at[c->view->sample.link[c->sample]] != 0;
+    return c->request.view->link.span_at[c->request.view->sample.link[c->request.sample]] != 0;
 }
 
 void frames_asker(struct classify *c, struct rules_asker *ret)

@@ -24,7 +24,7 @@ struct memo {
 
 struct classify_keep {
     struct classify *c;
-    struct column memos;
+    VEC(struct memo) memos;
     uint32_t active, profile; /* the profile asked for last; CLASSIFY_UNKNOWN */
     uint64_t walks;           /* frames that may still be walked */
 };
@@ -32,8 +32,10 @@ struct classify_keep {
 struct classify_keep *classify_keep_new(struct classify *c)
 {
     struct classify_keep *k = calloc(1, sizeof *k);
-    if (k)
-        k->c = c;
+    if (!k)
+        return NULL;
+    k->c = c;
+    k->memos.budget = c->budget;
     return k;
 }
 
@@ -41,7 +43,7 @@ struct classify_keep *classify_keep_free(struct classify_keep *k)
 {
     if (!k)
         return NULL;
-    column_release(k->c, &k->memos);
+    vec_release(&k->memos);
     free(k);
     return NULL;
 }
@@ -54,11 +56,10 @@ bool classify_keep_has_rules(const struct classify_keep *k)
 int classify_keep_begin(struct classify_keep *k, const struct profiles *view)
 {
     struct classify *c = k->c;
-    struct memo *memo = column_need(c, &k->memos, view->stack.n, sizeof *memo);
-    if (!memo)
+    if (classify_room(&k->memos, view->stack.n) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < view->stack.n; i++)
-        memo[i].kept = CLASSIFY_UNKNOWN;
+        k->memos.p[i].kept = CLASSIFY_UNKNOWN;
     k->profile = CLASSIFY_UNKNOWN;
     k->walks = (uint64_t)view->body.n * WALK_PER_BYTE + WALK_FREE;
     return classify_resume(c, view);
@@ -66,35 +67,36 @@ int classify_keep_begin(struct classify_keep *k, const struct profiles *view)
 
 void classify_keep_end(struct classify_keep *k)
 {
-    k->c->view = NULL;
-    if (k->memos.bytes > MEMOS_KEEP_MAX)
-        column_release(k->c, &k->memos);
+    k->c->request.view = NULL;
+    if (k->memos.room * sizeof *k->memos.p > MEMOS_KEEP_MAX)
+        vec_release(&k->memos);
 }
 
 static uint64_t frames_of(const struct classify *c)
 {
     uint64_t n = 0;
-    for (uint32_t i = 0; c->frames_at && i < c->stack.n; i++)
-        n += c->frames_at[c->stack.items[i] + 1] - c->frames_at[c->stack.items[i]];
-    return c->frames_at ? n : c->stack.n;
+    for (uint32_t i = 0; c->request.frames_at && i < c->request.stack.n; i++)
+        n += c->request.frames_at[c->request.stack.items[i] + 1] -
+             c->request.frames_at[c->request.stack.items[i]];
+    return c->request.frames_at ? n : c->request.stack.n;
 }
 
 static int look(struct classify_keep *k, uint32_t stack, struct memo *memo)
 {
     struct classify *c = k->c;
-    const struct profiles *v = c->view;
+    const struct profiles *v = c->request.view;
     uint32_t from = v->stack.locations_at[stack];
-    c->stack.items = v->stack_location.location + from;
-    c->stack.n = v->stack.locations_at[stack + 1] - from;
+    c->request.stack.items = v->stack_location.location + from;
+    c->request.stack.n = v->stack.locations_at[stack + 1] - from;
     struct rules_verdict verdict = {.registers = c->registers};
     *memo = (struct memo){.kept = CLASSIFY_EMPTY};
-    if (stack == 0 || c->stack.n == 0)
+    if (stack == 0 || c->request.stack.n == 0)
         return 0;
     uint64_t frames = frames_of(c);
     if (k->walks < frames)
         return -E2BIG;
     k->walks -= frames;
-    if (!rules_matcher_walk(c->matcher, &c->stack, &verdict))
+    if (!rules_matcher_walk(c->matcher, &c->request.stack, &verdict))
         return rules_matcher_error(c->matcher);
     frames_sample(c);
     uint32_t kept = rules_matcher_kept(c->matcher, &verdict, k->active, &c->asker);
@@ -116,17 +118,17 @@ int classify_keep_sample(struct classify_keep *k, uint32_t profile, uint32_t sam
                          const struct rules_kept **ret)
 {
     struct classify *c = k->c;
-    uint32_t stack = c->view->sample.stack[sample];
-    struct memo *memo = (struct memo *)k->memos.p + stack;
+    uint32_t stack = c->request.view->sample.stack[sample];
+    struct memo *memo = &k->memos.p[stack];
     if (k->profile != profile) {
-        const struct rules_profile p = profile_describe(c->view, profile);
+        const struct rules_profile p = profile_describe(c->request.view, profile);
         k->active = rules_matcher_keep_active(c->matcher, &p);
         k->profile = profile;
         if (k->active == RULES_NONE)
             return -ENOMEM;
     }
-    c->profile = profile;
-    c->sample = sample;
+    c->request.profile = profile;
+    c->request.sample = sample;
     int r = still_holds(k, memo) ? 0 : look(k, stack, memo);
     if (r < 0)
         return r;

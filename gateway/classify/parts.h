@@ -6,21 +6,15 @@
 #define GATEWAY_CLASSIFY_PARTS_H
 
 #include "gateway/aggregate/aggregate.h"
-#include "gateway/classify/classify.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
+#include "proto/base/vec.h"
 #include "proto/otlp/view/profiles.h"
 #include "rules/match/match.h"
 #include "rules/match/weigh.h"
 
 #define CLASSIFY_UNKNOWN UINT32_MAX
-
-/* A growing array that keeps its memory from request to request, charged to the stage's budget. */
-struct column {
-    void *p;
-    size_t bytes;
-};
 
 /* The stack's outcome, as long as what it depended on is the same. */
 struct stack_memo {
@@ -114,49 +108,81 @@ struct class_memo {
 };
 #define CLASSIFY_NO_TYPE (UINT32_MAX - 1) /* no string's number, and not RULES_NONE */
 
+/* The tables of a request, each by the number of what it is about. They keep their memory from request to
+ * request (giving pages back costs more than the request), charged to the stage; what they hold is void at
+ * the next begin. A number + 1 is 0 where nothing was asked yet. */
+#define CLASSIFY_TABLES(X)                                                         \
+    X(uint32_t, string_id)               /* [string] the matcher's number + 1 */   \
+    X(uint32_t, attr_id)                 /* [attribute] its text's + 1 */          \
+    X(uint32_t, attr_key)                /* [attribute] key of rules + 1 */        \
+    X(uint8_t, attr_frame)               /* [attribute] enum frame_key */          \
+    X(struct frame_kind, attr_kind)      /* [attribute] */                         \
+    X(uint32_t, location_type)           /* [location] its frame type's text */    \
+    X(uint32_t, location_class)          /* [location] or RULES_MANY */            \
+    X(uint32_t, location_frames)         /* [location] first frame, and the end */ \
+    X(uint32_t, frame_location)          /* [frame] */                             \
+    X(uint32_t, frame_class)             /* [frame] */                             \
+    X(struct class_memo, function_class) /* [function] */                          \
+    X(struct class_memo, mapping_class)  /* [mapping] */                           \
+    X(struct attr_answer, build_id)      /* [mapping] */                           \
+    X(uint32_t, profile_active)          /* [profile] the sources it feeds */      \
+    X(uint32_t, order)                   /* profiles, siblings together */         \
+    X(struct stack_memo, stacks)         /* [stack] */                             \
+    X(struct slot, slots)                /* of the profile being looked at */      \
+    X(struct rules_entry, frame_entries) /* frames counted one by one */           \
+    X(struct pending, pending)           /* sums for the aggregate */              \
+    X(struct pending, combined)          /* those that are not simply added up */  \
+    X(struct example, examples)                                                    \
+    X(uint32_t, resource_number) /* [resource] the aggregate's + 1 */
+
+/* What one request has. */
+struct classify_request {
+    const struct profiles *view;
+    uint32_t profile, sample;      /* being looked at */
+    uint32_t n_frames, *frames_at; /* [location]; NULL: every location is one frame */
+    struct rules_stack stack;      /* being walked; its classes are the request's */
+    struct profile_memo last_active, last_time;
+    uint64_t work, work_max; /* CLASSIFY_WORK_… */
+    uint64_t unweighed;
+#define X(type, name) VEC(type) name;
+    CLASSIFY_TABLES(X)
+#undef X
+};
+
+/* What stays: the program asked through a matcher, and where its answers go. */
 struct classify {
     const struct rules_program *program;
     struct rules_matcher *matcher;
     struct aggregate *aggregate;
     struct stats *stats;
     struct budget *budget, own; /* budget: own, whose parent is the worker's */
+    size_t peak;                /* of `own`, at the end of the last request */
     struct rules_asker asker;
+    struct rules_register *registers;
     struct source_facts *sources; /* [source] */
     uint32_t n_attrs;
     bool wants_inlined;
-    uint32_t matcher_epoch, aggregate_epoch;
     uint64_t resets_seen, gave_up_seen;
 
-    /* the request */
-    const struct profiles *view;
-    uint32_t profile, sample;      /* being looked at */
-    uint32_t n_frames, *frames_at; /* NULL: every location is one frame */
-    struct column string_id, attr_id, attr_key, attr_frame, attr_kind, location_type, frames_at_column,
-        frame_location, frame_class, location_class, function_class, mapping_class, build_id, profile_active,
-        stacks, slots, frame_entries, pending, combined, examples, places, series_number, resource_number,
-        scratch;
-    uint32_t n_slots, n_frame_entries, n_pending, n_combined, n_examples, stamp, place_stamp;
-    struct profile_memo last_active, last_time;
-    size_t peak;                 /* of `own`, at the end of the last request */
-    uint64_t work, work_max;     /* CLASSIFY_WORK_… */
+    /* By the matcher's and the aggregate's numbers, as long as these last. */
+    uint32_t matcher_epoch, aggregate_epoch;
+    VEC(uint32_t) series_number; /* [series] the aggregate's + 1 */
+    VEC(struct place) places;    /* [series] */
+    uint32_t stamp, place_stamp; /* the profile's: on outcomes, and on places */
+    VEC(struct aggregate_label) labels;
+
+    /* Attributes that rules ask for. */
     struct attr_answer *answers; /* [owner kind × n_attrs + key], of this request */
     uint32_t *sample_attrs; /* [key] text of the sample being looked at, or RULES_NONE; see frames_sample */
     uint32_t *sample_keys, n_sample_keys; /* those that are not RULES_NONE */
     struct buffer text;                   /* of attributes, while made into strings */
-    uint64_t unweighed;
-    struct rules_register *registers;
-    struct rules_stack stack; /* being walked; its classes are the request's */
+
+    struct classify_request request;
 };
 
-/* Memory for n elements; NULL when out. What it held before is kept, new memory is not cleared. */
-void *column_grow(struct classify *c, struct column *column, size_t bytes);
-static inline void *column_need(struct classify *c, struct column *column, size_t n, size_t size)
-{
-    return likely(n * size <= column->bytes && column->p) ? column->p : column_grow(c, column, n * size);
-}
-/* Appends one element; -ENOMEM when out. */
-int column_add(struct classify *c, struct column *column, uint32_t *n, const void *element, size_t size);
-void column_release(struct classify *c, struct column *column);
+/* Memory for n elements of a table, and one behind them, so that there is some when n is 0. What the table
+ * held is kept, new memory is not cleared. 0 or -ENOMEM. */
+#define classify_room(table, n) vec_reserve((table), (uint64_t)(n) + 1)
 
 /* classify.c: begins anew with a view that was counted before, up to the classes of its frames; for keep.c. 0
  * or -ENOMEM. */
@@ -167,7 +193,7 @@ int frames_prepare(struct classify *c); /* classes of all frames; 0 or -ENOMEM *
 uint32_t frames_string(struct classify *c, uint32_t string);
 void frames_asker(struct classify *c, struct rules_asker *ret);
 void frames_read_sample(struct classify *c);
-/* Before the matcher is asked about c->sample: what attributes it has of those that rules ask for. */
+/* Before the matcher is asked about c->request.sample: what attributes it has of those that rules ask for. */
 static inline void frames_sample(struct classify *c)
 {
     if (c->n_attrs > 0)

@@ -54,31 +54,26 @@ static inline int64_t unweighed(const struct slot *slot, const struct source_fac
 /* The profile's sum for the series, new and 0 where it has none; NULL when memory is out. */
 static inline struct pending *sum_of(struct classify *c, uint32_t series, bool combined)
 {
-    struct column *column = combined ? &c->combined : &c->pending;
-    uint32_t *n = combined ? &c->n_combined : &c->n_pending;
-    struct place *place = (struct place *)c->places.p + series;
+    struct classify_request *r = &c->request;
+    struct place *place = &c->places.p[series];
     if (place->stamp != c->place_stamp) {
-        const struct profiles *v = c->view;
-        if (!column_need(c, column, (size_t)*n + 1, sizeof(struct pending)))
+        const struct pending sum = {
+            r->view->scope.resource[r->view->profile.scope[r->profile]], series, r->profile, false, 0, 0};
+        if ((combined ? vec_append(&r->combined, sum) : vec_append(&r->pending, sum)) < 0)
             return NULL;
-        *place = (struct place){c->place_stamp, *n};
-        ((struct pending *)column->p)[(*n)++] = (struct pending){
-            v->scope.resource[v->profile.scope[c->profile]], series, c->profile, false, 0, 0};
+        *place = (struct place){c->place_stamp, (combined ? r->combined.n : r->pending.n) - 1};
     }
-    return (struct pending *)column->p + place->pending;
+    return (combined ? r->combined.p : r->pending.p) + place->pending;
 }
 
 /* Series can be new since the last profile: their places begin unstamped. */
 static int make_room(struct classify *c)
 {
-    uint32_t n = rules_matcher_series_count(c->matcher);
-    size_t was = c->places.bytes;
-    if (!column_need(c, &c->places, n, sizeof(struct place)))
+    if (vec_extend(&c->places, rules_matcher_series_count(c->matcher)) < 0)
         return -ENOMEM;
-    if (c->places.bytes > was)
-        memset((char *)c->places.p + was, 0, c->places.bytes - was);
     if (++c->place_stamp == 0) {
-        memset(c->places.p, 0, c->places.bytes);
+        for (uint32_t i = 0; i < c->places.n; i++)
+            c->places.p[i].stamp = 0;
         c->place_stamp = 1;
     }
     return 0;
@@ -118,18 +113,18 @@ static int add_entries(struct classify *c, const struct slot *slot, const struct
 static void note_example(struct classify *c, const struct slot *slot, const struct rules_time *time,
                          const struct rules_entry *entries, uint32_t n)
 {
-    const struct profiles *v = c->view;
+    const struct profiles *v = c->request.view;
     uint32_t sample = slot->linked - 1;
     struct slot alone = {0};
     if (v->link.trace_at[v->sample.link[sample]] == 0)
         return;
     sums_sample(v, &alone, time, sample);
-    for (uint32_t i = 0; i < n && c->n_examples < CLASSIFY_EXAMPLES_MAX; i++) {
+    for (uint32_t i = 0; i < n && c->request.examples.n < CLASSIFY_EXAMPLES_MAX; i++) {
         const struct source_facts *s = &c->sources[entries[i].source];
-        struct example e = {c->profile, sample, entries[i].series, 0};
+        struct example e = {c->request.profile, sample, entries[i].series, 0};
         if (s->combined || !weigh(&alone, time, s, &e.value))
             continue;
-        if (column_add(c, &c->examples, &c->n_examples, &e, sizeof e) < 0)
+        if (vec_append(&c->request.examples, e) < 0)
             return;
     }
 }
@@ -138,10 +133,10 @@ int sums_profile(struct classify *c, const struct rules_time *time)
 {
     if (make_room(c) < 0)
         return -ENOMEM;
-    for (uint32_t i = 0; i < c->n_slots; i++) {
-        const struct slot *slot = (const struct slot *)c->slots.p + i;
+    for (uint32_t i = 0; i < c->request.slots.n; i++) {
+        const struct slot *slot = c->request.slots.p + i;
         const struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, slot->outcome);
-        const struct rules_entry *frames = (const struct rules_entry *)c->frame_entries.p + slot->frames_at,
+        const struct rules_entry *frames = c->request.frame_entries.p + slot->frames_at,
                                  *whole = rules_matcher_entry(c->matcher, o->entries);
         int64_t worst = 0;
         bool own = slot->n_frames == 0;
@@ -151,7 +146,7 @@ int sums_profile(struct classify *c, const struct rules_time *time)
             note_example(c, slot, time, whole, o->n_entries);
         for (uint32_t k = 0; k < o->n_entries && !own; k++) /* counted with the outcome's slot already */
             worst -= min_of(worst, unweighed(slot, &c->sources[whole[k].source]));
-        c->unweighed += (uint64_t)worst;
+        c->request.unweighed += (uint64_t)worst;
     }
     return 0;
 }
@@ -160,12 +155,12 @@ int sums_profile(struct classify *c, const struct rules_time *time)
 
 static uint32_t series_number(struct classify *c, uint32_t series)
 {
-    uint32_t *number = (uint32_t *)c->series_number.p + series;
+    uint32_t *number = c->series_number.p + series;
     if (*number != 0)
         return *number - 1;
     const struct rules_series_label *labels;
     uint32_t n = rules_matcher_series_labels(c->matcher, series, &labels);
-    struct aggregate_label *out = c->scratch.p; /* room was made for every series' labels */
+    struct aggregate_label *out = c->labels.p; /* room was made for every series' labels */
     for (uint32_t i = 0; i < n; i++)
         out[i] = (struct aggregate_label){rules_program_name(c->program, labels[i].name),
                                           rules_matcher_text(c->matcher, labels[i].value)};
@@ -197,9 +192,9 @@ static bool says_all(const struct profiles *v, uint32_t resource)
 
 static uint32_t resource_number(struct classify *c, uint32_t resource)
 {
-    uint32_t *number = (uint32_t *)c->resource_number.p + resource;
+    uint32_t *number = c->request.resource_number.p + resource;
     if (*number == 0) {
-        const struct profiles *v = c->view;
+        const struct profiles *v = c->request.view;
         uint32_t at = v->resource.attrs_at[resource], n = v->resource.attrs_at[resource + 1] - at;
         const struct attr *attrs = v->key_value.attr + at;
         *number = 1 + (says_all(v, resource)
@@ -232,7 +227,7 @@ static int64_t mean_of(const struct classify *c, const struct pending *p, uint32
     int64_t total = 0;
     for (uint32_t i = 0, from = 0; i < n; from = i) {
         __int128 sum = 0;
-        for (; i < n && by_place(&p[i], &p[from], (void *)c->view) == 0; i++)
+        for (; i < n && by_place(&p[i], &p[from], (void *)c->request.view) == 0; i++)
             sum += p[i].value;
         total = add_clamped(total, (int64_t)(sum / (int64_t)(i - from)));
     }
@@ -243,7 +238,7 @@ static int64_t mean_of(const struct classify *c, const struct pending *p, uint32
  * or that comes from a clock ahead of ours, is of now: or nothing could follow it. */
 static void keep(struct classify *c, const struct pending *p, uint64_t now, uint64_t arrival)
 {
-    uint64_t time = c->view->profile.time_unix_nano[p->profile];
+    uint64_t time = c->request.view->profile.time_unix_nano[p->profile];
     struct aggregate_moment moment = {time == 0 || time > now ? now : time, arrival + p->profile};
     aggregate_keep(c->aggregate, resource_number(c, p->resource), series_number(c, p->series), &moment,
                    p->value);
@@ -251,15 +246,15 @@ static void keep(struct classify *c, const struct pending *p, uint64_t now, uint
 
 static void apply_combined(struct classify *c)
 {
-    struct pending *p = c->combined.p;
+    struct pending *p = c->request.combined.p;
     uint64_t now = 0, arrival = 0;
-    if (c->n_combined > 1)
-        qsort_r(p, c->n_combined, sizeof *p, by_place, (void *)c->view);
-    for (uint32_t i = 0, end; i < c->n_combined; i = end) {
+    if (c->request.combined.n > 1)
+        qsort_r(p, c->request.combined.n, sizeof *p, by_place, (void *)c->request.view);
+    for (uint32_t i = 0, end; i < c->request.combined.n; i = end) {
         const struct rule_metric *metric =
             rules_program_metric(c->program, rules_matcher_series_metric(c->matcher, p[i].series));
         for (end = i + 1;
-             end < c->n_combined && p[end].resource == p[i].resource && p[end].series == p[i].series;)
+             end < c->request.combined.n && p[end].resource == p[i].resource && p[end].series == p[i].series;)
             end++;
         if (metric->combine == RULE_COMBINE_MEAN) {
             add(c, p[i].resource, p[i].series, mean_of(c, &p[i], end - i));
@@ -267,7 +262,7 @@ static void apply_combined(struct classify *c)
         }
         if (arrival == 0) {
             now = clock_realtime();
-            arrival = aggregate_arrivals(c->view->profile.n);
+            arrival = aggregate_arrivals(c->request.view->profile.n);
         }
         for (uint32_t k = i; k < end; k++)
             keep(c, &p[k], now, arrival);
@@ -285,9 +280,9 @@ static uint64_t end_of_profile(const struct profiles *v, uint32_t profile)
 
 static void offer_examples(struct classify *c)
 {
-    const struct profiles *v = c->view;
-    const struct example *examples = c->examples.p;
-    for (uint32_t i = 0; i < c->n_examples; i++) {
+    const struct profiles *v = c->request.view;
+    const struct example *examples = c->request.examples.p;
+    for (uint32_t i = 0; i < c->request.examples.n; i++) {
         const struct example *e = &examples[i];
         uint32_t link = v->sample.link[e->sample];
         struct aggregate_exemplar offered = {.time_unix_nano = end_of_profile(v, e->profile),
@@ -302,21 +297,17 @@ static void offer_examples(struct classify *c)
 
 int sums_apply(struct classify *c)
 {
-    uint32_t n = rules_matcher_series_count(c->matcher), most = 1;
-    size_t was = c->series_number.bytes;
-    if (!column_need(c, &c->series_number, n, sizeof(uint32_t)))
+    uint32_t n_resources = c->request.view->resource.n, most = 1;
+    if (vec_extend(&c->series_number, rules_matcher_series_count(c->matcher)) < 0 ||
+        classify_room(&c->request.resource_number, n_resources) < 0)
         return -ENOMEM;
-    memset((char *)c->series_number.p + was, 0,
-           c->series_number.bytes - was); /* now: what follows may fail */
-    if (!column_need(c, &c->resource_number, c->view->resource.n, sizeof(uint32_t)))
-        return -ENOMEM;
-    memset(c->resource_number.p, 0, c->view->resource.n * sizeof(uint32_t));
+    memset(c->request.resource_number.p, 0, n_resources * sizeof *c->request.resource_number.p);
     for (uint32_t i = 0; i < rules_program_sources(c->program); i++)
         most = max_of(most, rules_program_source(c->program, i)->n_labels);
-    if (!column_need(c, &c->scratch, most, sizeof(struct aggregate_label)))
+    if (vec_reserve(&c->labels, most) < 0)
         return -ENOMEM;
-    const struct pending *p = c->pending.p;
-    for (uint32_t i = 0; i < c->n_pending; i++) {
+    const struct pending *p = c->request.pending.p;
+    for (uint32_t i = 0; i < c->request.pending.n; i++) {
         add(c, p[i].resource, p[i].series, p[i].value);
         if (unlikely(p[i].counted) && p[i].samples > 0)
             aggregate_count(c->aggregate, resource_number(c, p[i].resource), series_number(c, p[i].series),

@@ -188,7 +188,7 @@ static int put_kept(const struct asked *a)
 {
     struct explainer *x = a->x;
     struct rules_matcher *m = a->explained.matcher;
-    const struct rules_profile profile = profile_describe(x->classify->view, a->profile);
+    const struct rules_profile profile = profile_describe(x->classify->request.view, a->profile);
     if (rules_program_keeps(x->program) == 0 || x->command->metric)
         return 0;
     uint32_t active = rules_matcher_keep_active(m, &profile);
@@ -224,7 +224,7 @@ static int put_kept(const struct asked *a)
 static void put_head(const struct asked *a)
 {
     struct explainer *x = a->x;
-    const struct profiles *v = x->classify->view;
+    const struct profiles *v = x->classify->request.view;
     struct bytes type = profiles_string(v, v->profile.type[a->profile]),
                  unit = profiles_string(v, v->profile.unit[a->profile]);
     bool json = x->command->json;
@@ -254,7 +254,7 @@ static void put_head(const struct asked *a)
 
 static int collect_frames(struct explainer *x, uint32_t *ret_n)
 {
-    const struct rules_stack *stack = &x->classify->stack;
+    const struct rules_stack *stack = &x->classify->request.stack;
     uint32_t n = 0;
     for (uint32_t i = 0; i < stack->n; i++) {
         uint32_t item = stack->items[i], from = stack->frames_at ? stack->frames_at[item] : item,
@@ -315,25 +315,25 @@ static int put_entries(struct asked *a, uint32_t active)
 static int explain_stack(struct explainer *x, uint32_t request, uint32_t stack)
 {
     struct classify *c = x->classify;
-    const struct profiles *v = c->view;
-    struct asked a = {.x = x, .request = request, .profile = c->profile, .stack = stack};
-    c->stack.items = v->stack_location.location + v->stack.locations_at[stack];
-    c->stack.n = v->stack.locations_at[stack + 1] - v->stack.locations_at[stack];
+    const struct profiles *v = c->request.view;
+    struct asked a = {.x = x, .request = request, .profile = c->request.profile, .stack = stack};
+    c->request.stack.items = v->stack_location.location + v->stack.locations_at[stack];
+    c->request.stack.n = v->stack.locations_at[stack + 1] - v->stack.locations_at[stack];
     a.verdict.registers = c->registers;
     a.explained = (struct rules_explained){.matcher = c->matcher, .verdict = &a.verdict, .asker = &c->asker};
-    if (c->stack.n == 0 || !rules_matcher_walk(c->matcher, &c->stack, &a.verdict))
+    if (c->request.stack.n == 0 || !rules_matcher_walk(c->matcher, &c->request.stack, &a.verdict))
         return rules_matcher_error(c->matcher);
     int r = collect_frames(x, &a.explained.n_frames);
     a.explained.frames = x->frames;
-    return r < 0 ? r : put_entries(&a, ((const uint32_t *)c->profile_active.p)[c->profile]);
+    return r < 0 ? r : put_entries(&a, c->request.profile_active.p[c->request.profile]);
 }
 
 static int explain_request(void *context, const struct profiles *view, uint32_t request)
 {
     struct explainer *x = context;
     struct classify *c = x->classify;
-    c->view = view;
-    c->last_active.valid = false;
+    c->request.view = view;
+    c->request.last_active.valid = false;
     rules_matcher_begin(c->matcher);
     c->matcher_epoch = rules_matcher_epoch(c->matcher);
     if (view->stack.n > x->cap_seen) {
@@ -347,18 +347,19 @@ static int explain_request(void *context, const struct profiles *view, uint32_t 
     int r = frames_prepare(c);
     if (r == 0)
         r = active_prepare(c);
-    for (c->profile = 0; r == 0 && c->profile < view->profile.n; c->profile++) {
-        for (c->sample = view->profile.samples_at[c->profile];
-             r == 0 && c->sample < view->profile.samples_at[c->profile + 1]; c->sample++) {
-            uint32_t stack = view->sample.stack[c->sample];
-            if (stack == PROFILES_REJECTED || stack == 0 || x->seen[stack] == c->profile + 1 ||
+    for (c->request.profile = 0; r == 0 && c->request.profile < view->profile.n; c->request.profile++) {
+        for (c->request.sample = view->profile.samples_at[c->request.profile];
+             r == 0 && c->request.sample < view->profile.samples_at[c->request.profile + 1];
+             c->request.sample++) {
+            uint32_t stack = view->sample.stack[c->request.sample];
+            if (stack == PROFILES_REJECTED || stack == 0 || x->seen[stack] == c->request.profile + 1 ||
                 (x->command->stack != UINT32_MAX && stack != x->command->stack))
                 continue;
-            x->seen[stack] = c->profile + 1;
+            x->seen[stack] = c->request.profile + 1;
             r = explain_stack(x, request, stack);
         }
     }
-    c->view = NULL;
+    c->request.view = NULL;
     return r;
 }
 
