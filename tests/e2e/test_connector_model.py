@@ -324,20 +324,19 @@ CONFIGURATIONS = {
         aggregations:
           - { match: '^.$$', label: one character }
           - { match: '^[^a-z]{2,3}$$', label: two or three }
-          - { match: '[[:^ascii:]]', label: beyond ASCII }
+          - { match: '[^\x00-\x7f]', label: beyond ASCII }
           - { match: '^\w+\.\w+\z', label: dotted }
           - { match: '(?s)a.b', label: dot is all }
           - { match: 'a.b', label: dot }
-          - { match: '(?i:JAVA)\.util', label: part }
           - { match: '[/\s]', label: slash or space }
-          - { match: '\Q(*T).M\E', label: quoted }
-          - { match: 'ä|[öÜ]+', label: letters }
+          - { match: '\(\*T\)\.M', label: quoted }
+          - { match: 'ä|(?:ö|Ü)+', label: letters }
           - { match: '(?P<x>go|(?:run)+?)\x74?i', label: names }""",
                             Configuration(aggregations=[
                                 (python(r"\A[^\n]\Z"), "one character"), (python(r"\A[^a-z]{2,3}\Z"), "two or three"),
                                 (python(r"[^\x00-\x7f]"), "beyond ASCII"), (python(r"\A\w+\.\w+\Z"), "dotted"),
                                 (python("a.b", re.DOTALL), "dot is all"), (python("a.b"), "dot"),
-                                (python(r"[jJ][aA][vV][aA]\.util"), "part"), (python(r"[/ \t\n\f\r]"), "slash or space"),
+                                (python(r"[/ \t\n\f\r]"), "slash or space"),
                                 (python(r"\(\*T\)\.M"), "quoted"), (python("ä|[öÜ]"), "letters"),
                                 (python("(?:go|(?:run)+)t?i"), "names")])),
 }
@@ -377,7 +376,7 @@ def test_a_converted_configuration_counts_what_it_counted(tmp_path, name):
     ("aggregations: [{ match: a, label: b, name: c }]", "1:38: name: unknown key; known here: match, label", 2),
     ("aggregations: [{ match: '${env:X}', label: b }]", "1:25: match: ${…} is filled in by the Collector", 2),
     ("aggregations:\n- match: 'a(b'\n  label: b", "2:10: match: at character 4 of a(b: a group is not closed", 1),
-    ("aggregations: [{ match: '(?m)^a', label: b }]", "1:25: match: at character 5 of (?m)^a: (?m): beginnings", 1),
+    ("aggregations: [{ match: '(?m)^a', label: b }]", "1:25: match: at character 1 of (?m)^a: flags for a part, or (?m), cannot", 1),
     ("aggregations: [{ match: '\\pL', label: b }]", "1:25: match: at character 1 of \\pL: Unicode's classes", 1),
     ("aggregations: [{ match: '*a', label: b }]", "1:25: match: at character 1 of *a: nothing stands before this", 1),
     ("flush_interval: soon", "1:17: flush_interval: a duration belongs here", 2),
@@ -408,7 +407,7 @@ ATOMS = ["a", "b", "J", "k", "0", "_", "/", " ", "é", "ß", ".", "..", r"\.", r
 REPEATS = [""] * 8 + ["*", "+", "?", "*?", "+?", "{2}", "{1,2}", "{2,}", "{0}", "{1,2}?", "**", "{1001}"]
 TEXTS = ["", "a", "b", "ab", "aab", "a.b", "a\nb", "é", "aé", "éa", "ééé", "aéb", "J", "j", "JaVa", "0", "_", "/", " ", "a b", "\n", "\t", "\v", "]",
          "-", "{", "{2", "{,2}", "}", "ß", "ẞ", "é/ß", "abc", "ba", "k", "K", "A", "B", "AB", "a.b.c", "xaéyb", "日本", "a日b", "#", '"', "\\", "8"]
-CANNOT = ["cannot be said in the rule language", "of letters beyond ASCII a class can name some"]
+CANNOT = ["cannot be said in the rule language"]
 
 
 def pattern(r, depth=0):
@@ -466,7 +465,7 @@ def check_patterns(seed, n, tmp_path):
     wrong = [f"{one!r} on {TEXTS[case]!r}: Go {answer[case]}" for i, (one, answer) in enumerate(taken) for case in range(len(TEXTS))
              if answer[case] != ((case, f"p{i}") in found)]
     assert not wrong, f"{len(wrong)} of {len(taken)} × {len(TEXTS)}\n" + "\n".join(wrong[:20])
-    assert len(taken) > n // 3 and refused > 0
+    assert len(taken) > n // 4 and refused > 0
 
 
 def test_regular_expressions_find_what_go_finds(tmp_path):
