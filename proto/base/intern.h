@@ -10,17 +10,18 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/bytes.h"
+#include "proto/base/hash_table.h"
+#include "proto/base/vec.h"
 
 struct intern {
-    struct arena arena;
-    struct bytes *item; /* item[id] */
-    uint64_t *hash;     /* hash[id] */
-    uint32_t *slot;     /* open addressing; id + 1, 0 is free */
-    uint32_t n, cap, n_slots;
+    VEC(struct bytes); /* p[id], and n of them */
+    struct hash_table table;
+    struct arena arena; /* what p points into */
 };
 
 #define INTERN_NONE UINT32_MAX
 
+/* The strings themselves are charged to the budget. */
 #define INTERN_INIT(budget_)         \
     {                                \
         .arena = ARENA_INIT(budget_) \
@@ -35,7 +36,7 @@ uint32_t intern_find(const struct intern *t, struct bytes b);
 /* The bytes of a number that intern_add gave; NUL-terminated; valid until clear or release. */
 static inline struct bytes intern_get(const struct intern *t, uint32_t id)
 {
-    return t->item[id];
+    return t->p[id];
 }
 
 /* Forgets all strings, keeps the memory of the tables. */
