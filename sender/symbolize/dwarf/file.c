@@ -6,19 +6,8 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-
-bool dwarf_grow(void **array, uint32_t n, uint32_t *cap, uint32_t max, size_t size)
-{
-    if (n < *cap)
-        return true;
-    uint32_t more = *cap ? 2 * *cap : 64;
-    void *bigger = more <= max ? realloc(*array, more * size) : NULL;
-    if (!bigger)
-        return false;
-    *array = bigger;
-    *cap = more;
-    return true;
-}
+#include "sender/symbolize/dwarf/grow.h"
+#include "sender/symbolize/elf/packed.h"
 
 void dwarf_keep_release(struct dwarf_keep *k)
 {

@@ -106,9 +106,6 @@ struct dwarf_die {
     uint64_t call_file, call_line, decl_line;
 };
 
-/* Room in an array for one more of `size` bytes; false when memory or the limit is out. */
-bool dwarf_grow(void **array, uint32_t n, uint32_t *cap, uint32_t max, size_t size);
-
 /* Reads the entry at the cursor, which is `at` in the file. False: damaged. */
 bool dwarf_die_read(struct cursor *c, uint64_t at, const struct dwarf_unit *u, const struct dwarf_abbrevs *a,
                     struct dwarf_die *ret);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/dwarf/file.h"
+#include "sender/symbolize/dwarf/grow.h"
 
 /* Linkers put this, and one less, where a function was that is in no program (DWARF 5, section 2.17.4, note).
  */

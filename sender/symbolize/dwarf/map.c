@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/dwarf/file.h"
+#include "sender/symbolize/dwarf/grow.h"
 
 /* Functions begin at multiples of 16: what is between two of them is padding, or nobody's. */
 #define PADDING 15u

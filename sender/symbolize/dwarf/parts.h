@@ -6,7 +6,8 @@
 #define SENDER_SYMBOLIZE_DWARF_PARTS_H
 
 #include "proto/base/arena.h"
-#include "sender/symbolize/dwarf/dwarf.h"
+#include "sender/symbolize/dwarf/answer.h"
+#include "sender/symbolize/dwarf/file.h"
 #include "sender/symbolize/dwarf/line.h"
 
 /* The first query whose address is not below; n if there is none. */

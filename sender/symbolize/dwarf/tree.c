@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
+#include "sender/symbolize/dwarf/grow.h"
 #include "sender/symbolize/dwarf/parts.h"
 
 #define SPANS_MAX (2 * DWARF_CALLS_MAX)

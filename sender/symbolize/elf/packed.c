@@ -290,3 +290,13 @@ size_t packed_read(struct packed *p, uint64_t offset, void *to, size_t n)
     }
     return done;
 }
+
+static size_t read_of(void *of, uint64_t offset, void *to, size_t n)
+{
+    return packed_read(of, offset, to, n);
+}
+
+struct source packed_source(struct packed *p)
+{
+    return source_read_by(read_of, p, p->size);
+}

@@ -42,6 +42,9 @@ void packed_rest(struct packed *p);
 /* What there is at an offset, n bytes at most; fewer at the end, on damage, when work or memory is out. */
 size_t packed_read(struct packed *p, uint64_t offset, void *to, size_t n);
 
+/* The same as a source; it must stay, and be in use while that is read. */
+struct source packed_source(struct packed *p);
+
 uint64_t packed_size(const struct packed *p);
 
 /* Bytes held while it rests. */

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/elf/packed.h"
 
 int source_file(struct source *ret, int fd)
 {
@@ -22,9 +21,9 @@ struct source source_memory(struct bytes memory)
     return (struct source){.fd = -1, .memory = memory, .size = memory.n};
 }
 
-struct source source_packed(struct packed *packed)
+struct source source_read_by(source_read_fn read, void *of, uint64_t size)
 {
-    return (struct source){.fd = -1, .size = packed_size(packed), .packed = packed};
+    return (struct source){.fd = -1, .size = size, .read = read, .of = of};
 }
 
 size_t source_read_some(const struct source *s, uint64_t offset, void *to, size_t n)
@@ -32,8 +31,8 @@ size_t source_read_some(const struct source *s, uint64_t offset, void *to, size_
     if (offset >= s->size)
         return 0;
     n = (size_t)min_of((uint64_t)n, s->size - offset);
-    if (s->packed)
-        return packed_read(s->packed, offset, to, n);
+    if (s->read)
+        return s->read(s->of, offset, to, n);
     if (s->fd < 0) {
         memcpy(to, s->memory.p + offset, n);
         return n;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes at offsets: a file read with pread(2), memory, or a packed section (packed.h).
+ * Bytes at offsets: a file read with pread(2), memory, or what somebody reads for us (a packed section:
+ * packed.h).
  *
  * Files of profiled processes are never mapped: they can shrink under us, and a mapping would answer with
  * SIGBUS.
@@ -13,13 +14,15 @@
 
 #include "proto/base/bytes.h"
 
-struct packed;
+/* What there is at an offset below the source's size, n bytes at most and not beyond it; how many. */
+typedef size_t (*source_read_fn)(void *of, uint64_t offset, void *to, size_t n);
 
 struct source {
-    int fd; /* -1: memory, unless packed */
+    int fd; /* -1: memory, unless `read` is set */
     struct bytes memory;
     uint64_t size;
-    struct packed *packed; /* NULL: it is none */
+    source_read_fn read; /* NULL: a file or memory */
+    void *of;            /* its argument */
 };
 
 /* A source over an open file (the descriptor stays the caller's). 0 or -errno. */
@@ -28,13 +31,13 @@ int source_file(struct source *ret, int fd);
 /* A source over memory, which must stay. */
 struct source source_memory(struct bytes memory);
 
-/* A source over a packed section, which must stay, and be in use while it is read. */
-struct source source_packed(struct packed *packed);
+/* A source of `size` bytes that `read` hands out of `of`, which must stay. */
+struct source source_read_by(source_read_fn read, void *of, uint64_t size);
 
 /* Whether its bytes can be had in place: .memory. */
 static inline bool source_is_memory(const struct source *s)
 {
-    return s->fd < 0 && !s->packed;
+    return s->fd < 0 && !s->read;
 }
 
 /* Exactly n bytes at offset; false if they are not all there. */

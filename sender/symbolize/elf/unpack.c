@@ -8,6 +8,7 @@
 #include <zstd.h>
 
 #include "proto/base/macros.h"
+#include "sender/symbolize/elf/packed.h"
 
 /* glibc's elf.h has it since 2.37. */
 #define COMPRESS_ZSTD 2u
@@ -48,7 +49,7 @@ int unpack_section(const struct source *s, const struct elf_section *section, ui
     if (h.ch_type == ELFCOMPRESS_ZLIB) {
         int r = open_packed(s, at, n, h.ch_size, packed);
         if (r == 0)
-            *ret = (struct extent){.source = source_packed(*packed), .size = h.ch_size};
+            *ret = (struct extent){.source = packed_source(*packed), .size = h.ch_size};
         return r;
     }
     if (h.ch_type != COMPRESS_ZSTD)
