@@ -5,7 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sender/attach/sampler_private.h"
+#include "sender/attach/parts.h"
+#include "sender/attach/sampler.h"
 
 static int open_clock(const struct kind *kind, uint32_t frequency, uint32_t cpu)
 {

@@ -3,14 +3,15 @@
  * The sampler as its files share it: sampler.c (life, what comes out), programs.c (which BPF programs, with
  * what constants and how large maps), clocks.c (an event on each CPU), probes.c (functions).
  */
-#ifndef SENDER_ATTACH_SAMPLER_PRIVATE_H
-#define SENDER_ATTACH_SAMPLER_PRIVATE_H
+#ifndef SENDER_ATTACH_PARTS_H
+#define SENDER_ATTACH_PARTS_H
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
 #include "sender/attach/cpus.h"
-#include "sender/attach/sampler.h"
+#include "sender/attach/options.h"
+#include "sender/attach/record.h"
 #include "sender/attach/shards.h"
 
 #include "sample.skel.h" /* wants the types of the above */

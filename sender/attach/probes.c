@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
-#include "sender/attach/sampler_private.h"
+#include "sender/attach/parts.h"
 
 /* The malloc family, and which argument says how much. What a library lacks is left out. */
 static const struct {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
-#include "sender/attach/sampler_private.h"
+#include "sender/attach/parts.h"
+#include "sender/attach/sampler.h"
 
 /* The ring holds a quarter of a second of the deepest stacks we see in practice (~600 B), times four, and is
  * a power of two between these; the least is two seconds of the notices of 500 short processes a second,

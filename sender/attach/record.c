@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sender/attach/sampler.h"
+#include "sender/attach/record.h"
 
 #include <errno.h>
 #include <string.h>

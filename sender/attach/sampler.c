@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sender/attach/sampler.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,8 +9,8 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
+#include "sender/attach/parts.h"
 #include "sender/attach/refusal.h"
-#include "sender/attach/sampler_private.h"
 
 /* libbpf's last words: the only place where it says what it did not like. One sampler is opened at a time. */
 static char last_words[256];

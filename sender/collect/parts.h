@@ -2,10 +2,12 @@
 /*
  * A request being written: what its parts share (request.c, request_stack.c, request_resource.c).
  */
-#ifndef SENDER_COLLECT_REQUEST_PRIVATE_H
-#define SENDER_COLLECT_REQUEST_PRIVATE_H
+#ifndef SENDER_COLLECT_PARTS_H
+#define SENDER_COLLECT_PARTS_H
 
-#include "sender/collect/request.h"
+#include "proto/otlp/write/build.h"
+#include "sender/collect/naming.h"
+#include "sender/collect/request_facts.h"
 
 /* A stack already in the request: the same frames of another process may have other names (generated code).
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sender/collect/request_private.h"
+#include "sender/collect/request.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -9,6 +9,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "sender/collect/parts.h"
 #include "sender/collect/text.h"
 #include "sender/context/record.h"
 

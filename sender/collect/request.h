@@ -11,20 +11,8 @@
 #include <stdint.h>
 
 #include "proto/otlp/write/build.h"
-#include "sender/attach/kinds.h"
 #include "sender/collect/naming.h"
-
-/* What a request says of the host and of time. */
-struct request_facts {
-    struct bytes host_name, os_version, host_arch; /* .n 0: left out */
-    struct bytes host_id, os_description;          /* likewise */
-    struct bytes kernel_build_id;                  /* hex; .n 0: not known */
-    const struct kinds *kinds;                     /* types and units */
-    int64_t realtime_offset;                       /* CLOCK_REALTIME - CLOCK_MONOTONIC, ns */
-    int64_t boot_offset;                           /* CLOCK_REALTIME - CLOCK_BOOTTIME, ns */
-    uint64_t start, end;                           /* of the window, CLOCK_MONOTONIC */
-    size_t max_bytes; /* a new request is begun when one is about this long: below the receiver's limit */
-};
+#include "sender/collect/request_facts.h"
 
 /* gRPC servers refuse above 4 MiB unless told otherwise (grpc-go, grpc-core: 4194304). */
 #define REQUEST_BYTES_MAX (3u << 20)

@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "proto/base/clock.h"
-#include "sender/collect/request_private.h"
+#include "sender/collect/parts.h"
 #include "sender/collect/text.h"
 
 #define SCHEMA_URL BYTES_LIT("https://opentelemetry.io/schemas/1.37.0")

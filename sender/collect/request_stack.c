@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
-#include "sender/collect/request_private.h"
+#include "sender/collect/parts.h"
 #include "sender/symbolize/cache/places.h"
 
 static uint32_t file_mapping(struct writer *w, const struct description *d)

@@ -2,10 +2,15 @@
 /*
  * What the table of processes (procs.c) and what is read of one of them (process.c) share.
  */
-#ifndef SENDER_PROCS_PROCS_PRIVATE_H
-#define SENDER_PROCS_PROCS_PRIVATE_H
+#ifndef SENDER_PROCS_PARTS_H
+#define SENDER_PROCS_PARTS_H
 
-#include "sender/procs/procs.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/bytes.h"
+
+struct process;
 
 #define PROCS_SLOTS 1024u
 /* As much of environ as is searched: the usual limit of a whole argument list (ARG_MAX). */

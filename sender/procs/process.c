@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sender/procs/procs_private.h"
+#include "sender/procs/parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +14,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "sender/procs/facts.h"
+#include "sender/procs/procs.h"
 
 /* Opens root/PID/name. */
 static int open_in(const struct procs *p, uint32_t pid, const char *name, int flags)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sender/procs/procs_private.h"
+#include "sender/procs/procs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,6 +13,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "sender/procs/facts.h"
+#include "sender/procs/parts.h"
 
 static int64_t boot_offset(const char *root)
 {
