@@ -90,14 +90,14 @@ static __always_inline __u32 read_trace_map(__u8 *to)
     return CONTEXT_HEAD_BYTES;
 }
 
-/* Puts the context of the current thread behind the addresses of its stack. */
+/* Puts the context of the current thread behind the frames of its stack. */
 static __always_inline void read_context(struct scratch *s, struct task_struct *task)
 {
-    __u64 at = (__u64)s->head.n_kernel + s->head.n_user;
+    __u64 at = (__u64)s->head.n_kernel + SAMPLE_USER_WORDS(&s->head);
     barrier_var(at);
-    if (at > SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX)
+    if (at > SAMPLE_WORDS_MAX)
         return;
-    __u8 *to = (__u8 *)&s->address[at];
+    __u8 *to = (__u8 *)&s->body[at];
     __u32 n = *(volatile __u32 *)&n_context_places ? read_published(s, task, to) : 0;
     if (!n && with_trace_map)
         n = read_trace_map(to);

@@ -19,7 +19,8 @@ struct mapping {
     __u32 n_pages;
     __u32 first_page;
     __u32 serial;
-    __u32 is_pending; /* user space has not been asked for this file, or has not answered */
+    __u16 is_pending; /* user space has not been asked for this file, or has not answered */
+    __u16 runtime;    /* enum runtime_tag */
     __u32 used;       /* as unwind_used holds it */
 };
 
@@ -190,6 +191,7 @@ static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u
     ret->serial = 0;
     ret->used = 0;
     ret->is_pending = 0;
+    ret->runtime = 0;
     f->inode = inode_of(f);
     if (f->inode) {
         read_key(&f->key, (struct inode *)f->inode);
@@ -210,6 +212,7 @@ static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u
     ret->n_pages = file->n_pages;
     ret->first_page = file->first_page;
     ret->serial = file->serial;
+    ret->runtime = file->runtime;
     note_use(ret, now);
     return 0;
 }

@@ -103,7 +103,7 @@ static __always_inline __u64 wakeup(const struct sample_head *h, int is_known)
                                                                        : BPF_RB_NO_WAKEUP;
 }
 
-/* The user stack by the kernel's frame pointer walk, behind the kernel addresses: 32-bit programs, and
+/* The user stack by the kernel's frame pointer walk, words behind those of the kernel's: 32-bit programs, and
  * machines this folder has no rules for. */
 static __always_inline void kernel_walk(void *ctx, struct scratch *s)
 {
@@ -111,8 +111,9 @@ static __always_inline void kernel_walk(void *ctx, struct scratch *s)
     barrier_var(at);
     if (at > SAMPLE_KERNEL_MAX)
         return;
-    long n = bpf_get_stack(ctx, &s->address[at], SAMPLE_KERNEL_MAX * 8, BPF_F_USER_STACK);
+    long n = bpf_get_stack(ctx, &s->body[at], SAMPLE_KERNEL_MAX * 8, BPF_F_USER_STACK);
     s->head.n_user = n > 0 ? (__u64)n / 8 : 0;
+    s->head.flags = SAMPLE_PLAIN;
     s->head.user_end = UNWIND_END_OTHER_ABI;
 }
 
@@ -234,6 +235,7 @@ static __always_inline void send_want(const struct scratch *s, __u32 mine)
         return;
     want->head = s->head;
     want->head.kind = SAMPLE_WANT;
+    want->head.detail = s->walk.wants_runtime;
     want->key = s->walk.wanted;
     want->start = s->walk.wanted_start;
     want->end = s->walk.wanted_end;
@@ -251,16 +253,16 @@ static __always_inline void send_stack(void *ctx, const __u64 *regs, struct scra
     s->walk.is_remembered = 0;
     /* Lengths are kept in u64 behind a barrier, or clang checks one copy and uses another. */
     if (!regs || !hit_user(regs)) {
-        long n = bpf_get_stack(ctx, s->address, SAMPLE_KERNEL_MAX * 8, skip);
+        long n = bpf_get_stack(ctx, s->body, SAMPLE_KERNEL_MAX * 8, skip);
         s->head.n_kernel = n > 0 ? (__u64)n / 8 : 0;
     }
     if (!s->head.is_kernel_thread) {
         user_stack(ctx, regs, s, task);
         read_context(s, task);
     }
-    __u64 size = ((__u64)s->head.n_kernel + s->head.n_user) * 8 + s->head.n_context;
+    __u64 size = SAMPLE_BODY_BYTES(&s->head);
     barrier_var(size);
-    if (size > sizeof s->address)
+    if (size > sizeof s->body)
         return;
     if (bpf_ringbuf_output(&ring, &s->head, sizeof s->head + size, wakeup(&s->head, s->walk.is_remembered)))
         __sync_fetch_and_add(&n_lost, 1);

@@ -35,6 +35,7 @@ static __always_inline void want_executable(const struct sample_head *head, stru
         return;
     want->head = *head;
     want->head.kind = SAMPLE_WANT;
+    want->head.detail = 0;
     want->start = 0;
     want->end = 0;
     const char *name = BPF_CORE_READ(bprm, filename);
@@ -80,6 +81,8 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
     bpf_map_delete_elem(&seen, &pid);
     if (n_context_places)
         bpf_map_delete_elem(&context_places, &pid);
+    if (RUNTIMES_STEP)
+        bpf_map_delete_elem(&runtime_places, &pid);
     __u64 flags =
         bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_size / 2 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
     if (bpf_ringbuf_output(&ring, s, sizeof s->exec.head + size, flags))
@@ -109,6 +112,8 @@ int BPF_PROG(on_exit, struct task_struct *task)
     if (task->pid != task->tgid || task->flags & PF_KTHREAD || (only_pid && task->tgid != only_pid))
         return 0;
     struct sample_head h = {.kind = SAMPLE_EXIT, .pid = task->tgid, .tid = task->tgid};
+    if (RUNTIMES_STEP)
+        bpf_map_delete_elem(&runtime_places, &h.pid);
     h.time = bpf_ktime_get_ns();
     h.start = task->start_boottime;
     send_head(&h);

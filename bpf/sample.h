@@ -6,6 +6,7 @@
 #define BPF_SAMPLE_H
 
 #include "bpf/context.h"
+#include "bpf/runtimes.h"
 #include "bpf/types.h"
 #include "bpf/unwind.h"
 
@@ -17,7 +18,7 @@
 #define SAMPLE_PATH_MAX 256 /* of an executable's name as it was given to execve; longer ones are cut */
 
 enum sample_kind {
-    SAMPLE_STACK = 1, /* struct sample_head, n_kernel + n_user addresses, leaf first each, n_context bytes */
+    SAMPLE_STACK = 1, /* struct sample_head, then SAMPLE_BODY_BYTES: see struct sample_frame */
     SAMPLE_EXEC = 2,  /* struct sample_exec: this process is another program from now on */
     SAMPLE_WANT = 3,  /* struct sample_want: a file without unwind tables was met */
     SAMPLE_VALUE = 4, /* sample_head alone: what the stack with this ticket weighs; 0: forget it */
@@ -89,6 +90,35 @@ struct filter_key {
 /* Bits of sample_head.flags. */
 #define SAMPLE_EXACT   1u /* user addresses are inside the calls already: not return addresses any more */
 #define SAMPLE_GUESSED 2u /* frame pointers were followed through a file whose tables were not there yet */
+#define SAMPLE_PLAIN   4u /* user frames are words, too: addresses of code, by the kernel's own walk */
+
+/* What a frame is, and so what the rest of it means. */
+enum sample_frame_kind {
+    SAMPLE_FRAME_KERNEL, /* code of the kernel, at address `where`; on the ring a word that is the address */
+    SAMPLE_FRAME_CODE,   /* code of the process, at address `where` */
+    SAMPLE_FRAME_WORD,   /* a runtime's word: what it means is the runtime's business */
+    SAMPLE_FRAME_KINDS,
+};
+
+/* A frame. On the ring behind the head: n_kernel words, n_user of these (of SAMPLE_PLAIN, words), leaf first
+ * each, then n_context bytes.
+ *
+ * Of code in a file whose tables the walk knew, `file` is their serial (struct unwind_file) and `extra` the
+ * low 16 bits of the page number in it, which with the low 12 bits of `where` says where in a file of up to
+ * 256 MiB: so that what has ended by the time this is read can still be named. */
+struct sample_frame {
+    bpf_u8 kind;
+    bpf_u8 runtime; /* enum runtime_tag: whose; of code, RUNTIME_NATIVE */
+    bpf_u16 extra;  /* a place in the function: bytecode, line, … */
+    bpf_u32 file;   /* 0: not known. Of a word, what tells it from another one that is at `where` later */
+    bpf_u64 where;
+};
+#define SAMPLE_FRAME_WORDS (sizeof(struct sample_frame) / 8)
+
+/* What follows the head of a stack. */
+#define SAMPLE_USER_WORDS(head) ((head)->n_user * ((head)->flags & SAMPLE_PLAIN ? 1 : SAMPLE_FRAME_WORDS))
+#define SAMPLE_BODY_BYTES(head) \
+    (8 * ((bpf_u64)(head)->n_kernel + SAMPLE_USER_WORDS(head)) + (head)->n_context)
 
 /* How every record begins. */
 struct sample_head {
@@ -98,7 +128,7 @@ struct sample_head {
     bpf_u64 time;  /* CLOCK_MONOTONIC */
     bpf_u32 tid;
     bpf_u32 cpu;
-    bpf_u32 n_kernel, n_user; /* SAMPLE_STACK: addresses that follow */
+    bpf_u32 n_kernel, n_user; /* SAMPLE_STACK: frames that follow */
     bpf_u16 is_kernel_thread; /* 1: it has no user memory */
     bpf_u16 n_context;        /* SAMPLE_STACK: bytes of a thread's context (context.h); 0: it has none */
     bpf_u16 user_end;         /* SAMPLE_STACK: enum unwind_end */
@@ -117,7 +147,9 @@ struct sample_exec {
     char path[SAMPLE_PATH_MAX]; /* NUL-terminated; the record ends behind the NUL */
 };
 
-/* In a ring of its own: the process has the file mapped there; or, both 0, began it as its executable. */
+/* In a ring of its own: the process has the file mapped there; or, both 0, began it as its executable. With
+ * head.detail, an enum runtime_tag, it is the runtime's place in the process that is wanted, not the file's
+ * tables. */
 struct sample_want {
     struct sample_head head;
     struct unwind_key key;

@@ -96,6 +96,8 @@ struct unwind_file {
     bpf_u32 n_pages;    /* 0: there is no call frame information */
     bpf_u32 first_page; /* file offset of the first of them, in pages */
     bpf_u32 serial;     /* of these tables: others, of this file or another, have another */
+    bpf_u32 runtime;    /* enum runtime_tag: whose code is in it */
+    bpf_u32 zero;
 };
 
 /* Registers of a frame. */

@@ -39,6 +39,13 @@ struct cache_set {
 /* Stack memory read at once: it costs hardly more than reading 8 bytes, and holds most of a stack. */
 #define WINDOW_BYTES 512u
 
+/* What a runtime's step remembers from one frame of a stack to the next. */
+struct runtime_walk {
+    __u32 inside; /* enum runtime_tag: its step is asked wherever the code is; 0: only in its own */
+    __u32 zero;
+    __u64 word[8]; /* its own; 0 at first */
+};
+
 struct walk {
     struct cache_set cache[CACHE_SETS];
     struct finder finder;
@@ -52,21 +59,25 @@ struct walk {
     __u64 stack_start, stack_end; /* the mapping that frame pointers are followed in */
     __u64 window_at;
     __u32 has_window;
-    __u32 end;   /* enum unwind_end */
-    __u32 set;   /* of the cache */
-    __u32 wants; /* `wanted` and the mapping of it are set: user space should be asked */
+    __u32 end;           /* enum unwind_end */
+    __u32 set;           /* of the cache */
+    __u32 wants;         /* `wanted` and the mapping of it are set: user space should be asked … */
+    __u32 wants_runtime; /* … for what: 0: the file's tables; a tag: the runtime's place in the process */
     __u32 n_switches;
     __u32 is_guessed;
     __u32 is_remembered; /* this CPU has met the process lately */
+    struct runtime_walk runtime;
 };
+
+/* What the frames of one stack take at most, in words. */
+#define SAMPLE_WORDS_MAX (SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX * SAMPLE_FRAME_WORDS)
 
 /* One for each CPU and enum slot: a record as it goes out, and the walk that fills it. */
 struct scratch {
     struct walk walk;
     __u64 busy;
     struct sample_head head;
-    /* n_kernel, then n_user; then the thread's context */
-    __u64 address[SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX + CONTEXT_BYTES_MAX / 8];
+    __u64 body[SAMPLE_WORDS_MAX + CONTEXT_BYTES_MAX / 8]; /* as sample.h says */
 };
 
 /* Files user space was asked for, and when: one it could not open in time is asked for again. */
@@ -159,6 +170,7 @@ __attribute__((noinline)) int find_here(struct walk *w, __u64 address)
     set->has_pending |= w->here.is_pending;
     if (w->here.is_pending && !w->wants && ask_for(&w->finder.key, w->now)) {
         w->wants = 1;
+        w->wants_runtime = 0;
         w->wanted = w->finder.key;
         w->wanted_start = w->finder.start;
         w->wanted_end = w->finder.end;
@@ -211,18 +223,34 @@ static __always_inline int enter_mapping(struct walk *w, __u64 address)
     return find_here(w, address);
 }
 
+/* Runtimes have steps that are no frames: adapters between calling conventions, shims. */
+#define WALK_STEPS_MAX (UNWIND_FRAMES_MAX * 3 / 2)
+
 struct walk_context {
     struct scratch *scratch;
     struct found_rules *found;
 };
 
+/* Adds a frame behind those there are. 0, or -1: there is no room. */
+static __always_inline int add_frame(struct scratch *s, struct sample_frame frame)
+{
+    __u64 n = s->head.n_user, to = s->head.n_kernel + n * SAMPLE_FRAME_WORDS;
+    barrier_var(to);
+    if (UNLIKELY(to > SAMPLE_WORDS_MAX - SAMPLE_FRAME_WORDS))
+        return -1;
+    *(struct sample_frame *)&s->body[to] = frame;
+    s->head.n_user = n + 1;
+    return 0;
+}
+
+#include "bpf/runtimes.bpf.h"
+
+/* A step of a walk. What runtimes have steps for is theirs first; the rest is the native one's. */
 static long walk_frame(__u32 i, struct walk_context *c)
 {
     struct scratch *s = c->scratch;
     struct walk *w = &s->walk;
-    __u64 to = (__u64)s->head.n_kernel + i;
-    barrier_var(to);
-    if (UNLIKELY(i >= UNWIND_FRAMES_MAX || to >= SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX)) {
+    if (UNLIKELY(s->head.n_user >= UNWIND_FRAMES_MAX)) {
         w->end = UNWIND_END_DEPTH;
         return 1;
     }
@@ -232,11 +260,18 @@ static long walk_frame(__u32 i, struct walk_context *c)
         w->end = UNWIND_END_NOT_CODE;
         return 1;
     }
+    if (RUNTIMES_STEP && UNLIKELY(w->here.runtime | w->runtime.inside) && runtime_step(s, address))
+        return 0;
     struct unwind_rule rule = find_rule(&w->here, c->found, w->set, address);
     if (rule.cfa == UNWIND_CFA_SIGNAL || (rule.cfa == UNWIND_CFA_PADDING && w->at.is_return))
         address = w->at.ip; /* "returned to" without having been called: a handler's, a coroutine's first */
-    s->address[to] = address;
-    s->head.n_user = i + 1;
+    if (add_frame(s, (struct sample_frame){.kind = SAMPLE_FRAME_CODE,
+                                           .extra = (address + w->here.bias) >> UNWIND_PAGE_BITS,
+                                           .file = w->here.serial,
+                                           .where = address})) {
+        w->end = UNWIND_END_DEPTH;
+        return 1;
+    }
     if (w->here.is_pending)
         w->is_guessed = 1;
     w->end = unwind_step(w, &w->at, rule);
@@ -309,6 +344,8 @@ static __always_inline void walk_stack(struct scratch *s, struct mm_struct *mm, 
     w->wants = 0;
     w->n_switches = 0;
     w->is_guessed = 0;
+    if (RUNTIMES_STEP)
+        __builtin_memset(&w->runtime, 0, sizeof w->runtime);
     w->stack_start = 0;
     w->stack_end = 0;
     find_set(w, mm, s->head.start);
@@ -319,7 +356,8 @@ static __always_inline void walk_stack(struct scratch *s, struct mm_struct *mm, 
     context.found = bpf_map_lookup_elem(&rules_found, &zero);
     if (!context.found)
         return;
-    bpf_loop(UNWIND_FRAMES_MAX + 1, walk_frame, &context, 0);
+    w->end = UNWIND_END_DEPTH; /* when the loop comes to its end */
+    bpf_loop(WALK_STEPS_MAX, walk_frame, &context, 0);
     __u32 end = w->end;
     if (end < UNWIND_ENDS)
         __sync_fetch_and_add(&n_ends[end], 1);

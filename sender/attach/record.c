@@ -2,6 +2,7 @@
 #include "sender/attach/record.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 static int record_exec(const struct sampler_handler *handler, const struct sample_head *head, size_t n)
@@ -18,10 +19,22 @@ int sampler_want(sampler_want_fn want_fn, void *user, const void *record, size_t
 {
     const struct sample_want *want = record;
     if (n != sizeof *want || want->head.kind != SAMPLE_WANT || want->start > want->end ||
-        memchr(want->path, 0, sizeof want->path) == NULL)
+        want->head.detail >= RUNTIME_TAGS || memchr(want->path, 0, sizeof want->path) == NULL)
         return -EBADMSG;
     want_fn(user, want);
     return 0;
+}
+
+/* Whether the kinds of user frames are some, and their runtimes. */
+static bool are_known(const struct sample_head *head, const uint64_t *body)
+{
+    for (uint32_t i = head->n_kernel; i < head->n_kernel + head->n_user; i++) {
+        struct sample_frame frame = record_frame(head, body, i);
+        if (frame.kind == SAMPLE_FRAME_KERNEL || frame.kind >= SAMPLE_FRAME_KINDS ||
+            frame.runtime >= RUNTIME_TAGS)
+            return false;
+    }
+    return true;
 }
 
 int sampler_record(const struct sampler_handler *handler, const void *record, size_t n)
@@ -42,8 +55,9 @@ int sampler_record(const struct sampler_handler *handler, const void *record, si
         head->n_kernel > SAMPLE_KERNEL_MAX || head->n_user > SAMPLE_USER_MAX ||
         head->n_context > CONTEXT_BYTES_MAX || (head->n_context && head->n_context < CONTEXT_HEAD_BYTES))
         return -EBADMSG;
-    if (n != sizeof *head + 8 * ((size_t)head->n_kernel + head->n_user) + head->n_context)
+    const uint64_t *body = (const uint64_t *)(head + 1);
+    if (n != sizeof *head + SAMPLE_BODY_BYTES(head) || !are_known(head, body))
         return -EBADMSG;
-    handler->stack(handler->user, head, (const uint64_t *)(head + 1));
+    handler->stack(handler->user, head, body);
     return 0;
 }

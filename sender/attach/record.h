@@ -7,13 +7,36 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "bpf/sample.h"
 
-/* What the ring holds. `address` is the n_kernel, then n_user addresses behind the head; behind them are
- * n_context bytes (sender/context/record.h). Valid during the call. */
+/* One frame of a stack, 0 … n_kernel + n_user - 1, leaf first, the kernel's before the user's. `body` is what
+ * is behind the head: SAMPLE_BODY_BYTES of it. */
+static inline struct sample_frame record_frame(const struct sample_head *head, const uint64_t *body,
+                                               uint32_t i)
+{
+    struct sample_frame frame = {.kind = SAMPLE_FRAME_KERNEL};
+    if (i >= head->n_kernel) {
+        frame.kind = SAMPLE_FRAME_CODE;
+        if (!(head->flags & SAMPLE_PLAIN)) {
+            memcpy(&frame, &body[head->n_kernel + (i - head->n_kernel) * SAMPLE_FRAME_WORDS], sizeof frame);
+            return frame;
+        }
+    }
+    frame.where = body[i];
+    return frame;
+}
+
+/* The n_context bytes of a thread's context (sender/context/record.h). */
+static inline const uint8_t *record_context(const struct sample_head *head, const uint64_t *body)
+{
+    return (const uint8_t *)(body + head->n_kernel + SAMPLE_USER_WORDS(head));
+}
+
+/* What the ring holds; valid during the call. `body`: for record_frame and record_context. */
 struct sampler_handler {
-    void (*stack)(void *user, const struct sample_head *head, const uint64_t *address);
+    void (*stack)(void *user, const struct sample_head *head, const uint64_t *body);
     void (*exec)(void *user, const struct sample_head *head, const char *path);
     void *user;
     /* SAMPLE_VALUE, SAMPLE_FORK and SAMPLE_EXIT, by head->kind; NULL: nobody asks. */

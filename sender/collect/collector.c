@@ -10,6 +10,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "sender/attach/record.h"
 #include "sender/context/place.h"
 #include "sender/context/record.h"
 
@@ -102,25 +103,92 @@ static uint32_t file_in_window(struct collector *c, const struct process *proces
     return at;
 }
 
-/* A user frame. False: the address is in no code of the process, as when a register that is no frame pointer
- * was followed; the stack ends before it. `is_sure`: the kernel side found a mapping of code there, which
- * ours may be older than. */
-static bool user_frame(struct collector *c, struct process *process, uint64_t address, bool is_sure,
-                       uint64_t now, struct frame *ret)
+/* A stack on its way into the window. */
+struct taking {
+    struct collector *c;
+    const struct sample_head *head;
+    struct process *process;
+    uint32_t at; /* which of its frames, from the leaf of its side */
+    uint64_t now;
+};
+
+/* A return address is that of the next instruction, which may be another function's: one less is in the call.
+ */
+static bool take_kernel(struct taking *t, const struct sample_frame *from, struct frame *ret)
 {
+    *ret = (struct frame){.kind = FRAME_KERNEL, .address = from->where - (t->at > 0)};
+    return true;
+}
+
+/* False: the address is in no code of the process, as when a register that is no frame pointer was followed.
+ */
+static bool take_code(struct taking *t, const struct sample_frame *from, struct frame *ret)
+{
+    struct collector *c = t->c;
+    bool is_exact = t->head->flags & SAMPLE_EXACT;
+    bool is_sure =
+        t->at == 0 || is_exact; /* the kernel side found a mapping there, which ours may be older than */
+    uint64_t address = from->where - (t->at > 0 && !is_exact);
     *ret = (struct frame){.kind = FRAME_OTHER, .address = address};
-    struct region *region = procs_region(c->procs, process, address, is_sure, now);
+    struct region *region = procs_region(c->procs, t->process, address, is_sure, t->now);
     if (!region)
-        return is_sure || process->maps.n == 0; /* nothing known of it at all: keep what we were told */
-    uint32_t number = file_of(c, process, region);
+        return is_sure || t->process->maps.n == 0; /* nothing known of it at all: keep what we were told */
+    uint32_t number = file_of(c, t->process, region);
     if (!number || !files_get(c->files, number)->is_elf)
         return true;
-    uint32_t at = file_in_window(c, process, region, number);
+    uint32_t at = file_in_window(c, t->process, region, number);
     uint64_t virtual;
     if (at != UINT32_MAX &&
         files_address(c->files, number, address - region->start + region->offset, &virtual))
         *ret = (struct frame){.kind = FRAME_FILE, .file = at, .address = virtual};
     return true;
+}
+
+/* A runtime's word: named at once, for what it points at may be gone when the window ends. */
+static bool take_word(struct taking *t, const struct sample_frame *from, struct frame *ret)
+{
+    struct window *w = &t->c->window;
+    bool is_new;
+    uint32_t number = window_word(w, t->process, from, &is_new);
+    *ret = (struct frame){.kind = FRAME_OTHER};
+    if (number == UINT32_MAX)
+        return true;
+    *ret = (struct frame){.kind = FRAME_WORD, .file = number, .address = from->where};
+    struct window_word *word = &w->word[number];
+    if (!is_new || !word->runtime->resolve)
+        return true;
+    autoclose int memory = procs_open_memory(t->c->procs, t->process);
+    struct runtime_process process = {
+        .pid = t->process->pid, .start = t->process->start, .maps = &t->process->maps, .memory = memory};
+    struct runtime_name name = {.file = BYTES_LIT("")};
+    if (memory >= 0 && word->runtime->resolve(&process, from, &w->text, &name))
+        word->name = name;
+    return true;
+}
+
+/* How a frame becomes one of the window's, by its kind. False: the stack ends before it. */
+static bool (*const take[SAMPLE_FRAME_KINDS])(struct taking *, const struct sample_frame *,
+                                              struct frame *) = {
+    [SAMPLE_FRAME_KERNEL] = take_kernel,
+    [SAMPLE_FRAME_CODE] = take_code,
+    [SAMPLE_FRAME_WORD] = take_word,
+};
+
+/* The frames of a stack; how many, one at least. */
+static uint32_t take_stack(struct taking *t, const uint64_t *body, struct frame *ret)
+{
+    const struct sample_head *head = t->head;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < head->n_kernel + head->n_user; i++) {
+        struct sample_frame from = record_frame(head, body, i);
+        t->at = i < head->n_kernel ? i : i - head->n_kernel;
+        if (!take[from.kind](t, &from, &ret[n]))
+            break;
+        n++;
+    }
+    if (n == 0) /* in the middle of execve or exit: neither has a stack; the time was spent all the same */
+        ret[n++] = (struct frame){.kind = FRAME_OTHER};
+    return n;
 }
 
 /* Where its threads publish their contexts is looked for when it says that they do, and again, less and less
@@ -146,10 +214,10 @@ static void find_place(struct collector *c, struct process *process, uint64_t no
 
 /* The context of a sample, as far as it says something. */
 static struct bytes context_of(struct collector *c, struct process *process, const struct sample_head *head,
-                               const uint64_t *address, uint64_t now)
+                               const uint64_t *body, uint64_t now)
 {
     struct record record;
-    const uint8_t *p = (const uint8_t *)(address + head->n_kernel + head->n_user);
+    const uint8_t *p = record_context(head, body);
     if (!head->n_context || !record_read(p, head->n_context, &record))
         return bytes_of(NULL, 0);
     /* OTEP 4947: a key that is not known makes the reader look at the map of keys again. */
@@ -158,11 +226,9 @@ static struct bytes context_of(struct collector *c, struct process *process, con
     return bytes_of(p, head->n_context);
 }
 
-void collector_stack(struct collector *c, const struct sample_head *head, const uint64_t *address,
-                     uint64_t now)
+void collector_stack(struct collector *c, const struct sample_head *head, const uint64_t *body, uint64_t now)
 {
     struct frame frame[FRAMES_MAX + 1];
-    uint32_t n = 0;
     struct process *process =
         procs_get(c->procs, head->pid, head->start, head->comm, head->is_kernel_thread, now);
     if (!process) {
@@ -172,25 +238,14 @@ void collector_stack(struct collector *c, const struct sample_head *head, const 
     if (c->place && process->published)
         find_place(c, process, now);
     if (head->ticket) { /* known now; the rest when it is known what it weighs */
-        pending_add(&c->pending, head, address);
+        pending_add(&c->pending, head, body);
         return;
     }
-    /* A return address is that of the next instruction, which may be another function's: one less is in the
-     * call. */
-    for (uint32_t i = 0; i < head->n_kernel; i++)
-        frame[n++] = (struct frame){.kind = FRAME_KERNEL, .address = address[i] - (i > 0)};
-    bool is_exact = head->flags & SAMPLE_EXACT;
     if (head->changes)
         procs_follow(c->procs, process, head->changes, now);
-    for (uint32_t i = 0; i < head->n_user; i++) {
-        uint64_t at = address[head->n_kernel + i] - (i > 0 && !is_exact);
-        if (!user_frame(c, process, at, i == 0 || is_exact, now, &frame[n]))
-            break;
-        n++;
-    }
-    if (n == 0) /* in the middle of execve or exit: neither has a stack; the time was spent all the same */
-        frame[n++] = (struct frame){.kind = FRAME_OTHER};
-    window_add(&c->window, process, head, frame, n, context_of(c, process, head, address, now));
+    struct taking taking = {.c = c, .head = head, .process = process, .now = now};
+    uint32_t n = take_stack(&taking, body, frame);
+    window_add(&c->window, process, head, frame, n, context_of(c, process, head, body, now));
 }
 
 void collector_notice(struct collector *c, const struct sample_head *head, uint64_t now)
@@ -207,7 +262,7 @@ void collector_notice(struct collector *c, const struct sample_head *head, uint6
             stack->head.ticket = 0;
             stack->head.value = head->value;
             stack->head.time = head->time;
-            collector_stack(c, &stack->head, stack->address, now);
+            collector_stack(c, &stack->head, stack->body, now);
         }
         free(stack);
     }

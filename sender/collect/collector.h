@@ -3,7 +3,7 @@
  * From raw samples to a window: finds the process and file of each address as samples arrive. What those are
  * called is found later, by another thread (naming.h), so that no name keeps samples waiting.
  *
- *     collector_stack(c, head, addresses, now); …      as the ring buffer hands them out
+ *     collector_stack(c, head, body, now); …           as the ring buffer hands them out
  *     collector_take(c, &window);                      and the next window begins
  *     … the window is named and sent, and cleared
  *     collector_sweep(c, now);
@@ -42,9 +42,8 @@ int collector_init(struct collector *c, const char *proc_root);
 /* After all windows taken are cleared. */
 void collector_release(struct collector *c);
 
-/* Takes one sample; `address` is n_kernel then n_user addresses. */
-void collector_stack(struct collector *c, const struct sample_head *head, const uint64_t *address,
-                     uint64_t now);
+/* Takes one sample; `body` is what is behind its head (sender/attach/record.h). */
+void collector_stack(struct collector *c, const struct sample_head *head, const uint64_t *body, uint64_t now);
 
 /* Takes a notice: SAMPLE_VALUE (a stack that waited for it joins the window, a wait of less than the minimum
  * is forgotten), SAMPLE_FORK, SAMPLE_EXIT. */

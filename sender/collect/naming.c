@@ -180,7 +180,7 @@ static bool settle_stack(struct naming *n, struct window *w, uint32_t stack, uin
         else if (frame[i].kind == FRAME_FILE)
             want(n, w, &frame[i]);
         else
-            has_others = true;
+            has_others |= frame[i].kind == FRAME_OTHER;
     }
     return has_others;
 }
@@ -212,7 +212,8 @@ void naming_settle(struct naming *n, struct window *w, const struct procs *procs
     window_close_files(w);
 }
 
-static void describe_kernel(const struct naming *n, const struct frame *frame, struct description *d)
+static void describe_kernel(const struct naming *n, const struct window *w, uint32_t process,
+                            const struct frame *frame, struct description *d)
 {
     struct kallsyms_name name;
     d->type = "kernel";
@@ -224,12 +225,11 @@ static void describe_kernel(const struct naming *n, const struct frame *frame, s
     d->address = frame->address - name.base;
 }
 
-static void describe_file(const struct naming *n, const struct window *w, const struct frame *frame,
-                          struct description *d)
+static void describe_file(const struct naming *n, const struct window *w, uint32_t process,
+                          const struct frame *frame, struct description *d)
 {
     uint32_t number = n->number ? n->number[frame->file] : 0;
     const struct binary *binary = binaries_get(n->binaries, number);
-    d->type = "native";
     if (!binary) {
         struct bytes name = bytes_after_last(bytes_str(w->file[frame->file].path), '/');
         d->module = name.n ? name : bytes_of(NULL, 0);
@@ -237,7 +237,8 @@ static void describe_file(const struct naming *n, const struct window *w, const 
     }
     struct binary_name name = binaries_name(n->binaries, number, frame->address);
     struct binary_line line = binaries_line(n->binaries, &name, 0);
-    d->type = name.is_go ? "go" : "native";
+    if (name.is_go)
+        d->type = "go";
     d->name = line.name;
     d->file = line.file;
     d->line = line.line;
@@ -250,28 +251,43 @@ static void describe_file(const struct naming *n, const struct window *w, const 
     }
 }
 
-static void describe_other(const struct naming *n, uint32_t process, const struct frame *frame,
-                           struct description *d)
+static void describe_other(const struct naming *n, const struct window *w, uint32_t process,
+                           const struct frame *frame, struct description *d)
 {
     struct generated key = {.process = process, .address = frame->address};
     const struct generated *found =
         n->generated.n ? bsearch(&key, n->generated.at, n->generated.n, sizeof key, by_process) : NULL;
-    d->type = "native";
     if (found && found->name.p) {
         d->name = found->name;
         d->type = perfmap_frame_type(found->name);
     }
 }
 
+static void describe_word(const struct naming *n, const struct window *w, uint32_t process,
+                          const struct frame *frame, struct description *d)
+{
+    const struct window_word *word = &w->word[frame->file];
+    d->type = word->runtime->frame_type;
+    d->name = word->name.name;
+    d->file = word->name.file;
+    d->line = word->name.line;
+}
+
 void naming_describe(const struct naming *n, const struct window *w, uint32_t process,
                      const struct frame *frame, struct description *ret)
 {
-    struct description d = {.address = frame->address, .name = BYTES_LIT(""), .file = BYTES_LIT("")};
-    switch (frame->kind) {
-    case FRAME_KERNEL: describe_kernel(n, frame, &d); break;
-    case FRAME_FILE: describe_file(n, w, frame, &d); break;
-    default: describe_other(n, process, frame, &d); break;
-    }
+    static void (*const describe[FRAME_KINDS])(const struct naming *, const struct window *, uint32_t,
+                                               const struct frame *, struct description *) = {
+        [FRAME_KERNEL] = describe_kernel,
+        [FRAME_FILE] = describe_file,
+        [FRAME_OTHER] = describe_other,
+        [FRAME_WORD] = describe_word,
+    };
+    struct description d = {.type = runtime_of(RUNTIME_NATIVE)->frame_type,
+                            .address = frame->address,
+                            .name = BYTES_LIT(""),
+                            .file = BYTES_LIT("")};
+    describe[frame->kind](n, w, process, frame, &d);
     *ret = d;
 }
 

@@ -10,8 +10,7 @@
 
 static size_t size_of(const struct sample_head *head)
 {
-    return sizeof(struct pending_stack) + ((size_t)head->n_kernel + head->n_user) * sizeof(uint64_t) +
-           head->n_context;
+    return sizeof(struct pending_stack) + SAMPLE_BODY_BYTES(head);
 }
 
 static struct pending_stack **slot_of(const struct pending *p, uint64_t ticket)
@@ -42,7 +41,7 @@ struct pending_stack *pending_take(struct pending *p, uint64_t ticket)
     return found;
 }
 
-void pending_add(struct pending *p, const struct sample_head *head, const uint64_t *address)
+void pending_add(struct pending *p, const struct sample_head *head, const uint64_t *body)
 {
     size_t size = size_of(head);
     if (!p->slot)
@@ -59,7 +58,7 @@ void pending_add(struct pending *p, const struct sample_head *head, const uint64
     }
     struct pending_stack **slot = slot_of(p, head->ticket);
     *fresh = (struct pending_stack){.next = *slot, .older = p->newest, .head = *head};
-    memcpy(fresh->address, address, size - sizeof *fresh);
+    memcpy(fresh->body, body, size - sizeof *fresh);
     *(p->newest ? &p->newest->newer : &p->oldest) = fresh;
     p->newest = fresh;
     *slot = fresh;

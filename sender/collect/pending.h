@@ -19,7 +19,7 @@ struct pending_stack {
     struct pending_stack *next;          /* of the same slot; private */
     struct pending_stack *older, *newer; /* private */
     struct sample_head head;
-    uint64_t address[]; /* n_kernel, then n_user; then n_context bytes */
+    uint64_t body[]; /* SAMPLE_BODY_BYTES */
 };
 
 /* Zeroed is empty. */
@@ -32,7 +32,7 @@ struct pending {
 };
 
 /* Keeps a stack; head->ticket is not 0. */
-void pending_add(struct pending *p, const struct sample_head *head, const uint64_t *address);
+void pending_add(struct pending *p, const struct sample_head *head, const uint64_t *body);
 
 /* Takes the stack of a ticket out: the caller frees it. NULL: there is none. */
 struct pending_stack *pending_take(struct pending *p, uint64_t ticket);

@@ -165,6 +165,28 @@ void window_met(struct window *w, uint32_t file, uint32_t pid, struct bytes path
     w->n_open++;
 }
 
+uint32_t window_word(struct window *w, const struct process *process, const struct sample_frame *frame,
+                     bool *ret_is_new)
+{
+    struct {
+        uint64_t process; /* its serial: never another's */
+        struct sample_frame frame;
+    } key = {process->serial, *frame};
+    uint32_t before = w->words.n;
+    if (!reserve((void **)&w->word, &w->cap_words, before, sizeof *w->word))
+        return UINT32_MAX;
+    uint32_t number = intern_find(&w->words, bytes_of(&key, sizeof key));
+    *ret_is_new = number == INTERN_NONE;
+    if (number != INTERN_NONE)
+        return number;
+    if (before >= WINDOW_WORDS_MAX ||
+        (number = intern_add(&w->words, bytes_of(&key, sizeof key))) == INTERN_NONE)
+        return UINT32_MAX;
+    w->word[number] = (struct window_word){.runtime = runtime_of(frame->runtime)};
+    w->bytes += sizeof *w->word + sizeof key + INTERNED_BYTES;
+    return number;
+}
+
 void window_close(struct window *w)
 {
     for (uint32_t i = 0; i < w->n_processes; i++) {
@@ -201,6 +223,8 @@ void window_clear(struct window *w)
     intern_clear(&w->stacks);
     intern_clear(&w->keys);
     intern_clear(&w->contexts);
+    intern_clear(&w->words);
+    arena_reset(&w->text, 64 * 1024);
     w->n_times = 0;
     w->bytes = 0;
     w->dropped = 0;
@@ -212,6 +236,9 @@ void window_release(struct window *w)
     intern_release(&w->stacks);
     intern_release(&w->keys);
     intern_release(&w->contexts);
+    intern_release(&w->words);
+    arena_release(&w->text);
+    free(w->word);
     free(w->sample);
     free(w->time);
     free(w->process);

@@ -18,12 +18,15 @@
 #include "bpf/sample.h"
 #include "proto/base/intern.h"
 #include "sender/procs/procs.h"
+#include "sender/runtimes/runtime.h"
 #include "sender/symbolize/binaries.h"
 
 enum frame_kind {
     FRAME_KERNEL, /* address: in the kernel */
     FRAME_FILE,   /* address: ELF virtual address in file `file` of the window */
     FRAME_OTHER,  /* address: in the process; generated code, or nothing we know */
+    FRAME_WORD,   /* a runtime's word, which has number `file` in the window */
+    FRAME_KINDS,
 };
 
 /* One frame. Of a caller, the address is one less than what it returns to: inside the call. */
@@ -41,6 +44,9 @@ struct frame {
 #define WINDOW_BYTES_MAX (256u << 20)
 /* Files that a window keeps open; two windows' are far below the descriptors main.c asks for. */
 #define WINDOW_OPEN_MAX 256u
+
+/* Words of runtimes with names; what is above is a frame without one. */
+#define WINDOW_WORDS_MAX 262144u
 
 /* What a user stack lacks. */
 enum window_incomplete {
@@ -64,6 +70,12 @@ struct window_file {
     int fd;       /* the window's, or whoever took it and put -1 here; -1: could not be opened */
     uint32_t pid; /* where it was met last … */
     char *path;   /* … and as what; never NULL */
+};
+
+/* A runtime's word, named as it came. */
+struct window_word {
+    const struct runtime *runtime;
+    struct runtime_name name;
 };
 
 struct window_sample {
@@ -96,8 +108,12 @@ struct window {
     uint32_t n_processes, cap_processes;
     struct window_file *file;
     uint32_t n_files, cap_files, n_open;
-    size_t bytes;     /* of samples and stacks, about */
-    uint64_t dropped; /* since the last clear: over a limit, or memory was out */
+    struct intern words; /* by process and struct sample_frame */
+    struct window_word *word;
+    uint32_t cap_words;
+    struct arena text; /* of words' names */
+    size_t bytes;      /* of samples and stacks, about */
+    uint64_t dropped;  /* since the last clear: over a limit, or memory was out */
 };
 
 #define WINDOW_NO_TIME    UINT32_MAX
@@ -136,6 +152,11 @@ bool window_wants(const struct window *w, uint32_t file, uint32_t pid);
 
 /* Says where a file was met; takes `fd` over in any case, which may be negative. */
 void window_met(struct window *w, uint32_t file, uint32_t pid, struct bytes path, int fd);
+
+/* The number of a runtime's word in the window; *ret_is_new: its name is to be put into window.word, text
+ * into window.text. UINT32_MAX when memory or WINDOW_WORDS_MAX is out. */
+uint32_t window_word(struct window *w, const struct process *process, const struct sample_frame *frame,
+                     bool *ret_is_new);
 
 /* No sample comes any more: takes what its processes say of themselves now. */
 void window_close(struct window *w);

@@ -79,10 +79,10 @@ static void raise_open_files(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* refused, the files of large hosts have fewer names */
 }
 
-static void on_stack(void *user, const struct sample_head *head, const uint64_t *address)
+static void on_stack(void *user, const struct sample_head *head, const uint64_t *body)
 {
     struct program *p = user;
-    collector_stack(&p->collector, head, address, clock_monotonic());
+    collector_stack(&p->collector, head, body, clock_monotonic());
 }
 
 /* The kernel side has room for CONTEXT_PLACES processes: what is above has samples without links, and it is

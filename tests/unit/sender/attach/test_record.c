@@ -10,14 +10,18 @@
 struct seen {
     int stacks, execs;
     uint64_t last_address;
+    struct sample_frame last;
+    const uint8_t *context;
     char path[64];
 };
 
-static void on_stack(void *user, const struct sample_head *head, const uint64_t *address)
+static void on_stack(void *user, const struct sample_head *head, const uint64_t *body)
 {
     struct seen *s = user;
     s->stacks++;
-    s->last_address = address[head->n_kernel + head->n_user - 1];
+    s->last = record_frame(head, body, head->n_kernel + head->n_user - 1);
+    s->last_address = s->last.where;
+    s->context = record_context(head, body);
 }
 
 static void on_exec(void *user, const struct sample_head *head, const char *path)
@@ -29,6 +33,12 @@ static void on_exec(void *user, const struct sample_head *head, const char *path
 
 struct stack_record {
     struct sample_head head;
+    uint64_t kernel;
+    struct sample_frame user;
+};
+
+struct plain_record {
+    struct sample_head head;
     uint64_t address[3];
 };
 
@@ -36,22 +46,57 @@ UNIT(a_stack_is_handed_on)
 {
     struct seen seen = {0};
     struct sampler_handler h = {on_stack, on_exec, &seen};
-    struct stack_record r = {{.kind = SAMPLE_STACK, .n_kernel = 1, .n_user = 2, .comm = "x"}, {1, 2, 3}};
+    struct stack_record r = {{.kind = SAMPLE_STACK, .n_kernel = 1, .n_user = 1, .comm = "x"},
+                             1,
+                             {.kind = SAMPLE_FRAME_CODE, .extra = 7, .file = 8, .where = 3}};
     ck_assert_int_eq(sampler_record(&h, &r, sizeof r), 0);
     ck_assert_int_eq(seen.stacks, 1);
     ck_assert_uint_eq(seen.last_address, 3);
+    ck_assert(seen.last.kind == SAMPLE_FRAME_CODE && seen.last.extra == 7 && seen.last.file == 8);
+    struct sample_frame leaf = record_frame(&r.head, &r.kernel, 0);
+    ck_assert(leaf.kind == SAMPLE_FRAME_KERNEL && leaf.where == 1);
+    r.user.kind = SAMPLE_FRAME_WORD;
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), 0);
+    ck_assert_uint_eq(seen.last.kind, SAMPLE_FRAME_WORD);
 }
 
-UNIT(a_context_comes_behind_the_addresses)
+UNIT(a_plain_stack_is_words)
+{
+    struct seen seen = {0};
+    struct sampler_handler h = {on_stack, on_exec, &seen};
+    struct plain_record r = {
+        {.kind = SAMPLE_STACK, .n_kernel = 1, .n_user = 2, .flags = SAMPLE_PLAIN, .comm = "x"}, {1, 2, 3}};
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), 0);
+    ck_assert(seen.last.kind == SAMPLE_FRAME_CODE && seen.last.where == 3);
+    r.head.flags = 0;
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), -EBADMSG); /* too short for frames */
+}
+
+UNIT(frames_of_no_kind_are_refused)
+{
+    struct seen seen = {0};
+    struct sampler_handler h = {on_stack, on_exec, &seen};
+    struct stack_record r = {{.kind = SAMPLE_STACK, .n_kernel = 1, .n_user = 1, .comm = "x"}, 1, {0}};
+    r.user.kind = SAMPLE_FRAME_KERNEL; /* those come first, as words */
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), -EBADMSG);
+    r.user.kind = SAMPLE_FRAME_KINDS;
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), -EBADMSG);
+    r.user.kind = SAMPLE_FRAME_WORD;
+    r.user.runtime = RUNTIME_TAGS;
+    ck_assert_int_eq(sampler_record(&h, &r, sizeof r), -EBADMSG);
+    ck_assert_int_eq(seen.stacks, 0);
+}
+
+UNIT(a_context_comes_behind_the_frames)
 {
     struct seen seen = {0};
     struct sampler_handler h = {on_stack, on_exec, &seen};
     struct {
         struct sample_head head;
-        uint64_t address[2];
+        struct sample_frame frame;
         uint8_t context[CONTEXT_BYTES_MAX + 8];
-    } r = {{.kind = SAMPLE_STACK, .n_user = 2, .comm = "x"}, {1, 2}, {0}};
-    size_t n = sizeof r.head + sizeof r.address;
+    } r = {{.kind = SAMPLE_STACK, .n_user = 1, .comm = "x"}, {.kind = SAMPLE_FRAME_CODE, .where = 2}, {0}};
+    size_t n = sizeof r.head + sizeof r.frame;
     for (uint16_t i = 0; i < sizeof r.context; i++) {
         bool is_one = i == 0 || (i >= CONTEXT_HEAD_BYTES && i <= CONTEXT_BYTES_MAX);
         r.head.n_context = i;
@@ -59,6 +104,7 @@ UNIT(a_context_comes_behind_the_addresses)
         ck_assert_int_eq(sampler_record(&h, &r, n + i + 1), -EBADMSG);
     }
     ck_assert_uint_eq(seen.last_address, 2);
+    ck_assert_ptr_eq(seen.context, r.context);
 }
 
 UNIT(an_exec_is_handed_on)
@@ -112,6 +158,9 @@ UNIT(a_wanted_file_is_handed_on)
     ck_assert_int_eq(sampler_want(on_want, &seen, &w, sizeof w), 0);
     ck_assert_uint_eq(seen.last_address, 0x1000);
     ck_assert_int_eq(sampler_want(on_want, &seen, &w, sizeof w - 1), -EBADMSG);
+    w.head.detail = RUNTIME_TAGS; /* of nobody */
+    ck_assert_int_eq(sampler_want(on_want, &seen, &w, sizeof w), -EBADMSG);
+    w.head.detail = 0;
     w.end = 0xfff;
     ck_assert_int_eq(sampler_want(on_want, &seen, &w, sizeof w), -EBADMSG);
     w.end = 0x2000;
@@ -124,7 +173,8 @@ UNIT(a_record_that_contradicts_itself_is_refused)
 {
     struct seen seen = {0};
     struct sampler_handler h = {on_stack, on_exec, &seen};
-    struct stack_record r = {{.kind = SAMPLE_STACK, .n_kernel = 1, .n_user = 3, .comm = "x"}, {1, 2, 3}};
+    struct plain_record r = {
+        {.kind = SAMPLE_STACK, .n_kernel = 1, .n_user = 3, .flags = SAMPLE_PLAIN, .comm = "x"}, {1, 2, 3}};
     ck_assert_int_eq(sampler_record(&h, &r, sizeof r), -EBADMSG); /* says four addresses, has three */
     r.head.n_user = SAMPLE_USER_MAX + 1;
     ck_assert_int_eq(sampler_record(&h, &r, sizeof r), -EBADMSG);

@@ -7,9 +7,9 @@
 
 static void add(struct pending *p, uint64_t ticket, uint32_t frames)
 {
-    static const uint64_t address[SAMPLE_USER_MAX] = {11, 22, 33};
+    static const uint64_t body[SAMPLE_USER_MAX * SAMPLE_FRAME_WORDS] = {11, 22, 33};
     struct sample_head head = {.kind = SAMPLE_STACK, .n_user = frames, .ticket = ticket};
-    pending_add(p, &head, address);
+    pending_add(p, &head, body);
 }
 
 UNIT(a_stack_waits_for_its_ticket)
@@ -22,7 +22,7 @@ UNIT(a_stack_waits_for_its_ticket)
         struct pending_stack *s = pending_take(&p, i);
         ck_assert_ptr_nonnull(s);
         ck_assert_uint_eq(s->head.ticket, i);
-        ck_assert_uint_eq(s->address[2], 33);
+        ck_assert_uint_eq(s->body[2], 33);
         free(s);
         ck_assert_ptr_null(pending_take(&p, i));
     }

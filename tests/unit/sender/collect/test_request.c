@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/base/macros.h"
 #include "proto/otlp/view/profiles.h"
 #include "sender/collect/collector.h"
 #include "sender/collect/report.h"
@@ -125,7 +126,7 @@ static void feed_ended(uint32_t tid, uint64_t time, const uint64_t *address, uin
                             .n_kernel = n_kernel,
                             .n_user = n_user,
                             .user_end = user_end,
-                            .flags = flags,
+                            .flags = flags | SAMPLE_PLAIN,
                             .comm = "worker \xff"};
     collector_stack(&collector, &h, address, 1);
 }
@@ -202,6 +203,7 @@ static void feed_context(uint32_t tid, uint8_t trace, uint8_t span, const char *
     uint16_t size = (uint16_t)n;
     h.tid = tid;
     h.n_user = 1;
+    h.flags = SAMPLE_PLAIN;
     h.n_context = (uint16_t)(CONTEXT_HEAD_BYTES + n);
     memset(record.context, trace, 16);
     memset(record.context + 16, span, 8);
@@ -404,7 +406,7 @@ UNIT(each_kind_is_a_profile_of_its_own)
                             .tid = 1,
                             .n_user = 1,
                             .user_end = UNWIND_END_ROOT,
-                            .flags = SAMPLE_EXACT,
+                            .flags = SAMPLE_EXACT | SAMPLE_PLAIN,
                             .source = SAMPLE_FROM_WAIT,
                             .detail = SAMPLE_WAIT_SLEEP,
                             .ticket = 5};
@@ -448,6 +450,44 @@ UNIT(generated_code_is_named_by_the_perf_map)
     ck_assert(bytes_is(name_of(p, l), "JS:*hot /x.js:1:1"));
     ck_assert(bytes_is(attribute(p, p->location.attrs_at, l, "profile.frame.type").text, "v8js"));
     ck_assert_uint_eq(p->location.mapping[l], 0);
+    release(&sent);
+    end();
+}
+
+/* As the kernel side sends them: frames that say what they are. */
+UNIT(frames_are_taken_by_their_kind)
+{
+    struct sample_frame frame[] = {
+        {.kind = SAMPLE_FRAME_CODE, .where = in(leaf_function, 0)},
+        {.kind = SAMPLE_FRAME_WORD, .where = 0x1234, .extra = 5},
+        {.kind = SAMPLE_FRAME_CODE, .where = in(calling_function, 0)},
+        {.kind = SAMPLE_FRAME_WORD, .where = 0x1234, .extra = 6},
+        {.kind = SAMPLE_FRAME_WORD, .where = 0x1234, .extra = 5},
+    };
+    struct sample_head h = {.kind = SAMPLE_STACK,
+                            .pid = (uint32_t)getpid(),
+                            .start = own_start(),
+                            .time = 700,
+                            .tid = 1,
+                            .n_user = ARRAY_LEN(frame),
+                            .user_end = UNWIND_END_ROOT,
+                            .flags = SAMPLE_EXACT};
+    struct sent sent = {0};
+    begin();
+    collector_stack(&collector, &h, (const uint64_t *)frame, 1);
+    uint32_t n;
+    const struct frame *taken = window_frames(&collector.window, 0, &n);
+    ck_assert_uint_eq(n, ARRAY_LEN(frame));
+    ck_assert(taken[1].kind == FRAME_WORD && taken[3].kind == FRAME_WORD);
+    ck_assert(taken[1].file == taken[4].file && taken[1].file != taken[3].file); /* another place in it */
+    settle();
+    build_all(&sent, REQUEST_BYTES_MAX);
+    const struct profiles *p = &sent.profiles[0];
+    ck_assert(bytes_is(name_of(p, location_of(p, 0, 0)), "leaf_function"));
+    uint32_t l = location_of(p, 0, 1); /* no runtime of that name says what it is: it stays in its place */
+    ck_assert_uint_eq(name_of(p, l).n, 0);
+    ck_assert(bytes_is(attribute(p, p->location.attrs_at, l, "profile.frame.type").text, "native"));
+    ck_assert(bytes_is(name_of(p, location_of(p, 0, 2)), "calling_function"));
     release(&sent);
     end();
 }

@@ -134,7 +134,7 @@ static void feed(uint32_t tid, uint64_t time)
                             .n_kernel = 1,
                             .n_user = 1,
                             .user_end = UNWIND_END_ROOT,
-                            .flags = SAMPLE_EXACT,
+                            .flags = SAMPLE_EXACT | SAMPLE_PLAIN,
                             .comm = "worker"};
     collector_stack(&collector, &h, address, clock_monotonic());
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * The runtimes whose frames are told apart: the list that the kernel side's steps (runtimes.bpf.h) and user
+ * space's rows (sender/runtimes) are both made from.
+ */
+#ifndef BPF_RUNTIMES_H
+#define BPF_RUNTIMES_H
+
+#include "bpf/types.h"
+
+/* To add one: a row here, its step in runtimes.bpf.h, its folder in sender/runtimes. */
+#define RUNTIMES(ROW) ROW(NATIVE, native)
+
+#define RUNTIME_TAG(tag, name) RUNTIME_##tag,
+enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };
+#undef RUNTIME_TAG
+
+/* What the step of a runtime has to know of a process: filled by user space, which is asked for it when a
+ * walk meets the runtime's code in a process without one. */
+#define RUNTIME_PLACE_WORDS 30u
+struct runtime_place {
+    bpf_u64 start;   /* of the process, as in struct sample_head: no other one with its pid */
+    bpf_u32 runtime; /* enum runtime_tag */
+    bpf_u32 zero;
+    bpf_u64 word[RUNTIME_PLACE_WORDS]; /* the runtime's own: addresses, offsets */
+};
+
+#endif

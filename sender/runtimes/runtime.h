@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A runtime whose frames are told apart from machine code: how its files are recognised, what its step in the
+ * kernel (bpf/runtimes.bpf.h) has to know of a process, and what the words are called that the step sends.
+ *
+ * A row each, in the order of bpf/runtimes.h, where it is listed; its functions are in a folder of its own.
+ * Whoever meets a frame asks its row: nothing else in the tree names a runtime.
+ */
+#ifndef SENDER_RUNTIMES_RUNTIME_H
+#define SENDER_RUNTIMES_RUNTIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bpf/runtimes.h"
+#include "bpf/sample.h"
+#include "proto/base/arena.h"
+#include "proto/base/bytes.h"
+
+struct maps;
+
+/* A file with code that some process has mapped, or has begun as its executable. */
+struct runtime_file {
+    struct bytes path; /* as we see it; NUL-terminated, "" if not known */
+    int fd;            /* the caller's; at any offset */
+};
+
+/* A process that runs. */
+struct runtime_process {
+    uint32_t pid;
+    uint64_t start;          /* ns since boot */
+    const struct maps *maps; /* where it has code (sender/procs/maps.h) */
+    int memory;              /* for pread(2) at its addresses; the caller's */
+};
+
+/* What a word is called; slices into the arena, or static. */
+struct runtime_name {
+    struct bytes name; /* .n 0: not known */
+    struct bytes file; /* source file; "" if not known */
+    uint32_t line;     /* 0 if not known */
+};
+
+struct runtime {
+    const char *name;
+    const char *frame_type; /* profile.frame.type of its frames: a value of the semantic conventions */
+
+    /* Whether a file has this runtime's code: then its step is asked there. NULL: never. On the thread of the
+     * unwind tables, once a file. */
+    bool (*recognise)(const struct runtime_file *file);
+
+    /* Fills the words of a zeroed place. 0, or -errno: it is too early, or this version is not known; the
+     * kernel side asks again. NULL: there is no step. On the same thread, once a process and program. */
+    int (*prepare)(const struct runtime_process *process, struct runtime_place *ret);
+
+    /* Names a word while its process is there, so on the way from the ring to the window: some microseconds,
+     * once a word and window. False: it cannot be said. NULL: it has no words. */
+    bool (*resolve)(const struct runtime_process *process, const struct sample_frame *frame,
+                    struct arena *text, struct runtime_name *ret);
+};
+
+/* Each is defined in its folder. */
+#define RUNTIME_ROW(tag, name) extern const struct runtime runtime_##name;
+RUNTIMES(RUNTIME_ROW)
+#undef RUNTIME_ROW
+
+/* The row of a tag below RUNTIME_TAGS. Never NULL. */
+const struct runtime *runtime_of(uint32_t tag);
+
+/* Whose code a file has: RUNTIME_NATIVE if no other says that it is his. */
+enum runtime_tag runtime_recognise(const struct runtime_file *file);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/unit.h"
+
+#include "sender/runtimes/runtime.h"
+
+UNIT(every_tag_has_a_row)
+{
+    for (uint32_t i = 0; i < RUNTIME_TAGS; i++) {
+        const struct runtime *r = runtime_of(i);
+        ck_assert_ptr_nonnull(r);
+        ck_assert_ptr_nonnull(r->name);
+        ck_assert_ptr_nonnull(r->frame_type);
+        for (uint32_t k = 0; k < i; k++)
+            ck_assert_str_ne(r->name, runtime_of(k)->name);
+        /* A step wants a place; its words want a name. */
+        ck_assert(i == RUNTIME_NATIVE || (r->recognise && r->prepare && r->resolve));
+    }
+    ck_assert_ptr_eq(runtime_of(RUNTIME_TAGS), runtime_of(RUNTIME_NATIVE));
+}
+
+UNIT(what_nobody_recognises_is_native)
+{
+    struct runtime_file file = {.path = BYTES_LIT("/no/runtime/of/ours"), .fd = -1};
+    ck_assert_int_eq(runtime_recognise(&file), RUNTIME_NATIVE);
+}
