@@ -74,6 +74,12 @@ int sampler_place(struct sampler *s, uint32_t pid, const struct context_place *p
     return 0;
 }
 
+int sampler_runtime(struct sampler *s, uint32_t pid, const struct runtime_place *place)
+{
+    int fd = bpf_map__fd(s->skel->maps.runtime_places);
+    return bpf_map_update_elem(fd, &pid, place, BPF_ANY) < 0 ? -errno : 0;
+}
+
 static int attach_one(struct bpf_program *program, struct bpf_link **link)
 {
     if (bpf_program__fd(program) < 0)

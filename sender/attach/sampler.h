@@ -77,6 +77,10 @@ int sampler_rule(struct sampler *s, const struct filter_rule *rule, bool is_ther
  * many processes it is known; -errno. */
 int sampler_place(struct sampler *s, uint32_t pid, const struct context_place *place);
 
+/* Says where a runtime has its state in a process, which the kernel side asked for (sample_want); it forgets
+ * by itself when the process ends or becomes another program. 0; -E2BIG: of too many; -errno. Any thread. */
+int sampler_runtime(struct sampler *s, uint32_t pid, const struct runtime_place *place);
+
 /* Looks which CPUs are online now: opens the clock of new ones, closes that of those gone. Returns how many
  * are being sampled. */
 uint32_t sampler_follow_cpus(struct sampler *s);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
@@ -15,6 +16,7 @@
 #include "proto/base/macros.h"
 #include "sender/run/privilege.h"
 #include "sender/procs/procs.h"
+#include "sender/runtimes/runtime.h"
 #include "sender/unwind/loader.h"
 
 /* Memory of rows in the kernel: 7.5 MiB hold those of a hundred programs and libraries, and all maps together
@@ -151,9 +153,42 @@ static void follow_later(struct unwinder *u, const struct sample_want *want, uin
         u->follow[u->n_follow++] = (struct follow){want->head.pid, now + FOLLOW_MS * NSEC_PER_MSEC};
 }
 
+/* Whose code a file has, by what it is called and what is in it. */
+static uint32_t recognise(int fd)
+{
+    char link[32], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[max_of(n, (ssize_t)0)] = 0;
+    return runtime_recognise(&(struct runtime_file){.path = bytes_str(path), .fd = fd});
+}
+
+/* Finds a runtime's place in a process. What cannot be said now is asked again. */
+static void answer_runtime(struct unwinder *u, const struct sample_want *want)
+{
+    char path[64];
+    struct maps maps = {0};
+    const struct runtime *runtime = runtime_of(want->head.detail);
+    struct runtime_place place = {.start = want->head.start, .runtime = want->head.detail};
+    snprintf(path, sizeof path, "/proc/%u/maps", want->head.pid);
+    autoclose int maps_fd = open_quietly(path);
+    snprintf(path, sizeof path, "/proc/%u/mem", want->head.pid);
+    autoclose int memory = open_quietly(path);
+    struct runtime_process process = {
+        .pid = want->head.pid, .start = want->head.start, .maps = &maps, .memory = memory};
+    if (maps_fd >= 0 && memory >= 0 && maps_read(&maps, maps_fd) == 0 && runtime->prepare &&
+        runtime->prepare(&process, &place) == 0)
+        (void)sampler_runtime(u->sampler, want->head.pid, &place);
+    maps_release(&maps);
+}
+
 static void answer(struct unwinder *u, const struct sample_want *want)
 {
     uint64_t now = clock_monotonic();
+    if (want->head.detail != RUNTIME_NATIVE) {
+        answer_runtime(u, want);
+        return;
+    }
     if (tables_has(u->tables, &want->key) || is_refused(u, &want->key, now))
         return;
     autoclose int fd =
@@ -239,6 +274,7 @@ int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct bytes vd
     u->procs = procs_new("/proc");
     u->stop_fd = eventfd(0, EFD_CLOEXEC);
     loader_init(&u->loader, u->tables);
+    u->loader.recognise = recognise;
     if (!u->tables || !u->procs || u->stop_fd < 0) {
         unwinder_free(u);
         return -ENOMEM;

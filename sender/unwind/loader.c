@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "bpf/runtimes.h"
 #include "proto/base/clock.h"
 
 /* Room that was made may be in pieces: then it is made again. */
@@ -48,6 +49,7 @@ static int install(struct loader *l, const struct unwind_key *key, const struct 
         r = 0; /* `rows` is empty */
     if (r == 0 && fd >= 0)
         r = check(fd, key);
+    rows.runtime = l->recognise && fd >= 0 ? l->recognise(fd) : RUNTIME_NATIVE;
     if (r == 0)
         r = tables_add(l->tables, key, &rows, clock_monotonic());
     for (int i = 0; i < TRIES && r == -EAGAIN; i++) {

@@ -22,7 +22,8 @@ struct loader_counts {
 
 struct loader {
     struct tables *tables;
-    pthread_mutex_t lock; /* of counts */
+    uint32_t (*recognise)(int fd); /* whose code a file has: enum runtime_tag; NULL: native's. The owner's */
+    pthread_mutex_t lock;          /* of counts */
     struct loader_counts counts;
 };
 

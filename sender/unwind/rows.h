@@ -28,6 +28,7 @@ struct rows {
     struct unwind_rule *rule; /* rule[0] is that nothing is known */
     uint32_t n_rules;
     uint32_t n_functions, n_damaged; /* taken; skipped for being malformed */
+    uint32_t runtime;                /* enum runtime_tag; who adds the rows to tables knows */
 };
 
 /* Compiles a file. 0: also when it has no frame information, n_pages being 0 then; -ENOEXEC: no ELF file for

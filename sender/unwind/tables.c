@@ -439,6 +439,7 @@ int tables_add(struct tables *t, const struct unwind_key *key, const struct rows
     if (!f)
         return -ENOMEM;
     int r = rows->n_pages ? place(t, f, rows) : 0;
+    f->placed.runtime = rows->runtime;
     f->placed.serial = ++t->serial; /* again the same after four billion files */
     *last_use(t, f) = (bpf_u32)(now >> 30);
     if (r == 0)
