@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/io/channel_private.h"
+#include "proto/io/channel.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "proto/base/buffer.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/io/channel_parts.h"
 #include "proto/io/loop.h"
 
 struct io_channel {
@@ -68,7 +69,7 @@ const char *io_channel_peer(const struct io_channel *c)
     return c->peer;
 }
 
-void io_channel_format_address(const struct sockaddr *a, char text[IO_CHANNEL_ADDRESS_MAX])
+void io_channel_format_address(const struct sockaddr *a, char *text)
 {
     char host[INET6_ADDRSTRLEN] = "?";
     if (a->sa_family == AF_INET6) {

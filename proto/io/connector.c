@@ -8,7 +8,8 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
-#include "proto/io/channel_private.h"
+#include "proto/io/channel.h"
+#include "proto/io/channel_parts.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
 

@@ -14,7 +14,8 @@
 
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
-#include "proto/io/channel_private.h"
+#include "proto/io/channel.h"
+#include "proto/io/channel_parts.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
 #include "proto/io/unix_address.h"

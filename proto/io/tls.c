@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/io/tls_private.h"
+#include "proto/io/tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
+#include "proto/io/tls_parts.h"
 
 #define RECORD_MAX (16u << 10) /* plaintext of one record (RFC 8446 §5.1) */
 #define EARLY_MAX  (16u << 20) /* plaintext kept while the handshake runs: a request and some */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/io/tls_private.h"
+#include "proto/io/tls.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+
+#include "proto/io/tls_parts.h"
 
 /* TLS 1.2: forward secrecy and AEAD only, as HTTP/2 wants it (RFC 9113 §9.2.2); 1.3 has nothing else. */
 #define SERVER_CIPHERS "ECDHE+AESGCM:ECDHE+CHACHA20"

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/io/tls_private.h"
+#include "proto/io/tls.h"
 
 #include <openssl/x509v3.h>
 #include <string.h>
+
+#include "proto/io/tls_parts.h"
 
 /* Copies a name if it is one: printable, whole. */
 static bool take_name(const unsigned char *p, int n, char *name, size_t cap)

@@ -6,7 +6,7 @@
 #include <openssl/ssl.h>
 #include <time.h>
 
-#include "proto/io/tls_private.h"
+#include "proto/io/tls_parts.h"
 #include "tests/unit/proto/io/identity.h"
 
 static void make_identity(struct identity *id, const char *names)

@@ -2,12 +2,13 @@
 /*
  * What a listener and a connector need to make a channel. For proto/io only.
  */
-#ifndef PROTO_IO_CHANNEL_PRIVATE_H
-#define PROTO_IO_CHANNEL_PRIVATE_H
-
-#include "proto/io/channel.h"
+#ifndef PROTO_IO_CHANNEL_PARTS_H
+#define PROTO_IO_CHANNEL_PARTS_H
 
 #include <uv.h>
+
+struct io_channel;
+struct io_loop;
 
 enum io_channel_kind { IO_CHANNEL_TCP, IO_CHANNEL_UNIX };
 
@@ -20,7 +21,7 @@ uv_stream_t *io_channel_stream(struct io_channel *c);
  * latency) and learns the peer's address. */
 void io_channel_connected(struct io_channel *c);
 
-/* "127.0.0.1:40312", "[::1]:4317". */
-void io_channel_format_address(const struct sockaddr *a, char text[IO_CHANNEL_ADDRESS_MAX]);
+/* "127.0.0.1:40312", "[::1]:4317"; text has IO_CHANNEL_ADDRESS_MAX bytes. */
+void io_channel_format_address(const struct sockaddr *a, char *text);
 
 #endif

@@ -2,14 +2,13 @@
 /*
  * What tls_context.c makes and tls.c uses. For proto/io only.
  */
-#ifndef PROTO_IO_TLS_PRIVATE_H
-#define PROTO_IO_TLS_PRIVATE_H
+#ifndef PROTO_IO_TLS_PARTS_H
+#define PROTO_IO_TLS_PARTS_H
 
 #include <openssl/ssl.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
-
-#include "proto/io/tls.h"
 
 #define TLS_ALPN_MAX 64 /* wire form of our list (RFC 7301 §3.1) */
 
