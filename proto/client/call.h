@@ -12,7 +12,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/error.h"
 #include "proto/client/endpoint.h"
-#include "proto/client/exporter.h"
+#include "proto/client/options.h"
 #include "proto/coding/coding.h"
 #include "proto/http/exchange.h"
 

@@ -13,7 +13,8 @@
 #include "proto/base/buffer.h"
 #include "proto/client/call.h"
 #include "proto/client/connection.h"
-#include "proto/client/exporter.h"
+#include "proto/client/event.h"
+#include "proto/client/options.h"
 #include "proto/client/queue.h"
 
 enum slot_state {
