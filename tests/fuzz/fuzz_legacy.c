@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: proto/otlp/layouts */
+/* needs: proto/otlp/layouts proto/otlp/view */
 /*
  * The translation of older layouts: the first byte says of which. Whatever comes out is a 1.10 request that
  * decodes, within the memory allowed; and the account is even afterwards.
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "proto/otlp/layouts/legacy.h"
+#include "proto/otlp/view/profiles.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -470,5 +470,5 @@ int profiles_json_transcode(struct bytes json, const struct profiles_limits *lim
     const size_t n = out->n;
     enum profiles_layout layout;
     int r = profiles_json_transcode_as_written(json, limits, budget, out, &layout, e);
-    return r == 0 && legacy_is(layout) ? translate(layout, n, limits, budget, out, e) : r;
+    return r == 0 && profiles_layout_is_old(layout) ? translate(layout, n, limits, budget, out, e) : r;
 }

@@ -3,7 +3,9 @@
  * Which release's wire layout a body has: the five that share the package v1development carry no version, so
  * the wire types of their fields have to tell (reference/gateway.md §2.3, which numbers the rules).
  */
-#include "proto/otlp/view/decode.h"
+#include "proto/otlp/layouts/layout.h"
+
+#include "proto/wire/reader.h"
 
 const char *profiles_layout_name(enum profiles_layout layout)
 {
@@ -137,40 +139,4 @@ enum profiles_layout layout_sniff(struct bytes body)
     if (n.upto_1_8 > 0)
         return PROFILES_LAYOUT_1_8;
     return n.upto_1_9 > 0 ? PROFILES_LAYOUT_1_9 : PROFILES_LAYOUT_UNKNOWN;
-}
-
-/* Beyond this many entries of field 2, asking whether all keys differ costs more than the answer is worth:
- * attributes of a sample are a handful. */
-#define ATTRS_PLAUSIBLE 64u
-
-static bool plausible_attrs(const struct profiles *v, uint32_t from, uint32_t to)
-{
-    if (to - from > ATTRS_PLAUSIBLE)
-        return false;
-    for (uint32_t i = from; i < to; i++) {
-        uint32_t a = v->attr_index.attribute[i];
-        if (a >= v->attribute.n)
-            return false;
-        for (uint32_t j = from; j < i; j++)
-            if (v->attribute.key[v->attr_index.attribute[j]] == v->attribute.key[a])
-                return false;
-    }
-    return true;
-}
-
-bool layout_fits_1_10(const struct decode *d)
-{
-    const struct profiles *v = d->p;
-    bool fits = true;
-    for (uint32_t i = 0; i < v->sample.n; i++) {
-        uint32_t from = v->sample.attrs_at[i], to = v->sample.attrs_at[i + 1];
-        if (from == to || v->sample.n_values[i] > 0)
-            continue; /* only {1, 5}: no difference; field 4 as loose numbers: the sniffer's business */
-        if (v->sample.n_timestamps[i] == 0)
-            return false; /* only {1, 2} */
-        if (v->sample.n_timestamps[i] != to - from)
-            return true; /* {1, 2, 5}, and there were never as many values as timestamps */
-        fits &= plausible_attrs(v, from, to);
-    }
-    return fits;
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "proto/otlp/layouts/legacy_tables.h"
+#include "proto/otlp/layouts/legacy_parts.h"
 
 int legacy_malformed(struct legacy *t, const uint8_t *at, const char *what)
 {

@@ -17,16 +17,7 @@
 #include "proto/base/buffer.h"
 #include "proto/base/bytes.h"
 #include "proto/base/error.h"
-#include "proto/otlp/view/profiles.h"
-
-/* Messages that hold at most HOLLOW_BYTES (nothing, or one field of one byte) and are repeated are what makes
- * few bytes many entries: 10 million in 20 MB. Writers have a few: entry 0 of each table, functions with a
- * name and no more, stacks of one frame; by what they can name there are hundreds, so more than this is not
- * data. The view counts so too (proto/otlp/view/decode.h). */
-#define HOLLOW_MAX   65536u
-#define HOLLOW_BYTES 2u
-#define HOLLOW_WORDS "more than 65536 messages that hold nothing"
-_Static_assert(HOLLOW_MAX == 65536, "as the words say");
+#include "proto/otlp/layouts/layout.h"
 
 /* Replaces what `out` holds by `body`, which has the layout `from` (1.5 … 1.9), in the layout of 1.10, with
  * PROFILES_PADDING zero bytes behind it.
@@ -43,11 +34,5 @@ int legacy_transcode(enum profiles_layout from, struct bytes body, const struct 
 
 /* Frees the memory of `out` and refunds it. */
 void legacy_release(struct buffer *out, struct budget *budget);
-
-/* Whether legacy_transcode takes this layout. */
-static inline bool legacy_is(enum profiles_layout layout)
-{
-    return layout >= PROFILES_LAYOUT_1_5 && layout <= PROFILES_LAYOUT_1_9;
-}
 
 #endif

@@ -4,7 +4,7 @@
  * locations, times are int64, and there are comments (profiles.proto at v1.5.0, v1.7.0). In 1.5 the tables
  * are in the profile too.
  */
-#include "proto/otlp/layouts/legacy_tables.h"
+#include "proto/otlp/layouts/legacy_parts.h"
 
 /* pprof's profilers have up to four; each costs a pass over the samples, and a profile of its own. */
 #define TYPES_MAX 64u

@@ -3,7 +3,7 @@
  * 1.8 and 1.9: the tables are those of 1.10, Sample has other numbers, and Profile has in 1.8
  * (profiles.proto at v1.8.0, v1.9.0).
  */
-#include "proto/otlp/layouts/legacy_tables.h"
+#include "proto/otlp/layouts/legacy_parts.h"
 
 /* ProfilesDictionary, 1.8 … 1.10 */
 enum { DICTIONARY_STRING = 5, DICTIONARY_ATTRIBUTE = 6 };

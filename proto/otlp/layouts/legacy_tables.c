@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/otlp/layouts/legacy_tables.h"
+#include "proto/otlp/layouts/legacy_parts.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #ifndef PROTO_OTLP_VIEW_DECODE_H
 #define PROTO_OTLP_VIEW_DECODE_H
 
-#include "proto/otlp/layouts/legacy.h"
+#include "proto/otlp/layouts/layout.h"
 #include "proto/otlp/view/memory.h"
 
 struct decode {
@@ -29,7 +29,7 @@ struct decode {
 int decode_malformed(struct decode *d, const uint8_t *at, const char *what);
 
 /* To be called for each message of a repeated field that becomes an entry: counts it when it is hollow
- * (proto/otlp/layouts/legacy.h). */
+ * (proto/otlp/layouts/layout.h). */
 int decode_too_hollow(struct decode *d, const uint8_t *at);
 static inline int decode_entry(struct decode *d, struct bytes message, size_t hollow)
 {
@@ -68,13 +68,8 @@ int decode_any_value(struct decode *d, struct bytes message, struct attr_value *
  * looking. `dangling` is what decode_scopes found. */
 int check_indices(struct decode *d, bool dangling);
 
-/* proto/otlp/layouts/layout.c: which layout the wire types of fields speak for. PROFILES_LAYOUT_UNKNOWN when
- * nothing does. Slower than a decode; safe on any bytes. */
-enum profiles_layout layout_sniff(struct bytes body);
-
-/* proto/otlp/layouts/layout.c: whether what was decoded as 1.10 can be that: rule 5 of reference/gateway.md
- * §2.3, for samples whose wire types are the same in both. Call when the columns are complete and before
- * indices are checked. */
-bool layout_fits_1_10(const struct decode *d);
+/* fit.c: whether what was decoded as 1.10 can be that, for samples whose wire types are the same in 1.9. Call
+ * when the columns are complete and before indices are checked. */
+bool decode_fits_1_10(const struct decode *d);
 
 #endif

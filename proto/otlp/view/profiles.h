@@ -23,10 +23,7 @@
 #include "proto/base/bytes.h"
 #include "proto/base/error.h"
 #include "proto/otlp/attr.h"
-
-/* Readable bytes that must follow the body in memory (their content does not matter): the decoder loads whole
- * words. */
-#define PROFILES_PADDING 64
+#include "proto/otlp/layouts/layout.h"
 
 /* Frames of one stack, inlined ones included. A thread's 8 MiB of stack hold some 60,000 calls if they
  * recurse without end; a sample whose stack has more is rejected. */
@@ -34,19 +31,6 @@
 
 /* sample.stack of a sample that was rejected. */
 #define PROFILES_REJECTED UINT32_MAX
-
-/* The wire layouts that share the package name v1development (reference/gateway.md §2.3). */
-enum profiles_layout {
-    PROFILES_LAYOUT_UNKNOWN, /* nothing in the message tells: an empty one */
-    PROFILES_LAYOUT_1_5,     /* tables inside Profile */
-    PROFILES_LAYOUT_1_7,
-    PROFILES_LAYOUT_1_8,
-    PROFILES_LAYOUT_1_9,
-    PROFILES_LAYOUT_1_10, /* and 1.11, wire-identical */
-};
-
-/* "1.10" and so on; "unknown". */
-const char *profiles_layout_name(enum profiles_layout layout);
 
 /* [i] … [i + 1] of an `_at` column bound entry i's part of a pool, so each has n + 1 entries. */
 struct profiles {
@@ -152,27 +136,6 @@ struct profiles {
     struct profiles_memory *memory; /* how the columns are kept; private */
 };
 
-struct profiles_limits {
-    size_t column_bytes; /* what the columns may take: 2-byte hostile messages amplify 26-fold (hotpath.md) */
-    uint32_t
-        depth; /* messages inside one another in an attribute's value, the AnyValue itself included (an array
-                * level is two); OTLP runtimes stop at 100, counting from the request, six or less above */
-};
-
-#define PROFILES_LIMITS_DEFAULT                 \
-    {                                           \
-        .column_bytes = 256u << 20, .depth = 64 \
-    }
-
-/* Conditions of profiles_decode. */
-enum {
-    PROFILES_MALFORMED = 1, /* not a protobuf message of this type: truncated, bad varint, too deep, … */
-    PROFILES_UNSUPPORTED,   /* a wire layout we do not decode; error names it */
-    PROFILES_OVER_BUDGET,   /* columns would pass limits or budget: nothing is wrong with the message but its
-                               size */
-    PROFILES_TOO_LARGE,     /* its stacks mean more frames than its bytes pay for; error says how many */
-};
-
 /* Sets up an empty view. The columns' memory is kept from one request to the next; it is charged to `budget`.
  */
 int profiles_init(struct profiles *p, struct budget *budget);
@@ -180,7 +143,8 @@ void profiles_release(struct profiles *p);
 
 /* Decodes `body`, which must stay in place, unchanged, as long as the view is read, with PROFILES_PADDING
  * readable bytes behind it. Replaces what the view held. Iterative, bounded by the limits, safe on any bytes.
- * 0, a condition above with *e set to say where, or -ENOMEM. Afterwards on failure the view is empty. */
+ * 0, a condition of layout.h with *e set to say where, or -ENOMEM. Afterwards on failure the view is empty.
+ */
 int profiles_decode(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
                     struct error *e);
 

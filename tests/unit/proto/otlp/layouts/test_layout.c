@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: proto/schema */
+/* needs: proto/otlp/view proto/schema */
 /* Older wire layouts under the same package name are recognised by the wire types of their fields, and read
  * as what they are (test_legacy.c); 1.10 in its ambiguous forms is read as 1.10. */
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: proto/otlp/write */
+/* needs: proto/otlp/view proto/otlp/write */
 #include "tests/lib/unit.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: proto/schema proto/otlp/json */
+/* needs: proto/otlp/json proto/otlp/view proto/schema */
 /* The layouts 1.5 … 1.9 decode to what the same request says in 1.10. */
 #include <stdio.h>
 

@@ -10,13 +10,16 @@
  *
  * All functions return 0, PROFILES_MALFORMED, PROFILES_OVER_BUDGET or -ENOMEM unless they say otherwise.
  */
-#ifndef PROTO_OTLP_LAYOUTS_LEGACY_TABLES_H
-#define PROTO_OTLP_LAYOUTS_LEGACY_TABLES_H
+#ifndef PROTO_OTLP_LAYOUTS_LEGACY_PARTS_H
+#define PROTO_OTLP_LAYOUTS_LEGACY_PARTS_H
 
 #include "proto/base/arena.h"
 #include "proto/base/intern.h"
 #include "proto/base/macros.h"
-#include "proto/otlp/layouts/legacy.h"
+#include "proto/base/budget.h"
+#include "proto/base/buffer.h"
+#include "proto/base/error.h"
+#include "proto/otlp/layouts/layout.h"
 #include "proto/wire/reader.h"
 #include "proto/wire/writer.h"
 

@@ -158,7 +158,7 @@ static int older(struct decode *d, enum profiles_layout layout)
 static int check_layout(struct decode *d)
 {
     struct profiles *v = d->p;
-    bool fits = d->surely_1_10 || layout_fits_1_10(d);
+    bool fits = d->surely_1_10 || decode_fits_1_10(d);
     if (d->surely_1_10 || (fits && !d->maybe_older && (d->dictionary || v->profile.n == 0))) {
         v->layout = v->profile.n > 0 ? PROFILES_LAYOUT_1_10 : PROFILES_LAYOUT_UNKNOWN;
         return 0;
@@ -241,7 +241,7 @@ static int decode_translated(struct profiles *p, struct bytes body, const struct
 static int decode_any(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
                       enum profiles_layout layout, struct error *e)
 {
-    if (!legacy_is(layout)) {
+    if (!profiles_layout_is_old(layout)) {
         int r = decode(p, body, limits, layout, e);
         if (r != PROFILES_UNSUPPORTED)
             return r;
