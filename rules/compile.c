@@ -8,10 +8,11 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "rules/source/lex.h"
 #include "rules/parse/parse.h"
 #include "rules/resolve/resolve.h"
 #include "rules/resolve/warn.h"
+#include "rules/source/lex.h"
+#include "rules/source/report.h"
 
 /* Files in one compilation: rule_place counts them in 16 bits, and nobody keeps more. */
 #define FILES_MAX 1024u
@@ -22,7 +23,7 @@ struct compilation {
     struct ast_pack *packs;
     struct arena scratch;
     struct report report;
-    struct parse_totals totals;
+    struct ast_totals totals;
     struct resolver resolver;
     uint32_t n;
 };

@@ -13,39 +13,15 @@
 
 #include "proto/base/bytes.h"
 #include "proto/base/embed.h"
+#include "rules/source/diagnostic.h"
+#include "rules/tree/limits.h"
 #include "rules/tree/tree.h"
-
-/* Bounds of the language (rules/README.md §9). */
-#define RULES_FILE_MAX       (1u << 20)
-#define RULES_STATEMENTS_MAX 4096u
-#define RULES_ATOMS_MAX      50000u
-#define RULES_REGEX_MAX      1024u
-#define RULES_NESTING_MAX    32u
-#define RULES_ROWS_MAX       1024u
-#define RULES_COLUMNS_MAX    8u
-#define RULES_ERRORS_MAX     20u
 
 struct rules_input {
     const char *name; /* shown in diagnostics */
     struct bytes text;
     bool builtin; /* a shipped pack: loads before the user's files */
 };
-
-/* One diagnostic, in the one form of §10. */
-struct rules_diagnostic {
-    char code[8]; /* "E101", "W202" */
-    bool warning;
-    struct rule_place place;
-    const char *file;
-    char *text; /* the whole diagnostic as printed, several lines, '\n'-terminated */
-};
-
-struct rules_diagnostics {
-    struct rules_diagnostic *items;
-    uint32_t n, n_errors;
-};
-
-void rules_diagnostics_release(struct rules_diagnostics *d);
 
 /* Compiles the files together, in this order. Returns the set, or NULL when there was an error; *ret always
  * holds the diagnostics (warnings too) and is the caller's to release. NULL with no diagnostics: memory is

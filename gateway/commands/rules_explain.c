@@ -14,7 +14,7 @@
 #include "gateway/commands/rules_parts.h"
 #include "gateway/commands/json_text.h"
 #include "gateway/run/pipeline.h"
-#include "rules/source/diagnostic.h"
+#include "rules/source/place.h"
 #include "rules/prove/explain.h"
 #include "rules/match/keep.h"
 

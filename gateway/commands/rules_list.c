@@ -6,7 +6,7 @@
 #include "gateway/commands/rules_parts.h"
 #include "gateway/commands/json_text.h"
 #include "proto/base/macros.h"
-#include "rules/source/diagnostic.h"
+#include "rules/source/place.h"
 #include "rules/resolve/level.h"
 
 #define WIDTH_MAX 60

@@ -276,4 +276,9 @@ struct ast_pack {
     uint32_t n_triggers;
 };
 
+/* How many there are in all files of one compilation: they are numbered, and bounded together. */
+struct ast_totals {
+    uint32_t atoms, statements, defs;
+};
+
 #endif

@@ -6,6 +6,7 @@
 
 #include "proto/base/macros.h"
 #include "rules/pattern/regex_check.h"
+#include "rules/source/place.h"
 
 static bool check_regex(struct parser *p, const struct token *t)
 {

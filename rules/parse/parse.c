@@ -375,7 +375,7 @@ static int pair_parentheses(struct parser *p)
 }
 
 int parse(const struct rule_file *file, uint16_t number, const struct tokens *tokens, struct report *report,
-          struct parse_totals *totals, struct arena *ast, struct arena *keep, struct ast_pack *ret_pack)
+          struct ast_totals *totals, struct arena *ast, struct arena *keep, struct ast_pack *ret_pack)
 {
     struct parser p = {
         .file = file,

@@ -8,17 +8,13 @@
 
 #include "proto/base/arena.h"
 #include "rules/parse/ast.h"
-#include "rules/source/diagnostic.h"
-#include "rules/source/lex.h"
 
-/* What all files of one compilation share. */
-struct parse_totals {
-    uint32_t atoms, statements, defs;
-};
+struct report;
+struct tokens;
 
 /* 0: *ret_pack holds what could be read, and the report what could not. 1: the file has no usable header,
  * nothing of it can be read. -ENOMEM. Nodes live in `ast`; strings and atoms in `keep`. */
 int parse(const struct rule_file *file, uint16_t number, const struct tokens *tokens, struct report *report,
-          struct parse_totals *totals, struct arena *ast, struct arena *keep, struct ast_pack *ret_pack);
+          struct ast_totals *totals, struct arena *ast, struct arena *keep, struct ast_pack *ret_pack);
 
 #endif

@@ -4,6 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "rules/source/nearest.h"
+#include "rules/source/place.h"
+
 const struct token *peek(const struct parser *p, uint32_t ahead)
 {
     return &p->tokens[p->at + ahead < p->n ? p->at + ahead : p->n - 1];

@@ -6,9 +6,11 @@
 #ifndef RULES_PARSE_PARSER_H
 #define RULES_PARSE_PARSER_H
 
-#include "rules/compile.h"
+#include "rules/parse/ast.h"
+#include "rules/source/lex.h"
 #include "rules/source/list.h"
-#include "rules/parse/parse.h"
+#include "rules/source/report.h"
+#include "rules/tree/limits.h"
 
 struct parser {
     const struct rule_file *file;
@@ -18,7 +20,7 @@ struct parser {
     uint32_t at, n;
     struct report *report;
     struct arena *ast, *keep;
-    struct parse_totals *totals;
+    struct ast_totals *totals;
     uint32_t depth;
     bool panic, oom;
 };

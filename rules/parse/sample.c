@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "proto/base/macros.h"
+#include "rules/source/place.h"
 
 bool at_scope(const struct parser *p, enum rule_scope *ret)
 {

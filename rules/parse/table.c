@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables: rows of cells. */
-#include "rules/resolve/check.h"
+#include "rules/parse/cells.h"
 #include "rules/parse/parser.h"
-
-#include <stdio.h>
 
 static bool parse_columns(struct parser *p, struct ast_table *ret)
 {
@@ -119,10 +117,8 @@ bool parse_rows(struct parser *p, struct ast_table *ret, bool extend)
             good = false;
             continue;
         }
-        if (!extend && row.n_cells != ret->n_columns) {
-            check_cells(p->report, ret, &row);
+        if (!extend && !cells_fit(ret, &row, p->report))
             good = false;
-        }
         if (extend && !row.frame) {
             fail_as(p, "E133", row.frame_place, "give the row a condition",
                     "rows of `extend` stand above the table's own: `else` would leave nothing for them");

@@ -6,7 +6,7 @@
 #include <pcre2.h>
 
 #include "proto/base/macros.h"
-#include "rules/compile.h"
+#include "rules/tree/limits.h"
 
 #define SUFFIX " is not part of the rule language (patterns must be regular)"
 

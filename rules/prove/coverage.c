@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
-#include "rules/source/diagnostic.h"
-#include "rules/source/list.h"
 #include "rules/match/eval.h"
 #include "rules/prove/proof_runner.h"
+#include "rules/source/list.h"
+#include "rules/source/report.h"
 
 #define DEPTH_MAX  64u
 #define VISITS_MAX 20000u /* of conditions in one test: definitions use each other, perhaps over and over */
@@ -197,7 +197,7 @@ static int by_place(const void *a, const void *b)
 
 static int report_all(struct coverage *c, const struct rule_set *set, struct rules_diagnostics *found)
 {
-    struct report report = {.out = found, .files = set->files, .cap = found->n};
+    struct report report = {.out = found, .files = set->files};
     report.errors = arena_calloc(&c->arena, set->n_files + 1, sizeof *report.errors);
     report.warnings = arena_calloc(&c->arena, set->n_files + 1, sizeof *report.warnings);
     if (!report.errors || !report.warnings)

@@ -7,7 +7,8 @@
 #ifndef RULES_PROVE_COVERAGE_H
 #define RULES_PROVE_COVERAGE_H
 
-#include "rules/compile.h"
+#include "rules/source/diagnostic.h"
+#include "rules/tree/tree.h"
 
 /* Runs the tests of the set once more and appends a warning for each such row and pattern to *found, in the
  * order of files and lines. 0 or -ENOMEM. */

@@ -8,9 +8,9 @@
 
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
-#include "rules/source/diagnostic.h"
 #include "rules/prove/explain.h"
 #include "rules/prove/proof_runner.h"
+#include "rules/source/place.h"
 
 #define BECAUSE_MAX 8u /* explanations of one failure; the first ones are those of the first samples */
 
@@ -369,10 +369,6 @@ static int report_failure(struct rules_diagnostics *d, const struct rule_set *se
 {
     const char *file = (const char *)set->files[test->place.file].name.p;
     struct buffer text = BUFFER_INIT(0);
-    struct rules_diagnostic *more = realloc(d->items, (d->n + 1) * sizeof *more);
-    if (!more)
-        return -ENOMEM;
-    d->items = more;
     if (buffer_printf(&text, "E110 %s:%u:%u: test \"%.*s\" failed\n", file, test->place.line,
                       test->place.column, BYTES_FMT(test->name)) < 0 ||
         buffer_add_bytes(&text, why) < 0 || buffer_add(&text, "", 1) < 0) {
@@ -380,8 +376,12 @@ static int report_failure(struct rules_diagnostics *d, const struct rule_set *se
         return -ENOMEM;
     }
     size_t n;
-    d->items[d->n++] = (struct rules_diagnostic){
+    struct rules_diagnostic failure = {
         .code = "E110", .place = test->place, .file = file, .text = (char *)buffer_take(&text, &n)};
+    if (rules_diagnostics_add(d, &failure) < 0) {
+        free(failure.text);
+        return -ENOMEM;
+    }
     d->n_errors++;
     return 0;
 }

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "rules/compile.h"
+#include "rules/source/diagnostic.h"
 #include "rules/tree/tree.h"
 
 /* Runs the tests of the set. *ret_failures gets one diagnostic (E110) a failed test and is the caller's to

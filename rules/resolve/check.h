@@ -6,8 +6,9 @@
 #define RULES_RESOLVE_CHECK_H
 
 #include "rules/parse/ast.h"
-#include "rules/source/diagnostic.h"
 #include "rules/tree/tree.h"
+
+struct report;
 
 /* The value a source without a `value` clause has. */
 enum rule_value check_default_value(bool gauge, bool each);
@@ -18,8 +19,5 @@ struct bytes check_default_unit(const struct rule_source *source);
 /* Reports E121 and E122 of one definition (or `also`); source is resolved. False if there was one. */
 bool check_metric(struct report *report, const struct ast_metric *a, const struct rule_source *source,
                   struct bytes unit);
-
-/* Reports E104: a row that has not as many cells as the table has columns. */
-void check_cells(struct report *report, const struct ast_table *table, const struct ast_row *row);
 
 #endif

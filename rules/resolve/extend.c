@@ -4,7 +4,8 @@
 
 #include <errno.h>
 
-#include "rules/compile.h"
+#include "rules/source/nearest.h"
+#include "rules/tree/limits.h"
 
 static void report_no_table(struct resolver *r, const struct ast_name *name, const struct ast_pack *pack)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Patterns, frames, regions and tables. */
-#include "rules/resolve/check.h"
 #include "rules/resolve/resolve.h"
 
-#include <stdio.h>
-
-#include "rules/compile.h"
+#include "rules/parse/cells.h"
 #include "rules/resolve/expand.h"
+#include "rules/source/nearest.h"
+#include "rules/tree/limits.h"
 
 /* Patterns may name each other: what they hold flattened, all together. Four times what can be written. */
 #define FLATTENED_MAX (4u * RULES_ATOMS_MAX)
@@ -346,12 +345,7 @@ static bool resolve_extensions(struct resolver *r, const struct ast_def *def, ui
         r->here.pack = x->items[i]->pack;
         for (uint32_t k = 0; k < x->items[i]->n_rows; k++) {
             const struct ast_row *row = &x->items[i]->rows[k];
-            if (row->n_cells != def->table.n_columns) {
-                check_cells(r->report, &def->table, row);
-                good = false;
-                continue;
-            }
-            good &= add_row(r, &def->table, row, ++*number, rows);
+            good &= cells_fit(&def->table, row, r->report) && add_row(r, &def->table, row, ++*number, rows);
         }
     }
     r->here.pack = pack;

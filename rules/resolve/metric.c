@@ -8,6 +8,7 @@
 
 #include "rules/resolve/check.h"
 #include "rules/resolve/expand.h"
+#include "rules/source/nearest.h"
 
 /* A metric being built: its definition, and its sources as they come. */
 struct building {

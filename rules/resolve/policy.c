@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "rules/source/nearest.h"
+
 /* ---- switches -------------------------------------------------------------------------------- */
 
 /* What the files' `enable` and `disable` make of a thing of this pack and (trigger) name, in the files'

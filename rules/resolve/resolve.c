@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rules/compile.h"
+#include "rules/source/nearest.h"
+#include "rules/tree/limits.h"
 
 static const char *const kind_names[] = {"pattern", "frame", "region", "sample", "text", "table"};
 

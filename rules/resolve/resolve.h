@@ -11,7 +11,7 @@
 
 #include "proto/base/intern.h"
 #include "rules/parse/ast.h"
-#include "rules/source/diagnostic.h"
+#include "rules/source/report.h"
 #include "rules/source/list.h"
 #include "rules/tree/policy.h"
 

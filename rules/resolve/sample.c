@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "rules/resolve/expand.h"
 #include "rules/pattern/regex_check.h"
+#include "rules/resolve/expand.h"
 
 #define KINDS_SAMPLE (1u << DEF_SAMPLE | 1u << DEF_TEXT)
 #define KINDS_TEXT   (1u << DEF_TEXT)

@@ -5,6 +5,8 @@
 
 #include "proto/base/macros.h"
 #include "rules/pattern/regex_check.h"
+#include "rules/source/place.h"
+#include "rules/source/report.h"
 
 /* Rows are compared with each other, pattern by pattern: not in tables that would make that long. */
 #define COMPARED_ATOMS_MAX 2000u

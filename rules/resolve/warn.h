@@ -6,7 +6,7 @@
 #define RULES_RESOLVE_WARN_H
 
 #include "rules/parse/ast.h"
-#include "rules/source/diagnostic.h"
+#include "rules/source/report.h"
 #include "rules/tree/tree.h"
 
 /* Those that the written file shows. */

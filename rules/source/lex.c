@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
+#include "rules/source/report.h"
 
 struct lexer {
     const uint8_t *p, *end, *line_start;

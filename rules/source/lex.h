@@ -11,8 +11,9 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/bytes.h"
-#include "rules/source/diagnostic.h"
 #include "rules/tree/tree.h"
+
+struct report;
 
 enum token_kind {
     TOKEN_END, /* always the last one */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: gateway/classify */
+/* needs: gateway/classify rules */
 /*
  * What classifying costs beside decoding: requests of tests/data/connector are decoded once, then pushed in
  * rotation (one file over and over flatters the branch predictor by a third) with the shipped packs and the

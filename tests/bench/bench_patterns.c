@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: rules/match */
+/* needs: rules rules/match */
 /*
  * What a distinct string costs as the user's patterns become more: 10, 100, 1,000, 5,000 of them (a third
  * equalities, the others globs of one and of two pieces and regexes), all about one company's packages, so

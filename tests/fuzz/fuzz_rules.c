@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: rules/prove rules/trigger */
+/* needs: rules rules/prove rules/trigger */
 /*
  * Rule files through the whole front end: beside the shipped packs' definitions or alone, every outcome must
  * be a set or diagnostics, never both nothing, and nothing may leak. What compiles is lowered, and its tests

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: proto/otlp/write */
+/* needs: proto/otlp/write rules */
 /*
  * The view on its way to the matcher: fields of frames, attributes of every kind and scope, weights,
  * siblings, and memory that runs out.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: dep_jsonc */
+/* needs: dep_jsonc rules */
 /*
  * The pack `connector` against what Elastic's profilingmetricsconnector answered on the same requests: every
  * number, name and attribute, by resource. tests/data/connector/NAME.default.json is its default

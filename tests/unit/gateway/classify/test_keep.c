@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: proto/otlp/write */
+/* needs: proto/otlp/write rules */
 /* A second look at a request: what keep and drop rules say of each of its samples. */
 #include <errno.h>
 

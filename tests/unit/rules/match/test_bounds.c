@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: rules/prove */
+/* needs: rules rules/prove */
 /* The bounds of the language (rules/README.md §9), each at its edge: what is allowed compiles, one more does
  * not. */
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* needs: rules */
 /*
  * What a matcher remembers of frames (plans of types, kinds of texts, classes) and of outcomes never changes
  * an answer: random samples asked of a matcher that has seen much, and of one that has seen nothing.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* needs: rules */
 /*
  * Program and matcher from rule texts: regions, references, chains, tables, `each`, attributes; and that what
  * is remembered, or flushed, never changes an answer.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/pattern/regex_check.h"
 
-#include "rules/compile.h"
+#include "rules/tree/limits.h"
 #include "tests/lib/unit.h"
 
 UNIT(regular_regexes_are_taken)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* needs: rules */
 /* The tests that rule files carry: all shipped packs pass theirs, and a failing test says what happened and
  * why. */
 #include "rules/prove/run_tests.h"
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #include "proto/base/buffer.h"
+#include "rules/compile.h"
 #include "tests/lib/unit.h"
 
 static struct rule_set *compile(const char *name, struct bytes text)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: rules/prove */
+/* needs: rules rules/prove */
 /* Conditions about a frame that depend on the sample: what they mean is what the table's column says of that
  * frame, which is found another way (the residual, not the walk). */
 #include "proto/base/buffer.h"

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "rules/source/report.h"
 #include "tests/lib/unit.h"
 
 struct lexed {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* needs: rules */
 /* Triggers: what they become in the tree, and the evaluator fed second by second. */
 #include "rules/trigger/trigger.h"
 #include "tests/unit/rules/rules_helper.h"

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * "Did you mean": the name nearest to what was written.
+ */
+#ifndef RULES_SOURCE_NEAREST_H
+#define RULES_SOURCE_NEAREST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/bytes.h"
+
+/* How many single-byte edits (insert, remove, replace, swap of neighbours) lead from a to b; at most max + 1.
+ */
+uint32_t edit_distance(struct bytes a, struct bytes b, uint32_t max);
+
+/* Looks for the name nearest to what was written: offer every candidate, then read `best` (n == 0: none is
+ * near). */
+struct nearest {
+    struct bytes written, best;
+    uint32_t distance, max;
+};
+void nearest_start(struct nearest *n, struct bytes written);
+bool nearest_offer(struct nearest *n, struct bytes candidate); /* true: it is the best now */
+
+#endif
