@@ -140,11 +140,10 @@ static void put_tables(const struct asked *a, const struct rule_source *source, 
     for (uint32_t i = 0; (table = rules_program_table(a->x->program, i)); i++) {
         uint32_t row, frame;
         if (!rules_source_asks(source, table) ||
-            !rules_matcher_why(a->explained.matcher, &a->verdict, a->explained.asker, table, &row, &frame) ||
-            table->rows[row].number == 0)
+            !rules_matcher_why(a->explained.matcher, &a->verdict, a->explained.asker, table, &row, &frame))
             continue;
         char text[160];
-        snprintf(text, sizeof text, "%.*s, row %u", BYTES_FMT(table->name), table->rows[row].number);
+        snprintf(text, sizeof text, "%.*s, row %u", BYTES_FMT(table->name), row + 1);
         put_reason(a, "table", bytes_str(text), table->rows[row].place,
                    frame == RULES_NONE ? RULES_NONE : position_of(a, frame), json, first);
     }

@@ -32,18 +32,11 @@ static struct bytes source_of(const struct rules_command *c, struct rule_place p
 
 /* ---- as text ---- */
 
-static bool is_same_place(struct rule_place a, struct rule_place b)
-{
-    return a.file == b.file && a.line == b.line && a.column == b.column;
-}
-
 /* A line a label and `where`, with the level that it alone has. */
 static void print_levels(const struct rule_metric *m)
 {
     for (uint32_t i = 0; i < m->n_sources; i++) {
         const struct rule_source *s = &m->sources[i];
-        if (i > 0 && is_same_place(s->place, m->sources[i - 1].place))
-            continue; /* one source, written out (rules/resolve/expand.h) */
         printf("    %s%-24s %s\n", i > 0 ? "also " : "", s->each ? "where, each" : "where",
                rule_level_name(s->each
                                    ? max_of(rule_level_of_sample(s->where), (enum rule_level)RULE_LEVEL_STACK)

@@ -114,26 +114,15 @@ static void meet_stack_table(struct coverage *c, uint32_t table, uint32_t n_fram
     }
 }
 
-/* The row that classifies a frame. */
+/* The row that classifies a frame; LOWER_NONE if none does. */
 static uint32_t row_of_frame(struct coverage *c, const struct lower_ftable *t, uint32_t position)
 {
-    uint32_t otherwise = LOWER_NONE, taken = LOWER_NONE;
-    struct eval e;
-    eval_init(&e, c->r->matcher, &c->verdict, &c->asker);
-    for (uint32_t i = 0; i < t->source->n_rows && taken == LOWER_NONE; i++) {
+    for (uint32_t i = 0; i < t->source->n_rows; i++) {
         uint32_t node = c->r->program->kids.p[t->nodes + i];
-        const struct rule_sample *when = t->source->rows[i].when;
-        if (node != LOWER_NONE && !node_holds(c, node, position))
-            continue;
-        if (when && !eval_sample(&e, when))
-            continue;
-        if (node == LOWER_NONE)
-            otherwise = otherwise == LOWER_NONE ? i : otherwise;
-        else
-            taken = i;
+        if (node == LOWER_NONE || node_holds(c, node, position)) /* `else` stands last */
+            return i;
     }
-    eval_release(&e);
-    return taken == LOWER_NONE ? otherwise : taken;
+    return LOWER_NONE;
 }
 
 static void meet_frame_table(struct coverage *c, const struct lower_ftable *t, uint32_t n_frames)

@@ -194,7 +194,7 @@ static void explain(struct explaining *to, const struct rule_sample *s, uint32_t
         to->ret[to->n++] = (struct rules_because){s, witness(to->x, s)};
         return;
     }
-    for (uint32_t i = s->n_guards; i < s->n_kids; i++) {
+    for (uint32_t i = 0; i < s->n_kids; i++) {
         if (s->op == RULE_SAMPLE_OR && !eval_sample(to->e, s->kids[i]))
             continue;
         explain(to, s->kids[i], depth - 1);

@@ -289,11 +289,9 @@ static void tell_because(struct test_runner *r, struct buffer *out, const bool *
                 asked = wrong[k] && metric_asks(rules_program_metric(r->program, k), table);
             if (!asked || !rules_matcher_why(r->matcher, &v, &asker, table, &row, &frame))
                 continue;
-            if (table->rows[row].number == 0)
-                continue;
             told++;
-            buffer_printf(out, "     because  table %.*s, row %u (line %u)", BYTES_FMT(table->name),
-                          table->rows[row].number, table->rows[row].place.line);
+            buffer_printf(out, "     because  table %.*s, row %u (line %u)", BYTES_FMT(table->name), row + 1,
+                          table->rows[row].place.line);
             if (frame == RULES_NONE) {
                 buffer_add_str(out, ", as no other row did\n");
                 continue;

@@ -3,12 +3,13 @@
 #include "rules/resolve/resolve.h"
 
 #include "rules/parse/cells.h"
-#include "rules/resolve/expand.h"
 #include "rules/source/nearest.h"
+#include "rules/source/place.h"
 #include "rules/tree/limits.h"
 
 /* Patterns may name each other: what they hold flattened, all together. Four times what can be written. */
 #define FLATTENED_MAX (4u * RULES_ATOMS_MAX)
+#define SHOWN_MAX     60u /* bytes of a condition in a proposal */
 
 #define KINDS_FRAME   (1u << DEF_FRAME | 1u << DEF_PATTERN)
 #define KINDS_PATTERN (1u << DEF_PATTERN)
@@ -201,7 +202,6 @@ static const struct rule_frame *frame_of_kids(struct resolver *r, int op, const 
     for (uint32_t i = 0; i < a->n_kids; i++) {
         kids[i] = resolve_frame(r, a->kids[i]);
         good &= kids[i] != NULL;
-        f->dependent |= kids[i] && kids[i]->dependent;
     }
     f->kids = kids;
     f->n_kids = a->n_kids;
@@ -214,11 +214,7 @@ static const struct rule_frame *frame_comparison(struct resolver *r, const struc
     struct rule_frame *f = frame_new(r, match ? RULE_FRAME_MATCH : RULE_FRAME_EQUAL, a);
     if (!f)
         return NULL;
-    bool before = r->here.needs_sample;
-    r->here.needs_sample = false;
     bool good = resolve_field(r, a->kids[0], &f->field);
-    f->dependent = r->here.needs_sample;
-    r->here.needs_sample = before;
     if (match)
         f->pattern = resolve_pattern(r, a->kids[1]);
     else if (a->kids[1]->op == AST_STRING)
@@ -293,25 +289,84 @@ const struct rule_region *resolve_region(struct resolver *r, const struct ast_de
     region->after = a->after ? resolve_frame(r, a->after) : NULL;
     region->while_ = a->while_ ? resolve_frame(r, a->while_) : NULL;
     region->until = a->until ? resolve_frame(r, a->until) : NULL;
-    r->here.needs_sample = true;
     bool good = !region->after == !a->after && !region->while_ == !a->while_ && !region->until == !a->until;
-    region->dependent = (region->after && region->after->dependent) ||
-                        (region->while_ && region->while_->dependent) ||
-                        (region->until && region->until->dependent);
     return good ? region : NULL;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static bool resolve_row(struct resolver *r, const struct ast_table *t, const struct ast_row *a,
+static void propose_beside(struct resolver *r, const struct ast_def *def, const struct ast *when)
+{
+    struct buffer text = BUFFER_INIT(SHOWN_MAX);
+    const char *open = when->op == AST_OR ? "(" : "", *close = when->op == AST_OR ? ")" : "";
+    source_fold(when->source, &text, SHOWN_MAX);
+    report_propose(r->report, "ask the sample beside it:  any frame is (%.*s.%.*s == \"…\") and %s%.*s%s%s",
+                   BYTES_FMT(def->name.name), BYTES_FMT(def->table.columns[0].name), open,
+                   BYTES_FMT(buffer_bytes(&text)), text.n == SHOWN_MAX ? "…" : "", close);
+    buffer_release(&text);
+}
+
+static void propose_over(struct resolver *r, const struct ast_def *def)
+{
+    struct buffer columns = BUFFER_INIT(600);
+    for (uint32_t i = 0; i < def->table.n_columns; i++)
+        buffer_printf(&columns, "%s%.*s", i > 0 ? ", " : "", BYTES_FMT(def->table.columns[i].name));
+    report_propose(r->report,
+                   "or let it be about the stack:  table %.*s (%.*s) over frames nearest leaf { … }",
+                   BYTES_FMT(def->name.name), BYTES_FMT(buffer_bytes(&columns)));
+    buffer_release(&columns);
+}
+
+/* A table without `over` says of a frame what it is, whoever asks: conditions about frames are met once by
+ * each distinct frame, not once by each sample. */
+static bool no_when_here(struct resolver *r, const struct ast_def *def, const struct ast *when)
+{
+    report_at(r->report, "E130", when->place,
+              "no `when` here: `%.*s` is about one frame, and says the same of it in every sample",
+              BYTES_FMT(def->name.name));
+    propose_beside(r, def, when);
+    propose_over(r, def);
+    report_done(r->report);
+    return false;
+}
+
+static bool no_sample_here(struct resolver *r, const struct ast_def *def, struct bytes column,
+                           const struct ast *cell)
+{
+    struct bytes name = def->name.name;
+    report_at(
+        r->report, "E130", cell->place,
+        "no text of the sample here: `%.*s` is about one frame, and says the same of it in every sample",
+        BYTES_FMT(name));
+    report_propose(r->report, "join them where the column is asked:  label %.*s = %.*s.%.*s of leaf ?? …",
+                   BYTES_FMT(column), BYTES_FMT(name), BYTES_FMT(column));
+    propose_over(r, def);
+    report_done(r->report);
+    return false;
+}
+
+static bool resolve_cell(struct resolver *r, const struct ast_def *def, uint32_t column, const struct ast *a,
+                         const struct rule_text **ret)
+{
+    r->here.needs_sample = false;
+    *ret = resolve_text(r, a);
+    if (*ret && r->here.needs_sample && !def->table.over)
+        return no_sample_here(r, def, def->table.columns[column].name, a);
+    return *ret != NULL;
+}
+
+static bool resolve_row(struct resolver *r, const struct ast_def *def, const struct ast_row *a,
                         struct rule_row *ret)
 {
+    const struct ast_table *t = &def->table;
     ret->place = a->frame_place;
     bool good = true;
     if (a->frame)
         good = (ret->frame = resolve_frame(r, a->frame)) != NULL;
     if (a->when)
         good &= (ret->when = resolve_sample(r, a->when)) != NULL;
+    if (ret->when && !t->over)
+        good = no_when_here(r, def, a->when);
     const struct rule_text **cells = arena_calloc(r->keep, t->n_columns, sizeof *cells);
     if (!cells) {
         r->oom = true;
@@ -320,23 +375,27 @@ static bool resolve_row(struct resolver *r, const struct ast_table *t, const str
     r->here.cells = true; /* with `over`: of the frame that decided */
     for (uint32_t i = 0; i < a->n_cells && i < t->n_columns; i++) {
         if (a->cells[i])
-            good &= (cells[i] = resolve_text(r, a->cells[i])) != NULL;
+            good &= resolve_cell(r, def, i, a->cells[i], &cells[i]);
     }
     r->here.cells = false;
     ret->cells = cells;
     return good;
 }
 
-static bool add_row(struct resolver *r, const struct ast_table *t, const struct ast_row *a, uint32_t number,
-                    struct list *rows)
+static bool add_row(struct resolver *r, const struct ast_def *def, const struct ast_row *a, struct list *rows)
 {
-    struct rule_row row = {.number = number};
-    return resolve_row(r, t, a, &row) && expand_row(r, &row, rows);
+    struct rule_row row = {0};
+    if (!resolve_row(r, def, a, &row))
+        return false;
+    struct rule_row *slot = list_add(rows, r->keep, sizeof *slot);
+    if (!slot)
+        return out_of_memory(r);
+    *slot = row;
+    return true;
 }
 
 /* The rows that other packs put above a table's own, with their packs' names. */
-static bool resolve_extensions(struct resolver *r, const struct ast_def *def, uint32_t *number,
-                               struct list *rows)
+static bool resolve_extensions(struct resolver *r, const struct ast_def *def, struct list *rows)
 {
     const struct extensions *x = &r->extensions[def->id];
     uint32_t pack = r->here.pack;
@@ -345,7 +404,7 @@ static bool resolve_extensions(struct resolver *r, const struct ast_def *def, ui
         r->here.pack = x->items[i]->pack;
         for (uint32_t k = 0; k < x->items[i]->n_rows; k++) {
             const struct ast_row *row = &x->items[i]->rows[k];
-            good &= cells_fit(&def->table, row, r->report) && add_row(r, &def->table, row, ++*number, rows);
+            good &= cells_fit(&def->table, row, r->report) && add_row(r, def, row, rows);
         }
     }
     r->here.pack = pack;
@@ -356,7 +415,6 @@ const struct rule_table *resolve_table(struct resolver *r, const struct ast_def 
 {
     const struct ast_table *a = &def->table;
     struct list rows = {0};
-    uint32_t number = 0;
     struct rule_table *t = arena_calloc(r->keep, 1, sizeof *t);
     struct bytes *columns = arena_calloc(r->keep, a->n_columns, sizeof *columns);
     if (!t || !columns)
@@ -374,11 +432,10 @@ const struct rule_table *resolve_table(struct resolver *r, const struct ast_def 
     };
     bool good;
     t->region = resolve_region_name(r, a->region.name, a->region.place, &good);
-    good &= resolve_extensions(r, def, &number, &rows);
+    good &= resolve_extensions(r, def, &rows);
     for (uint32_t i = 0; i < a->n_rows; i++)
-        good &= add_row(r, a, &a->rows[i], ++number, &rows);
+        good &= add_row(r, def, &a->rows[i], &rows);
     t->rows = rows.items;
     t->n_rows = rows.n;
-    r->here.needs_sample |= t->over;
-    return good ? expand_table(r, t) : NULL;
+    return good ? t : NULL;
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "rules/resolve/check.h"
-#include "rules/resolve/expand.h"
 #include "rules/source/nearest.h"
 
 /* A metric being built: its definition, and its sources as they come. */
@@ -205,7 +204,11 @@ static bool add_source(struct resolver *r, struct building *b, const struct ast_
     if (!a->also)
         b->metric.unit = unit;
     good = check_metric(r->report, a, &source, unit);
-    return expand_source(r, &source, &b->sources) && good;
+    struct rule_source *slot = list_add(&b->sources, r->keep, sizeof *slot);
+    if (!slot)
+        return out_of_memory(r);
+    *slot = source;
+    return good;
 }
 
 /* ---- metrics --------------------------------------------------------------------------------- */

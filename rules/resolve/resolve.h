@@ -65,9 +65,8 @@ struct resolver {
     struct set_value *values; /* [definition's id], of this pass */
     struct def_state *states; /* [definition's id], of this pass */
     struct resolve_place here;
-    uint32_t busy;           /* definitions being resolved inside each other */
-    uint32_t flattened;      /* atoms in all resolved patterns */
-    struct list made_tables; /* of struct rule_table *: expand_cell.c made them */
+    uint32_t busy;      /* definitions being resolved inside each other */
+    uint32_t flattened; /* atoms in all resolved patterns */
     bool oom;
 };
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "rules/pattern/regex_check.h"
-#include "rules/resolve/expand.h"
 
 #define KINDS_SAMPLE (1u << DEF_SAMPLE | 1u << DEF_TEXT)
 #define KINDS_TEXT   (1u << DEF_TEXT)
@@ -112,7 +111,7 @@ static bool part_of_field(struct resolver *r, const struct ast *a, struct rule_t
     ret->kind = RULE_TEXT_FIELD_OF;
     bool good = resolve_field(r, a->kids[0], &ret->field);
     good &= resolve_ref(r, a->kids[1], &ret->ref);
-    return good && expand_part(r, ret, a->place);
+    return good;
 }
 
 static bool resolve_part(struct resolver *r, const struct ast *a, struct rule_text_part *ret)
@@ -307,5 +306,5 @@ const struct rule_sample *resolve_sample(struct resolver *r, const struct ast *a
         return out_of_memory(r);
     s->place = a->place;
     s->negated = a->negated;
-    return fill_sample(r, a, s) ? expand_sample(r, s) : NULL;
+    return fill_sample(r, a, s) ? s : NULL;
 }

@@ -79,9 +79,7 @@ struct rule_frame {
         RULE_FRAME_EQUAL, /* field == literal; literal.p == NULL: == none. Type words are type == "…" */
         RULE_FRAME_INLINED,
     } op;
-    bool negated;   /* MATCH, EQUAL: !~ and !=, the exact opposites */
-    bool dependent; /* on the sample: only until it is written out (rules/resolve/expand.h); nobody behind the
-                     * front end meets one */
+    bool negated; /* MATCH, EQUAL: !~ and !=, the exact opposites */
     const struct rule_frame *const *kids;
     uint32_t n_kids;
     struct rule_field_ref field;
@@ -96,7 +94,6 @@ struct rule_region {
     struct bytes name;
     const struct rule_frame *after, *while_, *until; /* until: `through` or `before` */
     bool through;                                    /* the until frame belongs to the region */
-    bool dependent;                                  /* as a frame */
     struct rule_place place;
 };
 
@@ -142,7 +139,6 @@ struct rule_sample {
     uint32_t n_chain;
     const struct rule_text *text, *text2;
     const struct rule_pattern *pattern;
-    uint32_t n_guards; /* AND: so many first kids nobody wrote (rules/resolve/expand.h) */
     struct bytes name;
     struct rule_place place;
 };
@@ -202,7 +198,6 @@ struct rule_row {
     const struct rule_frame *frame;       /* NULL: else */
     const struct rule_sample *when;       /* NULL: always */
     const struct rule_text *const *cells; /* one a column; NULL: none ("-") */
-    uint32_t number; /* as written, from 1; 0: nobody wrote it (rules/resolve/expand.h) */
     struct rule_place place;
 };
 

@@ -15,12 +15,10 @@ from language_cases import Case  # noqa: E402
 SEED = 20261121
 CASES = 150
 SERIES = re.compile(r"^(m\d+) \{(.*)\} (\S+)(?: s)?$")
-# What a made up rule file may be refused for: it would be written out to too many conditions, or joins what cannot be joined.
-BEYOND = ("E127", "E130")
 
 
 def counted(case, folder):
-    """{(metric, labels): number} as the program counts; None if it refuses the file."""
+    """{(metric, labels): number} as the program counts."""
     (folder / "x.rules").write_text(written(case.rules))
     captures = []
     for i, request in enumerate(case.requests):
@@ -28,10 +26,7 @@ def counted(case, folder):
         captures[-1].write_bytes(request.SerializeToString())
     done = subprocess.run([BUILD / "profgate", "count", "--builtin", "none", "--rules", folder / "x.rules", *captures],
                           capture_output=True, text=True, timeout=120)
-    if refused := re.search(r"^(E\d+) ", done.stdout + done.stderr, re.M):
-        assert refused[1] in BEYOND, done.stdout + done.stderr
-        return None
-    assert done.returncode == 0, done.stderr + written(case.rules)
+    assert done.returncode == 0, done.stdout + done.stderr + written(case.rules)
     found = {}
     for line in done.stdout.splitlines():
         if m := SERIES.match(line):
@@ -52,14 +47,14 @@ def check(seed, have, case):
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
-    """[(seed, the program's answer, case)] of the cases that it does not refuse."""
+    """[(seed, the program's answer, case)]"""
     folder = tmp_path_factory.mktemp("cases")
     cases = ((seed, Case(seed)) for seed in range(SEED, SEED + CASES))
-    return [(seed, have, case) for seed, case in cases if (have := counted(case, folder)) is not None]
+    return [(seed, counted(case, folder), case) for seed, case in cases]
 
 
 def test_made_up_rules_count_as_the_model_does(answers):
-    assert len(answers) > CASES * 3 / 4 and sum(len(have) for _, have, _ in answers) > CASES * 4
+    assert len(answers) == CASES and sum(len(have) for _, have, _ in answers) > CASES * 4
     for seed, have, case in answers:
         check(seed, have, case)
 
@@ -123,5 +118,4 @@ def test_a_wrong_reading_would_be_noticed(answers, monkeypatch, name, wrong):
 def test_many_made_up_rules_count_as_the_model_does(tmp_path):
     for seed in range(SEED + CASES, SEED + CASES + 8_000):
         case = Case(seed)
-        if (have := counted(case, tmp_path)) is not None:
-            check(seed, have, case)
+        check(seed, counted(case, tmp_path), case)

@@ -47,28 +47,28 @@ class Rules:
         return any(self.pattern(self.definitions[a[1]][1], text) if a[0] == "name" else a[0] != "none" and atom_holds(a, text)
                    for a in tree)
 
-    def field(self, name, frame, sample):
+    def field(self, name, frame):
         if "." in name:
             table, column = name.split(".")
-            return self.frame_table(self.definitions[table][1], column, frame, sample)
+            return self.frame_table(self.definitions[table][1], column, frame)
         return getattr(frame, name)
 
-    def frame(self, tree, frame, sample):
+    def frame(self, tree, frame):
         word = tree[0]
         if word in ("and", "or"):
-            return (all if word == "and" else any)(self.frame(kid, frame, sample) for kid in tree[1:])
+            return (all if word == "and" else any)(self.frame(kid, frame) for kid in tree[1:])
         if word == "not":
-            return not self.frame(tree[1], frame, sample)
+            return not self.frame(tree[1], frame)
         if word == "type":
             return frame.type == tree[1]
         if word == "inlined":
             return frame.inlined
         if word == "match":
-            return self.pattern(tree[2], self.field(tree[1], frame, sample)) != (tree[3] == "!~")
+            return self.pattern(tree[2], self.field(tree[1], frame)) != (tree[3] == "!~")
         if word == "equal":
-            return (self.field(tree[1], frame, sample) == tree[2]) != (tree[3] == "!=")
+            return (self.field(tree[1], frame) == tree[2]) != (tree[3] == "!=")
         what, kid = self.definitions[tree[1]]
-        return self.pattern(kid, frame.function) if what == "pattern" else self.frame(kid, frame, sample)
+        return self.pattern(kid, frame.function) if what == "pattern" else self.frame(kid, frame)
 
     # ---- stacks
 
@@ -78,7 +78,7 @@ class Rules:
         if tree is None:
             return indices
         after, hold, word, end = tree
-        is_ = lambda p, i: self.frame(p, sample.frames[i], sample)  # noqa: E731
+        is_ = lambda p, i: self.frame(p, sample.frames[i])  # noqa: E731
         if after:
             begin = next((i for i in indices if is_(after, i)), None)
             indices = indices[begin + 1:] if begin is not None else []
@@ -99,12 +99,12 @@ class Rules:
             return sample.frames[0 if word == "leaf" else -1]
         if word == "frame":
             return this
-        found = [i for i in self.named_region(tree[2], sample) if self.frame(tree[1], sample.frames[i], sample)]
+        found = [i for i in self.named_region(tree[2], sample) if self.frame(tree[1], sample.frames[i])]
         return sample.frames[found[0 if word == "first" else -1]] if found else None
 
     def calls(self, operands, direct, sample):
         """Whether the operands stand in the stack in this order, the first one rootmost."""
-        places = [[i for i, f in enumerate(sample.frames) if self.frame(p, f, sample)] for p in operands]
+        places = [[i for i, f in enumerate(sample.frames) if self.frame(p, f)] for p in operands]
         reached = set(places[0])
         for at, next_to in zip(places[1:], direct):
             reached = {i for i in at if (i + 1 in reached if next_to else any(r > i for r in reached))}
@@ -121,11 +121,11 @@ class Rules:
         if word == "name":
             return self.sample(self.definitions[tree[1]][1], sample, this)
         if word == "quantity":
-            holds = [self.frame(tree[3], sample.frames[i], sample) for i in self.named_region(tree[2], sample)]
+            holds = [self.frame(tree[3], sample.frames[i]) for i in self.named_region(tree[2], sample)]
             return {"any": any(holds), "no": not any(holds), "every": bool(holds) and all(holds)}[tree[1]]
         if word == "is":
             frame = self.reference(tree[1], sample, this)
-            return frame is not None and self.frame(tree[2], frame, sample)
+            return frame is not None and self.frame(tree[2], frame)
         if word == "calls":
             return self.calls(tree[1], tree[2], sample)
         left = self.text(tree[1], sample, this)
@@ -154,10 +154,10 @@ class Rules:
         if word == "name":
             return again(self.definitions[tree[1]][1])
         if word == "field":
-            return self.field(tree[1], cell, sample) if cell else None
+            return self.field(tree[1], cell) if cell else None
         if word == "of":
             frame = self.reference(tree[2], sample, this)
-            return None if frame is None else self.field(tree[1], frame, sample)
+            return None if frame is None else self.field(tree[1], frame)
         if word == "column":
             return self.stack_table(self.definitions[tree[1]][1], tree[2], sample)
         if word == "attribute":
@@ -172,13 +172,12 @@ class Rules:
     # ---- tables
 
     def row_holds(self, row, frame, sample):
-        return self.frame(row[0], frame, sample) and (row[1] is None or self.sample(row[1], sample))
+        return self.frame(row[0], frame) and (row[1] is None or self.sample(row[1], sample))
 
-    def frame_table(self, table, column, frame, sample):
-        for row in table.rows:
-            if row[0] is None or self.row_holds(row, frame, sample):
-                return self.text(row[2][table.columns.index(column)], sample, cell=frame)
-        return None
+    def frame_table(self, table, column, frame):
+        """Of the frame alone: no row has a `when`, and no cell asks the sample."""
+        row = next((row for row in table.rows if row[0] is None or self.frame(row[0], frame)), None)
+        return None if row is None else self.text(row[2][table.columns.index(column)], None, cell=frame)
 
     def stack_table(self, table, column, sample):
         frames = [sample.frames[i] for i in self.named_region(table.region, sample)]
@@ -211,7 +210,7 @@ class Rules:
                         distinct, region, condition = source.each
                         frames = [sample.frames[i] for i in self.named_region(region, sample)]
                         sets = [self.label_set(source, sample, f) for f in frames
-                                if condition is None or self.frame(condition, f, sample)]
+                                if condition is None or self.frame(condition, f)]
                         sets = set(sets) if distinct else sets
                     for labels in sets:
                         total[name, labels] += sample.weights[metric.value]

@@ -111,15 +111,6 @@ class Case:
     def attribute(self):
         return ("attribute", self.r.choice(("sample", "profile", "scope", "resource", "attr")), self.r.choice(KEYS))
 
-    def plain_sample(self):
-        """What a row's `when` asks: attributes and links, which a condition about a frame may depend on."""
-        pick = self.r.random()
-        if pick < 0.3:
-            return ("linked",)
-        if pick < 0.7:
-            return ("equals", self.attribute(), self.r.choice(("==", "!=")), ("string", self.r.choice(VALUES)))
-        return ("matches", self.attribute(), self.r.choice(("~", "!~")), self.pattern())
-
     def compared(self, each):
         """A text that begins with no parenthesis."""
         pick = self.r.random()
@@ -173,15 +164,15 @@ class Case:
             return ("string", self.r.choice(VALUES + FUNCTIONS))
         return self.compared(each)
 
-    def cell(self, condition):
+    def cell(self, condition, over):
         pick = self.r.random()
         if pick < 0.35:
             return ("string", self.r.choice(VALUES + FUNCTIONS))
         if pick < 0.45:
             return ("none",)
-        if pick < 0.6:
+        if over and pick < 0.6:
             return self.attribute()
-        if condition is None:
+        if over and condition is None:
             return ("string", "else")
         return ("field", self.r.choice(FIELDS)) if pick < 0.85 else (
             "capture", self.r.choice(CAPTURES), ("field", self.r.choice(FIELDS)))
@@ -191,12 +182,10 @@ class Case:
         rows = []
         for _ in range(self.r.randint(1, 4)):
             condition = self.frame(1)
-            when = None
-            if self.chance(0.35):
-                when = self.sample(1) if over else self.plain_sample()
-            rows.append((condition, when, [self.cell(condition) for _ in columns]))
+            when = self.sample(1) if over and self.chance(0.35) else None
+            rows.append((condition, when, [self.cell(condition, over) for _ in columns]))
         if self.chance(0.4):
-            rows.append((None, None, [self.cell(None) for _ in columns]))
+            rows.append((None, None, [self.cell(None, over) for _ in columns]))
         return Table(columns, over, self.region_name() if over else None, over and self.chance(0.5), rows)
 
     def metric(self):

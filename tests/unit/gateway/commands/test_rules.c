@@ -166,25 +166,6 @@ UNIT(explain_says_which_rule_by_which_frame_with_which_labels)
     unlink(path);
 }
 
-/* What is written out (rules/resolve/expand.h) is told as it was written: one source, and no guards. */
-UNIT(what_is_written_out_is_told_as_written)
-{
-    const char *path = rule_file(
-        "rules 1\npack a\n"
-        "table who (n) { \"x*\" when resource[\"zone\"] == \"none such\" => \"X\"  \"*gzip*\" => \"Z\"  else => - }\n"
-        "frame gz = who.n == \"Z\"\n"
-        "counter a.any { on cpu where any frame is gz }\ncounter a.each { on cpu each frame is gz value one }\n"
-        "test \"t\" { stack go \"a/gzip.x\" expect a.any expect a.each 1 }\n");
-    struct ran ran = RUN("explain", "--stack", "5", path, CAPTURE);
-    ck_assert_ptr_null(strstr(ran.out, "zone"));
-    expect(ran, 0, "        where any frame is gz (");
-    ran = RUN("list", "--levels", path);
-    ck_assert_ptr_null(strstr(ran.out, "also"));
-    expect(ran, 0, "where, each              stack + resource\n");
-    expect(RUN("test", path), 0, "1 test, ok");
-    unlink(path);
-}
-
 UNIT(wrong_usage_is_two)
 {
     expect(RUN("explain"), 2, "");
