@@ -220,7 +220,7 @@ static int count(const struct count_arguments *a, char **files, int n_files, con
 
 int command_count(int argc, char **argv)
 {
-    struct count_arguments arguments = {.config = config_new()};
+    struct count_arguments arguments = {.config = config_new(NULL)};
     struct rule_files rules = {0};
     struct error e = {""};
     int rest = argc;

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "gateway/commands/command.h"
-#include "gateway/config/config.h"
 #include "gateway/commands/flags.h"
+#include "gateway/config/config.h"
+#include "gateway/export/kinds.h"
 #include "gateway/run/gateway.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
@@ -83,7 +84,7 @@ static int configure(struct config *c, const struct serve_arguments *a, struct e
 /* As at the start: the file as it is now, and the flags over it. */
 static struct config *reload(void *context, struct error *e)
 {
-    struct config *c = config_new();
+    struct config *c = config_new(export_kinds);
     if (!c) {
         error_set(e, -ENOMEM, "out of memory");
         return NULL;
@@ -101,11 +102,6 @@ static int print(int (*fill)(const struct config *, struct buffer *), const stru
     return r == 0 ? EXIT_DONE : EXIT_ENVIRONMENT;
 }
 
-static int reference(const struct config *c, struct buffer *out)
-{
-    return config_reference(out);
-}
-
 int command_serve(int argc, char **argv)
 {
     struct serve_arguments arguments = {0};
@@ -121,17 +117,15 @@ int command_serve(int argc, char **argv)
     }
     if (r == 0 && rest < argc)
         r = error_set(&e, -EINVAL, "%s is no flag; serve takes flags only", argv[rest]);
-    struct config *c = config_new();
+    struct config *c = config_new(export_kinds);
     if (!c)
         r = error_set(&e, -ENOMEM, "out of memory");
     if (r == 0)
         r = configure(c, &arguments, &e);
     if (r == 0 && (arguments.print || arguments.reference)) {
-        code = print(arguments.print ? config_print : reference, c);
+        code = print(arguments.print ? config_print : config_reference, c);
     } else if (r == 0) {
-        enum log_level level = LOG_LEVEL_INFO;
-        log_level_parse(c->log_level, &level);
-        log_set_level(level);
+        log_set_level(c->log_level);
         struct gateway_options options = {c, reload, &arguments};
         r = gateway_run(&options, &e);
         code = r == 0 ? EXIT_DONE : r == -EINVAL ? EXIT_USAGE : EXIT_ENVIRONMENT;

@@ -11,11 +11,13 @@
 
 static const char *const default_endpoints[] = {"localhost:4317", "localhost:4318"};
 
-struct config *config_new(void)
+struct config *config_new(const struct config_kind *const *kinds)
 {
+    static const struct config_kind *const none[] = {NULL};
     struct config *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
+    c->kinds = kinds ? kinds : none;
     for (const struct config_section *s = config_fixed; s->name; s++)
         if (value_defaults(s, c, &c->arena) < 0)
             return config_free(c);
@@ -109,16 +111,18 @@ const struct config_exporter *config_exporter(const struct config *c, const char
 }
 
 static int check_names(const struct config *c, const struct config_strings *names, const char *key,
-                       bool profiles, struct error *e)
+                       enum config_takes signal, struct error *e)
 {
     for (uint32_t i = 0; i < names->n; i++) {
         const char *name = names->items[i];
-        if (!profiles && strcmp(name, "prometheus") == 0)
+        const struct config_exporter *x = config_exporter(c, name);
+        if (signal == CONFIG_TAKES_METRICS && strcmp(name, "prometheus") == 0)
             continue;
-        if (!config_exporter(c, name))
+        if (!x)
             return error_set(e, -EINVAL, "%s names %s, which is not among exporters", key, name);
-        if (profiles && config_exporter_type(name) != CONFIG_EXPORTER_OTLP)
-            return error_set(e, -EINVAL, "%s names %s, which takes metrics only", key, name);
+        if (!(x->kind->takes & signal))
+            return error_set(e, -EINVAL, "%s names %s, which takes %s only", key, name,
+                             signal == CONFIG_TAKES_METRICS ? "profiles" : "metrics");
         for (uint32_t j = 0; j < i; j++)
             if (strcmp(names->items[j], name) == 0)
                 return error_set(e, -EINVAL, "%s names %s twice", key, name);
@@ -163,15 +167,13 @@ int config_check(const struct config *c, struct error *e)
         return -EINVAL;
     for (uint32_t i = 0; i < c->n_exporters; i++) {
         const struct config_exporter *x = &c->exporters[i];
-        bool is_file = config_exporter_type(x->name) == CONFIG_EXPORTER_FILE;
-        if (is_file ? !x->path : !x->endpoint)
-            return error_set(e, -EINVAL, "exporters.%s has no %s", x->name, is_file ? "path" : "endpoint");
-        if (!is_file && (x->tls_cert_file == NULL) != (x->tls_key_file == NULL))
-            return error_set(e, -EINVAL, "exporters.%s: tls.cert_file and tls.key_file go together", x->name);
+        int r = x->kind->check ? x->kind->check(x->name, x->settings, e) : 0;
+        if (r < 0)
+            return r;
     }
-    int r = check_names(c, &c->metrics_exporters, "metrics.exporters", false, e);
+    int r = check_names(c, &c->metrics_exporters, "metrics.exporters", CONFIG_TAKES_METRICS, e);
     if (r == 0)
-        r = check_names(c, &c->profiles_exporters, "profiles.exporters", true, e);
+        r = check_names(c, &c->profiles_exporters, "profiles.exporters", CONFIG_TAKES_PROFILES, e);
     if (r < 0)
         return r;
     if (c->request_bytes > c->memory / 2)
@@ -233,7 +235,7 @@ static int print_exporters(const struct config *c, struct buffer *out)
         const struct config_exporter *x = &c->exporters[i];
         r = buffer_printf(out, "  %s:\n", x->name);
         if (r == 0)
-            r = print_rows(config_exporter_section(config_exporter_type(x->name)), x, 4, out);
+            r = print_rows(&x->kind->section, x->settings, 4, out);
     }
     return r;
 }
@@ -313,7 +315,7 @@ static int reference_section(const struct config_section *s, struct buffer *out)
     return r;
 }
 
-int config_reference(struct buffer *out)
+int config_reference(const struct config *c, struct buffer *out)
 {
     int r = buffer_add_str(
         out,
@@ -323,7 +325,7 @@ int config_reference(struct buffer *out)
         r = reference_section(&config_receiver_section, out);
     for (const struct config_section *s = config_fixed; s->name && r == 0; s++)
         r = reference_section(s, out);
-    for (uint32_t type = CONFIG_EXPORTER_OTLP; type <= CONFIG_EXPORTER_REMOTE_WRITE && r == 0; type++)
-        r = reference_section(config_exporter_section(type), out);
+    for (const struct config_kind *const *k = c->kinds; *k && r == 0; k++)
+        r = reference_section(&(*k)->section, out);
     return r;
 }

@@ -12,27 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gateway/config/row.h"
 #include "proto/base/arena.h"
 #include "proto/base/buffer.h"
-#include "proto/base/error.h"
-
-struct config_strings {
-    const char **items;
-    uint32_t n;
-};
-
-struct config_pair {
-    const char *name, *value;
-};
-
-struct config_pairs {
-    struct config_pair *items;
-    uint32_t n;
-};
+#include "proto/base/log.h"
 
 struct config_receiver {
-    const char *endpoint, *wire_version;
-    const char *tls_cert_file, *tls_key_file, *tls_client_ca_file, *tls_min_version;
+    const char *endpoint;
+    uint32_t wire_version; /* enum profiles_layout (proto/otlp/view); its UNKNOWN is auto */
+    const char *tls_cert_file, *tls_key_file, *tls_client_ca_file;
+    enum { CONFIG_TLS_1_2, CONFIG_TLS_1_3 } tls_min_version;
     bool tls_allow_plaintext;
     const char *auth_bearer_tokens_file, *auth_htpasswd_file;
     struct config_strings auth_identities;
@@ -46,32 +35,16 @@ struct config_share {
 
 struct config_exporter {
     const char *name; /* "otlp/backend": how metrics.exporters and profiles.exporters refer to it */
-    const char *endpoint, *protocol, *compression, *path;
-    struct config_pairs headers;
-    uint64_t timeout_ns;
-    bool tls_insecure, tls_skip_verify;
-    const char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
-    bool retry_enabled;
-    uint64_t retry_initial_ns, retry_max_ns, retry_elapsed_ns;
-    uint32_t queue_consumers, queue_size;
-    uint64_t queue_bytes, request_bytes;
-    const char *temporality;
-    const char *encoding;                      /* otlp */
-    const char *wire_version;                  /* otlp */
-    uint32_t protobuf_message;                 /* prometheusremotewrite */
-    struct config_strings resource_attributes; /* that leave here; none: the usual */
+    const struct config_kind *kind;
+    void *settings; /* the kind's */
 };
 
-/* What an exporter is, by its name: TYPE or TYPE/NAME. */
-enum config_exporter_type {
-    CONFIG_EXPORTER_NONE, /* no exporter's name */
-    CONFIG_EXPORTER_OTLP,
-    CONFIG_EXPORTER_FILE,
-    CONFIG_EXPORTER_REMOTE_WRITE,
-};
+/* As the choices of metrics.temporality. */
+enum config_temporality { CONFIG_DELTA, CONFIG_CUMULATIVE };
 
 struct config {
     struct arena arena;
+    const struct config_kind *const *kinds; /* of exporters; ends with NULL */
     struct config_receiver *receivers;
     uint32_t n_receivers;
     struct config_exporter *exporters;
@@ -80,10 +53,11 @@ struct config {
     struct config_strings rules_builtin, rules_files, rules_enable;
 
     uint64_t flush_interval_ns, metric_expiration_ns;
-    const char *temporality;
+    enum config_temporality temporality;
     uint32_t cardinality_limit;
     struct config_strings metrics_exporters, prometheus_attributes, drop_attributes;
-    const char *instance_id, *translation_strategy;
+    const char *instance_id;
+    uint32_t translation_strategy; /* enum prometheus_strategy (gateway/export/prometheus) */
     bool prometheus_created, prometheus_scope_labels;
 
     double keep;
@@ -99,12 +73,13 @@ struct config {
     bool tenant_required;
 
     uint32_t workers;
-    const char *log_level;
+    enum log_level log_level;
     uint64_t shutdown_timeout_ns;
 };
 
-/* The defaults; every other function starts from these. NULL: memory is out. */
-struct config *config_new(void);
+/* The defaults; every other function starts from these. `kinds` are those that exporters may be of
+ * (gateway/export/kinds.h), ending with NULL; NULL: there are none. NULL: memory is out. */
+struct config *config_new(const struct config_kind *const *kinds);
 struct config *config_free(struct config *c);
 
 /* Reads a YAML file over the defaults. 0, or -EINVAL with *e naming file:line:column, the key and what it may
@@ -128,8 +103,6 @@ int config_add_receiver(struct config *c, const struct config_receiver *receiver
 /* What only all keys together can tell: exporters that are named exist, and so on. 0 or -EINVAL. */
 int config_check(const struct config *c, struct error *e);
 
-enum config_exporter_type config_exporter_type(const char *name);
-
 /* The exporter of that name, or NULL. */
 const struct config_exporter *config_exporter(const struct config *c, const char *name);
 
@@ -142,6 +115,6 @@ int config_restart_keys(const struct config *running, const struct config *wante
 int config_print(const struct config *c, struct buffer *out);
 
 /* The reference of all keys: type, default, range, meaning. 0 or -ENOMEM. */
-int config_reference(struct buffer *out);
+int config_reference(const struct config *c, struct buffer *out);
 
 #endif

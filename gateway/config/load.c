@@ -197,12 +197,73 @@ static int load_receivers(struct loader *l, yaml_node_t *map)
     return 0;
 }
 
+/* The kind that an object is of by its name, TYPE or TYPE/NAME, or NULL. */
+static const struct config_kind *kind_of(const struct config *c, const char *name)
+{
+    size_t n = strcspn(name, "/");
+    for (const struct config_kind *const *k = c->kinds; *k; k++)
+        if (strlen((*k)->type) == n && strncmp(name, (*k)->type, n) == 0)
+            return *k;
+    return NULL;
+}
+
+/* "otlp, file or kafka": their types, each with `behind` behind it. */
+static void name_kinds(const struct config *c, const char *behind, const char *last, char *text, size_t size)
+{
+    size_t n = 0;
+    text[0] = 0;
+    for (const struct config_kind *const *k = c->kinds; *k && n < size; k++)
+        n += (size_t)snprintf(text + n, size - n, "%s%s%s",
+                              k == c->kinds ? ""
+                              : k[1]        ? ", "
+                                            : last,
+                              (*k)->type, behind);
+}
+
+static int not_a_map_of_exporters(struct loader *l, yaml_node_t *at)
+{
+    char kinds[200], what[256];
+    name_kinds(l->config, "/NAME", ", ", kinds, sizeof kinds);
+    snprintf(what, sizeof what, "a map of %s belongs here", kinds);
+    return fail(l, at, "exporters", what);
+}
+
+static int unknown_kind(struct loader *l, yaml_node_t *at, const char *name)
+{
+    char kinds[200], what[300];
+    name_kinds(l->config, "", " or ", kinds, sizeof kinds);
+    snprintf(what, sizeof what, "an exporter is called %s, or TYPE/NAME, in this version", kinds);
+    return fail(l, at, name, what);
+}
+
+static int load_exporter(struct loader *l, yaml_node_t *k, yaml_node_t *v)
+{
+    struct config *c = l->config;
+    struct config_exporter *x = &c->exporters[c->n_exporters];
+    const char *name = scalar(l, k, "exporters");
+    if (!name)
+        return l->r;
+    const struct config_kind *kind = kind_of(c, name);
+    if (!kind)
+        return unknown_kind(l, k, name);
+    if (config_exporter(c, name))
+        return fail(l, k, name, "there is an exporter of this name already");
+    struct bytes copy = arena_copy(&c->arena, bytes_str(name));
+    void *settings = arena_calloc(&c->arena, 1, kind->size);
+    if (!copy.p || !settings || value_defaults(&kind->section, settings, &c->arena) < 0)
+        return no_memory(l);
+    *x = (struct config_exporter){(const char *)copy.p, kind, settings};
+    int r = load_map(l, &kind->section, settings, v, name, "");
+    if (r == 0)
+        c->n_exporters++;
+    return r;
+}
+
 static int load_exporters(struct loader *l, yaml_node_t *map)
 {
     struct config *c = l->config;
     if (map->type != YAML_MAPPING_NODE)
-        return fail(l, map, "exporters",
-                    "a map of otlp/NAME, file/NAME, prometheusremotewrite/NAME belongs here");
+        return not_a_map_of_exporters(l, map);
     size_t n = (size_t)(map->data.mapping.pairs.top - map->data.mapping.pairs.start);
     if (n > NAMED_MAX)
         return fail(l, map, "exporters", "at most 64 exporters");
@@ -210,29 +271,10 @@ static int load_exporters(struct loader *l, yaml_node_t *map)
     c->n_exporters = 0;
     if (!c->exporters)
         return no_memory(l);
-    for (size_t i = 0; i < n; i++) {
-        yaml_node_pair_t *pair = &map->data.mapping.pairs.start[i];
-        yaml_node_t *k = node(l, pair->key);
-        const char *name = scalar(l, k, "exporters");
-        if (!name)
-            return l->r;
-        enum config_exporter_type type = config_exporter_type(name);
-        if (type == CONFIG_EXPORTER_NONE)
-            return fail(
-                l, k, name,
-                "an exporter is called otlp, file or prometheusremotewrite, or TYPE/NAME, in this version");
-        if (config_exporter(c, name))
-            return fail(l, k, name, "there is an exporter of this name already");
-        struct bytes copy = arena_copy(&c->arena, bytes_str(name));
-        const struct config_section *s = config_exporter_section(type);
-        struct config_exporter *x = &c->exporters[c->n_exporters];
-        if (!copy.p || value_defaults(s, x, &c->arena) < 0)
-            return no_memory(l);
-        x->name = (const char *)copy.p;
-        int r = load_map(l, s, x, node(l, pair->value), name, "");
+    for (yaml_node_pair_t *pair = map->data.mapping.pairs.start; pair < map->data.mapping.pairs.top; pair++) {
+        int r = load_exporter(l, node(l, pair->key), node(l, pair->value));
         if (r < 0)
             return r;
-        c->n_exporters++;
     }
     return 0;
 }

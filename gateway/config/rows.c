@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/config/rows.h"
 
-#include <string.h>
-
 #include "gateway/config/config.h"
 #include "proto/base/macros.h"
 
 #define SEC        1000000000ull
 #define MIB        1048576ull
 #define AT(field)  offsetof(struct config, field)
-#define XAT(field) offsetof(struct config_exporter, field)
 #define RAT(field) offsetof(struct config_receiver, field)
 
 /* clang-format off */
@@ -137,101 +134,7 @@ const struct config_section config_receiver_section = {
     "receivers.otlp", "addresses to listen on (a list); default localhost:4317 and localhost:4318",
     receiver_rows, ARRAY_LEN(receiver_rows)};
 
-/* What every exporter that sends over HTTP has. */
-#define SENDING_ROWS                                                                                                     \
-    {"headers", CONFIG_PAIRS, XAT(headers), "", 0, 0, NULL, "sent with every request (gRPC: metadata)"},                 \
-    {"timeout", CONFIG_DURATION, XAT(timeout_ns), "10s", SEC / 1000, 600 * SEC, NULL, "of one attempt"},                 \
-    {"tls.insecure", CONFIG_BOOL, XAT(tls_insecure), "false", 0, 0, NULL,                                                \
-     "host:port without a scheme is spoken to without TLS (http:// and https:// decide by themselves)"},                 \
-    {"tls.insecure_skip_verify", CONFIG_BOOL, XAT(tls_skip_verify), "false", 0, 0, NULL,                                 \
-     "take any server certificate"},                                                                                     \
-    {"tls.ca_file", CONFIG_TEXT, XAT(tls_ca_file), "", 0, 0, NULL, "PEM; default is the system's store"},                \
-    {"tls.cert_file", CONFIG_TEXT, XAT(tls_cert_file), "", 0, 0, NULL, "PEM client certificate for mTLS"},               \
-    {"tls.key_file", CONFIG_TEXT, XAT(tls_key_file), "", 0, 0, NULL, "PEM key of it"},                                   \
-    {"tls.server_name_override", CONFIG_TEXT, XAT(tls_server_name), "", 0, 0, NULL,                                      \
-     "name the certificate must bear, where it is not the endpoint's host"},                                             \
-    {"retry_on_failure.enabled", CONFIG_BOOL, XAT(retry_enabled), "true", 0, 0, NULL,                                    \
-     "repeat what the protocol calls retryable"},                                                                        \
-    {"retry_on_failure.initial_interval", CONFIG_DURATION, XAT(retry_initial_ns), "5s", SEC / 1000, 600 * SEC, NULL,     \
-     "first wait; grows by half each time, with jitter"},                                                                \
-    {"retry_on_failure.max_interval", CONFIG_DURATION, XAT(retry_max_ns), "30s", SEC / 1000, 3600 * SEC, NULL,           \
-     "longest wait"},                                                                                                    \
-    {"retry_on_failure.max_elapsed_time", CONFIG_DURATION, XAT(retry_elapsed_ns), "5m", 0, 86400 * SEC, NULL,            \
-     "after this a request is dropped and counted; 0 never gives up"},                                                   \
-    {"sending_queue.queue_size", CONFIG_COUNT, XAT(queue_size), "1000", 1, 100000, NULL, "requests waiting"},            \
-    {"sending_queue.queue_bytes", CONFIG_SIZE, XAT(queue_bytes), "64MiB", MIB / 16, 65536 * MIB, NULL,                   \
-     "bytes waiting; raw profiles that find no room make the producer's request retryable"}
-
-static const struct config_row otlp_rows[] = {
-    {"endpoint", CONFIG_TEXT, XAT(endpoint), "", 0, 0, NULL,
-     "http://host:port or https://host:port (for protocol http, a path may follow), or host:port"},
-    {"protocol", CONFIG_CHOICE, XAT(protocol), "grpc", 0, 0, "grpc|http", "OTLP/gRPC or OTLP/HTTP"},
-    {"encoding", CONFIG_CHOICE, XAT(encoding), "proto", 0, 0, "proto|json", "of metrics by protocol http"},
-    {"compression", CONFIG_CHOICE, XAT(compression), "gzip", 0, 0, "gzip|zstd|none", "of request bodies"},
-    {"temporality", CONFIG_CHOICE, XAT(temporality), "default", 0, 0, "default|delta|cumulative",
-     "of counters sent here; default is metrics.temporality"},
-    {"resource_attributes", CONFIG_STRINGS, XAT(resource_attributes), "", 0, 0, NULL,
-     "resource attributes that leave here (k8s.* is a prefix); default is all but metrics.drop_attributes"},
-    SENDING_ROWS,
-    {"sending_queue.num_consumers", CONFIG_COUNT, XAT(queue_consumers), "4", 1, 64, NULL,
-     "requests under way at once"},
-    {"max_request_bytes", CONFIG_SIZE, XAT(request_bytes), "4MiB", 1024, 1024 * MIB, NULL,
-     "metrics and raw profiles are split into requests below this (gRPC receivers stop at 4 MiB unless told otherwise)"},
-    {"wire_version", CONFIG_CHOICE, XAT(wire_version), "1.10", 0, 0, "1.9|1.10",
-     "the layout of raw profiles sent here: 1.9 for those that read no newer one"},
-};
-
-static const struct config_section otlp_section = {
-    "exporters.otlp/NAME", "an OTLP destination for metrics, raw profiles or both", otlp_rows, ARRAY_LEN(otlp_rows)};
-
-static const struct config_row remote_write_rows[] = {
-    {"endpoint", CONFIG_TEXT, XAT(endpoint), "", 0, 0, NULL,
-     "http://host:port/path or https://host:port/path, the whole of it"},
-    {"protobuf_message", CONFIG_COUNT, XAT(protobuf_message), "1", 1, 2, NULL,
-     "1 is prometheus.WriteRequest, 2 io.prometheus.write.v2.Request; 2 only where the receiver knows it"},
-    {"resource_attributes", CONFIG_STRINGS, XAT(resource_attributes), "", 0, 0, NULL,
-     "resource attributes that become labels; default is metrics.prometheus_attributes"},
-    SENDING_ROWS,
-    {"max_request_bytes", CONFIG_SIZE, XAT(request_bytes), "3000000", 1024, 1024 * MIB, NULL,
-     "series are split into requests below this, before compression"},
-};
-
-static const struct config_section remote_write_section = {
-    "exporters.prometheusremotewrite/NAME", "a Prometheus remote write receiver, for metrics", remote_write_rows,
-    ARRAY_LEN(remote_write_rows)};
-
-static const struct config_row file_rows[] = {
-    {"path", CONFIG_TEXT, XAT(path), "", 0, 0, NULL, "appended to: one OTLP/JSON request a line"},
-    {"temporality", CONFIG_CHOICE, XAT(temporality), "default", 0, 0, "default|delta|cumulative",
-     "of counters written here; default is metrics.temporality"},
-};
-
-static const struct config_section file_section = {
-    "exporters.file/NAME", "a file of OTLP/JSON lines, for metrics", file_rows, ARRAY_LEN(file_rows)};
 /* clang-format on */
-
-static const struct {
-    const char *name;
-    const struct config_section *section;
-} exporter_types[] = {
-    [CONFIG_EXPORTER_OTLP] = {"otlp", &otlp_section},
-    [CONFIG_EXPORTER_FILE] = {"file", &file_section},
-    [CONFIG_EXPORTER_REMOTE_WRITE] = {"prometheusremotewrite", &remote_write_section},
-};
-
-enum config_exporter_type config_exporter_type(const char *name)
-{
-    size_t n = strcspn(name, "/");
-    for (uint32_t i = CONFIG_EXPORTER_OTLP; i < ARRAY_LEN(exporter_types); i++)
-        if (strlen(exporter_types[i].name) == n && strncmp(name, exporter_types[i].name, n) == 0)
-            return i;
-    return CONFIG_EXPORTER_NONE;
-}
-
-const struct config_section *config_exporter_section(enum config_exporter_type type)
-{
-    return exporter_types[type].section;
-}
 
 const char *config_type_name(enum config_type type)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gateway/config/config.h"
+#include "gateway/config/rows.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
 
@@ -39,13 +39,28 @@ static int set_number(const struct config_row *row, void *field, const char *tex
     return 0;
 }
 
-static bool is_choice(const char *choices, const char *text)
+/* Choice number i of "grpc|http"; empty: there are not so many. */
+static struct bytes choice(const char *choices, uint32_t i)
 {
-    size_t n = strlen(text);
-    for (const char *at = choices; n > 0 && (at = strstr(at, text)); at++)
-        if ((at == choices || at[-1] == '|') && (at[n] == '|' || at[n] == 0))
-            return true;
-    return false;
+    size_t n = strcspn(choices, "|");
+    for (; i > 0; i--) {
+        choices += n + (choices[n] == '|');
+        n = strcspn(choices, "|");
+    }
+    return bytes_of(choices, n);
+}
+
+static int set_choice(const struct config_row *row, void *field, const char *text, struct error *e)
+{
+    for (uint32_t i = 0;; i++) {
+        struct bytes one = choice(row->choices, i);
+        if (one.n == 0)
+            return error_set(e, -EINVAL, "\"%s\" is not one of %s", text, row->choices);
+        if (!bytes_eq(one, bytes_str(text)))
+            continue;
+        *(uint32_t *)field = i; /* the enum's: they are of that size */
+        return 0;
+    }
 }
 
 static int set_list(struct config_strings *list, const char *text, struct arena *arena, struct error *e)
@@ -112,10 +127,7 @@ int value_set(const struct config_row *row, void *base, const char *text, struct
         *(double *)field = v;
         return 0;
     }
-    case CONFIG_CHOICE:
-        if (!is_choice(row->choices, text))
-            return error_set(e, -EINVAL, "\"%s\" is not one of %s", text, row->choices);
-        break;
+    case CONFIG_CHOICE: return set_choice(row, field, text, e);
     case CONFIG_STRINGS: return set_list(field, text, arena, e);
     case CONFIG_PAIRS: return set_pairs(field, text, arena, e);
     case CONFIG_TEXT: break;
@@ -176,8 +188,9 @@ int value_print(const struct config_row *row, const void *base, struct buffer *o
     case CONFIG_DURATION:
         return print_scaled(*(const uint64_t *)field, times, time_units, ARRAY_LEN(times), out);
     case CONFIG_SHARE: return buffer_printf(out, "%.15g%%", *(const double *)field * 100);
-    case CONFIG_TEXT:
-    case CONFIG_CHOICE: return print_quoted(*(const char *const *)field, out);
+    case CONFIG_TEXT: return print_quoted(*(const char *const *)field, out);
+    case CONFIG_CHOICE:
+        return buffer_printf(out, "\"%.*s\"", BYTES_FMT(choice(row->choices, *(const uint32_t *)field)));
     case CONFIG_STRINGS: {
         const struct config_strings *list = field;
         int r = buffer_add_str(out, "[");

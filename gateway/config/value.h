@@ -5,7 +5,7 @@
 #ifndef GATEWAY_CONFIG_VALUE_H
 #define GATEWAY_CONFIG_VALUE_H
 
-#include "gateway/config/rows.h"
+#include "gateway/config/row.h"
 #include "proto/base/arena.h"
 #include "proto/base/buffer.h"
 #include "proto/base/error.h"

@@ -39,7 +39,7 @@ struct forward {
     struct forward_options options;
     struct forward_rates *own_rates;
     struct export_profiles *destinations;
-    struct export_profiles_terms terms;
+    struct export_terms terms;
     struct stats *stats;
     struct pick pick;
     struct arena plan; /* of one request */

@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "gateway/aggregate/store.h"
-#include "gateway/export/destination.h"
+#include "gateway/export/exporter.h"
+#include "gateway/export/profiles.h"
 #include "gateway/export/prometheus/prometheus.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/clock.h"
@@ -16,13 +17,14 @@
 #include "proto/base/macros.h"
 #include "proto/io/loop.h"
 
-struct leaving { /* one metrics exporter and its output */
-    struct export_metrics *exporter;
-    struct output *output;
+struct leaving { /* one exporter, and of metrics its output */
+    struct exporter *exporter;
+    struct output *output; /* NULL: raw profiles go there */
 };
 
 struct outputs {
-    struct arena arena; /* what options point at while exporters are made */
+    struct arena arena; /* the identity's text, and such */
+    struct io_loop *loop;
     struct attr identity;
     uint32_t n_identity; /* 0 or 1 */
     struct prometheus_options names;
@@ -32,86 +34,13 @@ struct outputs {
     int (*more)(void *context, struct buffer *out);
     void *more_context;
     struct output *prometheus; /* NULL: not asked for */
-    struct leaving *leaving;
+    struct leaving *leaving;   /* those for metrics, then those for profiles */
     uint32_t n_leaving;
-    struct export_profiles *profiles;
+    struct export_profiles *profiles; /* NULL: there are none */
     uint32_t n_draining;
     void (*done)(void *user);
     void *user;
 };
-
-/* How the export stage wants the endpoint: host:port without a scheme is TLS, as the Collector has it, unless
- * tls.insecure says otherwise. NULL: memory is out. */
-static const char *endpoint(struct outputs *o, const struct config_exporter *x)
-{
-    bool has_scheme = strstr(x->endpoint, "://") != NULL || strncmp(x->endpoint, "unix:", 5) == 0;
-    return has_scheme || x->tls_insecure ? x->endpoint : arena_printf(&o->arena, "https://%s", x->endpoint);
-}
-
-static const struct otlp_header *headers(struct outputs *o, const struct config_exporter *x)
-{
-    struct otlp_header *all = arena_calloc(&o->arena, x->headers.n + 1, sizeof *all);
-    for (uint32_t i = 0; i < x->headers.n && all; i++)
-        all[i] = (struct otlp_header){x->headers.items[i].name, x->headers.items[i].value};
-    return all;
-}
-
-static bool is_remote_write(const struct config_exporter *x)
-{
-    return config_exporter_type(x->name) == CONFIG_EXPORTER_REMOTE_WRITE;
-}
-
-/* One configured exporter as the export stage wants it. */
-static int destination(struct outputs *o, const struct config_exporter *x, struct destination_options *ret,
-                       struct error *e)
-{
-    bool json = x->encoding && strcmp(x->encoding, "json") == 0;
-    *ret = (struct destination_options){
-        .name = x->name,
-        .otlp = OTLP_EXPORTER_DEFAULT,
-        .encoding = json ? DESTINATION_JSON : DESTINATION_PROTO,
-        .layout_1_9 = x->wire_version && strcmp(x->wire_version, "1.9") == 0,
-        .protobuf_message = x->protobuf_message,
-        .prometheus = o->names,
-    };
-    if (config_exporter_type(x->name) == CONFIG_EXPORTER_FILE) {
-        ret->kind = DESTINATION_FILE;
-        ret->path = x->path;
-        return 0;
-    }
-    struct otlp_exporter_options *otlp = &ret->otlp;
-    otlp->endpoint = endpoint(o, x);
-    otlp->headers = headers(o, x);
-    if (!otlp->endpoint || !otlp->headers)
-        return error_set(e, -ENOMEM, "out of memory");
-    otlp->n_headers = x->headers.n;
-    if (is_remote_write(x)) { /* it has neither protocol nor compression nor consumers to choose */
-        ret->kind = DESTINATION_REMOTE_WRITE;
-    } else {
-        otlp->protocol = strcmp(x->protocol, "http") == 0 ? OTLP_HTTP : OTLP_GRPC;
-        otlp->compression = strcmp(x->compression, "gzip") == 0   ? OTLP_COMPRESS_GZIP
-                            : strcmp(x->compression, "zstd") == 0 ? OTLP_COMPRESS_ZSTD
-                                                                  : OTLP_COMPRESS_NONE;
-        otlp->queue.num_consumers = x->queue_consumers;
-    }
-    otlp->tls = (struct otlp_tls){
-        .ca_file = x->tls_ca_file,
-        .cert_file = x->tls_cert_file,
-        .key_file = x->tls_key_file,
-        .server_name = x->tls_server_name,
-        .insecure_skip_verify = x->tls_skip_verify,
-    };
-    otlp->timeout_ns = x->timeout_ns;
-    otlp->max_request_bytes = x->request_bytes;
-    otlp->retry.enabled = x->retry_enabled;
-    otlp->retry.initial_interval_ns = x->retry_initial_ns;
-    otlp->retry.max_interval_ns = x->retry_max_ns;
-    otlp->retry.max_elapsed_ns = x->retry_elapsed_ns;
-    otlp->queue.queue_size = x->queue_size;
-    otlp->queue.queue_bytes = x->queue_bytes;
-    otlp->queue.budget = o->budget;
-    return 0;
-}
 
 static struct output_options common_options(const struct outputs *o, const struct config *c)
 {
@@ -152,13 +81,14 @@ static struct output *prometheus_output(struct outputs *o, const struct config *
 static struct output *exporter_output(struct outputs *o, const struct config *c,
                                       const struct config_exporter *x)
 {
-    bool chosen = x->temporality && strcmp(x->temporality, "default") != 0;
-    const char *temporality = is_remote_write(x) ? "cumulative" : chosen ? x->temporality : c->temporality;
+    const struct export_stream stream = exporter_stream(x->kind, x->settings);
     struct output_options options = common_options(o, c);
-    options.temporality = strcmp(temporality, "cumulative") == 0 ? METRIC_CUMULATIVE : METRIC_DELTA;
-    if (x->resource_attributes.n > 0) {
-        keep_attributes(&options, &x->resource_attributes);
-    } else if (is_remote_write(x)) {
+    bool cumulative = stream.temporality == EXPORT_AS_METRICS_SAY ? c->temporality == CONFIG_CUMULATIVE
+                                                                  : stream.temporality == EXPORT_CUMULATIVE;
+    options.temporality = cumulative ? METRIC_CUMULATIVE : METRIC_DELTA;
+    if (stream.attributes.n > 0) {
+        keep_attributes(&options, &stream.attributes);
+    } else if (stream.labels) {
         keep_prometheus_attributes(&options, c);
     } else if (c->drop_attributes.n > 0) {
         keep_attributes(&options, &c->drop_attributes);
@@ -167,61 +97,70 @@ static struct output *exporter_output(struct outputs *o, const struct config *c,
     return store_add_output(o->store, &options, clock_realtime());
 }
 
-static int add_metrics_exporters(struct outputs *o, const struct config *c, struct io_loop *loop,
-                                 struct error *e)
+/* Opens one that metrics.exporters or profiles.exporters name. */
+static int add_exporter(struct outputs *o, const struct config_exporter *x, enum config_takes signal,
+                        struct error *e)
 {
-    o->leaving = calloc(c->metrics_exporters.n + 1, sizeof *o->leaving);
-    if (!o->leaving)
-        return error_set(e, -ENOMEM, "out of memory");
+    struct export_context context = {
+        .name = x->name,
+        .signal = signal,
+        .loop = o->loop,
+        .budget = o->budget,
+        .stats = o->stats,
+        .prometheus = o->names,
+    };
+    int r = exporter_open(&o->leaving[o->n_leaving].exporter, x->kind, x->settings, &context, e);
+    o->n_leaving += r == 0;
+    return r;
+}
+
+static int add_metrics_exporters(struct outputs *o, const struct config *c, struct error *e)
+{
     for (uint32_t i = 0; i < c->metrics_exporters.n; i++) {
         const char *name = c->metrics_exporters.items[i];
+        struct output **output = &o->prometheus;
         if (strcmp(name, "prometheus") == 0) {
-            o->prometheus = prometheus_output(o, c);
-            if (!o->prometheus)
-                return error_set(e, -ENOMEM, "out of memory");
-            continue;
+            *output = prometheus_output(o, c);
+        } else {
+            const struct config_exporter *x = config_exporter(c, name);
+            int r = add_exporter(o, x, CONFIG_TAKES_METRICS, e);
+            if (r < 0)
+                return error_prefix(e, r, "exporters.%s: ", name);
+            output = &o->leaving[o->n_leaving - 1].output;
+            *output = exporter_output(o, c, x);
         }
-        const struct config_exporter *x = config_exporter(c, name);
-        struct destination_options options;
-        int r = destination(o, x, &options, e);
-        if (r == 0)
-            r = export_metrics_new(&o->leaving[o->n_leaving].exporter, loop, &options, o->stats, e);
-        if (r < 0)
-            return error_prefix(e, r, "exporters.%s: ", name);
-        struct output *output = exporter_output(o, c, x);
-        o->leaving[o->n_leaving++].output = output;
-        if (!output)
+        if (!*output)
             return error_set(e, -ENOMEM, "out of memory");
     }
     return 0;
 }
 
-static int add_profiles_exporters(struct outputs *o, const struct config *c, struct io_loop *loop,
-                                  struct error *e)
+static int add_profiles_exporters(struct outputs *o, const struct config *c, struct error *e)
 {
-    uint32_t n = c->profiles_exporters.n;
+    const uint32_t n = c->profiles_exporters.n, first = o->n_leaving;
     if (n == 0) /* with keep 0 too: the rules may keep some, also those of a later reload */
         return 0;
-    struct destination_options *options = arena_calloc(&o->arena, n, sizeof *options);
-    if (!options)
+    struct exporter **to = arena_calloc(&o->arena, n, sizeof *to);
+    if (!to)
         return error_set(e, -ENOMEM, "out of memory");
     for (uint32_t i = 0; i < n; i++) {
-        const char *name = c->profiles_exporters.items[i];
-        int r = destination(o, config_exporter(c, name), &options[i], e);
+        int r = add_exporter(o, config_exporter(c, c->profiles_exporters.items[i]), CONFIG_TAKES_PROFILES, e);
         if (r < 0)
             return r;
+        to[i] = o->leaving[first + i].exporter;
     }
-    return export_profiles_new(&o->profiles, loop, options, n, o->stats, e);
+    o->profiles = export_profiles_new(to, n);
+    return o->profiles ? 0 : error_set(e, -ENOMEM, "out of memory");
 }
 
 static void nothing(void *user) {}
 
 /* Ends exporters that were made for a start that failed; they close by the loop. */
-static struct outputs *give_up(struct outputs *o, struct io_loop *loop)
+static struct outputs *give_up(struct outputs *o)
 {
     outputs_shutdown(o, 0, nothing, NULL);
     while (o->n_draining > 0)
-        io_loop_run_once(loop, NSEC_PER_SEC);
+        io_loop_run_once(o->loop, NSEC_PER_SEC);
     return outputs_free(o);
 }
 
@@ -245,10 +184,11 @@ static int identify(struct outputs *o, const char *instance_id)
 /* How names and labels are written for Prometheus. */
 static struct prometheus_options names_of(const struct config *c)
 {
-    struct prometheus_options names = {.scope_labels = c->prometheus_scope_labels,
-                                       .created = c->prometheus_created};
-    prometheus_strategy_parse(c->translation_strategy, &names.strategy); /* one of the row's choices */
-    return names;
+    return (struct prometheus_options){
+        .strategy = (enum prometheus_strategy)c->translation_strategy,
+        .scope_labels = c->prometheus_scope_labels,
+        .created = c->prometheus_created,
+    };
 }
 
 struct outputs *outputs_new(const struct outputs_options *options, struct io_loop *loop, struct error *e)
@@ -260,17 +200,20 @@ struct outputs *outputs_new(const struct outputs_options *options, struct io_loo
     }
     o->stats = options->stats;
     o->budget = options->budget;
+    o->loop = loop;
+    o->leaving = calloc(options->config->metrics_exporters.n + options->config->profiles_exporters.n + 1,
+                        sizeof *o->leaving);
     o->store =
         store_new(options->metrics, options->n_metrics, options->n_workers, options->budget, options->stats);
     o->names = names_of(options->config);
-    int r = o->store && identify(o, options->config->instance_id) == 0
+    int r = o->store && o->leaving && identify(o, options->config->instance_id) == 0
                 ? 0
                 : error_set(e, -ENOMEM, "out of memory");
     if (r == 0)
-        r = add_metrics_exporters(o, options->config, loop, e);
+        r = add_metrics_exporters(o, options->config, e);
     if (r == 0)
-        r = add_profiles_exporters(o, options->config, loop, e);
-    return r == 0 ? o : give_up(o, loop);
+        r = add_profiles_exporters(o, options->config, e);
+    return r == 0 ? o : give_up(o);
 }
 
 struct outputs *outputs_free(struct outputs *o)
@@ -278,7 +221,7 @@ struct outputs *outputs_free(struct outputs *o)
     if (!o)
         return NULL;
     for (uint32_t i = 0; i < o->n_leaving; i++)
-        export_metrics_free(o->leaving[i].exporter);
+        exporter_free(o->leaving[i].exporter);
     export_profiles_free(o->profiles);
     store_free(o->store);
     arena_release(&o->arena);
@@ -316,14 +259,13 @@ void outputs_apply(struct outputs *o, uint32_t worker, struct aggregate_delta *d
 
 void outputs_flush(struct outputs *o)
 {
-    for (uint32_t i = 0; i < o->n_leaving; i++) {
+    for (uint32_t i = 0; i < o->n_leaving && o->leaving[i].output; i++) {
         struct metric_batch *batch;
         if (output_collect(o->leaving[i].output, clock_realtime(), &batch) < 0) {
             log_limited(LOG_LEVEL_ERROR, "no memory to collect metrics; they go with the next flush");
             continue;
         }
-        if (batch->n_resources > 0)
-            export_metrics_push(o->leaving[i].exporter, batch);
+        exporter_push_metrics(o->leaving[i].exporter, batch);
         metric_batch_free(batch);
     }
 }
@@ -384,13 +326,11 @@ void outputs_shutdown(struct outputs *o, uint64_t deadline_ns, void (*done)(void
 {
     o->done = done;
     o->user = user;
-    o->n_draining = o->n_leaving + (o->profiles != NULL);
+    o->n_draining = o->n_leaving;
     if (o->n_draining == 0) {
         done(user);
         return;
     }
     for (uint32_t i = 0; i < o->n_leaving; i++)
-        export_metrics_shutdown(o->leaving[i].exporter, deadline_ns, one_drained, o);
-    if (o->profiles)
-        export_profiles_shutdown(o->profiles, deadline_ns, one_drained, o);
+        exporter_drain(o->leaving[i].exporter, deadline_ns, one_drained, o);
 }

@@ -11,9 +11,9 @@
 #include "gateway/admin/admin.h"
 #include "gateway/aggregate/aggregate.h"
 #include "gateway/config/config.h"
-#include "gateway/export/destination.h"
 #include "proto/base/error.h"
 
+struct export_profiles;
 struct io_loop;
 struct outputs;
 struct stats;
@@ -35,7 +35,7 @@ struct outputs_options {
 struct outputs *outputs_new(const struct outputs_options *options, struct io_loop *loop, struct error *e);
 struct outputs *outputs_free(struct outputs *o); /* after outputs_shutdown's done */
 
-/* The destinations of raw profiles; NULL when there are none. */
+/* Where raw profiles go; NULL when nowhere. */
 struct export_profiles *outputs_profiles(struct outputs *o);
 
 /* A reload (store_replace_metrics): 0 with the number for aggregate_set_generation of tables for these

@@ -50,31 +50,15 @@ static int make_access(struct receivers *r, const struct config *c, struct budge
     return access_new(&r->access, &options, budget, e);
 }
 
-/* The choices of receivers.otlp.wire_version. */
-static enum profiles_layout layout_of(const char *version)
-{
-    static const struct {
-        const char *version;
-        enum profiles_layout layout;
-    } rows[] = {
-        {"1.5", PROFILES_LAYOUT_1_5}, {"1.7", PROFILES_LAYOUT_1_7},   {"1.8", PROFILES_LAYOUT_1_8},
-        {"1.9", PROFILES_LAYOUT_1_9}, {"1.10", PROFILES_LAYOUT_1_10},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        if (strcmp(rows[i].version, version) == 0)
-            return rows[i].layout;
-    return PROFILES_LAYOUT_UNKNOWN; /* auto */
-}
-
 static int add(struct receivers *r, const struct config_receiver *from, struct error *e)
 {
     uint32_t i = r->n++;
-    r->listeners[i].layout = layout_of(from->wire_version);
+    r->listeners[i].layout = from->wire_version;
     r->tls[i] = (struct listen_tls){
         .cert_file = from->tls_cert_file,
         .key_file = from->tls_key_file,
         .client_ca_file = from->tls_client_ca_file,
-        .min_version = from->tls_min_version,
+        .min_version = from->tls_min_version == CONFIG_TLS_1_3 ? "1.3" : "1.2",
         .allow_plaintext = from->tls_allow_plaintext,
     };
     r->addresses[i] = (struct listen_address){

@@ -137,9 +137,7 @@ static int reload_config(struct gateway *g, struct error *e)
     }
     if (config_restart_keys(g->options.config, c, tell_restart, NULL) < 0)
         log_warn("reload: no memory to tell which keys need a restart");
-    enum log_level level = LOG_LEVEL_INFO;
-    log_level_parse(c->log_level, &level);
-    log_set_level(level);
+    log_set_level(c->log_level);
     g->config = c;
     config_free(g->reloaded);
     g->reloaded = c;

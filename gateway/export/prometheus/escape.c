@@ -3,7 +3,7 @@
  * Names in the escaping a scraper asked for: Prometheus documentation, "UTF-8 metric and label name escaping
  * schemes".
  */
-#include "gateway/export/prometheus/prometheus.h"
+#include "gateway/export/prometheus/names.h"
 
 #include <stdio.h>
 

@@ -8,7 +8,7 @@
 #ifndef GATEWAY_EXPORT_PROMETHEUS_TABLE_H
 #define GATEWAY_EXPORT_PROMETHEUS_TABLE_H
 
-#include "gateway/export/prometheus/prometheus.h"
+#include "gateway/export/prometheus/names.h"
 #include "proto/base/intern.h"
 
 #define PROMETHEUS_NO_SERIES UINT32_MAX

@@ -11,7 +11,7 @@
 #ifndef GATEWAY_EXPORT_REMOTE_WRITE_REMOTE_WRITE_H
 #define GATEWAY_EXPORT_REMOTE_WRITE_REMOTE_WRITE_H
 
-#include "gateway/export/prometheus/prometheus.h"
+#include "gateway/export/prometheus/names.h"
 
 enum remote_write_version { REMOTE_WRITE_1 = 1, REMOTE_WRITE_2 = 2 };
 

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* needs: gateway/export proto/otlp/view */
 #include "gateway/config/config.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/export/kinds.h"
+#include "gateway/export/otlp/exporter.h"
+#include "proto/base/macros.h"
+#include "proto/otlp/view/profiles.h"
 #include "tests/lib/unit.h"
 
 static struct config *new_config(void)
 {
-    struct config *c = config_new();
+    struct config *c = config_new(export_kinds);
     ck_assert_ptr_nonnull(c);
     return c;
 }
@@ -19,6 +24,13 @@ static int parse(struct config *c, const char *yaml, struct error *e)
     e->text[0] = 0;
     int r = config_parse(c, "t.yaml", bytes_str(yaml), e);
     return r < 0 ? r : config_check(c, e);
+}
+
+static const struct otlp_settings *otlp_settings(const struct config *c, const char *name)
+{
+    const struct config_exporter *x = config_exporter(c, name);
+    ck_assert(x && x->kind == &exporter_otlp.config);
+    return x->settings;
 }
 
 static void expect_error(const char *yaml, const char *text)
@@ -38,7 +50,7 @@ UNIT(defaults_are_the_documented_ones)
     ck_assert_str_eq(c->admin_endpoint, "localhost:9464");
     ck_assert_uint_eq(c->flush_interval_ns, 30000000000u);
     ck_assert_uint_eq(c->request_bytes, 64u << 20);
-    ck_assert_str_eq(c->temporality, "delta");
+    ck_assert_uint_eq(c->temporality, CONFIG_DELTA);
     ck_assert_double_eq(c->keep, 1.0);
     ck_assert_str_eq(c->metrics_exporters.items[0], "prometheus");
     struct error e = {""};
@@ -67,14 +79,15 @@ UNIT(a_whole_file_is_read)
     ck_assert_str_eq(c->receivers[0].endpoint, "0.0.0.0:14317");
     ck_assert_uint_eq(c->rules_files.n, 2);
     ck_assert_double_eq_tol(c->keep, 0.01, 1e-12);
-    const struct config_exporter *m = config_exporter(c, "otlp/m"), *p = config_exporter(c, "otlp/p");
-    ck_assert_ptr_nonnull(m);
-    ck_assert_str_eq(m->headers.items[0].value, "Bearer s3cret");
-    ck_assert_str_eq(m->compression, "gzip");
-    ck_assert_str_eq(p->protocol, "http");
-    ck_assert_str_eq(p->tls_ca_file, "/ca.pem");
-    ck_assert_uint_eq(p->retry_initial_ns, 100000000u);
-    ck_assert_uint_eq(p->queue_bytes, 1u << 20);
+    ck_assert_uint_eq(c->temporality, CONFIG_CUMULATIVE);
+    const struct otlp_settings *m = otlp_settings(c, "otlp/m"), *p = otlp_settings(c, "otlp/p");
+    ck_assert_str_eq(m->sending.headers.items[0].value, "Bearer s3cret");
+    ck_assert_uint_eq(m->compression, OTLP_GZIP);
+    ck_assert_uint_eq(m->wire_version, OTLP_LAYOUT_1_10);
+    ck_assert_uint_eq(p->protocol, OTLP_SPEAKS_HTTP);
+    ck_assert_str_eq(p->sending.tls_ca_file, "/ca.pem");
+    ck_assert_uint_eq(p->sending.retry_initial_ns, 100000000u);
+    ck_assert_uint_eq(p->sending.queue_bytes, 1u << 20);
     config_free(c);
 }
 
@@ -95,13 +108,13 @@ UNIT(an_address_has_keys_of_its_own)
     ck_assert_msg(r == 0, "%s", e.text);
     const struct config_receiver *first = &c->receivers[0], *second = &c->receivers[1];
     ck_assert_uint_eq(c->n_receivers, 2);
-    ck_assert_str_eq(first->wire_version, "1.8");
+    ck_assert_uint_eq(first->wire_version, PROFILES_LAYOUT_1_8);
     ck_assert_str_eq(first->tls_client_ca_file, "ca.pem");
-    ck_assert_str_eq(first->tls_min_version, "1.3");
+    ck_assert_uint_eq(first->tls_min_version, CONFIG_TLS_1_3);
     ck_assert_str_eq(first->auth_bearer_tokens_file, "t");
     ck_assert_uint_eq(first->auth_identities.n, 2);
     ck_assert_str_eq(second->endpoint, "unix:/run/profgate.sock");
-    ck_assert_str_eq(second->wire_version, "auto");
+    ck_assert_uint_eq(second->wire_version, PROFILES_LAYOUT_UNKNOWN);
     ck_assert_ptr_null(second->tls_cert_file);
     ck_assert_uint_eq(c->per_client.bytes_per_second, 1u << 20);
     ck_assert_uint_eq(c->per_client.connections, 7);
@@ -162,7 +175,7 @@ UNIT(what_is_printed_reads_back_the_same)
             "             otlp: { endpoint: \"h:1\", encoding: json, headers: { k: 'v \"q\" $$x' } }, file/a: { path: /x } }",
             &e),
         0);
-    ck_assert_str_eq(config_exporter(a, "otlp")->headers.items[0].value, "v \"q\" $x");
+    ck_assert_str_eq(otlp_settings(a, "otlp")->sending.headers.items[0].value, "v \"q\" $x");
     ck_assert_int_eq(config_print(a, &first), 0);
     int r = config_parse(b, "printed", buffer_bytes(&first), &e);
     ck_assert_msg(r == 0, "%s\n%.*s", e.text, (int)first.n, (char *)first.p);
@@ -172,6 +185,33 @@ UNIT(what_is_printed_reads_back_the_same)
     buffer_release(&second);
     config_free(a);
     config_free(b);
+}
+
+/* What a choice is by its place in the list is an enum's value elsewhere. */
+UNIT(choices_are_numbers_of_those_who_use_them)
+{
+    static const struct {
+        const char *name;
+        enum prometheus_strategy strategy;
+    } rows[] = {
+        {"UnderscoreEscapingWithSuffixes", PROMETHEUS_UNDERSCORES_WITH_SUFFIXES},
+        {"UnderscoreEscapingWithoutSuffixes", PROMETHEUS_UNDERSCORES_WITHOUT_SUFFIXES},
+        {"NoUTF8EscapingWithSuffixes", PROMETHEUS_UTF8_WITH_SUFFIXES},
+        {"NoTranslation", PROMETHEUS_NO_TRANSLATION},
+    };
+    struct config *c = new_config();
+    struct error e;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        ck_assert_int_eq(config_set(c, "metrics.translation_strategy", rows[i].name, &e), 0);
+        ck_assert_uint_eq(c->translation_strategy, rows[i].strategy);
+    }
+    for (unsigned layout = PROFILES_LAYOUT_1_5; layout <= PROFILES_LAYOUT_1_10; layout++) {
+        ck_assert_int_eq(config_set(c, "receivers.otlp.wire_version", profiles_layout_name(layout), &e), 0);
+        ck_assert_uint_eq(c->receivers[1].wire_version, layout);
+    }
+    ck_assert_int_eq(config_set(c, "service.log_level", "warn", &e), 0);
+    ck_assert_uint_eq(c->log_level, LOG_LEVEL_WARN);
+    config_free(c);
 }
 
 UNIT(a_single_key_can_be_set)
@@ -216,9 +256,11 @@ UNIT(what_a_reload_cannot_change_is_named)
 
 UNIT(every_key_is_in_the_reference)
 {
+    struct config *c = new_config();
     struct buffer out = {0};
-    ck_assert_int_eq(config_reference(&out), 0);
+    ck_assert_int_eq(config_reference(c, &out), 0);
     ck_assert_ptr_nonnull(memmem(out.p, out.n, "sending_queue.queue_bytes", 25));
     ck_assert_ptr_nonnull(memmem(out.p, out.n, "flush_interval", 14));
     buffer_release(&out);
+    config_free(c);
 }

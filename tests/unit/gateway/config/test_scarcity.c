@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* needs: gateway/export */
 /* A configuration read without memory: whole, or refused for that reason and no other. */
 #include <errno.h>
 
 #include "gateway/config/config.h"
+#include "gateway/export/kinds.h"
 #include "tests/lib/sweep.h"
 
 static const char yaml[] =
@@ -32,7 +34,7 @@ OOM_SWEEP_HOW(a_file_is_read_whole_or_not_at_all, SWEEP_ONCE | SWEEP_FOR_GOOD)
     struct error e = {""};
     struct buffer out = BUFFER_INIT(0);
     uint32_t before = sweep_failures();
-    struct config *c = config_new(), *other = config_new();
+    struct config *c = config_new(export_kinds), *other = config_new(export_kinds);
     bool good = c && fine(config_parse(c, "t.yaml", BYTES_LIT(yaml), &e), &e, before) &&
                 fine(config_set(c, "metrics.flush_interval", "7s", &e), &e, before) &&
                 fine(config_check(c, &e), &e, before);
@@ -58,14 +60,14 @@ OOM_SWEEP(what_is_printed_is_whole)
 {
     struct error e = {""};
     sweep_pause();
-    struct config *c = unit_made(config_new());
+    struct config *c = unit_made(config_new(export_kinds));
     ck_assert_msg(config_parse(c, "t.yaml", BYTES_LIT(yaml), &e) == 0, "%s", e.text);
     sweep_resume();
     for (int what = 0; what < 2; what++) {
         static size_t whole[2];
         struct buffer out = BUFFER_INIT(0);
         uint32_t before = sweep_failures();
-        int r = what ? config_reference(&out) : config_print(c, &out);
+        int r = what ? config_reference(c, &out) : config_print(c, &out);
         if (fine(r, &e, before)) {
             whole[what] = whole[what] ? whole[what] : out.n;
             ck_assert_uint_eq(out.n, whole[what]);

@@ -32,10 +32,10 @@ struct export_profiles {
     uint64_t sum;       /* of what is in the requests, if the test's `push` adds it up */
 };
 
-struct export_profiles_terms export_profiles_terms(const struct export_profiles *x)
+struct export_terms export_profiles_terms(const struct export_profiles *x)
 {
-    return (struct export_profiles_terms){
-        x->limit ? x->limit : SIZE_MAX, x->requests_max ? x->requests_max : FAKE_REQUESTS, x->no_references};
+    return (struct export_terms){x->limit ? x->limit : SIZE_MAX,
+                                 x->requests_max ? x->requests_max : FAKE_REQUESTS, x->no_references};
 }
 
 bool export_profiles_reserve(struct export_profiles *x, size_t n)

@@ -32,7 +32,7 @@ static struct world *begin(const char *const *set)
 {
     static struct world w;
     struct error e = {""};
-    w = (struct world){.config = unit_made(config_new()),
+    w = (struct world){.config = unit_made(config_new(NULL)),
                        .loop = unit_made(io_loop_new()),
                        .budget = BUDGET_INIT((size_t)64 << 20, NULL)};
     ck_assert(w.config && w.loop);

@@ -1,17 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/export/outcome.h"
+#include "gateway/export/shared/outcome.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "gateway/stats/stats.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 
-void outcome_queued(void *user)
+int outcome_init(struct outcome *o, const struct export_context *c)
 {
-    struct outcome *o = user;
-    size_t bytes = otlp_exporter_queued_bytes(o->exporter);
-    /* Several destinations share the gauge, so each adds its change; all of them run on the block's own
-     * thread. */
+    *o = (struct outcome){
+        .name = strdup(c->name), .metrics = c->signal == CONFIG_TAKES_METRICS, .stats = c->stats};
+    return o->name ? 0 : -ENOMEM;
+}
+
+void outcome_release(struct outcome *o)
+{
+    free(take_ptr(o->name));
+}
+
+void outcome_queued(struct outcome *o, size_t bytes)
+{
+    /* Several exporters share the gauge, so each adds its change; all of them run on the block's own thread.
+     */
     if (o->stats)
         stats_set(o->stats, STATS_EXPORT_QUEUE_BYTES,
                   o->stats->value[STATS_EXPORT_QUEUE_BYTES] + bytes - o->shown_bytes);
@@ -20,7 +34,7 @@ void outcome_queued(void *user)
 
 static void count(const struct outcome *o, const struct otlp_event *event)
 {
-    bool metrics = o->signal == OTLP_METRICS;
+    bool metrics = o->metrics;
     if (event->kind == OTLP_SENT || event->kind == OTLP_PARTIAL)
         stats_add(o->stats, metrics ? STATS_EXPORT_METRICS_SENT : STATS_EXPORT_PROFILES_SENT,
                   event->requests);
@@ -40,7 +54,7 @@ static void count(const struct outcome *o, const struct otlp_event *event)
 /* One call site, and so one limit, for each kind. */
 static void tell(const struct outcome *o, const struct otlp_event *event)
 {
-    const char *what = o->signal == OTLP_METRICS ? "points" : "samples";
+    const char *what = o->metrics ? "points" : "samples";
     const char *why = event->message ? event->message : "";
     switch (event->kind) {
     case OTLP_SENT:
@@ -73,10 +87,14 @@ static void tell(const struct outcome *o, const struct otlp_event *event)
     }
 }
 
-void outcome_event(void *user, const struct otlp_event *event)
+void outcome_event(struct outcome *o, const struct otlp_event *event)
 {
-    struct outcome *o = user;
     count(o, event);
     tell(o, event);
-    outcome_queued(o);
+}
+
+void outcome_lost(struct outcome *o, uint64_t requests, uint64_t items, const char *why)
+{
+    outcome_event(o, &(struct otlp_event){
+                         .kind = OTLP_OUT_OF_MEMORY, .requests = requests, .items = items, .message = why});
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/export/file/file.h"
+#include "gateway/export/file/lines.h"
 
 #include <errno.h>
 #include <fcntl.h>

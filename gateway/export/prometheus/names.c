@@ -2,7 +2,7 @@
 /*
  * Metric and label names by "Prometheus and OpenMetrics Compatibility" of the OpenTelemetry specification.
  */
-#include "gateway/export/prometheus/prometheus.h"
+#include "gateway/export/prometheus/names.h"
 
 #include "proto/base/macros.h"
 
@@ -119,24 +119,6 @@ int prometheus_unit(struct bytes unit, struct buffer *out)
     int r = unit_suffix(unit, out);
     trim_end(out, '_');
     return r;
-}
-
-static const char *const strategy_names[] = {
-    [PROMETHEUS_UNDERSCORES_WITH_SUFFIXES] = "UnderscoreEscapingWithSuffixes",
-    [PROMETHEUS_UNDERSCORES_WITHOUT_SUFFIXES] = "UnderscoreEscapingWithoutSuffixes",
-    [PROMETHEUS_UTF8_WITH_SUFFIXES] = "NoUTF8EscapingWithSuffixes",
-    [PROMETHEUS_NO_TRANSLATION] = "NoTranslation",
-};
-
-bool prometheus_strategy_parse(const char *name, enum prometheus_strategy *ret)
-{
-    for (size_t i = 0; i < ARRAY_LEN(strategy_names); i++) {
-        if (strcmp(name, strategy_names[i]) != 0)
-            continue;
-        *ret = (enum prometheus_strategy)i;
-        return true;
-    }
-    return false;
 }
 
 static bool escapes(enum prometheus_strategy strategy)

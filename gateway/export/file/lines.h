@@ -3,8 +3,8 @@
  * A file of lines that others read while it grows: each line is one write(2) with O_APPEND, so that a reader
  * or a second writer never sees half of one. Private to this folder.
  */
-#ifndef GATEWAY_EXPORT_FILE_FILE_H
-#define GATEWAY_EXPORT_FILE_FILE_H
+#ifndef GATEWAY_EXPORT_FILE_LINES_H
+#define GATEWAY_EXPORT_FILE_LINES_H
 
 #include <sys/types.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: proto/schema dep_snappy */
+/* needs: gateway/config gateway/export proto/schema dep_snappy */
 #include "tests/lib/unit.h"
 
 #include <errno.h>
@@ -8,7 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gateway/export/destination.h"
+#include "gateway/config/value.h"
+#include "gateway/export/file/exporter.h"
+#include "gateway/export/otlp/exporter.h"
+#include "gateway/export/profiles.h"
+#include "gateway/export/remote_write/exporter.h"
 #include "gateway/stats/stats.h"
 #include "metrics_service.pb-c.h"
 #include "tests/unit/proto/client/fake_server.h"
@@ -25,6 +29,69 @@
 static void on_done(void *user)
 {
     *(bool *)user = true;
+}
+
+static struct arena defaults;
+
+/* As the configuration has it, to a server of ours: without TLS. */
+static struct otlp_settings otlp_to(const char *endpoint)
+{
+    struct otlp_settings s = {0};
+    ck_assert_int_eq(value_defaults(&exporter_otlp.config.section, &s, &defaults), 0);
+    s.sending.endpoint = endpoint;
+    s.sending.tls_insecure = true;
+    return s;
+}
+
+static struct remote_write_settings remote_write_to(const char *endpoint, uint32_t message)
+{
+    struct remote_write_settings s = {0};
+    ck_assert_int_eq(value_defaults(&exporter_remote_write.config.section, &s, &defaults), 0);
+    s.sending.endpoint = endpoint;
+    s.protobuf_message = message;
+    return s;
+}
+
+static struct exporter *open_one(const struct exporter_kind *kind, const void *settings,
+                                 enum config_takes signal, struct io_loop *loop, struct stats *stats)
+{
+    struct exporter *x = NULL;
+    struct error e = {""};
+    struct export_context c = {.name = kind->config.type, .signal = signal, .loop = loop, .stats = stats};
+    ck_assert_msg(exporter_open(&x, &kind->config, settings, &c, &e) == 0, "%s", e.text);
+    return x;
+}
+
+static struct exporter *open_metrics(const struct exporter_kind *kind, const void *settings,
+                                     struct io_loop *loop, struct stats *stats)
+{
+    return open_one(kind, settings, CONFIG_TAKES_METRICS, loop, stats);
+}
+
+static void drain_until(struct exporter *x, struct io_loop *loop, uint64_t deadline_ns)
+{
+    bool done = false;
+    exporter_drain(x, deadline_ns, on_done, &done);
+    ck_assert(!done);
+    UNTIL(loop, done);
+    exporter_free(x);
+}
+
+/* Some, each with its settings. */
+static struct export_profiles *open_profiles(struct exporter **x, const struct otlp_settings *settings,
+                                             uint32_t n, struct io_loop *loop, struct stats *stats)
+{
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = open_one(&exporter_otlp, &settings[i], CONFIG_TAKES_PROFILES, loop, stats);
+    return unit_made(export_profiles_new(x, n));
+}
+
+static void close_profiles(struct export_profiles *p, struct exporter **x, uint32_t n, struct io_loop *loop,
+                           uint64_t deadline_ns)
+{
+    for (uint32_t i = 0; i < n; i++)
+        drain_until(x[i], loop, deadline_ns);
+    export_profiles_free(p);
 }
 
 /* One resource with a sum of n points. */
@@ -61,15 +128,14 @@ UNIT(metrics_to_a_file)
     snprintf(moved, sizeof moved, "%s/out.json.1", folder);
     struct io_loop *loop = unit_made(io_loop_new());
     struct stats *stats = unit_made(stats_new());
-    struct destination_options o = {.name = "file/x", .kind = DESTINATION_FILE, .path = path};
-    struct export_metrics *x;
     struct metric_batch *b = batch_of(1), *none = batch_of(0);
-    ck_assert_int_eq(export_metrics_new(&x, loop, &o, stats, NULL), 0);
-    export_metrics_push(x, b);
-    export_metrics_push(x, b);
-    export_metrics_push(x, none); /* no empty envelope */
+    struct file_settings settings = {.path = path};
+    struct exporter *x = open_metrics(&exporter_file, &settings, loop, stats);
+    exporter_push_metrics(x, b);
+    exporter_push_metrics(x, b);
+    exporter_push_metrics(x, none); /* no empty envelope */
     ck_assert_int_eq(rename(path, moved), 0);
-    export_metrics_push(x, b); /* to a new file */
+    exporter_push_metrics(x, b); /* to a new file */
     static const char line[] =
         "{\"resourceMetrics\":[{\"resource\":{},\"scopeMetrics\":[{\"scope\":{},\"metrics\":[{\"name\":\"m\",\"sum\":"
         "{\"dataPoints\":[{\"timeUnixNano\":\"1\",\"asInt\":\"0\"}],\"aggregationTemporality\":1,"
@@ -79,11 +145,7 @@ UNIT(metrics_to_a_file)
     ck_assert_str_eq(first, twice);
     ck_assert_str_eq(second, line);
     ck_assert_uint_eq(stats->value[STATS_EXPORT_METRICS_SENT], 3);
-    bool done = false;
-    export_metrics_shutdown(x, 0, on_done, &done);
-    ck_assert(!done);
-    UNTIL(loop, done);
-    export_metrics_free(x);
+    drain_until(x, loop, 0);
     free(first);
     free(second);
     metric_batch_free(b);
@@ -98,43 +160,43 @@ UNIT(a_full_disk_is_counted_and_leaves_no_half_line)
 {
     struct io_loop *loop = unit_made(io_loop_new());
     struct stats *stats = unit_made(stats_new());
-    struct destination_options o = {.name = "file/full", .kind = DESTINATION_FILE, .path = "/dev/full"};
-    struct export_metrics *x;
+    struct file_settings settings = {.path = "/dev/full"};
     struct metric_batch *b = batch_of(5);
     if (access("/dev/full", W_OK) < 0)
         unit_skip("no /dev/full");
-    ck_assert_int_eq(export_metrics_new(&x, loop, &o, stats, NULL), 0);
-    export_metrics_push(x, b);
+    struct exporter *x = open_metrics(&exporter_file, &settings, loop, stats);
+    exporter_push_metrics(x, b);
     ck_assert_uint_eq(stats->value[STATS_EXPORT_METRICS_SENT], 0);
     ck_assert_uint_eq(stats->value[STATS_EXPORT_METRICS_FAILED], 1);
     ck_assert_uint_eq(stats->value[STATS_EXPORT_POINTS_DROPPED], 5);
-    bool done = false;
-    export_metrics_shutdown(x, 0, on_done, &done);
-    UNTIL(loop, done);
-    export_metrics_free(x);
+    drain_until(x, loop, 0);
     metric_batch_free(b);
     io_loop_free(loop);
 }
 
-UNIT(options_are_refused_by_name)
+static void expect_refused(const struct exporter_kind *kind, const void *settings, const char *name,
+                           int wanted, const char *text)
 {
     struct io_loop *loop = unit_made(io_loop_new());
     struct error e = {""};
-    struct export_metrics *m = NULL;
-    struct export_profiles *p = NULL;
-    struct destination_options file = {
-        .name = "file/x", .kind = DESTINATION_FILE, .path = "/does/not/exist/x"};
-    struct destination_options otlp = {.name = "otlp/bad", .otlp = OTLP_EXPORTER_DEFAULT};
-    ck_assert_int_eq(export_metrics_new(&m, loop, &file, NULL, &e), -ENOENT);
-    ck_assert_ptr_nonnull(strstr(e.text, "file/x: /does/not/exist/x"));
-    otlp.otlp.endpoint = "ftp://x";
-    ck_assert_int_eq(export_metrics_new(&m, loop, &otlp, NULL, &e), -EINVAL);
-    ck_assert_ptr_nonnull(strstr(e.text, "otlp/bad: "));
-    struct destination_options two[] = {{.name = "otlp/good", .otlp = OTLP_EXPORTER_DEFAULT}, file};
-    ck_assert_int_eq(export_profiles_new(&p, loop, two, 2, NULL, &e), -EINVAL);
-    ck_assert_ptr_nonnull(strstr(e.text, "file/x"));
-    ck_assert(!m && !p);
-    io_loop_free(loop); /* also closes what otlp/good had opened */
+    struct exporter *x = NULL;
+    struct export_context c = {.name = name, .signal = CONFIG_TAKES_METRICS, .loop = loop};
+    ck_assert_int_eq(exporter_open(&x, &kind->config, settings, &c, &e), wanted);
+    ck_assert_msg(strstr(e.text, text) != NULL, "%s", e.text);
+    ck_assert_ptr_null(x);
+    io_loop_free(loop);
+}
+
+UNIT(settings_are_refused_by_name)
+{
+    struct file_settings file = {.path = "/does/not/exist/x"};
+    struct otlp_settings otlp = otlp_to("ftp://x");
+    expect_refused(&exporter_file, &file, "file/x", -ENOENT, "file/x: /does/not/exist/x");
+    expect_refused(&exporter_otlp, &otlp, "otlp/bad", -EINVAL, "otlp/bad: ");
+    otlp = otlp_to("x:1");
+    otlp.encoding = OTLP_JSON;
+    expect_refused(&exporter_otlp, &otlp, "otlp/json", -EINVAL,
+                   "otlp/json: encoding json needs protocol http: gRPC carries protobuf");
 }
 
 static uint64_t points_seen;
@@ -157,25 +219,20 @@ UNIT(metrics_to_otlp_are_split)
     struct io_loop *loop = unit_made(io_loop_new());
     struct stats *stats = unit_made(stats_new());
     struct fake_server server = {.answer = count_points};
-    struct destination_options o = {.name = "otlp/m", .otlp = OTLP_EXPORTER_DEFAULT};
-    struct export_metrics *x;
     struct metric_batch *b = batch_of(1000);
     fake_start(&server, loop, 0);
-    o.otlp.endpoint = server.address;
-    o.otlp.protocol = OTLP_HTTP;
-    o.otlp.compression = OTLP_COMPRESS_NONE;
-    o.otlp.max_request_bytes = 2000;
-    ck_assert_int_eq(export_metrics_new(&x, loop, &o, stats, NULL), 0);
-    export_metrics_push(x, b);
+    struct otlp_settings settings = otlp_to(server.address);
+    settings.protocol = OTLP_SPEAKS_HTTP;
+    settings.compression = OTLP_PLAIN;
+    settings.sending.request_bytes = 2000;
+    struct exporter *x = open_metrics(&exporter_otlp, &settings, loop, stats);
+    exporter_push_metrics(x, b);
     metric_batch_free(b); /* it keeps nothing of it */
     UNTIL(loop, points_seen == 1000);
     UNTIL(loop, stats->value[STATS_EXPORT_METRICS_SENT] == server.requests);
     ck_assert_uint_gt(server.requests, 5);
     ck_assert_uint_eq(stats->value[STATS_EXPORT_QUEUE_BYTES], 0);
-    bool done = false;
-    export_metrics_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
-    UNTIL(loop, done);
-    export_metrics_free(x);
+    drain_until(x, loop, clock_monotonic() + NSEC_PER_SEC);
     fake_stop(&server);
     io_loop_free(loop);
 }
@@ -190,15 +247,12 @@ UNIT(profiles_go_to_each_destination)
     struct io_loop *loop = unit_made(io_loop_new());
     struct stats *stats = unit_made(stats_new());
     struct fake_server good = {.answer = fake_answer_ok}, bad = {.answer = refuse};
-    struct destination_options o[2] = {{.name = "otlp/good", .otlp = OTLP_EXPORTER_DEFAULT},
-                                       {.name = "otlp/bad", .otlp = OTLP_EXPORTER_DEFAULT}};
-    struct export_profiles *x;
     fake_start(&good, loop, 0);
     fake_start(&bad, loop, 0);
-    o[0].otlp.endpoint = good.address;
-    o[1].otlp.endpoint = bad.address;
-    o[1].otlp.queue.queue_bytes = 1000;
-    ck_assert_int_eq(export_profiles_new(&x, loop, o, 2, stats, NULL), 0);
+    struct otlp_settings settings[2] = {otlp_to(good.address), otlp_to(bad.address)};
+    settings[1].sending.queue_bytes = 1000;
+    struct exporter *to[2];
+    struct export_profiles *x = open_profiles(to, settings, 2, loop, stats);
 
     /* All or nothing: the second queue is the smaller one. */
     ck_assert(export_profiles_reserve(x, 600));
@@ -214,10 +268,7 @@ UNIT(profiles_go_to_each_destination)
     ck_assert_uint_eq(stats->value[STATS_EXPORT_QUEUE_BYTES], 0);
     ck_assert(export_profiles_reserve(x, 1000));
     export_profiles_cancel(x, 1000);
-    bool done = false;
-    export_profiles_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
-    UNTIL(loop, done);
-    export_profiles_free(x);
+    close_profiles(x, to, 2, loop, clock_monotonic() + NSEC_PER_SEC);
     fake_stop(&good);
     fake_stop(&bad);
     io_loop_free(loop);
@@ -228,23 +279,19 @@ UNIT(the_queue_can_be_seen)
     struct io_loop *loop = unit_made(io_loop_new());
     struct stats *stats = unit_made(stats_new());
     struct fake_server silent = {.answer = fake_hold};
-    struct destination_options o = {.name = "otlp/silent", .otlp = OTLP_EXPORTER_DEFAULT};
-    struct export_profiles *x;
     fake_start(&silent, loop, 0);
-    o.otlp.endpoint = silent.address;
-    ck_assert_int_eq(export_profiles_new(&x, loop, &o, 1, stats, NULL), 0);
+    struct otlp_settings settings = otlp_to(silent.address);
+    struct exporter *to;
+    struct export_profiles *x = open_profiles(&to, &settings, 1, loop, stats);
     for (int i = 0; i < 10; i++) {
         ck_assert(export_profiles_reserve(x, 100));
         export_profiles_push(x, (uint8_t *)strdup("hello"), 5, 100, 2);
     }
     UNTIL(loop, stats->value[STATS_EXPORT_QUEUE_BYTES] == 50 && silent.n_held == 4);
-    bool done = false;
-    export_profiles_shutdown(x, clock_monotonic() + 20 * NSEC_PER_MSEC, on_done, &done);
-    UNTIL(loop, done);
+    close_profiles(x, &to, 1, loop, clock_monotonic() + 20 * NSEC_PER_MSEC);
     ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 20);
     ck_assert_uint_eq(stats->value[STATS_EXPORT_PROFILES_FAILED], 10);
     ck_assert_uint_eq(stats->value[STATS_EXPORT_QUEUE_BYTES], 0);
-    export_profiles_free(x);
     fake_stop(&silent);
     io_loop_free(loop);
 }
@@ -270,32 +317,29 @@ static void listen_to(struct fake_server *s, struct http_exchange *x, struct byt
     http_reply(x, &(struct http_reply){.status = 204, .headers = written, .n_headers = written ? 1 : 0});
 }
 
-/* Sends a batch, waits until it is acknowledged, and compares what was said. */
-static void expect_said(struct destination_options o, const char *path, uint32_t n_points, const char *wanted)
+/* Sends a batch, waits until it is acknowledged, and compares what was said. `sending` is part of the
+ * settings. */
+static void expect_said(const struct exporter_kind *kind, const void *settings,
+                        struct sending_settings *sending, const char *path, uint32_t n_points,
+                        const char *wanted)
 {
     struct io_loop *loop = unit_made(io_loop_new());
     struct stats *stats = unit_made(stats_new());
     struct fake_server server = {.answer = listen_to};
-    struct otlp_header own = {"X-Own", "mine"};
-    struct export_metrics *x;
+    struct config_pair own = {"X-Own", "mine"};
     struct metric_batch *b = batch_of(n_points);
-    struct error e = {""};
     char endpoint[128];
     fake_start(&server, loop, 0);
     snprintf(endpoint, sizeof endpoint, "http://%s%s", server.address, path);
     b->resources[0].metrics[0].temporality = METRIC_CUMULATIVE;
-    o.otlp.endpoint = endpoint;
-    o.otlp.headers = &own;
-    o.otlp.n_headers = 1;
-    ck_assert_msg(export_metrics_new(&x, loop, &o, stats, &e) == 0, "%s", e.text);
-    export_metrics_push(x, b);
+    sending->endpoint = endpoint;
+    sending->headers = (struct config_pairs){&own, 1};
+    struct exporter *x = open_metrics(kind, settings, loop, stats);
+    exporter_push_metrics(x, b);
     UNTIL(loop, stats->value[STATS_EXPORT_METRICS_SENT] == 1);
     ck_assert_str_eq((char *)said.p, wanted);
-    bool done = false;
-    export_metrics_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
-    UNTIL(loop, done);
+    drain_until(x, loop, clock_monotonic() + NSEC_PER_SEC);
     dropped = stats->value[STATS_EXPORT_POINTS_DROPPED];
-    export_metrics_free(x);
     metric_batch_free(b);
     fake_stop(&server);
     io_loop_free(loop);
@@ -303,36 +347,17 @@ static void expect_said(struct destination_options o, const char *path, uint32_t
 
 UNIT(metrics_in_json)
 {
-    struct destination_options o = {
-        .name = "otlp/json", .otlp = OTLP_EXPORTER_DEFAULT, .encoding = DESTINATION_JSON};
-    o.otlp.protocol = OTLP_HTTP;
-    expect_said(o, "", 1,
+    struct otlp_settings s = otlp_to("");
+    s.protocol = OTLP_SPEAKS_HTTP;
+    s.encoding = OTLP_JSON;
+    expect_said(&exporter_otlp, &s, &s.sending, "", 1,
                 "/v1/metrics\ncontent-type: application/json\ncontent-encoding: gzip\nx-own: mine\n");
-    o.otlp.compression = OTLP_COMPRESS_NONE;
-    expect_said(o, "/base", 1, "/base/v1/metrics\ncontent-type: application/json\nx-own: mine\n");
+    s.compression = OTLP_PLAIN;
+    expect_said(&exporter_otlp, &s, &s.sending, "/base", 1,
+                "/base/v1/metrics\ncontent-type: application/json\nx-own: mine\n");
     ck_assert(bytes_starts(buffer_bytes(&body_seen), "{\"resourceMetrics\":[{"));
     buffer_release(&said);
     buffer_release(&body_seen);
-}
-
-UNIT(json_needs_http)
-{
-    struct io_loop *loop = unit_made(io_loop_new());
-    struct export_metrics *x = NULL;
-    struct error e = {""};
-    struct destination_options o = {
-        .name = "otlp/json", .otlp = OTLP_EXPORTER_DEFAULT, .encoding = DESTINATION_JSON};
-    ck_assert_int_eq(export_metrics_new(&x, loop, &o, NULL, &e), -EINVAL);
-    ck_assert_str_eq(e.text, "otlp/json: encoding json needs protocol http: gRPC carries protobuf");
-    o = (struct destination_options){
-        .name = "rw", .otlp = OTLP_EXPORTER_DEFAULT, .kind = DESTINATION_REMOTE_WRITE, .protobuf_message = 3};
-    ck_assert_int_eq(export_metrics_new(&x, loop, &o, NULL, &e), -EINVAL);
-    ck_assert_str_eq(e.text, "rw: protobuf_message is 1 or 2");
-    struct export_profiles *p = NULL;
-    ck_assert_int_eq(export_profiles_new(&p, loop, &o, 1, NULL, &e), -EINVAL);
-    ck_assert_str_eq(e.text, "rw: remote write takes metrics, not profiles");
-    ck_assert(!x && !p);
-    io_loop_free(loop);
 }
 
 /* Answers 500, then 503, then that all is well, in words that are no OTLP. */
@@ -350,26 +375,20 @@ UNIT(remote_write_repeats_every_5xx)
     struct io_loop *loop = unit_made(io_loop_new());
     struct stats *stats = unit_made(stats_new());
     struct fake_server server = {.answer = fail_twice};
-    struct destination_options o = {
-        .name = "rw", .otlp = OTLP_EXPORTER_DEFAULT, .kind = DESTINATION_REMOTE_WRITE, .protobuf_message = 1};
     struct metric_batch *b = batch_of(1);
-    struct export_metrics *x;
     char endpoint[128];
     fake_start(&server, loop, 0);
     snprintf(endpoint, sizeof endpoint, "http://%s/write", server.address);
     b->resources[0].metrics[0].temporality = METRIC_CUMULATIVE;
-    o.otlp.endpoint = endpoint;
-    o.otlp.retry.initial_interval_ns = o.otlp.retry.max_interval_ns = NSEC_PER_MSEC;
-    ck_assert_int_eq(export_metrics_new(&x, loop, &o, stats, NULL), 0);
-    export_metrics_push(x, b);
+    struct remote_write_settings s = remote_write_to(endpoint, 1);
+    s.sending.retry_initial_ns = s.sending.retry_max_ns = NSEC_PER_MSEC;
+    struct exporter *x = open_metrics(&exporter_remote_write, &s, loop, stats);
+    exporter_push_metrics(x, b);
     UNTIL(loop, stats->value[STATS_EXPORT_METRICS_SENT] == 1);
     ck_assert_uint_eq(server.requests, 3);
     ck_assert_uint_eq(stats->value[STATS_EXPORT_METRICS_RETRIED], 2);
     ck_assert_uint_eq(stats->value[STATS_EXPORT_POINTS_DROPPED], 0);
-    bool done = false;
-    export_metrics_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
-    UNTIL(loop, done);
-    export_metrics_free(x);
+    drain_until(x, loop, clock_monotonic() + NSEC_PER_SEC);
     metric_batch_free(b);
     fake_stop(&server);
     io_loop_free(loop);
@@ -377,15 +396,12 @@ UNIT(remote_write_repeats_every_5xx)
 
 UNIT(metrics_by_remote_write)
 {
-    struct destination_options o = {.name = "prometheusremotewrite",
-                                    .otlp = OTLP_EXPORTER_DEFAULT,
-                                    .kind = DESTINATION_REMOTE_WRITE,
-                                    .protobuf_message = 1};
-    expect_said(o, "/api/v1/write?tenant=a", 1,
+    struct remote_write_settings s = remote_write_to("", 1);
+    expect_said(&exporter_remote_write, &s, &s.sending, "/api/v1/write?tenant=a", 1,
                 "/api/v1/write\ncontent-type: application/x-protobuf\ncontent-encoding: snappy\n"
                 "x-prometheus-remote-write-version: 0.1.0\nx-own: mine\n");
-    o.protobuf_message = 2;
-    expect_said(o, "", 1,
+    s.protobuf_message = 2;
+    expect_said(&exporter_remote_write, &s, &s.sending, "", 1,
                 "/\ncontent-type: application/x-protobuf;proto=io.prometheus.write.v2.Request\n"
                 "content-encoding: snappy\nx-prometheus-remote-write-version: 2.0.0\nx-own: mine\n");
     char plain[4096];
@@ -406,7 +422,7 @@ UNIT(metrics_by_remote_write)
         struct http_header h = {bytes_str(rows[i].name), bytes_str(rows[i].value)};
         written = &h;
         char *before = strdup((const char *)said.p);
-        expect_said(o, "", 1, before);
+        expect_said(&exporter_remote_write, &s, &s.sending, "", 1, before);
         free(before);
         ck_assert_uint_eq(dropped, rows[i].dropped);
     }
@@ -415,7 +431,6 @@ UNIT(metrics_by_remote_write)
     buffer_release(&body_seen);
 }
 
-/* Whose queue is full of what limits.memory has: refused, in all destinations or none, and given back. */
 /* What cannot be made for want of memory is lost; what was on its way before that is not. One series a
  * request, and the last one's label is long. */
 UNIT(remote_write_loses_only_what_was_not_sent)
@@ -430,19 +445,14 @@ UNIT(remote_write_loses_only_what_was_not_sent)
         struct io_loop *loop = unit_made(io_loop_new());
         struct stats *stats = unit_made(stats_new());
         struct fake_server server = {.answer = listen_to};
-        struct destination_options o = {.name = "r",
-                                        .kind = DESTINATION_REMOTE_WRITE,
-                                        .otlp = OTLP_EXPORTER_DEFAULT,
-                                        .protobuf_message = 2};
-        struct export_metrics *x;
         struct metric_batch *b = batch_of(N);
         struct budget budget = BUDGET_INIT(limit, NULL);
         struct attr attrs[N];
         fake_start(&server, loop, 0);
         char endpoint[128];
         snprintf(endpoint, sizeof endpoint, "http://%s/w", server.address);
-        o.otlp.endpoint = endpoint;
-        o.otlp.max_request_bytes = 4000;
+        struct remote_write_settings s = remote_write_to(endpoint, 2);
+        s.sending.request_bytes = 4000;
         struct metric *m = &b->resources[0].metrics[0];
         m->temporality = METRIC_CUMULATIVE;
         for (uint32_t i = 0; i < N; i++) {
@@ -452,18 +462,15 @@ UNIT(remote_write_loses_only_what_was_not_sent)
             m->points[i].n_attrs = 1;
         }
         b->arena.budget = &budget;
-        ck_assert_int_eq(export_metrics_new(&x, loop, &o, stats, NULL), 0);
-        export_metrics_push(x, b);
+        struct exporter *x = open_metrics(&exporter_remote_write, &s, loop, stats);
+        exporter_push_metrics(x, b);
         b->arena.budget = NULL;
         uint64_t lost = stats->value[STATS_EXPORT_POINTS_DROPPED];
         in_part += lost > 0 && lost < N;
         ck_assert_uint_le(lost, N);
         UNTIL(loop, server.requests == N - lost && stats->value[STATS_EXPORT_METRICS_SENT] == N - lost);
         ck_assert_uint_eq(stats->value[STATS_EXPORT_POINTS_DROPPED], lost);
-        bool done = false;
-        export_metrics_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
-        UNTIL(loop, done);
-        export_metrics_free(x);
+        drain_until(x, loop, clock_monotonic() + NSEC_PER_SEC);
         metric_batch_free(b);
         fake_stop(&server);
         io_loop_free(loop);
@@ -486,40 +493,36 @@ UNIT(more_rejected_than_was_sent)
     struct io_loop *loop = unit_made(io_loop_new());
     struct stats *stats = unit_made(stats_new());
     struct fake_server server = {.answer = reject_without_end};
-    struct destination_options o = {.name = "otlp/m", .otlp = OTLP_EXPORTER_DEFAULT};
-    struct export_metrics *x;
     struct metric_batch *b = batch_of(3);
     fake_start(&server, loop, 0);
-    o.otlp.endpoint = server.address;
-    o.otlp.protocol = OTLP_HTTP;
-    ck_assert_int_eq(export_metrics_new(&x, loop, &o, stats, NULL), 0);
-    export_metrics_push(x, b);
+    struct otlp_settings settings = otlp_to(server.address);
+    settings.protocol = OTLP_SPEAKS_HTTP;
+    struct exporter *x = open_metrics(&exporter_otlp, &settings, loop, stats);
+    exporter_push_metrics(x, b);
     UNTIL(loop, stats->value[STATS_EXPORT_METRICS_SENT] == 1);
     ck_assert_uint_eq(stats->value[STATS_EXPORT_POINTS_DROPPED], 3);
-    bool done = false;
-    export_metrics_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
-    UNTIL(loop, done);
-    export_metrics_free(x);
+    drain_until(x, loop, clock_monotonic() + NSEC_PER_SEC);
     metric_batch_free(b);
     fake_stop(&server);
     io_loop_free(loop);
 }
 
+/* Whose queue is full of what limits.memory has: refused, in all exporters or none, and given back. */
 UNIT(queues_are_charged_to_the_budget)
 {
     struct io_loop *loop = unit_made(io_loop_new());
     struct budget memory = BUDGET_INIT(1000, NULL);
-    struct destination_options o[2] = {{.name = "otlp/a", .otlp = OTLP_EXPORTER_DEFAULT},
-                                       {.name = "otlp/b", .otlp = OTLP_EXPORTER_DEFAULT}};
-    struct export_profiles *x;
-    for (int i = 0; i < 2; i++) {
-        o[i].otlp.endpoint = "127.0.0.1:1";
-        o[i].otlp.queue.budget = &memory;
-        o[i].otlp.max_request_bytes = 300 + 100 * (size_t)i;
-        o[i].otlp.queue.queue_size = 20 - (uint32_t)i;
+    struct exporter *to[2];
+    for (size_t i = 0; i < 2; i++) {
+        struct otlp_settings s = otlp_to("127.0.0.1:1");
+        s.sending.request_bytes = 300 + 100 * i;
+        s.sending.queue_size = 20 - (uint32_t)i;
+        struct export_context c = {
+            .name = "otlp", .signal = CONFIG_TAKES_PROFILES, .loop = loop, .budget = &memory};
+        ck_assert_int_eq(exporter_open(&to[i], &exporter_otlp.config, &s, &c, NULL), 0);
     }
-    ck_assert_int_eq(export_profiles_new(&x, loop, o, 2, NULL, NULL), 0);
-    struct export_profiles_terms terms = export_profiles_terms(x);
+    struct export_profiles *x = unit_made(export_profiles_new(to, 2));
+    struct export_terms terms = export_profiles_terms(x);
     ck_assert_uint_eq(terms.request_max, 300); /* the smallest of each */
     ck_assert_uint_eq(terms.queue_size, 19);
     ck_assert(!terms.no_references);
@@ -529,11 +532,8 @@ UNIT(queues_are_charged_to_the_budget)
     ck_assert_uint_eq(memory.used, 600);
     export_profiles_push(x, calloc(1, 100), 100, 300, 1);
     ck_assert_uint_eq(memory.used, 200);
-    bool done = false;
-    export_profiles_shutdown(x, clock_monotonic(), on_done, &done);
-    UNTIL(loop, done);
+    close_profiles(x, to, 2, loop, clock_monotonic());
     ck_assert_uint_eq(memory.used, 0);
-    export_profiles_free(x);
     io_loop_free(loop);
 }
 
@@ -555,30 +555,27 @@ UNIT(each_destination_gets_its_layout)
     for (int both = 0; both < 2; both++) { /* 1.9 beside 1.10, and alone */
         struct fake_server server[2] = {{.answer = expect_body, .user = &wanted[0]},
                                         {.answer = expect_body, .user = &wanted[1]}};
-        struct destination_options o[2] = {{.name = "otlp/new", .otlp = OTLP_EXPORTER_DEFAULT},
-                                           {.name = "otlp/old", .otlp = OTLP_EXPORTER_DEFAULT}};
+        struct otlp_settings settings[2];
+        struct exporter *to[2];
         char endpoint[2][128];
-        struct export_profiles *x;
         for (int i = 0; i < 2; i++) {
             fake_start(&server[i], loop, 0);
-            snprintf(endpoint[i], sizeof endpoint[i], "http://%s", server[i].address);
-            o[i].otlp.endpoint = endpoint[i];
-            o[i].otlp.protocol = OTLP_HTTP;
-            o[i].otlp.compression = OTLP_COMPRESS_NONE;
-            o[i].layout_1_9 = i == 1;
+            snprintf(endpoint[i], sizeof endpoint[i], "http://%.100s", server[i].address);
+            settings[i] = otlp_to(endpoint[i]);
+            settings[i].protocol = OTLP_SPEAKS_HTTP;
+            settings[i].compression = OTLP_PLAIN;
+            settings[i].wire_version = i == 1 ? OTLP_LAYOUT_1_9 : OTLP_LAYOUT_1_10;
         }
         uint64_t sent = stats->value[STATS_EXPORT_PROFILES_SENT];
-        ck_assert_int_eq(export_profiles_new(&x, loop, o + !both, both ? 2 : 1, stats, NULL), 0);
+        uint32_t n = both ? 2 : 1;
+        struct export_profiles *x = open_profiles(to, settings + !both, n, loop, stats);
         ck_assert(export_profiles_terms(x).no_references);
         ck_assert(export_profiles_reserve(x, 100));
         uint8_t *body = malloc(sizeof SAMPLE_1_10 - 1);
         memcpy(body, SAMPLE_1_10, sizeof SAMPLE_1_10 - 1);
         export_profiles_push(x, body, sizeof SAMPLE_1_10 - 1, 100, 1);
         UNTIL(loop, stats->value[STATS_EXPORT_PROFILES_SENT] == sent + 1 + (uint64_t)both);
-        bool done = false;
-        export_profiles_shutdown(x, clock_monotonic() + NSEC_PER_SEC, on_done, &done);
-        UNTIL(loop, done);
-        export_profiles_free(x);
+        close_profiles(x, to, n, loop, clock_monotonic() + NSEC_PER_SEC);
         for (int i = 0; i < 2; i++)
             fake_stop(&server[i]);
     }

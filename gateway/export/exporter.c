@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/export/exporter.h"
+
+#include "proto/base/macros.h"
+
+static const struct exporter_kind *whole(const struct config_kind *kind)
+{
+    return container_of(kind, const struct exporter_kind, config);
+}
+
+int exporter_open(struct exporter **ret, const struct config_kind *kind, const void *settings,
+                  const struct export_context *c, struct error *e)
+{
+    int r = whole(kind)->open(ret, settings, c, e);
+    return r < 0 ? error_prefix(e, r, "%s: ", c->name) : 0;
+}
+
+struct export_stream exporter_stream(const struct config_kind *kind, const void *settings)
+{
+    struct export_stream s = {0};
+    if (whole(kind)->stream)
+        whole(kind)->stream(settings, &s);
+    return s;
+}
+
+void exporter_push_metrics(struct exporter *x, const struct metric_batch *batch)
+{
+    if (metric_batch_points(batch) > 0)
+        x->kind->push_metrics(x, batch);
+}
+
+void exporter_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user)
+{
+    x->kind->drain(x, deadline_ns, done, user);
+}
+
+struct exporter *exporter_free(struct exporter *x)
+{
+    if (x)
+        x->kind->free(x);
+    return NULL;
+}

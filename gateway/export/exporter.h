@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An exporter: where metrics or raw profiles go, of one of the kinds in kinds.c. A kind is a folder here with
+ * one `struct exporter_kind`: its configuration rows and its functions. Nothing else in the tree names a
+ * kind.
+ *
+ * One object serves one signal: an exporter that both metrics.exporters and profiles.exporters name is opened
+ * twice. All of this is called on the control loop's thread, but for reserve, cancel and push_profiles, which
+ * any thread calls.
+ */
+#ifndef GATEWAY_EXPORT_EXPORTER_H
+#define GATEWAY_EXPORT_EXPORTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gateway/config/row.h"
+#include "gateway/export/prometheus/names.h"
+#include "gateway/export/terms.h"
+#include "proto/base/budget.h"
+#include "proto/client/body.h"
+#include "proto/otlp/metrics/metrics.h"
+
+struct exporter;
+struct io_loop;
+struct stats;
+
+/* What an exporter is opened with; what it points at outlives the exporter. */
+struct export_context {
+    const char *name;         /* "otlp/backend", as the configuration calls it: for the log; copied */
+    enum config_takes signal; /* which of those that the kind takes */
+    struct io_loop *loop;
+    struct budget *budget;                /* queues are charged to it; NULL: unlimited */
+    struct stats *stats;                  /* the control loop's block; NULL: nobody counts */
+    struct prometheus_options prometheus; /* how names and labels are written for Prometheus */
+};
+
+/* As the choices of an exporter's key `temporality`. */
+enum export_temporality { EXPORT_AS_METRICS_SAY, EXPORT_DELTA, EXPORT_CUMULATIVE };
+
+/* How an exporter wants the metrics it gets. Zeroed: as the section `metrics` says. */
+struct export_stream {
+    enum export_temporality temporality;
+    struct config_strings attributes; /* of resources, that leave here (k8s.* is a prefix); none: the usual */
+    bool labels; /* attributes become labels: the usual are those of metrics.prometheus_attributes */
+};
+
+struct exporter_kind {
+    struct config_kind config; /* its name, its keys, what it takes */
+
+    /* May be NULL: as the section `metrics` says. */
+    void (*stream)(const void *settings, struct export_stream *ret);
+
+    /* Opens one for c->signal; the settings are those of config.rows, and outlive the exporter. Sets the
+     * terms of one for profiles. 0, or -EINVAL, -ENOMEM, an errno with *e saying what; then nothing is left
+     * open. */
+    int (*open)(struct exporter **ret, const void *settings, const struct export_context *c, struct error *e);
+
+    /* Takes a batch with at least one point, splits it as far as needed and queues it or writes it. Keeps
+     * nothing of the batch. Where there is no room the oldest goes: newer numbers are worth more. What is
+     * lost is counted and logged. */
+    void (*push_metrics)(struct exporter *x, const struct metric_batch *batch);
+
+    /* Room for one request of n bytes: true, or nothing and false. Reservations are sums
+     * (proto/client/exporter.h). */
+    bool (*reserve)(struct exporter *x, size_t n);
+    void (*cancel)(struct exporter *x, size_t n);
+
+    /* Takes one ExportProfilesServiceRequest (protobuf of 1.10 that meets the terms, uncompressed) under a
+     * reservation of `reserved` >= body->n bytes, with a reference of its own; cannot fail but for lack of
+     * memory. NULL: there was no memory for the body; the reservation is settled and the samples count as
+     * lost. */
+    void (*push_profiles)(struct exporter *x, struct client_body *body, size_t reserved, uint64_t n_samples);
+
+    /* Sends what is queued until the monotonic time deadline_ns, counts the rest as lost, closes, then calls
+     * `done` from the loop, never from inside this call. Once; no push afterwards. */
+    void (*drain)(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user);
+
+    /* After `done` only. */
+    void (*free)(struct exporter *x);
+};
+
+/* First member of a kind's own struct. */
+struct exporter {
+    const struct exporter_kind *kind;
+    struct export_terms terms; /* of one for profiles */
+};
+
+/* Opens one of `kind` (an exporter_kind's config); errors begin with its name. As exporter_kind.open. */
+int exporter_open(struct exporter **ret, const struct config_kind *kind, const void *settings,
+                  const struct export_context *c, struct error *e);
+
+/* How one of `kind` wants its metrics. */
+struct export_stream exporter_stream(const struct config_kind *kind, const void *settings);
+
+/* A batch for it; without a point nothing leaves (OTLP specification, "Empty Telemetry Envelopes"). */
+void exporter_push_metrics(struct exporter *x, const struct metric_batch *batch);
+
+/* As exporter_kind.drain. Whoever was opened is drained, also when the program fails to start. */
+void exporter_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user);
+
+/* NULL is fine. Returns NULL. */
+struct exporter *exporter_free(struct exporter *x);
+
+#endif

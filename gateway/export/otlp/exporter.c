@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/export/otlp/exporter.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/macros.h"
+#include "proto/otlp/layouts/layout_1_9.h"
+
+#define AT(field)   offsetof(struct otlp_settings, field)
+#define SENT(field) AT(sending.field)
+
+/* clang-format off */
+static const struct config_row rows[] = {
+    {"endpoint", CONFIG_TEXT, SENT(endpoint), "", 0, 0, NULL,
+     "http://host:port or https://host:port (for protocol http, a path may follow), or host:port"},
+    {"protocol", CONFIG_CHOICE, AT(protocol), "grpc", 0, 0, "grpc|http", "OTLP/gRPC or OTLP/HTTP"},
+    {"encoding", CONFIG_CHOICE, AT(encoding), "proto", 0, 0, "proto|json", "of metrics by protocol http"},
+    {"compression", CONFIG_CHOICE, AT(compression), "gzip", 0, 0, "gzip|zstd|none", "of request bodies"},
+    {"temporality", CONFIG_CHOICE, AT(temporality), "default", 0, 0, "default|delta|cumulative",
+     "of counters sent here; default is metrics.temporality"},
+    {"resource_attributes", CONFIG_STRINGS, AT(resource_attributes), "", 0, 0, NULL,
+     "resource attributes that leave here (k8s.* is a prefix); default is all but metrics.drop_attributes"},
+    SENDING_ROWS(SENT),
+    {"sending_queue.num_consumers", CONFIG_COUNT, AT(queue_consumers), "4", 1, 64, NULL,
+     "requests under way at once"},
+    {"max_request_bytes", CONFIG_SIZE, SENT(request_bytes), "4MiB", 1024, 1024 * SENDING_MIB, NULL,
+     "metrics and raw profiles are split into requests below this (gRPC receivers stop at 4 MiB unless told otherwise)"},
+    {"wire_version", CONFIG_CHOICE, AT(wire_version), "1.10", 0, 0, "1.9|1.10",
+     "the layout of raw profiles sent here: 1.9 for those that read no newer one"},
+};
+/* clang-format on */
+
+struct otlp {
+    struct sending sending;
+    bool json, layout_1_9;
+};
+
+static int check(const char *name, const void *settings, struct error *e)
+{
+    return sending_check(name, &((const struct otlp_settings *)settings)->sending, e);
+}
+
+static void stream(const void *settings, struct export_stream *ret)
+{
+    const struct otlp_settings *s = settings;
+    ret->temporality = s->temporality;
+    ret->attributes = s->resource_attributes;
+}
+
+/* ---- metrics ---- */
+
+/* Points before a place of metrics_encode_proto. */
+static uint64_t points_before(const struct metric_batch *b, uint32_t resource, uint32_t place)
+{
+    uint64_t n = place;
+    for (uint32_t r = 0; r < resource; r++)
+        for (uint32_t m = 0; m < b->resources[r].n_metrics; m++)
+            n += b->resources[r].metrics[m].n_points;
+    return n;
+}
+
+static void push_metrics(struct exporter *x, const struct metric_batch *batch)
+{
+    struct otlp *o = container_of(x, struct otlp, sending.base);
+    const size_t max = o->sending.request_max;
+    uint32_t from = 0, place = 0;
+    uint64_t before = 0, total = metric_batch_points(batch);
+    while (from < batch->n_resources && before < total) {
+        struct buffer out = BUFFER_INIT(0);
+        int r = o->json ? metrics_encode_json_part(batch, max, &from, &place, &out)
+                        : metrics_encode_proto(batch, max, &from, &place, &out);
+        if (r < 0) {
+            buffer_release(&out);
+            outcome_lost(&o->sending.outcome, 1, total - before, "out of memory");
+            return;
+        }
+        uint64_t after = points_before(batch, from, place);
+        sending_push_newest(&o->sending, &out, after - before);
+        before = after;
+    }
+}
+
+/* ---- profiles: any thread ---- */
+
+/* The body in layout 1.9, a copy: others share it as it is. NULL: memory is out (or, which the terms exclude,
+ * it is no such message). */
+static struct client_body *in_1_9(const struct client_body *body)
+{
+    uint8_t *p = malloc(body->n ? body->n : 1);
+    if (!p)
+        return NULL;
+    memcpy(p, body->p, body->n);
+    if (profiles_to_1_9(p, body->n) < 0) {
+        free(p);
+        return NULL;
+    }
+    return client_body_new(p, body->n);
+}
+
+static void push_profiles(struct exporter *x, struct client_body *body, size_t reserved, uint64_t n_samples)
+{
+    struct otlp *o = container_of(x, struct otlp, sending.base);
+    struct client_body *mine = !body ? NULL : o->layout_1_9 ? in_1_9(body) : client_body_ref(body);
+    if (mine) {
+        otlp_exporter_push(o->sending.client, mine, reserved, n_samples);
+    } else {
+        sending_lost_samples(&o->sending, n_samples);
+        otlp_exporter_cancel(o->sending.client, reserved);
+    }
+    client_body_unref(mine);
+}
+
+/* ---- life ---- */
+
+static int start(struct otlp *o, const struct otlp_settings *s, const struct export_context *c,
+                 struct arena *arena, struct error *e)
+{
+    static const enum otlp_compression codings[] = {[OTLP_GZIP] = OTLP_COMPRESS_GZIP,
+                                                    [OTLP_ZSTD] = OTLP_COMPRESS_ZSTD,
+                                                    [OTLP_PLAIN] = OTLP_COMPRESS_NONE};
+    struct otlp_exporter_options options;
+    int r = sending_options(&s->sending, c, arena, &options, e);
+    if (r < 0)
+        return r;
+    options.protocol = s->protocol == OTLP_SPEAKS_HTTP ? OTLP_HTTP : OTLP_GRPC;
+    options.compression = codings[s->compression];
+    options.queue.num_consumers = s->queue_consumers;
+    o->json = c->signal == CONFIG_TAKES_METRICS && s->encoding == OTLP_JSON;
+    o->layout_1_9 = s->wire_version == OTLP_LAYOUT_1_9;
+    if (o->json)
+        options.dialect.content_type = "application/json";
+    if (o->json && options.protocol != OTLP_HTTP)
+        return error_set(e, -EINVAL, "encoding json needs protocol http: gRPC carries protobuf");
+    r = sending_open(&o->sending, &exporter_otlp, c, &options, e);
+    o->sending.base.terms.no_references = o->layout_1_9;
+    return r;
+}
+
+static int open_otlp(struct exporter **ret, const void *settings, const struct export_context *c,
+                     struct error *e)
+{
+    struct arena arena = {0};
+    struct otlp *o = calloc(1, sizeof *o);
+    int r = o ? start(o, settings, c, &arena, e) : error_set(e, -ENOMEM, "out of memory");
+    arena_release(&arena);
+    if (r < 0) {
+        free(o);
+        return r;
+    }
+    *ret = &o->sending.base;
+    return 0;
+}
+
+static void free_otlp(struct exporter *x)
+{
+    struct otlp *o = container_of(x, struct otlp, sending.base);
+    sending_release(&o->sending);
+    free(o);
+}
+
+const struct exporter_kind exporter_otlp = {
+    .config =
+        {
+            .type = "otlp",
+            .section = {"exporters.otlp/NAME", "an OTLP destination for metrics, raw profiles or both", rows,
+                        ARRAY_LEN(rows)},
+            .size = sizeof(struct otlp_settings),
+            .takes = CONFIG_TAKES_METRICS | CONFIG_TAKES_PROFILES,
+            .check = check,
+        },
+    .stream = stream,
+    .open = open_otlp,
+    .push_metrics = push_metrics,
+    .reserve = sending_reserve,
+    .cancel = sending_cancel,
+    .push_profiles = push_profiles,
+    .drain = sending_drain,
+    .free = free_otlp,
+};

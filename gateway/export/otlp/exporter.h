@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * otlp/NAME: metrics or raw profiles by OTLP, over gRPC or HTTP. Metrics are split below 4 MiB or
+ * max_request_bytes, in protobuf or JSON; profiles go in the layout of 1.10 or 1.9, which needs requests
+ * without references.
+ */
+#ifndef GATEWAY_EXPORT_OTLP_EXPORTER_H
+#define GATEWAY_EXPORT_OTLP_EXPORTER_H
+
+#include "gateway/export/shared/sending.h"
+
+struct otlp_settings {
+    struct sending_settings sending;
+    enum { OTLP_SPEAKS_GRPC, OTLP_SPEAKS_HTTP } protocol;
+    enum { OTLP_PROTO, OTLP_JSON } encoding;                 /* of metrics; JSON only by HTTP */
+    enum { OTLP_GZIP, OTLP_ZSTD, OTLP_PLAIN } compression;   /* of bodies */
+    enum { OTLP_LAYOUT_1_9, OTLP_LAYOUT_1_10 } wire_version; /* of profiles */
+    enum export_temporality temporality;
+    struct config_strings resource_attributes;
+    uint32_t queue_consumers;
+};
+
+extern const struct exporter_kind exporter_otlp;
+
+#endif

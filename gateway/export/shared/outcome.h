@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What becomes of an exporter's requests, as the gateway tells it: counters, the queue's gauge, and a line in
+ * the log for each kind of failure (at most one a second). For the kinds of exporters; the control loop's
+ * thread.
+ */
+#ifndef GATEWAY_EXPORT_SHARED_OUTCOME_H
+#define GATEWAY_EXPORT_SHARED_OUTCOME_H
+
+#include "gateway/export/exporter.h"
+#include "proto/client/exporter.h"
+
+struct outcome {
+    char *name; /* as the configuration calls the exporter */
+    bool metrics;
+    struct stats *stats; /* the control loop's block, or NULL */
+    size_t shown_bytes;  /* this exporter's part of EXPORT_QUEUE_BYTES */
+};
+
+/* 0 or -ENOMEM. */
+int outcome_init(struct outcome *o, const struct export_context *c);
+void outcome_release(struct outcome *o);
+
+/* Counts and tells it. */
+void outcome_event(struct outcome *o, const struct otlp_event *event);
+
+/* The event of `requests` that were lost on our side, with their samples or points. */
+void outcome_lost(struct outcome *o, uint64_t requests, uint64_t items, const char *why);
+
+/* The queue holds so many bytes now. */
+void outcome_queued(struct outcome *o, size_t bytes);
+
+#endif

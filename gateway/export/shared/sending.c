@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/export/shared/sending.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "proto/base/macros.h"
+
+/* ---- settings ---- */
+
+int sending_check(const char *name, const struct sending_settings *settings, struct error *e)
+{
+    if (!settings->endpoint)
+        return error_set(e, -EINVAL, "exporters.%s has no endpoint", name);
+    if ((settings->tls_cert_file == NULL) != (settings->tls_key_file == NULL))
+        return error_set(e, -EINVAL, "exporters.%s: tls.cert_file and tls.key_file go together", name);
+    return 0;
+}
+
+/* How the sender wants the endpoint: host:port without a scheme is TLS, as the Collector has it, unless
+ * tls.insecure says otherwise. NULL: memory is out. */
+static const char *endpoint(const struct sending_settings *s, struct arena *arena)
+{
+    bool has_scheme = strstr(s->endpoint, "://") != NULL || strncmp(s->endpoint, "unix:", 5) == 0;
+    return has_scheme || s->tls_insecure ? s->endpoint : arena_printf(arena, "https://%s", s->endpoint);
+}
+
+int sending_options(const struct sending_settings *settings, const struct export_context *c,
+                    struct arena *arena, struct otlp_exporter_options *ret, struct error *e)
+{
+    const struct config_pairs *pairs = &settings->headers;
+    struct otlp_header *headers = arena_calloc(arena, pairs->n + 1, sizeof *headers);
+    struct otlp_exporter_options o = OTLP_EXPORTER_DEFAULT;
+    o.endpoint = endpoint(settings, arena);
+    if (!headers || !o.endpoint)
+        return error_set(e, -ENOMEM, "out of memory");
+    for (uint32_t i = 0; i < pairs->n; i++)
+        headers[i] = (struct otlp_header){pairs->items[i].name, pairs->items[i].value};
+    o.headers = headers;
+    o.n_headers = pairs->n;
+    o.signal = c->signal == CONFIG_TAKES_METRICS ? OTLP_METRICS : OTLP_PROFILES;
+    o.tls = (struct otlp_tls){
+        .ca_file = settings->tls_ca_file,
+        .cert_file = settings->tls_cert_file,
+        .key_file = settings->tls_key_file,
+        .server_name = settings->tls_server_name,
+        .insecure_skip_verify = settings->tls_skip_verify,
+    };
+    o.timeout_ns = settings->timeout_ns;
+    o.max_request_bytes = settings->request_bytes;
+    o.retry.enabled = settings->retry_enabled;
+    o.retry.initial_interval_ns = settings->retry_initial_ns;
+    o.retry.max_interval_ns = settings->retry_max_ns;
+    o.retry.max_elapsed_ns = settings->retry_elapsed_ns;
+    o.queue.queue_size = settings->queue_size;
+    o.queue.queue_bytes = settings->queue_bytes;
+    o.queue.budget = c->budget;
+    *ret = o;
+    return 0;
+}
+
+/* ---- the sender ---- */
+
+/* What workers could not count themselves: their blocks of counters are not ours. */
+static void count_unbuilt(struct sending *s)
+{
+    uint64_t samples = atomic_exchange(&s->unbuilt, 0);
+    if (samples > 0)
+        outcome_lost(&s->outcome, 0, samples, "out of memory");
+}
+
+/* Whenever something was queued or left. */
+static void on_queued(void *user)
+{
+    struct sending *s = user;
+    outcome_queued(&s->outcome, otlp_exporter_queued_bytes(s->client));
+    count_unbuilt(s);
+}
+
+static void on_event(void *user, const struct otlp_event *event)
+{
+    struct sending *s = user;
+    outcome_event(&s->outcome, event);
+    on_queued(s);
+}
+
+int sending_open(struct sending *s, const struct exporter_kind *kind, const struct export_context *c,
+                 const struct otlp_exporter_options *options, struct error *e)
+{
+    s->base.kind = kind;
+    s->base.terms = (struct export_terms){options->max_request_bytes, options->queue.queue_size, false};
+    s->request_max = min_of(options->max_request_bytes,
+                            c->signal == CONFIG_TAKES_METRICS ? (size_t)SENDING_METRICS_MAX : SIZE_MAX);
+    int r = outcome_init(&s->outcome, c);
+    if (r < 0)
+        return error_set(e, r, "out of memory");
+    r = otlp_exporter_new(&s->client, c->loop, options, on_event, s, e);
+    if (r < 0)
+        sending_release(s);
+    else
+        otlp_exporter_on_queued(s->client, on_queued, s);
+    return r;
+}
+
+void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points)
+{
+    size_t n;
+    uint8_t *p = buffer_take(body, &n);
+    struct client_body *shared = client_body_new(p, n);
+    if (shared)
+        otlp_exporter_push_newest(s->client, shared, points);
+    else
+        outcome_lost(&s->outcome, 1, points, "out of memory");
+    client_body_unref(shared);
+}
+
+void sending_lost_samples(struct sending *s, uint64_t n_samples)
+{
+    atomic_fetch_add(&s->unbuilt, n_samples); /* counted with the next event, or at the end */
+}
+
+bool sending_reserve(struct exporter *x, size_t n)
+{
+    return otlp_exporter_reserve(container_of(x, struct sending, base)->client, n);
+}
+
+void sending_cancel(struct exporter *x, size_t n)
+{
+    otlp_exporter_cancel(container_of(x, struct sending, base)->client, n);
+}
+
+static void on_drained(void *user)
+{
+    struct sending *s = user;
+    count_unbuilt(s);
+    s->done(s->done_user);
+}
+
+void sending_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user)
+{
+    struct sending *s = container_of(x, struct sending, base);
+    s->done = done;
+    s->done_user = user;
+    otlp_exporter_shutdown(s->client, deadline_ns, on_drained, s);
+}
+
+void sending_release(struct sending *s)
+{
+    s->client = otlp_exporter_free(s->client);
+    outcome_release(&s->outcome);
+}

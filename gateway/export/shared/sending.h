@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What exporters that send over HTTP have in common: their configuration rows, and a sender (proto/client)
+ * whose events are counted and told. A kind's struct begins with a `struct sending`; what it does not do
+ * itself it takes from here.
+ */
+#ifndef GATEWAY_EXPORT_SHARED_SENDING_H
+#define GATEWAY_EXPORT_SHARED_SENDING_H
+
+#include <stdatomic.h>
+
+#include "gateway/export/shared/outcome.h"
+#include "proto/base/arena.h"
+#include "proto/base/buffer.h"
+
+struct sending_settings {
+    const char *endpoint;
+    struct config_pairs headers;
+    uint64_t timeout_ns;
+    bool tls_insecure, tls_skip_verify;
+    const char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
+    bool retry_enabled;
+    uint64_t retry_initial_ns, retry_max_ns, retry_elapsed_ns;
+    uint32_t queue_size;
+    uint64_t queue_bytes, request_bytes;
+};
+
+#define SENDING_SEC 1000000000ull
+#define SENDING_MIB 1048576ull
+
+/* A request of metrics before compression: what gRPC servers take by default (4 MiB) with room for the
+ * envelope, though OTLP now recommends 64 MiB. */
+#define SENDING_METRICS_MAX ((4u << 20) - (64u << 10))
+
+/* Rows of all of them but endpoint and request_bytes, whose meaning is the kind's; `at(field)` is the field's
+ * offset in the kind's settings. */
+/* clang-format off */
+#define SENDING_ROWS(at)                                                                                                      \
+    {"headers", CONFIG_PAIRS, at(headers), "", 0, 0, NULL, "sent with every request (gRPC: metadata)"},                       \
+    {"timeout", CONFIG_DURATION, at(timeout_ns), "10s", SENDING_SEC / 1000, 600 * SENDING_SEC, NULL, "of one attempt"},       \
+    {"tls.insecure", CONFIG_BOOL, at(tls_insecure), "false", 0, 0, NULL,                                                      \
+     "host:port without a scheme is spoken to without TLS (http:// and https:// decide by themselves)"},                      \
+    {"tls.insecure_skip_verify", CONFIG_BOOL, at(tls_skip_verify), "false", 0, 0, NULL,                                       \
+     "take any server certificate"},                                                                                          \
+    {"tls.ca_file", CONFIG_TEXT, at(tls_ca_file), "", 0, 0, NULL, "PEM; default is the system's store"},                      \
+    {"tls.cert_file", CONFIG_TEXT, at(tls_cert_file), "", 0, 0, NULL, "PEM client certificate for mTLS"},                     \
+    {"tls.key_file", CONFIG_TEXT, at(tls_key_file), "", 0, 0, NULL, "PEM key of it"},                                         \
+    {"tls.server_name_override", CONFIG_TEXT, at(tls_server_name), "", 0, 0, NULL,                                            \
+     "name the certificate must bear, where it is not the endpoint's host"},                                                  \
+    {"retry_on_failure.enabled", CONFIG_BOOL, at(retry_enabled), "true", 0, 0, NULL,                                          \
+     "repeat what the protocol calls retryable"},                                                                             \
+    {"retry_on_failure.initial_interval", CONFIG_DURATION, at(retry_initial_ns), "5s", SENDING_SEC / 1000, 600 * SENDING_SEC, NULL,\
+     "first wait; grows by half each time, with jitter"},                                                                     \
+    {"retry_on_failure.max_interval", CONFIG_DURATION, at(retry_max_ns), "30s", SENDING_SEC / 1000, 3600 * SENDING_SEC, NULL, \
+     "longest wait"},                                                                                                         \
+    {"retry_on_failure.max_elapsed_time", CONFIG_DURATION, at(retry_elapsed_ns), "5m", 0, 86400 * SENDING_SEC, NULL,          \
+     "after this a request is dropped and counted; 0 never gives up"},                                                        \
+    {"sending_queue.queue_size", CONFIG_COUNT, at(queue_size), "1000", 1, 100000, NULL, "requests waiting"},                  \
+    {"sending_queue.queue_bytes", CONFIG_SIZE, at(queue_bytes), "64MiB", SENDING_MIB / 16, 65536 * SENDING_MIB, NULL,         \
+     "bytes waiting; raw profiles that find no room make the producer's request retryable"}
+/* clang-format on */
+
+/* What only all keys together can tell: 0, or -EINVAL with *e. */
+int sending_check(const char *name, const struct sending_settings *settings, struct error *e);
+
+struct sending {
+    struct exporter base;
+    struct outcome outcome;
+    struct otlp_exporter *client;
+    size_t request_max; /* before compression: the settings', and of metrics SENDING_METRICS_MAX at most */
+    atomic_uint_fast64_t unbuilt; /* samples lost to out of memory on a worker; counted on the loop */
+    void (*done)(void *user);
+    void *done_user;
+};
+
+/* The sender's options by the settings; the rest as the defaults are. What they point at is the settings' and
+ * the arena's; there is room for one header more. 0 or -ENOMEM with *e. */
+int sending_options(const struct sending_settings *settings, const struct export_context *c,
+                    struct arena *arena, struct otlp_exporter_options *ret, struct error *e);
+
+/* Starts the sender: the rest of a kind's open. The dialect's on_answer gets `s`. 0, or negative with *e;
+ * then `s` is released. */
+int sending_open(struct sending *s, const struct exporter_kind *kind, const struct export_context *c,
+                 const struct otlp_exporter_options *options, struct error *e);
+
+/* Queues a body that holds some points, in place of the oldest where there is no room; takes it over. */
+void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points);
+
+/* Samples that no memory was there for; any thread. */
+void sending_lost_samples(struct sending *s, uint64_t n_samples);
+
+/* For exporter_kind. The last does not free the kind's struct. */
+bool sending_reserve(struct exporter *x, size_t n);
+void sending_cancel(struct exporter *x, size_t n);
+void sending_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user);
+void sending_release(struct sending *s);
+
+#endif
