@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* needs: rules */
 /* Triggers at work: from what workers hand over to what is shown and captured. */
 #include "tests/lib/unit.h"
 
