@@ -28,10 +28,11 @@ static inline uint64_t hash_bytes(struct bytes b, uint64_t seed)
     return likely(b.n <= HASH_SHORT_MAX) ? XXH3_64bits_withSeed(b.p, b.n, seed) : hash_long(b, seed);
 }
 
-/* Mixes two words into one; not symmetric. */
+/* Mixes two words into one; not symmetric. Two pairs of words below 2^32 never give the same (each step can
+ * be undone); others do as two in 2^64 by chance. */
 static inline uint64_t hash_mix(uint64_t a, uint64_t b)
 {
-    uint64_t x = a ^ (b + 0x9e3779b97f4a7c15u + (a << 6) + (a >> 2));
+    uint64_t x = (a ^ (b << 32 | b >> 32)) * 0x9e3779b97f4a7c15u;
     x ^= x >> 32;
     x *= 0xd6e8feb86659fd93u;
     x ^= x >> 32;

@@ -117,6 +117,21 @@ UNIT(prepared_names_take_no_long_way_in_a_table)
     intern_release(&t);
 }
 
+/* Numbers that we give ourselves are small, and in places their hash is all that tells them apart. */
+UNIT(no_two_pairs_of_small_numbers_mix_to_one)
+{
+    enum { SIDE = 512 };
+    static uint64_t hash[SIDE * SIDE];
+    for (uint32_t step = 1; step <= 1u << 20; step <<= 10) {
+        for (uint32_t i = 0; i < ARRAY_LEN(hash); i++)
+            hash[i] = hash_mix((uint64_t)(i / SIDE) * step, (uint64_t)(i % SIDE) * step);
+        qsort(hash, ARRAY_LEN(hash), sizeof *hash, by_hash);
+        for (uint32_t i = 1; i < ARRAY_LEN(hash); i++)
+            ck_assert_uint_ne(hash[i - 1], hash[i]);
+    }
+    ck_assert_uint_ne(hash_mix(1, 2), hash_mix(2, 1));
+}
+
 /* The longest way in a table with linear probing, half full. */
 static uint32_t way_of_pairs(const uint64_t *key, uint64_t seed)
 {
