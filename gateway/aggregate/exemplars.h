@@ -7,7 +7,7 @@
 #define GATEWAY_AGGREGATE_EXEMPLARS_H
 
 #include "gateway/aggregate/aggregate.h"
-#include "gateway/aggregate/idmap.h"
+#include "proto/base/idmap.h"
 #include "proto/base/rng.h"
 
 /* Series with an example in one hand-over, a second's worth: beyond it examples are forgotten. 360 KiB. */

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "gateway/aggregate/aggregate.h"
-#include "gateway/aggregate/idmap.h"
+#include "proto/base/idmap.h"
 
 #define LARGEST_CANDIDATES 4u /* times the limit */
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "gateway/aggregate/aggregate.h"
-#include "gateway/aggregate/idmap.h"
+#include "proto/base/idmap.h"
 
 /* Series of such gauges, in a worker or in all: 16 MiB. Further ones are not kept. */
 #define LATEST_MAX (1u << 18)

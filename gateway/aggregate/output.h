@@ -12,7 +12,7 @@
 #define GATEWAY_AGGREGATE_OUTPUT_H
 
 #include "gateway/aggregate/delta.h"
-#include "gateway/aggregate/idmap.h"
+#include "proto/base/idmap.h"
 #include "gateway/aggregate/largest.h"
 #include "gateway/aggregate/latest.h"
 #include "gateway/aggregate/store.h"

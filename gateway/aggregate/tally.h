@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "gateway/aggregate/idmap.h"
+#include "proto/base/idmap.h"
 
 struct tally_item {
     uint32_t resource, series;

@@ -2,10 +2,46 @@
 /* What a peer can make of pairs of numbers: any of them, in any order, but none that collide. */
 #include <time.h>
 
-#include "gateway/aggregate/idmap.h"
+#include "proto/base/idmap.h"
+#include "tests/lib/sweep.h"
 #include "tests/lib/unit.h"
 
 #define N 30000u
+
+UNIT(what_was_placed_is_found)
+{
+    struct budget budget = BUDGET_INIT(1u << 20, NULL);
+    struct idmap m = IDMAP_INIT(&budget);
+    ck_assert_ptr_null(idmap_find(&m, 0));
+    for (uint32_t i = 0; i < 10000; i++) {
+        ck_assert_uint_eq(*unit_made(idmap_place(&m, idmap_key(i % 7, i), i)), i);
+        ck_assert_uint_eq(*unit_made(idmap_place(&m, idmap_key(i % 7, i), 0)), i);
+    }
+    for (uint32_t i = 0; i < 10000; i++) {
+        ck_assert_uint_eq(*unit_made(idmap_find(&m, idmap_key(i % 7, i))), i);
+        ck_assert_ptr_null(idmap_find(&m, idmap_key(i % 7 + 1, i)));
+    }
+    ck_assert_uint_eq(m.n, 10000);
+    ck_assert_uint_eq(atomic_load(&budget.used), m.n_slots * sizeof *m.slots);
+    idmap_clear(&m);
+    ck_assert_ptr_null(idmap_find(&m, idmap_key(1, 1)));
+    idmap_release(&m);
+    ck_assert_uint_eq(atomic_load(&budget.used), 0);
+}
+
+OOM_SWEEP(a_refused_key_is_not_there_and_the_others_are)
+{
+    struct idmap m = IDMAP_INIT(NULL);
+    uint32_t n = 0;
+    for (uint64_t key = 0; key < 200; key++) {
+        bool placed = idmap_place(&m, key, n) != NULL;
+        ck_assert(placed || sweep_has_failed());
+        ck_assert_int_eq(idmap_find(&m, key) != NULL, placed);
+        n += placed;
+    }
+    ck_assert_uint_eq(m.n, n);
+    idmap_release(&m);
+}
 
 /* CPU time for N keys into a map that begins empty. */
 static uint64_t fill(const uint64_t *keys)

@@ -1,26 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/aggregate/idmap.h"
+#include "proto/base/idmap.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 
-#include "proto/base/hash.h"
-
 #define FIRST_SLOTS 64u
-#define KEY_FREE    UINT64_MAX
-
-struct idmap_slot {
-    uint64_t key;
-    uint32_t value;
-};
-
-static struct idmap_slot *probe(struct idmap_slot *slots, uint32_t n_slots, uint64_t key)
-{
-    uint32_t i = (uint32_t)hash_mix(key, hash_seed()) & (n_slots - 1);
-    while (slots[i].key != key && slots[i].key != KEY_FREE)
-        i = (i + 1) & (n_slots - 1);
-    return &slots[i];
-}
 
 static int grow(struct idmap *m)
 {
@@ -33,24 +16,16 @@ static int grow(struct idmap *m)
         return -1;
     }
     for (uint32_t i = 0; i < n; i++)
-        slots[i].key = KEY_FREE;
+        slots[i].key = IDMAP_FREE;
     for (uint32_t i = 0; i < m->n_slots; i++)
-        if (m->slots[i].key != KEY_FREE)
-            *probe(slots, n, m->slots[i].key) = m->slots[i];
+        if (m->slots[i].key != IDMAP_FREE)
+            *idmap_probe(slots, n, m->slots[i].key) = m->slots[i];
     uint32_t kept = m->n;
     idmap_release(m);
     m->slots = slots;
     m->n_slots = n;
     m->n = kept;
     return 0;
-}
-
-uint32_t *idmap_find(const struct idmap *m, uint64_t key)
-{
-    if (m->n == 0)
-        return NULL;
-    struct idmap_slot *slot = probe(m->slots, m->n_slots, key);
-    return slot->key == key ? &slot->value : NULL;
 }
 
 uint32_t *idmap_place(struct idmap *m, uint64_t key, uint32_t fresh)
@@ -60,7 +35,7 @@ uint32_t *idmap_place(struct idmap *m, uint64_t key, uint32_t fresh)
         return found;
     if (m->n >= m->n_slots / 2 && grow(m) < 0)
         return NULL;
-    struct idmap_slot *slot = probe(m->slots, m->n_slots, key);
+    struct idmap_slot *slot = idmap_probe(m->slots, m->n_slots, key);
     *slot = (struct idmap_slot){key, fresh};
     m->n++;
     return &slot->value;
@@ -69,7 +44,7 @@ uint32_t *idmap_place(struct idmap *m, uint64_t key, uint32_t fresh)
 void idmap_clear(struct idmap *m)
 {
     for (uint32_t i = 0; i < m->n_slots; i++)
-        m->slots[i].key = KEY_FREE;
+        m->slots[i].key = IDMAP_FREE;
     m->n = 0;
 }
 
