@@ -10,9 +10,10 @@
 #ifndef GATEWAY_STATS_PRODUCERS_H
 #define GATEWAY_STATS_PRODUCERS_H
 
-#include "gateway/stats/stats.h"
+#include "gateway/stats/block.h"
 #include "proto/base/arena.h"
 #include "proto/base/buffer.h"
+#include "proto/otlp/metrics/metrics.h"
 
 /* As long as any scope name in the field (go.opentelemetry.io/ebpf-profiler has 33). */
 #define PRODUCER_NAME_MAX 64u

@@ -22,32 +22,6 @@ static const struct row {
 #undef STATS_ROW
 };
 
-static struct stats *blocks; /* only ever grows at the front */
-
-struct stats *stats_new(void)
-{
-    struct stats *s = calloc(1, sizeof *s);
-    if (!s)
-        return NULL;
-    s->next = __atomic_load_n(&blocks, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&blocks, &s->next, s, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-        ;
-    return s;
-}
-
-const struct stats *stats_blocks(void)
-{
-    return __atomic_load_n(&blocks, __ATOMIC_ACQUIRE);
-}
-
-uint64_t stats_read(enum stats_id id)
-{
-    uint64_t sum = 0;
-    for (const struct stats *s = stats_blocks(); s; s = s->next)
-        sum += __atomic_load_n(&s->value[id], __ATOMIC_RELAXED);
-    return sum;
-}
-
 /* Whether row i is the first of its name. */
 static bool is_first(int i)
 {

@@ -1,114 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the gateway knows about itself: one table, used by the code that counts, by /metrics, by /readyz's
- * explanations and by the reference page. A number without a sentence cannot exist.
- *
- * Each worker has a block of its own and is its only writer, so counting is a plain addition; readers sum the
- * blocks.
+ * What the gateway knows about itself: one table (block.h), used by the code that counts, by /metrics and by
+ * self-telemetry.
  */
 #ifndef GATEWAY_STATS_STATS_H
 #define GATEWAY_STATS_STATS_H
 
 #include <stdint.h>
 
-#include "proto/base/bytes.h"
+#include "gateway/stats/block.h"
 #include "proto/otlp/metrics/metrics.h"
-
-/* clang-format off */
-/*  id                       name (as Prometheus shows it)                 labels                 kind     description */
-#define STATS_TABLE(X)                                                                                           \
-    X(REQUESTS_OK,           "profgate_requests_total",           "outcome=\"accepted\"",  COUNTER, "Export requests, by how they were answered") \
-    X(REQUESTS_PARTIAL,      "profgate_requests_total",           "outcome=\"partial\"",   COUNTER, "") \
-    X(REQUESTS_MALFORMED,    "profgate_requests_total",           "outcome=\"malformed\"", COUNTER, "") \
-    X(REQUESTS_UNSUPPORTED,  "profgate_requests_total",           "outcome=\"unsupported\"", COUNTER, "") \
-    X(REQUESTS_TOO_LARGE,    "profgate_requests_total",           "outcome=\"too_large\"", COUNTER, "") \
-    X(REQUESTS_BUSY,         "profgate_requests_total",           "outcome=\"busy\"",      COUNTER, "") \
-    X(REQUESTS_REFUSED,      "profgate_requests_total",           "outcome=\"refused\"",   COUNTER, "") \
-    X(LAYOUT_1_5,            "profgate_requests_by_layout_total", "layout=\"1.5\"",         COUNTER, "Export requests accepted, by the wire layout of profiles they had") \
-    X(LAYOUT_1_7,            "profgate_requests_by_layout_total", "layout=\"1.7\"",         COUNTER, "") \
-    X(LAYOUT_1_8,            "profgate_requests_by_layout_total", "layout=\"1.8\"",         COUNTER, "") \
-    X(LAYOUT_1_9,            "profgate_requests_by_layout_total", "layout=\"1.9\"",         COUNTER, "") \
-    X(LAYOUT_1_10,           "profgate_requests_by_layout_total", "layout=\"1.10\"",        COUNTER, "") \
-    X(REQUEST_BYTES,         "profgate_request_bytes_total",      "",                      COUNTER, "Bytes of request bodies as received") \
-    X(REQUEST_BYTES_PLAIN,   "profgate_request_plain_bytes_total", "",                     COUNTER, "Bytes of request bodies after decompression") \
-    X(PROFILES,              "profgate_profiles_total",           "",                      COUNTER, "Profiles received") \
-    X(SAMPLES,               "profgate_samples_total",            "",                      COUNTER, "Samples received and counted") \
-    X(SAMPLES_REJECTED,      "profgate_samples_rejected_total",   "",                      COUNTER, "Samples refused by themselves, for an index that leads nowhere") \
-    X(SAMPLES_UNWEIGHED,     "profgate_samples_unweighed_total",  "",                      COUNTER, "Samples that a rule could not weigh: no time in their type, unit or period") \
-    X(CONNECTIONS,           "profgate_connections_total",        "",                      COUNTER, "Connections accepted") \
-    X(CONNECTIONS_REFUSED,   "profgate_connections_refused_total", "",                     COUNTER, "Connections closed at once, for a limit") \
-    X(TLS_FAILURES,          "profgate_tls_failures_total",       "",                      COUNTER, "TLS connections that failed, most of them before a request: see the log for why") \
-    X(CONNECTIONS_OPEN,      "profgate_connections",              "",                      GAUGE,   "Connections open now") \
-    X(LIMIT_CLIENT_BYTES,    "profgate_refused_by_limit_total",   "scope=\"client\",limit=\"bytes\"", COUNTER, "Requests and connections refused for a limit of one client or tenant") \
-    X(LIMIT_CLIENT_CONNECTIONS, "profgate_refused_by_limit_total",   "scope=\"client\",limit=\"connections\"", COUNTER, "") \
-    X(LIMIT_CLIENT_REQUESTS, "profgate_refused_by_limit_total",   "scope=\"client\",limit=\"requests\"", COUNTER, "") \
-    X(LIMIT_CLIENT_MEMORY,   "profgate_refused_by_limit_total",   "scope=\"client\",limit=\"memory\"", COUNTER, "") \
-    X(LIMIT_TENANT_BYTES,    "profgate_refused_by_limit_total",   "scope=\"tenant\",limit=\"bytes\"", COUNTER, "") \
-    X(LIMIT_TENANT_REQUESTS, "profgate_refused_by_limit_total",   "scope=\"tenant\",limit=\"requests\"", COUNTER, "") \
-    X(LIMIT_TENANT_MEMORY,   "profgate_refused_by_limit_total",   "scope=\"tenant\",limit=\"memory\"", COUNTER, "") \
-    X(AUTH_ACCEPTED,         "profgate_auth_total",               "outcome=\"accepted\"",    COUNTER, "Requests to addresses that ask who it is, by the answer") \
-    X(AUTH_MISSING,          "profgate_auth_total",               "outcome=\"missing\"",     COUNTER, "") \
-    X(AUTH_WRONG,            "profgate_auth_total",               "outcome=\"wrong\"",       COUNTER, "") \
-    X(AUTH_FORBIDDEN,        "profgate_auth_total",               "outcome=\"forbidden\"",   COUNTER, "") \
-    X(AUTH_BUSY,             "profgate_auth_total",               "outcome=\"busy\"",        COUNTER, "") \
-    X(MEMO_STRINGS,          "profgate_memo_strings",             "",                      GAUGE,   "Distinct strings whose meaning is remembered") \
-    X(MEMO_RESETS,           "profgate_memo_resets_total",        "",                      COUNTER, "Times the remembered strings were forgotten for their number or size") \
-    X(REGEX_GAVE_UP,         "profgate_regex_gave_up_total",      "",                      COUNTER, "Matches abandoned at the step limit, taken as no match") \
-    X(FORWARD_SAMPLES,       "profgate_forward_samples_total",    "",                      COUNTER, "Samples forwarded downstream") \
-    X(FORWARD_THINNED,       "profgate_forward_thinned_samples_total", "",                 COUNTER, "Samples not forwarded because the keep rate says so") \
-    X(FORWARD_DROPPED,       "profgate_forward_dropped_samples_total", "",                 COUNTER, "Samples lost on the way downstream: refused for good, or out of time or memory") \
-    X(EXPORT_PROFILES_SENT,  "profgate_export_requests_total",    "signal=\"profiles\",outcome=\"sent\"",    COUNTER, "Requests to destinations, by how they ended") \
-    X(EXPORT_PROFILES_RETRIED, "profgate_export_requests_total",  "signal=\"profiles\",outcome=\"retried\"", COUNTER, "") \
-    X(EXPORT_PROFILES_FAILED, "profgate_export_requests_total",   "signal=\"profiles\",outcome=\"failed\"",  COUNTER, "") \
-    X(EXPORT_METRICS_SENT,   "profgate_export_requests_total",    "signal=\"metrics\",outcome=\"sent\"",     COUNTER, "") \
-    X(EXPORT_METRICS_RETRIED, "profgate_export_requests_total",   "signal=\"metrics\",outcome=\"retried\"",  COUNTER, "") \
-    X(EXPORT_METRICS_FAILED, "profgate_export_requests_total",    "signal=\"metrics\",outcome=\"failed\"",   COUNTER, "") \
-    X(EXPORT_POINTS_DROPPED, "profgate_export_points_dropped_total", "",                   COUNTER, "Metric points lost on the way out: queue full, refused for good, or out of time") \
-    X(EXPORT_QUEUE_BYTES,    "profgate_export_queue_bytes",       "",                      GAUGE,   "Bytes waiting in the queues of all destinations") \
-    X(SERIES,                "profgate_series",                   "",                      GAUGE,   "Series held for the exporters") \
-    X(SERIES_OVERFLOW,       "profgate_series_overflow_total",    "",                      COUNTER, "Additions that went to an overflow series for a cardinality limit") \
-    X(SERIES_EXPIRED,        "profgate_series_expired_total",     "",                      COUNTER, "Series forgotten because nothing was added to them for metric_expiration")
-/* clang-format on */
-
-enum stats_id {
-#define STATS_ENUM(id, ...) STATS_##id,
-    STATS_TABLE(STATS_ENUM)
-#undef STATS_ENUM
-        STATS_N
-};
-
-/* Producers that are told apart by name, and the wire layouts they may speak (producers.h). */
-#define STATS_PRODUCERS 64
-#define STATS_LAYOUTS   (STATS_LAYOUT_1_10 - STATS_LAYOUT_1_5 + 1)
-
-struct stats {
-    uint64_t value[STATS_N];
-    uint64_t producer[STATS_PRODUCERS + 1][STATS_LAYOUTS]; /* requests; the last row is of all others */
-    struct stats *next;                                    /* all registered blocks; private */
-};
-
-/* A block for one thread, registered for readers, zeroed; NULL when memory is out. Blocks live until the
- * process ends. */
-struct stats *stats_new(void);
-
-/* By the block's own thread. A NULL block counts nothing. */
-static inline void stats_add(struct stats *s, enum stats_id id, uint64_t n)
-{
-    if (s)
-        __atomic_store_n(&s->value[id], s->value[id] + n, __ATOMIC_RELAXED);
-}
-static inline void stats_set(struct stats *s, enum stats_id id, uint64_t v)
-{
-    if (s)
-        __atomic_store_n(&s->value[id], v, __ATOMIC_RELAXED);
-}
-
-/* Sum over all blocks. Any thread. */
-uint64_t stats_read(enum stats_id id);
-
-/* All blocks, newest first, for who adds up more than a row. Any thread; read what others write with relaxed
- * atomics. */
-const struct stats *stats_blocks(void);
 
 /* Everything in Prometheus text 0.0.4, with HELP and TYPE, and the process's own CPU seconds, resident
  * memory, start time and build info (profgate_build_info{version="…"} 1). Appends. 0 or -ENOMEM. */
