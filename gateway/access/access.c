@@ -5,7 +5,7 @@
 #include <openssl/crypto.h>
 #include <stdlib.h>
 
-#include "gateway/access/worker.h"
+#include "gateway/access/parts.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gateway/access/options.h"
 #include "gateway/access/pass.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/budget.h"
@@ -24,31 +25,6 @@ struct access;
 struct access_policy;
 struct access_worker;
 struct io_loop;
-
-/* Of each client, or of each tenant; 0: no limit. */
-struct access_limits {
-    uint64_t bytes_per_second; /* of request bodies as received; burst: one second's worth, or one request */
-    uint64_t memory;           /* bodies under way */
-    uint32_t connections;      /* of a client; a tenant has none */
-    uint32_t requests;         /* under way at once */
-};
-
-struct access_options {
-    const char *tenant_header; /* "X-Scope-OrgID"; NULL or "": there are no tenants. Copied */
-    bool tenant_required;      /* else requests without it are those of one tenant, "" */
-    size_t request_bytes;      /* the largest request: no burst is smaller */
-    struct access_limits per_client, per_tenant;
-};
-
-#define ACCESS_POLICIES_MAX 64u
-
-/* What a listener demands; any one of the kinds suffices. The texts are copied. */
-struct access_policy_options {
-    const char *bearer_tokens_file; /* NULL or "": none */
-    const char *htpasswd_file;
-    const char *const *identities; /* of client certificates; one '*' stands for any text */
-    uint32_t n_identities;
-};
 
 /* budget (may be NULL) pays for what is remembered of clients and tenants, and outlives it. 0, -ENOMEM, or
  * -EINVAL with *e: the header's name is none. */

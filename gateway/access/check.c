@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/access/access.h"
 #include "gateway/access/authorization.h"
-#include "gateway/access/worker.h"
+#include "gateway/access/parts.h"
 #include "proto/base/clock.h"
 #include "proto/io/loop.h"
 

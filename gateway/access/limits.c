@@ -2,8 +2,9 @@
 /* How much: connections, requests, bytes and memory, counted to a client and to a tenant. */
 #include <stdlib.h>
 
+#include "gateway/access/access.h"
 #include "gateway/access/address.h"
-#include "gateway/access/worker.h"
+#include "gateway/access/parts.h"
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"

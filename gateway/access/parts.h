@@ -2,14 +2,17 @@
 /*
  * What access.c (who) and limits.c (how much) have in common. For gateway/access only.
  */
-#ifndef GATEWAY_ACCESS_WORKER_H
-#define GATEWAY_ACCESS_WORKER_H
+#ifndef GATEWAY_ACCESS_PARTS_H
+#define GATEWAY_ACCESS_PARTS_H
 
-#include "gateway/access/access.h"
 #include "gateway/access/credentials.h"
+#include "gateway/access/options.h"
 #include "gateway/access/parties.h"
 #include "gateway/access/passwords.h"
+#include "gateway/access/pass.h"
 #include "gateway/access/policy.h"
+#include "gateway/stats/block.h"
+#include "proto/base/budget.h"
 
 /* Prometheus-like tenant systems agree on these bounds (Grafana dskit "tenant": 150 bytes; letters, digits
  * and

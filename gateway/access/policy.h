@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "gateway/access/access.h"
 #include "gateway/access/credentials.h"
+#include "gateway/access/options.h"
 
 struct access_policy {
     uint32_t index; /* in struct access */
