@@ -6,7 +6,6 @@
 #define GATEWAY_CONTROL_PARTS_H
 
 #include "gateway/aggregate/watch.h"
-#include "gateway/control/triggers.h"
 #include "rules/trigger/trigger.h"
 
 /* A group that fires. */
@@ -32,7 +31,8 @@ struct active_trigger {
 };
 
 struct control_triggers {
-    struct control_triggers_options options;
+    struct store *store;
+    struct captures *captures;
     struct triggers *triggers;
     struct active_trigger *items;
     uint32_t n;

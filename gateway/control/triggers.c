@@ -55,12 +55,12 @@ static unsigned select_series(void *context, const struct aggregate_metric *metr
     return sums;
 }
 
-static int start_trigger(struct control_triggers *c, uint32_t number)
+/* before: the triggers of the rules before, or NULL. */
+static int start_trigger(struct control_triggers *c, const struct control_triggers *before, uint32_t number)
 {
     struct active_trigger *a = &c->items[number];
     const struct rule_trigger *rule = triggers_at(c->triggers, number);
     *a = (struct active_trigger){.owner = c, .number = number, .rule = rule, .part_unit = 1, .whole_unit = 1};
-    const struct control_triggers *before = c->options.before;
     for (uint32_t i = 0; before && i < before->n; i++)
         if (bytes_eq(before->items[i].rule->name, rule->name))
             a->fired = before->items[i].fired;
@@ -73,7 +73,7 @@ static int start_trigger(struct control_triggers *c, uint32_t number)
         .groups_max = TRIGGER_GROUPS_MAX,
         .idle_ns = rule->over_ns + rule->when.for_ns + IDLE_NS,
     };
-    a->watch = store_add_watch(c->options.store, &options);
+    a->watch = store_add_watch(c->store, &options);
     return a->watch ? 0 : -ENOMEM;
 }
 
@@ -84,7 +84,8 @@ struct control_triggers *control_triggers_new(const struct control_triggers_opti
         error_set(e, -ENOMEM, "out of memory");
         return NULL;
     }
-    c->options = *options;
+    c->store = options->store;
+    c->captures = options->captures;
     c->triggers = triggers_new(options->rules, options->budget, e);
     if (!c->triggers)
         return control_triggers_free(c);
@@ -92,8 +93,7 @@ struct control_triggers *control_triggers_new(const struct control_triggers_opti
     c->items = calloc(n + 1, sizeof *c->items);
     int r = c->items ? 0 : -ENOMEM;
     for (; r == 0 && c->n < n; c->n++)
-        r = start_trigger(c, c->n);
-    c->options.before = NULL;
+        r = start_trigger(c, options->before, c->n);
     if (r == 0)
         return c;
     error_set(e, r, "out of memory");
@@ -186,7 +186,7 @@ static void begin_capture(struct control_triggers *c, const struct rule_trigger 
 {
     struct capture_rule capture = {
         .keys = rule->per, .values = f->values, .n = rule->n_per, .until_ns = c->now_ns + rule->lasting_ns};
-    int r = captures_begin(c->options.captures, &capture, &f->capture_id);
+    int r = captures_begin(c->captures, &capture, &f->capture_id);
     f->is_captured = r == 0;
     if (r < 0)
         log_error("trigger name=%.*s group=\"%.200s\" kept=\"as before\" error=\"%s\"", BYTES_FMT(rule->name),
@@ -226,7 +226,7 @@ static void end(struct active_trigger *a, struct firing **at, const char *why, d
     struct firing *f = *at;
     *at = f->next;
     if (f->is_captured)
-        captures_end(c->options.captures, f->capture_id);
+        captures_end(c->captures, f->capture_id);
     log_info("trigger ended name=%.*s group=\"%.200s\" reason=\"%s\" value=%.6g seconds=%.0f",
              BYTES_FMT(a->rule->name), f->text, why, value, (double)(c->now_ns - f->since_ns) / NSEC_PER_SEC);
     firing_free(f);
@@ -255,7 +255,7 @@ struct control_triggers *control_triggers_free(struct control_triggers *c)
         while (c->items[i].firing)
             end(&c->items[i], &c->items[i].firing, "no longer evaluated", c->items[i].firing->value);
         if (c->items[i].watch)
-            store_drop_watch(c->options.store, c->items[i].watch);
+            store_drop_watch(c->store, c->items[i].watch);
     }
     triggers_free(c->triggers);
     free(c->items);

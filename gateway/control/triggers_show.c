@@ -4,6 +4,7 @@
 #include <json-c/json.h>
 
 #include "gateway/control/parts.h"
+#include "gateway/control/triggers.h"
 #include "gateway/stats/exposition.h"
 #include "gateway/stats/json.h"
 #include "proto/base/clock.h"
