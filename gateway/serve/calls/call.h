@@ -6,10 +6,11 @@
 #ifndef GATEWAY_SERVE_CALLS_CALL_H
 #define GATEWAY_SERVE_CALLS_CALL_H
 
-#include "gateway/serve/calls/services.h"
+#include "gateway/serve/calls/options.h"
 #include "proto/base/buffer.h"
 #include "proto/grpc/code.h"
 #include "proto/grpc/frame.h"
+#include "proto/http/exchange.h"
 
 /* A request names a service, a symbol or a file: none is near this long. */
 #define CALL_MESSAGE_MAX (4u << 10)

@@ -12,17 +12,9 @@
 
 #include <stdbool.h>
 
+#include "gateway/serve/calls/options.h"
 #include "proto/base/bytes.h"
 #include "proto/http/exchange.h"
-
-struct services_options {
-    /* Whether requests would be taken now: SERVING or NOT_SERVING. NULL: always. */
-    bool (*is_serving)(void *context);
-    /* Whether the program is going: a Watch is told NOT_SERVING and then ended (UNAVAILABLE), because an open
-     * stream would hold up the closing of its connection. NULL: never. */
-    bool (*is_stopping)(void *context);
-    void *context;
-};
 
 struct services;
 
