@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/run/gateway.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -30,24 +32,6 @@ static void all_handed_over(struct gateway *g)
         outputs_flush(g->outputs);
         g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
     }
-}
-
-int gateway_start_triggers(struct gateway *g)
-{
-    struct error e;
-    struct control_triggers_options options = {
-        .rules = g->counting->rules.set,
-        .store = outputs_store(g->outputs),
-        .captures = g->captures,
-        .budget = &g->budget,
-        .before = g->triggers,
-    };
-    struct control_triggers *next = control_triggers_new(&options, &e);
-    control_triggers_free(g->triggers);
-    g->triggers = next;
-    if (!next)
-        log_error("triggers are not evaluated error=\"%s\"", e.text);
-    return next ? 0 : -ENOMEM;
 }
 
 static int write_triggers(void *context, struct buffer *out)
@@ -326,7 +310,7 @@ int gateway_run(const struct gateway_options *options, struct error *e)
     struct gateway *g = calloc(1, sizeof *g);
     if (!g)
         return error_set(e, -ENOMEM, "out of memory");
-    g->options = *options;
+    g->options = options;
     g->config = options->config;
     signal(SIGPIPE, SIG_IGN);
     int r = start(g, e);

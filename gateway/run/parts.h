@@ -2,7 +2,7 @@
 /*
  * The running gateway as its files share it: gateway.c (life and the control loop), worker.c (what
  * runs on a worker's thread), lane.c (the lanes for large requests, which count as workers do),
- * show.c (what /metrics shows of them), reload.c (new configuration while running).
+ * show.c (what /metrics shows of them), reload.c (new configuration while running), triggers.c.
  */
 #ifndef GATEWAY_RUN_PARTS_H
 #define GATEWAY_RUN_PARTS_H
@@ -12,7 +12,6 @@
 #include "gateway/admin/admin.h"
 #include "gateway/control/triggers.h"
 #include "gateway/run/counting.h"
-#include "gateway/run/gateway.h"
 #include "gateway/listen/listen.h"
 #include "gateway/run/outputs.h"
 #include "gateway/run/pipeline.h"
@@ -38,7 +37,7 @@ struct gateway_worker {
 };
 
 struct gateway {
-    struct gateway_options options;
+    const struct gateway_options *options;
     const struct config *config; /* the newest one taken; the stages that cannot change keep to the first */
     struct config *reloaded;     /* the same, when it is ours */
     struct budget budget;
@@ -96,12 +95,14 @@ int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *cou
 
 /* ---- gateway.c: the control loop ---- */
 
+/* Takes a handover that comes by io_loop_post. */
+void gateway_receive(void *arg);
+
+/* ---- triggers.c: the control loop ---- */
+
 /* The triggers of the newest rules in place of those before, if any. 0, or -ENOMEM: those before are gone
  * all the same, and the log has told. */
 int gateway_start_triggers(struct gateway *g);
-
-/* Takes a handover that comes by io_loop_post. */
-void gateway_receive(void *arg);
 
 /* ---- lane.c: the control loop ---- */
 

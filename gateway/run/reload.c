@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "gateway/run/gateway.h"
 #include "gateway/run/parts.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
@@ -127,7 +128,7 @@ static void tell_restart(void *user, const char *key)
 
 static int reload_config(struct gateway *g, struct error *e)
 {
-    struct config *c = g->options.reload(g->options.context, e);
+    struct config *c = g->options->reload(g->options->context, e);
     if (!c)
         return -EINVAL;
     int r = reload_rules(g, c, e);
@@ -135,7 +136,7 @@ static int reload_config(struct gateway *g, struct error *e)
         config_free(c);
         return r;
     }
-    if (config_restart_keys(g->options.config, c, tell_restart, NULL) < 0)
+    if (config_restart_keys(g->options->config, c, tell_restart, NULL) < 0)
         log_warn("reload: no memory to tell which keys need a restart");
     log_set_level(c->log_level);
     g->config = c;
