@@ -124,14 +124,14 @@ static uint64_t stack_frames(const struct classify *c)
     return n;
 }
 
-/* Counts what is done once more. 0 or -E2BIG. */
+/* Counts what is done once more. 0 or CLASSIFY_TOO_MUCH_WORK. */
 static __attribute__((noinline)) int work_again(struct classify *c, uint64_t n)
 {
     c->request.work += n;
-    return c->request.work <= c->request.work_max ? 0 : -E2BIG;
+    return c->request.work <= c->request.work_max ? 0 : CLASSIFY_TOO_MUCH_WORK;
 }
 
-/* Walks the sample's stack and finds its outcome. 0, -ENOMEM or -E2BIG. Most stacks are met once: a call of
+/* Walks the sample's stack and finds its outcome. 0, CLASSIFY_TOO_MUCH_WORK or -ENOMEM. Most stacks are met once: a call of
  * its own costs 30 instructions a sample. */
 static inline __attribute__((always_inline)) int classify_stack(struct classify *c, struct stack_memo *memo,
                                                                 uint32_t stack, uint32_t active)
@@ -141,8 +141,8 @@ static inline __attribute__((always_inline)) int classify_stack(struct classify 
     c->request.stack.items = v->stack_location.location + from;
     c->request.stack.n = v->stack.locations_at[stack + 1] - from;
     struct rules_verdict verdict = {.registers = c->registers};
-    if (unlikely(memo->outcome != CLASSIFY_UNKNOWN) && work_again(c, stack_frames(c)) < 0)
-        return -E2BIG;
+    if (unlikely(memo->outcome != CLASSIFY_UNKNOWN) && work_again(c, stack_frames(c)) != 0)
+        return CLASSIFY_TOO_MUCH_WORK;
     memo->outcome = CLASSIFY_EMPTY;
     if (stack == 0 || c->request.stack.n == 0)
         return 0;
@@ -184,7 +184,7 @@ static inline int classify_sample(struct classify *c, const struct rules_time *t
     struct stack_memo *memo = c->request.stacks.p + stack;
     if (!still_holds(c, memo, active)) {
         int r = classify_stack(c, memo, stack, active);
-        if (r < 0)
+        if (r != 0)
             return r;
     }
     if (memo->outcome == CLASSIFY_EMPTY)
@@ -204,8 +204,8 @@ static inline int classify_sample(struct classify *c, const struct rules_time *t
     if (likely(memo->n_frames == 0))
         return 0;
     /* Frames counted one by one belong to this stack alone: a slot of their own. */
-    if (work_again(c, memo->n_frames) < 0)
-        return -E2BIG;
+    if (work_again(c, memo->n_frames) != 0)
+        return CLASSIFY_TOO_MUCH_WORK;
     slot = new_slot(c, memo, memo->n_frames);
     if (!slot)
         return -ENOMEM;
@@ -245,7 +245,7 @@ static __attribute__((cold, noinline)) int note_links(struct classify *c, uint32
             continue;
         struct stack_memo *memo = c->request.stacks.p + stack;
         int r = still_holds(c, memo, active) ? 0 : classify_stack(c, memo, stack, active);
-        if (r < 0)
+        if (r != 0)
             return r;
         if (memo->outcome == CLASSIFY_EMPTY)
             continue;
@@ -272,11 +272,11 @@ static int classify_profile(struct classify *c)
          c->request.sample < v->profile.samples_at[c->request.profile + 1]; c->request.sample++) {
         uint32_t stack = v->sample.stack[c->request.sample];
         int sample_r = stack == PROFILES_REJECTED ? 0 : classify_sample(c, &time, stack, active);
-        if (sample_r < 0)
+        if (sample_r != 0)
             return sample_r;
     }
     int r = unlikely(v->link.n > 1) ? note_links(c, active) : 0;
-    if (r < 0)
+    if (r != 0)
         return r;
     return sums_profile(c, &time);
 }
@@ -336,7 +336,7 @@ static void give_back(struct classify *c, int r)
     c->peak = classify_memory_used(c);
     rules_matcher_begin(c->matcher);
     aggregate_begin(c->aggregate);
-    if (r < 0)
+    if (r != 0)
         release_tables(c); /* so that the next one finds all the room there is */
     else
         trim_tables(c, KEEP_MAX);

@@ -25,8 +25,13 @@ struct classify *classify_new(const struct rules_program *program, struct aggreg
                               struct stats *stats, struct budget *budget);
 struct classify *classify_free(struct classify *c);
 
-/* Counts every sample of the view that was not rejected. 0, -ENOMEM, or -E2BIG: rules that read attributes of
- * samples or profiles would have to look at its stacks again more often than its bytes pay for. Unless 0,
+/* Conditions of classify_push. */
+enum {
+    CLASSIFY_TOO_MUCH_WORK = 1, /* rules that read attributes of samples or profiles would have to look at its
+                                   stacks again more often than its bytes pay for */
+};
+
+/* Counts every sample of the view that was not rejected. 0, the condition above, or -ENOMEM. Unless 0,
  * nothing of this request was counted. What one huge request made us hold is given back at once. */
 int classify_push(struct classify *c, const struct profiles *view);
 

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/ingest/ingest.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "gateway/classify/classify.h"
-#include "gateway/forward/forward.h"
+#include "gateway/ingest/consumer.h"
 #include "gateway/stats/producers.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/macros.h"
 
-/* Column memory kept between requests: enough for a 10 MB request (1.7 bytes of columns a byte,
- * reference/hotpath.md); giving pages back costs more than decoding. */
+/* Column memory kept between requests: enough for a 10 MB request (measured: 1.7 bytes of columns a byte of
+ * body); giving pages back costs more than decoding. */
 #define KEEP_BYTES ((size_t)16 << 20)
 /* And when none comes: a lane may have seen the one large request of the day. */
 #define REST_BYTES ((size_t)1 << 20)
 
 struct ingest {
     struct ingest_options options;
-    struct classify *classify;
-    struct forward *forward;
+    struct view_consumer consumers[INGEST_CONSUMERS_MAX];
+    uint32_t n_consumers;
     struct stats *stats;
     struct budget *budget;
     size_t held_before; /* by us, when the request came */
@@ -28,15 +28,16 @@ struct ingest {
     bool was_busy; /* since the last look */
 };
 
-struct ingest *ingest_new(const struct ingest_options *options, struct classify *classify,
-                          struct forward *forward, struct stats *stats, struct budget *budget)
+struct ingest *ingest_new(const struct ingest_options *options, const struct view_consumer *consumers,
+                          uint32_t n_consumers, struct stats *stats, struct budget *budget)
 {
+    assert(n_consumers > 0 && n_consumers <= INGEST_CONSUMERS_MAX);
     struct ingest *g = calloc(1, sizeof *g);
     if (!g)
         return NULL;
     g->options = *options;
-    g->classify = classify;
-    g->forward = forward;
+    memcpy(g->consumers, consumers, n_consumers * sizeof *consumers);
+    g->n_consumers = n_consumers;
     g->stats = stats;
     g->budget = budget;
     if (profiles_init(&g->view, budget) < 0) {
@@ -55,10 +56,24 @@ struct ingest *ingest_free(struct ingest *g)
     return NULL;
 }
 
-/* What this stage and the next hold, of the budget. */
+/* What this stage and its consumers hold, of the budget. */
 static size_t held(const struct ingest *g)
 {
-    return profiles_memory_used(&g->view) + classify_memory_used(g->classify);
+    size_t n = profiles_memory_used(&g->view);
+    for (uint32_t i = 0; i < g->n_consumers; i++)
+        if (g->consumers[i].memory_used)
+            n += g->consumers[i].memory_used(g->consumers[i].context);
+    return n;
+}
+
+/* The same at its highest in this request. */
+static size_t held_at_most(const struct ingest *g)
+{
+    size_t n = profiles_memory_used(&g->view);
+    for (uint32_t i = 0; i < g->n_consumers; i++)
+        if (g->consumers[i].memory_peak)
+            n += g->consumers[i].memory_peak(g->consumers[i].context);
+    return n;
 }
 
 /*
@@ -87,7 +102,7 @@ static bool is_too_large_by_itself(const struct ingest *g)
  */
 static bool is_too_much_to_count(const struct ingest *g)
 {
-    size_t peak = profiles_memory_used(&g->view) + classify_memory_peak(g->classify), now = held(g);
+    size_t peak = held_at_most(g), now = held(g);
     size_t grown = peak - min_of(peak, g->held_before);
     bool by_itself = false;
     for (struct budget *b = g->budget; b; b = b->parent) {
@@ -100,14 +115,22 @@ static bool is_too_much_to_count(const struct ingest *g)
     return by_itself;
 }
 
-/* The verdict of a request that was not counted; it is not decoded, or there was no memory. */
-static enum ingest_verdict refused(const struct ingest *g, int r, struct error *message)
+/* The verdict where memory ended in decoding or behind it. */
+static enum ingest_verdict out_of_memory(const struct ingest *g, struct error *message)
+{
+    if (is_too_much_to_count(g)) {
+        error_set(message, 0, "counting the request would take more memory than there is");
+        return INGEST_TOO_LARGE;
+    }
+    error_set(message, 0, "out of memory just now; try again");
+    return INGEST_BUSY;
+}
+
+/* The verdict of a request that the decoder did not take: r is one of its conditions, or negative. */
+static enum ingest_verdict not_decoded(const struct ingest *g, int r, struct error *message)
 {
     switch (r) {
     case PROFILES_TOO_LARGE: return INGEST_TOO_LARGE;
-    case -E2BIG:
-        error_set(message, 0, "its samples ask for its stacks more often than a request of its size may");
-        return INGEST_TOO_LARGE;
     case PROFILES_MALFORMED: return INGEST_MALFORMED;
     case PROFILES_UNSUPPORTED: return INGEST_UNSUPPORTED;
     case PROFILES_OVER_BUDGET:
@@ -115,31 +138,65 @@ static enum ingest_verdict refused(const struct ingest *g, int r, struct error *
             return INGEST_TOO_LARGE;
         error_set(message, 0, "out of memory for requests just now; try again");
         return INGEST_BUSY;
-    case -ENOMEM:
-        if (is_too_much_to_count(g)) {
-            error_set(message, 0, "counting the request would take more memory than there is");
-            return INGEST_TOO_LARGE;
-        }
-        /* fall through */
-    default: error_set(message, 0, "out of memory just now; try again"); return INGEST_BUSY;
+    default: return out_of_memory(g, message);
     }
 }
 
-/* Decodes, counts and forwards under a reservation that is settled either way. 0, or what refused() takes. */
-static int take(struct ingest *g, struct bytes body, enum profiles_layout layout, struct error *message)
+/* The same of one that a consumer did not take. */
+static enum ingest_verdict not_taken(const struct ingest *g, int r, struct error *message)
+{
+    if (r != VIEW_TOO_MUCH_WORK)
+        return out_of_memory(g, message);
+    error_set(message, 0, "its samples ask for its stacks more often than a request of its size may");
+    return INGEST_TOO_LARGE;
+}
+
+/* Gives back the reservations of the consumers [from, to). */
+static void cancel(const struct ingest *g, uint32_t from, uint32_t to, size_t n)
+{
+    for (uint32_t i = from; i < to; i++)
+        if (g->consumers[i].cancel)
+            g->consumers[i].cancel(g->consumers[i].context, n);
+}
+
+/* Of all, or of none: then what the producer is told. */
+static const char *reserve(const struct ingest *g, size_t n)
+{
+    for (uint32_t i = 0; i < g->n_consumers; i++) {
+        const struct view_consumer *c = &g->consumers[i];
+        if (!c->reserve || c->reserve(c->context, n))
+            continue;
+        cancel(g, 0, i, n);
+        return c->full;
+    }
+    return NULL;
+}
+
+/* Every consumer's reservation is settled. */
+static enum ingest_verdict push_view(struct ingest *g, size_t n, struct error *message)
+{
+    for (uint32_t i = 0; i < g->n_consumers; i++) {
+        const struct view_consumer *c = &g->consumers[i];
+        int r = c->push(c->context, &g->view, n);
+        if (r == 0)
+            continue;
+        assert(i == 0);
+        cancel(g, 0, g->n_consumers, n);
+        return not_taken(g, r, message);
+    }
+    return INGEST_ACCEPTED;
+}
+
+/* Decodes and hands on, under reservations that are settled either way. */
+static enum ingest_verdict take(struct ingest *g, struct bytes body, enum profiles_layout layout,
+                                struct error *message)
 {
     int r = profiles_decode_as(&g->view, body, layout, &g->options.limits, message);
     /* Without a sample there is nothing to count and nothing to forward, as in the Collector. */
-    bool has_samples = r == 0 && g->view.sample.n > 0;
-    if (has_samples)
-        r = classify_push(g->classify, &g->view);
-    if (!g->forward)
-        return r;
-    if (r == 0 && has_samples)
-        forward_push(g->forward, &g->view, body.n);
-    else
-        forward_cancel(g->forward, body.n);
-    return r;
+    if (r == 0 && g->view.sample.n > 0)
+        return push_view(g, body.n, message);
+    cancel(g, 0, g->n_consumers, body.n);
+    return r == 0 ? INGEST_ACCEPTED : not_decoded(g, r, message);
 }
 
 _Static_assert(STATS_LAYOUT_1_10 - STATS_LAYOUT_1_5 == PROFILES_LAYOUT_1_10 - PROFILES_LAYOUT_1_5,
@@ -174,7 +231,6 @@ static void count_layout(const struct ingest *g)
 static void accept_view(struct ingest *g, struct ingest_answer *ret)
 {
     const struct profiles *view = &g->view;
-    ret->verdict = INGEST_ACCEPTED;
     ret->rejected_profiles = view->rejected.profiles;
     if (view->rejected.profiles > 0 || view->rejected.samples > 0)
         error_set(&ret->message, 0, "%u of %u samples rejected in %u profiles; the first: %s",
@@ -204,16 +260,15 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     g->was_busy = true;
     g->held_before = held(g);
 
-    if (g->forward && !forward_reserve(g->forward, body.n)) {
+    const char *full = reserve(g, body.n);
+    if (full) {
         ret->verdict = INGEST_BUSY;
-        error_set(&ret->message, 0, "a destination's queue is full; try again");
+        error_set(&ret->message, 0, "%s", full);
     } else {
-        int r = take(g, body, layout, &ret->message);
-        if (r == 0)
-            accept_view(g, ret);
-        else
-            ret->verdict = refused(g, r, &ret->message);
+        ret->verdict = take(g, body, layout, &ret->message);
     }
+    if (ret->verdict == INGEST_ACCEPTED)
+        accept_view(g, ret);
     if (ret->verdict == INGEST_BUSY)
         ret->retry_after_ns = g->options.retry_after_ns;
     stats_add(g->stats, counter_of(ret), 1);
@@ -228,5 +283,7 @@ void ingest_look(struct ingest *g)
     if (!rests)
         return;
     profiles_trim(&g->view, REST_BYTES);
-    classify_rest(g->classify);
+    for (uint32_t i = 0; i < g->n_consumers; i++)
+        if (g->consumers[i].rest)
+            g->consumers[i].rest(g->consumers[i].context);
 }

@@ -2,9 +2,9 @@
 /*
  * The push header of the ingest stage: one request's plain protobuf bytes in, an answer in neutral words out.
  *
- * ingest decodes (proto/otlp), asks forward whether there is room, hands the view to classify, then to
- * forward. serve calls it; serve alone knows how to word the answer in HTTP or gRPC. One object per worker
- * thread.
+ * ingest asks its consumers (consumer.h) whether there is room, decodes (proto/otlp), and hands the view to
+ * each of them. serve calls it; serve alone knows how to word the answer in HTTP or gRPC. One object per
+ * worker thread.
  */
 #ifndef GATEWAY_INGEST_INGEST_H
 #define GATEWAY_INGEST_INGEST_H
@@ -16,9 +16,8 @@
 #include "proto/base/error.h"
 #include "proto/otlp/view/profiles.h"
 
-struct classify;
-struct forward;
 struct stats;
+struct view_consumer;
 
 enum ingest_verdict {
     INGEST_ACCEPTED,    /* everything, or a part: then rejected_profiles > 0 */
@@ -42,9 +41,10 @@ struct ingest_options {
 
 struct ingest; /* holds the worker's view and its memory */
 
-/* classify is required; forward may be NULL (counting only). NULL when memory is out. */
-struct ingest *ingest_new(const struct ingest_options *options, struct classify *classify,
-                          struct forward *forward, struct stats *stats, struct budget *budget);
+/* At least one consumer and at most INGEST_CONSUMERS_MAX; the list is copied. NULL when memory is out. */
+#define INGEST_CONSUMERS_MAX 8u
+struct ingest *ingest_new(const struct ingest_options *options, const struct view_consumer *consumers,
+                          uint32_t n_consumers, struct stats *stats, struct budget *budget);
 struct ingest *ingest_free(struct ingest *g);
 
 /* Takes one ExportProfilesServiceRequest, protobuf, decompressed, with PROFILES_PADDING readable bytes behind

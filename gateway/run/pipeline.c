@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "gateway/ingest/consumer.h"
+#include "proto/base/macros.h"
+
 static bool is_seconds(const struct rule_metric *metric)
 {
     for (uint32_t i = 0; i < metric->n_sources; i++)
@@ -75,6 +78,67 @@ static void end_keep(void *context)
     classify_keep_end(context);
 }
 
+/* ---- who wants a request's view ---- */
+
+static int count(void *context, const struct profiles *view, size_t body_bytes)
+{
+    int r = classify_push(context, view);
+    return r == CLASSIFY_TOO_MUCH_WORK ? VIEW_TOO_MUCH_WORK : r;
+}
+
+static size_t count_memory_used(const void *context)
+{
+    return classify_memory_used(context);
+}
+
+static size_t count_memory_peak(const void *context)
+{
+    return classify_memory_peak(context);
+}
+
+static void rest_count(void *context)
+{
+    classify_rest(context);
+}
+
+static bool reserve_forward(void *context, size_t body_bytes)
+{
+    return forward_reserve(context, body_bytes);
+}
+
+static int push_forward(void *context, const struct profiles *view, size_t body_bytes)
+{
+    forward_push(context, view, body_bytes);
+    return 0;
+}
+
+static void cancel_forward(void *context, size_t body_bytes)
+{
+    forward_cancel(context, body_bytes);
+}
+
+static struct ingest *new_ingest(const struct pipeline *p, const struct pipeline_options *options)
+{
+    const struct view_consumer consumers[] = {
+        {
+            .push = count,
+            .memory_used = count_memory_used,
+            .memory_peak = count_memory_peak,
+            .rest = rest_count,
+            .context = p->classify,
+        },
+        {
+            .reserve = reserve_forward,
+            .full = "a destination's queue is full; try again",
+            .push = push_forward,
+            .cancel = cancel_forward,
+            .context = p->forward,
+        },
+    };
+    uint32_t n = ARRAY_LEN(consumers) - !p->forward;
+    return ingest_new(&options->ingest, consumers, n, p->stats, options->budget);
+}
+
 static struct forward *new_forward(struct pipeline *p, const struct pipeline_options *options)
 {
     struct forward_options forward = options->forward;
@@ -102,7 +166,7 @@ int pipeline_init(struct pipeline *p, const struct pipeline_options *options)
     if (p->keep)
         p->forward = new_forward(p, options);
     if (p->classify && (p->forward || !options->destinations))
-        p->ingest = ingest_new(&options->ingest, p->classify, p->forward, p->stats, options->budget);
+        p->ingest = new_ingest(p, options);
     if (p->ingest)
         return 0;
     pipeline_release(p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ingest's neighbours downstream, faked: they write down in which order they were called.
+ * ingest's consumers, faked: they write down in which order they were called.
  */
 #ifndef TESTS_UNIT_GATEWAY_INGEST_FAKE_H
 #define TESTS_UNIT_GATEWAY_INGEST_FAKE_H
@@ -8,8 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "gateway/classify/classify.h"
-#include "gateway/forward/forward.h"
+#include "gateway/ingest/consumer.h"
 #include "gateway/ingest/ingest.h"
 #include "gateway/stats/stats.h"
 #include "tests/lib/unit.h"
@@ -26,7 +25,7 @@ static void note(const char *what)
     strncat(order, " ", sizeof order - strlen(order) - 1);
 }
 
-bool forward_reserve(struct forward *f, size_t body_bytes)
+static bool fake_reserve(void *context, size_t body_bytes)
 {
     note("reserve");
     if (!forward_is_full)
@@ -34,19 +33,20 @@ bool forward_reserve(struct forward *f, size_t body_bytes)
     return !forward_is_full;
 }
 
-void forward_cancel(struct forward *f, size_t body_bytes)
+static void fake_cancel(void *context, size_t body_bytes)
 {
     note("cancel");
     reserved -= body_bytes;
 }
 
-void forward_push(struct forward *f, const struct profiles *view, size_t body_bytes)
+static int fake_forward(void *context, const struct profiles *view, size_t body_bytes)
 {
     note("push");
     reserved -= body_bytes;
+    return 0;
 }
 
-int classify_push(struct classify *c, const struct profiles *view)
+static int fake_classify(void *context, const struct profiles *view, size_t body_bytes)
 {
     note("classify");
     classified_samples = view->sample.n;
@@ -55,22 +55,38 @@ int classify_push(struct classify *c, const struct profiles *view)
 
 static size_t classify_holds, classify_held; /* now; at the end of the last push */
 
-size_t classify_memory_used(const struct classify *c)
+static size_t fake_memory_used(const void *context)
 {
     return classify_holds;
 }
 
-size_t classify_memory_peak(const struct classify *c)
+static size_t fake_memory_peak(const void *context)
 {
     return classify_held;
 }
 
-void classify_rest(struct classify *c)
+static void fake_rest(void *context)
 {
     note("rest");
 }
 
-#define FORWARD  ((struct forward *)&reserved) /* never looked into */
-#define CLASSIFY ((struct classify *)&classify_result)
+/* Counting, then forwarding; the first alone is what `profgate count` has. */
+static const struct view_consumer consumers[] __attribute__((unused)) = {
+    {
+        .push = fake_classify,
+        .memory_used = fake_memory_used,
+        .memory_peak = fake_memory_peak,
+        .rest = fake_rest,
+    },
+    {
+        .reserve = fake_reserve,
+        .full = "a destination's queue is full; try again",
+        .push = fake_forward,
+        .cancel = fake_cancel,
+    },
+};
+
+#define ALL   2u
+#define COUNT 1u
 
 #endif

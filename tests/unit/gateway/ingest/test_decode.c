@@ -12,7 +12,7 @@ static struct ingest_answer answer;
 static void push_with(struct bytes body, struct profiles_limits limits, struct budget *budget)
 {
     struct ingest_options o = {.limits = limits, .retry_after_ns = 1};
-    struct ingest *g = ingest_new(&o, CLASSIFY, FORWARD, &stats, budget);
+    struct ingest *g = ingest_new(&o, consumers, ALL, &stats, budget);
     uint8_t *copy = calloc(1, body.n + PROFILES_PADDING);
     ck_assert(g && copy);
     if (body.n > 0)

@@ -45,10 +45,10 @@ static struct ingest_answer answer;
 
 #define RETRY_NS 7000000000u
 
-static void push(struct forward *forward, struct budget *budget)
+static void push(uint32_t n_consumers, struct budget *budget)
 {
     struct ingest_options o = {.limits = {.column_bytes = 1000, .depth = 64}, .retry_after_ns = RETRY_NS};
-    struct ingest *g = ingest_new(&o, CLASSIFY, forward, &stats, budget);
+    struct ingest *g = ingest_new(&o, consumers, n_consumers, &stats, budget);
     ck_assert_ptr_nonnull(g);
     memset(&answer, 0xa5, sizeof answer); /* everything must be filled */
     order[0] = 0;
@@ -61,7 +61,7 @@ UNIT(a_good_request_is_reserved_decoded_counted_and_forwarded)
 {
     found_profiles = 2;
     found_samples = 10;
-    push(FORWARD, NULL);
+    push(ALL, NULL);
     ck_assert_str_eq(order, "reserve decode classify push ");
     ck_assert_int_eq(answer.verdict, INGEST_ACCEPTED);
     ck_assert_uint_eq(answer.rejected_profiles, 0);
@@ -75,7 +75,7 @@ UNIT(a_good_request_is_reserved_decoded_counted_and_forwarded)
 UNIT(counting_alone_needs_no_forward)
 {
     found_samples = 10;
-    push(NULL, NULL);
+    push(COUNT, NULL);
     ck_assert_str_eq(order, "decode classify ");
     ck_assert_int_eq(answer.verdict, INGEST_ACCEPTED);
 }
@@ -83,7 +83,7 @@ UNIT(counting_alone_needs_no_forward)
 UNIT(a_request_without_samples_is_accepted_and_goes_nowhere)
 {
     found_profiles = 1;
-    push(FORWARD, NULL);
+    push(ALL, NULL);
     ck_assert_str_eq(order, "reserve decode cancel ");
     ck_assert_int_eq(answer.verdict, INGEST_ACCEPTED);
     ck_assert_uint_eq(stats.value[STATS_REQUESTS_OK], 1);
@@ -96,7 +96,7 @@ UNIT(rejected_samples_make_a_partial_success_that_names_the_first)
     found_samples = 100;
     bad_samples = 3;
     bad_profiles = 2;
-    push(FORWARD, NULL);
+    push(ALL, NULL);
     ck_assert_str_eq(order, "reserve decode classify push ");
     ck_assert_int_eq(answer.verdict, INGEST_ACCEPTED);
     ck_assert_uint_eq(answer.rejected_profiles, 2);
@@ -112,7 +112,7 @@ UNIT(rejected_samples_make_a_partial_success_that_names_the_first)
 UNIT(a_full_queue_is_busy_before_anything_is_decoded)
 {
     forward_is_full = true;
-    push(FORWARD, NULL);
+    push(ALL, NULL);
     ck_assert_str_eq(order, "reserve ");
     ck_assert_int_eq(answer.verdict, INGEST_BUSY);
     ck_assert_uint_eq(answer.retry_after_ns, RETRY_NS);
@@ -124,13 +124,13 @@ UNIT(a_full_queue_is_busy_before_anything_is_decoded)
 UNIT(malformed_and_unsupported_requests_are_refused_for_good)
 {
     decode_result = PROFILES_MALFORMED;
-    push(FORWARD, NULL);
+    push(ALL, NULL);
     ck_assert_str_eq(order, "reserve decode cancel ");
     ck_assert_int_eq(answer.verdict, INGEST_MALFORMED);
     ck_assert_str_eq(answer.message.text, "dictionary: broken");
     ck_assert_uint_eq(answer.retry_after_ns, 0);
     decode_result = PROFILES_UNSUPPORTED;
-    push(NULL, NULL);
+    push(COUNT, NULL);
     ck_assert_int_eq(answer.verdict, INGEST_UNSUPPORTED);
     ck_assert_uint_eq(stats.value[STATS_REQUESTS_MALFORMED], 1);
     ck_assert_uint_eq(stats.value[STATS_REQUESTS_UNSUPPORTED], 1);
@@ -140,13 +140,13 @@ UNIT(no_memory_to_count_is_busy_and_nothing_is_forwarded)
 {
     found_samples = 5;
     classify_result = -ENOMEM;
-    push(FORWARD, NULL);
+    push(ALL, NULL);
     ck_assert_str_eq(order, "reserve decode classify cancel ");
     ck_assert_int_eq(answer.verdict, INGEST_BUSY);
     ck_assert_uint_eq(answer.retry_after_ns, RETRY_NS);
     ck_assert_uint_eq(stats.value[STATS_SAMPLES], 0);
     decode_result = -ENOMEM;
-    push(FORWARD, NULL);
+    push(ALL, NULL);
     ck_assert_int_eq(answer.verdict, INGEST_BUSY);
 }
 
@@ -154,12 +154,12 @@ UNIT(columns_over_their_own_limit_are_too_large_for_good)
 {
     struct budget idle = BUDGET_INIT(1 << 20, NULL), small = BUDGET_INIT(500, NULL);
     decode_result = PROFILES_OVER_BUDGET;
-    push(FORWARD, NULL);
+    push(ALL, NULL);
     ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
-    push(FORWARD, &idle);
+    push(ALL, &idle);
     ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
     /* It would never fit, also when nobody else holds anything. */
-    push(FORWARD, &small);
+    push(ALL, &small);
     ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
     ck_assert_uint_eq(answer.retry_after_ns, 0);
     ck_assert_uint_eq(stats.value[STATS_REQUESTS_TOO_LARGE], 3);
@@ -170,7 +170,7 @@ UNIT(columns_that_others_leave_no_room_for_are_busy)
     struct budget process = BUDGET_INIT(10000, NULL), mine = BUDGET_INIT(1 << 20, &process);
     ck_assert(budget_charge(&process, 9500));
     decode_result = PROFILES_OVER_BUDGET;
-    push(FORWARD, &mine);
+    push(ALL, &mine);
     ck_assert_int_eq(answer.verdict, INGEST_BUSY);
     ck_assert_uint_eq(answer.retry_after_ns, RETRY_NS);
     ck_assert_uint_eq(stats.value[STATS_REQUESTS_BUSY], 1);
@@ -180,14 +180,14 @@ UNIT(memory_of_one_huge_request_is_given_back)
 {
     columns = 100 << 20;
     found_samples = 1;
-    push(FORWARD, NULL);
+    push(ALL, NULL);
     ck_assert_str_eq(order, "reserve decode classify push trim ");
 }
 
 UNIT(who_has_nothing_to_do_between_two_looks_keeps_little)
 {
     struct ingest_options o = {.limits = {.column_bytes = 1000, .depth = 64}, .retry_after_ns = RETRY_NS};
-    struct ingest *g = unit_made(ingest_new(&o, CLASSIFY, FORWARD, &stats, NULL));
+    struct ingest *g = unit_made(ingest_new(&o, consumers, ALL, &stats, NULL));
     columns = 10 << 20; /* less than what makes a request give back by itself */
     ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, &answer);
     order[0] = 0;
@@ -205,19 +205,19 @@ UNIT(what_counting_takes_by_itself_is_too_large_for_good)
     found_samples = 5;
     classify_result = -ENOMEM;
     classify_held = 3000;
-    push(FORWARD, &process);
+    push(ALL, &process);
     ck_assert_str_eq(order, "reserve decode classify cancel ");
     ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
     ck_assert_uint_eq(answer.retry_after_ns, 0);
     ck_assert_str_ne(answer.message.text, "");
 
     classify_held = 2000; /* it was not what this request took */
-    push(FORWARD, &process);
+    push(ALL, &process);
     ck_assert_int_eq(answer.verdict, INGEST_BUSY);
 
     classify_held = 3000; /* others took more */
     ck_assert(budget_charge(&process, 6000));
-    push(FORWARD, &process);
+    push(ALL, &process);
     ck_assert_int_eq(answer.verdict, INGEST_BUSY);
     ck_assert_uint_eq(answer.retry_after_ns, RETRY_NS);
 }
@@ -226,12 +226,65 @@ UNIT(requests_that_mean_more_work_than_their_bytes_pay_for_are_too_large)
 {
     found_samples = 5;
     decode_result = PROFILES_TOO_LARGE;
-    push(FORWARD, NULL);
+    push(ALL, NULL);
     ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
     decode_result = 0;
-    classify_result = -E2BIG;
-    push(FORWARD, NULL);
+    classify_result = VIEW_TOO_MUCH_WORK;
+    push(ALL, NULL);
     ck_assert_int_eq(answer.verdict, INGEST_TOO_LARGE);
     ck_assert_str_ne(answer.message.text, "");
     ck_assert_uint_eq(answer.retry_after_ns, 0);
+}
+
+/* Three who reserve; one of them has no room. */
+struct nth {
+    bool is_full;
+    size_t held;
+    unsigned pushed;
+};
+
+static bool nth_reserve(void *context, size_t body_bytes)
+{
+    struct nth *n = context;
+    n->held += n->is_full ? 0 : body_bytes;
+    return !n->is_full;
+}
+
+static void nth_cancel(void *context, size_t body_bytes)
+{
+    ((struct nth *)context)->held -= body_bytes;
+}
+
+static int nth_push(void *context, const struct profiles *view, size_t body_bytes)
+{
+    struct nth *n = context;
+    n->held -= body_bytes;
+    n->pushed++;
+    return 0;
+}
+
+UNIT(where_one_consumer_has_no_room_none_keeps_a_reservation_and_none_is_given_the_view)
+{
+    const struct ingest_options o = {.limits = {.column_bytes = 1000, .depth = 64},
+                                     .retry_after_ns = RETRY_NS};
+    found_samples = 10;
+    for (uint32_t full = 0; full <= 3; full++) { /* 3: nobody */
+        struct nth nth[3] = {{.is_full = full == 0}, {.is_full = full == 1}, {.is_full = full == 2}};
+        struct view_consumer rows[3];
+        for (int i = 0; i < 3; i++)
+            rows[i] = (struct view_consumer){.reserve = nth_reserve,
+                                             .full = "no room",
+                                             .push = nth_push,
+                                             .cancel = nth_cancel,
+                                             .context = &nth[i]};
+        struct ingest *g = unit_made(ingest_new(&o, rows, 3, &stats, NULL));
+        ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, &answer);
+        ck_assert_int_eq(answer.verdict, full < 3 ? INGEST_BUSY : INGEST_ACCEPTED);
+        ck_assert_str_eq(answer.message.text, full < 3 ? "no room" : "");
+        for (int i = 0; i < 3; i++) {
+            ck_assert_uint_eq(nth[i].held, 0);
+            ck_assert_uint_eq(nth[i].pushed, full < 3 ? 0 : 1);
+        }
+        ingest_free(g);
+    }
 }

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who wants a request's decoded view: counting, forwarding, a store of recent stacks. ingest has a list of
+ * them, made by whoever joins the stages, and knows none by name.
+ *
+ * A request goes to all of them or to none: first each reserves the room that the request could take, in the
+ * order of the list; when one has none, those before it take their reservation back, and the request is
+ * refused before anything of it was counted. Then it is decoded and pushed, in order; that settles a
+ * reservation. Where it cannot be decoded, or has no sample, each reservation is cancelled instead.
+ *
+ * All on the worker's thread, one request at a time; called by request, never by sample. A function that a
+ * consumer has no use for is NULL.
+ */
+#ifndef GATEWAY_INGEST_CONSUMER_H
+#define GATEWAY_INGEST_CONSUMER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/otlp/view/profiles.h"
+
+/* Conditions of view_consumer.push. */
+enum {
+    VIEW_TOO_MUCH_WORK = 1, /* its samples ask for more than a request of its size may cost */
+};
+
+struct view_consumer {
+    /* Room for a request of so many bytes. False: there is none just now; nothing is reserved. */
+    bool (*reserve)(void *context, size_t body_bytes);
+    const char *full; /* what the producer is told then; with `reserve` */
+    /* Takes the view, which is valid during the call, and settles the reservation. 0, the condition above, or
+     * -ENOMEM: it has taken nothing. Only the first of a list may say anything but 0, since what others have
+     * taken could not be taken back. */
+    int (*push)(void *context, const struct profiles *view, size_t body_bytes);
+    /* Gives the reservation back; after a push that was not 0, too. */
+    void (*cancel)(void *context, size_t body_bytes);
+    /* Bytes on the budget: now, and at the end of the last push before anything was given back. */
+    size_t (*memory_used)(const void *context);
+    size_t (*memory_peak)(const void *context);
+    /* No request came for a while: what is kept for the next one may go. */
+    void (*rest)(void *context);
+    void *context;
+};
+
+#endif
