@@ -20,7 +20,6 @@
 #define DRAIN_BYTES ((size_t)64 << 10)
 
 struct admin {
-    struct admin_options options;
     struct pages *pages;
     struct io_loop *loop;
     struct io_listener *listener;
@@ -183,9 +182,8 @@ struct admin *admin_new(const struct admin_options *options, struct io_loop *loo
         error_set(e, 0, "out of memory");
         return NULL;
     }
-    a->options = *options;
     a->loop = loop;
-    a->pages = pages_new(&a->options);
+    a->pages = pages_new(options->pages, options->n_pages);
     a->timer = io_timer_new(loop, on_timer, a);
     if (!a->pages || !a->timer) {
         error_set(e, 0, "out of memory");

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "gateway/admin/admin.h"
+#include "gateway/admin/metrics.h"
 #include "proto/base/bytes.h"
 
 /* Takes the next NAME=VALUE off the front of a query string. False at its end. Both are still

@@ -72,7 +72,8 @@ static int copy_item(const struct capture_rule *rule, uint32_t id, struct item *
     return 0;
 }
 
-/* A copy of what still lasts, without `but`, with `more` (or NULL). -ENOMEM, or -ENOSPC. */
+/* A copy of what still lasts, without `but`, with `more` (or NULL). 0, CAPTURES_FULL or
+ * -ENOMEM. */
 static int snapshot_with(const struct snapshot *from, uint32_t but, const struct capture_rule *more,
                          uint32_t id, struct snapshot **ret)
 {
@@ -91,12 +92,12 @@ static int snapshot_with(const struct snapshot *from, uint32_t but, const struct
         s->n += r == 0;
     }
     if (r == 0 && more && s->n >= CAPTURES_MAX)
-        r = -ENOSPC;
+        r = CAPTURES_FULL;
     if (r == 0 && more) {
         r = copy_item(more, id, &s->items[s->n]);
         s->n += r == 0;
     }
-    if (r < 0 || s->n == 0)
+    if (r != 0 || s->n == 0)
         s = snapshot_drop(s);
     *ret = s;
     return r;
@@ -138,7 +139,7 @@ int captures_begin(struct captures *c, const struct capture_rule *rule, uint32_t
     if (rule->n > CAPTURE_KEYS_MAX)
         return -E2BIG;
     int r = snapshot_with(c->now, 0, rule, c->last_id + 1, &next);
-    if (r < 0)
+    if (r != 0)
         return r;
     *ret_id = ++c->last_id;
     publish(c, next);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is kept whole for a while, whatever the share: "everything of the resources where these attributes
- * have these values, until then". A trigger or a person (gateway/run/capturing.h) asks for it, forward
+ * have these values, until then". A trigger or a person (capture_pages.h) asks for it, forward
  * honours it.
  *
  * The control loop begins and ends captures; each worker looks through a reader of its own. While nothing is
@@ -35,9 +35,14 @@ struct captures;
 struct captures *captures_new(void);
 struct captures *captures_free(struct captures *c); /* after its readers */
 
-/* Begins one; what it points at is copied. *ret_id is for captures_end. 0, -ENOMEM, -ENOSPC above
- * CAPTURES_MAX, -E2BIG above CAPTURE_KEYS_MAX. Control loop, and so is captures_end, which forgets an id that
- * it does not know. */
+/* Conditions of captures_begin. */
+enum {
+    CAPTURES_FULL = 1, /* CAPTURES_MAX last */
+};
+
+/* Begins one; what it points at is copied. *ret_id is for captures_end. 0, the condition above, -ENOMEM, or
+ * -E2BIG above CAPTURE_KEYS_MAX. Control loop, and so is captures_end, which forgets an id
+ * that it does not know. */
 int captures_begin(struct captures *c, const struct capture_rule *rule, uint32_t *ret_id);
 void captures_end(struct captures *c, uint32_t id);
 

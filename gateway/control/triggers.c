@@ -188,9 +188,9 @@ static void begin_capture(struct control_triggers *c, const struct rule_trigger 
         .keys = rule->per, .values = f->values, .n = rule->n_per, .until_ns = c->now_ns + rule->lasting_ns};
     int r = captures_begin(c->captures, &capture, &f->capture_id);
     f->is_captured = r == 0;
-    if (r < 0)
+    if (r != 0)
         log_error("trigger name=%.*s group=\"%.200s\" kept=\"as before\" error=\"%s\"", BYTES_FMT(rule->name),
-                  f->text, r == -ENOSPC ? "too many captures at once" : "out of memory");
+                  f->text, r == CAPTURES_FULL ? "too many captures at once" : "out of memory");
 }
 
 static void begin(struct active_trigger *a, const struct trigger_event *e)

@@ -10,10 +10,8 @@
 #ifndef GATEWAY_RUN_CAPTURING_H
 #define GATEWAY_RUN_CAPTURING_H
 
-#include "gateway/admin/admin.h"
 #include "gateway/control/capture.h"
 #include "gateway/forward/keep.h"
-#include "proto/base/clock.h"
 
 struct capturing;
 
@@ -25,13 +23,5 @@ struct capturing *capturing_free(struct capturing *c);
 void capturing_look(struct capturing *c);
 
 struct keep_decider capturing_decider(struct capturing *c);
-
-/* ---- what a person asks for: the admin server's captures, on the control loop ---- */
-
-/* As long as somebody may forget one; and as many at once as people and their scripts look at. */
-#define CAPTURING_LASTING_MAX_NS ((uint64_t)3600 * NSEC_PER_SEC)
-#define CAPTURING_BY_HAND_MAX    16u
-
-struct admin_captures capturing_for_admin(struct captures *captures);
 
 #endif

@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gateway/run/parts.h"
+#include "gateway/admin/admin.h"
+#include "gateway/config/config.h"
+#include "gateway/control/capture_pages.h"
 #include "gateway/run/open_files.h"
+#include "gateway/run/parts.h"
 #include "gateway/serve/lanes/lanes.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -32,12 +35,6 @@ static void all_handed_over(struct gateway *g)
         outputs_flush(g->outputs);
         g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
     }
-}
-
-static int write_triggers(void *context, struct buffer *out)
-{
-    struct gateway *g = context;
-    return g->triggers ? control_triggers_json(g->triggers, clock_monotonic(), out) : -ENOMEM;
 }
 
 void gateway_receive(void *arg)
@@ -74,11 +71,6 @@ static void begin_collect(struct gateway *g)
 static void on_collect_timer(void *user)
 {
     begin_collect(user);
-}
-
-static int write_metrics(void *context, const struct admin_metrics *wanted, struct buffer *out)
-{
-    return outputs_metrics(((struct gateway *)context)->outputs, wanted, out);
 }
 
 static bool accepts_requests(void *context, struct error *why)
@@ -131,11 +123,6 @@ static void on_reload(void *user, int signum)
     gateway_reload(user, &e); /* the log has told */
 }
 
-static int reload_for_admin(void *context, struct error *e)
-{
-    return gateway_reload(context, e);
-}
-
 /* ---- life ---------------------------------------------------------------------------------- */
 
 static uint32_t count_workers(const struct config *c)
@@ -181,20 +168,15 @@ static int start_listening(struct gateway *g, struct error *e)
 
 static int start_admin(struct gateway *g, struct error *e)
 {
-    static struct admin_check checks[1];
-    checks[0] = (struct admin_check){"receiver", accepts_requests, g};
-    struct admin_options options = {
-        .endpoint = g->config->admin_endpoint,
-        .metrics = write_metrics,
-        .metrics_context = g,
-        .reload = reload_for_admin,
-        .reload_context = g,
-        .triggers = write_triggers,
-        .triggers_context = g,
-        .captures = capturing_for_admin(g->captures),
-        .checks = checks,
-        .n_checks = ARRAY_LEN(checks),
+    g->receiver_check = (struct admin_check){"receiver", accepts_requests, g};
+    g->ready = (struct admin_ready){&g->receiver_check, 1};
+    const struct admin_page pages[] = {
+        gateway_metrics_page(g),  admin_health_page(),        admin_ready_page(&g->ready),
+        gateway_triggers_page(g), captures_page(g->captures), capture_page(g->captures),
+        gateway_reload_page(g),
     };
+    struct admin_options options = {
+        .endpoint = g->config->admin_endpoint, .pages = pages, .n_pages = ARRAY_LEN(pages)};
     g->admin = admin_new(&options, g->loop, e);
     return g->admin ? 0 : -EADDRINUSE;
 }

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "gateway/admin/admin.h"
+#include "gateway/admin/metrics.h"
 #include "gateway/aggregate/aggregate.h"
 #include "gateway/config/config.h"
 #include "proto/base/error.h"
@@ -56,7 +56,7 @@ void outputs_apply(struct outputs *o, uint32_t worker, struct aggregate_delta *d
 void outputs_flush(struct outputs *o);
 
 /* What /metrics answers, whole: what was counted, what the gateway knows of itself, or both, in the format
- * asked for, to its end. For admin_options.metrics. 0 or a negative errno. */
+ * asked for, to its end. For admin_scrape. 0 or a negative errno. */
 int outputs_metrics(struct outputs *o, const struct admin_metrics *wanted, struct buffer *out);
 
 /* Drains the exporters' queues until the monotonic time deadline_ns, then calls done from the loop. */

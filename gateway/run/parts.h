@@ -9,7 +9,8 @@
 
 #include <stdatomic.h>
 
-#include "gateway/admin/admin.h"
+#include "gateway/admin/ready.h"
+#include "gateway/admin/scrape.h"
 #include "gateway/control/triggers.h"
 #include "gateway/run/counting.h"
 #include "gateway/listen/listen.h"
@@ -18,6 +19,7 @@
 #include "gateway/run/receivers.h"
 #include "proto/io/loop.h"
 
+struct admin;
 struct io_signal;
 struct io_timer;
 struct lanes;
@@ -50,6 +52,9 @@ struct gateway {
     struct receivers receivers;
     struct listen *listen;
     struct admin *admin;
+    struct admin_check receiver_check; /* these three are of its pages */
+    struct admin_ready ready;
+    struct admin_scrape scrape;
     struct io_timer *collect_timer;
     struct io_signal *on_term, *on_int, *on_hup;
     struct lanes *lanes;
@@ -104,6 +109,9 @@ void gateway_receive(void *arg);
  * all the same, and the log has told. */
 int gateway_start_triggers(struct gateway *g);
 
+/* GET /api/v1/triggers. */
+struct admin_page gateway_triggers_page(struct gateway *g);
+
 /* ---- lane.c: the control loop ---- */
 
 /* Before the workers. 0 or -ENOMEM. */
@@ -132,10 +140,16 @@ struct bound_address gateway_bound_address(const char *configured, uint16_t port
 /* For outputs_set_more; the context is the gateway. */
 int gateway_show(void *context, struct buffer *out);
 
+/* GET /metrics. */
+struct admin_page gateway_metrics_page(struct gateway *g);
+
 /* ---- reload.c: the control loop ---- */
 
 /* Reads everything anew that can be. 0; negative with *e saying what is wrong: the running gateway goes on as
  * it was, but for those parts whose news were good and that do not depend on the bad one (the log tells). */
 int gateway_reload(struct gateway *g, struct error *e);
+
+/* POST /api/v1/reload. */
+struct admin_page gateway_reload_page(struct gateway *g);
 
 #endif

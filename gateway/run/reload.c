@@ -173,3 +173,20 @@ int gateway_reload(struct gateway *g, struct error *e)
     part("certificates", listen_reload_tls(g->listen, &why), &why, &result, e);
     return result;
 }
+
+static void take_reload(void *context, const struct http_exchange *x, struct admin_answer *a)
+{
+    struct error e = {""};
+    admin_say(a, 200, "reloaded\n");
+    if (gateway_reload(context, &e) == 0)
+        return;
+    admin_say(a, 400, NULL);
+    buffer_printf(a->text, "%s\n", e.text);
+}
+
+struct admin_page gateway_reload_page(struct gateway *g)
+{
+    return (struct admin_page){"POST", "/api/v1/reload",
+                               "reads configuration, rules, credentials and certificates anew", take_reload,
+                               g};
+}

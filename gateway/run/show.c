@@ -79,3 +79,14 @@ int gateway_show(void *context, struct buffer *out)
         r = write_lanes(g, out);
     return r == 0 && g->listen ? write_expiry(g, out) : r;
 }
+
+static int write_metrics(void *context, const struct admin_metrics *wanted, struct buffer *out)
+{
+    return outputs_metrics(((struct gateway *)context)->outputs, wanted, out);
+}
+
+struct admin_page gateway_metrics_page(struct gateway *g)
+{
+    g->scrape = (struct admin_scrape){write_metrics, g};
+    return admin_scrape_page(&g->scrape);
+}

@@ -4,6 +4,7 @@
 
 #include "gateway/control/triggers.h"
 #include "gateway/run/parts.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
 
 int gateway_start_triggers(struct gateway *g)
@@ -22,4 +23,16 @@ int gateway_start_triggers(struct gateway *g)
     if (!next)
         log_error("triggers are not evaluated error=\"%s\"", e.text);
     return next ? 0 : -ENOMEM;
+}
+
+static void show_triggers(void *context, const struct http_exchange *x, struct admin_answer *a)
+{
+    const struct gateway *g = context;
+    admin_say_json(a, g->triggers ? control_triggers_json(g->triggers, clock_monotonic(), a->text) : -ENOMEM);
+}
+
+struct admin_page gateway_triggers_page(struct gateway *g)
+{
+    return (struct admin_page){"GET", "/api/v1/triggers",
+                               "which triggers of the rules fire, and for whom (JSON)", show_triggers, g};
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/admin/admin.h"
+#include "gateway/admin/ready.h"
+#include "gateway/admin/scrape.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,7 +27,11 @@ static struct admin *admin;
 
 static void start(void)
 {
-    static struct admin_options options = {.endpoint = "127.0.0.1:0", .metrics = metrics};
+    static struct admin_scrape scrape = {metrics, NULL};
+    static struct admin_ready ready;
+    const struct admin_page pages[] = {admin_scrape_page(&scrape), admin_health_page(),
+                                       admin_ready_page(&ready)};
+    struct admin_options options = {"127.0.0.1:0", pages, 3};
     struct error e = {""};
     loop = io_loop_new();
     ck_assert_ptr_nonnull(loop);
@@ -145,7 +151,7 @@ UNIT(an_address_in_use_is_said)
     struct error e = {""};
     start();
     snprintf(endpoint, sizeof endpoint, "127.0.0.1:%u", admin_port(admin));
-    struct admin_options options = {.endpoint = endpoint, .metrics = metrics};
+    struct admin_options options = {.endpoint = endpoint};
     ck_assert_ptr_null(admin_new(&options, loop, &e));
     ck_assert_ptr_nonnull(strstr(e.text, endpoint));
     options.endpoint = "nonsense";

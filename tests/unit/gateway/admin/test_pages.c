@@ -6,6 +6,8 @@
 #include <json-c/json.h>
 
 #include "gateway/admin/query.h"
+#include "gateway/admin/ready.h"
+#include "gateway/admin/scrape.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
 #include "tests/lib/unit.h"
@@ -46,29 +48,41 @@ static bool is_ready(void *context, struct error *why)
 }
 
 static struct admin_check checks[2] = {{"listener", is_ready, NULL}, {"exporter \"otlp\"", is_ready, NULL}};
-static int triggers_result;
+static int document_result;
 
-static int triggers(void *context, struct buffer *out)
+/* Somebody else's pages: one that shows, one that changes something. */
+static void show_document(void *context, const struct http_exchange *x, struct admin_answer *a)
 {
-    return triggers_result < 0 ? triggers_result : buffer_add_str(out, "{\"triggers\":[]}\n");
+    admin_say_json(a, document_result < 0 ? document_result : buffer_add_str(a->text, "{\"items\":[]}\n"));
 }
 
-static int begin_capture(void *context, const struct admin_capture *capture, uint32_t *ret_id,
-                         struct error *e);
-static int end_capture(void *context, uint32_t id);
-static int list_captures(void *context, struct buffer *out);
+static void change(void *context, const struct http_exchange *x, struct admin_answer *a)
+{
+    ++*(unsigned *)context;
+    a->status = 201;
+    buffer_printf(a->text, "changed\n");
+}
 
-static const struct admin_options options = {.metrics = metrics,
-                                             .triggers = triggers,
-                                             .captures = {begin_capture, end_capture, list_captures, NULL},
-                                             .checks = checks,
-                                             .n_checks = 2};
+static unsigned changes;
+static struct admin_scrape scrape = {metrics, NULL};
+static struct admin_ready ready = {checks, 2};
+
+static struct pages *make_pages(void)
+{
+    const struct admin_page rows[] = {
+        admin_scrape_page(&scrape),
+        admin_health_page(),
+        admin_ready_page(&ready),
+        {"GET", "/document", "a document\nof two lines", show_document, NULL},
+        {"POST", "/change", "changes something", change, &changes},
+    };
+    return unit_made(pages_new(rows, ARRAY_LEN(rows)));
+}
 
 static void ask_with(const char *method, const char *path, const char *query, const char *name,
                      const char *value)
 {
-    struct pages *p = pages_new(&options);
-    ck_assert_ptr_nonnull(p);
+    struct pages *p = make_pages();
     struct http_header header = {bytes_str(name), bytes_str(value)};
     struct http_exchange x = {.method = bytes_str(method),
                               .path = bytes_str(path),
@@ -174,108 +188,56 @@ UNIT(metrics_that_cannot_be_collected_are_500)
     done();
 }
 
-UNIT(triggers_are_json)
+UNIT(documents_are_json)
 {
-    ask("/api/v1/triggers", "");
+    ask("/document", "");
     ck_assert_uint_eq(status, 200);
-    ck_assert(bytes_is(buffer_bytes(&body), "{\"triggers\":[]}\n"));
-    ck_assert_int_eq(buffer_add(&headers, "", 1), 0);
-    ck_assert_ptr_nonnull(strstr((char *)headers.p, "content-type: application/json\n"));
-    ask_with("POST", "/api/v1/triggers", "", NULL, NULL);
+    ck_assert(bytes_is(buffer_bytes(&body), "{\"items\":[]}\n"));
+    ck_assert_str_eq((char *)headers.p, "content-type: application/json\ncache-control: no-store\n");
+    ask_with("POST", "/document", "", NULL, NULL);
     ck_assert_uint_eq(status, 405);
-    triggers_result = -ENOMEM;
-    ask("/api/v1/triggers", "");
+    document_result = -ENOMEM;
+    ask("/document", "");
     ck_assert_uint_eq(status, 500);
+    ck_assert(bytes_is(buffer_bytes(&body), "out of memory\n"));
+    ck_assert_str_eq((char *)headers.p, "content-type: text/plain; charset=utf-8\ncache-control: no-store\n");
+    document_result = 0;
     done();
 }
 
-static struct admin_capture begun; /* the texts are gone when the page has answered */
-static char begun_as[200];
-static uint32_t ended;
-static int begin_result;
-
-static int begin_capture(void *context, const struct admin_capture *capture, uint32_t *ret_id,
-                         struct error *e)
+UNIT(what_changes_something_is_posted_and_not_by_browsers)
 {
-    int n = 0;
-    begun = *capture;
-    for (uint32_t i = 0; i < capture->n; i++)
-        n += snprintf(begun_as + n, sizeof begun_as - (size_t)n, "%.*s=%.*s;", BYTES_FMT(capture->keys[i]),
-                      BYTES_FMT(capture->values[i]));
-    *ret_id = 7;
-    return begin_result < 0 ? error_set(e, begin_result, "no more") : 0;
-}
-
-static int end_capture(void *context, uint32_t id)
-{
-    ended = id;
-    return id == 7 ? 0 : -ENOENT;
-}
-
-static int list_captures(void *context, struct buffer *out)
-{
-    return triggers_result < 0 ? triggers_result : buffer_add_str(out, "{\"captures\":[]}\n");
-}
-
-static void capture(const char *query)
-{
-    begun = (struct admin_capture){0};
-    begun_as[0] = '\0';
-    ask_with("POST", "/api/v1/capture", query, NULL, NULL);
-}
-
-UNIT(a_capture_is_what_the_query_says)
-{
-    capture("lasting=5m&resource.service.name=a%26b&resource.k=");
+    ask_with("POST", "/change", "", NULL, NULL);
     ck_assert_uint_eq(status, 201);
-    ck_assert(bytes_is(buffer_bytes(&body), "{\"id\":7}\n"));
-    ck_assert_uint_eq(begun.lasting_ns, 300000000000u);
-    ck_assert_str_eq(begun_as, "service.name=a&b;k=;");
-    capture("end=7");
-    ck_assert_uint_eq(status, 200);
-    capture("end=8");
-    ck_assert_uint_eq(status, 404);
-    ck_assert_uint_eq(ended, 8);
-    begin_result = -ENOSPC;
-    capture("lasting=1s");
-    ck_assert_uint_eq(status, 429);
-    begin_result = -ENOMEM;
-    capture("lasting=1s");
-    ck_assert_uint_eq(status, 500);
-    begin_result = 0;
-    static const char *const bad[] = {"",
-                                      "lasting=",
-                                      "lasting=0s",
-                                      "lasting=1",
-                                      "resource.a=b",
-                                      "lasting=1s&resource.=b",
-                                      "lasting=1s&x=y",
-                                      "lasting=1s&resource.a=%4",
-                                      "lasting=1s&resource.a=%g0",
-                                      "end=0",
-                                      "end=4294967296",
-                                      "end=x"};
-    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        capture(bad[i]);
-        ck_assert_msg(status == 400 && begun.lasting_ns == 0, "%s: %u", bad[i], status);
-    }
-    ask_with("POST", "/api/v1/capture", "lasting=1s", "sec-fetch-site", "cross-site");
+    ck_assert(bytes_is(buffer_bytes(&body), "changed\n"));
+    ck_assert_uint_eq(changes, 1);
+    ask_with("POST", "/change", "", "sec-fetch-site", "cross-site");
     ck_assert_uint_eq(status, 403);
-    ask("/api/v1/capture", "lasting=1s");
+    ask_with("POST", "/change", "", "origin", "https://elsewhere.example");
+    ck_assert_uint_eq(status, 403);
+    ask("/change", "");
     ck_assert_uint_eq(status, 405);
-    ask("/api/v1/captures", "");
-    ck_assert_uint_eq(status, 200);
-    ck_assert(bytes_is(buffer_bytes(&body), "{\"captures\":[]}\n"));
+    ck_assert_ptr_nonnull(strstr((char *)headers.p, "allow: POST\n"));
+    ck_assert_uint_eq(changes, 1);
     done();
 }
 
-UNIT(the_index_lists_the_addresses)
+UNIT(the_index_lists_what_is_registered)
 {
     ask("/", "");
     ck_assert_uint_eq(status, 200);
     ck_assert_int_eq(buffer_add(&body, "", 1), 0);
-    ck_assert_ptr_nonnull(strstr((char *)body.p, "\n/metrics "));
-    ck_assert_ptr_nonnull(strstr((char *)body.p, "\n/readyz "));
+    ck_assert_str_eq(
+        (char *)body.p,
+        "profgate " PROFGATE_VERSION "\n\n"
+        "/metrics   Prometheus text or OpenMetrics, by Accept: what the rules counted, and what the gateway knows about itself\n"
+        "           (?collect[]=profiles or ?collect[]=self for one of the two)\n"
+        "/healthz   200 while the process runs\n"
+        "/readyz    200 when requests are taken and can be passed on, else 503 and why\n"
+        "           (Accept: application/json for each condition)\n"
+        "/document   a document\n"
+        "           of two lines\n"
+        "/change    POST: changes something\n");
     done();
 }
 
@@ -379,8 +341,9 @@ static int write_format(void *context, const struct admin_metrics *wanted, struc
 
 UNIT(metrics_in_the_format_asked_for)
 {
-    static const struct admin_options any = {.metrics = write_format, .checks = checks, .n_checks = 2};
-    struct pages *p = unit_made(pages_new(&any));
+    struct admin_scrape any = {write_format, NULL};
+    const struct admin_page row = admin_scrape_page(&any);
+    struct pages *p = unit_made(pages_new(&row, 1));
     struct http_header header = {
         BYTES_LIT("accept"), BYTES_LIT("application/openmetrics-text;version=1.0.0;escaping=allow-utf-8")};
     struct http_exchange x = {.method = BYTES_LIT("GET"),

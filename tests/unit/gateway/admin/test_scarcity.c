@@ -4,6 +4,8 @@
 #include <errno.h>
 
 #include "gateway/admin/pages.h"
+#include "gateway/admin/ready.h"
+#include "gateway/admin/scrape.h"
 #include "tests/lib/sweep.h"
 
 static uint32_t status, n_replies;
@@ -34,7 +36,15 @@ static bool is_ready(void *context, struct error *why)
 }
 
 static struct admin_check checks[1] = {{"listener", is_ready, NULL}};
-static const struct admin_options options = {.metrics = metrics, .checks = checks, .n_checks = 1};
+static struct admin_scrape scrape = {metrics, NULL};
+static struct admin_ready ready = {checks, 1};
+
+static struct pages *make_pages(void)
+{
+    const struct admin_page rows[] = {admin_scrape_page(&scrape), admin_health_page(),
+                                      admin_ready_page(&ready)};
+    return pages_new(rows, 3);
+}
 
 /* As the session does it. */
 static void ask(struct pages *p, const char *path, const char *encoding)
@@ -57,7 +67,7 @@ OOM_SWEEP(each_question_has_one_answer)
     static uint32_t usual_status[8];
     static size_t usual_body[8];
     sweep_pause();
-    struct pages *calm = unit_made(pages_new(&options));
+    struct pages *calm = unit_made(make_pages());
     for (size_t i = 0; i < 8; i++) {
         ask(calm, questions[i].path, questions[i].encoding);
         usual_status[i] = status;
@@ -65,7 +75,7 @@ OOM_SWEEP(each_question_has_one_answer)
     }
     pages_free(calm);
     sweep_resume();
-    struct pages *p = pages_new(&options);
+    struct pages *p = make_pages();
     ck_assert(p || sweep_failures() > 0);
     for (size_t i = 0; i < 8 && p; i++) {
         uint32_t before = sweep_failures();
