@@ -73,8 +73,9 @@ static int read_json(const char *path, struct bytes texts, each_request *each, v
         r = profiles_json_transcode_as_written(text, &limits, NULL, &proto, &layout, e);
         if (r == 0)
             r = each(context, buffer_bytes(&proto), layout, place);
-        else if (r < 0)
-            error_set(e, r, "%s: out of memory, or longer than 1 GiB as protobuf", place);
+        else if (r < 0 || r == PROFILES_TOO_LARGE)
+            r = error_set(e, r < 0 ? r : -E2BIG, "%s: out of memory, or longer than 1 GiB as protobuf",
+                          place);
         else
             r = error_prefix(e, -EBADMSG, "%s: ", place);
         texts = bytes_of(texts.p + text.n, texts.n - text.n);

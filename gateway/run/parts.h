@@ -23,8 +23,8 @@ struct admin;
 struct io_signal;
 struct io_timer;
 struct lanes;
+struct processor;
 struct services;
-struct taker;
 
 /* One thread that counts, a worker's or a lane's. Of that thread, but for gateway and index, which stay. */
 struct gateway_worker {
@@ -34,8 +34,8 @@ struct gateway_worker {
     struct pipeline pipeline;
     struct access_worker *access;
     struct services *services;
-    struct serve *serve; /* a worker's, as the two above */
-    struct taker *lane;  /* a lane's */
+    struct serve *serve;    /* a worker's, as the two above */
+    struct processor *lane; /* a lane's */
 };
 
 struct gateway {

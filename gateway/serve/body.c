@@ -6,7 +6,6 @@
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
 #include "proto/coding/room.h"
-#include "proto/otlp/json/profiles.h"
 
 int body_reader_init(struct body_reader *r, size_t limit, size_t keep, struct budget *budget)
 {
@@ -49,21 +48,8 @@ static enum refusal decode(struct body_reader *r, const struct request *q, size_
     }
 }
 
-static enum refusal from_json(struct body_reader *r, struct body *b, struct error *why)
-{
-    static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT; /* ingest has its own, for all */
-    int result = profiles_json_transcode_as_written(b->bytes, &limits, r->budget, &r->proto, &b->layout, why);
-    b->bytes = buffer_bytes(&r->proto);
-    switch (result) {
-    case 0: return REFUSAL_NONE;
-    case PROFILES_MALFORMED: return REFUSAL_MALFORMED;
-    case PROFILES_UNSUPPORTED: return REFUSAL_UNSUPPORTED;
-    default: why->text[0] = 0; return result == -ENOBUFS ? REFUSAL_TOO_LARGE : REFUSAL_BUSY;
-    }
-}
-
-/* What is heavy is not known before it is decoded: where the body's head does not tell, the worker finds out
- * by decoding `light` bytes of it, which is a few tenths of a millisecond, and throws them away. */
+/* How large it becomes is not known before it is decoded: where the body's head does not tell, the worker
+ * finds out by decoding `light` bytes of it, which is a few tenths of a millisecond, and throws them away. */
 int body_read(struct body_reader *r, const struct request *q, enum profiles_layout layout, size_t light,
               struct body *ret, enum refusal *ret_refusal, struct error *why)
 {
@@ -74,10 +60,12 @@ int body_read(struct body_reader *r, const struct request *q, enum profiles_layo
     if (request_is_coded(q))
         refusal = decode(r, q, light, &ret->bytes, why);
     if (refusal == REFUSAL_TOO_LARGE && light < r->limit)
-        return BODY_HEAVY;
+        return BODY_LARGE;
     ret->n_plain = ret->bytes.n;
-    if (refusal == REFUSAL_NONE && q->route.dialect == DIALECT_JSON)
-        refusal = from_json(r, ret, why);
+    if (refusal == REFUSAL_NONE && q->route.intake->decode) {
+        refusal = q->route.intake->decode(ret->bytes, &r->proto, r->budget, &ret->layout, why);
+        ret->bytes = buffer_bytes(&r->proto);
+    }
     *ret_refusal = refusal;
     return 0;
 }

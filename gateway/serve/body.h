@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a complete request has in it: its body out of its content coding, and JSON written as protobuf. One
- * for each worker; the memory is kept from request to request, up to a bound, and is on the budget.
+ * What a complete request has in it: its body out of its content coding, and as what ingest decodes. One for
+ * each worker; the memory is kept from request to request, up to a bound, and is on the budget.
  */
 #ifndef GATEWAY_SERVE_BODY_H
 #define GATEWAY_SERVE_BODY_H
@@ -17,7 +17,7 @@ struct body_reader {
     size_t limit, keep; /* of what comes out; of the memory that stays */
     struct coding_decoder *decoder;
     struct buffer plain; /* the decompressed body */
-    struct buffer proto; /* a JSON body written as protobuf */
+    struct buffer proto; /* a body that was none of OTLP's protobuf, written as such (intake.decode) */
 };
 
 struct body {
@@ -32,12 +32,12 @@ void body_reader_release(struct body_reader *r);
 
 /* Conditions of body_read. */
 enum {
-    BODY_HEAVY = 1, /* more than `light` bytes come out: the body is left as it was */
+    BODY_LARGE = 1, /* more than `light` bytes come out: the body is left as it was */
 };
 
 /* layout: of protobuf, PROFILES_LAYOUT_UNKNOWN if it is to be recognised; JSON tells its own. light: SIZE_MAX
  * to read whatever it is. 0 with *ret_refusal: REFUSAL_NONE and *ret, or why not: then *why has words of its
- * own, or none where the refusal's words say it all; or BODY_HEAVY. */
+ * own, or none where the refusal's words say it all; or BODY_LARGE. */
 int body_read(struct body_reader *r, const struct request *q, enum profiles_layout layout, size_t light,
               struct body *ret, enum refusal *ret_refusal, struct error *why);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/serve/refusal.h"
 
-#include "gateway/serve/route.h"
+#include "gateway/serve/paths.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
 
@@ -17,10 +17,8 @@ static bool explain_request(enum refusal refusal, const struct refusal_facts *f,
                   (int)min_of(f->path.n, (size_t)200), (const char *)f->path.p);
         return true;
     case REFUSAL_MEDIA_TYPE:
-        error_set(e, 0,
-                  f->is_grpc
-                      ? "messages must be protobuf: content-type application/grpc or application/grpc+proto"
-                      : "content-type must be application/x-protobuf or application/json");
+        error_set(e, 0, f->is_grpc ? "messages must be protobuf: content-type %s" : "content-type must be %s",
+                  f->media);
         return true;
     case REFUSAL_CODING:
         error_set(e, 0, "unknown %s; these are taken: " CODING_LIST,

@@ -14,11 +14,11 @@
 
 /* clang-format off */
 /*
- * Sources: reference/gateway.md tables G1–G10, H1–H11 and §1.3, where the OTLP specification and gRPC's documents are
- * cited line by line. Where they leave a choice:
+ * Sources: OTLP specification, "OTLP/gRPC Response", "OTLP/gRPC Throttling", "OTLP/HTTP Response" (G1–G10 and H1–H11 of
+ * README.md); gRPC's PROTOCOL-HTTP2.md, statuscodes.md and compression.md. Where they leave a choice:
  * - An unknown Content-Encoding is 415 with Accept-Encoding (RFC 9110 §15.5.16), though the Collector says 400.
  * - What cannot be parsed is INVALID_ARGUMENT, which OTLP recommends for bad data (G9), though gRPC libraries generate
- *   INTERNAL. A compressed message that cannot be decompressed is INTERNAL, as gRPC's compression.md says (§1.3).
+ *   INTERNAL. A compressed message that cannot be decompressed is INTERNAL, as gRPC's compression.md says ("Compression Method Asymmetry Between Peers").
  * - gRPC over HTTP/1 is 505: the method and the type are right, the version is not (RFC 9110 §15.6.6).
  * - A missing or malformed tenant is 400, not the 401 of Grafana's servers: no credentials would help, and a 401 must
  *   name a scheme of credentials (RFC 9110 §15.5.2).
@@ -76,6 +76,7 @@ struct refusal_facts {
     struct bytes path;
     bool is_grpc;
     const char *coding; /* of the body */
+    const char *media;  /* that would be taken, "a or b"; with MEDIA_TYPE */
     uint64_t limit;     /* bytes of a request */
 };
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/serve/reply.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "proto/base/clock.h"
@@ -45,135 +43,15 @@ static struct bytes clean_text(const struct error *message, struct clean *c)
     return bytes_of(c->text, text.n);
 }
 
-/* ---- bodies -------------------------------------------------------------------------------- */
-
 /* Bodies are built on the stack; a gateway that is out of memory can still say so. The longest is a Status in
  * JSON with every character of the text escaped, twice (message and violation). */
 #define BODY_MAX (2 * 6 * ERROR_TEXT_MAX + 512)
 
-struct body {
-    uint8_t bytes[BODY_MAX];
-    size_t n;
-};
-
-static void put(struct body *b, const void *p, size_t n)
-{
-    if (n > BODY_MAX - b->n)
-        n = BODY_MAX - b->n;
-    memcpy(b->bytes + b->n, p, n);
-    b->n += n;
-}
-
-static void put_str(struct body *b, const char *s)
-{
-    put(b, s, strlen(s));
-}
-
-#define NUMBER_MAX 64 /* what put_format writes at once: a number and a few fixed characters */
-
-__attribute__((format(printf, 2, 3))) static void put_format(struct body *b, const char *format, ...)
-{
-    char text[NUMBER_MAX];
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    put(b, text, min_of((size_t)max_of(n, 0), sizeof text - 1));
-}
-
-static void put_varint(struct body *b, uint64_t v)
-{
-    uint8_t bytes[10];
-    size_t n = 0;
-    for (; v > 0x7f; v >>= 7)
-        bytes[n++] = (uint8_t)(v | 0x80);
-    bytes[n++] = (uint8_t)v;
-    put(b, bytes, n);
-}
-
-/* A JSON string (RFC 8259 §7). */
-static void put_json_string(struct body *b, struct bytes text)
-{
-    put_str(b, "\"");
-    for (size_t i = 0; i < text.n; i++) {
-        uint8_t c = text.p[i];
-        if (c == '"' || c == '\\')
-            put_str(b, "\\");
-        if (c < 0x20)
-            put_format(b, "\\u%04x", c);
-        else
-            put(b, &c, 1);
+/* A buffer over the stack: it has all the room it needs, so it never grows. */
+#define ON_STACK(bytes)                                          \
+    {                                                            \
+        .p = (bytes), .cap = sizeof(bytes), .max = sizeof(bytes) \
     }
-    put_str(b, "\"");
-}
-
-/* ExportProfilesServiceResponse{partial_success = 1: {rejected_profiles = 1, error_message = 2}}; nothing at
- * all when everything is well: partial_success must then be unset (G4). */
-static void put_response(struct body *b, enum dialect dialect, uint64_t rejected, struct bytes message)
-{
-    bool partial = rejected > 0 || message.n > 0;
-    if (dialect == DIALECT_JSON) {
-        put_str(b, partial ? "{\"partialSuccess\":{" : "{");
-        if (rejected > 0)
-            put_format(b, "\"rejectedProfiles\":\"%" PRIu64 "\"", rejected);
-        if (message.n > 0) {
-            put_str(b, rejected > 0 ? ",\"errorMessage\":" : "\"errorMessage\":");
-            put_json_string(b, message);
-        }
-        put_str(b, partial ? "}}" : "}");
-        return;
-    }
-    if (!partial)
-        return;
-    struct body inner;
-    inner.n = 0;
-    if (rejected > 0) {
-        put_str(&inner, "\x08");
-        put_varint(&inner, rejected);
-    }
-    if (message.n > 0) {
-        put_str(&inner, "\x12");
-        put_varint(&inner, message.n);
-        put(&inner, message.p, message.n);
-    }
-    put_str(b, "\x0a");
-    put_varint(b, inner.n);
-    put(b, inner.bytes, inner.n);
-}
-
-/* google.rpc.Status as proto3 JSON: a detail is its message with "@type" added, a Duration is "1.500s". */
-static void put_json_status(struct body *b, const struct grpc_status *s)
-{
-    put_format(b, "{\"code\":%d,\"message\":", (int)s->code);
-    put_json_string(b, s->message);
-    if (s->has_retry) {
-        put_str(b, ",\"details\":[{\"@type\":\"" GRPC_TYPE_RETRY_INFO "\",\"retryDelay\":\"");
-        put_format(b, "%" PRIu64, s->retry_ns / NSEC_PER_SEC);
-        if (s->retry_ns % NSEC_PER_SEC)
-            put_format(b, ".%09" PRIu64, s->retry_ns % NSEC_PER_SEC);
-        put_str(b, "s\"}]");
-    } else if (s->has_violation) {
-        put_str(b, ",\"details\":[{\"@type\":\"" GRPC_TYPE_BAD_REQUEST "\",\"fieldViolations\":[{\"field\":");
-        put_json_string(b, s->field);
-        put_str(b, ",\"description\":");
-        put_json_string(b, s->description);
-        put_str(b, "}]}]");
-    }
-    put_str(b, "}");
-}
-
-static int put_status(struct body *b, enum dialect dialect, const struct grpc_status *s)
-{
-    if (dialect == DIALECT_JSON) {
-        put_json_status(b, s);
-        return 0;
-    }
-    /* A buffer over the stack: it has all the room it needs, so it never grows. */
-    struct buffer out = {.p = b->bytes, .cap = BODY_MAX, .max = BODY_MAX};
-    int r = grpc_status_encode(s, &out);
-    b->n = out.n;
-    return r;
-}
 
 /* ---- headers ------------------------------------------------------------------------------- */
 
@@ -183,33 +61,26 @@ static int put_status(struct body *b, enum dialect dialect, const struct grpc_st
         .name = BYTES_LIT(name_), .value = (value_) \
     }
 
-static struct bytes media_type(enum dialect dialect)
-{
-    switch (dialect) {
-    case DIALECT_PROTO: return BYTES_LIT("application/x-protobuf");
-    case DIALECT_GRPC: return BYTES_LIT("application/grpc");
-    default: return BYTES_LIT("application/json");
-    }
-}
-
-int reply_accepted(struct http_exchange *x, enum dialect dialect, uint64_t rejected_profiles,
+int reply_accepted(struct http_exchange *x, const struct route *route, uint64_t rejected_profiles,
                    const struct error *message)
 {
     struct clean clean;
-    struct body body;
-    body.n = 0;
-    if (dialect == DIALECT_GRPC)
-        body.n = GRPC_PREFIX_BYTES;
-    put_response(&body, dialect, rejected_profiles, clean_text(message, &clean));
-    struct http_header headers[] = {HEADER("content-type", media_type(dialect))};
+    uint8_t bytes[BODY_MAX];
+    struct buffer body = ON_STACK(bytes);
+    bool is_grpc = route->protocol == INTAKE_GRPC;
+    body.n = is_grpc ? GRPC_PREFIX_BYTES : 0;
+    int r = route->words->accepted(&body, rejected_profiles, clean_text(message, &clean));
+    if (r < 0)
+        return r;
+    struct http_header headers[] = {HEADER("content-type", route->words->media_type)};
     struct http_header trailers[] = {HEADER("grpc-status", BYTES_LIT("0"))};
     struct http_reply reply = {.status = 200, .headers = headers, .n_headers = 1};
-    if (dialect == DIALECT_GRPC) {
-        grpc_prefix_write(body.bytes, false, (uint32_t)(body.n - GRPC_PREFIX_BYTES));
+    if (is_grpc) {
+        grpc_prefix_write(body.p, false, (uint32_t)(body.n - GRPC_PREFIX_BYTES));
         reply.trailers = trailers;
         reply.n_trailers = 1;
     }
-    reply.body = bytes_of(body.bytes, body.n);
+    reply.body = buffer_bytes(&body);
     return http_reply(x, &reply);
 }
 
@@ -232,7 +103,7 @@ static int refuse_grpc(struct http_exchange *x, enum refusal refusal, const stru
 {
     char code[4];
     int n = snprintf(code, sizeof code, "%d", (int)s->code);
-    struct http_header headers[3] = {HEADER("content-type", media_type(DIALECT_GRPC))}, trailers[3];
+    struct http_header headers[3] = {HEADER("content-type", BYTES_LIT("application/grpc"))}, trailers[3];
     struct http_reply reply = {
         .status = 200, .headers = headers, .n_headers = 1, .trailers = trailers, .n_trailers = 2};
     if (refusal == REFUSAL_CODING)
@@ -243,16 +114,14 @@ static int refuse_grpc(struct http_exchange *x, enum refusal refusal, const stru
     }
 
     /* On the stack too: percent-encoding triples the message, base64 adds a third to the details. */
-    uint8_t message[3 * ERROR_TEXT_MAX], encoded[BODY_MAX];
-    struct buffer message_out = {.p = message, .cap = sizeof message, .max = sizeof message};
-    struct buffer details_out = {.p = encoded, .cap = sizeof encoded, .max = sizeof encoded};
+    uint8_t message[3 * ERROR_TEXT_MAX], status[BODY_MAX], encoded[BODY_MAX];
+    struct buffer message_out = ON_STACK(message), details_out = ON_STACK(encoded);
     int r = grpc_percent_encode(s->message, &message_out);
     if (r == 0 && (s->has_retry || s->has_violation)) {
-        struct body details;
-        details.n = 0;
-        r = put_status(&details, DIALECT_GRPC, s);
+        struct buffer details = ON_STACK(status);
+        r = grpc_status_encode(s, &details);
         if (r == 0)
-            r = grpc_base64_encode(bytes_of(details.bytes, details.n), &details_out);
+            r = grpc_base64_encode(buffer_bytes(&details), &details_out);
     }
     if (r < 0)
         return r;
@@ -279,10 +148,10 @@ static void add_challenges(struct http_reply *reply, struct http_header *headers
             HEADER("www-authenticate", BYTES_LIT("Basic realm=\"profgate\", charset=\"UTF-8\""));
 }
 
-static int refuse_http(struct http_exchange *x, enum dialect dialect, enum refusal refusal,
+static int refuse_http(struct http_exchange *x, const struct intake_words *words, enum refusal refusal,
                        const struct grpc_status *s, const struct reply_hint *hint)
 {
-    struct http_header headers[4] = {HEADER("content-type", media_type(dialect))};
+    struct http_header headers[4] = {HEADER("content-type", words->media_type)};
     struct http_reply reply = {.status = rows[refusal].http, .headers = headers, .n_headers = 1};
     char seconds[24];
     if (s->has_retry) {
@@ -296,24 +165,25 @@ static int refuse_http(struct http_exchange *x, enum dialect dialect, enum refus
     if (refusal == REFUSAL_CODING)
         headers[reply.n_headers++] = HEADER("accept-encoding", BYTES_LIT(CODING_LIST));
     if (refusal == REFUSAL_MEDIA_TYPE)
-        headers[reply.n_headers++] = HEADER("accept", BYTES_LIT("application/x-protobuf, application/json"));
+        headers[reply.n_headers++] = HEADER("accept", bytes_str(hint->media));
     if (rows[refusal].http == 401)
         add_challenges(&reply, headers, refusal, hint);
-    struct body body;
-    body.n = 0;
-    int r = put_status(&body, dialect, s);
+    uint8_t bytes[BODY_MAX];
+    struct buffer body = ON_STACK(bytes);
+    int r = words->refused(&body, s);
     if (r < 0)
         return r;
-    reply.body = bytes_of(body.bytes, body.n);
+    reply.body = buffer_bytes(&body);
     return http_reply(x, &reply);
 }
 
-int reply_refused(struct http_exchange *x, enum dialect dialect, enum refusal refusal,
+int reply_refused(struct http_exchange *x, const struct route *route, enum refusal refusal,
                   const struct error *message, const struct reply_hint *hint)
 {
+    bool is_grpc = route->protocol == INTAKE_GRPC;
     struct clean clean;
     struct grpc_status s = {
-        .code = (int32_t)(dialect == DIALECT_GRPC ? rows[refusal].grpc : rows[refusal].body),
+        .code = (int32_t)(is_grpc ? rows[refusal].grpc : rows[refusal].body),
         .message = clean_text(message, &clean),
     };
     if (refusal_is_retryable(refusal)) {
@@ -322,5 +192,5 @@ int reply_refused(struct http_exchange *x, enum dialect dialect, enum refusal re
     } else if (rows[refusal].http == 400 && s.code == GRPC_INVALID_ARGUMENT) {
         set_violation(&s);
     }
-    return dialect == DIALECT_GRPC ? refuse_grpc(x, refusal, &s) : refuse_http(x, dialect, refusal, &s, hint);
+    return is_grpc ? refuse_grpc(x, refusal, &s) : refuse_http(x, route->words, refusal, &s, hint);
 }

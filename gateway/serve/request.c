@@ -118,7 +118,7 @@ static enum refusal add_message(struct request_pool *pool, struct request *q, st
 
 enum refusal request_add(struct request_pool *pool, struct request *q, struct bytes piece)
 {
-    if (q->route.dialect == DIALECT_GRPC)
+    if (q->route.protocol == INTAKE_GRPC)
         return add_message(pool, q, piece);
     if (piece.n > pool->body_max - q->body.n)
         return REFUSAL_TOO_LARGE;
@@ -127,14 +127,14 @@ enum refusal request_add(struct request_pool *pool, struct request *q, struct by
 
 enum refusal request_end(struct request_pool *pool, struct request *q)
 {
-    if (q->route.dialect == DIALECT_GRPC && !grpc_reader_is_complete(&q->message))
+    if (q->route.protocol == INTAKE_GRPC && !grpc_reader_is_complete(&q->message))
         return q->message.n_prefix == 0 ? REFUSAL_NO_MESSAGE : REFUSAL_CUT_SHORT;
     return append(pool, q, (struct bytes){0}, 0);
 }
 
 bool request_is_coded(const struct request *q)
 {
-    if (q->route.dialect == DIALECT_GRPC)
+    if (q->route.protocol == INTAKE_GRPC)
         return q->message.compressed;
     return q->route.coding != CODING_IDENTITY;
 }

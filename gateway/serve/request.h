@@ -11,14 +11,29 @@
 #include <stdint.h>
 
 #include "gateway/access/pass.h"
+#include "gateway/serve/intake.h"
 #include "gateway/serve/refusal.h"
-#include "gateway/serve/route.h"
 #include "proto/base/budget.h"
 #include "proto/base/buffer.h"
+#include "proto/coding/coding.h"
 #include "proto/grpc/frame.h"
 
-struct heavy;
+struct http_exchange;
+struct offloaded;
 struct serve;
+
+/* What its head said (route.h). */
+struct route {
+    const struct intake *intake; /* NULL: it is refused */
+    const struct intake *near;   /* with REFUSAL_MEDIA_TYPE: a row that would take another type there */
+    const struct intake_words *words;
+    enum intake_protocol protocol;
+    enum coding coding; /* Content-Encoding of the body; gRPC: grpc-encoding of messages that say they are
+                           compressed */
+    enum profiles_layout layout; /* what the request says that it has; UNKNOWN: nothing */
+    bool expects_continue;       /* the body only comes when it is asked for (RFC 9110 §10.1.1) */
+    uint64_t timeout_ns;         /* gRPC: how long the client waits; UINT64_MAX: it did not say */
+};
 
 enum request_state {
     REQUEST_TAKING,  /* its body is being collected */
@@ -30,7 +45,7 @@ struct request {
     struct request *next; /* in the pool */
     struct serve *serve;
     struct http_exchange *exchange; /* NULL: it is gone, and a lane still has the request */
-    struct heavy *heavy;            /* on its way through a lane; else NULL */
+    struct offloaded *offloaded;    /* on its way through a lane; else NULL */
     enum request_state state;
     bool ended;           /* the body is complete */
     enum refusal refusal; /* WAITING: to be said to those who may; REFUSED: to be said at the end */

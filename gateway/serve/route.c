@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/serve/route.h"
 
+#include "gateway/serve/intakes.h"
+#include "gateway/serve/paths.h"
 #include "proto/base/macros.h"
 #include "proto/grpc/text.h"
 
@@ -54,43 +56,55 @@ static void head_read(const struct http_exchange *x, struct head *h)
     }
 }
 
-enum media { MEDIA_OTHER, MEDIA_PROTO, MEDIA_JSON, MEDIA_GRPC, MEDIA_GRPC_SUBTYPE };
-
-/* The media type alone: type "/" subtype, parameters cut off (RFC 9110 §8.3.1). gRPC's is a prefix: "+proto"
- * and parameters may follow (PROTOCOL-HTTP2.md "Content-Type"); application/grpc-web is another protocol. */
-static enum media media_parse(struct bytes type)
+/* The media type alone: type "/" subtype, parameters cut off (RFC 9110 §8.3.1). */
+static struct bytes media_type(struct bytes type)
 {
-    const char grpc[] = "application/grpc";
     const uint8_t *semicolon = type.n ? memchr(type.p, ';', type.n) : NULL;
     if (semicolon)
         type.n = (size_t)(semicolon - type.p);
-    type = bytes_trim(type);
-    if (bytes_is_nocase(type, "application/x-protobuf"))
-        return MEDIA_PROTO;
-    if (bytes_is_nocase(type, "application/json"))
-        return MEDIA_JSON;
-    if (type.n < sizeof grpc - 1 || !bytes_is_nocase(bytes_of(type.p, sizeof grpc - 1), grpc))
-        return MEDIA_OTHER;
-    struct bytes rest = bytes_of(type.p + sizeof grpc - 1, type.n - (sizeof grpc - 1));
-    if (rest.n == 0 || bytes_is_nocase(rest, "+proto"))
-        return MEDIA_GRPC;
-    return rest.p[0] == '+' ? MEDIA_GRPC_SUBTYPE : MEDIA_OTHER;
+    return bytes_trim(type);
 }
 
-static enum refusal route_grpc(const struct http_exchange *x, const struct head *h, enum media media,
+/* gRPC's type is a prefix: "+proto" and others may follow (PROTOCOL-HTTP2.md "Content-Type");
+ * application/grpc-web is another protocol. */
+static bool is_grpc(struct bytes type)
+{
+    const size_t n = sizeof "application/grpc" - 1;
+    return type.n >= n && bytes_is_nocase(bytes_of(type.p, n), "application/grpc") &&
+           (type.n == n || type.p[n] == '+');
+}
+
+/* "/package.Service/" of "/package.Service/Method". */
+static struct bytes service_of(struct bytes path)
+{
+    return bytes_of(path.p, path.n - bytes_after_last(path, '/').n);
+}
+
+static enum refusal route_grpc(const struct http_exchange *x, const struct head *h, struct bytes type,
                                struct route *ret)
 {
+    const struct intake *found = NULL;
+    bool is_service = false;
     if (x->version != HTTP_VERSION_2)
         return REFUSAL_GRPC_HTTP1;
-    ret->dialect = DIALECT_GRPC;
+    ret->protocol = INTAKE_GRPC;
     if (!bytes_is(x->method, "POST"))
         return REFUSAL_NOT_POST;
-    if (!bytes_starts(x->path, ROUTE_GRPC_SERVICE))
-        return REFUSAL_NO_SERVICE;
-    if (!bytes_is(x->path, ROUTE_GRPC_SERVICE ROUTE_GRPC_METHOD))
-        return REFUSAL_NO_METHOD;
-    if (media == MEDIA_GRPC_SUBTYPE)
+    for (const struct intake *const *i = intakes; *i && !found; i++) {
+        if ((*i)->protocol != INTAKE_GRPC)
+            continue;
+        const struct bytes service = service_of((*i)->path);
+        is_service |= x->path.n >= service.n && bytes_eq(bytes_of(x->path.p, service.n), service);
+        if (bytes_eq(x->path, (*i)->path))
+            found = *i;
+    }
+    if (!found)
+        return is_service ? REFUSAL_NO_METHOD : REFUSAL_NO_SERVICE;
+    ret->near = found;
+    if (!intake_has_media(found, type))
         return REFUSAL_MEDIA_TYPE;
+    ret->intake = found;
+    ret->words = found->words;
     ret->coding = coding_parse(h->grpc_coding);
     if (ret->coding == CODING_UNKNOWN || h->coded_twice)
         return REFUSAL_CODING;
@@ -99,26 +113,45 @@ static enum refusal route_grpc(const struct http_exchange *x, const struct head 
     return REFUSAL_NONE;
 }
 
-static bool path_is_ours(const struct serve_options *options, struct bytes path)
+/* The path, where an alias means OTLP's own. */
+static struct bytes path_meant(const struct route_aliases *aliases, struct bytes path)
 {
-    if (bytes_is(path, ROUTE_HTTP_PATH))
-        return true;
-    for (uint32_t i = 0; i < options->n_aliases; i++)
-        if (bytes_is(path, options->aliases[i]))
-            return true;
-    return false;
+    for (uint32_t i = 0; i < aliases->n; i++)
+        if (bytes_is(path, aliases->paths[i]))
+            return BYTES_LIT(ROUTE_HTTP_PATH);
+    return path;
 }
 
-static enum refusal route_http(const struct serve_options *options, const struct http_exchange *x,
-                               const struct head *h, enum media media, struct route *ret)
+/* A refusal is worded for the first row that takes the type, wherever; where none does, for people. */
+static enum refusal route_http(const struct route_aliases *aliases, const struct http_exchange *x,
+                               const struct head *h, struct bytes type, struct route *ret)
 {
-    ret->dialect = media == MEDIA_PROTO ? DIALECT_PROTO : DIALECT_JSON;
-    if (!path_is_ours(options, x->path))
-        return REFUSAL_NO_PATH;
-    if (!bytes_is(x->method, "POST"))
-        return REFUSAL_NOT_POST;
-    if (media != MEDIA_PROTO && media != MEDIA_JSON)
-        return REFUSAL_MEDIA_TYPE;
+    const struct bytes path = path_meant(aliases, x->path);
+    enum refusal refusal = REFUSAL_NO_PATH;
+    ret->words = NULL;
+    for (const struct intake *const *i = intakes; *i && !ret->intake; i++) {
+        if ((*i)->protocol != INTAKE_HTTP)
+            continue;
+        const bool takes_type = intake_has_media(*i, type);
+        if (takes_type && !ret->words)
+            ret->words = (*i)->words;
+        if (!bytes_eq(path, (*i)->path))
+            continue;
+        if (!bytes_eq(x->method, (*i)->method)) {
+            refusal = refusal == REFUSAL_NO_PATH ? REFUSAL_NOT_POST : refusal;
+            continue;
+        }
+        refusal = REFUSAL_MEDIA_TYPE;
+        ret->near = *i;
+        if (takes_type)
+            ret->intake = *i;
+    }
+    if (ret->intake)
+        ret->words = ret->intake->words;
+    else if (!ret->words)
+        ret->words = intakes_default_words();
+    if (!ret->intake)
+        return refusal;
     ret->coding = coding_parse(h->coding);
     return ret->coding == CODING_UNKNOWN || h->coded_twice ? REFUSAL_CODING : REFUSAL_NONE;
 }
@@ -143,8 +176,8 @@ static bool is_release(struct bytes value, const char *release)
 
 /* The proposal counts versions from 1, which is the schema of 1.10 and 1.11, and leaves the older layouts
  * without a number; the releases' names, which can be no such number, name those. Anything else, a repeated
- * header included, is to be refused before decoding. reference/gateway.md §2.3 says which releases share a
- * layout; 1.6 cannot be sent. */
+ * header included, is to be refused before decoding. Releases share a layout where their .proto files have
+ * the same fields: 1.4 with 1.5, 1.11 with 1.10; 1.6 cannot be sent: its request message has no tables. */
 static bool version_parse(const struct head *h, enum profiles_layout *ret)
 {
     static const struct {
@@ -171,21 +204,20 @@ static bool version_parse(const struct head *h, enum profiles_layout *ret)
     return false;
 }
 
-enum refusal route_find(const struct serve_options *options, const struct http_exchange *x, struct route *ret)
+enum refusal route_find(const struct route_aliases *aliases, const struct http_exchange *x, struct route *ret)
 {
     struct head h = {0};
     head_read(x, &h);
-    enum media media = media_parse(h.type);
-    *ret = (struct route){.dialect = DIALECT_JSON, .coding = CODING_IDENTITY, .timeout_ns = UINT64_MAX};
+    const struct bytes type = media_type(h.type);
+    *ret =
+        (struct route){.words = intakes_default_words(), .coding = CODING_IDENTITY, .timeout_ns = UINT64_MAX};
     ret->expects_continue = h.expects && x->version == HTTP_VERSION_1;
-    enum refusal refusal = media == MEDIA_GRPC || media == MEDIA_GRPC_SUBTYPE
-                               ? route_grpc(x, &h, media, ret)
-                               : route_http(options, x, &h, media, ret);
+    enum refusal refusal =
+        is_grpc(type) ? route_grpc(x, &h, type, ret) : route_http(aliases, x, &h, type, ret);
     if (refusal != REFUSAL_NONE)
         return refusal;
     if (!version_parse(&h, &ret->layout))
         return REFUSAL_VERSION;
-    /* JSON has names instead of numbers: it is read as what they mean today. */
     bool old = ret->layout != PROFILES_LAYOUT_UNKNOWN && ret->layout != PROFILES_LAYOUT_1_10;
-    return old && ret->dialect == DIALECT_JSON ? REFUSAL_VERSION : REFUSAL_NONE;
+    return old && !ret->intake->is_protobuf ? REFUSAL_VERSION : REFUSAL_NONE;
 }

@@ -4,23 +4,28 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "gateway/serve/calls/services.h"
+#include "gateway/serve/intakes.h"
+#include "gateway/serve/lanes/offload.h"
+#include "gateway/serve/lanes/processor.h"
 #include "gateway/serve/refusal.h"
 #include "gateway/serve/reply.h"
+#include "gateway/serve/request.h"
 #include "gateway/serve/route.h"
-#include "gateway/serve/serve_parts.h"
-#include "gateway/serve/calls/services.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
 #include "proto/grpc/frame.h"
 
-static int taker_init(struct taker *t, const struct serve_options *options, struct ingest *ingest,
-                      struct stats *stats, struct budget *budget)
-{
-    t->ingest = ingest;
-    t->stats = stats;
-    return body_reader_init(&t->reader, options->request_bytes, options->keep_bytes, budget);
-}
+struct serve {
+    struct serve_options options;
+    struct budget *budget;
+    struct request_pool pool;
+    struct processor processor;
+    struct offload offload;
+};
+
+static void finish(struct request *q, const struct processed *p);
 
 struct serve *serve_new(const struct serve_options *options, struct ingest *ingest, struct stats *stats,
                         struct budget *budget)
@@ -32,9 +37,11 @@ struct serve *serve_new(const struct serve_options *options, struct ingest *inge
     s->budget = budget;
     s->pool = (struct request_pool){
         .keep_max = options->keep_bytes, .body_max = options->request_bytes, .budget = budget};
-    int r = taker_init(&s->taker, options, ingest, stats, budget);
-    if (r == 0 && options->lanes && !(s->inbox = lane_inbox_new(options->lanes, options->loop, heavy_back)))
-        r = -ENOMEM;
+    const struct processor_options processor = {options->request_bytes, options->keep_bytes, ingest, stats,
+                                                budget};
+    int r = processor_init(&s->processor, &processor);
+    if (r == 0)
+        r = offload_init(&s->offload, options->lanes, options->loop, &s->processor, budget, finish);
     return r == 0 ? s : serve_free(s);
 }
 
@@ -42,38 +49,37 @@ struct serve *serve_free(struct serve *s)
 {
     if (!s)
         return NULL;
-    if (s->inbox)
-        lane_inbox_close(s->inbox);
+    offload_release(&s->offload);
     request_pool_release(&s->pool);
-    body_reader_release(&s->taker.reader);
+    processor_release(&s->processor);
     free(s);
     return NULL;
 }
 
 void serve_set_ingest(struct serve *s, struct ingest *ingest)
 {
-    s->taker.ingest = ingest;
+    s->processor.ingest = ingest;
 }
 
-struct taker *serve_lane_new(const struct serve_options *options, struct ingest *ingest, struct stats *stats,
-                             struct budget *budget)
+struct processor *serve_lane_new(const struct serve_options *options, struct ingest *ingest,
+                                 struct stats *stats, struct budget *budget)
 {
-    struct taker *t = calloc(1, sizeof *t);
-    if (t && taker_init(t, options, ingest, stats, budget) < 0)
-        return serve_lane_free(t);
-    return t;
+    const struct processor_options processor = {options->request_bytes, options->keep_bytes, ingest, stats,
+                                                budget};
+    struct processor *p = calloc(1, sizeof *p);
+    return p && processor_init(p, &processor) < 0 ? serve_lane_free(p) : p;
 }
 
-struct taker *serve_lane_free(struct taker *lane)
+struct processor *serve_lane_free(struct processor *lane)
 {
     if (!lane)
         return NULL;
-    body_reader_release(&lane->reader);
+    processor_release(lane);
     free(lane);
     return NULL;
 }
 
-void serve_lane_set_ingest(struct taker *lane, struct ingest *ingest)
+void serve_lane_set_ingest(struct processor *lane, struct ingest *ingest)
 {
     lane->ingest = ingest;
 }
@@ -86,32 +92,45 @@ static const struct serve_listener *listener_of(const struct http_exchange *x)
 
 /* ---- refusing ------------------------------------------------------------------------------ */
 
+#define MEDIA_MAX 256u
+
+/* The media types that would have been taken. */
+static const char *media_near(const struct route *route, const char *between, char text[MEDIA_MAX])
+{
+    text[0] = 0;
+    return route->near ? intakes_media(route->near, between, text, MEDIA_MAX) : text;
+}
+
 /* retry_ns: 0 for what the options say. */
 static void refuse_saying(struct serve *s, struct http_exchange *x, const struct route *route,
                           enum refusal refusal, const struct error *message, uint64_t retry_ns)
 {
     const struct access_policy *policy = listener_of(x)->policy;
+    char media[MEDIA_MAX];
     const struct reply_hint hint = {
         .retry_after_ns = retry_ns ? retry_ns : s->options.retry_after_ns,
         .takes_bearer = access_takes_bearer(policy),
         .takes_basic = access_takes_basic(policy),
+        .media = refusal == REFUSAL_MEDIA_TYPE ? media_near(route, ", ", media) : NULL,
     };
     /* When even the answer finds no memory, the session resets the exchange: the peer learns that much. */
-    reply_refused(x, route->dialect, refusal, message, &hint);
+    reply_refused(x, route, refusal, message, &hint);
 }
 
 static void refuse(struct serve *s, struct http_exchange *x, const struct route *route, enum refusal refusal,
                    uint64_t retry_ns)
 {
+    char media[MEDIA_MAX];
     const struct refusal_facts facts = {
         .path = x->path,
-        .is_grpc = route->dialect == DIALECT_GRPC,
+        .is_grpc = route->protocol == INTAKE_GRPC,
         .coding = coding_name(route->coding),
+        .media = refusal == REFUSAL_MEDIA_TYPE ? media_near(route, " or ", media) : NULL,
         .limit = s->options.request_bytes,
     };
     struct error message;
     refusal_explain(refusal, &facts, &message);
-    stats_add(s->taker.stats, refusal_counter(refusal), 1);
+    stats_add(s->processor.stats, refusal_counter(refusal), 1);
     refuse_saying(s, x, route, refusal, &message, retry_ns);
 }
 
@@ -133,7 +152,7 @@ static enum refusal refusal_of_access(enum access_verdict verdict)
     }
 }
 
-void serve_release(struct serve *s, struct request *q)
+static void release(struct serve *s, struct request *q)
 {
     if (s->options.access) {
         access_cancel(&q->wait);
@@ -151,7 +170,7 @@ static void refuse_request(struct request *q, enum refusal refusal, uint64_t ret
     struct http_exchange *x = q->exchange;
     struct route route = q->route;
     x->user = NULL; /* the reply may close the exchange */
-    serve_release(s, q);
+    release(s, q);
     refuse(s, x, &route, refusal, retry_ns);
 }
 
@@ -165,7 +184,7 @@ static void refuse_in_time(struct request *q, enum refusal refusal, uint64_t ret
 {
     bool large = q->content_length > (int64_t)DISCARD_MAX || q->discarded + q->body.n > DISCARD_MAX;
     /* A gRPC call without a length may be a stream that says no more until it is answered. */
-    bool streams = q->route.dialect == DIALECT_GRPC && q->content_length < 0;
+    bool streams = q->route.protocol == INTAKE_GRPC && q->content_length < 0;
     if (q->ended || large || streams || q->route.expects_continue) {
         refuse_request(q, refusal, retry_ns);
         return;
@@ -177,41 +196,32 @@ static void refuse_in_time(struct request *q, enum refusal refusal, uint64_t ret
 
 /* ---- accepting ----------------------------------------------------------------------------- */
 
-static void say(struct serve *s, struct http_exchange *x, const struct route *route, const struct outcome *o)
+static void say(struct serve *s, struct http_exchange *x, const struct route *route,
+                const struct processed *p)
 {
-    const struct ingest_answer *answer = &o->answer;
-    if (o->refusal == REFUSAL_NONE) {
-        reply_accepted(x, route->dialect, answer->rejected_profiles, &answer->message);
-    } else if (o->is_of_ingest) {
-        refuse_saying(s, x, route, o->refusal, &answer->message, answer->retry_after_ns);
+    const struct ingest_answer *answer = &p->answer;
+    if (p->refusal == REFUSAL_NONE) {
+        reply_accepted(x, route, answer->rejected_profiles, &answer->message);
+    } else if (p->is_of_ingest) {
+        refuse_saying(s, x, route, p->refusal, &answer->message, answer->retry_after_ns);
     } else if (answer->message.text[0] != 0) {
-        stats_add(s->taker.stats, refusal_counter(o->refusal), 1);
-        refuse_saying(s, x, route, o->refusal, &answer->message, 0);
+        stats_add(s->processor.stats, refusal_counter(p->refusal), 1);
+        refuse_saying(s, x, route, p->refusal, &answer->message, 0);
     } else {
-        refuse(s, x, route, o->refusal, 0);
+        refuse(s, x, route, p->refusal, 0);
     }
 }
 
-void serve_finish(struct request *q, const struct outcome *o)
+/* The last word on a request whose body is complete, to its exchange if that is still there; releases it. */
+static void finish(struct request *q, const struct processed *p)
 {
     struct serve *s = q->serve;
     struct http_exchange *x = q->exchange;
     if (x) {
         x->user = NULL;
-        say(s, x, &q->route, o);
+        say(s, x, &q->route, p);
     }
-    serve_release(s, q);
-}
-
-void serve_finish_with(struct request *q, enum refusal refusal)
-{
-    struct outcome o;
-    o.refusal = refusal;
-    o.is_of_ingest = false;
-    o.answer.message.text[0] = 0;
-    if (refusal == REFUSAL_BUSY && q->heavy)
-        error_set(&o.answer.message, 0, "too many large requests are waiting just now; try again");
-    serve_finish(q, &o);
+    release(s, q);
 }
 
 /* The body is complete, and whoever sent it may. */
@@ -223,19 +233,19 @@ static void complete(struct request *q)
     if (refusal == REFUSAL_NONE && q->deadline_ns != UINT64_MAX && clock_monotonic() >= q->deadline_ns)
         refusal = REFUSAL_LATE;
     if (refusal != REFUSAL_NONE) {
-        serve_finish_with(q, refusal);
+        refuse_request(q, refusal, 0);
         return;
     }
     enum profiles_layout layout = q->route.layout;
     if (layout == PROFILES_LAYOUT_UNKNOWN)
         layout = listener_of(q->exchange)->layout;
-    if (heavy_may_be(q)) {
-        heavy_take(q, layout);
+    if (offload_may_be_needed(&s->offload, q)) {
+        offload_take(&s->offload, q, layout);
         return;
     }
-    struct outcome o;
-    taker_take(&s->taker, q, layout, SIZE_MAX, &o);
-    serve_finish(q, &o);
+    struct processed p;
+    processor_run(&s->processor, q, layout, SIZE_MAX, &p);
+    finish(q, &p);
 }
 
 /* ---- who may, and how much ----------------------------------------------------------------- */
@@ -303,7 +313,7 @@ static void ask_access(struct request *q)
         access_cancel(&q->wait);
         refuse_in_time(q, refusal_of_access(verdict), 0);
     } else if (s->options.services && services_take(s->options.services, x)) {
-        serve_release(s, q);
+        release(s, q);
     } else {
         enter(q, now);
     }
@@ -314,13 +324,14 @@ static void ask_access(struct request *q)
 static void on_head(void *context, struct http_exchange *x)
 {
     struct serve *s = context;
+    const struct route_aliases aliases = {s->options.aliases, s->options.n_aliases};
     struct route route;
     x->user = NULL;
     if (s->options.services && services_is_public(x->path) && services_take(s->options.services, x))
         return;
-    enum refusal refusal = route_find(&s->options, x, &route);
+    enum refusal refusal = route_find(&aliases, x, &route);
     if (refusal == REFUSAL_NONE && x->content_length >= 0) {
-        size_t prefix = route.dialect == DIALECT_GRPC ? GRPC_PREFIX_BYTES : 0;
+        size_t prefix = route.protocol == INTAKE_GRPC ? GRPC_PREFIX_BYTES : 0;
         if ((uint64_t)x->content_length > (uint64_t)s->options.request_bytes + prefix)
             refusal = REFUSAL_TOO_LARGE;
     }
@@ -358,7 +369,7 @@ static void on_body(void *context, struct http_exchange *x, struct bytes piece)
 {
     struct serve *s = context;
     struct request *q = x->user;
-    stats_add(s->taker.stats, STATS_REQUEST_BYTES, piece.n);
+    stats_add(s->processor.stats, STATS_REQUEST_BYTES, piece.n);
     if (!q)
         return; /* refused already */
     if (q->state == REQUEST_WAITING) {
@@ -397,10 +408,14 @@ static void on_end(void *context, struct http_exchange *x)
 
 static void on_close(void *context, struct http_exchange *x)
 {
+    struct serve *s = context;
     struct request *q = x->user;
     x->user = NULL;
-    if (q)
-        heavy_abandon(q);
+    if (!q)
+        return;
+    q->exchange = NULL;
+    if (offload_cancel(&s->offload, q))
+        release(s, q);
 }
 
 bool serve_admit(void *context, void *worker, struct http_peer *peer)

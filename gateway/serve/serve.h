@@ -19,8 +19,8 @@
 
 struct io_loop;
 struct lanes;
+struct processor;
 struct services;
-struct taker;
 
 /* What http_peer.listener points to; NULL there: an open listener of any layout. */
 struct serve_listener {
@@ -62,10 +62,10 @@ void serve_set_ingest(struct serve *s, struct ingest *ingest);
 
 /* What a lane is to lanes_add: it does there what a worker does with its own requests. Of the options those
  * about bodies count. On any thread, but while the lane runs on the lane's. NULL when memory is out. */
-struct taker *serve_lane_new(const struct serve_options *options, struct ingest *ingest, struct stats *stats,
-                             struct budget *budget);
-struct taker *serve_lane_free(struct taker *lane);
-void serve_lane_set_ingest(struct taker *lane, struct ingest *ingest);
+struct processor *serve_lane_new(const struct serve_options *options, struct ingest *ingest,
+                                 struct stats *stats, struct budget *budget);
+struct processor *serve_lane_free(struct processor *lane);
+void serve_lane_set_ingest(struct processor *lane, struct ingest *ingest);
 
 /* Hooks for listen_factory: connections are counted to their clients (access.h). worker is the struct serve.
  */

@@ -4,7 +4,7 @@
  * messages are two fields, so they are written by hand.
  */
 #include "gateway/serve/calls/call.h"
-#include "gateway/serve/route.h"
+#include "gateway/serve/paths.h"
 #include "proto/base/macros.h"
 #include "proto/wire/reader.h"
 #include "proto/wire/writer.h"

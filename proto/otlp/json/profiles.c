@@ -89,7 +89,7 @@ static int grow(struct buffer *b, size_t more, struct budget *budget)
     if (__builtin_add_overflow(b->n, more, &need) || need > SIZE_MAX / 4)
         return -ENOMEM;
     if (b->max > 0 && need > b->max)
-        return -ENOBUFS;
+        return PROFILES_TOO_LARGE;
     size_t cap = max_of(need, b->cap + b->cap / 2);
     if (b->max > 0)
         cap = min_of(cap, b->max);

@@ -27,8 +27,8 @@
  * at worst, lists of negative or fixed-size numbers, it is four times as long: out->max bounds it.
  *
  * 0; PROFILES_MALFORMED, where *e begins with the place, "resourceProfiles[0].…[3].stackIndex: … at byte
- * 812"; PROFILES_OVER_BUDGET: the budget is spent; -ENOBUFS: longer than out->max; -ENOMEM. On failure
- * nothing is appended. */
+ * 812"; PROFILES_OVER_BUDGET: the budget is spent; PROFILES_TOO_LARGE: longer than out->max; -ENOMEM. On
+ * failure nothing is appended. */
 int profiles_json_transcode_as_written(struct bytes json, const struct profiles_limits *limits,
                                        struct budget *budget, struct buffer *out, enum profiles_layout *ret,
                                        struct error *e);

@@ -2,7 +2,7 @@
 #include "proto/coding/coding.h"
 #include "tests/unit/gateway/serve/fake.h"
 
-/* OTLP/HTTP: the named rows are those of reference/gateway.md table H. */
+/* OTLP/HTTP: the named rows are those of gateway/serve/README.md, H. */
 
 #define PROTO(status) status "\ncontent-type: application/x-protobuf\n"
 #define JSON(status)  status "\ncontent-type: application/json\n"
@@ -70,7 +70,7 @@ UNIT(h2_json_is_taken_as_protobuf_and_answered_in_json)
     fake_release(s);
 }
 
-/* Some samples would pass for 1.9 in protobuf (reference/gateway.md, rule 5); JSON says by its names what
+/* Some samples would pass for 1.9 in protobuf (proto/otlp/layouts); JSON says by its names what
  * they are. */
 UNIT(the_wire_layout_is_guessed_of_protobuf_alone)
 {

@@ -625,7 +625,8 @@ UNIT(memory_is_charged_and_has_an_end)
     ck_assert_uint_eq(budget.used, small.cap);
     buffer_release(&small);
     struct buffer bounded = BUFFER_INIT(1000);
-    ck_assert_int_eq(profiles_json_transcode(buffer_bytes(&json), &limits, NULL, &bounded, &e), -ENOBUFS);
+    ck_assert_int_eq(profiles_json_transcode(buffer_bytes(&json), &limits, NULL, &bounded, &e),
+                     PROFILES_TOO_LARGE);
     ck_assert_uint_le(bounded.cap, 1000);
     buffer_release(&bounded);
     buffer_release(&json);

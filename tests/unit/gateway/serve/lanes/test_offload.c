@@ -76,7 +76,7 @@ struct fixture {
     struct budget budget;
     struct io_loop *loop;
     struct lanes *lanes;
-    struct taker *lane;
+    struct processor *lane;
     struct serve *serve;
     struct http_peer peer;
     uint8_t *bytes; /* 1 MiB */

@@ -3,7 +3,7 @@
 #include "proto/grpc/frame.h"
 #include "tests/unit/gateway/serve/fake.h"
 
-/* OTLP/gRPC: the named rows are those of reference/gateway.md table G and §1.3. */
+/* OTLP/gRPC: the named rows are those of gateway/serve/README.md, G. */
 
 #define REFUSED(code, message)                                   \
     "200\ncontent-type: application/grpc\nbody: \n-- trailers\n" \
