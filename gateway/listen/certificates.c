@@ -77,6 +77,16 @@ struct tls_context *certificates_get(struct certificates *c, uint32_t i)
     return context;
 }
 
+bool certificates_has_tls(const struct certificates *c, uint32_t i)
+{
+    return c->has_tls[i];
+}
+
+bool certificates_allow_plaintext(const struct certificates *c, uint32_t i)
+{
+    return c->files[i].allow_plaintext;
+}
+
 int64_t certificates_expiry(struct certificates *c, uint32_t i)
 {
     struct tls_context *context = certificates_get(c, i);

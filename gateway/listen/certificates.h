@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "gateway/listen/listen.h"
+#include "gateway/listen/options.h"
 
 struct tls_context;
 
@@ -29,6 +29,10 @@ int certificates_load(struct certificates *c, struct error *e);
 
 /* What a new connection on address i is to use, an owner more; NULL: plain. Any thread. */
 struct tls_context *certificates_get(struct certificates *c, uint32_t i);
+
+/* Whether the address takes TLS, and plain HTTP all the same. Any thread. */
+bool certificates_has_tls(const struct certificates *c, uint32_t i);
+bool certificates_allow_plaintext(const struct certificates *c, uint32_t i);
 
 /* As listen_tls_expiry. */
 int64_t certificates_expiry(struct certificates *c, uint32_t i);

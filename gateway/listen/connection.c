@@ -10,9 +10,7 @@
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/io/channel.h"
-#include "proto/io/idle.h"
 #include "proto/io/loop.h"
-#include "proto/io/timer.h"
 #include "proto/io/tls.h"
 
 #define DRAIN_BYTES (64u << 10) /* moved from session to channel at a time */
@@ -21,56 +19,44 @@
 #define TLS_HANDSHAKE 0x16 /* first byte of a TLS connection (RFC 8446 §5.1), and of no HTTP request */
 
 struct connection {
-    struct worker *worker;
+    struct connection_host *host;
+    struct connection_node node;
     struct io_channel *channel;
     struct http_session *session; /* NULL: on its way out */
-    struct connection *prev, *next, *next_late;
-    struct deadline deadline;
-    uint64_t stalled_since;   /* output waits for the peer since then; UINT64_MAX: none waits */
-    uint64_t handshake_until; /* TLS must be established by then; UINT64_MAX: it is, or there is none */
-    struct tls *tls;          /* NULL: plain, or not known yet */
-    uint32_t address;         /* index of what it came in on */
-    bool is_late, tls_ended;
-    struct turn turn;
+    uint64_t stalled_since;       /* output waits for the peer since then; UINT64_MAX: none waits */
+    uint64_t handshake_until;     /* TLS must be established by then; UINT64_MAX: it is, or there is none */
+    struct tls *tls;              /* NULL: plain, or not known yet */
+    struct connection_origin origin;
+    bool tls_ended;
     struct buffer rest;  /* input that waits for its turn; nothing is read meanwhile */
     bool rest_is_cipher; /* …as it came from the channel, and there is TLS */
     struct http_peer peer;
 };
 
-struct connection *connection_next(const struct connection *c)
+struct connection_node *connection_node(struct connection *c)
 {
-    return c->next;
+    return &c->node;
 }
 
-struct connection *connection_next_late(const struct connection *c)
+struct connection *connection_of(struct connection_node *n)
 {
-    return c->next_late;
-}
-
-struct connection *connection_of_deadline(struct deadline *d)
-{
-    return container_of(d, struct connection, deadline);
-}
-
-struct connection *connection_of_turn(struct turn *t)
-{
-    return container_of(t, struct connection, turn);
+    return container_of(n, struct connection, node);
 }
 
 /* ---- the end ---- */
 
 static void end_session(struct connection *c)
 {
-    turns_leave(&c->worker->turns, &c->turn);
+    turns_leave(&c->host->turns, &c->node.turn);
     buffer_release(&c->rest);
-    deadlines_remove(&c->worker->deadlines, &c->deadline);
+    deadlines_remove(&c->host->deadlines, &c->node.deadline);
     c->session = http_session_free(c->session);
 }
 
 /* Sends the ciphertext there is. 0 or -ENOMEM. */
 static int send_cipher(struct connection *c)
 {
-    struct buffer *out = &c->worker->cipher;
+    struct buffer *out = &c->host->cipher;
     int r = 0;
     while (r == 0 && tls_has_output(c->tls)) {
         out->n = 0;
@@ -99,31 +85,27 @@ void connection_close(struct connection *c)
     io_channel_close(c->channel);
 }
 
+static void connection_free(struct connection *c)
+{
+    const struct listen_factory *f = c->host->factory;
+    if (f->leave)
+        f->leave(f->context, c->host->context, &c->peer);
+    tls_free(c->tls);
+    free(c);
+}
+
 static void on_close(void *user)
 {
     struct connection *c = user;
-    struct worker *w = c->worker;
-    *(c->prev ? &c->prev->next : &w->first) = c->next;
-    if (c->next)
-        c->next->prev = c->prev;
-    for (struct connection **at = &w->late; c->is_late && *at; at = &(*at)->next_late)
-        if (*at == c) {
-            *at = c->next_late;
-            break;
-        }
-    const struct listen_factory *f = &w->shared->factory;
-    if (f->leave)
-        f->leave(f->context, w->context, &c->peer);
-    tls_free(c->tls);
-    free(c);
-    worker_connection_gone(w);
+    c->host->gone(c->host, &c->node);
+    connection_free(c);
 }
 
 /* ---- moving bytes ---- */
 
 static uint64_t next_deadline(const struct connection *c)
 {
-    uint64_t at = http_session_deadline(c->session), patience = c->worker->shared->http.body_ns;
+    uint64_t at = http_session_deadline(c->session), patience = c->host->http->body_ns;
     if (c->stalled_since != UINT64_MAX && c->stalled_since < UINT64_MAX - patience)
         at = min_of(at, c->stalled_since + patience);
     return min_of(at, c->handshake_until);
@@ -134,9 +116,9 @@ static uint64_t next_deadline(const struct connection *c)
 static void deadline_changed(struct connection *c)
 {
     uint64_t at = next_deadline(c);
-    if (at < c->deadline.at) {
-        deadlines_set(&c->worker->deadlines, &c->deadline, at);
-        worker_arm(c->worker);
+    if (at < c->node.deadline.at) {
+        deadlines_set(&c->host->deadlines, &c->node.deadline, at);
+        c->host->arm(c->host);
     }
 }
 
@@ -152,15 +134,15 @@ static void work_tls(struct connection *c, struct bytes in);
 
 static void await_turn(struct connection *c)
 {
-    turns_wait(&c->worker->turns, &c->turn);
-    io_idle_start(c->worker->turn_idle);
+    turns_wait(&c->host->turns, &c->node.turn);
+    c->host->turn(c->host);
 }
 
 /* Sends what the session has to say, as far as the channel takes it, and ends the connection if that was the
  * last. */
 static void pump(struct connection *c)
 {
-    struct buffer *out = &c->worker->out;
+    struct buffer *out = &c->host->out;
     uint64_t began = 0;
     while (c->stalled_since == UINT64_MAX) {
         out->n = 0;
@@ -174,7 +156,7 @@ static void pump(struct connection *c)
             return;
         }
         if (io_channel_pending(c->channel) > 0)
-            c->stalled_since = io_loop_now(c->worker->loop);
+            c->stalled_since = io_loop_now(c->host->loop);
         /* Draining may answer what was pipelined, and that is work. */
         uint64_t now = clock_monotonic();
         began = began ? began : now;
@@ -191,7 +173,7 @@ static void pump(struct connection *c)
     bool wants = http_session_wants_input(c->session);
     if (wants && c->rest.n > 0)
         await_turn(c);
-    io_channel_read_pause(c->channel, !wants || c->rest.n > 0 || c->turn.waits);
+    io_channel_read_pause(c->channel, !wants || c->rest.n > 0 || c->node.turn.waits);
     deadline_changed(c);
 }
 
@@ -199,7 +181,8 @@ static void pump(struct connection *c)
 
 static void charge(struct connection *c, uint64_t began)
 {
-    turns_charge(&c->worker->turns, c->turn.address, io_loop_now(c->worker->loop), clock_monotonic() - began);
+    turns_charge(&c->host->turns, c->node.turn.address, io_loop_now(c->host->loop),
+                 clock_monotonic() - began);
 }
 
 /* Input is kept for later. */
@@ -218,8 +201,8 @@ static void keep(struct connection *c, struct bytes in, bool cipher)
 /* Whether what came was kept for later. */
 static bool must_wait(struct connection *c, struct bytes in)
 {
-    struct worker *w = c->worker;
-    if (likely(!turns_must_wait(&w->turns, c->turn.address, io_loop_now(w->loop))))
+    struct connection_host *h = c->host;
+    if (likely(!turns_must_wait(&h->turns, c->node.turn.address, io_loop_now(h->loop))))
         return false;
     keep(c, in, c->tls != NULL);
     return true;
@@ -228,7 +211,7 @@ static bool must_wait(struct connection *c, struct bytes in)
 /* Input of the session's, as much as it wants and one turn allows; the rest is kept. */
 static void work(struct connection *c, struct bytes in)
 {
-    uint64_t began = clock_monotonic(), now = io_loop_now(c->worker->loop);
+    uint64_t began = clock_monotonic(), now = io_loop_now(c->host->loop);
     do {
         struct bytes piece = bytes_of(in.p, min_of(in.n, (size_t)TURNS_PIECE));
         int r = http_session_feed(c->session, piece, now);
@@ -280,7 +263,7 @@ void connection_turn(struct connection *c)
     buffer_release(&rest);
     if (c->session)
         io_channel_read_pause(c->channel,
-                              !http_session_wants_input(c->session) || c->rest.n > 0 || c->turn.waits);
+                              !http_session_wants_input(c->session) || c->rest.n > 0 || c->node.turn.waits);
 }
 
 static void on_eof(void *user)
@@ -295,11 +278,11 @@ static void on_eof(void *user)
 static void on_drain(void *user)
 {
     struct connection *c = user;
-    struct worker *w = c->worker;
+    struct connection_host *h = c->host;
     c->stalled_since = UINT64_MAX;
     if (!c->session)
         return;
-    if (turns_must_wait(&w->turns, c->turn.address, io_loop_now(w->loop))) {
+    if (turns_must_wait(&h->turns, c->node.turn.address, io_loop_now(h->loop))) {
         await_turn(c);
         return;
     }
@@ -320,27 +303,20 @@ static void on_error(void *user, int error)
 static void on_late_output(void *user)
 {
     struct connection *c = user;
-    if (c->is_late)
-        return;
-    c->is_late = true;
-    c->next_late = c->worker->late;
-    c->worker->late = c;
-    io_timer_set(c->worker->late_timer, 0);
+    c->host->late(c->host, &c->node);
 }
 
 void connection_late(struct connection *c)
 {
-    c->is_late = false;
-    c->next_late = NULL;
     if (c->session)
         pump(c);
 }
 
 void connection_tick(struct connection *c)
 {
-    uint64_t now = io_loop_now(c->worker->loop), patience = c->worker->shared->http.body_ns;
+    uint64_t now = io_loop_now(c->host->loop), patience = c->host->http->body_ns;
     if (now >= c->handshake_until) {
-        stats_add(c->worker->stats, STATS_TLS_FAILURES, 1);
+        stats_add(c->host->stats, STATS_TLS_FAILURES, 1);
         log_limited(LOG_LEVEL_INFO, "TLS handshake not finished in time peer=%s", c->peer.address);
         connection_close(c);
         return;
@@ -357,14 +333,14 @@ void connection_tick(struct connection *c)
     }
     uint64_t at = next_deadline(c);
     /* A deadline that has passed and did not move would be looked at for ever in one go. */
-    deadlines_set(&c->worker->deadlines, &c->deadline, max_of(at, now + 1));
+    deadlines_set(&c->host->deadlines, &c->node.deadline, max_of(at, now + 1));
 }
 
 void connection_shutdown(struct connection *c)
 {
     if (!c->session)
         return;
-    http_session_tick(c->session, io_loop_now(c->worker->loop));
+    http_session_tick(c->session, io_loop_now(c->host->loop));
     http_session_shutdown(c->session);
     pump(c);
 }
@@ -373,7 +349,7 @@ void connection_shutdown(struct connection *c)
 
 static void tls_failed(struct connection *c)
 {
-    stats_add(c->worker->stats, STATS_TLS_FAILURES, 1);
+    stats_add(c->host->stats, STATS_TLS_FAILURES, 1);
     log_limited(LOG_LEVEL_INFO, "TLS failed peer=%s reason=\"%s\"", c->peer.address, tls_error(c->tls));
     send_cipher(c); /* the alert, which says it to the peer */
     finish(c);
@@ -389,7 +365,7 @@ static void tls_established(struct connection *c)
 
 static void work_tls(struct connection *c, struct bytes in)
 {
-    struct buffer *plain = &c->worker->plain;
+    struct buffer *plain = &c->host->plain;
     uint64_t began = clock_monotonic();
     plain->n = 0;
     int r = tls_feed(c->tls, in, plain);
@@ -415,37 +391,30 @@ static void on_read_tls(void *user, struct bytes in)
         work_tls(c, in);
 }
 
-static const struct io_channel_events tls_events = {
-    .on_read = on_read_tls,
-    .on_eof = on_eof,
-    .on_drain = on_drain,
-    .on_error = on_error,
-    .on_close = on_close,
-};
+#define EVENTS(on_read_)                                                                     \
+    {                                                                                        \
+        .on_read = (on_read_), .on_eof = on_eof, .on_drain = on_drain, .on_error = on_error, \
+        .on_close = on_close                                                                 \
+    }
+
+static const struct io_channel_events tls_events = EVENTS(on_read_tls);
 
 /* 0 or -ENOMEM. */
 static int begin_tls(struct connection *c)
 {
-    struct tls_context *context = certificates_get(&c->worker->shared->certificates, c->address);
+    struct tls_context *context = certificates_get(c->origin.certificates, c->origin.address);
     c->tls = tls_new(context, NULL);
     tls_context_free(context);
     if (!c->tls)
         return -ENOMEM;
-    c->handshake_until =
-        min_of(c->handshake_until, io_loop_now(c->worker->loop) + c->worker->shared->http.head_ns);
+    c->handshake_until = min_of(c->handshake_until, io_loop_now(c->host->loop) + c->host->http->head_ns);
     deadline_changed(c);
     return 0;
 }
 
 /* ---- the beginning ---- */
 
-static const struct io_channel_events events = {
-    .on_read = on_read,
-    .on_eof = on_eof,
-    .on_drain = on_drain,
-    .on_error = on_error,
-    .on_close = on_close,
-};
+static const struct io_channel_events events = EVENTS(on_read);
 
 /* The first bytes where there is TLS: they decide. */
 static void on_first_read(void *user, struct bytes in)
@@ -460,7 +429,7 @@ static void on_first_read(void *user, struct bytes in)
         }
         io_channel_start(c->channel, &tls_events, c);
         on_read_tls(c, in);
-    } else if (c->worker->shared->certificates.files[c->address].allow_plaintext) {
+    } else if (certificates_allow_plaintext(c->origin.certificates, c->origin.address)) {
         io_channel_start(c->channel, &events, c);
         on_read(c, in);
     } else {
@@ -469,21 +438,15 @@ static void on_first_read(void *user, struct bytes in)
     }
 }
 
-static const struct io_channel_events first_events = {
-    .on_read = on_first_read,
-    .on_eof = on_eof,
-    .on_drain = on_drain,
-    .on_error = on_error,
-    .on_close = on_close,
-};
+static const struct io_channel_events first_events = EVENTS(on_first_read);
 
 /* A session, and its place among the deadlines. */
 static bool begin_session(struct connection *c)
 {
-    struct worker *w = c->worker;
-    uint64_t now = io_loop_now(w->loop);
-    c->session = http_session_new(w->shared->factory.handler, w->context, &c->peer, &w->shared->http, now);
-    if (!c->session || deadlines_add(&w->deadlines, &c->deadline, next_deadline(c)) < 0) {
+    struct connection_host *h = c->host;
+    uint64_t now = io_loop_now(h->loop);
+    c->session = http_session_new(h->factory->handler, h->context, &c->peer, h->http, now);
+    if (!c->session || deadlines_add(&h->deadlines, &c->node.deadline, next_deadline(c)) < 0) {
         c->session = http_session_free(c->session);
         return false;
     }
@@ -491,57 +454,36 @@ static bool begin_session(struct connection *c)
     return true;
 }
 
-static struct connection *connection_new(struct worker_listener *l, struct io_channel *channel)
+struct connection *connection_accept(struct connection_host *h, struct io_channel *channel,
+                                     const struct connection_origin *origin)
 {
-    struct worker *w = l->worker;
-    const struct worker_shared *shared = w->shared;
-    const struct listen_factory *f = &shared->factory;
+    const struct listen_factory *f = h->factory;
     struct connection *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    c->worker = w;
+    c->host = h;
     c->channel = channel;
-    c->address = l->index;
+    c->origin = *origin;
     c->stalled_since = c->handshake_until = UINT64_MAX;
-    if (shared->certificates.has_tls[l->index] && !shared->certificates.files[l->index].allow_plaintext)
-        c->handshake_until = io_loop_now(w->loop) + shared->http.head_ns;
-    c->peer.listener = shared->addresses[l->index].user;
+    if (certificates_has_tls(origin->certificates, origin->address) &&
+        !certificates_allow_plaintext(origin->certificates, origin->address))
+        c->handshake_until = io_loop_now(h->loop) + h->http->head_ns;
+    c->peer.listener = origin->user;
     snprintf(c->peer.address, sizeof c->peer.address, "%s", io_channel_peer(channel));
-    c->turn.address = c->peer.host = turns_address(c->peer.address);
-    if (f->admit && !f->admit(f->context, w->context, &c->peer)) {
+    c->node.turn.address = c->peer.host = turns_address(c->peer.address);
+    if (f->admit && !f->admit(f->context, h->context, &c->peer)) {
         free(c);
         return NULL;
     }
-    if (!begin_session(c)) {
-        if (f->leave)
-            f->leave(f->context, w->context, &c->peer);
-        free(c);
-        return NULL;
-    }
-    return c;
+    if (begin_session(c))
+        return c;
+    connection_free(c);
+    return NULL;
 }
 
-void connection_accept(struct worker_listener *l, struct io_channel *channel)
+void connection_start(struct connection *c, uint64_t began)
 {
-    struct worker *w = l->worker;
-    struct connection *c = NULL;
-    uint64_t began = clock_monotonic();
-    if (atomic_fetch_add(&w->shared->connections, 1) < w->shared->connections_max)
-        c = connection_new(l, channel);
-    if (!c) {
-        atomic_fetch_sub(&w->shared->connections, 1);
-        stats_add(w->stats, STATS_CONNECTIONS_REFUSED, 1);
-        io_channel_close(channel);
-        return;
-    }
-    c->next = w->first;
-    if (w->first)
-        w->first->prev = c;
-    w->first = c;
-    w->n_connections++;
+    bool has_tls = certificates_has_tls(c->origin.certificates, c->origin.address);
     charge(c, began);
-    stats_add(w->stats, STATS_CONNECTIONS, 1);
-    stats_set(w->stats, STATS_CONNECTIONS_OPEN, w->n_connections);
-    io_channel_start(channel, w->shared->certificates.has_tls[l->index] ? &first_events : &events, c);
-    worker_arm(w);
+    io_channel_start(c->channel, has_tls ? &first_events : &events, c);
 }

@@ -1,16 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection: a channel's bytes joined to an HTTP session. For gateway/listen only.
+ * One connection: a channel's bytes joined to an HTTP session. For gateway/listen only; on one worker's
+ * thread.
  */
 #ifndef GATEWAY_LISTEN_CONNECTION_H
 #define GATEWAY_LISTEN_CONNECTION_H
 
-#include "gateway/listen/worker.h"
+#include <stdbool.h>
+#include <stdint.h>
 
+#include "gateway/listen/certificates.h"
+#include "gateway/listen/deadlines.h"
+#include "gateway/listen/options.h"
+#include "gateway/listen/turns.h"
+#include "gateway/stats/block.h"
+#include "proto/base/buffer.h"
+
+struct connection;
 struct io_channel;
+struct io_loop;
 
-/* Takes the channel over: into the worker's list, or closed for a limit or for want of memory. */
-void connection_accept(struct worker_listener *l, struct io_channel *channel);
+/* By what the host holds a connection; embedded in it. */
+struct connection_node {
+    struct connection_node *prev, *next, *next_late; /* the host's own, and so is is_late */
+    bool is_late;
+    struct deadline deadline;
+    struct turn turn;
+};
+
+/* What a connection needs of whoever keeps it. */
+struct connection_host {
+    struct io_loop *loop;
+    struct stats *stats;
+    const struct listen_factory *factory;
+    const struct http_server_limits *http;
+    void *context; /* what factory->worker_start returned */
+    struct turns turns;
+    struct deadlines deadlines;
+    struct buffer out;           /* what is drained, on its way to a channel … */
+    struct buffer plain, cipher; /* … and on its way through TLS, in and out */
+    /* It ends now, and is freed after the call. */
+    void (*gone)(struct connection_host *h, struct connection_node *node);
+    /* Its deadline is earlier than it was. */
+    void (*arm)(struct connection_host *h);
+    /* It has put itself into `turns`: connection_turn, soon. */
+    void (*turn)(struct connection_host *h);
+    /* It has output that came outside of its session's calls: connection_late, soon. */
+    void (*late)(struct connection_host *h, struct connection_node *node);
+};
+
+/* The address it came in on. */
+struct connection_origin {
+    struct certificates *certificates; /* outlives it */
+    uint32_t address;                  /* of theirs */
+    void *user;                        /* listen_address.user */
+};
+
+/* NULL: it may not connect, or memory is out; the channel is still the caller's. Else connection_start is
+ * next. */
+struct connection *connection_accept(struct connection_host *h, struct io_channel *channel,
+                                     const struct connection_origin *origin);
+
+/* Takes the channel over; began: when its accepting did, for what it cost. */
+void connection_start(struct connection *c, uint64_t began);
 
 /* Does what is due at the connection's deadline, and sets the next. */
 void connection_tick(struct connection *c);
@@ -24,18 +76,10 @@ void connection_close(struct connection *c);
 /* Sends what a late answer made. */
 void connection_late(struct connection *c);
 
-struct connection *connection_next(const struct connection *c);
-struct connection *connection_next_late(const struct connection *c);
-struct connection *connection_of_deadline(struct deadline *d);
-struct connection *connection_of_turn(struct turn *t);
-
 /* Its turn has come: goes on with the input that waits. */
 void connection_turn(struct connection *c);
 
-/* Told by a connection that is gone; the worker may end now. In worker.c. */
-void worker_connection_gone(struct worker *w);
-
-/* Sets the worker's timer to the earliest deadline. In worker.c. */
-void worker_arm(struct worker *w);
+struct connection_node *connection_node(struct connection *c);
+struct connection *connection_of(struct connection_node *n);
 
 #endif

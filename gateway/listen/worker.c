@@ -7,74 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gateway/listen/connection.h"
 #include "proto/base/macros.h"
-#include "proto/io/channel.h"
-#include "proto/io/idle.h"
 #include "proto/io/listener.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
 
-/* ---- timers ---- */
-
-void worker_arm(struct worker *w)
-{
-    struct deadline *d = deadlines_first(&w->deadlines);
-    io_timer_set(w->timer, d ? d->at : UINT64_MAX);
-}
-
-static void on_timer(void *user)
-{
-    struct worker *w = user;
-    uint64_t now = io_loop_now(w->loop);
-    for (struct deadline *d = deadlines_first(&w->deadlines); d && d->at <= now;
-         d = deadlines_first(&w->deadlines))
-        connection_tick(connection_of_deadline(d));
-    worker_arm(w);
-}
-
-static void on_late(void *user)
-{
-    struct worker *w = user;
-    struct connection *c = take_ptr(w->late);
-    while (c) {
-        struct connection *next = connection_next_late(c);
-        connection_late(c);
-        c = next;
-    }
-}
-
-static void on_turn(void *user)
-{
-    struct worker *w = user;
-    turns_begin(&w->turns, io_loop_now(w->loop));
-    for (struct turn *t; (t = turns_next(&w->turns));)
-        connection_turn(connection_of_turn(t));
-    if (turns_is_empty(&w->turns))
-        io_idle_stop(w->turn_idle);
-}
-
 /* ---- shutting down ---- */
 
-static void end_if_empty(struct worker *w)
+static void end_if_empty(void *user)
 {
-    if (w->shutting_down && w->n_connections == 0)
+    struct worker *w = user;
+    if (w->shutting_down && w->connections.n == 0)
         io_loop_stop(w->loop);
-}
-
-void worker_connection_gone(struct worker *w)
-{
-    w->n_connections--;
-    atomic_fetch_sub(&w->shared->connections, 1);
-    stats_set(w->stats, STATS_CONNECTIONS_OPEN, w->n_connections);
-    end_if_empty(w);
 }
 
 static void on_end(void *user)
 {
     struct worker *w = user;
-    for (struct connection *c = w->first; c; c = connection_next(c))
-        connection_close(c);
+    connections_close(&w->connections);
 }
 
 static void close_listeners(struct worker *w)
@@ -92,8 +42,7 @@ static void shut_down(void *arg)
     if (!w->shutting_down) {
         w->shutting_down = true;
         close_listeners(w);
-        for (struct connection *c = w->first; c; c = connection_next(c))
-            connection_shutdown(c);
+        connections_shutdown(&w->connections);
     }
     io_timer_set(w->end_timer, at == UINT64_MAX ? at - 1 : at);
     end_if_empty(w);
@@ -149,23 +98,31 @@ static void set_state(struct worker *w, enum worker_state state)
 
 static void on_accept(void *user, struct io_channel *channel)
 {
-    connection_accept(user, channel);
+    struct worker_listener *l = user;
+    connections_accept(&l->worker->connections, channel, &l->origin);
 }
 
 /* Everything up to the first connection. 0 or -errno with w->error. */
 static int begin(struct worker *w)
 {
     const struct listen_factory *f = &w->shared->factory;
-    w->stats = stats_new(); /* none: then nothing is counted */
-    w->timer = io_timer_new(w->loop, on_timer, w);
-    w->late_timer = io_timer_new(w->loop, on_late, w);
+    w->connections = (struct connections){
+        .host = {.loop = w->loop,
+                 .stats = stats_new(), /* none: then nothing is counted */
+                 .factory = f,
+                 .http = &w->shared->http},
+        .of_all = &w->shared->connections,
+        .of_all_max = w->shared->connections_max,
+        .is_empty = end_if_empty,
+        .user = w,
+    };
     w->end_timer = io_timer_new(w->loop, on_end, w);
-    w->turn_idle = io_idle_new(w->loop, on_turn, w);
-    if (!w->timer || !w->late_timer || !w->end_timer || !w->turn_idle)
+    if (connections_init(&w->connections) < 0 || !w->end_timer)
         return error_set(&w->error, -ENOMEM, "starting worker %u: out of memory", w->index);
     w->context = f->worker_start(f->context, w->index, w->loop, &w->error);
     if (!w->context)
         return -ECANCELED;
+    w->connections.host.context = w->context;
     for (uint32_t i = 0; i < w->shared->n_addresses; i++) {
         int r = io_listener_start(w->listeners[i].io, on_accept, &w->listeners[i], &w->error);
         if (r < 0)
@@ -183,14 +140,8 @@ static void end(struct worker *w)
         f->worker_stop(f->context, w->index, w->context);
     w->context = NULL;
     close_listeners(w);
-    w->timer = io_timer_free(w->timer);
-    w->late_timer = io_timer_free(w->late_timer);
     w->end_timer = io_timer_free(w->end_timer);
-    w->turn_idle = io_idle_free(w->turn_idle);
-    deadlines_release(&w->deadlines);
-    buffer_release(&w->out);
-    buffer_release(&w->plain);
-    buffer_release(&w->cipher);
+    connections_release(&w->connections);
     w->loop = io_loop_free(w->loop);
 }
 
@@ -266,7 +217,6 @@ int worker_init(struct worker *w, struct worker_shared *shared, uint32_t index, 
     w->shared = shared;
     w->index = index;
     w->shutdown_at = UINT64_MAX;
-    turns_init(&w->turns);
     w->shutdown = (struct io_post){.fn = shut_down, .arg = w};
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
@@ -283,7 +233,7 @@ int worker_init(struct worker *w, struct worker_shared *shared, uint32_t index, 
         if (r < 0)
             return r;
         l->worker = w;
-        l->index = i;
+        l->origin = (struct connection_origin){&shared->certificates, i, shared->addresses[i].user};
         if (!first && fix_port(&shared->addresses[i], io_listener_port(l->io)) < 0)
             return error_set(e, -ENOMEM, "listening: out of memory");
     }

@@ -11,15 +11,10 @@
 #include <stdbool.h>
 
 #include "gateway/listen/certificates.h"
-#include "gateway/listen/deadlines.h"
-#include "gateway/listen/listen.h"
-#include "gateway/listen/turns.h"
-#include "gateway/stats/stats.h"
-#include "proto/base/buffer.h"
+#include "gateway/listen/connections.h"
+#include "gateway/listen/options.h"
 #include "proto/io/loop.h"
 
-struct connection;
-struct io_idle;
 struct io_listener;
 struct io_timer;
 
@@ -42,7 +37,7 @@ enum worker_state { WORKER_NEW, WORKER_RUNNING, WORKER_FAILED, WORKER_ENDED };
 struct worker_listener {
     struct worker *worker;
     struct io_listener *io;
-    uint32_t index; /* of the address */
+    struct connection_origin origin;
 };
 
 struct worker {
@@ -60,16 +55,8 @@ struct worker {
     struct io_loop *loop;
     struct worker_listener listeners[LISTEN_ADDRESSES_MAX];
     void *context; /* the handler's */
-    struct stats *stats;
-    struct connection *first; /* all connections */
-    struct connection *late;  /* those with output that came outside of their session's calls */
-    uint32_t n_connections;
-    struct deadlines deadlines;
-    struct turns turns;
-    struct io_timer *timer, *late_timer, *end_timer;
-    struct io_idle *turn_idle;   /* on while somebody waits for a turn */
-    struct buffer out;           /* what is drained, on its way to a channel … */
-    struct buffer plain, cipher; /* … and on its way through TLS, in and out */
+    struct connections connections;
+    struct io_timer *end_timer;
     bool shutting_down;
 };
 

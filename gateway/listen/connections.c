@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/listen/connections.h"
+
+#include <errno.h>
+
+#include "proto/base/macros.h"
+#include "proto/io/channel.h"
+#include "proto/io/idle.h"
+#include "proto/io/loop.h"
+#include "proto/io/timer.h"
+
+static struct connections *of_host(struct connection_host *h)
+{
+    return container_of(h, struct connections, host);
+}
+
+/* ---- deadlines ---- */
+
+static void arm(struct connection_host *h)
+{
+    struct deadline *d = deadlines_first(&h->deadlines);
+    io_timer_set(of_host(h)->timer, d ? d->at : UINT64_MAX);
+}
+
+static void on_timer(void *user)
+{
+    struct connections *s = user;
+    struct deadlines *deadlines = &s->host.deadlines;
+    uint64_t now = io_loop_now(s->host.loop);
+    for (struct deadline *d = deadlines_first(deadlines); d && d->at <= now; d = deadlines_first(deadlines))
+        connection_tick(connection_of(container_of(d, struct connection_node, deadline)));
+    arm(&s->host);
+}
+
+/* ---- late output ---- */
+
+static void late(struct connection_host *h, struct connection_node *n)
+{
+    struct connections *s = of_host(h);
+    if (n->is_late)
+        return;
+    n->is_late = true;
+    n->next_late = s->late;
+    s->late = n;
+    io_timer_set(s->late_timer, 0);
+}
+
+static void on_late(void *user)
+{
+    struct connections *s = user;
+    for (struct connection_node *n = take_ptr(s->late), *next; n; n = next) {
+        next = take_ptr(n->next_late);
+        n->is_late = false;
+        connection_late(connection_of(n));
+    }
+}
+
+/* ---- turns ---- */
+
+static void await_turn(struct connection_host *h)
+{
+    io_idle_start(of_host(h)->turn_idle);
+}
+
+static void on_turn(void *user)
+{
+    struct connections *s = user;
+    struct turns *turns = &s->host.turns;
+    turns_begin(turns, io_loop_now(s->host.loop));
+    for (struct turn *t; (t = turns_next(turns));)
+        connection_turn(connection_of(container_of(t, struct connection_node, turn)));
+    if (turns_is_empty(turns))
+        io_idle_stop(s->turn_idle);
+}
+
+/* ---- coming and going ---- */
+
+static void gone(struct connection_host *h, struct connection_node *n)
+{
+    struct connections *s = of_host(h);
+    *(n->prev ? &n->prev->next : &s->first) = n->next;
+    if (n->next)
+        n->next->prev = n->prev;
+    for (struct connection_node **at = &s->late; n->is_late && *at; at = &(*at)->next_late)
+        if (*at == n) {
+            *at = n->next_late;
+            break;
+        }
+    s->n--;
+    atomic_fetch_sub(s->of_all, 1);
+    stats_set(h->stats, STATS_CONNECTIONS_OPEN, s->n);
+    if (s->n == 0)
+        s->is_empty(s->user);
+}
+
+void connections_accept(struct connections *s, struct io_channel *channel,
+                        const struct connection_origin *origin)
+{
+    struct connection *c = NULL;
+    uint64_t began = clock_monotonic();
+    if (atomic_fetch_add(s->of_all, 1) < s->of_all_max)
+        c = connection_accept(&s->host, channel, origin);
+    if (!c) {
+        atomic_fetch_sub(s->of_all, 1);
+        stats_add(s->host.stats, STATS_CONNECTIONS_REFUSED, 1);
+        io_channel_close(channel);
+        return;
+    }
+    struct connection_node *n = connection_node(c);
+    n->next = s->first;
+    if (n->next)
+        n->next->prev = n;
+    s->first = n;
+    s->n++;
+    stats_add(s->host.stats, STATS_CONNECTIONS, 1);
+    stats_set(s->host.stats, STATS_CONNECTIONS_OPEN, s->n);
+    connection_start(c, began);
+    arm(&s->host);
+}
+
+void connections_shutdown(struct connections *s)
+{
+    for (struct connection_node *n = s->first; n; n = n->next)
+        connection_shutdown(connection_of(n));
+}
+
+void connections_close(struct connections *s)
+{
+    for (struct connection_node *n = s->first; n; n = n->next)
+        connection_close(connection_of(n));
+}
+
+/* ---- life ---- */
+
+int connections_init(struct connections *s)
+{
+    struct connection_host *h = &s->host;
+    turns_init(&h->turns);
+    h->gone = gone;
+    h->arm = arm;
+    h->turn = await_turn;
+    h->late = late;
+    s->timer = io_timer_new(h->loop, on_timer, s);
+    s->late_timer = io_timer_new(h->loop, on_late, s);
+    s->turn_idle = io_idle_new(h->loop, on_turn, s);
+    return s->timer && s->late_timer && s->turn_idle ? 0 : -ENOMEM;
+}
+
+void connections_release(struct connections *s)
+{
+    s->timer = io_timer_free(s->timer);
+    s->late_timer = io_timer_free(s->late_timer);
+    s->turn_idle = io_idle_free(s->turn_idle);
+    deadlines_release(&s->host.deadlines);
+    buffer_release(&s->host.out);
+    buffer_release(&s->host.plain);
+    buffer_release(&s->host.cipher);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The connections of one worker: who is looked at when, by one timer for all deadlines and a queue for turns.
+ * For gateway/listen only; on the worker's thread.
+ */
+#ifndef GATEWAY_LISTEN_CONNECTIONS_H
+#define GATEWAY_LISTEN_CONNECTIONS_H
+
+#include <stdatomic.h>
+
+#include "gateway/listen/connection.h"
+
+struct io_idle;
+struct io_timer;
+
+struct connections {
+    struct connection_host host;
+    struct connection_node *first; /* all */
+    struct connection_node *late;  /* those with output that came outside of their session's calls */
+    uint32_t n;
+    struct io_timer *timer, *late_timer;
+    struct io_idle *turn_idle; /* on while somebody waits for a turn */
+    atomic_uint *of_all;       /* workers together */
+    uint32_t of_all_max;
+    void (*is_empty)(void *user); /* the last one is gone */
+    void *user;
+};
+
+/* loop, stats, factory and http of the host, of_all, of_all_max, is_empty and user are set, the rest is zero.
+ * 0 or -ENOMEM; either way connections_release is next at the end. */
+int connections_init(struct connections *s);
+
+/* Without connections; before the loop goes. */
+void connections_release(struct connections *s);
+
+/* Takes the channel over: as a connection, or closed for a limit or for want of memory. */
+void connections_accept(struct connections *s, struct io_channel *channel,
+                        const struct connection_origin *origin);
+
+/* Tells all peers that their connections end; closes all at once. */
+void connections_shutdown(struct connections *s);
+void connections_close(struct connections *s);
+
+#endif
