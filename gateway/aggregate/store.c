@@ -122,7 +122,7 @@ static int prepare(const struct store *s, const struct aggregate_metric *metrics
     if (!r->generation)
         return -ENOMEM;
     if (r->n_metrics > STORE_METRICS_MAX)
-        return -ENOSPC;
+        return STORE_FULL;
     int result = make_metrics(s, metrics, r);
     return result == 0 ? make_tables(s, r) : result;
 }

@@ -71,12 +71,17 @@ struct store *store_free(struct store *s);
  * options are copied, keys too. NULL: memory is out. */
 struct output *store_add_output(struct store *s, const struct output_options *options, uint64_t now);
 
+/* Conditions of store_replace_metrics. */
+enum {
+    STORE_FULL = 1, /* there were more than STORE_METRICS_MAX different metrics since the start */
+};
+
 /* A reload: from now on the workers' tables may be made for these metrics; the number for
  * aggregate_set_generation comes in *ret_generation. A metric that has the name, unit, kind and is_seconds of
  * one before it, and like it keeps_last or not, goes on with its totals, whatever else of it changed. One
  * that is no longer there tells what it has not told, then ends with a stale point. Workers change over one
  * by one, each in its own time: deltas of the metrics before are added as long as they come, so nothing is
- * lost. 0, -ENOMEM, or -ENOSPC above STORE_METRICS_MAX; on failure nothing has changed. */
+ * lost. 0, the condition above, or -ENOMEM; unless 0 nothing has changed. */
 int store_replace_metrics(struct store *s, const struct aggregate_metric *metrics, uint32_t n_metrics,
                           uint32_t *ret_generation);
 

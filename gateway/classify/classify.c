@@ -131,8 +131,8 @@ static __attribute__((noinline)) int work_again(struct classify *c, uint64_t n)
     return c->request.work <= c->request.work_max ? 0 : CLASSIFY_TOO_MUCH_WORK;
 }
 
-/* Walks the sample's stack and finds its outcome. 0, CLASSIFY_TOO_MUCH_WORK or -ENOMEM. Most stacks are met once: a call of
- * its own costs 30 instructions a sample. */
+/* Walks the sample's stack and finds its outcome. 0, CLASSIFY_TOO_MUCH_WORK or -ENOMEM. Most stacks are met
+ * once: a call of its own costs 30 instructions a sample. */
 static inline __attribute__((always_inline)) int classify_stack(struct classify *c, struct stack_memo *memo,
                                                                 uint32_t stack, uint32_t active)
 {

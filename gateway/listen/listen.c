@@ -101,7 +101,8 @@ uint32_t listen_workers(const struct listen *l)
 
 int listen_run_on_worker(struct listen *l, uint32_t index, void (*fn)(void *arg, void *worker), void *arg)
 {
-    return index < l->n_workers ? worker_post(&l->workers[index], fn, arg) : -EINVAL;
+    int r = index < l->n_workers ? worker_post(&l->workers[index], fn, arg) : -EINVAL;
+    return r == WORKER_STOPPED ? LISTEN_STOPPED : r;
 }
 
 void listen_shutdown(struct listen *l, uint64_t deadline_ns)

@@ -37,9 +37,13 @@ uint16_t listen_port(const struct listen *l, uint32_t i);
 
 uint32_t listen_workers(const struct listen *l);
 
+/* Conditions of listen_run_on_worker. */
+enum {
+    LISTEN_STOPPED = 1, /* the worker is gone or not started: fn will not run */
+};
+
 /* Has fn(arg, worker) run on worker `index`'s thread, in order of calling, while it runs; `worker` is what
- * worker_start returned. 0; -ENOMEM; -ESHUTDOWN: the worker is gone or not started (fn will not run). Any
- * thread. */
+ * worker_start returned. 0, the condition above, or -ENOMEM. Any thread. */
 int listen_run_on_worker(struct listen *l, uint32_t index, void (*fn)(void *arg, void *worker), void *arg);
 
 /* Stops accepting, tells peers (GOAWAY, Connection: close), lets running requests end until the monotonic

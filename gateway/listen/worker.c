@@ -79,7 +79,7 @@ int worker_post(struct worker *w, void (*fn)(void *arg, void *worker), void *arg
         return -ENOMEM;
     *t = (struct task){.worker = w, .fn = fn, .arg = arg};
     pthread_mutex_lock(&w->lock);
-    int r = w->state == WORKER_RUNNING ? io_loop_post(w->loop, run_task, t) : -ESHUTDOWN;
+    int r = w->state == WORKER_RUNNING ? io_loop_post(w->loop, run_task, t) : WORKER_STOPPED;
     pthread_mutex_unlock(&w->lock);
     if (r == 0)
         take_ptr(t);

@@ -68,7 +68,12 @@ int worker_init(struct worker *w, struct worker_shared *shared, uint32_t index, 
 /* Starts the thread and waits until it accepts connections. 0 or -errno with *e. */
 int worker_start(struct worker *w, struct error *e);
 
-/* As listen_run_on_worker. Any thread. */
+/* Conditions of worker_post. */
+enum {
+    WORKER_STOPPED = 1, /* or not started: fn will not run */
+};
+
+/* As listen_run_on_worker: 0, the condition above or -ENOMEM. Any thread. */
 int worker_post(struct worker *w, void (*fn)(void *arg, void *worker), void *arg);
 
 /* As listen_shutdown. Any thread. */

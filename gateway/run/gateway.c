@@ -61,7 +61,7 @@ static void begin_collect(struct gateway *g)
             break;
         h->worker = &g->workers[i];
         g->n_handing_over++;
-        if (gateway_run_on(g, i, gateway_worker_hand_over, h) < 0) {
+        if (gateway_run_on(g, i, gateway_worker_hand_over, h) != 0) {
             g->n_handing_over--;
             free(h);
         }

@@ -85,8 +85,9 @@ uint32_t gateway_n_counting(const struct gateway *g)
 
 int gateway_run_on(struct gateway *g, uint32_t i, void (*fn)(void *arg, void *unused), void *arg)
 {
-    return i < g->n_workers ? listen_run_on_worker(g->listen, i, fn, arg)
-                            : lanes_run(g->lanes, i - g->n_workers, fn, arg);
+    int r = i < g->n_workers ? listen_run_on_worker(g->listen, i, fn, arg)
+                             : lanes_run(g->lanes, i - g->n_workers, fn, arg);
+    return r > 0 ? GATEWAY_RUN_ON_STOPPED : r;
 }
 
 void gateway_end_lanes(struct gateway *g)

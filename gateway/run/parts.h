@@ -120,7 +120,13 @@ int gateway_make_lanes(struct gateway *g);
 /* How many count now: workers, and behind them the lanes there are. */
 uint32_t gateway_n_counting(const struct gateway *g);
 
-/* As listen_run_on_worker, for each of them; what fn is given beside arg is of no use. */
+/* Conditions of gateway_run_on. */
+enum {
+    GATEWAY_RUN_ON_STOPPED = 1, /* it does not run, or no more: fn will not run */
+};
+
+/* As listen_run_on_worker, for each of them; what fn is given beside arg is of no use. 0, the condition above
+ * or -ENOMEM. */
 int gateway_run_on(struct gateway *g, uint32_t i, void (*fn)(void *arg, void *unused), void *arg);
 
 /* After the last worker: joins the lanes, and sends off what they counted. Once. */

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "gateway/aggregate/store.h"
 #include "gateway/run/gateway.h"
 #include "gateway/run/parts.h"
 #include "proto/base/log.h"
@@ -88,9 +89,9 @@ static int change_workers(struct gateway *g, struct counting *to)
         counting_use(to);
         g->n_changing++;
         int r;
-        while ((r = gateway_run_on(g, i, on_change, all[i])) == -ENOMEM)
+        while ((r = gateway_run_on(g, i, on_change, all[i])) < 0)
             sched_yield();
-        if (r < 0) { /* it has stopped */
+        if (r == GATEWAY_RUN_ON_STOPPED) {
             g->n_changing--;
             counting_drop(to);
             free(all[i]);
@@ -110,9 +111,10 @@ static int reload_rules(struct gateway *g, const struct config *c, struct error 
     int r = outputs_replace_metrics(g->outputs, next->metrics, next->n_metrics, &next->generation);
     if (r == 0)
         r = change_workers(g, next);
-    if (r < 0) {
+    if (r != 0) {
         counting_drop(next);
-        return error_set(e, r, r == -ENOSPC ? "too many different metrics since the start" : "out of memory");
+        return r == STORE_FULL ? error_set(e, -ENOSPC, "too many different metrics since the start")
+                               : error_set(e, r, "out of memory");
     }
     struct counting *before = g->counting;
     g->counting = next;

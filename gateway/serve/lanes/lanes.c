@@ -296,7 +296,7 @@ int lanes_run(struct lanes *l, uint32_t index, void (*fn)(void *arg, void *lane)
         return -ENOMEM;
     *t = (struct task){.fn = fn, .arg = arg};
     pthread_mutex_lock(&l->lock);
-    int r = index < l->n && !l->stopping ? 0 : -ESHUTDOWN;
+    int r = index < l->n && !l->stopping ? 0 : LANES_STOPPED;
     if (r == 0) {
         struct lane *lane = &l->lanes[index];
         *lane->last = t;

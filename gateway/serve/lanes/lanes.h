@@ -58,8 +58,13 @@ void lanes_give_up(struct lanes *l);
 /* Lanes that run: those with the numbers below this one. */
 uint32_t lanes_n(const struct lanes *l);
 
-/* Has fn(arg, lane) run on the lane with that number, before its next job and in order of calling. 0;
- * -ENOMEM; -ESHUTDOWN: there is no such lane, or none any more (fn will not run). */
+/* Conditions of lanes_run. */
+enum {
+    LANES_STOPPED = 1, /* there is no such lane, or none any more: fn will not run */
+};
+
+/* Has fn(arg, lane) run on the lane with that number, before its next job and in order of calling. 0,
+ * the condition above, or -ENOMEM. */
 int lanes_run(struct lanes *l, uint32_t index, void (*fn)(void *arg, void *lane), void *arg);
 
 /* Lets the lanes do what they were given and joins them. Every inbox must be closed. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/stats/stats.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "tests/lib/unit.h"
