@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much: connections, requests, bytes and memory, counted to a client and to a tenant. */
+/*
+ * How much: connections, requests, bytes and memory, counted to a client and to a tenant.
+ *
+ * Parties (parties.h) are shared by all workers, so every count is an atomic that is raised first and taken
+ * back where it passed the limit. A request is counted to its client, then to its tenant; where the second
+ * says no, the first gets back what it gave. Bytes a second are a bucket in one word (gcra.h): a told length
+ * is paid at the head; one that is not told makes a debt as it comes, and is cut off at a burst's worth of
+ * it. What was let in is then not wasted, and the average holds.
+ */
 #include <stdlib.h>
 
 #include "gateway/access/access.h"

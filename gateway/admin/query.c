@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything here cuts a slice at a mark and looks at the parts (cut): "a=b&c=d" at '&' and '=', an Accept at
+ * ',' into ranges and at ';' into parameters. Nothing is copied but what query_decode writes.
+ */
 #include "gateway/admin/query.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lasts is an immutable snapshot with a count of its users. The control loop makes a new one for each
+ * change, without what is over, and publishes it under the lock with a new version; a reader compares
+ * versions (one atomic load a request) and only when they differ takes the lock to change over. Who lets go
+ * of a snapshot last frees it.
+ */
 #include "gateway/control/capture.h"
 
 #include <errno.h>

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each enabled trigger of the rules has a watch in the merger (aggregate/watch.h), which adds up, for each
+ * group of resources, what the trigger's two metrics say. Once a second the totals of all groups are fed to
+ * the rules' own evaluation (rules/trigger), which tells who begins to fire and who ends; here that becomes a
+ * log line, a count, and where the trigger says `keep all` a capture of the group's resources. What fires is
+ * a list of its own, since pages show it and a reload must take it back.
+ */
 #include "gateway/control/triggers.h"
 
 #include <errno.h>

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reserve, decode, push: a request is taken by all consumers or by none (consumer.h).
+ *
+ * What could not be taken is told apart by whether it ever could be, since the producer acts on it: "too
+ * large" must never come again, "busy" should. The decoder and the counting only know that memory ended;
+ * whether the request or the others are to blame is read off the budget (is_too_large_by_itself,
+ * is_too_much_to_count).
+ */
 #include "gateway/ingest/ingest.h"
 
 #include <assert.h>

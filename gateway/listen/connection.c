@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes go in by on_read (through TLS: work_tls) to work(), which feeds the session piece by piece, and out
+ * by pump(), which drains the session into the channel until the channel has some waiting: then stalled_since
+ * is set, and the peer has body_ns to read. Nothing is read while output waits, the session wants none, or
+ * input is kept in `rest` for the connection's turn (turns.h).
+ *
+ * A channel's table of events is the connection's state: first_events where the first byte is to decide
+ * between TLS and plain, then tls_events or events. After end_session `session` is NULL, every event looks
+ * for that, and on_close, which always comes, frees the rest.
+ */
 #include "gateway/listen/connection.h"
 
 #include <errno.h>

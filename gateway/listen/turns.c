@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A leaky bucket for each address says who is busy: work is added in nanoseconds, a twentieth of the time
+ * that passes leaks out, and above TURNS_BUSY_NS further work of the address waits, if anybody else sent
+ * lately.
+ *
+ * Who waits is in his address's queue, and the queues form a ring: each turn of the loop they are given
+ * TURNS_ROUND_NS, one connection of each address after the other. So the cost of being beside a flood is two
+ * milliseconds in a turn, however many connections the flood has. All others are never queued, and pay one
+ * comparison.
+ */
 #include "gateway/listen/turns.h"
 
 #include <arpa/inet.h>

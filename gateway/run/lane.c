@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A lane is a worker without sockets, numbered behind the workers: its counts, its reload and its end are
+ * theirs. It is made when the first large request comes (lanes.h asks by `wanted`, from any thread; the
+ * control loop answers), with the rules of that moment, and the merger is told which generation it begins
+ * with. Lanes end after the workers, when nobody can send them anything.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

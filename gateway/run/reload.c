@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each part is read anew by itself, and a bad one changes nothing: configuration with the rules, credentials,
+ * certificates.
+ *
+ * New rules are compiled on the control loop (counting.h), told to the merger, and sent to each worker and
+ * lane as a task with all memory taken beforehand, so that all go or none. A worker makes its new chain of
+ * stages first, then takes the old one's last counts, exchanges the two, and sends back what it has no use
+ * for any more; with no memory it stays with what it has. The merger adds counts of either generation
+ * meanwhile.
+ */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>

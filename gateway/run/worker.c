@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What runs on a worker's thread: its chain of stages is made when the thread starts, handed over from once a
+ * second, and released when the thread ends. A handover brings the memory of its own answer, so that handing
+ * over counts cannot fail; the last one waits for memory, since what was counted is not lost.
+ */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>

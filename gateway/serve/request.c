@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory is charged as it is filled. What a peer announces (content-length, a gRPC message's length) only
+ * makes the first piece reserve more, up to RESERVE_MAX, so that most bodies are allocated once and
+ * announcing costs nobody else's budget.
+ *
+ * A gRPC body is a stream of frames; the reader (proto/grpc/frame.h) takes the prefix off, and what is kept
+ * is the one message of a unary call. A finished request goes to the pool with its body's memory, as long as
+ * the pool's bodies together stay below keep_max.
+ */
 #include "gateway/serve/request.h"
 
 #include <stdlib.h>

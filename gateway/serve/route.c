@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One pass over the headers notes those that matter; then the intakes are asked in order. The media type says
+ * which protocol it is, gRPC or any other HTTP, and each protocol has an order in which things can be wrong:
+ * of gRPC version, method, service, rpc and type (PROTOCOL-HTTP2.md), of HTTP path, method and type (404,
+ * 405, 415). The first thing wrong is the refusal; what was found until then words it.
+ */
 #include "gateway/serve/route.h"
 
 #include "gateway/serve/intakes.h"

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An exchange from its head to its answer.
+ *
+ * on_head    the intake, or a refusal that is only noted; then access is asked who it is. No refusal is said
+ *            before that: without credentials even a wrong path is 401.
+ * on_body    the state says what becomes of a piece: collected (TAKING), collected within a small bound while
+ * a password is verified (WAITING), or thrown away (REFUSED). on_end     the body is complete: processed here
+ * or on a lane (lanes/offload.h), and answered by finish(); a noted refusal is said now. on_close   the
+ * exchange dies. A request that a lane works on lives on without it until finish() comes.
+ *
+ * A request is released exactly once: by whoever says its last word, or by on_close where nobody will.
+ */
 #include "gateway/serve/serve.h"
 
 #include <errno.h>

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One lock over everything, since a job is at least a quarter of a millisecond of work. A job is in one of
+ * three places: in its client's queue (waits), with a lane (its inbox counts it in n_working), or on its
+ * inbox's list of those that have come back, which the worker's loop empties when the inbox's post wakes it.
+ * cancel takes it back from the first place alone.
+ *
+ * Queues with jobs form a ring; `turn` is the one whose first job goes next, and then it is its neighbour's.
+ * A queue joins the ring in front of `turn`, which is behind all others.
+ *
+ * Lanes are made on demand: who puts a job and finds more waiting than lanes idle asks the owner, once until
+ * the answer, which is lanes_add or lanes_give_up. Tasks are a lane's own and go before jobs.
+ */
 #include "gateway/serve/lanes/lanes.h"
 
 #include <errno.h>

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Light work is done at once, since handing it over costs more than a small request itself; the rest goes to
+ * a lane. What is light is known before the work where it can be: by the bytes of a plain body, by what a
+ * coding's head says comes out. Else the processor decodes up to the bound and stops there (PROCESSOR_LARGE),
+ * and that decoding is thrown away: some tenths of a millisecond.
+ *
+ * Size does not say what a request costs. So the processor time of each one done here is measured, and whose
+ * took SLOW_NS is slow for a while: of its host everything above SLOW_BYTES goes to a lane. Processor time,
+ * not the clock: what others take of the machine meanwhile is not the request's fault.
+ */
 #include "gateway/serve/lanes/offload.h"
 
 #include <errno.h>
