@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An attribute's value as the text that rules see (rules/README.md §4): strings as they are, integers in
+ * An attribute's value as the text that rules see (rules/LANGUAGE.md §4): strings as they are, integers in
  * decimal, booleans true/false, doubles in the shortest form that reads back, bytes in hex, lists and maps as
  * compact JSON.
  */

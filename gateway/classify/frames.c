@@ -6,7 +6,7 @@
 #include "gateway/classify/parts.h"
 #include "proto/base/macros.h"
 
-/* Attribute keys that fields of a frame come from (§1 of the language reference; OpenTelemetry semantic
+/* Attribute keys that fields of a frame come from (LANGUAGE §1; OpenTelemetry semantic
  * conventions). */
 enum frame_key { KEY_NONE, KEY_TYPE, KEY_BUILD_ID_GNU, KEY_BUILD_ID_GO, KEY_BUILD_ID_HTLHASH, KEY_N };
 static const char *const frame_keys[KEY_N] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokens to an ast_pack (ast.h): recursive descent by the grammar of rules/README.md §3, nesting bounded,
+ * Tokens to an ast_pack (ast.h): recursive descent by the grammar of rules/LANGUAGE.md §3, nesting bounded,
  * errors reported and recovered from at statement and clause words.
  */
 #ifndef RULES_PARSE_PARSE_H

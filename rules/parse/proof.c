@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests (§7): a profile in a few words, and what the rules must make of it. */
+/* Tests (LANGUAGE §7): a profile in a few words, and what the rules must make of it. */
 #include "rules/parse/parser.h"
 
 #include <stdio.h>
@@ -339,8 +339,9 @@ bool parse_test(struct parser *p, struct ast_test *ret)
     uint32_t from = p->at;
     struct building b = {.test = ret};
     next(p);
-    *ret = (struct ast_test){
-        .type = BYTES_LIT("samples"), .unit = BYTES_LIT("count"), .period_ns = 10000000u /* 10 ms, §7 */};
+    *ret = (struct ast_test){.type = BYTES_LIT("samples"),
+                             .unit = BYTES_LIT("count"),
+                             .period_ns = 10000000u /* 10 ms, LANGUAGE §7 */};
     if (!parse_string(p, &ret->name))
         return false;
     ret->place = place_since(p, from);

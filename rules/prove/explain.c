@@ -83,7 +83,7 @@ static bool holds(const struct rules_explained *x, const struct rule_frame *fram
     return node != LOWER_NONE && matcher_node(x->matcher, &fe, node);
 }
 
-/* A region's frames: *ret_from … *ret_to (reference §4). */
+/* A region's frames: *ret_from … *ret_to (LANGUAGE §4). */
 static void slice(const struct rules_explained *x, const struct rule_region *region, uint32_t *ret_from,
                   uint32_t *ret_to)
 {

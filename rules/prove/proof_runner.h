@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One test of a rule file (reference §7) ready to be asked: its own pack's rules lowered, its profile built,
+ * One test of a rule file (LANGUAGE §7) ready to be asked: its own pack's rules lowered, its profile built,
  * a matcher. Private to the runner of tests (run_tests.c) and to what they exercise (coverage.c).
  */
 #ifndef RULES_PROVE_PROOF_RUNNER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the tests that rule files carry (reference §7): each builds one profile and runs its own pack's rules
+ * Runs the tests that rule files carry (LANGUAGE §7): each builds one profile and runs its own pack's rules
  * over it, through the same matcher as the gateway.
  */
 #ifndef RULES_PROVE_RUN_TESTS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a metric's clauses must agree on: kind, value and unit (§4).
+ * What a metric's clauses must agree on: kind, value and unit (LANGUAGE §4).
  */
 #ifndef RULES_RESOLVE_CHECK_H
 #define RULES_RESOLVE_CHECK_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The level of a rule (reference §9): the lowest thing that can decide it. The cost of a rule rises with it.
+ * The level of a rule (LANGUAGE §9): the lowest thing that can decide it. The cost of a rule rises with it.
  */
 #ifndef RULES_RESOLVE_LEVEL_H
 #define RULES_RESOLVE_LEVEL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept and triggers (§5, §6): their names, and which of them are switched on. */
+/* What is kept and triggers (LANGUAGE §5, §6): their names, and which of them are switched on. */
 #include "rules/resolve/resolve.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rule file as tokens (rules/README.md §2). Tokens point into the source; nothing is decoded yet, because a
- * string in pattern position is a glob and means its stars.
+ * A rule file as tokens (rules/LANGUAGE.md §2). Tokens point into the source; nothing is decoded yet, because
+ * a string in pattern position is a glob and means its stars.
  */
 #ifndef RULES_SOURCE_LEX_H
 #define RULES_SOURCE_LEX_H
@@ -43,7 +43,8 @@ enum token_kind {
     TOKEN_WRONG,  /* was reported; stands for nothing */
 };
 
-/* What a name is, if it is one of the language's own words (§11). Order: as in the table of lex_word.c. */
+/* What a name is, if it is one of the language's own words (LANGUAGE §11). Order: as in the table of
+ * lex_word.c. */
 enum word {
     WORD_NONE_OF_OURS,
     WORD_ALL,
@@ -139,7 +140,7 @@ enum word lex_word(struct bytes name);
 /* The text of a string token, escapes resolved, in the arena. .p is NULL when memory is out. */
 struct bytes lex_string(struct arena *arena, struct bytes raw);
 
-/* Takes a glob apart into *atom (text, pieces, star_first, star_last; §2). 0 or -ENOMEM. */
+/* Takes a glob apart into *atom (text, pieces, star_first, star_last; LANGUAGE §2). 0 or -ENOMEM. */
 int lex_glob(struct arena *arena, struct bytes raw, struct rule_atom *atom);
 
 /* What a person would call the token: "`and`", "a string", "the end of the file". In buf. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /* clang-format off */
-/* The reserved words of §11, in the order of enum word. */
+/* The reserved words of LANGUAGE §11, in the order of enum word. */
 static const char *const words[] = {
     NULL,
     "all", "also", "and", "any", "attr", "before", "calls", "capture", "counter",

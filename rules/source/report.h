@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reporter: every diagnostic of the front end in the one form of rules/README.md §10 (place, what, the
+ * The reporter: every diagnostic of the front end in the one form of rules/LANGUAGE.md §10 (place, what, the
  * source with a caret, a remark behind it, and proposals that can be pasted).
  *
  * One diagnostic is built in steps: report_at, then report_side and report_propose as wanted, then

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounds of the language (rules/README.md §9): what the front end lets through, and what is behind it may
+ * Bounds of the language (rules/LANGUAGE.md §9): what the front end lets through, and what is behind it may
  * rely on.
  */
 #ifndef RULES_TREE_LIMITS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is kept of raw profiles and when senders are asked for more: `keep`, `drop` (§5) and `trigger` (§6) of
- * the checked tree. Like the rest of it (tree.h): in the arena of its rule_set, immutable once compiled.
+ * What is kept of raw profiles and when senders are asked for more: `keep`, `drop` (LANGUAGE §5) and
+ * `trigger` (§6) of the checked tree. Like the rest of it (tree.h): in the arena of its rule_set, immutable
+ * once compiled.
  */
 #ifndef RULES_TREE_POLICY_H
 #define RULES_TREE_POLICY_H

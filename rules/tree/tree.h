@@ -2,7 +2,7 @@
 /*
  * The checked tree: what a set of rule files means, with every name resolved, every type and level agreed,
  * every `set`, `enable`, `override` and `extend` applied. The front end (compile.h) builds it; the back end
- * (program.h) lowers it to pattern sets and automata. rules/README.md is the language's reference; section
+ * (program.h) lowers it to pattern sets and automata. rules/LANGUAGE.md is the specification; section
  * numbers below are its.
  *
  * Everything lives in the arena of its rule_set and is immutable once compiled. Shared definitions are shared

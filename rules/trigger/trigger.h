@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Triggers (reference §6) evaluated: fed once a second with running totals of each group, it says which
+ * Triggers (LANGUAGE §6) evaluated: fed once a second with running totals of each group, it says which
  * groups begin and end firing. What firing does is the caller's.
  *
  * A group is one combination of values of the trigger's `per` attributes. Of each, a window of totals is

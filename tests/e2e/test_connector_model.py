@@ -24,7 +24,7 @@ ALL = Configuration(
     gauges={"samples.frame_type": Gauge(True), "samples.classification": Gauge(True)},
     aggregations=[(re.compile(r"\Aruntime\."), "go-runtime"), (re.compile("lock|futex|mutex", re.ASCII | re.IGNORECASE), "locking"),
                   (re.compile(r"\A(?:tcp|sock|ip|__sock|inet)_"), "net"), (re.compile(r"java\.util\."), "java-util")])
-LABEL_MAX = 256  # rules/README.md §9, a deliberate difference: a label's text is cut, at a character
+LABEL_MAX = 256  # rules/LANGUAGE.md §9, a deliberate difference: a label's text is cut, at a character
 CASE = "model.case"
 
 

@@ -1,6 +1,6 @@
 """What counting costs, in instructions, which other work on the machine does not disturb: all shipped packs, the default, beside
 the connector's work alone (packs `connector` and `cpu`); and user patterns, which are to cost next to nothing once the names in
-a request are known. By callgrind, of requests that were met before: rules/README.md §9."""
+a request are known. By callgrind, of requests that were met before: rules/README.md."""
 import re
 import shutil
 import subprocess

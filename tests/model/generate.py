@@ -269,7 +269,7 @@ def made_up(r):
 
 
 def one_kernel_name(request):
-    """Of a kernel location only one line has a name: what the connector and we make of several is rules/README.md §14."""
+    """Of a kernel location only one line has a name: what the connector and we make of several is rules/LANGUAGE.md §14."""
     d = request.dictionary
 
     def at(table, i):

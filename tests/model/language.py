@@ -1,4 +1,4 @@
-"""The rule language's core, evaluated naively: rules/README.md §4 read sentence by sentence. Nothing is planned, memoised or
+"""The rule language's core, evaluated naively: rules/LANGUAGE.md §4 read sentence by sentence. Nothing is planned, memoised or
 remembered: every question is asked anew of every frame of every sample. The judge of the program's matcher on rule files that
 are made up (tests/model/language_cases.py).
 

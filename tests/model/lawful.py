@@ -1,7 +1,7 @@
 """What is left of a request when everything is gone that OTLP forbids (profiles.proto 1.10). There the gateway does not do as
 the connector does, on purpose: it refuses a sample that refers to something that is not there, by itself and by name, where the
 connector counts it in part, answers with an error or ends its process; and it reads references to the string table, which the
-connector's Collector leaves unread. rules/README.md says so in the words of a user."""
+connector's Collector leaves unread. rules/LANGUAGE.md says so in the words of a user."""
 
 
 def lawful(request):

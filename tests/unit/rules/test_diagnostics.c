@@ -77,15 +77,15 @@ UNIT(diagnostics_are_as_the_golden_files_say)
     ck_assert_uint_gt(n_files, 40);
 }
 
-/* The table of codes in rules/README.md and the golden files must name the same ones; E110 and W210 are
+/* The table of codes in rules/LANGUAGE.md and the golden files must name the same ones; E110 and W210 are
  * said by what runs tests. */
 UNIT(every_documented_code_has_a_golden_file)
 {
     size_t n;
-    char *readme = read_whole(PG_SOURCE_DIR "/rules/README.md", &n);
-    ck_assert_ptr_nonnull(readme);
+    char *page = read_whole(PG_SOURCE_DIR "/rules/LANGUAGE.md", &n);
+    ck_assert_ptr_nonnull(page);
     uint32_t n_codes = 0;
-    for (char *row = readme; (row = strstr(row, "\n| `")); row++) {
+    for (char *row = page; (row = strstr(row, "\n| `")); row++) {
         char code[5] = "", path[512];
         size_t file_n;
         if ((row[4] != 'E' && row[4] != 'W') || row[8] != '`')
@@ -109,10 +109,10 @@ UNIT(every_documented_code_has_a_golden_file)
             entry->d_name[1] > '9')
             continue;
         snprintf(row, sizeof row, "| `%c%.3s`", entry->d_name[0] & ~0x20, entry->d_name + 1);
-        ck_assert_msg(strstr(readme, row) != NULL, "%s is not in the table of rules/README.md", row);
+        ck_assert_msg(strstr(page, row) != NULL, "%s is not in the table of rules/LANGUAGE.md", row);
     }
     closedir(dir);
-    free(readme);
+    free(page);
 }
 
 UNIT(a_file_too_long_is_refused)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: rules/prove */
-/* Every file of tests/golden/language compiles, and its tests pass: the language's reference, sentence by
+/* Every file of tests/golden/language compiles, and its tests pass: the specification, sentence by
  * sentence. */
 #include <dirent.h>
 

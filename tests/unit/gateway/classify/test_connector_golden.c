@@ -107,7 +107,7 @@ static char *attributes_text(struct json_object *attrs, bool typed)
                    : json_object_object_get_ex(value, "bytesValue", &v)  ? "7"
                                                                          : "0";
         }
-        /* Our one deliberate difference: a label's text ends after 256 bytes (rules/README.md §9). All that
+        /* Our one deliberate difference: a label's text ends after 256 bytes (rules/LANGUAGE.md §9). All that
          * are longer here are ASCII, so no character is split. */
         ck_assert_int_ge(asprintf(&line, "%s=%s%.*s", key, kind, typed ? INT_MAX : 256, text), 0);
         lines[i] = line;

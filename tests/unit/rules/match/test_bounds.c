@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: rules rules/prove */
-/* The bounds of the language (rules/README.md §9), each at its edge: what is allowed compiles, one more does
- * not. */
+/* The bounds of the language (rules/LANGUAGE.md §9), each at its edge: what is allowed compiles, one more
+ * does not. */
 #include <stdarg.h>
 
 #include "proto/base/buffer.h"
