@@ -1,0 +1,85 @@
+"""What stands in a block of a page is true: every rule file in one compiles beside the shipped packs and passes its own tests,
+every configuration is taken, and every block says what it is."""
+import os
+import re
+import subprocess
+
+import pytest
+from programs import BUILD, ROOT
+
+FENCE = re.compile(r"^ {0,3}(```+|~~~+)[ \t]*([^`]*?)[ \t]*$")
+# What a block may be. Of `yaml`, whose it is: without another word profgate's.
+KINDS = {"rules", "yaml", "yaml collector", "yaml prometheus", "sh", "c", "python", "go", "json", "http", "ebnf", "text"}
+
+
+def pages():
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"], cwd=ROOT,
+                            capture_output=True, check=True, text=True).stdout
+    return sorted(page for page in listed.split("\0") if page and (ROOT / page).exists())
+
+
+def blocks_of(text):
+    """(line of the fence, what it says it is, what stands in it) of each."""
+    found, fence, lines = [], None, []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = FENCE.match(line)
+        if fence is None:
+            if match:
+                fence, begin, kind, lines = match[1], number, match[2], []
+        elif match and match[1].startswith(fence) and not match[2]:
+            found.append((begin, kind, "\n".join(lines) + "\n"))
+            fence = None
+        else:
+            lines.append(line)
+    assert fence is None, f"the block in line {begin} has no end"
+    return found
+
+
+def blocks(*kinds):
+    return [pytest.param(text, id=f"{page}:{line}") for page in pages()
+            for line, kind, text in blocks_of((ROOT / page).read_text()) if kind in kinds]
+
+
+def run(*words):
+    done = subprocess.run([BUILD / "profgate", *words], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "TOKEN": "of-the-page"})
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_block_says_what_it_is(page):
+    wrong = [f"{page}:{line}: ```{kind}" for line, kind, _ in blocks_of((ROOT / page).read_text()) if kind not in KINDS]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("text", blocks("rules"))
+def test_rules_compile_and_pass_their_tests(text, tmp_path):
+    path = tmp_path / "block.rules"
+    path.write_text(text if re.match(r"\s*(#.*\s*)*rules\s", text) else "rules 1\npack page\n" + text)
+    code, said = run("rules", "check", path)
+    assert code == 0, said
+    code, said = run("rules", "test", path)
+    assert code == 0 and re.search(r"^[1-9]\d* tests?, ok$", said, re.M), said
+
+
+@pytest.mark.parametrize("text", blocks("yaml"))
+def test_configurations_are_taken(text, tmp_path):
+    path = tmp_path / "block.yaml"
+    path.write_text(text)
+    code, said = run("serve", "--config", path, "--print-config")
+    assert code == 0, said
+
+
+def test_there_is_something_to_try():
+    assert len(blocks("rules")) > 7 and len(blocks("yaml")) > 2
+
+
+def test_a_block_that_is_wrong_is_noticed(tmp_path):
+    bad = "counter a.b { on cpu  where leaf is kernel and linked or any frame is go }\n"
+    for line, text in ((2, "x\n```rules\n" + bad + "```\n"), (1, "```\n" + bad + "```\n")):
+        assert blocks_of(text)[0][0] == line and blocks_of(text)[0][2] == bad
+    assert blocks_of("```\n```\n")[0][1] not in KINDS
+    with pytest.raises(AssertionError):
+        test_rules_compile_and_pass_their_tests(bad, tmp_path)
+    with pytest.raises(AssertionError):
+        test_configurations_are_taken("receivers: { otlpp: [] }\n", tmp_path)
