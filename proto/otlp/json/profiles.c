@@ -6,10 +6,10 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
+#include "proto/otlp/json/names.h"
 #include "proto/otlp/json/reader.h"
 #include "proto/otlp/json/value.h"
 #include "proto/otlp/layouts/legacy.h"
-#include "proto/otlp/json/names.h"
 #include "proto/wire/reader.h"
 #include "proto/wire/writer.h"
 
@@ -17,10 +17,10 @@
 
 /* An open container of the JSON text: a message, or the list of a repeated field. */
 struct frame {
-    const struct name_field *field; /* of a list: whose it is; of a message: the key at hand, NULL for none */
-    size_t mark;                    /* for wire_end, or NO_MARK */
-    uint32_t items;                 /* of a list: elements begun; of a message: where name_find goes on */
-    uint8_t message;                /* enum name_message; of a list: none */
+    const struct field *field; /* of a list: whose it is; of a message: the key at hand, NULL for none */
+    size_t mark;               /* for wire_end, or NO_MARK */
+    uint32_t items;            /* of a list: elements begun; of a message: where name_find goes on */
+    uint8_t message;           /* enum message; of a list: none */
     bool list;
     uint16_t value_depth; /* messages of an attribute value, from its AnyValue down to here */
 };
@@ -123,12 +123,12 @@ static inline int room(struct transcode *t, size_t more)
 /* ---- containers ------------------------------------------------------------------------------- */
 
 /* A message is the inside of a length-delimited field, and so is a list of numbers: packed. */
-static bool is_packed(const struct name_field *f)
+static bool is_packed(const struct field *f)
 {
-    return f->type <= NAME_DOUBLE;
+    return f->type <= FIELD_DOUBLE;
 }
 
-static int open_message(struct transcode *t, const struct name_field *field, const struct json_token *token)
+static int open_message(struct transcode *t, const struct field *field, const struct json_token *token)
 {
     const struct frame *parent = &t->frames[t->n_frames - 1];
     uint32_t value_depth = parent->value_depth;
@@ -138,13 +138,13 @@ static int open_message(struct transcode *t, const struct name_field *field, con
     int r = room(t, 2 * FIELD_ROOM);
     if (r != 0)
         return r;
-    t->frames[t->n_frames++] = (struct frame){.mark = wire_begin(&t->w, field->number),
+    t->frames[t->n_frames++] = (struct frame){.mark = wire_begin(&t->w, name_number(t->layout, field)),
                                               .message = field->message,
                                               .value_depth = (uint16_t)value_depth};
     return 0;
 }
 
-static int open_list(struct transcode *t, const struct name_field *field, const struct json_token *token)
+static int open_list(struct transcode *t, const struct field *field, const struct json_token *token)
 {
     if (token->kind != JSON_LIST)
         return malformed(t, token, "not a list");
@@ -155,7 +155,7 @@ static int open_list(struct transcode *t, const struct name_field *field, const 
     t->frames[t->n_frames++] =
         (struct frame){.field = field,
                        .list = true,
-                       .mark = is_packed(field) ? wire_begin(&t->w, field->number) : NO_MARK,
+                       .mark = is_packed(field) ? wire_begin(&t->w, name_number(t->layout, field)) : NO_MARK,
                        .value_depth = value_depth};
     return 0;
 }
@@ -196,16 +196,16 @@ static int bad_number(struct transcode *t, const struct json_token *token, int c
     return malformed(t, token, what);
 }
 
-static int read_integer(enum name_type type, struct bytes text, uint64_t *ret)
+static int read_integer(enum field_type type, struct bytes text, uint64_t *ret)
 {
     int64_t v = 0;
     int r;
-    if (type == NAME_UINT64 || type == NAME_FIXED64 || type == NAME_UINT32) {
+    if (type == FIELD_UINT64 || type == FIELD_FIXED64 || type == FIELD_UINT32) {
         r = json_uint64(text, ret);
-        return r == 0 && type == NAME_UINT32 && *ret > UINT32_MAX ? JSON_OUT_OF_RANGE : r;
+        return r == 0 && type == FIELD_UINT32 && *ret > UINT32_MAX ? JSON_OUT_OF_RANGE : r;
     }
     r = json_int64(text, &v);
-    if (r == 0 && type == NAME_INT32 && (v < INT32_MIN || v > INT32_MAX))
+    if (r == 0 && type == FIELD_INT32 && (v < INT32_MIN || v > INT32_MAX))
         r = JSON_OUT_OF_RANGE;
     *ret = (uint64_t)v; /* a negative int32 has ten bytes too (protobuf.dev, "Encoding") */
     return r;
@@ -227,15 +227,15 @@ static int read_double(const struct json_token *token, struct bytes text, uint64
     return r;
 }
 
-static void put_word(struct transcode *t, const struct name_field *f, bool in_list, uint64_t v)
+static void put_word(struct transcode *t, const struct field *f, bool in_list, uint64_t v)
 {
-    if (f->type != NAME_FIXED64 && f->type != NAME_DOUBLE) {
+    if (f->type != FIELD_FIXED64 && f->type != FIELD_DOUBLE) {
         if (in_list)
             wire_put_varint(&t->w, v);
         else
-            wire_put_uint(&t->w, f->number, v);
+            wire_put_uint(&t->w, name_number(t->layout, f), v);
     } else if (!in_list) {
-        wire_put_fixed64(&t->w, f->number, v);
+        wire_put_fixed64(&t->w, name_number(t->layout, f), v);
     } else {
         uint8_t le[8];
         for (int i = 0; i < 8; i++)
@@ -244,20 +244,20 @@ static void put_word(struct transcode *t, const struct name_field *f, bool in_li
     }
 }
 
-static int put_number(struct transcode *t, const struct name_field *f, const struct json_token *token,
+static int put_number(struct transcode *t, const struct field *f, const struct json_token *token,
                       bool in_list)
 {
     uint8_t unescaped[NUMBER_IN_STRING_MAX];
     struct bytes text;
     uint64_t v = 0;
     int r = JSON_NOT_A_NUMBER;
-    if (f->type == NAME_BOOL) {
+    if (f->type == FIELD_BOOL) {
         if (token->kind != JSON_TRUE && token->kind != JSON_FALSE)
             return malformed(t, token, "neither true nor false");
         v = token->kind == JSON_TRUE;
         r = 0;
     } else if (number_text(token, unescaped, &text)) {
-        r = f->type == NAME_DOUBLE ? read_double(token, text, &v) : read_integer(f->type, text, &v);
+        r = f->type == FIELD_DOUBLE ? read_double(token, text, &v) : read_integer(f->type, text, &v);
     }
     if (r != 0)
         return bad_number(t, token, r);
@@ -272,15 +272,15 @@ static int put_number(struct transcode *t, const struct name_field *f, const str
 #define PROFILE_ID_BYTES 16u
 
 /* What is wrong with the text of a bytes field, or NULL; then it is decoded in place. */
-static const char *decode_bytes(enum name_type type, uint8_t *p, size_t *n)
+static const char *decode_bytes(enum field_type type, uint8_t *p, size_t *n)
 {
     if (*n == 0)
         return NULL; /* an id that is not set */
     switch (type) {
-    case NAME_TRACE_ID:
+    case FIELD_TRACE_ID:
         return *n == 2 * TRACE_ID_BYTES && json_hex(p, n) ? NULL : "not 32 hexadecimal digits";
-    case NAME_SPAN_ID: return *n == 2 * SPAN_ID_BYTES && json_hex(p, n) ? NULL : "not 16 hexadecimal digits";
-    case NAME_PROFILE_ID: /* hex as the Collector writes it, base64 as the specification says: 22 and "==" */
+    case FIELD_SPAN_ID: return *n == 2 * SPAN_ID_BYTES && json_hex(p, n) ? NULL : "not 16 hexadecimal digits";
+    case FIELD_PROFILE_ID: /* hex as the Collector writes it, base64 as the specification says: 22 and "==" */
         if (*n == 2 * PROFILE_ID_BYTES ? json_hex(p, n) : json_base64(p, n) && *n == PROFILE_ID_BYTES)
             return NULL;
         return "not 16 bytes in hex or base64";
@@ -288,25 +288,25 @@ static const char *decode_bytes(enum name_type type, uint8_t *p, size_t *n)
     }
 }
 
-static int put_text(struct transcode *t, const struct name_field *f, const struct json_token *token)
+static int put_text(struct transcode *t, const struct field *f, const struct json_token *token)
 {
     if (token->kind != JSON_STRING)
         return malformed(t, token, "not a string");
     int r = room(t, FIELD_ROOM + token->text.n);
     if (r != 0)
         return r;
-    if (f->type == NAME_STRING && !token->escaped) {
-        wire_put_bytes(&t->w, f->number, token->text);
+    if (f->type == FIELD_STRING && !token->escaped) {
+        wire_put_bytes(&t->w, name_number(t->layout, f), token->text);
         return 0;
     }
     struct buffer *out = t->w.out;
-    size_t mark = wire_begin(&t->w, f->number), n = token->text.n;
+    size_t mark = wire_begin(&t->w, name_number(t->layout, f)), n = token->text.n;
     uint8_t *p = out->p + out->n;
     if (token->escaped)
         n = json_unescape(token->text, p);
     else if (n > 0)
         memcpy(p, token->text.p, n);
-    const char *wrong = f->type == NAME_STRING ? NULL : decode_bytes(f->type, p, &n);
+    const char *wrong = f->type == FIELD_STRING ? NULL : decode_bytes(f->type, p, &n);
     if (wrong)
         return malformed(t, token, wrong);
     out->n += n;
@@ -316,15 +316,10 @@ static int put_text(struct transcode *t, const struct name_field *f, const struc
 
 /* ---- the walk --------------------------------------------------------------------------------- */
 
-static int put_value(struct transcode *t, const struct name_field *f, const struct json_token *token,
-                     bool in_list)
+static int put_value(struct transcode *t, const struct field *f, const struct json_token *token, bool in_list)
 {
     if (token->kind == JSON_NULL) /* ProtoJSON: any field may be null, no element of a list may */
         return in_list ? malformed(t, token, "null in a list") : 0;
-    if (f->type == NAME_OLD) { /* a table has only keys of still older ones: this ends */
-        t->older = (enum profiles_layout)f->message;
-        return OLDER;
-    }
     if (f->message == MESSAGE_VALUE_TYPE && !f->repeated && token->kind == JSON_LIST &&
         t->layout > PROFILES_LAYOUT_1_7) { /* sampleType was a list up to 1.7 */
         t->older = PROFILES_LAYOUT_1_7;
@@ -332,16 +327,16 @@ static int put_value(struct transcode *t, const struct name_field *f, const stru
     }
     if (f->repeated && !in_list)
         return open_list(t, f, token);
-    if (f->type == NAME_MESSAGE)
+    if (f->type == FIELD_MESSAGE)
         return token->kind == JSON_OBJECT ? open_message(t, f, token) : malformed(t, token, "not an object");
     return is_packed(f) ? put_number(t, f, token, in_list) : put_text(t, f, token);
 }
 
 #define KEY_ESCAPED_MAX 160u /* the longest key of ours, 26 characters, with every one as \uXXXX */
 
-/* The field of a key, or NULL for one that is not ours. */
-static const struct name_field *find_field(const struct transcode *t, struct frame *f,
-                                           const struct json_token *token)
+/* The field of a key, or NULL for one that is not ours; *ret_layout as name_find says. */
+static const struct field *find_field(const struct transcode *t, struct frame *f,
+                                      const struct json_token *token, enum profiles_layout *ret_layout)
 {
     uint8_t plain[KEY_ESCAPED_MAX];
     struct bytes key = token->text;
@@ -350,7 +345,7 @@ static const struct name_field *find_field(const struct transcode *t, struct fra
             return NULL;
         key = bytes_of(plain, json_unescape(key, plain));
     }
-    return name_find(t->layout, f->message, key, &f->items);
+    return name_find(t->layout, (enum message)f->message, key, &f->items, ret_layout);
 }
 
 /* One member of an object, or its end. */
@@ -358,9 +353,15 @@ static int step_message(struct transcode *t, struct frame *f, struct json_token 
 {
     if (token->kind == JSON_OBJECT_END)
         return close_frame(t);
-    f->field = find_field(t, f, token);
+    enum profiles_layout layout = t->layout;
+    f->field = find_field(t, f, token, &layout);
     if (json_next(&t->in, token) != 0)
         return bad_json(t);
+    if (f->field && layout != t->layout &&
+        token->kind != JSON_NULL) { /* a still older one each time: this ends */
+        t->older = layout;
+        return OLDER;
+    }
     if (f->field)
         return put_value(t, f->field, token, false);
     return json_skip(&t->in, token->kind) != 0 ? bad_json(t) : 0;

@@ -10,8 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/base/bytes.h"
-
 /* Readable bytes that must follow a body in memory (their content does not matter): the decoder loads whole
  * words. */
 #define PROFILES_PADDING 64
@@ -65,9 +63,5 @@ enum {
 #define HOLLOW_BYTES 2u
 #define HOLLOW_WORDS "more than 65536 messages that hold nothing"
 _Static_assert(HOLLOW_MAX == 65536, "as the words say");
-
-/* Which layout the wire types of a request's fields speak for. PROFILES_LAYOUT_UNKNOWN when nothing does.
- * Slower than a decode; safe on any bytes, which need no padding. Any thread. */
-enum profiles_layout layout_sniff(struct bytes body);
 
 #endif

@@ -3,10 +3,18 @@
 
 #include <errno.h>
 
+#include "proto/otlp/layouts/fields.h"
 #include "proto/wire/reader.h"
 
-/* [number in 1.10] in 1.9, of Sample; 0: the same. */
-static const uint8_t renumbered[] = {[2] = 3, [3] = 4, [4] = 2, [5] = 0};
+/* [number in 1.10] in 1.9, of Sample; 0: it has none, and stays. */
+static const uint8_t renumbered[SAMPLE_HIGHEST + 1] = {
+    [SAMPLE_STACK_INDEX] = SAMPLE_STACK_INDEX_1_9,
+    [SAMPLE_ATTRIBUTE_INDICES] = SAMPLE_ATTRIBUTE_INDICES_1_9,
+    [SAMPLE_LINK_INDEX] = SAMPLE_LINK_INDEX_1_9,
+    [SAMPLE_VALUES] = SAMPLE_VALUES_1_9,
+    [SAMPLE_TIMESTAMPS_UNIX_NANO] = SAMPLE_TIMESTAMPS_UNIX_NANO_1_9,
+};
+_Static_assert((int)SAMPLE_HIGHEST < 16, "a tag of one byte: no length changes");
 
 /* The fields of one Sample. `base` is where the request may be written. */
 static int rewrite_sample(uint8_t *base, struct bytes message)
@@ -24,11 +32,11 @@ static int rewrite_sample(uint8_t *base, struct bytes message)
     return r == WIRE_END ? 0 : -EINVAL;
 }
 
-/* Request.resource_profiles = 1, ResourceProfiles.scope_profiles = 2, ScopeProfiles.profiles = 2,
- * Profile.samples = 2: one reader for each level, the innermost being read. */
+/* One reader for each level down to the samples, the innermost being read. */
 int profiles_to_1_9(uint8_t *p, size_t n)
 {
-    static const uint32_t path[] = {1, 2, 2, 2};
+    static const uint32_t path[] = {REQUEST_RESOURCE_PROFILES, RESOURCE_PROFILES_SCOPE_PROFILES,
+                                    SCOPE_PROFILES_PROFILES, PROFILE_SAMPLES};
     enum { LEVELS = sizeof path / sizeof *path };
     struct wire_reader in[LEVELS] = {wire_reader(bytes_of(p, n))};
     uint32_t level = 0;

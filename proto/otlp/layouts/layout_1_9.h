@@ -2,10 +2,9 @@
 /*
  * A request of OTLP 1.10 for a reader of 1.9.
  *
- * The two differ in Sample alone (reference: profiles.proto of both tags): 1.9 has values = 2,
- * attribute_indices = 3 and link_index = 4, where 1.10 has attribute_indices = 2, link_index = 3 and
- * values = 4; and in the references to the string table that 1.10 added to common.proto. Field numbers below
- * 16 take one byte with their type, so no length changes and the bytes are rewritten where they are.
+ * The two differ in Sample alone (fields.def); and in the references to the string table that 1.10 added to
+ * common.proto. Field numbers below 16 take one byte with their type, so no length changes and the bytes are
+ * rewritten where they are.
  */
 #ifndef PROTO_OTLP_LAYOUTS_LAYOUT_1_9_H
 #define PROTO_OTLP_LAYOUTS_LAYOUT_1_9_H

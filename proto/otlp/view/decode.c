@@ -3,7 +3,9 @@
 
 #include <inttypes.h>
 
+#include "proto/otlp/layouts/fields.h"
 #include "proto/otlp/layouts/legacy.h"
+#include "proto/otlp/layouts/sniff.h"
 #include "proto/otlp/view/decode.h"
 
 _Static_assert(PROFILES_PADDING >= WIRE_LOAD_PADDING, "the loads read that far behind the body");
@@ -135,11 +137,12 @@ static int read_tree(struct decode *d)
     struct wire_field f;
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number > 2)
+        if (f.number > REQUEST_HIGHEST)
             continue;
         if (f.type != WIRE_LEN)
             return decode_wrong_type(d, &f, "ExportProfilesServiceRequest");
-        r = f.number == 1 ? decode_resource_profiles(d, f.bytes) : decode_dictionary(d, f.bytes);
+        r = f.number == REQUEST_RESOURCE_PROFILES ? decode_resource_profiles(d, f.bytes)
+                                                  : decode_dictionary(d, f.bytes);
         if (r != 0)
             return r;
     }

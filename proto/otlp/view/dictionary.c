@@ -22,7 +22,7 @@ static const uint8_t *string_run(struct decode *d, const uint8_t *from, const ui
     uint64_t *span = d->p->string.span;
     uint32_t i = d->p->string.n, cap = d->m->cap[GROUP_STRING];
     const uint8_t *p, *q;
-    while (i < cap && (p = entry_begin(from, end, DICTIONARY_STRING, &q)) != NULL && likely(p < q)) {
+    while (i < cap && (p = entry_begin(from, end, DICTIONARY_STRING_TABLE, &q)) != NULL && likely(p < q)) {
         span[i++] = (uint64_t)(p - d->base) | (uint64_t)(q - p) << 32;
         from = q;
     }
@@ -46,15 +46,16 @@ static const uint8_t *function_run(struct decode *d, const uint8_t *from, const 
     for (; i < cap; i++) {
         uint64_t name = 0, system_name = 0, filename = 0, line = 0;
         const uint8_t *q = from + 2 + from[1], *p = from + 2;
-        if (unlikely(from[0] != WIRE_TAG(DICTIONARY_FUNCTION, WIRE_LEN) || !short_entry(from[1]) || q > end))
+        if (unlikely(from[0] != WIRE_TAG(DICTIONARY_FUNCTION_TABLE, WIRE_LEN) || !short_entry(from[1]) ||
+                     q > end))
             break;
-        TAKE_SHORT(1, name); /* ascending */
-        TAKE_SHORT(2, system_name);
-        TAKE_SHORT(3, filename);
-        TAKE_SHORT(4, line);
-        TAKE_SHORT(3, filename); /* descending */
-        TAKE_SHORT(2, system_name);
-        TAKE_SHORT(1, name);
+        TAKE_SHORT(FUNCTION_NAME_STRINDEX, name); /* ascending */
+        TAKE_SHORT(FUNCTION_SYSTEM_NAME_STRINDEX, system_name);
+        TAKE_SHORT(FUNCTION_FILENAME_STRINDEX, filename);
+        TAKE_SHORT(FUNCTION_START_LINE, line);
+        TAKE_SHORT(FUNCTION_FILENAME_STRINDEX, filename); /* descending */
+        TAKE_SHORT(FUNCTION_SYSTEM_NAME_STRINDEX, system_name);
+        TAKE_SHORT(FUNCTION_NAME_STRINDEX, name);
         if (unlikely(p != q))
             break;
         view.function.name[i] = (uint32_t)name;
@@ -71,10 +72,10 @@ static int function_any(struct decode *d, struct bytes message)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
-    uint64_t v[5] = {0};
+    uint64_t v[FUNCTION_HIGHEST + 1] = {0};
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number > 4)
+        if (f.number > FUNCTION_HIGHEST)
             continue;
         if (f.type != WIRE_VARINT)
             return decode_wrong_type(d, &f, "Function");
@@ -83,10 +84,10 @@ static int function_any(struct decode *d, struct bytes message)
     if (r != WIRE_END)
         return decode_malformed(d, in.p, "malformed Function");
     uint32_t i = d->p->function.n++;
-    d->p->function.name[i] = wire_saturate32(v[1]);
-    d->p->function.system_name[i] = wire_saturate32(v[2]);
-    d->p->function.filename[i] = wire_saturate32(v[3]);
-    d->p->function.start_line[i] = (int64_t)v[4];
+    d->p->function.name[i] = wire_saturate32(v[FUNCTION_NAME_STRINDEX]);
+    d->p->function.system_name[i] = wire_saturate32(v[FUNCTION_SYSTEM_NAME_STRINDEX]);
+    d->p->function.filename[i] = wire_saturate32(v[FUNCTION_FILENAME_STRINDEX]);
+    d->p->function.start_line[i] = (int64_t)v[FUNCTION_START_LINE];
     return 0;
 }
 
@@ -98,10 +99,10 @@ static const uint8_t *stack_run(struct decode *d, const uint8_t *from, const uin
     uint32_t i = d->p->stack.n, cap = d->m->cap[GROUP_STACK];
     uint32_t n = d->p->stack_location.n, cap_locations = d->m->cap[GROUP_STACK_LOCATION];
     const uint8_t *p, *q, *nested;
-    while (i < cap && (p = entry_begin(from, end, DICTIONARY_STACK, &q)) != NULL &&
+    while (i < cap && (p = entry_begin(from, end, DICTIONARY_STACK_TABLE, &q)) != NULL &&
            likely(q - p > HOLLOW_BYTES)) {
         uint32_t more = n;
-        const uint8_t *list = entry_begin(p, q, 1, &nested);
+        const uint8_t *list = entry_begin(p, q, STACK_LOCATION_INDICES, &nested);
         if (list) {
             if (unlikely((size_t)(nested - list) > cap_locations - n))
                 break;
@@ -126,7 +127,7 @@ static int stack_any(struct decode *d, struct bytes message)
     uint32_t locations_at = pool.n;
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number != 1)
+        if (f.number != STACK_LOCATION_INDICES)
             continue;
         pool.index = d->p->stack_location.location;
         r = decode_indices(d, GROUP_STACK_LOCATION, &pool, &f, "Stack");
@@ -146,13 +147,14 @@ static int stack_any(struct decode *d, struct bytes message)
 static inline __attribute__((always_inline)) bool value_run(const uint8_t *p, const uint8_t *q,
                                                             struct attr_value *value)
 {
-    const uint8_t *nested, *text = entry_begin(p, q, 1, &nested);
+    const uint8_t *nested, *text = entry_begin(p, q, ANY_VALUE_STRING_VALUE, &nested);
     if (text && nested == q) {
         *value = (struct attr_value){.kind = ATTR_STRING, .text = bytes_of(text, (size_t)(q - text))};
         return true;
     }
     uint64_t integer;
-    if (p < q && *p == WIRE_TAG(3, WIRE_VARINT) && wire_load_varint_long(p + 1, &integer) == q) {
+    if (p < q && *p == WIRE_TAG(ANY_VALUE_INT_VALUE, WIRE_VARINT) &&
+        wire_load_varint_long(p + 1, &integer) == q) {
         *value = (struct attr_value){.kind = ATTR_INT, .integer = (int64_t)integer};
         return true;
     }
@@ -164,16 +166,16 @@ static const uint8_t *attribute_run(struct decode *d, const uint8_t *from, const
     struct profiles *v = d->p;
     uint32_t i = v->attribute.n, cap = d->m->cap[GROUP_ATTRIBUTE];
     const uint8_t *p, *q, *nested;
-    while (i < cap && (p = entry_begin(from, end, DICTIONARY_ATTRIBUTE, &q)) != NULL) {
+    while (i < cap && (p = entry_begin(from, end, DICTIONARY_ATTRIBUTE_TABLE, &q)) != NULL) {
         uint64_t key = 0, unit = 0;
-        TAKE_VARINT(1, key);  /* ascending */
-        TAKE_VARINT(3, unit); /* descending */
-        const uint8_t *value = entry_begin(p, q, 2, &nested);
+        TAKE_VARINT(KEY_VALUE_AND_UNIT_KEY_STRINDEX, key);   /* ascending */
+        TAKE_VARINT(KEY_VALUE_AND_UNIT_UNIT_STRINDEX, unit); /* descending */
+        const uint8_t *value = entry_begin(p, q, KEY_VALUE_AND_UNIT_VALUE, &nested);
         if (!value || !value_run(value, nested, &v->attribute.value[i]))
             break;
         p = nested;
-        TAKE_VARINT(1, key);  /* descending */
-        TAKE_VARINT(3, unit); /* ascending */
+        TAKE_VARINT(KEY_VALUE_AND_UNIT_KEY_STRINDEX, key);   /* descending */
+        TAKE_VARINT(KEY_VALUE_AND_UNIT_UNIT_STRINDEX, unit); /* ascending */
         if (unlikely(p != q))
             break;
         v->attribute.key[i] = wire_saturate32(key);
@@ -195,15 +197,15 @@ static int attribute_any(struct decode *d, struct bytes message)
     while ((r = wire_load_next(&in, &f)) == 0) {
         uint64_t piece;
         switch (WIRE_TAG(f.number, f.type)) {
-        case WIRE_TAG(1, WIRE_VARINT): key = f.value; break;
-        case WIRE_TAG(2, WIRE_LEN):
+        case WIRE_TAG(KEY_VALUE_AND_UNIT_KEY_STRINDEX, WIRE_VARINT): key = f.value; break;
+        case WIRE_TAG(KEY_VALUE_AND_UNIT_VALUE, WIRE_LEN):
             r = decode_any_value(d, f.bytes, &value, &piece);
             if (piece != INDEX_NONE || f.bytes.n > 0)
                 reference = piece;
             break;
-        case WIRE_TAG(3, WIRE_VARINT): unit = f.value; break;
+        case WIRE_TAG(KEY_VALUE_AND_UNIT_UNIT_STRINDEX, WIRE_VARINT): unit = f.value; break;
         default:
-            if (f.number < 4)
+            if (f.number <= KEY_VALUE_AND_UNIT_HIGHEST)
                 r = decode_wrong_type(d, &f, "KeyValueAndUnit");
         }
         if (r != 0)
@@ -232,15 +234,15 @@ static int mapping_any(struct decode *d, struct bytes message)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
-    uint64_t v[5] = {0};
+    uint64_t v[MAPPING_HIGHEST + 1] = {0};
     uint32_t attrs_at = d->m->mapping_attr.n;
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number == 5)
+        if (f.number == MAPPING_ATTRIBUTE_INDICES)
             r = decode_indices(d, GROUP_MAPPING_ATTR, &d->m->mapping_attr, &f, "Mapping");
-        else if (f.number < 5 && f.type != WIRE_VARINT)
+        else if (f.number <= MAPPING_HIGHEST && f.type != WIRE_VARINT)
             r = decode_wrong_type(d, &f, "Mapping");
-        else if (f.number < 5)
+        else if (f.number <= MAPPING_HIGHEST)
             v[f.number] = f.value;
         if (r != 0)
             return r;
@@ -248,10 +250,10 @@ static int mapping_any(struct decode *d, struct bytes message)
     if (r != WIRE_END)
         return decode_malformed(d, in.p, "malformed Mapping");
     uint32_t i = d->p->mapping.n++;
-    d->p->mapping.memory_start[i] = v[1];
-    d->p->mapping.memory_limit[i] = v[2];
-    d->p->mapping.file_offset[i] = v[3];
-    d->p->mapping.filename[i] = wire_saturate32(v[4]);
+    d->p->mapping.memory_start[i] = v[MAPPING_MEMORY_START];
+    d->p->mapping.memory_limit[i] = v[MAPPING_MEMORY_LIMIT];
+    d->p->mapping.file_offset[i] = v[MAPPING_FILE_OFFSET];
+    d->p->mapping.filename[i] = wire_saturate32(v[MAPPING_FILENAME_STRINDEX]);
     d->p->mapping.attrs_at[i] = attrs_at;
     return 0;
 }
@@ -271,11 +273,11 @@ static int link_any(struct decode *d, struct bytes message)
     struct bytes trace = {0}, span = {0};
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number > 2)
+        if (f.number > LINK_HIGHEST)
             continue;
         if (f.type != WIRE_LEN)
             return decode_wrong_type(d, &f, "Link");
-        if (f.number == 1)
+        if (f.number == LINK_TRACE_ID)
             trace = f.bytes;
         else
             span = f.bytes;
@@ -297,13 +299,13 @@ struct table {
 };
 
 static const struct table tables[] = {
-    [DICTIONARY_MAPPING] = {GROUP_MAPPING, NULL, mapping_any},
-    [DICTIONARY_LOCATION] = {GROUP_LOCATION, decode_location_run, decode_location},
-    [DICTIONARY_FUNCTION] = {GROUP_FUNCTION, function_run, function_any},
-    [DICTIONARY_LINK] = {GROUP_LINK, NULL, link_any},
-    [DICTIONARY_STRING] = {GROUP_STRING, string_run, string_any},
-    [DICTIONARY_ATTRIBUTE] = {GROUP_ATTRIBUTE, attribute_run, attribute_any},
-    [DICTIONARY_STACK] = {GROUP_STACK, stack_run, stack_any},
+    [DICTIONARY_MAPPING_TABLE] = {GROUP_MAPPING, NULL, mapping_any},
+    [DICTIONARY_LOCATION_TABLE] = {GROUP_LOCATION, decode_location_run, decode_location},
+    [DICTIONARY_FUNCTION_TABLE] = {GROUP_FUNCTION, function_run, function_any},
+    [DICTIONARY_LINK_TABLE] = {GROUP_LINK, NULL, link_any},
+    [DICTIONARY_STRING_TABLE] = {GROUP_STRING, string_run, string_any},
+    [DICTIONARY_ATTRIBUTE_TABLE] = {GROUP_ATTRIBUTE, attribute_run, attribute_any},
+    [DICTIONARY_STACK_TABLE] = {GROUP_STACK, stack_run, stack_any},
 };
 
 static uint32_t table_n(const struct profiles *p, enum profiles_group group)
@@ -339,7 +341,7 @@ static int read_field(struct decode *d, const struct wire_field *f)
     if (f->type != WIRE_LEN)
         return decode_wrong_type(d, f, "ProfilesDictionary");
     const struct table *t = &tables[f->number];
-    int r = decode_entry(d, f->bytes, f->number == DICTIONARY_STRING ? 0 : HOLLOW_BYTES);
+    int r = decode_entry(d, f->bytes, f->number == DICTIONARY_STRING_TABLE ? 0 : HOLLOW_BYTES);
     if (r == 0)
         r = profiles_room(d->p, t->group, table_n(d->p, t->group));
     return r != 0 ? r : t->any(d, f->bytes);

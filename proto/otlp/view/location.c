@@ -11,11 +11,11 @@ static inline __attribute__((always_inline)) bool line_run(struct profiles *v, u
 {
     const uint8_t *p = from;
     uint64_t function = 0, line = 0, column = 0;
-    TAKE_VARINT(1, function); /* ascending */
-    TAKE_VARINT(2, line);
-    TAKE_VARINT(3, column);
-    TAKE_VARINT(2, line); /* descending */
-    TAKE_VARINT(1, function);
+    TAKE_VARINT(LINE_FUNCTION_INDEX, function); /* ascending */
+    TAKE_VARINT(LINE_LINE, line);
+    TAKE_VARINT(LINE_COLUMN, column);
+    TAKE_VARINT(LINE_LINE, line); /* descending */
+    TAKE_VARINT(LINE_FUNCTION_INDEX, function);
     v->line.function[i] = wire_saturate32(function);
     v->line.line[i] = (int64_t)line;
     v->line.column[i] = (int64_t)column;
@@ -23,11 +23,11 @@ static inline __attribute__((always_inline)) bool line_run(struct profiles *v, u
 }
 
 /* If the next field is a list of one attribute below 128, reads it. */
-#define TAKE_ONE_ATTR(variable, n)                                         \
-    if (*p == WIRE_TAG(4, WIRE_LEN) && p[1] == 1 && likely(p[2] < 0x80)) { \
-        (variable) = p[2];                                                 \
-        (n) = 1;                                                           \
-        p += 3;                                                            \
+#define TAKE_ONE_ATTR(variable, n)                                                                  \
+    if (*p == WIRE_TAG(LOCATION_ATTRIBUTE_INDICES, WIRE_LEN) && p[1] == 1 && likely(p[2] < 0x80)) { \
+        (variable) = p[2];                                                                          \
+        (n) = 1;                                                                                    \
+        p += 3;                                                                                     \
     }
 
 /* Nearly all locations have at most one attribute and one line, and short numbers: as many of them as follow
@@ -44,28 +44,29 @@ static const uint8_t *location_run_short(struct decode *d, const uint8_t *from, 
         const uint8_t *q = from + 2 + from[1], *p = from + 2;
         uint64_t line = 0, function = 0, address = 0, mapping = 0;
         uint32_t attr = 0, attrs = 0, lines = 0;
-        if (unlikely(from[0] != WIRE_TAG(DICTIONARY_LOCATION, WIRE_LEN) || !short_entry(from[1]) || q > end))
+        if (unlikely(from[0] != WIRE_TAG(DICTIONARY_LOCATION_TABLE, WIRE_LEN) || !short_entry(from[1]) ||
+                     q > end))
             break;
-        if (*p == WIRE_TAG(4, WIRE_LEN)) { /* descending: attributes first */
+        if (*p == WIRE_TAG(LOCATION_ATTRIBUTE_INDICES, WIRE_LEN)) { /* descending: attributes first */
             TAKE_ONE_ATTR(attr, attrs);
         } else {
-            TAKE_SHORT(1, mapping);
-            TAKE_LONG(2, address);
+            TAKE_SHORT(LOCATION_MAPPING_INDEX, mapping);
+            TAKE_LONG(LOCATION_ADDRESS, address);
         }
-        if (likely(*p == WIRE_TAG(3, WIRE_LEN))) {
+        if (likely(*p == WIRE_TAG(LOCATION_LINES, WIRE_LEN))) {
             const uint8_t *r = p + 2 + p[1], *line_at = p + 2;
             p = line_at;
             lines = 1;
-            TAKE_SHORT(2, line); /* descending */
-            TAKE_SHORT(1, function);
-            if (p < r)               /* else it is the location's address that would be taken */
-                TAKE_SHORT(2, line); /* ascending */
+            TAKE_SHORT(LINE_LINE, line); /* descending */
+            TAKE_SHORT(LINE_FUNCTION_INDEX, function);
+            if (p < r)                       /* else it is the location's address that would be taken */
+                TAKE_SHORT(LINE_LINE, line); /* ascending */
             if (unlikely(p != r || p > q || p == line_at))
                 break;
         }
         if (attrs > 0) {
-            TAKE_LONG(2, address);
-            TAKE_SHORT(1, mapping);
+            TAKE_LONG(LOCATION_ADDRESS, address);
+            TAKE_SHORT(LOCATION_MAPPING_INDEX, mapping);
         } else {
             TAKE_ONE_ATTR(attr, attrs);
         }
@@ -99,25 +100,26 @@ static const uint8_t *location_one(struct decode *d, const uint8_t *from, const 
     uint32_t *attr_index = d->m->location_attr.index;
     uint64_t mapping = 0, address = 0;
     const uint8_t *q, *nested, *list, *line;
-    const uint8_t *p = entry_begin(from, end, DICTIONARY_LOCATION, &q);
+    const uint8_t *p = entry_begin(from, end, DICTIONARY_LOCATION_TABLE, &q);
     if (!p || unlikely(q - p <= HOLLOW_BYTES))
         return from;
-    TAKE_VARINT(1, mapping); /* ascending */
-    TAKE_VARINT_LONG(2, address);
-    list = entry_begin(p, q, 4, &nested); /* descending: attributes first */
+    TAKE_VARINT(LOCATION_MAPPING_INDEX, mapping); /* ascending */
+    TAKE_VARINT_LONG(LOCATION_ADDRESS, address);
+    list = entry_begin(p, q, LOCATION_ATTRIBUTE_INDICES, &nested); /* descending: attributes first */
     if (list) {
         if (unlikely((size_t)(nested - list) > cap_attrs - attrs))
             return from;
         p = wire_load_packed32_short(list, nested, attr_index, &attrs);
     }
-    while (lines < cap_lines && (line = entry_begin(p, q, 3, &nested)) != NULL &&
+    while (lines < cap_lines && (line = entry_begin(p, q, LOCATION_LINES, &nested)) != NULL &&
            line_run(v, lines, line, nested)) {
         lines++;
         p = nested;
     }
-    TAKE_VARINT_LONG(2, address); /* descending */
-    TAKE_VARINT(1, mapping);
-    if (p < q && (list = entry_begin(p, q, 4, &nested)) != NULL) { /* ascending: attributes last */
+    TAKE_VARINT_LONG(LOCATION_ADDRESS, address); /* descending */
+    TAKE_VARINT(LOCATION_MAPPING_INDEX, mapping);
+    if (p < q && (list = entry_begin(p, q, LOCATION_ATTRIBUTE_INDICES, &nested)) !=
+                     NULL) { /* ascending: attributes last */
         if (unlikely((size_t)(nested - list) > cap_attrs - attrs))
             return from;
         p = wire_load_packed32_short(list, nested, attr_index, &attrs);
@@ -152,12 +154,12 @@ static int line_any(struct decode *d, struct bytes message)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
-    uint64_t v[4] = {0};
+    uint64_t v[LINE_HIGHEST + 1] = {0};
     int r = decode_entry(d, message, 0);
     if (r != 0)
         return r;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number > 3)
+        if (f.number > LINE_HIGHEST)
             continue;
         if (f.type != WIRE_VARINT)
             return decode_wrong_type(d, &f, "Line");
@@ -169,9 +171,9 @@ static int line_any(struct decode *d, struct bytes message)
     if (r != 0)
         return r;
     uint32_t i = d->p->line.n++;
-    d->p->line.function[i] = wire_saturate32(v[1]);
-    d->p->line.line[i] = (int64_t)v[2];
-    d->p->line.column[i] = (int64_t)v[3];
+    d->p->line.function[i] = wire_saturate32(v[LINE_FUNCTION_INDEX]);
+    d->p->line.line[i] = (int64_t)v[LINE_LINE];
+    d->p->line.column[i] = (int64_t)v[LINE_COLUMN];
     return 0;
 }
 
@@ -184,13 +186,13 @@ int decode_location(struct decode *d, struct bytes message)
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
         switch (WIRE_TAG(f.number, f.type)) {
-        case WIRE_TAG(1, WIRE_VARINT): mapping = f.value; break;
-        case WIRE_TAG(2, WIRE_VARINT): address = f.value; break;
-        case WIRE_TAG(3, WIRE_LEN): r = line_any(d, f.bytes); break;
+        case WIRE_TAG(LOCATION_MAPPING_INDEX, WIRE_VARINT): mapping = f.value; break;
+        case WIRE_TAG(LOCATION_ADDRESS, WIRE_VARINT): address = f.value; break;
+        case WIRE_TAG(LOCATION_LINES, WIRE_LEN): r = line_any(d, f.bytes); break;
         default:
-            if (f.number == 4)
+            if (f.number == LOCATION_ATTRIBUTE_INDICES)
                 r = decode_indices(d, GROUP_LOCATION_ATTR, &d->m->location_attr, &f, "Location");
-            else if (f.number < 4)
+            else if (f.number <= LOCATION_HIGHEST)
                 r = decode_wrong_type(d, &f, "Location");
         }
         if (r != 0)

@@ -7,18 +7,8 @@
 #ifndef PROTO_OTLP_VIEW_RUN_H
 #define PROTO_OTLP_VIEW_RUN_H
 
+#include "proto/otlp/layouts/fields.h"
 #include "proto/otlp/view/decode.h"
-
-/* profiles.proto, message ProfilesDictionary */
-enum {
-    DICTIONARY_MAPPING = 1,
-    DICTIONARY_LOCATION = 2,
-    DICTIONARY_FUNCTION = 3,
-    DICTIONARY_LINK = 4,
-    DICTIONARY_STRING = 5,
-    DICTIONARY_ATTRIBUTE = 6,
-    DICTIONARY_STACK = 7,
-};
 
 /* If the next field is the varint field `number`, reads it. */
 #define TAKE_VARINT(number, variable)                     \
@@ -88,5 +78,9 @@ const uint8_t *decode_location_run(struct decode *d, const uint8_t *from, const 
 
 /* location.c: one location of any shape; there is room for it. */
 int decode_location(struct decode *d, struct bytes message);
+
+/* sample.c: the same of Profile.samples; there is room for one sample. */
+const uint8_t *decode_sample_run(struct decode *d, const uint8_t *from, const uint8_t *end);
+int decode_sample(struct decode *d, struct bytes message);
 
 #endif

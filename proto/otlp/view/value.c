@@ -3,38 +3,28 @@
 
 #include <errno.h>
 
+#include "proto/otlp/layouts/fields.h"
 #include "proto/otlp/view/decode.h"
-
-/* common.proto */
-enum {
-    ANY_STRING = 1,
-    ANY_BOOL = 2,
-    ANY_INT = 3,
-    ANY_DOUBLE = 4,
-    ANY_ARRAY = 5,
-    ANY_KVLIST = 6,
-    ANY_BYTES = 7,
-    ANY_STRING_STRINDEX = 8,
-    KEY_VALUE_KEY = 1,
-    KEY_VALUE_KEY_STRINDEX = 3,
-};
 
 /* clang-format off */
 static const struct wire_known any_value[] = {
-    {ANY_STRING, WIRE_LEN, -1}, {ANY_BOOL, WIRE_VARINT, -1}, {ANY_INT, WIRE_VARINT, -1},
-    {ANY_DOUBLE, WIRE_I64, -1}, {ANY_ARRAY, WIRE_LEN, SHAPE_ARRAY}, {ANY_KVLIST, WIRE_LEN, SHAPE_KVLIST},
-    {ANY_BYTES, WIRE_LEN, -1}, {ANY_STRING_STRINDEX, WIRE_VARINT, -1},
+    {ANY_VALUE_STRING_VALUE, WIRE_LEN, -1}, {ANY_VALUE_BOOL_VALUE, WIRE_VARINT, -1}, {ANY_VALUE_INT_VALUE, WIRE_VARINT, -1},
+    {ANY_VALUE_DOUBLE_VALUE, WIRE_I64, -1}, {ANY_VALUE_ARRAY_VALUE, WIRE_LEN, SHAPE_ARRAY}, {ANY_VALUE_KVLIST_VALUE, WIRE_LEN, SHAPE_KVLIST},
+    {ANY_VALUE_BYTES_VALUE, WIRE_LEN, -1}, {ANY_VALUE_STRING_VALUE_STRINDEX, WIRE_VARINT, -1},
 };
-static const struct wire_known array_value[] = {{1, WIRE_LEN, SHAPE_ANY_VALUE}};
-static const struct wire_known key_value_list[] = {{1, WIRE_LEN, SHAPE_KEY_VALUE}};
+static const struct wire_known array_value[] = {{ARRAY_VALUE_VALUES, WIRE_LEN, SHAPE_ANY_VALUE}};
+static const struct wire_known key_value_list[] = {{KEY_VALUE_LIST_VALUES, WIRE_LEN, SHAPE_KEY_VALUE}};
 static const struct wire_known key_value[] = {
-    {KEY_VALUE_KEY, WIRE_LEN, -1}, {2, WIRE_LEN, SHAPE_ANY_VALUE}, {KEY_VALUE_KEY_STRINDEX, WIRE_VARINT, -1},
+    {KEY_VALUE_KEY, WIRE_LEN, -1}, {KEY_VALUE_VALUE, WIRE_LEN, SHAPE_ANY_VALUE},
+    {KEY_VALUE_KEY_STRINDEX, WIRE_VARINT, -1},
 };
 static const struct wire_known resource_fields[] = {
-    {1, WIRE_LEN, SHAPE_KEY_VALUE}, {2, WIRE_VARINT, -1}, {3, WIRE_LEN, -1},
+    {RESOURCE_ATTRIBUTES, WIRE_LEN, SHAPE_KEY_VALUE}, {RESOURCE_DROPPED_ATTRIBUTES_COUNT, WIRE_VARINT, -1},
+    {RESOURCE_ENTITY_REFS, WIRE_LEN, -1},
 };
 static const struct wire_known scope_fields[] = {
-    {1, WIRE_LEN, -1}, {2, WIRE_LEN, -1}, {3, WIRE_LEN, SHAPE_KEY_VALUE}, {4, WIRE_VARINT, -1},
+    {SCOPE_NAME, WIRE_LEN, -1}, {SCOPE_VERSION, WIRE_LEN, -1}, {SCOPE_ATTRIBUTES, WIRE_LEN, SHAPE_KEY_VALUE},
+    {SCOPE_DROPPED_ATTRIBUTES_COUNT, WIRE_VARINT, -1},
 };
 /* clang-format on */
 
@@ -71,25 +61,27 @@ static int set_member(struct decode *d, const struct wire_field *f, struct attr_
 {
     *reference = INDEX_NONE;
     switch (WIRE_TAG(f->number, f->type)) {
-    case WIRE_TAG(ANY_STRING, WIRE_LEN):
+    case WIRE_TAG(ANY_VALUE_STRING_VALUE, WIRE_LEN):
         *value = (struct attr_value){.kind = ATTR_STRING, .text = f->bytes};
         return 0;
-    case WIRE_TAG(ANY_BOOL, WIRE_VARINT):
+    case WIRE_TAG(ANY_VALUE_BOOL_VALUE, WIRE_VARINT):
         *value = (struct attr_value){.kind = ATTR_BOOL, .boolean = f->value != 0};
         return 0;
-    case WIRE_TAG(ANY_INT, WIRE_VARINT):
+    case WIRE_TAG(ANY_VALUE_INT_VALUE, WIRE_VARINT):
         *value = (struct attr_value){.kind = ATTR_INT, .integer = (int64_t)f->value};
         return 0;
-    case WIRE_TAG(ANY_DOUBLE, WIRE_I64):
+    case WIRE_TAG(ANY_VALUE_DOUBLE_VALUE, WIRE_I64):
         *value = (struct attr_value){.kind = ATTR_DOUBLE};
         memcpy(&value->real, &f->value, sizeof value->real);
         return 0;
-    case WIRE_TAG(ANY_ARRAY, WIRE_LEN): return set_list(d, value, ATTR_ARRAY, SHAPE_ARRAY, f->bytes);
-    case WIRE_TAG(ANY_KVLIST, WIRE_LEN): return set_list(d, value, ATTR_KVLIST, SHAPE_KVLIST, f->bytes);
-    case WIRE_TAG(ANY_BYTES, WIRE_LEN):
+    case WIRE_TAG(ANY_VALUE_ARRAY_VALUE, WIRE_LEN):
+        return set_list(d, value, ATTR_ARRAY, SHAPE_ARRAY, f->bytes);
+    case WIRE_TAG(ANY_VALUE_KVLIST_VALUE, WIRE_LEN):
+        return set_list(d, value, ATTR_KVLIST, SHAPE_KVLIST, f->bytes);
+    case WIRE_TAG(ANY_VALUE_BYTES_VALUE, WIRE_LEN):
         *value = (struct attr_value){.kind = ATTR_BYTES, .text = f->bytes};
         return 0;
-    case WIRE_TAG(ANY_STRING_STRINDEX, WIRE_VARINT):
+    case WIRE_TAG(ANY_VALUE_STRING_VALUE_STRINDEX, WIRE_VARINT):
         *value = (struct attr_value){.kind = ATTR_STRING};
         *reference = wire_saturate32(f->value); /* so that -1 is not INDEX_NONE */
         d->surely_1_10 = true;
@@ -106,7 +98,7 @@ int decode_any_value(struct decode *d, struct bytes message, struct attr_value *
     int r;
     *ret_reference = INDEX_NONE;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number > ANY_STRING_STRINDEX)
+        if (f.number > ANY_VALUE_HIGHEST)
             continue;
         r = set_member(d, &f, value, ret_reference);
         if (r != 0)
@@ -125,7 +117,7 @@ static const struct wire_known *find_known(enum value_shape shape, const struct 
 
 static bool is_reference(enum value_shape shape, uint32_t number)
 {
-    return (shape == SHAPE_ANY_VALUE && number == ANY_STRING_STRINDEX) ||
+    return (shape == SHAPE_ANY_VALUE && number == ANY_VALUE_STRING_VALUE_STRINDEX) ||
            (shape == SHAPE_KEY_VALUE && number == KEY_VALUE_KEY_STRINDEX);
 }
 
@@ -134,7 +126,7 @@ static void write_reference(struct wire_writer *w, const struct profiles *p, enu
 {
     struct bytes s = p && index < p->string.n ? profiles_string(p, (uint32_t)index) : (struct bytes){0};
     if (shape == SHAPE_ANY_VALUE)
-        wire_put_bytes(w, ANY_STRING, s);
+        wire_put_bytes(w, ANY_VALUE_STRING_VALUE, s);
     else if (index != 0) /* 0 is "not set": an inline key beside it stays */
         wire_put_bytes(w, KEY_VALUE_KEY, s);
 }
@@ -209,13 +201,13 @@ void value_write(struct wire_writer *w, const struct profiles *p, const struct a
 {
     switch (value->kind) {
     case ATTR_EMPTY: break;
-    case ATTR_STRING: wire_put_bytes(w, ANY_STRING, value->text); break;
-    case ATTR_BOOL: wire_put_uint(w, ANY_BOOL, value->boolean); break;
-    case ATTR_INT: wire_put_int(w, ANY_INT, value->integer); break;
-    case ATTR_DOUBLE: wire_put_double(w, ANY_DOUBLE, value->real); break;
-    case ATTR_ARRAY: write_list(w, p, ANY_ARRAY, value->text, SHAPE_ARRAY); break;
-    case ATTR_KVLIST: write_list(w, p, ANY_KVLIST, value->text, SHAPE_KVLIST); break;
-    case ATTR_BYTES: wire_put_bytes(w, ANY_BYTES, value->text); break;
+    case ATTR_STRING: wire_put_bytes(w, ANY_VALUE_STRING_VALUE, value->text); break;
+    case ATTR_BOOL: wire_put_uint(w, ANY_VALUE_BOOL_VALUE, value->boolean); break;
+    case ATTR_INT: wire_put_int(w, ANY_VALUE_INT_VALUE, value->integer); break;
+    case ATTR_DOUBLE: wire_put_double(w, ANY_VALUE_DOUBLE_VALUE, value->real); break;
+    case ATTR_ARRAY: write_list(w, p, ANY_VALUE_ARRAY_VALUE, value->text, SHAPE_ARRAY); break;
+    case ATTR_KVLIST: write_list(w, p, ANY_VALUE_KVLIST_VALUE, value->text, SHAPE_KVLIST); break;
+    case ATTR_BYTES: wire_put_bytes(w, ANY_VALUE_BYTES_VALUE, value->text); break;
     }
 }
 

@@ -6,12 +6,22 @@
 
 #include "proto/base/intern.h"
 #include "proto/base/macros.h"
+#include "proto/otlp/layouts/fields.h"
 #include "proto/otlp/view/value.h"
 #include "proto/wire/writer.h"
 
-/* The tables in the order of their field numbers in ProfilesDictionary. An entry is its encoded message, so
+/* Table t is field t + 1 of ProfilesDictionary. An entry is its encoded message, so
  * "the same content" is "the same bytes", and the table is the list of them in order of arrival. */
-enum { MAPPING, LOCATION, FUNCTION, LINK, STRING, ATTRIBUTE, STACK, TABLES };
+enum {
+    MAPPING = DICTIONARY_MAPPING_TABLE - 1,
+    LOCATION = DICTIONARY_LOCATION_TABLE - 1,
+    FUNCTION = DICTIONARY_FUNCTION_TABLE - 1,
+    LINK = DICTIONARY_LINK_TABLE - 1,
+    STRING = DICTIONARY_STRING_TABLE - 1,
+    ATTRIBUTE = DICTIONARY_ATTRIBUTE_TABLE - 1,
+    STACK = DICTIONARY_STACK_TABLE - 1,
+    TABLES = DICTIONARY_HIGHEST
+};
 
 /* What is open in the tree, from the outside in. */
 enum { NOTHING, RESOURCE, SCOPE, PROFILE, LEVELS };
@@ -129,13 +139,13 @@ uint32_t build_attribute(struct build *b, struct bytes key, const struct attr_va
 {
     uint32_t key_index = build_string(b, key);
     struct wire_writer w = entry_writer(b);
-    wire_put_uint_nonzero(&w, 1, key_index);
+    wire_put_uint_nonzero(&w, KEY_VALUE_AND_UNIT_KEY_STRINDEX, key_index);
     if (value->kind != ATTR_EMPTY) {
-        size_t mark = wire_begin(&w, 2);
+        size_t mark = wire_begin(&w, KEY_VALUE_AND_UNIT_VALUE);
         value_write(&w, NULL, value);
         wire_end(&w, mark);
     }
-    wire_put_uint_nonzero(&w, 3, unit);
+    wire_put_uint_nonzero(&w, KEY_VALUE_AND_UNIT_UNIT_STRINDEX, unit);
     return entry_add(b, ATTRIBUTE, &w);
 }
 
@@ -152,52 +162,52 @@ uint32_t build_attribute_int(struct build *b, const char *key, int64_t value)
 uint32_t build_mapping(struct build *b, const struct build_mapping *m)
 {
     struct wire_writer w = entry_writer(b);
-    wire_put_uint_nonzero(&w, 1, m->memory_start);
-    wire_put_uint_nonzero(&w, 2, m->memory_limit);
-    wire_put_uint_nonzero(&w, 3, m->file_offset);
-    wire_put_uint_nonzero(&w, 4, m->filename);
-    wire_put_packed32(&w, 5, m->attrs, m->n_attrs);
+    wire_put_uint_nonzero(&w, MAPPING_MEMORY_START, m->memory_start);
+    wire_put_uint_nonzero(&w, MAPPING_MEMORY_LIMIT, m->memory_limit);
+    wire_put_uint_nonzero(&w, MAPPING_FILE_OFFSET, m->file_offset);
+    wire_put_uint_nonzero(&w, MAPPING_FILENAME_STRINDEX, m->filename);
+    wire_put_packed32(&w, MAPPING_ATTRIBUTE_INDICES, m->attrs, m->n_attrs);
     return entry_add(b, MAPPING, &w);
 }
 
 uint32_t build_function(struct build *b, const struct build_function *f)
 {
     struct wire_writer w = entry_writer(b);
-    wire_put_uint_nonzero(&w, 1, f->name);
-    wire_put_uint_nonzero(&w, 2, f->system_name);
-    wire_put_uint_nonzero(&w, 3, f->filename);
-    wire_put_int_nonzero(&w, 4, f->start_line);
+    wire_put_uint_nonzero(&w, FUNCTION_NAME_STRINDEX, f->name);
+    wire_put_uint_nonzero(&w, FUNCTION_SYSTEM_NAME_STRINDEX, f->system_name);
+    wire_put_uint_nonzero(&w, FUNCTION_FILENAME_STRINDEX, f->filename);
+    wire_put_int_nonzero(&w, FUNCTION_START_LINE, f->start_line);
     return entry_add(b, FUNCTION, &w);
 }
 
 uint32_t build_location(struct build *b, const struct build_location *l)
 {
     struct wire_writer w = entry_writer(b);
-    wire_put_uint_nonzero(&w, 1, l->mapping);
-    wire_put_uint_nonzero(&w, 2, l->address);
+    wire_put_uint_nonzero(&w, LOCATION_MAPPING_INDEX, l->mapping);
+    wire_put_uint_nonzero(&w, LOCATION_ADDRESS, l->address);
     for (uint32_t i = 0; i < l->n_lines; i++) {
-        size_t mark = wire_begin(&w, 3);
-        wire_put_uint_nonzero(&w, 1, l->lines[i].function);
-        wire_put_int_nonzero(&w, 2, l->lines[i].line);
-        wire_put_int_nonzero(&w, 3, l->lines[i].column);
+        size_t mark = wire_begin(&w, LOCATION_LINES);
+        wire_put_uint_nonzero(&w, LINE_FUNCTION_INDEX, l->lines[i].function);
+        wire_put_int_nonzero(&w, LINE_LINE, l->lines[i].line);
+        wire_put_int_nonzero(&w, LINE_COLUMN, l->lines[i].column);
         wire_end(&w, mark);
     }
-    wire_put_packed32(&w, 4, l->attrs, l->n_attrs);
+    wire_put_packed32(&w, LOCATION_ATTRIBUTE_INDICES, l->attrs, l->n_attrs);
     return entry_add(b, LOCATION, &w);
 }
 
 uint32_t build_stack(struct build *b, const uint32_t *locations, uint32_t n)
 {
     struct wire_writer w = entry_writer(b);
-    wire_put_packed32(&w, 1, locations, n);
+    wire_put_packed32(&w, STACK_LOCATION_INDICES, locations, n);
     return entry_add(b, STACK, &w);
 }
 
 uint32_t build_link(struct build *b, const uint8_t trace_id[16], const uint8_t span_id[8])
 {
     struct wire_writer w = entry_writer(b);
-    wire_put_bytes(&w, 1, bytes_of(trace_id, sizeof no_trace));
-    wire_put_bytes(&w, 2, bytes_of(span_id, sizeof no_span));
+    wire_put_bytes(&w, LINK_TRACE_ID, bytes_of(trace_id, sizeof no_trace));
+    wire_put_bytes(&w, LINK_SPAN_ID, bytes_of(span_id, sizeof no_span));
     return entry_add(b, LINK, &w);
 }
 
@@ -210,16 +220,19 @@ static void close_from(struct build *b, int level)
         wire_end(&b->w, b->mark[b->open]);
 }
 
-/* Opens a `level` message; its field number in its parent is 1 for a resource and 2 for the others. A child
- * without a parent is a caller's error, which must not become a malformed request. */
+/* Opens a `level` message. A child without a parent is a caller's error, which must not become a malformed
+ * request. */
 static bool open_level(struct build *b, int level)
 {
+    static const uint32_t field[] = {[RESOURCE] = REQUEST_RESOURCE_PROFILES,
+                                     [SCOPE] = RESOURCE_PROFILES_SCOPE_PROFILES,
+                                     [PROFILE] = SCOPE_PROFILES_PROFILES};
     close_from(b, level);
     if (b->open != level - 1 && b->failed == 0)
         b->failed = -EINVAL;
     if (b->failed < 0 || b->w.failed < 0)
         return false;
-    b->mark[level] = wire_begin(&b->w, level == RESOURCE ? 1 : 2);
+    b->mark[level] = wire_begin(&b->w, field[level]);
     b->open = level;
     return true;
 }
@@ -228,9 +241,9 @@ static void put_attrs(struct wire_writer *w, uint32_t field, const struct attr *
 {
     for (uint32_t i = 0; i < n; i++) {
         size_t mark = wire_begin(w, field);
-        wire_put_bytes(w, 1, attrs[i].key);
+        wire_put_bytes(w, KEY_VALUE_KEY, attrs[i].key);
         if (attrs[i].value.kind != ATTR_EMPTY) {
-            size_t value = wire_begin(w, 2);
+            size_t value = wire_begin(w, KEY_VALUE_VALUE);
             value_write(w, NULL, &attrs[i].value);
             wire_end(w, value);
         }
@@ -242,10 +255,10 @@ void build_resource(struct build *b, const struct attr *attrs, uint32_t n_attrs,
 {
     if (!open_level(b, RESOURCE))
         return;
-    size_t mark = wire_begin(&b->w, 1);
-    put_attrs(&b->w, 1, attrs, n_attrs);
+    size_t mark = wire_begin(&b->w, RESOURCE_PROFILES_RESOURCE);
+    put_attrs(&b->w, RESOURCE_ATTRIBUTES, attrs, n_attrs);
     wire_end(&b->w, mark);
-    wire_put_bytes_nonempty(&b->w, 3, schema_url);
+    wire_put_bytes_nonempty(&b->w, RESOURCE_PROFILES_SCHEMA_URL, schema_url);
 }
 
 void build_scope(struct build *b, struct bytes name, struct bytes version, const struct attr *attrs,
@@ -253,12 +266,12 @@ void build_scope(struct build *b, struct bytes name, struct bytes version, const
 {
     if (!open_level(b, SCOPE))
         return;
-    size_t mark = wire_begin(&b->w, 1);
-    wire_put_bytes_nonempty(&b->w, 1, name);
-    wire_put_bytes_nonempty(&b->w, 2, version);
-    put_attrs(&b->w, 3, attrs, n_attrs);
+    size_t mark = wire_begin(&b->w, SCOPE_PROFILES_SCOPE);
+    wire_put_bytes_nonempty(&b->w, SCOPE_NAME, name);
+    wire_put_bytes_nonempty(&b->w, SCOPE_VERSION, version);
+    put_attrs(&b->w, SCOPE_ATTRIBUTES, attrs, n_attrs);
     wire_end(&b->w, mark);
-    wire_put_bytes_nonempty(&b->w, 3, schema_url);
+    wire_put_bytes_nonempty(&b->w, SCOPE_PROFILES_SCHEMA_URL, schema_url);
 }
 
 static void put_value_type(struct wire_writer *w, uint32_t field, uint32_t type, uint32_t unit)
@@ -266,8 +279,8 @@ static void put_value_type(struct wire_writer *w, uint32_t field, uint32_t type,
     if (type == 0 && unit == 0)
         return;
     size_t mark = wire_begin(w, field);
-    wire_put_uint_nonzero(w, 1, type);
-    wire_put_uint_nonzero(w, 2, unit);
+    wire_put_uint_nonzero(w, VALUE_TYPE_TYPE_STRINDEX, type);
+    wire_put_uint_nonzero(w, VALUE_TYPE_UNIT_STRINDEX, unit);
     wire_end(w, mark);
 }
 
@@ -276,14 +289,14 @@ void build_profile(struct build *b, const struct build_profile *p)
     struct wire_writer *w = &b->w;
     if (!open_level(b, PROFILE))
         return;
-    put_value_type(w, 1, p->type, p->unit);
-    wire_put_fixed64_nonzero(w, 3, p->time_unix_nano);
-    wire_put_uint_nonzero(w, 4, p->duration_nano);
-    put_value_type(w, 5, p->period_type, p->period_unit);
-    wire_put_int_nonzero(w, 6, p->period);
+    put_value_type(w, PROFILE_SAMPLE_TYPE, p->type, p->unit);
+    wire_put_fixed64_nonzero(w, PROFILE_TIME_UNIX_NANO, p->time_unix_nano);
+    wire_put_uint_nonzero(w, PROFILE_DURATION_NANO, p->duration_nano);
+    put_value_type(w, PROFILE_PERIOD_TYPE, p->period_type, p->period_unit);
+    wire_put_int_nonzero(w, PROFILE_PERIOD, p->period);
     if (p->profile_id)
-        wire_put_bytes(w, 7, bytes_of(p->profile_id, 16));
-    wire_put_packed32(w, 11, p->attrs, p->n_attrs);
+        wire_put_bytes(w, PROFILE_PROFILE_ID, bytes_of(p->profile_id, 16));
+    wire_put_packed32(w, PROFILE_ATTRIBUTE_INDICES, p->attrs, p->n_attrs);
 }
 
 void build_sample(struct build *b, const struct build_sample *s)
@@ -293,12 +306,12 @@ void build_sample(struct build *b, const struct build_sample *s)
         b->failed = -EINVAL;
     if (b->failed < 0)
         return;
-    size_t mark = wire_begin(w, 2);
-    wire_put_uint_nonzero(w, 1, s->stack);
-    wire_put_packed32(w, 2, s->attrs, s->n_attrs);
-    wire_put_uint_nonzero(w, 3, s->link);
-    wire_put_packed64(w, 4, s->values, s->n_values);
-    wire_put_packed_fixed64(w, 5, s->timestamps, s->n_timestamps);
+    size_t mark = wire_begin(w, PROFILE_SAMPLES);
+    wire_put_uint_nonzero(w, SAMPLE_STACK_INDEX, s->stack);
+    wire_put_packed32(w, SAMPLE_ATTRIBUTE_INDICES, s->attrs, s->n_attrs);
+    wire_put_uint_nonzero(w, SAMPLE_LINK_INDEX, s->link);
+    wire_put_packed64(w, SAMPLE_VALUES, s->values, s->n_values);
+    wire_put_packed_fixed64(w, SAMPLE_TIMESTAMPS_UNIX_NANO, s->timestamps, s->n_timestamps);
     wire_end(w, mark);
     b->n_samples++;
 }
@@ -307,7 +320,7 @@ void build_sample(struct build *b, const struct build_sample *s)
 
 static void put_dictionary(const struct build *b, struct wire_writer *w)
 {
-    size_t mark = wire_begin(w, 2);
+    size_t mark = wire_begin(w, REQUEST_DICTIONARY);
     for (uint32_t table = 0; table < TABLES; table++)
         for (uint32_t i = 0; i < b->table[table].n; i++)
             wire_put_bytes(w, table + 1, intern_get(&b->table[table], i));

@@ -3,9 +3,10 @@
  * A request under construction: an ExportProfilesServiceRequest (OTLP 1.10 = 1.11) built entry by entry.
  *
  * The dictionary is deduplicated by content and has its zero entries; keys are written inline (no
- * key_strindex), as the Collector's receiver wants them (reference/gateway.md §2.3). The tree is written in
- * document order: resource, then its scopes, then their profiles, then their samples. Meant for one request
- * every few seconds, so an entry is kept as its encoded bytes: little memory, and finishing is a copy.
+ * key_strindex), as the Collector's receiver wants them (up to v0.159 it resolves no references). The tree is
+ * written in document order: resource, then its scopes, then their profiles, then their samples. Meant for
+ * one request every few seconds, so an entry is kept as its encoded bytes: little memory, and finishing is a
+ * copy.
  *
  *     build_begin(b);
  *     build_resource(b, attrs, n_attrs, schema_url);

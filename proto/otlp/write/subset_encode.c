@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/base/macros.h"
+#include "proto/otlp/view/value.h"
+#include "proto/otlp/write/subset_parts.h"
+#include "proto/wire/reader.h"
+
+/* --- The dictionary */
+
+static bool is_mark(const struct subset *s, uint32_t attribute)
+{
+    return s->mark && bytes_eq(profiles_string(s->p, s->p->attribute.key[attribute]), s->mark->key);
+}
+
+static bool has_mark(const struct subset *s, uint32_t from, uint32_t to)
+{
+    while (from < to && !is_mark(s, s->p->attr_index.attribute[from]))
+        from++;
+    return from < to;
+}
+
+/* The list [from, to) in new numbers as field `field`, with the mark behind it when asked for. */
+static void write_attrs(struct subset *s, uint32_t field, uint32_t from, uint32_t to, bool mark)
+{
+    uint32_t n = 0;
+    for (; from < to; from++)
+        s->attrs[n++] = s->attribute.to[s->p->attr_index.attribute[from]];
+    if (mark)
+        s->attrs[n++] = s->mark_attribute;
+    wire_put_packed32(&s->w, field, s->attrs, n);
+}
+
+static void write_mappings_and_locations(struct subset *s)
+{
+    const struct profiles *p = s->p;
+    struct wire_writer *w = &s->w;
+    for (EACH_REACHED(i, &s->mapping)) {
+        size_t mark = wire_begin(w, DICTIONARY_MAPPING_TABLE);
+        wire_put_uint_nonzero(w, MAPPING_MEMORY_START, p->mapping.memory_start[i]);
+        wire_put_uint_nonzero(w, MAPPING_MEMORY_LIMIT, p->mapping.memory_limit[i]);
+        wire_put_uint_nonzero(w, MAPPING_FILE_OFFSET, p->mapping.file_offset[i]);
+        wire_put_uint_nonzero(w, MAPPING_FILENAME_STRINDEX, s->string.to[p->mapping.filename[i]]);
+        write_attrs(s, MAPPING_ATTRIBUTE_INDICES, p->mapping.attrs_at[i], p->mapping.attrs_at[i + 1], false);
+        wire_end(w, mark);
+    }
+    for (EACH_REACHED(i, &s->location)) {
+        size_t mark = wire_begin(w, DICTIONARY_LOCATION_TABLE);
+        wire_put_uint_nonzero(w, LOCATION_MAPPING_INDEX, s->mapping.to[p->location.mapping[i]]);
+        wire_put_uint_nonzero(w, LOCATION_ADDRESS, p->location.address[i]);
+        for (uint32_t k = p->location.lines_at[i]; k < p->location.lines_at[i + 1]; k++) {
+            size_t line = wire_begin(w, LOCATION_LINES);
+            wire_put_uint_nonzero(w, LINE_FUNCTION_INDEX, s->function.to[p->line.function[k]]);
+            wire_put_int_nonzero(w, LINE_LINE, p->line.line[k]);
+            wire_put_int_nonzero(w, LINE_COLUMN, p->line.column[k]);
+            wire_end(w, line);
+        }
+        write_attrs(s, LOCATION_ATTRIBUTE_INDICES, p->location.attrs_at[i], p->location.attrs_at[i + 1],
+                    false);
+        wire_end(w, mark);
+    }
+}
+
+/* profiles.proto, Link: an id that is not set SHOULD be written as zero bytes rather than left out. */
+static void write_links(struct subset *s)
+{
+    static const uint8_t zero[16];
+    for (EACH_REACHED(i, &s->link)) {
+        size_t mark = wire_begin(&s->w, DICTIONARY_LINK_TABLE);
+        uint64_t trace = s->p->link.trace_at[i], span = s->p->link.span_at[i];
+        wire_put_bytes(&s->w, LINK_TRACE_ID, bytes_of(trace ? s->p->body.p + trace : zero, 16));
+        wire_put_bytes(&s->w, LINK_SPAN_ID, bytes_of(span ? s->p->body.p + span : zero, 8));
+        wire_end(&s->w, mark);
+    }
+}
+
+static struct attr_value mark_value(const struct subset *s, const struct attr_value *was)
+{
+    double before = 1;
+    if (was && was->kind == ATTR_DOUBLE)
+        before = was->real;
+    else if (was && was->kind == ATTR_INT)
+        before = (double)was->integer;
+    return (struct attr_value){.kind = ATTR_DOUBLE, .real = before * s->mark->probability};
+}
+
+static void write_attribute(struct subset *s, uint32_t key, const struct attr_value *value, uint32_t unit)
+{
+    size_t mark = wire_begin(&s->w, DICTIONARY_ATTRIBUTE_TABLE);
+    wire_put_uint_nonzero(&s->w, KEY_VALUE_AND_UNIT_KEY_STRINDEX, key);
+    if (value->kind != ATTR_EMPTY) {
+        size_t any = wire_begin(&s->w, KEY_VALUE_AND_UNIT_VALUE);
+        value_write(&s->w, s->p, value);
+        wire_end(&s->w, any);
+    }
+    wire_put_uint_nonzero(&s->w, KEY_VALUE_AND_UNIT_UNIT_STRINDEX, unit);
+    wire_end(&s->w, mark);
+}
+
+static void write_attributes(struct subset *s)
+{
+    const struct profiles *p = s->p;
+    for (EACH_REACHED(i, &s->attribute)) {
+        struct attr_value value =
+            is_mark(s, i) ? mark_value(s, &p->attribute.value[i]) : p->attribute.value[i];
+        write_attribute(s, s->string.to[p->attribute.key[i]], &value, s->string.to[p->attribute.unit[i]]);
+    }
+    if (s->mark) {
+        struct attr_value value = mark_value(s, NULL);
+        write_attribute(s, s->mark_key, &value, 0);
+    }
+}
+
+static void write_stacks(struct subset *s)
+{
+    const struct profiles *p = s->p;
+    for (EACH_REACHED(i, &s->stack)) {
+        size_t mark = wire_begin(&s->w, DICTIONARY_STACK_TABLE);
+        uint32_t from = p->stack.locations_at[i], to = p->stack.locations_at[i + 1];
+        size_t list = from < to ? wire_begin(&s->w, STACK_LOCATION_INDICES) : 0;
+        for (uint32_t k = from; k < to; k++)
+            wire_put_varint(&s->w, s->location.to[p->stack_location.location[k]]);
+        if (from < to)
+            wire_end(&s->w, list);
+        wire_end(&s->w, mark);
+    }
+}
+
+static void write_dictionary(struct subset *s)
+{
+    const struct profiles *p = s->p;
+    size_t mark = wire_begin(&s->w, REQUEST_DICTIONARY);
+    write_mappings_and_locations(s);
+    for (EACH_REACHED(i, &s->function)) {
+        size_t function = wire_begin(&s->w, DICTIONARY_FUNCTION_TABLE);
+        wire_put_uint_nonzero(&s->w, FUNCTION_NAME_STRINDEX, s->string.to[p->function.name[i]]);
+        wire_put_uint_nonzero(&s->w, FUNCTION_SYSTEM_NAME_STRINDEX, s->string.to[p->function.system_name[i]]);
+        wire_put_uint_nonzero(&s->w, FUNCTION_FILENAME_STRINDEX, s->string.to[p->function.filename[i]]);
+        wire_put_int_nonzero(&s->w, FUNCTION_START_LINE, p->function.start_line[i]);
+        wire_end(&s->w, function);
+    }
+    write_links(s);
+    for (EACH_REACHED(i, &s->string))
+        wire_put_bytes(&s->w, DICTIONARY_STRING_TABLE, profiles_string(p, i));
+    if (s->mark && s->mark_key == s->string.n_new)
+        wire_put_bytes(&s->w, DICTIONARY_STRING_TABLE, s->mark->key);
+    write_attributes(s);
+    write_stacks(s);
+    wire_end(&s->w, mark);
+}
+
+/* --- The tree */
+
+/* Values and timestamps are not in the columns: they are copied from the sample's own bytes. */
+static void write_sample(struct subset *s, uint32_t i, struct bytes message, bool profile_marked)
+{
+    const struct profiles *p = s->p;
+    uint32_t from = p->sample.attrs_at[i], to = p->sample.attrs_at[i + 1];
+    struct wire_reader in = wire_reader(message);
+    struct wire_field f;
+    size_t mark = wire_begin(&s->w, PROFILE_SAMPLES);
+    bool marked = s->mark && !s->mark->on_profiles && !profile_marked && !has_mark(s, from, to);
+    wire_put_uint_nonzero(&s->w, SAMPLE_STACK_INDEX, s->stack.to[p->sample.stack[i]]);
+    write_attrs(s, SAMPLE_ATTRIBUTE_INDICES, from, to, marked);
+    wire_put_uint_nonzero(&s->w, SAMPLE_LINK_INDEX, s->link.to[p->sample.link[i]]);
+    while (wire_next(&in, &f) == 0)
+        if (f.number == SAMPLE_VALUES || f.number == SAMPLE_TIMESTAMPS_UNIX_NANO)
+            wire_put_raw(&s->w, bytes_of(f.from, (size_t)(in.p - f.from)));
+    wire_end(&s->w, mark);
+}
+
+static void write_value_type(struct subset *s, uint32_t field, uint32_t type, uint32_t unit)
+{
+    if (type == 0 && unit == 0)
+        return;
+    size_t mark = wire_begin(&s->w, field);
+    wire_put_uint_nonzero(&s->w, VALUE_TYPE_TYPE_STRINDEX, s->string.to[type]);
+    wire_put_uint_nonzero(&s->w, VALUE_TYPE_UNIT_STRINDEX, s->string.to[unit]);
+    wire_end(&s->w, mark);
+}
+
+static void write_profile(struct subset *s, uint32_t i, bool whole)
+{
+    const struct profiles *p = s->p;
+    uint32_t from = p->profile.attrs_at[i], to = p->profile.attrs_at[i + 1];
+    bool has = has_mark(s, from, to);
+    size_t mark = wire_begin(&s->w, SCOPE_PROFILES_PROFILES);
+    write_value_type(s, PROFILE_SAMPLE_TYPE, p->profile.type[i], p->profile.unit[i]);
+    for (uint32_t k = max_of(p->profile.samples_at[i], s->from);
+         k < min_of(p->profile.samples_at[i + 1], s->to); k++)
+        if (subset_keeps(s, k))
+            write_sample(s, k, s->samples[k], has);
+    for (uint32_t k = s->own_at[i]; k < s->own_at[i + 1]; k++) {
+        struct wire_reader in = wire_reader(bytes_of(s->own[k].p, s->own[k].n));
+        struct wire_field f;
+        /* A stretch is of payload or it is not. */
+        if (whole || wire_next(&in, &f) != 0 || !subset_is_payload(f.number))
+            wire_put_raw(&s->w, bytes_of(s->own[k].p, s->own[k].n));
+    }
+    write_value_type(s, PROFILE_PERIOD_TYPE, p->profile.period_type[i], p->profile.period_unit[i]);
+    write_attrs(s, PROFILE_ATTRIBUTE_INDICES, from, to, s->mark && s->mark->on_profiles && !has);
+    wire_end(&s->w, mark);
+}
+
+/* A Resource or InstrumentationScope: its own bytes, unless they refer to the string table. */
+static void write_owner(struct subset *s, uint32_t field, struct bytes message, enum value_shape shape)
+{
+    if (message.n == 0)
+        return;
+    if (!value_has_reference(message, shape)) {
+        wire_put_bytes(&s->w, field, message);
+        return;
+    }
+    size_t mark = wire_begin(&s->w, field);
+    value_write_inline(&s->w, s->p, message, shape);
+    wire_end(&s->w, mark);
+}
+
+static void write_tree(struct subset *s)
+{
+    const struct profiles *p = s->p;
+    uint32_t resource = UINT32_MAX, scope = UINT32_MAX; /* what is open */
+    size_t resource_mark = 0, scope_mark = 0;
+    for (uint32_t i = s->first; i < s->end; i++) {
+        bool whole;
+        if (!subset_keeps_profile(s, i, &whole))
+            continue;
+        uint32_t to_scope = p->profile.scope[i], to_resource = p->scope.resource[to_scope];
+        if (scope != UINT32_MAX && scope != to_scope)
+            wire_end(&s->w, scope_mark);
+        if (resource != UINT32_MAX && resource != to_resource)
+            wire_end(&s->w, resource_mark);
+        if (resource != to_resource) {
+            resource = to_resource;
+            resource_mark = wire_begin(&s->w, REQUEST_RESOURCE_PROFILES);
+            write_owner(s, RESOURCE_PROFILES_RESOURCE, p->resource.raw[resource], SHAPE_RESOURCE);
+            wire_put_bytes_nonempty(&s->w, RESOURCE_PROFILES_SCHEMA_URL, p->resource.schema_url[resource]);
+        }
+        if (scope != to_scope) {
+            scope = to_scope;
+            scope_mark = wire_begin(&s->w, RESOURCE_PROFILES_SCOPE_PROFILES);
+            write_owner(s, SCOPE_PROFILES_SCOPE, profiles_scope_raw(p, scope), SHAPE_SCOPE);
+            wire_put_bytes_nonempty(&s->w, SCOPE_PROFILES_SCHEMA_URL, p->scope.schema_url[scope]);
+        }
+        write_profile(s, i, whole);
+    }
+    if (scope != UINT32_MAX) {
+        wire_end(&s->w, scope_mark);
+        wire_end(&s->w, resource_mark);
+    }
+}
+
+void subset_encode(struct subset *s)
+{
+    write_tree(s);
+    write_dictionary(s);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A subset in progress: what is known of the view, and of the piece being written. For subset*.c only.
+ */
+#ifndef PROTO_OTLP_WRITE_SUBSET_PARTS_H
+#define PROTO_OTLP_WRITE_SUBSET_PARTS_H
+
+#include "proto/otlp/layouts/fields.h"
+#include "proto/otlp/view/profiles.h"
+#include "proto/otlp/write/renumber.h"
+#include "proto/otlp/write/subset.h"
+#include "proto/wire/writer.h"
+
+/* A stretch of a profile's message. */
+struct stretch {
+    const uint8_t *p;
+    size_t n;
+};
+
+struct subset {
+    const struct profiles *p;
+    const struct subset_mark *mark;
+    struct renumber string, mapping, location, function, link, attribute, stack;
+    uint32_t mark_string;  /* of the mark's key in the view; p->string.n: it has none */
+    uint32_t *attrs;       /* room for the longest list of attributes, and one more */
+    struct bytes *samples; /* [sample]: its message */
+    struct stretch *own;   /* what profiles have beside samples and what is renumbered, in order */
+    uint32_t *own_at;      /* [profile], and one more */
+    uint32_t n_own, cap_own;
+    /* of the piece being written */
+    const uint64_t *keep;
+    uint32_t from, to;   /* samples */
+    uint32_t first, end; /* profiles that have them */
+    struct wire_writer w;
+    uint32_t mark_key,
+        mark_attribute; /* numbers in the new request, of the key's string and the added attribute */
+};
+
+/* Whether a sample is in the piece. */
+static inline bool subset_keeps(const struct subset *s, uint32_t sample)
+{
+    return sample >= s->from && sample < s->to && s->p->sample.stack[sample] != PROFILES_REJECTED &&
+           (!s->keep || subset_has(s->keep, sample));
+}
+
+/* Whether a profile has a sample in the piece; *ret_whole: all of them. */
+bool subset_keeps_profile(const struct subset *s, uint32_t profile, bool *ret_whole);
+
+static inline bool subset_is_payload(uint32_t field)
+{
+    return field == PROFILE_ORIGINAL_PAYLOAD_FORMAT || field == PROFILE_ORIGINAL_PAYLOAD;
+}
+
+/* subset_encode.c: appends the request to s->w, when what is reached has its numbers. */
+void subset_encode(struct subset *s);
+
+#endif
