@@ -3,7 +3,7 @@
  * Memory that is freed all at once: everything one request makes us hold.
  *
  * Resetting keeps the largest block, because giving pages back between requests costs more than the request
- * (reference/hotpath.md: 41 µs becomes 184).
+ * (41 µs of a request become 184).
  */
 #ifndef PROTO_BASE_ARENA_H
 #define PROTO_BASE_ARENA_H

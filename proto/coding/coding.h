@@ -26,7 +26,7 @@ enum coding {
 };
 
 /* By its HTTP or gRPC name, ASCII case ignored; empty is identity; `x-gzip` is gzip (RFC 9110 §8.4.1.3); the
- * Collector's confighttp adds `zlib`, which is deflate, and `x-snappy-framed` (reference/gateway.md §3.3).
+ * Collector's confighttp adds `zlib`, which is deflate, and `x-snappy-framed` (its compression_algorithms).
  * Anything else, a list of several codings too, is CODING_UNKNOWN. */
 enum coding coding_parse(struct bytes name);
 
