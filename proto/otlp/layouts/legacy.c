@@ -74,9 +74,9 @@ static int scope_profiles(struct legacy *t, struct bytes message)
     struct wire_field f;
     int r;
     while ((r = wire_next(&in, &f)) == 0) {
-        if (f.number <= 3 && f.type != WIRE_LEN)
+        if (f.number <= SCOPE_PROFILES_HIGHEST && f.type != WIRE_LEN)
             return legacy_wrong_type(t, &f, "ScopeProfiles");
-        if (f.number != 2)
+        if (f.number != SCOPE_PROFILES_PROFILES)
             r = copy_field(t, &f, in.p);
         else if (t->from >= PROFILES_LAYOUT_1_8)
             r = legacy_profile_1_9(t, f.bytes);
@@ -110,9 +110,10 @@ static int resource_profiles(struct legacy *t, struct bytes message)
     struct wire_field f;
     int r;
     while ((r = wire_next(&in, &f)) == 0) {
-        if (f.number <= 3 && f.type != WIRE_LEN)
+        if (f.number <= RESOURCE_PROFILES_HIGHEST && f.type != WIRE_LEN)
             return legacy_wrong_type(t, &f, "ResourceProfiles");
-        r = f.number == 2 ? nested(t, 2, f.bytes, scope_profiles) : copy_field(t, &f, in.p);
+        r = f.number == RESOURCE_PROFILES_SCOPE_PROFILES ? nested(t, f.number, f.bytes, scope_profiles)
+                                                         : copy_field(t, &f, in.p);
         if (r != 0)
             return r;
     }
@@ -125,9 +126,9 @@ static int request(struct legacy *t)
     struct wire_field f;
     int r;
     while ((r = wire_next(&in, &f)) == 0) {
-        if (f.number == 1)
-            r = nested(t, 1, f.bytes, resource_profiles);
-        else if (f.number > 2)
+        if (f.number == REQUEST_RESOURCE_PROFILES)
+            r = nested(t, f.number, f.bytes, resource_profiles);
+        else if (f.number > REQUEST_HIGHEST)
             r = copy_field(t, &f, in.p);
         if (r != 0)
             return r;
@@ -144,9 +145,9 @@ static int find_dictionary(struct legacy *t)
     uint32_t pieces = 0;
     int r;
     while ((r = wire_next(&in, &f)) == 0) {
-        if (f.number <= 2 && f.type != WIRE_LEN)
+        if (f.number <= REQUEST_HIGHEST && f.type != WIRE_LEN)
             return legacy_wrong_type(t, &f, "ExportProfilesServiceRequest");
-        if (f.number != 2)
+        if (f.number != REQUEST_DICTIONARY)
             continue;
         pieces++;
         n += f.bytes.n;
@@ -161,7 +162,7 @@ static int find_dictionary(struct legacy *t)
     t->dictionary = bytes_of(p, n);
     in = wire_reader(t->body);
     while (wire_next(&in, &f) == 0)
-        if (f.number == 2 && f.bytes.n > 0) {
+        if (f.number == REQUEST_DICTIONARY && f.bytes.n > 0) {
             memcpy(p, f.bytes.p, f.bytes.n);
             p += f.bytes.n;
         }
@@ -190,25 +191,24 @@ static uint64_t count_hollow(struct bytes message, uint32_t within)
     return n;
 }
 
-enum { LOCATION_1_5 = 4, LOCATION_1_7 = 2 }; /* of Profile, of ProfilesDictionary; in it are the lines */
-
 static uint64_t count_hollow_in(struct bytes body)
 {
     struct wire_reader in = wire_reader(body);
     struct wire_field f, g, h;
     uint64_t n = count_hollow(body, 0);
     while (wire_next(&in, &f) == 0) {
-        if (f.type != WIRE_LEN || f.number > 2)
+        if (f.type != WIRE_LEN || f.number > REQUEST_HIGHEST)
             continue;
-        n += count_hollow(f.bytes, f.number == 1 ? 2 : LOCATION_1_7); /* into scopes; into locations */
+        bool tree = f.number == REQUEST_RESOURCE_PROFILES; /* else the dictionary: in locations are lines */
+        n += count_hollow(f.bytes, tree ? RESOURCE_PROFILES_SCOPE_PROFILES : DICTIONARY_LOCATION_TABLE);
         struct wire_reader resource = wire_reader(f.bytes);
-        while (f.number == 1 && wire_next(&resource, &g) == 0) {
-            if (g.type != WIRE_LEN || g.number != 2)
+        while (tree && wire_next(&resource, &g) == 0) {
+            if (g.type != WIRE_LEN || g.number != RESOURCE_PROFILES_SCOPE_PROFILES)
                 continue;
             struct wire_reader scope = wire_reader(g.bytes);
             while (wire_next(&scope, &h) == 0)
-                if (h.type == WIRE_LEN && h.number == 2)
-                    n += count_hollow(h.bytes, LOCATION_1_5);
+                if (h.type == WIRE_LEN && h.number == SCOPE_PROFILES_PROFILES)
+                    n += count_hollow(h.bytes, PROFILE_LOCATION_TABLE_1_5);
         }
     }
     return n;
@@ -218,6 +218,8 @@ static uint64_t count_hollow_in(struct bytes body)
 
 static int begin(struct legacy *t)
 {
+    for (enum message m = 0; m < MESSAGES; m++)
+        fields_renumber(m, t->from, PROFILES_LAYOUT_1_10, t->renumber[m]);
     t->w = wire_writer(t->out);
     t->ew = wire_writer(&t->entry);
     t->arena = (struct arena)ARENA_INIT(&t->budget);

@@ -15,28 +15,24 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/intern.h"
-#include "proto/base/macros.h"
 #include "proto/base/budget.h"
-#include "proto/base/buffer.h"
+#include "proto/base/macros.h"
 #include "proto/base/error.h"
-#include "proto/otlp/layouts/layout.h"
+#include "proto/otlp/layouts/fields.h"
 #include "proto/wire/reader.h"
 #include "proto/wire/writer.h"
 
 /* An index that leads nowhere. No table reaches it: each entry is charged for. */
 #define NOWHERE UINT32_MAX
 
-/* In the order of ProfilesDictionary's fields in 1.10: table t is field t + 1. */
+/* Table t is field t + 1 of ProfilesDictionary in 1.10. */
+/* clang-format off */
+#define T(name) TABLE_##name = DICTIONARY_##name##_TABLE - 1
 enum legacy_table {
-    TABLE_MAPPING,
-    TABLE_LOCATION,
-    TABLE_FUNCTION,
-    TABLE_LINK,
-    TABLE_STRING,
-    TABLE_ATTRIBUTE,
-    TABLE_STACK,
-    TABLES
+    T(MAPPING), T(LOCATION), T(FUNCTION), T(LINK), T(STRING), T(ATTRIBUTE), T(STACK), TABLES = DICTIONARY_HIGHEST
 };
+#undef T
+/* clang-format on */
 
 struct numbers {
     uint32_t *v;
@@ -66,6 +62,8 @@ struct legacy {
     struct intern unit_key; /* {source, number of a key} → index into unit */
     struct numbers unit;    /* numbers of strings */
     size_t entries_charged;
+
+    uint8_t renumber[MESSAGES][FIELD_NUMBERS]; /* [message][number in from] = in 1.10 */
 
     struct bytes dictionary; /* all pieces joined; up to 1.5 there is none */
     struct legacy_source source;
@@ -99,6 +97,12 @@ static inline size_t legacy_grown(size_t n)
 }
 
 int numbers_add(struct legacy *t, struct numbers *list, uint32_t number);
+
+/* Its place in t->source.to and t->table, of a field that is an index. */
+static inline enum legacy_table table_of(const struct field *f)
+{
+    return (enum legacy_table)(f->table - 1);
+}
 
 /* The new number of old index i. */
 static inline uint32_t numbers_at(const struct numbers *list, uint64_t i)
@@ -136,8 +140,7 @@ int legacy_read_strings(struct legacy *t, struct bytes message, uint32_t number)
 /* Writes t->table as a ProfilesDictionary. */
 int legacy_write_dictionary(struct legacy *t);
 
-/* legacy_profile_1_7.c and legacy_profile_1_9.c: a Profile of t->from as one or more fields 2 of
- * ScopeProfiles in t->w. */
+/* A Profile of t->from as one or more profiles of ScopeProfiles in t->w. */
 int legacy_profile_1_7(struct legacy *t, struct bytes message);
 int legacy_profile_1_9(struct legacy *t, struct bytes message);
 

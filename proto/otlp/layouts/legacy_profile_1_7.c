@@ -9,15 +9,6 @@
 /* pprof's profilers have up to four; each costs a pass over the samples, and a profile of its own. */
 #define TYPES_MAX 64u
 
-/* Field numbers of Profile that differ; sample_type is 1 and sample 2 in both. */
-struct profile_fields {
-    uint32_t path; /* location_indices */
-    uint32_t time, duration, period_type, period, comments, default_type, id, dropped, format, payload, attrs;
-    uint32_t attributes; /* KeyValue: only in 1.4, which is 1.5 otherwise */
-};
-static const struct profile_fields fields_1_5 = {5, 11, 12, 13, 14, 15, 16, 17, 19, 20, 21, 22, 18};
-static const struct profile_fields fields_1_7 = {3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0};
-
 struct value_type {
     uint64_t type, unit; /* old numbers of strings */
 };
@@ -26,8 +17,8 @@ struct old_profile {
     struct value_type types[TYPES_MAX], period_type;
     uint32_t n_types;
     bool has_period_type;
-    uint64_t time, duration, period, default_type, dropped;
-    struct bytes id, format, payload;
+    uint64_t number[ROWS_PROFILE];   /* by row: the scalars, */
+    struct bytes text[ROWS_PROFILE]; /* and those that are slices */
 };
 
 static uint32_t string_at(const struct legacy *t, uint64_t i)
@@ -45,76 +36,59 @@ static int read_value_type(struct legacy *t, const struct wire_field *field, str
     if (field->type != WIRE_LEN)
         return legacy_wrong_type(t, field, "Profile");
     while ((r = wire_next(&in, &f)) == 0) {
-        if (f.number > 2) /* aggregation_temporality: 1.9 dropped it */
+        if (f.number > VALUE_TYPE_HIGHEST) /* aggregation_temporality: 1.9 dropped it */
             continue;
         if (f.type != WIRE_VARINT)
             return legacy_wrong_type(t, &f, "ValueType");
-        *(f.number == 1 ? &ret->type : &ret->unit) = f.value;
+        *(f.number == VALUE_TYPE_TYPE_STRINDEX ? &ret->type : &ret->unit) = f.value;
     }
     return legacy_ended(t, r, &in, "ValueType");
 }
 
-/* A field that is one number, or one slice, by its own number; false when it is another. */
-static bool read_scalar(struct old_profile *p, const struct profile_fields *fields,
-                        const struct wire_field *f)
+static int read_sample_type(struct legacy *t, struct old_profile *p, const struct wire_field *f)
 {
-    const struct {
-        uint32_t number;
-        uint64_t *value;
-        struct bytes *bytes;
-    } scalars[] = {
-        {fields->time, &p->time, NULL},       {fields->duration, &p->duration, NULL},
-        {fields->period, &p->period, NULL},   {fields->default_type, &p->default_type, NULL},
-        {fields->dropped, &p->dropped, NULL}, {fields->id, NULL, &p->id},
-        {fields->format, NULL, &p->format},   {fields->payload, NULL, &p->payload},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(scalars); i++) {
-        if (scalars[i].number != f->number || f->type != (scalars[i].value ? WIRE_VARINT : WIRE_LEN))
-            continue;
-        if (scalars[i].value)
-            *scalars[i].value = f->value;
-        else
-            *scalars[i].bytes = f->bytes;
-        return true;
-    }
-    return false;
+    if (p->n_types == TYPES_MAX)
+        return legacy_malformed(t, f->from, "more than 64 sample types in a Profile");
+    return read_value_type(t, f, &p->types[p->n_types++]);
 }
 
-static int read_list(struct legacy *t, struct old_profile *p, const struct profile_fields *fields,
-                     const struct wire_field *f)
+/* KeyValue, in the profile itself: only in 1.4, which is 1.5 otherwise. */
+static int read_attribute(struct legacy *t, const struct wire_field *f)
 {
     uint32_t number;
-    if (f->number == 1) {
-        if (p->n_types == TYPES_MAX)
-            return legacy_malformed(t, f->from, "more than 64 sample types in a Profile");
-        return read_value_type(t, f, &p->types[p->n_types++]);
-    }
-    if (f->number == 2)
-        return f->type == WIRE_LEN ? 0 : legacy_wrong_type(t, f, "Profile");
-    if (f->number == fields->period_type) {
-        p->has_period_type = true;
-        return read_value_type(t, f, &p->period_type);
-    }
-    if (f->number == fields->path)
-        return legacy_indices(t, f, &t->source.to[TABLE_LOCATION], &t->path, "Profile");
-    if (f->number == fields->comments)
-        return legacy_indices(t, f, &t->source.to[TABLE_STRING], &t->comments, "Profile");
-    if (f->number == fields->attrs)
-        return legacy_indices(t, f, &t->source.to[TABLE_ATTRIBUTE], &t->of_profile, "Profile");
-    if (f->number == fields->attributes && f->type == WIRE_LEN) {
-        int r = legacy_attribute(t, f->bytes, &number);
-        return r != 0 ? r : numbers_add(t, &t->of_profile, number);
-    }
-    /* what is left: tables of 1.5, which are read already; fields that release did not have; or a scalar with
-     * another wire type */
-    if (f->number < fields->time || f->number > fields->attrs || f->number == 18)
+    int r = f->type == WIRE_LEN ? legacy_attribute(t, f->bytes, &number) : 0;
+    return r != 0 || f->type != WIRE_LEN ? r : numbers_add(t, &t->of_profile, number);
+}
+
+static int read_field(struct legacy *t, struct old_profile *p, const struct wire_field *f)
+{
+    const struct field *row = field_numbered(t->from, MESSAGE_PROFILE, f->number);
+    if (!row) /* that release did not have it */
         return 0;
-    return legacy_wrong_type(t, f, "Profile");
+    uint32_t i = (uint32_t)(row - fields_of(MESSAGE_PROFILE).row);
+    const struct numbers *to = row->table != 0 ? &t->source.to[table_of(row)] : NULL;
+    switch (i) {
+    case ROW_PROFILE_SAMPLE_TYPES: return read_sample_type(t, p, f);
+    case ROW_PROFILE_PERIOD_TYPE: p->has_period_type = true; return read_value_type(t, f, &p->period_type);
+    case ROW_PROFILE_LOCATION_INDICES: return legacy_indices(t, f, to, &t->path, "Profile");
+    case ROW_PROFILE_COMMENT_STRINDICES: return legacy_indices(t, f, to, &t->comments, "Profile");
+    case ROW_PROFILE_ATTRIBUTE_INDICES: return legacy_indices(t, f, to, &t->of_profile, "Profile");
+    case ROW_PROFILE_ATTRIBUTES: return read_attribute(t, f);
+    default: break;
+    }
+    if (row->repeated && i != ROW_PROFILE_SAMPLE) /* tables of 1.5, which are read already */
+        return 0;
+    if (f->type != field_wire(row))
+        return legacy_wrong_type(t, f, "Profile");
+    if (f->type == WIRE_LEN)
+        p->text[i] = f->bytes;
+    else
+        p->number[i] = f->value;
+    return 0;
 }
 
 /* Everything but the samples. */
-static int read_profile(struct legacy *t, struct bytes message, const struct profile_fields *fields,
-                        struct old_profile *p)
+static int read_profile(struct legacy *t, struct bytes message, struct old_profile *p)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
@@ -122,7 +96,7 @@ static int read_profile(struct legacy *t, struct bytes message, const struct pro
     int r;
     t->path.n = t->comments.n = t->of_profile.n = 0;
     while ((r = wire_next(&in, &f)) == 0) {
-        r = read_scalar(p, fields, &f) ? 0 : read_list(t, p, fields, &f);
+        r = read_field(t, p, &f);
         if (r != 0)
             return r;
     }
@@ -152,7 +126,7 @@ static int find_stack(struct legacy *t, uint64_t from, uint64_t n, uint32_t *ret
     if (r != 0)
         return r;
     if (n > 0)
-        wire_put_packed32(&t->ew, 1, t->path.v + from, n);
+        wire_put_packed32(&t->ew, STACK_LOCATION_INDICES, t->path.v + from, n);
     return legacy_entry_add(t, TABLE_STACK, ret);
 }
 
@@ -171,13 +145,15 @@ static int read_sample(struct legacy *t, struct bytes message, struct old_sample
     t->attrs.n = 0;
     while ((r = wire_next(&in, &f)) == 0) {
         switch (WIRE_TAG(f.number, f.type)) {
-        case WIRE_TAG(1, WIRE_VARINT): s->from = f.value; break;
-        case WIRE_TAG(2, WIRE_VARINT): s->n = f.value; break;
-        case WIRE_TAG(5, WIRE_VARINT): s->link = numbers_at(&t->source.to[TABLE_LINK], f.value); break;
+        case WIRE_TAG(SAMPLE_LOCATIONS_START_INDEX_1_7, WIRE_VARINT): s->from = f.value; break;
+        case WIRE_TAG(SAMPLE_LOCATIONS_LENGTH_1_7, WIRE_VARINT): s->n = f.value; break;
+        case WIRE_TAG(SAMPLE_LINK_INDEX_1_7, WIRE_VARINT):
+            s->link = numbers_at(&t->source.to[TABLE_LINK], f.value);
+            break;
         default:
-            if (f.number == 4)
+            if (f.number == SAMPLE_ATTRIBUTE_INDICES_1_7)
                 r = legacy_indices(t, &f, &t->source.to[TABLE_ATTRIBUTE], &t->attrs, "Sample");
-            else if (f.number != 3 && f.number <= 5)
+            else if (f.number != SAMPLE_VALUE_1_7 && f.number < SAMPLE_TIMESTAMPS_VARINT_1_7)
                 r = legacy_wrong_type(t, &f, "Sample");
         }
         if (r != 0)
@@ -186,7 +162,7 @@ static int read_sample(struct legacy *t, struct bytes message, struct old_sample
     return legacy_ended(t, r, &in, "Sample");
 }
 
-/* Values, field 3: of several types the one at `only`. */
+/* Values: of several types the one at `only`. */
 static int write_values(struct legacy *t, struct bytes message, bool all, uint32_t only)
 {
     struct wire_reader in = wire_reader(message);
@@ -194,10 +170,10 @@ static int write_values(struct legacy *t, struct bytes message, bool all, uint32
     uint64_t value;
     uint32_t i = 0;
     int r = WIRE_END;
-    size_t mark = wire_begin(&t->w, 4);
+    size_t mark = wire_begin(&t->w, SAMPLE_VALUES);
     while (r == WIRE_END && wire_next(&in, &f) == 0) {
         struct wire_rest rest = {0};
-        while (f.number == 3 && (r = wire_next_repeated(&f, WIRE_VARINT, &rest, &value)) == 0)
+        while (f.number == SAMPLE_VALUE_1_7 && (r = wire_next_repeated(&f, WIRE_VARINT, &rest, &value)) == 0)
             if (i++ == only || all)
                 wire_put_varint(&t->w, value);
     }
@@ -205,17 +181,18 @@ static int write_values(struct legacy *t, struct bytes message, bool all, uint32
     return r == WIRE_END ? 0 : legacy_malformed(t, f.from, "malformed Sample.value");
 }
 
-/* Field 6: varints until 1.7, eight bytes each from 1.8 on. */
+/* Varints until 1.7, eight bytes each from 1.8 on. */
 static int write_timestamps(struct legacy *t, struct bytes message)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
     uint64_t v;
     int r = WIRE_END;
-    size_t mark = wire_begin(&t->w, 5);
+    size_t mark = wire_begin(&t->w, SAMPLE_TIMESTAMPS_UNIX_NANO);
     while (r == WIRE_END && wire_next(&in, &f) == 0) {
         struct wire_rest rest = {0};
-        while (f.number == 6 && (r = wire_next_repeated(&f, WIRE_VARINT, &rest, &v)) == 0) {
+        while (f.number == SAMPLE_TIMESTAMPS_VARINT_1_7 &&
+               (r = wire_next_repeated(&f, WIRE_VARINT, &rest, &v)) == 0) {
             uint8_t fixed[8];
             for (int i = 0; i < 8; i++)
                 fixed[i] = (uint8_t)(v >> (8 * i));
@@ -241,10 +218,10 @@ static int write_sample(struct legacy *t, struct bytes message, uint32_t i, uint
         r = legacy_room(t, t->out, legacy_grown(message.n));
     if (r != 0)
         return r;
-    size_t mark = wire_begin(&t->w, 2);
-    wire_put_uint_nonzero(&t->w, 1, t->stacks.v[i]);
-    wire_put_packed32(&t->w, 2, t->attrs.v, t->attrs.n);
-    wire_put_uint_nonzero(&t->w, 3, s.link);
+    size_t mark = wire_begin(&t->w, PROFILE_SAMPLES);
+    wire_put_uint_nonzero(&t->w, SAMPLE_STACK_INDEX, t->stacks.v[i]);
+    wire_put_packed32(&t->w, SAMPLE_ATTRIBUTE_INDICES, t->attrs.v, t->attrs.n);
+    wire_put_uint_nonzero(&t->w, SAMPLE_LINK_INDEX, s.link);
     r = write_values(t, message, n_types <= 1, type);
     if (r == 0)
         r = write_timestamps(t, message);
@@ -259,7 +236,7 @@ static int write_samples(struct legacy *t, struct bytes message, uint32_t n_type
     uint32_t i = 0;
     int r = 0;
     while (r == 0 && wire_next(&in, &f) == 0)
-        if (f.number == 2)
+        if (f.number == PROFILE_SAMPLE_1_7)
             r = write_sample(t, f.bytes, i++, n_types, type);
     return r;
 }
@@ -267,8 +244,8 @@ static int write_samples(struct legacy *t, struct bytes message, uint32_t n_type
 static void write_value_type(struct legacy *t, uint32_t field, const struct value_type *type)
 {
     size_t mark = wire_begin(&t->w, field);
-    wire_put_uint_nonzero(&t->w, 1, string_at(t, type->type));
-    wire_put_uint_nonzero(&t->w, 2, string_at(t, type->unit));
+    wire_put_uint_nonzero(&t->w, VALUE_TYPE_TYPE_STRINDEX, string_at(t, type->type));
+    wire_put_uint_nonzero(&t->w, VALUE_TYPE_UNIT_STRINDEX, string_at(t, type->unit));
     wire_end(&t->w, mark);
 }
 
@@ -280,26 +257,30 @@ static int write_profile(struct legacy *t, struct bytes message, const struct ol
     int r = legacy_room(t, t->out, 128);
     if (r != 0)
         return r;
-    size_t mark = wire_begin(&t->w, 2);
+    const struct bytes id = p->text[ROW_PROFILE_PROFILE_ID],
+                       format = p->text[ROW_PROFILE_ORIGINAL_PAYLOAD_FORMAT],
+                       payload = p->text[ROW_PROFILE_ORIGINAL_PAYLOAD];
+    size_t mark = wire_begin(&t->w, SCOPE_PROFILES_PROFILES);
     if (p->n_types > 0)
-        write_value_type(t, 1, &p->types[type]);
+        write_value_type(t, PROFILE_SAMPLE_TYPE, &p->types[type]);
     r = write_samples(t, message, p->n_types, type);
     if (r == 0)
-        r = legacy_room(t, t->out, p->id.n + p->format.n + p->payload.n + 5 * (size_t)t->of_profile.n + 512);
+        r = legacy_room(t, t->out, id.n + format.n + payload.n + 5 * (size_t)t->of_profile.n + 512);
     if (r != 0)
         return r;
-    wire_put_fixed64_nonzero(&t->w, 3, p->time);
-    wire_put_uint_nonzero(&t->w, 4, p->duration);
+    wire_put_fixed64_nonzero(&t->w, PROFILE_TIME_UNIX_NANO, p->number[ROW_PROFILE_TIME_NANOS]);
+    wire_put_uint_nonzero(&t->w, PROFILE_DURATION_NANO, p->number[ROW_PROFILE_DURATION_NANOS]);
     if (p->has_period_type)
-        write_value_type(t, 5, &p->period_type);
-    wire_put_uint_nonzero(&t->w, 6, p->period);
-    wire_put_uint_nonzero(&t->w, 8, p->dropped);
+        write_value_type(t, PROFILE_PERIOD_TYPE, &p->period_type);
+    wire_put_uint_nonzero(&t->w, PROFILE_PERIOD, p->number[ROW_PROFILE_PERIOD]);
+    wire_put_uint_nonzero(&t->w, PROFILE_DROPPED_ATTRIBUTES_COUNT,
+                          p->number[ROW_PROFILE_DROPPED_ATTRIBUTES_COUNT]);
     if (first) {
-        wire_put_bytes_nonempty(&t->w, 7, p->id);
-        wire_put_bytes_nonempty(&t->w, 9, p->format);
-        wire_put_bytes_nonempty(&t->w, 10, p->payload);
+        wire_put_bytes_nonempty(&t->w, PROFILE_PROFILE_ID, id);
+        wire_put_bytes_nonempty(&t->w, PROFILE_ORIGINAL_PAYLOAD_FORMAT, format);
+        wire_put_bytes_nonempty(&t->w, PROFILE_ORIGINAL_PAYLOAD, payload);
     }
-    wire_put_packed32(&t->w, 11, t->of_profile.v, t->of_profile.n);
+    wire_put_packed32(&t->w, PROFILE_ATTRIBUTE_INDICES, t->of_profile.v, t->of_profile.n);
     wire_end(&t->w, mark);
     return 0;
 }
@@ -307,21 +288,20 @@ static int write_profile(struct legacy *t, struct bytes message, const struct ol
 /* The type a reader should show first. 1.7 has its index, 1.5 its name. */
 static uint32_t default_type(const struct legacy *t, const struct old_profile *p)
 {
-    if (t->from == PROFILES_LAYOUT_1_7)
-        return p->default_type < p->n_types ? (uint32_t)p->default_type : 0;
-    for (uint32_t i = 0; i < p->n_types && p->default_type != 0; i++)
-        if (string_at(t, p->types[i].type) == string_at(t, p->default_type))
+    uint64_t index = p->number[ROW_PROFILE_DEFAULT_TYPE_INDEX],
+             name = p->number[ROW_PROFILE_DEFAULT_TYPE_STRINDEX];
+    for (uint32_t i = 0; i < p->n_types && name != 0; i++)
+        if (string_at(t, p->types[i].type) == string_at(t, name))
             return i;
-    return 0;
+    return index < p->n_types ? (uint32_t)index : 0;
 }
 
 int legacy_profile_1_7(struct legacy *t, struct bytes message)
 {
     struct old_profile p = {0};
-    const struct profile_fields *fields = t->from == PROFILES_LAYOUT_1_5 ? &fields_1_5 : &fields_1_7;
     int r = t->from == PROFILES_LAYOUT_1_5 ? legacy_read_source(t, message) : 0;
     if (r == 0)
-        r = read_profile(t, message, fields, &p);
+        r = read_profile(t, message, &p);
     if (r != 0)
         return r;
     /* "Tools should show the first profile" is how 1.10 says which type is the default one. */

@@ -5,12 +5,6 @@
  */
 #include "proto/otlp/layouts/legacy_parts.h"
 
-/* ProfilesDictionary, 1.8 … 1.10 */
-enum { DICTIONARY_STRING = 5, DICTIONARY_ATTRIBUTE = 6 };
-
-/* Profile of 1.8 has comment_strindices at 7, and everything behind it one higher than 1.9 and 1.10. */
-enum { PROFILE_SAMPLE = 2, PROFILE_COMMENTS_1_8 = 7, PROFILE_ATTRIBUTES = 11 };
-
 /* The field again, under another number. */
 static void put_as(struct wire_writer *w, uint32_t number, const struct wire_field *f)
 {
@@ -27,40 +21,26 @@ static void put_as(struct wire_writer *w, uint32_t number, const struct wire_fie
     }
 }
 
-static int put_sample(struct legacy *t, struct bytes message)
-{
-    /* stack_index, values, attribute_indices, link_index, timestamps_unix_nano */
-    static const uint8_t to[] = {0, 1, 4, 2, 3, 5};
-    struct wire_reader in = wire_reader(message);
-    struct wire_field f;
-    int r;
-    size_t mark = wire_begin(&t->w, PROFILE_SAMPLE);
-    while ((r = wire_next(&in, &f)) == 0)
-        if (f.number < sizeof to)
-            put_as(&t->w, to[f.number], &f);
-    wire_end(&t->w, mark);
-    return legacy_ended(t, r, &in, "Sample");
-}
-
-/* Without aggregation_temporality, which 1.9 dropped. */
-static int put_value_type(struct legacy *t, uint32_t number, struct bytes message)
+/* A message as field `number`, without the fields that 1.10 does not have: Sample; ValueType, whose
+ * aggregation_temporality 1.9 dropped. */
+static int put_message(struct legacy *t, uint32_t number, enum message m, struct bytes message)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
     int r;
     size_t mark = wire_begin(&t->w, number);
     while ((r = wire_next(&in, &f)) == 0)
-        if (f.number <= 2)
-            put_as(&t->w, f.number, &f);
+        if (f.number < FIELD_NUMBERS && t->renumber[m][f.number] > 0)
+            put_as(&t->w, t->renumber[m][f.number], &f);
     wire_end(&t->w, mark);
-    return legacy_ended(t, r, &in, "ValueType");
+    return legacy_ended(t, r, &in, m == MESSAGE_SAMPLE ? "Sample" : "ValueType");
 }
 
 /* The dictionary's strings, the first time a comment refers to them. */
 static int read_comments(struct legacy *t, const struct wire_field *f)
 {
     if (!t->strings_read) {
-        int r = legacy_read_strings(t, t->dictionary, DICTIONARY_STRING);
+        int r = legacy_read_strings(t, t->dictionary, DICTIONARY_STRING_TABLE);
         if (r != 0)
             return r;
         t->strings_read = true;
@@ -75,8 +55,8 @@ static int count_dictionary(struct legacy *t)
     int r;
     t->n_strings = t->n_attributes = 0;
     while ((r = wire_next(&in, &f)) == 0) {
-        t->n_strings += f.number == DICTIONARY_STRING;
-        t->n_attributes += f.number == DICTIONARY_ATTRIBUTE;
+        t->n_strings += f.number == DICTIONARY_STRING_TABLE;
+        t->n_attributes += f.number == DICTIONARY_ATTRIBUTE_TABLE;
     }
     return legacy_ended(t, r, &in, "ProfilesDictionary");
 }
@@ -94,7 +74,7 @@ static int put_comments(struct legacy *t)
     if (r != 0)
         return r;
     number += max_of(t->n_attributes, 1u) - 1;
-    wire_put_packed32(&t->w, PROFILE_ATTRIBUTES, &number, 1);
+    wire_put_packed32(&t->w, PROFILE_ATTRIBUTE_INDICES, &number, 1);
     return 0;
 }
 
@@ -103,14 +83,14 @@ static int put_field(struct legacy *t, const struct wire_field *f)
     int r = legacy_room(t, t->out, (f->type == WIRE_LEN ? f->bytes.n : 0) + 256); /* numbers stay as long */
     if (r != 0)
         return r;
-    if (f->number == PROFILE_SAMPLE && f->type == WIRE_LEN)
-        return put_sample(t, f->bytes);
-    if ((f->number == 1 || f->number == 5) && f->type == WIRE_LEN)
-        return put_value_type(t, f->number, f->bytes);
-    if (t->from == PROFILES_LAYOUT_1_8 && f->number == PROFILE_COMMENTS_1_8)
+    if (t->from == PROFILES_LAYOUT_1_8 && f->number == PROFILE_COMMENT_STRINDICES_1_8)
         return read_comments(t, f);
-    uint32_t to = f->number - (t->from == PROFILES_LAYOUT_1_8 && f->number > PROFILE_COMMENTS_1_8);
-    if (to <= PROFILE_ATTRIBUTES) /* those behind had no meaning in that release */
+    uint32_t to = f->number < FIELD_NUMBERS ? t->renumber[MESSAGE_PROFILE][f->number] : 0;
+    if (f->type == WIRE_LEN && to == PROFILE_SAMPLES)
+        return put_message(t, to, MESSAGE_SAMPLE, f->bytes);
+    if (f->type == WIRE_LEN && (to == PROFILE_SAMPLE_TYPE || to == PROFILE_PERIOD_TYPE))
+        return put_message(t, to, MESSAGE_VALUE_TYPE, f->bytes);
+    if (to > 0) /* the others had no meaning in that release */
         put_as(&t->w, to, f);
     return 0;
 }
@@ -122,7 +102,7 @@ int legacy_profile_1_9(struct legacy *t, struct bytes message)
     int r = legacy_room(t, t->out, 64);
     if (r != 0)
         return r;
-    size_t mark = wire_begin(&t->w, 2);
+    size_t mark = wire_begin(&t->w, SCOPE_PROFILES_PROFILES);
     t->comments.n = 0;
     while ((r = wire_next(&in, &f)) == 0) {
         r = put_field(t, &f);
@@ -145,16 +125,16 @@ static int put_added(struct legacy *t)
     if (added->n <= 1)
         return 0;
     if (t->n_strings == 0)
-        wire_put_bytes(&t->w, DICTIONARY_STRING, BYTES_LIT(""));
-    wire_put_bytes(&t->w, DICTIONARY_STRING, BYTES_LIT(LEGACY_COMMENT_KEY));
+        wire_put_bytes(&t->w, DICTIONARY_STRING_TABLE, BYTES_LIT(""));
+    wire_put_bytes(&t->w, DICTIONARY_STRING_TABLE, BYTES_LIT(LEGACY_COMMENT_KEY));
     if (t->n_attributes == 0)
-        wire_put_bytes(&t->w, DICTIONARY_ATTRIBUTE, BYTES_LIT(""));
+        wire_put_bytes(&t->w, DICTIONARY_ATTRIBUTE_TABLE, BYTES_LIT(""));
     for (uint32_t i = 1; i < added->n; i++) {
         struct bytes entry = intern_get(added, i);
         int r = legacy_room(t, t->out, entry.n + 64);
         if (r != 0)
             return r;
-        wire_put_bytes(&t->w, DICTIONARY_ATTRIBUTE, entry);
+        wire_put_bytes(&t->w, DICTIONARY_ATTRIBUTE_TABLE, entry);
     }
     return 0;
 }
@@ -166,7 +146,7 @@ int legacy_write_dictionary_1_9(struct legacy *t)
     int r = legacy_room(t, t->out, t->dictionary.n + 256);
     if (r != 0)
         return r;
-    size_t mark = wire_begin(&t->w, 2);
+    size_t mark = wire_begin(&t->w, REQUEST_DICTIONARY);
     wire_put_raw(&t->w, t->dictionary);
     r = put_added(t);
     if (r == 0)

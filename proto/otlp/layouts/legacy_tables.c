@@ -1,31 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables of 1.5 and 1.7 → those of 1.10.
+ *
+ * A table is read when those it refers to are: each entry is read by fields.def (which numbers it has in that
+ * layout, what is an index and into what), its indices are replaced, it is written with the numbers of 1.10
+ * and added to a set of encoded entries; what number it got stands for its old index from then on. Flags that
+ * 1.10 has no field for become attributes.
+ */
 #include "proto/otlp/layouts/legacy_parts.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* What one entry takes in an intern's own lists, which its arena does not charge: a slice, a hash and a slot,
  * each with the slack of doubling. */
 #define ENTRY_COST 64u
-
-/* Where 1.7 has its tables in ProfilesDictionary, and 1.5 in Profile. */
-struct table_fields {
-    uint32_t of[TABLES], unit;
-};
-static const struct table_fields fields_1_5 = {{[TABLE_MAPPING] = 3,
-                                                [TABLE_LOCATION] = 4,
-                                                [TABLE_FUNCTION] = 6,
-                                                [TABLE_LINK] = 9,
-                                                [TABLE_STRING] = 10,
-                                                [TABLE_ATTRIBUTE] = 7},
-                                               8};
-static const struct table_fields fields_1_7 = {{[TABLE_MAPPING] = 1,
-                                                [TABLE_LOCATION] = 2,
-                                                [TABLE_FUNCTION] = 3,
-                                                [TABLE_LINK] = 4,
-                                                [TABLE_STRING] = 5,
-                                                [TABLE_ATTRIBUTE] = 6},
-                                               7};
 
 /* --- Lists of numbers */
 
@@ -120,11 +110,11 @@ static int read_unit(struct legacy *t, struct bytes message)
     uint64_t key = 0, unit = 0;
     int r;
     while ((r = wire_next(&in, &f)) == 0) {
-        if (f.number > 2)
+        if (f.number > ATTRIBUTE_UNIT_HIGHEST_OLD)
             continue;
         if (f.type != WIRE_VARINT)
             return legacy_wrong_type(t, &f, "AttributeUnit");
-        *(f.number == 1 ? &key : &unit) = f.value;
+        *(f.number == ATTRIBUTE_UNIT_KEY_STRINDEX_1_7 ? &key : &unit) = f.value;
     }
     r = legacy_ended(t, r, &in, "AttributeUnit");
     if (r != 0)
@@ -154,22 +144,23 @@ int legacy_attribute(struct legacy *t, struct bytes key_value, uint32_t *ret)
     if (r != 0)
         return r;
     while ((r = wire_next(&in, &f)) == 0) {
-        if (f.number > 2)
+        if (f.number > KEY_VALUE_VALUE) /* key_strindex came with 1.10 */
             continue;
         if (f.type != WIRE_LEN)
             return legacy_wrong_type(t, &f, "KeyValue");
-        if (f.number == 1)
+        if (f.number == KEY_VALUE_KEY)
             key = f.bytes;
         else
-            wire_put_bytes(&t->ew, 2, f.bytes); /* pieces of it merge behind as they would have here */
+            wire_put_bytes(&t->ew, KEY_VALUE_AND_UNIT_VALUE,
+                           f.bytes); /* pieces of it merge behind as they would have here */
     }
     r = legacy_ended(t, r, &in, "KeyValue");
     if (r == 0)
         r = legacy_string(t, key, &key_number);
     if (r != 0)
         return r;
-    wire_put_uint_nonzero(&t->ew, 1, key_number);
-    wire_put_uint_nonzero(&t->ew, 3, unit_of(t, key_number));
+    wire_put_uint_nonzero(&t->ew, KEY_VALUE_AND_UNIT_KEY_STRINDEX, key_number);
+    wire_put_uint_nonzero(&t->ew, KEY_VALUE_AND_UNIT_UNIT_STRINDEX, unit_of(t, key_number));
     return legacy_entry_add(t, TABLE_ATTRIBUTE, ret);
 }
 
@@ -186,13 +177,14 @@ int legacy_comment_attribute(struct legacy *t, uint32_t key, uint32_t *ret)
     int r = legacy_entry_begin(t, size);
     if (r != 0)
         return r;
-    wire_put_uint(&t->ew, 1, key);
-    size_t value = wire_begin(&t->ew, 2), array = wire_begin(&t->ew, 5);
+    wire_put_uint(&t->ew, KEY_VALUE_AND_UNIT_KEY_STRINDEX, key);
+    size_t value = wire_begin(&t->ew, KEY_VALUE_AND_UNIT_VALUE);
+    size_t array = wire_begin(&t->ew, ANY_VALUE_ARRAY_VALUE);
     for (uint32_t i = 0; i < t->comments.n; i++) {
         if (t->comments.v[i] == NOWHERE) /* what only informs is not worth a refusal */
             continue;
-        size_t text = wire_begin(&t->ew, 1);
-        wire_put_bytes(&t->ew, 1, intern_get(&t->table[TABLE_STRING], t->comments.v[i]));
+        size_t text = wire_begin(&t->ew, ARRAY_VALUE_VALUES);
+        wire_put_bytes(&t->ew, ANY_VALUE_STRING_VALUE, intern_get(&t->table[TABLE_STRING], t->comments.v[i]));
         wire_end(&t->ew, text);
     }
     wire_end(&t->ew, array);
@@ -201,17 +193,17 @@ int legacy_comment_attribute(struct legacy *t, uint32_t key, uint32_t *ret)
 }
 
 /* Adds the attribute `key` = true to t->attrs, unless it is there. */
-static int add_flag(struct legacy *t, const char *key)
+static int add_flag(struct legacy *t, struct bytes key)
 {
     uint32_t key_number, number;
     int r = legacy_entry_begin(t, 64);
     if (r == 0)
-        r = legacy_string(t, bytes_str(key), &key_number);
+        r = legacy_string(t, key, &key_number);
     if (r != 0)
         return r;
-    wire_put_uint(&t->ew, 1, key_number);
-    size_t value = wire_begin(&t->ew, 2);
-    wire_put_uint(&t->ew, 2, 1);
+    wire_put_uint(&t->ew, KEY_VALUE_AND_UNIT_KEY_STRINDEX, key_number);
+    size_t value = wire_begin(&t->ew, KEY_VALUE_AND_UNIT_VALUE);
+    wire_put_uint(&t->ew, ANY_VALUE_BOOL_VALUE, 1);
     wire_end(&t->ew, value);
     r = legacy_entry_add(t, TABLE_ATTRIBUTE, &number);
     if (r != 0)
@@ -222,12 +214,107 @@ static int add_flag(struct legacy *t, const char *key)
     return numbers_add(t, &t->attrs, number);
 }
 
-/* --- The tables of 1.5 and 1.7, whose entries are the same messages. Each function: one entry → its number.
- */
+/* --- Entries by fields.def: Mapping, Function, Location, and Line in it */
 
-static int read_string(struct legacy *t, struct bytes s, uint32_t *ret)
+enum { ROWS_MAX = ROWS_MAPPING };
+_Static_assert((int)ROWS_MAX >= (int)ROWS_LOCATION && (int)ROWS_MAX >= (int)ROWS_FUNCTION &&
+                   (int)ROWS_MAX >= (int)ROWS_LINE,
+               "it has the most");
+
+static const char *const names[MESSAGES] = {[MESSAGE_MAPPING] = "Mapping",
+                                            [MESSAGE_LOCATION] = "Location",
+                                            [MESSAGE_FUNCTION] = "Function",
+                                            [MESSAGE_LINE] = "Line"};
+
+/* Its numbers by row; its indices of attributes behind those in t->attrs. */
+static int read_numbers(struct legacy *t, enum message m, struct bytes message, uint64_t v[ROWS_MAX])
 {
-    return legacy_string(t, s, ret);
+    const struct fields rows = fields_of(m);
+    struct wire_reader in = wire_reader(message);
+    struct wire_field f;
+    int r;
+    memset(v, 0, ROWS_MAX * sizeof *v);
+    while ((r = wire_next(&in, &f)) == 0) {
+        const struct field *row = field_numbered(t->from, m, f.number);
+        if (!row || (row->type == FIELD_MESSAGE && f.type == WIRE_LEN)) /* lines: when the rest is known */
+            continue;
+        if (row->repeated && row->table != 0)
+            r = legacy_indices(t, &f, &t->source.to[table_of(row)], &t->attrs, names[m]);
+        else if (f.type != field_wire(row))
+            r = legacy_wrong_type(t, &f, names[m]);
+        else /* an index that had presence is "none" where it is missing, and any other the first entry */
+            v[row - rows.row] = row->optional ? numbers_at(&t->source.to[table_of(row)], f.value) : f.value;
+        if (r != 0)
+            return r;
+    }
+    return legacy_ended(t, r, &in, names[m]);
+}
+
+/* has_functions and the like, as attributes by pprof's names for them. */
+static int add_flags(struct legacy *t, enum message m, const uint64_t v[ROWS_MAX])
+{
+    const struct fields rows = fields_of(m);
+    int r = 0;
+    for (uint32_t i = 0; r == 0 && i < rows.n; i++) {
+        char key[64];
+        if (v[i] == 0 || rows.row[i].number[PROFILES_LAYOUT_1_10] > 0)
+            continue;
+        int n = snprintf(key, sizeof key, "pprof.%s.%.*s", m == MESSAGE_MAPPING ? "mapping" : "location",
+                         BYTES_FMT(rows.row[i].proto));
+        r = add_flag(t, bytes_of(key, (size_t)n));
+    }
+    return r;
+}
+
+static void write_number(struct legacy *t, const struct field *row, uint64_t v)
+{
+    if (row->table != 0 && !row->optional)
+        v = numbers_at(&t->source.to[table_of(row)], v);
+    wire_put_uint_nonzero(&t->ew, row->number[PROFILES_LAYOUT_1_10], v);
+}
+
+static int write_lines(struct legacy *t, struct bytes location)
+{
+    const struct fields rows = fields_of(MESSAGE_LINE);
+    struct wire_reader in = wire_reader(location);
+    struct wire_field f;
+    int r = 0;
+    while (r == 0 && wire_next(&in, &f) == 0) {
+        uint64_t v[ROWS_MAX];
+        if (f.number != LOCATION_LINE_1_7)
+            continue;
+        r = read_numbers(t, MESSAGE_LINE, f.bytes, v);
+        size_t mark = wire_begin(&t->ew, LOCATION_LINES);
+        for (uint32_t i = 0; i < rows.n; i++)
+            write_number(t, &rows.row[i], v[i]);
+        wire_end(&t->ew, mark);
+    }
+    return r;
+}
+
+static int read_entry(struct legacy *t, enum message m, enum legacy_table table, struct bytes message,
+                      uint32_t *ret)
+{
+    const struct fields rows = fields_of(m);
+    uint64_t v[ROWS_MAX];
+    t->attrs.n = 0;
+    int r = read_numbers(t, m, message, v);
+    if (r == 0)
+        r = add_flags(t, m, v);
+    if (r == 0)
+        r = legacy_entry_begin(t, legacy_grown(message.n));
+    for (uint32_t i = 0; r == 0 && i < rows.n; i++) {
+        const struct field *row = &rows.row[i];
+        if (row->number[PROFILES_LAYOUT_1_10] == 0)
+            continue;
+        if (row->type == FIELD_MESSAGE)
+            r = write_lines(t, message);
+        else if (row->repeated)
+            wire_put_packed32(&t->ew, row->number[PROFILES_LAYOUT_1_10], t->attrs.v, t->attrs.n);
+        else
+            write_number(t, row, v[i]);
+    }
+    return r != 0 ? r : legacy_entry_add(t, table, ret);
 }
 
 /* Link: an id of zero bytes is an id that is not set. */
@@ -243,165 +330,42 @@ static int read_link(struct legacy *t, struct bytes message, uint32_t *ret)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
-    struct bytes id[2] = {{0}, {0}};
+    struct bytes trace = {0}, span = {0};
     int r;
     while ((r = wire_next(&in, &f)) == 0) {
-        if (f.number > 2)
+        if (f.number > LINK_HIGHEST)
             continue;
         if (f.type != WIRE_LEN)
             return legacy_wrong_type(t, &f, "Link");
-        id[f.number - 1] = f.bytes;
+        *(f.number == LINK_TRACE_ID ? &trace : &span) = f.bytes;
     }
     r = legacy_ended(t, r, &in, "Link");
     if (r == 0)
         r = legacy_entry_begin(t, legacy_grown(message.n));
     if (r != 0)
         return r;
-    if (!is_zero(id[0]) || !is_zero(id[1])) {
-        wire_put_bytes(&t->ew, 1, id[0]);
-        wire_put_bytes(&t->ew, 2, id[1]);
+    if (!is_zero(trace) || !is_zero(span)) {
+        wire_put_bytes(&t->ew, LINK_TRACE_ID, trace);
+        wire_put_bytes(&t->ew, LINK_SPAN_ID, span);
     }
     return legacy_entry_add(t, TABLE_LINK, ret);
 }
 
-static int read_mapping(struct legacy *t, struct bytes message, uint32_t *ret)
-{
-    static const char *const flags[] = {"pprof.mapping.has_functions", "pprof.mapping.has_filenames",
-                                        "pprof.mapping.has_line_numbers", "pprof.mapping.has_inline_frames"};
-    struct wire_reader in = wire_reader(message);
-    struct wire_field f;
-    uint64_t v[10] = {0}; /* by field number */
-    int r;
-    t->attrs.n = 0;
-    while ((r = wire_next(&in, &f)) == 0) {
-        if (f.number == 5) {
-            r = legacy_indices(t, &f, &t->source.to[TABLE_ATTRIBUTE], &t->attrs, "Mapping");
-            if (r != 0)
-                return r;
-        } else if (f.number < ARRAY_LEN(v)) {
-            if (f.type != WIRE_VARINT)
-                return legacy_wrong_type(t, &f, "Mapping");
-            v[f.number] = f.value;
-        }
-    }
-    r = legacy_ended(t, r, &in, "Mapping");
-    for (uint32_t i = 0; r == 0 && i < ARRAY_LEN(flags); i++)
-        if (v[6 + i] != 0)
-            r = add_flag(t, flags[i]);
-    if (r == 0)
-        r = legacy_entry_begin(t, legacy_grown(message.n));
-    if (r != 0)
-        return r;
-    wire_put_uint_nonzero(&t->ew, 1, v[1]);
-    wire_put_uint_nonzero(&t->ew, 2, v[2]);
-    wire_put_uint_nonzero(&t->ew, 3, v[3]);
-    wire_put_uint_nonzero(&t->ew, 4, numbers_at(&t->source.to[TABLE_STRING], v[4]));
-    wire_put_packed32(&t->ew, 5, t->attrs.v, t->attrs.n);
-    return legacy_entry_add(t, TABLE_MAPPING, ret);
-}
-
-static int read_function(struct legacy *t, struct bytes message, uint32_t *ret)
-{
-    struct wire_reader in = wire_reader(message);
-    struct wire_field f;
-    uint64_t v[5] = {0}; /* by field number */
-    int r;
-    while ((r = wire_next(&in, &f)) == 0) {
-        if (f.number >= ARRAY_LEN(v))
-            continue;
-        if (f.type != WIRE_VARINT)
-            return legacy_wrong_type(t, &f, "Function");
-        v[f.number] = f.value;
-    }
-    r = legacy_ended(t, r, &in, "Function");
-    if (r == 0)
-        r = legacy_entry_begin(t, legacy_grown(message.n));
-    if (r != 0)
-        return r;
-    for (uint32_t i = 1; i <= 3; i++) /* name, system name, filename */
-        wire_put_uint_nonzero(&t->ew, i, numbers_at(&t->source.to[TABLE_STRING], v[i]));
-    wire_put_uint_nonzero(&t->ew, 4, v[4]);
-    return legacy_entry_add(t, TABLE_FUNCTION, ret);
-}
-
-/* As field 3 of the location being written. Index 0 is the first function, also when the field is not there:
- * it had no presence. */
-static int write_line(struct legacy *t, struct bytes message)
-{
-    struct wire_reader in = wire_reader(message);
-    struct wire_field f;
-    uint64_t v[4] = {0}; /* by field number */
-    int r;
-    while ((r = wire_next(&in, &f)) == 0) {
-        if (f.number >= ARRAY_LEN(v))
-            continue;
-        if (f.type != WIRE_VARINT)
-            return legacy_wrong_type(t, &f, "Line");
-        v[f.number] = f.value;
-    }
-    size_t mark = wire_begin(&t->ew, 3);
-    wire_put_uint_nonzero(&t->ew, 1, numbers_at(&t->source.to[TABLE_FUNCTION], v[1]));
-    wire_put_uint_nonzero(&t->ew, 2, v[2]);
-    wire_put_uint_nonzero(&t->ew, 3, v[3]);
-    wire_end(&t->ew, mark);
-    return legacy_ended(t, r, &in, "Line");
-}
-
-static int write_lines(struct legacy *t, struct bytes location)
-{
-    struct wire_reader in = wire_reader(location);
-    struct wire_field f;
-    int r = 0;
-    while (r == 0 && wire_next(&in, &f) == 0)
-        if (f.number == 3)
-            r = write_line(t, f.bytes);
-    return r;
-}
-
-static int read_location(struct legacy *t, struct bytes message, uint32_t *ret)
-{
-    struct wire_reader in = wire_reader(message);
-    struct wire_field f;
-    uint32_t mapping = 0;
-    uint64_t address = 0;
-    bool folded = false;
-    int r;
-    t->attrs.n = 0;
-    while ((r = wire_next(&in, &f)) == 0) {
-        switch (WIRE_TAG(f.number, f.type)) {
-        case WIRE_TAG(1, WIRE_VARINT): mapping = numbers_at(&t->source.to[TABLE_MAPPING], f.value); break;
-        case WIRE_TAG(2, WIRE_VARINT): address = f.value; break;
-        case WIRE_TAG(3, WIRE_LEN): break; /* when the rest is known */
-        case WIRE_TAG(4, WIRE_VARINT): folded = f.value != 0; break;
-        default:
-            if (f.number == 5)
-                r = legacy_indices(t, &f, &t->source.to[TABLE_ATTRIBUTE], &t->attrs, "Location");
-            else if (f.number < 5)
-                r = legacy_wrong_type(t, &f, "Location");
-        }
-        if (r != 0)
-            return r;
-    }
-    r = legacy_ended(t, r, &in, "Location");
-    if (r == 0 && folded)
-        r = add_flag(t, "pprof.location.is_folded");
-    if (r == 0)
-        r = legacy_entry_begin(t, legacy_grown(message.n));
-    if (r != 0)
-        return r;
-    wire_put_uint_nonzero(&t->ew, 1, mapping);
-    wire_put_uint_nonzero(&t->ew, 2, address);
-    r = write_lines(t, message);
-    if (r != 0)
-        return r;
-    wire_put_packed32(&t->ew, 4, t->attrs.v, t->attrs.n);
-    return legacy_entry_add(t, TABLE_LOCATION, ret);
-}
-
 /* --- All tables of a message: each needs the numbers of those before it */
 
-static int read_table(struct legacy *t, struct bytes message, uint32_t number, enum legacy_table table,
-                      int (*entry)(struct legacy *, struct bytes, uint32_t *))
+static int read_any(struct legacy *t, enum legacy_table table, struct bytes entry, uint32_t *ret)
+{
+    switch (table) {
+    case TABLE_STRING: return legacy_string(t, entry, ret);
+    case TABLE_ATTRIBUTE: return legacy_attribute(t, entry, ret);
+    case TABLE_LINK: return read_link(t, entry, ret);
+    case TABLE_MAPPING: return read_entry(t, MESSAGE_MAPPING, table, entry, ret);
+    case TABLE_FUNCTION: return read_entry(t, MESSAGE_FUNCTION, table, entry, ret);
+    default: return read_entry(t, MESSAGE_LOCATION, table, entry, ret);
+    }
+}
+
+static int read_table(struct legacy *t, struct bytes message, uint32_t number, enum legacy_table table)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
@@ -414,7 +378,7 @@ static int read_table(struct legacy *t, struct bytes message, uint32_t number, e
         if (f.type != WIRE_LEN)
             return legacy_wrong_type(t, &f,
                                      t->from == PROFILES_LAYOUT_1_5 ? "Profile" : "ProfilesDictionary");
-        r = entry(t, f.bytes, &id);
+        r = read_any(t, table, f.bytes, &id);
         if (r == 0)
             r = numbers_add(t, &t->source.to[table], id);
         if (r != 0)
@@ -436,26 +400,29 @@ static int read_units(struct legacy *t, struct bytes message, uint32_t number)
 
 int legacy_read_strings(struct legacy *t, struct bytes message, uint32_t number)
 {
-    return read_table(t, message, number, TABLE_STRING, read_string);
+    return read_table(t, message, number, TABLE_STRING);
 }
 
 int legacy_read_source(struct legacy *t, struct bytes message)
 {
-    const struct table_fields *fields = t->from == PROFILES_LAYOUT_1_5 ? &fields_1_5 : &fields_1_7;
+    static const struct {
+        enum legacy_table table;
+        uint8_t in_profile, in_dictionary; /* of 1.5, of 1.7 */
+    } order[] = {
+        {TABLE_ATTRIBUTE, PROFILE_ATTRIBUTE_TABLE_1_5, DICTIONARY_ATTRIBUTE_TABLE_KEYED_1_7},
+        {TABLE_LINK, PROFILE_LINK_TABLE_1_5, DICTIONARY_LINK_TABLE_1_7},
+        {TABLE_MAPPING, PROFILE_MAPPING_TABLE_1_5, DICTIONARY_MAPPING_TABLE_1_7},
+        {TABLE_FUNCTION, PROFILE_FUNCTION_TABLE_1_5, DICTIONARY_FUNCTION_TABLE_1_7},
+        {TABLE_LOCATION, PROFILE_LOCATION_TABLE_1_5, DICTIONARY_LOCATION_TABLE_1_7},
+    };
+    bool in_profile = t->from == PROFILES_LAYOUT_1_5;
     t->source.id++;
-    int r = legacy_read_strings(t, message, fields->of[TABLE_STRING]);
+    int r =
+        legacy_read_strings(t, message, in_profile ? PROFILE_STRING_TABLE_1_5 : DICTIONARY_STRING_TABLE_1_7);
     if (r == 0)
-        r = read_units(t, message, fields->unit);
-    if (r == 0)
-        r = read_table(t, message, fields->of[TABLE_ATTRIBUTE], TABLE_ATTRIBUTE, legacy_attribute);
-    if (r == 0)
-        r = read_table(t, message, fields->of[TABLE_LINK], TABLE_LINK, read_link);
-    if (r == 0)
-        r = read_table(t, message, fields->of[TABLE_MAPPING], TABLE_MAPPING, read_mapping);
-    if (r == 0)
-        r = read_table(t, message, fields->of[TABLE_FUNCTION], TABLE_FUNCTION, read_function);
-    if (r == 0)
-        r = read_table(t, message, fields->of[TABLE_LOCATION], TABLE_LOCATION, read_location);
+        r = read_units(t, message, in_profile ? PROFILE_ATTRIBUTE_UNITS_1_5 : DICTIONARY_ATTRIBUTE_UNITS_1_7);
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(order); i++)
+        r = read_table(t, message, in_profile ? order[i].in_profile : order[i].in_dictionary, order[i].table);
     return r;
 }
 
@@ -465,7 +432,7 @@ int legacy_write_dictionary(struct legacy *t)
     int r = legacy_room(t, t->out, 256);
     if (r != 0)
         return r;
-    size_t dictionary = wire_begin(&t->w, 2);
+    size_t dictionary = wire_begin(&t->w, REQUEST_DICTIONARY);
     for (uint32_t table = 0; table < TABLES; table++)
         for (uint32_t i = 0; i < t->table[table].n; i++) {
             struct bytes entry = intern_get(&t->table[table], i);
@@ -473,9 +440,9 @@ int legacy_write_dictionary(struct legacy *t)
             if (r != 0)
                 return r;
             if (table == TABLE_LINK && i == 0) { /* profiles.proto: SHOULD be zero bytes rather than absent */
-                size_t link = wire_begin(&t->w, TABLE_LINK + 1);
-                wire_put_bytes(&t->w, 1, bytes_of(zero, 16));
-                wire_put_bytes(&t->w, 2, bytes_of(zero, 8));
+                size_t link = wire_begin(&t->w, DICTIONARY_LINK_TABLE);
+                wire_put_bytes(&t->w, LINK_TRACE_ID, bytes_of(zero, 16));
+                wire_put_bytes(&t->w, LINK_SPAN_ID, bytes_of(zero, 8));
                 wire_end(&t->w, link);
             } else {
                 wire_put_bytes(&t->w, table + 1, entry);
