@@ -380,8 +380,8 @@ int parse(const struct rule_file *file, uint16_t number, const struct tokens *to
     struct parser p = {
         .file = file,
         .number = number,
-        .tokens = tokens->items,
-        .n = tokens->n,
+        .tokens = tokens->all.p,
+        .n = tokens->all.n,
         .report = report,
         .ast = ast,
         .keep = keep,

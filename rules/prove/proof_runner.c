@@ -147,5 +147,5 @@ void test_release(struct test_runner *r)
     free(r->frames);
     free(r->items);
     free(r->classes);
-    free(r->sums);
+    vec_release(&r->sums);
 }

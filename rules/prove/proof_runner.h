@@ -7,6 +7,7 @@
 #define RULES_PROVE_PROOF_RUNNER_H
 
 #include "proto/base/error.h"
+#include "proto/base/vec.h"
 #include "rules/program/lower.h"
 #include "rules/match/match.h"
 #include "rules/match/keep.h"
@@ -35,8 +36,7 @@ struct test_runner {
     uint32_t sample; /* being run */
     struct rules_frame *frames;
     uint32_t *items, *classes;
-    struct sum *sums;
-    uint32_t n_sums;
+    VEC(struct sum) sums;
 };
 
 /* Lowers and builds; the test is r->test, the rest is zero. 0; -ENOMEM; 1: the rules pass a bound, *e says

@@ -47,19 +47,15 @@ static int add_entry(struct test_runner *r, const struct rule_test_sample *s, co
     enum rule_value value = rules_program_source(r->program, entry->source)->value;
     if (!weigh(r, s, value, &amount))
         return 0;
-    for (uint32_t i = 0; i < r->n_sums; i++) {
-        if (r->sums[i].series == entry->series) {
-            if (__builtin_add_overflow(r->sums[i].amount, amount, &r->sums[i].amount))
-                r->sums[i].amount = INT64_MAX;
+    for (uint32_t i = 0; i < r->sums.n; i++) {
+        struct sum *sum = &r->sums.p[i];
+        if (sum->series == entry->series) {
+            if (__builtin_add_overflow(sum->amount, amount, &sum->amount))
+                sum->amount = INT64_MAX;
             return 0;
         }
     }
-    struct sum *more = realloc(r->sums, (r->n_sums + 1) * sizeof *more);
-    if (!more)
-        return -ENOMEM;
-    r->sums = more;
-    r->sums[r->n_sums++] = (struct sum){entry->series, amount, value == RULE_VALUE_TIME, false};
-    return 0;
+    return vec_append(&r->sums, (struct sum){entry->series, amount, value == RULE_VALUE_TIME, false});
 }
 
 static int count_sample(struct test_runner *r, uint32_t i)
@@ -202,9 +198,9 @@ static bool amount_is(const struct sum *sum, const struct rule_test_expect *e)
 
 static bool expect_holds(struct test_runner *r, const struct rule_test_expect *e)
 {
-    for (uint32_t i = 0; i < r->n_sums; i++) {
-        if (is_series(r, &r->sums[i], e) && amount_is(&r->sums[i], e)) {
-            r->sums[i].expected = true;
+    for (uint32_t i = 0; i < r->sums.n; i++) {
+        if (is_series(r, &r->sums.p[i], e) && amount_is(&r->sums.p[i], e)) {
+            r->sums.p[i].expected = true;
             return true;
         }
     }
@@ -351,11 +347,11 @@ static int run_test(struct test_runner *r, struct buffer *out)
         for (uint32_t k = 0; k < rules_program_metrics(r->program); k++)
             wrong[k] = wrong[k] || bytes_eq(rules_program_metric(r->program, k)->name, x->metric);
     }
-    for (uint32_t i = 0; i < r->n_sums; i++) { /* series that no `expect` names are failures */
-        if (r->sums[i].expected)
+    for (uint32_t i = 0; i < r->sums.n; i++) { /* series that no `expect` names are failures */
+        if (r->sums.p[i].expected)
             continue;
-        tell_counted(r, out, &r->sums[i]);
-        wrong[rules_matcher_series_metric(r->matcher, r->sums[i].series)] = true;
+        tell_counted(r, out, &r->sums.p[i]);
+        wrong[rules_matcher_series_metric(r->matcher, r->sums.p[i].series)] = true;
     }
     if (out->n > 0)
         tell_because(r, out, wrong);

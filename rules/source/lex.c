@@ -28,19 +28,9 @@ static struct rule_place place_at(const struct lexer *l, const uint8_t *from, co
 
 static struct token *push(struct lexer *l, enum token_kind kind, const uint8_t *from, const uint8_t *to)
 {
-    struct tokens *t = l->out;
-    if (t->n == t->cap) {
-        uint32_t cap = t->cap ? t->cap * 2 : 256;
-        struct token *items = realloc(t->items, cap * sizeof *items);
-        if (!items)
-            return NULL;
-        t->items = items;
-        t->cap = cap;
-    }
-    struct token *token = &t->items[t->n++];
-    *token = (struct token){.kind = (uint8_t)kind, .text = bytes_of(from, (size_t)(to - from))};
-    token->place = place_at(l, from, to);
-    return token;
+    struct token token = {
+        .kind = (uint8_t)kind, .text = bytes_of(from, (size_t)(to - from)), .place = place_at(l, from, to)};
+    return vec_append(&l->out->all, token) < 0 ? NULL : vec_last(&l->out->all);
 }
 
 static bool is_name_start(uint8_t c)
@@ -269,15 +259,15 @@ int lex(const struct rule_file *file, uint16_t number, struct report *report, st
     }
     if (r == 0 && !push(&l, TOKEN_END, l.end, l.end))
         r = -ENOMEM;
-    for (uint32_t i = 0; r == 0 && i + 1 < ret->n; i++) {
-        if (ret->items[i].kind == TOKEN_MATCH && ret->items[i].text.n == 2)
-            report_equal_match(report, &ret->items[i], &ret->items[i + 1]);
+    for (uint32_t i = 0; r == 0 && i + 1 < ret->all.n; i++) {
+        const struct token *t = &ret->all.p[i];
+        if (t->kind == TOKEN_MATCH && t->text.n == 2)
+            report_equal_match(report, t, t + 1);
     }
     return r;
 }
 
 void tokens_release(struct tokens *t)
 {
-    free(t->items);
-    *t = (struct tokens){0};
+    vec_release(&t->all);
 }

@@ -11,6 +11,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/bytes.h"
+#include "proto/base/vec.h"
 #include "rules/tree/tree.h"
 
 struct report;
@@ -125,8 +126,7 @@ struct token {
 };
 
 struct tokens {
-    struct token *items; /* malloc'd */
-    uint32_t n, cap;
+    VEC(struct token) all; /* the last one is TOKEN_END */
 };
 
 /* Cuts a file up; what is no token is reported (E106, E112) and left out or stands as TOKEN_WRONG. 0 or

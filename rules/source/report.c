@@ -16,14 +16,23 @@
 #define TEXT_MAX       (16u << 10)
 #define ERROR_LINE_MAX 1024u
 
+/* What would make the diagnostic too long is left out of it. */
+static void put(struct report *r, const void *p, size_t n)
+{
+    if (n <= r->text.max - r->text.n && buffer_add(&r->text, p, n) < 0)
+        r->oom = true;
+}
+
 static void __attribute__((format(printf, 2, 0))) add_v(struct report *r, const char *format, va_list args)
 {
     char *line = NULL;
     int n = vasprintf(&line, format, args);
-    if (n < 0 || buffer_add(&r->text, line, (size_t)n) == -ENOMEM)
+    if (n < 0) {
         r->oom = true;
-    if (n >= 0)
-        free(line);
+        return;
+    }
+    put(r, line, (size_t)n);
+    free(line);
 }
 
 static void __attribute__((format(printf, 2, 3))) add(struct report *r, const char *format, ...)
@@ -41,8 +50,7 @@ static void add_visible(struct report *r, struct bytes s)
         uint8_t c = s.p[i];
         if ((c < 0x20 && c != '\t') || c == 0x7f)
             c = '?';
-        if (buffer_add(&r->text, &c, 1) == -ENOMEM)
-            r->oom = true;
+        put(r, &c, 1);
     }
 }
 

@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A group (one combination of `per` values) remembers its running totals at points a step apart, 60 or so in
+ * a window, in a ring. Its rate is the newest total less that of the newest point which is a whole window
+ * old, and there is none as long as no point is: so a metric that begins to exist does not jump, and after a
+ * gap or a total that fell the ring begins anew.
+ *
+ * Each second every group takes one step: idle, until `when` has held for its `for`; then it is ready. Those
+ * that are ready fire in the order of how far they are beyond the threshold, as far as there may be more that
+ * fire; the others stay ready. Firing ends when `lasting` is over or `until` has held for its `for`, and
+ * cooldown follows. What is told is the two edges, into firing and out of it.
+ */
 #include "rules/trigger/trigger.h"
 
 #include <errno.h>
@@ -7,6 +18,7 @@
 
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "proto/base/vec.h"
 #include "rules/pattern/pattern.h"
 #include "rules/pattern/regex_match.h"
 
@@ -50,8 +62,7 @@ struct triggers {
     struct budget *budget;
     struct trigger *items;
     uint32_t n;
-    struct selector_regex *regexes;
-    uint32_t n_regexes, cap_regexes;
+    VEC(struct selector_regex) regexes;
     struct regex_scratch scratch;
     uint64_t seed;
 };
@@ -65,20 +76,13 @@ static int add_regexes(struct triggers *t, const struct rule_selector *s, struct
         for (uint32_t k = 0; p && k < p->n_atoms; k++) {
             if (p->atoms[k]->kind != RULE_REGEX)
                 continue;
-            if (t->n_regexes == t->cap_regexes) {
-                uint32_t cap = t->cap_regexes ? t->cap_regexes * 2 : 8;
-                struct selector_regex *more = realloc(t->regexes, cap * sizeof *more);
-                if (!more)
-                    return error_set(e, -ENOMEM, "out of memory");
-                t->regexes = more;
-                t->cap_regexes = cap;
-            }
-            struct selector_regex *made = &t->regexes[t->n_regexes];
-            made->atom = p->atoms[k];
-            int r = regex_new(&made->regex, p->atoms[k]->text, p->atoms[k]->nocase, e);
+            struct selector_regex made = {.atom = p->atoms[k]};
+            if (vec_reserve(&t->regexes, t->regexes.n + 1) < 0)
+                return error_set(e, -ENOMEM, "out of memory");
+            int r = regex_new(&made.regex, p->atoms[k]->text, p->atoms[k]->nocase, e);
             if (r < 0)
                 return r;
-            t->n_regexes++;
+            t->regexes.p[t->regexes.n++] = made;
         }
     }
     return 0;
@@ -137,11 +141,11 @@ struct triggers *triggers_free(struct triggers *t)
                 g = group_free(t, &t->items[i], g);
         }
     }
-    for (uint32_t i = 0; i < t->n_regexes; i++)
-        regex_free(t->regexes[i].regex);
+    for (uint32_t i = 0; i < t->regexes.n; i++)
+        regex_free(t->regexes.p[i].regex);
     if (t->scratch.data)
         regex_scratch_release(&t->scratch);
-    free(t->regexes);
+    vec_release(&t->regexes);
     free(t->items);
     free(t);
     return NULL;
@@ -168,9 +172,9 @@ static bool atom_holds(struct triggers *t, const struct rule_atom *atom, struct 
 {
     if (atom->kind == RULE_GLOB)
         return pattern_glob(atom, text);
-    for (uint32_t i = 0; i < t->n_regexes; i++) {
-        if (t->regexes[i].atom == atom)
-            return regex_search(t->regexes[i].regex, &t->scratch, text);
+    for (uint32_t i = 0; i < t->regexes.n; i++) {
+        if (t->regexes.p[i].atom == atom)
+            return regex_search(t->regexes.p[i].regex, &t->scratch, text);
     }
     return false;
 }

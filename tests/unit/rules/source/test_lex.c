@@ -30,8 +30,8 @@ static void lexed_free(struct lexed *l)
 
 static void check_token(const struct lexed *l, uint32_t i, enum token_kind kind, const char *text)
 {
-    ck_assert_uint_lt(i, l->tokens.n);
-    const struct token *t = &l->tokens.items[i];
+    ck_assert_uint_lt(i, l->tokens.all.n);
+    const struct token *t = &l->tokens.all.p[i];
     ck_assert_int_eq(t->kind, kind);
     ck_assert_msg(bytes_is(t->text, text), "token %u is %.*s, not %s", i, BYTES_FMT(t->text), text);
 }
@@ -50,15 +50,15 @@ UNIT(names_keep_their_dots_and_a_star_behind_one_is_its_own)
 UNIT(an_i_directly_behind_a_quote_ignores_case)
 {
     struct lexed l = lex_text("\"*sip*\"i \"a\"in \"b\" i /r\\/x/i");
-    ck_assert_uint_eq(l.tokens.n, 6 + 1);
+    ck_assert_uint_eq(l.tokens.all.n, 6 + 1);
     check_token(&l, 0, TOKEN_STRING, "*sip*");
-    ck_assert(l.tokens.items[0].nocase);
-    ck_assert(!l.tokens.items[1].nocase);
+    ck_assert(l.tokens.all.p[0].nocase);
+    ck_assert(!l.tokens.all.p[1].nocase);
     check_token(&l, 2, TOKEN_NAME, "in");
-    ck_assert(!l.tokens.items[3].nocase);
+    ck_assert(!l.tokens.all.p[3].nocase);
     check_token(&l, 4, TOKEN_NAME, "i");
     check_token(&l, 5, TOKEN_REGEX, "r\\/x");
-    ck_assert(l.tokens.items[5].nocase);
+    ck_assert(l.tokens.all.p[5].nocase);
     check_token(&l, 6, TOKEN_END, "");
     lexed_free(&l);
 }
@@ -72,9 +72,9 @@ UNIT(marks_and_quantities)
                                             TOKEN_UNPAREN,   TOKEN_BRACE,    TOKEN_UNBRACE,  TOKEN_BRACKET,
                                             TOKEN_UNBRACKET, TOKEN_COMMA,    TOKEN_QUANTITY, TOKEN_QUANTITY,
                                             TOKEN_QUANTITY,  TOKEN_QUANTITY, TOKEN_END};
-    ck_assert_uint_eq(l.tokens.n, sizeof kinds / sizeof *kinds);
-    for (uint32_t i = 0; i < l.tokens.n; i++)
-        ck_assert_int_eq(l.tokens.items[i].kind, kinds[i]);
+    ck_assert_uint_eq(l.tokens.all.n, sizeof kinds / sizeof *kinds);
+    for (uint32_t i = 0; i < l.tokens.all.n; i++)
+        ck_assert_int_eq(l.tokens.all.p[i].kind, kinds[i]);
     check_token(&l, 19, TOKEN_QUANTITY, "250ms");
     ck_assert_uint_eq(l.found.n, 0);
     lexed_free(&l);
@@ -83,11 +83,11 @@ UNIT(marks_and_quantities)
 UNIT(places_count_lines_and_columns_from_one)
 {
     struct lexed l = lex_text("a\n\t\"xy\"\r\n b");
-    ck_assert_uint_eq(l.tokens.items[1].place.line, 2);
-    ck_assert_uint_eq(l.tokens.items[1].place.column, 2);
-    ck_assert_uint_eq(l.tokens.items[1].place.length, 4);
-    ck_assert_uint_eq(l.tokens.items[2].place.line, 3);
-    ck_assert_uint_eq(l.tokens.items[2].place.column, 2);
+    ck_assert_uint_eq(l.tokens.all.p[1].place.line, 2);
+    ck_assert_uint_eq(l.tokens.all.p[1].place.column, 2);
+    ck_assert_uint_eq(l.tokens.all.p[1].place.length, 4);
+    ck_assert_uint_eq(l.tokens.all.p[2].place.line, 3);
+    ck_assert_uint_eq(l.tokens.all.p[2].place.column, 2);
     lexed_free(&l);
 }
 
