@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the `keep` and `drop` rules (reference §5) say of a sample: how likely it is to be kept, by which
+ * What the `keep` and `drop` rules (LANGUAGE §5) say of a sample: how likely it is to be kept, by which
  * rule, and which rates may take it. Whoever forwards profiles makes the decision: of the numbers here, with
  * a seeded hash.
  *

@@ -9,7 +9,7 @@
  * allocated. Everything it keeps is charged to a budget and bounded: past a bound it forgets all of it at the
  * next rules_matcher_begin().
  *
- * Not a memo of whole stacks: hashing a stack's content costs more than walking it (reference: 19 µs against
+ * Not a memo of whole stacks: hashing a stack's content costs more than walking it (measured: 19 µs against
  * 3-8).
  *
  * Memory: a function that runs out marks the matcher; ask rules_matcher_error() before believing a request's

@@ -15,7 +15,7 @@
 #include "proto/base/macros.h"
 #include "rules/match/paths.h"
 
-#define LABEL_MAX       256u /* bytes of a label's text: language reference §9 */
+#define LABEL_MAX       256u /* bytes of a label's text: LANGUAGE §9 */
 #define LABELS_ON_STACK 16u  /* more than any metric that ships has: no allocation for a new series */
 
 void matcher_outcome_clear(struct rules_matcher *m)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which sources a profile feeds, and what a sample of it weighs: the language's `on` and `value` (reference
- * §4).
+ * Which sources a profile feeds, and what a sample of it weighs: the language's `on` and `value`
+ * (LANGUAGE §4).
  */
 #ifndef RULES_MATCH_WEIGH_H
 #define RULES_MATCH_WEIGH_H

@@ -6,7 +6,7 @@
  * How an atom is found: equality by a hash table; every other glob by its longest literal piece in one
  * Aho-Corasick automaton (then an anchor or, with several pieces, the glob itself is checked); a regex by a
  * literal it cannot do without in the same automaton, then by the engine. What has no literal at all is
- * always tried. So a text costs one pass over its bytes however many atoms there are (reference: 75 ns
+ * always tried. So a text costs one pass over its bytes however many atoms there are (measured: 75 ns
  * against 19 times that for a loop of fnmatch).
  */
 #ifndef RULES_PATTERN_PATTERN_H

@@ -17,9 +17,8 @@
 #include "proto/base/bytes.h"
 #include "proto/base/error.h"
 
-#define REGEX_STEPS_MAX \
-    10000u /* per match: language reference §9; a match beyond them is "no match" and counted */
-#define REGEX_TEXT_MAX 4096u /* a regex sees this much of a string (§9) */
+#define REGEX_STEPS_MAX 10000u /* per match: LANGUAGE §9; a match beyond them is "no match" and counted */
+#define REGEX_TEXT_MAX  4096u  /* a regex sees this much of a string (§9) */
 
 struct regex; /* immutable, shared by threads */
 

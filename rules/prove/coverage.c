@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A subject is a row or a named pattern, known by where it stands in its file: a test with `set`s has a rule
+ * set of its own, with other nodes for the same text. Each test is prepared as for running, each of its
+ * samples walked, and then asked, of everything its program holds, what it met: of a table over a stack the
+ * row that was taken, of a table about frames the row of each frame, of a pattern whether any frame meets it.
+ * What no sample of any test met is W210. Definitions may use each other over and over, so visits are
+ * bounded; what is beyond is not seen, and not warned of.
+ */
 #include "rules/prove/coverage.h"
 
 #include <errno.h>

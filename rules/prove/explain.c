@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why a condition holds, for a sample that was walked: it is evaluated once more, from the top, by the
+ * evaluator of the residual (match/eval.h), and what holds is gathered: of an `and` every part, of an `or`
+ * the first that does. For what speaks of a frame the witness is looked for on the stack itself, frame by
+ * frame: the first in the region, the one a reference means, the one that is called last. A table's row is
+ * asked of the matcher.
+ *
+ * Definitions use each other, perhaps over and over, so depth and visits are bounded: an explanation may end
+ * early, and is never wrong.
+ */
 #include "rules/prove/explain.h"
 
 #include <stdlib.h>

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows for other packs' tables: which `extend` belongs to which definition. */
+/*
+ * Rows for other packs' tables: which `extend` belongs to which definition.
+ *
+ * They are gathered before any table is made: shipped packs first, then the user's files in their order. A
+ * table's list is kept in the order in which its rows will stand, those of the latest file on top and within
+ * a file as they are written, so each goes before those of earlier files and behind those of its own. The
+ * rows stay as written: frame.c resolves them above the table's own, in the scope of the file that says them.
+ */
 #include "rules/resolve/resolve.h"
 
 #include <errno.h>

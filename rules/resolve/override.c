@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `override`: clauses of another pack's metric replaced. */
+/*
+ * `override`: clauses of another pack's metric replaced.
+ *
+ * They are gathered before any metric is made: shipped packs first, then the user's files in their order,
+ * each checked against its metric and against the others of its rank, which may not say another thing. When a
+ * metric is made, override_metric gives a copy of its written definition with the clauses replaced one after
+ * the other, the later file last; each clause remembers whose names it is in (`from`). So everything behind
+ * sees one definition, and what an override says is checked where it would have been had it stood there.
+ *
+ * Labels are left to metric.c: they reach every source of the metric, also those of `also`.
+ */
 #include "rules/resolve/resolve.h"
 
 #include <errno.h>

@@ -1,4 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packs, names, definitions.
+ *
+ * A pack's scope is its own definitions and what it `use`s, so a name is one look-up. A definition becomes a
+ * node when it is asked for the first time, depth first: while it is being made its state is DEF_BUSY, and
+ * whoever asks then has found a circle (E116). How many stand inside each other is bounded twice: `busy`
+ * while they are made, so that the C stack is, and `rank`, which a definition that was made earlier brings
+ * along.
+ *
+ * A body that is only another's name gives that one's node, so that rules which mean the same condition point
+ * at the same struct; what is behind the front end keys on pointers.
+ *
+ * A `set` stands in for a parameter's body, read in the scope of the file that says it. Nothing is undone: a
+ * test with `set`s of its own is a new pass with values and states of its own (proof.c).
+ */
 #include "rules/resolve/resolve.h"
 
 #include <errno.h>

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Most warnings are about what is written, so the written tree is walked: every pattern with what it is asked
+ * of (a glob about a function may be meant for its package; the same about a file is none), every attribute,
+ * every metric's labels. A regex is first tried as a glob (as_glob): one that can be written as such is W205,
+ * or W202 if its dots stand for any byte; of the others has_literal asks for three bytes side by side (W206).
+ *
+ * W201 is about what is meant, after `extend`: a row is never reached if one above takes all it matches. That
+ * is judged generously, by shape: equal comparisons, an `and` that holds what the other says, patterns of
+ * which each atom is covered by one of the other's. A glob covers another when its stars can take what the
+ * other has there, the other's stars included: glob_covers matches two sequences of bytes and stars as one
+ * matches a text.
+ */
 #include "rules/resolve/warn.h"
 
 #include <stdio.h>
