@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * Walks a user stack by the tables of unwind.h: bpf_loop over unwind_step, with the mappings found by
- * mappings.bpf.h and the stack read in windows.
+ * Walks a user stack by the tables of unwind.h. A step (walk_frame), run by bpf_loop until the walk ends:
+ *
+ * 1. which mapping is the code in: the one of the frame before, mostly; else one of those remembered for the
+ *    process (enter_mapping); else the kernel's tree is asked (mappings.bpf.h). No executable mapping: end.
+ * 2. which rule holds there (rows.bpf.h). No tables yet: user space is asked for them, once in a while, and
+ *    frame pointers are followed meanwhile, which the sample says.
+ * 3. the frame is put behind the others.
+ * 4. the rule makes the caller's registers of these (unwind_step.h), by loads from the stack, of which 512
+ *    bytes are read at a time.
+ *
+ * What is remembered of processes lives in the per-CPU scratch and is proven before it is believed: by the
+ * kernel's count of changes where there is one (mm_lock_seq), else by a look at the mapping itself.
  */
 #ifndef BPF_WALK_BPF_H
 #define BPF_WALK_BPF_H

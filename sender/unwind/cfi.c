@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The section is a list of entries, each with its length before it: CIEs, which hold what functions have in
+ * common (how pointers are written, factors, the first instructions), and FDEs, one a function, which name
+ * their CIE by its distance. Which of both an entry is, and how the CIE is named, differs between .eh_frame
+ * (0 is a CIE, else the distance back from the field itself) and .debug_frame (all ones is a CIE, else an
+ * offset).
+ *
+ * The list is walked in order; the CIE last parsed is kept, as neighbours mostly share it. Pointers are
+ * decoded as the CIE's augmentation says, relative to their own address where that is asked. An entry that
+ * makes no sense is skipped by its length and counted; only a length that leads out of the section ends the
+ * walk.
+ */
 #include "sender/unwind/cfi.h"
 
 #include <errno.h>

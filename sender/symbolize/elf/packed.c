@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deflate is a stream: byte n needs all before it. But at the begin of a block a decoder's state is just a
+ * bit position and the last 32 KiB that came out. So while it is unpacked for the first time, at the first
+ * block's begin after each `spacing` bytes, a mark is left: where in the packed bytes (to the bit), where in
+ * the unpacked, and those 32 KiB, packed again. To read at an offset later, the decoder starts at the nearest
+ * mark before it (inflatePrime for the bits, inflateSetDictionary for the history) and goes on from there.
+ *
+ * What comes out is cut into chunks of 32 KiB; the last PACKED_CHUNKS asked for stay at hand, as texts are
+ * read here and there. A decoder that stands before the wanted chunk, and nearer than any mark, just runs on.
+ * Every byte that comes out is taken off the work, and so is what a start costs.
+ */
 #include "sender/symbolize/elf/packed.h"
 
 #include <errno.h>
