@@ -161,20 +161,8 @@ void maps_pack(struct maps *m)
 
 struct region *maps_find(const struct maps *m, uint64_t address)
 {
-    uint32_t from = 0, n = m->n;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        struct region *r = &m->region[from + half];
-        if (address < r->start) {
-            n = half;
-        } else if (address >= r->end) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            return r;
-        }
-    }
-    return NULL;
+    uint32_t at = first_where(m->n, i, m->region[i].end > address);
+    return at < m->n && m->region[at].start <= address ? &m->region[at] : NULL;
 }
 
 void maps_release(struct maps *m)

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/base/macros.h"
+
 #define RANGE_DROPPED (1u << 31)
 
 int ranges_add(struct ranges *r, const struct range *add)
@@ -42,20 +44,8 @@ void ranges_settle(struct ranges *r)
 
 const struct range *ranges_find(const struct ranges *r, uint64_t address)
 {
-    uint32_t from = 0, n = r->n_sorted;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        const struct range *at = &r->range[from + half];
-        if (address < at->start) {
-            n = half;
-        } else if (address >= at->end) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            return at;
-        }
-    }
-    return NULL;
+    uint32_t at = first_where(r->n_sorted, i, r->range[i].end > address);
+    return at < r->n_sorted && r->range[at].start <= address ? &r->range[at] : NULL;
 }
 
 void ranges_drop_rough(struct ranges *r, uint64_t address)
