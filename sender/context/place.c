@@ -99,7 +99,10 @@ static bool bias_of(const struct elf *elf, const struct region *region, uint64_t
     return false;
 }
 
-/* Looks into the file of one region. */
+/* Condition: it is not in this file. */
+#define NOT_HERE 1
+
+/* Looks into the file of one region. 0, NOT_HERE, or -errno: it is there, but not to be read. */
 static int look(const struct procs *procs, const struct process *process, const struct region *region,
                 int memory, struct context_place *ret)
 {
@@ -109,12 +112,12 @@ static int look(const struct procs *procs, const struct process *process, const 
     uint64_t bias;
     autoclose int fd = procs_open_region(procs, process, region);
     if (fd < 0 || source_file(&source, fd) < 0)
-        return -ENOENT;
+        return NOT_HERE;
     int r = variable_find(&source, &variable);
-    if (r < 0)
-        return r;
+    if (r != 0)
+        return r == VARIABLE_NONE ? NOT_HERE : r;
     if (elf_read(&elf, &source) < 0 || !bias_of(&elf, region, &bias))
-        return -ENOEXEC;
+        return NOT_HERE;
     return follow(process, memory, &variable, bias, ret);
 }
 
@@ -136,8 +139,8 @@ int place_find(const struct procs *procs, const struct process *process, struct 
             *ret = place;
             return 0;
         }
-        if (r != -ENOENT && r != -ENOEXEC)
-            result = r; /* it is there, but not to be read; another file may have it too */
+        if (r < 0)
+            result = r; /* another file may have it too */
     }
     return result;
 }

@@ -199,11 +199,11 @@ int variable_find(const struct source *s, struct variable *ret)
     if (!source_read(s, 0, &f.header, sizeof f.header) || memcmp(f.header.e_ident, ELFMAG, SELFMAG) != 0 ||
         f.header.e_ident[EI_CLASS] != ELFCLASS64 || f.header.e_machine != EM_X86_64 ||
         f.header.e_phentsize != sizeof(Elf64_Phdr) || f.header.e_phoff > s->size)
-        return -ENOEXEC;
+        return VARIABLE_NONE;
     if (!read_headers(&f))
-        return -ENOENT;
+        return VARIABLE_NONE;
     if (!(f.dynamic.gnu_hash ? find_by_hash(&f, &number, &symbol) : find_by_count(&f, &number, &symbol)))
-        return -ENOENT;
+        return VARIABLE_NONE;
     if (symbol.st_value > f.tls.p_memsz)
         return -ENOTSUP;
     struct variable by_plt = {0}, by_table = {0};

@@ -37,8 +37,10 @@ struct variable {
 /* Entries of a dynamic section; real ones have some thirty. */
 #define VARIABLE_DYNAMIC_MAX 1024u
 
-/* Looks for it. 0; -ENOENT: it is not there; -ENOEXEC: the file is none we read; -ENOTSUP: it is there, but
- * in no way known here. */
+/* Condition: it is not there, or the file is none we read. */
+#define VARIABLE_NONE 1
+
+/* Looks for it. 0; VARIABLE_NONE; -ENOTSUP: it is there, but in no way known here. */
 int variable_find(const struct source *s, struct variable *ret);
 
 #endif

@@ -162,11 +162,15 @@ int spool_add(struct spool *s, struct bytes request, uint64_t items)
     return 0;
 }
 
+/* Condition: the file is gone, or is not what was written. */
+#define DAMAGED 1
+
+/* 0, DAMAGED or -ENOMEM. */
 static int read_file(const struct spool *s, const struct spool_entry *e, struct buffer *out)
 {
     autoclose int fd = openat(s->folder, name_of(e).text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 || e->bytes > FILE_BYTES_MAX)
-        return -ENOENT;
+        return DAMAGED;
     int r = buffer_reserve(out, e->bytes + 1);
     if (r < 0)
         return r;
@@ -174,7 +178,7 @@ static int read_file(const struct spool *s, const struct spool_entry *e, struct 
     for (ssize_t n; got <= e->bytes && (n = read(fd, out->p + out->n + got, e->bytes + 1 - got)) > 0;)
         got += (size_t)n;
     if (got != e->bytes)
-        return -EIO; /* somebody else wrote to it */
+        return DAMAGED; /* somebody else wrote to it */
     out->n += got;
     return 0;
 }
@@ -186,7 +190,7 @@ struct spool_entry spool_oldest(struct spool *s, struct buffer *out)
         int r = read_file(s, &e, out);
         if (r == 0)
             return e;
-        if (r == -ENOMEM)
+        if (r < 0)
             break; /* later */
         remove_oldest(s, true);
     }

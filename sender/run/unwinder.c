@@ -198,7 +198,7 @@ static void answer(struct unwinder *u, const struct sample_want *want)
     int r = loader_add(&u->loader, &want->key, fd);
     if (r == 0)
         follow_later(u, want, now);
-    if (r < 0 && r != -EAGAIN)
+    if (r < 0)
         u->refused[u->next_refused++ % REFUSED_MAX] = (struct refused){want->key, now};
 }
 

@@ -257,9 +257,9 @@ void binaries_met(struct binaries *b, uint32_t number, uint32_t pid, const char 
     }
 }
 
-/* Opens a file's separate debug file, looked for at first. Negative: there is none; -EAGAIN: it is being
- * fetched, or there is no work left to look for it in this window. */
-static int open_debug(struct binaries *b, struct entry *e)
+/* Opens a file's separate debug file, looked for at first. Negative: there is none; *is_rough: there is no
+ * work left to look for it in this window. */
+static int open_debug(struct binaries *b, struct entry *e, bool *is_rough)
 {
     char root[64];
     const struct elf *elf = &e->binary.elf;
@@ -268,8 +268,9 @@ static int open_debug(struct binaries *b, struct entry *e)
     snprintf(root, sizeof root, "/proc/%u/root", e->met_pid);
     if (e->is_memory || e->debug == DEBUG_NONE || (elf->symbols.size && elf->debug[ELF_DEBUG_INFO].size))
         return -ENOENT;
-    if (!elf->build_id_n && b->work <= 0)
-        return -EAGAIN; /* its check sum is over all of the debug file: work, too */
+    *is_rough = !elf->build_id_n && b->work <= 0; /* its check sum is over all of the debug file: work, too */
+    if (*is_rough)
+        return -ENOENT;
     if (e->debug == DEBUG_UNKNOWN || (is_known && !e->debug_in_root)) {
         fd = debugfile_open("/", e->met_path ? e->met_path : "", &e->source, elf);
         e->debug_in_root = false;
@@ -285,12 +286,12 @@ static int open_debug(struct binaries *b, struct entry *e)
             b->work -= st.st_size;
         return fd;
     }
-    fd = fetch_open(b->options.fetch, bytes_of(elf->build_id, elf->build_id_n));
-    if (fd >= 0 && !debugfile_matches(fd, elf)) {
+    int r = fetch_open(b->options.fetch, bytes_of(elf->build_id, elf->build_id_n), &fd);
+    if (r == 0 && !debugfile_matches(fd, elf)) {
         close(fd);
         fd = -ENOENT;
     }
-    e->debug = fd >= 0 ? DEBUG_FETCHED : fd == -EAGAIN ? DEBUG_FETCHING : DEBUG_NONE;
+    e->debug = fd >= 0 ? DEBUG_FETCHED : r == FETCH_LATER ? DEBUG_FETCHING : DEBUG_NONE;
     return fd;
 }
 
@@ -298,14 +299,14 @@ static int open_debug(struct binaries *b, struct entry *e)
 static void look_for_fetched(struct binaries *b, struct entry *e)
 {
     const struct elf *elf = &e->binary.elf;
-    int fd = fetch_open(b->options.fetch, bytes_of(elf->build_id, elf->build_id_n));
-    if (fd == -EAGAIN)
+    int fd, r = fetch_open(b->options.fetch, bytes_of(elf->build_id, elf->build_id_n), &fd);
+    if (r == FETCH_LATER)
         return;
-    if (fd >= 0) {
+    if (r == 0) {
         close(fd);
         ranges_release(&e->names->ranges);
     }
-    e->debug = fd >= 0 ? DEBUG_FETCHED : DEBUG_NONE;
+    e->debug = r == 0 ? DEBUG_FETCHED : DEBUG_NONE;
 }
 
 static int by_value(const void *a, const void *b)
@@ -367,10 +368,8 @@ static void resolve(struct binaries *b, struct entry *e)
                         .ranges = ranges,
                         .kept = &b->kept,
                         .go_only = b->options.addresses_only};
-    int fd = r.go_only ? -1 : open_debug(b, e);
+    int fd = r.go_only ? -1 : open_debug(b, e, &r.is_rough);
     r.work = b->work;
-    r.is_rough =
-        fd == -EAGAIN && e->debug != DEBUG_FETCHING; /* what was fetched makes all names worthless anyway */
     if (beside_read(&debug, fd)) {
         r.debug_source = &debug.source;
         r.debug_elf = &debug.elf;

@@ -153,27 +153,29 @@ struct fetch *fetch_free(struct fetch *f)
     return NULL;
 }
 
-int fetch_open(struct fetch *f, struct bytes build_id)
+int fetch_open(struct fetch *f, struct bytes build_id, int *ret_fd)
 {
     if (!f || build_id.n == 0 || build_id.n > ID_MAX)
-        return -ENOENT;
-    int r = -EAGAIN;
+        return FETCH_NOWHERE;
+    int r = FETCH_LATER;
     pthread_mutex_lock(&f->lock);
     uint32_t i = 0;
     while (i < f->n && !bytes_eq(bytes_of(f->file[i].id, f->file[i].id_n), build_id))
         i++;
     if (i == FETCH_FILES_MAX) {
-        r = -ENOENT;
+        r = FETCH_NOWHERE;
     } else if (i == f->n) {
         f->file[i] = (struct file){.id_n = (uint32_t)build_id.n, .state = WANTED};
         memcpy(f->file[i].id, build_id.p, build_id.n);
         f->n++;
         pthread_cond_signal(&f->wanted);
     } else if (f->file[i].state == NOWHERE) {
-        r = -ENOENT;
+        r = FETCH_NOWHERE;
     } else if (f->file[i].state == HERE) {
-        r = open(f->file[i].path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-        r = r < 0 ? -ENOENT : r;
+        int fd = open(f->file[i].path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        r = fd < 0 ? FETCH_NOWHERE : 0;
+        if (fd >= 0)
+            *ret_fd = fd;
     }
     pthread_mutex_unlock(&f->lock);
     return r;

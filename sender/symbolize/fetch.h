@@ -29,8 +29,12 @@ int fetch_new(struct fetch **ret, struct error *e);
  */
 struct fetch *fetch_free(struct fetch *f);
 
-/* The debug file of a build id. A descriptor, the caller's; -EAGAIN: asked for, and not here yet; -ENOENT: no
- * server has it, or too many were asked for. `f` may be NULL. */
-int fetch_open(struct fetch *f, struct bytes build_id);
+/* Conditions: it was asked for, and is not here yet; no server has it, or too many were asked for. */
+#define FETCH_LATER   1
+#define FETCH_NOWHERE 2
+
+/* Opens the debug file of a build id: 0, the descriptor being the caller's, FETCH_LATER or FETCH_NOWHERE. `f`
+ * may be NULL. */
+int fetch_open(struct fetch *f, struct bytes build_id, int *ret_fd);
 
 #endif

@@ -152,20 +152,8 @@ static size_t symbol_of(const struct batch *b, uint32_t i, char *to, size_t room
 /* The answer whose range an address is in. */
 static uint32_t answer_of(const struct batch *b, uint64_t address)
 {
-    uint32_t from = 0, n = b->n;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        const struct symtab_answer *a = &b->answer[from + half];
-        if (address < a->start) {
-            n = half;
-        } else if (address >= a->end) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            return from + half;
-        }
-    }
-    return UINT32_MAX;
+    uint32_t at = first_where(b->n, i, b->answer[i].end > address);
+    return at < b->n && b->answer[at].start <= address ? at : UINT32_MAX;
 }
 
 static void on_piece(void *user, const struct dwarf_piece *piece)
@@ -197,7 +185,7 @@ static int open_dwarf(struct resolve *r, const struct source *s, const struct el
     return dwarf_file_open(ret, s, elf, keep, r->work, RESOLVE_UNIT_WORK);
 }
 
-/* Asks DWARF. 0; -EAGAIN: not for all of them. */
+/* Asks DWARF. 0; DWARF_LEFT: not for all of them; -ENOMEM. */
 static int search_dwarf(struct batch *b)
 {
     struct resolve *r = b->r;
@@ -208,7 +196,7 @@ static int search_dwarf(struct batch *b)
     if (!source || elf->debug[ELF_DEBUG_INFO].size == 0)
         return 0;
     if (r->work <= 0)
-        return -EAGAIN;
+        return DWARF_LEFT;
     if (open_dwarf(r, source, elf, &file) < 0)
         return 0;
     if (r->alt_source && open_dwarf(r, r->alt_source, r->alt_elf, &alt) == 0) {
@@ -275,7 +263,7 @@ static void resolve_batch(struct batch *b, const uint64_t *address)
         query[i] =
             (struct dwarf_query){.address = address[i], .start = answer[i].start, .end = answer[i].end};
     int r = search_dwarf(b);
-    add_symbols(b, r == -EAGAIN || b->is_rough);
+    add_symbols(b, r == DWARF_LEFT || b->is_rough);
 }
 
 /* The symbol tables there are. `mini` is of .gnu_debugdata, read only if nothing better is there. */

@@ -23,7 +23,10 @@ struct go_frames {
     uint32_t n;
 };
 
-/* Opens the table of a Go program. 0; -ENOENT: it is none, or not one we read; -ENOMEM. */
+/* Condition: it is no Go program, or not one we read. */
+#define GO_NONE 1
+
+/* Opens the table of a Go program. 0, GO_NONE or -ENOMEM. */
 int go_open(struct go_frames *ret, const struct source *s);
 void go_close(struct go_frames *g);
 

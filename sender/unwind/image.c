@@ -175,7 +175,7 @@ int image_read(struct image *ret, const struct source *s)
     if (!source_read(s, 0, &h, sizeof h) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 ||
         h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_machine != EM_X86_64 ||
         h.e_phentsize != sizeof p)
-        return -ENOEXEC;
+        return IMAGE_NONE;
     for (uint32_t i = 0; program_header(s, &h, i, &p); i++)
         read_segment(&image, s, &p);
     settle_segments(&image);

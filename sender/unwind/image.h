@@ -38,8 +38,9 @@ struct image {
 };
 
 /* Reads it. Where nothing else can have it (the file needs no library), code is searched for what a signal
- * handler returns to: musl and Go do not say that it is that. 0; -ENOEXEC for what is no such file, or
+ * handler returns to: musl and Go do not say that it is that. 0; IMAGE_NONE for what is no such file, or
  * damaged; -ENOMEM. The caller releases. */
+#define IMAGE_NONE 1
 int image_read(struct image *ret, const struct source *s);
 void image_release(struct image *image);
 

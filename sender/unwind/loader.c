@@ -45,21 +45,21 @@ static int install(struct loader *l, const struct unwind_key *key, const struct 
     struct rows rows = {0};
     uint64_t begun = thread_time();
     int r = rows_compile(&rows, source);
-    if (r == -ENOEXEC)
+    if (r == ROWS_NONE)
         r = 0; /* `rows` is empty */
     if (r == 0 && fd >= 0)
         r = check(fd, key);
     rows.runtime = l->recognise && fd >= 0 ? l->recognise(fd) : RUNTIME_NATIVE;
     if (r == 0)
         r = tables_add(l->tables, key, &rows, clock_monotonic());
-    for (int i = 0; i < TRIES && r == -EAGAIN; i++) {
+    for (int i = 0; i < TRIES && r == TABLES_LATER; i++) {
         nanosleep(&(struct timespec){.tv_nsec = TABLES_GRACE_NS}, NULL);
         r = tables_add(l->tables, key, &rows, clock_monotonic());
     }
     pthread_mutex_lock(&l->lock);
     l->counts.compile_ns += thread_time() - begun;
     l->counts.damaged += rows.n_damaged;
-    l->counts.failed += r < 0;
+    l->counts.failed += r != 0;
     l->counts.without += r == 0 && rows.n_pages == 0;
     l->counts.loaded += r == 0 && rows.n_pages > 0;
     l->counts.tables = tables_counts(l->tables);

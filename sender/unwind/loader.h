@@ -33,7 +33,8 @@ void loader_release(struct loader *l);
 
 /* Compiles the file and puts it into the tables; the descriptor stays the caller's. What is no ELF file of
  * ours, or has no frame information, is noted as having none, so that nobody asks again. May wait for room, a
- * few TABLES_GRACE_NS. 0 or -errno: -ENOSPC if all the room is in use. */
+ * few TABLES_GRACE_NS. 0; TABLES_LATER: no room came free meanwhile; or -errno: -ENOSPC if all the room is in
+ * use. */
 int loader_add(struct loader *l, const struct unwind_key *key, int fd);
 
 /* The same for an ELF file in memory. */

@@ -1,4 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a file to rows. All that is a function is collected first, as a span of file offsets with a word on
+ * where its rows come from: an FDE of the call frame information, a function of Go's table, a signal
+ * restorer. Spans are sorted: a file has a fifth as many as rows, and within one rows come ascending, so rows
+ * need no sorting.
+ *
+ * Then each span is run (cfi_run, go_run), which calls on_row at each place where the rule changes. A row
+ * that says what the one before it says is left out; the rules themselves are interned in a hash table, for a
+ * file has hundreds where it has a hundred thousand rows. A page begins with a row of its own at 0 that
+ * repeats the rule in force (open_pages), so that the kernel side searches one page alone. Short gaps between
+ * spans are padding; longer ones are code without information, and get the rule that nothing is known.
+ *
+ * A limit reached (FULL) ends the list, not the file: what there is serves.
+ */
 #include "sender/unwind/rows.h"
 
 #include <errno.h>
@@ -47,12 +61,15 @@ struct compiler {
     int failure;
 };
 
+/* Condition: a limit is reached; what there is counts. */
+#define FULL 1
+
 static int grow(void **p, uint32_t *cap, uint32_t n, uint32_t max, size_t size)
 {
     if (n < *cap)
         return 0;
     if (n >= max)
-        return -E2BIG;
+        return FULL;
     uint32_t more = min_of(*cap ? 2 * *cap : 256, max);
     void *grown = realloc(*p, more * size);
     if (!grown)
@@ -62,7 +79,7 @@ static int grow(void **p, uint32_t *cap, uint32_t n, uint32_t max, size_t size)
     return 0;
 }
 
-/* Adds a function if it lies in code. 0, -E2BIG or -ENOMEM. */
+/* Adds a function if it lies in code. 0, FULL or -ENOMEM. */
 static int add_span(struct compiler *c, uint64_t start, uint64_t size, uint32_t entry)
 {
     uint64_t offset, room;
@@ -86,7 +103,7 @@ static int collect_entries(struct compiler *c)
             return 0;
         c->has_signal_frame |= r == 1 && common.is_signal;
         r = r == 1 ? add_span(c, f.start, f.size, (uint32_t)entry) : 0;
-        if (r < 0)
+        if (r != 0)
             return r;
     }
 }
@@ -94,8 +111,8 @@ static int collect_entries(struct compiler *c)
 static int collect_go(struct compiler *c, const struct source *s)
 {
     int r = go_open(&c->go, s);
-    if (r < 0)
-        return r == -ENOENT ? 0 : r;
+    if (r != 0)
+        return r == GO_NONE ? 0 : r;
     for (uint32_t i = 0; i < c->go.n && r == 0; i++) {
         uint64_t start, size;
         if (go_function(&c->go, i, &start, &size))
@@ -110,7 +127,7 @@ static int add_restorers(struct compiler *c)
 {
     for (uint32_t i = 0; i < c->image.n_restorers; i++) {
         int r = grow((void **)&c->span, &c->cap_spans, c->n_spans, ROWS_FUNCTIONS_MAX, sizeof *c->span);
-        if (r < 0)
+        if (r != 0)
             return r;
         if (c->image.restorer[i] > 0)
             c->span[c->n_spans++] = (struct span){c->image.restorer[i] - 1, RESTORER_SIZE, RESTORER};
@@ -122,9 +139,9 @@ static int add_restorers(struct compiler *c)
 static int collect(struct compiler *c, const struct source *s)
 {
     int r = collect_entries(c);
-    r = r < 0 ? r : collect_go(c, s);
-    r = r < 0 ? r : add_restorers(c);
-    return r == -E2BIG ? 0 : r;
+    r = r ? r : collect_go(c, s);
+    r = r ? r : add_restorers(c);
+    return r == FULL ? 0 : r;
 }
 
 static int by_offset(const void *a, const void *b)
@@ -166,7 +183,7 @@ static uint32_t rule_number(struct compiler *c, const struct unwind_rule *rule)
 static void put(struct compiler *c, uint32_t low, uint32_t rule)
 {
     struct rows *rows = &c->rows;
-    if (c->failure < 0)
+    if (c->failure)
         return;
     uint32_t first = rows->page[c->next_page - 1];
     if (rows->n > first && rows->row[rows->n - 1].low == low) { /* said twice: the later word counts */
@@ -213,7 +230,7 @@ static void on_row(void *user, uint64_t address, const struct unwind_rule *rule)
 {
     struct compiler *c = user;
     uint64_t offset = address + (uint64_t)c->to_offset;
-    if (offset < c->last || offset >= c->end || c->failure < 0)
+    if (offset < c->last || offset >= c->end || c->failure)
         return;
     c->last = offset;
     add(c, offset, rule_number(c, rule));
@@ -266,7 +283,7 @@ static int compile_spans(struct compiler *c)
     }
     if (end && c->failure == 0 && end < (uint64_t)(c->rows.first_page + c->rows.n_pages) << UNWIND_PAGE_BITS)
         add(c, end, 0);
-    return c->failure == -E2BIG ? 0 : c->failure;
+    return c->failure == FULL ? 0 : c->failure;
 }
 
 /* Room for the pages from the first function to the last. */
@@ -323,12 +340,11 @@ int rows_compile(struct rows *ret, const struct source *s)
     if (!c)
         return -ENOMEM;
     int r = image_read(&c->image, s);
-    if (r == 0)
-        r = compile(c, s);
+    r = r == IMAGE_NONE ? ROWS_NONE : r == 0 ? compile(c, s) : r;
     image_release(&c->image);
     go_close(&c->go);
     free(c->span);
-    if (r < 0)
+    if (r != 0)
         rows_release(&c->rows);
     else
         *ret = c->rows;

@@ -31,8 +31,9 @@ struct rows {
     uint32_t runtime;                /* enum runtime_tag; who adds the rows to tables knows */
 };
 
-/* Compiles a file. 0: also when it has no frame information, n_pages being 0 then; -ENOEXEC: no ELF file for
+/* Compiles a file. 0: also when it has no frame information, n_pages being 0 then; ROWS_NONE: no ELF file for
  * this machine; -ENOMEM. The caller releases. Any thread. */
+#define ROWS_NONE 1
 int rows_compile(struct rows *ret, const struct source *s);
 void rows_release(struct rows *rows);
 

@@ -431,7 +431,7 @@ int tables_add(struct tables *t, const struct unwind_key *key, const struct rows
     }
     if (!has_room(t, rows, n_chunks)) {
         if (make_room(t, n_chunks, rows->n_pages, now))
-            return -EAGAIN;
+            return TABLES_LATER;
         t->counts.refused++;
         return -ENOSPC;
     }

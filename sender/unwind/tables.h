@@ -51,8 +51,9 @@ struct tables *tables_new(const struct tables_backend *backend, uint32_t max_sha
 struct tables *tables_free(struct tables *t); /* returns NULL; the backend's memory stays as it is */
 
 /* Adds a file's rows, or replaces them; rows without pages say that a file has none. Others leave for it, the
- * one not used for longest first. 0; -EAGAIN: there will be room TABLES_GRACE_NS later; -ENOSPC: there is
- * none; or another -errno. */
+ * one not used for longest first. 0; TABLES_LATER: there will be room TABLES_GRACE_NS later; -ENOSPC: there
+ * is none; or another -errno. */
+#define TABLES_LATER 1
 int tables_add(struct tables *t, const struct unwind_key *key, const struct rows *rows, uint64_t now);
 
 bool tables_has(const struct tables *t, const struct unwind_key *key);

@@ -58,7 +58,7 @@ static void file(const uint8_t *data, size_t len)
 {
     struct source s = source_memory(bytes_of(data, len));
     struct rows rows;
-    if (rows_compile(&rows, &s) < 0)
+    if (rows_compile(&rows, &s) != 0)
         return;
     for (uint32_t p = 0; p < rows.n_pages; p++) {
         if (rows.page[p] > rows.page[p + 1] || rows.page[p + 1] - rows.page[p] > UNWIND_PAGE_ROWS_MAX)

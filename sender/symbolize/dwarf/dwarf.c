@@ -131,18 +131,9 @@ static struct place place_at(const struct job *j, struct sweep *s, uint32_t func
 /* The spans of one function: they are together. */
 static void find_spans(const struct dwarf_tree *t, uint32_t function, struct sweep *s)
 {
-    uint32_t from = 0, n = t->n_spans;
-    if (n == 0)
+    uint32_t from = first_where(t->n_spans, i, t->span[i].root >= function);
+    if (t->n_spans == 0)
         return;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        if (t->span[from + half].root < function) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
     s->span = s->span_end = t->span + from;
     while (s->span_end < t->span + t->n_spans && s->span_end->root == function)
         s->span_end++;
@@ -151,18 +142,9 @@ static void find_spans(const struct dwarf_tree *t, uint32_t function, struct swe
 /* The first row that may reach behind an address: rows are apart, unless the file lies. */
 static void find_rows(const struct dwarf_tree *t, uint64_t address, struct sweep *s)
 {
-    uint32_t from = 0, n = t->n_rows;
-    if (n == 0)
+    uint32_t from = first_where(t->n_rows, i, t->row[i].start > address);
+    if (t->n_rows == 0)
         return;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        if (t->row[from + half].start <= address) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
     s->row = t->row + (from > 0 ? from - 1 : 0);
     s->row_end = t->row + t->n_rows;
 }
@@ -264,10 +246,10 @@ static int answer_unit(struct dwarf_file *f, struct dwarf_query *q, uint32_t n, 
     struct dwarf_unit unit;
     cleanup(close_job) struct job j = {.f = f, .others = others, .fn = fn, .user = user};
     int r = dwarf_unit_header(f, q->unit, &unit);
-    j.known = r < 0 ? NULL : dwarf_indexes_of(&f->keep->indexes, unit.at);
-    r = r < 0 ? r : dwarf_cu_open(f, &unit, j.known ? DWARF_TABLE : DWARF_WHOLE, &j.cu);
-    if (r < 0)
-        return r == -ENOMEM ? r : 0; /* damaged, or too large: symbols have to do */
+    j.known = r ? NULL : dwarf_indexes_of(&f->keep->indexes, unit.at);
+    r = r ? r : dwarf_cu_open(f, &unit, j.known ? DWARF_TABLE : DWARF_WHOLE, &j.cu);
+    if (r != 0)
+        return r == DWARF_DAMAGED ? 0 : r; /* symbols have to do */
     if (j.known)
         dwarf_tree_gather_known(f, &j.cu, q, n, j.known, &j.tree);
     else
@@ -303,7 +285,7 @@ int dwarf_find(struct dwarf_file *f, struct dwarf_query *queries, uint32_t n, dw
     for (uint32_t from = 0, to; from < n && queries[from].unit != DWARF_NO_UNIT && r == 0; from = to) {
         for (to = from + 1; to < n && queries[to].unit == queries[from].unit;)
             to++;
-        r = f->work < f->reserved ? -EAGAIN : answer_unit(f, queries + from, to - from, others, fn, user);
+        r = f->work < f->reserved ? DWARF_LEFT : answer_unit(f, queries + from, to - from, others, fn, user);
     }
     dwarf_others_close(others);
     return r;

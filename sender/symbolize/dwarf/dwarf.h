@@ -20,8 +20,9 @@ struct dwarf_piece {
 /* Takes a piece; slices are valid during the call. Of one query they come ascending and apart. */
 typedef void (*dwarf_piece_fn)(void *user, const struct dwarf_piece *piece);
 
-/* Answers n queries, sorted by address; puts them into another order. 0; -EAGAIN: the work allowed ran out
- * before all were tried; -ENOMEM. */
+/* Answers n queries, sorted by address; puts them into another order. 0; DWARF_LEFT: the work allowed ran
+ * out before all were tried; -ENOMEM. */
+#define DWARF_LEFT 1
 int dwarf_find(struct dwarf_file *f, struct dwarf_query *queries, uint32_t n, dwarf_piece_fn fn, void *user);
 
 #endif

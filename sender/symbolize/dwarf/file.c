@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * .debug_info is a list of units, one a source file. A unit is a header (version, where its abbreviations
+ * are) and a tree of entries written in preorder: each begins with a number, an abbreviation's code, which
+ * says what kind of entry it is, whether children follow, and which attributes in which forms; code 0 ends a
+ * list of children. So an entry's length is known only by reading it, and units can be hopped over by their
+ * headers, but entries cannot.
+ *
+ * Therefore: unit headers are listed once and kept (dwarf_file_units), in order, for binary search. A unit's
+ * abbreviations are read into one array of attributes with a slice for each code; codes count upwards, so
+ * code - 1 is the first guess at the index. Reading an entry passes over every attribute (read_form) and
+ * keeps the few that names and lines need. Whatever is read is taken off the file's work, so that what a
+ * hostile file can cost is known beforehand.
+ */
 #include "sender/symbolize/dwarf/file.h"
 
 #include <dwarf.h>
@@ -81,18 +94,18 @@ int dwarf_unit_header(struct dwarf_file *f, uint64_t at, struct dwarf_unit *ret)
     size_t got = at < info->size ? (size_t)min_of(info->size - at, (uint64_t)sizeof header) : 0;
     f->work -= sizeof header;
     if (f->work < 0 || got == 0 || !extent_read(info, at, header, got))
-        return -EBADMSG;
+        return DWARF_DAMAGED;
     cursor_memory(&c, bytes_of(header, got));
     uint64_t length = cursor_fixed(&c, 4);
     if (length == 0xffffffff) {
         length = cursor_fixed(&c, 8);
         u.offset_size = 8;
     } else if (length >= 0xfffffff0) {
-        return -EBADMSG;
+        return DWARF_DAMAGED;
     }
     uint64_t body = at + (uint64_t)(c.p - header);
     if (length > info->size - at || body + length > info->size || length < 7)
-        return -EBADMSG;
+        return DWARF_DAMAGED;
     u.end = body + length;
     uint64_t version = cursor_fixed(&c, 2), type = DW_UT_compile;
     if (version >= 5) {
@@ -140,20 +153,9 @@ int dwarf_file_units(struct dwarf_file *f)
 
 const struct dwarf_unit *dwarf_file_unit(const struct dwarf_file *f, uint64_t at)
 {
-    uint32_t from = 0, n = f->keep->n_units;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        const struct dwarf_unit *u = &f->keep->units[from + half];
-        if (at < u->at) {
-            n = half;
-        } else if (at >= u->end) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            return u;
-        }
-    }
-    return NULL;
+    const struct dwarf_unit *units = f->keep->units;
+    uint32_t n = f->keep->n_units, found = first_where(n, i, units[i].end > at);
+    return found < n && units[found].at <= at ? &units[found] : NULL;
 }
 
 void dwarf_abbrevs_release(struct dwarf_abbrevs *a)
@@ -175,14 +177,14 @@ static int read_abbrev(struct cursor *c, struct dwarf_abbrevs *a, struct dwarf_a
         if (x.form == DW_FORM_implicit_const)
             x.implicit = cursor_sleb(c);
         if (x.name == 0 && x.form == 0)
-            return c->is_bad ? -EBADMSG : 0;
+            return c->is_bad ? DWARF_DAMAGED : 0;
         if (!dwarf_grow((void **)&a->attribute, a->n_attributes, &a->cap_attributes, DWARF_ATTRIBUTES_MAX,
                         sizeof x))
             return -ENOMEM;
         a->attribute[a->n_attributes++] = x;
         abbrev->n++;
     }
-    return -EBADMSG;
+    return DWARF_DAMAGED;
 }
 
 int dwarf_abbrevs_read(struct dwarf_file *f, uint64_t at, uint64_t only, struct dwarf_abbrevs *ret)
@@ -193,7 +195,7 @@ int dwarf_abbrevs_read(struct dwarf_file *f, uint64_t at, uint64_t only, struct 
     cursor_extent(&c, &f->section[ELF_DEBUG_ABBREV], at);
     for (uint64_t last = 0; (abbrev.code = cursor_uleb(&c)) != 0; last = abbrev.code) {
         int r = read_abbrev(&c, &a, &abbrev);
-        if (r < 0)
+        if (r != 0)
             return r;
         if (only && abbrev.code != only) {
             a.n_attributes = 0;
@@ -201,7 +203,7 @@ int dwarf_abbrevs_read(struct dwarf_file *f, uint64_t at, uint64_t only, struct 
         }
         /* Every producer numbers them upwards; so they need no table to be found in. */
         if (abbrev.code <= last && a.n)
-            return -EBADMSG;
+            return DWARF_DAMAGED;
         if (!dwarf_grow((void **)&a.abbrev, a.n, &a.cap, DWARF_ABBREVS_MAX, sizeof abbrev))
             return -ENOMEM;
         a.abbrev[a.n++] = abbrev;
@@ -210,7 +212,7 @@ int dwarf_abbrevs_read(struct dwarf_file *f, uint64_t at, uint64_t only, struct 
     }
     f->work -= (int64_t)c.taken;
     if (c.is_bad || a.n == 0)
-        return -EBADMSG;
+        return DWARF_DAMAGED;
     *ret = a;
     a = (struct dwarf_abbrevs){0};
     return 0;
@@ -220,20 +222,8 @@ static const struct dwarf_abbrev *abbrev_of(const struct dwarf_abbrevs *a, uint6
 {
     if (code - 1 < a->n && a->abbrev[code - 1].code == code)
         return &a->abbrev[code - 1];
-    uint32_t from = 0, n = a->n;
-    while (n > 0) {
-        uint32_t half = n / 2;
-        const struct dwarf_abbrev *at = &a->abbrev[from + half];
-        if (at->code == code)
-            return at;
-        if (at->code < code) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return NULL;
+    uint32_t at = first_where(a->n, i, a->abbrev[i].code >= code);
+    return at < a->n && a->abbrev[at].code == code ? &a->abbrev[at] : NULL;
 }
 
 /* Reads a value of a form; what is of no interest is only passed over (DWARF 5, section 7.5.6). */

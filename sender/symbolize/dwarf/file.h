@@ -56,8 +56,11 @@ int dwarf_file_open(struct dwarf_file *ret, const struct source *s, const struct
                     struct dwarf_keep *keep, int64_t work, int64_t reserved);
 void dwarf_file_close(struct dwarf_file *f);
 
-/* Reads one unit's header. 0, or -EBADMSG: what comes behind cannot be read either. ret->version is 0 for a
- * unit of a kind that is not read; `at` and `end` are good then. */
+/* Condition: what is there makes no sense, or is over a limit. */
+#define DWARF_DAMAGED 1
+
+/* Reads one unit's header. 0, or DWARF_DAMAGED: what comes behind cannot be read either. ret->version is 0
+ * for a unit of a kind that is not read; `at` and `end` are good then. */
 int dwarf_unit_header(struct dwarf_file *f, uint64_t at, struct dwarf_unit *ret);
 
 /* Lists the units, once. 0 or -ENOMEM. */
@@ -84,7 +87,7 @@ struct dwarf_abbrevs {
     uint32_t n, cap, n_attributes, cap_attributes;
 };
 
-/* Reads the table at an offset; only the code `only` if that is not 0. 0, -EBADMSG or -ENOMEM. */
+/* Reads the table at an offset; only the code `only` if that is not 0. 0, DWARF_DAMAGED or -ENOMEM. */
 int dwarf_abbrevs_read(struct dwarf_file *f, uint64_t at, uint64_t only, struct dwarf_abbrevs *ret);
 void dwarf_abbrevs_release(struct dwarf_abbrevs *a);
 

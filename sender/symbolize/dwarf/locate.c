@@ -80,7 +80,7 @@ static void by_units(struct dwarf_file *f, struct search *s)
     const struct dwarf_keep *k = f->keep;
     for (uint32_t i = 0; i < k->n_units && f->work >= 0; i++) {
         struct dwarf_cu cu;
-        if (k->units[i].version == 0 || dwarf_cu_open(f, &k->units[i], DWARF_FIRST, &cu) < 0)
+        if (k->units[i].version == 0 || dwarf_cu_open(f, &k->units[i], DWARF_FIRST, &cu) != 0)
             continue;
         s->unit = k->units[i].at;
         dwarf_ranges(f, &cu, &cu.root, take_range, s);

@@ -32,7 +32,7 @@ static const struct dwarf_cu *unit_of(struct dwarf_file *f, const struct dwarf_c
         return NULL;
     const struct dwarf_unit *unit = dwarf_file_unit(in, at);
     struct dwarf_cu fresh;
-    if (!unit || unit->version == 0 || in->work < 0 || dwarf_cu_open(in, unit, DWARF_TABLE, &fresh) < 0)
+    if (!unit || unit->version == 0 || in->work < 0 || dwarf_cu_open(in, unit, DWARF_TABLE, &fresh) != 0)
         return NULL;
     uint32_t slot = o->n < DWARF_OTHERS ? o->n++ : o->next++ % DWARF_OTHERS;
     dwarf_cu_close(&o->cu[slot]);

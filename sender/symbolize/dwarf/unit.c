@@ -23,7 +23,7 @@ static int load(struct dwarf_file *f, struct dwarf_cu *cu)
     const struct extent *info = &f->section[ELF_DEBUG_INFO];
     uint64_t n = cu->unit.end - cu->unit.at;
     if (n > DWARF_UNIT_MAX)
-        return -EFBIG;
+        return DWARF_DAMAGED;
     f->work -= (int64_t)n;
     if (source_is_memory(&info->source)) {
         cu->bytes = bytes_of(info->source.memory.p + info->at + cu->unit.at, (size_t)n);
@@ -33,7 +33,7 @@ static int load(struct dwarf_file *f, struct dwarf_cu *cu)
     if (!cu->memory)
         return -ENOMEM;
     if (!extent_read(info, cu->unit.at, cu->memory, (size_t)n))
-        return -EBADMSG;
+        return DWARF_DAMAGED;
     cu->bytes = bytes_of(cu->memory, (size_t)n);
     return 0;
 }
@@ -78,13 +78,13 @@ int dwarf_cu_open(struct dwarf_file *f, const struct dwarf_unit *unit, enum dwar
     cleanup(dwarf_cu_close) struct dwarf_cu cu = {.unit = *unit};
     uint64_t code = part == DWARF_FIRST ? first_code(f, unit) : 0;
     if (f->work < 0 || unit->version == 0 || (part == DWARF_FIRST && code == 0))
-        return -EBADMSG;
+        return DWARF_DAMAGED;
     int r = part == DWARF_WHOLE ? load(f, &cu) : 0;
-    r = r < 0 ? r : dwarf_abbrevs_read(f, unit->abbrevs_at, code, &cu.abbrevs);
-    if (r < 0)
+    r = r ? r : dwarf_abbrevs_read(f, unit->abbrevs_at, code, &cu.abbrevs);
+    if (r != 0)
         return r;
     if (!dwarf_cu_die(f, &cu, unit->at + unit->header_size, scratch, &cu.root) || cu.root.tag == 0)
-        return -EBADMSG;
+        return DWARF_DAMAGED;
     if (part != DWARF_WHOLE && (r = keep_folder(&cu)) < 0)
         return r;
     /* Where bases are not said: behind the header of the section's only contribution (5), or at its begin

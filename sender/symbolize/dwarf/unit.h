@@ -26,7 +26,7 @@ enum dwarf_part {
     DWARF_WHOLE, /* all entries in memory */
 };
 
-/* Opens a unit. 0, -EBADMSG, -EFBIG, -ENOMEM. The caller closes. */
+/* Opens a unit. 0, DWARF_DAMAGED or -ENOMEM. The caller closes. */
 int dwarf_cu_open(struct dwarf_file *f, const struct dwarf_unit *unit, enum dwarf_part part,
                   struct dwarf_cu *ret);
 void dwarf_cu_close(struct dwarf_cu *cu);

@@ -158,10 +158,10 @@ UNIT(the_one_not_used_for_longest_leaves_and_its_room_rests_a_while)
         ck_assert_int_eq(add(t, i, rows_of(14, 1000, (int)(10 * i)), i * SECOND), 0);
     used[files[1].file.serial] = 90; /* it was used since */
     uint64_t now = 100 * SECOND;
-    ck_assert_int_eq(add(t, 5, rows_of(14, 1000, 50), now), -EAGAIN);
+    ck_assert_int_eq(add(t, 5, rows_of(14, 1000, 50), now), TABLES_LATER);
     ck_assert(has(t, 1) && !has(t, 2));
     ck_assert_int_eq(look_up(1, 3 * UNWIND_PAGE_SIZE).cfa_offset, 80); /* nothing was overwritten */
-    ck_assert_int_eq(add(t, 5, rows_of(14, 1000, 50), now + TABLES_GRACE_NS / 2), -EAGAIN);
+    ck_assert_int_eq(add(t, 5, rows_of(14, 1000, 50), now + TABLES_GRACE_NS / 2), TABLES_LATER);
     ck_assert_int_eq(add(t, 5, rows_of(14, 1000, 50), now + 2 * TABLES_GRACE_NS), 0);
     ck_assert_int_eq(look_up(5, 3 * UNWIND_PAGE_SIZE).cfa_offset, 400);
     ck_assert_int_eq(look_up(1, 3 * UNWIND_PAGE_SIZE).cfa_offset, 80);
@@ -178,7 +178,7 @@ UNIT(what_is_in_use_stays_but_a_giant_leaves_for_a_dwarf)
     ck_assert_int_eq(add(t, 2, rows_of(40, 1000, 1), now), -ENOSPC);
     ck_assert(has(t, 1));
     ck_assert_uint_eq(tables_counts(t).refused, 1);
-    ck_assert_int_eq(add(t, 3, rows_of(5, 1000, 1), now), -EAGAIN);
+    ck_assert_int_eq(add(t, 3, rows_of(5, 1000, 1), now), TABLES_LATER);
     ck_assert(!has(t, 1));
     ck_assert_int_eq(add(t, 3, rows_of(5, 1000, 1), now + TABLES_GRACE_NS), 0);
     ck_assert_int_eq(add(t, 4, rows_of(65, 1000, 1), now), -ENOSPC); /* more than all the room there is */
@@ -192,8 +192,8 @@ UNIT(everything_is_given_back)
     uint32_t serial = 0;
     for (int round = 0; round < 300;
          round++) { /* each with rules and rows of its own, in place of the one before */
-        int r = -EAGAIN;
-        for (int i = 0; i < 3 && r == -EAGAIN; i++, now += TABLES_GRACE_NS)
+        int r = TABLES_LATER;
+        for (int i = 0; i < 3 && r == TABLES_LATER; i++, now += TABLES_GRACE_NS)
             r = add(t, 1, rows_of(30, 700, 1 + 50 * round), now);
         ck_assert_int_eq(r, 0);
         ck_assert_uint_ne(files[1].file.serial,
