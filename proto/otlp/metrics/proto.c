@@ -1,110 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ExportMetricsServiceRequest, written by hand: no object graph. Each message is one function that puts its
- * fields into a sink; a sink without memory only counts, which is how a nested message's length is known
- * before it is written, and how a batch is cut before anything is (proto/wire's writer cannot count).
+ * ExportMetricsServiceRequest, written by hand: no object graph (README.md has the figures).
+ *
+ * Points are appended one after the other. The messages around one (ResourceMetrics, ScopeMetrics, Metric,
+ * Sum) are opened with the first point that is in them, and closed behind the last. What a point adds at most
+ * is known when it is written: one that does not fit any more is cut off again, with what was opened for it,
+ * and is where the next request begins.
  */
-#include <assert.h>
-#include <errno.h>
-
 #include "proto/base/macros.h"
+#include "proto/otlp/layouts/fields.h"
 #include "proto/otlp/metrics/metrics.h"
-#include "proto/wire/wire.h"
+#include "proto/wire/writer.h"
 
-struct sink {
-    uint8_t *at; /* NULL: count only */
-    size_t n;
+/* metrics_service.proto, metrics.proto */
+enum { REQUEST_RESOURCE_METRICS = 1 };
+enum { RESOURCE_METRICS_RESOURCE = 1, RESOURCE_METRICS_SCOPE_METRICS = 2, RESOURCE_METRICS_SCHEMA_URL = 3 };
+enum { SCOPE_METRICS_SCOPE = 1, SCOPE_METRICS_METRICS = 2 };
+enum { METRIC_NAME = 1, METRIC_DESCRIPTION = 2, METRIC_UNIT = 3, METRIC_DATA_GAUGE = 5, METRIC_DATA_SUM = 7 };
+enum { DATA_POINTS = 1, SUM_TEMPORALITY = 2, SUM_MONOTONIC = 3 };
+enum {
+    POINT_START = 2,
+    POINT_TIME = 3,
+    POINT_AS_DOUBLE = 4,
+    POINT_EXEMPLARS = 5,
+    POINT_AS_INT = 6,
+    POINT_ATTRIBUTES = 7,
+    POINT_FLAGS = 8
+};
+enum {
+    EXEMPLAR_TIME = 2,
+    EXEMPLAR_AS_DOUBLE = 3,
+    EXEMPLAR_SPAN = 4,
+    EXEMPLAR_TRACE = 5,
+    EXEMPLAR_AS_INT = 6
 };
 
-static void put_byte(struct sink *s, uint8_t byte)
-{
-    if (s->at)
-        s->at[s->n] = byte;
-    s->n++;
-}
+/* Most bytes a tag and a length take, for a message below 4 GiB. */
+#define PREFIX_MAX 6u
 
-static void put_varint(struct sink *s, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7)
-        put_byte(s, (uint8_t)(v | 0x80));
-    put_byte(s, (uint8_t)v);
-}
-
-static void put_tag(struct sink *s, uint32_t field, uint32_t type)
-{
-    put_varint(s, field << 3 | type);
-}
-
-static void put_fixed64(struct sink *s, uint32_t field, uint64_t v)
-{
-    put_tag(s, field, WIRE_I64);
-    for (int i = 0; i < 8; i++)
-        put_byte(s, (uint8_t)(v >> 8 * i));
-}
-
-static void put_uint(struct sink *s, uint32_t field, uint64_t v)
-{
-    put_tag(s, field, WIRE_VARINT);
-    put_varint(s, v);
-}
-
-/* Also when empty: a oneof's member is there even so. */
-static void put_bytes(struct sink *s, uint32_t field, struct bytes b)
-{
-    put_tag(s, field, WIRE_LEN);
-    put_varint(s, b.n);
-    if (s->at && b.n)
-        memcpy(s->at + s->n, b.p, b.n);
-    s->n += b.n;
-}
-
-/* proto3: a plain string field that is empty is left out. */
-static void put_string(struct sink *s, uint32_t field, struct bytes b)
-{
-    if (b.n)
-        put_bytes(s, field, b);
-}
-
-/* A nested message: its length, counted, then itself. */
-#define PUT_NESTED(s, field, fn, ...) \
-    do {                              \
-        struct sink count_ = {0};     \
-        fn(&count_, __VA_ARGS__);     \
-        put_tag(s, field, WIRE_LEN);  \
-        put_varint(s, count_.n);      \
-        if ((s)->at)                  \
-            fn(s, __VA_ARGS__);       \
-        else                          \
-            (s)->n += count_.n;       \
-    } while (0)
-
-static uint64_t double_bits(double d)
-{
-    uint64_t bits;
-    memcpy(&bits, &d, sizeof bits);
-    return bits;
-}
-
-/* common.proto AnyValue */
-static void put_value(struct sink *s, const struct attr_value *v)
+static void put_value(struct wire_writer *w, const struct attr_value *v)
 {
     switch (v->kind) {
     case ATTR_EMPTY: break;
-    case ATTR_STRING: put_bytes(s, 1, v->text); break;
-    case ATTR_BOOL: put_uint(s, 2, v->boolean); break;
-    case ATTR_INT: put_uint(s, 3, (uint64_t)v->integer); break;
-    case ATTR_DOUBLE: put_fixed64(s, 4, double_bits(v->real)); break;
-    case ATTR_ARRAY: put_bytes(s, 5, v->text); break;
-    case ATTR_KVLIST: put_bytes(s, 6, v->text); break;
-    case ATTR_BYTES: put_bytes(s, 7, v->text); break;
+    case ATTR_STRING: wire_put_bytes(w, ANY_VALUE_STRING_VALUE, v->text); break;
+    case ATTR_BOOL: wire_put_uint(w, ANY_VALUE_BOOL_VALUE, v->boolean); break;
+    case ATTR_INT: wire_put_int(w, ANY_VALUE_INT_VALUE, v->integer); break;
+    case ATTR_DOUBLE: wire_put_double(w, ANY_VALUE_DOUBLE_VALUE, v->real); break;
+    case ATTR_ARRAY: wire_put_bytes(w, ANY_VALUE_ARRAY_VALUE, v->text); break;
+    case ATTR_KVLIST: wire_put_bytes(w, ANY_VALUE_KVLIST_VALUE, v->text); break;
+    case ATTR_BYTES: wire_put_bytes(w, ANY_VALUE_BYTES_VALUE, v->text); break;
     }
 }
 
-/* common.proto KeyValue */
-static void put_attr(struct sink *s, const struct attr *a)
+static void put_attrs(struct wire_writer *w, uint32_t field, const struct attr *attrs, uint32_t n)
 {
-    put_string(s, 1, a->key);
-    PUT_NESTED(s, 2, put_value, &a->value);
+    for (uint32_t i = 0; i < n; i++) {
+        size_t attr = wire_begin(w, field);
+        wire_put_bytes_nonempty(w, KEY_VALUE_KEY, attrs[i].key);
+        size_t value = wire_begin(w, KEY_VALUE_VALUE);
+        put_value(w, &attrs[i].value);
+        wire_end(w, value);
+        wire_end(w, attr);
+    }
 }
 
 static bool is_zero(const uint8_t *p, size_t n)
@@ -115,184 +72,165 @@ static bool is_zero(const uint8_t *p, size_t n)
     return any == 0;
 }
 
-/* metrics.proto Exemplar */
-static void put_exemplar(struct sink *s, const struct metric_exemplar *e, bool is_double)
+static void put_exemplar(struct wire_writer *w, const struct metric_exemplar *e, bool is_double)
 {
-    put_fixed64(s, 2, e->time_unix_nano);
+    size_t mark = wire_begin(w, POINT_EXEMPLARS);
+    wire_put_fixed64(w, EXEMPLAR_TIME, e->time_unix_nano);
     if (is_double)
-        put_fixed64(s, 3, double_bits(e->real));
+        wire_put_double(w, EXEMPLAR_AS_DOUBLE, e->real);
     if (!is_zero(e->span_id, sizeof e->span_id))
-        put_bytes(s, 4, bytes_of(e->span_id, sizeof e->span_id));
-    put_bytes(s, 5, bytes_of(e->trace_id, sizeof e->trace_id));
+        wire_put_bytes(w, EXEMPLAR_SPAN, bytes_of(e->span_id, sizeof e->span_id));
+    wire_put_bytes(w, EXEMPLAR_TRACE, bytes_of(e->trace_id, sizeof e->trace_id));
     if (!is_double)
-        put_fixed64(s, 6, (uint64_t)e->integer);
+        wire_put_fixed64(w, EXEMPLAR_AS_INT, (uint64_t)e->integer);
+    wire_end(w, mark);
 }
 
-/* metrics.proto NumberDataPoint */
-static void put_point(struct sink *s, const struct metric_point *p)
+/* Returns what the point takes at most. */
+static size_t put_point(struct wire_writer *w, const struct metric_point *p)
 {
-    if (p->start_unix_nano)
-        put_fixed64(s, 2, p->start_unix_nano);
-    if (p->time_unix_nano)
-        put_fixed64(s, 3, p->time_unix_nano);
+    size_t mark = wire_begin(w, DATA_POINTS);
+    wire_put_fixed64_nonzero(w, POINT_START, p->start_unix_nano);
+    wire_put_fixed64_nonzero(w, POINT_TIME, p->time_unix_nano);
     if (p->stale) /* NO_RECORDED_VALUE: there is no value to tell */
-        put_uint(s, 8, 1);
+        wire_put_uint(w, POINT_FLAGS, 1);
     else if (p->is_double)
-        put_fixed64(s, 4, double_bits(p->real));
+        wire_put_double(w, POINT_AS_DOUBLE, p->real);
     else
-        put_fixed64(s, 6, (uint64_t)p->integer);
+        wire_put_fixed64(w, POINT_AS_INT, (uint64_t)p->integer);
     if (p->exemplar && !p->stale)
-        PUT_NESTED(s, 5, put_exemplar, p->exemplar, p->is_double);
-    for (uint32_t i = 0; i < p->n_attrs; i++)
-        PUT_NESTED(s, 7, put_attr, &p->attrs[i]);
+        put_exemplar(w, p->exemplar, p->is_double);
+    put_attrs(w, POINT_ATTRIBUTES, p->attrs, p->n_attrs);
+    size_t n = w->out->n - mark;
+    wire_end(w, mark);
+    return n + PREFIX_MAX;
 }
 
-/* Some points of one metric: Gauge or Sum. */
-static void put_points(struct sink *s, const struct metric *m, uint32_t begin, uint32_t end)
-{
-    for (uint32_t i = begin; i < end; i++)
-        PUT_NESTED(s, 1, put_point, &m->points[i]);
-    if (m->kind == METRIC_SUM) {
-        put_uint(s, 2, m->temporality);
-        put_uint(s, 3, 1);
-    }
-}
+/* ---- what is around points ---- */
 
-static void put_metric(struct sink *s, const struct metric *m, uint32_t begin, uint32_t end)
-{
-    put_string(s, 1, m->name);
-    put_string(s, 2, m->description);
-    put_string(s, 3, m->unit);
-    PUT_NESTED(s, m->kind == METRIC_SUM ? 7 : 5, put_points, m, begin, end);
-}
-
-static void put_resource(struct sink *s, const struct metric_resource *r)
-{
-    for (uint32_t i = 0; i < r->n_attrs; i++)
-        PUT_NESTED(s, 1, put_attr, &r->attrs[i]);
-}
-
-static void put_scope(struct sink *s, const struct metric_batch *b)
-{
-    put_string(s, 1, b->scope_name);
-    put_string(s, 2, b->scope_version);
-}
-
-/* Points [begin, end) of a resource, numbered through its metrics: ScopeMetrics. */
-static void put_scope_metrics(struct sink *s, const struct metric_batch *b, const struct metric_resource *r,
-                              uint32_t begin, uint32_t end)
-{
-    PUT_NESTED(s, 1, put_scope, b);
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < r->n_metrics && at < end; at += r->metrics[i++].n_points) {
-        const struct metric *m = &r->metrics[i];
-        uint32_t lo = begin > at ? begin - at : 0, hi = min_of(end - at, m->n_points);
-        if (lo < hi)
-            PUT_NESTED(s, 2, put_metric, m, lo, hi);
-    }
-}
-
-static void put_resource_metrics(struct sink *s, const struct metric_batch *b,
-                                 const struct metric_resource *r, uint32_t begin, uint32_t end)
-{
-    PUT_NESTED(s, 1, put_resource, r);
-    PUT_NESTED(s, 2, put_scope_metrics, b, r, begin, end);
-    put_string(s, 3, r->schema_url);
-}
-
-static uint32_t resource_points(const struct metric_resource *r)
-{
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < r->n_metrics; i++)
-        n += r->metrics[i].n_points;
-    return (uint32_t)min_of(n, (uint64_t)UINT32_MAX);
-}
-
-/* A place in the batch: a resource, and points of it. */
-struct place {
-    uint32_t resource, point;
+struct request {
+    struct wire_writer w;
+    const struct metric_batch *b;
+    size_t bytes, max_bytes;                      /* what the points so far take at most */
+    bool any, in_resource, in_metric;             /* a point is there; what is open */
+    size_t resource, scope_metrics, metric, data; /* marks */
 };
 
-static void put_request(struct sink *s, const struct metric_batch *b, struct place from, struct place to)
+/* Both return what they add at most, with the prefixes of the messages around their content. */
+
+static size_t open_resource(struct request *q, const struct metric_resource *r)
 {
-    for (uint32_t i = from.resource; i < b->n_resources && i <= to.resource; i++) {
-        const struct metric_resource *r = &b->resources[i];
-        uint32_t begin = i == from.resource ? from.point : 0;
-        uint32_t end = i == to.resource ? to.point : resource_points(r);
-        if (begin < end)
-            PUT_NESTED(s, 1, put_resource_metrics, b, r, begin, end);
+    struct wire_writer *w = &q->w;
+    q->in_resource = true;
+    q->resource = wire_begin(w, REQUEST_RESOURCE_METRICS);
+    size_t resource = wire_begin(w, RESOURCE_METRICS_RESOURCE);
+    put_attrs(w, RESOURCE_ATTRIBUTES, r->attrs, r->n_attrs);
+    size_t n = w->out->n - resource;
+    wire_end(w, resource);
+    q->scope_metrics = wire_begin(w, RESOURCE_METRICS_SCOPE_METRICS);
+    size_t scope = wire_begin(w, SCOPE_METRICS_SCOPE);
+    wire_put_bytes_nonempty(w, SCOPE_NAME, q->b->scope_name);
+    wire_put_bytes_nonempty(w, SCOPE_VERSION, q->b->scope_version);
+    n += w->out->n - scope;
+    wire_end(w, scope);
+    return n + r->schema_url.n + 5 * PREFIX_MAX;
+}
+
+static size_t open_metric(struct request *q, const struct metric *m)
+{
+    struct wire_writer *w = &q->w;
+    q->in_metric = true;
+    q->metric = wire_begin(w, SCOPE_METRICS_METRICS);
+    wire_put_bytes_nonempty(w, METRIC_NAME, m->name);
+    wire_put_bytes_nonempty(w, METRIC_DESCRIPTION, m->description);
+    wire_put_bytes_nonempty(w, METRIC_UNIT, m->unit);
+    q->data = wire_begin(w, m->kind == METRIC_SUM ? METRIC_DATA_SUM : METRIC_DATA_GAUGE);
+    /* 4: temporality and monotonic */
+    return m->name.n + m->description.n + m->unit.n + 5 * PREFIX_MAX + 4;
+}
+
+static void close_metric(struct request *q, const struct metric *m)
+{
+    if (!q->in_metric)
+        return;
+    q->in_metric = false;
+    if (m->kind == METRIC_SUM) {
+        wire_put_uint(&q->w, SUM_TEMPORALITY, m->temporality);
+        wire_put_uint(&q->w, SUM_MONOTONIC, 1);
     }
+    wire_end(&q->w, q->data);
+    wire_end(&q->w, q->metric);
 }
 
-/* Most bytes a tag and a length take, for a message below 4 GiB. */
-#define PREFIX_MAX 6u
-
-/* What a resource, a metric and a point add at most, with the prefixes of the messages around their content.
- */
-static size_t resource_cost(const struct metric_batch *b, const struct metric_resource *r)
+static void close_resource(struct request *q, const struct metric_resource *r)
 {
-    struct sink s = {0};
-    put_resource(&s, r);
-    put_scope(&s, b);
-    return s.n + r->schema_url.n + 5 * PREFIX_MAX;
+    if (!q->in_resource)
+        return;
+    q->in_resource = false;
+    wire_end(&q->w, q->scope_metrics);
+    wire_put_bytes_nonempty(&q->w, RESOURCE_METRICS_SCHEMA_URL, r->schema_url);
+    wire_end(&q->w, q->resource);
 }
 
-static size_t metric_cost(const struct metric *m)
+/* False: it is one too many, and not in the request. */
+static bool add_point(struct request *q, const struct metric_resource *r, const struct metric *m,
+                      const struct metric_point *p)
 {
-    return m->name.n + m->description.n + m->unit.n + 5 * PREFIX_MAX + 4; /* 4: temporality and monotonic */
-}
-
-static size_t point_cost(const struct metric_point *p)
-{
-    struct sink s = {0};
-    put_point(&s, p);
-    return s.n + PREFIX_MAX;
-}
-
-/* How far one request of max_bytes reaches; at least one point. *ret_any: whether there is any point in it.
- */
-static struct place plan(const struct metric_batch *b, struct place from, size_t max_bytes, bool *ret_any)
-{
-    size_t bytes = 0;
-    *ret_any = false;
-    for (uint32_t i = from.resource; i < b->n_resources; i++) {
-        const struct metric_resource *r = &b->resources[i];
-        uint32_t at = 0, begin = i == from.resource ? from.point : 0;
-        size_t pending = resource_cost(b, r);
-        for (uint32_t j = 0; j < r->n_metrics; at += r->metrics[j++].n_points) {
-            const struct metric *m = &r->metrics[j];
-            size_t head = metric_cost(m);
-            for (uint32_t k = begin > at ? begin - at : 0; k < m->n_points; k++) {
-                size_t cost = point_cost(&m->points[k]) + head + pending;
-                if (*ret_any && (cost > max_bytes || bytes > max_bytes - cost))
-                    return (struct place){i, at + k};
-                bytes += cost;
-                head = pending = 0;
-                *ret_any = true;
-            }
-        }
+    size_t was = q->w.out->n, cost = 0;
+    bool in_resource = q->in_resource, in_metric = q->in_metric;
+    if (!in_resource)
+        cost += open_resource(q, r);
+    if (!in_metric)
+        cost += open_metric(q, m);
+    cost += put_point(&q->w, p);
+    if (q->any && (cost > q->max_bytes || q->bytes > q->max_bytes - cost)) {
+        q->w.out->n = was;
+        q->in_resource = in_resource;
+        q->in_metric = in_metric;
+        return false;
     }
-    return (struct place){b->n_resources, 0};
+    q->bytes += cost;
+    q->any = true;
+    return true;
+}
+
+/* The points of a resource from the one at `place` on; returns the place of the first that does not fit, or
+ * how many there are. */
+static uint32_t add_resource(struct request *q, const struct metric_resource *r, uint32_t place,
+                             bool *ret_all)
+{
+    uint32_t at = 0;
+    *ret_all = true;
+    for (uint32_t i = 0; i < r->n_metrics && *ret_all && q->w.failed == 0; i++) {
+        const struct metric *m = &r->metrics[i];
+        uint32_t k = place > at ? min_of(place - at, m->n_points) : 0;
+        while (k < m->n_points && (*ret_all = add_point(q, r, m, &m->points[k])))
+            k++;
+        close_metric(q, m);
+        at += k;
+    }
+    close_resource(q, r);
+    return at;
 }
 
 int metrics_encode_proto(const struct metric_batch *b, size_t max_bytes, uint32_t *from, uint32_t *place,
                          struct buffer *out)
 {
-    struct place begin = {*from, *place};
-    bool any;
-    struct place end = plan(b, begin, max_bytes, &any);
-    if (any) {
-        struct sink count = {0};
-        put_request(&count, b, begin, end);
-        int r = buffer_reserve(out, count.n);
-        if (r < 0)
-            return r;
-        struct sink s = {.at = out->p + out->n};
-        put_request(&s, b, begin, end);
-        assert(s.n == count.n);
-        out->n += s.n;
+    struct request q = {.w = wire_writer(out), .b = b, .max_bytes = max_bytes};
+    size_t was = out->n;
+    uint32_t i = *from, at = *place;
+    for (bool all = true; i < b->n_resources && q.w.failed == 0;) {
+        at = add_resource(&q, &b->resources[i], at, &all);
+        if (!all)
+            break;
+        at = 0;
+        i++;
     }
-    *from = end.resource;
-    *place = end.point;
+    if (q.w.failed < 0) {
+        out->n = was;
+        return q.w.failed;
+    }
+    *from = i;
+    *place = at;
     return 0;
 }
