@@ -183,7 +183,7 @@ static void pump(struct connection *c)
     bool wants = http_session_wants_input(c->session);
     if (wants && c->rest.n > 0)
         await_turn(c);
-    io_channel_read_pause(c->channel, !wants || c->rest.n > 0 || c->node.turn.waits);
+    io_channel_read_pause(c->channel, !wants || c->rest.n > 0 || c->node.turn.item.waits);
     deadline_changed(c);
 }
 
@@ -272,8 +272,8 @@ void connection_turn(struct connection *c)
         work(c, buffer_bytes(&rest));
     buffer_release(&rest);
     if (c->session)
-        io_channel_read_pause(c->channel,
-                              !http_session_wants_input(c->session) || c->rest.n > 0 || c->node.turn.waits);
+        io_channel_read_pause(c->channel, !http_session_wants_input(c->session) || c->rest.n > 0 ||
+                                              c->node.turn.item.waits);
 }
 
 static void on_eof(void *user)

@@ -85,50 +85,16 @@ void turns_charge(struct turns *t, uint32_t address, uint64_t now, uint64_t ns)
     }
 }
 
-/* In front of whose turn it is, so behind all others. */
-static void join_ring(struct turns *t, struct usage *u)
-{
-    if (!t->whose) {
-        t->whose = u->prev = u->next = u;
-        return;
-    }
-    u->next = t->whose;
-    u->prev = t->whose->prev;
-    u->prev->next = u->next->prev = u;
-}
-
-static void leave_ring(struct turns *t, struct usage *u)
-{
-    u->prev->next = u->next;
-    u->next->prev = u->prev;
-    if (t->whose == u)
-        t->whose = u->next == u ? NULL : u->next;
-}
-
 void turns_wait(struct turns *t, struct turn *turn)
 {
-    struct usage *u = &t->usage[turn->address];
-    if (turn->waits)
-        return;
-    turn->waits = true;
-    turn->next = NULL;
-    turn->prev = u->last;
-    if (!u->first)
-        join_ring(t, u);
-    *(u->last ? &u->last->next : &u->first) = turn;
-    u->last = turn;
+    if (!turn->item.waits)
+        rounds_join(&t->waiting, &t->usage[turn->address].queue, &turn->item);
 }
 
 void turns_leave(struct turns *t, struct turn *turn)
 {
-    struct usage *u = &t->usage[turn->address];
-    if (!turn->waits)
-        return;
-    turn->waits = false;
-    *(turn->prev ? &turn->prev->next : &u->first) = turn->next;
-    *(turn->next ? &turn->next->prev : &u->last) = turn->prev;
-    if (!u->first)
-        leave_ring(t, u);
+    if (turn->item.waits)
+        rounds_leave(&t->waiting, &t->usage[turn->address].queue, &turn->item);
 }
 
 void turns_begin(struct turns *t, uint64_t now)
@@ -139,11 +105,10 @@ void turns_begin(struct turns *t, uint64_t now)
 
 struct turn *turns_next(struct turns *t)
 {
-    struct usage *u = t->whose;
-    if (!u || t->spent >= TURNS_ROUND_NS)
+    struct rounds_queue *q = t->spent < TURNS_ROUND_NS ? rounds_next(&t->waiting) : NULL;
+    if (!q)
         return NULL;
-    struct turn *first = u->first;
-    t->whose = u->next;
+    struct turn *first = container_of(q->first, struct turn, item);
     turns_leave(t, first);
     return first;
 }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/rounds.h"
 
 /* One connection's turn: after this time what is left of its input waits. Looked at after every TURNS_PIECE
  * bytes, so that a clock is not read for each request. */
@@ -39,18 +40,16 @@
 
 /* Embedded in what waits; the address is its owner's to set, by turns_address. */
 struct turn {
-    struct turn *prev, *next;
+    struct rounds_item item;
     uint32_t address;
-    bool waits;
 };
 
 struct turns {
     struct usage {
-        uint64_t debt, at;         /* ns of work above the share, at that time */
-        struct turn *first, *last; /* what waits */
-        struct usage *prev, *next; /* the ring of addresses of which something waits */
+        uint64_t debt, at; /* ns of work above the share, at that time */
+        struct rounds_queue queue;
     } usage[TURNS_ADDRESSES];
-    struct usage *whose;   /* turn it is; NULL: nothing waits */
+    struct rounds waiting;
     uint32_t last_address; /* that sent; TURNS_ADDRESSES: none yet */
     uint64_t others_seen;  /* when it was another one than before */
     uint64_t spent, at;    /* on busy addresses in this turn of the loop, which is known by its time */
@@ -82,7 +81,7 @@ struct turn *turns_next(struct turns *t);
 
 static inline bool turns_is_empty(const struct turns *t)
 {
-    return !t->whose;
+    return !t->waiting.turn;
 }
 
 #endif

@@ -5,8 +5,7 @@
  * inbox's list of those that have come back, which the worker's loop empties when the inbox's post wakes it.
  * cancel takes it back from the first place alone.
  *
- * Queues with jobs form a ring; `turn` is the one whose first job goes next, and then it is its neighbour's.
- * A queue joins the ring in front of `turn`, which is behind all others.
+ * Queues with jobs take turns (rounds.h): one job of each, so that who sends much waits for himself.
  *
  * Lanes are made on demand: who puts a job and finds more waiting than lanes idle asks the owner, once until
  * the answer, which is lanes_add or lanes_give_up. Tasks are a lane's own and go before jobs.
@@ -25,10 +24,9 @@
 #include "proto/base/macros.h"
 #include "proto/io/loop.h"
 
-/* One client's jobs in order, and its place in the ring of those who have any. */
+/* One client's jobs in order. */
 struct queue {
-    struct lane_job *first, *last;
-    struct queue *prev, *next;
+    struct rounds_queue jobs;
     uint32_t n;
     size_t bytes;
 };
@@ -63,7 +61,7 @@ struct lanes {
     pthread_cond_t work;    /* a job, a task, or the end */
     pthread_cond_t settled; /* a job has come back */
     struct queue queues[LANES_CLIENTS];
-    struct queue *turn; /* whose it is; in the ring of queues with jobs; NULL: nothing waits */
+    struct rounds rounds;
     size_t bytes;
     struct lane_inbox *inboxes;
     uint32_t n_idle;
@@ -88,36 +86,16 @@ static bool is_full(const struct lanes *l, const struct queue *q, size_t n)
            (q->n > 0 && (q->bytes > one || n > one - q->bytes));
 }
 
-/* Behind all others, which is in front of whose turn it is. */
-static void join_ring(struct lanes *l, struct queue *q)
+static struct lane_job *job_of(struct rounds_item *i)
 {
-    if (!l->turn) {
-        l->turn = q->prev = q->next = q;
-        return;
-    }
-    q->next = l->turn;
-    q->prev = l->turn->prev;
-    q->prev->next = q->next->prev = q;
-}
-
-static void leave_ring(struct lanes *l, struct queue *q)
-{
-    q->prev->next = q->next;
-    q->next->prev = q->prev;
-    if (l->turn == q)
-        l->turn = q->next == q ? NULL : q->next;
+    return container_of(i, struct lane_job, item);
 }
 
 static void enqueue(struct lanes *l, struct lane_job *job)
 {
     struct queue *q = queue_of(l, job);
-    job->waits = true;
-    job->next = NULL;
-    job->prev = q->last;
-    *(q->last ? &q->last->next : &q->first) = job;
-    q->last = job;
-    if (q->n++ == 0)
-        join_ring(l, q);
+    rounds_join(&l->rounds, &q->jobs, &job->item);
+    q->n++;
     q->bytes += job->bytes;
     l->bytes += job->bytes;
     l->waiting++;
@@ -126,24 +104,20 @@ static void enqueue(struct lanes *l, struct lane_job *job)
 static void dequeue(struct lanes *l, struct lane_job *job)
 {
     struct queue *q = queue_of(l, job);
-    job->waits = false;
-    *(job->prev ? &job->prev->next : &q->first) = job->next;
-    *(job->next ? &job->next->prev : &q->last) = job->prev;
+    rounds_leave(&l->rounds, &q->jobs, &job->item);
+    q->n--;
     q->bytes -= job->bytes;
     l->bytes -= job->bytes;
     l->waiting--;
-    if (--q->n == 0)
-        leave_ring(l, q);
 }
 
 /* Whose turn it is has one job, then it is the next one's. */
 static struct lane_job *take_next(struct lanes *l)
 {
-    struct queue *q = l->turn;
+    struct rounds_queue *q = rounds_next(&l->rounds);
     if (!q)
         return NULL;
-    struct lane_job *job = q->first;
-    l->turn = q->next;
+    struct lane_job *job = job_of(q->first);
     dequeue(l, job);
     job->inbox->n_working++;
     l->taken++;
@@ -163,8 +137,9 @@ static void bring_back(struct lane_job *job)
 static void refuse_all(struct lanes *l, const struct lane_inbox *of)
 {
     for (uint32_t i = 0; i < LANES_CLIENTS; i++)
-        for (struct lane_job *job = l->queues[i].first, *next; job; job = next) {
-            next = job->next;
+        for (struct rounds_item *item = l->queues[i].jobs.first, *next; item; item = next) {
+            struct lane_job *job = job_of(item);
+            next = item->next;
             if (of && job->inbox != of)
                 continue;
             dequeue(l, job);
@@ -408,7 +383,7 @@ bool lane_cancel(struct lane_job *job)
 {
     struct lanes *l = job->inbox->lanes;
     pthread_mutex_lock(&l->lock);
-    bool waits = job->waits;
+    bool waits = job->item.waits;
     if (waits)
         dequeue(l, job);
     pthread_mutex_unlock(&l->lock);

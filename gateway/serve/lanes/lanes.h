@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/base/rounds.h"
+
 struct io_loop;
 struct lane_inbox;
 struct lanes;
@@ -84,9 +86,9 @@ struct lane_job {
     size_t bytes;    /* what it holds while it waits */
     bool refused;    /* when it comes back: it was not worked on */
     /* The lanes' own. */
-    bool waits;
+    struct rounds_item item;
     struct lane_inbox *inbox;
-    struct lane_job *prev, *next;
+    struct lane_job *next; /* of those that have come back */
 };
 
 /* Where a worker's jobs come back: done(job) is called on its loop, once for each that was put and not
