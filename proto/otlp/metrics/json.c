@@ -5,11 +5,11 @@
  * at each flush.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
+#include "proto/otlp/json/text.h"
 #include "proto/otlp/metrics/metrics.h"
 #include "proto/wire/reader.h"
 
@@ -37,33 +37,10 @@ static void put_comma(struct writer *w, bool *first)
     *first = false;
 }
 
-/* RFC 8259 §7: quote, backslash and control characters are escaped. */
 static void put_string(struct writer *w, struct bytes s)
 {
-    bool clean = bytes_is_utf8(s);
-    size_t from = 0, i = 0;
-    put(w, "\"");
-    while (i < s.n) {
-        uint8_t c = s.p[i];
-        char escape[8] = "";
-        size_t n = 1;
-        if (c == '"' || c == '\\')
-            snprintf(escape, sizeof escape, "\\%c", c);
-        else if (c < 0x20)
-            snprintf(escape, sizeof escape, "\\u%04x", c);
-        else if (!clean && (n = bytes_utf8_length(bytes_of(s.p + i, s.n - i))) == 0) {
-            strcpy(escape, "\xef\xbf\xbd");
-            n = 1;
-        }
-        if (escape[0]) {
-            put_raw(w, s.p + from, i - from);
-            put(w, escape);
-            from = i + n;
-        }
-        i += n;
-    }
-    put_raw(w, s.p + from, s.n - from);
-    put(w, "\"");
+    if (w->r == 0)
+        w->r = json_write_string(w->out, s);
 }
 
 /* "name": */
@@ -90,39 +67,17 @@ static void put_i64(struct writer *w, const char *name, int64_t v)
     put(w, text);
 }
 
-/* The shortest decimal that reads back to the same double. */
 static void put_double(struct writer *w, const char *name, double v)
 {
-    char text[40];
     put_key(w, name);
-    if (isnan(v)) {
-        put(w, "\"NaN\"");
-    } else if (isinf(v)) {
-        put(w, v > 0 ? "\"Infinity\"" : "\"-Infinity\"");
-    } else {
-        for (int digits = 15; digits <= 17; digits++) {
-            snprintf(text, sizeof text, "%.*g", digits, v);
-            if (strtod(text, NULL) == v)
-                break;
-        }
-        put(w, text);
-    }
+    if (w->r == 0)
+        w->r = json_write_double(w->out, v);
 }
 
-/* RFC 4648 §4, padded. */
 static void put_base64(struct writer *w, struct bytes b)
 {
-    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    put(w, "\"");
-    for (size_t i = 0; i < b.n; i += 3) {
-        size_t left = b.n - i;
-        uint32_t v =
-            (uint32_t)b.p[i] << 16 | (left > 1 ? (uint32_t)b.p[i + 1] << 8 : 0) | (left > 2 ? b.p[i + 2] : 0);
-        char four[4] = {digit[v >> 18], digit[v >> 12 & 63], left > 1 ? digit[v >> 6 & 63] : '=',
-                        left > 2 ? digit[v & 63] : '='};
-        put_raw(w, four, 4);
-    }
-    put(w, "\"");
+    if (w->r == 0)
+        w->r = json_write_base64(w->out, b);
 }
 
 /* ---- AnyValue -------------------------------------------------------------------------------- */

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Protobuf to JSON, row by row of the table: JSON wants all elements of a list together and protobuf lets
+ * them lie anywhere, so each message is looked through once for every row that its table has, and what is
+ * found of a row is written as it comes. Messages are short or flat (a lookup steps over nested ones), so
+ * that costs little; in return nothing is collected. Messages inside messages wait on a stack of frames of
+ * fixed size.
+ *
+ * What cannot be read as it comes is looked at beforehand: a field that is no list counts as it is said last
+ * (and of a oneof only the member said last), and a message said several times is one, its parts joined in
+ * `merged`.
+ */
+#include "proto/otlp/json/write.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "proto/base/arena.h"
+#include "proto/base/macros.h"
+#include "proto/otlp/json/names.h"
+#include "proto/otlp/json/text.h"
+#include "proto/wire/reader.h"
+
+#define FRAMES_MAX (WIRE_DEPTH_MAX + 16u) /* attribute values nest so far, below a request's own messages */
+
+struct frame {
+    struct bytes message;
+    const struct name_fields *table;
+    struct wire_reader at; /* where the row's next field is looked for */
+    uint32_t row, items;   /* items: of the row, written so far */
+    uint32_t only;         /* of a oneof: the number of the member that counts; 0: all do */
+    bool empty;            /* nothing is written of it yet */
+};
+
+struct writing {
+    struct buffer *out;
+    struct arena merged;
+    size_t may_merge; /* bytes */
+    uint32_t n_frames;
+    struct frame frames[FRAMES_MAX];
+};
+
+static enum wire_type wire_type_of(const struct name_field *f)
+{
+    switch ((enum name_type)f->type) {
+    case NAME_FIXED64:
+    case NAME_DOUBLE: return WIRE_I64;
+    case NAME_STRING:
+    case NAME_BYTES:
+    case NAME_TRACE_ID:
+    case NAME_SPAN_ID:
+    case NAME_PROFILE_ID:
+    case NAME_MESSAGE: return WIRE_LEN;
+    default: return WIRE_VARINT;
+    }
+}
+
+static bool is_packed(const struct name_field *field, const struct wire_field *f)
+{
+    return field->repeated && f->type == WIRE_LEN && wire_type_of(field) != WIRE_LEN;
+}
+
+/* The next field of that row: 0, WIRE_END, WIRE_MALFORMED. One of another wire type is none of ours. */
+static int next_of(struct wire_reader *at, const struct name_field *field, struct wire_field *ret)
+{
+    int r;
+    while ((r = wire_next(at, ret)) == 0)
+        if (ret->number == field->number && (ret->type == wire_type_of(field) || is_packed(field, ret)))
+            break;
+    return r;
+}
+
+/* ---- scalars ---- */
+
+static int put_integer(struct buffer *out, bool negative, uint64_t magnitude, bool quoted)
+{
+    char text[24], *p = text + sizeof text;
+    if (quoted)
+        *--p = '"';
+    do
+        *--p = (char)('0' + magnitude % 10);
+    while ((magnitude /= 10) > 0);
+    if (negative)
+        *--p = '-';
+    if (quoted)
+        *--p = '"';
+    return buffer_add(out, p, (size_t)(text + sizeof text - p));
+}
+
+static int put_signed(struct buffer *out, int64_t v, bool quoted)
+{
+    return put_integer(out, v < 0, v < 0 ? 0 - (uint64_t)v : (uint64_t)v, quoted);
+}
+
+static int put_number(struct buffer *out, enum name_type type, uint64_t v)
+{
+    double d;
+    switch (type) {
+    case NAME_INT32: return put_signed(out, (int32_t)v, false);
+    case NAME_UINT32: return put_integer(out, false, (uint32_t)v, false);
+    case NAME_INT64: return put_signed(out, (int64_t)v, true);
+    case NAME_BOOL: return buffer_add_str(out, v ? "true" : "false");
+    case NAME_DOUBLE: memcpy(&d, &v, sizeof d); return json_write_double(out, d);
+    default: return put_integer(out, false, v, true);
+    }
+}
+
+static int put_text(struct buffer *out, enum name_type type, struct bytes v)
+{
+    return type == NAME_STRING  ? json_write_string(out, v)
+           : type == NAME_BYTES ? json_write_base64(out, v)
+                                : json_write_hex(out, v);
+}
+
+/* In front of a row's element: the key, or a comma. */
+static int put_before(struct writing *w, struct frame *f, const struct name_field *field)
+{
+    if (f->items++ > 0)
+        return buffer_add_str(w->out, ",");
+    int r = f->empty ? 0 : buffer_add_str(w->out, ",");
+    f->empty = false;
+    return r < 0 ? r
+                 : buffer_printf(w->out, "\"%.*s\":%s", BYTES_FMT(field->json), field->repeated ? "[" : "");
+}
+
+/* A field of numbers: one, or a packed list. */
+static int put_numbers(struct writing *w, struct frame *f, const struct name_field *field,
+                       const struct wire_field *from)
+{
+    struct wire_rest rest = {0};
+    uint64_t v;
+    int r;
+    while ((r = wire_next_repeated(from, wire_type_of(field), &rest, &v)) == 0) {
+        r = put_before(w, f, field);
+        if (r == 0)
+            r = put_number(w->out, (enum name_type)field->type, v);
+        if (r < 0)
+            return r;
+    }
+    return r == WIRE_END ? 0 : PROFILES_MALFORMED;
+}
+
+/* ---- messages ---- */
+
+/* The member that a oneof was given last: its number, or 0. */
+static uint32_t last_member(struct bytes message, const struct name_fields *table)
+{
+    struct wire_reader at = wire_reader(message);
+    struct wire_field f;
+    uint32_t last = 0;
+    while (wire_next(&at, &f) == 0)
+        for (uint32_t i = 0; i < table->n; i++)
+            if (table->field[i].number == f.number && wire_type_of(&table->field[i]) == f.type)
+                last = f.number;
+    return last;
+}
+
+static int open_message(struct writing *w, enum name_message message, struct bytes bytes)
+{
+    if (w->n_frames == FRAMES_MAX)
+        return PROFILES_MALFORMED;
+    const struct name_fields *table = name_fields(PROFILES_LAYOUT_1_10, message);
+    w->frames[w->n_frames++] = (struct frame){
+        .message = bytes,
+        .table = table,
+        .at = wire_reader(bytes),
+        .only = message == MESSAGE_ANY_VALUE ? last_member(bytes, table) : 0,
+        .empty = true,
+    };
+    return buffer_add_str(w->out, "{");
+}
+
+/* The parts of a message that a field says several times, `n` bytes in all, one behind the other. They are no
+ * more than the request was long: only made-up ones are said in parts within parts. 0, -ENOMEM,
+ * PROFILES_MALFORMED. */
+static int merge(struct writing *w, struct wire_reader at, const struct name_field *field, size_t n,
+                 struct bytes *ret)
+{
+    struct wire_field f;
+    size_t done = 0;
+    if (n > w->may_merge)
+        return PROFILES_MALFORMED;
+    w->may_merge -= n;
+    uint8_t *p = arena_alloc(&w->merged, n);
+    if (!p)
+        return -ENOMEM;
+    while (next_of(&at, field, &f) == 0) {
+        memcpy(p + done, f.bytes.p, f.bytes.n);
+        done += f.bytes.n;
+    }
+    *ret = bytes_of(p, n);
+    return 0;
+}
+
+/* What a field that is no list says in the end: of scalars the last value, of messages all parts. *f is its
+ * first field, which ends where `at` is, and the last one in the end. 0, -ENOMEM, PROFILES_MALFORMED. */
+static int settle(struct writing *w, struct wire_reader *at, const struct name_field *field,
+                  struct wire_field *f)
+{
+    const struct wire_reader first = {f->from, at->end};
+    struct wire_field more;
+    size_t n = f->bytes.n;
+    uint32_t parts = 1;
+    int r;
+    for (; (r = next_of(at, field, &more)) == 0; parts++) {
+        *f = more;
+        if (field->type == NAME_MESSAGE)
+            n += more.bytes.n;
+    }
+    if (r != WIRE_END)
+        return PROFILES_MALFORMED;
+    return parts > 1 && field->type == NAME_MESSAGE ? merge(w, first, field, n, &f->bytes) : 0;
+}
+
+static int next_row(struct writing *w, struct frame *f, const struct name_field *field)
+{
+    int r = field->repeated && f->items > 0 ? buffer_add_str(w->out, "]") : 0;
+    f->row++;
+    f->items = 0;
+    f->at = wire_reader(f->message);
+    return r;
+}
+
+/* The next thing of the innermost message: an element, the end of a row, or its own end. */
+static int step(struct writing *w)
+{
+    struct frame *f = &w->frames[w->n_frames - 1];
+    if (f->row == f->table->n) {
+        w->n_frames--;
+        return buffer_add_str(w->out, "}");
+    }
+    const struct name_field *field = &f->table->field[f->row];
+    struct wire_field found;
+    bool counts = field->type != NAME_OLD && (f->only == 0 || f->only == field->number);
+    int r = counts ? next_of(&f->at, field, &found) : WIRE_END;
+    if (r == WIRE_END)
+        return next_row(w, f, field);
+    if (r == 0 && !field->repeated)
+        r = settle(w, &f->at, field, &found);
+    if (r != 0)
+        return r < 0 ? r : PROFILES_MALFORMED;
+    if (wire_type_of(field) != WIRE_LEN)
+        return put_numbers(w, f, field, &found);
+    r = put_before(w, f, field);
+    if (r == 0)
+        r = field->type == NAME_MESSAGE ? open_message(w, (enum name_message)field->message, found.bytes)
+                                        : put_text(w->out, (enum name_type)field->type, found.bytes);
+    return r;
+}
+
+int profiles_json_write(struct bytes body, struct buffer *out)
+{
+    struct writing w = {.out = out, .may_merge = body.n};
+    const size_t before = out->n;
+    int r = open_message(&w, MESSAGE_REQUEST, body);
+    while (r == 0 && w.n_frames > 0)
+        r = step(&w);
+    if (r == 0)
+        r = buffer_add_str(out, "\n");
+    if (r != 0)
+        out->n = before;
+    arena_release(&w.merged);
+    return r;
+}
