@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/commands/capture_file.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,6 +91,27 @@ static int read_json(const char *path, struct bytes texts, each_request *each, v
     return r;
 }
 
+/* Requests in protobuf, each behind its length in four bytes, big-endian: the Collector's file exporter with
+ * `format: proto`. */
+static int read_delimited(const char *path, struct bytes rest, each_request *each, void *context,
+                          struct error *e)
+{
+    int r = 0;
+    for (unsigned number = 1; rest.n > 0 && r == 0; number++) {
+        char place[PLACE_MAX];
+        uint32_t n = 0;
+        snprintf(place, sizeof place, "%s: request %u", path, number);
+        if (rest.n >= sizeof n)
+            memcpy(&n, rest.p, sizeof n);
+        n = be32toh(n);
+        if (rest.n < sizeof n || n > rest.n - sizeof n)
+            return error_set(e, -EBADMSG, "%s: the file ends inside it", place);
+        r = each(context, bytes_of(rest.p + sizeof n, n), PROFILES_LAYOUT_UNKNOWN, place);
+        rest = bytes_of(rest.p + sizeof n + n, rest.n - sizeof n - n);
+    }
+    return r;
+}
+
 int capture_file_requests(const char *path, each_request *each, void *context, struct error *e)
 {
     struct buffer body = BUFFER_INIT(CAPTURE_MAX + PROFILES_PADDING);
@@ -102,7 +124,10 @@ int capture_file_requests(const char *path, each_request *each, void *context, s
         r = read_json(path, buffer_bytes(&body), each, context, e);
     } else if (r == 0) {
         memset(body.p + body.n, 0, PROFILES_PADDING);
-        r = each(context, buffer_bytes(&body), PROFILES_LAYOUT_UNKNOWN, path);
+        if (body.n > 0 && body.p[0] == 0) /* no field has that number; and a length below 16 MiB begins so */
+            r = read_delimited(path, buffer_bytes(&body), each, context, e);
+        else
+            r = each(context, buffer_bytes(&body), PROFILES_LAYOUT_UNKNOWN, path);
     }
     buffer_release(&body);
     return r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captured requests from disk: serialized ExportProfilesServiceRequest or ProfilesData, or OTLP/JSON, one
- * request or one a line; plain or gzip.
+ * Captured requests from disk: serialized ExportProfilesServiceRequest or ProfilesData, one or each behind
+ * its length, or OTLP/JSON, one or one a line, as file exporters write them; plain or gzip.
  */
 #ifndef GATEWAY_COMMANDS_CAPTURE_FILE_H
 #define GATEWAY_COMMANDS_CAPTURE_FILE_H
@@ -12,8 +12,8 @@
 
 /* Reads a file and hands over its requests one after the other: protobuf, with PROFILES_PADDING readable
  * bytes behind them, in the wire layout that they are known to have (UNKNOWN: that is to be found out), and
- * where they stand, "FILE" or "FILE:LINE" of JSON. All of it is valid until `each` returns; what that returns
- * below 0 ends the reading. 0, or a negative errno with *e set. */
+ * where they stand, "FILE", "FILE:LINE" of JSON or "FILE: request NUMBER". All of it is valid until `each`
+ * returns; what that returns below 0 ends the reading. 0, or a negative errno with *e set. */
 int capture_file_requests(const char *path,
                           int (*each)(void *context, struct bytes body, enum profiles_layout layout,
                                       const char *place),

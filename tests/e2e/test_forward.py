@@ -1,9 +1,11 @@
 """Raw profiles downstream: untouched at 100 %, thinned after counting, refused when there is no room."""
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
 import sink as base
-from programs import Gateway, captures, running, wait_for
+from programs import BUILD, Gateway, captures, running, wait_for
 
 FILES = captures("ebpf-*.pb")
 
@@ -208,3 +210,33 @@ def test_dropped_by_rule_is_counted_all_the_same(sink, tmp_path):
         assert g.total("profgate_samples_total") > 0
         assert g.total("profgate_forward_samples_total") == 0
         assert g.total("profgate_forward_thinned_samples_total") == g.total("profgate_samples_total")
+
+
+def counted(*files):
+    """What `profgate count` prints of the files; of lines with equal numbers the order is that of the requests."""
+    said = subprocess.run([BUILD / "profgate", "count", *files], check=True, capture_output=True, text=True).stdout
+    return sorted(said.splitlines())
+
+
+@pytest.mark.parametrize("format", ["json", "proto"])
+def test_to_a_file_and_back(format, tmp_path):
+    """As the Collector's file exporter writes them; what is written counts as what came."""
+    out = tmp_path / "profiles"
+    with running(Gateway(config=f"profiles: {{ exporters: [file/x] }}\n"
+                                f"exporters: {{ file/x: {{ path: {out}, format: {format} }} }}\n")) as gateway:
+        for path in FILES:
+            assert gateway.post(path.read_bytes())[0] == 200
+        assert gateway.stop() == 0
+    assert counted(out) == counted(*FILES)
+    if format == "json":
+        lines = [json.loads(line) for line in out.read_text().splitlines()]
+        assert len(lines) == len(FILES) and all(line["resourceProfiles"] for line in lines)
+
+
+@pytest.mark.parametrize("cut", [1, 3, 5, -1])
+def test_a_file_cut_off_inside_a_request_is_told(cut, tmp_path):
+    out = tmp_path / "profiles"
+    body = FILES[0].read_bytes()
+    out.write_bytes((len(body).to_bytes(4, "big") + body)[:cut])
+    said = subprocess.run([BUILD / "profgate", "count", out], capture_output=True, text=True)
+    assert said.returncode == 1 and f"{out}: request 1: the file ends inside it" in said.stderr

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file/NAME: metrics appended to a file, one OTLP/JSON request a line, as the Collector's file exporter
- * writes them.
+ * file/NAME: metrics or raw profiles appended to a file as the Collector's file exporter writes them: one
+ * OTLP/JSON request a line, or protobuf requests, each behind its length in four bytes, big-endian.
  */
 #ifndef GATEWAY_EXPORT_FILE_EXPORTER_H
 #define GATEWAY_EXPORT_FILE_EXPORTER_H
@@ -10,6 +10,7 @@
 
 struct file_settings {
     const char *path;
+    enum { FILE_JSON, FILE_PROTO } format;
     enum export_temporality temporality;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/export/file/lines.h"
+#include "gateway/export/file/records.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #include "proto/base/macros.h"
 
-static int open_path(struct line_file *f, struct error *e)
+static int open_path(struct record_file *f, struct error *e)
 {
     autoclose int fd = open(f->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
     struct stat st;
@@ -22,11 +22,11 @@ static int open_path(struct line_file *f, struct error *e)
     return 0;
 }
 
-int line_file_open(struct line_file *f, const char *path, struct error *e)
+int record_file_open(struct record_file *f, const char *path, struct error *e)
 {
     if (!path || !path[0])
         return error_set(e, -EINVAL, "path is missing");
-    struct line_file made = {.fd = -1, .path = strdup(path)};
+    struct record_file made = {.fd = -1, .path = strdup(path)};
     if (!made.path)
         return error_set(e, -ENOMEM, "out of memory");
     int r = open_path(&made, e);
@@ -38,14 +38,14 @@ int line_file_open(struct line_file *f, const char *path, struct error *e)
     return 0;
 }
 
-void line_file_close(struct line_file *f)
+void record_file_close(struct record_file *f)
 {
     if (f->fd >= 0)
         close(take_fd(&f->fd));
     free(take_ptr(f->path));
 }
 
-static int reopen_if_moved(struct line_file *f, struct error *e)
+static int reopen_if_moved(struct record_file *f, struct error *e)
 {
     struct stat st;
     if (f->fd >= 0 && stat(f->path, &st) == 0 && st.st_dev == f->device && st.st_ino == f->inode)
@@ -55,14 +55,14 @@ static int reopen_if_moved(struct line_file *f, struct error *e)
     return open_path(f, e);
 }
 
-int line_file_append(struct line_file *f, struct bytes line, struct error *e)
+int record_file_append(struct record_file *f, struct bytes record, struct error *e)
 {
     int r = reopen_if_moved(f, e);
     if (r < 0)
         return r;
     size_t done = 0;
-    while (done < line.n) {
-        ssize_t n = write(f->fd, line.p + done, line.n - done);
+    while (done < record.n) {
+        ssize_t n = write(f->fd, record.p + done, record.n - done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
@@ -72,12 +72,12 @@ int line_file_append(struct line_file *f, struct bytes line, struct error *e)
         done += (size_t)n;
     }
     if (r < 0 && done > 0) {
-        /* A full disk took a part: take that back, or the next line begins in the middle of this one. Where
+        /* A full disk took a part: take that back, or the next record begins in the middle of this one. Where
          * that cannot be done (a pipe) the reader has to skip it. */
         struct stat st;
         if (fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= (off_t)done &&
             ftruncate(f->fd, st.st_size - (off_t)done) < 0)
-            error_prefix(e, r, "half a line stays in the file; ");
+            error_prefix(e, r, "half a record stays in the file; ");
     }
     return r;
 }

@@ -153,8 +153,9 @@ UNIT(errors_name_the_place_and_what_may_stand_there)
     expect_error("exporters: { otlp: {} }", "exporters.otlp has no endpoint");
     expect_error("exporters: { kafka/x: {} }", "kafka/x");
     expect_error("exporters: { otlpx: {} }", "an exporter is called otlp, file or prometheusremotewrite");
-    expect_error("exporters: { file/f: { path: p } }\nprofiles: { exporters: [file/f] }",
-                 "names file/f, which takes metrics only");
+    expect_error(
+        "exporters: { prometheusremotewrite/f: { endpoint: p } }\nprofiles: { exporters: [prometheusremotewrite/f] }",
+        "names prometheusremotewrite/f, which takes metrics only");
     expect_error("exporters: { prometheusremotewrite: { endpoint: e, protobuf_message: 3 } }",
                  "3 is out of range: 1 to 2");
     expect_error("admin: { endpoint: \"${env:PG_SURELY_NOT_SET}\" }", "no variable PG_SURELY_NOT_SET");

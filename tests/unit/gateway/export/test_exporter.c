@@ -156,6 +156,119 @@ UNIT(metrics_to_a_file)
     rmdir(folder);
 }
 
+/* A request that can be told from others: a string table of one. */
+static uint8_t *profiles_of(char name, size_t *ret_n)
+{
+    static const uint8_t text[] = {0x12, 0x03, 0x2a, 0x01};
+    uint8_t *p = unit_made(calloc(1, sizeof text + 1));
+    memcpy(p, text, sizeof text);
+    p[sizeof text] = (uint8_t)name;
+    *ret_n = sizeof text + 1;
+    return p;
+}
+
+static void push_profiles(struct export_profiles *x, char name)
+{
+    size_t n;
+    uint8_t *p = profiles_of(name, &n);
+    ck_assert(export_profiles_reserve(x, 100));
+    export_profiles_push(x, p, n, 100, 3);
+}
+
+UNIT(profiles_to_files_in_order)
+{
+    char folder[] = "/tmp/profgate-test-XXXXXX", path[2][64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
+    struct budget memory = BUDGET_INIT(1000, NULL);
+    struct exporter *to[2];
+    for (int format = FILE_JSON; format <= FILE_PROTO; format++) {
+        snprintf(path[format], sizeof path[format], "%s/%d", folder, format);
+        struct file_settings s = {.path = path[format], .format = format};
+        struct export_context c = {
+            .name = "file", .signal = CONFIG_TAKES_PROFILES, .loop = loop, .stats = stats, .budget = &memory};
+        ck_assert_int_eq(exporter_open(&to[format], &exporter_file.config, &s, &c, NULL), 0);
+    }
+    struct export_profiles *x = unit_made(export_profiles_new(to, 2));
+    ck_assert(!export_profiles_terms(x).no_references);
+    ck_assert(!export_profiles_reserve(x, 600)); /* the second does not fit the budget: then neither has it */
+    ck_assert_uint_eq(memory.used, 0);
+    for (char name = 'a'; name <= 'c'; name++)
+        push_profiles(x, name);
+    ck_assert_uint_eq(memory.used, 2 * 3 * 5);
+    UNTIL(loop, stats->value[STATS_EXPORT_PROFILES_SENT] == 6);
+    ck_assert_uint_eq(memory.used, 0);
+    push_profiles(x, 'd'); /* what is queued leaves before the end */
+    close_profiles(x, to, 2, loop, clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC));
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_PROFILES_SENT], 8);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_QUEUE_BYTES], 0);
+    char *json = slurp(path[FILE_JSON]), *proto = slurp(path[FILE_PROTO]);
+    ck_assert_str_eq(
+        json, "{\"dictionary\":{\"stringTable\":[\"a\"]}}\n{\"dictionary\":{\"stringTable\":[\"b\"]}}\n"
+              "{\"dictionary\":{\"stringTable\":[\"c\"]}}\n{\"dictionary\":{\"stringTable\":[\"d\"]}}\n");
+    ck_assert(
+        memcmp(proto, "\0\0\0\5\x12\3*\1a\0\0\0\5\x12\3*\1b\0\0\0\5\x12\3*\1c\0\0\0\5\x12\3*\1d\0", 37) == 0);
+    free(json);
+    free(proto);
+    io_loop_free(loop);
+    unlink(path[0]);
+    unlink(path[1]);
+    rmdir(folder);
+}
+
+/* No file takes them: each is counted, at the end those that still wait, and memory that was out on the way.
+ */
+UNIT(profiles_that_no_file_takes_are_counted)
+{
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
+    struct file_settings settings = {.path = "/dev/full"};
+    if (access("/dev/full", W_OK) < 0)
+        unit_skip("no /dev/full");
+    struct exporter *to = open_one(&exporter_file, &settings, CONFIG_TAKES_PROFILES, loop, stats);
+    struct export_profiles *x = unit_made(export_profiles_new(&to, 1));
+    push_profiles(x, 'a');
+    UNTIL(loop, stats->value[STATS_EXPORT_PROFILES_FAILED] == 1);
+    ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 3);
+    ck_assert(export_profiles_reserve(x, 100));
+    to->kind->push_profiles(to, NULL, 100, 7);
+    UNTIL(loop, stats->value[STATS_FORWARD_DROPPED] == 10);
+    push_profiles(x, 'b');
+    push_profiles(x, 'c');
+    close_profiles(x, &to, 1, loop, 0);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_PROFILES_FAILED], 3);
+    ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 16);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_PROFILES_SENT], 0);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_QUEUE_BYTES], 0);
+    io_loop_free(loop);
+}
+
+UNIT(metrics_in_protobuf_behind_their_length)
+{
+    char folder[] = "/tmp/profgate-test-XXXXXX", path[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/out", folder);
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct file_settings settings = {.path = path, .format = FILE_PROTO};
+    struct exporter *x = open_metrics(&exporter_file, &settings, loop, NULL);
+    struct metric_batch *b = batch_of(2);
+    struct buffer wanted = BUFFER_INIT(0);
+    uint32_t from = 0, place = 0;
+    ck_assert_int_eq(metrics_encode_proto(b, SIZE_MAX, &from, &place, &wanted), 0);
+    exporter_push_metrics(x, b);
+    drain_until(x, loop, 0);
+    char *file = slurp(path);
+    ck_assert_uint_eq((uint8_t)file[3], wanted.n);
+    ck_assert(memcmp(file, "\0\0", 3) == 0 && memcmp(file + 4, wanted.p, wanted.n) == 0);
+    free(file);
+    buffer_release(&wanted);
+    metric_batch_free(b);
+    io_loop_free(loop);
+    unlink(path);
+    rmdir(folder);
+}
+
 UNIT(a_full_disk_is_counted_and_leaves_no_half_line)
 {
     struct io_loop *loop = unit_made(io_loop_new());
