@@ -302,7 +302,7 @@ bool aggregate_is_counted(const struct aggregate *a, uint32_t metric)
 
 static bool has_nothing(const struct aggregate *a)
 {
-    return a->n_cells == 0 && !a->any_spilled && a->latest.n == 0;
+    return a->n_cells == 0 && !a->any_spilled && a->latest.entries.n == 0;
 }
 
 /* A table that was hardly used since the last take is made smaller, so that what a flood of series needed is
@@ -375,10 +375,10 @@ static bool copy_cells(const struct aggregate *a, struct aggregate_delta *d)
 /* Without memory there are none: they are examples. */
 static void copy_exemplars(const struct aggregate *a, struct aggregate_delta *d)
 {
-    uint32_t n = a->exemplars.n;
+    uint32_t n = a->exemplars.places.n;
     d->exemplars = n ? arena_calloc(&d->arena, n, sizeof *d->exemplars) : NULL;
     for (uint32_t i = 0; i < n && d->exemplars; i++) {
-        const struct exemplar_place *p = &a->exemplars.places[i];
+        const struct exemplar_place *p = &a->exemplars.places.p[i];
         d->exemplars[d->n_exemplars++] =
             (struct delta_exemplar){p->resource, p->series, metric_of(a, p->series), p->exemplar};
     }
@@ -386,9 +386,9 @@ static void copy_exemplars(const struct aggregate *a, struct aggregate_delta *d)
 
 static bool copy_kept(const struct aggregate *a, struct aggregate_delta *d)
 {
-    d->kept = arena_calloc(&d->arena, a->latest.n, sizeof *d->kept);
-    for (uint32_t i = 0; i < a->latest.n && d->kept; i++) {
-        const struct latest_entry *e = &a->latest.entries[i];
+    d->kept = arena_calloc(&d->arena, a->latest.entries.n, sizeof *d->kept);
+    for (uint32_t i = 0; i < a->latest.entries.n && d->kept; i++) {
+        const struct latest_entry *e = &a->latest.entries.p[i];
         if (latest_is_current(&a->latest, e))
             d->kept[d->n_kept++] =
                 (struct delta_kept){e->resource, e->series, e->metric, e->moment, e->value};
@@ -398,9 +398,9 @@ static bool copy_kept(const struct aggregate *a, struct aggregate_delta *d)
 
 static bool copy_counts(const struct aggregate *a, struct aggregate_delta *d)
 {
-    d->counts = arena_calloc(&d->arena, a->tally.n, sizeof *d->counts);
-    for (uint32_t i = 0; i < a->tally.n && d->counts; i++) {
-        const struct tally_item *item = &a->tally.items[i];
+    d->counts = arena_calloc(&d->arena, a->tally.items.n, sizeof *d->counts);
+    for (uint32_t i = 0; i < a->tally.items.n && d->counts; i++) {
+        const struct tally_item *item = &a->tally.items.p[i];
         d->counts[d->n_counts++] =
             (struct delta_count){item->resource, item->series, metric_of(a, item->series), item->n};
     }

@@ -7,7 +7,11 @@
 
 #include "gateway/aggregate/attrset.h"
 #include "gateway/aggregate/delta.h"
-#include "gateway/aggregate/output_parts.h"
+#include "gateway/aggregate/heaviest.h"
+#include "gateway/aggregate/levels.h"
+#include "gateway/aggregate/output.h"
+#include "gateway/aggregate/store.h"
+#include "gateway/aggregate/tables.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 
@@ -51,7 +55,7 @@ static int by_key_then_cell(const void *a, const void *b)
 
 static bool keeps_last(const struct output *o, const struct output_cell *cell)
 {
-    return o->store->metrics[cell->metric].keeps_last;
+    return o->all->metrics[cell->metric].keeps_last;
 }
 
 /* A gauge that adds up for an interval. */
@@ -59,7 +63,7 @@ static bool is_gauge(const struct output *o, const struct output_cell *cell)
 {
     if (keeps_last(o, cell))
         return false;
-    return o->store->metrics[cell->metric].kind == METRIC_GAUGE;
+    return o->all->metrics[cell->metric].kind == METRIC_GAUGE;
 }
 
 /* What a gauge of a cumulative output shows; false while its first interval is under way. */
@@ -83,15 +87,15 @@ static bool wanted(const struct output *o, const struct output_cell *cell)
 static int find_rows(struct collect *c)
 {
     const struct output_tables *t = &c->o->tables;
-    c->rows = calloc(t->n_cells + 1, sizeof *c->rows);
+    c->rows = calloc(t->cells.n + 1, sizeof *c->rows);
     if (!c->rows)
         return -ENOMEM;
-    for (uint32_t i = 0; i < t->n_cells; i++) {
-        const struct output_cell *cell = &t->cells[i];
+    for (uint32_t i = 0; i < t->cells.n; i++) {
+        const struct output_cell *cell = &t->cells.p[i];
         if (!wanted(c->o, cell))
             continue;
         /* What no collect has told yet is told before the series may end. */
-        bool over = output_is_idle(c->o, cell) || c->o->store->is_gone[cell->metric] || cell->retired;
+        bool over = output_is_idle(c->o, cell) || c->o->all->is_gone[cell->metric] || cell->retired;
         bool stale = keeps_last(c->o, cell) ? !cell->shown : !cell->changed && over;
         c->rows[c->n_rows++] = (struct row){idmap_key(cell->resource, cell->metric), i, stale};
     }
@@ -102,12 +106,12 @@ static int find_rows(struct collect *c)
 static int labels_of(struct collect *c, uint32_t series, struct metric_point *point)
 {
     const struct output *o = c->o;
-    if (series < o->store->n_metrics) {
+    if (series < o->all->n_metrics) {
         point->attrs = &attrset_overflow;
         point->n_attrs = 1;
         return 0;
     }
-    uint32_t i = series - o->store->n_metrics;
+    uint32_t i = series - o->all->n_metrics;
     if (!c->labels[i]) {
         struct bytes set = intern_get(&o->tables.series, i);
         set = bytes_of(set.p + sizeof(uint32_t), set.n - sizeof(uint32_t));
@@ -121,7 +125,7 @@ static int labels_of(struct collect *c, uint32_t series, struct metric_point *po
 
 static int fill_exemplar(struct collect *c, const struct output_cell *cell, struct metric_point *point)
 {
-    const struct aggregate_exemplar *from = &c->o->tables.exemplars[cell->exemplar - 1];
+    const struct aggregate_exemplar *from = &c->o->tables.exemplars.p[cell->exemplar - 1];
     struct metric_exemplar *to = arena_calloc(&c->batch->arena, 1, sizeof *to);
     if (!to)
         return -ENOMEM;
@@ -139,14 +143,14 @@ static int fill_exemplar(struct collect *c, const struct output_cell *cell, stru
 static int fill_point(struct collect *c, const struct row *row, struct metric_point *point)
 {
     const struct output *o = c->o;
-    const struct output_cell *cell = &o->tables.cells[row->cell];
+    const struct output_cell *cell = &o->tables.cells.p[row->cell];
     int64_t value = cell->value;
     if (is_gauge(o, cell) && o->options.temporality == METRIC_CUMULATIVE)
         finished_gauge(o, cell, &value);
     *point = (struct metric_point){.start_unix_nano = cell->start,
                                    .time_unix_nano = c->time,
                                    .stale = row->stale,
-                                   .is_double = o->store->metrics[cell->metric].is_seconds};
+                                   .is_double = o->all->metrics[cell->metric].is_seconds};
     if (o->options.temporality == METRIC_DELTA)
         point->start_unix_nano = o->window_start;
     if (point->is_double)
@@ -161,7 +165,7 @@ static int fill_point(struct collect *c, const struct row *row, struct metric_po
 static int fill_names(struct collect *c, uint32_t m)
 {
     struct aggregate_metric *to = &c->names[m];
-    const struct aggregate_metric *from = &c->o->store->metrics[m];
+    const struct aggregate_metric *from = &c->o->all->metrics[m];
     if (to->name.p)
         return 0;
     to->description = arena_copy(&c->batch->arena, from->description);
@@ -179,7 +183,7 @@ static int fill_metric(struct collect *c, uint32_t from, uint32_t to, struct met
     *metric = (struct metric){.name = c->names[m].name,
                               .description = c->names[m].description,
                               .unit = c->names[m].unit,
-                              .kind = c->o->store->metrics[m].kind,
+                              .kind = c->o->all->metrics[m].kind,
                               .temporality = c->o->options.temporality,
                               .n_points = to - from};
     metric->points = arena_calloc(&c->batch->arena, to - from, sizeof *metric->points);
@@ -245,10 +249,10 @@ static int fill_resource(struct collect *c, uint32_t from, uint32_t to, struct m
 static int fill_batch(struct collect *c)
 {
     const struct output_tables *t = &c->o->tables;
-    c->batch = metric_batch_new(c->o->store->budget);
+    c->batch = metric_batch_new(c->o->all->budget);
     c->labels = calloc(t->series.n + 1, sizeof *c->labels);
     c->n_labels = calloc(t->series.n + 1, sizeof *c->n_labels);
-    c->names = calloc(c->o->store->n_metrics + 1, sizeof *c->names);
+    c->names = calloc(c->o->all->n_metrics + 1, sizeof *c->names);
     if (!c->batch || !c->labels || !c->n_labels || !c->names)
         return -ENOMEM;
     c->batch->scope_name = BYTES_LIT("profgate");
@@ -270,18 +274,18 @@ static void settle(struct collect *c)
 {
     struct output *o = c->o;
     o->window_start = c->time;
-    o->levels_told = o->store->levels.handover;
+    o->levels_told = o->all->levels.handover;
     if (o->options.temporality == METRIC_DELTA) {
         output_clear(o);
         return;
     }
     for (uint32_t i = 0; i < c->n_rows; i++)
         if (c->rows[i].stale)
-            output_end_cell(o, &o->tables.cells[c->rows[i].cell]);
-    for (uint32_t i = 0; i < o->tables.n_cells; i++) {
-        struct output_cell *cell = &o->tables.cells[i];
+            output_end_cell(o, &o->tables.cells.p[c->rows[i].cell]);
+    for (uint32_t i = 0; i < o->tables.cells.n; i++) {
+        struct output_cell *cell = &o->tables.cells.p[i];
         cell->changed = false;
-        if (o->store->metrics[cell->metric].kind == METRIC_SUM)
+        if (o->all->metrics[cell->metric].kind == METRIC_SUM)
             cell->told = cell->value;
     }
     if (o->options.exemplars == EXEMPLARS_ONCE)
@@ -296,8 +300,8 @@ int output_collect(struct output *o, uint64_t now, struct metric_batch **ret)
     c.time = o->now = max_of(o->now, o->window_start + WINDOW_MIN);
     if (o->options.gauge_interval == 0)
         o->interval++;
-    int r = output_choose(o);
-    output_show_levels(o);
+    int r = heaviest_choose(o);
+    levels_show(o);
     if (r == 0)
         r = find_rows(&c);
     if (r == 0)

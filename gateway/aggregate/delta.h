@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "gateway/aggregate/aggregate.h"
+#include "gateway/aggregate/shapes.h"
 #include "proto/base/arena.h"
 #include "proto/base/bytes.h"
 

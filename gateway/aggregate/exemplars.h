@@ -6,9 +6,10 @@
 #ifndef GATEWAY_AGGREGATE_EXEMPLARS_H
 #define GATEWAY_AGGREGATE_EXEMPLARS_H
 
-#include "gateway/aggregate/aggregate.h"
+#include "gateway/aggregate/shapes.h"
 #include "proto/base/idmap.h"
 #include "proto/base/rng.h"
+#include "proto/base/vec.h"
 
 /* Series with an example in one hand-over, a second's worth: beyond it examples are forgotten. 360 KiB. */
 #define EXEMPLARS_MAX 4096u
@@ -20,10 +21,8 @@ struct exemplar_place {
 };
 
 struct exemplars {
-    struct budget *budget;
     struct idmap place_of; /* (resource, series) → place */
-    struct exemplar_place *places;
-    uint32_t n, cap;
+    VEC(struct exemplar_place) places;
     struct rng rng;
 };
 

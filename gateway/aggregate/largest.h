@@ -15,8 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gateway/aggregate/aggregate.h"
 #include "proto/base/idmap.h"
+#include "gateway/aggregate/shapes.h"
+#include "proto/base/vec.h"
 
 #define LARGEST_CANDIDATES 4u /* times the limit */
 
@@ -33,20 +34,16 @@ struct largest_candidate {
 
 struct largest_group {
     uint32_t resource, metric;
-    uint32_t *heap; /* candidates, the lightest in front */
-    uint32_t n, cap;
+    VEC(uint32_t) heap; /* candidates, the lightest in front */
 };
 
 struct largest {
     struct budget *budget;
     struct idmap group_of;     /* (resource, metric) → group */
     struct idmap candidate_of; /* (resource, series) → candidate + 1; 0: it was put out */
-    struct largest_group *groups;
-    uint32_t n_groups, cap_groups;
-    struct largest_candidate *candidates;
-    uint32_t n, cap;
-    struct aggregate_exemplar *exemplars;
-    uint32_t n_exemplars, cap_exemplars;
+    VEC(struct largest_group) groups;
+    VEC(struct largest_candidate) candidates;
+    VEC(struct aggregate_exemplar) exemplars;
 };
 
 void largest_init(struct largest *l, struct budget *budget);

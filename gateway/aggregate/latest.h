@@ -11,8 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gateway/aggregate/aggregate.h"
 #include "proto/base/idmap.h"
+#include "gateway/aggregate/shapes.h"
+#include "proto/base/vec.h"
 
 /* Series of such gauges, in a worker or in all: 16 MiB. Further ones are not kept. */
 #define LATEST_MAX (1u << 18)
@@ -31,20 +32,19 @@ struct latest_newest {
 };
 
 struct latest {
-    struct budget *budget;
     struct idmap entry_of;  /* (resource, series) → entry */
     struct idmap newest_of; /* (resource, metric) → newest */
-    struct latest_entry *entries;
-    uint32_t n, cap;
-    struct latest_newest *newest;
-    uint32_t n_newest, cap_newest;
+    VEC(struct latest_entry) entries;
+    VEC(struct latest_newest) newest;
 };
 
 void latest_init(struct latest *l, struct budget *budget);
 void latest_release(struct latest *l);
 void latest_clear(struct latest *l); /* keeps the memory */
 
-/* 0, or 1: an older profile than one that was heard; -ENOMEM: no memory, or LATEST_MAX. */
+enum { LATEST_OLDER = 1 }; /* than a profile that was heard */
+
+/* 0, LATEST_OLDER, or -ENOMEM: no memory, or LATEST_MAX. */
 int latest_put(struct latest *l, const struct latest_entry *e);
 
 /* Whether the entry is of its resource's newest profile. */

@@ -8,9 +8,19 @@
 #include <string.h>
 
 #include "gateway/aggregate/delta.h"
+#include "gateway/aggregate/levels.h"
 #include "gateway/aggregate/output.h"
-#include "gateway/aggregate/watching.h"
+#include "gateway/aggregate/tables.h"
+#include "gateway/aggregate/watch.h"
+#include "gateway/aggregate/watches.h"
 #include "proto/base/macros.h"
+
+struct store {
+    struct catalogue all;
+    struct store_generation *generations; /* newest first */
+    struct output *outputs;
+    struct watches watches;
+};
 
 /* ---- metrics: a number for each that there ever was ---- */
 
@@ -39,12 +49,13 @@ static struct store_generation *number(const struct store *s, const struct aggre
         return NULL;
     *g = (struct store_generation){.number = s->generations ? s->generations->number + 1 : 1,
                                    .n_metrics = n_metrics};
-    uint32_t n = s->n_metrics;
+    uint32_t n = s->all.n_metrics;
     for (uint32_t i = 0; i < n_metrics; i++) {
         uint32_t slot = 0;
-        while (slot < s->n_metrics && (!is_same(&s->metrics[slot], &metrics[i]) || is_taken(g, i, slot)))
+        while (slot < s->all.n_metrics &&
+               (!is_same(&s->all.metrics[slot], &metrics[i]) || is_taken(g, i, slot)))
             slot++;
-        g->slot[i] = slot < s->n_metrics ? slot : n++;
+        g->slot[i] = slot < s->all.n_metrics ? slot : n++;
     }
     *ret_n = n;
     return g;
@@ -94,8 +105,8 @@ static int make_metrics(const struct store *s, const struct aggregate_metric *me
             return -ENOMEM;
         r->is_gone[slot] = false;
     }
-    for (uint32_t slot = 0; slot < s->n_metrics; slot++)
-        if (r->is_gone[slot] && !copy_metric(&r->names, &s->metrics[slot], &r->metrics[slot]))
+    for (uint32_t slot = 0; slot < s->all.n_metrics; slot++)
+        if (r->is_gone[slot] && !copy_metric(&r->names, &s->all.metrics[slot], &r->metrics[slot]))
             return -ENOMEM;
     return 0;
 }
@@ -117,7 +128,7 @@ static int make_tables(const struct store *s, struct replacement *r)
 static int prepare(const struct store *s, const struct aggregate_metric *metrics, uint32_t n_metrics,
                    struct replacement *r)
 {
-    *r = (struct replacement){.names = ARENA_INIT(s->budget)};
+    *r = (struct replacement){.names = ARENA_INIT(s->all.budget)};
     r->generation = number(s, metrics, n_metrics, &r->n_metrics);
     if (!r->generation)
         return -ENOMEM;
@@ -133,14 +144,14 @@ static void commit(struct store *s, struct replacement *r)
     for (struct output *o = s->outputs; o; o = o->next)
         output_tables_take(o, &r->tables[i++]);
     r->n_tables = 0;
-    free(s->metrics);
-    free(s->is_gone);
-    arena_release(&s->names);
-    s->metrics = take_ptr(r->metrics);
-    s->is_gone = take_ptr(r->is_gone);
-    s->names = r->names;
+    free(s->all.metrics);
+    free(s->all.is_gone);
+    arena_release(&s->all.names);
+    s->all.metrics = take_ptr(r->metrics);
+    s->all.is_gone = take_ptr(r->is_gone);
+    s->all.names = r->names;
     r->names = (struct arena){0};
-    s->n_metrics = r->n_metrics;
+    s->all.n_metrics = r->n_metrics;
     r->generation->next = s->generations;
     s->generations = take_ptr(r->generation);
 }
@@ -170,8 +181,8 @@ static const struct store_generation *generation_of(const struct store *s, uint3
 static void forget_generations(struct store *s)
 {
     uint32_t oldest = s->generations->number;
-    for (uint32_t w = 0; w < s->n_workers; w++)
-        oldest = min_of(oldest, s->workers[w].generation);
+    for (uint32_t w = 0; w < s->all.n_workers; w++)
+        oldest = min_of(oldest, s->all.workers[w].generation);
     struct store_generation *last = s->generations;
     while (last->next && last->number > oldest)
         last = last->next;
@@ -183,7 +194,7 @@ static void forget_generations(struct store *s)
 
 void store_worker_is_at(struct store *s, uint32_t worker, uint32_t generation)
 {
-    s->workers[worker].generation = generation;
+    s->all.workers[worker].generation = generation;
     forget_generations(s);
 }
 
@@ -196,16 +207,17 @@ struct store *store_new(const struct aggregate_metric *metrics, uint32_t n_metri
     uint32_t generation;
     if (!s)
         return NULL;
-    s->n_workers = n_workers;
-    s->budget = budget;
-    s->stats = stats;
-    store_levels_init(s);
-    s->workers = calloc(n_workers + 1, sizeof *s->workers);
-    if (!s->workers)
+    s->all.n_workers = n_workers;
+    s->all.budget = budget;
+    s->all.stats = stats;
+    levels_init(&s->all.levels, budget);
+    s->all.workers = calloc(n_workers + 1, sizeof *s->all.workers);
+    if (!s->all.workers)
         return store_free(s);
     for (uint32_t w = 0; w < n_workers; w++) {
-        s->workers[w].arena = (struct arena)ARENA_INIT(budget);
-        s->workers[w].generation = 1;
+        s->all.workers[w].arena = (struct arena)ARENA_INIT(budget);
+        s->all.workers[w].resources.of.budget = s->all.workers[w].series.of.budget = budget;
+        s->all.workers[w].generation = 1;
     }
     return store_replace_metrics(s, metrics, n_metrics, &generation) == 0 ? s : store_free(s);
 }
@@ -218,35 +230,46 @@ struct store *store_free(struct store *s)
         next = o->next;
         output_free(o);
     }
-    for (uint32_t w = 0; s->workers && w < s->n_workers; w++) {
-        struct worker_dict *dict = &s->workers[w];
+    for (uint32_t w = 0; s->all.workers && w < s->all.n_workers; w++) {
+        struct worker_dict *dict = &s->all.workers[w];
         arena_release(&dict->arena);
-        budget_refund(s->budget, ((size_t)dict->cap_resources + dict->cap_series) * sizeof *dict->series);
-        free(dict->resources);
-        free(dict->series);
+        vec_release(&dict->resources.of);
+        vec_release(&dict->series.of);
     }
     for (struct store_generation *g = s->generations, *next; g; g = next) {
         next = g->next;
         free(g);
     }
-    store_levels_release(s);
-    watching_release(s);
-    free(s->workers);
-    free(s->metrics);
-    free(s->is_gone);
-    arena_release(&s->names);
+    levels_release(&s->all.levels);
+    watches_release(&s->watches);
+    free(s->all.workers);
+    free(s->all.metrics);
+    free(s->all.is_gone);
+    arena_release(&s->all.names);
     free(s);
     return NULL;
 }
 
 struct output *store_add_output(struct store *s, const struct output_options *options, uint64_t now)
 {
-    struct output *o = output_new(s, options, now);
+    struct output *o = output_new(&s->all, options, now);
     if (!o)
         return NULL;
     o->next = s->outputs;
     s->outputs = o;
+    const uint64_t shown_ns = options->metric_expiration ? options->metric_expiration : UINT64_MAX;
+    s->all.levels.keep_ns = max_of(s->all.levels.keep_ns, shown_ns);
     return o;
+}
+
+struct watch *store_add_watch(struct store *s, const struct watch_options *options)
+{
+    return watches_add(&s->watches, &s->all, options);
+}
+
+void store_drop_watch(struct store *s, struct watch *w)
+{
+    watches_drop(&s->watches, w);
 }
 
 /* ---- deltas ---- */
@@ -255,10 +278,11 @@ struct output *store_add_output(struct store *s, const struct output_options *op
  * map. */
 static void forget(struct store *s, uint32_t worker, uint32_t generation, uint32_t epoch)
 {
-    struct worker_dict *dict = &s->workers[worker];
+    struct worker_dict *dict = &s->all.workers[worker];
     bool moved_on = dict->generation != generation;
     arena_reset(&dict->arena, 1u << 20);
-    dict->n_resources = dict->n_series = 0;
+    vec_clear(&dict->resources.of);
+    vec_clear(&dict->series.of);
     dict->generation = generation;
     dict->epoch = epoch;
     for (struct output *o = s->outputs; o; o = o->next)
@@ -269,13 +293,13 @@ static void forget(struct store *s, uint32_t worker, uint32_t generation, uint32
 
 /* Where the dictionary has a hole for want of memory, what comes behind it is unknown until the next epoch:
  * those sums go to overflow. */
-static void learn(struct budget *budget, struct arena *arena, struct bytes **known, uint32_t *n,
-                  uint32_t *cap, uint32_t from, const struct bytes *fresh, uint32_t n_fresh)
+static void learn(struct arena *arena, struct names *known, uint32_t from, const struct bytes *fresh,
+                  uint32_t n_fresh)
 {
-    if (from != *n || !output_grow(budget, known, cap, *n + n_fresh, sizeof **known))
+    if (from != known->of.n || vec_reserve(&known->of, (uint64_t)known->of.n + n_fresh) < 0)
         return;
     for (uint32_t i = 0; i < n_fresh; i++)
-        (*known)[(*n)++] = arena_copy(arena, fresh[i]); /* .p NULL: overflow */
+        vec_append(&known->of, arena_copy(arena, fresh[i])); /* .p NULL: overflow */
 }
 
 /* In front of a label set stands the metric's number: the worker's becomes the store's. */
@@ -288,34 +312,32 @@ static void renumber(struct bytes set, const struct store_generation *g)
     memcpy((uint8_t *)set.p, &g->slot[metric], sizeof metric);
 }
 
-static void learn_all(struct store *s, struct worker_dict *dict, const struct aggregate_delta *d,
+static void learn_all(struct worker_dict *dict, const struct aggregate_delta *d,
                       const struct store_generation *g)
 {
-    uint32_t before = dict->n_series;
-    learn(s->budget, &dict->arena, &dict->resources, &dict->n_resources, &dict->cap_resources,
-          d->resource_from, d->resources, d->n_resources);
-    learn(s->budget, &dict->arena, &dict->series, &dict->n_series, &dict->cap_series, d->series_from,
-          d->series, d->n_series);
-    for (uint32_t i = before; i < dict->n_series; i++)
-        renumber(dict->series[i], g);
+    uint32_t before = dict->series.of.n;
+    learn(&dict->arena, &dict->resources, d->resource_from, d->resources, d->n_resources);
+    learn(&dict->arena, &dict->series, d->series_from, d->series, d->n_series);
+    for (uint32_t i = before; i < dict->series.of.n; i++)
+        renumber(dict->series.of.p[i], g);
 }
 
 /* A worker's series number, counted from the store's number of metrics instead of the worker's. */
 static uint32_t series_number(const struct store *s, const struct store_generation *g, uint32_t series)
 {
-    return series < g->n_metrics ? g->slot[series] : series - g->n_metrics + s->n_metrics;
+    return series < g->n_metrics ? g->slot[series] : series - g->n_metrics + s->all.n_metrics;
 }
 
 static void apply_one(struct store *s, uint32_t worker, const struct aggregate_delta *d, uint64_t now)
 {
-    struct worker_dict *dict = &s->workers[worker];
+    struct worker_dict *dict = &s->all.workers[worker];
     const struct store_generation *g = generation_of(s, d->generation);
     assert(g); /* ours: it was given out, and is kept until the worker has gone on */
     if (dict->epoch != d->epoch || dict->generation != d->generation)
         forget(s, worker, d->generation, d->epoch);
-    learn_all(s, dict, d, g);
-    store_levels_apply(s, dict, d, g, now);
-    watching_apply(s, &(struct watching){s, worker, dict, d, g, now});
+    learn_all(dict, d, g);
+    levels_apply(&s->all, dict, d, g, now);
+    watches_apply(&s->watches, &(struct watching){&s->all, worker, dict, d, g, now});
     for (struct output *o = s->outputs; o; o = o->next) {
         output_advance(o, now);
         for (uint32_t i = 0; i < d->n_cells; i++) {
@@ -347,13 +369,13 @@ void store_apply(struct store *s, uint32_t worker, struct aggregate_delta *delta
         apply_one(s, worker, d, now);
     aggregate_delta_free(delta);
     give_back();
-    stats_set(s->stats, STATS_SERIES, store_series(s));
+    stats_set(s->all.stats, STATS_SERIES, store_series(s));
 }
 
 uint64_t store_series(const struct store *s)
 {
     uint64_t n = 0;
     for (const struct output *o = s->outputs; o; o = o->next)
-        n += o->tables.n_cells - s->n_metrics - o->tables.n_dead;
+        n += o->tables.cells.n - s->all.n_metrics - o->tables.n_dead;
     return n;
 }

@@ -10,56 +10,16 @@
 #define GATEWAY_AGGREGATE_STORE_H
 
 #include "gateway/aggregate/aggregate.h"
+#include "gateway/aggregate/options.h"
 #include "gateway/stats/stats.h"
-#include "proto/base/clock.h"
 
 struct store;
 struct output;
 
-/* Which resource attributes make a series' identity; resources that become equal add up. */
-enum projection { PROJECT_ALL, PROJECT_KEEP, PROJECT_DROP };
-
-#define CARDINALITY_LIMIT_DEFAULT 2000u /* metrics SDK specification, "Cardinality limits" */
-#define METRIC_EXPIRATION_DEFAULT \
-    (300u * (uint64_t)NSEC_PER_SEC)     /* as the Collector's prometheusexporter: 5m */
-#define OUTPUT_RESOURCES_DEFAULT 10000u /* in profiles a resource is a process: some hosts' worth */
-#define OUTPUT_IDENTITY_MAX      8u
-
 /* Distinct metrics (name, unit, kind) that one process may meet in its life, by reloads. A metric that is
  * gone keeps its number, in case that it comes back. */
 #define STORE_METRICS_MAX 65536u
-
-/* What becomes of examples: told with the next collect and then forgotten, as OTLP has it; or told until a
- * newer one comes, because several scrapers may look. */
-enum exemplar_use { EXEMPLARS_NONE, EXEMPLARS_ONCE, EXEMPLARS_STAY };
-
-struct output_options {
-    enum projection projection;
-    const char *const *keys; /* of KEEP and DROP; "k8s.*" means every key that begins with "k8s." */
-    uint32_t n_keys;
-    /* Added to every resource that has no such key, the overflow resource too: what tells the streams of this
-     * gateway from those of another that sees the same resources (data model, "Single-Writer"). */
-    const struct attr *identity; /* strings; at most OUTPUT_IDENTITY_MAX */
-    uint32_t n_identity;
-    enum exemplar_use exemplars;
-    enum metric_temporality temporality;
-    uint32_t cardinality_limit; /* label sets per metric and resource; a metric's own limit goes before it */
-    uint32_t max_resources;     /* further ones are one: {otel.metric.overflow=true} */
-    uint64_t metric_expiration; /* ns without an addition until a cumulative series ends; 0: never */
-    uint64_t gauge_interval; /* ns a gauge adds up for in a cumulative output; 0: from collect to collect */
-};
-
-#define OUTPUT_OPTIONS_DEFAULT                                                                     \
-    {                                                                                              \
-        .temporality = METRIC_DELTA, .cardinality_limit = CARDINALITY_LIMIT_DEFAULT,               \
-        .max_resources = OUTPUT_RESOURCES_DEFAULT, .metric_expiration = METRIC_EXPIRATION_DEFAULT, \
-        .exemplars = EXEMPLARS_ONCE                                                                \
-    }
-
-/* The resource attributes of a Prometheus output: what tells series apart without making one for every
- * process that ever ran (no process.pid, no command line, no container.id). Ends with NULL. */
-extern const char *const output_prometheus_keys[];
-#define OUTPUT_PROMETHEUS_KEYS 14u
+enum { STORE_FULL = 1 };
 
 /* The metrics must be those of the workers' tables; all of it is copied. stats may be NULL. NULL: memory is
  * out, or there are more metrics than STORE_METRICS_MAX. */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "proto/base/idmap.h"
+#include "proto/base/vec.h"
 
 struct tally_item {
     uint32_t resource, series;
@@ -16,10 +17,8 @@ struct tally_item {
 };
 
 struct tally {
-    struct budget *budget;
     struct idmap item_of; /* (resource, series) → item */
-    struct tally_item *items;
-    uint32_t n, cap;
+    VEC(struct tally_item) items;
 };
 
 void tally_init(struct tally *t, struct budget *budget);

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "gateway/aggregate/attrset.h"
-#include "gateway/aggregate/output.h"
-#include "gateway/aggregate/put_back.h"
-#include "gateway/aggregate/watching.h"
+#include "gateway/aggregate/watches.h"
+#include "proto/base/intern.h"
 #include "proto/base/macros.h"
 
 #define GROUP_BYTES_MAX (16u << 10) /* of a group's values together; longer ones are no group */
@@ -19,11 +18,10 @@ struct group {
     uint64_t last; /* when something was added */
 };
 
-/* A worker's numbers, for one epoch of one generation: NO_ID until asked for. */
+/* A worker's numbers, for one epoch of one generation. */
 struct watch_map {
     uint32_t generation, epoch, groups;
-    uint32_t *group, *sums; /* by resource: its group; by series: the bits of `select` */
-    uint32_t cap_group, cap_sums;
+    struct numbers group, sums; /* by resource: its group; by series: the bits of `select` */
 };
 
 struct watch {
@@ -31,8 +29,7 @@ struct watch {
     struct watch_options options;
     struct budget *budget;
     struct intern names; /* of groups, by number: for each key the length and text of its value, or ABSENT */
-    struct group *groups;
-    uint32_t n, cap;
+    VEC(struct group) groups;
     uint32_t generation; /* of the groups' numbers */
     uint64_t now, unseen;
     struct buffer scratch;
@@ -43,44 +40,45 @@ struct watch {
 static struct watch *watch_free(struct watch *w)
 {
     for (uint32_t i = 0; i < w->n_workers; i++) {
-        struct watch_map *m = &w->maps[i];
-        budget_refund(w->budget, ((size_t)m->cap_group + m->cap_sums) * sizeof *m->sums);
-        free(m->group);
-        free(m->sums);
+        vec_release(&w->maps[i].group.of);
+        vec_release(&w->maps[i].sums.of);
     }
-    budget_refund(w->budget, w->cap * sizeof *w->groups);
+    vec_release(&w->groups);
     intern_release(&w->names);
     buffer_release(&w->scratch);
-    free(w->groups);
     free(w->maps);
     free(w);
     return NULL;
 }
 
-struct watch *store_add_watch(struct store *s, const struct watch_options *options)
+struct watch *watches_add(struct watches *list, const struct catalogue *all,
+                          const struct watch_options *options)
 {
     struct watch *w = calloc(1, sizeof *w);
-    struct watch_map *maps = calloc(s->n_workers + 1, sizeof *maps);
+    struct watch_map *maps = calloc(all->n_workers + 1, sizeof *maps);
     if (!w || !maps || options->n_keys > WATCH_KEYS_MAX) {
         free(w);
         free(maps);
         return NULL;
     }
-    *w = (struct watch){.next = s->watches,
+    *w = (struct watch){.next = list->first,
                         .options = *options,
-                        .budget = s->budget,
-                        .names = INTERN_INIT(s->budget),
+                        .budget = all->budget,
+                        .names = INTERN_INIT(all->budget),
                         .generation = 1,
                         .scratch = BUFFER_INIT(GROUP_BYTES_MAX),
                         .maps = maps,
-                        .n_workers = s->n_workers};
-    s->watches = w;
+                        .n_workers = all->n_workers,
+                        .groups.budget = all->budget};
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        maps[i].group.of.budget = maps[i].sums.of.budget = all->budget;
+    list->first = w;
     return w;
 }
 
-void store_drop_watch(struct store *s, struct watch *w)
+void watches_drop(struct watches *list, struct watch *w)
 {
-    for (struct watch **at = &s->watches; *at; at = &(*at)->next) {
+    for (struct watch **at = &list->first; *at; at = &(*at)->next) {
         if (*at == w) {
             *at = w->next;
             watch_free(w);
@@ -89,10 +87,10 @@ void store_drop_watch(struct store *s, struct watch *w)
     }
 }
 
-void watching_release(struct store *s)
+void watches_release(struct watches *list)
 {
-    while (s->watches)
-        store_drop_watch(s, s->watches);
+    while (list->first)
+        watches_drop(list, list->first);
 }
 
 /* ---- whose a worker's numbers are ---- */
@@ -123,37 +121,25 @@ static uint32_t group_of_set(struct watch *w, struct bytes set)
     uint32_t id = intern_find(&w->names, buffer_bytes(&w->scratch));
     if (id != INTERN_NONE)
         return id;
-    if (w->n >= w->options.groups_max ||
-        !output_grow(w->budget, &w->groups, &w->cap, w->n + 1, sizeof *w->groups))
+    if (w->groups.n >= w->options.groups_max || vec_reserve(&w->groups, w->groups.n + 1) < 0)
         return NO_GROUP;
     id = intern_add(&w->names, buffer_bytes(&w->scratch));
     if (id == INTERN_NONE)
         return NO_GROUP;
-    w->groups[w->n++] = (struct group){.last = w->now};
+    vec_append(&w->groups, (struct group){.last = w->now});
     return id;
-}
-
-/* The place to remember a number's meaning in; NULL: no memory. */
-static uint32_t *entry(struct watch *w, uint32_t **map, uint32_t *cap, uint32_t id, uint32_t known)
-{
-    uint32_t before = *cap;
-    if (!output_grow(w->budget, map, cap, known, sizeof **map) || id >= *cap)
-        return NULL;
-    for (uint32_t i = before; i < *cap; i++)
-        (*map)[i] = NO_ID;
-    return &(*map)[id];
 }
 
 static uint32_t group_of(struct watch *w, struct watch_map *m, const struct worker_dict *dict,
                          uint32_t resource)
 {
-    bool unknown = resource == RESOURCE_OVERFLOW || resource > dict->n_resources;
+    bool unknown = resource == RESOURCE_OVERFLOW || resource > dict->resources.of.n;
     if (unknown)
         return w->options.n_keys > 0 ? NO_GROUP : group_of_set(w, (struct bytes){0});
-    uint32_t *known = entry(w, &m->group, &m->cap_group, resource - 1, dict->n_resources);
+    uint32_t *known = numbers_place(&m->group, resource - 1, dict->resources.of.n);
     if (known && *known != NO_ID)
         return *known;
-    struct bytes set = dict->resources[resource - 1];
+    struct bytes set = dict->resources.of.p[resource - 1];
     uint32_t group = set.p || w->options.n_keys == 0 ? group_of_set(w, set) : NO_GROUP;
     if (known && group != NO_GROUP)
         *known = group;
@@ -182,13 +168,13 @@ static uint32_t sums_of(struct watch *w, struct watch_map *m, const struct watch
 {
     const struct worker_dict *dict = what->dict;
     uint32_t first = what->generation->n_metrics;
-    const struct aggregate_metric *metric = &what->store->metrics[slot];
-    if (series < first || series - first >= dict->n_series || !dict->series[series - first].p)
+    const struct aggregate_metric *metric = &what->all->metrics[slot];
+    if (series < first || series - first >= dict->series.of.n || !dict->series.of.p[series - first].p)
         return ask_overflow(w, metric);
-    uint32_t *known = entry(w, &m->sums, &m->cap_sums, series - first, dict->n_series);
+    uint32_t *known = numbers_place(&m->sums, series - first, dict->series.of.n);
     if (known && *known != NO_ID)
         return *known;
-    struct bytes set = dict->series[series - first];
+    struct bytes set = dict->series.of.p[series - first];
     uint32_t sums = ask(w, metric, bytes_of(set.p + sizeof(uint32_t), set.n - sizeof(uint32_t)));
     if (known)
         *known = sums;
@@ -199,10 +185,10 @@ static struct watch_map *map_of(struct watch *w, const struct watching *what)
 {
     struct watch_map *m = &w->maps[what->worker];
     bool other_worker = m->generation != what->delta->generation || m->epoch != what->delta->epoch;
-    for (uint32_t i = 0; i < m->cap_sums && other_worker; i++)
-        m->sums[i] = NO_ID;
-    for (uint32_t i = 0; i < m->cap_group && (other_worker || m->groups != w->generation); i++)
-        m->group[i] = NO_ID;
+    if (other_worker)
+        numbers_forget(&m->sums);
+    if (other_worker || m->groups != w->generation)
+        numbers_forget(&m->group);
     m->generation = what->delta->generation;
     m->epoch = what->delta->epoch;
     m->groups = w->generation;
@@ -219,15 +205,15 @@ static struct group *find_group(struct watch *w, struct watch_map *m, const stru
         w->unseen++;
         return NULL;
     }
-    w->groups[group].last = w->now;
-    return &w->groups[group];
+    w->groups.p[group].last = w->now;
+    return &w->groups.p[group];
 }
 
 static void advance(struct watch *w, uint64_t now)
 {
     if (was_put_back(w->now, now)) {
-        for (uint32_t i = 0; i < w->n; i++)
-            w->groups[i].last = min_of(w->groups[i].last, now);
+        for (uint32_t i = 0; i < w->groups.n; i++)
+            w->groups.p[i].last = min_of(w->groups.p[i].last, now);
         w->now = now;
     }
     w->now = max_of(w->now, now);
@@ -255,9 +241,9 @@ static void apply(struct watch *w, const struct watching *what)
     }
 }
 
-void watching_apply(struct store *s, const struct watching *what)
+void watches_apply(struct watches *list, const struct watching *what)
 {
-    for (struct watch *w = s->watches; w; w = w->next)
+    for (struct watch *w = list->first; w; w = w->next)
         apply(w, what);
 }
 
@@ -273,20 +259,20 @@ static void forget_idle(struct watch *w)
 {
     struct intern names = INTERN_INIT(w->budget);
     uint32_t n = 0, left = 0;
-    for (uint32_t i = 0; i < w->n; i++)
-        left += !is_idle(w, &w->groups[i]);
-    if (left == w->n)
+    for (uint32_t i = 0; i < w->groups.n; i++)
+        left += !is_idle(w, &w->groups.p[i]);
+    if (left == w->groups.n)
         return;
-    for (uint32_t i = 0; i < w->n; i++) {
-        if (!is_idle(w, &w->groups[i]) && intern_add(&names, intern_get(&w->names, i)) == INTERN_NONE) {
+    for (uint32_t i = 0; i < w->groups.n; i++) {
+        if (!is_idle(w, &w->groups.p[i]) && intern_add(&names, intern_get(&w->names, i)) == INTERN_NONE) {
             intern_release(&names);
             return;
         }
     }
-    for (uint32_t i = 0; i < w->n; i++)
-        if (!is_idle(w, &w->groups[i]))
-            w->groups[n++] = w->groups[i];
-    w->n = n;
+    for (uint32_t i = 0; i < w->groups.n; i++)
+        if (!is_idle(w, &w->groups.p[i]))
+            w->groups.p[n++] = w->groups.p[i];
+    w->groups.n = n;
     intern_release(&w->names);
     w->names = names;
     w->generation++;
@@ -298,7 +284,7 @@ void watch_each(struct watch *w, uint64_t now,
 {
     advance(w, now);
     forget_idle(w);
-    for (uint32_t i = 0; i < w->n; i++) {
+    for (uint32_t i = 0; i < w->groups.n; i++) {
         struct bytes values[WATCH_KEYS_MAX] = {{0}};
         const uint8_t *at = intern_get(&w->names, i).p;
         for (uint32_t k = 0; k < w->options.n_keys; k++) {
@@ -310,7 +296,7 @@ void watch_each(struct watch *w, uint64_t now,
             values[k] = bytes_of(at, n);
             at += n;
         }
-        each(context, values, &w->groups[i].totals);
+        each(context, values, &w->groups.p[i].totals);
     }
 }
 

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "gateway/aggregate/aggregate.h"
+#include "gateway/aggregate/shapes.h"
 
 #define WATCH_SUMS       2u
 #define WATCH_KEYS_MAX   8u

@@ -249,7 +249,8 @@ void outputs_set_more(struct outputs *o, int (*write)(void *context, struct buff
 int outputs_replace_metrics(struct outputs *o, const struct aggregate_metric *metrics, uint32_t n_metrics,
                             uint32_t *ret_generation)
 {
-    return store_replace_metrics(o->store, metrics, n_metrics, ret_generation);
+    int r = store_replace_metrics(o->store, metrics, n_metrics, ret_generation);
+    return r == STORE_FULL ? OUTPUTS_FULL : r;
 }
 
 void outputs_apply(struct outputs *o, uint32_t worker, struct aggregate_delta *delta)

@@ -39,7 +39,8 @@ struct outputs *outputs_free(struct outputs *o); /* after outputs_shutdown's don
 struct export_profiles *outputs_profiles(struct outputs *o);
 
 /* A reload (store_replace_metrics): 0 with the number for aggregate_set_generation of tables for these
- * metrics, STORE_FULL or -ENOMEM. The exporters stay. */
+ * metrics, OUTPUTS_FULL: too many different ones since the start, or -ENOMEM. The exporters stay. */
+enum { OUTPUTS_FULL = 1 };
 int outputs_replace_metrics(struct outputs *o, const struct aggregate_metric *metrics, uint32_t n_metrics,
                             uint32_t *ret_generation);
 

@@ -123,8 +123,8 @@ static int reload_rules(struct gateway *g, const struct config *c, struct error 
         r = change_workers(g, next);
     if (r != 0) {
         counting_drop(next);
-        return r == STORE_FULL ? error_set(e, -ENOSPC, "too many different metrics since the start")
-                               : error_set(e, r, "out of memory");
+        return r == OUTPUTS_FULL ? error_set(e, -ENOSPC, "too many different metrics since the start")
+                                 : error_set(e, r, "out of memory");
     }
     struct counting *before = g->counting;
     g->counting = next;

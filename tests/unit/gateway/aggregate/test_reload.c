@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "gateway/aggregate/aggregate.h"
-#include "gateway/aggregate/put_back.h"
+#include "gateway/aggregate/catalogue.h"
 #include "gateway/aggregate/store.h"
 #include "proto/base/macros.h"
 #include "proto/base/rng.h"
@@ -272,7 +272,7 @@ static void new_epoch(struct worker *w)
     aggregate_begin(w->a);
 }
 
-/* What output i is to make of the clock: put_back.h. */
+/* What output i is to make of the clock: catalogue.h. */
 static void look_at_clock(struct run *r, uint32_t i)
 {
     if (was_put_back(r->told[i], r->now)) {

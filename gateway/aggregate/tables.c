@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An output's tables as a whole: made, emptied, copied into others without what is dead. */
-#include <stdlib.h>
+#include "gateway/aggregate/tables.h"
+
 #include <string.h>
 
-#include "gateway/aggregate/output.h"
 #include "proto/base/macros.h"
 
 #define COMPACT_DEAD 1024u /* fewer dead cells are not worth renumbering for */
@@ -16,19 +16,17 @@ void output_tables_release(struct output_tables *t)
     idmap_release(&t->cell_of);
     idmap_release(&t->n_series);
     largest_release(&t->largest);
-    budget_refund(t->budget, t->cap_cells * sizeof *t->cells + t->cap_exemplars * sizeof *t->exemplars);
-    free(t->cells);
-    free(t->exemplars);
-    *t = (struct output_tables){0};
+    vec_release(&t->cells);
+    vec_release(&t->exemplars);
 }
 
 static void reset_overflow_cells(struct output_tables *t, uint32_t n_metrics)
 {
-    memset(t->cells, 0, n_metrics * sizeof *t->cells);
-    for (uint32_t m = 0; m < n_metrics; m++)
-        t->cells[m] = (struct output_cell){.resource = RESOURCE_OVERFLOW, .series = m, .metric = m};
-    t->n_cells = n_metrics;
-    t->n_dead = t->n_exemplars = 0;
+    vec_clear(&t->cells);
+    vec_clear(&t->exemplars);
+    t->n_dead = 0;
+    for (uint32_t m = 0; m < n_metrics; m++) /* there is room: there always was */
+        vec_append(&t->cells, (struct output_cell){.resource = RESOURCE_OVERFLOW, .series = m, .metric = m});
 }
 
 bool output_tables_init(struct output_tables *t, uint32_t n_metrics, struct budget *budget)
@@ -37,9 +35,11 @@ bool output_tables_init(struct output_tables *t, uint32_t n_metrics, struct budg
                                 .resources = INTERN_INIT(budget),
                                 .series = INTERN_INIT(budget),
                                 .cell_of = IDMAP_INIT(budget),
-                                .n_series = IDMAP_INIT(budget)};
+                                .n_series = IDMAP_INIT(budget),
+                                .cells.budget = budget,
+                                .exemplars.budget = budget};
     largest_init(&t->largest, budget);
-    if (!output_grow(budget, &t->cells, &t->cap_cells, n_metrics + 1, sizeof *t->cells))
+    if (vec_reserve(&t->cells, n_metrics + 1) < 0)
         return false;
     reset_overflow_cells(t, n_metrics);
     return true;
@@ -53,7 +53,7 @@ void output_clear(struct output *o)
     idmap_clear(&t->cell_of);
     idmap_clear(&t->n_series);
     largest_clear(&t->largest);
-    reset_overflow_cells(t, o->store->n_metrics);
+    reset_overflow_cells(t, o->all->n_metrics);
     o->names_at = 0;
     o->generation++;
 }
@@ -66,11 +66,9 @@ static void move_exemplar(const struct output_tables *from, struct output_cell *
     uint32_t was = moved->exemplar;
     moved->exemplar = 0;
     moved->has_exemplar = false;
-    if (!had || !output_grow(to->budget, &to->exemplars, &to->cap_exemplars, to->n_exemplars + 1,
-                             sizeof *to->exemplars))
+    if (!had || vec_append(&to->exemplars, from->exemplars.p[was - 1]) < 0)
         return;
-    to->exemplars[to->n_exemplars] = from->exemplars[was - 1];
-    moved->exemplar = ++to->n_exemplars;
+    moved->exemplar = to->exemplars.n;
     moved->has_exemplar = true;
 }
 
@@ -86,20 +84,19 @@ static bool move_cell(const struct output *o, const struct output_cell *cell, st
         if (id == INTERN_NONE)
             return false;
     }
-    if (cell->series >= o->store->n_metrics) {
-        uint32_t id = intern_add(&to->series, intern_get(&from->series, cell->series - o->store->n_metrics));
+    if (cell->series >= o->all->n_metrics) {
+        uint32_t id = intern_add(&to->series, intern_get(&from->series, cell->series - o->all->n_metrics));
         uint32_t *n = idmap_place(&to->n_series, idmap_key(moved.resource, moved.metric), 0);
         moved.series = id + n_metrics;
         if (id == INTERN_NONE || !n)
             return false;
         ++*n;
     }
-    if (!output_grow(to->budget, &to->cells, &to->cap_cells, to->n_cells + 1, sizeof *to->cells) ||
-        !idmap_place(&to->cell_of, idmap_key(moved.resource, moved.series), to->n_cells))
+    if (vec_reserve(&to->cells, to->cells.n + 1) < 0 ||
+        !idmap_place(&to->cell_of, idmap_key(moved.resource, moved.series), to->cells.n))
         return false;
     move_exemplar(from, &moved, to);
-    to->cells[to->n_cells++] = moved;
-    return true;
+    return vec_append(&to->cells, moved) == 0;
 }
 
 /* As move_cell, of a label set that has no name yet. */
@@ -107,7 +104,7 @@ static bool move_candidate(const struct output *o, const struct largest_candidat
                            struct output_tables *to, uint32_t n_metrics)
 {
     const struct output_tables *from = &o->tables;
-    const struct largest_group *g = &from->largest.groups[c->group];
+    const struct largest_group *g = &from->largest.groups.p[c->group];
     uint32_t resource = RESOURCE_OVERFLOW;
     if (g->resource != RESOURCE_OVERFLOW) {
         uint32_t id = intern_add(&to->resources, intern_get(&from->resources, g->resource - 1));
@@ -115,29 +112,29 @@ static bool move_candidate(const struct output *o, const struct largest_candidat
             return false;
         resource = id + 1;
     }
-    uint32_t id = intern_add(&to->series, intern_get(&from->series, c->series - o->store->n_metrics));
+    uint32_t id = intern_add(&to->series, intern_get(&from->series, c->series - o->all->n_metrics));
     return id != INTERN_NONE && largest_copy(&to->largest, &from->largest, c, resource, id + n_metrics);
 }
 
 bool output_tables_for(const struct output *o, uint32_t n_metrics, struct output_tables *ret)
 {
     const struct output_tables *t = &o->tables;
-    uint32_t n_spare = o->store->n_metrics;
+    uint32_t n_spare = o->all->n_metrics;
     struct output_tables fresh;
     if (!output_tables_init(&fresh, n_metrics, t->budget))
         return false;
     for (uint32_t i = 0; i < n_spare; i++) {
-        fresh.cells[i] = t->cells[i];
-        move_exemplar(t, &fresh.cells[i], &fresh);
+        fresh.cells.p[i] = t->cells.p[i];
+        move_exemplar(t, &fresh.cells.p[i], &fresh);
     }
-    for (uint32_t i = n_spare; i < t->n_cells; i++) {
-        if (t->cells[i].live && !move_cell(o, &t->cells[i], &fresh, n_metrics)) {
+    for (uint32_t i = n_spare; i < t->cells.n; i++) {
+        if (t->cells.p[i].live && !move_cell(o, &t->cells.p[i], &fresh, n_metrics)) {
             output_tables_release(&fresh);
             return false;
         }
     }
-    for (uint32_t i = 0; i < t->largest.n; i++) {
-        if (!move_candidate(o, &t->largest.candidates[i], &fresh, n_metrics)) {
+    for (uint32_t i = 0; i < t->largest.candidates.n; i++) {
+        if (!move_candidate(o, &t->largest.candidates.p[i], &fresh, n_metrics)) {
             output_tables_release(&fresh);
             return false;
         }
@@ -156,7 +153,7 @@ void output_tables_take(struct output *o, struct output_tables *tables)
 bool output_has_old_names(const struct output *o)
 {
     const struct output_tables *t = &o->tables;
-    return t->series.n > max_of(OLD_NAMES + 2 * (t->n_cells + t->largest.n), o->names_at);
+    return t->series.n > max_of(OLD_NAMES + 2 * (t->cells.n + t->largest.candidates.n), o->names_at);
 }
 
 static bool is_untidy(const struct output *o)
@@ -164,8 +161,8 @@ static bool is_untidy(const struct output *o)
     if (output_has_old_names(o))
         return true;
     const struct output_tables *t = &o->tables;
-    bool in_the_way = t->n_cells >= OUTPUT_CELLS_MAX || t->resources.n >= o->options.max_resources;
-    return t->n_dead > 0 && (in_the_way || (t->n_dead >= COMPACT_DEAD && t->n_dead >= t->n_cells / 4));
+    bool in_the_way = t->cells.n >= OUTPUT_CELLS_MAX || t->resources.n >= o->options.max_resources;
+    return t->n_dead > 0 && (in_the_way || (t->n_dead >= COMPACT_DEAD && t->n_dead >= t->cells.n / 4));
 }
 
 void output_compact(struct output *o)
@@ -173,7 +170,7 @@ void output_compact(struct output *o)
     struct output_tables fresh;
     if (!is_untidy(o))
         return;
-    bool ok = output_tables_for(o, o->store->n_metrics, &fresh);
+    bool ok = output_tables_for(o, o->all->n_metrics, &fresh);
     /* Without memory to tidy up in, the untidy tables are still right; and trying costs as much as doing. */
     o->names_at = ok ? 0 : 2 * o->tables.series.n;
     if (ok)

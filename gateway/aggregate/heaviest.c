@@ -6,16 +6,17 @@
  * at most LARGEST_CANDIDATES times the limit have one. When all are taken and one of the heaviest has none,
  * the name that has not been among the heaviest for longest is retired, if that is metric_expiration ago: it
  * tells what it has, ends with a stale point at the collect after, and leaves its place. */
+#include "gateway/aggregate/heaviest.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-#include "gateway/aggregate/output_parts.h"
 #include "proto/base/macros.h"
 
-void output_add_largest(struct output *o, uint32_t resource, uint32_t series, uint32_t metric, int64_t sum)
+void heaviest_add(struct output *o, uint32_t resource, uint32_t series, uint32_t metric, int64_t sum)
 {
     const struct output_cell *cell = output_cell_find(o, resource, series);
-    if (output_is_overflow(o->store, series) || (cell && cell->live && !cell->retired)) {
+    if (output_is_overflow(o, series) || (cell && cell->live && !cell->retired)) {
         output_add_to(o, resource, series, metric, sum);
         return;
     }
@@ -58,16 +59,16 @@ static uint32_t list_ranks(const struct output *o, struct rank *ranks)
 {
     const struct output_tables *t = &o->tables;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < t->largest.n; i++) {
-        const struct largest_candidate *c = &t->largest.candidates[i];
-        const struct largest_group *g = &t->largest.groups[c->group];
+    for (uint32_t i = 0; i < t->largest.candidates.n; i++) {
+        const struct largest_candidate *c = &t->largest.candidates.p[i];
+        const struct largest_group *g = &t->largest.groups.p[c->group];
         ranks[n++] = (struct rank){
             .key = idmap_key(g->resource, g->metric), .weight = c->value, .at = i, .series = c->series};
     }
-    for (uint32_t i = o->store->n_metrics; i < t->n_cells; i++) {
-        const struct output_cell *cell = &t->cells[i];
-        if (!cell->live || cell->retired || output_is_overflow(o->store, cell->series) ||
-            !output_names_heaviest(o->store, cell->metric))
+    for (uint32_t i = o->all->n_metrics; i < t->cells.n; i++) {
+        const struct output_cell *cell = &t->cells.p[i];
+        if (!cell->live || cell->retired || output_is_overflow(o, cell->series) ||
+            !output_names_heaviest(o, cell->metric))
             continue;
         ranks[n++] = (struct rank){.key = idmap_key(cell->resource, cell->metric),
                                    .weight = cell->window,
@@ -87,7 +88,7 @@ static void retire(struct output *o, struct rank *ranks, uint32_t n_ranks, uint3
     for (uint32_t i = 0; i < n_ranks && n > 0 && limit > 0; i++) {
         if (!ranks[i].named || o->now - ranks[i].chosen < limit)
             continue;
-        o->tables.cells[ranks[i].at].retired = true;
+        o->tables.cells.p[ranks[i].at].retired = true;
         n--;
     }
 }
@@ -96,8 +97,8 @@ static void retire(struct output *o, struct rank *ranks, uint32_t n_ranks, uint3
 static bool name_candidate(struct output *o, uint32_t candidate)
 {
     const struct largest *l = &o->tables.largest;
-    const struct largest_candidate *c = &l->candidates[candidate];
-    const struct largest_group *g = &l->groups[c->group];
+    const struct largest_candidate *c = &l->candidates.p[candidate];
+    const struct largest_group *g = &l->groups.p[c->group];
     struct output_cell *cell = output_cell_live(o, g->resource, c->series, g->metric);
     if (!cell)
         return false;
@@ -105,7 +106,7 @@ static bool name_candidate(struct output *o, uint32_t candidate)
     cell->chosen = o->now;
     cell->window = 0;
     if (c->exemplar)
-        output_set_exemplar(o, cell, &l->exemplars[c->exemplar - 1]);
+        output_set_exemplar(o, cell, &l->exemplars.p[c->exemplar - 1]);
     return true;
 }
 
@@ -117,7 +118,7 @@ static void choose_of(struct output *o, struct rank *ranks, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         bool is_heavy = i < limit && ranks[i].weight > 0;
         if (ranks[i].named) {
-            struct output_cell *cell = &o->tables.cells[ranks[i].at];
+            struct output_cell *cell = &o->tables.cells.p[ranks[i].at];
             if (is_heavy)
                 cell->chosen = o->now;
             ranks[i].chosen = cell->chosen;
@@ -127,21 +128,21 @@ static void choose_of(struct output *o, struct rank *ranks, uint32_t n)
         if (is_heavy && name_candidate(o, ranks[i].at))
             continue;
         without += is_heavy;
-        output_add_to(o, resource, metric, metric, o->tables.largest.candidates[ranks[i].at].value);
+        output_add_to(o, resource, metric, metric, o->tables.largest.candidates.p[ranks[i].at].value);
     }
     if (without > 0 && o->options.temporality == METRIC_CUMULATIVE)
         retire(o, ranks, n, without);
 }
 
-int output_choose(struct output *o)
+int heaviest_choose(struct output *o)
 {
     const struct output_tables *t = &o->tables;
-    bool any = t->largest.n > 0;
-    for (uint32_t m = 0; m < o->store->n_metrics && !any; m++)
-        any = output_names_heaviest(o->store, m);
+    bool any = t->largest.candidates.n > 0;
+    for (uint32_t m = 0; m < o->all->n_metrics && !any; m++)
+        any = output_names_heaviest(o, m);
     if (!any)
         return 0;
-    struct rank *ranks = calloc((size_t)t->largest.n + t->n_cells + 1, sizeof *ranks);
+    struct rank *ranks = calloc((size_t)t->largest.candidates.n + t->cells.n + 1, sizeof *ranks);
     if (!ranks)
         return -ENOMEM;
     uint32_t n = list_ranks(o, ranks);

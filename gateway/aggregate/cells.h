@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cells of one output and its numbers: the floor that everything about an output stands on. Private to
+ * this folder. Resources (projected), label sets and cells are numbered by the output; a worker's numbers are
+ * translated through maps that die with the output's generation.
+ *
+ * Metrics have the store's numbers, which stay for the life of the process. Other numbers follow the workers'
+ * convention (delta.h): resource 0 is overflow; series m < n_metrics is metric m's overflow; cells 0 …
+ * n_metrics - 1 always exist: cell m is (resource 0, series m), so overflow never needs memory. When a reload
+ * makes n_metrics larger, the tables are made anew.
+ */
+#ifndef GATEWAY_AGGREGATE_CELLS_H
+#define GATEWAY_AGGREGATE_CELLS_H
+
+#include "gateway/aggregate/catalogue.h"
+#include "gateway/aggregate/delta.h"
+#include "proto/base/idmap.h"
+#include "gateway/aggregate/largest.h"
+#include "gateway/aggregate/options.h"
+
+/* 32 MiB of cells; the label sets and resources behind them are several times that. */
+#define OUTPUT_CELLS_MAX (1u << 19)
+
+/* Examples kept; beyond it newer ones are forgotten. 2.5 MiB. */
+#define OUTPUT_EXEMPLARS_MAX (1u << 16)
+
+struct output_cell {
+    uint32_t resource, series, metric;
+    uint32_t interval; /* gauge, cumulative: the gauge interval that value belongs to */
+    bool live;         /* has something to say; a dead cell is as good as absent */
+    bool changed;      /* added to since the last collect */
+    bool has_finished; /* gauge, cumulative: `finished` is set */
+    int64_t value;
+    union {
+        int64_t finished; /* gauge, cumulative: total of the last finished interval */
+        int64_t told;     /* sum, cumulative: value at the last collect */
+    };
+    uint64_t start, last; /* window's beginning; the output's time at the last addition */
+    uint32_t exemplar;    /* place in exemplars, + 1; 0: none. A dead cell keeps it to use again */
+    bool has_exemplar;
+    bool shown;      /* keeps_last: somebody's newest profile says it */
+    bool retired;    /* `largest`, cumulative: takes no more, and ends when it has told what it has */
+    int64_t window;  /* `largest`: added since the last collect */
+    uint64_t chosen; /* `largest`: when it was last among the heaviest */
+};
+
+struct output_tables {
+    struct budget *budget;
+    struct intern resources, series; /* series: metric number (4 bytes), then the label set */
+    VEC(struct output_cell) cells;
+    uint32_t n_dead;
+    VEC(struct aggregate_exemplar) exemplars;
+    struct idmap cell_of;   /* (resource, series) → cell */
+    struct idmap n_series;  /* (resource, metric) → live label sets, overflow not counted */
+    struct largest largest; /* label sets without a name, of metrics whose heaviest get one */
+};
+
+/* A worker's numbers in this output. */
+struct output_map {
+    uint32_t generation;
+    struct numbers resources, series;
+};
+
+struct output {
+    struct output *next;
+    const struct catalogue *all;
+    struct output_options options;
+    char **keys;
+    struct attr identity[OUTPUT_IDENTITY_MAX + 1]; /* and otel.metric.overflow: the overflow resource whole */
+    struct output_tables tables;
+    uint32_t generation;     /* of the numbers in tables; maps of another one are stale */
+    struct output_map *maps; /* one per worker */
+    struct buffer scratch;
+    uint64_t now;          /* the highest time told */
+    uint64_t window_start; /* the last collect, or the output's beginning */
+    uint64_t interval_start;
+    uint32_t interval;    /* number of the gauge interval under way */
+    uint32_t names_at;    /* the number of label sets at which tidying them up is worth trying again */
+    uint64_t levels_told; /* the newest hand-over of levels that a collect has told */
+};
+
+/* ---- numbers ---- */
+
+/* The output's number of a resource's attributes. */
+uint32_t output_resource_of_set(struct output *o, struct bytes set);
+
+/* Label sets that may have a name in a resource; whether one more may live there. */
+uint32_t output_limit(const struct output *o, uint32_t metric);
+bool output_has_room(const struct output *o, uint32_t resource, uint32_t metric);
+
+static inline bool output_is_overflow(const struct output *o, uint32_t series)
+{
+    return series < o->all->n_metrics;
+}
+
+/* Which label sets of the metric get a name, the heaviest say; a gauge's do not: it may fall. */
+static inline bool output_names_heaviest(const struct output *o, uint32_t metric)
+{
+    return o->all->metrics[metric].largest && o->all->metrics[metric].kind == METRIC_SUM;
+}
+
+/* ---- cells ---- */
+
+/* The cell of numbers of the output, alive; NULL where there is no room for it. */
+struct output_cell *output_cell_live(struct output *o, uint32_t resource, uint32_t series, uint32_t metric);
+
+/* The same, or where there is no room for one of its own the cell of its overflow: that always is. */
+struct output_cell *output_cell_or_overflow(struct output *o, uint32_t resource, uint32_t series,
+                                            uint32_t metric);
+
+/* Alive or not; NULL: there is none. */
+struct output_cell *output_cell_find(const struct output *o, uint32_t resource, uint32_t series);
+
+/* Adds to a series that has a name, or where there is no room for one to its overflow. */
+void output_add_to(struct output *o, uint32_t resource, uint32_t series, uint32_t metric, int64_t sum);
+
+/* Ends a live cell. */
+void output_end_cell(struct output *o, struct output_cell *cell);
+
+/* Whether a live cell has been idle for metric_expiration. */
+bool output_is_idle(const struct output *o, const struct output_cell *cell);
+
+/* Gives a live cell its example. */
+void output_set_exemplar(struct output *o, struct output_cell *cell, const struct aggregate_exemplar *e);
+
+/* Forgets the examples that were told. */
+void output_forget_exemplars(struct output *o);
+
+#endif
