@@ -206,15 +206,16 @@ struct part {
     uint64_t patience;     /* bytes that may still be written */
 };
 
-/* Builds a request of the part's samples in [from, to) and pushes it. 0; -ENOBUFS: it is above the limit;
- * -ENOMEM. */
+enum { ABOVE_LIMIT = 1 }; /* what is built is larger than some exporter takes */
+
+/* Builds a request of the part's samples in [from, to) and pushes it. 0, ABOVE_LIMIT, -ENOMEM. */
 static int push_built(struct forward *f, struct part *part, uint32_t from, uint32_t to, uint64_t samples)
 {
     size_t limit = f->terms.request_max;
     struct buffer out = BUFFER_INIT(limit > SIZE_MAX - WRITER_ROOM ? 0 : limit + WRITER_ROOM);
     int r = subset_write(part->subset, part->keep, from, to, &out);
-    if (r == 0 && out.n > limit)
-        r = -ENOBUFS;
+    if (out.n > limit || r == -ENOBUFS) /* the buffer's own word for its end */
+        r = ABOVE_LIMIT;
     part->patience -= min_of(part->patience, r == 0 ? (uint64_t)out.n : (uint64_t)limit);
     if (r == 0) {
         size_t n;
@@ -241,7 +242,7 @@ static int push_range(struct forward *f, struct part *part, uint32_t from, uint3
     for (;;) {
         uint64_t samples = count_range(part, from, *to);
         int r = push_built(f, part, from, *to, samples);
-        if (r != -ENOBUFS)
+        if (r != ABOVE_LIMIT)
             return r;
         if (samples == 1) {
             lose(f, 1, "a sample is larger than the destination's max_request_bytes");
@@ -284,9 +285,9 @@ static void push_part(struct forward *f, struct part *part)
     /* What is built is not larger than what came, but for the mark and inlined text. */
     int r = !part->subset ? -ENOMEM
             : body > f->terms.request_max && !part->keep
-                ? -ENOBUFS
+                ? ABOVE_LIMIT
                 : push_built(f, part, 0, part->view->sample.n, part->samples);
-    if (r == -ENOBUFS)
+    if (r == ABOVE_LIMIT)
         push_pieces(f, part);
     else if (r < 0)
         lose(f, part->samples, "out of memory");
