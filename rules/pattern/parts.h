@@ -5,8 +5,13 @@
 #ifndef RULES_PATTERN_PARTS_H
 #define RULES_PATTERN_PARTS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/bytes.h"
 #include "rules/pattern/automaton.h"
-#include "rules/pattern/pattern.h"
+#include "rules/pattern/regex_match.h"
+#include "rules/tree/tree.h"
 
 enum atom_kind {
     ATOM_EQUAL, /* the whole text; found by hash */
