@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Aho-Corasick, closed: every literal is planted in a trie of byte classes; then, breadth first, each node
+ * gets its failure link (the longest proper suffix of what was read that begins a literal too), and every
+ * edge that is missing is taken from the node of that link, which is complete by then. So a search never
+ * follows a failure link: one load a byte. What ends at a node is a list of its own literals; `suffix` leads
+ * to the next node on the failure path that has any, skipping those that have none.
+ *
+ * The table is nodes × classes: bytes that stand in no literal share class 0, so it is as wide as the
+ * literals' alphabet and not 256.
+ */
 #include "rules/pattern/automaton.h"
 
 #include <errno.h>
@@ -68,7 +78,7 @@ int automaton_init(struct automaton *ret, const struct automaton_literal *litera
     for (uint32_t i = 0; i < n; i++)
         nodes += literals[i].text.n;
     if (nodes > max_bytes / sizeof *a.next / a.n_classes || nodes > UINT32_MAX)
-        return -E2BIG;
+        return AUTOMATON_TOO_LARGE;
     a.next = calloc(nodes * a.n_classes, sizeof *a.next);
     a.output = malloc(nodes * sizeof *a.output);
     a.suffix = calloc(nodes, sizeof *a.suffix);

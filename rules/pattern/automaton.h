@@ -41,8 +41,10 @@ static inline uint8_t automaton_fold(uint8_t c)
     return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c;
 }
 
-/* Builds into *ret. 0, -ENOMEM, or -E2BIG when the table would pass max_bytes. n = 0 gives an automaton
- * without hits. */
+/* The table would pass the bytes it may take. */
+#define AUTOMATON_TOO_LARGE 1
+
+/* Builds into *ret. 0, -ENOMEM, or AUTOMATON_TOO_LARGE. n = 0 gives an automaton without hits. */
 int automaton_init(struct automaton *ret, const struct automaton_literal *literals, uint32_t n,
                    size_t max_bytes);
 void automaton_release(struct automaton *a);

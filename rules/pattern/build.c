@@ -1,11 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pattern sets: predicates collected, atoms made one, and each indexed by what it is found by. */
+/*
+ * Making a pattern set.
+ *
+ * Predicates are collected first (the same atoms: the same number). Then equal atoms of all predicates become
+ * one, with a list of the predicates that it decides (gather_uses), and each is indexed by what it is found
+ * by:
+ *
+ *     the whole text              the hash table `equal`
+ *     one literal piece           that piece in the automaton; `kind` says which anchors to check
+ *     several pieces, a regex     a literal it cannot do without in the automaton, then all of it is checked
+ *     none of these               `always`
+ *
+ * Where an atom has a choice of literals, all atoms vote first (count_literal: how many could be found by
+ * it), then each takes the one that fewest share. The automaton is built last, from all literals at once.
+ */
+#include "rules/pattern/pattern.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "proto/base/vec.h"
 #include "rules/pattern/parts.h"
 
 static bool glob_is_equality(const struct rule_atom *glob)
@@ -22,8 +39,7 @@ struct predicate {
 };
 
 struct pattern_build {
-    struct predicate *predicates;
-    uint32_t n, cap;
+    VEC(struct predicate) predicates;
     size_t n_atoms; /* with repetitions */
 };
 
@@ -35,7 +51,7 @@ struct pattern_build *pattern_build_new(void)
 struct pattern_build *pattern_build_free(struct pattern_build *b)
 {
     if (b)
-        free(b->predicates);
+        vec_release(&b->predicates);
     free(b);
     return NULL;
 }
@@ -64,23 +80,16 @@ static bool same_pattern(const struct rule_pattern *a, const struct rule_pattern
 
 static uint32_t add_predicate(struct pattern_build *b, struct predicate want)
 {
-    for (uint32_t i = 0; i < b->n; i++) {
-        const struct predicate *have = &b->predicates[i];
+    for (uint32_t i = 0; i < b->predicates.n; i++) {
+        const struct predicate *have = &b->predicates.p[i];
         if (have->hash == want.hash && same_pattern(have->pattern, want.pattern) &&
             bytes_eq(have->literal, want.literal))
             return i;
     }
-    if (b->n == b->cap) {
-        uint32_t cap = b->cap ? b->cap * 2 : 16;
-        struct predicate *more = realloc(b->predicates, cap * sizeof *more);
-        if (!more)
-            return UINT32_MAX;
-        b->predicates = more;
-        b->cap = cap;
-    }
-    b->predicates[b->n] = want;
+    if (vec_append(&b->predicates, want) < 0)
+        return UINT32_MAX;
     b->n_atoms += want.pattern ? want.pattern->n_atoms : 1;
-    return b->n++;
+    return b->predicates.n - 1;
 }
 
 uint32_t pattern_build_pattern(struct pattern_build *b, const struct rule_pattern *pattern)
@@ -103,13 +112,13 @@ struct maker {
     uint32_t *slots, n_slots; /* atoms by content, while making */
     uint32_t (*uses)[2];      /* (atom, predicate) pairs */
     uint32_t n_uses;
-    struct automaton_literal *literals;
-    uint32_t n_literals, cap_literals;
+    VEC(struct automaton_literal) literals;
     uint8_t **stores; /* literal bytes of regexes */
     uint32_t n_stores;
     /* How many atoms could be found by a literal with this hash: a table of counters without the literals.
      * Two that share one make each other look commoner, no more. */
     uint32_t *common, n_common;
+    struct error *error;
 };
 
 /* ---- which literal an atom is looked for by -------------------------------------------------- */
@@ -118,6 +127,11 @@ struct maker {
  * of the company's. So an atom is looked for by the piece that fewest others have, if it is of some length.
  */
 #define LITERAL_GOOD 4u
+
+static int out_of_memory(struct maker *m)
+{
+    return error_set(m->error, -ENOMEM, "out of memory");
+}
 
 static uint32_t *commonness(const struct maker *m, struct bytes literal)
 {
@@ -166,7 +180,7 @@ static int choose_literals(struct maker *m)
                 struct bytes literals[REGEX_LITERALS_MAX];
                 uint8_t *store = malloc(a->source->text.n + 1);
                 if (!store)
-                    return -ENOMEM;
+                    return out_of_memory(m);
                 regex_literals(a->source->text, store, literals, count_literal, m);
                 free(store);
             }
@@ -212,39 +226,31 @@ static uint32_t intern_atom(struct maker *m, const struct rule_atom *source, str
 
 static int add_literal(struct maker *m, struct bytes text, uint32_t atom)
 {
-    if (m->n_literals == m->cap_literals) {
-        uint32_t cap = m->cap_literals ? m->cap_literals * 2 : 64;
-        struct automaton_literal *more = realloc(m->literals, cap * sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        m->literals = more;
-        m->cap_literals = cap;
-    }
-    m->literals[m->n_literals++] = (struct automaton_literal){text, atom};
-    return 0;
+    int r = vec_append(&m->literals, (struct automaton_literal){text, atom});
+    return r < 0 ? out_of_memory(m) : 0;
 }
 
-static int index_regex(struct maker *m, uint32_t index, struct error *e)
+static int index_regex(struct maker *m, uint32_t index)
 {
     struct atom *a = &m->s->atoms[index];
-    int r = regex_new(&a->regex, a->source->text, a->source->nocase, e);
+    int r = regex_new(&a->regex, a->source->text, a->source->nocase, m->error);
     if (r < 0)
         return r;
     struct bytes literals[REGEX_LITERALS_MAX];
     uint8_t *store = malloc(a->source->text.n + 1);
     if (!store)
-        return -ENOMEM;
+        return out_of_memory(m);
     m->stores[m->n_stores++] = store;
     uint32_t n = regex_literals(a->source->text, store, literals, score_literal, m);
     for (uint32_t i = 0; i < n; i++)
-        if (add_literal(m, literals[i], index) < 0)
-            return -ENOMEM;
+        if ((r = add_literal(m, literals[i], index)) < 0)
+            return r;
     if (n == 0)
         m->s->always[m->s->n_always++] = index;
     return 0;
 }
 
-static int index_atoms(struct maker *m, struct error *e)
+static int index_atoms(struct maker *m)
 {
     struct pattern_set *s = m->s;
     for (uint32_t i = 0; i < s->n_atoms; i++) {
@@ -256,7 +262,7 @@ static int index_atoms(struct maker *m, struct error *e)
                 j = (j + 1) & (s->n_equal_slots - 1);
             s->equal[j] = i + 1;
         } else if (a->kind == ATOM_REGEX) {
-            r = index_regex(m, i, e);
+            r = index_regex(m, i);
         } else if (a->kind == ATOM_ANY) {
             s->always[s->n_always++] = i;
         } else {
@@ -293,7 +299,7 @@ static uint32_t table_size(size_t n)
     return size;
 }
 
-static int make(struct maker *m, const struct pattern_build *b, size_t *bytes_left, struct error *e)
+static int make(struct maker *m, const struct pattern_build *b, size_t *bytes_left)
 {
     struct pattern_set *s = m->s;
     size_t n = b->n_atoms + 1;
@@ -309,10 +315,10 @@ static int make(struct maker *m, const struct pattern_build *b, size_t *bytes_le
     s->equal = calloc(s->n_equal_slots, sizeof *s->equal);
     if (!m->slots || !m->uses || !m->stores || !m->common || !s->atoms || !s->preds || !s->always ||
         !s->equal)
-        return -ENOMEM;
-    s->n_predicates = b->n;
-    for (uint32_t i = 0; i < b->n; i++) {
-        const struct predicate *p = &b->predicates[i];
+        return out_of_memory(m);
+    s->n_predicates = b->predicates.n;
+    for (uint32_t i = 0; i < b->predicates.n; i++) {
+        const struct predicate *p = &b->predicates.p[i];
         uint32_t atoms = p->pattern ? p->pattern->n_atoms : 1;
         for (uint32_t j = 0; j < atoms; j++) {
             m->uses[m->n_uses][0] = intern_atom(m, p->pattern ? p->pattern->atoms[j] : NULL, p->literal);
@@ -322,35 +328,35 @@ static int make(struct maker *m, const struct pattern_build *b, size_t *bytes_le
     gather_uses(m);
     int r = choose_literals(m);
     if (r == 0)
-        r = index_atoms(m, e);
+        r = index_atoms(m);
     if (r < 0)
         return r;
-    r = automaton_init(&s->automaton, m->literals, m->n_literals, *bytes_left);
-    if (r == 0)
-        *bytes_left -= automaton_bytes(&s->automaton);
-    return r;
+    r = automaton_init(&s->automaton, m->literals.p, m->literals.n, *bytes_left);
+    if (r == AUTOMATON_TOO_LARGE)
+        return error_set(m->error, -E2BIG,
+                         "the rules' patterns need automata larger than all of them may take together");
+    if (r < 0)
+        return out_of_memory(m);
+    *bytes_left -= automaton_bytes(&s->automaton);
+    return 0;
 }
 
 int pattern_set_new(struct pattern_set **ret, const struct pattern_build *b, size_t *bytes_left,
                     struct error *e)
 {
-    struct maker m = {.s = calloc(1, sizeof *m.s)};
+    struct maker m = {.s = calloc(1, sizeof *m.s), .error = e};
     if (!m.s)
-        return error_set(e, -ENOMEM, "out of memory");
-    int r = make(&m, b, bytes_left, e);
+        return out_of_memory(&m);
+    int r = make(&m, b, bytes_left);
     for (uint32_t i = 0; i < m.n_stores; i++)
         free(m.stores[i]);
     free(m.stores);
     free(m.slots);
     free(m.common);
     free(m.uses);
-    free(m.literals);
+    vec_release(&m.literals);
     if (r < 0) {
         pattern_set_free(m.s);
-        if (r == -E2BIG)
-            error_set(e, r, "the rules' patterns need automata larger than all of them may take together");
-        else if (r == -ENOMEM)
-            error_set(e, r, "out of memory");
         return r;
     }
     *ret = m.s;
