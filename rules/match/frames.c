@@ -14,19 +14,6 @@
 #include "proto/base/macros.h"
 #include "rules/match/parts.h"
 
-uint32_t rules_program_fields(const struct rules_program *p)
-{
-    return p->key_fields;
-}
-
-bool rules_program_wants_inlined(const struct rules_program *p)
-{
-    for (uint32_t i = 0; i < p->nodes.n; i++)
-        if (p->nodes.p[i].op == NODE_INLINED)
-            return true;
-    return false;
-}
-
 int matcher_frame_init(struct rules_matcher *m)
 {
     const struct rules_program *p = m->p;

@@ -6,16 +6,6 @@
 #include "proto/base/macros.h"
 #include "rules/match/paths.h"
 
-uint32_t rules_program_keeps(const struct rules_program *p)
-{
-    return p->keeps.n;
-}
-
-const struct rule_keep *rules_program_keep(const struct rules_program *p, uint32_t keep)
-{
-    return p->keeps.p[keep].source;
-}
-
 void matcher_keep_clear(struct rules_matcher *m)
 {
     tuples_clear(&m->keep_actives);

@@ -23,10 +23,6 @@
 #include "rules/match/weigh.h"
 #include "rules/tree/policy.h"
 
-/* The enabled keep rules of a program, numbered. None: nothing is ever kept by rules, and nobody need ask. */
-uint32_t rules_program_keeps(const struct rules_program *p);
-const struct rule_keep *rules_program_keep(const struct rules_program *p, uint32_t keep);
-
 struct rules_kept_rate {
     uint32_t keep; /* of RULE_KEEP_RATE */
     uint32_t by;   /* string number; RULES_NONE: no `by`, or its text is none */

@@ -93,11 +93,6 @@ uint32_t rules_matcher_series_labels(const struct rules_matcher *m, uint32_t ser
     return (tuples_length(&m->series, series) - 1) / 2;
 }
 
-struct bytes rules_program_name(const struct rules_program *p, uint32_t name)
-{
-    return p->names.p[name];
-}
-
 /* ---- outcomes -------------------------------------------------------------------------------- */
 
 static int add_entry(struct rules_matcher *m, uint32_t source, uint32_t series)
@@ -421,31 +416,6 @@ uint32_t rules_matcher_frames(struct rules_matcher *m, const struct rules_verdic
 }
 
 /* ---- the program's face ---------------------------------------------------------------------- */
-
-uint32_t rules_program_attrs(const struct rules_program *p)
-{
-    return p->attrs.n;
-}
-
-struct bytes rules_program_attr(const struct rules_program *p, uint32_t key)
-{
-    return p->attrs.p[key].key;
-}
-
-uint32_t rules_program_sources(const struct rules_program *p)
-{
-    return p->sources.n;
-}
-
-const struct rule_source *rules_program_source(const struct rules_program *p, uint32_t source)
-{
-    return p->sources.p[source].source;
-}
-
-uint32_t rules_program_source_metric(const struct rules_program *p, uint32_t source)
-{
-    return p->sources.p[source].metric;
-}
 
 bool rules_matcher_why(struct rules_matcher *m, const struct rules_verdict *v,
                        const struct rules_asker *asker, const struct rule_table *table, uint32_t *ret_row,

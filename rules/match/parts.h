@@ -7,7 +7,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/macros.h"
-#include "rules/program/lower.h"
+#include "rules/program/lowered.h"
 #include "rules/match/match.h"
 #include "rules/match/keep.h"
 #include "rules/match/tuples.h"

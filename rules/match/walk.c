@@ -2,7 +2,7 @@
 /*
  * The stack automaton: one walk from leaf to root answers every region, fact, chain and table at once.
  *
- * A state is a tuple of bits (rules/program/lower.h). A transition is computed by step() the first time a
+ * A state is a tuple of bits (rules/program/lowered.h). A transition is computed by step() the first time a
  * (state, frame class) pair is met and stored in a dense table; nearly every frame of a long stack leaves the
  * state as it is, so the common step is one load and a well-predicted branch. When the table is full it is
  * emptied in the middle of whatever happens: the current state is entered anew and the walk goes on. So
@@ -22,11 +22,6 @@ enum { PHASE_BEFORE, PHASE_IN, PHASE_DONE };
 #define CELL_UNKNOWN UINT32_MAX
 
 #define STRIDE_MIN 256u
-
-uint32_t rules_program_registers(const struct rules_program *p)
-{
-    return p->n_regs + 1; /* and a spare one */
-}
 
 uint32_t rules_matcher_generation(const struct rules_matcher *m)
 {

@@ -60,11 +60,6 @@ uint32_t matcher_kind_rank(enum rule_kind kind, enum rule_value value, const str
     return RULES_NONE;
 }
 
-uint32_t rules_program_mask_words(const struct rules_program *p)
-{
-    return max_of((p->sources.n + 63) / 64, 1u);
-}
-
 bool matcher_type_is(struct rules_matcher *m, const struct rule_pattern *on, const struct rules_profile *p)
 {
     struct buffer joined = BUFFER_INIT(0);

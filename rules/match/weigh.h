@@ -22,12 +22,10 @@ struct rules_time {
 };
 struct rules_time rules_time_of(const struct rules_profile *p);
 
-/* Words of a mask of sources: masks[i × words …] below. At least 1. */
-uint32_t rules_program_mask_words(const struct rules_program *p);
-
 /* Decides for a group of siblings (profiles of one scope with equal time, duration and id; often just one)
- * which sources each feeds: mask bits are set for profile i in masks[i × words]. A `kind` takes, of the
- * siblings it matches, those of the first TYPE/UNIT that suits the value, so that nothing counts twice. */
+ * which sources each feeds: mask bits are set for profile i in masks[i × rules_program_mask_words()]. A
+ * `kind` takes, of the siblings it matches, those of the first TYPE/UNIT that suits the value, so that
+ * nothing counts twice. */
 void rules_matcher_choose(struct rules_matcher *m, const struct rules_profile *group, uint32_t n,
                           uint64_t *masks);
 

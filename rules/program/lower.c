@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lowering, in one pass over the rules: what a source's `where`, `each` and labels mention gets a number the
+ * first time it is met (frame predicates and frame tables in lower_frame.c; regions, facts, chains, tables
+ * over stacks and texts in lower_sample.c) and is found again by the address of its tree node. So what two
+ * metrics share, a definition or a table, is asked once. Patterns are only collected on the way; after the
+ * last rule each domain's become one pattern set, and all sets share one allowance of bytes.
+ *
+ * Numbers that others rely on: region 0 is the whole stack, node 0 "every frame", fact 0 "the stack has
+ * frames", and the first LOWER_DOMAIN_COLUMN domains are there whether anything asks them or not.
+ *
+ * Recursion follows the tree, as deep as lower_enter() allows. The first failure ends all work (parts.h).
+ */
 #include "rules/program/lower.h"
 
 #include <errno.h>
@@ -7,7 +19,7 @@
 
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
-#include "rules/program/lower_parts.h"
+#include "rules/program/parts.h"
 
 uint32_t lower_fail(struct lower *l, int r, const char *why)
 {
@@ -16,37 +28,12 @@ uint32_t lower_fail(struct lower *l, int r, const char *why)
     return LOWER_NONE;
 }
 
-int lower_grow(struct lower *l, void **p, uint32_t *cap, uint32_t n, size_t size)
+uint32_t lower_no_memory(struct lower *l)
 {
-    if (n < *cap)
-        return 0;
-    uint32_t more = *cap ? *cap * 2 : 16;
-    void *q = realloc(*p, more * size);
-    if (!q) {
-        lower_fail(l, -ENOMEM, "out of memory");
-        return -ENOMEM;
-    }
-    *p = q;
-    *cap = more;
-    return 0;
+    return lower_fail(l, -ENOMEM, "out of memory");
 }
+
 /* ---- the map of tree nodes ------------------------------------------------------------------- */
-
-static uint32_t map_slot(const struct lower_map_slot *map, uint32_t slots, const void *key)
-{
-    uint32_t i = (uint32_t)hash_mix((uintptr_t)key, 0) & (slots - 1);
-    while (map[i].key && map[i].key != key)
-        i = (i + 1) & (slots - 1);
-    return i;
-}
-
-uint32_t lower_find(const struct rules_program *p, const void *node)
-{
-    if (p->map_slots == 0)
-        return LOWER_NONE;
-    const struct lower_map_slot *slot = &p->map[map_slot(p->map, p->map_slots, node)];
-    return slot->key ? slot->value : LOWER_NONE;
-}
 
 void lower_map_set(struct lower *l, const void *key, uint32_t value)
 {
@@ -55,17 +42,17 @@ void lower_map_set(struct lower *l, const void *key, uint32_t value)
         uint32_t slots = p->map_slots ? p->map_slots * 2 : 256;
         struct lower_map_slot *map = calloc(slots, sizeof *map);
         if (!map) {
-            lower_fail(l, -ENOMEM, "out of memory");
+            lower_no_memory(l);
             return;
         }
         for (uint32_t i = 0; i < p->map_slots; i++)
             if (p->map[i].key)
-                map[map_slot(map, slots, p->map[i].key)] = p->map[i];
+                map[lower_map_slot(map, slots, p->map[i].key)] = p->map[i];
         free(p->map);
         p->map = map;
         p->map_slots = slots;
     }
-    uint32_t i = map_slot(p->map, p->map_slots, key);
+    uint32_t i = lower_map_slot(p->map, p->map_slots, key);
     p->map_n += !p->map[i].key;
     p->map[i] = (struct lower_map_slot){key, value};
 }
@@ -190,7 +177,7 @@ static void lower_on(struct lower *l, const struct rule_pattern *on)
     struct pattern_build *build = lower_domain_build(l, LOWER_DOMAIN_TEXT);
     uint32_t bit = build ? pattern_build_pattern(build, on) : LOWER_NONE;
     if (bit == LOWER_NONE)
-        lower_fail(l, -ENOMEM, "out of memory");
+        lower_no_memory(l);
     else
         lower_map_set(l, on, bit);
 }
@@ -322,6 +309,6 @@ struct rules_program *lower_program(const struct rule_set *set, const struct low
         make_sets(&l);
     }
     if (l.r != 0)
-        return rules_program_free(l.p);
+        return lowered_free(l.p);
     return l.p;
 }

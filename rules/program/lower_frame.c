@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frame predicates as nodes over pattern sets, and frame tables. */
-#include "rules/program/lower_parts.h"
+/*
+ * Frame predicates as nodes over pattern sets, and frame tables.
+ *
+ * A predicate becomes a closed formula: AND, OR and NOT over "bit b of domain d", "domain d has a text" and
+ * "inlined". Equal formulas are one node (add_node looks for it), so that conditions which many rules share
+ * are evaluated once a frame. A node gets a bit in frame classes only when the walk itself asks for it
+ * (lower_root); and what is asked inside a region is asked together with the region's `while` (lower_guard).
+ *
+ * A frame table is its rows' nodes and texts. It is pure when no row and no cell looks at anything but the
+ * frame: only then may a predicate ask what stands in a column, which makes that column a domain.
+ */
+#include "rules/program/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -54,7 +64,7 @@ struct pattern_build *lower_domain_build(struct lower *l, uint32_t domain)
 {
     struct lower_domain *d = &l->p->domains.p[domain];
     if (!d->build && !(d->build = pattern_build_new()))
-        lower_fail(l, -ENOMEM, "out of memory");
+        lower_no_memory(l);
     return d->build;
 }
 
@@ -93,7 +103,7 @@ static uint32_t lower_leaf(struct lower *l, const struct rule_frame *f)
     bit = f->op == RULE_FRAME_EQUAL ? pattern_build_literal(build, f->literal)
                                     : pattern_build_pattern(build, f->pattern);
     if (bit == UINT32_MAX)
-        return lower_fail(l, -ENOMEM, "out of memory");
+        return lower_no_memory(l);
     return add_node(l, NODE_MATCH, domain, bit);
 }
 
@@ -101,7 +111,7 @@ static uint32_t lower_many(struct lower *l, const struct rule_frame *f)
 {
     autofree uint32_t *kids = calloc(f->n_kids + 1, sizeof *kids);
     if (!kids)
-        return lower_fail(l, -ENOMEM, "out of memory");
+        return lower_no_memory(l);
     for (uint32_t i = 0; i < f->n_kids; i++)
         if ((kids[i] = lower_frame(l, f->kids[i])) == LOWER_NONE)
             return LOWER_NONE;
@@ -218,7 +228,7 @@ uint32_t lower_row_nodes(struct lower *l, const struct rule_table *table, uint32
 {
     autofree uint32_t *nodes = calloc(table->n_rows + 1, sizeof *nodes);
     if (!nodes)
-        return lower_fail(l, -ENOMEM, "out of memory");
+        return lower_no_memory(l);
     for (uint32_t i = 0; i < table->n_rows; i++) {
         const struct rule_frame *f = table->rows[i].frame;
         nodes[i] = f ? lower_frame(l, f) : LOWER_NONE;

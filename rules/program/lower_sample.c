@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked of whole samples: regions, facts, chains, tables over stacks; and the texts that go with
- * them. */
-#include "rules/program/lower_parts.h"
+/*
+ * What is asked of whole samples: regions, facts, chains, tables over stacks; and the texts that go with
+ * them.
+ *
+ * Each takes bits of the walk's state: a region two for its phase, a fact one ("some frame of the region was
+ * such"), `first P is Q` one more, a chain two an element, a table one a row, or 16 where `nearest leaf`
+ * settles it during the walk. `every` is the fact that some frame is *not* such, `no` the same fact as `any`.
+ * A frame that a text reads later is kept in a register, which its fact or its table row sets.
+ *
+ * Of texts nothing is computed here: what they mention is lowered, and they are evaluated on the tree itself
+ * when the walk is over (rules/match/eval.c).
+ */
+#include "rules/program/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,14 +44,6 @@ uint32_t lower_region(struct lower *l, const struct rule_region *region)
     return i;
 }
 
-uint32_t lower_find_fact(const struct rules_program *p, uint32_t region, uint32_t node)
-{
-    for (uint32_t i = 0; i < p->facts.n; i++)
-        if (p->facts.p[i].region == region && p->facts.p[i].node == node)
-            return i;
-    return LOWER_NONE;
-}
-
 uint32_t lower_fact(struct lower *l, uint32_t region, uint32_t node)
 {
     if (region == LOWER_NONE || node == LOWER_NONE)
@@ -66,16 +68,6 @@ static uint32_t lower_ref(struct lower *l, const struct rule_ref *ref)
     bool end = ref->kind == RULE_REF_LEAF || ref->kind == RULE_REF_ROOT;
     return lower_fact(l, lower_region(l, end ? NULL : ref->region),
                       lower_frame_or_any(l, end ? NULL : ref->frame));
-}
-
-uint32_t lower_ref_fact(const struct rules_program *p, const struct rule_ref *ref)
-{
-    bool end = ref->kind == RULE_REF_LEAF || ref->kind == RULE_REF_ROOT;
-    uint32_t region = end || !ref->region ? 0 : lower_find(p, ref->region);
-    uint32_t node = 0; /* NODE_TRUE */
-    if (!end)
-        node = lower_find(p, ref->frame);
-    return lower_find_fact(p, region, node);
 }
 
 /* A text reads a field of this frame: a register remembers which it was. */
@@ -117,7 +109,7 @@ static void lower_calls(struct lower *l, const struct rule_sample *s)
 {
     autofree uint32_t *nodes = calloc(s->n_chain + 1, sizeof *nodes);
     if (!nodes) {
-        lower_fail(l, -ENOMEM, "out of memory");
+        lower_no_memory(l);
         return;
     }
     for (uint32_t i = 0; i < s->n_chain; i++)
@@ -246,7 +238,7 @@ static void lower_match(struct lower *l, const struct rule_sample *s)
     struct pattern_build *build = lower_domain_build(l, LOWER_DOMAIN_TEXT);
     uint32_t bit = build ? pattern_build_pattern(build, s->pattern) : UINT32_MAX;
     if (bit == UINT32_MAX)
-        lower_fail(l, -ENOMEM, "out of memory");
+        lower_no_memory(l);
     else
         lower_map_set(l, s, bit);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/program/program.h"
 
-#include <stdlib.h>
-
+#include "proto/base/macros.h"
 #include "rules/program/lower.h"
 
 struct rules_program *rules_program_new(const struct rule_set *set, struct error *e)
@@ -12,34 +11,7 @@ struct rules_program *rules_program_new(const struct rule_set *set, struct error
 
 struct rules_program *rules_program_free(struct rules_program *p)
 {
-    if (!p)
-        return NULL;
-    for (uint32_t i = 0; i < p->domains.n; i++) {
-        pattern_build_free(p->domains.p[i].build);
-        pattern_set_free(p->domains.p[i].set);
-    }
-    for (uint32_t i = 0; i < p->regexes.n; i++)
-        regex_free(p->regexes.p[i]);
-    free(p->domains.p);
-    free(p->nodes.p);
-    free(p->kids.p);
-    free(p->regions.p);
-    free(p->facts.p);
-    free(p->iss.p);
-    free(p->chains.p);
-    free(p->tables.p);
-    free(p->ftables.p);
-    free(p->eaches.p);
-    free(p->labels.p);
-    free(p->sources.p);
-    free(p->attrs.p);
-    free(p->keeps.p);
-    free(p->names.p);
-    free(p->regexes.p);
-    free(p->metrics.p);
-    free(p->map);
-    free(p);
-    return NULL;
+    return lowered_free(p);
 }
 
 uint32_t rules_program_metrics(const struct rules_program *p)
@@ -50,4 +22,67 @@ uint32_t rules_program_metrics(const struct rules_program *p)
 const struct rule_metric *rules_program_metric(const struct rules_program *p, uint32_t i)
 {
     return p->metrics.p[i];
+}
+
+uint32_t rules_program_fields(const struct rules_program *p)
+{
+    return p->key_fields;
+}
+
+bool rules_program_wants_inlined(const struct rules_program *p)
+{
+    for (uint32_t i = 0; i < p->nodes.n; i++)
+        if (p->nodes.p[i].op == NODE_INLINED)
+            return true;
+    return false;
+}
+
+uint32_t rules_program_registers(const struct rules_program *p)
+{
+    return p->n_regs + 1; /* and a spare one */
+}
+
+uint32_t rules_program_sources(const struct rules_program *p)
+{
+    return p->sources.n;
+}
+
+const struct rule_source *rules_program_source(const struct rules_program *p, uint32_t source)
+{
+    return p->sources.p[source].source;
+}
+
+uint32_t rules_program_source_metric(const struct rules_program *p, uint32_t source)
+{
+    return p->sources.p[source].metric;
+}
+
+uint32_t rules_program_attrs(const struct rules_program *p)
+{
+    return p->attrs.n;
+}
+
+struct bytes rules_program_attr(const struct rules_program *p, uint32_t key)
+{
+    return p->attrs.p[key].key;
+}
+
+struct bytes rules_program_name(const struct rules_program *p, uint32_t name)
+{
+    return p->names.p[name];
+}
+
+uint32_t rules_program_mask_words(const struct rules_program *p)
+{
+    return max_of((p->sources.n + 63) / 64, 1u);
+}
+
+uint32_t rules_program_keeps(const struct rules_program *p)
+{
+    return p->keeps.n;
+}
+
+const struct rule_keep *rules_program_keep(const struct rules_program *p, uint32_t keep)
+{
+    return p->keeps.p[keep].source;
 }

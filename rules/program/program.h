@@ -14,6 +14,7 @@
 #include "rules/tree/tree.h"
 
 struct rules_program;
+struct rule_keep; /* rules/tree/policy.h */
 
 /* Lowers the enabled metrics of a set. The set must outlive the program. NULL with *e set: a bound was passed
  * (automata over 64 MiB, too many predicates) or memory is out. */
@@ -38,6 +39,13 @@ uint32_t rules_program_registers(const struct rules_program *p);
 uint32_t rules_program_sources(const struct rules_program *p);
 const struct rule_source *rules_program_source(const struct rules_program *p, uint32_t source);
 uint32_t rules_program_source_metric(const struct rules_program *p, uint32_t source);
+
+/* 64-bit words that a mask with a bit a source takes: at least 1. */
+uint32_t rules_program_mask_words(const struct rules_program *p);
+
+/* The enabled keep rules, numbered. None: nothing is ever kept by rules, and nobody need ask. */
+uint32_t rules_program_keeps(const struct rules_program *p);
+const struct rule_keep *rules_program_keep(const struct rules_program *p, uint32_t keep);
 
 /* Attribute keys that rules mention, and names of labels. */
 uint32_t rules_program_attrs(const struct rules_program *p); /* attribute keys that rules mention */

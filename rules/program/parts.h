@@ -5,10 +5,11 @@
  *
  * The first failure is kept in `r` and makes everything after it do nothing; numbers are then LOWER_NONE.
  */
-#ifndef RULES_PROGRAM_LOWER_PARTS_H
-#define RULES_PROGRAM_LOWER_PARTS_H
+#ifndef RULES_PROGRAM_PARTS_H
+#define RULES_PROGRAM_PARTS_H
 
-#include "rules/program/lower.h"
+#include "proto/base/error.h"
+#include "rules/program/lowered.h"
 
 struct lower {
     struct rules_program *p;
@@ -20,12 +21,9 @@ struct lower {
 uint32_t lower_fail(struct lower *l, int r, const char *why); /* LOWER_NONE */
 
 /* Appends to a list of the program and gives the index; LOWER_NONE when memory is out. */
-int lower_grow(struct lower *l, void **p, uint32_t *cap, uint32_t n, size_t size);
-#define ADD(l, list, ...)                                                                                   \
-    (lower_grow((l), (void **)&(l)->p->list.p, &(l)->p->list.cap, (l)->p->list.n, sizeof *(l)->p->list.p) < \
-             0                                                                                              \
-         ? LOWER_NONE                                                                                       \
-         : ((l)->p->list.p[(l)->p->list.n] = (__VA_ARGS__), (l)->p->list.n++))
+#define ADD(l, list, ...) \
+    (vec_append(&(l)->p->list, __VA_ARGS__) < 0 ? lower_no_memory(l) : (l)->p->list.n - 1)
+uint32_t lower_no_memory(struct lower *l); /* LOWER_NONE */
 
 void lower_map_set(struct lower *l, const void *node, uint32_t value);
 bool lower_visit(struct lower *l, const void *node); /* true the first time it is asked about a node */
