@@ -60,12 +60,13 @@ uint32_t eval_read(struct eval *e, uint32_t spec)
     switch ((enum read)w[0]) {
     case READ_FIELD: value = e->asker->field(context, eval_frame(e, w[1]), (enum rule_field)w[2]); break;
     case READ_COLUMN:
-        value = matcher_read_frame(m, e->asker, eval_frame(e, w[1]),
-                                   &(const struct frame_read){spec, LOWER_NONE, w[2], w[3]});
+        matcher_frame_start(m);
+        value = matcher_column(m, &(struct frame_eval){.asker = e->asker, .frame = eval_frame(e, w[1])}, w[2],
+                               w[3]);
         break;
     case READ_NODE:
-        value = matcher_read_frame(m, e->asker, eval_frame(e, w[1]),
-                                   &(const struct frame_read){spec, w[2], 0, 0});
+        matcher_frame_start(m);
+        value = matcher_node(m, &(struct frame_eval){.asker = e->asker, .frame = eval_frame(e, w[1])}, w[2]);
         break;
     case READ_ATTR:
         value = e->asker->attr(context, (enum rule_scope)w[1], w[2]);
@@ -104,14 +105,6 @@ struct cue eval_cue_of(const struct rules_matcher *m, uint32_t spec)
     case READ_LINKED: return (struct cue){CUE_LINKED, 0, 0};
     default: return (struct cue){CUE_READ, 0, spec};
     }
-}
-
-bool eval_cue(const struct rules_matcher *m, uint32_t spec, uint32_t *ret_reg, uint8_t *ret_field)
-{
-    struct cue cue = eval_cue_of(m, spec);
-    *ret_reg = cue.of;
-    *ret_field = (uint8_t)cue.field;
-    return cue.what == CUE_FIELD;
 }
 
 /* Reads and notes it; what was read before is not read again. */

@@ -51,9 +51,6 @@ uint32_t eval_read(struct eval *e, uint32_t spec);
 /* The one thing that the spec's value is a function of; where there are several, the spec itself. */
 struct cue eval_cue_of(const struct rules_matcher *m, uint32_t spec);
 
-/* Whether the spec's value is a function of one text of one frame; says which. */
-bool eval_cue(const struct rules_matcher *m, uint32_t spec, uint32_t *ret_reg, uint8_t *ret_field);
-
 /* The frame a register stands for. */
 static inline uint32_t eval_frame(const struct eval *e, uint32_t reg)
 {

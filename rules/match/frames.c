@@ -25,11 +25,8 @@ int matcher_frame_init(struct rules_matcher *m)
     m->frame_cache = calloc(MATCH_FRAME_CACHE, sizeof *m->frame_cache);
     m->root_words = calloc(m->n_root_words, sizeof *m->root_words);
     m->kind_words = calloc(p->domains.n + 2, sizeof *m->kind_words);
-    m->read_plans = calloc(MATCH_READ_PLANS, sizeof *m->read_plans);
-    m->read_answers = calloc(MATCH_READ_ANSWERS, sizeof *m->read_answers);
-    m->wants_inlined = rules_program_wants_inlined(p);
     return m->plans && m->node_value && m->node_seen && m->column_text && m->frame_cache && m->root_words &&
-                   m->kind_words && m->read_plans && m->read_answers
+                   m->kind_words
                ? 0
                : -1;
 }
@@ -57,8 +54,6 @@ void matcher_frame_free(struct rules_matcher *m)
     free(m->frame_cache);
     free(m->root_words);
     free(m->kind_words);
-    free(m->read_plans);
-    free(m->read_answers);
 }
 
 /* ---- evaluating ------------------------------------------------------------------------------ */

@@ -21,7 +21,6 @@
 void matcher_outcome_clear(struct rules_matcher *m)
 {
     tuples_clear(&m->specs);
-    matcher_reads_clear(m);
     tuples_clear(&m->actives);
     tuples_clear(&m->series);
     pairs_clear(&m->captures);

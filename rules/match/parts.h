@@ -66,22 +66,6 @@ struct frame_plan {
         n_columns[RULES_FIELDS];      /* in plan_columns: made of this field alone */
     uint32_t none_kind[RULES_FIELDS]; /* + 1 */
 };
-/* A read of one frame (a condition, or a column of a frame table) once its stack's walk is over, by what it
- * depends on: answers given lately. */
-#define MATCH_READ_PLANS   256u
-#define MATCH_READ_ANSWERS 1024u
-struct frame_read {
-    uint32_t spec;           /* its number among the specs */
-    uint32_t node;           /* or LOWER_NONE: */
-    uint32_t ftable, column; /* … of these */
-};
-struct read_plan {
-    uint32_t spec, type, fields; /* spec + 1; 0: free */
-};
-struct frame_answer {
-    uint32_t spec, type, text[2], value;
-};
-
 struct text_kind {
     uint32_t where; /* plan and field, + 1; 0: none yet */
     uint32_t kind;
@@ -99,18 +83,9 @@ struct transition {
     bool slow;                   /* more than MATCH_SETS actions, or one is a MATCH_PUSH */
 };
 
-/* What is read here is mostly a text of a frame, or a function of one: that text alone, the cue, then says
- * where the way went last time that it was this text. */
-#define MATCH_NO_CUE UINT8_MAX
-#define MATCH_WAYS   4u
 struct path_node {
-    uint32_t spec;     /* + 1: what to read here; 0: nothing known yet, or a leaf */
-    uint32_t leaf;     /* + 1: the outcome or series */
-    uint32_t cue_reg;  /* whose text the cue is */
-    uint8_t cue_field; /* which; MATCH_NO_CUE: the cue is the value read itself */
-    struct {
-        uint32_t cue, child; /* child 0: none */
-    } way[MATCH_WAYS];       /* [cue % MATCH_WAYS] */
+    uint32_t spec; /* + 1: what to read here; 0: nothing known yet, or a leaf */
+    uint32_t leaf; /* + 1: the outcome or series */
 };
 
 /* A text, or the like, that reads below a root are made of. */
@@ -178,9 +153,6 @@ struct rules_matcher {
     struct text_kind *text_kind; /* [string] */
     uint32_t cap_text_kind;
     struct pairs more_kinds; /* plan and field, string */
-    struct read_plan *read_plans;
-    struct frame_answer *read_answers;
-    bool wants_inlined;
     uint32_t types[MATCH_TYPE_NONE], n_types;
     uint8_t *node_value;   /* while a frame is evaluated: 0 unknown, 1 false, 2 true */
     uint8_t *node_seen;    /* while a plan is made */
@@ -263,9 +235,6 @@ static inline struct frame_plan *matcher_plan(struct rules_matcher *m, uint32_t 
         return &m->plans[m->type_plan[type] - 1];
     return matcher_find_plan(m, type);
 }
-void matcher_reads_clear(struct rules_matcher *m); /* when specs get new numbers */
-uint32_t matcher_read_frame(struct rules_matcher *m, const struct rules_asker *asker, uint32_t frame,
-                            const struct frame_read *r);
 void matcher_stack_clear(struct rules_matcher *m);   /* frees the automaton */
 void matcher_outcome_clear(struct rules_matcher *m); /* frees the decision tree */
 void matcher_roots_clear(struct rules_matcher *m);   /* … forgets which states it begins at */

@@ -22,34 +22,17 @@ uint32_t paths_root(struct rules_matcher *m, struct pairs *pairs, uint64_t key)
     return child;
 }
 
-static inline uint32_t read_cue(struct eval *e, const struct path_node *node)
-{
-    if (node->cue_field == MATCH_NO_CUE)
-        return eval_read(e, node->spec - 1);
-    uint32_t frame = eval_frame(e, node->cue_reg);
-    if (node->cue_field == RULE_FIELD_TYPE && e->asker->types)
-        return e->asker->types[frame];
-    return e->asker->field(e->asker->context, frame, (enum rule_field)node->cue_field);
-}
-
 /* Follows what is known from a root; the leaf's content, or RULES_NONE where the tree ends. */
 uint32_t paths_follow(struct eval *e, uint32_t node)
 {
     struct rules_matcher *m = e->m;
     while (m->nodes[node].leaf == 0) {
-        struct path_node *at = &m->nodes[node];
-        if (at->spec == 0)
+        uint32_t spec = m->nodes[node].spec;
+        if (spec == 0)
             return RULES_NONE;
-        uint32_t child, cue = read_cue(e, at), way = cue % MATCH_WAYS;
-        if (likely(at->way[way].cue == cue && at->way[way].child != 0)) {
-            node = at->way[way].child;
-            continue;
-        }
-        uint32_t value = at->cue_field == MATCH_NO_CUE ? cue : eval_read(e, at->spec - 1);
-        if (m->error < 0 || !pairs_find(&m->children, pair_key(node, value), &child))
+        uint32_t value = eval_read(e, spec - 1);
+        if (m->error < 0 || !pairs_find(&m->children, pair_key(node, value), &node))
             return RULES_NONE;
-        at->way[way].cue = cue;
-        at->way[way].child = node = child;
     }
     return m->nodes[node].leaf - 1;
 }
@@ -61,10 +44,7 @@ uint32_t paths_lay(struct eval *e, uint32_t node, uint32_t content)
     if (m->error < 0)
         return RULES_NONE;
     for (uint32_t i = 0; i < e->n_notes; i++) {
-        struct path_node *at = &m->nodes[node];
-        at->spec = e->notes[i].spec + 1;
-        if (!eval_cue(m, e->notes[i].spec, &at->cue_reg, &at->cue_field))
-            at->cue_field = MATCH_NO_CUE;
+        m->nodes[node].spec = e->notes[i].spec + 1;
         node = paths_root(m, &m->children, pair_key(node, e->notes[i].value));
         if (node == RULES_NONE)
             return RULES_NONE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Plans: what is left to ask of a frame when its type is known, and which of its fields say it. Made once a
- * type; and the same for reading one condition or column of a frame once a walk is over.
+ * type.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -194,63 +194,4 @@ uint32_t rules_matcher_fields(struct rules_matcher *m, uint32_t type)
 {
     const struct frame_plan *plan = matcher_plan(m, type);
     return plan ? plan->fields | (m->p->key_fields & 1u << RULE_FIELD_TYPE) : m->p->key_fields;
-}
-
-/* ---- reading a frame again ------------------------------------------------------------------- */
-
-/* What a read of one frame depends on in frames of this type: all fields where that is not simple. */
-static uint32_t read_fields(struct rules_matcher *m, const struct frame_read *r, uint32_t type)
-{
-    struct read_plan *plan = &m->read_plans[(r->spec * 31 + type) % MATCH_READ_PLANS];
-    if (likely(plan->spec == r->spec + 1 && plan->type == type))
-        return plan->fields;
-    autofree uint8_t *asked = calloc(1, m->p->domains.n);
-    uint32_t fields = 0;
-    if (!asked)
-        return m->p->key_fields;
-    memset(m->node_value, PARTIAL_UNKNOWN, m->p->nodes.n);
-    memset(m->node_seen, 0, m->p->nodes.n);
-    if (r->node == LOWER_NONE)
-        fields = column_fields(m, r->ftable, r->column, type, asked);
-    else
-        mark_open(m, r->node, type, asked);
-    for (uint32_t i = 0; i < m->p->domains.n && r->node != LOWER_NONE; i++)
-        if (asked[i])
-            fields |= i < LOWER_FIELDS ? 1u << i : m->p->key_fields;
-    if (m->error == 0)
-        *plan = (struct read_plan){r->spec + 1, type, fields};
-    return fields;
-}
-
-static uint32_t read_now(struct rules_matcher *m, struct frame_eval *fe, const struct frame_read *r)
-{
-    matcher_frame_start(m);
-    return r->node == LOWER_NONE ? matcher_column(m, fe, r->ftable, r->column) : matcher_node(m, fe, r->node);
-}
-
-uint32_t matcher_read_frame(struct rules_matcher *m, const struct rules_asker *asker, uint32_t frame,
-                            const struct frame_read *r)
-{
-    struct frame_eval fe = {.asker = asker, .frame = frame};
-    uint32_t type = asker->types ? asker->types[frame] : matcher_frame_field(m, &fe, RULE_FIELD_TYPE);
-    uint32_t fields = m->wants_inlined ? m->p->key_fields : read_fields(m, r, type), text[2] = {0, 0}, n = 0;
-    if (m->wants_inlined || (uint32_t)__builtin_popcount(fields) > ARRAY_LEN(text))
-        return read_now(m, &fe, r);
-    for (uint32_t left = fields; left; left &= left - 1)
-        text[n++] = matcher_frame_field(m, &fe, (uint32_t)__builtin_ctz(left));
-    uint64_t mixed = ((uint64_t)r->spec << 32 | type) * 0x9e3779b97f4a7c15u ^ text[0] * 0xd6e8feb86659fd93u ^
-                     text[1] * 0xc2b2ae3d27d4eb4fu;
-    struct frame_answer *a = &m->read_answers[mixed >> 54]; /* MATCH_READ_ANSWERS of them */
-    if (likely(a->spec == r->spec + 1 && a->type == type && a->text[0] == text[0] && a->text[1] == text[1]))
-        return a->value;
-    uint32_t value = read_now(m, &fe, r);
-    if (m->error == 0)
-        *a = (struct frame_answer){r->spec + 1, type, {text[0], text[1]}, value};
-    return value;
-}
-
-void matcher_reads_clear(struct rules_matcher *m)
-{
-    memset(m->read_plans, 0, MATCH_READ_PLANS * sizeof *m->read_plans);
-    memset(m->read_answers, 0, MATCH_READ_ANSWERS * sizeof *m->read_answers);
 }
