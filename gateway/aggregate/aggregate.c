@@ -31,7 +31,7 @@ struct cell {
 };
 
 /* Resources seen lately, by a hash under the process's seed and the length of the bytes they came from:
- * nobody can prepare two that share it, and by chance it does not happen (as rules/match/parts.h says of
+ * nobody can prepare two that share it, and by chance it does not happen (as rules/match/strings.h says of
  * strings). */
 #define RECENT 1024u
 struct recent {

@@ -7,7 +7,7 @@
 #define GATEWAY_CLASSIFY_KEEP_H
 
 #include "gateway/classify/classify.h"
-#include "rules/match/keep.h"
+#include "rules/match/match.h"
 
 struct classify_keep;
 

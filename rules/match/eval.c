@@ -1,129 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The evaluator follows the tree of a condition or text. What the walk has decided stands in bits of its
+ * state and costs no note: facts, chains, rows of tables. Everything else is a read: it is noted with its
+ * value, once an evaluation, and the notes become a path of the decision tree (paths.h), so that an
+ * evaluation happens once a path.
+ *
+ * Notes are kept few and coarse, because each value noted makes a branch: of a capture or a match of a single
+ * text, the capture or match is noted and not the text ("GC thread: yes" in place of the thread's name), and
+ * of a table `nearest leaf` with guards the row that won and not each row's position.
+ */
 #include "rules/match/eval.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
+#include "rules/match/bits.h"
 
-/* What can be read, and the words that follow it in a spec. */
-enum read {
-    READ_FIELD,  /* register, field */
-    READ_COLUMN, /* register, frame table, column */
-    READ_NODE,   /* register, node */
-    READ_ATTR,   /* scope, key */
-    READ_TYPE,
-    READ_UNIT,
-    READ_LINKED,
-    READ_CAPTURE, /* regex, spec */
-    READ_MATCH,   /* bit of the text domain, spec */
-    READ_NEAREST, /* table, then a bit a row: its guard holds and some frame satisfies it */
-};
-
-#define SPEC_WORDS 4u
+void eval_init(struct eval *e, struct match_reads *reads, const struct match_walk *walk,
+               const struct rules_verdict *v, const struct rules_asker *asker)
+{
+    *e = (struct eval){.p = reads->p,
+                       .memory = reads->memory,
+                       .reads = reads,
+                       .at = {.v = v, .asker = asker},
+                       .state = tuples_get(&walk->states, v->state),
+                       .row_reg = MATCH_NO_REG,
+                       .notes.budget = reads->memory->budget};
+}
 
 void eval_release(struct eval *e)
 {
-    charged_free(e->m->budget, &e->notes, &e->cap_notes, sizeof *e->notes);
-}
-
-/* ---- reading --------------------------------------------------------------------------------- */
-
-static uint32_t nearest_row(const struct eval *e, const uint32_t *spec)
-{
-    const struct lower_table *t = &e->m->p->tables.p[spec[1]];
-    uint32_t best = LOWER_NONE, words = (t->source->n_rows + 31) / 32;
-    for (uint32_t w = 0; w < words; w++) {
-        for (uint32_t left = spec[2 + w]; left; left &= left - 1) { /* a row or two, of many */
-            uint32_t i = 32 * w + (uint32_t)__builtin_ctz(left);
-            if (best == LOWER_NONE ||
-                e->v->registers[t->reg + i].position < e->v->registers[t->reg + best].position)
-                best = i;
-        }
-    }
-    return best;
-}
-
-static enum rules_level scope_level(uint32_t scope)
-{
-    return scope == RULE_SCOPE_SAMPLE || scope == RULE_SCOPE_ATTR ? RULES_LEVEL_SAMPLE : RULES_LEVEL_PROFILE;
-}
-
-uint32_t eval_read(struct eval *e, uint32_t spec)
-{
-    struct rules_matcher *m = e->m;
-    const uint32_t *w = tuples_get(&m->specs, spec); /* reading makes no new specs: it stays in place */
-    void *context = e->asker->context;
-    enum rules_level level = RULES_LEVEL_STACK;
-    uint32_t value = RULES_NONE;
-    switch ((enum read)w[0]) {
-    case READ_FIELD: value = e->asker->field(context, eval_frame(e, w[1]), (enum rule_field)w[2]); break;
-    case READ_COLUMN:
-        matcher_frame_start(m);
-        value = matcher_column(m, &(struct frame_eval){.asker = e->asker, .frame = eval_frame(e, w[1])}, w[2],
-                               w[3]);
-        break;
-    case READ_NODE:
-        matcher_frame_start(m);
-        value = matcher_node(m, &(struct frame_eval){.asker = e->asker, .frame = eval_frame(e, w[1])}, w[2]);
-        break;
-    case READ_ATTR:
-        value = e->asker->attr(context, (enum rule_scope)w[1], w[2]);
-        level = scope_level(w[1]);
-        break;
-    case READ_TYPE:
-        value = e->asker->profile_type(context);
-        level = RULES_LEVEL_PROFILE;
-        break;
-    case READ_UNIT:
-        value = e->asker->profile_unit(context);
-        level = RULES_LEVEL_PROFILE;
-        break;
-    case READ_LINKED:
-        value = e->asker->linked(context);
-        level = RULES_LEVEL_SAMPLE;
-        break;
-    case READ_CAPTURE: value = matcher_capture(m, w[1], eval_read(e, w[2])); break;
-    case READ_MATCH: value = matcher_string_bit(m, LOWER_DOMAIN_TEXT, eval_read(e, w[2]), w[1]); break;
-    case READ_NEAREST: value = nearest_row(e, w); break;
-    }
-    e->level = max_of(e->level, level);
-    return value;
-}
-
-struct cue eval_cue_of(const struct rules_matcher *m, uint32_t spec)
-{
-    const uint32_t *w = tuples_get(&m->specs, spec);
-    while (w[0] == READ_CAPTURE || w[0] == READ_MATCH)
-        w = tuples_get(&m->specs, w[2]);
-    switch ((enum read)w[0]) {
-    case READ_FIELD: return (struct cue){CUE_FIELD, w[2], w[1]};
-    case READ_ATTR: return (struct cue){CUE_ATTR, w[1], w[2]};
-    case READ_TYPE: return (struct cue){CUE_TYPE, 0, 0};
-    case READ_UNIT: return (struct cue){CUE_UNIT, 0, 0};
-    case READ_LINKED: return (struct cue){CUE_LINKED, 0, 0};
-    default: return (struct cue){CUE_READ, 0, spec};
-    }
+    vec_release(&e->notes);
 }
 
 /* Reads and notes it; what was read before is not read again. */
-static uint32_t note(struct eval *e, const uint32_t *words, uint32_t n)
+static uint32_t note(struct eval *e, struct read what)
 {
-    uint32_t spec = tuples_add(&e->m->specs, words, n);
-    if (spec == TUPLES_NONE)
-        return matcher_oom(e->m);
-    for (uint32_t i = 0; i < e->n_notes; i++)
-        if (e->notes[i].spec == spec)
-            return e->notes[i].value;
-    if (charged_grow(e->m->budget, &e->notes, &e->cap_notes, e->n_notes + 1, sizeof *e->notes) < 0)
-        return matcher_oom(e->m);
-    uint32_t value = eval_read(e, spec);
-    e->notes[e->n_notes++] = (struct eval_note){spec, value};
+    uint32_t read = match_reads_add(e->reads, what);
+    if (read == RULES_NONE)
+        return read;
+    for (uint32_t i = 0; i < e->notes.n; i++)
+        if (e->notes.p[i].read == read)
+            return e->notes.p[i].value;
+    uint32_t value = match_reads_value(e->reads, &what, &e->at);
+    e->at.level = max_of(e->at.level, match_reads_level(e->reads, &what));
+    if (vec_append(&e->notes, (struct read_note){read, value}) < 0)
+        return match_memory_out(e->memory);
     return value;
 }
-
-#define NOTE(e, ...) note((e), (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / 4)
 
 /* ---- frames, tables -------------------------------------------------------------------------- */
 
@@ -134,10 +59,10 @@ static bool ref_register(const struct eval *e, const struct rule_ref *ref, uint3
         *ret = MATCH_REG_EACH;
         return true;
     }
-    uint32_t i = lower_ref_fact(e->m->p, ref);
-    if (i == LOWER_NONE || !state_bit(e->state, e->m->p->facts.p[i].bit))
+    uint32_t i = lower_ref_fact(e->p, ref);
+    if (i == LOWER_NONE || !bits_get(e->state, e->p->facts.p[i].bit))
         return false;
-    const struct lower_fact *f = &e->m->p->facts.p[i];
+    const struct lower_fact *f = &e->p->facts.p[i];
     *ret = ref->kind == RULE_REF_LAST || ref->kind == RULE_REF_ROOT ? f->last : f->first;
     return *ret != LOWER_NONE;
 }
@@ -160,11 +85,12 @@ static uint32_t impure_column(struct eval *e, const struct lower_ftable *t, uint
     const struct rule_row *otherwise = NULL;
     for (uint32_t i = 0; i < t->source->n_rows; i++) {
         const struct rule_row *row = &t->source->rows[i];
-        uint32_t node = e->m->p->kids.p[t->nodes + i];
+        uint32_t node = e->p->kids.p[t->nodes + i];
         if (node == LOWER_NONE) {
             if (!otherwise && (!row->when || eval_sample(e, row->when)))
                 otherwise = row;
-        } else if (NOTE(e, READ_NODE, reg, node) == 1 && (!row->when || eval_sample(e, row->when))) {
+        } else if (note(e, (struct read){READ_NODE, reg, node, 0}) == 1 &&
+                   (!row->when || eval_sample(e, row->when))) {
             return cell(e, row, column, reg);
         }
     }
@@ -174,33 +100,32 @@ static uint32_t impure_column(struct eval *e, const struct lower_ftable *t, uint
 static uint32_t field_text(struct eval *e, const struct rule_field_ref *field, uint32_t reg)
 {
     if (field->field != RULE_FIELD_COLUMN)
-        return NOTE(e, READ_FIELD, reg, field->field);
-    uint32_t ftable = lower_find(e->m->p, field->table);
-    if (!e->m->p->ftables.p[ftable].pure)
-        return impure_column(e, &e->m->p->ftables.p[ftable], field->column, reg);
-    return NOTE(e, READ_COLUMN, reg, ftable, field->column);
+        return note(e, (struct read){READ_FIELD, reg, field->field, 0});
+    uint32_t ftable = lower_find(e->p, field->table);
+    if (!e->p->ftables.p[ftable].pure)
+        return impure_column(e, &e->p->ftables.p[ftable], field->column, reg);
+    return note(e, (struct read){READ_COLUMN, reg, ftable, field->column});
 }
 
 static uint32_t guarded_nearest(struct eval *e, uint32_t table, uint32_t *ret_reg)
 {
-    const struct lower_table *t = &e->m->p->tables.p[table];
-    uint32_t n = t->source->n_rows, words = 2 + (n + 31) / 32;
-    autofree uint32_t *spec = calloc(words, sizeof *spec);
-    if (!spec)
-        return matcher_oom(e->m);
-    spec[0] = READ_NEAREST;
-    spec[1] = table;
+    const struct lower_table *t = &e->p->tables.p[table];
+    uint32_t n = t->source->n_rows, words = (n + 31) / 32;
+    autofree uint32_t *rows = calloc(words + 1, sizeof *rows);
+    if (!rows)
+        return match_memory_out(e->memory);
     bool any = false;
     for (uint32_t i = 0; i < n; i++) {
         const struct rule_row *row = &t->source->rows[i];
-        if (row->frame && state_bit(e->state, t->bit + i) && (!row->when || eval_sample(e, row->when))) {
-            state_set(spec + 2, i);
+        if (row->frame && bits_get(e->state, t->bit + i) && (!row->when || eval_sample(e, row->when))) {
+            bits_set(rows, i);
             any = true;
         }
     }
-    if (!any)
+    uint32_t set = any ? match_reads_add_rows(e->reads, rows, words) : RULES_NONE;
+    if (set == RULES_NONE)
         return LOWER_NONE;
-    uint32_t row = note(e, spec, words);
+    uint32_t row = note(e, (struct read){READ_NEAREST, table, set, 0});
     if (row != LOWER_NONE)
         *ret_reg = t->reg + row;
     return row;
@@ -208,12 +133,12 @@ static uint32_t guarded_nearest(struct eval *e, uint32_t table, uint32_t *ret_re
 
 uint32_t eval_table(struct eval *e, uint32_t table, uint32_t *ret_reg)
 {
-    const struct lower_table *t = &e->m->p->tables.p[table];
+    const struct lower_table *t = &e->p->tables.p[table];
     const struct rule_row *rows = t->source->rows;
     uint32_t taken = LOWER_NONE;
     *ret_reg = MATCH_NO_REG;
     if (t->in_state) {
-        uint32_t decided = state_number(e->state, t->bit, 16);
+        uint32_t decided = bits_number(e->state, t->bit, 16);
         if (decided != 0) {
             *ret_reg = t->reg;
             return decided - 1;
@@ -222,7 +147,7 @@ uint32_t eval_table(struct eval *e, uint32_t table, uint32_t *ret_reg)
         taken = guarded_nearest(e, table, ret_reg);
     } else {
         for (uint32_t i = 0; i < t->source->n_rows && taken == LOWER_NONE; i++) {
-            if (rows[i].frame && state_bit(e->state, t->bit + i) &&
+            if (rows[i].frame && bits_get(e->state, t->bit + i) &&
                 (!rows[i].when || eval_sample(e, rows[i].when))) {
                 *ret_reg = t->reg + i;
                 taken = i;
@@ -237,7 +162,7 @@ uint32_t eval_table(struct eval *e, uint32_t table, uint32_t *ret_reg)
 
 static uint32_t table_column(struct eval *e, const struct rule_table *table, uint32_t column)
 {
-    uint32_t reg, i = lower_find(e->m->p, table);
+    uint32_t reg, i = lower_find(e->p, table);
     if (i == LOWER_NONE)
         return RULES_NONE;
     uint32_t row = eval_table(e, i, &reg);
@@ -246,93 +171,61 @@ static uint32_t table_column(struct eval *e, const struct rule_table *table, uin
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-uint32_t matcher_capture(struct rules_matcher *m, uint32_t regex, uint32_t string)
-{
-    uint32_t value;
-    if (string == RULES_NONE)
-        return RULES_NONE;
-    if (pairs_find(&m->captures, pair_key(regex, string), &value))
-        return value == MATCH_UNKNOWN ? RULES_NONE : value;
-    struct bytes found;
-    value = RULES_NONE;
-    if (regex_capture(m->p->regexes.p[regex], &m->scratch.regex, m->text[string], &found)) {
-        value = rules_matcher_string(m, found);
-        if (value == RULES_NONE)
-            return value; /* memory is out */
-    }
-    if (pairs_set(&m->captures, pair_key(regex, string), value == RULES_NONE ? MATCH_UNKNOWN : value) < 0)
-        return matcher_oom(m);
-    return value;
-}
+/* Whether a part is one primitive read, so that a capture or match of it can be noted in its place. */
+enum simple { NOT_SIMPLE, SIMPLE, NO_FRAME /* simple, but the frame that it speaks of does not exist */ };
 
-/* Whether a part is one primitive read, so that a capture or match of it can be noted in its place: noting
- * "GC thread: yes" in place of the thread's name keeps the decision tree small. Then *ret_spec, or RULES_NONE
- * when the frame that it speaks of does not exist. */
-static bool simple_part(struct eval *e, const struct rule_text_part *part, uint32_t *ret_spec)
+static enum simple simple_capture(struct eval *e, const struct rule_text_part *part, struct read *ret);
+
+static enum simple simple_part(struct eval *e, const struct rule_text_part *part, struct read *ret)
 {
-    uint32_t w[SPEC_WORDS], n = 0, reg;
-    *ret_spec = RULES_NONE;
-    if (e->pure)
-        return false;
+    uint32_t reg;
     switch (part->kind) {
     case RULE_TEXT_GROUP:
-        return part->text->n_choices == 1 && !part->text->choices[0].when &&
-               part->text->choices[0].n_parts == 1 &&
-               simple_part(e, &part->text->choices[0].parts[0], ret_spec);
+        if (part->text->n_choices != 1 || part->text->choices[0].when || part->text->choices[0].n_parts != 1)
+            return NOT_SIMPLE;
+        return simple_part(e, &part->text->choices[0].parts[0], ret);
     case RULE_TEXT_FIELD_OF:
         if (part->field.field == RULE_FIELD_COLUMN || (part->ref.kind == RULE_REF_FRAME && e->each_is_type))
-            return false;
+            return NOT_SIMPLE;
         if (!ref_register(e, &part->ref, &reg))
-            return true;
-        w[n++] = READ_FIELD;
-        w[n++] = reg;
-        w[n++] = part->field.field;
-        break;
+            return NO_FRAME;
+        *ret = (struct read){READ_FIELD, reg, part->field.field, 0};
+        return SIMPLE;
     case RULE_TEXT_FIELD:
         if (part->field.field == RULE_FIELD_COLUMN || e->row_reg == MATCH_NO_REG)
-            return false;
-        w[n++] = READ_FIELD;
-        w[n++] = e->row_reg;
-        w[n++] = part->field.field;
-        break;
+            return NOT_SIMPLE;
+        *ret = (struct read){READ_FIELD, e->row_reg, part->field.field, 0};
+        return SIMPLE;
     case RULE_TEXT_ATTR:
-        w[n++] = READ_ATTR;
-        w[n++] = part->scope;
-        w[n++] = lower_find(e->m->p, part);
-        break;
-    case RULE_TEXT_PROFILE_TYPE: w[n++] = READ_TYPE; break;
-    case RULE_TEXT_PROFILE_UNIT: w[n++] = READ_UNIT; break;
-    case RULE_TEXT_CAPTURE:
-        if (!part->regex || !simple_part(e, part->from, &w[2]))
-            return false;
-        if (w[2] == RULES_NONE)
-            return true;
-        w[0] = READ_CAPTURE;
-        w[1] = lower_find(e->m->p, part->regex);
-        n = 3;
-        break;
-    default: return false;
+        *ret = (struct read){READ_ATTR, part->scope, lower_find(e->p, part), 0};
+        return SIMPLE;
+    case RULE_TEXT_PROFILE_TYPE: *ret = (struct read){.what = READ_TYPE}; return SIMPLE;
+    case RULE_TEXT_PROFILE_UNIT: *ret = (struct read){.what = READ_UNIT}; return SIMPLE;
+    case RULE_TEXT_CAPTURE: return part->regex ? simple_capture(e, part, ret) : NOT_SIMPLE;
+    default: return NOT_SIMPLE;
     }
-    *ret_spec = tuples_add(&e->m->specs, w, n);
-    if (*ret_spec == TUPLES_NONE)
-        matcher_oom(e->m);
-    return true;
 }
 
-static uint32_t note_spec(struct eval *e, uint32_t spec)
+static enum simple simple_capture(struct eval *e, const struct rule_text_part *part, struct read *ret)
 {
-    uint32_t w[SPEC_WORDS], n = tuples_length(&e->m->specs, spec);
-    memcpy(w, tuples_get(&e->m->specs, spec), n * sizeof *w);
-    return note(e, w, n);
+    struct read from;
+    enum simple simple = simple_part(e, part->from, &from);
+    if (simple == SIMPLE)
+        *ret = (struct read){READ_CAPTURE, match_reads_add(e->reads, from), lower_find(e->p, part->regex), 0};
+    return simple == SIMPLE && ret->of == RULES_NONE ? NO_FRAME /* memory is out */ : simple;
 }
 
 static uint32_t eval_part(struct eval *e, const struct rule_text_part *part)
 {
-    uint32_t spec, reg;
-    if (simple_part(e, part, &spec))
-        return spec == RULES_NONE ? RULES_NONE : note_spec(e, spec);
+    struct read read;
+    uint32_t reg;
+    switch (simple_part(e, part, &read)) {
+    case SIMPLE: return note(e, read);
+    case NO_FRAME: return RULES_NONE;
+    case NOT_SIMPLE: break;
+    }
     switch (part->kind) {
-    case RULE_TEXT_LITERAL: return rules_matcher_string(e->m, part->literal);
+    case RULE_TEXT_LITERAL: return match_strings_add(e->reads->strings, part->literal);
     case RULE_TEXT_GROUP: return eval_text(e, part->text);
     case RULE_TEXT_COLUMN: return part->table->over ? table_column(e, part->table, part->column) : RULES_NONE;
     case RULE_TEXT_FIELD_OF:
@@ -340,14 +233,12 @@ static uint32_t eval_part(struct eval *e, const struct rule_text_part *part)
             return e->each_type;
         return ref_register(e, &part->ref, &reg) ? field_text(e, &part->field, reg) : RULES_NONE;
     case RULE_TEXT_FIELD:
-        if (e->pure && part->field.field != RULE_FIELD_COLUMN)
-            return matcher_frame_field(e->m, e->pure, part->field.field);
-        if (e->pure)
-            return matcher_column(e->m, e->pure, lower_find(e->m->p, part->field.table), part->field.column);
         return e->row_reg == MATCH_NO_REG ? RULES_NONE : field_text(e, &part->field, e->row_reg);
     case RULE_TEXT_CAPTURE:
-        return part->regex ? matcher_capture(e->m, lower_find(e->m->p, part->regex), eval_part(e, part->from))
-                           : RULES_NONE;
+        if (!part->regex)
+            return RULES_NONE;
+        return match_strings_capture(e->reads->strings, lower_find(e->p, part->regex),
+                                     eval_part(e, part->from));
     default: return RULES_NONE;
     }
 }
@@ -364,13 +255,13 @@ static uint32_t eval_choice(struct eval *e, const struct rule_choice *choice)
         uint32_t part = eval_part(e, &choice->parts[i]);
         if (part == RULES_NONE)
             break;
-        if (buffer_add_bytes(&joined, e->m->text[part]) < 0) {
-            matcher_oom(e->m);
+        if (buffer_add_bytes(&joined, match_strings_text(e->reads->strings, part)) < 0) {
+            match_memory_out(e->memory);
             break;
         }
     }
     if (i == choice->n_parts)
-        value = rules_matcher_string(e->m, buffer_bytes(&joined));
+        value = match_strings_add(e->reads->strings, buffer_bytes(&joined));
     buffer_release(&joined);
     return value;
 }
@@ -380,51 +271,49 @@ uint32_t eval_text(struct eval *e, const struct rule_text *text)
     uint32_t value = RULES_NONE;
     for (uint32_t i = 0; i < text->n_choices; i++) {
         value = eval_choice(e, &text->choices[i]);
-        if (value != RULES_NONE && e->m->text[value].n > 0)
+        if (value != RULES_NONE && match_strings_text(e->reads->strings, value).n > 0)
             break;
     }
     return value;
-}
-
-uint32_t matcher_pure_text(struct rules_matcher *m, struct frame_eval *fe, const struct rule_text *text)
-{
-    struct eval e;
-    eval_init(&e, m, NULL, fe->asker);
-    e.pure = fe;
-    return eval_text(&e, text);
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
 static bool eval_match(struct eval *e, const struct rule_sample *s)
 {
-    uint32_t spec, bit = lower_find(e->m->p, s);
+    uint32_t bit = lower_find(e->p, s), from;
     const struct rule_text_part whole = {.kind = RULE_TEXT_GROUP, .text = s->text};
-    if (!simple_part(e, &whole, &spec))
-        return matcher_string_bit(e->m, LOWER_DOMAIN_TEXT, eval_text(e, s->text), bit);
-    return spec != RULES_NONE && NOTE(e, READ_MATCH, bit, spec) == 1;
+    struct read read;
+    switch (simple_part(e, &whole, &read)) {
+    case SIMPLE:
+        from = match_reads_add(e->reads, read);
+        return from != RULES_NONE && note(e, (struct read){READ_MATCH, from, bit, 0}) == 1;
+    case NO_FRAME: return false;
+    case NOT_SIMPLE: break;
+    }
+    return match_strings_bit(e->reads->strings, LOWER_DOMAIN_TEXT, eval_text(e, s->text), bit);
 }
 
 static bool eval_ref_is(struct eval *e, const struct rule_sample *s)
 {
-    const struct rules_program *p = e->m->p;
+    const struct rules_program *p = e->p;
     if (s->ref.kind == RULE_REF_FRAME)
-        return NOTE(e, READ_NODE, MATCH_REG_EACH, lower_find(p, s->frame)) == 1;
+        return note(e, (struct read){READ_NODE, MATCH_REG_EACH, lower_find(p, s->frame), 0}) == 1;
     const struct lower_is *is = &p->iss.p[lower_find(p, s)];
-    return state_bit(e->state, p->facts.p[is->fact].bit) && state_bit(e->state, is->bit);
+    return bits_get(e->state, p->facts.p[is->fact].bit) && bits_get(e->state, is->bit);
 }
 
 static bool eval_every(const struct eval *e, const struct rule_sample *s)
 {
-    const struct rules_program *p = e->m->p;
+    const struct rules_program *p = e->p;
     const struct lower_fact *violated = &p->facts.p[lower_find(p, s)];
     uint32_t any = lower_find_fact(p, violated->region, 0);
-    return state_bit(e->state, p->facts.p[any].bit) && !state_bit(e->state, violated->bit);
+    return bits_get(e->state, p->facts.p[any].bit) && !bits_get(e->state, violated->bit);
 }
 
 bool eval_sample(struct eval *e, const struct rule_sample *s)
 {
-    const struct rules_program *p = e->m->p;
+    const struct rules_program *p = e->p;
     switch (s->op) {
     case RULE_SAMPLE_AND:
         for (uint32_t i = 0; i < s->n_kids; i++)
@@ -437,12 +326,12 @@ bool eval_sample(struct eval *e, const struct rule_sample *s)
                 return true;
         return false;
     case RULE_SAMPLE_NOT: return !eval_sample(e, s->kids[0]);
-    case RULE_SAMPLE_LINKED: return NOTE(e, READ_LINKED) == 1;
-    case RULE_SAMPLE_ANY: return state_bit(e->state, p->facts.p[lower_find(p, s)].bit);
-    case RULE_SAMPLE_NO: return !state_bit(e->state, p->facts.p[lower_find(p, s)].bit);
+    case RULE_SAMPLE_LINKED: return note(e, (struct read){.what = READ_LINKED}) == 1;
+    case RULE_SAMPLE_ANY: return bits_get(e->state, p->facts.p[lower_find(p, s)].bit);
+    case RULE_SAMPLE_NO: return !bits_get(e->state, p->facts.p[lower_find(p, s)].bit);
     case RULE_SAMPLE_EVERY: return eval_every(e, s);
     case RULE_SAMPLE_REF_IS: return eval_ref_is(e, s);
-    case RULE_SAMPLE_CALLS: return state_bit(e->state, p->chains.p[lower_find(p, s)].bit);
+    case RULE_SAMPLE_CALLS: return bits_get(e->state, p->chains.p[lower_find(p, s)].bit);
     case RULE_SAMPLE_MATCH: return eval_match(e, s) != s->negated;
     case RULE_SAMPLE_EQUAL: return (eval_text(e, s->text) == eval_text(e, s->text2)) != s->negated;
     }

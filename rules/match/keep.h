@@ -9,18 +9,25 @@
  *     kept    = rules_matcher_kept_at(m, rules_matcher_kept(m, &verdict, active, asker))
  *
  * A sample is kept if it is not dropped and any of these says so:
- *   share[RULE_OF_STACKS]    hash(seed, content of the stack, resource)        < share
- *   share[RULE_OF_PROFILES]  hash(seed, profile id) < the largest such share among the profile's samples:
- * then every sample of the profile that is not dropped is kept with it share[RULE_OF_SAMPLES]   hash(seed,
- * stack, resource, time)                 < share rates                    it is not kept yet, and rule and
- * text have not had their `count` this second or minute Hashes of different seeds are independent, so the
- * probability to carry is rules_keep_probability().
+ *
+ *   share[RULE_OF_STACKS]     hash(seed, content of the stack, resource) < share
+ *
+ *   share[RULE_OF_PROFILES]   hash(seed, profile id) < the largest such share among the profile's samples:
+ *                             then every sample of the profile that is not dropped is kept with it
+ *
+ *   share[RULE_OF_SAMPLES]    hash(seed, stack, resource, time) < share
+ *
+ *   rates                     it is not kept yet, and rule and text have not had their `count` this second
+ *                             or minute
+ *
+ * Hashes of different seeds are independent, so the probability to carry is rules_keep_probability().
  */
 #ifndef RULES_MATCH_KEEP_H
 #define RULES_MATCH_KEEP_H
 
-#include "rules/match/match.h"
-#include "rules/match/weigh.h"
+#include <stdint.h>
+
+#include "rules/match/shapes.h"
 #include "rules/tree/policy.h"
 
 struct rules_kept_rate {
@@ -35,17 +42,6 @@ struct rules_kept {
     uint32_t rates, n_rates; /* rules_matcher_kept_rate(rates + i) */
     enum rules_level level;  /* what it depended on: may be remembered as rules_outcome's may */
 };
-
-/* The number of a set of keep rules: those whose `on` takes such a profile. RULES_NONE: no memory. */
-uint32_t rules_matcher_keep_active(struct rules_matcher *m, const struct rules_profile *p);
-
-/* What the active rules say of a sample on this stack; RULES_NONE when memory is out. Valid until the matcher
- * forgets. */
-uint32_t rules_matcher_kept(struct rules_matcher *m, const struct rules_verdict *v, uint32_t active,
-                            const struct rules_asker *asker);
-const struct rules_kept *rules_matcher_kept_at(const struct rules_matcher *m,
-                                               uint32_t kept); /* until the next */
-const struct rules_kept_rate *rules_matcher_kept_rate(const struct rules_matcher *m, uint32_t rate);
 
 /* The probability that three independent decisions keep it; 0 when dropped. In millionths, rounded.
  * `of_profile` is the profile's largest share[RULE_OF_PROFILES]. */

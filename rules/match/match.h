@@ -23,19 +23,11 @@
 
 #include "proto/base/budget.h"
 #include "proto/base/bytes.h"
+#include "rules/match/keep.h"
+#include "rules/match/shapes.h"
+#include "rules/match/weigh.h"
 #include "rules/program/program.h"
 #include "rules/tree/tree.h"
-
-#define RULES_NONE   UINT32_MAX /* "no text": a string number that stands for `none` */
-#define RULES_FIELDS 7u         /* enum rule_field without columns */
-
-/* Bounds of what a matcher remembers; reached, it is forgotten between requests. */
-#define RULES_STRINGS_MAX      (1u << 18) /* distinct strings: 40 times what the captures have in all */
-#define RULES_STRING_BYTES_MAX (32u << 20)
-#define RULES_CLASSES_MAX      (1u << 14) /* frame classes */
-#define RULES_PATHS_MAX        (1u << 18) /* nodes of the decision tree */
-#define RULES_CELLS_MAX \
-    (1u << 22) /* cells of the automaton's table, 4 bytes each; flushed at once when full */
 
 struct rules_matcher;
 
@@ -69,11 +61,6 @@ uint32_t rules_matcher_library(struct rules_matcher *m, uint32_t mapping);
  * hashed. Remembered. */
 uint32_t rules_matcher_fields(struct rules_matcher *m, uint32_t type);
 
-struct rules_frame {
-    uint32_t field[RULES_FIELDS]; /* string numbers, RULES_NONE where the field is none */
-    bool inlined;
-};
-
 /* The class of a frame: all that a walk needs to know of it. Fields that do not matter to its type may be
  * left RULES_NONE. 0 when memory is out. */
 uint32_t rules_matcher_frame(struct rules_matcher *m, const struct rules_frame *frame);
@@ -84,66 +71,23 @@ uint32_t rules_matcher_frame_text(struct rules_matcher *m, uint32_t type, enum r
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-/* A stack, leaf first: items, each standing for the frames frames_at[item] … frames_at[item + 1] - 1; without
- * frames_at an item is a frame. classes[frame]; item_classes[item] is the class of an item of one frame,
- * RULES_MANY of others (may be NULL without frames_at): nearly all items are one frame, so most walks read
- * nothing else. */
-#define RULES_MANY UINT32_MAX
-struct rules_stack {
-    const uint32_t *items;
-    uint32_t n;
-    const uint32_t *frames_at;
-    const uint32_t *classes, *item_classes;
-};
-
-/* A remembered frame: which one, and the how-manieth of the walk. */
-struct rules_register {
-    uint32_t frame, position;
-};
-
-/* What a walk found; registers[rules_program_registers()] are the caller's memory. */
-struct rules_verdict {
-    uint32_t state,
-        generation; /* generation changes when the automaton was flushed: then walk the stack again */
-    struct rules_register *registers;
-};
-
 /* Walks one stack. False when it has no frames (it satisfies no rule) or memory is out. */
 bool rules_matcher_walk(struct rules_matcher *m, const struct rules_stack *stack, struct rules_verdict *v);
 uint32_t rules_matcher_generation(const struct rules_matcher *m);
 
 /* ---- outcomes -------------------------------------------------------------------------------- */
 
-/* Whom the matcher asks for what only the caller knows. Answers are string numbers, RULES_NONE for none. */
-struct rules_asker {
-    void *context;
-    uint32_t (*field)(void *context, uint32_t frame, enum rule_field field);
-    bool (*inlined)(void *context, uint32_t frame);
-    uint32_t (*attr)(void *context, enum rule_scope scope, uint32_t key); /* key: of rules_program_attr() */
-    uint32_t (*profile_type)(void *context);
-    uint32_t (*profile_unit)(void *context);
-    bool (*linked)(void *context);
-    const uint32_t *types;        /* [frame] what field() says of its type; may be NULL */
-    const uint32_t *sample_attrs; /* [key] what attr() says of the sample being asked about; may be NULL */
-};
+/* Decides for a group of siblings (profiles of one scope with equal time, duration and id; often just one)
+ * which sources each feeds: mask bits are set for profile i in masks[i × rules_program_mask_words()]. A
+ * `kind` takes, of the siblings it matches, those of the first TYPE/UNIT that suits the value, so that
+ * nothing counts twice. */
+void rules_matcher_choose(struct rules_matcher *m, const struct rules_profile *group, uint32_t n,
+                          uint64_t *masks);
 
-/* One addition: of the sample's weight (as the source's `value` says) to a series. */
-struct rules_entry {
-    uint32_t source, series;
-};
-
-enum rules_level { RULES_LEVEL_STACK, RULES_LEVEL_PROFILE, RULES_LEVEL_SAMPLE };
-
-struct rules_outcome {
-    uint32_t entries, n_entries; /* rules_matcher_entry(entries + i) */
-    enum rules_level level;      /* what the answer depended on, beside the active sources */
-    uint32_t lists,
-        n_lists;         /* sources that count frames one by one: if any, ask rules_matcher_frames() too */
-    uint32_t mark, slot; /* for the caller: 0 at first */
-};
-
-/* The number of a set of sources, one bit each: those that a profile's type suits (rules_matcher_choose). */
+/* The number of a set of sources, one bit each; and of the set that a profile without siblings feeds,
+ * remembered. RULES_NONE: no memory. */
 uint32_t rules_matcher_active(struct rules_matcher *m, const uint64_t *mask);
+uint32_t rules_matcher_choose_one(struct rules_matcher *m, const struct rules_profile *p);
 
 /* What a sample on this stack adds to. RULES_NONE when memory is out. */
 uint32_t rules_matcher_outcome(struct rules_matcher *m, const struct rules_verdict *v, uint32_t active,
@@ -157,11 +101,21 @@ const struct rules_entry *rules_matcher_entry(const struct rules_matcher *m, uin
 uint32_t rules_matcher_frames(struct rules_matcher *m, const struct rules_verdict *v, uint32_t outcome,
                               const struct rules_asker *asker, const struct rules_entry **ret);
 
+/* ---- what is kept: keep.h -------------------------------------------------------------------- */
+
+/* The number of a set of keep rules: those whose `on` takes such a profile. RULES_NONE: no memory. */
+uint32_t rules_matcher_keep_active(struct rules_matcher *m, const struct rules_profile *p);
+
+/* What the active rules say of a sample on this stack; RULES_NONE when memory is out. Valid until the matcher
+ * forgets. */
+uint32_t rules_matcher_kept(struct rules_matcher *m, const struct rules_verdict *v, uint32_t active,
+                            const struct rules_asker *asker);
+const struct rules_kept *rules_matcher_kept_at(const struct rules_matcher *m,
+                                               uint32_t kept); /* until the next */
+const struct rules_kept_rate *rules_matcher_kept_rate(const struct rules_matcher *m, uint32_t rate);
+
 /* ---- series ---------------------------------------------------------------------------------- */
 
-struct rules_series_label {
-    uint32_t name, value; /* rules_program_name(), string number */
-};
 uint32_t rules_matcher_series_count(const struct rules_matcher *m);
 uint32_t rules_matcher_series_metric(const struct rules_matcher *m, uint32_t series);
 uint32_t rules_matcher_series_labels(const struct rules_matcher *m, uint32_t series,

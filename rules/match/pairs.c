@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/match/pairs.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
 #include "proto/base/hash.h"
-#include "rules/match/parts.h"
+#include "proto/base/macros.h"
 
 static uint32_t place(const struct pairs *t, uint64_t key)
 {

@@ -1,54 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/match/paths.h"
 
-#include "proto/base/macros.h"
-
-uint32_t paths_new(struct rules_matcher *m)
+void match_paths_init(struct match_paths *x, struct match_reads *reads)
 {
-    if (charged_grow(m->budget, &m->nodes, &m->cap_nodes, m->n_nodes + 1, sizeof *m->nodes) < 0)
-        return matcher_oom(m);
-    m->nodes[m->n_nodes] = (struct path_node){0};
-    return m->n_nodes++;
+    x->memory = reads->memory;
+    x->reads = reads;
+    x->nodes.budget = x->children.budget = reads->memory->budget;
 }
 
-uint32_t paths_root(struct rules_matcher *m, struct pairs *pairs, uint64_t key)
+void match_paths_clear(struct match_paths *x)
 {
-    uint32_t child;
-    if (pairs_find(pairs, key, &child))
-        return child;
-    child = paths_new(m);
-    if (child != RULES_NONE && pairs_set(pairs, key, child) < 0)
-        return matcher_oom(m);
-    return child;
+    vec_release(&x->nodes);
+    pairs_clear(&x->children);
 }
 
-/* Follows what is known from a root; the leaf's content, or RULES_NONE where the tree ends. */
-uint32_t paths_follow(struct eval *e, uint32_t node)
+bool match_paths_full(const struct match_paths *x)
 {
-    struct rules_matcher *m = e->m;
-    while (m->nodes[node].leaf == 0) {
-        uint32_t spec = m->nodes[node].spec;
-        if (spec == 0)
+    return x->nodes.n > RULES_PATHS_MAX;
+}
+
+uint32_t match_paths_new(struct match_paths *x)
+{
+    int r = vec_append(&x->nodes, (struct path_node){0});
+    return r < 0 ? match_memory_out(x->memory) : x->nodes.n - 1;
+}
+
+uint32_t match_paths_root(struct match_paths *x, struct pairs *roots, uint64_t key)
+{
+    uint32_t node;
+    if (pairs_find(roots, key, &node))
+        return node;
+    node = match_paths_new(x);
+    if (node != RULES_NONE && pairs_set(roots, key, node) < 0)
+        return match_memory_out(x->memory);
+    return node;
+}
+
+uint32_t match_paths_follow(struct match_paths *x, uint32_t node, struct reading *at)
+{
+    while (x->nodes.p[node].leaf == 0) {
+        uint32_t read = x->nodes.p[node].read;
+        if (read == 0)
             return RULES_NONE;
-        uint32_t value = eval_read(e, spec - 1);
-        if (m->error < 0 || !pairs_find(&m->children, pair_key(node, value), &node))
+        const struct read *what = match_reads_get(x->reads, read - 1);
+        uint32_t value = match_reads_value(x->reads, what, at);
+        at->level = max_of(at->level, match_reads_level(x->reads, what));
+        if (x->memory->error < 0 || !pairs_find(&x->children, pair_key(node, value), &node))
             return RULES_NONE;
     }
-    return m->nodes[node].leaf - 1;
+    return x->nodes.p[node].leaf - 1;
 }
 
-/* Writes the notes of an evaluation as a path from the root to a leaf with this content. */
-uint32_t paths_lay(struct eval *e, uint32_t node, uint32_t content)
+uint32_t match_paths_lay(struct match_paths *x, uint32_t node, const struct read_note *notes, uint32_t n,
+                         uint32_t content)
 {
-    struct rules_matcher *m = e->m;
-    if (m->error < 0)
+    if (x->memory->error < 0)
         return RULES_NONE;
-    for (uint32_t i = 0; i < e->n_notes; i++) {
-        m->nodes[node].spec = e->notes[i].spec + 1;
-        node = paths_root(m, &m->children, pair_key(node, e->notes[i].value));
+    for (uint32_t i = 0; i < n; i++) {
+        x->nodes.p[node].read = notes[i].read + 1;
+        node = match_paths_root(x, &x->children, pair_key(node, notes[i].value));
         if (node == RULES_NONE)
             return RULES_NONE;
     }
-    m->nodes[node].leaf = content + 1;
+    x->nodes.p[node].leaf = content + 1;
     return content;
 }

@@ -1,45 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans: what is left to ask of a frame when its type is known, and which of its fields say it. Made once a
- * type.
+ * A plan is made by evaluating the program's nodes knowing only the type, in three values: a node holds, does
+ * not, or is open. What is open and somebody asks for (a root) is followed down to the domains that keep it
+ * open: a field is looked at if one of them is that field, or a column whose cell, for this type, is made of
+ * it.
+ *
+ * A column that is made of one field alone is a function of that field's text, so the text's kind says it
+ * (frames.c). Where a column is made of several, kinds do not say all: frames of such a type are matched by
+ * their texts (`by_text`).
  */
+#include "rules/match/plan.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/macros.h"
-#include "rules/match/parts.h"
 
-/* ---- plans ----------------------------------------------------------------------------------- */
+int match_plans_init(struct match_plans *x, struct match_strings *strings)
+{
+    const struct rules_program *p = strings->p;
+    x->p = p;
+    x->memory = strings->memory;
+    x->strings = strings;
+    x->of_type.budget = x->columns.budget = x->memory->budget;
+    x->plans = calloc(MATCH_PLANS_MAX, sizeof *x->plans);
+    x->answer = calloc(p->nodes.n, sizeof *x->answer);
+    x->seen = calloc(p->nodes.n, sizeof *x->seen);
+    x->asked = calloc(2 * (size_t)p->domains.n, sizeof *x->asked);
+    x->column_fields = calloc(p->domains.n, sizeof *x->column_fields);
+    return x->plans && x->answer && x->seen && x->asked && x->column_fields ? 0 : -ENOMEM;
+}
+
+void match_plans_clear(struct match_plans *x)
+{
+    vec_release(&x->of_type);
+    vec_release(&x->columns);
+    x->n = x->of_none = 0;
+}
+
+void match_plans_release(struct match_plans *x)
+{
+    match_plans_clear(x);
+    free(x->plans);
+    free(x->answer);
+    free(x->seen);
+    free(x->asked);
+    free(x->column_fields);
+}
 
 /* What a predicate can say knowing only the type. */
-enum partial { PARTIAL_UNKNOWN, NO, YES, OPEN };
+enum answer { UNKNOWN, NO, YES, OPEN };
 
-/* Remembered in m->node_value while a plan is made. */
-static enum partial partial_node(struct rules_matcher *m, uint32_t node, uint32_t type)
+static enum answer answer_of(struct match_plans *x, uint32_t node, uint32_t type)
 {
-    if (m->node_value[node] != PARTIAL_UNKNOWN)
-        return (enum partial)m->node_value[node];
-    const struct lower_node *n = &m->p->nodes.p[node];
-    enum partial v = OPEN, kid;
+    if (x->answer[node] != UNKNOWN)
+        return (enum answer)x->answer[node];
+    const struct lower_node *n = &x->p->nodes.p[node];
+    enum answer v = OPEN, kid;
     switch (n->op) {
     case NODE_TRUE: v = YES; break;
     case NODE_NOT:
-        kid = partial_node(m, n->a, type);
+        kid = answer_of(x, n->a, type);
         v = kid == OPEN ? OPEN : kid == YES ? NO : YES;
         break;
     case NODE_AND:
     case NODE_OR: {
-        enum partial decides = n->op == NODE_AND ? NO : YES;
+        enum answer decides = n->op == NODE_AND ? NO : YES;
         v = n->op == NODE_AND ? YES : NO;
         for (uint32_t i = 0; i < n->b && v != decides; i++) {
-            kid = partial_node(m, m->p->kids.p[n->a + i], type);
+            kid = answer_of(x, x->p->kids.p[n->a + i], type);
             v = kid == decides || kid == OPEN ? kid : v;
         }
         break;
     }
     case NODE_MATCH:
         if (n->a == RULE_FIELD_TYPE)
-            v = matcher_string_bit(m, n->a, type, n->b) ? YES : NO;
+            v = match_strings_bit(x->strings, n->a, type, n->b) ? YES : NO;
         break;
     case NODE_PRESENT:
         if (n->a == RULE_FIELD_TYPE)
@@ -47,23 +83,23 @@ static enum partial partial_node(struct rules_matcher *m, uint32_t node, uint32_
         break;
     case NODE_INLINED: break; /* in every key */
     }
-    m->node_value[node] = (uint8_t)v;
+    x->answer[node] = (uint8_t)v;
     return v;
 }
 
-/* The domains that an open node looks at, marked; each node once (m->node_seen). */
-static void mark_open(struct rules_matcher *m, uint32_t node, uint32_t type, uint8_t *asked)
+/* The domains that an open node looks at, marked; each node once (x->seen). */
+static void mark_open(struct match_plans *x, uint32_t node, uint32_t type, uint8_t *asked)
 {
-    const struct lower_node *n = &m->p->nodes.p[node];
-    if (m->node_seen[node] || partial_node(m, node, type) != OPEN)
+    const struct lower_node *n = &x->p->nodes.p[node];
+    if (x->seen[node] || answer_of(x, node, type) != OPEN)
         return;
-    m->node_seen[node] = 1;
+    x->seen[node] = 1;
     switch (n->op) {
-    case NODE_NOT: mark_open(m, n->a, type, asked); break;
+    case NODE_NOT: mark_open(x, n->a, type, asked); break;
     case NODE_AND:
     case NODE_OR:
         for (uint32_t i = 0; i < n->b; i++)
-            mark_open(m, m->p->kids.p[n->a + i], type, asked);
+            mark_open(x, x->p->kids.p[n->a + i], type, asked);
         break;
     case NODE_MATCH:
     case NODE_PRESENT: asked[n->a] = 1; break;
@@ -99,22 +135,22 @@ static uint32_t text_fields(const struct rules_program *p, const struct rule_tex
 
 /* The fields a column depends on in frames of this type: those of the cell that the type chooses, or of all
  * that it leaves, and of what chooses between them. */
-static uint32_t column_fields(struct rules_matcher *m, uint32_t ftable, uint32_t column, uint32_t type,
+static uint32_t column_fields(struct match_plans *x, uint32_t ftable, uint32_t column, uint32_t type,
                               uint8_t *asked)
 {
-    const struct rules_program *p = m->p;
+    const struct rules_program *p = x->p;
     const struct lower_ftable *t = &p->ftables.p[ftable];
     uint32_t fields = 0;
-    memset(m->node_seen, 0, p->nodes.n);
+    memset(x->seen, 0, p->nodes.n);
     memset(asked, 0, p->domains.n);
     for (uint32_t i = 0; i < t->source->n_rows; i++) {
         uint32_t node = p->kids.p[t->nodes + i];
-        enum partial v = node == LOWER_NONE ? OPEN : partial_node(m, node, type);
+        enum answer v = node == LOWER_NONE ? OPEN : answer_of(x, node, type);
         const struct rule_text *cell = t->source->rows[i].cells[column];
         if (v == NO)
             continue;
         if (node != LOWER_NONE)
-            mark_open(m, node, type, asked);
+            mark_open(x, node, type, asked);
         fields |= cell ? text_fields(p, cell, LOWER_DEPTH_MAX) : 0;
         if (v == YES)
             break;
@@ -125,73 +161,66 @@ static uint32_t column_fields(struct rules_matcher *m, uint32_t ftable, uint32_t
     return fields & ~(1u << RULE_FIELD_TYPE);
 }
 
-static int add_column(struct rules_matcher *m, uint32_t domain)
+/* Of each column that somebody asks: the fields it depends on. */
+static void find_columns(struct match_plans *x, struct frame_plan *plan, uint32_t type)
 {
-    if (charged_grow(m->budget, &m->plan_columns, &m->cap_plan_columns, m->n_plan_columns + 1,
-                     sizeof *m->plan_columns) < 0)
-        return -1;
-    m->plan_columns[m->n_plan_columns++] = domain;
-    return 0;
-}
-
-/* `asked` has room for two sets of domains. */
-static int fill_plan(struct rules_matcher *m, struct frame_plan *plan, uint32_t type, uint8_t *asked)
-{
-    const struct rules_program *p = m->p;
-    memset(m->node_value, PARTIAL_UNKNOWN, p->nodes.n);
-    memset(m->node_seen, 0, p->nodes.n);
-    for (uint32_t i = 0; i < p->nodes.n; i++)
-        if (p->nodes.p[i].root != LOWER_NONE)
-            mark_open(m, i, type, asked);
-    for (uint32_t i = 0; i < LOWER_FIELDS; i++)
-        plan->fields |= asked[i] ? 1u << i : 0;
+    const struct rules_program *p = x->p;
     for (uint32_t i = LOWER_DOMAIN_COLUMN; i < p->domains.n; i++) {
         const struct lower_domain *d = &p->domains.p[i];
-        m->column_text[i] = asked[i] ? column_fields(m, d->ftable, d->column, type, asked + p->domains.n) : 0;
-        plan->fields |= m->column_text[i];
-        plan->by_text |= (m->column_text[i] & (m->column_text[i] - 1)) != 0;
+        uint32_t fields = 0;
+        if (x->asked[i])
+            fields = column_fields(x, d->ftable, d->column, type, x->asked + p->domains.n);
+        x->column_fields[i] = fields;
+        plan->fields |= fields;
+        plan->by_text |= (fields & (fields - 1)) != 0;
     }
+}
+
+static int fill_plan(struct match_plans *x, struct frame_plan *plan, uint32_t type)
+{
+    const struct rules_program *p = x->p;
+    memset(x->answer, UNKNOWN, p->nodes.n);
+    memset(x->seen, 0, p->nodes.n);
+    memset(x->asked, 0, p->domains.n);
+    for (uint32_t i = 0; i < p->nodes.n; i++)
+        if (p->nodes.p[i].root != LOWER_NONE)
+            mark_open(x, i, type, x->asked);
+    for (uint32_t i = 0; i < LOWER_FIELDS; i++)
+        plan->fields |= x->asked[i] ? 1u << i : 0;
+    find_columns(x, plan, type);
     plan->asked = plan->fields;
     for (uint32_t f = 0; f < LOWER_FIELDS; f++) {
-        if (!asked[f])
+        if (!x->asked[f])
             plan->asked &= ~(1u << f);
-        plan->columns_at[f] = m->n_plan_columns;
+        plan->columns_at[f] = x->columns.n;
         for (uint32_t i = LOWER_DOMAIN_COLUMN; i < p->domains.n; i++)
-            if (asked[i] && m->column_text[i] == 1u << f && add_column(m, i) < 0)
-                return -1;
-        plan->n_columns[f] = m->n_plan_columns - plan->columns_at[f];
+            if (x->asked[i] && x->column_fields[i] == 1u << f && vec_append(&x->columns, i) < 0)
+                return -ENOMEM;
+        plan->n_columns[f] = x->columns.n - plan->columns_at[f];
     }
-    return m->error;
+    return x->memory->error;
 }
 
-struct frame_plan *matcher_find_plan(struct rules_matcher *m, uint32_t type)
+struct frame_plan *match_plans_find(struct match_plans *x, uint32_t type)
 {
-    uint32_t *at = &m->none_plan, was = m->cap_type_plan;
+    uint32_t *at = &x->of_none;
     if (type != RULES_NONE) {
-        if (charged_grow(m->budget, &m->type_plan, &m->cap_type_plan, type + 1, sizeof *at) < 0) {
-            matcher_oom(m);
+        if (vec_extend(&x->of_type, type + 1) < 0) {
+            match_memory_out(x->memory);
             return NULL;
         }
-        memset(m->type_plan + was, 0, (m->cap_type_plan - was) * sizeof *at);
-        at = &m->type_plan[type];
+        at = &x->of_type.p[type];
     }
     if (*at != 0)
-        return &m->plans[*at - 1];
-    if (m->n_plans == MATCH_PLANS_MAX)
+        return &x->plans[*at - 1];
+    if (x->n == MATCH_PLANS_MAX)
         return NULL;
-    autofree uint8_t *asked = calloc(2, m->p->domains.n);
-    struct frame_plan made = {.number = m->n_plans};
-    if (!asked || fill_plan(m, &made, type, asked) < 0) {
-        matcher_oom(m);
+    struct frame_plan made = {.number = x->n};
+    if (fill_plan(x, &made, type) < 0) {
+        match_memory_out(x->memory);
         return NULL;
     }
-    m->plans[m->n_plans] = made;
-    *at = ++m->n_plans;
-    return &m->plans[*at - 1];
-}
-
-uint32_t rules_matcher_fields(struct rules_matcher *m, uint32_t type)
-{
-    const struct frame_plan *plan = matcher_plan(m, type);
-    return plan ? plan->fields | (m->p->key_fields & 1u << RULE_FIELD_TYPE) : m->p->key_fields;
+    x->plans[x->n] = made;
+    *at = ++x->n;
+    return &x->plans[*at - 1];
 }

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stack automaton: one walk from leaf to root answers every region, fact, chain and table at once.
- *
- * A state is a tuple of bits (rules/program/lowered.h). A transition is computed by step() the first time a
+ * A state is a tuple of bits (rules/program/lowered.h). A transition is computed by step_…() the first time a
  * (state, frame class) pair is met and stored in a dense table; nearly every frame of a long stack leaves the
- * state as it is, so the common step is one load and a well-predicted branch. When the table is full it is
- * emptied in the middle of whatever happens: the current state is entered anew and the walk goes on. So
- * memory is bounded and no answer ever changes.
+ * state as it is, so the common step is one load and a well-predicted branch. What changes the state may also
+ * remember the frame in registers, or in the list of an `each`: the transition's actions.
+ *
+ * When the table is full it is emptied in the middle of whatever happens: the current state is entered anew
+ * and the walk goes on. So memory is bounded and no answer ever changes; who knows states by number compares
+ * `generation`. A state that no frame can change any more is absorbing, and ends the walk.
  */
-#include <errno.h>
+#include "rules/match/walk.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/macros.h"
-#include "rules/match/parts.h"
+#include "rules/match/bits.h"
 
 enum { PHASE_BEFORE, PHASE_IN, PHASE_DONE };
+
 /* A cell: the frame changes nothing; not computed yet; else a transition's number + CELL_FIRST. */
 #define CELL_STAY    0u
 #define CELL_FIRST   1u
@@ -23,59 +26,56 @@ enum { PHASE_BEFORE, PHASE_IN, PHASE_DONE };
 
 #define STRIDE_MIN 256u
 
-uint32_t rules_matcher_generation(const struct rules_matcher *m)
+int match_walk_init(struct match_walk *w, const struct match_frames *frames)
 {
-    return m->generation;
-}
-
-void matcher_stack_clear(struct rules_matcher *m)
-{
-    tuples_clear(&m->states);
-    charged_free(m->budget, &m->cells, &m->cap_cells, sizeof *m->cells);
-    charged_free(m->budget, &m->absorbing, &m->cap_absorbing, sizeof *m->absorbing);
-    charged_free(m->budget, &m->state_root, &m->cap_state_root, sizeof *m->state_root);
-    charged_free(m->budget, &m->transitions, &m->cap_transitions, sizeof *m->transitions);
-    charged_free(m->budget, &m->actions, &m->cap_actions, sizeof *m->actions);
-    charged_free(m->budget, &m->list, &m->cap_list, sizeof *m->list);
-    m->n_transitions = m->n_actions = m->n_list = m->stride = 0;
-    matcher_roots_clear(m); /* outcomes are found by state, and so is what is kept */
-    pairs_clear(&m->keep_roots);
-    m->generation++;
+    const struct rules_program *p = frames->p;
+    struct budget *budget = frames->memory->budget;
+    w->p = p;
+    w->memory = frames->memory;
+    w->frames = frames;
+    tuples_init(&w->states, budget);
+    w->cells.budget = w->absorbing.budget = w->marks.budget = w->transitions.budget = budget;
+    w->actions.budget = w->list.budget = budget;
+    w->n_state_words = (p->n_bits + 31) / 32;
+    w->words = calloc(w->n_state_words, sizeof *w->words);
+    w->step_actions = calloc(2 * p->facts.n + p->n_regs + p->eaches.n + 1, sizeof *w->step_actions);
+    w->in_region = calloc(p->regions.n, sizeof *w->in_region);
+    return w->words && w->step_actions && w->in_region ? 0 : -ENOMEM;
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
 struct step {
-    struct rules_matcher *m;
+    struct match_walk *w;
     uint32_t *words;      /* the state, being changed */
     const uint32_t *bits; /* the frame class */
 };
 
 static bool holds(const struct step *s, uint32_t node)
 {
-    return state_bit(s->bits, s->m->p->nodes.p[node].root);
+    return bits_get(s->bits, s->w->p->nodes.p[node].root);
 }
 
 static void act(const struct step *s, uint32_t action)
 {
-    s->m->step_actions[s->m->n_step_actions++] = action;
+    s->w->step_actions[s->w->n_step_actions++] = action;
 }
 
 static void put_phase(uint32_t *words, uint32_t bit, uint32_t phase)
 {
-    state_clear(words, bit);
-    state_clear(words, bit + 1);
+    bits_clear(words, bit);
+    bits_clear(words, bit + 1);
     if (phase & 1)
-        state_set(words, bit);
+        bits_set(words, bit);
     if (phase & 2)
-        state_set(words, bit + 1);
+        bits_set(words, bit + 1);
 }
 
 static void step_regions(struct step *s)
 {
-    for (uint32_t i = 0; i < s->m->p->regions.n; i++) {
-        const struct lower_region *r = &s->m->p->regions.p[i];
-        uint32_t phase = state_number(s->words, r->bit, 2), next = phase;
+    for (uint32_t i = 0; i < s->w->p->regions.n; i++) {
+        const struct lower_region *r = &s->w->p->regions.p[i];
+        uint32_t phase = bits_number(s->words, r->bit, 2), next = phase;
         bool in = false;
         if (phase == PHASE_BEFORE) {
             if (holds(s, r->after))
@@ -90,7 +90,7 @@ static void step_regions(struct step *s)
                 in = true;
             }
         }
-        s->m->in_region[i] = in;
+        s->w->in_region[i] = in;
         if (next != phase)
             put_phase(s->words, r->bit, next);
     }
@@ -98,25 +98,25 @@ static void step_regions(struct step *s)
 
 static void step_facts(struct step *s)
 {
-    const struct rules_program *p = s->m->p;
+    const struct rules_program *p = s->w->p;
     for (uint32_t i = 0; i < p->iss.n; i++) {
         const struct lower_is *is = &p->iss.p[i];
         const struct lower_fact *f = &p->facts.p[is->fact];
-        if (!s->m->in_region[f->region] || !holds(s, f->test) || (!is->last && state_bit(s->words, f->bit)))
+        if (!s->w->in_region[f->region] || !holds(s, f->test) || (!is->last && bits_get(s->words, f->bit)))
             continue;
-        state_clear(s->words, is->bit);
+        bits_clear(s->words, is->bit);
         if (holds(s, is->test))
-            state_set(s->words, is->bit);
+            bits_set(s->words, is->bit);
     }
     for (uint32_t i = 0; i < p->facts.n; i++) {
         const struct lower_fact *f = &p->facts.p[i];
-        if (!s->m->in_region[f->region] || !holds(s, f->test))
+        if (!s->w->in_region[f->region] || !holds(s, f->test))
             continue;
-        if (!state_bit(s->words, f->bit) && f->first != LOWER_NONE)
+        if (!bits_get(s->words, f->bit) && f->first != LOWER_NONE)
             act(s, f->first);
         if (f->last != LOWER_NONE && i != 0) /* the root is known without watching every frame */
             act(s, f->last);
-        state_set(s->words, f->bit);
+        bits_set(s->words, f->bit);
     }
 }
 
@@ -124,41 +124,41 @@ static void step_facts(struct step *s)
  * cleared, so that stacks which differ only in what no longer matters share a state. */
 static void step_chains(struct step *s)
 {
-    for (uint32_t c = 0; c < s->m->p->chains.n; c++) {
-        const struct lower_chain *chain = &s->m->p->chains.p[c];
-        const uint32_t *nodes = &s->m->p->kids.p[chain->nodes];
-        if (state_bit(s->words, chain->bit))
+    for (uint32_t c = 0; c < s->w->p->chains.n; c++) {
+        const struct lower_chain *chain = &s->w->p->chains.p[c];
+        const uint32_t *nodes = &s->w->p->kids.p[chain->nodes];
+        if (bits_get(s->words, chain->bit))
             continue;
         for (uint32_t i = 0; i < chain->n; i++) { /* from the rootmost: each reads its neighbour's old bits */
             bool below =
-                i + 1 == chain->n || state_bit(s->words, chain->bit + 2 * (i + 1) + chain->directly[i]);
+                i + 1 == chain->n || bits_get(s->words, chain->bit + 2 * (i + 1) + chain->directly[i]);
             bool now = below && holds(s, nodes[i]);
-            state_clear(s->words, chain->bit + 2 * i + 1);
+            bits_clear(s->words, chain->bit + 2 * i + 1);
             if (now) {
-                state_set(s->words, chain->bit + 2 * i);
-                state_set(s->words, chain->bit + 2 * i + 1);
+                bits_set(s->words, chain->bit + 2 * i);
+                bits_set(s->words, chain->bit + 2 * i + 1);
             }
         }
-        if (state_bit(s->words, chain->bit)) {
+        if (bits_get(s->words, chain->bit)) {
             for (uint32_t i = 1; i < 2 * chain->n; i++)
-                state_clear(s->words, chain->bit + i);
+                bits_clear(s->words, chain->bit + i);
         }
     }
 }
 
 static void step_tables(struct step *s)
 {
-    for (uint32_t t = 0; t < s->m->p->tables.n; t++) {
-        const struct lower_table *table = &s->m->p->tables.p[t];
-        const uint32_t *nodes = &s->m->p->kids.p[table->nodes];
-        if (!s->m->in_region[table->region] ||
-            (table->in_state && state_number(s->words, table->bit, 16) != 0))
+    for (uint32_t t = 0; t < s->w->p->tables.n; t++) {
+        const struct lower_table *table = &s->w->p->tables.p[t];
+        const uint32_t *nodes = &s->w->p->kids.p[table->nodes];
+        if (!s->w->in_region[table->region] ||
+            (table->in_state && bits_number(s->words, table->bit, 16) != 0))
             continue;
         for (uint32_t i = 0; i < table->source->n_rows; i++) {
             bool settles = !table->source->rows[i].when && !table->source->nearest_leaf;
             if (nodes[i] == LOWER_NONE)
                 continue;
-            if (!table->in_state && state_bit(s->words, table->bit + i)) {
+            if (!table->in_state && bits_get(s->words, table->bit + i)) {
                 if (settles)
                     break; /* rows below cannot matter any more */
                 continue;
@@ -168,15 +168,15 @@ static void step_tables(struct step *s)
             if (table->in_state) {
                 for (uint32_t b = 0; b < 16; b++)
                     if ((i + 1) >> b & 1)
-                        state_set(s->words, table->bit + b);
+                        bits_set(s->words, table->bit + b);
                 act(s, table->reg);
                 break;
             }
-            state_set(s->words, table->bit + i);
+            bits_set(s->words, table->bit + i);
             act(s, table->reg + i);
             if (settles) {
                 for (uint32_t j = i + 1; j < table->source->n_rows; j++)
-                    state_clear(s->words, table->bit + j);
+                    bits_clear(s->words, table->bit + j);
                 break;
             }
         }
@@ -185,44 +185,44 @@ static void step_tables(struct step *s)
 
 static void step_eaches(struct step *s)
 {
-    uint32_t type = s->bits[s->m->n_root_words - 1];
-    for (uint32_t i = 0; i < s->m->p->eaches.n; i++) {
-        const struct lower_each *each = &s->m->p->eaches.p[i];
-        if (!s->m->in_region[each->region] || !holds(s, each->node))
+    uint32_t type = s->bits[s->w->frames->n_class_words - 1];
+    for (uint32_t i = 0; i < s->w->p->eaches.n; i++) {
+        const struct lower_each *each = &s->w->p->eaches.p[i];
+        if (!s->w->in_region[each->region] || !holds(s, each->node))
             continue;
         if (each->by_type)
-            state_set(s->words, each->bit + type);
+            bits_set(s->words, each->bit + type);
         if (!each->by_type || type == MATCH_TYPE_MORE)
             act(s, MATCH_PUSH | i);
     }
 }
 
 /* No frame can change what this state says: the walk may end. */
-static bool is_absorbing(const struct rules_matcher *m, const uint32_t *words)
+static bool is_absorbing(const struct match_walk *w, const uint32_t *words)
 {
-    const struct rules_program *p = m->p;
-#define DONE(region) (state_number(words, p->regions.p[region].bit, 2) == PHASE_DONE)
+    const struct rules_program *p = w->p;
+#define DONE(region) (bits_number(words, p->regions.p[region].bit, 2) == PHASE_DONE)
     for (uint32_t i = 0; i < p->facts.n; i++) {
         const struct lower_fact *f = &p->facts.p[i];
-        if (!DONE(f->region) && !(state_bit(words, f->bit) && (f->last == LOWER_NONE || i == 0)))
+        if (!DONE(f->region) && !(bits_get(words, f->bit) && (f->last == LOWER_NONE || i == 0)))
             return false;
     }
     for (uint32_t i = 0; i < p->iss.n; i++)
         if (p->iss.p[i].last && !DONE(p->facts.p[p->iss.p[i].fact].region))
             return false;
     for (uint32_t i = 0; i < p->chains.n; i++)
-        if (!state_bit(words, p->chains.p[i].bit))
+        if (!bits_get(words, p->chains.p[i].bit))
             return false;
     for (uint32_t i = 0; i < p->eaches.n; i++)
         if (!DONE(p->eaches.p[i].region))
             return false;
     for (uint32_t i = 0; i < p->tables.n; i++) {
         const struct lower_table *t = &p->tables.p[i];
-        if (DONE(t->region) || (t->in_state && state_number(words, t->bit, 16) != 0))
+        if (DONE(t->region) || (t->in_state && bits_number(words, t->bit, 16) != 0))
             continue;
         bool settled = false;
-        for (uint32_t r = 0;
-             r < t->source->n_rows && !t->in_state && state_bit(words, t->bit + r) && !settled; r++)
+        for (uint32_t r = 0; r < t->source->n_rows && !t->in_state && bits_get(words, t->bit + r) && !settled;
+             r++)
             settled = !t->source->rows[r].when && !t->source->nearest_leaf;
         if (!settled)
             return false;
@@ -233,115 +233,122 @@ static bool is_absorbing(const struct rules_matcher *m, const uint32_t *words)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* The number of the state in m->step_words, which is emptied into a fresh table first if there is no room. */
-static uint32_t enter_state(struct rules_matcher *m)
+/* The number of the state in w->words. TUPLES_NONE: memory is out, or (no error) the table is full. */
+static uint32_t enter_state(struct match_walk *w)
 {
-    uint32_t id = tuples_find(&m->states, m->step_words, m->n_state_words);
+    uint32_t id = tuples_find(&w->states, w->words, w->n_state_words), n = w->states.n + 1;
     if (id != TUPLES_NONE)
         return id;
-    if ((m->states.n + 1) * (uint64_t)m->stride > RULES_CELLS_MAX)
+    if (n * (uint64_t)w->stride > RULES_CELLS_MAX)
         return TUPLES_NONE;
-    uint32_t was = m->cap_cells, n = m->states.n + 1;
-    if (charged_grow(m->budget, &m->cells, &m->cap_cells, n * m->stride, sizeof *m->cells) < 0 ||
-        charged_grow(m->budget, &m->absorbing, &m->cap_absorbing, n, sizeof *m->absorbing) < 0 ||
-        charged_grow(m->budget, &m->state_root, &m->cap_state_root, n, sizeof *m->state_root) < 0) {
-        matcher_oom(m);
-        return TUPLES_NONE;
-    }
-    memset(m->cells + was, 0xff, (m->cap_cells - was) * sizeof *m->cells); /* CELL_UNKNOWN */
-    id = tuples_add(&m->states, m->step_words, m->n_state_words);
-    if (id == TUPLES_NONE)
-        return matcher_oom(m);
-    m->absorbing[id] = is_absorbing(m, m->step_words);
-    m->state_root[id] = (struct root_memo){0};
+    if (vec_reserve(&w->cells, n * w->stride) < 0 || vec_extend(&w->absorbing, n) < 0 ||
+        vec_extend(&w->marks, n) < 0 ||
+        (id = tuples_add(&w->states, w->words, w->n_state_words)) == TUPLES_NONE)
+        return match_memory_out(w->memory);
+    memset(w->cells.p + w->cells.n, 0xff, w->stride * sizeof *w->cells.p); /* CELL_UNKNOWN */
+    w->cells.n += w->stride;
+    w->absorbing.p[id] = is_absorbing(w, w->words);
     return id;
 }
 
-/* An empty table with the start state as number 0, wide enough for the classes there are. */
-static int start_table(struct rules_matcher *m)
+static void empty_table(struct match_walk *w)
 {
-    uint32_t n_list = m->n_list, cap_list = m->cap_list;
-    struct list_item *list = take_ptr(m->list); /* the walk in progress keeps its list */
-    m->cap_list = 0;
-    uint32_t *current = malloc(m->n_state_words * sizeof *current);
+    tuples_clear(&w->states);
+    vec_release(&w->cells);
+    vec_release(&w->absorbing);
+    vec_release(&w->marks);
+    vec_release(&w->transitions);
+    vec_release(&w->actions);
+    w->stride = 0;
+    w->generation++;
+}
+
+/* An empty table with the start state as number 0, wide enough for the classes there are. A step being
+ * computed keeps its state in w->words. */
+static int start_table(struct match_walk *w)
+{
+    size_t bytes = w->n_state_words * sizeof *w->words;
+    autofree uint32_t *current = malloc(bytes);
     if (!current) {
-        m->list = list;
-        m->cap_list = cap_list;
-        matcher_oom(m);
+        match_memory_out(w->memory);
         return -ENOMEM;
     }
-    memcpy(current, m->step_words, m->n_state_words * sizeof *current);
-    matcher_stack_clear(m);
-    m->list = list;
-    m->cap_list = cap_list;
-    m->n_list = n_list;
-
-    for (m->stride = STRIDE_MIN; m->stride <= m->classes.n && m->stride < MATCH_DENSE_MAX;)
-        m->stride *= 2;
-    memset(m->step_words, 0, m->n_state_words * sizeof *m->step_words);
-    for (uint32_t i = 0; i < m->p->regions.n; i++)
-        put_phase(m->step_words, m->p->regions.p[i].bit,
-                  m->p->regions.p[i].after == LOWER_NONE ? PHASE_IN : PHASE_BEFORE);
-    uint32_t id = enter_state(m);
-    memcpy(m->step_words, current, m->n_state_words * sizeof *current);
-    free(current);
+    memcpy(current, w->words, bytes);
+    empty_table(w);
+    for (w->stride = STRIDE_MIN; w->stride <= w->frames->classes.n && w->stride < MATCH_DENSE_MAX;)
+        w->stride *= 2;
+    memset(w->words, 0, bytes);
+    for (uint32_t i = 0; i < w->p->regions.n; i++) {
+        const struct lower_region *region = &w->p->regions.p[i];
+        put_phase(w->words, region->bit, region->after == LOWER_NONE ? PHASE_IN : PHASE_BEFORE);
+    }
+    uint32_t id = enter_state(w);
+    memcpy(w->words, current, bytes);
     return id == 0 ? 0 : -ENOMEM;
 }
 
-static int remember(struct rules_matcher *m, uint32_t state, uint32_t class, uint32_t next)
+/* What w->words, step_actions say is what this (state, class) does from now on. */
+static int remember(struct match_walk *w, uint32_t state, uint32_t class, uint32_t next)
 {
-    uint32_t *cell = &m->cells[(size_t)state * m->stride + 1 + class];
-    if (next == state && m->n_step_actions == 0) {
+    uint32_t *cell = &w->cells.p[(size_t)state * w->stride + 1 + class], n = w->n_step_actions;
+    if (next == state && n == 0) {
         *cell = CELL_STAY;
         return 0;
     }
-    if (charged_grow(m->budget, &m->transitions, &m->cap_transitions, m->n_transitions + 1,
-                     sizeof *m->transitions) < 0 ||
-        charged_grow(m->budget, &m->actions, &m->cap_actions, m->n_actions + m->n_step_actions,
-                     sizeof *m->actions) < 0)
+    struct transition t = {.next = next,
+                           .row = next * w->stride + 1,
+                           .actions = w->actions.n,
+                           .n_actions = n,
+                           .absorbing = w->absorbing.p[next],
+                           .slow = n > MATCH_SETS};
+    for (uint32_t i = 0; i < n; i++)
+        t.slow |= (w->step_actions[i] & MATCH_PUSH) != 0;
+    for (uint32_t i = 0; i < MATCH_SETS && !t.slow; i++)
+        t.set[i] = n == 0 ? w->p->n_regs : w->step_actions[min_of(i, n - 1)];
+    if (vec_append_all(&w->actions, w->step_actions, n) < 0 || vec_append(&w->transitions, t) < 0)
         return -ENOMEM;
-    struct transition *t = &m->transitions[m->n_transitions];
-    *t = (struct transition){.next = next,
-                             .row = next * m->stride + 1,
-                             .actions = m->n_actions,
-                             .n_actions = m->n_step_actions,
-                             .absorbing = m->absorbing[next],
-                             .slow = m->n_step_actions > MATCH_SETS};
-    for (uint32_t i = 0; i < m->n_step_actions; i++)
-        t->slow |= (m->step_actions[i] & MATCH_PUSH) != 0;
-    for (uint32_t i = 0; i < MATCH_SETS && !t->slow; i++)
-        t->set[i] = m->n_step_actions == 0 ? m->p->n_regs : m->step_actions[min_of(i, m->n_step_actions - 1)];
-    if (m->n_step_actions > 0)
-        memcpy(m->actions + m->n_actions, m->step_actions, m->n_step_actions * sizeof *m->actions);
-    m->n_actions += m->n_step_actions;
-    *cell = CELL_FIRST + m->n_transitions++;
+    *cell = CELL_FIRST + w->transitions.n - 1;
     return 0;
 }
 
-/* Computes (state, class) → next, with its actions in m->step_actions; remembers it where there is a cell. */
-static uint32_t compute(struct rules_matcher *m, uint32_t state, uint32_t class)
+void match_walk_clear(struct match_walk *w)
 {
-    struct step s = {.m = m, .words = m->step_words, .bits = tuples_get(&m->classes, class)};
-    memcpy(m->step_words, tuples_get(&m->states, state), m->n_state_words * sizeof *m->step_words);
-    m->n_step_actions = 0;
+    empty_table(w);
+    vec_release(&w->list);
+}
+
+void match_walk_release(struct match_walk *w)
+{
+    match_walk_clear(w);
+    free(w->words);
+    free(w->step_actions);
+    free(w->in_region);
+}
+
+/* Computes (state, class) → next, with its actions in w->step_actions; remembers it where there is a cell. */
+static uint32_t compute(struct match_walk *w, uint32_t state, uint32_t class)
+{
+    struct step s = {.w = w, .words = w->words, .bits = tuples_get(&w->frames->classes, class)};
+    memcpy(w->words, tuples_get(&w->states, state), w->n_state_words * sizeof *w->words);
+    w->n_step_actions = 0;
     step_regions(&s);
     step_facts(&s);
     step_chains(&s);
     step_tables(&s);
     step_eaches(&s);
-    uint32_t next = enter_state(m);
-    if (next == TUPLES_NONE && m->error == 0) { /* full: begin a new table in this state */
-        if (start_table(m) < 0)
-            return matcher_oom(m);
-        next = enter_state(m);
-        return next == TUPLES_NONE ? matcher_oom(m) : next;
+    uint32_t next = enter_state(w);
+    if (next == TUPLES_NONE && w->memory->error == 0) { /* full: begin a new table in this state */
+        if (start_table(w) < 0)
+            return match_memory_out(w->memory);
+        next = enter_state(w);
+        return next == TUPLES_NONE ? match_memory_out(w->memory) : next;
     }
-    if (next != TUPLES_NONE && class + 1 < m->stride && remember(m, state, class, next) < 0)
-        return matcher_oom(m);
+    if (next != TUPLES_NONE && class + 1 < w->stride && remember(w, state, class, next) < 0)
+        return match_memory_out(w->memory);
     return next;
 }
 
-static int run_actions(struct rules_matcher *m, const uint32_t *actions, uint32_t n, struct rules_verdict *v,
+static int run_actions(struct match_walk *w, const uint32_t *actions, uint32_t n, struct rules_verdict *v,
                        uint32_t frame, uint32_t position)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -349,27 +356,26 @@ static int run_actions(struct rules_matcher *m, const uint32_t *actions, uint32_
             v->registers[actions[i]] = (struct rules_register){frame, position};
             continue;
         }
-        if (charged_grow(m->budget, &m->list, &m->cap_list, m->n_list + 1, sizeof *m->list) < 0)
+        if (vec_append(&w->list, (struct list_item){actions[i] & ~MATCH_PUSH, frame, position}) < 0)
             return -ENOMEM;
-        m->list[m->n_list++] = (struct list_item){actions[i] & ~MATCH_PUSH, frame, position};
     }
     return 0;
 }
 
 /* A step nobody took before, or one that appends to lists. */
-static __attribute__((noinline)) uint32_t advance(struct rules_matcher *m, uint32_t state, uint32_t cell,
+static __attribute__((noinline)) uint32_t advance(struct match_walk *w, uint32_t state, uint32_t cell,
                                                   uint32_t class, struct rules_verdict *v, uint32_t frame,
                                                   uint32_t position)
 {
     if (cell == CELL_UNKNOWN) {
-        uint32_t next = compute(m, state, class);
-        if (next == TUPLES_NONE || run_actions(m, m->step_actions, m->n_step_actions, v, frame, position) < 0)
-            return matcher_oom(m);
+        uint32_t next = compute(w, state, class);
+        if (next == TUPLES_NONE || run_actions(w, w->step_actions, w->n_step_actions, v, frame, position) < 0)
+            return match_memory_out(w->memory);
         return next;
     }
-    const struct transition *t = &m->transitions[cell - CELL_FIRST];
-    if (run_actions(m, m->actions + t->actions, t->n_actions, v, frame, position) < 0)
-        return matcher_oom(m);
+    const struct transition *t = &w->transitions.p[cell - CELL_FIRST];
+    if (run_actions(w, w->actions.p + t->actions, t->n_actions, v, frame, position) < 0)
+        return match_memory_out(w->memory);
     return t->next;
 }
 
@@ -379,19 +385,19 @@ struct walk_end {
 
 /* One item the long way: of several frames, or with a step that is new or slow. TUPLES_NONE as the state when
  * memory is out; the walk is over too when that is absorbing. */
-static __attribute__((noinline)) struct walk_end walk_item(struct rules_matcher *m,
+static __attribute__((noinline)) struct walk_end walk_item(struct match_walk *w,
                                                            const struct rules_stack *stack,
                                                            struct rules_verdict *v, uint32_t state,
                                                            uint32_t item, uint32_t position)
 {
     uint32_t frame = stack->frames_at ? stack->frames_at[item] : item,
              end = stack->frames_at ? stack->frames_at[item + 1] : item + 1;
-    for (; frame < end && state != TUPLES_NONE && !m->absorbing[state]; frame++, position++) {
+    for (; frame < end && state != TUPLES_NONE && !w->absorbing.p[state]; frame++, position++) {
         uint32_t class = stack->classes[frame], cell = CELL_UNKNOWN;
-        if (class + 1 < m->stride)
-            cell = m->cells[(size_t)state * m->stride + 1 + class];
+        if (class + 1 < w->stride)
+            cell = w->cells.p[(size_t)state * w->stride + 1 + class];
         if (cell != CELL_STAY)
-            state = advance(m, state, cell, class, v, frame, position);
+            state = advance(w, state, cell, class, v, frame, position);
     }
     return (struct walk_end){state, position};
 }
@@ -399,11 +405,11 @@ static __attribute__((noinline)) struct walk_end walk_item(struct rules_matcher 
 /* The common walk, when every class has a cell: nearly all items are one frame. Of the others the class is
  * RULES_MANY, as a number -1: their cell is never known, so that frames which stay cost a single comparison.
  * Returns the last state or TUPLES_NONE. */
-static inline uint32_t walk_items(struct rules_matcher *m, const struct rules_stack *stack,
+static inline uint32_t walk_items(struct match_walk *w, const struct rules_stack *stack,
                                   struct rules_verdict *v)
 {
     const uint32_t *first = stack->items, *end = first + stack->n, *frames_at = stack->frames_at;
-    const uint32_t *classes = frames_at ? stack->item_classes : stack->classes, *row = m->cells + 1;
+    const uint32_t *classes = frames_at ? stack->item_classes : stack->classes, *row = w->cells.p + 1;
     struct rules_register *registers = v->registers;
     uint32_t state = 0, extra = 0; /* frames beyond one an item, so far */
     for (const uint32_t *item = first; item < end; item++) {
@@ -411,57 +417,56 @@ static inline uint32_t walk_items(struct rules_matcher *m, const struct rules_st
         if (likely(cell == CELL_STAY))
             continue;
         uint32_t position = (uint32_t)(item - first) + extra;
-        if (likely(cell != CELL_UNKNOWN && !m->transitions[cell - CELL_FIRST].slow)) {
-            const struct transition *t = &m->transitions[cell - CELL_FIRST];
+        if (likely(cell != CELL_UNKNOWN && !w->transitions.p[cell - CELL_FIRST].slow)) {
+            const struct transition *t = &w->transitions.p[cell - CELL_FIRST];
             const struct rules_register here = {frames_at ? frames_at[*item] : *item, position};
             _Static_assert(MATCH_SETS == 4, "all of them");
             registers[t->set[0]] = registers[t->set[1]] = registers[t->set[2]] = registers[t->set[3]] = here;
             state = t->next;
-            row = m->cells + t->row;
+            row = w->cells.p + t->row;
             if (t->absorbing)
                 break;
             continue;
         }
-        struct walk_end after = walk_item(m, stack, v, state, *item, position);
+        struct walk_end after = walk_item(w, stack, v, state, *item, position);
         state = after.state;
-        if (state == TUPLES_NONE || m->absorbing[state])
+        if (state == TUPLES_NONE || w->absorbing.p[state])
             break;
         extra += after.position - position - 1;
-        row = m->cells + (size_t)state * m->stride + 1;
+        row = w->cells.p + (size_t)state * w->stride + 1;
     }
     return state;
 }
 
 /* The first walk, and those with more classes than have cells. */
-static __attribute__((noinline)) uint32_t walk_anyhow(struct rules_matcher *m,
-                                                      const struct rules_stack *stack,
+static __attribute__((noinline)) uint32_t walk_anyhow(struct match_walk *w, const struct rules_stack *stack,
                                                       struct rules_verdict *v)
 {
-    bool widen = m->stride <= m->classes.n && m->stride < MATCH_DENSE_MAX;
-    if ((m->states.n == 0 || widen) && start_table(m) < 0)
+    bool widen = w->stride <= w->frames->classes.n && w->stride < MATCH_DENSE_MAX;
+    if ((w->states.n == 0 || widen) && start_table(w) < 0)
         return TUPLES_NONE;
-    if (m->classes.n < m->stride)
-        return walk_items(m, stack, v);
+    if (w->frames->classes.n < w->stride)
+        return walk_items(w, stack, v);
     struct walk_end at = {0, 0};
-    for (uint32_t i = 0; i < stack->n && at.state != TUPLES_NONE && !m->absorbing[at.state]; i++)
-        at = walk_item(m, stack, v, at.state, stack->items[i], at.position);
+    for (uint32_t i = 0; i < stack->n && at.state != TUPLES_NONE && !w->absorbing.p[at.state]; i++)
+        at = walk_item(w, stack, v, at.state, stack->items[i], at.position);
     return at.state;
 }
 
-bool rules_matcher_walk(struct rules_matcher *m, const struct rules_stack *stack, struct rules_verdict *v)
+bool match_walk_stack(struct match_walk *w, const struct rules_stack *stack, struct rules_verdict *v)
 {
-    m->n_list = 0;
-    if (unlikely(stack->n == 0 || m->error < 0 || m->classes.n == 0))
+    vec_clear(&w->list);
+    if (unlikely(stack->n == 0 || w->memory->error < 0 || w->frames->classes.n == 0))
         return false;
-    bool dense = m->classes.n < m->stride && m->states.n > 0; /* walking makes no classes */
-    uint32_t state = likely(dense) ? walk_items(m, stack, v) : walk_anyhow(m, stack, v);
+    bool dense = w->frames->classes.n < w->stride && w->states.n > 0; /* walking makes no classes */
+    uint32_t state = likely(dense) ? walk_items(w, stack, v) : walk_anyhow(w, stack, v);
     if (unlikely(state == TUPLES_NONE))
         return false;
-    uint32_t root = m->p->facts.p[0].last, item = stack->items[stack->n - 1];
+    uint32_t root = w->p->facts.p[0].last, item = stack->items[stack->n - 1];
     if (root != LOWER_NONE)
         v->registers[root] =
             (struct rules_register){stack->frames_at ? stack->frames_at[item + 1] - 1 : item, UINT32_MAX};
     v->state = state;
-    v->generation = m->generation;
+    v->generation = w->generation;
     return true;
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/match/weigh.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
-#include "rules/match/parts.h"
+#include "rules/program/program.h"
 
 static int64_t time_unit(struct bytes unit)
 {
@@ -51,7 +50,7 @@ static const struct choice choices[][2][CHOICES_MAX] = {
                         {{"contentions", "count"}, {"lock", "count"}, {"mutex_count", "count"}}},
 };
 
-uint32_t matcher_kind_rank(enum rule_kind kind, enum rule_value value, const struct rules_profile *p)
+uint32_t weigh_kind_rank(enum rule_kind kind, enum rule_value value, const struct rules_profile *p)
 {
     const struct choice *row = choices[kind][value != RULE_VALUE_TIME && value != RULE_VALUE_SUM];
     for (uint32_t i = 0; i < CHOICES_MAX && row[i].type; i++)
@@ -60,17 +59,17 @@ uint32_t matcher_kind_rank(enum rule_kind kind, enum rule_value value, const str
     return RULES_NONE;
 }
 
-bool matcher_type_is(struct rules_matcher *m, const struct rule_pattern *on, const struct rules_profile *p)
+bool weigh_type_is(struct match_strings *strings, const struct rule_pattern *on,
+                   const struct rules_profile *p)
 {
     struct buffer joined = BUFFER_INIT(0);
     bool takes = false;
     if (buffer_add_bytes(&joined, p->type) < 0 || buffer_add(&joined, "/", 1) < 0 ||
         buffer_add_bytes(&joined, p->unit) < 0) {
-        matcher_oom(m);
+        match_memory_out(strings->memory);
     } else {
-        uint32_t string = rules_matcher_string(m, buffer_bytes(&joined));
-        takes =
-            string != RULES_NONE && matcher_string_bit(m, LOWER_DOMAIN_TEXT, string, lower_find(m->p, on));
+        uint32_t string = match_strings_add(strings, buffer_bytes(&joined));
+        takes = match_strings_bit(strings, LOWER_DOMAIN_TEXT, string, lower_find(strings->p, on));
     }
     buffer_release(&joined);
     return takes;
@@ -83,7 +82,7 @@ static uint32_t first_choice(const struct rule_source *source, const struct rule
     uint32_t best = RULES_NONE, best_rank = RULES_NONE;
     for (int must_suit = 1; must_suit >= 0 && best == RULES_NONE; must_suit--) {
         for (uint32_t i = 0; i < n; i++) {
-            uint32_t rank = matcher_kind_rank(source->kind, source->value, &group[i]);
+            uint32_t rank = weigh_kind_rank(source->kind, source->value, &group[i]);
             bool suits = source->value != RULE_VALUE_TIME || rules_time_of(&group[i]).how != RULES_TIME_NONE;
             if (rank < best_rank && (suits || !must_suit)) {
                 best_rank = rank;
@@ -94,19 +93,20 @@ static uint32_t first_choice(const struct rule_source *source, const struct rule
     return best;
 }
 
-void rules_matcher_choose(struct rules_matcher *m, const struct rules_profile *group, uint32_t n,
-                          uint64_t *masks)
+void weigh_choose(struct match_strings *strings, const struct rules_profile *group, uint32_t n,
+                  uint64_t *masks)
 {
-    uint32_t words = rules_program_mask_words(m->p);
+    const struct rules_program *program = strings->p;
+    uint32_t words = rules_program_mask_words(program);
     memset(masks, 0, (size_t)n * words * sizeof *masks);
-    for (uint32_t s = 0; s < m->p->sources.n; s++) {
-        const struct rule_source *source = m->p->sources.p[s].source;
+    for (uint32_t s = 0; s < program->sources.n; s++) {
+        const struct rule_source *source = program->sources.p[s].source;
         bool all = !source || (source->on_kind && source->kind == RULE_KIND_ANY);
         uint32_t chosen = all || !source->on_kind ? RULES_NONE : first_choice(source, group, n);
         for (uint32_t i = 0; i < n; i++) {
             bool takes = all;
             if (!all && !source->on_kind)
-                takes = matcher_type_is(m, source->on, &group[i]);
+                takes = weigh_type_is(strings, source->on, &group[i]);
             else if (!all) /* two siblings of one type are two parts of one whole, not two views of it */
                 takes = chosen != RULES_NONE && bytes_eq(group[i].type, group[chosen].type) &&
                         bytes_eq(group[i].unit, group[chosen].unit);
@@ -114,23 +114,4 @@ void rules_matcher_choose(struct rules_matcher *m, const struct rules_profile *g
                 masks[(size_t)i * words + s / 64] |= 1ull << (s % 64);
         }
     }
-}
-
-uint32_t rules_matcher_choose_one(struct rules_matcher *m, const struct rules_profile *p)
-{
-    uint32_t type = rules_matcher_string(m, p->type), unit = rules_matcher_string(m, p->unit), active;
-    bool timed = rules_time_of(p).how != RULES_TIME_NONE;
-    if (type == RULES_NONE || unit == RULES_NONE)
-        return RULES_NONE;
-    uint64_t key = pair_key(type, unit * 2 + timed);
-    if (pairs_find(&m->alone, key, &active))
-        return active;
-    autofree uint64_t *mask = calloc(rules_program_mask_words(m->p), sizeof *mask);
-    if (!mask)
-        return matcher_oom(m);
-    rules_matcher_choose(m, p, 1, mask);
-    active = rules_matcher_active(m, mask);
-    if (active == RULES_NONE || m->error < 0 || pairs_set(&m->alone, key, active) < 0)
-        return matcher_oom(m);
-    return active;
 }

@@ -6,7 +6,12 @@
 #ifndef RULES_MATCH_WEIGH_H
 #define RULES_MATCH_WEIGH_H
 
-#include "rules/match/match.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/bytes.h"
+#include "rules/match/strings.h"
+#include "rules/tree/tree.h"
 
 /* What `on` and `value` want to know of a profile. */
 struct rules_profile {
@@ -22,15 +27,17 @@ struct rules_time {
 };
 struct rules_time rules_time_of(const struct rules_profile *p);
 
-/* Decides for a group of siblings (profiles of one scope with equal time, duration and id; often just one)
- * which sources each feeds: mask bits are set for profile i in masks[i × rules_program_mask_words()]. A
- * `kind` takes, of the siblings it matches, those of the first TYPE/UNIT that suits the value, so that
- * nothing counts twice. */
-void rules_matcher_choose(struct rules_matcher *m, const struct rules_profile *group, uint32_t n,
-                          uint64_t *masks);
+/* ---- for the matcher ------------------------------------------------------------------------- */
 
-/* The same for a profile without siblings, as an active set (rules_matcher_active), remembered. RULES_NONE:
- * no memory. */
-uint32_t rules_matcher_choose_one(struct rules_matcher *m, const struct rules_profile *p);
+/* rules_matcher_choose(), by the strings of a matcher. */
+void weigh_choose(struct match_strings *strings, const struct rules_profile *group, uint32_t n,
+                  uint64_t *masks);
+
+/* Whether a pattern meets a profile's TYPE/UNIT; false, too, when memory is out. */
+bool weigh_type_is(struct match_strings *strings, const struct rule_pattern *on,
+                   const struct rules_profile *p);
+
+/* The place of a profile's TYPE/UNIT among those of a kind; RULES_NONE: it is not of it. */
+uint32_t weigh_kind_rank(enum rule_kind kind, enum rule_value value, const struct rules_profile *p);
 
 #endif

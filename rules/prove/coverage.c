@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
-#include "rules/match/eval.h"
+#include "rules/match/parts.h"
 #include "rules/prove/proof_runner.h"
 #include "rules/source/list.h"
 #include "rules/source/report.h"
@@ -61,8 +61,9 @@ static struct subject *subject_at(struct coverage *c, struct rule_place place, s
 static bool node_holds(struct coverage *c, uint32_t node, uint32_t position)
 {
     struct frame_eval fe = {.asker = &c->asker, .frame = position};
-    matcher_frame_start(c->r->matcher);
-    return matcher_node(c->r->matcher, &fe, node);
+    struct match_predicates *predicates = &c->r->matcher->frames.predicates;
+    match_predicates_start(predicates);
+    return match_predicates_holds(predicates, &fe, node);
 }
 
 /* ---- patterns -------------------------------------------------------------------------------- */
@@ -112,7 +113,7 @@ static void meet_stack_table(struct coverage *c, uint32_t table, uint32_t n_fram
     uint32_t reg, taken = LOWER_NONE;
     if (c->walked) {
         struct eval e;
-        eval_init(&e, c->r->matcher, &c->verdict, &c->asker);
+        matcher_eval(&e, c->r->matcher, &c->verdict, &c->asker);
         taken = eval_table(&e, table, &reg);
         eval_release(&e);
     }

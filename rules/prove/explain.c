@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
-#include "rules/match/eval.h"
+#include "rules/match/parts.h"
 
 #define DEPTH_MAX 64u
 /* Definitions may use each other 32 in a row and each several times; nobody reads an explanation of more. */
@@ -89,8 +89,8 @@ static bool holds(const struct rules_explained *x, const struct rule_frame *fram
         return true;
     uint32_t node = lower_find(x->matcher->p, frame);
     struct frame_eval fe = {.asker = x->asker, .frame = x->frames[position]};
-    matcher_frame_start(x->matcher);
-    return node != LOWER_NONE && matcher_node(x->matcher, &fe, node);
+    match_predicates_start(&x->matcher->frames.predicates);
+    return node != LOWER_NONE && match_predicates_holds(&x->matcher->frames.predicates, &fe, node);
 }
 
 /* A region's frames: *ret_from … *ret_to (LANGUAGE §4). */
@@ -217,7 +217,7 @@ uint32_t rules_explain(const struct rules_explained *x, const struct rule_sample
                        struct rules_because *ret, uint32_t max)
 {
     struct eval e;
-    eval_init(&e, x->matcher, x->verdict, x->asker);
+    matcher_eval(&e, x->matcher, x->verdict, x->asker);
     struct explaining to = {.x = x, .e = &e, .ret = ret, .max = max};
     if (where)
         explain(&to, where, DEPTH_MAX);

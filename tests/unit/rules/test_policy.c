@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: rules/prove */
 /* keep and drop, override and extend: what they become, and what rules do with them. */
-#include "rules/match/keep.h"
+#include "rules/match/match.h"
 #include "rules/tree/policy.h"
 #include "rules/prove/run_tests.h"
 #include "tests/unit/rules/rules_helper.h"

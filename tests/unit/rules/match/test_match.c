@@ -291,7 +291,7 @@ UNIT(stamps_come_round)
 {
     struct world *w = world_new(C("d", "each distinct frame is go label f = function of frame"), 1 << 30);
     IS("go:a,go:b", "d{f=a} d{f=b}"); /* marked with the first stamp */
-    w->m->stamp = UINT32_MAX;
+    w->m->outcomes.stamp = UINT32_MAX;
     IS("go:c,go:a,go:a,go:b", "d{f=c} d{f=a} d{f=b}");
     IS("go:c,go:a,go:b,go:b", "d{f=c} d{f=a} d{f=b}");
     world_free(w);

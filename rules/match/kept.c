@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/match/kept.h"
+
+#include <stdlib.h>
+
+#include "proto/base/macros.h"
+#include "rules/match/bits.h"
+#include "rules/match/eval.h"
+
+void match_kept_init(struct match_kept *x, struct match_walk *walk, struct match_paths *paths)
+{
+    struct budget *budget = walk->memory->budget;
+    x->p = walk->p;
+    x->memory = walk->memory;
+    x->strings = paths->reads->strings;
+    x->walk = walk;
+    x->paths = paths;
+    tuples_init(&x->actives, budget);
+    x->alone.budget = x->roots.budget = x->kept.budget = x->rates.budget = budget;
+}
+
+void match_kept_clear(struct match_kept *x)
+{
+    tuples_clear(&x->actives);
+    pairs_clear(&x->alone);
+    pairs_clear(&x->roots);
+    vec_release(&x->kept);
+    vec_release(&x->rates);
+}
+
+bool match_kept_full(const struct match_kept *x)
+{
+    return x->kept.n > RULES_PATHS_MAX || x->rates.n > 4 * RULES_PATHS_MAX;
+}
+
+/* ---- which rules a profile meets ------------------------------------------------------------- */
+
+static bool takes(struct match_kept *x, const struct rule_keep *keep, const struct rules_profile *p)
+{
+    if (!keep->on_kind)
+        return weigh_type_is(x->strings, keep->on, p);
+    return keep->kind == RULE_KIND_ANY || weigh_kind_rank(keep->kind, RULE_VALUE_TIME, p) != RULES_NONE ||
+           weigh_kind_rank(keep->kind, RULE_VALUE_SAMPLES, p) != RULES_NONE;
+}
+
+uint32_t match_kept_active(struct match_kept *x, const struct rules_profile *p)
+{
+    uint32_t type = match_strings_add(x->strings, p->type), unit = match_strings_add(x->strings, p->unit),
+             active;
+    uint32_t n = x->p->keeps.n, words = (n + 31) / 32 + 1;
+    if (type == RULES_NONE || unit == RULES_NONE)
+        return RULES_NONE;
+    if (pairs_find(&x->alone, pair_key(type, unit), &active))
+        return active;
+    autofree uint32_t *mask = calloc(words, sizeof *mask);
+    if (!mask)
+        return match_memory_out(x->memory);
+    for (uint32_t i = 0; i < n; i++) {
+        if (takes(x, x->p->keeps.p[i].source, p))
+            bits_set(mask, i);
+    }
+    active = tuples_add(&x->actives, mask, words);
+    if (active == TUPLES_NONE || x->memory->error < 0 ||
+        pairs_set(&x->alone, pair_key(type, unit), active) < 0)
+        return match_memory_out(x->memory);
+    return active;
+}
+
+/* ---- what they say --------------------------------------------------------------------------- */
+
+static void add_rate(struct match_kept *x, struct eval *e, uint32_t keep)
+{
+    const struct rule_text *by = x->p->keeps.p[keep].source->by;
+    uint32_t text = by ? eval_text(e, by) : RULES_NONE;
+    if (vec_append(&x->rates, (struct rules_kept_rate){keep, text}) < 0)
+        match_memory_out(x->memory);
+}
+
+static uint32_t evaluate(struct match_kept *x, struct eval *e, uint32_t active)
+{
+    struct rules_kept made = {
+        .dropped = RULES_NONE, .keep = {RULES_NONE, RULES_NONE, RULES_NONE}, .rates = x->rates.n};
+    for (uint32_t i = 0; i < x->p->keeps.n && x->memory->error == 0; i++) {
+        const struct rule_keep *keep = x->p->keeps.p[i].source;
+        if (!bits_get(tuples_get(&x->actives, active), i) || (keep->where && !eval_sample(e, keep->where)))
+            continue;
+        if (keep->how == RULE_KEEP_RATE) {
+            add_rate(x, e, i);
+        } else if (keep->how == RULE_KEEP_DROP) {
+            made.dropped = min_of(made.dropped, i);
+        } else if (keep->share > made.share[keep->of]) {
+            made.share[keep->of] = keep->share;
+            made.keep[keep->of] = i;
+        }
+    }
+    made.n_rates = x->rates.n - made.rates;
+    made.level = e->at.level;
+    int r = vec_append(&x->kept, made);
+    return r < 0 ? match_memory_out(x->memory) : x->kept.n - 1;
+}
+
+uint32_t match_kept_find(struct match_kept *x, const struct rules_verdict *v, uint32_t active,
+                         const struct rules_asker *asker)
+{
+    if (x->generation != x->walk->generation) {
+        pairs_clear(&x->roots);
+        x->generation = x->walk->generation;
+    }
+    uint32_t root = match_paths_root(x->paths, &x->roots, pair_key(active, v->state));
+    if (root == RULES_NONE)
+        return RULES_NONE;
+    uint32_t kept = match_paths_follow(x->paths, root, &(struct reading){.v = v, .asker = asker});
+    if (kept != RULES_NONE || x->memory->error < 0)
+        return kept;
+    struct eval e;
+    eval_init(&e, x->paths->reads, x->walk, v, asker);
+    kept = evaluate(x, &e, active);
+    if (kept != RULES_NONE)
+        kept = match_paths_lay(x->paths, root, e.notes.p, e.notes.n, kept);
+    eval_release(&e);
+    return kept;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Outcomes: what a sample adds to, found by the state of its walk, the sources its profile feeds, and what
+ * the rules read besides.
+ */
+#ifndef RULES_MATCH_OUTCOMES_H
+#define RULES_MATCH_OUTCOMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/vec.h"
+#include "rules/match/memory.h"
+#include "rules/match/pairs.h"
+#include "rules/match/paths.h"
+#include "rules/match/reads.h"
+#include "rules/match/shapes.h"
+#include "rules/match/tuples.h"
+#include "rules/match/walk.h"
+#include "rules/match/weigh.h"
+
+/* Where the decision tree begins for a state and a set of active sources; and its inputs: what any read below
+ * it is a function of. */
+#define MATCH_INPUTS 10u /* more than the shipped packs ask of any sample */
+struct root {
+    uint32_t node, n_inputs;
+    uint32_t tag; /* a number of its own for these inputs, never 0 */
+    struct read input[MATCH_INPUTS];
+    bool too_many; /* there would be more inputs */
+};
+
+/* Outcomes found recently, by root and what its inputs were; two places each. As many as captures have
+ * outcomes, four times over. They are worth 25 % of the instructions of captures, the second place 12 % of
+ * random profiles'; and the root remembered at its state 7 to 14 % of any (bench_classify). */
+#define MATCH_RECENT_OUTCOMES 2048u
+struct recent_outcome {
+    uint32_t tag, outcome; /* of the root; 0: free */
+    uint32_t input[MATCH_INPUTS];
+};
+
+struct match_outcomes {
+    const struct rules_program *p;
+    struct match_memory *memory;
+    struct match_walk *walk;
+    struct match_paths *paths;
+    struct match_reads *reads;
+
+    struct tuples actives; /* sets of sources, a bit each */
+    struct pairs alone;    /* type, unit and timed → active, of profiles without siblings */
+
+    struct pairs roots; /* active, state → its place in `root` */
+    VEC(struct root) root;
+    uint32_t tags;
+    uint32_t generation;           /* of the walk that the roots' states are of */
+    struct recent_outcome *recent; /* [MATCH_RECENT_OUTCOMES] */
+
+    VEC(struct rules_outcome) outcomes;
+    VEC(struct rules_entry) entries;
+    VEC(uint32_t) lists;  /* sources that count frames one by one */
+    struct tuples series; /* metric, then label name and value, … */
+
+    /* frames counted one by one */
+    struct pairs each_roots; /* outcome, source → path */
+    VEC(struct rules_entry) frame_entries;
+    VEC(uint32_t) series_mark; /* [series] the stamp of the stack that had it */
+    uint32_t stamp;
+};
+
+/* As match_strings_init. */
+int match_outcomes_init(struct match_outcomes *o, struct match_walk *walk, struct match_paths *paths);
+void match_outcomes_clear(struct match_outcomes *o); /* forgets all: it knows strings and paths by number */
+void match_outcomes_release(struct match_outcomes *o);
+bool match_outcomes_full(const struct match_outcomes *o);
+
+/* The number of a set of sources; of those that a profile without siblings feeds. RULES_NONE: no memory. */
+uint32_t match_outcomes_active(struct match_outcomes *o, const uint64_t *mask);
+uint32_t match_outcomes_alone(struct match_outcomes *o, const struct rules_profile *p);
+
+/* What a sample on this stack adds to. RULES_NONE: no memory. */
+uint32_t match_outcomes_find(struct match_outcomes *o, const struct rules_verdict *v, uint32_t active,
+                             const struct rules_asker *asker);
+
+/* Right after the walk and outcome of a stack: the entries of its frames that are counted one by one. *ret is
+ * valid until the next call; returns how many. */
+uint32_t match_outcomes_frames(struct match_outcomes *o, const struct rules_verdict *v, uint32_t outcome,
+                               const struct rules_asker *asker, const struct rules_entry **ret);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything that rules read of a sample once its stack was walked, as numbered primitive reads ("function of
+ * the frame in register 3", "what regex 7 captures in that", "resource attribute 2").
+ *
+ * Given the state of the walk, the same values lead an evaluation to the same next read. So reads and their
+ * values are what a sample's outcome depends on, and all that needs to be remembered of it (paths.h).
+ */
+#ifndef RULES_MATCH_READS_H
+#define RULES_MATCH_READS_H
+
+#include <stdint.h>
+
+#include "rules/match/frames.h"
+#include "rules/match/memory.h"
+#include "rules/match/shapes.h"
+#include "rules/match/strings.h"
+#include "rules/match/tuples.h"
+
+#define MATCH_NO_REG   (UINT32_MAX - 1)
+#define MATCH_REG_EACH UINT32_MAX /* the register that stands for `frame` in a rule with `each` */
+
+enum read_what {               /* `of`                `which`            `column` */
+                 READ_FIELD,   /* register            enum rule_field             */
+                 READ_ATTR,    /* enum rule_scope     key                         */
+                 READ_TYPE,    /*                                                 */
+                 READ_UNIT,    /*                                                 */
+                 READ_LINKED,  /*                                                 */
+                 READ_COLUMN,  /* register            frame table        column   */
+                 READ_NODE,    /* register            node                        */
+                 READ_CAPTURE, /* read                regex                       */
+                 READ_MATCH,   /* read                bit of the text domain      */
+                 READ_NEAREST, /* table over a stack  set of its rows             */
+};
+struct read {
+    enum read_what what;
+    uint32_t of, which, column; /* 0 where there is nothing to say */
+};
+
+/* What a read gave. */
+struct read_note {
+    uint32_t read, value;
+};
+
+/* The sample being asked about. */
+struct reading {
+    const struct rules_verdict *v;
+    const struct rules_asker *asker;
+    uint32_t each_frame;    /* `frame` */
+    enum rules_level level; /* the highest of what was noted */
+};
+
+struct match_reads {
+    const struct rules_program *p;
+    struct match_memory *memory;
+    struct match_strings *strings;
+    struct match_frames *frames;
+    struct tuples reads; /* struct read, word by word */
+    struct tuples rows;  /* of READ_NEAREST: a bit a row whose guard holds and that some frame satisfies */
+};
+
+/* As match_strings_init; it has nothing to fail with. */
+void match_reads_init(struct match_reads *x, struct match_frames *frames);
+void match_reads_clear(struct match_reads *x);
+
+/* The number of a read, or of a set of rows (`words` of them). RULES_NONE: no memory. */
+uint32_t match_reads_add(struct match_reads *x, struct read read);
+uint32_t match_reads_add_rows(struct match_reads *x, const uint32_t *rows, uint32_t words);
+
+static inline const struct read *match_reads_get(const struct match_reads *x, uint32_t read)
+{
+    return (const struct read *)tuples_get(&x->reads, read);
+}
+
+/* Reads: a string number, 0 or 1, or of READ_NEAREST a row. RULES_NONE, too, when memory is out. */
+uint32_t match_reads_value(struct match_reads *x, const struct read *read, const struct reading *at);
+
+/* The read that its value is a function of: the innermost of captures and matches, or itself. */
+const struct read *match_reads_input(const struct match_reads *x, const struct read *read);
+
+/* What its value depends on beside the stack. */
+enum rules_level match_reads_level(const struct match_reads *x, const struct read *read);
+
+/* The frame a register stands for. */
+static inline uint32_t reading_frame(const struct reading *at, uint32_t reg)
+{
+    return reg == MATCH_REG_EACH ? at->each_frame : at->v->registers[reg].frame;
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shapes that a matcher takes and gives: frames, stacks, whom it asks for the rest, and outcomes.
+ */
+#ifndef RULES_MATCH_SHAPES_H
+#define RULES_MATCH_SHAPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rules/tree/tree.h"
+
+#define RULES_NONE   UINT32_MAX /* "no text": a string number that stands for `none` */
+#define RULES_FIELDS 7u         /* enum rule_field without columns */
+
+struct rules_frame {
+    uint32_t field[RULES_FIELDS]; /* string numbers, RULES_NONE where the field is none */
+    bool inlined;
+};
+
+/* A stack, leaf first: items, each standing for the frames frames_at[item] … frames_at[item + 1] - 1; without
+ * frames_at an item is a frame. classes[frame]; item_classes[item] is the class of an item of one frame,
+ * RULES_MANY of others (may be NULL without frames_at): nearly all items are one frame, so most walks read
+ * nothing else. */
+#define RULES_MANY UINT32_MAX
+struct rules_stack {
+    const uint32_t *items;
+    uint32_t n;
+    const uint32_t *frames_at;
+    const uint32_t *classes, *item_classes;
+};
+
+/* A remembered frame: which one, and the how-manieth of the walk. */
+struct rules_register {
+    uint32_t frame, position;
+};
+
+/* What a walk found; registers[rules_program_registers()] are the caller's memory. */
+struct rules_verdict {
+    uint32_t state,
+        generation; /* generation changes when the automaton was flushed: then walk the stack again */
+    struct rules_register *registers;
+};
+
+/* Whom the matcher asks for what only the caller knows. Answers are string numbers, RULES_NONE for none. */
+struct rules_asker {
+    void *context;
+    uint32_t (*field)(void *context, uint32_t frame, enum rule_field field);
+    bool (*inlined)(void *context, uint32_t frame);
+    uint32_t (*attr)(void *context, enum rule_scope scope, uint32_t key); /* key: of rules_program_attr() */
+    uint32_t (*profile_type)(void *context);
+    uint32_t (*profile_unit)(void *context);
+    bool (*linked)(void *context);
+    const uint32_t *types;        /* [frame] what field() says of its type; may be NULL */
+    const uint32_t *sample_attrs; /* [key] what attr() says of the sample being asked about; may be NULL */
+};
+
+/* One addition: of the sample's weight (as the source's `value` says) to a series. */
+struct rules_entry {
+    uint32_t source, series;
+};
+
+enum rules_level { RULES_LEVEL_STACK, RULES_LEVEL_PROFILE, RULES_LEVEL_SAMPLE };
+
+struct rules_outcome {
+    uint32_t entries, n_entries; /* rules_matcher_entry(entries + i) */
+    enum rules_level level;      /* what the answer depended on, beside the active sources */
+    uint32_t lists,
+        n_lists;         /* sources that count frames one by one: if any, ask rules_matcher_frames() too */
+    uint32_t mark, slot; /* for the caller: 0 at first */
+};
+
+struct rules_series_label {
+    uint32_t name, value; /* rules_program_name(), string number */
+};
+
+#endif
