@@ -43,7 +43,7 @@ void match_frames_clear(struct match_frames *f)
     tuples_clear(&f->keys);
     tuples_clear(&f->kinds);
     tuples_clear(&f->classes);
-    pairs_clear(&f->more_kinds);
+    idmap_release(&f->more_kinds);
     vec_release(&f->key_class);
     vec_release(&f->text);
     if (f->recent)
@@ -133,6 +133,7 @@ static __attribute__((noinline)) uint32_t find_kind(struct match_frames *f, stru
                                                     uint32_t field, uint32_t type, uint32_t string)
 {
     uint32_t where = plan->number * RULES_FIELDS + field + 1, kind;
+    const uint32_t *known;
     if (string == RULES_NONE) {
         kind = make_kind(f, plan, field, type, string);
         plan->none_kind[field] = kind == RULES_NONE ? 0 : kind + 1;
@@ -140,14 +141,14 @@ static __attribute__((noinline)) uint32_t find_kind(struct match_frames *f, stru
     }
     if (vec_extend(&f->text, string + 1) < 0)
         return match_memory_out(f->memory);
-    if (pairs_find(&f->more_kinds, pair_key(where, string), &kind))
-        return kind;
+    if ((known = idmap_find(&f->more_kinds, idmap_key(where, string))))
+        return *known;
     kind = make_kind(f, plan, field, type, string);
     if (kind == RULES_NONE)
         return kind;
     if (f->text.p[string].where == 0)
         f->text.p[string] = (struct text_kind){where, kind, 0};
-    else if (pairs_set(&f->more_kinds, pair_key(where, string), kind) < 0)
+    else if (!idmap_place(&f->more_kinds, idmap_key(where, string), kind))
         return match_memory_out(f->memory);
     return kind;
 }

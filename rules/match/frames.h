@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/base/idmap.h"
 #include "rules/match/memory.h"
-#include "rules/match/pairs.h"
 #include "rules/match/plan.h"
 #include "rules/match/predicates.h"
 #include "rules/match/shapes.h"
@@ -50,7 +50,7 @@ struct match_frames {
     struct recent_frame *recent;              /* [MATCH_RECENT_FRAMES] */
     struct tuples kinds;                      /* plan, field, class of the text, classes of its columns */
     VEC(struct text_kind) text;               /* [string] */
-    struct pairs more_kinds;                  /* plan and field, string → kind */
+    struct idmap more_kinds;                  /* plan and field, string → kind */
     struct tuples classes;                    /* the roots' bits, then the type's number */
     uint32_t n_class_words;                   /* of a class */
     uint32_t *words;                          /* of a class or kind being made */

@@ -22,8 +22,8 @@ void match_kept_init(struct match_kept *x, struct match_walk *walk, struct match
 void match_kept_clear(struct match_kept *x)
 {
     tuples_clear(&x->actives);
-    pairs_clear(&x->alone);
-    pairs_clear(&x->roots);
+    idmap_release(&x->alone);
+    idmap_release(&x->roots);
     vec_release(&x->kept);
     vec_release(&x->rates);
 }
@@ -50,8 +50,9 @@ uint32_t match_kept_active(struct match_kept *x, const struct rules_profile *p)
     uint32_t n = x->p->keeps.n, words = (n + 31) / 32 + 1;
     if (type == RULES_NONE || unit == RULES_NONE)
         return RULES_NONE;
-    if (pairs_find(&x->alone, pair_key(type, unit), &active))
-        return active;
+    const uint32_t *known = idmap_find(&x->alone, idmap_key(type, unit));
+    if (known)
+        return *known;
     autofree uint32_t *mask = calloc(words, sizeof *mask);
     if (!mask)
         return match_memory_out(x->memory);
@@ -61,7 +62,7 @@ uint32_t match_kept_active(struct match_kept *x, const struct rules_profile *p)
     }
     active = tuples_add(&x->actives, mask, words);
     if (active == TUPLES_NONE || x->memory->error < 0 ||
-        pairs_set(&x->alone, pair_key(type, unit), active) < 0)
+        !idmap_place(&x->alone, idmap_key(type, unit), active))
         return match_memory_out(x->memory);
     return active;
 }
@@ -103,10 +104,10 @@ uint32_t match_kept_find(struct match_kept *x, const struct rules_verdict *v, ui
                          const struct rules_asker *asker)
 {
     if (x->generation != x->walk->generation) {
-        pairs_clear(&x->roots);
+        idmap_release(&x->roots);
         x->generation = x->walk->generation;
     }
-    uint32_t root = match_paths_root(x->paths, &x->roots, pair_key(active, v->state));
+    uint32_t root = match_paths_root(x->paths, &x->roots, idmap_key(active, v->state));
     if (root == RULES_NONE)
         return RULES_NONE;
     uint32_t kept = match_paths_follow(x->paths, root, &(struct reading){.v = v, .asker = asker});

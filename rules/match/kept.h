@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/base/idmap.h"
 #include "proto/base/vec.h"
 #include "rules/match/keep.h"
 #include "rules/match/memory.h"
-#include "rules/match/pairs.h"
 #include "rules/match/paths.h"
 #include "rules/match/shapes.h"
 #include "rules/match/tuples.h"
@@ -25,8 +25,8 @@ struct match_kept {
     const struct match_walk *walk;
     struct match_paths *paths;
     struct tuples actives; /* sets of keep rules, a bit each */
-    struct pairs alone;    /* type, unit → active */
-    struct pairs roots;    /* active, state → path */
+    struct idmap alone;    /* type, unit → active */
+    struct idmap roots;    /* active, state → path */
     uint32_t generation;   /* of the walk that the roots' states are of */
     VEC(struct rules_kept) kept;
     VEC(struct rules_kept_rate) rates;

@@ -43,7 +43,7 @@ int match_outcomes_init(struct match_outcomes *o, struct match_walk *walk, struc
 
 static void clear_roots(struct match_outcomes *o)
 {
-    pairs_clear(&o->roots);
+    idmap_release(&o->roots);
     vec_release(&o->root);
     o->tags = 0; /* none is remembered, so that they never come round to 0, which says "nothing here" */
     if (o->recent)
@@ -55,8 +55,8 @@ void match_outcomes_clear(struct match_outcomes *o)
     clear_roots(o);
     tuples_clear(&o->actives);
     tuples_clear(&o->series);
-    pairs_clear(&o->alone);
-    pairs_clear(&o->each_roots);
+    idmap_release(&o->alone);
+    idmap_release(&o->each_roots);
     vec_release(&o->outcomes);
     vec_release(&o->entries);
     vec_release(&o->lists);
@@ -91,15 +91,16 @@ uint32_t match_outcomes_alone(struct match_outcomes *o, const struct rules_profi
     bool timed = rules_time_of(p).how != RULES_TIME_NONE;
     if (type == RULES_NONE || unit == RULES_NONE)
         return RULES_NONE;
-    uint64_t key = pair_key(type, unit * 2 + timed);
-    if (pairs_find(&o->alone, key, &active))
-        return active;
+    uint64_t key = idmap_key(type, unit * 2 + timed);
+    const uint32_t *known = idmap_find(&o->alone, key);
+    if (known)
+        return *known;
     autofree uint64_t *mask = calloc(rules_program_mask_words(o->p), sizeof *mask);
     if (!mask)
         return match_memory_out(o->memory);
     weigh_choose(o->reads->strings, p, 1, mask);
     active = match_outcomes_active(o, mask);
-    if (active == RULES_NONE || o->memory->error < 0 || pairs_set(&o->alone, key, active) < 0)
+    if (active == RULES_NONE || o->memory->error < 0 || !idmap_place(&o->alone, key, active))
         return match_memory_out(o->memory);
     return active;
 }
@@ -203,17 +204,17 @@ static uint32_t make_outcome(struct match_outcomes *o, struct eval *e, uint32_t 
 static __attribute__((noinline)) uint32_t find_root(struct match_outcomes *o, const struct rules_verdict *v,
                                                     uint32_t active)
 {
-    uint64_t key = pair_key(active, v->state);
-    uint32_t place;
+    uint64_t key = idmap_key(active, v->state);
     if (o->generation != o->walk->generation) {
         clear_roots(o);
         o->generation = o->walk->generation;
     }
-    if (!pairs_find(&o->roots, key, &place)) {
+    const uint32_t *known = idmap_find(&o->roots, key);
+    uint32_t place = known ? *known : o->root.n;
+    if (!known) {
         struct root made = {.node = match_paths_new(o->paths), .tag = ++o->tags};
-        place = o->root.n;
         if (made.node == RULES_NONE || vec_append(&o->root, made) < 0 ||
-            pairs_set(&o->roots, key, place) < 0) {
+            !idmap_place(&o->roots, key, place)) {
             match_memory_out(o->memory);
             return 0;
         }
@@ -347,7 +348,7 @@ uint32_t match_outcomes_find(struct match_outcomes *o, const struct rules_verdic
 static uint32_t frame_series(struct match_outcomes *o, const struct rules_verdict *v, uint32_t outcome,
                              uint32_t source, uint32_t frame, const struct rules_asker *asker)
 {
-    uint32_t root = match_paths_root(o->paths, &o->each_roots, pair_key(outcome, source));
+    uint32_t root = match_paths_root(o->paths, &o->each_roots, idmap_key(outcome, source));
     if (root == RULES_NONE)
         return RULES_NONE;
     struct reading at = {.v = v, .asker = asker, .each_frame = frame};

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/base/idmap.h"
 #include "proto/base/vec.h"
 #include "rules/match/memory.h"
-#include "rules/match/pairs.h"
 #include "rules/match/paths.h"
 #include "rules/match/reads.h"
 #include "rules/match/shapes.h"
@@ -46,9 +46,9 @@ struct match_outcomes {
     struct match_reads *reads;
 
     struct tuples actives; /* sets of sources, a bit each */
-    struct pairs alone;    /* type, unit and timed → active, of profiles without siblings */
+    struct idmap alone;    /* type, unit and timed → active, of profiles without siblings */
 
-    struct pairs roots; /* active, state → its place in `root` */
+    struct idmap roots; /* active, state → its place in `root` */
     VEC(struct root) root;
     uint32_t tags;
     uint32_t generation;           /* of the walk that the roots' states are of */
@@ -60,7 +60,7 @@ struct match_outcomes {
     struct tuples series; /* metric, then label name and value, … */
 
     /* frames counted one by one */
-    struct pairs each_roots; /* outcome, source → path */
+    struct idmap each_roots; /* outcome, source → path */
     VEC(struct rules_entry) frame_entries;
     VEC(uint32_t) series_mark; /* [series] the stamp of the stack that had it */
     uint32_t stamp;

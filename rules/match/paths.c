@@ -11,7 +11,7 @@ void match_paths_init(struct match_paths *x, struct match_reads *reads)
 void match_paths_clear(struct match_paths *x)
 {
     vec_release(&x->nodes);
-    pairs_clear(&x->children);
+    idmap_release(&x->children);
 }
 
 bool match_paths_full(const struct match_paths *x)
@@ -25,15 +25,14 @@ uint32_t match_paths_new(struct match_paths *x)
     return r < 0 ? match_memory_out(x->memory) : x->nodes.n - 1;
 }
 
-uint32_t match_paths_root(struct match_paths *x, struct pairs *roots, uint64_t key)
+uint32_t match_paths_root(struct match_paths *x, struct idmap *roots, uint64_t key)
 {
-    uint32_t node;
-    if (pairs_find(roots, key, &node))
-        return node;
-    node = match_paths_new(x);
-    if (node != RULES_NONE && pairs_set(roots, key, node) < 0)
+    uint32_t *node = idmap_place(roots, key, RULES_NONE);
+    if (!node)
         return match_memory_out(x->memory);
-    return node;
+    if (*node == RULES_NONE)
+        *node = match_paths_new(x);
+    return *node;
 }
 
 uint32_t match_paths_follow(struct match_paths *x, uint32_t node, struct reading *at)
@@ -45,8 +44,10 @@ uint32_t match_paths_follow(struct match_paths *x, uint32_t node, struct reading
         const struct read *what = match_reads_get(x->reads, read - 1);
         uint32_t value = match_reads_value(x->reads, what, at);
         at->level = max_of(at->level, match_reads_level(x->reads, what));
-        if (x->memory->error < 0 || !pairs_find(&x->children, pair_key(node, value), &node))
+        const uint32_t *child = idmap_find(&x->children, idmap_key(node, value));
+        if (x->memory->error < 0 || !child || *child == RULES_NONE)
             return RULES_NONE;
+        node = *child;
     }
     return x->nodes.p[node].leaf - 1;
 }
@@ -58,7 +59,7 @@ uint32_t match_paths_lay(struct match_paths *x, uint32_t node, const struct read
         return RULES_NONE;
     for (uint32_t i = 0; i < n; i++) {
         x->nodes.p[node].read = notes[i].read + 1;
-        node = match_paths_root(x, &x->children, pair_key(node, notes[i].value));
+        node = match_paths_root(x, &x->children, idmap_key(node, notes[i].value));
         if (node == RULES_NONE)
             return RULES_NONE;
     }

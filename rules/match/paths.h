@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/base/idmap.h"
 #include "proto/base/vec.h"
 #include "rules/match/memory.h"
-#include "rules/match/pairs.h"
 #include "rules/match/reads.h"
 
 #define RULES_PATHS_MAX (1u << 18) /* nodes; reached, everything is forgotten between requests */
@@ -26,7 +26,7 @@ struct match_paths {
     struct match_memory *memory;
     struct match_reads *reads;
     VEC(struct path_node) nodes;
-    struct pairs children; /* node, value read there → node */
+    struct idmap children; /* node, value read there → node */
 };
 
 /* As match_reads_init. */
@@ -39,7 +39,7 @@ uint32_t match_paths_new(struct match_paths *x);
 
 /* The node that stands for `key` in a map of roots (or, inside, of children), made if new. RULES_NONE: no
  * memory. */
-uint32_t match_paths_root(struct match_paths *x, struct pairs *roots, uint64_t key);
+uint32_t match_paths_root(struct match_paths *x, struct idmap *roots, uint64_t key);
 
 /* Follows what is known from a root; the leaf's content, or RULES_NONE where the tree ends, and when memory
  * is out. */

@@ -7,7 +7,6 @@
 #include "rules/match/bits.h"
 
 #define SLOTS_FIRST 1024u
-#define NO_CAPTURE  (UINT32_MAX - 2) /* in `captures`, whose values are below UINT32_MAX */
 
 int match_strings_init(struct match_strings *s, const struct rules_program *p, struct match_memory *memory)
 {
@@ -36,7 +35,7 @@ void match_strings_clear(struct match_strings *s)
         vec_release(&s->domains[i].class);
         tuples_clear(&s->domains[i].rows);
     }
-    pairs_clear(&s->captures);
+    idmap_release(&s->captures);
     vec_release(&s->slots);
     vec_release(&s->texts);
     vec_release(&s->libraries);
@@ -122,21 +121,21 @@ uint32_t match_strings_library(struct match_strings *s, uint32_t mapping)
 
 uint32_t match_strings_capture(struct match_strings *s, uint32_t regex, uint32_t string)
 {
-    uint32_t value;
+    uint32_t value = RULES_NONE;
     if (string == RULES_NONE)
         return RULES_NONE;
-    if (pairs_find(&s->captures, pair_key(regex, string), &value))
-        return value == NO_CAPTURE ? RULES_NONE : value;
+    const uint32_t *known = idmap_find(&s->captures, idmap_key(regex, string));
+    if (known)
+        return *known;
     struct bytes found;
-    value = NO_CAPTURE;
     if (regex_capture(s->p->regexes.p[regex], &s->scratch.regex, s->texts.p[string], &found)) {
         value = match_strings_add(s, found);
         if (value == RULES_NONE)
             return value; /* memory is out */
     }
-    if (pairs_set(&s->captures, pair_key(regex, string), value) < 0)
+    if (!idmap_place(&s->captures, idmap_key(regex, string), value))
         return match_memory_out(s->memory);
-    return value == NO_CAPTURE ? RULES_NONE : value;
+    return value;
 }
 
 uint32_t match_strings_ask(struct match_strings *s, uint32_t domain, uint32_t string)

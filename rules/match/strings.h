@@ -11,9 +11,9 @@
 #include "proto/base/arena.h"
 #include "proto/base/bytes.h"
 #include "proto/base/macros.h"
+#include "proto/base/idmap.h"
 #include "proto/base/vec.h"
 #include "rules/match/memory.h"
-#include "rules/match/pairs.h"
 #include "rules/match/tuples.h"
 #include "rules/program/lowered.h"
 
@@ -46,7 +46,7 @@ struct match_strings {
     struct arena arena;
     uint64_t bytes;
     struct string_domain *domains; /* [domain] */
-    struct pairs captures;         /* regex, string → string */
+    struct idmap captures;         /* regex, string → string */
     struct pattern_scratch scratch;
     uint64_t *row; /* the widest of any domain */
 };

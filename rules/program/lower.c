@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "rules/program/parts.h"
 
@@ -35,26 +34,13 @@ uint32_t lower_no_memory(struct lower *l)
 
 /* ---- the map of tree nodes ------------------------------------------------------------------- */
 
-void lower_map_set(struct lower *l, const void *key, uint32_t value)
+void lower_map_set(struct lower *l, const void *node, uint32_t value)
 {
-    struct rules_program *p = l->p;
-    if ((p->map_n + 1) * 2 > p->map_slots) {
-        uint32_t slots = p->map_slots ? p->map_slots * 2 : 256;
-        struct lower_map_slot *map = calloc(slots, sizeof *map);
-        if (!map) {
-            lower_no_memory(l);
-            return;
-        }
-        for (uint32_t i = 0; i < p->map_slots; i++)
-            if (p->map[i].key)
-                map[lower_map_slot(map, slots, p->map[i].key)] = p->map[i];
-        free(p->map);
-        p->map = map;
-        p->map_slots = slots;
-    }
-    uint32_t i = lower_map_slot(p->map, p->map_slots, key);
-    p->map_n += !p->map[i].key;
-    p->map[i] = (struct lower_map_slot){key, value};
+    uint32_t *number = idmap_place(&l->p->map, (uintptr_t)node, value);
+    if (number)
+        *number = value;
+    else
+        lower_no_memory(l);
 }
 
 /* True the first time it is asked about a node. */

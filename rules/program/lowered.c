@@ -3,22 +3,10 @@
 
 #include <stdlib.h>
 
-#include "proto/base/hash.h"
-
-uint32_t lower_map_slot(const struct lower_map_slot *map, uint32_t slots, const void *key)
-{
-    uint32_t i = (uint32_t)hash_mix((uintptr_t)key, 0) & (slots - 1);
-    while (map[i].key && map[i].key != key)
-        i = (i + 1) & (slots - 1);
-    return i;
-}
-
 uint32_t lower_find(const struct rules_program *p, const void *node)
 {
-    if (p->map_slots == 0)
-        return LOWER_NONE;
-    const struct lower_map_slot *slot = &p->map[lower_map_slot(p->map, p->map_slots, node)];
-    return slot->key ? slot->value : LOWER_NONE;
+    const uint32_t *number = idmap_find(&p->map, (uintptr_t)node);
+    return number ? *number : LOWER_NONE;
 }
 
 uint32_t lower_find_fact(const struct rules_program *p, uint32_t region, uint32_t node)
@@ -66,7 +54,7 @@ struct rules_program *lowered_free(struct rules_program *p)
     vec_release(&p->names);
     vec_release(&p->regexes);
     vec_release(&p->metrics);
-    free(p->map);
+    idmap_release(&p->map);
     free(p);
     return NULL;
 }

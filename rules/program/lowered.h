@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/base/idmap.h"
 #include "proto/base/vec.h"
 #include "rules/pattern/pattern.h"
 #include "rules/pattern/regex_match.h"
@@ -130,11 +131,6 @@ struct lower_attr {
     struct bytes key;
 };
 
-struct lower_map_slot {
-    const void *key;
-    uint32_t value;
-};
-
 /* Immutable once lowered; the set it was made of must outlive it. */
 struct rules_program {
     VEC(struct lower_domain) domains;
@@ -155,8 +151,7 @@ struct rules_program {
     VEC(struct regex *) regexes; /* of captures */
     VEC(const struct rule_metric *) metrics;
 
-    struct lower_map_slot *map; /* address of a tree node → its number here */
-    uint32_t map_n, map_slots;
+    struct idmap map; /* address of a tree node → its number here */
 
     uint32_t n_bits, n_regs, n_roots, atoms_max;
     uint32_t key_fields; /* mask of fields a frame class depends on */
@@ -172,9 +167,6 @@ uint32_t lower_find_fact(const struct rules_program *p, uint32_t region, uint32_
 
 /* The (region, node) a reference stands for: leaf and root are the first and last of all frames. */
 uint32_t lower_ref_fact(const struct rules_program *p, const struct rule_ref *ref);
-
-/* The slot of a key in a map that has a free one, or that free slot. */
-uint32_t lower_map_slot(const struct lower_map_slot *map, uint32_t slots, const void *key);
 
 struct rules_program *lowered_free(struct rules_program *p);
 
