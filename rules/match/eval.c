@@ -78,33 +78,11 @@ static uint32_t cell(struct eval *e, const struct rule_row *row, uint32_t column
     return value;
 }
 
-/* A frame table's column for the frame in a register, when its rows or cells depend on more than the frame.
- */
-static uint32_t impure_column(struct eval *e, const struct lower_ftable *t, uint32_t column, uint32_t reg)
-{
-    const struct rule_row *otherwise = NULL;
-    for (uint32_t i = 0; i < t->source->n_rows; i++) {
-        const struct rule_row *row = &t->source->rows[i];
-        uint32_t node = e->p->kids.p[t->nodes + i];
-        if (node == LOWER_NONE) {
-            if (!otherwise && (!row->when || eval_sample(e, row->when)))
-                otherwise = row;
-        } else if (note(e, (struct read){READ_NODE, reg, node, 0}) == 1 &&
-                   (!row->when || eval_sample(e, row->when))) {
-            return cell(e, row, column, reg);
-        }
-    }
-    return otherwise ? cell(e, otherwise, column, reg) : RULES_NONE;
-}
-
 static uint32_t field_text(struct eval *e, const struct rule_field_ref *field, uint32_t reg)
 {
     if (field->field != RULE_FIELD_COLUMN)
         return note(e, (struct read){READ_FIELD, reg, field->field, 0});
-    uint32_t ftable = lower_find(e->p, field->table);
-    if (!e->p->ftables.p[ftable].pure)
-        return impure_column(e, &e->p->ftables.p[ftable], field->column, reg);
-    return note(e, (struct read){READ_COLUMN, reg, ftable, field->column});
+    return note(e, (struct read){READ_COLUMN, reg, lower_find(e->p, field->table), field->column});
 }
 
 static uint32_t guarded_nearest(struct eval *e, uint32_t table, uint32_t *ret_reg)

@@ -90,7 +90,8 @@ static uint32_t joined_parts(struct match_predicates *x, struct frame_eval *fe,
     return value;
 }
 
-/* The first choice that gives bytes, else what the last gives. In a pure table no choice has a `when`. */
+/* The first choice that gives bytes, else what the last gives. In a table about frames no choice has a
+ * `when`. */
 static uint32_t text_of(struct match_predicates *x, struct frame_eval *fe, const struct rule_text *text)
 {
     uint32_t value = RULES_NONE;
@@ -107,18 +108,14 @@ uint32_t match_predicates_column(struct match_predicates *x, struct frame_eval *
                                  uint32_t column)
 {
     const struct lower_ftable *t = &x->p->ftables.p[ftable];
-    const struct rule_row *otherwise = NULL, *taken = NULL;
-    for (uint32_t i = 0; i < t->source->n_rows && !taken; i++) {
+    for (uint32_t i = 0; i < t->source->n_rows; i++) {
         uint32_t node = x->p->kids.p[t->nodes + i];
-        if (node == LOWER_NONE)
-            otherwise = otherwise ? otherwise : &t->source->rows[i];
-        else if (match_predicates_holds(x, fe, node))
-            taken = &t->source->rows[i];
+        if (node != LOWER_NONE && !match_predicates_holds(x, fe, node))
+            continue;
+        const struct rule_text *cell = t->source->rows[i].cells[column];
+        return cell ? text_of(x, fe, cell) : RULES_NONE;
     }
-    taken = taken ? taken : otherwise;
-    if (!taken || !taken->cells[column])
-        return RULES_NONE;
-    return text_of(x, fe, taken->cells[column]);
+    return RULES_NONE;
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ void match_predicates_start(struct match_predicates *x);
 uint32_t frame_eval_field(struct frame_eval *fe, uint32_t field);
 bool match_predicates_holds(struct match_predicates *x, struct frame_eval *fe, uint32_t node);
 
-/* The text of a pure frame table's column; RULES_NONE, too, when memory is out. */
+/* The text of a frame table's column; RULES_NONE, too, when memory is out. */
 uint32_t match_predicates_column(struct match_predicates *x, struct frame_eval *fe, uint32_t ftable,
                                  uint32_t column);
 

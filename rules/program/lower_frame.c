@@ -7,8 +7,8 @@
  * are evaluated once a frame. A node gets a bit in frame classes only when the walk itself asks for it
  * (lower_root); and what is asked inside a region is asked together with the region's `while` (lower_guard).
  *
- * A frame table is its rows' nodes and texts. It is pure when no row and no cell looks at anything but the
- * frame: only then may a predicate ask what stands in a column, which makes that column a domain.
+ * A frame table is its rows' nodes and texts, and looks at nothing but the frame (E130 sees to it). So
+ * predicates may ask what stands in a column, which makes that column a domain.
  */
 #include "rules/program/parts.h"
 
@@ -78,10 +78,6 @@ static uint32_t lower_domain_of(struct lower *l, const struct rule_field_ref *fi
     uint32_t ftable = lower_ftable(l, field->table);
     if (ftable == LOWER_NONE)
         return LOWER_NONE;
-    if (!p->ftables.p[ftable].pure)
-        return lower_fail(
-            l, -ENOTSUP,
-            "a frame predicate asks a column of a table whose rows depend on the sample (`when`, attributes)");
     for (uint32_t i = LOWER_DOMAIN_COLUMN; i < p->domains.n; i++)
         if (p->domains.p[i].ftable == ftable && p->domains.p[i].column == field->column)
             return i;
@@ -185,43 +181,6 @@ uint32_t lower_guard(struct lower *l, uint32_t region, uint32_t node)
 }
 /* ---- frame tables --------- */
 
-static bool text_is_pure(struct lower *l, const struct rule_text *text, uint32_t depth);
-
-/* Another table's column is as pure as that table. */
-static bool field_is_pure(struct lower *l, const struct rule_field_ref *field)
-{
-    if (field->field != RULE_FIELD_COLUMN)
-        return true;
-    uint32_t other = lower_ftable(l, field->table);
-    return other != LOWER_NONE && l->p->ftables.p[other].pure;
-}
-
-static bool part_is_pure(struct lower *l, const struct rule_text_part *part, uint32_t depth)
-{
-    switch (part->kind) {
-    case RULE_TEXT_LITERAL:
-    case RULE_TEXT_NONE: return true;
-    case RULE_TEXT_FIELD: return field_is_pure(l, &part->field);
-    case RULE_TEXT_GROUP: return text_is_pure(l, part->text, depth);
-    case RULE_TEXT_CAPTURE: return !part->regex || (depth > 0 && part_is_pure(l, part->from, depth - 1));
-    default: return false;
-    }
-}
-
-static bool text_is_pure(struct lower *l, const struct rule_text *text, uint32_t depth)
-{
-    if (depth == 0)
-        return false;
-    for (uint32_t i = 0; i < text->n_choices; i++) {
-        if (text->choices[i].when)
-            return false;
-        for (uint32_t j = 0; j < text->choices[i].n_parts; j++)
-            if (!part_is_pure(l, &text->choices[i].parts[j], depth - 1))
-                return false;
-    }
-    return true;
-}
-
 /* Of a table over a stack, the rows as the walk asks them of frames in the region; of a frame table, as they
  * are. */
 uint32_t lower_row_nodes(struct lower *l, const struct rule_table *table, uint32_t region)
@@ -243,13 +202,7 @@ uint32_t lower_ftable(struct lower *l, const struct rule_table *table)
     uint32_t i = lower_find(l->p, table);
     if (i != LOWER_NONE || !lower_enter(l))
         return i;
-    struct lower_ftable made = {.source = table, .pure = true};
-    for (uint32_t r = 0; r < table->n_rows; r++) {
-        made.pure = made.pure && !table->rows[r].when;
-        for (uint32_t c = 0; c < table->n_columns; c++)
-            made.pure =
-                made.pure && (!table->rows[r].cells[c] || text_is_pure(l, table->rows[r].cells[c], 64));
-    }
+    struct lower_ftable made = {.source = table};
     made.nodes = lower_row_nodes(l, table, LOWER_NONE);
     i = ADD(l, ftables, made);
     if (i != LOWER_NONE) {

@@ -98,8 +98,7 @@ struct lower_table {
 
 struct lower_ftable {
     const struct rule_table *source;
-    uint32_t nodes; /* one a row in kids; LOWER_NONE for else */
-    bool pure;      /* a frame's columns depend on the frame alone */
+    uint32_t nodes; /* one a row in kids; LOWER_NONE for else, the last */
 };
 
 /* What `each` rules walk over. */
