@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/base/macros.h"
+#include "proto/base/vec.h"
 #include "rules/match/memory.h"
 #include "rules/match/strings.h"
 

@@ -5,6 +5,7 @@
 
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
+#include "rules/match/strings.h"
 #include "rules/program/program.h"
 
 static int64_t time_unit(struct bytes unit)

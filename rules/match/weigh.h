@@ -10,8 +10,9 @@
 #include <stdint.h>
 
 #include "proto/base/bytes.h"
-#include "rules/match/strings.h"
 #include "rules/tree/tree.h"
+
+struct match_strings;
 
 /* What `on` and `value` want to know of a profile. */
 struct rules_profile {
