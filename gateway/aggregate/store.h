@@ -19,7 +19,6 @@ struct output;
 /* Distinct metrics (name, unit, kind) that one process may meet in its life, by reloads. A metric that is
  * gone keeps its number, in case that it comes back. */
 #define STORE_METRICS_MAX 65536u
-enum { STORE_FULL = 1 };
 
 /* The metrics must be those of the workers' tables; all of it is copied. stats may be NULL. NULL: memory is
  * out, or there are more metrics than STORE_METRICS_MAX. */

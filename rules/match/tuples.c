@@ -15,9 +15,9 @@ static uint64_t hash_of(const uint32_t *words, uint32_t n)
     return hash_bytes(bytes_of(words, n * sizeof *words), hash_seed());
 }
 
-static uint32_t look(const struct tuples *t, const uint32_t *words, uint32_t n, struct table_at *at)
+static uint32_t look(const struct tuples *t, const uint32_t *words, uint32_t n, struct hash_at *at)
 {
-    for (uint32_t i; (i = table_next(&t->table, at)) != TABLE_NONE;)
+    for (uint32_t i; (i = hash_table_next(&t->table, at)) != HASH_NONE;)
         if (tuples_length(t, i) == n && memcmp(tuples_get(t, i), words, n * sizeof *words) == 0)
             return i;
     return TUPLES_NONE;
@@ -25,20 +25,20 @@ static uint32_t look(const struct tuples *t, const uint32_t *words, uint32_t n, 
 
 uint32_t tuples_find(const struct tuples *t, const uint32_t *words, uint32_t n)
 {
-    struct table_at at = table_at(&t->table, hash_of(words, n));
+    struct hash_at at = hash_table_at(&t->table, hash_of(words, n));
     return look(t, words, n, &at);
 }
 
 uint32_t tuples_add(struct tuples *t, const uint32_t *words, uint32_t n)
 {
-    struct table_at at = table_at(&t->table, hash_of(words, n));
+    struct hash_at at = hash_table_at(&t->table, hash_of(words, n));
     uint32_t id = look(t, words, n, &at);
     if (id != TUPLES_NONE)
         return id;
     /* All the room first: what fails leaves nothing behind. A word more, so that an empty tuple is somewhere.
      */
     if (vec_extend(&t->at, 1) < 0 || vec_reserve(&t->at, (uint64_t)t->n + 2) < 0 ||
-        vec_reserve(&t->words, (uint64_t)t->words.n + n + 1) < 0 || table_add(&t->table, at, t->n) < 0)
+        vec_reserve(&t->words, (uint64_t)t->words.n + n + 1) < 0 || hash_table_add(&t->table, at, t->n) < 0)
         return TUPLES_NONE;
     vec_append_all(&t->words, words, n);
     t->at.p[t->at.n++] = t->words.n;
@@ -49,6 +49,6 @@ void tuples_clear(struct tuples *t)
 {
     vec_release(&t->words);
     vec_release(&t->at);
-    table_release(&t->table);
+    hash_table_release(&t->table);
     t->n = 0;
 }

@@ -8,15 +8,15 @@
 
 #include <stdint.h>
 
-#include "proto/base/table.h"
+#include "proto/base/hash_table.h"
 #include "proto/base/vec.h"
 
 #define TUPLES_NONE UINT32_MAX
 
 struct tuples {
     VEC(uint32_t) words;
-    VEC(uint32_t) at;   /* [n + 1] tuple i is words[at[i] … at[i + 1]); empty as long as there is none */
-    struct table table; /* by content */
+    VEC(uint32_t) at; /* [n + 1] tuple i is words[at[i] … at[i + 1]); empty as long as there is none */
+    struct hash_table table; /* by content */
     uint32_t n;
 };
 

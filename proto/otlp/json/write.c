@@ -17,7 +17,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/macros.h"
-#include "proto/otlp/json/names.h"
+#include "proto/otlp/layouts/fields.h"
 #include "proto/otlp/json/text.h"
 #include "proto/wire/reader.h"
 
@@ -25,7 +25,7 @@
 
 struct frame {
     struct bytes message;
-    const struct name_fields *table;
+    struct fields table;
     struct wire_reader at; /* where the row's next field is looked for */
     uint32_t row, items;   /* items: of the row, written so far */
     uint32_t only;         /* of a oneof: the number of the member that counts; 0: all do */
@@ -40,32 +40,23 @@ struct writing {
     struct frame frames[FRAMES_MAX];
 };
 
-static enum wire_type wire_type_of(const struct name_field *f)
+/* We write what the view reads, the newest layout. */
+static uint32_t number_of(const struct field *f)
 {
-    switch ((enum name_type)f->type) {
-    case NAME_FIXED64:
-    case NAME_DOUBLE: return WIRE_I64;
-    case NAME_STRING:
-    case NAME_BYTES:
-    case NAME_TRACE_ID:
-    case NAME_SPAN_ID:
-    case NAME_PROFILE_ID:
-    case NAME_MESSAGE: return WIRE_LEN;
-    default: return WIRE_VARINT;
-    }
+    return f->number[PROFILES_LAYOUT_1_10];
 }
 
-static bool is_packed(const struct name_field *field, const struct wire_field *f)
+static bool is_packed(const struct field *field, const struct wire_field *f)
 {
-    return field->repeated && f->type == WIRE_LEN && wire_type_of(field) != WIRE_LEN;
+    return field->repeated && f->type == WIRE_LEN && field_wire(field) != WIRE_LEN;
 }
 
 /* The next field of that row: 0, WIRE_END, WIRE_MALFORMED. One of another wire type is none of ours. */
-static int next_of(struct wire_reader *at, const struct name_field *field, struct wire_field *ret)
+static int next_of(struct wire_reader *at, const struct field *field, struct wire_field *ret)
 {
     int r;
     while ((r = wire_next(at, ret)) == 0)
-        if (ret->number == field->number && (ret->type == wire_type_of(field) || is_packed(field, ret)))
+        if (ret->number == number_of(field) && (ret->type == field_wire(field) || is_packed(field, ret)))
             break;
     return r;
 }
@@ -92,28 +83,29 @@ static int put_signed(struct buffer *out, int64_t v, bool quoted)
     return put_integer(out, v < 0, v < 0 ? 0 - (uint64_t)v : (uint64_t)v, quoted);
 }
 
-static int put_number(struct buffer *out, enum name_type type, uint64_t v)
+static int put_number(struct buffer *out, enum field_type type, uint64_t v)
 {
     double d;
     switch (type) {
-    case NAME_INT32: return put_signed(out, (int32_t)v, false);
-    case NAME_UINT32: return put_integer(out, false, (uint32_t)v, false);
-    case NAME_INT64: return put_signed(out, (int64_t)v, true);
-    case NAME_BOOL: return buffer_add_str(out, v ? "true" : "false");
-    case NAME_DOUBLE: memcpy(&d, &v, sizeof d); return json_write_double(out, d);
+    case FIELD_ENUM:
+    case FIELD_INT32: return put_signed(out, (int32_t)v, false);
+    case FIELD_UINT32: return put_integer(out, false, (uint32_t)v, false);
+    case FIELD_INT64: return put_signed(out, (int64_t)v, true);
+    case FIELD_BOOL: return buffer_add_str(out, v ? "true" : "false");
+    case FIELD_DOUBLE: memcpy(&d, &v, sizeof d); return json_write_double(out, d);
     default: return put_integer(out, false, v, true);
     }
 }
 
-static int put_text(struct buffer *out, enum name_type type, struct bytes v)
+static int put_text(struct buffer *out, enum field_type type, struct bytes v)
 {
-    return type == NAME_STRING  ? json_write_string(out, v)
-           : type == NAME_BYTES ? json_write_base64(out, v)
-                                : json_write_hex(out, v);
+    return type == FIELD_STRING  ? json_write_string(out, v)
+           : type == FIELD_BYTES ? json_write_base64(out, v)
+                                 : json_write_hex(out, v);
 }
 
 /* In front of a row's element: the key, or a comma. */
-static int put_before(struct writing *w, struct frame *f, const struct name_field *field)
+static int put_before(struct writing *w, struct frame *f, const struct field *field)
 {
     if (f->items++ > 0)
         return buffer_add_str(w->out, ",");
@@ -124,16 +116,16 @@ static int put_before(struct writing *w, struct frame *f, const struct name_fiel
 }
 
 /* A field of numbers: one, or a packed list. */
-static int put_numbers(struct writing *w, struct frame *f, const struct name_field *field,
+static int put_numbers(struct writing *w, struct frame *f, const struct field *field,
                        const struct wire_field *from)
 {
     struct wire_rest rest = {0};
     uint64_t v;
     int r;
-    while ((r = wire_next_repeated(from, wire_type_of(field), &rest, &v)) == 0) {
+    while ((r = wire_next_repeated(from, field_wire(field), &rest, &v)) == 0) {
         r = put_before(w, f, field);
         if (r == 0)
-            r = put_number(w->out, (enum name_type)field->type, v);
+            r = put_number(w->out, (enum field_type)field->type, v);
         if (r < 0)
             return r;
     }
@@ -143,23 +135,23 @@ static int put_numbers(struct writing *w, struct frame *f, const struct name_fie
 /* ---- messages ---- */
 
 /* The member that a oneof was given last: its number, or 0. */
-static uint32_t last_member(struct bytes message, const struct name_fields *table)
+static uint32_t last_member(struct bytes message, struct fields table)
 {
     struct wire_reader at = wire_reader(message);
     struct wire_field f;
     uint32_t last = 0;
     while (wire_next(&at, &f) == 0)
-        for (uint32_t i = 0; i < table->n; i++)
-            if (table->field[i].number == f.number && wire_type_of(&table->field[i]) == f.type)
+        for (uint32_t i = 0; i < table.n; i++)
+            if (number_of(&table.row[i]) == f.number && field_wire(&table.row[i]) == f.type)
                 last = f.number;
     return last;
 }
 
-static int open_message(struct writing *w, enum name_message message, struct bytes bytes)
+static int open_message(struct writing *w, enum message message, struct bytes bytes)
 {
     if (w->n_frames == FRAMES_MAX)
         return PROFILES_MALFORMED;
-    const struct name_fields *table = name_fields(PROFILES_LAYOUT_1_10, message);
+    struct fields table = fields_of(message);
     w->frames[w->n_frames++] = (struct frame){
         .message = bytes,
         .table = table,
@@ -173,7 +165,7 @@ static int open_message(struct writing *w, enum name_message message, struct byt
 /* The parts of a message that a field says several times, `n` bytes in all, one behind the other. They are no
  * more than the request was long: only made-up ones are said in parts within parts. 0, -ENOMEM,
  * PROFILES_MALFORMED. */
-static int merge(struct writing *w, struct wire_reader at, const struct name_field *field, size_t n,
+static int merge(struct writing *w, struct wire_reader at, const struct field *field, size_t n,
                  struct bytes *ret)
 {
     struct wire_field f;
@@ -194,8 +186,7 @@ static int merge(struct writing *w, struct wire_reader at, const struct name_fie
 
 /* What a field that is no list says in the end: of scalars the last value, of messages all parts. *f is its
  * first field, which ends where `at` is, and the last one in the end. 0, -ENOMEM, PROFILES_MALFORMED. */
-static int settle(struct writing *w, struct wire_reader *at, const struct name_field *field,
-                  struct wire_field *f)
+static int settle(struct writing *w, struct wire_reader *at, const struct field *field, struct wire_field *f)
 {
     const struct wire_reader first = {f->from, at->end};
     struct wire_field more;
@@ -204,15 +195,15 @@ static int settle(struct writing *w, struct wire_reader *at, const struct name_f
     int r;
     for (; (r = next_of(at, field, &more)) == 0; parts++) {
         *f = more;
-        if (field->type == NAME_MESSAGE)
+        if (field->type == FIELD_MESSAGE)
             n += more.bytes.n;
     }
     if (r != WIRE_END)
         return PROFILES_MALFORMED;
-    return parts > 1 && field->type == NAME_MESSAGE ? merge(w, first, field, n, &f->bytes) : 0;
+    return parts > 1 && field->type == FIELD_MESSAGE ? merge(w, first, field, n, &f->bytes) : 0;
 }
 
-static int next_row(struct writing *w, struct frame *f, const struct name_field *field)
+static int next_row(struct writing *w, struct frame *f, const struct field *field)
 {
     int r = field->repeated && f->items > 0 ? buffer_add_str(w->out, "]") : 0;
     f->row++;
@@ -225,13 +216,13 @@ static int next_row(struct writing *w, struct frame *f, const struct name_field 
 static int step(struct writing *w)
 {
     struct frame *f = &w->frames[w->n_frames - 1];
-    if (f->row == f->table->n) {
+    if (f->row == f->table.n) {
         w->n_frames--;
         return buffer_add_str(w->out, "}");
     }
-    const struct name_field *field = &f->table->field[f->row];
+    const struct field *field = &f->table.row[f->row];
     struct wire_field found;
-    bool counts = field->type != NAME_OLD && (f->only == 0 || f->only == field->number);
+    bool counts = number_of(field) > 0 && (f->only == 0 || f->only == number_of(field));
     int r = counts ? next_of(&f->at, field, &found) : WIRE_END;
     if (r == WIRE_END)
         return next_row(w, f, field);
@@ -239,12 +230,12 @@ static int step(struct writing *w)
         r = settle(w, &f->at, field, &found);
     if (r != 0)
         return r < 0 ? r : PROFILES_MALFORMED;
-    if (wire_type_of(field) != WIRE_LEN)
+    if (field_wire(field) != WIRE_LEN)
         return put_numbers(w, f, field, &found);
     r = put_before(w, f, field);
     if (r == 0)
-        r = field->type == NAME_MESSAGE ? open_message(w, (enum name_message)field->message, found.bytes)
-                                        : put_text(w->out, (enum name_type)field->type, found.bytes);
+        r = field->type == FIELD_MESSAGE ? open_message(w, (enum message)field->message, found.bytes)
+                                         : put_text(w->out, (enum field_type)field->type, found.bytes);
     return r;
 }
 
