@@ -32,7 +32,7 @@ struct match_kept {
     VEC(struct rules_kept_rate) rates;
 };
 
-/* As match_reads_init. */
+/* As match_strings_init; it has nothing to fail with. */
 void match_kept_init(struct match_kept *x, struct match_walk *walk, struct match_paths *paths);
 void match_kept_clear(struct match_kept *x); /* forgets all: it knows strings and paths by number */
 bool match_kept_full(const struct match_kept *x);

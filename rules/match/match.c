@@ -32,8 +32,8 @@ struct rules_matcher *rules_matcher_new(const struct rules_program *p, struct bu
     int r = match_strings_init(&m->strings, p, &m->memory);
     r = r < 0 ? r : match_frames_init(&m->frames, &m->strings);
     r = r < 0 ? r : match_walk_init(&m->walk, &m->frames);
+    r = r < 0 ? r : match_reads_init(&m->reads, &m->frames);
     if (r == 0) {
-        match_reads_init(&m->reads, &m->frames);
         match_paths_init(&m->paths, &m->reads);
         match_kept_init(&m->kept, &m->walk, &m->paths);
         r = match_outcomes_init(&m->outcomes, &m->walk, &m->paths);
@@ -48,7 +48,7 @@ struct rules_matcher *rules_matcher_free(struct rules_matcher *m)
     match_kept_clear(&m->kept);
     match_outcomes_release(&m->outcomes);
     match_paths_clear(&m->paths);
-    match_reads_clear(&m->reads);
+    match_reads_release(&m->reads);
     match_walk_release(&m->walk);
     match_frames_release(&m->frames);
     match_strings_release(&m->strings);

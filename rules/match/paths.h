@@ -29,7 +29,7 @@ struct match_paths {
     struct idmap children; /* node, value read there → node */
 };
 
-/* As match_reads_init. */
+/* As match_strings_init; it has nothing to fail with. */
 void match_paths_init(struct match_paths *x, struct match_reads *reads);
 void match_paths_clear(struct match_paths *x);
 bool match_paths_full(const struct match_paths *x);

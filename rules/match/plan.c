@@ -133,6 +133,16 @@ static uint32_t text_fields(const struct rules_program *p, const struct rule_tex
     return fields;
 }
 
+/* The fields that the marked domains are made of; all there are where one is a column. */
+static uint32_t asked_fields(const struct match_plans *x, const uint8_t *asked)
+{
+    uint32_t fields = 0;
+    for (uint32_t i = 0; i < x->p->domains.n; i++)
+        if (asked[i])
+            fields |= i < LOWER_FIELDS ? 1u << i : x->p->key_fields;
+    return fields;
+}
+
 /* The fields a column depends on in frames of this type: those of the cell that the type chooses, or of all
  * that it leaves, and of what chooses between them. */
 static uint32_t column_fields(struct match_plans *x, uint32_t ftable, uint32_t column, uint32_t type,
@@ -155,10 +165,7 @@ static uint32_t column_fields(struct match_plans *x, uint32_t ftable, uint32_t c
         if (v == YES)
             break;
     }
-    for (uint32_t i = 0; i < p->domains.n; i++)
-        if (asked[i])
-            fields |= i < LOWER_FIELDS ? 1u << i : p->key_fields;
-    return fields & ~(1u << RULE_FIELD_TYPE);
+    return (fields | asked_fields(x, asked)) & ~(1u << RULE_FIELD_TYPE);
 }
 
 /* Of each column that somebody asks: the fields it depends on. */
@@ -223,4 +230,19 @@ struct frame_plan *match_plans_find(struct match_plans *x, uint32_t type)
     x->plans[x->n] = made;
     *at = ++x->n;
     return &x->plans[*at - 1];
+}
+
+uint32_t match_plans_column_fields(struct match_plans *x, uint32_t ftable, uint32_t column, uint32_t type)
+{
+    memset(x->answer, UNKNOWN, x->p->nodes.n);
+    return column_fields(x, ftable, column, type, x->asked);
+}
+
+uint32_t match_plans_node_fields(struct match_plans *x, uint32_t node, uint32_t type)
+{
+    memset(x->answer, UNKNOWN, x->p->nodes.n);
+    memset(x->seen, 0, x->p->nodes.n);
+    memset(x->asked, 0, x->p->domains.n);
+    mark_open(x, node, type, x->asked);
+    return asked_fields(x, x->asked) & ~(1u << RULE_FIELD_TYPE);
 }

@@ -59,4 +59,10 @@ static inline struct frame_plan *match_plan(struct match_plans *x, uint32_t type
     return match_plans_find(x, type);
 }
 
+/* Mask of the fields, the type aside, that a column of a frame table, or a node, depends on in frames of a
+ * type.
+ */
+uint32_t match_plans_column_fields(struct match_plans *x, uint32_t ftable, uint32_t column, uint32_t type);
+uint32_t match_plans_node_fields(struct match_plans *x, uint32_t node, uint32_t type);
+
 #endif
