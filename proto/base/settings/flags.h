@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Command-line flags: rows of a section that are said as
+ *
+ *     --key VALUE   --key=VALUE   --switch
+ */
+#ifndef PROTO_BASE_SETTINGS_FLAGS_H
+#define PROTO_BASE_SETTINGS_FLAGS_H
+
+#include "proto/base/settings/settings.h"
+
+/* What settings_flags found besides flags. */
+enum { SETTINGS_HELP = 1 };
+
+/* Parses argv[1 …] up to the first argument that is no flag, or behind `--`; *ret_rest is its index. --help
+ * and -h are always known. 0; SETTINGS_HELP; -EINVAL with *e, or -ENOMEM. */
+int settings_flags(const struct settings_section *s, int argc, char **argv, void *base, struct arena *arena,
+                   int *ret_rest, struct error *e);
+
+/* Appends a line for each flag, its meaning from column `width` + 3 on. 0 or -ENOMEM. */
+int settings_flags_help(const struct settings_section *s, int width, struct buffer *out);
+
+#endif
