@@ -2,11 +2,8 @@
 #include "proto/http/headers.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "proto/base/quantity.h"
-
-#define FIRST_ITEMS 16u
 
 static struct bytes add_text(struct buffer *text, struct bytes b)
 {
@@ -19,20 +16,14 @@ static struct bytes add_text(struct buffer *text, struct bytes b)
 
 int header_list_add(struct header_list *l, struct bytes name, struct bytes value)
 {
-    if (l->n == l->cap) {
-        uint32_t cap = l->cap ? l->cap * 2 : FIRST_ITEMS;
-        struct http_header *items = realloc(l->items, cap * sizeof *items);
-        if (!items)
-            return -ENOMEM;
-        l->items = items;
-        l->cap = cap;
-    }
+    if (vec_reserve(&l->items, l->items.n + 1) < 0)
+        return -ENOMEM;
     if (l->text.cap - l->text.n < name.n + value.n) {
         int r = buffer_reserve(&l->text, name.n + value.n);
         if (r < 0)
             return r;
     }
-    struct http_header *h = &l->items[l->n++];
+    struct http_header *h = &l->items.p[l->items.n++];
     h->name = add_text(&l->text, name);
     h->value = add_text(&l->text, value);
     l->size += name.n + value.n + HEADER_OVERHEAD;
@@ -41,9 +32,9 @@ int header_list_add(struct header_list *l, struct bytes name, struct bytes value
 
 void header_list_seal(struct header_list *l)
 {
-    for (uint32_t i = 0; i < l->n; i++) {
-        l->items[i].name.p = l->text.p + (uintptr_t)l->items[i].name.p;
-        l->items[i].value.p = l->text.p + (uintptr_t)l->items[i].value.p;
+    for (uint32_t i = 0; i < l->items.n; i++) {
+        l->items.p[i].name.p = l->text.p + (uintptr_t)l->items.p[i].name.p;
+        l->items.p[i].value.p = l->text.p + (uintptr_t)l->items.p[i].value.p;
     }
 }
 
@@ -54,14 +45,14 @@ void header_list_clear(struct header_list *l, size_t keep_max)
         return;
     }
     l->text.n = 0;
-    l->n = 0;
+    vec_clear(&l->items);
     l->size = 0;
 }
 
 void header_list_release(struct header_list *l)
 {
     buffer_release(&l->text);
-    free(l->items);
+    vec_release(&l->items);
     *l = (struct header_list){0};
 }
 

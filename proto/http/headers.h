@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "proto/base/buffer.h"
+#include "proto/base/vec.h"
 #include "proto/http/exchange.h"
 
 /* What RFC 9113 §6.5.2 adds to each field's name and value when it counts a header list. */
@@ -17,9 +18,8 @@
 
 struct header_list {
     struct buffer text;
-    struct http_header *items; /* until it is sealed, .p of a slice is an offset into text */
-    uint32_t n, cap;
-    uint64_t size; /* as SETTINGS_MAX_HEADER_LIST_SIZE counts */
+    VEC(struct http_header) items; /* until it is sealed, .p of a slice is an offset into text */
+    uint64_t size;                 /* as SETTINGS_MAX_HEADER_LIST_SIZE counts */
 };
 
 /* Copies a field into the list. 0 or -ENOMEM. Not after header_list_seal. */

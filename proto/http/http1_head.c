@@ -3,12 +3,9 @@
 
 #include <errno.h>
 #include <llhttp.h>
-#include <stdlib.h>
 
 #include "proto/base/macros.h"
 #include "proto/http/headers.h"
-
-#define FIRST_HEADERS 16u
 
 /* A line is complete: text ends with its CRLF. 1: it was the empty line; 0; or a status code. */
 static int end_line(struct http1_head *h)
@@ -76,29 +73,22 @@ static int on_url(llhttp_t *parser, const char *at, size_t n)
 static int on_name(llhttp_t *parser, const char *at, size_t n)
 {
     struct http1_head *h = head_of(parser);
-    if (h->n_headers == HTTP1_HEADERS_MAX) {
+    if (h->headers.n == HTTP1_HEADERS_MAX) {
         container_of(parser, struct reading, parser)->too_many = true;
         return -1;
     }
-    if (h->n_headers == h->cap_headers) {
-        uint32_t cap = h->cap_headers ? h->cap_headers * 2 : FIRST_HEADERS;
-        struct http_header *headers = realloc(h->headers, cap * sizeof *headers);
-        if (!headers) {
-            container_of(parser, struct reading, parser)->no_memory = true;
-            return -1;
-        }
-        h->headers = headers;
-        h->cap_headers = cap;
+    if (vec_append(&h->headers, (struct http_header){.name = bytes_of(at, n)}) < 0) {
+        container_of(parser, struct reading, parser)->no_memory = true;
+        return -1;
     }
-    h->headers[h->n_headers++] = (struct http_header){.name = bytes_of(at, n)};
     return 0;
 }
 
 static int on_value(llhttp_t *parser, const char *at, size_t n)
 {
     struct http1_head *h = head_of(parser);
-    if (h->n_headers > 0)
-        h->headers[h->n_headers - 1].value = bytes_trim(bytes_of(at, n));
+    if (h->headers.n > 0)
+        vec_last(&h->headers)->value = bytes_trim(bytes_of(at, n));
     return 0;
 }
 
@@ -154,8 +144,8 @@ static int judge_fields(struct http1_head *h, uint32_t header_bytes)
 {
     uint64_t size = 0;
     uint32_t n_hosts = 0;
-    for (uint32_t i = 0; i < h->n_headers; i++) {
-        struct http_header *f = &h->headers[i];
+    for (uint32_t i = 0; i < h->headers.n; i++) {
+        struct http_header *f = &h->headers.p[i];
         if (!header_name_is_valid(f->name) || !header_value_is_valid(f->value))
             return 400;
         header_lower((uint8_t *)f->name.p, f->name.n); /* our own buffer */
@@ -258,13 +248,11 @@ bool http1_head_is_begun(const struct http1_head *h)
 
 void http1_head_clear(struct http1_head *h, size_t keep_max)
 {
-    struct http1_head empty = {.text = h->text, .headers = h->headers, .cap_headers = h->cap_headers};
+    struct http1_head empty = {.text = h->text, .headers = h->headers};
     buffer_clear(&empty.text, keep_max);
-    if (empty.cap_headers * sizeof *empty.headers > keep_max) {
-        free(empty.headers);
-        empty.headers = NULL;
-        empty.cap_headers = 0;
-    }
+    vec_clear(&empty.headers);
+    if (empty.headers.room * sizeof *empty.headers.p > keep_max)
+        vec_release(&empty.headers);
     empty.content_length = -1;
     *h = empty;
 }

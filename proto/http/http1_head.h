@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "proto/base/buffer.h"
+#include "proto/base/vec.h"
 #include "proto/http/exchange.h"
 
 #define HTTP1_TARGET_MAX  (8u << 10) /* RFC 9112 §3 recommends at least 8000 */
@@ -30,8 +31,7 @@ struct http1_head {
     bool after_cr, have_request_line;
 
     struct bytes method, target, scheme, authority, path, query;
-    struct http_header *headers;
-    uint32_t n_headers, cap_headers;
+    VEC(struct http_header) headers;
     int64_t content_length; /* -1: none told */
     bool chunked, expects_continue, close, is_head;
     uint8_t minor; /* HTTP/1.minor */

@@ -250,8 +250,8 @@ static void begin_exchange(struct http1_server *c)
         .authority = h->authority,
         .path = h->path,
         .query = h->query,
-        .headers = h->headers,
-        .n_headers = h->n_headers,
+        .headers = h->headers.p,
+        .n_headers = h->headers.n,
         .content_length = h->chunked ? -1 : max_of(h->content_length, (int64_t)0),
     };
     c->open = true;

@@ -43,8 +43,8 @@ static int keep_trailers(struct stream *s, const struct http_header *trailers, u
     if (r < 0)
         return r;
     header_list_seal(&s->reply_trailers);
-    s->base.trailers = s->reply_trailers.items;
-    s->base.n_trailers = s->reply_trailers.n;
+    s->base.trailers = s->reply_trailers.items.p;
+    s->base.n_trailers = s->reply_trailers.items.n;
     return 0;
 }
 

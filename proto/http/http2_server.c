@@ -87,7 +87,7 @@ static void fill_exchange(struct http2_server *c, struct stream *s)
 {
     header_list_seal(&s->headers);
     s->sealed = true;
-    struct http_header *h = s->headers.items;
+    struct http_header *h = s->headers.items.p;
     s->x = (struct http_exchange){
         .session = c->session,
         .handler = c->session->handler,
@@ -98,7 +98,7 @@ static void fill_exchange(struct http2_server *c, struct stream *s)
         .scheme = http_header_find(h, s->n_pseudo, ":scheme"),
         .authority = http_header_find(h, s->n_pseudo, ":authority"),
         .headers = h + s->n_pseudo,
-        .n_headers = s->headers.n - s->n_pseudo,
+        .n_headers = s->headers.items.n - s->n_pseudo,
         .content_length = -1,
     };
     target_split(http_header_find(h, s->n_pseudo, ":path"), &s->x.path, &s->x.query);

@@ -36,10 +36,10 @@ struct http_response response_view(struct response *r)
     header_list_seal(&r->trailers);
     return (struct http_response){
         .status = r->status,
-        .headers = r->headers.items,
-        .n_headers = r->headers.n,
-        .trailers = r->trailers.items,
-        .n_trailers = r->trailers.n,
+        .headers = r->headers.items.p,
+        .n_headers = r->headers.items.n,
+        .trailers = r->trailers.items.p,
+        .n_trailers = r->trailers.items.n,
         .body = buffer_bytes(&r->body),
     };
 }
