@@ -26,7 +26,7 @@
 
 /* The field's type, and how a value is written. */
 enum settings_type {
-    SETTINGS_TEXT,     /* const char *; "" is NULL */
+    SETTINGS_TEXT,     /* const char *; "" is NULL where the row has a default */
     SETTINGS_BOOL,     /* bool: true, false; as a flag without a metavar, nothing is true */
     SETTINGS_COUNT,    /* uint32_t */
     SETTINGS_SIZE,     /* uint64_t bytes: 64MiB */
@@ -82,7 +82,7 @@ struct settings_section {
 };
 
 /* In all of these `base` is the struct whose offsets the rows have, and what a value needs to be kept is
- * copied into `arena`; NULL: texts stay where they are, as those of argv may. */
+ * copied into `arena`. Without one (NULL) single texts stay where they are, as argv's may. */
 
 /* Parses the value into the row's field. 0; -EINVAL with *e saying what it may be; -ENOMEM. */
 int settings_set(const struct settings_row *row, void *base, const char *value, struct arena *arena,

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/base/settings/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "proto/base/macros.h"
+
+#define VARIABLE_MAX 128u
+#define KEY_MAX      320u
+
+struct settings_file {
+    struct settings_file_options options;
+    const char *name;
+    struct error *e;
+    int r;
+    yaml_document_t doc;
+};
+
+/* libyaml's nodes under a name of ours. */
+static const yaml_node_t *yaml(const struct settings_node *n)
+{
+    return (const yaml_node_t *)n;
+}
+
+static const struct settings_node *node(struct settings_file *f, int id)
+{
+    return (const struct settings_node *)yaml_document_get_node(&f->doc, id);
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+static int fail_at(struct settings_file *f, const yaml_mark_t *at, const char *key, const char *what)
+{
+    char column[24] = "";
+    if (!f->options.lines_only)
+        snprintf(column, sizeof column, ":%zu", at->column + 1);
+    return f->r = error_set(f->e, -EINVAL, "%s:%zu%s: %s%s%s", f->name, at->line + 1, column, key,
+                            key[0] ? ": " : "", what);
+}
+
+int settings_fail(struct settings_file *f, const struct settings_node *at, const char *key, const char *what)
+{
+    return fail_at(f, &yaml(at)->start_mark, key, what);
+}
+
+int settings_no_memory(struct settings_file *f)
+{
+    return f->r = error_set(f->e, -ENOMEM, "%s: out of memory", f->name);
+}
+
+int settings_failure(const struct settings_file *f)
+{
+    return f->r;
+}
+
+/* ---- the document ---------------------------------------------------------------------------- */
+
+int settings_file_read(const char *path, struct buffer *ret, struct error *e)
+{
+    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(e, -errno, "%s: %s", path, strerror(errno));
+    for (ssize_t n = 1; n > 0;) {
+        uint8_t *to = buffer_cursor(ret, 4096);
+        if (!to)
+            return error_set(e, -ENOMEM, "%s: out of memory", path);
+        n = read(fd, to, 4096);
+        if (n < 0)
+            return error_set(e, -EINVAL, "%s: %s", path, strerror(errno));
+        ret->n += (size_t)n;
+        if (ret->n > SETTINGS_FILE_MAX)
+            return error_set(e, -EINVAL, "%s: longer than 1 MiB", path);
+    }
+    return 0;
+}
+
+static int parse(struct settings_file *f, struct bytes text)
+{
+    yaml_parser_t parser;
+    if (text.n > SETTINGS_FILE_MAX)
+        return error_set(f->e, -EINVAL, "%s: longer than 1 MiB", f->name);
+    if (!yaml_parser_initialize(&parser))
+        return settings_no_memory(f);
+    yaml_parser_set_input_string(&parser, text.p, text.n);
+    int r = 0;
+    if (!yaml_parser_load(&parser, &f->doc))
+        r = parser.error == YAML_MEMORY_ERROR
+                ? settings_no_memory(f)
+                : fail_at(f, &parser.problem_mark, "", parser.problem ? parser.problem : "not YAML");
+    yaml_parser_delete(&parser);
+    return r;
+}
+
+int settings_file_open(struct settings_file **ret, const char *name, struct bytes yaml_text,
+                       const struct settings_file_options *options, struct error *e)
+{
+    autofree struct settings_file *f = calloc(1, sizeof *f);
+    if (!f)
+        return error_set(e, -ENOMEM, "%s: out of memory", name);
+    f->options = *options;
+    f->name = name;
+    f->e = e;
+    int r = parse(f, yaml_text);
+    if (r == 0)
+        *ret = take_ptr(f);
+    return r;
+}
+
+struct settings_file *settings_file_close(struct settings_file *f)
+{
+    if (f)
+        yaml_document_delete(&f->doc);
+    free(f);
+    return NULL;
+}
+
+const struct settings_node *settings_root(struct settings_file *f)
+{
+    return (const struct settings_node *)yaml_document_get_root_node(&f->doc);
+}
+
+bool settings_is_text(const struct settings_node *n)
+{
+    return yaml(n)->type == YAML_SCALAR_NODE;
+}
+
+bool settings_is_list(const struct settings_node *n)
+{
+    return yaml(n)->type == YAML_SEQUENCE_NODE;
+}
+
+bool settings_is_map(const struct settings_node *n)
+{
+    return yaml(n)->type == YAML_MAPPING_NODE;
+}
+
+bool settings_is_word(const struct settings_node *n, const char *word)
+{
+    return settings_is_text(n) && yaml(n)->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+           strcmp((const char *)yaml(n)->data.scalar.value, word) == 0;
+}
+
+/* YAML 1.2, section 10.3.2. */
+bool settings_is_null(const struct settings_node *n)
+{
+    static const char *const words[] = {"", "~", "null", "Null", "NULL"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (settings_is_word(n, words[i]))
+            return true;
+    return false;
+}
+
+uint32_t settings_count(const struct settings_node *n)
+{
+    const yaml_node_t *y = yaml(n);
+    return (uint32_t)(settings_is_list(n)  ? y->data.sequence.items.top - y->data.sequence.items.start
+                      : settings_is_map(n) ? y->data.mapping.pairs.top - y->data.mapping.pairs.start
+                                           : 0);
+}
+
+const struct settings_node *settings_item(struct settings_file *f, const struct settings_node *list,
+                                          uint32_t i)
+{
+    return node(f, yaml(list)->data.sequence.items.start[i]);
+}
+
+const struct settings_node *settings_key(struct settings_file *f, const struct settings_node *map, uint32_t i)
+{
+    return node(f, yaml(map)->data.mapping.pairs.start[i].key);
+}
+
+const struct settings_node *settings_value(struct settings_file *f, const struct settings_node *map,
+                                           uint32_t i)
+{
+    return node(f, yaml(map)->data.mapping.pairs.start[i].value);
+}
+
+struct settings_place settings_place(const struct settings_node *n)
+{
+    return (struct settings_place){yaml(n)->start_mark.line + 1, yaml(n)->start_mark.column + 1};
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* One ${env:…}; at points behind the "${". Returns the place behind the '}', or NULL, with *e if it is the
+ * text's fault. */
+static const char *expand_one(const struct settings_file_options *options, const char *at, struct buffer *out,
+                              struct error *e)
+{
+    const char *end = strchr(at, '}');
+    char name[VARIABLE_MAX];
+    if (!options->getvar) {
+        error_set(e, -EINVAL, "%s", options->no_variables);
+        return NULL;
+    }
+    if (!end || strncmp(at, "env:", 4) != 0) {
+        error_set(e, -EINVAL, "\"${%.40s\" is not ${env:NAME} or ${env:NAME:-default}", at);
+        return NULL;
+    }
+    const char *fallback = memmem(at, (size_t)(end - at), ":-", 2);
+    size_t n = (size_t)((fallback ? fallback : end) - (at + 4));
+    if (n == 0 || n >= sizeof name) {
+        error_set(e, -EINVAL, "\"${%.40s\" has no variable name of 1 to 127 bytes", at);
+        return NULL;
+    }
+    memcpy(name, at + 4, n);
+    name[n] = 0;
+    const char *value = options->getvar(name);
+    if (!value && !fallback) {
+        error_set(e, -EINVAL,
+                  "the environment has no variable %s; write ${env:%s:-DEFAULT} if it may be absent", name,
+                  name);
+        return NULL;
+    }
+    int r = value ? buffer_add_str(out, value) : buffer_add(out, fallback + 2, (size_t)(end - fallback - 2));
+    return r < 0 ? NULL : end + 1;
+}
+
+/* A copy with what is to be replaced replaced; NULL as expand_one. */
+static const char *expand(const struct settings_file_options *options, const char *text, struct error *e)
+{
+    struct buffer out = BUFFER_INIT(0);
+    while (text && *text) {
+        size_t plain = strcspn(text, "$");
+        if (buffer_add(&out, text, plain) < 0)
+            text = NULL;
+        else if (text[plain] == 0)
+            text += plain;
+        else if (text[plain + 1] == '{')
+            text = expand_one(options, text + plain + 2, &out, e);
+        else if (buffer_add_str(&out, "$") < 0)
+            text = NULL;
+        else
+            text += plain + 1 + (text[plain + 1] == '$');
+    }
+    struct bytes copy = text ? arena_copy(options->arena, buffer_bytes(&out)) : (struct bytes){0};
+    buffer_release(&out);
+    return (const char *)copy.p;
+}
+
+const char *settings_text(struct settings_file *f, const struct settings_node *n, const char *key)
+{
+    const char *text = (const char *)yaml(n)->data.scalar.value, *wrong = NULL;
+    if (!settings_is_text(n))
+        wrong = "a single value belongs here";
+    else if (strlen(text) != yaml(n)->data.scalar.length)
+        wrong = "a NUL byte cannot be part of a value";
+    if (wrong) {
+        settings_fail(f, n, key, wrong);
+        return NULL;
+    }
+    struct error why = {""};
+    const char *expanded = settings_is_null(n) ? "" : expand(&f->options, text, &why);
+    if (!expanded && why.text[0])
+        settings_fail(f, n, key, why.text);
+    else if (!expanded)
+        settings_no_memory(f);
+    return expanded;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static int take_list(struct settings_file *f, const struct settings_node *n, const char *key,
+                     struct settings_strings *ret)
+{
+    uint32_t count = settings_count(n);
+    const char **items = arena_calloc(f->options.arena, count + 1, sizeof *items);
+    if (!items)
+        return settings_no_memory(f);
+    for (uint32_t i = 0; i < count; i++)
+        if (!(items[i] = settings_text(f, settings_item(f, n, i), key)))
+            return f->r;
+    *ret = (struct settings_strings){items, count};
+    return 0;
+}
+
+static int take_pairs(struct settings_file *f, const struct settings_node *n, const char *key,
+                      struct settings_pairs *ret)
+{
+    uint32_t count = settings_count(n);
+    struct settings_pair *items = arena_calloc(f->options.arena, count + 1, sizeof *items);
+    if (!items)
+        return settings_no_memory(f);
+    for (uint32_t i = 0; i < count; i++)
+        if (!(items[i].name = settings_text(f, settings_key(f, n, i), key)) ||
+            !(items[i].value = settings_text(f, settings_value(f, n, i), key)))
+            return f->r;
+    *ret = (struct settings_pairs){items, count};
+    return 0;
+}
+
+int settings_take(struct settings_file *f, const struct settings_row *row, void *base,
+                  const struct settings_node *n, const char *key)
+{
+    bool is_list = row->type == SETTINGS_STRINGS || row->type == SETTINGS_REPEATED;
+    if (is_list && settings_is_list(n))
+        return take_list(f, n, key, (void *)((char *)base + row->offset));
+    if (row->type == SETTINGS_PAIRS && settings_is_map(n))
+        return take_pairs(f, n, key, (void *)((char *)base + row->offset));
+    struct error why = {""};
+    const char *text = settings_text(f, n, key);
+    if (!text)
+        return f->r;
+    if (settings_set(row, base, text, f->options.arena, &why) < 0)
+        return why.text[0] ? settings_fail(f, n, key, why.text) : settings_no_memory(f);
+    return 0;
+}
+
+static int unknown_key(struct settings_file *f, const struct settings_section *s,
+                       const struct settings_node *at, const char *key)
+{
+    char what[425] = "unknown key; known here: ";
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        size_t n = strlen(what);
+        if (n + strlen(s->rows[i].key) + 3 >= sizeof what)
+            break;
+        snprintf(what + n, sizeof what - n, "%s%s", i ? ", " : "", s->rows[i].key);
+    }
+    return settings_fail(f, at, key, what);
+}
+
+/* Whether keys of the section begin with this and a dot. */
+static bool opens(const struct settings_section *s, struct bytes prefix)
+{
+    for (uint32_t i = 0; i < s->n_rows; i++)
+        if (strncmp(s->rows[i].key, (const char *)prefix.p, prefix.n) == 0 && s->rows[i].key[prefix.n] == '.')
+            return true;
+    return false;
+}
+
+/* `prefix` is "tls." inside a nested map. No key of a section has two dots, so that this calls itself once.
+ */
+static int take_keys(struct settings_file *f, const struct settings_section *s, void *base,
+                     const struct settings_node *map, const char *where, const char *prefix)
+{
+    if (settings_is_null(map))
+        return 0;
+    if (!settings_is_map(map))
+        return settings_fail(f, map, where, "a map of keys belongs here");
+    int r = 0;
+    for (uint32_t i = 0; i < settings_count(map) && r == 0; i++) {
+        const struct settings_node *k = settings_key(f, map, i), *v = settings_value(f, map, i);
+        const char *name = settings_text(f, k, where);
+        if (!name)
+            return f->r;
+        char path[KEY_MAX / 2], full[KEY_MAX];
+        snprintf(path, sizeof path, "%s%s", prefix, name);
+        snprintf(full, sizeof full, "%s.%s", where, path);
+        const struct settings_row *row = settings_find(s, bytes_str(path));
+        if (row) {
+            r = settings_take(f, row, base, v, full);
+        } else if (!prefix[0] && opens(s, bytes_str(path))) {
+            strcat(path, "."); /* there is room: a key begins with it */
+            r = take_keys(f, s, base, v, where, path);
+        } else {
+            r = unknown_key(f, s, k, full);
+        }
+    }
+    return r;
+}
+
+int settings_take_map(struct settings_file *f, const struct settings_section *s, void *base,
+                      const struct settings_node *map, const char *where)
+{
+    return take_keys(f, s, base, map, where, "");
+}

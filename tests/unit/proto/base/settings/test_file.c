@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/base/settings/file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "proto/base/macros.h"
+#include "tests/lib/sweep.h"
+#include "tests/lib/unit.h"
+
+struct thing {
+    const char *name, *ca;
+    uint32_t count, retries;
+    struct settings_strings list;
+    struct settings_pairs pairs;
+};
+
+#define AT(field) offsetof(struct thing, field)
+static const struct settings_row rows[] = {
+    {"name", SETTINGS_TEXT, AT(name), ""},    {"count", SETTINGS_COUNT, AT(count), "3", 1, 10},
+    {"tls.ca", SETTINGS_TEXT, AT(ca), ""},    {"tls.retries", SETTINGS_COUNT, AT(retries), "0"},
+    {"list", SETTINGS_STRINGS, AT(list), ""}, {"pairs", SETTINGS_PAIRS, AT(pairs), ""},
+};
+static const struct settings_section section = {"thing", "", rows, ARRAY_LEN(rows)};
+
+static char *getvar(const char *name)
+{
+    return strcmp(name, "WHO") == 0 ? (char *)(uintptr_t) "me" : NULL;
+}
+
+static struct arena arena;
+static const struct settings_file_options options = {.arena = &arena, .getvar = getvar};
+
+static struct settings_file *opened(const char *text, struct error *e)
+{
+    struct settings_file *f = NULL;
+    int r = settings_file_open(&f, "t.yaml", bytes_str(text), &options, e);
+    ck_assert_msg(r == 0, "%s", e->text);
+    return f;
+}
+
+static int take(struct thing *t, const char *text, struct error *e)
+{
+    struct settings_file *f = NULL;
+    int r = settings_file_open(&f, "t.yaml", bytes_str(text), &options, e);
+    if (r == 0)
+        r = settings_take_map(f, &section, t, settings_root(f), "thing");
+    settings_file_close(f);
+    return r;
+}
+
+UNIT(a_map_fills_the_struct)
+{
+    struct thing t = {0};
+    struct error e = {""};
+    int r = take(&t,
+                 "name: ${env:WHO}-$$-${env:NOT:-there}$\ncount: '7'\ntls: { ca: /x, retries: 2 }\n"
+                 "list: [a, ~, \"null\"]\npairs: { k: v, l: }\n",
+                 &e);
+    ck_assert_msg(r == 0, "%s", e.text);
+    ck_assert_str_eq(t.name, "me-$-there$");
+    ck_assert(t.count == 7 && t.retries == 2 && t.list.n == 3 && t.pairs.n == 2);
+    ck_assert_str_eq(t.ca, "/x");
+    ck_assert_str_eq(t.list.items[1], "");
+    ck_assert_str_eq(t.list.items[2], "null");
+    ck_assert_str_eq(t.pairs.items[1].value, "");
+    ck_assert_int_eq(take(&t, "list: c, d\ntls:\n", &e), 0);
+    ck_assert_uint_eq(t.list.n, 2);
+    arena_release(&arena);
+}
+
+UNIT(errors_name_place_key_and_what_belongs_there)
+{
+    static const char *const bad[][2] = {
+        {"count: x", "t.yaml:1:8: thing.count: \"x\" is not a number"},
+        {"name: a\ntls: { retries: -1 }", "t.yaml:2:17: thing.tls.retries: \"-1\" is not a number"},
+        {"nam: a",
+         "t.yaml:1:1: thing.nam: unknown key; known here: name, count, tls.ca, tls.retries, list, pairs"},
+        {"tls: { c: 1 }", "t.yaml:1:8: thing.tls.c: unknown key; known here: name, count"},
+        {"tls: { tls: { ca: 1 } }", "t.yaml:1:8: thing.tls.tls: unknown key"},
+        {"tls: 3", "t.yaml:1:6: thing: a map of keys belongs here"},
+        {"- a", "t.yaml:1:1: thing: a map of keys belongs here"},
+        {"count: [1]", "t.yaml:1:8: thing.count: a single value belongs here"},
+        {"pairs: { a: [] }", "t.yaml:1:13: thing.pairs: a single value belongs here"},
+        {"[a]: b", "t.yaml:1:1: thing: a single value belongs here"},
+        {"name: \"a\\0b\"", "t.yaml:1:7: thing.name: a NUL byte cannot be part of a value"},
+        {"name: ${env:NO}",
+         "t.yaml:1:7: thing.name: the environment has no variable NO; write ${env:NO:-DEFAULT}"},
+        {"name: ${NO}", "t.yaml:1:7: thing.name: \"${NO}\" is not ${env:NAME} or ${env:NAME:-default}"},
+        {"name: ${env:NO", "t.yaml:1:7: thing.name: \"${env:NO\" is not"},
+        {"name: ${env:}", "t.yaml:1:7: thing.name: \"${env:}\" has no variable name"},
+        {"name: [", "t.yaml:2:1: "},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        struct thing t = {0};
+        struct error e = {""};
+        ck_assert_int_eq(take(&t, bad[i][0], &e), -EINVAL);
+        ck_assert_msg(strncmp(e.text, bad[i][1], strlen(bad[i][1])) == 0, "%s", e.text);
+    }
+    arena_release(&arena);
+}
+
+UNIT(a_document_can_be_walked)
+{
+    struct error e = {""};
+    struct settings_file *f = opened("", &e);
+    ck_assert_ptr_null(settings_root(f));
+    settings_file_close(f);
+    f = opened("a: true\n\"b\": 'true'\nc: [1, 2, 3]\n", &e);
+    const struct settings_node *root = unit_made(settings_root(f)), *list = settings_value(f, root, 2);
+    ck_assert(settings_is_map(root) && settings_count(root) == 3);
+    ck_assert(settings_is_word(settings_value(f, root, 0), "true"));
+    ck_assert(settings_is_text(settings_value(f, root, 1)) &&
+              !settings_is_word(settings_value(f, root, 1), "true"));
+    ck_assert(settings_is_list(list) && settings_count(list) == 3);
+    ck_assert_str_eq(unit_made(settings_text(f, settings_item(f, list, 2), "c")), "3");
+    ck_assert_uint_eq(settings_place(settings_item(f, list, 2)).line, 3);
+    ck_assert_uint_eq(settings_place(settings_item(f, list, 2)).column, 11);
+    ck_assert_int_eq(settings_fail(f, list, "", "is wrong"), -EINVAL);
+    ck_assert_str_eq(e.text, "t.yaml:3:4: is wrong");
+    settings_file_close(f);
+    arena_release(&arena);
+}
+
+UNIT(without_variables_they_are_an_error)
+{
+    struct settings_file_options other = {.arena = &arena, .no_variables = "not here", .lines_only = true};
+    struct settings_file *f = NULL;
+    struct error e = {""};
+    ck_assert_int_eq(settings_file_open(&f, "t.yaml", BYTES_LIT("a: $$x\nb: ${env:WHO}"), &other, &e), 0);
+    const struct settings_node *root = unit_made(settings_root(f));
+    ck_assert_str_eq(unit_made(settings_text(f, settings_value(f, root, 0), "a")), "$x");
+    ck_assert_ptr_null(settings_text(f, settings_value(f, root, 1), "b"));
+    ck_assert_int_eq(settings_failure(f), -EINVAL);
+    ck_assert_str_eq(e.text, "t.yaml:2: b: not here");
+    settings_file_close(f);
+    arena_release(&arena);
+}
+
+UNIT(what_is_no_file_is_named)
+{
+    struct buffer text = BUFFER_INIT(0);
+    struct error e = {""};
+    ck_assert_int_eq(settings_file_read("/no/such/file", &text, &e), -ENOENT);
+    ck_assert_str_eq(e.text, "/no/such/file: No such file or directory");
+    ck_assert_int_lt(settings_file_read("/tmp", &text, &e), 0);
+    ck_assert_int_eq(settings_file_read("/dev/zero", &text, &e), -EINVAL);
+    ck_assert_str_eq(e.text, "/dev/zero: longer than 1 MiB");
+    struct settings_file *f = NULL;
+    ck_assert_int_eq(settings_file_open(&f, "zero", buffer_bytes(&text), &options, &e), -EINVAL);
+    ck_assert_str_eq(e.text, "zero: longer than 1 MiB");
+    buffer_release(&text);
+}
+
+OOM_SWEEP(a_map_is_taken_or_refused_for_that_reason)
+{
+    struct thing t = {0};
+    struct error e = {""};
+    uint32_t before = sweep_failures();
+    int r = take(&t, "name: ${env:WHO}\nlist: [a, b]\npairs: { a: b }\ntls: { ca: c }\n", &e);
+    ck_assert_msg(r == 0 || (r == -ENOMEM && sweep_failures() > before && strstr(e.text, "memory")), "%d %s",
+                  r, e.text);
+    ck_assert(r < 0 || (t.name && t.ca && t.list.n == 2 && t.pairs.n == 1));
+    arena_release(&arena);
+}
