@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "gateway/config/rows.h"
-#include "gateway/config/value.h"
 
 static const char *const default_endpoints[] = {"localhost:4317", "localhost:4318"};
 
@@ -18,8 +17,8 @@ struct config *config_new(const struct config_kind *const *kinds)
     if (!c)
         return NULL;
     c->kinds = kinds ? kinds : none;
-    for (const struct config_section *s = config_fixed; s->name; s++)
-        if (value_defaults(s, c, &c->arena) < 0)
+    for (const struct settings_section *s = config_fixed; s->name; s++)
+        if (settings_defaults(s, c, &c->arena) < 0)
             return config_free(c);
     for (uint32_t i = 0; i < 2; i++)
         if (config_add_listen(c, default_endpoints[i], i == 0, NULL) < 0)
@@ -56,28 +55,20 @@ int config_add_receiver(struct config *c, const struct config_receiver *receiver
 int config_add_listen(struct config *c, const char *endpoint, bool first, struct error *e)
 {
     struct config_receiver receiver = {0};
-    if (value_defaults(&config_receiver_section, &receiver, &c->arena) < 0)
+    if (settings_defaults(&config_receiver_section, &receiver, &c->arena) < 0)
         return error_set(e, -ENOMEM, "out of memory");
     receiver.endpoint = endpoint;
     return config_add_receiver(c, &receiver, first, e);
 }
 
-static const struct config_row *find_row(const struct config_section *s, const char *key)
-{
-    for (uint32_t i = 0; i < s->n_rows; i++)
-        if (strcmp(s->rows[i].key, key) == 0)
-            return &s->rows[i];
-    return NULL;
-}
-
 /* "receivers.otlp.KEY" is said of all of them; each has an endpoint of its own, which --listen gives. */
 static int set_receivers(struct config *c, const char *key, const char *value, struct error *e)
 {
-    const struct config_row *row = find_row(&config_receiver_section, key);
+    const struct settings_row *row = settings_find(&config_receiver_section, bytes_str(key));
     if (!row || strcmp(key, "endpoint") == 0)
         return error_set(e, -EINVAL, "receivers.otlp.%s cannot be set for all addresses at once", key);
     for (uint32_t i = 0; i < c->n_receivers; i++) {
-        int r = value_set(row, &c->receivers[i], value, &c->arena, e);
+        int r = settings_set(row, &c->receivers[i], value, &c->arena, e);
         if (r < 0)
             return error_prefix(e, r, "receivers.otlp.%s: ", key);
     }
@@ -89,13 +80,13 @@ int config_set(struct config *c, const char *key, const char *value, struct erro
     static const char receivers[] = "receivers.otlp.";
     if (strncmp(key, receivers, sizeof receivers - 1) == 0)
         return set_receivers(c, key + sizeof receivers - 1, value, e);
-    for (const struct config_section *s = config_fixed; s->name; s++) {
+    for (const struct settings_section *s = config_fixed; s->name; s++) {
         size_t n = strlen(s->name);
         if (strncmp(key, s->name, n) != 0 || key[n] != '.')
             continue;
-        const struct config_row *row = find_row(s, key + n + 1);
+        const struct settings_row *row = settings_find(s, bytes_str(key + n + 1));
         if (row) {
-            int r = value_set(row, c, value, &c->arena, e);
+            int r = settings_set(row, c, value, &c->arena, e);
             return r < 0 ? error_prefix(e, r, "%s: ", key) : 0;
         }
     }
@@ -110,7 +101,7 @@ const struct config_exporter *config_exporter(const struct config *c, const char
     return NULL;
 }
 
-static int check_names(const struct config *c, const struct config_strings *names, const char *key,
+static int check_names(const struct config *c, const struct settings_strings *names, const char *key,
                        enum config_takes signal, struct error *e)
 {
     for (uint32_t i = 0; i < names->n; i++) {
@@ -183,48 +174,11 @@ int config_check(const struct config *c, struct error *e)
     return 0;
 }
 
-/* Appends rows as YAML; a key with a dot opens a nested map, in the order of the table. */
-static int print_rows_from(const struct config_section *s, uint32_t first, const void *base, int indent,
-                           struct buffer *out)
-{
-    const char *open = "";
-    size_t open_n = 0;
-    int r = 0;
-    for (uint32_t i = first; i < s->n_rows && r == 0; i++) {
-        const char *key = s->rows[i].key, *dot = strchr(key, '.');
-        if (dot && ((size_t)(dot - key) != open_n || strncmp(open, key, open_n) != 0)) {
-            open = key;
-            open_n = (size_t)(dot - key);
-            r = buffer_printf(out, "%*s%.*s:\n", indent, "", (int)open_n, open);
-        }
-        if (r == 0)
-            r = buffer_printf(out, "%*s%s: ", dot ? indent + 2 : indent, "", dot ? dot + 1 : key);
-        if (r == 0)
-            r = value_print(&s->rows[i], base, out);
-        if (r == 0)
-            r = buffer_add_str(out, "\n");
-    }
-    return r;
-}
-
-static int print_rows(const struct config_section *s, const void *base, int indent, struct buffer *out)
-{
-    return print_rows_from(s, 0, base, indent, out);
-}
-
 static int print_receivers(const struct config *c, struct buffer *out)
 {
     int r = buffer_add_str(out, "receivers:\n  otlp:\n");
-    for (uint32_t i = 0; i < c->n_receivers && r == 0; i++) {
-        /* the endpoint is the first row: it opens the list's item */
-        r = buffer_printf(out, "    - endpoint: ");
-        if (r == 0)
-            r = value_print(&config_receiver_section.rows[0], &c->receivers[i], out);
-        if (r == 0)
-            r = buffer_add_str(out, "\n");
-        if (r == 0)
-            r = print_rows_from(&config_receiver_section, 1, &c->receivers[i], 6, out);
-    }
+    for (uint32_t i = 0; i < c->n_receivers && r == 0; i++)
+        r = settings_print(&config_receiver_section, &c->receivers[i], 6, true, out);
     return r;
 }
 
@@ -235,7 +189,7 @@ static int print_exporters(const struct config *c, struct buffer *out)
         const struct config_exporter *x = &c->exporters[i];
         r = buffer_printf(out, "  %s:\n", x->name);
         if (r == 0)
-            r = print_rows(&x->kind->section, x->settings, 4, out);
+            r = settings_print(&x->kind->section, x->settings, 4, false, out);
     }
     return r;
 }
@@ -243,34 +197,34 @@ static int print_exporters(const struct config *c, struct buffer *out)
 int config_print(const struct config *c, struct buffer *out)
 {
     int r = print_receivers(c, out);
-    for (const struct config_section *s = config_fixed; s->name && r == 0; s++) {
+    for (const struct settings_section *s = config_fixed; s->name && r == 0; s++) {
         r = buffer_printf(out, "%s:\n", s->name);
         if (r == 0)
-            r = print_rows(s, c, 2, out);
+            r = settings_print(s, c, 2, false, out);
     }
     return r < 0 ? r : print_exporters(c, out);
 }
 
 /* ---- what a reload cannot change ---- */
 
-static int print_row(const struct config *c, const struct config_row *row, struct buffer *out)
+static int print_row(const struct config *c, const struct settings_row *row, struct buffer *out)
 {
-    return value_print(row, c, out);
+    return settings_print_value(row, c, out);
 }
 
-static int print_all_receivers(const struct config *c, const struct config_row *unused, struct buffer *out)
+static int print_all_receivers(const struct config *c, const struct settings_row *unused, struct buffer *out)
 {
     return print_receivers(c, out);
 }
 
-static int print_all_exporters(const struct config *c, const struct config_row *unused, struct buffer *out)
+static int print_all_exporters(const struct config *c, const struct settings_row *unused, struct buffer *out)
 {
     return print_exporters(c, out);
 }
 
 /* Whether `print` says something else of b than of a: 1 or 0, or -ENOMEM. */
-static int differs(int (*print)(const struct config *, const struct config_row *, struct buffer *),
-                   const struct config_row *row, const struct config *a, const struct config *b)
+static int differs(int (*print)(const struct config *, const struct settings_row *, struct buffer *),
+                   const struct settings_row *row, const struct config *a, const struct config *b)
 {
     struct buffer first = BUFFER_INIT(0), second = BUFFER_INIT(0);
     int r = print(a, row, &first);
@@ -289,7 +243,7 @@ int config_restart_keys(const struct config *running, const struct config *wante
     int r = differs(print_all_receivers, NULL, running, wanted);
     if (r > 0)
         tell(user, "receivers");
-    for (const struct config_section *s = config_fixed; s->name && r >= 0; s++)
+    for (const struct settings_section *s = config_fixed; s->name && r >= 0; s++)
         for (uint32_t i = 0; i < s->n_rows && r >= 0; i++) {
             char key[128];
             r = s->rows[i].live ? 0 : differs(print_row, &s->rows[i], running, wanted);
@@ -302,19 +256,6 @@ int config_restart_keys(const struct config *running, const struct config *wante
     return r < 0 ? r : 0;
 }
 
-static int reference_section(const struct config_section *s, struct buffer *out)
-{
-    int r = buffer_printf(out, "\n%s: %s\n", s->name, s->doc);
-    for (uint32_t i = 0; i < s->n_rows && r == 0; i++) {
-        const struct config_row *row = &s->rows[i];
-        r = buffer_printf(out, "  %-34s %s%s%s%s\n      %s\n", row->key,
-                          row->type == CONFIG_CHOICE ? row->choices : config_type_name(row->type),
-                          row->fallback[0] ? ", default " : "", row->fallback, row->live ? ", live" : "",
-                          row->doc);
-    }
-    return r;
-}
-
 int config_reference(const struct config *c, struct buffer *out)
 {
     int r = buffer_add_str(
@@ -322,10 +263,10 @@ int config_reference(const struct config *c, struct buffer *out)
         "Configuration keys, in YAML. ${env:NAME} and ${env:NAME:-default} are replaced everywhere.\n"
         "SIGHUP reads the configuration anew: keys marked live change at once, others need a restart.\n");
     if (r == 0)
-        r = reference_section(&config_receiver_section, out);
-    for (const struct config_section *s = config_fixed; s->name && r == 0; s++)
-        r = reference_section(s, out);
+        r = settings_reference(&config_receiver_section, out);
+    for (const struct settings_section *s = config_fixed; s->name && r == 0; s++)
+        r = settings_reference(s, out);
     for (const struct config_kind *const *k = c->kinds; *k && r == 0; k++)
-        r = reference_section(&(*k)->section, out);
+        r = settings_reference(&(*k)->section, out);
     return r;
 }

@@ -12,19 +12,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gateway/config/row.h"
+#include "gateway/config/kind.h"
+#include "gateway/export/prometheus/names.h"
 #include "proto/base/arena.h"
 #include "proto/base/buffer.h"
 #include "proto/base/log.h"
+#include "proto/otlp/layouts/layout.h"
 
 struct config_receiver {
     const char *endpoint;
-    uint32_t wire_version; /* enum profiles_layout (proto/otlp/view); its UNKNOWN is auto */
+    enum profiles_layout wire_version; /* UNKNOWN: auto */
     const char *tls_cert_file, *tls_key_file, *tls_client_ca_file;
     enum { CONFIG_TLS_1_2, CONFIG_TLS_1_3 } tls_min_version;
     bool tls_allow_plaintext;
     const char *auth_bearer_tokens_file, *auth_htpasswd_file;
-    struct config_strings auth_identities;
+    struct settings_strings auth_identities;
 };
 
 /* Of one client, or of one tenant; 0: no limit. */
@@ -39,7 +41,6 @@ struct config_exporter {
     void *settings; /* the kind's */
 };
 
-/* As the choices of metrics.temporality. */
 enum config_temporality { CONFIG_DELTA, CONFIG_CUMULATIVE };
 
 struct config {
@@ -50,19 +51,19 @@ struct config {
     struct config_exporter *exporters;
     uint32_t n_exporters;
 
-    struct config_strings rules_builtin, rules_files, rules_enable;
+    struct settings_strings rules_builtin, rules_files, rules_enable;
 
     uint64_t flush_interval_ns, metric_expiration_ns;
     enum config_temporality temporality;
     uint32_t cardinality_limit;
-    struct config_strings metrics_exporters, prometheus_attributes, drop_attributes;
+    struct settings_strings metrics_exporters, prometheus_attributes, drop_attributes;
     const char *instance_id;
-    uint32_t translation_strategy; /* enum prometheus_strategy (gateway/export/prometheus) */
+    enum prometheus_strategy translation_strategy;
     bool prometheus_created, prometheus_scope_labels;
 
     double keep;
     uint32_t keep_seed;
-    struct config_strings profiles_exporters;
+    struct settings_strings profiles_exporters;
 
     const char *admin_endpoint;
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/config/rows.h"
 
-#include "gateway/config/config.h"
 #include "proto/base/macros.h"
 
 #define SEC        1000000000ull
@@ -10,95 +9,110 @@
 #define RAT(field) offsetof(struct config_receiver, field)
 
 /* clang-format off */
-static const struct config_row rules_rows[] = {
-    {"builtin", CONFIG_STRINGS, AT(rules_builtin), "all", 0, 0, NULL,
+static const struct settings_word temporalities[] = {{"delta", CONFIG_DELTA}, {"cumulative", CONFIG_CUMULATIVE}, {NULL}};
+static const struct settings_word strategies[] = {
+    {"UnderscoreEscapingWithSuffixes", PROMETHEUS_UNDERSCORES_WITH_SUFFIXES},
+    {"UnderscoreEscapingWithoutSuffixes", PROMETHEUS_UNDERSCORES_WITHOUT_SUFFIXES},
+    {"NoUTF8EscapingWithSuffixes", PROMETHEUS_UTF8_WITH_SUFFIXES},
+    {"NoTranslation", PROMETHEUS_NO_TRANSLATION},
+    {NULL},
+};
+static const struct settings_word log_levels[] = {
+    {"debug", LOG_LEVEL_DEBUG}, {"info", LOG_LEVEL_INFO}, {"warn", LOG_LEVEL_WARN}, {"error", LOG_LEVEL_ERROR}, {NULL}};
+static const struct settings_word layouts[] = {
+    {"auto", PROFILES_LAYOUT_UNKNOWN}, {"1.5", PROFILES_LAYOUT_1_5}, {"1.7", PROFILES_LAYOUT_1_7},
+    {"1.8", PROFILES_LAYOUT_1_8}, {"1.9", PROFILES_LAYOUT_1_9}, {"1.10", PROFILES_LAYOUT_1_10}, {NULL}};
+static const struct settings_word tls_versions[] = {{"1.2", CONFIG_TLS_1_2}, {"1.3", CONFIG_TLS_1_3}, {NULL}};
+
+static const struct settings_row rules_rows[] = {
+    {"builtin", SETTINGS_STRINGS, AT(rules_builtin), "all", 0, 0, NULL,
      "shipped packs to load: all, none, or a list of names (a pack that another one uses is loaded with it)", true},
-    {"files", CONFIG_STRINGS, AT(rules_files), "", 0, 0, NULL,
+    {"files", SETTINGS_STRINGS, AT(rules_files), "", 0, 0, NULL,
      "rule files of your own, after the shipped packs; a * in the last part of a path matches files", true},
-    {"enable", CONFIG_STRINGS, AT(rules_enable), "", 0, 0, NULL,
+    {"enable", SETTINGS_STRINGS, AT(rules_enable), "", 0, 0, NULL,
      "metrics that a pack ships switched off, to be switched on: samples.frame_type", true},
 };
 
-static const struct config_row metrics_rows[] = {
-    {"flush_interval", CONFIG_DURATION, AT(flush_interval_ns), "30s", SEC / 10, 3600 * SEC, NULL,
+static const struct settings_row metrics_rows[] = {
+    {"flush_interval", SETTINGS_DURATION, AT(flush_interval_ns), "30s", SEC / 10, 3600 * SEC, NULL,
      "how often metrics leave for the exporters (Prometheus sees them at every scrape)", true},
-    {"temporality", CONFIG_CHOICE, AT(temporality), "delta", 0, 0, "delta|cumulative",
+    {"temporality", SETTINGS_CHOICE, AT(temporality), "delta", 0, 0, temporalities,
      "of counters sent by OTLP and to files; an exporter may say otherwise. Prometheus is always cumulative"},
-    {"cardinality_limit", CONFIG_COUNT, AT(cardinality_limit), "2000", 1, 1000000, NULL,
+    {"cardinality_limit", SETTINGS_COUNT, AT(cardinality_limit), "2000", 1, 1000000, NULL,
      "label sets per metric and resource; what comes beyond is added up under otel.metric.overflow=true"},
-    {"metric_expiration", CONFIG_DURATION, AT(metric_expiration_ns), "5m", 0, 7 * 86400 * SEC, NULL,
+    {"metric_expiration", SETTINGS_DURATION, AT(metric_expiration_ns), "5m", 0, 7 * 86400 * SEC, NULL,
      "a series nothing was added to for this long is forgotten; 0 keeps all for ever"},
-    {"exporters", CONFIG_STRINGS, AT(metrics_exporters), "prometheus", 0, 0, NULL,
+    {"exporters", SETTINGS_STRINGS, AT(metrics_exporters), "prometheus", 0, 0, NULL,
      "where metrics go: prometheus (the admin address's /metrics) and names from exporters"},
-    {"prometheus_attributes", CONFIG_STRINGS, AT(prometheus_attributes), "default", 0, 0, NULL,
+    {"prometheus_attributes", SETTINGS_STRINGS, AT(prometheus_attributes), "default", 0, 0, NULL,
      "resource attributes that become labels at /metrics; default is a list without process ids"},
-    {"drop_attributes", CONFIG_STRINGS, AT(drop_attributes), "", 0, 0, NULL,
+    {"drop_attributes", SETTINGS_STRINGS, AT(drop_attributes), "", 0, 0, NULL,
      "resource attributes that do not leave by OTLP or to files; resources equal without them are added up"},
-    {"instance_id", CONFIG_TEXT, AT(instance_id), "", 0, 0, NULL,
+    {"instance_id", SETTINGS_TEXT, AT(instance_id), "", 0, 0, NULL,
      "set it where several gateways may see the same resources: the attribute profgate.instance.id of all that leaves; "
      "the same after a restart, different between gateways; auto is the host's name"},
-    {"translation_strategy", CONFIG_CHOICE, AT(translation_strategy), "UnderscoreEscapingWithSuffixes", 0, 0,
-     "UnderscoreEscapingWithSuffixes|UnderscoreEscapingWithoutSuffixes|NoUTF8EscapingWithSuffixes|NoTranslation",
+    {"translation_strategy", SETTINGS_CHOICE, AT(translation_strategy), "UnderscoreEscapingWithSuffixes", 0, 0,
+     strategies,
      "of names at /metrics and in remote write"},
-    {"prometheus_scope_labels", CONFIG_BOOL, AT(prometheus_scope_labels), "false", 0, 0, NULL,
+    {"prometheus_scope_labels", SETTINGS_BOOL, AT(prometheus_scope_labels), "false", 0, 0, NULL,
      "otel_scope_name and otel_scope_version on each series at /metrics and in remote write"},
-    {"prometheus_created", CONFIG_BOOL, AT(prometheus_created), "false", 0, 0, NULL,
+    {"prometheus_created", SETTINGS_BOOL, AT(prometheus_created), "false", 0, 0, NULL,
      "OpenMetrics: a line NAME_created for each counter, when it began"},
 };
 
-static const struct config_row profiles_rows[] = {
-    {"keep", CONFIG_SHARE, AT(keep), "100%", 0, 0, NULL,
+static const struct settings_row profiles_rows[] = {
+    {"keep", SETTINGS_SHARE, AT(keep), "100%", 0, 0, NULL,
      "share of raw profiles to forward, decided stack by stack after everything was counted; 100% passes bytes through", true},
-    {"keep_seed", CONFIG_COUNT, AT(keep_seed), "1", 0, UINT32_MAX, NULL,
+    {"keep_seed", SETTINGS_COUNT, AT(keep_seed), "1", 0, UINT32_MAX, NULL,
      "gateways with the same seed keep the same stacks", true},
-    {"exporters", CONFIG_STRINGS, AT(profiles_exporters), "", 0, 0, NULL,
+    {"exporters", SETTINGS_STRINGS, AT(profiles_exporters), "", 0, 0, NULL,
      "where raw profiles go: names from exporters; none forwards nothing"},
 };
 
-static const struct config_row admin_rows[] = {
-    {"endpoint", CONFIG_TEXT, AT(admin_endpoint), "localhost:9464", 0, 0, NULL,
+static const struct settings_row admin_rows[] = {
+    {"endpoint", SETTINGS_TEXT, AT(admin_endpoint), "localhost:9464", 0, 0, NULL,
      "address of /metrics, /healthz and /readyz"},
 };
 
-static const struct config_row limits_rows[] = {
-    {"request_bytes", CONFIG_SIZE, AT(request_bytes), "64MiB", 1024, 1024 * MIB, NULL,
+static const struct settings_row limits_rows[] = {
+    {"request_bytes", SETTINGS_SIZE, AT(request_bytes), "64MiB", 1024, 1024 * MIB, NULL,
      "largest request body, before and after decompression (OTLP recommends 64 MiB)"},
-    {"memory", CONFIG_SIZE, AT(memory), "512MiB", 16 * MIB, 1048576 * MIB, NULL,
+    {"memory", SETTINGS_SIZE, AT(memory), "512MiB", 16 * MIB, 1048576 * MIB, NULL,
      "memory that requests, tables and queues may hold together; beyond it requests are refused with a retry hint"},
-    {"connections", CONFIG_COUNT, AT(connections), "10000", 1, 1000000, NULL,
+    {"connections", SETTINGS_COUNT, AT(connections), "10000", 1, 1000000, NULL,
      "connections open at once; more are closed as they come"},
-    {"per_client.bytes_per_second", CONFIG_SIZE, AT(per_client.bytes_per_second), "0", 0, 1048576 * MIB, NULL,
+    {"per_client.bytes_per_second", SETTINGS_SIZE, AT(per_client.bytes_per_second), "0", 0, 1048576 * MIB, NULL,
      "request bytes a second from one client (its name if it says who it is, else its address); 0 is no limit"},
-    {"per_client.connections", CONFIG_COUNT, AT(per_client.connections), "0", 0, 1000000, NULL,
+    {"per_client.connections", SETTINGS_COUNT, AT(per_client.connections), "0", 0, 1000000, NULL,
      "connections of one address open at once; 0 is no limit"},
-    {"per_client.requests", CONFIG_COUNT, AT(per_client.requests), "0", 0, 1000000, NULL,
+    {"per_client.requests", SETTINGS_COUNT, AT(per_client.requests), "0", 0, 1000000, NULL,
      "requests of one client under way at once; 0 is no limit"},
-    {"per_client.memory", CONFIG_SIZE, AT(per_client.memory), "0", 0, 1048576 * MIB, NULL,
+    {"per_client.memory", SETTINGS_SIZE, AT(per_client.memory), "0", 0, 1048576 * MIB, NULL,
      "memory that the requests of one client may hold; 0 is no limit but limits.memory"},
-    {"per_tenant.bytes_per_second", CONFIG_SIZE, AT(per_tenant.bytes_per_second), "0", 0, 1048576 * MIB, NULL,
+    {"per_tenant.bytes_per_second", SETTINGS_SIZE, AT(per_tenant.bytes_per_second), "0", 0, 1048576 * MIB, NULL,
      "request bytes a second from one tenant; 0 is no limit"},
-    {"per_tenant.requests", CONFIG_COUNT, AT(per_tenant.requests), "0", 0, 1000000, NULL,
+    {"per_tenant.requests", SETTINGS_COUNT, AT(per_tenant.requests), "0", 0, 1000000, NULL,
      "requests of one tenant under way at once; 0 is no limit"},
-    {"per_tenant.memory", CONFIG_SIZE, AT(per_tenant.memory), "0", 0, 1048576 * MIB, NULL,
+    {"per_tenant.memory", SETTINGS_SIZE, AT(per_tenant.memory), "0", 0, 1048576 * MIB, NULL,
      "memory that the requests of one tenant may hold; 0 is no limit but limits.memory"},
 };
 
-static const struct config_row tenants_rows[] = {
-    {"header", CONFIG_TEXT, AT(tenant_header), "", 0, 0, NULL,
+static const struct settings_row tenants_rows[] = {
+    {"header", SETTINGS_TEXT, AT(tenant_header), "", 0, 0, NULL,
      "request header that names the tenant (X-Scope-OrgID); without it there are no tenants"},
-    {"required", CONFIG_BOOL, AT(tenant_required), "false", 0, 0, NULL, "refuse requests without that header"},
+    {"required", SETTINGS_BOOL, AT(tenant_required), "false", 0, 0, NULL, "refuse requests without that header"},
 };
 
-static const struct config_row service_rows[] = {
-    {"workers", CONFIG_COUNT, AT(workers), "0", 0, 256, NULL,
+static const struct settings_row service_rows[] = {
+    {"workers", SETTINGS_COUNT, AT(workers), "0", 0, 256, NULL,
      "threads that receive and count; 0 is one for each CPU this process may run on"},
-    {"log_level", CONFIG_CHOICE, AT(log_level), "info", 0, 0, "debug|info|warn|error",
+    {"log_level", SETTINGS_CHOICE, AT(log_level), "info", 0, 0, log_levels,
      "what is written to standard error", true},
-    {"shutdown_timeout", CONFIG_DURATION, AT(shutdown_timeout_ns), "10s", 0, 600 * SEC, NULL,
+    {"shutdown_timeout", SETTINGS_DURATION, AT(shutdown_timeout_ns), "10s", 0, 600 * SEC, NULL,
      "how long a stop waits for requests to finish and queues to drain", true},
 };
 
-const struct config_section config_fixed[] = {
+const struct settings_section config_fixed[] = {
     {"rules", "what is counted", rules_rows, ARRAY_LEN(rules_rows)},
     {"metrics", "how counters leave", metrics_rows, ARRAY_LEN(metrics_rows)},
     {"profiles", "which raw profiles go on", profiles_rows, ARRAY_LEN(profiles_rows)},
@@ -109,45 +123,29 @@ const struct config_section config_fixed[] = {
     {NULL, NULL, NULL, 0},
 };
 
-static const struct config_row receiver_rows[] = {
-    {"endpoint", CONFIG_TEXT, RAT(endpoint), "", 0, 0, NULL,
+static const struct settings_row receiver_rows[] = {
+    {"endpoint", SETTINGS_TEXT, RAT(endpoint), "", 0, 0, NULL,
      "host:port or unix:/path; takes OTLP/gRPC and OTLP/HTTP protobuf and JSON, HTTP/1.1 and HTTP/2 alike"},
-    {"wire_version", CONFIG_CHOICE, RAT(wire_version), "auto", 0, 0, "auto|1.5|1.7|1.8|1.9|1.10",
+    {"wire_version", SETTINGS_CHOICE, RAT(wire_version), "auto", 0, 0, layouts,
      "layout of v1development that comes here; auto looks at each request"},
-    {"tls.cert_file", CONFIG_TEXT, RAT(tls_cert_file), "", 0, 0, NULL,
+    {"tls.cert_file", SETTINGS_TEXT, RAT(tls_cert_file), "", 0, 0, NULL,
      "PEM certificate (chain) of this address; with it the address speaks TLS 1.2 and 1.3. Read again on SIGHUP"},
-    {"tls.key_file", CONFIG_TEXT, RAT(tls_key_file), "", 0, 0, NULL, "PEM key of it"},
-    {"tls.client_ca_file", CONFIG_TEXT, RAT(tls_client_ca_file), "", 0, 0, NULL,
+    {"tls.key_file", SETTINGS_TEXT, RAT(tls_key_file), "", 0, 0, NULL, "PEM key of it"},
+    {"tls.client_ca_file", SETTINGS_TEXT, RAT(tls_client_ca_file), "", 0, 0, NULL,
      "PEM; clients must show a certificate that one of these signed (mTLS)"},
-    {"tls.min_version", CONFIG_CHOICE, RAT(tls_min_version), "1.2", 0, 0, "1.2|1.3", "oldest TLS taken"},
-    {"tls.allow_plaintext", CONFIG_BOOL, RAT(tls_allow_plaintext), "false", 0, 0, NULL,
+    {"tls.min_version", SETTINGS_CHOICE, RAT(tls_min_version), "1.2", 0, 0, tls_versions, "oldest TLS taken"},
+    {"tls.allow_plaintext", SETTINGS_BOOL, RAT(tls_allow_plaintext), "false", 0, 0, NULL,
      "take connections without TLS on the same port; the first byte tells them apart"},
-    {"auth.bearer_tokens_file", CONFIG_TEXT, RAT(auth_bearer_tokens_file), "", 0, 0, NULL,
+    {"auth.bearer_tokens_file", SETTINGS_TEXT, RAT(auth_bearer_tokens_file), "", 0, 0, NULL,
      "one token a line, and behind it the client's name if it shall have one. Read again on SIGHUP"},
-    {"auth.htpasswd_file", CONFIG_TEXT, RAT(auth_htpasswd_file), "", 0, 0, NULL,
+    {"auth.htpasswd_file", SETTINGS_TEXT, RAT(auth_htpasswd_file), "", 0, 0, NULL,
      "users and crypt(3) hashes for HTTP basic authentication. Read again on SIGHUP"},
-    {"auth.identities", CONFIG_STRINGS, RAT(auth_identities), "", 0, 0, NULL,
+    {"auth.identities", SETTINGS_STRINGS, RAT(auth_identities), "", 0, 0, NULL,
      "names in client certificates that may send: spiffe://prod/*; none given: every verified one"},
 };
 
-const struct config_section config_receiver_section = {
+const struct settings_section config_receiver_section = {
     "receivers.otlp", "addresses to listen on (a list); default localhost:4317 and localhost:4318",
     receiver_rows, ARRAY_LEN(receiver_rows)};
 
 /* clang-format on */
-
-const char *config_type_name(enum config_type type)
-{
-    static const char *const names[] = {
-        [CONFIG_TEXT] = "text",
-        [CONFIG_BOOL] = "true or false",
-        [CONFIG_COUNT] = "number",
-        [CONFIG_SIZE] = "size (64MiB)",
-        [CONFIG_DURATION] = "duration (30s)",
-        [CONFIG_SHARE] = "share (1%)",
-        [CONFIG_CHOICE] = "choice",
-        [CONFIG_STRINGS] = "list",
-        [CONFIG_PAIRS] = "map",
-    };
-    return names[type];
-}

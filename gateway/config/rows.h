@@ -5,11 +5,9 @@
 #ifndef GATEWAY_CONFIG_ROWS_H
 #define GATEWAY_CONFIG_ROWS_H
 
-#include "gateway/config/row.h"
+#include "gateway/config/config.h"
 
-extern const struct config_section config_fixed[]; /* sections of struct config; ends with a NULL name */
-extern const struct config_section config_receiver_section;
-
-const char *config_type_name(enum config_type type);
+extern const struct settings_section config_fixed[]; /* sections of struct config; ends with a NULL name */
+extern const struct settings_section config_receiver_section;
 
 #endif

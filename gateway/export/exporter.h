@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gateway/config/row.h"
+#include "gateway/config/kind.h"
 #include "gateway/export/prometheus/names.h"
 #include "gateway/export/terms.h"
 #include "proto/base/budget.h"
@@ -36,14 +36,18 @@ struct export_context {
     struct prometheus_options prometheus; /* how names and labels are written for Prometheus */
 };
 
-/* As the choices of an exporter's key `temporality`. */
+/* An exporter's key `temporality`, and its words. */
 enum export_temporality { EXPORT_AS_METRICS_SAY, EXPORT_DELTA, EXPORT_CUMULATIVE };
+/* clang-format off */
+#define EXPORT_TEMPORALITIES {{"default", EXPORT_AS_METRICS_SAY}, {"delta", EXPORT_DELTA}, {"cumulative", EXPORT_CUMULATIVE}, {NULL}}
+/* clang-format on */
 
 /* How an exporter wants the metrics it gets. Zeroed: as the section `metrics` says. */
 struct export_stream {
     enum export_temporality temporality;
-    struct config_strings attributes; /* of resources, that leave here (k8s.* is a prefix); none: the usual */
-    bool labels; /* attributes become labels: the usual are those of metrics.prometheus_attributes */
+    struct settings_strings
+        attributes; /* of resources, that leave here (k8s.* is a prefix); none: the usual */
+    bool labels;    /* attributes become labels: the usual are those of metrics.prometheus_attributes */
 };
 
 struct exporter_kind {

@@ -5,7 +5,7 @@
 #ifndef GATEWAY_EXPORT_KINDS_H
 #define GATEWAY_EXPORT_KINDS_H
 
-#include "gateway/config/row.h"
+#include "gateway/config/kind.h"
 
 /* For config_new; each is the `config` of a struct exporter_kind. In the order of --help-config; ends with
  * NULL. */

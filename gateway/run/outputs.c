@@ -52,7 +52,7 @@ static struct output_options common_options(const struct outputs *o, const struc
     return options;
 }
 
-static void keep_attributes(struct output_options *options, const struct config_strings *chosen)
+static void keep_attributes(struct output_options *options, const struct settings_strings *chosen)
 {
     options->projection = PROJECT_KEEP;
     options->keys = chosen->items;
@@ -62,8 +62,8 @@ static void keep_attributes(struct output_options *options, const struct config_
 /* What /metrics and remote write make labels of. */
 static void keep_prometheus_attributes(struct output_options *options, const struct config *c)
 {
-    const struct config_strings *chosen = &c->prometheus_attributes;
-    struct config_strings usual = {(const char **)output_prometheus_keys, OUTPUT_PROMETHEUS_KEYS};
+    const struct settings_strings *chosen = &c->prometheus_attributes;
+    struct settings_strings usual = {(const char **)output_prometheus_keys, OUTPUT_PROMETHEUS_KEYS};
     bool is_default = chosen->n == 1 && strcmp(chosen->items[0], "default") == 0;
     keep_attributes(options, is_default ? &usual : chosen);
 }
@@ -185,7 +185,7 @@ static int identify(struct outputs *o, const char *instance_id)
 static struct prometheus_options names_of(const struct config *c)
 {
     return (struct prometheus_options){
-        .strategy = (enum prometheus_strategy)c->translation_strategy,
+        .strategy = c->translation_strategy,
         .scope_labels = c->prometheus_scope_labels,
         .created = c->prometheus_created,
     };

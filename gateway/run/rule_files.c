@@ -77,7 +77,7 @@ static int add_path(struct collect *c, const char *path, struct arena *names, st
     return r;
 }
 
-static bool wanted(const struct config_strings *builtin, const char *pack, size_t n)
+static bool wanted(const struct settings_strings *builtin, const char *pack, size_t n)
 {
     for (uint32_t i = 0; i < builtin->n; i++)
         if (strcmp(builtin->items[i], "all") == 0 ||
@@ -99,7 +99,7 @@ static bool ships(const char *pack)
  * definitions), metrics named in rules.enable are enabled. */
 static int add_switches(struct collect *c, const struct config *config, struct error *e)
 {
-    const struct config_strings *builtin = &config->rules_builtin;
+    const struct settings_strings *builtin = &config->rules_builtin;
     struct buffer text = BUFFER_INIT(RULES_FILE_MAX);
     for (uint32_t i = 0; i < builtin->n; i++)
         if (strcmp(builtin->items[i], "all") != 0 && strcmp(builtin->items[i], "none") != 0 &&

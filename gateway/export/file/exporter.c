@@ -25,12 +25,15 @@
 
 #define AT(field) offsetof(struct file_settings, field)
 
+static const struct settings_word formats[] = {{"json", FILE_JSON}, {"proto", FILE_PROTO}, {NULL}};
+static const struct settings_word temporalities[] = EXPORT_TEMPORALITIES;
+
 /* clang-format off */
-static const struct config_row rows[] = {
-    {"path", CONFIG_TEXT, AT(path), "", 0, 0, NULL, "appended to; opened anew when it was moved away"},
-    {"format", CONFIG_CHOICE, AT(format), "json", 0, 0, "json|proto",
+static const struct settings_row rows[] = {
+    {"path", SETTINGS_TEXT, AT(path), "", 0, 0, NULL, "appended to; opened anew when it was moved away"},
+    {"format", SETTINGS_CHOICE, AT(format), "json", 0, 0, formats,
      "json: one OTLP/JSON request a line; proto: protobuf requests, each behind its length in 4 bytes, big-endian"},
-    {"temporality", CONFIG_CHOICE, AT(temporality), "default", 0, 0, "default|delta|cumulative",
+    {"temporality", SETTINGS_CHOICE, AT(temporality), "default", 0, 0, temporalities,
      "of counters written here; default is metrics.temporality"},
 };
 /* clang-format on */

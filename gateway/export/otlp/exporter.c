@@ -11,23 +11,34 @@
 #define AT(field)   offsetof(struct otlp_settings, field)
 #define SENT(field) AT(sending.field)
 
+static const struct settings_word protocols[] = {{"grpc", OTLP_GRPC}, {"http", OTLP_HTTP}, {NULL}},
+                                  encodings[] = {{"proto", OTLP_PROTO}, {"json", OTLP_JSON}, {NULL}},
+                                  compressions[] = {{"gzip", OTLP_COMPRESS_GZIP},
+                                                    {"zstd", OTLP_COMPRESS_ZSTD},
+                                                    {"none", OTLP_COMPRESS_NONE},
+                                                    {NULL}},
+                                  wire_versions[] = {{"1.9", OTLP_LAYOUT_1_9},
+                                                     {"1.10", OTLP_LAYOUT_1_10},
+                                                     {NULL}},
+                                  temporalities[] = EXPORT_TEMPORALITIES;
+
 /* clang-format off */
-static const struct config_row rows[] = {
-    {"endpoint", CONFIG_TEXT, SENT(endpoint), "", 0, 0, NULL,
+static const struct settings_row rows[] = {
+    {"endpoint", SETTINGS_TEXT, SENT(endpoint), "", 0, 0, NULL,
      "http://host:port or https://host:port (for protocol http, a path may follow), or host:port"},
-    {"protocol", CONFIG_CHOICE, AT(protocol), "grpc", 0, 0, "grpc|http", "OTLP/gRPC or OTLP/HTTP"},
-    {"encoding", CONFIG_CHOICE, AT(encoding), "proto", 0, 0, "proto|json", "of metrics by protocol http"},
-    {"compression", CONFIG_CHOICE, AT(compression), "gzip", 0, 0, "gzip|zstd|none", "of request bodies"},
-    {"temporality", CONFIG_CHOICE, AT(temporality), "default", 0, 0, "default|delta|cumulative",
+    {"protocol", SETTINGS_CHOICE, AT(protocol), "grpc", 0, 0, protocols, "OTLP/gRPC or OTLP/HTTP"},
+    {"encoding", SETTINGS_CHOICE, AT(encoding), "proto", 0, 0, encodings, "of metrics by protocol http"},
+    {"compression", SETTINGS_CHOICE, AT(compression), "gzip", 0, 0, compressions, "of request bodies"},
+    {"temporality", SETTINGS_CHOICE, AT(temporality), "default", 0, 0, temporalities,
      "of counters sent here; default is metrics.temporality"},
-    {"resource_attributes", CONFIG_STRINGS, AT(resource_attributes), "", 0, 0, NULL,
+    {"resource_attributes", SETTINGS_STRINGS, AT(resource_attributes), "", 0, 0, NULL,
      "resource attributes that leave here (k8s.* is a prefix); default is all but metrics.drop_attributes"},
     SENDING_ROWS(SENT),
-    {"sending_queue.num_consumers", CONFIG_COUNT, AT(queue_consumers), "4", 1, 64, NULL,
+    {"sending_queue.num_consumers", SETTINGS_COUNT, AT(queue_consumers), "4", 1, 64, NULL,
      "requests under way at once"},
-    {"max_request_bytes", CONFIG_SIZE, SENT(request_bytes), "4MiB", 1024, 1024 * SENDING_MIB, NULL,
+    {"max_request_bytes", SETTINGS_SIZE, SENT(request_bytes), "4MiB", 1024, 1024 * SENDING_MIB, NULL,
      "metrics and raw profiles are split into requests below this (gRPC receivers stop at 4 MiB unless told otherwise)"},
-    {"wire_version", CONFIG_CHOICE, AT(wire_version), "1.10", 0, 0, "1.9|1.10",
+    {"wire_version", SETTINGS_CHOICE, AT(wire_version), "1.10", 0, 0, wire_versions,
      "the layout of raw profiles sent here: 1.9 for those that read no newer one"},
 };
 /* clang-format on */
@@ -117,15 +128,12 @@ static void push_profiles(struct exporter *x, struct client_body *body, size_t r
 static int start(struct otlp *o, const struct otlp_settings *s, const struct export_context *c,
                  struct arena *arena, struct error *e)
 {
-    static const enum otlp_compression codings[] = {[OTLP_GZIP] = OTLP_COMPRESS_GZIP,
-                                                    [OTLP_ZSTD] = OTLP_COMPRESS_ZSTD,
-                                                    [OTLP_PLAIN] = OTLP_COMPRESS_NONE};
     struct otlp_exporter_options options;
     int r = sending_options(&s->sending, c, arena, &options, e);
     if (r < 0)
         return r;
-    options.protocol = s->protocol == OTLP_SPEAKS_HTTP ? OTLP_HTTP : OTLP_GRPC;
-    options.compression = codings[s->compression];
+    options.protocol = s->protocol;
+    options.compression = s->compression;
     options.queue.num_consumers = s->queue_consumers;
     o->json = c->signal == CONFIG_TAKES_METRICS && s->encoding == OTLP_JSON;
     o->layout_1_9 = s->wire_version == OTLP_LAYOUT_1_9;

@@ -11,12 +11,12 @@
 
 struct otlp_settings {
     struct sending_settings sending;
-    enum { OTLP_SPEAKS_GRPC, OTLP_SPEAKS_HTTP } protocol;
+    enum otlp_protocol protocol;
     enum { OTLP_PROTO, OTLP_JSON } encoding;                 /* of metrics; JSON only by HTTP */
-    enum { OTLP_GZIP, OTLP_ZSTD, OTLP_PLAIN } compression;   /* of bodies */
+    enum otlp_compression compression;                       /* of bodies */
     enum { OTLP_LAYOUT_1_9, OTLP_LAYOUT_1_10 } wire_version; /* of profiles */
     enum export_temporality temporality;
-    struct config_strings resource_attributes;
+    struct settings_strings resource_attributes;
     uint32_t queue_consumers;
 };
 

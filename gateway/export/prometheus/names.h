@@ -12,7 +12,7 @@
 #include "proto/base/buffer.h"
 #include "proto/otlp/metrics/metrics.h"
 
-/* What becomes of OpenTelemetry names: the choices of metrics.translation_strategy, in this order. */
+/* What becomes of OpenTelemetry names (metrics.translation_strategy). */
 enum prometheus_strategy {
     PROMETHEUS_UNDERSCORES_WITH_SUFFIXES,    /* UnderscoreEscapingWithSuffixes */
     PROMETHEUS_UNDERSCORES_WITHOUT_SUFFIXES, /* UnderscoreEscapingWithoutSuffixes */

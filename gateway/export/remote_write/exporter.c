@@ -18,15 +18,15 @@
 #define SENT(field) AT(sending.field)
 
 /* clang-format off */
-static const struct config_row rows[] = {
-    {"endpoint", CONFIG_TEXT, SENT(endpoint), "", 0, 0, NULL,
+static const struct settings_row rows[] = {
+    {"endpoint", SETTINGS_TEXT, SENT(endpoint), "", 0, 0, NULL,
      "http://host:port/path or https://host:port/path, the whole of it"},
-    {"protobuf_message", CONFIG_COUNT, AT(protobuf_message), "1", 1, 2, NULL,
+    {"protobuf_message", SETTINGS_COUNT, AT(protobuf_message), "1", 1, 2, NULL,
      "1 is prometheus.WriteRequest, 2 io.prometheus.write.v2.Request; 2 only where the receiver knows it"},
-    {"resource_attributes", CONFIG_STRINGS, AT(resource_attributes), "", 0, 0, NULL,
+    {"resource_attributes", SETTINGS_STRINGS, AT(resource_attributes), "", 0, 0, NULL,
      "resource attributes that become labels; default is metrics.prometheus_attributes"},
     SENDING_ROWS(SENT),
-    {"max_request_bytes", CONFIG_SIZE, SENT(request_bytes), "3000000", 1024, 1024 * SENDING_MIB, NULL,
+    {"max_request_bytes", SETTINGS_SIZE, SENT(request_bytes), "3000000", 1024, 1024 * SENDING_MIB, NULL,
      "series are split into requests below this, before compression"},
 };
 /* clang-format on */

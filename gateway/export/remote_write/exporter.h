@@ -16,7 +16,7 @@
 struct remote_write_settings {
     struct sending_settings sending;
     uint32_t protobuf_message; /* 1: prometheus.WriteRequest; 2: io.prometheus.write.v2.Request */
-    struct config_strings resource_attributes;
+    struct settings_strings resource_attributes;
 };
 
 extern const struct exporter_kind exporter_remote_write;

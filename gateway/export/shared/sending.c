@@ -28,7 +28,7 @@ static const char *endpoint(const struct sending_settings *s, struct arena *aren
 int sending_options(const struct sending_settings *settings, const struct export_context *c,
                     struct arena *arena, struct otlp_exporter_options *ret, struct error *e)
 {
-    const struct config_pairs *pairs = &settings->headers;
+    const struct settings_pairs *pairs = &settings->headers;
     struct otlp_header *headers = arena_calloc(arena, pairs->n + 1, sizeof *headers);
     struct otlp_exporter_options o = OTLP_EXPORTER_DEFAULT;
     o.endpoint = endpoint(settings, arena);

@@ -15,7 +15,7 @@
 
 struct sending_settings {
     const char *endpoint;
-    struct config_pairs headers;
+    struct settings_pairs headers;
     uint64_t timeout_ns;
     bool tls_insecure, tls_skip_verify;
     const char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
@@ -36,27 +36,27 @@ struct sending_settings {
  * offset in the kind's settings. */
 /* clang-format off */
 #define SENDING_ROWS(at)                                                                                                      \
-    {"headers", CONFIG_PAIRS, at(headers), "", 0, 0, NULL, "sent with every request (gRPC: metadata)"},                       \
-    {"timeout", CONFIG_DURATION, at(timeout_ns), "10s", SENDING_SEC / 1000, 600 * SENDING_SEC, NULL, "of one attempt"},       \
-    {"tls.insecure", CONFIG_BOOL, at(tls_insecure), "false", 0, 0, NULL,                                                      \
+    {"headers", SETTINGS_PAIRS, at(headers), "", 0, 0, NULL, "sent with every request (gRPC: metadata)"},                       \
+    {"timeout", SETTINGS_DURATION, at(timeout_ns), "10s", SENDING_SEC / 1000, 600 * SENDING_SEC, NULL, "of one attempt"},       \
+    {"tls.insecure", SETTINGS_BOOL, at(tls_insecure), "false", 0, 0, NULL,                                                      \
      "host:port without a scheme is spoken to without TLS (http:// and https:// decide by themselves)"},                      \
-    {"tls.insecure_skip_verify", CONFIG_BOOL, at(tls_skip_verify), "false", 0, 0, NULL,                                       \
+    {"tls.insecure_skip_verify", SETTINGS_BOOL, at(tls_skip_verify), "false", 0, 0, NULL,                                       \
      "take any server certificate"},                                                                                          \
-    {"tls.ca_file", CONFIG_TEXT, at(tls_ca_file), "", 0, 0, NULL, "PEM; default is the system's store"},                      \
-    {"tls.cert_file", CONFIG_TEXT, at(tls_cert_file), "", 0, 0, NULL, "PEM client certificate for mTLS"},                     \
-    {"tls.key_file", CONFIG_TEXT, at(tls_key_file), "", 0, 0, NULL, "PEM key of it"},                                         \
-    {"tls.server_name_override", CONFIG_TEXT, at(tls_server_name), "", 0, 0, NULL,                                            \
+    {"tls.ca_file", SETTINGS_TEXT, at(tls_ca_file), "", 0, 0, NULL, "PEM; default is the system's store"},                      \
+    {"tls.cert_file", SETTINGS_TEXT, at(tls_cert_file), "", 0, 0, NULL, "PEM client certificate for mTLS"},                     \
+    {"tls.key_file", SETTINGS_TEXT, at(tls_key_file), "", 0, 0, NULL, "PEM key of it"},                                         \
+    {"tls.server_name_override", SETTINGS_TEXT, at(tls_server_name), "", 0, 0, NULL,                                            \
      "name the certificate must bear, where it is not the endpoint's host"},                                                  \
-    {"retry_on_failure.enabled", CONFIG_BOOL, at(retry_enabled), "true", 0, 0, NULL,                                          \
+    {"retry_on_failure.enabled", SETTINGS_BOOL, at(retry_enabled), "true", 0, 0, NULL,                                          \
      "repeat what the protocol calls retryable"},                                                                             \
-    {"retry_on_failure.initial_interval", CONFIG_DURATION, at(retry_initial_ns), "5s", SENDING_SEC / 1000, 600 * SENDING_SEC, NULL,\
+    {"retry_on_failure.initial_interval", SETTINGS_DURATION, at(retry_initial_ns), "5s", SENDING_SEC / 1000, 600 * SENDING_SEC, NULL,\
      "first wait; grows by half each time, with jitter"},                                                                     \
-    {"retry_on_failure.max_interval", CONFIG_DURATION, at(retry_max_ns), "30s", SENDING_SEC / 1000, 3600 * SENDING_SEC, NULL, \
+    {"retry_on_failure.max_interval", SETTINGS_DURATION, at(retry_max_ns), "30s", SENDING_SEC / 1000, 3600 * SENDING_SEC, NULL, \
      "longest wait"},                                                                                                         \
-    {"retry_on_failure.max_elapsed_time", CONFIG_DURATION, at(retry_elapsed_ns), "5m", 0, 86400 * SENDING_SEC, NULL,          \
+    {"retry_on_failure.max_elapsed_time", SETTINGS_DURATION, at(retry_elapsed_ns), "5m", 0, 86400 * SENDING_SEC, NULL,          \
      "after this a request is dropped and counted; 0 never gives up"},                                                        \
-    {"sending_queue.queue_size", CONFIG_COUNT, at(queue_size), "1000", 1, 100000, NULL, "requests waiting"},                  \
-    {"sending_queue.queue_bytes", CONFIG_SIZE, at(queue_bytes), "64MiB", SENDING_MIB / 16, 65536 * SENDING_MIB, NULL,         \
+    {"sending_queue.queue_size", SETTINGS_COUNT, at(queue_size), "1000", 1, 100000, NULL, "requests waiting"},                  \
+    {"sending_queue.queue_bytes", SETTINGS_SIZE, at(queue_bytes), "64MiB", SENDING_MIB / 16, 65536 * SENDING_MIB, NULL,         \
      "bytes waiting; raw profiles that find no room make the producer's request retryable"}
 /* clang-format on */
 

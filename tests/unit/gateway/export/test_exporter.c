@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gateway/config/value.h"
 #include "gateway/export/file/exporter.h"
 #include "gateway/export/otlp/exporter.h"
 #include "gateway/export/profiles.h"
@@ -37,7 +36,7 @@ static struct arena defaults;
 static struct otlp_settings otlp_to(const char *endpoint)
 {
     struct otlp_settings s = {0};
-    ck_assert_int_eq(value_defaults(&exporter_otlp.config.section, &s, &defaults), 0);
+    ck_assert_int_eq(settings_defaults(&exporter_otlp.config.section, &s, &defaults), 0);
     s.sending.endpoint = endpoint;
     s.sending.tls_insecure = true;
     return s;
@@ -46,7 +45,7 @@ static struct otlp_settings otlp_to(const char *endpoint)
 static struct remote_write_settings remote_write_to(const char *endpoint, uint32_t message)
 {
     struct remote_write_settings s = {0};
-    ck_assert_int_eq(value_defaults(&exporter_remote_write.config.section, &s, &defaults), 0);
+    ck_assert_int_eq(settings_defaults(&exporter_remote_write.config.section, &s, &defaults), 0);
     s.sending.endpoint = endpoint;
     s.protobuf_message = message;
     return s;
@@ -335,8 +334,8 @@ UNIT(metrics_to_otlp_are_split)
     struct metric_batch *b = batch_of(1000);
     fake_start(&server, loop, 0);
     struct otlp_settings settings = otlp_to(server.address);
-    settings.protocol = OTLP_SPEAKS_HTTP;
-    settings.compression = OTLP_PLAIN;
+    settings.protocol = OTLP_HTTP;
+    settings.compression = OTLP_COMPRESS_NONE;
     settings.sending.request_bytes = 2000;
     struct exporter *x = open_metrics(&exporter_otlp, &settings, loop, stats);
     exporter_push_metrics(x, b);
@@ -439,14 +438,14 @@ static void expect_said(const struct exporter_kind *kind, const void *settings,
     struct io_loop *loop = unit_made(io_loop_new());
     struct stats *stats = unit_made(stats_new());
     struct fake_server server = {.answer = listen_to};
-    struct config_pair own = {"X-Own", "mine"};
+    struct settings_pair own = {"X-Own", "mine"};
     struct metric_batch *b = batch_of(n_points);
     char endpoint[128];
     fake_start(&server, loop, 0);
     snprintf(endpoint, sizeof endpoint, "http://%s%s", server.address, path);
     b->resources[0].metrics[0].temporality = METRIC_CUMULATIVE;
     sending->endpoint = endpoint;
-    sending->headers = (struct config_pairs){&own, 1};
+    sending->headers = (struct settings_pairs){&own, 1};
     struct exporter *x = open_metrics(kind, settings, loop, stats);
     exporter_push_metrics(x, b);
     UNTIL(loop, stats->value[STATS_EXPORT_METRICS_SENT] == 1);
@@ -461,11 +460,11 @@ static void expect_said(const struct exporter_kind *kind, const void *settings,
 UNIT(metrics_in_json)
 {
     struct otlp_settings s = otlp_to("");
-    s.protocol = OTLP_SPEAKS_HTTP;
+    s.protocol = OTLP_HTTP;
     s.encoding = OTLP_JSON;
     expect_said(&exporter_otlp, &s, &s.sending, "", 1,
                 "/v1/metrics\ncontent-type: application/json\ncontent-encoding: gzip\nx-own: mine\n");
-    s.compression = OTLP_PLAIN;
+    s.compression = OTLP_COMPRESS_NONE;
     expect_said(&exporter_otlp, &s, &s.sending, "/base", 1,
                 "/base/v1/metrics\ncontent-type: application/json\nx-own: mine\n");
     ck_assert(bytes_starts(buffer_bytes(&body_seen), "{\"resourceMetrics\":[{"));
@@ -609,7 +608,7 @@ UNIT(more_rejected_than_was_sent)
     struct metric_batch *b = batch_of(3);
     fake_start(&server, loop, 0);
     struct otlp_settings settings = otlp_to(server.address);
-    settings.protocol = OTLP_SPEAKS_HTTP;
+    settings.protocol = OTLP_HTTP;
     struct exporter *x = open_metrics(&exporter_otlp, &settings, loop, stats);
     exporter_push_metrics(x, b);
     UNTIL(loop, stats->value[STATS_EXPORT_METRICS_SENT] == 1);
@@ -675,8 +674,8 @@ UNIT(each_destination_gets_its_layout)
             fake_start(&server[i], loop, 0);
             snprintf(endpoint[i], sizeof endpoint[i], "http://%.100s", server[i].address);
             settings[i] = otlp_to(endpoint[i]);
-            settings[i].protocol = OTLP_SPEAKS_HTTP;
-            settings[i].compression = OTLP_PLAIN;
+            settings[i].protocol = OTLP_HTTP;
+            settings[i].compression = OTLP_COMPRESS_NONE;
             settings[i].wire_version = i == 1 ? OTLP_LAYOUT_1_9 : OTLP_LAYOUT_1_10;
         }
         uint64_t sent = stats->value[STATS_EXPORT_PROFILES_SENT];
