@@ -8,7 +8,7 @@
 #include "gateway/aggregate/store.h"
 #include "gateway/commands/capture_file.h"
 #include "gateway/commands/command.h"
-#include "gateway/commands/flags.h"
+#include "gateway/commands/help.h"
 #include "gateway/run/pipeline.h"
 #include "gateway/run/rule_files.h"
 #include "proto/base/clock.h"
@@ -30,40 +30,37 @@ static int add_item(struct buffer *list, const char *value)
     return list->n > 0 ? buffer_printf(list, ",%s", value) : buffer_add_str(list, value);
 }
 
-static int set_rules(void *target, const char *value, struct error *e)
+static int set_rules(void *target, const char *value, struct arena *unused, struct error *e)
 {
     return add_item(&((struct count_arguments *)target)->files, value);
 }
 
-static int set_enable(void *target, const char *value, struct error *e)
+static int set_enable(void *target, const char *value, struct arena *unused, struct error *e)
 {
     return add_item(&((struct count_arguments *)target)->enable, value);
 }
 
-static int set_builtin(void *target, const char *value, struct error *e)
+static int set_builtin(void *target, const char *value, struct arena *unused, struct error *e)
 {
     return add_item(&((struct count_arguments *)target)->builtin, value);
 }
 
-static int set_json(void *target, const char *value, struct error *e)
-{
-    ((struct count_arguments *)target)->json = true;
-    return 0;
-}
+#define AT(field) offsetof(struct count_arguments, field)
 
-static int set_resources(void *target, const char *value, struct error *e)
-{
-    ((struct count_arguments *)target)->resources = true;
-    return 0;
-}
-
-static const struct flag flags[] = {
-    {"rules", "FILE", "a rule file beside the shipped packs; may be repeated", set_rules},
-    {"enable", "METRIC", "a metric that is shipped switched off; may be repeated", set_enable},
-    {"builtin", "PACKS", "shipped packs to count with: all, none, or names; default all", set_builtin},
-    {"resources", NULL, "keep resources (processes) apart instead of adding them up", set_resources},
-    {"json", NULL, "print totals and the metrics as OTLP/JSON", set_json},
+/* clang-format off */
+static const struct settings_row rows[] = {
+    {"rules", SETTINGS_OWN, .set = set_rules, .metavar = "FILE",
+     .doc = "a rule file beside the shipped packs; may be repeated"},
+    {"enable", SETTINGS_OWN, .set = set_enable, .metavar = "METRIC",
+     .doc = "a metric that is shipped switched off; may be repeated"},
+    {"builtin", SETTINGS_OWN, .set = set_builtin, .metavar = "PACKS",
+     .doc = "shipped packs to count with: all, none, or names; default all"},
+    {"resources", SETTINGS_BOOL, AT(resources), .doc = "keep resources (processes) apart instead of adding them up"},
+    {"json", SETTINGS_BOOL, AT(json), .doc = "print totals and the metrics as OTLP/JSON"},
 };
+/* clang-format on */
+
+static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
 
 static int configure(struct count_arguments *a, struct error *e)
 {
@@ -224,15 +221,14 @@ int command_count(int argc, char **argv)
     struct rule_files rules = {0};
     struct error e = {""};
     int rest = argc;
-    int r =
-        arguments.config ? flags_parse(flags, ARRAY_LEN(flags), argc, argv, &arguments, &rest, &e) : -ENOMEM;
+    int r = arguments.config ? settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e) : -ENOMEM;
     int code = EXIT_USAGE;
-    if (r == FLAGS_HELP) {
-        flags_help(
+    if (r == SETTINGS_HELP) {
+        command_help(
             "count [--rules FILE]... FILE...",
             "Classifies captured requests (serialized ExportProfilesServiceRequest or ProfilesData, or OTLP/JSON, one\n"
             "request or one a line; plain or gzip) and prints what was counted.\n",
-            flags, ARRAY_LEN(flags));
+            &flags);
         code = EXIT_DONE;
     } else {
         if (r == 0 && rest == argc)

@@ -10,7 +10,7 @@
 #include "gateway/commands/command.h"
 #include "gateway/connector/convert.h"
 #include "gateway/commands/rules_parts.h"
-#include "gateway/commands/flags.h"
+#include "gateway/commands/help.h"
 #include "gateway/commands/json_text.h"
 #include "gateway/run/rule_files.h"
 #include "proto/base/macros.h"
@@ -21,25 +21,7 @@
 
 #define FILES_MAX COMMAND_RULES_FILES_MAX
 
-static int set_strict(void *target, const char *value, struct error *e)
-{
-    ((struct rules_command *)target)->strict = true;
-    return 0;
-}
-
-static int set_json(void *target, const char *value, struct error *e)
-{
-    ((struct rules_command *)target)->json = true;
-    return 0;
-}
-
-static int set_levels(void *target, const char *value, struct error *e)
-{
-    ((struct rules_command *)target)->levels = true;
-    return 0;
-}
-
-static int set_stack(void *target, const char *value, struct error *e)
+static int set_stack(void *target, const char *value, struct arena *unused, struct error *e)
 {
     uint64_t n;
     if (quantity_u64(bytes_str(value), &n) < 0 || n >= UINT32_MAX)
@@ -48,19 +30,20 @@ static int set_stack(void *target, const char *value, struct error *e)
     return 0;
 }
 
-static int set_metric(void *target, const char *value, struct error *e)
-{
-    ((struct rules_command *)target)->metric = value;
-    return 0;
-}
+#define AT(field) offsetof(struct rules_command, field)
 
-static const struct flag flags[] = {
-    {"json", NULL, "print JSON", set_json},
-    {"strict", NULL, "check: warnings count as errors", set_strict},
-    {"levels", NULL, "list: the level of every rule and label", set_levels},
-    {"stack", "N", "explain: only this entry of the request's stack table, with its frames", set_stack},
-    {"metric", "NAME", "explain: only what this metric takes", set_metric},
+/* clang-format off */
+static const struct settings_row rows[] = {
+    {"json", SETTINGS_BOOL, AT(json), .doc = "print JSON"},
+    {"strict", SETTINGS_BOOL, AT(strict), .doc = "check: warnings count as errors"},
+    {"levels", SETTINGS_BOOL, AT(levels), .doc = "list: the level of every rule and label"},
+    {"stack", SETTINGS_OWN, .set = set_stack, .metavar = "N",
+     .doc = "explain: only this entry of the request's stack table, with its frames"},
+    {"metric", SETTINGS_TEXT, AT(metric), .metavar = "NAME", .doc = "explain: only what this metric takes"},
 };
+/* clang-format on */
+
+static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
 
 /* ---- files ---- */
 
@@ -339,9 +322,9 @@ static int run_verb(size_t verb, int argc, char **argv)
         return EXIT_ENVIRONMENT;
     }
     c->stack = UINT32_MAX;
-    int r = flags_parse(flags, ARRAY_LEN(flags), argc, argv, c, &rest, &e);
-    if (r == FLAGS_HELP) {
-        flags_help(verbs[verb].usage, verbs[verb].doc, flags, ARRAY_LEN(flags));
+    int r = settings_flags(&flags, argc, argv, c, NULL, &rest, &e);
+    if (r == SETTINGS_HELP) {
+        command_help(verbs[verb].usage, verbs[verb].doc, &flags);
         r = EXIT_DONE;
     } else if (r < 0) {
         fprintf(stderr, "profgate rules %s: %s\n", verbs[verb].name, e.text);

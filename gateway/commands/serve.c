@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "gateway/commands/command.h"
-#include "gateway/commands/flags.h"
+#include "gateway/commands/help.h"
 #include "gateway/config/config.h"
 #include "gateway/export/kinds.h"
 #include "gateway/run/gateway.h"
@@ -19,13 +19,7 @@ struct serve_arguments {
     bool print, reference;
 };
 
-static int set_config(void *target, const char *value, struct error *e)
-{
-    ((struct serve_arguments *)target)->config_path = value;
-    return 0;
-}
-
-static int set_listen(void *target, const char *value, struct error *e)
+static int set_listen(void *target, const char *value, struct arena *unused, struct error *e)
 {
     struct serve_arguments *a = target;
     if (a->n_listen == ARRAY_LEN(a->listen))
@@ -34,7 +28,7 @@ static int set_listen(void *target, const char *value, struct error *e)
     return 0;
 }
 
-static int set_key(void *target, const char *value, struct error *e)
+static int set_key(void *target, const char *value, struct arena *unused, struct error *e)
 {
     struct serve_arguments *a = target;
     if (!strchr(value, '='))
@@ -45,27 +39,21 @@ static int set_key(void *target, const char *value, struct error *e)
     return 0;
 }
 
-static int set_print(void *target, const char *value, struct error *e)
-{
-    ((struct serve_arguments *)target)->print = true;
-    return 0;
-}
+#define AT(field) offsetof(struct serve_arguments, field)
 
-static int set_reference(void *target, const char *value, struct error *e)
-{
-    ((struct serve_arguments *)target)->reference = true;
-    return 0;
-}
-
-static const struct flag flags[] = {
-    {"config", "FILE", "YAML; without it the embedded defaults", set_config},
-    {"listen", "ADDR", "host:port to take OTLP on, instead of the configured ones; may be repeated",
-     set_listen},
-    {"set", "KEY=VALUE", "one key of the configuration, after the file: --set metrics.flush_interval=5s",
-     set_key},
-    {"print-config", NULL, "print the configuration in force as YAML, and end", set_print},
-    {"help-config", NULL, "print every key with its default and meaning, and end", set_reference},
+/* clang-format off */
+static const struct settings_row rows[] = {
+    {"config", SETTINGS_TEXT, AT(config_path), .metavar = "FILE", .doc = "YAML; without it the embedded defaults"},
+    {"listen", SETTINGS_OWN, .set = set_listen, .metavar = "ADDR",
+     .doc = "host:port to take OTLP on, instead of the configured ones; may be repeated"},
+    {"set", SETTINGS_OWN, .set = set_key, .metavar = "KEY=VALUE",
+     .doc = "one key of the configuration, after the file: --set metrics.flush_interval=5s"},
+    {"print-config", SETTINGS_BOOL, AT(print), .doc = "print the configuration in force as YAML, and end"},
+    {"help-config", SETTINGS_BOOL, AT(reference), .doc = "print every key with its default and meaning, and end"},
 };
+/* clang-format on */
+
+static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
 
 static int configure(struct config *c, const struct serve_arguments *a, struct error *e)
 {
@@ -107,12 +95,12 @@ int command_serve(int argc, char **argv)
     struct serve_arguments arguments = {0};
     struct error e = {""};
     int rest = 0, code = EXIT_USAGE;
-    int r = flags_parse(flags, ARRAY_LEN(flags), argc, argv, &arguments, &rest, &e);
-    if (r == FLAGS_HELP) {
-        flags_help(
+    int r = settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e);
+    if (r == SETTINGS_HELP) {
+        command_help(
             "serve [--config FILE] [--listen ADDR]...",
             "Receives OTLP profiles over gRPC and HTTP, counts them by rules, serves and exports the counters.\n",
-            flags, ARRAY_LEN(flags));
+            &flags);
         return EXIT_DONE;
     }
     if (r == 0 && rest < argc)

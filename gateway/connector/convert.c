@@ -9,7 +9,7 @@
 
 #include "gateway/commands/command.h"
 #include "gateway/connector/config.h"
-#include "gateway/commands/flags.h"
+#include "gateway/commands/help.h"
 #include "gateway/connector/go_regex.h"
 #include "gateway/run/rule_files.h"
 #include "proto/base/buffer.h"
@@ -24,13 +24,7 @@ struct convert_arguments {
 
 /* ---- flags */
 
-static int set_connector(void *target, const char *value, struct error *e)
-{
-    ((struct convert_arguments *)target)->connector = value;
-    return 0;
-}
-
-static int set_pack(void *target, const char *value, struct error *e)
+static int set_pack(void *target, const char *value, struct arena *unused, struct error *e)
 {
     for (const char *p = value; *p; p++)
         if (!strchr("abcdefghijklmnopqrstuvwxyz_", *p) && (p == value || !strchr("0123456789", *p)))
@@ -39,10 +33,14 @@ static int set_pack(void *target, const char *value, struct error *e)
     return value[0] ? 0 : error_set(e, -EINVAL, "a pack has a name");
 }
 
-static const struct flag flags[] = {
-    {"connector", "NAME", "which of several connectors: profilingmetrics/site", set_connector},
-    {"pack", "NAME", "name of the pack that is written; default " PACK, set_pack},
+static const struct settings_row rows[] = {
+    {"connector", SETTINGS_TEXT, offsetof(struct convert_arguments, connector), .metavar = "NAME",
+     .doc = "which of several connectors: profilingmetrics/site"},
+    {"pack", SETTINGS_OWN, .set = set_pack, .metavar = "NAME",
+     .doc = "name of the pack that is written; default " PACK},
 };
+
+static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
 
 /* ---- rules */
 
@@ -241,13 +239,13 @@ int command_rules_from_connector(int argc, char **argv)
     struct convert_arguments arguments = {.pack = PACK};
     struct error e = {""};
     int rest = argc;
-    int r = flags_parse(flags, ARRAY_LEN(flags), argc, argv, &arguments, &rest, &e);
-    if (r == FLAGS_HELP) {
-        flags_help(
+    int r = settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e);
+    if (r == SETTINGS_HELP) {
+        command_help(
             "rules from-connector [--connector NAME] CONFIG.yaml",
             "Prints the configuration of Elastic's profilingmetricsconnector as a rule file: its switches, and its\n"
             "aggregations. CONFIG is a Collector's configuration, or the connector's section alone.\n",
-            flags, ARRAY_LEN(flags));
+            &flags);
         return EXIT_DONE;
     }
     if (r == 0 && rest + 1 != argc)

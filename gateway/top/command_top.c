@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "gateway/commands/command.h"
-#include "gateway/commands/flags.h"
+#include "gateway/commands/help.h"
 #include "gateway/top/fetch.h"
 #include "gateway/top/parse.h"
 #include "gateway/top/table.h"
@@ -61,14 +61,14 @@ struct top {
     int exit_code;
 };
 
-static int set_url(void *target, const char *value, struct error *e)
+static int set_url(void *target, const char *value, struct arena *unused, struct error *e)
 {
     struct top_url parsed;
     ((struct options *)target)->url = value;
     return top_url_parse(value, &parsed, e);
 }
 
-static int set_interval(void *target, const char *value, struct error *e)
+static int set_interval(void *target, const char *value, struct arena *unused, struct error *e)
 {
     struct options *o = target;
     if (quantity_duration(bytes_str(value), &o->interval) < 0 || o->interval < INTERVAL_MIN ||
@@ -77,7 +77,7 @@ static int set_interval(void *target, const char *value, struct error *e)
     return 0;
 }
 
-static int set_window(void *target, const char *value, struct error *e)
+static int set_window(void *target, const char *value, struct arena *unused, struct error *e)
 {
     struct options *o = target;
     if (quantity_duration(bytes_str(value), &o->window) < 0 || o->window > WINDOW_MAX)
@@ -85,18 +85,18 @@ static int set_window(void *target, const char *value, struct error *e)
     return 0;
 }
 
-static int set_once(void *target, const char *value, struct error *e)
-{
-    ((struct options *)target)->once = true;
-    return 0;
-}
-
-static const struct flag flags[] = {
-    {"url", "URL", "the gateway's admin address; default " URL_DEFAULT, set_url},
-    {"interval", "TIME", "time between two looks, e.g. 500ms; default 1s", set_interval},
-    {"window", "TIME", "what rates are taken over; default 10s", set_window},
-    {"once", NULL, "print one table after one interval, and end", set_once},
+static const struct settings_row rows[] = {
+    {"url", SETTINGS_OWN, .set = set_url, .metavar = "URL",
+     .doc = "the gateway's admin address; default " URL_DEFAULT},
+    {"interval", SETTINGS_OWN, .set = set_interval, .metavar = "TIME",
+     .doc = "time between two looks, e.g. 500ms; default 1s"},
+    {"window", SETTINGS_OWN, .set = set_window, .metavar = "TIME",
+     .doc = "what rates are taken over; default 10s"},
+    {"once", SETTINGS_BOOL, offsetof(struct options, once),
+     .doc = "print one table after one interval, and end"},
 };
+
+static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
 
 static struct top_view view_of(const struct top *t)
 {
@@ -252,11 +252,10 @@ int command_top(int argc, char **argv)
     struct top t = {.options = {.url = URL_DEFAULT, .interval = NSEC_PER_SEC, .window = WINDOW_DEFAULT},
                     .exit_code = EXIT_ENVIRONMENT};
     struct error e = {0};
-    int rest, r = flags_parse(flags, ARRAY_LEN(flags), argc, argv, &t.options, &rest, &e);
-    if (r == FLAGS_HELP) {
-        flags_help("top [--url URL] [--interval TIME] [--window TIME] [--once]",
-                   "Shows what a running gateway counts, as rates: CPU time per second is cores.", flags,
-                   ARRAY_LEN(flags));
+    int rest, r = settings_flags(&flags, argc, argv, &t.options, NULL, &rest, &e);
+    if (r == SETTINGS_HELP) {
+        command_help("top [--url URL] [--interval TIME] [--window TIME] [--once]",
+                     "Shows what a running gateway counts, as rates: CPU time per second is cores.", &flags);
         return EXIT_DONE;
     }
     if (r == 0 && rest < argc)

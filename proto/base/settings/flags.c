@@ -2,7 +2,6 @@
 #include "proto/base/settings/flags.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 int settings_flags(const struct settings_section *s, int argc, char **argv, void *base, struct arena *arena,
@@ -34,17 +33,15 @@ int settings_flags(const struct settings_section *s, int argc, char **argv, void
     return 0;
 }
 
-int settings_flags_help(const struct settings_section *s, int width, struct buffer *out)
+void settings_flags_help(const struct settings_section *s, int width, FILE *to)
 {
-    int r = 0;
-    for (uint32_t i = 0; i < s->n_rows && r == 0; i++) {
+    for (uint32_t i = 0; i < s->n_rows; i++) {
         const struct settings_row *row = &s->rows[i];
         char left[64];
         if (!row->key)
             continue;
         snprintf(left, sizeof left, "--%s%s%s", row->key, row->metavar ? " " : "",
                  row->metavar ? row->metavar : "");
-        r = buffer_printf(out, "  %-*s %s\n", width, left, row->doc);
+        fprintf(to, "  %-*s %s\n", width, left, row->doc);
     }
-    return r;
 }

@@ -7,6 +7,8 @@
 #ifndef PROTO_BASE_SETTINGS_FLAGS_H
 #define PROTO_BASE_SETTINGS_FLAGS_H
 
+#include <stdio.h>
+
 #include "proto/base/settings/settings.h"
 
 /* What settings_flags found besides flags. */
@@ -17,7 +19,7 @@ enum { SETTINGS_HELP = 1 };
 int settings_flags(const struct settings_section *s, int argc, char **argv, void *base, struct arena *arena,
                    int *ret_rest, struct error *e);
 
-/* Appends a line for each flag, its meaning from column `width` + 3 on. 0 or -ENOMEM. */
-int settings_flags_help(const struct settings_section *s, int width, struct buffer *out);
+/* Prints a line for each flag, its meaning from column `width` + 4 on. */
+void settings_flags_help(const struct settings_section *s, int width, FILE *to);
 
 #endif
