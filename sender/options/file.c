@@ -4,154 +4,121 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <yaml.h>
 
-#include "proto/base/bytes.h"
-#include "proto/base/macros.h"
+#include "proto/base/settings/file.h"
+#include "sender/options/rows.h"
 
 struct reading {
-    const char *path;
-    struct arena *arena;
-    char *(*getvar)(const char *);
-    options_file_fn fn;
-    void *user;
-    struct error *e;
-    yaml_document_t document;
+    struct options *o;
+    struct settings_file *file;
 };
 
-static int fail(const struct reading *r, const yaml_node_t *at, const char *what)
+/* One setting, as the flag of that name; NULL: a switch that is on. */
+static int set(struct reading *r, const char *key, const char *value, const struct settings_node *at)
 {
-    return error_set(r->e, -EINVAL, "%s:%zu: %s", r->path, at->start_mark.line + 1, what);
-}
-
-/* The text with each ${env:NAME} replaced by the variable. NULL: a variable is missing, or memory is. */
-static const char *substituted(const struct reading *r, const char *text)
-{
-    static const char mark[] = "${env:";
-    for (const char *at; (at = strstr(text, mark)) != NULL;) {
-        const char *name = at + sizeof mark - 1, *end = strchr(name, '}');
-        char variable[128];
-        if (!end || (size_t)(end - name) >= sizeof variable)
-            return NULL;
-        snprintf(variable, sizeof variable, "%.*s", (int)(end - name), name);
-        const char *value = r->getvar(variable);
-        if (!value || strstr(value, mark)) /* no variable stands for another */
-            return NULL;
-        text = arena_printf(r->arena, "%.*s%s%s", (int)(at - text), text, value, end + 1);
-        if (!text)
-            return NULL;
+    const struct settings_row *row = settings_find(&options_section, bytes_str(key));
+    struct error why = {""};
+    if (!row || options_is_of_command(row))
+        return settings_fail(r->file, at, key, "no such option");
+    if (!row->metavar != !value) {
+        snprintf(why.text, sizeof why.text, "%s %s", key,
+                 row->metavar ? "needs a value" : "is true or false");
+        return settings_fail(r->file, at, "", why.text);
     }
-    return text;
+    int result = settings_set(row, r->o, value, &r->o->arena, &why);
+    return result == 0         ? 0
+           : result == -ENOMEM ? settings_no_memory(r->file)
+                               : settings_fail(r->file, at, key, why.text);
 }
 
-/* One scalar to the flag of its name. "true" switches a switch on; a switch that is "false" is not given. */
-static int take(const struct reading *r, const char *flag, const yaml_node_t *value)
+/* "true" switches a switch on; a switch that is "false" is not given. */
+static int take(struct reading *r, const char *key, const struct settings_node *n)
 {
-    if (value->type != YAML_SCALAR_NODE)
-        return fail(r, value, "a text or number is expected here");
-    const char *text = (const char *)value->data.scalar.value;
-    bool is_plain = value->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    if (is_plain && strcmp(text, "false") == 0)
+    if (!settings_is_text(n))
+        return settings_fail(r->file, n, "", "a text or number is expected here");
+    if (settings_is_word(n, "false"))
         return 0;
-    const char *known = is_plain && strcmp(text, "true") == 0 ? NULL : substituted(r, text);
-    if (!known && !(is_plain && strcmp(text, "true") == 0))
-        return fail(r, value, "a variable in it is not set");
-    int done = r->fn(r->user, flag, known, r->e);
-    return done < 0 ? error_prefix(r->e, done, "%s:%zu: ", r->path, value->start_mark.line + 1) : 0;
+    if (settings_is_word(n, "true"))
+        return set(r, key, NULL, n);
+    const char *value = settings_text(r->file, n, key);
+    return value ? set(r, key, value, n) : settings_failure(r->file);
 }
 
-static int take_list(struct reading *r, const char *flag, const yaml_node_t *list)
+static int take_header(struct reading *r, const char *name, const struct settings_node *n)
 {
-    for (yaml_node_item_t *i = list->data.sequence.items.start; i < list->data.sequence.items.top; i++) {
-        int done = take(r, flag, yaml_document_get_node(&r->document, *i));
-        if (done < 0)
-            return done;
-    }
-    return 0;
+    const char *value = settings_text(r->file, n, name);
+    if (!value)
+        return settings_failure(r->file);
+    const char *pair = arena_printf(&r->o->arena, "%s=%s", name, value);
+    return pair ? set(r, "header", pair, n) : settings_no_memory(r->file);
 }
 
 /* "off-cpu: { min: 1ms }" is --off-cpu and --off-cpu-min; "header: { a: b }" is --header a=b. */
-static int take_map(struct reading *r, const char *flag, const yaml_node_t *map)
+static int take_map(struct reading *r, const char *key, const struct settings_node *map)
 {
-    bool is_header = strcmp(flag, "--header") == 0;
-    if (strcmp(flag, "--off-cpu") == 0) {
-        int done = r->fn(r->user, flag, NULL, r->e);
-        if (done < 0)
-            return done;
+    bool is_header = strcmp(key, "header") == 0;
+    int result = strcmp(key, "off-cpu") == 0 ? set(r, key, NULL, map) : 0;
+    for (uint32_t i = 0; i < settings_count(map) && result == 0; i++) {
+        const struct settings_node *k = settings_key(r->file, map, i), *v = settings_value(r->file, map, i);
+        if (!settings_is_text(k) || !settings_is_text(v))
+            return settings_fail(r->file, k, "", "a name and a text or number are expected here");
+        const char *name = settings_text(r->file, k, key);
+        if (!name)
+            return settings_failure(r->file);
+        const char *longer = is_header ? name : arena_printf(&r->o->arena, "%s-%s", key, name);
+        result = !longer     ? settings_no_memory(r->file)
+                 : is_header ? take_header(r, name, v)
+                             : take(r, longer, v);
     }
-    for (yaml_node_pair_t *i = map->data.mapping.pairs.start; i < map->data.mapping.pairs.top; i++) {
-        const yaml_node_t *key = yaml_document_get_node(&r->document, i->key);
-        yaml_node_t *value = yaml_document_get_node(&r->document, i->value);
-        if (key->type != YAML_SCALAR_NODE || value->type != YAML_SCALAR_NODE)
-            return fail(r, key, "a name and a text or number are expected here");
-        const char *name = (const char *)key->data.scalar.value;
-        int done;
-        if (is_header) {
-            const char *text = substituted(r, (const char *)value->data.scalar.value);
-            const char *pair = text ? arena_printf(r->arena, "%s=%s", name, text) : NULL;
-            done = pair ? r->fn(r->user, flag, pair, r->e) : fail(r, value, "a variable in it is not set");
-        } else {
-            const char *longer = arena_printf(r->arena, "%s-%s", flag, name);
-            done = longer ? take(r, longer, value) : -ENOMEM;
-        }
-        if (done < 0)
-            return done;
-    }
-    return 0;
+    return result;
+}
+
+static int take_key(struct reading *r, const struct settings_node *k, const struct settings_node *v)
+{
+    if (!settings_is_text(k))
+        return settings_fail(r->file, k, "", "an option's name is expected");
+    const char *name = settings_text(r->file, k, "");
+    char *key = name ? arena_printf(&r->o->arena, "%s", name) : NULL;
+    if (!key)
+        return name ? settings_no_memory(r->file) : settings_failure(r->file);
+    for (char *c = key; *c; c++)
+        *c = *c == '_' ? '-' : *c; /* as the Collector spells its keys */
+    if (settings_is_map(v))
+        return take_map(r, key, v);
+    if (settings_is_text(v))
+        return take(r, key, v);
+    int result = 0;
+    for (uint32_t i = 0; i < settings_count(v) && result == 0; i++)
+        result = take(r, key, settings_item(r->file, v, i));
+    return result;
 }
 
 static int take_document(struct reading *r)
 {
-    const yaml_node_t *root = yaml_document_get_root_node(&r->document);
+    const struct settings_node *root = settings_root(r->file);
+    int result = 0;
     if (!root)
         return 0; /* an empty file */
-    if (root->type != YAML_MAPPING_NODE)
-        return fail(r, root, "\"option: value\" is expected");
-    for (yaml_node_pair_t *i = root->data.mapping.pairs.start; i < root->data.mapping.pairs.top; i++) {
-        const yaml_node_t *key = yaml_document_get_node(&r->document, i->key);
-        const yaml_node_t *value = yaml_document_get_node(&r->document, i->value);
-        if (key->type != YAML_SCALAR_NODE)
-            return fail(r, key, "an option's name is expected");
-        char *flag = arena_printf(r->arena, "--%s", (const char *)key->data.scalar.value);
-        if (!flag)
-            return -ENOMEM;
-        for (char *c = flag; *c; c++)
-            *c = *c == '_' ? '-' : *c; /* as the Collector spells its keys */
-        int done = value->type == YAML_SEQUENCE_NODE  ? take_list(r, flag, value)
-                   : value->type == YAML_MAPPING_NODE ? take_map(r, flag, value)
-                                                      : take(r, flag, value);
-        if (done < 0)
-            return done;
-    }
-    return 0;
+    if (!settings_is_map(root))
+        return settings_fail(r->file, root, "", "\"option: value\" is expected");
+    for (uint32_t i = 0; i < settings_count(root) && result == 0; i++)
+        result = take_key(r, settings_key(r->file, root, i), settings_value(r->file, root, i));
+    return result;
 }
 
-int options_file_read(const char *path, struct arena *arena, char *(*getvar)(const char *),
-                      options_file_fn fn, void *user, struct error *e)
+int options_file_read(struct options *o, const char *path, char *(*getvar)(const char *), struct error *e)
 {
-    struct reading r = {.path = path, .arena = arena, .getvar = getvar, .fn = fn, .user = user, .e = e};
-    char *text = arena_alloc(arena, OPTIONS_FILE_BYTES);
-    if (!text)
-        return error_set(e, -ENOMEM, "out of memory");
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return error_set(e, -EINVAL, "%s: %s", path, strerror(errno));
-    size_t n = fread(text, 1, OPTIONS_FILE_BYTES, f);
-    fclose(f);
-    if (n == OPTIONS_FILE_BYTES)
-        return error_set(e, -EINVAL, "%s: larger than %u bytes", path, OPTIONS_FILE_BYTES);
-    yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser))
-        return error_set(e, -ENOMEM, "out of memory");
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
-    int done;
-    if (yaml_parser_load(&parser, &r.document)) {
-        done = take_document(&r);
-        yaml_document_delete(&r.document);
-    } else {
-        done = error_set(e, -EINVAL, "%s:%zu: %s", path, parser.problem_mark.line + 1,
-                         parser.problem ? parser.problem : "no YAML");
-    }
-    yaml_parser_delete(&parser);
-    return done;
+    const struct settings_file_options options = {.arena = &o->arena, .getvar = getvar, .lines_only = true};
+    struct buffer text = BUFFER_INIT(0);
+    struct reading r = {.o = o};
+    int result = settings_file_read(path, &text, e);
+    if (result < 0 && result != -ENOMEM)
+        result = -EINVAL; /* it is the user who named the file */
+    if (result == 0)
+        result = settings_file_open(&r.file, path, buffer_bytes(&text), &options, e);
+    if (result == 0)
+        result = take_document(&r);
+    settings_file_close(r.file);
+    buffer_release(&text);
+    return result;
 }

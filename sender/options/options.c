@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/settings/flags.h"
 #include "sender/options/file.h"
 #include "sender/options/rows.h"
 
@@ -13,19 +14,14 @@ void options_help(FILE *to)
     fputs("profsend: samples what runs on this machine and sends it as OTLP profiles.\n\n"
           "usage: profsend [option …]\n\n",
           to);
-    for (size_t i = 0; i < options_rows; i++) {
-        char left[64];
-        if (!options_row[i].flag)
-            continue;
-        snprintf(left, sizeof left, "%s %s", options_row[i].flag,
-                 options_row[i].argument ? options_row[i].argument : "");
-        fprintf(to, "  %-26s %s\n", left, options_row[i].help);
-    }
+    settings_flags_help(&options_section, 26, to);
     fputs("\nDEBUGINFOD_URLS: servers to ask for debug files, as in debuginfod-find(1); default: none\n", to);
     fputs("\nenvironment, where no flag is given (each also as OTEL_EXPORTER_OTLP_PROFILES_…):\n", to);
-    for (size_t i = 0; i < options_rows; i++)
-        if (options_row[i].variable && !strstr(options_row[i].variable, "_PROFILES_"))
-            fprintf(to, "  %s\n", options_row[i].variable);
+    for (uint32_t i = 0; i < options_section.n_rows; i++) {
+        const char *variable = options_section.rows[i].variable;
+        if (variable && !strstr(variable, "_PROFILES_"))
+            fprintf(to, "  %s\n", variable);
+    }
     fputs(
         "\nexit status: 0 done, 1 failed, 2 wrong usage, 3 this machine does not allow it (the reason is logged).\n"
         "needs CAP_BPF and CAP_PERFMON to sample; CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH to see other users'\n"
@@ -33,42 +29,24 @@ void options_help(FILE *to)
         to);
 }
 
-static int read_environment(struct options *o, char *(*getvar)(const char *), struct error *e)
-{
-    for (size_t i = 0; i < options_rows; i++) {
-        const char *value = options_row[i].variable ? getvar(options_row[i].variable) : NULL;
-        /* An empty variable is an unset one (specification, "Parsing empty value"). */
-        int r = value && *value ? options_row[i].set(o, value, e) : 0;
-        if (r < 0)
-            return error_prefix(e, r, "%s: ", options_row[i].variable);
-    }
-    return 0;
-}
-
-static const struct options_row *find_flag(struct bytes name)
-{
-    for (size_t i = 0; i < options_rows; i++)
-        if (options_row[i].flag && bytes_is(name, options_row[i].flag))
-            return &options_row[i];
-    return NULL;
-}
-
 static int read_arguments(struct options *o, int argc, char **argv, struct error *e)
 {
     for (int i = 1; i < argc; i++) {
         const char *equals = strchr(argv[i], '=');
         struct bytes name = equals ? bytes_of(argv[i], (size_t)(equals - argv[i])) : bytes_str(argv[i]);
-        const struct options_row *found = find_flag(name);
-        if (!found)
+        const struct settings_row *row =
+            bytes_starts(name, "--") ? settings_find(&options_section, bytes_of(name.p + 2, name.n - 2))
+                                     : NULL;
+        if (!row)
             return error_set(e, -EINVAL, "%.*s: no such option (try --help)", BYTES_FMT(name));
-        if (!found->argument && equals)
-            return error_set(e, -EINVAL, "%s takes no value", found->flag);
-        const char *value = equals ? equals + 1 : found->argument && i + 1 < argc ? argv[++i] : NULL;
-        if (found->argument && !value)
-            return error_set(e, -EINVAL, "%s needs a value: %s", found->flag, found->argument);
-        int r = found->set(o, value, e);
+        if (!row->metavar && equals)
+            return error_set(e, -EINVAL, "--%s takes no value", row->key);
+        const char *value = equals ? equals + 1 : row->metavar && i + 1 < argc ? argv[++i] : NULL;
+        if (row->metavar && !value)
+            return error_set(e, -EINVAL, "--%s needs a value: %s", row->key, row->metavar);
+        int r = settings_set(row, o, value, &o->arena, e);
         if (r < 0)
-            return error_prefix(e, r, "%s: ", found->flag);
+            return error_prefix(e, r, "--%s: ", row->key);
     }
     return 0;
 }
@@ -85,28 +63,16 @@ static int settle_kinds(struct options *o, struct error *e)
         kinds_add_block(&o->kinds);
     if (o->lock)
         kinds_add_lock(&o->kinds);
-    for (uint32_t i = 0; r == 0 && i < o->n_events; i++)
-        r = kinds_add_event(&o->kinds, o->event[i], e);
-    for (uint32_t i = 0; r == 0 && i < o->n_probes; i++)
-        r = kinds_add_probe(&o->kinds, (char *)(uintptr_t)o->probe[i], e); /* the arena's: may be cut */
-    for (uint32_t i = 0; r == 0 && i < o->n_allocs; i++)
-        r = kinds_add_alloc(&o->kinds, o->alloc[i], o->alloc_interval, e);
+    for (uint32_t i = 0; r == 0 && i < o->events.n; i++)
+        r = kinds_add_event(&o->kinds, o->events.items[i], e);
+    for (uint32_t i = 0; r == 0 && i < o->probes.n; i++)
+        r = kinds_add_probe(&o->kinds, (char *)(uintptr_t)o->probes.items[i],
+                            e); /* the arena's: may be cut */
+    for (uint32_t i = 0; r == 0 && i < o->allocs.n; i++)
+        r = kinds_add_alloc(&o->kinds, o->allocs.items[i], o->alloc_interval, e);
     if (r == 0 && o->without_cpu && !o->wait && !o->block && !o->lock && o->kinds.n_others == 0)
         r = error_set(e, -EINVAL, "--no-cpu leaves nothing to sample");
     return r;
-}
-
-/* One setting of the file, as on the command line. */
-static int set_from_file(void *user, const char *flag, const char *value, struct error *e)
-{
-    const struct options_row *found = find_flag(bytes_str(flag));
-    if (!found || found->is_of_command)
-        return error_set(e, -EINVAL, "%s: no such option", flag + 2);
-    if (!found->argument != !value)
-        return error_set(e, -EINVAL, "%s %s", flag + 2,
-                         found->argument ? "needs a value" : "is true or false");
-    int r = found->set(user, value, e);
-    return r < 0 ? error_prefix(e, r, "%s: ", flag + 2) : 0;
 }
 
 /* The file goes before everything else, wherever the command line names it. */
@@ -119,7 +85,7 @@ static int read_file(struct options *o, int argc, char **argv, char *(*getvar)(c
         else if (strcmp(argv[i], "--config") == 0 && i + 1 < argc)
             path = argv[++i];
     }
-    return path ? options_file_read(path, &o->arena, getvar, set_from_file, o, e) : 0;
+    return path ? options_file_read(o, path, getvar, e) : 0;
 }
 
 /* An endpoint without a scheme is for gRPC only; OTEL_EXPORTER_OTLP_INSECURE says whether it is plain, which
@@ -160,7 +126,7 @@ int options_read(struct options *ret, int argc, char **argv, char *(*getvar)(con
         .alloc_interval = 512 * 1024, /* as tcmalloc and Go sample theirs */
     };
     int r = read_file(&o, argc, argv, getvar, e);
-    r = r < 0 ? r : read_environment(&o, getvar, e);
+    r = r < 0 ? r : settings_environment(&options_section, &o, getvar, &o.arena, e);
     r = r < 0 ? r : read_arguments(&o, argc, argv, e);
     r = r < 0 ? r : settle(&o, e);
     if (r < 0) {

@@ -13,6 +13,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/error.h"
 #include "proto/base/log.h"
+#include "proto/base/settings/settings.h"
 #include "proto/client/exporter.h"
 #include "sender/attach/sampler.h"
 
@@ -22,7 +23,7 @@
 struct options {
     struct arena arena; /* owns the strings */
     bool help, version, print, idle;
-    bool addresses_only; /* native code is sent without names */
+    int addresses_only; /* native code is sent without names */
     enum log_level log_level;
     uint32_t frequency;   /* Hz */
     uint64_t interval_ns; /* of reports */
@@ -34,8 +35,7 @@ struct options {
     double wait_share;
     uint64_t alloc_interval; /* bytes */
     struct kinds kinds;      /* made of all that; its text is the arena's */
-    const char *event[SAMPLE_OTHERS_MAX], *probe[SAMPLE_OTHERS_MAX], *alloc[SAMPLE_OTHERS_MAX];
-    uint32_t n_events, n_probes, n_allocs;
+    struct settings_strings events, probes, allocs;
     struct filter_rule *rule; /* the arena's */
     uint32_t n_rules;
     const char *endpoint, *path;

@@ -15,94 +15,44 @@ static int invalid(struct error *e, const char *value, const char *want)
     return error_set(e, -EINVAL, "\"%s\" is not %s", value, want);
 }
 
-static int keep(struct options *o, const char *value, const char **to, struct error *e)
+static int keep(struct arena *arena, const char *value, const char **to, struct error *e)
 {
-    struct bytes copy = arena_copy(&o->arena, bytes_str(value));
+    struct bytes copy = arena_copy(arena, bytes_str(value));
     if (!copy.p)
         return error_set(e, -ENOMEM, "out of memory");
     *to = (const char *)copy.p;
     return 0;
 }
 
-static int set_endpoint(struct options *o, const char *value, struct error *e)
+static int set_endpoint(void *options, const char *value, struct arena *arena, struct error *e)
 {
+    struct options *o = options;
     o->path = NULL;
-    return keep(o, value, &o->endpoint, e);
+    return keep(arena, value, &o->endpoint, e);
 }
 
 /* The endpoint of one signal is the whole URL: its path is not added to (OTLP exporter specification,
  * "Endpoint URLs for OTLP/HTTP"). */
-static int set_profiles_endpoint(struct options *o, const char *value, struct error *e)
+static int set_profiles_endpoint(void *options, const char *value, struct arena *arena, struct error *e)
 {
+    struct options *o = options;
     const char *host = strstr(value, "://");
     const char *path = strchr(host ? host + 3 : value, '/');
-    int r = keep(o, value, &o->endpoint, e);
-    return r < 0 ? r : keep(o, path && strncmp(value, "unix:", 5) != 0 ? path : "/", &o->path, e);
-}
-
-static int set_protocol(struct options *o, const char *value, struct error *e)
-{
-    if (strcmp(value, "grpc") == 0)
-        o->protocol = OTLP_GRPC;
-    else if (strcmp(value, "http/protobuf") == 0)
-        o->protocol = OTLP_HTTP;
-    else
-        return invalid(e, value, "a protocol we speak: grpc or http/protobuf");
-    return 0;
-}
-
-static int set_compression(struct options *o, const char *value, struct error *e)
-{
-    if (strcmp(value, "none") == 0)
-        o->compression = OTLP_COMPRESS_NONE;
-    else if (strcmp(value, "gzip") == 0)
-        o->compression = OTLP_COMPRESS_GZIP;
-    else if (strcmp(value, "zstd") == 0)
-        o->compression = OTLP_COMPRESS_ZSTD;
-    else
-        return invalid(e, value, "a compression: gzip, zstd or none");
-    return 0;
-}
-
-static int duration(const char *value, uint64_t least, uint64_t most, uint64_t *to, struct error *e)
-{
-    uint64_t ns;
-    if (quantity_duration(bytes_str(value), &ns) < 0 || ns < least || ns > most)
-        return error_set(e, -EINVAL, "\"%s\" is not a duration (such as 5s) between %llu ms and %llu s",
-                         value, (unsigned long long)(least / NSEC_PER_MSEC),
-                         (unsigned long long)(most / NSEC_PER_SEC));
-    *to = ns;
-    return 0;
-}
-
-#define SECONDS(n) ((n) * (uint64_t)NSEC_PER_SEC)
-
-static int set_timeout(struct options *o, const char *value, struct error *e)
-{
-    return duration(value, NSEC_PER_MSEC, SECONDS(3600), &o->timeout_ns, e);
+    int r = keep(arena, value, &o->endpoint, e);
+    return r < 0 ? r : keep(arena, path && strncmp(value, "unix:", 5) != 0 ? path : "/", &o->path, e);
 }
 
 /* In the environment it is a number of milliseconds. */
-static int set_timeout_ms(struct options *o, const char *value, struct error *e)
+static int set_timeout_ms(void *options, const char *value, struct arena *arena, struct error *e)
 {
     uint64_t ms;
     if (quantity_u64(bytes_str(value), &ms) < 0 || ms == 0 || ms > 3600000)
         return invalid(e, value, "a number of milliseconds up to 3600000");
-    o->timeout_ns = ms * NSEC_PER_MSEC;
+    ((struct options *)options)->timeout_ns = ms * NSEC_PER_MSEC;
     return 0;
 }
 
-static int set_interval(struct options *o, const char *value, struct error *e)
-{
-    return duration(value, SECONDS(1), SECONDS(300), &o->interval_ns, e);
-}
-
-static int set_duration(struct options *o, const char *value, struct error *e)
-{
-    return duration(value, NSEC_PER_MSEC, SECONDS(365 * 86400), &o->duration_ns, e);
-}
-
-static int set_frequency(struct options *o, const char *value, struct error *e)
+static int set_frequency(void *options, const char *value, struct arena *arena, struct error *e)
 {
     struct bytes number = bytes_str(value);
     uint64_t hz;
@@ -110,125 +60,27 @@ static int set_frequency(struct options *o, const char *value, struct error *e)
         number.n -= 2;
     if (quantity_u64(number, &hz) < 0 || hz < 1 || hz > SAMPLER_FREQUENCY_MAX)
         return invalid(e, value, "a frequency between 1 and 10000 Hz");
-    o->frequency = (uint32_t)hz;
+    ((struct options *)options)->frequency = (uint32_t)hz;
     return 0;
 }
 
-static int set_pid(struct options *o, const char *value, struct error *e)
-{
-    uint64_t pid;
-    if (quantity_u64(bytes_str(value), &pid) < 0 || pid < 1 || pid > INT32_MAX)
-        return invalid(e, value, "a process id");
-    o->pid = (uint32_t)pid;
-    return 0;
-}
-
-static int set_symbolize(struct options *o, const char *value, struct error *e)
-{
-    if (strcmp(value, "full") != 0 && strcmp(value, "none") != 0)
-        return invalid(e, value, "full or none");
-    o->addresses_only = *value == 'n';
-    return 0;
-}
-
-static int set_config(struct options *o, const char *value, struct error *e)
-{
-    return keep(o, value, &o->config, e);
-}
-static int set_spool(struct options *o, const char *value, struct error *e)
-{
-    return keep(o, value, &o->spool, e);
-}
-static int set_status(struct options *o, const char *value, struct error *e)
-{
-    return keep(o, value, &o->status, e);
-}
-static int set_metrics_endpoint(struct options *o, const char *value, struct error *e)
-{
-    return keep(o, value, &o->metrics_endpoint, e);
-}
-
-static int set_spool_bytes(struct options *o, const char *value, struct error *e)
-{
-    if (quantity_size(bytes_str(value), &o->spool_bytes) < 0 || o->spool_bytes < 1u << 20)
-        return invalid(e, value, "a size (such as 256MiB) of 1MiB or more");
-    return 0;
-}
-
-static int set_without_cpu(struct options *o, const char *v, struct error *e)
-{
-    return o->without_cpu = true, 0;
-}
-static int set_wait(struct options *o, const char *v, struct error *e)
-{
-    return o->wait = true, 0;
-}
-static int set_wait_by_ticket(struct options *o, const char *v, struct error *e)
-{
-    return o->wait_by_ticket = true, 0;
-}
-static int set_block(struct options *o, const char *v, struct error *e)
-{
-    return o->block = true, 0;
-}
-
-static int set_lock(struct options *o, const char *v, struct error *e)
-{
-    return o->lock = true, 0;
-}
-static int set_trace_map(struct options *o, const char *v, struct error *e)
-{
-    return keep(o, v, &o->trace_map, e);
-}
-static int set_lock_min(struct options *o, const char *value, struct error *e)
-{
-    return duration(value, 0, SECONDS(60), &o->lock_min_ns, e);
-}
-
-static int set_wait_min(struct options *o, const char *value, struct error *e)
-{
-    return duration(value, 0, SECONDS(60), &o->wait_min_ns, e);
-}
-
-static int set_wait_share(struct options *o, const char *value, struct error *e)
+static int set_wait_share(void *options, const char *value, struct arena *arena, struct error *e)
 {
     char *end;
-    o->wait_share = strtod(value, &end);
+    double share = strtod(value, &end);
     if (*end == '%')
-        o->wait_share /= 100, end++;
+        share /= 100, end++;
     /* The kernel side counts in 65536ths. */
-    if (end == value || *end || !(o->wait_share >= 1.0 / 65536 && o->wait_share <= 1))
+    if (end == value || *end || !(share >= 1.0 / 65536 && share <= 1))
         return invalid(e, value, "a share: above 0 and up to 1, or with %");
+    ((struct options *)options)->wait_share = share;
     return 0;
 }
 
-static int append(struct options *o, const char *value, const char *list[SAMPLE_OTHERS_MAX], uint32_t *n,
-                  struct error *e)
+/* Anything but true is false (specification, "Boolean value"). */
+static int set_insecure(void *options, const char *value, struct arena *arena, struct error *e)
 {
-    if (*n == SAMPLE_OTHERS_MAX)
-        return error_set(e, -EINVAL, "given more than %u times", SAMPLE_OTHERS_MAX);
-    return keep(o, value, &list[(*n)++], e);
-}
-
-static int set_event(struct options *o, const char *value, struct error *e)
-{
-    return append(o, value, o->event, &o->n_events, e);
-}
-static int set_probe(struct options *o, const char *value, struct error *e)
-{
-    return append(o, value, o->probe, &o->n_probes, e);
-}
-static int set_alloc(struct options *o, const char *value, struct error *e)
-{
-    return append(o, value, o->alloc, &o->n_allocs, e);
-}
-
-static int set_alloc_interval(struct options *o, const char *value, struct error *e)
-{
-    uint64_t bytes;
-    if (quantity_size(bytes_str(value), &bytes) < 0 || bytes < 1 || bytes > 1u << 30)
-        return invalid(e, value, "a number of bytes (such as 512KiB) up to 1GiB");
-    o->alloc_interval = bytes;
+    ((struct options *)options)->insecure = strcasecmp(value, "true") == 0;
     return 0;
 }
 
@@ -273,18 +125,13 @@ static int add_rule(struct options *o, const char *value, uint32_t verdict, stru
     return 0;
 }
 
-static int set_include(struct options *o, const char *value, struct error *e)
+static int set_include(void *options, const char *value, struct arena *arena, struct error *e)
 {
-    return add_rule(o, value, FILTER_INCLUDE, e);
+    return add_rule(options, value, FILTER_INCLUDE, e);
 }
-static int set_exclude(struct options *o, const char *value, struct error *e)
+static int set_exclude(void *options, const char *value, struct arena *arena, struct error *e)
 {
-    return add_rule(o, value, FILTER_EXCLUDE, e);
-}
-
-static int set_log_level(struct options *o, const char *value, struct error *e)
-{
-    return log_level_parse(value, &o->log_level) ? 0 : invalid(e, value, "debug, info, warn or error");
+    return add_rule(options, value, FILTER_EXCLUDE, e);
 }
 
 static int hex_digit(char c)
@@ -340,14 +187,14 @@ static int add_header(struct options *o, struct bytes pair, struct error *e)
     return 0;
 }
 
-static int set_headers(struct options *o, const char *value, struct error *e)
+static int set_headers(void *options, const char *value, struct arena *arena, struct error *e)
 {
     struct bytes rest = bytes_str(value);
     while (rest.n > 0) {
         const uint8_t *comma = memchr(rest.p, ',', rest.n);
         size_t n = comma ? (size_t)(comma - rest.p) : rest.n;
         struct bytes pair = bytes_trim(bytes_of(rest.p, n));
-        int r = pair.n ? add_header(o, pair, e) : 0;
+        int r = pair.n ? add_header(options, pair, e) : 0;
         if (r < 0)
             return r;
         n += comma != NULL;
@@ -356,98 +203,104 @@ static int set_headers(struct options *o, const char *value, struct error *e)
     return 0;
 }
 
-static int set_insecure(struct options *o, const char *value, struct error *e)
-{
-    o->insecure =
-        strcasecmp(value, "true") == 0; /* anything else is false (specification, "Boolean value") */
-    return 0;
-}
+static const struct settings_word protocols[] = {{"grpc", OTLP_GRPC}, {"http/protobuf", OTLP_HTTP}, {NULL}};
+static const struct settings_word compressions[] = {
+    {"none", OTLP_COMPRESS_NONE}, {"gzip", OTLP_COMPRESS_GZIP}, {"zstd", OTLP_COMPRESS_ZSTD}, {NULL}};
+static const struct settings_word symbolizing[] = {{"full", false}, {"none", true}, {NULL}};
+static const struct settings_word log_levels[] = {{"debug", LOG_LEVEL_DEBUG},
+                                                  {"info", LOG_LEVEL_INFO},
+                                                  {"warn", LOG_LEVEL_WARN},
+                                                  {"error", LOG_LEVEL_ERROR},
+                                                  {NULL}};
 
-static int set_ca(struct options *o, const char *v, struct error *e)
-{
-    return keep(o, v, &o->tls.ca_file, e);
-}
-static int set_cert(struct options *o, const char *v, struct error *e)
-{
-    return keep(o, v, &o->tls.cert_file, e);
-}
-static int set_key(struct options *o, const char *v, struct error *e)
-{
-    return keep(o, v, &o->tls.key_file, e);
-}
+#define OTLP(name)  "OTEL_EXPORTER_OTLP_" name
+#define OURS(name)  "OTEL_EXPORTER_OTLP_PROFILES_" name
+#define AT(field)   offsetof(struct options, field)
+#define SECONDS(n)  ((n) * (uint64_t)NSEC_PER_SEC)
+#define TIME(range) "a duration (such as 5s) between " range
 
-static int set_help(struct options *o, const char *v, struct error *e)
-{
-    return o->help = true, 0;
-}
-static int set_version(struct options *o, const char *v, struct error *e)
-{
-    return o->version = true, 0;
-}
-static int set_print(struct options *o, const char *v, struct error *e)
-{
-    return o->print = true, 0;
-}
-static int set_idle(struct options *o, const char *v, struct error *e)
-{
-    return o->idle = true, 0;
-}
-
-#define OTLP(name) "OTEL_EXPORTER_OTLP_" name
-#define OURS(name) "OTEL_EXPORTER_OTLP_PROFILES_" name
-
-const struct options_row options_row[] = {
-    /* clang-format off */
-    {"--endpoint", OTLP("ENDPOINT"), "URL", set_endpoint, "where profiles go; default http://localhost:4317 (http/protobuf: 4318)"},
-    {NULL, OURS("ENDPOINT"), "URL", set_profiles_endpoint, NULL},
-    {"--protocol", OTLP("PROTOCOL"), "NAME", set_protocol, "grpc (default) or http/protobuf"},
-    {NULL, OURS("PROTOCOL"), "NAME", set_protocol, NULL},
-    {"--header", OTLP("HEADERS"), "NAME=VALUE", set_headers, "sent along with each request; may be repeated"},
-    {NULL, OURS("HEADERS"), "NAME=VALUE", set_headers, NULL},
-    {"--compression", OTLP("COMPRESSION"), "NAME", set_compression, "gzip (default), zstd or none"},
-    {NULL, OURS("COMPRESSION"), "NAME", set_compression, NULL},
-    {"--timeout", NULL, "TIME", set_timeout, "for one attempt to send; default 10s (the variables: milliseconds)"},
-    {NULL, OTLP("TIMEOUT"), "MS", set_timeout_ms, NULL},
-    {NULL, OURS("TIMEOUT"), "MS", set_timeout_ms, NULL},
-    {"--ca-file", OTLP("CERTIFICATE"), "FILE", set_ca, "certificates to trust instead of the system's"},
-    {NULL, OURS("CERTIFICATE"), "FILE", set_ca, NULL},
-    {"--cert-file", OTLP("CLIENT_CERTIFICATE"), "FILE", set_cert, "our own certificate (mTLS)"},
-    {NULL, OURS("CLIENT_CERTIFICATE"), "FILE", set_cert, NULL},
-    {"--key-file", OTLP("CLIENT_KEY"), "FILE", set_key, "and its key"},
-    {NULL, OURS("CLIENT_KEY"), "FILE", set_key, NULL},
-    {NULL, OTLP("INSECURE"), "BOOL", set_insecure, NULL},
-    {NULL, OURS("INSECURE"), "BOOL", set_insecure, NULL},
-    {"--spool", NULL, "FOLDER", set_spool, "keep requests here until they are acknowledged, over restarts too"},
-    {"--spool-size", NULL, "SIZE", set_spool_bytes, "of which the oldest go when it is full; default 256MiB"},
-    {"--status", NULL, "ADDRESS:PORT", set_status, "serve a page of our own figures there"},
-    {"--metrics-endpoint", OTLP("METRICS_ENDPOINT"), "URL", set_metrics_endpoint, "send our own figures there as OTLP metrics"},
-    {"--frequency", NULL, "HZ", set_frequency, "samples a second and CPU; default 19"},
-    {"--interval", NULL, "TIME", set_interval, "between reports, give or take 20 %; default 5s"},
-    {"--duration", NULL, "TIME", set_duration, "stop after this long; default: when told to (SIGTERM, SIGINT)"},
-    {"--pid", NULL, "PID", set_pid, "only this process"},
-    {"--include", NULL, "RULE", set_include, "only pid=, user=, executable= or cgroup= VALUE; may be repeated"},
-    {"--exclude", NULL, "RULE", set_exclude, "not these; goes before --include"},
-    {"--no-cpu", NULL, NULL, set_without_cpu, "no CPU samples: only what is asked for here"},
-    {"--off-cpu", NULL, NULL, set_wait, "also time off the CPU, by stack and state"},
-    {"--off-cpu-min", NULL, "TIME", set_wait_min, "shorter waits are left out; default 1ms"},
-    {"--off-cpu-share", NULL, "SHARE", set_wait_share, "look at so many waits and scale up; default: the longer, the likelier"},
-    {"--off-cpu-at-leave", NULL, NULL, set_wait_by_ticket, "stacks as threads leave the CPU, as before Linux 6.16"},
-    {"--block-io", NULL, NULL, set_block, "also latencies of block devices, by the stack that asked"},
-    {"--lock-wait", NULL, NULL, set_lock, "also time waited for locks (futexes), by the stack that waits"},
-    {"--lock-wait-min", NULL, "TIME", set_lock_min, "shorter waits are left out; default 1ms"},
-    {"--event", NULL, "NAME", set_event, "also a counter: page-faults, cache-misses/1000, cycles@97, …"},
-    {"--alloc", NULL, "FILE", set_alloc, "also bytes asked of the malloc in FILE; libc is our own C library"},
-    {"--alloc-interval", NULL, "BYTES", set_alloc_interval, "one sample in so many bytes; default 512KiB"},
-    {"--probe", NULL, "FILE:SYMBOL", set_probe, "also calls of a function"},
-    {"--trace-map", NULL, "FILE", set_trace_map, "OBI's map of traces, pinned: /sys/fs/bpf/otel/traces_ctx_v1"},
-    {"--idle", NULL, NULL, set_idle, "also idle CPUs, as pid 0"},
-    {"--symbolize", NULL, "WHAT", set_symbolize, "full (default), or none: native code as addresses and build ids only"},
-    {"--print", NULL, NULL, set_print, "write a summary to standard output instead of sending"},
-    {"--config", NULL, "FILE", set_config, "read options from a YAML file first; SIGHUP reads it again", true},
-    {"--log-level", NULL, "LEVEL", set_log_level, "debug, info (default), warn or error"},
-    {"--version", NULL, NULL, set_version, "print the version", true},
-    {"--help", NULL, NULL, set_help, "print this", true},
-    /* clang-format on */
+/* A variable of the signal goes before that of all signals (OTLP exporter specification), which is why it
+ * stands behind it: the later row wins. */
+/* clang-format off */
+static const struct settings_row rows[] = {
+    {"endpoint", SETTINGS_OWN, .set = set_endpoint, .metavar = "URL", .variable = OTLP("ENDPOINT"),
+     .doc = "where profiles go; default http://localhost:4317 (http/protobuf: 4318)"},
+    {NULL, SETTINGS_OWN, .set = set_profiles_endpoint, .variable = OURS("ENDPOINT")},
+#define PROTOCOL SETTINGS_CHOICE, AT(protocol), .words = protocols, .want = "a protocol we speak: grpc or http/protobuf"
+    {"protocol", PROTOCOL, .metavar = "NAME", .variable = OTLP("PROTOCOL"), .doc = "grpc (default) or http/protobuf"},
+    {NULL, PROTOCOL, .variable = OURS("PROTOCOL")},
+    {"header", SETTINGS_OWN, .set = set_headers, .metavar = "NAME=VALUE", .variable = OTLP("HEADERS"),
+     .doc = "sent along with each request; may be repeated"},
+    {NULL, SETTINGS_OWN, .set = set_headers, .variable = OURS("HEADERS")},
+#define COMPRESSION SETTINGS_CHOICE, AT(compression), .words = compressions, .want = "a compression: gzip, zstd or none"
+    {"compression", COMPRESSION, .metavar = "NAME", .variable = OTLP("COMPRESSION"), .doc = "gzip (default), zstd or none"},
+    {NULL, COMPRESSION, .variable = OURS("COMPRESSION")},
+    {"timeout", SETTINGS_DURATION, AT(timeout_ns), NULL, NSEC_PER_MSEC, SECONDS(3600), .want = TIME("1 ms and 3600 s"),
+     .metavar = "TIME", .doc = "for one attempt to send; default 10s (the variables: milliseconds)"},
+    {NULL, SETTINGS_OWN, .set = set_timeout_ms, .variable = OTLP("TIMEOUT")},
+    {NULL, SETTINGS_OWN, .set = set_timeout_ms, .variable = OURS("TIMEOUT")},
+    {"ca-file", SETTINGS_TEXT, AT(tls.ca_file), .metavar = "FILE", .variable = OTLP("CERTIFICATE"),
+     .doc = "certificates to trust instead of the system's"},
+    {NULL, SETTINGS_TEXT, AT(tls.ca_file), .variable = OURS("CERTIFICATE")},
+    {"cert-file", SETTINGS_TEXT, AT(tls.cert_file), .metavar = "FILE", .variable = OTLP("CLIENT_CERTIFICATE"),
+     .doc = "our own certificate (mTLS)"},
+    {NULL, SETTINGS_TEXT, AT(tls.cert_file), .variable = OURS("CLIENT_CERTIFICATE")},
+    {"key-file", SETTINGS_TEXT, AT(tls.key_file), .metavar = "FILE", .variable = OTLP("CLIENT_KEY"), .doc = "and its key"},
+    {NULL, SETTINGS_TEXT, AT(tls.key_file), .variable = OURS("CLIENT_KEY")},
+    {NULL, SETTINGS_OWN, .set = set_insecure, .variable = OTLP("INSECURE")},
+    {NULL, SETTINGS_OWN, .set = set_insecure, .variable = OURS("INSECURE")},
+    {"spool", SETTINGS_TEXT, AT(spool), .metavar = "FOLDER",
+     .doc = "keep requests here until they are acknowledged, over restarts too"},
+    {"spool-size", SETTINGS_SIZE, AT(spool_bytes), NULL, 1u << 20, .want = "a size (such as 256MiB) of 1MiB or more",
+     .metavar = "SIZE", .doc = "of which the oldest go when it is full; default 256MiB"},
+    {"status", SETTINGS_TEXT, AT(status), .metavar = "ADDRESS:PORT", .doc = "serve a page of our own figures there"},
+    {"metrics-endpoint", SETTINGS_TEXT, AT(metrics_endpoint), .metavar = "URL", .variable = OTLP("METRICS_ENDPOINT"),
+     .doc = "send our own figures there as OTLP metrics"},
+    {"frequency", SETTINGS_OWN, .set = set_frequency, .metavar = "HZ", .doc = "samples a second and CPU; default 19"},
+    {"interval", SETTINGS_DURATION, AT(interval_ns), NULL, SECONDS(1), SECONDS(300), .want = TIME("1000 ms and 300 s"),
+     .metavar = "TIME", .doc = "between reports, give or take 20 %; default 5s"},
+    {"duration", SETTINGS_DURATION, AT(duration_ns), NULL, NSEC_PER_MSEC, SECONDS(365 * 86400),
+     .want = TIME("1 ms and 31536000 s"), .metavar = "TIME",
+     .doc = "stop after this long; default: when told to (SIGTERM, SIGINT)"},
+    {"pid", SETTINGS_COUNT, AT(pid), NULL, 1, INT32_MAX, .want = "a process id", .metavar = "PID", .doc = "only this process"},
+    {"include", SETTINGS_OWN, .set = set_include, .metavar = "RULE",
+     .doc = "only pid=, user=, executable= or cgroup= VALUE; may be repeated"},
+    {"exclude", SETTINGS_OWN, .set = set_exclude, .metavar = "RULE", .doc = "not these; goes before --include"},
+    {"no-cpu", SETTINGS_BOOL, AT(without_cpu), .doc = "no CPU samples: only what is asked for here"},
+    {"off-cpu", SETTINGS_BOOL, AT(wait), .doc = "also time off the CPU, by stack and state"},
+#define WAIT_MIN(field) SETTINGS_DURATION, AT(field), NULL, 0, SECONDS(60), .want = TIME("0 ms and 60 s"), .metavar = "TIME", \
+     .doc = "shorter waits are left out; default 1ms"
+    {"off-cpu-min", WAIT_MIN(wait_min_ns)},
+    {"off-cpu-share", SETTINGS_OWN, .set = set_wait_share, .metavar = "SHARE",
+     .doc = "look at so many waits and scale up; default: the longer, the likelier"},
+    {"off-cpu-at-leave", SETTINGS_BOOL, AT(wait_by_ticket), .doc = "stacks as threads leave the CPU, as before Linux 6.16"},
+    {"block-io", SETTINGS_BOOL, AT(block), .doc = "also latencies of block devices, by the stack that asked"},
+    {"lock-wait", SETTINGS_BOOL, AT(lock), .doc = "also time waited for locks (futexes), by the stack that waits"},
+    {"lock-wait-min", WAIT_MIN(lock_min_ns)},
+#define REPEATED(field) SETTINGS_REPEATED, AT(field), NULL, 0, SAMPLE_OTHERS_MAX
+    {"event", REPEATED(events), .metavar = "NAME", .doc = "also a counter: page-faults, cache-misses/1000, cycles@97, …"},
+    {"alloc", REPEATED(allocs), .metavar = "FILE", .doc = "also bytes asked of the malloc in FILE; libc is our own C library"},
+    {"alloc-interval", SETTINGS_SIZE, AT(alloc_interval), NULL, 1, 1u << 30,
+     .want = "a number of bytes (such as 512KiB) up to 1GiB", .metavar = "BYTES",
+     .doc = "one sample in so many bytes; default 512KiB"},
+    {"probe", REPEATED(probes), .metavar = "FILE:SYMBOL", .doc = "also calls of a function"},
+    {"trace-map", SETTINGS_TEXT, AT(trace_map), .metavar = "FILE",
+     .doc = "OBI's map of traces, pinned: /sys/fs/bpf/otel/traces_ctx_v1"},
+    {"idle", SETTINGS_BOOL, AT(idle), .doc = "also idle CPUs, as pid 0"},
+    {"symbolize", SETTINGS_CHOICE, AT(addresses_only), .words = symbolizing, .want = "full or none", .metavar = "WHAT",
+     .doc = "full (default), or none: native code as addresses and build ids only"},
+    {"print", SETTINGS_BOOL, AT(print), .doc = "write a summary to standard output instead of sending"},
+    {"config", SETTINGS_TEXT, AT(config), .metavar = "FILE", .doc = "read options from a YAML file first; SIGHUP reads it again"},
+    {"log-level", SETTINGS_CHOICE, AT(log_level), .words = log_levels, .want = "debug, info, warn or error",
+     .metavar = "LEVEL", .doc = "debug, info (default), warn or error"},
+    {"version", SETTINGS_BOOL, AT(version), .doc = "print the version"},
+    {"help", SETTINGS_BOOL, AT(help), .doc = "print this"},
 };
+/* clang-format on */
 
-const size_t options_rows = ARRAY_LEN(options_row);
+const struct settings_section options_section = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
+
+bool options_is_of_command(const struct settings_row *row)
+{
+    return row->offset == AT(config) || row->offset == AT(version) || row->offset == AT(help);
+}

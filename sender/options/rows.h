@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of profsend's options, between the table (rows.c) and those who read it (options.c).
+ * The rows of profsend's options, between the table (rows.c) and those who read it (options.c, file.c).
  */
 #ifndef SENDER_OPTIONS_ROWS_H
 #define SENDER_OPTIONS_ROWS_H
 
-#include <stddef.h>
-
+#include "proto/base/settings/settings.h"
 #include "sender/options/options.h"
 
-/* One option: a flag, or an environment variable, or both. A variable of the signal goes before that of all
- * signals (OTLP exporter specification), which is why it stands behind it here: the later row wins. */
-struct options_row {
-    const char *flag, *variable;
-    const char *argument;                                              /* NULL: a switch */
-    int (*set)(struct options *o, const char *value, struct error *e); /* 0, -EINVAL or -ENOMEM */
-    const char *help;                                                  /* NULL where there is no flag */
-    bool is_of_command; /* --help, --version, --config: not for a file */
-};
+/* Of struct options: flags, keys of the file, variables. */
+extern const struct settings_section options_section;
 
-extern const struct options_row options_row[];
-extern const size_t options_rows;
+/* --help, --version, --config: not for a file. */
+bool options_is_of_command(const struct settings_row *row);
 
 #endif

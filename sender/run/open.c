@@ -126,7 +126,7 @@ int program_open(struct program *p)
     };
     struct sampler_handler handler = {.stack = on_stack, .exec = on_exec, .notice = on_notice, .user = p};
     raise_open_files();
-    bool has_probes = p->options.n_probes || p->options.n_allocs;
+    bool has_probes = p->options.probes.n || p->options.allocs.n;
     privilege_drop(PRIVILEGE_NICE | (has_probes ? PRIVILEGE_PROBE : 0)); /* before there are threads */
     host_read(&p->host);
     rng_seed(&p->rng, clock_realtime() ^ clock_monotonic() << 20 ^ (uint64_t)getpid());

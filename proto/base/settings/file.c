@@ -305,9 +305,8 @@ int settings_take(struct settings_file *f, const struct settings_row *row, void 
     const char *text = settings_text(f, n, key);
     if (!text)
         return f->r;
-    if (settings_set(row, base, text, f->options.arena, &why) < 0)
-        return why.text[0] ? settings_fail(f, n, key, why.text) : settings_no_memory(f);
-    return 0;
+    int r = settings_set(row, base, text, f->options.arena, &why);
+    return r == 0 ? 0 : r == -ENOMEM ? settings_no_memory(f) : settings_fail(f, n, key, why.text);
 }
 
 static int unknown_key(struct settings_file *f, const struct settings_section *s,

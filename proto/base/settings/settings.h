@@ -84,7 +84,7 @@ struct settings_section {
 /* In all of these `base` is the struct whose offsets the rows have, and what a value needs to be kept is
  * copied into `arena`. Without one (NULL) single texts stay where they are, as argv's may. */
 
-/* Parses the value into the row's field. 0; -EINVAL with *e saying what it may be; -ENOMEM. */
+/* Parses the value into the row's field. 0; -EINVAL with *e saying what it may be; -ENOMEM, told likewise. */
 int settings_set(const struct settings_row *row, void *base, const char *value, struct arena *arena,
                  struct error *e);
 

@@ -161,8 +161,8 @@ static int append(const struct settings_row *row, struct settings_strings *list,
     return 0;
 }
 
-int settings_set(const struct settings_row *row, void *base, const char *value, struct arena *arena,
-                 struct error *e)
+static int set(const struct settings_row *row, void *base, const char *value, struct arena *arena,
+               struct error *e)
 {
     void *field = (char *)base + row->offset;
     switch (row->type) {
@@ -189,6 +189,13 @@ int settings_set(const struct settings_row *row, void *base, const char *value, 
     case SETTINGS_OWN: return row->set(base, value, arena, e);
     }
     return 0;
+}
+
+int settings_set(const struct settings_row *row, void *base, const char *value, struct arena *arena,
+                 struct error *e)
+{
+    int r = set(row, base, value, arena, e);
+    return r == -ENOMEM ? error_set(e, r, "out of memory") : r;
 }
 
 /* ---- to text --------------------------------------------------------------------------------- */
