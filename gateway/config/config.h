@@ -9,74 +9,9 @@
 #ifndef GATEWAY_CONFIG_CONFIG_H
 #define GATEWAY_CONFIG_CONFIG_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "gateway/config/kind.h"
-#include "gateway/export/prometheus/names.h"
-#include "proto/base/arena.h"
+#include "gateway/config/values.h"
 #include "proto/base/buffer.h"
-#include "proto/base/log.h"
-#include "proto/otlp/layouts/layout.h"
-
-struct config_receiver {
-    const char *endpoint;
-    enum profiles_layout wire_version; /* UNKNOWN: auto */
-    const char *tls_cert_file, *tls_key_file, *tls_client_ca_file;
-    enum { CONFIG_TLS_1_2, CONFIG_TLS_1_3 } tls_min_version;
-    bool tls_allow_plaintext;
-    const char *auth_bearer_tokens_file, *auth_htpasswd_file;
-    struct settings_strings auth_identities;
-};
-
-/* Of one client, or of one tenant; 0: no limit. */
-struct config_share {
-    uint64_t bytes_per_second, memory;
-    uint32_t connections, requests;
-};
-
-struct config_exporter {
-    const char *name; /* "otlp/backend": how metrics.exporters and profiles.exporters refer to it */
-    const struct config_kind *kind;
-    void *settings; /* the kind's */
-};
-
-enum config_temporality { CONFIG_DELTA, CONFIG_CUMULATIVE };
-
-struct config {
-    struct arena arena;
-    const struct config_kind *const *kinds; /* of exporters; ends with NULL */
-    struct config_receiver *receivers;
-    uint32_t n_receivers;
-    struct config_exporter *exporters;
-    uint32_t n_exporters;
-
-    struct settings_strings rules_builtin, rules_files, rules_enable;
-
-    uint64_t flush_interval_ns, metric_expiration_ns;
-    enum config_temporality temporality;
-    uint32_t cardinality_limit;
-    struct settings_strings metrics_exporters, prometheus_attributes, drop_attributes;
-    const char *instance_id;
-    enum prometheus_strategy translation_strategy;
-    bool prometheus_created, prometheus_scope_labels;
-
-    double keep;
-    uint32_t keep_seed;
-    struct settings_strings profiles_exporters;
-
-    const char *admin_endpoint;
-
-    uint64_t request_bytes, memory;
-    uint32_t connections;
-    struct config_share per_client, per_tenant;
-    const char *tenant_header;
-    bool tenant_required;
-
-    uint32_t workers;
-    enum log_level log_level;
-    uint64_t shutdown_timeout_ns;
-};
+#include "proto/base/error.h"
 
 /* The defaults; every other function starts from these. `kinds` are those that exporters may be of
  * (gateway/export/kinds.h), ending with NULL; NULL: there are none. NULL: memory is out. */

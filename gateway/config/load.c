@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/config/config.h"
 #include "gateway/config/rows.h"
 #include "proto/base/settings/file.h"
 

@@ -5,7 +5,7 @@
 #ifndef GATEWAY_CONFIG_ROWS_H
 #define GATEWAY_CONFIG_ROWS_H
 
-#include "gateway/config/config.h"
+#include "gateway/config/values.h"
 
 extern const struct settings_section config_fixed[]; /* sections of struct config; ends with a NULL name */
 extern const struct settings_section config_receiver_section;

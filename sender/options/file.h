@@ -11,7 +11,8 @@
 #ifndef SENDER_OPTIONS_FILE_H
 #define SENDER_OPTIONS_FILE_H
 
-#include "sender/options/options.h"
+#include "proto/base/error.h"
+#include "sender/options/values.h"
 
 /* Reads it into the options, on top of what they are. 0; -EINVAL with *e for the user ("FILE:LINE: …");
  * -ENOMEM. */

@@ -6,52 +6,10 @@
 #ifndef SENDER_OPTIONS_OPTIONS_H
 #define SENDER_OPTIONS_OPTIONS_H
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include "proto/base/arena.h"
 #include "proto/base/error.h"
-#include "proto/base/log.h"
-#include "proto/base/settings/settings.h"
-#include "proto/client/exporter.h"
-#include "sender/attach/sampler.h"
-
-/* Headers sent along: credentials and a tenant are two. */
-#define OPTIONS_HEADERS_MAX 64u
-
-struct options {
-    struct arena arena; /* owns the strings */
-    bool help, version, print, idle;
-    int addresses_only; /* native code is sent without names */
-    enum log_level log_level;
-    uint32_t frequency;   /* Hz */
-    uint64_t interval_ns; /* of reports */
-    uint64_t duration_ns; /* 0: until told to stop */
-    uint32_t pid;         /* 0: all */
-    bool without_cpu, wait, wait_by_ticket, block, lock;
-    uint64_t wait_min_ns, lock_min_ns;
-    const char *trace_map; /* where OBI's map of traces is pinned; NULL: it is not asked */
-    double wait_share;
-    uint64_t alloc_interval; /* bytes */
-    struct kinds kinds;      /* made of all that; its text is the arena's */
-    struct settings_strings events, probes, allocs;
-    struct filter_rule *rule; /* the arena's */
-    uint32_t n_rules;
-    const char *endpoint, *path;
-    enum otlp_protocol protocol;
-    enum otlp_compression compression;
-    uint64_t timeout_ns;
-    struct otlp_header header[OPTIONS_HEADERS_MAX];
-    uint32_t n_headers;
-    const char *config; /* the file it was read from; NULL: none */
-    const char *spool;  /* folder; NULL: requests wait in memory */
-    uint64_t spool_bytes;
-    const char *status;           /* address of the status page; NULL: none */
-    const char *metrics_endpoint; /* where our own figures go; NULL: nowhere */
-    struct otlp_tls tls;
-    bool insecure; /* an endpoint without a scheme: plain, or TLS (OTLP exporter specification, "Insecure") */
-};
+#include "sender/options/values.h"
 
 /* Defaults, then the file of --config, then the environment (`getvar`, as getenv(3)), then the command line.
  * 0, -EINVAL with *e for the user, or -ENOMEM. On failure nothing is to be released. */

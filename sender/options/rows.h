@@ -6,7 +6,7 @@
 #define SENDER_OPTIONS_ROWS_H
 
 #include "proto/base/settings/settings.h"
-#include "sender/options/options.h"
+#include "sender/options/values.h"
 
 /* Of struct options: flags, keys of the file, variables. */
 extern const struct settings_section options_section;
