@@ -380,10 +380,22 @@ static void count_back(struct lane_job *job)
     free(s);
 }
 
+static atomic_int counted, asked;
+
+/* Or all may have been sent, and taken back at the end, before the first lane is there. */
+static void await_lanes(struct sender *s)
+{
+    uint64_t end = clock_monotonic() + unit_patience(NSEC_PER_SEC);
+    while (counted == 0 && clock_monotonic() < end)
+        io_loop_run_once(s->loop, NSEC_PER_MSEC);
+}
+
 static void *send(void *arg)
 {
     struct sender *s = arg;
     for (int i = 0; i < 2000; i++) {
+        if (i == 1000)
+            await_lanes(s);
         struct sent *job = calloc(1, sizeof *job);
         ck_assert_ptr_nonnull(job);
         *job = (struct sent){{.work = count_work, .client = (uint64_t)i % 7, .bytes = 10}, s};
@@ -399,8 +411,6 @@ static void *send(void *arg)
     s->loop = io_loop_free(s->loop);
     return NULL;
 }
-
-static atomic_int counted, asked;
 
 static void ask(void *context)
 {
