@@ -61,9 +61,9 @@ static uint32_t attribute_text(struct classify *c, uint32_t attribute)
 
 static uint8_t frame_key_of(struct bytes key)
 {
-    for (uint8_t k = KEY_TYPE; k < KEY_N; k++)
+    for (int k = KEY_TYPE; k < KEY_N; k++)
         if (bytes_is(key, frame_keys[k]))
-            return k;
+            return (uint8_t)k;
     return KEY_NONE;
 }
 

@@ -179,7 +179,7 @@ static int fill_rows(struct arena *arena, struct metric_resource *res, int first
     if (!m->points || !m->name.p)
         return -ENOMEM;
     for (int i = first; i < STATS_N; i++) {
-        if (strcmp(rows[i].name, rows[first].name))
+        if (strcmp(rows[i].name, rows[first].name) != 0)
             continue;
         struct metric_point *p = &m->points[m->n_points++];
         *p = (struct metric_point){.start_unix_nano = start,

@@ -137,7 +137,7 @@ int wire_check(struct bytes message, const struct wire_shape *shapes, int shape,
             return WIRE_TOO_DEEP;
         r.p = f.bytes.p;
         stack[n].end = f.bytes.p + f.bytes.n;
-        stack[n].shape = known->shape;
+        stack[n].shape = (uint8_t)known->shape;
         n++;
     }
     return 0;

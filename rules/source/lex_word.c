@@ -29,7 +29,7 @@ _Static_assert(sizeof words / sizeof *words == WORD_TYPE_WORD, "one word each");
 enum word lex_word(struct bytes name)
 {
     for (unsigned i = 1; i < sizeof words / sizeof *words; i++) {
-        if (words[i][0] == name.p[0] && bytes_is(name, words[i]))
+        if ((uint8_t)words[i][0] == name.p[0] && bytes_is(name, words[i]))
             return (enum word)i;
     }
     for (unsigned i = 0; i < sizeof type_words / sizeof *type_words; i++) {

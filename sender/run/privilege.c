@@ -13,6 +13,7 @@
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 
+/* NOLINTNEXTLINE(misc-redundant-expression): equal is what they must be */
 _Static_assert(PRIVILEGE_NICE == UINT64_C(1) << CAP_SYS_NICE && PRIVILEGE_PROBE == UINT64_C(1)
                                                                                        << CAP_SYS_ADMIN,
                "capabilities(7)");

@@ -62,7 +62,7 @@ static bool has_word(struct bytes name, struct bytes word)
 
 static void trim_end(struct buffer *out, char c)
 {
-    while (out->n > 0 && out->p[out->n - 1] == c)
+    while (out->n > 0 && out->p[out->n - 1] == (uint8_t)c)
         out->n--;
 }
 
