@@ -47,8 +47,8 @@ static const char *const words[REFUSAL_N] = {
     [REFUSAL_SECOND_MESSAGE] = "more than one message in a unary call",
     [REFUSAL_BUSY] = "out of memory for requests just now; try again",
     [REFUSAL_LATE] = "the deadline passed before the request was complete",
-    [REFUSAL_VERSION] = ROUTE_VERSION_HEADER ": it must be there at most once and be one of " RELEASES
-                                             " (JSON: 1, 1.10 or 1.11)",
+    [REFUSAL_VERSION] = (ROUTE_VERSION_HEADER ": it must be there at most once and be one of " RELEASES
+                                              " (JSON: 1, 1.10 or 1.11)"),
     [REFUSAL_NO_CREDENTIALS] = "credentials are needed; none of a kind that is taken came",
     [REFUSAL_WRONG_CREDENTIALS] = "these credentials are not right",
     [REFUSAL_FORBIDDEN] = "the client's certificate is not one of those that may send here",
