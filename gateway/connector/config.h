@@ -13,6 +13,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/bytes.h"
 #include "proto/base/error.h"
+#include "proto/base/settings/file.h"
 
 enum connector_strategy { CONNECTOR_AVG, CONNECTOR_SUM };
 
@@ -27,13 +28,9 @@ struct connector_metric {
     uint32_t attributes, all_attributes; /* bits */
 };
 
-struct connector_place {
-    size_t line, column; /* from 1 */
-};
-
 struct connector_aggregation {
     const char *match, *label;
-    struct connector_place match_at;
+    struct settings_place match_at;
 };
 
 #define CONNECTOR_METRICS 16u
@@ -49,7 +46,7 @@ struct connector_config {
 
 /* Reads `text`: a whole Collector configuration, what stands under its `connectors`, or the connector's own
  * section alone. `path` is for messages; `name` says which of several connectors, NULL where there is one. 0,
- * or -EINVAL with *e = "PATH:LINE:COLUMN: …"; release in both cases. */
+ * -ENOMEM, or -EINVAL with *e = "PATH:LINE:COLUMN: …"; release in both cases. */
 int connector_config_read(struct connector_config *c, const char *path, struct bytes text, const char *name,
                           struct error *e);
 void connector_config_release(struct connector_config *c);

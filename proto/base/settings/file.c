@@ -138,10 +138,15 @@ bool settings_is_map(const struct settings_node *n)
     return yaml(n)->type == YAML_MAPPING_NODE;
 }
 
+static struct bytes raw(const struct settings_node *n)
+{
+    return bytes_of(yaml(n)->data.scalar.value, yaml(n)->data.scalar.length);
+}
+
 bool settings_is_word(const struct settings_node *n, const char *word)
 {
     return settings_is_text(n) && yaml(n)->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-           strcmp((const char *)yaml(n)->data.scalar.value, word) == 0;
+           bytes_is(raw(n), word);
 }
 
 /* YAML 1.2, section 10.3.2. */
@@ -152,6 +157,11 @@ bool settings_is_null(const struct settings_node *n)
         if (settings_is_word(n, words[i]))
             return true;
     return false;
+}
+
+bool settings_is_same(const struct settings_node *a, const struct settings_node *b)
+{
+    return settings_is_text(a) && settings_is_text(b) && bytes_eq(raw(a), raw(b));
 }
 
 uint32_t settings_count(const struct settings_node *n)

@@ -46,6 +46,9 @@ bool settings_is_map(const struct settings_node *n);
 bool settings_is_word(const struct settings_node *n, const char *word);
 bool settings_is_null(const struct settings_node *n);
 
+/* Whether both are texts, and of the same bytes. */
+bool settings_is_same(const struct settings_node *a, const struct settings_node *b);
+
 /* Of a list or a map: how many; and the i-th of a list, or its key and its value. */
 uint32_t settings_count(const struct settings_node *n);
 const struct settings_node *settings_item(struct settings_file *f, const struct settings_node *list,
