@@ -31,7 +31,7 @@ static int load_receiver(struct loader *l, const struct settings_node *item, boo
 static int load_receivers(struct loader *l, const struct settings_node *map)
 {
     int r = 0;
-    if (!settings_is_map(map))
+    if (!settings_is(map, SETTINGS_MAP))
         return settings_fail(l->file, map, "receivers", "a map with the key otlp belongs here");
     for (uint32_t i = 0; i < settings_count(map) && r == 0; i++) {
         const struct settings_node *k = settings_key(l->file, map, i), *v = settings_value(l->file, map, i);
@@ -40,7 +40,7 @@ static int load_receivers(struct loader *l, const struct settings_node *map)
             return settings_failure(l->file);
         if (strcmp(name, "otlp") != 0)
             return settings_fail(l->file, k, name, "there is only the receiver otlp in this version");
-        if (!settings_is_list(v))
+        if (!settings_is(v, SETTINGS_LIST))
             return settings_fail(l->file, v, "receivers.otlp",
                                  "a list of {endpoint: host:port} belongs here");
         uint32_t n = settings_count(v);
@@ -105,7 +105,7 @@ static int load_exporter(struct loader *l, const struct settings_node *k, const 
 static int load_exporters(struct loader *l, const struct settings_node *map)
 {
     struct config *c = l->config;
-    if (!settings_is_map(map))
+    if (!settings_is(map, SETTINGS_MAP))
         return fail_with_kinds(l, map, "exporters", "a map of ", "/NAME", ", ", " belongs here");
     uint32_t n = settings_count(map);
     if (n > NAMED_MAX)
@@ -142,7 +142,7 @@ static int load_document(struct loader *l)
     int r = 0;
     if (!root)
         return 0; /* an empty file: the defaults */
-    if (!settings_is_map(root))
+    if (!settings_is(root, SETTINGS_MAP))
         return settings_fail(l->file, root, "", "a configuration is a map of sections");
     for (uint32_t i = 0; i < settings_count(root) && r == 0; i++)
         r = load_section(l, settings_key(l->file, root, i), settings_value(l->file, root, i));

@@ -80,7 +80,7 @@ static int read_attributes(struct reader *r, const struct settings_node *n, stru
     } names[] = {{"classification", CONNECTOR_CLASSIFICATION},
                  {"frame_type", CONNECTOR_FRAME_TYPE},
                  {"profile.type_unit", CONNECTOR_TYPE_UNIT}};
-    if (!settings_is_list(n))
+    if (!settings_is(n, SETTINGS_LIST))
         return fail(r, n, "a list of attributes belongs here", "attributes");
     m->attributes = 0;
     for (uint32_t at = 0; at < settings_count(n); at++) {
@@ -141,7 +141,7 @@ static int read_metric(struct reader *r, const struct settings_node *map, struct
 {
     if (settings_is_null(map))
         return 0;
-    if (!settings_is_map(map))
+    if (!settings_is(map, SETTINGS_MAP))
         return fail(r, map, "a map with `enabled` belongs here", m->name);
     for (uint32_t i = 0; i < settings_count(map); i++) {
         const char *key = key_of(r, map, i);
@@ -165,7 +165,7 @@ static int read_metrics(struct reader *r, const struct settings_node *map)
 {
     if (settings_is_null(map))
         return 0;
-    if (!settings_is_map(map))
+    if (!settings_is(map, SETTINGS_MAP))
         return fail(r, map, "a map of metrics belongs here", "metrics");
     for (uint32_t i = 0; i < settings_count(map); i++) {
         const char *key = key_of(r, map, i);
@@ -187,7 +187,7 @@ static int read_metrics(struct reader *r, const struct settings_node *map)
 static int read_aggregation(struct reader *r, const struct settings_node *map,
                             struct connector_aggregation *a)
 {
-    if (!settings_is_map(map))
+    if (!settings_is(map, SETTINGS_MAP))
         return fail(r, map, "{match: REGEX, label: NAME} belongs here", "aggregations");
     for (uint32_t i = 0; i < settings_count(map); i++) {
         const char *key = key_of(r, map, i);
@@ -218,7 +218,7 @@ static int read_aggregations(struct reader *r, const struct settings_node *list)
 {
     if (settings_is_null(list))
         return 0;
-    if (!settings_is_list(list))
+    if (!settings_is(list, SETTINGS_LIST))
         return fail(r, list, "a list of {match: REGEX, label: NAME} belongs here", "aggregations");
     uint32_t n = settings_count(list);
     if (n > AGGREGATIONS_MAX)
@@ -264,7 +264,7 @@ static int read_section(struct reader *r, const struct settings_node *map)
 {
     if (settings_is_null(map))
         return 0;
-    if (!settings_is_map(map))
+    if (!settings_is(map, SETTINGS_MAP))
         return fail(r, map, "a map with metrics, aggregations and flush_interval belongs here", r->c->name);
     for (uint32_t i = 0; i < settings_count(map); i++) {
         const char *key = key_of(r, map, i);
@@ -304,7 +304,7 @@ static bool is_connector(const char *name)
 static int choose(struct reader *r, const struct settings_node *map, const char *name)
 {
     const struct settings_node *section = NULL;
-    if (!settings_is_map(map))
+    if (!settings_is(map, SETTINGS_MAP))
         return fail(r, map, "a map of connectors belongs here", "connectors");
     for (uint32_t i = 0; i < settings_count(map); i++) {
         const char *key = key_of(r, map, i);
@@ -328,7 +328,7 @@ static int find_section(struct reader *r, const char *path, const char *name, st
     const struct settings_node *root = settings_root(r->file);
     if (!root)
         return error_set(e, -EINVAL, "%s:1:1: nothing is in it", path);
-    if (!settings_is_map(root))
+    if (!settings_is(root, SETTINGS_MAP))
         return fail(r, root, "a Collector's configuration belongs here, or the connector's section", NULL);
     bool connectors = false;
     for (uint32_t i = 0; i < settings_count(root); i++) {

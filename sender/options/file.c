@@ -34,7 +34,7 @@ static int set(struct reading *r, const char *key, const char *value, const stru
 /* "true" switches a switch on; a switch that is "false" is not given. */
 static int take(struct reading *r, const char *key, const struct settings_node *n)
 {
-    if (!settings_is_text(n))
+    if (!settings_is(n, SETTINGS_SCALAR))
         return settings_fail(r->file, n, "", "a text or number is expected here");
     if (settings_is_word(n, "false"))
         return 0;
@@ -60,7 +60,7 @@ static int take_map(struct reading *r, const char *key, const struct settings_no
     int result = strcmp(key, "off-cpu") == 0 ? set(r, key, NULL, map) : 0;
     for (uint32_t i = 0; i < settings_count(map) && result == 0; i++) {
         const struct settings_node *k = settings_key(r->file, map, i), *v = settings_value(r->file, map, i);
-        if (!settings_is_text(k) || !settings_is_text(v))
+        if (!settings_is(k, SETTINGS_SCALAR) || !settings_is(v, SETTINGS_SCALAR))
             return settings_fail(r->file, k, "", "a name and a text or number are expected here");
         const char *name = settings_text(r->file, k, key);
         if (!name)
@@ -75,7 +75,7 @@ static int take_map(struct reading *r, const char *key, const struct settings_no
 
 static int take_key(struct reading *r, const struct settings_node *k, const struct settings_node *v)
 {
-    if (!settings_is_text(k))
+    if (!settings_is(k, SETTINGS_SCALAR))
         return settings_fail(r->file, k, "", "an option's name is expected");
     const char *name = settings_text(r->file, k, "");
     char *key = name ? arena_printf(&r->o->arena, "%s", name) : NULL;
@@ -83,9 +83,9 @@ static int take_key(struct reading *r, const struct settings_node *k, const stru
         return name ? settings_no_memory(r->file) : settings_failure(r->file);
     for (char *c = key; *c; c++)
         *c = *c == '_' ? '-' : *c; /* as the Collector spells its keys */
-    if (settings_is_map(v))
+    if (settings_is(v, SETTINGS_MAP))
         return take_map(r, key, v);
-    if (settings_is_text(v))
+    if (settings_is(v, SETTINGS_SCALAR))
         return take(r, key, v);
     int result = 0;
     for (uint32_t i = 0; i < settings_count(v) && result == 0; i++)
@@ -99,7 +99,7 @@ static int take_document(struct reading *r)
     int result = 0;
     if (!root)
         return 0; /* an empty file */
-    if (!settings_is_map(root))
+    if (!settings_is(root, SETTINGS_MAP))
         return settings_fail(r->file, root, "", "\"option: value\" is expected");
     for (uint32_t i = 0; i < settings_count(root) && result == 0; i++)
         result = take_key(r, settings_key(r->file, root, i), settings_value(r->file, root, i));

@@ -123,19 +123,12 @@ const struct settings_node *settings_root(struct settings_file *f)
     return (const struct settings_node *)yaml_document_get_root_node(&f->doc);
 }
 
-bool settings_is_text(const struct settings_node *n)
+bool settings_is(const struct settings_node *n, enum settings_shape shape)
 {
-    return yaml(n)->type == YAML_SCALAR_NODE;
-}
-
-bool settings_is_list(const struct settings_node *n)
-{
-    return yaml(n)->type == YAML_SEQUENCE_NODE;
-}
-
-bool settings_is_map(const struct settings_node *n)
-{
-    return yaml(n)->type == YAML_MAPPING_NODE;
+    static const yaml_node_type_t of[] = {[SETTINGS_SCALAR] = YAML_SCALAR_NODE,
+                                          [SETTINGS_LIST] = YAML_SEQUENCE_NODE,
+                                          [SETTINGS_MAP] = YAML_MAPPING_NODE};
+    return yaml(n)->type == of[shape];
 }
 
 static struct bytes raw(const struct settings_node *n)
@@ -145,7 +138,7 @@ static struct bytes raw(const struct settings_node *n)
 
 bool settings_is_word(const struct settings_node *n, const char *word)
 {
-    return settings_is_text(n) && yaml(n)->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+    return settings_is(n, SETTINGS_SCALAR) && yaml(n)->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
            bytes_is(raw(n), word);
 }
 
@@ -161,15 +154,16 @@ bool settings_is_null(const struct settings_node *n)
 
 bool settings_is_same(const struct settings_node *a, const struct settings_node *b)
 {
-    return settings_is_text(a) && settings_is_text(b) && bytes_eq(raw(a), raw(b));
+    return settings_is(a, SETTINGS_SCALAR) && settings_is(b, SETTINGS_SCALAR) && bytes_eq(raw(a), raw(b));
 }
 
 uint32_t settings_count(const struct settings_node *n)
 {
     const yaml_node_t *y = yaml(n);
-    return (uint32_t)(settings_is_list(n)  ? y->data.sequence.items.top - y->data.sequence.items.start
-                      : settings_is_map(n) ? y->data.mapping.pairs.top - y->data.mapping.pairs.start
-                                           : 0);
+    return (uint32_t)(settings_is(n, SETTINGS_LIST)
+                          ? y->data.sequence.items.top - y->data.sequence.items.start
+                      : settings_is(n, SETTINGS_MAP) ? y->data.mapping.pairs.top - y->data.mapping.pairs.start
+                                                     : 0);
 }
 
 const struct settings_node *settings_item(struct settings_file *f, const struct settings_node *list,
@@ -255,7 +249,7 @@ static const char *expand(const struct settings_file_options *options, const cha
 const char *settings_text(struct settings_file *f, const struct settings_node *n, const char *key)
 {
     const char *text = (const char *)yaml(n)->data.scalar.value, *wrong = NULL;
-    if (!settings_is_text(n))
+    if (!settings_is(n, SETTINGS_SCALAR))
         wrong = "a single value belongs here";
     else if (strlen(text) != yaml(n)->data.scalar.length)
         wrong = "a NUL byte cannot be part of a value";
@@ -307,9 +301,9 @@ int settings_take(struct settings_file *f, const struct settings_row *row, void 
                   const struct settings_node *n, const char *key)
 {
     bool is_list = row->type == SETTINGS_STRINGS || row->type == SETTINGS_REPEATED;
-    if (is_list && settings_is_list(n))
+    if (is_list && settings_is(n, SETTINGS_LIST))
         return take_list(f, n, key, (void *)((char *)base + row->offset));
-    if (row->type == SETTINGS_PAIRS && settings_is_map(n))
+    if (row->type == SETTINGS_PAIRS && settings_is(n, SETTINGS_MAP))
         return take_pairs(f, n, key, (void *)((char *)base + row->offset));
     struct error why = {""};
     const char *text = settings_text(f, n, key);
@@ -348,7 +342,7 @@ static int take_keys(struct settings_file *f, const struct settings_section *s, 
 {
     if (settings_is_null(map))
         return 0;
-    if (!settings_is_map(map))
+    if (!settings_is(map, SETTINGS_MAP))
         return settings_fail(f, map, where, "a map of keys belongs here");
     int r = 0;
     for (uint32_t i = 0; i < settings_count(map) && r == 0; i++) {

@@ -38,9 +38,8 @@ struct settings_file *settings_file_close(struct settings_file *f); /* NULL is f
 /* The whole of it; NULL: the file is empty. */
 const struct settings_node *settings_root(struct settings_file *f);
 
-bool settings_is_text(const struct settings_node *n);
-bool settings_is_list(const struct settings_node *n);
-bool settings_is_map(const struct settings_node *n);
+enum settings_shape { SETTINGS_SCALAR, SETTINGS_LIST, SETTINGS_MAP };
+bool settings_is(const struct settings_node *n, enum settings_shape shape);
 
 /* Whether it is this word, without quotes; whether it says nothing: ~, null or empty, without quotes. */
 bool settings_is_word(const struct settings_node *n, const char *word);

@@ -109,11 +109,11 @@ UNIT(a_document_can_be_walked)
     settings_file_close(f);
     f = opened("a: true\n\"b\": 'true'\nc: [1, 2, 3]\n", &e);
     const struct settings_node *root = unit_made(settings_root(f)), *list = settings_value(f, root, 2);
-    ck_assert(settings_is_map(root) && settings_count(root) == 3);
+    ck_assert(settings_is(root, SETTINGS_MAP) && settings_count(root) == 3);
     ck_assert(settings_is_word(settings_value(f, root, 0), "true"));
-    ck_assert(settings_is_text(settings_value(f, root, 1)) &&
+    ck_assert(settings_is(settings_value(f, root, 1), SETTINGS_SCALAR) &&
               !settings_is_word(settings_value(f, root, 1), "true"));
-    ck_assert(settings_is_list(list) && settings_count(list) == 3);
+    ck_assert(settings_is(list, SETTINGS_LIST) && settings_count(list) == 3);
     ck_assert_str_eq(unit_made(settings_text(f, settings_item(f, list, 2), "c")), "3");
     ck_assert_uint_eq(settings_place(settings_item(f, list, 2)).line, 3);
     ck_assert_uint_eq(settings_place(settings_item(f, list, 2)).column, 11);
