@@ -476,6 +476,7 @@ UNIT(frames_are_taken_by_their_kind)
     begin();
     collector_stack(&collector, &h, (const uint64_t *)frame, 1);
     uint32_t n;
+    ck_assert_uint_eq(window_samples(&collector.window), 1);
     const struct frame *taken = window_frames(&collector.window, 0, &n);
     ck_assert_uint_eq(n, ARRAY_LEN(frame));
     ck_assert(taken[1].kind == FRAME_WORD && taken[3].kind == FRAME_WORD);
