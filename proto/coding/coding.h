@@ -37,17 +37,10 @@ const char *coding_name(enum coding c);
  * (PROTOCOL-HTTP2.md: none) list them. */
 #define CODING_LIST "gzip,deflate,zstd,snappy,identity"
 
-/* What may come out of a body, however large the limit: this many bytes for one that came, and CODING_FREE in
- * any case. Profiles compress 3 to 30 times; zstd can say 32,768 times as much as it reads (RFC 8878
- * §3.1.1.2.2), deflate 1,032 times. So 8 KB cost 8 MB to write, a few milliseconds,
- * and not 64. */
-#define CODING_RATIO_MAX 1000u
-#define CODING_FREE      ((size_t)1 << 20)
-
 /* Conditions of coding_decode. */
 enum {
     CODING_CORRUPT = 1, /* not such a stream, cut short, followed by something else, or of too many parts */
-    CODING_TOO_LARGE,   /* more than `limit` bytes would come out, or more than its size pays for */
+    CODING_TOO_LARGE,   /* more than `limit` bytes would come out */
     CODING_OVER_BUDGET, /* the budget has no room for what comes out */
 };
 
@@ -61,11 +54,11 @@ struct coding_decoder *coding_decoder_free(struct coding_decoder *d);
 /*
  * Appends the decoded bytes to `out`, at most `limit` of them, and leaves `extra` allocated bytes behind them
  * (their content is undefined). Growth of out->cap is charged to `budget` (NULL: unlimited): whoever releases
- * the buffer refunds out->cap (room_release). Cost: bounded by the limit and CODING_RATIO_MAX; for gzip and
- * deflate a first guess that was too small is grown fourfold and decoded again, so never more than about 4/3
- * of one decode on top; zstd's blocks say before how much they can become (a second time
- * only where they are many and short). 0, a condition above,
- * -ENOMEM, or -EINVAL for CODING_UNKNOWN. On failure out->n is as it was.
+ * the buffer refunds out->cap (room_release). Cost: bounded by the limit, not by how far a body unfolds: real
+ * ones reach what their coding can (deflate 1,032 times, zstd 32,768); for gzip and deflate a first guess
+ * that was too small is grown fourfold and decoded again, so never more than about 4/3 of one decode on top;
+ * zstd's blocks say before how much they can become (a second time only where they are many and short). 0, a
+ * condition above, -ENOMEM, or -EINVAL for CODING_UNKNOWN. On failure out->n is as it was.
  */
 int coding_decode(struct coding_decoder *d, enum coding c, struct bytes in, size_t limit, size_t extra,
                   struct budget *budget, struct buffer *out);

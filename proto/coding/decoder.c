@@ -268,8 +268,6 @@ int coding_decode(struct coding_decoder *d, enum coding c, struct bytes in, size
     struct job j = {.in = in, .limit = limit, .extra = extra, .begin = out->n, .budget = budget, .out = out};
     if (limit > SIZE_MAX / 4 || extra > SIZE_MAX / 4)
         return -EINVAL;
-    if (in.n < SIZE_MAX / CODING_RATIO_MAX)
-        j.limit = min_of(limit, max_of(in.n * CODING_RATIO_MAX, CODING_FREE));
     int r;
     switch (c) {
     case CODING_IDENTITY: r = identity_decode(&j); break;

@@ -14,7 +14,7 @@
 
 struct job {
     struct bytes in;
-    size_t limit; /* of what comes out; by the ratio, too */
+    size_t limit; /* of what comes out */
     size_t extra; /* bytes to be left allocated behind it */
     size_t begin; /* out->n when it began */
     struct budget *budget;
