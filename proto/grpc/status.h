@@ -3,8 +3,7 @@
  * google.rpc.Status with the details OTLP uses (google/rpc/status.proto, google/rpc/error_details.proto): the
  * body of every refusal over HTTP, and grpc-status-details-bin over gRPC.
  *
- * Coded by hand, since this folder stands on proto/base alone and the message is five fields. `wire` is the
- * protobuf form; the JSON form is the server's business (gateway/serve).
+ * The protobuf form; the JSON form is the server's business (gateway/serve).
  */
 #ifndef PROTO_GRPC_STATUS_H
 #define PROTO_GRPC_STATUS_H
