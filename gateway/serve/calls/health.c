@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * grpc.health.v1.Health (grpc/grpc doc/health-checking.md, grpc/grpc-proto grpc/health/v1/health.proto). Its
- * messages are two fields, so they are written by hand.
+ * grpc.health.v1.Health (grpc/grpc doc/health-checking.md, grpc/grpc-proto grpc/health/v1/health.proto).
  */
 #include "gateway/serve/calls/call.h"
 #include "gateway/serve/paths.h"
