@@ -116,6 +116,13 @@ static inline __attribute__((always_inline)) int wire_load_next(struct wire_read
         ret->value = wire_load64(p) & UINT32_MAX;
         p += 4;
         break;
+    case WIRE_SGROUP: {
+        const uint8_t *at = p; /* so that p itself stays in a register */
+        if (!wire_skip_group(&at, r->end, ret->number, &ret->bytes))
+            return WIRE_MALFORMED;
+        p = at;
+        break;
+    }
     default: return WIRE_MALFORMED;
     }
     if (unlikely(p > r->end))

@@ -18,6 +18,7 @@ static int next_varint(const uint8_t **p, const uint8_t *end, uint64_t *ret)
     return WIRE_MALFORMED;
 }
 
+/* Of a field that is no group. */
 static int next_payload(const uint8_t **p, const uint8_t *end, struct wire_field *f)
 {
     size_t left = (size_t)(end - *p);
@@ -48,18 +49,46 @@ static int next_payload(const uint8_t **p, const uint8_t *end, struct wire_field
     }
 }
 
+static int next_tag(const uint8_t **p, const uint8_t *end, struct wire_field *f)
+{
+    uint64_t tag;
+    if (next_varint(p, end, &tag) != 0 || tag >> 3 == 0 || tag >> 3 > WIRE_FIELD_MAX)
+        return WIRE_MALFORMED;
+    f->number = (uint32_t)(tag >> 3);
+    f->type = (enum wire_type)(tag & 7);
+    return 0;
+}
+
+bool wire_skip_group(const uint8_t **p, const uint8_t *end, uint32_t number, struct bytes *ret)
+{
+    uint32_t open[WIRE_DEPTH_MAX] = {number}; /* each must end under its own number */
+    const uint8_t *from = *p, *at = from;
+    for (uint32_t n = 1; n > 0;) {
+        struct wire_field f;
+        *ret = bytes_of(from, (size_t)(at - from));
+        if (next_tag(&at, end, &f) != 0)
+            return false;
+        if (f.type == WIRE_SGROUP && n < WIRE_DEPTH_MAX)
+            open[n++] = f.number;
+        else if (f.type == WIRE_SGROUP || (f.type == WIRE_EGROUP && f.number != open[--n]))
+            return false;
+        else if (f.type != WIRE_EGROUP && next_payload(&at, end, &f) != 0)
+            return false;
+    }
+    *p = at;
+    return true;
+}
+
 int wire_next(struct wire_reader *r, struct wire_field *ret)
 {
     if (r->p == r->end)
         return WIRE_END;
     const uint8_t *p = r->p;
     struct wire_field f = {.from = p};
-    uint64_t tag;
-    if (next_varint(&p, r->end, &tag) != 0 || tag >> 3 == 0 || tag >> 3 > WIRE_FIELD_MAX)
+    if (next_tag(&p, r->end, &f) != 0)
         return WIRE_MALFORMED;
-    f.number = (uint32_t)(tag >> 3);
-    f.type = (enum wire_type)(tag & 7);
-    if (next_payload(&p, r->end, &f) != 0)
+    if (f.type == WIRE_SGROUP ? !wire_skip_group(&p, r->end, f.number, &f.bytes)
+                              : next_payload(&p, r->end, &f) != 0)
         return WIRE_MALFORMED;
     r->p = p;
     *ret = f;

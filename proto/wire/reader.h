@@ -6,6 +6,7 @@
 #ifndef PROTO_WIRE_READER_H
 #define PROTO_WIRE_READER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/base/bytes.h"
@@ -19,7 +20,7 @@ struct wire_field {
     uint32_t number; /* 1 … WIRE_FIELD_MAX */
     enum wire_type type;
     uint64_t value;      /* VARINT, I64, I32 (zero-extended) */
-    struct bytes bytes;  /* LEN */
+    struct bytes bytes;  /* LEN; SGROUP: the fields between its tags */
     const uint8_t *from; /* where the field's tag begins, so that [from, reader.p) is the whole field */
 };
 
@@ -28,8 +29,14 @@ static inline struct wire_reader wire_reader(struct bytes message)
     return (struct wire_reader){message.p, message.p ? message.p + message.n : message.p};
 }
 
-/* The next field. 0, WIRE_END, or WIRE_MALFORMED (then the reader stays where it is). */
+/* The next field, a whole group included. 0, WIRE_END, or WIRE_MALFORMED (then the reader stays where it is).
+ */
 int wire_next(struct wire_reader *r, struct wire_field *ret);
+
+/* Passes over the fields of group `number`, whose tag was read, and its end: *p goes behind that, and
+ * *ret is what was between. False: no such end before `end`, or more than WIRE_DEPTH_MAX inside one another.
+ */
+bool wire_skip_group(const uint8_t **p, const uint8_t *end, uint32_t number, struct bytes *ret);
 
 /* The next varint, for the inside of a packed list. 0, WIRE_END, WIRE_MALFORMED. */
 int wire_next_varint(struct wire_reader *r, uint64_t *ret);
@@ -57,12 +64,9 @@ struct wire_shape {
     uint32_t n_known;
 };
 
-/* Deepest nesting wire_check can follow, whatever the caller allows: its stack is on the C stack (2 KB). OTLP
- * runtimes stop at 100. */
-#define WIRE_DEPTH_MAX 128u
-
 /* Walks `message` as shapes[shape]; `depth` is how many messages may be inside one another, this one
- * included. 0, WIRE_MALFORMED (also: a known field with another wire type), WIRE_TOO_DEEP. */
+ * included, and no more than WIRE_DEPTH_MAX: its stack is on the C stack (2 KB). 0, WIRE_MALFORMED (also: a
+ * known field with another wire type), WIRE_TOO_DEEP. */
 int wire_check(struct bytes message, const struct wire_shape *shapes, int shape, uint32_t depth);
 
 #endif

@@ -12,7 +12,7 @@ enum wire_type {
     WIRE_VARINT = 0,
     WIRE_I64 = 1,
     WIRE_LEN = 2,
-    WIRE_SGROUP = 3, /* groups are deprecated, no OTLP message has one, and they nest: refused */
+    WIRE_SGROUP = 3, /* groups are deprecated and no OTLP message has one: an unknown field of some length */
     WIRE_EGROUP = 4,
     WIRE_I32 = 5,
 };
@@ -20,12 +20,16 @@ enum wire_type {
 /* Conditions of this folder's functions. */
 enum {
     WIRE_END = 1,   /* nothing is left */
-    WIRE_MALFORMED, /* truncated, varint too long, field number 0 or above 2^29 - 1, a group */
+    WIRE_MALFORMED, /* truncated, varint too long, field number 0 or above 2^29 - 1, a group without its end
+                     */
     WIRE_TOO_DEEP,  /* nested deeper than the caller allows */
 };
 
 #define WIRE_FIELD_MAX  ((1u << 29) - 1)
 #define WIRE_VARINT_MAX 10u /* bytes: ten times seven bits hold 64 */
+
+/* Groups inside one another, and messages in wire_check: OTLP runtimes stop at 100. */
+#define WIRE_DEPTH_MAX 128u
 
 /* Tag of a field as a constant, for a switch. */
 #define WIRE_TAG(number, type) ((uint32_t)(number) << 3 | (type))

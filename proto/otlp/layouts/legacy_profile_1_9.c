@@ -12,6 +12,11 @@ static void put_as(struct wire_writer *w, uint32_t number, const struct wire_fie
     case WIRE_VARINT: wire_put_uint(w, number, f->value); break;
     case WIRE_I64: wire_put_fixed64(w, number, f->value); break;
     case WIRE_LEN: wire_put_bytes(w, number, f->bytes); break;
+    case WIRE_SGROUP: /* nor a group */
+        wire_put_varint(w, WIRE_TAG(number, WIRE_SGROUP));
+        wire_put_raw(w, f->bytes);
+        wire_put_varint(w, WIRE_TAG(number, WIRE_EGROUP));
+        break;
     default: { /* I32: no message here has one, and the decoder will say so */
         uint8_t v[4] = {(uint8_t)f->value, (uint8_t)(f->value >> 8), (uint8_t)(f->value >> 16),
                         (uint8_t)(f->value >> 24)};
@@ -80,7 +85,7 @@ static int put_comments(struct legacy *t)
 
 static int put_field(struct legacy *t, const struct wire_field *f)
 {
-    int r = legacy_room(t, t->out, (f->type == WIRE_LEN ? f->bytes.n : 0) + 256); /* numbers stay as long */
+    int r = legacy_room(t, t->out, f->bytes.n + 256); /* numbers stay as long */
     if (r != 0)
         return r;
     if (t->from == PROFILES_LAYOUT_1_8 && f->number == PROFILE_COMMENT_STRINDICES_1_8)

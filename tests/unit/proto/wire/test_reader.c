@@ -4,6 +4,12 @@
 #include "tests/lib/unit.h"
 
 #include "proto/base/macros.h"
+#include "proto/wire/load.h"
+
+static int load_next(struct wire_reader *r, struct wire_field *ret)
+{
+    return wire_load_next(r, ret);
+}
 
 UNIT(every_wire_type_is_read)
 {
@@ -32,6 +38,48 @@ UNIT(every_wire_type_is_read)
     ck_assert_int_eq(wire_next(&r, &f), WIRE_END);
 }
 
+UNIT(a_group_is_one_field)
+{
+    static const uint8_t message[] = {
+        0x0b, 0x08, 0x0c, 0x12, 2, 0x0c, 0x0c, 0x13, 0x1b, 0x1c, 0x14, 0x0c, /* 1: 1, 2, a group in a group */
+        0x10, 7,                                                             /* 2: 7 */
+        0x1b, 0x1c,                                                          /* 3: an empty group */
+    };
+    for (int padded = 0; padded < 2; padded++) {
+        uint8_t bytes[sizeof message + WIRE_LOAD_PADDING] = {0};
+        memcpy(bytes, message, sizeof message);
+        struct wire_reader r = wire_reader(bytes_of(bytes, sizeof message));
+        struct wire_field f;
+        int (*next)(struct wire_reader *, struct wire_field *) = padded ? load_next : wire_next;
+        ck_assert_int_eq(next(&r, &f), 0);
+        ck_assert_uint_eq(f.number, 1);
+        ck_assert_int_eq(f.type, WIRE_SGROUP);
+        ck_assert(bytes_eq(f.bytes, bytes_of(bytes + 1, 10)));
+        ck_assert_int_eq(next(&r, &f), 0);
+        ck_assert_uint_eq(f.value, 7);
+        ck_assert_int_eq(next(&r, &f), 0);
+        ck_assert_uint_eq(f.number, 3);
+        ck_assert_uint_eq(f.bytes.n, 0);
+        ck_assert_int_eq(next(&r, &f), WIRE_END);
+    }
+}
+
+/* A megabyte of beginnings is no megabyte of stack. */
+UNIT(groups_nest_as_deep_as_messages_may)
+{
+    for (uint32_t depth = WIRE_DEPTH_MAX - 1; depth <= 1000 * WIRE_DEPTH_MAX; depth += depth) {
+        uint8_t *bytes = unit_made(calloc(2 * depth + WIRE_LOAD_PADDING, 1));
+        struct wire_field f;
+        memset(bytes, 0x0b, depth);
+        memset(bytes + depth, 0x0c, depth);
+        struct wire_reader r = wire_reader(bytes_of(bytes, 2 * depth)), again = r;
+        int want = depth <= WIRE_DEPTH_MAX ? 0 : WIRE_MALFORMED;
+        ck_assert_int_eq(wire_next(&r, &f), want);
+        ck_assert_int_eq(load_next(&again, &f), want);
+        free(bytes);
+    }
+}
+
 UNIT(malformed_fields_are_refused)
 {
     static const struct bytes bad[] = {
@@ -41,9 +89,12 @@ UNIT(malformed_fields_are_refused)
         BYTES_LIT("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"),     /* a 65th bit */
         BYTES_LIT("\x00\x00"),                                         /* field 0 */
         BYTES_LIT("\x80\x80\x80\x80\x10\x00"),                         /* field 2^29 */
-        BYTES_LIT("\x0b\x0c"),                                         /* a group */
-        BYTES_LIT("\x0c"),
-        BYTES_LIT("\x0e"), /* wire types 6 and 7 do not exist */
+        BYTES_LIT("\x0b"),                                             /* a group without an end */
+        BYTES_LIT("\x0b\x14"),                                         /* with another's */
+        BYTES_LIT("\x0b\x13\x0c\x14"),                                 /* crossed */
+        BYTES_LIT("\x0b\x08\x0c"),                                     /* with half a field */
+        BYTES_LIT("\x0c"),                                             /* an end alone */
+        BYTES_LIT("\x0e"),                                             /* wire types 6 and 7 do not exist */
         BYTES_LIT("\x0f"),
         BYTES_LIT("\x09\x01\x02\x03\x04\x05\x06\x07"), /* seven bytes of eight */
         BYTES_LIT("\x0d\x01\x02\x03"),

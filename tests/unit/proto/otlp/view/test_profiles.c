@@ -575,7 +575,41 @@ UNIT(sums_saturate)
     made_end(&m);
 }
 
-UNIT(groups_and_field_zero_are_malformed)
+/* Groups with numbers that OTLP has not given: at the top, in the dictionary, in an attribute, in a sample.
+ */
+UNIT(a_group_is_an_unknown_field)
+{
+    static const char group[] = "\xcb\x02\x08\x01\xcc\x02"; /* 41 { 1: 1 } */
+    struct made m;
+    struct wire_writer *w = made_begin(&m);
+    wire_put_raw(w, bytes_str(group));
+    IN(w, 2)
+    {
+        put_tables(w);
+        wire_put_raw(w, bytes_str(group));
+        IN(w, 6)
+        {
+            wire_put_uint(w, 1, 4);
+            IN(w, 2) wire_put_raw(w, bytes_str(group));
+        }
+    }
+    IN(w, 1) IN(w, 2) IN(w, 2)
+    {
+        put_sample(w);
+        IN(w, 2)
+        {
+            wire_put_packed64(w, 4, (int64_t[]){7}, 1);
+            wire_put_raw(w, bytes_str(group));
+        }
+    }
+    ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
+    ck_assert_uint_eq(m.v.sample.n, 2);
+    ck_assert_int_eq(m.v.sample.value_sum[1], 7);
+    ck_assert_uint_eq(m.v.rejected.samples, 0);
+    made_end(&m);
+}
+
+UNIT(unended_groups_and_field_zero_are_malformed)
 {
     static const char *const bad[] = {"\x0b", "\x0c",       "\x02\x00",
                                       "\x0d", "\x0a\x05xx", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"};
