@@ -55,10 +55,10 @@ enum {
     PROFILES_TOO_LARGE,     /* its stacks mean more frames than its bytes pay for; error says how many */
 };
 
-/* Messages that hold at most HOLLOW_BYTES (nothing, or one field of one byte) and are repeated are what makes
- * few bytes many entries: 10 million in 20 MB. Writers have a few: entry 0 of each table, functions with a
- * name and no more, stacks of one frame; by what they can name there are hundreds, so more than this is not
- * data. Translation and view count alike. */
+/* Messages that hold nothing, or one field of one byte, and are repeated are what makes few bytes many
+ * entries: 10 million in 20 MB. Writers have a few: entry 0 of each table; so more than this is not data. An
+ * entry of a table is not meant when its byte is not zero: functions with a name and no more are data in any
+ * number. */
 #define HOLLOW_MAX   65536u
 #define HOLLOW_BYTES 2u
 #define HOLLOW_WORDS "more than 65536 messages that hold nothing"

@@ -38,6 +38,14 @@ static inline int decode_entry(struct decode *d, struct bytes message, size_t ho
     return decode_too_hollow(d, message.p);
 }
 
+/* The same for an entry of a table, which can be a small number and no more: the name of a function. */
+static inline int decode_table_entry(struct decode *d, struct bytes message)
+{
+    if (message.n == HOLLOW_BYTES && message.p[HOLLOW_BYTES - 1] != 0)
+        return 0;
+    return decode_entry(d, message, HOLLOW_BYTES);
+}
+
 /* A known field with a wire type that is not its own. */
 int decode_wrong_type(struct decode *d, const struct wire_field *f, const char *message);
 

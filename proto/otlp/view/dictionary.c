@@ -341,7 +341,8 @@ static int read_field(struct decode *d, const struct wire_field *f)
     if (f->type != WIRE_LEN)
         return decode_wrong_type(d, f, "ProfilesDictionary");
     const struct table *t = &tables[f->number];
-    int r = decode_entry(d, f->bytes, f->number == DICTIONARY_STRING_TABLE ? 0 : HOLLOW_BYTES);
+    int r =
+        f->number == DICTIONARY_STRING_TABLE ? decode_entry(d, f->bytes, 0) : decode_table_entry(d, f->bytes);
     if (r == 0)
         r = profiles_room(d->p, t->group, table_n(d->p, t->group));
     return r != 0 ? r : t->any(d, f->bytes);

@@ -451,6 +451,29 @@ UNIT(nested_values_are_limited)
         }
 }
 
+/* Two bytes can be all there is to say: a function's name, a mapping's, an attribute's key, a stack of one
+ * frame whose writer does not pack. */
+UNIT(a_hundred_thousand_entries_of_one_number_are_data)
+{
+    static const uint32_t table[] = {3, 1, 6, 7};
+    static const char *const entry[] = {"\x08\x01", "\x20\x01", "\x08\x01", "\x08\x01"};
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
+        struct made m;
+        struct wire_writer *w = made_begin(&m);
+        IN(w, 2)
+        {
+            put_tables(w);
+            for (uint32_t i = 0; i < 100000; i++)
+                put_str(w, table[k], entry[k]);
+        }
+        IN(w, 1) IN(w, 2) IN(w, 2) put_sample(w);
+        ck_assert_msg(made_decode(&m) == 0, "%u: %s", table[k], m.e.text);
+        ck_assert_uint_eq(m.v.function.n + m.v.mapping.n + m.v.attribute.n + m.v.stack.n, 100008);
+        ck_assert_uint_eq(m.v.rejected.samples, 0);
+        made_end(&m);
+    }
+}
+
 /* A body of `n` messages of n_bytes bytes (nothing, or field 15 that is 0) of one kind: the tables; lines,
  * scopes, resources; profiles, samples; attributes. */
 enum { FLOOD_KINDS = 13 };
