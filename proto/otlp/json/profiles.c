@@ -201,10 +201,10 @@ static int read_integer(enum field_type type, struct bytes text, uint64_t *ret)
     int64_t v = 0;
     int r;
     if (type == FIELD_UINT64 || type == FIELD_FIXED64 || type == FIELD_UINT32) {
-        r = json_uint64(text, ret);
+        r = json_read_uint64(text, ret);
         return r == 0 && type == FIELD_UINT32 && *ret > UINT32_MAX ? JSON_OUT_OF_RANGE : r;
     }
-    r = json_int64(text, &v);
+    r = json_read_int64(text, &v);
     if (r == 0 && type == FIELD_INT32 && (v < INT32_MIN || v > INT32_MAX))
         r = JSON_OUT_OF_RANGE;
     *ret = (uint64_t)v; /* a negative int32 has ten bytes too (protobuf.dev, "Encoding") */
@@ -222,7 +222,7 @@ static int read_double(const struct json_token *token, struct bytes text, uint64
     else if (token->kind == JSON_STRING && bytes_is(text, "-Infinity"))
         v = -__builtin_inf();
     else
-        r = json_double(text, &v);
+        r = json_read_double(text, &v);
     memcpy(ret, &v, sizeof v);
     return r;
 }

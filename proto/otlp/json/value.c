@@ -119,7 +119,7 @@ static int magnitude(struct bytes text, bool *negative, uint64_t *ret)
     return magnitude_slowly(p, end, ret);
 }
 
-int json_int64(struct bytes text, int64_t *ret)
+int json_read_int64(struct bytes text, int64_t *ret)
 {
     bool negative;
     uint64_t v;
@@ -132,7 +132,7 @@ int json_int64(struct bytes text, int64_t *ret)
     return 0;
 }
 
-int json_uint64(struct bytes text, uint64_t *ret)
+int json_read_uint64(struct bytes text, uint64_t *ret)
 {
     bool negative;
     uint64_t v;
@@ -145,12 +145,12 @@ int json_uint64(struct bytes text, uint64_t *ret)
 }
 
 /* strtod reads the C locale's point here: neither program calls setlocale(3). */
-int json_double(struct bytes text, double *ret)
+int json_read_double(struct bytes text, double *ret)
 {
-    char copy[JSON_DOUBLE_MAX + 1];
+    char copy[JSON_READ_DOUBLE_MAX + 1];
     if (text.n == 0 || json_number_end(text.p, text.p + text.n) != text.p + text.n)
         return JSON_NOT_A_NUMBER;
-    if (text.n > JSON_DOUBLE_MAX)
+    if (text.n > JSON_READ_DOUBLE_MAX)
         return JSON_OUT_OF_RANGE;
     memcpy(copy, text.p, text.n);
     copy[text.n] = '\0';

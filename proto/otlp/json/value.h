@@ -20,19 +20,19 @@
 enum {
     JSON_NOT_A_NUMBER = 1, /* not what RFC 8259 §6 calls a number */
     JSON_NOT_INTEGRAL,     /* 1.5 where an integer belongs */
-    JSON_OUT_OF_RANGE,     /* does not fit the type; or a double of more than JSON_DOUBLE_MAX characters */
+    JSON_OUT_OF_RANGE, /* does not fit the type; or a double of more than JSON_READ_DOUBLE_MAX characters */
 };
 
 /* No double needs more digits than 767 to be told from its neighbours. */
-#define JSON_DOUBLE_MAX 1024u
+#define JSON_READ_DOUBLE_MAX 1024u
 
 /* The end of the number that begins at p, or NULL when there is none. */
 const uint8_t *json_number_end(const uint8_t *p, const uint8_t *end);
 
 /* The whole text as a number: 12, -3, 1e3, 25.0e-1 is not integral. Linear in its length. */
-int json_int64(struct bytes text, int64_t *ret);
-int json_uint64(struct bytes text, uint64_t *ret);
-int json_double(struct bytes text, double *ret);
+int json_read_int64(struct bytes text, int64_t *ret);
+int json_read_uint64(struct bytes text, uint64_t *ret);
+int json_read_double(struct bytes text, double *ret);
 
 /* The length of the escape at p (where a backslash is): 2, 6, or 12 for a surrogate pair; 0 when it is none,
  * or a surrogate without its other half, which no UTF-8 can say. */

@@ -12,7 +12,7 @@ static const char *as_int64(const char *text)
 {
     static char out[64];
     int64_t v;
-    int r = json_int64(bytes_str(text), &v);
+    int r = json_read_int64(bytes_str(text), &v);
     snprintf(out, sizeof out, r == 0 ? "%lld" : "!%lld", r == 0 ? (long long)v : (long long)r);
     return out;
 }
@@ -21,7 +21,7 @@ static const char *as_uint64(const char *text)
 {
     static char out[64];
     uint64_t v;
-    int r = json_uint64(bytes_str(text), &v);
+    int r = json_read_uint64(bytes_str(text), &v);
     snprintf(out, sizeof out, r == 0 ? "%llu" : "!%llu",
              r == 0 ? (unsigned long long)v : (unsigned long long)r);
     return out;
@@ -69,7 +69,7 @@ UNIT(what_is_no_number_is_none)
                                        "0x1", " 1", "1 ", "1a", "--1", "NaN", "1.e1", "1,0"};
     double v;
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
-        ck_assert_msg(json_double(bytes_str(none[i]), &v) == JSON_NOT_A_NUMBER, "'%s'", none[i]);
+        ck_assert_msg(json_read_double(bytes_str(none[i]), &v) == JSON_NOT_A_NUMBER, "'%s'", none[i]);
         ck_assert_msg(strcmp(as_int64(none[i]), NOT_A_NUMBER) == 0, "'%s'", none[i]);
     }
 }
@@ -86,22 +86,22 @@ UNIT(a_number_of_a_million_digits_takes_linear_time)
     memset(text, '9', n);
     ck_assert_str_eq(as_int64(text), OUT_OF_RANGE);
     double v;
-    ck_assert_int_eq(json_double(bytes_of(text, n), &v), JSON_OUT_OF_RANGE);
+    ck_assert_int_eq(json_read_double(bytes_of(text, n), &v), JSON_OUT_OF_RANGE);
     free(text);
 }
 
 UNIT(doubles_are_the_nearest)
 {
     double v = 0;
-    ck_assert_int_eq(json_double(BYTES_LIT("0.1"), &v), 0);
+    ck_assert_int_eq(json_read_double(BYTES_LIT("0.1"), &v), 0);
     ck_assert(v == 0.1);
-    ck_assert_int_eq(json_double(BYTES_LIT("-1.7976931348623157e308"), &v), 0);
+    ck_assert_int_eq(json_read_double(BYTES_LIT("-1.7976931348623157e308"), &v), 0);
     ck_assert(v == -1.7976931348623157e308);
-    ck_assert_int_eq(json_double(BYTES_LIT("1e-400"), &v), 0);
+    ck_assert_int_eq(json_read_double(BYTES_LIT("1e-400"), &v), 0);
     ck_assert(v == 0);
-    ck_assert_int_eq(json_double(BYTES_LIT("-0"), &v), 0);
+    ck_assert_int_eq(json_read_double(BYTES_LIT("-0"), &v), 0);
     ck_assert(signbit(v));
-    ck_assert_int_eq(json_double(BYTES_LIT("1e400"), &v), JSON_OUT_OF_RANGE);
+    ck_assert_int_eq(json_read_double(BYTES_LIT("1e400"), &v), JSON_OUT_OF_RANGE);
 }
 
 static void unescapes(const char *text, struct bytes want)
