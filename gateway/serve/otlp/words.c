@@ -2,115 +2,88 @@
 #include "gateway/serve/otlp/words.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/json.h"
 #include "proto/grpc/status.h"
+#include "proto/wire/writer.h"
 
-static int put_varint(struct buffer *b, uint64_t v)
-{
-    uint8_t bytes[10];
-    size_t n = 0;
-    for (; v > 0x7f; v >>= 7)
-        bytes[n++] = (uint8_t)(v | 0x80);
-    bytes[n++] = (uint8_t)v;
-    return buffer_add(b, bytes, n);
-}
+/* ---- ExportProfilesServiceResponse ---- */
 
-static size_t varint_bytes(uint64_t v)
-{
-    size_t n = 1;
-    for (; v > 0x7f; v >>= 7)
-        n++;
-    return n;
-}
+enum { RESPONSE_PARTIAL_SUCCESS = 1, PARTIAL_REJECTED_PROFILES = 1, PARTIAL_ERROR_MESSAGE = 2 };
 
-/* A JSON string (RFC 8259 §7). */
-static int put_json_string(struct buffer *b, struct bytes text)
-{
-    int r = buffer_add_str(b, "\"");
-    for (size_t i = 0; i < text.n && r == 0; i++) {
-        uint8_t c = text.p[i];
-        if (c == '"' || c == '\\')
-            r = buffer_add_str(b, "\\");
-        if (r == 0)
-            r = c < 0x20 ? buffer_printf(b, "\\u%04x", c) : buffer_add(b, &c, 1);
-    }
-    return r == 0 ? buffer_add_str(b, "\"") : r;
-}
-
-/* ---- ExportProfilesServiceResponse{partial_success = 1: {rejected_profiles = 1, error_message = 2}}
- * -------- Nothing at all when everything is well: partial_success must then be unset (OTLP specification,
- * "Full Success"). */
-
+/* When everything is well, partial_success must be unset (OTLP specification, "Full Success"). */
 static int accepted_json(struct buffer *out, uint64_t rejected, struct bytes message)
 {
-    if (rejected == 0 && message.n == 0)
-        return buffer_add_str(out, "{}");
-    int r = buffer_add_str(out, "{\"partialSuccess\":{");
-    if (r == 0 && rejected > 0)
-        r = buffer_printf(out, "\"rejectedProfiles\":\"%" PRIu64 "\"", rejected);
-    if (r == 0 && message.n > 0) {
-        r = buffer_add_str(out, rejected > 0 ? ",\"errorMessage\":" : "\"errorMessage\":");
-        if (r == 0)
-            r = put_json_string(out, message);
-    }
-    return r == 0 ? buffer_add_str(out, "}}") : r;
+    struct json j = JSON_INIT(out);
+    bool partial = rejected > 0 || message.n > 0;
+    json_open(&j, '{');
+    if (partial)
+        json_key(&j, "partialSuccess"), json_open(&j, '{');
+    if (rejected > 0)
+        json_key(&j, "rejectedProfiles"), json_quoted_u64(&j, rejected);
+    if (message.n > 0)
+        json_key(&j, "errorMessage"), json_string(&j, message);
+    if (partial)
+        json_close(&j, '}');
+    json_close(&j, '}');
+    return j.r;
 }
 
 static int accepted_proto(struct buffer *out, uint64_t rejected, struct bytes message)
 {
     if (rejected == 0 && message.n == 0)
         return 0;
-    size_t inner = rejected > 0 ? 1 + varint_bytes(rejected) : 0;
-    if (message.n > 0)
-        inner += 1 + varint_bytes(message.n) + message.n;
-    int r = buffer_add_str(out, "\x0a");
-    if (r == 0)
-        r = put_varint(out, inner);
-    if (r == 0 && rejected > 0) {
-        r = buffer_add_str(out, "\x08");
-        if (r == 0)
-            r = put_varint(out, rejected);
-    }
-    if (r == 0 && message.n > 0) {
-        r = buffer_add_str(out, "\x12");
-        if (r == 0)
-            r = put_varint(out, message.n);
-        if (r == 0)
-            r = buffer_add_bytes(out, message);
-    }
-    return r;
+    struct wire_writer w = wire_writer(out);
+    size_t mark = wire_begin(&w, RESPONSE_PARTIAL_SUCCESS);
+    wire_put_uint_nonzero(&w, PARTIAL_REJECTED_PROFILES, rejected);
+    wire_put_bytes_nonempty(&w, PARTIAL_ERROR_MESSAGE, message);
+    wire_end(&w, mark);
+    return w.failed;
 }
 
-/* ---- google.rpc.Status --------------------------------------------------------------------- */
+/* ---- google.rpc.Status ---- */
 
 /* As proto3 JSON: a detail is its message with "@type" added, a Duration is "1.500s". */
+
+static void put_retry(struct json *j, uint64_t ns)
+{
+    char delay[40];
+    uint64_t seconds = ns / NSEC_PER_SEC, rest = ns % NSEC_PER_SEC;
+    if (rest > 0)
+        snprintf(delay, sizeof delay, "%" PRIu64 ".%09" PRIu64 "s", seconds, rest);
+    else
+        snprintf(delay, sizeof delay, "%" PRIu64 "s", seconds);
+    json_key(j, "@type"), json_string(j, BYTES_LIT(GRPC_TYPE_RETRY_INFO));
+    json_key(j, "retryDelay"), json_string(j, bytes_str(delay));
+}
+
+static void put_violation(struct json *j, const struct grpc_status *s)
+{
+    json_key(j, "@type"), json_string(j, BYTES_LIT(GRPC_TYPE_BAD_REQUEST));
+    json_key(j, "fieldViolations"), json_open(j, '['), json_open(j, '{');
+    json_key(j, "field"), json_string(j, s->field);
+    json_key(j, "description"), json_string(j, s->description);
+    json_close(j, '}'), json_close(j, ']');
+}
+
 static int refused_json(struct buffer *out, const struct grpc_status *s)
 {
-    int r = buffer_printf(out, "{\"code\":%d,\"message\":", (int)s->code);
-    if (r == 0)
-        r = put_json_string(out, s->message);
-    if (r == 0 && s->has_retry) {
-        r = buffer_printf(out,
-                          ",\"details\":[{\"@type\":\"" GRPC_TYPE_RETRY_INFO "\",\"retryDelay\":\"%" PRIu64,
-                          s->retry_ns / NSEC_PER_SEC);
-        if (r == 0 && s->retry_ns % NSEC_PER_SEC)
-            r = buffer_printf(out, ".%09" PRIu64, (uint64_t)(s->retry_ns % NSEC_PER_SEC));
-        if (r == 0)
-            r = buffer_add_str(out, "s\"}]");
-    } else if (r == 0 && s->has_violation) {
-        r = buffer_add_str(out, ",\"details\":[{\"@type\":\"" GRPC_TYPE_BAD_REQUEST
-                                "\",\"fieldViolations\":[{\"field\":");
-        if (r == 0)
-            r = put_json_string(out, s->field);
-        if (r == 0)
-            r = buffer_add_str(out, ",\"description\":");
-        if (r == 0)
-            r = put_json_string(out, s->description);
-        if (r == 0)
-            r = buffer_add_str(out, "}]}]");
+    struct json j = JSON_INIT(out);
+    json_open(&j, '{');
+    json_key(&j, "code"), json_i64(&j, s->code);
+    json_key(&j, "message"), json_string(&j, s->message);
+    if (s->has_retry || s->has_violation) {
+        json_key(&j, "details"), json_open(&j, '['), json_open(&j, '{');
+        if (s->has_retry)
+            put_retry(&j, s->retry_ns);
+        else
+            put_violation(&j, s);
+        json_close(&j, '}'), json_close(&j, ']');
     }
-    return r == 0 ? buffer_add_str(out, "}") : r;
+    json_close(&j, '}');
+    return j.r;
 }
 
 static int refused_proto(struct buffer *out, const struct grpc_status *s)
