@@ -1,75 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/classify/attr_text.h"
 
-#include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/base/json.h"
 #include "proto/wire/reader.h"
 
 /* A list or map being written: what is left to read of it. */
 struct level {
     struct wire_reader reader;
     bool map;
-    bool some; /* an element was written: a comma goes before the next */
 };
 
 struct writer {
     const struct profiles *view;
-    struct buffer *out;
+    struct json json;
     struct level level[ATTR_TEXT_DEPTH];
     uint32_t depth;
-    int r;
 };
 
-static void put(struct writer *w, const char *text)
+/* The shortest of %g: 100000 is 1e+05, in a list as by itself. */
+static size_t double_text(char text[40], double v)
 {
-    if (w->r == 0)
-        w->r = buffer_add_str(w->out, text);
-}
-
-static void put_double(struct writer *w, double v, bool json)
-{
-    char text[40];
-    if (!isfinite(v)) { /* protobuf's JSON mapping writes these as strings */
-        const char *word = isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity";
-        snprintf(text, sizeof text, json ? "\"%s\"" : "%s", word);
-    } else {
-        for (int digits = 1; digits <= 17; digits++) {
-            snprintf(text, sizeof text, "%.*g", digits, v);
+    int n = 0;
+    if (!isfinite(v))
+        n = snprintf(text, 40, "%s", isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
+    else
+        for (int digits = 1; digits <= DBL_DECIMAL_DIG; digits++) {
+            n = snprintf(text, 40, "%.*g", digits, v);
             if (strtod(text, NULL) == v)
                 break;
         }
-    }
-    put(w, text);
+    return (size_t)n;
 }
 
-static void put_hex(struct writer *w, struct bytes b)
+static int put_hex(struct buffer *out, struct bytes b)
 {
     static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < b.n && w->r == 0; i++) {
-        char pair[2] = {digits[b.p[i] >> 4], digits[b.p[i] & 15]};
-        w->r = buffer_add(w->out, pair, 2);
-    }
-}
-
-/* A JSON string (RFC 8259 §7): quotes, backslashes and control characters escaped, other bytes as they are.
- */
-static void put_string(struct writer *w, struct bytes s)
-{
-    put(w, "\"");
-    for (size_t i = 0; i < s.n && w->r == 0; i++) {
-        char text[8];
-        if (s.p[i] == '"' || s.p[i] == '\\')
-            snprintf(text, sizeof text, "\\%c", s.p[i]);
-        else if (s.p[i] < 0x20)
-            snprintf(text, sizeof text, "\\u%04x", s.p[i]);
-        else
-            snprintf(text, sizeof text, "%c", s.p[i]);
-        put(w, text);
-    }
-    put(w, "\"");
+    int r = 0;
+    for (size_t i = 0; i < b.n && r == 0; i++)
+        r = buffer_add(out, (char[]){digits[b.p[i] >> 4], digits[b.p[i] & 15]}, 2);
+    return r;
 }
 
 static struct bytes table_string(const struct writer *w, uint64_t index)
@@ -80,11 +54,30 @@ static struct bytes table_string(const struct writer *w, uint64_t index)
 static void open_level(struct writer *w, struct bytes message, bool map)
 {
     if (w->depth == ATTR_TEXT_DEPTH) {
-        put(w, "null");
+        json_null(&w->json);
         return;
     }
-    put(w, map ? "{" : "[");
-    w->level[w->depth++] = (struct level){wire_reader(message), map, false};
+    json_open(&w->json, map ? '{' : '[');
+    w->level[w->depth++] = (struct level){wire_reader(message), map};
+}
+
+static void put_double(struct json *j, double v)
+{
+    char text[40];
+    struct bytes is = bytes_of(text, double_text(text, v));
+    if (isfinite(v))
+        json_raw(j, is);
+    else
+        json_string(j, is); /* as protobuf's JSON mapping has it */
+}
+
+static void put_bytes(struct json *j, struct bytes b)
+{
+    json_raw(j, BYTES_LIT("\""));
+    if (j->r == 0)
+        j->r = put_hex(j->out, b);
+    if (j->r == 0)
+        j->r = buffer_add_str(j->out, "\"");
 }
 
 /* AnyValue (opentelemetry/proto/common/v1/common.proto): the last field set wins, as in every oneof. */
@@ -95,28 +88,21 @@ static void put_any(struct writer *w, struct bytes message)
     while (wire_next(&reader, &f) == 0)
         if (f.number <= 8)
             last = f;
-    char text[24];
+    struct json *j = &w->json;
     double real;
     switch (last.number) {
-    case 1: put_string(w, last.bytes); break;
-    case 2: put(w, last.value ? "true" : "false"); break;
-    case 3:
-        snprintf(text, sizeof text, "%lld", (long long)last.value);
-        put(w, text);
-        break;
+    case 1: json_string(j, last.bytes); break;
+    case 2: json_bool(j, last.value != 0); break;
+    case 3: json_i64(j, (int64_t)last.value); break;
     case 4:
         memcpy(&real, &last.value, sizeof real);
-        put_double(w, real, true);
+        put_double(j, real);
         break;
     case 5: open_level(w, last.bytes, false); break;
     case 6: open_level(w, last.bytes, true); break;
-    case 7:
-        put(w, "\"");
-        put_hex(w, last.bytes);
-        put(w, "\"");
-        break;
-    case 8: put_string(w, table_string(w, last.value)); break; /* string_value_strindex */
-    default: put(w, "null"); break;
+    case 7: put_bytes(j, last.bytes); break;
+    case 8: json_string(j, table_string(w, last.value)); break; /* string_value_strindex */
+    default: json_null(j); break;
     }
 }
 
@@ -134,26 +120,22 @@ static void put_pair(struct writer *w, struct bytes message)
         else if (f.number == 3 && f.value != 0)
             key = table_string(w, f.value);
     }
-    put_string(w, key);
-    put(w, ":");
+    json_string_key(&w->json, key);
     put_any(w, value);
 }
 
 static void put_levels(struct writer *w)
 {
-    while (w->depth > 0 && w->r == 0) {
+    while (w->depth > 0 && w->json.r == 0) {
         struct level *l = &w->level[w->depth - 1];
         struct wire_field f;
         if (wire_next(&l->reader, &f) != 0) {
-            put(w, l->map ? "}" : "]");
+            json_close(&w->json, l->map ? '}' : ']');
             w->depth--;
             continue;
         }
         if (f.number != 1 || f.type != WIRE_LEN)
             continue;
-        if (l->some)
-            put(w, ",");
-        l->some = true;
         if (l->map)
             put_pair(w, f.bytes);
         else
@@ -163,19 +145,19 @@ static void put_levels(struct writer *w)
 
 int attr_text(const struct profiles *view, const struct attr_value *value, struct buffer *out)
 {
-    struct writer w = {.view = view, .out = out};
+    char text[40];
     switch (value->kind) {
-    case ATTR_EMPTY: break;
-    case ATTR_STRING: w.r = buffer_add_bytes(out, value->text); break;
-    case ATTR_BOOL: put(&w, value->boolean ? "true" : "false"); break;
-    case ATTR_INT: w.r = buffer_printf(out, "%lld", (long long)value->integer); break;
-    case ATTR_DOUBLE: put_double(&w, value->real, false); break;
-    case ATTR_BYTES: put_hex(&w, value->text); break;
+    case ATTR_EMPTY: return 0;
+    case ATTR_STRING: return buffer_add_bytes(out, value->text);
+    case ATTR_BOOL: return buffer_add_str(out, value->boolean ? "true" : "false");
+    case ATTR_INT: return buffer_printf(out, "%lld", (long long)value->integer);
+    case ATTR_DOUBLE: return buffer_add(out, text, double_text(text, value->real));
+    case ATTR_BYTES: return put_hex(out, value->text);
     case ATTR_ARRAY:
-    case ATTR_KVLIST:
-        open_level(&w, value->text, value->kind == ATTR_KVLIST);
-        put_levels(&w);
-        break;
+    case ATTR_KVLIST: break;
     }
-    return w.r;
+    struct writer w = {.view = view, .json = JSON_INIT(out)};
+    open_level(&w, value->text, value->kind == ATTR_KVLIST);
+    put_levels(&w);
+    return w.json.r;
 }
