@@ -69,6 +69,9 @@ struct http_handler {
     /* Exactly once for each on_head, last: replied and sent, or the peer is gone. The exchange dies after it.
      */
     void (*on_close)(void *context, struct http_exchange *x);
+    /* May be NULL. The peer has taken all that was written of a reply in pieces: more may be written, from
+     * within or later. Told again while nothing is. */
+    void (*on_room)(void *context, struct http_exchange *x);
 };
 
 struct http_reply {
@@ -108,6 +111,10 @@ int http_reply_write(struct http_exchange *x, struct bytes piece);
 
 /* The last of it, with trailers (HTTP/2; HTTP/1 leaves them out). 0 or -ENOMEM. */
 int http_reply_end(struct http_exchange *x, const struct http_header *trailers, uint32_t n_trailers);
+
+/* Half of the answer is out and the rest will not come: the peer sees that it was cut short (HTTP/1.1: the
+ * connection ends without the last chunk, RFC 9112 §8; HTTP/2: RST_STREAM). Only on_close follows. */
+void http_reply_abort(struct http_exchange *x);
 
 /* First value of a header (name in lower case), or an empty slice with .p == NULL. */
 struct bytes http_header_find_bytes(const struct http_header *headers, uint32_t n, struct bytes name);

@@ -234,6 +234,11 @@ static int end_reply(struct http_exchange *x, const struct http_header *trailers
     return 0;
 }
 
+static void abort_reply(struct http_exchange *x)
+{
+    give_up_reply(x->session->conn, 0);
+}
+
 /* ---- requests ---- */
 
 static void begin_exchange(struct http1_server *c)
@@ -429,6 +434,8 @@ static int drain(void *conn, struct buffer *out, size_t max)
     if (c->sent == c->out.n) {
         buffer_clear(&c->out, KEEP_MEMORY);
         c->sent = 0;
+        if (c->open && c->streaming && c->x.handler->on_room)
+            c->x.handler->on_room(c->x.context, &c->x);
         r = advance_waiting(c); /* what waited for room */
     }
     return r;
@@ -503,4 +510,5 @@ const struct http_session_ops http1_server_ops = {
     .reply_begin = begin_reply,
     .reply_write = write_piece,
     .reply_end = end_reply,
+    .reply_abort = abort_reply,
 };

@@ -58,7 +58,7 @@ static int keep_reply(struct stream *s, const struct http_reply *reply)
     return r;
 }
 
-/* Memory is out: there is nothing to say any more. */
+/* There is nothing to say any more: memory is out, or whoever replied gave up. */
 static int give_up(struct http2_server *c, struct stream *s)
 {
     s->replied = true;
@@ -146,4 +146,11 @@ int http2_reply_end(struct http_exchange *x, const struct http_header *trailers,
     s->base.streaming = false;
     resume(c, s);
     return 0;
+}
+
+void http2_reply_abort(struct http_exchange *x)
+{
+    struct stream *s = container_of(x, struct stream, x);
+    assert(s->begun && !s->replied);
+    give_up(x->session->conn, s);
 }

@@ -290,10 +290,22 @@ static void feed_eof(void *conn)
         http2_reset(c, c->streams.receiving.first, NGHTTP2_CANCEL);
 }
 
+/* To those whose peer has taken all there was of a reply in pieces. */
+static void tell_room(const struct stream_list *streams)
+{
+    for (struct stream *s = streams->first; s; s = s->next)
+        if (s->begun && !s->replied && s->base.body.n == 0 && s->x.handler->on_room)
+            s->x.handler->on_room(s->x.context, &s->x);
+}
+
 static int drain(void *conn, struct buffer *out, size_t max)
 {
     struct http2_server *c = conn;
-    return http2_core_drain(&c->core, out, max);
+    const size_t until = out->n + max;
+    int r = http2_core_drain(&c->core, out, max);
+    tell_room(&c->streams.receiving);
+    tell_room(&c->streams.complete);
+    return r < 0 || out->n >= until ? r : http2_core_drain(&c->core, out, until - out->n);
 }
 
 static bool wants_input(const void *conn)
@@ -409,4 +421,5 @@ const struct http_session_ops http2_server_ops = {
     .reply_begin = http2_reply_begin,
     .reply_write = http2_reply_write,
     .reply_end = http2_reply_end,
+    .reply_abort = http2_reply_abort,
 };

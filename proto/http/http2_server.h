@@ -41,6 +41,7 @@ int http2_reply_to(struct http_exchange *x, const struct http_reply *reply);
 int http2_reply_begin(struct http_exchange *x, const struct http_reply *head);
 int http2_reply_write(struct http_exchange *x, struct bytes piece);
 int http2_reply_end(struct http_exchange *x, const struct http_header *trailers, uint32_t n_trailers);
+void http2_reply_abort(struct http_exchange *x);
 
 /* ---- http2_guard.c ---- */
 

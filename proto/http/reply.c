@@ -34,3 +34,10 @@ int http_reply_end(struct http_exchange *x, const struct http_header *trailers, 
     tell_late(s);
     return r;
 }
+
+void http_reply_abort(struct http_exchange *x)
+{
+    struct http_session *s = x->session;
+    s->ops->reply_abort(x);
+    tell_late(s);
+}

@@ -24,6 +24,7 @@ struct http_session_ops {
     int (*reply_begin)(struct http_exchange *x, const struct http_reply *head);
     int (*reply_write)(struct http_exchange *x, struct bytes piece);
     int (*reply_end)(struct http_exchange *x, const struct http_header *trailers, uint32_t n_trailers);
+    void (*reply_abort)(struct http_exchange *x);
 };
 
 #define HTTP_PREFACE   "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" /* RFC 9113 §3.4 */

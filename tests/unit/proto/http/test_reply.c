@@ -454,3 +454,93 @@ UNIT(an_end_that_nobody_takes_is_given_up)
     ck_assert_uint_eq(w.r.n_close, 1);
     close_wire(&w);
 }
+
+/* ---- a handler that writes on as there is room ---- */
+
+struct writer {
+    uint32_t left, n_close; /* pieces of a thousand bytes still to be written */
+};
+
+static void writer_head(void *context, struct http_exchange *x)
+{
+    ck_assert_int_eq(http_reply_begin(x, &head), 0);
+}
+
+static void writer_body(void *context, struct http_exchange *x, struct bytes piece) {}
+
+static void writer_end(void *context, struct http_exchange *x) {}
+
+static void writer_close(void *context, struct http_exchange *x)
+{
+    ((struct writer *)context)->n_close++;
+}
+
+static void writer_room(void *context, struct http_exchange *x)
+{
+    static uint8_t piece[1000];
+    struct writer *w = context;
+    while (w->left > 0 && http_reply_write(x, bytes_of(piece, sizeof piece)) == 0)
+        w->left--;
+    if (w->left == 0)
+        http_reply_end(x, NULL, 0);
+}
+
+static const struct http_handler writer_handler = {writer_head, writer_body, writer_end, writer_close,
+                                                   writer_room};
+
+UNIT(whoever_writes_much_is_told_of_room)
+{
+    static const struct http_server_limits limits = HTTP_SERVER_LIMITS_DEFAULT;
+    for (int version = 1; version <= 2; version++) {
+        struct writer writer = {.left = 500};
+        struct buffer in = BUFFER_INIT(0), out = BUFFER_INIT(0);
+        struct http_session *s =
+            unit_made(http_session_new(&writer_handler, &writer, &recorder_peer, &limits, SEC));
+        if (version == 1) {
+            buffer_add_str(&in, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        } else {
+            preface(&in);
+            frame(&in, SETTINGS, 0, 0, bytes_of("\0\4\x7f\xff\xff\xff", 6));
+            frame(&in, WINDOW, 0, 0, BYTES_LIT("\x0f\xff\xff\xff"));
+            frame(&in, HEADERS, END_HEADERS | END_STREAM, 1, POST_HEAD);
+        }
+        ck_assert_int_eq(http_session_feed(s, buffer_bytes(&in), SEC), 0);
+        for (int turn = 0; turn < 10000 && writer.left > 0; turn++) {
+            size_t before = out.n;
+            ck_assert_int_eq(http_session_drain(s, &out, 5000), 0);
+            ck_assert_uint_le(out.n - before, 5000 + (16u << 10) + 9); /* one frame more */
+        }
+        drain_all(s, &out);
+        ck_assert_uint_eq(writer.left, 0);
+        ck_assert_uint_eq(writer.n_close, 1);
+        ck_assert_uint_ge(out.n, 500000);
+        http_session_free(s);
+        buffer_release(&in);
+        buffer_release(&out);
+    }
+}
+
+UNIT(an_answer_that_is_given_up_is_seen_to_be_cut_short)
+{
+    for (int version = 1; version <= 2; version++) {
+        struct wire w = {0};
+        if (version == 1)
+            ask1(&w, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        else
+            ask2(&w, END_STREAM);
+        ck_assert_int_eq(http_reply_begin(unit_made(w.r.last), &head), 0);
+        ck_assert_int_eq(http_reply_write(w.r.last, BYTES_LIT("half")), 0);
+        said(&w);
+        http_reply_abort(w.r.last);
+        const char *text = said(&w);
+        if (version == 1) {
+            ck_assert_str_eq(text, "");
+            ck_assert(http_session_is_done(w.s));
+        } else {
+            ck_assert_uint_eq(w.out.p[3], RST);
+            ck_assert(!http_session_is_done(w.s));
+        }
+        ck_assert_uint_eq(w.r.n_close, 1);
+        close_wire(&w);
+    }
+}
