@@ -113,21 +113,39 @@ int access_policy_new(struct access *a, const struct access_policy_options *opti
     return 0;
 }
 
-int access_reload(struct access *a, struct error *e)
+struct access_files {
+    struct credentials *of[ACCESS_POLICIES_MAX];
+    uint32_t n;
+};
+
+int access_read(struct access *a, struct access_files **ret, struct error *e)
 {
-    struct credentials *loaded[ACCESS_POLICIES_MAX];
-    uint32_t n = 0;
-    int r = 0;
-    while (r == 0 && n < a->n_policies) {
-        r = policy_load(a->policies[n], a->digester, &loaded[n], e);
-        n += r == 0;
+    struct access_files *read = calloc(1, sizeof *read);
+    int r = read ? 0 : error_set(e, -ENOMEM, "out of memory");
+    while (r == 0 && read->n < a->n_policies) {
+        r = policy_load(a->policies[read->n], a->digester, &read->of[read->n], e);
+        read->n += r == 0;
     }
-    for (uint32_t i = 0; i < n; i++)
-        if (r == 0)
-            policy_set(a->policies[i], loaded[i]);
-        else
-            credentials_drop(loaded[i]);
+    if (r < 0)
+        access_drop(read);
+    else
+        *ret = read;
     return r;
+}
+
+void access_take(struct access *a, struct access_files *read)
+{
+    for (uint32_t i = 0; i < read->n; i++)
+        policy_set(a->policies[i], read->of[i]);
+    free(read);
+}
+
+struct access_files *access_drop(struct access_files *read)
+{
+    for (uint32_t i = 0; read && i < read->n; i++)
+        credentials_drop(read->of[i]);
+    free(read);
+    return NULL;
 }
 
 bool access_takes_bearer(const struct access_policy *policy)

@@ -22,6 +22,7 @@
 #include "proto/http/exchange.h"
 
 struct access;
+struct access_files; /* what those of all policies say, as read */
 struct access_policy;
 struct access_worker;
 struct io_loop;
@@ -39,9 +40,16 @@ struct access *access_free(struct access *a);
 int access_policy_new(struct access *a, const struct access_policy_options *options,
                       const struct access_policy **ret, struct error *e);
 
-/* Reads all files anew; what they say counts from each worker's next request on, on connections that exist,
- * too. One bad file: nothing changes, *e names it. 0 or a negative errno. Any thread, one at a time. */
-int access_reload(struct access *a, struct error *e);
+/* Reads all files anew, and changes nothing: what they say is taken or dropped later. 0, or a negative errno
+ * with *e naming the bad file. Any thread, one at a time. */
+int access_read(struct access *a, struct access_files **ret, struct error *e);
+
+/* What was read counts from each worker's next request on, on connections that exist, too. It is not the
+ * caller's any more. */
+void access_take(struct access *a, struct access_files *read);
+
+/* Instead of taking it. NULL is fine. Returns NULL. */
+struct access_files *access_drop(struct access_files *read);
 
 /* On the worker's thread, by which answers to ACCESS_WAIT come (through loop). stats may be NULL. NULL:
  * memory is out. */

@@ -48,23 +48,42 @@ static int load(struct tls_context **ret, const struct listen_tls *files, struct
     return tls_context_new(ret, &options, e);
 }
 
-int certificates_load(struct certificates *c, struct error *e)
+struct listen_certificates {
+    struct tls_context *contexts[LISTEN_ADDRESSES_MAX];
+};
+
+int certificates_read(const struct certificates *c, struct listen_certificates **ret, struct error *e)
 {
-    struct tls_context *contexts[LISTEN_ADDRESSES_MAX] = {NULL};
-    int r = 0;
+    struct listen_certificates *read = calloc(1, sizeof *read);
+    int r = read ? 0 : error_set(e, -ENOMEM, "out of memory");
     for (uint32_t i = 0; i < LISTEN_ADDRESSES_MAX && r == 0; i++)
         if (c->has_tls[i])
-            r = load(&contexts[i], &c->files[i], e);
+            r = load(&read->contexts[i], &c->files[i], e);
+    if (r < 0)
+        certificates_drop(read);
+    else
+        *ret = read;
+    return r;
+}
+
+void certificates_take(struct certificates *c, struct listen_certificates *read)
+{
     pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < LISTEN_ADDRESSES_MAX && r == 0; i++) {
+    for (uint32_t i = 0; i < LISTEN_ADDRESSES_MAX; i++) {
         struct tls_context *old = c->contexts[i];
-        c->contexts[i] = contexts[i];
-        contexts[i] = old;
+        c->contexts[i] = read->contexts[i];
+        read->contexts[i] = old;
     }
     pthread_mutex_unlock(&c->lock);
-    for (uint32_t i = 0; i < LISTEN_ADDRESSES_MAX; i++)
-        tls_context_free(contexts[i]); /* the old ones, or the new ones that came before the failure */
-    return r;
+    certificates_drop(read); /* the old ones */
+}
+
+struct listen_certificates *certificates_drop(struct listen_certificates *read)
+{
+    for (uint32_t i = 0; read && i < LISTEN_ADDRESSES_MAX; i++)
+        tls_context_free(read->contexts[i]);
+    free(read);
+    return NULL;
 }
 
 struct tls_context *certificates_get(struct certificates *c, uint32_t i)

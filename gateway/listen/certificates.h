@@ -10,6 +10,7 @@
 
 #include "gateway/listen/options.h"
 
+struct listen_certificates;
 struct tls_context;
 
 struct certificates {
@@ -24,8 +25,10 @@ void certificates_init(struct certificates *c);
 /* Copies address i's settings (NULL: plain). 0 or -ENOMEM. */
 int certificates_set(struct certificates *c, uint32_t i, const struct listen_tls *tls);
 
-/* As listen_reload_tls; also the first load. */
-int certificates_load(struct certificates *c, struct error *e);
+/* As listen_read_tls, listen_take_tls and listen_drop_tls; also the first time. */
+int certificates_read(const struct certificates *c, struct listen_certificates **ret, struct error *e);
+void certificates_take(struct certificates *c, struct listen_certificates *read);
+struct listen_certificates *certificates_drop(struct listen_certificates *read);
 
 /* What a new connection on address i is to use, an owner more; NULL: plain. Any thread. */
 struct tls_context *certificates_get(struct certificates *c, uint32_t i);

@@ -54,8 +54,11 @@ int listen_new(struct listen **ret, const struct listen_options *o, const struct
     certificates_init(&l->shared.certificates);
     for (uint32_t i = 0; i < o->n_addresses && r == 0; i++)
         r = copy_address(&l->shared, &o->addresses[i], e);
+    struct listen_certificates *certificates = NULL;
     if (r == 0)
-        r = certificates_load(&l->shared.certificates, e);
+        r = certificates_read(&l->shared.certificates, &certificates, e);
+    if (r == 0)
+        certificates_take(&l->shared.certificates, certificates);
     while (l->n_workers < o->workers && r == 0) {
         uint32_t i = l->n_workers++;
         r = worker_init(&l->workers[i], &l->shared, i, o->workers == 1, i > 0 ? &l->workers[0] : NULL, e);
@@ -84,9 +87,19 @@ uint16_t listen_port(const struct listen *l, uint32_t i)
     return io_address_is_unix(address) ? 0 : (uint16_t)atoi(strrchr(address, ':') + 1);
 }
 
-int listen_reload_tls(struct listen *l, struct error *e)
+int listen_read_tls(const struct listen *l, struct listen_certificates **ret, struct error *e)
 {
-    return certificates_load(&l->shared.certificates, e);
+    return certificates_read(&l->shared.certificates, ret, e);
+}
+
+void listen_take_tls(struct listen *l, struct listen_certificates *read)
+{
+    certificates_take(&l->shared.certificates, read);
+}
+
+struct listen_certificates *listen_drop_tls(struct listen_certificates *read)
+{
+    return certificates_drop(read);
 }
 
 int64_t listen_tls_expiry(struct listen *l, uint32_t i)

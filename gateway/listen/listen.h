@@ -13,6 +13,7 @@
 #include "proto/base/error.h"
 
 struct listen;
+struct listen_certificates; /* of all addresses, as read */
 
 /* Checks the options and binds every address (so that an address in use is known before anything else
  * starts); copies what it needs. 0; -EINVAL, -EADDRINUSE, -EACCES, -ENOMEM …: *e says what, and what to do.
@@ -24,10 +25,16 @@ int listen_new(struct listen **ret, const struct listen_options *options,
  * thread runs; listen_free it). */
 int listen_start(struct listen *l, struct error *e);
 
-/* Reads all certificates, keys and client CAs anew; when all of them are good, connections from now on use
- * them, on every worker, and those that run live on with what they began with. 0; on an error nothing changes
- * and *e says which file is wrong. Any thread. */
-int listen_reload_tls(struct listen *l, struct error *e);
+/* Reads all certificates, keys and client CAs anew, and changes nothing: they are taken or dropped later. 0,
+ * -ENOMEM, or another errno with *e saying which file is wrong. Any thread. */
+int listen_read_tls(const struct listen *l, struct listen_certificates **ret, struct error *e);
+
+/* Connections from now on use what was read, on every worker, and those that run live on with what they began
+ * with. It is not the caller's any more. Any thread. */
+void listen_take_tls(struct listen *l, struct listen_certificates *read);
+
+/* Instead of taking them. NULL is fine. Returns NULL. */
+struct listen_certificates *listen_drop_tls(struct listen_certificates *read);
 
 /* When address i's certificate ends, in Unix seconds; INT64_MAX: it is plain. Any thread. */
 int64_t listen_tls_expiry(struct listen *l, uint32_t i);

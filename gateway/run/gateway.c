@@ -29,8 +29,7 @@ static void all_workers_stopped(struct gateway *g);
 
 static void all_handed_over(struct gateway *g)
 {
-    if (g->triggers)
-        control_triggers_second(g->triggers, clock_monotonic(), clock_realtime());
+    control_triggers_second(g->triggers, clock_monotonic(), clock_realtime());
     if (io_loop_now(g->loop) >= g->next_flush_ns) {
         outputs_flush(g->outputs);
         g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
@@ -120,7 +119,7 @@ static void on_stop(void *user, int signum)
 static void on_reload(void *user, int signum)
 {
     struct error e;
-    gateway_reload(user, &e); /* the log has told */
+    gateway_reload(user, NULL, &e); /* the log tells */
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -233,8 +232,9 @@ static int start(struct gateway *g, struct error *e)
     if (!g->outputs)
         return -EINVAL;
     outputs_set_more(g->outputs, gateway_show, g);
-    if (gateway_start_triggers(g) < 0)
-        return error_set(e, -ENOMEM, "out of memory");
+    g->triggers = gateway_triggers_for(g, g->counting, e);
+    if (!g->triggers)
+        return -ENOMEM;
     g->collect_timer = io_timer_new(g->loop, on_collect_timer, g);
     g->on_term = io_signal_new(g->loop, SIGTERM, on_stop, g);
     g->on_int = io_signal_new(g->loop, SIGINT, on_stop, g);
@@ -298,6 +298,7 @@ int gateway_run(const struct gateway_options *options, struct error *e)
     int r = start(g, e);
     if (r == 0) {
         announce(g);
+        gateway_reload_outcome(g, true);
         g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
         begin_collect(g);
         io_loop_run(g->loop);

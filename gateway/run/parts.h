@@ -8,6 +8,7 @@
 #define GATEWAY_RUN_PARTS_H
 
 #include <stdatomic.h>
+#include <time.h>
 
 #include "gateway/admin/ready.h"
 #include "gateway/admin/scrape.h"
@@ -68,6 +69,11 @@ struct gateway {
     uint64_t next_flush_ns;
     atomic_bool stopping; /* workers read it, too */
     bool drained;
+    struct {
+        bool again;     /* one was asked for during the one before */
+        bool is_good;   /* the last one */
+        time_t good_at; /* the last good one; the start is the first */
+    } reload;
 };
 
 /* ---- worker.c: the worker's thread, but for the last ---- */
@@ -105,9 +111,10 @@ void gateway_receive(void *arg);
 
 /* ---- triggers.c: the control loop ---- */
 
-/* The triggers of the newest rules in place of those before, if any. 0, or -ENOMEM: those before are gone
- * all the same, and the log has told. */
-int gateway_start_triggers(struct gateway *g);
+/* The triggers of these rules, to be put in place of those before, if any. NULL with *e set: memory is out.
+ */
+struct control_triggers *gateway_triggers_for(struct gateway *g, const struct counting *counting,
+                                              struct error *e);
 
 /* GET /api/v1/triggers. */
 struct admin_page gateway_triggers_page(struct gateway *g);
@@ -151,9 +158,18 @@ struct admin_page gateway_metrics_page(struct gateway *g);
 
 /* ---- reload.c: the control loop ---- */
 
-/* Reads everything anew that can be. 0; negative with *e saying what is wrong: the running gateway goes on as
- * it was, but for those parts whose news were good and that do not depend on the bad one (the log tells). */
-int gateway_reload(struct gateway *g, struct error *e);
+/* Conditions of gateway_reload. */
+enum {
+    GATEWAY_RELOAD_LATER = 1, /* workers are still changing over: it is done, once, when they have */
+};
+
+/* Reads everything anew that can be, and puts all of it in place or nothing; the log tells. 0; *restart, if
+ * not NULL, is then the caller's: the keys that need a restart, each a line. Negative with *e saying what is
+ * wrong: the gateway goes on as it was. Or the condition above. */
+int gateway_reload(struct gateway *g, struct buffer *restart, struct error *e);
+
+/* Whether what is configured is in force, for those who watch. */
+void gateway_reload_outcome(struct gateway *g, bool is_good);
 
 /* POST /api/v1/reload. */
 struct admin_page gateway_reload_page(struct gateway *g);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each part is read anew by itself, and a bad one changes nothing: configuration with the rules, credentials,
- * certificates.
+ * A reload is all or nothing. Everything that it changes is read and made aside first (struct news):
+ * configuration, rules, triggers, credentials, certificates, and the memory to tell each worker. Whatever is
+ * wrong is told, the rest is dropped, and the gateway goes on as it was. Only then is it all put in place,
+ * in steps that cannot fail.
  *
- * New rules are compiled on the control loop (counting.h), told to the merger, and sent to each worker and
- * lane as a task with all memory taken beforehand, so that all go or none. A worker makes its new chain of
- * stages first, then takes the old one's last counts, exchanges the two, and sends back what it has no use
- * for any more; with no memory it stays with what it has. The merger adds counts of either generation
- * meanwhile.
+ * The rules reach each worker and lane as a task. A worker makes its new chain of stages first, then takes
+ * the old one's last counts, exchanges the two, and sends back what it has no use for any more; with no
+ * memory it stays with what it has, and the reload was not successful. The merger adds counts of either
+ * generation meanwhile. A reload that is asked for while workers change over is done after it, once.
  */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "gateway/aggregate/store.h"
 #include "gateway/run/gateway.h"
@@ -59,146 +61,250 @@ static void on_change(void *arg, void *context)
 
 /* ---- the control loop ---- */
 
+void gateway_reload_outcome(struct gateway *g, bool is_good)
+{
+    g->reload.is_good = is_good;
+    if (is_good)
+        g->reload.good_at = time(NULL);
+}
+
+/* Everybody has changed over, or said that he cannot. */
+static void all_changed(struct gateway *g)
+{
+    struct error e;
+    log_info("reloaded metrics=%u", g->counting->n_metrics);
+    if (g->reload.again) {
+        g->reload.again = false;
+        gateway_reload(g, NULL, &e); /* the log tells */
+    }
+}
+
 static void on_changed(void *arg)
 {
     struct change *c = arg;
     struct gateway *g = c->worker->gateway;
     outputs_apply(g->outputs, c->worker->index, c->delta);
-    if (c->unused == c->to)
+    if (c->unused == c->to) {
         log_error("reload part=rules worker=%u kept=\"the old ones\" error=\"out of memory\"",
                   c->worker->index);
+        g->reload.is_good = false;
+    }
     counting_drop(c->unused);
     if (--g->n_changing == 0)
-        log_info("reloaded part=rules metrics=%u", g->counting->n_metrics);
+        all_changed(g);
     free(c);
 }
 
-static void free_all(struct change **all, uint32_t n)
+/* ---- aside ---- */
+
+struct news {
+    struct config *config;
+    struct buffer restart; /* the keys that need one, each a line */
+    int restart_result;    /* of writing them; below 0: no memory */
+    struct counting *counting;
+    struct control_triggers *triggers;
+    struct access_files *credentials; /* NULL: nobody is asked who he is */
+    struct listen_certificates *certificates;
+    struct change **changes; /* one for each that counts */
+    uint32_t n_changes;
+};
+
+/* What was not taken. */
+static void news_release(struct news *n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        free(all[i]);
-    free(all);
+    for (uint32_t i = 0; i < n->n_changes; i++)
+        free(n->changes[i]);
+    free(n->changes);
+    listen_drop_tls(n->certificates);
+    access_drop(n->credentials);
+    control_triggers_free(n->triggers);
+    counting_drop(n->counting);
+    buffer_release(&n->restart);
+    config_free(n->config);
 }
 
-/* Sends every worker on its way; with all memory taken beforehand, so that either all go or none. */
-static int change_workers(struct gateway *g, struct counting *to)
+static void note_restart(void *user, const char *key)
 {
-    const uint32_t n = gateway_n_counting(g);
-    struct change **all = calloc(n, sizeof *all);
-    for (uint32_t i = 0; all && i < n; i++) {
-        all[i] = calloc(1, sizeof **all);
-        if (!all[i]) {
-            free_all(all, i);
-            return -ENOMEM;
-        }
-        *all[i] = (struct change){.worker = &g->workers[i], .to = to};
+    struct news *n = user;
+    n->restart_result |= buffer_printf(&n->restart, "%s\n", key);
+}
+
+static int read_config(struct gateway *g, struct news *n, struct error *e)
+{
+    n->config = g->options->reload(g->options->context, e);
+    if (!n->config)
+        return -EINVAL;
+    int r = config_restart_keys(g->options->config, n->config, note_restart, n);
+    return (r | n->restart_result) < 0 ? error_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+static int make_changes(struct gateway *g, struct news *n, struct error *e)
+{
+    const uint32_t all = gateway_n_counting(g);
+    n->changes = calloc(all, sizeof *n->changes);
+    while (n->changes && n->n_changes < all) {
+        struct change *c = n->changes[n->n_changes] = calloc(1, sizeof *c);
+        if (!c)
+            break;
+        *c = (struct change){.worker = &g->workers[n->n_changes++], .to = n->counting};
     }
-    if (!all)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < n; i++) {
-        counting_use(to);
-        g->n_changing++;
+    return n->n_changes == all ? 0 : error_set(e, -ENOMEM, "out of memory");
+}
+
+/* The last step: the merger knows the metrics then, which does no harm before anybody counts by them. */
+static int tell_merger(struct gateway *g, struct news *n, struct error *e)
+{
+    int r = outputs_replace_metrics(g->outputs, n->counting->metrics, n->counting->n_metrics,
+                                    &n->counting->generation);
+    return r == OUTPUTS_FULL ? error_set(e, -ENOSPC, "too many different metrics since the start")
+           : r < 0           ? error_set(e, r, "out of memory")
+                             : 0;
+}
+
+static int read_rules(struct gateway *g, struct news *n, struct error *e)
+{
+    n->counting = counting_new(n->config, e);
+    if (!n->counting)
+        return -EINVAL;
+    n->triggers = gateway_triggers_for(g, n->counting, e);
+    return n->triggers ? make_changes(g, n, e) : -ENOMEM;
+}
+
+static int read_credentials(struct gateway *g, struct news *n, struct error *e)
+{
+    return g->receivers.access ? access_read(g->receivers.access, &n->credentials, e) : 0;
+}
+
+static int read_certificates(struct gateway *g, struct news *n, struct error *e)
+{
+    return listen_read_tls(g->listen, &n->certificates, e);
+}
+
+/* Everything, or what is wrong with the first part that is. */
+static int read_all(struct gateway *g, struct news *n, struct error *e)
+{
+    static const struct {
+        const char *name;
+        int (*read)(struct gateway *g, struct news *n, struct error *e);
+    } parts[] = {
+        {"configuration", read_config},        {"rules", read_rules},
+        {"credentials", read_credentials},     {"certificates", read_certificates},
+        {"metrics of the rules", tell_merger},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        int r = parts[i].read(g, n, e);
+        if (r < 0) {
+            log_error("reload refused part=\"%s\" kept=\"everything as it was\" error=\"%s\"", parts[i].name,
+                      e->text);
+            return r;
+        }
+    }
+    return 0;
+}
+
+/* ---- in place ---- */
+
+/* Sends every worker on its way. */
+static void change_workers(struct gateway *g, struct news *n)
+{
+    for (uint32_t i = 0; i < n->n_changes; i++) {
+        struct change *c = take_ptr(n->changes[i]);
         int r;
-        while ((r = gateway_run_on(g, i, on_change, all[i])) < 0)
+        counting_use(c->to);
+        g->n_changing++;
+        while ((r = gateway_run_on(g, i, on_change, c)) < 0)
             sched_yield();
         if (r == GATEWAY_RUN_ON_STOPPED) {
             g->n_changing--;
-            counting_drop(to);
-            free(all[i]);
+            counting_drop(c->to);
+            free(c);
         }
     }
-    free(all);
-    return 0;
 }
 
-static int reload_rules(struct gateway *g, const struct config *c, struct error *e)
+static void take_config(struct gateway *g, struct config *c)
 {
-    if (g->n_changing > 0)
-        return error_set(e, -EBUSY, "the workers are still taking over the rules before");
-    struct counting *next = counting_new(c, e);
-    if (!next)
-        return -EINVAL;
-    int r = outputs_replace_metrics(g->outputs, next->metrics, next->n_metrics, &next->generation);
-    if (r == 0)
-        r = change_workers(g, next);
-    if (r != 0) {
-        counting_drop(next);
-        return r == OUTPUTS_FULL ? error_set(e, -ENOSPC, "too many different metrics since the start")
-                                 : error_set(e, r, "out of memory");
-    }
-    struct counting *before = g->counting;
-    g->counting = next;
-    gateway_start_triggers(g); /* without memory for them the rules count all the same */
-    counting_drop(before);
-    return 0;
-}
-
-static void tell_restart(void *user, const char *key)
-{
-    log_warn("reload key=%s kept=\"the old value\" error=\"it needs a restart\"", key);
-}
-
-static int reload_config(struct gateway *g, struct error *e)
-{
-    struct config *c = g->options->reload(g->options->context, e);
-    if (!c)
-        return -EINVAL;
-    int r = reload_rules(g, c, e);
-    if (r < 0) {
-        config_free(c);
-        return r;
-    }
-    if (config_restart_keys(g->options->config, c, tell_restart, NULL) < 0)
-        log_warn("reload: no memory to tell which keys need a restart");
     log_set_level(c->log_level);
     g->config = c;
     config_free(g->reloaded);
     g->reloaded = c;
     /* The flush that an hour's interval has set is not waited for where it is seconds now. */
     g->next_flush_ns = min_of(g->next_flush_ns, io_loop_now(g->loop) + c->flush_interval_ns);
-    return 0;
 }
 
-/* One part; the first error is the answer. */
-static void part(const char *name, int r, struct error *why, int *result, struct error *e)
+static void take_all(struct gateway *g, struct news *n)
 {
-    if (r < 0) {
-        log_error("reload part=%s kept=\"the old one\" error=\"%s\"", name, why->text);
-        if (*result == 0) {
-            *result = r;
-            *e = *why;
-        }
-    } else {
-        log_info("reloaded part=%s", name);
+    change_workers(g, n);
+    control_triggers_free(g->triggers);
+    g->triggers = take_ptr(n->triggers);
+    counting_drop(g->counting);
+    g->counting = take_ptr(n->counting);
+    if (n->credentials)
+        access_take(g->receivers.access, take_ptr(n->credentials));
+    listen_take_tls(g->listen, take_ptr(n->certificates));
+    take_config(g, take_ptr(n->config));
+}
+
+static void log_restart(struct bytes keys)
+{
+    while (keys.n > 0) {
+        const uint8_t *end = memchr(keys.p, '\n', keys.n);
+        struct bytes key = bytes_of(keys.p, (size_t)(end - keys.p));
+        log_warn("reload key=%.*s kept=\"the old value\" error=\"it needs a restart\"", BYTES_FMT(key));
+        keys = bytes_of(end + 1, keys.n - key.n - 1);
     }
 }
 
-int gateway_reload(struct gateway *g, struct error *e)
+int gateway_reload(struct gateway *g, struct buffer *restart, struct error *e)
 {
-    int result = 0;
-    struct error why = {""};
     if (g->stopping)
         return error_set(e, -ESHUTDOWN, "stopping");
-    part("configuration", reload_config(g, &why), &why, &result, e);
-    if (g->receivers.access)
-        part("credentials", access_reload(g->receivers.access, &why), &why, &result, e);
-    part("certificates", listen_reload_tls(g->listen, &why), &why, &result, e);
-    return result;
+    if (g->n_changing > 0) {
+        g->reload.again = true;
+        return GATEWAY_RELOAD_LATER;
+    }
+    struct news n = {.restart = BUFFER_INIT(0)};
+    int r = read_all(g, &n, e);
+    if (r == 0) {
+        take_all(g, &n);
+        log_restart(buffer_bytes(&n.restart));
+        if (restart) {
+            *restart = n.restart;
+            n.restart = (struct buffer)BUFFER_INIT(0);
+        }
+    }
+    gateway_reload_outcome(g, r == 0);
+    news_release(&n);
+    return r;
 }
+
+/* ---- by hand, and for those who watch ---- */
 
 static void take_reload(void *context, const struct http_exchange *x, struct admin_answer *a)
 {
     struct error e = {""};
-    admin_say(a, 200, "reloaded\n");
-    if (gateway_reload(context, &e) == 0)
-        return;
-    admin_say(a, 400, NULL);
-    buffer_printf(a->text, "%s\n", e.text);
+    struct buffer restart = BUFFER_INIT(0);
+    int r = gateway_reload(context, &restart, &e);
+    if (r == GATEWAY_RELOAD_LATER) {
+        admin_say(a, 202, "a reload is under way, another follows it\n");
+    } else if (r < 0) {
+        admin_say(a, 400, NULL);
+        buffer_printf(a->text, "%s\n", e.text);
+    } else if (restart.n == 0) {
+        admin_say(a, 200, "reloaded\n");
+    } else {
+        admin_say(a, 200, NULL);
+        buffer_printf(a->text, "reloaded; these keys need a restart:\n%.*s",
+                      BYTES_FMT(buffer_bytes(&restart)));
+    }
+    buffer_release(&restart);
 }
 
 struct admin_page gateway_reload_page(struct gateway *g)
 {
-    return (struct admin_page){"POST", "/api/v1/reload",
-                               "reads configuration, rules, credentials and certificates anew", take_reload,
-                               g};
+    return (
+        struct admin_page){"POST", "/api/v1/reload",
+                           "reads configuration, rules, credentials and certificates anew, all or nothing,\n"
+                           "and names the keys that need a restart",
+                           take_reload, g};
 }

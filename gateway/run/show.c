@@ -71,10 +71,24 @@ static int write_expiry(struct gateway *g, struct buffer *out)
     return r;
 }
 
+static int write_reload(const struct gateway *g, struct buffer *out)
+{
+    int r =
+        plain(out, "profgate_config_last_reload_successful", "gauge",
+              "Whether the last attempt to read the configuration anew was successful", g->reload.is_good);
+    if (r == 0)
+        r = plain(out, "profgate_config_last_reload_success_timestamp_seconds", "gauge",
+                  "When the configuration in force was read, in seconds since 1970",
+                  (uint64_t)g->reload.good_at);
+    return r;
+}
+
 int gateway_show(void *context, struct buffer *out)
 {
     struct gateway *g = context;
-    int r = g->triggers ? control_triggers_prometheus(g->triggers, out) : 0;
+    int r = write_reload(g, out);
+    if (r == 0)
+        r = control_triggers_prometheus(g->triggers, out);
     if (r == 0 && g->lanes)
         r = write_lanes(g, out);
     return r == 0 && g->listen ? write_expiry(g, out) : r;

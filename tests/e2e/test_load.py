@@ -228,7 +228,7 @@ def test_large_requests_through_reloads_and_a_stop_are_counted_once(tmp_path, pr
         for i in range(1, 4):
             wait_for(lambda: gateway.total("profgate_lane_requests_total") > 20 * i, "load")
             gateway.process.send_signal(signal.SIGHUP)
-            wait_for(lambda: gateway.log().count("reloaded part=rules") == i, "everybody has changed over")
+            wait_for(lambda: gateway.log().count("reloaded metrics=") == i, "everybody has changed over")
         assert gateway.total("profgate_lanes") == 2
         gateway.process.send_signal(signal.SIGTERM)
         good = result(client)

@@ -30,7 +30,7 @@ def reload(gateway, headers=None):
 
 
 def rules_taken(gateway):
-    return gateway.log().count("reloaded part=rules")
+    return gateway.log().count("reloaded metrics=")
 
 
 def send(gateway):
@@ -80,6 +80,66 @@ def test_what_is_bad_changes_nothing(tmp_path):
         assert gateway.stop() == 0
 
 
+def outcome(gateway):
+    series = gateway.metrics("self")
+    return tuple(series[(f"profgate_config_last_reload_{name}", frozenset())]
+                 for name in ("successful", "success_timestamp_seconds"))
+
+
+def test_a_reload_is_all_or_nothing(tmp_path):
+    """Whatever is bad, what is good beside it is not taken either: the rules, the tokens, the level of the log."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text("alpha\n")
+    (tmp_path / "mine.rules").write_text(RULES.format(name="all"))
+    config = tmp_path / "profgate.yaml"
+    good = (f"rules: {{ files: [{tmp_path}/mine.rules] }}\nadmin: {{ endpoint: '127.0.0.1:0' }}\n"
+            f"receivers: {{ otlp: [{{ endpoint: '127.0.0.1:0', auth: {{ bearer_tokens_file: {tokens} }} }}] }}\n")
+    config.write_text(good)
+
+    def taken(gateway):
+        """Which of the two tokens is taken, and which of the two metrics is counted."""
+        token = [t for t in ("alpha", "beta") if gateway.post(BODY, {"Authorization": f"Bearer {t}"})[0] == 200]
+        wait_for(lambda: any(total(gateway, f"mine_{name}_total") > 0 for name in ("all", "new")), "counts")
+        return token, total(gateway, "mine_new_total") > 0
+
+    with running(Gateway("--config", config, listen=0)) as gateway:
+        began = outcome(gateway)
+        assert began[0] == 1 and began[1] > 1.7e9
+        assert taken(gateway) == (["alpha"], False)
+        for name, bad in [("configuration", (config, good + "profiles: { keep: much }\n", good)),
+                          ("rules", (tmp_path / "mine.rules", "nonsense", RULES.format(name="new"))),
+                          ("credentials", (tokens, "two tokens at once\n", "beta\n"))]:
+            tokens.write_text("beta\n")
+            (tmp_path / "mine.rules").write_text(RULES.format(name="new"))
+            path, text, after = bad
+            path.write_text(text)
+            assert reload(gateway)[0] == 400
+            assert f'reload refused part="{name}"' in gateway.log()
+            assert taken(gateway) == (["alpha"], False), name
+            assert outcome(gateway) == (0, began[1])
+            path.write_text(after)
+        assert reload(gateway) == (200, "reloaded\n")
+        wait_for(lambda: rules_taken(gateway) == 1, "new rules in force")
+        wait_for(lambda: taken(gateway) == (["beta"], True), "all of it")
+        assert outcome(gateway)[0] == 1 and outcome(gateway)[1] >= began[1]
+        assert gateway.stop() == 0
+
+
+def test_a_reload_during_a_reload_is_done_after_it(tmp_path):
+    """However many are asked for while workers change over, the newest files count in the end."""
+    with running(start(tmp_path)) as gateway:
+        for name in ("all", "first", "second", "third"):
+            (tmp_path / "mine.rules").write_text(RULES.format(name=name))
+            status, text = reload(gateway)
+            assert status in (200, 202), text
+        def newest():
+            send(gateway)
+            return total(gateway, "mine_third_total") > 0
+        wait_for(newest, "the newest rules")
+        assert "refused" not in gateway.log()
+        assert gateway.stop() == 0
+
+
 def test_keys_that_need_a_restart_are_named(tmp_path):
     config = tmp_path / "profgate.yaml"
     config.write_text("profiles: { keep: 50% }\n")
@@ -90,6 +150,7 @@ def test_keys_that_need_a_restart_are_named(tmp_path):
         log = gateway.log()
         assert 'key=limits.memory kept="the old value" error="it needs a restart"' in log
         assert "key=profiles.keep" not in log
+        assert reload(gateway) == (200, "reloaded; these keys need a restart:\nlimits.memory\n")
         config.write_text("profiles: { keep: much }\n")
         assert reload(gateway)[0] == 400
         assert gateway.stop() == 0

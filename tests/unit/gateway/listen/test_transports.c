@@ -338,6 +338,7 @@ UNIT(certificates_are_renewed_while_connections_run)
     struct listen_tls tls = {.cert_file = id.cert, .key_file = id.key};
     struct app a = {0};
     struct listen *l = start_tls(&a, &tls, 0);
+    struct listen_certificates *read;
     struct client before, c;
     struct error e = {""};
     char text[1024];
@@ -350,7 +351,11 @@ UNIT(certificates_are_renewed_while_connections_run)
         ck_assert_int_eq(client_open(&c, l, 0, NULL, NULL), 1); /* nobody said so yet */
         ck_assert_int_eq(serial_of(&c), serial - 1);
         client_close(&c);
-        ck_assert_msg(listen_reload_tls(l, &e) == 0, "%s", e.text);
+        ck_assert_msg(listen_read_tls(l, &read, &e) == 0, "%s", e.text);
+        ck_assert_int_eq(client_open(&c, l, 0, NULL, NULL), 1); /* read is not taken */
+        ck_assert_int_eq(serial_of(&c), serial - 1);
+        client_close(&c);
+        listen_take_tls(l, read);
         for (int i = 0; i < 6; i++) { /* whichever worker takes it */
             ck_assert_int_eq(client_open(&c, l, 0, NULL, NULL), 1);
             ck_assert_int_eq(serial_of(&c), serial);
@@ -361,7 +366,7 @@ UNIT(certificates_are_renewed_while_connections_run)
     FILE *f = fopen(id.cert, "w");
     fputs("no certificate", f);
     fclose(f);
-    ck_assert_int_eq(listen_reload_tls(l, &e), -EINVAL);
+    ck_assert_int_eq(listen_read_tls(l, &read, &e), -EINVAL);
     ck_assert_ptr_nonnull(strstr(e.text, id.cert));
     ck_assert_int_eq(client_open(&c, l, 0, NULL, NULL), 1);
     ck_assert_int_eq(serial_of(&c), 4);
