@@ -109,7 +109,7 @@ static const struct settings_row service_rows[] = {
     {"log_level", SETTINGS_CHOICE, AT(log_level), "info", 0, 0, log_levels,
      "what is written to standard error", true},
     {"shutdown_timeout", SETTINGS_DURATION, AT(shutdown_timeout_ns), "10s", 0, 600 * SEC, NULL,
-     "how long a stop waits for requests to finish and queues to drain", true},
+     "how long a stop waits for requests to finish, and once more for queues to be sent, with repetitions", true},
 };
 
 const struct settings_section config_fixed[] = {

@@ -185,10 +185,8 @@ void otlp_exporter_shutdown(struct otlp_exporter *x, uint64_t deadline_ns, void 
     x->throttled_ns = 0;
     for (uint32_t i = 0; i < x->n_slots; i++) {
         struct slot *s = &x->slots[i];
-        if (s->state == SLOT_BACKOFF) {
+        if (s->state == SLOT_BACKOFF)
             s->at_ns = 0;
-            s->last_try = true;
-        }
     }
     wake(x);
 }

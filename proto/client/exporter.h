@@ -50,10 +50,10 @@ size_t otlp_exporter_queued_bytes(const struct otlp_exporter *x);
 /* Has fn(user) called from the loop, soon after requests came in: for a gauge of the queue. Loop thread. */
 void otlp_exporter_on_queued(struct otlp_exporter *x, void (*fn)(void *user), void *user);
 
-/* Sends what is queued (what waits for its next attempt is tried once more at once), until everything is
- * settled or the monotonic time deadline_ns; what is left then is reported as OTLP_SHUT_DOWN. Then closes its
- * handles and calls `done` from the loop, after which the only thing allowed is otlp_exporter_free. Once.
- * Loop thread. */
+/* Sends what is queued until everything is settled or the monotonic time deadline_ns: what waits for its next
+ * attempt is tried at once, and what fails and may be repeated is, with shorter pauses, while there is time.
+ * What is left then is reported as OTLP_SHUT_DOWN. Then closes its handles and calls `done` from the loop,
+ * after which the only thing allowed is otlp_exporter_free. Once. Loop thread. */
 void otlp_exporter_shutdown(struct otlp_exporter *x, uint64_t deadline_ns, void (*done)(void *user),
                             void *user);
 

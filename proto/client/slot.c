@@ -5,10 +5,16 @@
 #include <stdio.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/macros.h"
 #include "proto/io/loop.h"
 
 /* Memory for encoded bodies that a slot keeps from one request to the next. */
 #define WIRE_KEEP_MAX (1u << 20)
+
+/* The first pause between attempts of a shutdown, how often it doubles, and the shortest at its end. */
+#define STOPPING_PAUSE_NS     (100 * NSEC_PER_MSEC)
+#define STOPPING_DOUBLED_MAX  6u
+#define STOPPING_PAUSE_MIN_NS (10 * NSEC_PER_MSEC)
 
 /* ---- the end of a request -------------------------------------------------------------------- */
 
@@ -32,6 +38,19 @@ static void lose(struct slot *s, enum otlp_event_kind kind, const char *message)
     finish(s, kind, 0, message);
 }
 
+/* While stopping: the usual pauses, of seconds and more, would be longer than the time that is left. They
+ * begin anew and short, and the last ones are half of what is left, but a peer that asked for more gets it.
+ * False: no attempt fits any more. */
+static bool shorten(struct slot *s, uint64_t now_ns, uint64_t peer_delay_ns, uint64_t *wait_ns)
+{
+    const uint64_t deadline = s->exporter->deadline_ns, left = deadline > now_ns ? deadline - now_ns : 0;
+    if (peer_delay_ns == 0) {
+        const uint64_t pause = STOPPING_PAUSE_NS << min_of(s->hurried++, STOPPING_DOUBLED_MAX);
+        *wait_ns = min_of(*wait_ns, max_of(min_of(pause, left / 2), STOPPING_PAUSE_MIN_NS));
+    }
+    return *wait_ns < left;
+}
+
 /* An attempt failed and may be repeated: when, if at all. */
 static void fail_attempt(struct slot *s, const char *message, uint64_t peer_delay_ns)
 {
@@ -41,14 +60,13 @@ static void fail_attempt(struct slot *s, const char *message, uint64_t peer_dela
         lose(s, OTLP_OUT_OF_TIME, message);
         return;
     }
-    if (x->stopping && (s->last_try || wait > x->deadline_ns || now > x->deadline_ns - wait)) {
+    if (x->stopping && !shorten(s, now, peer_delay_ns, &wait)) {
         lose(s, OTLP_SHUT_DOWN, message);
         return;
     }
     exporter_tell(x, OTLP_RETRIED, s->entry->items, s->attempts, 0, message);
     s->state = SLOT_BACKOFF;
     s->at_ns = now + wait;
-    s->last_try = x->stopping;
     if (peer_delay_ns > 0 && s->at_ns > x->throttled_ns)
         x->throttled_ns = s->at_ns;
     x->again = true;
@@ -168,7 +186,7 @@ static void begin_request(struct slot *s, struct send_entry *entry, uint64_t now
     struct otlp_exporter *x = s->exporter;
     s->entry = entry;
     s->attempts = 0;
-    s->last_try = false;
+    s->hurried = 0;
     retry_begin(&s->retry, now_ns);
     if (!s->encoder && x->head.protocol == OTLP_HTTP) {
         s->to_send = client_body_bytes(entry->body);

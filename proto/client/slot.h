@@ -37,9 +37,9 @@ struct slot {
     int encoded; /* what the thread pool came back with */
     struct retry retry;
     uint64_t attempts, began_ns, at_ns;
+    uint32_t hurried; /* attempts that failed while stopping */
     struct http_call *call;
     char timeout_text[16];
-    bool last_try; /* repeated early for a shutdown */
 };
 
 /* What the slots of an exporter share. */

@@ -1,5 +1,6 @@
 """Raw profiles downstream: untouched at 100 %, thinned after counting, refused when there is no room."""
 import json
+import signal
 import subprocess
 from pathlib import Path
 
@@ -15,9 +16,10 @@ class Sink(base.Sink):
 
     def __init__(self):
         super().__init__()
-        self.bodies, self.status = [], 200
+        self.bodies, self.status, self.asked = [], 200, 0
 
     def take(self, path, headers, body):
+        self.asked += 1
         status = self.status
         if status == 200:
             self.bodies.append(body)
@@ -240,3 +242,26 @@ def test_a_file_cut_off_inside_a_request_is_told(cut, tmp_path):
     out.write_bytes((len(body).to_bytes(4, "big") + body)[:cut])
     said = subprocess.run([BUILD / "profgate", "count", out], capture_output=True, text=True)
     assert said.returncode == 1 and f"{out}: request 1: the file ends inside it" in said.stderr
+
+
+def test_a_stop_repeats_what_can_still_be_delivered(sink):
+    """With the usual pauses of seconds between attempts; only a destination that stays away costs the queue."""
+    sink.status = 503
+    with running(Gateway("--set", "service.shutdown_timeout=60s", config=config(sink))) as gateway:
+        for path in FILES[:3]:
+            assert gateway.post(path.read_bytes())[0] == 200
+        wait_for(lambda: sink.asked >= 3, "a first attempt each")
+        gateway.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: sink.asked >= 12, "several more of each")
+        sink.status = 200
+        assert gateway.wait() == 0
+    assert sorted(sink.bodies) == sorted(path.read_bytes() for path in FILES[:3])
+
+
+def test_a_stop_ends_when_its_time_is_over(sink):
+    sink.status = 503
+    with running(Gateway("--set", "service.shutdown_timeout=300ms", config=config(sink))) as gateway:
+        assert gateway.post(FILES[0].read_bytes())[0] == 200
+        wait_for(lambda: sink.asked >= 1, "the first attempt")
+        assert gateway.stop() == 0
+        assert "samples left at the end" in gateway.log()

@@ -524,6 +524,34 @@ UNIT(shutdown_repeats_at_once)
     free(w);
 }
 
+static void refuse_the_first_six(struct fake_server *s, struct http_exchange *x, struct bytes body)
+{
+    if (s->requests <= 6)
+        fake_grpc(x, "14", bytes_of(NULL, 0), NULL);
+    else
+        fake_grpc_ok(x);
+}
+
+/* Not once, and not with the usual pauses of up to half a minute: there is less than that to go. */
+UNIT(shutdown_repeats_as_long_as_there_is_time)
+{
+    struct world *w = world_new(refuse_the_first_six);
+    w->options.retry.initial_interval_ns = 5 * (uint64_t)NSEC_PER_SEC;
+    w->options.retry.max_interval_ns = 30 * (uint64_t)NSEC_PER_SEC;
+    w->options.queue.num_consumers = 2;
+    begin(w);
+    for (int i = 0; i < 8; i++)
+        push(w, "x", 1);
+    otlp_exporter_shutdown(w->exporter, clock_monotonic() + 60 * (uint64_t)NSEC_PER_SEC, on_done, w);
+    UNTIL(w, w->done);
+    ck_assert_uint_eq(w->n[OTLP_SENT], 8);
+    ck_assert_uint_eq(w->n[OTLP_RETRIED], 6);
+    otlp_exporter_free(w->exporter);
+    fake_stop(&w->server);
+    io_loop_free(w->loop);
+    free(w);
+}
+
 /* Half of the answers fail in one way or another; nothing may be lost or told twice. */
 static void answer_by_whim(struct fake_server *s, struct http_exchange *x, struct bytes body)
 {
