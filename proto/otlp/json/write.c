@@ -29,11 +29,10 @@ struct frame {
     struct wire_reader at; /* where the row's next field is looked for */
     uint32_t row, items;   /* items: of the row, written so far */
     uint32_t only;         /* of a oneof: the number of the member that counts; 0: all do */
-    bool empty;            /* nothing is written of it yet */
 };
 
 struct writing {
-    struct buffer *out;
+    struct json json;
     struct arena merged;
     size_t may_merge; /* bytes */
     uint32_t n_frames;
@@ -63,56 +62,41 @@ static int next_of(struct wire_reader *at, const struct field *field, struct wir
 
 /* ---- scalars ---- */
 
-static int put_integer(struct buffer *out, bool negative, uint64_t magnitude, bool quoted)
-{
-    char text[24], *p = text + sizeof text;
-    if (quoted)
-        *--p = '"';
-    do
-        *--p = (char)('0' + magnitude % 10);
-    while ((magnitude /= 10) > 0);
-    if (negative)
-        *--p = '-';
-    if (quoted)
-        *--p = '"';
-    return buffer_add(out, p, (size_t)(text + sizeof text - p));
-}
-
-static int put_signed(struct buffer *out, int64_t v, bool quoted)
-{
-    return put_integer(out, v < 0, v < 0 ? 0 - (uint64_t)v : (uint64_t)v, quoted);
-}
-
-static int put_number(struct buffer *out, enum field_type type, uint64_t v)
+static void put_number(struct json *j, enum field_type type, uint64_t v)
 {
     double d;
     switch (type) {
     case FIELD_ENUM:
-    case FIELD_INT32: return put_signed(out, (int32_t)v, false);
-    case FIELD_UINT32: return put_integer(out, false, (uint32_t)v, false);
-    case FIELD_INT64: return put_signed(out, (int64_t)v, true);
-    case FIELD_BOOL: return buffer_add_str(out, v ? "true" : "false");
-    case FIELD_DOUBLE: memcpy(&d, &v, sizeof d); return json_write_double(out, d);
-    default: return put_integer(out, false, v, true);
+    case FIELD_INT32: json_i64(j, (int32_t)v); break;
+    case FIELD_UINT32: json_u64(j, (uint32_t)v); break;
+    case FIELD_INT64: json_quoted_i64(j, (int64_t)v); break;
+    case FIELD_BOOL: json_bool(j, v != 0); break;
+    case FIELD_DOUBLE:
+        memcpy(&d, &v, sizeof d);
+        json_double(j, d);
+        break;
+    default: json_quoted_u64(j, v); break;
     }
 }
 
-static int put_text(struct buffer *out, enum field_type type, struct bytes v)
+static void put_text(struct json *j, enum field_type type, struct bytes v)
 {
-    return type == FIELD_STRING  ? json_write_string(out, v)
-           : type == FIELD_BYTES ? json_write_base64(out, v)
-                                 : json_write_hex(out, v);
+    if (type == FIELD_STRING)
+        json_string(j, v);
+    else if (type == FIELD_BYTES)
+        json_put_base64(j, v);
+    else
+        json_put_hex(j, v);
 }
 
-/* In front of a row's element: the key, or a comma. */
-static int put_before(struct writing *w, struct frame *f, const struct field *field)
+/* In front of a row's first element: the key. */
+static void put_before(struct json *j, struct frame *f, const struct field *field)
 {
     if (f->items++ > 0)
-        return buffer_add_str(w->out, ",");
-    int r = f->empty ? 0 : buffer_add_str(w->out, ",");
-    f->empty = false;
-    return r < 0 ? r
-                 : buffer_printf(w->out, "\"%.*s\":%s", BYTES_FMT(field->json), field->repeated ? "[" : "");
+        return;
+    json_string_key(j, field->json);
+    if (field->repeated)
+        json_open(j, '[');
 }
 
 /* A field of numbers: one, or a packed list. */
@@ -123,13 +107,10 @@ static int put_numbers(struct writing *w, struct frame *f, const struct field *f
     uint64_t v;
     int r;
     while ((r = wire_next_repeated(from, field_wire(field), &rest, &v)) == 0) {
-        r = put_before(w, f, field);
-        if (r == 0)
-            r = put_number(w->out, (enum field_type)field->type, v);
-        if (r < 0)
-            return r;
+        put_before(&w->json, f, field);
+        put_number(&w->json, (enum field_type)field->type, v);
     }
-    return r == WIRE_END ? 0 : PROFILES_MALFORMED;
+    return r == WIRE_END ? w->json.r : PROFILES_MALFORMED;
 }
 
 /* ---- messages ---- */
@@ -157,9 +138,9 @@ static int open_message(struct writing *w, enum message message, struct bytes by
         .table = table,
         .at = wire_reader(bytes),
         .only = message == MESSAGE_ANY_VALUE ? last_member(bytes, table) : 0,
-        .empty = true,
     };
-    return buffer_add_str(w->out, "{");
+    json_open(&w->json, '{');
+    return w->json.r;
 }
 
 /* The parts of a message that a field says several times, `n` bytes in all, one behind the other. They are no
@@ -205,11 +186,12 @@ static int settle(struct writing *w, struct wire_reader *at, const struct field 
 
 static int next_row(struct writing *w, struct frame *f, const struct field *field)
 {
-    int r = field->repeated && f->items > 0 ? buffer_add_str(w->out, "]") : 0;
+    if (field->repeated && f->items > 0)
+        json_close(&w->json, ']');
     f->row++;
     f->items = 0;
     f->at = wire_reader(f->message);
-    return r;
+    return w->json.r;
 }
 
 /* The next thing of the innermost message: an element, the end of a row, or its own end. */
@@ -218,7 +200,8 @@ static int step(struct writing *w)
     struct frame *f = &w->frames[w->n_frames - 1];
     if (f->row == f->table.n) {
         w->n_frames--;
-        return buffer_add_str(w->out, "}");
+        json_close(&w->json, '}');
+        return w->json.r;
     }
     const struct field *field = &f->table.row[f->row];
     struct wire_field found;
@@ -232,24 +215,23 @@ static int step(struct writing *w)
         return r < 0 ? r : PROFILES_MALFORMED;
     if (field_wire(field) != WIRE_LEN)
         return put_numbers(w, f, field, &found);
-    r = put_before(w, f, field);
-    if (r == 0)
-        r = field->type == FIELD_MESSAGE ? open_message(w, (enum message)field->message, found.bytes)
-                                         : put_text(w->out, (enum field_type)field->type, found.bytes);
-    return r;
+    put_before(&w->json, f, field);
+    if (field->type == FIELD_MESSAGE)
+        return open_message(w, (enum message)field->message, found.bytes);
+    put_text(&w->json, (enum field_type)field->type, found.bytes);
+    return w->json.r;
 }
 
 int profiles_json_write(struct bytes body, struct buffer *out)
 {
-    struct writing w = {.out = out, .may_merge = body.n};
-    const size_t before = out->n;
+    struct writing w = {.json = JSON_INIT(out), .may_merge = body.n};
     int r = open_message(&w, MESSAGE_REQUEST, body);
     while (r == 0 && w.n_frames > 0)
         r = step(&w);
     if (r == 0)
         r = buffer_add_str(out, "\n");
     if (r != 0)
-        out->n = before;
+        out->n = w.json.from;
     arena_release(&w.merged);
     return r;
 }

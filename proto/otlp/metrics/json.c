@@ -1,84 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A batch as one line of OTLP/JSON (OTLP specification, "JSON Protobuf Encoding"). A small writer of its own:
- * there is nothing here that a JSON library's object tree would make shorter, and this runs over every series
- * at each flush.
- */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+/* A batch as one line of OTLP/JSON (OTLP specification, "JSON Protobuf Encoding"). */
+#include <string.h>
 
-#include "proto/base/macros.h"
+#include "proto/base/json.h"
 #include "proto/otlp/json/text.h"
 #include "proto/otlp/metrics/metrics.h"
 #include "proto/wire/reader.h"
-
-struct writer {
-    struct buffer *out;
-    int r; /* the first failure; nothing is written after it */
-};
-
-static void put(struct writer *w, const char *text)
-{
-    if (w->r == 0)
-        w->r = buffer_add_str(w->out, text);
-}
-
-static void put_raw(struct writer *w, const void *p, size_t n)
-{
-    if (w->r == 0)
-        w->r = buffer_add(w->out, p, n);
-}
-
-static void put_comma(struct writer *w, bool *first)
-{
-    if (!*first)
-        put(w, ",");
-    *first = false;
-}
-
-static void put_string(struct writer *w, struct bytes s)
-{
-    if (w->r == 0)
-        w->r = json_write_string(w->out, s);
-}
-
-/* "name": */
-static void put_key(struct writer *w, const char *name)
-{
-    put(w, "\"");
-    put(w, name);
-    put(w, "\":");
-}
-
-static void put_u64(struct writer *w, const char *name, uint64_t v)
-{
-    char text[32];
-    snprintf(text, sizeof text, "\"%" PRIu64 "\"", v);
-    put_key(w, name);
-    put(w, text);
-}
-
-static void put_i64(struct writer *w, const char *name, int64_t v)
-{
-    char text[32];
-    snprintf(text, sizeof text, "\"%" PRId64 "\"", v);
-    put_key(w, name);
-    put(w, text);
-}
-
-static void put_double(struct writer *w, const char *name, double v)
-{
-    put_key(w, name);
-    if (w->r == 0)
-        w->r = json_write_double(w->out, v);
-}
-
-static void put_base64(struct writer *w, struct bytes b)
-{
-    if (w->r == 0)
-        w->r = json_write_base64(w->out, b);
-}
 
 /* ---- AnyValue -------------------------------------------------------------------------------- */
 
@@ -116,7 +43,7 @@ static struct attr_value parse_value(struct bytes message)
 /* An array or a list that is being written. */
 struct open_list {
     struct wire_reader rest;
-    bool is_map, first;
+    bool is_map;
     bool in_pair; /* it is the value of a key itself */
 };
 
@@ -126,43 +53,34 @@ struct open_lists {
 };
 
 /* Writes {"xValue":…} whole, or the beginning of an array's or list's and pushes it. */
-static void begin_value(struct writer *w, const struct attr_value *v, struct open_lists *lists, bool in_pair)
+static void begin_value(struct json *j, const struct attr_value *v, struct open_lists *lists, bool in_pair)
 {
     bool is_list = v->kind == ATTR_ARRAY || v->kind == ATTR_KVLIST;
-    put(w, "{");
+    json_open(j, '{');
     if (is_list && lists->n < VALUE_DEPTH_MAX) {
-        put_key(w, v->kind == ATTR_ARRAY ? "arrayValue" : "kvlistValue");
-        put(w, "{\"values\":[");
-        lists->item[lists->n++] = (struct open_list){.rest = wire_reader(v->text),
-                                                     .is_map = v->kind == ATTR_KVLIST,
-                                                     .first = true,
-                                                     .in_pair = in_pair};
+        json_key(j, v->kind == ATTR_ARRAY ? "arrayValue" : "kvlistValue"), json_open(j, '{');
+        json_key(j, "values"), json_open(j, '[');
+        lists->item[lists->n++] =
+            (struct open_list){wire_reader(v->text), v->kind == ATTR_KVLIST, .in_pair = in_pair};
         return;
     }
     switch (v->kind) {
-    case ATTR_STRING:
-        put_key(w, "stringValue");
-        put_string(w, v->text);
-        break;
-    case ATTR_BOOL:
-        put_key(w, "boolValue");
-        put(w, v->boolean ? "true" : "false");
-        break;
-    case ATTR_INT: put_i64(w, "intValue", v->integer); break;
-    case ATTR_DOUBLE: put_double(w, "doubleValue", v->real); break;
-    case ATTR_BYTES:
-        put_key(w, "bytesValue");
-        put_base64(w, v->text);
-        break;
+    case ATTR_STRING: json_key(j, "stringValue"), json_string(j, v->text); break;
+    case ATTR_BOOL: json_key(j, "boolValue"), json_bool(j, v->boolean); break;
+    case ATTR_INT: json_key(j, "intValue"), json_quoted_i64(j, v->integer); break;
+    case ATTR_DOUBLE: json_key(j, "doubleValue"), json_double(j, v->real); break;
+    case ATTR_BYTES: json_key(j, "bytesValue"), json_put_base64(j, v->text); break;
     case ATTR_EMPTY:
     case ATTR_ARRAY:
     case ATTR_KVLIST: break;
     }
-    put(w, in_pair ? "}}" : "}");
+    json_close(j, '}');
+    if (in_pair)
+        json_close(j, '}');
 }
 
 /* One element of the innermost list. */
-static void put_element(struct writer *w, struct bytes message, bool is_map, struct open_lists *lists)
+static void put_element(struct json *j, struct bytes message, bool is_map, struct open_lists *lists)
 {
     if (is_map) {
         struct bytes key = {0}, inner = {0};
@@ -174,28 +92,29 @@ static void put_element(struct writer *w, struct bytes message, bool is_map, str
             else if (f.type == WIRE_LEN && f.number == 2)
                 inner = f.bytes;
         }
-        put(w, "{\"key\":");
-        put_string(w, key);
-        put(w, ",\"value\":");
+        json_open(j, '{');
+        json_key(j, "key"), json_string(j, key);
+        json_key(j, "value");
         message = inner;
     }
     struct attr_value v = parse_value(message);
-    begin_value(w, &v, lists, is_map);
+    begin_value(j, &v, lists, is_map);
 }
 
-static void put_value(struct writer *w, const struct attr_value *value)
+static void put_value(struct json *j, const struct attr_value *value)
 {
     struct open_lists lists = {.n = 0};
-    begin_value(w, value, &lists, false);
-    while (lists.n > 0 && w->r == 0) {
+    begin_value(j, value, &lists, false);
+    while (lists.n > 0 && j->r == 0) {
         struct open_list *list = &lists.item[lists.n - 1];
         struct wire_field f;
         if (wire_next(&list->rest, &f) != 0) {
-            put(w, list->in_pair ? "]}}}" : "]}}");
+            json_close(j, ']'), json_close(j, '}'), json_close(j, '}');
+            if (list->in_pair)
+                json_close(j, '}');
             lists.n--;
         } else if (f.type == WIRE_LEN && f.number == 1) {
-            put_comma(w, &list->first);
-            put_element(w, f.bytes, list->is_map, &lists);
+            put_element(j, f.bytes, list->is_map, &lists);
         }
     }
 }
@@ -203,137 +122,114 @@ static void put_value(struct writer *w, const struct attr_value *value)
 /* ---- the batch ------------------------------------------------------------------------------- */
 
 /* "attributes":[…], nothing when there are none. */
-static bool put_attrs(struct writer *w, const struct attr *attrs, uint32_t n)
+static void put_attrs(struct json *j, const struct attr *attrs, uint32_t n)
 {
     if (n == 0)
-        return false;
-    bool first = true;
-    put(w, "\"attributes\":[");
+        return;
+    json_key(j, "attributes"), json_open(j, '[');
     for (uint32_t i = 0; i < n; i++) {
-        put_comma(w, &first);
-        put(w, "{\"key\":");
-        put_string(w, attrs[i].key);
-        put(w, ",\"value\":");
-        put_value(w, &attrs[i].value);
-        put(w, "}");
+        json_open(j, '{');
+        json_key(j, "key"), json_string(j, attrs[i].key);
+        json_key(j, "value"), put_value(j, &attrs[i].value);
+        json_close(j, '}');
     }
-    put(w, "]");
-    return true;
+    json_close(j, ']');
 }
 
 /* Trace and span ids are in hex, unlike other bytes (OTLP specification, "JSON Protobuf Encoding"). A span
  * id that is all zero is unknown: "". */
-static void put_hex_id(struct writer *w, const char *name, const uint8_t *id, size_t n)
+static void put_hex_id(struct json *j, const char *name, const uint8_t *id, size_t n)
 {
-    static const char digit[] = "0123456789abcdef";
     uint8_t any = 0;
-    put(w, ",");
-    put_key(w, name);
-    put(w, "\"");
     for (size_t i = 0; i < n; i++)
         any |= id[i];
-    for (size_t i = 0; i < n && any; i++)
-        put_raw(w, (char[2]){digit[id[i] >> 4], digit[id[i] & 15]}, 2);
-    put(w, "\"");
+    json_key(j, name), json_put_hex(j, bytes_of(id, any ? n : 0));
 }
 
-static void put_exemplar(struct writer *w, const struct metric_exemplar *e, bool is_double)
+static void put_time(struct json *j, const char *name, uint64_t unix_nano)
 {
-    put(w, "\"exemplars\":[{");
-    put_u64(w, "timeUnixNano", e->time_unix_nano);
-    put(w, ",");
+    if (unix_nano)
+        json_key(j, name), json_quoted_u64(j, unix_nano);
+}
+
+static void put_number(struct json *j, bool is_double, double real, int64_t integer)
+{
     if (is_double)
-        put_double(w, "asDouble", e->real);
+        json_key(j, "asDouble"), json_double(j, real);
     else
-        put_i64(w, "asInt", e->integer);
-    put_hex_id(w, "spanId", e->span_id, sizeof e->span_id);
-    put_hex_id(w, "traceId", e->trace_id, sizeof e->trace_id);
-    put(w, "}]");
+        json_key(j, "asInt"), json_quoted_i64(j, integer);
 }
 
-static void put_point(struct writer *w, const struct metric_point *p)
+static void put_exemplar(struct json *j, const struct metric_exemplar *e, bool is_double)
 {
-    put(w, "{");
-    bool first = !put_attrs(w, p->attrs, p->n_attrs);
-    if (p->start_unix_nano) {
-        put_comma(w, &first);
-        put_u64(w, "startTimeUnixNano", p->start_unix_nano);
-    }
-    if (p->time_unix_nano) {
-        put_comma(w, &first);
-        put_u64(w, "timeUnixNano", p->time_unix_nano);
-    }
-    put_comma(w, &first);
+    json_key(j, "exemplars"), json_open(j, '['), json_open(j, '{');
+    json_key(j, "timeUnixNano"), json_quoted_u64(j, e->time_unix_nano);
+    put_number(j, is_double, e->real, e->integer);
+    put_hex_id(j, "spanId", e->span_id, sizeof e->span_id);
+    put_hex_id(j, "traceId", e->trace_id, sizeof e->trace_id);
+    json_close(j, '}'), json_close(j, ']');
+}
+
+static void put_point(struct json *j, const struct metric_point *p)
+{
+    json_open(j, '{');
+    put_attrs(j, p->attrs, p->n_attrs);
+    put_time(j, "startTimeUnixNano", p->start_unix_nano);
+    put_time(j, "timeUnixNano", p->time_unix_nano);
     if (p->stale)
-        put(w, "\"flags\":1");
-    else if (p->is_double)
-        put_double(w, "asDouble", p->real);
+        json_key(j, "flags"), json_u64(j, 1);
     else
-        put_i64(w, "asInt", p->integer);
-    if (p->exemplar && !p->stale) {
-        put(w, ",");
-        put_exemplar(w, p->exemplar, p->is_double);
+        put_number(j, p->is_double, p->real, p->integer);
+    if (p->exemplar && !p->stale)
+        put_exemplar(j, p->exemplar, p->is_double);
+    json_close(j, '}');
+}
+
+static void put_text_field(struct json *j, const char *name, struct bytes text)
+{
+    if (text.n > 0)
+        json_key(j, name), json_string(j, text);
+}
+
+static void open_metric(struct json *j, const struct metric *m)
+{
+    json_open(j, '{');
+    json_key(j, "name"), json_string(j, m->name);
+    put_text_field(j, "description", m->description);
+    put_text_field(j, "unit", m->unit);
+    json_key(j, m->kind == METRIC_SUM ? "sum" : "gauge"), json_open(j, '{');
+    json_key(j, "dataPoints"), json_open(j, '[');
+}
+
+static void close_metric(struct json *j, const struct metric *m)
+{
+    json_close(j, ']');
+    if (m->kind == METRIC_SUM) {
+        json_key(j, "aggregationTemporality"), json_u64(j, m->temporality);
+        json_key(j, "isMonotonic"), json_bool(j, true);
     }
-    put(w, "}");
+    json_close(j, '}'), json_close(j, '}');
 }
 
-static void put_text_field(struct writer *w, const char *name, struct bytes text)
+static void open_resource(struct json *j, const struct metric_batch *b, const struct metric_resource *r)
 {
-    if (text.n == 0)
-        return;
-    put(w, ",");
-    put_key(w, name);
-    put_string(w, text);
+    json_open(j, '{');
+    json_key(j, "resource"), json_open(j, '{');
+    put_attrs(j, r->attrs, r->n_attrs);
+    json_close(j, '}');
+    json_key(j, "scopeMetrics"), json_open(j, '['), json_open(j, '{');
+    json_key(j, "scope"), json_open(j, '{');
+    put_text_field(j, "name", b->scope_name);
+    put_text_field(j, "version", b->scope_version);
+    json_close(j, '}');
+    json_key(j, "metrics"), json_open(j, '[');
 }
 
-static void open_metric(struct writer *w, const struct metric *m)
+static void close_resource(struct json *j, const struct metric_resource *r)
 {
-    put(w, "{\"name\":");
-    put_string(w, m->name);
-    put_text_field(w, "description", m->description);
-    put_text_field(w, "unit", m->unit);
-    put(w, m->kind == METRIC_SUM ? ",\"sum\":{\"dataPoints\":[" : ",\"gauge\":{\"dataPoints\":[");
-}
-
-static void close_metric(struct writer *w, const struct metric *m)
-{
-    put(w, "]");
-    if (m->kind == METRIC_SUM)
-        put(w, m->temporality == METRIC_DELTA ? ",\"aggregationTemporality\":1,\"isMonotonic\":true"
-                                              : ",\"aggregationTemporality\":2,\"isMonotonic\":true");
-    put(w, "}}");
-}
-
-static void put_scope(struct writer *w, const struct metric_batch *b)
-{
-    put(w, "\"scope\":{");
-    if (b->scope_name.n) {
-        put_key(w, "name");
-        put_string(w, b->scope_name);
-    }
-    if (b->scope_version.n) {
-        if (b->scope_name.n)
-            put(w, ",");
-        put_key(w, "version");
-        put_string(w, b->scope_version);
-    }
-    put(w, "}");
-}
-
-static void open_resource(struct writer *w, const struct metric_batch *b, const struct metric_resource *r)
-{
-    put(w, "{\"resource\":{");
-    put_attrs(w, r->attrs, r->n_attrs);
-    put(w, "},\"scopeMetrics\":[{");
-    put_scope(w, b);
-    put(w, ",\"metrics\":[");
-}
-
-static void close_resource(struct writer *w, const struct metric_resource *r)
-{
-    put(w, "]}]");
-    put_text_field(w, "schemaUrl", r->schema_url);
-    put(w, "}");
+    json_close(j, ']'), json_close(j, '}'), json_close(j, ']');
+    put_text_field(j, "schemaUrl", r->schema_url);
+    json_close(j, '}');
 }
 
 /* What closes a request in which a resource and a metric are open, without the resource's schema_url. */
@@ -341,66 +237,64 @@ static void close_resource(struct writer *w, const struct metric_resource *r)
 
 /* A request being written, up to a number of bytes. */
 struct request {
-    struct writer w;
+    struct json json;
     const struct metric_batch *batch;
-    size_t begin, max_bytes;
-    bool any, any_resource; /* points, resources in it */
+    size_t max_bytes;
+    bool any; /* points in it */
     bool full;
 };
 
 /* The points of one metric from the first on; *open: its resource is open. How many were written. */
 static uint32_t put_points(struct request *q, const struct metric_resource *r, const struct metric *m,
-                           uint32_t first, bool *open, bool *any_metric)
+                           uint32_t first, bool *open)
 {
-    struct writer *w = &q->w;
+    struct json *j = &q->json;
     bool metric_open = false;
     uint32_t i = first;
-    for (; i < m->n_points && w->r == 0 && !q->full; i++) {
-        size_t before = w->out->n;
-        bool comma = metric_open, had_resource = *open;
-        if (!*open) {
-            put(w, q->any_resource ? "," : "");
-            open_resource(w, q->batch, r);
-        }
-        if (!metric_open) {
-            put(w, had_resource && *any_metric ? "," : "");
-            open_metric(w, m);
-        }
-        put(w, comma ? "," : "");
-        put_point(w, &m->points[i]);
-        size_t room = CLOSING_MAX + r->schema_url.n, written = w->out->n - q->begin;
+    for (; i < m->n_points && j->r == 0 && !q->full; i++) {
+        size_t before = j->out->n;
+        if (!*open)
+            open_resource(j, q->batch, r);
+        if (!metric_open)
+            open_metric(j, m);
+        put_point(j, &m->points[i]);
+        size_t room = CLOSING_MAX + r->schema_url.n, written = j->out->n - j->from;
         if (q->any && (room > q->max_bytes || written > q->max_bytes - room)) {
-            w->out->n = before; /* it is the next request's */
+            j->out->n = before; /* it is the next request's */
             q->full = true;
             break;
         }
-        q->any = q->any_resource = *open = metric_open = *any_metric = true;
+        q->any = *open = metric_open = true;
     }
     if (metric_open)
-        close_metric(w, m);
+        close_metric(j, m);
     return i - first;
 }
 
 int metrics_encode_json_part(const struct metric_batch *b, size_t max_bytes, uint32_t *from, uint32_t *place,
                              struct buffer *out)
 {
-    struct request q = {.w = {.out = out}, .batch = b, .begin = out->n, .max_bytes = max_bytes};
+    struct request q = {.json = JSON_INIT(out), .batch = b, .max_bytes = max_bytes};
+    struct json *j = &q.json;
     uint32_t i = *from, at = *place;
-    put(&q.w, "{\"resourceMetrics\":[");
-    for (; i < b->n_resources && !q.full && q.w.r == 0; i += !q.full, at = q.full ? at : 0) {
+    json_open(j, '{');
+    json_key(j, "resourceMetrics"), json_open(j, '[');
+    for (; i < b->n_resources && !q.full && j->r == 0; i += !q.full, at = q.full ? at : 0) {
         const struct metric_resource *r = &b->resources[i];
-        bool open = false, any_metric = false;
+        bool open = false;
         uint32_t before = 0; /* points of the resource before the metric */
         for (uint32_t m = 0; m < r->n_metrics && !q.full; before += r->metrics[m++].n_points)
             if (at < before + r->metrics[m].n_points)
-                at += put_points(&q, r, &r->metrics[m], at - before, &open, &any_metric);
+                at += put_points(&q, r, &r->metrics[m], at - before, &open);
         if (open)
-            close_resource(&q.w, r);
+            close_resource(j, r);
     }
-    put(&q.w, "]}\n");
-    if (q.w.r < 0) {
-        out->n = q.begin;
-        return q.w.r;
+    json_close(j, ']'), json_close(j, '}');
+    if (j->r == 0)
+        j->r = buffer_add_str(out, "\n");
+    if (j->r < 0) {
+        out->n = j->from;
+        return j->r;
     }
     *from = i;
     *place = at;
