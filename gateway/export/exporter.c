@@ -29,6 +29,14 @@ void exporter_push_metrics(struct exporter *x, const struct metric_batch *batch)
         x->kind->push_metrics(x, batch);
 }
 
+bool exporter_has_room(struct exporter *x, size_t n)
+{
+    bool has_room = x->kind->reserve(x, n);
+    if (has_room)
+        x->kind->cancel(x, n);
+    return has_room;
+}
+
 void exporter_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user)
 {
     x->kind->drain(x, deadline_ns, done, user);

@@ -101,6 +101,9 @@ struct export_stream exporter_stream(const struct config_kind *kind, const void 
 /* A batch for it; without a point nothing leaves (OTLP specification, "Empty Telemetry Envelopes"). */
 void exporter_push_metrics(struct exporter *x, const struct metric_batch *batch);
 
+/* Whether one for profiles would take a request of n bytes now. Any thread. */
+bool exporter_has_room(struct exporter *x, size_t n);
+
 /* As exporter_kind.drain. Whoever was opened is drained, also when the program fails to start. */
 void exporter_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user);
 

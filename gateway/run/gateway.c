@@ -72,14 +72,6 @@ static void on_collect_timer(void *user)
     begin_collect(user);
 }
 
-static bool accepts_requests(void *context, struct error *why)
-{
-    struct gateway *g = context;
-    if (g->stopping)
-        error_set(why, 0, "stopping");
-    return !g->stopping;
-}
-
 static void drained(void *user)
 {
     struct gateway *g = user;
@@ -167,10 +159,8 @@ static int start_listening(struct gateway *g, struct error *e)
 
 static int start_admin(struct gateway *g, struct error *e)
 {
-    g->receiver_check = (struct admin_check){"receiver", accepts_requests, g};
-    g->ready = (struct admin_ready){&g->receiver_check, 1};
     const struct admin_page pages[] = {
-        gateway_metrics_page(g),  admin_health_page(),        admin_ready_page(&g->ready),
+        gateway_metrics_page(g),  admin_health_page(),        gateway_ready_page(g),
         gateway_triggers_page(g), captures_page(g->captures), capture_page(g->captures),
         gateway_reload_page(g),
     };

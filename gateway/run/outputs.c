@@ -17,7 +17,8 @@
 #include "proto/base/macros.h"
 #include "proto/io/loop.h"
 
-struct leaving { /* one exporter, and of metrics its output */
+struct leaving {      /* one exporter, and of metrics its output */
+    const char *name; /* the configuration's */
     struct exporter *exporter;
     struct output *output; /* NULL: raw profiles go there */
 };
@@ -109,6 +110,7 @@ static int add_exporter(struct outputs *o, const struct config_exporter *x, enum
         .stats = o->stats,
         .prometheus = o->names,
     };
+    o->leaving[o->n_leaving].name = x->name;
     int r = exporter_open(&o->leaving[o->n_leaving].exporter, x->kind, x->settings, &context, e);
     o->n_leaving += r == 0;
     return r;
@@ -233,6 +235,14 @@ struct outputs *outputs_free(struct outputs *o)
 struct export_profiles *outputs_profiles(struct outputs *o)
 {
     return o->profiles;
+}
+
+const char *outputs_without_room(struct outputs *o, size_t n)
+{
+    for (uint32_t i = 0; i < o->n_leaving; i++)
+        if (!o->leaving[i].output && !exporter_has_room(o->leaving[i].exporter, n))
+            return o->leaving[i].name;
+    return NULL;
 }
 
 struct store *outputs_store(struct outputs *o)

@@ -38,6 +38,9 @@ struct outputs *outputs_free(struct outputs *o); /* after outputs_shutdown's don
 /* Where raw profiles go; NULL when nowhere. */
 struct export_profiles *outputs_profiles(struct outputs *o);
 
+/* The name of an exporter of raw profiles that would refuse a request of n bytes now, or NULL. */
+const char *outputs_without_room(struct outputs *o, size_t n);
+
 /* A reload (store_replace_metrics): 0 with the number for aggregate_set_generation of tables for these
  * metrics, OUTPUTS_FULL: too many different ones since the start, or -ENOMEM. The exporters stay. */
 enum { OUTPUTS_FULL = 1 };

@@ -2,7 +2,8 @@
 /*
  * The running gateway as its files share it: gateway.c (life and the control loop), worker.c (what
  * runs on a worker's thread), lane.c (the lanes for large requests, which count as workers do),
- * show.c (what /metrics shows of them), reload.c (new configuration while running), triggers.c.
+ * show.c (what /metrics shows of them), readiness.c (/readyz), reload.c (new configuration while running),
+ * triggers.c.
  */
 #ifndef GATEWAY_RUN_PARTS_H
 #define GATEWAY_RUN_PARTS_H
@@ -53,7 +54,7 @@ struct gateway {
     struct receivers receivers;
     struct listen *listen;
     struct admin *admin;
-    struct admin_check receiver_check; /* these three are of its pages */
+    struct admin_check checks[4]; /* these three are of its pages */
     struct admin_ready ready;
     struct admin_scrape scrape;
     struct io_timer *collect_timer;
@@ -155,6 +156,11 @@ int gateway_show(void *context, struct buffer *out);
 
 /* GET /metrics. */
 struct admin_page gateway_metrics_page(struct gateway *g);
+
+/* ---- readiness.c: the control loop ---- */
+
+/* GET /readyz. */
+struct admin_page gateway_ready_page(struct gateway *g);
 
 /* ---- reload.c: the control loop ---- */
 

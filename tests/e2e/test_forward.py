@@ -1,12 +1,16 @@
 """Raw profiles downstream: untouched at 100 %, thinned after counting, refused when there is no room."""
+import contextlib
+import http.client
 import json
+import re
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 import sink as base
-from programs import BUILD, Gateway, captures, running, wait_for
+from programs import BUILD, PATIENCE, Gateway, captures, running, wait_for
 
 FILES = captures("ebpf-*.pb")
 
@@ -265,3 +269,53 @@ def test_a_stop_ends_when_its_time_is_over(sink):
         wait_for(lambda: sink.asked >= 1, "the first attempt")
         assert gateway.stop() == 0
         assert "samples left at the end" in gateway.log()
+
+
+def ready(gateway, accept="text/plain"):
+    """GET /readyz: (status, text)."""
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.admin, timeout=PATIENCE)
+    connection.request("GET", "/readyz", headers={"Accept": accept})
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+def test_ready_is_who_would_take_a_request(sink):
+    """A full queue, no connection left, stopping: each with its reason, and back when it is over."""
+    sink.status = 503
+    retry = ", sending_queue: { queue_size: 2 }, retry_on_failure: { initial_interval: 50ms, max_interval: 50ms }"
+    with running(Gateway("--set", "limits.connections=2", config=config(sink, extra=retry), listen=1)) as gateway:
+        assert ready(gateway) == (200, "ok\n")
+        while gateway.post(FILES[0].read_bytes())[0] == 200:
+            pass
+        full = "the queue of exporter otlp/sink has no room for raw profiles"
+        assert ready(gateway) == (503, f"not ready: queues: {full}\n")
+        status, text = ready(gateway, "application/json")
+        assert status == 503 and {c["name"]: c.get("reason") for c in json.loads(text)["checks"]} == {
+            "receiver": None, "connections": None, "memory": None, "queues": full}
+        sink.status = 200
+        wait_for(lambda: ready(gateway)[0] == 200, "the queue drained")
+        with contextlib.ExitStack() as idle:
+            for _ in range(2):
+                idle.enter_context(socket.create_connection(("127.0.0.1", gateway.ports[0])))
+            wait_for(lambda: ready(gateway) == (503, "not ready: connections: all of limits.connections=2 are open\n"),
+                     "no connection left")
+        wait_for(lambda: ready(gateway)[0] == 200, "the connections gone")
+        sink.status = 503
+        assert gateway.post(FILES[0].read_bytes())[0] == 200
+        gateway.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: ready(gateway)[1].startswith("not ready: receiver: stopping\n"), "it stops")
+        sink.status = 200
+        assert gateway.wait() == 0
+
+
+def test_without_memory_it_is_not_ready(sink):
+    """Queues may hold all of limits.memory: what is left does not do for a request."""
+    sink.status = 503
+    with running(Gateway("--set", "limits.memory=16MiB", "--set", "limits.request_bytes=4MiB",
+                         config=config(sink, extra=", sending_queue: { queue_size: 1000, queue_bytes: 64MiB }"), listen=1)) as gateway:
+        while gateway.post(FILES[0].read_bytes())[0] == 200:
+            pass
+        status, text = ready(gateway)
+        assert status == 503 and re.search(r"not ready: memory: \d+ of limits.memory=16777216 bytes are in use\n", text), text
+        sink.status = 200
+        wait_for(lambda: ready(gateway)[0] == 200, "the queue drained")
