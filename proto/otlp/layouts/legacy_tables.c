@@ -428,7 +428,6 @@ int legacy_read_source(struct legacy *t, struct bytes message)
 
 int legacy_write_dictionary(struct legacy *t)
 {
-    static const uint8_t zero[16];
     int r = legacy_room(t, t->out, 256);
     if (r != 0)
         return r;
@@ -439,14 +438,7 @@ int legacy_write_dictionary(struct legacy *t)
             r = legacy_room(t, t->out, entry.n + 128);
             if (r != 0)
                 return r;
-            if (table == TABLE_LINK && i == 0) { /* profiles.proto: SHOULD be zero bytes rather than absent */
-                size_t link = wire_begin(&t->w, DICTIONARY_LINK_TABLE);
-                wire_put_bytes(&t->w, LINK_TRACE_ID, bytes_of(zero, 16));
-                wire_put_bytes(&t->w, LINK_SPAN_ID, bytes_of(zero, 8));
-                wire_end(&t->w, link);
-            } else {
-                wire_put_bytes(&t->w, table + 1, entry);
-            }
+            wire_put_bytes(&t->w, table + 1, entry);
         }
     r = legacy_room(t, t->out, 64);
     if (r == 0)

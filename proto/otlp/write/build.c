@@ -60,9 +60,6 @@ static uint32_t add(struct build *b, int table, struct bytes entry)
     return i;
 }
 
-/* profiles.proto: an unset link SHOULD be zero bytes of the right length. */
-static const uint8_t no_trace[16], no_span[8];
-
 void build_begin(struct build *b)
 {
     for (int i = 0; i < TABLES; i++)
@@ -75,9 +72,7 @@ void build_begin(struct build *b)
     b->n_samples = 0;
     b->failed = 0;
     for (int i = 0; i < TABLES; i++)
-        if (i != LINK)
-            add(b, i, BYTES_LIT("")); /* the zero message has no fields */
-    build_link(b, no_trace, no_span);
+        add(b, i, BYTES_LIT("")); /* the zero message has no fields */
 }
 
 struct build *build_new(struct budget *budget)
@@ -205,9 +200,12 @@ uint32_t build_stack(struct build *b, const uint32_t *locations, uint32_t n)
 
 uint32_t build_link(struct build *b, const uint8_t trace_id[16], const uint8_t span_id[8])
 {
+    static const uint8_t zero[16];
+    if (memcmp(trace_id, zero, 16) == 0 && memcmp(span_id, zero, 8) == 0)
+        return 0;
     struct wire_writer w = entry_writer(b);
-    wire_put_bytes(&w, LINK_TRACE_ID, bytes_of(trace_id, sizeof no_trace));
-    wire_put_bytes(&w, LINK_SPAN_ID, bytes_of(span_id, sizeof no_span));
+    wire_put_bytes(&w, LINK_TRACE_ID, bytes_of(trace_id, 16));
+    wire_put_bytes(&w, LINK_SPAN_ID, bytes_of(span_id, 8));
     return entry_add(b, LINK, &w);
 }
 
@@ -276,8 +274,6 @@ void build_scope(struct build *b, struct bytes name, struct bytes version, const
 
 static void put_value_type(struct wire_writer *w, uint32_t field, uint32_t type, uint32_t unit)
 {
-    if (type == 0 && unit == 0)
-        return;
     size_t mark = wire_begin(w, field);
     wire_put_uint_nonzero(w, VALUE_TYPE_TYPE_STRINDEX, type);
     wire_put_uint_nonzero(w, VALUE_TYPE_UNIT_STRINDEX, unit);

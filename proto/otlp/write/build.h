@@ -2,7 +2,8 @@
 /*
  * A request under construction: an ExportProfilesServiceRequest (OTLP 1.10 = 1.11) built entry by entry.
  *
- * The dictionary is deduplicated by content and has its zero entries; keys are written inline (no
+ * The dictionary is deduplicated by content and has its zero entries, all of them empty messages (README.md,
+ * "What is stored"); keys are written inline (no
  * key_strindex), as the Collector's receiver wants them (up to v0.159 it resolves no references). The tree is
  * written in document order: resource, then its scopes, then their profiles, then their samples. Meant for
  * one request every few seconds, so an entry is kept as its encoded bytes: little memory, and finishing is a
@@ -85,7 +86,8 @@ struct build_location {
 uint32_t build_location(struct build *b, const struct build_location *l);
 
 uint32_t build_stack(struct build *b, const uint32_t *locations, uint32_t n); /* leaf first */
-uint32_t build_link(struct build *b, const uint8_t trace_id[16], const uint8_t span_id[8]);
+uint32_t build_link(struct build *b, const uint8_t trace_id[16],
+                    const uint8_t span_id[8]); /* both all zero: 0 */
 
 /* --- The tree: each opens a new one inside the last opened parent, and closes what was open of its own kind.
  */
@@ -96,7 +98,7 @@ void build_scope(struct build *b, struct bytes name, struct bytes version, const
 
 struct build_profile {
     uint32_t type, unit;               /* strings: samples/count, cpu/nanoseconds, … */
-    uint32_t period_type, period_unit; /* strings; both 0: no period_type */
+    uint32_t period_type, period_unit; /* strings; both 0: an empty period_type */
     int64_t period;
     uint64_t time_unix_nano, duration_nano;
     const uint8_t *profile_id; /* 16 bytes, not all zero; or NULL */

@@ -34,6 +34,9 @@ struct subset_mark {
     struct bytes key;
     double probability; /* that a sample was kept: 0 < … <= 1 */
     bool on_profiles;   /* else on samples */
+    /* [sample of the view] what it is worth now, written as its one value instead of its values and
+     * timestamps; NULL: these stay as they are. */
+    const int64_t *values;
 };
 
 /* What is known of a view before parts of it are written: a pass over all of it, made once. */

@@ -59,11 +59,16 @@ static void write_mappings_and_locations(struct subset *s)
     }
 }
 
-/* profiles.proto, Link: an id that is not set SHOULD be written as zero bytes rather than left out. */
+/* profiles.proto, Link: an id that is not set SHOULD be written as zero bytes rather than left out. Entry 0,
+ * which says that there is no link, is empty all the same: Parca refuses requests where it is not. */
 static void write_links(struct subset *s)
 {
     static const uint8_t zero[16];
     for (EACH_REACHED(i, &s->link)) {
+        if (i == 0) {
+            wire_put_bytes(&s->w, DICTIONARY_LINK_TABLE, BYTES_LIT(""));
+            continue;
+        }
         size_t mark = wire_begin(&s->w, DICTIONARY_LINK_TABLE);
         uint64_t trace = s->p->link.trace_at[i], span = s->p->link.span_at[i];
         wire_put_bytes(&s->w, LINK_TRACE_ID, bytes_of(trace ? s->p->body.p + trace : zero, 16));
@@ -150,27 +155,36 @@ static void write_dictionary(struct subset *s)
 /* --- The tree */
 
 /* Values and timestamps are not in the columns: they are copied from the sample's own bytes. */
+static void write_observations(struct subset *s, uint32_t i, struct bytes message)
+{
+    struct wire_reader in = wire_reader(message);
+    struct wire_field f;
+    if (s->mark && s->mark->values) {
+        wire_put_packed64(&s->w, SAMPLE_VALUES, &s->mark->values[i], 1);
+        return;
+    }
+    while (wire_next(&in, &f) == 0)
+        if (f.number == SAMPLE_VALUES || f.number == SAMPLE_TIMESTAMPS_UNIX_NANO)
+            wire_put_raw(&s->w, bytes_of(f.from, (size_t)(in.p - f.from)));
+}
+
 static void write_sample(struct subset *s, uint32_t i, struct bytes message, bool profile_marked)
 {
     const struct profiles *p = s->p;
     uint32_t from = p->sample.attrs_at[i], to = p->sample.attrs_at[i + 1];
-    struct wire_reader in = wire_reader(message);
-    struct wire_field f;
     size_t mark = wire_begin(&s->w, PROFILE_SAMPLES);
     bool marked = s->mark && !s->mark->on_profiles && !profile_marked && !has_mark(s, from, to);
     wire_put_uint_nonzero(&s->w, SAMPLE_STACK_INDEX, s->stack.to[p->sample.stack[i]]);
     write_attrs(s, SAMPLE_ATTRIBUTE_INDICES, from, to, marked);
     wire_put_uint_nonzero(&s->w, SAMPLE_LINK_INDEX, s->link.to[p->sample.link[i]]);
-    while (wire_next(&in, &f) == 0)
-        if (f.number == SAMPLE_VALUES || f.number == SAMPLE_TIMESTAMPS_UNIX_NANO)
-            wire_put_raw(&s->w, bytes_of(f.from, (size_t)(in.p - f.from)));
+    write_observations(s, i, message);
     wire_end(&s->w, mark);
 }
 
+/* Also an empty one, which says the same as none: backends read what it says without asking whether it is
+ * there. */
 static void write_value_type(struct subset *s, uint32_t field, uint32_t type, uint32_t unit)
 {
-    if (type == 0 && unit == 0)
-        return;
     size_t mark = wire_begin(&s->w, field);
     wire_put_uint_nonzero(&s->w, VALUE_TYPE_TYPE_STRINDEX, s->string.to[type]);
     wire_put_uint_nonzero(&s->w, VALUE_TYPE_UNIT_STRINDEX, s->string.to[unit]);
@@ -200,11 +214,10 @@ static void write_profile(struct subset *s, uint32_t i, bool whole)
     wire_end(&s->w, mark);
 }
 
-/* A Resource or InstrumentationScope: its own bytes, unless they refer to the string table. */
+/* A Resource or InstrumentationScope: its own bytes, unless they refer to the string table; also an empty
+ * one, as write_value_type. */
 static void write_owner(struct subset *s, uint32_t field, struct bytes message, enum value_shape shape)
 {
-    if (message.n == 0)
-        return;
     if (!value_has_reference(message, shape)) {
         wire_put_bytes(&s->w, field, message);
         return;

@@ -135,6 +135,32 @@ UNIT(entries_are_deduplicated_and_zero_is_zero)
     build_free(b);
 }
 
+/* Parca refuses a request where the first link is not empty or a profile has no period_type, and ends where
+ * there is no sample_type. */
+UNIT(what_is_zero_is_empty_and_what_is_empty_is_there)
+{
+    struct build *b = unit_made(build_new(NULL));
+    struct buffer out = BUFFER_INIT(0);
+    int64_t one = 1;
+    build_resource(b, NULL, 0, bytes_of(NULL, 0));
+    build_scope(b, bytes_of(NULL, 0), bytes_of(NULL, 0), NULL, 0, bytes_of(NULL, 0));
+    build_profile(b, &(struct build_profile){0});
+    build_sample(b, &(struct build_sample){.values = &one, .n_values = 1});
+    ck_assert_int_eq(build_finish(b, &out), 0);
+    Request *q = request_unpack(out.p, out.n);
+    ck_assert_ptr_nonnull(q);
+    ck_assert_uint_eq(q->dictionary->n_link_table, 1);
+    ck_assert_uint_eq(q->dictionary->link_table[0]->trace_id.len, 0);
+    ck_assert_uint_eq(q->dictionary->link_table[0]->span_id.len, 0);
+    ck_assert_ptr_nonnull(q->resource_profiles[0]->resource);
+    ck_assert_ptr_nonnull(q->resource_profiles[0]->scope_profiles[0]->scope);
+    ck_assert_ptr_nonnull(q->resource_profiles[0]->scope_profiles[0]->profiles[0]->sample_type);
+    ck_assert_ptr_nonnull(q->resource_profiles[0]->scope_profiles[0]->profiles[0]->period_type);
+    request_free(q);
+    buffer_release(&out);
+    build_free(b);
+}
+
 UNIT(failure_is_remembered_until_begin)
 {
     struct budget budget = BUDGET_INIT(200u << 10, NULL);

@@ -117,7 +117,8 @@ UNIT(a_part_has_a_smaller_dictionary)
     ck_assert_uint_eq(q->n_resource_profiles, 1);
     ck_assert_uint_eq(q->dictionary->n_stack_table, 2);
     ck_assert_uint_eq(q->dictionary->n_link_table, 1);
-    ck_assert_uint_eq(q->dictionary->link_table[0]->trace_id.len, 16);
+    ck_assert_uint_eq(q->dictionary->link_table[0]->trace_id.len, 0);
+    ck_assert_uint_eq(q->dictionary->link_table[0]->span_id.len, 0);
     ck_assert_str_eq(q->dictionary->string_table[0], "");
     request_free(q);
     buffer_release(&out);
@@ -150,6 +151,48 @@ static void put_thin(struct wire_writer *w)
         put_str(w, 9, "pprof");
         put_str(w, 10, "payload");
     }
+}
+
+/* What came left out is written empty; so is entry 0 of a link table that came with zeros in it. */
+UNIT(what_is_empty_is_there)
+{
+    struct made m;
+    put_thin(made_begin(&m));
+    ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
+    struct buffer out = BUFFER_INIT(0);
+    subset(&m.v, NULL, NULL, &out);
+    Request *q = request_unpack(out.p, out.n);
+    ck_assert_ptr_nonnull(q);
+    ck_assert_uint_eq(q->dictionary->link_table[0]->trace_id.len, 0);
+    ck_assert_ptr_nonnull(q->resource_profiles[0]->resource);
+    ck_assert_ptr_nonnull(q->resource_profiles[0]->scope_profiles[0]->scope);
+    ck_assert_ptr_nonnull(q->resource_profiles[0]->scope_profiles[0]->profiles[0]->sample_type);
+    ck_assert_ptr_nonnull(q->resource_profiles[0]->scope_profiles[0]->profiles[0]->period_type);
+    request_free(q);
+    buffer_release(&out);
+    made_end(&m);
+}
+
+UNIT(a_sample_can_be_worth_something_else)
+{
+    struct made m;
+    put_thin(made_begin(&m));
+    ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
+    const int64_t worth[] = {70, 90};
+    struct subset_mark mark = {BYTES_LIT("kept"), 0.1, true, worth};
+    struct buffer out = BUFFER_INIT(0);
+    subset(&m.v, NULL, &mark, &out);
+    Request *q = request_unpack(out.p, out.n);
+    ck_assert_ptr_nonnull(q);
+    const Profile *profile = q->resource_profiles[0]->scope_profiles[0]->profiles[0];
+    for (size_t i = 0; i < profile->n_samples; i++) {
+        ck_assert_uint_eq(profile->samples[i]->n_values, 1);
+        ck_assert_uint_eq(profile->samples[i]->n_timestamps_unix_nano, 0);
+        ck_assert_int_eq(profile->samples[i]->values[0], worth[i]);
+    }
+    request_free(q);
+    buffer_release(&out);
+    made_end(&m);
 }
 
 UNIT(the_mark_is_added_once_and_multiplies)
