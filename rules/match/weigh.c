@@ -60,18 +60,38 @@ uint32_t weigh_kind_rank(enum rule_kind kind, enum rule_value value, const struc
     return RULES_NONE;
 }
 
+static bool meets(struct match_strings *strings, const struct rule_pattern *on, struct bytes text)
+{
+    uint32_t string = match_strings_add(strings, text);
+    return match_strings_bit(strings, LOWER_DOMAIN_TEXT, string, lower_find(strings->p, on));
+}
+
+/* The same with `to` for each `from` in the type, which is the first n bytes; false, too, if it has none. */
+static bool meets_with(struct match_strings *strings, const struct rule_pattern *on, struct buffer *text,
+                       size_t n, uint8_t from, uint8_t to)
+{
+    bool changed = false;
+    for (size_t i = 0; i < n; i++) {
+        if (text->p[i] != from)
+            continue;
+        text->p[i] = to;
+        changed = true;
+    }
+    return changed && meets(strings, on, buffer_bytes(text));
+}
+
 bool weigh_type_is(struct match_strings *strings, const struct rule_pattern *on,
                    const struct rules_profile *p)
 {
     struct buffer joined = BUFFER_INIT(0);
     bool takes = false;
     if (buffer_add_bytes(&joined, p->type) < 0 || buffer_add(&joined, "/", 1) < 0 ||
-        buffer_add_bytes(&joined, p->unit) < 0) {
+        buffer_add_bytes(&joined, p->unit) < 0)
         match_memory_out(strings->memory);
-    } else {
-        uint32_t string = match_strings_add(strings, buffer_bytes(&joined));
-        takes = match_strings_bit(strings, LOWER_DOMAIN_TEXT, string, lower_find(strings->p, on));
-    }
+    else
+        takes = meets(strings, on, buffer_bytes(&joined)) ||
+                meets_with(strings, on, &joined, p->type.n, '-', '_') ||
+                meets_with(strings, on, &joined, p->type.n, '_', '-');
     buffer_release(&joined);
     return takes;
 }

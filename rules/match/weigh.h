@@ -34,7 +34,8 @@ struct rules_time rules_time_of(const struct rules_profile *p);
 void weigh_choose(struct match_strings *strings, const struct rules_profile *group, uint32_t n,
                   uint64_t *masks);
 
-/* Whether a pattern meets a profile's TYPE/UNIT; false, too, when memory is out. */
+/* Whether a pattern meets a profile's TYPE/UNIT, or what that is with `_` for each `-` of its type, or the
+ * other way round (LANGUAGE §4, `on`); false, too, when memory is out. */
 bool weigh_type_is(struct match_strings *strings, const struct rule_pattern *on,
                    const struct rules_profile *p);
 

@@ -140,11 +140,13 @@ int kinds_add_event(struct kinds *k, const char *text, struct error *e)
     if (!kind)
         return -EINVAL;
     size_t n = strcspn(text, "/@");
-    char event[64];
+    char event[sizeof kind->type];
     if (!find_event(bytes_of(text, n), kind))
         return error_set(e, -EINVAL, "\"%.*s\" is no event; there are %s, and rHEX", (int)n, text,
                          kinds_events());
     snprintf(event, sizeof event, "%.*s", (int)n, text);
+    for (char *dash = event; (dash = strchr(dash, '-'));)
+        *dash = '_'; /* "page_faults": Pyroscope refuses a type with a hyphen, Parca cannot be asked for it */
     kind->how = KIND_EVENT;
     kind->is_frequency = text[n] == '@';
     if (text[n] && (quantity_u64(bytes_str(text + n + 1), &kind->rate) < 0 || kind->rate == 0 ||

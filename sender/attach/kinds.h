@@ -26,7 +26,7 @@ enum kind_how {
 
 struct kind {
     enum kind_how how;
-    char type[64], unit[16];
+    char type[64], unit[16];               /* without hyphens (rules/LANGUAGE.md §4, `on`) */
     char period_type[64], period_unit[16]; /* "": none */
     uint64_t period;
     double share; /* the probability a hit is taken with, 0 … 1; weights are divided by it */

@@ -165,7 +165,7 @@ def test_page_faults_are_counted_where_they_happen(truth):
     with Kinds() as receiver:
         (_, said), = profiled(receiver, ["--no-cpu", "--event", "page-faults/16", "--include", "executable=pg-truth"],
                               [sys.executable, "-c", COUNT_SWITCHES, truth, "touch", "4096"])
-        own = sum(hit.value for hit in receiver.hits if hit.kind == "page-faults/count" and "touch_pages" in hit.names)
+        own = sum(hit.value for hit in receiver.hits if hit.kind == "page_faults/count" and "touch_pages" in hit.names)
         # The counters are one a CPU, and each may keep up to a period. They count everybody's faults: whenever the program had to
         # leave its CPU, where in the period it goes on is chance (two even deviates of a period: variance a sixth of its square).
         error = 16 * (os.cpu_count() + 1) + SIGMAS * 16 * math.sqrt(min(said["switches"], said["pages"] / 16) / 6)

@@ -285,7 +285,7 @@ def test_page_faults_allocations_and_calls_are_counted(guest):
             guest, receiver, ["--no-cpu --event page-faults/16 --alloc libc --alloc-interval 64KiB --probe",
                               "/bin/pg-truth:want_memory --include executable=pg-truth"],
             "pg-truth touch 4096 stay", "pg-truth alloc 2000 stay", first="pg-truth alloc 200", seen="want_memory")
-        own = sum(hit.value for hit in receiver.of(touched, "page-faults/count") if "touch_pages" in hit.names)
+        own = sum(hit.value for hit in receiver.of(touched, "page_faults/count") if "touch_pages" in hit.names)
         # A counter is a CPU's: who makes it overflow gets the whole period, whoever else had a part in it. So n faults of a turn
         # on a CPU count as the next multiple of the period above or below, by where the counter stood: with a standard deviation
         # of half a period at most. One period more where touching begins.
