@@ -15,8 +15,8 @@
 #include "proto/base/macros.h"
 #include "proto/otlp/write/subset.h"
 
-/* Say on a profile with what probability each of its stacks was kept, or that it was by rate (README.md). */
-#define KEEP_ATTRIBUTE    "profgate.keep.probability"
+/* Say on a profile what share of it was kept, or that it was by rate (README.md). */
+#define KEEP_ATTRIBUTE    "profgate.keep.share"
 #define BY_RATE_ATTRIBUTE "profgate.keep.by_rate"
 /* What they add to a dictionary: the key, an attribute around a double, an index. */
 #define MARK_BYTES (sizeof KEEP_ATTRIBUTE + 40)
@@ -323,6 +323,7 @@ static void push_groups(struct forward *f, const struct profiles *view, struct r
             .key = g->by_rate ? BYTES_LIT(BY_RATE_ATTRIBUTE) : BYTES_LIT(KEEP_ATTRIBUTE),
             .probability = g->probability,
             .on_profiles = true,
+            .values = g->by_rate ? NULL : p->value,
         };
         bool marked = g->by_rate || g->probability < 1;
         struct part part = {.view = view,

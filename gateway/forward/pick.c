@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "proto/base/hash.h"
+#include "proto/base/macros.h"
 #include "proto/otlp/write/subset.h"
 
 /* Kept between requests: tables of a large one (hotpath.md: 25,000 stacks) fit; a hostile one's do not stay.
@@ -36,6 +37,7 @@ void pick_release(struct pick *p)
     free(p->words);
     budget_refund(p->budget, p->cap * sizeof *p->words);
     p->words = p->keep = p->more = NULL;
+    p->value = NULL;
     p->group = NULL;
     p->cap = 0;
 }
@@ -128,6 +130,62 @@ static void hash_resources(const struct profiles *v, uint64_t seed, uint64_t *re
     }
 }
 
+/* ---- weights ------------------------------------------------------------------------------- */
+
+/* Without values each timestamp counts one (profiles.proto, Sample). */
+static double weight_of(const struct profiles *v, uint32_t sample)
+{
+    if (v->sample.n_values[sample] > 0)
+        return fabs((double)v->sample.value_sum[sample]);
+    return max_of(v->sample.n_timestamps[sample], 1u);
+}
+
+static struct pick_class *class_of(struct pick *p, const struct profiles *v, uint32_t profile)
+{
+    uint32_t type = v->profile.type[profile], unit = v->profile.unit[profile], i = 0;
+    while (i < p->n_classes && (p->classes[i].type != type || p->classes[i].unit != unit))
+        i++;
+    if (i == PICK_CLASSES)
+        return &p->classes[PICK_CLASSES - 1];
+    if (i == p->n_classes)
+        p->classes[p->n_classes++] = (struct pick_class){.type = type, .unit = unit};
+    return &p->classes[i];
+}
+
+static void weigh(struct pick *p, const struct profiles *v)
+{
+    p->n_classes = 0;
+    for (uint32_t i = 0; i < v->profile.n; i++) {
+        struct pick_class *class = class_of(p, v, i);
+        for (uint32_t k = v->profile.samples_at[i]; k < v->profile.samples_at[i + 1]; k++) {
+            if (v->sample.stack[k] == PROFILES_REJECTED)
+                continue;
+            class->weight += weight_of(v, k);
+            class->samples++;
+        }
+    }
+}
+
+/* The chance of a sample where one of mean weight has `share`. */
+static double chance(const struct pick_class *class, double weight, double share)
+{
+    if (share <= 0 || share >= 1 || class->weight <= 0)
+        return share;
+    return fmin(1, share * weight * (double)class->samples / class->weight);
+}
+
+/* What it is worth when it was kept with a chance; what rounding takes goes to the next one. */
+static int64_t worth(const struct profiles *v, uint32_t sample, struct pick_class *class, double with)
+{
+    double weight = weight_of(v, sample), exact = weight / with + class->left;
+    bool is_valued = v->sample.n_values[sample] > 0;
+    if (with >= 1 || exact >= 9e18)
+        return is_valued ? v->sample.value_sum[sample] : (int64_t)weight;
+    int64_t whole = llround(exact);
+    class->left = exact - (double)whole;
+    return is_valued && v->sample.value_sum[sample] < 0 ? -whole : whole;
+}
+
 /* ---- decisions ----------------------------------------------------------------------------- */
 
 /* Whether a hash falls into a share. */
@@ -169,14 +227,15 @@ static int hash_view(struct pick *p, const struct profiles *view, uint64_t seed,
 {
     size_t n_group = SUBSET_WORDS(view->sample.n) * 8; /* a byte a sample */
     size_t n_keep = SUBSET_WORDS(view->sample.n);
-    size_t words = n_keep + n_group + view->attribute.n + (size_t)view->function.n + view->location.n +
-                   view->stack.n + view->resource.n + more_words;
+    size_t words = n_keep + n_group + view->sample.n + view->attribute.n + (size_t)view->function.n +
+                   view->location.n + view->stack.n + view->resource.n + more_words;
     int r = make_room(p, words);
     if (r < 0)
         return r;
     p->keep = p->words;
     p->group = (uint8_t *)(p->keep + n_keep);
-    uint64_t *attribute = p->keep + n_keep + n_group, *function = attribute + view->attribute.n;
+    p->value = (int64_t *)(p->keep + n_keep + n_group);
+    uint64_t *attribute = (uint64_t *)(p->value + view->sample.n), *function = attribute + view->attribute.n;
     uint64_t *location = function + view->function.n;
     ret->stack = location + view->location.n;
     ret->resource = ret->stack + view->stack.n;
@@ -189,6 +248,7 @@ static int hash_view(struct pick *p, const struct profiles *view, uint64_t seed,
     hash_locations(view, attribute, function, location);
     hash_stacks(view, location, ret->stack);
     hash_resources(view, seed, ret->resource);
+    weigh(p, view);
     return 0;
 }
 
@@ -201,14 +261,18 @@ int pick_by_share(struct pick *p, const struct profiles *v, double share, uint64
     uint32_t group = group_of(p, share, false);
     for (uint32_t i = 0; i < v->profile.n; i++) {
         uint64_t pair[2] = {0, t.resource[v->scope.resource[v->profile.scope[i]]]};
+        struct pick_class *class = class_of(p, v, i);
         for (uint32_t k = v->profile.samples_at[i]; k < v->profile.samples_at[i + 1]; k++) {
             if (v->sample.stack[k] == PROFILES_REJECTED)
                 continue;
             pair[0] = t.stack[v->sample.stack[k]];
-            if (hits(hash_bytes(bytes_of(pair, sizeof pair), seed), share))
+            double with = chance(class, weight_of(v, k), share);
+            if (hits(hash_bytes(bytes_of(pair, sizeof pair), seed), with)) {
+                p->value[k] = worth(v, k, class, with);
                 set(p, k, group);
-            else
+            } else {
                 p->thinned++;
+            }
         }
     }
     return 0;
@@ -226,6 +290,7 @@ struct ruling {
     struct tables t;
     struct keep_said *said; /* of the samples of the profile */
     uint32_t profile;
+    struct pick_class *class;
     uint64_t resource, of_profile_hash; /* of the profile */
     uint32_t of_profile;                /* the largest share that a sample of it asks for */
 };
@@ -248,22 +313,27 @@ static void rule_on(struct ruling *r, uint32_t sample, const struct keep_said *s
     bool taken = said->of_stacks | said->of_profiles | said->of_samples | said->n_rates;
     double a = taken ? (double)said->of_stacks / KEEP_ONE : r->rules->share;
     double b = (double)r->of_profile / KEEP_ONE, c = (double)said->of_samples / KEEP_ONE;
+    double weight = weight_of(r->v, sample), with_a = chance(r->class, weight, a),
+           with_c = chance(r->class, weight, c);
     uint64_t words[3] = {r->t.stack[r->v->sample.stack[sample]], r->resource,
                          r->v->profile.time_unix_nano[r->profile]};
     bool keep =
         !said->dropped &&
-        (hits(hash_bytes(bytes_of(words, 2 * sizeof *words), seed), a) || hits(r->of_profile_hash, b) ||
-         hits(hash_bytes(bytes_of(words, sizeof words), hash_mix(seed, BASIS_SAMPLES)), c));
+        (hits(hash_bytes(bytes_of(words, 2 * sizeof *words), seed), with_a) || hits(r->of_profile_hash, b) ||
+         hits(hash_bytes(bytes_of(words, sizeof words), hash_mix(seed, BASIS_SAMPLES)), with_c));
     bool by_rate = !keep && !said->dropped && kept_by_rate(r, said);
     if (!keep && !by_rate) {
         r->p->thinned++;
         return;
     }
     uint32_t group = group_of(r->p, by_rate ? 1 : either(either(a, b), c), by_rate);
-    if (group < PICK_GROUPS)
-        set(r->p, sample, group);
-    else
+    if (group == PICK_GROUPS) {
         r->p->lost++;
+        return;
+    }
+    if (!by_rate)
+        r->p->value[sample] = worth(r->v, sample, r->class, either(either(with_a, b), with_c));
+    set(r->p, sample, group);
 }
 
 /* What decides for a profile as a whole: its id, which its siblings share; without one, when and where it was
@@ -284,6 +354,7 @@ static int rule_on_profile(struct ruling *r)
     const struct keep_decider *d = r->rules->decider;
     uint32_t from = v->profile.samples_at[r->profile], to = v->profile.samples_at[r->profile + 1];
     r->resource = r->t.resource[v->scope.resource[v->profile.scope[r->profile]]];
+    r->class = class_of(r->p, v, r->profile);
     r->of_profile_hash = hash_profile(r);
     r->of_profile = 0;
     for (uint32_t k = from; k < to; k++) {

@@ -7,6 +7,14 @@
  * A share is of stacks (hash of stack and resource), of profiles (of the profile id), or of samples (of
  * stack, resource and the profile's time). The three are independent and one is enough.
  *
+ * Shares of stacks and of samples are for a sample of mean weight among those of its type in the request: one
+ * of twice that has twice the chance, and what weighs 1/share of it is always kept. What is kept is then
+ * worth its weight divided by its chance, so that the totals of what is forwarded are those of all, within
+ * about one part in sqrt(share × samples), however unequal they are: an allocation of a megabyte stands for
+ * itself, the ones of a few bytes that are kept stand for those that are not. (With one chance for all, 10 %
+ * of the stacks of an allocation profile had 0.1 % of its bytes.) Because no more than one chance is cut off
+ * at 1, at most the share is kept.
+ *
  * A stack's content is what is textual and the same on every host: frame types, function names, source files;
  * a frame without a function counts with its address. Mappings (paths, build ids), line numbers and
  * everything of the sample itself are left out. A resource's content is its attributes, in any order.
@@ -27,9 +35,20 @@
 #define PICK_GROUPS 254u
 
 struct pick_group {
-    double probability;
-    bool by_rate; /* no probability is known: it was among the first of its second or minute */
+    double probability; /* of a sample of mean weight */
+    bool by_rate;       /* no probability is known: it was among the first of its second or minute */
     uint64_t samples;
+};
+
+/* Samples of one type weigh against each other; types beyond these count as the last one: that costs
+ * precision, not truth. */
+#define PICK_CLASSES 16u
+
+struct pick_class {
+    uint32_t type, unit; /* strings of the view */
+    double weight;       /* of all samples */
+    uint64_t samples;
+    double left; /* of the last value rounded: the next one has it */
 };
 
 /* Memory kept from one request to the next; charged to the budget. */
@@ -38,7 +57,10 @@ struct pick {
     uint64_t *words;
     size_t cap;
     uint64_t *keep, *more; /* parts of it */
+    int64_t *value;        /* [sample] what a kept one is worth, in groups whose probability is known */
     uint8_t *group;        /* [sample] its group + 1; 0: not kept */
+    struct pick_class classes[PICK_CLASSES];
+    uint32_t n_classes;
     struct pick_group groups[PICK_GROUPS];
     uint32_t n_groups;
     uint64_t kept, thinned; /* samples */

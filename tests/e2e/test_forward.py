@@ -132,7 +132,7 @@ def samples_of(body):
             for profile in scope.profiles:
                 attributes = {table.string_table[table.attribute_table[i].key_strindex]:
                               table.attribute_table[i].value for i in profile.attribute_indices}
-                mark = attributes.get("profgate.keep.probability")
+                mark = attributes.get("profgate.keep.share")
                 marks.append(mark.double_value if mark is not None else 1.0)
                 for sample in profile.samples:
                     stack = tuple(frame(i) for i in table.stack_table[sample.stack_index].location_indices)

@@ -145,7 +145,7 @@ static void check_mark(const struct profiles *v, double probability)
         int found = 0;
         for (uint32_t k = v->profile.attrs_at[i]; k < v->profile.attrs_at[i + 1]; k++) {
             uint32_t a = v->attr_index.attribute[k];
-            if (!bytes_is(profiles_string(v, v->attribute.key[a]), "profgate.keep.probability"))
+            if (!bytes_is(profiles_string(v, v->attribute.key[a]), "profgate.keep.share"))
                 continue;
             ck_assert_int_eq(v->attribute.value[a].kind, ATTR_DOUBLE);
             ck_assert_double_eq(v->attribute.value[a].real, probability);
@@ -296,6 +296,111 @@ UNIT(the_share_is_binomial)
     profiles_release(&other);
     free(p);
     free(q);
+}
+
+/* A request of one profile of allocations: most are small, a few are nearly all of it. */
+static uint8_t *unequal(uint32_t n, int64_t *ret_sum, size_t *ret_n)
+{
+    struct build *b = unit_made(build_new(NULL));
+    build_begin(b);
+    build_resource(b, NULL, 0, bytes_of(NULL, 0));
+    build_scope(b, BYTES_LIT("t"), bytes_of(NULL, 0), NULL, 0, bytes_of(NULL, 0));
+    build_profile(b, &(struct build_profile){.type = build_string(b, BYTES_LIT("alloc_space")),
+                                             .unit = build_string(b, BYTES_LIT("bytes"))});
+    *ret_sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t location = build_location(b, &(struct build_location){.address = 0x1000 + i});
+        int64_t values[2] = {16 + i % 7, i % 50 == 0 ? 1000000 + i : 8};
+        uint64_t times[2] = {1, 2};
+        *ret_sum += values[0] + values[1];
+        build_sample(b, &(struct build_sample){.stack = build_stack(b, &location, 1),
+                                               .values = values,
+                                               .n_values = 2,
+                                               .timestamps = times,
+                                               .n_timestamps = 2});
+    }
+    return built(b, ret_n);
+}
+
+/* Weights decide: with one chance for all, a tenth of these had nothing or a multiple of the bytes. */
+UNIT(totals_stay_what_they_are)
+{
+    enum { N = 5000 };
+    static const double shares[] = {0.01, 0.1, 0.5};
+    size_t n;
+    int64_t sum;
+    uint8_t *p = unequal(N, &sum, &n), *copy;
+    struct profiles view = decoded(bytes_of(p, n));
+    for (size_t i = 0; i < ARRAY_LEN(shares); i++)
+        for (uint64_t seed = 1; seed <= 5; seed++) {
+            struct export_profiles x = {.room = 2 * n};
+            struct forward *f = make(shares[i], seed, &x, NULL, NULL);
+            ck_assert(forward_reserve(f, n));
+            forward_push(f, &view, n);
+            struct profiles out = decoded_copy(x.body, x.n, &copy);
+            int64_t kept = 0;
+            for (uint32_t k = 0; k < out.sample.n; k++) {
+                kept += out.sample.value_sum[k];
+                ck_assert_uint_eq(out.sample.n_values[k], 1); /* one shape in a profile */
+                ck_assert_uint_eq(out.sample.n_timestamps[k], 0);
+            }
+            ck_assert_uint_gt(out.sample.n, 0);
+            ck_assert_double_le(out.sample.n, N * shares[i] + 5 * sqrt(N * shares[i]));
+            double error = fabs((double)kept / (double)sum - 1);
+            ck_assert_msg(error < 5 / sqrt(N * shares[i]), "share %g seed %u: off by %g", shares[i],
+                          (unsigned)seed, error);
+            forward_free(f);
+            free(copy);
+            free(x.body);
+            profiles_release(&out);
+        }
+    profiles_release(&view);
+    free(p);
+}
+
+/* 50 ticks at one place and one each at many: a count is a weight too, and is scaled. */
+UNIT(what_only_has_times_is_worth_a_count)
+{
+    enum { N = 4000 };
+    struct build *b = unit_made(build_new(NULL));
+    static uint64_t times[50];
+    size_t n;
+    uint8_t *copy;
+    build_begin(b);
+    build_resource(b, NULL, 0, bytes_of(NULL, 0));
+    build_scope(b, BYTES_LIT("t"), bytes_of(NULL, 0), NULL, 0, bytes_of(NULL, 0));
+    build_profile(b, &(struct build_profile){.type = build_string(b, BYTES_LIT("samples")),
+                                             .unit = build_string(b, BYTES_LIT("count"))});
+    uint64_t ticks = 0;
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t location = build_location(b, &(struct build_location){.address = 0x1000 + i});
+        uint32_t n_times = i % 100 == 0 ? 50 : 1;
+        ticks += n_times;
+        build_sample(b, &(struct build_sample){.stack = build_stack(b, &location, 1),
+                                               .timestamps = times,
+                                               .n_timestamps = n_times});
+    }
+    uint8_t *p = built(b, &n);
+    struct profiles view = decoded(bytes_of(p, n));
+    struct export_profiles x = {.room = 2 * n};
+    struct forward *f = make(0.1, 4, &x, NULL, NULL);
+    ck_assert(forward_reserve(f, n));
+    forward_push(f, &view, n);
+    struct profiles out = decoded_copy(x.body, x.n, &copy);
+    double kept = 0;
+    uint32_t heavy = 0;
+    for (uint32_t k = 0; k < out.sample.n; k++) {
+        kept += (double)out.sample.value_sum[k];
+        heavy += out.sample.value_sum[k] == 50;
+    }
+    ck_assert_uint_eq(heavy, N / 100); /* each of them, and worth what it was */
+    ck_assert_double_le(fabs(kept / (double)ticks - 1), 5 / sqrt(N * 0.1));
+    forward_free(f);
+    free(copy);
+    free(x.body);
+    profiles_release(&out);
+    profiles_release(&view);
+    free(p);
 }
 
 UNIT(a_request_that_grows_needs_more_room)
@@ -468,7 +573,7 @@ UNIT(rules_come_before_the_configuration)
     ck_assert_uint_eq(x.pushes, 3); /* each probability its own */
     for (uint32_t i = 0; i < x.pushes; i++) {
         struct profiles v = decoded(buffer_bytes(&x.all[i]));
-        double p = mark_of(&v, "profgate.keep.probability");
+        double p = mark_of(&v, "profgate.keep.share");
         ck_assert(p == 0 || p == 0.1 || p == 0.5);
         seen[p == 0 ? 0 : p == 0.1 ? 1 : 2] = v.sample.n;
         profiles_release(&v);
@@ -537,7 +642,7 @@ UNIT(a_profile_is_kept_as_a_whole)
     by_rules(&rules, 0, &x, stats = unit_made(stats_new()), 1000);
     if (x.pushes > 0) {
         struct profiles v = decoded(buffer_bytes(&x.all[0]));
-        ck_assert_double_eq(mark_of(&v, "profgate.keep.probability"), 0.75);
+        ck_assert_double_eq(mark_of(&v, "profgate.keep.share"), 0.75);
         ck_assert(v.sample.n == 1000 || (v.sample.n > 400 && v.sample.n < 600));
         profiles_release(&v);
     }
@@ -560,7 +665,7 @@ UNIT(a_rate_takes_so_many_more)
     for (uint32_t i = 0; i < x.pushes; i++) {
         struct profiles v = decoded(buffer_bytes(&x.all[i]));
         bool rate = mark_of(&v, "profgate.keep.by_rate") == 1;
-        ck_assert_double_eq(mark_of(&v, "profgate.keep.probability"), 0);
+        ck_assert_double_eq(mark_of(&v, "profgate.keep.share"), 0);
         ck_assert(rate ? v.sample.n == 10 || v.sample.n == 20 : v.sample.n == 5); /* 20: a minute ended */
         said |= rate;
         profiles_release(&v);
