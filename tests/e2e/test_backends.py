@@ -1,0 +1,229 @@
+"""What profsend sends, and what the gateway thins, splits or writes as 1.9, is stored, and adds up to what it should.
+
+Against destinations that refuse what real ones do (tests/lib/backends.py); the first tests are of these.
+"""
+import math
+import subprocess
+import tempfile
+
+import pytest
+from backends import Parca, Pyroscope, Refused, Request, kind_of, profiles_of, request_1_9, totals_of
+from programs import BUILD, ROOT, Gateway, Process, captures, running, wait_for
+from sink import Sink, plain
+
+PACKS = sorted((ROOT / "tests/data/packs").glob("*.pb"))
+SHARE = 0.1
+SIGMAS = 5
+KINDS = {"samples/count", "off_cpu/nanoseconds", "lock/nanoseconds", "page_faults/count", "alloc_space/bytes", "events/count"}
+
+
+# ---- the destinations
+
+def plain_request():
+    r = Request()
+    r.dictionary.string_table[:] = ["", "samples", "count", "page-faults"]
+    for table in ("mapping_table", "location_table", "function_table", "link_table", "attribute_table", "stack_table"):
+        getattr(r.dictionary, table).add()
+    resource = r.resource_profiles.add()
+    resource.resource.SetInParent()
+    scope = resource.scope_profiles.add()
+    scope.scope.SetInParent()
+    profile = scope.profiles.add(time_unix_nano=100, duration_nano=10)
+    profile.sample_type.type_strindex, profile.sample_type.unit_strindex = 1, 2
+    profile.period_type.SetInParent()
+    profile.samples.add(values=[3])
+    return r, profile, profile.samples[0]
+
+
+def linked(r, p, s):
+    r.dictionary.link_table[0].trace_id, r.dictionary.link_table[0].span_id = bytes(16), bytes(8)
+
+
+CASES = {  # what is done to a request that both take: what Parca says, what Pyroscope
+    "plain": (lambda r, p, s: None, None, None),
+    "times alone": (lambda r, p, s: (s.ClearField("values"), s.timestamps_unix_nano.append(101)), None, None),
+    "times and values": (lambda r, p, s: s.timestamps_unix_nano.append(101), None, "values and timestamps"),
+    "two values with times": (lambda r, p, s: (s.values.append(1), s.timestamps_unix_nano.extend([101, 102])), None,
+                              "several values"),
+    "two values": (lambda r, p, s: s.values.append(1), "ends", "several values"),
+    "a link that is no link": (linked, "first link table entry", None),
+    "no links": (lambda r, p, s: r.dictionary.ClearField("link_table"), "first link table entry", None),
+    "no period_type": (lambda r, p, s: p.ClearField("period_type"), "period type is nil", "no period_type"),
+    "no sample_type": (lambda r, p, s: p.ClearField("sample_type"), "ends", None),
+    "no scope": (lambda r, p, s: r.resource_profiles[0].scope_profiles[0].ClearField("scope"), "ends", None),
+    "no resource": (lambda r, p, s: r.resource_profiles[0].ClearField("resource"), "ends", None),
+    "no samples": (lambda r, p, s: p.ClearField("samples"), "without samples", None),
+    "a time before": (lambda r, p, s: s.timestamps_unix_nano.append(99), "timestamp outside", "values and timestamps"),
+    "no dictionary": (lambda r, p, s: r.ClearField("dictionary"), "link", "out of range"),
+    "an attribute out of range": (lambda r, p, s: s.attribute_indices.append(7), "out of range", None),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_destinations_refuse_what_real_ones_do(case):
+    change, parca, pyroscope = CASES[case]
+    for backend, expected in ((Parca(), parca), (Pyroscope(), pyroscope)):
+        request, profile, sample = plain_request()
+        change(request, profile, sample)
+        if case == "no dictionary":
+            profile.ClearField("sample_type")
+            profile.sample_type.SetInParent()
+            request.dictionary.string_table.append("")
+        try:
+            backend.say(request.SerializeToString())
+            said = None
+        except Refused as e:
+            said = str(e)
+        assert (said is None) == (expected is None) and (expected or "") in (said or ""), (type(backend), said)
+
+
+def test_a_hyphen_is_stored_and_cannot_be_asked_for():
+    request, profile, _ = plain_request()
+    profile.sample_type.type_strindex = 3
+    parca = Parca()
+    parca.say(request.SerializeToString())
+    assert not parca.stored
+    with pytest.raises(Refused):
+        Pyroscope().say(request.SerializeToString())
+
+
+# ---- what profsend sends
+
+class Bodies(Sink):
+    def __init__(self):
+        super().__init__()
+        self.bodies = []
+
+    def take(self, path, headers, body):
+        self.bodies.append(plain(headers, body))
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory):
+    """Requests of profsend with all its kinds of samples, while programs do what each of them is about."""
+    truth = tmp_path_factory.mktemp("truth") / "pg-truth"
+    subprocess.run(["gcc", "-O2", "-g", "-fno-builtin", ROOT / "tests/sender/truth.c", "-o", truth, "-lpthread"], check=True)
+    with Bodies() as sink, tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
+        sender = Process([BUILD / "profsend", "--endpoint", sink.url, "--protocol", "http/protobuf", "--interval", "1s",
+                          "--frequency", "97", "--off-cpu", "--block-io", "--lock-wait", "--lock-wait-min", "0ms", "--event",
+                          "page-faults/4", "--alloc", "libc", "--alloc-interval", "64KiB", "--probe", f"{truth}:want_memory"])
+        with running(sender):
+            wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
+            if not sender.alive():
+                pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+            work = [Process([truth, *a]) for a in (["spin", "2"], ["naps", "2"], ["touch", "20000"], ["alloc", "3000"],
+                                                   ["direct", "50", file.name])]
+            threads = Process(["python3", "-c", "import threading as t\nl = t.Lock()\ndef f():\n for _ in range(3000):\n  with l: sum(range(300))\n"
+                               "for x in [t.Thread(target=f) for _ in range(8)]: x.start()"])
+            with running(*work, threads):
+                for process in (*work, threads):
+                    process.wait(120)
+            assert sender.stop() == 0, sender.log()
+    assert not KINDS - set(totals_of(map(Request.FromString, sink.bodies))), "a kind is missing"
+    return sink.bodies
+
+
+def test_all_that_profsend_sends_is_stored(sent):
+    parca = Parca()
+    for body in sent:
+        parca.say(body)
+    assert parca.stored == totals_of(map(Request.FromString, sent))
+
+
+def test_profiles_of_the_clock_are_taken_by_pyroscope_as_well(sent):
+    for body in sent:
+        request = Request.FromString(body)
+        for _, scope, _ in profiles_of(request):
+            others = [p for p in scope.profiles if kind_of(request.dictionary, p.sample_type) != "samples/count"]
+            for profile in others:
+                scope.profiles.remove(profile)
+        Pyroscope().say(request.SerializeToString())
+
+
+# ---- what the gateway makes of it
+
+class Parca19(Parca):
+    """The same with a reader of 1.9: what else is it to be tried on."""
+    message = request_1_9()
+
+
+def forwarded(bodies, backend, keep="100%", extra=""):
+    """The backend, when it has heard of all that the gateway kept."""
+    with backend:
+        config = f"""
+profiles: {{ keep: {keep}, exporters: [otlp/sink] }}
+exporters: {{ otlp/sink: {{ endpoint: '{backend.url}', protocol: http, compression: none{extra} }} }}
+"""
+        with running(Gateway(config=config)) as gateway:
+            for body in bodies:
+                assert gateway.post(body)[0] == 200
+            kept = gateway.total("profgate_forward_samples_total")
+            wait_for(lambda: backend.refusals or sum(len(p.samples) for r in backend.requests for _, _, p in profiles_of(r))
+                     == kept, "all that was kept")
+            assert not backend.refusals, backend.refusals[0]
+    return backend
+
+
+def samples_of(bodies):
+    """How many samples there are by kind."""
+    counts = {}
+    for request in map(Request.FromString, bodies):
+        for _, _, profile in profiles_of(request):
+            kind = kind_of(request.dictionary, profile.sample_type)
+            counts[kind] = counts.get(kind, 0) + len(profile.samples)
+    return counts
+
+
+def about_right(stored, bodies):
+    """Within what chance allows: a kind's error is at most one part in the root of how many of its samples are kept."""
+    truth, counts = totals_of(map(Request.FromString, bodies)), samples_of(bodies)
+    for kind, total in truth.items():
+        assert abs(stored[kind] / total - 1) < SIGMAS / math.sqrt(SHARE * counts[kind]), (kind, stored[kind], total)
+    return max(counts.values())
+
+
+@pytest.fixture(scope="module", params=["profsend", "recorded", "ebpf"])
+def bodies(request):
+    if request.param == "profsend":
+        return request.getfixturevalue("sent")
+    return [path.read_bytes() for path in (PACKS if request.param == "recorded" else captures("ebpf-*.pb"))]
+
+
+def test_what_is_thinned_is_stored_with_its_totals(bodies):
+    """Everything: one value a sample is what Pyroscope takes of any kind."""
+    for backend in (Parca, Pyroscope):
+        stored = forwarded(bodies, backend(), f"{SHARE:.0%}").stored
+        about_right(stored, bodies)
+
+
+def test_what_is_split_is_stored(bodies):
+    body = max(bodies, key=len)  # what is below the limit goes as it came
+    backend = forwarded([body], Parca(), extra=f", max_request_bytes: {len(body) * 2 // 3}")
+    assert backend.stored == totals_of([Request.FromString(body)])
+    assert len(backend.requests) > 1
+
+
+def test_what_is_written_as_1_9_is_stored_by_a_reader_of_1_9(bodies):
+    backend = forwarded(bodies, Parca19(), extra=", wire_version: '1.9'")
+    assert backend.stored == totals_of(map(Request.FromString, bodies))
+
+
+def test_what_profsend_sends_is_stored_behind_the_gateway(sent):
+    assert forwarded(sent, Parca()).stored == totals_of(map(Request.FromString, sent))
+
+
+def test_small_and_large_allocations_alike():
+    """A tenth by stacks alone kept a thousandth of the bytes: the large ones were not among them."""
+    request, profile, _ = plain_request()
+    d = request.dictionary
+    d.string_table.extend(["alloc_space", "bytes"])
+    profile.sample_type.type_strindex, profile.sample_type.unit_strindex = 4, 5
+    profile.ClearField("samples")
+    for i in range(2000):
+        d.location_table.add(address=1000 + i)
+        d.stack_table.add(location_indices=[i + 1])
+        profile.samples.add(stack_index=i + 1, values=[50 << 20 if i % 400 == 7 else 64])
+    body = request.SerializeToString()
+    stored = forwarded([body], Parca(), "10%").stored
+    total = sum(totals_of([request]).values())
+    assert abs(stored["alloc_space/bytes"] / total - 1) < 0.01
