@@ -11,6 +11,7 @@
 #include "gateway/aggregate/exemplars.h"
 #include "gateway/aggregate/latest.h"
 #include "gateway/aggregate/tally.h"
+#include "gateway/stats/block.h"
 #include "proto/base/hash.h"
 #include "proto/base/intern.h"
 #include "proto/base/macros.h"
@@ -49,6 +50,8 @@ struct aggregate {
     size_t dict_bytes;
     uint32_t resources_taken, series_taken; /* entries already handed over in this epoch */
     struct buffer scratch;
+    size_t value_max;    /* bytes of an attribute's value; beyond they are cut, */
+    struct stats *stats; /* … which is counted here */
 
     struct cell *cells;
     uint32_t n_slots, n_cells;
@@ -112,6 +115,7 @@ struct aggregate *aggregate_new(const struct aggregate_metric *metrics, uint32_t
     a->resources = (struct intern)INTERN_INIT(budget);
     a->series = (struct intern)INTERN_INIT(budget);
     a->scratch = (struct buffer)BUFFER_INIT(SET_BYTES_MAX);
+    a->value_max = SIZE_MAX;
     a->pending_end = &a->pending;
     a->n_slots = CELLS_FIRST;
     a->multiplier = hash_mix(hash_seed(), a->epoch) | 1;
@@ -151,6 +155,12 @@ void aggregate_set_generation(struct aggregate *a, uint32_t generation)
     a->generation = generation;
 }
 
+void aggregate_cut_values(struct aggregate *a, uint32_t max, struct stats *stats)
+{
+    a->value_max = max;
+    a->stats = stats;
+}
+
 uint32_t aggregate_epoch(const struct aggregate *a)
 {
     return a->epoch;
@@ -171,10 +181,20 @@ static uint32_t lookup(struct aggregate *a, struct intern *dict, uint32_t max)
     return id;
 }
 
+/* Behind what is in scratch; false: it is too large, or memory is out. */
+static bool encode(struct aggregate *a, const struct attr *attrs, uint32_t n)
+{
+    uint64_t cut = 0;
+    int r = attrset_encode_cut(&a->scratch, attrs, n, a->value_max, &cut);
+    if (unlikely(cut > 0))
+        stats_add(a->stats, STATS_VALUES_CUT, cut);
+    return r == 0;
+}
+
 uint32_t aggregate_resource(struct aggregate *a, const struct attr *attrs, uint32_t n_attrs)
 {
     a->scratch.n = 0;
-    if (attrset_encode(&a->scratch, attrs, n_attrs) < 0)
+    if (!encode(a, attrs, n_attrs))
         return RESOURCE_OVERFLOW;
     uint32_t id = lookup(a, &a->resources, RESOURCES_MAX);
     return id == INTERN_NONE ? RESOURCE_OVERFLOW : id + 1;
@@ -202,8 +222,7 @@ uint32_t aggregate_series(struct aggregate *a, uint32_t metric, const struct agg
     for (uint32_t i = 0; i < n_labels; i++)
         attrs[i] = (struct attr){labels[i].name, {.kind = ATTR_STRING, .text = labels[i].value}};
     a->scratch.n = 0;
-    if (buffer_add(&a->scratch, &metric, sizeof metric) < 0 ||
-        attrset_encode(&a->scratch, attrs, n_labels) < 0)
+    if (buffer_add(&a->scratch, &metric, sizeof metric) < 0 || !encode(a, attrs, n_labels))
         return metric;
     uint32_t id = lookup(a, &a->series, SERIES_MAX);
     return id == INTERN_NONE ? metric : id + a->n_metrics;

@@ -22,6 +22,7 @@
 #include "proto/otlp/attr.h"
 
 struct aggregate;
+struct stats;
 
 /* A worker's table for these metrics (numbered 0 … n - 1 in this order). The
  * array is copied, its strings are not. NULL: no memory. */
@@ -32,6 +33,9 @@ struct aggregate *aggregate_free(struct aggregate *a);
 /* For a table whose metrics are those of a store_replace_metrics: the number that it gave. Before the first
  * addition. */
 void aggregate_set_generation(struct aggregate *a, uint32_t generation);
+
+/* Values of attributes are cut at `max` bytes (attrset.h), which stats counts; without it they are not. */
+void aggregate_cut_values(struct aggregate *a, uint32_t max, struct stats *stats);
 
 /* Changes whenever numbers given out before become invalid (never inside a request: see aggregate_begin). */
 uint32_t aggregate_epoch(const struct aggregate *a);

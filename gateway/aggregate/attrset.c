@@ -35,20 +35,58 @@ static struct bytes value_bytes(const struct attr_value *v)
     return (struct bytes){0};
 }
 
-static int add_entry(struct buffer *out, const struct attr *attr)
+/* What of a text is within the limit, without a part of a character (RFC 3629: 10xxxxxx is not its first
+ * byte).
+ */
+static size_t cut_at(const uint8_t *text, size_t n, size_t max)
 {
-    struct bytes value = value_bytes(&attr->value);
+    if (n <= max)
+        return n;
+    size_t at = max;
+    while (at > max - 4 && (text[at] & 0xc0) == 0x80)
+        at--;
+    return (text[at] & 0xc0) == 0x80 ? max : at;
+}
+
+/* Bounds of a set that is being written. */
+struct bounds {
+    size_t max;    /* bytes of a value */
+    uint64_t *cut; /* values that were longer */
+};
+
+/* The value as far as it is within the bounds. *kind may become EMPTY. */
+static struct bytes bounded_value(const struct attr_value *v, const struct bounds *b, uint32_t *kind)
+{
+    struct bytes value = value_bytes(v);
+    *kind = v->kind;
+    if (value.n <= b->max)
+        return value;
+    ++*b->cut;
+    if (v->kind == ATTR_STRING)
+        value.n = cut_at(value.p, value.n, b->max);
+    else if (v->kind == ATTR_BYTES)
+        value.n = b->max;
+    else
+        *kind = ATTR_EMPTY;
+    return *kind == ATTR_EMPTY ? (struct bytes){0} : value;
+}
+
+static int add_entry(struct buffer *out, const struct attr *attr, const struct bounds *b)
+{
+    struct entry_head head = {.key_len = (uint32_t)attr->key.n};
+    struct bytes value = bounded_value(&attr->value, b, &head.kind);
     if (value.n > UINT32_MAX / REPLACEMENT_LEN || attr->key.n > UINT32_MAX / REPLACEMENT_LEN)
         return -E2BIG;
-    struct entry_head head = {.key_len = (uint32_t)attr->key.n, .kind = attr->value.kind};
     size_t head_at = out->n;
     int r = buffer_add(out, &head, sizeof head);
     if (r < 0 || (r = buffer_add_bytes(out, attr->key)) < 0)
         return r;
     size_t value_at = out->n;
-    r = attr->value.kind == ATTR_STRING ? buffer_add_utf8(out, value) : buffer_add_bytes(out, value);
+    r = head.kind == ATTR_STRING ? buffer_add_utf8(out, value) : buffer_add_bytes(out, value);
     if (r < 0)
         return r;
+    if (head.kind == ATTR_STRING) /* mending makes it longer */
+        out->n = value_at + cut_at(out->p + value_at, out->n - value_at, b->max);
     head.value_len = (uint32_t)(out->n - value_at);
     memcpy(out->p + head_at, &head, sizeof head);
     return 0;
@@ -61,7 +99,7 @@ static int by_key_then_place(const void *a, const void *b)
     return r ? r : (*x > *y) - (*x < *y);
 }
 
-static int encode_valid(struct buffer *out, const struct attr *attrs, uint32_t n)
+static int encode_valid(struct buffer *out, const struct attr *attrs, uint32_t n, const struct bounds *b)
 {
     const struct attr *sorted[ATTRSET_MAX];
     bool in_order = true;
@@ -76,7 +114,7 @@ static int encode_valid(struct buffer *out, const struct attr *attrs, uint32_t n
     for (uint32_t i = 0; i < n; i++) {
         if (i > 0 && bytes_eq(sorted[i - 1]->key, sorted[i]->key))
             continue;
-        int r = add_entry(out, sorted[i]);
+        int r = add_entry(out, sorted[i], b);
         if (r < 0) {
             out->n = before;
             return r;
@@ -86,7 +124,7 @@ static int encode_valid(struct buffer *out, const struct attr *attrs, uint32_t n
 }
 
 /* Keys are mended before they are sorted: two that become equal by it must be seen as one. */
-static int encode_mended(struct buffer *out, const struct attr *attrs, uint32_t n)
+static int encode_mended(struct buffer *out, const struct attr *attrs, uint32_t n, const struct bounds *b)
 {
     struct attr mended[ATTRSET_MAX];
     size_t end[ATTRSET_MAX];
@@ -101,19 +139,26 @@ static int encode_mended(struct buffer *out, const struct attr *attrs, uint32_t 
         mended[i] = (struct attr){bytes_of(keys.p ? keys.p + from : NULL, end[i] - from), attrs[i].value};
     }
     if (r == 0)
-        r = encode_valid(out, mended, n);
+        r = encode_valid(out, mended, n, b);
     buffer_release(&keys);
     return r;
 }
 
-int attrset_encode(struct buffer *out, const struct attr *attrs, uint32_t n)
+int attrset_encode_cut(struct buffer *out, const struct attr *attrs, uint32_t n, size_t max, uint64_t *cut)
 {
+    const struct bounds b = {max, cut};
     if (n > ATTRSET_MAX)
         return -E2BIG;
     for (uint32_t i = 0; i < n; i++)
         if (!bytes_is_utf8(attrs[i].key))
-            return encode_mended(out, attrs, n);
-    return encode_valid(out, attrs, n);
+            return encode_mended(out, attrs, n, &b);
+    return encode_valid(out, attrs, n, &b);
+}
+
+int attrset_encode(struct buffer *out, const struct attr *attrs, uint32_t n)
+{
+    uint64_t none;
+    return attrset_encode_cut(out, attrs, n, SIZE_MAX, &none);
 }
 
 bool attrset_next(struct bytes *rest, struct attr *ret)

@@ -25,6 +25,10 @@ extern const struct attr attrset_overflow;
  * maximum; on failure the buffer is as before. */
 int attrset_encode(struct buffer *out, const struct attr *attrs, uint32_t n);
 
+/* The same with values of at most `max` bytes (at least 4): text and bytes are cut there, text between
+ * characters; lists and maps, of which a part means something else, become empty. *cut counts them. */
+int attrset_encode_cut(struct buffer *out, const struct attr *attrs, uint32_t n, size_t max, uint64_t *cut);
+
 /* Moves on to the next attribute, as slices into the set (0-terminated nowhere); false at the end. Only for
  * bytes that attrset_encode wrote. */
 bool attrset_next(struct bytes *rest, struct attr *ret);

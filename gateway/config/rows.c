@@ -40,6 +40,8 @@ static const struct settings_row metrics_rows[] = {
      "of counters sent by OTLP and to files; an exporter may say otherwise. Prometheus is always cumulative"},
     {"cardinality_limit", SETTINGS_COUNT, AT(cardinality_limit), "2000", 1, 1000000, NULL,
      "label sets per metric and resource; what comes beyond is added up under otel.metric.overflow=true"},
+    {"attribute_value_length_limit", SETTINGS_COUNT, AT(value_length_limit), "1024", 16, 65536, NULL,
+     "bytes of a resource attribute's or label's value in metrics; longer ones are cut (raw profiles keep them)", true},
     {"metric_expiration", SETTINGS_DURATION, AT(metric_expiration_ns), "5m", 0, 7 * 86400 * SEC, NULL,
      "a series nothing was added to for this long is forgotten; 0 keeps all for ever"},
     {"exporters", SETTINGS_STRINGS, AT(metrics_exporters), "prometheus", 0, 0, NULL,

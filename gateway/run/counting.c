@@ -15,6 +15,7 @@ struct counting *counting_new(const struct config *config, struct error *e)
         return NULL;
     }
     c->users = 1;
+    c->value_length_limit = config->value_length_limit;
     c->forward = (struct forward_options){.keep = config->keep, .seed = config->keep_seed};
     c->forward.rates = c->rates = forward_rates_new();
     if (!c->rates) {

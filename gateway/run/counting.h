@@ -17,6 +17,7 @@ struct counting {
     struct aggregate_metric *metrics;
     uint32_t n_metrics;
     uint32_t generation;         /* aggregate_set_generation; 0: the first */
+    uint32_t value_length_limit; /* bytes of an attribute's value in metrics */
     struct forward_rates *rates; /* of the rules' `keep N per …`: of all workers */
     struct forward_options forward;
     uint32_t users; /* the control loop counts them; nobody else may touch it */

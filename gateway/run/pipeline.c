@@ -159,6 +159,8 @@ int pipeline_init(struct pipeline *p, const struct pipeline_options *options)
     p->aggregate = aggregate_new(options->metrics, options->n_metrics, options->budget);
     if (p->aggregate && options->generation > 0)
         aggregate_set_generation(p->aggregate, options->generation);
+    if (p->aggregate && options->value_length_limit > 0)
+        aggregate_cut_values(p->aggregate, options->value_length_limit, p->stats);
     if (p->stats && p->aggregate)
         p->classify = classify_new(options->program, p->aggregate, p->stats, options->budget);
     if (p->classify && options->destinations)

@@ -24,6 +24,7 @@ struct pipeline_options {
     struct forward_options forward;
     struct captures *captures; /* what triggers capture; NULL: they do not */
     struct ingest_options ingest;
+    uint32_t value_length_limit; /* bytes of an attribute's value in metrics; 0: none */
     struct budget *budget;
     struct stats *stats; /* the thread's block; NULL: a new one */
     uint32_t generation; /* of the metrics, after a reload (aggregate_set_generation); 0: the first */

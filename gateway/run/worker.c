@@ -37,6 +37,7 @@ int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *cou
         .forward = counting->forward,
         .captures = g->captures,
         .ingest = {.limits = PROFILES_LIMITS_DEFAULT, .retry_after_ns = RETRY_AFTER_NS},
+        .value_length_limit = counting->value_length_limit,
         .budget = &g->budget,
         .stats = w->pipeline.stats,
     };

@@ -7,6 +7,7 @@
 
 #include "gateway/aggregate/aggregate.h"
 #include "gateway/aggregate/attrset.h"
+#include "gateway/stats/block.h"
 #include "gateway/aggregate/delta.h"
 #include "proto/base/macros.h"
 
@@ -95,6 +96,50 @@ UNIT(attributes_of_every_kind_come_back)
     ck_assert(bytes_eq(out[4].value.text, in[4].value.text));
     arena_release(&arena);
     buffer_release(&set);
+}
+
+UNIT(long_values_are_cut_between_characters_and_counted)
+{
+    static const struct {
+        enum attr_kind kind;
+        struct bytes in, out;
+    } cases[] = {
+        {ATTR_STRING, BYTES_LIT("12345678"), BYTES_LIT("12345678")},
+        {ATTR_STRING, BYTES_LIT("123456789"), BYTES_LIT("12345678")},
+        {ATTR_STRING, BYTES_LIT("1234567\xc3\xa9"), BYTES_LIT("1234567")},
+        {ATTR_STRING, BYTES_LIT("12345\xf0\x9f\x98\x80\xf0\x9f\x98\x80"), BYTES_LIT("12345")},
+        {ATTR_STRING, BYTES_LIT("1234567\xff"), BYTES_LIT("1234567")}, /* U+FFFD has three bytes */
+        {ATTR_BYTES, BYTES_LIT("\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+         BYTES_LIT("\xff\xff\xff\xff\xff\xff\xff\xff")},
+        {ATTR_ARRAY, BYTES_LIT("half of it is none"), {0}},
+    };
+    struct buffer set = BUFFER_INIT(0);
+    uint64_t cut = 0;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct attr in = {BYTES_LIT("k"), {.kind = cases[i].kind, .text = cases[i].in}}, out;
+        set.n = 0;
+        ck_assert_int_eq(attrset_encode_cut(&set, &in, 1, 8, &cut), 0);
+        struct bytes rest = buffer_bytes(&set);
+        ck_assert(attrset_next(&rest, &out) && rest.n == 0);
+        ck_assert_msg(out.value.kind == (cases[i].out.p ? cases[i].kind : ATTR_EMPTY) &&
+                          (!cases[i].out.p || bytes_eq(out.value.text, cases[i].out)),
+                      "%zu", i);
+    }
+    ck_assert_uint_eq(cut, 5);
+    buffer_release(&set);
+}
+
+UNIT(two_names_that_are_one_when_cut_add_up)
+{
+    struct stats stats = {0};
+    struct aggregate *a = table(NULL);
+    struct attr one = text("k", "0123456789abcdef-one"), two = text("k", "0123456789abcdef-two");
+    aggregate_cut_values(a, 16, &stats);
+    ck_assert_uint_eq(aggregate_resource(a, &one, 1), aggregate_resource(a, &two, 1));
+    struct aggregate_label long_one = label("l", "0123456789abcdef-one");
+    aggregate_series(a, 0, &long_one, 1);
+    ck_assert_uint_eq(stats.value[STATS_VALUES_CUT], 3);
+    aggregate_free(a);
 }
 
 UNIT(bad_bytes_become_replacement_characters)
