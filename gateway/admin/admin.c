@@ -7,7 +7,9 @@
 
 #include "gateway/admin/pages.h"
 #include "proto/base/macros.h"
+#include "proto/base/clock.h"
 #include "proto/io/channel.h"
+#include "proto/io/idle.h"
 #include "proto/io/listener.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
@@ -16,6 +18,8 @@
  */
 #define CONNECTIONS_MAX 64u
 
+#define STALL_NS (10 * (uint64_t)NSEC_PER_SEC)
+
 /* What is drained from a session at a time; more than this waits inside it until the peer has read. */
 #define DRAIN_BYTES ((size_t)64 << 10)
 
@@ -23,7 +27,9 @@ struct admin {
     struct pages *pages;
     struct io_loop *loop;
     struct io_listener *listener;
-    struct io_timer *timer; /* the next of all sessions' deadlines */
+    uint64_t stall_ns;
+    struct io_timer *timer; /* the next of all deadlines */
+    struct io_idle *late;   /* on while a session has something to say that nobody asked for just now */
     struct connection *connections;
     uint32_t n_connections;
 };
@@ -35,6 +41,9 @@ struct connection {
     struct http_session *session;
     struct http_peer peer;
     struct buffer out;
+    bool is_late;
+    uint64_t
+        stalled_at; /* when the peer will have read nothing for too long; UINT64_MAX: nothing waits for it */
 };
 
 /* ---- one connection ------------------------------------------------------------------------ */
@@ -65,20 +74,25 @@ static void connection_end(struct connection *c, bool politely)
  * be used). */
 static int connection_pump(struct connection *c)
 {
-    while (io_channel_pending(c->channel) == 0 && http_session_has_output(c->session)) {
+    c->is_late = false;
+    while (io_channel_pending(c->channel) == 0) {
         buffer_clear(&c->out, DRAIN_BYTES);
         if (http_session_drain(c->session, &c->out, DRAIN_BYTES) < 0 ||
-            io_channel_write(c->channel, buffer_bytes(&c->out)) < 0) {
+            (c->out.n > 0 && io_channel_write(c->channel, buffer_bytes(&c->out)) < 0)) {
             connection_end(c, false);
             return -ENOMEM;
         }
         if (c->out.n == 0)
-            break; /* the session waits for the peer's flow control */
+            break; /* that was all, or the session waits for the peer's flow control */
     }
     if (http_session_is_done(c->session) && !http_session_has_output(c->session)) {
         connection_end(c, true);
         return -ESHUTDOWN;
     }
+    if (io_channel_pending(c->channel) == 0)
+        c->stalled_at = UINT64_MAX;
+    else if (c->stalled_at == UINT64_MAX)
+        c->stalled_at = io_loop_now(c->admin->loop) + c->admin->stall_ns;
     return 0;
 }
 
@@ -86,7 +100,7 @@ static void timer_arm(struct admin *a)
 {
     uint64_t next = UINT64_MAX;
     for (struct connection *c = a->connections; c; c = c->next)
-        next = min_of(next, http_session_deadline(c->session));
+        next = min_of(next, min_of(http_session_deadline(c->session), c->stalled_at));
     io_timer_set(a->timer, next);
 }
 
@@ -96,10 +110,34 @@ static void on_timer(void *user)
     uint64_t now = io_loop_now(a->loop);
     for (struct connection *c = a->connections, *next; c; c = next) {
         next = c->next;
+        if (c->stalled_at <= now) {
+            connection_end(c, false);
+            continue;
+        }
         if (http_session_deadline(c->session) > now)
             continue;
         http_session_tick(c->session, now);
         connection_pump(c);
+    }
+    timer_arm(a);
+}
+
+/* In the next turn: the session must not be called from inside of what it tells. */
+static void on_late(void *user)
+{
+    struct connection *c = user;
+    c->is_late = true;
+    io_idle_start(c->admin->late);
+}
+
+static void pump_late(void *user)
+{
+    struct admin *a = user;
+    io_idle_stop(a->late);
+    for (struct connection *c = a->connections, *next; c; c = next) {
+        next = c->next;
+        if (c->is_late)
+            connection_pump(c);
     }
     timer_arm(a);
 }
@@ -127,6 +165,7 @@ static void on_drain(void *user)
 {
     struct connection *c = user;
     struct admin *a = c->admin;
+    c->stalled_at = UINT64_MAX;
     connection_pump(c);
     timer_arm(a);
 }
@@ -162,6 +201,8 @@ static void on_accept(void *user, struct io_channel *channel)
         return;
     }
     c->channel = channel;
+    c->stalled_at = UINT64_MAX;
+    http_session_on_late_output(c->session, on_late, c);
     c->admin = a;
     c->next = a->connections;
     c->at = &a->connections;
@@ -183,9 +224,11 @@ struct admin *admin_new(const struct admin_options *options, struct io_loop *loo
         return NULL;
     }
     a->loop = loop;
+    a->stall_ns = options->stall_ns ? options->stall_ns : STALL_NS;
     a->pages = pages_new(options->pages, options->n_pages);
     a->timer = io_timer_new(loop, on_timer, a);
-    if (!a->pages || !a->timer) {
+    a->late = io_idle_new(loop, pump_late, a);
+    if (!a->pages || !a->timer || !a->late) {
         error_set(e, 0, "out of memory");
         return admin_free(a);
     }
@@ -205,6 +248,7 @@ struct admin *admin_free(struct admin *a)
     while (a->connections)
         connection_end(a->connections, false);
     io_timer_free(a->timer);
+    io_idle_free(a->late);
     pages_free(a->pages);
     free(a);
     return NULL;

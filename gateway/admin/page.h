@@ -23,8 +23,6 @@ struct admin_answer {
     char type_room[ADMIN_TYPE_MAX]; /* for a type that is put together */
     struct buffer *text;            /* empty at first; the server's, kept from answer to answer */
     const char *words;              /* instead of `text`: static; NULL: none */
-    bool is_negotiated;             /* by Accept and Accept-Encoding: the answer says so, and is packed for
-                                       who takes gzip */
 };
 
 struct admin_page {
@@ -34,6 +32,9 @@ struct admin_page {
     /* Answers at the head of a request; bodies are of no interest. Control loop. */
     void (*handle)(void *context, const struct http_exchange *x, struct admin_answer *a);
     void *context;
+    /* Instead of handle, for who answers later or in pieces: replies, or gives the exchange to a handler of
+     * its own (http_exchange.handler). */
+    void (*take)(void *context, struct http_exchange *x);
 };
 
 /* The answer is these words, static, for a person. Needs no memory. */

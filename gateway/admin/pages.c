@@ -4,22 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gateway/admin/query.h"
 #include "proto/base/macros.h"
-#include "proto/coding/coding.h"
 
-/* Below this, gzip's header and the extra pass cost more than they save. */
-#define GZIP_MIN 512u
-
-/* Fast rather than small: the text is made again every few seconds and goes a short way. */
-#define GZIP_LEVEL 3
-
-/* Kept between scrapes; a page of metrics is usually less. */
-#define KEEP_BYTES ((size_t)1 << 20)
+/* Kept from answer to answer. */
+#define KEEP_BYTES ((size_t)64 << 10)
 
 struct pages {
-    struct coding_encoder *gzip;
-    struct buffer text, packed;
+    struct buffer text;
     uint32_t n;
     struct admin_page rows[];
 };
@@ -32,17 +23,14 @@ struct pages *pages_new(const struct admin_page *rows, uint32_t n)
     if (n > 0)
         memcpy(p->rows, rows, n * sizeof *rows);
     p->n = n;
-    p->gzip = coding_encoder_new(CODING_GZIP, GZIP_LEVEL);
-    return p->gzip ? p : pages_free(p);
+    return p;
 }
 
 struct pages *pages_free(struct pages *p)
 {
     if (!p)
         return NULL;
-    coding_encoder_free(p->gzip);
     buffer_release(&p->text);
-    buffer_release(&p->packed);
     free(p);
     return NULL;
 }
@@ -84,10 +72,9 @@ static void show_index(void *context, const struct http_exchange *x, struct admi
 /* ---- answering ----------------------------------------------------------------------------- */
 
 /* Nothing here may be cached: each answer is about this moment. */
-static void reply(struct pages *p, struct http_exchange *x, const struct admin_answer *a,
-                  const struct http_header *more)
+static void reply(struct http_exchange *x, const struct admin_answer *a, const struct http_header *more)
 {
-    struct http_header headers[4] = {
+    struct http_header headers[3] = {
         {BYTES_LIT("content-type"), bytes_str(a->type)},
         {BYTES_LIT("cache-control"), BYTES_LIT("no-store")},
     };
@@ -95,13 +82,6 @@ static void reply(struct pages *p, struct http_exchange *x, const struct admin_a
     uint32_t n = 2;
     if (more)
         headers[n++] = *more;
-    if (a->is_negotiated)
-        headers[n++] = (struct http_header){BYTES_LIT("vary"), BYTES_LIT("accept, accept-encoding")};
-    if (a->is_negotiated && body.n >= GZIP_MIN && query_accepts_gzip(header_of(x, "accept-encoding")) &&
-        coding_encode(p->gzip, body, &p->packed) == 0) {
-        headers[n++] = (struct http_header){BYTES_LIT("content-encoding"), BYTES_LIT("gzip")};
-        body = buffer_bytes(&p->packed);
-    }
     /* Without memory the session resets the exchange. */
     http_reply(x,
                &(struct http_reply){.status = a->status, .headers = headers, .n_headers = n, .body = body});
@@ -143,11 +123,12 @@ static void on_head(void *context, struct http_exchange *x)
         admin_say(&a, 405, posts ? "only POST here\n" : "only GET and HEAD here\n");
     else if (posts && is_from_a_browser(x))
         admin_say(&a, 403, "not from a browser\n");
+    else if (page->take)
+        return page->take(page->context, x);
     else
         page->handle(page->context, x, &a);
-    reply(p, x, &a, is_wrong_method ? &allow : NULL);
+    reply(x, &a, is_wrong_method ? &allow : NULL);
     buffer_clear(&p->text, KEEP_BYTES);
-    buffer_clear(&p->packed, KEEP_BYTES);
 }
 
 static void on_body(void *context, struct http_exchange *x, struct bytes piece) {}

@@ -1,9 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A scrape waits for fresh counts, then goes round: a piece is made on the pool (making), written to the
+ * session as far as it takes it (push; the rest when there is room), then the next. Whoever lets go last, the
+ * exchange or the pool, frees it.
+ */
 #include "gateway/admin/scrape.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <uv.h>
 
 #include "gateway/admin/query.h"
+#include "proto/base/budget.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/base/macros.h"
+#include "proto/coding/gzip_stream.h"
+#include "proto/io/loop.h"
+#include "proto/io/timer.h"
+
+/* At once: two Prometheus servers and two people. */
+#define SCRAPES_MAX 4u
+
+/* From the first byte to the last: more than any scrape_timeout. A scraper that is slower has given up. */
+#define SCRAPE_NS (60 * (uint64_t)NSEC_PER_SEC)
+
+/* Fast rather than small: the text is made again every few seconds and goes a short way. */
+#define GZIP_LEVEL 1
+
+/* What one takes beside its page: a piece, its packed form, zlib's window. */
+#define SCRAPE_BYTES ((256u << 10) + GZIP_STREAM_BYTES)
+
+/* Written to the session at a time: smaller than what it keeps for a peer, so that it is never quite empty.
+ */
+#define PIECE_BYTES ((size_t)16 << 10)
+
+struct scrape {
+    struct scrapes *all;
+    struct scrape *next, **at;
+    struct http_exchange *exchange; /* NULL: it is gone */
+    struct admin_metrics wanted;
+    struct scrape_wait wait;
+    bool waiting;
+    void *page;
+    struct gzip_stream *gzip; /* NULL: as it is */
+    uv_work_t work;
+    bool making;        /* the pool has it */
+    int made;           /* what became of the piece */
+    bool cut;           /* the answer is given up: the exchange will close */
+    struct buffer text; /* the piece, where it is packed */
+    struct buffer out;  /* …and as it is sent */
+    size_t sent;        /* of out */
+    uint64_t deadline_ns;
+};
+
+struct scrapes {
+    struct io_loop *loop;
+    struct scrape_source source;
+    struct io_timer *timer; /* the next of their deadlines */
+    struct scrape *first;
+    uint32_t n;
+    bool over;
+};
+
+/* ---- what is asked for ---- */
 
 /* What ?collect[]= asks for; everything by default. False: it names something that is not there. */
 static bool collect_of(struct bytes query, unsigned *ret_what)
@@ -42,29 +103,273 @@ static const char *metrics_type(const struct admin_metrics *m, char text[ADMIN_T
     return text;
 }
 
-static void show_metrics(void *context, const struct http_exchange *x, struct admin_answer *a)
+/* ---- its life ---- */
+
+static void arm(struct scrapes *all)
 {
-    const struct admin_scrape *s = context;
+    uint64_t next = UINT64_MAX;
+    for (const struct scrape *s = all->first; s; s = s->next)
+        if (s->exchange)
+            next = min_of(next, s->deadline_ns);
+    io_timer_set(all->timer, next);
+}
+
+static void scrapes_delete(struct scrapes *all)
+{
+    io_timer_free(all->timer);
+    free(all);
+}
+
+static void scrape_free(struct scrape *s)
+{
+    struct scrapes *all = s->all;
+    *s->at = s->next;
+    if (s->next)
+        s->next->at = s->at;
+    if (s->page)
+        all->source.close(s->page);
+    gzip_stream_free(s->gzip);
+    buffer_release(&s->text);
+    buffer_release(&s->out);
+    budget_refund(all->source.budget, SCRAPE_BYTES);
+    free(s);
+    if (--all->n == 0 && all->over)
+        scrapes_delete(all);
+}
+
+static struct scrape *scrape_new(struct scrapes *all, bool gzip)
+{
+    if (all->n >= SCRAPES_MAX || !budget_charge(all->source.budget, SCRAPE_BYTES))
+        return NULL;
+    struct scrape *s = calloc(1, sizeof *s);
+    if (!s || (gzip && !(s->gzip = gzip_stream_new(GZIP_LEVEL)))) {
+        budget_refund(all->source.budget, SCRAPE_BYTES);
+        free(s);
+        return NULL;
+    }
+    s->all = all;
+    s->next = all->first;
+    s->at = &all->first;
+    if (s->next)
+        s->next->at = &s->next;
+    all->first = s;
+    all->n++;
+    return s;
+}
+
+/* ---- answering ---- */
+
+static void say(struct http_exchange *x, uint32_t status, const char *words)
+{
+    const struct http_header headers[] = {{BYTES_LIT("content-type"), BYTES_LIT(ADMIN_TYPE_TEXT)},
+                                          {BYTES_LIT("cache-control"), BYTES_LIT("no-store")},
+                                          {BYTES_LIT("retry-after"), BYTES_LIT("1")}};
+    http_reply(x, &(struct http_reply){.status = status,
+                                       .headers = headers,
+                                       .n_headers = status == 503 ? 3 : 2,
+                                       .body = bytes_str(words)});
+}
+
+static int begin(struct http_exchange *x, const struct admin_metrics *wanted, bool gzip)
+{
+    char type[ADMIN_TYPE_MAX];
+    const struct http_header headers[] = {
+        {BYTES_LIT("content-type"), bytes_str(metrics_type(wanted, type))},
+        {BYTES_LIT("cache-control"), BYTES_LIT("no-store")},
+        {BYTES_LIT("vary"), BYTES_LIT("accept, accept-encoding")},
+        {BYTES_LIT("content-encoding"), BYTES_LIT("gzip")},
+    };
+    return http_reply_begin(
+        x, &(struct http_reply){.status = 200, .headers = headers, .n_headers = gzip ? 4 : 3});
+}
+
+/* The pool. */
+static void make_piece(uv_work_t *work)
+{
+    struct scrape *s = work->data;
+    struct buffer *to = s->gzip ? &s->text : &s->out;
+    to->n = 0;
+    s->made = s->all->source.next(s->page, to);
+    if (s->gzip && s->made >= 0) {
+        int r = gzip_stream_add(s->gzip, buffer_bytes(&s->text), s->made == SCRAPE_ENDS, &s->out);
+        s->made = r < 0 ? r : s->made;
+    }
+}
+
+static void on_made(uv_work_t *work, int status);
+
+static void make_next(struct scrape *s)
+{
+    s->sent = s->out.n = 0;
+    s->making = true;
+    s->work.data = s;
+    uv_queue_work(io_loop_uv(s->all->loop), &s->work, make_piece, on_made);
+}
+
+/* Writes as much as the session takes; when it has all, the next piece is made. */
+static void push(struct scrape *s)
+{
+    while (s->sent < s->out.n) {
+        size_t n = min_of(s->out.n - s->sent, PIECE_BYTES);
+        int r = http_reply_write(s->exchange, bytes_of(s->out.p + s->sent, n));
+        s->cut = r < 0;
+        if (r != 0)
+            return;
+        s->sent += n;
+    }
+    if (s->made != SCRAPE_ENDS)
+        make_next(s);
+    else
+        http_reply_end(s->exchange, NULL, 0);
+}
+
+/* The scraper must not take a part for the whole. */
+static void cut(struct scrape *s, enum log_level level, const char *why)
+{
+    log_limited(level, "an answer of /metrics was cut short: %s", why);
+    s->cut = true;
+    http_reply_abort(s->exchange);
+}
+
+static void on_made(uv_work_t *work, int status)
+{
+    struct scrape *s = work->data;
+    s->making = false;
+    if (!s->exchange) {
+        scrape_free(s);
+    } else if (s->cut) {
+        return;
+    } else if (s->made < 0) {
+        cut(s, LOG_LEVEL_ERROR, "out of memory");
+    } else {
+        push(s);
+    }
+}
+
+static void on_fresh(void *user)
+{
+    struct scrape *s = user;
+    struct scrapes *all = s->all;
+    s->waiting = false;
+    if (all->source.open(all->source.context, &s->wanted, &s->page) < 0) {
+        say(s->exchange, 503, "no memory for the metrics now\n");
+        return;
+    }
+    s->cut = begin(s->exchange, &s->wanted, s->gzip) < 0;
+    if (!s->cut)
+        make_next(s);
+}
+
+static void on_deadline(void *user)
+{
+    struct scrapes *all = user;
+    for (struct scrape *s = all->first; s; s = s->next) {
+        if (!s->exchange || s->deadline_ns > io_loop_now(all->loop))
+            continue;
+        s->deadline_ns = UINT64_MAX;
+        if (s->page && !s->cut)
+            cut(s, LOG_LEVEL_WARN, "its reader is too slow");
+    }
+    arm(all);
+}
+
+/* ---- the exchange ---- */
+
+static void on_head(void *context, struct http_exchange *x) {} /* the page had it */
+
+static void on_body(void *context, struct http_exchange *x, struct bytes piece) {}
+
+static void on_end(void *context, struct http_exchange *x) {}
+
+static void on_close(void *context, struct http_exchange *x)
+{
+    struct scrape *s = context;
+    struct scrapes *all = s->all;
+    s->exchange = NULL;
+    if (s->waiting)
+        all->source.forget(all->source.context, &s->wait);
+    if (!s->making)
+        scrape_free(s);
+    if (!all->over)
+        arm(all);
+}
+
+static void on_room(void *context, struct http_exchange *x)
+{
+    struct scrape *s = context;
+    if (!s->making && !s->cut && s->sent < s->out.n)
+        push(s);
+}
+
+static const struct http_handler handler = {on_head, on_body, on_end, on_close, on_room};
+
+static void take(void *context, struct http_exchange *x)
+{
+    struct scrapes *all = context;
     struct admin_metrics wanted = {.format = ADMIN_TEXT_0_0_4};
+    bool gzip = query_accepts_gzip(http_header_find(x->headers, x->n_headers, "accept-encoding"));
     if (!collect_of(x->query, &wanted.what)) {
-        admin_say(a, 400, "collect[] is one of: profiles, self\n");
+        say(x, 400, "collect[] is one of: profiles, self\n");
         return;
     }
     query_metrics_format(http_header_find(x->headers, x->n_headers, "accept"), &wanted);
-    if (s->write(s->context, &wanted, a->text) < 0) {
-        admin_say(a, 500, "the metrics could not be collected\n");
+    if (bytes_is(x->method, "HEAD")) {
+        if (begin(x, &wanted, gzip) == 0)
+            http_reply_end(x, NULL, 0);
         return;
     }
-    a->type = metrics_type(&wanted, a->type_room);
-    a->is_negotiated = true;
+    struct scrape *s = scrape_new(all, gzip);
+    if (!s) {
+        say(x, 503, "too many are reading the metrics, or memory is out\n");
+        return;
+    }
+    s->exchange = x;
+    s->wanted = wanted;
+    s->deadline_ns = io_loop_now(all->loop) + SCRAPE_NS;
+    s->waiting = true;
+    s->wait = (struct scrape_wait){.fn = on_fresh, .user = s};
+    x->handler = &handler;
+    x->context = s;
+    all->source.freshen(all->source.context, &s->wait);
+    arm(all);
 }
 
-struct admin_page admin_scrape_page(struct admin_scrape *s)
+/* ---- all of them ---- */
+
+struct scrapes *scrapes_new(struct io_loop *loop, const struct scrape_source *source)
 {
-    return (
-        struct admin_page){"GET", "/metrics",
-                           "Prometheus text or OpenMetrics, by Accept: what the rules counted, and what the "
-                           "gateway knows about itself\n"
-                           "(?collect[]=profiles or ?collect[]=self for one of the two)",
-                           show_metrics, s};
+    struct scrapes *all = calloc(1, sizeof *all);
+    if (!all)
+        return NULL;
+    all->loop = loop;
+    all->source = *source;
+    all->timer = io_timer_new(loop, on_deadline, all);
+    if (!all->timer) {
+        free(all);
+        return NULL;
+    }
+    return all;
+}
+
+struct scrapes *scrapes_free(struct scrapes *all)
+{
+    if (!all)
+        return NULL;
+    all->over = true;
+    if (all->n == 0)
+        scrapes_delete(all);
+    return NULL;
+}
+
+struct admin_page scrapes_page(struct scrapes *s)
+{
+    return (struct admin_page){
+        .method = "GET",
+        .path = "/metrics",
+        .doc = "Prometheus text or OpenMetrics, by Accept: what the rules counted, and what the "
+               "gateway knows about itself\n"
+               "(?collect[]=profiles or ?collect[]=self for one of the two)",
+        .take = take,
+        .context = s,
+    };
 }

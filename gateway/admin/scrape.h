@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The page /metrics, for whoever has metrics: what a scraper asks for in its query and its Accept.
+ * The page /metrics, for whoever has metrics. It can be large: it is written piece by piece on a thread of
+ * libuv's pool, as fast as the scraper reads, so that neither memory nor the control loop knows its size. A
+ * few are answered at once, others are asked to come back; one that is not read to its end is cut short.
  */
 #ifndef GATEWAY_ADMIN_SCRAPE_H
 #define GATEWAY_ADMIN_SCRAPE_H
@@ -8,14 +10,45 @@
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/page.h"
 
-struct admin_scrape {
-    /* Appends the metrics as they were asked for, to the end of the text ("# EOF"). 0 or a negative errno
-     * (then the answer is 500). */
-    int (*write)(void *context, const struct admin_metrics *wanted, struct buffer *out);
-    void *context;
+struct io_loop;
+struct scrapes;
+
+/* Whoever waits for counts that are new; the first two are its own. */
+struct scrape_wait {
+    void (*fn)(void *user);
+    void *user;
+    struct scrape_wait *next, **at;
+    uint64_t round; /* the source's */
 };
 
+/* Conditions of scrape_source.next. */
+enum {
+    SCRAPE_ENDS = 1, /* that was the last of the page */
+};
+
+/* Who has metrics; all on the control loop but for next. */
+struct scrape_source {
+    /* Has w->fn(w->user) called from the loop, soon, never from inside: when what was acknowledged before
+     * this call is in the metrics, or when that takes too long. */
+    void (*freshen)(void *context, struct scrape_wait *w);
+    /* It will not be called. */
+    void (*forget)(void *context, struct scrape_wait *w);
+    /* What is to be said now, as a page of the source's own. 0 or a negative errno. */
+    int (*open)(void *context, const struct admin_metrics *wanted, void **ret_page);
+    /* Appends the next piece of a page. 0, the condition above, or a negative errno. Any thread. */
+    int (*next)(void *page, struct buffer *out);
+    void (*close)(void *page);
+    void *context;
+    struct budget *budget; /* what an answer under way takes beside its page */
+};
+
+/* The source is copied. NULL: no memory. */
+struct scrapes *scrapes_new(struct io_loop *loop, const struct scrape_source *source);
+
+/* After the server: nobody is being answered any more. What the pool still has ends with the loop. */
+struct scrapes *scrapes_free(struct scrapes *s);
+
 /* s must outlive the server. */
-struct admin_page admin_scrape_page(struct admin_scrape *s);
+struct admin_page scrapes_page(struct scrapes *s);
 
 #endif

@@ -17,60 +17,6 @@
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/io/signal.h"
-#include "proto/io/timer.h"
-
-/* How often workers hand over what they counted: the age a number at /metrics may have. */
-#define COLLECT_INTERVAL_NS (1ull * NSEC_PER_SEC)
-
-static void begin_collect(struct gateway *g);
-static void all_workers_stopped(struct gateway *g);
-
-/* ---- collecting ---- */
-
-static void all_handed_over(struct gateway *g)
-{
-    control_triggers_second(g->triggers, clock_monotonic(), clock_realtime());
-    if (io_loop_now(g->loop) >= g->next_flush_ns) {
-        outputs_flush(g->outputs);
-        g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
-    }
-}
-
-void gateway_receive(void *arg)
-{
-    struct handover *h = arg;
-    struct gateway *g = h->worker->gateway;
-    outputs_apply(g->outputs, h->worker->index, h->delta);
-    if (h->is_last && --g->n_running == 0)
-        all_workers_stopped(g);
-    else if (!h->is_last && --g->n_handing_over == 0 && !g->stopping)
-        all_handed_over(g);
-    free(h);
-}
-
-static void begin_collect(struct gateway *g)
-{
-    uint64_t interval = min_of(COLLECT_INTERVAL_NS, g->config->flush_interval_ns);
-    io_timer_set(g->collect_timer, io_loop_now(g->loop) + interval);
-    if (g->n_handing_over > 0 || g->stopping)
-        return; /* a worker is busy with something long: the next round will do */
-    for (uint32_t i = 0; i < gateway_n_counting(g); i++) {
-        struct handover *h = calloc(1, sizeof *h);
-        if (!h)
-            break;
-        h->worker = &g->workers[i];
-        g->n_handing_over++;
-        if (gateway_run_on(g, i, gateway_worker_hand_over, h) != 0) {
-            g->n_handing_over--;
-            free(h);
-        }
-    }
-}
-
-static void on_collect_timer(void *user)
-{
-    begin_collect(user);
-}
 
 static void drained(void *user)
 {
@@ -79,9 +25,8 @@ static void drained(void *user)
     io_loop_stop(g->loop);
 }
 
-/* What workers counted last has arrived; then what lanes did, who work for them: send it, then let the queues
- * drain. */
-static void all_workers_stopped(struct gateway *g)
+/* Then what lanes did, who work for the workers, has arrived, too: it is sent, and the queues drain. */
+void gateway_all_stopped(struct gateway *g)
 {
     if (!g->lanes_ended) {
         g->n_running = lanes_n(g->lanes);
@@ -102,7 +47,7 @@ static void on_stop(void *user, int signum)
     }
     log_info("stopping signal=%d", signum);
     g->stopping = true;
-    io_timer_stop(g->collect_timer);
+    gateway_stop_collecting(g);
     for (uint32_t i = 0; i < g->n_workers; i++)
         listen_run_on_worker(g->listen, i, gateway_worker_tell, &g->workers[i]);
     listen_shutdown(g->listen, clock_monotonic() + g->config->shutdown_timeout_ns);
@@ -159,8 +104,11 @@ static int start_listening(struct gateway *g, struct error *e)
 
 static int start_admin(struct gateway *g, struct error *e)
 {
+    g->scrapes = gateway_scrapes(g);
+    if (!g->scrapes)
+        return error_set(e, -ENOMEM, "out of memory");
     const struct admin_page pages[] = {
-        gateway_metrics_page(g),  admin_health_page(),        gateway_ready_page(g),
+        scrapes_page(g->scrapes), admin_health_page(),        gateway_ready_page(g),
         gateway_triggers_page(g), captures_page(g->captures), capture_page(g->captures),
         gateway_reload_page(g),
     };
@@ -225,11 +173,13 @@ static int start(struct gateway *g, struct error *e)
     g->triggers = gateway_triggers_for(g, g->counting, e);
     if (!g->triggers)
         return -ENOMEM;
-    g->collect_timer = io_timer_new(g->loop, on_collect_timer, g);
+    r = gateway_start_collecting(g);
+    if (r < 0)
+        return error_set(e, r, "out of memory");
     g->on_term = io_signal_new(g->loop, SIGTERM, on_stop, g);
     g->on_int = io_signal_new(g->loop, SIGINT, on_stop, g);
     g->on_hup = io_signal_new(g->loop, SIGHUP, on_reload, g);
-    if (!g->collect_timer || !g->on_term || !g->on_int || !g->on_hup)
+    if (!g->on_term || !g->on_int || !g->on_hup)
         return error_set(e, -ENOMEM, "out of memory");
     r = start_admin(g, e);
     return r < 0 ? r : start_listening(g, e);
@@ -263,7 +213,8 @@ static void release(struct gateway *g)
     io_signal_free(g->on_term);
     io_signal_free(g->on_int);
     io_signal_free(g->on_hup);
-    io_timer_free(g->collect_timer);
+    gateway_free_collecting(g);
+    scrapes_free(g->scrapes);
     control_triggers_free(g->triggers);
     outputs_free(g->outputs);
     captures_free(g->captures);
@@ -290,7 +241,7 @@ int gateway_run(const struct gateway_options *options, struct error *e)
         announce(g);
         gateway_reload_outcome(g, true);
         g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
-        begin_collect(g);
+        gateway_collect(g);
         io_loop_run(g->loop);
         log_info("stopped");
     }

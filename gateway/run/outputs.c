@@ -281,20 +281,13 @@ void outputs_flush(struct outputs *o)
     }
 }
 
-static int write_profiles(struct outputs *o, const struct prometheus_options *names, struct buffer *out)
+int outputs_collect(struct outputs *o, struct metric_batch **ret)
 {
-    struct metric_batch *batch;
-    if (!o->prometheus)
-        return 0;
-    int r = output_collect(o->prometheus, clock_realtime(), &batch);
-    if (r < 0)
-        return r;
-    r = prometheus_write(batch, names, out);
-    metric_batch_free(batch);
-    return r;
+    *ret = NULL;
+    return o->prometheus ? output_collect(o->prometheus, clock_realtime(), ret) : 0;
 }
 
-static int write_self(const struct outputs *o, enum prometheus_format format, struct buffer *out)
+int outputs_self(const struct outputs *o, enum prometheus_format format, struct buffer *out)
 {
     struct buffer text = BUFFER_INIT(0);
     int r = stats_prometheus(&text);
@@ -306,24 +299,9 @@ static int write_self(const struct outputs *o, enum prometheus_format format, st
     return r;
 }
 
-int outputs_metrics(struct outputs *o, const struct admin_metrics *wanted, struct buffer *out)
+struct prometheus_options outputs_names(const struct outputs *o)
 {
-    static const enum prometheus_escaping escapings[] = {
-        [ADMIN_UNDERSCORES] = PROMETHEUS_ESCAPE_UNDERSCORES,
-        [ADMIN_ALLOW_UTF8] = PROMETHEUS_ALLOW_UTF8,
-        [ADMIN_DOTS] = PROMETHEUS_ESCAPE_DOTS,
-        [ADMIN_VALUES] = PROMETHEUS_ESCAPE_VALUES,
-    };
-    struct prometheus_options names = o->names;
-    bool open = wanted->format == ADMIN_OPENMETRICS_0_0_1 || wanted->format == ADMIN_OPENMETRICS_1_0_0;
-    names.format = open ? PROMETHEUS_OPENMETRICS : PROMETHEUS_TEXT;
-    names.escaping = escapings[wanted->escaping];
-    int r = 0;
-    if (wanted->what & ADMIN_METRICS_PROFILES)
-        r = write_profiles(o, &names, out);
-    if (r == 0 && (wanted->what & ADMIN_METRICS_SELF))
-        r = write_self(o, names.format, out);
-    return r < 0 ? r : prometheus_end(names.format, out);
+    return o->names;
 }
 
 static void one_drained(void *user)

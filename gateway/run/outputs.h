@@ -8,9 +8,9 @@
 
 #include <stdint.h>
 
-#include "gateway/admin/metrics.h"
 #include "gateway/aggregate/aggregate.h"
 #include "gateway/config/config.h"
+#include "gateway/export/prometheus/names.h"
 #include "proto/base/error.h"
 
 struct export_profiles;
@@ -59,9 +59,15 @@ void outputs_apply(struct outputs *o, uint32_t worker, struct aggregate_delta *d
 /* Sends every exporter what it has not had. */
 void outputs_flush(struct outputs *o);
 
-/* What /metrics answers, whole: what was counted, what the gateway knows of itself, or both, in the format
- * asked for, to its end. For admin_scrape. 0 or a negative errno. */
-int outputs_metrics(struct outputs *o, const struct admin_metrics *wanted, struct buffer *out);
+/* The counters as a scraper of /metrics shall see them now; *ret NULL: metrics.exporters has no prometheus.
+ * The batch is the caller's. 0 or -ENOMEM. */
+int outputs_collect(struct outputs *o, struct metric_batch **ret);
+
+/* Appends what the gateway knows of itself, without the end of the text. 0 or a negative errno. */
+int outputs_self(const struct outputs *o, enum prometheus_format format, struct buffer *out);
+
+/* How names and labels are written for Prometheus, as configured. */
+struct prometheus_options outputs_names(const struct outputs *o);
 
 /* Drains the exporters' queues until the monotonic time deadline_ns, then calls done from the loop. */
 void outputs_shutdown(struct outputs *o, uint64_t deadline_ns, void (*done)(void *user), void *user);

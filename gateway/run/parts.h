@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The running gateway as its files share it: gateway.c (life and the control loop), worker.c (what
+ * The running gateway as its files share it: gateway.c (life and the control loop), collecting.c (counts come
+ * from the workers), worker.c (what
  * runs on a worker's thread), lane.c (the lanes for large requests, which count as workers do),
  * show.c (what /metrics shows of them), readiness.c (/readyz), reload.c (new configuration while running),
  * triggers.c.
@@ -40,6 +41,16 @@ struct gateway_worker {
     struct processor *lane; /* a lane's */
 };
 
+/* Rounds of hand-overs: each brings what every worker and lane had counted when it began. */
+struct collecting {
+    struct io_timer *timer, *patience;
+    uint32_t n_handing_over; /* whose delta is still to come in this round */
+    uint64_t round;          /* its number, or that of the last one */
+    bool is_whole;           /* everybody was asked */
+    uint64_t began, counted; /* when this round began; the last one that is over and was whole */
+    struct scrape_wait *waiting;
+};
+
 struct gateway {
     const struct gateway_options *options;
     const struct config *config; /* the newest one taken; the stages that cannot change keep to the first */
@@ -56,17 +67,16 @@ struct gateway {
     struct admin *admin;
     struct admin_check checks[4]; /* these three are of its pages */
     struct admin_ready ready;
-    struct admin_scrape scrape;
-    struct io_timer *collect_timer;
+    struct scrapes *scrapes;
+    struct collecting collecting;
     struct io_signal *on_term, *on_int, *on_hup;
     struct lanes *lanes;
     struct io_post lane_wanted;
     bool lanes_ended;
     struct gateway_worker *workers; /* the workers, then as many lanes, of which some run */
     uint32_t n_workers;
-    uint32_t n_handing_over; /* workers and lanes whose delta is still to come in this round */
-    uint32_t n_changing;     /* those that have not changed over to new rules, or said that they cannot */
-    uint32_t n_running;      /* those that have not stopped: workers, then, while they are gone, lanes */
+    uint32_t n_changing; /* those that have not changed over to new rules, or said that they cannot */
+    uint32_t n_running;  /* those that have not stopped: workers, then, while they are gone, lanes */
     uint64_t next_flush_ns;
     atomic_bool stopping; /* workers read it, too */
     bool drained;
@@ -107,8 +117,28 @@ int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *cou
 
 /* ---- gateway.c: the control loop ---- */
 
+/* What workers counted last has arrived. */
+void gateway_all_stopped(struct gateway *g);
+
+/* ---- collecting.c: the control loop ---- */
+
 /* Takes a handover that comes by io_loop_post. */
 void gateway_receive(void *arg);
+
+/* 0 or -ENOMEM. */
+int gateway_start_collecting(struct gateway *g);
+void gateway_stop_collecting(struct gateway *g);
+void gateway_free_collecting(struct gateway *g);
+
+/* Begins a round unless one is under way, and sees to the next. */
+void gateway_collect(struct gateway *g);
+
+/* Seconds since what /metrics shows was taken from the workers. */
+double gateway_age(const struct gateway *g);
+
+/* For scrape_source: tells when what was counted before has arrived, or when a worker lets wait. */
+void gateway_freshen(void *context, struct scrape_wait *w);
+void gateway_forget(void *context, struct scrape_wait *w);
 
 /* ---- triggers.c: the control loop ---- */
 
@@ -154,8 +184,8 @@ struct bound_address gateway_bound_address(const char *configured, uint16_t port
 /* For outputs_set_more; the context is the gateway. */
 int gateway_show(void *context, struct buffer *out);
 
-/* GET /metrics. */
-struct admin_page gateway_metrics_page(struct gateway *g);
+/* GET /metrics. NULL: no memory. */
+struct scrapes *gateway_scrapes(struct gateway *g);
 
 /* ---- readiness.c: the control loop ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "gateway/run/metrics_page.h"
 #include "gateway/run/parts.h"
 #include "gateway/serve/lanes/lanes.h"
 #include "gateway/stats/exposition.h"
@@ -83,6 +84,16 @@ static int write_reload(const struct gateway *g, struct buffer *out)
     return r;
 }
 
+static int write_age(const struct gateway *g, struct buffer *out)
+{
+    static const char name[] = "profgate_counts_age_seconds";
+    int r = head(
+        out, name, "gauge",
+        "Age of the counts of profiles at /metrics: one that is not near 0 says that a thread is busy with "
+        "something long");
+    return r < 0 ? r : buffer_printf(out, "%s %.3f\n", name, gateway_age(g));
+}
+
 int gateway_show(void *context, struct buffer *out)
 {
     struct gateway *g = context;
@@ -91,16 +102,44 @@ int gateway_show(void *context, struct buffer *out)
         r = control_triggers_prometheus(g->triggers, out);
     if (r == 0 && g->lanes)
         r = write_lanes(g, out);
+    if (r == 0)
+        r = write_age(g, out);
     return r == 0 && g->listen ? write_expiry(g, out) : r;
 }
 
-static int write_metrics(void *context, const struct admin_metrics *wanted, struct buffer *out)
+/* ---- GET /metrics ---- */
+
+static int open_page(void *context, const struct admin_metrics *wanted, void **ret_page)
 {
-    return outputs_metrics(((struct gateway *)context)->outputs, wanted, out);
+    struct gateway *g = context;
+    struct metrics_page *p;
+    int r = metrics_page_new(&p, g->outputs, wanted);
+    if (r == 0)
+        *ret_page = p;
+    return r;
 }
 
-struct admin_page gateway_metrics_page(struct gateway *g)
+static int next_piece(void *page, struct buffer *out)
 {
-    g->scrape = (struct admin_scrape){write_metrics, g};
-    return admin_scrape_page(&g->scrape);
+    int r = metrics_page_next(page, out);
+    return r == METRICS_PAGE_ENDS ? SCRAPE_ENDS : r;
+}
+
+static void close_page(void *page)
+{
+    metrics_page_free(page);
+}
+
+struct scrapes *gateway_scrapes(struct gateway *g)
+{
+    const struct scrape_source source = {
+        .freshen = gateway_freshen,
+        .forget = gateway_forget,
+        .open = open_page,
+        .next = next_piece,
+        .close = close_page,
+        .context = g,
+        .budget = &g->budget,
+    };
+    return scrapes_new(g->loop, &source);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table as text, in either format. */
+/* The table as text, in either format, as many lines at a time as are wanted. */
 #include "gateway/export/prometheus/prometheus.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "gateway/export/prometheus/table.h"
 #include "gateway/stats/exposition.h"
@@ -55,14 +56,19 @@ static int add_labels(void *user, struct bytes family, const struct prometheus_l
     return r == 0 && (inside || n > 0) ? buffer_add_str(out, "}") : r;
 }
 
-struct page {
+struct prometheus_page {
     struct prometheus_options options;
     struct prometheus_table *table;
-    struct buffer *out;
+    const struct prometheus_family *families;
+    const struct prometheus_series *series; /* of the family under way */
+    uint32_t n_families, n_series;
+    uint32_t family, next; /* what is written next: a series of a family */
+    bool begun;            /* that family's head is written */
+    struct buffer *out;    /* during prometheus_page_next */
 };
 
 /* What the format calls the family: OpenMetrics leaves the suffix to the sample. */
-static struct bytes family_name(const struct page *p, const struct prometheus_family *f)
+static struct bytes family_name(const struct prometheus_page *p, const struct prometheus_family *f)
 {
     struct bytes name = f->name;
     if (p->options.format == PROMETHEUS_TEXT)
@@ -74,7 +80,7 @@ static struct bytes family_name(const struct page *p, const struct prometheus_fa
     return name;
 }
 
-static const char *family_type(const struct page *p, const struct prometheus_family *f)
+static const char *family_type(const struct prometheus_page *p, const struct prometheus_family *f)
 {
     bool open = p->options.format == PROMETHEUS_OPENMETRICS;
     if (open && f->is_target)
@@ -85,7 +91,7 @@ static const char *family_type(const struct page *p, const struct prometheus_fam
 }
 
 /* `# WORD name text` */
-static int add_head(const struct page *p, const char *word, struct bytes name, struct bytes text)
+static int add_head(const struct prometheus_page *p, const char *word, struct bytes name, struct bytes text)
 {
     int r = buffer_printf(p->out, "# %s ", word);
     if (r == 0)
@@ -117,7 +123,7 @@ static int add_exemplar(struct buffer *out, const struct prometheus_series *s)
                          (unsigned)(s->exemplar.time_unix_nano % NSEC_PER_SEC / NSEC_PER_MSEC));
 }
 
-static int add_sample(const struct page *p, const struct prometheus_family *f,
+static int add_sample(const struct prometheus_page *p, const struct prometheus_family *f,
                       const struct prometheus_series *s)
 {
     char text[32];
@@ -138,7 +144,7 @@ static int add_sample(const struct page *p, const struct prometheus_family *f,
 
 /* NAME_created: when the counter began. Only where the name needs no quotes: else it would stand inside the
  * labels that are written already. */
-static int add_created(const struct page *p, const struct prometheus_family *f,
+static int add_created(const struct prometheus_page *p, const struct prometheus_family *f,
                        const struct prometheus_series *s)
 {
     struct bytes name = family_name(p, f);
@@ -150,7 +156,8 @@ static int add_created(const struct page *p, const struct prometheus_family *f,
                          (unsigned)(s->start_unix_nano % NSEC_PER_SEC / NSEC_PER_MSEC));
 }
 
-static int write_family(struct page *p, const struct prometheus_family *f)
+/* What stands before a family's series, and makes them. */
+static int begin_family(struct prometheus_page *p, const struct prometheus_family *f)
 {
     bool open = p->options.format == PROMETHEUS_OPENMETRICS;
     struct bytes name = family_name(p, f);
@@ -158,59 +165,102 @@ static int write_family(struct page *p, const struct prometheus_family *f)
     if (f->conflict && !open)
         r = buffer_printf(p->out, "# %.*s: a metric of this name and another type was left out\n",
                           BYTES_FMT(f->name));
-    if (r < 0 || f->first == PROMETHEUS_NO_SERIES)
+    if (r < 0 || !f->has_series)
         return r;
-    if (f->help.n > 0)
+    r = prometheus_table_series(p->table, p->family, &p->series, &p->n_series);
+    if (r == 0 && f->help.n > 0)
         r = add_head(p, "HELP", name, f->help);
     if (r == 0)
         r = add_head(p, "TYPE", name, bytes_str(family_type(p, f)));
     if (r == 0 && open && f->unit.n > 0)
         r = add_head(p, "UNIT", name, f->unit);
-    for (uint32_t i = f->first; r == 0 && i != PROMETHEUS_NO_SERIES;) {
-        const struct prometheus_series *s = prometheus_table_series(p->table, i);
-        r = add_sample(p, f, s);
-        if (r == 0)
-            r = add_created(p, f, s);
-        i = s->next;
-    }
     return r;
+}
+
+static int write_series(const struct prometheus_page *p, const struct prometheus_family *f,
+                        const struct prometheus_series *s)
+{
+    int r = add_sample(p, f, s);
+    return r < 0 ? r : add_created(p, f, s);
 }
 
 /* In OpenMetrics a gauge `x` and a counter `x_total` would both be families x: the gauge gives way. Both
  * stand close by in the order of names, but others may be between: looked up. */
-static bool gives_way(const struct page *p, const struct prometheus_family *families, uint32_t n,
-                      const struct prometheus_family *f)
+static bool gives_way(const struct prometheus_page *p, const struct prometheus_family *f)
 {
+    const struct prometheus_family *families = p->families;
     if (p->options.format == PROMETHEUS_TEXT || is_total(f->name))
         return false;
     uint32_t from = (uint32_t)(f - families) + 1;
-    for (uint32_t i = from;
-         i < n && families[i].name.n >= f->name.n && memcmp(families[i].name.p, f->name.p, f->name.n) == 0;
+    for (uint32_t i = from; i < p->n_families && families[i].name.n >= f->name.n &&
+                            memcmp(families[i].name.p, f->name.p, f->name.n) == 0;
          i++)
-        if (families[i].kind == METRIC_SUM && families[i].first != PROMETHEUS_NO_SERIES &&
+        if (families[i].kind == METRIC_SUM && families[i].has_series &&
             families[i].name.n == f->name.n + TOTAL_LEN && is_total(families[i].name))
             return true;
     return false;
 }
 
-int prometheus_write(const struct metric_batch *batch, const struct prometheus_options *options,
-                     struct buffer *out)
+int prometheus_page_new(struct prometheus_page **ret, const struct metric_batch *batch,
+                        const struct prometheus_options *options)
 {
-    struct page p = {.options = options ? *options : (struct prometheus_options){0}, .out = out};
-    struct prometheus_table_options table = {.names = p.options, .labels = add_labels};
-    size_t before = out->n;
-    int r = prometheus_table_new(&p.table, batch, &table);
-    if (r < 0)
+    struct prometheus_page *p = calloc(1, sizeof *p);
+    if (!p)
+        return -ENOMEM;
+    if (options)
+        p->options = *options;
+    struct prometheus_table_options table = {.names = p->options, .labels = add_labels};
+    int r = prometheus_table_new(&p->table, batch, &table);
+    if (r < 0) {
+        free(p);
         return r;
-    const struct prometheus_family *families;
-    uint32_t n = prometheus_table_families(p.table, &families);
-    for (uint32_t i = 0; r == 0 && i < n; i++)
-        if (!gives_way(&p, families, n, &families[i]))
-            r = write_family(&p, &families[i]);
-    prometheus_table_free(p.table);
-    if (r < 0)
-        out->n = before;
+    }
+    p->n_families = prometheus_table_families(p->table, &p->families);
+    *ret = p;
+    return 0;
+}
+
+struct prometheus_page *prometheus_page_free(struct prometheus_page *p)
+{
+    if (!p)
+        return NULL;
+    prometheus_table_free(p->table);
+    free(p);
+    return NULL;
+}
+
+/* The head of a family, or one of its series. */
+static int write_next(struct prometheus_page *p)
+{
+    const struct prometheus_family *f = &p->families[p->family];
+    int r = 0;
+    if (!p->begun) {
+        p->next = p->n_series = 0;
+        if (!gives_way(p, f))
+            r = begin_family(p, f);
+        p->begun = r == 0;
+    } else if (p->next < p->n_series) {
+        r = write_series(p, f, &p->series[p->next]);
+        p->next += r == 0;
+    } else {
+        p->family++;
+        p->begun = false;
+    }
     return r;
+}
+
+int prometheus_page_next(struct prometheus_page *p, size_t enough, struct buffer *out)
+{
+    const size_t until = out->n + enough;
+    int r = 0;
+    p->out = out;
+    while (r == 0 && p->family < p->n_families && out->n < until) {
+        size_t before = out->n;
+        r = write_next(p);
+        if (r < 0)
+            out->n = before;
+    }
+    return r < 0 || p->family < p->n_families ? r : PROMETHEUS_PAGE_ENDS;
 }
 
 /* ---- our own text ---- */

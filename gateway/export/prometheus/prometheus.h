@@ -20,17 +20,29 @@
 
 #include "gateway/export/prometheus/names.h"
 
-/* Appends the batch. No timestamps; stale points are left out (a series that is gone is stale to Prometheus).
- * Series whose labels become equal are added up. A metric whose type disagrees with an earlier one of the
- * same name is left out (in text a comment says so; OpenMetrics has no comments); of two descriptions the
- * first stays. Delta sums are refused: -EINVAL. 0, -ENOMEM, -ENOBUFS; the buffer is as before when it fails.
- * options may be NULL.
+struct prometheus_page;
+
+/* Of the batch, which must outlive it. No timestamps; stale points are left out (a series that is gone is
+ * stale to Prometheus). Series whose labels become equal are added up. A metric whose type disagrees with an
+ * earlier one of the same name is left out (in text a comment says so; OpenMetrics has no comments); of two
+ * descriptions the first stays. Delta sums are refused: -EINVAL. 0 or -ENOMEM. options may be NULL.
  *
  * OpenMetrics (1.0): counters have their exemplar, units their line where the name ends in them, a counter
  * whose name does not end in _total is `unknown`, target is an info. The end of the text is not written: see
  * prometheus_end. */
-int prometheus_write(const struct metric_batch *batch, const struct prometheus_options *options,
-                     struct buffer *out);
+int prometheus_page_new(struct prometheus_page **ret, const struct metric_batch *batch,
+                        const struct prometheus_options *options);
+struct prometheus_page *prometheus_page_free(struct prometheus_page *p);
+
+/* Conditions of prometheus_page_next. */
+enum {
+    PROMETHEUS_PAGE_ENDS = 1, /* that was the last of it */
+};
+
+/* Appends lines, until they are `enough` bytes or there are no more: a page can be as large as its batch many
+ * times over. 0, the condition above, -ENOMEM, -ENOBUFS; on failure whole lines are there, and the same call
+ * goes on behind them. Any thread, one at a time. */
+int prometheus_page_next(struct prometheus_page *p, size_t enough, struct buffer *out);
 
 /* Appends text 0.0.4 of our own making (gateway/stats) in another format: OpenMetrics names a family without
  * _total. 0, -ENOMEM, -ENOBUFS. */

@@ -10,29 +10,50 @@
  * each at 256); what is beyond is left out. */
 #define LABELS_MAX 520u
 
+#define NONE UINT32_MAX
+
+/* Of what is made for one point, the memory that is kept for the next. */
+#define POINT_KEEP (64u << 10)
+
+/* A metric of a resource: where a family's series come from. */
+struct source {
+    uint32_t resource, metric, next;
+};
+
+/* The labels that every series of a resource has. */
+struct resource {
+    struct prometheus_label *labels;
+    uint32_t n;
+};
+
+/* One for each (job, instance). Of several resources with one job and instance it says what they agree on: a
+ * second line would break every join with it. */
+struct target {
+    struct prometheus_label *labels;
+    uint32_t n;
+};
+
 struct prometheus_table {
     const struct metric_batch *batch;
     struct prometheus_table_options options;
-    struct arena arena;
-    struct intern names;      /* of families */
-    struct intern ids;        /* labels + family number (4 bytes) → series number */
-    struct intern target_ids; /* job, 0, instance → target number */
-    struct target *targets;
-    uint32_t cap_targets;
-    struct prometheus_family *families;
-    struct prometheus_series *series;
-    uint32_t cap_families, cap_series;
+    struct arena arena, point; /* point: of what one point's labels are made of */
+    struct intern names;       /* of families */
+    struct intern target_ids;  /* job, 0, instance → target number */
+    VEC(struct target) targets;
+    VEC(struct prometheus_family) families;
+    VEC(struct source) sources;
+    struct resource *resources;
+    struct intern ids; /* labels → series number, of the family that was asked for */
+    VEC(struct prometheus_series) series;
     struct buffer scratch, escaped;
-    struct prometheus_label resource[LABELS_MAX]; /* of the resource being read */
-    uint32_t n_resource;
     struct prometheus_label set[LABELS_MAX];
     uint32_t n_set;
 };
 
 /* ---- labels ---- */
 
-/* A name as it will be written, in the table's memory; .p NULL when memory is out. */
-static struct bytes label_name(struct prometheus_table *t, struct bytes key)
+/* A name as it will be written; .p NULL when memory is out. */
+static struct bytes label_name(struct prometheus_table *t, struct arena *arena, struct bytes key)
 {
     const struct prometheus_options *o = &t->options.names;
     t->scratch.n = t->escaped.n = 0;
@@ -42,19 +63,19 @@ static struct bytes label_name(struct prometheus_table *t, struct bytes key)
     struct bytes made = buffer_bytes(&t->escaped);
     return bytes_is(made, "job")        ? BYTES_LIT("exported_job")
            : bytes_is(made, "instance") ? BYTES_LIT("exported_instance")
-                                        : arena_copy(&t->arena, made);
+                                        : arena_copy(arena, made);
 }
 
-/* name: NULL for what is made of the key. */
-static int label_add(struct prometheus_table *t, struct prometheus_label *list, uint32_t *n, struct bytes key,
-                     const char *name, struct bytes value)
+/* To the set; name: NULL for what is made of the key. */
+static int label_add(struct prometheus_table *t, struct arena *arena, struct bytes key, const char *name,
+                     struct bytes value)
 {
-    if (*n >= LABELS_MAX)
+    if (t->n_set >= LABELS_MAX)
         return 0;
-    struct bytes final = name ? bytes_str(name) : label_name(t, key);
+    struct bytes final = name ? bytes_str(name) : label_name(t, arena, key);
     if (!final.p || !value.p)
         return -ENOMEM;
-    list[(*n)++] = (struct prometheus_label){key, final, value};
+    t->set[t->n_set++] = (struct prometheus_label){key, final, value};
     return 0;
 }
 
@@ -83,30 +104,42 @@ static int target_labels(struct prometheus_table *t, const struct metric_resourc
         struct bytes prefix = space ? prometheus_value_text(&t->arena, &space->value) : (struct bytes){0};
         if (job.p && prefix.n > 0)
             job = bytes_str(arena_printf(&t->arena, "%.*s/%.*s", BYTES_FMT(prefix), BYTES_FMT(job)));
-        r = label_add(t, t->resource, &t->n_resource, BYTES_LIT("job"), "job", job);
+        r = label_add(t, &t->arena, BYTES_LIT("job"), "job", job);
     }
     if (r == 0 && instance)
-        r = label_add(t, t->resource, &t->n_resource, BYTES_LIT("instance"), "instance",
+        r = label_add(t, &t->arena, BYTES_LIT("instance"), "instance",
                       prometheus_value_text(&t->arena, &instance->value));
     return r;
 }
 
-/* The labels that every series of a resource has. */
-static int resource_labels(struct prometheus_table *t, const struct metric_resource *res, bool scope)
+static int resource_labels(struct prometheus_table *t, const struct metric_resource *res,
+                           struct resource *ret)
 {
-    t->n_resource = 0;
+    t->n_set = 0;
     int r = target_labels(t, res);
     for (uint32_t i = 0; r == 0 && i < res->n_attrs; i++)
         if (!makes_target(res->attrs[i].key))
-            r = label_add(t, t->resource, &t->n_resource, res->attrs[i].key, NULL,
+            r = label_add(t, &t->arena, res->attrs[i].key, NULL,
                           prometheus_value_text(&t->arena, &res->attrs[i].value));
-    if (r == 0 && scope)
-        r = label_add(t, t->resource, &t->n_resource, BYTES_LIT("otel_scope_name"), "otel_scope_name",
-                      t->batch->scope_name);
-    if (r == 0 && scope)
-        r = label_add(t, t->resource, &t->n_resource, BYTES_LIT("otel_scope_version"), "otel_scope_version",
-                      t->batch->scope_version);
-    return r;
+    if (r < 0)
+        return r;
+    struct prometheus_label *labels = arena_calloc(&t->arena, t->n_set, sizeof *labels);
+    if (!labels)
+        return -ENOMEM;
+    memcpy(labels, t->set, t->n_set * sizeof *labels);
+    *ret = (struct resource){labels, t->n_set};
+    return 0;
+}
+
+/* To the set, if the options want them: they are no part of a target. */
+static int scope_labels(struct prometheus_table *t)
+{
+    if (!t->options.names.scope_labels)
+        return 0;
+    int r = label_add(t, &t->point, BYTES_LIT("otel_scope_name"), "otel_scope_name", t->batch->scope_name);
+    return r < 0 ? r
+                 : label_add(t, &t->point, BYTES_LIT("otel_scope_version"), "otel_scope_version",
+                             t->batch->scope_version);
 }
 
 static int by_name_then_key(const void *a, const void *b)
@@ -125,7 +158,7 @@ static struct bytes join_values(struct prometheus_table *t, const struct prometh
         if ((i > from && buffer_add_str(&t->escaped, ";") < 0) ||
             buffer_add_bytes(&t->escaped, list[i].value) < 0)
             return (struct bytes){0};
-    return arena_copy(&t->arena, buffer_bytes(&t->escaped));
+    return arena_copy(&t->point, buffer_bytes(&t->escaped));
 }
 
 /* Leaves the labels of a list in scratch: sorted by name, values of one name joined in the order of the
@@ -152,51 +185,43 @@ static int write_labels(struct prometheus_table *t, struct bytes family, struct 
 
 /* Leaves a point's labels in scratch. Of a key in both the point and the resource the point's value counts:
  * it is the more special one. */
-static int point_labels(struct prometheus_table *t, struct bytes family, const struct metric_point *point)
+static int point_labels(struct prometheus_table *t, struct bytes family, const struct resource *res,
+                        const struct metric_point *point)
 {
     t->n_set = 0;
+    arena_reset(&t->point, POINT_KEEP);
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < point->n_attrs; i++)
-        r = label_add(t, t->set, &t->n_set, point->attrs[i].key, NULL,
-                      prometheus_value_text(&t->arena, &point->attrs[i].value));
-    for (uint32_t i = 0; r == 0 && i < t->n_resource && t->n_set < LABELS_MAX; i++) {
-        bool generated = bytes_is(t->resource[i].name, "job") || bytes_is(t->resource[i].name, "instance");
+        r = label_add(t, &t->point, point->attrs[i].key, NULL,
+                      prometheus_value_text(&t->point, &point->attrs[i].value));
+    for (uint32_t i = 0; r == 0 && i < res->n && t->n_set < LABELS_MAX; i++) {
+        bool generated = bytes_is(res->labels[i].name, "job") || bytes_is(res->labels[i].name, "instance");
         bool own = true;
         for (uint32_t k = 0; k < point->n_attrs && !generated; k++)
-            own &= !bytes_eq(point->attrs[k].key, t->resource[i].key);
+            own &= !bytes_eq(point->attrs[k].key, res->labels[i].key);
         if (own)
-            t->set[t->n_set++] = t->resource[i];
+            t->set[t->n_set++] = res->labels[i];
     }
+    if (r == 0)
+        r = scope_labels(t);
     return r < 0 ? r : write_labels(t, family, t->set, t->n_set);
 }
 
 /* ---- families ---- */
-
-static int grow(void *items, uint32_t *cap, uint32_t need, size_t size)
-{
-    void **at = items;
-    if (need <= *cap)
-        return 0;
-    uint32_t n = *cap ? *cap * 2 : 64;
-    void *p = realloc(*at, n * size);
-    if (!p)
-        return -ENOMEM;
-    *at = p;
-    *cap = n;
-    return 0;
-}
 
 /* The family of this name; made when it is new. */
 static int family_of(struct prometheus_table *t, struct bytes name, const struct prometheus_family *fresh,
                      uint32_t *ret)
 {
     uint32_t known = t->names.n, id = intern_add(&t->names, name);
-    if (id == INTERN_NONE || grow(&t->families, &t->cap_families, id + 1, sizeof *t->families) < 0)
+    if (id == INTERN_NONE)
         return -ENOMEM;
     if (id == known) {
-        t->families[id] = *fresh;
-        t->families[id].name = intern_get(&t->names, id);
-        t->families[id].first = t->families[id].last = PROMETHEUS_NO_SERIES;
+        struct prometheus_family family = *fresh;
+        family.name = intern_get(&t->names, id);
+        family.first = family.last = NONE;
+        if (vec_append(&t->families, family) < 0)
+            return -ENOMEM;
     }
     *ret = id;
     return 0;
@@ -229,28 +254,16 @@ static void add_point(struct prometheus_series *s, const struct metric_point *p)
     }
 }
 
-/* Adds to the series of the family with the labels in scratch. */
-static int series_add(struct prometheus_table *t, uint32_t family, const struct metric_point *p)
+/* Adds to the series with the labels in scratch. */
+static int series_add(struct prometheus_table *t, const struct metric_point *p)
 {
-    size_t n = t->scratch.n;
-    int r = buffer_add(&t->scratch, &family, sizeof family);
-    if (r < 0)
-        return r;
     uint32_t known = t->ids.n, id = intern_add(&t->ids, buffer_bytes(&t->scratch));
-    if (id == INTERN_NONE || grow(&t->series, &t->cap_series, id + 1, sizeof *t->series) < 0)
+    if (id == INTERN_NONE)
         return -ENOMEM;
-    struct prometheus_series *s = &t->series[id];
-    if (id == known) {
-        *s = (struct prometheus_series){
-            .labels = bytes_of(intern_get(&t->ids, id).p, n), .next = PROMETHEUS_NO_SERIES, .stale = true};
-        struct prometheus_family *f = &t->families[family];
-        if (f->first == PROMETHEUS_NO_SERIES)
-            f->first = id;
-        else
-            t->series[f->last].next = id;
-        f->last = id;
-    }
-    add_point(s, p);
+    if (id == known && vec_append(&t->series, (struct prometheus_series){.labels = intern_get(&t->ids, id),
+                                                                         .stale = true}) < 0)
+        return -ENOMEM;
+    add_point(&t->series.p[id], p);
     return 0;
 }
 
@@ -290,36 +303,59 @@ static int metric_family(struct prometheus_table *t, const struct metric *metric
     return r < 0 ? r : family_of(t, buffer_bytes(&t->escaped), &fresh, ret);
 }
 
-static int read_metric(struct prometheus_table *t, const struct metric *metric)
+static bool has_point(const struct prometheus_table *t, const struct metric *metric)
 {
+    for (uint32_t i = 0; i < metric->n_points; i++)
+        if (!metric->points[i].stale || t->options.keep_stale)
+            return true;
+    return false;
+}
+
+static int read_metric(struct prometheus_table *t, uint32_t resource, uint32_t place)
+{
+    const struct metric *metric = &t->batch->resources[resource].metrics[place];
     uint32_t id;
     if (metric->kind == METRIC_SUM && metric->temporality != METRIC_CUMULATIVE)
         return -EINVAL;
     int r = metric_family(t, metric, &id);
     if (r < 0)
         return r;
-    if (t->families[id].kind != metric->kind || t->families[id].is_target) {
-        t->families[id].conflict = true;
+    struct prometheus_family *f = &t->families.p[id];
+    if (f->kind != metric->kind) {
+        f->conflict = true;
         return 0;
     }
+    if (!has_point(t, metric))
+        return 0;
+    r = vec_append(&t->sources, (struct source){resource, place, NONE});
+    if (r < 0)
+        return r;
+    if (f->has_series)
+        t->sources.p[f->last].next = t->sources.n - 1;
+    else
+        f->first = t->sources.n - 1;
+    f->last = t->sources.n - 1;
+    f->has_series = true;
+    return 0;
+}
+
+/* The series that a metric of the batch adds to its family. */
+static int read_points(struct prometheus_table *t, const struct prometheus_family *f,
+                       const struct source *from)
+{
+    const struct metric *metric = &t->batch->resources[from->resource].metrics[from->metric];
+    int r = 0;
     for (uint32_t i = 0; r == 0 && i < metric->n_points; i++) {
         if (metric->points[i].stale && !t->options.keep_stale)
             continue;
-        r = point_labels(t, t->families[id].name, &metric->points[i]);
+        r = point_labels(t, f->name, &t->resources[from->resource], &metric->points[i]);
         if (r == 0)
-            r = series_add(t, id, &metric->points[i]);
+            r = series_add(t, &metric->points[i]);
     }
     return r;
 }
 
 /* ---- target_info ---- */
-
-/* One for each (job, instance). Of several resources with one job and instance it says what they agree on: a
- * second line would break every join with it. */
-struct target {
-    struct prometheus_label *labels;
-    uint32_t n;
-};
 
 static struct bytes label_value(const struct prometheus_label *list, uint32_t n, const char *name)
 {
@@ -343,10 +379,10 @@ static void keep_common(struct target *target, const struct prometheus_label *li
     target->n = kept;
 }
 
-static int target_add(struct prometheus_table *t)
+static int target_add(struct prometheus_table *t, const struct resource *res)
 {
-    struct bytes job = label_value(t->resource, t->n_resource, "job");
-    struct bytes instance = label_value(t->resource, t->n_resource, "instance");
+    struct bytes job = label_value(res->labels, res->n, "job");
+    struct bytes instance = label_value(res->labels, res->n, "instance");
     if (job.n == 0 && instance.n == 0)
         return 0;
     t->scratch.n = 0;
@@ -358,18 +394,17 @@ static int target_add(struct prometheus_table *t)
     if (r < 0)
         return r;
     uint32_t known = t->target_ids.n, id = intern_add(&t->target_ids, buffer_bytes(&t->scratch));
-    if (id == INTERN_NONE || grow(&t->targets, &t->cap_targets, id + 1, sizeof *t->targets) < 0)
+    if (id == INTERN_NONE)
         return -ENOMEM;
     if (id != known) {
-        keep_common(&t->targets[id], t->resource, t->n_resource);
+        keep_common(&t->targets.p[id], res->labels, res->n);
         return 0;
     }
-    struct prometheus_label *labels = arena_calloc(&t->arena, t->n_resource, sizeof *labels);
+    struct prometheus_label *labels = arena_calloc(&t->arena, res->n, sizeof *labels);
     if (!labels)
         return -ENOMEM;
-    memcpy(labels, t->resource, t->n_resource * sizeof *labels);
-    t->targets[id] = (struct target){labels, t->n_resource};
-    return 0;
+    memcpy(labels, res->labels, res->n * sizeof *labels);
+    return vec_append(&t->targets, (struct target){labels, res->n});
 }
 
 /* The latest of the batch: what target_info is as old as. */
@@ -394,29 +429,35 @@ static bool has_live_point(const struct metric_resource *res)
 
 static int read_targets(struct prometheus_table *t)
 {
-    static const struct prometheus_family target = {
-        .help = {(const uint8_t *)"Target metadata", 15}, .kind = METRIC_GAUGE, .is_target = true};
-    const struct metric_point one = {.integer = 1, .time_unix_nano = batch_time(t->batch)};
+    static const struct prometheus_family target = {.help = {(const uint8_t *)"Target metadata", 15},
+                                                    .kind = METRIC_GAUGE,
+                                                    .is_target = true,
+                                                    .has_series = true};
     uint32_t id;
     int r = 0;
-    for (uint32_t i = 0; r == 0 && i < t->batch->n_resources; i++) {
-        if (!has_live_point(&t->batch->resources[i]))
-            continue;
-        r = resource_labels(t, &t->batch->resources[i], false); /* scopes are no part of the target */
-        if (r == 0)
-            r = target_add(t);
-    }
-    if (r < 0 || t->target_ids.n == 0)
+    for (uint32_t i = 0; r == 0 && i < t->batch->n_resources; i++)
+        if (has_live_point(&t->batch->resources[i]))
+            r = target_add(t, &t->resources[i]);
+    if (r < 0 || t->targets.n == 0)
         return r;
     r = family_of(t, BYTES_LIT("target_info"), &target, &id);
-    if (r == 0 && !t->families[id].is_target) {
-        t->families[id].conflict = true; /* somebody's own metric of this name came first */
-        return 0;
-    }
-    for (uint32_t i = 0; r == 0 && i < t->target_ids.n; i++) {
-        r = write_labels(t, t->families[id].name, t->targets[i].labels, t->targets[i].n);
+    if (r == 0 && !t->families.p[id].is_target)
+        t->families.p[id].conflict = true; /* somebody's own metric of this name came first */
+    return r;
+}
+
+static int target_series(struct prometheus_table *t, const struct prometheus_family *f)
+{
+    const struct metric_point one = {.integer = 1, .time_unix_nano = batch_time(t->batch)};
+    int r = 0;
+    for (uint32_t i = 0; r == 0 && i < t->targets.n; i++) {
+        const struct target *target = &t->targets.p[i];
+        t->n_set = target->n;
+        memcpy(t->set, target->labels, target->n * sizeof *t->set);
+        arena_reset(&t->point, POINT_KEEP);
+        r = write_labels(t, f->name, t->set, t->n_set);
         if (r == 0)
-            r = series_add(t, id, &one);
+            r = series_add(t, &one);
     }
     return r;
 }
@@ -431,17 +472,18 @@ static int by_family_name(const void *a, const void *b)
 
 static int read_batch(struct prometheus_table *t)
 {
-    int r = 0;
+    t->resources = arena_calloc(&t->arena, t->batch->n_resources, sizeof *t->resources);
+    int r = t->resources ? 0 : -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < t->batch->n_resources; i++) {
         const struct metric_resource *res = &t->batch->resources[i];
-        r = resource_labels(t, res, t->options.names.scope_labels);
+        r = resource_labels(t, res, &t->resources[i]);
         for (uint32_t m = 0; r == 0 && m < res->n_metrics; m++)
-            r = read_metric(t, &res->metrics[m]);
+            r = read_metric(t, i, m);
     }
     if (r == 0)
         r = read_targets(t);
-    if (r == 0 && t->names.n > 0)
-        qsort(t->families, t->names.n, sizeof *t->families, by_family_name);
+    if (r == 0 && t->families.n > 0)
+        qsort(t->families.p, t->families.n, sizeof *t->families.p, by_family_name);
     return r;
 }
 
@@ -455,9 +497,11 @@ int prometheus_table_new(struct prometheus_table **ret, const struct metric_batc
     t->batch = batch;
     t->options = *options;
     t->arena = (struct arena)ARENA_INIT(budget);
+    t->point = (struct arena)ARENA_INIT(budget);
     t->names = (struct intern)INTERN_INIT(budget);
     t->ids = (struct intern)INTERN_INIT(budget);
     t->target_ids = (struct intern)INTERN_INIT(budget);
+    t->targets.budget = t->families.budget = t->sources.budget = t->series.budget = budget;
     int r = read_batch(t);
     if (r < 0)
         prometheus_table_free(t);
@@ -471,25 +515,39 @@ struct prometheus_table *prometheus_table_free(struct prometheus_table *t)
     if (!t)
         return NULL;
     arena_release(&t->arena);
+    arena_release(&t->point);
     intern_release(&t->names);
     intern_release(&t->ids);
     intern_release(&t->target_ids);
     buffer_release(&t->scratch);
     buffer_release(&t->escaped);
-    free(t->families);
-    free(t->series);
-    free(t->targets);
+    vec_release(&t->targets);
+    vec_release(&t->families);
+    vec_release(&t->sources);
+    vec_release(&t->series);
     free(t);
     return NULL;
 }
 
 uint32_t prometheus_table_families(const struct prometheus_table *t, const struct prometheus_family **ret)
 {
-    *ret = t->families;
-    return t->names.n;
+    *ret = t->families.p;
+    return t->families.n;
 }
 
-const struct prometheus_series *prometheus_table_series(const struct prometheus_table *t, uint32_t i)
+int prometheus_table_series(struct prometheus_table *t, uint32_t i, const struct prometheus_series **ret,
+                            uint32_t *ret_n)
 {
-    return &t->series[i];
+    const struct prometheus_family *f = &t->families.p[i];
+    intern_clear(&t->ids);
+    vec_clear(&t->series);
+    *ret_n = 0;
+    int r = f->is_target ? target_series(t, f) : 0;
+    for (uint32_t s = f->first; r == 0 && s != NONE; s = t->sources.p[s].next)
+        r = read_points(t, f, &t->sources.p[s]);
+    if (r < 0)
+        return r;
+    *ret = t->series.p;
+    *ret_n = t->series.n;
+    return 0;
 }

@@ -4,14 +4,16 @@
  * to this folder; text and remote write are two ways to write it down.
  *
  * How a series' labels are written is the user's: the bytes are its identity here and go out as they are.
+ *
+ * The families are known from the start; the series of one are made when they are wanted, and those before it
+ * forgotten, so that a batch of any size needs the memory of its largest family. All of it is on the batch's
+ * budget.
  */
 #ifndef GATEWAY_EXPORT_PROMETHEUS_TABLE_H
 #define GATEWAY_EXPORT_PROMETHEUS_TABLE_H
 
 #include "gateway/export/prometheus/names.h"
 #include "proto/base/intern.h"
-
-#define PROMETHEUS_NO_SERIES UINT32_MAX
 
 struct prometheus_label {
     struct bytes key;  /* as the attribute says: the order of joined values */
@@ -24,12 +26,12 @@ struct prometheus_family {
     enum metric_kind kind;
     bool is_target;       /* target_info */
     bool conflict;        /* a metric of this name and another kind was left out */
-    uint32_t first, last; /* series, linked; or PROMETHEUS_NO_SERIES */
+    bool has_series;      /* at least one */
+    uint32_t first, last; /* the metrics of the batch that it is made of, linked; private */
 };
 
 struct prometheus_series {
     struct bytes labels;
-    uint32_t next;
     bool is_double;
     bool stale; /* only where the options keep stale points, and no live one was added */
     bool has_exemplar;
@@ -53,7 +55,7 @@ struct prometheus_table_options {
 
 struct prometheus_table;
 
-/* 0, -EINVAL for delta sums, -ENOMEM, or what `labels` failed with. */
+/* 0, -EINVAL for delta sums, or -ENOMEM. */
 int prometheus_table_new(struct prometheus_table **ret, const struct metric_batch *batch,
                          const struct prometheus_table_options *options);
 struct prometheus_table *prometheus_table_free(struct prometheus_table *t);
@@ -66,7 +68,10 @@ static inline double prometheus_value(const struct prometheus_series *s)
     return s->is_double ? s->real : (double)s->integer;
 }
 
-const struct prometheus_series *prometheus_table_series(const struct prometheus_table *t, uint32_t i);
+/* Makes the series of the i-th of the families, *ret of *ret_n, instead of those of another; valid until the
+ * next call. 0, -ENOMEM, or what `labels` failed with: then there are none. */
+int prometheus_table_series(struct prometheus_table *t, uint32_t i, const struct prometheus_series **ret,
+                            uint32_t *ret_n);
 
 /* An attribute value as a label; .p NULL when memory is out. Lists and maps are shown as the hex of their
  * message: the projections keep none by default, and a value must not vanish silently. */

@@ -18,10 +18,11 @@ struct remote_write {
     enum remote_write_version version;
     struct prometheus_table *table;
     const struct prometheus_family *families;
-    uint32_t n_families;
-    uint32_t family, series; /* where the next request begins; PROMETHEUS_NO_SERIES: the family's first */
-    struct intern symbols;   /* of the request being written; 0 is "" */
-    struct buffer body;      /* its series */
+    const struct prometheus_series *series; /* of the family `loaded` */
+    uint32_t n_families, n_series, loaded;
+    uint32_t family, next; /* where the next request begins: a series of a family */
+    struct intern symbols; /* of the request being written; 0 is "" */
+    struct buffer body;    /* its series */
 };
 
 /* ---- a series' labels: each name and value behind its length ---- */
@@ -216,7 +217,7 @@ int remote_write_new(struct remote_write **ret, const struct metric_batch *batch
     table.names.escaping = PROMETHEUS_ALLOW_UTF8;
     w->version = version;
     w->symbols = (struct intern)INTERN_INIT(batch->arena.budget);
-    w->series = PROMETHEUS_NO_SERIES;
+    w->loaded = UINT32_MAX;
     int r = prometheus_table_new(&w->table, batch, &table);
     if (r < 0) {
         remote_write_free(w);
@@ -238,23 +239,23 @@ struct remote_write *remote_write_free(struct remote_write *w)
     return NULL;
 }
 
-/* The series to write next, or NULL at the end; steps over families without any. */
-static const struct prometheus_series *current(struct remote_write *w)
+/* The series to write next, or NULL at the end; steps over families without any. 0 or -ENOMEM. */
+static int current(struct remote_write *w, const struct prometheus_series **ret)
 {
-    for (; w->family < w->n_families; w->family++) {
-        if (w->series == PROMETHEUS_NO_SERIES)
-            w->series = w->families[w->family].first;
-        if (w->series != PROMETHEUS_NO_SERIES)
-            return prometheus_table_series(w->table, w->series);
+    for (*ret = NULL; w->family < w->n_families; w->family++, w->next = 0) {
+        if (w->loaded != w->family) {
+            w->loaded = UINT32_MAX;
+            int r = prometheus_table_series(w->table, w->family, &w->series, &w->n_series);
+            if (r < 0)
+                return r;
+            w->loaded = w->family;
+        }
+        if (w->next < w->n_series) {
+            *ret = &w->series[w->next];
+            return 0;
+        }
     }
-    return NULL;
-}
-
-static void step(struct remote_write *w, const struct prometheus_series *s)
-{
-    w->series = s->next;
-    if (w->series == PROMETHEUS_NO_SERIES)
-        w->family++;
+    return 0;
 }
 
 /* The series of a request into body, the strings of a 2.0 one into symbols. */
@@ -263,7 +264,8 @@ static int write_series(struct remote_write *w, size_t max_bytes, uint32_t *ret_
     struct wire_writer writer = wire_writer(&w->body);
     const struct prometheus_series *s;
     size_t bytes = 0;
-    for (*ret_series = 0; writer.failed == 0 && (s = current(w)); ++*ret_series) {
+    int r = 0;
+    for (*ret_series = 0; writer.failed == 0 && (r = current(w, &s)) == 0 && s; ++*ret_series) {
         const struct prometheus_family *f = &w->families[w->family];
         size_t cost = series_cost(f, s);
         if (*ret_series > 0 && (cost > max_bytes || bytes > max_bytes - cost))
@@ -273,14 +275,14 @@ static int write_series(struct remote_write *w, size_t max_bytes, uint32_t *ret_
             put_series_1(&writer, s);
         else
             put_series_2(w, &writer, f, s);
-        step(w, s);
+        w->next++;
     }
-    return writer.failed;
+    return r < 0 ? r : writer.failed;
 }
 
 int remote_write_next(struct remote_write *w, size_t max_bytes, struct buffer *out, uint32_t *ret_series)
 {
-    uint32_t family = w->family, series = w->series;
+    const uint32_t family = w->family, next = w->next;
     size_t before = out->n;
     w->body.n = 0;
     intern_clear(&w->symbols);
@@ -296,7 +298,7 @@ int remote_write_next(struct remote_write *w, size_t max_bytes, struct buffer *o
     if (r < 0) {
         out->n = before;
         w->family = family;
-        w->series = series;
+        w->next = next;
     }
     return r;
 }

@@ -7,43 +7,134 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proto/base/budget.h"
 #include "proto/base/clock.h"
+#include "proto/coding/coding.h"
 #include "proto/io/loop.h"
 #include "tests/lib/unit.h"
 
 /* The whole server over real sockets; client and server share this thread and its loop. */
 
-static int metrics(void *context, const struct admin_metrics *wanted, struct buffer *out)
-{
-    return buffer_add_str(out, "metric 1\n");
-}
-
 static struct io_loop *loop;
 static struct admin *admin;
 
-static void start(void)
+/* ---- whoever has metrics: lines that say what was asked for, as many and as large as a case wants ---- */
+
+static struct scrapes *scrapes;
+static struct {
+    struct budget budget;
+    uint32_t pieces; /* of each page */
+    size_t piece_bytes;
+    int open_result, next_result; /* next_result: of the second piece */
+    atomic_bool held;             /* no piece is made */
+    bool stale;                   /* who waits goes on waiting */
+    struct scrape_wait *waiting;
+    uint32_t n_open;
+} metrics;
+
+struct page {
+    struct admin_metrics wanted;
+    uint32_t next;
+};
+
+static void freshen(void *context, struct scrape_wait *w)
 {
-    static struct admin_scrape scrape = {metrics, NULL};
+    w->next = metrics.waiting;
+    metrics.waiting = w;
+}
+
+static void forget(void *context, struct scrape_wait *w)
+{
+    struct scrape_wait **at = &metrics.waiting;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+}
+
+static int open_page(void *context, const struct admin_metrics *wanted, void **ret)
+{
+    struct page *page = metrics.open_result < 0 ? NULL : calloc(1, sizeof *page);
+    if (!page)
+        return -ENOMEM;
+    page->wanted = *wanted;
+    metrics.n_open++;
+    *ret = page;
+    return 0;
+}
+
+static int next_piece(void *page, struct buffer *out)
+{
+    struct page *p = page;
+    const unsigned what = p->wanted.what;
+    while (metrics.held)
+        usleep(1000);
+    if (p->next == 1 && metrics.next_result < 0)
+        return metrics.next_result;
+    int r = buffer_printf(out, "format %d escaping %d%s%s\n", p->wanted.format, p->wanted.escaping,
+                          what & ADMIN_METRICS_SELF ? " self" : "",
+                          what & ADMIN_METRICS_PROFILES ? " profiles" : "");
+    while (r == 0 && out->n < metrics.piece_bytes)
+        r = buffer_add_str(out, "metric 1\n");
+    return r < 0 ? r : ++p->next >= metrics.pieces ? SCRAPE_ENDS : 0;
+}
+
+static void close_page(void *page)
+{
+    free(page);
+    metrics.n_open--;
+}
+
+static void turn(void)
+{
+    while (metrics.waiting && !metrics.stale) {
+        struct scrape_wait *w = metrics.waiting;
+        metrics.waiting = w->next;
+        w->fn(w->user);
+    }
+    io_loop_run_once(loop, 1000000);
+}
+
+static void start_with(uint64_t stall_ns)
+{
     static struct admin_ready ready;
-    const struct admin_page pages[] = {admin_scrape_page(&scrape), admin_health_page(),
-                                       admin_ready_page(&ready)};
-    struct admin_options options = {"127.0.0.1:0", pages, 3};
-    struct error e = {""};
+    metrics.budget = (struct budget)BUDGET_INIT((size_t)4 << 20, NULL);
+    metrics.pieces = 1;
+    metrics.piece_bytes = 0;
+    metrics.open_result = metrics.next_result = 0;
+    metrics.held = metrics.stale = false;
     loop = io_loop_new();
     ck_assert_ptr_nonnull(loop);
+    const struct scrape_source source = {freshen,    forget,   open_page,      next_piece,
+                                         close_page, &metrics, &metrics.budget};
+    scrapes = unit_made(scrapes_new(loop, &source));
+    const struct admin_page pages[] = {scrapes_page(scrapes), admin_health_page(), admin_ready_page(&ready)};
+    struct admin_options options = {"127.0.0.1:0", pages, 3, stall_ns};
+    struct error e = {""};
     admin = unit_made(admin_new(&options, loop, &e));
     ck_assert_msg(admin != NULL, "%s", e.text);
     ck_assert_uint_gt(admin_port(admin), 0);
 }
 
+static void start(void)
+{
+    start_with(0);
+}
+
 static void stop(void)
 {
     admin = admin_free(admin);
+    scrapes = scrapes_free(scrapes);
+    metrics.held = false;
     loop = io_loop_free(loop);
+    ck_assert_uint_eq(metrics.n_open, 0);
+    ck_assert_uint_eq(metrics.budget.used, 0);
+    ck_assert_ptr_null(metrics.waiting);
 }
 
 static int dial(void)
@@ -64,14 +155,16 @@ static void tell(int fd, const char *text)
 
 #define PATIENCE_NS unit_patience(10000000000u) /* a hung server fails the test; a slow machine does not */
 
+#define HEAR_BYTES ((size_t)64 << 10)
+
 /* Runs the loop until what was read ends with `end` (true) or the server closed (false). */
 static bool hear(int fd, const char *end, struct buffer *heard)
 {
     uint64_t until = clock_monotonic() + PATIENCE_NS;
     for (;;) {
-        io_loop_run_once(loop, 10000000);
-        ck_assert_int_eq(buffer_reserve(heard, 4096), 0);
-        ssize_t n = read(fd, heard->p + heard->n, 4095);
+        turn();
+        ck_assert_int_eq(buffer_reserve(heard, HEAR_BYTES + 1), 0);
+        ssize_t n = read(fd, heard->p + heard->n, HEAR_BYTES);
         ck_assert(n >= 0 || errno == EAGAIN || errno == ECONNRESET);
         if (n == 0 || (n < 0 && errno == ECONNRESET))
             return false;
@@ -96,7 +189,7 @@ UNIT(answers_several_requests_on_one_connection)
     tell(fd, "GET /metrics?collect[]=self HTTP/1.1\r\nHost: x\r\n");
     tell(fd, "\r\nGET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     ck_assert(!hear(fd, "never", &heard));
-    char *first = strstr((char *)heard.p, "\r\n\r\nmetric 1\n"),
+    char *first = strstr((char *)heard.p, "format 0 escaping 0 self\n"),
          *second = strstr((char *)heard.p, "HTTP/1.1 404 ");
     ck_assert(first && second && first < second);
     close(fd);
@@ -157,5 +250,184 @@ UNIT(an_address_in_use_is_said)
     options.endpoint = "nonsense";
     ck_assert_ptr_null(admin_new(&options, loop, &e));
     ck_assert_str_ne(e.text, "");
+    stop();
+}
+
+/* ---- /metrics ---- */
+
+#define LAST_CHUNK "\r\n0\r\n\r\n"
+
+/* Asks on a connection of its own; the whole answer, which is gone at the next call. */
+static const char *scrape(const char *target, const char *fields)
+{
+    static struct buffer heard;
+    char request[500];
+    int fd = dial();
+    snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\n%sConnection: close\r\n\r\n", target,
+             fields);
+    tell(fd, request);
+    buffer_release(&heard);
+    ck_assert(!hear(fd, "never", &heard));
+    close(fd);
+    return (char *)heard.p;
+}
+
+UNIT(metrics_are_both_kinds_unless_one_is_asked_for)
+{
+    start();
+    const char *text = scrape("/metrics", "");
+    ck_assert_ptr_nonnull(strstr(text, "HTTP/1.1 200 "));
+    ck_assert_ptr_nonnull(strstr(text, "content-type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+    ck_assert_ptr_nonnull(strstr(text, "vary: accept, accept-encoding\r\n"));
+    ck_assert_ptr_nonnull(strstr(text, " self profiles\n"));
+    text = scrape("/metrics?x=y&collect%5B%5D=self", "");
+    ck_assert(strstr(text, " self\n") && !strstr(text, "profiles"));
+    text = scrape("/metrics?collect[]=profiles", "");
+    ck_assert(strstr(text, " profiles\n") && !strstr(text, "self"));
+    ck_assert_ptr_nonnull(strstr(scrape("/metrics?collect[]=everything", ""), "HTTP/1.1 400 "));
+    text = scrape("/metrics?collect[]=profiles",
+                  "Accept: application/openmetrics-text;version=1.0.0;escaping=allow-utf-8\r\n");
+    ck_assert_ptr_nonnull(strstr(text, "format 3 escaping 1 profiles\n"));
+    ck_assert_ptr_nonnull(strstr(text, "content-type: application/openmetrics-text; version=1.0.0; "
+                                       "charset=utf-8; escaping=allow-utf-8\r\n"));
+    scrape("/metrics", "");
+    stop();
+}
+
+UNIT(a_page_of_any_size_takes_the_memory_of_a_piece)
+{
+    struct buffer heard = BUFFER_INIT(0);
+    start();
+    metrics.pieces = 500;
+    metrics.piece_bytes = 32000;
+    int fd = dial();
+    tell(fd, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    ck_assert(hear(fd, LAST_CHUNK, &heard));
+    ck_assert_uint_ge(heard.n, 500 * 32000);
+    close(fd);
+    buffer_release(&heard);
+    stop();
+}
+
+UNIT(metrics_are_gzipped_when_that_is_accepted)
+{
+    struct buffer heard = BUFFER_INIT(0), packed = BUFFER_INIT(0), plain = BUFFER_INIT(0);
+    start();
+    metrics.pieces = 30;
+    metrics.piece_bytes = 30000;
+    int fd = dial();
+    tell(fd,
+         "GET /metrics HTTP/1.0\r\nHost: x\r\nAccept-Encoding: deflate, gzip;q=0.5\r\n\r\n"); /* unchunked */
+    ck_assert(!hear(fd, "never", &heard));
+    ck_assert_ptr_nonnull(strstr((char *)heard.p, "content-encoding: gzip\r\n"));
+    uint8_t *body = memmem(heard.p, heard.n, "\r\n\r\n", 4);
+    ck_assert_ptr_nonnull(body);
+    body += 4;
+    ck_assert_int_eq(buffer_add(&packed, body, heard.n - (size_t)(body - heard.p)), 0);
+    struct coding_decoder *d = unit_made(coding_decoder_new());
+    ck_assert_int_eq(coding_decode(d, CODING_GZIP, buffer_bytes(&packed), (size_t)1 << 20, 0, NULL, &plain),
+                     0);
+    ck_assert_uint_ge(plain.n, 30 * 30000);
+    ck_assert_ptr_null(strstr(scrape("/metrics", "Accept-Encoding: gzip;q=0\r\n"), "content-encoding"));
+    coding_decoder_free(d);
+    close(fd);
+    buffer_release(&heard);
+    buffer_release(&packed);
+    buffer_release(&plain);
+    stop();
+}
+
+UNIT(health_is_told_while_pages_are_made_and_a_fifth_is_asked_to_come_back)
+{
+    struct buffer heard = BUFFER_INIT(0);
+    int fd[4];
+    start();
+    metrics.held = true;
+    for (int i = 0; i < 4; i++) {
+        fd[i] = dial();
+        tell(fd[i], "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open < 4;) {
+        ck_assert(clock_monotonic() < until);
+        turn();
+    }
+    ck_assert_ptr_nonnull(strstr(scrape("/healthz", ""), "\r\n\r\nok\n"));
+    const char *text = scrape("/metrics", "");
+    ck_assert_ptr_nonnull(strstr(text, "HTTP/1.1 503 "));
+    ck_assert_ptr_nonnull(strstr(text, "retry-after: 1\r\n"));
+    close(fd[3]); /* gone while its piece is being made */
+    turn();
+    metrics.held = false;
+    for (int i = 0; i < 3; i++) {
+        heard.n = 0;
+        ck_assert(hear(fd[i], LAST_CHUNK, &heard));
+        close(fd[i]);
+    }
+    buffer_release(&heard);
+    stop();
+}
+
+UNIT(metrics_wait_for_what_was_acknowledged)
+{
+    struct buffer heard = BUFFER_INIT(0);
+    start();
+    metrics.stale = true;
+    int fd = dial(), other = dial();
+    tell(fd, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    tell(other, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (uint64_t until = clock_monotonic() + PATIENCE_NS; !metrics.waiting || !metrics.waiting->next;) {
+        ck_assert(clock_monotonic() < until);
+        turn();
+    }
+    ck_assert_ptr_nonnull(strstr(scrape("/healthz", ""), "\r\n\r\nok\n"));
+    ck_assert_uint_eq(metrics.n_open, 0);
+    /* Without a word: who only says that it sends no more may still want its answer. */
+    ck_assert_int_eq(setsockopt(other, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)),
+                     0);
+    close(other);
+    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.waiting->next;) {
+        ck_assert(clock_monotonic() < until);
+        turn();
+    }
+    metrics.stale = false;
+    ck_assert(hear(fd, LAST_CHUNK, &heard));
+    close(fd);
+    buffer_release(&heard);
+    stop();
+}
+
+UNIT(metrics_that_cannot_be_collected_are_503_and_half_a_page_is_cut_short)
+{
+    start();
+    metrics.open_result = -ENOMEM;
+    ck_assert_ptr_nonnull(strstr(scrape("/metrics", ""), "HTTP/1.1 503 "));
+    metrics.open_result = 0;
+    metrics.pieces = 3;
+    metrics.next_result = -ENOMEM;
+    const char *text = scrape("/metrics", "");
+    ck_assert_ptr_nonnull(strstr(text, "HTTP/1.1 200 "));
+    ck_assert_ptr_null(strstr(text, LAST_CHUNK));
+    metrics.budget.limit = 1000;
+    ck_assert_ptr_nonnull(strstr(scrape("/metrics", ""), "HTTP/1.1 503 "));
+    scrape("/healthz", "");
+    stop();
+}
+
+UNIT(an_answer_that_nobody_reads_ends)
+{
+    start_with(100000000);
+    metrics.pieces = 10000;
+    metrics.piece_bytes = 32000;
+    int fd = dial();
+    tell(fd, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open == 0;) {
+        ck_assert(clock_monotonic() < until);
+        turn();
+    }
+    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open > 0;) {
+        ck_assert(clock_monotonic() < until);
+        turn();
+    }
+    close(fd);
     stop();
 }

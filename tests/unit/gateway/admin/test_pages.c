@@ -7,9 +7,7 @@
 
 #include "gateway/admin/query.h"
 #include "gateway/admin/ready.h"
-#include "gateway/admin/scrape.h"
 #include "proto/base/macros.h"
-#include "proto/coding/coding.h"
 #include "tests/lib/unit.h"
 
 /* http_reply and http_header_find are the test's: the answer is kept as text. */
@@ -26,18 +24,6 @@ int http_reply(struct http_exchange *x, const struct http_reply *reply)
     ck_assert_int_eq(buffer_add(&headers, "", 1), 0);
     buffer_add_bytes(&body, reply->body);
     return 0;
-}
-
-static int metrics_result;
-static size_t metrics_n = 1;
-
-static int metrics(void *context, const struct admin_metrics *wanted, struct buffer *out)
-{
-    unsigned what = wanted->what;
-    for (size_t i = 0; i < metrics_n; i++)
-        buffer_printf(out, "%s%s", what & ADMIN_METRICS_SELF ? "self 1\n" : "",
-                      what & ADMIN_METRICS_PROFILES ? "profiles 2\n" : "");
-    return metrics_result;
 }
 
 static bool is_ready(void *context, struct error *why)
@@ -63,18 +49,22 @@ static void change(void *context, const struct http_exchange *x, struct admin_an
     buffer_printf(a->text, "changed\n");
 }
 
+static void take(void *context, struct http_exchange *x)
+{
+    http_reply(x, &(struct http_reply){.status = 299});
+}
+
 static unsigned changes;
-static struct admin_scrape scrape = {metrics, NULL};
 static struct admin_ready ready = {checks, 2};
 
 static struct pages *make_pages(void)
 {
     const struct admin_page rows[] = {
-        admin_scrape_page(&scrape),
         admin_health_page(),
         admin_ready_page(&ready),
         {"GET", "/document", "a document\nof two lines", show_document, NULL},
         {"POST", "/change", "changes something", change, &changes},
+        {"GET", "/later", "answers by itself", .take = take},
     };
     return unit_made(pages_new(rows, ARRAY_LEN(rows)));
 }
@@ -142,49 +132,12 @@ UNIT(ready_tells_each_check_in_json_when_asked)
     done();
 }
 
-UNIT(metrics_are_both_kinds_unless_one_is_asked_for)
+UNIT(who_takes_the_exchange_answers_by_itself)
 {
-    ask("/metrics", "");
-    ck_assert_uint_eq(status, 200);
-    ck_assert(bytes_is(buffer_bytes(&body), "self 1\nprofiles 2\n"));
-    ck_assert_str_eq((char *)headers.p, "content-type: text/plain; version=0.0.4; charset=utf-8\n"
-                                        "cache-control: no-store\nvary: accept, accept-encoding\n");
-    ask("/metrics", "collect[]=profiles");
-    ck_assert(bytes_is(buffer_bytes(&body), "profiles 2\n"));
-    ask("/metrics", "x=y&collect%5B%5D=self");
-    ck_assert(bytes_is(buffer_bytes(&body), "self 1\n"));
-    ask("/metrics", "collect[]=self&collect[]=profiles");
-    ck_assert(bytes_is(buffer_bytes(&body), "self 1\nprofiles 2\n"));
-    ask("/metrics", "collect[]=everything");
-    ck_assert_uint_eq(status, 400);
-    done();
-}
-
-UNIT(metrics_are_gzipped_when_that_is_accepted_and_worth_it)
-{
-    ask_with("GET", "/metrics", "", "accept-encoding", "gzip");
-    ck_assert_ptr_null(strstr((char *)headers.p, "content-encoding"));
-    metrics_n = 1000;
-    ask_with("GET", "/metrics", "collect[]=self", "accept-encoding", "deflate, gzip;q=0.5");
-    ck_assert_ptr_nonnull(strstr((char *)headers.p, "content-encoding: gzip\n"));
-    struct coding_decoder *d = unit_made(coding_decoder_new());
-    struct buffer plain = {0};
-    ck_assert_int_eq(coding_decode(d, CODING_GZIP, buffer_bytes(&body), 7000, 0, NULL, &plain), 0);
-    ck_assert_uint_eq(plain.n, 7000);
-    ck_assert_int_eq(memcmp(plain.p, "self 1\nself 1\n", 14), 0);
-    ask_with("GET", "/metrics", "collect[]=self", "accept-encoding", "gzip;q=0");
-    ck_assert_ptr_null(strstr((char *)headers.p, "content-encoding"));
-    ck_assert_uint_eq(body.n, 7000);
-    coding_decoder_free(d);
-    buffer_release(&plain);
-    done();
-}
-
-UNIT(metrics_that_cannot_be_collected_are_500)
-{
-    metrics_result = -ENOMEM;
-    ask("/metrics", "");
-    ck_assert_uint_eq(status, 500);
+    ask("/later", "");
+    ck_assert_uint_eq(status, 299);
+    ask_with("POST", "/later", "", NULL, NULL);
+    ck_assert_uint_eq(status, 405);
     done();
 }
 
@@ -227,17 +180,15 @@ UNIT(the_index_lists_what_is_registered)
     ask("/", "");
     ck_assert_uint_eq(status, 200);
     ck_assert_int_eq(buffer_add(&body, "", 1), 0);
-    ck_assert_str_eq(
-        (char *)body.p,
-        "profgate " PROFGATE_VERSION "\n\n"
-        "/metrics   Prometheus text or OpenMetrics, by Accept: what the rules counted, and what the gateway knows about itself\n"
-        "           (?collect[]=profiles or ?collect[]=self for one of the two)\n"
-        "/healthz   200 while the process runs\n"
-        "/readyz    200 when requests are taken and can be passed on, else 503 and why\n"
-        "           (Accept: application/json for each condition)\n"
-        "/document   a document\n"
-        "           of two lines\n"
-        "/change    POST: changes something\n");
+    ck_assert_str_eq((char *)body.p,
+                     "profgate " PROFGATE_VERSION "\n\n"
+                     "/healthz   200 while the process runs\n"
+                     "/readyz    200 when requests are taken and can be passed on, else 503 and why\n"
+                     "           (Accept: application/json for each condition)\n"
+                     "/document   a document\n"
+                     "           of two lines\n"
+                     "/change    POST: changes something\n"
+                     "/later     answers by itself\n");
     done();
 }
 
@@ -245,9 +196,9 @@ UNIT(other_paths_and_methods_are_refused)
 {
     ask("/nothing", "");
     ck_assert_uint_eq(status, 404);
-    ask("/metrics/", "");
+    ask("/healthz/", "");
     ck_assert_uint_eq(status, 404);
-    ask_with("POST", "/metrics", "", NULL, NULL);
+    ask_with("POST", "/healthz", "", NULL, NULL);
     ck_assert_uint_eq(status, 405);
     ck_assert_ptr_nonnull(strstr((char *)headers.p, "allow: GET, HEAD\n"));
     ask_with("HEAD", "/healthz", "", NULL, NULL);
@@ -331,32 +282,4 @@ UNIT(the_format_is_what_accept_likes_best)
                           m.escaping_is_asked_for == cases[i].asked,
                       "%s: %d %d", cases[i].accept, m.format, m.escaping);
     }
-}
-
-static int write_format(void *context, const struct admin_metrics *wanted, struct buffer *out)
-{
-    return buffer_printf(out, "what %u format %d escaping %d\n", wanted->what, wanted->format,
-                         wanted->escaping);
-}
-
-UNIT(metrics_in_the_format_asked_for)
-{
-    struct admin_scrape any = {write_format, NULL};
-    const struct admin_page row = admin_scrape_page(&any);
-    struct pages *p = unit_made(pages_new(&row, 1));
-    struct http_header header = {
-        BYTES_LIT("accept"), BYTES_LIT("application/openmetrics-text;version=1.0.0;escaping=allow-utf-8")};
-    struct http_exchange x = {.method = BYTES_LIT("GET"),
-                              .path = BYTES_LIT("/metrics"),
-                              .query = BYTES_LIT("collect[]=profiles"),
-                              .headers = &header,
-                              .n_headers = 1};
-    pages_handler()->on_head(p, &x);
-    ck_assert_uint_eq(status, 200);
-    ck_assert(bytes_is(buffer_bytes(&body), "what 2 format 3 escaping 1\n"));
-    ck_assert_str_eq((char *)headers.p,
-                     "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8; "
-                     "escaping=allow-utf-8\ncache-control: no-store\nvary: accept, accept-encoding\n");
-    pages_free(p);
-    done();
 }

@@ -2,6 +2,8 @@
 /* Where counters leave: /metrics in its formats, who says it, and new rules while running. */
 #include "gateway/run/outputs.h"
 
+#include "gateway/run/metrics_page.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -69,10 +71,21 @@ static void count(struct world *w, uint32_t metric, int64_t value)
     outputs_apply(w->outputs, 0, aggregate_take(w->a));
 }
 
+/* The whole page. */
+static int write_metrics(struct world *w, const struct admin_metrics *wanted, struct buffer *out)
+{
+    struct metrics_page *p = NULL;
+    int r = metrics_page_new(&p, w->outputs, wanted);
+    while (r == 0)
+        r = metrics_page_next(p, out);
+    metrics_page_free(p);
+    return r < 0 ? r : 0;
+}
+
 static void expect(struct world *w, struct admin_metrics wanted, const char *text)
 {
     struct buffer out = BUFFER_INIT(0);
-    ck_assert_int_eq(outputs_metrics(w->outputs, &wanted, &out), 0);
+    ck_assert_int_eq(write_metrics(w, &wanted, &out), 0);
     ck_assert_int_eq(buffer_add(&out, "", 1), 0);
     ck_assert_str_eq((char *)out.p, text);
     buffer_release(&out);
@@ -96,7 +109,7 @@ UNIT(metrics_in_each_format_as_often_as_one_looks)
     }
     struct buffer out = BUFFER_INIT(0);
     struct admin_metrics self = {.what = ADMIN_METRICS_SELF, .format = ADMIN_OPENMETRICS_1_0_0};
-    ck_assert_int_eq(outputs_metrics(w->outputs, &self, &out), 0);
+    ck_assert_int_eq(write_metrics(w, &self, &out), 0);
     ck_assert_ptr_nonnull(memmem(out.p, out.n, "# TYPE profgate_samples counter\n", 32));
     ck_assert_ptr_null(memmem(out.p, out.n, "_total counter\n", 15));
     ck_assert(out.n > 6 && !memcmp(out.p + out.n - 6, "# EOF\n", 6));
@@ -134,8 +147,7 @@ UNIT(auto_is_the_name_of_the_host)
     count(w, 1, 1);
     ck_assert_int_eq(gethostname(host, sizeof host - 1), 0);
     snprintf(wanted, sizeof wanted, "samples_total{job=\"shop\",profgate_instance_id=\"%s\"} 1\n", host);
-    ck_assert_int_eq(
-        outputs_metrics(w->outputs, &(struct admin_metrics){.what = ADMIN_METRICS_PROFILES}, &out), 0);
+    ck_assert_int_eq(write_metrics(w, &(struct admin_metrics){.what = ADMIN_METRICS_PROFILES}, &out), 0);
     ck_assert_uint_gt(out.n, 0);
     ck_assert_ptr_nonnull(memmem(out.p, out.n, wanted, strlen(wanted)));
     buffer_release(&out);

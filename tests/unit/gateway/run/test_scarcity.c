@@ -129,8 +129,15 @@ static void writes(const struct metric_batch *b)
         size_t n = out.n;
         int r = buffer_add_str(&out, "# before\n");
         if (r == 0) {
+            struct prometheus_page *page = NULL;
             n = out.n;
-            r = prometheus_write(b, &o, &out);
+            r = prometheus_page_new(&page, b, &o);
+            while (r == 0)
+                r = prometheus_page_next(page, 1000, &out);
+            r = min_of(r, 0);
+            if (r < 0)
+                out.n = n;
+            prometheus_page_free(page);
         }
         ck_assert(r == 0 || (r == -ENOMEM && sweep_failures() > before && out.n == n));
     }

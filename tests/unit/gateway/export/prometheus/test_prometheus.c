@@ -31,6 +31,21 @@ static struct metric metric_of(const char *name, const char *unit, enum metric_k
                            .n_points = n};
 }
 
+/* A line at a time, the whole page; what is there when it fails is taken back. */
+static int write_page(const struct metric_batch *b, const struct prometheus_options *options,
+                      struct buffer *out)
+{
+    struct prometheus_page *p = NULL;
+    size_t before = out->n;
+    int r = prometheus_page_new(&p, b, options);
+    while (r == 0)
+        r = prometheus_page_next(p, 1, out);
+    prometheus_page_free(p);
+    if (r < 0)
+        out->n = before;
+    return r < 0 ? r : 0;
+}
+
 static void expect(const struct metric_resource *resources, uint32_t n,
                    const struct prometheus_options *options, const char *wanted)
 {
@@ -42,7 +57,7 @@ static void expect(const struct metric_resource *resources, uint32_t n,
     b->scope_name = BYTES_LIT("profgate");
     b->scope_version = BYTES_LIT("1");
     struct buffer out = BUFFER_INIT(0);
-    ck_assert_int_eq(prometheus_write(b, options, &out), 0);
+    ck_assert_int_eq(write_page(b, options, &out), 0);
     ck_assert_int_eq(buffer_add(&out, "", 1), 0);
     ck_assert_str_eq((char *)out.p, wanted);
     buffer_release(&out);
@@ -224,11 +239,11 @@ UNIT(refusals_leave_the_buffer_alone)
     b->n_resources = 1;
     struct buffer out = BUFFER_INIT(20);
     ck_assert_int_eq(buffer_add_str(&out, "before"), 0);
-    ck_assert_int_eq(prometheus_write(b, NULL, &out), -EINVAL);
+    ck_assert_int_eq(write_page(b, NULL, &out), -EINVAL);
     metric.temporality = METRIC_CUMULATIVE;
-    ck_assert_int_eq(prometheus_write(b, NULL, &out), -ENOBUFS);
+    ck_assert_int_eq(write_page(b, NULL, &out), -ENOBUFS);
     budget.limit = budget.used;
-    ck_assert_int_eq(prometheus_write(b, NULL, &out), -ENOMEM);
+    ck_assert_int_eq(write_page(b, NULL, &out), -ENOMEM);
     ck_assert_uint_eq(out.n, 6);
     buffer_release(&out);
     metric_batch_free(b);
@@ -437,4 +452,52 @@ UNIT(somebody_elses_target_info_stays_his)
     expect(&res, 1, NULL,
            "# target_info: a metric of this name and another type was left out\n"
            "# HELP target_info It counts\n# TYPE target_info gauge\ntarget_info{job=\"shop\"} 5\n");
+}
+
+/* ---- in pieces ---- */
+
+UNIT(a_page_comes_in_pieces_and_needs_the_memory_of_its_largest_family)
+{
+    enum { FAMILIES = 50, RESOURCES = 20, NAME = 1000 };
+    static struct metric_resource resources[RESOURCES];
+    static struct attr attrs[RESOURCES];
+    static char names[RESOURCES][NAME + 1];
+    static struct metric metrics[FAMILIES];
+    static char metric_names[FAMILIES][16];
+    struct metric_point one = count(1, NULL, 0);
+    for (uint32_t m = 0; m < FAMILIES; m++) {
+        snprintf(metric_names[m], sizeof metric_names[m], "metric_%u", m);
+        metrics[m] = metric_of(metric_names[m], "", METRIC_SUM, &one, 1);
+    }
+    for (uint32_t i = 0; i < RESOURCES; i++) {
+        memset(names[i], 'a' + (int)i, NAME);
+        attrs[i] = text("service.name", names[i]);
+        resources[i] = (struct metric_resource){
+            .attrs = &attrs[i], .n_attrs = 1, .metrics = metrics, .n_metrics = FAMILIES};
+    }
+    struct budget budget = BUDGET_INIT((size_t)256 << 10, NULL); /* of the megabyte that the page is */
+    struct metric_batch *b = unit_made(metric_batch_new(&budget));
+    b->resources = resources;
+    b->n_resources = RESOURCES;
+    struct prometheus_page *p = NULL;
+    ck_assert_int_eq(prometheus_page_new(&p, b, NULL), 0);
+    struct buffer out = BUFFER_INIT((size_t)8 << 10);
+    size_t whole = 0;
+    uint32_t lines = 0;
+    int r;
+    do {
+        out.n = 0;
+        r = prometheus_page_next(unit_made(p), 4096, &out);
+        ck_assert_int_ge(r, 0);
+        ck_assert(r == PROMETHEUS_PAGE_ENDS || out.n >= 4096);
+        whole += out.n;
+        for (size_t i = 0; i < out.n; i++)
+            lines += out.p[i] == '\n';
+    } while (r != PROMETHEUS_PAGE_ENDS);
+    ck_assert_uint_eq(lines, FAMILIES * (2 + RESOURCES) + 2 + RESOURCES); /* and target_info */
+    ck_assert_uint_gt(whole, (size_t)1 << 20);
+    prometheus_page_free(p);
+    metric_batch_free(b);
+    buffer_release(&out);
+    ck_assert_uint_eq(budget.used, 0);
 }

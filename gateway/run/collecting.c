@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A round asks every worker and lane for what it has counted; once a second, and when a scraper wants to see
+ * what was acknowledged until now. Whoever was acknowledged before a round began is in it, so a scraper that
+ * comes while one is under way waits for the next.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "gateway/run/parts.h"
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+#include "proto/io/timer.h"
+
+/* How often workers hand over what they counted: the age a number has that an exporter sends. */
+#define COLLECT_INTERVAL_NS (1ull * NSEC_PER_SEC)
+
+/* How long a scraper waits for a worker that is busy with one large request; then it sees what there is, and
+ * how old that is. */
+#define PATIENCE_NS (250 * (uint64_t)NSEC_PER_MSEC)
+
+static void tell(struct scrape_wait *w)
+{
+    *w->at = w->next;
+    if (w->next)
+        w->next->at = w->at;
+    w->fn(w->user);
+}
+
+/* To those who waited for this round or one before it. */
+static void tell_waiting(struct gateway *g, uint64_t round)
+{
+    for (struct scrape_wait *w = g->collecting.waiting, *next; w; w = next) {
+        next = w->next;
+        if (w->round <= round)
+            tell(w);
+    }
+    if (!g->collecting.waiting)
+        io_timer_stop(g->collecting.patience);
+}
+
+static void all_handed_over(struct gateway *g)
+{
+    struct collecting *c = &g->collecting;
+    if (c->is_whole)
+        c->counted = c->began;
+    control_triggers_second(g->triggers, clock_monotonic(), clock_realtime());
+    if (io_loop_now(g->loop) >= g->next_flush_ns) {
+        outputs_flush(g->outputs);
+        g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
+    }
+    tell_waiting(g, c->round);
+    if (c->waiting)
+        gateway_collect(g);
+}
+
+void gateway_receive(void *arg)
+{
+    struct handover *h = arg;
+    struct gateway *g = h->worker->gateway;
+    outputs_apply(g->outputs, h->worker->index, h->delta);
+    if (h->is_last && --g->n_running == 0)
+        gateway_all_stopped(g);
+    else if (!h->is_last && --g->collecting.n_handing_over == 0 && !g->stopping)
+        all_handed_over(g);
+    free(h);
+}
+
+static void ask(struct gateway *g)
+{
+    struct collecting *c = &g->collecting;
+    const uint32_t n = gateway_n_counting(g);
+    c->round++;
+    c->began = clock_monotonic();
+    c->is_whole = true;
+    for (uint32_t i = 0; i < n; i++) {
+        struct handover *h = calloc(1, sizeof *h);
+        if (!h) {
+            c->is_whole = false;
+            break;
+        }
+        h->worker = &g->workers[i];
+        c->n_handing_over++;
+        if (gateway_run_on(g, i, gateway_worker_hand_over, h) != 0) {
+            c->n_handing_over--;
+            free(h);
+        }
+    }
+}
+
+void gateway_collect(struct gateway *g)
+{
+    uint64_t interval = min_of(COLLECT_INTERVAL_NS, g->config->flush_interval_ns);
+    io_timer_set(g->collecting.timer, io_loop_now(g->loop) + interval);
+    /* A worker that is busy with something long: the next round will do. */
+    if (g->collecting.n_handing_over == 0 && !g->stopping)
+        ask(g);
+}
+
+double gateway_age(const struct gateway *g)
+{
+    return (double)(clock_monotonic() - g->collecting.counted) / NSEC_PER_SEC;
+}
+
+void gateway_freshen(void *context, struct scrape_wait *w)
+{
+    struct gateway *g = context;
+    struct collecting *c = &g->collecting;
+    if (!c->waiting)
+        io_timer_set(c->patience, io_loop_now(g->loop) + PATIENCE_NS);
+    w->round = c->round + 1;
+    w->next = c->waiting;
+    w->at = &c->waiting;
+    if (w->next)
+        w->next->at = &w->next;
+    c->waiting = w;
+    gateway_collect(g);
+}
+
+void gateway_forget(void *context, struct scrape_wait *w)
+{
+    (void)context;
+    *w->at = w->next;
+    if (w->next)
+        w->next->at = w->at;
+}
+
+static void on_time(void *user)
+{
+    gateway_collect(user);
+}
+
+static void on_patience(void *user)
+{
+    tell_waiting(user, UINT64_MAX);
+}
+
+int gateway_start_collecting(struct gateway *g)
+{
+    g->collecting.timer = io_timer_new(g->loop, on_time, g);
+    g->collecting.patience = io_timer_new(g->loop, on_patience, g);
+    g->collecting.counted = clock_monotonic();
+    return g->collecting.timer && g->collecting.patience ? 0 : -ENOMEM;
+}
+
+void gateway_stop_collecting(struct gateway *g)
+{
+    io_timer_stop(g->collecting.timer);
+}
+
+void gateway_free_collecting(struct gateway *g)
+{
+    io_timer_free(g->collecting.timer);
+    io_timer_free(g->collecting.patience);
+}

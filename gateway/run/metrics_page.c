@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/run/metrics_page.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "gateway/export/prometheus/prometheus.h"
+#include "gateway/run/outputs.h"
+
+/* Large enough that a page is few pieces, small enough that one is written within a millisecond. */
+#define PIECE_BYTES ((size_t)32 << 10)
+
+struct metrics_page {
+    struct prometheus_options options;
+    struct metric_batch *batch; /* what was counted; NULL: not asked for */
+    struct prometheus_page *counted;
+    struct buffer self; /* what the gateway knows of itself */
+};
+
+static struct prometheus_options options_of(const struct outputs *o, const struct admin_metrics *wanted)
+{
+    static const enum prometheus_escaping escapings[] = {
+        [ADMIN_UNDERSCORES] = PROMETHEUS_ESCAPE_UNDERSCORES,
+        [ADMIN_ALLOW_UTF8] = PROMETHEUS_ALLOW_UTF8,
+        [ADMIN_DOTS] = PROMETHEUS_ESCAPE_DOTS,
+        [ADMIN_VALUES] = PROMETHEUS_ESCAPE_VALUES,
+    };
+    struct prometheus_options options = outputs_names(o);
+    bool open = wanted->format == ADMIN_OPENMETRICS_0_0_1 || wanted->format == ADMIN_OPENMETRICS_1_0_0;
+    options.format = open ? PROMETHEUS_OPENMETRICS : PROMETHEUS_TEXT;
+    options.escaping = escapings[wanted->escaping];
+    return options;
+}
+
+int metrics_page_new(struct metrics_page **ret, struct outputs *o, const struct admin_metrics *wanted)
+{
+    struct metrics_page *p = calloc(1, sizeof *p);
+    if (!p)
+        return -ENOMEM;
+    p->options = options_of(o, wanted);
+    int r = 0;
+    if (wanted->what & ADMIN_METRICS_PROFILES)
+        r = outputs_collect(o, &p->batch);
+    if (r == 0 && (wanted->what & ADMIN_METRICS_SELF))
+        r = outputs_self(o, p->options.format, &p->self);
+    if (r < 0)
+        metrics_page_free(p);
+    else
+        *ret = p;
+    return r;
+}
+
+struct metrics_page *metrics_page_free(struct metrics_page *p)
+{
+    if (!p)
+        return NULL;
+    prometheus_page_free(p->counted);
+    metric_batch_free(p->batch);
+    buffer_release(&p->self);
+    free(p);
+    return NULL;
+}
+
+static int next_counted(struct metrics_page *p, struct buffer *out)
+{
+    int r = p->counted ? 0 : prometheus_page_new(&p->counted, p->batch, &p->options);
+    if (r == 0)
+        r = prometheus_page_next(p->counted, PIECE_BYTES, out);
+    if (r == PROMETHEUS_PAGE_ENDS) {
+        p->counted = prometheus_page_free(p->counted);
+        p->batch = metric_batch_free(p->batch);
+        r = 0;
+    }
+    return r;
+}
+
+int metrics_page_next(struct metrics_page *p, struct buffer *out)
+{
+    if (p->batch)
+        return next_counted(p, out);
+    int r = buffer_add_bytes(out, buffer_bytes(&p->self));
+    if (r == 0)
+        r = prometheus_end(p->options.format, out);
+    return r < 0 ? r : METRICS_PAGE_ENDS;
+}
