@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "rules/source/nearest.h"
+#include "proto/base/nearest.h"
 #include "rules/source/place.h"
 
 const struct token *peek(const struct parser *p, uint32_t ahead)

@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-#include "rules/source/nearest.h"
+#include "proto/base/nearest.h"
 #include "rules/tree/limits.h"
 
 static void report_no_table(struct resolver *r, const struct ast_name *name, const struct ast_pack *pack)

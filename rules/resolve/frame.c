@@ -3,7 +3,7 @@
 #include "rules/resolve/resolve.h"
 
 #include "rules/parse/cells.h"
-#include "rules/source/nearest.h"
+#include "proto/base/nearest.h"
 #include "rules/source/place.h"
 #include "rules/tree/limits.h"
 

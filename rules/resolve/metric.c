@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "rules/resolve/check.h"
-#include "rules/source/nearest.h"
+#include "proto/base/nearest.h"
 
 /* A metric being built: its definition, and its sources as they come. */
 struct building {

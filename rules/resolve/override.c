@@ -14,7 +14,7 @@
 
 #include <errno.h>
 
-#include "rules/source/nearest.h"
+#include "proto/base/nearest.h"
 
 /* The definition of a metric of this name, whoever has it; *ret_also says whether it has further sources. */
 static const struct ast_metric *find_definition(const struct resolver *r, struct bytes name, bool *ret_also)

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "rules/source/nearest.h"
+#include "proto/base/nearest.h"
 
 /* ---- switches -------------------------------------------------------------------------------- */
 

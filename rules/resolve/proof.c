@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "proto/base/macros.h"
-#include "rules/source/nearest.h"
+#include "proto/base/nearest.h"
 
 /* Tests with a `set` compile their pack again; one pack has this many. */
 #define TEST_SETS_MAX 64u

@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rules/source/nearest.h"
+#include "proto/base/nearest.h"
 #include "rules/tree/limits.h"
 
 static const char *const kind_names[] = {"pattern", "frame", "region", "sample", "text", "table"};

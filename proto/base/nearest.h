@@ -2,8 +2,8 @@
 /*
  * "Did you mean": the name nearest to what was written.
  */
-#ifndef RULES_SOURCE_NEAREST_H
-#define RULES_SOURCE_NEAREST_H
+#ifndef PROTO_BASE_NEAREST_H
+#define PROTO_BASE_NEAREST_H
 
 #include <stdbool.h>
 #include <stdint.h>

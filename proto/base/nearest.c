@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rules/source/nearest.h"
+#include "proto/base/nearest.h"
 
 #include "proto/base/macros.h"
 
