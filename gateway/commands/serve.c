@@ -48,7 +48,7 @@ static const struct settings_row rows[] = {
      .doc = "host:port to take OTLP on, instead of the configured ones; may be repeated"},
     {"set", SETTINGS_OWN, .set = set_key, .metavar = "KEY=VALUE",
      .doc = "one key of the configuration, after the file: --set metrics.flush_interval=5s"},
-    {"print-config", SETTINGS_BOOL, AT(print), .doc = "print the configuration in force as YAML, and end"},
+    {"print-config", SETTINGS_BOOL, AT(print), .doc = "print the configuration in force as YAML, secrets masked, and end"},
     {"help-config", SETTINGS_BOOL, AT(reference), .doc = "print every key with its default and meaning, and end"},
 };
 /* clang-format on */
@@ -111,7 +111,7 @@ int command_serve(int argc, char **argv)
     if (r == 0)
         r = configure(c, &arguments, &e);
     if (r == 0 && (arguments.print || arguments.reference)) {
-        code = print(arguments.print ? config_print : config_reference, c);
+        code = print(arguments.print ? config_show : config_reference, c);
     } else if (r == 0) {
         log_set_level(c->log_level);
         struct gateway_options options = {c, reload, &arguments};

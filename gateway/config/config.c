@@ -2,11 +2,13 @@
 #include "gateway/config/config.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gateway/config/rows.h"
+#include "proto/base/nearest.h"
 
 static const char *const default_endpoints[] = {"localhost:4317", "localhost:4318"};
 
@@ -101,125 +103,183 @@ const struct config_exporter *config_exporter(const struct config *c, const char
     return NULL;
 }
 
-static int check_names(const struct config *c, const struct settings_strings *names, const char *key,
-                       enum config_takes signal, struct error *e)
+struct check {
+    void (*tell)(void *user, const char *key, const char *text);
+    void *user;
+    int r;
+};
+
+static void __attribute__((format(printf, 3, 4)))
+complain(struct check *k, const char *key, const char *format, ...)
+{
+    struct error e;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(e.text, sizeof e.text, format, args);
+    va_end(args);
+    k->tell(k->user, key, e.text);
+    k->r = -EINVAL;
+}
+
+/* "; did you mean NAME?", or nothing, of the exporters that take the signal. */
+static const char *meant(const struct config *c, const char *name, enum config_takes signal, char *text,
+                         size_t n)
+{
+    struct nearest near;
+    nearest_start(&near, bytes_str(name));
+    if (signal == CONFIG_TAKES_METRICS)
+        nearest_offer(&near, BYTES_LIT("prometheus"));
+    for (uint32_t i = 0; i < c->n_exporters; i++)
+        if (c->exporters[i].kind->takes & signal)
+            nearest_offer(&near, bytes_str(c->exporters[i].name));
+    snprintf(text, n, near.best.n > 0 ? "; did you mean %.*s?" : "", BYTES_FMT(near.best));
+    return text;
+}
+
+static void check_names(struct check *k, const struct config *c, const struct settings_strings *names,
+                        const char *key, enum config_takes signal)
 {
     for (uint32_t i = 0; i < names->n; i++) {
         const char *name = names->items[i];
         const struct config_exporter *x = config_exporter(c, name);
+        char proposal[128];
         if (signal == CONFIG_TAKES_METRICS && strcmp(name, "prometheus") == 0)
             continue;
         if (!x)
-            return error_set(e, -EINVAL, "%s names %s, which is not among exporters", key, name);
-        if (!(x->kind->takes & signal))
-            return error_set(e, -EINVAL, "%s names %s, which takes %s only", key, name,
-                             signal == CONFIG_TAKES_METRICS ? "profiles" : "metrics");
+            complain(k, key, "%s names %s, which is not among exporters%s", key, name,
+                     meant(c, name, signal, proposal, sizeof proposal));
+        else if (!(x->kind->takes & signal))
+            complain(k, key, "%s names %s, which takes %s only", key, name,
+                     signal == CONFIG_TAKES_METRICS ? "profiles" : "metrics");
         for (uint32_t j = 0; j < i; j++)
             if (strcmp(names->items[j], name) == 0)
-                return error_set(e, -EINVAL, "%s names %s twice", key, name);
+                complain(k, key, "%s names %s twice", key, name);
     }
-    return 0;
 }
 
-static int check_receiver(const struct config_receiver *r, struct error *e)
+static void check_receiver(struct check *k, const struct config_receiver *r, uint32_t i)
 {
+    char key[64];
+    snprintf(key, sizeof key, "receivers.otlp[%u]", i);
     if ((r->tls_cert_file == NULL) != (r->tls_key_file == NULL))
-        return error_set(e, -EINVAL, "receivers.otlp %s: tls.cert_file and tls.key_file go together",
-                         r->endpoint);
+        complain(k, key, "receivers.otlp %s: tls.cert_file and tls.key_file go together", r->endpoint);
     if (!r->tls_cert_file && (r->tls_client_ca_file || r->tls_allow_plaintext))
-        return error_set(e, -EINVAL, "receivers.otlp %s: tls.* means nothing without tls.cert_file",
-                         r->endpoint);
+        complain(k, key, "receivers.otlp %s: tls.* means nothing without tls.cert_file", r->endpoint);
     if (r->auth_identities.n > 0 && !r->tls_client_ca_file)
-        return error_set(e, -EINVAL,
-                         "receivers.otlp %s: auth.identities are names in client certificates: "
-                         "tls.client_ca_file must say who signs those",
-                         r->endpoint);
-    return 0;
+        complain(k, key,
+                 "receivers.otlp %s: auth.identities are names in client certificates: "
+                 "tls.client_ca_file must say who signs those",
+                 r->endpoint);
 }
 
-static int check_tenants(const struct config *c, struct error *e)
+static void check_tenants(struct check *k, const struct config *c)
 {
     const struct config_share *t = &c->per_tenant;
-    bool limited = t->bytes_per_second > 0 || t->requests > 0 || t->memory > 0;
-    if (!c->tenant_header && (limited || c->tenant_required))
-        return error_set(e, -EINVAL, "%s means nothing without tenants.header",
-                         limited ? "limits.per_tenant" : "tenants.required");
-    return 0;
+    if (c->tenant_header)
+        return;
+    if (t->bytes_per_second > 0 || t->requests > 0 || t->memory > 0)
+        complain(k, "limits.per_tenant", "limits.per_tenant means nothing without tenants.header");
+    if (c->tenant_required)
+        complain(k, "tenants.required", "tenants.required means nothing without tenants.header");
+}
+
+static void check_exporter(struct check *k, const struct config_exporter *x)
+{
+    struct error e = {""};
+    char key[300];
+    snprintf(key, sizeof key, "exporters.%s", x->name);
+    if (x->kind->check && x->kind->check(x->name, x->settings, &e) < 0)
+        complain(k, key, "%s", e.text);
+}
+
+int config_check_all(const struct config *c, void (*tell)(void *user, const char *key, const char *text),
+                     void *user)
+{
+    struct check k = {tell, user, 0};
+    for (uint32_t i = 0; i < c->n_receivers; i++)
+        check_receiver(&k, &c->receivers[i], i);
+    check_tenants(&k, c);
+    for (uint32_t i = 0; i < c->n_exporters; i++)
+        check_exporter(&k, &c->exporters[i]);
+    check_names(&k, c, &c->metrics_exporters, "metrics.exporters", CONFIG_TAKES_METRICS);
+    check_names(&k, c, &c->profiles_exporters, "profiles.exporters", CONFIG_TAKES_PROFILES);
+    if (c->request_bytes > c->memory / 2)
+        complain(&k, "limits.request_bytes",
+                 "limits.request_bytes must be at most half of limits.memory, or one request could never be "
+                 "read");
+    return k.r;
+}
+
+static void keep_first(void *user, const char *key, const char *text)
+{
+    struct error *e = user;
+    if (e && !e->text[0])
+        error_set(e, -EINVAL, "%s", text);
 }
 
 int config_check(const struct config *c, struct error *e)
 {
-    for (uint32_t i = 0; i < c->n_receivers; i++) {
-        int r = check_receiver(&c->receivers[i], e);
-        if (r < 0)
-            return r;
-    }
-    if (check_tenants(c, e) < 0)
-        return -EINVAL;
-    for (uint32_t i = 0; i < c->n_exporters; i++) {
-        const struct config_exporter *x = &c->exporters[i];
-        int r = x->kind->check ? x->kind->check(x->name, x->settings, e) : 0;
-        if (r < 0)
-            return r;
-    }
-    int r = check_names(c, &c->metrics_exporters, "metrics.exporters", CONFIG_TAKES_METRICS, e);
-    if (r == 0)
-        r = check_names(c, &c->profiles_exporters, "profiles.exporters", CONFIG_TAKES_PROFILES, e);
-    if (r < 0)
-        return r;
-    if (c->request_bytes > c->memory / 2)
-        return error_set(
-            e, -EINVAL,
-            "limits.request_bytes must be at most half of limits.memory, or one request could never be read");
-    return 0;
+    if (e)
+        e->text[0] = 0;
+    return config_check_all(c, keep_first, e);
 }
 
-static int print_receivers(const struct config *c, struct buffer *out)
+static int print_receivers(const struct config *c, bool masked, struct buffer *out)
 {
     int r = buffer_add_str(out, "receivers:\n  otlp:\n");
     for (uint32_t i = 0; i < c->n_receivers && r == 0; i++)
-        r = settings_print(&config_receiver_section, &c->receivers[i], 6, true, out);
+        r = settings_print(&config_receiver_section, &c->receivers[i], 6, true, masked, out);
     return r;
 }
 
-static int print_exporters(const struct config *c, struct buffer *out)
+static int print_exporters(const struct config *c, bool masked, struct buffer *out)
 {
     int r = c->n_exporters > 0 ? buffer_add_str(out, "exporters:\n") : 0;
     for (uint32_t i = 0; i < c->n_exporters && r == 0; i++) {
         const struct config_exporter *x = &c->exporters[i];
         r = buffer_printf(out, "  %s:\n", x->name);
         if (r == 0)
-            r = settings_print(&x->kind->section, x->settings, 4, false, out);
+            r = settings_print(&x->kind->section, x->settings, 4, false, masked, out);
     }
     return r;
 }
 
-int config_print(const struct config *c, struct buffer *out)
+static int print_all(const struct config *c, bool masked, struct buffer *out)
 {
-    int r = print_receivers(c, out);
+    int r = print_receivers(c, masked, out);
     for (const struct settings_section *s = config_fixed; s->name && r == 0; s++) {
         r = buffer_printf(out, "%s:\n", s->name);
         if (r == 0)
-            r = settings_print(s, c, 2, false, out);
+            r = settings_print(s, c, 2, false, masked, out);
     }
-    return r < 0 ? r : print_exporters(c, out);
+    return r < 0 ? r : print_exporters(c, masked, out);
+}
+
+int config_print(const struct config *c, struct buffer *out)
+{
+    return print_all(c, false, out);
+}
+
+int config_show(const struct config *c, struct buffer *out)
+{
+    return print_all(c, true, out);
 }
 
 /* ---- what a reload cannot change ---- */
 
 static int print_row(const struct config *c, const struct settings_row *row, struct buffer *out)
 {
-    return settings_print_value(row, c, out);
+    return settings_print_value(row, c, false, out);
 }
 
 static int print_all_receivers(const struct config *c, const struct settings_row *unused, struct buffer *out)
 {
-    return print_receivers(c, out);
+    return print_receivers(c, false, out);
 }
 
 static int print_all_exporters(const struct config *c, const struct settings_row *unused, struct buffer *out)
 {
-    return print_exporters(c, out);
+    return print_exporters(c, false, out);
 }
 
 /* Whether `print` says something else of b than of a: 1 or 0, or -ENOMEM. */

@@ -25,6 +25,16 @@ int config_load(struct config *c, const char *path, struct error *e);
 /* The same from memory; `name` is what errors call it. */
 int config_parse(struct config *c, const char *name, struct bytes yaml, struct error *e);
 
+/* Whoever wants to hear of every error rather than of the first. */
+struct config_listener {
+    void (*tell)(void *user, const char *text);
+    void *user;
+};
+
+/* As config_parse, telling `to` (NULL: nobody) every error of the file; then *e has the last one. */
+int config_parse_all(struct config *c, const char *name, struct bytes yaml, const struct config_listener *to,
+                     struct error *e);
+
 /* Sets one key of the fixed sections, config_set(c, "metrics.flush_interval", "5s", &e), or one of all
  * receivers there are: "receivers.otlp.tls.cert_file". */
 int config_set(struct config *c, const char *key, const char *value, struct error *e);
@@ -36,8 +46,13 @@ int config_add_listen(struct config *c, const char *endpoint, bool first, struct
 int config_add_receiver(struct config *c, const struct config_receiver *receiver, bool first,
                         struct error *e);
 
-/* What only all keys together can tell: exporters that are named exist, and so on. 0 or -EINVAL. */
+/* What only all keys together can tell: exporters that are named exist, and so on. 0, or -EINVAL with the
+ * first complaint in *e. */
 int config_check(const struct config *c, struct error *e);
+
+/* Tells every complaint, with the path of the key that it is about (settings_seek). 0 or -EINVAL. */
+int config_check_all(const struct config *c, void (*tell)(void *user, const char *key, const char *text),
+                     void *user);
 
 /* The exporter of that name, or NULL. */
 const struct config_exporter *config_exporter(const struct config *c, const char *name);
@@ -49,6 +64,9 @@ int config_restart_keys(const struct config *running, const struct config *wante
 
 /* The whole configuration as YAML that config_load would read back to the same. 0 or -ENOMEM. */
 int config_print(const struct config *c, struct buffer *out);
+
+/* The same for a person's eyes: secrets are masked, and it does not read back. 0 or -ENOMEM. */
+int config_show(const struct config *c, struct buffer *out);
 
 /* The reference of all keys: type, default, range, meaning. 0 or -ENOMEM. */
 int config_reference(const struct config *c, struct buffer *out);

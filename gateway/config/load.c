@@ -7,6 +7,7 @@
 
 #include "gateway/config/config.h"
 #include "gateway/config/rows.h"
+#include "proto/base/nearest.h"
 #include "proto/base/settings/file.h"
 
 #define NAMED_MAX 64u /* receivers, exporters */
@@ -25,7 +26,10 @@ static int load_receiver(struct loader *l, const struct settings_node *item, boo
     int r = settings_take_map(l->file, &config_receiver_section, &receiver, item, "receivers.otlp");
     if (r == 0 && !receiver.endpoint)
         return settings_fail(l->file, item, "receivers.otlp", "endpoint is missing");
-    return r < 0 ? r : config_add_receiver(l->config, &receiver, first, l->e);
+    struct error why = {""};
+    if (r == 0)
+        r = config_add_receiver(l->config, &receiver, first, &why);
+    return r == -EINVAL && why.text[0] ? settings_fail(l->file, item, "receivers.otlp", why.text) : r;
 }
 
 static int load_receivers(struct loader *l, const struct settings_node *map)
@@ -42,12 +46,14 @@ static int load_receivers(struct loader *l, const struct settings_node *map)
             return settings_fail(l->file, k, name, "there is only the receiver otlp in this version");
         if (!settings_is(v, SETTINGS_LIST))
             return settings_fail(l->file, v, "receivers.otlp",
-                                 "a list of {endpoint: host:port} belongs here");
+                                 settings_is(v, SETTINGS_MAP)
+                                     ? "a list belongs here, not a map: [{ endpoint: host:port }]"
+                                     : "a list of {endpoint: host:port} belongs here");
         uint32_t n = settings_count(v);
         if (n == 0 || n > NAMED_MAX)
             return settings_fail(l->file, v, "receivers.otlp", "1 to 64 addresses belong here");
         for (uint32_t j = 0; j < n && r == 0; j++)
-            r = load_receiver(l, settings_item(l->file, v, j), j == 0);
+            r = settings_go_on(l->file, load_receiver(l, settings_item(l->file, v, j), j == 0));
     }
     return r;
 }
@@ -114,8 +120,28 @@ static int load_exporters(struct loader *l, const struct settings_node *map)
     c->n_exporters = 0;
     int r = c->exporters ? 0 : settings_no_memory(l->file);
     for (uint32_t i = 0; i < n && r == 0; i++)
-        r = load_exporter(l, settings_key(l->file, map, i), settings_value(l->file, map, i));
+        r = settings_go_on(l->file,
+                           load_exporter(l, settings_key(l->file, map, i), settings_value(l->file, map, i)));
     return r;
+}
+
+static int unknown_section(struct loader *l, const struct settings_node *at, const char *name)
+{
+    char what[300] = "unknown section; ";
+    size_t n = strlen(what);
+    struct nearest near;
+    nearest_start(&near, bytes_str(name));
+    nearest_offer(&near, BYTES_LIT("receivers"));
+    nearest_offer(&near, BYTES_LIT("exporters"));
+    for (const struct settings_section *s = config_fixed; s->name; s++)
+        nearest_offer(&near, bytes_str(s->name));
+    if (near.best.n > 0)
+        n += (size_t)snprintf(what + n, sizeof what - n, "did you mean %.*s? There", BYTES_FMT(near.best));
+    n += (size_t)snprintf(what + n, sizeof what - n, "%s are receivers, exporters",
+                          near.best.n > 0 ? "" : "there");
+    for (const struct settings_section *s = config_fixed; s->name && n < sizeof what; s++)
+        n += (size_t)snprintf(what + n, sizeof what - n, ", %s", s->name);
+    return settings_fail(l->file, at, name, what);
 }
 
 static int load_section(struct loader *l, const struct settings_node *k, const struct settings_node *v)
@@ -130,10 +156,7 @@ static int load_section(struct loader *l, const struct settings_node *k, const s
     for (const struct settings_section *s = config_fixed; s->name; s++)
         if (strcmp(s->name, name) == 0)
             return settings_take_map(l->file, s, l->config, v, name);
-    return settings_fail(
-        l->file, k, name,
-        "unknown section; there are receivers, rules, metrics, profiles, exporters, admin, limits, tenants, "
-        "service");
+    return unknown_section(l, k, name);
 }
 
 static int load_document(struct loader *l)
@@ -145,19 +168,30 @@ static int load_document(struct loader *l)
     if (!settings_is(root, SETTINGS_MAP))
         return settings_fail(l->file, root, "", "a configuration is a map of sections");
     for (uint32_t i = 0; i < settings_count(root) && r == 0; i++)
-        r = load_section(l, settings_key(l->file, root, i), settings_value(l->file, root, i));
+        r = settings_go_on(l->file,
+                           load_section(l, settings_key(l->file, root, i), settings_value(l->file, root, i)));
+    return r;
+}
+
+int config_parse_all(struct config *c, const char *name, struct bytes yaml, const struct config_listener *to,
+                     struct error *e)
+{
+    struct settings_file_options options = {.arena = &c->arena, .getvar = getenv};
+    struct loader l = {.config = c, .e = e};
+    if (to) {
+        options.tell = to->tell;
+        options.user = to->user;
+    }
+    int r = settings_file_open(&l.file, name, yaml, &options, e);
+    if (r == 0 && (r = load_document(&l)) == 0)
+        r = settings_failure(l.file);
+    settings_file_close(l.file);
     return r;
 }
 
 int config_parse(struct config *c, const char *name, struct bytes yaml, struct error *e)
 {
-    const struct settings_file_options options = {.arena = &c->arena, .getvar = getenv};
-    struct loader l = {.config = c, .e = e};
-    int r = settings_file_open(&l.file, name, yaml, &options, e);
-    if (r == 0)
-        r = load_document(&l);
-    settings_file_close(l.file);
-    return r;
+    return config_parse_all(c, name, yaml, NULL, e);
 }
 
 int config_load(struct config *c, const char *path, struct error *e)

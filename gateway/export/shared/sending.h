@@ -36,7 +36,7 @@ struct sending_settings {
  * offset in the kind's settings. */
 /* clang-format off */
 #define SENDING_ROWS(at)                                                                                                      \
-    {"headers", SETTINGS_PAIRS, at(headers), "", 0, 0, NULL, "sent with every request (gRPC: metadata)"},                       \
+    {"headers", SETTINGS_PAIRS, at(headers), "", 0, 0, NULL, "sent with every request (gRPC: metadata)", .secret = true},        \
     {"timeout", SETTINGS_DURATION, at(timeout_ns), "10s", SENDING_SEC / 1000, 600 * SENDING_SEC, NULL, "of one attempt"},       \
     {"tls.insecure", SETTINGS_BOOL, at(tls_insecure), "false", 0, 0, NULL,                                                      \
      "host:port without a scheme is spoken to without TLS (http:// and https:// decide by themselves)"},                      \

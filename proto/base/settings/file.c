@@ -8,6 +8,7 @@
 #include <yaml.h>
 
 #include "proto/base/macros.h"
+#include "proto/base/nearest.h"
 
 #define VARIABLE_MAX 128u
 #define KEY_MAX      320u
@@ -38,8 +39,11 @@ static int fail_at(struct settings_file *f, const yaml_mark_t *at, const char *k
     char column[24] = "";
     if (!f->options.lines_only)
         snprintf(column, sizeof column, ":%zu", at->column + 1);
-    return f->r = error_set(f->e, -EINVAL, "%s:%zu%s: %s%s%s", f->name, at->line + 1, column, key,
-                            key[0] ? ": " : "", what);
+    f->r = error_set(f->e, -EINVAL, "%s:%zu%s: %s%s%s", f->name, at->line + 1, column, key,
+                     key[0] ? ": " : "", what);
+    if (f->options.tell)
+        f->options.tell(f->options.user, f->e->text);
+    return f->r;
 }
 
 int settings_fail(struct settings_file *f, const struct settings_node *at, const char *key, const char *what)
@@ -55,6 +59,11 @@ int settings_no_memory(struct settings_file *f)
 int settings_failure(const struct settings_file *f)
 {
     return f->r;
+}
+
+int settings_go_on(const struct settings_file *f, int r)
+{
+    return r == -EINVAL && f->options.tell ? 0 : r;
 }
 
 /* ---- the document ---------------------------------------------------------------------------- */
@@ -95,6 +104,58 @@ static int parse(struct settings_file *f, struct bytes text)
     return r;
 }
 
+struct key {
+    struct bytes text;
+    const yaml_node_t *node;
+};
+
+static int by_text_and_place(const void *a, const void *b)
+{
+    const struct key *x = a, *y = b;
+    int r = bytes_compare(x->text, y->text);
+    return r != 0 ? r : x->node->start_mark.index < y->node->start_mark.index ? -1 : 1;
+}
+
+/* libyaml takes a key that stands there twice; one of its values would be for nothing. `keys` has room for
+ * those of the map. */
+static int check_keys_of(struct settings_file *f, const yaml_node_t *map, struct key *keys)
+{
+    uint32_t n = 0;
+    int r = 0;
+    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
+        const yaml_node_t *k = yaml_document_get_node(&f->doc, p->key);
+        if (k->type == YAML_SCALAR_NODE)
+            keys[n++] = (struct key){bytes_of(k->data.scalar.value, k->data.scalar.length), k};
+    }
+    qsort(keys, n, sizeof *keys, by_text_and_place);
+    for (uint32_t i = 1; i < n && r == 0; i++) {
+        char what[64];
+        if (!bytes_eq(keys[i].text, keys[i - 1].text))
+            continue;
+        snprintf(what, sizeof what, "this key stands in line %zu already",
+                 keys[i - 1].node->start_mark.line + 1);
+        r = settings_go_on(f, fail_at(f, &keys[i].node->start_mark, (const char *)keys[i].text.p, what));
+    }
+    return r;
+}
+
+static int check_keys(struct settings_file *f)
+{
+    size_t most = 1;
+    const yaml_node_t *nodes = f->doc.nodes.start, *end = f->doc.nodes.top;
+    for (const yaml_node_t *n = nodes; n < end; n++)
+        if (n->type == YAML_MAPPING_NODE)
+            most = max_of(most, (size_t)(n->data.mapping.pairs.top - n->data.mapping.pairs.start));
+    autofree struct key *keys = calloc(most, sizeof *keys);
+    if (!keys)
+        return settings_no_memory(f);
+    int r = 0;
+    for (const yaml_node_t *n = nodes; n < end && r == 0; n++)
+        if (n->type == YAML_MAPPING_NODE)
+            r = check_keys_of(f, n, keys);
+    return r;
+}
+
 int settings_file_open(struct settings_file **ret, const char *name, struct bytes yaml_text,
                        const struct settings_file_options *options, struct error *e)
 {
@@ -105,7 +166,12 @@ int settings_file_open(struct settings_file **ret, const char *name, struct byte
     f->name = name;
     f->e = e;
     int r = parse(f, yaml_text);
-    if (r == 0)
+    if (r < 0)
+        return r;
+    r = check_keys(f);
+    if (r < 0)
+        yaml_document_delete(&f->doc);
+    else
         *ret = take_ptr(f);
     return r;
 }
@@ -152,11 +218,6 @@ bool settings_is_null(const struct settings_node *n)
     return false;
 }
 
-bool settings_is_same(const struct settings_node *a, const struct settings_node *b)
-{
-    return settings_is(a, SETTINGS_SCALAR) && settings_is(b, SETTINGS_SCALAR) && bytes_eq(raw(a), raw(b));
-}
-
 uint32_t settings_count(const struct settings_node *n)
 {
     const yaml_node_t *y = yaml(n);
@@ -181,6 +242,41 @@ const struct settings_node *settings_value(struct settings_file *f, const struct
                                            uint32_t i)
 {
     return node(f, yaml(map)->data.mapping.pairs.start[i].value);
+}
+
+/* The value that the path's first word leads to, and the rest of the path; words of a map are tried whole, so
+ * that they may have dots in them. NULL: it leads nowhere. */
+static const struct settings_node *step(struct settings_file *f, const struct settings_node *at,
+                                        const char **path)
+{
+    char *end;
+    if (settings_is(at, SETTINGS_LIST) && **path == '[') {
+        unsigned long i = strtoul(*path + 1, &end, 10);
+        *path = end + (*end == ']');
+        return i < settings_count(at) ? settings_item(f, at, (uint32_t)i) : NULL;
+    }
+    for (uint32_t i = 0; settings_is(at, SETTINGS_MAP) && i < settings_count(at); i++) {
+        const struct settings_node *key = settings_key(f, at, i);
+        if (!settings_is(key, SETTINGS_SCALAR))
+            continue;
+        size_t n = raw(key).n;
+        if (strncmp(*path, (const char *)raw(key).p, n) != 0 || !strchr(".[", (*path)[n]))
+            continue;
+        *path += n;
+        return settings_value(f, at, i);
+    }
+    return NULL;
+}
+
+const struct settings_node *settings_seek(struct settings_file *f, const char *path)
+{
+    const struct settings_node *at = settings_root(f), *next = at;
+    while (next && *path) {
+        at = next;
+        path += *path == '.';
+        next = step(f, at, &path);
+    }
+    return next ? next : at;
 }
 
 struct settings_place settings_place(const struct settings_node *n)
@@ -305,6 +401,12 @@ int settings_take(struct settings_file *f, const struct settings_row *row, void 
         return take_list(f, n, key, (void *)((char *)base + row->offset));
     if (row->type == SETTINGS_PAIRS && settings_is(n, SETTINGS_MAP))
         return take_pairs(f, n, key, (void *)((char *)base + row->offset));
+    if (!settings_is(n, SETTINGS_SCALAR))
+        return settings_fail(f, n, key,
+                             is_list                       ? "a list belongs here, not a map: [one, another]"
+                             : row->type == SETTINGS_PAIRS ? "a map belongs here, not a list: { NAME: VALUE }"
+                             : settings_is(n, SETTINGS_LIST) ? "a single value belongs here, not a list"
+                                                             : "a single value belongs here, not a map");
     struct error why = {""};
     const char *text = settings_text(f, n, key);
     if (!text)
@@ -313,16 +415,37 @@ int settings_take(struct settings_file *f, const struct settings_row *row, void 
     return r == 0 ? 0 : r == -ENOMEM ? settings_no_memory(f) : settings_fail(f, n, key, why.text);
 }
 
-static int unknown_key(struct settings_file *f, const struct settings_section *s,
-                       const struct settings_node *at, const char *key)
+/* The key that was probably meant: by its whole name, or by what is behind its dot, which somebody may have
+ * left out. */
+static struct bytes meant(const struct settings_section *s, const char *path)
 {
-    char what[425] = "unknown key; known here: ";
+    struct nearest whole, last;
+    nearest_start(&whole, bytes_str(path));
+    nearest_start(&last, bytes_str(path));
+    const char *behind = NULL;
     for (uint32_t i = 0; i < s->n_rows; i++) {
-        size_t n = strlen(what);
-        if (n + strlen(s->rows[i].key) + 3 >= sizeof what)
-            break;
-        snprintf(what + n, sizeof what - n, "%s%s", i ? ", " : "", s->rows[i].key);
+        const char *dot = strchr(s->rows[i].key, '.');
+        nearest_offer(&whole, bytes_str(s->rows[i].key));
+        if (dot && nearest_offer(&last, bytes_str(dot + 1)))
+            behind = s->rows[i].key;
     }
+    return whole.best.n > 0 ? whole.best : behind ? bytes_str(behind) : (struct bytes){0};
+}
+
+static int unknown_key(struct settings_file *f, const struct settings_section *s,
+                       const struct settings_node *at, const char *key, const char *path)
+{
+    char what[425] = "unknown key";
+    size_t n = strlen(what);
+    struct bytes best = meant(s, path);
+    if (best.n > 0)
+        n += (size_t)snprintf(what + n, sizeof what - n, "; did you mean %.*s?", BYTES_FMT(best));
+    for (uint32_t i = 0; i < s->n_rows && n + strlen(s->rows[i].key) + 24 < sizeof what; i++)
+        n += (size_t)snprintf(what + n, sizeof what - n, "%s%s",
+                              i > 0        ? ", "
+                              : best.n > 0 ? " Known here: "
+                                           : "; known here: ",
+                              s->rows[i].key);
     return settings_fail(f, at, key, what);
 }
 
@@ -349,7 +472,7 @@ static int take_keys(struct settings_file *f, const struct settings_section *s, 
         const struct settings_node *k = settings_key(f, map, i), *v = settings_value(f, map, i);
         const char *name = settings_text(f, k, where);
         if (!name)
-            return f->r;
+            return f->r; /* whatever else is in it */
         char path[KEY_MAX / 2], full[KEY_MAX];
         snprintf(path, sizeof path, "%s%s", prefix, name);
         snprintf(full, sizeof full, "%s.%s", where, path);
@@ -360,8 +483,9 @@ static int take_keys(struct settings_file *f, const struct settings_section *s, 
             strcat(path, "."); /* there is room: a key begins with it */
             r = take_keys(f, s, base, v, where, path);
         } else {
-            r = unknown_key(f, s, k, full);
+            r = unknown_key(f, s, k, full, path);
         }
+        r = settings_go_on(f, r);
     }
     return r;
 }

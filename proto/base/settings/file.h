@@ -21,13 +21,17 @@ struct settings_file_options {
     char *(*getvar)(const char *); /* getenv, or a test's; NULL: ${…} is an error, which is told as… */
     const char *no_variables;
     bool lines_only; /* errors name the line without the column */
+    /* NULL: reading ends with the first error. Else each is told, and who reads goes on (settings_go_on). */
+    void (*tell)(void *user, const char *text);
+    void *user;
 };
 
 /* Adds the bytes at `path` to `ret`. 0; -ENOMEM; or an errno with *e "PATH: why". */
 int settings_file_read(const char *path, struct buffer *ret, struct error *e);
 
-/* Makes *ret of a YAML document, which errors call `name`. 0; -EINVAL with *e: it is none, or longer than
- * SETTINGS_FILE_MAX; -ENOMEM. `e` is also where all that follows tells its errors. */
+/* Makes *ret of a YAML document, which errors call `name`. 0; -EINVAL with *e: it is none, longer than
+ * SETTINGS_FILE_MAX, or has a key twice in one map; -ENOMEM. `e` is also where all that follows tells its
+ * errors. */
 int settings_file_open(struct settings_file **ret, const char *name, struct bytes yaml,
                        const struct settings_file_options *options, struct error *e);
 
@@ -45,9 +49,6 @@ bool settings_is(const struct settings_node *n, enum settings_shape shape);
 bool settings_is_word(const struct settings_node *n, const char *word);
 bool settings_is_null(const struct settings_node *n);
 
-/* Whether both are texts, and of the same bytes. */
-bool settings_is_same(const struct settings_node *a, const struct settings_node *b);
-
 /* Of a list or a map: how many; and the i-th of a list, or its key and its value. */
 uint32_t settings_count(const struct settings_node *n);
 const struct settings_node *settings_item(struct settings_file *f, const struct settings_node *list,
@@ -56,6 +57,10 @@ const struct settings_node *settings_key(struct settings_file *f, const struct s
                                          uint32_t i);
 const struct settings_node *settings_value(struct settings_file *f, const struct settings_node *map,
                                            uint32_t i);
+
+/* What stands at a path ("exporters.otlp/a.tls.ca_file", "receivers.otlp[1].endpoint"), or the last thing on
+ * the way to it that is there. NULL: the file is empty. */
+const struct settings_node *settings_seek(struct settings_file *f, const char *path);
 
 struct settings_place {
     size_t line, column; /* from 1 */
@@ -85,7 +90,11 @@ int settings_fail(struct settings_file *f, const struct settings_node *at, const
 /* Sets that memory is out, of which the file is innocent. -ENOMEM. */
 int settings_no_memory(struct settings_file *f);
 
-/* What the last of all these returned, where that was less than 0. */
+/* What the last of all these returned that was less than 0; 0: nothing failed. */
 int settings_failure(const struct settings_file *f);
+
+/* What a loop over keys goes on with after the result r of one: 0 where the error was told and others may
+ * follow, else r. */
+int settings_go_on(const struct settings_file *f, int r);
 
 #endif

@@ -33,7 +33,7 @@ const struct settings_row *settings_find(const struct settings_section *s, struc
 }
 
 /* A key with a dot is in a map of its own, which the first of them opens. */
-int settings_print(const struct settings_section *s, const void *base, int indent, bool item,
+int settings_print(const struct settings_section *s, const void *base, int indent, bool item, bool masked,
                    struct buffer *out)
 {
     const char *open = "";
@@ -51,7 +51,7 @@ int settings_print(const struct settings_section *s, const void *base, int inden
         if (r == 0)
             r = buffer_printf(out, "%*s%s%s: ", dot ? indent + 2 : at, "", dash, dot ? dot + 1 : key);
         if (r == 0)
-            r = settings_print_value(&s->rows[i], base, out);
+            r = settings_print_value(&s->rows[i], base, masked, out);
         if (r == 0)
             r = buffer_add_str(out, "\n");
     }

@@ -69,6 +69,7 @@ struct settings_row {
     bool live;                         /* takes effect in the running program; else a restart does */
     const char *metavar;               /* what --help calls the value; NULL: the flag takes none */
     const char *variable;              /* of the environment, that says the same */
+    bool secret;                       /* the values of PAIRS: for nobody's eyes */
     const char *want; /* a wrong value is told as "VALUE" is not WANT; NULL: the type's own words */
     /* OWN: takes the value (NULL: a flag without one). 0, -ENOMEM, or -EINVAL with *e. */
     int (*set)(void *base, const char *value, struct arena *arena, struct error *e);
@@ -99,12 +100,17 @@ int settings_environment(const struct settings_section *s, void *base, char *(*g
 /* The row of that key, or NULL. */
 const struct settings_row *settings_find(const struct settings_section *s, struct bytes key);
 
-/* Appends the field's value as YAML flow text, which reads back to the same. 0 or -ENOMEM. */
-int settings_print_value(const struct settings_row *row, const void *base, struct buffer *out);
+/* Appends the field's value as YAML flow text, which reads back to the same unless it is masked. 0 or
+ * -ENOMEM. */
+int settings_print_value(const struct settings_row *row, const void *base, bool masked, struct buffer *out);
+
+/* What stands for a secret. */
+#define SETTINGS_MASK "[REDACTED]"
 
 /* Appends the section's map as YAML in the order of the rows, each line indented by so many blanks; with
- * `item`, as one item of a list, of which the dash stands two blanks before. 0 or -ENOMEM. */
-int settings_print(const struct settings_section *s, const void *base, int indent, bool item,
+ * `item`, as one item of a list, of which the dash stands two blanks before; with `masked`, without secrets.
+ * 0 or -ENOMEM. */
+int settings_print(const struct settings_section *s, const void *base, int indent, bool item, bool masked,
                    struct buffer *out);
 
 /* Appends the section for a reference: its name, then each key with what it may be, its default and its

@@ -5,6 +5,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/base/nearest.h"
 #include "proto/base/quantity.h"
 #include "proto/base/settings/settings.h"
 
@@ -80,6 +81,8 @@ static int set_number(const struct settings_row *row, void *field, const char *v
 static int set_choice(const struct settings_row *row, int *field, const char *value, struct error *e)
 {
     char known[256] = "is not one of ";
+    struct nearest near;
+    nearest_start(&near, bytes_str(value));
     for (const struct settings_word *w = row->words; w->word; w++) {
         if (strcmp(w->word, value) == 0) {
             *field = w->value;
@@ -87,7 +90,11 @@ static int set_choice(const struct settings_row *row, int *field, const char *va
         }
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", w == row->words ? "" : "|", w->word);
+        nearest_offer(&near, bytes_str(w->word));
     }
+    size_t n = strlen(known);
+    if (near.best.n > 0)
+        snprintf(known + n, sizeof known - n, "; did you mean %.*s?", BYTES_FMT(near.best));
     return wrong(row, value, e, known);
 }
 
@@ -231,17 +238,17 @@ static int print_list(const struct settings_strings *list, struct buffer *out)
     return r < 0 ? r : buffer_add_str(out, "]");
 }
 
-static int print_pairs(const struct settings_pairs *pairs, struct buffer *out)
+static int print_pairs(const struct settings_pairs *pairs, bool masked, struct buffer *out)
 {
     int r = buffer_add_str(out, "{");
     for (uint32_t i = 0; i < pairs->n && r == 0; i++)
         if ((r = buffer_add_str(out, i ? ", " : "")) == 0 &&
             (r = print_quoted(pairs->items[i].name, out)) == 0 && (r = buffer_add_str(out, ": ")) == 0)
-            r = print_quoted(pairs->items[i].value, out);
+            r = print_quoted(masked ? SETTINGS_MASK : pairs->items[i].value, out);
     return r < 0 ? r : buffer_add_str(out, "}");
 }
 
-int settings_print_value(const struct settings_row *row, const void *base, struct buffer *out)
+int settings_print_value(const struct settings_row *row, const void *base, bool masked, struct buffer *out)
 {
     const void *field = (const char *)base + row->offset;
     switch (row->type) {
@@ -254,7 +261,7 @@ int settings_print_value(const struct settings_row *row, const void *base, struc
     case SETTINGS_CHOICE: return print_quoted(word_of(row->words, *(const int *)field), out);
     case SETTINGS_STRINGS:
     case SETTINGS_REPEATED: return print_list(field, out);
-    case SETTINGS_PAIRS: return print_pairs(field, out);
+    case SETTINGS_PAIRS: return print_pairs(field, masked && row->secret, out);
     case SETTINGS_OWN: break;
     }
     return 0;

@@ -145,7 +145,15 @@ UNIT(errors_name_the_place_and_what_may_stand_there)
                  "t.yaml:2:16: metrics.temporality: \"sum\" is not one of delta|cumulative");
     expect_error("metrics:\n  intervall: 3s\n",
                  "t.yaml:2:3: metrics.intervall: unknown key; known here: flush_interval");
-    expect_error("metric: {}", "t.yaml:1:1: metric: unknown section");
+    expect_error("metric: {}",
+                 "t.yaml:1:1: metric: unknown section; did you mean metrics? There are receivers");
+    expect_error("metrics: { temporality: Delta }", "is not one of delta|cumulative; did you mean delta?");
+    expect_error("receivers: { otlp: { endpoint: a } }",
+                 "t.yaml:1:20: receivers.otlp: a list belongs here, not a map: [{ endpoint: host:port }]");
+    expect_error("receivers: { otlp: [{ endpoint: \"\" }] }", "t.yaml:1:21: receivers.otlp: ");
+    expect_error("admin: {}\nlimits: {}\nadmin: {}", "t.yaml:3:1: admin: this key stands in line 1 already");
+    expect_error("exporters: { otlp/backend: { endpoint: e } }\nprofiles: { exporters: [otlp/bakend] }",
+                 "is not among exporters; did you mean otlp/backend?");
     expect_error("limits: { request_bytes: 1 }", "1 is out of range: 1KiB to 1GiB");
     expect_error("a: [", "t.yaml:2:1: ");
     expect_error("profiles: { exporters: [otlp/x] }",
@@ -189,6 +197,21 @@ UNIT(what_is_printed_reads_back_the_same)
 }
 
 /* What a choice is by its place in the list is an enum's value elsewhere. */
+UNIT(secrets_are_masked_where_it_is_shown)
+{
+    struct config *c = new_config();
+    struct error e;
+    struct buffer out = BUFFER_INIT(0);
+    const char *yaml = "exporters: { otlp/x: { endpoint: e, headers: { Authorization: Bearer s3cret } } }";
+    ck_assert_int_eq(parse(c, yaml, &e), 0);
+    ck_assert_int_eq(config_show(c, &out), 0);
+    ck_assert_int_eq(buffer_add(&out, "", 1), 0);
+    ck_assert_ptr_nonnull(strstr((char *)out.p, "headers: {\"Authorization\": \"[REDACTED]\"}"));
+    ck_assert_ptr_null(strstr((char *)out.p, "s3cret"));
+    buffer_release(&out);
+    config_free(c);
+}
+
 UNIT(choices_are_numbers_of_those_who_use_them)
 {
     static const struct {

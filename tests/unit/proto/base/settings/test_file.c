@@ -76,8 +76,15 @@ UNIT(errors_name_place_key_and_what_belongs_there)
         {"count: x", "t.yaml:1:8: thing.count: \"x\" is not a number"},
         {"name: a\ntls: { retries: -1 }", "t.yaml:2:17: thing.tls.retries: \"-1\" is not a number"},
         {"nam: a",
-         "t.yaml:1:1: thing.nam: unknown key; known here: name, count, tls.ca, tls.retries, list, pairs"},
-        {"tls: { c: 1 }", "t.yaml:1:8: thing.tls.c: unknown key; known here: name, count"},
+         "t.yaml:1:1: thing.nam: unknown key; did you mean name? Known here: name, count, tls.ca, "},
+        {"tls: { retrys: 1 }", "t.yaml:1:8: thing.tls.retrys: unknown key; did you mean tls.retries?"},
+        {"retries: 1", "t.yaml:1:1: thing.retries: unknown key; did you mean tls.retries?"},
+        {"name: a\ntls: { ca: x }\nname: b", "t.yaml:3:1: name: this key stands in line 1 already"},
+        {"name: a\ntls:\n  retries: 1\n  ca: x\n  retries: 1",
+         "t.yaml:5:3: retries: this key stands in line 3 already"},
+        {"list: { a: b }", "t.yaml:1:7: thing.list: a list belongs here, not a map: [one, another]"},
+        {"pairs: [a]", "t.yaml:1:8: thing.pairs: a map belongs here, not a list: { NAME: VALUE }"},
+        {"tls: { c: 1 }", "t.yaml:1:8: thing.tls.c: unknown key; did you mean tls.ca?"},
         {"tls: { tls: { ca: 1 } }", "t.yaml:1:8: thing.tls.tls: unknown key"},
         {"tls: 3", "t.yaml:1:6: thing: a map of keys belongs here"},
         {"- a", "t.yaml:1:1: thing: a map of keys belongs here"},
@@ -99,6 +106,55 @@ UNIT(errors_name_place_key_and_what_belongs_there)
         ck_assert_msg(strncmp(e.text, bad[i][1], strlen(bad[i][1])) == 0, "%s", e.text);
     }
     arena_release(&arena);
+}
+
+static void note(void *user, const char *text)
+{
+    buffer_printf(user, "%s\n", text);
+}
+
+UNIT(every_error_is_told_to_who_asks)
+{
+    struct buffer told = BUFFER_INIT(0);
+    struct settings_file_options all = options;
+    struct settings_file *f = NULL;
+    struct thing t = {0};
+    struct error e = {""};
+    all.tell = note;
+    all.user = &told;
+    const char *text = "count: x\nname: a\ntls: { ca: /x, retries: y, ca: /y }\nlist: {}\n";
+    ck_assert_int_eq(settings_file_open(&f, "t.yaml", bytes_str(text), &all, &e), 0);
+    ck_assert_int_eq(settings_take_map(f, &section, &t, settings_root(f), "thing"), 0);
+    ck_assert_int_eq(settings_failure(f), -EINVAL);
+    ck_assert_int_eq(buffer_add(&told, "", 1), 0);
+    ck_assert_str_eq((char *)told.p,
+                     "t.yaml:3:28: ca: this key stands in line 3 already\n"
+                     "t.yaml:1:8: thing.count: \"x\" is not a number\n"
+                     "t.yaml:3:25: thing.tls.retries: \"y\" is not a number\n"
+                     "t.yaml:4:7: thing.list: a list belongs here, not a map: [one, another]\n");
+    ck_assert_str_eq(t.name, "a");
+    buffer_release(&told);
+    settings_file_close(f);
+    arena_release(&arena);
+}
+
+UNIT(a_path_leads_to_its_place)
+{
+    static const struct {
+        const char *path;
+        size_t line, column;
+    } cases[] = {
+        {"", 1, 1},     {"a", 2, 3},          {"a.b.c", 2, 8},   {"a.b.c.d", 2, 8}, {"list[1]", 5, 5},
+        {"list", 4, 3}, {"list[1].x", 5, 10}, {"list[7]", 4, 3}, {"nobody", 1, 1},  {"list[", 4, 5},
+    };
+    struct error e = {""};
+    struct settings_file *f = opened("a:\n  b.c: 1\nlist:\n  - { x: 1 }\n  - { x: 2 }\n", &e);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct settings_place at = settings_place(settings_seek(f, cases[i].path));
+        ck_assert_msg(at.line == cases[i].line && at.column == cases[i].column, "%s: %zu:%zu", cases[i].path,
+                      at.line, at.column);
+    }
+    settings_file_close(f);
 }
 
 UNIT(a_document_can_be_walked)

@@ -138,7 +138,7 @@ UNIT(what_is_printed_is_yaml)
     fill(&t, &arena);
     ck_assert_int_eq(set(&t, &arena, "name", "a\"b$c", NULL), 0);
     ck_assert_int_eq(set(&t, &arena, "pairs", "k=v", NULL), 0);
-    ck_assert_int_eq(settings_print(&section, &t, 4, true, &out), 0);
+    ck_assert_int_eq(settings_print(&section, &t, 4, true, false, &out), 0);
     ck_assert_int_eq(buffer_add(&out, "", 1), 0);
     ck_assert_str_eq((char *)out.p, "  - name: \"a\\\"b$$c\"\n"
                                     "    on: false\n"
