@@ -17,6 +17,8 @@ static const struct {
 } commands[] = {
     {"serve", "[--config FILE] [--listen ADDR]...",
      "the gateway; with no configuration it starts on embedded defaults", command_serve},
+    {"validate", "[--reach] CONFIG...",
+     "say everything that is wrong with configurations, and with the files that they name", command_validate},
     {"rules", "check|test|list|explain|from-connector [FILE]...",
      "check and test rule files, list what they count, say which rule takes a stack, convert a connector's configuration",
      command_rules},
@@ -30,7 +32,7 @@ static void help(FILE *to)
     fprintf(to, "profgate %s: an OTLP Profiles gateway that turns profiles into metrics\n\n",
             PROFGATE_VERSION);
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-        fprintf(to, "  profgate %-6s %-36s %s\n", commands[i].name, commands[i].usage, commands[i].doc);
+        fprintf(to, "  profgate %-8s %-36s %s\n", commands[i].name, commands[i].usage, commands[i].doc);
     fprintf(to,
             "\nprofgate COMMAND --help says more. Exit codes: 0 done, 1 the answer is no, 2 wrong usage or "
             "configuration,\n3 the environment refuses.\n");

@@ -9,6 +9,7 @@
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_USAGE = 2, EXIT_ENVIRONMENT = 3 };
 
 int command_serve(int argc, char **argv);
+int command_validate(int argc, char **argv);
 int command_count(int argc, char **argv);
 
 #endif

@@ -6,6 +6,12 @@
 
 #include "gateway/control/triggers.h"
 #include "gateway/run/pipeline.h"
+#include "proto/base/log.h"
+
+static void warn_unmatched(void *user, uint32_t i, const char *pattern)
+{
+    log_warn("rules.files matches no file pattern=%s", pattern);
+}
 
 struct counting *counting_new(const struct config *config, struct error *e)
 {
@@ -27,6 +33,7 @@ struct counting *counting_new(const struct config *config, struct error *e)
         free(c);
         return NULL;
     }
+    rule_files_unmatched(config, warn_unmatched, NULL);
     c->metrics = pipeline_metrics(c->rules.program, &c->n_metrics);
     if (!c->metrics) {
         error_set(e, -ENOMEM, "out of memory");

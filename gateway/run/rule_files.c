@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
+#include "proto/base/nearest.h"
 
 #define FILES_MAX   256u /* rule files: far more than anybody keeps apart */
 #define BUILTIN_MAX 64u
@@ -95,6 +96,18 @@ static bool ships(const char *pack)
     return false;
 }
 
+static int no_such_pack(const char *name, struct error *e)
+{
+    struct nearest near;
+    nearest_start(&near, bytes_str(name));
+    for (const struct embedded_file *f = rules_builtin; f->name; f++)
+        nearest_offer(&near, bytes_of(f->name, strcspn(f->name, ".")));
+    return error_set(e, -EINVAL,
+                     near.best.n > 0 ? "rules.builtin: there is no shipped pack %s; did you mean %.*s?"
+                                     : "rules.builtin: there is no shipped pack %s",
+                     name, BYTES_FMT(near.best));
+}
+
 /* The configuration's own say, as a rule file: packs not chosen are disabled (others may still use their
  * definitions), metrics named in rules.enable are enabled. */
 static int add_switches(struct collect *c, const struct config *config, struct error *e)
@@ -105,7 +118,7 @@ static int add_switches(struct collect *c, const struct config *config, struct e
         if (strcmp(builtin->items[i], "all") != 0 && strcmp(builtin->items[i], "none") != 0 &&
             !ships(builtin->items[i])) {
             buffer_release(&text);
-            return error_set(e, -EINVAL, "rules.builtin: there is no shipped pack %s", builtin->items[i]);
+            return no_such_pack(builtin->items[i], e);
         }
     int r = buffer_add_str(&text, "rules 1\npack configuration\n");
     for (const struct embedded_file *f = rules_builtin; f->name && r == 0; f++) {
@@ -160,6 +173,18 @@ int rule_files_load(struct rule_files *ret, const struct config *config, struct 
     if (r < 0)
         rule_files_release(ret);
     return r;
+}
+
+void rule_files_unmatched(const struct config *config,
+                          void (*tell)(void *user, uint32_t i, const char *pattern), void *user)
+{
+    for (uint32_t i = 0; i < config->rules_files.n; i++) {
+        const char *pattern = config->rules_files.items[i];
+        glob_t found = {0};
+        if (strchr(pattern, '*') && glob(pattern, 0, NULL, &found) == GLOB_NOMATCH)
+            tell(user, i, pattern);
+        globfree(&found);
+    }
 }
 
 void rule_files_release(struct rule_files *f)

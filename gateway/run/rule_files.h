@@ -27,6 +27,11 @@ char *rule_file_read(const char *path, size_t *ret_n, struct error *e);
  * set. */
 int rule_files_load(struct rule_files *ret, const struct config *config, struct error *e);
 
+/* Tells each pattern of rules.files that matches no file, by its number: nothing is wrong with it, but nobody
+ * means it. */
+void rule_files_unmatched(const struct config *config,
+                          void (*tell)(void *user, uint32_t i, const char *pattern), void *user);
+
 void rule_files_release(struct rule_files *f);
 
 #endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything that a start would stumble over, and what it would not but a person should know, of
+ * configurations that need not be in force: what the files say, then what they name (rules, certificates,
+ * credentials, folders), then, when asked, whether destinations answer. Nothing is opened for writing and
+ * nothing listens.
+ */
+#include <errno.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gateway/commands/command.h"
+#include "gateway/commands/help.h"
+#include "gateway/commands/reach.h"
+#include "gateway/config/config.h"
+#include "gateway/export/kinds.h"
+#include "gateway/run/receivers.h"
+#include "gateway/run/rule_files.h"
+#include "proto/base/macros.h"
+#include "proto/base/settings/file.h"
+#include "proto/io/tls.h"
+
+/* A certificate that ends sooner is worth a warning: renewals come with a month to go. */
+#define EXPIRES_SOON (14 * 86400)
+
+struct validate_arguments {
+    bool reach;
+};
+
+/* clang-format off */
+static const struct settings_row rows[] = {
+    {"reach", SETTINGS_BOOL, offsetof(struct validate_arguments, reach),
+     .doc = "try whether the endpoints of all exporters in use take connections, too"},
+};
+/* clang-format on */
+
+static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
+
+/* One configuration being looked at. */
+struct looking {
+    const char *path;
+    struct config *config;
+    struct settings_file *file; /* for places */
+    struct arena arena;
+    uint32_t errors, warnings;
+};
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+/* An error that has its place in it. */
+static void told(void *user, const char *text)
+{
+    struct looking *l = user;
+    l->errors++;
+    printf("%s\n", text);
+}
+
+static void say(struct looking *l, const char *key, const char *kind, const char *text)
+{
+    const struct settings_node *at = l->file ? settings_seek(l->file, key) : NULL;
+    struct settings_place place = at ? settings_place(at) : (struct settings_place){1, 1};
+    printf("%s:%zu:%zu: %s%s\n", l->path, place.line, place.column, kind, text);
+}
+
+static void complain(void *user, const char *key, const char *text)
+{
+    struct looking *l = user;
+    l->errors++;
+    say(l, key, "", text);
+}
+
+static void warn(struct looking *l, const char *key, const char *text)
+{
+    l->warnings++;
+    say(l, key, "warning: ", text);
+}
+
+/* ---- files that it names --------------------------------------------------------------------- */
+
+static void look_at_certificate(struct looking *l, const char *key, const struct tls_options *options)
+{
+    struct tls_context *context;
+    struct error e = {""};
+    char text[ERROR_TEXT_MAX], day[32];
+    if (tls_context_new(&context, options, &e) < 0) {
+        complain(l, key, e.text);
+        return;
+    }
+    int64_t ends = tls_context_expiry(context), now = (int64_t)time(NULL);
+    time_t at = (time_t)ends;
+    struct tm utc;
+    tls_context_free(context);
+    if (ends == INT64_MAX || ends - now > EXPIRES_SOON)
+        return;
+    strftime(day, sizeof day, "%Y-%m-%d", gmtime_r(&at, &utc));
+    snprintf(text, sizeof text, "%s: the certificate %s on %s; renew it", options->cert_file,
+             ends < now ? "ended" : "ends", day);
+    if (ends < now)
+        complain(l, key, text);
+    else
+        warn(l, key, text);
+}
+
+static void look_at_receiver(struct looking *l, uint32_t i)
+{
+    const struct config_receiver *r = &l->config->receivers[i];
+    const struct tls_options tls = {.server = true,
+                                    .cert_file = r->tls_cert_file,
+                                    .key_file = r->tls_key_file,
+                                    .ca_file = r->tls_client_ca_file};
+    struct budget budget = BUDGET_INIT(l->config->memory, NULL);
+    struct config alone = *l->config;
+    struct receivers receivers;
+    struct error e = {""};
+    char key[64];
+    alone.receivers = &l->config->receivers[i];
+    alone.n_receivers = 1;
+    snprintf(key, sizeof key, "receivers.otlp[%u].auth", i);
+    if (receivers_init(&receivers, &alone, &budget, &e) < 0)
+        complain(l, key, e.text);
+    else
+        receivers_release(&receivers);
+    snprintf(key, sizeof key, "receivers.otlp[%u].tls", i);
+    if (r->tls_cert_file && r->tls_key_file)
+        look_at_certificate(l, key, &tls);
+}
+
+/* What a row of an exporter says, or NULL. Kinds differ, their rows have the same names for the same things.
+ */
+static const char *exporter_text(const struct config_exporter *x, const char *key)
+{
+    const struct settings_row *row = settings_find(&x->kind->section, bytes_str(key));
+    return row ? *(const char *const *)((const char *)x->settings + row->offset) : NULL;
+}
+
+static bool is_named(const struct settings_strings *names, const char *name)
+{
+    for (uint32_t i = 0; i < names->n; i++)
+        if (strcmp(names->items[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void look_at_exporter(struct looking *l, const struct config_exporter *x, bool reach)
+{
+    const struct config *c = l->config;
+    struct tls_options tls = {.ca_file = exporter_text(x, "tls.ca_file"),
+                              .cert_file = exporter_text(x, "tls.cert_file"),
+                              .key_file = exporter_text(x, "tls.key_file")};
+    const char *path = exporter_text(x, "path"), *endpoint = exporter_text(x, "endpoint");
+    struct error e = {""};
+    char key[300];
+    snprintf(key, sizeof key, "exporters.%s", x->name);
+    if (!is_named(&c->metrics_exporters, x->name) && !is_named(&c->profiles_exporters, x->name)) {
+        warn(l, key, "nothing goes there: neither metrics.exporters nor profiles.exporters names it");
+        reach = false;
+    }
+    if (tls.ca_file || tls.cert_file) {
+        snprintf(key, sizeof key, "exporters.%s.tls", x->name);
+        look_at_certificate(l, key, &tls);
+    }
+    if (path) {
+        char *copy = arena_printf(&l->arena, "%s", path);
+        const char *folder = copy ? dirname(copy) : ".";
+        snprintf(key, sizeof key, "exporters.%s.path", x->name);
+        if (access(folder, W_OK) < 0) {
+            error_set(&e, 0, "the folder %s: %s", folder, strerror(errno));
+            complain(l, key, e.text);
+        }
+    }
+    snprintf(key, sizeof key, "exporters.%s.endpoint", x->name);
+    if (reach && endpoint && reach_endpoint(endpoint, &e) < 0)
+        complain(l, key, e.text);
+}
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+static void warn_unmatched(void *user, uint32_t i, const char *pattern)
+{
+    struct error e;
+    char key[64];
+    snprintf(key, sizeof key, "rules.files[%u]", i);
+    error_set(&e, 0, "rules.files: nothing matches %s", pattern);
+    warn(user, key, e.text);
+}
+
+static void look_at_rules(struct looking *l)
+{
+    struct rule_files rules;
+    struct error e = {""};
+    rule_files_unmatched(l->config, warn_unmatched, l);
+    fflush(stdout); /* what the rules say goes to standard error */
+    if (rule_files_load(&rules, l->config, &e) < 0) {
+        bool of_files = bytes_starts(bytes_str(e.text), "rules.builtin");
+        complain(l, of_files ? "rules.builtin" : "rules.files", e.text);
+    } else {
+        rule_files_release(&rules);
+    }
+}
+
+/* ---- one configuration ----------------------------------------------------------------------- */
+
+static int read_text(struct looking *l, struct buffer *text)
+{
+    struct error e = {""};
+    if (settings_file_read(l->path, text, &e) == 0)
+        return 0;
+    fprintf(stderr, "profgate validate: cannot read %s\n", e.text);
+    return -EINVAL;
+}
+
+static void look(struct looking *l, struct bytes yaml, bool reach)
+{
+    const struct config_listener to = {told, l};
+    const struct settings_file_options options = {.arena = &l->arena};
+    struct error e = {""};
+    if (config_parse_all(l->config, l->path, yaml, &to, &e) < 0) {
+        if (l->errors == 0)
+            told(l, e.text);
+        return; /* what could not be read would only lead to errors that are none */
+    }
+    if (settings_file_open(&l->file, l->path, yaml, &options, &e) < 0)
+        return; /* memory; it was read before */
+    config_check_all(l->config, complain, l);
+    for (uint32_t i = 0; i < l->config->n_receivers; i++)
+        look_at_receiver(l, i);
+    for (uint32_t i = 0; i < l->config->n_exporters; i++)
+        look_at_exporter(l, &l->config->exporters[i], reach);
+    look_at_rules(l);
+    l->file = settings_file_close(l->file);
+}
+
+static int validate(const char *path, bool reach)
+{
+    struct looking l = {.path = path, .arena = ARENA_INIT(NULL), .config = config_new(export_kinds)};
+    struct buffer text = BUFFER_INIT(0);
+    int code = EXIT_ENVIRONMENT;
+    if (!l.config) {
+        fprintf(stderr, "profgate validate: out of memory\n");
+    } else if (read_text(&l, &text) < 0) {
+        code = EXIT_USAGE;
+    } else {
+        look(&l, buffer_bytes(&text), reach);
+        printf("%s: %u error%s, %u warning%s\n", path, l.errors, l.errors == 1 ? "" : "s", l.warnings,
+               l.warnings == 1 ? "" : "s");
+        code = l.errors > 0 ? EXIT_NO : EXIT_DONE;
+    }
+    buffer_release(&text);
+    arena_release(&l.arena);
+    config_free(l.config);
+    return code;
+}
+
+int command_validate(int argc, char **argv)
+{
+    struct validate_arguments arguments = {0};
+    struct error e = {""};
+    int rest = 0, worst = EXIT_DONE;
+    int r = settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e);
+    if (r == SETTINGS_HELP) {
+        command_help(
+            "validate [--reach] CONFIG...",
+            "Says everything that is wrong with configurations, each with its place: what they say, the\n"
+            "rules, certificates, credentials and folders that they name. 1: something is.\n",
+            &flags);
+        return EXIT_DONE;
+    }
+    if (r == 0 && rest == argc)
+        r = error_set(&e, -EINVAL, "no configuration is named");
+    if (r < 0) {
+        fprintf(stderr, "profgate validate: %s\n", e.text);
+        return EXIT_USAGE;
+    }
+    for (int i = rest; i < argc; i++)
+        worst = max_of(worst, validate(argv[i], arguments.reach));
+    return worst;
+}

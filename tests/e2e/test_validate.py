@@ -1,0 +1,149 @@
+"""profgate validate: everything that is wrong with a configuration at once, each with its place and what to write instead."""
+import datetime
+import subprocess
+
+import pytest
+from programs import BUILD, PATIENCE, free_port
+
+
+def validate(*arguments):
+    """(exit code, lines of standard output, standard error)."""
+    done = subprocess.run([BUILD / "profgate", "validate", *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE)
+    return done.returncode, done.stdout.splitlines(), done.stderr
+
+
+@pytest.fixture()
+def config(tmp_path):
+    path = tmp_path / "c.yaml"
+
+    def write(text):
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def certificate(folder, name, days):
+    """A certificate of its own that ends so many days from now, and its key."""
+    cert, key = folder / f"{name}.pem", folder / f"{name}.key"
+    end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=days)
+    begin = end - datetime.timedelta(days=400)
+    stamp = "%y%m%d%H%M%SZ"
+    subprocess.run(["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out",
+                    folder / "csr", "-subj", "/CN=x"], check=True, capture_output=True)
+    (folder / "index").write_text("")
+    (folder / "ca.cnf").write_text(f"[ca]\ndefault_ca = d\n[d]\ndatabase = {folder}/index\nnew_certs_dir = {folder}\n"
+                                   "default_md = sha256\nrand_serial = yes\npolicy = p\n[p]\ncommonName = supplied\n")
+    subprocess.run(["openssl", "ca", "-batch", "-selfsign", "-config", folder / "ca.cnf", "-keyfile", key, "-in", folder / "csr",
+                    "-out", cert, "-notext", "-startdate", begin.strftime(stamp), "-enddate", end.strftime(stamp)],
+                   check=True, capture_output=True)
+    return cert, key
+
+
+def test_a_good_one(config):
+    path = config("metrics: { flush_interval: 5s }\n")
+    assert validate(path) == (0, [f"{path}: 0 errors, 0 warnings"], "")
+
+
+def test_every_error_of_a_file_has_its_place_and_a_proposal(config):
+    path = config("""metrics:
+  flush_intervall: 5s
+  temporality: dleta
+profile: {}
+profiles: { keep: lots }
+limits:
+  memory: 1GiB
+  memory: 2GiB
+receivers: { otlp: { endpoint: "localhost:4317" } }
+rules: { files: { a: b } }
+exporters: { otpl/x: {} }
+""")
+    code, lines, _ = validate(path)
+    assert code == 1
+    expected = [
+        (8, 3, "memory: this key stands in line 7 already"),
+        (2, 3, "metrics.flush_intervall: unknown key; did you mean flush_interval?"),
+        (3, 16, 'metrics.temporality: "dleta" is not one of delta|cumulative; did you mean delta?'),
+        (4, 1, "profile: unknown section; did you mean profiles?"),
+        (5, 19, 'profiles.keep: "lots" is not a share'),
+        (9, 20, "receivers.otlp: a list belongs here, not a map"),
+        (10, 17, "rules.files: a list belongs here, not a map"),
+        (11, 14, "otpl/x: an exporter is called otlp, file or prometheusremotewrite"),
+    ]
+    assert lines[-1] == f"{path}: {len(expected)} errors, 0 warnings"
+    for line, (at, column, text) in zip(lines, expected, strict=False):
+        assert line.startswith(f"{path}:{at}:{column}: {text}"), (line, text)
+    assert len(lines) == len(expected) + 1
+
+
+def test_what_does_not_fit_together(config, tmp_path):
+    path = config(f"""metrics: {{ exporters: [prometheus, otlp/mtrics] }}
+profiles: {{ exporters: [prometheusremotewrite/w] }}
+exporters:
+  otlp/metrics: {{ endpoint: "http://localhost:1" }}
+  file/x: {{ path: {tmp_path}/nowhere/x.json }}
+  prometheusremotewrite/w: {{ endpoint: "http://localhost:1" }}
+rules:
+  builtin: [cpu, connecter]
+  files: ["{tmp_path}/none/*.rules"]
+""")
+    code, lines, _ = validate(path)
+    assert code == 1
+    text = "\n".join(lines)
+    for line in (
+            f"{path}:1:23: metrics.exporters names otlp/mtrics, which is not among exporters; did you mean otlp/metrics?",
+            f"{path}:2:24: profiles.exporters names prometheusremotewrite/w, which takes metrics only",
+            f"{path}:4:17: warning: nothing goes there: neither metrics.exporters nor profiles.exporters names it",
+            f"{path}:5:19: the folder {tmp_path}/nowhere: No such file or directory",
+            f"{path}:9:11: warning: rules.files: nothing matches {tmp_path}/none/*.rules",
+            f"{path}:8:12: rules.builtin: there is no shipped pack connecter; did you mean connector?"):
+        assert line in lines, text
+
+
+def test_rules_certificates_and_credentials(config, tmp_path):
+    (tmp_path / "bad.rules").write_text("rules 1\npack bad\ncuonter x { }\n")
+    good, key = certificate(tmp_path, "good", 100)
+    soon, soon_key = certificate(tmp_path, "soon", 5)
+    ended, ended_key = certificate(tmp_path, "ended", -5)
+    (tmp_path / "tokens").write_text("two words too many\n")
+    path = config(f"""rules: {{ files: [{tmp_path}/bad.rules] }}
+receivers:
+  otlp:
+    - {{ endpoint: "a:1", tls: {{ cert_file: {good}, key_file: {key} }} }}
+    - {{ endpoint: "a:2", tls: {{ cert_file: {soon}, key_file: {soon_key} }} }}
+    - {{ endpoint: "a:3", tls: {{ cert_file: {ended}, key_file: {ended_key} }} }}
+    - {{ endpoint: "a:4", tls: {{ cert_file: {good}, key_file: {soon_key} }} }}
+    - {{ endpoint: "a:5", auth: {{ bearer_tokens_file: {tmp_path}/tokens }} }}
+""")
+    code, lines, err = validate(path)
+    text = "\n".join(lines)
+    assert code == 1 and f"{tmp_path}/bad.rules:3:1" in err
+    assert f"{path}:5:31: warning: {soon}: the certificate ends on" in text
+    assert f"{path}:6:31: {ended}: the certificate ended on" in text
+    assert f"{path}:7:31: " in text and str(soon_key) in text
+    assert any(line.startswith(f"{path}:8:32: {tmp_path}/tokens: line 1") for line in lines), text
+    assert not any(line.startswith(f"{path}:4:") for line in lines)
+
+
+def test_reach_asks_the_destinations_in_use(config):
+    path = config(f"""metrics: {{ exporters: [otlp/x] }}
+exporters:
+  otlp/x: {{ endpoint: "http://127.0.0.1:{free_port()}" }}
+  otlp/unused: {{ endpoint: "http://127.0.0.1:{free_port()}" }}
+""")
+    assert validate(path)[0] == 0
+    code, lines, _ = validate("--reach", path)
+    refused = [line for line in lines if "is not reachable: Connection refused" in line]
+    assert code == 1 and len(refused) == 1 and refused[0].startswith(f"{path}:3:23: ")
+
+
+def test_secrets_are_masked(config):
+    path = config("exporters: { otlp/x: { endpoint: e, headers: { Authorization: Bearer s3cret } } }\n")
+    done = subprocess.run([BUILD / "profgate", "serve", "--config", path, "--print-config"], capture_output=True, text=True,
+                          check=True, timeout=PATIENCE)
+    assert '"Authorization": "[REDACTED]"' in done.stdout and "s3cret" not in done.stdout
+
+
+def test_usage(tmp_path):
+    assert validate()[0] == 2
+    assert validate(tmp_path / "none.yaml")[0] == 2
