@@ -66,7 +66,7 @@ static void exporter_done(void *user)
 {
     struct program *p = user;
     if (p->metrics)
-        otlp_exporter_shutdown(p->metrics, p->farewell, metrics_done, p);
+        client_shutdown(p->metrics, p->farewell, metrics_done, p);
     else
         close_handles(p);
 }
@@ -100,7 +100,7 @@ void program_farewell(struct program *p)
     figures_send(p);
     figures_log(p, LOG_LEVEL_DEBUG);
     p->farewell = clock_monotonic() + FAREWELL_NS;
-    if (p->delivery.exporter)
+    if (p->delivery.client)
         uv_timer_start(&p->end, on_farewell, 0, FAREWELL_MS);
     else
         exporter_done(p);
@@ -217,7 +217,7 @@ static int run(struct program *p)
         return status; /* late: its thread cannot be waited for, and what it uses is left alone */
     namer_stop(p->namer);
     delivery_close(&p->delivery);
-    p->metrics = otlp_exporter_free(p->metrics);
+    p->metrics = client_free(p->metrics);
     p->unwinder = unwinder_free(p->unwinder);
     p->loop = io_loop_free(p->loop); /* closes the handles, one of which looks at the sampler's descriptor */
     p->sampler = sampler_close(p->sampler);

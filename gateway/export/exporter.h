@@ -67,7 +67,7 @@ struct exporter_kind {
     void (*push_metrics)(struct exporter *x, const struct metric_batch *batch);
 
     /* Room for one request of n bytes: true, or nothing and false. Reservations are sums
-     * (proto/client/exporter.h). */
+     * (proto/client/client.h). */
     bool (*reserve)(struct exporter *x, size_t n);
     void (*cancel)(struct exporter *x, size_t n);
 

@@ -24,7 +24,7 @@ struct export_terms export_profiles_terms(const struct export_profiles *x);
 /* Reserves n bytes (and one request) with each exporter, or nothing and false. Any thread. */
 bool export_profiles_reserve(struct export_profiles *x, size_t n);
 
-/* Gives a reservation of n bytes back. Reservations are sums (proto/client/exporter.h). Any thread. */
+/* Gives a reservation of n bytes back. Reservations are sums (proto/client/client.h). Any thread. */
 void export_profiles_cancel(struct export_profiles *x, size_t n);
 
 /* Hands one ExportProfilesServiceRequest (protobuf of 1.10 that meets the terms, uncompressed) to every

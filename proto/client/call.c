@@ -18,12 +18,12 @@ static const struct {
     [OTLP_METRICS] = {"/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", "/v1/metrics"},
 };
 
-enum coding call_coding(enum otlp_compression compression)
+enum coding call_coding(enum client_compression compression)
 {
     switch (compression) {
-    case OTLP_COMPRESS_NONE: return CODING_IDENTITY;
-    case OTLP_COMPRESS_GZIP: return CODING_GZIP;
-    case OTLP_COMPRESS_ZSTD: return CODING_ZSTD;
+    case CLIENT_COMPRESS_NONE: return CODING_IDENTITY;
+    case CLIENT_COMPRESS_GZIP: return CODING_GZIP;
+    case CLIENT_COMPRESS_ZSTD: return CODING_ZSTD;
     }
     return CODING_UNKNOWN;
 }
@@ -74,7 +74,7 @@ static int head_add(struct call_head *h, const char *name, const char *value)
 }
 
 /* One of the operator's: lower case, as HTTP/2 demands (RFC 9113 §8.2.1). */
-static int head_add_custom(struct call_head *h, const struct otlp_header *header, struct error *e)
+static int head_add_custom(struct call_head *h, const struct client_header *header, struct error *e)
 {
     const char *name = header->name ? header->name : "", *value = header->value ? header->value : "";
     if (!is_token(bytes_str(name)))
@@ -92,7 +92,7 @@ static int head_add_custom(struct call_head *h, const struct otlp_header *header
     return head_add(h, lower, value);
 }
 
-static int head_add_own(struct call_head *h, const struct otlp_exporter_options *o)
+static int head_add_own(struct call_head *h, const struct client_options *o)
 {
     bool grpc = h->protocol == OTLP_GRPC;
     const char *coding = coding_name(call_coding(h->compression));
@@ -111,7 +111,7 @@ static int head_add_own(struct call_head *h, const struct otlp_exporter_options 
                                                : "application/x-protobuf");
     if (r == 0 && o->dialect.content_encoding)
         r = head_add(h, "content-encoding", o->dialect.content_encoding);
-    if (r == 0 && h->compression != OTLP_COMPRESS_NONE)
+    if (r == 0 && h->compression != CLIENT_COMPRESS_NONE)
         r = head_add(h, grpc ? "grpc-encoding" : "content-encoding", coding);
     if (r == 0 && grpc)
         r = head_add(h, "te", "trailers"); /* some servers refuse without (PROTOCOL-HTTP2, "TE") */
@@ -120,17 +120,17 @@ static int head_add_own(struct call_head *h, const struct otlp_exporter_options 
     return r;
 }
 
-static int check_dialect(const struct otlp_exporter_options *o, struct error *e)
+static int check_dialect(const struct client_options *o, struct error *e)
 {
-    const struct otlp_dialect *d = &o->dialect;
+    const struct client_dialect *d = &o->dialect;
     if (o->protocol != OTLP_HTTP && (d->content_type || d->content_encoding))
         return error_set(e, -EINVAL, "bodies that are not OTLP protobuf need protocol http");
-    if (d->content_encoding && o->compression != OTLP_COMPRESS_NONE)
+    if (d->content_encoding && o->compression != CLIENT_COMPRESS_NONE)
         return error_set(e, -EINVAL, "bodies that are encoded already cannot be compressed");
     return 0;
 }
 
-static const char *head_path(struct call_head *h, const struct otlp_exporter_options *o,
+static const char *head_path(struct call_head *h, const struct client_options *o,
                              const struct endpoint *endpoint)
 {
     if (h->protocol == OTLP_GRPC)
@@ -140,8 +140,8 @@ static const char *head_path(struct call_head *h, const struct otlp_exporter_opt
     return arena_printf(&h->arena, "%s%s", endpoint->path, signal_path[h->signal].http);
 }
 
-int call_head_init(struct call_head *ret, const struct otlp_exporter_options *o,
-                   const struct endpoint *endpoint, struct error *e)
+int call_head_init(struct call_head *ret, const struct client_options *o, const struct endpoint *endpoint,
+                   struct error *e)
 {
     cleanup(call_head_release) struct call_head h = {
         .protocol = o->protocol,

@@ -23,22 +23,22 @@ struct call_head {
     struct arena arena; /* owns what follows */
     enum otlp_protocol protocol;
     enum otlp_signal signal;
-    enum otlp_compression compression;
-    bool any_success, retry_5xx; /* struct otlp_dialect */
+    enum client_compression compression;
+    bool any_success, retry_5xx; /* struct client_dialect */
     size_t response_max;         /* of the answer's message, decompressed */
     const char *scheme, *authority, *path;
     struct http_header *headers; /* with room for one more behind n_headers: grpc-timeout */
     uint32_t n_headers;
 };
 
-/* From the exporter's options; the endpoint's strings must stay. 0, -ENOMEM, or -EINVAL with *e naming the
+/* From the client's options; the endpoint's strings must stay. 0, -ENOMEM, or -EINVAL with *e naming the
  * header that cannot be sent (RFC 9110 §5.5 and §5.6.2, RFC 9113 §8.2). */
-int call_head_init(struct call_head *ret, const struct otlp_exporter_options *o,
-                   const struct endpoint *endpoint, struct error *e);
+int call_head_init(struct call_head *ret, const struct client_options *o, const struct endpoint *endpoint,
+                   struct error *e);
 void call_head_release(struct call_head *h);
 
 /* CODING_IDENTITY, … for a compression. */
-enum coding call_coding(enum otlp_compression compression);
+enum coding call_coding(enum client_compression compression);
 
 /* Appends the body as it goes on the wire: for gRPC with its five-byte prefix, compressed by `encoder` unless
  * that is NULL. 0, -ENOMEM, -ENOBUFS; -EMSGSIZE above gRPC's 4 GiB. Any thread. */

@@ -15,13 +15,13 @@
 
 enum otlp_protocol { OTLP_GRPC, OTLP_HTTP /* protobuf */ };
 enum otlp_signal { OTLP_PROFILES, OTLP_METRICS };
-enum otlp_compression { OTLP_COMPRESS_NONE, OTLP_COMPRESS_GZIP, OTLP_COMPRESS_ZSTD };
+enum client_compression { CLIENT_COMPRESS_NONE, CLIENT_COMPRESS_GZIP, CLIENT_COMPRESS_ZSTD };
 
-struct otlp_header {
+struct client_header {
     const char *name, *value; /* any case; sent in lower case. Pseudo and hop-by-hop names are refused. */
 };
 
-struct otlp_tls {
+struct client_tls {
     const char *ca_file;              /* NULL: the system's */
     const char *cert_file, *key_file; /* of the client; both or neither */
     const char *server_name; /* checked and sent as SNI instead of the endpoint's host; NULL: the host */
@@ -30,27 +30,27 @@ struct otlp_tls {
 
 /* What a server answered, for who wants to know more than whether it took the request. The header fields are
  * valid during the call. */
-struct otlp_answer {
+struct client_answer {
     uint32_t status; /* of HTTP */
     const struct http_header *headers;
     uint32_t n_headers;
     uint64_t items; /* of the request, as given to push */
 };
-typedef void (*otlp_answer_fn)(void *user, const struct otlp_answer *answer);
+typedef void (*client_answer_fn)(void *user, const struct client_answer *answer);
 
 /* OTLP_HTTP: bodies and answers that are not OTLP protobuf (JSON; another protocol, as Prometheus remote
  * write). Zeroed: OTLP protobuf. */
-struct otlp_dialect {
+struct client_dialect {
     const char *content_type;     /* NULL: application/x-protobuf */
     const char *content_encoding; /* bodies that are encoded before they are pushed; NULL: they are not. Only
                                      without compression. */
     bool any_success;             /* a 2xx acknowledges whatever its body is; else it must speak OTLP */
     bool retry_5xx;               /* every 5xx is repeated, not only 502, 503 and 504 */
-    otlp_answer_fn on_answer; /* after each complete answer, before its event; NULL: nobody asks. Its user is
-                                 on_event's. */
+    client_answer_fn on_answer;   /* after each complete answer, before its event; NULL: nobody asks. Its user
+                                   is   on_event's. */
 };
 
-struct otlp_exporter_options {
+struct client_options {
     /* "http://host:port/path", "https://…", "host:port", "unix:/path". No scheme: plain. No port: 4317 or
      * 4318. The path counts for OTLP_HTTP: the signal's own is appended to it, unless path is set. */
     const char *endpoint;
@@ -58,33 +58,33 @@ struct otlp_exporter_options {
         *path; /* the whole HTTP path instead (metrics_endpoint, profiles_endpoint); NULL: by the signal */
     enum otlp_protocol protocol;
     enum otlp_signal signal;
-    enum otlp_compression compression;
-    struct otlp_dialect dialect;
-    const struct otlp_header *headers;
+    enum client_compression compression;
+    struct client_dialect dialect;
+    const struct client_header *headers;
     uint32_t n_headers;
     const char *user_agent; /* put after our own "OTel-OTLP-Exporter-C/VERSION"; NULL: "profgate" */
-    struct otlp_tls tls;
+    struct client_tls tls;
     uint64_t timeout_ns;       /* one attempt: connect, send and receive */
     size_t max_request_bytes;  /* before compression; a larger one is dropped (E1) */
     size_t max_response_bytes; /* after decompression; a larger one is a final failure (E4) */
     struct retry_options retry;
     struct {
-        uint32_t num_consumers; /* calls in flight at once, 1 … OTLP_CONSUMERS_MAX */
-        uint32_t queue_size;    /* requests, those in flight included, 1 … OTLP_QUEUE_SIZE_MAX */
+        uint32_t num_consumers; /* calls in flight at once, 1 … CLIENT_CONSUMERS_MAX */
+        uint32_t queue_size;    /* requests, those in flight included, 1 … CLIENT_QUEUE_SIZE_MAX */
         size_t queue_bytes;     /* uncompressed, likewise */
         /* What the queue holds and has reserved is charged here too: spent, it is as if the queue were full.
-         * NULL: unlimited. Must outlive the exporter. A body that several queues hold is charged by each. */
+         * NULL: unlimited. Must outlive the client. A body that several queues hold is charged by each. */
         struct budget *budget;
     } queue;
 };
 
-#define OTLP_CONSUMERS_MAX 64u
-#define OTLP_QUEUE_SIZE_MAX \
+#define CLIENT_CONSUMERS_MAX 64u
+#define CLIENT_QUEUE_SIZE_MAX \
     100000u /* entries are allocated up front, so that a reservation cannot fail later */
 
-#define OTLP_EXPORTER_DEFAULT                                                                       \
+#define CLIENT_DEFAULT                                                                              \
     {                                                                                               \
-        .endpoint = "localhost", .protocol = OTLP_GRPC, .compression = OTLP_COMPRESS_GZIP,          \
+        .endpoint = "localhost", .protocol = OTLP_GRPC, .compression = CLIENT_COMPRESS_GZIP,        \
         .timeout_ns = 10000000000u, .max_request_bytes = 64u << 20, .max_response_bytes = 4u << 20, \
         .retry = RETRY_OPTIONS_DEFAULT, .queue = {                                                  \
             .num_consumers = 4,                                                                     \

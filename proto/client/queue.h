@@ -3,7 +3,7 @@
  * The sending queue: requests that wait or are in flight, bounded in number and bytes. Any thread may reserve
  * and push; one thread pops.
  *
- * A reservation is room for one request of so many bytes; reservations are sums (exporter.h). The entries
+ * A reservation is room for one request of so many bytes; reservations are sums (client.h). The entries
  * exist from the start, so pushing under a reservation cannot fail: what was promised to a producer is kept.
  * Room is taken until send_queue_finish: what is in flight still counts. The bytes are charged to a budget as
  * well, reservations included.

@@ -20,9 +20,9 @@
 
 /* Frees the room first and tells then, so that whoever looks at the queue when told sees it without this
  * request. */
-static void finish(struct slot *s, enum otlp_event_kind kind, uint64_t rejected, const char *message)
+static void finish(struct slot *s, enum client_event_kind kind, uint64_t rejected, const char *message)
 {
-    struct otlp_exporter *x = s->exporter;
+    struct client *x = s->client;
     uint64_t items = s->entry->items;
     send_queue_finish(&x->queue, s->entry);
     s->entry = NULL;
@@ -30,10 +30,10 @@ static void finish(struct slot *s, enum otlp_event_kind kind, uint64_t rejected,
     buffer_clear(&s->wire, WIRE_KEEP_MAX);
     s->state = SLOT_IDLE;
     x->again = true;
-    exporter_tell(x, kind, items, s->attempts, rejected, message);
+    client_tell(x, kind, items, s->attempts, rejected, message);
 }
 
-static void lose(struct slot *s, enum otlp_event_kind kind, const char *message)
+static void lose(struct slot *s, enum client_event_kind kind, const char *message)
 {
     finish(s, kind, 0, message);
 }
@@ -43,7 +43,7 @@ static void lose(struct slot *s, enum otlp_event_kind kind, const char *message)
  * False: no attempt fits any more. */
 static bool shorten(struct slot *s, uint64_t now_ns, uint64_t peer_delay_ns, uint64_t *wait_ns)
 {
-    const uint64_t deadline = s->exporter->deadline_ns, left = deadline > now_ns ? deadline - now_ns : 0;
+    const uint64_t deadline = s->client->deadline_ns, left = deadline > now_ns ? deadline - now_ns : 0;
     if (peer_delay_ns == 0) {
         const uint64_t pause = STOPPING_PAUSE_NS << min_of(s->hurried++, STOPPING_DOUBLED_MAX);
         *wait_ns = min_of(*wait_ns, max_of(min_of(pause, left / 2), STOPPING_PAUSE_MIN_NS));
@@ -54,17 +54,17 @@ static bool shorten(struct slot *s, uint64_t now_ns, uint64_t peer_delay_ns, uin
 /* An attempt failed and may be repeated: when, if at all. */
 static void fail_attempt(struct slot *s, const char *message, uint64_t peer_delay_ns)
 {
-    struct otlp_exporter *x = s->exporter;
+    struct client *x = s->client;
     uint64_t wait, now = io_loop_now(x->loop);
     if (!retry_next(&s->retry, &x->retry, now, peer_delay_ns, &x->rng, &wait)) {
-        lose(s, OTLP_OUT_OF_TIME, message);
+        lose(s, CLIENT_OUT_OF_TIME, message);
         return;
     }
     if (x->stopping && !shorten(s, now, peer_delay_ns, &wait)) {
-        lose(s, OTLP_SHUT_DOWN, message);
+        lose(s, CLIENT_SHUT_DOWN, message);
         return;
     }
-    exporter_tell(x, OTLP_RETRIED, s->entry->items, s->attempts, 0, message);
+    client_tell(x, CLIENT_RETRIED, s->entry->items, s->attempts, 0, message);
     s->state = SLOT_BACKOFF;
     s->at_ns = now + wait;
     if (peer_delay_ns > 0 && s->at_ns > x->throttled_ns)
@@ -76,9 +76,9 @@ static void settle(struct slot *s, const struct call_result *result)
 {
     switch (result->outcome) {
     case CALL_OK:
-        finish(s, result->partial ? OTLP_PARTIAL : OTLP_SENT, result->rejected, result->message.text);
+        finish(s, result->partial ? CLIENT_PARTIAL : CLIENT_SENT, result->rejected, result->message.text);
         break;
-    case CALL_FINAL: lose(s, OTLP_REFUSED, result->message.text); break;
+    case CALL_FINAL: lose(s, CLIENT_REFUSED, result->message.text); break;
     case CALL_RETRYABLE: fail_attempt(s, result->message.text, result->retry_after_ns); break;
     }
 }
@@ -88,12 +88,12 @@ static void settle(struct slot *s, const struct call_result *result)
 static void on_answer(void *user, enum http_call_result outcome, const struct http_response *response)
 {
     struct slot *s = user;
-    struct otlp_exporter *x = s->exporter;
+    struct client *x = s->client;
     struct call_result result;
     connection_end(s->connection);
     s->call = NULL;
     if (x->on_answer && outcome == HTTP_CALL_DONE) {
-        struct otlp_answer answer = {
+        struct client_answer answer = {
             .status = response->status,
             .headers = response->headers,
             .n_headers = response->n_headers,
@@ -109,14 +109,14 @@ static void begin_attempt(struct slot *s, uint64_t now_ns)
 {
     s->attempts++;
     s->began_ns = now_ns;
-    s->at_ns = now_ns + s->exporter->timeout_ns;
+    s->at_ns = now_ns + s->client->timeout_ns;
     s->state = SLOT_WAITING;
 }
 
 /* The connection is wanted: calls if it is there, else has it opened. */
 static void step_waiting(struct slot *s, uint64_t now_ns)
 {
-    struct otlp_exporter *x = s->exporter;
+    struct client *x = s->client;
     if (now_ns >= s->at_ns) {
         fail_attempt(s, "no connection in time", 0);
         return;
@@ -156,13 +156,13 @@ static void encode_in_pool(uv_work_t *work)
 {
     struct slot *s = work->data;
     s->encoded =
-        call_encode(s->exporter->head.protocol, s->encoder, client_body_bytes(s->entry->body), &s->wire);
+        call_encode(s->client->head.protocol, s->encoder, client_body_bytes(s->entry->body), &s->wire);
 }
 
 static void encoding_is_done(struct slot *s)
 {
     if (s->encoded < 0) {
-        lose(s, s->encoded == -EMSGSIZE ? OTLP_TOO_LARGE : OTLP_OUT_OF_MEMORY, "cannot be encoded");
+        lose(s, s->encoded == -EMSGSIZE ? CLIENT_TOO_LARGE : CLIENT_OUT_OF_MEMORY, "cannot be encoded");
         return;
     }
     s->to_send = buffer_bytes(&s->wire);
@@ -176,14 +176,14 @@ static void after_encoding(uv_work_t *work, int status)
     struct slot *s = work->data;
     (void)status; /* never cancelled */
     encoding_is_done(s);
-    if (s->exporter->expired && s->state != SLOT_IDLE)
+    if (s->client->expired && s->state != SLOT_IDLE)
         slot_abort(s);
-    exporter_pump(s->exporter);
+    client_pump(s->client);
 }
 
 static void begin_request(struct slot *s, struct send_entry *entry, uint64_t now_ns)
 {
-    struct otlp_exporter *x = s->exporter;
+    struct client *x = s->client;
     s->entry = entry;
     s->attempts = 0;
     s->hurried = 0;
@@ -206,7 +206,7 @@ static void begin_request(struct slot *s, struct send_entry *entry, uint64_t now
 
 void slot_step(struct slot *s, uint64_t now_ns)
 {
-    struct otlp_exporter *x = s->exporter;
+    struct client *x = s->client;
     if (s->state == SLOT_IDLE) {
         struct send_entry *entry = send_queue_pop(&x->queue);
         if (entry)
@@ -233,7 +233,7 @@ uint64_t slot_deadline(const struct slot *s)
     case SLOT_ENCODING: break;
     case SLOT_WAITING:
     case SLOT_CALLING: return s->at_ns;
-    case SLOT_BACKOFF: return s->at_ns > s->exporter->throttled_ns ? s->at_ns : s->exporter->throttled_ns;
+    case SLOT_BACKOFF: return s->at_ns > s->client->throttled_ns ? s->at_ns : s->client->throttled_ns;
     }
     return UINT64_MAX;
 }
@@ -248,5 +248,5 @@ void slot_abort(struct slot *s)
         s->state = SLOT_WAITING;
         connection_give_up(s->connection, call, 0);
     }
-    lose(s, OTLP_SHUT_DOWN, "shut down before it was acknowledged");
+    lose(s, CLIENT_SHUT_DOWN, "shut down before it was acknowledged");
 }

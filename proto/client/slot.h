@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A consumer of the sending queue: takes one request, encodes it, calls, waits and repeats, until it is
- * settled. Private to the exporter.
+ * settled. Private to the client.
  *
  * A slot's state says what it waits for; slot_step moves it on as far as it goes. Nothing here blocks.
  */
@@ -26,7 +26,7 @@ enum slot_state {
 };
 
 struct slot {
-    struct otlp_exporter *exporter;
+    struct client *client;
     enum slot_state state;
     struct client_connection *connection; /* its own (HTTP/1.1 has one call at a time), or the shared one */
     struct send_entry *entry;
@@ -42,8 +42,8 @@ struct slot {
     char timeout_text[16];
 };
 
-/* What the slots of an exporter share. */
-struct otlp_exporter {
+/* What the slots of a client share. */
+struct client {
     struct io_loop *loop;
     struct call_head head;
     struct endpoint endpoint;
@@ -54,8 +54,8 @@ struct otlp_exporter {
     uint64_t timeout_ns;
     size_t max_request_bytes;
     struct rng rng;
-    otlp_event_fn on_event;
-    otlp_answer_fn on_answer;
+    client_event_fn on_event;
+    client_answer_fn on_answer;
     void *user; /* of both */
     void (*on_queued)(void *user);
     void *on_queued_user;
@@ -73,7 +73,7 @@ struct otlp_exporter {
     bool wake_open;
     struct {
         atomic_uint_fast64_t requests, items;
-    } lost[OTLP_SHUT_DOWN + 1]; /* outside a call, by event kind: told from the loop */
+    } lost[CLIENT_SHUT_DOWN + 1]; /* outside a call, by event kind: told from the loop */
 
     bool stopping, expired, closing;
     uint64_t deadline_ns;
@@ -87,18 +87,18 @@ void slot_step(struct slot *s, uint64_t now_ns);
 /* Its connection failed: an attempt that waits for it has failed too. */
 void slot_disconnected(struct slot *s, const char *why);
 
-/* Gives up what it does; the request is reported as OTLP_SHUT_DOWN. A slot that is encoding does so
+/* Gives up what it does; the request is reported as CLIENT_SHUT_DOWN. A slot that is encoding does so
  * afterwards. */
 void slot_abort(struct slot *s);
 
 /* When slot_step must be called next at the latest; UINT64_MAX: something else will happen first. */
 uint64_t slot_deadline(const struct slot *s);
 
-/* Moves everything on and sets the timer (exporter.c). Loop thread. */
-void exporter_pump(struct otlp_exporter *x);
+/* Moves everything on and sets the timer (client.c). Loop thread. */
+void client_pump(struct client *x);
 
-/* Tells the user (exporter.c). */
-void exporter_tell(struct otlp_exporter *x, enum otlp_event_kind kind, uint64_t items, uint64_t attempts,
-                   uint64_t rejected, const char *message);
+/* Tells the user (client.c). */
+void client_tell(struct client *x, enum client_event_kind kind, uint64_t items, uint64_t attempts,
+                 uint64_t rejected, const char *message);
 
 #endif

@@ -18,7 +18,7 @@ static int send(struct delivery *d, struct buffer *out, uint64_t items)
         return -ENOMEM;
     }
     d->counts.requests++;
-    otlp_exporter_push_newest(d->exporter, body, items);
+    client_push_newest(d->client, body, items);
     client_body_unref(body);
     return 0;
 }
@@ -45,22 +45,22 @@ static void settled(struct delivery *d)
 }
 
 /* What became of a request. */
-static void on_event(void *user, const struct otlp_event *event)
+static void on_event(void *user, const struct client_event *event)
 {
     struct delivery *d = user;
     const char *message = event->message ? event->message : "";
-    if (event->kind == OTLP_SENT) {
+    if (event->kind == CLIENT_SENT) {
         d->counts.sent += event->items;
         settled(d);
-    } else if (event->kind == OTLP_PARTIAL) {
+    } else if (event->kind == CLIENT_PARTIAL) {
         d->counts.sent += event->items;
         d->counts.rejected += event->rejected;
         log_limited(LOG_LEVEL_WARN, "the receiver rejected part of a request: %s", message);
         settled(d);
-    } else if (event->kind == OTLP_RETRIED) {
+    } else if (event->kind == CLIENT_RETRIED) {
         d->counts.retries++;
         log_limited(LOG_LEVEL_WARN, "sending failed and will be repeated: %s", message);
-    } else if (event->kind == OTLP_SHUT_DOWN && d->spool) {
+    } else if (event->kind == CLIENT_SHUT_DOWN && d->spool) {
         log_info("%llu samples stay in the spool for the next start", (unsigned long long)event->items);
     } else {
         d->counts.lost += event->items;
@@ -70,14 +70,14 @@ static void on_event(void *user, const struct otlp_event *event)
     }
 }
 
-int delivery_open(struct delivery *d, struct io_loop *loop, const struct otlp_exporter_options *options,
+int delivery_open(struct delivery *d, struct io_loop *loop, const struct client_options *options,
                   struct spool *spool, struct error *e)
 {
-    struct otlp_exporter_options x = *options;
+    struct client_options x = *options;
     x.retry.max_elapsed_ns = 0;
     x.retry.initial_interval_ns = RETRY_FIRST_NS;
     *d = (struct delivery){.spool = spool};
-    int r = otlp_exporter_new(&d->exporter, loop, &x, on_event, d, e);
+    int r = client_new(&d->client, loop, &x, on_event, d, e);
     if (r == 0)
         pump(d); /* what an earlier process left */
     return r;
@@ -100,11 +100,11 @@ bool delivery_is_done(const struct delivery *d)
 void delivery_shutdown(struct delivery *d, uint64_t deadline_ns, void (*done)(void *user), void *user)
 {
     d->is_ending = true;
-    otlp_exporter_shutdown(d->exporter, deadline_ns, done, user);
+    client_shutdown(d->client, deadline_ns, done, user);
 }
 
 void delivery_close(struct delivery *d)
 {
-    d->exporter = otlp_exporter_free(d->exporter);
+    d->client = client_free(d->client);
     d->spool = spool_close(d->spool);
 }

@@ -117,7 +117,7 @@ int options_read(struct options *ret, int argc, char **argv, char *(*getvar)(con
             19, /* no multiple of the timer's frequencies, so that it does not march in step with them */
         .interval_ns = 5 * (uint64_t)NSEC_PER_SEC,
         .timeout_ns = 10 * (uint64_t)NSEC_PER_SEC,
-        .compression = OTLP_COMPRESS_GZIP,
+        .compression = CLIENT_COMPRESS_GZIP,
         .insecure = true,
         .spool_bytes = 256u << 20,    /* an hour or so of a busy host */
         .wait_min_ns = NSEC_PER_MSEC, /* what is shorter is most of the waits and little of the time */

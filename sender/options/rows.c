@@ -182,7 +182,7 @@ static int add_header(struct options *o, struct bytes pair, struct error *e)
         i++;
     if (i == OPTIONS_HEADERS_MAX)
         return error_set(e, -EINVAL, "more than %u headers", OPTIONS_HEADERS_MAX);
-    o->header[i] = (struct otlp_header){(const char *)name.p, (const char *)value.p};
+    o->header[i] = (struct client_header){(const char *)name.p, (const char *)value.p};
     o->n_headers = max_of(o->n_headers, i + 1);
     return 0;
 }
@@ -205,7 +205,7 @@ static int set_headers(void *options, const char *value, struct arena *arena, st
 
 static const struct settings_word protocols[] = {{"grpc", OTLP_GRPC}, {"http/protobuf", OTLP_HTTP}, {NULL}};
 static const struct settings_word compressions[] = {
-    {"none", OTLP_COMPRESS_NONE}, {"gzip", OTLP_COMPRESS_GZIP}, {"zstd", OTLP_COMPRESS_ZSTD}, {NULL}};
+    {"none", CLIENT_COMPRESS_NONE}, {"gzip", CLIENT_COMPRESS_GZIP}, {"zstd", CLIENT_COMPRESS_ZSTD}, {NULL}};
 static const struct settings_word symbolizing[] = {{"full", false}, {"none", true}, {NULL}};
 static const struct settings_word log_levels[] = {{"debug", LOG_LEVEL_DEBUG},
                                                   {"info", LOG_LEVEL_INFO},

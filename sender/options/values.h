@@ -11,7 +11,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/log.h"
 #include "proto/base/settings/settings.h"
-#include "proto/client/exporter.h"
+#include "proto/client/client.h"
 #include "sender/attach/sampler.h"
 
 /* Headers sent along: credentials and a tenant are two. */
@@ -37,16 +37,16 @@ struct options {
     uint32_t n_rules;
     const char *endpoint, *path;
     enum otlp_protocol protocol;
-    enum otlp_compression compression;
+    enum client_compression compression;
     uint64_t timeout_ns;
-    struct otlp_header header[OPTIONS_HEADERS_MAX];
+    struct client_header header[OPTIONS_HEADERS_MAX];
     uint32_t n_headers;
     const char *config; /* the file it was read from; NULL: none */
     const char *spool;  /* folder; NULL: requests wait in memory */
     uint64_t spool_bytes;
     const char *status;           /* address of the status page; NULL: none */
     const char *metrics_endpoint; /* where our own figures go; NULL: nowhere */
-    struct otlp_tls tls;
+    struct client_tls tls;
     bool insecure; /* an endpoint without a scheme: plain, or TLS (OTLP exporter specification, "Insecure") */
 };
 

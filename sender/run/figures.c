@@ -72,21 +72,21 @@ void figures_send(struct program *p)
     uint8_t *bytes = buffer_take(&out, &n);
     struct client_body *body = client_body_new(bytes, n);
     if (body)
-        otlp_exporter_push_newest(p->metrics, body, 1);
+        client_push_newest(p->metrics, body, 1);
     client_body_unref(body);
 }
 
 /* What became of a report of our own figures. The next one says the same and more: no loss to speak of. */
-static void on_metrics_event(void *user, const struct otlp_event *event)
+static void on_metrics_event(void *user, const struct client_event *event)
 {
-    if (otlp_event_is_loss(event->kind))
+    if (client_event_is_loss(event->kind))
         log_limited(LOG_LEVEL_WARN, "our own figures were not delivered: %s",
                     event->message ? event->message : "");
 }
 
 int figures_open(struct program *p, struct error *e)
 {
-    struct otlp_exporter_options x = exporter_options(&p->options, OTLP_METRICS, p->options.metrics_endpoint);
+    struct client_options x = exporter_options(&p->options, OTLP_METRICS, p->options.metrics_endpoint);
     x.queue.queue_size = 4; /* each says all that was before */
-    return otlp_exporter_new(&p->metrics, p->loop, &x, on_metrics_event, p, e);
+    return client_new(&p->metrics, p->loop, &x, on_metrics_event, p, e);
 }

@@ -19,10 +19,9 @@
  * allowed. */
 #define OPEN_FILES 4096u
 
-struct otlp_exporter_options exporter_options(const struct options *o, enum otlp_signal signal,
-                                              const char *endpoint)
+struct client_options exporter_options(const struct options *o, enum otlp_signal signal, const char *endpoint)
 {
-    struct otlp_exporter_options x = OTLP_EXPORTER_DEFAULT;
+    struct client_options x = CLIENT_DEFAULT;
     x.endpoint = endpoint;
     x.protocol = o->protocol;
     x.signal = signal;
@@ -43,7 +42,7 @@ static int open_exporter(struct program *p, struct error *e)
     r = r < 0 || !p->options.metrics_endpoint ? r : figures_open(p, e);
     if (r < 0)
         return r;
-    struct otlp_exporter_options x = exporter_options(&p->options, OTLP_PROFILES, p->options.endpoint);
+    struct client_options x = exporter_options(&p->options, OTLP_PROFILES, p->options.endpoint);
     x.path = p->options.path;
     x.max_request_bytes = QUEUE_BYTES;
     x.queue.queue_size = QUEUE_SIZE;

@@ -30,7 +30,7 @@ struct program {
     struct fetch *fetch; /* NULL: nobody is asked for debug files */
     struct namer *namer;
     struct delivery delivery;
-    struct otlp_exporter *metrics; /* NULL: our figures go nowhere */
+    struct client *metrics; /* NULL: our figures go nowhere */
     struct status *status;
     struct io_loop *loop;
     uv_timer_t drain, window, end;
@@ -55,8 +55,8 @@ int program_open(struct program *p);
 
 /* What exporters of ours have in common: who sends, how, and how long it may take. The queue has one
  * consumer; the rest is the caller's. */
-struct otlp_exporter_options exporter_options(const struct options *o, enum otlp_signal signal,
-                                              const char *endpoint);
+struct client_options exporter_options(const struct options *o, enum otlp_signal signal,
+                                       const char *endpoint);
 
 /* Ends the window: takes what is in the ring, and hands the window on to be named. While the one before it
  * still is, the window goes on. */

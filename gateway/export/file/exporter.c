@@ -55,7 +55,7 @@ struct file {
     struct send_queue queue;      /* of profiles */
     atomic_uint_fast64_t unbuilt; /* samples lost to out of memory on a worker; counted on the loop */
     struct send_entry *entry;     /* being written by the pool; NULL: nothing is */
-    struct otlp_event event;      /* what became of it */
+    struct client_event event;    /* what became of it */
     struct error error;
     uv_work_t work;
     uint64_t deadline_ns;
@@ -76,7 +76,7 @@ static int begin_record(const struct file *f, struct buffer *out)
 
 /* Writes and releases it, or only says why not where r, what encoding it said, is not 0; *event is told what
  * became of it. */
-static void end_record(struct file *f, struct buffer *record, int r, struct otlp_event *event)
+static void end_record(struct file *f, struct buffer *record, int r, struct client_event *event)
 {
     f->error.text[0] = 0;
     if (r == 0 && f->proto)
@@ -86,7 +86,7 @@ static void end_record(struct file *f, struct buffer *record, int r, struct otlp
     else
         error_set(&f->error, r, "%s", r < 0 ? "out of memory" : "it is no request of profiles");
     buffer_release(record);
-    event->kind = r == 0 ? OTLP_SENT : OTLP_OUT_OF_MEMORY;
+    event->kind = r == 0 ? CLIENT_SENT : CLIENT_OUT_OF_MEMORY;
     event->message = r == 0 ? NULL : f->error.text;
 }
 
@@ -96,7 +96,7 @@ static void push_metrics(struct exporter *x, const struct metric_batch *batch)
 {
     struct file *f = file_of(x);
     struct buffer record = BUFFER_INIT(0);
-    struct otlp_event event = {.requests = 1, .items = metric_batch_points(batch)};
+    struct client_event event = {.requests = 1, .items = metric_batch_points(batch)};
     uint32_t from = 0, place = 0;
     int r = begin_record(f, &record);
     if (r == 0)
@@ -154,7 +154,7 @@ static void on_written(uv_work_t *work, int status)
 /* The deadline has passed: what still waits is lost. */
 static void give_up(struct file *f)
 {
-    struct otlp_event event = {.kind = OTLP_SHUT_DOWN, .message = "the shutdown's time is over"};
+    struct client_event event = {.kind = CLIENT_SHUT_DOWN, .message = "the shutdown's time is over"};
     struct send_entry *e;
     for (; (e = send_queue_pop(&f->queue)); send_queue_finish(&f->queue, e)) {
         event.requests++;
@@ -174,7 +174,7 @@ static void on_wanted(void *arg)
         give_up(f);
     if (!f->entry && (f->entry = send_queue_pop(&f->queue))) {
         f->work.data = f;
-        f->event = (struct otlp_event){.requests = 1, .items = f->entry->items};
+        f->event = (struct client_event){.requests = 1, .items = f->entry->items};
         uv_queue_work(io_loop_uv(f->loop), &f->work, write_entry, on_written);
     }
     outcome_queued(&f->outcome, send_queue_bytes(&f->queue));

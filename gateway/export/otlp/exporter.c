@@ -13,9 +13,9 @@
 
 static const struct settings_word protocols[] = {{"grpc", OTLP_GRPC}, {"http", OTLP_HTTP}, {NULL}},
                                   encodings[] = {{"proto", OTLP_PROTO}, {"json", OTLP_JSON}, {NULL}},
-                                  compressions[] = {{"gzip", OTLP_COMPRESS_GZIP},
-                                                    {"zstd", OTLP_COMPRESS_ZSTD},
-                                                    {"none", OTLP_COMPRESS_NONE},
+                                  compressions[] = {{"gzip", CLIENT_COMPRESS_GZIP},
+                                                    {"zstd", CLIENT_COMPRESS_ZSTD},
+                                                    {"none", CLIENT_COMPRESS_NONE},
                                                     {NULL}},
                                   wire_versions[] = {{"1.9", OTLP_LAYOUT_1_9},
                                                      {"1.10", OTLP_LAYOUT_1_10},
@@ -115,10 +115,10 @@ static void push_profiles(struct exporter *x, struct client_body *body, size_t r
     struct otlp *o = container_of(x, struct otlp, sending.base);
     struct client_body *mine = !body ? NULL : o->layout_1_9 ? in_1_9(body) : client_body_ref(body);
     if (mine) {
-        otlp_exporter_push(o->sending.client, mine, reserved, n_samples);
+        client_push(o->sending.client, mine, reserved, n_samples);
     } else {
         sending_lost_samples(&o->sending, n_samples);
-        otlp_exporter_cancel(o->sending.client, reserved);
+        client_cancel(o->sending.client, reserved);
     }
     client_body_unref(mine);
 }
@@ -128,7 +128,7 @@ static void push_profiles(struct exporter *x, struct client_body *body, size_t r
 static int start(struct otlp *o, const struct otlp_settings *s, const struct export_context *c,
                  struct arena *arena, struct error *e)
 {
-    struct otlp_exporter_options options;
+    struct client_options options;
     int r = sending_options(&s->sending, c, arena, &options, e);
     if (r < 0)
         return r;

@@ -13,7 +13,7 @@ struct otlp_settings {
     struct sending_settings sending;
     enum otlp_protocol protocol;
     enum { OTLP_PROTO, OTLP_JSON } encoding;                 /* of metrics; JSON only by HTTP */
-    enum otlp_compression compression;                       /* of bodies */
+    enum client_compression compression;                     /* of bodies */
     enum { OTLP_LAYOUT_1_9, OTLP_LAYOUT_1_10 } wire_version; /* of profiles */
     enum export_temporality temporality;
     struct settings_strings resource_attributes;

@@ -93,7 +93,7 @@ static void push_metrics(struct exporter *x, const struct metric_batch *batch)
 /* ---- answers ---- */
 
 /* How much was written, of samples, histograms or exemplars. False: the receiver does not say. */
-static bool written(const struct otlp_answer *answer, const char *what, uint64_t *ret)
+static bool written(const struct client_answer *answer, const char *what, uint64_t *ret)
 {
     char name[64];
     snprintf(name, sizeof name, "x-prometheus-remote-write-%s-written", what);
@@ -103,7 +103,7 @@ static bool written(const struct otlp_answer *answer, const char *what, uint64_t
 
 /* What a receiver of 2.0 says of what it wrote ("Required Written Response Headers"): one that takes a
  * request and says nothing of it knows 1.0 only, and found nothing in it that it knows. */
-static void on_answer(void *user, const struct otlp_answer *answer)
+static void on_answer(void *user, const struct client_answer *answer)
 {
     struct receiver *to = container_of(user, struct receiver, sending);
     const struct outcome *o = &to->sending.outcome;
@@ -149,19 +149,19 @@ static int start(struct receiver *to, const struct remote_write_settings *s, con
                  struct arena *arena, struct buffer *base, struct error *e)
 {
     const bool second = s->protobuf_message == REMOTE_WRITE_2;
-    struct otlp_exporter_options o;
+    struct client_options o;
     int r = sending_options(&s->sending, c, arena, &o, e);
     if (r < 0)
         return r;
     if (cut_url(o.endpoint, base, &o.path) < 0)
         return error_set(e, -ENOMEM, "out of memory");
     o.endpoint = (const char *)base->p;
-    ((struct otlp_header *)o.headers)[o.n_headers++] = (struct otlp_header){
+    ((struct client_header *)o.headers)[o.n_headers++] = (struct client_header){
         "x-prometheus-remote-write-version", second ? REMOTE_WRITE_2_VERSION : REMOTE_WRITE_1_VERSION};
     o.protocol = OTLP_HTTP;
-    o.compression = OTLP_COMPRESS_NONE;
+    o.compression = CLIENT_COMPRESS_NONE;
     o.queue.num_consumers = 1; /* samples of a series must arrive in order */
-    o.dialect = (struct otlp_dialect){
+    o.dialect = (struct client_dialect){
         .content_type = second ? REMOTE_WRITE_2_TYPE : REMOTE_WRITE_1_TYPE,
         .content_encoding = "snappy",
         /* Remote-Write 1.0 and 2.0, "Retries & Backoff": 2xx is a success whatever else it says, 5xx must be

@@ -32,19 +32,19 @@ void outcome_queued(struct outcome *o, size_t bytes)
     o->shown_bytes = bytes;
 }
 
-static void count(const struct outcome *o, const struct otlp_event *event)
+static void count(const struct outcome *o, const struct client_event *event)
 {
     bool metrics = o->metrics;
-    if (event->kind == OTLP_SENT || event->kind == OTLP_PARTIAL)
+    if (event->kind == CLIENT_SENT || event->kind == CLIENT_PARTIAL)
         stats_add(o->stats, metrics ? STATS_EXPORT_METRICS_SENT : STATS_EXPORT_PROFILES_SENT,
                   event->requests);
-    else if (event->kind == OTLP_RETRIED)
+    else if (event->kind == CLIENT_RETRIED)
         stats_add(o->stats, metrics ? STATS_EXPORT_METRICS_RETRIED : STATS_EXPORT_PROFILES_RETRIED,
                   event->requests);
-    if (event->kind == OTLP_PARTIAL && metrics) /* a server may say any number */
+    if (event->kind == CLIENT_PARTIAL && metrics) /* a server may say any number */
         stats_add(o->stats, STATS_EXPORT_POINTS_DROPPED, min_of(event->rejected, event->items));
     /* Rejected profiles are only logged: the server counts profiles, FORWARD_DROPPED samples. */
-    if (otlp_event_is_loss(event->kind)) {
+    if (client_event_is_loss(event->kind)) {
         stats_add(o->stats, metrics ? STATS_EXPORT_METRICS_FAILED : STATS_EXPORT_PROFILES_FAILED,
                   event->requests);
         stats_add(o->stats, metrics ? STATS_EXPORT_POINTS_DROPPED : STATS_FORWARD_DROPPED, event->items);
@@ -52,42 +52,42 @@ static void count(const struct outcome *o, const struct otlp_event *event)
 }
 
 /* One call site, and so one limit, for each kind. */
-static void tell(const struct outcome *o, const struct otlp_event *event)
+static void tell(const struct outcome *o, const struct client_event *event)
 {
     const char *what = o->metrics ? "points" : "samples";
     const char *why = event->message ? event->message : "";
     switch (event->kind) {
-    case OTLP_SENT:
+    case CLIENT_SENT:
         if (why[0])
             log_limited(LOG_LEVEL_WARN, "destination %s: %s", o->name, why);
         break;
-    case OTLP_PARTIAL: log_limited(LOG_LEVEL_WARN, "destination %s %s", o->name, why); break;
-    case OTLP_RETRIED:
+    case CLIENT_PARTIAL: log_limited(LOG_LEVEL_WARN, "destination %s %s", o->name, why); break;
+    case CLIENT_RETRIED:
         log_limited(LOG_LEVEL_WARN, "destination %s: attempt %" PRIu64 " failed and will be repeated: %s",
                     o->name, event->attempts, why);
         break;
-    case OTLP_REFUSED:
+    case CLIENT_REFUSED:
         log_limited(LOG_LEVEL_ERROR, "destination %s refused %" PRIu64 " %s for good: %s", o->name,
                     event->items, what, why);
         break;
-    case OTLP_OUT_OF_TIME:
+    case CLIENT_OUT_OF_TIME:
         log_limited(LOG_LEVEL_ERROR, "destination %s: gave %" PRIu64 " %s up after %" PRIu64 " attempts: %s",
                     o->name, event->items, what, event->attempts, why);
         break;
-    case OTLP_EVICTED:
-    case OTLP_TOO_LARGE:
-    case OTLP_OUT_OF_MEMORY:
+    case CLIENT_EVICTED:
+    case CLIENT_TOO_LARGE:
+    case CLIENT_OUT_OF_MEMORY:
         log_limited(LOG_LEVEL_ERROR, "destination %s: lost %" PRIu64 " %s: %s", o->name, event->items, what,
                     why);
         break;
-    case OTLP_SHUT_DOWN:
+    case CLIENT_SHUT_DOWN:
         log_limited(LOG_LEVEL_ERROR, "destination %s: %" PRIu64 " %s left at the end: %s", o->name,
                     event->items, what, why);
         break;
     }
 }
 
-void outcome_event(struct outcome *o, const struct otlp_event *event)
+void outcome_event(struct outcome *o, const struct client_event *event)
 {
     count(o, event);
     tell(o, event);
@@ -95,6 +95,6 @@ void outcome_event(struct outcome *o, const struct otlp_event *event)
 
 void outcome_lost(struct outcome *o, uint64_t requests, uint64_t items, const char *why)
 {
-    outcome_event(o, &(struct otlp_event){
-                         .kind = OTLP_OUT_OF_MEMORY, .requests = requests, .items = items, .message = why});
+    outcome_event(o, &(struct client_event){
+                         .kind = CLIENT_OUT_OF_MEMORY, .requests = requests, .items = items, .message = why});
 }

@@ -8,7 +8,7 @@
 #define GATEWAY_EXPORT_SHARED_OUTCOME_H
 
 #include "gateway/export/exporter.h"
-#include "proto/client/exporter.h"
+#include "proto/client/client.h"
 
 struct outcome {
     char *name; /* as the configuration calls the exporter */
@@ -22,7 +22,7 @@ int outcome_init(struct outcome *o, const struct export_context *c);
 void outcome_release(struct outcome *o);
 
 /* Counts and tells it. */
-void outcome_event(struct outcome *o, const struct otlp_event *event);
+void outcome_event(struct outcome *o, const struct client_event *event);
 
 /* The event of `requests` that were lost on our side, with their samples or points. */
 void outcome_lost(struct outcome *o, uint64_t requests, uint64_t items, const char *why);

@@ -26,20 +26,20 @@ static const char *endpoint(const struct sending_settings *s, struct arena *aren
 }
 
 int sending_options(const struct sending_settings *settings, const struct export_context *c,
-                    struct arena *arena, struct otlp_exporter_options *ret, struct error *e)
+                    struct arena *arena, struct client_options *ret, struct error *e)
 {
     const struct settings_pairs *pairs = &settings->headers;
-    struct otlp_header *headers = arena_calloc(arena, pairs->n + 1, sizeof *headers);
-    struct otlp_exporter_options o = OTLP_EXPORTER_DEFAULT;
+    struct client_header *headers = arena_calloc(arena, pairs->n + 1, sizeof *headers);
+    struct client_options o = CLIENT_DEFAULT;
     o.endpoint = endpoint(settings, arena);
     if (!headers || !o.endpoint)
         return error_set(e, -ENOMEM, "out of memory");
     for (uint32_t i = 0; i < pairs->n; i++)
-        headers[i] = (struct otlp_header){pairs->items[i].name, pairs->items[i].value};
+        headers[i] = (struct client_header){pairs->items[i].name, pairs->items[i].value};
     o.headers = headers;
     o.n_headers = pairs->n;
     o.signal = c->signal == CONFIG_TAKES_METRICS ? OTLP_METRICS : OTLP_PROFILES;
-    o.tls = (struct otlp_tls){
+    o.tls = (struct client_tls){
         .ca_file = settings->tls_ca_file,
         .cert_file = settings->tls_cert_file,
         .key_file = settings->tls_key_file,
@@ -73,11 +73,11 @@ static void count_unbuilt(struct sending *s)
 static void on_queued(void *user)
 {
     struct sending *s = user;
-    outcome_queued(&s->outcome, otlp_exporter_queued_bytes(s->client));
+    outcome_queued(&s->outcome, client_queued_bytes(s->client));
     count_unbuilt(s);
 }
 
-static void on_event(void *user, const struct otlp_event *event)
+static void on_event(void *user, const struct client_event *event)
 {
     struct sending *s = user;
     outcome_event(&s->outcome, event);
@@ -85,7 +85,7 @@ static void on_event(void *user, const struct otlp_event *event)
 }
 
 int sending_open(struct sending *s, const struct exporter_kind *kind, const struct export_context *c,
-                 const struct otlp_exporter_options *options, struct error *e)
+                 const struct client_options *options, struct error *e)
 {
     s->base.kind = kind;
     s->base.terms = (struct export_terms){options->max_request_bytes, options->queue.queue_size, false};
@@ -94,11 +94,11 @@ int sending_open(struct sending *s, const struct exporter_kind *kind, const stru
     int r = outcome_init(&s->outcome, c);
     if (r < 0)
         return error_set(e, r, "out of memory");
-    r = otlp_exporter_new(&s->client, c->loop, options, on_event, s, e);
+    r = client_new(&s->client, c->loop, options, on_event, s, e);
     if (r < 0)
         sending_release(s);
     else
-        otlp_exporter_on_queued(s->client, on_queued, s);
+        client_on_queued(s->client, on_queued, s);
     return r;
 }
 
@@ -108,7 +108,7 @@ void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points
     uint8_t *p = buffer_take(body, &n);
     struct client_body *shared = client_body_new(p, n);
     if (shared)
-        otlp_exporter_push_newest(s->client, shared, points);
+        client_push_newest(s->client, shared, points);
     else
         outcome_lost(&s->outcome, 1, points, "out of memory");
     client_body_unref(shared);
@@ -121,12 +121,12 @@ void sending_lost_samples(struct sending *s, uint64_t n_samples)
 
 bool sending_reserve(struct exporter *x, size_t n)
 {
-    return otlp_exporter_reserve(container_of(x, struct sending, base)->client, n);
+    return client_reserve(container_of(x, struct sending, base)->client, n);
 }
 
 void sending_cancel(struct exporter *x, size_t n)
 {
-    otlp_exporter_cancel(container_of(x, struct sending, base)->client, n);
+    client_cancel(container_of(x, struct sending, base)->client, n);
 }
 
 static void on_drained(void *user)
@@ -141,11 +141,11 @@ void sending_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *
     struct sending *s = container_of(x, struct sending, base);
     s->done = done;
     s->done_user = user;
-    otlp_exporter_shutdown(s->client, deadline_ns, on_drained, s);
+    client_shutdown(s->client, deadline_ns, on_drained, s);
 }
 
 void sending_release(struct sending *s)
 {
-    s->client = otlp_exporter_free(s->client);
+    s->client = client_free(s->client);
     outcome_release(&s->outcome);
 }

@@ -66,7 +66,7 @@ int sending_check(const char *name, const struct sending_settings *settings, str
 struct sending {
     struct exporter base;
     struct outcome outcome;
-    struct otlp_exporter *client;
+    struct client *client;
     size_t request_max; /* before compression: the settings', and of metrics SENDING_METRICS_MAX at most */
     atomic_uint_fast64_t unbuilt; /* samples lost to out of memory on a worker; counted on the loop */
     void (*done)(void *user);
@@ -76,12 +76,12 @@ struct sending {
 /* The sender's options by the settings; the rest as the defaults are. What they point at is the settings' and
  * the arena's; there is room for one header more. 0 or -ENOMEM with *e. */
 int sending_options(const struct sending_settings *settings, const struct export_context *c,
-                    struct arena *arena, struct otlp_exporter_options *ret, struct error *e);
+                    struct arena *arena, struct client_options *ret, struct error *e);
 
 /* Starts the sender: the rest of a kind's open. The dialect's on_answer gets `s`. 0, or negative with *e;
  * then `s` is released. */
 int sending_open(struct sending *s, const struct exporter_kind *kind, const struct export_context *c,
-                 const struct otlp_exporter_options *options, struct error *e);
+                 const struct client_options *options, struct error *e);
 
 /* Queues a body that holds some points, in place of the oldest where there is no room; takes it over. */
 void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points);

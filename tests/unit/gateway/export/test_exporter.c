@@ -335,7 +335,7 @@ UNIT(metrics_to_otlp_are_split)
     fake_start(&server, loop, 0);
     struct otlp_settings settings = otlp_to(server.address);
     settings.protocol = OTLP_HTTP;
-    settings.compression = OTLP_COMPRESS_NONE;
+    settings.compression = CLIENT_COMPRESS_NONE;
     settings.sending.request_bytes = 2000;
     struct exporter *x = open_metrics(&exporter_otlp, &settings, loop, stats);
     exporter_push_metrics(x, b);
@@ -464,7 +464,7 @@ UNIT(metrics_in_json)
     s.encoding = OTLP_JSON;
     expect_said(&exporter_otlp, &s, &s.sending, "", 1,
                 "/v1/metrics\ncontent-type: application/json\ncontent-encoding: gzip\nx-own: mine\n");
-    s.compression = OTLP_COMPRESS_NONE;
+    s.compression = CLIENT_COMPRESS_NONE;
     expect_said(&exporter_otlp, &s, &s.sending, "/base", 1,
                 "/base/v1/metrics\ncontent-type: application/json\nx-own: mine\n");
     ck_assert(bytes_starts(buffer_bytes(&body_seen), "{\"resourceMetrics\":[{"));
@@ -675,7 +675,7 @@ UNIT(each_destination_gets_its_layout)
             snprintf(endpoint[i], sizeof endpoint[i], "http://%.100s", server[i].address);
             settings[i] = otlp_to(endpoint[i]);
             settings[i].protocol = OTLP_HTTP;
-            settings[i].compression = OTLP_COMPRESS_NONE;
+            settings[i].compression = CLIENT_COMPRESS_NONE;
             settings[i].wire_version = i == 1 ? OTLP_LAYOUT_1_9 : OTLP_LAYOUT_1_10;
         }
         uint64_t sent = stats->value[STATS_EXPORT_PROFILES_SENT];

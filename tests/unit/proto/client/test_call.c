@@ -25,7 +25,7 @@
         }                                       \
     }
 
-static struct call_head head_of(const struct otlp_exporter_options *o, struct endpoint *endpoint)
+static struct call_head head_of(const struct client_options *o, struct endpoint *endpoint)
 {
     struct call_head h;
     struct error e = {""};
@@ -46,9 +46,9 @@ static const char *header(const struct http_request *r, const char *name)
 
 UNIT(grpc_request)
 {
-    struct otlp_exporter_options o = OTLP_EXPORTER_DEFAULT;
+    struct client_options o = CLIENT_DEFAULT;
     struct endpoint endpoint;
-    struct otlp_header headers[] = {{"X-Scope-OrgID", "team"}, {"authorization", "Bearer x"}};
+    struct client_header headers[] = {{"X-Scope-OrgID", "team"}, {"authorization", "Bearer x"}};
     char timeout[16];
     o.endpoint = "https://host:1/ignored";
     o.headers = headers;
@@ -76,13 +76,13 @@ UNIT(grpc_request)
 
 UNIT(http_request)
 {
-    struct otlp_exporter_options o = OTLP_EXPORTER_DEFAULT;
+    struct client_options o = CLIENT_DEFAULT;
     struct endpoint endpoint;
     char timeout[16];
     o.endpoint = "http://host:1/base/";
     o.protocol = OTLP_HTTP;
     o.signal = OTLP_METRICS;
-    o.compression = OTLP_COMPRESS_ZSTD;
+    o.compression = CLIENT_COMPRESS_ZSTD;
     o.user_agent = "profsend/2";
     struct call_head h = head_of(&o, &endpoint);
     struct http_request r = call_request(&h, BYTES_LIT("x"), 1, timeout);
@@ -94,7 +94,7 @@ UNIT(http_request)
     ck_assert_ptr_null(header(&r, "grpc-timeout"));
     call_head_release(&h);
     o.path = "custom";
-    o.compression = OTLP_COMPRESS_NONE;
+    o.compression = CLIENT_COMPRESS_NONE;
     ck_assert_int_eq(call_head_init(&h, &o, &endpoint, NULL), 0);
     r = call_request(&h, BYTES_LIT("x"), 1, timeout);
     ck_assert_str_eq(r.path, "/custom");
@@ -105,12 +105,12 @@ UNIT(http_request)
 
 UNIT(another_dialect)
 {
-    struct otlp_exporter_options o = OTLP_EXPORTER_DEFAULT;
+    struct client_options o = CLIENT_DEFAULT;
     struct endpoint endpoint;
     char timeout[16];
     o.endpoint = "http://host:1";
     o.protocol = OTLP_HTTP;
-    o.compression = OTLP_COMPRESS_NONE;
+    o.compression = CLIENT_COMPRESS_NONE;
     o.dialect.content_type = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
     o.dialect.content_encoding = "snappy";
     struct call_head h = head_of(&o, &endpoint);
@@ -119,9 +119,9 @@ UNIT(another_dialect)
     ck_assert_str_eq(header(&r, "content-encoding"), "snappy");
     call_head_release(&h);
     struct error e = {""};
-    o.compression = OTLP_COMPRESS_GZIP; /* it would be encoded twice and said once */
+    o.compression = CLIENT_COMPRESS_GZIP; /* it would be encoded twice and said once */
     ck_assert_int_eq(call_head_init(&h, &o, &endpoint, &e), -EINVAL);
-    o.compression = OTLP_COMPRESS_NONE;
+    o.compression = CLIENT_COMPRESS_NONE;
     o.protocol = OTLP_GRPC;
     ck_assert_int_eq(call_head_init(&h, &o, &endpoint, &e), -EINVAL);
     endpoint_release(&endpoint);
@@ -129,11 +129,11 @@ UNIT(another_dialect)
 
 UNIT(headers_that_cannot_be_sent)
 {
-    static const struct otlp_header bad[] = {
+    static const struct client_header bad[] = {
         {"", "x"},     {"a b", "x"},        {":path", "x"}, {"Content-Type", "x"},
         {"Host", "x"}, {"ok", "a\r\nb: c"}, {"TE", "x"},
     };
-    struct otlp_exporter_options o = OTLP_EXPORTER_DEFAULT;
+    struct client_options o = CLIENT_DEFAULT;
     struct endpoint endpoint;
     ck_assert_int_eq(endpoint_parse(&endpoint, "h", 1, NULL), 0);
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An exporter while memory fails: each request that was pushed ends exactly once, acknowledged or told as
  * lost; the queue is empty then, and the next request goes its way. */
-#include "proto/client/exporter.h"
+#include "proto/client/client.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -62,18 +62,19 @@ static void server_start(void)
 
 struct world {
     struct io_loop *loop;
-    struct otlp_exporter *exporter;
-    struct otlp_exporter_options options;
+    struct client *client;
+    struct client_options options;
     uint64_t ended; /* requests */
     bool done;
 };
 
-static void on_event(void *user, const struct otlp_event *event)
+static void on_event(void *user, const struct client_event *event)
 {
     struct world *w = user;
-    bool ends = event->kind == OTLP_SENT || event->kind == OTLP_PARTIAL || otlp_event_is_loss(event->kind);
+    bool ends =
+        event->kind == CLIENT_SENT || event->kind == CLIENT_PARTIAL || client_event_is_loss(event->kind);
     w->ended += ends ? event->requests : 0;
-    if (otlp_event_is_loss(event->kind))
+    if (client_event_is_loss(event->kind))
         ck_assert_msg(sweep_failures() > 0, "lost without a reason: %s", event->message);
 }
 
@@ -96,28 +97,28 @@ static void push_all(struct world *w)
         struct client_body *body = client_body_new(text, strlen((char *)text));
         if (!body) /* the text is the body's in any case */
             continue;
-        if (otlp_exporter_reserve(w->exporter, 100)) {
-            otlp_exporter_push(w->exporter, body, 100, 1);
+        if (client_reserve(w->client, 100)) {
+            client_push(w->client, body, 100, 1);
             pushed++;
         }
         client_body_unref(body);
         UNTIL(w, w->ended >= pushed);
         ck_assert_uint_eq(w->ended, pushed);
-        ck_assert_uint_eq(otlp_exporter_queued_bytes(w->exporter), 0);
+        ck_assert_uint_eq(client_queued_bytes(w->client), 0);
     }
     sweep_over();
     struct client_body *last = unit_made(client_body_new((uint8_t *)strdup("last"), 4));
-    ck_assert(otlp_exporter_reserve(w->exporter, 4));
-    otlp_exporter_push(w->exporter, last, 4, 1);
+    ck_assert(client_reserve(w->client, 4));
+    client_push(w->client, last, 4, 1);
     client_body_unref(last);
     UNTIL(w, w->ended == pushed + 1);
-    otlp_exporter_shutdown(w->exporter, clock_monotonic() + NSEC_PER_SEC, on_done, w);
+    client_shutdown(w->client, clock_monotonic() + NSEC_PER_SEC, on_done, w);
     UNTIL(w, w->done);
 }
 
-static void export_some(enum otlp_protocol protocol, enum otlp_compression compression)
+static void export_some(enum otlp_protocol protocol, enum client_compression compression)
 {
-    struct world w = {.options = OTLP_EXPORTER_DEFAULT};
+    struct world w = {.options = CLIENT_DEFAULT};
     struct error e = {""};
     w.options.endpoint = server_address;
     w.options.protocol = protocol;
@@ -128,22 +129,22 @@ static void export_some(enum otlp_protocol protocol, enum otlp_compression compr
     w.loop = io_loop_new();
     if (!w.loop)
         return;
-    int r = otlp_exporter_new(&w.exporter, w.loop, &w.options, on_event, &w, &e);
+    int r = client_new(&w.client, w.loop, &w.options, on_event, &w, &e);
     ck_assert_msg(r == 0 || (r == -ENOMEM && sweep_failures() > 0), "%d: %s", r, e.text);
     if (r == 0)
         push_all(&w);
-    otlp_exporter_free(r == 0 ? w.exporter : NULL);
+    client_free(r == 0 ? w.client : NULL);
     io_loop_free(w.loop);
 }
 
 static void grpc_gzip(void)
 {
-    export_some(OTLP_GRPC, OTLP_COMPRESS_GZIP);
+    export_some(OTLP_GRPC, CLIENT_COMPRESS_GZIP);
 }
 
 static void http_plain(void)
 {
-    export_some(OTLP_HTTP, OTLP_COMPRESS_NONE);
+    export_some(OTLP_HTTP, CLIENT_COMPRESS_NONE);
 }
 
 static void swept(const char *name, void (*scenario)(void))

@@ -35,7 +35,7 @@ UNIT(defaults)
     ck_assert_str_eq(o.endpoint, "http://localhost:4317");
     ck_assert_uint_eq(o.frequency, 19);
     ck_assert_uint_eq(o.interval_ns, 5000000000u);
-    ck_assert(o.protocol == OTLP_GRPC && o.compression == OTLP_COMPRESS_GZIP && !o.print && !o.idle);
+    ck_assert(o.protocol == OTLP_GRPC && o.compression == CLIENT_COMPRESS_GZIP && !o.print && !o.idle);
     options_release(&o);
     ck_assert_int_eq(READ(&o, &e, "--protocol", "http/protobuf"), 0);
     ck_assert_str_eq(o.endpoint, "http://localhost:4318");
@@ -55,7 +55,7 @@ UNIT(a_flag_goes_before_the_signal_goes_before_all_signals)
     ck_assert_str_eq(o.endpoint, "http://p:1/v/x");
     ck_assert_str_eq(o.path, "/v/x"); /* as it is, nothing appended */
     ck_assert_uint_eq(o.timeout_ns, 2500000000u);
-    ck_assert(o.compression == OTLP_COMPRESS_GZIP); /* empty is unset */
+    ck_assert(o.compression == CLIENT_COMPRESS_GZIP); /* empty is unset */
     options_release(&o);
     ck_assert_int_eq(READ(&o, &e, "--endpoint=http://flag:3"), 0);
     ck_assert_str_eq(o.endpoint, "http://flag:3");

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "proto/client/exporter.h"
+#include "proto/client/client.h"
 #include "proto/coding/coding.h"
 #include "proto/grpc/status.h"
 #include "proto/grpc/text.h"
@@ -14,15 +14,15 @@
 struct world {
     struct io_loop *loop;
     struct fake_server server;
-    struct otlp_exporter_options options;
-    struct otlp_exporter *exporter;
-    uint64_t n[OTLP_SHUT_DOWN + 1], items[OTLP_SHUT_DOWN + 1], rejected, attempts;
+    struct client_options options;
+    struct client *client;
+    uint64_t n[CLIENT_SHUT_DOWN + 1], items[CLIENT_SHUT_DOWN + 1], rejected, attempts;
     char last[ERROR_TEXT_MAX]; /* message of the last event that had one */
     bool done;
     char endpoint[80];
 };
 
-static void on_event(void *user, const struct otlp_event *event)
+static void on_event(void *user, const struct client_event *event)
 {
     struct world *w = user;
     w->n[event->kind] += event->requests;
@@ -41,8 +41,8 @@ static struct world *world_new(void (*answer)(struct fake_server *, struct http_
     w->server.answer = answer;
     w->server.user = w;
     fake_start(&w->server, w->loop, 0);
-    w->options = (struct otlp_exporter_options)OTLP_EXPORTER_DEFAULT;
-    w->options.compression = OTLP_COMPRESS_NONE;
+    w->options = (struct client_options)CLIENT_DEFAULT;
+    w->options.compression = CLIENT_COMPRESS_NONE;
     w->options.retry.initial_interval_ns = 20 * NSEC_PER_MSEC;
     w->options.retry.max_interval_ns = 40 * NSEC_PER_MSEC;
     snprintf(w->endpoint, sizeof w->endpoint, "%s", w->server.address);
@@ -53,7 +53,7 @@ static struct world *world_new(void (*answer)(struct fake_server *, struct http_
 static void begin(struct world *w)
 {
     struct error e = {""};
-    ck_assert_msg(otlp_exporter_new(&w->exporter, w->loop, &w->options, on_event, w, &e) == 0, "%s", e.text);
+    ck_assert_msg(client_new(&w->client, w->loop, &w->options, on_event, w, &e) == 0, "%s", e.text);
 }
 
 #define UNTIL(w, condition)                                                                           \
@@ -68,8 +68,8 @@ static void begin(struct world *w)
 static void push(struct world *w, const char *text, uint64_t items)
 {
     struct client_body *body = unit_made(client_body_new((uint8_t *)strdup(text), strlen(text)));
-    ck_assert(otlp_exporter_reserve(w->exporter, 100));
-    otlp_exporter_push(w->exporter, body, 100, items);
+    ck_assert(client_reserve(w->client, 100));
+    client_push(w->client, body, 100, items);
     client_body_unref(body);
 }
 
@@ -80,11 +80,11 @@ static void on_done(void *user)
 
 static void world_end(struct world *w, uint64_t within_ns)
 {
-    otlp_exporter_shutdown(w->exporter, clock_monotonic() + within_ns, on_done, w);
+    client_shutdown(w->client, clock_monotonic() + within_ns, on_done, w);
     ck_assert(!w->done);
     UNTIL(w, w->done);
-    ck_assert_uint_eq(otlp_exporter_queued_bytes(w->exporter), 0);
-    otlp_exporter_free(w->exporter);
+    ck_assert_uint_eq(client_queued_bytes(w->client), 0);
+    client_free(w->client);
     if (w->server.listener || w->server.links)
         fake_stop(&w->server);
     tls_context_free(w->server.tls);
@@ -109,11 +109,11 @@ UNIT(grpc_ok)
     struct world *w = world_new(check_hello);
     begin(w);
     push(w, "hello", 7);
-    ck_assert_uint_eq(otlp_exporter_queued_bytes(w->exporter), 5);
-    UNTIL(w, w->n[OTLP_SENT] == 1);
-    ck_assert_uint_eq(w->items[OTLP_SENT], 7);
+    ck_assert_uint_eq(client_queued_bytes(w->client), 5);
+    UNTIL(w, w->n[CLIENT_SENT] == 1);
+    ck_assert_uint_eq(w->items[CLIENT_SENT], 7);
     push(w, "hello", 7);
-    UNTIL(w, w->n[OTLP_SENT] == 2);
+    UNTIL(w, w->n[CLIENT_SENT] == 2);
     ck_assert_uint_eq(w->server.connections, 1); /* kept alive */
     world_end(w, NSEC_PER_SEC);
 }
@@ -140,12 +140,12 @@ UNIT(gzip)
 {
     for (int protocol = OTLP_GRPC; protocol <= OTLP_HTTP; protocol++) {
         struct world *w = world_new(check_gzip);
-        w->options.compression = OTLP_COMPRESS_GZIP;
+        w->options.compression = CLIENT_COMPRESS_GZIP;
         w->options.protocol = (enum otlp_protocol)protocol;
         begin(w);
         push(w, "hello", 1);
         push(w, "hello", 1);
-        UNTIL(w, w->n[OTLP_SENT] == 2);
+        UNTIL(w, w->n[CLIENT_SENT] == 2);
         world_end(w, NSEC_PER_SEC);
     }
 }
@@ -167,7 +167,7 @@ UNIT(http_keeps_its_connection)
     begin(w);
     for (int i = 0; i < 5; i++)
         push(w, "hello", 1);
-    UNTIL(w, w->n[OTLP_SENT] == 5);
+    UNTIL(w, w->n[CLIENT_SENT] == 5);
     ck_assert_uint_eq(w->server.connections, 1);
     world_end(w, NSEC_PER_SEC);
 }
@@ -182,7 +182,7 @@ UNIT(partial_success_is_not_repeated)
     struct world *w = world_new(answer_partial);
     begin(w);
     push(w, "x", 10);
-    UNTIL(w, w->n[OTLP_PARTIAL] == 1);
+    UNTIL(w, w->n[CLIENT_PARTIAL] == 1);
     ck_assert_uint_eq(w->rejected, 7);
     ck_assert_ptr_nonnull(strstr(w->last, "no"));
     world_end(w, NSEC_PER_SEC);
@@ -210,9 +210,9 @@ UNIT(unavailable_with_retry_info_then_ok)
     begin(w);
     uint64_t began = clock_monotonic();
     push(w, "x", 1);
-    UNTIL(w, w->n[OTLP_RETRIED] == 1);
+    UNTIL(w, w->n[CLIENT_RETRIED] == 1);
     push(w, "y", 1); /* the peer asked for quiet: this one waits too */
-    UNTIL(w, w->n[OTLP_SENT] == 2);
+    UNTIL(w, w->n[CLIENT_SENT] == 2);
     ck_assert_uint_ge(clock_monotonic() - began, 100 * NSEC_PER_MSEC);
     ck_assert_uint_eq(w->server.requests, 3);
     world_end(w, NSEC_PER_SEC);
@@ -228,8 +228,8 @@ UNIT(invalid_argument_is_dropped)
     struct world *w = world_new(answer_invalid);
     begin(w);
     push(w, "x", 9);
-    UNTIL(w, w->n[OTLP_REFUSED] == 1);
-    ck_assert_uint_eq(w->items[OTLP_REFUSED], 9);
+    UNTIL(w, w->n[CLIENT_REFUSED] == 1);
+    ck_assert_uint_eq(w->items[CLIENT_REFUSED], 9);
     ck_assert_uint_eq(w->server.requests, 1);
     ck_assert_ptr_nonnull(strstr(w->last, "INVALID_ARGUMENT"));
     world_end(w, NSEC_PER_SEC);
@@ -246,7 +246,7 @@ UNIT(a_web_page_is_no_acknowledgement)
     w->options.protocol = OTLP_HTTP;
     begin(w);
     push(w, "x", 1);
-    UNTIL(w, w->n[OTLP_REFUSED] == 1);
+    UNTIL(w, w->n[CLIENT_REFUSED] == 1);
     ck_assert_ptr_nonnull(strstr(w->last, "text/html"));
     world_end(w, NSEC_PER_SEC);
 }
@@ -258,10 +258,10 @@ UNIT(connection_refused_then_back)
     fake_stop(&w->server);
     begin(w);
     push(w, "x", 1);
-    UNTIL(w, w->n[OTLP_RETRIED] >= 2);
+    UNTIL(w, w->n[CLIENT_RETRIED] >= 2);
     ck_assert_ptr_nonnull(strstr(w->last, "efused"));
     fake_start(&w->server, w->loop, port);
-    UNTIL(w, w->n[OTLP_SENT] == 1);
+    UNTIL(w, w->n[CLIENT_SENT] == 1);
     ck_assert_uint_ge(w->attempts, 3);
     world_end(w, NSEC_PER_SEC);
 }
@@ -273,8 +273,8 @@ UNIT(out_of_time)
     w->options.retry.max_elapsed_ns = 60 * NSEC_PER_MSEC;
     begin(w);
     push(w, "x", 3);
-    UNTIL(w, w->n[OTLP_OUT_OF_TIME] == 1);
-    ck_assert_uint_eq(w->items[OTLP_OUT_OF_TIME], 3);
+    UNTIL(w, w->n[CLIENT_OUT_OF_TIME] == 1);
+    ck_assert_uint_eq(w->items[CLIENT_OUT_OF_TIME], 3);
     world_end(w, NSEC_PER_SEC);
 }
 
@@ -294,9 +294,9 @@ UNIT(deadline_exceeded)
         w->options.protocol = (enum otlp_protocol)protocol;
         begin(w);
         push(w, "x", 1);
-        UNTIL(w, w->n[OTLP_RETRIED] == 1);
+        UNTIL(w, w->n[CLIENT_RETRIED] == 1);
         ck_assert_str_eq(w->last, "no answer in time");
-        UNTIL(w, w->n[OTLP_SENT] == 1);
+        UNTIL(w, w->n[CLIENT_SENT] == 1);
         ck_assert_uint_eq(w->server.requests, 2);
         world_end(w, NSEC_PER_SEC);
     }
@@ -317,7 +317,7 @@ UNIT(goaway_midway_loses_nothing)
         begin(w);
         for (int i = 0; i < 10; i++)
             push(w, "x", 1);
-        UNTIL(w, w->n[OTLP_SENT] == 10);
+        UNTIL(w, w->n[CLIENT_SENT] == 10);
         ck_assert_uint_ge(w->server.connections, 2);
         world_end(w, NSEC_PER_SEC);
     }
@@ -343,8 +343,8 @@ UNIT(hung_up_without_an_answer)
         w->options.protocol = (enum otlp_protocol)protocol;
         begin(w);
         push(w, "x", 1);
-        UNTIL(w, w->n[OTLP_SENT] == 1);
-        ck_assert_uint_eq(w->n[OTLP_RETRIED], 1);
+        UNTIL(w, w->n[CLIENT_SENT] == 1);
+        ck_assert_uint_eq(w->n[CLIENT_RETRIED], 1);
         world_end(w, NSEC_PER_SEC);
     }
 }
@@ -358,11 +358,11 @@ UNIT(so_many_calls_at_a_time)
         begin(w);
         for (int i = 0; i < 9; i++)
             push(w, "x", 1);
-        while (w->n[OTLP_SENT] < 9) {
-            UNTIL(w, w->server.n_held == min_of(3u, 9 - (uint32_t)w->n[OTLP_SENT]));
-            uint64_t before = w->n[OTLP_SENT];
+        while (w->n[CLIENT_SENT] < 9) {
+            UNTIL(w, w->server.n_held == min_of(3u, 9 - (uint32_t)w->n[CLIENT_SENT]));
+            uint64_t before = w->n[CLIENT_SENT];
             fake_answer_ok(&w->server, w->server.held[0], bytes_of(NULL, 0));
-            UNTIL(w, w->n[OTLP_SENT] == before + 1);
+            UNTIL(w, w->n[CLIENT_SENT] == before + 1);
         }
         ck_assert_uint_eq(w->server.open_max, 3);
         ck_assert_uint_eq(w->server.connections, protocol == OTLP_GRPC ? 1 : 3);
@@ -378,7 +378,7 @@ UNIT(the_peer_may_allow_fewer_calls)
     begin(w);
     for (int i = 0; i < 100; i++)
         push(w, "x", 1);
-    UNTIL(w, w->n[OTLP_SENT] == 100);
+    UNTIL(w, w->n[CLIENT_SENT] == 100);
     ck_assert_uint_eq(w->server.open_max, 1);
     ck_assert_uint_eq(w->server.connections, 1);
     world_end(w, NSEC_PER_SEC);
@@ -397,7 +397,7 @@ UNIT(a_response_above_the_limit_is_final)
     w->options.max_response_bytes = 1000;
     begin(w);
     push(w, "x", 1);
-    UNTIL(w, w->n[OTLP_REFUSED] == 1);
+    UNTIL(w, w->n[CLIENT_REFUSED] == 1);
     ck_assert_ptr_nonnull(strstr(w->last, "larger"));
     world_end(w, NSEC_PER_SEC);
 }
@@ -422,9 +422,9 @@ UNIT(a_stranger_answers)
         w->options.retry.max_elapsed_ns = 100 * NSEC_PER_MSEC;
         begin(w);
         push(w, "x", 4);
-        UNTIL(w, w->n[OTLP_OUT_OF_TIME] == 1);
-        ck_assert_uint_eq(w->items[OTLP_OUT_OF_TIME], 4);
-        ck_assert_uint_eq(w->n[OTLP_SENT], 0);
+        UNTIL(w, w->n[CLIENT_OUT_OF_TIME] == 1);
+        ck_assert_uint_eq(w->items[CLIENT_OUT_OF_TIME], 4);
+        ck_assert_uint_eq(w->n[CLIENT_SENT], 0);
         io_listener_free(stranger);
         world_end(w, NSEC_PER_SEC);
     }
@@ -439,20 +439,20 @@ UNIT(a_full_queue_refuses_or_evicts)
     push(w, "a", 1);
     push(w, "b", 2);
     push(w, "c", 4);
-    ck_assert(!otlp_exporter_reserve(w->exporter, 1));
+    ck_assert(!client_reserve(w->client, 1));
     UNTIL(w, w->server.n_held == 1);
-    ck_assert(!otlp_exporter_reserve(w->exporter, 1)); /* in flight still counts */
+    ck_assert(!client_reserve(w->client, 1)); /* in flight still counts */
     struct client_body *newest = unit_made(client_body_new((uint8_t *)strdup("d"), 1));
-    otlp_exporter_push_newest(w->exporter, newest, 8);
+    client_push_newest(w->client, newest, 8);
     client_body_unref(newest);
-    UNTIL(w, w->n[OTLP_EVICTED] == 1);
-    ck_assert_uint_eq(w->items[OTLP_EVICTED], 2);
+    UNTIL(w, w->n[CLIENT_EVICTED] == 1);
+    ck_assert_uint_eq(w->items[CLIENT_EVICTED], 2);
     for (int i = 0; i < 3; i++) {
         UNTIL(w, w->server.n_held == 1);
         fake_grpc_ok(w->server.held[0]);
-        UNTIL(w, w->n[OTLP_SENT] == (uint64_t)i + 1);
+        UNTIL(w, w->n[CLIENT_SENT] == (uint64_t)i + 1);
     }
-    ck_assert_uint_eq(w->items[OTLP_SENT], 1 + 4 + 8);
+    ck_assert_uint_eq(w->items[CLIENT_SENT], 1 + 4 + 8);
     world_end(w, NSEC_PER_SEC);
 }
 
@@ -463,9 +463,9 @@ UNIT(too_large_is_never_sent)
     begin(w);
     push(w, "12345", 3);
     push(w, "1234", 5);
-    UNTIL(w, w->n[OTLP_SENT] == 1 && w->n[OTLP_TOO_LARGE] == 1);
-    ck_assert_uint_eq(w->items[OTLP_TOO_LARGE], 3);
-    ck_assert_uint_eq(w->items[OTLP_SENT], 5);
+    UNTIL(w, w->n[CLIENT_SENT] == 1 && w->n[CLIENT_TOO_LARGE] == 1);
+    ck_assert_uint_eq(w->items[CLIENT_TOO_LARGE], 3);
+    ck_assert_uint_eq(w->items[CLIENT_SENT], 5);
     world_end(w, NSEC_PER_SEC);
 }
 
@@ -476,11 +476,11 @@ UNIT(shutdown_drains)
     begin(w);
     for (int i = 0; i < 50; i++)
         push(w, "x", 1);
-    otlp_exporter_shutdown(w->exporter, clock_monotonic() + 5 * (uint64_t)NSEC_PER_SEC, on_done, w);
-    ck_assert(!otlp_exporter_reserve(w->exporter, 1));
+    client_shutdown(w->client, clock_monotonic() + 5 * (uint64_t)NSEC_PER_SEC, on_done, w);
+    ck_assert(!client_reserve(w->client, 1));
     UNTIL(w, w->done);
-    ck_assert_uint_eq(w->n[OTLP_SENT], 50);
-    otlp_exporter_free(w->exporter);
+    ck_assert_uint_eq(w->n[CLIENT_SENT], 50);
+    client_free(w->client);
     fake_stop(&w->server);
     io_loop_free(w->loop);
     free(w);
@@ -490,16 +490,16 @@ UNIT(shutdown_says_what_is_left)
 {
     struct world *w = world_new(fake_hold);
     w->options.queue.num_consumers = 2;
-    w->options.compression = OTLP_COMPRESS_GZIP;
+    w->options.compression = CLIENT_COMPRESS_GZIP;
     begin(w);
     for (int i = 0; i < 10; i++)
         push(w, "x", 2);
     UNTIL(w, w->server.n_held == 2);
-    otlp_exporter_shutdown(w->exporter, clock_monotonic() + 50 * NSEC_PER_MSEC, on_done, w);
+    client_shutdown(w->client, clock_monotonic() + 50 * NSEC_PER_MSEC, on_done, w);
     UNTIL(w, w->done);
-    ck_assert_uint_eq(w->n[OTLP_SHUT_DOWN], 10);
-    ck_assert_uint_eq(w->items[OTLP_SHUT_DOWN], 20);
-    otlp_exporter_free(w->exporter);
+    ck_assert_uint_eq(w->n[CLIENT_SHUT_DOWN], 10);
+    ck_assert_uint_eq(w->items[CLIENT_SHUT_DOWN], 20);
+    client_free(w->client);
     fake_stop(&w->server);
     io_loop_free(w->loop);
     free(w);
@@ -513,12 +513,12 @@ UNIT(shutdown_repeats_at_once)
     w->options.retry.initial_interval_ns = w->options.retry.max_interval_ns = 100 * (uint64_t)NSEC_PER_SEC;
     begin(w);
     push(w, "x", 1);
-    UNTIL(w, w->n[OTLP_RETRIED] == 1);
+    UNTIL(w, w->n[CLIENT_RETRIED] == 1);
     fake_start(&w->server, w->loop, port);
-    otlp_exporter_shutdown(w->exporter, clock_monotonic() + 5 * (uint64_t)NSEC_PER_SEC, on_done, w);
+    client_shutdown(w->client, clock_monotonic() + 5 * (uint64_t)NSEC_PER_SEC, on_done, w);
     UNTIL(w, w->done);
-    ck_assert_uint_eq(w->n[OTLP_SENT], 1);
-    otlp_exporter_free(w->exporter);
+    ck_assert_uint_eq(w->n[CLIENT_SENT], 1);
+    client_free(w->client);
     fake_stop(&w->server);
     io_loop_free(w->loop);
     free(w);
@@ -542,11 +542,11 @@ UNIT(shutdown_repeats_as_long_as_there_is_time)
     begin(w);
     for (int i = 0; i < 8; i++)
         push(w, "x", 1);
-    otlp_exporter_shutdown(w->exporter, clock_monotonic() + 60 * (uint64_t)NSEC_PER_SEC, on_done, w);
+    client_shutdown(w->client, clock_monotonic() + 60 * (uint64_t)NSEC_PER_SEC, on_done, w);
     UNTIL(w, w->done);
-    ck_assert_uint_eq(w->n[OTLP_SENT], 8);
-    ck_assert_uint_eq(w->n[OTLP_RETRIED], 6);
-    otlp_exporter_free(w->exporter);
+    ck_assert_uint_eq(w->n[CLIENT_SENT], 8);
+    ck_assert_uint_eq(w->n[CLIENT_RETRIED], 6);
+    client_free(w->client);
     fake_stop(&w->server);
     io_loop_free(w->loop);
     free(w);
@@ -571,15 +571,15 @@ static void *feed(void *arg)
 {
     struct feeder *f = arg;
     for (int i = 0; i < 300; i++) {
-        if (!otlp_exporter_reserve(f->w->exporter, 64))
+        if (!client_reserve(f->w->client, 64))
             continue;
         if (i % 5 == 0) {
-            otlp_exporter_cancel(f->w->exporter, 64);
+            client_cancel(f->w->client, 64);
             continue;
         }
         f->pushed++;
         struct client_body *body = unit_made(client_body_new((uint8_t *)strdup("0123456789"), 10));
-        otlp_exporter_push(f->w->exporter, body, 64, 1);
+        client_push(f->w->client, body, 64, 1);
         client_body_unref(body);
     }
     return NULL;
@@ -588,7 +588,7 @@ static void *feed(void *arg)
 UNIT(threads_feed_it)
 {
     struct world *w = world_new(answer_by_whim);
-    w->options.compression = OTLP_COMPRESS_GZIP;
+    w->options.compression = CLIENT_COMPRESS_GZIP;
     w->options.retry.initial_interval_ns = w->options.retry.max_interval_ns = NSEC_PER_MSEC;
     begin(w);
     struct feeder feeder[3] = {{w, 0}, {w, 0}, {w, 0}};
@@ -599,9 +599,9 @@ UNIT(threads_feed_it)
         pthread_join(thread[i], NULL);
     uint64_t pushed = feeder[0].pushed + feeder[1].pushed + feeder[2].pushed;
     ck_assert_uint_gt(pushed, 0);
-    UNTIL(w, w->n[OTLP_SENT] + w->n[OTLP_REFUSED] == pushed);
-    ck_assert_uint_gt(w->n[OTLP_REFUSED], 0);
-    ck_assert_uint_gt(w->n[OTLP_RETRIED], 0);
+    UNTIL(w, w->n[CLIENT_SENT] + w->n[CLIENT_REFUSED] == pushed);
+    ck_assert_uint_gt(w->n[CLIENT_REFUSED], 0);
+    ck_assert_uint_gt(w->n[CLIENT_RETRIED], 0);
     world_end(w, NSEC_PER_SEC);
 }
 
@@ -634,9 +634,9 @@ static void tls_round(const char *cert, const char *key, enum otlp_protocol prot
     begin(w);
     push(w, "x", 1);
     if (works) {
-        UNTIL(w, w->n[OTLP_SENT] == 1);
+        UNTIL(w, w->n[CLIENT_SENT] == 1);
     } else {
-        UNTIL(w, w->n[OTLP_RETRIED] >= 1);
+        UNTIL(w, w->n[CLIENT_RETRIED] >= 1);
         ck_assert_ptr_nonnull(strstr(w->last, "TLS"));
     }
     world_end(w, 50 * NSEC_PER_MSEC);
@@ -659,12 +659,12 @@ UNIT(tls)
 UNIT(options_are_checked)
 {
     struct io_loop *loop = unit_made(io_loop_new());
-    struct otlp_exporter_options ok = OTLP_EXPORTER_DEFAULT, o;
-    struct otlp_exporter *x = NULL;
+    struct client_options ok = CLIENT_DEFAULT, o;
+    struct client *x = NULL;
     struct error e;
-#define BAD(assignment, word)                                             \
-    o = ok, e.text[0] = 0, assignment;                                    \
-    ck_assert_int_lt(otlp_exporter_new(&x, loop, &o, NULL, NULL, &e), 0); \
+#define BAD(assignment, word)                                      \
+    o = ok, e.text[0] = 0, assignment;                             \
+    ck_assert_int_lt(client_new(&x, loop, &o, NULL, NULL, &e), 0); \
     ck_assert_msg(strstr(e.text, word) != NULL, "%s", e.text)
     BAD(o.endpoint = "", "endpoint");
     BAD(o.queue.num_consumers = 0, "num_consumers");

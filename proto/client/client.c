@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/client/exporter.h"
+#include "proto/client/client.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,10 +18,10 @@
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-void exporter_tell(struct otlp_exporter *x, enum otlp_event_kind kind, uint64_t items, uint64_t attempts,
-                   uint64_t rejected, const char *message)
+void client_tell(struct client *x, enum client_event_kind kind, uint64_t items, uint64_t attempts,
+                 uint64_t rejected, const char *message)
 {
-    struct otlp_event event = {
+    struct client_event event = {
         .kind = kind,
         .requests = 1,
         .items = items,
@@ -35,7 +35,7 @@ void exporter_tell(struct otlp_exporter *x, enum otlp_event_kind kind, uint64_t 
 
 /* From any thread: to be told from the loop, which looks at the requests first: who sees one sees its items.
  */
-static void note_loss(struct otlp_exporter *x, enum otlp_event_kind kind, uint64_t requests, uint64_t items)
+static void note_loss(struct client *x, enum client_event_kind kind, uint64_t requests, uint64_t items)
 {
     if (requests == 0)
         return;
@@ -43,26 +43,26 @@ static void note_loss(struct otlp_exporter *x, enum otlp_event_kind kind, uint64
     atomic_fetch_add(&x->lost[kind].requests, requests);
 }
 
-static void tell_losses(struct otlp_exporter *x)
+static void tell_losses(struct client *x)
 {
-    static const char *const why[OTLP_SHUT_DOWN + 1] = {
-        [OTLP_EVICTED] = "the queue is full: the oldest made room",
-        [OTLP_TOO_LARGE] = "larger than max_request_bytes",
-        [OTLP_SHUT_DOWN] = "came after the shutdown",
+    static const char *const why[CLIENT_SHUT_DOWN + 1] = {
+        [CLIENT_EVICTED] = "the queue is full: the oldest made room",
+        [CLIENT_TOO_LARGE] = "larger than max_request_bytes",
+        [CLIENT_SHUT_DOWN] = "came after the shutdown",
     };
-    for (int kind = OTLP_REFUSED; kind <= OTLP_SHUT_DOWN; kind++) {
+    for (int kind = CLIENT_REFUSED; kind <= CLIENT_SHUT_DOWN; kind++) {
         uint64_t requests = atomic_exchange(&x->lost[kind].requests, 0);
         if (requests == 0)
             continue;
-        struct otlp_event event = {
-            .kind = (enum otlp_event_kind)kind, .requests = requests, .message = why[kind]};
+        struct client_event event = {
+            .kind = (enum client_event_kind)kind, .requests = requests, .message = why[kind]};
         event.items = atomic_exchange(&x->lost[kind].items, 0);
         if (x->on_event)
             x->on_event(x->user, &event);
     }
 }
 
-static void wake(struct otlp_exporter *x)
+static void wake(struct client *x)
 {
     pthread_mutex_lock(&x->wake_lock);
     if (x->wake_open)
@@ -72,7 +72,7 @@ static void wake(struct otlp_exporter *x)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static bool is_settled(struct otlp_exporter *x)
+static bool is_settled(struct client *x)
 {
     for (uint32_t i = 0; i < x->n_slots; i++)
         if (x->slots[i].state != SLOT_IDLE)
@@ -81,7 +81,7 @@ static bool is_settled(struct otlp_exporter *x)
 }
 
 /* The deadline of a shutdown passed: everything that is left is lost, and said to be. */
-static void expire(struct otlp_exporter *x)
+static void expire(struct client *x)
 {
     struct send_entry *entry;
     x->expired = true;
@@ -90,11 +90,11 @@ static void expire(struct otlp_exporter *x)
     while ((entry = send_queue_pop(&x->queue))) {
         uint64_t items = entry->items;
         send_queue_finish(&x->queue, entry);
-        exporter_tell(x, OTLP_SHUT_DOWN, items, 0, 0, "shut down before it was sent");
+        client_tell(x, CLIENT_SHUT_DOWN, items, 0, 0, "shut down before it was sent");
     }
 }
 
-void exporter_pump(struct otlp_exporter *x)
+void client_pump(struct client *x)
 {
     uint64_t now = io_loop_now(x->loop), next = UINT64_MAX;
     if (x->closing)
@@ -120,21 +120,21 @@ void exporter_pump(struct otlp_exporter *x)
 
 static void on_timer(void *user)
 {
-    exporter_pump(user);
+    client_pump(user);
 }
 
 static void on_connection(void *user, struct client_connection *c, const char *failure)
 {
-    struct otlp_exporter *x = user;
+    struct client *x = user;
     for (uint32_t i = 0; failure && i < x->n_slots; i++)
         if (x->slots[i].connection == c)
             slot_disconnected(&x->slots[i], failure);
-    exporter_pump(x);
+    client_pump(x);
 }
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-static void free_connections(struct otlp_exporter *x)
+static void free_connections(struct client *x)
 {
     for (uint32_t i = 0; x->slots && i < x->n_slots; i++)
         if (x->slots[i].connection != x->shared)
@@ -144,12 +144,12 @@ static void free_connections(struct otlp_exporter *x)
 
 static void on_wake_closed(uv_handle_t *handle)
 {
-    struct otlp_exporter *x = handle->data;
+    struct client *x = handle->data;
     tell_losses(x);
     x->done(x->done_user);
 }
 
-static void close_down(struct otlp_exporter *x)
+static void close_down(struct client *x)
 {
     pthread_mutex_lock(&x->wake_lock);
     x->wake_open = false;
@@ -163,18 +163,17 @@ static void close_down(struct otlp_exporter *x)
 
 static void on_wake(uv_async_t *handle)
 {
-    struct otlp_exporter *x = handle->data;
+    struct client *x = handle->data;
     if (x->on_queued)
         x->on_queued(x->on_queued_user);
     tell_losses(x);
     if (x->closing && x->timer)
         close_down(x);
     else
-        exporter_pump(x);
+        client_pump(x);
 }
 
-void otlp_exporter_shutdown(struct otlp_exporter *x, uint64_t deadline_ns, void (*done)(void *user),
-                            void *user)
+void client_shutdown(struct client *x, uint64_t deadline_ns, void (*done)(void *user), void *user)
 {
     assert(!x->stopping);
     send_queue_close(&x->queue);
@@ -193,58 +192,59 @@ void otlp_exporter_shutdown(struct otlp_exporter *x, uint64_t deadline_ns, void 
 
 /* ---- other threads --------------------------------------------------------------------------- */
 
-bool otlp_exporter_reserve(struct otlp_exporter *x, size_t n)
+bool client_reserve(struct client *x, size_t n)
 {
     return send_queue_reserve(&x->queue, n);
 }
 
-void otlp_exporter_cancel(struct otlp_exporter *x, size_t n)
+void client_cancel(struct client *x, size_t n)
 {
     send_queue_cancel(&x->queue, n);
 }
 
-void otlp_exporter_push(struct otlp_exporter *x, struct client_body *body, size_t reserved, uint64_t items)
+void client_push(struct client *x, struct client_body *body, size_t reserved, uint64_t items)
 {
     if (body->n > x->max_request_bytes) {
         send_queue_cancel(&x->queue, reserved);
-        note_loss(x, OTLP_TOO_LARGE, 1, items);
+        note_loss(x, CLIENT_TOO_LARGE, 1, items);
     } else if (!send_queue_push(&x->queue, client_body_ref(body), reserved, items)) {
-        note_loss(x, OTLP_SHUT_DOWN, 1, items);
+        note_loss(x, CLIENT_SHUT_DOWN, 1, items);
     }
     wake(x);
 }
 
-void otlp_exporter_push_newest(struct otlp_exporter *x, struct client_body *body, uint64_t items)
+void client_push_newest(struct client *x, struct client_body *body, uint64_t items)
 {
     struct send_evicted evicted;
     if (body->n > x->max_request_bytes) {
-        note_loss(x, OTLP_TOO_LARGE, 1, items);
+        note_loss(x, CLIENT_TOO_LARGE, 1, items);
     } else {
         bool pushed = send_queue_push_newest(&x->queue, client_body_ref(body), items, &evicted);
-        note_loss(x, OTLP_EVICTED, evicted.requests + !pushed, evicted.items + (pushed ? 0 : items));
+        note_loss(x, CLIENT_EVICTED, evicted.requests + !pushed, evicted.items + (pushed ? 0 : items));
     }
     wake(x);
 }
 
-void otlp_exporter_on_queued(struct otlp_exporter *x, void (*fn)(void *user), void *user)
+void client_on_queued(struct client *x, void (*fn)(void *user), void *user)
 {
     x->on_queued = fn;
     x->on_queued_user = user;
 }
 
-size_t otlp_exporter_queued_bytes(const struct otlp_exporter *x)
+size_t client_queued_bytes(const struct client *x)
 {
     return send_queue_bytes((struct send_queue *)&x->queue); /* not const: it takes the lock */
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static int check_options(const struct otlp_exporter_options *o, struct error *e)
+static int check_options(const struct client_options *o, struct error *e)
 {
-    if (o->queue.num_consumers < 1 || o->queue.num_consumers > OTLP_CONSUMERS_MAX)
-        return error_set(e, -EINVAL, "sending_queue.num_consumers must be from 1 to %u", OTLP_CONSUMERS_MAX);
-    if (o->queue.queue_size < 1 || o->queue.queue_size > OTLP_QUEUE_SIZE_MAX)
-        return error_set(e, -EINVAL, "sending_queue.queue_size must be from 1 to %u", OTLP_QUEUE_SIZE_MAX);
+    if (o->queue.num_consumers < 1 || o->queue.num_consumers > CLIENT_CONSUMERS_MAX)
+        return error_set(e, -EINVAL, "sending_queue.num_consumers must be from 1 to %u",
+                         CLIENT_CONSUMERS_MAX);
+    if (o->queue.queue_size < 1 || o->queue.queue_size > CLIENT_QUEUE_SIZE_MAX)
+        return error_set(e, -EINVAL, "sending_queue.queue_size must be from 1 to %u", CLIENT_QUEUE_SIZE_MAX);
     if (o->queue.queue_bytes < 1)
         return error_set(e, -EINVAL, "sending_queue.queue_bytes must be above 0");
     /* The upper bounds keep sums of times and sizes from wrapping. */
@@ -255,7 +255,7 @@ static int check_options(const struct otlp_exporter_options *o, struct error *e)
     return retry_options_check(&o->retry, e);
 }
 
-static int make_tls(struct otlp_exporter *x, const struct otlp_exporter_options *o, struct error *e)
+static int make_tls(struct client *x, const struct client_options *o, struct error *e)
 {
     static const char *const grpc[] = {"h2", NULL}, *const http[] = {"h2", "http/1.1", NULL};
     if (!x->endpoint.tls)
@@ -274,7 +274,7 @@ static int make_tls(struct otlp_exporter *x, const struct otlp_exporter_options 
     return tls_context_new(&x->tls, &tls, e);
 }
 
-static int make_slots(struct otlp_exporter *x, const struct otlp_exporter_options *o)
+static int make_slots(struct client *x, const struct client_options *o)
 {
     struct connection_options options = {
         .loop = x->loop,
@@ -292,10 +292,10 @@ static int make_slots(struct otlp_exporter *x, const struct otlp_exporter_option
     for (x->n_slots = 0; x->n_slots < o->queue.num_consumers; x->n_slots++) {
         struct slot *s = &x->slots[x->n_slots];
         struct coding_encoder *encoder = NULL;
-        if (o->compression != OTLP_COMPRESS_NONE &&
+        if (o->compression != CLIENT_COMPRESS_NONE &&
             !(encoder = coding_encoder_new(call_coding(o->compression), 0)))
             return -ENOMEM;
-        *s = (struct slot){.exporter = x, .encoder = encoder, .connection = x->shared};
+        *s = (struct slot){.client = x, .encoder = encoder, .connection = x->shared};
         if (!s->connection && !(s->connection = connection_new(&options, on_connection, x))) {
             coding_encoder_free(encoder);
             return -ENOMEM;
@@ -305,7 +305,7 @@ static int make_slots(struct otlp_exporter *x, const struct otlp_exporter_option
 }
 
 /* Everything but the queue's lock and the wake handle, which come last. */
-static void release_parts(struct otlp_exporter *x)
+static void release_parts(struct client *x)
 {
     free_connections(x);
     for (uint32_t i = 0; i < x->n_slots; i++) {
@@ -322,7 +322,7 @@ static void release_parts(struct otlp_exporter *x)
     send_queue_release(&x->queue);
 }
 
-static int make_parts(struct otlp_exporter *x, const struct otlp_exporter_options *o, struct error *e)
+static int make_parts(struct client *x, const struct client_options *o, struct error *e)
 {
     int r = endpoint_parse(&x->endpoint, o->endpoint, o->protocol == OTLP_GRPC ? 4317 : 4318, e);
     if (r == 0)
@@ -342,14 +342,13 @@ static int make_parts(struct otlp_exporter *x, const struct otlp_exporter_option
     return r;
 }
 
-int otlp_exporter_new(struct otlp_exporter **ret, struct io_loop *loop,
-                      const struct otlp_exporter_options *options, otlp_event_fn on_event, void *user,
-                      struct error *e)
+int client_new(struct client **ret, struct io_loop *loop, const struct client_options *options,
+               client_event_fn on_event, void *user, struct error *e)
 {
     int r = check_options(options, e);
     if (r < 0)
         return r;
-    struct otlp_exporter *x = calloc(1, sizeof *x);
+    struct client *x = calloc(1, sizeof *x);
     if (!x)
         return error_set(e, -ENOMEM, "out of memory");
     x->loop = loop;
@@ -373,7 +372,7 @@ int otlp_exporter_new(struct otlp_exporter **ret, struct io_loop *loop,
     return 0;
 }
 
-struct otlp_exporter *otlp_exporter_free(struct otlp_exporter *x)
+struct client *client_free(struct client *x)
 {
     if (!x)
         return NULL;
