@@ -16,6 +16,17 @@ int error_set(struct error *e, int r, const char *format, ...)
     return r;
 }
 
+void error_clear(struct error *e)
+{
+    if (e)
+        e->text[0] = 0;
+}
+
+int error_memory(struct error *e, int r)
+{
+    return r < 0 && e && !e->text[0] ? error_set(e, r, "out of memory") : r;
+}
+
 int error_prefix(struct error *e, int r, const char *format, ...)
 {
     if (!e)

@@ -20,6 +20,11 @@ struct error {
  * …). e may be NULL. */
 int error_set(struct error *e, int r, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* For functions in which only a lack of memory fails without words: error_clear before, and this with the
+ * result r behind says "out of memory" where r is less than 0 and nothing was said. Returns r. */
+void error_clear(struct error *e);
+int error_memory(struct error *e, int r);
+
 /* Puts words before what is there already: "reading rules.yaml: " + text. Returns r. */
 int error_prefix(struct error *e, int r, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

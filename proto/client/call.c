@@ -153,6 +153,7 @@ int call_head_init(struct call_head *ret, const struct client_options *o, const 
         .scheme = endpoint->tls ? "https" : "http",
         .authority = endpoint->authority,
     };
+    error_clear(e);
     int r = check_dialect(o, e);
     if (r < 0)
         return r;
@@ -169,10 +170,8 @@ int call_head_init(struct call_head *ret, const struct client_options *o, const 
         r = head_add_custom(&h, &o->headers[i], e);
     if (r == 0)
         r = head_add_own(&h, o);
-    if (r == -ENOMEM)
-        return error_set(e, r, "out of memory");
     if (r < 0)
-        return r;
+        return error_memory(e, r);
     *ret = h;
     h = (struct call_head){0};
     return 0;
@@ -194,11 +193,11 @@ int call_encode(enum otlp_protocol protocol, struct coding_encoder *encoder, str
     if (r == 0 && protocol == OTLP_GRPC) {
         size_t n = out->n - begin - GRPC_PREFIX_BYTES;
         if (n > UINT32_MAX)
-            r = -EMSGSIZE;
+            r = CALL_TOO_LARGE;
         else
             grpc_prefix_write(out->p + begin, encoder != NULL, (uint32_t)n);
     }
-    if (r < 0)
+    if (r != 0)
         out->n = begin;
     return r;
 }

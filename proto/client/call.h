@@ -41,7 +41,8 @@ void call_head_release(struct call_head *h);
 enum coding call_coding(enum client_compression compression);
 
 /* Appends the body as it goes on the wire: for gRPC with its five-byte prefix, compressed by `encoder` unless
- * that is NULL. 0, -ENOMEM, -ENOBUFS; -EMSGSIZE above gRPC's 4 GiB. Any thread. */
+ * that is NULL. 0, -ENOMEM, -ENOBUFS; CALL_TOO_LARGE above gRPC's 4 GiB. Any thread. */
+enum { CALL_TOO_LARGE = 1 };
 int call_encode(enum otlp_protocol protocol, struct coding_encoder *encoder, struct bytes body,
                 struct buffer *out);
 

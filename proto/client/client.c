@@ -345,6 +345,7 @@ static int make_parts(struct client *x, const struct client_options *o, struct e
 int client_new(struct client **ret, struct io_loop *loop, const struct client_options *options,
                client_event_fn on_event, void *user, struct error *e)
 {
+    error_clear(e);
     int r = check_options(options, e);
     if (r < 0)
         return r;
@@ -363,7 +364,7 @@ int client_new(struct client **ret, struct io_loop *loop, const struct client_op
     if (r < 0) {
         release_parts(x);
         free(x);
-        return r == -ENOMEM ? error_set(e, r, "out of memory") : r;
+        return error_memory(e, r);
     }
     x->wake.data = x;
     pthread_mutex_init(&x->wake_lock, NULL);

@@ -109,6 +109,13 @@ static void link_settle(struct link *link)
     c->on_change(c->user, c, NULL);
 }
 
+/* Of a failure r of a link: TLS's own words, or the errno's. */
+static const char *failure_words(const struct link *link, int r)
+{
+    const char *words = link->tls ? tls_error(link->tls) : "";
+    return words[0] ? words : strerror(-r);
+}
+
 /* Sends what the session and TLS have to say, as far as the socket takes it; on_drain goes on. */
 static void link_flush(struct link *link)
 {
@@ -138,9 +145,7 @@ static void link_flush(struct link *link)
     if (r < 0 && !c->failed_later) {
         /* Not from here: the caller may be in the middle of a call. The timer tells. */
         error_set(&c->failure, 0, "sending to %s: %s", c->options.endpoint->authority,
-                  r == -ENOMEM ? "out of memory"
-                  : link->tls  ? tls_error(link->tls)
-                               : strerror(-r));
+                  failure_words(link, r));
         c->failed_later = true;
         io_timer_set(c->timer, 0);
     }
@@ -194,7 +199,7 @@ static int link_feed_tls(struct link *link, struct bytes in, struct error *e)
     int r = tls_feed(link->tls, in, &plain);
     if (r < 0) {
         error_set(e, r, "TLS with %s: %s", link->connection->options.endpoint->authority,
-                  r == -ECONNABORTED ? tls_error(link->tls) : strerror(-r));
+                  failure_words(link, r));
         link_flush(link); /* the alert that tells the peer */
     } else {
         if (!link->http && tls_is_established(link->tls))

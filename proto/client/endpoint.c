@@ -129,6 +129,7 @@ int endpoint_parse(struct endpoint *ret, const char *text, uint16_t default_port
         if (s.p[i] <= ' ' || s.p[i] == 0x7f) /* would break the request line or a header */
             return error_set(e, -EINVAL, "endpoint has a blank or control character in it");
     int r;
+    error_clear(e);
     if (bytes_starts(s, "unix:")) {
         r = parse_unix(&p, rest_of(s, 5), text, e);
     } else {
@@ -136,10 +137,8 @@ int endpoint_parse(struct endpoint *ret, const char *text, uint16_t default_port
         if (r == 0)
             r = parse_inet(&p, s, text, default_port, e);
     }
-    if (r == -ENOMEM)
-        return error_set(e, r, "out of memory");
     if (r < 0)
-        return r;
+        return error_memory(e, r);
     *ret = p;
     p = (struct endpoint){0};
     return 0;

@@ -161,8 +161,8 @@ static void encode_in_pool(uv_work_t *work)
 
 static void encoding_is_done(struct slot *s)
 {
-    if (s->encoded < 0) {
-        lose(s, s->encoded == -EMSGSIZE ? CLIENT_TOO_LARGE : CLIENT_OUT_OF_MEMORY, "cannot be encoded");
+    if (s->encoded != 0) {
+        lose(s, s->encoded == CALL_TOO_LARGE ? CLIENT_TOO_LARGE : CLIENT_OUT_OF_MEMORY, "cannot be encoded");
         return;
     }
     s->to_send = buffer_bytes(&s->wire);
