@@ -29,7 +29,7 @@ static int load_receiver(struct loader *l, const struct settings_node *item, boo
     struct error why = {""};
     if (r == 0)
         r = config_add_receiver(l->config, &receiver, first, &why);
-    return r == -EINVAL && why.text[0] ? settings_fail(l->file, item, "receivers.otlp", why.text) : r;
+    return why.text[0] ? settings_fail_why(l->file, item, "receivers.otlp", r, &why) : r;
 }
 
 static int load_receivers(struct loader *l, const struct settings_node *map)
@@ -198,7 +198,10 @@ int config_load(struct config *c, const char *path, struct error *e)
 {
     struct buffer text = BUFFER_INIT(0);
     int r = settings_file_read(path, &text, e);
-    r = r < 0 ? error_prefix(e, r, "cannot read ") : config_parse(c, path, buffer_bytes(&text), e);
+    if (r == 0)
+        r = config_parse(c, path, buffer_bytes(&text), e);
+    else
+        r = error_prefix(e, r == SETTINGS_UNREADABLE ? -EINVAL : r, "cannot read ");
     buffer_release(&text);
     return r;
 }

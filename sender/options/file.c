@@ -26,9 +26,7 @@ static int set(struct reading *r, const char *key, const char *value, const stru
         return settings_fail(r->file, at, "", why.text);
     }
     int result = settings_set(row, r->o, value, &r->o->arena, &why);
-    return result == 0         ? 0
-           : result == -ENOMEM ? settings_no_memory(r->file)
-                               : settings_fail(r->file, at, key, why.text);
+    return result == 0 ? 0 : settings_fail_why(r->file, at, key, result, &why);
 }
 
 /* "true" switches a switch on; a switch that is "false" is not given. */
@@ -112,7 +110,7 @@ int options_file_read(struct options *o, const char *path, char *(*getvar)(const
     struct buffer text = BUFFER_INIT(0);
     struct reading r = {.o = o};
     int result = settings_file_read(path, &text, e);
-    if (result < 0 && result != -ENOMEM)
+    if (result == SETTINGS_UNREADABLE)
         result = -EINVAL; /* it is the user who named the file */
     if (result == 0)
         result = settings_file_open(&r.file, path, buffer_bytes(&text), &options, e);

@@ -19,6 +19,7 @@ struct settings_file {
     struct error *e;
     int r;
     yaml_document_t doc;
+    bool no_memory; /* nobody goes on without */
 };
 
 /* libyaml's nodes under a name of ours. */
@@ -34,13 +35,13 @@ static const struct settings_node *node(struct settings_file *f, int id)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-static int fail_at(struct settings_file *f, const yaml_mark_t *at, const char *key, const char *what)
+static int fail_at(struct settings_file *f, const yaml_mark_t *at, const char *key, int r, const char *what)
 {
     char column[24] = "";
     if (!f->options.lines_only)
         snprintf(column, sizeof column, ":%zu", at->column + 1);
-    f->r = error_set(f->e, -EINVAL, "%s:%zu%s: %s%s%s", f->name, at->line + 1, column, key,
-                     key[0] ? ": " : "", what);
+    f->r =
+        error_set(f->e, r, "%s:%zu%s: %s%s%s", f->name, at->line + 1, column, key, key[0] ? ": " : "", what);
     if (f->options.tell)
         f->options.tell(f->options.user, f->e->text);
     return f->r;
@@ -48,11 +49,18 @@ static int fail_at(struct settings_file *f, const yaml_mark_t *at, const char *k
 
 int settings_fail(struct settings_file *f, const struct settings_node *at, const char *key, const char *what)
 {
-    return fail_at(f, &yaml(at)->start_mark, key, what);
+    return fail_at(f, &yaml(at)->start_mark, key, -EINVAL, what);
+}
+
+int settings_fail_why(struct settings_file *f, const struct settings_node *at, const char *key, int r,
+                      const struct error *why)
+{
+    return fail_at(f, &yaml(at)->start_mark, key, r, why->text);
 }
 
 int settings_no_memory(struct settings_file *f)
 {
+    f->no_memory = true;
     return f->r = error_set(f->e, -ENOMEM, "%s: out of memory", f->name);
 }
 
@@ -63,7 +71,7 @@ int settings_failure(const struct settings_file *f)
 
 int settings_go_on(const struct settings_file *f, int r)
 {
-    return r == -EINVAL && f->options.tell ? 0 : r;
+    return f->options.tell && !f->no_memory ? 0 : r;
 }
 
 /* ---- the document ---------------------------------------------------------------------------- */
@@ -72,17 +80,17 @@ int settings_file_read(const char *path, struct buffer *ret, struct error *e)
 {
     autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return error_set(e, -errno, "%s: %s", path, strerror(errno));
+        return error_set(e, SETTINGS_UNREADABLE, "%s: %s", path, strerror(errno));
     for (ssize_t n = 1; n > 0;) {
         uint8_t *to = buffer_cursor(ret, 4096);
         if (!to)
             return error_set(e, -ENOMEM, "%s: out of memory", path);
         n = read(fd, to, 4096);
         if (n < 0)
-            return error_set(e, -EINVAL, "%s: %s", path, strerror(errno));
+            return error_set(e, SETTINGS_UNREADABLE, "%s: %s", path, strerror(errno));
         ret->n += (size_t)n;
         if (ret->n > SETTINGS_FILE_MAX)
-            return error_set(e, -EINVAL, "%s: longer than 1 MiB", path);
+            return error_set(e, SETTINGS_UNREADABLE, "%s: longer than 1 MiB", path);
     }
     return 0;
 }
@@ -99,7 +107,7 @@ static int parse(struct settings_file *f, struct bytes text)
     if (!yaml_parser_load(&parser, &f->doc))
         r = parser.error == YAML_MEMORY_ERROR
                 ? settings_no_memory(f)
-                : fail_at(f, &parser.problem_mark, "", parser.problem ? parser.problem : "not YAML");
+                : fail_at(f, &parser.problem_mark, "", -EINVAL, parser.problem ? parser.problem : "not YAML");
     yaml_parser_delete(&parser);
     return r;
 }
@@ -134,7 +142,8 @@ static int check_keys_of(struct settings_file *f, const yaml_node_t *map, struct
             continue;
         snprintf(what, sizeof what, "this key stands in line %zu already",
                  keys[i - 1].node->start_mark.line + 1);
-        r = settings_go_on(f, fail_at(f, &keys[i].node->start_mark, (const char *)keys[i].text.p, what));
+        r = settings_go_on(f, fail_at(f, &keys[i].node->start_mark, (const char *)keys[i].text.p, -EINVAL,
+                                      what));
     }
     return r;
 }
@@ -412,7 +421,7 @@ int settings_take(struct settings_file *f, const struct settings_row *row, void 
     if (!text)
         return f->r;
     int r = settings_set(row, base, text, f->options.arena, &why);
-    return r == 0 ? 0 : r == -ENOMEM ? settings_no_memory(f) : settings_fail(f, n, key, why.text);
+    return r == 0 ? 0 : settings_fail_why(f, n, key, r, &why);
 }
 
 /* The key that was probably meant: by its whole name, or by what is behind its dot, which somebody may have

@@ -26,7 +26,8 @@ struct settings_file_options {
     void *user;
 };
 
-/* Adds the bytes at `path` to `ret`. 0; -ENOMEM; or an errno with *e "PATH: why". */
+/* Adds the bytes at `path` to `ret`. 0; -ENOMEM; SETTINGS_UNREADABLE with *e "PATH: why". */
+enum { SETTINGS_UNREADABLE = 1 };
 int settings_file_read(const char *path, struct buffer *ret, struct error *e);
 
 /* Makes *ret of a YAML document, which errors call `name`. 0; -EINVAL with *e: it is none, longer than
@@ -86,6 +87,10 @@ int settings_take_map(struct settings_file *f, const struct settings_section *s,
 
 /* Sets "FILE:LINE:COLUMN: KEY: what"; without KEY if it is "". -EINVAL. */
 int settings_fail(struct settings_file *f, const struct settings_node *at, const char *key, const char *what);
+
+/* The same of a failure, r less than 0, that had words of its own. Returns r. */
+int settings_fail_why(struct settings_file *f, const struct settings_node *at, const char *key, int r,
+                      const struct error *why);
 
 /* Sets that memory is out, of which the file is innocent. -ENOMEM. */
 int settings_no_memory(struct settings_file *f);

@@ -201,8 +201,8 @@ static int set(const struct settings_row *row, void *base, const char *value, st
 int settings_set(const struct settings_row *row, void *base, const char *value, struct arena *arena,
                  struct error *e)
 {
-    int r = set(row, base, value, arena, e);
-    return r == -ENOMEM ? error_set(e, r, "out of memory") : r;
+    error_clear(e);
+    return error_memory(e, set(row, base, value, arena, e));
 }
 
 /* ---- to text --------------------------------------------------------------------------------- */
