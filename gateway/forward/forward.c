@@ -214,7 +214,7 @@ static int push_built(struct forward *f, struct part *part, uint32_t from, uint3
     size_t limit = f->terms.request_max;
     struct buffer out = BUFFER_INIT(limit > SIZE_MAX - WRITER_ROOM ? 0 : limit + WRITER_ROOM);
     int r = subset_write(part->subset, part->keep, from, to, &out);
-    if (out.n > limit || r == -ENOBUFS) /* the buffer's own word for its end */
+    if (out.n > limit || r == SUBSET_TOO_LARGE)
         r = ABOVE_LIMIT;
     part->patience -= min_of(part->patience, r == 0 ? (uint64_t)out.n : (uint64_t)limit);
     if (r == 0) {

@@ -8,11 +8,16 @@
 
 #define FIRST_CAP 256u
 
+bool buffer_is_short_of(const struct buffer *b, size_t more)
+{
+    return more > SIZE_MAX - b->n || (b->max > 0 && b->n + more > b->max);
+}
+
 int buffer_reserve(struct buffer *b, size_t more)
 {
-    size_t need;
-    if (__builtin_add_overflow(b->n, more, &need) || (b->max > 0 && need > b->max))
+    if (buffer_is_short_of(b, more))
         return -ENOBUFS;
+    size_t need = b->n + more;
     if (need <= b->cap && b->p) /* afterwards p is never NULL, so that p + n is always a pointer */
         return 0;
     size_t cap = b->cap ? b->cap : FIRST_CAP;

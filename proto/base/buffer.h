@@ -22,6 +22,9 @@ struct buffer {
         .max = (max_)     \
     }
 
+/* Whether `more` bytes behind the n filled ones would pass the maximum. */
+bool buffer_is_short_of(const struct buffer *b, size_t more);
+
 /* Makes room for `more` bytes behind the n filled ones. 0, -ENOMEM, or -ENOBUFS when that would pass the
  * maximum. */
 int buffer_reserve(struct buffer *b, size_t more);

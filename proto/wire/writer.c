@@ -6,7 +6,10 @@ static uint8_t *room(struct wire_writer *w, size_t n)
     if (w->failed < 0)
         return NULL;
     w->failed = buffer_reserve(w->out, n);
-    return w->failed < 0 ? NULL : w->out->p + w->out->n;
+    if (w->failed == 0)
+        return w->out->p + w->out->n;
+    w->full = buffer_is_short_of(w->out, n);
+    return NULL;
 }
 
 static uint8_t *store_varint(uint8_t *p, uint64_t v)
@@ -66,8 +69,11 @@ void wire_put_double(struct wire_writer *w, uint32_t field, double v)
 
 void wire_put_raw(struct wire_writer *w, struct bytes fields)
 {
-    if (w->failed == 0)
-        w->failed = buffer_add_bytes(w->out, fields);
+    uint8_t *p = fields.n > 0 ? room(w, fields.n) : NULL;
+    if (!p)
+        return;
+    memcpy(p, fields.p, fields.n);
+    commit(w, p + fields.n);
 }
 
 void wire_put_bytes(struct wire_writer *w, uint32_t field, struct bytes v)

@@ -10,6 +10,7 @@
 #ifndef PROTO_WIRE_WRITER_H
 #define PROTO_WIRE_WRITER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/base/buffer.h"
@@ -18,6 +19,7 @@
 struct wire_writer {
     struct buffer *out;
     int failed; /* 0, -ENOMEM or -ENOBUFS */
+    bool full;  /* it failed because of the buffer's maximum */
 };
 
 static inline struct wire_writer wire_writer(struct buffer *out)

@@ -251,7 +251,7 @@ static int write_all(struct legacy *t)
     if (r != 0)
         return r;
     if (t->w.failed < 0)
-        return t->w.failed == -ENOMEM ? -ENOMEM : PROFILES_OVER_BUDGET;
+        return t->w.full ? PROFILES_OVER_BUDGET : t->w.failed;
     memset(t->out->p + t->out->n, 0, PROFILES_PADDING);
     return 0;
 }

@@ -82,7 +82,7 @@ static int intern(struct legacy *t, struct intern *table, struct bytes entry, ui
 int legacy_entry_add(struct legacy *t, enum legacy_table table, uint32_t *ret)
 {
     if (t->ew.failed < 0)
-        return t->ew.failed == -ENOMEM ? -ENOMEM : PROFILES_OVER_BUDGET;
+        return t->ew.full ? PROFILES_OVER_BUDGET : t->ew.failed;
     return intern(t, &t->table[table], buffer_bytes(&t->entry), ret);
 }
 

@@ -47,7 +47,9 @@ struct subset;
 struct subset *subset_new(const struct profiles *p, const struct subset_mark *mark, struct arena *memory);
 
 /* As profiles_subset, of the kept samples in [from, to) alone. Time is proportional to them and what they
- * reach, and to the part of the tables that fits 4096 times into them. */
+ * reach, and to the part of the tables that fits 4096 times into them. 0, -ENOMEM; SUBSET_TOO_LARGE: it
+ * passes out's maximum, and nothing is appended. */
+enum { SUBSET_TOO_LARGE = 1 };
 int subset_write(struct subset *s, const uint64_t *keep, uint32_t from, uint32_t to, struct buffer *out);
 
 /* Appends an ExportProfilesServiceRequest (1.10) with the kept samples, in their order, to `out`.
@@ -59,7 +61,7 @@ int subset_write(struct subset *s, const uint64_t *keep, uint32_t from, uint32_t
  *
  * keep: SUBSET_WORDS(p->sample.n) words, or NULL for all. mark: may be NULL. scratch: working memory, as of
  * subset_new, the caller's to reset. Time is proportional to the view. Any thread, as long as the
- * view stays unchanged. 0, -ENOMEM, -ENOBUFS (out's maximum); on failure nothing is added. */
+ * view stays unchanged. 0, -ENOMEM, SUBSET_TOO_LARGE (out's maximum): then nothing is added. */
 int profiles_subset(const struct profiles *p, const uint64_t *keep, const struct subset_mark *mark,
                     struct arena *scratch, struct buffer *out);
 

@@ -236,7 +236,7 @@ int subset_write(struct subset *s, const uint64_t *keep, uint32_t from, uint32_t
     renumber_all(s, renumber_forget);
     if (s->w.failed < 0)
         out->n = was;
-    return s->w.failed;
+    return s->w.full ? SUBSET_TOO_LARGE : s->w.failed;
 }
 
 int profiles_subset(const struct profiles *p, const uint64_t *keep, const struct subset_mark *mark,
