@@ -75,21 +75,21 @@ static int flush_field(struct http1_client *c)
     int r = response_add_field(&c->call->response, c->in_trailers, buffer_bytes(&c->name),
                                bytes_trim(buffer_bytes(&c->value)));
     c->name.n = c->value.n = 0;
-    return r < 0 ? stop(c, r) : 0;
+    return r != 0 ? stop(c, r) : 0;
 }
 
 static int on_name(llhttp_t *parser, const char *at, size_t n)
 {
     struct http1_client *c = of_parser(parser);
     int r = buffer_add(&c->name, at, n);
-    return r < 0 ? stop(c, r) : 0;
+    return r != 0 ? stop(c, r) : 0;
 }
 
 static int on_value(llhttp_t *parser, const char *at, size_t n)
 {
     struct http1_client *c = of_parser(parser);
     int r = buffer_add(&c->value, at, n);
-    return r < 0 ? stop(c, r) : 0;
+    return r != 0 ? stop(c, r) : 0;
 }
 
 static int on_value_complete(llhttp_t *parser)
@@ -112,7 +112,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t n)
 {
     struct http1_client *c = of_parser(parser);
     int r = response_add_body(&c->call->response, bytes_of(at, n));
-    return r < 0 ? stop(c, r) : 0;
+    return r != 0 ? stop(c, r) : 0;
 }
 
 static int on_complete(llhttp_t *parser)
@@ -217,8 +217,8 @@ static int feed(struct http_client *base, struct bytes in)
     if (e == HPE_OK)
         return 0;
     c->unusable = true;
-    end_call(c, c->error == -ENOBUFS ? HTTP_CALL_TOO_LARGE : HTTP_CALL_BROKEN);
-    return c->error == -ENOMEM ? -ENOMEM : -EPROTO;
+    end_call(c, c->error == RESPONSE_TOO_LARGE ? HTTP_CALL_TOO_LARGE : HTTP_CALL_BROKEN);
+    return c->error < 0 ? c->error : -EPROTO;
 }
 
 static void feed_eof(struct http_client *base)

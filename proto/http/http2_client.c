@@ -74,7 +74,7 @@ static void end_all(struct http2_client *c)
 /* A response too large, or no memory for it: the stream is reset, and on_stream_close ends the call. */
 static int refuse(struct http_call *call, int error)
 {
-    call->too_large |= error == -ENOBUFS;
+    call->too_large |= error == RESPONSE_TOO_LARGE;
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
@@ -95,7 +95,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     }
     int r = response_add_field(&call->response, call->have_head, bytes_of(name, name_n),
                                bytes_of(value, value_n));
-    return r < 0 ? refuse(call, r) : 0;
+    return r != 0 ? refuse(call, r) : 0;
 }
 
 static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t n,
@@ -105,9 +105,9 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, co
     struct http2_client *c = user_data;
     struct http_call *call = http2_stream_of(&c->core, id);
     int r = call && !call->too_large ? response_add_body(&call->response, bytes_of(data, n)) : 0;
-    if (r == -ENOBUFS)
+    if (r == RESPONSE_TOO_LARGE)
         call->too_large = true;
-    if (r < 0) /* this callback cannot refuse a stream by its return value */
+    if (r != 0) /* this callback cannot refuse a stream by its return value */
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
     return 0;
 }

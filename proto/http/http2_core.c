@@ -143,7 +143,7 @@ int http2_core_drain(struct http2_core *c, struct buffer *out, size_t max)
         r = n < 0 ? give_up(c, n) : buffer_add(out, p, (size_t)n);
     }
     c->out = NULL;
-    if (r == -ENOMEM || r == -ENOBUFS)
+    if (r < 0)
         c->broken = true; /* bytes are lost: nothing that could follow would be understood */
     return r;
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/http/response.h"
 
-#include <errno.h>
-
 static int hold(struct response *r, size_t n)
 {
     if (n > r->max - r->held)
-        return -ENOBUFS;
+        return RESPONSE_TOO_LARGE;
     r->held += n;
     return 0;
 }
@@ -14,13 +12,13 @@ static int hold(struct response *r, size_t n)
 int response_add_field(struct response *r, bool trailer, struct bytes name, struct bytes value)
 {
     int e = hold(r, name.n + value.n + HEADER_OVERHEAD);
-    return e < 0 ? e : header_list_add(trailer ? &r->trailers : &r->headers, name, value);
+    return e != 0 ? e : header_list_add(trailer ? &r->trailers : &r->headers, name, value);
 }
 
 int response_add_body(struct response *r, struct bytes piece)
 {
     int e = hold(r, piece.n);
-    return e < 0 ? e : buffer_add_bytes(&r->body, piece);
+    return e != 0 ? e : buffer_add_bytes(&r->body, piece);
 }
 
 void response_restart(struct response *r)

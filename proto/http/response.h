@@ -14,7 +14,8 @@ struct response {
     size_t held, max; /* bytes of all parts */
 };
 
-/* Each: 0, -ENOBUFS when the response passes its maximum, -ENOMEM. */
+/* Each: 0, RESPONSE_TOO_LARGE when the response passes its maximum, -ENOMEM. */
+enum { RESPONSE_TOO_LARGE = 1 };
 int response_add_field(struct response *r, bool trailer, struct bytes name, struct bytes value);
 int response_add_body(struct response *r, struct bytes piece);
 
