@@ -90,6 +90,16 @@ static int print(int (*fill)(const struct config *, struct buffer *), const stru
     return r == 0 ? EXIT_DONE : EXIT_ENVIRONMENT;
 }
 
+/* Here an errno ends. */
+static int exit_code(int error)
+{
+    switch (error) {
+    case 0: return EXIT_DONE;
+    case EINVAL: return EXIT_USAGE;
+    default: return EXIT_ENVIRONMENT;
+    }
+}
+
 int command_serve(int argc, char **argv)
 {
     struct serve_arguments arguments = {0};
@@ -116,7 +126,7 @@ int command_serve(int argc, char **argv)
         log_set_level(c->log_level);
         struct gateway_options options = {c, reload, &arguments};
         r = gateway_run(&options, &e);
-        code = r == 0 ? EXIT_DONE : r == -EINVAL ? EXIT_USAGE : EXIT_ENVIRONMENT;
+        code = exit_code(-r);
     }
     if (r < 0)
         fprintf(stderr, "profgate serve: %s\n", e.text);

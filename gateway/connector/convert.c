@@ -81,7 +81,9 @@ static int put_labels(struct buffer *out, const struct connector_metric *m, cons
     return r;
 }
 
-/* The rule's condition: the regex, translated and tried. */
+enum { NO_RULE = 1 }; /* no rule can say what the configuration does; *e says why */
+
+/* The rule's condition: the regex, translated and tried. 0, NO_RULE, or a negative errno. */
 static int put_match(struct buffer *out, const char *path, const struct connector_aggregation *a,
                      struct error *e)
 {
@@ -92,12 +94,10 @@ static int put_match(struct buffer *out, const char *path, const struct connecto
     size_t at;
     int r = regex_from_go(pattern, &regex, &nocase, &at, e);
     if (r == GO_REGEX_REFUSED)
-        r = error_prefix(e, -EINVAL, "%s:%zu:%zu: match: at character %zu of %s: ", path, a->match_at.line,
+        r = error_prefix(e, NO_RULE, "%s:%zu:%zu: match: at character %zu of %s: ", path, a->match_at.line,
                          a->match_at.column, at + 1, a->match);
-    else if (r == 0)
-        r = regex_check(buffer_bytes(&regex), nocase, &fault);
-    if (r > 0)
-        r = error_set(e, -EINVAL, "%s:%zu:%zu: match: %s: %s", path, a->match_at.line, a->match_at.column,
+    else if (r == 0 && (r = regex_check(buffer_bytes(&regex), nocase, &fault)) > 0)
+        r = error_set(e, NO_RULE, "%s:%zu:%zu: match: %s: %s", path, a->match_at.line, a->match_at.column,
                       a->match, fault.what ? fault.what : fault.error.text);
     if (r == 0)
         r = buffer_printf(out, "    each     frame is /%.*s/%s\n", BYTES_FMT(buffer_bytes(&regex)),
@@ -222,9 +222,9 @@ static int convert(const struct convert_arguments *a, const char *path)
     r = connector_config_read(&c, path, bytes_of(text, n), a->connector, &e);
     if (r == 0) {
         r = put_rules(&out, path, &c, a->pack, &e);
-        code = r == -ENOMEM ? EXIT_ENVIRONMENT : EXIT_NO;
+        code = r < 0 ? EXIT_ENVIRONMENT : EXIT_NO;
     }
-    if (r < 0)
+    if (r != 0)
         fprintf(stderr, "%s\n", e.text[0] ? e.text : "profgate rules from-connector: out of memory");
     else
         code = fwrite(out.p, 1, out.n, stdout) == out.n && fflush(stdout) == 0 ? EXIT_DONE : EXIT_ENVIRONMENT;

@@ -108,49 +108,50 @@ static void set_port(struct sockaddr_storage *a, uint16_t port)
         ((struct sockaddr_in *)a)->sin_port = htons(port);
 }
 
-/* A bound socket, or -errno. *ret_port is the port it got. */
+/* A bound socket and the port it got. 0, or the errno of what the kernel refused. */
 static int bind_socket(const struct sockaddr_storage *a, enum io_port_sharing sharing, bool both_families,
-                       uint16_t *ret_port)
+                       int *ret_fd, uint16_t *ret_port)
 {
     autoclose int fd = socket(a->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int on = 1, v6only = !both_families;
     if (fd < 0)
-        return -errno;
+        return errno;
     /* SO_REUSEADDR so that a restart need not wait for old connections' TIME_WAIT (socket(7)). */
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
         (sharing == IO_PORT_MORE && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) < 0) ||
         (a->ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof v6only) < 0))
-        return -errno;
+        return errno;
     socklen_t len = a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     if (bind(fd, (const struct sockaddr *)a, len) < 0)
-        return -errno;
+        return errno;
     if (sharing == IO_PORT_FIRST && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) < 0)
-        return -errno;
+        return errno;
     struct sockaddr_storage got;
     len = sizeof got;
     if (getsockname(fd, (struct sockaddr *)&got, &len) < 0)
-        return -errno;
+        return errno;
     *ret_port = ntohs(got.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&got)->sin6_port
                                                 : ((struct sockaddr_in *)&got)->sin_port);
-    return take_fd(&fd);
+    *ret_fd = take_fd(&fd);
+    return 0;
 }
 
 static int explain(const struct io_listener *l, int r, struct error *e)
 {
     const char *what_to_do = "";
-    switch (r) {
-    case -EADDRINUSE:
+    switch (-r) { /* what the kernel said */
+    case EADDRINUSE:
         what_to_do = l->kind == IO_CHANNEL_UNIX
                          ? ": another process listens there, or it is a file that is no socket"
                          : ": another process listens there; stop it or choose another port";
         break;
-    case -EACCES:
+    case EACCES:
         what_to_do = l->kind == IO_CHANNEL_UNIX
                          ? ": the folder must be writable"
                          : ": ports below 1024 need CAP_NET_BIND_SERVICE; choose a higher one";
         break;
-    case -EADDRNOTAVAIL: what_to_do = ": this machine has no such address"; break;
-    case -EMFILE: what_to_do = ": raise the limit of open files (ulimit -n)"; break;
+    case EADDRNOTAVAIL: what_to_do = ": this machine has no such address"; break;
+    case EMFILE: what_to_do = ": raise the limit of open files (ulimit -n)"; break;
     }
     return error_set(e, r, "listening on %s: %s%s", l->address, strerror(-r), what_to_do);
 }
@@ -207,11 +208,12 @@ static void close_all(int *fds, uint32_t n)
             close(fds[i]);
 }
 
-/* Binds what can be bound of addresses[n] at one port into fds; the number bound, or -errno of the first that
- * failed if none was, or -EADDRINUSE if one's port is taken (a half-taken port is a mistake, not a choice).
- */
+/* Binds what can be bound of addresses[n] at one port into fds, *ret_n of them. 0; the errno of the first
+ * that failed if none was; or EADDRINUSE if one's port is taken (a half-taken port is a mistake, not a
+ * choice). */
 static int bind_all(const struct sockaddr_storage *addresses, uint32_t n, uint16_t port,
-                    enum io_port_sharing sharing, bool every_address, int *fds, uint16_t *ret_port)
+                    enum io_port_sharing sharing, bool every_address, int *fds, uint32_t *ret_n,
+                    uint16_t *ret_port)
 {
     uint32_t n_bound = 0;
     int first_error = 0;
@@ -219,24 +221,25 @@ static int bind_all(const struct sockaddr_storage *addresses, uint32_t n, uint16
         struct sockaddr_storage a = addresses[i];
         set_port(&a, n_bound > 0 ? *ret_port : port);
         uint16_t got;
-        int fd = bind_socket(&a, sharing, every_address, &got);
-        if (fd == -EAFNOSUPPORT && every_address) { /* a kernel without IPv6 */
+        int fd = -1, error = bind_socket(&a, sharing, every_address, &fd, &got);
+        if (error == EAFNOSUPPORT && every_address) { /* a kernel without IPv6 */
             memset(&a, 0, sizeof a);
             uv_ip4_addr("0.0.0.0", port, (struct sockaddr_in *)&a);
-            fd = bind_socket(&a, sharing, false, &got);
+            error = bind_socket(&a, sharing, false, &fd, &got);
         }
-        if (fd < 0) {
-            if (first_error == 0 || fd == -EADDRINUSE)
-                first_error = fd;
-            if (fd == -EADDRINUSE)
+        if (error != 0) {
+            if (first_error == 0 || error == EADDRINUSE)
+                first_error = error;
+            if (error == EADDRINUSE)
                 break;
             continue;
         }
         fds[n_bound++] = fd;
         *ret_port = got;
     }
-    if (n_bound > 0 && first_error != -EADDRINUSE)
-        return (int)n_bound;
+    *ret_n = n_bound;
+    if (n_bound > 0 && first_error != EADDRINUSE)
+        return 0;
     close_all(fds, n_bound);
     return first_error;
 }
@@ -322,15 +325,16 @@ static int new_tcp(struct io_listener **ret, struct io_loop *loop, const char *a
     struct io_listener *l = listener_new(loop, IO_CHANNEL_TCP, address);
     if (!l)
         return error_set(e, -ENOMEM, "listening on %s: out of memory", address);
-    int fds[SOCKETS_MAX], n_fds = -EADDRINUSE;
-    for (int tries = port == 0 && n > 1 ? PORT_TRIES : 1; tries > 0 && n_fds == -EADDRINUSE; tries--)
-        n_fds = bind_all(addresses, n, port, sharing, every_address, fds, &l->port);
-    if (n_fds < 0) {
-        r = explain(l, n_fds, e);
+    int fds[SOCKETS_MAX], error = EADDRINUSE;
+    uint32_t n_fds = 0;
+    for (int tries = port == 0 && n > 1 ? PORT_TRIES : 1; tries > 0 && error == EADDRINUSE; tries--)
+        error = bind_all(addresses, n, port, sharing, every_address, fds, &n_fds, &l->port);
+    if (error != 0) {
+        r = explain(l, -error, e);
         free(l);
         return r;
     }
-    r = open_sockets(l, fds, (uint32_t)n_fds, e);
+    r = open_sockets(l, fds, n_fds, e);
     if (r == 0)
         *ret = l;
     return r;

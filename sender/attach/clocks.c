@@ -8,7 +8,10 @@
 #include "sender/attach/parts.h"
 #include "sender/attach/sampler.h"
 
-static int open_clock(const struct kind *kind, uint32_t frequency, uint32_t cpu)
+enum { CPU_OFFLINE = 1 }; /* it went in between */
+
+/* 0 and the event; CPU_OFFLINE; or -errno. */
+static int open_clock(const struct kind *kind, uint32_t frequency, uint32_t cpu, int *ret_fd)
 {
     struct perf_event_attr attr = {
         .type = PERF_TYPE_SOFTWARE,
@@ -24,7 +27,10 @@ static int open_clock(const struct kind *kind, uint32_t frequency, uint32_t cpu)
         attr.sample_period = kind->rate; /* the same place as sample_freq */
     }
     int fd = (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+    if (fd < 0)
+        return errno == ENODEV ? CPU_OFFLINE : -errno;
+    *ret_fd = fd;
+    return 0;
 }
 
 static void close_clock(struct clock *c)
@@ -39,6 +45,7 @@ void clocks_close(struct sampler *s)
     s->n_clocks = 0;
 }
 
+/* Opens and attaches one. As open_clock. */
 static int add_clock(struct sampler *s, uint32_t source, uint32_t cpu)
 {
     const struct kind *kind = &s->options.kinds->at[source];
@@ -50,14 +57,14 @@ static int add_clock(struct sampler *s, uint32_t source, uint32_t cpu)
         s->clock = more;
         s->cap_clocks = cap;
     }
-    int fd = open_clock(kind, s->options.frequency, cpu);
-    if (fd < 0)
-        return fd;
+    int fd = -1, r = open_clock(kind, s->options.frequency, cpu, &fd);
+    if (r != 0)
+        return r;
     LIBBPF_OPTS(bpf_perf_event_opts, options, .bpf_cookie = source);
     struct bpf_program *program = kind->how == KIND_EVENT ? s->skel->progs.on_event : s->skel->progs.on_tick;
     struct bpf_link *link = bpf_program__attach_perf_event_opts(program, fd, &options);
     if (!link) {
-        int r = -errno;
+        r = -errno;
         close(fd);
         return r;
     }
@@ -81,7 +88,7 @@ static int open_clocks_of(struct sampler *s, uint32_t source, const struct cpus 
         if (!cpus_has(online, cpu) || is_sampled(s, source, cpu))
             continue;
         int r = add_clock(s, source, cpu);
-        if (r < 0 && r != -ENODEV) /* went offline in between */
+        if (r < 0)
             failure = r;
     }
     return failure;

@@ -68,6 +68,7 @@ void refusal_explain(const struct refusal_facts *f, const char *doing, int r, co
                      struct error *e)
 {
     char why[WHY_MAX] = "";
+    const int said = -r; /* by the kernel */
     bool admin = has(f, CAP_SYS_ADMIN);
     if (!f->has_btf)
         say(why, "/sys/kernel/btf/vmlinux cannot be read: the kernel needs CONFIG_DEBUG_INFO_BTF=y");
@@ -79,16 +80,16 @@ void refusal_explain(const struct refusal_facts *f, const char *doing, int r, co
             say(why, "kernel.perf_event_paranoid above 0 asks for CAP_PERFMON");
     }
     /* 3 and 4 are Debian's and Ubuntu's own. */
-    if (!admin && has(f, CAP_PERFMON) && f->perf_event_paranoid > 2 && r == -EACCES)
+    if (!admin && has(f, CAP_PERFMON) && f->perf_event_paranoid > 2 && said == EACCES)
         say(why, "kernel.perf_event_paranoid above 2 asks for CAP_SYS_ADMIN: set it to 2");
-    if (!admin && strcmp(doing, REFUSAL_PROBES) == 0 && (r == -EPERM || r == -EACCES))
+    if (!admin && strcmp(doing, REFUSAL_PROBES) == 0 && (said == EPERM || said == EACCES))
         say(why, "CAP_SYS_ADMIN is missing, which user probes take to begin with");
     if (f->has_lockdown)
         say(why, "kernel lockdown is \"confidentiality\": BPF may not read kernel memory");
-    if (!*why && (r == -EPERM || r == -EACCES))
+    if (!*why && (said == EPERM || said == EACCES))
         say(why,
             "a security module, seccomp filter or container runtime forbids bpf(2) or perf_event_open(2)");
-    if (!*why && (r == -EINVAL || r == -ENOENT || r == -ESRCH)) {
+    if (!*why && (said == EINVAL || said == ENOENT || said == ESRCH)) {
         say(why, "profsend needs Linux 6.1 or later with BPF and perf events; this is");
         strncat(why, " ", WHY_MAX - strlen(why) - 1);
         strncat(why, f->release, WHY_MAX - strlen(why) - 1);

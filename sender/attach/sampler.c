@@ -170,7 +170,7 @@ static int explained(struct sampler *s, int (*step)(struct sampler *, const char
         return 0;
     refusal_facts(&facts);
     refusal_explain(&facts, doing, r, last_words, e);
-    return r == -ENOMEM ? r : SAMPLER_REFUSED;
+    return -r == ENOMEM ? r : SAMPLER_REFUSED; /* r is what the kernel said */
 }
 
 int sampler_open(struct sampler **ret, const struct sampler_options *options,
