@@ -115,14 +115,14 @@ static enum access_verdict verify(struct question *q, const struct authorization
  * always as much for the same name. */
 static const struct credential_user *decoy(const struct credentials *c, const struct digest *digest)
 {
-    return &c->users[(digest->bytes[0] | (uint32_t)digest->bytes[1] << 8) % c->n_users];
+    return &c->users.p[(digest->bytes[0] | (uint32_t)digest->bytes[1] << 8) % c->users.n];
 }
 
 static enum access_verdict check_basic(struct question *q, const struct authorization *a)
 {
     struct access_worker *w = q->worker;
     const struct credentials *c = q->credentials;
-    if (c->n_users == 0)
+    if (c->users.n == 0)
         return ACCESS_WRONG;
     struct digest name, key;
     if (digest_of(w->digester, &a->user, 1, &name) < 0)

@@ -29,8 +29,8 @@ struct credentials *credentials_drop(struct credentials *c)
 {
     if (c && atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) == 1) {
         arena_release(&c->arena);
-        free(c->tokens);
-        free(c->users);
+        vec_release(&c->tokens);
+        vec_release(&c->users);
         free(c);
     }
     return NULL;
@@ -71,18 +71,6 @@ static bool name_is_valid(struct bytes name)
     return true;
 }
 
-/* Room for one more of n items of a size. */
-static int grow(void **items, uint32_t n, size_t size)
-{
-    if (n & (n - 1))
-        return 0; /* grown to the next power of two already */
-    void *grown = reallocarray(*items, n ? 2 * (size_t)n : 1, size);
-    if (!grown)
-        return -ENOMEM;
-    *items = grown;
-    return 0;
-}
-
 /* ---- tokens ---- */
 
 #define NAMELESS_BYTES 6 /* of the digest: enough to tell CREDENTIALS_MAX tokens apart */
@@ -112,7 +100,7 @@ static int add_token(struct credentials *c, struct digester *d, struct bytes lin
     if (name.n > 0 && !name_is_valid(name))
         return error_set(e, -EINVAL, "line %u: the name behind the token is not one word of at most %u bytes",
                          number, CREDENTIALS_NAME_MAX);
-    if (c->n_tokens >= CREDENTIALS_MAX)
+    if (c->tokens.n >= CREDENTIALS_MAX)
         return error_set(e, -EINVAL, "line %u: more than %u tokens", number, CREDENTIALS_MAX);
     struct credential_token t;
     if (digest_of(d, &token, 1, &t.digest) < 0)
@@ -120,9 +108,8 @@ static int add_token(struct credentials *c, struct digester *d, struct bytes lin
     if (credentials_find_token(c, &t.digest))
         return error_set(e, -EINVAL, "line %u: this token stands there twice", number);
     t.name = token_name(c, name, &t.digest);
-    if (!t.name.p || grow((void **)&c->tokens, c->n_tokens, sizeof t) < 0)
+    if (!t.name.p || vec_append(&c->tokens, t) < 0)
         return error_set(e, -ENOMEM, "out of memory");
-    c->tokens[c->n_tokens++] = t;
     return 0;
 }
 
@@ -141,8 +128,8 @@ const struct credential_token *credentials_find_token(const struct credentials *
                                                       const struct digest *digest)
 {
     const struct credential_token *found = NULL;
-    for (uint32_t i = 0; i < c->n_tokens; i++)
-        found = digest_eq(&c->tokens[i].digest, digest) ? &c->tokens[i] : found;
+    for (uint32_t i = 0; i < c->tokens.n; i++)
+        found = digest_eq(&c->tokens.p[i].digest, digest) ? &c->tokens.p[i] : found;
     return found;
 }
 
@@ -182,15 +169,14 @@ static int add_user(struct credentials *c, struct bytes line, uint32_t number, s
     if (!name_is_valid(name))
         return error_set(e, -EINVAL, "line %u: the name is not one word of at most %u bytes", number,
                          CREDENTIALS_NAME_MAX);
-    if (c->n_users >= CREDENTIALS_MAX)
+    if (c->users.n >= CREDENTIALS_MAX)
         return error_set(e, -EINVAL, "line %u: more than %u users", number, CREDENTIALS_MAX);
     struct credential_user u = {arena_copy(&c->arena, name), arena_copy(&c->arena, hash)};
-    if (!u.name.p || !u.hash.p || grow((void **)&c->users, c->n_users, sizeof u) < 0)
+    if (!u.name.p || !u.hash.p)
         return error_set(e, -ENOMEM, "out of memory");
     if (!password_hash_is_taken(u.hash))
         return refuse_hash(hash, number, e);
-    c->users[c->n_users++] = u;
-    return 0;
+    return vec_append(&c->users, u) < 0 ? error_set(e, -ENOMEM, "out of memory") : 0;
 }
 
 static int by_name(const void *a, const void *b)
@@ -207,17 +193,17 @@ int credentials_add_users(struct credentials *c, struct bytes text, struct error
     while (r == 0 && next_line(&text, &number, &line))
         if (!is_comment(line))
             r = add_user(c, line, number, e);
-    if (r < 0 || c->n_users == 0)
+    if (r < 0 || c->users.n == 0)
         return r;
-    qsort(c->users, c->n_users, sizeof *c->users, by_name);
-    for (uint32_t i = 1; i < c->n_users; i++)
-        if (bytes_eq(c->users[i - 1].name, c->users[i].name))
-            return error_set(e, -EINVAL, "the user %.*s stands there twice", BYTES_FMT(c->users[i].name));
+    qsort(c->users.p, c->users.n, sizeof *c->users.p, by_name);
+    for (uint32_t i = 1; i < c->users.n; i++)
+        if (bytes_eq(c->users.p[i - 1].name, c->users.p[i].name))
+            return error_set(e, -EINVAL, "the user %.*s stands there twice", BYTES_FMT(c->users.p[i].name));
     return 0;
 }
 
 const struct credential_user *credentials_find_user(const struct credentials *c, struct bytes name)
 {
     struct credential_user key = {.name = name};
-    return c->n_users ? bsearch(&key, c->users, c->n_users, sizeof *c->users, by_name) : NULL;
+    return c->users.n ? bsearch(&key, c->users.p, c->users.n, sizeof *c->users.p, by_name) : NULL;
 }

@@ -12,6 +12,7 @@
 #include "gateway/access/digest.h"
 #include "proto/base/arena.h"
 #include "proto/base/error.h"
+#include "proto/base/vec.h"
 
 /* A file of secrets is small; these bounds catch a wrong file. Every token is compared with all of them. */
 #define CREDENTIALS_FILE_MAX (1u << 20)
@@ -32,10 +33,8 @@ struct credentials {
     atomic_uint refs;
     uint64_t generation; /* unique in the process, never 0 */
     struct arena arena;
-    struct credential_token *tokens;
-    uint32_t n_tokens;
-    struct credential_user *users; /* by name */
-    uint32_t n_users;
+    VEC(struct credential_token) tokens;
+    VEC(struct credential_user) users; /* by name */
 };
 
 /* With one reference, empty. NULL: memory is out. */

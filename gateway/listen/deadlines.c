@@ -1,31 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/listen/deadlines.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
-#define FIRST_CAP 64u
-
 static void put(struct deadlines *h, uint32_t i, struct deadline *d)
 {
-    h->heap[i] = d;
+    h->heap.p[i] = d;
     d->index = i;
 }
 
 static void sift(struct deadlines *h, struct deadline *d)
 {
     uint32_t i = d->index;
-    while (i > 1 && h->heap[i / 2]->at > d->at) {
-        put(h, i, h->heap[i / 2]);
+    while (i > 1 && h->heap.p[i / 2]->at > d->at) {
+        put(h, i, h->heap.p[i / 2]);
         i /= 2;
     }
-    while (2 * i <= h->n) {
+    while (2 * i < h->heap.n) {
         uint32_t child = 2 * i;
-        if (child < h->n && h->heap[child + 1]->at < h->heap[child]->at)
+        if (child + 1 < h->heap.n && h->heap.p[child + 1]->at < h->heap.p[child]->at)
             child++;
-        if (h->heap[child]->at >= d->at)
+        if (h->heap.p[child]->at >= d->at)
             break;
-        put(h, i, h->heap[child]);
+        put(h, i, h->heap.p[child]);
         i = child;
     }
     put(h, i, d);
@@ -33,16 +28,10 @@ static void sift(struct deadlines *h, struct deadline *d)
 
 int deadlines_add(struct deadlines *h, struct deadline *d, uint64_t at)
 {
-    if (h->n + 1 >= h->cap) {
-        uint32_t cap = h->cap ? h->cap * 2 : FIRST_CAP;
-        struct deadline **heap = realloc(h->heap, cap * sizeof *heap);
-        if (!heap)
-            return -ENOMEM;
-        h->heap = heap;
-        h->cap = cap;
-    }
+    if (vec_extend(&h->heap, 1) < 0 || vec_append(&h->heap, d) < 0)
+        return -ENOMEM;
     d->at = at;
-    put(h, ++h->n, d);
+    d->index = h->heap.n - 1;
     sift(h, d);
     return 0;
 }
@@ -57,7 +46,7 @@ void deadlines_remove(struct deadlines *h, struct deadline *d)
 {
     if (d->index == 0)
         return;
-    struct deadline *last = h->heap[h->n--];
+    struct deadline *last = vec_pop(&h->heap);
     if (last != d) {
         put(h, d->index, last);
         sift(h, last);
@@ -67,11 +56,10 @@ void deadlines_remove(struct deadlines *h, struct deadline *d)
 
 struct deadline *deadlines_first(const struct deadlines *h)
 {
-    return h->n > 0 ? h->heap[1] : NULL;
+    return h->heap.n > 1 ? h->heap.p[1] : NULL;
 }
 
 void deadlines_release(struct deadlines *h)
 {
-    free(h->heap);
-    *h = (struct deadlines){0};
+    vec_release(&h->heap);
 }

@@ -6,7 +6,7 @@
 #ifndef GATEWAY_LISTEN_DEADLINES_H
 #define GATEWAY_LISTEN_DEADLINES_H
 
-#include <stdint.h>
+#include "proto/base/vec.h"
 
 /* Embedded in what has a deadline. */
 struct deadline {
@@ -15,8 +15,7 @@ struct deadline {
 };
 
 struct deadlines {
-    struct deadline **heap; /* heap[1] is the earliest */
-    uint32_t n, cap;
+    VEC(struct deadline *) heap; /* heap.p[1] is the earliest; .n counts heap.p[0], too */
 };
 
 /* Adds d (not in the heap). 0 or -ENOMEM. */

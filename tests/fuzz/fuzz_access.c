@@ -45,10 +45,10 @@ static void tokens(struct digester *d, struct bytes text)
     struct error e = {""};
     require(c != NULL);
     int r = credentials_add_tokens(c, d, text, &e);
-    require((r == 0) == (e.text[0] == 0) && c->n_tokens <= CREDENTIALS_MAX);
-    for (uint32_t i = 0; i < c->n_tokens; i++) {
-        name_is_bounded(c->tokens[i].name);
-        require(credentials_find_token(c, &c->tokens[i].digest) == &c->tokens[i]);
+    require((r == 0) == (e.text[0] == 0) && c->tokens.n <= CREDENTIALS_MAX);
+    for (uint32_t i = 0; i < c->tokens.n; i++) {
+        name_is_bounded(c->tokens.p[i].name);
+        require(credentials_find_token(c, &c->tokens.p[i].digest) == &c->tokens.p[i]);
     }
     credentials_drop(c);
 }
@@ -59,11 +59,11 @@ static void users(struct bytes text)
     struct error e = {""};
     require(c != NULL);
     int r = credentials_add_users(c, text, &e);
-    require((r == 0) == (e.text[0] == 0) && c->n_users <= CREDENTIALS_MAX);
-    for (uint32_t i = 0; i < c->n_users; i++) {
-        name_is_bounded(c->users[i].name);
-        require(c->users[i].hash.n < PASSWORD_HASH_MAX && password_hash_is_taken(c->users[i].hash));
-        require(r != 0 || credentials_find_user(c, c->users[i].name) == &c->users[i]);
+    require((r == 0) == (e.text[0] == 0) && c->users.n <= CREDENTIALS_MAX);
+    for (uint32_t i = 0; i < c->users.n; i++) {
+        name_is_bounded(c->users.p[i].name);
+        require(c->users.p[i].hash.n < PASSWORD_HASH_MAX && password_hash_is_taken(c->users.p[i].hash));
+        require(r != 0 || credentials_find_user(c, c->users.p[i].name) == &c->users.p[i]);
     }
     credentials_drop(c);
 }

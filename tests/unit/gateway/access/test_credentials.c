@@ -42,7 +42,7 @@ UNIT(tokens_have_names_or_get_one)
     struct credentials *c = start();
     const char *text = "# who\r\n\r\nabc  alice \nxyz==\tbob\r\n  nameless\nlast eve";
     ck_assert_int_eq(credentials_add_tokens(c, digester, bytes_str(text), &e), 0);
-    ck_assert_uint_eq(c->n_tokens, 4);
+    ck_assert_uint_eq(c->tokens.n, 4);
     ck_assert(bytes_is(find(c, "abc")->name, "alice"));
     ck_assert(bytes_is(find(c, "xyz==")->name, "bob"));
     ck_assert(bytes_is(find(c, "last")->name, "eve"));
@@ -91,7 +91,7 @@ UNIT(users_are_found_by_name)
     const char *text =
         "# htpasswd\nzoe:" BCRYPT "\nadam:" SHA512 ":ignored\nmid:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n";
     ck_assert_int_eq(credentials_add_users(c, bytes_str(text), &e), 0);
-    ck_assert_uint_eq(c->n_users, 3);
+    ck_assert_uint_eq(c->users.n, 3);
     ck_assert(bytes_is(credentials_find_user(c, BYTES_LIT("zoe"))->hash, BCRYPT));
     ck_assert(bytes_is(credentials_find_user(c, BYTES_LIT("adam"))->hash, SHA512));
     ck_assert_ptr_null(credentials_find_user(c, BYTES_LIT("Zoe")));
