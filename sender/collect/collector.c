@@ -132,7 +132,8 @@ static bool take_code(struct taking *t, const struct sample_frame *from, struct 
     *ret = (struct frame){.kind = FRAME_OTHER, .address = address};
     struct region *region = procs_region(c->procs, t->process, address, is_sure, t->now);
     if (!region)
-        return is_sure || t->process->maps.n == 0; /* nothing known of it at all: keep what we were told */
+        return is_sure ||
+               t->process->maps.regions.n == 0; /* nothing known of it at all: keep what we were told */
     uint32_t number = file_of(c, t->process, region);
     if (!number || !files_get(c->files, number)->is_elf)
         return true;
@@ -154,7 +155,7 @@ static bool take_word(struct taking *t, const struct sample_frame *from, struct 
     if (number == UINT32_MAX)
         return true;
     *ret = (struct frame){.kind = FRAME_WORD, .file = number, .address = from->where};
-    struct window_word *word = &w->word[number];
+    struct window_word *word = &w->word.p[number];
     if (!is_new || !word->runtime->resolve)
         return true;
     autoclose int memory = procs_open_memory(t->c->procs, t->process);

@@ -34,9 +34,9 @@ void naming_release(struct naming *n)
 {
     binaries_free(n->binaries);
     kallsyms_free(n->kernel);
-    free(n->generated.at);
-    arena_release(&n->generated.text);
-    free(n->number);
+    vec_release(&n->generated);
+    arena_release(&n->generated_text);
+    vec_release(&n->number);
     *n = (struct naming){0};
 }
 
@@ -64,15 +64,8 @@ static void settle_kernel(struct naming *n, const struct frame *frame, uint64_t 
 
 static void note_generated(struct naming *n, uint32_t process, uint64_t address)
 {
-    if (n->generated.n == n->generated.cap) {
-        uint32_t cap = n->generated.cap ? 2 * n->generated.cap : 64;
-        struct generated *more = cap <= GENERATED_MAX ? realloc(n->generated.at, cap * sizeof *more) : NULL;
-        if (!more)
-            return;
-        n->generated.at = more;
-        n->generated.cap = cap;
-    }
-    n->generated.at[n->generated.n++] = (struct generated){.process = process, .address = address};
+    if (n->generated.n < GENERATED_MAX) /* without memory it has no name */
+        (void)vec_append(&n->generated, (struct generated){.process = process, .address = address});
 }
 
 static int by_process(const void *a, const void *b)
@@ -88,13 +81,13 @@ static void name_generated(struct naming *n, const struct window *w, const struc
                            struct generated *at, uint32_t count)
 {
     struct source source;
-    autoclose int fd = procs_open_perf_map(procs, w->process[at->process].process);
+    autoclose int fd = procs_open_perf_map(procs, w->process.p[at->process].process);
     autofree struct perfmap_answer *answer = fd >= 0 ? malloc(count * sizeof *answer) : NULL;
     if (!answer || source_file(&source, fd) < 0)
         return;
     for (uint32_t i = 0; i < count; i++)
         answer[i] = (struct perfmap_answer){.address = at[i].address};
-    if (perfmap_search(&source, answer, count, &n->generated.text) < 0)
+    if (perfmap_search(&source, answer, count, &n->generated_text) < 0)
         return;
     for (uint32_t i = 0; i < count; i++)
         at[i].name = answer[i].name;
@@ -102,7 +95,7 @@ static void name_generated(struct naming *n, const struct window *w, const struc
 
 static void settle_generated(struct naming *n, const struct window *w, const struct procs *procs)
 {
-    struct generated *all = n->generated.at;
+    struct generated *all = n->generated.p;
     uint32_t count = 0;
     if (n->generated.n == 0)
         return;
@@ -145,22 +138,17 @@ static uint32_t number_of(struct naming *n, struct window_file *f)
 /* Finds the binaries of the window's files. False: memory is out; they have no names then. */
 static bool number_files(struct naming *n, struct window *w)
 {
-    if (w->n_files > n->cap_numbers) {
-        uint32_t *more = realloc(n->number, w->n_files * sizeof *more);
-        if (!more)
-            return false;
-        n->number = more;
-        n->cap_numbers = w->n_files;
-    }
-    for (uint32_t i = 0; i < w->n_files; i++)
-        n->number[i] = number_of(n, &w->file[i]);
+    if (vec_extend(&n->number, w->file.n) < 0)
+        return false;
+    for (uint32_t i = 0; i < w->file.n; i++)
+        n->number.p[i] = number_of(n, &w->file.p[i]);
     return true;
 }
 
 static void want(struct naming *n, struct window *w, const struct frame *frame)
 {
-    struct window_file *f = &w->file[frame->file];
-    uint32_t number = n->number[frame->file];
+    struct window_file *f = &w->file.p[frame->file];
+    uint32_t number = n->number.p[frame->file];
     if (!number || !binaries_want(n->binaries, number, frame->address))
         return;
     if (f->fd >= 0)
@@ -201,12 +189,10 @@ void naming_settle(struct naming *n, struct window *w, const struct procs *procs
         for (uint32_t i = 0; i < w->stacks.n; i++)
             has_others |= settle_stack(n, w, i, now);
     } else {
-        free(n->number);
-        n->number = NULL;
-        n->cap_numbers = 0;
+        vec_release(&n->number);
     }
     for (uint32_t i = 0; has_others && i < window_samples(w); i++)
-        note_others(n, w, &w->sample[i]);
+        note_others(n, w, &w->sample.p[i]);
     settle_generated(n, w, procs);
     binaries_resolve(n->binaries);
     window_close_files(w);
@@ -228,10 +214,10 @@ static void describe_kernel(const struct naming *n, const struct window *w, uint
 static void describe_file(const struct naming *n, const struct window *w, uint32_t process,
                           const struct frame *frame, struct description *d)
 {
-    uint32_t number = n->number ? n->number[frame->file] : 0;
+    uint32_t number = n->number.n ? n->number.p[frame->file] : 0;
     const struct binary *binary = binaries_get(n->binaries, number);
     if (!binary) {
-        struct bytes name = bytes_after_last(bytes_str(w->file[frame->file].path), '/');
+        struct bytes name = bytes_after_last(bytes_str(w->file.p[frame->file].path), '/');
         d->module = name.n ? name : bytes_of(NULL, 0);
         return;
     }
@@ -256,7 +242,7 @@ static void describe_other(const struct naming *n, const struct window *w, uint3
 {
     struct generated key = {.process = process, .address = frame->address};
     const struct generated *found =
-        n->generated.n ? bsearch(&key, n->generated.at, n->generated.n, sizeof key, by_process) : NULL;
+        n->generated.n ? bsearch(&key, n->generated.p, n->generated.n, sizeof key, by_process) : NULL;
     if (found && found->name.p) {
         d->name = found->name;
         d->type = perfmap_frame_type(found->name);
@@ -266,7 +252,7 @@ static void describe_other(const struct naming *n, const struct window *w, uint3
 static void describe_word(const struct naming *n, const struct window *w, uint32_t process,
                           const struct frame *frame, struct description *d)
 {
-    const struct window_word *word = &w->word[frame->file];
+    const struct window_word *word = &w->word.p[frame->file];
     d->type = word->runtime->frame_type;
     d->name = word->name.name;
     d->file = word->name.file;
@@ -294,7 +280,7 @@ void naming_describe(const struct naming *n, const struct window *w, uint32_t pr
 void naming_next(struct naming *n)
 {
     n->generated.n = 0;
-    arena_reset(&n->generated.text, 64 * 1024);
+    arena_reset(&n->generated_text, 64 * 1024);
     binaries_sweep(n->binaries);
 }
 

@@ -14,6 +14,7 @@
 
 #include <stdint.h>
 
+#include "proto/base/vec.h"
 #include "sender/collect/window.h"
 #include "sender/symbolize/binaries.h"
 #include "sender/symbolize/kernel/kallsyms.h"
@@ -24,16 +25,12 @@ struct naming {
     struct binaries *binaries;
     struct kallsyms *kernel; /* NULL until the first kernel frame, or when it cannot be had */
     const char *kallsyms_path;
-    uint64_t kernel_tried; /* when it was read last */
-    int kernel_state;      /* what kallsyms_read last said */
-    struct {
-        struct generated *at; /* sorted by (process, address) */
-        uint32_t n, cap;
-        struct arena text;
-    } generated;
-    uint32_t *number; /* of binaries, by file of the window; 0: it could not be had */
-    uint32_t cap_numbers;
-    struct bytes vdso; /* the image of collector_vdso; .n 0: there is none */
+    uint64_t kernel_tried;           /* when it was read last */
+    int kernel_state;                /* what kallsyms_read last said */
+    VEC(struct generated) generated; /* sorted by (process, address) */
+    struct arena generated_text;
+    VEC(uint32_t) number; /* of binaries, by file of the window; 0: it could not be had */
+    struct bytes vdso;    /* the image of collector_vdso; .n 0: there is none */
 };
 
 /* What a frame is called. Slices are valid until naming_next, and as long as the window. */

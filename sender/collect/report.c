@@ -65,8 +65,8 @@ static uint64_t weight(const struct part *part, const struct window_sample *s)
     uint64_t sum = 0;
     if (part->kind->how == KIND_CLOCK || part->kind->how == KIND_PROBE)
         return s->n_times;
-    for (uint32_t at = s->first_time; at != WINDOW_NO_TIME; at = w->time[at].next)
-        sum += w->time[at].value;
+    for (uint32_t at = s->first_time; at != WINDOW_NO_TIME; at = w->time.p[at].next)
+        sum += w->time.p[at].value;
     return (uint64_t)((double)sum / part->kind->share);
 }
 
@@ -105,7 +105,7 @@ static int write_process(const struct part *part, const struct row *process)
     uint32_t n_rows = 0;
     const struct window_sample *heaviest = NULL;
     for (uint32_t i = 0; i < window_samples(w); i++) {
-        const struct window_sample *s = &w->sample[i];
+        const struct window_sample *s = &w->sample.p[i];
         uint32_t n;
         char text[512];
         if (s->process != process->process || s->source != part->source)
@@ -116,7 +116,7 @@ static int write_process(const struct part *part, const struct row *process)
             heaviest = s;
     }
     qsort(rows, n_rows, sizeof *rows, by_hits);
-    const struct process *p = w->process[process->process].process;
+    const struct process *p = w->process.p[process->process].process;
     write_total(part, process->hits);
     fprintf(part->to, "  pid %-7u %.*s%s\n", p->pid, BYTES_FMT(p->name),
             p->is_kernel ? " (kernel thread)"
@@ -138,10 +138,10 @@ static int write_kind(const struct part *part)
         return -ENOMEM;
     uint32_t n = 0, hits = 0;
     for (uint32_t i = 0; i < window_samples(w); i++) {
-        if (w->sample[i].source != part->source)
+        if (w->sample.p[i].source != part->source)
             continue;
-        count(rows, &n, w->sample[i].process, 0, weight(part, &w->sample[i]));
-        hits += w->sample[i].n_times;
+        count(rows, &n, w->sample.p[i].process, 0, weight(part, &w->sample.p[i]));
+        hits += w->sample.p[i].n_times;
     }
     if (n == 0)
         return 0;

@@ -109,7 +109,7 @@ static uint32_t link_of(struct writer *w, const struct window_sample *s, uint32_
     struct bytes context = window_context(w->window, s->context);
     if (!record_read(context.p, context.n, &record))
         return 0;
-    *n_attrs += context_attrs(w, w->window->process[s->process].identity, &record, attrs + *n_attrs);
+    *n_attrs += context_attrs(w, w->window->process.p[s->process].identity, &record, attrs + *n_attrs);
     return record.is_linked ? build_link(w->b, record.trace_id, record.span_id) : 0;
 }
 
@@ -134,9 +134,9 @@ static void sample(struct writer *w, const struct window_sample *s)
         attrs[n_attrs++] =
             request_attribute(w, "profsend.stack.incomplete", bytes_str(incomplete[s->incomplete]));
     uint32_t n = 0, link = link_of(w, s, attrs, &n_attrs);
-    for (uint32_t at = s->first_time; at != WINDOW_NO_TIME; at = window->time[at].next) {
-        w->values[n] = scaled(kind, window->time[at].value);
-        w->times[n++] = window->time[at].ns + (uint64_t)w->facts->realtime_offset;
+    for (uint32_t at = s->first_time; at != WINDOW_NO_TIME; at = window->time.p[at].next) {
+        w->values[n] = scaled(kind, window->time.p[at].value);
+        w->times[n++] = window->time.p[at].ns + (uint64_t)w->facts->realtime_offset;
     }
     /* Each hit of the clock or of a plain probe counts one: then times alone say it. */
     bool is_count = kind->how == KIND_CLOCK || kind->how == KIND_PROBE;
@@ -154,8 +154,8 @@ static void sample(struct writer *w, const struct window_sample *s)
 /* The window's begin, moved back to the oldest hit: what waited in the ring buffer was before it. */
 static uint64_t begin_of(const struct window *window, uint64_t start)
 {
-    for (uint32_t i = 0; i < window->n_times; i++)
-        start = min_of(start, window->time[i].ns);
+    for (uint32_t i = 0; i < window->time.n; i++)
+        start = min_of(start, window->time.p[i].ns);
     return start;
 }
 
@@ -228,7 +228,7 @@ static void begin_sample(struct writer *w, const struct window_sample *s, bool i
                          uint64_t begin)
 {
     if (is_other)
-        request_resource(w, &w->window->process[s->process]);
+        request_resource(w, &w->window->process.p[s->process]);
     if (is_other || s->source != last_source)
         profile(w, s->source, begin);
 }
@@ -241,8 +241,8 @@ int request_build(struct build *b, const struct naming *naming, const struct win
         return 0;
     autofree const struct window_sample **order = malloc(n * sizeof *order);
     autofree struct known_stack *stacks = calloc(window->stacks.n, sizeof *stacks);
-    autofree uint64_t *times = malloc(window->n_times * sizeof *times);
-    autofree int64_t *values = malloc(window->n_times * sizeof *values);
+    autofree uint64_t *times = malloc(window->time.n * sizeof *times);
+    autofree int64_t *values = malloc(window->time.n * sizeof *values);
     if (!order || !stacks || !times || !values)
         return -ENOMEM;
     struct writer w = {.b = b,
@@ -253,7 +253,7 @@ int request_build(struct build *b, const struct naming *naming, const struct win
                        .times = times,
                        .values = values};
     for (uint32_t i = 0; i < n; i++)
-        order[i] = &window->sample[i];
+        order[i] = &window->sample.p[i];
     qsort(order, n, sizeof *order, by_process_and_source);
     build_begin(b);
     uint64_t begin = begin_of(window, facts->start);

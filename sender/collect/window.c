@@ -17,19 +17,6 @@ struct same {
 /* What a process that is held takes, about: most of it are its mappings. */
 #define PROCESS_BYTES 4096u
 
-static bool reserve(void **p, uint32_t *cap, uint32_t n, size_t size)
-{
-    if (n < *cap)
-        return true;
-    uint32_t more = *cap ? 2 * *cap : 64;
-    void *grown = realloc(*p, more * size);
-    if (!grown)
-        return false;
-    *p = grown;
-    *cap = more;
-    return true;
-}
-
 static enum window_incomplete incomplete(const struct sample_head *head)
 {
     switch (head->user_end) {
@@ -47,13 +34,13 @@ static enum window_incomplete incomplete(const struct sample_head *head)
 static uint32_t process_of(struct window *w, struct process *process)
 {
     uint32_t at = process->in_window;
-    if (at < w->n_processes && w->process[at].process == process)
+    if (at < w->process.n && w->process.p[at].process == process)
         return at;
-    if (!reserve((void **)&w->process, &w->cap_processes, w->n_processes, sizeof *w->process))
+    if (vec_append(&w->process, (struct window_process){.process = process}) < 0)
         return UINT32_MAX;
-    w->process[w->n_processes] = (struct window_process){.process = process_hold(process)};
+    process_hold(process);
     w->bytes += PROCESS_BYTES;
-    return process->in_window = w->n_processes++;
+    return process->in_window = w->process.n - 1;
 }
 
 /* Numbers stack and context. False when memory or room is out. */
@@ -90,9 +77,9 @@ static struct window_sample sample_of(const struct sample_head *head, const stru
 static bool add(struct window *w, struct process *process, const struct sample_head *head,
                 const struct frame *frames, uint32_t n_frames, struct bytes context)
 {
-    if (w->n_times >= WINDOW_SAMPLES_MAX || w->bytes >= WINDOW_BYTES_MAX || n_frames == 0 ||
-        n_frames > FRAMES_MAX || !reserve((void **)&w->time, &w->cap_times, w->n_times, sizeof *w->time) ||
-        !reserve((void **)&w->sample, &w->cap_samples, w->keys.n, sizeof *w->sample))
+    if (w->time.n >= WINDOW_SAMPLES_MAX || w->bytes >= WINDOW_BYTES_MAX || n_frames == 0 ||
+        n_frames > FRAMES_MAX || vec_reserve(&w->time, (uint64_t)w->time.n + 1) < 0 ||
+        vec_reserve(&w->sample, (uint64_t)w->sample.n + 1) < 0)
         return false;
     struct same id = {.process = process_of(w, process), .tid = head->tid, .cpu = head->cpu};
     if (id.process == UINT32_MAX || !intern(w, &id, frames, n_frames, context))
@@ -104,15 +91,16 @@ static bool add(struct window *w, struct process *process, const struct sample_h
     uint32_t before = w->keys.n, number = intern_add(&w->keys, bytes_of(&id, sizeof id));
     if (number == INTERN_NONE)
         return false;
-    struct window_sample *s = &w->sample[number];
-    uint32_t at = w->n_times++;
-    w->time[at] = (struct window_time){.ns = head->time, .value = head->value, .next = WINDOW_NO_TIME};
-    w->bytes += sizeof *w->time;
+    struct window_sample *s = &w->sample.p[number];
+    uint32_t at = w->time.n++;
+    w->time.p[at] = (struct window_time){.ns = head->time, .value = head->value, .next = WINDOW_NO_TIME};
+    w->bytes += sizeof *w->time.p;
     if (number == before) {
+        w->sample.n++;
         *s = sample_of(head, &id, at);
         w->bytes += sizeof *s + sizeof id + INTERNED_BYTES;
     } else {
-        w->time[s->last_time].next = at;
+        w->time.p[s->last_time].next = at;
     }
     s->last_time = at;
     s->n_times++;
@@ -129,26 +117,26 @@ bool window_add(struct window *w, struct process *process, const struct sample_h
 
 uint32_t window_file(struct window *w, uint32_t number, const struct binary_key *key, uint32_t *remark)
 {
-    if (*remark < w->n_files && w->file[*remark].number == number)
+    if (*remark < w->file.n && w->file.p[*remark].number == number)
         return *remark;
-    if (!reserve((void **)&w->file, &w->cap_files, w->n_files, sizeof *w->file))
-        return UINT32_MAX;
     char *path = strdup("");
-    if (!path)
+    struct window_file f = {.number = number, .key = *key, .fd = -1, .path = path};
+    if (!path || vec_append(&w->file, f) < 0) {
+        free(path);
         return UINT32_MAX;
-    w->file[w->n_files] = (struct window_file){.number = number, .key = *key, .fd = -1, .path = path};
-    return *remark = w->n_files++;
+    }
+    return *remark = w->file.n - 1;
 }
 
 bool window_wants(const struct window *w, uint32_t file, uint32_t pid)
 {
-    const struct window_file *f = &w->file[file];
+    const struct window_file *f = &w->file.p[file];
     return f->fd < 0 && f->pid != pid && w->n_open < WINDOW_OPEN_MAX;
 }
 
 void window_met(struct window *w, uint32_t file, uint32_t pid, struct bytes path, int fd)
 {
-    struct window_file *f = &w->file[file];
+    struct window_file *f = &w->file.p[file];
     f->pid = pid;
     char *copy = strndup((const char *)path.p, path.n);
     if (copy) {
@@ -173,7 +161,7 @@ uint32_t window_word(struct window *w, const struct process *process, const stru
         struct sample_frame frame;
     } key = {process->serial, *frame};
     uint32_t before = w->words.n;
-    if (!reserve((void **)&w->word, &w->cap_words, before, sizeof *w->word))
+    if (vec_reserve(&w->word, (uint64_t)before + 1) < 0)
         return UINT32_MAX;
     uint32_t number = intern_find(&w->words, bytes_of(&key, sizeof key));
     *ret_is_new = number == INTERN_NONE;
@@ -182,15 +170,15 @@ uint32_t window_word(struct window *w, const struct process *process, const stru
     if (before >= WINDOW_WORDS_MAX ||
         (number = intern_add(&w->words, bytes_of(&key, sizeof key))) == INTERN_NONE)
         return UINT32_MAX;
-    w->word[number] = (struct window_word){.runtime = runtime_of(frame->runtime)};
-    w->bytes += sizeof *w->word + sizeof key + INTERNED_BYTES;
+    w->word.p[w->word.n++] = (struct window_word){.runtime = runtime_of(frame->runtime)};
+    w->bytes += sizeof *w->word.p + sizeof key + INTERNED_BYTES;
     return number;
 }
 
 void window_close(struct window *w)
 {
-    for (uint32_t i = 0; i < w->n_processes; i++) {
-        struct window_process *p = &w->process[i];
+    for (uint32_t i = 0; i < w->process.n; i++) {
+        struct window_process *p = &w->process.p[i];
         p->identity = identity_hold(p->process->identity);
         p->service_name = p->process->service_name;
     }
@@ -198,23 +186,25 @@ void window_close(struct window *w)
 
 void window_close_files(struct window *w)
 {
-    for (uint32_t i = 0; i < w->n_files; i++) {
-        if (w->file[i].fd >= 0)
-            close(w->file[i].fd);
-        w->file[i].fd = -1;
+    for (uint32_t i = 0; i < w->file.n; i++) {
+        if (w->file.p[i].fd >= 0)
+            close(w->file.p[i].fd);
+        w->file.p[i].fd = -1;
     }
 }
 
 static void let_go(struct window *w)
 {
     window_close_files(w);
-    for (uint32_t i = 0; i < w->n_files; i++)
-        free(w->file[i].path);
-    for (uint32_t i = 0; i < w->n_processes; i++) {
-        identity_free(w->process[i].identity);
-        process_let_go(w->process[i].process);
+    for (uint32_t i = 0; i < w->file.n; i++)
+        free(w->file.p[i].path);
+    for (uint32_t i = 0; i < w->process.n; i++) {
+        identity_free(w->process.p[i].identity);
+        process_let_go(w->process.p[i].process);
     }
-    w->n_files = w->n_open = w->n_processes = 0;
+    vec_clear(&w->file);
+    vec_clear(&w->process);
+    w->n_open = 0;
 }
 
 void window_clear(struct window *w)
@@ -225,7 +215,9 @@ void window_clear(struct window *w)
     intern_clear(&w->contexts);
     intern_clear(&w->words);
     arena_reset(&w->text, 64 * 1024);
-    w->n_times = 0;
+    vec_clear(&w->word);
+    vec_clear(&w->sample);
+    vec_clear(&w->time);
     w->bytes = 0;
     w->dropped = 0;
 }
@@ -238,10 +230,10 @@ void window_release(struct window *w)
     intern_release(&w->contexts);
     intern_release(&w->words);
     arena_release(&w->text);
-    free(w->word);
-    free(w->sample);
-    free(w->time);
-    free(w->process);
-    free(w->file);
+    vec_release(&w->word);
+    vec_release(&w->sample);
+    vec_release(&w->time);
+    vec_release(&w->process);
+    vec_release(&w->file);
     *w = (struct window){0};
 }

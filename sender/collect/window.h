@@ -17,6 +17,7 @@
 
 #include "bpf/sample.h"
 #include "proto/base/intern.h"
+#include "proto/base/vec.h"
 #include "sender/procs/procs.h"
 #include "sender/runtimes/runtime.h"
 #include "sender/symbolize/binaries.h"
@@ -97,23 +98,19 @@ struct window_time {
 };
 
 struct window {
-    struct intern stacks;         /* of struct frame[] */
-    struct intern keys;           /* identity of each distinct sample */
-    struct intern contexts;       /* of records as sender/context/record.h reads them */
-    struct window_sample *sample; /* by number in keys */
-    uint32_t cap_samples;
-    struct window_time *time;
-    uint32_t n_times, cap_times;
-    struct window_process *process;
-    uint32_t n_processes, cap_processes;
-    struct window_file *file;
-    uint32_t n_files, cap_files, n_open;
-    struct intern words; /* by process and struct sample_frame */
-    struct window_word *word;
-    uint32_t cap_words;
-    struct arena text; /* of words' names */
-    size_t bytes;      /* of samples and stacks, about */
-    uint64_t dropped;  /* since the last clear: over a limit, or memory was out */
+    struct intern stacks;             /* of struct frame[] */
+    struct intern keys;               /* identity of each distinct sample */
+    struct intern contexts;           /* of records as sender/context/record.h reads them */
+    VEC(struct window_sample) sample; /* by number in keys */
+    VEC(struct window_time) time;
+    VEC(struct window_process) process;
+    VEC(struct window_file) file;
+    uint32_t n_open;              /* of the files */
+    struct intern words;          /* by process and struct sample_frame */
+    VEC(struct window_word) word; /* by number in words */
+    struct arena text;            /* of words' names */
+    size_t bytes;                 /* of samples and stacks, about */
+    uint64_t dropped;             /* since the last clear: over a limit, or memory was out */
 };
 
 #define WINDOW_NO_TIME    UINT32_MAX

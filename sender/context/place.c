@@ -32,8 +32,8 @@ static bool read_words(int memory, uint64_t address, uint64_t word[2])
  * glibc's is libc.so.6. */
 static uint32_t library_of(const struct process *process)
 {
-    for (uint32_t i = 0; i < process->maps.n; i++) {
-        struct bytes name = bytes_after_last(process->maps.region[i].path, '/');
+    for (uint32_t i = 0; i < process->maps.regions.n; i++) {
+        struct bytes name = bytes_after_last(process->maps.regions.p[i].path, '/');
         if (bytes_starts(name, "ld-musl-") || bytes_starts(name, "libc.musl-") || bytes_is(name, "libc.so"))
             return CONTEXT_MUSL;
     }
@@ -129,8 +129,8 @@ int place_find(const struct procs *procs, const struct process *process, struct 
     if (memory < 0)
         return memory;
     uint64_t last = 0;
-    for (uint32_t i = 0; i < process->maps.n; i++) {
-        const struct region *region = &process->maps.region[i];
+    for (uint32_t i = 0; i < process->maps.regions.n; i++) {
+        const struct region *region = &process->maps.regions.p[i];
         if (region->inode == 0 || region->inode == last)
             continue;
         last = region->inode;

@@ -31,22 +31,11 @@ static bool number(struct bytes *s, unsigned base, char end, uint64_t *ret)
 
 static int add(struct maps *m, const struct region *r)
 {
-    if (m->n == MAPS_REGIONS_MAX || (m->n > 0 && r->start < m->region[m->n - 1].end))
+    if (m->regions.n == MAPS_REGIONS_MAX || (m->regions.n > 0 && r->start < vec_last(&m->regions)->end))
         return 0;
-    if (m->n == m->cap) {
-        uint32_t cap = m->cap ? 2 * m->cap : 16;
-        struct region *more = realloc(m->region, cap * sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        m->region = more;
-        m->cap = cap;
-    }
-    m->region[m->n] = *r;
-    m->region[m->n].path = arena_copy(&m->text, r->path);
-    if (!m->region[m->n].path.p)
-        return -ENOMEM;
-    m->n++;
-    return 1;
+    struct region copy = *r;
+    copy.path = arena_copy(&m->text, r->path);
+    return copy.path.p && vec_append(&m->regions, copy) == 0 ? 1 : -ENOMEM;
 }
 
 /* What the name of the region of a process context begins with (OTEP 4719, "Reading protocol"). */
@@ -108,7 +97,7 @@ int maps_read(struct maps *m, int fd)
     autofree char *text = malloc(MAPS_LINE_MAX);
     if (!text)
         return -ENOMEM;
-    m->n = 0;
+    vec_clear(&m->regions);
     m->context = 0;
     arena_reset(&m->text, 4096);
     while (total < MAPS_BYTES_MAX) {
@@ -141,33 +130,34 @@ int maps_read(struct maps *m, int fd)
 
 void maps_pack(struct maps *m)
 {
-    size_t size = m->n * sizeof *m->region;
-    for (uint32_t i = 0; i < m->n; i++)
-        size += m->region[i].path.n + 1;
+    size_t size = m->regions.n * sizeof *m->regions.p;
+    for (uint32_t i = 0; i < m->regions.n; i++)
+        size += m->regions.p[i].path.n + 1;
     struct region *packed = malloc(size + 1);
     if (!packed)
         return;
-    char *to = (char *)(packed + m->n);
-    for (uint32_t i = 0; i < m->n; i++) {
-        packed[i] = m->region[i];
-        packed[i].path = bytes_of(to, m->region[i].path.n);
-        memcpy(to, m->region[i].path.p, m->region[i].path.n + 1);
-        to += m->region[i].path.n + 1;
+    char *to = (char *)(packed + m->regions.n);
+    for (uint32_t i = 0; i < m->regions.n; i++) {
+        packed[i] = m->regions.p[i];
+        packed[i].path = bytes_of(to, m->regions.p[i].path.n);
+        memcpy(to, m->regions.p[i].path.p, m->regions.p[i].path.n + 1);
+        to += m->regions.p[i].path.n + 1;
     }
-    struct maps all = {.region = packed, .n = m->n, .cap = m->n, .context = m->context};
+    struct maps all = {.regions = {.p = packed, .n = m->regions.n, .room = m->regions.n},
+                       .context = m->context};
     maps_release(m);
     *m = all;
 }
 
 struct region *maps_find(const struct maps *m, uint64_t address)
 {
-    uint32_t at = first_where(m->n, i, m->region[i].end > address);
-    return at < m->n && m->region[at].start <= address ? &m->region[at] : NULL;
+    uint32_t at = first_where(m->regions.n, i, m->regions.p[i].end > address);
+    return at < m->regions.n && m->regions.p[at].start <= address ? &m->regions.p[at] : NULL;
 }
 
 void maps_release(struct maps *m)
 {
-    free(m->region);
+    vec_release(&m->regions);
     arena_release(&m->text);
     *m = (struct maps){0};
 }

@@ -11,6 +11,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/bytes.h"
+#include "proto/base/vec.h"
 
 struct region {
     uint64_t start, end; /* addresses in the process, end is the first one behind */
@@ -22,8 +23,7 @@ struct region {
 };
 
 struct maps {
-    struct region *region; /* ascending, apart from each other */
-    uint32_t n, cap;
+    VEC(struct region) regions; /* ascending, apart from each other */
     struct arena text;
     uint64_t
         context; /* where a process context is (OTEP 4719): the region named OTEL_CTX; 0: there is none */

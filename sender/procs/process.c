@@ -104,9 +104,9 @@ static void read_exe(const struct procs *p, struct process *process)
 /* Of where regions are, and of which file; 64 bits are enough to see a change. */
 static uint64_t digest(const struct maps *m)
 {
-    uint64_t h = m->n;
-    for (uint32_t i = 0; i < m->n; i++) {
-        const struct region *r = &m->region[i];
+    uint64_t h = m->regions.n;
+    for (uint32_t i = 0; i < m->regions.n; i++) {
+        const struct region *r = &m->regions.p[i];
         const uint64_t words[] = {r->start, r->end, r->offset, r->inode, (uint64_t)r->major << 32 | r->minor};
         h = hash_bytes(bytes_of((const uint8_t *)words, sizeof words), h);
     }
@@ -121,7 +121,7 @@ void process_read_maps(struct procs *p, struct process *process, uint64_t now)
         return;
     struct maps fresh = {0};
     /* An empty list is what a process in exit shows: what was known is worth more. */
-    if (maps_read(&fresh, fd) < 0 || fresh.n == 0) {
+    if (maps_read(&fresh, fd) < 0 || fresh.regions.n == 0) {
         maps_release(&fresh);
         return;
     }

@@ -97,7 +97,7 @@ static int print(struct namer *n)
 {
     double seconds = (double)(n->facts.end - n->facts.start) / NSEC_PER_SEC;
     int r = report_write(n->options.print, &n->naming, &n->window, seconds, n->facts.kinds);
-    n->sent = r < 0 ? 0 : n->window.n_times;
+    n->sent = r < 0 ? 0 : n->window.time.n;
     return r;
 }
 
@@ -109,7 +109,7 @@ static void work(struct namer *n)
     int r = n->options.print ? print(n) : request_build(n->build, &n->naming, &n->window, &n->facts, emit, n);
     naming_next(&n->naming);
     malloc_trim(0); /* what a window needs for a moment is more than all names that are kept */
-    struct namer_result result = {.lost = n->window.n_times - n->sent, .took_ns = clock_monotonic() - begun};
+    struct namer_result result = {.lost = n->window.time.n - n->sent, .took_ns = clock_monotonic() - begun};
     result.result = r < 0 ? r : result.lost ? -ENOMEM : 0;
     pthread_mutex_lock(&n->lock);
     n->result = result;

@@ -41,7 +41,7 @@ static bool hand_on(struct program *p, uint64_t now)
         .max_bytes = REQUEST_BYTES_MAX,
     };
     host_facts(&p->host, &facts);
-    p->named = c->window.n_times;
+    p->named = c->window.time.n;
     p->windows++;
     namer_begin(p->namer, c, &facts);
     return true;
@@ -106,7 +106,7 @@ void windows_named(void *user, const struct namer_result *result)
 static void on_late(uv_timer_t *timer)
 {
     struct program *p = timer->data;
-    uint64_t left = p->named + (p->is_last ? 0 : p->collector.window.n_times);
+    uint64_t left = p->named + (p->is_last ? 0 : p->collector.window.time.n);
     p->is_late = true;
     p->dropped += left;
     log_error("names took longer than %u s: the last %llu samples are not sent", NAMING_FAREWELL_MS / 1000,

@@ -31,8 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         n += end != NULL;
         rest = bytes_of(rest.p + n, rest.n - n);
     }
-    for (uint32_t i = 1; i < maps.n; i++)
-        if (maps.region[i].start < maps.region[i - 1].end)
+    for (uint32_t i = 1; i < maps.regions.n; i++)
+        if (maps.regions.p[i].start < maps.regions.p[i - 1].end)
             __builtin_trap();
     maps_release(&maps);
     return 0;

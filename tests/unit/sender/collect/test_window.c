@@ -31,11 +31,11 @@ UNIT(equal_samples_are_one_with_many_times)
     ck_assert_uint_eq(add(&w, &one, head(1, 0, 100, "t"), stack_a), 1);
     ck_assert_uint_eq(add(&w, &one, head(1, 0, 200, "t"), stack_a), 1);
     ck_assert_uint_eq(add(&w, &one, head(1, 0, 300, "t"), stack_a), 1);
-    const struct window_sample *s = &w.sample[0];
+    const struct window_sample *s = &w.sample.p[0];
     ck_assert_uint_eq(s->n_times, 3);
     uint64_t sum = 0, n = 0;
-    for (uint32_t at = s->first_time; at != WINDOW_NO_TIME; at = w.time[at].next, n++)
-        sum += w.time[at].ns;
+    for (uint32_t at = s->first_time; at != WINDOW_NO_TIME; at = w.time.p[at].next, n++)
+        sum += w.time.p[at].ns;
     ck_assert_uint_eq(n, 3);
     ck_assert_uint_eq(sum, 600);
     window_release(&w);
@@ -55,17 +55,17 @@ UNIT(whatever_differs_is_another_sample)
     wait.source = SAMPLE_FROM_WAIT;
     wait.value = 77;
     ck_assert_uint_eq(add(&w, &one, wait, stack_a), 7);
-    ck_assert_uint_eq(w.time[w.sample[6].first_time].value, 77);
+    ck_assert_uint_eq(w.time.p[w.sample.p[6].first_time].value, 77);
     wait.value = 78;
     ck_assert_uint_eq(add(&w, &one, wait, stack_a), 7); /* the weight is the hit's */
     wait.detail = SAMPLE_WAIT_DISK;
     ck_assert_uint_eq(add(&w, &one, wait, stack_a), 8);
-    ck_assert_uint_eq(w.sample[0].n_times, 2);
+    ck_assert_uint_eq(w.sample.p[0].n_times, 2);
     ck_assert_uint_eq(w.stacks.n, 2);
     window_clear(&w);
     ck_assert_uint_eq(window_samples(&w), 0);
     ck_assert_uint_eq(add(&w, &one, head(1, 0, 1, "t"), stack_b), 1);
-    ck_assert_uint_eq(w.sample[0].n_times, 1);
+    ck_assert_uint_eq(w.sample.p[0].n_times, 1);
     window_release(&w);
 }
 
@@ -79,7 +79,7 @@ UNIT(what_is_over_the_limit_is_counted)
     ck_assert(!window_add(&w, &one, &h, stack_a, 2, bytes_of(NULL, 0)));
     ck_assert_uint_eq(w.dropped, 1);
     ck_assert(!window_add(&w, &one, &h, stack_a, 0, bytes_of(NULL, 0)));
-    ck_assert_uint_eq(w.sample[0].n_times, WINDOW_SAMPLES_MAX);
+    ck_assert_uint_eq(w.sample.p[0].n_times, WINDOW_SAMPLES_MAX);
     window_release(&w);
 }
 
@@ -89,14 +89,14 @@ UNIT(a_window_holds_its_processes_until_it_is_cleared)
     add(&w, &one, head(1, 0, 1, "t"), stack_a);
     add(&w, &two, head(1, 0, 1, "t"), stack_a);
     add(&w, &one, head(2, 0, 1, "t"), stack_b);
-    ck_assert_uint_eq(w.n_processes, 2);
+    ck_assert_uint_eq(w.process.n, 2);
     ck_assert_uint_eq(one.held, 1);
     window_close(&w);
     add(&other, &two, head(1, 0, 1, "t"), stack_a); /* the next one's, while this one is named */
-    ck_assert_uint_eq(other.n_processes, 1);
+    ck_assert_uint_eq(other.process.n, 1);
     ck_assert_uint_eq(two.held, 2);
-    ck_assert_ptr_eq(w.process[w.sample[1].process].process, &two);
-    ck_assert_ptr_eq(w.process[w.sample[2].process].process, &one);
+    ck_assert_ptr_eq(w.process.p[w.sample.p[1].process].process, &two);
+    ck_assert_ptr_eq(w.process.p[w.sample.p[2].process].process, &one);
     window_clear(&w);
     ck_assert_uint_eq(one.held, 0);
     ck_assert_uint_eq(two.held, 1);
@@ -144,10 +144,10 @@ UNIT(a_file_is_open_once_in_a_window)
     window_met(&w, 0, 12, BYTES_LIT("/bin/x"), second);
     ck_assert(!window_wants(&w, 0, 13) && is_open(fd) && !is_open(second));
     ck_assert_uint_eq(w.n_open, 1);
-    ck_assert_str_eq(w.file[0].path, "/bin/x");
+    ck_assert_str_eq(w.file.p[0].path, "/bin/x");
     ck_assert_uint_eq(window_file(&other, 8, &y, &at_y), 0); /* another window, other indices */
     ck_assert_uint_eq(window_file(&other, 7, &x, &at_x), 1);
-    ck_assert_int_lt(other.file[1].fd, 0);
+    ck_assert_int_lt(other.file.p[1].fd, 0);
     window_clear(&w);
     ck_assert(!is_open(fd));
     window_release(&w);

@@ -45,7 +45,7 @@ static void look_at_ourselves(void)
                      1);
     start = ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
     self = unit_made(procs_get(procs, (uint32_t)getpid(), start, "test", false, 1));
-    ck_assert(self->maps.n > 0);
+    ck_assert(self->maps.regions.n > 0);
 }
 
 static int load(uint64_t address, uint64_t *to)

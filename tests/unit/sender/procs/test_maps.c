@@ -30,7 +30,7 @@ UNIT(executable_regions_are_kept)
     struct maps m = {0};
     int fd = text_fd(sample, sizeof sample - 1);
     ck_assert_int_eq(maps_read(&m, fd), 0);
-    ck_assert_uint_eq(m.n, 5);
+    ck_assert_uint_eq(m.regions.n, 5);
     struct region *r = maps_find(&m, 0x55d0c0004fff);
     ck_assert_ptr_nonnull(r);
     ck_assert_uint_eq(r->offset, 0x1000);
@@ -68,7 +68,7 @@ UNIT(hostile_lines_are_skipped)
         ck_assert_msg(maps_line(&m, bytes_str(bad[i])) == 0, "%s", bad[i]);
     ck_assert_int_eq(maps_line(&m, BYTES_LIT("1000-3000 r-xp 0 0:0 0 ")), 1);
     ck_assert_int_eq(maps_line(&m, BYTES_LIT("2000-4000 r-xp 0 0:0 0 ")), 0); /* overlaps */
-    ck_assert_uint_eq(m.n, 1);
+    ck_assert_uint_eq(m.regions.n, 1);
     maps_release(&m);
 }
 
@@ -81,7 +81,7 @@ UNIT(the_number_of_regions_is_limited)
             snprintf(line, sizeof line, "%lx-%lx r-xp 0 0:0 0 ", (i + 1) * 0x2000, (i + 1) * 0x2000 + 0x1000);
         ck_assert_int_eq(maps_line(&m, bytes_of(line, (size_t)n)), i < MAPS_REGIONS_MAX);
     }
-    ck_assert_uint_eq(m.n, MAPS_REGIONS_MAX);
+    ck_assert_uint_eq(m.regions.n, MAPS_REGIONS_MAX);
     maps_release(&m);
 }
 
@@ -94,8 +94,8 @@ UNIT(a_line_without_end_does_not_hide_the_next)
     size_t more = (size_t)sprintf(text + n, "\n1000-3000 r-xp 0 0:0 7 /x\n");
     int fd = text_fd(text, n + more);
     ck_assert_int_eq(maps_read(&m, fd), 0);
-    ck_assert_uint_eq(m.n, 1);
-    ck_assert_uint_eq(m.region[0].inode, 7);
+    ck_assert_uint_eq(m.regions.n, 1);
+    ck_assert_uint_eq(m.regions.p[0].inode, 7);
     close(fd);
     free(text);
     maps_release(&m);
@@ -119,13 +119,13 @@ UNIT(packed_maps_say_the_same)
                                "5000-6000 r-xp 0 0:0 0 \n7000-8000 rw-p 00000000 00:01 9 [anon:OTEL_CTX]\n";
     struct maps m = {0};
     maps_pack(&m); /* nothing is nothing */
-    ck_assert_uint_eq(m.n, 0);
+    ck_assert_uint_eq(m.regions.n, 0);
     int fd = text_fd(text, sizeof text - 1);
     for (int again = 0; again < 2; again++) { /* packed ones can be read anew */
         ck_assert_int_eq((int)lseek(fd, 0, SEEK_SET), 0);
         ck_assert_int_eq(maps_read(&m, fd), 0);
         maps_pack(&m);
-        ck_assert_uint_eq(m.n, 3);
+        ck_assert_uint_eq(m.regions.n, 3);
         ck_assert_uint_eq(m.context, 0x7000);
         ck_assert(bytes_is(unit_made(maps_find(&m, 0x1fff))->path, "/usr/bin/x"));
         ck_assert_uint_eq(unit_made(maps_find(&m, 0x1000))->inode, 7);

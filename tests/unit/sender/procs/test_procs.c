@@ -79,7 +79,7 @@ UNIT(a_reused_pid_is_not_mistaken)
         unit_made(procs_get(p, 7, START - 50000000, "old", false, 1)); /* /proc shows a later one */
     ck_assert(old->is_gone);
     ck_assert(bytes_is(old->name, "old"));
-    ck_assert_uint_eq(old->maps.n, 0);
+    ck_assert_uint_eq(old->maps.regions.n, 0);
     ck_assert(procs_get(p, 7, START, "new", false, 1) != old);
     procs_free(p);
     remove_root();

@@ -194,8 +194,8 @@ UNIT(a_window_is_named_while_the_next_one_fills)
 {
     begin(true);
     feed(1, 1);
-    ck_assert_uint_eq(collector.window.n_processes, 1);
-    struct process *first = collector.window.process[0].process;
+    ck_assert_uint_eq(collector.window.process.n, 1);
+    struct process *first = collector.window.process.p[0].process;
     feed(2, 2);
     hand_on();
     identity_free(first->identity); /* as procs does when there is a new one */
