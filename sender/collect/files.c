@@ -5,13 +5,11 @@
 #include <sys/stat.h>
 
 #include "proto/base/hash.h"
+#include "proto/base/hash_table.h"
 #include "proto/base/macros.h"
-
-#define SLOTS 1024u
 
 struct entry {
     struct file file;
-    struct entry *next; /* of the same slot */
     uint32_t number;
     uint32_t idle; /* windows without a sample */
     off_t size;
@@ -22,8 +20,7 @@ struct entry {
 
 struct files {
     struct entry *entry[FILES_MAX]; /* NULL: free; the number is the index + 1 */
-    struct entry *slot[SLOTS];
-    uint32_t n;
+    struct hash_table by_key;       /* of indices */
 };
 
 struct files *files_new(void)
@@ -42,13 +39,15 @@ struct files *files_free(struct files *f)
     for (uint32_t i = 0; f && i < FILES_MAX; i++)
         if (f->entry[i])
             entry_free(f->entry[i]);
+    if (f)
+        hash_table_release(&f->by_key);
     free(f);
     return NULL;
 }
 
-static uint32_t slot_of(const struct binary_key *key)
+static uint64_t hash_of(const struct binary_key *key)
 {
-    return (uint32_t)(hash_mix(key->inode, (uint64_t)key->major << 32 | key->minor) % SLOTS);
+    return hash_mix(key->inode, (uint64_t)key->major << 32 | key->minor);
 }
 
 static bool same(const struct binary_key *a, const struct binary_key *b)
@@ -58,10 +57,11 @@ static bool same(const struct binary_key *a, const struct binary_key *b)
 
 uint32_t files_find(const struct files *f, const struct binary_key *key)
 {
-    const struct entry *e = f->slot[slot_of(key)];
-    while (e && !same(&e->file.key, key))
-        e = e->next;
-    return e ? e->number : 0;
+    struct hash_at at = hash_table_at(&f->by_key, hash_of(key));
+    for (uint32_t i; (i = hash_table_next(&f->by_key, &at)) != HASH_NONE;)
+        if (same(&f->entry[i]->file.key, key))
+            return i + 1;
+    return 0;
 }
 
 /* Reads the segments, in place of what is known. What is no ELF file, or finds no memory, has none. */
@@ -81,17 +81,17 @@ static void entry_read(struct entry *e, const struct source *s)
 
 static struct entry *add(struct files *f, const struct binary_key *key)
 {
-    struct entry *e = f->n < FILES_MAX ? calloc(1, sizeof *e) : NULL, **slot = &f->slot[slot_of(key)];
-    for (uint32_t i = 0; e && i < FILES_MAX && e->number == 0; i++) {
-        if (f->entry[i])
-            continue;
-        f->entry[i] = e;
-        f->n++;
-        e->number = i + 1;
-        e->file.key = *key;
-        e->next = *slot;
-        *slot = e;
-    }
+    uint32_t i = 0;
+    while (i < FILES_MAX && f->entry[i])
+        i++;
+    if (i == FILES_MAX || hash_table_reserve(&f->by_key, 1) < 0)
+        return NULL;
+    struct entry *e = f->entry[i] = calloc(1, sizeof *e);
+    if (!e)
+        return NULL;
+    e->number = i + 1;
+    e->file.key = *key;
+    (void)hash_table_add(&f->by_key, hash_table_at(&f->by_key, hash_of(key)), i);
     return e;
 }
 
@@ -154,12 +154,8 @@ bool files_address(struct files *f, uint32_t number, uint64_t offset, uint64_t *
 
 static void forget(struct files *f, struct entry *e)
 {
-    struct entry **at = &f->slot[slot_of(&e->file.key)];
-    while (*at != e)
-        at = &(*at)->next;
-    *at = e->next;
+    hash_table_remove(&f->by_key, hash_of(&e->file.key), e->number - 1);
     f->entry[e->number - 1] = NULL;
-    f->n--;
     entry_free(e);
 }
 
