@@ -3,15 +3,14 @@ bodies that trickle, files that block. The operator is answered meanwhile, memor
 import gzip
 import http.client
 import os
-import pathlib
-import signal
 import socket
+import subprocess
 import threading
 import time
 
 import attack_content as hostile
 import pytest
-from programs import PATIENCE, Gateway, captures, running, wait_for
+from programs import BUILD, PATIENCE, Gateway, captures, running
 
 
 class Health(threading.Thread):
@@ -80,3 +79,57 @@ def test_long_names_cost_neither_memory_nor_the_operator(tmp_path):
         # Two cores for the readers, the pool and this: half a second is what the scheduler may take; a page took 43 s.
         assert health.asked > 5 and health.worst < 0.5, (health.asked, health.worst)
         assert gateway.rss_kib() - before < 128 * 1024
+
+
+def test_what_was_acknowledged_is_on_the_page():
+    with running(Gateway("--set", "metrics.flush_interval=1h")) as gateway:
+        body = captures()[0].read_bytes()
+        gateway.post(body)
+        once = gateway.total("profile_cpu_time_seconds_total")
+        assert once > 0
+        for n in range(2, 30):
+            assert gateway.post(body)[0] == 200
+            assert gateway.total("profile_cpu_time_seconds_total") == pytest.approx(n * once)
+        assert gateway.total("profgate_counts_age_seconds") < 1
+
+
+def test_a_file_that_takes_nothing_keeps_nobody_waiting(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    config = f"""
+metrics: {{ flush_interval: 100ms, exporters: [prometheus, file/stuck] }}
+profiles: {{ exporters: [file/stuck] }}
+exporters: {{ file/stuck: {{ path: {fifo} }} }}
+service: {{ shutdown_timeout: 1s }}
+"""
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with running(Gateway(config=config)) as gateway, Health(gateway) as health:
+            filler = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+            with pytest.raises(BlockingIOError):
+                while True:
+                    os.write(filler, b"x" * 4096)
+            os.close(filler)
+            for path in captures()[:20]:
+                assert gateway.post(path.read_bytes())[0] == 200
+                time.sleep(0.02)
+            health.over = True
+            health.join()
+            assert health.asked > 10 and health.worst < 0.5, (health.asked, health.worst)
+            began = time.monotonic()
+            assert gateway.stop() == 0
+            assert time.monotonic() - began < 20
+            assert "left at the end" in gateway.log()
+    finally:
+        os.close(reader)
+
+
+def test_a_fifo_without_a_reader_is_refused(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    config = tmp_path / "profgate.yaml"
+    config.write_text(f"metrics: {{ exporters: [file/x] }}\nexporters: {{ file/x: {{ path: {fifo} }} }}\n"
+                      "receivers: { otlp: [{ endpoint: 127.0.0.1:0 }] }\nadmin: { endpoint: 127.0.0.1:0 }\n")
+    result = subprocess.run([BUILD / "profgate", "serve", "--config", config], capture_output=True, text=True, timeout=PATIENCE)
+    assert result.returncode != 0
+    assert "a FIFO that nobody reads" in result.stderr

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metrics are written where they are pushed, on the control loop: a batch a flush. Raw profiles come from the
- * workers at any time, and much larger; they wait in a bounded queue, and a thread of libuv's pool encodes
- * and writes them, one at a time and in order, so that neither a worker nor the loop waits for the disk. The
- * loop learns of both ends by one post, `wanted`: something was pushed, or the end is wanted. `done` is said
- * from there as well: then nobody holds the post any more.
+ * What is to be written waits in a bounded queue: metrics as records made here, raw profiles, which come from
+ * the workers at any time, as requests. A thread of the file's own (writer.h) writes them, one at a time and
+ * in order, so that neither a worker nor the loop waits for the disk. The loop learns of everything by one
+ * post, `wanted`: something was pushed or is written, or the end is wanted or due. `done` is said from there
+ * as well, a turn after the writer was left: then nobody holds the post any more.
  */
 #include "gateway/export/file/exporter.h"
 
@@ -13,15 +13,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
-#include "gateway/export/file/records.h"
+#include "gateway/export/file/writer.h"
 #include "gateway/export/shared/outcome.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/client/queue.h"
 #include "proto/io/loop.h"
-#include "proto/otlp/json/write.h"
+#include "proto/io/timer.h"
 
 #define AT(field) offsetof(struct file_settings, field)
 
@@ -43,21 +42,18 @@ static const struct settings_row rows[] = {
 #define REQUEST_MAX ((16u << 20) - 1)
 #define QUEUE_BYTES (64u << 20)
 #define QUEUE_SIZE  1000u
-#define RECORD_MAX  (1u << 30) /* what a request of profiles may be in JSON; some are ten times as long */
 
 struct file {
     struct exporter base;
     struct outcome outcome;
-    struct record_file records;
     bool proto;
     struct io_loop *loop;
     struct io_post wanted;
-    struct send_queue queue;      /* of profiles */
+    struct io_timer *deadline;
+    struct send_queue queue;
     atomic_uint_fast64_t unbuilt; /* samples lost to out of memory on a worker; counted on the loop */
-    struct send_entry *entry;     /* being written by the pool; NULL: nothing is */
-    struct client_event event;    /* what became of it */
-    struct error error;
-    uv_work_t work;
+    struct writer *writer;        /* NULL: it was left, at the end */
+    struct send_entry *entry;     /* being written; NULL: nothing is */
     uint64_t deadline_ns;
     void (*done)(void *user); /* NULL: the end is not wanted yet */
     void *done_user;
@@ -68,42 +64,45 @@ static struct file *file_of(struct exporter *x)
     return container_of(x, struct file, base);
 }
 
-/* Room for the length of a record in protobuf. */
-static int begin_record(const struct file *f, struct buffer *out)
-{
-    return f->proto ? buffer_add(out, "\0\0\0\0", 4) : 0;
-}
-
-/* Writes and releases it, or only says why not where r, what encoding it said, is not 0; *event is told what
- * became of it. */
-static void end_record(struct file *f, struct buffer *record, int r, struct client_event *event)
-{
-    f->error.text[0] = 0;
-    if (r == 0 && f->proto)
-        memcpy(record->p, &(uint32_t){htobe32((uint32_t)(record->n - 4))}, 4);
-    if (r == 0)
-        r = record_file_append(&f->records, buffer_bytes(record), &f->error);
-    else
-        error_set(&f->error, r, "%s", r < 0 ? "out of memory" : "it is no request of profiles");
-    buffer_release(record);
-    event->kind = r == 0 ? CLIENT_SENT : CLIENT_OUT_OF_MEMORY;
-    event->message = r == 0 ? NULL : f->error.text;
-}
-
 /* ---- metrics ---- */
+
+static int encode(const struct file *f, const struct metric_batch *batch, struct buffer *out)
+{
+    uint32_t from = 0, place = 0;
+    if (!f->proto)
+        return metrics_encode_json(batch, out);
+    int r = buffer_add(out, "\0\0\0\0", 4);
+    if (r == 0)
+        r = metrics_encode_proto(batch, SIZE_MAX, &from, &place, out);
+    if (r == 0)
+        memcpy(out->p, &(uint32_t){htobe32((uint32_t)(out->n - 4))}, 4);
+    return r;
+}
 
 static void push_metrics(struct exporter *x, const struct metric_batch *batch)
 {
     struct file *f = file_of(x);
     struct buffer record = BUFFER_INIT(0);
-    struct client_event event = {.requests = 1, .items = metric_batch_points(batch)};
-    uint32_t from = 0, place = 0;
-    int r = begin_record(f, &record);
-    if (r == 0)
-        r = f->proto ? metrics_encode_proto(batch, SIZE_MAX, &from, &place, &record)
-                     : metrics_encode_json(batch, &record);
-    end_record(f, &record, r, &event);
-    outcome_event(&f->outcome, &event);
+    const uint64_t points = metric_batch_points(batch);
+    struct client_body *body = NULL;
+    struct send_evicted evicted;
+    if (encode(f, batch, &record) == 0)
+        body = client_body_new(record.p, record.n);
+    else
+        buffer_release(&record);
+    if (!body) {
+        outcome_lost(&f->outcome, 1, points, "out of memory");
+        return;
+    }
+    bool pushed = send_queue_push_newest(&f->queue, body, points, &evicted);
+    if (!pushed || evicted.requests > 0)
+        outcome_event(&f->outcome,
+                      &(struct client_event){.kind = CLIENT_EVICTED,
+                                             .requests = evicted.requests + !pushed,
+                                             .items = evicted.items + (pushed ? 0 : points),
+                                             .message = "the file does not take what is written: the oldest "
+                                                        "made room"});
+    io_loop_post_in(f->loop, &f->wanted);
 }
 
 /* ---- profiles: any thread ---- */
@@ -128,37 +127,36 @@ static void push_profiles(struct exporter *x, struct client_body *body, size_t r
     io_loop_post_in(f->loop, &f->wanted);
 }
 
-/* ---- profiles: the pool ---- */
+/* ---- writing: the loop ---- */
 
-static void write_entry(uv_work_t *work)
+static void tell(struct file *f, const struct send_entry *entry, int r, const struct error *e)
 {
-    struct file *f = work->data;
-    const struct bytes body = client_body_bytes(f->entry->body);
-    struct buffer record = BUFFER_INIT(RECORD_MAX);
-    int r = begin_record(f, &record);
-    if (r == 0)
-        r = f->proto ? buffer_add_bytes(&record, body) : profiles_json_write(body, &record);
-    end_record(f, &record, r, &f->event);
+    outcome_event(&f->outcome, &(struct client_event){.kind = r == 0 ? CLIENT_SENT : CLIENT_OUT_OF_MEMORY,
+                                                      .requests = 1,
+                                                      .items = entry->items,
+                                                      .message = r == 0 ? NULL : e->text});
 }
 
-/* ---- profiles: the loop ---- */
-
-static void on_written(uv_work_t *work, int status)
+static void end_entry(struct file *f)
 {
-    struct file *f = work->data;
-    outcome_event(&f->outcome, &f->event);
+    struct error e;
+    int r;
+    if (!f->entry || !writer_end(f->writer, &r, &e))
+        return;
+    tell(f, f->entry, r, &e);
     send_queue_finish(&f->queue, take_ptr(f->entry));
-    io_loop_post_in(f->loop, &f->wanted);
 }
 
-/* The deadline has passed: what still waits is lost. */
+/* The deadline has passed: what still waits is lost, and so is what the disk has not taken yet. */
 static void give_up(struct file *f)
 {
     struct client_event event = {.kind = CLIENT_SHUT_DOWN, .message = "the shutdown's time is over"};
-    struct send_entry *e;
-    for (; (e = send_queue_pop(&f->queue)); send_queue_finish(&f->queue, e)) {
+    if (!f->entry)
+        f->entry = send_queue_pop(&f->queue);
+    for (; f->entry; f->entry = send_queue_pop(&f->queue)) {
         event.requests++;
-        event.items += e->items;
+        event.items += f->entry->items;
+        send_queue_finish(&f->queue, f->entry);
     }
     if (event.requests > 0)
         outcome_event(&f->outcome, &event);
@@ -167,19 +165,28 @@ static void give_up(struct file *f)
 static void on_wanted(void *arg)
 {
     struct file *f = arg;
+    if (!f->writer) {
+        f->done(f->done_user);
+        return;
+    }
     uint64_t unbuilt = atomic_exchange(&f->unbuilt, 0);
     if (unbuilt > 0)
         outcome_lost(&f->outcome, 0, unbuilt, "out of memory");
+    end_entry(f);
     if (f->done && clock_monotonic() >= f->deadline_ns)
         give_up(f);
-    if (!f->entry && (f->entry = send_queue_pop(&f->queue))) {
-        f->work.data = f;
-        f->event = (struct client_event){.requests = 1, .items = f->entry->items};
-        uv_queue_work(io_loop_uv(f->loop), &f->work, write_entry, on_written);
-    }
+    if (!f->entry && (f->entry = send_queue_pop(&f->queue)))
+        writer_begin(f->writer, f->entry->body);
     outcome_queued(&f->outcome, send_queue_bytes(&f->queue));
-    if (f->done && !f->entry)
-        f->done(f->done_user);
+    if (f->done && !f->entry) {
+        writer_leave(take_ptr(f->writer));
+        io_loop_post_in(f->loop, &f->wanted);
+    }
+}
+
+static void on_deadline(void *user)
+{
+    on_wanted(user);
 }
 
 static void drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user)
@@ -189,6 +196,7 @@ static void drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *u
     f->done = done;
     f->done_user = user;
     send_queue_close(&f->queue);
+    io_timer_set(f->deadline, deadline_ns);
     io_loop_post_in(f->loop, &f->wanted);
 }
 
@@ -209,7 +217,7 @@ static void stream(const void *settings, struct export_stream *ret)
 static void free_file(struct exporter *x)
 {
     struct file *f = file_of(x);
-    record_file_close(&f->records);
+    io_timer_free(f->deadline);
     send_queue_release(&f->queue);
     outcome_release(&f->outcome);
     free(f);
@@ -219,7 +227,10 @@ static int open_file(struct exporter **ret, const void *settings, const struct e
                      struct error *e)
 {
     const struct file_settings *s = settings;
-    const bool queues = c->signal == CONFIG_TAKES_PROFILES;
+    const bool profiles = c->signal == CONFIG_TAKES_PROFILES;
+    const enum writer_body kind = !profiles                 ? WRITER_RECORD
+                                  : s->format == FILE_PROTO ? WRITER_PROFILES_PROTO
+                                                            : WRITER_PROFILES_JSON;
     struct file *f = calloc(1, sizeof *f);
     if (!f)
         return error_set(e, -ENOMEM, "out of memory");
@@ -227,14 +238,15 @@ static int open_file(struct exporter **ret, const void *settings, const struct e
     f->proto = s->format == FILE_PROTO;
     f->loop = c->loop;
     f->wanted = (struct io_post){.fn = on_wanted, .arg = f};
-    f->records.fd = -1;
-    int r = send_queue_init(&f->queue, queues ? QUEUE_SIZE : 1, QUEUE_BYTES, c->budget);
+    int r = send_queue_init(&f->queue, QUEUE_SIZE, QUEUE_BYTES, c->budget);
     if (r < 0) {
         free(f);
         return error_set(e, r, "out of memory");
     }
     r = outcome_init(&f->outcome, c);
-    r = r < 0 ? error_set(e, r, "out of memory") : record_file_open(&f->records, s->path, e);
+    f->deadline = io_timer_new(c->loop, on_deadline, f);
+    r = r < 0 || !f->deadline ? error_set(e, -ENOMEM, "out of memory")
+                              : writer_new(&f->writer, s->path, kind, c->loop, &f->wanted, e);
     if (r < 0) {
         free_file(&f->base);
         return r;

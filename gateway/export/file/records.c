@@ -10,12 +10,26 @@
 
 #include "proto/base/macros.h"
 
+/* What can be appended to: a file, a device such as a terminal, a FIFO that somebody reads. */
+static int check_kind(const struct record_file *f, mode_t mode, struct error *e)
+{
+    if (S_ISREG(mode) || S_ISCHR(mode) || S_ISFIFO(mode))
+        return 0;
+    return error_set(e, -EINVAL, "%s: neither a file nor a terminal nor a FIFO", f->path);
+}
+
+/* Without O_NONBLOCK opening a FIFO waits for its reader; writing then may wait. */
 static int open_path(struct record_file *f, struct error *e)
 {
-    autoclose int fd = open(f->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+    autoclose int fd = open(f->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0 && errno == ENXIO)
+        return error_set(e, -ENXIO, "%s: a FIFO that nobody reads; start its reader first", f->path);
+    if (fd < 0 || fstat(fd, &st) < 0 || fcntl(fd, F_SETFL, O_APPEND) < 0)
         return error_set(e, -errno, "%s: %s", f->path, strerror(errno));
+    int r = check_kind(f, st.st_mode, e);
+    if (r < 0)
+        return r;
     f->device = st.st_dev;
     f->inode = st.st_ino;
     f->fd = take_fd(&fd);

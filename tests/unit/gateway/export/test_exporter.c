@@ -133,8 +133,10 @@ UNIT(metrics_to_a_file)
     exporter_push_metrics(x, b);
     exporter_push_metrics(x, b);
     exporter_push_metrics(x, none); /* no empty envelope */
+    UNTIL(loop, stats->value[STATS_EXPORT_METRICS_SENT] == 2);
     ck_assert_int_eq(rename(path, moved), 0);
     exporter_push_metrics(x, b); /* to a new file */
+    UNTIL(loop, stats->value[STATS_EXPORT_METRICS_SENT] == 3);
     static const char line[] =
         "{\"resourceMetrics\":[{\"resource\":{},\"scopeMetrics\":[{\"scope\":{},\"metrics\":[{\"name\":\"m\",\"sum\":"
         "{\"dataPoints\":[{\"timeUnixNano\":\"1\",\"asInt\":\"0\"}],\"aggregationTemporality\":1,"
@@ -143,7 +145,6 @@ UNIT(metrics_to_a_file)
     snprintf(twice, sizeof twice, "%s%s", line, line);
     ck_assert_str_eq(first, twice);
     ck_assert_str_eq(second, line);
-    ck_assert_uint_eq(stats->value[STATS_EXPORT_METRICS_SENT], 3);
     drain_until(x, loop, 0);
     free(first);
     free(second);
@@ -256,7 +257,7 @@ UNIT(metrics_in_protobuf_behind_their_length)
     uint32_t from = 0, place = 0;
     ck_assert_int_eq(metrics_encode_proto(b, SIZE_MAX, &from, &place, &wanted), 0);
     exporter_push_metrics(x, b);
-    drain_until(x, loop, 0);
+    drain_until(x, loop, clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC));
     char *file = slurp(path);
     ck_assert_uint_eq((uint8_t)file[3], wanted.n);
     ck_assert(memcmp(file, "\0\0", 3) == 0 && memcmp(file + 4, wanted.p, wanted.n) == 0);
@@ -278,12 +279,53 @@ UNIT(a_full_disk_is_counted_and_leaves_no_half_line)
         unit_skip("no /dev/full");
     struct exporter *x = open_metrics(&exporter_file, &settings, loop, stats);
     exporter_push_metrics(x, b);
+    UNTIL(loop, stats->value[STATS_EXPORT_METRICS_FAILED] == 1);
     ck_assert_uint_eq(stats->value[STATS_EXPORT_METRICS_SENT], 0);
-    ck_assert_uint_eq(stats->value[STATS_EXPORT_METRICS_FAILED], 1);
     ck_assert_uint_eq(stats->value[STATS_EXPORT_POINTS_DROPPED], 5);
     drain_until(x, loop, 0);
     metric_batch_free(b);
     io_loop_free(loop);
+}
+
+/* What nobody reads: a FIFO that is full. Neither a push nor the end waits for it. */
+UNIT(a_file_that_takes_nothing_is_waited_for_until_the_end_and_no_longer)
+{
+    char folder[] = "/tmp/profgate-test-XXXXXX", path[64];
+    static uint8_t fill[4096];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/fifo", folder);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    int reader = open(path, O_RDONLY | O_NONBLOCK), writer = open(path, O_WRONLY | O_NONBLOCK);
+    ck_assert(reader >= 0 && writer >= 0);
+    while (write(writer, fill, sizeof fill) > 0)
+        ;
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
+    struct budget memory = BUDGET_INIT((size_t)512 << 10, NULL);
+    struct file_settings settings = {.path = path};
+    struct export_context c = {
+        .name = "file", .signal = CONFIG_TAKES_METRICS, .loop = loop, .stats = stats, .budget = &memory};
+    struct exporter *x = NULL;
+    struct metric_batch *b = batch_of(100);
+    ck_assert_int_eq(exporter_open(&x, &exporter_file.config, &settings, &c, NULL), 0);
+    for (int i = 0; i < 200; i++) { /* some 5 KB each: the budget is full after a hundred */
+        exporter_push_metrics(unit_made(x), b);
+        io_loop_run_once(loop, 0);
+    }
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_METRICS_SENT], 0);
+    ck_assert_uint_gt(stats->value[STATS_EXPORT_METRICS_FAILED], 0); /* the oldest made room */
+    ck_assert_uint_gt(memory.used, 0);
+    drain_until(x, loop, clock_monotonic() + 50 * NSEC_PER_MSEC);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_METRICS_FAILED], 200);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_POINTS_DROPPED], 200 * 100);
+    ck_assert_uint_eq(memory.used, 0);
+    ck_assert_uint_eq(stats->value[STATS_EXPORT_QUEUE_BYTES], 0);
+    metric_batch_free(b);
+    io_loop_free(loop);
+    close(reader); /* the thread that writes hears EPIPE, and goes */
+    close(writer);
+    unlink(path);
+    rmdir(folder);
 }
 
 static void expect_refused(const struct exporter_kind *kind, const void *settings, const char *name,
@@ -303,7 +345,17 @@ UNIT(settings_are_refused_by_name)
 {
     struct file_settings file = {.path = "/does/not/exist/x"};
     struct otlp_settings otlp = otlp_to("ftp://x");
+    struct file_settings folder = {.path = "/"};
+    char place[] = "/tmp/profgate-test-XXXXXX", fifo[64];
     expect_refused(&exporter_file, &file, "file/x", -ENOENT, "file/x: /does/not/exist/x");
+    expect_refused(&exporter_file, &folder, "file/x", -EISDIR, "file/x: /: Is a directory");
+    ck_assert_ptr_nonnull(mkdtemp(place));
+    snprintf(fifo, sizeof fifo, "%s/fifo", place);
+    ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+    file.path = fifo;
+    expect_refused(&exporter_file, &file, "file/x", -ENXIO, "a FIFO that nobody reads");
+    unlink(fifo);
+    rmdir(place);
     expect_refused(&exporter_otlp, &otlp, "otlp/bad", -EINVAL, "otlp/bad: ");
     otlp = otlp_to("x:1");
     otlp.encoding = OTLP_JSON;
