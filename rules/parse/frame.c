@@ -21,7 +21,10 @@ static bool check_regex(struct parser *p, const struct token *t)
     struct rule_place place = t->place;
     place.column += 1 + fault.at;
     place.length = fault.length;
-    report_plain(p->report, fault.irregular ? "E107" : "E118", place, fault.proposal, "%s",
+    const char *proposal = fault.proposal;
+    if (!proposal && t->text.n > 0 && t->text.p[0] == '*')
+        proposal = "a glob stands in double quotes: \"*json*\"; in a regex any text is .*";
+    report_plain(p->report, fault.irregular ? "E107" : "E118", place, proposal, "%s",
                  fault.what ? fault.what : fault.error.text);
     return true; /* the file is wrong; reading on finds the rest */
 }
@@ -174,9 +177,11 @@ static struct ast *parse_fatom(struct parser *p)
     if (t->kind != TOKEN_NAME)
         return fail(p, "a condition about a frame");
     if (at_sample_words(p))
-        return fail_as(p, "E102", t->place,
-                       "in a table say it behind the row: … when …; in a rule, in `where`",
-                       "`%.*s` speaks of a whole sample, but this is about one frame", BYTES_FMT(t->text));
+        return fail_as(
+            p, "E102", t->place,
+            "in a rule end the parenthesis before it: … is (…) and …; in a table say it behind the row: … "
+            "when …",
+            "`%.*s` speaks of a whole sample, but this is about one frame", BYTES_FMT(t->text));
     if (t->word == WORD_TYPE_WORD)
         return simple(p, AST_TYPE_WORD);
     if (t->word == WORD_INLINED)

@@ -118,6 +118,12 @@ static bool parse_value(struct parser *p, struct ast_metric *m)
     return i >= 0;
 }
 
+/* Of a clause that can only be said once. */
+static const char *said_twice(const struct token *word)
+{
+    return bytes_is(word->text, "where") ? "join the two: where … and …" : "leave one of them out";
+}
+
 static bool parse_clause(struct parser *p, struct ast_metric *m, struct list *labels)
 {
     int clause = -1;
@@ -131,7 +137,7 @@ static bool parse_clause(struct parser *p, struct ast_metric *m, struct list *la
     }
     const struct token *word = next(p);
     if (m->at[clause].line > 0 && clause != CLAUSE_LABEL) {
-        report_plain(p->report, "E121", word->place, NULL, "`%s` is said twice (line %u)",
+        report_plain(p->report, "E121", word->place, said_twice(word), "`%s` is said twice (line %u)",
                      clause_names[clause], m->at[clause].line);
         m->broken = true;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/parse/parser.h"
+#include "rules/parse/advice.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -87,8 +88,14 @@ void *fail(struct parser *p, const char *what)
     char buf[80];
     if (t->kind == TOKEN_WRONG) /* reported by the lexer */
         p->panic = true;
-    return fail_as(p, "E111", t->place, NULL, "expected %s here, not %s", what,
-                   token_describe(t, buf, sizeof buf));
+    if (p->panic)
+        return NULL;
+    report_at(p->report, "E111", t->place, "expected %s here, not %s", what,
+              token_describe(t, buf, sizeof buf));
+    advise(p, what);
+    report_done(p->report);
+    p->panic = true;
+    return NULL;
 }
 
 void *fail_near(struct parser *p, const char *what, const char *const *words, uint32_t n)
@@ -105,6 +112,8 @@ void *fail_near(struct parser *p, const char *what, const char *const *words, ui
               token_describe(t, buf, sizeof buf));
     if (near.best.n > 0 && near.distance > 0)
         report_side(p->report, "did you mean `%.*s`?", BYTES_FMT(near.best));
+    else
+        advise(p, what);
     report_done(p->report);
     p->panic = true;
     return NULL;

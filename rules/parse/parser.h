@@ -22,6 +22,9 @@ struct parser {
     struct arena *ast, *keep;
     struct ast_totals *totals;
     uint32_t depth;
+    /* Of the last `… is FRAME`: its first token, that of FRAME, and the one behind it; E102 may have to say
+     * that more belongs into it. */
+    uint32_t is_from, is_frame, is_end;
     bool panic, oom;
 };
 

@@ -225,6 +225,13 @@ static struct ast *parse_calls(struct parser *p)
     return node_end(p, node, from);
 }
 
+static void note_is(struct parser *p, uint32_t from, uint32_t frame)
+{
+    p->is_from = from;
+    p->is_frame = frame;
+    p->is_end = p->at;
+}
+
 /* ("any" | "no" | "every") "frame" [ "in" NAME ] "is" fprim */
 static struct ast *parse_quantified(struct parser *p)
 {
@@ -242,7 +249,9 @@ static struct ast *parse_quantified(struct parser *p)
     }
     if (!expect_word(p, WORD_IS, "is"))
         return NULL;
+    uint32_t of_frame = p->at;
     struct ast *frame = parse_fprim(p);
+    note_is(p, from, of_frame);
     return frame ? node_end(p, with_kids(p, node, frame, NULL), from) : NULL;
 }
 
@@ -252,9 +261,42 @@ static struct ast *parse_ref_is(struct parser *p)
     struct ast *ref = parse_ref(p);
     if (!ref || !expect_word(p, WORD_IS, "is"))
         return NULL;
+    uint32_t of_frame = p->at;
     struct ast *frame = parse_fprim(p);
+    note_is(p, from, of_frame);
     struct ast *node = frame ? node_new(p, AST_REF_IS, from) : NULL;
     return node ? node_end(p, with_kids(p, node, ref, frame), from) : NULL;
+}
+
+/* `and` or `or`, and behind it a condition about a frame that is one token. */
+static bool at_frame_operand(const struct parser *p)
+{
+    return (at_word(p, 0, WORD_AND) || at_word(p, 0, WORD_OR)) &&
+           (at_kind(p, 1, TOKEN_STRING) || at_kind(p, 1, TOKEN_REGEX) || at_word(p, 1, WORD_TYPE_WORD) ||
+            at_word(p, 1, WORD_INLINED));
+}
+
+/* Conditions about frames in a row are meant of one and the same: apart they would hold of two. With the `…
+ * is` before them, or any. */
+static void propose_one_frame(struct parser *p, uint32_t from, char *proposal, size_t n)
+{
+    struct buffer head = BUFFER_INIT(200), frame = BUFFER_INIT(200);
+    uint32_t first = p->is_end + 1 == from ? p->is_frame : from;
+    while (at_frame_operand(p)) {
+        next(p);
+        next(p);
+    }
+    if (first != from) {
+        const uint8_t *begin = token_start(&p->tokens[p->is_from]);
+        source_fold(bytes_of(begin, (size_t)(token_start(&p->tokens[first]) - begin)), &head, 120);
+    } else {
+        buffer_add_str(&head, "any frame is");
+    }
+    source_fold(source_since(p, first), &frame, 160);
+    struct bytes lead = bytes_trim(buffer_bytes(&head));
+    snprintf(proposal, n, "write: %.*s (%.*s)", BYTES_FMT(lead), BYTES_FMT(buffer_bytes(&frame)));
+    buffer_release(&head);
+    buffer_release(&frame);
 }
 
 /* A frame's condition where a sample's is wanted: E102, with what it would be about a frame. */
@@ -294,7 +336,9 @@ static struct ast *fail_frame_level(struct parser *p)
     if (p->panic)
         return NULL;
     char proposal[400] = "";
-    if (frame) {
+    if (frame && (p->is_end + 1 == from || at_frame_operand(p))) {
+        propose_one_frame(p, from, proposal, sizeof proposal);
+    } else if (frame) {
         struct buffer source = BUFFER_INIT(256);
         source_fold(frame->source, &source, 120);
         const char *open = frame->negated ? "(" : "", *close = frame->negated ? ")" : "";

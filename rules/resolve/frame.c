@@ -2,8 +2,8 @@
 /* Patterns, frames, regions and tables. */
 #include "rules/resolve/resolve.h"
 
-#include "rules/parse/cells.h"
 #include "proto/base/nearest.h"
+#include "rules/parse/cells.h"
 #include "rules/source/place.h"
 #include "rules/tree/limits.h"
 
@@ -88,6 +88,34 @@ const struct rule_pattern *resolve_pattern(struct resolver *r, const struct ast 
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
+/* resource.service.name, as others write an attribute. */
+static bool is_attribute(struct resolver *r, struct bytes name, struct rule_place place)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } scopes[] = {{"resource.attributes.", "resource"},
+                  {"resource.", "resource"},
+                  {"scope.", "scope"},
+                  {"sample.", "sample"},
+                  {"profile.", "profile"},
+                  {"attributes.", "attr"},
+                  {"attribute.", "attr"},
+                  {"attr.", "attr"},
+                  {"labels.", "sample"},
+                  {"label.", "sample"}};
+    for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
+        size_t n = strlen(scopes[i].theirs);
+        if (!bytes_starts(name, scopes[i].theirs) || name.n == n)
+            continue;
+        report_at(r->report, "E103", place, "there is no table named `%.*s`", (int)(n - 1), scopes[i].theirs);
+        report_propose(r->report, "an attribute is written %s[\"%.*s\"]", scopes[i].ours,
+                       BYTES_FMT(bytes_of(name.p + n, name.n - n)));
+        report_done(r->report);
+        return true;
+    }
+    return false;
+}
+
 bool resolve_column(struct resolver *r, struct bytes name, struct rule_place place,
                     const struct rule_table **ret_table, uint32_t *ret_column)
 {
@@ -103,6 +131,8 @@ bool resolve_column(struct resolver *r, struct bytes name, struct rule_place pla
     }
     if (!def) {
         const uint8_t *dot = memrchr(name.p, '.', name.n);
+        if (is_attribute(r, name, place))
+            return false;
         look_up(r, bytes_of(name.p, dot ? (size_t)(dot - name.p) : name.n), place, KINDS_TABLE, "table");
         return false;
     }

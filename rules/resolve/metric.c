@@ -162,7 +162,9 @@ static bool resolve_source(struct resolver *r, const struct ast_metric *a, const
     if (a->at[CLAUSE_ON].line > 0) {
         s->on_kind = a->on_kind;
         s->kind = a->kind;
+        r->here.is_on = true;
         good = a->on_kind || (s->on = resolve_pattern(r, a->on));
+        r->here.is_on = false;
     } else if (inherit) {
         s->on_kind = inherit->on_kind;
         s->kind = inherit->kind;

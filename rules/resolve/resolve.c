@@ -16,11 +16,13 @@
  */
 #include "rules/resolve/resolve.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/base/macros.h"
 #include "proto/base/nearest.h"
 #include "rules/tree/limits.h"
 
@@ -214,6 +216,52 @@ void resolve_scopes_release(struct resolver *r)
 static const char *const type_words[] = {"native", "kernel", "jvm",    "cpython", "go",   "v8js",  "php",
                                          "perl",   "ruby",   "dotnet", "rust",    "beam", "luajit"};
 
+/* How others call what has a name here: runtimes where a frame is meant, kinds of profiles behind `on`. */
+static const struct foreign {
+    const char *theirs, *ours;
+} runtimes[] = {{"java", "jvm"},        {"kotlin", "jvm"},    {"scala", "jvm"},       {"hotspot", "jvm"},
+                {"python", "cpython"},  {"py", "cpython"},    {"node", "v8js"},       {"nodejs", "v8js"},
+                {"javascript", "v8js"}, {"js", "v8js"},       {"v8", "v8js"},         {"golang", "go"},
+                {"c", "native"},        {"cpp", "native"},    {"user", "not kernel"}, {"linux", "kernel"},
+                {"kern", "kernel"},     {"csharp", "dotnet"}, {"clr", "dotnet"},      {"net", "dotnet"},
+                {"erlang", "beam"},     {"elixir", "beam"},   {"lua", "luajit"},      {NULL, NULL}},
+  kinds_of_profiles[] = {{"memory", "alloc"},
+                         {"heap", "alloc"},
+                         {"allocs", "alloc"},
+                         {"allocations", "alloc"},
+                         {"offcpu", "off_cpu"},
+                         {"sleep", "off_cpu"},
+                         {"block", "off_cpu"},
+                         {"mutex", "lock"},
+                         {"locks", "lock"},
+                         {"contention", "lock"},
+                         {"time", "cpu"},
+                         {"process_cpu", "cpu"},
+                         {"samples", "\"samples/count\""},
+                         {"all", "any"},
+                         {NULL, NULL}};
+
+/* Ours for what was written, in letters of any size and nearly so, or NULL. */
+static const char *in_our_words(const struct foreign *all, struct bytes name)
+{
+    char small[32];
+    const char *ours = NULL;
+    struct nearest near;
+    if (name.n >= sizeof small)
+        return NULL;
+    for (size_t i = 0; i < name.n; i++)
+        small[i] = (char)tolower(name.p[i]);
+    for (size_t i = 0; all == runtimes && i < ARRAY_LEN(type_words); i++)
+        if (bytes_is(bytes_of(small, name.n), type_words[i]))
+            return type_words[i];
+    nearest_start(&near, bytes_of(small, name.n));
+    near.max = near.distance = name.n > 4 ? 2 : 1; /* one letter off, and of short ones none */
+    for (const struct foreign *f = all; f->theirs; f++)
+        if (nearest_offer(&near, bytes_str(f->theirs)))
+            ours = f->ours;
+    return ours;
+}
+
 const struct ast_def *look_up(struct resolver *r, struct bytes name, struct rule_place place, unsigned kinds,
                               const char *what)
 {
@@ -228,7 +276,7 @@ const struct ast_def *look_up(struct resolver *r, struct bytes name, struct rule
         if (def && (kinds & 1u << def->kind) && nearest_offer(&near, intern_get(&scope->names, i)))
             best = def;
     }
-    for (size_t i = 0; (kinds & 1u << DEF_FRAME) && i < sizeof type_words / sizeof *type_words; i++) {
+    for (size_t i = 0; (kinds & 1u << DEF_FRAME) && i < ARRAY_LEN(type_words); i++) {
         if (nearest_offer(&near, bytes_str(type_words[i])))
             best = NULL;
     }
@@ -240,7 +288,17 @@ const struct ast_def *look_up(struct resolver *r, struct bytes name, struct rule
                     BYTES_FMT(r->packs[best->pack].name.name));
     else if (near.best.n > 0)
         report_side(r->report, "did you mean `%.*s`?", BYTES_FMT(near.best));
-    for (uint32_t i = 0; near.best.n == 0 && i < r->n_packs; i++) {
+    const char *ours = near.best.n > 0           ? NULL
+                       : kinds & 1u << DEF_FRAME ? in_our_words(runtimes, name)
+                       : r->here.is_on           ? in_our_words(kinds_of_profiles, name)
+                                                 : NULL;
+    if (ours)
+        report_propose(r->report, "write: %s", ours);
+    else if (r->here.is_on)
+        report_propose(r->report,
+                       "kinds of profiles are cpu, wall, off_cpu, alloc, lock and any; a type is a string: "
+                       "on \"samples/count\"");
+    for (uint32_t i = 0; near.best.n == 0 && !ours && !r->here.is_on && i < r->n_packs; i++) {
         def = r->scopes[i].usable ? find_own(&r->packs[i], name) : NULL;
         if (def && (kinds & 1u << def->kind)) {
             report_propose(r->report, "pack %.*s has one: write at the top  use %.*s (%.*s)",

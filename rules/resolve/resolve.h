@@ -42,6 +42,7 @@ struct resolve_place {
     uint32_t pack;
     bool each;  /* `frame` is known */
     bool cells; /* in a row's cell: bare fields are known */
+    bool is_on; /* behind `on` */
     uint16_t rank;
     bool uses_frame, needs_sample; /* results */
 };

@@ -17,7 +17,7 @@ static bool resolve_ref(struct resolver *r, const struct ast *a, struct rule_ref
     r->here.needs_sample = true;
     if (a->ref == RULE_REF_FRAME) {
         if (!r->here.each) {
-            wrong(r, "E109", a->place, "function of leaf, or add: each distinct frame",
+            wrong(r, "E109", a->place, "any frame is …, function of leaf, or add: each distinct frame",
                   "`frame` is only known in a rule with `each`");
             return false;
         }
@@ -221,9 +221,11 @@ static const struct rule_sample *sample_of_name(struct resolver *r, const struct
     if (def->kind == DEF_SAMPLE)
         return resolve_def(r, def, a->place);
     if (def->kind == DEF_FRAME || def->kind == DEF_PATTERN) {
-        char proposal[200];
-        snprintf(proposal, sizeof proposal, "write: any frame is %.*s    or: leaf is %.*s",
-                 BYTES_FMT(a->name), BYTES_FMT(a->name));
+        char proposal[400];
+        snprintf(
+            proposal, sizeof proposal,
+            "write: any frame is %.*s    or: leaf is %.*s    or, of the frame before it: is (… and %.*s)",
+            BYTES_FMT(a->name), BYTES_FMT(a->name), BYTES_FMT(a->name));
         return wrong(r, "E102", a->place, proposal,
                      "`%.*s` belongs to a frame, but this speaks of a whole sample", BYTES_FMT(a->name));
     }

@@ -133,6 +133,33 @@ static void warn_regex(struct report *report, const struct rule_atom *atom)
     buffer_release(&glob);
 }
 
+/* W211: in a glob `^` and `.*` are bytes, which no name begins with. */
+static bool warn_regex_in_quotes(struct report *report, const struct rule_atom *atom)
+{
+    struct bytes text = atom->text;
+    bool caret = bytes_starts(text, "^"), any = bytes_starts(text, ".*");
+    if (!caret && !any)
+        return false;
+    size_t lead = caret ? 1 : 2;
+    bool dollar = text.n > lead && text.p[text.n - 1] == '$';
+    struct bytes inner = bytes_of(text.p + lead, text.n - lead - dollar);
+    struct buffer glob = BUFFER_INIT(256);
+    for (size_t i = 0; i < inner.n; i++) {
+        bool star = inner.p[i] == '.' && i + 1 < inner.n && inner.p[i + 1] == '*';
+        if (!star)
+            buffer_add(&glob, &inner.p[i], 1); /* what does not fit is cut */
+    }
+    report_at(report, "W211", atom->place, "a glob, in which `%s` stands for itself; it reads like a regex",
+              caret ? "^" : ".");
+    report_propose(report, "a regex stands between slashes: /%.*s/", BYTES_FMT(text));
+    report_propose(report, "the same as a glob: \"%s%.*s%s\"", caret ? "" : "*",
+                   BYTES_FMT(buffer_bytes(&glob)),
+                   dollar || (glob.n > 0 && glob.p[glob.n - 1] == '*') ? "" : "*");
+    report_done(report);
+    buffer_release(&glob);
+    return true;
+}
+
 /* W203: "*com.acme.*" of a function. */
 static void warn_jvm_glob(struct report *report, const struct rule_atom *atom)
 {
@@ -165,7 +192,7 @@ static void warn_ast(struct report *report, const struct ast *a, enum place plac
     if (a->op == AST_ATOM) {
         if (a->atom->kind == RULE_REGEX)
             warn_regex(report, a->atom);
-        else if (place == PLACE_FUNCTION)
+        else if (!warn_regex_in_quotes(report, a->atom) && place == PLACE_FUNCTION)
             warn_jvm_glob(report, a->atom);
         return;
     }

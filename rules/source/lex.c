@@ -111,6 +111,14 @@ static bool take_nocase(struct lexer *l)
     return true;
 }
 
+static const char *end_of_quoted(const uint8_t *start, const uint8_t *end, enum token_kind kind)
+{
+    if (kind == TOKEN_STRING)
+        return "add the closing \"";
+    return end - start > 1 && (start[1] == '/' || start[1] == '*') ? "a comment begins with #"
+                                                                   : "add the closing /";
+}
+
 /* "…" or /…/: to the closing quote on the same line. */
 static int lex_quoted(struct lexer *l, enum token_kind kind)
 {
@@ -132,8 +140,8 @@ static int lex_quoted(struct lexer *l, enum token_kind kind)
     }
     if (p >= l->end || *p != quote) {
         p = p > l->end ? l->end : p;
-        report_plain(l->report, "E112", place_at(l, start, p), NULL, "this %s does not end on its line",
-                     kind == TOKEN_STRING ? "string" : "regex");
+        report_plain(l->report, "E112", place_at(l, start, p), end_of_quoted(start, p, kind),
+                     "this %s does not end on its line", kind == TOKEN_STRING ? "string" : "regex");
         l->p = p;
         return push(l, TOKEN_WRONG, start, p) ? 0 : -ENOMEM;
     }
@@ -148,6 +156,7 @@ static int lex_quoted(struct lexer *l, enum token_kind kind)
 }
 
 /* clang-format off */
+#define NUMBERS "a threshold only in a trigger (above 40%); rules do not compare numbers"
 static const struct mark {
     const char *text;
     enum token_kind kind;
@@ -155,6 +164,9 @@ static const struct mark {
 } marks[] = {
     /* Longer ones first. */
     {"=~", TOKEN_MATCH, ""},
+    {"->", TOKEN_WRONG, "<   (a stack is written from its leaf: callee < caller)"},
+    {">=", TOKEN_WRONG, NUMBERS}, {">", TOKEN_WRONG, NUMBERS},
+    {"--", TOKEN_WRONG, "#   for a comment"},
     {"&&", TOKEN_WRONG, "and"}, {"||", TOKEN_WRONG, "or   (between patterns: | )"},
     {"??", TOKEN_ELSE, NULL}, {"=>", TOKEN_ARROW, NULL}, {"==", TOKEN_EQUAL, NULL}, {"!=", TOKEN_UNEQUAL, NULL},
     {"!~", TOKEN_UNMATCH, NULL}, {".*", TOKEN_ALL_OF, NULL},
@@ -164,6 +176,60 @@ static const struct mark {
     {"<", TOKEN_BELOW, NULL}, {"!", TOKEN_WRONG, "not"},
 };
 /* clang-format on */
+
+/* Quotes that editors and pages make of straight ones: U+2018 to U+201F. */
+static bool is_curly_quote(const struct lexer *l, const uint8_t *p)
+{
+    return l->end - p >= 3 && p[0] == 0xe2 && p[1] == 0x80 && p[2] >= 0x98 && p[2] <= 0x9f;
+}
+
+/* To behind the quote that ends what begins at l->p on this line, or by `width` if none does. */
+static void skip_quoted(struct lexer *l, size_t width)
+{
+    const uint8_t *start = l->p, *p = start + width;
+    bool curly = width > 1;
+    while (p < l->end && *p != '\n' && (curly ? !is_curly_quote(l, p) : *p != *start))
+        p++;
+    l->p = p < l->end && *p != '\n' ? p + width : start + width;
+}
+
+/* What begins no token. */
+static int lex_stray(struct lexer *l)
+{
+    static const struct {
+        char c;
+        const char *proposal;
+    } strays[] = {
+        {':', "leave it out, or write = where a name is given: label NAME = …, pattern NAME = …"},
+        {';', "leave it out: statements and clauses just follow each other; a comment begins with #"},
+        {'%', "a share has no blank before it: 1%"},
+        {'*', "a glob stands in double quotes: \"json*\""},
+        {'^', "a glob or a regex stands in quotes or slashes: \"json*\", /^json/"},
+        {'$', "parameters are named without it"},
+        {'@', "parameters are named without it"},
+    };
+    const uint8_t *start = l->p;
+    const char *proposal = NULL;
+    if (*start == '\'' || *start == '`' || is_curly_quote(l, start)) {
+        skip_quoted(l, *start < 0x80 ? 1 : 3);
+        proposal = "strings and globs stand in double quotes";
+    } else {
+        l->p++;
+        while (l->p < l->end && *l->p >= 0x80 && *start >= 0x80)
+            l->p++;
+        for (size_t i = 0; i < ARRAY_LEN(strays); i++)
+            if (*start == (uint8_t)strays[i].c)
+                proposal = strays[i].proposal;
+    }
+    struct rule_place place = place_at(l, start, l->p);
+    if (*start >= 0x20 && *start < 0x7f)
+        report_plain(l->report, "E112", place, proposal, "`%c` has no meaning here", *start);
+    else if (proposal)
+        report_plain(l->report, "E112", place, proposal, "a curly quote has no meaning here");
+    else
+        report_plain(l->report, "E112", place, proposal, "a byte 0x%02x has no meaning here", *start);
+    return push(l, TOKEN_WRONG, start, l->p) ? 0 : -ENOMEM;
+}
 
 static int lex_mark(struct lexer *l)
 {
@@ -176,7 +242,7 @@ static int lex_mark(struct lexer *l)
         if (!t)
             return -ENOMEM;
         if (marks[i].instead && marks[i].kind == TOKEN_WRONG) {
-            char proposal[64];
+            char proposal[128];
             snprintf(proposal, sizeof proposal, "write: %s", marks[i].instead);
             report_plain(l->report, "E106", t->place, proposal, "`%s` is not an operator here",
                          marks[i].text);
@@ -184,23 +250,7 @@ static int lex_mark(struct lexer *l)
         l->p += n;
         return 0;
     }
-    const uint8_t *start = l->p++;
-    if (*start == '\'') {
-        const uint8_t *nl = memchr(l->p, '\n', (size_t)(l->end - l->p)), *to = nl ? nl : l->end;
-        const uint8_t *close = memchr(l->p, '\'', (size_t)(to - l->p));
-        l->p = close ? close + 1 : l->p;
-        report_plain(l->report, "E112", place_at(l, start, l->p), "strings and globs stand in double quotes",
-                     "`'` has no meaning here");
-        return push(l, TOKEN_WRONG, start, l->p) ? 0 : -ENOMEM;
-    }
-    while (l->p < l->end && *l->p >= 0x80 && *start >= 0x80)
-        l->p++;
-    struct rule_place place = place_at(l, start, l->p);
-    if (*start >= 0x20 && *start < 0x7f)
-        report_plain(l->report, "E112", place, NULL, "`%c` has no meaning here", *start);
-    else
-        report_plain(l->report, "E112", place, NULL, "a byte 0x%02x has no meaning here", *start);
-    return push(l, TOKEN_WRONG, start, l->p) ? 0 : -ENOMEM;
+    return lex_stray(l);
 }
 
 /* `=~` is read as `~`; the proposal shows what stands behind it as a glob and as an anchored regex. */

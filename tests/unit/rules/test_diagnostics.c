@@ -77,6 +77,40 @@ UNIT(diagnostics_are_as_the_golden_files_say)
     ck_assert_uint_gt(n_files, 40);
 }
 
+/* What a new user gets wrong, in one file: `=== TITLE`, a rule file, `---`, and all that is said of it, which
+ * always has a proposal. */
+UNIT(mistakes_have_a_proposal)
+{
+    static const char path[] = PG_SOURCE_DIR "/tests/golden/mistakes.txt";
+    size_t n, n_mistakes = 0;
+    char *all = read_whole(path, &n);
+    ck_assert_ptr_nonnull(all);
+    struct buffer now = BUFFER_INIT(0);
+    for (char *at = strstr(all, "=== "), *next; at; at = next) {
+        char *rules = strchr(at, '\n') + 1, *end = strstr(rules, "\n---\n");
+        ck_assert_ptr_nonnull(end);
+        next = strstr(end, "\n=== ");
+        next = next ? next + 1 : NULL;
+        struct buffer said = diagnose("t.rules", rules, (size_t)(end + 1 - rules));
+        const char *found = said.p ? (const char *)said.p : "";
+        ck_assert_msg(strstr(found, "     = ") || strstr(found, "did you mean"), "%.*s: no proposal: %s",
+                      (int)(rules - at - 1), at, found);
+        ck_assert_int_eq(buffer_printf(&now, "%.*s%s", (int)(end + 5 - at), at, found), 0);
+        buffer_release(&said);
+        n_mistakes++;
+    }
+    if (getenv("PG_UPDATE")) {
+        FILE *f = fopen(path, "wb");
+        fwrite(now.p, 1, now.n, f);
+        fclose(f);
+    } else {
+        ck_assert_str_eq((const char *)now.p, all);
+    }
+    ck_assert_uint_gt(n_mistakes, 60);
+    buffer_release(&now);
+    free(all);
+}
+
 /* The table of codes in rules/LANGUAGE.md and the golden files must name the same ones; E110 and W210 are
  * said by what runs tests. */
 UNIT(every_documented_code_has_a_golden_file)
