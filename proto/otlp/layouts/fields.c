@@ -77,6 +77,11 @@ enum wire_type field_wire(const struct field *f)
     }
 }
 
+bool field_takes(const struct field *f, enum wire_type type)
+{
+    return type == field_wire(f) || (f->repeated && type == WIRE_LEN);
+}
+
 void fields_renumber(enum message message, enum profiles_layout from, enum profiles_layout to,
                      uint8_t ret[FIELD_NUMBERS])
 {

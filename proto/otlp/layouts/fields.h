@@ -117,6 +117,9 @@ uint32_t field_highest(enum profiles_layout layout, enum message message);
 /* The wire type of one value of it, outside of a packed list. */
 enum wire_type field_wire(const struct field *f);
 
+/* Whether a field of that type can be it: also, of a list of numbers, all of them packed. */
+bool field_takes(const struct field *f, enum wire_type type);
+
 /* [number in one layout] = the number in another; 0: it has none there. No number is above NUMBERS. */
 #define FIELD_NUMBERS 32u
 void fields_renumber(enum message message, enum profiles_layout from, enum profiles_layout to,

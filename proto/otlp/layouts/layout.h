@@ -16,7 +16,7 @@
 
 /* The wire layouts that share the package name v1development: no release said on the wire which it is. */
 enum profiles_layout {
-    PROFILES_LAYOUT_UNKNOWN, /* nothing in the message tells: an empty one */
+    PROFILES_LAYOUT_UNKNOWN, /* of a request without profiles; and where it is to be found out */
     PROFILES_LAYOUT_1_5,     /* tables inside Profile */
     PROFILES_LAYOUT_1_7,
     PROFILES_LAYOUT_1_8,
@@ -33,6 +33,13 @@ static inline bool profiles_layout_is_old(enum profiles_layout layout)
 {
     return layout >= PROFILES_LAYOUT_1_5 && layout <= PROFILES_LAYOUT_1_9;
 }
+
+/* What is known of who made a request: so many points for a layout, beside what the request itself says
+ * (sniff.c: a sample that no other layout could have is 4). */
+struct profiles_producer {
+    enum profiles_layout layout; /* UNKNOWN: nothing */
+    uint32_t weight;
+};
 
 struct profiles_limits {
     size_t column_bytes; /* what the columns may take: hostile messages of two bytes amplify 26-fold */

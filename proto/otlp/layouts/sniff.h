@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which layout a request has, by its wire types.
+ * Which layout a request has: all that it holds is asked, and what is known of its producer.
  */
 #ifndef PROTO_OTLP_LAYOUTS_SNIFF_H
 #define PROTO_OTLP_LAYOUTS_SNIFF_H
@@ -8,8 +8,11 @@
 #include "proto/base/bytes.h"
 #include "proto/otlp/layouts/layout.h"
 
-/* Which layout the wire types of a request's fields speak for. PROFILES_LAYOUT_UNKNOWN when nothing does.
- * Slower than a decode; safe on any bytes, which need no padding. Any thread. */
-enum profiles_layout layout_sniff(struct bytes body);
+/* The layout of a request, PROFILES_LAYOUT_1_10 when nothing speaks against it. What is known of its producer
+ * adds its weight to what the request says of itself; *ret_contradicts: that says another layout. Linear,
+ * iterative, without memory of its own; slower than a decode; safe on any bytes, which need no padding. Any
+ * thread. */
+enum profiles_layout layout_sniff(struct bytes body, const struct profiles_producer *producer,
+                                  bool *ret_contradicts);
 
 #endif

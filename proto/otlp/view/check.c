@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "proto/otlp/layouts/fields.h"
 #include "proto/otlp/view/decode.h"
 #include "proto/otlp/view/frames.h"
 
@@ -72,8 +73,10 @@ static bool sample_is_empty(const struct profiles *v, uint32_t i)
     return (v->sample.n_values[i] | v->sample.n_timestamps[i]) == 0;
 }
 
-static bool all_good(const struct profiles *v, const struct profiles_memory *m)
+bool check_all_good(const struct decode *d)
 {
+    const struct profiles *v = d->p;
+    const struct profiles_memory *m = d->m;
     uint32_t strings = v->string.n;
     bool bad = any_outside(v->mapping.filename, v->mapping.n, strings);
     bad |= any_outside(v->function.name, v->function.n, strings);
@@ -224,9 +227,53 @@ static void explain_location(const struct profiles *v, const struct marks *k, ui
     error_prefix(e, 0, "location_table[%" PRIu32 "]: ", i);
 }
 
-static void explain_sample(const struct profiles *v, const struct marks *k, uint32_t i, struct error *e)
+/* The field that makes a message unreadable: a known one, with another wire type. */
+static bool explain_misfit(enum message m, const char *name, struct bytes message, struct error *e)
+{
+    struct wire_reader in = wire_reader(message);
+    struct wire_field f;
+    while (wire_next(&in, &f) == 0) {
+        const struct field *known = field_numbered(PROFILES_LAYOUT_1_10, m, f.number);
+        if (!known || field_takes(known, f.type))
+            continue;
+        error_set(e, 0, "field %" PRIu32 " of %s has wire type %d", f.number, name, (int)f.type);
+        return true;
+    }
+    return false;
+}
+
+/* Sample i of a profile, in its bytes. */
+static struct bytes sample_bytes(struct bytes profile, uint32_t i)
+{
+    struct wire_reader in = wire_reader(profile);
+    struct wire_field f;
+    while (wire_next(&in, &f) == 0)
+        if (f.number == PROFILE_SAMPLES && f.type == WIRE_LEN && i-- == 0)
+            return f.bytes;
+    return (struct bytes){0};
+}
+
+static bool explain_profile_misfit(struct bytes profile, struct error *e)
+{
+    struct wire_reader in = wire_reader(profile);
+    struct wire_field f;
+    if (explain_misfit(MESSAGE_PROFILE, "Profile", profile, e))
+        return true;
+    while (wire_next(&in, &f) == 0)
+        if ((f.number == PROFILE_SAMPLE_TYPE || f.number == PROFILE_PERIOD_TYPE) &&
+            explain_misfit(MESSAGE_VALUE_TYPE, "ValueType", f.bytes, e))
+            return true;
+    return false;
+}
+
+static void explain_sample(const struct profiles *v, const struct marks *k, uint32_t profile, uint32_t i,
+                           struct error *e)
 {
     uint32_t stack = v->sample.stack[i];
+    if (stack == UNREADABLE &&
+        explain_misfit(MESSAGE_SAMPLE, "Sample",
+                       sample_bytes(v->profile.raw[profile], i - v->profile.samples_at[profile]), e))
+        return;
     if (say(e, "stack_index", stack, "stack_table", v->stack.n) ||
         say(e, "link_index", v->sample.link[i], "link_table", v->link.n) ||
         explain_attrs(v, k, v->sample.attrs_at[i], v->sample.attrs_at[i + 1], e))
@@ -250,6 +297,8 @@ static void explain_sample(const struct profiles *v, const struct marks *k, uint
 static bool profile_is_bad(const struct profiles *v, const struct marks *k, uint32_t i, struct error *e)
 {
     uint32_t scope = v->profile.scope[i];
+    if (v->profile.type[i] == UNREADABLE && explain_profile_misfit(v->profile.raw[i], e))
+        return true;
     if (k->scope[scope] || k->resource[v->scope.resource[scope]]) {
         error_set(e, 0, "%s: a string reference is outside of string_table (%" PRIu32 " entries)",
                   k->scope[scope] ? "scope" : "resource", v->string.n);
@@ -299,7 +348,7 @@ static void reject(struct profiles *v, const struct marks *k)
             if (v->rejected.first.text[0] == '\0') {
                 char name[32];
                 snprintf(name, sizeof name, ".samples[%" PRIu32 "]", s - from);
-                explain_sample(v, k, s, &why);
+                explain_sample(v, k, i, s, &why);
                 prefix_path(v, i, name, &why);
                 v->rejected.first = why;
             }
@@ -337,10 +386,11 @@ static void neutralize(struct profiles *v)
     clear_outside(v->profile.period_unit, v->profile.n, strings);
 }
 
-int check_indices(struct decode *d, bool dangling)
+int check_indices(struct decode *d, bool good)
 {
     struct profiles *v = d->p;
-    if (likely(!dangling && all_good(v, d->m) && !frames_any_deep(v))) {
+    bool dangling;
+    if (likely(good && !frames_any_deep(v))) {
         if (d->m->reference.n > 0)
             resolve_references(v, d->m);
         return frames_bound(v, d->e);

@@ -36,6 +36,14 @@ int decode_wrong_type(struct decode *d, const struct wire_field *f, const char *
     return PROFILES_MALFORMED;
 }
 
+int decode_misfit(struct decode *d, const struct wire_field *f, const char *message, bool *unreadable)
+{
+    if (d->asks)
+        return decode_wrong_type(d, f, message);
+    *unreadable = true;
+    return 0;
+}
+
 int decode_indices(struct decode *d, enum profiles_group group, struct index_pool *pool,
                    const struct wire_field *f, const char *message)
 {
@@ -149,28 +157,13 @@ static int read_tree(struct decode *d)
     return r == WIRE_END ? 0 : decode_malformed(d, in.p, "malformed ExportProfilesServiceRequest");
 }
 
-/* decode's word for "of an older layout, named in the view": never leaves this file. */
-static int older(struct decode *d, enum profiles_layout layout)
-{
-    d->p->layout = layout;
-    return PROFILES_UNSUPPORTED;
-}
+/* decode's word for "of the layout that the view now says": never leaves this file. */
+#define ASKED PROFILES_UNSUPPORTED
 
-/* What decoded without an error is 1.10 unless it says otherwise. The sniffer is asked when something points
- * to an older layout and nothing certain to this one. */
-static int check_layout(struct decode *d)
+static int ask(struct profiles *p, struct bytes body, const struct profiles_producer *producer)
 {
-    struct profiles *v = d->p;
-    bool fits = d->surely_1_10 || decode_fits_1_10(d);
-    if (d->surely_1_10 || (fits && !d->maybe_older && (d->dictionary || v->profile.n == 0))) {
-        v->layout = v->profile.n > 0 ? PROFILES_LAYOUT_1_10 : PROFILES_LAYOUT_UNKNOWN;
-        return 0;
-    }
-    enum profiles_layout layout = layout_sniff(v->body);
-    if (layout == PROFILES_LAYOUT_UNKNOWN)
-        layout = fits ? PROFILES_LAYOUT_1_10 : PROFILES_LAYOUT_1_9;
-    v->layout = layout;
-    return layout == PROFILES_LAYOUT_1_10 ? 0 : older(d, layout);
+    p->layout = layout_sniff(body, producer, &p->contradicts);
+    return ASKED;
 }
 
 /* The body of a view without one, so that an empty slice of it can be taken. */
@@ -192,12 +185,14 @@ static int begin(struct decode *d, struct bytes body, const struct profiles_limi
     return 0;
 }
 
-/* known: UNKNOWN to find out, or 1.10. */
+/* The columns of a body of 1.10. With a producer it is not known to be that; then what speaks against it, and
+ * be it that it is malformed, is looked into, and if it is of another layout after all, or could not be read
+ * to its end, the answer is ASKED. */
 static int decode(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
-                  enum profiles_layout known, struct error *e)
+                  const struct profiles_producer *producer, struct error *e)
 {
-    struct decode d = {.p = p, .m = p->memory, .e = e};
-    bool dangling = false, ask = known == PROFILES_LAYOUT_UNKNOWN;
+    struct decode d = {.p = p, .m = p->memory, .e = e, .asks = producer != NULL};
+    bool dangling = false;
     if (body.n > BODY_MAX)
         return PROFILES_OVER_BUDGET;
     int r = begin(&d, body, limits);
@@ -209,17 +204,19 @@ static int decode(struct profiles *p, struct bytes body, const struct profiles_l
     }
     if (r == 0)
         r = decode_scopes(&d, NULL, NULL, &dangling);
-    p->layout = known;
-    if (r == 0 && ask)
-        r = check_layout(&d);
-    if (r == 0)
-        r = check_indices(&d, dangling);
-    if (r == PROFILES_MALFORMED && ask) { /* of another layout, perhaps */
-        enum profiles_layout layout = layout_sniff(body);
-        if (layout != PROFILES_LAYOUT_UNKNOWN && layout != PROFILES_LAYOUT_1_10)
-            r = older(&d, layout);
-    }
-    return r;
+    if (r == PROFILES_MALFORMED && producer)
+        return ask(p, body, producer);
+    if (r != 0)
+        return r;
+    bool good = !dangling && check_all_good(&d), plain = good && !d.doubt && decode_is_plain_1_10(&d);
+    p->layout = PROFILES_LAYOUT_1_10;
+    if (producer && !plain)
+        ask(p, body, producer);
+    if (p->layout != PROFILES_LAYOUT_1_10)
+        return ASKED;
+    if (producer && p->profile.n == 0)
+        p->layout = PROFILES_LAYOUT_UNKNOWN;
+    return check_indices(&d, good);
 }
 
 /* Translated bytes kept from one request to the next: a small sender's. Old senders are rare, and what they
@@ -230,10 +227,9 @@ static int decode_translated(struct profiles *p, struct bytes body, const struct
                              enum profiles_layout from, struct error *e)
 {
     struct profiles_memory *m = p->memory;
-    error_set(e, 0, "%s", ""); /* what it was not, as 1.10 */
     int r = legacy_transcode(from, body, limits, m->budget, &m->translated, e);
     if (r == 0)
-        r = decode(p, buffer_bytes(&m->translated), limits, PROFILES_LAYOUT_1_10, e);
+        r = decode(p, buffer_bytes(&m->translated), limits, NULL, e);
     if (r == PROFILES_MALFORMED)
         error_prefix(e, 0, "read as OTLP profiles %s: ", profiles_layout_name(from));
     if (r == 0)
@@ -241,30 +237,46 @@ static int decode_translated(struct profiles *p, struct bytes body, const struct
     return r;
 }
 
-static int decode_any(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
-                      enum profiles_layout layout, struct error *e)
+static int decode_known(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
+                        enum profiles_layout layout, struct error *e)
 {
-    if (!profiles_layout_is_old(layout)) {
-        int r = decode(p, body, limits, layout, e);
-        if (r != PROFILES_UNSUPPORTED)
-            return r;
-        layout = p->layout;
-    }
-    return decode_translated(p, body, limits, layout, e);
+    return profiles_layout_is_old(layout) ? decode_translated(p, body, limits, layout, e)
+                                          : decode(p, body, limits, NULL, e);
 }
 
-int profiles_decode_as(struct profiles *p, struct bytes body, enum profiles_layout layout,
-                       const struct profiles_limits *limits, struct error *e)
+/* Nearly all requests are of 1.10 and nothing in them speaks against it: that is found out in passing. */
+static int decode_asking(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
+                         const struct profiles_producer *producer, struct error *e)
+{
+    int r = profiles_layout_is_old(producer->layout) ? ask(p, body, producer)
+                                                     : decode(p, body, limits, producer, e);
+    if (r != ASKED)
+        return r;
+    error_set(e, 0, "%s", ""); /* what it was not, as 1.10 */
+    return decode_known(p, body, limits, p->layout, e);
+}
+
+static int decode_any(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
+                      enum profiles_layout layout, const struct profiles_producer *producer, struct error *e)
+{
+    p->contradicts = false;
+    return layout != PROFILES_LAYOUT_UNKNOWN ? decode_known(p, body, limits, layout, e)
+                                             : decode_asking(p, body, limits, producer, e);
+}
+
+static int decode_again(struct profiles *p, struct bytes body, enum profiles_layout layout,
+                        const struct profiles_producer *producer, const struct profiles_limits *limits,
+                        struct error *e)
 {
     if (p->memory->translated.max > TRANSLATED_KEEP) {
         profiles_empty(p);
         legacy_release(&p->memory->translated, p->memory->budget);
     }
     size_t kept = profiles_memory_used(p);
-    int r = decode_any(p, body, limits, layout, e);
+    int r = decode_any(p, body, limits, layout, producer, e);
     if (r == PROFILES_OVER_BUDGET && kept > 0) { /* what is kept from other requests may be in the way */
         profiles_trim(p, 0);
-        r = decode_any(p, body, limits, layout, e);
+        r = decode_any(p, body, limits, layout, producer, e);
     }
     if (r == PROFILES_OVER_BUDGET)
         error_set(e, 0, "the decoded request would take more than %zu bytes, or memory is short",
@@ -274,8 +286,22 @@ int profiles_decode_as(struct profiles *p, struct bytes body, enum profiles_layo
     return r;
 }
 
+static const struct profiles_producer nobody = {PROFILES_LAYOUT_UNKNOWN, 0};
+
+int profiles_decode_as(struct profiles *p, struct bytes body, enum profiles_layout layout,
+                       const struct profiles_limits *limits, struct error *e)
+{
+    return decode_again(p, body, layout, &nobody, limits, e);
+}
+
+int profiles_decode_of(struct profiles *p, struct bytes body, const struct profiles_producer *producer,
+                       const struct profiles_limits *limits, struct error *e)
+{
+    return decode_again(p, body, PROFILES_LAYOUT_UNKNOWN, producer, limits, e);
+}
+
 int profiles_decode(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
                     struct error *e)
 {
-    return profiles_decode_as(p, body, PROFILES_LAYOUT_UNKNOWN, limits, e);
+    return decode_again(p, body, PROFILES_LAYOUT_UNKNOWN, &nobody, limits, e);
 }

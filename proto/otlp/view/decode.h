@@ -18,10 +18,8 @@ struct decode {
     const uint8_t *base; /* of the body */
     uint32_t depth;      /* limits.depth */
     struct error *e;
-    bool dictionary;   /* there was one */
-    bool surely_1_10;  /* something that no older layout has was seen */
-    bool maybe_older;  /* a field was seen that 1.10 does not have and an older layout does */
-    bool wrong_type;   /* a known field had another wire type: an older layout, or garbage */
+    bool asks;         /* which layout it is: what is not of this one ends the decode */
+    bool doubt;        /* something was seen that is odd in 1.10, if it is that */
     uint32_t n_hollow; /* messages with hardly anything in them: decode_hollow */
 };
 
@@ -49,6 +47,12 @@ static inline int decode_table_entry(struct decode *d, struct bytes message)
 /* A known field with a wire type that is not its own. */
 int decode_wrong_type(struct decode *d, const struct wire_field *f, const char *message);
 
+/* The same in a sample or a profile, which is rejected by itself when the layout is known: 0, and
+ * *unreadable. Its place in columns is kept, with UNREADABLE as its stack or its type: check.c finds the
+ * words again. */
+#define UNREADABLE (UINT32_MAX - 1)
+int decode_misfit(struct decode *d, const struct wire_field *f, const char *message, bool *unreadable);
+
 /* Adds the indices of a repeated int32 field, packed or not, to a pool of `group`. */
 int decode_indices(struct decode *d, enum profiles_group group, struct index_pool *pool,
                    const struct wire_field *f, const char *message);
@@ -73,11 +77,15 @@ int decode_any_value(struct decode *d, struct bytes message, struct attr_value *
 
 /* check.c: resolves references in the attribute table and checks every index. Where one is bad, the
  * samples that reach it are rejected and the index itself becomes 0, so that columns can be used without
- * looking. `dangling` is what decode_scopes found. */
-int check_indices(struct decode *d, bool dangling);
+ * looking. `good` is whether check_all_good said so and decode_scopes found no reference that dangles. */
+int check_indices(struct decode *d, bool good);
 
-/* fit.c: whether what was decoded as 1.10 can be that, for samples whose wire types are the same in 1.9. Call
- * when the columns are complete and before indices are checked. */
-bool decode_fits_1_10(const struct decode *d);
+/* fit.c: whether nothing speaks against what was decoded as 1.10 being that: each sample of it is good
+ * in 1.10, so sniff.c would find no point against it. Call when the columns are complete and before indices
+ * are checked. */
+bool decode_is_plain_1_10(const struct decode *d);
+
+/* check.c: whether every index is in its table and no sample empty. */
+bool check_all_good(const struct decode *d);
 
 #endif

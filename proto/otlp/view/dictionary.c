@@ -351,7 +351,6 @@ static int read_field(struct decode *d, const struct wire_field *f)
 int decode_dictionary(struct decode *d, struct bytes message)
 {
     struct wire_reader in = wire_reader(message);
-    d->dictionary = true;
     while (in.p < in.end) {
         const uint8_t *was = in.p;
         struct wire_field f;

@@ -4,8 +4,8 @@
  * flat columns over the request's own bytes. No object per message, no copy of a string.
  *
  * Every index is checked here, once: whoever reads the columns may use them without looking. A sample that
- * refers to something that is not there, that has neither values nor timestamps, or whose stack has more than
- * PROFILES_STACK_FRAMES_MAX frames, is rejected by itself
+ * refers to something that is not there, that has neither values nor timestamps, a field of another wire type
+ * than the layout says, or a stack of more than PROFILES_STACK_FRAMES_MAX frames, is rejected by itself
  * (its stack becomes PROFILES_REJECTED, it is counted and the first one named); the rest goes on. A different
  * number of values and timestamps is against profiles.proto too, but the consumers there are count such
  * samples (tests/data/connector/rand-*.pb), so both counts are given and the reader decides.
@@ -36,6 +36,7 @@
 struct profiles {
     struct bytes body; /* what the slices point into */
     enum profiles_layout layout;
+    bool contradicts; /* by itself it would have another than the one known of its producer */
 
     struct {
         uint32_t n;
@@ -155,6 +156,11 @@ int profiles_decode(struct profiles *p, struct bytes body, const struct profiles
  * `body` of the view and all slices then are of the translation, `layout` still says what came, and places in
  * words are places in the translation. */
 int profiles_decode_as(struct profiles *p, struct bytes body, enum profiles_layout layout,
+                       const struct profiles_limits *limits, struct error *e);
+
+/* The same for a body of a producer of which a layout is known, with a weight: what the request says of its
+ * own layout (proto/otlp/layouts/sniff.c) may be more. `contradicts` tells when it says another one. */
+int profiles_decode_of(struct profiles *p, struct bytes body, const struct profiles_producer *producer,
                        const struct profiles_limits *limits, struct error *e);
 
 /* Gives the columns' memory back if it is more than keep_max, for a process that has seen one huge request.

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Profile.samples. Two runs beside the general reader, for the reasons given in dictionary.c.
- *
- * While samples are read, what they have that only 1.10 can have is noted (values as a list, a link as a
- * number), and what it cannot have: it decides which layout the request is of.
  */
 
 #include "proto/otlp/view/run.h"
@@ -159,7 +156,6 @@ static const uint8_t *sample_run(struct decode *d, const uint8_t *from, const ui
     struct profiles view = *d->p; /* column pointers the compiler may keep in registers */
     uint32_t i = view.sample.n, cap = d->m->cap[GROUP_SAMPLE];
     uint32_t n_attrs = view.attr_index.n, cap_attrs = d->m->cap[GROUP_ATTR_INDEX];
-    uint64_t seen_values = 0, seen_link = 0;
     const uint8_t *p, *q;
     while (i < cap && (p = list_begin(from, end, PROFILE_SAMPLES, &q)) != NULL &&
            likely(q - p > HOLLOW_BYTES)) {
@@ -176,15 +172,11 @@ static const uint8_t *sample_run(struct decode *d, const uint8_t *from, const ui
         if (unlikely(p != q))
             break;
         sample_store(&view, i++, n_attrs, &s);
-        seen_values |= s.n_values;
-        seen_link |= s.link;
         n_attrs = s.n_attrs;
         from = q;
     }
     d->p->sample.n = i;
     d->p->attr_index.n = n_attrs;
-    d->surely_1_10 |=
-        seen_values | seen_link; /* 4 as a list, 3 as a number: older layouts have them the other way */
     return from;
 }
 
@@ -224,15 +216,13 @@ static int any_attrs(struct decode *d, const struct wire_field *f)
     return r;
 }
 
-/* Field 4 as a number: a link of 1.8 and 1.9, or a value of 1.10 from a writer that does not pack. The first
- * packs field 2 (its values) and has field 4 at most once. */
 int decode_sample(struct decode *d, struct bytes message)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
     struct row s = {0};
-    uint32_t attrs_at = d->p->attr_index.n, n_loose_values = 0;
-    bool packs = false;
+    uint32_t attrs_at = d->p->attr_index.n;
+    bool packs = false, unreadable = false;
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
         switch (WIRE_TAG(f.number, f.type)) {
@@ -242,31 +232,27 @@ int decode_sample(struct decode *d, struct bytes message)
             r = any_attrs(d, &f);
             break;
         case WIRE_TAG(SAMPLE_ATTRIBUTE_INDICES, WIRE_VARINT): r = any_attrs(d, &f); break;
-        case WIRE_TAG(SAMPLE_LINK_INDEX, WIRE_VARINT):
-            s.link = f.value;
-            d->surely_1_10 |= f.value != 0;
-            break;
-        case WIRE_TAG(SAMPLE_VALUES, WIRE_LEN):
-            d->surely_1_10 |= f.bytes.n > 0;
+        case WIRE_TAG(SAMPLE_LINK_INDEX, WIRE_VARINT): s.link = f.value; break;
+        case WIRE_TAG(SAMPLE_VALUES, WIRE_VARINT): /* or a link of 1.9, behind the values */
+            d->doubt |= packs;
             r = any_values(d, &f, &s);
             break;
-        case WIRE_TAG(SAMPLE_VALUES, WIRE_VARINT):
-            n_loose_values++;
-            r = any_values(d, &f, &s);
-            break;
+        case WIRE_TAG(SAMPLE_VALUES, WIRE_LEN): r = any_values(d, &f, &s); break;
         case WIRE_TAG(SAMPLE_TIMESTAMPS_UNIX_NANO, WIRE_LEN):
         case WIRE_TAG(SAMPLE_TIMESTAMPS_UNIX_NANO, WIRE_I64): r = any_timestamps(d, &f, &s); break;
         default:
             if (f.number <= SAMPLE_HIGHEST)
-                r = decode_wrong_type(d, &f, "Sample");
-            d->maybe_older |= f.number <= SAMPLE_HIGHEST_OLD;
+                r = decode_misfit(d, &f, "Sample", &unreadable);
         }
         if (r != 0)
             return r;
     }
     if (r != WIRE_END)
         return decode_malformed(d, in.p, "malformed Sample");
-    d->maybe_older |= packs && n_loose_values == 1;
+    if (unreadable) {
+        s = (struct row){.stack = UNREADABLE};
+        d->p->attr_index.n = attrs_at;
+    }
     sample_store(d->p, d->p->sample.n++, attrs_at, &s);
     return 0;
 }

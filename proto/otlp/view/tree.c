@@ -12,32 +12,34 @@
 
 #define PROFILE_ID_SIZE 16u
 
-static int value_type(struct decode *d, struct bytes message, uint64_t *type, uint64_t *unit)
+struct profile_row {
+    uint64_t type, unit, period_type, period_unit, period, time, duration;
+    struct bytes id;
+    bool unreadable;
+};
+
+static int value_type(struct decode *d, struct bytes message, struct profile_row *w, uint64_t *type,
+                      uint64_t *unit)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        d->maybe_older |= f.number == VALUE_TYPE_AGGREGATION_TEMPORALITY_1_8;
         if (f.number > VALUE_TYPE_HIGHEST)
             continue;
-        if (f.type != WIRE_VARINT)
-            return decode_wrong_type(d, &f, "ValueType");
-        *(f.number == VALUE_TYPE_TYPE_STRINDEX ? type : unit) = f.value;
+        if (f.type == WIRE_VARINT)
+            *(f.number == VALUE_TYPE_TYPE_STRINDEX ? type : unit) = f.value;
+        else if ((r = decode_misfit(d, &f, "ValueType", &w->unreadable)) != 0)
+            return r;
     }
     return r == WIRE_END ? 0 : decode_malformed(d, in.p, "malformed ValueType");
 }
-
-struct profile_row {
-    uint64_t type, unit, period_type, period_unit, period, time, duration;
-    struct bytes id;
-};
 
 static int profile_field(struct decode *d, const struct wire_field *f, struct profile_row *w)
 {
     int r;
     switch (WIRE_TAG(f->number, f->type)) {
-    case WIRE_TAG(PROFILE_SAMPLE_TYPE, WIRE_LEN): return value_type(d, f->bytes, &w->type, &w->unit);
+    case WIRE_TAG(PROFILE_SAMPLE_TYPE, WIRE_LEN): return value_type(d, f->bytes, w, &w->type, &w->unit);
     case WIRE_TAG(PROFILE_SAMPLES, WIRE_LEN):
         r = decode_entry(d, f->bytes, HOLLOW_BYTES);
         if (r == 0)
@@ -46,24 +48,21 @@ static int profile_field(struct decode *d, const struct wire_field *f, struct pr
     case WIRE_TAG(PROFILE_TIME_UNIX_NANO, WIRE_I64): w->time = f->value; return 0;
     case WIRE_TAG(PROFILE_DURATION_NANO, WIRE_VARINT): w->duration = f->value; return 0;
     case WIRE_TAG(PROFILE_PERIOD_TYPE, WIRE_LEN):
-        return value_type(d, f->bytes, &w->period_type, &w->period_unit);
+        return value_type(d, f->bytes, w, &w->period_type, &w->period_unit);
     case WIRE_TAG(PROFILE_PERIOD, WIRE_VARINT): w->period = f->value; return 0;
     case WIRE_TAG(PROFILE_PROFILE_ID, WIRE_LEN):
         /* of another size it is no id; nobody is served by losing the samples for it */
         w->id = f->bytes.n == PROFILE_ID_SIZE ? f->bytes : (struct bytes){0};
-        d->maybe_older |= f->bytes.n != PROFILE_ID_SIZE && f->bytes.n != 0;
+        d->doubt |= f->bytes.n != PROFILE_ID_SIZE && f->bytes.n != 0;
         return 0;
     case WIRE_TAG(PROFILE_DROPPED_ATTRIBUTES_COUNT, WIRE_VARINT):
     case WIRE_TAG(PROFILE_ORIGINAL_PAYLOAD_FORMAT, WIRE_LEN):
     case WIRE_TAG(PROFILE_ORIGINAL_PAYLOAD, WIRE_LEN): return 0;
     default: break;
     }
-    if (f->number == PROFILE_ATTRIBUTE_INDICES)
+    if (f->number == PROFILE_ATTRIBUTE_INDICES && (f->type == WIRE_LEN || f->type == WIRE_VARINT))
         return decode_indices(d, GROUP_PROFILE_ATTR, &d->m->profile_attr, f, "Profile");
-    if (f->number <= PROFILE_HIGHEST)
-        return decode_wrong_type(d, f, "Profile");
-    d->maybe_older |= f->number <= PROFILE_HIGHEST_OLD;
-    return 0;
+    return f->number <= PROFILE_HIGHEST ? decode_misfit(d, f, "Profile", &w->unreadable) : 0;
 }
 
 static int profile_any(struct decode *d, struct bytes message, uint32_t scope)
@@ -96,7 +95,7 @@ static int profile_any(struct decode *d, struct bytes message, uint32_t scope)
             return r;
     }
     v->profile.scope[i] = scope;
-    v->profile.type[i] = wire_saturate32(w.type);
+    v->profile.type[i] = w.unreadable ? UNREADABLE : wire_saturate32(w.type);
     v->profile.unit[i] = wire_saturate32(w.unit);
     v->profile.period_type[i] = wire_saturate32(w.period_type);
     v->profile.period_unit[i] = wire_saturate32(w.period_unit);
@@ -220,7 +219,6 @@ static int key_value(struct decode *d, struct bytes message, bool *dangling)
     }
     if (r != WIRE_END)
         return decode_malformed(d, in.p, "malformed KeyValue");
-    d->surely_1_10 |= key_index != 0;
     if (key_index != 0 && !resolve(d->p, key_index, &a.key)) /* 0 is "not set" */
         *dangling = true;
     if (reference != INDEX_NONE && !resolve(d->p, reference, &a.value.text))

@@ -84,7 +84,6 @@ static int set_member(struct decode *d, const struct wire_field *f, struct attr_
     case WIRE_TAG(ANY_VALUE_STRING_VALUE_STRINDEX, WIRE_VARINT):
         *value = (struct attr_value){.kind = ATTR_STRING};
         *reference = wire_saturate32(f->value); /* so that -1 is not INDEX_NONE */
-        d->surely_1_10 = true;
         return 0;
     default: return decode_wrong_type(d, f, "AnyValue");
     }
