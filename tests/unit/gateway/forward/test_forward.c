@@ -337,7 +337,7 @@ UNIT(totals_stay_what_they_are)
             struct forward *f = make(shares[i], seed, &x, NULL, NULL);
             ck_assert(forward_reserve(f, n));
             forward_push(f, &view, n);
-            struct profiles out = decoded_copy(x.body, x.n, &copy);
+            struct profiles out = decoded_copy(unit_made(x.body), x.n, &copy);
             int64_t kept = 0;
             for (uint32_t k = 0; k < out.sample.n; k++) {
                 kept += out.sample.value_sum[k];
@@ -386,7 +386,7 @@ UNIT(what_only_has_times_is_worth_a_count)
     struct forward *f = make(0.1, 4, &x, NULL, NULL);
     ck_assert(forward_reserve(f, n));
     forward_push(f, &view, n);
-    struct profiles out = decoded_copy(x.body, x.n, &copy);
+    struct profiles out = decoded_copy(unit_made(x.body), x.n, &copy);
     double kept = 0;
     uint32_t heavy = 0;
     for (uint32_t k = 0; k < out.sample.n; k++) {
