@@ -46,6 +46,39 @@ UNIT(rust_names_old_and_new)
           "utf8_idents::საჭმელად_გემრიელი_სადილი");
 }
 
+/* rustc 1.95: "u3" stands in the hash of crate alloc, "G" in what it calls its allocator; in a program of 641
+ * functions 165 were refused for it. */
+UNIT(a_hash_is_no_punycode)
+{
+    check(
+        "_RINvMsa_NtCsgvbsrvnw3yD_9hashbrown3rawNtB6_13RawTableInner22fallible_with_capacityNtNtCslNYArtu3iFV_"
+        "5alloc5alloc6GlobalECs6xxl1lAjzDf_1a",
+        "<hashbrown::raw::RawTableInner>::fallible_with_capacity::<alloc::alloc::Global>");
+    check(
+        "_RINvMsi_NtNtNtCslNYArtu3iFV_5alloc11collections5btree3mapINtB6_8BTreeMapyNtNtNtCsduwmD7cSIQq_5gimli4read6"
+        "abbrev12AbbreviationE3getyEB1f_",
+        "<alloc::collections::btree::map::BTreeMap<u64, gimli::read::abbrev::Abbreviation>>::get::<u64>");
+    check(
+        "_RINvMs10_NtNtNtCslNYArtu3iFV_5alloc11collections5btree4nodeINtB7_16BalancingContextjNtNtNtNtNtNtCsjrHSEGnQ"
+        "3l9_3std3sys3pal4unix14stack_overflow11thread_info10ThreadInfoE25merge_tracking_child_edgeNtNtBd_5alloc6Gl"
+        "obalEB1w_",
+        "<alloc::collections::btree::node::BalancingContext<usize, std::sys::pal::unix::stack_overflow::thread_info"
+        "::ThreadInfo>>::merge_tracking_child_edge::<alloc::alloc::Global>");
+}
+
+/* Where identifiers can stand: behind tuples, closures, constants, the type i16, arrays. */
+UNIT(punycode_wherever_it_stands)
+{
+    check("_RINvCs12jkoC9p3aE_1pu9gre_6ka8iTssENCNvB2_4mains_0Kb1_Kcfc_EB2_",
+          "p::größe::<(i16, i16), p::main::{closure#1}, true, '\\u{fc}'>");
+    check("_RNvMNtNtCs12jkoC9p3aE_1pu8gdel_5qau9eschr_esaINtB2_u8rger_zjaTsmEKj4_Eu8ffne_4qaB6_",
+          "<p::gödel::eschér::Ärger<(i16, u32), 4>>::öffne");
+    check(
+        "_RNvXs1g_NtCs8NwYtU1Mohg_4core3fmtRINtNtNtCs3DkkXZSZGZp_1pu8gdel_5qau9eschr_esau8rger_zjasKj3_ENtB6_5Debug"
+        "3fmtBD_",
+        "<&p::gödel::eschér::Ärger<i16, 3> as core::fmt::Debug>::fmt");
+}
+
 UNIT(names_that_are_not_mangled)
 {
     check("main", NULL);
@@ -117,6 +150,16 @@ UNIT(a_name_in_punycode_is_never_left_half_way)
     /* What could go on for years stays as it is. */
     check("_RNvCs1234_7mycrateu8gdel_5qaGzzzzzzzzz_", NULL);
     check("_RINvC1au8gdel_5qaTB1_B1_B1_B1_B1_B1_B1_EE", NULL);
+}
+
+/* Where the text is left out, an impl's place, the demangler says nothing while it counts lifetimes, so it
+ * could not be left: this name was busy for centuries. */
+UNIT(lifetimes_nobody_wrote_are_not_counted)
+{
+    check("_RNvMs4_Ms0_NtCs3_5alloc7raw_vecFGGGqNtCs3_5alloc7raw_vecFGGGq_3", NULL);
+    check("_RNvMFGzzzzzzzzz_EuE3foo", NULL);
+    check("_RNvC1a3foo", "a::foo");
+    check("_RINvC1a3fooFG0_RL0_hEuE", "a::foo::<for<'a, 'b> fn(&'b u8)>");
 }
 
 UNIT(long_names_stay_mangled)
