@@ -11,7 +11,6 @@
 #include "gateway/connector/convert.h"
 #include "gateway/commands/rules_parts.h"
 #include "gateway/commands/help.h"
-#include "gateway/commands/json_text.h"
 #include "gateway/run/rule_files.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
@@ -129,59 +128,52 @@ bool command_rules_is_meant(const struct rules_command *c, uint32_t file)
 
 /* ---- diagnostics ---- */
 
-static void put_diagnostic(const struct rules_diagnostic *d, FILE *to)
+static void put_diagnostic(struct json *j, const struct rules_diagnostic *d)
 {
-    bool first = true;
-    putc('{', to);
-    json_put_key(to, "code", &first);
-    json_put_string(to, bytes_str(d->code));
-    json_put_key(to, "severity", &first);
-    json_put_string(to, bytes_str(d->warning ? "warning" : "error"));
-    json_put_key(to, "file", &first);
-    json_put_string(to, bytes_str(d->file));
-    fprintf(to, ", \"line\": %u, \"column\": %u, \"length\": %u, \"text\": ", d->place.line, d->place.column,
-            d->place.length);
-    json_put_string(to, bytes_str(d->text));
-    putc('}', to);
+    json_open(j, '{');
+    json_key(j, "code"), json_string(j, bytes_str(d->code));
+    json_key(j, "severity"), json_string(j, bytes_str(d->warning ? "warning" : "error"));
+    json_key(j, "file"), json_string(j, bytes_str(d->file));
+    json_key(j, "line"), json_u64(j, d->place.line);
+    json_key(j, "column"), json_u64(j, d->place.column);
+    json_key(j, "length"), json_u64(j, d->place.length);
+    json_key(j, "text"), json_string(j, bytes_str(d->text));
+    json_close(j, '}');
 }
 
-static void put_diagnostics(const struct rules_diagnostics *all, FILE *to)
-{
-    putc('[', to);
-    for (uint32_t i = 0; i < all->n; i++) {
-        fputs(i > 0 ? ", " : "", to);
-        put_diagnostic(&all->items[i], to);
-    }
-    putc(']', to);
-}
-
-uint32_t command_rules_diagnostics(const struct rules_command *c, FILE *to)
+uint32_t command_rules_diagnostics(struct rules_command *c)
 {
     uint32_t warnings = 0, shown = 0;
-    fputs(c->json ? "[" : "", to);
+    if (c->json)
+        json_open(&c->put, '[');
     for (uint32_t i = 0; i < c->found.n; i++) {
         const struct rules_diagnostic *d = &c->found.items[i];
         if (d->warning && !command_rules_is_meant(c, d->place.file))
             continue;
         warnings += d->warning;
-        const char *between = c->json ? ", " : "\n";
-        fputs(shown++ > 0 ? between : "", to);
         if (c->json)
-            put_diagnostic(d, to);
+            put_diagnostic(&c->put, d);
         else
-            fputs(d->text, to);
+            printf("%s%s", shown++ > 0 ? "\n" : "", d->text);
     }
-    fputs(c->json ? "]" : "", to);
+    if (c->json)
+        json_close(&c->put, ']');
     return c->found.n_errors + (c->strict ? warnings : 0);
 }
 
-void command_rules_no_set(const struct rules_command *c)
+void command_rules_no_set(struct rules_command *c)
 {
     if (c->json)
-        printf("{\"diagnostics\": ");
-    command_rules_diagnostics(c, stdout);
+        json_open(&c->put, '{'), json_key(&c->put, "diagnostics");
+    command_rules_diagnostics(c);
     if (c->json)
-        printf(", \"ok\": false}\n");
+        json_key(&c->put, "ok"), json_bool(&c->put, false), json_close(&c->put, '}');
+}
+
+void command_rules_print(struct rules_command *c)
+{
+    fwrite(c->out.p, 1, c->out.n, stdout);
+    c->out.n = 0;
 }
 
 static const char *plural(uint32_t n)
@@ -213,19 +205,23 @@ static int check(struct rules_command *c)
         fprintf(stderr, "profgate rules: out of memory\n");
         return EXIT_ENVIRONMENT;
     }
+    struct json *j = &c->put;
     if (c->json)
-        printf("{\"diagnostics\": ");
-    uint32_t wrong = command_rules_diagnostics(c, stdout) + (r > 0);
+        json_open(j, '{'), json_key(j, "diagnostics");
+    uint32_t wrong = command_rules_diagnostics(c) + (r > 0);
     if (r > 0)
         fprintf(stderr, "profgate rules: %s\n", e.text);
     for (uint32_t i = 0; i < c->n_inputs; i++)
         files += command_rules_is_meant(c, i);
     for (uint32_t i = 0; c->set && i < c->set->n_metrics; i++)
         metrics += command_rules_is_meant(c, c->set->metrics[i].place.file);
-    if (c->json)
-        printf(", \"ok\": %s, \"files\": %u, \"metrics\": %u, \"errors\": %u}\n",
-               wrong > 0 ? "false" : "true", files, metrics, wrong);
-    else if (wrong > 0)
+    if (c->json) {
+        json_key(j, "ok"), json_bool(j, wrong == 0);
+        json_key(j, "files"), json_u64(j, files);
+        json_key(j, "metrics"), json_u64(j, metrics);
+        json_key(j, "errors"), json_u64(j, wrong);
+        json_close(j, '}');
+    } else if (wrong > 0)
         printf("%s%u file%s, %u error%s\n", c->found.n > 0 ? "\n" : "", files, plural(files), wrong,
                plural(wrong));
     else
@@ -233,13 +229,20 @@ static int check(struct rules_command *c)
     return wrong > 0 ? EXIT_NO : EXIT_DONE;
 }
 
-static void print_failures(const struct rules_command *c, const struct rules_diagnostics *failures, bool ok,
+static void print_failures(struct rules_command *c, const struct rules_diagnostics *failures, bool ok,
                            uint32_t run)
 {
     if (c->json) {
-        printf("{\"failures\": ");
-        put_diagnostics(failures, stdout);
-        printf(", \"ok\": %s, \"tests\": %u, \"failed\": %u}\n", ok ? "true" : "false", run, failures->n);
+        struct json *j = &c->put;
+        json_open(j, '{');
+        json_key(j, "failures"), json_open(j, '[');
+        for (uint32_t i = 0; i < failures->n; i++)
+            put_diagnostic(j, &failures->items[i]);
+        json_close(j, ']');
+        json_key(j, "ok"), json_bool(j, ok);
+        json_key(j, "tests"), json_u64(j, run);
+        json_key(j, "failed"), json_u64(j, failures->n);
+        json_close(j, '}');
         return;
     }
     for (uint32_t i = 0; i < failures->n; i++)
@@ -322,6 +325,8 @@ static int run_verb(size_t verb, int argc, char **argv)
         return EXIT_ENVIRONMENT;
     }
     c->stack = UINT32_MAX;
+    c->put = (struct json)JSON_INIT(&c->out);
+    c->put.spaced = true;
     int r = settings_flags(&flags, argc, argv, c, NULL, &rest, &e);
     if (r == SETTINGS_HELP) {
         command_help(verbs[verb].usage, verbs[verb].doc, &flags);
@@ -333,7 +338,15 @@ static int run_verb(size_t verb, int argc, char **argv)
         r = load(c, argv + rest, argc - rest, verbs[verb].captures);
         if (r == EXIT_DONE)
             r = verbs[verb].run(c);
+        if (c->put.r < 0) {
+            fprintf(stderr, "profgate rules: out of memory\n");
+            r = EXIT_ENVIRONMENT;
+        } else if (c->out.n > 0) {
+            command_rules_print(c);
+            putchar('\n');
+        }
     }
+    buffer_release(&c->out);
     rules_diagnostics_release(&c->found);
     rules_set_free(c->set);
     for (uint32_t i = 0; i < c->n_texts; i++)

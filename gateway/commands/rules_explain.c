@@ -4,6 +4,7 @@
  * which labels. It counts nothing: each distinct stack of a profile is asked once, for its first sample.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,6 @@
 #include "gateway/classify/parts.h"
 #include "gateway/commands/command.h"
 #include "gateway/commands/rules_parts.h"
-#include "gateway/commands/json_text.h"
 #include "gateway/run/pipeline.h"
 #include "rules/source/place.h"
 #include "rules/prove/explain.h"
@@ -64,30 +64,38 @@ static struct bytes source_at(const struct asked *a, struct rule_place place)
     return place_source(&a->x->command->set->files[place.file], place);
 }
 
+/* As a line, the values are quoted as in JSON. */
 static void put_labels(const struct asked *a, uint32_t series, bool json)
 {
     const struct rules_matcher *m = a->explained.matcher;
+    struct rules_command *c = a->x->command;
     const struct rules_series_label *labels;
     uint32_t n = rules_matcher_series_labels(m, series, &labels);
-    printf(json ? "{" : " {");
+    if (json)
+        json_open(&c->put, '{');
+    else
+        printf(" {");
     for (uint32_t i = 0; i < n; i++) {
         struct bytes name = rules_program_name(a->x->program, labels[i].name);
-        printf("%s", i > 0 ? ", " : json ? "" : " ");
-        if (json) {
-            json_put_string(stdout, name);
-            printf(": ");
-        } else {
-            printf("%.*s=", BYTES_FMT(name));
-        }
-        json_put_string(stdout, rules_matcher_text(m, labels[i].value));
+        if (json)
+            json_string_key(&c->put, name);
+        else
+            printf("%s%.*s=", i > 0 ? ", " : " ", BYTES_FMT(name));
+        json_string(&c->put, rules_matcher_text(m, labels[i].value));
+        if (!json)
+            command_rules_print(c);
     }
-    printf(json || n == 0 ? "}" : " }");
+    if (json)
+        json_close(&c->put, '}');
+    else
+        printf(n == 0 ? "}" : " }");
 }
 
 /* A row, or a condition, and its frame: as a line or an object. */
 static void put_reason(const struct asked *a, const char *what, struct bytes text, struct rule_place place,
-                       uint32_t position, bool json, bool *first)
+                       uint32_t position, bool json)
 {
+    struct json *j = &a->x->command->put;
     char frame[512] = "";
     const char *file = (const char *)a->x->command->set->files[place.file].name.p;
     if (position != RULES_NONE)
@@ -99,17 +107,15 @@ static void put_reason(const struct asked *a, const char *what, struct bytes tex
         putchar('\n');
         return;
     }
-    printf("%s{\"%s\": ", *first ? "" : ", ", what);
-    *first = false;
-    json_put_string(stdout, text);
-    printf(", \"file\": ");
-    json_put_string(stdout, bytes_str(file));
-    printf(", \"line\": %u", place.line);
+    json_open(j, '{');
+    json_key(j, what), json_string(j, text);
+    json_key(j, "file"), json_string(j, bytes_str(file));
+    json_key(j, "line"), json_u64(j, place.line);
     if (position != RULES_NONE) {
-        printf(", \"frame\": %u, \"is\": ", position);
-        json_put_string(stdout, bytes_str(frame));
+        json_key(j, "frame"), json_u64(j, position);
+        json_key(j, "is"), json_string(j, bytes_str(frame));
     }
-    putchar('}');
+    json_close(j, '}');
 }
 
 /* ---- why ----------------------------------------------------------------------------------- */
@@ -123,18 +129,18 @@ static uint32_t position_of(const struct asked *a, uint32_t frame)
     return RULES_NONE;
 }
 
-static void put_conditions(const struct asked *a, const struct rule_sample *where, bool json, bool *first)
+static void put_conditions(const struct asked *a, const struct rule_sample *where, bool json)
 {
     struct rules_because because[BECAUSE_MAX];
     uint32_t n = rules_explain(&a->explained, where, because, BECAUSE_MAX);
     for (uint32_t i = 0; i < n; i++) {
         const struct rule_sample *s = because[i].condition;
         struct bytes text = s->name.n > 0 ? s->name : source_at(a, s->place);
-        put_reason(a, "where", text, s->place, because[i].position, json, first);
+        put_reason(a, "where", text, s->place, because[i].position, json);
     }
 }
 
-static void put_tables(const struct asked *a, const struct rule_source *source, bool json, bool *first)
+static void put_tables(const struct asked *a, const struct rule_source *source, bool json)
 {
     const struct rule_table *table;
     for (uint32_t i = 0; (table = rules_program_table(a->x->program, i)); i++) {
@@ -145,7 +151,7 @@ static void put_tables(const struct asked *a, const struct rule_source *source, 
         char text[160];
         snprintf(text, sizeof text, "%.*s, row %u", BYTES_FMT(table->name), row + 1);
         put_reason(a, "table", bytes_str(text), table->rows[row].place,
-                   frame == RULES_NONE ? RULES_NONE : position_of(a, frame), json, first);
+                   frame == RULES_NONE ? RULES_NONE : position_of(a, frame), json);
     }
 }
 
@@ -155,31 +161,30 @@ static bool is_wanted(const struct asked *a, uint32_t metric)
     return !name || bytes_is(rules_program_metric(a->x->program, metric)->name, name);
 }
 
-static void put_entry(const struct asked *a, const struct rules_entry *entry, bool *first)
+static void put_entry(const struct asked *a, const struct rules_entry *entry)
 {
     const struct rule_source *source = rules_program_source(a->x->program, entry->source);
     const struct rule_metric *metric =
         rules_program_metric(a->x->program, rules_program_source_metric(a->x->program, entry->source));
-    bool json = a->x->command->json, first_reason = true;
+    struct json *j = &a->x->command->put;
+    bool json = a->x->command->json;
     if (json) {
-        printf("%s{\"metric\": ", *first ? "" : ", ");
-        json_put_string(stdout, metric->name);
-        printf(", \"labels\": ");
-        put_labels(a, entry->series, true);
-        printf(", \"because\": [");
+        json_open(j, '{');
+        json_key(j, "metric"), json_string(j, metric->name);
+        json_key(j, "labels"), put_labels(a, entry->series, true);
+        json_key(j, "because"), json_open(j, '[');
     } else {
         printf("    %.*s", BYTES_FMT(metric->name));
         put_labels(a, entry->series, false);
         putchar('\n');
     }
-    *first = false;
     if (source->each)
         put_reason(a, "each", source->distinct ? BYTES_LIT("distinct frame") : BYTES_LIT("frame"),
-                   source->place, RULES_NONE, json, &first_reason);
-    put_conditions(a, source->where, json, &first_reason);
-    put_tables(a, source, json, &first_reason);
+                   source->place, RULES_NONE, json);
+    put_conditions(a, source->where, json);
+    put_tables(a, source, json);
     if (json)
-        printf("]}");
+        json_close(j, ']'), json_close(j, '}');
 }
 
 /* What the keep rules say, if there are any. */
@@ -197,11 +202,16 @@ static int put_kept(const struct asked *a)
         return -ENOMEM;
     const struct rules_kept *kept = rules_matcher_kept_at(m, number);
     double percent = rules_keep_probability(kept, kept->share[RULE_OF_PROFILES]) / 10000.0;
-    bool json = x->command->json, first = true;
-    if (json)
-        printf(", \"kept\": {\"percent\": %.10g, \"rates\": %u, \"because\": [", percent,
-               kept->dropped == RULES_NONE ? kept->n_rates : 0);
-    else
+    struct json *j = &x->command->put;
+    bool json = x->command->json;
+    if (json) {
+        char text[24];
+        int n = snprintf(text, sizeof text, "%.10g", percent);
+        json_key(j, "kept"), json_open(j, '{');
+        json_key(j, "percent"), json_raw(j, bytes_of(text, (size_t)n));
+        json_key(j, "rates"), json_u64(j, kept->dropped == RULES_NONE ? kept->n_rates : 0);
+        json_key(j, "because"), json_open(j, '[');
+    } else
         printf("    kept %.10g%%%s\n", percent,
                kept->n_rates && kept->dropped == RULES_NONE ? ", else by rate" : "");
     for (uint32_t i = 0; i < RULE_KEEP_OFS + 1 + kept->n_rates; i++) {
@@ -212,11 +222,11 @@ static int put_kept(const struct asked *a)
         if (rule == RULES_NONE)
             continue;
         const struct rule_keep *keep = rules_program_keep(x->program, rule);
-        put_reason(a, "rule", source_at(a, keep->place), keep->place, RULES_NONE, json, &first);
-        put_conditions(a, keep->where, json, &first);
+        put_reason(a, "rule", source_at(a, keep->place), keep->place, RULES_NONE, json);
+        put_conditions(a, keep->where, json);
     }
     if (json)
-        printf("]}");
+        json_close(j, ']'), json_close(j, '}');
     return 0;
 }
 
@@ -226,9 +236,9 @@ static void put_head(const struct asked *a)
     const struct profiles *v = x->classify->request.view;
     struct bytes type = profiles_string(v, v->profile.type[a->profile]),
                  unit = profiles_string(v, v->profile.unit[a->profile]);
-    bool json = x->command->json;
+    struct json *j = &x->command->put;
     char frame[512];
-    if (!json) {
+    if (!x->command->json) {
         printf("%s: request %u, profile %u (%.*s/%.*s), stack %u, %u frames\n", x->path, a->request,
                a->profile, BYTES_FMT(type), BYTES_FMT(unit), a->stack, a->explained.n_frames);
         for (uint32_t i = 0; i < a->explained.n_frames && x->command->stack != UINT32_MAX; i++) {
@@ -237,16 +247,19 @@ static void put_head(const struct asked *a)
         }
         return;
     }
-    printf("%s{\"file\": ", x->n_stacks > 0 ? ",\n" : "\n");
-    json_put_string(stdout, bytes_str(x->path));
-    printf(", \"request\": %u, \"profile\": %u, \"stack\": %u, \"frames\": [", a->request, a->profile,
-           a->stack);
+    printf("%s", x->n_stacks > 0 ? ",\n" : "\n"); /* each stack is printed by itself */
+    json_open(j, '{');
+    json_key(j, "file"), json_string(j, bytes_str(x->path));
+    json_key(j, "request"), json_u64(j, a->request);
+    json_key(j, "profile"), json_u64(j, a->profile);
+    json_key(j, "stack"), json_u64(j, a->stack);
+    json_key(j, "frames"), json_open(j, '[');
     for (uint32_t i = 0; i < a->explained.n_frames; i++) {
         put_frame(x, a->explained.frames[i], frame, sizeof frame);
-        printf("%s", i > 0 ? ", " : "");
-        json_put_string(stdout, bytes_str(frame));
+        json_string(j, bytes_str(frame));
     }
-    printf("], \"counted\": [");
+    json_close(j, ']');
+    json_key(j, "counted"), json_open(j, '[');
 }
 
 /* ---- asking -------------------------------------------------------------------------------- */
@@ -286,7 +299,7 @@ static int put_entries(struct asked *a, uint32_t active)
     uint32_t n_listed = rules_matcher_frames(m, &a->verdict, outcome, a->explained.asker, &listed);
     struct rules_outcome *o = rules_matcher_outcome_at(m, outcome);
     uint32_t n = o->n_entries, from = o->entries;
-    bool first = true, headed = !x->command->metric;
+    bool headed = !x->command->metric;
     if (headed)
         put_head(a);
     for (uint32_t i = 0; i < n + n_listed; i++) {
@@ -296,15 +309,16 @@ static int put_entries(struct asked *a, uint32_t active)
         if (!headed)
             put_head(a);
         headed = true;
-        put_entry(a, &entry, &first);
+        put_entry(a, &entry);
         shown++;
     }
     if (headed && x->command->json)
-        printf("]");
+        json_close(&x->command->put, ']');
     int r = headed ? put_kept(a) : 0;
-    if (headed && x->command->json)
-        printf("}");
-    else if (headed && shown == 0)
+    if (headed && x->command->json) {
+        json_close(&x->command->put, '}');
+        command_rules_print(x->command);
+    } else if (headed && shown == 0)
         printf("    no metric takes it\n");
     x->n_stacks += headed;
     x->n_taken += shown > 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* profgate rules list: every metric, keep rule and trigger the files define. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "gateway/commands/command.h"
 #include "gateway/commands/rules_parts.h"
-#include "gateway/commands/json_text.h"
 #include "proto/base/macros.h"
 #include "rules/source/place.h"
 #include "rules/resolve/level.h"
@@ -91,102 +91,102 @@ static void print_policy(const struct rules_command *c)
 
 /* ---- as JSON ---- */
 
-static void put_text(const char *name, struct bytes text, bool *first)
+static void put_text(struct json *j, const char *name, struct bytes text)
 {
-    json_put_key(stdout, name, first);
-    json_put_string(stdout, text);
+    json_key(j, name), json_string(j, text);
 }
 
-static void put_place(const struct rules_command *c, struct rule_place place, bool *first)
+static void put_place(struct rules_command *c, struct rule_place place)
 {
-    put_text("file", c->set->files[place.file].name, first);
-    json_put_key(stdout, "line", first);
-    printf("%u", place.line);
+    put_text(&c->put, "file", c->set->files[place.file].name);
+    json_key(&c->put, "line"), json_u64(&c->put, place.line);
 }
 
-static void put_metric(const struct rules_command *c, const struct rule_metric *m)
+/* Whether a source before the i-th has a label of this name. */
+static bool is_said(const struct rule_metric *m, uint32_t i, struct bytes name)
+{
+    for (uint32_t j = 0; j < i; j++)
+        for (uint32_t k = 0; k < m->sources[j].n_labels; k++)
+            if (bytes_eq(m->sources[j].labels[k].name, name))
+                return true;
+    return false;
+}
+
+static void put_metric(struct rules_command *c, const struct rule_metric *m)
 {
     static const char *const combines[] = {"sum", "mean", "last"};
-    bool first = true;
-    putchar('{');
-    put_text("name", m->name, &first);
-    put_text("kind", bytes_str(m->gauge ? "gauge" : "counter"), &first);
-    put_text("unit", m->unit, &first);
-    put_text("description", m->describe, &first);
-    put_text("pack", m->pack, &first);
-    put_text("level", bytes_str(rule_level_name(metric_level(m))), &first);
-    json_put_key(stdout, "enabled", &first);
-    printf("%s, \"limit\": %u, \"largest\": %s", m->enabled ? "true" : "false", m->limit,
-           m->largest ? "true" : "false");
+    struct json *j = &c->put;
+    json_open(j, '{');
+    put_text(j, "name", m->name);
+    put_text(j, "kind", bytes_str(m->gauge ? "gauge" : "counter"));
+    put_text(j, "unit", m->unit);
+    put_text(j, "description", m->describe);
+    put_text(j, "pack", m->pack);
+    put_text(j, "level", bytes_str(rule_level_name(metric_level(m))));
+    json_key(j, "enabled"), json_bool(j, m->enabled);
+    json_key(j, "limit"), json_u64(j, m->limit);
+    json_key(j, "largest"), json_bool(j, m->largest);
     if (m->gauge)
-        put_text("combine", bytes_str(combines[m->combine]), &first);
-    printf(", \"labels\": {");
-    for (uint32_t i = 0, first_label = true; i < m->n_sources; i++) {
+        put_text(j, "combine", bytes_str(combines[m->combine]));
+    json_key(j, "labels"), json_open(j, '{');
+    for (uint32_t i = 0; i < m->n_sources; i++) {
         for (uint32_t k = 0; k < m->sources[i].n_labels; k++) {
             const struct rule_label *label = &m->sources[i].labels[k];
-            bool again = false;
-            for (uint32_t j = 0; j < i && !again; j++)
-                for (uint32_t o = 0; o < m->sources[j].n_labels && !again; o++)
-                    again = bytes_eq(m->sources[j].labels[o].name, label->name);
-            if (again)
+            if (is_said(m, i, label->name))
                 continue;
-            printf("%s", first_label ? "" : ", ");
-            first_label = false;
-            json_put_string(stdout, label->name);
-            printf(": ");
-            json_put_string(stdout, bytes_str(rule_level_name(rule_level_of_text(label->text))));
+            json_string_key(j, label->name);
+            json_string(j, bytes_str(rule_level_name(rule_level_of_text(label->text))));
         }
     }
-    putchar('}');
-    put_place(c, m->place, &first);
-    putchar('}');
+    json_close(j, '}');
+    put_place(c, m->place);
+    json_close(j, '}');
 }
 
-static int print_json(const struct rules_command *c)
+static void put_keep(struct rules_command *c, const struct rule_keep *k)
 {
-    bool first = true;
-    printf("{\"metrics\": [");
-    for (uint32_t i = 0; i < c->set->n_metrics; i++) {
-        if (!command_rules_is_meant(c, c->set->metrics[i].place.file))
-            continue;
-        printf("%s", first ? "" : ", ");
-        first = false;
-        put_metric(c, &c->set->metrics[i]);
-    }
-    printf("], \"keeps\": [");
-    first = true;
-    for (uint32_t i = 0; i < c->set->n_keeps; i++) {
-        const struct rule_keep *k = &c->set->keeps[i];
-        bool first_key = true;
-        if (!command_rules_is_meant(c, k->place.file))
-            continue;
-        printf("%s{", first ? "" : ", ");
-        first = false;
-        put_text("rule", source_of(c, k->place), &first_key);
-        put_text("pack", k->pack, &first_key);
-        put_text("level", bytes_str(rule_level_name(keep_level(k))), &first_key);
-        printf(", \"enabled\": %s", k->enabled ? "true" : "false");
-        put_place(c, k->place, &first_key);
-        putchar('}');
-    }
-    printf("], \"triggers\": [");
-    first = true;
-    for (uint32_t i = 0; i < c->set->n_triggers; i++) {
-        const struct rule_trigger *t = &c->set->triggers[i];
-        bool first_key = true;
-        if (!command_rules_is_meant(c, t->place.file))
-            continue;
-        printf("%s{", first ? "" : ", ");
-        first = false;
-        put_text("name", t->name, &first_key);
-        put_text("description", t->describe, &first_key);
-        put_text("pack", t->pack, &first_key);
-        printf(", \"enabled\": %s", t->enabled ? "true" : "false");
-        put_place(c, t->place, &first_key);
-        putchar('}');
-    }
-    printf("]}\n");
-    return EXIT_DONE;
+    struct json *j = &c->put;
+    json_open(j, '{');
+    put_text(j, "rule", source_of(c, k->place));
+    put_text(j, "pack", k->pack);
+    put_text(j, "level", bytes_str(rule_level_name(keep_level(k))));
+    json_key(j, "enabled"), json_bool(j, k->enabled);
+    put_place(c, k->place);
+    json_close(j, '}');
+}
+
+static void put_trigger(struct rules_command *c, const struct rule_trigger *t)
+{
+    struct json *j = &c->put;
+    json_open(j, '{');
+    put_text(j, "name", t->name);
+    put_text(j, "description", t->describe);
+    put_text(j, "pack", t->pack);
+    json_key(j, "enabled"), json_bool(j, t->enabled);
+    put_place(c, t->place);
+    json_close(j, '}');
+}
+
+static void put_all(struct rules_command *c)
+{
+    struct json *j = &c->put;
+    json_open(j, '{');
+    json_key(j, "metrics"), json_open(j, '[');
+    for (uint32_t i = 0; i < c->set->n_metrics; i++)
+        if (command_rules_is_meant(c, c->set->metrics[i].place.file))
+            put_metric(c, &c->set->metrics[i]);
+    json_close(j, ']');
+    json_key(j, "keeps"), json_open(j, '[');
+    for (uint32_t i = 0; i < c->set->n_keeps; i++)
+        if (command_rules_is_meant(c, c->set->keeps[i].place.file))
+            put_keep(c, &c->set->keeps[i]);
+    json_close(j, ']');
+    json_key(j, "triggers"), json_open(j, '[');
+    for (uint32_t i = 0; i < c->set->n_triggers; i++)
+        if (command_rules_is_meant(c, c->set->triggers[i].place.file))
+            put_trigger(c, &c->set->triggers[i]);
+    json_close(j, ']');
+    json_close(j, '}');
 }
 
 int command_rules_list(struct rules_command *c)
@@ -195,9 +195,11 @@ int command_rules_list(struct rules_command *c)
         command_rules_no_set(c);
         return EXIT_NO;
     }
-    if (c->json)
-        return print_json(c);
-    print_metrics(c);
-    print_policy(c);
+    if (c->json) {
+        put_all(c);
+    } else {
+        print_metrics(c);
+        print_policy(c);
+    }
     return EXIT_DONE;
 }

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
+#include "proto/base/json.h"
 #include "rules/compile.h"
 #include "rules/tree/policy.h"
 
@@ -25,6 +25,8 @@ struct rules_command {
     uint32_t n_captures;
     struct rule_set *set;
     struct rules_diagnostics found;
+    struct buffer out; /* what is said as JSON, until it is printed */
+    struct json put;   /* into it */
 };
 
 /* What the command is about: the files named, or the shipped packs when none was. */
@@ -32,10 +34,13 @@ bool command_rules_is_meant(const struct rules_command *c, uint32_t file);
 
 /* Prints the diagnostics of what is meant, and every error; as JSON they are an array. Returns how many stand
  * in the way. */
-uint32_t command_rules_diagnostics(const struct rules_command *c, FILE *to);
+uint32_t command_rules_diagnostics(struct rules_command *c);
 
 /* All that is printed when there were errors. */
-void command_rules_no_set(const struct rules_command *c);
+void command_rules_no_set(struct rules_command *c);
+
+/* Prints the JSON said so far; what follows is a document of its own. At the end it goes by itself. */
+void command_rules_print(struct rules_command *c);
 
 /* The verbs: exit codes of DESIGN §1. The set is compiled; NULL when there were errors. */
 int command_rules_list(struct rules_command *c);

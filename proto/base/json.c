@@ -56,12 +56,12 @@ void json_key(struct json *j, const char *name)
 }
 
 /* Bytes from `at` on that stand in a string as they are. */
-static size_t plain(struct bytes text, size_t at)
+static size_t plain(const struct json *j, struct bytes text, size_t at)
 {
     size_t i = at;
     while (i < text.n) {
         uint8_t c = text.p[i];
-        if (c == '"' || c == '\\' || c < 0x20)
+        if (c == '"' || c == '\\' || c < 0x20 || (c == 0x7f && j->spaced))
             break;
         size_t n = c < 0x80 ? 1 : bytes_utf8_length(bytes_of(text.p + i, text.n - i));
         if (n == 0)
@@ -71,24 +71,32 @@ static size_t plain(struct bytes text, size_t at)
     return i - at;
 }
 
+static void put_escaped(struct json *j, uint8_t c)
+{
+    char escape[8];
+    if (c == '"' || c == '\\')
+        put(j, (char[]){'\\', (char)c}, 2);
+    else if (j->spaced && (c == '\n' || c == '\t'))
+        put(j, c == '\n' ? "\\n" : "\\t", 2);
+    else if (c < 0x80)
+        put(j, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", c));
+    else if (j->spaced)
+        put(j, "\\ufffd", 6);
+    else
+        put(j, "\xef\xbf\xbd", 3);
+}
+
 void json_string(struct json *j, struct bytes text)
 {
     separate(j);
     put(j, "\"", 1);
     for (size_t i = 0; j->r == 0;) {
-        size_t n = plain(text, i);
+        size_t n = plain(j, text, i);
         put(j, text.p + i, n);
         i += n;
         if (i == text.n)
             break;
-        uint8_t c = text.p[i++];
-        char escape[8];
-        if (c == '"' || c == '\\')
-            put(j, (char[]){'\\', (char)c}, 2);
-        else if (c < 0x20)
-            put(j, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", c));
-        else
-            put(j, "\xef\xbf\xbd", 3);
+        put_escaped(j, text.p[i++]);
     }
     put(j, "\"", 1);
 }

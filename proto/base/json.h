@@ -25,7 +25,8 @@
 struct json {
     struct buffer *out;
     size_t from; /* where the document begins */
-    bool spaced; /* a blank behind commas and colons: for people */
+    bool spaced; /* for people and terminals: a blank behind commas and colons, \n and \t by these names, DEL
+                    and U+FFFD as escapes */
     int r;       /* 0, or what buffer_add gave first */
 };
 

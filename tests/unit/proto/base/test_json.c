@@ -49,6 +49,18 @@ UNIT(for_people_there_are_blanks)
                  "\"b\": \"{[: ,\", \"c\\\"\": \"7\", \"d\": \"-7\"}");
 }
 
+UNIT(for_people_and_terminals_more_is_escaped)
+{
+    struct buffer out = {0};
+    for (int spaced = 0; spaced < 2; spaced++) {
+        struct json j = JSON_INIT(&out);
+        j.spaced = spaced;
+        json_string(&j, BYTES_LIT("\n\t\r\x7f\xff"));
+        ck_assert_int_eq(j.r, 0);
+    }
+    expect(&out, "\"\\u000a\\u0009\\u000d\x7f\xef\xbf\xbd\"\"\\n\\t\\u000d\\u007f\\ufffd\"");
+}
+
 UNIT(a_document_behind_another_begins_without_a_comma)
 {
     struct buffer out = {0};
