@@ -88,7 +88,8 @@ static int put_field(struct legacy *t, const struct wire_field *f)
     int r = legacy_room(t, t->out, f->bytes.n + 256); /* numbers stay as long */
     if (r != 0)
         return r;
-    if (t->from == PROFILES_LAYOUT_1_8 && f->number == PROFILE_COMMENT_STRINDICES_1_8)
+    if (t->from == PROFILES_LAYOUT_1_8 && f->number == PROFILE_COMMENT_STRINDICES_1_8 &&
+        (f->type == WIRE_LEN || f->type == WIRE_VARINT))
         return read_comments(t, f);
     uint32_t to = f->number < FIELD_NUMBERS ? t->renumber[MESSAGE_PROFILE][f->number] : 0;
     if (f->type == WIRE_LEN && to == PROFILE_SAMPLES)

@@ -11,18 +11,20 @@
  * 2. A Sample has neither values nor timestamps; in 1.8 and 1.9, not as many of the one as of the other; what
  *    occurs once occurs twice.
  * 3. Where its wire types leave a Sample more than one reading: its attributes or its link lead outside of
- *    their tables, or two of its attributes have one key.
+ *    their tables, or two of its attributes have one key. In 1.8, a Profile's comments or attributes lead
+ *    outside of theirs.
  * 4. A resource's attribute has no key but a reference to one, which no layout before 1.10 has. A request
  *    with a dictionary is not of 1.5, one without not of 1.7.
  *
- * What is only unlikely costs one point: that all values of a sample of 1.8 or 1.9 would be good attributes
- * of 1.10; a list that is packed beside one that is not, in one sample; an entry of the attribute or the link
- * table that nobody refers to in one reading and somebody in the other: who fills a table uses it.
+ * What is only unlikely weighs less. UNUSED: an entry of the attribute or the link table that nobody refers
+ * to in one reading and somebody in the other, for who fills a table uses it. HINT: that all values of a
+ * sample of 1.8 or 1.9 would be good attributes of 1.10; a list that is packed beside one that is not, in one
+ * sample; comments of 1.8 that are as long as an id.
  *
- * The layout with the fewest points against it has it, the newest one if it is among several, else the one
- * that knows most of the fields' numbers, else the newer. So one odd message decides nothing as long as there
- * are others, and of a lone one its tables say more than it does. What a caller knows of the producer is so
- * many points against all other layouts.
+ * The layout with the fewest points against it has it; among equals 1.10 if it is one of them, else the one
+ * that knows most of the numbers, else the newer. So one odd message decides nothing as long as there are
+ * others, and of a lone one the tables say more than it does. What a caller knows of the producer is so many
+ * points against all other layouts.
  */
 #include "proto/otlp/layouts/sniff.h"
 
@@ -34,6 +36,9 @@
 
 /* Points: for what cannot be; for a table's entry that would be of no use; for what only is unlikely. */
 enum { VOTE = 4, UNUSED = 2, HINT = 1 };
+
+/* profiles.proto, Profile.profile_id. */
+#define PROFILE_ID_SIZE 16u
 
 /* Sets of layouts. */
 typedef uint8_t set;
@@ -125,6 +130,7 @@ struct votes {
     uint64_t against[PROFILES_LAYOUTS], unknown[PROFILES_LAYOUTS];
     bool dictionary;
     struct table attribute, link;
+    uint32_t n_strings;
     uint32_t key[ENTRIES]; /* of attributes */
 };
 
@@ -162,7 +168,7 @@ static set ask_field(struct votes *v, enum place place, const struct wire_field 
             possible &= (set)~rule->varints;
         if (f->bytes.n % 8 != 0)
             possible &= (set)~rule->fixed64s;
-        if (f->bytes.n != 16)
+        if (f->bytes.n != PROFILE_ID_SIZE)
             possible &= (set)~rule->profile_id;
     }
     for (enum profiles_layout l = PROFILES_LAYOUT_1_5; rule->knows != SET_ALL && l <= PROFILES_LAYOUT_1_10;
@@ -335,6 +341,30 @@ static void vote_sample(struct votes *v, struct bytes message)
 
 /* --- The tree */
 
+/* Whether all indices that a field carries are below n. */
+static bool are_below(const struct wire_field *f, uint32_t n)
+{
+    struct wire_rest rest = {0};
+    uint64_t index;
+    while (wire_next_repeated(f, WIRE_VARINT, &rest, &index) == 0)
+        if (index >= n)
+            return false;
+    return true;
+}
+
+/* Rule 3 for what 1.8 has other than 1.9: its comments are where the profile_id is now. */
+static set ask_profile_indices(struct votes *v, const struct wire_field *f)
+{
+    if (f->number == PROFILE_COMMENT_STRINDICES_1_8 && f->type == WIRE_LEN && f->bytes.n == PROFILE_ID_SIZE)
+        vote(v, (set)~ONLY(1_8), HINT);
+    bool good = true;
+    if (f->number == PROFILE_COMMENT_STRINDICES_1_8)
+        good = are_below(f, v->n_strings);
+    else if (f->number == PROFILE_ATTRIBUTE_INDICES_1_8)
+        good = are_below(f, v->attribute.n);
+    return good ? SET_ALL : (set)~ONLY(1_8);
+}
+
 static void vote_profile(struct votes *v, struct bytes message)
 {
     struct wire_reader in = wire_reader(message);
@@ -342,6 +372,8 @@ static void vote_profile(struct votes *v, struct bytes message)
     set possible = SET_ALL;
     while (wire_next(&in, &f) == 0) {
         possible &= ask_field(v, PLACE_PROFILE, &f);
+        if (possible & SET_1_9)
+            possible &= ask_profile_indices(v, &f);
         if (f.number == PROFILE_SAMPLES && f.type == WIRE_LEN)
             vote_sample(v, f.bytes);
         else if (f.number == PROFILE_SAMPLE_TYPE && f.type == WIRE_LEN)
@@ -415,6 +447,7 @@ static void vote_dictionary(struct votes *v, struct bytes message)
         case DICTIONARY_MAPPING_TABLE: vote_message(v, PLACE_MAPPING, f.bytes); break;
         case DICTIONARY_LOCATION_TABLE: vote_message(v, PLACE_LOCATION, f.bytes); break;
         case DICTIONARY_LINK_TABLE: v->link.n++; break;
+        case DICTIONARY_STRING_TABLE: v->n_strings++; break;
         case DICTIONARY_ATTRIBUTE_TABLE:
             vote_message(v, PLACE_ATTRIBUTE, f.bytes);
             if (v->attribute.n < ENTRIES)
@@ -464,6 +497,7 @@ enum profiles_layout layout_sniff(struct bytes body, const struct profiles_produ
                 (f.number == REQUEST_DICTIONARY ? vote_dictionary : vote_resource_profiles)(&v, f.bytes);
         v.attribute.n = max_of(v.attribute.n, 1u);
         v.link.n = max_of(v.link.n, 1u);
+        v.n_strings = max_of(v.n_strings, 1u);
     }
     vote_table(&v, &v.attribute);
     vote_table(&v, &v.link);
