@@ -156,7 +156,7 @@ static void refer_all(struct referred *to, const struct wire_field *f)
         refer(to, index);
 }
 
-/* The layouts that the field is possible in. */
+/* The layouts that the field is possible in; one that is damaged says nothing. */
 static set ask_field(struct votes *v, enum place place, const struct wire_field *f)
 {
     if (f->number >= FIELD_NUMBERS)
@@ -174,7 +174,7 @@ static set ask_field(struct votes *v, enum place place, const struct wire_field 
     for (enum profiles_layout l = PROFILES_LAYOUT_1_5; rule->knows != SET_ALL && l <= PROFILES_LAYOUT_1_10;
          l++)
         v->unknown[l] += !(rule->knows >> l & 1);
-    return possible;
+    return possible != 0 ? possible : SET_ALL;
 }
 
 /* A message of which only the fields' types tell. */
@@ -473,7 +473,7 @@ static void vote_table(struct votes *v, const struct table *table)
 
 /* --- The verdict */
 
-static enum profiles_layout verdict(const struct votes *v)
+static enum profiles_layout least_against(const struct votes *v)
 {
     enum profiles_layout best = PROFILES_LAYOUT_1_10;
     for (enum profiles_layout l = PROFILES_LAYOUT_1_9; l >= PROFILES_LAYOUT_1_5; l--)
@@ -484,8 +484,37 @@ static enum profiles_layout verdict(const struct votes *v)
     return best;
 }
 
-enum profiles_layout layout_sniff(struct bytes body, const struct profiles_producer *producer,
-                                  bool *ret_contradicts)
+/* Whether a layout has a vote more against it than another. */
+static bool is_out(const struct votes *v, enum profiles_layout l, enum profiles_layout best)
+{
+    return v->against[l] >= v->against[best] + VOTE;
+}
+
+/* Whether all layouts are out in which samples have other numbers than in the best. */
+static bool is_told(const struct votes *v, enum profiles_layout best)
+{
+    static const set kinds[] = {SET_1_7, SET_1_9, SET_1_10};
+    bool told = true;
+    for (uint32_t i = 0; i < ARRAY_LEN(kinds); i++)
+        for (enum profiles_layout l = PROFILES_LAYOUT_1_5; l <= PROFILES_LAYOUT_1_10; l++)
+            if (!(kinds[i] >> best & 1) && (kinds[i] >> l & 1))
+                told &= is_out(v, l, best);
+    return told;
+}
+
+static struct layout_verdict verdict(struct votes *v, const struct profiles_producer *producer)
+{
+    const enum profiles_layout by_itself = least_against(v);
+    struct layout_verdict ret = {.layout = by_itself, .told = is_told(v, by_itself)};
+    if (producer->layout == PROFILES_LAYOUT_UNKNOWN)
+        return ret;
+    ret.contradicts = is_out(v, producer->layout, by_itself);
+    vote(v, (set)(1u << producer->layout), producer->weight);
+    ret.layout = least_against(v);
+    return ret;
+}
+
+struct layout_verdict layout_sniff(struct bytes body, const struct profiles_producer *producer)
 {
     static const uint32_t order[] = {REQUEST_DICTIONARY, REQUEST_RESOURCE_PROFILES}; /* tables first */
     struct votes v = {0};
@@ -502,8 +531,5 @@ enum profiles_layout layout_sniff(struct bytes body, const struct profiles_produ
     vote_table(&v, &v.attribute);
     vote_table(&v, &v.link);
     vote(&v, v.dictionary ? (set)~ONLY(1_5) : (set)~ONLY(1_7), VOTE);
-    *ret_contradicts = producer->layout != PROFILES_LAYOUT_UNKNOWN && verdict(&v) != producer->layout;
-    if (producer->layout != PROFILES_LAYOUT_UNKNOWN)
-        vote(&v, (set)(1u << producer->layout), producer->weight);
-    return verdict(&v);
+    return verdict(&v, producer);
 }

@@ -8,11 +8,14 @@
 #include "proto/base/bytes.h"
 #include "proto/otlp/layouts/layout.h"
 
-/* The layout of a request, PROFILES_LAYOUT_1_10 when nothing speaks against it. What is known of its producer
- * adds its weight to what the request says of itself; *ret_contradicts: that says another layout. Linear,
- * iterative, without memory of its own; slower than a decode; safe on any bytes, which need no padding. Any
- * thread. */
-enum profiles_layout layout_sniff(struct bytes body, const struct profiles_producer *producer,
-                                  bool *ret_contradicts);
+struct layout_verdict {
+    enum profiles_layout layout; /* 1.10 when nothing speaks against it */
+    bool told;                   /* by the request itself: something in it is of no other kind of Sample */
+    bool contradicts;            /* by itself the request is surely of another than its producer's */
+};
+
+/* Which layout a request has, with the weight of what is known of its producer. Linear, iterative, without
+ * memory of its own; slower than a decode; safe on any bytes, which need no padding. Any thread. */
+struct layout_verdict layout_sniff(struct bytes body, const struct profiles_producer *producer);
 
 #endif

@@ -162,7 +162,10 @@ static int read_tree(struct decode *d)
 
 static int ask(struct profiles *p, struct bytes body, const struct profiles_producer *producer)
 {
-    p->layout = layout_sniff(body, producer, &p->contradicts);
+    const struct layout_verdict verdict = layout_sniff(body, producer);
+    p->layout = verdict.layout;
+    p->told = verdict.told;
+    p->contradicts = verdict.contradicts;
     return ASKED;
 }
 
@@ -208,9 +211,9 @@ static int decode(struct profiles *p, struct bytes body, const struct profiles_l
         return ask(p, body, producer);
     if (r != 0)
         return r;
-    bool good = !dangling && check_all_good(&d), plain = good && !d.doubt && decode_is_plain_1_10(&d);
+    bool good = !dangling && check_all_good(&d);
     p->layout = PROFILES_LAYOUT_1_10;
-    if (producer && !plain)
+    if (producer && !(good && !d.doubt && decode_is_plain_1_10(&d, &p->told)))
         ask(p, body, producer);
     if (p->layout != PROFILES_LAYOUT_1_10)
         return ASKED;
@@ -259,7 +262,7 @@ static int decode_asking(struct profiles *p, struct bytes body, const struct pro
 static int decode_any(struct profiles *p, struct bytes body, const struct profiles_limits *limits,
                       enum profiles_layout layout, const struct profiles_producer *producer, struct error *e)
 {
-    p->contradicts = false;
+    p->told = p->contradicts = false;
     return layout != PROFILES_LAYOUT_UNKNOWN ? decode_known(p, body, limits, layout, e)
                                              : decode_asking(p, body, limits, producer, e);
 }

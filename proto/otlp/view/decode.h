@@ -81,9 +81,9 @@ int decode_any_value(struct decode *d, struct bytes message, struct attr_value *
 int check_indices(struct decode *d, bool good);
 
 /* fit.c: whether nothing speaks against what was decoded as 1.10 being that: each sample of it is good
- * in 1.10, so sniff.c would find no point against it. Call when the columns are complete and before indices
- * are checked. */
-bool decode_is_plain_1_10(const struct decode *d);
+ * in 1.10, so sniff.c would find no point against it. *ret_told: something speaks for it, too. Call when the
+ * columns are complete and before indices are checked. */
+bool decode_is_plain_1_10(const struct decode *d, bool *ret_told);
 
 /* check.c: whether every index is in its table and no sample empty. */
 bool check_all_good(const struct decode *d);

@@ -23,18 +23,21 @@ static bool keys_differ(const struct profiles *v, uint32_t from, uint32_t to)
     return true;
 }
 
-bool decode_is_plain_1_10(const struct decode *d)
+bool decode_is_plain_1_10(const struct decode *d, bool *ret_told)
 {
     const struct profiles *v = d->p;
     uint32_t surely = 0; /* samples that no other layout can have; with half of them it is decided */
     for (uint32_t i = 0; i < v->sample.n && surely <= v->sample.n / 2; i++) {
         uint32_t from = v->sample.attrs_at[i], to = v->sample.attrs_at[i + 1];
-        if (v->sample.n_values[i] > 0 || from == to)
+        if (v->sample.n_values[i] > 0)
+            surely++; /* as a list, or somebody was in doubt */
+        else if (from == to)
             continue;
-        if (v->sample.n_timestamps[i] != to - from)
+        else if (v->sample.n_timestamps[i] != to - from)
             surely++;
         else if (!keys_differ(v, from, to))
             return false;
     }
+    *ret_told = surely > 0;
     return true;
 }

@@ -36,7 +36,8 @@
 struct profiles {
     struct bytes body; /* what the slices point into */
     enum profiles_layout layout;
-    bool contradicts; /* by itself it would have another than the one known of its producer */
+    bool told;        /* where it was found out: something in the request has no other layout's meaning */
+    bool contradicts; /* by itself it would surely have another than the one known of its producer */
 
     struct {
         uint32_t n;
@@ -159,7 +160,8 @@ int profiles_decode_as(struct profiles *p, struct bytes body, enum profiles_layo
                        const struct profiles_limits *limits, struct error *e);
 
 /* The same for a body of a producer of which a layout is known, with a weight: what the request says of its
- * own layout (proto/otlp/layouts/sniff.c) may be more. `contradicts` tells when it says another one. */
+ * own layout (proto/otlp/layouts/sniff.c) may be more. `contradicts` tells when it surely says another one.
+ */
 int profiles_decode_of(struct profiles *p, struct bytes body, const struct profiles_producer *producer,
                        const struct profiles_limits *limits, struct error *e);
 

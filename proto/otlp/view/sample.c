@@ -222,19 +222,19 @@ int decode_sample(struct decode *d, struct bytes message)
     struct wire_field f;
     struct row s = {0};
     uint32_t attrs_at = d->p->attr_index.n;
-    bool packs = false, unreadable = false;
+    bool two = false, loose_four = false, unreadable = false;
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
         switch (WIRE_TAG(f.number, f.type)) {
         case WIRE_TAG(SAMPLE_STACK_INDEX, WIRE_VARINT): s.stack = f.value; break;
         case WIRE_TAG(SAMPLE_ATTRIBUTE_INDICES, WIRE_LEN):
-            packs = true;
+        case WIRE_TAG(SAMPLE_ATTRIBUTE_INDICES, WIRE_VARINT):
+            two = true;
             r = any_attrs(d, &f);
             break;
-        case WIRE_TAG(SAMPLE_ATTRIBUTE_INDICES, WIRE_VARINT): r = any_attrs(d, &f); break;
         case WIRE_TAG(SAMPLE_LINK_INDEX, WIRE_VARINT): s.link = f.value; break;
-        case WIRE_TAG(SAMPLE_VALUES, WIRE_VARINT): /* or a link of 1.9, behind the values */
-            d->doubt |= packs;
+        case WIRE_TAG(SAMPLE_VALUES, WIRE_VARINT):
+            loose_four = true;
             r = any_values(d, &f, &s);
             break;
         case WIRE_TAG(SAMPLE_VALUES, WIRE_LEN): r = any_values(d, &f, &s); break;
@@ -249,6 +249,7 @@ int decode_sample(struct decode *d, struct bytes message)
     }
     if (r != WIRE_END)
         return decode_malformed(d, in.p, "malformed Sample");
+    d->doubt |= two && loose_four; /* values and a link of 1.9? */
     if (unreadable) {
         s = (struct row){.stack = UNREADABLE};
         d->p->attr_index.n = attrs_at;
