@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * What somebody meant who wrote the words of another language.
+ *
  * A row of the table is one mistake: what was expected, what stands there instead, and what to write. Rows
  * are asked in order. What a proposal repeats of the source (the next word, a number) is made by a function.
  */
-#include "rules/parse/advice.h"
+#include "rules/parse/parser.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/parse/parser.h"
-#include "rules/parse/advice.h"
 
 #include <stdarg.h>
 #include <stdio.h>
