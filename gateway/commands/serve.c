@@ -124,6 +124,7 @@ int command_serve(int argc, char **argv)
         code = print(arguments.print ? config_show : config_reference, c);
     } else if (r == 0) {
         log_set_level(c->log_level);
+        log_set_format(c->log_format);
         struct gateway_options options = {c, reload, &arguments};
         r = gateway_run(&options, &e);
         code = exit_code(-r);

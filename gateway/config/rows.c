@@ -19,6 +19,7 @@ static const struct settings_word strategies[] = {
 };
 static const struct settings_word log_levels[] = {
     {"debug", LOG_LEVEL_DEBUG}, {"info", LOG_LEVEL_INFO}, {"warn", LOG_LEVEL_WARN}, {"error", LOG_LEVEL_ERROR}, {NULL}};
+static const struct settings_word log_formats[] = {{"text", LOG_FORMAT_TEXT}, {"json", LOG_FORMAT_JSON}, {NULL}};
 static const struct settings_word layouts[] = {
     {"auto", PROFILES_LAYOUT_UNKNOWN}, {"1.5", PROFILES_LAYOUT_1_5}, {"1.7", PROFILES_LAYOUT_1_7},
     {"1.8", PROFILES_LAYOUT_1_8}, {"1.9", PROFILES_LAYOUT_1_9}, {"1.10", PROFILES_LAYOUT_1_10}, {NULL}};
@@ -110,6 +111,8 @@ static const struct settings_row service_rows[] = {
      "threads that receive and count; 0 is one for each CPU this process may run on"},
     {"log_level", SETTINGS_CHOICE, AT(log_level), "info", 0, 0, log_levels,
      "what is written to standard error", true},
+    {"log_format", SETTINGS_CHOICE, AT(log_format), "text", 0, 0, log_formats,
+     "text is TIME LEVEL message key=value, json an object a line", true},
     {"shutdown_timeout", SETTINGS_DURATION, AT(shutdown_timeout_ns), "10s", 0, 600 * SEC, NULL,
      "how long a stop waits for requests to finish, and once more for queues to be sent, with repetitions", true},
 };

@@ -71,6 +71,7 @@ struct config {
 
     uint32_t workers;
     enum log_level log_level;
+    enum log_format log_format;
     uint64_t shutdown_timeout_ns;
 };
 

@@ -165,7 +165,8 @@ static void lose(struct forward *f, uint64_t samples, const char *why)
     if (samples == 0)
         return;
     stats_add(f->stats, STATS_FORWARD_DROPPED, samples);
-    log_limited(LOG_LEVEL_ERROR, "forwarding raw profiles: lost %" PRIu64 " samples: %s", samples, why);
+    log_limited(LOG_LEVEL_ERROR, "lost before it was queued of=samples items=%" PRIu64 " error=\"%s\"",
+                samples, why);
 }
 
 /* Takes the malloc'd body over. */

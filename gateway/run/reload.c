@@ -225,6 +225,7 @@ static void change_workers(struct gateway *g, struct news *n)
 static void take_config(struct gateway *g, struct config *c)
 {
     log_set_level(c->log_level);
+    log_set_format(c->log_format);
     g->config = c;
     config_free(g->reloaded);
     g->reloaded = c;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/base/nearest.h"
 
@@ -139,7 +140,11 @@ static int compile(struct collect *c, struct rule_files *ret, struct error *e)
     struct rules_diagnostics found;
     ret->set = rules_compile(c->inputs, c->n, &found);
     for (uint32_t i = 0; i < found.n; i++)
-        if (!found.items[i].warning)
+        if (found.items[i].warning)
+            continue;
+        else if (log_format() == LOG_FORMAT_JSON)
+            log_error("rules code=%s diagnostic=\"%s\"", found.items[i].code, found.items[i].text);
+        else
             fputs(found.items[i].text, stderr);
     uint32_t n_errors = found.n_errors;
     rules_diagnostics_release(&found);

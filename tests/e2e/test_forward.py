@@ -268,7 +268,7 @@ def test_a_stop_ends_when_its_time_is_over(sink):
         assert gateway.post(FILES[0].read_bytes())[0] == 200
         wait_for(lambda: sink.asked >= 1, "the first attempt")
         assert gateway.stop() == 0
-        assert "samples left at the end" in gateway.log()
+        assert "left at the end destination=otlp/sink of=samples items=" in gateway.log()
 
 
 def ready(gateway, accept="text/plain"):

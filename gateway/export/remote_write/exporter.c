@@ -114,16 +114,16 @@ static void on_answer(void *user, const struct client_answer *answer)
     if (!told && !written(answer, "histograms", &others) && !written(answer, "exemplars", &others)) {
         stats_add(o->stats, STATS_EXPORT_POINTS_DROPPED, answer->items);
         if (!to->said_deaf)
-            log_error(
-                "destination %s takes remote write 2.0 and does not say what it wrote: it knows 1.0 only, "
-                "so these points are lost; set protobuf_message to 1",
-                o->name);
+            log_error("takes remote write 2.0 and does not say what it wrote: it knows 1.0 only, "
+                      "so these points are lost; set protobuf_message to 1 destination=%s",
+                      o->name);
         to->said_deaf = true;
     } else if (samples < answer->items) {
         stats_add(o->stats, STATS_EXPORT_POINTS_DROPPED, answer->items - samples);
         log_limited(LOG_LEVEL_WARN,
-                    "destination %s wrote %" PRIu64 " of %" PRIu64 " samples that it acknowledged", o->name,
-                    samples, answer->items);
+                    "wrote less than it acknowledged destination=%s written=%" PRIu64
+                    " acknowledged=%" PRIu64,
+                    o->name, samples, answer->items);
     }
 }
 

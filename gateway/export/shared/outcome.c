@@ -59,30 +59,35 @@ static void tell(const struct outcome *o, const struct client_event *event)
     switch (event->kind) {
     case CLIENT_SENT:
         if (why[0])
-            log_limited(LOG_LEVEL_WARN, "destination %s: %s", o->name, why);
+            log_limited(LOG_LEVEL_WARN, "destination warns destination=%s said=\"%s\"", o->name, why);
         break;
-    case CLIENT_PARTIAL: log_limited(LOG_LEVEL_WARN, "destination %s %s", o->name, why); break;
+    case CLIENT_PARTIAL:
+        log_limited(LOG_LEVEL_WARN, "destination rejected a part destination=%s said=\"%s\"", o->name, why);
+        break;
     case CLIENT_RETRIED:
-        log_limited(LOG_LEVEL_WARN, "destination %s: attempt %" PRIu64 " failed and will be repeated: %s",
+        log_limited(LOG_LEVEL_WARN,
+                    "attempt failed and will be repeated destination=%s attempt=%" PRIu64 " error=\"%s\"",
                     o->name, event->attempts, why);
         break;
     case CLIENT_REFUSED:
-        log_limited(LOG_LEVEL_ERROR, "destination %s refused %" PRIu64 " %s for good: %s", o->name,
-                    event->items, what, why);
+        log_limited(LOG_LEVEL_ERROR,
+                    "destination refused for good destination=%s of=%s items=%" PRIu64 " error=\"%s\"",
+                    o->name, what, event->items, why);
         break;
     case CLIENT_OUT_OF_TIME:
-        log_limited(LOG_LEVEL_ERROR, "destination %s: gave %" PRIu64 " %s up after %" PRIu64 " attempts: %s",
-                    o->name, event->items, what, event->attempts, why);
+        log_limited(LOG_LEVEL_ERROR,
+                    "gave up destination=%s of=%s items=%" PRIu64 " attempts=%" PRIu64 " error=\"%s\"",
+                    o->name, what, event->items, event->attempts, why);
         break;
     case CLIENT_EVICTED:
     case CLIENT_TOO_LARGE:
     case CLIENT_OUT_OF_MEMORY:
-        log_limited(LOG_LEVEL_ERROR, "destination %s: lost %" PRIu64 " %s: %s", o->name, event->items, what,
-                    why);
+        log_limited(LOG_LEVEL_ERROR, "lost on the way destination=%s of=%s items=%" PRIu64 " error=\"%s\"",
+                    o->name, what, event->items, why);
         break;
     case CLIENT_SHUT_DOWN:
-        log_limited(LOG_LEVEL_ERROR, "destination %s: %" PRIu64 " %s left at the end: %s", o->name,
-                    event->items, what, why);
+        log_limited(LOG_LEVEL_ERROR, "left at the end destination=%s of=%s items=%" PRIu64 " error=\"%s\"",
+                    o->name, what, event->items, why);
         break;
     }
 }
