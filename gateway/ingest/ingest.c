@@ -17,6 +17,8 @@
 #include "gateway/ingest/consumer.h"
 #include "gateway/stats/producers.h"
 #include "gateway/stats/stats.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "proto/base/macros.h"
 
 /* Column memory kept between requests: enough for a 10 MB request (measured: 1.7 bytes of columns a byte of
@@ -260,8 +262,34 @@ static enum stats_id counter_of(const struct ingest_answer *answer)
     }
 }
 
+/* For who looks for what one producer sends; began_ns: when decoding did. */
+static void log_request(const struct ingest *g, size_t n, uint64_t began_ns,
+                        const struct ingest_answer *answer)
+{
+    static const char *const verdicts[] = {[INGEST_ACCEPTED] = "accepted",
+                                           [INGEST_MALFORMED] = "malformed",
+                                           [INGEST_UNSUPPORTED] = "unsupported",
+                                           [INGEST_TOO_LARGE] = "too_large",
+                                           [INGEST_BUSY] = "busy"};
+    const double seconds = (double)(clock_monotonic() - began_ns) / NSEC_PER_SEC;
+    const struct profiles *view = &g->view;
+    if (answer->verdict != INGEST_ACCEPTED) {
+        log_debug("request verdict=%s bytes=%zu seconds=%.6f error=\"%s\"", verdicts[answer->verdict], n,
+                  seconds, answer->message.text);
+        return;
+    }
+    struct bytes producer = view->profile.n > 0 ? producer_of(view) : BYTES_LIT("");
+    log_debug(
+        "request verdict=%s producer=\"%.*s\" layout=%s profiles=%u samples=%u rejected=%u bytes=%zu seconds=%.6f",
+        verdicts[answer->verdict], (int)min_of(producer.n, (size_t)PRODUCER_NAME_MAX),
+        (const char *)producer.p, profiles_layout_name(view->layout), view->profile.n, view->sample.n,
+        view->rejected.samples, n, seconds);
+}
+
 void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct ingest_answer *ret)
 {
+    const bool is_logged = log_is_written(LOG_LEVEL_DEBUG);
+    const uint64_t began_ns = is_logged ? clock_monotonic() : 0;
     ret->rejected_profiles = 0;
     ret->retry_after_ns = 0;
     ret->message.text[0] = 0;
@@ -280,6 +308,8 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     if (ret->verdict == INGEST_BUSY)
         ret->retry_after_ns = g->options.retry_after_ns;
     stats_add(g->stats, counter_of(ret), 1);
+    if (is_logged)
+        log_request(g, body.n, began_ns, ret);
     if (profiles_memory_used(&g->view) > KEEP_BYTES)
         profiles_trim(&g->view, KEEP_BYTES);
 }

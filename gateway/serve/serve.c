@@ -24,7 +24,9 @@
 #include "gateway/serve/reply.h"
 #include "gateway/serve/request.h"
 #include "gateway/serve/route.h"
+#include "gateway/stats/histograms.h"
 #include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
 #include "proto/grpc/frame.h"
@@ -142,6 +144,8 @@ static void refuse(struct serve *s, struct http_exchange *x, const struct route 
     };
     struct error message;
     refusal_explain(refusal, &facts, &message);
+    log_debug("refused peer=%s path=\"%.*s\" error=\"%s\"", x->peer ? x->peer->address : "",
+              BYTES_FMT(x->path), message.text);
     stats_add(s->processor.stats, refusal_counter(refusal), 1);
     refuse_saying(s, x, route, refusal, &message, retry_ns);
 }
@@ -175,12 +179,22 @@ static void release(struct serve *s, struct request *q)
     request_put(&s->pool, q);
 }
 
+/* It is about to be answered. */
+static void observe(const struct request *q)
+{
+    struct stats *stats = q->serve->processor.stats;
+    const bool rpc = q->route.protocol == INTAKE_GRPC;
+    histograms_add(stats, rpc ? STATS_RPC_DURATION : STATS_HTTP_DURATION, clock_monotonic() - q->began_ns);
+    histograms_add(stats, rpc ? STATS_RPC_SIZE : STATS_HTTP_SIZE, q->body.n + q->discarded);
+}
+
 /* Says no now. */
 static void refuse_request(struct request *q, enum refusal refusal, uint64_t retry_ns)
 {
     struct serve *s = q->serve;
     struct http_exchange *x = q->exchange;
     struct route route = q->route;
+    observe(q);
     x->user = NULL; /* the reply may close the exchange */
     release(s, q);
     refuse(s, x, &route, refusal, retry_ns);
@@ -230,6 +244,7 @@ static void finish(struct request *q, const struct processed *p)
     struct serve *s = q->serve;
     struct http_exchange *x = q->exchange;
     if (x) {
+        observe(q);
         x->user = NULL;
         say(s, x, &q->route, p);
     }
@@ -309,7 +324,7 @@ static void ask_access(struct request *q)
     struct serve *s = q->serve;
     struct http_exchange *x = q->exchange;
     struct access_worker *access = s->options.access;
-    uint64_t now = access || q->route.timeout_ns != UINT64_MAX ? clock_monotonic() : 0;
+    const uint64_t now = q->began_ns;
     if (q->route.timeout_ns != UINT64_MAX)
         q->deadline_ns = q->route.timeout_ns < UINT64_MAX - now ? now + q->route.timeout_ns : UINT64_MAX;
     q->wait.done = on_verified;
@@ -354,6 +369,7 @@ static void on_head(void *context, struct http_exchange *x)
     }
     q->serve = s;
     q->exchange = x;
+    q->began_ns = clock_monotonic();
     q->refusal = refusal;
     x->user = q;
     ask_access(q);

@@ -78,8 +78,23 @@ enum stats_id {
 #define STATS_PRODUCERS 64
 #define STATS_LAYOUTS   (STATS_LAYOUT_1_10 - STATS_LAYOUT_1_5 + 1)
 
+/* Distributions (histograms.h), and how many bounds each may have. */
+enum stats_histogram {
+    STATS_HTTP_DURATION,
+    STATS_HTTP_SIZE,
+    STATS_RPC_DURATION,
+    STATS_RPC_SIZE,
+    STATS_HISTOGRAMS
+};
+#define STATS_BUCKETS 19
+
+struct stats_distribution {
+    uint64_t bucket[STATS_BUCKETS + 1], sum; /* a bucket's own; the last one is of what passes all bounds */
+};
+
 struct stats {
     uint64_t value[STATS_N];
+    struct stats_distribution histogram[STATS_HISTOGRAMS];
     uint64_t producer[STATS_PRODUCERS + 1][STATS_LAYOUTS]; /* requests; the last row is of all others */
     struct stats *next;                                    /* all registered blocks; private */
 };

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "gateway/stats/histograms.h"
 #include "gateway/stats/process.h"
 #include "gateway/stats/producers.h"
 #include "proto/base/clock.h"
@@ -111,6 +112,8 @@ int stats_prometheus(struct buffer *out)
             r = write_rows(out, i);
     if (r == 0)
         r = producers_prometheus(out);
+    if (r == 0)
+        r = histograms_prometheus(out);
     if (r == 0)
         r = write_process(out);
     if (r < 0)

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/stats/histograms.h"
+
+#include <inttypes.h>
+
+#include "proto/base/macros.h"
+
+#define US 1000ull
+#define MS 1000000ull
+
+/* The conventions' advice (semantic conventions, http/http-metrics) begins at 5 ms, in which most of our
+ * requests would be one bucket: it is continued downwards. */
+static const uint64_t durations[] = {100 * US,  250 * US,  500 * US,  1 * MS,    2500 * US,
+                                     5 * MS,    10 * MS,   25 * MS,   50 * MS,   75 * MS,
+                                     100 * MS,  250 * MS,  500 * MS,  750 * MS,  1000 * MS,
+                                     2500 * MS, 5000 * MS, 7500 * MS, 10000 * MS};
+static const uint64_t sizes[] = {1u << 10, 1u << 12, 1u << 14, 1u << 16, 1u << 18,
+                                 1u << 20, 1u << 22, 1u << 24, 1u << 26};
+
+_Static_assert(ARRAY_LEN(durations) <= STATS_BUCKETS, "they fit, and one more");
+_Static_assert(ARRAY_LEN(sizes) <= STATS_BUCKETS, "they fit, and one more");
+
+static const struct row {
+    const char *name, *description;
+    const uint64_t *bounds;
+    uint32_t n;
+    double unit; /* of the name, in that of values */
+} rows[STATS_HISTOGRAMS] = {
+    [STATS_HTTP_DURATION] = {"http_server_request_duration_seconds",
+                             "Duration of HTTP requests, from their head to their answer", durations,
+                             ARRAY_LEN(durations), 1e9},
+    [STATS_HTTP_SIZE] = {"http_server_request_body_size_bytes", "Bodies of HTTP requests, as they were sent",
+                         sizes, ARRAY_LEN(sizes), 1},
+    [STATS_RPC_DURATION] = {"rpc_server_call_duration_seconds",
+                            "Duration of gRPC calls, from their head to their answer", durations,
+                            ARRAY_LEN(durations), 1e9},
+    [STATS_RPC_SIZE] = {"rpc_server_request_size_bytes", "Messages of gRPC calls, as they were sent", sizes,
+                        ARRAY_LEN(sizes), 1},
+};
+
+void histograms_add(struct stats *s, enum stats_histogram which, uint64_t value)
+{
+    const struct row *r = &rows[which];
+    uint32_t i = 0;
+    if (!s)
+        return;
+    while (i < r->n && value > r->bounds[i])
+        i++;
+    struct stats_distribution *d = &s->histogram[which];
+    __atomic_store_n(&d->bucket[i], d->bucket[i] + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&d->sum, d->sum + value, __ATOMIC_RELAXED);
+}
+
+static struct stats_distribution total(enum stats_histogram which)
+{
+    struct stats_distribution t = {0};
+    for (const struct stats *s = stats_blocks(); s; s = s->next) {
+        for (uint32_t i = 0; i <= STATS_BUCKETS; i++)
+            t.bucket[i] += __atomic_load_n(&s->histogram[which].bucket[i], __ATOMIC_RELAXED);
+        t.sum += __atomic_load_n(&s->histogram[which].sum, __ATOMIC_RELAXED);
+    }
+    return t;
+}
+
+static int write_one(enum stats_histogram which, struct buffer *out)
+{
+    const struct row *row = &rows[which];
+    const struct stats_distribution t = total(which);
+    uint64_t n = 0;
+    int r = buffer_printf(out, "# HELP %s %s\n# TYPE %s histogram\n", row->name, row->description, row->name);
+    for (uint32_t i = 0; i < row->n && r == 0; i++) {
+        n += t.bucket[i];
+        r = buffer_printf(out, "%s_bucket{le=\"%.12g\"} %" PRIu64 "\n", row->name,
+                          (double)row->bounds[i] / row->unit, n);
+    }
+    n += t.bucket[row->n];
+    if (r == 0)
+        r = buffer_printf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.12g\n%s_count %" PRIu64 "\n",
+                          row->name, n, row->name, (double)t.sum / row->unit, row->name, n);
+    return r;
+}
+
+int histograms_prometheus(struct buffer *out)
+{
+    int r = 0;
+    for (int i = 0; i < STATS_HISTOGRAMS && r == 0; i++)
+        r = write_one((enum stats_histogram)i, out);
+    return r;
+}

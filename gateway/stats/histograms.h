@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long requests take and how large they are: histograms by the names of OpenTelemetry's semantic
+ * conventions for HTTP and RPC servers, as a Collector's own telemetry has them, spelled for Prometheus.
+ *
+ * As the rows of block.h they are counted in each thread's own block, by plain additions, and added up by who
+ * reads. A gRPC call is of rpc.server alone, although HTTP/2 carried it.
+ */
+#ifndef GATEWAY_STATS_HISTOGRAMS_H
+#define GATEWAY_STATS_HISTOGRAMS_H
+
+#include "gateway/stats/block.h"
+#include "proto/base/buffer.h"
+
+/* One value, in ns or bytes. By the block's own thread. A NULL block counts nothing. */
+void histograms_add(struct stats *s, enum stats_histogram which, uint64_t value);
+
+/* Appends all of them in Prometheus text 0.0.4. 0 or a negative errno of buffer_add. Any thread. */
+int histograms_prometheus(struct buffer *out);
+
+#endif

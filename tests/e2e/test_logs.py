@@ -1,0 +1,79 @@
+"""What the operator reads of the program: lines of one form, as text or JSON, one a request when asked for, and distributions of
+how long requests take."""
+import http.client
+import json
+import re
+
+import pytest
+from programs import PATIENCE, EXPORT_METHOD, Gateway, captures, running, wait_for
+
+FILE = captures("ebpf-go*.pb")[0]
+FIELD = re.compile(r' ([a-z_.0-9]+)=("(?:[^"\\]|\\.)*"|[^ "=]+)')
+
+
+def reloaded(gateway, status):
+    """Reloads by hand, and until workers have changed over."""
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.admin, timeout=PATIENCE)
+    before = gateway.log().count("reloaded")
+    connection.request("POST", "/api/v1/reload")
+    assert str(connection.getresponse().status) == status
+    if status == "200":
+        wait_for(lambda: gateway.log().count("reloaded") > before, "new rules in force")
+
+
+def test_a_line_a_request_for_who_debugs():
+    with running(Gateway("--set", "service.log_level=debug", listen=1)) as gateway:
+        assert gateway.post(FILE.read_bytes())[0] == 200
+        assert gateway.post(b"\xff\xff")[0] == 400
+        assert gateway.post(b"", path="/nowhere")[0] == 404
+        wait_for(lambda: "verdict=malformed" in gateway.log(), "both lines")
+        assert 'path="/nowhere"' in gateway.log()
+        line = next(line for line in gateway.log().splitlines() if "verdict=accepted" in line)
+        fields = dict(FIELD.findall(line))
+        assert fields["layout"] == "1.10" and int(fields["samples"]) > 0 and int(fields["profiles"]) > 0
+        assert fields["producer"] == '"./ebpf-profiler-bin"'
+        assert int(fields["bytes"]) == FILE.stat().st_size and 0 < float(fields["seconds"]) < PATIENCE
+        assert gateway.stop() == 0
+
+
+def test_json_is_an_object_a_line(tmp_path):
+    """Also what the rules say of themselves, which are lines with a caret otherwise."""
+    config = tmp_path / "c.yaml"
+    rules = tmp_path / "mine.rules"
+    rules.write_text("rules 1\npack mine\n")
+    text = f"rules: {{ files: [{rules}] }}\nadmin: {{ endpoint: '127.0.0.1:0' }}\nservice: {{ log_format: FORMAT }}\n"
+    config.write_text(text.replace("FORMAT", "text"))
+    with running(Gateway("--config", config, listen=1)) as gateway:
+        config.write_text(text.replace("FORMAT", "json"))
+        reloaded(gateway, "200")
+        began = len(gateway.log())
+        rules.write_text("rules 1\npack mine\nnonsense\n")
+        reloaded(gateway, "400")
+        lines = [json.loads(line) for line in gateway.log()[began:].splitlines()]
+        said = next(line for line in lines if line["message"] == "rules")
+        assert said["code"] == "E111" and f"{rules}:3:1" in said["diagnostic"] and "\n" in said["diagnostic"]
+        refused = next(line for line in lines if line["message"] == "reload refused")
+        assert refused["level"] == "error" and refused["part"] == "rules"
+        assert gateway.stop() == 0
+
+
+def test_durations_and_sizes_are_distributions():
+    grpc = pytest.importorskip("grpc", reason="Python package grpcio is missing")
+    body = FILE.read_bytes()
+    with running(Gateway(listen=1)) as gateway:
+        for _ in range(3):
+            assert gateway.post(body)[0] == 200
+        assert gateway.post(b"\xff\xff")[0] == 400
+        with grpc.insecure_channel(f"127.0.0.1:{gateway.ports[0]}") as channel:
+            channel.unary_unary(EXPORT_METHOD, request_serializer=bytes, response_deserializer=bytes)(body, timeout=PATIENCE)
+        series = gateway.metrics("self")
+        for name, n in (("http_server_request_duration_seconds", 4), ("http_server_request_body_size_bytes", 4),
+                        ("rpc_server_call_duration_seconds", 1), ("rpc_server_request_size_bytes", 1)):
+            buckets = [(float(dict(labels)["le"]), value) for (series_name, labels), value in series.items()
+                       if series_name == f"{name}_bucket"]
+            counts = [value for _, value in sorted(buckets)]
+            assert counts == sorted(counts) and counts[-1] == n == series[(f"{name}_count", frozenset())]
+            assert series[(f"{name}_sum", frozenset())] > 0
+        assert series[("http_server_request_body_size_bytes_sum", frozenset())] == 3 * len(body) + 2
+        assert series[("rpc_server_request_size_bytes_sum", frozenset())] == len(body)
+        assert gateway.stop() == 0
