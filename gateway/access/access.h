@@ -94,6 +94,10 @@ enum access_verdict access_body(struct access_worker *w, struct access_pass *pas
 /* The request is over. An empty pass is fine, and it is empty afterwards. */
 void access_exit(struct access_worker *w, struct access_pass *pass);
 
+/* A number for the tenant of a request, or where there are none for its client: equal for equal ones. 0:
+ * nobody is counted. */
+uint64_t access_client(const struct access_pass *pass);
+
 /* The budget that bodies of waiting requests are charged to: nobody is known to have sent them yet. */
 struct budget *access_waiting_budget(struct access_worker *w);
 

@@ -290,3 +290,9 @@ void access_exit(struct access_worker *w, struct access_pass *pass)
     exit_party(pass->tenant, pass->memory);
     *pass = (struct access_pass){0};
 }
+
+uint64_t access_client(const struct access_pass *pass)
+{
+    const struct party *p = pass->tenant ? pass->tenant : pass->client;
+    return p ? p->hash : 0;
+}

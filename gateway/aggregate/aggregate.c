@@ -47,6 +47,8 @@ struct aggregate {
     struct budget *budget;
     uint32_t generation, epoch;
     struct intern resources, series;
+    VEC(uint64_t) clients; /* of resources: who brought them first */
+    uint64_t client;       /* whose request it is */
     size_t dict_bytes;
     uint32_t resources_taken, series_taken; /* entries already handed over in this epoch */
     struct buffer scratch;
@@ -114,6 +116,7 @@ struct aggregate *aggregate_new(const struct aggregate_metric *metrics, uint32_t
     tally_init(&a->tally, budget);
     a->resources = (struct intern)INTERN_INIT(budget);
     a->series = (struct intern)INTERN_INIT(budget);
+    a->clients.budget = budget;
     a->scratch = (struct buffer)BUFFER_INIT(SET_BYTES_MAX);
     a->value_max = SIZE_MAX;
     a->pending_end = &a->pending;
@@ -138,6 +141,7 @@ struct aggregate *aggregate_free(struct aggregate *a)
     cells_free(a);
     intern_release(&a->resources);
     intern_release(&a->series);
+    vec_release(&a->clients);
     buffer_release(&a->scratch);
     exemplars_release(&a->exemplars);
     latest_release(&a->latest);
@@ -181,6 +185,11 @@ static uint32_t lookup(struct aggregate *a, struct intern *dict, uint32_t max)
     return id;
 }
 
+void aggregate_from(struct aggregate *a, uint64_t client)
+{
+    a->client = client;
+}
+
 /* Behind what is in scratch; false: it is too large, or memory is out. */
 static bool encode(struct aggregate *a, const struct attr *attrs, uint32_t n)
 {
@@ -196,7 +205,11 @@ uint32_t aggregate_resource(struct aggregate *a, const struct attr *attrs, uint3
     a->scratch.n = 0;
     if (!encode(a, attrs, n_attrs))
         return RESOURCE_OVERFLOW;
+    if (vec_reserve(&a->clients, a->resources.n + 1) < 0)
+        return RESOURCE_OVERFLOW;
     uint32_t id = lookup(a, &a->resources, RESOURCES_MAX);
+    if (a->clients.n < a->resources.n)
+        vec_append(&a->clients, a->client);
     return id == INTERN_NONE ? RESOURCE_OVERFLOW : id + 1;
 }
 
@@ -371,6 +384,14 @@ static bool copy_entries(struct arena *arena, const struct intern *dict, uint32_
     return true;
 }
 
+static bool copy_clients(const struct aggregate *a, struct aggregate_delta *d)
+{
+    d->clients = arena_calloc(&d->arena, d->n_resources, sizeof *d->clients);
+    if (d->clients && d->n_resources > 0)
+        memcpy(d->clients, a->clients.p + a->resources_taken, d->n_resources * sizeof *d->clients);
+    return d->clients != NULL;
+}
+
 static bool copy_cells(const struct aggregate *a, struct aggregate_delta *d)
 {
     uint32_t n = a->n_cells + (a->any_spilled ? a->n_metrics : 0);
@@ -442,8 +463,8 @@ static bool cut(struct aggregate *a)
     d->n_resources = a->resources.n - a->resources_taken;
     d->n_series = a->series.n - a->series_taken;
     if (!copy_entries(&d->arena, &a->resources, a->resources_taken, &d->resources) ||
-        !copy_entries(&d->arena, &a->series, a->series_taken, &d->series) || !copy_cells(a, d) ||
-        !copy_kept(a, d) || !copy_counts(a, d)) {
+        !copy_entries(&d->arena, &a->series, a->series_taken, &d->series) || !copy_clients(a, d) ||
+        !copy_cells(a, d) || !copy_kept(a, d) || !copy_counts(a, d)) {
         aggregate_delta_free(d);
         return false;
     }
@@ -464,6 +485,7 @@ void aggregate_begin(struct aggregate *a)
         return;
     intern_clear(&a->resources);
     intern_clear(&a->series);
+    vec_clear(&a->clients);
     memset(a->recent, 0, sizeof a->recent);
     a->dict_bytes = 0;
     a->resources_taken = a->series_taken = 0;

@@ -43,6 +43,10 @@ uint32_t aggregate_epoch(const struct aggregate *a);
 /* Call at the start of each request: the only place where the table may forget (and change its epoch). */
 void aggregate_begin(struct aggregate *a);
 
+/* Whose requests come from here on (a number for a client or a tenant; 0: nobody knows): resources that are
+ * new belong to them, and nobody may have them all (options.h, max_resources). */
+void aggregate_from(struct aggregate *a, uint64_t client);
+
 /* The number of a resource: equal attributes (as a set), equal number. Copies what it needs. Never fails:
  * when memory or the table is full it is the number of the overflow resource (no attributes but
  * otel.metric.overflow=true). */

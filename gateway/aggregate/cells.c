@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "gateway/aggregate/attrset.h"
+#include "proto/base/hash.h"
 #include "proto/base/macros.h"
 
 const char *const output_prometheus_keys[OUTPUT_PROMETHEUS_KEYS + 1] = {
@@ -79,14 +80,41 @@ static int project(struct output *o, struct bytes set)
     return 0;
 }
 
-uint32_t output_resource_of_set(struct output *o, struct bytes set)
+/* Whether a client may have one resource more: room.c. */
+static bool has_share(const struct output *o, uint64_t client, bool is_back)
 {
-    struct intern *resources = &o->tables.resources;
+    const struct output_tables *t = &o->tables;
+    const uint32_t max = o->options.max_resources, *n = idmap_find(&t->shares, client);
+    if (t->resources.n >= (is_back ? max : max - max / OUTPUT_KEPT_FOR_BACK))
+        return false;
+    return client == 0 || !n || *n < (is_back ? 7 : 3) * (uint64_t)(max - t->resources.n);
+}
+
+/* One more, of the attributes in scratch. */
+static uint32_t add_resource(struct output *o, uint64_t client)
+{
+    struct output_tables *t = &o->tables;
+    const uint64_t hash = hash_bytes(buffer_bytes(&o->scratch), hash_seed());
+    const bool is_back = output_see(o, hash);
+    if (!has_share(o, client, is_back) || vec_reserve(&t->known, t->known.n + 1) < 0)
+        return INTERN_NONE;
+    uint32_t *share = idmap_place(&t->shares, client, 0);
+    uint32_t id = share ? intern_add(&t->resources, buffer_bytes(&o->scratch)) : INTERN_NONE;
+    if (id == INTERN_NONE)
+        return INTERN_NONE;
+    ++*share;
+    vec_append(&t->known, (struct output_resource){
+                              .client = client, .hash = hash, .last = o->now, .times = 1 + is_back});
+    return id;
+}
+
+uint32_t output_resource_of_set(struct output *o, struct bytes set, uint64_t client)
+{
     if (!set.p || project(o, set) < 0)
         return RESOURCE_OVERFLOW;
-    uint32_t id = intern_find(resources, buffer_bytes(&o->scratch));
-    if (id == INTERN_NONE && resources->n < o->options.max_resources)
-        id = intern_add(resources, buffer_bytes(&o->scratch));
+    uint32_t id = intern_find(&o->tables.resources, buffer_bytes(&o->scratch));
+    if (id == INTERN_NONE)
+        id = add_resource(o, client);
     return id == INTERN_NONE ? RESOURCE_OVERFLOW : id + 1;
 }
 
@@ -206,6 +234,8 @@ void output_add_to(struct output *o, uint32_t resource, uint32_t series, uint32_
     struct output_cell *cell = output_cell_or_overflow(o, resource, series, metric);
     if (output_is_overflow(o, cell->series))
         stats_add(o->all->stats, STATS_SERIES_OVERFLOW, 1);
+    if (!output_names_heaviest(o, cell->metric))
+        cell->retired = false; /* its resource came back before it could go (room.c) */
     add_to_cell(o, cell, sum);
 }
 

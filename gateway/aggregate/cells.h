@@ -44,9 +44,19 @@ struct output_cell {
     uint64_t chosen; /* `largest`: when it was last among the heaviest */
 };
 
+/* A resource of an output, beside its attributes. */
+struct output_resource {
+    uint64_t client; /* who brought it; 0: nobody knows */
+    uint64_t hash;   /* of its attributes: its place in `seen` */
+    uint64_t last;   /* when it was added to */
+    uint32_t times;  /* …in so many rounds of hand-overs; it may have been seen in one before */
+};
+
 struct output_tables {
     struct budget *budget;
-    struct intern resources, series; /* series: metric number (4 bytes), then the label set */
+    struct intern resources, series;   /* series: metric number (4 bytes), then the label set */
+    VEC(struct output_resource) known; /* by resource - 1 */
+    struct idmap shares;               /* client → how many of them it brought */
     VEC(struct output_cell) cells;
     uint32_t n_dead;
     VEC(struct aggregate_exemplar) exemplars;
@@ -61,6 +71,14 @@ struct output_map {
     struct numbers resources, series;
 };
 
+/* Resources that were here before, by a hash of their attributes: who comes back is no name of a moment.
+ * Where two have one place the later one has it. 256 KiB. */
+#define OUTPUT_SEEN (1u << 16)
+
+/* The last eighth is for who comes back: in a flood of names of a moment the others need not wait for room.
+ */
+#define OUTPUT_KEPT_FOR_BACK 8u
+
 struct output {
     struct output *next;
     const struct catalogue *all;
@@ -74,19 +92,32 @@ struct output {
     uint64_t now;          /* the highest time told */
     uint64_t window_start; /* the last collect, or the output's beginning */
     uint64_t interval_start;
-    uint32_t interval;    /* number of the gauge interval under way */
-    uint32_t names_at;    /* the number of label sets at which tidying them up is worth trying again */
+    uint32_t interval; /* number of the gauge interval under way */
+    uint32_t names_at; /* the number of label sets at which tidying them up is worth trying again */
+    uint32_t seen[OUTPUT_SEEN];
+    uint32_t n_refused;   /* additions that found no room for their resource since room was made */
+    bool told_full;       /* that has been said */
+    uint64_t expired_at;  /* when it was last looked for what has expired */
     uint64_t levels_told; /* the newest hand-over of levels that a collect has told */
 };
 
 /* ---- numbers ---- */
 
-/* The output's number of a resource's attributes. */
-uint32_t output_resource_of_set(struct output *o, struct bytes set);
+/* The output's number of a resource's attributes, which a client brought (0: nobody knows who). */
+uint32_t output_resource_of_set(struct output *o, struct bytes set, uint64_t client);
 
 /* Label sets that may have a name in a resource; whether one more may live there. */
 uint32_t output_limit(const struct output *o, uint32_t metric);
 bool output_has_room(const struct output *o, uint32_t resource, uint32_t metric);
+
+/* Whether a resource's attributes were here before; now they were. */
+static inline bool output_see(struct output *o, uint64_t hash)
+{
+    uint32_t *place = &o->seen[hash % OUTPUT_SEEN], mark = (uint32_t)(hash >> 32);
+    bool was = *place == mark;
+    *place = mark;
+    return was;
+}
 
 static inline bool output_is_overflow(const struct output *o, uint32_t series)
 {

@@ -50,6 +50,7 @@ struct aggregate_delta {
      * number. */
     uint32_t resource_from, n_resources, series_from, n_series;
     struct bytes *resources, *series;
+    uint64_t *clients; /* of the resources: aggregate_from */
     uint32_t n_cells;
     struct delta_cell *cells;
     uint32_t n_exemplars;

@@ -19,6 +19,7 @@ struct worker_dict {
     uint32_t generation, epoch;
     struct arena arena;
     struct names resources, series;
+    VEC(uint64_t) clients; /* of the resources */
 };
 
 /* What the numbers of a generation of metrics are in the store: needed as long as a worker may have it. */

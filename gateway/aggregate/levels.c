@@ -113,7 +113,7 @@ static void show(struct output *o, const struct latest_entry *e)
 {
     const struct levels *l = &o->all->levels;
     struct bytes set = e->resource > 0 ? intern_get(&l->resources, e->resource - 1) : (struct bytes){0};
-    uint32_t resource = output_resource_of_set(o, set), series = series_of(o, e);
+    uint32_t resource = output_resource_of_set(o, set, 0), series = series_of(o, e);
     struct output_cell *cell = output_cell_or_overflow(o, resource, series, e->metric);
     cell->value = add_clamped(cell->value, e->value);
     cell->shown = true;

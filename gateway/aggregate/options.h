@@ -15,7 +15,7 @@ enum projection { PROJECT_ALL, PROJECT_KEEP, PROJECT_DROP };
 #define CARDINALITY_LIMIT_DEFAULT 2000u /* metrics SDK specification, "Cardinality limits" */
 #define METRIC_EXPIRATION_DEFAULT \
     (300u * (uint64_t)NSEC_PER_SEC)     /* as the Collector's prometheusexporter: 5m */
-#define OUTPUT_RESOURCES_DEFAULT 10000u /* in profiles a resource is a process: some hosts' worth */
+#define OUTPUT_RESOURCES_DEFAULT 20000u /* in profiles a resource is a process: some hosts' worth */
 #define OUTPUT_IDENTITY_MAX      8u
 
 /* What becomes of examples: told with the next collect and then forgotten, as OTLP has it; or told until a
@@ -33,7 +33,10 @@ struct output_options {
     enum exemplar_use exemplars;
     enum metric_temporality temporality;
     uint32_t cardinality_limit; /* label sets per metric and resource; a metric's own limit goes before it */
-    uint32_t max_resources;     /* further ones are one: {otel.metric.overflow=true} */
+    uint32_t
+        max_resources; /* further ones are one: {otel.metric.overflow=true}; room.c: who may have how many */
+    bool is_pulled; /* somebody asks for batches, or nobody: series expire all the same, and who asks sees by
+                       their absence that they ended */
     uint64_t metric_expiration; /* ns without an addition until a cumulative series ends; 0: never */
     uint64_t gauge_interval; /* ns a gauge adds up for in a cumulative output; 0: from collect to collect */
 };

@@ -96,6 +96,9 @@ static void put_back(struct output *o, uint64_t now)
         cell->last = min_of(cell->last, now);
         cell->chosen = min_of(cell->chosen, now);
     }
+    for (uint32_t i = 0; i < t->known.n; i++)
+        t->known.p[i].last = min_of(t->known.p[i].last, now);
+    o->expired_at = min_of(o->expired_at, now);
     for (uint32_t i = 0; i < t->exemplars.n; i++)
         t->exemplars.p[i].time_unix_nano = min_of(t->exemplars.p[i].time_unix_nano, now);
     o->now = o->window_start = o->interval_start = now;
@@ -131,11 +134,31 @@ static uint32_t resource_of(struct output *o, uint32_t worker, uint32_t resource
     uint32_t *known = numbers_place(&map_of(o, worker)->resources, resource - 1, dict->resources.of.n);
     if (known && *known != NO_ID)
         return *known;
-    uint32_t id = output_resource_of_set(o, dict->resources.of.p[resource - 1]);
-    /* For want of memory it is not remembered: there may be some next time. */
-    if (known && (id != RESOURCE_OVERFLOW || o->tables.resources.n >= o->options.max_resources))
+    uint64_t client = resource <= dict->clients.n ? dict->clients.p[resource - 1] : 0;
+    uint32_t id = output_resource_of_set(o, dict->resources.of.p[resource - 1], client);
+    /* Where there is no room it is not remembered: there may be some next time. */
+    if (known && id != RESOURCE_OVERFLOW)
         *known = id;
     return id;
+}
+
+/* Additions of one round come from one worker after another. */
+#define ROUND_NS ((uint64_t)NSEC_PER_SEC / 2)
+
+/* Something is added to a resource. */
+static void touch(struct output *o, uint32_t resource)
+{
+    if (resource == RESOURCE_OVERFLOW) {
+        o->n_refused++;
+        stats_add(o->all->stats, STATS_RESOURCE_OVERFLOW, 1);
+        return;
+    }
+    struct output_resource *r = &o->tables.known.p[resource - 1];
+    if (o->now - r->last >= ROUND_NS) {
+        r->times++;
+        r->last = o->now;
+        output_see(o, r->hash);
+    }
 }
 
 /* may_add: whether a label set not seen before is worth a number; sets beyond a limit must not fill our
@@ -168,6 +191,7 @@ void output_add(struct output *o, uint32_t worker, uint32_t resource, uint32_t s
     if (heaviest && output_has_old_names(o))
         output_compact(o);
     uint32_t r = resource_of(o, worker, resource);
+    touch(o, r);
     uint32_t s = series_of(o, worker, series, metric, heaviest || output_has_room(o, r, metric));
     if (heaviest)
         heaviest_add(o, r, s, metric, sum);

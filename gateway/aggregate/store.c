@@ -10,6 +10,7 @@
 #include "gateway/aggregate/delta.h"
 #include "gateway/aggregate/levels.h"
 #include "gateway/aggregate/output.h"
+#include "gateway/aggregate/room.h"
 #include "gateway/aggregate/tables.h"
 #include "gateway/aggregate/watch.h"
 #include "gateway/aggregate/watches.h"
@@ -217,6 +218,7 @@ struct store *store_new(const struct aggregate_metric *metrics, uint32_t n_metri
     for (uint32_t w = 0; w < n_workers; w++) {
         s->all.workers[w].arena = (struct arena)ARENA_INIT(budget);
         s->all.workers[w].resources.of.budget = s->all.workers[w].series.of.budget = budget;
+        s->all.workers[w].clients.budget = budget;
         s->all.workers[w].generation = 1;
     }
     return store_replace_metrics(s, metrics, n_metrics, &generation) == 0 ? s : store_free(s);
@@ -235,6 +237,7 @@ struct store *store_free(struct store *s)
         arena_release(&dict->arena);
         vec_release(&dict->resources.of);
         vec_release(&dict->series.of);
+        vec_release(&dict->clients);
     }
     for (struct store_generation *g = s->generations, *next; g; g = next) {
         next = g->next;
@@ -283,6 +286,7 @@ static void forget(struct store *s, uint32_t worker, uint32_t generation, uint32
     arena_reset(&dict->arena, 1u << 20);
     vec_clear(&dict->resources.of);
     vec_clear(&dict->series.of);
+    vec_clear(&dict->clients);
     dict->generation = generation;
     dict->epoch = epoch;
     for (struct output *o = s->outputs; o; o = o->next)
@@ -317,6 +321,8 @@ static void learn_all(struct worker_dict *dict, const struct aggregate_delta *d,
 {
     uint32_t before = dict->series.of.n;
     learn(&dict->arena, &dict->resources, d->resource_from, d->resources, d->n_resources);
+    if (d->resource_from == dict->clients.n)
+        vec_append_all(&dict->clients, d->clients, d->n_resources); /* without memory: nobody knows whose */
     learn(&dict->arena, &dict->series, d->series_from, d->series, d->n_series);
     for (uint32_t i = before; i < dict->series.of.n; i++)
         renumber(dict->series.of.p[i], g);
@@ -340,6 +346,7 @@ static void apply_one(struct store *s, uint32_t worker, const struct aggregate_d
     watches_apply(&s->watches, &(struct watching){&s->all, worker, dict, d, g, now});
     for (struct output *o = s->outputs; o; o = o->next) {
         output_advance(o, now);
+        output_make_room(o);
         for (uint32_t i = 0; i < d->n_cells; i++) {
             const struct delta_cell *c = &d->cells[i];
             output_add(o, worker, c->resource, series_number(s, g, c->series), g->slot[c->metric], c->sum);
@@ -369,6 +376,16 @@ void store_apply(struct store *s, uint32_t worker, struct aggregate_delta *delta
         apply_one(s, worker, d, now);
     aggregate_delta_free(delta);
     give_back();
+    stats_set(s->all.stats, STATS_SERIES, store_series(s));
+}
+
+void store_expire(struct store *s, uint64_t now)
+{
+    for (struct output *o = s->outputs; o; o = o->next) {
+        output_advance(o, now);
+        output_make_room(o);
+        output_expire(o);
+    }
     stats_set(s->all.stats, STATS_SERIES, store_series(s));
 }
 

@@ -54,16 +54,19 @@ void store_worker_is_at(struct store *s, uint32_t worker, uint32_t generation);
  * memory is added to the overflow series of its metric, for which there is always room. delta may be NULL. */
 void store_apply(struct store *s, uint32_t worker, struct aggregate_delta *delta, uint64_t now);
 
+/* Now and then, also where nothing comes: what has been idle for metric_expiration in outputs that are pulled
+ * ends, and idle resources make room where others found none. */
+void store_expire(struct store *s, uint64_t now);
+
 /* A batch of what the output has to say at `now`; the caller's to free; without resources when there is
  * nothing.
  *
  * Delta: every series added to since the last collect, window (last collect, now]. Cumulative: every live
  * series, from the beginning of the window it appeared in. One idle for metric_expiration is sent once more
- * with the stale flag, then forgotten; should it return, it starts anew. (An output that nobody collects from
- * forgets nothing: when it is full, new resources share the overflow resource, until two collects have made
- * room.) A gauge is the total of the window, in cumulative outputs that of the last finished gauge interval
- * in which it was added to. 0, or -ENOMEM: then nothing has changed, and the next collect covers this one's
- * window too. */
+ * with the stale flag, then forgotten; should it return, it starts anew. (When it is full of resources,
+ * new ones share the overflow resource until idle ones have left: room.h.) A gauge is the total of the
+ * window, in cumulative outputs that of the last finished gauge interval in which it was added to. 0, or
+ * -ENOMEM: then nothing has changed, and the next collect covers this one's window too. */
 int output_collect(struct output *o, uint64_t now, struct metric_batch **ret);
 
 /* Series live in all outputs. */

@@ -13,6 +13,8 @@ void output_tables_release(struct output_tables *t)
 {
     intern_release(&t->resources);
     intern_release(&t->series);
+    vec_release(&t->known);
+    idmap_release(&t->shares);
     idmap_release(&t->cell_of);
     idmap_release(&t->n_series);
     largest_release(&t->largest);
@@ -34,6 +36,8 @@ bool output_tables_init(struct output_tables *t, uint32_t n_metrics, struct budg
     *t = (struct output_tables){.budget = budget,
                                 .resources = INTERN_INIT(budget),
                                 .series = INTERN_INIT(budget),
+                                .known.budget = budget,
+                                .shares = IDMAP_INIT(budget),
                                 .cell_of = IDMAP_INIT(budget),
                                 .n_series = IDMAP_INIT(budget),
                                 .cells.budget = budget,
@@ -50,6 +54,8 @@ void output_clear(struct output *o)
     struct output_tables *t = &o->tables;
     intern_clear(&t->resources);
     intern_clear(&t->series);
+    vec_clear(&t->known);
+    idmap_clear(&t->shares);
     idmap_clear(&t->cell_of);
     idmap_clear(&t->n_series);
     largest_clear(&t->largest);
@@ -72,18 +78,37 @@ static void move_exemplar(const struct output_tables *from, struct output_cell *
     moved->has_exemplar = true;
 }
 
+/* A resource's number in other tables, with all that is known of it; RESOURCE_OVERFLOW stays that. False: no
+ * memory. */
+static bool move_resource(const struct output_tables *from, uint32_t resource, struct output_tables *to,
+                          uint32_t *ret)
+{
+    *ret = RESOURCE_OVERFLOW;
+    if (resource == RESOURCE_OVERFLOW)
+        return true;
+    const struct output_resource *r = &from->known.p[resource - 1];
+    uint32_t *share =
+        vec_reserve(&to->known, to->known.n + 1) < 0 ? NULL : idmap_place(&to->shares, r->client, 0);
+    uint32_t id =
+        share ? intern_add(&to->resources, intern_get(&from->resources, resource - 1)) : INTERN_NONE;
+    if (id == INTERN_NONE)
+        return false;
+    if (id == to->known.n) {
+        vec_append(&to->known, *r);
+        ++*share;
+    }
+    *ret = id + 1;
+    return true;
+}
+
 /* Copies a live cell, with its names and its count, into tables for n_metrics metrics. */
 static bool move_cell(const struct output *o, const struct output_cell *cell, struct output_tables *to,
                       uint32_t n_metrics)
 {
     const struct output_tables *from = &o->tables;
     struct output_cell moved = *cell;
-    if (cell->resource != RESOURCE_OVERFLOW) {
-        uint32_t id = intern_add(&to->resources, intern_get(&from->resources, cell->resource - 1));
-        moved.resource = id + 1;
-        if (id == INTERN_NONE)
-            return false;
-    }
+    if (!move_resource(from, cell->resource, to, &moved.resource))
+        return false;
     if (cell->series >= o->all->n_metrics) {
         uint32_t id = intern_add(&to->series, intern_get(&from->series, cell->series - o->all->n_metrics));
         uint32_t *n = idmap_place(&to->n_series, idmap_key(moved.resource, moved.metric), 0);
@@ -105,18 +130,20 @@ static bool move_candidate(const struct output *o, const struct largest_candidat
 {
     const struct output_tables *from = &o->tables;
     const struct largest_group *g = &from->largest.groups.p[c->group];
-    uint32_t resource = RESOURCE_OVERFLOW;
-    if (g->resource != RESOURCE_OVERFLOW) {
-        uint32_t id = intern_add(&to->resources, intern_get(&from->resources, g->resource - 1));
-        if (id == INTERN_NONE)
-            return false;
-        resource = id + 1;
-    }
+    uint32_t resource;
+    if (!move_resource(from, g->resource, to, &resource))
+        return false;
     uint32_t id = intern_add(&to->series, intern_get(&from->series, c->series - o->all->n_metrics));
     return id != INTERN_NONE && largest_copy(&to->largest, &from->largest, c, resource, id + n_metrics);
 }
 
 bool output_tables_for(const struct output *o, uint32_t n_metrics, struct output_tables *ret)
+{
+    return output_tables_without(o, NULL, n_metrics, ret);
+}
+
+bool output_tables_without(const struct output *o, const bool *gone, uint32_t n_metrics,
+                           struct output_tables *ret)
 {
     const struct output_tables *t = &o->tables;
     uint32_t n_spare = o->all->n_metrics;
@@ -128,13 +155,16 @@ bool output_tables_for(const struct output *o, uint32_t n_metrics, struct output
         move_exemplar(t, &fresh.cells.p[i], &fresh);
     }
     for (uint32_t i = n_spare; i < t->cells.n; i++) {
-        if (t->cells.p[i].live && !move_cell(o, &t->cells.p[i], &fresh, n_metrics)) {
+        const struct output_cell *cell = &t->cells.p[i];
+        if (cell->live && !(gone && gone[cell->resource]) && !move_cell(o, cell, &fresh, n_metrics)) {
             output_tables_release(&fresh);
             return false;
         }
     }
     for (uint32_t i = 0; i < t->largest.candidates.n; i++) {
-        if (!move_candidate(o, &t->largest.candidates.p[i], &fresh, n_metrics)) {
+        const struct largest_candidate *c = &t->largest.candidates.p[i];
+        const struct largest_group *g = &t->largest.groups.p[c->group];
+        if (!(gone && gone[g->resource]) && !move_candidate(o, c, &fresh, n_metrics)) {
             output_tables_release(&fresh);
             return false;
         }

@@ -16,6 +16,10 @@ void output_tables_release(struct output_tables *t);
  * memory. */
 bool output_tables_for(const struct output *o, uint32_t n_metrics, struct output_tables *ret);
 
+/* The same without the resources (by number) that are gone, with all they have. */
+bool output_tables_without(const struct output *o, const bool *gone, uint32_t n_metrics,
+                           struct output_tables *ret);
+
 /* Puts them in place of the old ones. A new generation. */
 void output_tables_take(struct output *o, struct output_tables *tables);
 

@@ -330,6 +330,11 @@ size_t classify_memory_used(const struct classify *c)
     return atomic_load_explicit(&c->own.used, memory_order_relaxed);
 }
 
+void classify_from(struct classify *c, uint64_t client)
+{
+    aggregate_from(c->aggregate, client);
+}
+
 /* What passed its bounds in this request is not held until the next one comes, which may be long. */
 static void give_back(struct classify *c, int r)
 {

@@ -35,6 +35,9 @@ enum {
  * nothing of this request was counted. What one huge request made us hold is given back at once. */
 int classify_push(struct classify *c, const struct profiles *view);
 
+/* Whose requests come from here on: aggregate_from. */
+void classify_from(struct classify *c, uint64_t client);
+
 /* Bytes held now: tables of the request, and what is remembered of others before it. */
 size_t classify_memory_used(const struct classify *c);
 

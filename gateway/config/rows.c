@@ -41,6 +41,9 @@ static const struct settings_row metrics_rows[] = {
      "of counters sent by OTLP and to files; an exporter may say otherwise. Prometheus is always cumulative"},
     {"cardinality_limit", SETTINGS_COUNT, AT(cardinality_limit), "2000", 1, 1000000, NULL,
      "label sets per metric and resource; what comes beyond is added up under otel.metric.overflow=true"},
+    {"resource_limit", SETTINGS_COUNT, AT(resource_limit), "20000", 1, 1000000, NULL,
+     "resources (in profiles: processes) of each exporter; beyond, idle ones leave, then new ones are added up under "
+     "otel.metric.overflow=true. One client or tenant has three quarters at most"},
     {"attribute_value_length_limit", SETTINGS_COUNT, AT(value_length_limit), "1024", 16, 65536, NULL,
      "bytes of a resource attribute's or label's value in metrics; longer ones are cut (raw profiles keep them)", true},
     {"metric_expiration", SETTINGS_DURATION, AT(metric_expiration_ns), "5m", 0, 7 * 86400 * SEC, NULL,

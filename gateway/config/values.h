@@ -51,7 +51,7 @@ struct config {
 
     uint64_t flush_interval_ns, metric_expiration_ns;
     enum config_temporality temporality;
-    uint32_t cardinality_limit, value_length_limit;
+    uint32_t cardinality_limit, resource_limit, value_length_limit;
     struct settings_strings metrics_exporters, prometheus_attributes, drop_attributes;
     const char *instance_id;
     enum prometheus_strategy translation_strategy;

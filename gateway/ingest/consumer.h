@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "proto/otlp/view/profiles.h"
 
@@ -39,6 +40,8 @@ struct view_consumer {
     size_t (*memory_peak)(const void *context);
     /* No request came for a while: what is kept for the next one may go. */
     void (*rest)(void *context);
+    /* Whose requests come from here on: ingest_from. */
+    void (*from)(void *context, uint64_t client);
     void *context;
 };
 

@@ -286,6 +286,13 @@ static void log_request(const struct ingest *g, size_t n, uint64_t began_ns,
         view->rejected.samples, n, seconds);
 }
 
+void ingest_from(struct ingest *g, uint64_t client)
+{
+    for (uint32_t i = 0; i < g->n_consumers; i++)
+        if (g->consumers[i].from)
+            g->consumers[i].from(g->consumers[i].context, client);
+}
+
 void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct ingest_answer *ret)
 {
     const bool is_logged = log_is_written(LOG_LEVEL_DEBUG);

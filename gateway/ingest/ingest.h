@@ -47,6 +47,10 @@ struct ingest *ingest_new(const struct ingest_options *options, const struct vie
                           uint32_t n_consumers, struct stats *stats, struct budget *budget);
 struct ingest *ingest_free(struct ingest *g);
 
+/* Whose requests come from here on: a number for a client or a tenant, equal for equal ones; 0: nobody knows.
+ */
+void ingest_from(struct ingest *g, uint64_t client);
+
 /* Takes one ExportProfilesServiceRequest, protobuf, decompressed, with PROFILES_PADDING readable bytes behind
  * it. The bytes need to stay in place only during the call. `layout` is the wire layout the bytes are known
  * to have; UNKNOWN: it is found out. Always fills *ret. */

@@ -49,6 +49,7 @@ static void all_handed_over(struct gateway *g)
         outputs_flush(g->outputs);
         g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
     }
+    outputs_expire(g->outputs);
     tell_waiting(g, c->round);
     if (c->waiting)
         gateway_collect(g);

@@ -49,6 +49,7 @@ static struct output_options common_options(const struct outputs *o, const struc
     options.identity = &o->identity;
     options.n_identity = o->n_identity;
     options.cardinality_limit = c->cardinality_limit;
+    options.max_resources = c->resource_limit;
     options.metric_expiration = c->metric_expiration_ns;
     return options;
 }
@@ -76,6 +77,7 @@ static struct output *prometheus_output(struct outputs *o, const struct config *
     options.temporality = METRIC_CUMULATIVE;
     options.gauge_interval = c->flush_interval_ns;
     options.exemplars = EXEMPLARS_STAY; /* several scrapers may look */
+    options.is_pulled = true;
     return store_add_output(o->store, &options, clock_realtime());
 }
 
@@ -266,6 +268,11 @@ int outputs_replace_metrics(struct outputs *o, const struct aggregate_metric *me
 void outputs_apply(struct outputs *o, uint32_t worker, struct aggregate_delta *delta)
 {
     store_apply(o->store, worker, delta, clock_realtime());
+}
+
+void outputs_expire(struct outputs *o)
+{
+    store_expire(o->store, clock_realtime());
 }
 
 void outputs_flush(struct outputs *o)

@@ -56,6 +56,9 @@ void outputs_set_more(struct outputs *o, int (*write)(void *context, struct buff
 /* Adds what a worker counted since its last hand-over. Takes the delta, which may be NULL. */
 void outputs_apply(struct outputs *o, uint32_t worker, struct aggregate_delta *delta);
 
+/* After each round of hand-overs: what nobody asks for ends, too. */
+void outputs_expire(struct outputs *o);
+
 /* Sends every exporter what it has not had. */
 void outputs_flush(struct outputs *o);
 

@@ -101,6 +101,11 @@ static void rest_count(void *context)
     classify_rest(context);
 }
 
+static void count_from(void *context, uint64_t client)
+{
+    classify_from(context, client);
+}
+
 static bool reserve_forward(void *context, size_t body_bytes)
 {
     return forward_reserve(context, body_bytes);
@@ -125,6 +130,7 @@ static struct ingest *new_ingest(const struct pipeline *p, const struct pipeline
             .memory_used = count_memory_used,
             .memory_peak = count_memory_peak,
             .rest = rest_count,
+            .from = count_from,
             .context = p->classify,
         },
         {

@@ -56,6 +56,7 @@ struct request {
     struct access_wait wait;
     struct route route;
     uint64_t began_ns;          /* monotonic: its head came */
+    uint64_t client;            /* whose it is, as ingest_from says; of a complete one */
     uint64_t deadline_ns;       /* monotonic; UINT64_MAX: none */
     int64_t content_length;     /* -1: not told */
     struct grpc_reader message; /* gRPC only */

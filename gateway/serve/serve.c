@@ -251,6 +251,13 @@ static void finish(struct request *q, const struct processed *p)
     release(s, q);
 }
 
+/* Who is counted as its sender; where nobody is, the machine at the other end. */
+static uint64_t client_of(const struct request *q)
+{
+    uint64_t client = access_client(&q->pass);
+    return client || !q->exchange->peer ? client : q->exchange->peer->host;
+}
+
 /* The body is complete, and whoever sent it may. */
 static void complete(struct request *q)
 {
@@ -263,6 +270,7 @@ static void complete(struct request *q)
         refuse_request(q, refusal, 0);
         return;
     }
+    q->client = client_of(q);
     enum profiles_layout layout = q->route.layout;
     if (layout == PROFILES_LAYOUT_UNKNOWN)
         layout = listener_of(q->exchange)->layout;

@@ -63,6 +63,7 @@
     X(EXPORT_QUEUE_BYTES,    "profgate_export_queue_bytes",       "",                      GAUGE,   "Bytes waiting in the queues of all destinations") \
     X(SERIES,                "profgate_series",                   "",                      GAUGE,   "Series held for the exporters") \
     X(SERIES_OVERFLOW,       "profgate_series_overflow_total",    "",                      COUNTER, "Additions that went to an overflow series for a cardinality limit") \
+    X(RESOURCE_OVERFLOW,     "profgate_resource_overflow_total",  "",                      COUNTER, "Additions that went to the overflow resource for metrics.resource_limit, or one client's share of it") \
     X(VALUES_CUT,            "profgate_attribute_values_cut_total", "",                    COUNTER, "Values of resource attributes and labels cut at metrics.attribute_value_length_limit, each time that they came") \
     X(SERIES_EXPIRED,        "profgate_series_expired_total",     "",                      COUNTER, "Series forgotten because nothing was added to them for metric_expiration")
 /* clang-format on */

@@ -10,7 +10,7 @@ import time
 
 import attack_content as hostile
 import pytest
-from programs import BUILD, PATIENCE, Gateway, captures, running
+from programs import BUILD, PATIENCE, Gateway, captures, running, wait_for
 
 
 class Health(threading.Thread):
@@ -133,3 +133,29 @@ def test_a_fifo_without_a_reader_is_refused(tmp_path):
     result = subprocess.run([BUILD / "profgate", "serve", "--config", config], capture_output=True, text=True, timeout=PATIENCE)
     assert result.returncode != 0
     assert "a FIFO that nobody reads" in result.stderr
+
+
+def invented(n, rng=None):
+    """A request with n resources whose names nobody has seen, and one sample each."""
+    d = hostile.Dictionary()
+    profile = hostile.profile_of(d, hostile.sample_of(d.stack(hostile.varint(d.kernel_location("vfs_read")))))
+    return hostile.message(d, ((hostile.resource_of((b"service.name", b"%s-%d" % (rng or b"invented", i))), [profile]) for i in range(n)))
+
+
+def services(gateway):
+    return {dict(labels).get("job") for _, labels in gateway.metrics("profiles")}
+
+
+def test_invented_names_do_not_blind_a_new_service():
+    with running(Gateway()) as gateway:
+        assert gateway.post(gzip.compress(invented(25_000)), {"Content-Encoding": "gzip"})[0] == 200
+        assert gateway.total("profgate_resource_overflow_total") > 0
+        wait_for(lambda: "finds no room" in gateway.log(), "it is said")
+
+        def is_seen():
+            assert gateway.post(invented(1, b"new"))[0] == 200
+            return "new-0" in services(gateway)
+        wait_for(is_seen, "the new service has a name")
+        assert gateway.post(gzip.compress(invented(25_000, b"more")), {"Content-Encoding": "gzip"})[0] == 200
+        assert "new-0" in services(gateway)
+        assert gateway.log().count("finds no room") == 1

@@ -34,6 +34,7 @@ int processor_run(struct processor *p, const struct request *q, enum profiles_la
     ret->is_of_ingest = ret->refusal == REFUSAL_NONE;
     if (ret->is_of_ingest) {
         stats_add(p->stats, STATS_REQUEST_BYTES_PLAIN, body.n_plain);
+        ingest_from(p->ingest, q->client);
         ingest_push(p->ingest, body.bytes, body.layout, &ret->answer);
         ret->refusal = refusal_of(ret->answer.verdict);
     }

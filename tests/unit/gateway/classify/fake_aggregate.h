@@ -75,6 +75,8 @@ struct aggregate *aggregate_free(struct aggregate *a)
     return NULL;
 }
 
+void aggregate_from(struct aggregate *a, uint64_t client) {}
+
 uint32_t aggregate_epoch(const struct aggregate *a)
 {
     return a->epoch;

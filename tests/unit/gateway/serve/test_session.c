@@ -14,6 +14,8 @@ static struct ingest_answer next_answer;
 static size_t pushed;
 static unsigned n_pushes;
 
+void ingest_from(struct ingest *g, uint64_t client) {}
+
 void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct ingest_answer *ret)
 {
     pushed = body.n;

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who keeps a name where there are more resources than an output may have. */
+#include "tests/lib/unit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/aggregate/aggregate.h"
+#include "gateway/aggregate/store.h"
+#include "proto/base/macros.h"
+
+#define SECOND ((uint64_t)NSEC_PER_SEC)
+#define T0     (1700000000 * SECOND)
+
+static const struct aggregate_metric metrics[] = {
+    {.name = BYTES_LIT("samples"), .unit = BYTES_LIT("1"), .kind = METRIC_SUM},
+    {.name = BYTES_LIT("heap"), .unit = BYTES_LIT("By"), .kind = METRIC_GAUGE},
+};
+
+struct world {
+    struct budget budget;
+    struct stats stats;
+    struct aggregate *a;
+    struct store *s;
+    struct output *o;
+    uint64_t now;
+};
+
+static void begin(struct world *w, struct output_options options)
+{
+    *w = (struct world){.budget = BUDGET_INIT((size_t)256 << 20, NULL), .now = T0};
+    w->a = unit_made(aggregate_new(metrics, ARRAY_LEN(metrics), &w->budget));
+    w->s = unit_made(store_new(metrics, ARRAY_LEN(metrics), 1, &w->budget, &w->stats));
+    ck_assert(w->a && w->s);
+    w->o = unit_made(store_add_output(w->s, &options, w->now));
+    ck_assert_ptr_nonnull(w->o);
+}
+
+static void end(struct world *w)
+{
+    aggregate_free(w->a);
+    store_free(w->s);
+    ck_assert_uint_eq(w->budget.used, 0);
+}
+
+/* A sample of a service, or of one process of it. */
+static void count(struct world *w, uint64_t client, const char *service, int64_t pid)
+{
+    struct attr attrs[] = {
+        {BYTES_LIT("service.name"), {.kind = ATTR_STRING, .text = bytes_str(service)}},
+        {BYTES_LIT("process.pid"), {.kind = ATTR_INT, .integer = pid}},
+    };
+    aggregate_begin(w->a);
+    aggregate_from(w->a, client);
+    uint32_t resource = aggregate_resource(w->a, attrs, pid ? 2 : 1);
+    aggregate_add(w->a, resource, aggregate_series(w->a, 0, NULL, 0), 1);
+}
+
+static void flood(struct world *w, uint64_t client, uint32_t from, uint32_t n)
+{
+    char name[32];
+    for (uint32_t i = from; i < from + n; i++) {
+        snprintf(name, sizeof name, "invented-%u", i);
+        count(w, client, name, 0);
+    }
+}
+
+static void second(struct world *w)
+{
+    w->now += SECOND;
+    store_apply(w->s, 0, aggregate_take(w->a), w->now);
+    store_expire(w->s, w->now);
+}
+
+static struct metric_batch *collect(struct world *w)
+{
+    struct metric_batch *b = NULL;
+    ck_assert_int_eq(output_collect(w->o, w->now, &b), 0);
+    return unit_made(b);
+}
+
+/* What a service has by its name in a batch, and all have together. */
+static int64_t value_of(const struct metric_batch *b, const char *service)
+{
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < b->n_resources; i++) {
+        const struct metric_resource *r = &b->resources[i];
+        bool is_it = service == NULL;
+        for (uint32_t k = 0; k < r->n_attrs; k++)
+            is_it |= bytes_is(r->attrs[k].key, "service.name") &&
+                     bytes_is(r->attrs[k].value.text, service ? service : "");
+        for (uint32_t m = 0; m < r->n_metrics && is_it; m++)
+            for (uint32_t p = 0; p < r->metrics[m].n_points; p++)
+                sum += r->metrics[m].points[p].stale ? 0 : r->metrics[m].points[p].integer;
+    }
+    return sum;
+}
+
+static int64_t scrape(struct world *w, const char *service)
+{
+    struct metric_batch *b = collect(w);
+    int64_t value = value_of(b, service);
+    metric_batch_free(b);
+    return value;
+}
+
+static struct output_options pulled(uint32_t max_resources)
+{
+    struct output_options options = OUTPUT_OPTIONS_DEFAULT;
+    options.temporality = METRIC_CUMULATIVE;
+    options.exemplars = EXEMPLARS_STAY;
+    options.is_pulled = true;
+    options.max_resources = max_resources;
+    return options;
+}
+
+UNIT(invented_names_do_not_blind_a_new_service_of_somebody_else)
+{
+    struct world w;
+    begin(&w, pulled(1000));
+    flood(&w, 1, 0, 25000);
+    second(&w);
+    ck_assert_uint_gt(w.stats.value[STATS_RESOURCE_OVERFLOW], 20000);
+    count(&w, 2, "new", 0);
+    second(&w);
+    ck_assert_int_eq(scrape(&w, "new"), 1);
+    ck_assert_int_eq(scrape(&w, NULL), 25001);
+    end(&w);
+}
+
+UNIT(nor_one_of_the_same_client_for_long)
+{
+    struct world w;
+    begin(&w, pulled(1000));
+    flood(&w, 1, 0, 25000);
+    second(&w);
+    int64_t missed = 0;
+    for (int i = 0; i < 10; i++) {
+        count(&w, 1, "new", 0);
+        second(&w);
+        missed += scrape(&w, "new") == 0;
+    }
+    ck_assert_int_le(missed, 2);
+    end(&w);
+}
+
+UNIT(a_flood_that_goes_on_displaces_itself)
+{
+    struct world w;
+    begin(&w, pulled(1000));
+    for (uint32_t i = 0; i < 20; i++) { /* here before the flood, and now and then only */
+        for (uint32_t k = 0; k < 3; k++) {
+            char name[32];
+            snprintf(name, sizeof name, "service-%u", k);
+            if (i % 5 == k)
+                count(&w, 1, name, 0);
+        }
+        second(&w);
+    }
+    for (uint32_t i = 0; i < 30; i++) {
+        flood(&w, 1, i * 3000, 3000);
+        if (i % 10 == 9)
+            count(&w, 2, "other", 0);
+        second(&w);
+    }
+    struct metric_batch *b = collect(&w);
+    ck_assert_int_eq(value_of(b, "service-0"), 4);
+    ck_assert_int_eq(value_of(b, "service-1"), 4);
+    ck_assert_int_eq(value_of(b, "service-2"), 4);
+    ck_assert_int_ge(value_of(b, "other"), 1); /* what came once and was idle for long may have left before */
+    ck_assert_int_eq(value_of(b, NULL), 3 * 4 + 3 + 30 * 3000);
+    metric_batch_free(b);
+    end(&w);
+}
+
+UNIT(one_client_has_three_quarters_and_of_several_each_less)
+{
+    struct world w;
+    begin(&w, pulled(1000));
+    flood(&w, 1, 0, 5000);
+    second(&w);
+    struct metric_batch *b = collect(&w);
+    ck_assert_uint_ge(b->n_resources, 750);
+    ck_assert_uint_le(b->n_resources, 752); /* with overflow's */
+    metric_batch_free(b);
+    flood(&w, 2, 5000, 5000);
+    second(&w);
+    b = collect(&w);
+    ck_assert_uint_le(b->n_resources, 1000 - 50);
+    metric_batch_free(b);
+    end(&w);
+}
+
+/* 500 processes a second that live for one, beside twenty services that go on: ten minutes of it. */
+static void churn(struct output_options options, uint32_t collect_every)
+{
+    enum { SERVICES = 20, SHORT = 500, SECONDS = 600 };
+    struct world w;
+    begin(&w, options);
+    int64_t of_service[SERVICES] = {0}, whole = 0, told = 0;
+    uint32_t named = 0, collects = 0;
+    for (uint32_t t = 0; t < SECONDS; t++) {
+        for (uint32_t i = 0; i < SHORT; i++)
+            count(&w, 1, "short", 10 + t * SHORT + i);
+        for (uint32_t i = 0; i < SERVICES; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "service-%u", i);
+            if (t % 5 == i % 5) { /* as a sender that flushes every five seconds */
+                count(&w, 1, name, 1);
+                whole++;
+            }
+        }
+        whole += SHORT;
+        second(&w);
+        if ((t + 1) % collect_every != 0)
+            continue;
+        struct metric_batch *b = collect(&w);
+        collects++;
+        for (uint32_t i = 0; i < SERVICES; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "service-%u", i);
+            int64_t now = value_of(b, name);
+            named += now > 0;
+            of_service[i] = options.temporality == METRIC_DELTA ? of_service[i] + now : now;
+        }
+        told += value_of(b, NULL);
+        metric_batch_free(b);
+    }
+    /* Each in every batch; but two that share a place among those seen before may lose one. */
+    ck_assert_uint_ge(named, SERVICES * collects * 99 / 100);
+    for (uint32_t i = 0; i < SERVICES; i++)
+        ck_assert_msg(of_service[i] >= SECONDS / 5 * 9 / 10, "service %u of %u resources: %" PRId64, i,
+                      options.max_resources, of_service[i]);
+    if (options.temporality == METRIC_DELTA)
+        ck_assert_int_eq(told, whole);
+    ck_assert_uint_lt(w.budget.used, (size_t)64 << 20);
+    end(&w);
+}
+
+UNIT(services_keep_their_series_beside_processes_of_a_second)
+{
+    struct output_options delta = OUTPUT_OPTIONS_DEFAULT, cumulative = OUTPUT_OPTIONS_DEFAULT;
+    churn(delta, 30);
+    delta.max_resources = 2000;
+    churn(delta, 30);
+    cumulative.temporality = METRIC_CUMULATIVE;
+    cumulative.max_resources = 2000;
+    churn(cumulative, 30);
+    churn(pulled(2000), 15);
+}
+
+UNIT(series_expire_though_nobody_asks)
+{
+    struct world w;
+    struct output_options options = pulled(1000);
+    options.metric_expiration = 60 * SECOND;
+    begin(&w, options);
+    count(&w, 1, "gone", 0);
+    for (int i = 0; i < 50; i++)
+        second(&w);
+    ck_assert_uint_eq(store_series(w.s), 1);
+    for (int i = 0; i < 15; i++)
+        second(&w);
+    ck_assert_uint_eq(store_series(w.s), 0);
+    ck_assert_int_eq(scrape(&w, "gone"), 0);
+    count(&w, 1, "gone", 0);
+    second(&w);
+    ck_assert_int_eq(scrape(&w, "gone"), 1);
+    end(&w);
+}
