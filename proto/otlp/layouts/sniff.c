@@ -490,26 +490,36 @@ static bool is_out(const struct votes *v, enum profiles_layout l, enum profiles_
     return v->against[l] >= v->against[best] + VOTE;
 }
 
-/* Whether all layouts are out in which samples have other numbers than in the best. */
-static bool is_told(const struct votes *v, enum profiles_layout best)
+/* The layouts in which samples have the same numbers as in this one. */
+static set kind_of(enum profiles_layout layout)
 {
     static const set kinds[] = {SET_1_7, SET_1_9, SET_1_10};
+    uint32_t i = 0;
+    while (!(kinds[i] >> layout & 1))
+        i++;
+    return kinds[i];
+}
+
+/* Whether all layouts of another kind are out. */
+static bool is_told(const struct votes *v, enum profiles_layout best)
+{
     bool told = true;
-    for (uint32_t i = 0; i < ARRAY_LEN(kinds); i++)
-        for (enum profiles_layout l = PROFILES_LAYOUT_1_5; l <= PROFILES_LAYOUT_1_10; l++)
-            if (!(kinds[i] >> best & 1) && (kinds[i] >> l & 1))
-                told &= is_out(v, l, best);
+    for (enum profiles_layout l = PROFILES_LAYOUT_1_5; l <= PROFILES_LAYOUT_1_10; l++)
+        told &= kind_of(best) >> l & 1 || is_out(v, l, best);
     return told;
 }
 
+/* A producer's layout weighs against other kinds; within its kind it is a hint, since there it may never have
+ * been told. */
 static struct layout_verdict verdict(struct votes *v, const struct profiles_producer *producer)
 {
-    const enum profiles_layout by_itself = least_against(v);
+    const enum profiles_layout by_itself = least_against(v), known = producer->layout;
     struct layout_verdict ret = {.layout = by_itself, .told = is_told(v, by_itself)};
-    if (producer->layout == PROFILES_LAYOUT_UNKNOWN)
+    if (known == PROFILES_LAYOUT_UNKNOWN)
         return ret;
-    ret.contradicts = is_out(v, producer->layout, by_itself);
-    vote(v, (set)(1u << producer->layout), producer->weight);
+    ret.contradicts = !(kind_of(known) >> by_itself & 1) && is_out(v, known, by_itself);
+    vote(v, kind_of(known), producer->weight);
+    vote(v, (set)(1u << known), HINT);
     ret.layout = least_against(v);
     return ret;
 }
