@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "gateway/ingest/consumer.h"
+#include "gateway/ingest/habit.h"
 #include "gateway/stats/producers.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/clock.h"
@@ -35,7 +36,9 @@ struct ingest {
     struct budget *budget;
     size_t held_before; /* by us, when the request came */
     struct profiles view;
-    bool was_busy; /* since the last look */
+    struct habits habits;
+    uint64_t producer; /* of the request, where its layout was found out; else 0 */
+    bool was_busy;     /* since the last look */
 };
 
 struct ingest *ingest_new(const struct ingest_options *options, const struct view_consumer *consumers,
@@ -50,6 +53,7 @@ struct ingest *ingest_new(const struct ingest_options *options, const struct vie
     g->n_consumers = n_consumers;
     g->stats = stats;
     g->budget = budget;
+    habits_init(&g->habits);
     if (profiles_init(&g->view, budget) < 0) {
         free(g);
         return NULL;
@@ -197,11 +201,23 @@ static enum ingest_verdict push_view(struct ingest *g, size_t n, struct error *m
     return INGEST_ACCEPTED;
 }
 
+/* The view of a request whose layout is told, or found out by what it says and what its producer's others
+ * had. */
+static int decode(struct ingest *g, struct bytes body, enum profiles_layout layout, struct error *message)
+{
+    const struct profiles_limits *limits = &g->options.limits;
+    g->producer = layout == PROFILES_LAYOUT_UNKNOWN ? habits_producer(&g->habits, body) : 0;
+    if (layout != PROFILES_LAYOUT_UNKNOWN)
+        return profiles_decode_as(&g->view, body, layout, limits, message);
+    const struct profiles_producer known = habits_of(&g->habits, g->producer);
+    return profiles_decode_of(&g->view, body, &known, limits, message);
+}
+
 /* Decodes and hands on, under reservations that are settled either way. */
 static enum ingest_verdict take(struct ingest *g, struct bytes body, enum profiles_layout layout,
                                 struct error *message)
 {
-    int r = profiles_decode_as(&g->view, body, layout, &g->options.limits, message);
+    int r = decode(g, body, layout, message);
     /* Without a sample there is nothing to count and nothing to forward, as in the Collector. */
     if (r == 0 && g->view.sample.n > 0)
         return push_view(g, body.n, message);
@@ -237,6 +253,22 @@ static void count_layout(const struct ingest *g)
         producers_add(g->stats, row, producer_of(&g->view));
 }
 
+/* Learns the layout; one that contradicts its producer's others is counted, and said once for a producer. */
+static void learn_layout(struct ingest *g)
+{
+    const struct profiles *view = &g->view;
+    const struct profiles_producer known = habits_of(&g->habits, g->producer);
+    const bool first = habits_learn(&g->habits, g->producer, view);
+    stats_add(g->stats, STATS_LAYOUT_CONTRADICTIONS, view->contradicts);
+    if (first && view->profile.n > 0)
+        log_limited(
+            LOG_LEVEL_WARN,
+            "a request contradicts the wire layout of its producer's others producer=\"%.*s\" others=%s "
+            "read_as=%s",
+            BYTES_FMT(producer_of(view)), profiles_layout_name(known.layout),
+            profiles_layout_name(view->layout));
+}
+
 /* Partial success names the first bad place (G5: "SHOULD set error_message"). */
 static void accept_view(struct ingest *g, struct ingest_answer *ret)
 {
@@ -246,6 +278,7 @@ static void accept_view(struct ingest *g, struct ingest_answer *ret)
         error_set(&ret->message, 0, "%u of %u samples rejected in %u profiles; the first: %s",
                   view->rejected.samples, view->sample.n, view->rejected.profiles, view->rejected.first.text);
     count_layout(g);
+    learn_layout(g);
     stats_add(g->stats, STATS_PROFILES, view->profile.n);
     stats_add(g->stats, STATS_SAMPLES, view->sample.n - min_of(view->rejected.samples, view->sample.n));
     stats_add(g->stats, STATS_SAMPLES_REJECTED, view->rejected.samples);

@@ -25,11 +25,12 @@
     X(LAYOUT_1_8,            "profgate_requests_by_layout_total", "layout=\"1.8\"",         COUNTER, "") \
     X(LAYOUT_1_9,            "profgate_requests_by_layout_total", "layout=\"1.9\"",         COUNTER, "") \
     X(LAYOUT_1_10,           "profgate_requests_by_layout_total", "layout=\"1.10\"",        COUNTER, "") \
+    X(LAYOUT_CONTRADICTIONS, "profgate_layout_contradictions_total", "",                   COUNTER, "Export requests accepted that by themselves had another wire layout than their producer's others") \
     X(REQUEST_BYTES,         "profgate_request_bytes_total",      "",                      COUNTER, "Bytes of request bodies as received") \
     X(REQUEST_BYTES_PLAIN,   "profgate_request_plain_bytes_total", "",                     COUNTER, "Bytes of request bodies after decompression") \
     X(PROFILES,              "profgate_profiles_total",           "",                      COUNTER, "Profiles received") \
     X(SAMPLES,               "profgate_samples_total",            "",                      COUNTER, "Samples received and counted") \
-    X(SAMPLES_REJECTED,      "profgate_samples_rejected_total",   "",                      COUNTER, "Samples refused by themselves, for an index that leads nowhere") \
+    X(SAMPLES_REJECTED,      "profgate_samples_rejected_total",   "",                      COUNTER, "Samples refused by themselves, for an index that leads nowhere or a field of another type") \
     X(SAMPLES_UNWEIGHED,     "profgate_samples_unweighed_total",  "",                      COUNTER, "Samples that a rule could not weigh: no time in their type, unit or period") \
     X(CONNECTIONS,           "profgate_connections_total",        "",                      COUNTER, "Connections accepted") \
     X(CONNECTIONS_REFUSED,   "profgate_connections_refused_total", "",                     COUNTER, "Connections closed at once, for a limit") \

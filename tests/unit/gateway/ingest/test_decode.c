@@ -122,6 +122,60 @@ UNIT(accepted_requests_are_counted_by_their_producer)
     ck_assert_uint_eq(mine->producer[2][STATS_LAYOUT_1_9 - STATS_LAYOUT_1_5], 1);
 }
 
+/* n samples of 1.9, or of 1.10 (field 4 is the values), or a list as field 2 alone, which 1.10 rejects. */
+enum shape { OF_1_9, OF_1_10, ODD };
+static void push_shape(struct ingest *g, enum shape shape, uint32_t n)
+{
+    static const uint32_t one[] = {0};
+    struct buffer b = BUFFER_INIT(0);
+    struct wire_writer w = wire_writer(&b);
+    size_t resource = wire_begin(&w, 1), scopes = wire_begin(&w, 2), scope = wire_begin(&w, 1);
+    wire_put_bytes(&w, 1, BYTES_LIT("a profiler"));
+    wire_end(&w, scope);
+    size_t profile = wire_begin(&w, 2);
+    for (uint32_t i = 0; i < n; i++) {
+        size_t sample = wire_begin(&w, 2);
+        wire_put_packed32(&w, 2, one, 1);
+        if (shape != ODD)
+            wire_put_packed32(&w, shape == OF_1_9 ? 3 : 4, one, 1);
+        wire_end(&w, sample);
+    }
+    wire_end(&w, profile);
+    wire_end(&w, scopes);
+    wire_end(&w, resource);
+    wire_put_bytes(&w, 2, BYTES_LIT("\x2a\x00"));
+    ck_assert_int_eq(w.failed, 0);
+    ck_assert_int_eq(buffer_reserve(&b, PROFILES_PADDING), 0);
+    ingest_push(g, buffer_bytes(&b), PROFILES_LAYOUT_UNKNOWN, &answer);
+    ck_assert_msg(answer.verdict == INGEST_ACCEPTED, "%s", answer.message.text);
+    buffer_release(&b);
+}
+
+UNIT(a_small_odd_request_is_read_as_its_producers_others)
+{
+    struct ingest_options o = {.limits = PROFILES_LIMITS_DEFAULT, .retry_after_ns = 1};
+    for (int known = 0; known < 2; known++) {
+        const enum shape others = known ? OF_1_10 : OF_1_9, new = known ? OF_1_9 : OF_1_10;
+        const enum stats_id row = known ? STATS_LAYOUT_1_10 : STATS_LAYOUT_1_9;
+        struct ingest *g = unit_made(ingest_new(&o, consumers, ALL, &stats, NULL));
+        const uint64_t was = stats.value[row], contradictions = stats.value[STATS_LAYOUT_CONTRADICTIONS];
+        for (int i = 0; i < 10; i++)
+            push_shape(g, others, 5);
+        push_shape(g, ODD, 1);
+        ck_assert_uint_eq(answer.rejected_profiles, (uint64_t)known); /* in 1.10 they are empty */
+        ck_assert_uint_eq(stats.value[row], was + 11);
+        ck_assert_uint_eq(stats.value[STATS_LAYOUT_CONTRADICTIONS], contradictions);
+        push_shape(g, new, 1);
+        ck_assert_uint_eq(stats.value[row], was + 12);
+        ck_assert_uint_eq(stats.value[STATS_LAYOUT_CONTRADICTIONS], contradictions + 1);
+        push_shape(g, new, 100); /* what is large speaks for itself */
+        push_shape(g, new, 1);
+        ck_assert_uint_eq(stats.value[row], was + 12);
+        ck_assert_uint_eq(stats.value[STATS_LAYOUT_CONTRADICTIONS], contradictions + 2);
+        ingest_free(g);
+    }
+}
+
 UNIT(an_empty_request_is_accepted)
 {
     push(bytes_of(NULL, 0));

@@ -40,6 +40,12 @@ int profiles_decode_as(struct profiles *p, struct bytes body, enum profiles_layo
     return 0;
 }
 
+int profiles_decode_of(struct profiles *p, struct bytes body, const struct profiles_producer *producer,
+                       const struct profiles_limits *limits, struct error *e)
+{
+    return profiles_decode_as(p, body, PROFILES_LAYOUT_UNKNOWN, limits, e);
+}
+
 static struct stats stats;
 static struct ingest_answer answer;
 
