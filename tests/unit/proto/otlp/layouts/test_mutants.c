@@ -15,7 +15,7 @@
 #include "tests/unit/proto/otlp/layouts/legacy_encode.h"
 #include "tests/unit/proto/otlp/layouts/mutate.h"
 
-#define MUTANTS     1500u
+#define MUTANTS     600u
 #define SAMPLES_MAX 48u
 
 struct base {
