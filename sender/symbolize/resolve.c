@@ -18,12 +18,25 @@
 _Static_assert(PLACES_LINES_MAX > DWARF_DEPTH_MAX && PLACES_LINES_MAX >= PCLNTAB_DEPTH_MAX,
                "no line is cut off");
 
+/* A mangled name made readable; also one that is in a mangled function ("_Z1fv::{lambda}::operator()", as
+ * dwarf/name.c says it). Its length; 0: nothing of it is mangled. */
+static size_t readable_name(struct bytes name, char *to, size_t room)
+{
+    const uint8_t *scope = name.n > 2 && name.p[0] == '_' ? memmem(name.p, name.n, "::", 2) : NULL;
+    struct bytes head = scope ? bytes_of(name.p, (size_t)(scope - name.p)) : name;
+    size_t n = demangle(head, to, room), rest = name.n - head.n;
+    if (n == 0 || rest >= room - n)
+        return 0;
+    memcpy(to + n, name.p + head.n, rest);
+    return n + rest;
+}
+
 /* A function by the name the file has for it: readable, with the mangled form beside it. */
 static uint32_t native_function(struct places *p, struct bytes name, struct bytes file, uint32_t start_line)
 {
     char readable[DEMANGLE_OUT_MAX];
     struct place_function f = {.file = places_text(p, file), .start_line = start_line};
-    size_t n = demangle(name, readable, sizeof readable);
+    size_t n = readable_name(name, readable, sizeof readable);
     f.name = places_text(p, n ? bytes_of(readable, n) : name);
     f.system_name = n ? places_text(p, name) : 0;
     return f.name ? places_function(p, &f) : 0;

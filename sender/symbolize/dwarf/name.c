@@ -7,7 +7,9 @@
 
 /* Call, abstract function, definition, declaration: four; more go round in a circle. */
 #define HOPS_MAX 8u
-/* Namespaces and classes around a name that are named. */
+/* As gcc names it. */
+#define CALL_OPERATOR "operator()"
+/* Namespaces, classes and functions around a name that are named. */
 #define SCOPES_AROUND_MAX 16u
 
 void dwarf_others_close(struct dwarf_others *o)
@@ -58,22 +60,74 @@ static const struct dwarf_tree *scopes_of(struct dwarf_file *in, const struct dw
     return &o->tree[slot];
 }
 
-/* The names of the namespaces and classes that the entry `at` is in, as they stand before its own. */
-static struct bytes prefix_of(struct dwarf_file *f, const struct dwarf_cu *cu,
-                              const struct dwarf_tree *scopes, uint64_t at, struct arena *text)
+/* Where a name is: found along a call's origins, not read yet. */
+struct found {
+    struct dwarf_text text;
+    struct bytes here; /* of one that is in the entry itself, copied; .n 0: it is at `text` */
+    bool is_there;
+};
+
+/* Whether it is a call operator's. */
+static bool is_call(struct dwarf_file *f, const struct found *name)
+{
+    char start[sizeof CALL_OPERATOR]; /* of a template's instance arguments follow */
+    if (name->here.n)
+        return bytes_starts(name->here, CALL_OPERATOR);
+    return bytes_is(bytes_of(start, dwarf_text_read(f, &name->text, start, sizeof start)), CALL_OPERATOR);
+}
+
+/* What stands for a scope that has no name; `call` says that a call operator is in it, so it is a lambda's.
+ * binutils' c++filt has the same words, with a number behind. */
+static struct bytes unnamed(const struct dwarf_die *scope, bool call)
+{
+    if (scope->tag == DW_TAG_namespace)
+        return BYTES_LIT("(anonymous namespace)");
+    return call ? BYTES_LIT("{lambda}") : BYTES_LIT("{unnamed type}");
+}
+
+/* The name of a function that is a scope: of a definition it stands at its declaration, whose place then is
+ * *at. A mangled one has its scopes in it. */
+static size_t function_name(struct dwarf_file *f, const struct dwarf_cu *cu, struct dwarf_die *die,
+                            uint64_t *at, char *to, size_t room, bool *ret_mangled)
 {
     uint8_t scratch[DWARF_DIE_MAX];
-    char all[DWARF_NAME_MAX / 2], part[256];
+    size_t n = 0;
+    for (uint32_t hop = 0; hop < HOPS_MAX; hop++) {
+        struct dwarf_file *in = f;
+        n = dwarf_text(f, cu, &die->linkage_name, to, room);
+        *ret_mangled = n > 0;
+        n = n ? n : dwarf_text(f, cu, &die->name, to, room);
+        if (n || !die->origin.form || !dwarf_reference(&in, cu, &die->origin, at) || in != f ||
+            *at < cu->unit.at || *at >= cu->unit.end || !dwarf_cu_die(f, cu, *at, scratch, die))
+            break;
+    }
+    return n;
+}
+
+/* The names of the namespaces, classes and functions that the entry `at`, which is called `name`, is in, as
+ * they stand before its own. A mangled name of a function stays mangled, and is the first. */
+static struct bytes prefix_of(struct dwarf_file *f, const struct dwarf_cu *cu,
+                              const struct dwarf_tree *scopes, uint64_t at, const struct found *name,
+                              struct arena *text)
+{
+    uint8_t scratch[DWARF_DIE_MAX];
+    char all[DWARF_NAME_MAX / 2], part[DWARF_NAME_MAX / 4];
     struct dwarf_die die;
     size_t from = sizeof all;
-    for (uint32_t i = 0; i < SCOPES_AROUND_MAX; i++) {
+    bool is_mangled = false, in_call = false;
+    for (uint32_t i = 0; i < SCOPES_AROUND_MAX && !is_mangled; i++) {
         at = dwarf_scope_around(scopes->scope, scopes->n_scopes, at);
         if (at == 0 || !dwarf_cu_die(f, cu, at, scratch, &die))
             break;
-        size_t n = dwarf_text(f, cu, &die.name, part, sizeof part);
-        struct bytes one = n ? bytes_of(part, n) : BYTES_LIT("(anonymous namespace)");
+        bool is_function = die.tag == DW_TAG_subprogram;
+        size_t n = is_function ? function_name(f, cu, &die, &at, part, sizeof part, &is_mangled)
+                               : dwarf_text(f, cu, &die.name, part, sizeof part);
+        if (n == 0 && i == 0 && die.tag != DW_TAG_namespace)
+            in_call = is_call(f, name);
+        struct bytes one = n ? bytes_of(part, n) : unnamed(&die, in_call);
         if (one.n + 2 > from)
             break;
+        in_call = is_function && bytes_is(one, CALL_OPERATOR);
         from -= 2;
         memcpy(all + from, "::", 2);
         from -= one.n;
@@ -103,13 +157,6 @@ struct want {
 struct wants {
     struct want *want; /* room for one of each call */
     uint32_t n;
-};
-
-/* Where a name is: found along a call's origins, not read yet. */
-struct found {
-    struct dwarf_text text;
-    struct bytes here; /* of one that is in the entry itself, copied; .n 0: it is at `text` */
-    bool is_there;
 };
 
 static bool look(struct dwarf_file *f, const struct dwarf_cu *cu, const struct dwarf_value *v,
@@ -163,7 +210,7 @@ static void chase(struct dwarf_file *f, const struct dwarf_cu *own, struct dwarf
     want(wants, &name, &call->frame.name);
     const struct dwarf_cu *cu = name.is_there ? unit_of(f, own, others, named_in, named_at) : NULL;
     if (cu)
-        call->prefix = prefix_of(named_in, cu, scopes_of(named_in, cu, others, t), named_at, &t->text);
+        call->prefix = prefix_of(named_in, cu, scopes_of(named_in, cu, others, t), named_at, &name, &t->text);
 }
 
 static int by_place(const void *a, const void *b)

@@ -146,7 +146,7 @@ static uint32_t enter(struct walk *w, const struct dwarf_die *die, uint32_t scop
     return w->call;
 }
 
-/* Notes where a name is; the namespace or class that its children are in. */
+/* Notes where a name is; the namespace, class or function that its children are in. */
 static uint64_t note_scope(struct walk *w, const struct dwarf_die *die, uint64_t around)
 {
     struct dwarf_tree *t = w->t;
@@ -159,7 +159,7 @@ static uint64_t note_scope(struct walk *w, const struct dwarf_die *die, uint64_t
         dwarf_grow((void **)&t->scope, t->n_scopes, &t->cap_scopes, SCOPES_MAX, sizeof *t->scope))
         t->scope[t->n_scopes++] =
             (struct dwarf_scope){.die = die->at, .parent = around, .is_function = is_function};
-    return is_scope ? die->at : die->tag == DW_TAG_subprogram ? 0 : around;
+    return is_scope || (die->tag == DW_TAG_subprogram && die->has_children) ? die->at : around;
 }
 
 static int by_start(const void *a, const void *b)

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "proto/base/macros.h"
 #include "sender/symbolize/go/pclntab.h"
 #include "sender/symbolize/resolve.h"
 
@@ -100,6 +101,68 @@ UNIT(inlined_calls_of_cxx_with_their_mangled_names)
                 "app::work(app::box const&, int) [_ZN3app4workERKNS_3boxEi] program.cc:13") == 0;
     }
     ck_assert_uint_ge(found, 2);
+    end(&l);
+    built_free(&b);
+}
+
+static const char unnamed[] =
+    "#include <stdio.h>\n"
+    "#define INLINE __attribute__((always_inline))\n"
+    "namespace app {\n"
+    "namespace { struct { INLINE long spin(long n) const { long s = 0; for (long i = 0; i < n; i++) s ^= s * 31 + i; "
+    "return s; } } nobody; }\n"
+    "static auto global = [](long x) INLINE { long s = x; for (long i = 0; i < 99; i++) s ^= s * 33 + i; return s; "
+    "};\n"
+    "struct shop { long a; long sell(long n); };\n"
+    "__attribute__((noinline)) long shop::sell(long n)\n"
+    "{\n"
+    "    auto price = [this](auto x) INLINE { long s = a; for (long i = 0; i < x; i++) s += s / (i + 1); return s; };\n"
+    "    struct local { INLINE long go(long x) { long s = x; for (long i = 0; i < x; i++) s = s * s + 1; return s; } } "
+    "l;\n"
+    "    return price(n) + nobody.spin(n) + global(n) + l.go(n);\n"
+    "}\n"
+    "}\n"
+    "int main(int argc, char **argv)\n"
+    "{\n"
+    "    app::shop s{argc};\n"
+    "    auto twice = [&](int k) INLINE { long t = 0; for (long i = 0; i < k; i++) t = t * 5 ^ i; return t; };\n"
+    "    printf(\"%ld\\n\", s.sell(argc) + twice(argc));\n"
+    "}\n";
+
+/* What gcc leaves without a mangled name is called by where it is: a lambda is no anonymous namespace. */
+UNIT(lambdas_and_types_without_a_name)
+{
+    static uint64_t address[65536];
+    static const char *const wanted[] = {
+        "app::shop::sell(long)::{lambda}::operator()<long int> program.cc:9 < app::shop::sell(long) ",
+        "app::(anonymous namespace)::{unnamed type}::spin program.cc:4 < app::shop::sell(long) ",
+        "app::{lambda}::operator() program.cc:5 < app::shop::sell(long) ",
+        "app::shop::sell(long)::local::go program.cc:10 < app::shop::sell(long) ",
+        "main::{lambda}::operator() program.cc:17 < main program.cc:",
+    };
+    bool found[ARRAY_LEN(wanted)] = {false};
+    struct looked_up l;
+    built_need("g++");
+    struct built b = built_new();
+    built_text(&b, "program.cc", unnamed);
+    ck_assert_int_eq(built_run(&b, "g++ -std=c++17 -O2 -g program.cc -o program"), 0);
+    begin(&l, &b, "program");
+    uint32_t n = whole_text(&l.elf, address, 65536);
+    resolve_addresses(&l.r, address, n);
+    ranges_settle(&l.ranges);
+    for (uint32_t i = 0; i < n; i++) {
+        char plain[8192], *to = plain;
+        for (const char *c = text_at(&l, address[i]); c && *c; c++) /* without what is in brackets */
+            if (strncmp(c, " [_Z", 4) == 0)
+                c = strchr(c, ']');
+            else
+                *to++ = *c;
+        *to = 0;
+        for (size_t k = 0; k < ARRAY_LEN(wanted); k++)
+            found[k] |= strncmp(plain, wanted[k], strlen(wanted[k])) == 0;
+    }
+    for (size_t k = 0; k < ARRAY_LEN(wanted); k++)
+        ck_assert_msg(found[k], "nothing is called %s", wanted[k]);
     end(&l);
     built_free(&b);
 }
