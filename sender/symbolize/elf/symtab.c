@@ -8,6 +8,9 @@
 
 #define CHUNK 512u /* symbols read at a time: 12 KB */
 
+/* Lower than what plainness() says of any name; 0: it was not asked. */
+#define PLAINEST 1u
+
 void symtab_begin(struct symtab_answer *answers, const uint64_t *addresses, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -20,29 +23,53 @@ static uint32_t lower_bound(const struct symtab_answer *answers, uint32_t n, uin
     return first_where(n, i, answers[i].address >= a);
 }
 
-/* Among symbols of one place: functions before the untyped, global before weak before local, sized before
- * unsized. */
+/* Among symbols of one place: functions before the untyped, sized before unsized, others before local ones.
+ */
 static uint32_t rank_of(const Elf64_Sym *symbol)
 {
-    static const uint32_t by_binding[] = {[STB_LOCAL] = 1, [STB_GLOBAL] = 3, [STB_WEAK] = 2};
-    uint32_t type = ELF64_ST_TYPE(symbol->st_info), binding = ELF64_ST_BIND(symbol->st_info);
-    uint32_t rank = type == STT_FUNC || type == STT_GNU_IFUNC ? 16 : 8;
-    return rank + (symbol->st_size ? 4 : 0) + (binding < ARRAY_LEN(by_binding) ? by_binding[binding] : 0);
+    uint32_t type = ELF64_ST_TYPE(symbol->st_info);
+    uint32_t rank = type == STT_FUNC || type == STT_GNU_IFUNC ? 4 : 0;
+    return rank + (symbol->st_size ? 2 : 0) + (ELF64_ST_BIND(symbol->st_info) != STB_LOCAL);
 }
 
-/* Offers a symbol to an answer it covers: the nearest start wins, then the rank. */
-static void offer(struct symtab_answer *a, const Elf64_Sym *symbol, uint64_t name_at)
+/* How much a symbol is a name that programmers write, among equals of one place: without underscores in front
+ * ("nanosleep", which is weak, and not "__nanosleep"; "puts" and not "_IO_puts"), then global before weak
+ * ("memcmp" and not "bcmp"), then the shorter ("pread", not "pread64"). Lower is better. */
+static uint32_t plainness(const struct source *s, uint64_t name_at, bool is_global)
+{
+    char name[64];
+    size_t n = source_string(s, name_at, name, sizeof name), underscores = 0;
+    while (underscores < n && underscores < 3 && name[underscores] == '_')
+        underscores++;
+    return (uint32_t)(underscores << 16 | (size_t)!is_global << 8 | n);
+}
+
+/* Offers a symbol to an answer it covers: the nearest start wins, then the rank, then the plainer name. */
+static void offer(const struct source *s, struct symtab_answer *a, const Elf64_Sym *symbol, uint64_t name_at)
 {
     uint32_t rank = rank_of(symbol);
-    if (a->name_at && (symbol->st_value < a->symbol || (symbol->st_value == a->symbol && rank <= a->rank)))
+    bool is_global = ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL;
+    bool is_first = a->name_at == 0 || symbol->st_value > a->symbol;
+    if (!is_first && (symbol->st_value < a->symbol || rank < a->rank))
         return;
+    uint32_t plain = 0;
+    if (!is_first && rank == a->rank) {
+        plain = plainness(s, name_at, is_global);
+        if (a->plainness == 0)
+            a->plainness = plainness(s, a->name_at, a->is_global);
+        if (plain >= a->plainness)
+            return;
+    }
     a->symbol = symbol->st_value;
     a->symbol_size = symbol->st_size;
     a->rank = rank;
+    a->plainness = plain;
+    a->is_global = is_global;
     a->name_at = name_at;
 }
 
-static void take(const Elf64_Sym *symbol, uint64_t name_at, struct symtab_answer *answers, uint32_t n)
+static void take(const struct source *s, const Elf64_Sym *symbol, uint64_t name_at,
+                 struct symtab_answer *answers, uint32_t n)
 {
     uint64_t start = symbol->st_value, end = start + symbol->st_size;
     if (end < start)
@@ -58,12 +85,12 @@ static void take(const Elf64_Sym *symbol, uint64_t name_at, struct symtab_answer
         /* Written in assembly, without .size: it goes on to the next symbol. Only the nearest is of interest.
          */
         if (i < n)
-            offer(&answers[i], symbol, name_at);
+            offer(s, &answers[i], symbol, name_at);
         return;
     }
     uint32_t behind = i;
     for (; behind < n && answers[behind].address < end; behind++)
-        offer(&answers[behind], symbol, name_at);
+        offer(s, &answers[behind], symbol, name_at);
     if (behind > 0)
         answers[behind - 1].end = min_of(answers[behind - 1].end, end);
     if (behind < n)
@@ -105,6 +132,8 @@ int symtab_search(const struct source *s, const struct elf_section *symbols, con
     Elf64_Sym chunk[CHUNK];
     uint64_t n_symbols = min_of(symbols->size / sizeof *chunk, (uint64_t)SYMTAB_SYMBOLS_MAX);
     int r = 0;
+    for (uint32_t i = 0; i < n; i++)
+        answers[i].plainness = PLAINEST; /* of an earlier table, whose name stays among equals */
     for (uint64_t at = 0; n > 0 && at < n_symbols; at += CHUNK) {
         uint32_t count = (uint32_t)min_of(n_symbols - at, (uint64_t)CHUNK);
         if (!source_read(s, symbols->offset + at * sizeof *chunk, chunk, count * sizeof *chunk)) {
@@ -113,7 +142,7 @@ int symtab_search(const struct source *s, const struct elf_section *symbols, con
         }
         for (uint32_t i = 0; i < count; i++)
             if (is_code(&chunk[i]) && chunk[i].st_name < names->size)
-                take(&chunk[i], names->offset + chunk[i].st_name, answers, n);
+                take(s, &chunk[i], names->offset + chunk[i].st_name, answers, n);
     }
     narrow(answers, n);
     return r;

@@ -22,7 +22,8 @@ struct symtab_answer {
     uint64_t name_at;    /* of the name in the file; 0: no symbol covers it */
     /* private: the best symbol so far */
     uint64_t symbol, symbol_size;
-    uint32_t rank;
+    uint32_t rank, plainness;
+    bool is_global;
 };
 
 /* Prepares answers for n addresses, sorted ascending, none twice. */

@@ -13,7 +13,7 @@ enum { OUTER = 1, INNER = 7, ALIAS = 13, ASM_A = 19, ASM_B = 25, DATA = 31 };
 
 struct image {
     Elf64_Sym symbol[8];
-    char names[sizeof names];
+    char names[64];
 };
 
 #define SYM(name_, value, size, bind, type)                                                           \
@@ -94,6 +94,33 @@ UNIT(every_address_gets_its_symbol_and_range)
         ck_assert_uint_eq(one.start, want[k].start);
         ck_assert_uint_eq(one.end, want[k].end);
     }
+}
+
+/* glibc has most of its functions by several names; the first of each row is what programs say. */
+UNIT(of_aliases_the_one_that_programmers_write)
+{
+    static const struct {
+        const char *name[3];
+        uint32_t bind[3];
+    } rows[] = {
+        {{"nanosleep", "__nanosleep", "__GI___nanosleep"}, {STB_WEAK, STB_GLOBAL, STB_LOCAL}},
+        {{"puts", "_IO_puts", "_IO_puts"}, {STB_WEAK, STB_GLOBAL, STB_GLOBAL}},
+        {{"pread", "pread64", "__libc_pread"}, {STB_WEAK, STB_WEAK, STB_GLOBAL}},
+        {{"memcmp", "bcmp", "__memcmp"}, {STB_GLOBAL, STB_WEAK, STB_LOCAL}},
+        {{"_Exit", "_Exit_of_somebody", "local"}, {STB_WEAK, STB_WEAK, STB_LOCAL}},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (int turn = 0; turn < 3; turn++) { /* in any order */
+            struct image i = {{{0}}, ""};
+            struct symtab_answer a;
+            for (int k = 0, at = 1; k < 3; k++) {
+                int from = (k + turn) % 3;
+                i.symbol[1 + k] = (Elf64_Sym)SYM((uint32_t)at, 0x100, 16, rows[r].bind[from], STT_FUNC);
+                at += sprintf(i.names + at, "%s", rows[r].name[from]) + 1;
+            }
+            search(&i, &a, (uint64_t[]){0x104}, 1);
+            ck_assert_str_eq(name_of(&i, &a), rows[r].name[0]);
+        }
 }
 
 UNIT(names_outside_the_string_table_and_wrapping_sizes_are_ignored)
