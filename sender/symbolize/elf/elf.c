@@ -174,7 +174,7 @@ int elf_read(struct elf *ret, const struct source *s)
     if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != OUR_DATA ||
         (h.e_phnum != 0 && h.e_phentsize != sizeof(Elf64_Phdr)))
         return -ENOEXEC;
-    struct elf elf = {0};
+    struct elf elf = {.entry = h.e_entry};
     read_segments(&elf, s, &h);
     read_sections(&elf, s, &h);
     *ret = elf;

@@ -50,6 +50,7 @@ enum elf_debug {
 struct elf {
     struct elf_segment segment[ELF_SEGMENTS_MAX];
     uint32_t n_segments;
+    uint64_t entry;                               /* where a program begins; 0: it is none */
     struct elf_section symbols, symbol_names;     /* .symtab and its strings */
     struct elf_section dynamic, dynamic_names;    /* .dynsym and its strings */
     struct elf_section text, go_lines, go_module; /* .text, .gopclntab, .go.module (Go 1.26 and later) */

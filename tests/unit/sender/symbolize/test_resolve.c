@@ -185,6 +185,41 @@ UNIT(without_debug_information_a_function_has_its_symbol_and_all_its_range)
     built_free(&b);
 }
 
+/* Builds a program, takes its symbols away, and asks for each address. */
+static void start_is_named(const char *compiler)
+{
+    static uint64_t address[65536];
+    struct looked_up l;
+    built_need(compiler);
+    struct built b = built_new();
+    built_text(&b, "program.c", built_program);
+    ck_assert_int_eq(built_run(&b, "%s -O2 program.c -o program && strip program", compiler), 0);
+    begin(&l, &b, "program");
+    uint32_t n = whole_text(&l.elf, address, 65536), found = 0;
+    resolve_addresses(&l.r, address, n);
+    ranges_settle(&l.ranges);
+    ck_assert_uint_ne(l.elf.entry, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        bool is_start = strcmp(unit_made(text_at(&l, address[i])), "_start") == 0;
+        ck_assert(!is_start || (address[i] >= l.elf.entry && address[i] < l.elf.entry + 80));
+        found += is_start;
+    }
+    ck_assert_uint_eq(found, 80);
+    end(&l);
+    built_free(&b);
+}
+
+/* It is the root of each stack of its program. */
+UNIT(the_start_of_a_stripped_program_has_its_name)
+{
+    start_is_named("gcc");
+}
+
+UNIT(the_start_of_musl_has_its_name)
+{
+    start_is_named("musl-gcc");
+}
+
 UNIT(without_work_names_are_rough_and_later_better)
 {
     static uint64_t address[65536];
