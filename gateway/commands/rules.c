@@ -39,6 +39,8 @@ static const struct settings_row rows[] = {
     {"stack", SETTINGS_OWN, .set = set_stack, .metavar = "N",
      .doc = "explain: only this entry of the request's stack table, with its frames"},
     {"metric", SETTINGS_TEXT, AT(metric), .metavar = "NAME", .doc = "explain: only what this metric takes"},
+    {"why-not", SETTINGS_TEXT, AT(why_not), .metavar = "NAME",
+     .doc = "explain: what this metric does not take, and which of its conditions failed"},
 };
 /* clang-format on */
 
@@ -298,7 +300,8 @@ static const struct {
     {"test", "rules test [--json] [FILE]...", "Runs the tests that are written in the files.", test, false},
     {"list", "rules list [--levels] [--json] [FILE]...",
      "Lists every metric, keep rule and trigger the files define.", command_rules_list, false},
-    {"explain", "rules explain [--stack N] [--metric NAME] [--json] [FILE.rules]... CAPTURE...",
+    {"explain",
+     "rules explain [--stack N] [--metric NAME] [--why-not NAME] [--json] [FILE.rules]... CAPTURE...",
      "Says of every stack of captured requests which rules took it, by which frames, with which labels.",
      command_rules_explain, true},
 };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * profgate rules explain: for the stacks of a captured request, which rule took them, by which frame, with
- * which labels. It counts nothing: each distinct stack of a profile is asked once, for its first sample.
+ * which labels; or, of one metric, which of its conditions failed. It counts nothing. Every sample is asked,
+ * as its own attributes and link may decide; of those of a profile that have one stack, and of which the same
+ * is to be said, the first is shown.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +16,9 @@
 #include "gateway/commands/command.h"
 #include "gateway/commands/rules_parts.h"
 #include "gateway/run/pipeline.h"
+#include "proto/base/hash.h"
+#include "proto/base/idmap.h"
+#include "proto/base/nearest.h"
 #include "rules/source/place.h"
 #include "rules/prove/explain.h"
 #include "rules/match/keep.h"
@@ -25,7 +30,7 @@ struct explainer {
     const char *path;
     struct rules_program *program;
     struct classify *classify;
-    uint32_t *seen, cap_seen; /* [stack] profile + 1 */
+    struct idmap seen; /* what was said already: profile, stack and answer, mixed */
     uint32_t *frames, cap_frames;
     uint32_t n_stacks, n_taken;
 };
@@ -37,6 +42,14 @@ struct asked {
     struct rules_explained explained;
     uint32_t request, profile, stack;
 };
+
+/* Whether this answer about the stack is the first such. Below 0: no memory. */
+static int is_new(const struct asked *a, uint64_t answer)
+{
+    uint64_t stack = idmap_key(a->profile, a->stack);
+    uint32_t *place = idmap_place(&a->x->seen, hash_mix(stack, answer) >> 1, 0);
+    return place ? (*place)++ == 0 : -ENOMEM;
+}
 
 /* ---- what is printed ----------------------------------------------------------------------- */
 
@@ -187,19 +200,26 @@ static void put_entry(const struct asked *a, const struct rules_entry *entry)
         json_close(j, ']'), json_close(j, '}');
 }
 
-/* What the keep rules say, if there are any. */
-static int put_kept(const struct asked *a)
+/* The number of what the keep rules say; 0 with *ret_any false where there are none that matter. */
+static int kept_number(const struct asked *a, bool *ret_any, uint32_t *ret_number)
 {
     struct explainer *x = a->x;
     struct rules_matcher *m = a->explained.matcher;
     const struct rules_profile profile = profile_describe(x->classify->request.view, a->profile);
-    if (rules_program_keeps(x->program) == 0 || x->command->metric)
+    *ret_any = rules_program_keeps(x->program) > 0 && !x->command->metric;
+    *ret_number = 0;
+    if (!*ret_any)
         return 0;
     uint32_t active = rules_matcher_keep_active(m, &profile);
-    uint32_t number =
-        active == RULES_NONE ? RULES_NONE : rules_matcher_kept(m, &a->verdict, active, a->explained.asker);
-    if (number == RULES_NONE)
-        return -ENOMEM;
+    if (active != RULES_NONE)
+        *ret_number = rules_matcher_kept(m, &a->verdict, active, a->explained.asker);
+    return active == RULES_NONE || *ret_number == RULES_NONE ? -ENOMEM : 0;
+}
+
+static void put_kept(const struct asked *a, uint32_t number)
+{
+    struct explainer *x = a->x;
+    struct rules_matcher *m = a->explained.matcher;
     const struct rules_kept *kept = rules_matcher_kept_at(m, number);
     double percent = rules_keep_probability(kept, kept->share[RULE_OF_PROFILES]) / 10000.0;
     struct json *j = &x->command->put;
@@ -227,7 +247,6 @@ static int put_kept(const struct asked *a)
     }
     if (json)
         json_close(j, ']'), json_close(j, '}');
-    return 0;
 }
 
 static void put_head(const struct asked *a)
@@ -253,13 +272,14 @@ static void put_head(const struct asked *a)
     json_key(j, "request"), json_u64(j, a->request);
     json_key(j, "profile"), json_u64(j, a->profile);
     json_key(j, "stack"), json_u64(j, a->stack);
+    json_key(j, "sample"), json_u64(j, x->classify->request.sample - v->profile.samples_at[a->profile]);
     json_key(j, "frames"), json_open(j, '[');
     for (uint32_t i = 0; i < a->explained.n_frames; i++) {
         put_frame(x, a->explained.frames[i], frame, sizeof frame);
         json_string(j, bytes_str(frame));
     }
     json_close(j, ']');
-    json_key(j, "counted"), json_open(j, '[');
+    json_key(j, x->command->why_not ? "not" : "counted"), json_open(j, '[');
 }
 
 /* ---- asking -------------------------------------------------------------------------------- */
@@ -294,6 +314,15 @@ static int put_entries(struct asked *a, uint32_t active)
     struct rules_matcher *m = a->explained.matcher;
     const struct rules_entry *listed;
     uint32_t outcome = rules_matcher_outcome(m, &a->verdict, active, a->explained.asker), shown = 0;
+    uint32_t kept;
+    bool any_kept;
+    if (outcome == RULES_NONE || kept_number(a, &any_kept, &kept) < 0)
+        return -ENOMEM;
+    int is_first = is_new(a, hash_mix(idmap_key(outcome, kept), rules_matcher_generation(m)));
+    if (is_first <= 0)
+        return is_first;
+    outcome =
+        rules_matcher_outcome(m, &a->verdict, active, a->explained.asker); /* lists go with the last one */
     if (outcome == RULES_NONE)
         return -ENOMEM;
     uint32_t n_listed = rules_matcher_frames(m, &a->verdict, outcome, a->explained.asker, &listed);
@@ -314,7 +343,8 @@ static int put_entries(struct asked *a, uint32_t active)
     }
     if (headed && x->command->json)
         json_close(&x->command->put, ']');
-    int r = headed ? put_kept(a) : 0;
+    if (headed && any_kept)
+        put_kept(a, kept);
     if (headed && x->command->json) {
         json_close(&x->command->put, '}');
         command_rules_print(x->command);
@@ -322,7 +352,93 @@ static int put_entries(struct asked *a, uint32_t active)
         printf("    no metric takes it\n");
     x->n_stacks += headed;
     x->n_taken += shown > 0;
-    return r < 0 ? r : rules_matcher_error(m);
+    return rules_matcher_error(m);
+}
+
+/* ---- why not ------------------------------------------------------------------------------- */
+
+static bool is_of(const struct asked *a, uint32_t source, const char *metric)
+{
+    uint32_t number = rules_program_source_metric(a->x->program, source);
+    return bytes_is(rules_program_metric(a->x->program, number)->name, metric);
+}
+
+static void put_failed(const struct asked *a, uint32_t number, uint32_t active)
+{
+    const struct rule_source *source = rules_program_source(a->x->program, number);
+    const struct profiles *v = a->x->classify->request.view;
+    struct rules_because because[BECAUSE_MAX];
+    bool json = a->x->command->json;
+    if (!rules_is_active(&a->explained, active, number)) {
+        char type[160];
+        snprintf(type, sizeof type, "does not take %.*s/%.*s here",
+                 BYTES_FMT(profiles_string(v, v->profile.type[a->profile])),
+                 BYTES_FMT(profiles_string(v, v->profile.unit[a->profile])));
+        put_reason(a, "on", bytes_str(type), source->place, RULES_NONE, json);
+        return;
+    }
+    uint32_t n = rules_explain_not(&a->explained, source->where, because, BECAUSE_MAX);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct rule_sample *s = because[i].condition;
+        put_reason(a, "fails", s->name.n > 0 ? s->name : source_at(a, s->place), s->place,
+                   because[i].position, json);
+    }
+    if (n == 0)
+        put_reason(a, source->each ? "each" : "value",
+                   source->each ? BYTES_LIT("no such frame") : BYTES_LIT("nothing to add"), source->place,
+                   RULES_NONE, json);
+}
+
+/* Mixed of everything that put_failed would print. */
+static uint64_t reasons_of(const struct asked *a, uint32_t number, uint32_t active, uint64_t so_far)
+{
+    struct rules_because because[BECAUSE_MAX];
+    uint32_t n = 0;
+    if (rules_is_active(&a->explained, active, number))
+        n = rules_explain_not(&a->explained, rules_program_source(a->x->program, number)->where, because,
+                              BECAUSE_MAX);
+    for (uint32_t i = 0; i < n; i++)
+        so_far = hash_mix(so_far, (uintptr_t)because[i].condition + because[i].position);
+    return hash_mix(so_far, n);
+}
+
+/* The sample's reasons for not being of that metric, one source after the other. */
+static int put_why_not(struct asked *a, uint32_t active, const char *metric)
+{
+    struct explainer *x = a->x;
+    struct rules_matcher *m = a->explained.matcher;
+    const struct rules_entry *listed;
+    uint32_t outcome = rules_matcher_outcome(m, &a->verdict, active, a->explained.asker);
+    if (outcome == RULES_NONE)
+        return -ENOMEM;
+    uint32_t n_listed = rules_matcher_frames(m, &a->verdict, outcome, a->explained.asker, &listed);
+    const struct rules_outcome *o = rules_matcher_outcome_at(m, outcome);
+    for (uint32_t i = 0; i < o->n_entries; i++)
+        if (is_of(a, rules_matcher_entry(m, o->entries + i)->source, metric))
+            return 0;
+    for (uint32_t i = 0; i < n_listed; i++)
+        if (is_of(a, listed[i].source, metric))
+            return 0;
+    uint64_t reasons = 0;
+    const uint32_t n_sources = rules_program_sources(x->program);
+    for (uint32_t i = 0; i < n_sources; i++)
+        if (is_of(a, i, metric))
+            reasons = reasons_of(a, i, active, reasons);
+    int is_first = is_new(a, reasons);
+    if (is_first <= 0)
+        return is_first;
+    put_head(a);
+    if (!x->command->json)
+        printf("    not %s\n", metric);
+    for (uint32_t i = 0; i < n_sources; i++)
+        if (is_of(a, i, metric))
+            put_failed(a, i, active);
+    if (x->command->json) {
+        json_close(&x->command->put, ']'), json_close(&x->command->put, '}');
+        command_rules_print(x->command);
+    }
+    x->n_stacks++;
+    return rules_matcher_error(m);
 }
 
 static int explain_stack(struct explainer *x, uint32_t request, uint32_t stack)
@@ -334,11 +450,15 @@ static int explain_stack(struct explainer *x, uint32_t request, uint32_t stack)
     c->request.stack.n = v->stack.locations_at[stack + 1] - v->stack.locations_at[stack];
     a.verdict.registers = c->registers;
     a.explained = (struct rules_explained){.matcher = c->matcher, .verdict = &a.verdict, .asker = &c->asker};
+    frames_sample(c);
     if (c->request.stack.n == 0 || !rules_matcher_walk(c->matcher, &c->request.stack, &a.verdict))
         return rules_matcher_error(c->matcher);
     int r = collect_frames(x, &a.explained.n_frames);
     a.explained.frames = x->frames;
-    return r < 0 ? r : put_entries(&a, c->request.profile_active.p[c->request.profile]);
+    if (r < 0)
+        return r;
+    uint32_t active = c->request.profile_active.p[c->request.profile];
+    return x->command->why_not ? put_why_not(&a, active, x->command->why_not) : put_entries(&a, active);
 }
 
 static int explain_request(void *context, const struct profiles *view, uint32_t request)
@@ -347,16 +467,10 @@ static int explain_request(void *context, const struct profiles *view, uint32_t 
     struct classify *c = x->classify;
     c->request.view = view;
     c->request.last_active.valid = false;
+    memset(c->answers, 0, (size_t)CLASSIFY_OWNERS * c->n_attrs * sizeof *c->answers);
     rules_matcher_begin(c->matcher);
     c->matcher_epoch = rules_matcher_epoch(c->matcher);
-    if (view->stack.n > x->cap_seen) {
-        uint32_t *more = realloc(x->seen, view->stack.n * sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        x->seen = more;
-        x->cap_seen = view->stack.n;
-    }
-    memset(x->seen, 0, view->stack.n * sizeof *x->seen);
+    idmap_clear(&x->seen);
     int r = frames_prepare(c);
     if (r == 0)
         r = active_prepare(c);
@@ -365,10 +479,9 @@ static int explain_request(void *context, const struct profiles *view, uint32_t 
              r == 0 && c->request.sample < view->profile.samples_at[c->request.profile + 1];
              c->request.sample++) {
             uint32_t stack = view->sample.stack[c->request.sample];
-            if (stack == PROFILES_REJECTED || stack == 0 || x->seen[stack] == c->request.profile + 1 ||
+            if (stack == PROFILES_REJECTED || stack == 0 ||
                 (x->command->stack != UINT32_MAX && stack != x->command->stack))
                 continue;
-            x->seen[stack] = c->request.profile + 1;
             r = explain_stack(x, request, stack);
         }
     }
@@ -399,14 +512,36 @@ static int explain_files(struct explainer *x, struct error *e)
     classify_free(x->classify);
     aggregate_free(aggregate);
     free(metrics);
-    free(x->seen);
+    idmap_release(&x->seen);
     free(x->frames);
     return r;
 }
 
+/* Whether there is such a metric that counts; if not, says so. */
+static bool is_metric(const struct rules_command *c, const char *name)
+{
+    struct nearest near;
+    nearest_start(&near, bytes_str(name));
+    for (uint32_t i = 0; i < c->set->n_metrics; i++) {
+        const struct rule_metric *m = &c->set->metrics[i];
+        nearest_offer(&near, m->name);
+        if (bytes_is(m->name, name) && m->enabled)
+            return true;
+        if (bytes_is(m->name, name)) {
+            fprintf(stderr,
+                    "profgate rules explain: the metric %s is off; a rule file switches it on: enable %s\n",
+                    name, name);
+            return false;
+        }
+    }
+    fprintf(stderr, "profgate rules explain: there is no metric %s", name);
+    fprintf(stderr, near.best.n > 0 ? "; did you mean %.*s?\n" : "\n", BYTES_FMT(near.best));
+    return false;
+}
+
 int command_rules_explain(struct rules_command *c)
 {
-    struct explainer x = {.command = c};
+    struct explainer x = {.command = c, .seen = IDMAP_INIT(NULL)};
     struct error e = {""};
     if (!c->set) {
         command_rules_no_set(c);
@@ -416,6 +551,8 @@ int command_rules_explain(struct rules_command *c)
         fprintf(stderr, "profgate rules explain: name a captured request\n");
         return EXIT_USAGE;
     }
+    if ((c->metric && !is_metric(c, c->metric)) || (c->why_not && !is_metric(c, c->why_not)))
+        return EXIT_USAGE;
     x.program = rules_program_new(c->set, &e);
     int r = x.program ? explain_files(&x, &e) : -EINVAL;
     rules_program_free(x.program);
@@ -424,6 +561,8 @@ int command_rules_explain(struct rules_command *c)
         return EXIT_USAGE;
     }
     if (x.n_stacks == 0 && !c->json)
-        printf("no stack%s\n", c->metric ? " is taken by that metric" : "");
+        printf("no stack%s\n", c->why_not  ? " that this metric does not take"
+                               : c->metric ? " is taken by that metric"
+                                           : "");
     return x.n_stacks > 0 ? EXIT_DONE : EXIT_NO;
 }

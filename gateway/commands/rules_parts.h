@@ -16,8 +16,9 @@
 
 struct rules_command {
     bool strict, json, levels;
-    uint32_t stack;     /* explain: only this one; UINT32_MAX: all */
-    const char *metric; /* explain: only this one; NULL: all */
+    uint32_t stack;      /* explain: only this one; UINT32_MAX: all */
+    const char *metric;  /* explain: only this one; NULL: all */
+    const char *why_not; /* explain: why this one does not take a stack; NULL: nobody asks */
     struct rules_input inputs[2 * COMMAND_RULES_FILES_MAX];
     char *texts[COMMAND_RULES_FILES_MAX]; /* of the files read */
     uint32_t n_inputs, n_builtin, n_texts;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why a condition holds, for a sample that was walked: it is evaluated once more, from the top, by the
- * evaluator of the residual (match/eval.h), and what holds is gathered: of an `and` every part, of an `or`
- * the first that does. For what speaks of a frame the witness is looked for on the stack itself, frame by
- * frame: the first in the region, the one a reference means, the one that is called last. A table's row is
+ * Why a condition holds or fails, for a sample that was walked: it is evaluated once more, from the top, by
+ * the evaluator of the residual (match/eval.h), and what holds is gathered: of an `and` every part, of an
+ * `or` the first that does. For what speaks of a frame the witness is looked for on the stack itself, frame
+ * by frame: the first in the region, the one a reference means, the one that is called last. A table's row is
  * asked of the matcher.
  *
  * Definitions use each other, perhaps over and over, so depth and visits are bounded: an explanation may end
@@ -223,4 +223,54 @@ uint32_t rules_explain(const struct rules_explained *x, const struct rule_sample
         explain(&to, where, DEPTH_MAX);
     eval_release(&e);
     return to.n;
+}
+
+/* ---- why not --------------------------------------------------------------------------------- */
+
+static void explain_not(struct explaining *to, const struct rule_sample *s, uint32_t depth)
+{
+    if (depth == 0 || to->n == to->max || ++to->visits > VISITS_MAX)
+        return;
+    if (s->op == RULE_SAMPLE_AND || s->op == RULE_SAMPLE_OR) {
+        for (uint32_t i = 0; i < s->n_kids; i++)
+            if (!eval_sample(to->e, s->kids[i]))
+                explain_not(to, s->kids[i], depth - 1);
+        return;
+    }
+    /* What a frame was asked and is not: that of a reference is known, of `any` there is none; what must not
+     * be and is there has one. */
+    uint32_t position = s->op == RULE_SAMPLE_REF_IS ? referred(to->x, &s->ref)
+                        : s->op == RULE_SAMPLE_NO   ? first_of(to->x, s->region, s->frame)
+                        : s->op == RULE_SAMPLE_NOT  ? witness(to->x, s->kids[0])
+                                                    : RULES_NONE;
+    to->ret[to->n++] = (struct rules_because){s, position};
+}
+
+uint32_t rules_explain_not(const struct rules_explained *x, const struct rule_sample *where,
+                           struct rules_because *ret, uint32_t max)
+{
+    struct eval e;
+    matcher_eval(&e, x->matcher, x->verdict, x->asker);
+    struct explaining to = {.x = x, .e = &e, .ret = ret, .max = max};
+    if (where && !eval_sample(&e, where))
+        explain_not(&to, where, DEPTH_MAX);
+    eval_release(&e);
+    return to.n;
+}
+
+bool rules_holds(const struct rules_explained *x, const struct rule_sample *where)
+{
+    struct eval e;
+    matcher_eval(&e, x->matcher, x->verdict, x->asker);
+    bool holds = !where || eval_sample(&e, where);
+    eval_release(&e);
+    return holds;
+}
+
+bool rules_is_active(const struct rules_explained *x, uint32_t active, uint32_t source)
+{
+    const uint32_t *words = tuples_get(&x->matcher->outcomes.actives, active);
+    uint64_t word;
+    memcpy(&word, words + 2 * (source / 64), sizeof word); /* tuples are of words half as long */
+    return word >> source % 64 & 1;
 }

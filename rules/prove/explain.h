@@ -28,6 +28,18 @@ struct rules_because {
 uint32_t rules_explain(const struct rules_explained *x, const struct rule_sample *where,
                        struct rules_because *ret, uint32_t max);
 
+/* The conditions that together make `where` fail (it must): of an `and` those that do, of an `or` all; of a
+ * `not` the condition in it, which holds. `position`: the frame that was asked and is not so, or is where it
+ * must not be. At most `max`; returns how many. */
+uint32_t rules_explain_not(const struct rules_explained *x, const struct rule_sample *where,
+                           struct rules_because *ret, uint32_t max);
+
+/* Whether `where` holds; NULL always does. */
+bool rules_holds(const struct rules_explained *x, const struct rule_sample *where);
+
+/* Whether the source is in a set of rules_matcher_active: whether its `on` takes the profile. */
+bool rules_is_active(const struct rules_explained *x, uint32_t active, uint32_t source);
+
 /* Whether `where` or a label of the source asks this table. */
 bool rules_source_asks(const struct rule_source *source, const struct rule_table *table);
 

@@ -162,7 +162,36 @@ UNIT(explain_says_which_rule_by_which_frame_with_which_labels)
     expect(RUN("explain", "--stack", "5", path, CAPTURE), 0, "    kept 25%\n        rule keep 25% where");
     expect(RUN("explain", "--stack", "5", "--json", path, CAPTURE), 0,
            "\"kept\": {\"percent\": 25, \"rates\": 0");
-    expect(RUN("explain", "--metric", "no.such", path, CAPTURE), 1, "no stack is taken by that metric\n");
+    expect(RUN("explain", "--metric", "a.c", path, CAPTURE), 2, "");
+    unlink(path);
+}
+
+UNIT(explain_says_why_not)
+{
+    const char *path =
+        rule_file("rules 1\npack a\n"
+                  "counter a.b { on cpu where any frame is \"*gzip*\" and leaf is kernel\n"
+                  "    and (linked or sample[\"x\"] == \"y\") and no frame is \"runtime.goexit\" }\n"
+                  "counter a.mem { on alloc where any frame is go value sum unit \"By\" }\n"
+                  "counter a.off { off on cpu where linked }\n"
+                  "test \"t\" { stack go \"x\" expect nothing }\n");
+    const char *const failed[] = {"    not a.b\n",
+                                  "        fails leaf is kernel (",
+                                  "        fails linked (",
+                                  "        fails sample[\"x\"] == \"y\" (",
+                                  "        fails no frame is \"runtime.goexit\" (",
+                                  ", by frame 14: go runtime.goexit\n"};
+    for (size_t i = 0; i < ARRAY_LEN(failed); i++)
+        expect(RUN("explain", "--stack", "5", "--why-not", "a.b", path, CAPTURE), 0, failed[i]);
+    struct ran ran = RUN("explain", "--stack", "5", "--why-not", "a.b", path, CAPTURE);
+    ck_assert_ptr_null(strstr(ran.out, "gzip*\" (")); /* it holds */
+    expect(RUN("explain", "--stack", "5", "--why-not", "a.mem", path, CAPTURE), 0,
+           "        on does not take ");
+    expect(RUN("explain", "--stack", "5", "--why-not", "a.b", "--json", path, CAPTURE), 0,
+           "\"not\": [{\"fails\": \"leaf is kernel\"");
+    expect(RUN("explain", "--why-not", "a.off", path, CAPTURE), 2, "");
+    expect(RUN("explain", "--why-not", "profile.cpu.time", "--stack", "5", CAPTURE), 1,
+           "no stack that this metric does not take\n");
     unlink(path);
 }
 
