@@ -11,14 +11,13 @@
 
 /* ---- the process's ---- */
 
-static void limits_init(struct limits *to, const struct access_limits *from, size_t request_bytes)
+static void limits_init(struct limits *to, const struct access_limits *from)
 {
     to->of = *from;
     to->any = from->bytes_per_second || from->connections || from->memory || from->requests;
-    /* A burst below one request would refuse it for ever; a gRPC message has a prefix of 5 bytes. */
-    uint64_t burst = max_of(from->bytes_per_second, (uint64_t)request_bytes + 64);
     if (from->bytes_per_second)
-        to->burst_ns = gcra_cost(burst, from->bytes_per_second);
+        to->burst_ns =
+            from->burst_bytes ? gcra_cost(from->burst_bytes, from->bytes_per_second) : NSEC_PER_SEC;
 }
 
 /* Lower case, as the session gives names; RFC 9110 §5.6.2 token. */
@@ -56,8 +55,8 @@ int access_new(struct access **ret, const struct access_options *options, struct
     if (!a)
         return error_set(e, -ENOMEM, "out of memory");
     a->tenant_required = options->tenant_required;
-    limits_init(&a->client, &options->per_client, options->request_bytes);
-    limits_init(&a->tenant, &options->per_tenant, options->request_bytes);
+    limits_init(&a->client, &options->per_client);
+    limits_init(&a->tenant, &options->per_tenant);
     a->waiting = (struct budget)BUDGET_INIT(WAITING_BYTES, budget);
     int r = set_tenant_header(a, options->tenant_header, e);
     if (r == 0 && (r = digest_secret(a->secret)) < 0)

@@ -5,8 +5,9 @@
  * Parties (parties.h) are shared by all workers, so every count is an atomic that is raised first and taken
  * back where it passed the limit. A request is counted to its client, then to its tenant; where the second
  * says no, the first gets back what it gave. Bytes a second are a bucket in one word (gcra.h): a told length
- * is paid at the head; one that is not told makes a debt as it comes, and is cut off at a burst's worth of
- * it. What was let in is then not wasted, and the average holds.
+ * is paid at the head, and what is more than the bucket holds is let in when it is full and makes a debt; one
+ * that is not told makes a debt as it comes, and is cut off at a burst's worth of others' debt. What was let
+ * in is then not wasted, and the average holds.
  */
 #include <stdlib.h>
 
@@ -178,10 +179,12 @@ static enum access_verdict enter_party(struct access_worker *w, struct party *p,
     uint64_t burst = limits_of(w->access, scope)->burst_ns;
     if (l->bytes_per_second) {
         uint64_t cost = length >= 0 ? gcra_cost((uint64_t)length, l->bytes_per_second) : 0;
-        if (!gcra_take(&p->rate, now, cost, burst, retry_ns)) {
+        if (!gcra_take(&p->rate, now, min_of(cost, burst), burst, retry_ns)) {
             uncount_one(&p->requests);
             return refuse(w, scope, ACCESS_LIMIT_BYTES);
         }
+        if (cost > burst) /* else it would be refused for ever: those behind it wait until it is paid */
+            gcra_owe(&p->rate, now, cost - burst, burst);
     }
     return ACCESS_YES;
 }
@@ -226,14 +229,15 @@ enum access_verdict access_enter(struct access_worker *w, const struct http_exch
     return ACCESS_YES;
 }
 
-static enum access_verdict pay(struct access_worker *w, struct party *p, enum scope scope, size_t n,
-                               uint64_t now, uint64_t *retry_ns)
+static enum access_verdict pay(struct access_worker *w, const struct access_pass *pass, struct party *p,
+                               enum scope scope, size_t n, uint64_t now, uint64_t *retry_ns)
 {
     const struct limits *l = limits_of(w->access, scope);
     if (!p || !l->of.bytes_per_second)
         return ACCESS_YES;
     uint64_t debt = gcra_owe(&p->rate, now, gcra_cost(n, l->of.bytes_per_second), l->burst_ns);
-    if (debt <= l->burst_ns) /* as much again: else many at once would owe without end */
+    /* A burst's worth, or what the request owes itself: else many at once would owe without end. */
+    if (debt <= max_of(l->burst_ns, gcra_cost(pass->received, l->of.bytes_per_second)))
         return ACCESS_YES;
     *retry_ns = debt;
     return refuse(w, scope, ACCESS_LIMIT_BYTES);
@@ -274,9 +278,9 @@ enum access_verdict access_body(struct access_worker *w, struct access_pass *pas
 {
     pass->received += n;
     if (!pass->paid) {
-        enum access_verdict verdict = pay(w, pass->client, SCOPE_CLIENT, n, now_ns, retry_ns);
+        enum access_verdict verdict = pay(w, pass, pass->client, SCOPE_CLIENT, n, now_ns, retry_ns);
         if (verdict == ACCESS_YES)
-            verdict = pay(w, pass->tenant, SCOPE_TENANT, n, now_ns, retry_ns);
+            verdict = pay(w, pass, pass->tenant, SCOPE_TENANT, n, now_ns, retry_ns);
         if (verdict != ACCESS_YES)
             return verdict;
     }

@@ -12,7 +12,8 @@
 
 /* Of each client, or of each tenant; 0: no limit. */
 struct access_limits {
-    uint64_t bytes_per_second; /* of request bodies as received; burst: one second's worth, or one request */
+    uint64_t bytes_per_second; /* of request bodies as received */
+    uint64_t burst_bytes;      /* at once, after a rest; 0: one second's worth */
     uint64_t memory;           /* bodies under way */
     uint32_t connections;      /* of a client; a tenant has none */
     uint32_t requests;         /* under way at once */
@@ -21,7 +22,6 @@ struct access_limits {
 struct access_options {
     const char *tenant_header; /* "X-Scope-OrgID"; NULL or "": there are no tenants. Copied */
     bool tenant_required;      /* else requests without it are those of one tenant, "" */
-    size_t request_bytes;      /* the largest request: no burst is smaller */
     struct access_limits per_client, per_tenant;
 };
 

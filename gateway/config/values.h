@@ -27,7 +27,7 @@ struct config_receiver {
 
 /* Of one client, or of one tenant; 0: no limit. */
 struct config_share {
-    uint64_t bytes_per_second, memory;
+    uint64_t bytes_per_second, burst_bytes, memory;
     uint32_t connections, requests;
 };
 
@@ -63,7 +63,7 @@ struct config {
 
     const char *admin_endpoint;
 
-    uint64_t request_bytes, memory;
+    uint64_t request_bytes, memory, request_timeout_ns, request_rate;
     uint32_t connections;
     struct config_share per_client, per_tenant;
     const char *tenant_header;

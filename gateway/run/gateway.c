@@ -81,6 +81,8 @@ static int start_listening(struct gateway *g, struct error *e)
         .connections_max = c->connections,
         .http = HTTP_SERVER_LIMITS_DEFAULT,
     };
+    options.http.request_ns = c->request_timeout_ns;
+    options.http.body_rate = (uint32_t)c->request_rate;
     for (uint32_t i = 0; i < g->n_workers; i++)
         g->workers[i] =
             (struct gateway_worker){.gateway = g, .index = i, .counting = counting_use(g->counting)};

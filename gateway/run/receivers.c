@@ -10,10 +10,17 @@ static struct access_limits limits_of(const struct config_share *s)
 {
     return (struct access_limits){
         .bytes_per_second = s->bytes_per_second,
+        .burst_bytes = s->burst_bytes,
         .memory = s->memory,
         .connections = s->connections,
         .requests = s->requests,
     };
+}
+
+/* No client locks the others out: a quarter, but the largest request shall fit as far as half of all does. */
+static uint64_t usual_memory(const struct config *c)
+{
+    return max_of(c->memory / 4, min_of(c->request_bytes, c->memory / 2));
 }
 
 static bool is_limited(const struct config_share *s)
@@ -26,11 +33,13 @@ static bool asks(const struct config_receiver *r)
     return r->auth_bearer_tokens_file || r->auth_htpasswd_file || r->auth_identities.n > 0;
 }
 
-/* Where nobody is asked and nothing is limited there is no access object, and a request costs nothing for it.
+/* Where nobody is asked and nothing is limited there is no access object, and a request costs nothing for it:
+ * as it is by default but for the memory of a client.
  */
 static bool needs_access(const struct config *c)
 {
-    bool needs = c->tenant_header || is_limited(&c->per_client) || is_limited(&c->per_tenant);
+    bool needs = c->per_client.memory < c->memory || c->tenant_header || is_limited(&c->per_client) ||
+                 is_limited(&c->per_tenant);
     for (uint32_t i = 0; i < c->n_receivers; i++)
         needs |= asks(&c->receivers[i]);
     return needs;
@@ -43,10 +52,13 @@ static int make_access(struct receivers *r, const struct config *c, struct budge
     struct access_options options = {
         .tenant_header = c->tenant_header,
         .tenant_required = c->tenant_required,
-        .request_bytes = c->request_bytes,
         .per_client = limits_of(&c->per_client),
         .per_tenant = limits_of(&c->per_tenant),
     };
+    if (options.per_client.memory == 0)
+        options.per_client.memory = usual_memory(c);
+    if (options.per_client.memory >= c->memory) /* limits.memory is reached first */
+        options.per_client.memory = 0;
     return access_new(&r->access, &options, budget, e);
 }
 

@@ -159,3 +159,53 @@ def test_invented_names_do_not_blind_a_new_service():
         assert gateway.post(gzip.compress(invented(25_000, b"more")), {"Content-Encoding": "gzip"})[0] == 200
         assert "new-0" in services(gateway)
         assert gateway.log().count("finds no room") == 1
+
+
+def test_bodies_that_trickle_lock_nobody_out():
+    size = 4 << 20
+    with running(Gateway("--set", "limits.memory=128MiB")) as gateway:
+        held = []
+        try:
+            for _ in range(60):
+                connection = socket.socket()
+                connection.bind(("127.0.0.2", 0))
+                connection.connect(("127.0.0.1", gateway.ports[0]))
+                connection.settimeout(PATIENCE)
+                connection.sendall(b"POST /v1development/profiles HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+                                   b"Content-Length: %d\r\n\r\n" % size)
+                try:
+                    connection.sendall(b"\x0a" * (size - 1))
+                except OSError:
+                    pass  # refused, and closed
+                held.append(connection)
+            for path in captures()[:20]:
+                assert gateway.post(path.read_bytes())[0] == 200
+            assert gateway.total("profgate_refused_by_limit_total", scope="client", limit="memory") > 0
+        finally:
+            for connection in held:
+                connection.close()
+
+
+def test_a_large_body_keeps_a_rate():
+    with running(Gateway("--set", "limits.request_timeout=1s", "--set", "limits.request_rate=1MiB")) as gateway:
+        connection = socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=PATIENCE)
+        connection.sendall(b"POST /v1development/profiles HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+                           b"Content-Length: 4000000\r\n\r\n" + b"\x0a" * 1_000_000)
+        began = time.monotonic()
+        over = threading.Event()
+
+        def trickle():
+            while not over.wait(0.2):
+                try:
+                    connection.sendall(b"\x0a")
+                except OSError:
+                    return
+
+        slowly = threading.Thread(target=trickle)
+        slowly.start()
+        answer = connection.recv(100)
+        over.set()
+        slowly.join()
+        assert answer.startswith(b"HTTP/1.1 408"), answer
+        assert time.monotonic() - began < 30  # of the 16 minutes that 4 KiB a second would take
+        connection.close()

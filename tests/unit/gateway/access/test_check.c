@@ -2,8 +2,8 @@
 /* Who may: tokens, passwords and identities through access.h, with files that change. */
 #include "tests/unit/gateway/access/fake.h"
 
-static const struct access_options open_options = {.request_bytes = 1 << 20};
-static const struct access_options limited = {.request_bytes = 1 << 20, .per_client = {.connections = 2}};
+static const struct access_options open_options = {0};
+static const struct access_options limited = {.per_client = {.connections = 2}};
 
 #define TOKENS "alpha alice\nbeta bob\n"
 #define USERS  "carol:" BCRYPT_SECRET "\ndave:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n"

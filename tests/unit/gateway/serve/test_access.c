@@ -39,7 +39,6 @@ static void start(struct fixture *f, struct access_options options, const char *
             path[i][0] = 0;
     }
     struct error e;
-    options.request_bytes = 1 << 20;
     f->loop = io_loop_new();
     ck_assert_ptr_nonnull(f->loop);
     ck_assert_int_eq(access_new(&f->access, &options, &f->budget, &e), 0);
