@@ -12,23 +12,11 @@
 #include "bpf/kernel.bpf.h"
 #include "bpf/unwind.h"
 
-struct mapping {
-    __u64 start, length;
-    __u64 bias; /* address + bias = offset in the file */
-    __u32 page; /* struct unwind_file */
-    __u32 n_pages;
-    __u32 first_page;
-    __u32 serial;
-    __u16 is_pending; /* user space has not been asked for this file, or has not answered */
-    __u16 runtime;    /* enum runtime_tag */
-    __u32 used;       /* as unwind_used holds it */
-};
-
 /* When a file's tables (by their serial) were last used, about seconds since boot; written about once a
  * second for each process and CPU. Tables that share a place look used together. */
 __u32 unwind_used[UNWIND_FILES];
 
-static __always_inline void note_use(struct mapping *here, __u64 now)
+static __always_inline void note_use(struct unwind_mapping *here, __u64 now)
 {
     __u32 second = now >> 30;
     if (here->used == second || !here->serial)
@@ -178,11 +166,11 @@ static __always_inline int is_still_at(struct finder *f, struct mm_struct *mm, _
     return BPF_CORE_READ((struct vm_area_struct *)vma, vm_mm) == mm;
 }
 
-/* The executable mapping of an address, with its file's tables. 0; -1 where no code can be. */
-static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u64 address, __u64 now,
-                                     struct mapping *ret)
+/* Of the mapping that find_mapping found: its code, with its file's tables. 0; -1 where no code can be. */
+static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u64 now,
+                                     struct unwind_mapping *ret)
 {
-    if (find_mapping(f, mm, address) || !(f->flags & VM_EXEC))
+    if (!(f->flags & VM_EXEC))
         return -1;
     ret->start = f->start;
     ret->length = f->end - f->start;
@@ -208,9 +196,7 @@ static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u
         ret->is_pending = f->inode != 0;
         return 0;
     }
-    ret->page = file->page;
     ret->n_pages = file->n_pages;
-    ret->first_page = file->first_page;
     ret->serial = file->serial;
     ret->runtime = file->runtime;
     note_use(ret, now);

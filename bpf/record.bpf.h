@@ -80,7 +80,7 @@ static __always_inline void fill_head(struct sample_head *h, struct task_struct 
     h->user_end = UNWIND_END_NONE;
     h->flags = 0;
     h->changes = 0;
-    h->zero = 0;
+    h->rest = 0;
     bpf_probe_read_kernel(h->comm, sizeof h->comm, task->comm); /* whose code is needed for the stack, too */
 }
 
@@ -243,6 +243,83 @@ static __always_inline void send_want(const struct scratch *s, __u32 mine)
     bpf_ringbuf_output(&wants, want, sizeof *want, BPF_RB_FORCE_WAKEUP);
 }
 
+/* Walks that user space ends. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, UNWIND_RESTS);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __type(key, __u32);
+    __type(value, struct unwind_rest);
+} unwind_rests SEC(".maps");
+
+__u64 n_rests = 0; /* stacks handed to user space for rows that were not there */
+
+static __always_inline struct unwind_rest *claim_rest(struct sample_head *head)
+{
+    /* One of two: they are given back in some hundred microseconds. */
+    for (__u32 i = 0; i < 2; i++) {
+        __u32 number = (head->cpu * 2 + i) % UNWIND_RESTS;
+        struct unwind_rest *rest = bpf_map_lookup_elem(&unwind_rests, &number);
+        if (rest && !__sync_lock_test_and_set(&rest->is_taken, 1)) {
+            head->rest = number;
+            return rest;
+        }
+    }
+    return 0;
+}
+
+struct copy_context {
+    struct unwind_rest *rest;
+    __u64 from, to;
+};
+
+static long copy_page(__u32 i, struct copy_context *c)
+{
+    __u64 at = c->from + i * 4096ull;
+    if (i >= UNWIND_REST_PAGES || at >= c->to)
+        return 1;
+    if (i >= UNWIND_REST_PAGES - UNWIND_REST_LAST)
+        at = c->to - (UNWIND_REST_PAGES - i) * 4096ull;
+    if (!bpf_probe_read_user(c->rest->stack[i], sizeof c->rest->stack[i], (void *)at))
+        c->rest->has |= 1ull << i;
+    return 0;
+}
+
+/* Hands a walk that met rows that are not there to user space: the sample as far as it is, registers, and the
+ * stack above. 1: that is done, and the sample is its; 0: there is no room. */
+__attribute__((noinline)) int send_rest(struct scratch *s)
+{
+    if (!s)
+        return 0;
+    struct walk *w = &s->walk;
+    struct unwind_rest *rest = claim_rest(&s->head);
+    if (!rest)
+        return 0;
+    struct copy_context copy = {.rest = rest, .from = w->at.sp & ~4095ull};
+    if (!look_at(w, w->at.sp))
+        copy.to = w->finder.end;
+    rest->has = 0;
+    rest->end = copy.to;
+    bpf_loop(UNWIND_REST_PAGES, copy_page, &copy, 0);
+    struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
+    _Static_assert(UNWIND_REST_WAYS == CACHE_WAYS, "all that is remembered");
+    rest->ways = set->proven;
+    bpf_probe_read_kernel(rest->way, sizeof rest->way, set->way);
+    rest->at = w->at;
+    __u64 body = SAMPLE_BODY_BYTES(&s->head);
+    barrier_var(body);
+    s->head.kind = SAMPLE_REST;
+    int failed = body > sizeof s->body ||
+                 bpf_ringbuf_output(&wants, &s->head, sizeof s->head + body, BPF_RB_FORCE_WAKEUP);
+    s->head.kind = SAMPLE_STACK;
+    if (failed) {
+        *(volatile __u64 *)&rest->is_taken = 0;
+        return 0;
+    }
+    __sync_fetch_and_add(&n_rests, 1);
+    return 1;
+}
+
 /* Takes the stacks of the current thread and sends the sample; the head's own fields are set. `skip`: kernel
  * frames of ours on top; all with SKIP_ALL. */
 #define SKIP_ALL 255u /* BPF_F_SKIP_FIELD_MASK */
@@ -259,6 +336,13 @@ static __always_inline void send_stack(void *ctx, const __u64 *regs, struct scra
     if (!s->head.is_kernel_thread) {
         user_stack(ctx, regs, s, task);
         read_context(s, task);
+    }
+    if (UNLIKELY(s->head.user_end == UNWIND_END_MISSING)) {
+        /* What has a ticket is waited for by its weight: it goes its way now, and the rows come for others.
+         */
+        if (send_rest(s) && !s->head.ticket)
+            return;
+        __sync_fetch_and_add(&n_ends[UNWIND_END_MISSING], 1);
     }
     __u64 size = SAMPLE_BODY_BYTES(&s->head);
     barrier_var(size);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * The rule for an address, out of the tables that user space fills: pages, rows, rules (unwind.h).
+ * The rule for an address, out of the tables that user space fills: pages, rows, rules (unwind.h). A page
+ * that is not there is user space's to load: the walk ends, and goes on there (record.bpf.h).
  *
  * Between two ticks everything else that runs has emptied the CPU's caches: a search misses them five times a
  * frame (page, shard, two or three lines of rows, rule), 0.5 µs; what it found is therefore remembered, as
@@ -41,8 +42,8 @@ struct {
         });
 } unwind_shards SEC(".maps");
 
-/* Written by user space through the mapped .bss. */
-__u32 unwind_pages[UNWIND_PAGES];
+/* Written by user space through the mapped .bss; what else is written here is when a page was used. */
+struct unwind_bucket unwind_pages[UNWIND_BUCKETS];
 struct unwind_rule unwind_rules[UNWIND_RULES];
 
 /* One rule found: `of` names the tables (unwind_file.serial) and the byte of the file it is for, XORed with
@@ -66,47 +67,65 @@ struct {
     __type(value, struct found_rules);
 } rules_found SEC(".maps");
 
-/* By the tables; `page` is in the table of pages, `low` the offset in it. */
-__attribute__((noinline)) __u64 search_rule(__u32 at, __u32 low)
+#define RULE_MISSING ((__u64)UNWIND_CFA_MISSING)
+
+/* By the tables: the rule for an offset in the file of a serial. `used` is the time, as in a page's entry. */
+__attribute__((noinline)) __u64 search_rule(__u32 file, __u32 offset, __u32 used)
 {
-    __u32 page = unwind_pages[at & (UNWIND_PAGES - 1)], zero = 0;
-    __u32 shard = UNWIND_PAGE_SHARD(page);
+    __u32 name = UNWIND_PAGE_NAME(file, offset >> UNWIND_PAGE_BITS), zero = 0, way = 0;
+    struct unwind_bucket *bucket = &unwind_pages[UNWIND_PAGE_BUCKET(name) & (UNWIND_BUCKETS - 1)];
+    __u64 page = 0;
+#pragma clang loop unroll(disable)
+    for (__u32 i = 0; i < UNWIND_PAGE_WAYS; i++) {
+        page = *(volatile __u64 *)&bucket->page[i];
+        way = i;
+        if ((__u32)page == name)
+            break;
+    }
+    if (UNLIKELY((__u32)page != name))
+        return RULE_MISSING;
+    if (UNWIND_PAGE_USED(page) != used)
+        ((volatile __u8 *)&bucket->page[way & (UNWIND_PAGE_WAYS - 1)])[7] = used;
     if (!UNWIND_PAGE_N(page))
         return 0;
+    __u32 block = UNWIND_PAGE_BLOCK(page), shard = block / UNWIND_SHARD_BLOCKS;
     struct unwind_shard *rows = bpf_map_lookup_elem(&unwind_near, &shard);
     if (UNLIKELY(!rows)) {
         void *inner = bpf_map_lookup_elem(&unwind_shards, &shard);
         rows = inner ? bpf_map_lookup_elem(inner, &zero) : 0;
         if (!rows)
-            return 0;
+            return RULE_MISSING;
     }
-    __u32 rule = unwind_search(rows->row, UNWIND_PAGE_FIRST_ROW(page), UNWIND_PAGE_N(page), low);
+    __u32 rule = unwind_search(rows->row, block % UNWIND_SHARD_BLOCKS * UNWIND_BLOCK_ROWS,
+                               UNWIND_PAGE_N(page), offset & (UNWIND_PAGE_SIZE - 1));
     return *(const __u64 *)&unwind_rules[rule & (UNWIND_RULES - 1)];
 }
 
 /* The rule for an address of a mapping; `part` of what was found is the process's. */
-static __always_inline struct unwind_rule find_rule(const struct mapping *here, struct found_rules *found,
-                                                    __u32 part, __u64 address)
+static __always_inline struct unwind_rule find_rule(const struct unwind_mapping *here,
+                                                    struct found_rules *found, __u32 part, __u64 address,
+                                                    __u64 now)
 {
     union {
         __u64 bits;
         struct unwind_rule rule;
     } is = {0};
     _Static_assert(sizeof(struct unwind_rule) == 8, "fits a word");
+    _Static_assert((__u64)UNWIND_FILE_PAGES << UNWIND_PAGE_BITS == 1ull << 32,
+                   "so does an offset, and a serial");
     __u64 offset = address + here->bias;
-    __u64 number = (offset >> UNWIND_PAGE_BITS) - here->first_page;
-    if (UNLIKELY(number >= here->n_pages))
+    if (UNLIKELY(offset >> UNWIND_PAGE_BITS >= here->n_pages))
         return is.rule;
-    /* A file has less than 1 << 20 pages (UNWIND_PAGES). */
-    __u64 low = offset & (UNWIND_PAGE_SIZE - 1);
-    __u64 of = (__u64)here->serial << 32 | number << UNWIND_PAGE_BITS | low;
+    __u64 of = (__u64)here->serial << 32 | (__u32)offset;
     __u64 slot = of * 0x9e3779b97f4a7c15ull >> (64 - FOUND_PART_BITS) | (__u64)part << FOUND_PART_BITS;
     barrier_var(slot);
     struct found_rule *entry = &found->at[slot & ((1u << FOUND_BITS) - 1)];
     is.bits = *(volatile __u64 *)&entry->rule;
     if (LIKELY((*(volatile __u64 *)&entry->of ^ is.bits) == of))
         return is.rule;
-    is.bits = search_rule(here->page + (__u32)number, low);
+    is.bits = search_rule(here->serial, offset, now >> UNWIND_USED_SHIFT & 255);
+    if (UNLIKELY(is.bits == RULE_MISSING))
+        return is.rule;
     *(volatile __u64 *)&entry->rule = is.bits;
     *(volatile __u64 *)&entry->of = of ^ is.bits;
     return is.rule;

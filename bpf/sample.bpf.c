@@ -127,10 +127,15 @@ int dump_files(struct bpf_iter__task_vma *ctx)
 {
     struct task_struct *task = ctx->task;
     struct vm_area_struct *vma = ctx->vma;
-    if (!task || !vma || !(vma->vm_flags & VM_EXEC) || !vma->vm_file)
+    if (!task || !vma || !(vma->vm_flags & VM_EXEC))
         return 0;
     struct sample_file out = {.pid = task->tgid, .start = vma->vm_start, .end = vma->vm_end};
-    read_key(&out.key, BPF_CORE_READ(vma, vm_file, f_inode));
+    if (vma->vm_file) {
+        out.offset = vma->vm_pgoff << PAGE_SHIFT;
+        read_key(&out.key, BPF_CORE_READ(vma, vm_file, f_inode));
+    } else if ((__u64)BPF_CORE_READ(vma, vm_mm, context.vdso) != vma->vm_start) {
+        out.key.device = 1; /* no file's: not the vDSO's key */
+    }
     bpf_seq_write(ctx->meta->seq, &out, sizeof out);
     return 0;
 }

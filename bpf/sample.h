@@ -24,6 +24,7 @@ enum sample_kind {
     SAMPLE_VALUE = 4, /* sample_head alone: what the stack with this ticket weighs; 0: forget it */
     SAMPLE_FORK = 5,  /* sample_head alone, of the child; `value` is the parent's pid, `ticket` its start */
     SAMPLE_EXIT = 6,  /* sample_head alone: the process's first thread has ended */
+    SAMPLE_REST = 7,  /* among the wants: a SAMPLE_STACK whose walk goes on in user space, see `rest` */
 };
 
 /* What made a sample: the number of a kind. Those of perf events and probes follow, in the order user space
@@ -139,7 +140,7 @@ struct sample_head {
     bpf_u64 value;   /* in the unit of its source, before division by a probability */
     bpf_u64 ticket;  /* not 0: SAMPLE_VALUE will say what the stack weighs */
     bpf_u32 changes; /* SAMPLE_STACK: how often the process's mappings had changed; 0: not known */
-    bpf_u32 zero;
+    bpf_u32 rest;    /* SAMPLE_REST: number of the struct unwind_rest, which is the reader's to give back */
 };
 
 struct sample_exec {
@@ -157,11 +158,11 @@ struct sample_want {
     char path[SAMPLE_PATH_MAX]; /* of an executable; NUL-terminated */
 };
 
-/* One executable mapping of a file, as the iterator over all processes writes them (dump_files). */
+/* One executable mapping, as the iterator over all processes writes them (dump_files). */
 struct sample_file {
     bpf_u32 pid, zero;
-    struct unwind_key key;
-    bpf_u64 start, end;
+    struct unwind_key key; /* all 0: the vDSO; inode 0: generated code, of no file */
+    bpf_u64 start, end, offset;
 };
 
 #endif

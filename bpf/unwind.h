@@ -3,9 +3,10 @@
  * How to get from a frame to its caller, as tables both sides share: user space compiles them from a file's
  * call frame information (sender/unwind), the kernel side reads them (walk.bpf.h).
  *
- * A file is named by its key. Its executable bytes are cut into pages of 4 KiB of file offset; each page has
- * a run of rows, ascending, the first at 0: the last row not above an address applies. A row names a rule;
- * rules are shared by all files. x86-64 (System V psABI, DWARF register numbers of its figure 3.36).
+ * A file is named by its key. Its executable bytes are cut into pages of 4 KiB of file offset, of which those
+ * are here that samples have asked for: most of a large program's code is in no stack. A page has a run of
+ * rows, ascending, the first at 0: the last row not above an address applies. A row names a rule; rules are
+ * shared by all files. x86-64 (System V psABI, DWARF register numbers of its figure 3.36).
  */
 #ifndef BPF_UNWIND_H
 #define BPF_UNWIND_H
@@ -18,29 +19,45 @@
 #define UNWIND_PAGE_BITS 12u
 #define UNWIND_PAGE_SIZE (1u << UNWIND_PAGE_BITS)
 
-/* Rows live in chunks, chunks in shards (one BPF map each, made when needed). All sizes are powers of two:
- * the kernel's verifier is shown that an index is in bounds by masking it. */
-#define UNWIND_CHUNK_ROWS   1024u
-#define UNWIND_SHARD_CHUNKS 64u
-#define UNWIND_SHARD_ROWS   (UNWIND_CHUNK_ROWS * UNWIND_SHARD_CHUNKS) /* 256 KiB */
-#define UNWIND_SHARDS       64u                                       /* 16 MiB of rows at the very most */
+/* Rows live in blocks, blocks in shards (one BPF map each, made when needed); a page's are in blocks one
+ * after the other of one shard. All sizes are powers of two: the kernel's verifier is shown that an index is
+ * in bounds by masking it. */
+#define UNWIND_BLOCK_ROWS   32u
+#define UNWIND_SHARD_BLOCKS 2048u
+#define UNWIND_SHARD_ROWS   (UNWIND_BLOCK_ROWS * UNWIND_SHARD_BLOCKS) /* 256 KiB */
+#define UNWIND_SHARDS       32u                                       /* 8 MiB of rows at the very most */
 /* Those that are there from the start: what a machine at rest and its busiest programs need. */
 #define UNWIND_NEAR_SHARDS 12u /* 3 MiB */
-#define UNWIND_CHUNKS      (UNWIND_SHARDS * UNWIND_SHARD_CHUNKS)
+#define UNWIND_BLOCKS      (UNWIND_SHARDS * UNWIND_SHARD_BLOCKS)
 
-/* Pages of all files together: 512 MiB of machine code. */
-#define UNWIND_PAGES (1u << 17)
 /* Distinct rules: ten large programs together have about 1,100. */
 #define UNWIND_RULES 8192u
-/* Files with tables at a time. */
+/* Files known at a time; the low bits of a file's serial are its place among them, never 0. */
 #define UNWIND_FILES 4096u
 
-/* One page's rows: chunk (12 bits), first row in it (10), number of rows (10). 0: no rows. */
-#define UNWIND_PAGE_ROWS_MAX         1023u
-#define UNWIND_PAGE(chunk, first, n) ((chunk) << 20 | (first) << 10 | (n))
-#define UNWIND_PAGE_SHARD(page)      ((page) >> 26)
-#define UNWIND_PAGE_FIRST_ROW(page)  ((page) >> 10 & (UNWIND_SHARD_ROWS - 1)) /* in its shard */
-#define UNWIND_PAGE_N(page)          ((page)&1023u)
+/* The pages that are here: a hash table of buckets of eight, a cache line each. An entry is a word, read and
+ * written as one: the page's name in the low 32 bits; its first block in 16; how many rows it has, in fours,
+ * in 8 (0: of this code nothing is known); when it was last used, in units of UNWIND_USED_SHIFT, in the
+ * highest 8, which the kernel side writes. 0: empty. */
+#define UNWIND_PAGE_WAYS    8u
+#define UNWIND_BUCKETS_BITS 12u
+#define UNWIND_BUCKETS      (1u << UNWIND_BUCKETS_BITS)
+#define UNWIND_PAGES        (UNWIND_BUCKETS * UNWIND_PAGE_WAYS)
+/* Pages of one file: 4 GiB. */
+#define UNWIND_FILE_PAGES (1u << 20)
+
+#define UNWIND_PAGE_ROWS_MAX         1020u
+#define UNWIND_PAGE_NAME(file, page) (((file) & (UNWIND_FILES - 1)) << 20 | (page))
+#define UNWIND_PAGE_BUCKET(name)     ((name)*0x9e3779b1u >> (32 - UNWIND_BUCKETS_BITS))
+#define UNWIND_PAGE(name, block, n)  ((bpf_u64)(n) / 4 << 48 | (bpf_u64)(block) << 32 | (name))
+#define UNWIND_PAGE_BLOCK(entry)     ((bpf_u32)((entry) >> 32) & (UNWIND_BLOCKS - 1))
+#define UNWIND_PAGE_N(entry)         (((bpf_u32)((entry) >> 48) & 255u) * 4)
+#define UNWIND_PAGE_USED(entry)      ((bpf_u32)((entry) >> 56))
+#define UNWIND_USED_SHIFT            32u /* of nanoseconds: 4.3 s */
+
+struct unwind_bucket {
+    bpf_u64 page[UNWIND_PAGE_WAYS];
+} __attribute__((aligned(64)));
 
 struct unwind_row {
     bpf_u16 low; /* offset in the page */
@@ -62,6 +79,7 @@ enum unwind_cfa {
     UNWIND_CFA_UNKNOWN, /* more than these rules can say */
     UNWIND_CFA_REGISTER, /* + n: register n + cfa_offset, where all registers are known: leaf frames */
     UNWIND_CFA_END = UNWIND_CFA_REGISTER + 16,
+    UNWIND_CFA_MISSING = 255, /* in no table: the page's rows are not there */
 };
 
 /* Where the caller's rbp is. */
@@ -92,12 +110,21 @@ struct unwind_key {
 };
 
 struct unwind_file {
-    bpf_u32 page;       /* of its pages, in the table of pages */
-    bpf_u32 n_pages;    /* 0: there is no call frame information */
-    bpf_u32 first_page; /* file offset of the first of them, in pages */
-    bpf_u32 serial;     /* of these tables: others, of this file or another, have another */
-    bpf_u32 runtime;    /* enum runtime_tag: whose code is in it */
+    bpf_u32 n_pages; /* where its code ends, in pages of file offset; 0: it has no call frame information */
+    bpf_u32 serial;  /* of this file's tables: others, of this file or another, have another */
+    bpf_u32 runtime; /* enum runtime_tag: whose code is in it */
     bpf_u32 zero;
+};
+
+/* A mapping of code that a walk has found. */
+struct unwind_mapping {
+    bpf_u64 start, length;
+    bpf_u64 bias;    /* address + bias = offset in the file */
+    bpf_u32 n_pages; /* struct unwind_file */
+    bpf_u32 serial;
+    bpf_u16 is_pending; /* user space has not been asked for this file, or has not answered */
+    bpf_u16 runtime;    /* enum runtime_tag */
+    bpf_u32 used;       /* as unwind_used holds it */
 };
 
 /* Registers of a frame. */
@@ -121,11 +148,30 @@ enum unwind_end {
     UNWIND_END_BAD_FRAME,  /* the caller's frame is not above this one, nor in a stack */
     UNWIND_END_OTHER_ABI, /* a 32-bit program, or a machine without tables: by the kernel's frame pointer walk
                            */
+    UNWIND_END_MISSING,   /* rows that were not there yet, and came too late for this stack */
     UNWIND_ENDS,
 };
 
-/* Finds the row that applies to offset `low` of a page; n >= 1 rows from `at`. Sixteen steps without a
- * branch: 1023 rows need ten. */
+/* A walk that met rows that are not there: where it was, and the stack above by whole pages of memory: from
+ * that of at.sp on, and the last ones, for some functions near a thread's first have frames of half a
+ * megabyte (rustc's run_compiler). The kernel side fills it in for user space, which loads the rows and walks
+ * on (sender/unwind/rest.h). Of clang's stacks, some 100 frames, a tenth is longer than 64 KiB. */
+#define UNWIND_REST_PAGES 32u
+#define UNWIND_REST_LAST  8u /* of these */
+#define UNWIND_RESTS      8u
+#define UNWIND_REST_WAYS  8u
+struct unwind_rest {
+    bpf_u64 is_taken; /* by the kernel side, until user space writes 0 */
+    bpf_u64 has;      /* a bit a page: one that was never touched, or is swapped out, is not there */
+    bpf_u64 end;      /* of the stack's mapping, and of the last pages */
+    struct unwind_registers at;
+    /* What the walk knew of the process's code, for user space to go by if the process has ended. */
+    struct unwind_mapping way[UNWIND_REST_WAYS];
+    bpf_u64 ways; /* a bit each: it was looked at in this walk, or nothing has changed since it was */
+    bpf_u64 stack[UNWIND_REST_PAGES][4096 / 8];
+};
+
+/* Finds the row that applies to offset `low` of a page; n >= 1 rows from `at`. Ten steps without a branch. */
 static inline __attribute__((always_inline)) bpf_u32 unwind_search(const struct unwind_row *rows, bpf_u32 at,
                                                                    bpf_u32 n, bpf_u32 low)
 {

@@ -4,8 +4,9 @@
  *
  * 1. which mapping is the code in: the one of the frame before, mostly; else one of those remembered for the
  *    process (enter_mapping); else the kernel's tree is asked (mappings.bpf.h). No executable mapping: end.
- * 2. which rule holds there (rows.bpf.h). No tables yet: user space is asked for them, once in a while, and
- *    frame pointers are followed meanwhile, which the sample says.
+ * 2. which rule holds there (rows.bpf.h). Rows that are not there, or a file met for the first time: the walk
+ *    ends, and user space, given the rest of the stack, loads what is missing and walks on. A file that it
+ * was asked for lately and does not know yet: frame pointers are followed, which the sample says.
  * 3. the frame is put behind the others.
  * 4. the rule makes the caller's registers of these (unwind_step.h), by loads from the stack, of which 512
  *    bytes are read at a time.
@@ -42,7 +43,7 @@ struct cache_set {
     __u32 changes, has_pending;
     __u32 n, next;
     __u32 proven, zero; /* a bit a way: looked at since `changes` */
-    struct mapping way[CACHE_WAYS];
+    struct unwind_mapping way[CACHE_WAYS];
     struct proof proof[CACHE_WAYS];
 };
 
@@ -63,7 +64,7 @@ struct walk {
     __u64 wanted_start, wanted_end;
     __u64 window[WINDOW_BYTES / 8];
     struct unwind_registers at;
-    struct mapping here; /* the one the frame's code is in */
+    struct unwind_mapping here; /* the one the frame's code is in */
     __u64 mm, now;
     __u64 loaded;                 /* by window_miss */
     __u64 stack_start, stack_end; /* the mapping that frame pointers are followed in */
@@ -72,6 +73,7 @@ struct walk {
     __u32 end;           /* enum unwind_end */
     __u32 set;           /* of the cache */
     __u32 wants;         /* `wanted` and the mapping of it are set: user space should be asked … */
+    __u32 wants_now;     /* it is the file that the frame is in, asked for the first time lately */
     __u32 wants_runtime; /* … for what: 0: the file's tables; a tag: the runtime's place in the process */
     __u32 n_switches;
     __u32 is_guessed;
@@ -144,11 +146,16 @@ static __always_inline int window_load(struct walk *w, __u64 address, __u64 *val
 #define SWITCHES_MAX 8
 #define VM_WRITE     0x2u
 
+/* find_mapping for w->finder; verified once, wherever it is called. */
+__attribute__((noinline)) int look_at(struct walk *w, __u64 address)
+{
+    return w ? find_mapping(&w->finder, (struct mm_struct *)w->mm, address) : -1;
+}
+
 /* Whether an address that is not in the stack known is in one the thread may have come from. */
 __attribute__((noinline)) int in_other_stack(struct walk *w, __u64 address)
 {
-    if (!w || find_mapping(&w->finder, (struct mm_struct *)w->mm, address) || !(w->finder.flags & VM_WRITE) ||
-        address + 16 > w->finder.end)
+    if (!w || look_at(w, address) || !(w->finder.flags & VM_WRITE) || address + 16 > w->finder.end)
         return 0;
     w->stack_start = w->finder.start;
     w->stack_end = w->finder.end;
@@ -175,11 +182,12 @@ __attribute__((noinline)) int find_here(struct walk *w, __u64 address)
     if (!w)
         return -1;
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
-    if (find_code(&w->finder, (struct mm_struct *)w->mm, address, w->now, &w->here))
+    if (look_at(w, address) || find_code(&w->finder, (struct mm_struct *)w->mm, w->now, &w->here))
         return -1;
     set->has_pending |= w->here.is_pending;
     if (w->here.is_pending && !w->wants && ask_for(&w->finder.key, w->now)) {
         w->wants = 1;
+        w->wants_now = !w->is_guessed;
         w->wants_runtime = 0;
         w->wanted = w->finder.key;
         w->wanted_start = w->finder.start;
@@ -201,7 +209,7 @@ __attribute__((noinline)) int prove(struct walk *w, __u32 i)
         return 0;
     i &= CACHE_WAYS - 1;
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
-    struct mapping *way = &set->way[i];
+    struct unwind_mapping *way = &set->way[i];
     struct proof *proof = &set->proof[i];
     struct finder *f = &w->finder;
     if (is_still_at(f, (struct mm_struct *)w->mm, way->start, proof->vma) && !read_mapping(f, proof->vma) &&
@@ -272,7 +280,7 @@ static long walk_frame(__u32 i, struct walk_context *c)
     }
     if (RUNTIMES_STEP && UNLIKELY(w->here.runtime | w->runtime.inside) && runtime_step(s, address))
         return 0;
-    struct unwind_rule rule = find_rule(&w->here, c->found, w->set, address);
+    struct unwind_rule rule = find_rule(&w->here, c->found, w->set, address, w->now);
     if (rule.cfa == UNWIND_CFA_SIGNAL || (rule.cfa == UNWIND_CFA_PADDING && w->at.is_return))
         address = w->at.ip; /* "returned to" without having been called: a handler's, a coroutine's first */
     if (add_frame(s, (struct sample_frame){.kind = SAMPLE_FRAME_CODE,
@@ -282,8 +290,13 @@ static long walk_frame(__u32 i, struct walk_context *c)
         w->end = UNWIND_END_DEPTH;
         return 1;
     }
-    if (w->here.is_pending)
+    if (UNLIKELY(rule.cfa == UNWIND_CFA_MISSING || w->here.is_pending)) {
+        if (!w->here.is_pending || w->wants_now) {
+            w->end = UNWIND_END_MISSING;
+            return 1;
+        }
         w->is_guessed = 1;
+    }
     w->end = unwind_step(w, &w->at, rule);
     return w->end != UNWIND_END_NONE;
 }
@@ -352,6 +365,7 @@ static __always_inline void walk_stack(struct scratch *s, struct mm_struct *mm, 
     w->here.start = 0;
     w->here.length = 0;
     w->wants = 0;
+    w->wants_now = 0;
     w->n_switches = 0;
     w->is_guessed = 0;
     if (RUNTIMES_STEP)
@@ -369,7 +383,7 @@ static __always_inline void walk_stack(struct scratch *s, struct mm_struct *mm, 
     w->end = UNWIND_END_DEPTH; /* when the loop comes to its end */
     bpf_loop(WALK_STEPS_MAX, walk_frame, &context, 0);
     __u32 end = w->end;
-    if (end < UNWIND_ENDS)
+    if (end < UNWIND_ENDS && end != UNWIND_END_MISSING)
         __sync_fetch_and_add(&n_ends[end], 1);
 }
 

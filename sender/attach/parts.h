@@ -6,9 +6,11 @@
 #ifndef SENDER_ATTACH_PARTS_H
 #define SENDER_ATTACH_PARTS_H
 
+#include <pthread.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "proto/base/buffer.h"
 #include "sender/attach/cpus.h"
 #include "sender/attach/options.h"
 #include "sender/attach/record.h"
@@ -28,8 +30,11 @@ struct clock {
 struct sampler {
     struct sample *skel;
     struct ring_buffer *ring, *wants;
-    sampler_want_fn want; /* who takes the wants, while sampler_wants runs */
-    void *want_user;
+    const struct sampler_asked *asked; /* who takes the wants, while sampler_wants runs */
+    struct unwind_rest *rests;         /* UNWIND_RESTS, the kernel side's memory; NULL: not there */
+    struct buffer returned;            /* stacks that were walked to their end: lengths and records */
+    int returned_fd;                   /* readable when some should be taken at once */
+    pthread_mutex_t lock;              /* of `returned` */
     struct sampler_options options;
     struct sampler_handler handler;
     struct kinds only_clock; /* options.kinds where there are none */

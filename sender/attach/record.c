@@ -15,16 +15,6 @@ static int record_exec(const struct sampler_handler *handler, const struct sampl
     return 0;
 }
 
-int sampler_want(sampler_want_fn want_fn, void *user, const void *record, size_t n)
-{
-    const struct sample_want *want = record;
-    if (n != sizeof *want || want->head.kind != SAMPLE_WANT || want->start > want->end ||
-        want->head.detail >= RUNTIME_TAGS || memchr(want->path, 0, sizeof want->path) == NULL)
-        return -EBADMSG;
-    want_fn(user, want);
-    return 0;
-}
-
 /* Whether the kinds of user frames are some, and their runtimes. */
 static bool are_known(const struct sample_head *head, const uint64_t *body)
 {
@@ -35,6 +25,34 @@ static bool are_known(const struct sample_head *head, const uint64_t *body)
             return false;
     }
     return true;
+}
+
+/* Whether a stack of n bytes, its head included, is as bpf/sample.h says. */
+static bool is_stack(const struct sample_head *head, size_t n)
+{
+    return head->source < SAMPLE_SOURCES && head->user_end < UNWIND_ENDS &&
+           head->n_kernel <= SAMPLE_KERNEL_MAX && head->n_user <= SAMPLE_USER_MAX &&
+           head->n_context <= CONTEXT_BYTES_MAX &&
+           (!head->n_context || head->n_context >= CONTEXT_HEAD_BYTES) &&
+           n == sizeof *head + SAMPLE_BODY_BYTES(head) && are_known(head, (const uint64_t *)(head + 1));
+}
+
+int sampler_want(const struct sampler_asked *asked, const void *record, size_t n)
+{
+    const struct sample_head *head = record;
+    const struct sample_want *want = record;
+    if (n >= sizeof *head && head->kind == SAMPLE_REST) {
+        if (memchr(head->comm, 0, sizeof head->comm) == NULL || head->rest >= UNWIND_RESTS ||
+            (head->flags & SAMPLE_PLAIN) || head->n_user == 0 || !is_stack(head, n))
+            return -EBADMSG;
+        asked->rest(asked->user, head, (const uint64_t *)(head + 1));
+        return 0;
+    }
+    if (n != sizeof *want || want->head.kind != SAMPLE_WANT || want->start > want->end ||
+        want->head.detail >= RUNTIME_TAGS || memchr(want->path, 0, sizeof want->path) == NULL)
+        return -EBADMSG;
+    asked->want(asked->user, want);
+    return 0;
 }
 
 int sampler_record(const struct sampler_handler *handler, const void *record, size_t n)
@@ -51,13 +69,8 @@ int sampler_record(const struct sampler_handler *handler, const void *record, si
             handler->notice(handler->user, head);
         return 0;
     }
-    if (head->kind != SAMPLE_STACK || head->source >= SAMPLE_SOURCES || head->user_end >= UNWIND_ENDS ||
-        head->n_kernel > SAMPLE_KERNEL_MAX || head->n_user > SAMPLE_USER_MAX ||
-        head->n_context > CONTEXT_BYTES_MAX || (head->n_context && head->n_context < CONTEXT_HEAD_BYTES))
+    if (head->kind != SAMPLE_STACK || !is_stack(head, n))
         return -EBADMSG;
-    const uint64_t *body = (const uint64_t *)(head + 1);
-    if (n != sizeof *head + SAMPLE_BODY_BYTES(head) || !are_known(head, body))
-        return -EBADMSG;
-    handler->stack(handler->user, head, body);
+    handler->stack(handler->user, head, (const uint64_t *)(head + 1));
     return 0;
 }

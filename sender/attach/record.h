@@ -43,12 +43,17 @@ struct sampler_handler {
     void (*notice)(void *user, const struct sample_head *head);
 };
 
-/* Takes one want. */
-typedef void (*sampler_want_fn)(void *user, const struct sample_want *want);
+/* Who takes what is in the ring of wants. */
+struct sampler_asked {
+    void (*want)(void *user, const struct sample_want *want);
+    /* A sample whose walk ended for want of rows: head->rest says where it was. Valid during the call. */
+    void (*rest)(void *user, const struct sample_head *head, const uint64_t *body);
+    void *user;
+};
 
 /* Checks one record of n bytes from the ring and hands it on: 0, or -EBADMSG for what is not as bpf/sample.h
  * says. (Split from the ring so that it runs without BPF.) */
 int sampler_record(const struct sampler_handler *handler, const void *record, size_t n);
-int sampler_want(sampler_want_fn want, void *user, const void *record, size_t n);
+int sampler_want(const struct sampler_asked *asked, const void *record, size_t n);
 
 #endif

@@ -6,11 +6,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "proto/base/macros.h"
 #include "sender/attach/parts.h"
 #include "sender/attach/refusal.h"
+
+/* Stacks that came back and wait for the next visit, four a second: some thousands. More are lost, and
+ * counted. */
+#define RETURNED_MAX (8u << 20)
 
 /* libbpf's last words: the only place where it says what it did not like. One sampler is opened at a time. */
 static char last_words[256];
@@ -47,7 +54,7 @@ static int on_record(void *user, void *data, size_t n)
 static int on_want(void *user, void *data, size_t n)
 {
     struct sampler *s = user;
-    (void)sampler_want(s->want, s->want_user, data, n);
+    (void)sampler_want(s->asked, data, n);
     return 0;
 }
 
@@ -107,6 +114,17 @@ static int attach(struct sampler *s, const char **doing)
     s->wants = ring_buffer__new(bpf_map__fd(s->skel->maps.wants), on_want, s, NULL);
     if (!s->ring || !s->wants)
         return -errno;
+    struct epoll_event readable = {.events = EPOLLIN};
+    s->returned_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (s->returned_fd < 0 ||
+        epoll_ctl(ring_buffer__epoll_fd(s->ring), EPOLL_CTL_ADD, s->returned_fd, &readable) < 0)
+        return -errno;
+    s->rests = mmap(NULL, UNWIND_RESTS * sizeof *s->rests, PROT_READ | PROT_WRITE, MAP_SHARED,
+                    bpf_map__fd(s->skel->maps.unwind_rests), 0);
+    if (s->rests == MAP_FAILED) {
+        s->rests = NULL;
+        return -errno;
+    }
     return attach_notices(s, doing);
 }
 
@@ -179,6 +197,8 @@ int sampler_open(struct sampler **ret, const struct sampler_options *options,
     struct sampler *s = calloc(1, sizeof *s);
     if (!s)
         return error_set(e, -ENOMEM, "out of memory");
+    pthread_mutex_init(&s->lock, NULL);
+    s->returned_fd = -1;
     s->options = *options;
     s->handler = *handler;
     if (!s->options.kinds) {
@@ -206,7 +226,7 @@ int sampler_start(struct sampler *s, struct error *e)
 
 void sampler_tables(struct sampler *s, struct tables_backend *ret)
 {
-    *ret = (struct tables_backend){.page = s->skel->bss->unwind_pages,
+    *ret = (struct tables_backend){.page = (struct unwind_bucket *)s->skel->bss->unwind_pages,
                                    .rule = (struct unwind_rule *)s->skel->bss->unwind_rules,
                                    .used = s->skel->bss->unwind_used};
     shards_backend(&s->shards, ret);
@@ -273,6 +293,12 @@ struct sampler *sampler_close(struct sampler *s)
     ring_buffer__free(s->ring);
     ring_buffer__free(s->wants);
     shards_close(&s->shards);
+    if (s->rests)
+        munmap(s->rests, UNWIND_RESTS * sizeof *s->rests);
+    if (s->returned_fd >= 0)
+        close(s->returned_fd);
+    buffer_release(&s->returned);
+    pthread_mutex_destroy(&s->lock);
     sample__destroy(s->skel);
     free(s);
     return NULL;
@@ -283,9 +309,32 @@ int sampler_fd(const struct sampler *s)
     return ring_buffer__epoll_fd(s->ring);
 }
 
+/* Hands on the stacks that came back. */
+static void drain_returned(struct sampler *s)
+{
+    struct buffer taken;
+    eventfd_t n_wakes;
+    (void)eventfd_read(s->returned_fd, &n_wakes);
+    pthread_mutex_lock(&s->lock);
+    taken = s->returned;
+    s->returned = (struct buffer){0};
+    pthread_mutex_unlock(&s->lock);
+    struct bytes left = buffer_bytes(&taken);
+    while (left.n > 0) {
+        uint64_t n;
+        memcpy(&n, left.p, sizeof n);
+        on_record(s, (void *)(left.p + sizeof n), n);
+        n = sizeof n + (n + 7) / 8 * 8;
+        left = bytes_of(left.p + n, left.n - n);
+    }
+    buffer_release(&taken);
+}
+
 int sampler_drain(struct sampler *s)
 {
-    return ring_buffer__consume(s->ring);
+    int n = ring_buffer__consume(s->ring);
+    drain_returned(s);
+    return n;
 }
 
 int sampler_wants_fd(const struct sampler *s)
@@ -293,11 +342,38 @@ int sampler_wants_fd(const struct sampler *s)
     return ring_buffer__epoll_fd(s->wants);
 }
 
-int sampler_wants(struct sampler *s, sampler_want_fn want, void *user)
+int sampler_wants(struct sampler *s, const struct sampler_asked *asked)
 {
-    s->want = want;
-    s->want_user = user;
+    s->asked = asked;
     return ring_buffer__consume(s->wants);
+}
+
+const struct unwind_rest *sampler_rest(const struct sampler *s, const struct sample_head *head)
+{
+    return &s->rests[head->rest];
+}
+
+void sampler_return(struct sampler *s, const struct sample_head *head, const uint64_t *body, bool at_once)
+{
+    static const uint8_t zero[8];
+    uint64_t size = SAMPLE_BODY_BYTES(head), n = sizeof *head + size, pad = -n % 8;
+    __atomic_store_n(&s->rests[head->rest].is_taken, 0, __ATOMIC_RELEASE);
+    if (head->ticket)
+        return;
+    __atomic_fetch_add(&s->skel->bss->n_ends[head->user_end], 1, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&s->lock);
+    int r = s->returned.n + n > RETURNED_MAX ? -ENOSPC : buffer_reserve(&s->returned, sizeof n + n + pad);
+    if (r == 0) {
+        buffer_add(&s->returned, &n, sizeof n);
+        buffer_add(&s->returned, head, sizeof *head);
+        buffer_add(&s->returned, body, size);
+        buffer_add(&s->returned, zero, pad);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (r == 0 && at_once)
+        eventfd_write(s->returned_fd, 1);
+    if (r < 0)
+        __atomic_fetch_add(&s->skel->bss->n_lost, 1, __ATOMIC_RELAXED);
 }
 
 /* Adds up what each CPU counted of waits. */
@@ -325,6 +401,7 @@ struct sampler_counts sampler_counts(const struct sampler *s)
         .malformed = s->malformed,
         .exec_lost = counted->n_exec_lost,
         .walks = counted->n_walks,
+        .rests = counted->n_rests,
         .locks = counted->n_locks,
         .locks_short = counted->n_locks_short,
     };

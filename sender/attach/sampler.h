@@ -28,6 +28,7 @@ struct sampler_counts {
     uint64_t malformed;                   /* records that contradict themselves */
     uint64_t exec_lost;                   /* notices of an execve, likewise */
     uint64_t walks;                       /* of a process's mappings */
+    uint64_t rests;                       /* stacks that met rows which were not there */
     uint64_t waits, waits_short, wait_ns; /* KIND_WAIT: all, those below the minimum, time of all */
     uint64_t locks, locks_short;          /* KIND_LOCK, likewise */
     uint64_t run_ns, runs;                /* of the BPF programs; 0 unless kernel.bpf_stats_enabled */
@@ -48,11 +49,19 @@ int sampler_files(struct sampler *s, bool (*file)(void *user, const struct sampl
 int sampler_files_of(struct sampler *s, uint32_t pid,
                      bool (*file)(void *user, const struct sample_file *file), void *user);
 
-/* The files the kernel side asks for. Unlike the rest, these two are for another thread, which may use them
- * until sampler_close. sampler_wants hands on what waits and returns how much, or -errno; the descriptor, the
- * sampler's, becomes readable when there is something. */
-int sampler_wants(struct sampler *s, sampler_want_fn want, void *user);
+/* The files and rows the kernel side asks for. Unlike the rest, these four are for another thread, which may
+ * use them until sampler_close. sampler_wants hands on what waits and returns how much, or -errno; the
+ * descriptor, the sampler's, becomes readable when there is something. */
+int sampler_wants(struct sampler *s, const struct sampler_asked *asked);
 int sampler_wants_fd(const struct sampler *s);
+
+/* Where the walk of a sampler_asked.rest was; the kernel side's again with sampler_return. */
+const struct unwind_rest *sampler_rest(const struct sampler *s, const struct sample_head *head);
+
+/* Gives back what a rest was in; and the sample, with its whole stack, for the next sampler_drain to hand on:
+ * head->kind is SAMPLE_STACK. `at_once`: sampler_fd becomes readable, as for a process that is new and may
+ * end. One that waits for its weight (head->ticket) has gone its way before. */
+void sampler_return(struct sampler *s, const struct sample_head *head, const uint64_t *body, bool at_once);
 
 /* Opens the clocks: samples come from now on. As sampler_open. */
 int sampler_start(struct sampler *s, struct error *e);

@@ -24,6 +24,7 @@ static enum window_incomplete incomplete(const struct sample_head *head)
     case UNWIND_END_UNREADABLE: return WINDOW_UNREADABLE;
     case UNWIND_END_NOT_CODE:
     case UNWIND_END_NO_RULE:
+    case UNWIND_END_MISSING:
     case UNWIND_END_BAD_FRAME: return WINDOW_NO_WAY_ON;
     default: return head->flags & SAMPLE_GUESSED ? WINDOW_GUESSED : WINDOW_COMPLETE;
     }

@@ -55,7 +55,7 @@ static void unwinding(struct figures *f, const struct telemetry *t)
         [UNWIND_END_ROOT] = "complete",         [UNWIND_END_DEPTH] = "too_deep",
         [UNWIND_END_UNREADABLE] = "unreadable", [UNWIND_END_NOT_CODE] = "not_code",
         [UNWIND_END_NO_RULE] = "no_rule",       [UNWIND_END_BAD_FRAME] = "bad_frame",
-        [UNWIND_END_OTHER_ABI] = "other_abi",
+        [UNWIND_END_OTHER_ABI] = "other_abi",   [UNWIND_END_MISSING] = "missing",
     };
     for (uint32_t i = 0; i < UNWIND_ENDS; i++)
         if (ends[i])

@@ -11,26 +11,35 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "sender/run/privilege.h"
 #include "sender/procs/procs.h"
 #include "sender/runtimes/runtime.h"
 #include "sender/unwind/loader.h"
+#include "sender/unwind/rest.h"
 
-/* Memory of rows in the kernel: 7.5 MiB hold those of a hundred programs and libraries, and all maps together
- * stay below 10 MB. */
-#define ROW_SHARDS 30u
-/* Before the first sample, what runs already is compiled for this long at most; the rest on demand. */
+/* Memory of rows in the kernel: of the code that is sampled, 6 MiB hold a hundred megabytes; and all maps
+ * together stay below 9 MiB. */
+#define ROW_SHARDS 24u
+/* Before the first sample, the files of what runs already are made known for this long at most; the rest on
+ * demand, as all rows are. */
 #define AHEAD_NS (500 * (uint64_t)NSEC_PER_MSEC)
 
 /* Wants that wait; of what is above the kernel side asks again. */
 #define WAITING_MAX 64u
-/* Who begins a new program has its libraries mapped some milliseconds later: they are compiled then, and not
- * one after the other as samples meet them. */
-#define FOLLOW_MS  5u
-#define FOLLOW_MAX 16u
+/* What was opened for one page after the other is closed when nothing was asked for so long: a descriptor
+ * keeps a file's mount and its disk space. */
+#define IDLE_MS 1000
+
+/* Processes whose mappings are remembered while they do not change, and mappings looked at of one. */
+#define SEEN_MAX     8u
+#define MAPPINGS_MAX 4096u
+/* Files whose names are kept, to open them when who had them mapped has ended. */
+#define PATHS 1024u
 
 /* A file that found no room, or is no regular file, is not looked at again for this long. */
 #define REFUSED_NS  (10 * (uint64_t)NSEC_PER_SEC)
@@ -45,10 +54,27 @@ struct refused {
     uint64_t when;
 };
 
-/* A process with a file that was not known: its other files are looked at too. */
-struct follow {
-    uint32_t pid;
-    uint64_t due;
+/* A process's code, as the kernel said. */
+struct seen {
+    uint32_t pid, changes, user;
+    uint64_t start, turn;
+    struct sample_file *mapping; /* n, of which the one used last is likely the next */
+    uint32_t n, cap, last;
+};
+
+struct path {
+    struct unwind_key key;
+    char *path; /* NULL: none */
+};
+
+/* A walk that is being ended here: the record as it will go back. */
+struct resumed {
+    struct unwinder *u;
+    struct seen *process;
+    struct sample_head head;
+    uint64_t body[SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX * SAMPLE_FRAME_WORDS + CONTEXT_BYTES_MAX / 8];
+    const struct unwind_rest *rest;
+    struct sample_file mapping; /* of the address whose rule was asked for last; end 0: none */
 };
 
 struct unwinder {
@@ -63,8 +89,10 @@ struct unwinder {
     int stop_fd;          /* readable then, for who sleeps */
     struct sample_want waiting[WAITING_MAX];
     uint32_t n_waiting;
-    struct follow follow[FOLLOW_MAX]; /* a queue: oldest first */
-    uint32_t n_follow;
+    struct seen seen[SEEN_MAX];
+    uint64_t turn;
+    struct resumed resumed;
+    struct path path[PATHS];             /* by the key's hash */
     struct refused refused[REFUSED_MAX]; /* a ring */
     uint32_t next_refused;
 };
@@ -97,18 +125,79 @@ static int open_mapped(const struct unwinder *u, uint32_t pid, uint64_t start, u
     return fd;
 }
 
-/* The executable that a process has begun: by its link, or by its name if it has ended already. */
-static int open_executable(const struct sample_want *want)
-{
-    char link[64];
-    snprintf(link, sizeof link, "/proc/%u/exe", want->head.pid);
-    int fd = open_quietly(link);
-    return fd < 0 && want->path[0] == '/' ? open_quietly(want->path) : fd;
-}
-
 static bool same_key(const struct unwind_key *a, const struct unwind_key *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
+}
+
+static struct path *path_of(struct unwinder *u, const struct unwind_key *key)
+{
+    return &u->path[hash_mix(key->inode, key->mtime) % PATHS];
+}
+
+/* The name a descriptor's file has, in `path` of PATH_MAX. */
+static struct bytes name_of(int fd, char *path)
+{
+    char link[32];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, PATH_MAX - 1);
+    path[max_of(n, (ssize_t)0)] = 0;
+    return bytes_str(path);
+}
+
+static void keep_path(struct unwinder *u, const struct unwind_key *key, int fd)
+{
+    char path[PATH_MAX];
+    struct path *p = path_of(u, key);
+    if (p->path && same_key(&p->key, key))
+        return;
+    free(p->path);
+    *p = (struct path){*key, name_of(fd, path).n > 0 ? strdup(path) : NULL};
+}
+
+/* A file by the name it had. Not by size and time alone: a name leads elsewhere for another namespace's
+ * files. */
+static int open_by_path(struct unwinder *u, const struct unwind_key *key)
+{
+    const struct path *p = path_of(u, key);
+    struct stat st;
+    if (!p->path || !same_key(&p->key, key))
+        return -ENOENT;
+    int fd = open_quietly(p->path);
+    if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_ino != key->inode)) {
+        close(fd);
+        return -ESTALE;
+    }
+    return fd;
+}
+
+/* Where a file is to be had: `end` 0: it is a process's executable, begun by the name `path`. */
+struct whereabouts {
+    struct unwinder *u;
+    const struct unwind_key *key;
+    uint32_t pid;
+    uint64_t start, end;
+    const char *path;
+};
+
+/* A loader_file's `open`. */
+static int open_there(void *of)
+{
+    const struct whereabouts *at = of;
+    int fd;
+    if (at->end) {
+        fd = open_mapped(at->u, at->pid, at->start, at->end);
+    } else {
+        char link[64];
+        snprintf(link, sizeof link, "/proc/%u/exe", at->pid);
+        fd = open_quietly(link);
+        if (fd < 0 && at->path[0] == '/')
+            fd = open_quietly(at->path);
+    }
+    if (fd < 0)
+        return open_by_path(at->u, at->key);
+    keep_path(at->u, at->key, fd);
+    return fd;
 }
 
 static bool is_refused(const struct unwinder *u, const struct unwind_key *key, uint64_t now)
@@ -142,25 +231,11 @@ static struct sample_want take_smallest(struct unwinder *u)
     return want;
 }
 
-/* Looks at the process's files when what it has begun has been mapped: at once for one that runs already. Of
- * many at a time the first; the others' files are asked for as samples meet them. */
-static void follow_later(struct unwinder *u, const struct sample_want *want, uint64_t now)
-{
-    for (uint32_t i = 0; i < u->n_follow; i++)
-        if (u->follow[i].pid == want->head.pid)
-            return;
-    if (u->n_follow < FOLLOW_MAX)
-        u->follow[u->n_follow++] = (struct follow){want->head.pid, now + FOLLOW_MS * NSEC_PER_MSEC};
-}
-
 /* Whose code a file has, by what it is called and what is in it. */
 static uint32_t recognise(int fd)
 {
-    char link[32], path[PATH_MAX];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, path, sizeof path - 1);
-    path[max_of(n, (ssize_t)0)] = 0;
-    return runtime_recognise(&(struct runtime_file){.path = bytes_str(path), .fd = fd});
+    char path[PATH_MAX];
+    return runtime_recognise(&(struct runtime_file){.path = name_of(fd, path), .fd = fd});
 }
 
 /* Finds a runtime's place in a process. What cannot be said now is asked again. */
@@ -182,6 +257,11 @@ static void answer_runtime(struct unwinder *u, const struct sample_want *want)
     maps_release(&maps);
 }
 
+static void remember_refused(struct unwinder *u, const struct unwind_key *key, uint64_t now)
+{
+    u->refused[u->next_refused++ % REFUSED_MAX] = (struct refused){*key, now};
+}
+
 static void answer(struct unwinder *u, const struct sample_want *want)
 {
     uint64_t now = clock_monotonic();
@@ -189,40 +269,149 @@ static void answer(struct unwinder *u, const struct sample_want *want)
         answer_runtime(u, want);
         return;
     }
-    if (tables_has(u->tables, &want->key) || is_refused(u, &want->key, now))
+    if (tables_file(u->tables, &want->key) || is_refused(u, &want->key, now))
         return;
-    autoclose int fd =
-        want->end ? open_mapped(u, want->head.pid, want->start, want->end) : open_executable(want);
-    if (fd < 0)
-        return; /* the kernel side asks again when it meets the file again */
-    int r = loader_add(&u->loader, &want->key, fd);
-    if (r == 0)
-        follow_later(u, want, now);
-    if (r < 0)
-        u->refused[u->next_refused++ % REFUSED_MAX] = (struct refused){want->key, now};
+    struct whereabouts at = {u, &want->key, want->head.pid, want->start, want->end, want->path};
+    struct loader_file file = {.key = &want->key, .open = open_there, .of = &at};
+    int r = loader_add(&u->loader, &file);
+    if (r < 0 &&
+        r != -ENOENT) /* of one that is gone: the kernel side asks again when it meets the file again */
+        remember_refused(u, &want->key, now);
 }
 
-static bool on_followed(void *user, const struct sample_file *file)
+static bool on_mapping(void *user, const struct sample_file *mapping)
+{
+    struct seen *p = user;
+    if (p->n == p->cap) {
+        uint32_t cap = max_of(2 * p->cap, 32u);
+        struct sample_file *grown = cap > MAPPINGS_MAX ? NULL : realloc(p->mapping, cap * sizeof *p->mapping);
+        if (!grown)
+            return false;
+        p->mapping = grown;
+        p->cap = cap;
+    }
+    p->mapping[p->n++] = *mapping;
+    return true;
+}
+
+/* The mappings of a sample's process, asked for anew if they have changed since. *is_new: they were. */
+static struct seen *see(struct unwinder *u, const struct sample_head *head, bool *is_new)
+{
+    struct seen *p = &u->seen[0];
+    char path[32];
+    struct stat st;
+    for (uint32_t i = 0; i < SEEN_MAX; i++) {
+        struct seen *other = &u->seen[i];
+        if (other->pid == head->pid && other->start == head->start) {
+            p = other;
+            break;
+        }
+        if (other->turn < p->turn)
+            p = other;
+    }
+    p->turn = ++u->turn;
+    *is_new = p->pid != head->pid || p->start != head->start || !head->changes || p->changes != head->changes;
+    if (!*is_new)
+        return p;
+    p->n = p->last = 0;
+    p->pid = head->pid;
+    p->start = head->start;
+    p->changes = head->changes;
+    snprintf(path, sizeof path, "/proc/%u", head->pid);
+    p->user = stat(path, &st) == 0 ? st.st_uid : UINT32_MAX;
+    (void)sampler_files_of(u->sampler, head->pid, on_mapping, p); /* what is not there is no code */
+    return p;
+}
+
+static const struct sample_file *mapping_of(struct seen *p, uint64_t address)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct sample_file *m = &p->mapping[(p->last + i) % p->n];
+        if (address >= m->start && address < m->end) {
+            p->last = (p->last + i) % p->n;
+            return m;
+        }
+    }
+    return NULL;
+}
+
+/* Where an address is in code: as the kernel says now, or, of a process that has ended, as the walk knew. */
+static bool find_code(struct resumed *r, uint64_t address)
+{
+    const struct sample_file *now = mapping_of(r->process, address);
+    if (now) {
+        r->mapping = *now;
+        return true;
+    }
+    for (uint32_t i = 0; r->process->n == 0 && i < UNWIND_REST_WAYS; i++) {
+        const struct unwind_mapping *way = &r->rest->way[i];
+        const struct unwind_key *key = tables_key(r->u->tables, way->serial);
+        if (!(r->rest->ways >> i & 1) || address - way->start >= way->length || !key)
+            continue;
+        r->mapping = (struct sample_file){.pid = r->head.pid,
+                                          .key = *key,
+                                          .start = way->start,
+                                          .end = way->start + way->length,
+                                          .offset = way->bias + way->start};
+        return true;
+    }
+    return false;
+}
+
+static int rest_rule(void *user, uint64_t address, struct unwind_rule *ret)
+{
+    struct resumed *r = user;
+    const struct sample_file *m = &r->mapping;
+    *ret = (struct unwind_rule){0};
+    if (!find_code(r, address)) {
+        r->mapping = (struct sample_file){0};
+        return r->process->n == 0 ? 1 : -1;
+    }
+    if (m->key.inode == 0 && m->key.device)
+        return 0; /* generated code */
+    struct whereabouts at = {r->u, &m->key, m->pid, m->start, m->end, ""};
+    struct loader_file file = {.key = &m->key, .user = r->process->user, .open = open_there, .of = &at};
+    uint64_t now = clock_monotonic();
+    if (is_refused(r->u, &m->key, now))
+        return 1;
+    int result = loader_rule(&r->u->loader, &file, address - m->start + m->offset, ret);
+    if (result < 0 && result != -ENOENT)
+        remember_refused(r->u, &m->key, now);
+    return result != 0;
+}
+
+static bool rest_frame(void *user, uint64_t address)
+{
+    struct resumed *r = user;
+    const struct unwind_file *file = r->mapping.end ? tables_file(r->u->tables, &r->mapping.key) : NULL;
+    if (r->head.n_user >= SAMPLE_USER_MAX)
+        return false;
+    struct sample_frame frame = {.kind = SAMPLE_FRAME_CODE, .where = address};
+    if (file) {
+        frame.file = file->serial;
+        frame.extra = (uint16_t)((address - r->mapping.start + r->mapping.offset) >> UNWIND_PAGE_BITS);
+    }
+    memcpy(&r->body[r->head.n_kernel + r->head.n_user++ * SAMPLE_FRAME_WORDS], &frame, sizeof frame);
+    return true;
+}
+
+/* Walks on where the kernel side met rows that were not there. */
+static void on_rest(void *user, const struct sample_head *head, const uint64_t *body)
 {
     struct unwinder *u = user;
-    struct sample_want want = {
-        .head.pid = file->pid, .key = file->key, .start = file->start, .end = file->end};
-    if (!tables_has(u->tables, &file->key))
-        on_want(u, &want);
-    return u->n_waiting < WAITING_MAX;
-}
-
-/* The files of those whose time has come become wants, answered like others. Returns the milliseconds until
- * the next one's, -1 for none. */
-static int follow(struct unwinder *u)
-{
-    uint64_t now = clock_monotonic();
-    while (u->n_follow > 0 && u->follow[0].due <= now) {
-        uint32_t pid = u->follow[0].pid;
-        memmove(&u->follow[0], &u->follow[1], --u->n_follow * sizeof *u->follow);
-        (void)sampler_files_of(u->sampler, pid, on_followed, u); /* refused, they are asked for one by one */
-    }
-    return u->n_follow ? (int)((u->follow[0].due - now) / NSEC_PER_MSEC) + 1 : -1;
+    struct resumed *r = &u->resumed;
+    bool is_new;
+    r->u = u;
+    r->rest = sampler_rest(u->sampler, head);
+    r->process = see(u, head, &is_new);
+    r->head = *head;
+    r->head.kind = SAMPLE_STACK;
+    r->head.n_user--; /* the last one is said again, with what is known now */
+    memcpy(r->body, body, 8 * (r->head.n_kernel + SAMPLE_USER_WORDS(&r->head)));
+    r->head.user_end = (uint16_t)rest_walk(r->rest, &(struct rest_walk){rest_rule, rest_frame, r});
+    memcpy(r->body + r->head.n_kernel + SAMPLE_USER_WORDS(&r->head), record_context(head, body),
+           head->n_context);
+    sampler_return(u->sampler, &r->head, r->body, is_new);
 }
 
 static bool on_file(void *user, const struct sample_file *file)
@@ -230,11 +419,11 @@ static bool on_file(void *user, const struct sample_file *file)
     struct unwinder *u = user;
     if (clock_monotonic() - u->begun > AHEAD_NS)
         return false;
-    if (tables_has(u->tables, &file->key))
+    if (file->key.inode == 0)
         return true;
-    autoclose int fd = open_mapped(u, file->pid, file->start, file->end);
-    if (fd >= 0)
-        (void)loader_add(&u->loader, &file->key, fd);
+    struct whereabouts at = {u, &file->key, file->pid, file->start, file->end, ""};
+    struct loader_file wanted = {.key = &file->key, .open = open_there, .of = &at};
+    (void)loader_add(&u->loader, &wanted);
     return true;
 }
 
@@ -247,15 +436,20 @@ static void *run(void *argument)
     privilege_drop(0); /* capabilities are a thread's own */
     struct pollfd wait[2] = {{.fd = sampler_wants_fd(u->sampler), .events = POLLIN},
                              {.fd = u->stop_fd, .events = POLLIN}};
-    for (int in = -1; !u->stopping; in = follow(u)) {
-        if (u->n_waiting == 0 && poll(wait, 2, in) < 0 && errno != EINTR)
+    struct sampler_asked asked = {on_want, on_rest, u};
+    for (bool is_idle = true; !u->stopping;) {
+        int n = poll(wait, 2, is_idle ? -1 : IDLE_MS);
+        if (n < 0 && errno != EINTR)
             break;
-        while (!u->stopping && sampler_wants(u->sampler, on_want, u) >= 0 && u->n_waiting > 0) {
+        while (!u->stopping && sampler_wants(u->sampler, &asked) >= 0 && u->n_waiting > 0) {
             struct sample_want want = take_smallest(u);
             answer(u, &want);
         }
-        if (u->n_follow == 0)
-            malloc_trim(0); /* what compiling took is of the size of a file's sections */
+        is_idle = n == 0;
+        if (is_idle) {
+            loader_rest(&u->loader);
+            malloc_trim(0);
+        }
     }
     return NULL;
 }
@@ -282,6 +476,7 @@ int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct bytes vd
     if (vdso.n)
         (void)loader_add_memory(&u->loader, &vdso_key, vdso);
     (void)sampler_files(sampler, on_file, u); /* refused, all is compiled on demand */
+    loader_rest(&u->loader);
     malloc_trim(0);
     int r = -pthread_create(&u->thread, NULL, run, u);
     if (r < 0) {
@@ -305,6 +500,10 @@ struct unwinder *unwinder_free(struct unwinder *u)
     if (u->stop_fd >= 0)
         close(u->stop_fd);
     loader_release(&u->loader);
+    for (uint32_t i = 0; i < SEEN_MAX; i++)
+        free(u->seen[i].mapping);
+    for (uint32_t i = 0; i < PATHS; i++)
+        free(u->path[i].path);
     tables_free(u->tables);
     procs_free(u->procs);
     free(u);
@@ -316,16 +515,18 @@ void unwinder_log(struct unwinder *u, enum log_level level)
     struct sampler_counts counts = sampler_counts(u->sampler);
     struct loader_counts loaded = loader_counts(&u->loader);
 #define ULL(x) (unsigned long long)(x)
-    log_write(level,
-              "unwinding: complete=%llu depth=%llu unreadable=%llu not_code=%llu no_rule=%llu bad_frame=%llu "
-              "other_abi=%llu walks=%llu files=%u row_kb=%u pages=%u rules=%u loaded=%llu without=%llu "
-              "failed=%llu damaged=%llu evicted=%llu refused=%llu compile_ms=%llu",
-              ULL(counts.end[UNWIND_END_ROOT]), ULL(counts.end[UNWIND_END_DEPTH]),
-              ULL(counts.end[UNWIND_END_UNREADABLE]), ULL(counts.end[UNWIND_END_NOT_CODE]),
-              ULL(counts.end[UNWIND_END_NO_RULE]), ULL(counts.end[UNWIND_END_BAD_FRAME]),
-              ULL(counts.end[UNWIND_END_OTHER_ABI]), ULL(counts.walks), loaded.tables.files,
-              loaded.tables.shards * (UNWIND_SHARD_ROWS / 256), loaded.tables.pages, loaded.tables.rules,
-              ULL(loaded.loaded), ULL(loaded.without), ULL(loaded.failed), ULL(loaded.damaged),
-              ULL(loaded.tables.evicted), ULL(loaded.tables.refused), ULL(loaded.compile_ns / NSEC_PER_MSEC));
+    log_write(
+        level,
+        "unwinding: complete=%llu depth=%llu unreadable=%llu not_code=%llu no_rule=%llu bad_frame=%llu "
+        "other_abi=%llu missing=%llu walks=%llu resumed=%llu files=%u row_kb=%u pages=%u rules=%u loaded=%llu "
+        "without=%llu failed=%llu damaged=%llu evicted=%llu refused=%llu compile_ms=%llu",
+        ULL(counts.end[UNWIND_END_ROOT]), ULL(counts.end[UNWIND_END_DEPTH]),
+        ULL(counts.end[UNWIND_END_UNREADABLE]), ULL(counts.end[UNWIND_END_NOT_CODE]),
+        ULL(counts.end[UNWIND_END_NO_RULE]), ULL(counts.end[UNWIND_END_BAD_FRAME]),
+        ULL(counts.end[UNWIND_END_OTHER_ABI]), ULL(counts.end[UNWIND_END_MISSING]), ULL(counts.walks),
+        ULL(counts.rests), loaded.tables.files, loaded.tables.shards * (UNWIND_SHARD_ROWS / 256),
+        loaded.tables.pages, loaded.tables.rules, ULL(loaded.loaded), ULL(loaded.without), ULL(loaded.failed),
+        ULL(loaded.damaged), ULL(loaded.tables.evicted), ULL(loaded.tables.refused),
+        ULL(loaded.compile_ns / NSEC_PER_MSEC));
 #undef ULL
 }

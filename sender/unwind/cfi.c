@@ -14,7 +14,9 @@
 #include "sender/unwind/cfi.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
+#include "proto/base/macros.h"
 #include "sender/symbolize/elf/reader.h"
 
 /* DW_EH_PE_…: how a pointer is written (LSB Core 5.0, section 10.5). */
@@ -46,27 +48,60 @@ static uint64_t read_format(struct reader *r, uint8_t encoding)
     }
 }
 
-/* The body of the entry at *at, which moves behind it; the offsets of the body's begin in *body_at. False at
- * the section's end. */
-static bool entry(const struct cfi_section *section, size_t *at, struct reader *body, size_t *body_at,
-                  bool *is_64)
+/* A part read at once: neighbouring functions have their entries side by side. */
+#define WINDOW_BYTES 16384u
+
+void cfi_release(struct cfi_section *section)
 {
-    struct bytes all = section->bytes;
-    if (*at >= all.n)
-        return false;
-    struct reader r = reader_of(bytes_of(all.p + *at, all.n - *at));
+    free(section->function.bytes);
+    free(section->common.bytes);
+    section->function = section->common = (struct cfi_window){0};
+}
+
+/* The n bytes at an offset of the section, or fewer at its end, through a window. .p NULL: out of memory. */
+static struct bytes part(struct cfi_section *section, struct cfi_window *w, uint64_t at, size_t n)
+{
+    n = (size_t)min_of((uint64_t)n, at < section->size ? section->size - at : 0);
+    if (source_is_memory(section->source)) {
+        struct bytes all = section->source->memory;
+        uint64_t from = section->offset + at;
+        return from > all.n ? bytes_of(all.p, 0) : bytes_of(all.p + from, min_of(n, (size_t)(all.n - from)));
+    }
+    if (at < w->at || at - w->at > w->n || w->n - (at - w->at) < n) {
+        size_t want = (size_t)min_of((uint64_t)max_of(n, (size_t)WINDOW_BYTES), section->size - at);
+        if (want > w->room) {
+            uint8_t *grown = realloc(w->bytes, want);
+            if (!grown)
+                return (struct bytes){0};
+            w->bytes = grown;
+            w->room = want;
+        }
+        w->at = at;
+        w->n = source_read_some(section->source, section->offset + at, w->bytes, want);
+    }
+    return bytes_of(w->bytes + (at - w->at), min_of(n, w->n - (size_t)(at - w->at)));
+}
+
+/* The body of the entry at *at, which moves behind it; the offset of the body's begin in *body_at. False at
+ * the section's end. */
+static bool entry(struct cfi_section *section, struct cfi_window *w, size_t *at, struct reader *body,
+                  size_t *body_at, bool *is_64)
+{
+    struct reader r = reader_of(part(section, w, *at, 12));
+    size_t had = reader_left(&r);
     uint64_t length = reader_fixed(&r, 4);
     *is_64 = length == UINT32_MAX;
     if (*is_64)
         length = reader_fixed(&r, 8);
-    *body_at = all.n - reader_left(&r);
-    if (length == 0 && section->has_no_end)
+    if (r.is_bad || (length == 0 && section->has_no_end))
         return false;
-    struct bytes b = reader_take(&r, length);
-    if (r.is_bad)
+    *body_at = *at + (had - reader_left(&r));
+    if (length > section->size - *body_at)
         return false;
+    *at = *body_at + (size_t)length;
+    struct bytes b = part(section, w, *body_at, (size_t)min_of(length, (uint64_t)CFI_ENTRY_MAX));
     *body = reader_of(b);
-    *at = *body_at + b.n;
+    body->is_bad = b.n < length; /* the file is shorter than it says, or there is no memory: skipped */
     return true;
 }
 
@@ -87,13 +122,13 @@ static void read_augmentation(struct reader *r, struct bytes letters, struct cfi
     }
 }
 
-int cfi_common(const struct cfi_section *section, size_t at, struct cfi_common *ret)
+int cfi_common(struct cfi_section *section, size_t at, struct cfi_common *ret)
 {
     struct reader r;
     size_t body_at;
     bool is_64;
     struct cfi_common c = {.at = at, .pointer_encoding = PE_ABSPTR};
-    if (!entry(section, &at, &r, &body_at, &is_64))
+    if (!entry(section, &section->common, &at, &r, &body_at, &is_64))
         return -EBADMSG;
     uint64_t id = reader_fixed(&r, section->is_debug && is_64 ? 8 : 4);
     uint64_t wanted = !section->is_debug ? 0 : is_64 ? UINT64_MAX : UINT32_MAX;
@@ -122,13 +157,12 @@ int cfi_common(const struct cfi_section *section, size_t at, struct cfi_common *
     return 0;
 }
 
-int cfi_next(const struct cfi_section *section, size_t *at, struct cfi_common *common,
-             struct cfi_function *ret)
+int cfi_next(struct cfi_section *section, size_t *at, struct cfi_common *common, struct cfi_function *ret)
 {
     struct reader r;
     size_t body_at;
     bool is_64;
-    if (!entry(section, at, &r, &body_at, &is_64))
+    if (!entry(section, &section->function, at, &r, &body_at, &is_64))
         return 0;
     if (reader_left(&r) == 0)
         return 2; /* a terminator within the section: the linker joined several */
@@ -139,11 +173,12 @@ int cfi_next(const struct cfi_section *section, size_t *at, struct cfi_common *c
         return 2;
     /* .eh_frame counts back from the field itself, .debug_frame from the section's begin. */
     uint64_t to = section->is_debug ? id : (uint64_t)body_at - id;
-    if (to >= section->bytes.n || (!section->is_debug && id > body_at))
+    if (to >= section->size || (!section->is_debug && id > body_at))
         return 2;
-    if (common->at != to && cfi_common(section, (size_t)to, common) < 0) {
-        common->at = SIZE_MAX;
-        return 2;
+    if (common->at != to) {
+        common->at = SIZE_MAX; /* what it names is overwritten, also by one that makes no sense */
+        if (cfi_common(section, (size_t)to, common) < 0)
+            return 2;
     }
     uint8_t encoding = section->is_debug ? PE_ABSPTR : common->pointer_encoding;
     uint64_t field = section->address + body_at + id_size;

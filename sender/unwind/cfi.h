@@ -3,7 +3,8 @@
  * Call frame information: the entries of an .eh_frame or .debug_frame section, and what their programs say of
  * each instruction (DWARF 5, section 6.4; Linux Standard Base Core 5.0, section 10.6, for .eh_frame).
  *
- * Sections are files' bytes and hostile: every length is checked, nothing recurses. x86-64 only.
+ * Sections are files' bytes and hostile: every length is checked, nothing recurses. They are read in parts,
+ * as one page of code needs a few hundred bytes of them. x86-64 only.
  */
 #ifndef SENDER_UNWIND_CFI_H
 #define SENDER_UNWIND_CFI_H
@@ -13,13 +14,29 @@
 
 #include "bpf/unwind.h"
 #include "proto/base/bytes.h"
+#include "sender/symbolize/elf/source.h"
+
+/* An entry longer than this makes no sense. */
+#define CFI_ENTRY_MAX (1u << 20)
+
+/* A part of a section in memory. */
+struct cfi_window {
+    uint8_t *bytes;
+    uint64_t at; /* of the section */
+    size_t n, room;
+};
 
 struct cfi_section {
-    struct bytes bytes;
-    uint64_t address; /* of its first byte, in the ELF file's own addresses */
-    bool is_debug;    /* .debug_frame */
-    bool has_no_end;  /* its length is not known, only that it ends in these bytes: a terminator ends it */
+    const struct source *source;
+    uint64_t offset, size; /* in the source */
+    uint64_t address;      /* of its first byte, in the ELF file's own addresses */
+    bool is_debug;         /* .debug_frame */
+    bool has_no_end; /* its length is not known, only that it ends in these bytes: a terminator ends it */
+    struct cfi_window function, common; /* what was read last; none of a source in memory */
 };
+
+/* Frees what was read; the source stays the caller's. */
+void cfi_release(struct cfi_section *section);
 
 /* A CIE: what several functions share. */
 struct cfi_common {
@@ -32,7 +49,7 @@ struct cfi_common {
     struct bytes program;
 };
 
-/* An FDE: one function, or a part of one. */
+/* An FDE: one function, or a part of one. Its program is in the section's window: until the next is read. */
 struct cfi_function {
     size_t common;        /* where its CIE is */
     uint64_t start, size; /* ELF addresses */
@@ -42,11 +59,10 @@ struct cfi_function {
 /* Reads the entry at *at and moves *at behind it. 1: *ret is a function; 0: the section ends; 2: something
  * else, or an entry that makes no sense, and skipped. `common` holds the CIE read last, as most functions
  * have the same as the one before; begin with {.at = SIZE_MAX}. */
-int cfi_next(const struct cfi_section *section, size_t *at, struct cfi_common *common,
-             struct cfi_function *ret);
+int cfi_next(struct cfi_section *section, size_t *at, struct cfi_common *common, struct cfi_function *ret);
 
 /* Reads the CIE at an offset. 0, or -EBADMSG. */
-int cfi_common(const struct cfi_section *section, size_t at, struct cfi_common *ret);
+int cfi_common(struct cfi_section *section, size_t at, struct cfi_common *ret);
 
 /* Called for each address from which on another rule applies, ascending, within the function. */
 typedef void (*cfi_row_fn)(void *user, uint64_t address, const struct unwind_rule *rule);

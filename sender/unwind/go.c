@@ -6,7 +6,8 @@
 
 #include "proto/base/macros.h"
 
-#define WINDOW_BYTES 65536u
+/* A page of code needs some tens of functions: of each a word or two. */
+#define WINDOW_BYTES 4096u
 
 /* struct _func (runtime/runtime2.go): where its fields are. 1.20 put startLine before the flags. */
 enum { FUNC_PCSP = 16, FUNC_FLAG_118 = 37, FUNC_FLAG_120 = 41, FUNC_SIZE = 44 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
+#include "bpf/unwind.h"
 #include "sender/symbolize/elf/reader.h"
 
 /* A range of the file that holds frame information. */
@@ -82,20 +83,29 @@ static bool find_section(const struct source *s, const Elf64_Ehdr *h, struct fra
     return found;
 }
 
-/* Where .eh_frame_hdr says that .eh_frame begins: files without section headers (LSB Core 5.0, 10.6.2). */
-static bool find_by_header(const struct source *s, const Elf64_Ehdr *h, struct frames_at *ret)
+/* .eh_frame_hdr: where .eh_frame begins, for files without section headers, and the table of functions (LSB
+ * Core 5.0, 10.6.2). */
+static bool find_by_header(struct image *image, const struct source *s, const Elf64_Ehdr *h,
+                           struct frames_at *ret)
 {
+    enum { PCREL_SDATA4 = 0x1b, UDATA4 = 0x03, DATAREL_SDATA4 = 0x3b };
     Elf64_Phdr p, hdr = {0};
-    uint8_t start[8];
+    uint8_t start[12];
     for (uint32_t i = 0; program_header(s, h, i, &p); i++)
         if (p.p_type == PT_GNU_EH_FRAME)
             hdr = p;
-    /* version 1, and the pointer pcrel sdata4, as every linker writes it */
-    if (hdr.p_type != PT_GNU_EH_FRAME || !source_read(s, hdr.p_offset, start, sizeof start) ||
-        start[0] != 1 || start[1] != 0x1b)
+    /* version 1, and the pointers as every linker writes them */
+    if (hdr.p_type != PT_GNU_EH_FRAME || hdr.p_filesz < sizeof start ||
+        !source_read(s, hdr.p_offset, start, sizeof start) || start[0] != 1 || start[1] != PCREL_SDATA4)
         return false;
-    struct reader r = reader_of(bytes_of(start + 4, 4));
+    struct reader r = reader_of(bytes_of(start + 4, 8));
     uint64_t address = hdr.p_vaddr + 4 + (uint64_t)(int64_t)(int32_t)reader_fixed(&r, 4);
+    uint64_t n = reader_fixed(&r, 4);
+    if (start[2] == UDATA4 && start[3] == DATAREL_SDATA4 && n <= (hdr.p_filesz - sizeof start) / 8) {
+        image->table = hdr.p_offset + sizeof start;
+        image->table_address = hdr.p_vaddr;
+        image->n_table = n;
+    }
     for (uint32_t i = 0; program_header(s, h, i, &p); i++) {
         uint64_t into = address - p.p_vaddr;
         if (p.p_type != PT_LOAD || address < p.p_vaddr || into >= p.p_filesz || p.p_offset > s->size ||
@@ -104,28 +114,18 @@ static bool find_by_header(const struct source *s, const Elf64_Ehdr *h, struct f
         *ret = (struct frames_at){p.p_offset + into, p.p_filesz - into, address, false, true};
         return true;
     }
+    image->n_table = 0;
     return false;
 }
 
-static int read_frames(struct image *image, const struct source *s, const struct frames_at *at)
+/* Whom the file needs, of what it names as DT_NEEDED (gABI, "Dynamic Section"); who needs nobody has the code
+ * that signal handlers return to, who needs the dynamic linker alone is the C library. */
+static void read_needed(struct image *image, const struct source *s, const Elf64_Ehdr *h)
 {
-    size_t size = (size_t)min_of(at->size, (uint64_t)IMAGE_FRAMES_MAX);
-    image->memory = malloc(size);
-    if (!image->memory)
-        return -ENOMEM;
-    image->frames = (struct cfi_section){
-        .bytes = bytes_of(image->memory, source_read_some(s, at->offset, image->memory, size)),
-        .address = at->address,
-        .is_debug = at->is_debug,
-        .has_no_end = at->has_no_end,
-    };
-    return 0;
-}
-
-/* Whether the file names libraries it needs (gABI, "Dynamic Section"): then it leaves signals to them. */
-static bool needs_library(const struct source *s, const Elf64_Ehdr *h)
-{
-    Elf64_Phdr p;
+    Elf64_Phdr p, load;
+    uint64_t name[4], strings = 0;
+    uint32_t n = 0;
+    image->is_alone = image->has_c_library = true;
     for (uint32_t i = 0; program_header(s, h, i, &p); i++) {
         Elf64_Dyn d = {.d_tag = DT_NEEDED + 1};
         if (p.p_type != PT_DYNAMIC)
@@ -133,45 +133,45 @@ static bool needs_library(const struct source *s, const Elf64_Ehdr *h)
         for (uint64_t at = 0; at < p.p_filesz && d.d_tag != DT_NULL && p.p_offset <= s->size;
              at += sizeof d) {
             if (!source_read(s, p.p_offset + at, &d, sizeof d))
-                return false;
-            if (d.d_tag == DT_NEEDED)
-                return true;
+                break;
+            if (d.d_tag == DT_STRTAB)
+                strings = d.d_un.d_ptr;
+            if (d.d_tag == DT_NEEDED && n < ARRAY_LEN(name))
+                name[n++] = d.d_un.d_val;
         }
     }
-    return false;
+    image->is_alone = n == 0;
+    for (uint32_t i = 0; n > 0 && program_header(s, h, i, &load); i++) {
+        uint64_t into = strings - load.p_vaddr;
+        if (load.p_type != PT_LOAD || strings < load.p_vaddr || into >= load.p_filesz)
+            continue;
+        for (uint32_t j = 0; j < n; j++) {
+            char what[4] = "";
+            (void)source_string(s, load.p_offset + into + name[j], what, sizeof what);
+            image->has_c_library &= strcmp(what, "ld-") == 0 || strcmp(what, "ld6") == 0;
+        }
+    }
 }
 
 /* mov $15, %rax; syscall: rt_sigreturn, by which a handler's return address leads back into the kernel. */
-static const uint8_t restorer_code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+static const uint8_t restorer_code[IMAGE_RESTORER_SIZE] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
 
-static int find_restorers(struct image *image, const struct source *s)
+bool image_restorer(const struct source *s, uint64_t from, uint64_t to, uint64_t *ret)
 {
-    enum { PART = 256 * 1024 };
-    uint64_t searched = 0;
-    autofree uint8_t *part = malloc(PART);
-    if (!part)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < image->n_segments; i++) {
-        const struct image_segment *g = &image->segment[i];
-        for (uint64_t at = 0; at < g->size && searched < IMAGE_SEARCH_MAX;
-             at += PART - sizeof restorer_code) {
-            size_t n =
-                source_read_some(s, g->offset + at, part, (size_t)min_of((uint64_t)PART, g->size - at));
-            const uint8_t *found = memmem(part, n, restorer_code, sizeof restorer_code);
-            if (found && image->n_restorers < IMAGE_RESTORERS_MAX)
-                image->restorer[image->n_restorers++] = g->offset + at + (uint64_t)(found - part);
-            searched += n;
-        }
-    }
-    return 0;
+    uint8_t part[2 * UNWIND_PAGE_SIZE];
+    size_t n = source_read_some(s, from, part, (size_t)min_of(to - from, (uint64_t)sizeof part));
+    const uint8_t *found = memmem(part, n, restorer_code, sizeof restorer_code);
+    if (found)
+        *ret = from + (uint64_t)(found - part);
+    return found != NULL;
 }
 
 int image_read(struct image *ret, const struct source *s)
 {
     Elf64_Ehdr h;
     Elf64_Phdr p;
-    struct frames_at at;
-    struct image image = {0};
+    struct frames_at at = {0}, by_name = {0};
+    struct image image = {.source = s};
     if (!source_read(s, 0, &h, sizeof h) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 ||
         h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_machine != EM_X86_64 ||
         h.e_phentsize != sizeof p)
@@ -179,26 +179,23 @@ int image_read(struct image *ret, const struct source *s)
     for (uint32_t i = 0; program_header(s, &h, i, &p); i++)
         read_segment(&image, s, &p);
     settle_segments(&image);
-    if (image.n_segments > 0 && (find_section(s, &h, &at) || find_by_header(s, &h, &at))) {
-        int r = read_frames(&image, s, &at);
-        if (r < 0)
-            return r;
+    bool has_header = find_by_header(&image, s, &h, &at);
+    /* With a table each function is found by it; without one all are read, and the section's end has to be
+     * known. */
+    bool has_frames = (has_header && image.n_table > 0) || find_section(s, &h, &by_name);
+    if (image.n_segments > 0 && (has_frames || has_header)) {
+        if (has_frames && image.n_table == 0)
+            at = by_name;
+        image.frames = (struct cfi_section){.source = s,
+                                            .offset = at.offset,
+                                            .size = min_of(at.size, (uint64_t)IMAGE_FRAMES_MAX),
+                                            .address = at.address,
+                                            .is_debug = at.is_debug,
+                                            .has_no_end = at.has_no_end};
     }
-    if (!needs_library(s, &h)) {
-        int r = find_restorers(&image, s);
-        if (r < 0) {
-            image_release(&image);
-            return r;
-        }
-    }
+    read_needed(&image, s, &h);
     *ret = image;
     return 0;
-}
-
-void image_release(struct image *image)
-{
-    free(image->memory);
-    *image = (struct image){0};
 }
 
 bool image_offset(const struct image *image, uint64_t address, uint64_t *ret, uint64_t *room)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of an ELF file that unwinding needs: where its code is, and its call frame information in memory
+ * The parts of an ELF file that unwinding needs: where its code is, and where its call frame information
  * (elf(5)). 64-bit x86-64 files only; everything in one is untrusted.
  */
 #ifndef SENDER_UNWIND_IMAGE_H
@@ -16,33 +16,34 @@
 #define IMAGE_SEGMENTS_MAX 16u
 /* Program and section headers looked at. */
 #define IMAGE_HEADERS_MAX 1024u
-/* Call frame information read of one file: librustc_driver (154 MB) has 9 MB, Chromium about 20. */
+/* Call frame information looked at of one file: librustc_driver (154 MB) has 9 MB, Chromium about 20. */
 #define IMAGE_FRAMES_MAX (64u << 20)
-
-/* Signal restorers looked for; a C library has one. */
-#define IMAGE_RESTORERS_MAX 4u
-/* Code searched for them. */
-#define IMAGE_SEARCH_MAX (32u << 20)
 
 struct image_segment {
     uint64_t address, offset, size; /* size in the file */
 };
 
 struct image {
+    const struct source *source;
     struct image_segment segment[IMAGE_SEGMENTS_MAX]; /* by file offset, apart from each other */
     uint32_t n_segments;
-    struct cfi_section frames;              /* bytes.n 0: there is none */
-    uint8_t *memory;                        /* what frames.bytes is in */
-    uint64_t restorer[IMAGE_RESTORERS_MAX]; /* file offsets of code that returns from a signal handler */
-    uint32_t n_restorers;
+    struct cfi_section frames; /* size 0: there is none; else its source is the one given */
+    /* The table of .eh_frame_hdr: (start, FDE) of each function, ascending (LSB Core 5.0, 10.6.2). */
+    uint64_t table, n_table; /* file offset, entries; 0: there is none */
+    uint64_t table_address;  /* what its numbers are relative to */
+    bool is_alone;           /* it needs no library: what a signal handler returns to is in it … */
+    bool has_c_library;      /* … and this, or it needs nothing but the dynamic linker: makecontext(3) is */
 };
 
-/* Reads it. Where nothing else can have it (the file needs no library), code is searched for what a signal
- * handler returns to: musl and Go do not say that it is that. 0; IMAGE_NONE for what is no such file, or
- * damaged; -ENOMEM. The caller releases. */
+/* Reads it; the source must outlive it. 0; IMAGE_NONE for what is no such file, or damaged. The caller
+ * releases with cfi_release(&ret->frames). */
 #define IMAGE_NONE 1
 int image_read(struct image *ret, const struct source *s);
-void image_release(struct image *image);
+
+/* Looks for the code that a signal handler returns to in [from, to) of the file: musl and Go do not say that
+ * it is that. False: it is not there. */
+#define IMAGE_RESTORER_SIZE 9u
+bool image_restorer(const struct source *s, uint64_t from, uint64_t to, uint64_t *ret);
 
 /* The file offset of an address of code, with the bytes of code from there to its segment's end in *room.
  * False: it is in no executable segment. */

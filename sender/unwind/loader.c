@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bpf/runtimes.h"
 #include "proto/base/clock.h"
@@ -17,8 +18,27 @@ void loader_init(struct loader *l, struct tables *tables)
     pthread_mutex_init(&l->lock, NULL);
 }
 
+static void close_one(struct loader_open *o)
+{
+    if (!o->rows)
+        return;
+    o->rows = rows_close(o->rows);
+    if (o->fd >= 0)
+        close(o->fd);
+}
+
+void loader_rest(struct loader *l)
+{
+    for (uint32_t i = 0; i < LOADER_OPEN_MAX; i++)
+        close_one(&l->open[i]);
+    tables_rest(l->tables);
+}
+
 void loader_release(struct loader *l)
 {
+    for (uint32_t i = 0; i < LOADER_OPEN_MAX; i++)
+        close_one(&l->open[i]);
+    close_one(&l->memory);
     pthread_mutex_destroy(&l->lock);
 }
 
@@ -33,6 +53,8 @@ static uint64_t thread_time(void)
 static int check(int fd, const struct unwind_key *key)
 {
     struct stat st;
+    if (fd < 0)
+        return 0; /* memory */
     if (fstat(fd, &st) < 0)
         return -errno;
     bool same =
@@ -40,51 +62,131 @@ static int check(int fd, const struct unwind_key *key)
     return same ? 0 : -ESTALE;
 }
 
-static int install(struct loader *l, const struct unwind_key *key, const struct source *source, int fd)
+static struct loader_open *find_open(struct loader *l, const struct unwind_key *key)
 {
-    struct rows rows = {0};
-    uint64_t begun = thread_time();
-    int r = rows_compile(&rows, source);
-    if (r == ROWS_NONE)
-        r = 0; /* `rows` is empty */
-    if (r == 0 && fd >= 0)
-        r = check(fd, key);
-    rows.runtime = l->recognise && fd >= 0 ? l->recognise(fd) : RUNTIME_NATIVE;
-    if (r == 0)
-        r = tables_add(l->tables, key, &rows, clock_monotonic());
-    for (int i = 0; i < TRIES && r == TABLES_LATER; i++) {
-        nanosleep(&(struct timespec){.tv_nsec = TABLES_GRACE_NS}, NULL);
-        r = tables_add(l->tables, key, &rows, clock_monotonic());
+    struct loader_open *least = &l->open[0];
+    if (l->memory.rows && memcmp(&l->memory.key, key, sizeof *key) == 0)
+        return &l->memory;
+    for (uint32_t i = 0; i < LOADER_OPEN_MAX; i++) {
+        struct loader_open *o = &l->open[i];
+        if (o->rows && memcmp(&o->key, key, sizeof *key) == 0)
+            return o;
+        if (!o->rows || (least->rows && o->used < least->used))
+            least = o;
     }
+    close_one(least);
+    return least;
+}
+
+/* Opens a file if it is not open. 0; ROWS_NONE: it is none of ours; or -errno. */
+static int open_file(struct loader *l, const struct loader_file *file, struct loader_open **ret)
+{
+    struct loader_open *o = find_open(l, file->key);
+    o->used = ++l->turn;
+    *ret = o;
+    if (o->rows)
+        return 0;
+    o->fd = file->open(file->of);
+    if (o->fd < 0)
+        return o->fd;
+    int r = check(o->fd, file->key);
+    r = r < 0 ? r : source_file(&o->source, o->fd);
+    r = r < 0 ? r : rows_open(&o->rows, &o->source);
+    if (r != 0) {
+        close(o->fd);
+        return r;
+    }
+    o->key = *file->key;
+    return 0;
+}
+
+static void count(struct loader *l, int r, uint64_t begun, uint64_t loaded, uint64_t damaged)
+{
     pthread_mutex_lock(&l->lock);
     l->counts.compile_ns += thread_time() - begun;
-    l->counts.damaged += rows.n_damaged;
+    l->counts.damaged += damaged;
     l->counts.failed += r != 0;
-    l->counts.without += r == 0 && rows.n_pages == 0;
-    l->counts.loaded += r == 0 && rows.n_pages > 0;
+    l->counts.loaded += loaded;
     l->counts.tables = tables_counts(l->tables);
     pthread_mutex_unlock(&l->lock);
-    rows_release(&rows);
+}
+
+static void wait_for_room(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = TABLES_GRACE_NS}, NULL);
+}
+
+static int install(struct loader *l, const struct unwind_key *key, uint32_t n_pages, uint32_t runtime)
+{
+    int r = tables_add(l->tables, key, n_pages, runtime, clock_monotonic());
+    for (int i = 0; i < TRIES && r == TABLES_LATER; i++) {
+        wait_for_room();
+        r = tables_add(l->tables, key, n_pages, runtime, clock_monotonic());
+    }
+    pthread_mutex_lock(&l->lock);
+    l->counts.files += r == 0;
+    l->counts.without += r == 0 && n_pages == 0;
+    pthread_mutex_unlock(&l->lock);
     return r;
 }
 
-int loader_add(struct loader *l, const struct unwind_key *key, int fd)
+int loader_add(struct loader *l, const struct loader_file *file)
 {
-    struct source source;
-    int r = check(fd, key);
-    r = r < 0 ? r : source_file(&source, fd);
-    if (r == 0)
-        return install(l, key, &source, fd);
-    pthread_mutex_lock(&l->lock);
-    l->counts.failed++;
-    pthread_mutex_unlock(&l->lock);
+    struct loader_open *o;
+    uint64_t begun = thread_time();
+    if (tables_file(l->tables, file->key))
+        return 0;
+    int r = open_file(l, file, &o);
+    if (r == ROWS_NONE)
+        r = install(l, file->key, 0, RUNTIME_NATIVE);
+    else if (r == 0)
+        r = install(l, file->key, rows_pages(o->rows), l->recognise ? l->recognise(o->fd) : RUNTIME_NATIVE);
+    count(l, r, begun, 0, 0);
     return r;
 }
 
 int loader_add_memory(struct loader *l, const struct unwind_key *key, struct bytes elf)
 {
-    struct source source = source_memory(elf);
-    return install(l, key, &source, -1);
+    struct loader_open *o = &l->memory;
+    close_one(o);
+    *o = (struct loader_open){.key = *key, .fd = -1, .source = source_memory(elf)};
+    int r = rows_open(&o->rows, &o->source);
+    return r < 0 ? r : install(l, key, r == 0 ? rows_pages(o->rows) : 0, RUNTIME_NATIVE);
+}
+
+static int load(struct loader *l, const struct loader_file *file, const struct unwind_file *known,
+                uint32_t page)
+{
+    struct loader_open *o;
+    uint64_t begun = thread_time(), damaged = 0;
+    int r = open_file(l, file, &o);
+    if (r == 0) {
+        rows_page(o->rows, page, &l->rows);
+        damaged = l->rows.n_damaged;
+        r = check(o->fd, file->key);
+        r = r < 0 ? r : tables_load(l->tables, known, page, &l->rows, file->user, clock_monotonic());
+        for (int i = 0; i < TRIES && r == TABLES_LATER; i++) {
+            wait_for_room();
+            r = tables_load(l->tables, known, page, &l->rows, file->user, clock_monotonic());
+        }
+    }
+    count(l, r, begun, r == 0, damaged);
+    return r == ROWS_NONE ? -ESTALE : r;
+}
+
+int loader_rule(struct loader *l, const struct loader_file *file, uint64_t offset, struct unwind_rule *ret)
+{
+    int r = loader_add(l, file);
+    if (r != 0)
+        return r;
+    const struct unwind_file *known = tables_file(l->tables, file->key);
+    *ret = (struct unwind_rule){0};
+    if (offset >> UNWIND_PAGE_BITS >= known->n_pages || tables_find(l->tables, known, offset, ret))
+        return 0;
+    r = load(l, file, known, (uint32_t)(offset >> UNWIND_PAGE_BITS));
+    if (r == 0 && !tables_find(l->tables, known, offset, ret))
+        r = -ENOMEM;
+    return r;
 }
 
 struct loader_counts loader_counts(struct loader *l)

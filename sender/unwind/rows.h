@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file's call frame information, compiled: rows in order of file offset, page by page, and the rules they
- * name (bpf/unwind.h says what rows are).
+ * Call frame information, compiled a page of code at a time: rows by offset, and the rules they name
+ * (bpf/unwind.h says what rows are).
  */
 #ifndef SENDER_UNWIND_ROWS_H
 #define SENDER_UNWIND_ROWS_H
@@ -11,33 +11,34 @@
 #include "bpf/unwind.h"
 #include "sender/symbolize/elf/source.h"
 
-/* Functions taken of one file: librustc_driver has about 190,000. */
-#define ROWS_FUNCTIONS_MAX (1u << 20)
-/* Rows of one file: a fourth of all that the tables hold; librustc_driver has 1.04 million. */
-#define ROWS_MAX (UNWIND_CHUNKS * UNWIND_CHUNK_ROWS / 4)
-/* Distinct rules of one file: real ones have less than 600. What is above becomes "unknown". */
-#define ROWS_RULES_MAX 2048u
-/* Pages of one file, from its first with code to its last: 256 MiB. */
-#define ROWS_PAGES_MAX (UNWIND_PAGES / 2)
+/* Distinct rules of one page: of 34,000 pages of clang, rustc, node and libjvm the richest has 87. What is
+ * above becomes "unknown". */
+#define ROWS_RULES_MAX 256u
 
 struct rows {
-    struct unwind_row *row; /* .rule: an index into `rule` */
-    uint32_t n, cap;
-    uint32_t first_page, n_pages;
-    uint32_t *page;           /* n_pages + 1: where each page's rows begin in `row` */
-    struct unwind_rule *rule; /* rule[0] is that nothing is known */
+    uint32_t n; /* 0: nothing is known of this page */
     uint32_t n_rules;
-    uint32_t n_functions, n_damaged; /* taken; skipped for being malformed */
-    uint32_t runtime;                /* enum runtime_tag; who adds the rows to tables knows */
+    uint32_t n_damaged;                          /* functions whose information makes no sense */
+    struct unwind_row row[UNWIND_PAGE_ROWS_MAX]; /* .rule: an index into `rule`; the first row is at 0 */
+    struct unwind_rule rule[ROWS_RULES_MAX];     /* rule[0] is that nothing is known */
 };
 
-/* Compiles a file. 0: also when it has no frame information, n_pages being 0 then; ROWS_NONE: no ELF file for
- * this machine; -ENOMEM. The caller releases. Any thread. */
-#define ROWS_NONE 1
-int rows_compile(struct rows *ret, const struct source *s);
-void rows_release(struct rows *rows);
+/* A file whose pages are compiled. */
+struct rows_file;
 
-/* The rule for a file offset. */
-struct unwind_rule rows_find(const struct rows *rows, uint64_t offset);
+/* Opens one: some ten small reads, whatever its size, if it has the table that linkers write. The source must
+ * outlive it. 0; ROWS_NONE: no ELF file for this machine; -ENOMEM. */
+#define ROWS_NONE 1
+int rows_open(struct rows_file **ret, const struct source *s);
+struct rows_file *rows_close(struct rows_file *f); /* returns NULL; NULL is fine */
+
+/* Where its code ends, in pages; 0: it has no frame information. */
+uint32_t rows_pages(const struct rows_file *f);
+
+/* Compiles page number `page` of the file. */
+void rows_page(struct rows_file *f, uint32_t page, struct rows *ret);
+
+/* The rule for an offset in that page. */
+struct unwind_rule rows_find(const struct rows *rows, uint32_t low);
 
 #endif

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pages are entries of a hash table in the backend's memory, which the kernel side searches: there is no
+ * other record of them here but who is charged for each. Rows fill their blocks to the end (the last one is
+ * repeated), so that a block by itself tells which rules it names: rules are counted by rows.
+ *
+ * When blocks or rules are short, a sixteenth of all is made free at once: pages not used lately, oldest
+ * first; if all were used, pages of the user who has most of what is short, so that nobody can drive out
+ * others' by running many programs. Blocks that are left rest in a second bit set until no walk can be in
+ * them.
+ */
 #include "sender/unwind/tables.h"
 
 #include <errno.h>
@@ -9,55 +19,70 @@
 
 #define FILE_SLOTS (2 * UNWIND_FILES)
 #define RULE_SLOTS (2 * UNWIND_RULES)
+#define TOMB       UINT16_MAX
+
+/* Users are told apart by this many; of more, some share what they may have. */
+#define ACCOUNTS 64u
+
+/* Of all blocks, or rules, this part is made free at a time. */
+#define PART_FREED 16u
 
 struct file {
     struct unwind_key key;
-    struct unwind_file placed;
-    uint16_t *chunk; /* the chunks its rows are in */
-    uint16_t *rule;  /* the rules they name, each counted */
-    uint32_t n_chunks, n_rules;
-    uint64_t gone; /* when it left the kernel's table; 0: it is there */
-    struct file *next;
+    struct unwind_file is; /* serial 0: there is none in this place */
+    uint64_t gone;         /* when the one before left */
+    uint16_t next;         /* with the same hash; 0: none */
+};
+
+/* What a user has. */
+struct account {
+    uint32_t blocks, rules;
 };
 
 struct tables {
     struct tables_backend backend;
-    uint32_t max_shards;
-    struct file *files;                     /* those in use */
-    struct file *leaving;                   /* whose room may not be reused yet */
-    uint64_t used_pages[UNWIND_PAGES / 64]; /* bit sets */
-    uint64_t used_chunks[UNWIND_CHUNKS / 64];
+    uint32_t max_blocks;
+    struct file file[UNWIND_FILES]; /* by the low bits of the serial; 0 is nobody's */
+    uint16_t file_slot[FILE_SLOTS]; /* heads of lists */
+    uint32_t serial;                /* of the file added last */
+    uint64_t used[UNWIND_BLOCKS / 64], leaving[UNWIND_BLOCKS / 64]; /* bit sets; what leaves is used, too */
+    uint64_t left;                                                  /* when the last of them did */
+    uint32_t n_leaving;
     uint64_t made_shards;
-    uint32_t serial;                   /* of the tables added last; 0 is nobody's */
-    uint32_t rule_count[UNWIND_RULES]; /* files that name it */
+    struct unwind_row *open[UNWIND_SHARDS];
+    uint8_t owner[UNWIND_PAGES]; /* of each page: its account */
+    uint32_t turn;               /* where to look for a page that leaves, of many equal ones */
+    struct account account[ACCOUNTS];
+    uint32_t rule_count[UNWIND_RULES]; /* rows that name it */
+    uint8_t rule_owner[UNWIND_RULES];  /* the account that made it */
     uint16_t rule_slot[RULE_SLOTS];    /* rule + 1, 0 empty, TOMB deleted */
+    uint32_t next_rule;                /* where to look for a free one */
     struct tables_counts counts;
 };
-
-#define TOMB UINT16_MAX
-
-/* How many times larger a file in use must be to leave for another. */
-#define MUCH_SMALLER 8u
 
 static bool bit(const uint64_t *set, uint32_t i)
 {
     return set[i / 64] >> (i % 64) & 1;
 }
 
-static void bits_set(uint64_t *set, uint32_t from, uint32_t n, bool value)
+static void bits_set(uint64_t *set, uint32_t from, uint32_t n)
 {
-    for (uint32_t i = from; i < from + n; i++) {
-        if (value)
-            set[i / 64] |= UINT64_C(1) << (i % 64);
-        else
-            set[i / 64] &= ~(UINT64_C(1) << (i % 64));
-    }
+    for (uint32_t i = from; i < from + n; i++)
+        set[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
-/* The first run of n clear bits among `size`, or UINT32_MAX. */
+static void bits_clear(uint64_t *set, uint32_t from, uint32_t n)
+{
+    for (uint32_t i = from; i < from + n; i++)
+        set[i / 64] &= ~(UINT64_C(1) << (i % 64));
+}
+
+/* The first run of n clear bits among `size` that crosses no shard's border, or UINT32_MAX. */
 static uint32_t bits_find(const uint64_t *set, uint32_t size, uint32_t n)
 {
     for (uint32_t i = 0, run = 0; i < size; i++) {
+        if (i % UNWIND_SHARD_BLOCKS == 0)
+            run = 0;
         if (run == 0 && i % 64 == 0 && set[i / 64] == UINT64_MAX) {
             i += 63;
             continue;
@@ -75,53 +100,51 @@ struct tables *tables_new(const struct tables_backend *backend, uint32_t max_sha
     if (!t)
         return NULL;
     t->backend = *backend;
-    t->max_shards = max_of(1u, min_of(max_shards, UNWIND_SHARDS));
+    t->max_blocks = max_of(1u, min_of(max_shards, UNWIND_SHARDS)) * UNWIND_SHARD_BLOCKS;
     t->rule_count[0] = 1; /* "nothing is known" is there from the start, all zero */
     t->counts.rules = 1;
     return t;
 }
 
-static void file_free(struct file *f)
-{
-    if (!f)
-        return;
-    free(f->chunk);
-    free(f->rule);
-    free(f);
-}
-
 struct tables *tables_free(struct tables *t)
 {
-    if (!t)
-        return NULL;
-    for (struct file *list = t->files, *next; list; list = next) {
-        next = list->next;
-        file_free(list);
-    }
-    for (struct file *list = t->leaving, *next; list; list = next) {
-        next = list->next;
-        file_free(list);
-    }
+    if (t)
+        tables_rest(t);
     free(t);
     return NULL;
 }
 
-static bool same_key(const struct unwind_key *a, const struct unwind_key *b)
+void tables_rest(struct tables *t)
 {
-    return memcmp(a, b, sizeof *a) == 0;
+    for (uint32_t i = 0; i < UNWIND_SHARDS; i++) {
+        if (t->open[i])
+            t->backend.shard_close(t->backend.user, i, t->open[i]);
+        t->open[i] = NULL;
+    }
 }
 
-static struct file **find(const struct tables *t, const struct unwind_key *key)
+struct tables_counts tables_counts(const struct tables *t)
 {
-    struct file **at = (struct file **)&t->files;
-    while (*at && !same_key(&(*at)->key, key))
-        at = &(*at)->next;
-    return at;
+    return t->counts;
 }
 
-bool tables_has(const struct tables *t, const struct unwind_key *key)
+/* The rows of a block, or NULL and why in *error. */
+static struct unwind_row *open_block(struct tables *t, uint32_t block, int *error)
 {
-    return *find(t, key) != NULL;
+    uint32_t shard = block / UNWIND_SHARD_BLOCKS;
+    *error = 0;
+    if (!t->open[shard]) {
+        *error = t->backend.shard_open(t->backend.user, shard, &t->open[shard]);
+        if (*error < 0) {
+            t->open[shard] = NULL;
+            return NULL;
+        }
+        if (!(t->made_shards >> shard & 1)) {
+            t->made_shards |= UINT64_C(1) << shard;
+            t->counts.shards++;
+        }
+    }
+    return t->open[shard] + block % UNWIND_SHARD_BLOCKS * UNWIND_BLOCK_ROWS;
 }
 
 static uint64_t rule_bits(const struct unwind_rule *rule)
@@ -131,8 +154,8 @@ static uint64_t rule_bits(const struct unwind_rule *rule)
     return bits;
 }
 
-/* The number of a rule in the shared table, counted once more; UINT32_MAX: the table is full. */
-static uint32_t rule_take(struct tables *t, const struct unwind_rule *rule)
+/* The number of a rule in the shared table, made if it is new; UINT32_MAX: the table is full. Not counted. */
+static uint32_t rule_number(struct tables *t, const struct unwind_rule *rule, uint8_t owner)
 {
     uint64_t bits = rule_bits(rule);
     if (bits == 0)
@@ -144,16 +167,16 @@ static uint32_t rule_take(struct tables *t, const struct unwind_rule *rule)
             continue;
         }
         uint32_t number = t->rule_slot[slot] - 1u;
-        if (rule_bits(&t->backend.rule[number]) == bits) {
-            t->rule_count[number]++;
+        if (rule_bits(&t->backend.rule[number]) == bits)
             return number;
-        }
     }
-    for (uint32_t number = 1; t->counts.rules < UNWIND_RULES && number < UNWIND_RULES; number++) {
-        if (t->rule_count[number])
+    for (uint32_t i = 0; t->counts.rules < UNWIND_RULES && i < UNWIND_RULES; i++) {
+        uint32_t number = t->next_rule++ % UNWIND_RULES;
+        if (number == 0 || t->rule_count[number])
             continue;
-        t->rule_count[number] = 1;
         t->backend.rule[number] = *rule;
+        t->rule_owner[number] = owner;
+        t->account[owner].rules++;
         t->rule_slot[tomb != UINT32_MAX ? tomb : slot] = (uint16_t)(number + 1);
         t->counts.rules++;
         return number;
@@ -161,303 +184,356 @@ static uint32_t rule_take(struct tables *t, const struct unwind_rule *rule)
     return UINT32_MAX;
 }
 
-static void rule_give(struct tables *t, uint32_t number)
+/* One row less, or none at all, names a rule. */
+static void rule_give(struct tables *t, uint32_t number, uint32_t rows)
 {
-    if (number == 0 || --t->rule_count[number] > 0)
+    if (number == 0 || (t->rule_count[number] -= rows) > 0)
         return;
     uint32_t slot = (uint32_t)(hash_mix(rule_bits(&t->backend.rule[number]), 0) % RULE_SLOTS);
     while (t->rule_slot[slot] != number + 1)
         slot = (slot + 1) % RULE_SLOTS;
     t->rule_slot[slot] = TOMB;
+    t->account[t->rule_owner[number]].rules--;
     t->counts.rules--;
 }
 
 static bool shard_is_empty(const struct tables *t, uint32_t shard)
 {
-    _Static_assert(UNWIND_SHARD_CHUNKS == 64, "a shard's chunks are one word of the set");
-    return t->used_chunks[shard] == 0;
+    for (uint32_t i = 0; i < UNWIND_SHARD_BLOCKS / 64; i++)
+        if (t->used[shard * (UNWIND_SHARD_BLOCKS / 64) + i])
+            return false;
+    return true;
 }
 
-/* Gives back everything a file holds. */
-static void give_back(struct tables *t, struct file *f)
+static void drop_shard(struct tables *t, uint32_t shard)
 {
-    bits_set(t->used_pages, f->placed.page, f->placed.n_pages, false);
-    t->counts.pages -= f->placed.n_pages;
-    for (uint32_t i = 0; i < f->n_chunks; i++) {
-        uint32_t shard = f->chunk[i] / UNWIND_SHARD_CHUNKS;
-        bits_set(t->used_chunks, f->chunk[i], 1, false);
-        t->counts.chunks--;
-        if (shard_is_empty(t, shard) && t->made_shards >> shard & 1) {
-            t->made_shards &= ~(UINT64_C(1) << shard);
-            t->counts.shards--;
-            t->backend.shard_drop(t->backend.user, shard);
-        }
-    }
-    for (uint32_t i = 0; i < f->n_rules; i++)
-        rule_give(t, f->rule[i]);
-    file_free(f);
+    if (t->open[shard])
+        t->backend.shard_close(t->backend.user, shard, t->open[shard]);
+    t->open[shard] = NULL;
+    t->made_shards &= ~(UINT64_C(1) << shard);
+    t->counts.shards--;
+    t->backend.shard_drop(t->backend.user, shard);
 }
 
 /* Frees what left long enough ago. */
 static void settle(struct tables *t, uint64_t now)
 {
-    for (struct file **at = &t->leaving; *at;) {
-        struct file *f = *at;
-        if (now - f->gone < TABLES_GRACE_NS) {
-            at = &f->next;
+    int error;
+    if (t->n_leaving == 0 || now - t->left < TABLES_GRACE_NS)
+        return;
+    for (uint32_t block = 0; block < t->max_blocks && t->n_leaving > 0; block++) {
+        if (!bit(t->leaving, block))
             continue;
-        }
-        *at = f->next;
-        give_back(t, f);
+        const struct unwind_row *row = open_block(t, block, &error);
+        if (!row)
+            return; /* no memory for now */
+        for (uint32_t i = 0; i < UNWIND_BLOCK_ROWS; i++)
+            rule_give(t, row[i].rule, 1);
+        bits_clear(t->leaving, block, 1);
+        bits_clear(t->used, block, 1);
+        t->n_leaving--;
+        t->counts.blocks--;
     }
+    for (uint32_t shard = 0; shard < UNWIND_SHARDS; shard++)
+        if (t->made_shards >> shard & 1 && shard_is_empty(t, shard))
+            drop_shard(t, shard);
 }
 
-/* Takes a file out of the kernel's sight. */
-static void leave(struct tables *t, struct file **at, uint64_t now)
+static bpf_u64 *place_of(const struct tables *t, uint32_t i)
 {
-    struct file *f = *at;
+    return &t->backend.page[i / UNWIND_PAGE_WAYS].page[i % UNWIND_PAGE_WAYS];
+}
+
+/* Words that the other side reads, and of which it writes a byte. */
+static uint64_t get(const bpf_u64 *place)
+{
+    return __atomic_load_n(place, __ATOMIC_RELAXED);
+}
+
+static void put(bpf_u64 *place, uint64_t entry)
+{
+    __atomic_store_n(place, entry, __ATOMIC_RELEASE);
+}
+
+static uint32_t blocks_of(uint64_t entry)
+{
+    return (UNWIND_PAGE_N(entry) + UNWIND_BLOCK_ROWS - 1) / UNWIND_BLOCK_ROWS;
+}
+
+/* Takes the page in place i out of the kernel's sight; returns the blocks that leave. */
+static uint32_t leave(struct tables *t, uint32_t i, uint64_t now)
+{
+    uint64_t entry = get(place_of(t, i));
+    uint32_t n = blocks_of(entry);
+    put(place_of(t, i), 0);
+    bits_set(t->leaving, UNWIND_PAGE_BLOCK(entry), n);
+    t->n_leaving += n;
+    t->left = now;
+    t->account[t->owner[i]].blocks -= n;
+    t->counts.pages--;
+    return n;
+}
+
+static uint32_t age_of(uint64_t entry, uint64_t now)
+{
+    return ((uint32_t)(now >> UNWIND_USED_SHIFT) - UNWIND_PAGE_USED(entry)) & 255;
+}
+
+/* Sends pages away that were not used lately, the oldest, until `wanted` blocks are on their way. */
+static uint32_t evict_old(struct tables *t, uint32_t wanted, uint64_t now)
+{
+    uint32_t blocks[256] = {0}, age, found = 0, left = 0;
+    for (uint32_t i = 0; i < UNWIND_PAGES; i++)
+        if (get(place_of(t, i)))
+            blocks[age_of(get(place_of(t, i)), now)] += blocks_of(get(place_of(t, i)));
+    for (age = 255; age >= TABLES_RECENT && found < wanted; age--)
+        found += blocks[age];
+    for (uint32_t i = 0; i < UNWIND_PAGES; i++) {
+        if (!get(place_of(t, i)) || age_of(get(place_of(t, i)), now) <= age)
+            continue;
+        left += leave(t, i, now);
+        t->counts.evicted++;
+    }
+    return left;
+}
+
+/* The same of one user's, used or not, wherever they are. */
+static uint32_t evict_of(struct tables *t, uint8_t owner, uint32_t wanted, uint64_t now)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < UNWIND_PAGES && left < wanted; i++) {
+        uint32_t at = t->turn++ % UNWIND_PAGES;
+        if (t->owner[at] != owner || !get(place_of(t, at)))
+            continue;
+        left += leave(t, at, now);
+        t->counts.evicted++;
+    }
+    return left;
+}
+
+/* Who has most of the blocks, or of the rules. */
+static uint8_t heaviest(const struct tables *t, bool by_rules)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 1; i < ACCOUNTS; i++) {
+        const struct account *a = &t->account[i], *b = &t->account[most];
+        if (by_rules ? a->rules > b->rules : a->blocks > b->blocks)
+            most = i;
+    }
+    return (uint8_t)most;
+}
+
+static int make_room(struct tables *t, bool of_rules, uint64_t now)
+{
+    if (t->n_leaving > 0)
+        return TABLES_LATER; /* first what is on its way */
+    uint32_t wanted = t->max_blocks / PART_FREED;
+    uint32_t left = of_rules ? 0 : evict_old(t, wanted, now);
+    if (left < wanted / 4)
+        left += evict_of(t, heaviest(t, of_rules), wanted / 4, now);
+    if (left == 0)
+        t->counts.refused++;
+    return left ? TABLES_LATER : -ENOSPC;
+}
+
+static uint32_t hash_of(const struct unwind_key *key)
+{
+    return (uint32_t)(hash_mix(key->inode ^ key->size << 20 ^ (uint64_t)key->device << 32, key->mtime) %
+                      FILE_SLOTS);
+}
+
+static uint16_t *find(struct tables *t, const struct unwind_key *key)
+{
+    uint16_t *at = &t->file_slot[hash_of(key)];
+    while (*at && memcmp(&t->file[*at].key, key, sizeof *key) != 0)
+        at = &t->file[*at].next;
+    return at;
+}
+
+const struct unwind_file *tables_file(const struct tables *t, const struct unwind_key *key)
+{
+    uint16_t at = *find((struct tables *)t, key);
+    return at ? &t->file[at].is : NULL;
+}
+
+const struct unwind_key *tables_key(const struct tables *t, uint32_t serial)
+{
+    const struct file *f = &t->file[serial % UNWIND_FILES];
+    return serial && f->is.serial == serial ? &f->key : NULL;
+}
+
+/* Takes a file and its pages out of the kernel's sight. */
+static void forget(struct tables *t, uint16_t *at, uint64_t now)
+{
+    uint32_t place = *at;
+    struct file *f = &t->file[place];
     *at = f->next;
     t->backend.file_drop(t->backend.user, &f->key);
     t->backend.changed(t->backend.user, true);
+    for (uint32_t i = 0; i < UNWIND_PAGES; i++)
+        if ((uint32_t)get(place_of(t, i)) >> 20 == place)
+            (void)leave(t, i, now);
+    *f = (struct file){.gone = now};
     t->counts.files--;
-    f->gone = now;
-    f->next = t->leaving;
-    t->leaving = f;
 }
 
-/* When the kernel side last used a file's tables; it writes there meanwhile. */
-static volatile bpf_u32 *last_use(const struct tables *t, const struct file *f)
+/* A place for another file; 0: none yet. They are given in turn, so that no walk takes one file for another.
+ */
+static uint32_t free_place(struct tables *t, uint64_t now)
 {
-    return &t->backend.used[f->placed.serial % UNWIND_FILES];
-}
-
-/* Which file should leave for one of n_chunks: the one not used for longest. If all are in use, the largest,
- * where the newcomer is much smaller: many small programs are worth more than a large one. NULL: none. */
-static struct file **choose(struct tables *t, uint32_t n_chunks, uint64_t now)
-{
-    struct file **oldest = NULL, **largest = NULL;
-    uint32_t least = UINT32_MAX;
-    for (struct file **at = &t->files; *at; at = &(*at)->next) {
-        if ((*at)->placed.n_pages == 0 && t->counts.files < UNWIND_FILES - 1)
-            continue; /* holds no room */
-        uint32_t used = *last_use(t, *at);
-        if (!largest || (*at)->n_chunks > (*largest)->n_chunks)
-            largest = at;
-        if ((uint32_t)(now >> 30) - used >= TABLES_RECENT && used < least) {
-            oldest = at;
-            least = used;
-        }
+    for (uint32_t i = 1; i < UNWIND_FILES; i++) {
+        uint32_t place = (t->serial + i) % UNWIND_FILES;
+        const struct file *f = &t->file[place];
+        if (place && !f->is.serial && (!f->gone || now - f->gone >= TABLES_GRACE_NS))
+            return place;
     }
+    return 0;
+}
+
+static void forget_oldest(struct tables *t, uint64_t now)
+{
+    uint32_t oldest = 0;
+    for (uint32_t i = 1; i < UNWIND_FILES; i++)
+        if (t->file[i].is.serial &&
+            (!oldest || ((volatile bpf_u32 *)t->backend.used)[i] < t->backend.used[oldest]))
+            oldest = i;
     if (oldest)
-        return oldest;
-    return largest && (*largest)->n_chunks / MUCH_SMALLER >= max_of(n_chunks, 1u) ? largest : NULL;
+        forget(t, find(t, &t->file[oldest].key), now);
 }
 
-static bool evict(struct tables *t, uint32_t n_chunks, uint64_t now)
+int tables_add(struct tables *t, const struct unwind_key *key, uint32_t n_pages, uint32_t runtime,
+               uint64_t now)
 {
-    struct file **at = choose(t, n_chunks, now);
-    if (!at)
-        return false;
-    leave(t, at, now);
-    t->counts.evicted++;
-    return true;
-}
-
-/* Shards in the kernel's memory are made from the lowest on, so that few are. */
-static uint32_t chunk_take(struct tables *t)
-{
-    uint32_t chunk = bits_find(t->used_chunks, t->max_shards * UNWIND_SHARD_CHUNKS, 1);
-    if (chunk != UINT32_MAX) {
-        bits_set(t->used_chunks, chunk, 1, true);
-        t->counts.chunks++;
-    }
-    return chunk;
-}
-
-/* Writes rows while one shard after the other is open. */
-struct writer {
-    struct tables *t;
-    struct file *f;
-    const uint16_t *number; /* rules: the file's own to the shared ones */
-    struct unwind_row *rows;
-    uint32_t shard, chunk, filled;
-};
-
-static void close_shard(struct writer *w)
-{
-    if (w->rows)
-        w->t->backend.shard_close(w->t->backend.user, w->shard, w->rows);
-    w->rows = NULL;
-}
-
-static int next_chunk(struct writer *w)
-{
-    struct tables *t = w->t;
-    uint32_t chunk = chunk_take(t);
-    if (chunk == UINT32_MAX)
-        return -ENOSPC;
-    w->f->chunk[w->f->n_chunks++] = (uint16_t)chunk;
-    uint32_t shard = chunk / UNWIND_SHARD_CHUNKS;
-    w->chunk = chunk;
-    w->filled = 0;
-    if (w->rows && w->shard == shard)
-        return 0;
-    close_shard(w);
-    w->shard = shard;
-    int r = t->backend.shard_open(t->backend.user, shard, &w->rows);
+    settle(t, now);
+    uint16_t *old = find(t, key);
+    if (*old)
+        forget(t, old, now);
+    if (t->counts.files >= UNWIND_FILES - 2)
+        forget_oldest(t, now);
+    uint32_t place = free_place(t, now);
+    if (!place)
+        return TABLES_LATER;
+    /* serials ascend; again the same after four billion files */
+    t->serial += (place - t->serial % UNWIND_FILES + UNWIND_FILES) % UNWIND_FILES;
+    struct file f = {.key = *key, .is = {.n_pages = n_pages, .serial = t->serial, .runtime = runtime}};
+    t->backend.used[place] = (bpf_u32)(now >> 30);
+    int r = t->backend.file_set(t->backend.user, key, &f.is);
     if (r < 0)
         return r;
-    if (!(t->made_shards >> shard & 1)) {
-        t->made_shards |= UINT64_C(1) << shard;
-        t->counts.shards++;
-    }
-    return 0;
-}
-
-static int write_page(struct writer *w, const struct rows *rows, uint32_t page)
-{
-    uint32_t from = rows->page[page], n = rows->page[page + 1] - from, to = w->f->placed.page + page;
-    if (n == 0) {
-        w->t->backend.page[to] = 0;
-        return 0;
-    }
-    if (!w->rows || w->filled + n > UNWIND_CHUNK_ROWS) {
-        int r = next_chunk(w);
-        if (r < 0)
-            return r;
-    }
-    struct unwind_row *at = w->rows + w->chunk % UNWIND_SHARD_CHUNKS * UNWIND_CHUNK_ROWS + w->filled;
-    for (uint32_t i = 0; i < n; i++)
-        at[i] =
-            (struct unwind_row){.low = rows->row[from + i].low, .rule = w->number[rows->row[from + i].rule]};
-    w->t->backend.page[to] = UNWIND_PAGE(w->chunk, w->filled, n);
-    w->filled += n;
-    return 0;
-}
-
-/* Chunks that `rows` fill, as write_page does. */
-static uint32_t chunks_of(const struct rows *rows)
-{
-    uint32_t chunks = 0, filled = UNWIND_CHUNK_ROWS;
-    for (uint32_t i = 0; i < rows->n_pages; i++) {
-        uint32_t n = rows->page[i + 1] - rows->page[i];
-        if (n > 0 && filled + n > UNWIND_CHUNK_ROWS) {
-            chunks++;
-            filled = 0;
-        }
-        filled += n;
-    }
-    return chunks;
-}
-
-static int place(struct tables *t, struct file *f, const struct rows *rows)
-{
-    autofree uint16_t *number = malloc(max_of(rows->n_rules, 1u) * sizeof *number);
-    if (!number)
-        return -ENOMEM;
-    f->placed.page = bits_find(t->used_pages, UNWIND_PAGES, rows->n_pages);
-    if (f->placed.page == UINT32_MAX)
-        return -ENOSPC;
-    f->placed.first_page = rows->first_page;
-    f->placed.n_pages = rows->n_pages;
-    bits_set(t->used_pages, f->placed.page, rows->n_pages, true);
-    t->counts.pages += rows->n_pages;
-    for (uint32_t i = 0; i < rows->n_rules; i++) {
-        uint32_t rule = rule_take(t, &rows->rule[i]);
-        if (rule == UINT32_MAX)
-            return -ENOSPC;
-        number[i] = f->rule[f->n_rules++] = (uint16_t)rule;
-    }
-    struct writer w = {.t = t, .f = f, .number = number};
-    int r = 0;
-    for (uint32_t i = 0; i < rows->n_pages && r == 0; i++)
-        r = write_page(&w, rows, i);
-    close_shard(&w);
-    return r;
-}
-
-static struct file *file_new(const struct unwind_key *key, const struct rows *rows, uint32_t n_chunks)
-{
-    struct file *f = calloc(1, sizeof *f);
-    if (!f)
-        return NULL;
-    f->key = *key;
-    f->chunk = malloc(max_of(n_chunks, 1u) * sizeof *f->chunk);
-    f->rule = malloc(max_of(rows->n_rules, 1u) * sizeof *f->rule);
-    if (f->chunk && f->rule)
-        return f;
-    file_free(f);
-    return NULL;
-}
-
-/* Whether there is room now: chunks, pages in one piece, and a place among the files. */
-static bool has_room(const struct tables *t, const struct rows *rows, uint32_t n_chunks)
-{
-    return t->counts.files < UNWIND_FILES - 1 && t->counts.rules + rows->n_rules <= UNWIND_RULES &&
-           t->counts.chunks + n_chunks <= t->max_shards * UNWIND_SHARD_CHUNKS &&
-           (rows->n_pages == 0 || bits_find(t->used_pages, UNWIND_PAGES, rows->n_pages) != UINT32_MAX);
-}
-
-/* Sends files away until what is there and what is leaving would make room; false if that is not to be. */
-static bool make_room(struct tables *t, uint32_t n_chunks, uint32_t n_pages, uint64_t now)
-{
-    uint32_t chunks = 0, pages = 0, limit = t->max_shards * UNWIND_SHARD_CHUNKS;
-    for (struct file *f = t->leaving; f; f = f->next) {
-        chunks += f->n_chunks;
-        pages += f->placed.n_pages;
-    }
-    /* An eighth more than is asked for, so that not each new file makes another one wait. */
-    while (t->counts.chunks - chunks + n_chunks + limit / 8 > limit ||
-           t->counts.pages - pages + n_pages > UNWIND_PAGES / 4 * 3 || t->counts.files >= UNWIND_FILES - 1) {
-        if (!evict(t, n_chunks, now))
-            break;
-        chunks += t->leaving->n_chunks;
-        pages += t->leaving->placed.n_pages;
-    }
-    return t->leaving && t->counts.chunks - chunks + n_chunks <= limit &&
-           t->counts.pages - pages + n_pages <= UNWIND_PAGES && t->counts.files < UNWIND_FILES - 1;
-}
-
-int tables_add(struct tables *t, const struct unwind_key *key, const struct rows *rows, uint64_t now)
-{
-    uint32_t n_chunks = chunks_of(rows);
-    settle(t, now);
-    struct file **old = find(t, key);
-    if (*old)
-        leave(t, old, now);
-    if (n_chunks > t->max_shards * UNWIND_SHARD_CHUNKS) {
-        t->counts.refused++;
-        return -ENOSPC;
-    }
-    if (!has_room(t, rows, n_chunks)) {
-        if (make_room(t, n_chunks, rows->n_pages, now))
-            return TABLES_LATER;
-        t->counts.refused++;
-        return -ENOSPC;
-    }
-    struct file *f = file_new(key, rows, n_chunks);
-    if (!f)
-        return -ENOMEM;
-    int r = rows->n_pages ? place(t, f, rows) : 0;
-    f->placed.runtime = rows->runtime;
-    f->placed.serial = ++t->serial; /* again the same after four billion files */
-    *last_use(t, f) = (bpf_u32)(now >> 30);
-    if (r == 0)
-        r = t->backend.file_set(t->backend.user, key, &f->placed);
-    if (r < 0) {
-        if (f->placed.page == UINT32_MAX)
-            f->placed = (struct unwind_file){0};
-        give_back(t, f); /* no walk has seen it */
-        return r;
-    }
-    f->next = t->files;
-    t->files = f;
+    uint16_t *head = &t->file_slot[hash_of(key)];
+    f.next = *head;
+    *head = (uint16_t)place;
+    t->file[place] = f;
     t->counts.files++;
     t->backend.changed(t->backend.user, false);
     return 0;
 }
 
-struct tables_counts tables_counts(const struct tables *t)
+/* The place of a page in its bucket: its own, an empty one, or that of the page not used for longest, of who
+ * has most of them there. */
+static uint32_t choose_place(struct tables *t, uint32_t name, uint64_t now)
 {
-    return t->counts;
+    uint32_t first = UNWIND_PAGE_BUCKET(name) * UNWIND_PAGE_WAYS, best = first, best_score = 0;
+    for (uint32_t i = first; i < first + UNWIND_PAGE_WAYS; i++)
+        if ((uint32_t)get(place_of(t, i)) == name)
+            return i;
+    for (uint32_t i = first; i < first + UNWIND_PAGE_WAYS; i++) {
+        uint64_t entry = get(place_of(t, i));
+        uint32_t same = 0;
+        if (!entry)
+            return i;
+        for (uint32_t j = first; j < first + UNWIND_PAGE_WAYS; j++)
+            same += t->owner[j] == t->owner[i];
+        if (same * 256 + age_of(entry, now) > best_score) {
+            best = i;
+            best_score = same * 256 + age_of(entry, now);
+        }
+    }
+    return best;
+}
+
+/* Numbers of a page's rules; counted by `rows` each in count. False: the table is full, and nothing was
+ * taken. */
+static bool take_rules(struct tables *t, const struct rows *rows, uint8_t owner, uint16_t *number)
+{
+    for (uint32_t i = 0; i < rows->n_rules; i++) {
+        uint32_t n = rule_number(t, &rows->rule[i], owner);
+        if (n == UINT32_MAX) {
+            while (i-- > 0)
+                rule_give(t, number[i], 1);
+            return false;
+        }
+        t->rule_count[n]++; /* so that the next one does not take its place */
+        number[i] = (uint16_t)n;
+    }
+    return true;
+}
+
+static void write_rows(struct tables *t, struct unwind_row *to, const struct rows *rows, uint32_t n,
+                       const uint16_t *number)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct unwind_row *row = &rows->row[min_of(i, rows->n - 1)];
+        to[i] = (struct unwind_row){.low = row->low, .rule = number[row->rule]};
+        t->rule_count[to[i].rule]++;
+    }
+    for (uint32_t i = 0; i < rows->n_rules; i++)
+        rule_give(t, number[i], 1);
+}
+
+int tables_load(struct tables *t, const struct unwind_file *file, uint32_t page, const struct rows *rows,
+                uint32_t user, uint64_t now)
+{
+    uint32_t name = UNWIND_PAGE_NAME(file->serial, page), n = (rows->n + 3) / 4 * 4;
+    uint8_t owner = (uint8_t)(hash_mix(user, 0) % ACCOUNTS);
+    uint32_t n_blocks = (n + UNWIND_BLOCK_ROWS - 1) / UNWIND_BLOCK_ROWS, block = 0;
+    uint16_t number[ROWS_RULES_MAX];
+    int r;
+    settle(t, now);
+    if (n_blocks > 0) {
+        block = bits_find(t->used, t->max_blocks, n_blocks);
+        if (block == UINT32_MAX)
+            return make_room(t, false, now);
+        struct unwind_row *to = open_block(t, block, &r);
+        if (!to)
+            return r;
+        if (!take_rules(t, rows, owner, number))
+            return make_room(t, true, now);
+        write_rows(t, to, rows, n_blocks * UNWIND_BLOCK_ROWS, number);
+        bits_set(t->used, block, n_blocks);
+        t->counts.blocks += n_blocks;
+    }
+    uint32_t i = choose_place(t, name, now);
+    if (get(place_of(t, i))) {
+        t->counts.evicted += (uint32_t)get(place_of(t, i)) != name;
+        (void)leave(t, i, now);
+    }
+    t->owner[i] = owner;
+    t->account[owner].blocks += n_blocks;
+    t->counts.pages++;
+    put(place_of(t, i), UNWIND_PAGE(name, block, n) | (now >> UNWIND_USED_SHIFT) << 56);
+    return 0;
+}
+
+bool tables_find(struct tables *t, const struct unwind_file *file, uint64_t offset, struct unwind_rule *ret)
+{
+    uint32_t name = UNWIND_PAGE_NAME(file->serial, (uint32_t)(offset >> UNWIND_PAGE_BITS));
+    uint32_t first = UNWIND_PAGE_BUCKET(name) * UNWIND_PAGE_WAYS;
+    int error;
+    for (uint32_t i = first; i < first + UNWIND_PAGE_WAYS; i++) {
+        uint64_t entry = get(place_of(t, i));
+        if ((uint32_t)entry != name || !entry)
+            continue;
+        *ret = (struct unwind_rule){0};
+        if (UNWIND_PAGE_N(entry) == 0)
+            return true;
+        const struct unwind_row *rows = open_block(t, UNWIND_PAGE_BLOCK(entry), &error);
+        if (rows)
+            *ret = t->backend
+                       .rule[unwind_search(t->open[UNWIND_PAGE_BLOCK(entry) / UNWIND_SHARD_BLOCKS],
+                                           UNWIND_PAGE_BLOCK(entry) % UNWIND_SHARD_BLOCKS * UNWIND_BLOCK_ROWS,
+                                           UNWIND_PAGE_N(entry), offset & (UNWIND_PAGE_SIZE - 1))];
+        return rows != NULL;
+    }
+    return false;
 }

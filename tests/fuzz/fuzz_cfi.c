@@ -38,7 +38,8 @@ static void on_row(void *user, uint64_t address, const struct unwind_rule *rule)
 
 static void section(const uint8_t *data, size_t len, bool is_debug)
 {
-    struct cfi_section s = {.bytes = bytes_of(data, len), .address = 0x1000, .is_debug = is_debug};
+    struct source source = source_memory(bytes_of(data, len));
+    struct cfi_section s = {.source = &source, .size = len, .address = 0x1000, .is_debug = is_debug};
     struct cfi_common common = {.at = SIZE_MAX};
     struct cfi_function f;
     size_t at = 0;
@@ -57,18 +58,20 @@ static void section(const uint8_t *data, size_t len, bool is_debug)
 static void file(const uint8_t *data, size_t len)
 {
     struct source s = source_memory(bytes_of(data, len));
-    struct rows rows;
-    if (rows_compile(&rows, &s) != 0)
+    struct rows_file *f;
+    static struct rows rows;
+    if (rows_open(&f, &s) != 0)
         return;
-    for (uint32_t p = 0; p < rows.n_pages; p++) {
-        if (rows.page[p] > rows.page[p + 1] || rows.page[p + 1] - rows.page[p] > UNWIND_PAGE_ROWS_MAX)
+    for (uint32_t p = 0; p < rows_pages(f) && p < 64; p++) {
+        rows_page(f, p, &rows);
+        if (rows.n > UNWIND_PAGE_ROWS_MAX || rows.n_rules > ROWS_RULES_MAX)
             __builtin_trap();
-        for (uint32_t i = rows.page[p]; i < rows.page[p + 1]; i++)
+        for (uint32_t i = 0; i < rows.n; i++)
             if (rows.row[i].rule >= rows.n_rules || rows.row[i].low >= UNWIND_PAGE_SIZE ||
-                (i == rows.page[p] ? rows.row[i].low != 0 : rows.row[i].low <= rows.row[i - 1].low))
+                (i == 0 ? rows.row[i].low != 0 : rows.row[i].low <= rows.row[i - 1].low))
                 __builtin_trap();
     }
-    rows_release(&rows);
+    rows_close(f);
 }
 
 static void on_go_row(void *user, uint64_t address, const struct unwind_rule *rule)

@@ -38,15 +38,19 @@ static struct unwind_rule rule_at(int pid, uint64_t address)
     const struct region *region = maps_find(&maps, address);
     char name[64];
     struct source source;
-    struct rows rows = {0};
+    struct rows_file *f = NULL;
+    static struct rows rows;
     struct unwind_rule rule = {0};
     if (!region || region->inode == 0)
         return rule;
     snprintf(name, sizeof name, "map_files/%" PRIx64 "-%" PRIx64, region->start, region->end);
     int fd = open_proc(pid, name);
-    if (fd >= 0 && source_file(&source, fd) == 0 && rows_compile(&rows, &source) == 0)
-        rule = rows_find(&rows, address - region->start + region->offset);
-    rows_release(&rows);
+    uint64_t offset = address - region->start + region->offset;
+    if (fd >= 0 && source_file(&source, fd) == 0 && rows_open(&f, &source) == 0) {
+        rows_page(f, (uint32_t)(offset >> UNWIND_PAGE_BITS), &rows);
+        rule = rows_find(&rows, offset & (UNWIND_PAGE_SIZE - 1));
+    }
+    rows_close(f);
     if (fd >= 0)
         close(fd);
     return rule;

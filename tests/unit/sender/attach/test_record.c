@@ -154,19 +154,47 @@ static void on_want(void *user, const struct sample_want *want)
 UNIT(a_wanted_file_is_handed_on)
 {
     struct seen seen = {0};
+    struct sampler_asked asked = {.want = on_want, .user = &seen};
     struct sample_want w = {.head = {.kind = SAMPLE_WANT}, .start = 0x1000, .end = 0x2000};
-    ck_assert_int_eq(sampler_want(on_want, &seen, &w, sizeof w), 0);
+    ck_assert_int_eq(sampler_want(&asked, &w, sizeof w), 0);
     ck_assert_uint_eq(seen.last_address, 0x1000);
-    ck_assert_int_eq(sampler_want(on_want, &seen, &w, sizeof w - 1), -EBADMSG);
+    ck_assert_int_eq(sampler_want(&asked, &w, sizeof w - 1), -EBADMSG);
     w.head.detail = RUNTIME_TAGS; /* of nobody */
-    ck_assert_int_eq(sampler_want(on_want, &seen, &w, sizeof w), -EBADMSG);
+    ck_assert_int_eq(sampler_want(&asked, &w, sizeof w), -EBADMSG);
     w.head.detail = 0;
     w.end = 0xfff;
-    ck_assert_int_eq(sampler_want(on_want, &seen, &w, sizeof w), -EBADMSG);
+    ck_assert_int_eq(sampler_want(&asked, &w, sizeof w), -EBADMSG);
     w.end = 0x2000;
     memset(w.path, 'x', sizeof w.path); /* no NUL */
-    ck_assert_int_eq(sampler_want(on_want, &seen, &w, sizeof w), -EBADMSG);
+    ck_assert_int_eq(sampler_want(&asked, &w, sizeof w), -EBADMSG);
     ck_assert_int_eq(seen.execs, 1);
+}
+
+static void on_rest(void *user, const struct sample_head *head, const uint64_t *body)
+{
+    struct seen *s = user;
+    s->stacks++;
+    s->last_address = record_frame(head, body, head->n_kernel + head->n_user - 1).where;
+}
+
+UNIT(a_walk_that_is_to_go_on_is_handed_on)
+{
+    struct seen seen = {0};
+    struct sampler_asked asked = {.rest = on_rest, .user = &seen};
+    struct {
+        struct sample_head head;
+        struct sample_frame frame[2];
+    } r = {{.kind = SAMPLE_REST, .n_user = 2, .user_end = UNWIND_END_MISSING, .comm = "x"},
+           {{.kind = SAMPLE_FRAME_CODE, .where = 1}, {.kind = SAMPLE_FRAME_CODE, .where = 2}}};
+    ck_assert_int_eq(sampler_want(&asked, &r, sizeof r), 0);
+    ck_assert_uint_eq(seen.last_address, 2);
+    ck_assert_int_eq(sampler_want(&asked, &r, sizeof r - 8), -EBADMSG);
+    r.head.rest = UNWIND_RESTS; /* of memory that is not there */
+    ck_assert_int_eq(sampler_want(&asked, &r, sizeof r), -EBADMSG);
+    r.head.rest = 0;
+    r.head.n_user = 0; /* a walk that has not begun does not go on */
+    ck_assert_int_eq(sampler_want(&asked, &r, sizeof r.head), -EBADMSG);
+    ck_assert_int_eq(seen.stacks, 1);
 }
 
 UNIT(a_record_that_contradicts_itself_is_refused)

@@ -13,6 +13,7 @@
  * [0x1000, 0x1020) with the program given. */
 struct built {
     uint8_t bytes[256];
+    struct source source;
     struct cfi_section section;
 };
 
@@ -40,7 +41,8 @@ static void build(struct built *b, const char *augmentation, const uint8_t *prog
     p[fde + 16] = 0;
     memcpy(p + fde + 17, program, n);
     put32(p + fde, (uint32_t)(13 + n));
-    b->section = (struct cfi_section){.bytes = bytes_of(p, fde + 17 + n + 4), .address = AT};
+    b->source = source_memory(bytes_of(p, fde + 17 + n + 4));
+    b->section = (struct cfi_section){.source = &b->source, .size = b->source.size, .address = AT};
 }
 
 struct seen {
@@ -144,17 +146,43 @@ UNIT(each_cut_of_a_section_is_survived)
     struct built b;
     static const uint8_t program[] = {0x41, 0x0e, 16, 0x86, 2};
     build(&b, "zR", program, sizeof program);
-    size_t whole = b.section.bytes.n;
+    size_t whole = b.section.size;
     for (size_t n = 0; n < whole; n++) {
         struct cfi_common common = {.at = SIZE_MAX};
         struct cfi_function f;
         size_t at = 0;
         int r, functions = 0;
-        b.section.bytes.n = n;
+        b.section.size = n;
         while ((r = cfi_next(&b.section, &at, &common, &f)) != 0)
             functions += r == 1;
         ck_assert_int_eq(functions, n >= whole - 4);
     }
+}
+
+static size_t read_part(void *of, uint64_t offset, void *to, size_t n)
+{
+    const struct built *b = of;
+    memcpy(to, b->bytes + offset, n);
+    return n;
+}
+
+UNIT(a_section_is_read_in_parts)
+{
+    struct built b;
+    struct cfi_common common = {.at = SIZE_MAX};
+    struct cfi_function f;
+    size_t at = 0;
+    static const uint8_t program[] = {0x41, 0x0e, 16, 0x86, 2};
+    build(&b, "zR", program, sizeof program);
+    struct source parts = source_read_by(read_part, &b, b.section.size);
+    b.section.source = &parts;
+    int r = cfi_next(&b.section, &at, &common, &f), second = cfi_next(&b.section, &at, &common, &f);
+    ck_assert_int_eq(r, 2);
+    ck_assert_int_eq(second, 1);
+    ck_assert_uint_eq(f.start, 0x1000);
+    ck_assert_uint_eq(f.program.n, sizeof program);
+    ck_assert_int_eq(memcmp(f.program.p, program, sizeof program), 0);
+    cfi_release(&b.section);
 }
 
 UNIT(expressions_that_occur)

@@ -31,7 +31,7 @@ static uint64_t offset_of(struct bytes file, void (*function)(void))
     uint64_t address = (uint64_t)(uintptr_t)function - (uint64_t)(uintptr_t)__ehdr_start, offset, room;
     ck_assert_int_eq(image_read(&image, &s), 0);
     ck_assert(image_offset(&image, address, &offset, &room));
-    image_release(&image);
+    cfi_release(&image.frames);
     return offset;
 }
 
@@ -43,41 +43,62 @@ __asm__(".text\n.globl framed\n.type framed, @function\nframed:\n.cfi_startproc\
         "nop\nleave\n.cfi_def_cfa %rsp, 8\nret\n.cfi_endproc\n.size framed, .-framed\n"
         ".skip 64, 0x90\n");
 
-static void check_framed(const struct rows *rows, uint64_t at)
+/* The rule for an offset of a file, by its page compiled alone. */
+static struct unwind_rule find(struct rows_file *f, uint64_t offset)
 {
-    struct unwind_rule r = rows_find(rows, at);
+    static struct rows rows;
+    rows_page(f, (uint32_t)(offset >> UNWIND_PAGE_BITS), &rows);
+    ck_assert_uint_eq(rows.n_damaged, 0);
+    return rows_find(&rows, offset & (UNWIND_PAGE_SIZE - 1));
+}
+
+static void check_framed(struct rows_file *rows, uint64_t at)
+{
+    struct unwind_rule r = find(rows, at);
     ck_assert(r.cfa == UNWIND_CFA_RSP && r.cfa_offset == 8 && r.rbp == UNWIND_RBP_SAME);
-    r = rows_find(rows, at + 1);
+    r = find(rows, at + 1);
     ck_assert(r.cfa == UNWIND_CFA_RSP && r.cfa_offset == 16 && r.rbp == UNWIND_RBP_AT_CFA &&
               r.rbp_offset == -16);
-    r = rows_find(rows, at + 4);
+    r = find(rows, at + 4);
     ck_assert(r.cfa == UNWIND_CFA_RBP && r.cfa_offset == 16);
-    r = rows_find(rows, at + 5);
+    r = find(rows, at + 5);
     ck_assert(r.cfa == UNWIND_CFA_RBP && r.cfa_offset == 16);
-    r = rows_find(rows, at + 6);
+    r = find(rows, at + 6);
     ck_assert(r.cfa == UNWIND_CFA_RSP && r.cfa_offset == 8);
-    ck_assert(rows_find(rows, at + 7 + 32).cfa == UNWIND_CFA_NONE); /* code that nothing is said of */
+    ck_assert(find(rows, at + 7 + 32).cfa == UNWIND_CFA_NONE); /* code that nothing is said of */
+}
+
+static struct rows_file *opened(const struct source *s)
+{
+    struct rows_file *f = NULL;
+    ck_assert_int_eq(rows_open(&f, s), 0);
+    return f;
 }
 
 UNIT(each_instruction_of_a_function_has_its_rule)
 {
     struct bytes file = own_file();
     struct source s = source_memory(file);
-    struct rows rows;
-    ck_assert_int_eq(rows_compile(&rows, &s), 0);
-    ck_assert_uint_gt(rows.n_functions, 10);
-    ck_assert_uint_eq(rows.n_damaged, 0);
-    check_framed(&rows, offset_of(file, framed));
-    /* each page's first row is at 0, and rows ascend */
-    for (uint32_t p = 0; p < rows.n_pages; p++) {
-        for (uint32_t i = rows.page[p]; i < rows.page[p + 1]; i++) {
-            if (i == rows.page[p])
+    struct rows_file *f = opened(&s);
+    static struct rows rows;
+    uint32_t n = 0;
+    check_framed(f, offset_of(file, framed));
+    for (uint32_t p = 0; p < rows_pages(f); p++) {
+        rows_page(f, p, &rows);
+        n += rows.n;
+        ck_assert_uint_eq(rows.n_damaged, 0);
+        for (uint32_t i = 0; i < rows.n; i++) {
+            ck_assert_uint_lt(rows.row[i].rule, rows.n_rules);
+            if (i == 0)
                 ck_assert_uint_eq(rows.row[i].low, 0);
             else
                 ck_assert_uint_gt(rows.row[i].low, rows.row[i - 1].low);
         }
     }
-    rows_release(&rows);
+    ck_assert_uint_gt(n, 50);
+    rows_page(f, rows_pages(f), &rows); /* behind the last */
+    ck_assert_uint_eq(rows.n, 0);
+    rows_close(f);
     free((void *)file.p);
 }
 
@@ -85,37 +106,63 @@ UNIT(a_file_without_section_headers_is_found_by_its_frame_header)
 {
     struct bytes file = own_file();
     struct source s = source_memory(file);
-    struct rows rows;
     uint64_t at = offset_of(file, framed);
     Elf64_Ehdr *h = (Elf64_Ehdr *)file.p;
     h->e_shoff = h->e_shnum = h->e_shstrndx = 0;
-    ck_assert_int_eq(rows_compile(&rows, &s), 0);
-    check_framed(&rows, at);
-    rows_release(&rows);
+    struct rows_file *f = opened(&s);
+    check_framed(f, at);
+    rows_close(f);
+    free((void *)file.p);
+}
+
+/* What no table leads to, because a linker could not make one, is read from front to back. */
+UNIT(a_file_without_a_table_is_listed)
+{
+    struct bytes file = own_file();
+    struct source s = source_memory(file);
+    uint64_t at = offset_of(file, framed);
+    const Elf64_Ehdr *h = (const Elf64_Ehdr *)file.p;
+    Elf64_Phdr *p = (Elf64_Phdr *)(file.p + h->e_phoff);
+    for (int i = 0; i < h->e_phnum; i++)
+        if (p[i].p_type == PT_GNU_EH_FRAME)
+            ((uint8_t *)file.p)[p[i].p_offset + 3] = 0xff; /* DW_EH_PE_omit */
+    struct rows_file *f = opened(&s);
+    check_framed(f, at);
+    rows_close(f);
+    for (int i = 0; i < h->e_phnum; i++)
+        if (p[i].p_type == PT_GNU_EH_FRAME)
+            p[i].p_type = PT_NULL;
+    f = opened(&s);
+    check_framed(f, at);
+    rows_close(f);
     free((void *)file.p);
 }
 
 UNIT(what_is_no_program_for_this_machine_is_refused)
 {
-    struct rows rows;
+    struct rows_file *f;
     struct source s =
         source_memory(BYTES_LIT("#!/bin/sh\necho hello, this is long enough to be looked at: 64 bytes\n"));
-    ck_assert_int_eq(rows_compile(&rows, &s), ROWS_NONE);
+    ck_assert_int_eq(rows_open(&f, &s), ROWS_NONE);
     struct bytes file = own_file();
     ((Elf64_Ehdr *)file.p)->e_machine = EM_AARCH64;
     s = source_memory(file);
-    ck_assert_int_eq(rows_compile(&rows, &s), ROWS_NONE);
+    ck_assert_int_eq(rows_open(&f, &s), ROWS_NONE);
     free((void *)file.p);
 }
 
 UNIT(a_file_cut_anywhere_is_survived)
 {
     struct bytes file = own_file();
-    struct rows rows;
+    static struct rows rows;
     for (size_t n = 0; n < file.n; n += 1 + file.n / 97) {
         struct source s = source_memory(bytes_of(file.p, n));
-        if (rows_compile(&rows, &s) == 0)
-            rows_release(&rows);
+        struct rows_file *f;
+        if (rows_open(&f, &s) != 0)
+            continue;
+        for (uint32_t p = 0; p < rows_pages(f); p += 3)
+            rows_page(f, p, &rows);
+        rows_close(f);
     }
     free((void *)file.p);
 }
@@ -134,12 +181,11 @@ UNIT(a_signal_restorer_is_known_by_its_bytes)
         .p_type = PT_LOAD, .p_flags = PF_X, .p_offset = 0x1000, .p_vaddr = 0x401000, .p_filesz = 0x200};
     memcpy(file + 0x1080, code, sizeof code);
     struct source s = source_memory(bytes_of(file, 0x1200));
-    struct rows rows;
-    ck_assert_int_eq(rows_compile(&rows, &s), 0);
-    ck_assert(rows_find(&rows, 0x107e).cfa == UNWIND_CFA_NONE);
-    ck_assert(rows_find(&rows, 0x107f).cfa == UNWIND_CFA_SIGNAL);
-    ck_assert(rows_find(&rows, 0x1088).cfa == UNWIND_CFA_SIGNAL);
-    ck_assert(rows_find(&rows, 0x1089).cfa == UNWIND_CFA_NONE);
-    rows_release(&rows);
+    struct rows_file *rows = opened(&s);
+    ck_assert(find(rows, 0x107e).cfa == UNWIND_CFA_NONE);
+    ck_assert(find(rows, 0x107f).cfa == UNWIND_CFA_SIGNAL);
+    ck_assert(find(rows, 0x1088).cfa == UNWIND_CFA_SIGNAL);
+    ck_assert(find(rows, 0x1089).cfa == UNWIND_CFA_NONE);
+    rows_close(rows);
     free(file);
 }

@@ -7,9 +7,9 @@
 
 #include "sender/unwind/tables.h"
 
-#define SECOND UINT64_C(1073741824) /* of tables_backend.used */
+#define UNIT_OF_USE (UINT64_C(1) << UNWIND_USED_SHIFT)
 
-static bpf_u32 page[UNWIND_PAGES];
+static struct unwind_bucket page[UNWIND_BUCKETS];
 static struct unwind_rule rule[UNWIND_RULES];
 static bpf_u32 used[UNWIND_FILES];
 static struct unwind_row *shard[UNWIND_SHARDS];
@@ -19,12 +19,14 @@ static struct {
     struct unwind_key key;
     struct unwind_file file;
     bool is_there;
-} files[256];
+} files[2 * UNWIND_FILES];
 
 static int shard_open(void *user, uint32_t i, struct unwind_row **ret)
 {
     if (!shard[i])
         shard[i] = calloc(UNWIND_SHARD_ROWS, sizeof **shard);
+    if (!shard[i])
+        return -ENOMEM;
     *ret = shard[i];
     open_shards++;
     return 0;
@@ -71,139 +73,269 @@ static const struct tables_backend backend = {.page = page,
                                               .file_drop = file_drop,
                                               .changed = changed};
 
+static struct tables *made(uint32_t max_shards)
+{
+    return unit_made(tables_new(&backend, max_shards));
+}
+
 static struct unwind_key key(uint64_t inode)
 {
     return (struct unwind_key){.inode = inode, .size = 1000, .mtime = 7, .device = 1};
 }
 
-/* A file of n_pages pages with `each` rows a page, whose rules are CFA = rsp + 8 * (first + row % 7). */
-static struct rows rows_of(uint32_t n_pages, uint32_t each, int first)
+static const struct unwind_file *known(struct tables *t, uint64_t inode)
 {
-    struct rows r = {.first_page = 3, .n_pages = n_pages, .n = n_pages * each, .n_rules = 8};
-    r.row = calloc(r.n + 1, sizeof *r.row);
-    r.page = calloc(n_pages + 1, sizeof *r.page);
-    r.rule = calloc(8, sizeof *r.rule);
+    struct unwind_key k = key(inode);
+    const struct unwind_file *f = tables_file(t, &k);
+    ck_assert(!!f == files[inode].is_there);
+    return f;
+}
+
+static int add(struct tables *t, uint64_t inode, uint64_t now)
+{
+    struct unwind_key k = key(inode);
+    return tables_add(t, &k, 1000, 0, now);
+}
+
+/* `n` rows, four bytes each, whose rules are CFA = rsp + 8 * (first + row % 7). */
+static const struct rows *rows_of(uint32_t n, int first)
+{
+    static struct rows r;
+    r.n = n;
+    r.n_rules = 8;
     for (int i = 1; i < 8; i++)
         r.rule[i] = (struct unwind_rule){.cfa = UNWIND_CFA_RSP, .cfa_offset = 8 * (first + i - 1)};
-    for (uint32_t i = 0; i < r.n; i++)
-        r.row[i] = (struct unwind_row){.low = (uint16_t)(i % each * 4), .rule = (uint16_t)(1 + i % each % 7)};
-    for (uint32_t i = 0; i <= n_pages; i++)
-        r.page[i] = i * each;
-    return r;
+    for (uint32_t i = 0; i < n; i++)
+        r.row[i] = (struct unwind_row){.low = (uint16_t)(i * 4), .rule = (uint16_t)(1 + i % 7)};
+    return &r;
 }
 
-/* The rule for a file offset, as the kernel side finds it. */
-static struct unwind_rule look_up(uint64_t inode, uint64_t offset)
+static int load(struct tables *t, uint64_t inode, uint32_t number, const struct rows *rows, uint32_t user,
+                uint64_t now)
 {
-    const struct unwind_file *f = &files[inode].file;
-    uint64_t number = (offset >> UNWIND_PAGE_BITS) - f->first_page;
-    ck_assert(files[inode].is_there && number < f->n_pages);
-    bpf_u32 p = page[f->page + number];
-    if (!UNWIND_PAGE_N(p))
-        return rule[0];
-    return rule[unwind_search(shard[UNWIND_PAGE_SHARD(p)], UNWIND_PAGE_FIRST_ROW(p), UNWIND_PAGE_N(p),
-                              offset & (UNWIND_PAGE_SIZE - 1))];
+    return tables_load(t, known(t, inode), number, rows, user, now);
 }
 
-static int add(struct tables *t, uint64_t inode, struct rows rows, uint64_t now)
+/* Loads it, waiting for room as often as it takes; how often it waited. */
+static int load_at_last(struct tables *t, uint64_t inode, uint32_t number, const struct rows *rows,
+                        uint32_t user, uint64_t *now)
 {
-    struct unwind_key k = key(inode);
-    int r = tables_add(t, &k, &rows, now);
-    rows_release(&rows);
+    int r, waits = 0;
+    while ((r = load(t, inode, number, rows, user, *now)) == TABLES_LATER) {
+        ck_assert_int_lt(waits++, 3);
+        *now += TABLES_GRACE_NS;
+    }
+    ck_assert_int_eq(r, 0);
+    return waits;
+}
+
+/* What the kernel side finds for a file offset: the entry, or 0. */
+static uint64_t entry_of(uint64_t inode, uint64_t offset)
+{
+    uint32_t name = UNWIND_PAGE_NAME(files[inode].file.serial, (uint32_t)(offset >> UNWIND_PAGE_BITS));
+    ck_assert(files[inode].is_there);
+    for (uint32_t i = 0; i < UNWIND_PAGE_WAYS; i++)
+        if ((uint32_t)page[UNWIND_PAGE_BUCKET(name)].page[i] == name)
+            return page[UNWIND_PAGE_BUCKET(name)].page[i];
+    return 0;
+}
+
+static int32_t cfa_at(uint64_t inode, uint64_t offset)
+{
+    uint64_t entry = entry_of(inode, offset);
+    ck_assert_uint_ne(entry, 0);
+    uint32_t block = UNWIND_PAGE_BLOCK(entry);
+    return rule[unwind_search(shard[block / UNWIND_SHARD_BLOCKS],
+                              block % UNWIND_SHARD_BLOCKS * UNWIND_BLOCK_ROWS, UNWIND_PAGE_N(entry),
+                              offset & (UNWIND_PAGE_SIZE - 1))]
+        .cfa_offset;
+}
+
+/* As the kernel side notes that a page was used. */
+static void use(uint64_t inode, uint32_t number, uint64_t now)
+{
+    uint32_t name = UNWIND_PAGE_NAME(files[inode].file.serial, number);
+    for (uint32_t i = 0; i < UNWIND_PAGE_WAYS; i++)
+        if ((uint32_t)page[UNWIND_PAGE_BUCKET(name)].page[i] == name)
+            ((uint8_t *)&page[UNWIND_PAGE_BUCKET(name)].page[i])[7] = (uint8_t)(now >> UNWIND_USED_SHIFT);
+}
+
+static struct tables *freed(struct tables *t)
+{
+    t = tables_free(t);
     ck_assert_int_eq(open_shards, 0);
-    return r;
+    return t;
 }
 
-static bool has(struct tables *t, uint64_t inode)
+UNIT(a_walk_finds_each_row_of_a_page)
 {
-    struct unwind_key k = key(inode);
-    ck_assert(tables_has(t, &k) == files[inode].is_there);
-    return tables_has(t, &k);
-}
-
-UNIT(a_walk_finds_each_row_of_a_file)
-{
-    struct tables *t = unit_made(tables_new(&backend, 4));
-    ck_assert_int_eq(add(t, 1, rows_of(50, 900, 1), SECOND), 0); /* each page fills a chunk of its own */
-    ck_assert_int_eq(add(t, 2, rows_of(9, 1, 5), SECOND), 0);
+    struct tables *t = made(4);
+    uint64_t now = UNIT_OF_USE;
+    ck_assert(add(t, 1, now) == 0 && add(t, 2, now) == 0);
     for (uint32_t p = 0; p < 50; p++)
-        for (uint32_t i = 0; i < 900; i++)
-            for (uint32_t low = i * 4; low < i * 4 + 4; low++)
-                ck_assert_int_eq(look_up(1, (3 + p) * UNWIND_PAGE_SIZE + low).cfa_offset,
-                                 8 * (1 + (int)(i % 7)));
-    ck_assert_int_eq(look_up(2, 11 * UNWIND_PAGE_SIZE + 4095).cfa_offset, 40);
+        ck_assert_int_eq(load(t, 1, 3 + p, rows_of(20 * p + 1, 1 + (int)p % 3), 0, now), 0);
+    ck_assert_int_eq(load(t, 2, 3, rows_of(UNWIND_PAGE_ROWS_MAX, 5), 0, now), 0);
+    for (uint32_t p = 0; p < 50; p++)
+        for (uint32_t low = 0; low < UNWIND_PAGE_SIZE; low++) {
+            uint32_t row = low / 4 < 20 * p + 1 ? low / 4 : 20 * p; /* the last one holds to the page's end */
+            ck_assert_int_eq(cfa_at(1, (3 + p) * UNWIND_PAGE_SIZE + low), 8 * (1 + (int)(p % 3 + row % 7)));
+        }
+    ck_assert_int_eq(cfa_at(2, 3 * UNWIND_PAGE_SIZE + 4095), 8 * (5 + (int)((UNWIND_PAGE_ROWS_MAX - 1) % 7)));
+    struct unwind_rule found;
+    ck_assert(tables_find(t, known(t, 2), 3 * UNWIND_PAGE_SIZE + 4, &found) && found.cfa_offset == 48);
+    ck_assert(!tables_find(t, known(t, 2), 4 * UNWIND_PAGE_SIZE, &found));
     struct tables_counts c = tables_counts(t);
     ck_assert_uint_eq(c.files, 2);
-    ck_assert_uint_eq(c.chunks, 51);
-    ck_assert_uint_eq(c.pages, 59);
-    ck_assert_uint_eq(c.rules, 1 + 11); /* 8 … 88: shared by the two */
+    ck_assert_uint_eq(c.pages, 51);
+    ck_assert_uint_eq(c.rules, 1 + 11); /* 8 … 88: shared by all */
     ck_assert_int_eq(additions, 2);
     ck_assert_int_eq(departures, 0); /* what walks remember stays true */
-    tables_free(t);
+    freed(t);
 }
 
-UNIT(a_file_without_rows_is_known_all_the_same)
+UNIT(a_page_without_rows_is_known_all_the_same)
 {
-    struct tables *t = unit_made(tables_new(&backend, 1));
-    struct rows none = {0};
-    ck_assert_int_eq(add(t, 1, none, SECOND), 0);
-    ck_assert(has(t, 1) && files[1].file.n_pages == 0);
-    tables_free(t);
+    struct tables *t = made(1);
+    struct unwind_rule found = {.cfa = 1};
+    ck_assert_int_eq(add(t, 1, UNIT_OF_USE), 0);
+    ck_assert_uint_eq(entry_of(1, 0), 0);
+    ck_assert_int_eq(load(t, 1, 0, rows_of(0, 1), 0, UNIT_OF_USE), 0);
+    ck_assert_uint_ne(entry_of(1, 0), 0);
+    ck_assert(tables_find(t, known(t, 1), 5, &found) && found.cfa == UNWIND_CFA_NONE);
+    ck_assert_uint_eq(tables_counts(t).blocks, 0);
+    freed(t);
 }
 
-UNIT(the_one_not_used_for_longest_leaves_and_its_room_rests_a_while)
+UNIT(what_was_not_used_for_longest_leaves_and_its_room_rests_a_while)
 {
-    struct tables *t = unit_made(tables_new(&backend, 1)); /* 64 chunks */
-    for (uint64_t i = 1; i <= 4; i++)
-        ck_assert_int_eq(add(t, i, rows_of(14, 1000, (int)(10 * i)), i * SECOND), 0);
-    used[files[1].file.serial] = 90; /* it was used since */
-    uint64_t now = 100 * SECOND;
-    ck_assert_int_eq(add(t, 5, rows_of(14, 1000, 50), now), TABLES_LATER);
-    ck_assert(has(t, 1) && !has(t, 2));
-    ck_assert_int_eq(look_up(1, 3 * UNWIND_PAGE_SIZE).cfa_offset, 80); /* nothing was overwritten */
-    ck_assert_int_eq(add(t, 5, rows_of(14, 1000, 50), now + TABLES_GRACE_NS / 2), TABLES_LATER);
-    ck_assert_int_eq(add(t, 5, rows_of(14, 1000, 50), now + 2 * TABLES_GRACE_NS), 0);
-    ck_assert_int_eq(look_up(5, 3 * UNWIND_PAGE_SIZE).cfa_offset, 400);
-    ck_assert_int_eq(look_up(1, 3 * UNWIND_PAGE_SIZE).cfa_offset, 80);
-    ck_assert_uint_ge(tables_counts(t).evicted, 1);
-    ck_assert_int_ge(departures, 1);
-    tables_free(t);
+    struct tables *t = made(1); /* 64 pages of 32 blocks */
+    ck_assert_int_eq(add(t, 1, UNIT_OF_USE), 0);
+    for (uint32_t p = 0; p < 64; p++)
+        ck_assert_int_eq(load(t, 1, p, rows_of(1000, (int)(10 * p)), 0, (1 + p / 8) * UNIT_OF_USE), 0);
+    use(1, 3, 9 * UNIT_OF_USE);
+    uint64_t now = 10 * UNIT_OF_USE;
+    ck_assert_int_eq(load(t, 1, 100, rows_of(1000, 7000), 0, now), TABLES_LATER);
+    ck_assert_uint_eq(entry_of(1, 0), 0);
+    ck_assert_int_eq(cfa_at(1, 3 * UNWIND_PAGE_SIZE), 240); /* of the eight oldest the one that was used */
+    ck_assert_int_eq(cfa_at(1, 40 * UNWIND_PAGE_SIZE), 3200);
+    ck_assert_int_eq(load(t, 1, 100, rows_of(1000, 7000), 0, now + TABLES_GRACE_NS / 2), TABLES_LATER);
+    ck_assert_int_eq(load(t, 1, 100, rows_of(1000, 7000), 0, now + TABLES_GRACE_NS), 0);
+    ck_assert_int_eq(cfa_at(1, 100 * UNWIND_PAGE_SIZE), 56000);
+    ck_assert_int_eq(cfa_at(1, 63 * UNWIND_PAGE_SIZE + 4), 8 * 631);
+    ck_assert_uint_eq(tables_counts(t).evicted, 7); /* a sixteenth and what is as old */
+    ck_assert_int_eq(departures, 0);
+    freed(t);
 }
 
-UNIT(what_is_in_use_stays_but_a_giant_leaves_for_a_dwarf)
+/* The share of file 1's pages that are still there. */
+static uint32_t left_of(uint64_t inode, uint32_t n)
 {
-    struct tables *t = unit_made(tables_new(&backend, 1));
-    uint64_t now = 100 * SECOND;
-    ck_assert_int_eq(add(t, 1, rows_of(60, 1000, 1), now), 0);
-    ck_assert_int_eq(add(t, 2, rows_of(40, 1000, 1), now), -ENOSPC);
-    ck_assert(has(t, 1));
-    ck_assert_uint_eq(tables_counts(t).refused, 1);
-    ck_assert_int_eq(add(t, 3, rows_of(5, 1000, 1), now), TABLES_LATER);
-    ck_assert(!has(t, 1));
-    ck_assert_int_eq(add(t, 3, rows_of(5, 1000, 1), now + TABLES_GRACE_NS), 0);
-    ck_assert_int_eq(add(t, 4, rows_of(65, 1000, 1), now), -ENOSPC); /* more than all the room there is */
-    tables_free(t);
+    uint32_t left = 0;
+    for (uint32_t p = 0; p < n; p++)
+        left += entry_of(inode, (uint64_t)p * UNWIND_PAGE_SIZE) != 0;
+    return left;
+}
+
+UNIT(who_has_most_makes_room_when_all_is_in_use)
+{
+    struct tables *t = made(1);
+    uint64_t now = 9 * UNIT_OF_USE;
+    ck_assert(add(t, 1, now) == 0 && add(t, 2, now) == 0);
+    for (uint32_t p = 0; p < 8; p++)
+        ck_assert_int_eq(load(t, 1, p, rows_of(1000, 1), 1000, now), 0);
+    for (uint32_t p = 0; p < 500; p++) { /* all that there is, and more */
+        (void)load_at_last(t, 2, p, rows_of(1000, 1), 2000, &now);
+        use(1, p % 8, now);
+    }
+    ck_assert_uint_eq(left_of(1, 8), 8);
+    ck_assert_uint_ge(left_of(2, 500), 48);
+    for (uint32_t p = 0; p < 16; p++)
+        (void)load_at_last(t, 1, 8 + p, rows_of(1000, 1), 1000, &now);
+    ck_assert_uint_eq(left_of(1, 24), 24);
+    freed(t);
+}
+
+/* Pages with as many rules as they can have, each another. */
+static const struct rows *all_rules(int first)
+{
+    static struct rows r;
+    r.n = r.n_rules = ROWS_RULES_MAX;
+    for (uint32_t i = 0; i < r.n; i++) {
+        r.row[i] = (struct unwind_row){.low = (uint16_t)(i * 4), .rule = (uint16_t)i};
+        r.rule[i] = (struct unwind_rule){.cfa = UNWIND_CFA_RBP, .cfa_offset = first + (int)i};
+    }
+    return &r;
+}
+
+UNIT(rules_are_taken_from_who_made_most_of_them)
+{
+    struct tables *t = made(4);
+    uint64_t now = 9 * UNIT_OF_USE;
+    ck_assert(add(t, 1, now) == 0 && add(t, 2, now) == 0);
+    ck_assert_int_eq(load(t, 1, 0, rows_of(100, 1), 1000, now), 0);
+    int waits = 0;
+    for (uint32_t p = 0; p < 200; p++)
+        waits += load_at_last(t, 2, p, all_rules((int)(p * ROWS_RULES_MAX)), 2000, &now);
+    ck_assert_int_ge(waits, 1);
+    ck_assert_int_eq(load_at_last(t, 1, 1, rows_of(100, 3000), 1000, &now), 0);
+    ck_assert_int_eq(cfa_at(1, 0), 8);
+    ck_assert_int_eq(cfa_at(1, UNWIND_PAGE_SIZE), 24000);
+    ck_assert_uint_le(tables_counts(t).rules, UNWIND_RULES);
+    freed(t);
+}
+
+UNIT(a_bucket_that_is_full_takes_another_page)
+{
+    struct tables *t = made(1);
+    uint64_t now = UNIT_OF_USE;
+    uint32_t same[12], n = 0;
+    ck_assert_int_eq(add(t, 1, now), 0);
+    uint32_t serial = known(t, 1)->serial, bucket = UNWIND_PAGE_BUCKET(UNWIND_PAGE_NAME(serial, 0));
+    for (uint32_t p = 0; n < 12; p++)
+        if (UNWIND_PAGE_BUCKET(UNWIND_PAGE_NAME(serial, p)) == bucket)
+            same[n++] = p;
+    for (uint32_t i = 0; i < 12; i++) {
+        ck_assert_int_eq(load(t, 1, same[i], rows_of(40, (int)i), 0, now), 0);
+        ck_assert_int_eq(cfa_at(1, (uint64_t)same[i] << UNWIND_PAGE_BITS), 8 * (int)i);
+        now += UNIT_OF_USE;
+    }
+    ck_assert_uint_eq(entry_of(1, (uint64_t)same[0] << UNWIND_PAGE_BITS), 0);
+    ck_assert_uint_eq(tables_counts(t).evicted, 4);
+    freed(t);
 }
 
 UNIT(everything_is_given_back)
 {
-    struct tables *t = unit_made(tables_new(&backend, 2));
-    uint64_t now = SECOND;
+    struct tables *t = made(2);
+    uint64_t now = UNIT_OF_USE;
     uint32_t serial = 0;
-    for (int round = 0; round < 300;
-         round++) { /* each with rules and rows of its own, in place of the one before */
-        int r = TABLES_LATER;
-        for (int i = 0; i < 3 && r == TABLES_LATER; i++, now += TABLES_GRACE_NS)
-            r = add(t, 1, rows_of(30, 700, 1 + 50 * round), now);
-        ck_assert_int_eq(r, 0);
-        ck_assert_uint_ne(files[1].file.serial,
+    for (int round = 0; round < 300; round++) { /* each with rules of its own, in place of the one before */
+        ck_assert_int_eq(add(t, 1, now), 0);
+        ck_assert_uint_eq(tables_counts(t).pages, 0);
+        ck_assert_uint_ne(known(t, 1)->serial,
                           serial); /* a rule found in the old rows is not taken for the new */
-        serial = files[1].file.serial;
+        serial = known(t, 1)->serial;
+        for (uint32_t p = 0; p < 30; p++)
+            ck_assert_int_eq(load(t, 1, p, rows_of(700, 1 + 50 * round), 0, now), 0);
+        now += TABLES_GRACE_NS;
     }
     struct tables_counts c = tables_counts(t);
     ck_assert_uint_eq(c.files, 1);
-    ck_assert_uint_le(c.chunks, 120);
-    ck_assert_uint_le(c.rules, 1 + 7 * 4);
-    ck_assert_int_eq(look_up(1, 3 * UNWIND_PAGE_SIZE).cfa_offset, 8 * (1 + 50 * 299));
-    tables_free(t);
+    ck_assert_uint_le(c.blocks, 2 * 30 * 22);
+    ck_assert_uint_le(c.rules, 1 + 7 * 2);
+    ck_assert_int_eq(cfa_at(1, 0), 8 * (1 + 50 * 299));
+    freed(t);
+}
+
+UNIT(of_too_many_files_the_one_not_used_for_longest_leaves)
+{
+    struct tables *t = made(1);
+    uint64_t now = UNIT_OF_USE;
+    for (uint64_t i = 1; i < UNWIND_FILES + 50; i++, now += TABLES_GRACE_NS) {
+        ck_assert_int_eq(add(t, i, now), 0);
+        used[files[1].file.serial % UNWIND_FILES] = UINT32_MAX; /* always */
+    }
+    ck_assert(known(t, 1) && !known(t, 2) && known(t, UNWIND_FILES + 49));
+    ck_assert_uint_le(tables_counts(t).files, UNWIND_FILES - 1);
+    freed(t);
 }

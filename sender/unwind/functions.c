@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A linker writes a table of (start, FDE) into .eh_frame_hdr, sorted, for exceptions to be thrown fast; Go's
+ * table is sorted as well. Both are searched by halves with pread(2): some twenty reads of a few bytes, where
+ * to read librustc_driver's whole table would be 1.5 MB. Files with .debug_frame alone, and what a linker
+ * wrote no table for, are read once from front to back.
+ */
+#include "sender/unwind/functions.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "proto/base/macros.h"
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct function *x = a, *y = b;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    if (x->source != y->source)
+        return x->source < y->source ? -1 : 1;
+    return x->entry < y->entry ? -1 : x->entry > y->entry;
+}
+
+/* Every function of a section without a table. 0 or -ENOMEM. */
+static int make_list(struct functions *f)
+{
+    struct cfi_common common = {.at = SIZE_MAX};
+    struct cfi_function one;
+    uint64_t offset, room;
+    int r;
+    for (size_t at = 0, entry = 0; (r = cfi_next(&f->image.frames, &at, &common, &one)) != 0; entry = at) {
+        /* functions that the linker discarded begin at 0: no damage */
+        if (r != 1 || !image_offset(&f->image, one.start, &offset, &room) || one.size > room)
+            continue;
+        if (f->n_list == FUNCTIONS_LISTED_MAX)
+            break;
+        if (f->n_list == f->cap_list) {
+            uint32_t cap = max_of(2 * f->cap_list, 256u);
+            struct function *grown = realloc(f->list, cap * sizeof *grown);
+            if (!grown)
+                return -ENOMEM;
+            f->list = grown;
+            f->cap_list = cap;
+        }
+        f->list[f->n_list++] = (struct function){.offset = offset, .entry = entry};
+    }
+    if (f->n_list > 1)
+        qsort(f->list, f->n_list, sizeof *f->list, by_offset);
+    return 0;
+}
+
+int functions_open(struct functions *ret, const struct source *s)
+{
+    struct functions f = {0};
+    int r = image_read(&f.image, s);
+    if (r != 0)
+        return r;
+    if (f.image.n_table == 0 && f.image.frames.size > 0)
+        r = make_list(&f);
+    if (r == 0)
+        r = go_open(&f.go, s);
+    if (r < 0)
+        functions_close(&f);
+    else
+        *ret = f;
+    return min_of(r, 0);
+}
+
+void functions_close(struct functions *f)
+{
+    cfi_release(&f->image.frames);
+    go_close(&f->go);
+    free(f->list);
+    *f = (struct functions){0};
+}
+
+bool functions_any(const struct functions *f)
+{
+    return f->image.n_segments > 0 &&
+           (f->image.n_table > 0 || f->n_list > 0 || f->go.n > 0 || f->image.is_alone);
+}
+
+/* Function i of one source. False: it is damaged, or in another segment. */
+struct search {
+    struct functions *f;
+    const struct image_segment *segment;
+    bool (*at)(struct search *s, uint64_t i, struct function *ret);
+    uint64_t n;
+};
+
+static bool in_segment(const struct image_segment *segment, uint64_t address, uint64_t *ret)
+{
+    *ret = address - segment->address + segment->offset;
+    return address >= segment->address && address - segment->address < segment->size;
+}
+
+static bool table_at(struct search *s, uint64_t i, struct function *ret)
+{
+    const struct image *image = &s->f->image;
+    int32_t entry[2];
+    *ret = (struct function){0};
+    if (!source_read(image->source, image->table + i * sizeof entry, entry, sizeof entry))
+        return false;
+    *ret = (struct function){.entry =
+                                 image->table_address + (uint64_t)(int64_t)entry[1] - image->frames.address};
+    return in_segment(s->segment, image->table_address + (uint64_t)(int64_t)entry[0], &ret->offset) &&
+           ret->entry < image->frames.size;
+}
+
+static bool list_at(struct search *s, uint64_t i, struct function *ret)
+{
+    *ret = s->f->list[i];
+    return ret->offset - s->segment->offset < s->segment->size;
+}
+
+static bool go_at(struct search *s, uint64_t i, struct function *ret)
+{
+    uint64_t start, size;
+    *ret = (struct function){.entry = i, .source = FUNCTION_GO};
+    return go_function(&s->f->go, (uint32_t)i, &start, &size) && in_segment(s->segment, start, &ret->offset);
+}
+
+/* Whether function i begins before an offset; of one that is elsewhere, by where that is. */
+static bool is_before(struct search *s, uint64_t i, uint64_t offset)
+{
+    struct function one;
+    if (s->at(s, i, &one))
+        return one.offset < offset;
+    /* in_segment's difference wraps for what lies before */
+    return (int64_t)(one.offset - s->segment->offset) < 0;
+}
+
+static uint32_t take(struct search *s, uint64_t from, uint64_t to, struct function *ret, uint32_t max)
+{
+    uint64_t low = 0, high = s->n; /* the first that does not begin before `from` */
+    uint32_t n = 0;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (is_before(s, middle, from))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (uint64_t i = low > 0 ? low - 1 : 0; i < s->n && n < max; i++) {
+        if (s->at(s, i, &ret[n]) && ret[n++].offset >= to)
+            break;
+        if (i > low + max)
+            break; /* one broken entry after the other */
+    }
+    return n;
+}
+
+uint32_t functions_around(struct functions *f, const struct image_segment *segment, uint64_t from,
+                          uint64_t to, struct function *ret, uint32_t max)
+{
+    struct search frames = {f, segment, table_at, f->image.n_table}, list = {f, segment, list_at, f->n_list},
+                  go = {f, segment, go_at, f->go.n};
+    uint32_t n = take(&frames, from, to, ret, max - 1);
+    uint64_t restorer, end = segment->offset + segment->size;
+    n += take(&list, from, to, ret + n, max - 1 - n);
+    n += take(&go, from, to, ret + n, max - 1 - n);
+    if (f->image.is_alone &&
+        image_restorer(f->image.source,
+                       max_of(segment->offset, from - min_of(from, (uint64_t)IMAGE_RESTORER_SIZE)),
+                       min_of(end, to + IMAGE_RESTORER_SIZE), &restorer) &&
+        restorer > 0)
+        ret[n++] = (struct function){.offset = restorer - 1, .source = FUNCTION_RESTORER};
+    for (uint32_t i = 1; i < n; i++) {
+        if (by_offset(&ret[i - 1], &ret[i]) > 0) {
+            qsort(ret, n, sizeof *ret, by_offset);
+            break;
+        }
+    }
+    return n;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which functions there are around a place in a file, found without reading all of them: in the table of
+ * .eh_frame_hdr, in Go's table, or, where a file has call frame information without a table, in a list made
+ * once.
+ *
+ * One thread a file.
+ */
+#ifndef SENDER_UNWIND_FUNCTIONS_H
+#define SENDER_UNWIND_FUNCTIONS_H
+
+#include "sender/unwind/go.h"
+#include "sender/unwind/image.h"
+
+/* Functions listed of a file without a table; of more the first. */
+#define FUNCTIONS_LISTED_MAX (1u << 18)
+
+enum function_source {
+    FUNCTION_FRAMES,   /* `entry`: where its FDE is in the section */
+    FUNCTION_GO,       /* its number in Go's table */
+    FUNCTION_RESTORER, /* code that returns from a signal handler, and the byte before it: there it is looked
+                          up */
+};
+
+struct function {
+    uint64_t offset; /* in the file */
+    uint64_t entry;
+    enum function_source source;
+};
+
+struct functions {
+    struct image image;
+    struct go_frames go;   /* .n 0: no Go program */
+    struct function *list; /* of a file without a table, by offset */
+    uint32_t n_list, cap_list;
+};
+
+/* Opens a file's; the source must outlive it. 0; IMAGE_NONE; -ENOMEM. */
+int functions_open(struct functions *ret, const struct source *s);
+void functions_close(struct functions *f);
+
+/* Whether anything is known of its code. */
+bool functions_any(const struct functions *f);
+
+/* The functions that begin in [from, to), file offsets of one segment, and before and behind them one of each
+ * source, ascending; max (at least 8) of them at most. Returns how many. */
+uint32_t functions_around(struct functions *f, const struct image_segment *segment, uint64_t from,
+                          uint64_t to, struct function *ret, uint32_t max);
+
+#endif

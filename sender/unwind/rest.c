@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sender/unwind/rest.h"
+
+/* The copy of a stack, by pages. Other stacks, where a coroutine came from, are not in it: there the walk
+ * ends. */
+struct memory {
+    const struct unwind_rest *rest;
+    uint64_t start;
+};
+
+/* As copy_page of bpf/record.bpf.h puts them: of a stack that is longer the last pages are its last. */
+static int load(const struct memory *m, uint64_t address, uint64_t *value)
+{
+    const uint64_t size = sizeof m->rest->stack[0], first = UNWIND_REST_PAGES - UNWIND_REST_LAST;
+    if (address % 8 || address < m->start || address >= m->rest->end)
+        return -1;
+    uint64_t page = (address - m->start) / size, from_end = (m->rest->end - 1 - address) / size;
+    if (page >= first)
+        page = from_end < UNWIND_REST_LAST ? UNWIND_REST_PAGES - 1 - from_end : UNWIND_REST_PAGES;
+    if (page >= UNWIND_REST_PAGES || !(m->rest->has >> page & 1))
+        return -1;
+    *value = m->rest->stack[page][address % size / 8];
+    return 0;
+}
+
+static bool in_stack(const struct memory *m, const struct unwind_registers *r, uint64_t address)
+{
+    uint64_t word;
+    return address >= r->sp && load(m, address, &word) == 0;
+}
+
+#define UNWIND_WALK                    const struct memory
+#define UNWIND_LOAD(m, address, value) load(m, address, value)
+#define UNWIND_IN_STACK(m, r, address) in_stack(m, r, address)
+#include "bpf/unwind_step.h"
+
+enum unwind_end rest_walk(const struct unwind_rest *rest, const struct rest_walk *with)
+{
+    struct unwind_registers at = rest->at;
+    struct memory memory = {rest, at.sp & ~(uint64_t)(sizeof rest->stack[0] - 1)};
+    int end = UNWIND_END_NONE;
+    while (end == UNWIND_END_NONE) {
+        uint64_t address = at.ip - (at.is_return != 0);
+        struct unwind_rule rule;
+        int r = with->rule(with->user, address, &rule);
+        if (r < 0)
+            return UNWIND_END_NOT_CODE;
+        if (r > 0)
+            rule = (struct unwind_rule){0};
+        if (rule.cfa == UNWIND_CFA_SIGNAL || (rule.cfa == UNWIND_CFA_PADDING && at.is_return))
+            address = at.ip; /* as walk.bpf.h says */
+        if (!with->frame(with->user, address))
+            return UNWIND_END_DEPTH;
+        end = r > 0 ? UNWIND_END_MISSING : unwind_step(&memory, &at, rule);
+    }
+    /* Above the copy the stack goes on, for who reads it when the rows are there. */
+    return end == UNWIND_END_UNREADABLE ? UNWIND_END_MISSING : (enum unwind_end)end;
+}

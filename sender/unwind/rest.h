@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rest of a walk that met rows that were not there: the kernel side's steps (bpf/unwind_step.h), over the
+ * copy of the stack that it made, with rows that are loaded as they are met. What it says is as exact as what
+ * the kernel side would have said.
+ */
+#ifndef SENDER_UNWIND_REST_H
+#define SENDER_UNWIND_REST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bpf/unwind.h"
+
+struct rest_walk {
+    /* The rule for an address of code. 0; -1: there is no code; 1: its rows are not to be had. */
+    int (*rule)(void *user, uint64_t address, struct unwind_rule *ret);
+    /* Takes one frame: the address as samples have it. False: no more. */
+    bool (*frame)(void *user, uint64_t address);
+    void *user;
+};
+
+/* Walks on from where `rest` is, that frame included. */
+enum unwind_end rest_walk(const struct unwind_rest *rest, const struct rest_walk *with);
+
+#endif
