@@ -252,20 +252,18 @@ struct {
     __type(value, struct unwind_rest);
 } unwind_rests SEC(".maps");
 
+struct unwind_far unwind_far[UNWIND_FARS]; /* written by user space */
+
+__u64 rest_turn = 0;
 __u64 n_rests = 0; /* stacks handed to user space for rows that were not there */
 
 static __always_inline struct unwind_rest *claim_rest(struct sample_head *head)
 {
-    /* One of two: they are given back in some hundred microseconds. */
-    for (__u32 i = 0; i < 2; i++) {
-        __u32 number = (head->cpu * 2 + i) % UNWIND_RESTS;
-        struct unwind_rest *rest = bpf_map_lookup_elem(&unwind_rests, &number);
-        if (rest && !__sync_lock_test_and_set(&rest->is_taken, 1)) {
-            head->rest = number;
-            return rest;
-        }
-    }
-    return 0;
+    /* In turn, as they are given back. */
+    __u32 number = __sync_fetch_and_add(&rest_turn, 1) % UNWIND_RESTS;
+    struct unwind_rest *rest = bpf_map_lookup_elem(&unwind_rests, &number);
+    head->rest = number;
+    return rest && !__sync_lock_test_and_set(&rest->is_taken, 1) ? rest : 0;
 }
 
 struct copy_context {
@@ -298,6 +296,9 @@ __attribute__((noinline)) int send_rest(struct scratch *s)
     struct copy_context copy = {.rest = rest, .from = w->at.sp & ~4095ull};
     if (!look_at(w, w->at.sp))
         copy.to = w->finder.end;
+    const struct unwind_far *far = &unwind_far[s->head.tid % UNWIND_FARS];
+    if (far->thread == s->head.tid)
+        copy.to = far->end;
     rest->has = 0;
     rest->end = copy.to;
     bpf_loop(UNWIND_REST_PAGES, copy_page, &copy, 0);

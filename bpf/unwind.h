@@ -153,9 +153,10 @@ enum unwind_end {
 };
 
 /* A walk that met rows that are not there: where it was, and the stack above by whole pages of memory: from
- * that of at.sp on, and the last ones, for some functions near a thread's first have frames of half a
- * megabyte (rustc's run_compiler). The kernel side fills it in for user space, which loads the rows and walks
- * on (sender/unwind/rest.h). Of clang's stacks, some 100 frames, a tenth is longer than 64 KiB. */
+ * that of at.sp on, and the last ones, which end with the stack, or where user space said so (unwind_far):
+ * some functions have frames of half a megabyte, such as rustc's run_compiler. The kernel side fills it in
+ * for user space, which loads the rows and walks on (sender/unwind/rest.h). Of clang's stacks, some 100
+ * frames, a tenth is longer than 64 KiB. */
 #define UNWIND_REST_PAGES 32u
 #define UNWIND_REST_LAST  8u /* of these */
 #define UNWIND_RESTS      8u
@@ -163,12 +164,19 @@ enum unwind_end {
 struct unwind_rest {
     bpf_u64 is_taken; /* by the kernel side, until user space writes 0 */
     bpf_u64 has;      /* a bit a page: one that was never touched, or is swapped out, is not there */
-    bpf_u64 end;      /* of the stack's mapping, and of the last pages */
+    bpf_u64 end;      /* of the last pages */
     struct unwind_registers at;
     /* What the walk knew of the process's code, for user space to go by if the process has ended. */
     struct unwind_mapping way[UNWIND_REST_WAYS];
     bpf_u64 ways; /* a bit each: it was looked at in this walk, or nothing has changed since it was */
     bpf_u64 stack[UNWIND_REST_PAGES][4096 / 8];
+};
+
+/* Where the last pages of a thread's stack that are wanted end; threads that share a place take it from one
+ * another. */
+#define UNWIND_FARS 64u
+struct unwind_far {
+    bpf_u64 thread, end;
 };
 
 /* Finds the row that applies to offset `low` of a page; n >= 1 rows from `at`. Ten steps without a branch. */

@@ -353,6 +353,16 @@ const struct unwind_rest *sampler_rest(const struct sampler *s, const struct sam
     return &s->rests[head->rest];
 }
 
+void sampler_far(struct sampler *s, uint32_t tid, uint64_t address, uint64_t sp)
+{
+    volatile struct unwind_far *far = (struct unwind_far *)&s->skel->bss->unwind_far[tid % UNWIND_FARS];
+    uint64_t page = address & ~(uint64_t)(UNWIND_PAGE_SIZE - 1);
+    far->thread = 0;
+    far->end = page + (UNWIND_REST_LAST - 1) * UNWIND_PAGE_SIZE; /* one page below, the others above */
+    if (address - sp > (UNWIND_REST_PAGES - UNWIND_REST_LAST) * UNWIND_PAGE_SIZE)
+        far->thread = tid; /* else it is near now, and not had because of what was far before */
+}
+
 void sampler_return(struct sampler *s, const struct sample_head *head, const uint64_t *body, bool at_once)
 {
     static const uint8_t zero[8];

@@ -58,6 +58,10 @@ int sampler_wants_fd(const struct sampler *s);
 /* Where the walk of a sampler_asked.rest was; the kernel side's again with sampler_return. */
 const struct unwind_rest *sampler_rest(const struct sampler *s, const struct sample_head *head);
 
+/* Says that a walk of a thread went on at an address that the rest, from sp on, did not have: for the next
+ * one. */
+void sampler_far(struct sampler *s, uint32_t tid, uint64_t address, uint64_t sp);
+
 /* Gives back what a rest was in; and the sample, with its whole stack, for the next sampler_drain to hand on:
  * head->kind is SAMPLE_STACK. `at_once`: sampler_fd becomes readable, as for a process that is new and may
  * end. One that waits for its weight (head->ticket) has gone its way before. */

@@ -294,35 +294,6 @@ static bool on_mapping(void *user, const struct sample_file *mapping)
     return true;
 }
 
-/* The mappings of a sample's process, asked for anew if they have changed since. *is_new: they were. */
-static struct seen *see(struct unwinder *u, const struct sample_head *head, bool *is_new)
-{
-    struct seen *p = &u->seen[0];
-    char path[32];
-    struct stat st;
-    for (uint32_t i = 0; i < SEEN_MAX; i++) {
-        struct seen *other = &u->seen[i];
-        if (other->pid == head->pid && other->start == head->start) {
-            p = other;
-            break;
-        }
-        if (other->turn < p->turn)
-            p = other;
-    }
-    p->turn = ++u->turn;
-    *is_new = p->pid != head->pid || p->start != head->start || !head->changes || p->changes != head->changes;
-    if (!*is_new)
-        return p;
-    p->n = p->last = 0;
-    p->pid = head->pid;
-    p->start = head->start;
-    p->changes = head->changes;
-    snprintf(path, sizeof path, "/proc/%u", head->pid);
-    p->user = stat(path, &st) == 0 ? st.st_uid : UINT32_MAX;
-    (void)sampler_files_of(u->sampler, head->pid, on_mapping, p); /* what is not there is no code */
-    return p;
-}
-
 static const struct sample_file *mapping_of(struct seen *p, uint64_t address)
 {
     for (uint32_t i = 0; i < p->n; i++) {
@@ -333,6 +304,59 @@ static const struct sample_file *mapping_of(struct seen *p, uint64_t address)
         }
     }
     return NULL;
+}
+
+static void read_mappings(struct unwinder *u, struct seen *p, const struct sample_head *head)
+{
+    char path[32];
+    struct stat st;
+    p->n = p->last = 0;
+    p->pid = head->pid;
+    p->start = head->start;
+    p->changes = head->changes;
+    snprintf(path, sizeof path, "/proc/%u", head->pid);
+    p->user = stat(path, &st) == 0 ? st.st_uid : UINT32_MAX;
+    (void)sampler_files_of(u->sampler, head->pid, on_mapping, p); /* what is not there is no code */
+}
+
+/* Whether a process's mappings still are those that the walk went through: it may have begun another program.
+ */
+static bool are_those(struct seen *p, const struct unwind_rest *rest)
+{
+    for (uint32_t i = 0; i < UNWIND_REST_WAYS; i++) {
+        const struct unwind_mapping *way = &rest->way[i];
+        if (!(rest->ways >> i & 1) || (!way->serial && !way->is_pending))
+            continue; /* generated code comes and goes */
+        const struct sample_file *m = mapping_of(p, way->start);
+        if (!m || m->start != way->start || m->end - m->start != way->length)
+            return false;
+    }
+    return true;
+}
+
+/* The mappings of a sample's process, asked for anew if they have changed; none if it is not the program any
+ * more that it was. *is_new: its samples should be read while it is there. */
+static struct seen *see(struct unwinder *u, const struct sample_head *head, const struct unwind_rest *rest,
+                        bool *is_new)
+{
+    struct seen *p = &u->seen[0];
+    for (uint32_t i = 0; i < SEEN_MAX; i++) {
+        struct seen *other = &u->seen[i];
+        if (other->pid == head->pid && other->start == head->start) {
+            p = other;
+            break;
+        }
+        if (other->turn < p->turn)
+            p = other;
+    }
+    p->turn = ++u->turn;
+    *is_new = p->pid != head->pid || p->start != head->start;
+    if (!*is_new && head->changes && p->changes == head->changes && are_those(p, rest))
+        return p;
+    read_mappings(u, p, head);
+    if (!are_those(p, rest))
+        p->n = 0;
+    return p;
 }
 
 /* Where an address is in code: as the kernel says now, or, of a process that has ended, as the walk knew. */
@@ -401,14 +425,18 @@ static void on_rest(void *user, const struct sample_head *head, const uint64_t *
     struct unwinder *u = user;
     struct resumed *r = &u->resumed;
     bool is_new;
+    uint64_t far;
     r->u = u;
     r->rest = sampler_rest(u->sampler, head);
-    r->process = see(u, head, &is_new);
+    r->process = see(u, head, r->rest, &is_new);
     r->head = *head;
     r->head.kind = SAMPLE_STACK;
-    r->head.n_user--; /* the last one is said again, with what is known now */
     memcpy(r->body, body, 8 * (r->head.n_kernel + SAMPLE_USER_WORDS(&r->head)));
-    r->head.user_end = (uint16_t)rest_walk(r->rest, &(struct rest_walk){rest_rule, rest_frame, r});
+    r->head.n_user--; /* the last one is said again, with what is known now */
+    r->head.user_end = (uint16_t)rest_walk(r->rest, &(struct rest_walk){rest_rule, rest_frame, r}, &far);
+    if (far)
+        sampler_far(u->sampler, head->tid, far, r->rest->at.sp);
+    r->head.n_user = max_of(r->head.n_user, head->n_user);
     memcpy(r->body + r->head.n_kernel + SAMPLE_USER_WORDS(&r->head), record_context(head, body),
            head->n_context);
     sampler_return(u->sampler, &r->head, r->body, is_new);

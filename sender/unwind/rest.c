@@ -6,10 +6,11 @@
 struct memory {
     const struct unwind_rest *rest;
     uint64_t start;
+    uint64_t far; /* what is not in it */
 };
 
 /* As copy_page of bpf/record.bpf.h puts them: of a stack that is longer the last pages are its last. */
-static int load(const struct memory *m, uint64_t address, uint64_t *value)
+static int load_here(struct memory *m, uint64_t address, uint64_t *value)
 {
     const uint64_t size = sizeof m->rest->stack[0], first = UNWIND_REST_PAGES - UNWIND_REST_LAST;
     if (address % 8 || address < m->start || address >= m->rest->end)
@@ -23,21 +24,30 @@ static int load(const struct memory *m, uint64_t address, uint64_t *value)
     return 0;
 }
 
-static bool in_stack(const struct memory *m, const struct unwind_registers *r, uint64_t address)
+static int load(struct memory *m, uint64_t address, uint64_t *value)
 {
-    uint64_t word;
-    return address >= r->sp && load(m, address, &word) == 0;
+    int r = load_here(m, address, value);
+    if (r < 0)
+        m->far = address;
+    return r;
 }
 
-#define UNWIND_WALK                    const struct memory
+static bool in_stack(struct memory *m, const struct unwind_registers *r, uint64_t address)
+{
+    uint64_t word;
+    return address >= r->sp && load_here(m, address, &word) == 0;
+}
+
+#define UNWIND_WALK                    struct memory
 #define UNWIND_LOAD(m, address, value) load(m, address, value)
 #define UNWIND_IN_STACK(m, r, address) in_stack(m, r, address)
 #include "bpf/unwind_step.h"
 
-enum unwind_end rest_walk(const struct unwind_rest *rest, const struct rest_walk *with)
+enum unwind_end rest_walk(const struct unwind_rest *rest, const struct rest_walk *with, uint64_t *far)
 {
     struct unwind_registers at = rest->at;
-    struct memory memory = {rest, at.sp & ~(uint64_t)(sizeof rest->stack[0] - 1)};
+    struct memory memory = {rest, at.sp & ~(uint64_t)(sizeof rest->stack[0] - 1), 0};
+    *far = 0;
     int end = UNWIND_END_NONE;
     while (end == UNWIND_END_NONE) {
         uint64_t address = at.ip - (at.is_return != 0);
@@ -53,6 +63,7 @@ enum unwind_end rest_walk(const struct unwind_rest *rest, const struct rest_walk
             return UNWIND_END_DEPTH;
         end = r > 0 ? UNWIND_END_MISSING : unwind_step(&memory, &at, rule);
     }
+    *far = memory.far > memory.start ? memory.far : 0;
     /* Above the copy the stack goes on, for who reads it when the rows are there. */
     return end == UNWIND_END_UNREADABLE ? UNWIND_END_MISSING : (enum unwind_end)end;
 }

@@ -20,7 +20,8 @@ struct rest_walk {
     void *user;
 };
 
-/* Walks on from where `rest` is, that frame included. */
-enum unwind_end rest_walk(const struct unwind_rest *rest, const struct rest_walk *with);
+/* Walks on from where `rest` is, that frame included. Memory that is not in it ends the walk
+ * (UNWIND_END_MISSING); *far: of what is above, its address, 0 for none. */
+enum unwind_end rest_walk(const struct unwind_rest *rest, const struct rest_walk *with, uint64_t *far);
 
 #endif

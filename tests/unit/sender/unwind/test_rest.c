@@ -8,6 +8,7 @@
 #define STACK UINT64_C(0x7fff00000ff0) /* the last words of a page */
 
 static struct unwind_rest rest;
+static uint64_t far;
 
 /* What a walk met. */
 struct walked {
@@ -45,7 +46,7 @@ static enum unwind_end walk(struct walked *w, uint64_t has)
         .has = has, .end = (STACK & ~UINT64_C(4095)) + 0x10000, .at = {.ip = CODE, .sp = STACK}};
     for (uint32_t i = 0; i < 3; i++)
         rest.stack[i + 1][(STACK & 4095) / 8 - 1] = CODE + (i + 1) * 0x1000;
-    return rest_walk(&rest, &with);
+    return rest_walk(&rest, &with, &far);
 }
 
 UNIT(a_walk_goes_on_to_the_root)
@@ -85,11 +86,13 @@ UNIT(the_end_of_a_long_stack_is_there)
         .has = UINT64_MAX, .end = (above & ~UINT64_C(4095)) + 0x3000, .at = {.ip = CODE, .sp = STACK}};
     rest.stack[UNWIND_REST_PAGES - 3][(above - 8) % 4096 / 8] =
         CODE + 0x1000; /* the third page from the end */
-    ck_assert_int_eq(rest_walk(&rest, &with), UNWIND_END_ROOT);
+    ck_assert_int_eq(rest_walk(&rest, &with, &far), UNWIND_END_ROOT);
     ck_assert_uint_eq(w.address[1], CODE + 0x1000 - 1);
     w.n = 0;
+    ck_assert_uint_eq(far, 0);
     rest.end += 0x10000; /* now it is in between */
-    ck_assert_int_eq(rest_walk(&rest, &with), UNWIND_END_MISSING);
+    ck_assert_int_eq(rest_walk(&rest, &with, &far), UNWIND_END_MISSING);
+    ck_assert_uint_eq(far, above - 8);
     ck_assert_int_eq(w.n, 1);
 }
 
@@ -103,5 +106,5 @@ UNIT(what_cannot_be_had_ends_it)
     w = (struct walked){.most = 16};
     struct rest_walk with = {rule, frame, &w};
     rest = (struct unwind_rest){.has = 1, .end = STACK + 16, .at = {.ip = 5, .sp = STACK}};
-    ck_assert_int_eq(rest_walk(&rest, &with), UNWIND_END_NOT_CODE);
+    ck_assert_int_eq(rest_walk(&rest, &with, &far), UNWIND_END_NOT_CODE);
 }
