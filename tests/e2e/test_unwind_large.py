@@ -1,0 +1,98 @@
+"""Stacks of programs nobody made for it: compilers of 100 MB of code, whose rows come as samples ask for them."""
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+from profiles import Receiver
+from programs import BUILD, ROOT, Process, running, wait_for
+
+LOAD = ROOT / "tests/sender/load"
+LEAST = 0.985  # of a compiler's stacks, its first included; 99.4 to 99.7 % on a machine with six times its CPUs' work
+os.environ["PATH"] += f":{pathlib.Path.home() / '.cargo/bin'}"
+
+COMPILERS = {
+    "clang": ["clang++", "-O2", "-DLAYERS=40", "-c", LOAD / "large.cc"],
+    "cc1plus": ["g++", "-O2", "-DLAYERS=40", "-c", LOAD / "large.cc"],
+    "rustc": ["rustc", "-O", "--emit", "obj", LOAD / "large.rs"],
+}
+
+
+def works(program):
+    return bool(shutil.which(program)) and subprocess.run([program, "--version"], capture_output=True).returncode == 0
+
+
+def user_stacks(receiver):
+    """Hits with user frames, whole and all; what is in exec or exit has none."""
+    whole = n = 0
+    for stack, hits in receiver.stacks.items():
+        if any(kind != "kernel" for kind in stack.kinds):
+            n += hits
+            whole += hits * (stack.incomplete is None)
+    return whole, n
+
+
+@pytest.mark.parametrize("name", COMPILERS)
+def test_a_compiler_s_stacks_are_whole_from_the_first_on(name, tmp_path):
+    command = COMPILERS[name]
+    if not works(command[0]):
+        pytest.skip(f"no {command[0]} here")
+    with Receiver() as receiver:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", "97",
+                          "--interval", "1s", "--include", f"executable={name}", "--include", "executable=clang-14"])
+        with running(sender):
+            wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
+            if not sender.alive() and sender.wait() == 3:
+                pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+            subprocess.run([*command, "-o", tmp_path / "out.o"], check=True, capture_output=True)
+            assert sender.stop() == 0, sender.log()
+    assert not receiver.errors, receiver.errors[0]
+    whole, n = user_stacks(receiver)
+    assert n >= 200, n
+    assert whole >= LEAST * n, (whole, n, [(s.incomplete, s.names[-3:], hits) for s, hits in receiver.stacks.items() if s.incomplete])
+
+
+BECOMES = """
+#include <time.h>
+#include <unistd.h>
+static volatile int n;
+__attribute__((noinline)) static void NAME(spin)(double ms)
+{
+    struct timespec now;
+    do
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now), n++;
+    while (now.tv_sec * 1e3 + now.tv_nsec / 1e6 < ms);
+}
+__attribute__((noinline)) static void NAME(above)(double ms) { char room[ROOM]; room[n & 63] = 1; NAME(spin)(ms); n += room[5]; }
+int main(int count, char **words)
+{
+    NAME(above)(MS * (1 + atoi(words[2])));
+    char next[12];
+    sprintf(next, "%d", atoi(words[2]) + 1);
+    if (atoi(words[2]) < 100)
+        execl(words[1], words[1], words[0], next, (char *)0);
+    return 0;
+}
+"""
+
+
+def test_a_process_that_becomes_another_program_is_not_taken_for_it(tmp_path):
+    """Samples whose walk goes on in user space, some of them behind an execve that made other mappings."""
+    for name, room in (("one", 100), ("two", 1000)):
+        (tmp_path / f"{name}.c").write_text("#include <stdio.h>\n#include <stdlib.h>\n#define NAME(x) " + name + "_##x\n" + BECOMES)
+        subprocess.run(["gcc", "-O2", "-no-pie", "-fomit-frame-pointer", f"-DROOM={room}", "-DMS=3.0", tmp_path / f"{name}.c", "-o",
+                        tmp_path / f"pg-{name}"], check=True)
+    with Receiver() as receiver:
+        sender = Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", "997",
+                          "--interval", "1s", "--include", "executable=pg-one", "--include", "executable=pg-two"])
+        with running(sender):
+            wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
+            if not sender.alive() and sender.wait() == 3:
+                pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+            for _ in range(5):
+                subprocess.run([tmp_path / "pg-one", tmp_path / "pg-two", "0"], check=True)
+            assert sender.stop() == 0, sender.log()
+    mixed = [s for s in receiver.stacks if any(n.startswith("one_") for n in s.names) and any(n.startswith("two_") for n in s.names)]
+    whole, n = user_stacks(receiver)
+    assert not mixed and n >= 200, (mixed, n)
