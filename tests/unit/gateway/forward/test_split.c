@@ -13,6 +13,21 @@
 #include "proto/otlp/write/subset.h"
 #include "tests/unit/gateway/forward/fake.h"
 
+static uint64_t value_sum(const struct attr_value *v, uint64_t seed)
+{
+    switch (v->kind) {
+    case ATTR_STRING:
+    case ATTR_BYTES:
+    case ATTR_ARRAY:
+    case ATTR_KVLIST: return hash_bytes(v->text, seed);
+    case ATTR_INT:
+    case ATTR_DOUBLE: return hash_mix((uint64_t)v->integer, seed);
+    case ATTR_BOOL: return hash_mix(v->boolean, seed);
+    case ATTR_EMPTY: break;
+    }
+    return seed;
+}
+
 /* What a location says, whatever its number. */
 static uint64_t location_sum(const struct profiles *v, uint32_t i)
 {
@@ -25,7 +40,7 @@ static uint64_t location_sum(const struct profiles *v, uint32_t i)
     for (uint32_t k = v->location.attrs_at[i]; k < v->location.attrs_at[i + 1]; k++) {
         uint32_t a = v->attr_index.attribute[k];
         h = hash_mix(h, hash_bytes(profiles_string(v, v->attribute.key[a]), 2));
-        h = hash_mix(h, hash_bytes(v->attribute.value[a].text, 3));
+        h = hash_mix(h, value_sum(&v->attribute.value[a], 3));
     }
     return hash_mix(h, hash_bytes(profiles_string(v, v->mapping.filename[v->location.mapping[i]]), 4));
 }
@@ -53,7 +68,7 @@ static uint64_t content(const struct profiles *v, uint64_t *ret_samples)
             h = hash_mix(h, (uint64_t)v->sample.value_sum[k]);
             h = hash_mix(h, (uint64_t)v->sample.n_values[k] << 32 | v->sample.n_timestamps[k]);
             for (uint32_t j = v->sample.attrs_at[k]; j < v->sample.attrs_at[k + 1]; j++)
-                h = hash_mix(h, hash_bytes(v->attribute.value[v->attr_index.attribute[j]].text, 6));
+                h = hash_mix(h, value_sum(&v->attribute.value[v->attr_index.attribute[j]], 6));
             sum += h;
         }
     }
