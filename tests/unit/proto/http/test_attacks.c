@@ -488,8 +488,7 @@ UNIT(request_smuggling)
         "Transfer-Encoding: chunked, identity\r\n",
         "Transfer-Encoding: xchunked\r\n",
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
-        "Transfer-Encoding: \x0b"
-        "chunked\r\n",
+        "Transfer-Encoding: \013chunked\r\n",
         "Transfer_Encoding\x00: chunked\r\n",
     };
     for (size_t i = 0; i < ARRAY_LEN(heads); i++) {

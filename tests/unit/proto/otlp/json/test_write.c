@@ -122,11 +122,11 @@ UNIT(what_is_said_in_parts_is_one)
     struct wire_writer w = wire_writer(&out);
     for (int part = 0; part < 3; part++) {
         size_t dictionary = wire_begin(&w, 2);
-        wire_put_bytes(&w, 5, bytes_of("abc" + part, 1));
+        wire_put_bytes(&w, 5, bytes_of(&"abc"[part], 1));
         wire_end(&w, dictionary);
         size_t resource = wire_begin(&w, 1);
-        wire_put_bytes(&w, 3, bytes_of("xyz" + part, 1));
-        wire_put_bytes(&w, 3, bytes_of("XYZ" + part, 1));
+        wire_put_bytes(&w, 3, bytes_of(&"xyz"[part], 1));
+        wire_put_bytes(&w, 3, bytes_of(&"XYZ"[part], 1));
         wire_end(&w, resource);
     }
     expect_text(buffer_bytes(&out),
