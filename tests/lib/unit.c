@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "proto/base/clock.h"
@@ -23,6 +24,7 @@
 uint64_t unit_patience_max = UINT64_MAX;
 
 static struct unit_case *first, **last = &first;
+static const char *program, *running; /* which case this is */
 
 void unit_register(struct unit_case *c)
 {
@@ -30,11 +32,44 @@ void unit_register(struct unit_case *c)
     last = &c->next;
 }
 
+static FILE *added_to(const char *variable)
+{
+    const char *path = getenv(variable);
+    return path ? fopen(path, "a") : NULL;
+}
+
+void unit_say_skipped(const char *what, const char *why)
+{
+    printf("skip: %s: %s\n", what, why);
+    fflush(stdout);
+    FILE *skips = added_to("PG_SKIPS");
+    if (skips) {
+        fprintf(skips, "%s/%s: %s\n", program, what, why);
+        fclose(skips);
+    }
+}
+
 void unit_skip(const char *why)
 {
-    printf("skip: %s\n", why);
-    fflush(stdout);
+    unit_say_skipped(running, why);
     _exit(SKIPPED);
+}
+
+/* Seconds on the wall and of CPU time. */
+static void say_time(uint64_t began, const char *how)
+{
+    FILE *times = added_to("PG_TIMES");
+    if (!times)
+        return;
+    struct rusage own, cases;
+    getrusage(RUSAGE_SELF, &own);
+    getrusage(RUSAGE_CHILDREN, &cases);
+    const struct timeval all[] = {own.ru_utime, own.ru_stime, cases.ru_utime, cases.ru_stime};
+    double cpu = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cpu += (double)all[i].tv_sec + (double)all[i].tv_usec / 1e6;
+    fprintf(times, "%.1f %.1f %s%s\n", (double)(clock_monotonic() - began) / NSEC_PER_SEC, cpu, program, how);
+    fclose(times);
 }
 
 unsigned char *unit_data(const char *name, size_t *ret_len)
@@ -91,35 +126,35 @@ static const char *run_case(struct unit_case *c)
 }
 
 #ifndef PG_OOM
-int unit_out_of_memory(struct unit_case *cases, const char *program, const char *filter, FILE *results)
+int unit_out_of_memory(struct unit_case *cases, const char *name, const char *filter, FILE *results)
 {
     (void)cases;
     (void)filter;
     if (results)
-        fprintf(results, "skip %s/out_of_memory\n", program);
-    printf("skip: only builds with AddressSanitizer can let allocations fail\n");
+        fprintf(results, "skip %s/out_of_memory\n", name);
+    unit_say_skipped("out_of_memory", "only builds with AddressSanitizer can let allocations fail");
     return SKIPPED;
 }
 #endif
 
 int main(int argc, char **argv)
 {
+    uint64_t began = clock_monotonic();
+    FILE *results = added_to("PG_RESULTS");
+    program = basename(argv[0]);
     if (argc > 1 && strcmp(argv[1], "--out-of-memory") == 0) {
-        const char *path = getenv("PG_RESULTS");
-        FILE *results = path ? fopen(path, "a") : NULL;
-        int r = unit_out_of_memory(first, basename(argv[0]), argc > 2 ? argv[2] : NULL, results);
+        int r = unit_out_of_memory(first, program, argc > 2 ? argv[2] : NULL, results);
         if (results)
             fclose(results);
+        say_time(began, "/out_of_memory");
         return r;
     }
-    const char *results_path = getenv("PG_RESULTS");
-    FILE *results = results_path ? fopen(results_path, "a") : NULL;
-    char *program = basename(argv[0]);
     int passed = 0, failed = 0, skipped = 0;
 
     for (struct unit_case *c = first; c; c = c->next) {
         if (argc > 1 && !strstr(c->test.name, argv[1]))
             continue;
+        running = c->test.name;
         const char *result = run_case(c);
         passed += !strcmp(result, "pass");
         failed += !strcmp(result, "fail");
@@ -131,6 +166,7 @@ int main(int argc, char **argv)
     }
     if (results)
         fclose(results);
+    say_time(began, "");
     printf("%s: %d passed, %d failed, %d skipped\n", program, passed, failed, skipped);
     return failed > 0 || passed + skipped == 0;
 }

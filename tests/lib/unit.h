@@ -6,7 +6,8 @@
  *     UNIT(empty_input_is_an_empty_message) { ck_assert_int_eq(decode("", 0), 0); }
  *
  * check runs each case in a process of its own (CK_FORK=no to debug). With PG_RESULTS naming a file, every
- * case adds a line "pass|fail|skip NAME" to it: scripts/test adds those up.
+ * case adds a line "pass|fail|skip NAME" to it: scripts/test adds those up. PG_TIMES likewise, a line
+ * "SECONDS CPU-SECONDS NAME" a program.
  *
  * In builds with AddressSanitizer `PROGRAM --out-of-memory [CASE]` runs the cases with allocations failing
  * (unit_oom.c): a case then stops at the first expectation that is not met, so it must look at what every
@@ -31,6 +32,8 @@ void unit_register(struct unit_case *c);
 
 /* Ends the case as skipped, saying why; in the case's own process. */
 void unit_skip(const char *why) __attribute__((noreturn));
+/* What unit_skip says: a line, and one "PROGRAM/WHAT: WHY" to the file that PG_SKIPS names. */
+void unit_say_skipped(const char *what, const char *why);
 
 /* The bytes of tests/data/NAME (malloc'd, 64 readable zero bytes follow), or fails the case. */
 unsigned char *unit_data(const char *name, size_t *ret_len);
