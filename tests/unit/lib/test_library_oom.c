@@ -8,7 +8,7 @@
 #include "proto/coding/coding.h"
 #include "tests/lib/unit.h"
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef PG_OOM
 #include "tests/lib/oom.h"
 
 static uint32_t places_of(const struct oom_places *p, const char *name)

@@ -501,6 +501,9 @@ static uint64_t handshake_cost(struct tls_context *server, struct tls_context *c
 /* What a flood of handshakes costs; the figures are in proto/io/README.md. */
 UNIT(a_handshake_costs_less_with_ecdsa_than_with_rsa)
 {
+#ifdef PG_OOM
+    unit_skip("a sanitizer makes the rest of a handshake cost more than a signature: judged without");
+#endif
     uint64_t cost[2];
     for (int rsa = 0; rsa < 2; rsa++) {
         struct identity id;
