@@ -1,35 +1,83 @@
-"""What every Python test shares: our programs as processes, free ports, waiting for a condition, results for scripts/test."""
+"""What every Python test shares: which run together and in what order, results and times for scripts/test, an end on demand."""
 import os
 import pathlib
+import signal
 import sys
+import time
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
+
+# A file's tests share its fixtures and run one after the other, files beside each other. Those that look at the whole machine
+# from below (BPF, perf) are one group, and so are what is timed or loads the machine, so that neither meets its own kind. Long
+# ones first: whoever begins last should not be who takes longest.
+GROUPS = {
+    "profsend": ("e2e/test_unwind.py", "e2e/test_names.py", "e2e/test_absence.py", "e2e/test_kinds_", "e2e/test_profsend",
+                 "kernel/"),
+    "load": ("e2e/test_load.py", "e2e/test_attack.py", "e2e/test_stress.py", "e2e/test_soak.py", "e2e/test_cost.py"),
+}
 
 
 def pytest_addoption(parser):
     parser.addoption("--soak", action="store_true", help="also run what takes longer than the everyday suite may")
 
 
+def _end(number, _):
+    raise KeyboardInterrupt(f"told to end by {signal.Signals(number).name}")
+
+
 def pytest_configure(config):
+    if config.getoption("--soak"):
+        os.environ["PG_SOAK"] = "1"
     config.addinivalue_line("markers", "soak: takes longer than the everyday suite may; runs with --soak")
+    for number in (signal.SIGTERM, signal.SIGHUP):  # so that every test ends what it has started
+        signal.signal(number, _end)
+
+
+def _file(nodeid):
+    return nodeid.split("::")[0].removeprefix("tests/")
+
+
+def _group(file):
+    return next((name for name, parts in GROUPS.items() if file.startswith(parts)), file)
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--soak"):
-        return
     for item in items:
-        if "soak" in item.keywords:
+        if "soak" in item.keywords and not config.getoption("--soak"):
             item.add_marker(pytest.mark.skip(reason="runs with ./scripts/test --soak"))
+        item.add_marker(pytest.mark.xdist_group(_group(_file(item.nodeid))))
+    first = list(GROUPS)
+    items.sort(key=lambda item: first.index(group) if (group := _group(_file(item.nodeid))) in first else len(first))
+
+
+def _cpu():
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    began, cpu = time.monotonic(), _cpu()
+    try:
+        return (yield)
+    finally:
+        if path := os.environ.get("PG_TIMES"):
+            with open(path, "a", encoding="utf-8") as times:
+                times.write(f"{time.monotonic() - began:.1f} {_cpu() - cpu:.1f} {_name(item.nodeid)}\n")
+
+
+def _name(nodeid):
+    """Without the group that xdist puts behind it."""
+    return nodeid.removesuffix("@" + _group(_file(nodeid))).replace(" ", "_")
 
 
 def pytest_runtest_logreport(report):
     path = os.environ.get("PG_RESULTS")
-    if not path:
+    if not path or "PYTEST_XDIST_WORKER" in os.environ:  # the one who hears of all of them writes
         return
     if report.when == "call" or (report.when == "setup" and report.outcome != "passed") or (
             report.when == "teardown" and report.outcome == "failed"):
         word = {"passed": "pass", "failed": "fail", "skipped": "skip"}[report.outcome]
         with open(path, "a", encoding="utf-8") as results:
-            results.write(f"{word} {report.nodeid.replace(' ', '_')}\n")
+            results.write(f"{word} {_name(report.nodeid)}\n")

@@ -46,21 +46,21 @@ def json_layout(layout):
 
 
 @pytest.mark.parametrize("protocol", ["http", "json", "grpc"])
-@pytest.mark.parametrize("version, layout", [("1.45.2", "1.10"), ("1.40.0", "1.9"), ("1.39.1", "1.7"), ("1.38.0", "1.7")])
+@pytest.mark.parametrize("version, layout", producers.PYTHON_VERSIONS.items())
 def test_python(version, layout, protocol):
     command = producers.python(version)
     send(command, protocol, json_layout(layout) if protocol == "json" else layout, "producer-python")
 
 
 @pytest.mark.parametrize("protocol", ["http", "json", "grpc"])
-@pytest.mark.parametrize("release, layout", [("", "1.10"), ("1.9", "1.9"), ("1.8", "1.8")])
+@pytest.mark.parametrize("release, layout", producers.GO_RELEASES.items())
 def test_go(release, layout, protocol):
     command = producers.go(release)
     send(command, protocol, json_layout(layout) if protocol == "json" else layout, "producer-go")
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
-@pytest.mark.parametrize("version, layout", [("1.11.0-alpha", "1.10"), ("1.9.0-alpha", "1.9")])
+@pytest.mark.parametrize("version, layout", producers.JAVA_VERSIONS.items())
 def test_java(version, layout, protocol):
     send(producers.java(version), protocol, layout, "producer-java")
 

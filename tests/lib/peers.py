@@ -2,6 +2,9 @@
 
 Each function returns the path of a program, or skips the test saying what is missing.
 """
+import contextlib
+import fcntl
+import functools
 import os
 import pathlib
 import shutil
@@ -12,6 +15,23 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD_SECONDS = 1200  # of one peer, the download of its modules included
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "profgate" / "bin"
+
+
+def once_at_a_time(make):
+    """Of all processes: who comes while another makes the peer waits, and finds it made."""
+    @functools.wraps(make)
+    def alone(*arguments):
+        with lock("-".join([make.__module__, make.__name__, *arguments])):
+            return make(*arguments)
+    return alone
+
+
+@contextlib.contextmanager
+def lock(name):
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE.parent / f"{name}.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _go(arguments, cwd, output, what):
@@ -29,6 +49,7 @@ def _go(arguments, cwd, output, what):
     return output
 
 
+@once_at_a_time
 def collector():
     """The Collector core with its OTLP receiver and exporters and contrib's file exporter."""
     source = ROOT / "tests/interop/collector"
@@ -39,6 +60,7 @@ def collector():
     return _go(["build", "-o", str(binary), "."], source, binary, "the Collector")
 
 
+@once_at_a_time
 def grpcurl():
     binary = CACHE / "grpcurl"
     if binary.exists():
@@ -46,6 +68,7 @@ def grpcurl():
     return _go(["install", "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4"], "/", binary, "grpcurl")
 
 
+@once_at_a_time
 def h2spec():
     binary = CACHE / "h2spec"
     if binary.exists():

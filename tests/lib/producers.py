@@ -6,11 +6,15 @@ import subprocess
 import sys
 
 import pytest
-from peers import BUILD_SECONDS, CACHE, ROOT
+from peers import BUILD_SECONDS, CACHE, ROOT, once_at_a_time
 
 SOURCES = ROOT / "tests/interop/producers"
 GHZ = "github.com/bojand/ghz/cmd/ghz@v0.121.0"
 GRPCIO = "grpcio==1.85.1"
+# Each with the layout of its messages; "": go.mod's own.
+PYTHON_VERSIONS = {"1.45.2": "1.10", "1.40.0": "1.9", "1.39.1": "1.7", "1.38.0": "1.7"}
+GO_RELEASES = {"": "1.10", "1.9": "1.9", "1.8": "1.8"}
+JAVA_VERSIONS = {"1.11.0-alpha": "1.10", "1.9.0-alpha": "1.9"}
 
 
 def _run(command, cwd, what, **environment):
@@ -38,6 +42,7 @@ def _is_newer(product, folder):
     return product.exists() and product.stat().st_mtime >= max(path.stat().st_mtime for path in folder.iterdir())
 
 
+@once_at_a_time
 def python(version):
     what = f"Python's opentelemetry-proto {version}"
     venv = CACHE.parent / f"venv-otlp-{version}"
@@ -51,6 +56,7 @@ def python(version):
     return [venv / "bin/python", SOURCES / "python/producer.py"]
 
 
+@once_at_a_time
 def go(release):
     """release: "" for go.mod's own, else one with a release_N.mod (and a build tag for those whose names differ)."""
     what = f"Go's OTLP code {release or 'as in go.mod'}"
@@ -63,6 +69,7 @@ def go(release):
     return [binary]
 
 
+@once_at_a_time
 def java(version):
     what = f"Java's opentelemetry-proto {version}"
     folder = SOURCES / "java"
@@ -78,6 +85,7 @@ def java(version):
     return [runtime, "-Xmx256m", "-cp", f"{product}:{product}/lib/*", "Producer"]
 
 
+@once_at_a_time
 def ghz():
     binary = CACHE / "ghz"
     if not binary.exists():
