@@ -102,6 +102,15 @@ uint64_t unit_patience(uint64_t ordinarily)
     return patience < unit_patience_max ? patience : unit_patience_max;
 }
 
+unsigned unit_rounds(unsigned n)
+{
+#ifdef PG_OOM
+    if (!getenv("PG_SOAK"))
+        return n < 4 ? 1 : n / 4;
+#endif
+    return n;
+}
+
 /* A case is a suite of its own, so that its result can be told from the others' by count. */
 static const char *run_case(struct unit_case *c)
 {

@@ -53,6 +53,10 @@ void unit_made_at(const void *p, const char *what, const char *file, int line);
 uint64_t unit_patience(uint64_t ordinarily);
 extern uint64_t unit_patience_max;
 
+/* How many of n random runs of a long scenario: all of them, but with a sanitizer, which makes them ten times
+ * as long, a quarter (one at least), unless PG_SOAK is set. */
+unsigned unit_rounds(unsigned n);
+
 /* `PROGRAM --out-of-memory [CASE]` of all cases from `first` on; the exit code. Adds its line to `results`,
  * unless NULL. (unit_oom.c) */
 int unit_out_of_memory(struct unit_case *first, const char *program, const char *filter, FILE *results);

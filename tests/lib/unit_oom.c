@@ -20,7 +20,7 @@
 #define SLOW_SECONDS 10 /* of CPU time, of its ordinary run: a case that takes longer is left out */
 #define SLOW_BRIEFLY 3  /* the same, where all cases together have PROGRAM_MSEC */
 #define PROGRAM_MSEC \
-    3000 /* on all its cases, each having a like share of what is left: then places are left out */
+    1000 /* on all its cases, each having a like share of what is left: then places are left out */
 #define WAIT_MSEC 250 /* and two ordinary runs' time is the most that a case may wait (unit_patience) */
 #define ASAN_CODE 99
 #define LEAK_CODE 98

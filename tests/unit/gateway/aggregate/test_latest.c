@@ -210,7 +210,7 @@ UNIT(our_clock_that_is_put_right)
 
 UNIT(property_the_newest_of_each_process)
 {
-    for (uint64_t seed = 1; seed <= 5; seed++) {
+    for (uint64_t seed = 1; seed <= unit_rounds(5); seed++) {
         struct world w;
         struct rng rng;
         struct {

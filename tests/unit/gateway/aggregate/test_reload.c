@@ -392,7 +392,7 @@ static void run_property(uint64_t seed, bool wild)
 
 UNIT(what_comes_out_is_what_went_in_whatever_is_reloaded)
 {
-    for (uint64_t seed = 1; seed <= 8; seed++)
+    for (uint64_t seed = 1; seed <= unit_rounds(8); seed++)
         run_property(seed * 104729, false);
 }
 
@@ -400,6 +400,6 @@ UNIT(what_comes_out_is_what_went_in_whatever_is_reloaded)
  * overlap, a start is before its point (streams.h looks), and the sums are right. */
 UNIT(what_comes_out_is_what_went_in_whatever_the_clock_says)
 {
-    for (uint64_t seed = 1; seed <= 6; seed++)
+    for (uint64_t seed = 1; seed <= unit_rounds(6); seed++)
         run_property(seed * 15485863, true);
 }

@@ -659,7 +659,7 @@ UNIT(series_that_ended_leave_their_place_to_others)
 
 UNIT(what_comes_out_is_what_went_in)
 {
-    for (uint64_t seed = 1; seed <= 6; seed++)
+    for (uint64_t seed = 1; seed <= unit_rounds(6); seed++)
         run_property(seed * 7919);
 }
 
