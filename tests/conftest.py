@@ -81,3 +81,8 @@ def pytest_runtest_logreport(report):
         word = {"passed": "pass", "failed": "fail", "skipped": "skip"}[report.outcome]
         with open(path, "a", encoding="utf-8") as results:
             results.write(f"{word} {_name(report.nodeid)}\n")
+        skips = os.environ.get("PG_SKIPS")
+        if skips and word == "skip" and report.longrepr:
+            with open(skips, "a", encoding="utf-8") as reasons:
+                why = report.longrepr[2] if isinstance(report.longrepr, (tuple, list)) else str(report.longrepr)
+                reasons.write(f"{_name(report.nodeid)}: {' '.join(why.removeprefix('Skipped: ').split())}\n")
