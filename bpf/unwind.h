@@ -35,10 +35,10 @@
 /* Files known at a time; the low bits of a file's serial are its place among them, never 0. */
 #define UNWIND_FILES 4096u
 
-/* The pages that are here: a hash table of buckets of eight, a cache line each. An entry is a word, read and
- * written as one: the page's name in the low 32 bits; its first block in 16; how many rows it has, in fours,
- * in 8 (0: of this code nothing is known); when it was last used, in units of UNWIND_USED_SHIFT, in the
- * highest 8, which the kernel side writes. 0: empty. */
+/* The pages that are here: a hash table of buckets of eight, a cache line each; those of 256 KiB of code lie
+ * in one page of memory. An entry is a word, read and written as one: the page's name in the low 32 bits; its
+ * first block in 16; how many rows it has, in fours, in 8 (0: of this code nothing is known); when it was
+ * last used, in units of UNWIND_USED_SHIFT, in the highest 8, which the kernel side writes. 0: empty. */
 #define UNWIND_PAGE_WAYS    8u
 #define UNWIND_BUCKETS_BITS 12u
 #define UNWIND_BUCKETS      (1u << UNWIND_BUCKETS_BITS)
@@ -48,7 +48,7 @@
 
 #define UNWIND_PAGE_ROWS_MAX         1020u
 #define UNWIND_PAGE_NAME(file, page) (((file) & (UNWIND_FILES - 1)) << 20 | (page))
-#define UNWIND_PAGE_BUCKET(name)     ((name)*0x9e3779b1u >> (32 - UNWIND_BUCKETS_BITS))
+#define UNWIND_PAGE_BUCKET(name)     (((name) >> 6) * 0x9e3779b1u >> (32 - UNWIND_BUCKETS_BITS) ^ ((name)&63u))
 #define UNWIND_PAGE(name, block, n)  ((bpf_u64)(n) / 4 << 48 | (bpf_u64)(block) << 32 | (name))
 #define UNWIND_PAGE_BLOCK(entry)     ((bpf_u32)((entry) >> 32) & (UNWIND_BLOCKS - 1))
 #define UNWIND_PAGE_N(entry)         (((bpf_u32)((entry) >> 48) & 255u) * 4)

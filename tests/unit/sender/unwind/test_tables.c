@@ -94,7 +94,7 @@ static const struct unwind_file *known(struct tables *t, uint64_t inode)
 static int add(struct tables *t, uint64_t inode, uint64_t now)
 {
     struct unwind_key k = key(inode);
-    return tables_add(t, &k, 1000, 0, now);
+    return tables_add(t, &k, UNWIND_FILE_PAGES, 0, now);
 }
 
 /* `n` rows, four bytes each, whose rules are CFA = rsp + 8 * (first + row % 7). */
@@ -301,6 +301,28 @@ UNIT(a_bucket_that_is_full_takes_another_page)
     }
     ck_assert_uint_eq(entry_of(1, (uint64_t)same[0] << UNWIND_PAGE_BITS), 0);
     ck_assert_uint_eq(tables_counts(t).evicted, 4);
+    freed(t);
+}
+
+/* Two hundred programs one after the other, 1,500 pages of code sampled of each: as much as clang's in a
+ * minute. */
+UNIT(many_large_programs_run_in_turn)
+{
+    struct tables *t = made(24); /* as the unwinder has */
+    uint64_t now = UNIT_OF_USE;
+    int waits = 0;
+    for (uint64_t i = 1; i <= 200; i++, now += UNIT_OF_USE / 4) {
+        ck_assert_int_eq(add(t, i, now), 0);
+        for (uint32_t p = 0; p < 1500; p++) /* code that runs lies together */
+            waits += load_at_last(t, i, p / 10 * 64 + p % 10, rows_of(40 + p % 100, 1), 0, &now);
+        uint32_t left = 0;
+        for (uint32_t p = 0; p < 1500; p++)
+            left += entry_of(i, (uint64_t)(p / 10 * 64 + p % 10) << UNWIND_PAGE_BITS) != 0;
+        ck_assert_uint_ge(left, 1490); /* the table of pages has room where they want to be */
+    }
+    ck_assert_int_ge(waits, 10);
+    ck_assert_int_le(waits, 200 * 2);
+    ck_assert_uint_le(tables_counts(t).blocks, 24 * UNWIND_SHARD_BLOCKS);
     freed(t);
 }
 
