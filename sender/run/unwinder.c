@@ -273,9 +273,8 @@ static void answer(struct unwinder *u, const struct sample_want *want)
         return;
     struct whereabouts at = {u, &want->key, want->head.pid, want->start, want->end, want->path};
     struct loader_file file = {.key = &want->key, .open = open_there, .of = &at};
-    int r = loader_add(&u->loader, &file);
-    if (r < 0 &&
-        r != -ENOENT) /* of one that is gone: the kernel side asks again when it meets the file again */
+    /* Of one that is gone the kernel side asks again when it meets the file again. */
+    if (loader_add(&u->loader, &file) < 0)
         remember_refused(u, &want->key, now);
 }
 
@@ -399,7 +398,7 @@ static int rest_rule(void *user, uint64_t address, struct unwind_rule *ret)
     if (is_refused(r->u, &m->key, now))
         return 1;
     int result = loader_rule(&r->u->loader, &file, address - m->start + m->offset, ret);
-    if (result < 0 && result != -ENOENT)
+    if (result < 0)
         remember_refused(r->u, &m->key, now);
     return result != 0;
 }

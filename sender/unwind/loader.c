@@ -78,7 +78,7 @@ static struct loader_open *find_open(struct loader *l, const struct unwind_key *
     return least;
 }
 
-/* Opens a file if it is not open. 0; ROWS_NONE: it is none of ours; or -errno. */
+/* Opens a file if it is not open. 0; ROWS_NONE: it is none of ours; LOADER_GONE; or -errno. */
 static int open_file(struct loader *l, const struct loader_file *file, struct loader_open **ret)
 {
     struct loader_open *o = find_open(l, file->key);
@@ -88,7 +88,7 @@ static int open_file(struct loader *l, const struct loader_file *file, struct lo
         return 0;
     o->fd = file->open(file->of);
     if (o->fd < 0)
-        return o->fd;
+        return -o->fd == ENOENT ? LOADER_GONE : o->fd;
     int r = check(o->fd, file->key);
     r = r < 0 ? r : source_file(&o->source, o->fd);
     r = r < 0 ? r : rows_open(&o->rows, &o->source);

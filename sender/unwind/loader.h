@@ -56,9 +56,12 @@ struct loader {
 void loader_init(struct loader *l, struct tables *tables);
 void loader_release(struct loader *l);
 
+/* Condition: who was to open the file found none of that name any more. */
+#define LOADER_GONE 3
+
 /* Makes a file known, if it is not. What is no ELF file of ours, or has no frame information, is noted as
  * having none, so that nobody asks again. May wait for room, a few TABLES_GRACE_NS. 0; TABLES_LATER: no room
- * came free meanwhile; or -errno: -ENOSPC if all the room is in use. */
+ * came free meanwhile; LOADER_GONE; or -errno: -ENOSPC if all the room is in use. */
 int loader_add(struct loader *l, const struct loader_file *file);
 
 /* The same for an ELF file in memory, which must stay: of one. */
