@@ -33,7 +33,7 @@ static struct bytes first_of(struct bytes message, uint32_t number)
     return (struct bytes){0};
 }
 
-uint64_t habits_producer(const struct habits *h, struct bytes body)
+uint64_t habits_producer(const struct habits *h, uint64_t client, struct bytes body)
 {
     const struct bytes profiles = first_of(body, REQUEST_RESOURCE_PROFILES);
     const struct bytes resource = first_of(profiles, RESOURCE_PROFILES_RESOURCE);
@@ -41,7 +41,7 @@ uint64_t habits_producer(const struct habits *h, struct bytes body)
         first_of(first_of(profiles, RESOURCE_PROFILES_SCOPE_PROFILES), SCOPE_PROFILES_SCOPE);
     if (resource.n + scope.n == 0)
         return 0;
-    return hash_mix(hash_bytes(resource, h->seed), hash_bytes(scope, h->seed)) | 1;
+    return hash_mix(hash_mix(hash_bytes(resource, h->seed), hash_bytes(scope, h->seed)), client) | 1;
 }
 
 /* Of the places that it shares, the producer's, or else the one of the least weight. */

@@ -36,8 +36,9 @@ struct habits {
 void habits_init(struct habits *h);
 
 /* Who made a request, as a number; 0 when it does not say. Any bytes; looks at the first few fields of each
- * level. */
-uint64_t habits_producer(const struct habits *h, struct bytes body);
+ * level. `client` is who sent it (ingest_from): nobody teaches what another's requests mean by using its
+ * names. */
+uint64_t habits_producer(const struct habits *h, uint64_t client, struct bytes body);
 
 /* What is known of a producer. */
 struct profiles_producer habits_of(const struct habits *h, uint64_t producer);

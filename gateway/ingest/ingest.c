@@ -38,6 +38,7 @@ struct ingest {
     struct profiles view;
     struct habits habits;
     uint64_t producer; /* of the request, where its layout was found out; else 0 */
+    uint64_t client;   /* whose requests come (ingest_from) */
     bool was_busy;     /* since the last look */
 };
 
@@ -206,7 +207,7 @@ static enum ingest_verdict push_view(struct ingest *g, size_t n, struct error *m
 static int decode(struct ingest *g, struct bytes body, enum profiles_layout layout, struct error *message)
 {
     const struct profiles_limits *limits = &g->options.limits;
-    g->producer = layout == PROFILES_LAYOUT_UNKNOWN ? habits_producer(&g->habits, body) : 0;
+    g->producer = layout == PROFILES_LAYOUT_UNKNOWN ? habits_producer(&g->habits, g->client, body) : 0;
     if (layout != PROFILES_LAYOUT_UNKNOWN)
         return profiles_decode_as(&g->view, body, layout, limits, message);
     const struct profiles_producer known = habits_of(&g->habits, g->producer);
@@ -321,6 +322,7 @@ static void log_request(const struct ingest *g, size_t n, uint64_t began_ns,
 
 void ingest_from(struct ingest *g, uint64_t client)
 {
+    g->client = client;
     for (uint32_t i = 0; i < g->n_consumers; i++)
         if (g->consumers[i].from)
             g->consumers[i].from(g->consumers[i].context, client);

@@ -6,10 +6,15 @@
 static struct habits habits;
 
 /* A request whose resource and scope have these bytes (as attributes; what they are does not matter). */
-static uint64_t producer(uint8_t resource, uint8_t scope)
+static uint64_t producer_of(uint64_t client, uint8_t resource, uint8_t scope)
 {
     const uint8_t body[] = {0x12, 0, 0x0a, 10, 0x0a, 2, 0x10, resource, 0x12, 4, 0x0a, 2, 0x20, scope};
-    return habits_producer(&habits, bytes_of(body, sizeof body));
+    return habits_producer(&habits, client, bytes_of(body, sizeof body));
+}
+
+static uint64_t producer(uint8_t resource, uint8_t scope)
+{
+    return producer_of(7, resource, scope);
 }
 
 static bool learn(uint64_t who, enum profiles_layout layout, bool told, bool contradicts)
@@ -25,9 +30,17 @@ UNIT(a_producer_is_its_resource_and_scope)
     ck_assert_uint_ne(producer(1, 1), producer(2, 1));
     ck_assert_uint_ne(producer(1, 1), producer(1, 2));
     ck_assert_uint_ne(producer(1, 2), producer(2, 1));
-    ck_assert_uint_eq(habits_producer(&habits, BYTES_LIT("")), 0);
-    ck_assert_uint_eq(habits_producer(&habits, BYTES_LIT("\x0a\x02\x12\x00")), 0);
-    ck_assert_uint_eq(habits_producer(&habits, BYTES_LIT("\x0a\xff\xff\xff")), 0);
+    ck_assert_uint_eq(habits_producer(&habits, 7, BYTES_LIT("")), 0);
+    ck_assert_uint_eq(habits_producer(&habits, 7, BYTES_LIT("\x0a\x02\x12\x00")), 0);
+    ck_assert_uint_eq(habits_producer(&habits, 7, BYTES_LIT("\x0a\xff\xff\xff")), 0);
+}
+
+UNIT(nobody_teaches_what_anothers_requests_mean)
+{
+    habits_init(&habits);
+    for (int i = 0; i < 100; i++)
+        learn(producer_of(8, 1, 1), PROFILES_LAYOUT_1_9, true, false);
+    ck_assert_int_eq(habits_of(&habits, producer(1, 1)).layout, PROFILES_LAYOUT_UNKNOWN);
 }
 
 UNIT(only_what_is_told_is_learnt)
