@@ -180,9 +180,120 @@ static void warn_jvm_glob(struct report *report, const struct rule_atom *atom)
     }
 }
 
+/* W212: names that profilers spell in several ways (rules/README.md, "How names are spelled"), asked for as
+   one of them.
+
+   The length of the package or module that a glob begins with, "java.util." of "java.util.*"; *ret_words: how
+   many words it has. */
+static size_t module_of(const struct rule_atom *atom, uint32_t *ret_words)
+{
+    size_t n = 0, end = 0;
+    *ret_words = 0;
+    for (; n < atom->text.n && !atom->star_first; n++) {
+        uint8_t c = atom->text.p[n];
+        if (c == '.' && n > end) {
+            end = n + 1;
+            ++*ret_words;
+        } else if (!(c >= 'a' && c <= 'z') && c != '_' && !(c >= '0' && c <= '9' && n > end)) {
+            break;
+        }
+    }
+    return end;
+}
+
+/* The first n bytes of a glob as written, with slashes for dots. */
+static void add_path(struct buffer *out, const struct rule_atom *atom, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        buffer_add(out, atom->text.p[i] == '.' ? "/" : (const char *)&atom->text.p[i], 1);
+}
+
+/* "java.util.*" meets no method that is sent with its result's type. Two packages at least: Go has "io.Copy".
+ */
+static void warn_jvm_anchored(struct report *report, const struct rule_atom *atom)
+{
+    static const char *const roots[] = {"com.",   "org.", "net.", "io.",   "java.",
+                                        "javax.", "jdk.", "sun.", "scala."};
+    uint32_t words;
+    size_t n = module_of(atom, &words);
+    bool is_root = false;
+    for (size_t i = 0; i < ARRAY_LEN(roots); i++)
+        is_root |= bytes_starts(atom->text, roots[i]);
+    if (!is_root || words < 2)
+        return;
+    struct buffer path = BUFFER_INIT(0);
+    add_path(&path, atom, n);
+    struct bytes rest = bytes_of(atom->text.p + n, atom->text.n - n);
+    report_at(report, "W212", atom->place,
+              "a JVM method is sent as \"void %.*sX.y(int)\" by some: this finds the others'", (int)n,
+              (const char *)atom->text.p);
+    report_propose(report, "use names (symbol)   and   symbol.name ~ \"%.*s\" | \"%.*s%.*s\"",
+                   BYTES_FMT(atom->text), BYTES_FMT(buffer_bytes(&path)), BYTES_FMT(rest));
+    report_done(report);
+    buffer_release(&path);
+}
+
+/* `cpython and "json.dumps"`: the module is in the file's name. */
+static void warn_python(struct report *report, const struct rule_atom *atom)
+{
+    uint32_t words;
+    size_t n = module_of(atom, &words);
+    if (words == 0 || n == atom->text.n || atom->text.p[n] == '<')
+        return;
+    struct buffer path = BUFFER_INIT(0);
+    add_path(&path, atom, n - 1);
+    struct bytes rest = bytes_of(atom->text.p + n, atom->text.n - n), at = buffer_bytes(&path);
+    report_at(report, "W212", atom->place, "a Python function is sent without its module");
+    if (bytes_is(rest, "*"))
+        report_propose(report, "file ~ \"*/%.*s/*\" | \"*/%.*s.py\"", BYTES_FMT(at), BYTES_FMT(at));
+    else
+        report_propose(report, "\"%.*s\" and file ~ \"*/%.*s/*\" | \"*/%.*s.py\"", BYTES_FMT(rest),
+                       BYTES_FMT(at), BYTES_FMT(at));
+    report_done(report);
+    buffer_release(&path);
+}
+
+/* `kernel and "sys_read"`: system calls have their machine's prefix. */
+static void warn_kernel(struct report *report, const struct rule_atom *atom)
+{
+    if (atom->star_first || !bytes_starts(atom->text, "sys_"))
+        return;
+    report_at(report, "W212", atom->place, "the kernel calls its system calls by the machine, too");
+    report_propose(report, "\"__x64_%.*s\" | \"__arm64_%.*s\"", BYTES_FMT(atom->text), BYTES_FMT(atom->text));
+    report_done(report);
+}
+
 /* ---- expressions ----------------------------------------------------------------------------- */
 
-enum place { PLACE_OTHER, PLACE_FUNCTION };
+/* Where a pattern stands: not where a function is asked for; there, beside no type, or beside this one. */
+enum place { PLACE_OTHER, PLACE_FUNCTION, PLACE_PYTHON, PLACE_KERNEL };
+
+static void warn_glob(struct report *report, const struct rule_atom *atom, enum place place)
+{
+    switch (place) {
+    case PLACE_OTHER: break;
+    case PLACE_FUNCTION:
+        warn_jvm_glob(report, atom);
+        warn_jvm_anchored(report, atom);
+        break;
+    case PLACE_PYTHON: warn_python(report, atom); break;
+    case PLACE_KERNEL: warn_kernel(report, atom); break;
+    }
+}
+
+/* The place of what stands beside a type in `and`. */
+static enum place place_beside(const struct ast *a, enum place place)
+{
+    for (uint32_t i = 0; i < a->n_kids && place != PLACE_OTHER; i++) {
+        if (a->kids[i]->op != AST_TYPE_WORD)
+            continue;
+        if (bytes_is(a->kids[i]->name, "cpython"))
+            return PLACE_PYTHON;
+        if (bytes_is(a->kids[i]->name, "kernel"))
+            return PLACE_KERNEL;
+    }
+    return place;
+}
 
 /* Every pattern in it; recursion is as deep as the parser allowed. */
 static void warn_ast(struct report *report, const struct ast *a, enum place place)
@@ -192,17 +303,20 @@ static void warn_ast(struct report *report, const struct ast *a, enum place plac
     if (a->op == AST_ATOM) {
         if (a->atom->kind == RULE_REGEX)
             warn_regex(report, a->atom);
-        else if (!warn_regex_in_quotes(report, a->atom) && place == PLACE_FUNCTION)
-            warn_jvm_glob(report, a->atom);
+        else if (!warn_regex_in_quotes(report, a->atom))
+            warn_glob(report, a->atom, place);
         return;
     }
     if (a->op == AST_CAPTURE) { /* its regex meets what the rule asks for, not every string */
         warn_ast(report, a->kids[1], PLACE_OTHER);
         return;
     }
-    if (a->op == AST_FRAME_MATCH)
-        place = a->kids[0]->op == AST_FIELD && a->kids[0]->field == RULE_FIELD_FUNCTION ? PLACE_FUNCTION
-                                                                                        : PLACE_OTHER;
+    bool is_function =
+        a->n_kids > 0 && a->kids[0]->op == AST_FIELD && a->kids[0]->field == RULE_FIELD_FUNCTION;
+    if (a->op == AST_AND)
+        place = place_beside(a, place);
+    else if (a->op == AST_FRAME_MATCH)
+        place = !is_function ? PLACE_OTHER : place == PLACE_OTHER ? PLACE_FUNCTION : place;
     else if (a->op == AST_TEXT_MATCH)
         place = PLACE_OTHER;
     for (uint32_t i = 0; i < a->n_kids; i++) {
