@@ -132,7 +132,9 @@ static const char *meant(const struct config *c, const char *name, enum config_t
     for (uint32_t i = 0; i < c->n_exporters; i++)
         if (c->exporters[i].kind->takes & signal)
             nearest_offer(&near, bytes_str(c->exporters[i].name));
-    snprintf(text, n, near.best.n > 0 ? "; did you mean %.*s?" : "", BYTES_FMT(near.best));
+    text[0] = 0;
+    if (near.best.n > 0)
+        snprintf(text, n, "; did you mean %.*s?", BYTES_FMT(near.best));
     return text;
 }
 

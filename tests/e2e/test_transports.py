@@ -229,6 +229,35 @@ def test_certificates_are_renewed_under_load(authority):
         assert g.stop() == 0
 
 
+def test_certificates_and_rules_are_taken_together_or_not_at_all(tmp_path, authority):
+    """A refused configuration leaves the certificate as it was, a bad certificate the rules."""
+    rules = tmp_path / "mine.rules"
+    good = 'rules 1\npack mine\ncounter mine.{} {{ on "samples/count" value events }}\n'
+    rules.write_text(good.format("old"))
+    first = authority.issue("together", SERVER_NAMES)
+    text = config(tls_address(first)) + f"rules: {{ files: [{rules}] }}\n"
+    with running(Gateway(config=text, listen=0)) as g:
+        def refused(part, times):
+            os.kill(g.pid, signal.SIGHUP)
+            wait_for(lambda: g.log().count(f'reload refused part="{part}"') == times, f"{part} refused")
+
+        new = authority.issue("together", SERVER_NAMES)
+        rules.write_text("nonsense")
+        refused("rules", 1)
+        assert serial(g.ports[0], authority) == first.serial
+        pem = new.cert.read_text()
+        new.cert.write_text("nothing that a certificate is made of")
+        rules.write_text(good.format("new"))
+        refused("certificates", 1)
+        assert serial(g.ports[0], authority) == first.serial
+        new.cert.write_text(pem)
+        os.kill(g.pid, signal.SIGHUP)
+        wait_for(lambda: serial(g.ports[0], authority) == new.serial, "both taken")
+        wait_for(lambda: "reloaded metrics=" in g.log(), "by the workers, too")
+        assert g.log().count("reloaded metrics=") == 1
+        assert g.stop() == 0
+
+
 def test_half_handshakes_hold_nothing_up(tmp_path, authority, server):
     with gateway(tls_address(server)) as g:
         hello = ssl.create_default_context()

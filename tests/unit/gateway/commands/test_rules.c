@@ -185,6 +185,7 @@ UNIT(explain_says_why_not)
         expect(RUN("explain", "--stack", "5", "--why-not", "a.b", path, CAPTURE), 0, failed[i]);
     struct ran ran = RUN("explain", "--stack", "5", "--why-not", "a.b", path, CAPTURE);
     ck_assert_ptr_null(strstr(ran.out, "gzip*\" (")); /* it holds */
+    free(ran.out);
     expect(RUN("explain", "--stack", "5", "--why-not", "a.mem", path, CAPTURE), 0,
            "        on does not take ");
     expect(RUN("explain", "--stack", "5", "--why-not", "a.b", "--json", path, CAPTURE), 0,
