@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire/reader.h"
 
-static int next_varint(const uint8_t **p, const uint8_t *end, uint64_t *ret)
+#include "proto/base/macros.h"
+
+static int next_long_varint(const uint8_t **p, const uint8_t *end, uint64_t *ret)
 {
     uint64_t v = 0;
     const uint8_t *at = *p;
@@ -18,8 +20,18 @@ static int next_varint(const uint8_t **p, const uint8_t *end, uint64_t *ret)
     return WIRE_MALFORMED;
 }
 
+/* One byte inline: nearly all tags, and most lengths and indices. */
+static inline int next_varint(const uint8_t **p, const uint8_t *end, uint64_t *ret)
+{
+    if (likely(*p < end && **p < 0x80)) {
+        *ret = *(*p)++;
+        return 0;
+    }
+    return next_long_varint(p, end, ret);
+}
+
 /* Of a field that is no group. */
-static int next_payload(const uint8_t **p, const uint8_t *end, struct wire_field *f)
+static inline int next_payload(const uint8_t **p, const uint8_t *end, struct wire_field *f)
 {
     size_t left = (size_t)(end - *p);
     switch (f->type) {
@@ -49,7 +61,7 @@ static int next_payload(const uint8_t **p, const uint8_t *end, struct wire_field
     }
 }
 
-static int next_tag(const uint8_t **p, const uint8_t *end, struct wire_field *f)
+static inline int next_tag(const uint8_t **p, const uint8_t *end, struct wire_field *f)
 {
     uint64_t tag;
     if (next_varint(p, end, &tag) != 0 || tag >> 3 == 0 || tag >> 3 > WIRE_FIELD_MAX)
