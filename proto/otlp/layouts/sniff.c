@@ -32,7 +32,7 @@
 
 #include "proto/base/macros.h"
 #include "proto/otlp/layouts/fields.h"
-#include "proto/wire/reader.h"
+#include "proto/wire/load.h"
 
 /* Points: for what cannot be; for a table's entry that would be of no use; for what only is unlikely. */
 enum { VOTE = 4, UNUSED = 2, HINT = 1 };
@@ -183,7 +183,7 @@ static void vote_message(struct votes *v, enum place place, struct bytes message
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
     set possible = SET_ALL;
-    while (wire_next(&in, &f) == 0) {
+    while (wire_load_next(&in, &f) == 0) {
         possible &= ask_field(v, place, &f);
         if ((place == PLACE_MAPPING && f.number == MAPPING_ATTRIBUTE_INDICES) ||
             (place == PLACE_LOCATION && f.number == LOCATION_ATTRIBUTE_INDICES))
@@ -218,7 +218,7 @@ static void read_sample(struct votes *v, struct bytes message, struct sample *s)
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
     *s = (struct sample){.possible = SET_ALL};
-    while (wire_next(&in, &f) == 0) {
+    while (wire_load_next(&in, &f) == 0) {
         s->possible &= ask_field(v, PLACE_SAMPLE, &f);
         if (f.number > SAMPLE_HIGHEST_OLD)
             continue;
@@ -314,7 +314,7 @@ static void refer_from_sample(struct votes *v, struct bytes message, set possibl
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
-    while (wire_next(&in, &f) == 0) {
+    while (wire_load_next(&in, &f) == 0) {
         if (possible & SET_1_10 && f.number == SAMPLE_ATTRIBUTE_INDICES)
             refer_all(&v->attribute.in_1_10, &f);
         if (possible & SET_1_10 && f.number == SAMPLE_LINK_INDEX)
@@ -341,15 +341,16 @@ static void vote_sample(struct votes *v, struct bytes message)
 
 /* --- The tree */
 
-/* Whether all indices that a field carries are below n. */
+/* Whether a field carries indices, all below n. */
 static bool are_below(const struct wire_field *f, uint32_t n)
 {
     struct wire_rest rest = {0};
     uint64_t index;
-    while (wire_next_repeated(f, WIRE_VARINT, &rest, &index) == 0)
+    int r;
+    while ((r = wire_next_repeated(f, WIRE_VARINT, &rest, &index)) == 0)
         if (index >= n)
             return false;
-    return true;
+    return r == WIRE_END;
 }
 
 /* Rule 3 for what 1.8 has other than 1.9: its comments are where the profile_id is now. */
@@ -370,10 +371,8 @@ static void vote_profile(struct votes *v, struct bytes message)
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
     set possible = SET_ALL;
-    while (wire_next(&in, &f) == 0) {
-        possible &= ask_field(v, PLACE_PROFILE, &f);
-        if (possible & SET_1_9)
-            possible &= ask_profile_indices(v, &f);
+    while (wire_load_next(&in, &f) == 0) {
+        possible &= ask_field(v, PLACE_PROFILE, &f) & ask_profile_indices(v, &f);
         if (f.number == PROFILE_SAMPLES && f.type == WIRE_LEN)
             vote_sample(v, f.bytes);
         else if (f.number == PROFILE_SAMPLE_TYPE && f.type == WIRE_LEN)
@@ -389,12 +388,12 @@ static void vote_resource(struct votes *v, struct bytes message)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f, g;
-    while (wire_next(&in, &f) == 0) {
+    while (wire_load_next(&in, &f) == 0) {
         if (f.number != RESOURCE_ATTRIBUTES || f.type != WIRE_LEN)
             continue;
         struct wire_reader attribute = wire_reader(f.bytes);
         bool key = false, reference = false;
-        while (wire_next(&attribute, &g) == 0) {
+        while (wire_load_next(&attribute, &g) == 0) {
             key |= g.number == KEY_VALUE_KEY;
             reference |= g.number == KEY_VALUE_KEY_STRINDEX && g.type == WIRE_VARINT && g.value > 0;
         }
@@ -407,7 +406,7 @@ static void vote_resource_profiles(struct votes *v, struct bytes message)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f, g;
-    while (wire_next(&in, &f) == 0) {
+    while (wire_load_next(&in, &f) == 0) {
         if (f.type != WIRE_LEN)
             continue;
         if (f.number == RESOURCE_PROFILES_RESOURCE)
@@ -415,7 +414,7 @@ static void vote_resource_profiles(struct votes *v, struct bytes message)
         if (f.number != RESOURCE_PROFILES_SCOPE_PROFILES)
             continue;
         struct wire_reader scope = wire_reader(f.bytes);
-        while (wire_next(&scope, &g) == 0)
+        while (wire_load_next(&scope, &g) == 0)
             if (g.number == SCOPE_PROFILES_PROFILES && g.type == WIRE_LEN)
                 vote_profile(v, g.bytes);
     }
@@ -429,7 +428,7 @@ static uint32_t key_of(struct bytes message)
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
     uint32_t key = 0;
-    while (wire_next(&in, &f) == 0)
+    while (wire_load_next(&in, &f) == 0)
         if (f.number == KEY_VALUE_AND_UNIT_KEY_STRINDEX && f.type == WIRE_VARINT)
             key = (uint32_t)f.value;
     return key;
@@ -439,7 +438,7 @@ static void vote_dictionary(struct votes *v, struct bytes message)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
-    while (wire_next(&in, &f) == 0) {
+    while (wire_load_next(&in, &f) == 0) {
         v->dictionary = true;
         if (f.type != WIRE_LEN)
             continue;
@@ -531,7 +530,7 @@ struct layout_verdict layout_sniff(struct bytes body, const struct profiles_prod
     for (uint32_t i = 0; i < ARRAY_LEN(order); i++) {
         struct wire_reader in = wire_reader(body);
         struct wire_field f;
-        while (wire_next(&in, &f) == 0)
+        while (wire_load_next(&in, &f) == 0)
             if (f.number == order[i] && f.type == WIRE_LEN)
                 (f.number == REQUEST_DICTIONARY ? vote_dictionary : vote_resource_profiles)(&v, f.bytes);
         v.attribute.n = max_of(v.attribute.n, 1u);

@@ -14,8 +14,9 @@ struct layout_verdict {
     bool contradicts;            /* by itself the request is surely of another than its producer's */
 };
 
-/* Which layout a request has, with the weight of what is known of its producer. Linear, iterative, without
- * memory of its own; slower than a decode; safe on any bytes, which need no padding. Any thread. */
+/* Which layout a request has, with the weight of what is known of its producer. The body has PROFILES_PADDING
+ * readable bytes behind it. Linear, iterative, without memory of its own; a good deal slower than a decode;
+ * safe on any bytes. Any thread. */
 struct layout_verdict layout_sniff(struct bytes body, const struct profiles_producer *producer);
 
 #endif
