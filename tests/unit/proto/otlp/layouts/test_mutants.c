@@ -382,6 +382,7 @@ static void model_base(struct base *b, const struct model *m, bool first)
 
 UNIT(a_changed_message_of_a_model_changes_nothing_else)
 {
+    memset(&became, 0, sizeof became); /* without a process of its own (CK_FORK=no) */
     struct profiles v;
     struct base b = {.bytes = BUFFER_INIT(0)};
     struct model *m = unit_made(calloc(1, sizeof *m));
