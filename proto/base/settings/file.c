@@ -95,21 +95,56 @@ int settings_file_read(const char *path, struct buffer *ret, struct error *e)
     return 0;
 }
 
-static int parse(struct settings_file *f, struct bytes text)
+static int explain(struct settings_file *f, const yaml_parser_t *parser)
+{
+    return parser->error == YAML_MEMORY_ERROR ? settings_no_memory(f)
+                                              : fail_at(f, &parser->problem_mark, "", -EINVAL,
+                                                        parser->problem ? parser->problem : "not YAML");
+}
+
+/* libyaml looks at all open lists and maps for each token, and at each level of a document by recursion: what
+ * is nested deep is refused event by event, before a document is made of it. */
+static int check_depth(struct settings_file *f, yaml_parser_t *parser)
+{
+    uint32_t depth = 0;
+    for (int r = 0;;) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(parser, &event))
+            return explain(f, parser);
+        bool ends = event.type == YAML_STREAM_END_EVENT || event.type == YAML_NO_EVENT;
+        depth += event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
+        depth -= event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT;
+        if (depth > SETTINGS_DEPTH_MAX)
+            r = fail_at(f, &event.start_mark, "", -EINVAL, "nested too deep");
+        yaml_event_delete(&event);
+        if (r < 0 || ends)
+            return r;
+    }
+}
+
+static int load(struct settings_file *f, yaml_parser_t *parser)
+{
+    return yaml_parser_load(parser, &f->doc) ? 0 : explain(f, parser);
+}
+
+static int parse_with(struct settings_file *f, struct bytes text,
+                      int (*fn)(struct settings_file *f, yaml_parser_t *parser))
 {
     yaml_parser_t parser;
-    if (text.n > SETTINGS_FILE_MAX)
-        return error_set(f->e, -EINVAL, "%s: longer than 1 MiB", f->name);
     if (!yaml_parser_initialize(&parser))
         return settings_no_memory(f);
     yaml_parser_set_input_string(&parser, text.p, text.n);
-    int r = 0;
-    if (!yaml_parser_load(&parser, &f->doc))
-        r = parser.error == YAML_MEMORY_ERROR
-                ? settings_no_memory(f)
-                : fail_at(f, &parser.problem_mark, "", -EINVAL, parser.problem ? parser.problem : "not YAML");
+    int r = fn(f, &parser);
     yaml_parser_delete(&parser);
     return r;
+}
+
+static int parse(struct settings_file *f, struct bytes text)
+{
+    if (text.n > SETTINGS_FILE_MAX)
+        return error_set(f->e, -EINVAL, "%s: longer than 1 MiB", f->name);
+    int r = parse_with(f, text, check_depth);
+    return r < 0 ? r : parse_with(f, text, load);
 }
 
 struct key {

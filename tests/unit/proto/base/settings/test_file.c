@@ -220,3 +220,20 @@ OOM_SWEEP(a_map_is_taken_or_refused_for_that_reason)
     ck_assert(r < 0 || (t.name && t.ca && t.list.n == 2 && t.pairs.n == 1));
     arena_release(&arena);
 }
+
+UNIT(what_is_nested_without_end_ends_at_once)
+{
+    static const char *const ways[] = {"[", "{a: ", "- ", "? "};
+    for (size_t w = 0; w < ARRAY_LEN(ways); w++) {
+        struct buffer text = BUFFER_INIT(0);
+        struct settings_file *f = NULL;
+        struct error e = {""};
+        while (text.n < 200000)
+            ck_assert_int_eq(buffer_add_str(&text, ways[w]), 0);
+        ck_assert_int_eq(settings_file_open(&f, "t.yaml", buffer_bytes(&text), &options, &e), -EINVAL);
+        ck_assert_msg(strstr(e.text, "nested too deep") != NULL, "%s", e.text);
+        buffer_release(&text);
+    }
+    struct error e;
+    settings_file_close(opened("a: [[[[[[{b: [c]}]]]]]]", &e));
+}
