@@ -27,6 +27,7 @@ struct admin {
     struct pages *pages;
     struct io_loop *loop;
     struct io_listener *listener;
+    struct pages_names names;
     uint64_t stall_ns;
     struct io_timer *timer; /* the next of all deadlines */
     struct io_idle *late;   /* on while a session has something to say that nobody asked for just now */
@@ -225,7 +226,8 @@ struct admin *admin_new(const struct admin_options *options, struct io_loop *loo
     }
     a->loop = loop;
     a->stall_ns = options->stall_ns ? options->stall_ns : STALL_NS;
-    a->pages = pages_new(options->pages, options->n_pages);
+    a->names = (struct pages_names){options->endpoint, options->hosts, options->n_hosts};
+    a->pages = pages_new(options->pages, options->n_pages, &a->names);
     a->timer = io_timer_new(loop, on_timer, a);
     a->late = io_idle_new(loop, pump_late, a);
     if (!a->pages || !a->timer || !a->late) {

@@ -18,6 +18,8 @@ struct admin_options {
     const char *endpoint;           /* "localhost:9464"; port 0 picks a free one */
     const struct admin_page *pages; /* in the order of the list at /; copied, but for what they point at */
     uint32_t n_pages;
+    const char *const *hosts; /* names that it may be called by beside its endpoint's (pages.h) */
+    uint32_t n_hosts;
     uint64_t stall_ns; /* a peer that reads nothing for so long is gone; 0: ten seconds */
 };
 

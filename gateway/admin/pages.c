@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/admin/pages.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,12 +11,13 @@
 #define KEEP_BYTES ((size_t)64 << 10)
 
 struct pages {
+    struct pages_names names;
     struct buffer text;
     uint32_t n;
     struct admin_page rows[];
 };
 
-struct pages *pages_new(const struct admin_page *rows, uint32_t n)
+struct pages *pages_new(const struct admin_page *rows, uint32_t n, const struct pages_names *names)
 {
     struct pages *p = calloc(1, sizeof *p + n * sizeof *rows);
     if (!p)
@@ -23,6 +25,7 @@ struct pages *pages_new(const struct admin_page *rows, uint32_t n)
     if (n > 0)
         memcpy(p->rows, rows, n * sizeof *rows);
     p->n = n;
+    p->names = *names;
     return p;
 }
 
@@ -91,7 +94,46 @@ static void reply(struct http_exchange *x, const struct admin_answer *a, const s
  * it was (Fetch standard, "Origin header"). */
 static bool is_from_a_browser(const struct http_exchange *x)
 {
-    return header_of(x, "origin").n > 0 || header_of(x, "sec-fetch-site").n > 0;
+    return header_of(x, "origin").p != NULL || header_of(x, "sec-fetch-site").p != NULL;
+}
+
+/* ---- whose name it was called by ------------------------------------------------------------- */
+
+/* The host of host:port (RFC 9110 §7.2); of an IPv6 address what is in its brackets. */
+static struct bytes host_of(struct bytes authority)
+{
+    if (authority.n > 0 && authority.p[0] == '[') {
+        const uint8_t *end = memchr(authority.p, ']', authority.n);
+        return end ? bytes_of(authority.p + 1, (size_t)(end - authority.p) - 1) : authority;
+    }
+    const uint8_t *colon = authority.n > 0 ? memchr(authority.p, ':', authority.n) : NULL;
+    return colon ? bytes_of(authority.p, (size_t)(colon - authority.p)) : authority;
+}
+
+static bool is_address(struct bytes host)
+{
+    char text[INET6_ADDRSTRLEN];
+    uint8_t any[sizeof(struct in6_addr)];
+    if (host.n >= sizeof text)
+        return false;
+    memcpy(text, host.p, host.n);
+    text[host.n] = 0;
+    return inet_pton(AF_INET, text, any) == 1 || inet_pton(AF_INET6, text, any) == 1;
+}
+
+/* A page of the web may have its own name point to us, and then reads what we answer as if it were its own
+ * (DNS rebinding); the browser says by which name it came. A name without a dot is nobody's to point
+ * anywhere: localhost, a service in its own cluster. */
+static bool is_called_by_its_name(const struct pages *p, const struct http_exchange *x)
+{
+    struct bytes host = host_of(x->authority);
+    if (host.n == 0 || is_address(host) || (!memchr(host.p, '.', host.n) && !memchr(host.p, '[', host.n)))
+        return true;
+    struct bytes own = host_of(bytes_str(p->names.own ? p->names.own : ""));
+    bool is_ours = own.n == host.n && strncasecmp((const char *)own.p, (const char *)host.p, host.n) == 0;
+    for (uint32_t i = 0; i < p->names.n_more && !is_ours; i++)
+        is_ours = strcmp(p->names.more[i], "*") == 0 || bytes_is_nocase(host, p->names.more[i]);
+    return is_ours;
 }
 
 static const struct admin_page *find(const struct pages *p, struct bytes path)
@@ -117,7 +159,9 @@ static void on_head(void *context, struct http_exchange *x)
     const struct http_header allow = {BYTES_LIT("allow"), posts ? BYTES_LIT("POST") : BYTES_LIT("GET, HEAD")};
     const bool is_wrong_method = page && !method_fits(x, page);
     struct admin_answer a = {.status = 200, .type = ADMIN_TYPE_TEXT, .text = &p->text};
-    if (!page)
+    if (!is_called_by_its_name(p, x))
+        admin_say(&a, 421, "not called by that name here; admin.hosts lists names\n");
+    else if (!page)
         admin_say(&a, 404, "nothing here; / lists what is\n");
     else if (is_wrong_method)
         admin_say(&a, 405, posts ? "only POST here\n" : "only GET and HEAD here\n");
@@ -127,7 +171,7 @@ static void on_head(void *context, struct http_exchange *x)
         return page->take(page->context, x);
     else
         page->handle(page->context, x, &a);
-    reply(x, &a, is_wrong_method ? &allow : NULL);
+    reply(x, &a, a.status == 405 ? &allow : NULL);
     buffer_clear(&p->text, KEEP_BYTES);
 }
 

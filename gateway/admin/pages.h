@@ -10,9 +10,18 @@
 
 struct pages;
 
-/* These pages, and a list of them at /, in their order. The rows are copied; their texts and contexts must
- * outlive it. NULL when memory is out. */
-struct pages *pages_new(const struct admin_page *rows, uint32_t n);
+/* Names that the server may be called by beside addresses and those without a dot: its own, and what is
+ * configured;
+ * "*" is every name. */
+struct pages_names {
+    const char *own; /* of an endpoint: host:port */
+    const char *const *more;
+    uint32_t n_more;
+};
+
+/* These pages, and a list of them at /, in their order. The rows are copied; their texts and contexts, and
+ * the names, must outlive it. NULL when memory is out. */
+struct pages *pages_new(const struct admin_page *rows, uint32_t n, const struct pages_names *names);
 struct pages *pages_free(struct pages *p);
 
 /* Its context is a struct pages. Every request is answered at its head; bodies are of no interest. */

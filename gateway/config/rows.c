@@ -78,6 +78,9 @@ static const struct settings_row profiles_rows[] = {
 static const struct settings_row admin_rows[] = {
     {"endpoint", SETTINGS_TEXT, AT(admin_endpoint), "localhost:9464", 0, 0, NULL,
      "address of /metrics, /healthz and /readyz"},
+    {"hosts", SETTINGS_STRINGS, AT(admin_hosts), "", 0, 0, NULL,
+     "names by which people and scrapers reach that address, beside its own, those without a dot and IP addresses; * is any. "
+     "Others are refused: a page of the web may have its name point here"},
 };
 
 static const struct settings_row limits_rows[] = {

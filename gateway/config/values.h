@@ -62,6 +62,7 @@ struct config {
     struct settings_strings profiles_exporters;
 
     const char *admin_endpoint;
+    struct settings_strings admin_hosts;
 
     uint64_t request_bytes, memory, request_timeout_ns, request_rate;
     uint32_t connections;

@@ -115,7 +115,12 @@ static int start_admin(struct gateway *g, struct error *e)
         gateway_reload_page(g),
     };
     struct admin_options options = {
-        .endpoint = g->config->admin_endpoint, .pages = pages, .n_pages = ARRAY_LEN(pages)};
+        .endpoint = g->config->admin_endpoint,
+        .pages = pages,
+        .n_pages = ARRAY_LEN(pages),
+        .hosts = g->options->config->admin_hosts.items, /* which stays, whatever a reload brings */
+        .n_hosts = g->options->config->admin_hosts.n,
+    };
     g->admin = admin_new(&options, g->loop, e);
     return g->admin ? 0 : -EADDRINUSE;
 }

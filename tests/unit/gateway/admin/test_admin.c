@@ -114,7 +114,8 @@ static void start_with(uint64_t stall_ns)
                                          close_page, &metrics, &metrics.budget};
     scrapes = unit_made(scrapes_new(loop, &source));
     const struct admin_page pages[] = {scrapes_page(scrapes), admin_health_page(), admin_ready_page(&ready)};
-    struct admin_options options = {"127.0.0.1:0", pages, 3, stall_ns};
+    struct admin_options options = {
+        .endpoint = "127.0.0.1:0", .pages = pages, .n_pages = 3, .stall_ns = stall_ns};
     struct error e = {""};
     admin = unit_made(admin_new(&options, loop, &e));
     ck_assert_msg(admin != NULL, "%s", e.text);
@@ -182,12 +183,12 @@ UNIT(answers_several_requests_on_one_connection)
     struct buffer heard = {0};
     start();
     int fd = dial();
-    tell(fd, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    tell(fd, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     ck_assert(hear(fd, "\r\n\r\nok\n", &heard));
     ck_assert_int_eq(strncmp((char *)heard.p, "HTTP/1.1 200 ", 13), 0);
     heard.n = 0;
-    tell(fd, "GET /metrics?collect[]=self HTTP/1.1\r\nHost: x\r\n");
-    tell(fd, "\r\nGET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    tell(fd, "GET /metrics?collect[]=self HTTP/1.1\r\nHost: localhost\r\n");
+    tell(fd, "\r\nGET /none HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     ck_assert(!hear(fd, "never", &heard));
     char *first = strstr((char *)heard.p, "format 0 escaping 0 self\n"),
          *second = strstr((char *)heard.p, "HTTP/1.1 404 ");
@@ -224,13 +225,13 @@ UNIT(a_connection_above_the_limit_is_closed_and_the_others_stay)
     for (int i = 0; i < 64; i++) {
         heard.n = 0;
         fd[i] = dial();
-        tell(fd[i], "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+        tell(fd[i], "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
         ck_assert(hear(fd[i], "ok\n", &heard));
     }
     fd[64] = dial();
     ck_assert(!hear(fd[64], "ok\n", &heard));
     heard.n = 0;
-    tell(fd[0], "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    tell(fd[0], "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     ck_assert(hear(fd[0], "ok\n", &heard));
     for (int i = 0; i < 65; i++)
         close(fd[i]);
@@ -263,8 +264,8 @@ static const char *scrape(const char *target, const char *fields)
     static struct buffer heard;
     char request[500];
     int fd = dial();
-    snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\n%sConnection: close\r\n\r\n", target,
-             fields);
+    snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: localhost\r\n%sConnection: close\r\n\r\n",
+             target, fields);
     tell(fd, request);
     buffer_release(&heard);
     ck_assert(!hear(fd, "never", &heard));
@@ -301,7 +302,7 @@ UNIT(a_page_of_any_size_takes_the_memory_of_a_piece)
     metrics.pieces = 500;
     metrics.piece_bytes = 32000;
     int fd = dial();
-    tell(fd, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     ck_assert(hear(fd, LAST_CHUNK, &heard));
     ck_assert_uint_ge(heard.n, 500 * 32000);
     close(fd);
@@ -317,7 +318,8 @@ UNIT(metrics_are_gzipped_when_that_is_accepted)
     metrics.piece_bytes = 30000;
     int fd = dial();
     tell(fd,
-         "GET /metrics HTTP/1.0\r\nHost: x\r\nAccept-Encoding: deflate, gzip;q=0.5\r\n\r\n"); /* unchunked */
+         "GET /metrics HTTP/1.0\r\nHost: localhost\r\nAccept-Encoding: deflate, gzip;q=0.5\r\n\r\n"); /* unchunked
+                                                                                                       */
     ck_assert(!hear(fd, "never", &heard));
     ck_assert_ptr_nonnull(strstr((char *)heard.p, "content-encoding: gzip\r\n"));
     uint8_t *body = memmem(heard.p, heard.n, "\r\n\r\n", 4);
@@ -345,7 +347,7 @@ UNIT(health_is_told_while_pages_are_made_and_a_fifth_is_asked_to_come_back)
     metrics.held = true;
     for (int i = 0; i < 4; i++) {
         fd[i] = dial();
-        tell(fd[i], "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        tell(fd[i], "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     }
     for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open < 4;) {
         ck_assert(clock_monotonic() < until);
@@ -373,8 +375,8 @@ UNIT(metrics_wait_for_what_was_acknowledged)
     start();
     metrics.stale = true;
     int fd = dial(), other = dial();
-    tell(fd, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-    tell(other, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     for (uint64_t until = clock_monotonic() + PATIENCE_NS; !metrics.waiting || !metrics.waiting->next;) {
         ck_assert(clock_monotonic() < until);
         turn();
@@ -419,7 +421,7 @@ UNIT(an_answer_that_nobody_reads_ends)
     metrics.pieces = 10000;
     metrics.piece_bytes = 32000;
     int fd = dial();
-    tell(fd, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open == 0;) {
         ck_assert(clock_monotonic() < until);
         turn();

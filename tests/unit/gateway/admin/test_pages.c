@@ -57,6 +57,9 @@ static void take(void *context, struct http_exchange *x)
 static unsigned changes;
 static struct admin_ready ready = {checks, 2};
 
+static const char *const more[] = {"profgate.example"};
+static const struct pages_names names = {"gate.internal:9464", more, 1};
+
 static struct pages *make_pages(void)
 {
     const struct admin_page rows[] = {
@@ -66,7 +69,7 @@ static struct pages *make_pages(void)
         {"POST", "/change", "changes something", change, &changes},
         {"GET", "/later", "answers by itself", .take = take},
     };
-    return unit_made(pages_new(rows, ARRAY_LEN(rows)));
+    return unit_made(pages_new(rows, ARRAY_LEN(rows), &names));
 }
 
 static void ask_with(const char *method, const char *path, const char *query, const char *name,
@@ -167,6 +170,8 @@ UNIT(what_changes_something_is_posted_and_not_by_browsers)
     ask_with("POST", "/change", "", "sec-fetch-site", "cross-site");
     ck_assert_uint_eq(status, 403);
     ask_with("POST", "/change", "", "origin", "https://elsewhere.example");
+    ck_assert_uint_eq(status, 403);
+    ask_with("POST", "/change", "", "origin", ""); /* a browser has it all the same */
     ck_assert_uint_eq(status, 403);
     ask("/change", "");
     ck_assert_uint_eq(status, 405);
@@ -282,4 +287,37 @@ UNIT(the_format_is_what_accept_likes_best)
                           m.escaping_is_asked_for == cases[i].asked,
                       "%s: %d %d", cases[i].accept, m.format, m.escaping);
     }
+}
+
+UNIT(only_by_its_own_names)
+{
+    static const struct {
+        const char *authority;
+        uint32_t status;
+    } cases[] = {
+        {"", 200},
+        {"localhost", 200},
+        {"LocalHost:9464", 200},
+        {"127.0.0.1:9464", 200},
+        {"[::1]:9464", 200},
+        {"10.1.2.3", 200},
+        {"profgate:9464", 200},
+        {"gate.internal:1", 200},
+        {"Profgate.Example", 200},
+        {"evil.example:9464", 421},
+        {"127.0.0.1.evil.example", 421},
+        {"localhost.evil.example", 421},
+        {"[::1", 421},
+        {"gate.internal.evil.example", 421},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct pages *p = make_pages();
+        struct http_exchange x = {.method = BYTES_LIT("GET"),
+                                  .path = BYTES_LIT("/healthz"),
+                                  .authority = bytes_str(cases[i].authority)};
+        pages_handler()->on_head(p, &x);
+        ck_assert_msg(status == cases[i].status, "%s: %u", cases[i].authority, status);
+        pages_free(p);
+    }
+    done();
 }

@@ -36,11 +36,14 @@ static bool is_ready(void *context, struct error *why)
 static struct admin_check checks[1] = {{"listener", is_ready, NULL}};
 static struct admin_ready ready = {checks, 1};
 
+static const char *const more[] = {"profgate.example"};
+static const struct pages_names names = {"gate.internal:9464", more, 1};
+
 static struct pages *make_pages(void)
 {
     const struct admin_page rows[] = {
         {"GET", "/much", "much", show_much}, admin_health_page(), admin_ready_page(&ready)};
-    return pages_new(rows, 3);
+    return pages_new(rows, 3, &names);
 }
 
 /* As the session does it. */
