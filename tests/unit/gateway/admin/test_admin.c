@@ -316,10 +316,8 @@ UNIT(metrics_are_gzipped_when_that_is_accepted)
     start();
     metrics.pieces = 30;
     metrics.piece_bytes = 30000;
-    int fd = dial();
-    tell(fd,
-         "GET /metrics HTTP/1.0\r\nHost: localhost\r\nAccept-Encoding: deflate, gzip;q=0.5\r\n\r\n"); /* unchunked
-                                                                                                       */
+    int fd = dial(); /* of 1.0: not in chunks */
+    tell(fd, "GET /metrics HTTP/1.0\r\nHost: localhost\r\nAccept-Encoding: deflate, gzip;q=0.5\r\n\r\n");
     ck_assert(!hear(fd, "never", &heard));
     ck_assert_ptr_nonnull(strstr((char *)heard.p, "content-encoding: gzip\r\n"));
     uint8_t *body = memmem(heard.p, heard.n, "\r\n\r\n", 4);
