@@ -18,6 +18,9 @@
 #include "proto/base/macros.h"
 #include "proto/io/signal.h"
 
+/* At least: loops and listeners of two workers have thirty. */
+#define FILES_BESIDE_MIN 64u
+
 static void drained(void *user)
 {
     struct gateway *g = user;
@@ -78,7 +81,7 @@ static int start_listening(struct gateway *g, struct error *e)
         .addresses = g->receivers.addresses,
         .n_addresses = g->receivers.n,
         .workers = g->n_workers,
-        .connections_max = c->connections,
+        .connections_max = g->connections_max,
         .http = HTTP_SERVER_LIMITS_DEFAULT,
     };
     options.http.request_ns = c->request_timeout_ns;
@@ -131,17 +134,28 @@ static void log_address(const char *what, const char *configured, uint16_t port)
     log_info("listening for=%s address=%.*s%s", what, BYTES_FMT(a.before_port), a.port);
 }
 
+/* Of the files that may be open, what connections of senders leave to the rest: the admin server,
+ * destinations, loops, files to read. */
+static uint32_t files_beside(uint64_t allowed)
+{
+    return (uint32_t)min_of(max_of(allowed / 4, (uint64_t)FILES_BESIDE_MIN), (uint64_t)LISTEN_FILES_BESIDE);
+}
+
 /* For as many connections as are configured, on each loop: a destination's file may have a high number, too.
  */
 static int allow_files(struct gateway *g, struct error *e)
 {
     uint32_t wanted = g->config->connections + LISTEN_FILES_BESIDE;
     uint64_t allowed = open_files_raise(wanted);
-    if (allowed < wanted)
+    g->connections_max = g->config->connections;
+    if (allowed < wanted) {
+        const uint32_t beside = files_beside(allowed);
+        g->connections_max = (uint32_t)(allowed > beside ? allowed - beside : 1);
         log_warn(
-            "limits.connections=%u needs %u open files, and %llu are allowed: connections beyond are closed; "
+            "limits.connections=%u needs %u open files, and %llu are allowed: connections beyond %u are closed; "
             "raise the limit (ulimit -Hn, LimitNOFILE= of systemd) or lower limits.connections",
-            g->config->connections, wanted, (unsigned long long)allowed);
+            g->config->connections, wanted, (unsigned long long)allowed, g->connections_max);
+    }
     int r = io_loop_reserve(g->loop, wanted);
     return r < 0 ? error_set(e, r, "no room for open files: %s", strerror(-r)) : 0;
 }

@@ -75,8 +75,9 @@ struct gateway {
     bool lanes_ended;
     struct gateway_worker *workers; /* the workers, then as many lanes, of which some run */
     uint32_t n_workers;
-    uint32_t n_changing; /* those that have not changed over to new rules, or said that they cannot */
-    uint32_t n_running;  /* those that have not stopped: workers, then, while they are gone, lanes */
+    uint32_t connections_max; /* as configured, or as open files allow */
+    uint32_t n_changing;      /* those that have not changed over to new rules, or said that they cannot */
+    uint32_t n_running;       /* those that have not stopped: workers, then, while they are gone, lanes */
     uint64_t next_flush_ns;
     atomic_bool stopping; /* workers read it, too */
     bool drained;

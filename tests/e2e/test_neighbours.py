@@ -3,6 +3,7 @@ bodies that trickle, files that block. The operator is answered meanwhile, memor
 import gzip
 import http.client
 import os
+import resource
 import socket
 import subprocess
 import threading
@@ -209,3 +210,18 @@ def test_a_large_body_keeps_a_rate():
         assert answer.startswith(b"HTTP/1.1 408"), answer
         assert time.monotonic() - began < 30  # of the 16 minutes that 4 KiB a second would take
         connection.close()
+
+
+def test_admin_answers_when_senders_take_all_open_files():
+    def few_files():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
+
+    with running(Gateway(preexec_fn=few_files)) as gateway:
+        held = [socket.create_connection(("127.0.0.1", gateway.ports[0])) for _ in range(300)]
+        try:
+            wait_for(lambda: gateway.total("profgate_connections_refused_total") > 0, "connections are refused")
+            for _ in range(20):
+                assert gateway.get("/healthz") == "ok\n"
+        finally:
+            for connection in held:
+                connection.close()
