@@ -72,6 +72,7 @@ CONTENT = {
     "strings": (96, {"200"}),
     "leaves": (280, {"200", "503"}),
     "long-name": (64, {"200"}),
+    "long-names": (96, {"200"}),
     "repetitive-names": (64, {"200"}),
     "stack-by-profiles": (64, {"200"}),
     "stack-by-resources": (64, {"200"}),

@@ -245,9 +245,19 @@ def valid(size, rng):
     return message(d, [(resource_of((b"service.name", b"a")), [profile_of(d, samples, max(size // len(samples), 1))])])
 
 
+def long_names(size, rng):
+    """Few resources with names of 50 KB: each series of theirs would repeat them."""
+    def make(n):
+        d = Dictionary()
+        profile = profile_of(d, sample_of(d.stack(varint(d.kernel_location("vfs_read")))))
+        return message(d, ((resource_of((b"service.name", b"%016x" % rng.getrandbits(64) + b"n" * 50_000)), [profile])
+                           for _ in range(n)))
+    return make(max(size // 50_000, 1))
+
+
 KINDS = {f.__name__.replace("_", "-"): f for f in (
-    services, strings, leaves, long_name, repetitive_names, stack_by_profiles, stack_by_resources, stack_by_samples, stacks,
-    lines_by_stack, mapping_by_locations, resource_by_profiles, profile_by_samples, same_key, empties, valid)}
+    services, strings, leaves, long_name, long_names, repetitive_names, stack_by_profiles, stack_by_resources, stack_by_samples,
+    stacks, lines_by_stack, mapping_by_locations, resource_by_profiles, profile_by_samples, same_key, empties, valid)}
 
 
 def build(kind, size, seed=1):
