@@ -29,6 +29,7 @@ static struct prometheus_options options_of(const struct outputs *o, const struc
     bool open = wanted->format == ADMIN_OPENMETRICS_0_0_1 || wanted->format == ADMIN_OPENMETRICS_1_0_0;
     options.format = open ? PROMETHEUS_OPENMETRICS : PROMETHEUS_TEXT;
     options.escaping = escapings[wanted->escaping];
+    options.own_target = true;
     return options;
 }
 

@@ -50,7 +50,7 @@ static bool quoted(struct bytes rest, size_t *ret)
     return false;
 }
 
-bool top_label_next(struct bytes *rest, struct bytes *ret_name, struct bytes *ret_value)
+static bool any_label_next(struct bytes *rest, struct bytes *ret_name, struct bytes *ret_value)
 {
     struct bytes at = *rest;
     size_t n;
@@ -68,6 +68,14 @@ bool top_label_next(struct bytes *rest, struct bytes *ret_name, struct bytes *re
     *ret_value = bytes_of(at.p + 1, n);
     *rest = from(at, n + 2);
     return true;
+}
+
+bool top_label_next(struct bytes *rest, struct bytes *ret_name, struct bytes *ret_value)
+{
+    while (any_label_next(rest, ret_name, ret_value))
+        if (ret_value->n > 0)
+            return true;
+    return false;
 }
 
 /* Takes `{…}` from the front, leaving what is between in *ret; false when it does not end or is none. */

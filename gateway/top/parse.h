@@ -52,7 +52,8 @@ void top_page_release(struct top_page *page);
 /* The sum of all samples of a name, or `absent`. */
 double top_page_sum(const struct top_page *page, const char *name, double absent);
 
-/* Moves on to the next label; the value still has its escapes. False at the end. */
+/* Moves on to the next label that has a value (an empty one is none to Prometheus), which still has its
+ * escapes. False at the end. */
 bool top_label_next(struct bytes *rest, struct bytes *ret_name, struct bytes *ret_value);
 
 #endif

@@ -104,6 +104,16 @@ def linked(path):
     return request.SerializeToString()
 
 
+def named_instance(path):
+    """A captured request of an instance of the service."""
+    messages = pytest.importorskip("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
+    request = messages.ExportProfilesServiceRequest.FromString(path.read_bytes())
+    for resource in request.resource_profiles:
+        resource.resource.attributes.add(key="service.name").value.string_value = "shop"
+        resource.resource.attributes.add(key="service.instance.id").value.string_value = "i-1"
+    return request.SerializeToString()
+
+
 def feed(gateway, link=False):
     for path in FILES:
         assert gateway.post(linked(path) if link else path.read_bytes())[0] == 200
@@ -201,6 +211,40 @@ exporters:
             assert prometheus.value("sum(last_over_time(samples_kernel_count_total[10m]))") == KERNEL
             assert gateway.total("profgate_export_requests_total", signal="metrics", outcome="failed") == 0
             assert gateway.total("profgate_export_requests_total", signal="metrics", outcome="sent") > 2
+
+
+def labels_of(prometheus, name, **chosen):
+    """The label sets of a metric's series, without those that only say which way they came."""
+    found = prometheus.api("series", **{"match[]": name})
+    sets = [{k: v for k, v in series.items() if k not in ("__name__", "at")} for series in found
+            if chosen.items() <= series.items()]
+    return sorted(sorted(labels.items()) for labels in sets)
+
+
+def test_a_series_has_the_same_labels_by_scrape_and_by_remote_write(tmp_path):
+    """Resources with and without service.name and service.instance.id, scraped as the documentation says and written: job and
+    instance are those of the service, and not there where it has none; the gateway's own are the target's."""
+    requests = [linked(FILES[0]), FILES[1].read_bytes(), named_instance(FILES[2])]
+    (tmp_path / "written").mkdir()
+    (tmp_path / "scraped").mkdir()
+    with running(Prometheus("debian", tmp_path / "written")) as written:
+        config = f"""
+metrics: {{ flush_interval: 300ms, exporters: [prometheus, prometheusremotewrite/test] }}
+exporters: {{ prometheusremotewrite/test: {{ endpoint: "http://127.0.0.1:{written.port}/api/v1/write" }} }}
+"""
+        with running(Gateway(config=config)) as gateway:
+            for request in requests:
+                assert gateway.post(request)[0] == 200
+            with running(Prometheus("debian", tmp_path / "scraped", [(gateway.admin, "")])) as scraped:
+                for name in ("samples_kernel_count_total", "profile_cpu_time_seconds_total", "target_info"):
+                    wait_for(lambda: labels_of(written, name) and labels_of(scraped, name) == labels_of(written, name),
+                             f"{name} by both")
+                    jobs = {dict(labels).get("job") for labels in labels_of(written, name)}
+                    assert jobs == ({"shop"} if name == "target_info" else {"shop", None})
+                assert {dict(labels).get("instance") for labels in labels_of(scraped, "samples_kernel_count_total")} == {None, "i-1"}
+                assert not [labels for labels in labels_of(scraped, "samples_kernel_count_total") if "exported_job" in dict(labels)]
+                own = [dict(labels) for labels in labels_of(scraped, "profgate_samples_total")]
+                assert [(labels["job"], labels["instance"]) for labels in own] == [("profgate0", f"127.0.0.1:{gateway.admin}")]
 
 
 def test_two_gateways_are_two_writers(tmp_path):

@@ -153,7 +153,9 @@ def parse_prometheus(text):
         match = LINE.match(line)
         if line.startswith("#") or not match:
             continue
-        key = (match.group(1), frozenset(LABEL.findall(match.group(2) or "")))
+        labels = LABEL.findall(match.group(2) or "")
+        # An empty job or instance says that the series has none.
+        key = (match.group(1), frozenset(label for label in labels if label not in (("job", ""), ("instance", ""))))
         assert key not in series, f"twice: {line}"
         series[key] = float(match.group(3))
     return series

@@ -41,6 +41,9 @@ struct prometheus_options {
     /* OpenMetrics: a line NAME_created for each counter. Off: to a scraper that does not know it, it is one
      * more series for each. */
     bool created;
+    /* Series without a job or an instance of their own say so by an empty label: a scraper that honors labels
+     * then adds none of its own, and the series has the labels that remote write gives it. */
+    bool own_target;
 };
 
 /* Appends the metric name by a strategy. 0, -ENOMEM, -ENOBUFS. */

@@ -31,10 +31,39 @@ static int add_name(struct buffer *out, struct bytes name, bool is_label)
     return r < 0 ? r : buffer_add_str(out, "\"");
 }
 
+struct prometheus_page {
+    struct prometheus_options options;
+    struct prometheus_table *table;
+    const struct prometheus_family *families;
+    const struct prometheus_series *series; /* of the family under way */
+    uint32_t n_families, n_series;
+    uint32_t family, next; /* what is written next: a series of a family */
+    bool begun;            /* that family's head is written */
+    struct buffer *out;    /* during prometheus_page_next */
+};
+
+/* job="" and instance="", where the series has none (names.h, own_target). */
+static int add_no_target(struct buffer *out, const struct prometheus_label *labels, uint32_t n, bool is_first)
+{
+    static const char *const names[] = {"instance", "job"};
+    int r = 0;
+    for (size_t k = 0; k < ARRAY_LEN(names) && r == 0; k++) {
+        bool has = false;
+        for (uint32_t i = 0; i < n; i++)
+            has |= bytes_is(labels[i].name, names[k]);
+        if (!has) {
+            r = buffer_printf(out, "%s%s=\"\"", is_first ? "{" : ",", names[k]);
+            is_first = false;
+        }
+    }
+    return r;
+}
+
 /* {a="b"}, or nothing. A metric's name that needs quotes stands inside, in front ("UTF-8 in Prometheus"). */
 static int add_labels(void *user, struct bytes family, const struct prometheus_label *labels, uint32_t n,
                       struct buffer *out)
 {
+    const struct prometheus_page *p = user;
     bool inside = !prometheus_is_plain(family, false);
     int r = 0;
     if (inside) {
@@ -53,19 +82,10 @@ static int add_labels(void *user, struct bytes family, const struct prometheus_l
         if (r == 0)
             r = buffer_add_str(out, "\"");
     }
-    return r == 0 && (inside || n > 0) ? buffer_add_str(out, "}") : r;
+    if (r == 0 && p->options.own_target)
+        r = add_no_target(out, labels, n, n == 0 && !inside);
+    return r == 0 && (inside || n > 0 || p->options.own_target) ? buffer_add_str(out, "}") : r;
 }
-
-struct prometheus_page {
-    struct prometheus_options options;
-    struct prometheus_table *table;
-    const struct prometheus_family *families;
-    const struct prometheus_series *series; /* of the family under way */
-    uint32_t n_families, n_series;
-    uint32_t family, next; /* what is written next: a series of a family */
-    bool begun;            /* that family's head is written */
-    struct buffer *out;    /* during prometheus_page_next */
-};
 
 /* What the format calls the family: OpenMetrics leaves the suffix to the sample. */
 static struct bytes family_name(const struct prometheus_page *p, const struct prometheus_family *f)
@@ -209,7 +229,7 @@ int prometheus_page_new(struct prometheus_page **ret, const struct metric_batch 
         return -ENOMEM;
     if (options)
         p->options = *options;
-    struct prometheus_table_options table = {.names = p->options, .labels = add_labels};
+    struct prometheus_table_options table = {.names = p->options, .labels = add_labels, .user = p};
     int r = prometheus_table_new(&p->table, batch, &table);
     if (r < 0) {
         free(p);

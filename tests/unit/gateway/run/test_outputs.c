@@ -96,16 +96,17 @@ UNIT(metrics_in_each_format_as_often_as_one_looks)
     struct world *w = begin(NULL);
     count(w, 0, 2500000000);
     for (int scraper = 0; scraper < 2; scraper++) {
-        expect(w, (struct admin_metrics){.what = ADMIN_METRICS_PROFILES},
-               "# HELP cpu_time_seconds_total CPU\n# TYPE cpu_time_seconds_total counter\n"
-               "cpu_time_seconds_total{job=\"shop\"} 2.5\n"
-               "# HELP target_info Target metadata\n# TYPE target_info gauge\ntarget_info{job=\"shop\"} 1\n");
+        expect(
+            w, (struct admin_metrics){.what = ADMIN_METRICS_PROFILES},
+            "# HELP cpu_time_seconds_total CPU\n# TYPE cpu_time_seconds_total counter\n"
+            "cpu_time_seconds_total{job=\"shop\",instance=\"\"} 2.5\n"
+            "# HELP target_info Target metadata\n# TYPE target_info gauge\ntarget_info{job=\"shop\",instance=\"\"} 1\n");
         expect(
             w, (struct admin_metrics){.what = ADMIN_METRICS_PROFILES, .format = ADMIN_OPENMETRICS_1_0_0},
             "# HELP cpu_time_seconds CPU\n# TYPE cpu_time_seconds counter\n# UNIT cpu_time_seconds seconds\n"
-            "cpu_time_seconds_total{job=\"shop\"} 2.5 # {trace_id=\"a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1\"} 2.5 "
+            "cpu_time_seconds_total{job=\"shop\",instance=\"\"} 2.5 # {trace_id=\"a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1\"} 2.5 "
             "1.500\n"
-            "# HELP target Target metadata\n# TYPE target info\ntarget_info{job=\"shop\"} 1\n# EOF\n");
+            "# HELP target Target metadata\n# TYPE target info\ntarget_info{job=\"shop\",instance=\"\"} 1\n# EOF\n");
     }
     struct buffer out = BUFFER_INIT(0);
     struct admin_metrics self = {.what = ADMIN_METRICS_SELF, .format = ADMIN_OPENMETRICS_1_0_0};
@@ -127,14 +128,14 @@ UNIT(names_and_identity_as_configured)
            (struct admin_metrics){
                .what = ADMIN_METRICS_PROFILES, .format = ADMIN_TEXT_1_0_0, .escaping = ADMIN_ALLOW_UTF8},
            "# HELP \"cpu.time\" CPU\n# TYPE \"cpu.time\" counter\n"
-           "{\"cpu.time\",job=\"shop\",\"profgate.instance.id\"=\"one\"} 1\n"
+           "{\"cpu.time\",job=\"shop\",\"profgate.instance.id\"=\"one\",instance=\"\"} 1\n"
            "# HELP target_info Target metadata\n# TYPE target_info gauge\n"
-           "target_info{job=\"shop\",\"profgate.instance.id\"=\"one\"} 1\n");
+           "target_info{job=\"shop\",\"profgate.instance.id\"=\"one\",instance=\"\"} 1\n");
     expect(w, (struct admin_metrics){.what = ADMIN_METRICS_PROFILES},
            "# HELP cpu_time CPU\n# TYPE cpu_time counter\n"
-           "cpu_time{job=\"shop\",profgate_instance_id=\"one\"} 1\n"
+           "cpu_time{job=\"shop\",profgate_instance_id=\"one\",instance=\"\"} 1\n"
            "# HELP target_info Target metadata\n# TYPE target_info gauge\n"
-           "target_info{job=\"shop\",profgate_instance_id=\"one\"} 1\n");
+           "target_info{job=\"shop\",profgate_instance_id=\"one\",instance=\"\"} 1\n");
     end(w);
 }
 
@@ -146,7 +147,8 @@ UNIT(auto_is_the_name_of_the_host)
     struct buffer out = BUFFER_INIT(0);
     count(w, 1, 1);
     ck_assert_int_eq(gethostname(host, sizeof host - 1), 0);
-    snprintf(wanted, sizeof wanted, "samples_total{job=\"shop\",profgate_instance_id=\"%s\"} 1\n", host);
+    snprintf(wanted, sizeof wanted,
+             "samples_total{job=\"shop\",profgate_instance_id=\"%s\",instance=\"\"} 1\n", host);
     ck_assert_int_eq(write_metrics(w, &(struct admin_metrics){.what = ADMIN_METRICS_PROFILES}, &out), 0);
     ck_assert_uint_gt(out.n, 0);
     ck_assert_ptr_nonnull(memmem(out.p, out.n, wanted, strlen(wanted)));
@@ -165,8 +167,9 @@ UNIT(totals_go_on_when_rules_are_new)
     w->a = unit_made(aggregate_new(&only, 1, &w->budget));
     aggregate_set_generation(w->a, generation);
     count(w, 0, 4);
-    expect(w, (struct admin_metrics){.what = ADMIN_METRICS_PROFILES},
-           "# TYPE samples_total counter\nsamples_total{job=\"shop\"} 7\n"
-           "# HELP target_info Target metadata\n# TYPE target_info gauge\ntarget_info{job=\"shop\"} 1\n");
+    expect(
+        w, (struct admin_metrics){.what = ADMIN_METRICS_PROFILES},
+        "# TYPE samples_total counter\nsamples_total{job=\"shop\",instance=\"\"} 7\n"
+        "# HELP target_info Target metadata\n# TYPE target_info gauge\ntarget_info{job=\"shop\",instance=\"\"} 1\n");
     end(w);
 }

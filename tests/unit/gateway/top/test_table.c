@@ -23,7 +23,7 @@ static struct top_page page_of(const char *text)
 
 static const char small[] = "# HELP x_total It counts \\n things\n"
                             "# TYPE x_total counter\n"
-                            "x_total{a=\"1\",b=\"q\\\"u}o\\\\te\"} 3\n"
+                            "x_total{a=\"1\",b=\"q\\\"u}o\\\\te\",instance=\"\",job=\"\"} 3\n"
                             "x_total{a=\"2\"} 4.5 1700000000000\r\n"
                             "# a remark\n"
                             "\n"

@@ -119,6 +119,28 @@ UNIT(label_names)
     }
 }
 
+UNIT(series_say_that_they_have_no_target_of_their_own)
+{
+    const struct prometheus_options options = {.own_target = true},
+                                    utf8 = {.own_target = true,
+                                            .strategy = PROMETHEUS_NO_TRANSLATION,
+                                            .escaping = PROMETHEUS_ALLOW_UTF8};
+    struct attr attrs[] = {text("service.name", "shop")}, go[] = {text("runtime", "go")};
+    struct metric_point with[] = {count(1, go, 1)}, without[] = {count(2, NULL, 0)};
+    struct metric metrics[] = {metric_of("a.b", "1", METRIC_SUM, with, 1)},
+                  other[] = {metric_of("a.b", "1", METRIC_SUM, without, 1)};
+    struct metric_resource both[] = {{.attrs = attrs, .n_attrs = 1, .metrics = metrics, .n_metrics = 1},
+                                     {.metrics = other, .n_metrics = 1}};
+    expect(both, 2, &options,
+           "# HELP a_b_total It counts\n# TYPE a_b_total counter\n"
+           "a_b_total{job=\"shop\",runtime=\"go\",instance=\"\"} 1\n"
+           "a_b_total{instance=\"\",job=\"\"} 2\n"
+           "# HELP target_info Target metadata\n# TYPE target_info gauge\n"
+           "target_info{job=\"shop\",instance=\"\"} 1\n");
+    expect(both + 1, 1, &utf8,
+           "# HELP \"a.b\" It counts\n# TYPE \"a.b\" counter\n{\"a.b\",instance=\"\",job=\"\"} 2\n");
+}
+
 UNIT(a_page)
 {
     struct attr attrs[] = {text("service.namespace", "eu"), text("service.name", "shop"),
