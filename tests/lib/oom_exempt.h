@@ -13,13 +13,15 @@ void *__real_realloc(void *p, size_t n);
 char *__real_strdup(const char *s);
 int __real_asprintf(char **ret, const char *format, ...);
 
-/* What a library takes for functions of this source is the test's, too (library_oom.h). The linker takes the
- * first it meets, and a test's own object comes before all others. */
-__attribute__((weak)) const char *oom_test_source(void);
-__attribute__((weak)) const char *oom_test_source(void)
+/* What a library takes for functions of this source is the test's, too (library_oom.h). CMake names it: to
+ * clang the base file of what is included so is "<built-in>". */
+#ifdef PG_TEST_SOURCE
+const char *oom_test_source(void);
+const char *oom_test_source(void)
 {
-    return __BASE_FILE__;
+    return PG_TEST_SOURCE;
 }
+#endif
 
 #define malloc   __real_malloc
 #define calloc   __real_calloc
