@@ -2,6 +2,7 @@
 #include "sender/unwind/loader.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,7 +60,7 @@ static int check(int fd, const struct unwind_key *key)
         return -errno;
     bool same =
         S_ISREG(st.st_mode) && (uint64_t)st.st_size == key->size && (uint64_t)st.st_mtim.tv_sec == key->mtime;
-    return same ? 0 : -ESTALE;
+    return same ? 0 : LOADER_GONE;
 }
 
 static struct loader_open *find_open(struct loader *l, const struct unwind_key *key)
@@ -78,7 +79,37 @@ static struct loader_open *find_open(struct loader *l, const struct unwind_key *
     return least;
 }
 
-/* Opens a file if it is not open. 0; ROWS_NONE: it is none of ours; LOADER_GONE; or -errno. */
+static bool is_refused(const struct loader *l, const struct unwind_key *key)
+{
+    uint64_t now = clock_monotonic();
+    for (uint32_t i = 0; i < LOADER_REFUSED_MAX; i++) {
+        const struct loader_refused *r = &l->refused[i];
+        if (r->when && now - r->when < LOADER_REFUSED_NS && memcmp(&r->key, key, sizeof *key) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Remembers what failed. */
+static void refuse(struct loader *l, const struct unwind_key *key, int r)
+{
+    if (r < 0)
+        l->refused[l->next_refused++ % LOADER_REFUSED_MAX] = (struct loader_refused){*key, clock_monotonic()};
+}
+
+/* Who was to open a file says so by -errno. */
+static int why_not_open(int r)
+{
+    switch (-r) {
+    case ENOENT:
+    case ESRCH:
+    case ESTALE: return LOADER_GONE;
+    default: return r;
+    }
+}
+
+/* Opens a file if it is not open. 0; ROWS_NONE: it is none of ours; LOADER_GONE; LOADER_REFUSED; or -errno.
+ */
 static int open_file(struct loader *l, const struct loader_file *file, struct loader_open **ret)
 {
     struct loader_open *o = find_open(l, file->key);
@@ -86,12 +117,14 @@ static int open_file(struct loader *l, const struct loader_file *file, struct lo
     *ret = o;
     if (o->rows)
         return 0;
+    if (is_refused(l, file->key))
+        return LOADER_REFUSED;
     o->fd = file->open(file->of);
     if (o->fd < 0)
-        return -o->fd == ENOENT ? LOADER_GONE : o->fd;
+        return why_not_open(o->fd);
     int r = check(o->fd, file->key);
-    r = r < 0 ? r : source_file(&o->source, o->fd);
-    r = r < 0 ? r : rows_open(&o->rows, &o->source);
+    r = r != 0 ? r : source_file(&o->source, o->fd);
+    r = r != 0 ? r : rows_open(&o->rows, &o->source);
     if (r != 0) {
         close(o->fd);
         return r;
@@ -141,6 +174,7 @@ int loader_add(struct loader *l, const struct loader_file *file)
         r = install(l, file->key, 0, RUNTIME_NATIVE);
     else if (r == 0)
         r = install(l, file->key, rows_pages(o->rows), l->recognise ? l->recognise(o->fd) : RUNTIME_NATIVE);
+    refuse(l, file->key, r);
     count(l, r, begun, 0, 0);
     return r;
 }
@@ -164,14 +198,15 @@ static int load(struct loader *l, const struct loader_file *file, const struct u
         rows_page(o->rows, page, &l->rows);
         damaged = l->rows.n_damaged;
         r = check(o->fd, file->key);
-        r = r < 0 ? r : tables_load(l->tables, known, page, &l->rows, file->user, clock_monotonic());
+        r = r != 0 ? r : tables_load(l->tables, known, page, &l->rows, file->user, clock_monotonic());
         for (int i = 0; i < TRIES && r == TABLES_LATER; i++) {
             wait_for_room();
             r = tables_load(l->tables, known, page, &l->rows, file->user, clock_monotonic());
         }
     }
+    refuse(l, file->key, r);
     count(l, r, begun, r == 0, damaged);
-    return r == ROWS_NONE ? -ESTALE : r;
+    return r == ROWS_NONE ? LOADER_GONE : r;
 }
 
 int loader_rule(struct loader *l, const struct loader_file *file, uint64_t offset, struct unwind_rule *ret)

@@ -34,6 +34,15 @@ struct loader_file {
     void *of;
 };
 
+/* A file that found no room, or could not be read, is not looked at again for this long. */
+#define LOADER_REFUSED_NS  10000000000u
+#define LOADER_REFUSED_MAX 16u
+
+struct loader_refused {
+    struct unwind_key key;
+    uint64_t when;
+};
+
 struct loader_open {
     struct unwind_key key;
     int fd; /* -1: memory */
@@ -47,6 +56,8 @@ struct loader {
     uint32_t (*recognise)(int fd); /* whose code a file has: enum runtime_tag; NULL: native's. The owner's */
     struct loader_open open[LOADER_OPEN_MAX], memory;
     uint64_t turn;
+    struct loader_refused refused[LOADER_REFUSED_MAX]; /* a ring */
+    uint32_t next_refused;
     struct rows rows;     /* of the page being compiled */
     pthread_mutex_t lock; /* of counts */
     struct loader_counts counts;
@@ -56,12 +67,13 @@ struct loader {
 void loader_init(struct loader *l, struct tables *tables);
 void loader_release(struct loader *l);
 
-/* Condition: who was to open the file found none of that name any more. */
-#define LOADER_GONE 3
+/* Conditions, beside TABLES_LATER. */
+#define LOADER_GONE    3 /* nobody can open it any more, or it is another one by now */
+#define LOADER_REFUSED 4 /* it failed lately */
 
 /* Makes a file known, if it is not. What is no ELF file of ours, or has no frame information, is noted as
  * having none, so that nobody asks again. May wait for room, a few TABLES_GRACE_NS. 0; TABLES_LATER: no room
- * came free meanwhile; LOADER_GONE; or -errno: -ENOSPC if all the room is in use. */
+ * came free meanwhile; LOADER_GONE; LOADER_REFUSED; or -errno: -ENOSPC if all the room is in use. */
 int loader_add(struct loader *l, const struct loader_file *file);
 
 /* The same for an ELF file in memory, which must stay: of one. */

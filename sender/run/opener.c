@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sender/run/opener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/hash.h"
+#include "proto/base/macros.h"
+#include "sender/procs/procs.h"
+
+/* Files whose names are kept. */
+#define PATHS 1024u
+
+struct path {
+    struct unwind_key key;
+    char *path; /* NULL: none */
+};
+
+struct opener {
+    struct procs *procs;     /* only to open files with */
+    struct path path[PATHS]; /* by the key's hash */
+};
+
+struct opener *opener_new(void)
+{
+    struct opener *o = calloc(1, sizeof *o);
+    if (o)
+        o->procs = procs_new("/proc");
+    return o && !o->procs ? opener_free(o) : o;
+}
+
+struct opener *opener_free(struct opener *o)
+{
+    if (!o)
+        return NULL;
+    for (uint32_t i = 0; i < PATHS; i++)
+        free(o->path[i].path);
+    procs_free(o->procs);
+    free(o);
+    return NULL;
+}
+
+int opener_quietly(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+/* The file a process has mapped at [start, end). */
+static int open_mapped(const struct opener *o, uint32_t pid, uint64_t start, uint64_t end)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/map_files/%lx-%lx", pid, (unsigned long)start, (unsigned long)end);
+    int fd = opener_quietly(path);
+    if (fd >= 0)
+        return fd;
+    /* Without CAP_CHECKPOINT_RESTORE: by its name. */
+    struct maps maps = {0};
+    struct process process = {.pid = pid};
+    snprintf(path, sizeof path, "/proc/%u/maps", pid);
+    autoclose int maps_fd = opener_quietly(path);
+    if (maps_fd >= 0 && maps_read(&maps, maps_fd) == 0) {
+        const struct region *region = maps_find(&maps, start);
+        if (region)
+            fd = procs_open_region(o->procs, &process, region);
+    }
+    maps_release(&maps);
+    return fd;
+}
+
+static bool same_key(const struct unwind_key *a, const struct unwind_key *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static struct path *path_of(struct opener *o, const struct unwind_key *key)
+{
+    return &o->path[hash_mix(key->inode, key->mtime) % PATHS];
+}
+
+struct bytes opener_name(int fd, char *path)
+{
+    char link[32];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, PATH_MAX - 1);
+    path[max_of(n, (ssize_t)0)] = 0;
+    return bytes_str(path);
+}
+
+static void keep_path(struct opener *o, const struct unwind_key *key, int fd)
+{
+    char path[PATH_MAX];
+    struct path *p = path_of(o, key);
+    if (p->path && same_key(&p->key, key))
+        return;
+    free(p->path);
+    *p = (struct path){*key, opener_name(fd, path).n > 0 ? strdup(path) : NULL};
+}
+
+/* A file by the name it had. Not by size and time alone: a name leads elsewhere for another namespace's
+ * files. */
+static int open_by_path(struct opener *o, const struct unwind_key *key)
+{
+    const struct path *p = path_of(o, key);
+    struct stat st;
+    if (!p->path || !same_key(&p->key, key))
+        return -ENOENT;
+    int fd = opener_quietly(p->path);
+    if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_ino != key->inode)) {
+        close(fd);
+        return -ESTALE;
+    }
+    return fd;
+}
+
+int opener_open(void *of)
+{
+    const struct whereabouts *at = of;
+    struct stat st;
+    int fd;
+    if (at->end) {
+        fd = open_mapped(at->opener, at->pid, at->start, at->end);
+    } else {
+        char link[64];
+        snprintf(link, sizeof link, "/proc/%u/exe", at->pid);
+        fd = opener_quietly(link);
+        if (fd < 0 && at->path[0] == '/')
+            fd = opener_quietly(at->path);
+    }
+    /* Of a process that has begun another program meanwhile it is another file. */
+    if (fd >= 0 && (fstat(fd, &st) < 0 || (uint64_t)st.st_size != at->key->size)) {
+        close(fd);
+        fd = -ESTALE;
+    }
+    if (fd < 0)
+        return open_by_path(at->opener, at->key);
+    keep_path(at->opener, at->key, fd);
+    return fd;
+}

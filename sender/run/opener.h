@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens the files of code that processes have mapped, or had: by the process while it is there, else by the
+ * name the file had when it was opened last. One thread.
+ */
+#ifndef SENDER_RUN_OPENER_H
+#define SENDER_RUN_OPENER_H
+
+#include "bpf/unwind.h"
+#include "proto/base/bytes.h"
+
+struct opener;
+
+struct opener *opener_new(void);              /* NULL when memory is out */
+struct opener *opener_free(struct opener *o); /* returns NULL; NULL is fine */
+
+/* Where a file is to be had: mapped at [start, end) of a process; `end` 0: it is the process's executable,
+ * begun by the name `path`. */
+struct whereabouts {
+    struct opener *opener;
+    const struct unwind_key *key;
+    uint32_t pid;
+    uint64_t start, end;
+    const char *path;
+};
+
+/* A loader_file's `open`; `of` is a struct whereabouts. A descriptor, the caller's; or -errno. */
+int opener_open(void *of);
+
+/* Opens a path to be read, without waiting for whoever is behind it. A descriptor or -errno. */
+int opener_quietly(const char *path);
+
+/* The name of a descriptor's file, in `path` of PATH_MAX. */
+struct bytes opener_name(int fd, char *path);
+
+#endif

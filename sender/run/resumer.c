@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A walk's addresses are code of the process as it was when the sample was taken, some hundred microseconds
+ * ago or, on a machine with more to do than CPUs, some milliseconds. So the mappings that the kernel has now
+ * count only if those that the walk went through are still among them; else the process has ended or begun
+ * another program, and what the walk went through is all there is to go by.
+ */
+#include "sender/run/resumer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "proto/base/macros.h"
+#include "sender/unwind/rest.h"
+
+/* Processes whose mappings are remembered while they do not change, and mappings looked at of one. */
+#define SEEN_MAX     8u
+#define MAPPINGS_MAX 4096u
+
+/* A process's code, as the kernel said. */
+struct seen {
+    uint32_t pid, changes, user;
+    uint64_t start, turn;
+    struct sample_file *mapping; /* n, of which the one used last is likely the next */
+    uint32_t n, cap, last;
+};
+
+struct resumer {
+    struct sampler *sampler;
+    struct loader *loader;
+    struct opener *opener;
+    struct seen seen[SEEN_MAX];
+    uint64_t turn;
+    /* The walk that is being ended: the record as it will go back. */
+    const struct unwind_rest *rest;
+    struct seen *process;
+    struct sample_file mapping; /* of the address whose rule was asked for last; end 0: none */
+    struct sample_head head;
+    uint64_t body[SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX * SAMPLE_FRAME_WORDS + CONTEXT_BYTES_MAX / 8];
+};
+
+struct resumer *resumer_new(struct sampler *sampler, struct loader *loader, struct opener *opener)
+{
+    struct resumer *r = calloc(1, sizeof *r);
+    if (r) {
+        r->sampler = sampler;
+        r->loader = loader;
+        r->opener = opener;
+    }
+    return r;
+}
+
+struct resumer *resumer_free(struct resumer *r)
+{
+    for (uint32_t i = 0; r && i < SEEN_MAX; i++)
+        free(r->seen[i].mapping);
+    free(r);
+    return NULL;
+}
+
+static bool on_mapping(void *user, const struct sample_file *mapping)
+{
+    struct seen *p = user;
+    if (p->n == p->cap) {
+        uint32_t cap = max_of(2 * p->cap, 32u);
+        struct sample_file *grown = cap > MAPPINGS_MAX ? NULL : realloc(p->mapping, cap * sizeof *p->mapping);
+        if (!grown)
+            return false;
+        p->mapping = grown;
+        p->cap = cap;
+    }
+    p->mapping[p->n++] = *mapping;
+    return true;
+}
+
+static const struct sample_file *mapping_of(struct seen *p, uint64_t address)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct sample_file *m = &p->mapping[(p->last + i) % p->n];
+        if (address >= m->start && address < m->end) {
+            p->last = (p->last + i) % p->n;
+            return m;
+        }
+    }
+    return NULL;
+}
+
+static void read_mappings(struct resumer *r, struct seen *p, const struct sample_head *head)
+{
+    char path[32];
+    struct stat st;
+    p->n = p->last = 0;
+    p->pid = head->pid;
+    p->start = head->start;
+    p->changes = head->changes;
+    snprintf(path, sizeof path, "/proc/%u", head->pid);
+    p->user = stat(path, &st) == 0 ? st.st_uid : UINT32_MAX;
+    (void)sampler_files_of(r->sampler, head->pid, on_mapping, p); /* what is not there is no code */
+}
+
+/* Whether a process's mappings still are those that the walk went through: it may have begun another program.
+ */
+static bool are_those(struct seen *p, const struct unwind_rest *rest)
+{
+    for (uint32_t i = 0; i < UNWIND_REST_WAYS; i++) {
+        const struct unwind_mapping *way = &rest->way[i];
+        if (!(rest->ways >> i & 1) || (!way->serial && !way->is_pending))
+            continue; /* generated code comes and goes */
+        const struct sample_file *m = mapping_of(p, way->start);
+        if (!m || m->start != way->start || m->end - m->start != way->length)
+            return false;
+    }
+    return true;
+}
+
+/* The mappings of a sample's process, asked for anew if they have changed; none if it is not the program any
+ * more that it was. *is_new: its samples should be read while it is there. */
+static struct seen *see(struct resumer *r, const struct sample_head *head, bool *is_new)
+{
+    struct seen *p = &r->seen[0];
+    for (uint32_t i = 0; i < SEEN_MAX; i++) {
+        struct seen *other = &r->seen[i];
+        if (other->pid == head->pid && other->start == head->start) {
+            p = other;
+            break;
+        }
+        if (other->turn < p->turn)
+            p = other;
+    }
+    p->turn = ++r->turn;
+    *is_new = p->pid != head->pid || p->start != head->start;
+    if (!*is_new && head->changes && p->changes == head->changes && are_those(p, r->rest))
+        return p;
+    read_mappings(r, p, head);
+    if (!are_those(p, r->rest))
+        p->n = 0;
+    return p;
+}
+
+/* Where an address is in code: as the kernel says now, or, of a process that has ended, as the walk knew. */
+static bool find_code(struct resumer *r, uint64_t address)
+{
+    const struct sample_file *now = mapping_of(r->process, address);
+    if (now) {
+        r->mapping = *now;
+        return true;
+    }
+    for (uint32_t i = 0; r->process->n == 0 && i < UNWIND_REST_WAYS; i++) {
+        const struct unwind_mapping *way = &r->rest->way[i];
+        const struct unwind_key *key = tables_key(r->loader->tables, way->serial);
+        if (!(r->rest->ways >> i & 1) || address - way->start >= way->length || !key)
+            continue;
+        r->mapping = (struct sample_file){.pid = r->head.pid,
+                                          .key = *key,
+                                          .start = way->start,
+                                          .end = way->start + way->length,
+                                          .offset = way->bias + way->start};
+        return true;
+    }
+    return false;
+}
+
+static int rest_rule(void *user, uint64_t address, struct unwind_rule *ret)
+{
+    struct resumer *r = user;
+    const struct sample_file *m = &r->mapping;
+    *ret = (struct unwind_rule){0};
+    if (!find_code(r, address)) {
+        r->mapping = (struct sample_file){0};
+        return r->process->n == 0 ? 1 : -1;
+    }
+    if (m->key.inode == 0 && m->key.device)
+        return 0; /* generated code */
+    struct whereabouts at = {r->opener, &m->key, m->pid, m->start, m->end, ""};
+    struct loader_file file = {.key = &m->key, .user = r->process->user, .open = opener_open, .of = &at};
+    return loader_rule(r->loader, &file, address - m->start + m->offset, ret) != 0;
+}
+
+static bool rest_frame(void *user, uint64_t address)
+{
+    struct resumer *r = user;
+    const struct unwind_file *file = r->mapping.end ? tables_file(r->loader->tables, &r->mapping.key) : NULL;
+    if (r->head.n_user >= SAMPLE_USER_MAX)
+        return false;
+    struct sample_frame frame = {.kind = SAMPLE_FRAME_CODE, .where = address};
+    if (file) {
+        frame.file = file->serial;
+        frame.extra = (uint16_t)((address - r->mapping.start + r->mapping.offset) >> UNWIND_PAGE_BITS);
+    }
+    memcpy(&r->body[r->head.n_kernel + r->head.n_user++ * SAMPLE_FRAME_WORDS], &frame, sizeof frame);
+    return true;
+}
+
+void resumer_rest(struct resumer *r, const struct sample_head *head, const uint64_t *body)
+{
+    bool is_new;
+    uint64_t far;
+    r->rest = sampler_rest(r->sampler, head);
+    r->process = see(r, head, &is_new);
+    r->head = *head;
+    r->head.kind = SAMPLE_STACK;
+    memcpy(r->body, body, 8 * (r->head.n_kernel + SAMPLE_USER_WORDS(&r->head)));
+    r->head.n_user--; /* the last one is said again, with what is known now */
+    r->head.user_end = (uint16_t)rest_walk(r->rest, &(struct rest_walk){rest_rule, rest_frame, r}, &far);
+    if (far)
+        sampler_far(r->sampler, head->tid, far, r->rest->at.sp);
+    r->head.n_user = max_of(r->head.n_user, head->n_user);
+    memcpy(r->body + r->head.n_kernel + SAMPLE_USER_WORDS(&r->head), record_context(head, body),
+           head->n_context);
+    sampler_return(r->sampler, &r->head, r->body, is_new);
+}

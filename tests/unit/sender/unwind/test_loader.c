@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pages of this very program, brought into tables that are plain memory. */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sender/unwind/loader.h"
+
+static struct unwind_bucket page[UNWIND_BUCKETS];
+static struct unwind_rule rule[UNWIND_RULES];
+static bpf_u32 used[UNWIND_FILES];
+static struct unwind_row shard[UNWIND_SHARD_ROWS];
+
+static int shard_open(void *user, uint32_t i, struct unwind_row **ret)
+{
+    *ret = shard;
+    return 0;
+}
+
+static void shard_close(void *user, uint32_t i, struct unwind_row *rows) {}
+
+static void shard_drop(void *user, uint32_t i) {}
+
+static int file_set(void *user, const struct unwind_key *key, const struct unwind_file *file)
+{
+    return 0;
+}
+
+static void file_drop(void *user, const struct unwind_key *key) {}
+
+static void changed(void *user, bool is_gone) {}
+
+static const struct tables_backend backend = {.page = page,
+                                              .rule = rule,
+                                              .used = used,
+                                              .shard_open = shard_open,
+                                              .shard_close = shard_close,
+                                              .shard_drop = shard_drop,
+                                              .file_set = file_set,
+                                              .file_drop = file_drop,
+                                              .changed = changed};
+
+static char own[] = "/proc/self/exe";
+static int opened; /* how often it was */
+
+static int open_path(void *of)
+{
+    int fd = open(of, O_RDONLY | O_CLOEXEC);
+    opened++;
+    return fd < 0 ? -errno : fd;
+}
+
+static struct unwind_key key_of(const char *path)
+{
+    struct stat st;
+    ck_assert_int_eq(stat(path, &st), 0);
+    return (struct unwind_key){
+        .inode = st.st_ino, .size = (uint64_t)st.st_size, .mtime = (uint64_t)st.st_mtim.tv_sec};
+}
+
+/* Where `function` is in this program's file: its text is mapped as it lies there. */
+static uint64_t offset_of(void (*function)(void))
+{
+    uint64_t address = (uint64_t)(uintptr_t)function, start, end, offset = 0;
+    char line[512];
+    FILE *f = fopen("/proc/self/maps", "r");
+    ck_assert(f != NULL);
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &offset) == 3 && address >= start && address < end)
+            break;
+    fclose(f);
+    return address - start + offset;
+}
+
+void plain(void);
+__asm__(
+    ".text\n.globl plain\n.type plain, @function\nplain:\n.cfi_startproc\n"
+    "sub $40, %rsp\n.cfi_def_cfa_offset 48\nnop\nadd $40, %rsp\n.cfi_def_cfa_offset 8\nret\n.cfi_endproc\n");
+
+static struct loader l;
+
+static struct tables *begin(void)
+{
+    struct tables *t = unit_made(tables_new(&backend, 1));
+    loader_init(&l, t);
+    opened = 0;
+    return t;
+}
+
+static void end(struct tables *t)
+{
+    loader_release(&l);
+    tables_free(t);
+}
+
+UNIT(a_page_is_loaded_when_it_is_asked_for)
+{
+    struct tables *t = begin();
+    struct unwind_key key = key_of("/proc/self/exe");
+    struct loader_file file = {.key = &key, .open = open_path, .of = own};
+    struct unwind_rule found;
+    uint64_t at = offset_of(plain);
+    ck_assert_int_eq(loader_add(&l, &file), 0);
+    ck_assert_uint_eq(loader_counts(&l).loaded, 0);
+    ck_assert_int_eq(loader_rule(&l, &file, at, &found), 0);
+    ck_assert(found.cfa == UNWIND_CFA_RSP && found.cfa_offset == 8);
+    ck_assert_int_eq(loader_rule(&l, &file, at + 4, &found), 0); /* `sub` has four bytes */
+    ck_assert(found.cfa == UNWIND_CFA_RSP && found.cfa_offset == 48);
+    ck_assert_uint_eq(loader_counts(&l).loaded, 1);
+    ck_assert_int_eq(loader_rule(&l, &file, at + UNWIND_PAGE_SIZE, &found), 0);
+    ck_assert_uint_eq(loader_counts(&l).loaded, 2);
+    ck_assert_int_eq(loader_rule(&l, &file, key.size + UNWIND_PAGE_SIZE, &found), 0); /* no code of its */
+    ck_assert_int_eq(found.cfa, UNWIND_CFA_NONE);
+    ck_assert_int_eq(opened, 1);
+    loader_rest(&l);
+    ck_assert_int_eq(loader_rule(&l, &file, at, &found), 0); /* it is there */
+    ck_assert_int_eq(opened, 1);
+    end(t);
+}
+
+UNIT(another_file_than_the_key_says_is_not_taken)
+{
+    struct tables *t = begin();
+    struct unwind_key key = key_of("/proc/self/exe");
+    struct loader_file file = {.key = &key, .open = open_path, .of = own};
+    struct unwind_rule found;
+    key.mtime++;
+    ck_assert_int_eq(loader_rule(&l, &file, 0, &found), LOADER_GONE);
+    ck_assert_ptr_null(tables_file(t, &key));
+    file.of = (char[]){"/nonexistent"};
+    ck_assert_int_eq(loader_rule(&l, &file, 0, &found), LOADER_GONE);
+    file.of = own; /* neither is held against it */
+    key.mtime--;
+    ck_assert_int_eq(loader_rule(&l, &file, 0, &found), 0);
+    end(t);
+}
+
+UNIT(what_cannot_be_opened_is_not_tried_each_time)
+{
+    struct tables *t = begin();
+    struct unwind_key key = key_of("/proc/self/exe");
+    struct loader_file file = {
+        .key = &key, .open = open_path, .of = (char[]){"/proc/self/exe/under"}}; /* no folder */
+    struct unwind_rule found;
+    ck_assert_int_eq(loader_rule(&l, &file, 0, &found), -ENOTDIR);
+    ck_assert_int_eq(loader_rule(&l, &file, 0, &found), LOADER_REFUSED);
+    ck_assert_int_eq(opened, 1);
+    end(t);
+}
+
+UNIT(a_file_without_frame_information_is_known)
+{
+    struct tables *t = begin();
+    static char path[] = PG_SOURCE_DIR "/tests/unwind/README.md";
+    struct unwind_key key = key_of(path);
+    struct loader_file file = {.key = &key, .open = open_path, .of = path};
+    struct unwind_rule found;
+    ck_assert_int_eq(loader_rule(&l, &file, 0, &found), 0);
+    ck_assert_int_eq(found.cfa, UNWIND_CFA_NONE);
+    ck_assert_uint_eq(loader_counts(&l).without, 1);
+    end(t);
+}
