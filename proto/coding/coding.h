@@ -63,6 +63,10 @@ struct coding_decoder *coding_decoder_free(struct coding_decoder *d);
 int coding_decode(struct coding_decoder *d, enum coding c, struct bytes in, size_t limit, size_t extra,
                   struct budget *budget, struct buffer *out);
 
+/* Of how many members (gzip) or frames (zstd, skippable ones too) the last body was that it decoded; of other
+ * codings 1. Who passes such bodies on may meet a receiver that reads the first one only. */
+uint32_t coding_decoder_parts(const struct coding_decoder *d);
+
 /* Why a body of that coding was CODING_CORRUPT, where its head tells: it asks for a dictionary, or for a
  * larger window than we give. "it needs …", for a person; NULL when there is nothing more to say than
  * corrupt. */

@@ -27,6 +27,7 @@
 struct coding_decoder {
     struct libdeflate_decompressor *deflate;
     ZSTD_DCtx *zstd;
+    uint32_t parts; /* of the last body */
 };
 
 struct coding_decoder *coding_decoder_new(void)
@@ -99,9 +100,11 @@ static int deflate_decode(struct coding_decoder *d, enum coding c, struct job *j
         }
         j->out->n += made;
         in = bytes_of(in.p + took, in.n - took);
-        if (in.n > 0 && (c == CODING_DEFLATE || ++parts == JOB_PARTS_MAX))
+        parts++;
+        if (in.n > 0 && (c == CODING_DEFLATE || parts == JOB_PARTS_MAX))
             return CODING_CORRUPT;
     } while (in.n > 0);
+    d->parts = parts;
     return 0;
 }
 
@@ -246,6 +249,7 @@ static int zstd_decode(struct coding_decoder *d, struct job *j)
         if (!head.skippable)
             r = zstd_frame(d, bytes_of(in.p, n), &head, j);
         in = bytes_of(in.p + n, in.n - n);
+        d->parts = parts + 1;
     }
     return r;
 }
@@ -268,6 +272,7 @@ int coding_decode(struct coding_decoder *d, enum coding c, struct bytes in, size
     struct job j = {.in = in, .limit = limit, .extra = extra, .begin = out->n, .budget = budget, .out = out};
     if (limit > SIZE_MAX / 4 || extra > SIZE_MAX / 4)
         return -EINVAL;
+    d->parts = 1;
     int r;
     switch (c) {
     case CODING_IDENTITY: r = identity_decode(&j); break;
@@ -280,6 +285,11 @@ int coding_decode(struct coding_decoder *d, enum coding c, struct bytes in, size
     if (r != 0)
         out->n = j.begin;
     return r;
+}
+
+uint32_t coding_decoder_parts(const struct coding_decoder *d)
+{
+    return d->parts;
 }
 
 const char *coding_explain(enum coding c, struct bytes in)

@@ -65,3 +65,12 @@ void room_clear(struct buffer *b, size_t keep_max, struct budget *budget)
         room_release(b, budget);
     b->n = 0;
 }
+
+uint8_t *room_take(struct buffer *b, struct budget *budget, size_t *ret_n)
+{
+    const size_t cap = b->cap;
+    budget_refund(budget, cap);
+    uint8_t *p = buffer_take(b, ret_n);
+    uint8_t *cut = p && *ret_n > 0 && *ret_n < cap ? realloc(p, *ret_n) : NULL;
+    return cut ? cut : p; /* what cannot be cut is fine as it is */
+}

@@ -29,4 +29,8 @@ void room_release(struct buffer *b, struct budget *budget);
  * costs more than the request. */
 void room_clear(struct buffer *b, size_t keep_max, struct budget *budget);
 
+/* Takes the memory out, refunded and cut to what is filled: the caller's to free. NULL when there was none.
+ */
+uint8_t *room_take(struct buffer *b, struct budget *budget, size_t *ret_n);
+
 #endif

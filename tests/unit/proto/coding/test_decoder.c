@@ -291,6 +291,50 @@ UNIT(skippable_zstd_frames_are_passed_over)
     buffer_release(&plain);
 }
 
+/* What is passed on as it came must be one part: other receivers read no more. */
+UNIT(parts_are_counted)
+{
+    static const uint8_t skippable[] = {0x53, 0x2a, 0x4d, 0x18, 0, 0, 0, 0};
+    struct coding_decoder *d = decoder();
+    struct buffer plain = text(500), out = {0};
+    for (size_t c = 1; c < sizeof codings / sizeof *codings; c++) {
+        struct buffer in = packed(codings[c], buffer_bytes(&plain)),
+                      one = packed(codings[c], buffer_bytes(&plain));
+        bool has_parts = codings[c] == CODING_GZIP || codings[c] == CODING_ZSTD;
+        for (uint32_t parts = 1; parts <= (has_parts ? 3u : 1u); parts++) {
+            ck_assert_int_eq(coding_decode(d, codings[c], buffer_bytes(&in), LIMIT, 0, NULL, &out), 0);
+            ck_assert_uint_eq(coding_decoder_parts(d), parts);
+            buffer_add_bytes(&in, buffer_bytes(&one));
+        }
+        buffer_release(&in);
+        if (codings[c] == CODING_ZSTD) {
+            buffer_add(&one, skippable, sizeof skippable);
+            ck_assert_int_eq(coding_decode(d, CODING_ZSTD, buffer_bytes(&one), LIMIT, 0, NULL, &out), 0);
+            ck_assert_uint_eq(coding_decoder_parts(d), 2);
+        }
+        buffer_release(&one);
+    }
+    coding_decoder_free(d);
+    buffer_release(&out);
+    buffer_release(&plain);
+}
+
+UNIT(memory_that_is_taken_out_is_off_the_budget)
+{
+    struct budget budget = BUDGET_INIT(64 << 10, NULL);
+    struct buffer b = {0};
+    size_t n;
+    ck_assert_ptr_null(room_take(&b, &budget, &n));
+    ck_assert_int_eq(room_make(&b, 4, &budget), 0);
+    buffer_add(&b, "body", 4);
+    uint8_t *p = room_take(&b, &budget, &n);
+    ck_assert(bytes_is(bytes_of(p, n), "body"));
+    ck_assert_uint_eq(atomic_load(&budget.used), 0);
+    ck_assert_uint_eq(b.cap, 0);
+    ck_assert_uint_lt(malloc_usable_size(p), ROOM_MIN);
+    free(p);
+}
+
 UNIT(a_dictionary_is_refused_and_said_so)
 {
     static const char samples[] = "frame_1;frame_2;frame_3;frame_4;frame_5;frame_6;frame_7;frame_8;";
