@@ -200,7 +200,8 @@ struct http_request {
     const struct http_header
         *headers; /* content-length is the session's business; te: trailers is the caller's */
     uint32_t n_headers;
-    struct bytes body; /* must stay in place until on_done: it is not copied */
+    struct bytes prefix; /* a few bytes that go before the body and are part of it: gRPC's */
+    struct bytes body;   /* both must stay in place until on_done: they are not copied */
 };
 
 struct http_response {

@@ -139,10 +139,13 @@ static int write_head(struct http1_client *c, const struct http_request *q)
         r = http1_add_header(out, BYTES_LIT("host"), bytes_str(q->authority));
     for (uint32_t i = 0; i < q->n_headers && r == 0; i++)
         r = http1_add_header(out, q->headers[i].name, q->headers[i].value);
-    bool says_length = q->body.n > 0 || (strcmp(q->method, "GET") != 0 && strcmp(q->method, "HEAD") != 0);
+    const size_t length = q->prefix.n + q->body.n;
+    bool says_length = length > 0 || (strcmp(q->method, "GET") != 0 && strcmp(q->method, "HEAD") != 0);
     if (r == 0 && says_length)
-        r = buffer_printf(out, "content-length: %zu\r\n", q->body.n);
-    return r < 0 ? r : buffer_add_str(out, "\r\n");
+        r = buffer_printf(out, "content-length: %zu\r\n", length);
+    if (r == 0)
+        r = buffer_add_str(out, "\r\n");
+    return r < 0 ? r : buffer_add_bytes(out, q->prefix);
 }
 
 static bool is_ready(const struct http_client *base)

@@ -192,6 +192,7 @@ static struct http_call *call(struct http_client *base, const struct http_reques
         return NULL;
     call->done = done;
     call->user = user;
+    call->base.prefix = q->prefix;
     call->base.body = q->body;
     call->response.max = c->base.response_max;
     char length[24];
@@ -202,13 +203,13 @@ static struct http_call *call(struct http_client *base, const struct http_reques
         http2_field(BYTES_LIT(":path"), bytes_str(q->path)),
     };
     size_t n = http2_fields(nv, 4, q->headers, q->n_headers);
-    if (q->body.n > 0 && n < HTTP2_FIELDS_MAX) {
-        int n_length = snprintf(length, sizeof length, "%zu", q->body.n);
+    const size_t n_body = q->prefix.n + q->body.n;
+    if (n_body > 0 && n < HTTP2_FIELDS_MAX) {
+        int n_length = snprintf(length, sizeof length, "%zu", n_body);
         nv[n++] = http2_field(BYTES_LIT("content-length"), bytes_of(length, (size_t)n_length));
     }
     nghttp2_data_provider provider = http2_body_provider();
-    call->base.id =
-        nghttp2_submit_request(c->core.session, NULL, nv, n, q->body.n > 0 ? &provider : NULL, call);
+    call->base.id = nghttp2_submit_request(c->core.session, NULL, nv, n, n_body > 0 ? &provider : NULL, call);
     if (call->base.id < 0) {
         free(call);
         return NULL;

@@ -38,11 +38,11 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
     struct http2_stream *s = http2_stream_of(user_data, id);
     if (!s)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    size_t n = min_of(length, s->body.n);
+    const size_t left = s->prefix.n + s->body.n, n = min_of(length, left);
     if (n == 0 && s->streaming)
         return NGHTTP2_ERR_DEFERRED;
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (n < s->body.n || s->streaming)
+    if (n < left || s->streaming)
         return (ssize_t)n;
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (s->n_trailers > 0) {
@@ -60,6 +60,18 @@ nghttp2_data_provider http2_body_provider(void)
     return (nghttp2_data_provider){.read_callback = read_body};
 }
 
+/* Up to n bytes of `from`, which moves on. Returns how many are left of n. */
+static size_t send_of(struct buffer *out, struct bytes *from, size_t n)
+{
+    const size_t now = min_of(n, from->n);
+    if (now == 0)
+        return n; /* an empty reply's only frame: there is no body to point into */
+    buffer_add(out, from->p, now);
+    from->p += now;
+    from->n -= now;
+    return n - now;
+}
+
 static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *frame_header,
                      size_t length, nghttp2_data_source *source, void *user_data)
 {
@@ -73,13 +85,9 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
         return NGHTTP2_ERR_WOULDBLOCK;
     if (buffer_reserve(c->out, FRAME_HEADER + length) < 0)
         return NGHTTP2_ERR_CALLBACK_FAILURE;
-    assert(length <= s->body.n);
+    assert(length <= s->prefix.n + s->body.n);
     buffer_add(c->out, frame_header, FRAME_HEADER);
-    if (length == 0)
-        return 0; /* an empty reply's only frame: there is no body to point into */
-    buffer_add(c->out, s->body.p, length);
-    s->body.p += length;
-    s->body.n -= length;
+    send_of(c->out, &s->body, send_of(c->out, &s->prefix, length));
     s->n_sent += length;
     return 0;
 }

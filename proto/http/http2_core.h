@@ -17,8 +17,9 @@
 /* A side's own stream object begins with this; it is nghttp2's stream user data. */
 struct http2_stream {
     int32_t id;
-    struct bytes
-        body; /* still to be sent; the side keeps it in place until the stream is closed or forgotten */
+    /* Still to be sent, one after the other; the side keeps them in place until the stream is closed or
+     * forgotten. */
+    struct bytes prefix, body;
     const struct http_header *trailers; /* sent after the body */
     uint32_t n_trailers;
     bool streaming;  /* more of the body will come: nghttp2 is told to wait, and woken by resume_data */
