@@ -7,7 +7,6 @@
 #include <errno.h>
 
 #include "proto/base/macros.h"
-#include "proto/grpc/frame.h"
 #include "proto/grpc/text.h"
 
 static const struct {
@@ -18,14 +17,16 @@ static const struct {
     [OTLP_METRICS] = {"/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", "/v1/metrics"},
 };
 
-enum coding call_coding(enum client_compression compression)
+enum coding call_coding(enum client_compression compression, enum coding received)
 {
     switch (compression) {
     case CLIENT_COMPRESS_NONE: return CODING_IDENTITY;
-    case CLIENT_COMPRESS_GZIP: return CODING_GZIP;
+    case CLIENT_COMPRESS_GZIP: break;
     case CLIENT_COMPRESS_ZSTD: return CODING_ZSTD;
+    case CLIENT_COMPRESS_AS_RECEIVED:
+        return received == CODING_IDENTITY || received == CODING_ZSTD ? received : CODING_GZIP;
     }
-    return CODING_UNKNOWN;
+    return CODING_GZIP;
 }
 
 /* RFC 9110 §5.6.2 */
@@ -95,7 +96,6 @@ static int head_add_custom(struct call_head *h, const struct client_header *head
 static int head_add_own(struct call_head *h, const struct client_options *o)
 {
     bool grpc = h->protocol == OTLP_GRPC;
-    const char *coding = coding_name(call_coding(h->compression));
     /* OTLP exporter specification, "User Agent": OTel-OTLP-Exporter-LANGUAGE/VERSION, products of the
      * distribution. */
     const char *agent = arena_printf(&h->arena, "OTel-OTLP-Exporter-C/%s %s", PROFGATE_VERSION,
@@ -111,8 +111,6 @@ static int head_add_own(struct call_head *h, const struct client_options *o)
                                                : "application/x-protobuf");
     if (r == 0 && o->dialect.content_encoding)
         r = head_add(h, "content-encoding", o->dialect.content_encoding);
-    if (r == 0 && h->compression != CLIENT_COMPRESS_NONE)
-        r = head_add(h, grpc ? "grpc-encoding" : "content-encoding", coding);
     if (r == 0 && grpc)
         r = head_add(h, "te", "trailers"); /* some servers refuse without (PROTOCOL-HTTP2, "TE") */
     if (r == 0 && grpc)
@@ -182,29 +180,20 @@ void call_head_release(struct call_head *h)
     arena_release(&h->arena);
 }
 
-int call_encode(enum otlp_protocol protocol, struct coding_encoder *encoder, struct bytes body,
-                struct buffer *out)
+int call_body_init(struct call_body *ret, enum coding coding, struct bytes bytes)
 {
-    static const uint8_t no_prefix[GRPC_PREFIX_BYTES];
-    size_t begin = out->n;
-    int r = protocol == OTLP_GRPC ? buffer_add(out, no_prefix, sizeof no_prefix) : 0;
-    if (r == 0)
-        r = encoder ? coding_encode(encoder, body, out) : buffer_add_bytes(out, body);
-    if (r == 0 && protocol == OTLP_GRPC) {
-        size_t n = out->n - begin - GRPC_PREFIX_BYTES;
-        if (n > UINT32_MAX)
-            r = CALL_TOO_LARGE;
-        else
-            grpc_prefix_write(out->p + begin, encoder != NULL, (uint32_t)n);
-    }
-    if (r != 0)
-        out->n = begin;
-    return r;
+    if (bytes.n > UINT32_MAX)
+        return CALL_TOO_LARGE;
+    ret->coding = coding;
+    ret->bytes = bytes;
+    grpc_prefix_write(ret->prefix, coding != CODING_IDENTITY, (uint32_t)bytes.n);
+    return 0;
 }
 
-struct http_request call_request(const struct call_head *h, struct bytes wire, uint64_t timeout_ns,
+struct http_request call_request(const struct call_head *h, const struct call_body *body, uint64_t timeout_ns,
                                  char timeout_text[16])
 {
+    const bool grpc = h->protocol == OTLP_GRPC;
     struct http_request request = {
         .method = "POST",
         .scheme = h->scheme,
@@ -212,10 +201,15 @@ struct http_request call_request(const struct call_head *h, struct bytes wire, u
         .path = h->path,
         .headers = h->headers,
         .n_headers = h->n_headers,
-        .body = wire,
+        .body = body->bytes,
     };
-    if (h->protocol == OTLP_GRPC) {
+    if (body->coding != CODING_IDENTITY)
+        h->headers[request.n_headers++] =
+            (struct http_header){grpc ? BYTES_LIT("grpc-encoding") : BYTES_LIT("content-encoding"),
+                                 bytes_str(coding_name(body->coding))};
+    if (grpc) {
         static_assert(GRPC_TIMEOUT_MAX <= 16, "room for a grpc-timeout");
+        request.prefix = bytes_of(body->prefix, sizeof body->prefix);
         grpc_timeout_format(timeout_ns, timeout_text);
         h->headers[request.n_headers++] =
             (struct http_header){BYTES_LIT("grpc-timeout"), bytes_str(timeout_text)};

@@ -14,6 +14,7 @@
 #include "proto/client/endpoint.h"
 #include "proto/client/options.h"
 #include "proto/coding/coding.h"
+#include "proto/grpc/frame.h"
 #include "proto/http/exchange.h"
 
 /* Header fields of a destination's own: more would not fit a server's header limit anyway. */
@@ -23,11 +24,11 @@ struct call_head {
     struct arena arena; /* owns what follows */
     enum otlp_protocol protocol;
     enum otlp_signal signal;
-    enum client_compression compression;
-    bool any_success, retry_5xx; /* struct client_dialect */
-    size_t response_max;         /* of the answer's message, decompressed */
+    enum client_compression compression; /* what it makes of a request: call_coding */
+    bool any_success, retry_5xx;         /* struct client_dialect */
+    size_t response_max;                 /* of the answer's message, decompressed */
     const char *scheme, *authority, *path;
-    struct http_header *headers; /* with room for one more behind n_headers: grpc-timeout */
+    struct http_header *headers; /* with room for two more behind n_headers: a coding, grpc-timeout */
     uint32_t n_headers;
 };
 
@@ -37,18 +38,23 @@ int call_head_init(struct call_head *ret, const struct client_options *o, const 
                    struct error *e);
 void call_head_release(struct call_head *h);
 
-/* CODING_IDENTITY, … for a compression. */
-enum coding call_coding(enum client_compression compression);
+/* The coding for a request that came in `received`: client_coding. */
+enum coding call_coding(enum client_compression compression, enum coding received);
 
-/* Appends the body as it goes on the wire: for gRPC with its five-byte prefix, compressed by `encoder` unless
- * that is NULL. 0, -ENOMEM, -ENOBUFS; CALL_TOO_LARGE above gRPC's 4 GiB. Any thread. */
+/* A body as it goes on the wire. */
+struct call_body {
+    enum coding coding;
+    struct bytes bytes;                /* in that coding; where they are */
+    uint8_t prefix[GRPC_PREFIX_BYTES]; /* goes before them in gRPC */
+};
+
+/* 0, or CALL_TOO_LARGE above gRPC's 4 GiB. */
 enum { CALL_TOO_LARGE = 1 };
-int call_encode(enum otlp_protocol protocol, struct coding_encoder *encoder, struct bytes body,
-                struct buffer *out);
+int call_body_init(struct call_body *ret, enum coding coding, struct bytes bytes);
 
-/* The request for an encoded body; adds grpc-timeout. timeout_text is the memory for it and must stay as long
- * as the request is used. */
-struct http_request call_request(const struct call_head *h, struct bytes wire, uint64_t timeout_ns,
+/* The request for a body; says its coding and, to gRPC, the timeout. timeout_text is the memory for that; it
+ * and the body must stay as long as the request is used. */
+struct http_request call_request(const struct call_head *h, const struct call_body *body, uint64_t timeout_ns,
                                  char timeout_text[16]);
 
 enum call_outcome {

@@ -202,9 +202,20 @@ void client_cancel(struct client *x, size_t n)
     send_queue_cancel(&x->queue, n);
 }
 
+enum coding client_coding(const struct client *x, enum coding received)
+{
+    return call_coding(x->head.compression, received);
+}
+
+static bool can_be_sent(const struct client *x, const struct client_body *body)
+{
+    return body->coding == CODING_IDENTITY || body->coding == client_coding(x, body->received);
+}
+
 void client_push(struct client *x, struct client_body *body, size_t reserved, uint64_t items)
 {
-    if (body->n > x->max_request_bytes) {
+    assert(can_be_sent(x, body));
+    if (body->n_plain > x->max_request_bytes) {
         send_queue_cancel(&x->queue, reserved);
         note_loss(x, CLIENT_TOO_LARGE, 1, items);
     } else if (!send_queue_push(&x->queue, client_body_ref(body), reserved, items)) {
@@ -216,7 +227,8 @@ void client_push(struct client *x, struct client_body *body, size_t reserved, ui
 void client_push_newest(struct client *x, struct client_body *body, uint64_t items)
 {
     struct send_evicted evicted;
-    if (body->n > x->max_request_bytes) {
+    assert(can_be_sent(x, body));
+    if (body->n_plain > x->max_request_bytes) {
         note_loss(x, CLIENT_TOO_LARGE, 1, items);
     } else {
         bool pushed = send_queue_push_newest(&x->queue, client_body_ref(body), items, &evicted);
@@ -291,15 +303,9 @@ static int make_slots(struct client *x, const struct client_options *o)
         return -ENOMEM;
     for (x->n_slots = 0; x->n_slots < o->queue.num_consumers; x->n_slots++) {
         struct slot *s = &x->slots[x->n_slots];
-        struct coding_encoder *encoder = NULL;
-        if (o->compression != CLIENT_COMPRESS_NONE &&
-            !(encoder = coding_encoder_new(call_coding(o->compression), 0)))
+        *s = (struct slot){.client = x, .connection = x->shared};
+        if (!s->connection && !(s->connection = connection_new(&options, on_connection, x)))
             return -ENOMEM;
-        *s = (struct slot){.client = x, .encoder = encoder, .connection = x->shared};
-        if (!s->connection && !(s->connection = connection_new(&options, on_connection, x))) {
-            coding_encoder_free(encoder);
-            return -ENOMEM;
-        }
     }
     return 0;
 }
@@ -359,6 +365,7 @@ int client_new(struct client **ret, struct io_loop *loop, const struct client_op
     x->retry = options->retry;
     x->timeout_ns = options->timeout_ns;
     x->max_request_bytes = options->max_request_bytes;
+    x->compression_level = options->compression_level;
     rng_seed(&x->rng, hash_mix(hash_seed(), clock_monotonic()));
     r = make_parts(x, options, e);
     if (r < 0) {

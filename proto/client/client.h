@@ -35,6 +35,10 @@ bool client_reserve(struct client *x, size_t n);
 /* Gives a reservation of n bytes back. Any thread. */
 void client_cancel(struct client *x, size_t n);
 
+/* The coding in which it sends a request that came in `received` (CODING_UNKNOWN: that was made here): a body
+ * that is in this one is sent as it is, and one that is in any other must be pushed plain. Any thread. */
+enum coding client_coding(const struct client *x, enum coding received);
+
 /* Queues a request under a reservation of `reserved` >= body->n bytes. Takes a reference of its own: the
  * caller still gives his back. `items` is what events report (samples, points). Any thread. */
 void client_push(struct client *x, struct client_body *body, size_t reserved, uint64_t items);

@@ -15,7 +15,15 @@
 
 enum otlp_protocol { OTLP_GRPC, OTLP_HTTP /* protobuf */ };
 enum otlp_signal { OTLP_PROFILES, OTLP_METRICS };
-enum client_compression { CLIENT_COMPRESS_NONE, CLIENT_COMPRESS_GZIP, CLIENT_COMPRESS_ZSTD };
+
+/* AS_RECEIVED: each request in the coding it came in, if that is none, gzip or zstd; what came in another
+ * one, or was made here, in gzip, which every OTLP receiver takes. */
+enum client_compression {
+    CLIENT_COMPRESS_NONE,
+    CLIENT_COMPRESS_GZIP,
+    CLIENT_COMPRESS_ZSTD,
+    CLIENT_COMPRESS_AS_RECEIVED,
+};
 
 struct client_header {
     const char *name, *value; /* any case; sent in lower case. Pseudo and hop-by-hop names are refused. */
@@ -59,6 +67,7 @@ struct client_options {
     enum otlp_protocol protocol;
     enum otlp_signal signal;
     enum client_compression compression;
+    int compression_level; /* of what is compressed here; 0: the coding's usual one (proto/coding/coding.h) */
     struct client_dialect dialect;
     const struct client_header *headers;
     uint32_t n_headers;
@@ -71,7 +80,7 @@ struct client_options {
     struct {
         uint32_t num_consumers; /* calls in flight at once, 1 … CLIENT_CONSUMERS_MAX */
         uint32_t queue_size;    /* requests, those in flight included, 1 … CLIENT_QUEUE_SIZE_MAX */
-        size_t queue_bytes;     /* uncompressed, likewise */
+        size_t queue_bytes;     /* likewise, of bodies as they were pushed */
         /* What the queue holds and has reserved is charged here too: spent, it is as if the queue were full.
          * NULL: unlimited. Must outlive the client. A body that several queues hold is charged by each. */
         struct budget *budget;

@@ -26,7 +26,7 @@ static void finish(struct slot *s, enum client_event_kind kind, uint64_t rejecte
     uint64_t items = s->entry->items;
     send_queue_finish(&x->queue, s->entry);
     s->entry = NULL;
-    s->to_send = bytes_of(NULL, 0);
+    s->to_send = (struct call_body){0};
     buffer_clear(&s->wire, WIRE_KEEP_MAX);
     s->state = SLOT_IDLE;
     x->again = true;
@@ -126,7 +126,7 @@ static void step_waiting(struct slot *s, uint64_t now_ns)
         connection_open(s->connection, (s->at_ns - now_ns) / 10 * 9);
         return;
     }
-    struct http_request request = call_request(&x->head, s->to_send, s->at_ns - now_ns, s->timeout_text);
+    struct http_request request = call_request(&x->head, &s->to_send, s->at_ns - now_ns, s->timeout_text);
     s->state = SLOT_CALLING;
     struct http_call *call = connection_call(s->connection, &request, on_answer, s);
     if (s->state != SLOT_CALLING)
@@ -152,23 +152,42 @@ static void step_calling(struct slot *s, uint64_t now_ns)
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
+/* The bytes are as they go on the wire: the first attempt is due at once. */
+static void make_ready(struct slot *s, struct bytes bytes)
+{
+    if (call_body_init(&s->to_send, s->coding, bytes) != 0) {
+        lose(s, CLIENT_TOO_LARGE, "larger than a message can be");
+        return;
+    }
+    s->state = SLOT_BACKOFF;
+    s->at_ns = 0;
+}
+
+/* Requests that come in turns in two codings (CLIENT_COMPRESS_AS_RECEIVED) cost an encoder each time, which
+ * is little beside what encoding does. */
+static int encode(struct slot *s)
+{
+    if (s->encoder && coding_encoder_coding(s->encoder) != s->coding)
+        s->encoder = coding_encoder_free(s->encoder);
+    if (!s->encoder)
+        s->encoder = coding_encoder_new(s->coding, s->client->compression_level);
+    return s->encoder ? coding_encode(s->encoder, client_body_bytes(s->entry->body), &s->wire) : -ENOMEM;
+}
+
 static void encode_in_pool(uv_work_t *work)
 {
     struct slot *s = work->data;
-    s->encoded =
-        call_encode(s->client->head.protocol, s->encoder, client_body_bytes(s->entry->body), &s->wire);
+    s->encoded = encode(s);
 }
 
 static void encoding_is_done(struct slot *s)
 {
     if (s->encoded != 0) {
-        lose(s, s->encoded == CALL_TOO_LARGE ? CLIENT_TOO_LARGE : CLIENT_OUT_OF_MEMORY, "cannot be encoded");
+        lose(s, CLIENT_OUT_OF_MEMORY, "cannot be encoded");
         return;
     }
-    s->to_send = buffer_bytes(&s->wire);
     s->entry->body = client_body_unref(s->entry->body); /* the others may still need it; we do not */
-    s->state = SLOT_BACKOFF;                            /* due at once */
-    s->at_ns = 0;
+    make_ready(s, buffer_bytes(&s->wire));
 }
 
 static void after_encoding(uv_work_t *work, int status)
@@ -188,17 +207,16 @@ static void begin_request(struct slot *s, struct send_entry *entry, uint64_t now
     s->attempts = 0;
     s->hurried = 0;
     retry_begin(&s->retry, now_ns);
-    if (!s->encoder && x->head.protocol == OTLP_HTTP) {
-        s->to_send = client_body_bytes(entry->body);
-        s->state = SLOT_BACKOFF;
-        s->at_ns = 0;
+    s->coding = call_coding(x->head.compression, entry->body->received);
+    if (entry->body->coding == s->coding) {
+        make_ready(s, client_body_bytes(entry->body));
         return;
     }
     s->state = SLOT_ENCODING;
     s->work.data = s;
-    if (s->encoder && uv_queue_work(io_loop_uv(x->loop), &s->work, encode_in_pool, after_encoding) == 0)
+    if (uv_queue_work(io_loop_uv(x->loop), &s->work, encode_in_pool, after_encoding) == 0)
         return;
-    encode_in_pool(&s->work); /* a copy; or no thread pool */
+    encode_in_pool(&s->work); /* no thread pool */
     encoding_is_done(s);
 }
 

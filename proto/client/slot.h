@@ -30,9 +30,10 @@ struct slot {
     enum slot_state state;
     struct client_connection *connection; /* its own (HTTP/1.1 has one call at a time), or the shared one */
     struct send_entry *entry;
-    struct coding_encoder *encoder; /* NULL: no compression */
+    struct coding_encoder *encoder; /* of the coding that was last encoded; NULL: nothing was */
     struct buffer wire;             /* the encoded body */
-    struct bytes to_send;
+    enum coding coding;             /* of the request as it is to be sent */
+    struct call_body to_send;
     uv_work_t work;
     int encoded; /* what the thread pool came back with */
     struct retry retry;
@@ -46,6 +47,7 @@ struct slot {
 struct client {
     struct io_loop *loop;
     struct call_head head;
+    int compression_level;
     struct endpoint endpoint;
     char *server_name;
     struct tls_context *tls;

@@ -44,6 +44,13 @@ static const char *header(const struct http_request *r, const char *name)
     return text;
 }
 
+static struct call_body body_of(enum coding coding, const char *text)
+{
+    struct call_body body;
+    ck_assert_int_eq(call_body_init(&body, coding, bytes_str(text)), 0);
+    return body;
+}
+
 UNIT(grpc_request)
 {
     struct client_options o = CLIENT_DEFAULT;
@@ -54,7 +61,10 @@ UNIT(grpc_request)
     o.headers = headers;
     o.n_headers = 2;
     struct call_head h = head_of(&o, &endpoint);
-    struct http_request r = call_request(&h, BYTES_LIT("x"), 1500 * NSEC_PER_MSEC, timeout);
+    struct call_body body = body_of(CODING_GZIP, "x"), plain = body_of(CODING_IDENTITY, "hello");
+    struct http_request r = call_request(&h, &body, 1500 * NSEC_PER_MSEC, timeout);
+    ck_assert(bytes_eq(r.prefix, BYTES_LIT("\1\0\0\0\1")));
+    ck_assert_ptr_eq(r.body.p, body.bytes.p);
     ck_assert_str_eq(r.method, "POST");
     ck_assert_str_eq(r.scheme, "https");
     ck_assert_str_eq(r.authority, "host:1");
@@ -68,8 +78,10 @@ UNIT(grpc_request)
     uint64_t ns;
     ck_assert_int_eq(grpc_timeout_parse(bytes_str(header(&r, "grpc-timeout")), &ns), 0);
     ck_assert_uint_eq(ns, 1500 * NSEC_PER_MSEC);
-    r = call_request(&h, BYTES_LIT("x"), NSEC_PER_SEC, timeout); /* again: not a second timeout */
+    r = call_request(&h, &plain, NSEC_PER_SEC, timeout); /* again: neither a coding nor a second timeout */
     ck_assert_uint_eq(r.n_headers, h.n_headers + 1);
+    ck_assert(bytes_eq(r.prefix, BYTES_LIT("\0\0\0\0\5")));
+    ck_assert(bytes_is(r.body, "hello"));
     call_head_release(&h);
     endpoint_release(&endpoint);
 }
@@ -85,7 +97,9 @@ UNIT(http_request)
     o.compression = CLIENT_COMPRESS_ZSTD;
     o.user_agent = "profsend/2";
     struct call_head h = head_of(&o, &endpoint);
-    struct http_request r = call_request(&h, BYTES_LIT("x"), 1, timeout);
+    struct call_body body = body_of(CODING_ZSTD, "x"), plain = body_of(CODING_IDENTITY, "x");
+    struct http_request r = call_request(&h, &body, 1, timeout);
+    ck_assert_uint_eq(r.prefix.n, 0);
     ck_assert_str_eq(r.path, "/base/v1/metrics");
     ck_assert_str_eq(header(&r, "content-type"), "application/x-protobuf");
     ck_assert_str_eq(header(&r, "content-encoding"), "zstd");
@@ -96,7 +110,7 @@ UNIT(http_request)
     o.path = "custom";
     o.compression = CLIENT_COMPRESS_NONE;
     ck_assert_int_eq(call_head_init(&h, &o, &endpoint, NULL), 0);
-    r = call_request(&h, BYTES_LIT("x"), 1, timeout);
+    r = call_request(&h, &plain, 1, timeout);
     ck_assert_str_eq(r.path, "/custom");
     ck_assert_ptr_null(header(&r, "content-encoding"));
     call_head_release(&h);
@@ -114,7 +128,8 @@ UNIT(another_dialect)
     o.dialect.content_type = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
     o.dialect.content_encoding = "snappy";
     struct call_head h = head_of(&o, &endpoint);
-    struct http_request r = call_request(&h, BYTES_LIT("x"), 1, timeout);
+    struct call_body body = body_of(CODING_IDENTITY, "x");
+    struct http_request r = call_request(&h, &body, 1, timeout);
     ck_assert_str_eq(header(&r, "content-type"), o.dialect.content_type);
     ck_assert_str_eq(header(&r, "content-encoding"), "snappy");
     call_head_release(&h);
@@ -147,27 +162,32 @@ UNIT(headers_that_cannot_be_sent)
     endpoint_release(&endpoint);
 }
 
-UNIT(encoded_bodies)
+UNIT(the_coding_of_a_request)
 {
-    struct buffer out = BUFFER_INIT(0), back = BUFFER_INIT(0);
-    ck_assert_int_eq(call_encode(OTLP_GRPC, NULL, BYTES_LIT("hello"), &out), 0);
-    ck_assert(bytes_eq(buffer_bytes(&out), BYTES_LIT("\0\0\0\0\5hello")));
-    out.n = 0;
-    ck_assert_int_eq(call_encode(OTLP_HTTP, NULL, BYTES_LIT("hello"), &out), 0);
-    ck_assert(bytes_is(buffer_bytes(&out), "hello"));
-    out.n = 0;
-    struct coding_encoder *gzip = unit_made(coding_encoder_new(CODING_GZIP, 0));
-    struct coding_decoder *decoder = unit_made(coding_decoder_new());
-    ck_assert_int_eq(call_encode(OTLP_GRPC, gzip, BYTES_LIT("hello"), &out), 0);
-    ck_assert_uint_eq(out.p[0], 1);
-    ck_assert_uint_eq(out.p[4], out.n - 5);
-    ck_assert_int_eq(coding_decode(decoder, CODING_GZIP, bytes_of(out.p + 5, out.n - 5), 100, 0, NULL, &back),
-                     0);
-    ck_assert(bytes_is(buffer_bytes(&back), "hello"));
-    coding_encoder_free(gzip);
-    coding_decoder_free(decoder);
-    buffer_release(&out);
-    buffer_release(&back);
+    static const struct {
+        enum client_compression compression;
+        enum coding received, sent;
+    } cases[] = {
+        {CLIENT_COMPRESS_NONE, CODING_GZIP, CODING_IDENTITY},
+        {CLIENT_COMPRESS_GZIP, CODING_ZSTD, CODING_GZIP},
+        {CLIENT_COMPRESS_ZSTD, CODING_IDENTITY, CODING_ZSTD},
+        {CLIENT_COMPRESS_AS_RECEIVED, CODING_IDENTITY, CODING_IDENTITY},
+        {CLIENT_COMPRESS_AS_RECEIVED, CODING_GZIP, CODING_GZIP},
+        {CLIENT_COMPRESS_AS_RECEIVED, CODING_ZSTD, CODING_ZSTD},
+        {CLIENT_COMPRESS_AS_RECEIVED, CODING_DEFLATE, CODING_GZIP},
+        {CLIENT_COMPRESS_AS_RECEIVED, CODING_SNAPPY, CODING_GZIP},
+        {CLIENT_COMPRESS_AS_RECEIVED, CODING_UNKNOWN, CODING_GZIP},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        ck_assert_int_eq(call_coding(cases[i].compression, cases[i].received), cases[i].sent);
+}
+
+UNIT(a_message_has_at_most_4_gib)
+{
+    struct call_body body;
+    ck_assert_int_eq(call_body_init(&body, CODING_IDENTITY, bytes_of(NULL, (size_t)UINT32_MAX + 1)),
+                     CALL_TOO_LARGE);
+    ck_assert_int_eq(call_body_init(&body, CODING_IDENTITY, bytes_of(NULL, UINT32_MAX)), 0);
 }
 
 /* ---- answers ---- */

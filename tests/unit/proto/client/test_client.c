@@ -19,6 +19,7 @@ struct world {
     uint64_t n[CLIENT_SHUT_DOWN + 1], items[CLIENT_SHUT_DOWN + 1], rejected, attempts;
     char last[ERROR_TEXT_MAX]; /* message of the last event that had one */
     bool done;
+    int tag; /* the test's own */
     char endpoint[80];
 };
 
@@ -146,6 +147,104 @@ UNIT(gzip)
         push(w, "hello", 1);
         push(w, "hello", 1);
         UNTIL(w, w->n[CLIENT_SENT] == 2);
+        world_end(w, NSEC_PER_SEC);
+    }
+}
+
+#define AS_IT_CAME "\x1f\x8b these bytes are gzip because the body says so"
+
+/* The coding and the message of a request. */
+static void split_call(const struct http_exchange *x, struct bytes *body, struct bytes *coding)
+{
+    bool grpc = x->version == HTTP_VERSION_2;
+    *coding = http_header_find(x->headers, x->n_headers, grpc ? "grpc-encoding" : "content-encoding");
+    if (!grpc)
+        return;
+    ck_assert_uint_eq(body->p[0], coding->n > 0);
+    ck_assert_uint_eq(body->p[4], body->n - 5);
+    *body = bytes_of(body->p + 5, body->n - 5);
+}
+
+static void later_then_ok_as_it_came(struct fake_server *s, struct http_exchange *x, struct bytes body)
+{
+    struct bytes coding;
+    split_call(x, &body, &coding);
+    ck_assert(bytes_is(coding, "zstd"));
+    ck_assert(bytes_is(body, AS_IT_CAME));
+    if (s->requests > 1)
+        fake_answer_ok(s, x, body);
+    else if (x->version == HTTP_VERSION_2)
+        fake_grpc(x, "14", (struct bytes){0}, NULL);
+    else
+        fake_http(x, 503, "text/plain", (struct bytes){0});
+}
+
+static struct client_body *as_it_came(size_t n_plain, enum coding coding)
+{
+    return unit_made(
+        client_body_received((uint8_t *)strdup(AS_IT_CAME), sizeof AS_IT_CAME - 1, coding, n_plain, coding));
+}
+
+/* With every attempt the same bytes, from where they are; the queue holds them, and not what they become. */
+UNIT(what_is_in_the_wanted_coding_is_sent_as_it_is)
+{
+    static const enum client_compression compressions[] = {CLIENT_COMPRESS_ZSTD, CLIENT_COMPRESS_AS_RECEIVED};
+    for (int protocol = OTLP_GRPC; protocol <= OTLP_HTTP; protocol++)
+        for (size_t i = 0; i < ARRAY_LEN(compressions); i++) {
+            struct world *w = world_new(later_then_ok_as_it_came);
+            w->options.compression = compressions[i];
+            w->options.protocol = (enum otlp_protocol)protocol;
+            w->options.max_request_bytes = 1000;
+            begin(w);
+            struct client_body *body = as_it_came(1000, CODING_ZSTD), *large = as_it_came(1001, CODING_ZSTD);
+            ck_assert(client_reserve(w->client, 1000));
+            client_push(w->client, body, 1000, 1);
+            ck_assert_uint_eq(client_queued_bytes(w->client), body->n);
+            ck_assert(client_reserve(w->client, 1000));
+            client_push(w->client, large, 1000, 1); /* the limit is one of plain bytes */
+            UNTIL(w, w->n[CLIENT_SENT] == 1 && w->n[CLIENT_TOO_LARGE] == 1);
+            ck_assert_uint_eq(w->n[CLIENT_RETRIED], 1);
+            client_body_unref(body);
+            client_body_unref(large);
+            world_end(w, NSEC_PER_SEC);
+        }
+}
+
+static void check_coding(struct fake_server *s, struct http_exchange *x, struct bytes body)
+{
+    const struct world *w = s->user;
+    struct buffer plain = BUFFER_INIT(0);
+    struct coding_decoder *decoder = unit_made(coding_decoder_new());
+    struct bytes coding;
+    split_call(x, &body, &coding);
+    enum coding c = coding_parse(coding);
+    ck_assert_int_eq(c, client_coding(w->client, (enum coding)w->tag));
+    ck_assert_int_eq(coding_decode(decoder, c, body, 1000, 0, NULL, &plain), 0);
+    ck_assert(bytes_is(buffer_bytes(&plain), "hello"));
+    coding_decoder_free(decoder);
+    buffer_release(&plain);
+    fake_answer_ok(s, x, body);
+}
+
+/* What was built anew of a request leaves in the coding the request came in; one slot makes them all. */
+UNIT(plain_bytes_go_in_the_coding_they_were_received_in)
+{
+    for (int protocol = OTLP_GRPC; protocol <= OTLP_HTTP; protocol++) {
+        struct world *w = world_new(check_coding);
+        w->options.compression = CLIENT_COMPRESS_AS_RECEIVED;
+        w->options.compression_level = 1;
+        w->options.queue.num_consumers = 1;
+        w->options.protocol = (enum otlp_protocol)protocol;
+        begin(w);
+        for (int c = CODING_IDENTITY; c <= CODING_UNKNOWN; c++) {
+            struct client_body *body = unit_made(
+                client_body_received((uint8_t *)strdup("hello"), 5, CODING_IDENTITY, 5, (enum coding)c));
+            w->tag = c;
+            ck_assert(client_reserve(w->client, 5));
+            client_push(w->client, body, 5, 1);
+            client_body_unref(body);
+            UNTIL(w, w->n[CLIENT_SENT] == (unsigned)c + 1);
+        }
         world_end(w, NSEC_PER_SEC);
     }
 }

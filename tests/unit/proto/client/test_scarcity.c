@@ -142,6 +142,12 @@ static void grpc_gzip(void)
     export_some(OTLP_GRPC, CLIENT_COMPRESS_GZIP);
 }
 
+/* Bodies that were made here: gzip. */
+static void http_as_received(void)
+{
+    export_some(OTLP_HTTP, CLIENT_COMPRESS_AS_RECEIVED);
+}
+
 static void http_plain(void)
 {
     export_some(OTLP_HTTP, CLIENT_COMPRESS_NONE);
@@ -162,4 +168,5 @@ UNIT_CASE(each_request_ends_once_over_grpc, true)
 UNIT_CASE(each_request_ends_once_over_http, true)
 {
     swept("http", http_plain);
+    swept("http", http_as_received);
 }
