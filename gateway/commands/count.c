@@ -91,7 +91,7 @@ static int count_request(void *context, struct bytes body, enum profiles_layout 
 {
     const struct counter *c = context;
     struct ingest_answer answer;
-    ingest_push(c->pipeline->ingest, body, layout, &answer);
+    ingest_push(c->pipeline->ingest, body, layout, NULL, &answer);
     if (answer.verdict != INGEST_ACCEPTED)
         return error_set(c->e, -EBADMSG, "%s: %s", place, answer.message.text);
     if (answer.rejected_profiles > 0)

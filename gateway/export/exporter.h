@@ -71,10 +71,10 @@ struct exporter_kind {
     bool (*reserve)(struct exporter *x, size_t n);
     void (*cancel)(struct exporter *x, size_t n);
 
-    /* Takes one ExportProfilesServiceRequest (protobuf of 1.10 that meets the terms, uncompressed) under a
-     * reservation of `reserved` >= body->n bytes, with a reference of its own; cannot fail but for lack of
-     * memory. NULL: there was no memory for the body; the reservation is settled and the samples count as
-     * lost. */
+    /* Takes one ExportProfilesServiceRequest (protobuf of 1.10 that meets the terms, plain or in one of its
+     * codings) under a reservation of `reserved` >= body->n bytes, with a reference of its own; cannot fail
+     * but for lack of memory. NULL: there was no memory for the body; the reservation is settled and the
+     * samples count as lost. */
     void (*push_profiles)(struct exporter *x, struct client_body *body, size_t reserved, uint64_t n_samples);
 
     /* Sends what is queued until the monotonic time deadline_ns, counts the rest as lost, closes, then calls
@@ -89,6 +89,8 @@ struct exporter_kind {
 struct exporter {
     const struct exporter_kind *kind;
     struct export_terms terms; /* of one for profiles */
+    uint32_t
+        codings; /* likewise: 1 << enum coding for each in which it sends on what came in it, as it came */
 };
 
 /* Opens one of `kind` (an exporter_kind's config); errors begin with its name. As exporter_kind.open. */
@@ -100,6 +102,13 @@ struct export_stream exporter_stream(const struct config_kind *kind, const void 
 
 /* A batch for it; without a point nothing leaves (OTLP specification, "Empty Telemetry Envelopes"). */
 void exporter_push_metrics(struct exporter *x, const struct metric_batch *batch);
+
+/* Whether one for profiles sends a request that came in this coding as it came; else it wants it plain. Any
+ * thread. */
+static inline bool exporter_sends_on(const struct exporter *x, enum coding received)
+{
+    return x->codings >> received & 1;
+}
 
 /* Whether one for profiles would take a request of n bytes now. Any thread. */
 bool exporter_has_room(struct exporter *x, size_t n);

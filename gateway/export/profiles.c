@@ -57,11 +57,21 @@ void export_profiles_cancel(struct export_profiles *x, size_t n)
         x->to[i]->kind->cancel(x->to[i], n);
 }
 
-void export_profiles_push(struct export_profiles *x, uint8_t *body, size_t n, size_t reserved,
+unsigned export_profiles_forms(const struct export_profiles *x, enum coding received)
+{
+    unsigned forms = 0;
+    for (uint32_t i = 0; i < x->n; i++)
+        forms |= exporter_sends_on(x->to[i], received) ? EXPORT_CODED : EXPORT_PLAIN;
+    return forms;
+}
+
+void export_profiles_push(struct export_profiles *x, struct export_forms forms, size_t reserved,
                           uint64_t n_samples)
 {
-    struct client_body *shared = client_body_new(body, n);
-    for (uint32_t i = 0; i < x->n; i++)
-        x->to[i]->kind->push_profiles(x->to[i], shared, reserved, n_samples);
-    client_body_unref(shared);
+    for (uint32_t i = 0; i < x->n; i++) {
+        const bool coded = forms.coded && exporter_sends_on(x->to[i], forms.coded->coding);
+        x->to[i]->kind->push_profiles(x->to[i], coded ? forms.coded : forms.plain, reserved, n_samples);
+    }
+    client_body_unref(forms.plain);
+    client_body_unref(forms.coded);
 }

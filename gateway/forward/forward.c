@@ -42,7 +42,13 @@ struct forward {
     struct export_terms terms;
     struct stats *stats;
     struct pick pick;
-    struct arena plan; /* of one request */
+    struct arena plan;               /* of one request */
+    const struct received *received; /* of the request that is being pushed; may be NULL */
+    struct {
+        unsigned forms; /* EXPORT_PLAIN, …; 0: nothing leaves */
+        size_t reserved;
+        uint64_t samples;
+    } leaving; /* as it came, with forward_take_over */
 };
 
 /* What is left of a reservation: bytes belong to requests, so without these there are none of those. */
@@ -169,17 +175,51 @@ static void lose(struct forward *f, uint64_t samples, const char *why)
                 samples, why);
 }
 
+/* Room for samples that leave as a request whose largest form has n bytes: they are counted as forwarded.
+ * False: there is none, and they are counted as lost. */
+static bool admit(struct forward *f, struct room *room, size_t n, uint64_t samples, size_t *ret_reserved)
+{
+    bool admitted = take_room(f, room, n, ret_reserved);
+    if (admitted)
+        stats_add(f->stats, STATS_FORWARD_SAMPLES, samples);
+    else
+        lose(f, samples, "a destination's queue is full");
+    return admitted;
+}
+
 /* Takes the malloc'd body over. */
 static void push(struct forward *f, struct room *room, uint8_t *body, size_t n, uint64_t samples)
 {
+    const enum coding received = f->received ? f->received->coding : CODING_UNKNOWN;
     size_t reserved;
-    if (!take_room(f, room, n, &reserved)) {
+    if (!admit(f, room, n, samples, &reserved)) {
         free(body);
-        lose(f, samples, "a destination's queue is full");
         return;
     }
-    stats_add(f->stats, STATS_FORWARD_SAMPLES, samples);
-    export_profiles_push(f->destinations, body, n, reserved, samples);
+    struct export_forms forms = {
+        .plain = client_body_received(body, n, CODING_IDENTITY, n, received),
+    };
+    export_profiles_push(f->destinations, forms, reserved, samples);
+}
+
+/* The request leaves in the memory it came in, as soon as nobody needs that for the view: in the coding it
+ * came in to destinations that would put it into that again, plain to the others. What was rejected in part
+ * goes plain: its bytes are not passed on as though they were all good. */
+static void leave_as_it_came(struct forward *f, const struct profiles *view, struct room *room)
+{
+    const struct received *r = f->received;
+    const bool is_all_good = view->rejected.samples == 0 && view->rejected.profiles == 0;
+    const unsigned forms =
+        r->coded && is_all_good ? export_profiles_forms(f->destinations, r->coding) : EXPORT_PLAIN;
+    const size_t plain = forms & EXPORT_PLAIN ? r->plain->n : 0,
+                 coded = forms & EXPORT_CODED ? r->coded->n : 0;
+    const uint64_t samples = count_accepted(view);
+    size_t reserved;
+    if (!admit(f, room, max_of(plain, coded), samples, &reserved))
+        return;
+    f->leaving.forms = forms;
+    f->leaving.reserved = reserved;
+    f->leaving.samples = samples;
 }
 
 /* The bytes as they came, with what we do not understand in them; of a layout before 1.10, the bytes of its
@@ -187,6 +227,10 @@ static void push(struct forward *f, struct room *room, uint8_t *body, size_t n, 
 static void push_untouched(struct forward *f, const struct profiles *view, struct room *room)
 {
     uint64_t samples = count_accepted(view);
+    if (f->received && view->body.p == f->received->plain->p) {
+        leave_as_it_came(f, view, room);
+        return;
+    }
     uint8_t *copy = malloc(view->body.n ? view->body.n : 1);
     if (!copy) {
         lose(f, samples, "out of memory");
@@ -355,8 +399,10 @@ static void push_picked(struct forward *f, const struct profiles *view, struct r
     pick_trim(&f->pick);
 }
 
-void forward_push(struct forward *f, const struct profiles *view, size_t body_bytes)
+void forward_push(struct forward *f, const struct profiles *view, const struct received *received,
+                  size_t body_bytes)
 {
+    f->received = received;
     struct room room = {body_bytes, requests_of(f, body_bytes)};
     bool by_rules = has_rules(f);
     if (forwards_nothing(f)) {
@@ -370,4 +416,28 @@ void forward_push(struct forward *f, const struct profiles *view, size_t body_by
             push_all(f, view, &room);
     }
     give_back(f, &room);
+}
+
+static struct client_body *handed_over(struct received *r, struct buffer *from, enum coding coding,
+                                       size_t n_plain)
+{
+    size_t n;
+    uint8_t *p = room_take(from, r->budget, &n);
+    return client_body_received(p, n, coding, n_plain, r->coding);
+}
+
+void forward_take_over(struct forward *f, struct received *received)
+{
+    const unsigned forms = f->leaving.forms;
+    const size_t n_plain = received->plain->n;
+    struct export_forms out = {0};
+    f->received = NULL;
+    if (forms == 0)
+        return;
+    f->leaving.forms = 0;
+    if (forms & EXPORT_PLAIN)
+        out.plain = handed_over(received, received->plain, CODING_IDENTITY, n_plain);
+    if (forms & EXPORT_CODED)
+        out.coded = handed_over(received, received->coded, received->coding, n_plain);
+    export_profiles_push(f->destinations, out, f->leaving.reserved, f->leaving.samples);
 }

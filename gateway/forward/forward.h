@@ -4,9 +4,9 @@
  * counted.
  *
  * The order of a request is: forward_reserve (is there room downstream for as much as this could become?),
- * decode and count, then forward_push or forward_cancel. So a full queue refuses a request before anything of
- * it was counted, and what was acknowledged is in a queue. One object per worker; the queues behind it are
- * shared and thread-safe.
+ * decode and count, then forward_push, and forward_take_over last, or forward_cancel. So a full queue refuses
+ * a request before anything of it was counted, and what was acknowledged is in a queue. One object per
+ * worker; the queues behind it are shared and thread-safe.
  */
 #ifndef GATEWAY_FORWARD_FORWARD_H
 #define GATEWAY_FORWARD_FORWARD_H
@@ -17,6 +17,7 @@
 #include "gateway/forward/keep.h"
 #include "gateway/forward/rates.h"
 #include "proto/base/budget.h"
+#include "proto/coding/received.h"
 #include "proto/otlp/view/profiles.h"
 
 struct export_profiles; /* the destinations: gateway/export/profiles.h */
@@ -43,8 +44,14 @@ bool forward_reserve(struct forward *f, size_t body_bytes);
 /* Gives the reservation back without sending. */
 void forward_cancel(struct forward *f, size_t body_bytes);
 
-/* Sends what is to be kept of the request and settles the reservation. Never fails towards the producer: what
- * cannot be built for lack of memory is counted as dropped. */
-void forward_push(struct forward *f, const struct profiles *view, size_t body_bytes);
+/* Sends what is to be kept of the request and settles the reservation. `received`: what the view was decoded
+ * from, then forward_take_over must follow; NULL: that is somebody else's. Never fails towards the producer:
+ * what cannot be built for lack of memory is counted as dropped. */
+void forward_push(struct forward *f, const struct profiles *view, const struct received *received,
+                  size_t body_bytes);
+
+/* Nobody looks at the view of the last push any more: where the request leaves as it came, it leaves now, in
+ * the memory it came in. */
+void forward_take_over(struct forward *f, struct received *received);
 
 #endif

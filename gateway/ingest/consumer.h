@@ -6,7 +6,8 @@
  * A request goes to all of them or to none: first each reserves the room that the request could take, in the
  * order of the list; when one has none, those before it take their reservation back, and the request is
  * refused before anything of it was counted. Then it is decoded and pushed, in order; that settles a
- * reservation. Where it cannot be decoded, or has no sample, each reservation is cancelled instead.
+ * reservation. Where it cannot be decoded, or has no sample, each reservation is cancelled instead. Last,
+ * when nobody looks at the view any more, the memory in which the request came may be taken over.
  *
  * All on the worker's thread, one request at a time; called by request, never by sample. A function that a
  * consumer has no use for is NULL.
@@ -18,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/coding/received.h"
 #include "proto/otlp/view/profiles.h"
 
 /* Conditions of view_consumer.push. */
@@ -29,10 +31,16 @@ struct view_consumer {
     /* Room for a request of so many bytes. False: there is none just now; nothing is reserved. */
     bool (*reserve)(void *context, size_t body_bytes);
     const char *full; /* what the producer is told then; with `reserve` */
-    /* Takes the view, which is valid during the call, and settles the reservation. 0, the condition above, or
-     * -ENOMEM: it has taken nothing. Only the first of a list may say anything but 0, since what others have
-     * taken could not be taken back. */
-    int (*push)(void *context, const struct profiles *view, size_t body_bytes);
+    /* Takes the view, which is valid during the call, and settles the reservation. `received`: what the view
+     * was decoded from; NULL: the caller keeps that. 0, the condition above, or -ENOMEM: it has taken
+     * nothing. Only the first of a list may say anything but 0, since what others have taken could not be
+     * taken back.
+     */
+    int (*push)(void *context, const struct profiles *view, const struct received *received,
+                size_t body_bytes);
+    /* The last call of a request that was pushed, with what `received` was: the view is gone, and the memory
+     * may be taken out of the buffers. Not called where that is NULL. */
+    void (*take_over)(void *context, struct received *received);
     /* Gives the reservation back; after a push that was not 0, too. */
     void (*cancel)(void *context, size_t body_bytes);
     /* Bytes on the budget: now, and at the end of the last push before anything was given back. */

@@ -188,11 +188,12 @@ static const char *reserve(const struct ingest *g, size_t n)
 }
 
 /* Every consumer's reservation is settled. */
-static enum ingest_verdict push_view(struct ingest *g, size_t n, struct error *message)
+static enum ingest_verdict push_view(struct ingest *g, const struct received *received, size_t n,
+                                     struct error *message)
 {
     for (uint32_t i = 0; i < g->n_consumers; i++) {
         const struct view_consumer *c = &g->consumers[i];
-        int r = c->push(c->context, &g->view, n);
+        int r = c->push(c->context, &g->view, received, n);
         if (r == 0)
             continue;
         assert(i == 0);
@@ -216,12 +217,12 @@ static int decode(struct ingest *g, struct bytes body, enum profiles_layout layo
 
 /* Decodes and hands on, under reservations that are settled either way. */
 static enum ingest_verdict take(struct ingest *g, struct bytes body, enum profiles_layout layout,
-                                struct error *message)
+                                const struct received *received, struct error *message)
 {
     int r = decode(g, body, layout, message);
     /* Without a sample there is nothing to count and nothing to forward, as in the Collector. */
     if (r == 0 && g->view.sample.n > 0)
-        return push_view(g, body.n, message);
+        return push_view(g, received, body.n, message);
     cancel(g, 0, g->n_consumers, body.n);
     return r == 0 ? INGEST_ACCEPTED : not_decoded(g, r, message);
 }
@@ -328,7 +329,16 @@ void ingest_from(struct ingest *g, uint64_t client)
             g->consumers[i].from(g->consumers[i].context, client);
 }
 
-void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct ingest_answer *ret)
+/* What came may be taken over: nobody looks at the view any more. */
+static void take_over(struct ingest *g, struct received *received)
+{
+    for (uint32_t i = 0; i < g->n_consumers; i++)
+        if (g->consumers[i].take_over)
+            g->consumers[i].take_over(g->consumers[i].context, received);
+}
+
+void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct received *received,
+                 struct ingest_answer *ret)
 {
     const bool is_logged = log_is_written(LOG_LEVEL_DEBUG);
     const uint64_t began_ns = is_logged ? clock_monotonic() : 0;
@@ -343,7 +353,7 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
         ret->verdict = INGEST_BUSY;
         error_set(&ret->message, 0, "%s", full);
     } else {
-        ret->verdict = take(g, body, layout, &ret->message);
+        ret->verdict = take(g, body, layout, received, &ret->message);
     }
     if (ret->verdict == INGEST_ACCEPTED)
         accept_view(g, ret);
@@ -352,6 +362,8 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     stats_add(g->stats, counter_of(ret), 1);
     if (is_logged)
         log_request(g, body.n, began_ns, ret);
+    if (received && ret->verdict == INGEST_ACCEPTED && g->view.sample.n > 0)
+        take_over(g, received);
     if (profiles_memory_used(&g->view) > KEEP_BYTES)
         profiles_trim(&g->view, KEEP_BYTES);
 }

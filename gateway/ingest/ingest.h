@@ -14,6 +14,7 @@
 #include "proto/base/budget.h"
 #include "proto/base/bytes.h"
 #include "proto/base/error.h"
+#include "proto/coding/received.h"
 #include "proto/otlp/view/profiles.h"
 
 struct stats;
@@ -53,8 +54,10 @@ void ingest_from(struct ingest *g, uint64_t client);
 
 /* Takes one ExportProfilesServiceRequest, protobuf, decompressed, with PROFILES_PADDING readable bytes behind
  * it. The bytes need to stay in place only during the call. `layout` is the wire layout the bytes are known
- * to have; UNKNOWN: it is found out. Always fills *ret. */
-void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct ingest_answer *ret);
+ * to have; UNKNOWN: it is found out. `received`: what body came as, whose buffers may be empty afterwards,
+ * body being what is in `plain`; NULL: the bytes stay the caller's. Always fills *ret. */
+void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct received *received,
+                 struct ingest_answer *ret);
 
 /* Between requests, now and then: if none came since the last look, what was kept for the next one is given
  * back. */

@@ -80,7 +80,8 @@ static void end_keep(void *context)
 
 /* ---- who wants a request's view ---- */
 
-static int count(void *context, const struct profiles *view, size_t body_bytes)
+static int count(void *context, const struct profiles *view, const struct received *received,
+                 size_t body_bytes)
 {
     int r = classify_push(context, view);
     return r == CLASSIFY_TOO_MUCH_WORK ? VIEW_TOO_MUCH_WORK : r;
@@ -111,10 +112,16 @@ static bool reserve_forward(void *context, size_t body_bytes)
     return forward_reserve(context, body_bytes);
 }
 
-static int push_forward(void *context, const struct profiles *view, size_t body_bytes)
+static int push_forward(void *context, const struct profiles *view, const struct received *received,
+                        size_t body_bytes)
 {
-    forward_push(context, view, body_bytes);
+    forward_push(context, view, received, body_bytes);
     return 0;
+}
+
+static void take_over_forward(void *context, struct received *received)
+{
+    forward_take_over(context, received);
 }
 
 static void cancel_forward(void *context, size_t body_bytes)
@@ -137,6 +144,7 @@ static struct ingest *new_ingest(const struct pipeline *p, const struct pipeline
             .reserve = reserve_forward,
             .full = "a destination's queue is full; try again",
             .push = push_forward,
+            .take_over = take_over_forward,
             .cancel = cancel_forward,
             .context = p->forward,
         },

@@ -48,9 +48,16 @@ static enum refusal decode(struct body_reader *r, const struct request *q, size_
     }
 }
 
+/* What came, if who passes it on may be sure that any receiver reads it as we did. */
+static struct buffer *whole_coded(const struct body_reader *r, struct request *q)
+{
+    const bool is_whole = request_is_coded(q) && coding_decoder_parts(r->decoder) == 1;
+    return is_whole ? &q->body : NULL;
+}
+
 /* How large it becomes is not known before it is decoded: where the body's head does not tell, the worker
  * finds out by decoding `light` bytes of it, which is a few tenths of a millisecond, and throws them away. */
-int body_read(struct body_reader *r, const struct request *q, enum profiles_layout layout, size_t light,
+int body_read(struct body_reader *r, struct request *q, enum profiles_layout layout, size_t light,
               struct body *ret, enum refusal *ret_refusal, struct error *why)
 {
     enum refusal refusal = REFUSAL_NONE;
@@ -62,9 +69,17 @@ int body_read(struct body_reader *r, const struct request *q, enum profiles_layo
     if (refusal == REFUSAL_TOO_LARGE && light < r->limit)
         return BODY_LARGE;
     ret->n_plain = ret->bytes.n;
+    ret->received = (struct received){
+        .coding = request_is_coded(q) ? q->route.coding : CODING_IDENTITY,
+        .plain = request_is_coded(q) ? &r->plain : &q->body,
+        .coded = whole_coded(r, q),
+        .budget = r->budget,
+    };
     if (refusal == REFUSAL_NONE && q->route.intake->decode) {
         refusal = q->route.intake->decode(ret->bytes, &r->proto, r->budget, &ret->layout, why);
         ret->bytes = buffer_bytes(&r->proto);
+        ret->received.plain = &r->proto;
+        ret->received.coded = NULL; /* it is of what the intake takes, not of what that is */
     }
     *ret_refusal = refusal;
     return 0;

@@ -8,6 +8,7 @@
 
 #include "gateway/serve/request.h"
 #include "proto/base/error.h"
+#include "proto/coding/received.h"
 #include "proto/otlp/view/profiles.h"
 
 struct coding_decoder;
@@ -24,6 +25,7 @@ struct body {
     struct bytes bytes; /* protobuf, PROFILES_PADDING readable bytes behind it; until body_clear */
     enum profiles_layout layout;
     size_t n_plain; /* after decompression */
+    struct received received;
 };
 
 /* 0 or -ENOMEM. */
@@ -37,8 +39,9 @@ enum {
 
 /* layout: of protobuf, PROFILES_LAYOUT_UNKNOWN if it is to be recognised; JSON tells its own. light: SIZE_MAX
  * to read whatever it is. 0 with *ret_refusal: REFUSAL_NONE and *ret, or why not: then *why has words of its
- * own, or none where the refusal's words say it all; or BODY_LARGE. */
-int body_read(struct body_reader *r, const struct request *q, enum profiles_layout layout, size_t light,
+ * own, or none where the refusal's words say it all; or BODY_LARGE. What is in *ret is the reader's memory
+ * and the request's, either of which may be taken out of ret->received. */
+int body_read(struct body_reader *r, struct request *q, enum profiles_layout layout, size_t light,
               struct body *ret, enum refusal *ret_refusal, struct error *why);
 
 /* Gives back what is more than `keep`. */

@@ -100,6 +100,7 @@ static enum refusal append(struct request_pool *pool, struct request *q, struct 
     if (refusal == REFUSAL_NONE && piece.n > 0) {
         memcpy(q->body.p + q->body.n, piece.p, piece.n);
         q->body.n += piece.n;
+        q->n_collected += piece.n;
     }
     return refusal;
 }

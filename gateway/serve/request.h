@@ -61,6 +61,7 @@ struct request {
     int64_t content_length;     /* -1: not told */
     struct grpc_reader message; /* gRPC only */
     struct buffer body;         /* gRPC: the message without its prefix */
+    size_t n_collected;         /* bytes of it, also when it was taken over */
 };
 
 struct request_pool {

@@ -185,7 +185,7 @@ static void observe(const struct request *q)
     struct stats *stats = q->serve->processor.stats;
     const bool rpc = q->route.protocol == INTAKE_GRPC;
     histograms_add(stats, rpc ? STATS_RPC_DURATION : STATS_HTTP_DURATION, clock_monotonic() - q->began_ns);
-    histograms_add(stats, rpc ? STATS_RPC_SIZE : STATS_HTTP_SIZE, q->body.n + q->discarded);
+    histograms_add(stats, rpc ? STATS_RPC_SIZE : STATS_HTTP_SIZE, q->n_collected + q->discarded);
 }
 
 /* Says no now. */

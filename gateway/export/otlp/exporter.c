@@ -13,7 +13,8 @@
 
 static const struct settings_word protocols[] = {{"grpc", OTLP_GRPC}, {"http", OTLP_HTTP}, {NULL}},
                                   encodings[] = {{"proto", OTLP_PROTO}, {"json", OTLP_JSON}, {NULL}},
-                                  compressions[] = {{"gzip", CLIENT_COMPRESS_GZIP},
+                                  compressions[] = {{"as_received", CLIENT_COMPRESS_AS_RECEIVED},
+                                                    {"gzip", CLIENT_COMPRESS_GZIP},
                                                     {"zstd", CLIENT_COMPRESS_ZSTD},
                                                     {"none", CLIENT_COMPRESS_NONE},
                                                     {NULL}},
@@ -28,7 +29,11 @@ static const struct settings_row rows[] = {
      "http://host:port or https://host:port (for protocol http, a path may follow), or host:port"},
     {"protocol", SETTINGS_CHOICE, AT(protocol), "grpc", 0, 0, protocols, "OTLP/gRPC or OTLP/HTTP"},
     {"encoding", SETTINGS_CHOICE, AT(encoding), "proto", 0, 0, encodings, "of metrics by protocol http"},
-    {"compression", SETTINGS_CHOICE, AT(compression), "gzip", 0, 0, compressions, "of request bodies"},
+    {"compression", SETTINGS_CHOICE, AT(compression), "as_received", 0, 0, compressions,
+     "of request bodies; as_received: a request that came in gzip or zstd, or plain, leaves in that coding (what is forwarded whole, "
+     "as the very bytes that came: nothing is compressed), all else in gzip"},
+    {"compression_params.level", SETTINGS_COUNT, AT(compression_level), "0", 0, 19, NULL,
+     "of what is compressed here: gzip 1 to 12, zstd 1 to 19; 0 is 6 and 3. Of 128 KB of profiles gzip 6 takes 2.3 ms, gzip 1 0.9, zstd 3 0.7 and zstd 1 0.5"},
     {"temporality", SETTINGS_CHOICE, AT(temporality), "default", 0, 0, temporalities,
      "of counters sent here; default is metrics.temporality"},
     {"resource_attributes", SETTINGS_STRINGS, AT(resource_attributes), "", 0, 0, NULL,
@@ -95,6 +100,16 @@ static void push_metrics(struct exporter *x, const struct metric_batch *batch)
 
 /* ---- profiles: any thread ---- */
 
+/* The codings in which what came leaves as it came: those that it would be put into again. */
+static uint32_t codings(const struct client *x)
+{
+    uint32_t set = 0;
+    for (enum coding c = CODING_IDENTITY + 1; c < CODING_UNKNOWN; c++)
+        if (client_coding(x, c) == c)
+            set |= 1u << c;
+    return set;
+}
+
 /* The body in layout 1.9, a copy: others share it as it is. NULL: memory is out (or, which the terms exclude,
  * it is no such message). */
 static struct client_body *in_1_9(const struct client_body *body)
@@ -107,7 +122,7 @@ static struct client_body *in_1_9(const struct client_body *body)
         free(p);
         return NULL;
     }
-    return client_body_new(p, body->n);
+    return client_body_received(p, body->n, CODING_IDENTITY, body->n, body->received);
 }
 
 static void push_profiles(struct exporter *x, struct client_body *body, size_t reserved, uint64_t n_samples)
@@ -134,6 +149,7 @@ static int start(struct otlp *o, const struct otlp_settings *s, const struct exp
         return r;
     options.protocol = s->protocol;
     options.compression = s->compression;
+    options.compression_level = (int)s->compression_level;
     options.queue.num_consumers = s->queue_consumers;
     o->json = c->signal == CONFIG_TAKES_METRICS && s->encoding == OTLP_JSON;
     o->layout_1_9 = s->wire_version == OTLP_LAYOUT_1_9;
@@ -143,6 +159,8 @@ static int start(struct otlp *o, const struct otlp_settings *s, const struct exp
         return error_set(e, -EINVAL, "encoding json needs protocol http: gRPC carries protobuf");
     r = sending_open(&o->sending, &exporter_otlp, c, &options, e);
     o->sending.base.terms.no_references = o->layout_1_9;
+    if (r == 0 && !o->layout_1_9)
+        o->sending.base.codings = codings(o->sending.client);
     return r;
 }
 

@@ -14,6 +14,7 @@ struct otlp_settings {
     enum otlp_protocol protocol;
     enum { OTLP_PROTO, OTLP_JSON } encoding;                 /* of metrics; JSON only by HTTP */
     enum client_compression compression;                     /* of bodies */
+    uint32_t compression_level;                              /* 0: the coding's usual one */
     enum { OTLP_LAYOUT_1_9, OTLP_LAYOUT_1_10 } wire_version; /* of profiles */
     enum export_temporality temporality;
     struct settings_strings resource_attributes;

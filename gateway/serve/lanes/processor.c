@@ -24,7 +24,7 @@ static enum refusal refusal_of(enum ingest_verdict verdict)
     }
 }
 
-int processor_run(struct processor *p, const struct request *q, enum profiles_layout layout, size_t light,
+int processor_run(struct processor *p, struct request *q, enum profiles_layout layout, size_t light,
                   struct processed *ret)
 {
     struct body body;
@@ -35,7 +35,7 @@ int processor_run(struct processor *p, const struct request *q, enum profiles_la
     if (ret->is_of_ingest) {
         stats_add(p->stats, STATS_REQUEST_BYTES_PLAIN, body.n_plain);
         ingest_from(p->ingest, q->client);
-        ingest_push(p->ingest, body.bytes, body.layout, &ret->answer);
+        ingest_push(p->ingest, body.bytes, body.layout, &body.received, &ret->answer);
         ret->refusal = refusal_of(ret->answer.verdict);
     }
     body_clear(&p->reader);

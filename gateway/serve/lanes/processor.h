@@ -40,8 +40,9 @@ enum {
     PROCESSOR_LARGE = 1, /* more than `light` bytes came out of the body: nothing was done */
 };
 
-/* layout: PROFILES_LAYOUT_UNKNOWN if it is to be recognised. 0 or PROCESSOR_LARGE. */
-int processor_run(struct processor *p, const struct request *q, enum profiles_layout layout, size_t light,
+/* layout: PROFILES_LAYOUT_UNKNOWN if it is to be recognised. The body may be taken out of the request. 0 or
+ * PROCESSOR_LARGE. */
+int processor_run(struct processor *p, struct request *q, enum profiles_layout layout, size_t light,
                   struct processed *ret);
 
 #endif

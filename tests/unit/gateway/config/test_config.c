@@ -82,7 +82,7 @@ UNIT(a_whole_file_is_read)
     ck_assert_uint_eq(c->temporality, CONFIG_CUMULATIVE);
     const struct otlp_settings *m = otlp_settings(c, "otlp/m"), *p = otlp_settings(c, "otlp/p");
     ck_assert_str_eq(m->sending.headers.items[0].value, "Bearer s3cret");
-    ck_assert_uint_eq(m->compression, CLIENT_COMPRESS_GZIP);
+    ck_assert_uint_eq(m->compression, CLIENT_COMPRESS_AS_RECEIVED);
     ck_assert_uint_eq(m->wire_version, OTLP_LAYOUT_1_10);
     ck_assert_uint_eq(p->protocol, OTLP_HTTP);
     ck_assert_str_eq(p->sending.tls_ca_file, "/ca.pem");

@@ -167,12 +167,17 @@ static uint8_t *profiles_of(char name, size_t *ret_n)
     return p;
 }
 
+static struct export_forms plain(uint8_t *p, size_t n)
+{
+    return (struct export_forms){.plain = client_body_new(p, n)};
+}
+
 static void push_profiles(struct export_profiles *x, char name)
 {
     size_t n;
     uint8_t *p = profiles_of(name, &n);
     ck_assert(export_profiles_reserve(x, 100));
-    export_profiles_push(x, p, n, 100, 3);
+    export_profiles_push(x, plain(p, n), 100, 3);
 }
 
 UNIT(profiles_to_files_in_order)
@@ -423,7 +428,7 @@ UNIT(profiles_go_to_each_destination)
     ck_assert(!export_profiles_reserve(x, 600));
     export_profiles_cancel(x, 600);
     ck_assert(export_profiles_reserve(x, 1000));
-    export_profiles_push(x, (uint8_t *)strdup("hello"), 5, 1000, 7);
+    export_profiles_push(x, plain((uint8_t *)strdup("hello"), 5), 1000, 7);
     ck_assert(export_profiles_reserve(x, 900)); /* what was not used is free again */
     export_profiles_cancel(x, 900);
     UNTIL(loop,
@@ -449,7 +454,7 @@ UNIT(the_queue_can_be_seen)
     struct export_profiles *x = open_profiles(&to, &settings, 1, loop, stats);
     for (int i = 0; i < 10; i++) {
         ck_assert(export_profiles_reserve(x, 100));
-        export_profiles_push(x, (uint8_t *)strdup("hello"), 5, 100, 2);
+        export_profiles_push(x, plain((uint8_t *)strdup("hello"), 5), 100, 2);
     }
     UNTIL(loop, stats->value[STATS_EXPORT_QUEUE_BYTES] == 50 && silent.n_held == 4);
     close_profiles(x, &to, 1, loop, clock_monotonic() + 20 * NSEC_PER_MSEC);
@@ -694,7 +699,7 @@ UNIT(queues_are_charged_to_the_budget)
     ck_assert_uint_eq(memory.used, 600);
     ck_assert(!export_profiles_reserve(x, 300)); /* the second one's queue would not fit */
     ck_assert_uint_eq(memory.used, 600);
-    export_profiles_push(x, calloc(1, 100), 100, 300, 1);
+    export_profiles_push(x, plain(calloc(1, 100), 100), 300, 1);
     ck_assert_uint_eq(memory.used, 200);
     close_profiles(x, to, 2, loop, clock_monotonic());
     ck_assert_uint_eq(memory.used, 0);
@@ -709,6 +714,61 @@ static void expect_body(struct fake_server *s, struct http_exchange *x, struct b
 {
     ck_assert(bytes_eq(body, *(struct bytes *)s->user));
     fake_answer_ok(s, x, body);
+}
+
+/* What a destination is to get: the coding it is said to be in, and the bytes. */
+struct expected {
+    const char *coding;
+    struct bytes body;
+};
+
+static void expect_form(struct fake_server *s, struct http_exchange *x, struct bytes body)
+{
+    const struct expected *e = s->user;
+    ck_assert(bytes_is(http_header_find(x->headers, x->n_headers, "content-encoding"), e->coding));
+    ck_assert(bytes_eq(body, e->body));
+    fake_answer_ok(s, x, body);
+}
+
+/* Each has the form it sends: who puts a request into the coding it came in anyway gets that, nobody else. */
+UNIT(each_destination_gets_its_form)
+{
+    static const struct {
+        enum client_compression compression;
+        const char *coding;
+    } cases[] = {
+        {CLIENT_COMPRESS_NONE, ""}, {CLIENT_COMPRESS_AS_RECEIVED, "zstd"}, {CLIENT_COMPRESS_ZSTD, "zstd"}};
+    struct io_loop *loop = unit_made(io_loop_new());
+    struct stats *stats = unit_made(stats_new());
+    struct fake_server server[ARRAY_LEN(cases)];
+    struct expected expected[ARRAY_LEN(cases)];
+    struct otlp_settings settings[ARRAY_LEN(cases)];
+    struct exporter *to[ARRAY_LEN(cases)];
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const bool plain = cases[i].compression == CLIENT_COMPRESS_NONE;
+        expected[i] = (struct expected){cases[i].coding, plain ? BYTES_LIT("hello") : BYTES_LIT("coded")};
+        server[i] = (struct fake_server){.answer = expect_form, .user = &expected[i]};
+        fake_start(&server[i], loop, 0);
+        settings[i] = otlp_to(server[i].address);
+        settings[i].protocol = OTLP_HTTP;
+        settings[i].compression = cases[i].compression;
+    }
+    struct export_profiles *x = open_profiles(to, settings, ARRAY_LEN(cases), loop, stats);
+    ck_assert_uint_eq(export_profiles_forms(x, CODING_ZSTD), EXPORT_PLAIN | EXPORT_CODED);
+    ck_assert_uint_eq(export_profiles_forms(x, CODING_GZIP), EXPORT_PLAIN | EXPORT_CODED);
+    ck_assert_uint_eq(export_profiles_forms(x, CODING_SNAPPY), EXPORT_PLAIN);
+    ck_assert_uint_eq(export_profiles_forms(x, CODING_IDENTITY), EXPORT_PLAIN);
+    struct export_forms forms = {
+        .plain = client_body_received((uint8_t *)strdup("hello"), 5, CODING_IDENTITY, 5, CODING_ZSTD),
+        .coded = client_body_received((uint8_t *)strdup("coded"), 5, CODING_ZSTD, 5, CODING_ZSTD),
+    };
+    ck_assert(export_profiles_reserve(x, 5));
+    export_profiles_push(x, forms, 5, 1);
+    UNTIL(loop, stats->value[STATS_EXPORT_PROFILES_SENT] == ARRAY_LEN(cases));
+    close_profiles(x, to, ARRAY_LEN(cases), loop, clock_monotonic() + NSEC_PER_SEC);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        fake_stop(&server[i]);
+    io_loop_free(loop);
 }
 
 UNIT(each_destination_gets_its_layout)
@@ -737,7 +797,7 @@ UNIT(each_destination_gets_its_layout)
         ck_assert(export_profiles_reserve(x, 100));
         uint8_t *body = malloc(sizeof SAMPLE_1_10 - 1);
         memcpy(body, SAMPLE_1_10, sizeof SAMPLE_1_10 - 1);
-        export_profiles_push(x, body, sizeof SAMPLE_1_10 - 1, 100, 1);
+        export_profiles_push(x, plain(body, sizeof SAMPLE_1_10 - 1), 100, 1);
         UNTIL(loop, stats->value[STATS_EXPORT_PROFILES_SENT] == sent + 1 + (uint64_t)both);
         close_profiles(x, to, n, loop, clock_monotonic() + NSEC_PER_SEC);
         for (int i = 0; i < 2; i++)

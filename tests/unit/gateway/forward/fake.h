@@ -28,8 +28,11 @@ struct export_profiles {
     void (*push)(struct export_profiles *x, uint8_t *body, size_t n, uint64_t n_samples);
     uint8_t *body;
     size_t n;
-    struct buffer *all; /* [FAKE_PUSHES_MAX] copies of every request, if not NULL */
-    uint64_t sum;       /* of what is in the requests, if the test's `push` adds it up */
+    unsigned forms;            /* that the destinations want of what came coded; 0: EXPORT_PLAIN */
+    struct client_body *coded; /* of the last request */
+    enum coding received;      /* of the last plain one */
+    struct buffer *all;        /* [FAKE_PUSHES_MAX] copies of every request, if not NULL */
+    uint64_t sum;              /* of what is in the requests, if the test's `push` adds it up */
 };
 
 struct export_terms export_profiles_terms(const struct export_profiles *x)
@@ -54,9 +57,28 @@ void export_profiles_cancel(struct export_profiles *x, size_t n)
     x->requests--;
 }
 
-void export_profiles_push(struct export_profiles *x, uint8_t *body, size_t n, size_t reserved,
+unsigned export_profiles_forms(const struct export_profiles *x, enum coding received)
+{
+    return x->forms ? x->forms : EXPORT_PLAIN;
+}
+
+void export_profiles_push(struct export_profiles *x, struct export_forms forms, size_t reserved,
                           uint64_t n_samples)
 {
+    uint8_t *body = NULL;
+    size_t n = 0;
+    client_body_unref(x->coded);
+    x->coded = forms.coded;
+    ck_assert(forms.plain || forms.coded);
+    ck_assert(!forms.coded || forms.coded->n <= reserved);
+    if (forms.plain) {
+        ck_assert_int_eq(forms.plain->coding, CODING_IDENTITY);
+        x->received = forms.plain->received;
+        body = forms.plain->p;
+        n = forms.plain->n;
+        forms.plain->p = NULL; /* the fake's */
+        client_body_unref(forms.plain);
+    }
     ck_assert(n <= reserved);
     ck_assert(x->limit == 0 || n <= x->limit);
     ck_assert_uint_gt(n_samples, 0);

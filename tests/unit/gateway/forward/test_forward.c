@@ -41,7 +41,7 @@ UNIT(everything_is_untouched)
         struct forward *f = make(1, 1, &x, stats, NULL);
         ck_assert(forward_reserve(f, n));
         ck_assert(!forward_reserve(f, n));
-        forward_push(f, &view, n);
+        forward_push(f, &view, NULL, n);
         ck_assert_uint_eq(x.reserved, 0);
         ck_assert_uint_eq(x.n, n);
         ck_assert_mem_eq(x.body, p, n);
@@ -51,6 +51,143 @@ UNIT(everything_is_untouched)
         forward_free(f);
         free(x.body);
         profiles_release(&view);
+        free(p);
+    }
+}
+
+#define CODED "coded bytes"
+
+/* A request whose memory may be taken over: what came, and what it was decoded to. */
+struct arrival {
+    struct budget budget;
+    struct buffer plain, coded;
+    struct received received;
+    struct profiles view;
+};
+
+static void arrive(struct arrival *a, const uint8_t *p, size_t n)
+{
+    *a = (struct arrival){.budget = BUDGET_INIT(8 << 20, NULL)};
+    ck_assert_int_eq(room_make(&a->plain, n + PROFILES_PADDING, &a->budget), 0);
+    ck_assert_int_eq(room_make(&a->coded, sizeof CODED, &a->budget), 0);
+    buffer_add(&a->plain, p, n);
+    buffer_add_str(&a->coded, CODED);
+    memset(a->plain.p + n, 0, PROFILES_PADDING);
+    a->received = (struct received){CODING_ZSTD, &a->plain, &a->coded, &a->budget};
+    a->view = decoded(buffer_bytes(&a->plain));
+}
+
+static void arrival_release(struct arrival *a)
+{
+    profiles_release(&a->view);
+    room_release(&a->plain, &a->budget);
+    room_release(&a->coded, &a->budget);
+    ck_assert_uint_eq(atomic_load(&a->budget.used), 0);
+}
+
+/* In the forms that the destinations want, each in the memory it came in: no sooner than the view may go. */
+UNIT(what_is_kept_whole_leaves_in_the_memory_it_came_in)
+{
+    static const unsigned wanted[] = {EXPORT_PLAIN, EXPORT_CODED, EXPORT_PLAIN | EXPORT_CODED};
+    size_t n;
+    uint8_t *p = unit_data(files[0], &n);
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
+        struct arrival a;
+        arrive(&a, p, n);
+        struct export_profiles x = {.room = n, .forms = wanted[i]};
+        struct stats *stats = unit_made(stats_new());
+        struct forward *f = make(1, 1, &x, stats, NULL);
+        ck_assert(forward_reserve(f, n));
+        forward_push(f, &a.view, &a.received, n);
+        ck_assert_uint_eq(x.pushes, 0);
+        ck_assert_uint_eq(x.requests, 1);
+        forward_take_over(f, &a.received);
+        ck_assert_uint_eq(x.pushes, 1);
+        ck_assert_uint_eq(x.reserved, 0);
+        ck_assert_uint_eq(x.samples, stats->value[STATS_FORWARD_SAMPLES]);
+        ck_assert_uint_eq(a.plain.cap == 0, wanted[i] & EXPORT_PLAIN);
+        ck_assert_uint_eq(a.coded.cap == 0, (wanted[i] & EXPORT_CODED) != 0);
+        ck_assert(wanted[i] & EXPORT_PLAIN ? x.n == n && memcmp(x.body, p, n) == 0 : !x.body);
+        ck_assert_int_eq(x.received, wanted[i] & EXPORT_PLAIN ? CODING_ZSTD : 0);
+        if (wanted[i] & EXPORT_CODED) {
+            ck_assert(bytes_is(client_body_bytes(x.coded), CODED));
+            ck_assert_int_eq(x.coded->coding, CODING_ZSTD);
+            ck_assert_uint_eq(x.coded->n_plain, n);
+        } else {
+            ck_assert_ptr_null(x.coded);
+        }
+        forward_take_over(f, &a.received); /* nothing is left to leave */
+        ck_assert_uint_eq(x.pushes, 1);
+        client_body_unref(x.coded);
+        free(x.body);
+        forward_free(f);
+        free(stats);
+        arrival_release(&a);
+    }
+    free(p);
+}
+
+/* Thinned, split, without references, rejected in part, of an older layout, of several members: the coded
+ * bytes are not what is sent. What is built anew says how it came. */
+UNIT(what_is_not_whole_leaves_plain)
+{
+    size_t n;
+    uint8_t *p = unit_data(files[0], &n);
+    for (int why = 0; why < 5; why++) {
+        struct arrival a;
+        arrive(&a, p, n);
+        struct export_profiles x = {.room = 8 * n, .forms = EXPORT_CODED};
+        if (why == 1)
+            x.limit = n / 2;
+        x.no_references = why == 2;
+        if (why == 3)
+            a.view.rejected.samples = 1;
+        if (why == 4)
+            a.received.coded = NULL;
+        struct stats *stats = unit_made(stats_new());
+        struct forward *f = make(why == 0 ? 0.5 : 1, 1, &x, stats, NULL);
+        ck_assert(forward_reserve(f, n));
+        forward_push(f, &a.view, &a.received, n);
+        forward_take_over(f, &a.received);
+        ck_assert_uint_ge(x.pushes, why == 1 ? 2 : 1);
+        ck_assert_uint_eq(x.reserved, 0);
+        ck_assert_uint_eq(x.requests, 0);
+        ck_assert_ptr_null(x.coded);
+        ck_assert_int_eq(x.received, CODING_ZSTD);
+        ck_assert_uint_gt(a.coded.cap, 0);
+        ck_assert_uint_eq(a.plain.cap == 0, why >= 3);
+        free(x.body);
+        forward_free(f);
+        free(stats);
+        arrival_release(&a);
+    }
+    free(p);
+}
+
+/* What compressed badly is larger than what was reserved for it. */
+UNIT(coded_bytes_that_need_more_room_than_plain_ones)
+{
+    for (int roomy = 0; roomy < 2; roomy++) {
+        struct arrival a;
+        size_t n;
+        uint8_t *p = unit_data(files[0], &n);
+        arrive(&a, p, n);
+        ck_assert_int_eq(room_make(&a.coded, n + 100, &a.budget), 0);
+        memset(a.coded.p, 'x', n + 100);
+        a.coded.n = n + 100;
+        struct export_profiles x = {.room = roomy ? 2 * n : n, .forms = EXPORT_CODED};
+        struct stats *stats = unit_made(stats_new());
+        struct forward *f = make(1, 1, &x, stats, NULL);
+        ck_assert(forward_reserve(f, n));
+        forward_push(f, &a.view, &a.received, n);
+        forward_take_over(f, &a.received);
+        ck_assert_uint_eq(x.reserved, 0);
+        ck_assert_uint_eq(x.pushes, (unsigned)roomy);
+        ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED] > 0, (unsigned)!roomy);
+        client_body_unref(x.coded);
+        forward_free(f);
+        free(stats);
+        arrival_release(&a);
         free(p);
     }
 }
@@ -77,7 +214,7 @@ UNIT(an_older_layout_is_forwarded_as_1_10)
         struct stats *stats = unit_made(stats_new());
         struct forward *f = make(1, 1, &x, stats, NULL);
         ck_assert(forward_reserve(f, n));
-        forward_push(f, &view, n);
+        forward_push(f, &view, NULL, n);
         ck_assert_uint_eq(x.reserved, 0);
         ck_assert_uint_eq(x.pushes, (unsigned)roomy);
         ck_assert_uint_eq(stats->value[STATS_FORWARD_SAMPLES], (unsigned)roomy);
@@ -106,7 +243,7 @@ UNIT(nothing_needs_no_room)
     struct stats *stats = unit_made(stats_new());
     struct forward *f = make(0, 1, &x, stats, NULL);
     ck_assert(forward_reserve(f, n));
-    forward_push(f, &view, n);
+    forward_push(f, &view, NULL, n);
     ck_assert(forward_reserve(f, n));
     forward_cancel(f, n);
     ck_assert_uint_eq(x.pushes, 0);
@@ -166,7 +303,7 @@ UNIT(a_share_decodes_and_says_so)
         struct stats *stats = unit_made(stats_new());
         struct forward *f = make(0.25, 99, &x, stats, NULL);
         ck_assert(forward_reserve(f, n));
-        forward_push(f, &view, n);
+        forward_push(f, &view, NULL, n);
         ck_assert_uint_eq(x.reserved, 0);
         ck_assert_uint_eq(x.requests, 0);
         ck_assert_uint_eq(stats->value[STATS_FORWARD_SAMPLES] + stats->value[STATS_FORWARD_THINNED],
@@ -204,7 +341,7 @@ UNIT(gateways_agree)
                                 make(0.3, 6, &three, NULL, NULL)};
         for (int k = 0; k < 3; k++) {
             ck_assert(forward_reserve(f[k], n));
-            forward_push(f[k], &view, n);
+            forward_push(f[k], &view, NULL, n);
             forward_free(f[k]);
         }
         ck_assert_uint_eq(one.n, two.n);
@@ -336,7 +473,7 @@ UNIT(totals_stay_what_they_are)
             struct export_profiles x = {.room = 2 * n};
             struct forward *f = make(shares[i], seed, &x, NULL, NULL);
             ck_assert(forward_reserve(f, n));
-            forward_push(f, &view, n);
+            forward_push(f, &view, NULL, n);
             struct profiles out = decoded_copy(unit_made(x.body), x.n, &copy);
             int64_t kept = 0;
             for (uint32_t k = 0; k < out.sample.n; k++) {
@@ -385,7 +522,7 @@ UNIT(what_only_has_times_is_worth_a_count)
     struct export_profiles x = {.room = 2 * n};
     struct forward *f = make(0.1, 4, &x, NULL, NULL);
     ck_assert(forward_reserve(f, n));
-    forward_push(f, &view, n);
+    forward_push(f, &view, NULL, n);
     struct profiles out = decoded_copy(unit_made(x.body), x.n, &copy);
     double kept = 0;
     uint32_t heavy = 0;
@@ -422,14 +559,14 @@ UNIT(a_request_that_grows_needs_more_room)
     struct stats *stats = unit_made(stats_new());
     struct forward *f = make(0.9, seed, &roomy, stats, NULL);
     ck_assert(forward_reserve(f, n));
-    forward_push(f, &view, n);
+    forward_push(f, &view, NULL, n);
     ck_assert_uint_eq(roomy.pushes, 1);
     ck_assert_uint_gt(roomy.n, n);
     ck_assert_uint_eq(roomy.reserved, 0);
     forward_free(f);
     f = make(0.9, seed, &tight, stats, NULL);
     ck_assert(forward_reserve(f, n));
-    forward_push(f, &view, n);
+    forward_push(f, &view, NULL, n);
     ck_assert_uint_eq(tight.pushes, 0);
     ck_assert_uint_eq(tight.reserved, 0);
     ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 1);
@@ -451,7 +588,7 @@ UNIT(out_of_budget_is_counted_and_settled)
         struct stats *stats = unit_made(stats_new());
         struct forward *f = make(0.5, 1, &x, stats, &budget);
         ck_assert(forward_reserve(f, n));
-        forward_push(f, &view, n);
+        forward_push(f, &view, NULL, n);
         ck_assert_uint_eq(x.reserved, 0);
         ck_assert_uint_eq(x.requests, 0);
         ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED] + stats->value[STATS_FORWARD_THINNED] +
@@ -520,7 +657,7 @@ static void by_rules(struct fake_rules *rules, double keep, struct export_profil
     *x = (struct export_profiles){.room = 10 * n, .all = calloc(FAKE_PUSHES_MAX, sizeof *x->all)};
     struct forward *f = unit_made(forward_new(&o, x, stats, NULL));
     ck_assert(forward_reserve(f, n));
-    forward_push(f, &view, n);
+    forward_push(f, &view, NULL, n);
     ck_assert(x->reserved == 0 && x->requests == 0);
     ck_assert_uint_eq(rules->begun, rules->ended);
     ck_assert_uint_eq(stats->value[STATS_FORWARD_SAMPLES] + stats->value[STATS_FORWARD_THINNED] +

@@ -104,7 +104,7 @@ static struct export_profiles forwarded(struct bytes body, size_t limit, double 
     struct profiles view = decoded(body);
     struct forward *f = unit_made(forward_new(&options, &x, stats, NULL));
     ck_assert(forward_reserve(f, body.n));
-    forward_push(f, &view, body.n);
+    forward_push(f, &view, NULL, body.n);
     ck_assert_uint_eq(x.reserved, 0);
     ck_assert_uint_eq(x.requests, 0);
     ck_assert_uint_eq(stats->value[STATS_FORWARD_SAMPLES], x.samples);
@@ -244,7 +244,7 @@ UNIT(a_queue_that_fills_midway)
         forward_cancel(f, n);
         ck_assert(x.requests == 0 && x.reserved == 0);
         ck_assert(forward_reserve(f, n));
-        forward_push(f, &view, n);
+        forward_push(f, &view, NULL, n);
         ck_assert(x.requests == 0 && x.reserved == 0);
         ck_assert_uint_eq(x.samples + stats->value[STATS_FORWARD_DROPPED], 1000);
         ck_assert_uint_gt(x.samples, 0);
@@ -267,7 +267,7 @@ UNIT(out_of_budget_midway)
         struct forward_options options = {.keep = 1, .seed = 7};
         struct forward *f = unit_made(forward_new(&options, &x, stats, &budget));
         ck_assert(forward_reserve(f, n));
-        forward_push(f, &view, n);
+        forward_push(f, &view, NULL, n);
         ck_assert(x.requests == 0 && x.reserved == 0);
         ck_assert_uint_eq(x.samples + stats->value[STATS_FORWARD_DROPPED], 1000);
         forward_free(f);
@@ -343,7 +343,7 @@ static double seconds_of(const struct profiles *view, size_t body, size_t limit,
     struct timespec from, to;
     ck_assert(forward_reserve(f, body));
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
-    forward_push(f, view, body);
+    forward_push(f, view, NULL, body);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
     ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 0);
     ck_assert_uint_eq(x.samples, view->sample.n);

@@ -39,18 +39,26 @@ static void fake_cancel(void *context, size_t body_bytes)
     reserved -= body_bytes;
 }
 
-static int fake_forward(void *context, const struct profiles *view, size_t body_bytes)
+static int fake_forward(void *context, const struct profiles *view, const struct received *received,
+                        size_t body_bytes)
 {
     note("push");
     reserved -= body_bytes;
     return 0;
 }
 
-static int fake_classify(void *context, const struct profiles *view, size_t body_bytes)
+static int fake_classify(void *context, const struct profiles *view, const struct received *received,
+                         size_t body_bytes)
 {
     note("classify");
     classified_samples = view->sample.n;
     return classify_result;
+}
+
+static void fake_take_over(void *context, struct received *received)
+{
+    note("take_over");
+    received->coded = NULL;
 }
 
 static size_t classify_holds, classify_held; /* now; at the end of the last push */
@@ -82,6 +90,7 @@ static const struct view_consumer consumers[] __attribute__((unused)) = {
         .reserve = fake_reserve,
         .full = "a destination's queue is full; try again",
         .push = fake_forward,
+        .take_over = fake_take_over,
         .cancel = fake_cancel,
     },
 };

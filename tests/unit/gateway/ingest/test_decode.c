@@ -18,7 +18,7 @@ static void push_with(struct bytes body, struct profiles_limits limits, struct b
     if (body.n > 0)
         memcpy(copy, body.p, body.n);
     order[0] = 0;
-    ingest_push(g, bytes_of(copy, body.n), PROFILES_LAYOUT_UNKNOWN, &answer);
+    ingest_push(g, bytes_of(copy, body.n), PROFILES_LAYOUT_UNKNOWN, NULL, &answer);
     free(copy);
     ingest_free(g);
     ck_assert_uint_eq(reserved, 0);
@@ -146,7 +146,7 @@ static void push_shape(struct ingest *g, enum shape shape, uint32_t n)
     wire_put_bytes(&w, 2, BYTES_LIT("\x2a\x00"));
     ck_assert_int_eq(w.failed, 0);
     ck_assert_int_eq(buffer_reserve(&b, PROFILES_PADDING), 0);
-    ingest_push(g, buffer_bytes(&b), PROFILES_LAYOUT_UNKNOWN, &answer);
+    ingest_push(g, buffer_bytes(&b), PROFILES_LAYOUT_UNKNOWN, NULL, &answer);
     ck_assert_msg(answer.verdict == INGEST_ACCEPTED, "%s", answer.message.text);
     buffer_release(&b);
 }

@@ -58,7 +58,7 @@ static void push(uint32_t n_consumers, struct budget *budget)
     ck_assert_ptr_nonnull(g);
     memset(&answer, 0xa5, sizeof answer); /* everything must be filled */
     order[0] = 0;
-    ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, &answer);
+    ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, NULL, &answer);
     ingest_free(g);
     ck_assert_uint_eq(reserved, 0);
 }
@@ -76,6 +76,29 @@ UNIT(a_good_request_is_reserved_decoded_counted_and_forwarded)
     ck_assert_uint_eq(stats.value[STATS_REQUESTS_OK], 1);
     ck_assert_uint_eq(stats.value[STATS_PROFILES], 2);
     ck_assert_uint_eq(stats.value[STATS_SAMPLES], 10);
+}
+
+/* The memory of a request may be taken over once everybody has seen it, and only if somebody has. */
+UNIT(what_came_is_taken_over_last)
+{
+    struct ingest_options o = {.limits = {.column_bytes = 1000, .depth = 64}};
+    struct ingest *g = unit_made(ingest_new(&o, consumers, ALL, &stats, NULL));
+    struct buffer none = {0};
+    struct received received = {.plain = &none, .coded = &none};
+    found_samples = 10;
+    ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, &received, &answer);
+    ck_assert_str_eq(order, "reserve decode classify push take_over ");
+    ck_assert_ptr_null(received.coded);
+    order[0] = 0;
+    found_samples = 0;
+    ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, &received, &answer);
+    ck_assert_str_eq(order, "reserve decode cancel ");
+    order[0] = 0;
+    found_samples = 10;
+    classify_result = -ENOMEM;
+    ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, &received, &answer);
+    ck_assert_str_eq(order, "reserve decode classify cancel ");
+    ingest_free(g);
 }
 
 UNIT(counting_alone_needs_no_forward)
@@ -195,7 +218,7 @@ UNIT(who_has_nothing_to_do_between_two_looks_keeps_little)
     struct ingest_options o = {.limits = {.column_bytes = 1000, .depth = 64}, .retry_after_ns = RETRY_NS};
     struct ingest *g = unit_made(ingest_new(&o, consumers, ALL, &stats, NULL));
     columns = 10 << 20; /* less than what makes a request give back by itself */
-    ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, &answer);
+    ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, NULL, &answer);
     order[0] = 0;
     ingest_look(g);
     ck_assert_str_eq(order, "");
@@ -261,7 +284,8 @@ static void nth_cancel(void *context, size_t body_bytes)
     ((struct nth *)context)->held -= body_bytes;
 }
 
-static int nth_push(void *context, const struct profiles *view, size_t body_bytes)
+static int nth_push(void *context, const struct profiles *view, const struct received *received,
+                    size_t body_bytes)
 {
     struct nth *n = context;
     n->held -= body_bytes;
@@ -284,7 +308,7 @@ UNIT(where_one_consumer_has_no_room_none_keeps_a_reservation_and_none_is_given_t
                                              .cancel = nth_cancel,
                                              .context = &nth[i]};
         struct ingest *g = unit_made(ingest_new(&o, rows, 3, &stats, NULL));
-        ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, &answer);
+        ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, NULL, &answer);
         ck_assert_int_eq(answer.verdict, full < 3 ? INGEST_BUSY : INGEST_ACCEPTED);
         ck_assert_str_eq(answer.message.text, full < 3 ? "no room" : "");
         for (int i = 0; i < 3; i++) {

@@ -108,7 +108,7 @@ static int push_all(struct world *w)
     for (int i = 0; i < PUSHES; i++) {
         struct ingest_answer answer;
         uint32_t before = sweep_failures();
-        ingest_push(w->pipeline.ingest, s->body, PROFILES_LAYOUT_UNKNOWN, &answer);
+        ingest_push(w->pipeline.ingest, s->body, PROFILES_LAYOUT_UNKNOWN, NULL, &answer);
         ck_assert_msg(answer.verdict == INGEST_ACCEPTED || answer.verdict == INGEST_BUSY, "%s",
                       answer.message.text);
         ck_assert_msg(answer.verdict == INGEST_ACCEPTED || sweep_failures() > before,

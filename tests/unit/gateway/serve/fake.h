@@ -22,6 +22,12 @@ static struct buffer pushed;
 static unsigned n_pushes;
 static struct ingest_answer next_answer;
 
+/* What it was received as: the coding; whether the coded bytes may go on as they are, and them. A test may
+ * have the memory taken over. */
+static enum coding received_coding;
+static bool received_whole, take_received;
+static struct buffer received_bytes;
+
 static void say(struct bytes b)
 {
     for (size_t i = 0; i < b.n; i++)
@@ -76,7 +82,8 @@ static enum profiles_layout pushed_layout __attribute__((unused));
 
 void ingest_from(struct ingest *g, uint64_t client) {}
 
-void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct ingest_answer *ret)
+void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct received *received,
+                 struct ingest_answer *ret)
 {
     n_pushes++;
     pushed.n = 0;
@@ -87,6 +94,18 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
         sum ^= body.p[body.n + i];
     (void)sum;
     pushed_layout = layout;
+    ck_assert(received->plain->p == body.p && received->plain->n == body.n);
+    received_coding = received->coding;
+    received_whole = received->coded != NULL;
+    received_bytes.n = 0;
+    if (received->coded)
+        buffer_add_bytes(&received_bytes, buffer_bytes(received->coded));
+    for (int i = 0; i < 2 && take_received; i++) {
+        struct buffer *from = i == 0 ? received->plain : received->coded;
+        size_t n;
+        if (from)
+            free(room_take(from, received->budget, &n));
+    }
     *ret = next_answer;
 }
 
@@ -168,6 +187,7 @@ static inline void fake_release(struct serve *s)
     serve_free(s);
     buffer_release(&said);
     buffer_release(&pushed);
+    buffer_release(&received_bytes);
 }
 
 #endif

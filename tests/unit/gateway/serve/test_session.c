@@ -16,7 +16,8 @@ static unsigned n_pushes;
 
 void ingest_from(struct ingest *g, uint64_t client) {}
 
-void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct ingest_answer *ret)
+void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct received *received,
+                 struct ingest_answer *ret)
 {
     pushed = body.n;
     n_pushes++;

@@ -14,7 +14,7 @@
 
 /* fake.h's ingest is called by the one below. */
 void fake_ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout,
-                      struct ingest_answer *ret);
+                      struct received *received, struct ingest_answer *ret);
 #define ingest_push fake_ingest_push
 #include "tests/unit/gateway/serve/fake.h"
 #undef ingest_push
@@ -26,7 +26,8 @@ static bool shut, is_at_gate, by_lane;
 static uint64_t busy_ns;
 static pthread_t worker;
 
-void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct ingest_answer *ret)
+void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct received *received,
+                 struct ingest_answer *ret)
 {
     struct timespec t;
     uint64_t until = 0, now = 0;
@@ -42,7 +43,7 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     while (shut && by_lane)
         pthread_cond_wait(&changed, &lock);
     is_at_gate = false;
-    fake_ingest_push(g, body, layout, ret);
+    fake_ingest_push(g, body, layout, received, ret);
     pthread_mutex_unlock(&lock);
 }
 
