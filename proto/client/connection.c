@@ -17,6 +17,9 @@
 /* What is asked from a session at a time: a few TLS records. */
 #define DRAIN_CHUNK 65536u
 
+/* What may come: HTTP/2 ends with a whole frame, of at most 16 KiB unless the peer wants larger ones. */
+#define DRAIN_MAX (DRAIN_CHUNK + (17u << 10))
+
 /* One opened socket. It may outlive its connection, or stand beside the next one, until its channel is
  * closed. */
 struct link {
@@ -128,7 +131,9 @@ static void link_flush(struct link *link)
             r = tls_drain(link->tls, &out, DRAIN_CHUNK);
             more = true;
         } else if (link->http && http_client_has_output(link->http)) {
-            r = http_client_drain(link->http, &out, DRAIN_CHUNK);
+            r = buffer_reserve(&out, DRAIN_MAX); /* at once: growing would copy a body's part several times */
+            if (r == 0)
+                r = http_client_drain(link->http, &out, DRAIN_CHUNK);
             if (r == 0 && link->tls) {
                 r = tls_write(link->tls, buffer_bytes(&out));
                 out.n = 0;
