@@ -7,18 +7,27 @@
 
 #include "proto/base/macros.h"
 
-/* Up to here capacities are powers of two; above, the slack would be real memory: half more when growing,
- * none when the size is known from the beginning. */
+/* Up to here what grows doubles; above, the slack would be real memory: half more. */
 #define DOUBLE_MAX ((size_t)1 << 20)
+
+/* Of what begins empty the size is usually known: whole pages, and no slack, which would be held for as long
+ * as memory that is taken out is (room_take), or be a hole behind it. */
+#define PAGE ((size_t)4 << 10)
+
+/* So much of what is taken out may be slack: cut off, it would be a hole that nothing fits in, and the whole
+ * one too small for the next of its size. */
+#define SLACK_PART 8u
 
 static size_t capacity_for(const struct buffer *b, size_t need)
 {
+    if (b->n == 0)
+        return max_of((size_t)ROOM_MIN, (need + PAGE - 1) / PAGE * PAGE);
+    if (need > DOUBLE_MAX)
+        return max_of(need, b->cap + b->cap / 2);
     size_t cap = ROOM_MIN;
-    while (cap < need && cap < DOUBLE_MAX)
+    while (cap < need)
         cap *= 2;
-    if (cap >= need)
-        return cap;
-    return b->n == 0 ? need : max_of(need, b->cap + b->cap / 2);
+    return cap;
 }
 
 int room_make(struct buffer *b, size_t more, struct budget *budget)
@@ -68,9 +77,9 @@ void room_clear(struct buffer *b, size_t keep_max, struct budget *budget)
 
 uint8_t *room_take(struct buffer *b, struct budget *budget, size_t *ret_n)
 {
-    const size_t cap = b->cap;
-    budget_refund(budget, cap);
+    const size_t slack = b->cap - b->n;
+    budget_refund(budget, b->cap);
     uint8_t *p = buffer_take(b, ret_n);
-    uint8_t *cut = p && *ret_n > 0 && *ret_n < cap ? realloc(p, *ret_n) : NULL;
+    uint8_t *cut = *ret_n > 0 && slack > *ret_n / SLACK_PART ? realloc(p, *ret_n) : NULL;
     return cut ? cut : p; /* what cannot be cut is fine as it is */
 }

@@ -15,7 +15,8 @@ enum {
     ROOM_OVER_BUDGET = 1, /* nothing changed */
 };
 
-/* Makes room for `more` bytes behind the filled ones; grows by doubling from ROOM_MIN, by halves above 1 MiB.
+/* Makes room for `more` bytes behind the filled ones; an empty buffer gets as much and no more, a
+ * filled one grows by doubling from ROOM_MIN, by halves above 1 MiB.
  * The buffer's own maximum is not looked at. 0, ROOM_OVER_BUDGET or -ENOMEM. */
 int room_make(struct buffer *b, size_t more, struct budget *budget);
 
@@ -29,7 +30,8 @@ void room_release(struct buffer *b, struct budget *budget);
  * costs more than the request. */
 void room_clear(struct buffer *b, size_t keep_max, struct budget *budget);
 
-/* Takes the memory out, refunded and cut to what is filled: the caller's to free. NULL when there was none.
+/* Takes the memory out, refunded and cut to little more than what is filled: the caller's to free. NULL when
+ * there was none.
  */
 uint8_t *room_take(struct buffer *b, struct budget *budget, size_t *ret_n);
 

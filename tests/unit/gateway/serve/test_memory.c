@@ -43,7 +43,7 @@ UNIT(a_body_that_outgrows_the_budget_is_busy_and_gives_all_back)
 
 UNIT(json_that_as_protobuf_passes_the_budget_is_busy_and_its_memory_is_kept_within_bounds)
 {
-    struct budget budget = BUDGET_INIT(200000, NULL);
+    struct budget budget = BUDGET_INIT(150000, NULL);
     struct serve *s = serve_with(64 << 20, &budget);
     struct buffer json = {0};
     buffer_add_str(&json, "{\"dictionary\":{\"stackTable\":[{\"locationIndices\":[-1");
