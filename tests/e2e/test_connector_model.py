@@ -370,7 +370,7 @@ def test_a_converted_configuration_counts_what_it_counted(tmp_path, name):
     ("metrics: { samples.frame_type: { attributes: [shlib_name] } }", "1:47: shlib_name: the metric has no such attribute", 2),
     ("metrics: { samples.frame_type: { aggregation_strategy: max } }", "1:56: max: cannot be said in the rule language", 2),
     ("metrics: { samples.frame_type: { attributes: [] } }", "1:32: samples.frame_type: an average over what", 2),
-    ("metrics: { samples.go.count: {}, samples.go.count: {} }", "1:34: samples.go.count: this key stands here twice", 2),
+    ("metrics: { samples.go.count: {}, samples.go.count: {} }", "1:34: samples.go.count: this key stands in line 1 already", 2),
     ("aggregations: [{ match: a }]", "1:16: aggregations: label is missing", 2),
     ("aggregations: [{ match: '', label: b }]", "1:25: match: must not be empty", 2),
     ("aggregations: [{ match: a, label: b, name: c }]", "1:38: name: unknown key; known here: match, label", 2),
