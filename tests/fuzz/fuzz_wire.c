@@ -24,7 +24,8 @@ static void require(bool condition)
 static void same_field(const struct wire_field *a, const struct wire_field *b)
 {
     require(a->number == b->number && a->type == b->type);
-    require(a->type == WIRE_LEN ? bytes_eq(a->bytes, b->bytes) : a->value == b->value);
+    bool has_bytes = a->type == WIRE_LEN || a->type == WIRE_SGROUP;
+    require(has_bytes ? bytes_eq(a->bytes, b->bytes) : a->value == b->value);
 }
 
 static void write_field(struct wire_writer *w, const struct wire_field *f)
@@ -33,7 +34,7 @@ static void write_field(struct wire_writer *w, const struct wire_field *f)
     case WIRE_VARINT: wire_put_uint(w, f->number, f->value); break;
     case WIRE_I64: wire_put_fixed64(w, f->number, f->value); break;
     case WIRE_LEN: wire_put_bytes(w, f->number, f->bytes); break;
-    default: break; /* no field of ours is fixed32 */
+    default: break; /* no field of ours is fixed32 or a group */
     }
 }
 
@@ -54,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         same_field(&f, &g);
         size_t from = b.n;
         write_field(&w, &f);
-        if (f.type != WIRE_I32) {
+        if (f.type != WIRE_I32 && f.type != WIRE_SGROUP) {
             again = wire_reader(bytes_of(b.p + from, b.n - from));
             require(wire_next(&again, &g) == 0);
             same_field(&f, &g);
