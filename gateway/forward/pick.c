@@ -145,8 +145,10 @@ static struct pick_class *class_of(struct pick *p, const struct profiles *v, uin
     uint32_t type = v->profile.type[profile], unit = v->profile.unit[profile], i = 0;
     while (i < p->n_classes && (p->classes[i].type != type || p->classes[i].unit != unit))
         i++;
-    if (i == PICK_CLASSES)
+    if (i == PICK_CLASSES) {
+        p->classes[PICK_CLASSES - 1].mixed = true;
         return &p->classes[PICK_CLASSES - 1];
+    }
     if (i == p->n_classes)
         p->classes[p->n_classes++] = (struct pick_class){.type = type, .unit = unit};
     return &p->classes[i];
@@ -166,12 +168,18 @@ static void weigh(struct pick *p, const struct profiles *v)
     }
 }
 
-/* The chance of a sample where one of mean weight has `share`. */
+/* What a sample can be worth at most. */
+#define WORTH_MAX 9e18
+
+/* The chance of a sample where one of mean weight has `share`; more where it could not say what it is worth.
+ */
 static double chance(const struct pick_class *class, double weight, double share)
 {
-    if (share <= 0 || share >= 1 || class->weight <= 0)
+    if (share <= 0 || share >= 1)
         return share;
-    return fmin(1, share * weight * (double)class->samples / class->weight);
+    double fair =
+        class->mixed || class->weight <= 0 ? share : share * weight * (double)class->samples / class->weight;
+    return fmin(1, fmax(fair, weight / WORTH_MAX));
 }
 
 /* What it is worth when it was kept with a chance; what rounding takes goes to the next one. */
@@ -179,7 +187,7 @@ static int64_t worth(const struct profiles *v, uint32_t sample, struct pick_clas
 {
     double weight = weight_of(v, sample), exact = weight / with + class->left;
     bool is_valued = v->sample.n_values[sample] > 0;
-    if (with >= 1 || exact >= 9e18)
+    if (with >= 1 || exact > WORTH_MAX)
         return is_valued ? v->sample.value_sum[sample] : (int64_t)weight;
     int64_t whole = llround(exact);
     class->left = exact - (double)whole;

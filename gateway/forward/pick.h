@@ -40,14 +40,15 @@ struct pick_group {
     uint64_t samples;
 };
 
-/* Samples of one type weigh against each other; types beyond these count as the last one: that costs
- * precision, not truth. */
+/* Samples of one type weigh against each other. Types beyond these share the last place; there all have one
+ * chance, since a count would have none beside bytes or nanoseconds: that costs precision, not truth. */
 #define PICK_CLASSES 16u
 
 struct pick_class {
     uint32_t type, unit; /* strings of the view */
     double weight;       /* of all samples */
     uint64_t samples;
+    bool mixed;  /* of several types */
     double left; /* of the last value rounded: the next one has it */
 };
 

@@ -495,6 +495,91 @@ UNIT(totals_stay_what_they_are)
     free(p);
 }
 
+/* A profile of each type with so many samples of one value. */
+static uint8_t *typed(uint32_t types, uint32_t n, int64_t (*value)(uint32_t type), size_t *ret_n)
+{
+    struct build *b = unit_made(build_new(NULL));
+    build_begin(b);
+    build_resource(b, NULL, 0, bytes_of(NULL, 0));
+    build_scope(b, BYTES_LIT("t"), bytes_of(NULL, 0), NULL, 0, bytes_of(NULL, 0));
+    for (uint32_t type = 0; type < types; type++) {
+        char name[16];
+        snprintf(name, sizeof name, "type%u", type);
+        build_profile(b, &(struct build_profile){.type = build_string(b, bytes_str(name)),
+                                                 .unit = build_string(b, BYTES_LIT("count"))});
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t location = build_location(b, &(struct build_location){.address = 0x1000 + type * n + i});
+            int64_t one = value(type);
+            build_sample(b, &(struct build_sample){
+                                .stack = build_stack(b, &location, 1), .values = &one, .n_values = 1});
+        }
+    }
+    return built(b, ret_n);
+}
+
+/* The sum of what is forwarded of each type. */
+static void thinned(const struct profiles *view, size_t n, double share, uint64_t seed, double *sum)
+{
+    uint8_t *copy;
+    struct export_profiles x = {.room = 2 * n};
+    struct forward *f = make(share, seed, &x, NULL, NULL);
+    ck_assert(forward_reserve(f, n));
+    forward_push(f, view, NULL, n);
+    struct profiles out = decoded_copy(unit_made(x.body), x.n, &copy);
+    for (uint32_t i = 0; i < out.profile.n; i++) {
+        struct bytes name = profiles_string(&out, out.profile.type[i]);
+        uint32_t type = (uint32_t)strtoul((const char *)name.p + strlen("type"), NULL, 10);
+        for (uint32_t k = out.profile.samples_at[i]; k < out.profile.samples_at[i + 1]; k++)
+            sum[type] += (double)out.sample.value_sum[k];
+    }
+    forward_free(f);
+    profiles_release(&out);
+    free(copy);
+    free(x.body);
+}
+
+static int64_t counts_and_bytes(uint32_t type)
+{
+    return type % 2 ? 1000000000 : 1;
+}
+
+/* More types than have a place of their own: where they shared a mean, nothing was left of a count. */
+UNIT(a_type_beyond_the_places_keeps_its_total)
+{
+    enum { TYPES = 2 * PICK_CLASSES, N = 2000 };
+    size_t n;
+    double sum[TYPES] = {0};
+    uint8_t *p = typed(TYPES, N, counts_and_bytes, &n);
+    struct profiles view = decoded(bytes_of(p, n));
+    thinned(&view, n, 0.1, 1, sum);
+    for (uint32_t type = 0; type < TYPES; type++) {
+        double error = fabs(sum[type] / (double)counts_and_bytes(type) / N - 1);
+        ck_assert_msg(error < 5 / sqrt(N * 0.1), "type %u: off by %g", type, error);
+    }
+    profiles_release(&view);
+    free(p);
+}
+
+static int64_t huge(uint32_t type)
+{
+    return 100000000000000000;
+}
+
+/* A hundred times this is no int64: it is kept more often, and is worth less. */
+UNIT(what_would_be_worth_too_much_is_kept_more_often)
+{
+    enum { N = 2000, SEEDS = 10 };
+    size_t n;
+    double sum = 0, truth = (double)huge(0) * N * SEEDS;
+    uint8_t *p = typed(1, N, huge, &n);
+    struct profiles view = decoded(bytes_of(p, n));
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        thinned(&view, n, 0.01, seed, &sum);
+    ck_assert_msg(fabs(sum / truth - 1) < 5 / sqrt(0.01 * N * SEEDS), "%g of %g", sum, truth);
+    profiles_release(&view);
+    free(p);
+}
+
 /* 50 ticks at one place and one each at many: a count is a weight too, and is scaled. */
 UNIT(what_only_has_times_is_worth_a_count)
 {
