@@ -103,10 +103,11 @@ static int explain(struct settings_file *f, const yaml_parser_t *parser)
 }
 
 /* libyaml looks at all open lists and maps for each token, and at each level of a document by recursion: what
- * is nested deep is refused event by event, before a document is made of it. */
-static int check_depth(struct settings_file *f, yaml_parser_t *parser)
+ * is nested deep is refused event by event, before a document is made of it. A second document would be read
+ * by nobody. */
+static int check_events(struct settings_file *f, yaml_parser_t *parser)
 {
-    uint32_t depth = 0;
+    uint32_t depth = 0, documents = 0;
     for (int r = 0;;) {
         yaml_event_t event;
         if (!yaml_parser_parse(parser, &event))
@@ -114,7 +115,10 @@ static int check_depth(struct settings_file *f, yaml_parser_t *parser)
         bool ends = event.type == YAML_STREAM_END_EVENT || event.type == YAML_NO_EVENT;
         depth += event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
         depth -= event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT;
-        if (depth > SETTINGS_DEPTH_MAX)
+        documents += event.type == YAML_DOCUMENT_START_EVENT;
+        if (documents > 1)
+            r = fail_at(f, &event.start_mark, "", -EINVAL, "a second document begins; one is read");
+        else if (depth > SETTINGS_DEPTH_MAX)
             r = fail_at(f, &event.start_mark, "", -EINVAL, "nested too deep");
         yaml_event_delete(&event);
         if (r < 0 || ends)
@@ -143,7 +147,7 @@ static int parse(struct settings_file *f, struct bytes text)
 {
     if (text.n > SETTINGS_FILE_MAX)
         return error_set(f->e, -EINVAL, "%s: longer than 1 MiB", f->name);
-    int r = parse_with(f, text, check_depth);
+    int r = parse_with(f, text, check_events);
     return r < 0 ? r : parse_with(f, text, load);
 }
 

@@ -237,3 +237,15 @@ UNIT(what_is_nested_without_end_ends_at_once)
     struct error e;
     settings_file_close(opened("a: [[[[[[{b: [c]}]]]]]]", &e));
 }
+
+UNIT(a_second_document_is_not_passed_over)
+{
+    static const char *const good[] = {"---\nname: a\n", "name: a\n...\n", "%YAML 1.1\n---\nname: a\n...\n"};
+    struct thing t = {0};
+    struct error e = {""};
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        ck_assert_msg(take(&t, good[i], &e) == 0, "%s", e.text);
+    ck_assert_int_eq(take(&t, "name: a\n---\ncount: 2\n", &e), -EINVAL);
+    ck_assert_str_eq(e.text, "t.yaml:2:1: a second document begins; one is read");
+    arena_release(&arena);
+}
