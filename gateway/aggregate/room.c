@@ -140,8 +140,8 @@ static void tell_once(struct output *o)
         return;
     o->told_full = true;
     log_warn(
-        "a resource finds no room: metrics.resource_limit=%u, one client's share of it, or limits.memory; what it "
-        "counts is added up as otel.metric.overflow=true (profgate_resource_overflow_total)",
+        "a resource finds no room: metrics.resource_limit, one client's share of it, or limits.memory is used up; "
+        "what it counts is added up under otel.metric.overflow (profgate_resource_overflow_total) resource_limit=%u",
         o->options.max_resources);
 }
 

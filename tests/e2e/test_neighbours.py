@@ -152,6 +152,8 @@ def test_invented_names_do_not_blind_a_new_service():
         assert gateway.post(gzip.compress(invented(25_000)), {"Content-Encoding": "gzip"})[0] == 200
         assert gateway.total("profgate_resource_overflow_total") > 0
         wait_for(lambda: "finds no room" in gateway.log(), "it is said")
+        said = next(line for line in gateway.log().splitlines() if "finds no room" in line)
+        assert said.endswith(" resource_limit=20000") and said.count("=") == 1  # a message of words, then a field
 
         def is_seen():
             assert gateway.post(invented(1, b"new"))[0] == 200
