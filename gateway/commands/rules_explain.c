@@ -23,7 +23,8 @@
 #include "rules/prove/explain.h"
 #include "rules/match/keep.h"
 
-#define BECAUSE_MAX 32u
+#define BECAUSE_MAX   32u
+#define TYPE_TEXT_MAX 160u
 
 struct explainer {
     struct rules_command *command;
@@ -58,6 +59,20 @@ static struct bytes text_of(struct explainer *x, uint32_t string)
     return string == RULES_NONE ? (struct bytes){0} : rules_matcher_text(x->classify->matcher, string);
 }
 
+/* What a capture brought, for people: nothing in it moves a terminal's cursor or looks like a line of ours.
+ */
+static void make_plain(char *text)
+{
+    bool is_utf8 = bytes_is_utf8(bytes_str(text));
+    for (uint8_t *p = (uint8_t *)text; *p; p++) {
+        bool is_c1 = p[0] == 0xc2 && p[1] < 0xa0; /* U+0080 … U+009F */
+        if (*p < 0x20 || *p == 0x7f || is_c1 || (*p >= 0x80 && !is_utf8))
+            *p = '?';
+        if (is_c1)
+            *++p = '?';
+    }
+}
+
 /* `kernel tcp_sendmsg`; where there is no function, its library. */
 static void put_frame(struct explainer *x, uint32_t frame, char *to, size_t size)
 {
@@ -70,6 +85,18 @@ static void put_frame(struct explainer *x, uint32_t frame, char *to, size_t size
         in = name.n > 0 ? "in " : "";
     }
     snprintf(to, size, "%.*s%s%s%.*s", BYTES_FMT(type), type.n && name.n ? " " : "", in, BYTES_FMT(name));
+    if (!x->command->json)
+        make_plain(to);
+}
+
+/* `cpu/nanoseconds` of the profile that is asked about. */
+static void put_type(const struct asked *a, char *to, size_t size)
+{
+    const struct profiles *v = a->x->classify->request.view;
+    snprintf(to, size, "%.*s/%.*s", BYTES_FMT(profiles_string(v, v->profile.type[a->profile])),
+             BYTES_FMT(profiles_string(v, v->profile.unit[a->profile])));
+    if (!a->x->command->json)
+        make_plain(to);
 }
 
 static struct bytes source_at(const struct asked *a, struct rule_place place)
@@ -253,13 +280,12 @@ static void put_head(const struct asked *a)
 {
     struct explainer *x = a->x;
     const struct profiles *v = x->classify->request.view;
-    struct bytes type = profiles_string(v, v->profile.type[a->profile]),
-                 unit = profiles_string(v, v->profile.unit[a->profile]);
     struct json *j = &x->command->put;
-    char frame[512];
+    char frame[512], type[TYPE_TEXT_MAX];
     if (!x->command->json) {
-        printf("%s: request %u, profile %u (%.*s/%.*s), stack %u, %u frames\n", x->path, a->request,
-               a->profile, BYTES_FMT(type), BYTES_FMT(unit), a->stack, a->explained.n_frames);
+        put_type(a, type, sizeof type);
+        printf("%s: request %u, profile %u (%s), stack %u, %u frames\n", x->path, a->request, a->profile,
+               type, a->stack, a->explained.n_frames);
         for (uint32_t i = 0; i < a->explained.n_frames && x->command->stack != UINT32_MAX; i++) {
             put_frame(x, a->explained.frames[i], frame, sizeof frame);
             printf("    %4u  %s\n", i, frame);
@@ -366,15 +392,13 @@ static bool is_of(const struct asked *a, uint32_t source, const char *metric)
 static void put_failed(const struct asked *a, uint32_t number, uint32_t active)
 {
     const struct rule_source *source = rules_program_source(a->x->program, number);
-    const struct profiles *v = a->x->classify->request.view;
     struct rules_because because[BECAUSE_MAX];
     bool json = a->x->command->json;
     if (!rules_is_active(&a->explained, active, number)) {
-        char type[160];
-        snprintf(type, sizeof type, "does not take %.*s/%.*s here",
-                 BYTES_FMT(profiles_string(v, v->profile.type[a->profile])),
-                 BYTES_FMT(profiles_string(v, v->profile.unit[a->profile])));
-        put_reason(a, "on", bytes_str(type), source->place, RULES_NONE, json);
+        char type[TYPE_TEXT_MAX], text[TYPE_TEXT_MAX + 32];
+        put_type(a, type, sizeof type);
+        snprintf(text, sizeof text, "does not take %s here", type);
+        put_reason(a, "on", bytes_str(text), source->place, RULES_NONE, json);
         return;
     }
     uint32_t n = rules_explain_not(&a->explained, source->where, because, BECAUSE_MAX);

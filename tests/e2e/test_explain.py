@@ -1,4 +1,5 @@
 """profgate rules explain: every sample speaks for itself, also of those that share a stack."""
+import json
 import subprocess
 
 import pytest
@@ -60,3 +61,15 @@ def test_a_metric_that_there_is_not(files):
         2, "profgate rules explain: there is no metric mine.order; did you mean mine.orders?\n")
     code, _, err = explain("--why-not", "samples.frame_type", *files)
     assert code == 2 and "the metric samples.frame_type is off" in err
+
+
+def test_names_of_a_capture_do_not_reach_the_terminal_as_commands(files):
+    """A capture is somebody else's: a name with an escape sequence or a line of its own is shown, not obeyed."""
+    rules, request = files
+    hostile = request.read_bytes().replace(b"main", b"\x1b[2J").replace(b"count", b"\xc2\x9b2\nJ")
+    request.write_bytes(hostile)
+    code, out, _ = explain("--stack", "1", rules, request)
+    assert code == 0 and "go ?[2J" in out and "samples/??2?J" in out
+    assert not [c for c in out if c != "\n" and not c.isprintable()]
+    _, said, _ = explain("--json", rules, request)
+    assert "go \x1b[2J" in json.loads(said)["stacks"][0]["frames"][0]
