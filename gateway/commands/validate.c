@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <libgen.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -21,6 +22,7 @@
 #include "gateway/run/rule_files.h"
 #include "proto/base/macros.h"
 #include "proto/base/settings/file.h"
+#include "proto/io/listener.h"
 #include "proto/io/tls.h"
 
 /* A certificate that ends sooner is worth a warning: renewals come with a month to go. */
@@ -104,6 +106,15 @@ static void look_at_certificate(struct looking *l, const char *key, const struct
         warn(l, key, text);
 }
 
+static void look_at_address(struct looking *l, const char *key, const char *address)
+{
+    struct error e = {""};
+    char host[NI_MAXHOST];
+    uint16_t port;
+    if (io_address_parse(address, host, sizeof host, &port, &e) < 0)
+        complain(l, key, e.text);
+}
+
 static void look_at_receiver(struct looking *l, uint32_t i)
 {
     const struct config_receiver *r = &l->config->receivers[i];
@@ -118,6 +129,8 @@ static void look_at_receiver(struct looking *l, uint32_t i)
     char key[64];
     alone.receivers = &l->config->receivers[i];
     alone.n_receivers = 1;
+    snprintf(key, sizeof key, "receivers.otlp[%u].endpoint", i);
+    look_at_address(l, key, r->endpoint);
     snprintf(key, sizeof key, "receivers.otlp[%u].auth", i);
     if (receivers_init(&receivers, &alone, &budget, &e) < 0)
         complain(l, key, e.text);
@@ -227,6 +240,7 @@ static void look(struct looking *l, struct bytes yaml, bool reach)
     config_check_all(l->config, complain, l);
     for (uint32_t i = 0; i < l->config->n_receivers; i++)
         look_at_receiver(l, i);
+    look_at_address(l, "admin.endpoint", l->config->admin_endpoint);
     for (uint32_t i = 0; i < l->config->n_exporters; i++)
         look_at_exporter(l, &l->config->exporters[i], reach);
     look_at_rules(l);

@@ -125,6 +125,24 @@ receivers:
     assert not any(line.startswith(f"{path}:4:") for line in lines)
 
 
+def test_addresses_that_a_start_would_refuse(config):
+    path = config("""receivers:
+  otlp: [{ endpoint: "0.0.0.0:99999" }, { endpoint: localhost }, { endpoint: "unix:/run/x.sock" }]
+admin: { endpoint: "::1:9464" }
+exporters:
+  otlp/x: { endpoint: "http://collector:port" }
+  otlp/y: { endpoint: "collector:4317" }
+metrics: { exporters: [otlp/x, otlp/y] }
+""")
+    code, lines, _ = validate(path)
+    assert code == 1 and lines == [
+        f'{path}:5:11: exporters.otlp/x: endpoint "http://collector:port": "port" is not a port from 1 to 65535',
+        f'{path}:2:22: address "0.0.0.0:99999": the port is not a number from 0 to 65535',
+        f'{path}:2:53: address "localhost" has no port: write host:port',
+        f'{path}:3:20: address "::1:9464": write an IPv6 address in brackets, [::1]:4317',
+        f"{path}: 4 errors, 0 warnings"]
+
+
 def test_reach_asks_the_destinations_in_use(config):
     path = config(f"""metrics: {{ exporters: [otlp/x] }}
 exporters:

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
+#include "proto/client/endpoint.h"
 
 /* ---- settings ---- */
 
@@ -14,7 +15,9 @@ int sending_check(const char *name, const struct sending_settings *settings, str
         return error_set(e, -EINVAL, "exporters.%s has no endpoint", name);
     if ((settings->tls_cert_file == NULL) != (settings->tls_key_file == NULL))
         return error_set(e, -EINVAL, "exporters.%s: tls.cert_file and tls.key_file go together", name);
-    return 0;
+    cleanup(endpoint_release) struct endpoint parsed = {0}; /* for what is wrong with it */
+    int r = endpoint_parse(&parsed, settings->endpoint, 1, e);
+    return r < 0 ? error_prefix(e, r, "exporters.%s: ", name) : 0;
 }
 
 /* How the sender wants the endpoint: host:port without a scheme is TLS, as the Collector has it, unless
