@@ -99,7 +99,8 @@ static bool is_from_a_browser(const struct http_exchange *x)
 
 /* ---- whose name it was called by ------------------------------------------------------------- */
 
-/* The host of host:port (RFC 9110 §7.2); of an IPv6 address what is in its brackets. */
+/* The host of host:port (RFC 9110 §7.2); of an IPv6 address what is in its brackets, of a name that is whole
+ * what is before its last dot (RFC 1034 §3.1; scrapers are given such names, lest a search list is tried). */
 static struct bytes host_of(struct bytes authority)
 {
     if (authority.n > 0 && authority.p[0] == '[') {
@@ -107,7 +108,15 @@ static struct bytes host_of(struct bytes authority)
         return end ? bytes_of(authority.p + 1, (size_t)(end - authority.p) - 1) : authority;
     }
     const uint8_t *colon = authority.n > 0 ? memchr(authority.p, ':', authority.n) : NULL;
-    return colon ? bytes_of(authority.p, (size_t)(colon - authority.p)) : authority;
+    struct bytes host = colon ? bytes_of(authority.p, (size_t)(colon - authority.p)) : authority;
+    host.n -= host.n > 1 && host.p[host.n - 1] == '.';
+    return host;
+}
+
+static bool is_host(struct bytes host, const char *authority)
+{
+    const struct bytes other = host_of(bytes_str(authority));
+    return other.n == host.n && strncasecmp((const char *)other.p, (const char *)host.p, host.n) == 0;
 }
 
 static bool is_address(struct bytes host)
@@ -129,10 +138,9 @@ static bool is_called_by_its_name(const struct pages *p, const struct http_excha
     struct bytes host = host_of(x->authority);
     if (host.n == 0 || is_address(host) || (!memchr(host.p, '.', host.n) && !memchr(host.p, '[', host.n)))
         return true;
-    struct bytes own = host_of(bytes_str(p->names.own ? p->names.own : ""));
-    bool is_ours = own.n == host.n && strncasecmp((const char *)own.p, (const char *)host.p, host.n) == 0;
+    bool is_ours = p->names.own && is_host(host, p->names.own);
     for (uint32_t i = 0; i < p->names.n_more && !is_ours; i++)
-        is_ours = strcmp(p->names.more[i], "*") == 0 || bytes_is_nocase(host, p->names.more[i]);
+        is_ours = strcmp(p->names.more[i], "*") == 0 || is_host(host, p->names.more[i]);
     return is_ours;
 }
 
