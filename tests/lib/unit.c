@@ -51,7 +51,8 @@ void unit_say_skipped(const char *what, const char *why)
 
 void unit_skip(const char *why)
 {
-    unit_say_skipped(running, why);
+    if (running) /* not where memory fails: there a case is run again and again */
+        unit_say_skipped(running, why);
     _exit(SKIPPED);
 }
 
