@@ -90,7 +90,7 @@ static const struct settings_row limits_rows[] = {
      "memory that requests, tables and queues may hold together; beyond it requests are refused with a retry hint"},
     {"request_timeout", SETTINGS_DURATION, AT(request_timeout_ns), "60s", SEC, 3600 * SEC, NULL,
      "how long a request's body may take to come, and a second more for each request_rate bytes of it"},
-    {"request_rate", SETTINGS_SIZE, AT(request_rate), "64KiB", 1, 1024 * MIB, NULL,
+    {"request_rate", SETTINGS_SIZE, AT(request_rate), "16KiB", 1, 1024 * MIB, NULL,
      "bytes a second that a large body has to keep: it holds memory while it comes"},
     {"connections", SETTINGS_COUNT, AT(connections), "10000", 1, 1000000, NULL,
      "connections open at once; more are closed as they come"},
