@@ -154,7 +154,7 @@ def test_without_a_process_context_nothing_is_read(tmp_path):
             with running(busy):
                 wait_for(lambda: sum(receiver.of(busy.pid, "linked").values()) > 50, "samples")
             assert profiler.stop() == 0, profiler.log()
-    assert not any(s.trace for s in receiver.hits), receiver.hits
+    assert not any(s.trace for s in receiver.hits if s.pid == busy.pid), receiver.hits
 
 
 def test_another_program_is_not_read_by_the_place_of_the_first(tmp_path):
