@@ -106,7 +106,7 @@ const struct config_exporter *config_exporter(const struct config *c, const char
 struct check {
     void (*tell)(void *user, const char *key, const char *text);
     void *user;
-    int r;
+    int r; /* of the first complaint */
 };
 
 static void __attribute__((format(printf, 3, 4)))
@@ -118,7 +118,8 @@ complain(struct check *k, const char *key, const char *format, ...)
     vsnprintf(e.text, sizeof e.text, format, args);
     va_end(args);
     k->tell(k->user, key, e.text);
-    k->r = -EINVAL;
+    if (k->r == 0)
+        k->r = -EINVAL;
 }
 
 /* "; did you mean NAME?", or nothing, of the exporters that take the signal. */
@@ -190,8 +191,12 @@ static void check_exporter(struct check *k, const struct config_exporter *x)
     struct error e = {""};
     char key[300];
     snprintf(key, sizeof key, "exporters.%s", x->name);
-    if (x->kind->check && x->kind->check(x->name, x->settings, &e) < 0)
-        complain(k, key, "%s", e.text);
+    int r = x->kind->check ? x->kind->check(x->name, x->settings, &e) : 0;
+    if (r == 0)
+        return;
+    if (k->r == 0)
+        k->r = r; /* it may be for want of memory, of which the configuration is innocent */
+    complain(k, key, "%s", e.text);
 }
 
 int config_check_all(const struct config *c, void (*tell)(void *user, const char *key, const char *text),

@@ -46,11 +46,12 @@ int config_add_listen(struct config *c, const char *endpoint, bool first, struct
 int config_add_receiver(struct config *c, const struct config_receiver *receiver, bool first,
                         struct error *e);
 
-/* What only all keys together can tell: exporters that are named exist, and so on. 0, or -EINVAL with the
- * first complaint in *e. */
+/* What only all keys together can tell: exporters that are named exist, and so on. 0, or -EINVAL or -ENOMEM
+ * with the first complaint in *e. */
 int config_check(const struct config *c, struct error *e);
 
-/* Tells every complaint, with the path of the key that it is about (settings_seek). 0 or -EINVAL. */
+/* Tells every complaint, with the path of the key that it is about (settings_seek). 0, -EINVAL or
+ * -ENOMEM. */
 int config_check_all(const struct config *c, void (*tell)(void *user, const char *key, const char *text),
                      void *user);
 
