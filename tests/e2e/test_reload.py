@@ -129,7 +129,9 @@ def test_a_reload_during_a_reload_is_done_after_it(tmp_path):
     """However many are asked for while workers change over, the newest files count in the end."""
     with running(start(tmp_path)) as gateway:
         for name in ("all", "first", "second", "third"):
-            (tmp_path / "mine.rules").write_text(RULES.format(name=name))
+            # At once: the reload that follows another may read while this is written.
+            (tmp_path / "new.rules").write_text(RULES.format(name=name))
+            (tmp_path / "new.rules").replace(tmp_path / "mine.rules")
             status, text = reload(gateway)
             assert status in (200, 202), text
         def newest():
@@ -151,6 +153,7 @@ def test_keys_that_need_a_restart_are_named(tmp_path):
         assert 'key=limits.memory kept="the old value" error="it needs a restart"' in log
         assert "key=profiles.keep" not in log
         assert reload(gateway) == (200, "reloaded; these keys need a restart:\nlimits.memory\n")
+        wait_for(lambda: rules_taken(gateway) == 2, "the end of it: during a reload another is put off")
         config.write_text("profiles: { keep: much }\n")
         assert reload(gateway)[0] == 400
         assert gateway.stop() == 0
