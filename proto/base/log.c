@@ -143,13 +143,6 @@ static void add_str(struct line *o, const char *s)
     add(o, s, strlen(s));
 }
 
-/* How many bytes the UTF-8 character that begins here has; 0: it is none. */
-static size_t character(struct bytes s)
-{
-    size_t n = s.p[0] < 0x80 ? 1 : s.p[0] < 0xe0 ? 2 : s.p[0] < 0xf0 ? 3 : 4;
-    return n <= s.n && bytes_is_utf8(bytes_of(s.p, n)) ? n : 0;
-}
-
 /* Between quotes, as JSON has it (RFC 8259, section 7), which readers of logfmt take, too. */
 static void add_quoted(struct line *o, struct bytes s)
 {
@@ -158,7 +151,7 @@ static void add_quoted(struct line *o, struct bytes s)
     for (size_t i = 0; i < s.n;) {
         char c = (char)s.p[i], escape[8];
         const char *letter = c ? strchr(letters, c) : NULL;
-        size_t n = character(bytes_of(s.p + i, s.n - i));
+        size_t n = bytes_utf8_length(bytes_of(s.p + i, s.n - i));
         if (letter && (letter - letters) % 2 == 0)
             snprintf(escape, sizeof escape, "\\%c", letter[1]);
         else if ((unsigned char)c < 0x20 || c == 0x7f || n == 0)
