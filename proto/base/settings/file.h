@@ -32,8 +32,8 @@ enum { SETTINGS_UNREADABLE = 1 };
 int settings_file_read(const char *path, struct buffer *ret, struct error *e);
 
 /* Makes *ret of a YAML document, which errors call `name`. 0; -EINVAL with *e: it is none, longer than
- * SETTINGS_FILE_MAX, nested deeper than SETTINGS_DEPTH_MAX, or has a key twice in one map; -ENOMEM. `e` is
- * also where all that follows tells its errors. */
+ * SETTINGS_FILE_MAX, nested deeper than SETTINGS_DEPTH_MAX, has a key twice in one map, or a second document
+ * behind it; -ENOMEM. `e` is also where all that follows tells its errors. */
 int settings_file_open(struct settings_file **ret, const char *name, struct bytes yaml,
                        const struct settings_file_options *options, struct error *e);
 
