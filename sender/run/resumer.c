@@ -14,6 +14,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/base/vec.h"
 #include "sender/unwind/rest.h"
 
 /* Processes whose mappings are remembered while they do not change, and mappings looked at of one. */
@@ -29,8 +30,8 @@
 struct seen {
     uint32_t pid, changes, user;
     uint64_t start, turn;
-    struct sample_file *mapping; /* n, of which the one used last is likely the next */
-    uint32_t n, cap, last;
+    VEC(struct sample_file) mappings;
+    uint32_t last; /* of them, the one used last: likely the next */
 };
 
 struct resumer {
@@ -64,7 +65,7 @@ struct resumer *resumer_new(struct sampler *sampler, struct loader *loader, stru
 struct resumer *resumer_free(struct resumer *r)
 {
     for (uint32_t i = 0; r && i < SEEN_MAX; i++)
-        free(r->seen[i].mapping);
+        vec_release(&r->seen[i].mappings);
     free(r);
     return NULL;
 }
@@ -72,24 +73,15 @@ struct resumer *resumer_free(struct resumer *r)
 static bool on_mapping(void *user, const struct sample_file *mapping)
 {
     struct seen *p = user;
-    if (p->n == p->cap) {
-        uint32_t cap = max_of(2 * p->cap, 32u);
-        struct sample_file *grown = cap > MAPPINGS_MAX ? NULL : realloc(p->mapping, cap * sizeof *p->mapping);
-        if (!grown)
-            return false;
-        p->mapping = grown;
-        p->cap = cap;
-    }
-    p->mapping[p->n++] = *mapping;
-    return true;
+    return p->mappings.n < MAPPINGS_MAX && vec_append(&p->mappings, *mapping) == 0;
 }
 
 static const struct sample_file *mapping_of(struct seen *p, uint64_t address)
 {
-    for (uint32_t i = 0; i < p->n; i++) {
-        const struct sample_file *m = &p->mapping[(p->last + i) % p->n];
+    for (uint32_t i = 0; i < p->mappings.n; i++) {
+        const struct sample_file *m = &p->mappings.p[(p->last + i) % p->mappings.n];
         if (address >= m->start && address < m->end) {
-            p->last = (p->last + i) % p->n;
+            p->last = (p->last + i) % p->mappings.n;
             return m;
         }
     }
@@ -100,7 +92,8 @@ static void read_mappings(struct resumer *r, struct seen *p, const struct sample
 {
     char path[32];
     struct stat st;
-    p->n = p->last = 0;
+    vec_clear(&p->mappings);
+    p->last = 0;
     p->pid = head->pid;
     p->start = head->start;
     p->changes = head->changes;
@@ -150,7 +143,7 @@ static struct seen *see(struct resumer *r, const struct sample_head *head, bool 
         return p;
     read_mappings(r, p, head);
     if (!are_those(p, r->rest))
-        p->n = 0;
+        vec_clear(&p->mappings);
     return p;
 }
 
@@ -162,7 +155,7 @@ static bool find_code(struct resumer *r, uint64_t address)
         r->mapping = *now;
         return true;
     }
-    for (uint32_t i = 0; r->process->n == 0 && i < UNWIND_REST_WAYS; i++) {
+    for (uint32_t i = 0; r->process->mappings.n == 0 && i < UNWIND_REST_WAYS; i++) {
         const struct unwind_mapping *way = &r->rest->way[i];
         const struct unwind_key *key = tables_key(r->loader->tables, way->serial);
         if (!(r->rest->ways >> i & 1) || address - way->start >= way->length || !key)
@@ -184,7 +177,7 @@ static int rest_rule(void *user, uint64_t address, struct unwind_rule *ret)
     *ret = (struct unwind_rule){0};
     if (!find_code(r, address)) {
         r->mapping = (struct sample_file){0};
-        return r->process->n == 0 ? 1 : -1;
+        return r->process->mappings.n == 0 ? 1 : -1;
     }
     if (m->key.inode == 0 && m->key.device)
         return 0; /* generated code */

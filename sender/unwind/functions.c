@@ -33,20 +33,13 @@ static int make_list(struct functions *f)
         /* functions that the linker discarded begin at 0: no damage */
         if (r != 1 || !image_offset(&f->image, one.start, &offset, &room) || one.size > room)
             continue;
-        if (f->n_list == FUNCTIONS_LISTED_MAX)
+        if (f->listed.n == FUNCTIONS_LISTED_MAX)
             break;
-        if (f->n_list == f->cap_list) {
-            uint32_t cap = max_of(2 * f->cap_list, 256u);
-            struct function *grown = realloc(f->list, cap * sizeof *grown);
-            if (!grown)
-                return -ENOMEM;
-            f->list = grown;
-            f->cap_list = cap;
-        }
-        f->list[f->n_list++] = (struct function){.offset = offset, .entry = entry};
+        if (vec_append(&f->listed, (struct function){.offset = offset, .entry = entry}) < 0)
+            return -ENOMEM;
     }
-    if (f->n_list > 1)
-        qsort(f->list, f->n_list, sizeof *f->list, by_offset);
+    if (f->listed.n > 1)
+        qsort(f->listed.p, f->listed.n, sizeof *f->listed.p, by_offset);
     return 0;
 }
 
@@ -71,14 +64,14 @@ void functions_close(struct functions *f)
 {
     cfi_release(&f->image.frames);
     go_close(&f->go);
-    free(f->list);
+    vec_release(&f->listed);
     *f = (struct functions){0};
 }
 
 bool functions_any(const struct functions *f)
 {
     return f->image.n_segments > 0 &&
-           (f->image.n_table > 0 || f->n_list > 0 || f->go.n > 0 || f->image.is_alone);
+           (f->image.n_table > 0 || f->listed.n > 0 || f->go.n > 0 || f->image.is_alone);
 }
 
 /* Function i of one source. False: it is damaged, or in another segment. */
@@ -110,7 +103,7 @@ static bool table_at(struct search *s, uint64_t i, struct function *ret)
 
 static bool list_at(struct search *s, uint64_t i, struct function *ret)
 {
-    *ret = s->f->list[i];
+    *ret = s->f->listed.p[i];
     return ret->offset - s->segment->offset < s->segment->size;
 }
 
@@ -154,8 +147,8 @@ static uint32_t take(struct search *s, uint64_t from, uint64_t to, struct functi
 uint32_t functions_around(struct functions *f, const struct image_segment *segment, uint64_t from,
                           uint64_t to, struct function *ret, uint32_t max)
 {
-    struct search frames = {f, segment, table_at, f->image.n_table}, list = {f, segment, list_at, f->n_list},
-                  go = {f, segment, go_at, f->go.n};
+    struct search frames = {f, segment, table_at, f->image.n_table},
+                  list = {f, segment, list_at, f->listed.n}, go = {f, segment, go_at, f->go.n};
     uint32_t n = take(&frames, from, to, ret, max - 1);
     uint64_t restorer, end = segment->offset + segment->size;
     n += take(&list, from, to, ret + n, max - 1 - n);

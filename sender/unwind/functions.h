@@ -9,6 +9,7 @@
 #ifndef SENDER_UNWIND_FUNCTIONS_H
 #define SENDER_UNWIND_FUNCTIONS_H
 
+#include "proto/base/vec.h"
 #include "sender/unwind/go.h"
 #include "sender/unwind/image.h"
 
@@ -30,9 +31,8 @@ struct function {
 
 struct functions {
     struct image image;
-    struct go_frames go;   /* .n 0: no Go program */
-    struct function *list; /* of a file without a table, by offset */
-    uint32_t n_list, cap_list;
+    struct go_frames go;         /* .n 0: no Go program */
+    VEC(struct function) listed; /* of a file without a table, by offset */
 };
 
 /* Opens a file's; the source must outlive it. 0; IMAGE_NONE; -ENOMEM. */
