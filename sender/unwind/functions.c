@@ -74,12 +74,13 @@ bool functions_any(const struct functions *f)
            (f->image.n_table > 0 || f->listed.n > 0 || f->go.n > 0 || f->image.is_alone);
 }
 
-/* Function i of one source. False: it is damaged, or in another segment. */
+/* The functions of one source, which are numbered in four bytes in every table. */
 struct search {
     struct functions *f;
     const struct image_segment *segment;
-    bool (*at)(struct search *s, uint64_t i, struct function *ret);
-    uint64_t n;
+    /* Function i. False: it is damaged, or in another segment. */
+    bool (*at)(struct search *s, uint32_t i, struct function *ret);
+    uint32_t n;
 };
 
 static bool in_segment(const struct image_segment *segment, uint64_t address, uint64_t *ret)
@@ -88,12 +89,12 @@ static bool in_segment(const struct image_segment *segment, uint64_t address, ui
     return address >= segment->address && address - segment->address < segment->size;
 }
 
-static bool table_at(struct search *s, uint64_t i, struct function *ret)
+static bool table_at(struct search *s, uint32_t i, struct function *ret)
 {
     const struct image *image = &s->f->image;
     int32_t entry[2];
     *ret = (struct function){0};
-    if (!source_read(image->source, image->table + i * sizeof entry, entry, sizeof entry))
+    if (!source_read(image->source, image->table + (uint64_t)i * sizeof entry, entry, sizeof entry))
         return false;
     *ret = (struct function){.entry =
                                  image->table_address + (uint64_t)(int64_t)entry[1] - image->frames.address};
@@ -101,21 +102,21 @@ static bool table_at(struct search *s, uint64_t i, struct function *ret)
            ret->entry < image->frames.size;
 }
 
-static bool list_at(struct search *s, uint64_t i, struct function *ret)
+static bool list_at(struct search *s, uint32_t i, struct function *ret)
 {
     *ret = s->f->listed.p[i];
     return ret->offset - s->segment->offset < s->segment->size;
 }
 
-static bool go_at(struct search *s, uint64_t i, struct function *ret)
+static bool go_at(struct search *s, uint32_t i, struct function *ret)
 {
     uint64_t start, size;
     *ret = (struct function){.entry = i, .source = FUNCTION_GO};
-    return go_function(&s->f->go, (uint32_t)i, &start, &size) && in_segment(s->segment, start, &ret->offset);
+    return go_function(&s->f->go, i, &start, &size) && in_segment(s->segment, start, &ret->offset);
 }
 
 /* Whether function i begins before an offset; of one that is elsewhere, by where that is. */
-static bool is_before(struct search *s, uint64_t i, uint64_t offset)
+static bool is_before(struct search *s, uint32_t i, uint64_t offset)
 {
     struct function one;
     if (s->at(s, i, &one))
@@ -126,19 +127,12 @@ static bool is_before(struct search *s, uint64_t i, uint64_t offset)
 
 static uint32_t take(struct search *s, uint64_t from, uint64_t to, struct function *ret, uint32_t max)
 {
-    uint64_t low = 0, high = s->n; /* the first that does not begin before `from` */
+    const uint32_t first = first_where(s->n, i, !is_before(s, i, from));
     uint32_t n = 0;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (is_before(s, middle, from))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (uint64_t i = low > 0 ? low - 1 : 0; i < s->n && n < max; i++) {
+    for (uint32_t i = first > 0 ? first - 1 : 0; i < s->n && n < max; i++) {
         if (s->at(s, i, &ret[n]) && ret[n++].offset >= to)
             break;
-        if (i > low + max)
+        if (i > (uint64_t)first + max)
             break; /* one broken entry after the other */
     }
     return n;

@@ -104,7 +104,7 @@ static bool find_by_header(struct image *image, const struct source *s, const El
     if (start[2] == UDATA4 && start[3] == DATAREL_SDATA4 && n <= (hdr.p_filesz - sizeof start) / 8) {
         image->table = hdr.p_offset + sizeof start;
         image->table_address = hdr.p_vaddr;
-        image->n_table = n;
+        image->n_table = (uint32_t)n;
     }
     for (uint32_t i = 0; program_header(s, h, i, &p); i++) {
         uint64_t into = address - p.p_vaddr;

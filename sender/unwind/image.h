@@ -29,10 +29,11 @@ struct image {
     uint32_t n_segments;
     struct cfi_section frames; /* size 0: there is none; else its source is the one given */
     /* The table of .eh_frame_hdr: (start, FDE) of each function, ascending (LSB Core 5.0, 10.6.2). */
-    uint64_t table, n_table; /* file offset, entries; 0: there is none */
-    uint64_t table_address;  /* what its numbers are relative to */
-    bool is_alone;           /* it needs no library: what a signal handler returns to is in it … */
-    bool has_c_library;      /* … and this, or it needs nothing but the dynamic linker: makecontext(3) is */
+    uint64_t table;         /* file offset */
+    uint32_t n_table;       /* entries; 0: there is none */
+    uint64_t table_address; /* what its numbers are relative to */
+    bool is_alone;          /* it needs no library: what a signal handler returns to is in it … */
+    bool has_c_library;     /* … and this, or it needs nothing but the dynamic linker: makecontext(3) is */
 };
 
 /* Reads it; the source must outlive it. 0; IMAGE_NONE for what is no such file, or damaged. The caller
