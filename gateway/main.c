@@ -1,56 +1,143 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profgate: finds the subcommand and runs it.
+ * profgate: finds the subcommand and runs it. Those about the program itself are here.
  */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "gateway/commands/command.h"
-#include "gateway/commands/rules.h"
+#include "gateway/config/config.h"
+#include "gateway/export/kinds.h"
 #include "gateway/top/command_top.h"
 #include "proto/base/macros.h"
+#include "proto/base/settings/completion.h"
+#include "proto/base/settings/manual.h"
 
-static const struct {
-    const char *name, *usage, *doc;
-    int (*run)(int argc, char **argv);
-} commands[] = {
-    {"serve", "[--config FILE] [--listen ADDR]...",
-     "the gateway; with no configuration it starts on embedded defaults", command_serve},
-    {"validate", "[--reach] CONFIG...",
-     "say everything that is wrong with configurations, and with the files that they name", command_validate},
-    {"rules", "check|test|list|explain|from-connector [FILE]...",
-     "check and test rule files, list what they count, say which rule takes a stack, convert a connector's configuration",
-     command_rules},
-    {"count", "[--rules FILE]... FILE...", "classify captured requests offline and print the counters",
-     command_count},
-    {"top", "[--url URL]", "a live table of a running gateway's counters", command_top},
+static int run_help(int argc, char **argv);
+static int run_version(int argc, char **argv);
+static int run_completion(int argc, char **argv);
+static int run_manual(int argc, char **argv);
+
+static const struct settings_command
+    help_command = {.name = "profgate help",
+                    .usage = "[COMMAND]...",
+                    .doc = "what --help of a command says: profgate help rules check",
+                    .run = run_help},
+    version_command = {.name = "profgate version",
+                       .usage = "",
+                       .doc = "print the version",
+                       .run = run_version},
+    completion_command = {.name = "profgate completion",
+                          .usage = "bash|zsh|fish",
+                          .doc = "print a script by which a shell completes commands and flags",
+                          .text =
+                              "Prints a script for the shell to read: source <(profgate completion bash)\n",
+                          .run = run_completion},
+    manual_command = {.name = "profgate manual",
+                      .usage = "[config]",
+                      .doc = "print profgate(1), or profgate.yaml(5), as a page for man",
+                      .text = "Prints a manual page: man -l <(profgate manual config)\n",
+                      .run = run_manual};
+
+static const struct settings_command *const commands[] = {
+    &serve_command, &validate_command, &rules_command,      &count_command,  &top_command,
+    &help_command,  &version_command,  &completion_command, &manual_command, NULL};
+
+static const struct settings_command profgate = {
+    .name = "profgate",
+    .usage = "COMMAND [ARGUMENT]...",
+    .doc = "an OTLP Profiles gateway that turns profiles into metrics",
+    .text = "profgate " PROFGATE_VERSION ": an OTLP Profiles gateway that turns profiles into metrics.\n",
+    .commands = commands,
+    .exits = "  0  done\n"
+             "  1  the answer is no\n"
+             "  2  wrong usage or configuration\n"
+             "  3  the environment refuses\n",
 };
 
-static void help(FILE *to)
+/* 0; else what to end with, told: one word at most, which may be --help. */
+static int takes_one(const struct settings_command *c, int argc, char **argv, int *ret_code)
 {
-    fprintf(to, "profgate %s: an OTLP Profiles gateway that turns profiles into metrics\n\n",
-            PROFGATE_VERSION);
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-        fprintf(to, "  profgate %-8s %-36s %s\n", commands[i].name, commands[i].usage, commands[i].doc);
-    fprintf(to,
-            "\nprofgate COMMAND --help says more. Exit codes: 0 done, 1 the answer is no, 2 wrong usage or "
-            "configuration,\n3 the environment refuses.\n");
+    if (argc == 2 && settings_is_help(argv[1])) {
+        settings_command_help(c, stdout);
+        *ret_code = EXIT_DONE;
+        return 1;
+    }
+    if (argc > 2) {
+        fprintf(stderr, "%s: %s: not expected here\n", c->name, argv[2]);
+        *ret_code = EXIT_USAGE;
+        return 1;
+    }
+    return 0;
+}
+
+static int run_help(int argc, char **argv)
+{
+    int used;
+    const struct settings_command *c = settings_command_find(&profgate, argc, argv, &used);
+    if (argc == 2 && settings_is_help(argv[1]))
+        c = &help_command;
+    else if (used + 1 < argc)
+        return settings_command_missing(c, argv[used + 1]);
+    settings_command_help(c, stdout);
+    return EXIT_DONE;
+}
+
+static int run_version(int argc, char **argv)
+{
+    puts("profgate " PROFGATE_VERSION);
+    return EXIT_DONE;
+}
+
+static int run_completion(int argc, char **argv)
+{
+    int code;
+    if (takes_one(&completion_command, argc, argv, &code))
+        return code;
+    for (const struct settings_word *w = completion_shells; argc == 2 && w->word; w++)
+        if (strcmp(w->word, argv[1]) == 0) {
+            settings_completion(&profgate, (enum completion_shell)w->value, stdout);
+            return EXIT_DONE;
+        }
+    fprintf(stderr, "profgate completion: name a shell: bash, zsh or fish\n");
+    return EXIT_USAGE;
+}
+
+static int print_config_manual(const struct settings_manual *page)
+{
+    struct config *c = config_new(export_kinds);
+    struct buffer text = BUFFER_INIT(0);
+    int r = c ? config_reference(c, &text) : -1;
+    if (r == 0)
+        settings_manual_text(page, "profgate.yaml", "the configuration of profgate serve",
+                             buffer_bytes(&text), stdout);
+    buffer_release(&text);
+    config_free(c);
+    return r == 0 ? EXIT_DONE : EXIT_ENVIRONMENT;
+}
+
+static int run_manual(int argc, char **argv)
+{
+    const struct settings_manual program = {"PROFGATE", "1", PROFGATE_VERSION,
+                                            "profgate.yaml(5), profsend(8)"},
+                                 config = {"PROFGATE.YAML", "5", PROFGATE_VERSION, "profgate(1)"};
+    int code;
+    if (takes_one(&manual_command, argc, argv, &code))
+        return code;
+    if (argc == 2 && strcmp(argv[1], "config") == 0)
+        return print_config_manual(&config);
+    if (argc == 2) {
+        fprintf(stderr, "profgate manual: there is no page %s; there is config\n", argv[1]);
+        return EXIT_USAGE;
+    }
+    settings_manual(&program, &profgate, stdout);
+    return EXIT_DONE;
 }
 
 int main(int argc, char **argv)
 {
-    const char *name = argc > 1 ? argv[1] : "";
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
-    if (strcmp(name, "--version") == 0) {
-        printf("profgate %s\n", PROFGATE_VERSION);
-        return EXIT_DONE;
-    }
-    bool asked = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
-    if (!asked && name[0])
-        fprintf(stderr, "profgate: there is no command %s\n\n", name);
-    help(asked ? stdout : stderr);
-    return asked ? EXIT_DONE : EXIT_USAGE;
+    if (argc > 1 && strcmp(argv[1], "--version") == 0)
+        return run_version(1, argv);
+    return settings_command_run(&profgate, argc, argv);
 }

@@ -249,6 +249,10 @@ int main(int argc, char **argv)
         puts("profsend " PROFGATE_VERSION);
         return EXIT_DONE;
     }
+    if (p.options.completion || p.options.manual) {
+        p.options.manual ? options_manual(stdout) : options_completion(&p.options, stdout);
+        return EXIT_DONE;
+    }
     log_set_level(p.options.log_level);
     p.argc = argc;
     p.argv = argv;

@@ -8,7 +8,6 @@
 #include "gateway/aggregate/store.h"
 #include "gateway/commands/capture_file.h"
 #include "gateway/commands/command.h"
-#include "gateway/commands/help.h"
 #include "gateway/run/pipeline.h"
 #include "gateway/run/rule_files.h"
 #include "proto/base/clock.h"
@@ -215,7 +214,7 @@ static int count(const struct count_arguments *a, char **files, int n_files, con
     return r;
 }
 
-int command_count(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct count_arguments arguments = {.config = config_new(NULL)};
     struct rule_files rules = {0};
@@ -224,11 +223,7 @@ int command_count(int argc, char **argv)
     int r = arguments.config ? settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e) : -ENOMEM;
     int code = EXIT_USAGE;
     if (r == SETTINGS_HELP) {
-        command_help(
-            "count [--rules FILE]... FILE...",
-            "Classifies captured requests (serialized ExportProfilesServiceRequest or ProfilesData, or OTLP/JSON, one\n"
-            "request or one a line; plain or gzip) and prints what was counted.\n",
-            &flags);
+        settings_command_help(&count_command, stdout);
         code = EXIT_DONE;
     } else {
         if (r == 0 && rest == argc)
@@ -251,3 +246,14 @@ int command_count(int argc, char **argv)
     buffer_release(&arguments.builtin);
     return code;
 }
+
+const struct settings_command count_command = {
+    .name = "profgate count",
+    .usage = "[--rules FILE]... FILE...",
+    .doc = "classify captured requests offline and print the counters",
+    .text =
+        "Classifies captured requests (serialized ExportProfilesServiceRequest or ProfilesData, or OTLP/JSON,\n"
+        "one request or one a line; plain or gzip) and prints what was counted.\n",
+    .flags = &flags,
+    .run = run,
+};

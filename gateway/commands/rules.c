@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/commands/rules.h"
-
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,7 +8,6 @@
 #include "gateway/commands/command.h"
 #include "gateway/connector/convert.h"
 #include "gateway/commands/rules_parts.h"
-#include "gateway/commands/help.h"
 #include "gateway/run/rule_files.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
@@ -29,22 +26,27 @@ static int set_stack(void *target, const char *value, struct arena *unused, stru
     return 0;
 }
 
-#define AT(field) offsetof(struct rules_command, field)
+#define AT(field)     offsetof(struct rules_command, field)
+#define SECTION(name) ((const struct settings_section){.rows = name, .n_rows = ARRAY_LEN(name)})
+#define JSON                                                 \
+    {                                                        \
+        "json", SETTINGS_BOOL, AT(json), .doc = "print JSON" \
+    }
 
 /* clang-format off */
-static const struct settings_row rows[] = {
-    {"json", SETTINGS_BOOL, AT(json), .doc = "print JSON"},
-    {"strict", SETTINGS_BOOL, AT(strict), .doc = "check: warnings count as errors"},
-    {"levels", SETTINGS_BOOL, AT(levels), .doc = "list: the level of every rule and label"},
-    {"stack", SETTINGS_OWN, .set = set_stack, .metavar = "N",
-     .doc = "explain: only this entry of the request's stack table, with its frames"},
-    {"metric", SETTINGS_TEXT, AT(metric), .metavar = "NAME", .doc = "explain: only what this metric takes"},
-    {"why-not", SETTINGS_TEXT, AT(why_not), .metavar = "NAME",
-     .doc = "explain: what this metric does not take, and which of its conditions failed"},
-};
+static const struct settings_row
+    check_rows[] = {{"strict", SETTINGS_BOOL, AT(strict), .doc = "warnings count as errors"}, JSON},
+    test_rows[] = {JSON},
+    list_rows[] = {{"levels", SETTINGS_BOOL, AT(levels), .doc = "the level of every rule and label"}, JSON},
+    explain_rows[] = {
+        {"stack", SETTINGS_OWN, .set = set_stack, .metavar = "N",
+         .doc = "only this entry of the request's stack table, with its frames"},
+        {"metric", SETTINGS_TEXT, AT(metric), .metavar = "NAME", .doc = "only what this metric takes"},
+        {"why-not", SETTINGS_TEXT, AT(why_not), .metavar = "NAME",
+         .doc = "what this metric does not take, and which of its conditions failed"},
+        JSON,
+    };
 /* clang-format on */
-
-static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
 
 /* ---- files ---- */
 
@@ -289,37 +291,67 @@ static int test(struct rules_command *c)
 
 /* ---- the command ---- */
 
+static int run(int argc, char **argv);
+
+#define NO_FILE \
+    "With no FILE the shipped packs are meant. A FILE named like a shipped pack stands in its place.\n"
+
+static const struct settings_command
+    check_command =
+        {
+            .name = "profgate rules check",
+            .usage = "[--strict] [--json] [FILE]...",
+            .doc = "say what is wrong or doubtful in rule files",
+            .text =
+                "Compiles the files together with the shipped packs and prints what is wrong or doubtful.\n" NO_FILE,
+            .flags = &SECTION(check_rows),
+            .run = run,
+},
+    test_command =
+        {
+            .name = "profgate rules test",
+            .usage = "[--json] [FILE]...",
+            .doc = "run the tests that are written in rule files",
+            .text = "Runs the tests that are written in the files.\n" NO_FILE,
+            .flags = &SECTION(test_rows),
+            .run = run,
+},
+    list_command =
+        {
+            .name = "profgate rules list",
+            .usage = "[--levels] [--json] [FILE]...",
+            .doc = "list what rule files count, keep and trigger",
+            .text = "Lists every metric, keep rule and trigger the files define.\n" NO_FILE,
+            .flags = &SECTION(list_rows),
+            .run = run,
+},
+    explain_command = {
+        .name = "profgate rules explain",
+        .usage = "[--stack N] [--metric NAME] [--why-not NAME] [--json] [FILE.rules]... CAPTURE...",
+        .doc = "say which rules took each stack of captured requests, and why not",
+        .text =
+            "Says of every stack of captured requests which rules took it, by which frames, with which labels.\n" NO_FILE,
+        .flags = &SECTION(explain_rows),
+        .run = run,
+};
+
 static const struct {
-    const char *name, *usage, *doc;
+    const struct settings_command *command;
     int (*run)(struct rules_command *c);
     bool captures; /* files that are no rules are captured requests */
 } verbs[] = {
-    {"check", "rules check [--strict] [--json] [FILE]...",
-     "Compiles the files together with the shipped packs and prints what is wrong or doubtful.", check,
-     false},
-    {"test", "rules test [--json] [FILE]...", "Runs the tests that are written in the files.", test, false},
-    {"list", "rules list [--levels] [--json] [FILE]...",
-     "Lists every metric, keep rule and trigger the files define.", command_rules_list, false},
-    {"explain",
-     "rules explain [--stack N] [--metric NAME] [--why-not NAME] [--json] [FILE.rules]... CAPTURE...",
-     "Says of every stack of captured requests which rules took it, by which frames, with which labels.",
-     command_rules_explain, true},
+    {&check_command, check, false},
+    {&test_command, test, false},
+    {&list_command, command_rules_list, false},
+    {&explain_command, command_rules_explain, true},
 };
 
-static void usage(FILE *to)
+/* Of all verbs: which one is argv[0]. */
+static int run(int argc, char **argv)
 {
-    for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-        fprintf(to, "%s profgate %s\n       %s\n", i == 0 ? "usage:" : "      ", verbs[i].usage,
-                verbs[i].doc);
-    fprintf(to, "       profgate rules from-connector CONFIG.yaml\n"
-                "       Prints the configuration of Elastic's profilingmetricsconnector as a rule file.\n");
-    fprintf(
-        to,
-        "With no FILE the shipped packs are meant. A FILE named like a shipped pack stands in its place.\n");
-}
-
-static int run_verb(size_t verb, int argc, char **argv)
-{
+    size_t verb = 0;
+    while (strcmp(settings_command_word(verbs[verb].command), argv[0]) != 0)
+        verb++;
     struct rules_command *c = calloc(1, sizeof *c);
     struct error e = {""};
     int rest = 1;
@@ -330,12 +362,12 @@ static int run_verb(size_t verb, int argc, char **argv)
     c->stack = UINT32_MAX;
     c->put = (struct json)JSON_INIT(&c->out);
     c->put.spaced = true;
-    int r = settings_flags(&flags, argc, argv, c, NULL, &rest, &e);
+    int r = settings_flags(verbs[verb].command->flags, argc, argv, c, NULL, &rest, &e);
     if (r == SETTINGS_HELP) {
-        command_help(verbs[verb].usage, verbs[verb].doc, &flags);
+        settings_command_help(verbs[verb].command, stdout);
         r = EXIT_DONE;
     } else if (r < 0) {
-        fprintf(stderr, "profgate rules %s: %s\n", verbs[verb].name, e.text);
+        fprintf(stderr, "%s: %s\n", verbs[verb].command->name, e.text);
         r = EXIT_USAGE;
     } else {
         r = load(c, argv + rest, argc - rest, verbs[verb].captures);
@@ -358,18 +390,12 @@ static int run_verb(size_t verb, int argc, char **argv)
     return r;
 }
 
-int command_rules(int argc, char **argv)
-{
-    const char *name = argc > 1 ? argv[1] : "";
-    for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
-        if (strcmp(name, verbs[i].name) == 0)
-            return run_verb(i, argc - 1, argv + 1);
-    }
-    if (strcmp(name, "from-connector") == 0)
-        return command_rules_from_connector(argc - 1, argv + 1);
-    bool asked = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
-    if (!asked && name[0])
-        fprintf(stderr, "profgate rules: there is no `%s`\n", name);
-    usage(asked ? stdout : stderr);
-    return asked ? EXIT_DONE : EXIT_USAGE;
-}
+static const struct settings_command *const commands[] = {
+    &check_command, &test_command, &list_command, &explain_command, &from_connector_command, NULL};
+
+const struct settings_command rules_command = {
+    .name = "profgate rules",
+    .usage = "COMMAND [ARGUMENT]...",
+    .doc = "check and test rule files, list what they count, say which rule takes a stack",
+    .commands = commands,
+};

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "gateway/commands/command.h"
-#include "gateway/commands/help.h"
 #include "gateway/config/config.h"
 #include "gateway/export/kinds.h"
 #include "gateway/run/gateway.h"
@@ -100,17 +99,14 @@ static int exit_code(int error)
     }
 }
 
-int command_serve(int argc, char **argv)
+static int serve(int argc, char **argv)
 {
     struct serve_arguments arguments = {0};
     struct error e = {""};
     int rest = 0, code = EXIT_USAGE;
     int r = settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e);
     if (r == SETTINGS_HELP) {
-        command_help(
-            "serve [--config FILE] [--listen ADDR]...",
-            "Receives OTLP profiles over gRPC and HTTP, counts them by rules, serves and exports the counters.\n",
-            &flags);
+        settings_command_help(&serve_command, stdout);
         return EXIT_DONE;
     }
     if (r == 0 && rest < argc)
@@ -134,3 +130,13 @@ int command_serve(int argc, char **argv)
     config_free(c);
     return code;
 }
+
+const struct settings_command serve_command = {
+    .name = "profgate serve",
+    .usage = "[--config FILE] [--listen ADDR]... [--set KEY=VALUE]...",
+    .doc = "the gateway; with no configuration it starts on embedded defaults",
+    .text =
+        "Receives OTLP profiles over gRPC and HTTP, counts them by rules, serves and exports the counters.\n",
+    .flags = &flags,
+    .run = serve,
+};

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "gateway/commands/command.h"
-#include "gateway/commands/help.h"
 #include "gateway/commands/reach.h"
 #include "gateway/config/config.h"
 #include "gateway/export/kinds.h"
@@ -268,18 +267,14 @@ static int validate(const char *path, bool reach)
     return code;
 }
 
-int command_validate(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct validate_arguments arguments = {0};
     struct error e = {""};
     int rest = 0, worst = EXIT_DONE;
     int r = settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e);
     if (r == SETTINGS_HELP) {
-        command_help(
-            "validate [--reach] CONFIG...",
-            "Says everything that is wrong with configurations, each with its place: what they say, the\n"
-            "rules, certificates, credentials and folders that they name. 1: something is.\n",
-            &flags);
+        settings_command_help(&validate_command, stdout);
         return EXIT_DONE;
     }
     if (r == 0 && rest == argc)
@@ -292,3 +287,13 @@ int command_validate(int argc, char **argv)
         worst = max_of(worst, validate(argv[i], arguments.reach));
     return worst;
 }
+
+const struct settings_command validate_command = {
+    .name = "profgate validate",
+    .usage = "[--reach] CONFIG...",
+    .doc = "say everything that is wrong with configurations, and with the files that they name",
+    .text = "Says everything that is wrong with configurations, each with its place: what they say, the\n"
+            "rules, certificates, credentials and folders that they name. 1: something is.\n",
+    .flags = &flags,
+    .run = run,
+};

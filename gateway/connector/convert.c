@@ -9,7 +9,6 @@
 
 #include "gateway/commands/command.h"
 #include "gateway/connector/config.h"
-#include "gateway/commands/help.h"
 #include "gateway/connector/go_regex.h"
 #include "gateway/run/rule_files.h"
 #include "proto/base/buffer.h"
@@ -234,18 +233,14 @@ static int convert(const struct convert_arguments *a, const char *path)
     return code;
 }
 
-int command_rules_from_connector(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct convert_arguments arguments = {.pack = PACK};
     struct error e = {""};
     int rest = argc;
     int r = settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e);
     if (r == SETTINGS_HELP) {
-        command_help(
-            "rules from-connector [--connector NAME] CONFIG.yaml",
-            "Prints the configuration of Elastic's profilingmetricsconnector as a rule file: its switches, and its\n"
-            "aggregations. CONFIG is a Collector's configuration, or the connector's section alone.\n",
-            &flags);
+        settings_command_help(&from_connector_command, stdout);
         return EXIT_DONE;
     }
     if (r == 0 && rest + 1 != argc)
@@ -256,3 +251,14 @@ int command_rules_from_connector(int argc, char **argv)
     }
     return convert(&arguments, argv[rest]);
 }
+
+const struct settings_command from_connector_command = {
+    .name = "profgate rules from-connector",
+    .usage = "[--connector NAME] [--pack NAME] CONFIG.yaml",
+    .doc = "print the configuration of Elastic's profilingmetricsconnector as a rule file",
+    .text =
+        "Prints the configuration of Elastic's profilingmetricsconnector as a rule file: its switches, and its\n"
+        "aggregations. CONFIG is a Collector's configuration, or the connector's section alone.\n",
+    .flags = &flags,
+    .run = run,
+};

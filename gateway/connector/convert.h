@@ -5,9 +5,10 @@
 #ifndef GATEWAY_CONNECTOR_CONVERT_H
 #define GATEWAY_CONNECTOR_CONVERT_H
 
-/* argv[0] is "from-connector". As every command (gateway/commands/command.h): 0 done, 1 something in the
- * configuration cannot be said in the rule language, 2 wrong usage, an unreadable file or no configuration of
- * the connector. The rules go to stdout. */
-int command_rules_from_connector(int argc, char **argv);
+#include "gateway/commands/command.h"
+
+/* Exit codes: 0 done, 1 something in the configuration cannot be said in the rule language, 2 wrong usage, an
+ * unreadable file or no configuration of the connector. The rules go to stdout. */
+extern const struct settings_command from_connector_command;
 
 #endif

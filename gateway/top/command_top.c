@@ -9,8 +9,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "gateway/commands/command.h"
-#include "gateway/commands/help.h"
 #include "gateway/top/fetch.h"
 #include "gateway/top/parse.h"
 #include "gateway/top/table.h"
@@ -247,15 +245,14 @@ static int run(struct top *t)
     return t->exit_code;
 }
 
-int command_top(int argc, char **argv)
+static int top(int argc, char **argv)
 {
     struct top t = {.options = {.url = URL_DEFAULT, .interval = NSEC_PER_SEC, .window = WINDOW_DEFAULT},
                     .exit_code = EXIT_ENVIRONMENT};
     struct error e = {0};
     int rest, r = settings_flags(&flags, argc, argv, &t.options, NULL, &rest, &e);
     if (r == SETTINGS_HELP) {
-        command_help("top [--url URL] [--interval TIME] [--window TIME] [--once]",
-                     "Shows what a running gateway counts, as rates: CPU time per second is cores.", &flags);
+        settings_command_help(&top_command, stdout);
         return EXIT_DONE;
     }
     if (r == 0 && rest < argc)
@@ -269,3 +266,12 @@ int command_top(int argc, char **argv)
     t.tty = isatty(STDOUT_FILENO);
     return run(&t);
 }
+
+const struct settings_command top_command = {
+    .name = "profgate top",
+    .usage = "[--url URL] [--interval TIME] [--window TIME] [--once]",
+    .doc = "a live table of a running gateway's counters",
+    .text = "Shows what a running gateway counts, as rates: CPU time per second is cores.\n",
+    .flags = &flags,
+    .run = top,
+};

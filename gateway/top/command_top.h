@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `profgate top`: a live table of a running gateway's counters. Returns an exit code
- * (gateway/commands/command.h).
+ * `profgate top`: a live table of a running gateway's counters.
  */
 #ifndef GATEWAY_TOP_COMMAND_TOP_H
 #define GATEWAY_TOP_COMMAND_TOP_H
 
-int command_top(int argc, char **argv);
+#include "gateway/commands/command.h"
+
+extern const struct settings_command top_command;
 
 #endif

@@ -5,16 +5,15 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
-#include "proto/base/settings/flags.h"
+#include "proto/base/macros.h"
+#include "proto/base/settings/completion.h"
+#include "proto/base/settings/manual.h"
 #include "sender/options/file.h"
 #include "sender/options/rows.h"
 
 void options_help(FILE *to)
 {
-    fputs("profsend: samples what runs on this machine and sends it as OTLP profiles.\n\n"
-          "usage: profsend [option …]\n\n",
-          to);
-    settings_flags_help(&options_section, 26, to);
+    settings_command_help(&options_command, to);
     fputs("\nDEBUGINFOD_URLS: servers to ask for debug files, as in debuginfod-find(1); default: none\n", to);
     fputs("\nenvironment, where no flag is given (each also as OTEL_EXPORTER_OTLP_PROFILES_…):\n", to);
     for (uint32_t i = 0; i < options_section.n_rows; i++) {
@@ -22,33 +21,27 @@ void options_help(FILE *to)
         if (variable && !strstr(variable, "_PROFILES_"))
             fprintf(to, "  %s\n", variable);
     }
-    fputs(
-        "\nexit status: 0 done, 1 failed, 2 wrong usage, 3 this machine does not allow it (the reason is logged).\n"
-        "needs CAP_BPF and CAP_PERFMON to sample; CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH to see other users'\n"
-        "processes; CAP_CHECKPOINT_RESTORE for files that were replaced; CAP_SYSLOG for kernel names. Linux 6.1 or later.\n",
-        to);
+}
+
+void options_completion(const struct options *o, FILE *to)
+{
+    settings_completion(&options_command, (enum completion_shell)o->completion, to);
+}
+
+void options_manual(FILE *to)
+{
+    static const struct settings_manual page = {"PROFSEND", "8", PROFGATE_VERSION, "profgate(1)"};
+    settings_manual(&page, &options_command, to);
 }
 
 static int read_arguments(struct options *o, int argc, char **argv, struct error *e)
 {
-    for (int i = 1; i < argc; i++) {
-        const char *equals = strchr(argv[i], '=');
-        struct bytes name = equals ? bytes_of(argv[i], (size_t)(equals - argv[i])) : bytes_str(argv[i]);
-        const struct settings_row *row =
-            bytes_starts(name, "--") ? settings_find(&options_section, bytes_of(name.p + 2, name.n - 2))
-                                     : NULL;
-        if (!row)
-            return error_set(e, -EINVAL, "%.*s: no such option (try --help)", BYTES_FMT(name));
-        if (!row->metavar && equals)
-            return error_set(e, -EINVAL, "--%s takes no value", row->key);
-        const char *value = equals ? equals + 1 : row->metavar && i + 1 < argc ? argv[++i] : NULL;
-        if (row->metavar && !value)
-            return error_set(e, -EINVAL, "--%s needs a value: %s", row->key, row->metavar);
-        int r = settings_set(row, o, value, &o->arena, e);
-        if (r < 0)
-            return error_prefix(e, r, "--%s: ", row->key);
-    }
-    return 0;
+    int rest;
+    int r = settings_flags(&options_section, argc, argv, o, &o->arena, &rest, e);
+    o->help = r == SETTINGS_HELP;
+    if (r == 0 && rest < argc)
+        r = error_set(e, -EINVAL, "%s: no such option (try --help)", argv[rest]);
+    return min_of(r, 0);
 }
 
 static int settle_kinds(struct options *o, struct error *e)

@@ -8,6 +8,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
+#include "proto/base/settings/completion.h"
 #include "sender/options/filter.h"
 
 static int invalid(struct error *e, const char *value, const char *want)
@@ -294,13 +295,31 @@ static const struct settings_row rows[] = {
     {"log-level", SETTINGS_CHOICE, AT(log_level), .words = log_levels, .want = "debug, info, warn or error",
      .metavar = "LEVEL", .doc = "debug, info (default), warn or error"},
     {"version", SETTINGS_BOOL, AT(version), .doc = "print the version"},
-    {"help", SETTINGS_BOOL, AT(help), .doc = "print this"},
+    {"completion", SETTINGS_CHOICE, AT(completion), .words = completion_shells, .want = "a shell: bash, zsh or fish",
+     .metavar = "SHELL", .doc = "print a script by which bash, zsh or fish completes options"},
+    {"manual", SETTINGS_BOOL, AT(manual), .doc = "print profsend(8), as a page for man"},
 };
 /* clang-format on */
 
 const struct settings_section options_section = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
 
+const struct settings_command options_command = {
+    .name = "profsend",
+    .usage = "[OPTION]...",
+    .doc = "samples what runs on this machine and sends it as OTLP profiles",
+    .text =
+        "Samples what runs on this machine, kernel to user stacks, and sends it as OTLP profiles. Needs CAP_BPF\n"
+        "and CAP_PERFMON to sample; CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH to see other users' processes;\n"
+        "CAP_CHECKPOINT_RESTORE for files that were replaced; CAP_SYSLOG for kernel names. Linux 6.1 or later.\n",
+    .flags = &options_section,
+    .exits = "  0  done\n"
+             "  1  failed\n"
+             "  2  wrong usage\n"
+             "  3  this machine does not allow it (the reason is logged)\n",
+};
+
 bool options_is_of_command(const struct settings_row *row)
 {
-    return row->offset == AT(config) || row->offset == AT(version) || row->offset == AT(help);
+    return row->offset == AT(config) || row->offset == AT(version) || row->offset == AT(completion) ||
+           row->offset == AT(manual);
 }

@@ -5,13 +5,16 @@
 #ifndef SENDER_OPTIONS_ROWS_H
 #define SENDER_OPTIONS_ROWS_H
 
-#include "proto/base/settings/settings.h"
+#include "proto/base/settings/command.h"
 #include "sender/options/values.h"
 
 /* Of struct options: flags, keys of the file, variables. */
 extern const struct settings_section options_section;
 
-/* --help, --version, --config: not for a file. */
+/* The program by its options. */
+extern const struct settings_command options_command;
+
+/* --config, and those that print something and end: not for a file. */
 bool options_is_of_command(const struct settings_row *row);
 
 #endif

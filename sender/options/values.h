@@ -19,7 +19,8 @@
 
 struct options {
     struct arena arena; /* owns the strings */
-    bool help, version, print, idle;
+    bool help, version, manual, print, idle;
+    int completion;     /* enum completion_shell */
     int addresses_only; /* native code is sent without names */
     enum log_level log_level;
     uint32_t frequency;   /* Hz */

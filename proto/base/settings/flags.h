@@ -19,7 +19,10 @@ enum { SETTINGS_HELP = 1 };
 int settings_flags(const struct settings_section *s, int argc, char **argv, void *base, struct arena *arena,
                    int *ret_rest, struct error *e);
 
-/* Prints a line for each flag, its meaning from column `width` + 4 on. */
-void settings_flags_help(const struct settings_section *s, int width, FILE *to);
+/* Whether it is --help or -h. */
+bool settings_is_help(const char *word);
+
+/* Prints a line for each flag, their meanings in a column of their own. */
+void settings_flags_help(const struct settings_section *s, FILE *to);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `profgate rules` from outside: exit codes, and what it prints, as text and as JSON. */
-#include "gateway/commands/rules.h"
+#include "gateway/commands/command.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static struct ran run(const char *const *args)
     FILE *was = stdout;
     stdout = open_memstream(&ran.out, &n);
     ck_assert_ptr_nonnull(stdout);
-    ran.code = command_rules(argc, argv);
+    ran.code = settings_command_run(&rules_command, argc, argv);
     fclose(stdout);
     stdout = was;
     return ran;
@@ -204,5 +204,5 @@ UNIT(wrong_usage_is_two)
     expect(RUN("check", "/nonexistent.rules"), 2, "");
     expect(RUN("no-such-verb"), 2, "");
     expect(RUN("check", "--no-such-flag"), 2, "");
-    expect(RUN("--help"), 0, "rules explain");
+    expect(RUN("--help"), 0, "\n  explain  ");
 }

@@ -225,7 +225,10 @@ UNIT(flags_end_at_the_first_argument)
     ck_assert_int_eq(FLAGS("--count=5", "-h"), SETTINGS_HELP);
     ck_assert_int_eq(FLAGS("--nothing=1"), -EINVAL);
     ck_assert_str_eq(e.text, "there is no flag --nothing=1 (--help lists them)");
+    ck_assert_int_eq(FLAGS("--coutn=1"), -EINVAL);
+    ck_assert_str_eq(e.text, "there is no flag --coutn=1; did you mean --count? (--help lists them)");
     ck_assert_int_eq(FLAGS("-count"), -EINVAL);
+    ck_assert_str_eq(e.text, "there is no flag -count; did you mean --count? (--help lists them)");
     ck_assert_int_eq(FLAGS("--count"), -EINVAL);
     ck_assert_str_eq(e.text, "--count wants a value: N");
     ck_assert_int_eq(FLAGS("--on=true"), -EINVAL);
@@ -239,10 +242,11 @@ UNIT(help_has_a_line_a_flag)
 {
     char text[2048] = "";
     FILE *to = unit_made(fmemopen(text, sizeof text, "w"));
-    settings_flags_help(&with_variable, 12, to);
+    settings_flags_help(&with_variable, to);
     fclose(to);
-    ck_assert_ptr_nonnull(strstr(text, "  --count N    how many\n"));
-    ck_assert_ptr_nonnull(strstr(text, "  --on         a switch\n"));
+    const char *count = strstr(text, "  --count N "), *on = strstr(text, "  --on ");
+    ck_assert(count && on);
+    ck_assert_int_eq(strstr(count, "  how many\n") - count, strstr(on, "  a switch\n") - on);
 }
 
 OOM_SWEEP(a_value_is_set_or_refused)
