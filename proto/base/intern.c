@@ -15,6 +15,15 @@ static uint32_t look(const struct intern *t, struct bytes b, struct hash_at *at)
     return INTERN_NONE;
 }
 
+uint32_t intern_append(struct intern *t, struct bytes b)
+{
+    struct bytes copy = vec_reserve(t, t->n + 1) == 0 ? arena_copy(&t->arena, b) : (struct bytes){0};
+    if (!copy.p)
+        return INTERN_NONE;
+    t->p[t->n] = copy;
+    return t->n++;
+}
+
 uint32_t intern_add(struct intern *t, struct bytes b)
 {
     struct hash_at at;
@@ -23,14 +32,10 @@ uint32_t intern_add(struct intern *t, struct bytes b)
     uint32_t id = look(t, b, &at);
     if (id != INTERN_NONE)
         return id;
-    if (vec_reserve(t, t->n + 1) < 0)
-        return INTERN_NONE;
-    struct bytes copy = arena_copy(&t->arena, b);
-    if (!copy.p)
-        return INTERN_NONE;
-    hash_table_add(&t->table, at, t->n); /* there is room */
-    t->p[t->n] = copy;
-    return t->n++;
+    id = intern_append(t, b);
+    if (id != INTERN_NONE)
+        hash_table_add(&t->table, at, id); /* there is room */
+    return id;
 }
 
 uint32_t intern_find(const struct intern *t, struct bytes b)

@@ -30,6 +30,10 @@ struct intern {
 /* The number of these bytes, added if new. INTERN_NONE when memory or the budget is out. */
 uint32_t intern_add(struct intern *t, struct bytes b);
 
+/* The next number for these bytes, whether or not equal ones have one; intern_add and intern_find never say
+ * it. INTERN_NONE when memory or the budget is out. */
+uint32_t intern_append(struct intern *t, struct bytes b);
+
 /* The number of these bytes, or INTERN_NONE if they were never added. */
 uint32_t intern_find(const struct intern *t, struct bytes b);
 

@@ -41,6 +41,7 @@ struct build {
     int open;
     size_t entries; /* bytes of all tables' entries */
     uint32_t n_samples;
+    bool keeps_equal;
     int failed;
 };
 
@@ -50,7 +51,9 @@ static uint32_t add(struct build *b, int table, struct bytes entry)
 {
     if (b->failed < 0)
         return 0;
-    uint32_t n = b->table[table].n, i = intern_add(&b->table[table], entry);
+    struct intern *t = &b->table[table];
+    bool appends = b->keeps_equal && (table == MAPPING || table == LOCATION || table == FUNCTION);
+    uint32_t n = t->n, i = appends ? intern_append(t, entry) : intern_add(t, entry);
     if (i == INTERN_NONE) {
         b->failed = -ENOMEM;
         return 0;
@@ -58,6 +61,11 @@ static uint32_t add(struct build *b, int table, struct bytes entry)
     if (i == n)
         b->entries += entry.n + FRAME_MAX;
     return i;
+}
+
+void build_keep_equal(struct build *b)
+{
+    b->keeps_equal = true;
 }
 
 void build_begin(struct build *b)

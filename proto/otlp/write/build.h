@@ -39,6 +39,10 @@ struct build *build_free(struct build *b); /* returns NULL */
 /* Forgets everything, a remembered failure too, and keeps the memory for the next request. */
 void build_begin(struct build *b);
 
+/* From the next build_begin on, mappings, functions and locations of equal content have entries of their own:
+ * what is translated keeps those it had. */
+void build_keep_equal(struct build *b);
+
 /* About how long the encoded request would be now, in bytes: to split before a receiver's limit (usually 4
  * MiB for gRPC) is reached. Never less than the true size. */
 size_t build_size(const struct build *b);

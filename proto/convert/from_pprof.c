@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables first, in their order, so that a place + 1 in pprof is the index in OTLP. Then one pass over the
+ * samples puts stacks and attributes into the dictionary and keeps of each sample what a profile needs to say
+ * of it: 12 bytes, its attributes and its values. Then the profiles are written from that, one for each type.
+ */
+#include "proto/convert/from_pprof.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proto/base/macros.h"
+#include "proto/coding/room.h"
+#include "proto/convert/names.h"
+#include "proto/otlp/layouts/fields.h"
+#include "proto/otlp/view/value.h"
+#include "proto/otlp/write/build.h"
+
+struct kept {
+    uint32_t stack, link, attrs_end; /* its attributes begin where those of the one before end */
+};
+
+struct from_pprof {
+    struct budget *budget;
+    struct pprof pprof;
+    struct build *build;
+    VEC(uint32_t) strings; /* [string of the pprof]: in the request, + 1; 0: not asked for yet */
+    VEC(struct kept) samples;
+    pprof_numbers attrs;           /* of all samples */
+    VEC(int64_t) values;           /* [sample × types] */
+    VEC(uint32_t) order;           /* labels of a sample, by key */
+    VEC(struct build_line) lines;  /* of a location */
+    struct buffer key, text, list; /* texts being escaped; a value with others in it */
+    bool escapes;
+    int failed;
+};
+
+struct from_pprof *from_pprof_new(struct budget *budget)
+{
+    struct from_pprof *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->budget = budget;
+    pprof_init(&c->pprof, budget);
+    c->strings.budget = c->samples.budget = c->attrs.budget = c->values.budget = c->order.budget =
+        c->lines.budget = budget;
+    c->build = build_new(budget);
+    if (!c->build)
+        return from_pprof_free(c);
+    build_keep_equal(c->build);
+    return c;
+}
+
+struct from_pprof *from_pprof_free(struct from_pprof *c)
+{
+    if (!c)
+        return NULL;
+    pprof_release(&c->pprof);
+    build_free(c->build);
+    vec_release(&c->strings);
+    vec_release(&c->samples);
+    vec_release(&c->attrs);
+    vec_release(&c->values);
+    vec_release(&c->order);
+    vec_release(&c->lines);
+    buffer_release(&c->key);
+    buffer_release(&c->text);
+    buffer_release(&c->list);
+    free(c);
+    return NULL;
+}
+
+/* ---- strings ---------------------------------------------------------------------------------- */
+
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+/* Without room for it the text ends early, and the whole fails in the end. */
+static struct bytes escaped(struct from_pprof *c, struct bytes text, struct buffer *to)
+{
+    to->n = 0;
+    for (size_t i = 0, n; i < text.n; i += n) {
+        struct bytes rest = bytes_of(text.p + i, text.n - i);
+        n = bytes_utf8_length(rest);
+        bool is_mark = n == 3 && bytes_starts(rest, REPLACEMENT);
+        int r = n > 0 && !is_mark ? buffer_add_bytes(to, bytes_of(rest.p, n)) : 0;
+        n = n > 0 ? n : 1;
+        for (size_t k = 0; r == 0 && (is_mark || bytes_utf8_length(rest) == 0) && k < n; k++)
+            r = buffer_printf(to, REPLACEMENT "%02x", rest.p[k]);
+        c->failed = c->failed ? c->failed : r;
+    }
+    return buffer_bytes(to);
+}
+
+/* A string's text in the request: until the next one is asked for. key_of has a place of its own. */
+static struct bytes text_of(struct from_pprof *c, uint32_t string)
+{
+    struct bytes text = c->pprof.strings.p[string];
+    return c->escapes ? escaped(c, text, &c->text) : text;
+}
+
+static struct bytes key_of(struct from_pprof *c, uint32_t string)
+{
+    struct bytes text = c->pprof.strings.p[string];
+    return c->escapes ? escaped(c, text, &c->key) : text;
+}
+
+static uint32_t string_of(struct from_pprof *c, uint32_t string)
+{
+    uint32_t *known = &c->strings.p[string];
+    if (!*known)
+        *known = build_string(c->build, text_of(c, string)) + 1;
+    return *known - 1;
+}
+
+static bool any_outside_utf8(const struct pprof *p)
+{
+    for (uint32_t i = 0; i < p->strings.n; i++)
+        if (!bytes_is_utf8(p->strings.p[i]))
+            return true;
+    return false;
+}
+
+/* ---- tables ----------------------------------------------------------------------------------- */
+
+static uint32_t flag(struct from_pprof *c, const char *name)
+{
+    return build_attribute(c->build, bytes_str(name),
+                           &(struct attr_value){.kind = ATTR_BOOL, .boolean = true}, 0);
+}
+
+static uint32_t text_attribute(struct from_pprof *c, const char *name, uint32_t string)
+{
+    return build_attribute_text(c->build, name, text_of(c, string));
+}
+
+static void put_mapping(struct from_pprof *c, const struct pprof_mapping *m)
+{
+    uint32_t attrs[5], n = 0;
+    if (m->build_id)
+        attrs[n++] = text_attribute(c, NAME_BUILD_ID, m->build_id);
+    if (m->has_functions)
+        attrs[n++] = flag(c, NAME_HAS_FUNCTIONS);
+    if (m->has_filenames)
+        attrs[n++] = flag(c, NAME_HAS_FILENAMES);
+    if (m->has_line_numbers)
+        attrs[n++] = flag(c, NAME_HAS_LINE_NUMBERS);
+    if (m->has_inline_frames)
+        attrs[n++] = flag(c, NAME_HAS_INLINE_FRAMES);
+    build_mapping(c->build, &(struct build_mapping){.memory_start = m->start,
+                                                    .memory_limit = m->limit,
+                                                    .file_offset = m->offset,
+                                                    .filename = string_of(c, m->filename),
+                                                    .attrs = attrs,
+                                                    .n_attrs = n});
+}
+
+static void put_function(struct from_pprof *c, const struct pprof_function *f)
+{
+    build_function(c->build, &(struct build_function){.name = string_of(c, f->name),
+                                                      .system_name = string_of(c, f->system_name),
+                                                      .filename = string_of(c, f->filename),
+                                                      .start_line = f->start_line});
+}
+
+static void put_location(struct from_pprof *c, const struct pprof_location *l)
+{
+    uint32_t folded = l->is_folded ? flag(c, NAME_IS_FOLDED) : 0;
+    vec_clear(&c->lines);
+    for (uint32_t i = l->line; i < l->line + l->n_lines; i++) {
+        const struct pprof_line *line = &c->pprof.lines.p[i];
+        int r = vec_append(&c->lines, (struct build_line){line->function, line->line, line->column});
+        c->failed = c->failed ? c->failed : r;
+    }
+    build_location(c->build, &(struct build_location){.mapping = l->mapping,
+                                                      .address = l->address,
+                                                      .lines = c->lines.p,
+                                                      .n_lines = c->lines.n,
+                                                      .attrs = &folded,
+                                                      .n_attrs = l->is_folded});
+}
+
+static void put_tables(struct from_pprof *c)
+{
+    const struct pprof *p = &c->pprof;
+    for (uint32_t i = 0; i < p->mappings.n; i++)
+        put_mapping(c, &p->mappings.p[i]);
+    for (uint32_t i = 0; i < p->functions.n; i++)
+        put_function(c, &p->functions.p[i]);
+    for (uint32_t i = 0; i < p->locations.n; i++)
+        put_location(c, &p->locations.p[i]);
+}
+
+/* ---- samples ---------------------------------------------------------------------------------- */
+
+static bool is_id(struct bytes text, size_t digits)
+{
+    bool any = false;
+    for (size_t i = 0; i < text.n; i++) {
+        if (!memchr("0123456789abcdef", text.p[i], 16))
+            return false;
+        any |= text.p[i] != '0';
+    }
+    return text.n == digits && any;
+}
+
+static void unhex(struct bytes text, uint8_t *ret)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        uint8_t digit = (uint8_t)(text.p[i] <= '9' ? text.p[i] - '0' : text.p[i] - 'a' + 10);
+        ret[i / 2] = (uint8_t)(i % 2 ? ret[i / 2] | digit : digit << 4);
+    }
+}
+
+/* The one label with this key, if it is an id; its number in the sample, or -1. */
+static int find_id(const struct pprof *p, const struct pprof_sample *s, const char *key, size_t digits)
+{
+    int found = -1;
+    for (uint32_t i = 0; i < s->n_labels; i++) {
+        if (!bytes_is(p->strings.p[s->labels[i].key], key))
+            continue;
+        if (found >= 0 || !is_id(p->strings.p[s->labels[i].text], digits))
+            return -1;
+        found = (int)i;
+    }
+    return found;
+}
+
+static int compare_labels(const void *a, const void *b, void *context)
+{
+    const struct from_pprof *c = context;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    const struct pprof_label *labels = c->pprof.labels.p;
+    int order = labels[x].key == labels[y].key
+                    ? 0
+                    : bytes_compare(c->pprof.strings.p[labels[x].key], c->pprof.strings.p[labels[y].key]);
+    return order ? order : x < y ? -1 : 1;
+}
+
+static bool have_one_unit(const struct from_pprof *c, uint32_t from, uint32_t to)
+{
+    uint32_t unit = UINT32_MAX;
+    for (uint32_t i = from; i < to; i++) {
+        const struct pprof_label *l = &c->pprof.labels.p[c->order.p[i]];
+        if (l->text)
+            continue;
+        if (unit != UINT32_MAX && unit != l->unit)
+            return false;
+        unit = l->unit;
+    }
+    return true;
+}
+
+static void put_number_with_unit(struct from_pprof *c, struct wire_writer *w, const struct pprof_label *l)
+{
+    size_t list = wire_begin(w, ANY_VALUE_KVLIST_VALUE);
+    const struct attr pair[] = {
+        {BYTES_LIT(NAME_NUMBER), {.kind = ATTR_INT, .integer = l->number}},
+        {BYTES_LIT(NAME_UNIT), {.kind = ATTR_STRING, .text = text_of(c, l->unit)}},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(pair); i++) {
+        size_t entry = wire_begin(w, KEY_VALUE_LIST_VALUES);
+        wire_put_bytes(w, KEY_VALUE_KEY, pair[i].key);
+        size_t value = wire_begin(w, KEY_VALUE_VALUE);
+        value_write(w, NULL, &pair[i].value);
+        wire_end(w, value);
+        wire_end(w, entry);
+    }
+    wire_end(w, list);
+}
+
+/* Several labels of one key, [from, to) of the order: a list, and its numbers' unit where that is one. */
+static uint32_t put_list(struct from_pprof *c, uint32_t from, uint32_t to)
+{
+    struct wire_writer w = wire_writer(&c->list);
+    bool one_unit = have_one_unit(c, from, to);
+    uint32_t key = c->pprof.labels.p[c->order.p[from]].key, unit = 0;
+    c->list.n = 0;
+    for (uint32_t i = from; i < to; i++) {
+        const struct pprof_label *l = &c->pprof.labels.p[c->order.p[i]];
+        size_t value = wire_begin(&w, ARRAY_VALUE_VALUES);
+        if (l->text)
+            wire_put_bytes(&w, ANY_VALUE_STRING_VALUE, text_of(c, l->text));
+        else if (one_unit)
+            wire_put_int(&w, ANY_VALUE_INT_VALUE, l->number), unit = l->unit;
+        else
+            put_number_with_unit(c, &w, l);
+        wire_end(&w, value);
+    }
+    c->failed = c->failed ? c->failed : w.failed;
+    unit = string_of(c, unit);
+    struct attr_value list = {.kind = ATTR_ARRAY, .text = buffer_bytes(&c->list)};
+    return build_attribute(c->build, key_of(c, key), &list, unit);
+}
+
+static uint32_t put_label(struct from_pprof *c, const struct pprof_label *l)
+{
+    struct attr_value value = {.kind = ATTR_INT, .integer = l->number};
+    uint32_t unit = l->text ? 0 : string_of(c, l->unit);
+    if (l->text)
+        value = (struct attr_value){.kind = ATTR_STRING, .text = text_of(c, l->text)};
+    return build_attribute(c->build, key_of(c, l->key), &value, unit);
+}
+
+/* The sample's labels as attributes, but for the two that became its link. 0 or -ENOMEM. */
+static int put_labels(struct from_pprof *c, const struct pprof_sample *s, int trace, int span)
+{
+    int r = 0;
+    vec_clear(&c->order);
+    for (uint32_t i = 0; i < s->n_labels && r == 0; i++)
+        if ((int)i != trace && (int)i != span)
+            r = vec_append(&c->order, i);
+    if (r < 0)
+        return r;
+    if (c->order.n > 1)
+        qsort_r(c->order.p, c->order.n, sizeof *c->order.p, compare_labels, c);
+    for (uint32_t from = 0, to; from < c->order.n && r == 0; from = to) {
+        struct bytes key = c->pprof.strings.p[s->labels[c->order.p[from]].key];
+        for (to = from + 1; to < c->order.n; to++)
+            if (!bytes_eq(key, c->pprof.strings.p[s->labels[c->order.p[to]].key]))
+                break;
+        r = vec_append(&c->attrs,
+                       to > from + 1 ? put_list(c, from, to) : put_label(c, &s->labels[c->order.p[from]]));
+    }
+    return r;
+}
+
+static uint32_t put_link(struct from_pprof *c, const struct pprof_sample *s, int trace, int span)
+{
+    uint8_t trace_id[16], span_id[8];
+    unhex(c->pprof.strings.p[s->labels[trace].text], trace_id);
+    unhex(c->pprof.strings.p[s->labels[span].text], span_id);
+    return build_link(c->build, trace_id, span_id);
+}
+
+static int keep_sample(struct from_pprof *c, const struct pprof_sample *s, bool keep_trace_labels)
+{
+    int trace = keep_trace_labels ? -1 : find_id(&c->pprof, s, LABEL_TRACE_ID, 32);
+    int span = trace < 0 ? -1 : find_id(&c->pprof, s, LABEL_SPAN_ID, 16);
+    struct kept kept = {.stack = build_stack(c->build, s->locations, s->n_locations)};
+    if (span < 0)
+        trace = -1;
+    else
+        kept.link = put_link(c, s, trace, span);
+    int r = put_labels(c, s, trace, span);
+    kept.attrs_end = c->attrs.n;
+    r = r < 0 ? r : vec_append(&c->samples, kept);
+    return r < 0 ? r : vec_append_all(&c->values, s->values, c->pprof.types.n);
+}
+
+static int keep_samples(struct from_pprof *c, bool keep_trace_labels, struct error *e)
+{
+    struct pprof_samples at = pprof_samples(&c->pprof);
+    struct pprof_sample sample;
+    int r;
+    vec_clear(&c->samples);
+    vec_clear(&c->attrs);
+    vec_clear(&c->values);
+    while ((r = pprof_next(&c->pprof, &at, &sample, e)) == 0)
+        if ((r = keep_sample(c, &sample, keep_trace_labels)) < 0)
+            return r;
+    return r == PPROF_END ? 0 : r;
+}
+
+/* ---- profiles --------------------------------------------------------------------------------- */
+
+/* Which type comes first: pprof's default is the last one (profile.proto, default_sample_type). */
+static uint32_t first_type(const struct pprof *p)
+{
+    for (uint32_t i = 0; p->default_type && i < p->types.n; i++)
+        if (bytes_eq(p->strings.p[p->types.p[i].type], p->strings.p[p->default_type]))
+            return i;
+    return p->types.n - 1;
+}
+
+/* The i-th profile's type: the first one, and then the others in their order. */
+static uint32_t type_at(uint32_t first, uint32_t i)
+{
+    return i == 0 ? first : i <= first ? i - 1 : i;
+}
+
+static void put_scope(struct from_pprof *c, const struct from_pprof_origin *origin)
+{
+    const struct pprof *p = &c->pprof;
+    struct wire_writer w = wire_writer(&c->list);
+    struct attr attrs[3];
+    uint32_t n = 0;
+    c->list.n = 0;
+    for (uint32_t i = 0; i < p->types.n; i++) {
+        size_t value = wire_begin(&w, ARRAY_VALUE_VALUES);
+        wire_put_int(&w, ANY_VALUE_INT_VALUE, type_at(first_type(p), i));
+        wire_end(&w, value);
+    }
+    if (p->types.n > 1)
+        attrs[n++] =
+            (struct attr){BYTES_LIT(NAME_TYPE_ORDER), {.kind = ATTR_ARRAY, .text = buffer_bytes(&c->list)}};
+    if (p->default_type)
+        attrs[n++] = (struct attr){BYTES_LIT(NAME_DEFAULT_TYPE),
+                                   {.kind = ATTR_STRING, .text = text_of(c, p->default_type)}};
+    if (c->escapes)
+        attrs[n++] = (struct attr){BYTES_LIT(NAME_ESCAPED), {.kind = ATTR_BOOL, .boolean = true}};
+    build_scope(c->build, origin->scope, origin->version, attrs, n, BYTES_LIT(""));
+    c->failed = c->failed ? c->failed : w.failed;
+}
+
+static uint32_t put_comments(struct from_pprof *c)
+{
+    struct wire_writer w = wire_writer(&c->list);
+    c->list.n = 0;
+    for (uint32_t i = 0; i < c->pprof.comments.n; i++) {
+        size_t value = wire_begin(&w, ARRAY_VALUE_VALUES);
+        wire_put_bytes(&w, ANY_VALUE_STRING_VALUE, text_of(c, c->pprof.comments.p[i]));
+        wire_end(&w, value);
+    }
+    c->failed = c->failed ? c->failed : w.failed;
+    struct attr_value list = {.kind = ATTR_ARRAY, .text = buffer_bytes(&c->list)};
+    return build_attribute(c->build, BYTES_LIT(NAME_COMMENT), &list, 0);
+}
+
+static void put_samples(struct from_pprof *c, uint32_t type)
+{
+    uint32_t types = c->pprof.types.n, attrs = 0;
+    for (uint32_t i = 0; i < c->samples.n; i++) {
+        const struct kept *s = &c->samples.p[i];
+        build_sample(c->build, &(struct build_sample){.stack = s->stack,
+                                                      .link = s->link,
+                                                      .attrs = c->attrs.p + attrs,
+                                                      .n_attrs = s->attrs_end - attrs,
+                                                      .values = &c->values.p[(size_t)i * types + type],
+                                                      .n_values = 1});
+        attrs = s->attrs_end;
+    }
+}
+
+static void put_profiles(struct from_pprof *c)
+{
+    const struct pprof *p = &c->pprof;
+    uint32_t attrs[4], n = 0, first = first_type(p);
+    if (p->comments.n)
+        attrs[n++] = put_comments(c);
+    if (p->doc_url)
+        attrs[n++] = text_attribute(c, NAME_DOC_URL, p->doc_url);
+    if (p->drop_frames)
+        attrs[n++] = text_attribute(c, NAME_DROP_FRAMES, p->drop_frames);
+    if (p->keep_frames)
+        attrs[n++] = text_attribute(c, NAME_KEEP_FRAMES, p->keep_frames);
+    for (uint32_t i = 0; i < p->types.n; i++) {
+        uint32_t type = type_at(first, i);
+        build_profile(c->build, &(struct build_profile){.type = string_of(c, p->types.p[type].type),
+                                                        .unit = string_of(c, p->types.p[type].unit),
+                                                        .period_type = string_of(c, p->period_type.type),
+                                                        .period_unit = string_of(c, p->period_type.unit),
+                                                        .period = p->period,
+                                                        .time_unix_nano = (uint64_t)p->time_nanos,
+                                                        .duration_nano = (uint64_t)p->duration_nanos,
+                                                        .attrs = attrs,
+                                                        .n_attrs = n});
+        put_samples(c, type);
+    }
+}
+
+/* A writer asks for room for two numbers of ten bytes before it writes shorter ones. */
+#define WRITER_SLACK (2 * WIRE_VARINT_MAX)
+
+/* No less than what the profiles' samples will take: each type has all of them. */
+static size_t samples_bound(const struct from_pprof *c)
+{
+    size_t a_sample = 48; /* tags, lengths, a stack, a link, a value: ten bytes at most */
+    return (a_sample * c->samples.n + 5 * (size_t)c->attrs.n) * c->pprof.types.n;
+}
+
+/* What is being written is charged beforehand: a body of as many bytes with few types is about as long. */
+static int put_tree(struct from_pprof *c, const struct from_pprof_origin *origin, struct buffer *out)
+{
+    size_t bound = samples_bound(c);
+    if (out->max && bound / 8 > out->max)
+        return FROM_PPROF_TOO_LARGE;
+    if (!budget_charge(c->budget, bound))
+        return -ENOMEM;
+    build_resource(c->build, origin->resource, origin->n_resource, BYTES_LIT(""));
+    put_scope(c, origin);
+    put_profiles(c);
+    size_t size = build_size(c->build);
+    int r = c->failed ? c->failed : buffer_is_short_of(out, size) ? FROM_PPROF_TOO_LARGE : 0;
+    if (r == 0 && room_make(out, size + PROFILES_PADDING + WRITER_SLACK, c->budget) != 0)
+        r = -ENOMEM;
+    if (r == 0 && (r = build_finish(c->build, out)) == 0)
+        memset(out->p + out->n, 0, PROFILES_PADDING);
+    budget_refund(c->budget, bound);
+    return r;
+}
+
+int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
+               struct buffer *out, struct error *e)
+{
+    int r = pprof_read(&c->pprof, pprof, e);
+    vec_clear(&c->strings);
+    r = r != 0 ? r : vec_extend(&c->strings, c->pprof.strings.n);
+    if (r != 0)
+        return r;
+    build_begin(c->build);
+    c->failed = 0;
+    c->escapes = any_outside_utf8(&c->pprof);
+    put_tables(c);
+    r = keep_samples(c, origin->keep_trace_labels, e);
+    if (r != 0)
+        return r;
+    return put_tree(c, origin, out);
+}

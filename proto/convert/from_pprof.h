@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A pprof as an OTLP request with nothing lost (README.md has the table): a resource, a scope, a profile for
+ * each sample type. Entries keep their order, also those that no sample needs and those that are there twice;
+ * samples too. Ids, and strings that nothing refers to, go.
+ */
+#ifndef PROTO_CONVERT_FROM_PPROF_H
+#define PROTO_CONVERT_FROM_PPROF_H
+
+#include "proto/base/buffer.h"
+#include "proto/otlp/attr.h"
+#include "proto/pprof/pprof.h"
+
+struct from_pprof; /* works through one pprof after the other */
+
+/* Memory is charged to `budget` (may be NULL). NULL: there is none. */
+struct from_pprof *from_pprof_new(struct budget *budget);
+struct from_pprof *from_pprof_free(struct from_pprof *c); /* returns NULL */
+
+struct from_pprof_origin {
+    const struct attr *resource; /* whose profile it is: service.name … */
+    uint32_t n_resource;
+    struct bytes scope, version; /* who says so */
+    bool keep_trace_labels;      /* labels that name a span stay labels */
+};
+
+/* Appends an ExportProfilesServiceRequest (1.10) to `out`, with PROFILES_PADDING readable bytes behind it;
+ * out->cap bytes are on the budget before and after (proto/coding/room.h). `pprof` is plain, not gzip. 0;
+ * PPROF_MALFORMED with *e; FROM_PPROF_TOO_LARGE: longer than out->max (0: no bound), or so many types of so
+ * many samples that it surely is; -ENOMEM (memory, the budget). On failure nothing is appended. */
+enum { FROM_PPROF_TOO_LARGE = PPROF_CONDITIONS };
+int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
+               struct buffer *out, struct error *e);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What pprof's own fields are called as attributes: semantic-conventions 384d661,
+ * docs/registry/attributes/pprof.md and process.md; escaped_strings is ours.
+ */
+#ifndef PROTO_CONVERT_NAMES_H
+#define PROTO_CONVERT_NAMES_H
+
+#define NAME_COMMENT           "pprof.profile.comment"
+#define NAME_DOC_URL           "pprof.profile.doc_url"
+#define NAME_DROP_FRAMES       "pprof.profile.drop_frames"
+#define NAME_KEEP_FRAMES       "pprof.profile.keep_frames"
+#define NAME_DEFAULT_TYPE      "pprof.scope.default_sample_type"
+#define NAME_TYPE_ORDER        "pprof.scope.sample_type_order"
+#define NAME_ESCAPED           "pprof.scope.escaped_strings"
+#define NAME_HAS_FUNCTIONS     "pprof.mapping.has_functions"
+#define NAME_HAS_FILENAMES     "pprof.mapping.has_filenames"
+#define NAME_HAS_LINE_NUMBERS  "pprof.mapping.has_line_numbers"
+#define NAME_HAS_INLINE_FRAMES "pprof.mapping.has_inline_frames"
+#define NAME_IS_FOLDED         "pprof.location.is_folded"
+#define NAME_BUILD_ID          "process.executable.build_id.gnu"
+
+/* Labels by which Pyroscope's clients and its own conversion name a span. */
+#define LABEL_TRACE_ID "trace_id"
+#define LABEL_SPAN_ID  "span_id"
+
+/* Of a number among several with different units. */
+#define NAME_NUMBER "number"
+#define NAME_UNIT   "unit"
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* needs: proto/coding proto/otlp/view */
+/*
+ * What becomes of a pprof is judged by pprof's own library in tests/interop/test_pprof.py; here is what that
+ * cannot see: the request's own shape, what is refused, and failing memory.
+ */
+#include <errno.h>
+
+#include "proto/coding/room.h"
+#include "proto/convert/from_pprof.h"
+#include "proto/convert/to_pprof.h"
+#include "proto/pprof/write.h"
+#include "tests/lib/sweep.h"
+#include "tests/lib/unit.h"
+
+static const struct from_pprof_origin origin = {.scope = {(const uint8_t *)"test", 4}};
+static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
+
+/* Four types, two samples of one stack, with labels. */
+static int write_heap(struct buffer *out, uint32_t default_type)
+{
+    static const char *const names[] = {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"};
+    const int64_t values[] = {1, 2, 3, 4};
+    const uint32_t stack[] = {2, 1};
+    struct pprof_writer w;
+    pprof_write_begin(&w, NULL, out);
+    struct pprof once = {.time_nanos = 1000, .duration_nanos = 5, .period = 7};
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t name = pprof_write_string(&w, bytes_str(names[i]));
+        pprof_write_type(&w, &(struct pprof_type){name, pprof_write_string(&w, BYTES_LIT("unit"))});
+        once.default_type = i == default_type ? name : once.default_type;
+    }
+    pprof_write_profile(&w, &once);
+    for (uint32_t i = 1; i <= 2; i++)
+        pprof_write_location(&w, &(struct pprof_location){.id = i, .address = i}, NULL, 0);
+    uint32_t key = pprof_write_string(&w, BYTES_LIT("key")),
+             trace = pprof_write_string(&w, BYTES_LIT("trace_id")),
+             span = pprof_write_string(&w, BYTES_LIT("span_id"));
+    const struct pprof_label labels[] = {
+        {.key = key, .number = 9},
+        {.key = trace, .text = pprof_write_string(&w, BYTES_LIT("000102030405060708090a0b0c0d0e0f"))},
+        {.key = key, .text = key},
+        {.key = span, .text = pprof_write_string(&w, BYTES_LIT("f001020304050607"))},
+    };
+    pprof_write_sample(&w, &(struct pprof_sample){stack, 2, values, labels, 4}, 4);
+    pprof_write_sample(&w, &(struct pprof_sample){stack, 2, values, labels, 1}, 4);
+    return pprof_write_end(&w);
+}
+
+static void decode(struct profiles *view, const struct buffer *request)
+{
+    struct error e;
+    ck_assert_int_eq(profiles_init(view, NULL), 0);
+    int r = profiles_decode_as(view, buffer_bytes(request), PROFILES_LAYOUT_1_10, &limits, &e);
+    ck_assert_msg(r == 0, "%s", e.text);
+    ck_assert_uint_eq(view->rejected.samples, 0);
+}
+
+static void convert(struct buffer *pprof, struct buffer *request)
+{
+    struct error e = {""};
+    struct from_pprof *c = unit_made(from_pprof_new(NULL));
+    int r = from_pprof(c, buffer_bytes(pprof), &origin, request, &e);
+    ck_assert_msg(r == 0, "%d %s", r, e.text);
+    from_pprof_free(c);
+}
+
+/* Which type is first: the default one, else the last; then the others in their order. */
+UNIT(a_profile_a_type_the_default_first)
+{
+    static const struct {
+        uint32_t default_type;
+        const char *first, *second, *last;
+    } cases[] = {{0, "alloc_objects", "alloc_space", "inuse_space"},
+                 {2, "inuse_objects", "alloc_objects", "inuse_space"},
+                 {9, "inuse_space", "alloc_objects", "inuse_objects"}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
+        struct profiles v;
+        ck_assert_int_eq(write_heap(&pprof, cases[i].default_type), 0);
+        convert(&pprof, &request);
+        decode(&v, &request);
+        ck_assert_uint_eq(v.profile.n, 4);
+        ck_assert_uint_eq(v.scope.n, 1);
+        ck_assert(bytes_is(profiles_string(&v, v.profile.type[0]), cases[i].first));
+        ck_assert(bytes_is(profiles_string(&v, v.profile.type[1]), cases[i].second));
+        ck_assert(bytes_is(profiles_string(&v, v.profile.type[3]), cases[i].last));
+        ck_assert(v.profile.time_unix_nano[3] == 1000 && v.profile.duration_nano[3] == 5 &&
+                  v.profile.period[3] == 7);
+        profiles_release(&v);
+        buffer_release(&pprof);
+        buffer_release(&request);
+    }
+}
+
+UNIT(labels_are_attributes_and_a_span_is_a_link)
+{
+    struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
+    struct profiles v;
+    ck_assert_int_eq(write_heap(&pprof, 9), 0);
+    convert(&pprof, &request);
+    decode(&v, &request);
+    ck_assert_uint_eq(v.sample.n, 8);
+    ck_assert_uint_eq(v.stack.n, 2);
+    ck_assert(v.sample.link[0] == 1 && v.sample.link[1] == 0);
+    ck_assert_uint_eq(v.body.p[v.link.trace_at[1] + 15], 0x0f);
+    ck_assert_uint_eq(v.body.p[v.link.span_at[1]], 0xf0);
+    const struct attr_value *both = &v.attribute.value[v.attr_index.attribute[v.sample.attrs_at[0]]];
+    ck_assert_uint_eq(v.sample.attrs_at[1] - v.sample.attrs_at[0], 1);
+    ck_assert_int_eq(both->kind, ATTR_ARRAY);
+    const struct attr_value *one = &v.attribute.value[v.attr_index.attribute[v.sample.attrs_at[1]]];
+    ck_assert(one->kind == ATTR_INT && one->integer == 9);
+    profiles_release(&v);
+    buffer_release(&pprof);
+    buffer_release(&request);
+}
+
+UNIT(what_would_be_longer_than_allowed_is_refused)
+{
+    struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(200);
+    struct budget budget = BUDGET_INIT(1u << 20, NULL);
+    struct error e = {""};
+    struct from_pprof *c = unit_made(from_pprof_new(&budget));
+    ck_assert_int_eq(write_heap(&pprof, 0), 0);
+    ck_assert_int_eq(from_pprof(c, buffer_bytes(&pprof), &origin, &request, &e), FROM_PPROF_TOO_LARGE);
+    ck_assert_uint_eq(request.n, 0);
+    request.max = 0;
+    ck_assert_int_eq(from_pprof(c, buffer_bytes(&pprof), &origin, &request, &e), 0);
+    room_release(&request, &budget);
+    from_pprof_free(c);
+    ck_assert_uint_eq(budget.used, 0);
+    buffer_release(&pprof);
+}
+
+OOM_SWEEP(there_and_back_or_memory_is_out)
+{
+    struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0), back = BUFFER_INIT(0);
+    struct to_pprof_lost lost;
+    struct error e = {""};
+    struct profiles v = {0};
+    struct from_pprof *c = from_pprof_new(NULL);
+    int r = c ? write_heap(&pprof, 1) : -ENOMEM;
+    r = r < 0 ? r : from_pprof(c, buffer_bytes(&pprof), &origin, &request, &e);
+    r = r < 0 ? r : profiles_init(&v, NULL);
+    if (r == 0)
+        r = profiles_decode_as(&v, buffer_bytes(&request), PROFILES_LAYOUT_1_10, &limits, &e);
+    if (r == 0)
+        r = to_pprof(&v, NULL, &back, &lost);
+    ck_assert(r == 0 || r == -ENOMEM || r == PROFILES_OVER_BUDGET);
+    ck_assert(r == 0 || back.n == 0);
+    if (r == 0)
+        ck_assert(back.n == pprof.n && lost.moments == 0 && lost.attributes == 0);
+    if (v.memory)
+        profiles_release(&v);
+    from_pprof_free(c);
+    buffer_release(&pprof);
+    buffer_release(&request);
+    buffer_release(&back);
+}
