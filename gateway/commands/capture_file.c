@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "proto/coding/coding.h"
+#include "proto/convert/from_pprof.h"
 #include "proto/otlp/json/reader.h"
 #include "proto/otlp/json/profiles.h"
 
@@ -16,7 +17,7 @@ static const struct profiles_limits limits = {.column_bytes = (size_t)4 << 30, .
 
 static int read_whole(const char *path, struct buffer *out, struct error *e)
 {
-    FILE *f = fopen(path, "rbe");
+    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rbe");
     if (!f)
         return error_set(e, -errno, "cannot read %s: %s", path, strerror(errno));
     int r = 0;
@@ -30,7 +31,8 @@ static int read_whole(const char *path, struct buffer *out, struct error *e)
     } while (n > 0);
     if (r == 0 && ferror(f))
         r = error_set(e, -EIO, "cannot read %s", path);
-    fclose(f);
+    if (f != stdin)
+        fclose(f);
     return r;
 }
 
@@ -54,7 +56,7 @@ static int unpack(const char *path, struct buffer *body, struct error *e)
 
 #define PLACE_MAX 512 /* bytes of a path and a line number in a message */
 
-typedef int each_request(void *context, struct bytes body, enum profiles_layout layout, const char *place);
+typedef int each_request(void *context, const struct capture_request *request);
 
 /* One request, or as many as there are, one behind the other: the Collector's file exporter writes one a
  * line.
@@ -73,7 +75,7 @@ static int read_json(const char *path, struct bytes texts, each_request *each, v
         proto.n = 0;
         r = profiles_json_transcode_as_written(text, &limits, NULL, &proto, &layout, e);
         if (r == 0)
-            r = each(context, buffer_bytes(&proto), layout, place);
+            r = each(context, &(struct capture_request){buffer_bytes(&proto), layout, place, false});
         else if (r < 0 || r == PROFILES_TOO_LARGE)
             r = error_set(e, r < 0 ? r : -E2BIG, "%s: out of memory, or longer than 1 GiB as protobuf",
                           place);
@@ -106,9 +108,33 @@ static int read_delimited(const char *path, struct bytes rest, each_request *eac
         n = be32toh(n);
         if (rest.n < sizeof n || n > rest.n - sizeof n)
             return error_set(e, -EBADMSG, "%s: the file ends inside it", place);
-        r = each(context, bytes_of(rest.p + sizeof n, n), PROFILES_LAYOUT_UNKNOWN, place);
+        r = each(context, &(struct capture_request){bytes_of(rest.p + sizeof n, n), PROFILES_LAYOUT_UNKNOWN,
+                                                    place, false});
         rest = bytes_of(rest.p + sizeof n + n, rest.n - sizeof n - n);
     }
+    return r;
+}
+
+static int read_pprof(const char *path, struct bytes pprof, each_request *each, void *context,
+                      struct error *e)
+{
+    static const struct from_pprof_origin origin = {.scope = {(const uint8_t *)"profgate", 8},
+                                                    .version = {(const uint8_t *)PROFGATE_VERSION,
+                                                                sizeof PROFGATE_VERSION - 1}};
+    struct from_pprof *converter = from_pprof_new(NULL);
+    struct buffer request = BUFFER_INIT(CAPTURE_MAX);
+    int r = converter ? from_pprof(converter, pprof, &origin, &request, e) : -ENOMEM;
+    if (r == PPROF_MALFORMED)
+        r = error_prefix(e, -EBADMSG, "%s: ", path);
+    else if (r == FROM_PPROF_TOO_LARGE)
+        r = error_set(e, -EFBIG, "%s: longer than 1 GiB as OTLP", path);
+    else if (r < 0)
+        r = error_set(e, r, "%s: out of memory", path);
+    if (r == 0)
+        r = each(context,
+                 &(struct capture_request){buffer_bytes(&request), PROFILES_LAYOUT_1_10, path, true});
+    buffer_release(&request);
+    from_pprof_free(converter);
     return r;
 }
 
@@ -122,12 +148,15 @@ int capture_file_requests(const char *path, each_request *each, void *context, s
         r = error_set(e, -ENOMEM, "out of memory");
     if (r == 0 && body.n > 0 && body.p[0] == '{') { /* as protobuf that were a group: OTLP has none */
         r = read_json(path, buffer_bytes(&body), each, context, e);
+    } else if (r == 0 && pprof_is_likely(buffer_bytes(&body))) {
+        r = read_pprof(path, buffer_bytes(&body), each, context, e);
     } else if (r == 0) {
         memset(body.p + body.n, 0, PROFILES_PADDING);
         if (body.n > 0 && body.p[0] == 0) /* no field has that number; and a length below 16 MiB begins so */
             r = read_delimited(path, buffer_bytes(&body), each, context, e);
         else
-            r = each(context, buffer_bytes(&body), PROFILES_LAYOUT_UNKNOWN, path);
+            r = each(context,
+                     &(struct capture_request){buffer_bytes(&body), PROFILES_LAYOUT_UNKNOWN, path, false});
     }
     buffer_release(&body);
     return r;
@@ -143,12 +172,12 @@ struct reading {
     struct error *e;
 };
 
-static int decode(void *context, struct bytes body, enum profiles_layout layout, const char *place)
+static int decode(void *context, const struct capture_request *request)
 {
     struct reading *reading = context;
-    int r = profiles_decode_as(&reading->view, body, layout, &limits, reading->e);
+    int r = profiles_decode_as(&reading->view, request->body, request->layout, &limits, reading->e);
     if (r != 0)
-        return error_prefix(reading->e, r < 0 ? r : -EBADMSG, "%s: ", place);
+        return error_prefix(reading->e, r < 0 ? r : -EBADMSG, "%s: ", request->place);
     return reading->each(reading->context, &reading->view, reading->request++);
 }
 

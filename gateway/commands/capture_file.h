@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Captured requests from disk: serialized ExportProfilesServiceRequest or ProfilesData, one or each behind
- * its length, or OTLP/JSON, one or one a line, as file exporters write them; plain or gzip.
+ * its length, or OTLP/JSON, one or one a line, as file exporters write them; or pprof; plain or gzip.
  */
 #ifndef GATEWAY_COMMANDS_CAPTURE_FILE_H
 #define GATEWAY_COMMANDS_CAPTURE_FILE_H
@@ -10,13 +10,16 @@
 #include "proto/base/error.h"
 #include "proto/otlp/view/profiles.h"
 
-/* Reads a file and hands over its requests one after the other: protobuf, with PROFILES_PADDING readable
- * bytes behind them, in the wire layout that they are known to have (UNKNOWN: that is to be found out), and
- * where they stand, "FILE", "FILE:LINE" of JSON or "FILE: request NUMBER". All of it is valid until `each`
+struct capture_request {
+    struct bytes body;           /* protobuf, with PROFILES_PADDING readable bytes behind it */
+    enum profiles_layout layout; /* that it is known to have; UNKNOWN: that is to be found out */
+    const char *place;           /* "FILE", "FILE:LINE" of JSON, or "FILE: request NUMBER" */
+    bool was_pprof;              /* it was made of one */
+};
+
+/* Reads a file, "-" being standard input, and hands over its requests one after the other, valid until `each`
  * returns; what that returns below 0 ends the reading. 0, or a negative errno with *e set. */
-int capture_file_requests(const char *path,
-                          int (*each)(void *context, struct bytes body, enum profiles_layout layout,
-                                      const char *place),
+int capture_file_requests(const char *path, int (*each)(void *context, const struct capture_request *request),
                           void *context, struct error *e);
 
 /* The same, and decodes them; `each` gets the view, which it may read until it

@@ -86,15 +86,15 @@ struct counter {
     struct error *e;
 };
 
-static int count_request(void *context, struct bytes body, enum profiles_layout layout, const char *place)
+static int count_request(void *context, const struct capture_request *request)
 {
     const struct counter *c = context;
     struct ingest_answer answer;
-    ingest_push(c->pipeline->ingest, body, layout, NULL, &answer);
+    ingest_push(c->pipeline->ingest, request->body, request->layout, NULL, &answer);
     if (answer.verdict != INGEST_ACCEPTED)
-        return error_set(c->e, -EBADMSG, "%s: %s", place, answer.message.text);
+        return error_set(c->e, -EBADMSG, "%s: %s", request->place, answer.message.text);
     if (answer.rejected_profiles > 0)
-        fprintf(stderr, "%s: %s\n", place, answer.message.text);
+        fprintf(stderr, "%s: %s\n", request->place, answer.message.text);
     return 0;
 }
 

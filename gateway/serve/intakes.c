@@ -5,12 +5,10 @@
 #include <string.h>
 
 #include "gateway/serve/otlp/otlp.h"
+#include "gateway/serve/pprof/pprof.h"
 
 const struct intake *const intakes[] = {
-    &otlp_grpc,
-    &otlp_http_proto,
-    &otlp_http_json,
-    NULL,
+    &otlp_grpc, &otlp_http_proto, &otlp_http_json, &pprof_http, NULL,
 };
 
 bool intake_has_media(const struct intake *intake, struct bytes type)

@@ -61,6 +61,17 @@ def collector():
 
 
 @once_at_a_time
+def pprof_judge():
+    """google/pprof's own library, comparing and making profiles."""
+    source = ROOT / "tests/interop/pprof"
+    binary = CACHE / "pprof-judge"
+    newest = max(path.stat().st_mtime for path in source.iterdir())
+    if binary.exists() and binary.stat().st_mtime >= newest:
+        return binary
+    return _go(["build", "-o", str(binary), "."], source, binary, "pprof's own library")
+
+
+@once_at_a_time
 def grpcurl():
     binary = CACHE / "grpcurl"
     if binary.exists():

@@ -4,7 +4,7 @@ import peers
 import producers
 import pytest
 
-PEERS = [peers.collector, peers.grpcurl, peers.h2spec, producers.ghz,
+PEERS = [peers.collector, peers.grpcurl, peers.h2spec, peers.pprof_judge, producers.ghz,
          *(lambda release=release: producers.go(release) for release in producers.GO_RELEASES),
          *(lambda version=version: producers.python(version) for version in producers.PYTHON_VERSIONS),
          *(lambda version=version: producers.java(version) for version in producers.JAVA_VERSIONS)]

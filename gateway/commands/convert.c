@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is read is a capture (capture_file.h): each request in it is decoded, and written in the format asked
+ * for. A request that is already in it goes over as it is.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "gateway/commands/capture_file.h"
+#include "gateway/commands/command.h"
+#include "proto/base/macros.h"
+#include "proto/coding/coding.h"
+#include "proto/convert/to_folded.h"
+#include "proto/convert/to_pprof.h"
+#include "proto/otlp/json/write.h"
+#include "proto/otlp/write/subset.h"
+#include "proto/pprof/pprof.h"
+
+#define OUT_MAX        (1u << 30) /* bytes of one request, written */
+#define NAME_MAX_BYTES 4096
+
+enum format { FORMAT_BY_NAME, FORMAT_PPROF, FORMAT_OTLP, FORMAT_JSON, FORMAT_FOLDED };
+
+static const struct settings_word formats[] = {
+    {"pprof", FORMAT_PPROF}, {"otlp", FORMAT_OTLP}, {"json", FORMAT_JSON}, {"folded", FORMAT_FOLDED}, {NULL}};
+
+static const struct {
+    const char *end;
+    enum format format;
+} names[] = {
+    {".pprof", FORMAT_PPROF},      {".pprof.gz", FORMAT_PPROF},   {".pb.gz", FORMAT_PPROF},
+    {".otlp", FORMAT_OTLP},        {".otlp.gz", FORMAT_OTLP},     {".json", FORMAT_JSON},
+    {".json.gz", FORMAT_JSON},     {".jsonl", FORMAT_JSON},       {".folded", FORMAT_FOLDED},
+    {".collapsed", FORMAT_FOLDED}, {".folded.gz", FORMAT_FOLDED},
+};
+
+struct convert_arguments {
+    int to; /* enum format */
+};
+
+/* clang-format off */
+static const struct settings_row rows[] = {
+    {"to", SETTINGS_CHOICE, offsetof(struct convert_arguments, to), .words = formats, .metavar = "FORMAT",
+     .want = "a format: pprof, otlp (protobuf), json or folded",
+     .doc = "pprof, otlp (protobuf), json or folded; default: as OUT is called, else OTLP of pprof and pprof of OTLP"},
+};
+/* clang-format on */
+
+static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+static enum format format_of_name(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (ends_with(name, names[i].end))
+            return names[i].format;
+    return FORMAT_BY_NAME;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+struct converting {
+    enum format to;
+    const char *in, *out; /* `out` is a folder where `is_folder` */
+    bool is_folder;
+    uint32_t n_requests;
+    struct profiles view;
+    struct arena scratch;
+    struct to_pprof_lost lost;
+    struct error *e;
+};
+
+static int open_out(const struct converting *c, enum format to, FILE **ret)
+{
+    static const char *const ends[] = {
+        [FORMAT_PPROF] = "pb.gz", [FORMAT_OTLP] = "otlp", [FORMAT_JSON] = "json", [FORMAT_FOLDED] = "folded"};
+    char path[NAME_MAX_BYTES], number[16] = "";
+    const char *slash = strrchr(c->in, '/'), *base = slash ? slash + 1 : c->in;
+    if (strcmp(c->out, "-") == 0) {
+        *ret = stdout;
+        return 0;
+    }
+    if (c->n_requests > 1)
+        snprintf(number, sizeof number, ".%u", c->n_requests);
+    if (c->is_folder)
+        snprintf(path, sizeof path, "%s/%.*s%s.%s", c->out, (int)strcspn(base, "."), base, number, ends[to]);
+    else
+        snprintf(path, sizeof path, "%s", c->out);
+    *ret = fopen(path, !c->is_folder && c->n_requests > 1 ? "ae" : "we");
+    return *ret ? 0 : error_set(c->e, -errno, "cannot write %s: %s", path, strerror(errno));
+}
+
+static int put(struct converting *c, enum format to, struct bytes body)
+{
+    FILE *file;
+    int r = open_out(c, to, &file);
+    if (r < 0)
+        return r;
+    bool whole = fwrite(body.p, 1, body.n, file) == body.n;
+    whole = (file == stdout ? fflush(file) : fclose(file)) == 0 && whole;
+    return whole ? 0 : error_set(c->e, -EIO, "cannot write %s: %s", c->out, strerror(errno));
+}
+
+static int put_gzip(struct converting *c, enum format to, struct bytes body)
+{
+    struct coding_encoder *encoder = coding_encoder_new(CODING_GZIP, 0);
+    struct buffer packed = BUFFER_INIT(OUT_MAX);
+    int r = encoder ? coding_encode(encoder, body, &packed) : -ENOMEM;
+    r = r < 0 ? error_set(c->e, r, "out of memory") : put(c, to, buffer_bytes(&packed));
+    coding_encoder_free(encoder);
+    buffer_release(&packed);
+    return r;
+}
+
+/* ---- converting ------------------------------------------------------------------------------- */
+
+static int write_otlp(struct converting *c, struct buffer *out)
+{
+    arena_reset(&c->scratch, OUT_MAX);
+    return profiles_subset(&c->view, NULL, NULL, &c->scratch, out);
+}
+
+static int write_json(struct converting *c, struct buffer *out)
+{
+    struct buffer otlp = BUFFER_INIT(OUT_MAX);
+    int r = write_otlp(c, &otlp);
+    r = r != 0 ? r : profiles_json_write(buffer_bytes(&otlp), out);
+    buffer_release(&otlp);
+    return r;
+}
+
+static int write_as(struct converting *c, enum format to, struct bytes body, struct buffer *out)
+{
+    switch (to) {
+    case FORMAT_PPROF: return to_pprof(&c->view, NULL, out, &c->lost);
+    case FORMAT_JSON: return write_json(c, out);
+    case FORMAT_FOLDED: return to_folded(&c->view, out);
+    case FORMAT_OTLP:
+    case FORMAT_BY_NAME: break;
+    }
+    return c->view.layout == PROFILES_LAYOUT_1_10 ? buffer_add_bytes(out, body) : write_otlp(c, out);
+}
+
+static int convert_request(void *context, const struct capture_request *request)
+{
+    struct converting *c = context;
+    struct buffer out = BUFFER_INIT(OUT_MAX);
+    static const struct profiles_limits limits = {.column_bytes = (size_t)4 << 30, .depth = 64};
+    enum format to = c->to ? c->to : request->was_pprof ? FORMAT_OTLP : FORMAT_PPROF;
+    c->n_requests++;
+    if (c->n_requests > 1 && !c->is_folder && to != FORMAT_JSON && to != FORMAT_FOLDED)
+        return error_set(c->e, -EINVAL, "%s has more than one request: let OUT be a folder", c->in);
+    int r = profiles_decode_as(&c->view, request->body, request->layout, &limits, c->e);
+    if (r != 0)
+        return error_prefix(c->e, r < 0 ? r : -EBADMSG, "%s: ", request->place);
+    r = write_as(c, to, request->body, &out);
+    if (r == TO_PPROF_TYPES && to == FORMAT_PPROF)
+        r = error_set(c->e, -EINVAL, "%s: more than %u kinds of profiles", request->place, PPROF_TYPES_MAX);
+    else if (r != 0)
+        r = error_set(c->e, -ENOMEM, "%s: out of memory, or longer than 1 GiB", request->place);
+    else if (to == FORMAT_PPROF || ends_with(c->out, ".gz"))
+        r = put_gzip(c, to, buffer_bytes(&out));
+    else
+        r = put(c, to, buffer_bytes(&out));
+    buffer_release(&out);
+    return r;
+}
+
+static void say_lost(const struct converting *c)
+{
+    const struct to_pprof_lost *lost = &c->lost;
+    if (lost->moments)
+        fprintf(stderr, "%s: pprof has no timestamps: those of %llu samples are added up\n", c->in,
+                (unsigned long long)lost->moments);
+    if (lost->attributes)
+        fprintf(stderr, "%s: pprof has no such labels: %llu attributes are left out\n", c->in,
+                (unsigned long long)lost->attributes);
+    if (lost->rejected)
+        fprintf(stderr, "%s: %llu samples are left out: %s\n", c->in, (unsigned long long)lost->rejected,
+                c->view.rejected.first.text);
+}
+
+static int convert(const char *in, const char *out, bool is_folder, int to, struct error *e)
+{
+    struct converting c = {.to = (enum format)to, .in = in, .out = out, .is_folder = is_folder, .e = e};
+    int r = profiles_init(&c.view, NULL);
+    r = r < 0 ? error_set(e, r, "out of memory") : capture_file_requests(in, convert_request, &c, e);
+    if (r == 0)
+        say_lost(&c);
+    profiles_release(&c.view);
+    arena_release(&c.scratch);
+    return r;
+}
+
+static int run(int argc, char **argv)
+{
+    struct convert_arguments arguments = {0};
+    struct error e = {""};
+    struct stat st;
+    int rest = 0, code = EXIT_DONE;
+    int r = settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e);
+    if (r == SETTINGS_HELP) {
+        settings_command_help(&convert_command, stdout);
+        return EXIT_DONE;
+    }
+    if (r == 0 && argc - rest < 2)
+        r = error_set(&e, -EINVAL, "name what is converted, and into what");
+    const char *out = argc - rest > 0 ? argv[argc - 1] : "";
+    bool is_folder = stat(out, &st) == 0 && S_ISDIR(st.st_mode);
+    if (r == 0 && argc - rest > 2 && !is_folder)
+        r = error_set(&e, -EINVAL, "%s is no folder, and there are several files to convert", out);
+    if (r < 0) {
+        fprintf(stderr, "profgate convert: %s\n", e.text);
+        return EXIT_USAGE;
+    }
+    for (int i = rest; i < argc - 1; i++)
+        if (convert(argv[i], out, is_folder, arguments.to ? arguments.to : (int)format_of_name(out), &e) <
+            0) {
+            fprintf(stderr, "profgate convert: %s\n", e.text);
+            code = EXIT_NO; /* the others go on */
+        }
+    return code;
+}
+
+const struct settings_command convert_command = {
+    .name = "profgate convert",
+    .usage = "[--to FORMAT] IN... OUT",
+    .doc = "profiles in one format as another: pprof, OTLP as protobuf or JSON, folded stacks",
+    .text =
+        "Reads pprof, OTLP protobuf or OTLP/JSON, plain or gzip, and writes what OUT's name or --to says: nothing\n"
+        "that pprof has is lost in OTLP. - is standard input or output; OUT may be a folder. What the other format has\n"
+        "no place for is said. 1: something could not be converted.\n",
+    .flags = &flags,
+    .run = run,
+};

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The intake of pprof: POST /v1/pprof with a profile as its profiler writes it, gzip or plain. As contrib's
+ * pprof receiver (receiver/pprofreceiver of opentelemetry-collector-contrib, `server`) takes it, which looks
+ * at no Content-Type; what is listed here is what clients of it say, and what curl says when nobody tells it.
+ */
+#ifndef GATEWAY_SERVE_PPROF_PPROF_H
+#define GATEWAY_SERVE_PPROF_PPROF_H
+
+#include "gateway/serve/intake.h"
+
+extern const struct intake pprof_http;
+
+#endif

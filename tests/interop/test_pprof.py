@@ -1,0 +1,97 @@
+"""pprof in and out, judged by pprof's own library (tests/interop/pprof, a Go module): nothing is lost on the way to OTLP and back."""
+import gzip
+import json
+import pathlib
+import subprocess
+
+import peers
+import pytest
+from programs import BUILD, DATA, PATIENCE, Gateway, running
+
+FOREIGN = pathlib.Path(__file__).resolve().parents[3] / "shared/data/foreign/pprof"
+
+
+def convert(*arguments, stdin=None):
+    return subprocess.run([BUILD / "profgate", "convert", *arguments], input=stdin, capture_output=True, timeout=PATIENCE)
+
+
+def go_around(files, folder):
+    """pprof → OTLP → pprof of each, and what the judge says of the pairs."""
+    pairs = []
+    for file in files:
+        otlp, back = folder / f"{file.name}.otlp", folder / f"{file.name}.pprof"
+        for done in (convert(file, otlp), convert(otlp, back)):
+            assert done.returncode == 0 and not done.stderr, (file.name, done.stderr)
+        pairs += [file, back]
+    judged = subprocess.run([peers.pprof_judge(), "compare", *pairs], capture_output=True, text=True, timeout=PATIENCE)
+    assert judged.returncode == 0, judged.stdout
+    return len(files)
+
+
+def test_what_profilers_wrote_comes_back(tmp_path):
+    assert go_around(sorted((DATA / "pprof").glob("*.pb.gz")), tmp_path) >= 7
+
+
+def test_what_profilers_seldom_write_comes_back(tmp_path):
+    (tmp_path / "made").mkdir()
+    subprocess.run([peers.pprof_judge(), "make", tmp_path / "made"], check=True, timeout=PATIENCE)
+    assert go_around(sorted((tmp_path / "made").iterdir()), tmp_path) > 50
+
+
+def test_the_data_of_pprof_itself_comes_back(tmp_path):
+    """Of its own test data two files are protobuf; the others are older text formats."""
+    files = [FOREIGN / "internal_driver_testdata_cppbench.cpu_no_samples_type", FOREIGN / "internal_driver_testdata_go.nomappings.crash"]
+    if not all(file.exists() for file in files):
+        pytest.skip("google/pprof's test data is not beside the repository")
+    go_around(files, tmp_path)
+
+
+def test_every_format_by_name_by_flag_and_through_pipes(tmp_path):
+    cpu = DATA / "pprof/go-cpu.pb.gz"
+    for name, begins in (("a.json", b'{"resourceProfiles"'), ("a.folded", b""), ("a.otlp", b"\n")):
+        assert convert(cpu, tmp_path / name).returncode == 0
+        assert (tmp_path / name).read_bytes().startswith(begins)
+    lines = (tmp_path / "a.folded").read_text().splitlines()
+    assert all(line.rpartition(" ")[2].isdigit() for line in lines) and any(line.startswith("main.main.func1;") for line in lines)
+    piped = convert("--to", "otlp", "-", "-", stdin=cpu.read_bytes())
+    assert piped.returncode == 0 and piped.stdout == (tmp_path / "a.otlp").read_bytes()
+    (tmp_path / "b.otlp").write_bytes(convert("--to", "otlp", tmp_path / "a.json", "-").stdout)
+    assert convert("--to", "json", tmp_path / "b.otlp", "-").stdout == (tmp_path / "a.json").read_bytes()
+    assert gzip.decompress(convert("--to", "pprof", "-", "-", stdin=piped.stdout).stdout)
+
+
+def test_many_files_go_into_a_folder_and_one_bad_one_stops_none(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "bad.pb.gz").write_bytes(b"no profile")
+    done = convert(DATA / "pprof/go-cpu.pb.gz", tmp_path / "bad.pb.gz", DATA / "pprof/go-heap.pb.gz", tmp_path / "out")
+    assert done.returncode == 1 and b"bad.pb.gz" in done.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["go-cpu.otlp", "go-heap.otlp"]
+    done = convert(DATA / "pprof/go-cpu.pb.gz", DATA / "pprof/go-heap.pb.gz", tmp_path / "nowhere")
+    assert done.returncode == 2 and b"is no folder" in done.stderr
+
+
+def test_captured_requests_become_pprof_that_pprof_reads(tmp_path):
+    """Timestamps and what else has no place there is told, and the samples add up."""
+    for file in sorted((DATA / "connector").glob("ebpf-*.pb"))[:4]:
+        done = convert(file, tmp_path / f"{file.name}.pprof")
+        assert done.returncode == 0 and b"timestamps" in done.stderr
+        out = tmp_path / f"{file.name}.pprof"
+        judged = subprocess.run([peers.pprof_judge(), "compare", out, out], capture_output=True, text=True, timeout=PATIENCE)
+        assert judged.returncode == 0, judged.stdout
+
+
+def test_pprof_is_counted_as_what_it_was_made_of_is():
+    cpu = (DATA / "pprof/go-cpu.pb.gz").read_bytes()
+    type = {"Content-Type": "application/octet-stream"}
+    gateway = Gateway()
+    with running(gateway):
+        for body, headers in ((cpu, type), (gzip.decompress(cpu), type), (gzip.compress(cpu), {**type, "Content-Encoding": "gzip"})):
+            status, _, answer = gateway.post(body, headers, path="/v1/pprof")
+            assert (status, answer) == (200, b"{}")
+        for body, says in ((b"no pprof", "no pprof"), (cpu[:1000], "gzip")):
+            status, _, answer = gateway.post(body, type, path="/v1/pprof")
+            assert status == 400 and says in json.loads(answer)["message"]
+        counted = gateway.total("profile_cpu_time_seconds_total")
+    done = subprocess.run([BUILD / "profgate", "count", DATA / "pprof/go-cpu.pb.gz"], capture_output=True, text=True, timeout=PATIENCE)
+    alone = sum(float(line.split("} ")[1].split()[0]) for line in done.stdout.splitlines() if line.startswith("profile.cpu.time "))
+    assert alone > 1 and abs(counted - 3 * alone) < 1e-6
