@@ -16,7 +16,6 @@
  */
 #include "gateway/aggregate/room.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "gateway/aggregate/tables.h"

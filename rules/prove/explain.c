@@ -258,15 +258,6 @@ uint32_t rules_explain_not(const struct rules_explained *x, const struct rule_sa
     return to.n;
 }
 
-bool rules_holds(const struct rules_explained *x, const struct rule_sample *where)
-{
-    struct eval e;
-    matcher_eval(&e, x->matcher, x->verdict, x->asker);
-    bool holds = !where || eval_sample(&e, where);
-    eval_release(&e);
-    return holds;
-}
-
 bool rules_is_active(const struct rules_explained *x, uint32_t active, uint32_t source)
 {
     const uint32_t *words = tuples_get(&x->matcher->outcomes.actives, active);

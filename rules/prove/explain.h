@@ -34,9 +34,6 @@ uint32_t rules_explain(const struct rules_explained *x, const struct rule_sample
 uint32_t rules_explain_not(const struct rules_explained *x, const struct rule_sample *where,
                            struct rules_because *ret, uint32_t max);
 
-/* Whether `where` holds; NULL always does. */
-bool rules_holds(const struct rules_explained *x, const struct rule_sample *where);
-
 /* Whether the source is in a set of rules_matcher_active: whether its `on` takes the profile. */
 bool rules_is_active(const struct rules_explained *x, uint32_t active, uint32_t source);
 
