@@ -321,8 +321,7 @@ static void report_no_switch(struct resolver *r, struct list *all, const struct 
     }
     report_at(r->report, "E103", sw->name.place, "there is no metric, trigger or pack named `%.*s`",
               BYTES_FMT(sw->name.name));
-    if (near.best.n > 0)
-        report_side(r->report, "did you mean `%.*s`?", BYTES_FMT(near.best));
+    report_meant(r->report, near.best);
     report_done(r->report);
 }
 

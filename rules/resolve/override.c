@@ -45,8 +45,7 @@ static void report_no_metric(struct resolver *r, const struct ast_metric *o)
         }
     }
     report_at(r->report, "E103", o->name.place, "there is no metric named `%.*s`", BYTES_FMT(o->name.name));
-    if (near.best.n > 0)
-        report_side(r->report, "did you mean `%.*s`?", BYTES_FMT(near.best));
+    report_meant(r->report, near.best);
     report_done(r->report);
 }
 

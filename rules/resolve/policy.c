@@ -105,8 +105,7 @@ static const struct rule_metric *find_metric(struct resolver *r, const struct li
     if (declared(r, name->name))
         return NULL; /* it has an error of its own */
     report_at(r->report, "E103", name->place, "no rule makes a metric named `%.*s`", BYTES_FMT(name->name));
-    if (near.best.n > 0)
-        report_side(r->report, "did you mean `%.*s`?", BYTES_FMT(near.best));
+    report_meant(r->report, near.best);
     report_done(r->report);
     return NULL;
 }
@@ -124,8 +123,7 @@ static bool has_label(struct resolver *r, const struct rule_metric *m, const str
     }
     report_at(r->report, "E103", name->place, "%.*s has no label %.*s", BYTES_FMT(m->name),
               BYTES_FMT(name->name));
-    if (near.best.n > 0)
-        report_side(r->report, "did you mean `%.*s`?", BYTES_FMT(near.best));
+    report_meant(r->report, near.best);
     report_done(r->report);
     return false;
 }

@@ -87,8 +87,7 @@ static const struct rule_metric *expected_metric(struct resolver *r, const struc
     }
     report_at(r->report, "E103", e->metric.place, "pack %.*s has no metric %.*s",
               BYTES_FMT(r->packs[pack].name.name), BYTES_FMT(e->metric.name));
-    if (near.best.n > 0)
-        report_side(r->report, "did you mean `%.*s`?", BYTES_FMT(near.best));
+    report_meant(r->report, near.best);
     report_done(r->report);
     return NULL;
 }

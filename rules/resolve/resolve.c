@@ -104,8 +104,7 @@ static void report_no_pack(struct resolver *r, const struct ast_name *name)
             nearest_offer(&near, r->packs[i].name.name);
     }
     report_at(r->report, "E103", name->place, "there is no pack named `%.*s`", BYTES_FMT(name->name));
-    if (near.best.n > 0)
-        report_side(r->report, "did you mean `%.*s`?", BYTES_FMT(near.best));
+    report_meant(r->report, near.best);
     report_done(r->report);
 }
 
@@ -156,8 +155,7 @@ static int add_uses(struct resolver *r, uint32_t pack)
                     nearest_offer(&near, other->defs[d]->name.name);
                 report_at(r->report, "E103", use->names[k].place, "pack %.*s defines nothing named `%.*s`",
                           BYTES_FMT(use->pack.name), BYTES_FMT(use->names[k].name));
-                if (near.best.n > 0)
-                    report_side(r->report, "did you mean `%.*s`?", BYTES_FMT(near.best));
+                report_meant(r->report, near.best);
                 report_done(r->report);
             } else if (add_name(r, pack, &use->names[k], def) < 0) {
                 return -ENOMEM;
@@ -286,8 +284,8 @@ const struct ast_def *look_up(struct resolver *r, struct bytes name, struct rule
     else if (best)
         report_side(r->report, "did you mean `%.*s` (pack %.*s)?", BYTES_FMT(near.best),
                     BYTES_FMT(r->packs[best->pack].name.name));
-    else if (near.best.n > 0)
-        report_side(r->report, "did you mean `%.*s`?", BYTES_FMT(near.best));
+    else
+        report_meant(r->report, near.best);
     const char *ours = near.best.n > 0           ? NULL
                        : kinds & 1u << DEF_FRAME ? in_our_words(runtimes, name)
                        : r->here.is_on           ? in_our_words(kinds_of_profiles, name)

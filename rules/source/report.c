@@ -117,6 +117,12 @@ void report_side(struct report *r, const char *format, ...)
     va_end(args);
 }
 
+void report_meant(struct report *r, struct bytes best)
+{
+    if (best.n > 0)
+        report_side(r, "did you mean `%.*s`?", BYTES_FMT(best));
+}
+
 void report_propose(struct report *r, const char *format, ...)
 {
     if (!r->open)

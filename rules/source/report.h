@@ -34,6 +34,9 @@ void report_at(struct report *r, const char *code, struct rule_place place, cons
 /* Words behind the caret; the first thing after report_at. */
 void report_side(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* These words: "did you mean `BEST`?"; none if best is empty. */
+void report_meant(struct report *r, struct bytes best);
+
 /* A line `     = …`. */
 void report_propose(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
