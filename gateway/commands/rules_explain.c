@@ -558,8 +558,7 @@ static bool is_metric(const struct rules_command *c, const char *name)
             return false;
         }
     }
-    fprintf(stderr, "profgate rules explain: there is no metric %s", name);
-    fprintf(stderr, near.best.n > 0 ? "; did you mean %.*s?\n" : "\n", BYTES_FMT(near.best));
+    fprintf(stderr, "profgate rules explain: there is no metric %s%s\n", name, nearest_ask(near.best).s);
     return false;
 }
 

@@ -123,8 +123,7 @@ complain(struct check *k, const char *key, const char *format, ...)
 }
 
 /* "; did you mean NAME?", or nothing, of the exporters that take the signal. */
-static const char *meant(const struct config *c, const char *name, enum config_takes signal, char *text,
-                         size_t n)
+static struct nearest_text meant(const struct config *c, const char *name, enum config_takes signal)
 {
     struct nearest near;
     nearest_start(&near, bytes_str(name));
@@ -133,10 +132,7 @@ static const char *meant(const struct config *c, const char *name, enum config_t
     for (uint32_t i = 0; i < c->n_exporters; i++)
         if (c->exporters[i].kind->takes & signal)
             nearest_offer(&near, bytes_str(c->exporters[i].name));
-    text[0] = 0;
-    if (near.best.n > 0)
-        snprintf(text, n, "; did you mean %.*s?", BYTES_FMT(near.best));
-    return text;
+    return nearest_ask(near.best);
 }
 
 static void check_names(struct check *k, const struct config *c, const struct settings_strings *names,
@@ -145,12 +141,11 @@ static void check_names(struct check *k, const struct config *c, const struct se
     for (uint32_t i = 0; i < names->n; i++) {
         const char *name = names->items[i];
         const struct config_exporter *x = config_exporter(c, name);
-        char proposal[128];
         if (signal == CONFIG_TAKES_METRICS && strcmp(name, "prometheus") == 0)
             continue;
         if (!x)
             complain(k, key, "%s names %s, which is not among exporters%s", key, name,
-                     meant(c, name, signal, proposal, sizeof proposal));
+                     meant(c, name, signal).s);
         else if (!(x->kind->takes & signal))
             complain(k, key, "%s names %s, which takes %s only", key, name,
                      signal == CONFIG_TAKES_METRICS ? "profiles" : "metrics");
@@ -251,25 +246,15 @@ static int print_exporters(const struct config *c, bool masked, struct buffer *o
     return r;
 }
 
-static int print_all(const struct config *c, bool masked, struct buffer *out)
+int config_show(const struct config *c, struct buffer *out)
 {
-    int r = print_receivers(c, masked, out);
+    int r = print_receivers(c, true, out);
     for (const struct settings_section *s = config_fixed; s->name && r == 0; s++) {
         r = buffer_printf(out, "%s:\n", s->name);
         if (r == 0)
-            r = settings_print(s, c, 2, false, masked, out);
+            r = settings_print(s, c, 2, false, true, out);
     }
-    return r < 0 ? r : print_exporters(c, masked, out);
-}
-
-int config_print(const struct config *c, struct buffer *out)
-{
-    return print_all(c, false, out);
-}
-
-int config_show(const struct config *c, struct buffer *out)
-{
-    return print_all(c, true, out);
+    return r < 0 ? r : print_exporters(c, true, out);
 }
 
 /* ---- what a reload cannot change ---- */

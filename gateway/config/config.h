@@ -63,10 +63,8 @@ const struct config_exporter *config_exporter(const struct config *c, const char
 int config_restart_keys(const struct config *running, const struct config *wanted,
                         void (*tell)(void *user, const char *key), void *user);
 
-/* The whole configuration as YAML that config_load would read back to the same. 0 or -ENOMEM. */
-int config_print(const struct config *c, struct buffer *out);
-
-/* The same for a person's eyes: secrets are masked, and it does not read back. 0 or -ENOMEM. */
+/* The whole configuration as YAML for a person's eyes: it reads back to the same but for the secrets, which
+ * are masked. 0 or -ENOMEM. */
 int config_show(const struct config *c, struct buffer *out);
 
 /* The reference of all keys: type, default, range, meaning. 0 or -ENOMEM. */

@@ -127,18 +127,15 @@ static int load_exporters(struct loader *l, const struct settings_node *map)
 
 static int unknown_section(struct loader *l, const struct settings_node *at, const char *name)
 {
-    char what[300] = "unknown section; ";
-    size_t n = strlen(what);
+    char what[400];
     struct nearest near;
     nearest_start(&near, bytes_str(name));
     nearest_offer(&near, BYTES_LIT("receivers"));
     nearest_offer(&near, BYTES_LIT("exporters"));
     for (const struct settings_section *s = config_fixed; s->name; s++)
         nearest_offer(&near, bytes_str(s->name));
-    if (near.best.n > 0)
-        n += (size_t)snprintf(what + n, sizeof what - n, "did you mean %.*s? There", BYTES_FMT(near.best));
-    n += (size_t)snprintf(what + n, sizeof what - n, "%s are receivers, exporters",
-                          near.best.n > 0 ? "" : "there");
+    size_t n = (size_t)snprintf(what, sizeof what, "unknown section%s%s are receivers, exporters",
+                                nearest_ask(near.best).s, near.best.n > 0 ? " There" : "; there");
     for (const struct settings_section *s = config_fixed; s->name && n < sizeof what; s++)
         n += (size_t)snprintf(what + n, sizeof what - n, ", %s", s->name);
     return settings_fail(l->file, at, name, what);

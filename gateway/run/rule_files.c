@@ -103,10 +103,8 @@ static int no_such_pack(const char *name, struct error *e)
     nearest_start(&near, bytes_str(name));
     for (const struct embedded_file *f = rules_builtin; f->name; f++)
         nearest_offer(&near, bytes_of(f->name, strcspn(f->name, ".")));
-    return error_set(e, -EINVAL,
-                     near.best.n > 0 ? "rules.builtin: there is no shipped pack %s; did you mean %.*s?"
-                                     : "rules.builtin: there is no shipped pack %s",
-                     name, BYTES_FMT(near.best));
+    return error_set(e, -EINVAL, "rules.builtin: there is no shipped pack %s%s", name,
+                     nearest_ask(near.best).s);
 }
 
 /* The configuration's own say, as a rule file: packs not chosen are disabled (others may still use their

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/nearest.h"
 
+#include <stdio.h>
+
 #include "proto/base/macros.h"
 
 /* Names longer than this are not compared: nobody's typing is being corrected there. */
@@ -42,4 +44,12 @@ bool nearest_offer(struct nearest *n, struct bytes candidate)
     n->distance = d;
     n->best = candidate;
     return true;
+}
+
+struct nearest_text nearest_ask(struct bytes best)
+{
+    struct nearest_text text = {""};
+    if (best.n > 0)
+        snprintf(text.s, sizeof text.s, "; did you mean %.*s?", BYTES_FMT(best));
+    return text;
 }

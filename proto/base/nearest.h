@@ -23,4 +23,10 @@ struct nearest {
 void nearest_start(struct nearest *n, struct bytes written);
 bool nearest_offer(struct nearest *n, struct bytes candidate); /* true: it is the best now */
 
+/* How an error message ends: "; did you mean BEST?", or "" if none is near. */
+struct nearest_text {
+    char s[128];
+};
+struct nearest_text nearest_ask(struct bytes best);
+
 #endif

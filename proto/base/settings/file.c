@@ -483,11 +483,9 @@ static struct bytes meant(const struct settings_section *s, const char *path)
 static int unknown_key(struct settings_file *f, const struct settings_section *s,
                        const struct settings_node *at, const char *key, const char *path)
 {
-    char what[425] = "unknown key";
-    size_t n = strlen(what);
+    char what[425];
     struct bytes best = meant(s, path);
-    if (best.n > 0)
-        n += (size_t)snprintf(what + n, sizeof what - n, "; did you mean %.*s?", BYTES_FMT(best));
+    size_t n = (size_t)snprintf(what, sizeof what, "unknown key%s", nearest_ask(best).s);
     for (uint32_t i = 0; i < s->n_rows && n + strlen(s->rows[i].key) + 24 < sizeof what; i++)
         n += (size_t)snprintf(what + n, sizeof what - n, "%s%s",
                               i > 0        ? ", "

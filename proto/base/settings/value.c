@@ -93,8 +93,7 @@ static int set_choice(const struct settings_row *row, int *field, const char *va
         nearest_offer(&near, bytes_str(w->word));
     }
     size_t n = strlen(known);
-    if (near.best.n > 0)
-        snprintf(known + n, sizeof known - n, "; did you mean %.*s?", BYTES_FMT(near.best));
+    snprintf(known + n, sizeof known - n, "%s", nearest_ask(near.best).s);
     return wrong(row, value, e, known);
 }
 

@@ -46,7 +46,7 @@ OOM_SWEEP_HOW(a_file_is_read_whole_or_not_at_all, SWEEP_ONCE | SWEEP_FOR_GOOD)
     }
     sweep_over();
     if (good) {
-        ck_assert_int_eq(config_print(c, &out), 0);
+        ck_assert_int_eq(config_show(c, &out), 0);
         if (whole.n == 0)
             ck_assert_int_eq(buffer_add_bytes(&whole, buffer_bytes(&out)), 0);
         ck_assert(bytes_eq(buffer_bytes(&out), buffer_bytes(&whole)));
@@ -67,7 +67,7 @@ OOM_SWEEP(what_is_printed_is_whole)
         static size_t whole[2];
         struct buffer out = BUFFER_INIT(0);
         uint32_t before = sweep_failures();
-        int r = what ? config_reference(c, &out) : config_print(c, &out);
+        int r = what ? config_reference(c, &out) : config_show(c, &out);
         if (fine(r, &e, before)) {
             whole[what] = whole[what] ? whole[what] : out.n;
             ck_assert_uint_eq(out.n, whole[what]);
