@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -23,6 +24,8 @@
 
 uint64_t unit_patience_max = UINT64_MAX;
 
+static struct unit_point unshared;
+struct unit_point *unit_point = &unshared;
 static struct unit_case *first, **last = &first;
 static const char *program, *running; /* which case this is */
 
@@ -121,14 +124,17 @@ static const char *run_case(struct unit_case *c)
     tcase_add_test(tcase, &c->test);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
+    *unit_point = (struct unit_point){0};
     srunner_run_all(runner, CK_SILENT);
 
     const char *result = "pass";
     TestResult **failed = srunner_failures(runner);
     if (srunner_ntests_failed(runner) > 0) {
         const char *message = tr_msg(failed[0]);
+        bool died = tr_rtype(failed[0]) == CK_ERROR && unit_point->file;
         result = strstr(message, "return value 77") ? "skip" : "fail";
-        printf("%s: %s:%d: %s\n", result, tr_lfile(failed[0]), tr_lno(failed[0]), message);
+        printf("%s: %s:%d: %s\n", result, died ? unit_point->file : tr_lfile(failed[0]),
+               died ? unit_point->line : tr_lno(failed[0]), message);
     }
     free(failed);
     srunner_free(runner);
@@ -150,6 +156,8 @@ int unit_out_of_memory(struct unit_case *cases, const char *name, const char *fi
 int main(int argc, char **argv)
 {
     uint64_t began = clock_monotonic();
+    void *shared = mmap(NULL, sizeof *unit_point, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    unit_point = shared == MAP_FAILED ? unit_point : shared;
     FILE *results = added_to("PG_RESULTS");
     program = basename(argv[0]);
     if (argc > 1 && strcmp(argv[1], "--out-of-memory") == 0) {
