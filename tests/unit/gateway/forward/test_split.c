@@ -357,14 +357,14 @@ static double seconds_of(const struct profiles *view, size_t body, size_t limit,
 UNIT(a_piece_costs_what_is_in_it)
 {
     size_t n;
-    uint8_t *p = large_request((size_t)32 << 20, 24, &n);
+    size_t piece = (size_t)unit_rounds(4) << 18;
+    uint8_t *p = large_request(32 * piece, 24, &n);
     struct profiles view = decoded(bytes_of(p, n));
     uint32_t few, many;
-    ck_assert_uint_gt(n, (size_t)24 << 20);
-    double large = seconds_of(&view, n, (size_t)8 << 20, &few);
-    double small = seconds_of(&view, n, (size_t)1 << 20, &many);
-    fprintf(stderr, "%zu bytes: %u pieces of 8 MiB %.3f s, %u pieces of 1 MiB %.3f s\n", n, few, large, many,
-            small);
+    ck_assert_uint_gt(n, 24 * piece);
+    double large = seconds_of(&view, n, 8 * piece, &few);
+    double small = seconds_of(&view, n, piece, &many);
+    fprintf(stderr, "%zu bytes: %u large pieces %.3f s, %u small ones %.3f s\n", n, few, large, many, small);
     ck_assert_uint_ge(many, 4 * few);
     ck_assert_msg(small < 4 * large, "%.3f s for %u pieces, %.3f s for %u", small, many, large, few);
     profiles_release(&view);

@@ -37,15 +37,25 @@ typedef Opentelemetry__Proto__Common__V1__AnyValue AnyValue;
 
 static inline void hex(struct buffer *out, const void *p, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        buffer_printf(out, "%02x", ((const uint8_t *)p)[i]);
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        uint8_t byte = ((const uint8_t *)p)[i];
+        buffer_add(out, (const char[]){digits[byte >> 4], digits[byte & 15]}, 2);
+    }
 }
 
 static inline void text(struct buffer *out, const void *p, size_t n)
 {
     buffer_add_str(out, "'");
-    for (size_t i = 0; i < n; i++) /* a line of the text is one thing: names may have line feeds */
-        buffer_add(out, ((const char *)p)[i] == '\n' ? "|" : (const char *)p + i, 1);
+    for (const char *at = p, *end = at + n, *feed; at < end; at = feed) {
+        feed = memchr(at, '\n', (size_t)(end - at));
+        feed = feed ? feed : end;
+        buffer_add(out, at, (size_t)(feed - at));
+        if (feed < end) { /* a line of the text is one thing: names may have line feeds */
+            buffer_add_str(out, "|");
+            feed++;
+        }
+    }
     buffer_add_str(out, "' ");
 }
 
@@ -315,6 +325,8 @@ static inline char *bytes_meaning(const void *p, size_t n, bool exact)
 static inline void same_meaning(const char *what, const char *have, const char *want)
 {
     size_t i = 0;
+    if (strcmp(have, want) == 0)
+        return;
     while (have[i] && have[i] == want[i])
         i++;
     size_t from = i < 60 ? 0 : i - 60;

@@ -43,7 +43,7 @@ static int64_t ask(const struct source *s, const struct elf *elf, struct dwarf_k
                    uint32_t at_once, char **to)
 {
     struct asking a = {elf->text.address, to};
-    struct dwarf_query query[64];
+    struct dwarf_query query[512];
     int64_t all = 0;
     for (uint64_t from = 0; from < elf->text.size && from < ADDRESSES_MAX;) {
         struct dwarf_file f;
@@ -113,8 +113,9 @@ static void check_second_look(const char *compiler, const char *flags, double ti
     size_t memory = kept_memory(&kept);
     int64_t second = ask(&s, &elf, keep, 997, 1, said[1]);
     forget_texts();
-    (void)ask(&s, &elf, NULL, 1, 64, said[0]);
-    (void)ask(&s, &elf, kept_of(&kept, s.fd), 1, 64, said[1]);
+    uint32_t at_once = 512 / unit_rounds(8); /* each time from the beginning of its unit */
+    (void)ask(&s, &elf, NULL, 1, at_once, said[0]);
+    (void)ask(&s, &elf, kept_of(&kept, s.fd), 1, at_once, said[1]);
     uint32_t known = 0, inlined = 0, spaced = 0;
     for (uint32_t i = 0; i < elf.text.size && i < ADDRESSES_MAX; i++) {
         const char *one = said[0][i] ? said[0][i] : "", *other = said[1][i] ? said[1][i] : "";
