@@ -19,6 +19,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/idmap.h"
 #include "proto/base/nearest.h"
+#include "proto/base/vec.h"
 #include "rules/source/place.h"
 #include "rules/prove/explain.h"
 #include "rules/match/keep.h"
@@ -31,8 +32,8 @@ struct explainer {
     const char *path;
     struct rules_program *program;
     struct classify *classify;
-    struct idmap seen; /* what was said already: profile, stack and answer, mixed */
-    uint32_t *frames, cap_frames;
+    struct idmap seen;    /* what was said already: profile, stack and answer, mixed */
+    VEC(uint32_t) frames; /* of the stack that is looked at */
     uint32_t n_stacks, n_taken;
 };
 
@@ -310,26 +311,17 @@ static void put_head(const struct asked *a)
 
 /* ---- asking -------------------------------------------------------------------------------- */
 
-static int collect_frames(struct explainer *x, uint32_t *ret_n)
+static int collect_frames(struct explainer *x)
 {
     const struct rules_stack *stack = &x->classify->request.stack;
-    uint32_t n = 0;
+    vec_clear(&x->frames);
     for (uint32_t i = 0; i < stack->n; i++) {
         uint32_t item = stack->items[i], from = stack->frames_at ? stack->frames_at[item] : item,
                  to = stack->frames_at ? stack->frames_at[item + 1] : item + 1;
-        for (uint32_t f = from; f < to; f++) {
-            if (n == x->cap_frames) {
-                uint32_t cap = x->cap_frames ? x->cap_frames * 2 : 256;
-                uint32_t *more = realloc(x->frames, cap * sizeof *more);
-                if (!more)
-                    return -ENOMEM;
-                x->frames = more;
-                x->cap_frames = cap;
-            }
-            x->frames[n++] = f;
-        }
+        for (uint32_t f = from; f < to; f++)
+            if (vec_append(&x->frames, f) < 0)
+                return -ENOMEM;
     }
-    *ret_n = n;
     return 0;
 }
 
@@ -477,8 +469,9 @@ static int explain_stack(struct explainer *x, uint32_t request, uint32_t stack)
     frames_sample(c);
     if (c->request.stack.n == 0 || !rules_matcher_walk(c->matcher, &c->request.stack, &a.verdict))
         return rules_matcher_error(c->matcher);
-    int r = collect_frames(x, &a.explained.n_frames);
-    a.explained.frames = x->frames;
+    int r = collect_frames(x);
+    a.explained.frames = x->frames.p;
+    a.explained.n_frames = x->frames.n;
     if (r < 0)
         return r;
     uint32_t active = c->request.profile_active.p[c->request.profile];
@@ -537,7 +530,7 @@ static int explain_files(struct explainer *x, struct error *e)
     aggregate_free(aggregate);
     free(metrics);
     idmap_release(&x->seen);
-    free(x->frames);
+    vec_release(&x->frames);
     return r;
 }
 

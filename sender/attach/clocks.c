@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,23 +39,17 @@ static void close_clock(struct clock *c)
 
 void clocks_close(struct sampler *s)
 {
-    for (uint32_t i = 0; i < s->n_clocks; i++)
-        close_clock(&s->clock[i]);
-    s->n_clocks = 0;
+    for (uint32_t i = 0; i < s->clocks.n; i++)
+        close_clock(&s->clocks.p[i]);
+    vec_clear(&s->clocks);
 }
 
 /* Opens and attaches one. As open_clock. */
 static int add_clock(struct sampler *s, uint32_t source, uint32_t cpu)
 {
     const struct kind *kind = &s->options.kinds->at[source];
-    if (s->n_clocks == s->cap_clocks) {
-        uint32_t cap = s->cap_clocks ? 2 * s->cap_clocks : 16;
-        struct clock *more = realloc(s->clock, cap * sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        s->clock = more;
-        s->cap_clocks = cap;
-    }
+    if (vec_reserve(&s->clocks, (uint64_t)s->clocks.n + 1) < 0)
+        return -ENOMEM;
     int fd = -1, r = open_clock(kind, s->options.frequency, cpu, &fd);
     if (r != 0)
         return r;
@@ -68,14 +61,14 @@ static int add_clock(struct sampler *s, uint32_t source, uint32_t cpu)
         close(fd);
         return r;
     }
-    s->clock[s->n_clocks++] = (struct clock){.cpu = cpu, .source = source, .fd = fd, .link = link};
+    (void)vec_append(&s->clocks, (struct clock){.cpu = cpu, .source = source, .fd = fd, .link = link});
     return 0;
 }
 
 static bool is_sampled(const struct sampler *s, uint32_t source, uint32_t cpu)
 {
-    for (uint32_t i = 0; i < s->n_clocks; i++)
-        if (s->clock[i].cpu == cpu && s->clock[i].source == source)
+    for (uint32_t i = 0; i < s->clocks.n; i++)
+        if (s->clocks.p[i].cpu == cpu && s->clocks.p[i].source == source)
             return true;
     return false;
 }
@@ -108,8 +101,8 @@ int clocks_open(struct sampler *s, const struct cpus *online)
 static uint32_t count_cpus(const struct sampler *s)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < s->n_clocks; i++)
-        n += s->clock[i].source == s->clock[0].source;
+    for (uint32_t i = 0; i < s->clocks.n; i++)
+        n += s->clocks.p[i].source == s->clocks.p[0].source;
     return n;
 }
 
@@ -118,13 +111,13 @@ uint32_t sampler_follow_cpus(struct sampler *s)
     struct cpus online;
     if (cpus_online(&online) < 0)
         return count_cpus(s);
-    for (uint32_t i = 0; i < s->n_clocks;) {
-        if (cpus_has(&online, s->clock[i].cpu)) {
+    for (uint32_t i = 0; i < s->clocks.n;) {
+        if (cpus_has(&online, s->clocks.p[i].cpu)) {
             i++;
             continue;
         }
-        close_clock(&s->clock[i]);
-        s->clock[i] = s->clock[--s->n_clocks];
+        close_clock(&s->clocks.p[i]);
+        s->clocks.p[i] = vec_pop(&s->clocks);
     }
     (void)clocks_open(s, &online); /* tried again next time */
     return count_cpus(s);

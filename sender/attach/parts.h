@@ -11,6 +11,7 @@
 #include <bpf/libbpf.h>
 
 #include "proto/base/buffer.h"
+#include "proto/base/vec.h"
 #include "sender/attach/cpus.h"
 #include "sender/attach/options.h"
 #include "sender/attach/record.h"
@@ -37,9 +38,8 @@ struct sampler {
     pthread_mutex_t lock;              /* of `returned` */
     struct sampler_options options;
     struct sampler_handler handler;
-    struct kinds only_clock; /* options.kinds where there are none */
-    struct clock *clock;     /* also the counters of KIND_EVENT */
-    uint32_t n_clocks, cap_clocks;
+    struct kinds only_clock;  /* options.kinds where there are none */
+    VEC(struct clock) clocks; /* also the counters of KIND_EVENT */
     struct bpf_link *probe[PROBES_MAX];
     uint32_t n_probes;
     uint64_t malformed;

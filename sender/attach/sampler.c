@@ -167,8 +167,8 @@ static int start(struct sampler *s, const char **doing)
     for (uint32_t i = 0; r < 0 && i < SAMPLE_SOURCES; i++) {
         enum kind_how how = s->options.kinds->at[i].how;
         bool is_any = how != KIND_CLOCK && how != KIND_EVENT;
-        for (uint32_t j = 0; j < s->n_clocks; j++)
-            is_any |= s->clock[j].source == i;
+        for (uint32_t j = 0; j < s->clocks.n; j++)
+            is_any |= s->clocks.p[j].source == i;
         if (!is_any)
             return r;
     }
@@ -289,7 +289,7 @@ struct sampler *sampler_close(struct sampler *s)
     if (!s)
         return NULL;
     sampler_stop(s);
-    free(s->clock);
+    vec_release(&s->clocks);
     ring_buffer__free(s->ring);
     ring_buffer__free(s->wants);
     shards_close(&s->shards);
