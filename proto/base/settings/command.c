@@ -39,10 +39,8 @@ int settings_command_missing(const struct settings_command *c, const char *word)
     nearest_start(&near, bytes_str(word));
     for (const struct settings_command *const *i = c->commands; i && *i; i++)
         nearest_offer(&near, bytes_str(settings_command_word(*i)));
-    fprintf(stderr, "%s: there is no command %s", c->name, word);
-    if (near.best.n > 0)
-        fprintf(stderr, "; did you mean %.*s?", BYTES_FMT(near.best));
-    fprintf(stderr, " (%s --help lists them)\n", c->name);
+    fprintf(stderr, "%s: there is no command %s%s (%s --help lists them)\n", c->name, word,
+            nearest_ask(near.best).s, c->name);
     return SETTINGS_WRONG_USAGE;
 }
 
