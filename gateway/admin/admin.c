@@ -32,43 +32,106 @@ struct admin {
     struct io_timer *timer; /* the next of all deadlines */
     struct io_idle *late;   /* on while a session has something to say that nobody asked for just now */
     struct connection *connections;
+    struct connection *ending; /* closing politely, with receipts */
     uint32_t n_connections;
 };
 
 struct connection {
-    struct admin *admin; /* NULL once it is no longer in its list */
+    struct admin *admin; /* NULL once it is in no list of it */
     struct connection *next, **at;
     struct io_channel *channel;
     struct http_session *session;
     struct http_peer peer;
     struct buffer out;
     bool is_late;
+    bool asked;                     /* by what was just read: something */
+    struct admin_receipt *receipts; /* answers that are all written and may be read or not */
     uint64_t
         stalled_at; /* when the peer will have read nothing for too long; UINT64_MAX: nothing waits for it */
 };
 
 /* ---- one connection ------------------------------------------------------------------------ */
 
-static void connection_unlink(struct connection *c)
+static void link_into(struct connection **list, struct connection *c)
 {
-    if (!c->admin)
-        return;
+    c->next = *list;
+    c->at = list;
+    if (c->next)
+        c->next->at = &c->next;
+    *list = c;
+}
+
+static void unlink_from_list(struct connection *c)
+{
     *c->at = c->next;
     if (c->next)
         c->next->at = c->at;
-    c->admin->n_connections--;
-    c->admin = NULL;
-    c->session = http_session_free(c->session);
 }
 
-/* Ends it: what is written already still goes out when `politely`. The channel's on_close frees the rest. */
+static void tell_receipts(struct admin_receipt *receipts, bool was_read)
+{
+    for (struct admin_receipt *r = receipts, *next; r; r = next) {
+        next = r->next;
+        r->fn(r, was_read);
+    }
+}
+
+/* Ends it: what is written already still goes out when `politely`, and whether it was read the channel's end
+ * will tell. Its on_close frees the rest. */
 static void connection_end(struct connection *c, bool politely)
 {
-    connection_unlink(c);
-    if (politely)
+    if (c->session) {
+        unlink_from_list(c);
+        c->admin->n_connections--;
+        c->session = http_session_free(c->session);
+        if (politely && c->receipts)
+            link_into(&c->admin->ending, c);
+        else
+            c->admin = NULL;
+    }
+    if (politely) {
         io_channel_finish(c->channel);
-    else
-        io_channel_close(c->channel);
+        return;
+    }
+    tell_receipts(take_ptr(c->receipts), false);
+    io_channel_close(c->channel);
+}
+
+static void timer_arm(struct admin *a)
+{
+    uint64_t next = UINT64_MAX;
+    for (struct connection *c = a->connections; c; c = c->next)
+        next = min_of(next, min_of(http_session_deadline(c->session), c->stalled_at));
+    io_timer_set(a->timer, next);
+}
+
+void admin_when_read(const struct http_exchange *x, struct admin_receipt *receipt)
+{
+    struct connection *c = x->peer->listener;
+    if (!c) {
+        receipt->fn(receipt, true);
+        return;
+    }
+    receipt->next = c->receipts;
+    c->receipts = receipt;
+}
+
+void admin_cut(const struct http_exchange *x)
+{
+    struct connection *c = x->peer->listener;
+    if (!c)
+        return;
+    struct admin *a = c->admin;
+    struct io_channel *channel = c->channel;
+    io_channel_reset(channel);
+    connection_end(c, false);
+    timer_arm(a);
+}
+
+/* Whether nothing that was said is still on its way. */
+static bool is_quiet(const struct connection *c)
+{
+    return !http_session_has_output(c->session) && io_channel_untaken(c->channel) == 0;
 }
 
 /* Sends what the session has to say, as far as the peer reads. 0, or the connection was ended (then c may not
@@ -95,14 +158,6 @@ static int connection_pump(struct connection *c)
     else if (c->stalled_at == UINT64_MAX)
         c->stalled_at = io_loop_now(c->admin->loop) + c->admin->stall_ns;
     return 0;
-}
-
-static void timer_arm(struct admin *a)
-{
-    uint64_t next = UINT64_MAX;
-    for (struct connection *c = a->connections; c; c = c->next)
-        next = min_of(next, min_of(http_session_deadline(c->session), c->stalled_at));
-    io_timer_set(a->timer, next);
 }
 
 static void on_timer(void *user)
@@ -147,7 +202,19 @@ static void on_read(void *user, struct bytes in)
 {
     struct connection *c = user;
     struct admin *a = c->admin;
+    const bool was_quiet = is_quiet(c);
+    struct admin_receipt *before = take_ptr(c->receipts);
+    c->asked = false;
     bool broken = http_session_feed(c->session, in, io_loop_now(a->loop)) < 0;
+    /* Whoever asks for something else has read the answers before. */
+    const bool is_read = was_quiet && c->asked;
+    if (is_read)
+        tell_receipts(before, true);
+    for (struct admin_receipt *r = is_read ? NULL : before, *next; r; r = next) {
+        next = r->next;
+        r->next = c->receipts;
+        c->receipts = r;
+    }
     if (connection_pump(c) == 0 && broken)
         connection_end(c, true);
     timer_arm(a);
@@ -157,6 +224,7 @@ static void on_eof(void *user)
 {
     struct connection *c = user;
     struct admin *a = c->admin;
+    tell_receipts(take_ptr(c->receipts), io_channel_was_taken(c->channel) && is_quiet(c));
     http_session_feed_eof(c->session);
     connection_pump(c);
     timer_arm(a);
@@ -179,9 +247,25 @@ static void on_error(void *user, int error)
 static void on_close(void *user)
 {
     struct connection *c = user;
+    if (c->admin)
+        unlink_from_list(c);
+    tell_receipts(take_ptr(c->receipts), io_channel_was_taken(c->channel));
     buffer_release(&c->out);
     free(c);
 }
+
+static void on_head(void *context, struct http_exchange *x)
+{
+    struct connection *c = x->peer->listener;
+    c->asked = true;
+    pages_handler()->on_head(context, x);
+}
+
+static void on_body(void *context, struct http_exchange *x, struct bytes piece) {}
+
+static void on_rest(void *context, struct http_exchange *x) {}
+
+static const struct http_handler handler = {on_head, on_body, on_rest, on_rest, NULL};
 
 static const struct io_channel_events events = {on_read, on_eof, on_drain, on_error, on_close};
 
@@ -195,7 +279,8 @@ static void on_accept(void *user, struct io_channel *channel)
         return;
     }
     snprintf(c->peer.address, sizeof c->peer.address, "%s", io_channel_peer(channel));
-    c->session = http_session_new(pages_handler(), a->pages, &c->peer, &limits, io_loop_now(a->loop));
+    c->peer.listener = c;
+    c->session = http_session_new(&handler, a->pages, &c->peer, &limits, io_loop_now(a->loop));
     if (!c->session) {
         io_channel_close(channel);
         free(c);
@@ -205,11 +290,7 @@ static void on_accept(void *user, struct io_channel *channel)
     c->stalled_at = UINT64_MAX;
     http_session_on_late_output(c->session, on_late, c);
     c->admin = a;
-    c->next = a->connections;
-    c->at = &a->connections;
-    if (c->next)
-        c->next->at = &c->next;
-    a->connections = c;
+    link_into(&a->connections, c);
     a->n_connections++;
     io_channel_start(channel, &events, c);
     timer_arm(a);
@@ -249,6 +330,11 @@ struct admin *admin_free(struct admin *a)
     io_listener_free(a->listener);
     while (a->connections)
         connection_end(a->connections, false);
+    for (struct connection *c = a->ending, *next; c; c = next) {
+        next = c->next;
+        c->admin = NULL;
+        tell_receipts(take_ptr(c->receipts), false);
+    }
     io_timer_free(a->timer);
     io_idle_free(a->late);
     pages_free(a->pages);

@@ -23,6 +23,21 @@ struct admin_options {
     uint64_t stall_ns; /* a peer that reads nothing for so long is gone; 0: ten seconds */
 };
 
+/* Of an answer that says something once: whether it arrived. */
+struct admin_receipt {
+    void (*fn)(struct admin_receipt *receipt, bool was_read); /* frees it */
+    struct admin_receipt *next;                               /* the server's */
+};
+
+/* For an exchange whose answer is all written: fn is called when its reader asked for something else or ended
+ * the connection in order (true), or the connection broke (false). Once, from the loop, at the latest by
+ * admin_free. */
+void admin_when_read(const struct http_exchange *x, struct admin_receipt *receipt);
+
+/* Closes the connection of an exchange at once, whatever its peer has not read; the exchange closes. Not from
+ * within what the session tells. */
+void admin_cut(const struct http_exchange *x);
+
 /* Listens. NULL with *e set when the address is bad or taken, or memory is out. Control loop. */
 struct admin *admin_new(const struct admin_options *options, struct io_loop *loop, struct error *e);
 

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A scrape waits for fresh counts, then goes round: a piece is made on the pool (making), written to the
- * session as far as it takes it (push; the rest when there is room), then the next. Whoever lets go last, the
- * exchange or the pool, frees it.
+ * A scrape waits for a place and for fresh counts, then goes round: a piece is made on the pool (making),
+ * written to the session as far as it takes it (push; the rest when there is room), then the next. Whoever
+ * lets go last, the exchange or the pool, frees it.
+ *
+ * Places are few. While somebody waits for one it is looked now and then (relieve) who of those that have one
+ * took least since the last look: if that is nothing worth the name his connection is closed, since he may
+ * not read what we would say.
  */
 #include "gateway/admin/scrape.h"
 
@@ -26,6 +30,14 @@
 /* From the first byte to the last: more than any scrape_timeout. A scraper that is slower has given up. */
 #define SCRAPE_NS (60 * (uint64_t)NSEC_PER_SEC)
 
+/* Who wait for a place: longer than two looks at those who have one, shorter than a scraper's patience. */
+#define QUEUED_MAX 16u
+#define QUEUED_NS  (900 * (uint64_t)NSEC_PER_MSEC)
+#define LOOK_NS    (250 * (uint64_t)NSEC_PER_MSEC)
+
+/* Taken between two looks: 2 Mbit/s. */
+#define LOOK_BYTES ((uint64_t)64 << 10)
+
 /* Fast rather than small: the text is made again every few seconds and goes a short way. */
 #define GZIP_LEVEL 1
 
@@ -42,16 +54,21 @@ struct scrape {
     struct http_exchange *exchange; /* NULL: it is gone */
     struct admin_metrics wanted;
     struct scrape_wait wait;
-    bool waiting;
+    bool queued;  /* it has no place yet */
+    bool waiting; /* for fresh counts */
+    bool wants_gzip;
     void *page;
     struct gzip_stream *gzip; /* NULL: as it is */
     uv_work_t work;
     bool making;        /* the pool has it */
     int made;           /* what became of the piece */
     bool cut;           /* the answer is given up: the exchange will close */
+    bool ended;         /* …or all written; the session may still have some of it */
     struct buffer text; /* the piece, where it is packed */
     struct buffer out;  /* …and as it is sent */
     size_t sent;        /* of out */
+    uint64_t taken;     /* by the session, of the text before */
+    uint64_t looked_at; /* what that was at the last look */
     uint64_t deadline_ns;
 };
 
@@ -59,8 +76,9 @@ struct scrapes {
     struct io_loop *loop;
     struct scrape_source source;
     struct io_timer *timer; /* the next of their deadlines */
-    struct scrape *first;
-    uint32_t n;
+    struct scrape *first;   /* the newest */
+    uint32_t n, n_queued;
+    uint64_t look_ns; /* when it is looked next; UINT64_MAX: nobody waits */
     bool over;
 };
 
@@ -107,7 +125,7 @@ static const char *metrics_type(const struct admin_metrics *m, char text[ADMIN_T
 
 static void arm(struct scrapes *all)
 {
-    uint64_t next = UINT64_MAX;
+    uint64_t next = all->look_ns;
     for (const struct scrape *s = all->first; s; s = s->next)
         if (s->exchange)
             next = min_of(next, s->deadline_ns);
@@ -120,9 +138,12 @@ static void scrapes_delete(struct scrapes *all)
     free(all);
 }
 
+static void start_queued(struct scrapes *all);
+
 static void scrape_free(struct scrape *s)
 {
     struct scrapes *all = s->all;
+    const bool had_place = !s->queued;
     *s->at = s->next;
     if (s->next)
         s->next->at = s->at;
@@ -131,23 +152,26 @@ static void scrape_free(struct scrape *s)
     gzip_stream_free(s->gzip);
     buffer_release(&s->text);
     buffer_release(&s->out);
-    budget_refund(all->source.budget, SCRAPE_BYTES);
+    if (had_place)
+        budget_refund(all->source.budget, SCRAPE_BYTES);
+    all->n--;
+    all->n_queued -= s->queued;
     free(s);
-    if (--all->n == 0 && all->over)
+    if (all->n == 0 && all->over)
         scrapes_delete(all);
+    else if (had_place && !all->over)
+        start_queued(all);
 }
 
-static struct scrape *scrape_new(struct scrapes *all, bool gzip)
+/* One that has no place yet. */
+static struct scrape *scrape_new(struct scrapes *all)
 {
-    if (all->n >= SCRAPES_MAX || !budget_charge(all->source.budget, SCRAPE_BYTES))
+    struct scrape *s = all->n_queued < QUEUED_MAX ? calloc(1, sizeof *s) : NULL;
+    if (!s)
         return NULL;
-    struct scrape *s = calloc(1, sizeof *s);
-    if (!s || (gzip && !(s->gzip = gzip_stream_new(GZIP_LEVEL)))) {
-        budget_refund(all->source.budget, SCRAPE_BYTES);
-        free(s);
-        return NULL;
-    }
     s->all = all;
+    s->queued = true;
+    all->n_queued++;
     s->next = all->first;
     s->at = &all->first;
     if (s->next)
@@ -209,6 +233,7 @@ static void make_next(struct scrape *s)
 /* Writes as much as the session takes; when it has all, the next piece is made. */
 static void push(struct scrape *s)
 {
+    const struct scrapes *all = s->all;
     while (s->sent < s->out.n) {
         size_t n = min_of(s->out.n - s->sent, PIECE_BYTES);
         int r = http_reply_write(s->exchange, bytes_of(s->out.p + s->sent, n));
@@ -216,19 +241,28 @@ static void push(struct scrape *s)
         if (r != 0)
             return;
         s->sent += n;
+        s->taken += n;
     }
-    if (s->made != SCRAPE_ENDS)
+    if (s->made != SCRAPE_ENDS) {
         make_next(s);
-    else
-        http_reply_end(s->exchange, NULL, 0);
+        return;
+    }
+    s->ended = true;
+    if (http_reply_end(s->exchange, NULL, 0) < 0)
+        return;
+    struct admin_receipt *receipt = all->source.receipt ? all->source.receipt(s->page) : NULL;
+    if (receipt)
+        admin_when_read(s->exchange, receipt);
 }
 
-/* The scraper must not take a part for the whole. */
+/* The scraper must not take a part for the whole. The exchange closes, and perhaps the scrape is freed. */
 static void cut(struct scrape *s, enum log_level level, const char *why)
 {
     log_limited(level, "an answer of /metrics was cut short: %s", why);
     s->cut = true;
-    http_reply_abort(s->exchange);
+    if (!s->ended)
+        http_reply_abort(s->exchange);
+    admin_cut(s->exchange);
 }
 
 static void on_made(uv_work_t *work, int status)
@@ -260,17 +294,106 @@ static void on_fresh(void *user)
         make_next(s);
 }
 
+/* ---- a place ---- */
+
+static bool start(struct scrape *s)
+{
+    struct scrapes *all = s->all;
+    if (!budget_charge(all->source.budget, SCRAPE_BYTES))
+        return false;
+    if (s->wants_gzip && !(s->gzip = gzip_stream_new(GZIP_LEVEL))) {
+        budget_refund(all->source.budget, SCRAPE_BYTES);
+        return false;
+    }
+    s->queued = false;
+    all->n_queued--;
+    s->deadline_ns = io_loop_now(all->loop) + SCRAPE_NS;
+    s->waiting = true;
+    s->wait = (struct scrape_wait){.fn = on_fresh, .user = s};
+    all->source.freshen(all->source.context, &s->wait);
+    return true;
+}
+
+static struct scrape *longest_queued(const struct scrapes *all)
+{
+    struct scrape *found = NULL;
+    for (struct scrape *s = all->first; s; s = s->next)
+        if (s->queued && s->exchange && !s->cut)
+            found = s;
+    return found;
+}
+
+static void refuse(struct scrape *s)
+{
+    s->cut = true;
+    s->deadline_ns = UINT64_MAX;
+    say(s->exchange, 503, "too many are reading the metrics, or memory is out\n");
+}
+
+/* Gives places to those who wait, as far as there are any. */
+static void start_queued(struct scrapes *all)
+{
+    struct scrape *s = longest_queued(all);
+    while (s && all->n - all->n_queued < SCRAPES_MAX) {
+        if (!start(s))
+            refuse(s);
+        s = longest_queued(all);
+    }
+    if (!s)
+        all->look_ns = UINT64_MAX;
+    arm(all);
+}
+
+/* Whether it goes on only when its peer has read. */
+static bool is_held_up(const struct scrape *s)
+{
+    return s->exchange && !s->cut && (s->ended || (!s->making && s->sent < s->out.n));
+}
+
+/* Cuts off who took least since the last look, if that is too little. */
+static void relieve(struct scrapes *all)
+{
+    struct scrape *slowest = NULL;
+    uint64_t least = LOOK_BYTES;
+    for (struct scrape *s = all->first; s; s = s->next) {
+        if (is_held_up(s) && s->taken - s->looked_at < least) {
+            least = s->taken - s->looked_at;
+            slowest = s;
+        }
+        s->looked_at = s->taken;
+    }
+    if (slowest)
+        cut(slowest, LOG_LEVEL_WARN, "others wait, and its reader is too slow");
+}
+
+static void look_later(struct scrapes *all)
+{
+    all->look_ns = io_loop_now(all->loop) + LOOK_NS;
+}
+
+static struct scrape *overdue(const struct scrapes *all)
+{
+    for (struct scrape *s = all->first; s; s = s->next)
+        if (s->exchange && s->deadline_ns <= io_loop_now(all->loop))
+            return s;
+    return NULL;
+}
+
 static void on_deadline(void *user)
 {
     struct scrapes *all = user;
-    for (struct scrape *s = all->first; s; s = s->next) {
-        if (!s->exchange || s->deadline_ns > io_loop_now(all->loop))
-            continue;
+    if (all->look_ns <= io_loop_now(all->loop)) {
+        look_later(all);
+        relieve(all);
+    }
+    for (struct scrape *s = overdue(all); s; s = overdue(all)) {
         s->deadline_ns = UINT64_MAX;
-        if (s->page && !s->cut)
+        if (s->queued && !s->cut)
+            refuse(s);
+        else if (s->page && !s->cut)
             cut(s, LOG_LEVEL_WARN, "its reader is too slow");
     }
-    arm(all);
+    start_queued(all);
 }
 
 /* ---- the exchange ---- */
@@ -318,20 +441,23 @@ static void take(void *context, struct http_exchange *x)
             http_reply_end(x, NULL, 0);
         return;
     }
-    struct scrape *s = scrape_new(all, gzip);
+    struct scrape *s = scrape_new(all);
     if (!s) {
         say(x, 503, "too many are reading the metrics, or memory is out\n");
         return;
     }
     s->exchange = x;
     s->wanted = wanted;
-    s->deadline_ns = io_loop_now(all->loop) + SCRAPE_NS;
-    s->waiting = true;
-    s->wait = (struct scrape_wait){.fn = on_fresh, .user = s};
+    s->wants_gzip = gzip;
+    s->deadline_ns = io_loop_now(all->loop) + QUEUED_NS;
     x->handler = &handler;
     x->context = s;
-    all->source.freshen(all->source.context, &s->wait);
-    arm(all);
+    if (all->look_ns == UINT64_MAX) { /* from now on: what they took before counts for nothing */
+        look_later(all);
+        for (struct scrape *other = all->first; other; other = other->next)
+            other->looked_at = other->taken;
+    }
+    start_queued(all);
 }
 
 /* ---- all of them ---- */
@@ -343,6 +469,7 @@ struct scrapes *scrapes_new(struct io_loop *loop, const struct scrape_source *so
         return NULL;
     all->loop = loop;
     all->source = *source;
+    all->look_ns = UINT64_MAX;
     all->timer = io_timer_new(loop, on_deadline, all);
     if (!all->timer) {
         free(all);

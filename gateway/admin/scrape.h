@@ -2,13 +2,14 @@
 /*
  * The page /metrics, for whoever has metrics. It can be large: it is written piece by piece on a thread of
  * libuv's pool, as fast as the scraper reads, so that neither memory nor the control loop knows its size. A
- * few are answered at once, others are asked to come back; one that is not read to its end is cut short.
+ * few are answered at once. Others wait a moment, for which whoever reads slowest is cut short, and are then
+ * asked to come back.
  */
 #ifndef GATEWAY_ADMIN_SCRAPE_H
 #define GATEWAY_ADMIN_SCRAPE_H
 
+#include "gateway/admin/admin.h"
 #include "gateway/admin/metrics.h"
-#include "gateway/admin/page.h"
 
 struct io_loop;
 struct scrapes;
@@ -38,6 +39,8 @@ struct scrape_source {
     /* Appends the next piece of a page. 0, the condition above, or a negative errno. Any thread. */
     int (*next)(void *page, struct buffer *out);
     void (*close)(void *page);
+    /* Of a page that is all written: what is told whether it was read. May be NULL, and may give NULL. */
+    struct admin_receipt *(*receipt)(void *page);
     void *context;
     struct budget *budget; /* what an answer under way takes beside its page */
 };

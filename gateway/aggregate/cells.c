@@ -166,7 +166,9 @@ static struct output_cell *cell_make(struct output *o, uint32_t resource, uint32
     uint32_t *place = idmap_place(&t->cell_of, idmap_key(resource, series), t->cells.n);
     if (!place)
         return NULL;
-    vec_append(&t->cells, (struct output_cell){.resource = resource, .series = series, .metric = metric});
+    vec_append(&t->cells,
+               (struct output_cell){
+                   .resource = resource, .series = series, .metric = metric, .number = t->next_number++});
     t->n_dead++; /* until it is brought to life */
     return vec_last(&t->cells);
 }
@@ -273,7 +275,8 @@ void output_end_cell(struct output *o, struct output_cell *cell)
     *cell = (struct output_cell){.resource = cell->resource,
                                  .series = cell->series,
                                  .metric = cell->metric,
-                                 .exemplar = cell->exemplar};
+                                 .exemplar = cell->exemplar,
+                                 .number = cell->number};
     stats_add(o->all->stats, STATS_SERIES_EXPIRED, 1);
 }
 

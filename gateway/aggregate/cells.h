@@ -28,20 +28,22 @@ struct output_cell {
     uint32_t resource, series, metric;
     uint32_t interval; /* gauge, cumulative: the gauge interval that value belongs to */
     bool live;         /* has something to say; a dead cell is as good as absent */
-    bool changed;      /* added to since the last collect */
+    bool changed;      /* added to since it was told last */
     bool has_finished; /* gauge, cumulative: `finished` is set */
     int64_t value;
     union {
         int64_t finished; /* gauge, cumulative: total of the last finished interval */
-        int64_t told;     /* sum, cumulative: value at the last collect */
+        int64_t told;     /* sum, cumulative: the most of value that was told */
     };
     uint64_t start, last; /* window's beginning; the output's time at the last addition */
     uint32_t exemplar;    /* place in exemplars, + 1; 0: none. A dead cell keeps it to use again */
     bool has_exemplar;
+    bool offered;    /* it was in a batch of output_show: somebody may know its value */
     bool shown;      /* keeps_last: somebody's newest profile says it */
     bool retired;    /* `largest`, cumulative: takes no more, and ends when it has told what it has */
     int64_t window;  /* `largest`: added since the last collect */
     uint64_t chosen; /* `largest`: when it was last among the heaviest */
+    uint64_t number; /* for life, in the order of cells, also in tables that are made anew */
 };
 
 /* A resource of an output, beside its attributes. */
@@ -59,6 +61,7 @@ struct output_tables {
     struct idmap shares;               /* client → how many of them it brought */
     VEC(struct output_cell) cells;
     uint32_t n_dead;
+    uint64_t next_number;
     VEC(struct aggregate_exemplar) exemplars;
     struct idmap cell_of;   /* (resource, series) → cell */
     struct idmap n_series;  /* (resource, metric) → live label sets, overflow not counted */
@@ -72,8 +75,11 @@ struct output_map {
 };
 
 /* Resources that were here before, by a hash of their attributes: who comes back is no name of a moment.
- * Where two have one place the later one has it. 256 KiB. */
+ * Where two have one place the later one has it. 256 KiB: three bytes of the hash, and one of when. */
 #define OUTPUT_SEEN (1u << 16)
+
+/* Additions of one round come from one worker after another, and are one visit. */
+#define OUTPUT_ROUND_NS ((uint64_t)NSEC_PER_SEC / 2)
 
 /* The last eighth is for who comes back: in a flood of names of a moment the others need not wait for room.
  */
@@ -99,6 +105,7 @@ struct output {
     bool told_full;       /* that has been said */
     uint64_t expired_at;  /* when it was last looked for what has expired */
     uint64_t levels_told; /* the newest hand-over of levels that a collect has told */
+    uint32_t put_back;    /* how often the clock was */
 };
 
 /* ---- numbers ---- */
@@ -113,10 +120,11 @@ bool output_has_room(const struct output *o, uint32_t resource, uint32_t metric)
 /* Whether a resource's attributes were here before; now they were. */
 static inline bool output_see(struct output *o, uint64_t hash)
 {
-    uint32_t *place = &o->seen[hash % OUTPUT_SEEN], mark = (uint32_t)(hash >> 32);
-    bool was = *place == mark;
-    *place = mark;
-    return was;
+    uint32_t *place = &o->seen[hash % OUTPUT_SEEN];
+    const uint32_t mark = (uint32_t)(hash >> 32) & ~0xffu, round = (uint8_t)(o->now / OUTPUT_ROUND_NS),
+                   before = *place;
+    *place = mark | round;
+    return (before & ~0xffu) == mark && (uint8_t)before != round;
 }
 
 static inline bool output_is_overflow(const struct output *o, uint32_t series)

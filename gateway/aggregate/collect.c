@@ -269,7 +269,81 @@ static int fill_batch(struct collect *c)
     return 0;
 }
 
-/* The batch is made: what it told is told. */
+/* ---- what is told ---- */
+
+/* Of a cell that the batch shows: found again by its number, of the same life by its start. */
+struct receipt_row {
+    uint64_t number, start;
+    int64_t value;
+};
+
+struct output_receipt {
+    struct budget *budget;
+    uint32_t put_back; /* as the output's: later its cells begin anew */
+    uint32_t n;
+    struct receipt_row rows[];
+};
+
+static size_t receipt_bytes(uint32_t n)
+{
+    return sizeof(struct output_receipt) + n * sizeof(struct receipt_row);
+}
+
+static struct output_receipt *receipt_new(const struct output *o)
+{
+    const struct output_tables *t = &o->tables;
+    const uint32_t n = t->cells.n - t->n_dead;
+    if (!budget_charge(o->all->budget, receipt_bytes(n)))
+        return NULL;
+    struct output_receipt *r = malloc(receipt_bytes(n));
+    if (!r) {
+        budget_refund(o->all->budget, receipt_bytes(n));
+        return NULL;
+    }
+    *r = (struct output_receipt){.budget = o->all->budget, .put_back = o->put_back, .n = n};
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < t->cells.n; i++) {
+        const struct output_cell *cell = &t->cells.p[i];
+        if (cell->live || i < o->all->n_metrics)
+            r->rows[at++] = (struct receipt_row){cell->number, cell->start, cell->value};
+    }
+    return r;
+}
+
+struct output_receipt *output_receipt_free(struct output_receipt *r)
+{
+    if (r)
+        budget_refund(r->budget, receipt_bytes(r->n));
+    free(r);
+    return NULL;
+}
+
+static void cell_told(const struct output *o, struct output_cell *cell, int64_t value)
+{
+    if (o->all->metrics[cell->metric].kind == METRIC_SUM) {
+        cell->told = max_of(cell->told, value);
+        cell->changed = cell->told != cell->value;
+    } else if (cell->value == value) {
+        cell->changed = false;
+    }
+}
+
+/* Both are in the order of numbers. */
+void output_told(struct output *o, const struct output_receipt *r)
+{
+    const uint32_t n_cells = o->tables.cells.n;
+    if (!r || r->put_back != o->put_back)
+        return;
+    for (uint32_t i = 0, at = 0; i < n_cells && at < r->n; i++) {
+        struct output_cell *cell = &o->tables.cells.p[i];
+        while (at < r->n && r->rows[at].number < cell->number)
+            at++;
+        if (at < r->n && r->rows[at].number == cell->number && r->rows[at].start == cell->start)
+            cell_told(o, cell, r->rows[at].value);
+    }
+}
+
+/* The batch is made: its window is over, and what it says the end of has ended. */
 static void settle(struct collect *c)
 {
     struct output *o = c->o;
@@ -282,18 +356,12 @@ static void settle(struct collect *c)
     for (uint32_t i = 0; i < c->n_rows; i++)
         if (c->rows[i].stale)
             output_end_cell(o, &o->tables.cells.p[c->rows[i].cell]);
-    for (uint32_t i = 0; i < o->tables.cells.n; i++) {
-        struct output_cell *cell = &o->tables.cells.p[i];
-        cell->changed = false;
-        if (o->all->metrics[cell->metric].kind == METRIC_SUM)
-            cell->told = cell->value;
-    }
     if (o->options.exemplars == EXEMPLARS_ONCE)
         output_forget_exemplars(o);
     output_compact(o);
 }
 
-int output_collect(struct output *o, uint64_t now, struct metric_batch **ret)
+static int collect(struct output *o, uint64_t now, struct metric_batch **ret)
 {
     struct collect c = {.o = o};
     output_advance(o, now);
@@ -313,5 +381,25 @@ int output_collect(struct output *o, uint64_t now, struct metric_batch **ret)
         o->interval--;
     }
     collect_release(&c);
+    return r;
+}
+
+int output_collect(struct output *o, uint64_t now, struct metric_batch **ret)
+{
+    int r = collect(o, now, ret);
+    for (uint32_t i = 0; r == 0 && i < o->tables.cells.n; i++) {
+        struct output_cell *cell = &o->tables.cells.p[i];
+        cell_told(o, cell, cell->value);
+    }
+    return r;
+}
+
+int output_show(struct output *o, uint64_t now, struct metric_batch **ret,
+                struct output_receipt **ret_receipt)
+{
+    int r = collect(o, now, ret);
+    for (uint32_t i = 0; r == 0 && i < o->tables.cells.n; i++)
+        o->tables.cells.p[i].offered = true;
+    *ret_receipt = r == 0 ? receipt_new(o) : NULL;
     return r;
 }

@@ -102,6 +102,7 @@ static void put_back(struct output *o, uint64_t now)
     for (uint32_t i = 0; i < t->exemplars.n; i++)
         t->exemplars.p[i].time_unix_nano = min_of(t->exemplars.p[i].time_unix_nano, now);
     o->now = o->window_start = o->interval_start = now;
+    o->put_back++;
 }
 
 void output_advance(struct output *o, uint64_t now)
@@ -142,9 +143,6 @@ static uint32_t resource_of(struct output *o, uint32_t worker, uint32_t resource
     return id;
 }
 
-/* Additions of one round come from one worker after another. */
-#define ROUND_NS ((uint64_t)NSEC_PER_SEC / 2)
-
 /* Something is added to a resource. */
 static void touch(struct output *o, uint32_t resource)
 {
@@ -154,7 +152,7 @@ static void touch(struct output *o, uint32_t resource)
         return;
     }
     struct output_resource *r = &o->tables.known.p[resource - 1];
-    if (o->now - r->last >= ROUND_NS) {
+    if (o->now - r->last >= OUTPUT_ROUND_NS) {
         r->times++;
         r->last = o->now;
         output_see(o, r->hash);

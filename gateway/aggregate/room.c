@@ -10,9 +10,10 @@
  * alone it has three quarters at most (seven eighths), of several that want all each has less, and there is
  * always something left for whoever has nothing (dynamic thresholds, Choudhury and Hahne 1998).
  *
- * Nothing is lost by it: of a resource that goes what was not told yet is added to the overflow resource. In
- * a cumulative output that is pushed, a series that was told must end with a stale point: it is retired, and
- * leaves at the collect after the next.
+ * Nothing is lost by it, nor told twice: of a resource that goes what was not told yet is added to the
+ * overflow resource. In a cumulative output that is pushed, a series that was told must end with a stale
+ * point: it is retired, and leaves at the collect after the next. In one that is pulled nobody knows who
+ * asks: what was shown to one stays for a minute after its last addition, until the others have seen it, too.
  */
 #include "gateway/aggregate/room.h"
 
@@ -26,6 +27,9 @@
 /* Without an addition: two rounds of hand-overs, or a minute for what came back before. */
 #define ONCE_IDLE_NS    (2 * (uint64_t)NSEC_PER_SEC)
 #define REGULAR_IDLE_NS (60 * (uint64_t)NSEC_PER_SEC)
+
+/* …and for what somebody may know: who asks once a minute has asked by then. */
+#define OFFERED_IDLE_NS (65 * (uint64_t)NSEC_PER_SEC)
 
 /* Looking for what has expired costs as much as there are cells. */
 #define EXPIRE_EVERY_NS (1 * (uint64_t)NSEC_PER_SEC)
@@ -47,16 +51,23 @@ static int by_rank(const void *a, const void *b)
     return (x->last > y->last) - (x->last < y->last);
 }
 
+/* How long a resource has had nothing added to it before it may go. */
+static uint64_t idle_min(const struct output_resource *r, bool is_offered)
+{
+    if (is_offered)
+        return OFFERED_IDLE_NS;
+    return r->times > 1 ? REGULAR_IDLE_NS : ONCE_IDLE_NS;
+}
+
 /* Those that may go, the first to go first. */
-static uint32_t list_leaving(const struct output *o, struct leaving *list)
+static uint32_t list_leaving(const struct output *o, const bool *is_offered, struct leaving *list)
 {
     const struct output_tables *t = &o->tables;
     uint32_t n = 0;
     for (uint32_t i = 0; i < t->known.n; i++) {
         const struct output_resource *r = &t->known.p[i];
-        const uint64_t idle = o->now - r->last;
         const bool is_regular = r->times > 1;
-        if (idle < (is_regular ? REGULAR_IDLE_NS : ONCE_IDLE_NS))
+        if (o->now - r->last < idle_min(r, is_offered[i + 1]))
             continue;
         const uint32_t *share = idmap_find(&t->shares, r->client);
         list[n++] = (struct leaving){i + 1, is_regular, share ? *share : 0, r->last};
@@ -133,6 +144,16 @@ static void evict(struct output *o, const bool *gone)
     output_tables_release(&before);
 }
 
+/* Which resources (by number) have a sum that may be known to somebody who was not sent it. */
+static void find_offered(const struct output *o, bool *ret)
+{
+    for (uint32_t i = o->all->n_metrics; i < o->tables.cells.n; i++) {
+        const struct output_cell *cell = &o->tables.cells.p[i];
+        ret[cell->resource] |=
+            cell->live && cell->offered && o->all->metrics[cell->metric].kind == METRIC_SUM;
+    }
+}
+
 static void tell_once(struct output *o)
 {
     if (o->told_full)
@@ -152,8 +173,12 @@ void output_make_room(struct output *o)
     o->n_refused = 0;
     tell_once(o);
     struct leaving *list = calloc(n_known + 1, sizeof *list);
-    bool *gone = calloc(n_known + 1, sizeof *gone);
-    uint32_t n = list && gone ? list_leaving(o, list) : 0;
+    bool *gone = calloc(n_known + 1, sizeof *gone), *is_offered = calloc(n_known + 1, sizeof *is_offered);
+    uint32_t n = 0;
+    if (list && gone && is_offered) {
+        find_offered(o, is_offered);
+        n = list_leaving(o, is_offered, list);
+    }
     n = min_of(n, max_of(o->options.max_resources / 4, 1u));
     for (uint32_t i = 0; i < n; i++)
         gone[list[i].resource] = true;
@@ -163,6 +188,7 @@ void output_make_room(struct output *o)
     }
     free(list);
     free(gone);
+    free(is_offered);
 }
 
 void output_expire(struct output *o)

@@ -66,8 +66,23 @@ void store_expire(struct store *s, uint64_t now);
  * with the stale flag, then forgotten; should it return, it starts anew. (When it is full of resources,
  * new ones share the overflow resource until idle ones have left: room.h.) A gauge is the total of the
  * window, in cumulative outputs that of the last finished gauge interval in which it was added to. 0, or
- * -ENOMEM: then nothing has changed, and the next collect covers this one's window too. */
+ * -ENOMEM: then nothing has changed, and the next collect covers this one's window too.
+ *
+ * What is in the batch is told: it will arrive, or whoever sends it counts what is lost. */
 int output_collect(struct output *o, uint64_t now, struct metric_batch **ret);
+
+/* What a batch says that may arrive or not. */
+struct output_receipt;
+
+/* The same for one of several who ask, of a cumulative output: it is told only when the receipt comes back.
+ * Meanwhile, and if it never does, others are told the same. *ret_receipt is the caller's; NULL where there
+ * was no memory for it, as if it would never come back. */
+int output_show(struct output *o, uint64_t now, struct metric_batch **ret,
+                struct output_receipt **ret_receipt);
+
+/* The batch has arrived. In any order; the receipt may be NULL. */
+void output_told(struct output *o, const struct output_receipt *receipt);
+struct output_receipt *output_receipt_free(struct output_receipt *receipt);
 
 /* Series live in all outputs. */
 uint64_t store_series(const struct store *s);

@@ -9,6 +9,9 @@
 #define COMPACT_DEAD 1024u /* fewer dead cells are not worth renumbering for */
 #define OLD_NAMES    4096u /* nor fewer names without a cell or a candidate */
 
+/* Below are the cells that always are, by metric: a reload may make them more. */
+#define NUMBERS_FROM ((uint64_t)1 << 32)
+
 void output_tables_release(struct output_tables *t)
 {
     intern_release(&t->resources);
@@ -28,12 +31,14 @@ static void reset_overflow_cells(struct output_tables *t, uint32_t n_metrics)
     vec_clear(&t->exemplars);
     t->n_dead = 0;
     for (uint32_t m = 0; m < n_metrics; m++) /* there is room: there always was */
-        vec_append(&t->cells, (struct output_cell){.resource = RESOURCE_OVERFLOW, .series = m, .metric = m});
+        vec_append(&t->cells, (struct output_cell){
+                                  .resource = RESOURCE_OVERFLOW, .series = m, .metric = m, .number = m});
 }
 
 bool output_tables_init(struct output_tables *t, uint32_t n_metrics, struct budget *budget)
 {
     *t = (struct output_tables){.budget = budget,
+                                .next_number = NUMBERS_FROM,
                                 .resources = INTERN_INIT(budget),
                                 .series = INTERN_INIT(budget),
                                 .known.budget = budget,
@@ -150,6 +155,7 @@ bool output_tables_without(const struct output *o, const bool *gone, uint32_t n_
     struct output_tables fresh;
     if (!output_tables_init(&fresh, n_metrics, t->budget))
         return false;
+    fresh.next_number = t->next_number;
     for (uint32_t i = 0; i < n_spare; i++) {
         fresh.cells.p[i] = t->cells.p[i];
         move_exemplar(t, &fresh.cells.p[i], &fresh);

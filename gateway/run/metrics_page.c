@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "gateway/aggregate/store.h"
 #include "gateway/export/prometheus/prometheus.h"
 #include "gateway/run/outputs.h"
+#include "proto/base/macros.h"
 
 /* Large enough that a page is few pieces, small enough that one is written within a millisecond. */
 #define PIECE_BYTES ((size_t)32 << 10)
@@ -13,6 +15,7 @@
 struct metrics_page {
     struct prometheus_options options;
     struct metric_batch *batch; /* what was counted; NULL: not asked for */
+    struct output_receipt *receipt;
     struct prometheus_page *counted;
     struct buffer self; /* what the gateway knows of itself */
 };
@@ -41,7 +44,7 @@ int metrics_page_new(struct metrics_page **ret, struct outputs *o, const struct 
     p->options = options_of(o, wanted);
     int r = 0;
     if (wanted->what & ADMIN_METRICS_PROFILES)
-        r = outputs_collect(o, &p->batch);
+        r = outputs_show(o, &p->batch, &p->receipt);
     if (r == 0 && (wanted->what & ADMIN_METRICS_SELF))
         r = outputs_self(o, p->options.format, &p->self);
     if (r < 0)
@@ -57,9 +60,15 @@ struct metrics_page *metrics_page_free(struct metrics_page *p)
         return NULL;
     prometheus_page_free(p->counted);
     metric_batch_free(p->batch);
+    output_receipt_free(p->receipt);
     buffer_release(&p->self);
     free(p);
     return NULL;
+}
+
+struct output_receipt *metrics_page_receipt(struct metrics_page *p)
+{
+    return take_ptr(p->receipt);
 }
 
 static int next_counted(struct metrics_page *p, struct buffer *out)

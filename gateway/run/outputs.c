@@ -288,10 +288,16 @@ void outputs_flush(struct outputs *o)
     }
 }
 
-int outputs_collect(struct outputs *o, struct metric_batch **ret)
+int outputs_show(struct outputs *o, struct metric_batch **ret, struct output_receipt **ret_receipt)
 {
     *ret = NULL;
-    return o->prometheus ? output_collect(o->prometheus, clock_realtime(), ret) : 0;
+    *ret_receipt = NULL;
+    return o->prometheus ? output_show(o->prometheus, clock_realtime(), ret, ret_receipt) : 0;
+}
+
+void outputs_told(struct outputs *o, const struct output_receipt *receipt)
+{
+    output_told(o->prometheus, receipt);
 }
 
 int outputs_self(const struct outputs *o, enum prometheus_format format, struct buffer *out)

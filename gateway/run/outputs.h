@@ -15,6 +15,7 @@
 
 struct export_profiles;
 struct io_loop;
+struct output_receipt;
 struct outputs;
 struct stats;
 struct store;
@@ -63,8 +64,11 @@ void outputs_expire(struct outputs *o);
 void outputs_flush(struct outputs *o);
 
 /* The counters as a scraper of /metrics shall see them now; *ret NULL: metrics.exporters has no prometheus.
- * The batch is the caller's. 0 or -ENOMEM. */
-int outputs_collect(struct outputs *o, struct metric_batch **ret);
+ * The batch and the receipt (output_show) are the caller's. 0 or -ENOMEM. */
+int outputs_show(struct outputs *o, struct metric_batch **ret, struct output_receipt **ret_receipt);
+
+/* That was read. */
+void outputs_told(struct outputs *o, const struct output_receipt *receipt);
 
 /* Appends what the gateway knows of itself, without the end of the text. 0 or a negative errno. */
 int outputs_self(const struct outputs *o, enum prometheus_format format, struct buffer *out);

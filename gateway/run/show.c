@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "gateway/aggregate/store.h"
 #include "gateway/run/metrics_page.h"
 #include "gateway/run/parts.h"
 #include "gateway/serve/lanes/lanes.h"
@@ -109,25 +112,65 @@ int gateway_show(void *context, struct buffer *out)
 
 /* ---- GET /metrics ---- */
 
+struct page {
+    struct gateway *gateway;
+    struct metrics_page *page;
+};
+
 static int open_page(void *context, const struct admin_metrics *wanted, void **ret_page)
 {
     struct gateway *g = context;
-    struct metrics_page *p;
-    int r = metrics_page_new(&p, g->outputs, wanted);
+    struct page *p = calloc(1, sizeof *p);
+    if (!p)
+        return -ENOMEM;
+    p->gateway = g;
+    int r = metrics_page_new(&p->page, g->outputs, wanted);
     if (r == 0)
         *ret_page = p;
+    else
+        free(p);
     return r;
+}
+
+struct page_receipt {
+    struct admin_receipt base;
+    struct outputs *outputs;
+    struct output_receipt *counted;
+};
+
+static void settle(struct admin_receipt *receipt, bool was_read)
+{
+    struct page_receipt *r = container_of(receipt, struct page_receipt, base);
+    if (was_read)
+        outputs_told(r->outputs, r->counted);
+    output_receipt_free(r->counted);
+    free(r);
+}
+
+static struct admin_receipt *receipt_of(void *page)
+{
+    struct page *p = page;
+    struct output_receipt *counted = metrics_page_receipt(p->page);
+    struct page_receipt *r = counted ? calloc(1, sizeof *r) : NULL;
+    if (!r) { /* without memory as if it were never read */
+        output_receipt_free(counted);
+        return NULL;
+    }
+    *r = (struct page_receipt){{.fn = settle}, p->gateway->outputs, counted};
+    return &r->base;
 }
 
 static int next_piece(void *page, struct buffer *out)
 {
-    int r = metrics_page_next(page, out);
+    int r = metrics_page_next(((struct page *)page)->page, out);
     return r == METRICS_PAGE_ENDS ? SCRAPE_ENDS : r;
 }
 
 static void close_page(void *page)
 {
-    metrics_page_free(page);
+    struct page *p = page;
+    metrics_page_free(p->page);
+    free(p);
 }
 
 struct scrapes *gateway_scrapes(struct gateway *g)
@@ -138,6 +181,7 @@ struct scrapes *gateway_scrapes(struct gateway *g)
         .open = open_page,
         .next = next_piece,
         .close = close_page,
+        .receipt = receipt_of,
         .context = g,
         .budget = &g->budget,
     };

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "proto/base/buffer.h"
@@ -30,6 +32,7 @@ struct io_channel {
     uint32_t to_close; /* handles whose close callback is still to come */
     enum io_channel_kind kind;
     bool writing, reading, paused, eof, failed, finishing, closing;
+    bool taken;    /* the peer ended its side when all was */
     bool had_turn; /* a read filled its room: no more in this turn of the loop */
     char peer[IO_CHANNEL_ADDRESS_MAX];
 };
@@ -131,6 +134,20 @@ void io_channel_close(struct io_channel *c)
     uv_close(&c->uv.handle, on_closed);
 }
 
+void io_channel_reset(struct io_channel *c)
+{
+    if (!c || c->closing)
+        return;
+    if (c->kind != IO_CHANNEL_TCP || c->finishing) {
+        io_channel_close(c);
+        return;
+    }
+    c->closing = true;
+    c->to_close = 1;
+    if (uv_tcp_close_reset(&c->uv.tcp, on_closed) < 0)
+        uv_close(&c->uv.handle, on_closed);
+}
+
 static void on_linger(uv_timer_t *timer)
 {
     io_channel_close(timer->data);
@@ -210,6 +227,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         c->events->on_read(c->user, bytes_of(buf->base, (size_t)n));
     } else if (n == UV_EOF) {
         c->eof = true;
+        c->taken = io_channel_untaken(c) == 0;
         update_reading(c);
         if (!c->finishing)
             c->events->on_eof(c->user);
@@ -288,6 +306,7 @@ int io_channel_write(struct io_channel *c, struct bytes out)
 {
     if (c->closing || c->finishing || c->failed)
         return 0;
+    c->taken = false;
     if (!c->writing && out.n > 0) {
         uv_buf_t buf = {.base = (char *)out.p, .len = out.n};
         int n = uv_try_write(&c->uv.stream, &buf, 1);
@@ -310,4 +329,18 @@ int io_channel_write(struct io_channel *c, struct bytes out)
 size_t io_channel_pending(const struct io_channel *c)
 {
     return c->pending.n + c->sending.n;
+}
+
+size_t io_channel_untaken(const struct io_channel *c)
+{
+    uv_os_fd_t fd;
+    int n;
+    if (uv_fileno(&c->uv.handle, &fd) < 0 || ioctl(fd, SIOCOUTQ, &n) < 0 || n < 0)
+        n = 0; /* closed: nothing is on its way */
+    return io_channel_pending(c) + (size_t)n;
+}
+
+bool io_channel_was_taken(const struct io_channel *c)
+{
+    return c->taken;
 }

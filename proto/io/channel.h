@@ -52,11 +52,21 @@ int io_channel_write(struct io_channel *c, struct bytes out);
 /* Bytes that wait to be sent. */
 size_t io_channel_pending(const struct io_channel *c);
 
+/* Bytes that the peer's kernel has not taken yet; over a unix socket, that the peer has not read. */
+size_t io_channel_untaken(const struct io_channel *c);
+
+/* Whether the peer ended its side in order after it had taken all: then it has read it, else the kernel would
+ * have reset the connection. May be asked from within on_close, too. */
+bool io_channel_was_taken(const struct io_channel *c);
+
 /* Reading on or off, for a user with back-pressure of its own. On after start. */
 void io_channel_read_pause(struct io_channel *c, bool paused);
 
 /* Closes at once; what is pending is lost. No callback but on_close after this. NULL is fine. */
 void io_channel_close(struct io_channel *c);
+
+/* Closes at once, and so that the peer sees it whatever it has not read yet: a reset. */
+void io_channel_reset(struct io_channel *c);
 
 /* Closes politely: sends what is pending, tells the peer that nothing follows, reads its rest away (so that
  * TCP does not turn our last words into a reset, RFC 9112 §9.6) within the LINGER bounds, closes. No callback

@@ -35,7 +35,7 @@ static struct {
     atomic_bool held;             /* no piece is made */
     bool stale;                   /* who waits goes on waiting */
     struct scrape_wait *waiting;
-    uint32_t n_open;
+    uint32_t n_open, n_receipts, n_read;
 } metrics;
 
 struct page {
@@ -90,6 +90,23 @@ static void close_page(void *page)
     metrics.n_open--;
 }
 
+static void settle(struct admin_receipt *receipt, bool was_read)
+{
+    free(receipt);
+    metrics.n_receipts--;
+    metrics.n_read += was_read;
+}
+
+static struct admin_receipt *receipt_of(void *page)
+{
+    struct admin_receipt *r = calloc(1, sizeof *r);
+    if (r) {
+        r->fn = settle;
+        metrics.n_receipts++;
+    }
+    return r;
+}
+
 static void turn(void)
 {
     while (metrics.waiting && !metrics.stale) {
@@ -108,10 +125,11 @@ static void start_with(uint64_t stall_ns)
     metrics.piece_bytes = 0;
     metrics.open_result = metrics.next_result = 0;
     metrics.held = metrics.stale = false;
+    metrics.n_read = 0;
     loop = io_loop_new();
     ck_assert_ptr_nonnull(loop);
-    const struct scrape_source source = {freshen,    forget,   open_page,      next_piece,
-                                         close_page, &metrics, &metrics.budget};
+    const struct scrape_source source = {freshen,    forget,     open_page, next_piece,
+                                         close_page, receipt_of, &metrics,  &metrics.budget};
     scrapes = unit_made(scrapes_new(loop, &source));
     const struct admin_page pages[] = {scrapes_page(scrapes), admin_health_page(), admin_ready_page(&ready)};
     struct admin_options options = {
@@ -134,6 +152,7 @@ static void stop(void)
     metrics.held = false;
     loop = io_loop_free(loop);
     ck_assert_uint_eq(metrics.n_open, 0);
+    ck_assert_uint_eq(metrics.n_receipts, 0);
     ck_assert_uint_eq(metrics.budget.used, 0);
     ck_assert_ptr_null(metrics.waiting);
 }
@@ -430,4 +449,150 @@ UNIT(an_answer_that_nobody_reads_ends)
     }
     close(fd);
     stop();
+}
+
+/* ---- whether a page was read ---- */
+
+static void turn_until_settled(void)
+{
+    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_receipts > 0 || metrics.n_open > 0;) {
+        ck_assert(clock_monotonic() < until);
+        turn();
+    }
+}
+
+UNIT(a_page_is_read_when_its_reader_asks_again_or_ends_in_order)
+{
+    struct buffer heard = BUFFER_INIT(0);
+    start();
+    metrics.piece_bytes = 3000;
+    int fd = dial();
+    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ck_assert(hear(fd, LAST_CHUNK, &heard));
+    ck_assert_uint_eq(metrics.n_read, 0);
+    heard.n = 0;
+    tell(fd, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ck_assert(hear(fd, "\r\n\r\nok\n", &heard));
+    ck_assert_uint_eq(metrics.n_read, 1);
+    heard.n = 0;
+    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ck_assert(hear(fd, LAST_CHUNK, &heard));
+    ck_assert_uint_eq(metrics.n_receipts, 1);
+    close(fd);
+    turn_until_settled();
+    ck_assert_uint_eq(metrics.n_read, 2);
+    fd = dial();
+    heard.n = 0;
+    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    ck_assert(!hear(fd, "never", &heard));
+    close(fd);
+    turn_until_settled();
+    ck_assert_uint_eq(metrics.n_read, 3);
+    buffer_release(&heard);
+    stop();
+}
+
+UNIT(a_page_that_was_left_lying_is_not)
+{
+    static const char *const asked[] = {
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    };
+    start();
+    for (int i = 0; i < 2; i++) {
+        int fd = dial(); /* it may all be in our own socket by now, and nobody has looked at it */
+        tell(fd, asked[i]);
+        for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_receipts == 0;) {
+            ck_assert(clock_monotonic() < until);
+            turn();
+        }
+        char first[16];
+        ck_assert_int_gt(read(fd, first, sizeof first), 0);
+        close(fd);
+        turn_until_settled();
+        fd = dial(); /* before the answer */
+        tell(fd, asked[i]);
+        close(fd);
+        for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open == 0;) {
+            ck_assert(clock_monotonic() < until);
+            turn();
+        }
+        turn_until_settled();
+    }
+    ck_assert_uint_eq(metrics.n_read, 0);
+    stop();
+}
+
+UNIT(what_was_read_or_not_is_settled_at_the_end)
+{
+    struct buffer heard = BUFFER_INIT(0);
+    start();
+    int fd = dial(), other = dial();
+    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ck_assert(hear(fd, LAST_CHUNK, &heard));
+    heard.n = 0;
+    tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    ck_assert(!hear(other, "never", &heard)); /* but it stays open */
+    ck_assert_uint_eq(metrics.n_receipts, 2);
+    stop();
+    close(fd);
+    close(other);
+    buffer_release(&heard);
+}
+
+/* ---- those who do not read ---- */
+
+/* HTTP/2's preface, settings with a window of 0, and GET /metrics on stream 1 (RFC 7541: the static table).
+ */
+static const char http2_without_window[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                                           "\0\0\6\4\0\0\0\0\0\0\4\0\0\0\0"
+                                           "\0\0\x17\1\5\0\0\0\1\x82\x86\x04\x08/metrics\x01\x09localhost";
+
+static void take_all_places(bool http2, int fd[4])
+{
+    for (int i = 0; i < 4; i++) {
+        fd[i] = dial();
+        if (http2)
+            ck_assert_int_gt(write(fd[i], http2_without_window, sizeof http2_without_window - 1), 0);
+        else
+            tell(fd[i], "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    }
+    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open < 4;) {
+        ck_assert(clock_monotonic() < until);
+        turn();
+    }
+    for (int i = 0; i < 50; i++) /* as far as the kernel takes it */
+        turn();
+}
+
+static void scrape_beside_those_who_do_not_read(bool http2)
+{
+    int fd[4];
+    struct buffer heard = BUFFER_INIT(0);
+    start();
+    metrics.pieces = http2 ? 1 : 1000;
+    metrics.piece_bytes = http2 ? 3000 : 32000;
+    take_all_places(http2, fd);
+    metrics.pieces = 1;
+    int other = dial();
+    uint64_t began = clock_monotonic();
+    tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ck_assert(hear(other, LAST_CHUNK, &heard));
+    ck_assert_ptr_nonnull(strstr((char *)heard.p, "HTTP/1.1 200 "));
+    ck_assert_uint_lt(clock_monotonic() - began, unit_patience(1000000000u));
+    close(other);
+    for (int i = 0; i < 4; i++)
+        close(fd[i]);
+    buffer_release(&heard);
+    stop();
+}
+
+UNIT(who_does_not_read_makes_room_for_who_waits)
+{
+    scrape_beside_those_who_do_not_read(false);
+}
+
+UNIT(also_over_http2_and_after_all_of_it_was_written)
+{
+    scrape_beside_those_who_do_not_read(true);
 }

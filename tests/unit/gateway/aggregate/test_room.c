@@ -4,11 +4,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gateway/aggregate/aggregate.h"
 #include "gateway/aggregate/store.h"
 #include "proto/base/macros.h"
+#include "proto/base/rng.h"
 
 #define SECOND ((uint64_t)NSEC_PER_SEC)
 #define T0     (1700000000 * SECOND)
@@ -155,6 +157,27 @@ UNIT(nor_one_of_the_same_client_for_long)
     end(&w);
 }
 
+/* Names of one moment are that also where each counts in two metrics. */
+UNIT(a_name_is_not_back_in_the_moment_it_comes)
+{
+    struct world w;
+    begin(&w, pulled(1000));
+    for (uint32_t i = 0; i < 5000; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "invented-%u", i);
+        struct attr attr = {BYTES_LIT("service.name"), {.kind = ATTR_STRING, .text = bytes_str(name)}};
+        aggregate_from(w.a, 1);
+        uint32_t resource = aggregate_resource(w.a, &attr, 1);
+        for (uint32_t m = 0; m < 2; m++)
+            aggregate_add(w.a, resource, aggregate_series(w.a, m, NULL, 0), 1);
+    }
+    second(&w);
+    struct metric_batch *b = collect(&w);
+    ck_assert_uint_le(b->n_resources, 752); /* with overflow's */
+    metric_batch_free(b);
+    end(&w);
+}
+
 UNIT(a_flood_that_goes_on_displaces_itself)
 {
     struct world w;
@@ -287,4 +310,166 @@ UNIT(series_expire_though_nobody_asks)
     second(&w);
     ck_assert_int_eq(scrape(&w, "gone"), 1);
     end(&w);
+}
+
+/* ---- who asks, and reads what he is told or not ---- */
+
+enum { READERS = 3, NAMES = 64 };
+
+/* What a reader knows of a series: a counter that begins anew is another one. */
+struct known {
+    uint64_t start;
+    int64_t value, before; /* of it now, and of those before */
+};
+
+struct reader {
+    struct known of[NAMES + 1]; /* the last: overflow */
+};
+
+struct asked {
+    struct metric_batch *batch;
+    struct output_receipt *receipt;
+    struct reader *by;
+    uint32_t at;
+};
+
+static uint32_t name_of(const struct metric_resource *r)
+{
+    for (uint32_t k = 0; k < r->n_attrs; k++)
+        if (bytes_is(r->attrs[k].key, "service.name"))
+            return (uint32_t)strtoul((const char *)r->attrs[k].value.text.p + 1, NULL, 10);
+    return NAMES;
+}
+
+static void learn(struct reader *reader, const struct metric_batch *b)
+{
+    for (uint32_t i = 0; i < b->n_resources; i++)
+        for (uint32_t m = 0; m < b->resources[i].n_metrics; m++)
+            for (uint32_t p = 0; p < b->resources[i].metrics[m].n_points; p++) {
+                const struct metric_point *point = &b->resources[i].metrics[m].points[p];
+                struct known *k = &reader->of[name_of(&b->resources[i])];
+                if (point->stale)
+                    continue;
+                if (k->start != point->start_unix_nano)
+                    k->before += k->value;
+                k->start = point->start_unix_nano;
+                k->value = point->integer;
+            }
+}
+
+static int64_t knows(const struct reader *reader)
+{
+    int64_t sum = 0;
+    for (uint32_t i = 0; i <= NAMES; i++)
+        sum += reader->of[i].before + reader->of[i].value;
+    return sum;
+}
+
+static struct asked ask(struct world *w, struct reader *by)
+{
+    struct asked a = {.by = by};
+    ck_assert_int_eq(output_show(w->o, w->now, &a.batch, &a.receipt), 0);
+    return a;
+}
+
+static void answer(struct world *w, struct asked *a, bool is_read)
+{
+    if (is_read) {
+        learn(a->by, a->batch);
+        output_told(w->o, a->receipt);
+    }
+    metric_batch_free(a->batch);
+    output_receipt_free(a->receipt);
+    *a = (struct asked){0};
+}
+
+UNIT(a_page_that_was_not_read_told_nothing)
+{
+    struct world w;
+    struct reader reader = {0};
+    begin(&w, pulled(5));
+    for (int i = 0; i < 5; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "s%d", i);
+        for (int k = 0; k < 30; k++)
+            count(&w, (uint64_t)i + 1, name, 0);
+    }
+    second(&w);
+    struct asked cut = ask(&w, &reader);
+    answer(&w, &cut, false);
+    for (int i = 0; i < 70; i++) { /* others want the room */
+        count(&w, 9, i % 2 ? "s10" : "s11", 0);
+        second(&w);
+    }
+    struct asked whole = ask(&w, &reader);
+    ck_assert_int_eq(value_of(whole.batch, NULL), 5 * 30 + 70);
+    answer(&w, &whole, true);
+    end(&w);
+}
+
+static uint32_t below(struct rng *rng, uint32_t n)
+{
+    return (uint32_t)(rng_next(rng) >> 33) % n;
+}
+
+/* Of some who ask within a minute, now and then in vain, at the same time and beside others who ask once:
+ * each has the sum of all that was counted, whatever had to leave in between. */
+static void ask_at_random(uint64_t seed)
+{
+    struct rng rng;
+    struct world w;
+    struct reader readers[READERS] = {0}, passer_by;
+    struct asked open[READERS] = {0};
+    uint32_t last[READERS] = {0};
+    int64_t sent = 0;
+    rng_seed(&rng, seed);
+    const uint32_t max = 2 + below(&rng, 20);
+    struct output_options options = pulled(max);
+    options.metric_expiration = 0;
+    begin(&w, options);
+    for (uint32_t t = 0; t < 600; t++) {
+        for (uint32_t n = below(&rng, 6); n > 0; n--) {
+            char name[8];
+            snprintf(name, sizeof name, "s%02u", (unsigned)(below(&rng, NAMES) * below(&rng, NAMES) / NAMES));
+            count(&w, below(&rng, 4), name, 0);
+            sent++;
+        }
+        second(&w);
+        if (below(&rng, 10) == 0) {
+            struct asked once = ask(&w, &passer_by);
+            memset(&passer_by, 0, sizeof passer_by);
+            answer(&w, &once, below(&rng, 2));
+        }
+        for (uint32_t i = 0; i < READERS; i++) {
+            const bool is_due = t - last[i] >= 40;
+            if (open[i].batch && (t - open[i].at >= 10 || below(&rng, 3) == 0)) {
+                const bool is_read = is_due || below(&rng, 3) > 0;
+                if (is_read)
+                    last[i] = open[i].at;
+                answer(&w, &open[i], is_read);
+            } else if (!open[i].batch && (is_due || below(&rng, 8) == 0)) {
+                open[i] = ask(&w, &readers[i]);
+                open[i].at = t;
+            }
+        }
+        if (below(&rng, 40) == 0) { /* a reload changes nothing */
+            uint32_t generation;
+            ck_assert_int_eq(store_replace_metrics(w.s, metrics, ARRAY_LEN(metrics), &generation), 0);
+        }
+    }
+    for (uint32_t i = 0; i < READERS; i++) {
+        if (open[i].batch)
+            answer(&w, &open[i], false);
+        struct asked a = ask(&w, &readers[i]);
+        answer(&w, &a, true);
+        ck_assert_msg(knows(&readers[i]) == sent, "seed %" PRIu64 ": reader %u knows %" PRId64 " of %" PRId64,
+                      seed, i, knows(&readers[i]), sent);
+    }
+    end(&w);
+}
+
+UNIT(whoever_asks_each_minute_has_exact_sums)
+{
+    for (uint64_t i = 0; i < unit_rounds(400); i++)
+        ask_at_random(i);
 }
