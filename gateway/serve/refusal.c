@@ -46,6 +46,7 @@ static const char *const words[REFUSAL_N] = {
     [REFUSAL_FLAG_NO_CODING] = "compressed flag set without a grpc-encoding",
     [REFUSAL_SECOND_MESSAGE] = "more than one message in a unary call",
     [REFUSAL_BUSY] = "out of memory for requests just now; try again",
+    [REFUSAL_SLOW] = "the body came too slowly (limits.request_timeout, limits.request_rate); try again",
     [REFUSAL_LATE] = "the deadline passed before the request was complete",
     [REFUSAL_VERSION] = (ROUTE_VERSION_HEADER ": it must be there at most once and be one of " RELEASES
                                               " (JSON: 1, 1.10 or 1.11)"),
@@ -74,6 +75,7 @@ bool refusal_is_retryable(enum refusal refusal)
 {
     switch (refusal) {
     case REFUSAL_BUSY:
+    case REFUSAL_SLOW:
     case REFUSAL_VERIFYING:
     case REFUSAL_LIMIT_BYTES:
     case REFUSAL_LIMIT_CONNECTIONS:

@@ -24,6 +24,8 @@
  *   name a scheme of credentials (RFC 9110 §15.5.2).
  * - Whoever needs a certificate that was not shown is 403 for the same reason; gRPC has a word for it all the same, but
  *   one that promises that other credentials in the call would help.
+ * - A body that does not come in its time is 503, not the 408 that RFC 9110 has for it: OTLP's clients do not repeat
+ *   that one, and the line may be better the next time.
  * - A wire version that is malformed, repeated or unknown: opentelemetry-proto#857 "Profiles development version".
  * - Limits of a client or tenant are retryable: 429 and RESOURCE_EXHAUSTED, always with a hint (G2, G8, H9), but for the
  *   request that passes a limit by itself.
@@ -48,6 +50,7 @@
     X(UNSUPPORTED,     400,  INVALID_ARGUMENT,     INVALID_ARGUMENT,    REQUESTS_UNSUPPORTED) \
     X(TOO_LARGE,       413,  RESOURCE_EXHAUSTED,   RESOURCE_EXHAUSTED,  REQUESTS_TOO_LARGE)   \
     X(BUSY,            503,  UNAVAILABLE,          UNAVAILABLE,         REQUESTS_BUSY)        \
+    X(SLOW,            503,  UNAVAILABLE,          UNAVAILABLE,         REQUESTS_REFUSED)     \
     X(LATE,            503,  DEADLINE_EXCEEDED,    DEADLINE_EXCEEDED,   REQUESTS_REFUSED)     \
     X(VERSION,         400,  INVALID_ARGUMENT,     INVALID_ARGUMENT,    REQUESTS_UNSUPPORTED) \
     X(NO_CREDENTIALS,  401,  UNAUTHENTICATED,      UNAUTHENTICATED,     REQUESTS_REFUSED)     \

@@ -442,6 +442,15 @@ static void on_end(void *context, struct http_exchange *x)
         complete(q);
 }
 
+static void on_slow(void *context, struct http_exchange *x)
+{
+    struct request *q = x->user;
+    if (q && q->state == REQUEST_REFUSED) /* its rest was only read away */
+        refuse_request(q, q->refusal, q->retry_ns);
+    else if (q)
+        refuse_request(q, REFUSAL_SLOW, 0);
+}
+
 static void on_close(void *context, struct http_exchange *x)
 {
     struct serve *s = context;
@@ -469,6 +478,7 @@ void serve_leave(void *context, void *worker, struct http_peer *peer)
 
 const struct http_handler *serve_handler(void)
 {
-    static const struct http_handler handler = {on_head, on_body, on_end, on_close};
+    static const struct http_handler handler = {
+        .on_head = on_head, .on_body = on_body, .on_end = on_end, .on_close = on_close, .on_slow = on_slow};
     return &handler;
 }

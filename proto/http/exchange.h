@@ -72,6 +72,10 @@ struct http_handler {
     /* May be NULL. The peer has taken all that was written of a reply in pieces: more may be written, from
      * within or later. Told again while nothing is. */
     void (*on_room)(void *context, struct http_exchange *x);
+    /* May be NULL. The body does not come in the time that it has (limits.body_ns, request_ns), and no reply
+     * has begun: the handler may reply, whole, from within; the rest of the body is not waited for. Otherwise
+     * the session has a word of its own, which clients of OTLP take for the last: 408, RST_STREAM(CANCEL). */
+    void (*on_slow)(void *context, struct http_exchange *x);
 };
 
 struct http_reply {

@@ -472,13 +472,26 @@ static uint64_t deadline(const void *conn)
     }
 }
 
+static void give_up_body(struct http1_server *c)
+{
+    c->close = true;
+    if (!c->replied && !c->streaming && c->x.handler->on_slow)
+        c->x.handler->on_slow(c->x.context, &c->x);
+    if (c->replied)
+        end(c);
+    else
+        refuse(c, 408);
+}
+
 static void tick(void *conn)
 {
     struct http1_server *c = conn;
     advance_waiting(c);
     if (c->session->now < deadline(c))
         return;
-    if (c->state == BODY || http1_head_is_begun(&c->head))
+    if (c->state == BODY)
+        give_up_body(c);
+    else if (http1_head_is_begun(&c->head))
         refuse(c, 408);
     else
         end(c);

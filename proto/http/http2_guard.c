@@ -121,7 +121,7 @@ static void sweep_list(struct http2_server *c, struct stream *first)
         if (is_unread(s))
             http2_reset(c, s, NGHTTP2_ENHANCE_YOUR_CALM);
         else if (!s->ended && c->session->now >= body_due(l, s->began, s->received))
-            http2_reset(c, s, NGHTTP2_CANCEL);
+            http2_too_slow(c, s);
     }
 }
 

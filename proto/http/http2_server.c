@@ -192,7 +192,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
 static bool worth_discarding(const struct http2_server *c, int32_t id)
 {
     const struct stream *s = http2_stream_of(&c->core, id);
-    return s && s->x.content_length >= 0 &&
+    return s && !s->ended && s->x.content_length >= 0 &&
            (uint64_t)s->x.content_length <= s->received + c->session->limits.discard_bytes;
 }
 
@@ -280,6 +280,17 @@ void http2_reset(struct http2_server *c, struct stream *s, uint32_t error)
 {
     streams_set_ended(&c->streams, s);
     nghttp2_submit_rst_stream(c->core.session, NGHTTP2_FLAG_NONE, s->base.id, error);
+}
+
+void http2_too_slow(struct http2_server *c, struct stream *s)
+{
+    const bool may_reply = s->told && !s->replied && !s->begun && s->x.handler->on_slow;
+    if (may_reply)
+        s->x.handler->on_slow(s->x.context, &s->x);
+    if (may_reply && s->replied)
+        streams_set_ended(&c->streams, s); /* the answer goes first, then the reset (on_frame_send) */
+    else
+        http2_reset(c, s, NGHTTP2_CANCEL);
 }
 
 static void feed_eof(void *conn)
@@ -375,7 +386,7 @@ static void tick(void *conn)
     uint64_t now = c->session->now;
     while (c->streams.receiving.first &&
            now >= deadline_after(c->streams.receiving.first->active, l->body_ns))
-        http2_reset(c, c->streams.receiving.first, NGHTTP2_CANCEL);
+        http2_too_slow(c, c->streams.receiving.first);
     http2_guard_sweep(c);
     look_for_peer(c);
     if (c->head_since != UINT64_MAX && now >= deadline_after(c->head_since, l->head_ns)) {

@@ -68,4 +68,7 @@ void http2_guard_sweep(struct http2_server *c);
 /* Gives up a stream. In http2_server.c. */
 void http2_reset(struct http2_server *c, struct stream *s, uint32_t error);
 
+/* Its body does not come: the handler may say so, else it is reset. It is ended then. */
+void http2_too_slow(struct http2_server *c, struct stream *s);
+
 #endif

@@ -134,7 +134,7 @@ const struct attack_kind attack_http1[] = {
     {"idle", "connects and says nothing", "half-open connections", "held for the idle time", NULL, NULL, 0, ATTACK_QUIET},
     {"connect", "connects and resets, again and again", "connection flood", "accepted and forgotten", NULL, NULL, 0, ATTACK_QUIET | ATTACK_LEAVES},
     {"slow-head", "a field of a head each 100 ms", "Slowloris, CVE-2007-6750", OPEN_10S, open_line, more_small_field, 100, 0},
-    {"slow-body", "a byte of 1 MB each 100 ms", "R.U.D.Y., CVE-2007-6750", "held; 408 and closed after request_ns", open_long_body, more_byte, 100, 0},
+    {"slow-body", "a byte of 1 MB each 100 ms", "R.U.D.Y., CVE-2007-6750", "held; 503 and closed after request_ns", open_long_body, more_byte, 100, 0},
     {"large-head", "a head that never ends, 16 KB fields", "RFC 9110 §5.4, RFC 6585 §5", "431 and closed", open_line, more_large_field, 0, 0},
     {"many-fields", "a head that never ends, 8-byte fields", "RFC 6585 §5", "431 and closed", open_line, more_small_field, 0, 0},
     {"pipeline", "empty requests without waiting", "RFC 9112 §9.3.2", "200 each, in order, at the reader's pace", NULL, more_pipelined, 0, 0},

@@ -324,3 +324,35 @@ UNIT(frame_boundaries_do_not_matter)
     buffer_release(&text);
     fake_release(s);
 }
+
+/* Both are what clients repeat, and when is said. */
+UNIT(g8_a_body_that_is_too_slow_may_be_sent_again)
+{
+    const struct http_handler *h = serve_handler();
+    struct serve *s = serve_with(1000, NULL);
+    struct call calls[] = {
+        {.path = GRPC_PATH, .headers = {GRPC_TYPE}, .content_length = 100},
+        {.path = HTTP_PATH, .headers = {H("content-type", "application/x-protobuf")}, .content_length = 100},
+    };
+    for (int i = 0; i < 2; i++) {
+        struct http_exchange x;
+        exchange_begin(&calls[i], &x);
+        said.n = n_replies = 0;
+        h->on_head(s, &x);
+        h->on_body(s, &x, BYTES_LIT("\0\0\0\0\5a"));
+        ck_assert_uint_eq(n_replies, 0);
+        h->on_slow(s, &x);
+        ck_assert_uint_eq(n_replies, 1);
+        h->on_close(s, &x);
+        ck_assert_int_eq(buffer_add(&said, "", 1), 0);
+        const char *text = (const char *)said.p;
+        if (i == 0) {
+            ck_assert_ptr_nonnull(strstr(text, "\ngrpc-status: 14\n"));
+            ck_assert_ptr_nonnull(strstr(text, "\ngrpc-status-details-bin: ")); /* RetryInfo */
+        } else {
+            ck_assert(strncmp(text, "503\n", 4) == 0 && strstr(text, "\nretry-after: 2\n"));
+        }
+    }
+    ck_assert_uint_eq(n_pushes, 0);
+    fake_release(s);
+}

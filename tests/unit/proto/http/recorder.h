@@ -15,7 +15,7 @@
 
 #define SEC 1000000000ull
 
-enum answer { ANSWER_AT_END, ANSWER_AT_HEAD, ANSWER_LATER };
+enum answer { ANSWER_AT_END, ANSWER_AT_HEAD, ANSWER_LATER, ANSWER_WHEN_SLOW };
 
 struct recorder {
     enum answer answer;
@@ -63,13 +63,20 @@ static inline void recorder_close(void *context, struct http_exchange *x)
         r->last = NULL;
 }
 
+static inline void recorder_slow(void *context, struct http_exchange *x)
+{
+    struct recorder *r = context;
+    if (r->answer == ANSWER_WHEN_SLOW)
+        http_reply(x, &r->reply);
+}
+
 static inline void recorder_late(void *user)
 {
     ((struct recorder *)user)->n_late++;
 }
 
-static const struct http_handler recorder_handler = {recorder_head, recorder_body, recorder_end,
-                                                     recorder_close};
+static const struct http_handler recorder_handler = {recorder_head,  recorder_body, recorder_end,
+                                                     recorder_close, NULL,          recorder_slow};
 static const struct http_peer recorder_peer = {.address = "127.0.0.1:1"};
 
 static inline uint64_t body_sum(const uint8_t *p, size_t n)

@@ -405,3 +405,22 @@ UNIT(output_that_nobody_takes_stops_the_next_request)
     buffer_release(&in);
     buffer_release(&out);
 }
+
+UNIT(a_slow_body_is_answered_by_the_handler)
+{
+    struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
+    struct recorder r = {.answer = ANSWER_WHEN_SLOW, .reply.status = 503};
+    struct http_session *s = recorder_session(&r, NULL);
+    struct buffer out = BUFFER_INIT(0);
+    const struct bytes part = BYTES_LIT("POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 9\r\n\r\nabc");
+    ck_assert_int_eq(feed_steps(s, part, part.n, SEC), 0);
+    http_session_tick(s, SEC + l.body_ns);
+    ck_assert(http_session_is_done(s));
+    drain_all(s, &out);
+    ck_assert_int_eq(buffer_add(&out, "", 1), 0);
+    ck_assert(bytes_starts(buffer_bytes(&out), "HTTP/1.1 503 "));
+    ck_assert_ptr_nonnull(strstr((const char *)out.p, "connection: close"));
+    ck_assert_uint_eq(r.n_close, 1);
+    buffer_release(&out);
+    http_session_free(s);
+}

@@ -634,3 +634,35 @@ UNIT(a_half_closed_connection_gets_its_answers_and_ends)
     buffer_release(&in);
     buffer_release(&out);
 }
+
+UNIT(a_slow_body_is_answered_by_the_handler)
+{
+    struct http_server_limits l = HTTP_SERVER_LIMITS_DEFAULT;
+    for (int dribbles = 0; dribbles < 2; dribbles++) {
+        struct pair p = {.r = {.answer = ANSWER_WHEN_SLOW, .reply.status = 503}};
+        struct outcome o = {0};
+        pair_open(&p, HTTP_VERSION_2);
+        uint8_t *body = calloc(1, 4 << 20);
+        post(&p, bytes_of(body, 4 << 20), &o);
+        struct buffer b = BUFFER_INIT(0), back = BUFFER_INIT(0);
+        uint64_t t = 5 * SEC, until = t + l.request_ns + 2 * l.body_ns;
+        http_client_drain(p.c, &b, 20000);
+        http_session_feed(p.s, buffer_bytes(&b), t);
+        for (; p.r.n_close == 0 && t < until; t += SEC) {
+            b.n = 0;
+            if (dribbles) /* never silent */
+                http_client_drain(p.c, &b, 1);
+            http_session_feed(p.s, buffer_bytes(&b), t);
+            http_session_tick(p.s, t);
+            drain_all(p.s, &back);
+        }
+        ck_assert_uint_eq(p.r.n_close, 1); /* the stream is reset after its answer */
+        http_client_feed(p.c, buffer_bytes(&back));
+        ck_assert_int_eq(o.result, HTTP_CALL_DONE);
+        ck_assert_uint_eq(o.status, 503);
+        pair_close(&p);
+        free(body);
+        buffer_release(&b);
+        buffer_release(&back);
+    }
+}
