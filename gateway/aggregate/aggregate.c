@@ -17,14 +17,22 @@
 #include "proto/base/macros.h"
 
 /* The dictionaries forget (at a request's start) when one is half full; a single request may fill the other
- * half, then its newcomers go to overflow. A resource is about 500 bytes, a label set about 150. */
-#define RESOURCES_MAX  (1u << 16)
-#define SERIES_MAX     (1u << 18)
-#define DICT_BYTES_MAX (64u << 20)
-#define SET_BYTES_MAX  (64u << 10) /* one resource or label set */
-#define CELLS_FIRST    1024u
-#define CELLS_MAX      (1u << 20) /* 32 MiB of table; it empties at every take */
-#define KEY_FREE       UINT64_MAX
+ * half, then its newcomers go to overflow. A resource is about 500 bytes, a label set about 150, and the
+ * merger has them, too.
+ *
+ * They also forget what is mostly names of the past: more than KEPT_MIN of them, and KEPT_RATIO times what
+ * was added to between two hand-overs lately. To learn those that are in use anew costs a third of what it
+ * cost to learn the others, at most. */
+#define RESOURCES_MAX      (1u << 16)
+#define SERIES_MAX         (1u << 18)
+#define DICT_BYTES_MAX     (64u << 20)
+#define RESOURCES_KEPT_MIN (1u << 12)
+#define SERIES_KEPT_MIN    (1u << 14)
+#define KEPT_RATIO         4u
+#define SET_BYTES_MAX      (64u << 10) /* one resource or label set */
+#define CELLS_FIRST        1024u
+#define CELLS_MAX          (1u << 20) /* 32 MiB of table; it empties at every take */
+#define KEY_FREE           UINT64_MAX
 
 struct cell {
     uint64_t key; /* resource << 32 | series */
@@ -57,6 +65,7 @@ struct aggregate {
 
     struct cell *cells;
     uint32_t n_slots, n_cells;
+    uint32_t n_used; /* cells of a hand-over: the most, lately */
     unsigned shift;
     uint64_t multiplier; /* odd and random: a peer chooses which pairs there are */
 
@@ -471,17 +480,25 @@ static bool cut(struct aggregate *a)
     copy_exemplars(a, d);
     a->resources_taken = a->resources.n;
     a->series_taken = a->series.n;
+    a->n_used = max_of(a->n_cells, a->n_used - a->n_used / 4);
     clear_cells(a);
     *a->pending_end = d;
     a->pending_end = &d->next;
     return true;
 }
 
+static bool is_of_the_past(const struct aggregate *a, const struct intern *dict, uint32_t min)
+{
+    return unlikely(dict->n > min) && dict->n / KEPT_RATIO > max_of(a->n_used, a->n_cells);
+}
+
 void aggregate_begin(struct aggregate *a)
 {
-    bool half_full = a->resources.n >= RESOURCES_MAX / 2 || a->series.n >= SERIES_MAX / 2 ||
-                     a->dict_bytes >= DICT_BYTES_MAX / 2;
-    if (likely(!half_full) || !cut(a))
+    bool is_time = a->resources.n >= RESOURCES_MAX / 2 || a->series.n >= SERIES_MAX / 2 ||
+                   a->dict_bytes >= DICT_BYTES_MAX / 2;
+    is_time |= is_of_the_past(a, &a->resources, RESOURCES_KEPT_MIN) ||
+               is_of_the_past(a, &a->series, SERIES_KEPT_MIN);
+    if (likely(!is_time) || !cut(a))
         return;
     intern_clear(&a->resources);
     intern_clear(&a->series);

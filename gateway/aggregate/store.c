@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -360,22 +359,11 @@ static void apply_one(struct store *s, uint32_t worker, const struct aggregate_d
     }
 }
 
-/* Freed memory that malloc keeps for itself is given back, at the pace of hand-overs: after a flood of names
- * it is hundreds of megabytes, in blocks between those that live. */
-#define KEPT_FREE_MAX ((size_t)32 << 20)
-
-static void give_back(void)
-{
-    if (mallinfo2().fordblks > KEPT_FREE_MAX)
-        malloc_trim(0);
-}
-
 void store_apply(struct store *s, uint32_t worker, struct aggregate_delta *delta, uint64_t now)
 {
     for (const struct aggregate_delta *d = delta; d; d = d->next)
         apply_one(s, worker, d, now);
     aggregate_delta_free(delta);
-    give_back();
     stats_set(s->all.stats, STATS_SERIES, store_series(s));
 }
 

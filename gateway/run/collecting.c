@@ -5,6 +5,7 @@
  * comes while one is under way waits for the next.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 
 #include "gateway/run/parts.h"
@@ -39,11 +40,50 @@ static void tell_waiting(struct gateway *g, uint64_t round)
         io_timer_stop(g->collecting.patience);
 }
 
+/* ---- freed memory that malloc keeps ---- */
+
+/* Of memory that is free between blocks that live, so much is kept while work goes on; when a round brought
+ * nothing, less. After a flood of names it is hundreds of megabytes. */
+#define KEPT_FREE_MAX   ((size_t)32 << 20)
+#define KEPT_FREE_QUIET ((size_t)1 << 20)
+
+/* Between two times that it is given back while work goes on. */
+#define GIVE_BACK_EVERY_NS (5 * (uint64_t)NSEC_PER_SEC)
+
+/* The pool: it may take as long as a turn of the loop must not. */
+static void trim(uv_work_t *work)
+{
+    const struct collecting *c = container_of(work, struct collecting, trim);
+    if (mallinfo2().fordblks > c->keep_free)
+        malloc_trim(0);
+}
+
+static void trimmed(uv_work_t *work, int status)
+{
+    container_of(work, struct collecting, trim)->is_trimming = false;
+}
+
+static void give_back(struct gateway *g)
+{
+    struct collecting *c = &g->collecting;
+    const bool is_quiet = !c->has_news;
+    const uint64_t now = io_loop_now(g->loop);
+    c->has_news = false;
+    c->is_used |= !is_quiet;
+    if (c->is_trimming || !c->is_used || (!is_quiet && now < c->trim_after))
+        return;
+    c->keep_free = is_quiet ? KEPT_FREE_QUIET : KEPT_FREE_MAX;
+    c->is_used = false;
+    c->trim_after = now + GIVE_BACK_EVERY_NS;
+    c->is_trimming = uv_queue_work(io_loop_uv(g->loop), &c->trim, trim, trimmed) == 0;
+}
+
 static void all_handed_over(struct gateway *g)
 {
     struct collecting *c = &g->collecting;
     if (c->is_whole)
         c->counted = c->began;
+    give_back(g);
     control_triggers_second(g->triggers, clock_monotonic(), clock_realtime());
     if (io_loop_now(g->loop) >= g->next_flush_ns) {
         outputs_flush(g->outputs);
@@ -59,6 +99,7 @@ void gateway_receive(void *arg)
 {
     struct handover *h = arg;
     struct gateway *g = h->worker->gateway;
+    g->collecting.has_news |= h->delta != NULL;
     outputs_apply(g->outputs, h->worker->index, h->delta);
     if (h->is_last && --g->n_running == 0)
         gateway_all_stopped(g);

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 #include <time.h>
+#include <uv.h>
 
 #include "gateway/admin/ready.h"
 #include "gateway/admin/scrape.h"
@@ -49,6 +50,12 @@ struct collecting {
     bool is_whole;           /* everybody was asked */
     uint64_t began, counted; /* when this round began; the last one that is over and was whole */
     struct scrape_wait *waiting;
+    /* Freed memory is given back (collecting.c). */
+    uv_work_t trim;
+    bool has_news;             /* somebody had a delta in this round */
+    bool is_used, is_trimming; /* …since it was given back; that is under way */
+    size_t keep_free;
+    uint64_t trim_after;
 };
 
 struct gateway {

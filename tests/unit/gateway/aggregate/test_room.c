@@ -292,6 +292,28 @@ UNIT(services_keep_their_series_beside_processes_of_a_second)
     churn(pulled(2000), 15);
 }
 
+/* Names that come once are not kept for as long as a dictionary has room for them, here and in the merger. */
+UNIT(names_of_the_past_are_forgotten)
+{
+    struct world w;
+    size_t least = SIZE_MAX, most = 0;
+    struct output_options options = pulled(500);
+    options.metric_expiration = 5 * SECOND;
+    begin(&w, options);
+    for (uint32_t t = 0; t < 300; t++) {
+        flood(&w, 1, t * 200, 200);
+        count(&w, 1, "stays", 0);
+        second(&w);
+        if (t >= 60) {
+            least = w.budget.used < least ? w.budget.used : least;
+            most = w.budget.used > most ? w.budget.used : most;
+        }
+    }
+    ck_assert_msg(most < (size_t)4 << 20, "from %zu to %zu bytes", least, most);
+    ck_assert_int_ge(scrape(&w, "stays"), 200);
+    end(&w);
+}
+
 UNIT(series_expire_though_nobody_asks)
 {
     struct world w;
