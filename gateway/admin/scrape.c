@@ -62,6 +62,7 @@ struct scrape {
     uv_work_t work;
     bool making;        /* the pool has it */
     int made;           /* what became of the piece */
+    bool begun;         /* the answer's head is written */
     bool cut;           /* the answer is given up: the exchange will close */
     bool ended;         /* …or all written; the session may still have some of it */
     struct buffer text; /* the piece, where it is packed */
@@ -260,7 +261,7 @@ static void cut(struct scrape *s, enum log_level level, const char *why)
 {
     log_limited(level, "an answer of /metrics was cut short: %s", why);
     s->cut = true;
-    if (!s->ended)
+    if (s->begun && !s->ended)
         http_reply_abort(s->exchange);
     admin_cut(s->exchange);
 }
@@ -273,9 +274,15 @@ static void on_made(uv_work_t *work, int status)
         scrape_free(s);
     } else if (s->cut) {
         return;
+    } else if (!s->begun && s->made < 0) {
+        s->cut = true;
+        say(s->exchange, 503, "no memory for the metrics now\n");
+    } else if (!s->begun && begin(s->exchange, &s->wanted, s->gzip) < 0) {
+        s->cut = true;
     } else if (s->made < 0) {
         cut(s, LOG_LEVEL_ERROR, "out of memory");
     } else {
+        s->begun = true;
         push(s);
     }
 }
@@ -289,9 +296,7 @@ static void on_fresh(void *user)
         say(s->exchange, 503, "no memory for the metrics now\n");
         return;
     }
-    s->cut = begin(s->exchange, &s->wanted, s->gzip) < 0;
-    if (!s->cut)
-        make_next(s);
+    make_next(s);
 }
 
 /* ---- a place ---- */
@@ -486,6 +491,11 @@ struct scrapes *scrapes_free(struct scrapes *all)
     if (all->n == 0)
         scrapes_delete(all);
     return NULL;
+}
+
+bool scrapes_are_over(const struct scrapes *all)
+{
+    return all->n == 0;
 }
 
 struct admin_page scrapes_page(struct scrapes *s)

@@ -51,6 +51,9 @@ struct scrapes *scrapes_new(struct io_loop *loop, const struct scrape_source *so
 /* After the server: nobody is being answered any more. What the pool still has ends with the loop. */
 struct scrapes *scrapes_free(struct scrapes *s);
 
+/* Whether nothing of the source is used any more: no page is open. */
+bool scrapes_are_over(const struct scrapes *s);
+
 /* s must outlive the server. */
 struct admin_page scrapes_page(struct scrapes *s);
 

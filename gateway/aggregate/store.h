@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The merger: what all workers' tables add up to, kept once for each output in the shape its exporter needs.
- * Everything here runs on the control loop.
+ * One thread at a time.
  *
  * Times are Unix nanoseconds; the clock may step backwards: an output's own time then stands still, so that
  * no point is ever sent with time < start, and windows never overlap.

@@ -202,7 +202,7 @@ static struct group *find_group(struct watch *w, struct watch_map *m, const stru
 {
     uint32_t group = group_of(w, m, what->dict, resource);
     if (group == NO_GROUP) {
-        w->unseen++;
+        __atomic_store_n(&w->unseen, w->unseen + 1, __ATOMIC_RELAXED);
         return NULL;
     }
     w->groups.p[group].last = w->now;
@@ -302,5 +302,5 @@ void watch_each(struct watch *w, uint64_t now,
 
 uint64_t watch_unseen(const struct watch *w)
 {
-    return w->unseen;
+    return __atomic_load_n(&w->unseen, __ATOMIC_RELAXED);
 }

@@ -49,7 +49,7 @@ void watch_each(struct watch *w, uint64_t now,
                 void (*each)(void *context, const struct bytes *values, const struct watch_totals *totals),
                 void *context);
 
-/* Additions that were not seen, for groups_max or want of memory. */
+/* Additions that were not seen, for groups_max or want of memory. Any thread. */
 uint64_t watch_unseen(const struct watch *w);
 
 #endif

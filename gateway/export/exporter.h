@@ -61,9 +61,9 @@ struct exporter_kind {
      * open. */
     int (*open)(struct exporter **ret, const void *settings, const struct export_context *c, struct error *e);
 
-    /* Takes a batch with at least one point, splits it as far as needed and queues it or writes it. Keeps
-     * nothing of the batch. Where there is no room the oldest goes: newer numbers are worth more. What is
-     * lost is counted and logged. */
+    /* Any thread, one at a time. Takes a batch with at least one point, splits it as far as needed and queues
+     * it or writes it. Keeps nothing of the batch. Where there is no room the oldest goes: newer numbers are
+     * worth more. What is lost is counted and logged. */
     void (*push_metrics)(struct exporter *x, const struct metric_batch *batch);
 
     /* Room for one request of n bytes: true, or nothing and false. Reservations are sums
@@ -100,7 +100,8 @@ int exporter_open(struct exporter **ret, const struct config_kind *kind, const v
 /* How one of `kind` wants its metrics. */
 struct export_stream exporter_stream(const struct config_kind *kind, const void *settings);
 
-/* A batch for it; without a point nothing leaves (OTLP specification, "Empty Telemetry Envelopes"). */
+/* A batch for it, on any thread, one at a time; without a point nothing leaves (OTLP specification, "Empty
+ * Telemetry Envelopes"). */
 void exporter_push_metrics(struct exporter *x, const struct metric_batch *batch);
 
 /* Whether one for profiles sends a request that came in this coding as it came; else it wants it plain. Any

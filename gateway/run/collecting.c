@@ -78,21 +78,81 @@ static void give_back(struct gateway *g)
     c->is_trimming = uv_queue_work(io_loop_uv(g->loop), &c->trim, trim, trimmed) == 0;
 }
 
+/* ---- what a round ends with ---- */
+
+static void tidy_up(void *arg)
+{
+    struct gateway *g = arg;
+    if (g->collecting.is_flushing)
+        outputs_flush(g->outputs);
+    outputs_expire(g->outputs);
+}
+
+/* Triggers look at what the merger has. It is free now, but for scrapes and news; and if not, the next time,
+ * unless that was said too often. */
+static void look_at_triggers(struct gateway *g)
+{
+    enum { MISSED_MAX = 5 };
+    struct collecting *c = &g->collecting;
+    if (c->seconds_missed >= MISSED_MAX) {
+        merger_hold(g->merger);
+    } else if (!merger_try_hold(g->merger)) {
+        c->seconds_missed++;
+        return;
+    }
+    c->seconds_missed = 0;
+    control_triggers_second(g->triggers, clock_monotonic(), clock_realtime());
+    merger_release(g->merger);
+}
+
+static void tidied(void *arg)
+{
+    struct gateway *g = arg;
+    g->collecting.is_tidying = false;
+    if (!g->stopping)
+        look_at_triggers(g);
+}
+
+static void tidy(struct gateway *g)
+{
+    struct collecting *c = &g->collecting;
+    if (c->is_tidying)
+        return;
+    c->is_tidying = true;
+    c->is_flushing = io_loop_now(g->loop) >= g->next_flush_ns;
+    if (c->is_flushing)
+        g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
+    c->tidying = (struct merger_job){.work = tidy_up, .done = tidied, .arg = g};
+    merger_post(g->merger, &c->tidying);
+}
+
 static void all_handed_over(struct gateway *g)
 {
     struct collecting *c = &g->collecting;
     if (c->is_whole)
         c->counted = c->began;
     give_back(g);
-    control_triggers_second(g->triggers, clock_monotonic(), clock_realtime());
-    if (io_loop_now(g->loop) >= g->next_flush_ns) {
-        outputs_flush(g->outputs);
-        g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
-    }
-    outputs_expire(g->outputs);
+    tidy(g);
     tell_waiting(g, c->round);
     if (c->waiting)
         gateway_collect(g);
+}
+
+static void apply(void *arg)
+{
+    struct handover *h = arg;
+    outputs_apply(h->worker->gateway->outputs, h->worker->index, take_ptr(h->delta));
+}
+
+static void applied(void *arg)
+{
+    struct handover *h = arg;
+    struct gateway *g = h->worker->gateway;
+    if (h->is_last && --g->n_running == 0)
+        gateway_all_stopped(g);
+    else if (!h->is_last && --g->collecting.n_handing_over == 0 && !g->stopping)
+        all_handed_over(g);
+    free(h);
 }
 
 void gateway_receive(void *arg)
@@ -100,12 +160,8 @@ void gateway_receive(void *arg)
     struct handover *h = arg;
     struct gateway *g = h->worker->gateway;
     g->collecting.has_news |= h->delta != NULL;
-    outputs_apply(g->outputs, h->worker->index, h->delta);
-    if (h->is_last && --g->n_running == 0)
-        gateway_all_stopped(g);
-    else if (!h->is_last && --g->collecting.n_handing_over == 0 && !g->stopping)
-        all_handed_over(g);
-    free(h);
+    h->job = (struct merger_job){.work = apply, .done = applied, .arg = h};
+    merger_post(g->merger, &h->job);
 }
 
 static void ask(struct gateway *g)

@@ -28,6 +28,17 @@ static void drained(void *user)
     io_loop_stop(g->loop);
 }
 
+static void flush_last(void *arg)
+{
+    outputs_flush(((struct gateway *)arg)->outputs);
+}
+
+static void flushed_last(void *arg)
+{
+    struct gateway *g = arg;
+    outputs_shutdown(g->outputs, clock_monotonic() + g->config->shutdown_timeout_ns, drained, g);
+}
+
 /* Then what lanes did, who work for the workers, has arrived, too: it is sent, and the queues drain. */
 void gateway_all_stopped(struct gateway *g)
 {
@@ -37,8 +48,8 @@ void gateway_all_stopped(struct gateway *g)
         if (g->n_running > 0)
             return;
     }
-    outputs_flush(g->outputs);
-    outputs_shutdown(g->outputs, clock_monotonic() + g->config->shutdown_timeout_ns, drained, g);
+    g->last_flush = (struct merger_job){.work = flush_last, .done = flushed_last, .arg = g};
+    merger_post(g->merger, &g->last_flush);
 }
 
 static void on_stop(void *user, int signum)
@@ -167,8 +178,9 @@ static int start(struct gateway *g, struct error *e)
     g->workers = calloc(2 * (size_t)g->n_workers, sizeof *g->workers);
     g->loop = io_loop_new();
     g->stats = stats_new();
+    g->merger_stats = stats_new();
     g->captures = captures_new();
-    if (!g->workers || !g->loop || !g->stats || !g->captures)
+    if (!g->workers || !g->loop || !g->stats || !g->merger_stats || !g->captures)
         return error_set(e, -ENOMEM, "out of memory");
     int r = allow_files(g, e);
     if (r < 0)
@@ -186,11 +198,15 @@ static int start(struct gateway *g, struct error *e)
         .n_workers = 2 * g->n_workers, /* and lanes */
         .budget = &g->budget,
         .stats = g->stats,
+        .merger_stats = g->merger_stats,
     };
     g->outputs = outputs_new(&outputs, g->loop, e);
     if (!g->outputs)
         return -EINVAL;
     outputs_set_more(g->outputs, gateway_show, g);
+    r = merger_new(&g->merger, g->loop);
+    if (r < 0)
+        return error_set(e, r, "no thread to merge on: %s", strerror(-r));
     g->triggers = gateway_triggers_for(g, g->counting, e);
     if (!g->triggers)
         return -ENOMEM;
@@ -226,11 +242,14 @@ static void release(struct gateway *g)
     gateway_end_lanes(g);
     lanes_free(g->lanes);
     receivers_release(&g->receivers);
+    admin_free(g->admin);
+    while ((g->merger && !merger_is_over(g->merger)) || (g->scrapes && !scrapes_are_over(g->scrapes)))
+        io_loop_run_once(g->loop, NSEC_PER_SEC);
+    merger_free(g->merger);
     if (g->outputs && !g->drained) /* the start failed: exporters close by the loop */
         outputs_shutdown(g->outputs, 0, closed, g);
     while (g->outputs && !g->drained)
         io_loop_run_once(g->loop, NSEC_PER_SEC);
-    admin_free(g->admin);
     io_signal_free(g->on_term);
     io_signal_free(g->on_int);
     io_signal_free(g->on_hup);

@@ -26,6 +26,13 @@ static void release(struct gateway_worker *w)
     w->counting = counting_drop(w->counting);
 }
 
+static void is_at(struct gateway *g, const struct gateway_worker *w, uint32_t generation)
+{
+    merger_hold(g->merger);
+    store_worker_is_at(outputs_store(g->outputs), w->index, generation);
+    merger_release(g->merger);
+}
+
 /* As a worker begins, but with the rules of now. */
 static int start(struct gateway *g, struct gateway_worker *w)
 {
@@ -38,11 +45,11 @@ static int start(struct gateway *g, struct gateway_worker *w)
         return r;
     }
     w->lane = serve_lane_new(&options, w->pipeline.ingest, w->pipeline.stats, &g->budget);
-    store_worker_is_at(outputs_store(g->outputs), w->index, max_of(w->counting->generation, 1u));
+    is_at(g, w, max_of(w->counting->generation, 1u));
     r = w->lane ? lanes_add(g->lanes, w->lane) : -ENOMEM;
     if (r == 0)
         return 0;
-    store_worker_is_at(outputs_store(g->outputs), w->index, STORE_WORKER_IDLE);
+    is_at(g, w, STORE_WORKER_IDLE);
     release(w);
     return r;
 }

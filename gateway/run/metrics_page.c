@@ -14,7 +14,8 @@
 
 struct metrics_page {
     struct prometheus_options options;
-    struct metric_batch *batch; /* what was counted; NULL: not asked for */
+    struct outputs *outputs;    /* NULL: what was counted is not asked for */
+    struct metric_batch *batch; /* what was counted */
     struct output_receipt *receipt;
     struct prometheus_page *counted;
     struct buffer self; /* what the gateway knows of itself */
@@ -42,10 +43,9 @@ int metrics_page_new(struct metrics_page **ret, struct outputs *o, const struct 
     if (!p)
         return -ENOMEM;
     p->options = options_of(o, wanted);
+    p->outputs = wanted->what & ADMIN_METRICS_PROFILES ? o : NULL;
     int r = 0;
-    if (wanted->what & ADMIN_METRICS_PROFILES)
-        r = outputs_show(o, &p->batch, &p->receipt);
-    if (r == 0 && (wanted->what & ADMIN_METRICS_SELF))
+    if (wanted->what & ADMIN_METRICS_SELF)
         r = outputs_self(o, p->options.format, &p->self);
     if (r < 0)
         metrics_page_free(p);
@@ -64,6 +64,11 @@ struct metrics_page *metrics_page_free(struct metrics_page *p)
     buffer_release(&p->self);
     free(p);
     return NULL;
+}
+
+int metrics_page_take(struct metrics_page *p)
+{
+    return p->outputs ? outputs_show(p->outputs, &p->batch, &p->receipt) : 0;
 }
 
 struct output_receipt *metrics_page_receipt(struct metrics_page *p)

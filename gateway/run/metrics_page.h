@@ -13,10 +13,13 @@ struct metrics_page;
 struct output_receipt;
 struct outputs;
 
-/* What was counted, what the gateway knows of itself, or both. On the budget, which must outlive it. Control
- * loop. 0 or a negative errno: there is no page. */
+/* What was counted, what the gateway knows of itself (now), or both. On the budget, which must outlive it.
+ * Control loop. 0 or a negative errno: there is no page. */
 int metrics_page_new(struct metrics_page **ret, struct outputs *o, const struct admin_metrics *wanted);
 struct metrics_page *metrics_page_free(struct metrics_page *p);
+
+/* Takes what was counted: once, first. Whoever has the merger. 0 or a negative errno. */
+int metrics_page_take(struct metrics_page *p);
 
 /* What outputs_told is given when the page was read; the caller's, once. NULL: nothing. */
 struct output_receipt *metrics_page_receipt(struct metrics_page *p);

@@ -207,8 +207,8 @@ struct outputs *outputs_new(const struct outputs_options *options, struct io_loo
     o->loop = loop;
     o->leaving = calloc(options->config->metrics_exporters.n + options->config->profiles_exporters.n + 1,
                         sizeof *o->leaving);
-    o->store =
-        store_new(options->metrics, options->n_metrics, options->n_workers, options->budget, options->stats);
+    o->store = store_new(options->metrics, options->n_metrics, options->n_workers, options->budget,
+                         options->merger_stats);
     o->names = names_of(options->config);
     int r = o->store && o->leaving && identify(o, options->config->instance_id) == 0
                 ? 0

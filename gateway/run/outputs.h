@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where counters leave: the merger with one output for /metrics and one for each metrics exporter, and the
- * exporters themselves. Control loop only.
+ * exporters themselves. Control loop; what touches counts (replace_metrics, store, apply, expire, flush,
+ * show, told) whoever has the merger (merger.h).
  */
 #ifndef GATEWAY_RUN_OUTPUTS_H
 #define GATEWAY_RUN_OUTPUTS_H
@@ -29,7 +30,7 @@ struct outputs_options {
     const struct aggregate_metric *metrics;
     uint32_t n_metrics, n_workers;
     struct budget *budget;
-    struct stats *stats;
+    struct stats *stats, *merger_stats; /* the loop's; of who has the counts */
 };
 
 /* NULL with *e set: an exporter's options are wrong, or memory is out. */

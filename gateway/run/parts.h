@@ -18,6 +18,7 @@
 #include "gateway/control/triggers.h"
 #include "gateway/run/counting.h"
 #include "gateway/listen/listen.h"
+#include "gateway/run/merger.h"
 #include "gateway/run/outputs.h"
 #include "gateway/run/pipeline.h"
 #include "gateway/run/receivers.h"
@@ -50,6 +51,9 @@ struct collecting {
     bool is_whole;           /* everybody was asked */
     uint64_t began, counted; /* when this round began; the last one that is over and was whole */
     struct scrape_wait *waiting;
+    struct merger_job tidying; /* what a round ends with: expiry, and the flush if it is time for that */
+    bool is_tidying, is_flushing;
+    uint32_t seconds_missed; /* rounds in which triggers could not look, since the merger was busy */
     /* Freed memory is given back (collecting.c). */
     uv_work_t trim;
     bool has_news;             /* somebody had a delta in this round */
@@ -64,7 +68,8 @@ struct gateway {
     struct config *reloaded;     /* the same, when it is ours */
     struct budget budget;
     struct io_loop *loop;
-    struct stats *stats; /* the control loop's */
+    struct stats *stats, *merger_stats; /* the control loop's; the merger's */
+    struct merger *merger; /* who has it may touch the store: outputs' counts, triggers' watches */
     struct counting *counting;
     struct captures *captures;
     struct control_triggers *triggers; /* of `counting` */
@@ -86,6 +91,7 @@ struct gateway {
     uint32_t n_changing;      /* those that have not changed over to new rules, or said that they cannot */
     uint32_t n_running;       /* those that have not stopped: workers, then, while they are gone, lanes */
     uint64_t next_flush_ns;
+    struct merger_job last_flush;
     atomic_bool stopping; /* workers read it, too */
     bool drained;
     struct {
@@ -106,6 +112,7 @@ struct handover {
     struct gateway_worker *worker;
     struct aggregate_delta *delta;
     bool is_last; /* the worker has stopped */
+    struct merger_job job;
 };
 
 /* For gateway_run_on; arg is a handover of that worker, which comes back through gateway_receive. */
@@ -125,7 +132,7 @@ int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *cou
 
 /* ---- gateway.c: the control loop ---- */
 
-/* What workers counted last has arrived. */
+/* What workers counted last has arrived, and is added up. */
 void gateway_all_stopped(struct gateway *g);
 
 /* ---- collecting.c: the control loop ---- */

@@ -23,6 +23,7 @@
 
 /* A worker's way from one set of rules to another: to its thread, and back with what it leaves behind. */
 struct change {
+    struct merger_job job;
     struct gateway_worker *worker;
     struct counting *to, *unused; /* unused: what the worker has no use for any more, or never had */
     struct aggregate_delta *delta;
@@ -79,11 +80,16 @@ static void all_changed(struct gateway *g)
     }
 }
 
-static void on_changed(void *arg)
+static void apply(void *arg)
+{
+    struct change *c = arg;
+    outputs_apply(c->worker->gateway->outputs, c->worker->index, take_ptr(c->delta));
+}
+
+static void applied(void *arg)
 {
     struct change *c = arg;
     struct gateway *g = c->worker->gateway;
-    outputs_apply(g->outputs, c->worker->index, c->delta);
     if (c->unused == c->to) {
         log_error("reload part=rules worker=%u kept=\"the old ones\" error=\"out of memory\"",
                   c->worker->index);
@@ -93,6 +99,13 @@ static void on_changed(void *arg)
     if (--g->n_changing == 0)
         all_changed(g);
     free(c);
+}
+
+static void on_changed(void *arg)
+{
+    struct change *c = arg;
+    c->job = (struct merger_job){.work = apply, .done = applied, .arg = c};
+    merger_post(c->worker->gateway->merger, &c->job);
 }
 
 /* ---- aside ---- */
@@ -265,9 +278,12 @@ int gateway_reload(struct gateway *g, struct buffer *restart, struct error *e)
         return GATEWAY_RELOAD_LATER;
     }
     struct news n = {.restart = BUFFER_INIT(0)};
+    merger_hold(g->merger);
     int r = read_all(g, &n, e);
-    if (r == 0) {
+    if (r == 0)
         take_all(g, &n);
+    merger_release(g->merger);
+    if (r == 0) {
         log_restart(buffer_bytes(&n.restart));
         if (restart) {
             *restart = n.restart;

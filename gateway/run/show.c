@@ -115,6 +115,7 @@ int gateway_show(void *context, struct buffer *out)
 struct page {
     struct gateway *gateway;
     struct metrics_page *page;
+    bool is_taken;
 };
 
 static int open_page(void *context, const struct admin_metrics *wanted, void **ret_page)
@@ -134,17 +135,33 @@ static int open_page(void *context, const struct admin_metrics *wanted, void **r
 
 struct page_receipt {
     struct admin_receipt base;
-    struct outputs *outputs;
+    struct gateway *gateway;
     struct output_receipt *counted;
+    struct merger_job job;
 };
+
+static void is_told(void *arg)
+{
+    const struct page_receipt *r = arg;
+    outputs_told(r->gateway->outputs, r->counted);
+}
+
+static void forget_receipt(void *arg)
+{
+    struct page_receipt *r = arg;
+    output_receipt_free(r->counted);
+    free(r);
+}
 
 static void settle(struct admin_receipt *receipt, bool was_read)
 {
     struct page_receipt *r = container_of(receipt, struct page_receipt, base);
-    if (was_read)
-        outputs_told(r->outputs, r->counted);
-    output_receipt_free(r->counted);
-    free(r);
+    if (was_read) {
+        r->job = (struct merger_job){.work = is_told, .done = forget_receipt, .arg = r};
+        merger_post(r->gateway->merger, &r->job);
+    } else {
+        forget_receipt(r);
+    }
 }
 
 static struct admin_receipt *receipt_of(void *page)
@@ -156,13 +173,22 @@ static struct admin_receipt *receipt_of(void *page)
         output_receipt_free(counted);
         return NULL;
     }
-    *r = (struct page_receipt){{.fn = settle}, p->gateway->outputs, counted};
+    *r = (struct page_receipt){.base = {.fn = settle}, .gateway = p->gateway, .counted = counted};
     return &r->base;
 }
 
 static int next_piece(void *page, struct buffer *out)
 {
-    int r = metrics_page_next(((struct page *)page)->page, out);
+    struct page *p = page;
+    int r = 0;
+    if (!p->is_taken) {
+        merger_hold(p->gateway->merger);
+        r = metrics_page_take(p->page);
+        merger_release(p->gateway->merger);
+        p->is_taken = true;
+    }
+    if (r == 0)
+        r = metrics_page_next(p->page, out);
     return r == METRICS_PAGE_ENDS ? SCRAPE_ENDS : r;
 }
 

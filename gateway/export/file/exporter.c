@@ -51,9 +51,10 @@ struct file {
     struct io_post wanted;
     struct io_timer *deadline;
     struct send_queue queue;
-    atomic_uint_fast64_t unbuilt; /* samples lost to out of memory on a worker; counted on the loop */
-    struct writer *writer;        /* NULL: it was left, at the end */
-    struct send_entry *entry;     /* being written; NULL: nothing is */
+    /* Samples or points lost elsewhere, to out of memory or for those that are newer; counted on the loop. */
+    atomic_uint_fast64_t unbuilt, evicted, evicted_requests;
+    struct writer *writer;    /* NULL: it was left, at the end */
+    struct send_entry *entry; /* being written; NULL: nothing is */
     uint64_t deadline_ns;
     void (*done)(void *user); /* NULL: the end is not wanted yet */
     void *done_user;
@@ -91,17 +92,13 @@ static void push_metrics(struct exporter *x, const struct metric_batch *batch)
     else
         buffer_release(&record);
     if (!body) {
-        outcome_lost(&f->outcome, 1, points, "out of memory");
+        atomic_fetch_add(&f->unbuilt, points);
+        io_loop_post_in(f->loop, &f->wanted);
         return;
     }
     bool pushed = send_queue_push_newest(&f->queue, body, points, &evicted);
-    if (!pushed || evicted.requests > 0)
-        outcome_event(&f->outcome,
-                      &(struct client_event){.kind = CLIENT_EVICTED,
-                                             .requests = evicted.requests + !pushed,
-                                             .items = evicted.items + (pushed ? 0 : points),
-                                             .message = "the file does not take what is written: the oldest "
-                                                        "made room"});
+    atomic_fetch_add(&f->evicted, evicted.items + (pushed ? 0 : points));
+    atomic_fetch_add(&f->evicted_requests, evicted.requests + !pushed);
     io_loop_post_in(f->loop, &f->wanted);
 }
 
@@ -162,6 +159,21 @@ static void give_up(struct file *f)
         outcome_event(&f->outcome, &event);
 }
 
+static void count_lost(struct file *f)
+{
+    const uint64_t unbuilt = atomic_exchange(&f->unbuilt, 0);
+    struct client_event evicted = {
+        .kind = CLIENT_EVICTED,
+        .requests = atomic_exchange(&f->evicted_requests, 0),
+        .items = atomic_exchange(&f->evicted, 0),
+        .message = "the file does not take what is written: the oldest made room",
+    };
+    if (unbuilt > 0)
+        outcome_lost(&f->outcome, 0, unbuilt, "out of memory");
+    if (evicted.requests > 0)
+        outcome_event(&f->outcome, &evicted);
+}
+
 static void on_wanted(void *arg)
 {
     struct file *f = arg;
@@ -169,9 +181,7 @@ static void on_wanted(void *arg)
         f->done(f->done_user);
         return;
     }
-    uint64_t unbuilt = atomic_exchange(&f->unbuilt, 0);
-    if (unbuilt > 0)
-        outcome_lost(&f->outcome, 0, unbuilt, "out of memory");
+    count_lost(f);
     end_entry(f);
     if (f->done && clock_monotonic() >= f->deadline_ns)
         give_up(f);

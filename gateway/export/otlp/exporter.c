@@ -89,7 +89,7 @@ static void push_metrics(struct exporter *x, const struct metric_batch *batch)
                         : metrics_encode_proto(batch, max, &from, &place, &out);
         if (r < 0) {
             buffer_release(&out);
-            outcome_lost(&o->sending.outcome, 1, total - before, "out of memory");
+            sending_lost(&o->sending, total - before);
             return;
         }
         uint64_t after = points_before(batch, from, place);
@@ -132,7 +132,7 @@ static void push_profiles(struct exporter *x, struct client_body *body, size_t r
     if (mine) {
         client_push(o->sending.client, mine, reserved, n_samples);
     } else {
-        sending_lost_samples(&o->sending, n_samples);
+        sending_lost(&o->sending, n_samples);
         client_cancel(o->sending.client, reserved);
     }
     client_body_unref(mine);

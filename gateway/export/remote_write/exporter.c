@@ -86,7 +86,7 @@ static void push_metrics(struct exporter *x, const struct metric_batch *batch)
         remote_write_free(w);
     }
     if (r < 0) /* points that were added up are one series, and target_info is none: about so many are left */
-        outcome_lost(&to->sending.outcome, 1, total - min_of(total, sent), "out of memory");
+        sending_lost(&to->sending, total - min_of(total, sent));
     buffer_release(&plain);
 }
 

@@ -67,9 +67,9 @@ int sending_options(const struct sending_settings *settings, const struct export
 /* What workers could not count themselves: their blocks of counters are not ours. */
 static void count_unbuilt(struct sending *s)
 {
-    uint64_t samples = atomic_exchange(&s->unbuilt, 0);
-    if (samples > 0)
-        outcome_lost(&s->outcome, 0, samples, "out of memory");
+    uint64_t n = atomic_exchange(&s->unbuilt, 0);
+    if (n > 0)
+        outcome_lost(&s->outcome, 0, n, "out of memory");
 }
 
 /* Whenever something was queued or left. */
@@ -113,13 +113,13 @@ void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points
     if (shared)
         client_push_newest(s->client, shared, points);
     else
-        outcome_lost(&s->outcome, 1, points, "out of memory");
+        sending_lost(s, points);
     client_body_unref(shared);
 }
 
-void sending_lost_samples(struct sending *s, uint64_t n_samples)
+void sending_lost(struct sending *s, uint64_t n)
 {
-    atomic_fetch_add(&s->unbuilt, n_samples); /* counted with the next event, or at the end */
+    atomic_fetch_add(&s->unbuilt, n); /* counted with the next event, or at the end */
 }
 
 bool sending_reserve(struct exporter *x, size_t n)

@@ -68,7 +68,7 @@ struct sending {
     struct outcome outcome;
     struct client *client;
     size_t request_max; /* before compression: the settings', and of metrics SENDING_METRICS_MAX at most */
-    atomic_uint_fast64_t unbuilt; /* samples lost to out of memory on a worker; counted on the loop */
+    atomic_uint_fast64_t unbuilt; /* samples or points lost to out of memory elsewhere; counted on the loop */
     void (*done)(void *user);
     void *done_user;
 };
@@ -86,8 +86,8 @@ int sending_open(struct sending *s, const struct exporter_kind *kind, const stru
 /* Queues a body that holds some points, in place of the oldest where there is no room; takes it over. */
 void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points);
 
-/* Samples that no memory was there for; any thread. */
-void sending_lost_samples(struct sending *s, uint64_t n_samples);
+/* Samples or points that no memory was there for; any thread. */
+void sending_lost(struct sending *s, uint64_t n);
 
 /* For exporter_kind. The last does not free the kind's struct. */
 bool sending_reserve(struct exporter *x, size_t n);

@@ -76,6 +76,8 @@ static int write_metrics(struct world *w, const struct admin_metrics *wanted, st
 {
     struct metrics_page *p = NULL;
     int r = metrics_page_new(&p, w->outputs, wanted);
+    if (r == 0)
+        r = metrics_page_take(p);
     while (r == 0)
         r = metrics_page_next(p, out);
     metrics_page_free(p);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/run/merger.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "proto/base/macros.h"
+
+struct merger {
+    struct io_loop *loop;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct merger_job *first, **last; /* not begun; under the lock, as the next two */
+    bool is_had;                      /* by the thread, or by who holds it */
+    bool is_ending;
+    uint32_t n_open; /* the loop's */
+};
+
+static void *run(void *arg)
+{
+    struct merger *m = arg;
+    pthread_mutex_lock(&m->lock);
+    for (;;) {
+        if (!m->first && m->is_ending)
+            break;
+        if (!m->first || m->is_had) {
+            pthread_cond_wait(&m->changed, &m->lock);
+            continue;
+        }
+        struct merger_job *job = m->first;
+        m->first = job->next;
+        if (!m->first)
+            m->last = &m->first;
+        m->is_had = true;
+        pthread_mutex_unlock(&m->lock);
+        job->work(job->arg);
+        pthread_mutex_lock(&m->lock);
+        m->is_had = false;
+        pthread_cond_broadcast(&m->changed);
+        io_loop_post_in(m->loop, &job->post);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
+int merger_new(struct merger **ret, struct io_loop *loop)
+{
+    struct merger *m = calloc(1, sizeof *m);
+    if (!m)
+        return -ENOMEM;
+    m->loop = loop;
+    m->last = &m->first;
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->changed, NULL);
+    int r = pthread_create(&m->thread, NULL, run, m);
+    if (r != 0) {
+        free(m);
+        return -r;
+    }
+    *ret = m;
+    return 0;
+}
+
+struct merger *merger_free(struct merger *m)
+{
+    if (!m)
+        return NULL;
+    pthread_mutex_lock(&m->lock);
+    m->is_ending = true;
+    pthread_cond_broadcast(&m->changed);
+    pthread_mutex_unlock(&m->lock);
+    pthread_join(m->thread, NULL);
+    pthread_mutex_destroy(&m->lock);
+    pthread_cond_destroy(&m->changed);
+    free(m);
+    return NULL;
+}
+
+static void on_done(void *arg)
+{
+    struct merger_job *job = arg;
+    job->merger->n_open--;
+    job->done(job->arg);
+}
+
+void merger_post(struct merger *m, struct merger_job *job)
+{
+    job->next = NULL;
+    job->merger = m;
+    job->post = (struct io_post){.fn = on_done, .arg = job};
+    m->n_open++;
+    pthread_mutex_lock(&m->lock);
+    *m->last = job;
+    m->last = &job->next;
+    pthread_cond_broadcast(&m->changed);
+    pthread_mutex_unlock(&m->lock);
+}
+
+bool merger_is_over(const struct merger *m)
+{
+    return m->n_open == 0;
+}
+
+void merger_hold(struct merger *m)
+{
+    pthread_mutex_lock(&m->lock);
+    while (m->is_had || m->first)
+        pthread_cond_wait(&m->changed, &m->lock);
+    m->is_had = true;
+    pthread_mutex_unlock(&m->lock);
+}
+
+bool merger_try_hold(struct merger *m)
+{
+    pthread_mutex_lock(&m->lock);
+    const bool is_free = !m->is_had && !m->first;
+    m->is_had |= is_free;
+    pthread_mutex_unlock(&m->lock);
+    return is_free;
+}
+
+void merger_release(struct merger *m)
+{
+    pthread_mutex_lock(&m->lock);
+    m->is_had = false;
+    pthread_cond_broadcast(&m->changed);
+    pthread_mutex_unlock(&m->lock);
+}

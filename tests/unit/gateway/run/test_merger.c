@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs in their order, one at a time, beside whoever holds the merger. */
+#include "gateway/run/merger.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "proto/base/clock.h"
+#include "tests/lib/unit.h"
+
+enum { JOBS = 200, HOLDERS = 4, HOLDS = 50 };
+
+static struct world {
+    struct io_loop *loop;
+    struct merger *m;
+    bool is_had; /* by somebody: no lock of its own, so that a sanitizer sees who comes in between */
+    unsigned n_worked, n_done;
+    pthread_t control;
+} w;
+
+struct job {
+    struct merger_job job;
+    unsigned number;
+};
+
+static void use(void)
+{
+    ck_assert(!w.is_had);
+    w.is_had = true;
+    usleep(50);
+    w.is_had = false;
+}
+
+static void work(void *arg)
+{
+    const struct job *j = arg;
+    ck_assert(!pthread_equal(pthread_self(), w.control));
+    ck_assert_uint_eq(j->number, w.n_worked++);
+    use();
+}
+
+static void done(void *arg)
+{
+    struct job *j = arg;
+    ck_assert(pthread_equal(pthread_self(), w.control));
+    ck_assert_uint_eq(j->number, w.n_done++);
+    free(j);
+}
+
+static void *holder(void *arg)
+{
+    for (unsigned i = 0; i < HOLDS; i++) {
+        merger_hold(w.m);
+        use();
+        merger_release(w.m);
+    }
+    return NULL;
+}
+
+UNIT(one_at_a_time_and_in_order)
+{
+    pthread_t holders[HOLDERS];
+    w = (struct world){.loop = unit_made(io_loop_new()), .control = pthread_self()};
+    ck_assert_int_eq(merger_new(&w.m, w.loop), 0);
+    ck_assert(merger_is_over(w.m));
+    for (unsigned i = 0; i < HOLDERS; i++)
+        ck_assert_int_eq(pthread_create(&holders[i], NULL, holder, NULL), 0);
+    for (unsigned i = 0; i < JOBS; i++) {
+        struct job *j = unit_made(calloc(1, sizeof *j));
+        *j = (struct job){.job = {.work = work, .done = done, .arg = j}, .number = i};
+        merger_post(w.m, &j->job);
+        if (merger_try_hold(w.m)) {
+            use();
+            merger_release(w.m);
+        }
+    }
+    ck_assert(!merger_is_over(w.m));
+    merger_hold(w.m); /* what was posted is worked off */
+    ck_assert_uint_eq(w.n_worked, JOBS);
+    merger_release(w.m);
+    for (uint64_t until = clock_monotonic() + unit_patience(10000000000u); !merger_is_over(w.m);) {
+        ck_assert(clock_monotonic() < until);
+        io_loop_run_once(w.loop, 1000000);
+    }
+    ck_assert_uint_eq(w.n_done, JOBS);
+    for (unsigned i = 0; i < HOLDERS; i++)
+        pthread_join(holders[i], NULL);
+    merger_free(w.m);
+    io_loop_free(w.loop);
+}
