@@ -1,10 +1,11 @@
-"""Half an hour of everything at once: memory and descriptors stay flat, and every sample is counted. By itself:
+"""Half an hour of everything at once, churn of names, scrapes that are read or not, reloads and a destination that flaps with it:
+memory and descriptors stay flat, every sample is counted, and its counts are where they belong, by scrape and by OTLP. By itself:
 
   tests/run-python /tmp/results --soak -k half_an_hour         (the gateway of PG_BUILD or build/)
 
 or with all other tests by ./scripts/test --soak. Every minute it says how much memory is resident, and in the end the slope of
 a straight line through the least of each minute after the warm-up, with its standard error; if that is above
-SLOPE_KIB_A_MINUTE by more than two errors it fails. PG_SOAK_SECONDS shortens it, for trying;
+SLOPE_KIB_A_MINUTE by more than two errors it fails. PG_SOAK_SECONDS shortens it, for trying, or makes it two hours (7200);
 a third of the time is warm-up, up to five minutes.
 """
 import contextlib
@@ -20,6 +21,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.request
 
 import attack_content as hostile
 import pytest
@@ -88,6 +90,67 @@ class Sender(threading.Thread):
                 time.sleep(self.pause)
         except BaseException as e:
             self.failure = e
+
+
+class Flapping(SlowReceiver):
+    """Takes metrics, but is gone for five seconds in every twenty: what comes then is refused for now."""
+
+    def serve(self, connection):
+        with contextlib.suppress(ConnectionError), connection, connection.makefile("rb") as stream:
+            while not self.stopping and stream.readline().startswith(b"POST "):
+                length = 0
+                while (line := stream.readline()) not in (b"\r\n", b""):
+                    name, _, value = line.partition(b":")
+                    length = int(value) if name.lower() == b"content-length" else length
+                body = stream.read(length)
+                is_away = time.monotonic() % 20 < 5
+                if not is_away:
+                    self.add(body)
+                status = b"503 Service Unavailable\r\nRetry-After: 1" if is_away else b"200 OK"
+                connection.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+
+    def __init__(self):
+        super().__init__()
+        self.lock, self.sum = threading.Lock(), 0.0
+
+    def add(self, body):
+        """All deltas of the metric."""
+        metrics = (m for r in json.loads(body).get("resourceMetrics", []) for s in r["scopeMetrics"] for m in s["metrics"])
+        new = sum(int(p["asInt"]) for m in metrics if m["name"] == COUNTED for p in m["sum"]["dataPoints"])
+        with self.lock:
+            self.sum += new
+
+
+class Reader:
+    """A scraper with a memory: what it knows of each series, where one that begins anew is another one."""
+
+    def __init__(self):
+        self.last, self.before = {}, 0.0
+
+    def read(self, gateway):
+        """OpenMetrics says when each series began (NAME_created)."""
+        request = urllib.request.Request(f"http://127.0.0.1:{gateway.admin}/metrics?collect[]=profiles",
+                                         headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            if answer.status != 200:
+                return
+            text = answer.read().decode()
+        assert text.endswith("# EOF\n")
+        name = COUNTED.replace(".", "_")
+        page = {}
+        for line in text.splitlines():
+            for what in ("total", "created"):
+                if line.startswith(f"{name}_{what}{{"):
+                    labels, _, value = line[len(f"{name}_{what}"):].split(" # ")[0].rpartition(" ")
+                    page.setdefault(labels, {})[what] = float(value)
+        for labels, now in page.items():
+            last = self.last.get(labels)
+            if last and last["created"] != now["created"]:
+                self.before += last["total"]
+            self.last[labels] = now
+
+    def sum(self):
+        return self.before + sum(x["total"] for x in self.last.values())
 
 
 class Account:
@@ -174,6 +237,37 @@ def bodies_of_all_kinds(samples):
     return bodies
 
 
+COUNTED = "profile.quality.samples"
+
+
+class Churn:
+    """Names of a moment, more than there is room for, each with one sample."""
+
+    def __init__(self, account):
+        self.account, self.n, self.names = account, 0, 0
+
+    def step(self, gateway):
+        self.n += 1
+        stack_of = hostile.Dictionary()
+        profile = hostile.profile_of(stack_of, hostile.sample_of(stack_of.stack(hostile.varint(stack_of.kernel_location("vfs_read")))))
+        names = random.choice([20, 100, 300])
+        body = hostile.message(stack_of, ((hostile.resource_of((b"service.name", b"churn-%d-%d" % (self.n, i))), [profile])
+                                          for i in range(names)))
+        status = gateway.post(gzip.compress(body, 1), {"Content-Encoding": "gzip"})[0]
+        assert status in (200, 503), status
+        if status == 200:
+            self.account.add(names)
+            self.names += names
+
+
+def aborted_scrape_step(gateway):
+    """Asks for a page, reads some of it or nothing, and goes; by a reset, since what is left is not read."""
+    with socket.create_connection(("127.0.0.1", gateway.admin), timeout=PATIENCE) as s:
+        s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        if random.random() < 0.7:
+            s.recv(random.choice([1, 1000, 50_000]))
+
+
 def fds(gateway):
     return len(os.listdir(f"/proc/{gateway.pid}/fd"))
 
@@ -202,17 +296,21 @@ def test_half_an_hour_of_everything_leaves_memory_flat_and_counts_exact(tmp_path
         with capsys.disabled():
             print(text, flush=True)
 
-    receiver = SlowReceiver()
+    receiver, flapping = SlowReceiver(), Flapping()
     receiver.start()
+    flapping.start()
     config = f"""
-metrics: {{ flush_interval: 5s, exporters: [prometheus, file/out] }}
+metrics: {{ flush_interval: 5s, exporters: [prometheus, file/out, otlp/flapping], resource_limit: 2000, prometheus_created: true }}
 profiles: {{ keep: 5%, exporters: [otlp/slow] }}
 exporters:
   file/out: {{ path: {tmp_path}/metrics.jsonl }}
+  otlp/flapping: {{ endpoint: 'http://127.0.0.1:{flapping.port}', protocol: http, encoding: json, temporality: delta,
+                    compression: none, retry_on_failure: {{ initial_interval: 1s, max_interval: 2s }} }}
   otlp/slow: {{ endpoint: 'http://127.0.0.1:{receiver.port}', protocol: http, sending_queue: {{ queue_bytes: 8MiB }} }}
 """
     samples = [samples_in(path.read_bytes()) for path in FILES]
     account, bodies = Account(), bodies_of_all_kinds(samples)
+    churn, reader = Churn(account), Reader()
     with running(Gateway(config=config)) as gateway:
         start = time.monotonic()
         end = start + SECONDS
@@ -220,7 +318,8 @@ exporters:
         senders += [Sender(lambda: grpc_step(gateway, account, samples), 0.1, end), Sender(lambda: bad_step(gateway), 1, end),
                     Sender(lambda: attack_step(gateway), 2, end),
                     Sender(lambda: gateway.process.send_signal(signal.SIGHUP), min(60, SECONDS / 5), end),
-                    Sender(lambda: gateway.metrics(), 1, end)]
+                    Sender(lambda: gateway.metrics(), 1, end), Sender(lambda: reader.read(gateway), 5, end),
+                    Sender(lambda: aborted_scrape_step(gateway), 0.5, end), Sender(lambda: churn.step(gateway), 0.3, end)]
         for sender in senders:
             sender.start()
         memory, open_fds, shown = [], [], 0.0
@@ -246,6 +345,14 @@ exporters:
              f"{memory[-1][1]} KiB, its troughs {a_minute:+.1f} ± {error:.1f} KiB a minute (at most {SLOPE_KIB_A_MINUTE}); fds {min(open_fds)} to "
              f"{max(open_fds)}; raw requests forwarded {receiver.taken}")
         wait_for(lambda: gateway.total("profgate_samples_total") == account.samples, "every sample counted, once")
+
+        def agree():
+            reader.read(gateway)
+            return reader.sum() == flapping.sum > churn.names
+        try:
+            wait_for(agree, "both know the same sum")
+        finally:
+            show(f"{churn.names} names; by scrape {reader.sum():.0f} samples with a stack, by OTLP {flapping.sum:.0f}")
         # Two standard errors: what grows by more than noise does.
         minutes = (memory[-1][0] - memory[0][0]) / 60
         grown = (a_minute - 2 * error) * minutes
