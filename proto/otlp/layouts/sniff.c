@@ -24,7 +24,9 @@
  * The layout with the fewest points against it has it; among equals 1.10 if it is one of them, else the one
  * that knows most of the numbers, else the newer. So one odd message decides nothing as long as there are
  * others, and of a lone one the tables say more than it does. What a caller knows of the producer is so many
- * points against all other layouts.
+ * points against all other layouts; but where two messages or more are impossible in what is known and nothing
+ * at all, not even a hint, speaks against another layout, the producer has become another: one odd message
+ * cannot say that, and a first request after an upgrade must not be lost.
  */
 #include "proto/otlp/layouts/sniff.h"
 
@@ -128,6 +130,7 @@ struct table {
 
 struct votes {
     uint64_t against[PROFILES_LAYOUTS], unknown[PROFILES_LAYOUTS];
+    uint64_t impossible[PROFILES_LAYOUTS]; /* messages with a vote against it */
     bool dictionary;
     struct table attribute, link;
     uint32_t n_strings;
@@ -137,8 +140,10 @@ struct votes {
 static void vote(struct votes *v, set possible, uint32_t points)
 {
     for (enum profiles_layout l = PROFILES_LAYOUT_1_5; possible != 0 && l <= PROFILES_LAYOUT_1_10; l++)
-        if (!(possible >> l & 1))
+        if (!(possible >> l & 1)) {
             v->against[l] += points;
+            v->impossible[l] += points == VOTE;
+        }
 }
 
 static void refer(struct referred *to, uint64_t index)
@@ -508,6 +513,13 @@ static bool is_told(const struct votes *v, enum profiles_layout best)
     return told;
 }
 
+/* Whether all that is in the request is of this layout, and more of it than a message that was damaged cannot
+ * be of the other. */
+static bool is_another(const struct votes *v, enum profiles_layout known, enum profiles_layout by_itself)
+{
+    return v->against[by_itself] == 0 && v->impossible[known] >= 2;
+}
+
 /* A producer's layout weighs against other kinds; within its kind it is a hint, since there it may never have
  * been told. */
 static struct layout_verdict verdict(struct votes *v, const struct profiles_producer *producer)
@@ -517,6 +529,8 @@ static struct layout_verdict verdict(struct votes *v, const struct profiles_prod
     if (known == PROFILES_LAYOUT_UNKNOWN)
         return ret;
     ret.contradicts = !(kind_of(known) >> by_itself & 1) && is_out(v, known, by_itself);
+    if (ret.contradicts && is_another(v, known, by_itself))
+        return ret;
     vote(v, kind_of(known), producer->weight);
     vote(v, (set)(1u << known), HINT);
     ret.layout = least_against(v);

@@ -342,6 +342,26 @@ static void put_ambiguous(struct wire_writer *w, uint32_t first, uint32_t second
     }
 }
 
+/* A small request, after a thousand of another layout under the same names. One sample may be the odd one. */
+UNIT(a_producer_that_was_upgraded_is_believed_at_once)
+{
+    static const struct profiles_producer before = {PROFILES_LAYOUT_1_9, 32};
+    for (int n = 1; n <= 4; n++) {
+        struct made m;
+        struct wire_writer *w = made_begin(&m);
+        IN(w, 2) put_tables(w);
+        IN_PROFILE(w)
+        {
+            for (int k = 0; k < n; k++)
+                put_sample(w);
+        }
+        ck_assert_msg(made_decode_of(&m, &before) == 0, "%s", m.e.text);
+        ck_assert_str_eq(profiles_layout_name(m.v.layout), n == 1 ? "1.9" : "1.10");
+        ck_assert(m.v.contradicts && m.v.told);
+        made_end(&m);
+    }
+}
+
 UNIT(ambiguous_samples_are_decided_by_their_attributes)
 {
     for (int code = 0; code < 3; code++) {
