@@ -5,6 +5,10 @@
  * in order, so that neither a worker nor the loop waits for the disk. The loop learns of everything by one
  * post, `wanted`: something was pushed or is written, or the end is wanted or due. `done` is said from there
  * as well, a turn after the writer was left: then nobody holds the post any more.
+ *
+ * A record that the disk does not take (full, over a quota, gone for a while) is written again, after a time
+ * that doubles, until it is taken. Behind it the oldest make room for newer ones when the queue is full, and
+ * raw profiles are refused.
  */
 #include "gateway/export/file/exporter.h"
 
@@ -43,18 +47,23 @@ static const struct settings_row rows[] = {
 #define QUEUE_BYTES (64u << 20)
 #define QUEUE_SIZE  1000u
 
+/* From one attempt to the next. */
+#define RETRY_FIRST_NS (250 * (uint64_t)NSEC_PER_MSEC)
+#define RETRY_MAX_NS   (10 * (uint64_t)NSEC_PER_SEC)
+
 struct file {
     struct exporter base;
     struct outcome outcome;
     bool proto;
     struct io_loop *loop;
     struct io_post wanted;
-    struct io_timer *deadline;
+    struct io_timer *timer; /* of the next attempt, or of the end */
     struct send_queue queue;
     /* Samples or points lost elsewhere, to out of memory or for those that are newer; counted on the loop. */
     atomic_uint_fast64_t unbuilt, evicted, evicted_requests;
-    struct writer *writer;    /* NULL: it was left, at the end */
-    struct send_entry *entry; /* being written; NULL: nothing is */
+    struct writer *writer;       /* NULL: it was left, at the end */
+    struct send_entry *entry;    /* being written, or again at retry_at; NULL: nothing is */
+    uint64_t attempts, retry_at; /* retry_at 0: it is being written */
     uint64_t deadline_ns;
     void (*done)(void *user); /* NULL: the end is not wanted yet */
     void *done_user;
@@ -134,12 +143,42 @@ static void tell(struct file *f, const struct send_entry *entry, int r, const st
                                                       .message = r == 0 ? NULL : e->text});
 }
 
+/* What is no record, or found no memory to become one, will not be one later. */
+static bool may_be_repeated(int r)
+{
+    return r < 0 && r != -ENOMEM && r != -EINVAL;
+}
+
+static void arm(struct file *f)
+{
+    const uint64_t end = f->done ? f->deadline_ns : UINT64_MAX,
+                   retry = f->entry && f->retry_at > 0 ? f->retry_at : UINT64_MAX;
+    io_timer_set(f->timer, min_of(end, retry));
+}
+
+static void repeat_later(struct file *f, const struct error *e)
+{
+    const uint64_t doublings = min_of(f->attempts, (uint64_t)16);
+    f->attempts++;
+    f->retry_at = clock_monotonic() + min_of(RETRY_FIRST_NS << doublings, RETRY_MAX_NS);
+    outcome_event(&f->outcome, &(struct client_event){.kind = CLIENT_RETRIED,
+                                                      .requests = 1,
+                                                      .items = f->entry->items,
+                                                      .attempts = f->attempts,
+                                                      .message = e->text});
+}
+
 static void end_entry(struct file *f)
 {
     struct error e;
     int r;
     if (!f->entry || !writer_end(f->writer, &r, &e))
         return;
+    if (may_be_repeated(r)) {
+        repeat_later(f, &e);
+        return;
+    }
+    f->attempts = 0;
     tell(f, f->entry, r, &e);
     send_queue_finish(&f->queue, take_ptr(f->entry));
 }
@@ -185,16 +224,21 @@ static void on_wanted(void *arg)
     end_entry(f);
     if (f->done && clock_monotonic() >= f->deadline_ns)
         give_up(f);
-    if (!f->entry && (f->entry = send_queue_pop(&f->queue)))
+    const bool is_again = f->entry && f->retry_at > 0 && clock_monotonic() >= f->retry_at;
+    if (is_again || (!f->entry && (f->entry = send_queue_pop(&f->queue)))) {
+        f->retry_at = 0;
         writer_begin(f->writer, f->entry->body);
+    }
     outcome_queued(&f->outcome, send_queue_bytes(&f->queue));
+    arm(f);
     if (f->done && !f->entry) {
+        io_timer_stop(f->timer);
         writer_leave(take_ptr(f->writer));
         io_loop_post_in(f->loop, &f->wanted);
     }
 }
 
-static void on_deadline(void *user)
+static void on_time(void *user)
 {
     on_wanted(user);
 }
@@ -206,7 +250,7 @@ static void drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *u
     f->done = done;
     f->done_user = user;
     send_queue_close(&f->queue);
-    io_timer_set(f->deadline, deadline_ns);
+    f->retry_at = min_of(f->retry_at, clock_monotonic()); /* once more, now */
     io_loop_post_in(f->loop, &f->wanted);
 }
 
@@ -227,7 +271,7 @@ static void stream(const void *settings, struct export_stream *ret)
 static void free_file(struct exporter *x)
 {
     struct file *f = file_of(x);
-    io_timer_free(f->deadline);
+    io_timer_free(f->timer);
     send_queue_release(&f->queue);
     outcome_release(&f->outcome);
     free(f);
@@ -254,9 +298,9 @@ static int open_file(struct exporter **ret, const void *settings, const struct e
         return error_set(e, r, "out of memory");
     }
     r = outcome_init(&f->outcome, c);
-    f->deadline = io_timer_new(c->loop, on_deadline, f);
-    r = r < 0 || !f->deadline ? error_set(e, -ENOMEM, "out of memory")
-                              : writer_new(&f->writer, s->path, kind, c->loop, &f->wanted, e);
+    f->timer = io_timer_new(c->loop, on_time, f);
+    r = r < 0 || !f->timer ? error_set(e, -ENOMEM, "out of memory")
+                           : writer_new(&f->writer, s->path, kind, c->loop, &f->wanted, e);
     if (r < 0) {
         free_file(&f->base);
         return r;

@@ -24,9 +24,9 @@
  * The layout with the fewest points against it has it; among equals 1.10 if it is one of them, else the one
  * that knows most of the numbers, else the newer. So one odd message decides nothing as long as there are
  * others, and of a lone one the tables say more than it does. What a caller knows of the producer is so many
- * points against all other layouts; but where two messages or more are impossible in what is known and nothing
- * at all, not even a hint, speaks against another layout, the producer has become another: one odd message
- * cannot say that, and a first request after an upgrade must not be lost.
+ * points against all other layouts; but where two messages or more are impossible in what is known and
+ * nothing at all, not even a hint, speaks against another layout, the producer has become another: one odd
+ * message cannot say that, and a first request after an upgrade must not be lost.
  */
 #include "proto/otlp/layouts/sniff.h"
 
