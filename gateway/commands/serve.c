@@ -99,6 +99,17 @@ static int exit_code(int error)
     }
 }
 
+/* The last words, in the form that all others have; also where the configuration is what is wrong. */
+static void say_why(const struct config *c, const struct error *e)
+{
+    if (!c || c->log_format != LOG_FORMAT_JSON) {
+        fprintf(stderr, "profgate serve: %s\n", e->text);
+        return;
+    }
+    log_set_format(LOG_FORMAT_JSON);
+    log_error("cannot start error=\"%s\"", e->text);
+}
+
 static int serve(int argc, char **argv)
 {
     struct serve_arguments arguments = {0};
@@ -126,7 +137,7 @@ static int serve(int argc, char **argv)
         code = exit_code(-r);
     }
     if (r < 0)
-        fprintf(stderr, "profgate serve: %s\n", e.text);
+        say_why(c, &e);
     config_free(c);
     return code;
 }

@@ -78,8 +78,9 @@ int io_address_parse(const char *address, char *host, size_t cap, uint16_t *ret_
         return parse_unix(address, host, cap, ret_port, e);
     const char *colon = strrchr(address, ':'), *from = address, *to = colon;
     uint64_t port;
-    if (!colon)
-        return error_set(e, -EINVAL, "address \"%s\" has no port: write host:port", address);
+    if (!colon || (*from == '[' && address[strlen(address) - 1] == ']'))
+        return error_set(e, -EINVAL, "address \"%s\" has no port: write %s", address,
+                         *from == '[' ? "[host]:port, [::1]:4317" : "host:port");
     if (quantity_u64(bytes_str(colon + 1), &port) < 0 || port > UINT16_MAX)
         return error_set(e, -EINVAL, "address \"%s\": the port is not a number from 0 to 65535", address);
     if (*from == '[' && to > from + 1 && to[-1] == ']') {

@@ -3,9 +3,10 @@ how long requests take."""
 import http.client
 import json
 import re
+import subprocess
 
 import pytest
-from programs import PATIENCE, EXPORT_METHOD, Gateway, captures, running, wait_for
+from programs import BUILD, PATIENCE, EXPORT_METHOD, Gateway, captures, running, wait_for
 
 FILE = captures("ebpf-go*.pb")[0]
 FIELD = re.compile(r' ([a-z_.0-9]+)=("(?:[^"\\]|\\.)*"|[^ "=]+)')
@@ -55,6 +56,18 @@ def test_json_is_an_object_a_line(tmp_path):
         refused = next(line for line in lines if line["message"] == "reload refused")
         assert refused["level"] == "error" and refused["part"] == "rules"
         assert gateway.stop() == 0
+
+
+def test_a_start_that_fails_says_so_as_all_else_is_said(tmp_path):
+    config = tmp_path / "c.yaml"
+    fails = ["receivers: { otlp: [{ endpoint: '[::1]' }] }", "rules: { files: [/nowhere/x.rules] }", "limits: { memory: much }"]
+    for what in fails:
+        config.write_text(f"service: {{ log_format: json }}\n{what}\n")
+        done = subprocess.run([BUILD / "profgate", "serve", "--config", config, "--set", "admin.endpoint=127.0.0.1:0"],
+                              capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode in (2, 3)
+        last = json.loads(done.stderr.splitlines()[-1])
+        assert last["level"] == "error" and last["message"] == "cannot start" and last["error"], done.stderr
 
 
 def test_durations_and_sizes_are_distributions():

@@ -127,7 +127,7 @@ receivers:
 
 def test_addresses_that_a_start_would_refuse(config):
     path = config("""receivers:
-  otlp: [{ endpoint: "0.0.0.0:99999" }, { endpoint: localhost }, { endpoint: "unix:/run/x.sock" }]
+  otlp: [{ endpoint: "0.0.0.0:99999" }, { endpoint: localhost }, { endpoint: "unix:/run/x.sock" }, { endpoint: "[::1]" }]
 admin: { endpoint: "::1:9464" }
 exporters:
   otlp/x: { endpoint: "http://collector:port" }
@@ -139,8 +139,9 @@ metrics: { exporters: [otlp/x, otlp/y] }
         f'{path}:5:11: exporters.otlp/x: endpoint "http://collector:port": "port" is not a port from 1 to 65535',
         f'{path}:2:22: address "0.0.0.0:99999": the port is not a number from 0 to 65535',
         f'{path}:2:53: address "localhost" has no port: write host:port',
+        f'{path}:2:112: address "[::1]" has no port: write [host]:port, [::1]:4317',
         f'{path}:3:20: address "::1:9464": write an IPv6 address in brackets, [::1]:4317',
-        f"{path}: 4 errors, 0 warnings"]
+        f"{path}: 5 errors, 0 warnings"]
 
 
 def test_reach_asks_the_destinations_in_use(config):

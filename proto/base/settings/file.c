@@ -504,6 +504,41 @@ static bool opens(const struct settings_section *s, struct bytes prefix)
     return false;
 }
 
+static const struct settings_node *find_key(struct settings_file *f, const struct settings_node *map,
+                                            struct bytes name, uint32_t *ret)
+{
+    for (*ret = 0; *ret < settings_count(map); ++*ret) {
+        const struct settings_node *k = settings_key(f, map, *ret);
+        if (settings_is(k, SETTINGS_SCALAR) && bytes_eq(raw(k), name))
+            return k;
+    }
+    return NULL;
+}
+
+/* Of a key that is written with its dot, `a.b`: the one that means the same, in a map beside it, `a: {b: …}`.
+ */
+static const struct settings_node *twin_of(struct settings_file *f, const struct settings_node *map,
+                                           const char *path)
+{
+    const char *dot = strchr(path, '.');
+    uint32_t i;
+    if (!dot || !find_key(f, map, bytes_of(path, (size_t)(dot - path)), &i))
+        return NULL;
+    const struct settings_node *inner = settings_value(f, map, i);
+    return settings_is(inner, SETTINGS_MAP) ? find_key(f, inner, bytes_str(dot + 1), &i) : NULL;
+}
+
+/* Both stand there: the later one is wrong. */
+static int fail_twins(struct settings_file *f, const struct settings_node *a, const struct settings_node *b,
+                      const char *key)
+{
+    const bool is_behind = yaml(a)->start_mark.index > yaml(b)->start_mark.index;
+    char what[64];
+    snprintf(what, sizeof what, "this key stands in line %zu already",
+             yaml(is_behind ? b : a)->start_mark.line + 1);
+    return settings_fail(f, is_behind ? a : b, key, what);
+}
+
 /* `prefix` is "tls." inside a nested map. No key of a section has two dots, so that this calls itself once.
  */
 static int take_keys(struct settings_file *f, const struct settings_section *s, void *base,
@@ -523,7 +558,10 @@ static int take_keys(struct settings_file *f, const struct settings_section *s, 
         snprintf(path, sizeof path, "%s%s", prefix, name);
         snprintf(full, sizeof full, "%s.%s", where, path);
         const struct settings_row *row = settings_find(s, bytes_str(path));
-        if (row) {
+        const struct settings_node *twin = row && !prefix[0] ? twin_of(f, map, name) : NULL;
+        if (twin) {
+            r = fail_twins(f, k, twin, full);
+        } else if (row) {
             r = settings_take(f, row, base, v, full);
         } else if (!prefix[0] && opens(s, bytes_str(path))) {
             strcat(path, "."); /* there is room: a key begins with it */
