@@ -35,6 +35,7 @@ struct explainer {
     struct idmap seen;    /* what was said already: profile, stack and answer, mixed */
     VEC(uint32_t) frames; /* of the stack that is looked at */
     uint32_t n_stacks, n_taken;
+    bool any; /* there was a sample at all */
 };
 
 /* One sample's stack, asked. */
@@ -467,6 +468,7 @@ static int explain_stack(struct explainer *x, uint32_t request, uint32_t stack)
     a.verdict.registers = c->registers;
     a.explained = (struct rules_explained){.matcher = c->matcher, .verdict = &a.verdict, .asker = &c->asker};
     frames_sample(c);
+    x->any = true;
     if (c->request.stack.n == 0 || !rules_matcher_walk(c->matcher, &c->request.stack, &a.verdict))
         return rules_matcher_error(c->matcher);
     int r = collect_frames(x);
@@ -576,7 +578,9 @@ int command_rules_explain(struct rules_command *c)
         fprintf(stderr, "profgate rules explain: %s\n", e.text[0] ? e.text : "out of memory");
         return EXIT_USAGE;
     }
-    if (x.n_stacks == 0 && !c->json)
+    if (!x.any && !c->json)
+        printf("no sample: what was captured holds none, so there is nothing to explain\n");
+    else if (x.n_stacks == 0 && !c->json)
         printf("no stack%s\n", c->why_not  ? " that this metric does not take"
                                : c->metric ? " is taken by that metric"
                                            : "");

@@ -73,3 +73,11 @@ def test_names_of_a_capture_do_not_reach_the_terminal_as_commands(files):
     assert not [c for c in out if c != "\n" and not c.isprintable()]
     _, said, _ = explain("--json", rules, request)
     assert "go \x1b[2J" in json.loads(said)["stacks"][0]["frames"][0]
+
+
+def test_an_empty_capture_is_said_to_be_empty(tmp_path):
+    empty = tmp_path / "empty.pb"
+    empty.write_bytes(b"")
+    for arguments in ([], ["--why-not", "profile.gc.time"], ["--metric", "profile.gc.time"]):
+        code, out, _ = explain(*arguments, empty)
+        assert code == 1 and out.startswith("no sample: "), out

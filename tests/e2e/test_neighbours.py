@@ -20,7 +20,7 @@ class Health(threading.Thread):
 
     def __init__(self, gateway):
         super().__init__()
-        self.port, self.worst, self.asked, self.over = gateway.admin, 0.0, 0, False
+        self.port, self.worst, self.asked, self.over, self.took = gateway.admin, 0.0, 0, False, []
         self.start()
 
     def run(self):
@@ -30,9 +30,14 @@ class Health(threading.Thread):
             connection.request("GET", "/healthz")
             assert connection.getresponse().read() == b"ok\n"
             connection.close()
-            self.worst = max(self.worst, time.monotonic() - began)
+            self.took.append(time.monotonic() - began)
+            self.worst = max(self.worst, self.took[-1])
             self.asked += 1
             time.sleep(0.01)
+
+    def usual(self):
+        """What nine of ten take at most: the tenth may have waited for a core that others had."""
+        return sorted(self.took)[len(self.took) * 9 // 10]
 
     def __enter__(self):
         return self
@@ -80,6 +85,7 @@ def test_long_names_cost_neither_memory_nor_the_operator(tmp_path):
         assert all(status in (200, 503) for status, size in pages)
         # Two cores for the readers, the pool and this: half a second is what the scheduler may take; a page took 43 s.
         assert health.asked > 5 and health.worst < 0.5, (health.asked, health.worst)
+        assert health.usual() < 0.05
         assert gateway.rss_kib() - before < 128 * 1024
 
 
@@ -117,7 +123,7 @@ service: {{ shutdown_timeout: 1s }}
                 time.sleep(0.02)
             health.over = True
             health.join()
-            assert health.asked > 10 and health.worst < 0.5, (health.asked, health.worst)
+            assert health.asked > 10 and health.worst < 0.5 and health.usual() < 0.05, (health.asked, health.worst)
             began = time.monotonic()
             assert gateway.stop() == 0
             assert time.monotonic() - began < 20
