@@ -104,6 +104,19 @@ static bool collect_of(struct bytes query, unsigned *ret_what)
     return true;
 }
 
+/* ?pack=NAME of the page in JSON. False: it asks for something else, or for what is no pack's name. */
+static bool pack_of(struct bytes query, char ret_pack[ADMIN_PACK_MAX])
+{
+    struct bytes name, value, pack;
+    while (query_next(&query, &name, &value)) {
+        if (!query_is(name, "pack") ||
+            query_decode(value, (uint8_t *)ret_pack, ADMIN_PACK_MAX - 1, &pack) < 0)
+            return false;
+        ret_pack[pack.n] = 0;
+    }
+    return true;
+}
+
 /* Content-Type of an answer, with the escaping where the scraper asked for one. */
 static const char *metrics_type(const struct admin_metrics *m, char text[ADMIN_TYPE_MAX])
 {
@@ -112,6 +125,7 @@ static const char *metrics_type(const struct admin_metrics *m, char text[ADMIN_T
         [ADMIN_TEXT_1_0_0] = "text/plain; version=1.0.0; charset=utf-8",
         [ADMIN_OPENMETRICS_0_0_1] = "application/openmetrics-text; version=0.0.1; charset=utf-8",
         [ADMIN_OPENMETRICS_1_0_0] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        [ADMIN_JSON] = ADMIN_TYPE_JSON,
     };
     static const char *const escapings[] = {[ADMIN_UNDERSCORES] = "underscores",
                                             [ADMIN_ALLOW_UTF8] = "allow-utf-8",
@@ -431,18 +445,11 @@ static void on_room(void *context, struct http_exchange *x)
 
 static const struct http_handler handler = {on_head, on_body, on_end, on_close, on_room};
 
-static void take(void *context, struct http_exchange *x)
+static void answer(struct scrapes *all, struct http_exchange *x, const struct admin_metrics *wanted)
 {
-    struct scrapes *all = context;
-    struct admin_metrics wanted = {.format = ADMIN_TEXT_0_0_4};
     bool gzip = query_accepts_gzip(http_header_find(x->headers, x->n_headers, "accept-encoding"));
-    if (!collect_of(x->query, &wanted.what)) {
-        say(x, 400, "collect[] is one of: profiles, self\n");
-        return;
-    }
-    query_metrics_format(http_header_find(x->headers, x->n_headers, "accept"), &wanted);
     if (bytes_is(x->method, "HEAD")) {
-        if (begin(x, &wanted, gzip) == 0)
+        if (begin(x, wanted, gzip) == 0)
             http_reply_end(x, NULL, 0);
         return;
     }
@@ -452,7 +459,7 @@ static void take(void *context, struct http_exchange *x)
         return;
     }
     s->exchange = x;
-    s->wanted = wanted;
+    s->wanted = *wanted;
     s->wants_gzip = gzip;
     s->deadline_ns = io_loop_now(all->loop) + QUEUED_NS;
     x->handler = &handler;
@@ -463,6 +470,27 @@ static void take(void *context, struct http_exchange *x)
             other->looked_at = other->taken;
     }
     start_queued(all);
+}
+
+static void take(void *context, struct http_exchange *x)
+{
+    struct admin_metrics wanted = {.format = ADMIN_TEXT_0_0_4};
+    if (!collect_of(x->query, &wanted.what)) {
+        say(x, 400, "collect[] is one of: profiles, self\n");
+        return;
+    }
+    query_metrics_format(http_header_find(x->headers, x->n_headers, "accept"), &wanted);
+    answer(context, x, &wanted);
+}
+
+static void take_json(void *context, struct http_exchange *x)
+{
+    struct admin_metrics wanted = {.what = ADMIN_METRICS_PROFILES, .format = ADMIN_JSON};
+    if (!pack_of(x->query, wanted.pack)) {
+        say(x, 400, "all there is to ask for is ?pack=NAME\n");
+        return;
+    }
+    answer(context, x, &wanted);
 }
 
 /* ---- all of them ---- */
@@ -507,6 +535,18 @@ struct admin_page scrapes_page(struct scrapes *s)
                "gateway knows about itself\n"
                "(?collect[]=profiles or ?collect[]=self for one of the two)",
         .take = take,
+        .context = s,
+    };
+}
+
+struct admin_page scrapes_json_page(struct scrapes *s)
+{
+    return (struct admin_page){
+        .method = "GET",
+        .path = "/api/v1/metrics",
+        .doc = "what the rules counted as JSON, with what they say of each metric (profgate top shows it;\n"
+               "?pack=NAME for one pack's)",
+        .take = take_json,
         .context = s,
     };
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The page /metrics, for whoever has metrics. It can be large: it is written piece by piece on a thread of
- * libuv's pool, as fast as the scraper reads, so that neither memory nor the control loop knows its size. A
- * few are answered at once. Others wait a moment, for which whoever reads slowest is cut short, and are then
- * asked to come back.
+ * The pages /metrics and /api/v1/metrics, for whoever has metrics. They can be large: one is written piece by
+ * piece on a thread of libuv's pool, as fast as the scraper reads, so that neither memory nor the control
+ * loop knows its size. A few are answered at once. Others wait a moment, for which whoever reads slowest is
+ * cut short, and are then asked to come back.
  */
 #ifndef GATEWAY_ADMIN_SCRAPE_H
 #define GATEWAY_ADMIN_SCRAPE_H
@@ -34,7 +34,8 @@ struct scrape_source {
     void (*freshen)(void *context, struct scrape_wait *w);
     /* It will not be called. */
     void (*forget)(void *context, struct scrape_wait *w);
-    /* What is to be said now, as a page of the source's own. 0 or a negative errno. */
+    /* What is to be said now, as a page of the source's own, which `wanted` outlives. 0 or a negative errno.
+     */
     int (*open)(void *context, const struct admin_metrics *wanted, void **ret_page);
     /* Appends the next piece of a page. 0, the condition above, or a negative errno. Any thread. */
     int (*next)(void *page, struct buffer *out);
@@ -54,7 +55,8 @@ struct scrapes *scrapes_free(struct scrapes *s);
 /* Whether nothing of the source is used any more: no page is open. */
 bool scrapes_are_over(const struct scrapes *s);
 
-/* s must outlive the server. */
+/* Both of one set of limits; s must outlive the server. */
 struct admin_page scrapes_page(struct scrapes *s);
+struct admin_page scrapes_json_page(struct scrapes *s);
 
 #endif

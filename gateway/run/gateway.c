@@ -124,9 +124,9 @@ static int start_admin(struct gateway *g, struct error *e)
     if (!g->scrapes)
         return error_set(e, -ENOMEM, "out of memory");
     const struct admin_page pages[] = {
-        scrapes_page(g->scrapes), admin_health_page(),        gateway_ready_page(g),
-        gateway_triggers_page(g), captures_page(g->captures), capture_page(g->captures),
-        gateway_reload_page(g),
+        scrapes_page(g->scrapes),  scrapes_json_page(g->scrapes), admin_health_page(),
+        gateway_ready_page(g),     gateway_triggers_page(g),      captures_page(g->captures),
+        capture_page(g->captures), gateway_reload_page(g),
     };
     struct admin_options options = {
         .endpoint = g->config->admin_endpoint,

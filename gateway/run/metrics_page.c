@@ -6,6 +6,8 @@
 
 #include "gateway/aggregate/store.h"
 #include "gateway/export/prometheus/prometheus.h"
+#include "gateway/run/counting.h"
+#include "gateway/run/metrics_json.h"
 #include "gateway/run/outputs.h"
 #include "proto/base/macros.h"
 
@@ -18,7 +20,10 @@ struct metrics_page {
     struct metric_batch *batch; /* what was counted */
     struct output_receipt *receipt;
     struct prometheus_page *counted;
-    struct buffer self; /* what the gateway knows of itself */
+    struct counting *counting; /* what `json` speaks of; in text nobody's */
+    const char *pack;
+    struct metrics_json *json; /* instead of all else */
+    struct buffer self;        /* what the gateway knows of itself */
 };
 
 static struct prometheus_options options_of(const struct outputs *o, const struct admin_metrics *wanted)
@@ -37,7 +42,19 @@ static struct prometheus_options options_of(const struct outputs *o, const struc
     return options;
 }
 
-int metrics_page_new(struct metrics_page **ret, struct outputs *o, const struct admin_metrics *wanted)
+/* Where metrics.exporters has no prometheus nothing is collected for pages: an empty one says so. */
+static int begin_json(struct metrics_page *p)
+{
+    if (!p->batch)
+        p->batch = metric_batch_new(NULL);
+    if (!p->batch)
+        return -ENOMEM;
+    p->json = metrics_json_new(p->batch, p->counting->rules.program, p->pack);
+    return p->json ? 0 : -ENOMEM;
+}
+
+int metrics_page_new(struct metrics_page **ret, struct outputs *o, struct counting *counting,
+                     const struct admin_metrics *wanted)
 {
     struct metrics_page *p = calloc(1, sizeof *p);
     if (!p)
@@ -45,6 +62,10 @@ int metrics_page_new(struct metrics_page **ret, struct outputs *o, const struct 
     p->options = options_of(o, wanted);
     p->outputs = wanted->what & ADMIN_METRICS_PROFILES ? o : NULL;
     int r = 0;
+    if (wanted->format == ADMIN_JSON) {
+        p->counting = counting_use(counting);
+        p->pack = wanted->pack;
+    }
     if (wanted->what & ADMIN_METRICS_SELF)
         r = outputs_self(o, p->options.format, &p->self);
     if (r < 0)
@@ -59,6 +80,8 @@ struct metrics_page *metrics_page_free(struct metrics_page *p)
     if (!p)
         return NULL;
     prometheus_page_free(p->counted);
+    metrics_json_free(p->json);
+    counting_drop(p->counting);
     metric_batch_free(p->batch);
     output_receipt_free(p->receipt);
     buffer_release(&p->self);
@@ -68,7 +91,8 @@ struct metrics_page *metrics_page_free(struct metrics_page *p)
 
 int metrics_page_take(struct metrics_page *p)
 {
-    return p->outputs ? outputs_show(p->outputs, &p->batch, &p->receipt) : 0;
+    int r = p->outputs ? outputs_show(p->outputs, &p->batch, &p->receipt) : 0;
+    return r == 0 && p->counting ? begin_json(p) : r;
 }
 
 struct output_receipt *metrics_page_receipt(struct metrics_page *p)
@@ -91,6 +115,10 @@ static int next_counted(struct metrics_page *p, struct buffer *out)
 
 int metrics_page_next(struct metrics_page *p, struct buffer *out)
 {
+    if (p->json) {
+        int r = metrics_json_next(p->json, PIECE_BYTES, out);
+        return r == METRICS_JSON_ENDS ? METRICS_PAGE_ENDS : r;
+    }
     if (p->batch)
         return next_counted(p, out);
     int r = buffer_add_bytes(out, buffer_bytes(&p->self));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What /metrics answers to one scraper: taken from the outputs at one moment, on the control loop, and
- * written piece by piece elsewhere. It shares nothing with the outputs.
+ * What /metrics or /api/v1/metrics answers to one scraper: taken from the outputs at one moment, on the
+ * control loop, and written piece by piece elsewhere. It shares nothing with the outputs.
  */
 #ifndef GATEWAY_RUN_METRICS_PAGE_H
 #define GATEWAY_RUN_METRICS_PAGE_H
@@ -9,13 +9,16 @@
 #include "gateway/admin/metrics.h"
 #include "proto/base/buffer.h"
 
+struct counting;
 struct metrics_page;
 struct output_receipt;
 struct outputs;
 
-/* What was counted, what the gateway knows of itself (now), or both. On the budget, which must outlive it.
- * Control loop. 0 or a negative errno: there is no page. */
-int metrics_page_new(struct metrics_page **ret, struct outputs *o, const struct admin_metrics *wanted);
+/* What was counted, what the gateway knows of itself (now), or both. On the budget, which must outlive it, as
+ * `wanted` must. Uses the counting for as long as it is there. Control loop, as metrics_page_free. 0 or a
+ * negative errno: there is no page. */
+int metrics_page_new(struct metrics_page **ret, struct outputs *o, struct counting *counting,
+                     const struct admin_metrics *wanted);
 struct metrics_page *metrics_page_free(struct metrics_page *p);
 
 /* Takes what was counted: once, first. Whoever has the merger. 0 or a negative errno. */

@@ -199,7 +199,7 @@ struct bound_address gateway_bound_address(const char *configured, uint16_t port
 /* For outputs_set_more; the context is the gateway. */
 int gateway_show(void *context, struct buffer *out);
 
-/* GET /metrics. NULL: no memory. */
+/* GET /metrics and /api/v1/metrics. NULL: no memory. */
 struct scrapes *gateway_scrapes(struct gateway *g);
 
 /* ---- readiness.c: the control loop ---- */

@@ -110,7 +110,7 @@ int gateway_show(void *context, struct buffer *out)
     return r == 0 && g->listen ? write_expiry(g, out) : r;
 }
 
-/* ---- GET /metrics ---- */
+/* ---- GET /metrics and /api/v1/metrics ---- */
 
 struct page {
     struct gateway *gateway;
@@ -125,7 +125,7 @@ static int open_page(void *context, const struct admin_metrics *wanted, void **r
     if (!p)
         return -ENOMEM;
     p->gateway = g;
-    int r = metrics_page_new(&p->page, g->outputs, wanted);
+    int r = metrics_page_new(&p->page, g->outputs, g->counting, wanted);
     if (r == 0)
         *ret_page = p;
     else

@@ -2,6 +2,8 @@
 #include "gateway/top/command_top.h"
 
 #include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +12,7 @@
 #include <unistd.h>
 
 #include "gateway/top/fetch.h"
-#include "gateway/top/parse.h"
+#include "gateway/top/page.h"
 #include "gateway/top/table.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
@@ -26,7 +28,12 @@
 #define WINDOW_MAX     (3600u * (uint64_t)NSEC_PER_SEC)
 #define HISTORY_MAX    128u /* looks remembered; where a window holds more, it is shorter */
 #define FETCH_TIMEOUT  (5u * (uint64_t)NSEC_PER_SEC)
+#define FOR_MAX        (365u * 86400u * (uint64_t)NSEC_PER_SEC)
 #define WIDTH_PLAIN    140u
+#define PACK_DEFAULT   "busy" /* rules/builtin/busy.rules */
+#define PACK_ALL       "all"
+#define PACK_MAX       63u
+#define HINT           "No functions: the gateway counts none. It does with --set rules.enable=" PACK_DEFAULT
 #define SCREEN_ENTER   "\x1b[?1049h\x1b[?25l" /* alternate screen, no cursor: xterm's control sequences */
 #define SCREEN_LEAVE   "\x1b[?25h\x1b[?1049l"
 #define SCREEN_HOME    "\x1b[H"
@@ -34,8 +41,8 @@
 #define BELOW_CLEAR    "\x1b[J"
 
 struct options {
-    const char *url;
-    uint64_t interval, window;
+    const char *url, *pack, *note;
+    uint64_t interval, window, how_long; /* 0: until a signal */
     bool once;
 };
 
@@ -48,14 +55,17 @@ struct top {
     struct options options;
     struct top_url url;
     struct io_loop *loop;
-    struct io_timer *timer;
+    struct io_timer *timer, *over;
     struct io_signal *interrupt, *terminate;
     struct top_fetch *fetch;
     struct look
         looks[HISTORY_MAX]; /* oldest first: senders report every few seconds, so rates are over a window */
     unsigned n_looks;
-    bool tty;
-    bool waiting; /* the gateway is away and that was said */
+    bool in_place;      /* one table over the other, on a screen of its own */
+    bool color, ascii;  /* what the terminal shows */
+    struct buffer last; /* the table that is there: it stays when the screen goes */
+    bool every_pack;    /* there are no metrics in the one that is wanted */
+    bool waiting;       /* the gateway is away and that was said */
     int exit_code;
 };
 
@@ -83,6 +93,30 @@ static int set_window(void *target, const char *value, struct arena *unused, str
     return 0;
 }
 
+static int set_for(void *target, const char *value, struct arena *unused, struct error *e)
+{
+    struct options *o = target;
+    if (quantity_duration(bytes_str(value), &o->how_long) < 0 || o->how_long == 0 || o->how_long > FOR_MAX)
+        return error_set(e, -EINVAL, "%s: not a time up to a year", value);
+    return 0;
+}
+
+static int set_pack(void *target, const char *value, struct arena *unused, struct error *e)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+    size_t n = strlen(value);
+    if (n == 0 || n > PACK_MAX || strspn(value, letters) != n)
+        return error_set(e, -EINVAL, "%s: not the name of a pack of rules", value);
+    ((struct options *)target)->pack = value;
+    return 0;
+}
+
+static int set_note(void *target, const char *value, struct arena *unused, struct error *e)
+{
+    ((struct options *)target)->note = value;
+    return 0;
+}
+
 static const struct settings_row rows[] = {
     {"url", SETTINGS_OWN, .set = set_url, .metavar = "URL",
      .doc = "the gateway's admin address; default " URL_DEFAULT},
@@ -90,6 +124,12 @@ static const struct settings_row rows[] = {
      .doc = "time between two looks, e.g. 500ms; default 1s"},
     {"window", SETTINGS_OWN, .set = set_window, .metavar = "TIME",
      .doc = "what rates are taken over; default 10s"},
+    {"for", SETTINGS_OWN, .set = set_for, .metavar = "TIME",
+     .doc = "end after so long, e.g. 30s; default: when told to (Ctrl-C)"},
+    {"pack", SETTINGS_OWN, .set = set_pack, .metavar = "NAME",
+     .doc = "whose metrics: a pack of rules, or " PACK_ALL "; default " PACK_DEFAULT},
+    {"note", SETTINGS_OWN, .set = set_note, .metavar = "TEXT",
+     .doc = "a line above the table, e.g. where the profiles are from"},
     {"once", SETTINGS_BOOL, offsetof(struct options, once),
      .doc = "print one table after one interval, and end"},
 };
@@ -98,29 +138,32 @@ static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(
 
 static struct top_view view_of(const struct top *t)
 {
-    struct top_view view = {.url = t->options.url, .width = WIDTH_PLAIN, .color = t->tty};
+    bool all = t->every_pack || strcmp(t->options.pack, PACK_ALL) == 0;
+    struct top_view view = {.url = t->options.url,
+                            .note = t->options.note,
+                            .hint = t->every_pack ? HINT : NULL,
+                            .style = {WIDTH_PLAIN, t->color, t->ascii},
+                            .by_amount = all};
     struct winsize size;
-    if (t->tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 1) {
-        view.width = size.ws_col - 1u;  /* clearing to the right from behind the last column would eat that */
-        view.height = size.ws_row - 1u; /* a newline behind the last row would scroll */
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 1) {
+        view.style.width = size.ws_col - 1u; /* clearing to the right from behind the last column eats that */
+        if (t->in_place)
+            view.height = size.ws_row - 1u; /* a newline behind the last row would scroll */
     }
-    if (t->options.once)
-        view.height = 0;
     return view;
 }
 
 /* Writes a picture: in place on a terminal, as lines elsewhere. */
 static void show(const struct top *t, struct bytes text)
 {
-    bool in_place = t->tty && !t->options.once;
-    if (in_place)
+    if (t->in_place)
         fputs(SCREEN_HOME, stdout);
     for (size_t i = 0; i < text.n; i++) {
-        if (in_place && text.p[i] == '\n')
+        if (t->in_place && text.p[i] == '\n')
             fputs(LINE_CLEAR, stdout);
         putchar(text.p[i]);
     }
-    if (in_place)
+    if (t->in_place)
         fputs(BELOW_CLEAR, stdout);
     else if (!t->options.once)
         putchar('\n');
@@ -163,8 +206,8 @@ static void show_waiting(struct top *t, const char *why)
     }
     forget(t, t->n_looks);
     struct buffer out = BUFFER_INIT(0);
-    int r = buffer_printf(&out, "waiting for %s … (%s)\n", t->options.url, why);
-    if (r == 0 && (t->tty || !t->waiting))
+    int r = buffer_printf(&out, "waiting for %s (%s)\n", t->options.url, why);
+    if (r == 0 && (t->in_place || !t->waiting))
         show(t, buffer_bytes(&out));
     t->waiting = true;
     buffer_release(&out);
@@ -173,17 +216,39 @@ static void show_waiting(struct top *t, const char *why)
 static void show_table(struct top *t)
 {
     const struct look *first = &t->looks[0], *last = &t->looks[t->n_looks - 1];
-    if (last->taken <= first->taken)
+    if (last->taken <= first->taken) {
+        if (t->in_place)
+            show(t, BYTES_LIT("The first table is of two looks: a moment.\n"));
         return;
+    }
     struct top_view view = view_of(t);
     struct buffer out = BUFFER_INIT(0);
     double seconds = (double)(last->taken - first->taken) / NSEC_PER_SEC;
-    double now_unix = (double)clock_realtime() / NSEC_PER_SEC;
-    if (top_table(&view, &first->page, &last->page, seconds, now_unix, &out) == 0)
+    if (top_table(&view, &first->page, &last->page, seconds, &out) == 0) {
         show(t, buffer_bytes(&out));
+        buffer_release(&t->last);
+        t->last = out;
+        out = (struct buffer){0};
+    }
     buffer_release(&out);
     if (t->options.once)
         end(t, EXIT_DONE);
+}
+
+/* The page of a pack, where no other was named; -EINVAL: too long. */
+static int set_path(struct top_url *url, const char *pack)
+{
+    size_t room = sizeof url->path;
+    return snprintf(url->path, room, TOP_PATH_DEFAULT "?pack=%s", pack) < (int)room ? 0 : -EINVAL;
+}
+
+/* Nobody switched the pack on: then what there is. True where that is something else. */
+static bool choose_every_pack(struct top *t)
+{
+    if (t->every_pack || !strchr(t->url.path, '?'))
+        return false;
+    strcpy(t->url.path, TOP_PATH_DEFAULT);
+    return t->every_pack = true;
 }
 
 static void on_page(void *user, int error, const char *message, struct bytes body)
@@ -196,11 +261,18 @@ static void on_page(void *user, int error, const char *message, struct bytes bod
         return;
     }
     struct top_page page;
-    if (top_page_read(body, &page) < 0) {
-        show_waiting(t, "the page is too large to show");
+    int r = top_page_read(body, &page);
+    if (r < 0) {
+        show_waiting(t, r == -EINVAL ? "what answers there is no gateway of this version"
+                                     : "the page is too large to show");
         return;
     }
     t->waiting = false;
+    if (page.metrics.n == 0 && choose_every_pack(t)) {
+        top_page_release(&page);
+        io_timer_set(t->timer, 0);
+        return;
+    }
     remember(t, page);
     show_table(t);
 }
@@ -218,36 +290,61 @@ static void on_signal(void *user, int signum)
     end(user, EXIT_DONE);
 }
 
+static void on_over(void *user)
+{
+    end(user, EXIT_DONE);
+}
+
 static int run(struct top *t)
 {
     t->loop = io_loop_new();
     if (!t->loop)
         return EXIT_ENVIRONMENT;
     t->timer = io_timer_new(t->loop, on_timer, t);
+    t->over = io_timer_new(t->loop, on_over, t);
     t->interrupt = io_signal_new(t->loop, SIGINT, on_signal, t);
     t->terminate = io_signal_new(t->loop, SIGTERM, on_signal, t);
-    bool in_place = t->tty && !t->options.once;
-    if (t->timer && t->interrupt && t->terminate) {
-        if (in_place)
+    if (t->timer && t->over && t->interrupt && t->terminate) {
+        if (t->in_place)
             fputs(SCREEN_ENTER, stdout);
         io_timer_set(t->timer, 0);
+        if (t->options.how_long > 0)
+            io_timer_set(t->over, io_loop_now(t->loop) + t->options.how_long);
         io_loop_run(t->loop);
-        if (in_place)
+        if (t->in_place) {
             fputs(SCREEN_LEAVE, stdout);
+            fwrite(t->last.p ? (const char *)t->last.p : "", 1, t->last.n, stdout);
+        }
         fflush(stdout);
     }
     top_fetch_cancel(t->fetch);
     io_timer_free(t->timer);
+    io_timer_free(t->over);
     io_signal_free(t->interrupt);
     io_signal_free(t->terminate);
     io_loop_free(t->loop);
     forget(t, t->n_looks);
+    buffer_release(&t->last);
     return t->exit_code;
+}
+
+/* What kind of terminal it is, if it is one. A variable that is empty is not set (no-color.org). */
+static void see_terminal(struct top *t)
+{
+    const char *kind = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    bool knows_codes = isatty(STDOUT_FILENO) && kind && kind[0] && strcmp(kind, "dumb") != 0;
+    setlocale(LC_CTYPE, "");
+    t->ascii = strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+    t->in_place = knows_codes && !t->options.once;
+    t->color = knows_codes && !(no_color && no_color[0]);
 }
 
 static int top(int argc, char **argv)
 {
-    struct top t = {.options = {.url = URL_DEFAULT, .interval = NSEC_PER_SEC, .window = WINDOW_DEFAULT},
+    struct top t = {.options = {.url = URL_DEFAULT,
+                                .pack = PACK_DEFAULT,
+                                .interval = NSEC_PER_SEC,
+                                .window = WINDOW_DEFAULT},
                     .exit_code = EXIT_ENVIRONMENT};
     struct error e = {0};
     int rest, r = settings_flags(&flags, argc, argv, &t.options, NULL, &rest, &e);
@@ -259,19 +356,22 @@ static int top(int argc, char **argv)
         r = error_set(&e, -EINVAL, "%s: not expected here", argv[rest]);
     if (r == 0)
         r = top_url_parse(t.options.url, &t.url, &e);
+    if (r == 0 && strcmp(t.url.path, TOP_PATH_DEFAULT) == 0 && strcmp(t.options.pack, PACK_ALL) != 0)
+        r = set_path(&t.url, t.options.pack);
     if (r < 0) {
         fprintf(stderr, "profgate top: %s\n", e.text);
         return EXIT_USAGE;
     }
-    t.tty = isatty(STDOUT_FILENO);
+    see_terminal(&t);
     return run(&t);
 }
 
 const struct settings_command top_command = {
     .name = "profgate top",
-    .usage = "[--url URL] [--interval TIME] [--window TIME] [--once]",
+    .usage = "[--url URL] [--interval TIME] [--window TIME] [--for TIME] [--pack NAME] [--once]",
     .doc = "a live table of a running gateway's counters",
-    .text = "Shows what a running gateway counts, as rates: CPU time per second is cores.\n",
+    .text = "Shows what a running gateway counts, as rates: CPU time per second is cores.\n"
+            "The last table stays on the terminal. NO_COLOR and TERM=dumb are honoured.\n",
     .flags = &flags,
     .run = top,
 };

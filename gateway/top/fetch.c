@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gateway/top/parse.h"
+#include "gateway/top/page.h"
 #include "proto/base/buffer.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
@@ -121,7 +121,7 @@ static void on_response(void *user, enum http_call_result result, const struct h
         return;
     f->ended = true;
     if (result == HTTP_CALL_TOO_LARGE)
-        f->error = error_set(&f->message, -E2BIG, "the page is larger than %u MiB", TOP_TEXT_MAX >> 20);
+        f->error = error_set(&f->message, -E2BIG, "the page is larger than %u MiB", TOP_PAGE_MAX >> 20);
     else if (result != HTTP_CALL_DONE)
         f->error = error_set(&f->message, -EPROTO, "the connection ended before the page did");
     else if (response->status != 200)
@@ -187,7 +187,7 @@ static void on_connect(void *user, struct io_channel *c, int error, const char *
         finish(f, error, message);
         return;
     }
-    static const struct http_header headers[] = {{BYTES_LIT("accept"), BYTES_LIT("text/plain")},
+    static const struct http_header headers[] = {{BYTES_LIT("accept"), BYTES_LIT("application/json")},
                                                  {BYTES_LIT("user-agent"),
                                                   BYTES_LIT("profgate-top/" PROFGATE_VERSION)}};
     struct http_request request = {.method = "GET",
@@ -196,7 +196,7 @@ static void on_connect(void *user, struct io_channel *c, int error, const char *
                                    .path = f->url->path,
                                    .headers = headers,
                                    .n_headers = ARRAY_LEN(headers)};
-    f->client = http_client_new(HTTP_VERSION_1, TOP_TEXT_MAX);
+    f->client = http_client_new(HTTP_VERSION_1, TOP_PAGE_MAX);
     if (!f->client || !http_client_call(f->client, &request, on_response, f)) {
         finish(f, -ENOMEM, "no memory for the request");
         return;
@@ -219,7 +219,7 @@ struct top_fetch *top_fetch_start(struct io_loop *loop, const struct top_url *ur
     if (!f)
         return NULL;
     *f = (struct top_fetch){
-        .loop = loop, .url = url, .done = done, .user = user, .body = BUFFER_INIT(TOP_TEXT_MAX)};
+        .loop = loop, .url = url, .done = done, .user = user, .body = BUFFER_INIT(TOP_PAGE_MAX)};
     f->timer = io_timer_new(loop, on_timeout, f);
     f->connector = f->timer ? io_connect(loop, url->host, url->port, timeout_ns, on_connect, f) : NULL;
     if (!f->connector)

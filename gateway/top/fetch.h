@@ -12,7 +12,7 @@
 
 struct io_loop;
 
-#define TOP_PATH_DEFAULT "/metrics?collect[]=profiles&collect[]=self"
+#define TOP_PATH_DEFAULT "/api/v1/metrics"
 
 /* Where a page is. */
 struct top_url {

@@ -1,441 +1,573 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Series become rows; sorted, equal rows are added up, and runs of them are groups: the processes of a metric
+ * by function, the label sets of others. Then lines are given out, and only then is anything drawn: how wide
+ * a column is depends on what stands in it. */
 #include "gateway/top/table.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gateway/top/words.h"
-#include "proto/base/macros.h"
+#include "proto/base/intern.h"
 
-#define ROWS_PLAIN   12u /* rows of a section when nothing limits the page */
-#define BAR_CELLS    12u
-#define SECTIONS_MAX 64u
-#define COMMON_MAX   32u
-
-/* What a family is about, for someone who never saw a profile; families not named here are titled by their
- * HELP. The order is the order on the page. */
-static const struct {
-    const char *family, *title;
-} titles[] = {
-    {"profile_cpu_time_seconds_total", "CPU by runtime and mode"},
-    {"samples_kernel_count_total", "Kernel work"},
-    {"samples_native_count_total", "Native libraries"},
-    {"profile_gc_time_seconds_total", "Garbage collection"},
-    {"profile_jit_time_seconds_total", "Just-in-time compilation"},
-    {"profile_alloc_time_seconds_total", "Allocating memory"},
-    {"profile_lock_time_seconds_total", "Locking"},
-    {"profile_serialization_time_seconds_total", "Serialization (JSON, protobuf …)"},
-    {"profile_compression_time_seconds_total", "Compression"},
-    {"profile_crypto_time_seconds_total", "Cryptography"},
-    {"profile_regex_time_seconds_total", "Regular expressions"},
-    {"profile_logging_time_seconds_total", "Logging"},
-    {"profile_database_time_seconds_total", "Database clients"},
-    {"profile_rpc_time_seconds_total", "Remote calls"},
-    {"profile_offcpu_time_seconds_total", "Waiting (off CPU)"},
-};
-
-/* clang-format off */
-/* Labels of where something ran, by the short names people use. They stand behind a metric's own. */
-static const struct {
-    const char *label, *shown;
-} places[] = {
-    {"process_executable_name", "process"}, {"job", "service"},          {"instance", "instance"},
-    {"k8s_pod_name", "pod"},                {"k8s_namespace_name", "namespace"}, {"k8s_node_name", "node"},
-    {"k8s_container_name", "container"},    {"k8s_deployment_name", "deployment"}, {"k8s_cluster_name", "cluster"},
-    {"k8s_daemonset_name", "daemonset"},    {"container_name", "container"}, {"container_id", "container"},
-    {"deployment_environment_name", "environment"}, {"host_name", "host"},
-};
-/* clang-format on */
+#define GROUPS_SURE   10u /* processes that have a line before a function has one */
+#define GROUPS_PLAIN  15u /* lines of a section when nothing limits the page */
+#define ITEMS_MAX     5u  /* functions of a process */
+#define ITEMS_PLAIN   4u
+#define ITEM_SHARE    0.01 /* of its section: less tells nothing */
+#define GROUP_SHARE   0.002
+#define SECTIONS_MAX  64u
+#define BAR_COLUMNS   10u
+#define BAR_WIDTH_MIN 72u /* of a terminal that has room for bars */
+#define NOTE_MIN      12u
+#define NAME_COLUMNS  64u /* columns: what a function is for shall stand beside it */
 
 struct row {
-    const struct top_sample *sample;
-    double amount;  /* per second of a counter; the value of a gauge */
-    uint32_t order; /* of its section */
+    uint32_t section;
+    struct bytes group, item, note;
+    double amount; /* per second of a counter; the value of a gauge */
+};
+
+struct group {
+    const struct row *items; /* the greatest first */
+    uint32_t n_items, shown; /* of its items: those with a line of their own */
+    double amount;
 };
 
 struct section {
-    const struct top_family *family;
-    struct row *rows; /* the greatest first */
-    uint32_t n_rows, shown;
-    double total;
-    uint32_t order;
+    const struct top_metric *metric;
+    struct group *groups; /* the greatest first */
+    uint32_t n_groups, shown;
+    double total; /* with what is told at the end */
 };
 
 struct table {
     const struct top_view *view;
     const struct top_page *before, *now;
     double seconds;
+    struct arena arena; /* names that are put together */
     struct row *rows;
     uint32_t n_rows;
+    struct group *groups;
     struct section sections[SECTIONS_MAX];
     uint32_t n_sections;
-    struct buffer line; /* one line, without colours' escapes being counted: see columns() */
+    struct bytes host; /* "" where there are none or several */
+    uint32_t n_hosts;  /* 2: several */
+    double own;        /* what profgate and profsend take themselves */
+    struct line line;
+    uint32_t name_columns;
 };
 
-/* ---- lines ---- */
+/* ---- rows ---- */
 
-/* Appends somebody else's text: escapes of the text format undone, control characters (C0, DEL, C1 and what
- * is not UTF-8) shown as '?'. */
-static int add_foreign(struct buffer *out, struct bytes text)
+static bool is_own(struct bytes service)
 {
-    bool utf8 = bytes_is_utf8(text);
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < text.n; i++) {
-        uint8_t c = text.p[i];
-        if (c == '\\' && i + 1 < text.n) {
-            c = text.p[++i];
-            if (c == 'n')
-                c = ' ';
-        }
-        bool c1 = c == 0xc2 && i + 1 < text.n && text.p[i + 1] < 0xa0;
-        if (c < 0x20 || c == 0x7f || (c >= 0x80 && !utf8) || c1) {
-            i += c1;
-            c = '?';
-        }
-        r = buffer_add(out, &c, 1);
-    }
-    return r;
-}
-
-/* Appends the line cut to the width (a code point is a column), and ends it. */
-static int flush_line(struct table *t, struct buffer *out, const char *color)
-{
-    size_t columns = 0, n = 0;
-    for (; n < t->line.n; n++) {
-        if ((t->line.p[n] & 0xc0) != 0x80 && ++columns > t->view->width)
-            break;
-    }
-    bool colored = color && t->view->color;
-    int r = buffer_printf(out, "%s%.*s%s\n", colored ? color : "", (int)n,
-                          t->line.p ? (const char *)t->line.p : "", colored ? "\x1b[0m" : "");
-    t->line.n = 0;
-    return r;
-}
-
-/* A bar of eighths. */
-static int add_bar(struct buffer *out, double share)
-{
-    static const char *const part[] = {" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-    share = share > 0 ? min_of(share, 1.0) : 0;
-    uint32_t eighths = (uint32_t)(share * BAR_CELLS * 8 + 0.5);
-    int r = 0;
-    for (uint32_t i = 0; r == 0 && i < BAR_CELLS; i++) {
-        r = buffer_add_str(out, eighths >= 8 ? "█" : part[eighths]);
-        eighths -= min_of(eighths, 8u);
-    }
-    return r;
-}
-
-/* ---- the model ---- */
-
-static uint32_t order_of(struct bytes family)
-{
-    for (uint32_t i = 0; i < ARRAY_LEN(titles); i++)
-        if (bytes_is(family, titles[i].family))
-            return i;
-    return ARRAY_LEN(titles);
-}
-
-static bool is_shown(const struct top_family *f)
-{
-    return f->type != TOP_UNTYPED && !bytes_starts(f->name, "profgate_") &&
-           !bytes_starts(f->name, "process_") && !bytes_is(f->name, "target_info");
-}
-
-static int by_family_then_amount(const void *a, const void *b)
-{
-    const struct row *x = a, *y = b;
-    if (x->sample->family != y->sample->family)
-        return x->sample->family < y->sample->family ? -1 : 1;
-    if (x->amount != y->amount)
-        return x->amount > y->amount ? -1 : 1;
-    return bytes_compare(x->sample->key, y->sample->key);
+    return bytes_is(service, "profgate") || bytes_is(service, "profsend");
 }
 
 /* The values of a page by key. */
 static int index_page(const struct top_page *page, struct intern *keys, double **ret_values)
 {
-    double *values = calloc(page->n_samples + 1, sizeof *values);
+    double *values = calloc(page->series.n + 1, sizeof *values);
     if (!values)
         return -ENOMEM;
-    for (uint32_t i = 0; i < page->n_samples; i++) {
-        uint32_t id = intern_add(keys, page->samples[i].key);
+    for (uint32_t i = 0; i < page->series.n; i++) {
+        uint32_t id = intern_add(keys, page->series.p[i].key);
         if (id == INTERN_NONE) {
             free(values);
             return -ENOMEM;
         }
-        values[id] = page->samples[i].value;
+        values[id] = page->series.p[i].value;
     }
     *ret_values = values;
     return 0;
 }
 
-static double amount_of(const struct table *t, const struct top_sample *s, const struct intern *keys,
+static double amount_of(const struct table *t, const struct top_series *s, const struct intern *keys,
                         const double *old)
 {
-    if (t->now->families[s->family].type == TOP_GAUGE)
+    if (t->now->metrics.p[s->metric].is_gauge)
         return s->value;
     uint32_t id = intern_find(keys, s->key);
     double was = id == INTERN_NONE ? 0 : old[id];
     return (s->value >= was ? s->value - was : s->value) / t->seconds; /* smaller: it began anew */
 }
 
+static void find_hosts(struct table *t)
+{
+    for (uint32_t i = 0; i < t->now->series.n && t->n_hosts < 2; i++) {
+        struct bytes host = t->now->series.p[i].host;
+        if (host.n == 0 || (t->n_hosts > 0 && bytes_eq(host, t->host)))
+            continue;
+        t->host = host;
+        t->n_hosts++;
+    }
+    if (t->n_hosts > 1)
+        t->host = BYTES_LIT("");
+}
+
+/* Two texts with something between, where there are two. */
+static struct bytes join(struct table *t, struct bytes a, const char *between, struct bytes b)
+{
+    if (a.n == 0 || b.n == 0)
+        return a.n > 0 ? a : b;
+    char *both = arena_printf(&t->arena, "%.*s%s%.*s", BYTES_FMT(a), between, BYTES_FMT(b));
+    return both ? bytes_str(both) : a;
+}
+
+static struct row row_of(struct table *t, const struct top_series *s, double amount)
+{
+    const struct top_metric *m = &t->now->metrics.p[s->metric];
+    struct bytes process = s->service.n > 0 ? s->service : BYTES_LIT("(no name)");
+    if (t->n_hosts > 1)
+        process = join(t, process, " @", s->host);
+    struct bytes what = s->is_overflow ? BYTES_LIT("(others)") : s->what;
+    struct row row = {.section = s->metric, .amount = amount};
+    if (m->by_function) {
+        row.group = process;
+        row.item = what;
+        row.note = s->rest;
+    } else {
+        what = join(t, what, ", ", s->rest);
+        row.group = what.n > 0 ? what : BYTES_LIT("(all)");
+        row.item = process;
+    }
+    return row;
+}
+
+/* "none" is how a rule says that there is nothing to tell. */
+static bool tells_nothing(const struct top_metric *m, const struct top_series *s)
+{
+    return !m->by_function && bytes_is(s->what, "none") && s->rest.n == 0;
+}
+
 static int find_rows(struct table *t)
 {
     struct intern keys = INTERN_INIT(NULL);
     double *old = NULL;
-    t->rows = calloc(t->now->n_samples + 1, sizeof *t->rows);
-    int r = t->rows ? index_page(t->before, &keys, &old) : -ENOMEM;
-    for (uint32_t i = 0; r == 0 && i < t->now->n_samples; i++) {
-        const struct top_sample *s = &t->now->samples[i];
-        double amount = is_shown(&t->now->families[s->family]) ? amount_of(t, s, &keys, old) : 0;
-        if (isfinite(amount) && amount > 0)
-            t->rows[t->n_rows++] = (struct row){s, amount, 0};
+    t->rows = calloc(t->now->series.n + 1, sizeof *t->rows);
+    t->groups = calloc(t->now->series.n + 1, sizeof *t->groups);
+    int r = t->rows && t->groups ? index_page(t->before, &keys, &old) : -ENOMEM;
+    for (uint32_t i = 0; r == 0 && i < t->now->series.n; i++) {
+        const struct top_series *s = &t->now->series.p[i];
+        const struct top_metric *m = &t->now->metrics.p[s->metric];
+        double amount = amount_of(t, s, &keys, old);
+        if (!isfinite(amount) || amount <= 0 || tells_nothing(m, s))
+            continue;
+        if (m->by_function && is_own(s->service))
+            t->own += amount;
+        else
+            t->rows[t->n_rows++] = row_of(t, s, amount);
     }
-    if (r == 0)
-        qsort(t->rows, t->n_rows, sizeof *t->rows, by_family_then_amount);
     free(old);
     intern_release(&keys);
     return r;
 }
 
-static int by_order_then_name(const void *a, const void *b)
+static int by_names(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    if (x->section != y->section)
+        return x->section < y->section ? -1 : 1;
+    int order = bytes_compare(x->group, y->group);
+    if (order == 0)
+        order = bytes_compare(x->item, y->item);
+    return order ? order : bytes_compare(x->note, y->note);
+}
+
+static int by_amount(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    return x->amount != y->amount ? (x->amount > y->amount ? -1 : 1) : by_names(a, b);
+}
+
+static int groups_by_amount(const void *a, const void *b)
+{
+    const struct group *x = a, *y = b;
+    if (x->amount != y->amount)
+        return x->amount > y->amount ? -1 : 1;
+    return bytes_compare(x->items[0].group, y->items[0].group);
+}
+
+static int sections_by_amount(const void *a, const void *b)
 {
     const struct section *x = a, *y = b;
-    if (x->order != y->order)
-        return x->order < y->order ? -1 : 1;
-    return bytes_compare(x->family->name, y->family->name);
+    bool x_cpu = bytes_is(x->metric->on, "cpu"), y_cpu = bytes_is(y->metric->on, "cpu");
+    if (x_cpu != y_cpu)
+        return x_cpu ? -1 : 1;
+    if (x->total != y->total)
+        return x->total > y->total ? -1 : 1;
+    return bytes_compare(x->metric->name, y->metric->name);
 }
 
-static void find_sections(struct table *t)
+/* Rows that say the same, of several hosts or containers, are one. */
+static void add_up(struct table *t)
 {
-    for (uint32_t i = 0, j; i < t->n_rows && t->n_sections < SECTIONS_MAX; i = j) {
-        struct section s = {.family = &t->now->families[t->rows[i].sample->family], .rows = &t->rows[i]};
-        for (j = i; j < t->n_rows && t->rows[j].sample->family == t->rows[i].sample->family; j++)
-            s.total += t->rows[j].amount;
-        s.n_rows = j - i;
-        s.order = order_of(s.family->name);
-        t->sections[t->n_sections++] = s;
+    uint32_t n = 0;
+    qsort(t->rows, t->n_rows, sizeof *t->rows, by_names);
+    for (uint32_t i = 0; i < t->n_rows; i++) {
+        if (n > 0 && by_names(&t->rows[n - 1], &t->rows[i]) == 0)
+            t->rows[n - 1].amount += t->rows[i].amount;
+        else
+            t->rows[n++] = t->rows[i];
     }
-    qsort(t->sections, t->n_sections, sizeof *t->sections, by_order_then_name);
+    t->n_rows = n;
 }
 
-/* How many rows of each section fit: a row each in turn, so that no section starves. Each has a blank line
- * and a heading. Sections that have no place for a single row are left out. */
-static void share_lines(struct table *t, uint32_t used)
+static void find_groups(struct table *t)
 {
-    uint32_t free_lines = t->view->height > used ? t->view->height - used : 0;
-    bool unlimited = t->view->height == 0;
-    for (uint32_t i = 0; i < t->n_sections; i++) {
-        if (unlimited) {
-            t->sections[i].shown = min_of(t->sections[i].n_rows, ROWS_PLAIN);
-        } else if (free_lines >= 3) {
-            t->sections[i].shown = 1;
-            free_lines -= 3;
+    struct group *g = t->groups;
+    for (uint32_t i = 0, end; i < t->n_rows; i = end) {
+        struct row *first = &t->rows[i];
+        struct section *s = t->n_sections > 0 ? &t->sections[t->n_sections - 1] : NULL;
+        if (!s || s->metric != &t->now->metrics.p[first->section]) {
+            if (t->n_sections == SECTIONS_MAX)
+                break;
+            s = &t->sections[t->n_sections++];
+            *s = (struct section){.metric = &t->now->metrics.p[first->section], .groups = g};
+            s->total = s->metric->by_function ? t->own : 0;
         }
+        *g = (struct group){.items = first};
+        for (end = i; end < t->n_rows && t->rows[end].section == first->section &&
+                      bytes_eq(t->rows[end].group, first->group);
+             end++)
+            g->amount += t->rows[end].amount;
+        g->n_items = end - i;
+        qsort(first, g->n_items, sizeof *first, by_amount);
+        s->total += g->amount;
+        s->n_groups++;
+        g++;
     }
-    for (bool given = true; !unlimited && given && free_lines > 0;) {
+    for (uint32_t i = 0; i < t->n_sections; i++)
+        qsort(t->sections[i].groups, t->sections[i].n_groups, sizeof *g, groups_by_amount);
+    if (t->view->by_amount)
+        qsort(t->sections, t->n_sections, sizeof *t->sections, sections_by_amount);
+}
+
+/* ---- lines are given out ---- */
+
+/* How many of the groups are worth a line. */
+static uint32_t groups_worth(const struct section *s, double share)
+{
+    uint32_t n = 0;
+    while (n < s->n_groups && s->groups[n].amount >= share * s->total)
+        n++;
+    return n;
+}
+
+/* The group whose next function is the greatest of those that have no line yet, or NULL. */
+static struct group *next_item(const struct section *s, uint32_t items_max)
+{
+    struct group *best = NULL;
+    for (uint32_t i = 0; i < s->shown; i++) {
+        struct group *g = &s->groups[i];
+        if (g->shown >= min_of(g->n_items, items_max) || g->items[g->shown].amount < ITEM_SHARE * s->total)
+            continue;
+        if (!best || g->items[g->shown].amount > best->items[best->shown].amount)
+            best = g;
+    }
+    return best;
+}
+
+/* Gives lines to a section by function: to processes, to functions, to more processes. Returns the lines that
+ * are left. */
+static uint32_t give_functions(struct section *s, uint32_t lines, uint32_t groups_max, uint32_t items_max)
+{
+    uint32_t worth = min_of(groups_worth(s, GROUP_SHARE), groups_max);
+    s->shown = min_of(min_of(worth, GROUPS_SURE), lines);
+    for (lines -= s->shown; lines > 0; lines--) {
+        struct group *g = next_item(s, items_max);
+        if (g)
+            g->shown++;
+        else if (s->shown < worth)
+            s->shown++;
+        else
+            break;
+    }
+    return lines;
+}
+
+static void give_plain(struct table *t)
+{
+    for (uint32_t i = 0; i < t->n_sections; i++) {
+        struct section *s = &t->sections[i];
+        if (s->metric->by_function)
+            give_functions(s, UINT32_MAX, GROUPS_PLAIN, ITEMS_PLAIN);
+        else
+            s->shown = min_of(s->n_groups, GROUPS_PLAIN);
+    }
+}
+
+/* Each section takes a blank line and a heading besides. Those without functions have three lines first, and
+ * what is left at the end. */
+static void give_lines(struct table *t, uint32_t lines)
+{
+    uint32_t n_functions = 0;
+    for (uint32_t i = 0; i < t->n_sections; i++)
+        n_functions += t->sections[i].metric->by_function;
+    for (uint32_t i = 0; i < t->n_sections; i++) {
+        struct section *s = &t->sections[i];
+        uint32_t least = min_of(s->n_groups, 3u);
+        if (s->metric->by_function || lines < least + 2 + n_functions * 5)
+            continue;
+        s->shown = min_of(groups_worth(s, ITEM_SHARE), max_of(least, n_functions ? lines / 5 : 3u));
+        lines -= s->shown + 2;
+    }
+    for (uint32_t i = 0; i < t->n_sections; i++) {
+        struct section *s = &t->sections[i];
+        if (s->metric->by_function && lines >= 3)
+            lines = give_functions(s, lines - 2, UINT32_MAX, ITEMS_MAX);
+    }
+    for (bool given = true; given && lines > 0;) {
         given = false;
-        for (uint32_t i = 0; i < t->n_sections && free_lines > 0; i++) {
+        for (uint32_t i = 0; i < t->n_sections && lines > 0; i++) {
             struct section *s = &t->sections[i];
-            if (s->shown == 0 || s->shown >= s->n_rows)
+            if (s->shown == 0 || s->metric->by_function || s->shown >= groups_worth(s, GROUP_SHARE))
                 continue;
             s->shown++;
-            free_lines--;
+            lines--;
             given = true;
         }
     }
 }
 
-/* ---- drawing ---- */
+/* ---- columns ---- */
 
-struct label {
-    struct bytes name, value;
-};
+#define AMOUNT_COLUMNS 7u
+#define SHARE_COLUMNS  4u
 
-static bool has_label(struct bytes labels, const struct label *wanted)
+static bool has_bars(const struct table *t)
 {
-    struct label l;
-    uint32_t n = 0;
-    while (n++ < TOP_LABELS_MAX && top_label_next(&labels, &l.name, &l.value))
-        if (bytes_eq(l.name, wanted->name))
-            return bytes_eq(l.value, wanted->value);
-    return false;
+    return t->view->style.width >= BAR_WIDTH_MIN;
 }
 
-/* The labels that all rows shown of a section have alike: said once, in the heading. */
-static uint32_t common_labels(const struct section *s, struct label common[COMMON_MAX])
+/* Where names begin. */
+static uint32_t left_columns(const struct table *t)
 {
-    uint32_t n = 0;
-    struct bytes rest = s->rows[0].sample->labels;
-    struct label l;
-    while (s->n_rows > 1 && n < COMMON_MAX && top_label_next(&rest, &l.name, &l.value)) {
-        bool everywhere = true;
-        for (uint32_t i = 1; everywhere && i < s->n_rows; i++)
-            everywhere = has_label(s->rows[i].sample->labels, &l);
-        if (everywhere)
-            common[n++] = l;
+    return AMOUNT_COLUMNS + 1 + SHARE_COLUMNS + 2 + (has_bars(t) ? BAR_COLUMNS + 2 : 0);
+}
+
+/* A function's name that is too long loses its arguments first: "f(int, char*)" is f. What is a name itself
+ * stays, "operator()" and "(anonymous namespace)::f". */
+static struct bytes without_arguments(struct bytes name)
+{
+    uint32_t depth = 0;
+    size_t close = name.n;
+    while (close > 0 && name.p[close - 1] != ')')
+        close--;
+    for (size_t i = close; i > 0; i--) {
+        depth += name.p[i - 1] == ')';
+        depth -= name.p[i - 1] == '(';
+        if (depth == 0 && i > 1 && name.p[i - 2] != ':' && name.p[i - 2] != ' ')
+            return bytes_of(name.p, i - 1);
+        if (depth == 0)
+            break;
     }
-    return n;
+    return name;
 }
 
-static const char *place_name(struct bytes label)
+static void find_columns(struct table *t)
 {
-    for (size_t i = 0; i < ARRAY_LEN(places); i++)
-        if (bytes_is(label, places[i].label))
-            return places[i].shown;
-    return NULL;
-}
-
-static int add_label(struct buffer *out, const struct label *l)
-{
-    const char *place = place_name(l->name);
-    int r = buffer_add_str(out, "  ");
-    if (r == 0)
-        r = place ? buffer_add_str(out, place) : add_foreign(out, l->name);
-    if (r == 0)
-        r = buffer_add_str(out, "=");
-    return r < 0 ? r : add_foreign(out, l->value);
-}
-
-/* profsend calls a service that has no name by its executable: once is enough. */
-static bool is_said_twice(struct bytes labels, const struct label *l)
-{
-    struct label job = {BYTES_LIT("job"), l->value};
-    return bytes_is(l->name, "process_executable_name") && has_label(labels, &job);
-}
-
-/* The labels that are not common: the metric's own first, then where it ran. */
-static int add_labels(struct buffer *out, struct bytes labels, const struct label *common, uint32_t n_common)
-{
-    int r = 0;
-    for (int places_now = 0; r == 0 && places_now < 2; places_now++) {
-        struct bytes rest = labels;
-        struct label l;
-        uint32_t seen = 0;
-        while (r == 0 && seen++ < TOP_LABELS_MAX && top_label_next(&rest, &l.name, &l.value)) {
-            bool is_common = is_said_twice(labels, &l);
-            for (uint32_t i = 0; i < n_common && !is_common; i++)
-                is_common = bytes_eq(common[i].name, l.name);
-            if (!is_common && (place_name(l.name) != NULL) == places_now)
-                r = add_label(out, &l);
+    const struct line_style *style = &t->view->style;
+    uint32_t names = 0, notes = 0, left = left_columns(t);
+    for (uint32_t i = 0; i < t->n_sections; i++) {
+        const struct section *s = &t->sections[i];
+        for (uint32_t k = 0; k < s->shown; k++) {
+            const struct group *g = &s->groups[k];
+            names = max_of(names, line_columns(style, g->items[0].group));
+            for (uint32_t n = 0; n < g->shown; n++) {
+                names = max_of(names, 2 + line_columns(style, g->items[n].item));
+                notes = max_of(notes, line_columns(style, g->items[n].note));
+            }
         }
     }
-    return r;
+    uint32_t room = style->width > left ? style->width - left : 0;
+    notes = min_of(max_of(notes, NOTE_MIN) + 2, room * 2 / 5);
+    t->name_columns = min_of(min_of(names, NAME_COLUMNS), room - notes);
 }
 
-static int draw_heading(struct table *t, const struct section *s, const struct label *common,
-                        uint32_t n_common, struct buffer *out)
+/* ---- drawing ---- */
+
+static void draw_amount(struct table *t, const struct section *s, double amount)
 {
-    char total[32];
-    top_amount(s->family, s->total, total);
-    int r = 0;
-    if (s->order < ARRAY_LEN(titles))
-        r = buffer_add_str(&t->line, titles[s->order].title);
+    char text[16];
+    double share = s->total > 0 ? amount / s->total : 0;
+    top_amount(s->metric, amount, text);
+    line_printf(&t->line, "%*s ", (int)AMOUNT_COLUMNS, text);
+    if (share < 0.005)
+        line_printf(&t->line, " <1%%  ");
     else
-        r = add_foreign(&t->line, s->family->help.n ? s->family->help : s->family->name);
-    if (r == 0)
-        r = buffer_printf(&t->line, ": %s", total);
-    for (uint32_t i = 0; r == 0 && i < n_common; i++)
-        r = add_label(&t->line, &common[i]);
-    if (r == 0 && s->shown < s->n_rows)
-        r = buffer_printf(&t->line, "   (%u of %u shown)", s->shown, s->n_rows);
-    return r < 0 ? r : flush_line(t, out, "\x1b[1m");
+        line_printf(&t->line, "%3.0f%%  ", 100 * share);
 }
 
-static int draw_section(struct table *t, const struct section *s, struct buffer *out)
+static void draw_name(struct table *t, struct bytes name, uint32_t indent)
 {
-    struct label common[COMMON_MAX];
-    uint32_t n_common = common_labels(s, common);
-    int r = flush_line(t, out, NULL);
-    if (r == 0)
-        r = draw_heading(t, s, common, n_common, out);
-    for (uint32_t i = 0; r == 0 && i < s->shown; i++) {
-        const struct row *row = &s->rows[i];
-        double share = s->total > 0 ? row->amount / s->total : 0;
-        char amount[32];
-        top_amount(s->family, row->amount, amount);
-        r = buffer_printf(&t->line, "%14s %5.1f%% ", amount, 100 * share);
-        if (r == 0)
-            r = add_bar(&t->line, share);
-        size_t before = t->line.n;
-        if (r == 0)
-            r = add_labels(&t->line, row->sample->labels, common, n_common);
-        if (r == 0 && t->line.n == before)
-            r = buffer_add_str(&t->line, "  (all)");
-        if (r == 0)
-            r = flush_line(t, out, NULL);
+    uint32_t room = t->name_columns > indent ? t->name_columns - indent : 0;
+    line_pad(&t->line, left_columns(t) + indent);
+    if (line_columns(&t->view->style, name) > room)
+        name = without_arguments(name);
+    line_add(&t->line, name, room);
+}
+
+/* The processes that a row of labels is about, the greatest first, as far as they fit. */
+static void draw_processes(struct table *t, const struct group *g)
+{
+    for (uint32_t i = 0; i < g->n_items && g->items[i].amount >= 0.05 * g->amount; i++) {
+        uint32_t left = t->view->style.width - min_of(t->line.columns, t->view->style.width);
+        if (i > 0 && line_columns(&t->view->style, g->items[i].item) + 2 > left)
+            break;
+        if (i > 0)
+            line_printf(&t->line, ", ");
+        line_add(&t->line, g->items[i].item, UINT32_MAX);
     }
-    return r;
 }
 
-/* The rate of everything under a name of the gateway's own. */
-static double own_rate(const struct table *t, const char *name)
+static void draw_group(struct table *t, const struct section *s, const struct group *g)
 {
-    double was = top_page_sum(t->before, name, 0), is = top_page_sum(t->now, name, 0);
-    return (is >= was ? is - was : is) / t->seconds;
+    double most = s->groups[0].amount;
+    draw_amount(t, s, g->amount);
+    if (has_bars(t)) {
+        line_look(&t->line, "34");
+        line_bar(&t->line, BAR_COLUMNS, most > 0 ? g->amount / most : 0);
+        line_plain(&t->line);
+    }
+    if (s->metric->by_function)
+        line_look(&t->line, "1");
+    draw_name(t, g->items[0].group, 0);
+    line_plain(&t->line);
+    if (!s->metric->by_function) {
+        line_pad(&t->line, left_columns(t) + t->name_columns + 2);
+        line_look(&t->line, "2");
+        draw_processes(t, g);
+    }
+    line_end(&t->line);
+    for (uint32_t i = 0; i < g->shown; i++) {
+        line_look(&t->line, "2");
+        draw_amount(t, s, g->items[i].amount);
+        line_plain(&t->line);
+        draw_name(t, g->items[i].item, 2);
+        line_pad(&t->line, left_columns(t) + t->name_columns + 2);
+        line_look(&t->line, "36");
+        line_add(&t->line, g->items[i].note, UINT32_MAX);
+        line_end(&t->line);
+    }
 }
 
-#define HEADER_LINES 2u
-
-static int draw_header(struct table *t, double now_unix, struct buffer *out)
+static void draw_section(struct table *t, const struct section *s)
 {
-    char up[24], rss[16], samples[16], requests[16], in[16], series[16], cpu[16];
-    double start = top_page_sum(t->now, "process_start_time_seconds", now_unix);
-    top_duration(now_unix - start, up);
-    top_bytes(top_page_sum(t->now, "process_resident_memory_bytes", 0), rss);
-    top_number(own_rate(t, "process_cpu_seconds_total"), cpu);
-    top_number(own_rate(t, "profgate_samples_total"), samples);
-    top_number(own_rate(t, "profgate_requests_total"), requests);
-    top_bytes(own_rate(t, "profgate_request_bytes_total"), in);
-    top_number(top_page_sum(t->now, "profgate_series", 0), series);
-    int r = buffer_printf(&t->line, "profgate top  ");
-    if (r == 0)
-        r = add_foreign(&t->line, bytes_str(t->view->url));
-    if (r == 0)
-        r = buffer_printf(&t->line, "   up %s   memory %s   cpu %s cores", up, rss, cpu);
-    if (r == 0)
-        r = flush_line(t, out, "\x1b[7m");
-    if (r == 0)
-        r = buffer_printf(&t->line, "%s samples/s   %s requests/s   %s/s in   %s series   over %.1f s",
-                          samples, requests, in, series, t->seconds);
-    return r < 0 ? r : flush_line(t, out, NULL);
+    char total[16];
+    top_amount(s->metric, s->total, total);
+    line_end(&t->line);
+    line_look(&t->line, "1");
+    line_add(&t->line, s->metric->describe.n > 0 ? s->metric->describe : s->metric->name, UINT32_MAX);
+    const char *unit = top_unit(s->metric);
+    line_printf(&t->line, ": %s%s%s", total, unit[0] && unit[0] != '/' ? " " : "", unit);
+    line_end(&t->line);
+    for (uint32_t i = 0; i < s->shown; i++)
+        draw_group(t, s, &s->groups[i]);
 }
 
-static int draw(struct table *t, double now_unix, struct buffer *out)
+static void draw_header(struct table *t)
 {
-    int r = draw_header(t, now_unix, out);
-    for (uint32_t i = 0; r == 0 && i < t->n_sections; i++)
-        if (t->sections[i].shown > 0)
-            r = draw_section(t, &t->sections[i], out);
-    if (r < 0 || t->n_sections > 0)
-        return r;
-    r = flush_line(t, out, NULL);
-    if (r == 0)
-        r = buffer_add_str(&t->line,
-                           own_rate(t, "profgate_samples_total") > 0
-                               ? "Samples arrive; what they count comes with the next hand-over."
-                               : "Nothing was counted meanwhile: does a profiler send to this gateway?");
-    return r < 0 ? r : flush_line(t, out, NULL);
+    struct line *l = &t->line;
+    line_look(l, "7");
+    line_printf(l, "profgate top   ");
+    if (t->n_hosts > 1)
+        line_printf(l, "several hosts   ");
+    else if (t->n_hosts == 1) {
+        line_add(l, t->host, 40);
+        line_printf(l, "   ");
+    }
+    line_printf(l, "over %.0f s   ", max_of(t->seconds, 1.0));
+    line_add(l, bytes_str(t->view->url), UINT32_MAX);
+    line_end(l);
+    const char *const words[] = {t->view->note, t->view->hint};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (!words[i])
+            continue;
+        line_look(l, i == 0 ? "1;33" : "2");
+        line_add(l, bytes_str(words[i]), UINT32_MAX);
+        line_end(l);
+    }
+}
+
+/* What a person does not look for, in one line: processes that had none, and what looking costs. */
+static void draw_footer(struct table *t, const struct section *s)
+{
+    char text[16];
+    double rest = 0;
+    for (uint32_t i = s->shown; i < s->n_groups; i++)
+        rest += s->groups[i].amount;
+    if (rest <= 0 && t->own <= 0)
+        return;
+    line_look(&t->line, "2");
+    if (rest > 0) {
+        draw_amount(t, s, rest);
+        draw_name(t, BYTES_LIT(""), 0);
+        line_printf(&t->line, "%u more", s->n_groups - s->shown);
+    } else {
+        draw_amount(t, s, t->own);
+        draw_name(t, BYTES_LIT(""), 0);
+        line_printf(&t->line, "profgate and profsend themselves");
+    }
+    if (rest > 0 && t->own > 0) {
+        top_amount(s->metric, t->own, text);
+        line_printf(&t->line, "; profgate and profsend %s", text);
+    }
+    line_end(&t->line);
+}
+
+static void draw(struct table *t)
+{
+    draw_header(t);
+    for (uint32_t i = 0; i < t->n_sections; i++) {
+        if (t->sections[i].shown == 0)
+            continue;
+        draw_section(t, &t->sections[i]);
+        if (t->sections[i].metric->by_function)
+            draw_footer(t, &t->sections[i]);
+    }
+    if (t->n_sections > 0)
+        return;
+    line_end(&t->line);
+    line_printf(&t->line, "%s",
+                t->now->samples > t->before->samples
+                    ? "Samples arrive; what they count comes with the next hand-over."
+                    : "Nothing was counted meanwhile: does a profiler send to this gateway?");
+    line_end(&t->line);
 }
 
 int top_table(const struct top_view *view, const struct top_page *before, const struct top_page *now,
-              double seconds, double now_unix, struct buffer *out)
+              double seconds, struct buffer *out)
 {
     struct table *t = calloc(1, sizeof *t); /* large: not for the stack */
     if (!t)
         return -ENOMEM;
-    *t = (struct table){.view = view, .before = before, .now = now, .seconds = seconds};
+    *t = (struct table){.view = view,
+                        .before = before,
+                        .now = now,
+                        .seconds = seconds,
+                        .line = {.style = &view->style, .out = out}};
+    find_hosts(t);
     int r = find_rows(t);
     if (r == 0) {
-        find_sections(t);
-        share_lines(t, HEADER_LINES);
-        r = draw(t, now_unix, out);
+        add_up(t);
+        find_groups(t);
+        uint32_t used = 2u + (view->note != NULL) + (view->hint != NULL); /* the header, and the footer */
+        if (view->height == 0)
+            give_plain(t);
+        else
+            give_lines(t, view->height > used ? view->height - used : 0);
+        find_columns(t);
+        draw(t);
+        r = t->line.r;
     }
     free(t->rows);
-    buffer_release(&t->line);
+    free(t->groups);
+    line_release(&t->line);
+    arena_release(&t->arena);
     free(t);
-    return r < 0 ? -ENOMEM : 0;
+    return r;
 }

@@ -41,43 +41,21 @@ void top_bytes(double v, char text[16])
         snprintf(text, 16, i > 0 && fabs(v) < 99.95 ? "%.1f %s" : "%.0f %s", v, units[i]);
 }
 
-void top_duration(double seconds, char text[24])
+void top_amount(const struct top_metric *m, double amount, char text[16])
 {
-    uint64_t s = seconds > 0 && seconds < 1e12 ? (uint64_t)seconds : 0;
-    if (s >= 86400)
-        snprintf(text, 24, "%ud %uh", (unsigned)(s / 86400), (unsigned)(s / 3600 % 24));
-    else if (s >= 3600)
-        snprintf(text, 24, "%uh %um", (unsigned)(s / 3600), (unsigned)(s / 60 % 60));
-    else if (s >= 60)
-        snprintf(text, 24, "%um %us", (unsigned)(s / 60), (unsigned)(s % 60));
+    if (bytes_is(m->unit, "By"))
+        top_bytes(amount, text);
+    else if (bytes_is(m->unit, "s") && amount < 999.995)
+        snprintf(text, 16, "%.2f", amount);
     else
-        snprintf(text, 24, "%us", (unsigned)s);
+        top_number(amount, text);
 }
 
-static bool contains(struct bytes b, const char *word)
+const char *top_unit(const struct top_metric *m)
 {
-    return b.n > 0 && memmem(b.p, b.n, word, strlen(word));
-}
-
-static bool ends(struct bytes b, const char *tail)
-{
-    size_t n = strlen(tail);
-    return b.n >= n && !memcmp(b.p + b.n - n, tail, n);
-}
-
-void top_amount(const struct top_family *f, double amount, char text[32])
-{
-    char number[16];
-    bool rate = f->type == TOP_COUNTER;
-    if (ends(f->name, rate ? "_bytes_total" : "_bytes")) {
-        top_bytes(amount, number);
-        snprintf(text, 32, "%s%s", number, rate ? "/s" : "");
-        return;
-    }
-    top_number(amount, number);
-    bool waiting = contains(f->name, "offcpu") || contains(f->name, "wait");
-    if (ends(f->name, "_seconds_total"))
-        snprintf(text, 32, "%s %s", number, waiting ? "s/s" : "cores");
-    else
-        snprintf(text, 32, "%s%s", number, rate ? "/s" : "");
+    if (m->is_gauge)
+        return "";
+    if (!bytes_is(m->unit, "s"))
+        return "/s";
+    return bytes_is(m->on, "cpu") ? "cores" : "s/s";
 }

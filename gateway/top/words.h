@@ -5,7 +5,7 @@
 #ifndef GATEWAY_TOP_WORDS_H
 #define GATEWAY_TOP_WORDS_H
 
-#include "gateway/top/parse.h"
+#include "gateway/top/page.h"
 
 /* "0", "0.034", "1.25", "812", "14.2k", "3.1M". */
 void top_number(double v, char text[16]);
@@ -13,11 +13,11 @@ void top_number(double v, char text[16]);
 /* "12 B", "41.2 MiB". */
 void top_bytes(double v, char text[16]);
 
-/* "13s", "2m 5s", "3d 4h"; what is no duration is "0s". */
-void top_duration(double seconds, char text[24]);
+/* What an amount of a metric is in a row, where its unit stands in the heading: "1.25", "3.4 MiB". */
+void top_amount(const struct top_metric *m, double amount, char text[16]);
 
-/* What a series of the family amounts to, per second of a counter: "1.25 cores", "3.4 MiB/s", "812/s". Time
- * on a CPU per second is cores; time spent waiting is not. */
-void top_amount(const struct top_family *family, double amount, char text[32]);
+/* What a metric is counted in, per second of a counter: "cores", "/s", "s/s", "". Time on a CPU per second is
+ * cores; time spent waiting is not. */
+const char *top_unit(const struct top_metric *m);
 
 #endif

@@ -75,7 +75,7 @@ static void count(struct world *w, uint32_t metric, int64_t value)
 static int write_metrics(struct world *w, const struct admin_metrics *wanted, struct buffer *out)
 {
     struct metrics_page *p = NULL;
-    int r = metrics_page_new(&p, w->outputs, wanted);
+    int r = metrics_page_new(&p, w->outputs, NULL, wanted);
     if (r == 0)
         r = metrics_page_take(p);
     while (r == 0)
