@@ -3,12 +3,13 @@
 #include "tests/lib/unit.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gateway/top/fetch.h"
-#include "gateway/top/parse.h"
+#include "gateway/top/page.h"
 #include "gateway/top/table.h"
 #include "gateway/top/words.h"
 #include "proto/base/macros.h"
@@ -21,63 +22,96 @@ static struct top_page page_of(const char *text)
     return page;
 }
 
-static const char small[] = "# HELP x_total It counts \\n things\n"
-                            "# TYPE x_total counter\n"
-                            "x_total{a=\"1\",b=\"q\\\"u}o\\\\te\",instance=\"\",job=\"\"} 3\n"
-                            "x_total{a=\"2\"} 4.5 1700000000000\r\n"
-                            "# a remark\n"
-                            "\n"
-                            "# TYPE y gauge\n"
-                            "y 1e3\n"
-                            "y{} NaN\n"
-                            "z{a=\"1\",} +Inf";
+#define METRICS                                                                                            \
+    "\"metrics\":["                                                                                        \
+    "{\"name\":\"a.busy\",\"pack\":\"p\",\"describe\":\"Who runs\",\"unit\":\"s\",\"on\":\"cpu\","         \
+    "\"kind\":\"counter\",\"labels\":[\"function\",\"category\"]},"                                        \
+    "{\"name\":\"a.kernel\",\"pack\":\"p\",\"describe\":\"Kernel\",\"unit\":\"s\",\"on\":\"cpu\","         \
+    "\"kind\":\"counter\",\"labels\":[\"work\"]},"                                                         \
+    "{\"name\":\"a.held\",\"pack\":\"p\",\"describe\":\"\",\"unit\":\"By\",\"kind\":\"gauge\",\"labels\":" \
+    "[]}]"
+#define OF(service) "{\"attributes\":{\"host.name\":\"vm\",\"service.name\":\"" service "\"},\"series\":["
+#define F(function, category, value)                                                               \
+    "{\"metric\":0,\"labels\":{\"category\":\"" category "\",\"function\":\"" function "\"},\"value\":" \
+    value "}"
+#define K(work, value) "{\"metric\":1,\"labels\":{\"work\":\"" work "\"},\"value\":" value "}"
+
+static const char page_before[] = "{\"samples\":100," METRICS ",\"resources\":["
+                                  OF("java") F("a.B.c", "json", "10") "," K("pipes", "1") "]},"
+                                  OF("dd") F("read(2)", "kernel: pipes", "10") "]}]}";
+static const char page_after[] =
+    "{\"samples\":400," METRICS ",\"resources\":["
+    OF("java") F("a.B.c", "json", "13") "," F("a.B.\\u001b[31md", "", "0.5") "," K("pipes", "1.5")
+    ",{\"metric\":0,\"labels\":{\"otel.metric.overflow\":true},\"value\":0.2}"
+    ",{\"metric\":2,\"labels\":{},\"value\":2048}]},"
+    OF("profgate") F("x", "", "0.3") "]},"
+    OF("dd") F("read(2)", "kernel: pipes", "10.5") "," K("pipes", "0.4") "," K("none", "9") "]}]}\n";
+
+static char *draw(const struct top_view *view, const char *before, const char *after)
+{
+    struct top_page a = page_of(before), b = page_of(after);
+    struct buffer out = BUFFER_INIT(0);
+    ck_assert_int_eq(top_table(view, &a, &b, 2, &out), 0);
+    ck_assert_int_eq(buffer_add(&out, "", 1), 0);
+    top_page_release(&a);
+    top_page_release(&b);
+    size_t n;
+    return (char *)buffer_take(&out, &n);
+}
+
+static const char nothing[] = "{\"samples\":0,\"metrics\":[],\"resources\":[]}";
 
 UNIT(a_page_is_read)
 {
-    struct top_page page = page_of(small);
-    ck_assert_uint_eq(page.n_samples, 5);
-    ck_assert_uint_eq(page.n_bad, 0);
-    ck_assert_uint_eq(page.names.n, 3);
-    ck_assert(bytes_is(page.families[0].name, "x_total"));
-    ck_assert(bytes_is(page.families[0].help, "It counts \\n things"));
-    ck_assert_int_eq(page.families[0].type, TOP_COUNTER);
-    ck_assert_int_eq(page.families[1].type, TOP_GAUGE);
-    ck_assert_int_eq(page.families[2].type, TOP_UNTYPED);
-    ck_assert_double_eq(page.samples[1].value, 4.5);
-    ck_assert(bytes_is(page.samples[1].key, "x_total{a=\"2\"}"));
-    ck_assert(isnan(page.samples[3].value) && isinf(page.samples[4].value));
-    struct bytes rest = page.samples[0].labels, name, value;
-    ck_assert(top_label_next(&rest, &name, &value) && bytes_is(name, "a") && bytes_is(value, "1"));
-    ck_assert(top_label_next(&rest, &name, &value) && bytes_is(value, "q\\\"u}o\\\\te"));
-    ck_assert(!top_label_next(&rest, &name, &value));
-    ck_assert_double_eq(top_page_sum(&page, "x_total", -1), 7.5);
-    ck_assert_double_eq(top_page_sum(&page, "absent", -1), -1);
+    struct top_page page = page_of(page_after);
+    ck_assert_double_eq(page.samples, 400);
+    ck_assert_uint_eq(page.metrics.n, 3);
+    ck_assert_uint_eq(page.series.n, 9);
+    ck_assert(page.metrics.p[0].by_function && !page.metrics.p[1].by_function && page.metrics.p[2].is_gauge);
+    const struct top_series *s = &page.series.p[0];
+    ck_assert(bytes_is(s->service, "java") && bytes_is(s->host, "vm") && bytes_is(s->what, "a.B.c") &&
+              bytes_is(s->rest, "json"));
+    ck_assert(page.series.p[3].is_overflow);
+    struct top_page before = page_of(page_before);
+    ck_assert(bytes_eq(before.series.p[0].key, page.series.p[0].key));
+    top_page_release(&before);
     top_page_release(&page);
 }
 
-UNIT(lines_that_are_none_are_left_out)
+UNIT(what_is_no_page_is_refused_and_what_is_no_series_left_out)
 {
-    static const char *const bad[] = {"x",           "x{",    "x{a=\"1\" 3", "x{a=1} 3",
-                                      "{a=\"1\"} 3", "x one", "x{a=\"1}",    "x{a\"1\"} 1",
-                                      "x{a=\"1\"}3", "x 1x",  "<html>",      "x{a=\"\\"};
-    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        struct top_page page = page_of(bad[i]);
-        ck_assert_msg(page.n_samples == 0 && page.n_bad == 1, "%s", bad[i]);
+    static const char *const bad[] = {"",  "1",   "{}",  "[]",    "<html>",   "{\"metrics\":[],\"resources\":{}}",
+                                      "{", "nul", "{,}", "{\"a\"", "[[[[[[[[[[[[[[[[[[[[[[["};
+    struct top_page page;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        ck_assert_msg(top_page_read(bytes_str(bad[i]), &page) == -EINVAL, "%s", bad[i]);
+    static const char *const odd[] = {"7", "{}", "{\"metric\":3,\"labels\":{},\"value\":1}",
+                                      "{\"metric\":-1,\"labels\":{},\"value\":1}",
+                                      "{\"metric\":0,\"labels\":[],\"value\":1}",
+                                      "{\"metric\":0,\"labels\":{},\"value\":\"NaN\"}",
+                                      "{\"metric\":0.5,\"labels\":{},\"value\":1}"};
+    for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
+        struct buffer text = BUFFER_INIT(0);
+        ck_assert_int_eq(buffer_printf(&text, "{" METRICS ",\"resources\":[" OF("x") "%s]}]}", odd[i]), 0);
+        ck_assert_int_eq(top_page_read(buffer_bytes(&text), &page), 0);
+        ck_assert_msg(page.series.n == 0, "%s", odd[i]);
         top_page_release(&page);
+        buffer_release(&text);
     }
 }
 
 UNIT(pages_are_bounded)
 {
-    struct buffer text = BUFFER_INIT(0);
-    for (uint32_t i = 0; i <= TOP_FAMILIES_MAX; i++)
-        ck_assert_int_eq(buffer_printf(&text, "f%u 1\n", i), 0);
     struct top_page page;
-    ck_assert_int_eq(top_page_read(buffer_bytes(&text), &page), -E2BIG);
-    ck_assert_int_eq(top_page_read(bytes_of(text.p, (size_t)TOP_TEXT_MAX + 1), &page), -E2BIG);
-    text.n = 0;
-    for (uint32_t i = 0; i <= TOP_SAMPLES_MAX; i++)
-        ck_assert_int_eq(buffer_add_str(&text, "x 1\n"), 0);
+    struct buffer text = BUFFER_INIT(0);
+    ck_assert_int_eq(top_page_read(bytes_of("", (size_t)TOP_PAGE_MAX + 1), &page), -E2BIG);
+    ck_assert_int_eq(buffer_add_str(&text, "{" METRICS ",\"resources\":[" OF("x")), 0);
+    for (uint32_t i = 0; i <= TOP_SERIES_MAX; i++)
+        ck_assert_int_eq(
+            buffer_add_str(&text, i ? ",{\"metric\":2,\"labels\":{},\"value\":1}"
+                                    : "{\"metric\":2,\"labels\":{},\"value\":1}"),
+            0);
+    ck_assert_int_eq(buffer_add_str(&text, "]}]}"), 0);
     ck_assert_int_eq(top_page_read(buffer_bytes(&text), &page), -E2BIG);
     buffer_release(&text);
 }
@@ -109,80 +143,145 @@ UNIT(numbers_for_people)
     }
 }
 
-#define OWN                                                                      \
-    "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds 1000\n" \
-    "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes 10485760\n"
-#define CPU "# TYPE profile_cpu_time_seconds_total counter\n"
-#define AT  "host_name=\"h1\",job=\"shop\",process_executable_name="
-
-static const char page_before[] =
-    OWN CPU "profile_cpu_time_seconds_total{" AT "\"java\",mode=\"user\",runtime=\"jvm\"} 10\n"
-            "profile_cpu_time_seconds_total{" AT "\"api\",mode=\"user\",runtime=\"go\"} 10\n"
-            "# TYPE profgate_samples_total counter\nprofgate_samples_total 100\n";
-static const char page_after[] =
-    OWN CPU "profile_cpu_time_seconds_total{" AT "\"java\",mode=\"user\",runtime=\"jvm\"} 13\n"
-            "profile_cpu_time_seconds_total{" AT "\"api\",mode=\"user\",runtime=\"go\"} 10.5\n"
-            "profile_cpu_time_seconds_total{" AT "\"api\",mode=\"\x1b[31mred\",runtime=\"go\"} 0.5\n"
-            "# HELP odd_bytes Bytes held\n# TYPE odd_bytes gauge\nodd_bytes 2048\n"
-            "# TYPE profgate_samples_total counter\nprofgate_samples_total 400\n";
-
-static char *draw(const struct top_view *view, const char *before, const char *after)
-{
-    struct top_page a = page_of(before), b = page_of(after);
-    struct buffer out = BUFFER_INIT(0);
-    ck_assert_int_eq(top_table(view, &a, &b, 2, 1090, &out), 0);
-    ck_assert_int_eq(buffer_add(&out, "", 1), 0);
-    top_page_release(&a);
-    top_page_release(&b);
-    size_t n;
-    return (char *)buffer_take(&out, &n);
-}
-
 UNIT(a_table)
 {
-    struct top_view view = {.url = "http://h:1", .width = 140};
+    struct top_view view = {.url = "h:1", .note = "a replay", .style = {100, .ascii = true}};
     char *text = draw(&view, page_before, page_after);
-    ck_assert_str_eq(text, "profgate top  http://h:1   up 1m 30s   memory 10.0 MiB   cpu 0 cores\n"
-                           "150 samples/s   0 requests/s   0 B/s in   0 series   over 2.0 s\n"
+    ck_assert_str_eq(text, "profgate top   vm   over 2 s   h:1\n"
+                           "a replay\n"
                            "\n"
-                           "CPU by runtime and mode: 2 cores  host=h1  service=shop\n"
-                           "    1.50 cores  75.0% █████████     mode=user  runtime=jvm  process=java\n"
-                           "    0.25 cores  12.5% █▌            mode=?[31mred  runtime=go  process=api\n"
-                           "    0.25 cores  12.5% █▌            mode=user  runtime=go  process=api\n"
+                           "Who runs: 2.25 cores\n"
+                           "   1.85  82%  ##########  java\n"
+                           "   1.50  67%                a.B.c       json\n"
+                           "   0.25  11%                a.B.?[31md\n"
+                           "   0.10   4%                (others)\n"
+                           "   0.25  11%  #           dd\n"
+                           "   0.25  11%                read(2)     kernel: pipes\n"
+                           "   0.15   7%              profgate and profsend themselves\n"
                            "\n"
-                           "Bytes held: 2.0 KiB\n"
-                           "       2.0 KiB 100.0% ████████████  (all)\n");
+                           "Kernel: 0.45 cores\n"
+                           "   0.45 100%  ##########  pipes         java, dd\n"
+                           "\n"
+                           "a.held: 2.0 KiB\n"
+                           "2.0 KiB 100%  ##########  (all)         java\n");
     free(text);
 }
 
-UNIT(a_table_fits_the_terminal)
+/* A narrow terminal has no bars, and what is cut says so; colours are codes around the same text. */
+UNIT(widths_and_colours)
 {
-    for (uint32_t height = 1; height < 14; height++) {
-        struct top_view view = {.url = "http://h:1", .width = 30, .height = height};
-        char *text = draw(&view, page_before, page_after);
-        uint32_t lines = 0, columns = 0;
+    static const char before[] = "{\"samples\":0," METRICS ",\"resources\":[]}";
+    static const char after[] = "{\"samples\":9," METRICS ",\"resources\":["
+                                OF("a-process-with-a-very-long-name-of-its-own-that-never-ends")
+                                F("ns::(anonymous namespace)::call(std::vector<int, std::allocator<int> > const&)",
+                                  "serialization", "1") "]}]}";
+    for (uint32_t width = 20; width <= 200; width += 20) {
+        struct top_view view = {.url = "http://localhost:9464", .style = {.width = width, .ascii = true}};
+        char *text = draw(&view, before, after);
+        uint32_t columns = 0;
         for (const char *c = text; *c; c++) {
-            columns = *c == '\n' ? 0 : columns + ((*c & 0xc0) != 0x80);
-            lines += *c == '\n';
-            ck_assert_uint_le(columns, 30);
-            ck_assert_int_ne(*c, '\x1b');
+            columns = *c == '\n' ? 0 : columns + 1;
+            ck_assert_uint_le(columns, width);
         }
-        ck_assert_uint_le(lines, max_of(height, 2u));
+        ck_assert_int_eq(strstr(text, "####") != NULL, width >= 72);
+        ck_assert_ptr_null(strstr(text, "std::vector")); /* its arguments went first */
+        if (width >= 80)
+            ck_assert_ptr_nonnull(strstr(text, "serialization"));
+        if (width >= 100)
+            ck_assert_ptr_nonnull(strstr(text, "ns::(anonymous namespace)::call"));
         free(text);
     }
+    struct top_view view = {.url = "h", .style = {.width = 60, .color = true, .ascii = true}};
+    char *text = draw(&view, before, after);
+    ck_assert_ptr_nonnull(strstr(text, "\x1b[7mprofgate top"));
+    ck_assert_ptr_nonnull(strstr(text, "~"));
+    free(text);
+}
+
+UNIT(names_in_utf8_take_the_columns_that_they_take)
+{
+    if (!setlocale(LC_CTYPE, "C.UTF-8"))
+        unit_skip("no C.UTF-8 here");
+    struct line_style style = {.width = 10};
+    ck_assert_uint_eq(line_columns(&style, bytes_str("日本")), 4);
+    ck_assert_uint_eq(line_columns(&style, bytes_str("\xe2\x80\xae")), 1); /* an override of direction: ? */
+    struct buffer out = BUFFER_INIT(0);
+    struct line l = {.style = &style, .out = &out};
+    line_add(&l, bytes_str("日本日本日本"), UINT32_MAX);
+    line_end(&l);
+    line_add(&l, bytes_str("a\xff\xe2\x80\xae\xc2\x9b"), UINT32_MAX);
+    line_end(&l);
+    style.ascii = true;
+    line_add(&l, bytes_str("日b"), UINT32_MAX);
+    line_bar(&l, 4, 0.5);
+    line_end(&l);
+    ck_assert_int_eq(l.r, 0);
+    ck_assert_int_eq(buffer_add(&out, "", 1), 0);
+    ck_assert_str_eq((char *)out.p, "日本日本…\na???\n?b##\n");
+    line_release(&l);
+    buffer_release(&out);
+}
+
+/* Twelve processes with ten functions each, of which the last have less and less. */
+static char *many(void)
+{
+    struct buffer text = BUFFER_INIT(0);
+    ck_assert_int_eq(buffer_add_str(&text, "{\"samples\":9," METRICS ",\"resources\":["), 0);
+    for (unsigned i = 0; i < 12; i++) {
+        ck_assert_int_eq(buffer_printf(&text, "%s" OF("process%u"), i ? "," : "", i), 0);
+        for (unsigned k = 0; k < 10; k++)
+            ck_assert_int_eq(buffer_printf(&text, F("f%u_%u", "c", "%u") ",", i, k, 1000 / (i + 1) / (k + 1)), 0);
+        ck_assert_int_eq(buffer_printf(&text, K("work%u", "%u") "]}", i, 100 - i), 0);
+    }
+    ck_assert_int_eq(buffer_add(&text, "]}", 3), 0);
+    size_t n;
+    return (char *)buffer_take(&text, &n);
+}
+
+static uint32_t count(const char *text, const char *word)
+{
+    uint32_t n = 0;
+    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word))
+        n++;
+    return n;
+}
+
+UNIT(a_table_fits_the_terminal_and_tells_what_is_most)
+{
+    char *after = many();
+    for (uint32_t height = 1; height < 70; height++) {
+        struct top_view view = {.url = "http://h:1", .style = {.width = 79, .ascii = true}, .height = height};
+        char *text = draw(&view, nothing, after);
+        ck_assert_uint_le(count(text, "\n"), height);
+        ck_assert_int_eq(strstr(text, "process0") != NULL, height >= 5);
+        if (height >= 23) { /* a terminal of 24 lines */
+            ck_assert_uint_ge(count(text, "process"), 10);
+            ck_assert_uint_ge(count(text, "f0_"), 1);
+            ck_assert_uint_ge(count(text, "work"), 3);
+        }
+        if (height >= 60)
+            ck_assert_uint_eq(count(text, "f0_"), 5);
+        free(text);
+    }
+    struct top_view view = {.url = "http://h:1", .style = {.width = 79, .ascii = true}};
+    char *text = draw(&view, nothing, after);
+    ck_assert_uint_eq(count(text, "process"), 12 + 12);
+    ck_assert_uint_eq(count(text, "f0_"), 4);
+    free(text);
+    free(after);
 }
 
 UNIT(a_gateway_that_began_anew_and_one_that_counts_nothing)
 {
-    struct top_view view = {.url = "u", .width = 100};
+    struct top_view view = {.url = "u", .style = {.width = 100}};
     char *text = draw(&view, page_after, page_before); /* every counter is smaller than before, or gone */
-    ck_assert_ptr_nonnull(strstr(text, "50 samples/s"));
+    ck_assert_ptr_nonnull(strstr(text, "5.00"));
     ck_assert_ptr_null(strstr(text, "-"));
     free(text);
-    text = draw(&view, "", "");
+    text = draw(&view, nothing, nothing);
     ck_assert_ptr_nonnull(strstr(text, "Nothing was counted"));
     free(text);
-    text = draw(&view, "", "# TYPE profgate_samples_total counter\nprofgate_samples_total 19\n");
+    text = draw(&view, nothing, "{\"samples\":9,\"metrics\":[],\"resources\":[]}");
     ck_assert_ptr_nonnull(strstr(text, "Samples arrive"));
     free(text);
 }
@@ -213,32 +312,27 @@ UNIT(any_page_can_be_drawn)
 {
     struct rng rng;
     rng_seed(&rng, 42);
-    size_t n = strlen(page_after);
     for (int round = 0; round < 3000; round++) {
-        char *copy = malloc(n); /* exactly as long: no NUL behind */
+        const char *from = round % 2 ? page_after : page_before;
+        size_t len = strlen(from);
+        char *copy = malloc(len); /* exactly as long: no NUL behind */
         ck_assert_ptr_nonnull(copy);
-        memcpy(copy, round % 2 ? page_after : page_before, round % 2 ? n : strlen(page_before));
-        size_t len = round % 2 ? n : strlen(page_before);
-        for (uint32_t i = 0; i < 1 + (rng_next(&rng) >> 40) % 6; i++) {
-            size_t at = (rng_next(&rng) >> 33) % len;
-            static const char nasty[] = "\"\\{},=\n # \x1b\xc2\x9b\xff\x00eE+-N";
-            copy[at] = nasty[(rng_next(&rng) >> 33) % sizeof nasty];
+        memcpy(copy, from, len);
+        for (uint32_t i = 0; i < 1 + (rng_next(&rng) >> 40) % 4; i++) {
+            static const char nasty[] = "\"\\{},:=\n # \x1b\xc2\x9b\xff\x00eE+-N[]9";
+            copy[(rng_next(&rng) >> 33) % len] = nasty[(rng_next(&rng) >> 33) % sizeof nasty];
         }
-        len = (rng_next(&rng) >> 33) % 8 ? len : (rng_next(&rng) >> 33) % len;
-        char *exact = malloc(len ? len : 1);
-        ck_assert_ptr_nonnull(exact);
-        memcpy(exact, copy, len);
         struct top_page page, old = page_of(page_before);
-        ck_assert_int_eq(top_page_read(bytes_of(exact, len), &page), 0);
-        struct buffer out = BUFFER_INIT(0);
-        struct top_view view = {.url = "u", .width = 80, .height = 24};
-        ck_assert_int_eq(top_table(&view, &old, &page, 1, 2000, &out), 0);
-        for (size_t i = 0; i < out.n; i++)
-            ck_assert(out.p[i] >= 0x20 || out.p[i] == '\n');
-        buffer_release(&out);
-        top_page_release(&page);
+        if (top_page_read(bytes_of(copy, len), &page) == 0) {
+            struct buffer out = BUFFER_INIT(0);
+            struct top_view view = {.url = "u", .style = {.width = 80}, .height = 24};
+            ck_assert_int_eq(top_table(&view, &old, &page, 1, &out), 0);
+            for (size_t i = 0; i < out.n; i++)
+                ck_assert(out.p[i] >= 0x20 || out.p[i] == '\n');
+            buffer_release(&out);
+            top_page_release(&page);
+        }
         top_page_release(&old);
-        free(exact);
         free(copy);
     }
 }
