@@ -145,10 +145,10 @@ static struct top_view view_of(const struct top *t)
                             .style = {WIDTH_PLAIN, t->color, t->ascii},
                             .by_amount = all};
     struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 1) {
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 2) {
         view.style.width = size.ws_col - 1u; /* clearing to the right from behind the last column eats that */
         if (t->in_place)
-            view.height = size.ws_row - 1u; /* a newline behind the last row would scroll */
+            view.height = size.ws_row - 2u; /* a newline behind the last row would scroll; a prompt follows */
     }
     return view;
 }

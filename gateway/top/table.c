@@ -20,7 +20,8 @@
 #define GROUP_SHARE   0.002
 #define SECTIONS_MAX  64u
 #define BAR_COLUMNS   10u
-#define BAR_WIDTH_MIN 72u /* of a terminal that has room for bars */
+#define BAR_WIDTH_MIN 72u  /* of a terminal that has room for bars */
+#define BESIDE_SHARE  0.05 /* of its group: what is named beside it */
 #define NOTE_MIN      12u
 #define NAME_COLUMNS  64u /* columns: what a function is for shall stand beside it */
 
@@ -372,11 +373,13 @@ static void find_columns(struct table *t)
 {
     const struct line_style *style = &t->view->style;
     uint32_t names = 0, notes = 0, left = left_columns(t);
+    bool beside = false; /* something stands in a row beside a name */
     for (uint32_t i = 0; i < t->n_sections; i++) {
         const struct section *s = &t->sections[i];
         for (uint32_t k = 0; k < s->shown; k++) {
             const struct group *g = &s->groups[k];
             names = max_of(names, line_columns(style, g->items[0].group));
+            beside |= g->shown == 0;
             for (uint32_t n = 0; n < g->shown; n++) {
                 names = max_of(names, 2 + line_columns(style, g->items[n].item));
                 notes = max_of(notes, line_columns(style, g->items[n].note));
@@ -384,7 +387,7 @@ static void find_columns(struct table *t)
         }
     }
     uint32_t room = style->width > left ? style->width - left : 0;
-    notes = min_of(max_of(notes, NOTE_MIN) + 2, room * 2 / 5);
+    notes = beside ? room / 2 : min_of(max_of(notes, NOTE_MIN) + 2, room * 2 / 5);
     t->name_columns = min_of(min_of(names, NAME_COLUMNS), room - notes);
 }
 
@@ -411,16 +414,26 @@ static void draw_name(struct table *t, struct bytes name, uint32_t indent)
     line_add(&t->line, name, room);
 }
 
-/* The processes that a row of labels is about, the greatest first, as far as they fit. */
-static void draw_processes(struct table *t, const struct group *g)
+/* What a group is made of, the greatest first, as far as it fits: the processes that a row of labels is
+ * about, or the functions of a process that has no lines for them. */
+static void draw_items(struct table *t, const struct group *g)
 {
-    for (uint32_t i = 0; i < g->n_items && g->items[i].amount >= 0.05 * g->amount; i++) {
-        uint32_t left = t->view->style.width - min_of(t->line.columns, t->view->style.width);
-        if (i > 0 && line_columns(&t->view->style, g->items[i].item) + 2 > left)
+    const struct line_style *style = &t->view->style;
+    for (uint32_t i = 0; i < g->n_items && g->items[i].amount >= BESIDE_SHARE * g->amount; i++) {
+        uint32_t left = style->width - min_of(t->line.columns, style->width);
+        struct bytes item = g->items[i].item;
+        if (line_columns(style, item) > left)
+            item = without_arguments(item);
+        if (i > 0 && line_columns(style, item) + line_columns(style, g->items[i].note) + 5 > left)
             break;
         if (i > 0)
             line_printf(&t->line, ", ");
-        line_add(&t->line, g->items[i].item, UINT32_MAX);
+        line_add(&t->line, item, UINT32_MAX);
+        if (g->items[i].note.n > 0) {
+            line_printf(&t->line, " (");
+            line_add(&t->line, g->items[i].note, UINT32_MAX);
+            line_printf(&t->line, ")");
+        }
     }
 }
 
@@ -437,10 +450,10 @@ static void draw_group(struct table *t, const struct section *s, const struct gr
         line_look(&t->line, "1");
     draw_name(t, g->items[0].group, 0);
     line_plain(&t->line);
-    if (!s->metric->by_function) {
+    if (g->shown == 0) {
         line_pad(&t->line, left_columns(t) + t->name_columns + 2);
         line_look(&t->line, "2");
-        draw_processes(t, g);
+        draw_items(t, g);
     }
     line_end(&t->line);
     for (uint32_t i = 0; i < g->shown; i++) {
