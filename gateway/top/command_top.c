@@ -262,9 +262,9 @@ static void on_page(void *user, int error, const char *message, struct bytes bod
     }
     struct top_page page;
     int r = top_page_read(body, &page);
-    if (r < 0) {
-        show_waiting(t, r == -EINVAL ? "what answers there is no gateway of this version"
-                                     : "the page is too large to show");
+    if (r != 0) {
+        show_waiting(t, r == TOP_PAGE_FOREIGN ? "what answers there is no gateway of this version"
+                                              : "the page is too large to show");
         return;
     }
     t->waiting = false;

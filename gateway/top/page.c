@@ -16,7 +16,7 @@
 struct reading {
     struct top_page page;
     struct buffer scratch;
-    int r;
+    int r; /* 0, or what top_page_read says */
 };
 
 static json_object *member(json_object *of, const char *name, enum json_type type)
@@ -149,7 +149,7 @@ static void read_series(struct reading *g, json_object *attributes, json_object 
     s.host = text_at(g, attributes, "host.name");
     s.is_overflow = json_object_object_get_ex(labels, "otel.metric.overflow", NULL);
     if (g->page.series.n == TOP_SERIES_MAX)
-        g->r = -E2BIG;
+        g->r = TOP_PAGE_LARGE;
     if (g->r == 0)
         g->r = vec_append(&g->page.series, s);
 }
@@ -158,7 +158,7 @@ static void read_document(struct reading *g, json_object *top)
 {
     json_object *resources = member(top, "resources", json_type_array);
     if (!resources || !member(top, "metrics", json_type_array)) {
-        g->r = -EINVAL;
+        g->r = TOP_PAGE_FOREIGN;
         return;
     }
     double samples = number_of(member(top, "samples", json_type_int));
@@ -176,7 +176,7 @@ static void read_document(struct reading *g, json_object *top)
 int top_page_read(struct bytes text, struct top_page *ret)
 {
     if (text.n > TOP_PAGE_MAX)
-        return -E2BIG;
+        return TOP_PAGE_LARGE;
     struct reading g = {.r = 0};
     json_tokener *tokener = json_tokener_new_ex(DEPTH_MAX);
     if (!tokener)
@@ -185,11 +185,11 @@ int top_page_read(struct bytes text, struct top_page *ret)
     if (top)
         read_document(&g, top);
     else
-        g.r = -EINVAL;
+        g.r = TOP_PAGE_FOREIGN;
     json_object_put(top);
     json_tokener_free(tokener);
     buffer_release(&g.scratch);
-    if (g.r < 0)
+    if (g.r != 0)
         top_page_release(&g.page);
     else
         *ret = g.page;

@@ -43,8 +43,14 @@ struct top_page {
     VEC(struct top_series) series;
 };
 
-/* Reads a page into *ret, which need not be initialised. 0; -EINVAL: it is no such document; -E2BIG when a
- * bound is passed; -ENOMEM. On failure there is nothing to release. */
+/* Conditions of top_page_read. */
+enum {
+    TOP_PAGE_FOREIGN = 1, /* it is no such document */
+    TOP_PAGE_LARGE = 2,   /* a bound is passed */
+};
+
+/* Reads a page into *ret, which need not be initialised. 0, a condition above or -ENOMEM: then there is
+ * nothing to release. */
 int top_page_read(struct bytes text, struct top_page *ret);
 
 void top_page_release(struct top_page *page);

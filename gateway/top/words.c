@@ -46,7 +46,7 @@ void top_amount(const struct top_metric *m, double amount, char text[16])
     if (bytes_is(m->unit, "By"))
         top_bytes(amount, text);
     else if (bytes_is(m->unit, "s") && amount < 999.995)
-        snprintf(text, 16, "%.2f", amount);
+        snprintf(text, 16, amount < 0.0095 ? "%.3f" : "%.2f", amount);
     else
         top_number(amount, text);
 }

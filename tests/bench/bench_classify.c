@@ -5,11 +5,12 @@
  * rotation (one file over and over flatters the branch predictor by a third) with the shipped packs and the
  * real aggregate.
  *
- *     bench_classify [--packs NAME,…] [--patterns N] [--vary K] [ROUNDS [FILE.pb …]]
+ *     bench_classify [--packs NAME,…] [--enable NAME] [--patterns N] [--vary K] [ROUNDS [FILE.pb …]]
  *
  * prints the median of each file's rounds and the first push of all; the last line has the mean.
  *
  *   --packs      only these shipped packs are on ("connector,cpu" is the connector's work); else the default
+ *   --enable     a pack or metric that begins switched off
  *   --patterns   a metric of the user's with so many patterns besides, about one company's packages
  *   --vary       each file in K variants (vary.h), one a round
  *
@@ -48,7 +49,7 @@ struct request {
 };
 
 struct options {
-    const char *packs;
+    const char *packs, *enable;
     uint32_t patterns, vary, rounds;
 };
 
@@ -90,6 +91,8 @@ static void add_pattern(struct buffer *out, uint32_t i)
 static void write_user_rules(struct buffer *out, const struct options *o)
 {
     buffer_add_str(out, "rules 1\npack bench\n");
+    if (o->enable)
+        buffer_printf(out, "enable %s\n", o->enable);
     for (const struct embedded_file *f = rules_builtin; f->name && o->packs; f++) {
         size_t n = strcspn(f->name, ".");
         if (!listed(o->packs, f->name, n))
@@ -217,8 +220,9 @@ static void print(struct request *requests, uint32_t n, const struct options *o)
 
 static int usage(void)
 {
-    fputs("usage: bench_classify [--packs NAME,...] [--patterns N] [--vary K] [ROUNDS [FILE.pb ...]]\n",
-          stderr);
+    fputs(
+        "usage: bench_classify [--packs NAME,...] [--enable NAME] [--patterns N] [--vary K] [ROUNDS [FILE.pb ...]]\n",
+        stderr);
     return 2;
 }
 
@@ -230,6 +234,8 @@ static bool parse(struct options *o, int *argc, char ***argv)
         const char *name = **argv, *value = (*argv)[1];
         if (strcmp(name, "--packs") == 0)
             o->packs = value;
+        else if (strcmp(name, "--enable") == 0)
+            o->enable = value;
         else if (strcmp(name, "--patterns") == 0)
             o->patterns = (uint32_t)strtoul(value, NULL, 10);
         else if (strcmp(name, "--vary") == 0)

@@ -92,7 +92,7 @@ UNIT(what_is_no_page_is_refused_and_what_is_no_series_left_out)
                                       "[[[[[[[[[[[[[[[[[[[[[[["};
     struct top_page page;
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        ck_assert_msg(top_page_read(bytes_str(bad[i]), &page) == -EINVAL, "%s", bad[i]);
+        ck_assert_msg(top_page_read(bytes_str(bad[i]), &page) == TOP_PAGE_FOREIGN, "%s", bad[i]);
     static const char *const odd[] = {"7",
                                       "{}",
                                       "{\"metric\":3,\"labels\":{},\"value\":1}",
@@ -114,14 +114,14 @@ UNIT(pages_are_bounded)
 {
     struct top_page page;
     struct buffer text = BUFFER_INIT(0);
-    ck_assert_int_eq(top_page_read(bytes_of("", (size_t)TOP_PAGE_MAX + 1), &page), -E2BIG);
+    ck_assert_int_eq(top_page_read(bytes_of("", (size_t)TOP_PAGE_MAX + 1), &page), TOP_PAGE_LARGE);
     ck_assert_int_eq(buffer_add_str(&text, "{" METRICS ",\"resources\":[" OF("x")), 0);
     for (uint32_t i = 0; i <= TOP_SERIES_MAX; i++)
         ck_assert_int_eq(buffer_add_str(&text, i ? ",{\"metric\":2,\"labels\":{},\"value\":1}"
                                                  : "{\"metric\":2,\"labels\":{},\"value\":1}"),
                          0);
     ck_assert_int_eq(buffer_add_str(&text, "]}]}"), 0);
-    ck_assert_int_eq(top_page_read(buffer_bytes(&text), &page), -E2BIG);
+    ck_assert_int_eq(top_page_read(buffer_bytes(&text), &page), TOP_PAGE_LARGE);
     buffer_release(&text);
 }
 
