@@ -387,7 +387,7 @@ static void find_columns(struct table *t)
         }
     }
     uint32_t room = style->width > left ? style->width - left : 0;
-    notes = beside ? room / 2 : min_of(max_of(notes, NOTE_MIN) + 2, room * 2 / 5);
+    notes = beside ? room * 11 / 20 : min_of(max_of(notes, NOTE_MIN) + 2, room * 2 / 5);
     t->name_columns = min_of(min_of(names, NAME_COLUMNS), room - notes);
 }
 
