@@ -29,18 +29,19 @@ static json_object *member(json_object *of, const char *name, enum json_type typ
 
 static struct bytes copy(struct reading *g, struct bytes text)
 {
-    struct bytes copied = arena_copy(&g->page.arena, text);
+    struct bytes copied = text.p ? arena_copy(&g->page.arena, text) : text;
     if (!copied.p)
         g->r = -ENOMEM;
     return copied;
 }
 
-/* A string, or anything else as JSON writes it; "" for none. */
+/* A string, or anything else as JSON writes it; "" for none. .p NULL: memory is out. */
 static struct bytes text_of(json_object *value)
 {
     if (json_object_is_type(value, json_type_string))
         return bytes_of(json_object_get_string(value), (size_t)json_object_get_string_len(value));
-    return value ? bytes_str(json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN)) : BYTES_LIT("");
+    const char *text = value ? json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN) : "";
+    return bytes_of(text, text ? strlen(text) : 0);
 }
 
 static struct bytes text_at(struct reading *g, json_object *of, const char *name)
@@ -83,7 +84,7 @@ static void read_metrics(struct reading *g, json_object *list)
 static void add(struct reading *g, struct bytes text)
 {
     if (g->r == 0)
-        g->r = buffer_add_bytes(&g->scratch, text);
+        g->r = text.p ? buffer_add_bytes(&g->scratch, text) : -ENOMEM;
 }
 
 /* Values of the labels from `from` on but for the one that is `what`, with blanks between. */
@@ -98,7 +99,7 @@ static struct bytes rest_of(struct reading *g, const struct top_metric *m, uint3
             add(g, BYTES_LIT(", "));
         add(g, text_of(value));
     }
-    return copy(g, buffer_bytes(&g->scratch));
+    return g->scratch.n > 0 ? copy(g, buffer_bytes(&g->scratch)) : BYTES_LIT("");
 }
 
 /* The label a row is called by: `function`, else the first that the series has. */
