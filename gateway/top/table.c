@@ -28,6 +28,7 @@
 struct row {
     uint32_t section;
     struct bytes group, item, note;
+    bool is_rest;  /* what had no name of its own: behind all that have one */
     double amount; /* per second of a counter; the value of a gauge */
 };
 
@@ -125,7 +126,7 @@ static struct row row_of(struct table *t, const struct top_series *s, double amo
     if (t->n_hosts > 1)
         process = join(t, process, " @", s->host);
     struct bytes what = s->is_overflow ? BYTES_LIT("(others)") : s->what;
-    struct row row = {.section = s->metric, .amount = amount};
+    struct row row = {.section = s->metric, .amount = amount, .is_rest = s->is_overflow};
     if (m->by_function) {
         row.group = process;
         row.item = what;
@@ -181,6 +182,8 @@ static int by_names(const void *a, const void *b)
 static int by_amount(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
+    if (x->is_rest != y->is_rest)
+        return x->is_rest ? 1 : -1;
     return x->amount != y->amount ? (x->amount > y->amount ? -1 : 1) : by_names(a, b);
 }
 

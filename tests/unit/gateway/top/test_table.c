@@ -40,7 +40,7 @@ static const char page_before[] = "{\"samples\":100," METRICS ",\"resources\":["
     F("a.B.c", "json", "10") "," K("pipes", "1") "]}," OF("dd") F("read(2)", "kernel: pipes", "10") "]}]}";
 static const char page_after[] = "{\"samples\":400," METRICS ",\"resources\":[" OF("java")
     F("a.B.c", "json", "13") "," F("a.B.\\u001b[31md", "", "0.5") "," K(
-        "pipes", "1.5") ",{\"metric\":0,\"labels\":{\"otel.metric.overflow\":true},\"value\":0.2}"
+        "pipes", "1.5") ",{\"metric\":0,\"labels\":{\"otel.metric.overflow\":true},\"value\":0.8}"
                         ",{\"metric\":2,\"labels\":{},\"value\":2048}]}," OF("profgate")
                             F("x", "", "0.3") "]}," OF("dd")
                                 F("read(2)", "kernel: pipes",
@@ -159,14 +159,14 @@ UNIT(a_table)
     ck_assert_str_eq(text, "profgate top   vm   over 2 s   h:1\n"
                            "a replay\n"
                            "\n"
-                           "Who runs: 2.25 cores\n"
-                           "   1.85  82%  ##########  java\n"
-                           "   1.50  67%                a.B.c       json\n"
-                           "   0.25  11%                a.B.?[31md\n"
-                           "   0.10   4%                (others)\n"
-                           "   0.25  11%  #           dd\n"
-                           "   0.25  11%                read(2)     kernel: pipes\n"
-                           "   0.15   7%              profgate and profsend themselves\n"
+                           "Who runs: 2.55 cores\n"
+                           "   2.15  84%  ##########  java\n"
+                           "   1.50  59%                a.B.c       json\n"
+                           "   0.25  10%                a.B.?[31md\n"
+                           "   0.40  16%                (others)\n"
+                           "   0.25  10%  #           dd\n"
+                           "   0.25  10%                read(2)     kernel: pipes\n"
+                           "   0.15   6%              profgate and profsend themselves\n"
                            "\n"
                            "Kernel: 0.45 cores\n"
                            "   0.45 100%  ##########  pipes         java, dd\n"
