@@ -355,7 +355,7 @@ struct asked {
     uint32_t at;
 };
 
-static uint32_t name_of(const struct metric_resource *r)
+static uint32_t number_of(const struct metric_resource *r)
 {
     for (uint32_t k = 0; k < r->n_attrs; k++)
         if (bytes_is(r->attrs[k].key, "service.name"))
@@ -369,7 +369,7 @@ static void learn(struct reader *reader, const struct metric_batch *b)
         for (uint32_t m = 0; m < b->resources[i].n_metrics; m++)
             for (uint32_t p = 0; p < b->resources[i].metrics[m].n_points; p++) {
                 const struct metric_point *point = &b->resources[i].metrics[m].points[p];
-                struct known *k = &reader->of[name_of(&b->resources[i])];
+                struct known *k = &reader->of[number_of(&b->resources[i])];
                 if (point->stale)
                     continue;
                 if (k->start != point->start_unix_nano)
