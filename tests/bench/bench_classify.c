@@ -5,7 +5,7 @@
  * rotation (one file over and over flatters the branch predictor by a third) with the shipped packs and the
  * real aggregate.
  *
- *     bench_classify [--packs NAME,…] [--enable NAME] [--patterns N] [--vary K] [ROUNDS [FILE.pb …]]
+ *     bench_classify [--packs NAME,…] [--enable NAME] [--patterns N] [--vary K] [--scatter WARM] [ROUNDS [FILE.pb …]]
  *
  * prints the median of each file's rounds and the first push of all; the last line has the mean.
  *
@@ -13,6 +13,9 @@
  *   --enable     a pack or metric that begins switched off
  *   --patterns   a metric of the user's with so many patterns besides, about one company's packages
  *   --vary       each file in K variants (vary.h), one a round
+ *   --scatter    stacks no program makes: every frame of every stack is drawn anew each round, from all that
+ * the file has; WARM rounds (at least 1) go before those that are measured. What rules find out in such
+ * stacks is always new: the worst there is for the automaton of rules/match/walk.c
  *
  * Instructions instead of times, which other work on the machine disturbs: the first round (of all variants)
  * is warm up, the others go through measured_push(), so
@@ -31,6 +34,7 @@
 #include "proto/base/buffer.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/base/rng.h"
 #include "rules/compile.h"
 #include "rules/program/program.h"
 #include "tests/bench/vary.h"
@@ -50,7 +54,7 @@ struct request {
 
 struct options {
     const char *packs, *enable;
-    uint32_t patterns, vary, rounds;
+    uint32_t patterns, vary, rounds, warm, scatter;
 };
 
 static struct bytes load(const char *path)
@@ -162,6 +166,13 @@ static void read_request(struct request *r, const char *path, const struct optio
     }
 }
 
+static void scatter(struct profiles *v)
+{
+    static struct rng rng = {88172645463325252u};
+    for (uint32_t i = 0; i < v->stack_location.n && v->location.n > 1; i++)
+        v->stack_location.location[i] = 1 + (uint32_t)(rng_next(&rng) % (v->location.n - 1));
+}
+
 /* ---- measuring ----------------------------------------------------------------------------- */
 
 /* Not inlined: callgrind is told its name. */
@@ -180,14 +191,16 @@ static void run(struct classify *c, struct request *requests, uint32_t n, const 
             struct request *r = &requests[i];
             if (o->vary > 1)
                 varied_set(&r->varied, round % o->vary);
+            if (o->scatter > 0)
+                scatter(&r->view);
             uint64_t from = clock_monotonic();
-            int done = round < o->vary ? classify_push(c, &r->view) : measured_push(c, &r->view);
+            int done = round < o->warm ? classify_push(c, &r->view) : measured_push(c, &r->view);
             uint64_t ns = clock_monotonic() - from;
             if (done < 0)
                 exit(1);
             r->ns[round] = (uint32_t)min_of(ns, (uint64_t)UINT32_MAX);
             r->first = round == 0 ? ns : r->first;
-            measured += round < o->vary ? 0 : r->view.sample.n;
+            measured += round < o->warm ? 0 : r->view.sample.n;
         }
     }
     printf("measured %llu samples\n", (unsigned long long)measured);
@@ -201,7 +214,7 @@ static int by_size(const void *a, const void *b)
 /* Of the rounds after the warm-up, where there are any. */
 static void print(struct request *requests, uint32_t n, const struct options *o)
 {
-    uint32_t warm = o->rounds > o->vary ? o->vary : 0;
+    uint32_t warm = o->rounds > o->warm ? o->warm : 0;
     double total = 0;
     uint64_t samples = 0;
     printf("%-32s %8s %8s %8s %9s | %9s %9s\n", "file", "profiles", "samples", "stacks", "locations",
@@ -220,9 +233,9 @@ static void print(struct request *requests, uint32_t n, const struct options *o)
 
 static int usage(void)
 {
-    fputs(
-        "usage: bench_classify [--packs NAME,...] [--enable NAME] [--patterns N] [--vary K] [ROUNDS [FILE.pb ...]]\n",
-        stderr);
+    fputs("usage: bench_classify [--packs NAME,...] [--enable NAME] [--patterns N] [--vary K] [--scatter WARM] "
+          "[ROUNDS [FILE.pb ...]]\n",
+          stderr);
     return 2;
 }
 
@@ -240,6 +253,8 @@ static bool parse(struct options *o, int *argc, char ***argv)
             o->patterns = (uint32_t)strtoul(value, NULL, 10);
         else if (strcmp(name, "--vary") == 0)
             o->vary = (uint32_t)strtoul(value, NULL, 10);
+        else if (strcmp(name, "--scatter") == 0)
+            o->scatter = (uint32_t)strtoul(value, NULL, 10);
         else
             return false;
     }
@@ -248,6 +263,7 @@ static bool parse(struct options *o, int *argc, char ***argv)
         ++*argv;
         --*argc;
     }
+    o->warm = max_of(o->vary, o->scatter);
     return o->rounds > 0 && o->vary > 0 && o->vary <= VARIED_MAX;
 }
 
