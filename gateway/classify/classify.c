@@ -140,7 +140,8 @@ static inline __attribute__((always_inline)) int classify_stack(struct classify 
     uint32_t from = v->stack.locations_at[stack];
     c->request.stack.items = v->stack_location.location + from;
     c->request.stack.n = v->stack.locations_at[stack + 1] - from;
-    struct rules_verdict verdict = {.registers = c->registers};
+    struct rules_verdict verdict; /* the walk fills in what it needs of it */
+    verdict.registers = c->registers;
     if (unlikely(memo->outcome != CLASSIFY_UNKNOWN) && work_again(c, stack_frames(c)) != 0)
         return CLASSIFY_TOO_MUCH_WORK;
     memo->outcome = CLASSIFY_EMPTY;

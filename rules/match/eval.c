@@ -17,14 +17,14 @@
 #include "proto/base/macros.h"
 #include "rules/match/bits.h"
 
-void eval_init(struct eval *e, struct match_reads *reads, const struct match_walk *walk,
+void eval_init(struct eval *e, struct match_reads *reads, const uint32_t *state,
                const struct rules_verdict *v, const struct rules_asker *asker)
 {
     *e = (struct eval){.p = reads->p,
                        .memory = reads->memory,
                        .reads = reads,
                        .at = {.v = v, .asker = asker},
-                       .state = tuples_get(&walk->states, v->state),
+                       .state = state,
                        .row_reg = MATCH_NO_REG,
                        .notes.budget = reads->memory->budget};
 }

@@ -25,8 +25,8 @@ struct eval {
     VEC(struct read_note) notes;
 };
 
-/* Of one sample: its walk's verdict (until the walk's table changes) and whom to ask. */
-void eval_init(struct eval *e, struct match_reads *reads, const struct match_walk *walk,
+/* Of one sample: its walk's verdict, those words of its state that will be looked at, and whom to ask. */
+void eval_init(struct eval *e, struct match_reads *reads, const uint32_t *state,
                const struct rules_verdict *v, const struct rules_asker *asker);
 void eval_release(struct eval *e);
 

@@ -103,20 +103,24 @@ static uint32_t evaluate(struct match_kept *x, struct eval *e, uint32_t active)
 uint32_t match_kept_find(struct match_kept *x, const struct rules_verdict *v, uint32_t active,
                          const struct rules_asker *asker)
 {
-    if (x->generation != x->walk->generation) {
+    const struct match_walk *w = x->walk;
+    uint32_t part = w->part_of[x->p->sources.n], root = RULES_NONE, kept = RULES_NONE;
+    if (x->generation != w->generation) {
         idmap_release(&x->roots);
-        x->generation = x->walk->generation;
+        x->generation = w->generation;
     }
-    uint32_t root = match_paths_root(x->paths, &x->roots, idmap_key(active, v->state));
-    if (root == RULES_NONE)
-        return RULES_NONE;
-    uint32_t kept = match_paths_follow(x->paths, root, &(struct reading){.v = v, .asker = asker});
+    if (v->state[part] != 0) { /* 0: a state without a number, of which nothing is remembered */
+        root = match_paths_root(x->paths, &x->roots, idmap_key(active, v->state[part]));
+        if (root == RULES_NONE)
+            return RULES_NONE;
+        kept = match_paths_follow(x->paths, root, &(struct reading){.v = v, .asker = asker});
+    }
     if (kept != RULES_NONE || x->memory->error < 0)
         return kept;
     struct eval e;
-    eval_init(&e, x->paths->reads, x->walk, v, asker);
+    eval_init(&e, x->paths->reads, match_walk_words(w, v, part), v, asker);
     kept = evaluate(x, &e, active);
-    if (kept != RULES_NONE)
+    if (kept != RULES_NONE && root != RULES_NONE)
         kept = match_paths_lay(x->paths, root, e.notes.p, e.notes.n, kept);
     eval_release(&e);
     return kept;

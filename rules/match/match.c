@@ -11,7 +11,8 @@
  *     kept       state, active keep rules, paths → whether the sample is kept
  *
  * All remember by numbers that parts before them gave out, so all forget at once, in rules_matcher_begin(),
- * when one of them is past its bounds or memory ran out. Only the walk forgets for itself, too (walk.h).
+ * when one of them is past its bounds or memory ran out. Only the walk and the outcomes put together of
+ * several parts' forget for themselves, too.
  */
 #include "rules/match/match.h"
 
@@ -77,6 +78,8 @@ void rules_matcher_begin(struct rules_matcher *m)
         m->resets++;
     }
     m->memory.error = 0;
+    match_walk_begin(&m->walk);
+    match_outcomes_begin(&m->outcomes);
 }
 
 uint32_t rules_matcher_epoch(const struct rules_matcher *m)
@@ -94,9 +97,11 @@ struct rules_matcher_figures rules_matcher_figures(const struct rules_matcher *m
     return (struct rules_matcher_figures){.strings = m->strings.texts.n,
                                           .resets = m->resets,
                                           .regex_gave_up = m->strings.scratch.regex.gave_up,
-                                          .states = m->walk.states.n,
+                                          .states = m->walk.n_states,
                                           .classes = m->frames.classes.n,
-                                          .outcomes = m->outcomes.outcomes.n};
+                                          .outcomes = m->outcomes.outcomes.n,
+                                          .parts = m->walk.n_parts,
+                                          .steps = m->walk.steps};
 }
 
 /* ---- strings and frames ---------------------------------------------------------------------- */
@@ -168,12 +173,12 @@ uint32_t rules_matcher_outcome(struct rules_matcher *m, const struct rules_verdi
 
 struct rules_outcome *rules_matcher_outcome_at(struct rules_matcher *m, uint32_t outcome)
 {
-    return &m->outcomes.outcomes.p[outcome];
+    return match_outcomes_at(&m->outcomes, outcome);
 }
 
 const struct rules_entry *rules_matcher_entry(const struct rules_matcher *m, uint32_t entry)
 {
-    return &m->outcomes.entries.p[entry];
+    return match_outcomes_entry(&m->outcomes, entry);
 }
 
 uint32_t rules_matcher_frames(struct rules_matcher *m, const struct rules_verdict *v, uint32_t outcome,

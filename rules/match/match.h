@@ -44,6 +44,7 @@ int rules_matcher_error(const struct rules_matcher *m); /* 0, or -ENOMEM since t
 struct rules_matcher_figures {
     uint64_t strings, resets, regex_gave_up; /* held now; since it was made */
     uint64_t states, classes, outcomes;      /* held now */
+    uint64_t parts, steps; /* of the automaton now; steps that no table said, since it was made */
 };
 struct rules_matcher_figures rules_matcher_figures(const struct rules_matcher *m);
 

@@ -9,7 +9,11 @@
  * remembered in a small table by root and inputs. One look there is all that most stacks pay. An evaluation
  * that reads a new input gives its root a new tag, so that what was found by fewer is not found any more.
  *
- * States are numbers of the walk, which forgets them when its table is full: roots are forgotten with them.
+ * The walk's automaton may have come apart (walk.c): then each part has states, roots and outcomes of its
+ * own, of the sources that are its, and what a sample adds to is those put together. For what multiplies in
+ * the walk would multiply here.
+ *
+ * States are numbers of the walk, which gives new ones now and then: roots are forgotten with them.
  */
 #include "rules/match/outcomes.h"
 
@@ -34,6 +38,8 @@ int match_outcomes_init(struct match_outcomes *o, struct match_walk *walk, struc
     o->reads = paths->reads;
     tuples_init(&o->actives, budget);
     tuples_init(&o->series, budget);
+    tuples_init(&o->combinations, budget);
+    o->combined.budget = o->combined_entries.budget = budget;
     o->alone.budget = o->roots.budget = o->each_roots.budget = o->root.budget = budget;
     o->outcomes.budget = o->entries.budget = o->lists.budget = budget;
     o->frame_entries.budget = o->series_mark.budget = budget;
@@ -50,13 +56,23 @@ static void clear_roots(struct match_outcomes *o)
         memset(o->recent, 0, MATCH_RECENT_OUTCOMES * sizeof *o->recent);
 }
 
+static void clear_combined(struct match_outcomes *o)
+{
+    tuples_clear(&o->combinations);
+    vec_clear(&o->combined);
+    vec_clear(&o->combined_entries);
+    idmap_release(&o->each_roots);
+}
+
 void match_outcomes_clear(struct match_outcomes *o)
 {
     clear_roots(o);
+    clear_combined(o);
+    vec_release(&o->combined);
+    vec_release(&o->combined_entries);
     tuples_clear(&o->actives);
     tuples_clear(&o->series);
     idmap_release(&o->alone);
-    idmap_release(&o->each_roots);
     vec_release(&o->outcomes);
     vec_release(&o->entries);
     vec_release(&o->lists);
@@ -73,7 +89,8 @@ void match_outcomes_release(struct match_outcomes *o)
 
 bool match_outcomes_full(const struct match_outcomes *o)
 {
-    return o->outcomes.n > RULES_PATHS_MAX || o->entries.n > 4 * RULES_PATHS_MAX;
+    return o->outcomes.n > RULES_PATHS_MAX || o->entries.n > 4 * RULES_PATHS_MAX ||
+           o->lists.n > 4 * RULES_PATHS_MAX;
 }
 
 /* ---- active sources -------------------------------------------------------------------------- */
@@ -170,12 +187,13 @@ static void add_types(struct match_outcomes *o, struct eval *e, uint32_t number,
     e->each_is_type = false;
 }
 
-static uint32_t make_outcome(struct match_outcomes *o, struct eval *e, uint32_t active)
+/* Of the sources of one part. */
+static uint32_t make_outcome(struct match_outcomes *o, struct eval *e, uint32_t active, uint32_t part)
 {
     struct rules_outcome made = {.entries = o->entries.n, .lists = o->lists.n};
     for (uint32_t i = 0; i < o->p->sources.n && o->memory->error == 0; i++) {
         const struct lower_source *source = &o->p->sources.p[i];
-        if (!bits_get(tuples_get(&o->actives, active), i) ||
+        if (o->walk->part_of[i] != part || !bits_get(tuples_get(&o->actives, active), i) ||
             (source->where && !eval_sample(e, source->where)))
             continue;
         if (source->each == LOWER_NONE) {
@@ -201,10 +219,10 @@ static uint32_t make_outcome(struct match_outcomes *o, struct eval *e, uint32_t 
 
 /* The place of the root of a state and a set of active sources, + 1, which the state's mark then has; 0 if
  * memory is out. */
-static __attribute__((noinline)) uint32_t find_root(struct match_outcomes *o, const struct rules_verdict *v,
+static __attribute__((noinline)) uint32_t find_root(struct match_outcomes *o, uint32_t part, uint32_t state,
                                                     uint32_t active)
 {
-    uint64_t key = idmap_key(active, v->state);
+    uint64_t key = idmap_key(active, part << 16 | state);
     if (o->generation != o->walk->generation) {
         clear_roots(o);
         o->generation = o->walk->generation;
@@ -219,7 +237,7 @@ static __attribute__((noinline)) uint32_t find_root(struct match_outcomes *o, co
             return 0;
         }
     }
-    o->walk->marks.p[v->state] = (struct state_mark){active, place + 1};
+    o->walk->parts[part].marks.p[state] = (struct state_mark){active, place + 1};
     return place + 1;
 }
 
@@ -302,33 +320,42 @@ static void add_inputs(struct match_outcomes *o, struct root *root, const struct
     }
 }
 
+/* `root`: NULL of a state without a number, of which nothing is remembered. */
 static __attribute__((noinline)) uint32_t find_outcome(struct match_outcomes *o,
                                                        const struct rules_verdict *v, uint32_t active,
-                                                       const struct rules_asker *asker, struct root *root)
+                                                       const struct rules_asker *asker, uint32_t part,
+                                                       struct root *root)
 {
     struct reading at = {.v = v, .asker = asker};
-    uint32_t outcome = match_paths_follow(o->paths, root->node, &at);
+    uint32_t outcome = root ? match_paths_follow(o->paths, root->node, &at) : RULES_NONE;
     if (outcome == RULES_NONE && o->memory->error == 0) {
         struct eval e;
-        eval_init(&e, o->reads, o->walk, v, asker);
-        outcome = make_outcome(o, &e, active);
-        if (outcome != RULES_NONE)
+        eval_init(&e, o->reads, match_walk_words(o->walk, v, part), v, asker);
+        outcome = make_outcome(o, &e, active, part);
+        if (outcome != RULES_NONE && root) {
             outcome = match_paths_lay(o->paths, root->node, e.notes.p, e.notes.n, outcome);
-        add_inputs(o, root, &e);
+            add_inputs(o, root, &e);
+        }
         eval_release(&e);
     }
-    if (outcome != RULES_NONE && o->memory->error == 0)
+    if (root && outcome != RULES_NONE && o->memory->error == 0)
         remember(o, root, v, asker, outcome);
     return outcome;
 }
 
-uint32_t match_outcomes_find(struct match_outcomes *o, const struct rules_verdict *v, uint32_t active,
-                             const struct rules_asker *asker)
+static inline __attribute__((always_inline)) uint32_t find_in_part(struct match_outcomes *o,
+                                                                   const struct rules_verdict *v,
+                                                                   uint32_t active,
+                                                                   const struct rules_asker *asker,
+                                                                   uint32_t part)
 {
-    const struct state_mark *mark = &o->walk->marks.p[v->state]; /* active, place of the root + 1 */
-    uint32_t place = mark->b, values[MATCH_INPUTS];
+    uint32_t state = v->state[part], values[MATCH_INPUTS];
+    const struct state_mark *mark = &o->walk->parts[part].marks.p[state]; /* active, place of the root + 1 */
+    uint32_t place = mark->b;
     if (unlikely(place == 0 || mark->a != active)) {
-        place = find_root(o, v, active);
+        if (state == 0)
+            return find_outcome(o, v, active, asker, part, NULL);
+        place = find_root(o, part, state, active);
         if (place == 0)
             return RULES_NONE;
     }
@@ -340,7 +367,84 @@ uint32_t match_outcomes_find(struct match_outcomes *o, const struct rules_verdic
         if (is_of(&o->recent[at ^ 1], root, values))
             return o->recent[at ^ 1].outcome;
     }
-    return find_outcome(o, v, active, asker, root);
+    return find_outcome(o, v, active, asker, part, root);
+}
+
+/* ---- outcomes of several parts --------------------------------------------------------------- */
+
+/* In the order of sources, as they would be in an outcome of one part. */
+static void sort_entries(struct rules_entry *entries, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++) {
+        struct rules_entry e = entries[i];
+        uint32_t k = i;
+        for (; k > 0 && entries[k - 1].source > e.source; k--)
+            entries[k] = entries[k - 1];
+        entries[k] = e;
+    }
+}
+
+static void sort_lists(uint32_t *lists, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t k = i; k > 0 && lists[k - 1] > lists[k]; k--) {
+            uint32_t swap = lists[k];
+            lists[k] = lists[k - 1];
+            lists[k - 1] = swap;
+        }
+}
+
+static int add_combined(struct match_outcomes *o, const uint32_t *parts, uint32_t n)
+{
+    uint32_t entries = o->combined_entries.n, lists = o->lists.n;
+    struct rules_outcome made = {.entries = entries | MATCH_COMBINED, .lists = lists};
+    for (uint32_t i = 0; i < n; i++) {
+        const struct rules_outcome *of = &o->outcomes.p[parts[i]];
+        if (vec_append_all(&o->combined_entries, o->entries.p + of->entries, of->n_entries) < 0)
+            return -ENOMEM;
+        for (uint32_t k = 0; k < of->n_lists; k++)
+            if (vec_append(&o->lists, o->lists.p[of->lists + k]) < 0)
+                return -ENOMEM;
+        made.level = max_of(made.level, of->level);
+    }
+    made.n_entries = o->combined_entries.n - entries;
+    made.n_lists = o->lists.n - lists;
+    sort_entries(o->combined_entries.p + entries, made.n_entries);
+    sort_lists(o->lists.p + lists, made.n_lists);
+    return vec_append(&o->combined, made);
+}
+
+/* The outcome of all parts that have these. */
+static uint32_t combine(struct match_outcomes *o, const uint32_t *parts, uint32_t n)
+{
+    uint32_t id = tuples_add(&o->combinations, parts, n);
+    if (unlikely(id == o->combined.n) && add_combined(o, parts, n) < 0)
+        return match_memory_out(o->memory);
+    return id == TUPLES_NONE ? match_memory_out(o->memory) : id | MATCH_COMBINED;
+}
+
+static __attribute__((noinline)) uint32_t find_in_parts(struct match_outcomes *o,
+                                                        const struct rules_verdict *v, uint32_t active,
+                                                        const struct rules_asker *asker)
+{
+    uint32_t parts[RULES_PARTS_MAX] = {0}, n = o->walk->n_parts;
+    for (uint32_t i = 0; i < n; i++)
+        if ((parts[i] = find_in_part(o, v, active, asker, i)) == RULES_NONE)
+            return RULES_NONE;
+    return combine(o, parts, n);
+}
+
+uint32_t match_outcomes_find(struct match_outcomes *o, const struct rules_verdict *v, uint32_t active,
+                             const struct rules_asker *asker)
+{
+    return likely(o->walk->n_parts == 1) ? find_in_part(o, v, active, asker, 0)
+                                         : find_in_parts(o, v, active, asker);
+}
+
+void match_outcomes_begin(struct match_outcomes *o)
+{
+    if (o->combined.n > MATCH_COMBINED_MAX || o->combined_entries.n > 16 * MATCH_COMBINED_MAX)
+        clear_combined(o);
 }
 
 /* ---- frames counted one by one --------------------------------------------------------------- */
@@ -355,7 +459,7 @@ static uint32_t frame_series(struct match_outcomes *o, const struct rules_verdic
     uint32_t series = match_paths_follow(o->paths, root, &at);
     if (series == RULES_NONE && o->memory->error == 0) {
         struct eval e;
-        eval_init(&e, o->reads, o->walk, v, asker);
+        eval_init(&e, o->reads, match_walk_words(o->walk, v, o->walk->part_of[source]), v, asker);
         e.at = at;
         series = series_of(o, &e, &o->p->sources.p[source]);
         if (series != RULES_NONE)
@@ -363,7 +467,7 @@ static uint32_t frame_series(struct match_outcomes *o, const struct rules_verdic
         at.level = e.at.level;
         eval_release(&e);
     }
-    struct rules_outcome *of = &o->outcomes.p[outcome];
+    struct rules_outcome *of = match_outcomes_at(o, outcome);
     of->level = max_of(of->level, at.level);
     return series;
 }
@@ -398,13 +502,14 @@ static void count_frames(struct match_outcomes *o, const struct rules_verdict *v
     const struct lower_source *source = &o->p->sources.p[number];
     bool distinct = source->source->distinct;
     next_stamp(o);
-    for (uint32_t i = 0; i < o->outcomes.p[outcome].n_entries && distinct; i++) {
-        const struct rules_entry *entry = &o->entries.p[o->outcomes.p[outcome].entries + i];
+    const struct rules_outcome *of = match_outcomes_at(o, outcome);
+    for (uint32_t i = 0; i < of->n_entries && distinct; i++) {
+        const struct rules_entry *entry = match_outcomes_entry(o, of->entries + i);
         if (entry->source == number)
             first_time(o, entry->series);
     }
     for (uint32_t i = 0; i < o->walk->list.n && o->memory->error == 0; i++) {
-        if (o->walk->list.p[i].each != source->each)
+        if (o->walk->list.p[i].each != source->each || o->walk->list.p[i].part != o->walk->part_of[number])
             continue;
         uint32_t series = frame_series(o, v, outcome, number, o->walk->list.p[i].frame, asker);
         if (series == RULES_NONE || (distinct && !first_time(o, series)))
@@ -418,8 +523,8 @@ uint32_t match_outcomes_frames(struct match_outcomes *o, const struct rules_verd
                                const struct rules_asker *asker, const struct rules_entry **ret)
 {
     vec_clear(&o->frame_entries);
-    for (uint32_t k = 0; k < o->outcomes.p[outcome].n_lists; k++)
-        count_frames(o, v, outcome, asker, o->lists.p[o->outcomes.p[outcome].lists + k]);
+    for (uint32_t k = 0; k < match_outcomes_at(o, outcome)->n_lists; k++)
+        count_frames(o, v, outcome, asker, o->lists.p[match_outcomes_at(o, outcome)->lists + k]);
     *ret = o->frame_entries.p;
     return o->frame_entries.n;
 }

@@ -38,6 +38,12 @@ struct recent_outcome {
     uint32_t input[MATCH_INPUTS];
 };
 
+/* Outcomes of several parts of the automaton are put together of those of each, and are so cheap that they
+ * are forgotten between requests when there are this many. The bit is of their numbers, and of their entries.
+ */
+#define MATCH_COMBINED     0x80000000u
+#define MATCH_COMBINED_MAX (1u << 14)
+
 struct match_outcomes {
     const struct rules_program *p;
     struct match_memory *memory;
@@ -56,7 +62,10 @@ struct match_outcomes {
 
     VEC(struct rules_outcome) outcomes;
     VEC(struct rules_entry) entries;
-    VEC(uint32_t) lists;  /* sources that count frames one by one */
+    VEC(uint32_t) lists;        /* sources that count frames one by one */
+    struct tuples combinations; /* the outcomes of each part: the number in `combined` */
+    VEC(struct rules_outcome) combined;
+    VEC(struct rules_entry) combined_entries;
     struct tuples series; /* metric, then label name and value, … */
 
     /* frames counted one by one */
@@ -75,6 +84,17 @@ bool match_outcomes_full(const struct match_outcomes *o);
 /* The number of a set of sources; of those that a profile without siblings feeds. RULES_NONE: no memory. */
 uint32_t match_outcomes_active(struct match_outcomes *o, const uint64_t *mask);
 uint32_t match_outcomes_alone(struct match_outcomes *o, const struct rules_profile *p);
+
+void match_outcomes_begin(struct match_outcomes *o); /* a request begins */
+
+static inline struct rules_outcome *match_outcomes_at(struct match_outcomes *o, uint32_t outcome)
+{
+    return outcome & MATCH_COMBINED ? &o->combined.p[outcome & ~MATCH_COMBINED] : &o->outcomes.p[outcome];
+}
+static inline const struct rules_entry *match_outcomes_entry(const struct match_outcomes *o, uint32_t entry)
+{
+    return entry & MATCH_COMBINED ? &o->combined_entries.p[entry & ~MATCH_COMBINED] : &o->entries.p[entry];
+}
 
 /* What a sample on this stack adds to. RULES_NONE: no memory. */
 uint32_t match_outcomes_find(struct match_outcomes *o, const struct rules_verdict *v, uint32_t active,

@@ -34,7 +34,7 @@ struct rules_matcher {
 static inline void matcher_eval(struct eval *e, struct rules_matcher *m, const struct rules_verdict *v,
                                 const struct rules_asker *asker)
 {
-    eval_init(e, &m->reads, &m->walk, v, asker);
+    eval_init(e, &m->reads, match_walk_whole(&m->walk, v), v, asker);
 }
 
 #endif

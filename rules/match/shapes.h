@@ -35,11 +35,12 @@ struct rules_register {
     uint32_t frame, position;
 };
 
-/* What a walk found; registers[rules_program_registers()] are the caller's memory. */
+/* What a walk found; registers[rules_program_registers()] are the caller's memory. Valid until the next. */
+#define RULES_PARTS_MAX 32u /* of the automaton: walk.c */
 struct rules_verdict {
-    uint32_t state,
-        generation; /* generation changes when the automaton was flushed: then walk the stack again */
     struct rules_register *registers;
+    uint32_t generation;             /* states got new numbers when it changes */
+    uint16_t state[RULES_PARTS_MAX]; /* [part] */
 };
 
 /* Whom the matcher asks for what only the caller knows. Answers are string numbers, RULES_NONE for none. */

@@ -14,19 +14,24 @@
 #include "rules/match/shapes.h"
 #include "rules/match/tuples.h"
 
-#define RULES_CELLS_MAX (1u << 22)  /* of the table, 4 bytes each; it is emptied at once when full */
-#define MATCH_DENSE_MAX 4096u       /* frame classes that have a column in the table */
-#define MATCH_PUSH      0x80000000u /* an action that appends the frame to the list of an `each` */
+#define MATCH_SPLIT          2048u       /* states of a part that can come apart */
+#define MATCH_PART_CELLS_MAX (1u << 20)  /* of a part, 2 bytes each */
+#define MATCH_CELLS_MAX      (1u << 23)  /* of all parts together */
+#define MATCH_STATES_MAX     65000u      /* the same; a state's number has 16 bits */
+#define MATCH_PUSH           0x80000000u /* an action that appends the frame to the list of an `each` */
 
 /* The registers a transition sets are written four at a time, without asking how many there are: `set` names
  * the last one again, or a spare register when there is none. */
 #define MATCH_SETS 4u
 struct transition {
-    uint32_t next, row; /* the state and where its cells begin */
-    uint32_t set[MATCH_SETS];
-    uint32_t actions, n_actions; /* all of them, for a slow transition */
-    bool absorbing;              /* the next state is */
-    bool slow;                   /* more than MATCH_SETS actions, or one is a MATCH_PUSH */
+    uint32_t row;   /* where the next state's cells begin */
+    uint16_t next;  /* the state */
+    bool absorbing; /* the next state is */
+    bool slow;      /* more than MATCH_SETS actions, or one is a MATCH_PUSH */
+    uint16_t set[MATCH_SETS];
+};
+struct transition_actions {
+    uint32_t actions, n; /* all of them, for a slow transition */
 };
 
 /* For whoever finds things by state: zero in a state that is new. */
@@ -34,9 +39,38 @@ struct state_mark {
     uint32_t a, b;
 };
 
-/* A frame that an `each` took. */
+/* A frame that an `each` took, in the walk of a part. */
 struct list_item {
-    uint32_t each, frame, position;
+    uint32_t part, each, frame, position;
+};
+
+/* The columns of a class in a part's table: as any frame's, and as the root's. */
+struct class_columns {
+    uint16_t column, root;
+};
+
+/* An automaton for some of the sources; walk.c says why. */
+struct walk_part {
+    uint32_t n_elements; /* sources, and what is kept */
+    uint32_t *needs;     /* [need_words] the components it follows */
+    uint32_t *asks;      /* what it asks of classes: masks, see walk.c */
+    bool by_type;        /* it also asks for a frame's type */
+    bool of_root;        /* it asks more of the root */
+    bool restless;       /* any frame may change its state */
+
+    struct tuples columns;            /* the bits asked of a class: column - 1 */
+    VEC(struct class_columns) column; /* [class + 1]; [0] is RULES_MANY's */
+
+    struct tuples states; /* state - 1 */
+    VEC(uint16_t) cells;  /* [state × stride + column] */
+    uint32_t stride;
+    VEC(uint8_t) absorbing;       /* [state] no frame can change what it says */
+    VEC(struct state_mark) marks; /* [state] */
+    VEC(struct transition) transitions;
+    VEC(struct transition_actions) taken; /* [transition] */
+    VEC(uint32_t) actions;
+    uint32_t *loose; /* the words of state 0 */
+    uint32_t loose_steps;
 };
 
 struct match_walk {
@@ -44,19 +78,24 @@ struct match_walk {
     struct match_memory *memory;
     const struct match_frames *frames;
 
-    struct tuples states;
+    struct walk_part parts[RULES_PARTS_MAX];
+    uint32_t n_parts;
+    uint8_t *part_of;      /* [source], and last of what is kept */
+    VEC(uint32_t) busy;    /* [class + 1] a bit each part that it may concern, but for the first frame */
+    VEC(uint16_t) columns; /* the parts' once more, by class */
     uint32_t n_state_words;
-    VEC(uint32_t) cells; /* [state × stride + 1 + class]; the first of a row is RULES_MANY's */
-    uint32_t stride;
-    VEC(uint8_t) absorbing;       /* [state] no frame can change what it says */
-    VEC(struct state_mark) marks; /* [state] */
-    VEC(struct transition) transitions;
-    VEC(uint32_t) actions;
+    uint32_t n_states, n_cells;               /* of all parts */
+    uint32_t component[LOWER_COMPONENTS + 1]; /* the first of a kind */
+    bool is_started, is_direct;               /* is_direct: classes are columns, see walk.c */
+    struct walk_part *full;                   /* that has to come apart */
+
     VEC(struct list_item) list; /* of the last walk */
-    uint32_t generation;        /* how often the table was emptied: then states have new numbers */
+    uint32_t generation;        /* how often states got new numbers */
+    uint64_t steps;             /* computed, because no table said them */
 
     /* one step being computed: the state, what it does, and whether the frame is in each region */
     uint32_t *words, *step_actions, n_step_actions;
+    uint32_t *class;
     uint8_t *in_region;
 };
 
@@ -64,6 +103,14 @@ struct match_walk {
 int match_walk_init(struct match_walk *w, const struct match_frames *frames);
 void match_walk_clear(struct match_walk *w); /* forgets all: it knows frame classes by number */
 void match_walk_release(struct match_walk *w);
+
+/* A request begins: forgets what seems to be of yesterday. */
+void match_walk_begin(struct match_walk *w);
+
+/* The words of the state that the last walk ended in: those that the sources of a part look at, or all. Valid
+ * until the next walk. */
+const uint32_t *match_walk_words(const struct match_walk *w, const struct rules_verdict *v, uint32_t part);
+const uint32_t *match_walk_whole(const struct match_walk *w, const struct rules_verdict *v);
 
 /* Walks one stack. False when it has no frames or memory is out. */
 bool match_walk_stack(struct match_walk *w, const struct rules_stack *stack, struct rules_verdict *v);

@@ -294,6 +294,8 @@ struct rules_program *lower_program(const struct rule_set *set, const struct low
         mark_columns(l.p);
         make_sets(&l);
     }
+    if (l.r == 0 && lower_needs(l.p) < 0)
+        lower_no_memory(&l);
     if (l.r != 0)
         return lowered_free(l.p);
     return l.p;

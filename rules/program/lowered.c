@@ -54,6 +54,7 @@ struct rules_program *lowered_free(struct rules_program *p)
     vec_release(&p->names);
     vec_release(&p->regexes);
     vec_release(&p->metrics);
+    vec_release(&p->needs);
     idmap_release(&p->map);
     free(p);
     return NULL;

@@ -152,6 +152,10 @@ struct rules_program {
 
     struct idmap map; /* address of a tree node → its number here */
 
+    /* What of a walk each source is made of, a bit each lower_component(); one row more, of what is kept. */
+    VEC(uint32_t) needs; /* [source × need_words], words */
+    uint32_t need_words;
+
     uint32_t n_bits, n_regs, n_roots, atoms_max;
     uint32_t key_fields; /* mask of fields a frame class depends on */
     bool any_by_type;    /* a frame class also depends on the frame's type */
@@ -166,6 +170,24 @@ uint32_t lower_find_fact(const struct rules_program *p, uint32_t region, uint32_
 
 /* The (region, node) a reference stands for: leaf and root are the first and last of all frames. */
 uint32_t lower_ref_fact(const struct rules_program *p, const struct rule_ref *ref);
+
+/* Regions, facts, … numbered together; LOWER_COMPONENTS, 0: how many there are. */
+enum lower_kind {
+    LOWER_REGION,
+    LOWER_FACT,
+    LOWER_IS,
+    LOWER_CHAIN,
+    LOWER_TABLE,
+    LOWER_EACH,
+    LOWER_COMPONENTS
+};
+static inline uint32_t lower_component(const struct rules_program *p, enum lower_kind kind, uint32_t i)
+{
+    const uint32_t n[] = {p->regions.n, p->facts.n, p->iss.n, p->chains.n, p->tables.n, p->eaches.n};
+    for (uint32_t k = 0; k < (uint32_t)kind; k++)
+        i += n[k];
+    return i;
+}
 
 struct rules_program *lowered_free(struct rules_program *p);
 

@@ -49,4 +49,6 @@ void lower_sample(struct lower *l, const struct rule_sample *s);
 void lower_text(struct lower *l, const struct rule_text *text);
 void lower_row_texts(struct lower *l, const struct rule_table *table);
 
+int lower_needs(struct rules_program *p); /* lower_needs.c: fills in `needs`. 0 or -ENOMEM */
+
 #endif
