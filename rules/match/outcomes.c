@@ -332,6 +332,7 @@ static __attribute__((noinline)) uint32_t find_outcome(struct match_outcomes *o,
         struct eval e;
         eval_init(&e, o->reads, match_walk_words(o->walk, v, part), v, asker);
         outcome = make_outcome(o, &e, active, part);
+        match_walk_outcome(o->walk, part);
         if (outcome != RULES_NONE && root) {
             outcome = match_paths_lay(o->paths, root->node, e.notes.p, e.notes.n, outcome);
             add_inputs(o, root, &e);

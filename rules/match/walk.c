@@ -16,11 +16,8 @@
  * good. A component that two parts need is followed by both: it sets the same registers to the same frames.
  *
  * A part looks at few bits of a frame's class: classes that are equal in these have one *column* of its
- * table. And it has mostly nothing to do: `busy` says which parts a class can concern at all once the first
- * frame has been passed (that one makes fact 0 true), so that several parts still cost one look for most
- * frames.
- *
- * The root of a stack has columns of its own, so that `root is P` is asked of it alone.
+ * table. (Walks go part by part. Frame by frame, with a mask of the parts that a class can concern, was twice
+ * as dear.) The root of a stack has columns of its own, so that `root is P` is asked of it alone.
  *
  * **The bound.** MATCH_STATES_MAX and MATCH_CELLS_MAX hold for all parts together, MATCH_PART_CELLS_MAX for
  * each. Past them, a part that cannot come apart any further goes on without its table: the state at hand is
@@ -69,7 +66,7 @@ static int init_part(struct match_walk *w, struct walk_part *part)
     part->column.budget = part->cells.budget = part->transitions.budget = part->actions.budget = budget;
     part->taken.budget = part->absorbing.budget = part->marks.budget = budget;
     part->needs = calloc(w->p->need_words, sizeof *part->needs);
-    part->asks = calloc(4 * w->frames->n_class_words, sizeof *part->asks);
+    part->asks = calloc(2 * w->frames->n_class_words, sizeof *part->asks);
     part->loose = calloc(w->n_state_words, sizeof *part->loose);
     return part->needs && part->asks && part->loose ? 0 : -ENOMEM;
 }
@@ -100,8 +97,7 @@ static void forget_columns(struct match_walk *w)
         tuples_clear(&w->parts[i].columns);
         vec_release(&w->parts[i].column);
     }
-    vec_release(&w->busy);
-    vec_release(&w->columns);
+    w->n_classes = 0;
 }
 
 static void release_part(struct match_walk *w, struct walk_part *part)
@@ -131,70 +127,54 @@ static void add_bits(const struct match_walk *w, const uint32_t *needs, uint32_t
 #undef ADD_BITS
 }
 
-/* Masks of the bits of a class: what a part asks of any frame; of the root besides; which of them matter to
- * `busy`; and what these are in a frame that changes nothing. */
-enum { ASKS, ASKS_ROOT, WATCHED, RESTING };
+/* Masks of the bits of a class: what a part asks of any frame, and of the root besides. */
+enum { ASKS, ASKS_ROOT };
 
 static uint32_t *mask_of(const struct match_walk *w, const struct walk_part *part, uint32_t which)
 {
     return part->asks + which * w->frames->n_class_words;
 }
 
-/* A frame that changes nothing has the bit of this node clear, or (`holds`) set. */
-static void watch(const struct match_walk *w, struct walk_part *part, uint32_t node, bool holds)
+static void ask(const struct match_walk *w, struct walk_part *part, uint32_t which, uint32_t node)
 {
-    if (node == LOWER_NONE)
-        return;
-    uint32_t bit = w->p->nodes.p[node].root;
-    part->restless |=
-        bits_get(mask_of(w, part, WATCHED), bit) && bits_get(mask_of(w, part, RESTING), bit) != holds;
-    bits_set(mask_of(w, part, ASKS), bit);
-    bits_set(mask_of(w, part, WATCHED), bit);
-    if (holds)
-        bits_set(mask_of(w, part, RESTING), bit);
+    if (node != LOWER_NONE)
+        bits_set(mask_of(w, part, which), w->p->nodes.p[node].root);
 }
 
-/* What a part asks of classes, after its `needs`. Every frame is such that node 0 holds: of fact 0 that
- * matters in the first frame alone, of anything else it means that every frame may matter. What `first P is
- * Q` and `last P is Q` ask matters only in a frame that is P, which the fact watches. */
+/* What a part asks of classes, after its `needs`. */
 static void find_asks(const struct match_walk *w, struct walk_part *part)
 {
     const struct rules_program *p = w->p;
 #define NEEDS(kind) bits_get(part->needs, w->component[kind] + i)
-    memset(part->asks, 0, 4 * w->frames->n_class_words * sizeof *part->asks);
-    part->by_type = part->restless = part->of_root = false;
-    watch(w, part, 0, true);
+    memset(part->asks, 0, 2 * w->frames->n_class_words * sizeof *part->asks);
+    part->by_type = part->of_root = false;
     for (uint32_t i = 0; i < p->regions.n; i++) {
         if (!NEEDS(LOWER_REGION))
             continue;
-        watch(w, part, p->regions.p[i].after, false);
-        watch(w, part, p->regions.p[i].while_, true);
-        watch(w, part, p->regions.p[i].until, false);
+        ask(w, part, ASKS, p->regions.p[i].after);
+        ask(w, part, ASKS, p->regions.p[i].while_);
+        ask(w, part, ASKS, p->regions.p[i].until);
     }
-    for (uint32_t i = 1; i < p->facts.n; i++)
+    for (uint32_t i = 0; i < p->facts.n; i++)
         if (NEEDS(LOWER_FACT))
-            watch(w, part, p->facts.p[i].test, false);
+            ask(w, part, ASKS, p->facts.p[i].test);
     for (uint32_t i = 0; i < p->iss.n; i++) {
         if (!NEEDS(LOWER_IS))
             continue;
         bool root = p->iss.p[i].last && p->iss.p[i].fact == 0;
-        bits_set(mask_of(w, part, root ? ASKS_ROOT : ASKS), p->nodes.p[p->iss.p[i].test].root);
+        ask(w, part, root ? ASKS_ROOT : ASKS, p->iss.p[i].test);
         part->of_root |= root;
     }
-    for (uint32_t i = 0; i < p->chains.n; i++) {
-        const struct lower_chain *chain = &p->chains.p[i];
-        for (uint32_t k = 0; k < chain->n && NEEDS(LOWER_CHAIN); k++) {
-            watch(w, part, p->kids.p[chain->nodes + k], false);
-            part->restless |= chain->directly[k];
-        }
-    }
+    for (uint32_t i = 0; i < p->chains.n; i++)
+        for (uint32_t k = 0; k < p->chains.p[i].n && NEEDS(LOWER_CHAIN); k++)
+            ask(w, part, ASKS, p->kids.p[p->chains.p[i].nodes + k]);
     for (uint32_t i = 0; i < p->tables.n; i++)
         for (uint32_t k = 0; k < p->tables.p[i].source->n_rows && NEEDS(LOWER_TABLE); k++)
-            watch(w, part, p->kids.p[p->tables.p[i].nodes + k], false);
+            ask(w, part, ASKS, p->kids.p[p->tables.p[i].nodes + k]);
     for (uint32_t i = 0; i < p->eaches.n; i++) {
         if (!NEEDS(LOWER_EACH))
             continue;
-        watch(w, part, p->eaches.p[i].node, false);
+        ask(w, part, ASKS, p->eaches.p[i].node);
         part->by_type |= p->eaches.p[i].by_type;
     }
 #undef NEEDS
@@ -205,7 +185,7 @@ static void gather_part(struct match_walk *w, uint32_t number)
 {
     struct walk_part *part = &w->parts[number];
     memset(part->needs, 0, w->p->need_words * sizeof *part->needs);
-    part->n_elements = 0;
+    part->n_elements = part->n_outcomes = 0;
     for (uint32_t i = 0; i < n_elements(w); i++) {
         if (w->part_of[i] != number)
             continue;
@@ -222,7 +202,7 @@ int match_walk_init(struct match_walk *w, const struct match_frames *frames)
     w->p = p;
     w->memory = frames->memory;
     w->frames = frames;
-    w->list.budget = w->busy.budget = w->columns.budget = w->memory->budget;
+    w->list.budget = w->memory->budget;
     w->n_state_words = (p->n_bits + 31) / 32;
     for (uint32_t kind = 0; kind <= LOWER_COMPONENTS; kind++)
         w->component[kind] = lower_component(p, (enum lower_kind)kind, 0);
@@ -253,8 +233,6 @@ void match_walk_release(struct match_walk *w)
 {
     for (uint32_t i = 0; i < w->n_parts; i++)
         release_part(w, &w->parts[i]);
-    vec_release(&w->busy);
-    vec_release(&w->columns);
     vec_release(&w->list);
     free(w->words);
     free(w->step_actions);
@@ -543,13 +521,8 @@ static int add_column(struct match_walk *w, struct walk_part *part, uint32_t cla
     return 0;
 }
 
-/* Beside those of each part, for a walk of all of them: [class + 1][root][part]. */
 static int add_class(struct match_walk *w, uint32_t class)
 {
-    const uint32_t *bits = tuples_get(&w->frames->classes, class);
-    uint32_t busy = 0, n = w->frames->n_class_words, at = 2 * (class + 1) * w->n_parts;
-    if (vec_extend(&w->columns, at + 2 * w->n_parts) < 0)
-        return -ENOMEM;
     for (uint32_t i = 0; i < w->n_parts; i++) {
         struct walk_part *part = &w->parts[i];
         struct class_columns columns;
@@ -559,24 +532,16 @@ static int add_class(struct match_walk *w, uint32_t class)
         if (r < 0)
             return r;
         part->column.p[class + 1] = columns;
-        w->columns.p[at + i] = columns.column;
-        w->columns.p[at + w->n_parts + i] = columns.root;
-        bool rests = !part->restless;
-        for (uint32_t k = 0; k + 1 < n && rests; k++)
-            rests = (bits[k] & mask_of(w, part, WATCHED)[k]) == mask_of(w, part, RESTING)[k];
-        busy |= rests ? 0 : 1u << i;
     }
-    return vec_append(&w->busy, busy);
+    w->n_classes = class + 1;
+    return 0;
 }
 
-/* Classes that are new since the last walk; the first entry is that of RULES_MANY. 0, -EAGAIN (w->full) or
- * -ENOMEM. */
-static __attribute__((noinline)) int add_classes(struct match_walk *w)
+/* Classes that are new since the last walk. 0, -EAGAIN (w->full) or -ENOMEM. */
+static int add_classes(struct match_walk *w)
 {
-    if (w->busy.n == 0 && vec_append(&w->busy, UINT32_MAX) < 0)
-        return -ENOMEM;
-    for (int r; w->busy.n <= w->frames->classes.n;)
-        if ((r = add_class(w, w->busy.n - 1)) < 0)
+    for (int r; w->n_classes < w->frames->classes.n;)
+        if ((r = add_class(w, w->n_classes)) < 0)
             return r;
     w->is_direct = w->n_parts == 1 && w->frames->classes.n < row_half(w, &w->parts[0]);
     return 0;
@@ -876,26 +841,27 @@ static inline void set_registers(const struct transition *t, struct rules_regist
         memcpy(&registers[t->set[i]], &here, sizeof here);
 }
 
-/* Where a walk is. Items are counted, and frames beyond one an item. */
+/* Where a walk is. */
 struct at {
     const uint16_t *row;
-    uint32_t state, extra;
+    uint32_t state, extra; /* extra: frames beyond one an item, so far */
 };
 
-/* The items from … to - 1 of a stack, of the one part that there is; the column of class 0 is `first`, and
- * the others follow. Of items of several frames the class is RULES_MANY, as a number -1. False: the walk is
- * over, for the state is absorbing, memory is out, or the part has to come apart. */
-static inline __attribute__((always_inline)) bool walk_items(struct match_walk *w,
+/* The items from … to - 1 of a stack. The column of class 0 is `first` and the others follow, or it is
+ * columns[2 × class]. Of items of several frames the class is RULES_MANY, as a number -1. False: the walk of
+ * the part is over, for the state is absorbing, memory is out, or the part has to come apart. */
+static inline __attribute__((always_inline)) bool walk_items(struct match_walk *w, struct walk_part *part,
                                                              const struct rules_stack *stack,
                                                              struct rules_verdict *v, struct at *at,
-                                                             uint32_t from, uint32_t to, uint32_t first)
+                                                             uint32_t from, uint32_t to, uint32_t first,
+                                                             const uint16_t *columns)
 {
-    struct walk_part *part = &w->parts[0];
     const uint32_t *items = stack->items, *end = items + to, *frames_at = stack->frames_at,
                    *classes = frames_at ? stack->item_classes : stack->classes;
     const uint16_t *row = at->row + first;
     for (const uint32_t *item = items + from; item < end; item++) {
-        uint32_t cell = row[(int32_t)classes[*item]];
+        ptrdiff_t class = (int32_t)classes[*item];
+        uint32_t cell = row[columns ? columns[2 * class] : class];
         if (likely(cell == CELL_STAY))
             continue;
         uint32_t position = (uint32_t)(item - items) + at->extra;
@@ -920,56 +886,41 @@ static inline __attribute__((always_inline)) bool walk_items(struct match_walk *
 
 /* While there is one part and all classes have columns. The root is the last item. False when memory is out
  * or the part has to come apart. */
-static inline bool walk_one(struct match_walk *w, const struct rules_stack *stack, struct rules_verdict *v)
+static inline bool walk_direct(struct match_walk *w, const struct rules_stack *stack, struct rules_verdict *v)
 {
     struct walk_part *part = &w->parts[0];
     struct at at = {part->cells.p + part->stride, 1, 0};
     uint32_t frames = stack->n - part->of_root;
-    if (walk_items(w, stack, v, &at, 0, frames, 1) && part->of_root)
-        walk_items(w, stack, v, &at, frames, stack->n, part->stride / 2 + 1);
+    if (walk_items(w, part, stack, v, &at, 0, frames, 1, NULL) && part->of_root)
+        walk_items(w, part, stack, v, &at, frames, stack->n, part->stride / 2 + 1, NULL);
     v->state[0] = (uint16_t)at.state;
     return at.state != TUPLES_NONE;
 }
 
-/* With several: each frame is shown to the parts that it may concern, the first and the last one to all. */
-static inline bool walk_all(struct match_walk *w, const struct rules_stack *stack, struct rules_verdict *v)
+/* Else: part by part. */
+static __attribute__((noinline)) bool walk_parts(struct match_walk *w, const struct rules_stack *stack,
+                                                 struct rules_verdict *v)
 {
-    const uint32_t *items = stack->items, *frames_at = stack->frames_at,
-                   *classes = frames_at ? stack->item_classes : stack->classes, *busy = w->busy.p;
-    const uint16_t *row[RULES_PARTS_MAX];
-    uint32_t n = w->n_parts, all = UINT32_MAX >> (RULES_PARTS_MAX - n), live = all, extra = 0,
-             last = stack->n - 1;
-    for (uint32_t p = 0; p < n; p++) {
-        row[p] = w->parts[p].cells.p + w->parts[p].stride;
-        v->state[p] = 1;
-    }
-    for (uint32_t i = 0; i <= last; i++) {
-        uint32_t place = classes[items[i]] + 1, left = (i > 0 && i < last ? busy[place] : all) & live;
-        const uint16_t *columns = w->columns.p + (2 * (size_t)place + (i == last)) * n;
-        for (; left; left &= left - 1) {
-            uint32_t p = (uint32_t)__builtin_ctz(left), cell = row[p][columns[p]];
-            if (likely(cell == CELL_STAY))
-                continue;
-            struct walk_part *part = &w->parts[p];
-            uint32_t state;
-            if (likely(cell != CELL_UNKNOWN && !part->transitions.p[cell - CELL_FIRST].slow)) {
-                const struct transition *t = &part->transitions.p[cell - CELL_FIRST];
-                set_registers(t, v->registers, frames_at ? frames_at[items[i]] : items[i], i + extra);
-                state = t->next;
-                row[p] = part->cells.p + t->row;
-            } else {
-                state = walk_item(w, part, stack, v, v->state[p], i, i + extra);
-                if (state == TUPLES_NONE)
-                    return false;
-                row[p] = part->cells.p + (size_t)state * part->stride;
-            }
-            v->state[p] = (uint16_t)state;
-            if (part->absorbing.p[state])
-                live &= ~(1u << p);
-        }
-        extra += more_frames(stack, items[i]);
+    for (uint32_t i = 0; i < w->n_parts; i++) {
+        struct walk_part *part = &w->parts[i];
+        struct at at = {part->cells.p + part->stride, 1, 0};
+        uint32_t frames = stack->n - part->of_root;
+        if (walk_items(w, part, stack, v, &at, 0, frames, 0, &part->column.p[1].column) && part->of_root)
+            walk_items(w, part, stack, v, &at, frames, stack->n, 0, &part->column.p[1].root);
+        if (at.state == TUPLES_NONE)
+            return false;
+        v->state[i] = (uint16_t)at.state;
     }
     return true;
+}
+
+void match_walk_outcome(struct match_walk *w, uint32_t part)
+{
+    struct walk_part *of = &w->parts[part];
+    if (++of->n_outcomes < MATCH_SPLIT_OUTCOMES || !may_split(w, of))
+        return;
+    w->full = of;
+    w->is_started = false;
 }
 
 /* Everything that a walk needs to begin. */
@@ -994,8 +945,8 @@ bool match_walk_stack(struct match_walk *w, const struct rules_stack *stack, str
     vec_clear(&w->list);
     if (unlikely(stack->n == 0 || w->memory->error < 0 || w->frames->classes.n == 0))
         return false;
-    bool ready = w->busy.n > w->frames->classes.n && w->is_started; /* walking makes no classes */
-    while (unlikely(!ready) || !(w->is_direct ? walk_one(w, stack, v) : walk_all(w, stack, v))) {
+    bool ready = w->n_classes == w->frames->classes.n && w->is_started; /* walking makes no classes */
+    while (unlikely(!ready) || !(w->is_direct ? walk_direct(w, stack, v) : walk_parts(w, stack, v))) {
         if (w->memory->error < 0)
             return false;
         if (prepare(w) < 0) {

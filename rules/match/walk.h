@@ -15,6 +15,7 @@
 #include "rules/match/tuples.h"
 
 #define MATCH_SPLIT          2048u       /* states of a part that can come apart */
+#define MATCH_SPLIT_OUTCOMES 4096u       /* outcomes of such a one */
 #define MATCH_PART_CELLS_MAX (1u << 20)  /* of a part, 2 bytes each */
 #define MATCH_CELLS_MAX      (1u << 23)  /* of all parts together */
 #define MATCH_STATES_MAX     65000u      /* the same; a state's number has 16 bits */
@@ -52,11 +53,11 @@ struct class_columns {
 /* An automaton for some of the sources; walk.c says why. */
 struct walk_part {
     uint32_t n_elements; /* sources, and what is kept */
+    uint32_t n_outcomes; /* made of its states */
     uint32_t *needs;     /* [need_words] the components it follows */
     uint32_t *asks;      /* what it asks of classes: masks, see walk.c */
     bool by_type;        /* it also asks for a frame's type */
     bool of_root;        /* it asks more of the root */
-    bool restless;       /* any frame may change its state */
 
     struct tuples columns;            /* the bits asked of a class: column - 1 */
     VEC(struct class_columns) column; /* [class + 1]; [0] is RULES_MANY's */
@@ -80,10 +81,9 @@ struct match_walk {
 
     struct walk_part parts[RULES_PARTS_MAX];
     uint32_t n_parts;
-    uint8_t *part_of;      /* [source], and last of what is kept */
-    VEC(uint32_t) busy;    /* [class + 1] a bit each part that it may concern, but for the first frame */
-    VEC(uint16_t) columns; /* the parts' once more, by class */
+    uint8_t *part_of; /* [source], and last of what is kept */
     uint32_t n_state_words;
+    uint32_t n_classes;                       /* that have columns */
     uint32_t n_states, n_cells;               /* of all parts */
     uint32_t component[LOWER_COMPONENTS + 1]; /* the first of a kind */
     bool is_started, is_direct;               /* is_direct: classes are columns, see walk.c */
@@ -106,6 +106,9 @@ void match_walk_release(struct match_walk *w);
 
 /* A request begins: forgets what seems to be of yesterday. */
 void match_walk_begin(struct match_walk *w);
+
+/* One more outcome was made of a state of this part: when they become many, it comes apart. */
+void match_walk_outcome(struct match_walk *w, uint32_t part);
 
 /* The words of the state that the last walk ended in: those that the sources of a part look at, or all. Valid
  * until the next walk. */
