@@ -10,8 +10,9 @@
 
 #define TEXT_MAX \
     (1u << 20) /* of one attribute as text; the wire's 64 MiB of nested lists need not be copied whole */
-#define KEEP_MAX (64u << 20) /* tables of a huge request are given back when they pass this together */
-#define REST_MAX (1u << 20)  /* and above this when no request comes */
+#define KEEP_MAX  (64u << 20) /* tables of a huge request are given back when they pass this together */
+#define ALIKE_MAX 32u         /* attributes of a sample that is compared with another; more are read anew */
+#define REST_MAX  (1u << 20)  /* and above this when no request comes */
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
@@ -156,20 +157,47 @@ static inline __attribute__((always_inline)) int classify_stack(struct classify 
     const struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, memo->outcome);
     memo->active = active;
     memo->profile = c->request.profile;
+    memo->sample = c->request.sample;
     memo->level = o->level;
     memo->n_frames = 0;
     return likely(o->n_lists == 0) ? 0 : list_frames(c, memo, &verdict);
 }
 
-/* An outcome that depended on more than the stack holds for the profile it was found in, or not even there.
- */
+/* Whether nothing that rules may read of a sample differs between two: the link, and of the attributes those
+ * that rules ask for. Lists that are long are not looked at again and again. */
+static __attribute__((noinline)) bool samples_are_alike(const struct classify *c, uint32_t one,
+                                                        uint32_t other)
+{
+    const struct profiles *v = c->request.view;
+    const uint32_t *attribute = v->attr_index.attribute, *rule_key = c->request.attr_key.p;
+    uint32_t i = v->sample.attrs_at[one], i_end = v->sample.attrs_at[one + 1], k = v->sample.attrs_at[other],
+             k_end = v->sample.attrs_at[other + 1];
+    bool linked = v->link.span_at[v->sample.link[one]] != 0,
+         other_linked = v->link.span_at[v->sample.link[other]] != 0;
+    if (linked != other_linked || i_end - i > ALIKE_MAX || k_end - k > ALIKE_MAX)
+        return false;
+    for (;; i++, k++) {
+        while (i < i_end && rule_key[attribute[i]] == 0)
+            i++;
+        while (k < k_end && rule_key[attribute[k]] == 0)
+            k++;
+        if (i == i_end || k == k_end)
+            return i == i_end && k == k_end;
+        if (attribute[i] != attribute[k])
+            return false;
+    }
+}
+
+/* An outcome that depended on more than the stack holds for the profile it was found in, or even there only
+ * for samples like the one that it was found for. */
 static inline bool still_holds(const struct classify *c, const struct stack_memo *memo, uint32_t active)
 {
     if (memo->outcome >= CLASSIFY_EMPTY)
         return memo->outcome == CLASSIFY_EMPTY;
     return memo->active == active &&
            (memo->level == RULES_LEVEL_STACK ||
-            (memo->level == RULES_LEVEL_PROFILE && memo->profile == c->request.profile));
+            (memo->profile == c->request.profile &&
+             (memo->level == RULES_LEVEL_PROFILE || samples_are_alike(c, memo->sample, c->request.sample))));
 }
 
 static struct slot *new_slot(struct classify *c, const struct stack_memo *memo, uint32_t n_frames)

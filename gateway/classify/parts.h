@@ -18,8 +18,8 @@
 
 /* The stack's outcome, as long as what it depended on is the same. */
 struct stack_memo {
-    uint32_t outcome; /* CLASSIFY_UNKNOWN; or CLASSIFY_EMPTY: no frames */
-    uint32_t active, profile;
+    uint32_t outcome;                 /* CLASSIFY_UNKNOWN; or CLASSIFY_EMPTY: no frames */
+    uint32_t active, profile, sample; /* it was found for */
     enum rules_level level;
     uint32_t frames_at, n_frames; /* entries of frames counted one by one, in frame_entries */
 };

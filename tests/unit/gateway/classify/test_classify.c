@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gateway/classify/classify.h"
+#include "gateway/classify/parts.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/clock.h"
 #include "proto/base/buffer.h"
@@ -247,6 +248,45 @@ UNIT(attributes_of_every_kind_and_scope)
     ck_assert_int_eq(sum_of(w, "s{any=P,p=P,sc=scoped,t=0}"), 2);
     ck_assert_int_eq(sum_of(w, "s{any=P,p=P,sc=scoped,t=1}"), 1);
     ck_assert_uint_eq(w->aggregate->n_sums, 3);
+    world_free(w);
+}
+
+/* Samples of one stack that differ in what no rule reads, in what one does, and in whether they have a span.
+ * A stack is walked again only where something read is another than that of the sample before: the walks are
+ * told by the work counted. */
+UNIT(samples_that_are_alike_share_their_stacks_outcome)
+{
+    struct world *w = world_new(C("s", "label t = sample[\"t\"]") C("l", "where linked"));
+    static const struct {
+        const char *t;
+        int cpu, link;
+    } of[] = {{"a", 0, 0}, {"a", 1, 0},  {"a", 2, 0},  {"b", 2, 0}, {"b", 3, 0},
+              {"a", 3, 0}, {NULL, 3, 0}, {NULL, 4, 0}, {"a", 4, 1}, {"a", 5, 2}};
+    uint32_t links[] = {0, build_link(w->b, (const uint8_t *)"0123456789abcdef", (const uint8_t *)"01234567"),
+                        build_link(w->b, (const uint8_t *)"0123456789abcdef", (const uint8_t *)"abcdefgh")};
+    resource(w, "x");
+    profile(w, "x", "y", 0, 1);
+    uint32_t location = frame(w, "go", "f");
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        uint32_t attrs[2] = {build_attribute_int(w->b, "cpu", of[i].cpu)};
+        if (of[i].t)
+            attrs[1] = build_attribute_text(w->b, "t", bytes_str(of[i].t));
+        int64_t one = 1;
+        build_sample(w->b, &(struct build_sample){.stack = build_stack(w->b, &location, 1),
+                                                  .link = links[of[i].link],
+                                                  .values = &one,
+                                                  .n_values = 1,
+                                                  .attrs = attrs,
+                                                  .n_attrs = of[i].t ? 2 : 1});
+    }
+    finish(w);
+    push(w);
+    ck_assert_int_eq(sum_of(w, "s{t=a}"), 6);
+    ck_assert_int_eq(sum_of(w, "s{t=b}"), 2);
+    ck_assert_int_eq(sum_of(w, "s{}"), 2);
+    ck_assert_int_eq(sum_of(w, "l{}"), 2);
+    /* a, b, a, none, a linked: four walks again; and looking for the examples' samples asks no more */
+    ck_assert_uint_eq(w->classify->request.work, 4);
     world_free(w);
 }
 
