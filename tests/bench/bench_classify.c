@@ -5,7 +5,8 @@
  * rotation (one file over and over flatters the branch predictor by a third) with the shipped packs and the
  * real aggregate.
  *
- *     bench_classify [--packs NAME,…] [--enable NAME] [--patterns N] [--vary K] [--scatter WARM] [ROUNDS [FILE.pb …]]
+ *     bench_classify [--packs NAME,…] [--enable NAME] [--patterns N] [--vary K] [--scatter WARM] [--repeat K]
+ *                    [ROUNDS [FILE.pb …]]
  *
  * prints the median of each file's rounds and the first push of all; the last line has the mean.
  *
@@ -54,7 +55,7 @@ struct request {
 
 struct options {
     const char *packs, *enable;
-    uint32_t patterns, vary, rounds, warm, scatter;
+    uint32_t patterns, vary, rounds, warm, scatter, repeat;
 };
 
 static struct bytes load(const char *path)
@@ -152,6 +153,45 @@ static struct aggregate *make_aggregate(const struct rules_program *program)
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
+/* New columns of samples and attributes, never freed; the view's own are not the bench's to change. */
+static void repeat(struct profiles *v, uint32_t k)
+{
+    uint32_t n = v->sample.n, from = v->sample.attrs_at[0], n_attrs = v->sample.attrs_at[n] - from;
+    uint32_t *stack = calloc((size_t)n * k, sizeof *stack), *link = calloc((size_t)n * k, sizeof *link),
+             *attrs_at = calloc((size_t)n * k + 1, sizeof *attrs_at),
+             *n_values = calloc((size_t)n * k, sizeof *n_values),
+             *n_timestamps = calloc((size_t)n * k, sizeof *n_timestamps),
+             *attribute = calloc((size_t)v->attr_index.n + (size_t)n_attrs * k, sizeof *attribute);
+    int64_t *value_sum = calloc((size_t)n * k, sizeof *value_sum);
+    if (!stack || !link || !attrs_at || !n_values || !n_timestamps || !attribute || !value_sum)
+        exit(1);
+    memcpy(attribute, v->attr_index.attribute, v->attr_index.n * sizeof *attribute);
+    uint32_t at = v->attr_index.n, to = 0;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t c = 0; c < k; c++, to++) {
+            stack[to] = v->sample.stack[i];
+            link[to] = v->sample.link[i];
+            n_values[to] = v->sample.n_values[i];
+            n_timestamps[to] = v->sample.n_timestamps[i];
+            value_sum[to] = v->sample.value_sum[i];
+            attrs_at[to] = at;
+            for (uint32_t a = v->sample.attrs_at[i]; a < v->sample.attrs_at[i + 1]; a++)
+                attribute[at++] = v->attr_index.attribute[a];
+        }
+    attrs_at[to] = at;
+    for (uint32_t i = 0; i <= v->profile.n; i++)
+        v->profile.samples_at[i] *= k;
+    v->sample.n = to;
+    v->attr_index.n = at;
+    v->attr_index.attribute = attribute;
+    v->sample.stack = stack;
+    v->sample.link = link;
+    v->sample.attrs_at = attrs_at;
+    v->sample.n_values = n_values;
+    v->sample.n_timestamps = n_timestamps;
+    v->sample.value_sum = value_sum;
+}
+
 static void read_request(struct request *r, const char *path, const struct options *o)
 {
     struct error e = {.text = ""};
@@ -164,6 +204,8 @@ static void read_request(struct request *r, const char *path, const struct optio
         fprintf(stderr, "%s: %s\n", path, e.text);
         exit(1);
     }
+    if (o->repeat > 1)
+        repeat(&r->view, o->repeat);
 }
 
 static void scatter(struct profiles *v)
@@ -234,7 +276,7 @@ static void print(struct request *requests, uint32_t n, const struct options *o)
 static int usage(void)
 {
     fputs("usage: bench_classify [--packs NAME,...] [--enable NAME] [--patterns N] [--vary K] [--scatter WARM] "
-          "[ROUNDS [FILE.pb ...]]\n",
+          "[--repeat K] [ROUNDS [FILE.pb ...]]\n",
           stderr);
     return 2;
 }
@@ -255,6 +297,8 @@ static bool parse(struct options *o, int *argc, char ***argv)
             o->vary = (uint32_t)strtoul(value, NULL, 10);
         else if (strcmp(name, "--scatter") == 0)
             o->scatter = (uint32_t)strtoul(value, NULL, 10);
+        else if (strcmp(name, "--repeat") == 0)
+            o->repeat = (uint32_t)strtoul(value, NULL, 10);
         else
             return false;
     }
