@@ -107,6 +107,7 @@ struct class_memo {
     uint32_t class;
 };
 #define CLASSIFY_NO_TYPE (UINT32_MAX - 1) /* no string's number, and not RULES_NONE */
+#define CLASSIFY_AHEAD   (UINT32_MAX - 2) /* the same; its name was looked for (names_ahead) */
 
 /* The tables of a request, each by the number of what it is about. They keep their memory from request to
  * request (giving pages back costs more than the request), charged to the stage; what they hold is void at

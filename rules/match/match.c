@@ -111,6 +111,21 @@ uint32_t rules_matcher_string(struct rules_matcher *m, struct bytes text)
     return match_strings_add(&m->strings, text);
 }
 
+bool rules_matcher_strings_are_far(const struct rules_matcher *m)
+{
+    return match_strings_are_far(&m->strings);
+}
+
+void rules_matcher_strings_find(const struct rules_matcher *m, const struct bytes *texts, uint32_t n,
+                                uint32_t *ret)
+{
+    _Static_assert(RULES_STRINGS_AHEAD <= MATCH_STRINGS_AHEAD, "as many");
+    match_strings_find(&m->strings, texts, n, ret);
+    for (uint32_t i = 0; i < n; i++)
+        if (ret[i] < m->frames.text.n)
+            __builtin_prefetch(&m->frames.text.p[ret[i]]);
+}
+
 struct bytes rules_matcher_text(const struct rules_matcher *m, uint32_t string)
 {
     return match_strings_text(&m->strings, string);

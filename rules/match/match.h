@@ -52,6 +52,13 @@ struct rules_matcher_figures rules_matcher_figures(const struct rules_matcher *m
 
 /* The number of a string; RULES_NONE only when memory is out. */
 uint32_t rules_matcher_string(struct rules_matcher *m, struct bytes text);
+/* Whether it holds so many that a look at one is a wait for memory. Then: the numbers of `n` strings, at most
+ * RULES_STRINGS_AHEAD, RULES_NONE of those it does not know, all waits together; and what it will look at
+ * next of them is on its way. */
+#define RULES_STRINGS_AHEAD 32u
+bool rules_matcher_strings_are_far(const struct rules_matcher *m);
+void rules_matcher_strings_find(const struct rules_matcher *m, const struct bytes *texts, uint32_t n,
+                                uint32_t *ret);
 struct bytes rules_matcher_text(const struct rules_matcher *m, uint32_t string); /* valid until it forgets */
 
 /* Of a mapping's file name, the number of its part after the last '/'. RULES_NONE of RULES_NONE. */

@@ -102,6 +102,25 @@ uint32_t match_strings_add(struct match_strings *s, struct bytes text)
     return id;
 }
 
+void match_strings_find(const struct match_strings *s, const struct bytes *texts, uint32_t n, uint32_t *ret)
+{
+    uint64_t hash[MATCH_STRINGS_AHEAD];
+    uint32_t mask = s->slots.n - 1;
+    for (uint32_t k = 0; k < n && s->slots.n > 0; k++) {
+        hash[k] = hash_bytes(texts[k], s->seed);
+        __builtin_prefetch(&s->slots.p[(uint32_t)hash[k] & mask]);
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        ret[k] = RULES_NONE;
+        for (uint32_t i = s->slots.n > 0 ? (uint32_t)hash[k] & mask : 0;
+             s->slots.n > 0 && s->slots.p[i].id != 0; i = (i + 1) & mask)
+            if (s->slots.p[i].hash == hash[k] && s->slots.p[i].length == (uint32_t)texts[k].n) {
+                ret[k] = s->slots.p[i].id - 1;
+                break;
+            }
+    }
+}
+
 /* ---- what is made of a string ---------------------------------------------------------------- */
 
 uint32_t match_strings_library(struct match_strings *s, uint32_t mapping)

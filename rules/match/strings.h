@@ -60,6 +60,19 @@ bool match_strings_full(const struct match_strings *s); /* past its bounds */
 /* The number of a string. RULES_NONE: no memory. */
 uint32_t match_strings_add(struct match_strings *s, struct bytes text);
 
+/* Numbers of strings that are known, RULES_NONE of others: `n` at a time, up to MATCH_STRINGS_AHEAD, so that
+ * their places are fetched together. */
+#define MATCH_STRINGS_AHEAD 32u
+void match_strings_find(const struct match_strings *s, const struct bytes *texts, uint32_t n, uint32_t *ret);
+
+/* Whether the slots are more than a second-level cache holds beside everything else: only then is
+ * match_strings_find faster than one after the other. */
+#define MATCH_SLOTS_FAR (512u << 10)
+static inline bool match_strings_are_far(const struct match_strings *s)
+{
+    return s->slots.n * sizeof *s->slots.p >= MATCH_SLOTS_FAR;
+}
+
 /* Valid until they are forgotten. */
 static inline struct bytes match_strings_text(const struct match_strings *s, uint32_t string)
 {
