@@ -457,6 +457,9 @@ static uint32_t row_half(const struct match_walk *w, const struct walk_part *par
     return w->n_parts == 1 && part->of_root ? part->stride / 2 : part->stride;
 }
 
+/* A condition: a part (w->full) has to come apart before there can be more. */
+#define MUST_SPLIT 1
+
 static bool may_split(const struct match_walk *w, const struct walk_part *part)
 {
     return part->n_elements > 1 && w->n_parts < RULES_PARTS_MAX;
@@ -471,7 +474,8 @@ static int widen(struct match_walk *w, struct walk_part *part)
     part->stride = max_of(2 * was, STRIDE_MIN);
     if (vec_reserve(&cells, (uint64_t)rows * part->stride) < 0)
         return -ENOMEM;
-    memset(cells.p, 0xff, (size_t)rows * part->stride * sizeof *cells.p); /* CELL_UNKNOWN */
+    if (rows > 0)
+        memset(cells.p, 0xff, (size_t)rows * part->stride * sizeof *cells.p); /* CELL_UNKNOWN */
     for (uint32_t i = 0; i < rows; i++) {
         uint16_t *to = cells.p + (size_t)i * part->stride, *from = part->cells.p + (size_t)i * was;
         memcpy(to, from, half * sizeof *to);
@@ -502,7 +506,7 @@ static uint32_t find_column(struct match_walk *w, struct walk_part *part, const 
     return tuples_add(&part->columns, w->class, n + 1);
 }
 
-/* The column of a class, COLUMN_NONE when rows are as wide as they may be. 0, -EAGAIN or -ENOMEM. */
+/* The column of a class, COLUMN_NONE when rows are as wide as they may be. 0, MUST_SPLIT or -ENOMEM. */
 static int add_column(struct match_walk *w, struct walk_part *part, uint32_t class, bool root, uint16_t *ret)
 {
     bool direct = w->n_parts == 1;
@@ -511,7 +515,7 @@ static int add_column(struct match_walk *w, struct walk_part *part, uint32_t cla
         return -ENOMEM;
     if (column >= COLUMNS_MANY && may_split(w, part)) {
         w->full = part;
-        return -EAGAIN;
+        return MUST_SPLIT;
     }
     while (column + 1 >= row_half(w, part) && part->stride < STRIDE_MAX)
         if (widen(w, part) < 0)
@@ -527,9 +531,9 @@ static int add_class(struct match_walk *w, uint32_t class)
         struct walk_part *part = &w->parts[i];
         struct class_columns columns;
         int r = add_column(w, part, class, false, &columns.column);
-        r = r < 0 ? r : add_column(w, part, class, part->of_root, &columns.root);
-        r = r < 0 ? r : vec_extend(&part->column, class + 2);
-        if (r < 0)
+        r = r != 0 ? r : add_column(w, part, class, part->of_root, &columns.root);
+        r = r != 0 ? r : vec_extend(&part->column, class + 2);
+        if (r != 0)
             return r;
         part->column.p[class + 1] = columns;
     }
@@ -537,11 +541,11 @@ static int add_class(struct match_walk *w, uint32_t class)
     return 0;
 }
 
-/* Classes that are new since the last walk. 0, -EAGAIN (w->full) or -ENOMEM. */
+/* Classes that are new since the last walk. 0, MUST_SPLIT (w->full) or -ENOMEM. */
 static int add_classes(struct match_walk *w)
 {
     for (int r; w->n_classes < w->frames->classes.n;)
-        if ((r = add_class(w, w->n_classes)) < 0)
+        if ((r = add_class(w, w->n_classes)) != 0)
             return r;
     w->is_direct = w->n_parts == 1 && w->frames->classes.n < row_half(w, &w->parts[0]);
     return 0;
@@ -926,8 +930,8 @@ void match_walk_outcome(struct match_walk *w, uint32_t part)
 /* Everything that a walk needs to begin. */
 static __attribute__((noinline)) int prepare(struct match_walk *w)
 {
-    int r = -EAGAIN;
-    while (r == -EAGAIN) {
+    int r = MUST_SPLIT;
+    while (r == MUST_SPLIT) {
         if (w->full && split(w) < 0)
             return -ENOMEM;
         r = add_classes(w);
