@@ -3,7 +3,8 @@
 /*
  * Writes captured requests in variants (vary.h), as a fleet of many different programs sends them.
  *
- *   vary FOLDER VARIANTS FILE…     writes FOLDER/0000-NAME …, all files of a variant after one another
+ *   vary FOLDER FIRST VARIANTS FILE…     writes FOLDER/00000-NAME …, all files of a variant after one
+ * another; variants are numbered, and those of other numbers have other names
  */
 #include "tests/bench/vary.h"
 
@@ -13,7 +14,7 @@
 
 #include "tests/bench/whole_file.h"
 
-static int write_variants(const char *folder, uint32_t variants, const char *from)
+static int write_variants(const char *folder, uint32_t first, uint32_t variants, const char *from)
 {
     const char *slash = strrchr(from, '/'), *name = slash ? slash + 1 : from;
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
@@ -27,10 +28,10 @@ static int write_variants(const char *folder, uint32_t variants, const char *fro
         fprintf(stderr, "vary: %s: %s\n", from, e.text[0] ? e.text : "cannot be read");
         return -1;
     }
-    for (uint32_t i = 0; i < variants; i++) {
+    for (uint32_t i = first; i < first + variants; i++) {
         char path[4096];
         varied_set(&varied, i);
-        snprintf(path, sizeof path, "%s/%04u-%s", folder, i, name);
+        snprintf(path, sizeof path, "%s/%05u-%s", folder, i, name);
         FILE *f = fopen(path, "wb");
         bool written = f && fwrite(body, 1, n, f) == n;
         if (!f || fclose(f) != 0 || !written) {
@@ -46,13 +47,14 @@ static int write_variants(const char *folder, uint32_t variants, const char *fro
 
 int main(int argc, char **argv)
 {
-    unsigned long variants = argc > 3 ? strtoul(argv[2], NULL, 10) : 0;
-    if (variants == 0 || variants > VARIED_MAX) {
-        fprintf(stderr, "usage: vary FOLDER VARIANTS FILE...   (at most %u variants)\n", VARIED_MAX);
+    unsigned long first = argc > 4 ? strtoul(argv[2], NULL, 10) : 0;
+    unsigned long variants = argc > 4 ? strtoul(argv[3], NULL, 10) : 0;
+    if (variants == 0 || variants > VARIED_MAX || first > VARIED_MAX - variants) {
+        fprintf(stderr, "usage: vary FOLDER FIRST VARIANTS FILE...   (%u variants there are)\n", VARIED_MAX);
         return 2;
     }
-    for (int i = 3; i < argc; i++)
-        if (write_variants(argv[1], (uint32_t)variants, argv[i]) < 0)
+    for (int i = 4; i < argc; i++)
+        if (write_variants(argv[1], (uint32_t)first, (uint32_t)variants, argv[i]) < 0)
             return 1;
     return 0;
 }
