@@ -19,6 +19,16 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT PG_SANITIZE)
     endif()
 endif()
 
+# `scripts/build --release`: the same folder is built twice, with counters for `scripts/train`, then by what they say and across
+# files. What was not trained is compiled as without a profile, not for size.
+if(PG_PROFILE STREQUAL "generate")
+    string(APPEND CMAKE_C_FLAGS_RELEASE " -fprofile-generate=${CMAKE_BINARY_DIR}/profile -fprofile-update=atomic")
+elseif(PG_PROFILE STREQUAL "use")
+    string(APPEND CMAKE_C_FLAGS_RELEASE
+           " -fprofile-use=${CMAKE_BINARY_DIR}/profile -fprofile-partial-training -Wno-missing-profile")
+    set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+endif()
+
 add_library(pg_flags INTERFACE)
 target_include_directories(pg_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
 target_compile_definitions(pg_flags INTERFACE _GNU_SOURCE PROFGATE_VERSION="${PROJECT_VERSION}")
