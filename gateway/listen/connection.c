@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "gateway/listen/refusal.h"
 #include "proto/base/clock.h"
@@ -37,6 +38,7 @@ struct connection {
     uint64_t handshake_until;     /* TLS must be established by then; UINT64_MAX: it is, or there is none */
     struct tls *tls;              /* NULL: plain, or not known yet */
     struct connection_origin origin;
+    const struct io_channel_events *events; /* the channel's, but when it leaves */
     bool tls_ended;
     struct buffer rest;  /* input that waits for its turn; nothing is read meanwhile */
     bool rest_is_cipher; /* …as it came from the channel, and there is TLS */
@@ -191,8 +193,11 @@ static void pump(struct connection *c)
 
 static void charge(struct connection *c, uint64_t began)
 {
-    turns_charge(&c->host->turns, c->node.turn.address, io_loop_now(c->host->loop),
-                 clock_monotonic() - began);
+    struct connection_host *h = c->host;
+    uint64_t now = clock_monotonic(), ns = now - began;
+    turns_charge(&h->turns, c->node.turn.address, io_loop_now(h->loop), ns);
+    if (balance_charge(&h->balance, &c->node.used, now, ns))
+        h->look(h);
 }
 
 /* Input is kept for later. */
@@ -236,6 +241,8 @@ static void work(struct connection *c, struct bytes in)
     charge(c, began);
     if (!c->session)
         return;
+    if (connection_leaves(&c->node, c->host))
+        c->host->late(c->host, &c->node);
     if (in.n > 0) {
         keep(c, in, false);
         if (c->session && !http_session_wants_input(c->session))
@@ -426,6 +433,12 @@ static int begin_tls(struct connection *c)
 
 static const struct io_channel_events events = EVENTS(on_read);
 
+static void start_channel(struct connection *c, const struct io_channel_events *table)
+{
+    c->events = table;
+    io_channel_start(c->channel, table, c);
+}
+
 /* The first bytes where there is TLS: they decide. */
 static void on_first_read(void *user, struct bytes in)
 {
@@ -437,10 +450,10 @@ static void on_first_read(void *user, struct bytes in)
             connection_close(c);
             return;
         }
-        io_channel_start(c->channel, &tls_events, c);
+        start_channel(c, &tls_events);
         on_read_tls(c, in);
     } else if (certificates_allow_plaintext(c->origin.certificates, c->origin.address)) {
-        io_channel_start(c->channel, &events, c);
+        start_channel(c, &events);
         on_read(c, in);
     } else {
         io_channel_write(c->channel, refusal_of_plaintext(in)); /* no memory for it: then without a word */
@@ -491,9 +504,65 @@ struct connection *connection_accept(struct connection_host *h, struct io_channe
     return NULL;
 }
 
+/* ---- from worker to worker ---- */
+
+static const struct io_channel_events left_events = {0};
+
+/* Nothing of it is under way on this thread. */
+static bool is_idle(const struct connection *c)
+{
+    return c->session && http_session_is_idle(c->session) && c->stalled_since == UINT64_MAX &&
+           c->rest.n == 0 && !c->node.turn.item.waits && !c->node.is_late && !c->tls_ended &&
+           io_channel_pending(c->channel) == 0;
+}
+
+int connection_leave(struct connection *c)
+{
+    const struct listen_factory *f = c->host->factory;
+    if (!is_idle(c))
+        return -EBUSY;
+    int fd = io_channel_detach(c->channel);
+    if (fd < 0)
+        return fd;
+    io_channel_start(c->channel, &left_events, NULL);
+    c->channel = NULL;
+    deadlines_remove(&c->host->deadlines, &c->node.deadline);
+    if (f->leave)
+        f->leave(f->context, c->host->context, &c->peer);
+    return fd;
+}
+
+void connection_drop(struct connection *c, int fd)
+{
+    c->session = http_session_free(c->session);
+    tls_free(c->tls);
+    if (fd >= 0)
+        close(fd);
+    free(c);
+}
+
+bool connection_arrive(struct connection *c, struct connection_host *h, int fd)
+{
+    const struct listen_factory *f = h->factory;
+    c->host = h;
+    http_session_set_context(c->session, h->context);
+    struct io_channel *channel = io_channel_adopt(h->loop, fd);
+    bool admitted = channel && (!f->admit || f->admit(f->context, h->context, &c->peer));
+    if (admitted && deadlines_add(&h->deadlines, &c->node.deadline, next_deadline(c)) == 0) {
+        c->channel = channel;
+        io_channel_start(channel, c->events, c);
+        return true;
+    }
+    if (admitted && f->leave)
+        f->leave(f->context, h->context, &c->peer);
+    io_channel_close(channel);
+    connection_drop(c, -1);
+    return false;
+}
+
 void connection_start(struct connection *c, uint64_t began)
 {
     bool has_tls = certificates_has_tls(c->origin.certificates, c->origin.address);
     charge(c, began);
-    io_channel_start(c->channel, has_tls ? &first_events : &events, c);
+    start_channel(c, has_tls ? &first_events : &events);
 }

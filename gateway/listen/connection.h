@@ -9,21 +9,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gateway/listen/balance.h"
 #include "gateway/listen/certificates.h"
 #include "gateway/listen/deadlines.h"
 #include "gateway/listen/options.h"
 #include "gateway/listen/turns.h"
 #include "gateway/stats/block.h"
 #include "proto/base/buffer.h"
+#include "proto/io/loop.h"
 
 struct connection;
 struct io_channel;
-struct io_loop;
 
 /* By what the host holds a connection; embedded in it. */
 struct connection_node {
-    struct connection_node *prev, *next, *next_late; /* the host's own, and so is is_late */
+    struct connection_node *prev, *next, *next_late; /* the host's own, and so are is_late and what follows */
     bool is_late;
+    struct balance_sum used; /* time spent on it */
+    uint64_t leaves_until;   /* the window until which it is to leave, when it is idle … */
+    uint32_t to;             /* …for this worker */
+    struct {
+        struct io_post post;
+        void *to;
+        int fd;
+    } way; /* on its way there */
     struct deadline deadline;
     struct turn turn;
 };
@@ -37,6 +46,7 @@ struct connection_host {
     void *context; /* what factory->worker_start returned */
     struct turns turns;
     struct deadlines deadlines;
+    struct balance balance;
     struct buffer out;           /* what is drained, on its way to a channel … */
     struct buffer plain, cipher; /* … and on its way through TLS, in and out */
     /* It ends now, and is freed after the call. */
@@ -45,7 +55,9 @@ struct connection_host {
     void (*arm)(struct connection_host *h);
     /* It has put itself into `turns`: connection_turn, soon. */
     void (*turn)(struct connection_host *h);
-    /* It has output that came outside of its session's calls: connection_late, soon. */
+    /* It is time for balance_look, soon. */
+    void (*look)(struct connection_host *h);
+    /* It has output that came outside of its session's calls, or leaves: connection_late, soon. */
     void (*late)(struct connection_host *h, struct connection_node *node);
 };
 
@@ -76,8 +88,24 @@ void connection_close(struct connection *c);
 /* Sends what a late answer made. */
 void connection_late(struct connection *c);
 
+/* Takes a connection that is idle away from its host, to which it may not be given back: on_close does not
+ * come for it. Its socket; negative: it stays. */
+int connection_leave(struct connection *c);
+
+/* On another host's thread: goes on there. False: it is gone, and so is the socket. */
+bool connection_arrive(struct connection *c, struct connection_host *h, int fd);
+
+/* Nobody takes it: closes the socket and frees it. */
+void connection_drop(struct connection *c, int fd);
+
 /* Its turn has come: goes on with the input that waits. */
 void connection_turn(struct connection *c);
+
+/* Whether it is to leave as soon as it is idle. */
+static inline bool connection_leaves(const struct connection_node *n, const struct connection_host *h)
+{
+    return n->leaves_until > h->balance.window;
+}
 
 struct connection_node *connection_node(struct connection *c);
 struct connection *connection_of(struct connection_node *n);

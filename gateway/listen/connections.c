@@ -2,6 +2,7 @@
 #include "gateway/listen/connections.h"
 
 #include <errno.h>
+#include <time.h>
 
 #include "proto/base/macros.h"
 #include "proto/io/channel.h"
@@ -34,6 +35,8 @@ static void on_timer(void *user)
 
 /* ---- late output ---- */
 
+static void give(struct connections *s, struct connection_node *n);
+
 static void late(struct connection_host *h, struct connection_node *n)
 {
     struct connections *s = of_host(h);
@@ -52,7 +55,62 @@ static void on_late(void *user)
         next = take_ptr(n->next_late);
         n->is_late = false;
         connection_late(connection_of(n));
+        if (connection_leaves(n, &s->host))
+            give(s, n);
     }
+}
+
+/* ---- who leaves for another worker ---- */
+
+static void look(struct connection_host *h)
+{
+    io_timer_set(of_host(h)->look_timer, 0);
+}
+
+/* Of those that were not chosen already the one that leaves least excess; NULL: nobody should go. */
+static struct connection_node *best_to_go(struct connections *s, const struct balance_gift *gift)
+{
+    struct connection_node *best = NULL;
+    uint64_t window = s->host.balance.window, least = UINT64_MAX;
+    for (struct connection_node *n = s->first; n; n = n->next) {
+        uint64_t left = balance_left(gift, balance_get(&n->used, window));
+        if (left < least && !connection_leaves(n, &s->host)) {
+            least = left;
+            best = n;
+        }
+    }
+    return best;
+}
+
+static void choose(struct connections *s, struct connection_node *n, struct balance_gift *gift)
+{
+    uint64_t window = s->host.balance.window;
+    gift->excess = balance_left(gift, balance_get(&n->used, window));
+    n->to = gift->to;
+    n->leaves_until = window + BALANCE_REST;
+    late(&s->host, n);
+    balance_gave(&s->host.balance);
+}
+
+/* Chooses who leaves: the best few, then, where many use little, whoever fits. Each goes when it is idle, at
+ * once or after its next piece of work. */
+static void on_look(void *user)
+{
+    struct connections *s = user;
+    struct balance *b = &s->host.balance;
+    struct timespec cpu;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    struct balance_gift gift =
+        balance_look(b, clock_monotonic(), (uint64_t)cpu.tv_sec * NSEC_PER_SEC + (uint64_t)cpu.tv_nsec);
+    if (gift.excess == 0 || s->shutting_down)
+        return;
+    struct connection_node *n;
+    for (uint32_t i = 0; i < CONNECTIONS_BEST && (n = best_to_go(s, &gift)); i++)
+        choose(s, n, &gift);
+    for (n = s->first; n && gift.excess > gift.enough; n = n->next)
+        if (!connection_leaves(n, &s->host) &&
+            balance_left(&gift, balance_get(&n->used, b->window)) != UINT64_MAX)
+            choose(s, n, &gift);
 }
 
 /* ---- turns ---- */
@@ -75,20 +133,36 @@ static void on_turn(void *user)
 
 /* ---- coming and going ---- */
 
-static void gone(struct connection_host *h, struct connection_node *n)
+static void add(struct connections *s, struct connection_node *n)
 {
-    struct connections *s = of_host(h);
+    n->prev = NULL;
+    n->next = s->first;
+    if (n->next)
+        n->next->prev = n;
+    s->first = n;
+    s->n++;
+    stats_set(s->host.stats, STATS_CONNECTIONS_OPEN, s->n);
+}
+
+static void take_out(struct connections *s, struct connection_node *n)
+{
     *(n->prev ? &n->prev->next : &s->first) = n->next;
     if (n->next)
         n->next->prev = n->prev;
+    s->n--;
+    stats_set(s->host.stats, STATS_CONNECTIONS_OPEN, s->n);
+}
+
+static void gone(struct connection_host *h, struct connection_node *n)
+{
+    struct connections *s = of_host(h);
+    take_out(s, n);
     for (struct connection_node **at = &s->late; n->is_late && *at; at = &(*at)->next_late)
         if (*at == n) {
             *at = n->next_late;
             break;
         }
-    s->n--;
     atomic_fetch_sub(s->of_all, 1);
-    stats_set(h->stats, STATS_CONNECTIONS_OPEN, s->n);
     if (s->n == 0)
         s->is_empty(s->user);
 }
@@ -106,20 +180,43 @@ void connections_accept(struct connections *s, struct io_channel *channel,
         io_channel_close(channel);
         return;
     }
-    struct connection_node *n = connection_node(c);
-    n->next = s->first;
-    if (n->next)
-        n->next->prev = n;
-    s->first = n;
-    s->n++;
+    add(s, connection_node(c));
     stats_add(s->host.stats, STATS_CONNECTIONS, 1);
-    stats_set(s->host.stats, STATS_CONNECTIONS_OPEN, s->n);
     connection_start(c, began);
     arm(&s->host);
 }
 
+static void give(struct connections *s, struct connection_node *n)
+{
+    int fd = s->shutting_down ? -1 : connection_leave(connection_of(n));
+    if (fd < 0)
+        return; /* not idle: after its next piece of work */
+    take_out(s, n);
+    n->leaves_until = 0;
+    n->way.fd = fd;
+    n->used = (struct balance_sum){0};
+    if (s->give(s->user, n, n->to))
+        return;
+    atomic_fetch_sub(s->of_all, 1);
+    connection_drop(connection_of(n), fd);
+}
+
+void connections_arrive(struct connections *s, struct connection_node *n)
+{
+    int fd = n->way.fd;
+    if (s->shutting_down)
+        connection_drop(connection_of(n), fd);
+    else if (connection_arrive(connection_of(n), &s->host, fd)) {
+        add(s, n);
+        arm(&s->host);
+        return;
+    }
+    atomic_fetch_sub(s->of_all, 1);
+}
+
 void connections_shutdown(struct connections *s)
 {
+    s->shutting_down = true;
     for (struct connection_node *n = s->first; n; n = n->next)
         connection_shutdown(connection_of(n));
 }
@@ -140,16 +237,19 @@ int connections_init(struct connections *s)
     h->arm = arm;
     h->turn = await_turn;
     h->late = late;
+    h->look = look;
     s->timer = io_timer_new(h->loop, on_timer, s);
     s->late_timer = io_timer_new(h->loop, on_late, s);
+    s->look_timer = io_timer_new(h->loop, on_look, s);
     s->turn_idle = io_idle_new(h->loop, on_turn, s);
-    return s->timer && s->late_timer && s->turn_idle ? 0 : -ENOMEM;
+    return s->timer && s->late_timer && s->look_timer && s->turn_idle ? 0 : -ENOMEM;
 }
 
 void connections_release(struct connections *s)
 {
     s->timer = io_timer_free(s->timer);
     s->late_timer = io_timer_free(s->late_timer);
+    s->look_timer = io_timer_free(s->look_timer);
     s->turn_idle = io_idle_free(s->turn_idle);
     deadlines_release(&s->host.deadlines);
     buffer_release(&s->host.out);

@@ -10,6 +10,8 @@
 
 #include "gateway/listen/connection.h"
 
+#define CONNECTIONS_BEST 4u /* that leave after one look because they fit best */
+
 struct io_idle;
 struct io_timer;
 
@@ -18,16 +20,19 @@ struct connections {
     struct connection_node *first; /* all */
     struct connection_node *late;  /* those with output that came outside of their session's calls */
     uint32_t n;
-    struct io_timer *timer, *late_timer;
+    struct io_timer *timer, *late_timer, *look_timer;
+    bool shutting_down;
     struct io_idle *turn_idle; /* on while somebody waits for a turn */
     atomic_uint *of_all;       /* workers together */
     uint32_t of_all_max;
     void (*is_empty)(void *user); /* the last one is gone */
+    /* To the worker `to`, where connections_arrive is next; false: that one has stopped. */
+    bool (*give)(void *user, struct connection_node *n, uint32_t to);
     void *user;
 };
 
-/* loop, stats, factory and http of the host, of_all, of_all_max, is_empty and user are set, the rest is zero.
- * 0 or -ENOMEM; either way connections_release is next at the end. */
+/* loop, stats, factory, http and balance of the host, of_all, of_all_max, is_empty, give and user are set,
+ * the rest is zero. 0 or -ENOMEM; either way connections_release is next at the end. */
 int connections_init(struct connections *s);
 
 /* Without connections; before the loop goes. */
@@ -36,6 +41,9 @@ void connections_release(struct connections *s);
 /* Takes the channel over: as a connection, or closed for a limit or for want of memory. */
 void connections_accept(struct connections *s, struct io_channel *channel,
                         const struct connection_origin *origin);
+
+/* Takes a connection over that another worker gave. */
+void connections_arrive(struct connections *s, struct connection_node *n);
 
 /* Tells all peers that their connections end; closes all at once. */
 void connections_shutdown(struct connections *s);

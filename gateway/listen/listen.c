@@ -51,6 +51,11 @@ int listen_new(struct listen **ret, const struct listen_options *o, const struct
     l->shared.factory = *factory;
     l->shared.connections_max = o->connections_max;
     l->shared.http = o->http;
+    l->shared.workers = l->workers;
+    l->shared.n_workers = o->workers;
+    l->shared.told = calloc(o->workers, sizeof *l->shared.told);
+    if (!l->shared.told)
+        r = error_set(e, -ENOMEM, "listening: out of memory");
     certificates_init(&l->shared.certificates);
     for (uint32_t i = 0; i < o->n_addresses && r == 0; i++)
         r = copy_address(&l->shared, &o->addresses[i], e);
@@ -143,6 +148,7 @@ struct listen *listen_free(struct listen *l)
     for (uint32_t i = 0; i < l->shared.n_addresses; i++)
         free((char *)l->shared.addresses[i].address);
     certificates_release(&l->shared.certificates);
+    free(l->shared.told);
     free(l);
     return NULL;
 }

@@ -102,6 +102,26 @@ static void on_accept(void *user, struct io_channel *channel)
     connections_accept(&l->worker->connections, channel, &l->origin);
 }
 
+static void on_arrival(void *arg)
+{
+    struct connection_node *n = arg;
+    struct worker *w = n->way.to;
+    connections_arrive(&w->connections, n);
+}
+
+static bool give(void *user, struct connection_node *n, uint32_t to)
+{
+    struct worker *w = &((struct worker *)user)->shared->workers[to];
+    n->way.to = w;
+    n->way.post = (struct io_post){.fn = on_arrival, .arg = n};
+    pthread_mutex_lock(&w->lock);
+    bool runs = w->state == WORKER_RUNNING;
+    if (runs)
+        io_loop_post_in(w->loop, &n->way.post);
+    pthread_mutex_unlock(&w->lock);
+    return runs;
+}
+
 /* Everything up to the first connection. 0 or -errno with w->error. */
 static int begin(struct worker *w)
 {
@@ -110,10 +130,12 @@ static int begin(struct worker *w)
         .host = {.loop = w->loop,
                  .stats = stats_new(), /* none: then nothing is counted */
                  .factory = f,
-                 .http = &w->shared->http},
+                 .http = &w->shared->http,
+                 .balance = {.all = w->shared->told, .n = w->shared->n_workers, .own = w->index}},
         .of_all = &w->shared->connections,
         .of_all_max = w->shared->connections_max,
         .is_empty = end_if_empty,
+        .give = give,
         .user = w,
     };
     w->end_timer = io_timer_new(w->loop, on_end, w);

@@ -17,6 +17,7 @@
 
 struct io_listener;
 struct io_timer;
+struct worker;
 
 /* What all workers share; written before they start, but for the count. */
 struct worker_shared {
@@ -29,6 +30,9 @@ struct worker_shared {
     uint32_t connections_max;
     struct http_server_limits http;
     atomic_uint connections;
+    struct worker *workers;    /* all of them; … */
+    struct balance_told *told; /* …and what each says of itself */
+    uint32_t n_workers;
 };
 
 enum worker_state { WORKER_NEW, WORKER_RUNNING, WORKER_FAILED, WORKER_ENDED };

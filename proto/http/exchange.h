@@ -182,6 +182,11 @@ bool http_session_has_output(const struct http_session *s);
 /* Whether, once everything is drained, the connection should be closed. */
 bool http_session_is_done(const struct http_session *s);
 
+/* Whether no exchange is open and nothing waits to be said: then it may go to another thread, with the
+ * context of its exchanges to come. */
+bool http_session_is_idle(const struct http_session *s);
+void http_session_set_context(struct http_session *s, void *context);
+
 /* The monotonic time at which http_session_tick must be called next; UINT64_MAX: never. */
 uint64_t http_session_deadline(const struct http_session *s);
 void http_session_tick(struct http_session *s, uint64_t now_ns);

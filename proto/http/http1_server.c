@@ -459,6 +459,12 @@ static bool is_done(const void *conn)
     return c->state == ENDED;
 }
 
+static bool is_idle(const void *conn)
+{
+    const struct http1_server *c = conn;
+    return c->state == HEAD && !c->open && c->in.n == 0;
+}
+
 static uint64_t deadline(const void *conn)
 {
     const struct http1_server *c = conn;
@@ -516,6 +522,7 @@ const struct http_session_ops http1_server_ops = {
     .wants_input = wants_input,
     .has_output = has_output,
     .is_done = is_done,
+    .is_idle = is_idle,
     .deadline = deadline,
     .tick = tick,
     .shutdown = shut_down,

@@ -341,6 +341,12 @@ static bool is_done(const void *conn)
     return c->notice_until == 0 && http2_core_is_done(&c->core);
 }
 
+static bool is_idle(const void *conn)
+{
+    const struct http2_server *c = conn;
+    return c->streams.n == 0 && !is_done(c);
+}
+
 /* When a peer with open requests has to be asked whether it is there, or has not said so. */
 static uint64_t vanished_at(const struct http2_server *c)
 {
@@ -425,6 +431,7 @@ const struct http_session_ops http2_server_ops = {
     .wants_input = wants_input,
     .has_output = has_output,
     .is_done = is_done,
+    .is_idle = is_idle,
     .deadline = deadline,
     .tick = tick,
     .shutdown = shut_down,

@@ -111,6 +111,16 @@ bool http_session_is_done(const struct http_session *s)
     return s->ops ? s->ops->is_done(s->conn) : s->ended;
 }
 
+bool http_session_is_idle(const struct http_session *s)
+{
+    return s->ops ? s->ops->is_idle(s->conn) && !s->ops->has_output(s->conn) : !s->ended;
+}
+
+void http_session_set_context(struct http_session *s, void *context)
+{
+    s->context = context;
+}
+
 uint64_t http_session_deadline(const struct http_session *s)
 {
     if (s->ops)

@@ -17,6 +17,7 @@ struct http_session_ops {
     bool (*wants_input)(const void *conn);
     bool (*has_output)(const void *conn);
     bool (*is_done)(const void *conn);
+    bool (*is_idle)(const void *conn);
     uint64_t (*deadline)(const void *conn);
     void (*tick)(void *conn);
     void (*shutdown)(void *conn);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/io/channel.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <linux/sockios.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "proto/base/buffer.h"
 #include "proto/base/clock.h"
@@ -146,6 +149,37 @@ void io_channel_reset(struct io_channel *c)
     c->to_close = 1;
     if (uv_tcp_close_reset(&c->uv.tcp, on_closed) < 0)
         uv_close(&c->uv.handle, on_closed);
+}
+
+int io_channel_detach(struct io_channel *c)
+{
+    uv_os_fd_t own;
+    int fd = -1;
+    assert(io_channel_pending(c) == 0);
+    if (c->closing || c->finishing || c->failed || c->eof)
+        return -ENOTCONN;
+    if (uv_fileno(&c->uv.handle, &own) == 0)
+        fd = fcntl(own, F_DUPFD_CLOEXEC, 0); /* libuv has no way to let go of a descriptor */
+    if (fd < 0)
+        return -errno;
+    io_channel_close(c);
+    return fd;
+}
+
+struct io_channel *io_channel_adopt(struct io_loop *l, int fd)
+{
+    int domain = 0;
+    socklen_t n = sizeof domain;
+    bool known = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0;
+    struct io_channel *c =
+        known ? io_channel_new(l, domain == AF_UNIX ? IO_CHANNEL_UNIX : IO_CHANNEL_TCP) : NULL;
+    if (c && (c->kind == IO_CHANNEL_TCP ? uv_tcp_open(&c->uv.tcp, fd) : uv_pipe_open(&c->uv.pipe, fd)) == 0) {
+        io_channel_connected(c);
+        return c;
+    }
+    close(fd);
+    io_channel_close(c);
+    return NULL;
 }
 
 static void on_linger(uv_timer_t *timer)

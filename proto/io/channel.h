@@ -73,6 +73,14 @@ void io_channel_reset(struct io_channel *c);
  * but on_close after this. io_channel_close cuts it short. */
 void io_channel_finish(struct io_channel *c);
 
+/* The socket itself, for a channel on another loop (io_channel_adopt); this one closes as by
+ * io_channel_close. Only where nothing is pending. A file descriptor, or -errno: nothing changed. */
+int io_channel_detach(struct io_channel *c);
+
+/* A channel of a socket that was detached, not started; the socket is its own, or closed. NULL: memory is
+ * out. */
+struct io_channel *io_channel_adopt(struct io_loop *l, int fd);
+
 /* "127.0.0.1:40312", "[::1]:4317", "unix:uid=1000" (who the peer was when it connected, unix(7) SO_PEERCRED;
  * "unix" if the kernel does not say); in the channel. */
 const char *io_channel_peer(const struct io_channel *c);

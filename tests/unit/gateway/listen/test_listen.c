@@ -314,6 +314,127 @@ UNIT(bad_options_are_refused)
     ck_assert_int_eq(listen_new(&l, &o, &f, &e), -EINVAL);
 }
 
+/* ---- work that is dealt out ---- */
+
+#define DEALT      8
+#define UNIT_OF_NS (100u * 1000)
+
+/* Each worker works as long as the path says, and says which worker it is. */
+struct dealt {
+    struct dealt_worker {
+        uint32_t index;
+        atomic_ullong units;
+    } workers[2];
+};
+
+static void *dealt_start(void *context, uint32_t index, struct io_loop *loop, struct error *e)
+{
+    struct dealt *d = context;
+    (void)loop, (void)e;
+    d->workers[index].index = index;
+    return &d->workers[index];
+}
+
+static void dealt_head(void *context, struct http_exchange *x)
+{
+    (void)context, (void)x;
+}
+
+static void dealt_end(void *context, struct http_exchange *x)
+{
+    struct dealt_worker *w = context;
+    uint32_t units = x->path.n > 1 ? (uint32_t)(x->path.p[1] - '0') : 0;
+    for (uint64_t until = clock_monotonic() + units * UNIT_OF_NS; clock_monotonic() < until;)
+        ;
+    w->units += units;
+    http_reply(x, &(struct http_reply){.status = 200,
+                                       .body = w->index == 0 ? BYTES_LIT("worker0") : BYTES_LIT("worker1")});
+}
+
+static const struct http_handler dealt_handler = {dealt_head, on_body, dealt_end, dealt_head};
+
+static uint32_t who_answers(int fd)
+{
+    tell(fd, GET("/0"));
+    char text[1024] = "";
+    for (size_t n = 0; !strstr(text, "worker0") && !strstr(text, "worker1");) {
+        ssize_t r = recv(fd, text + n, sizeof text - 1 - n, 0);
+        ck_assert_int_gt(r, 0);
+        n += (size_t)r;
+        text[n] = '\0';
+    }
+    return strstr(text, "worker1") != NULL;
+}
+
+/* As many connections of each worker as asked for, wherever the kernel puts them. */
+static void dial_both(uint16_t port, const uint32_t want[2], int *fds)
+{
+    uint32_t got[2] = {0};
+    for (int tries = 0; got[0] + got[1] < want[0] + want[1]; tries++) {
+        ck_assert_int_lt(tries, 1000);
+        int fd = dial(port);
+        uint32_t at = who_answers(fd);
+        if (got[at] < want[at])
+            fds[at == 0 ? got[0]++ : want[0] + got[1]++] = fd;
+        else
+            close(fd);
+    }
+}
+
+/* Requests on all connections at once, of so many units each, until the workers have worked evenly for a
+ * while; the first connections are the first worker's. */
+static void work_until_even(const uint32_t want[2], const char *units)
+{
+    struct dealt d = {0};
+    struct listen_address at = {.address = "127.0.0.1:0"};
+    struct listen_options o = {.addresses = &at,
+                               .n_addresses = 1,
+                               .workers = 2,
+                               .connections_max = 2000,
+                               .http = HTTP_SERVER_LIMITS_DEFAULT};
+    struct listen_factory f = {.handler = &dealt_handler, .worker_start = dealt_start, .context = &d};
+    struct listen *l = NULL;
+    struct error e = {""};
+    int fds[DEALT];
+    ck_assert_int_eq(listen_new(&l, &o, &f, &e), 0);
+    ck_assert_int_eq(listen_start(l, &e), 0);
+    dial_both(listen_port(l, 0), want, fds);
+
+    uint64_t until = clock_monotonic() + unit_patience(PATIENCE_MS * (uint64_t)NSEC_PER_MSEC);
+    for (bool even = false; !even;) {
+        unsigned long long before[2] = {d.workers[0].units, d.workers[1].units}, worked[2];
+        for (int round = 0; round < 20; round++) {
+            for (int i = 0; i < DEALT; i++) {
+                char request[64];
+                snprintf(request, sizeof request, GET("/%c"), units[i]);
+                tell(fds[i], request);
+            }
+            for (int i = 0; i < DEALT; i++)
+                ck_assert(hear(fds[i], "worker"));
+        }
+        for (int i = 0; i < 2; i++)
+            worked[i] = d.workers[i].units - before[i];
+        even = 10 * worked[0] >= 8 * worked[1] && 10 * worked[1] >= 8 * worked[0];
+        ck_assert_msg(even || clock_monotonic() < until, "the workers did %llu and %llu", worked[0],
+                      worked[1]);
+    }
+    for (int i = 0; i < DEALT; i++)
+        close(fds[i]);
+    listen_free(l);
+}
+
+UNIT(connections_that_are_unevenly_dealt_out_move)
+{
+    work_until_even((uint32_t[]){6, 2}, "55555555");
+    work_until_even((uint32_t[]){1, 7}, "44444444");
+}
+
+UNIT(connections_of_very_different_loads_are_dealt_out_by_load)
+{
+    work_until_even((uint32_t[]){6, 2}, "84221111");
+    work_until_even((uint32_t[]){4, 4}, "99991111");
+}
+
 UNIT(deadlines_come_in_order)
 {
     struct deadlines h = {0};
