@@ -65,7 +65,7 @@ static int parse_file(struct compilation *c, const struct rules_input *input, ui
     int r = lex(&c->files[i], (uint16_t)i, &c->report, &tokens);
     if (r == 0)
         r = parse(&c->files[i], (uint16_t)i, &tokens, &c->report, &c->totals, &c->scratch, &c->set->arena,
-                  &c->packs[i]);
+                  &c->set->test_arena, &c->packs[i]);
     tokens_release(&tokens);
     c->resolver.scopes[i].usable = r == 0;
     c->files[i].pack = c->packs[i].name.name;
@@ -142,6 +142,7 @@ static int resolve_all(struct compilation *c)
         r = resolve_keeps(&c->resolver, UINT32_MAX, &keeps);
     if (r == 0)
         r = resolve_triggers(&c->resolver, &metrics, &triggers);
+    c->resolver.keep = &c->set->test_arena; /* all that others need is there */
     if (r == 0)
         r = resolve_tests(&c->resolver, &metrics, &keeps, &tests);
     c->set->metrics = metrics.items;
@@ -201,10 +202,19 @@ struct rule_set *rules_compile(const struct rules_input *inputs, uint32_t n_inpu
     return c.set;
 }
 
+void rules_set_forget_tests(struct rule_set *set)
+{
+    set->tests = NULL;
+    set->n_tests = 0;
+    arena_release(&set->test_arena);
+}
+
 struct rule_set *rules_set_free(struct rule_set *set)
 {
-    if (set)
+    if (set) {
+        arena_release(&set->test_arena);
         arena_release(&set->arena);
+    }
     free(set);
     return NULL;
 }

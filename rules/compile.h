@@ -30,6 +30,9 @@ struct rule_set *rules_compile(const struct rules_input *inputs, uint32_t n_inpu
                                struct rules_diagnostics *ret);
 struct rule_set *rules_set_free(struct rule_set *set);
 
+/* For who does not run them: the memory of the set's tests. */
+void rules_set_forget_tests(struct rule_set *set);
+
 /* The shipped packs, as files compiled into the program. Ends with a NULL name. */
 extern const struct embedded_file rules_builtin[];
 

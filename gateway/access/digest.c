@@ -8,7 +8,8 @@
 #include <sys/random.h>
 
 struct digester {
-    EVP_MD *md; /* fetched once: looking the algorithm up costs more than a short text */
+    EVP_MD *md; /* fetched once, since looking the algorithm up costs more than a short text, and not before
+                 * the first text: OpenSSL is megabytes to those who need none of it */
     EVP_MD_CTX *ctx;
     uint8_t secret[DIGEST_BYTES];
 };
@@ -28,9 +29,16 @@ struct digester *digester_new(const uint8_t secret[DIGEST_BYTES])
     if (!d)
         return NULL;
     memcpy(d->secret, secret, sizeof d->secret);
-    d->md = EVP_MD_fetch(NULL, "SHA256", NULL);
-    d->ctx = EVP_MD_CTX_new();
-    return d->md && d->ctx ? d : digester_free(d);
+    return d;
+}
+
+static bool is_ready(struct digester *d)
+{
+    if (!d->md)
+        d->md = EVP_MD_fetch(NULL, "SHA256", NULL);
+    if (!d->ctx)
+        d->ctx = EVP_MD_CTX_new();
+    return d->md && d->ctx;
 }
 
 struct digester *digester_free(struct digester *d)
@@ -46,7 +54,8 @@ struct digester *digester_free(struct digester *d)
 
 int digest_of(struct digester *d, const struct bytes *texts, size_t n, struct digest *ret)
 {
-    int ok = EVP_DigestInit_ex(d->ctx, d->md, NULL) && EVP_DigestUpdate(d->ctx, d->secret, sizeof d->secret);
+    int ok = is_ready(d) && EVP_DigestInit_ex(d->ctx, d->md, NULL) &&
+             EVP_DigestUpdate(d->ctx, d->secret, sizeof d->secret);
     for (size_t i = 0; i < n && ok; i++) {
         uint64_t length = texts[i].n;
         ok = EVP_DigestUpdate(d->ctx, &length, sizeof length) &&

@@ -2,6 +2,7 @@
 #include "gateway/run/gateway.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -278,6 +279,7 @@ int gateway_run(const struct gateway_options *options, struct error *e)
     signal(SIGPIPE, SIG_IGN);
     int r = start(g, e);
     if (r == 0) {
+        malloc_trim(0); /* reading configuration and rules takes more than what is kept of them */
         announce(g);
         gateway_reload_outcome(g, true);
         g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;

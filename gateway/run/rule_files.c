@@ -150,6 +150,7 @@ static int compile(struct collect *c, struct rule_files *ret, struct error *e)
         return n_errors > 0
                    ? error_set(e, -EINVAL, "the rules have %u error%s", n_errors, n_errors > 1 ? "s" : "")
                    : error_set(e, -ENOMEM, "out of memory");
+    rules_set_forget_tests(ret->set);
     ret->program = rules_program_new(ret->set, e);
     return ret->program ? 0 : -EINVAL;
 }

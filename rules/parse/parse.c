@@ -259,7 +259,10 @@ static bool parse_switch(struct parser *p, struct list *switches)
 static bool parse_test_statement(struct parser *p, struct list *tests, uint32_t pack)
 {
     struct ast_test test;
+    struct arena *keep = p->keep;
+    p->keep = p->tests;
     bool good = parse_test(p, &test);
+    p->keep = keep;
     test.pack = pack;
     if (test.broken || !good)
         return good;
@@ -375,7 +378,8 @@ static int pair_parentheses(struct parser *p)
 }
 
 int parse(const struct rule_file *file, uint16_t number, const struct tokens *tokens, struct report *report,
-          struct ast_totals *totals, struct arena *ast, struct arena *keep, struct ast_pack *ret_pack)
+          struct ast_totals *totals, struct arena *ast, struct arena *keep, struct arena *tests,
+          struct ast_pack *ret_pack)
 {
     struct parser p = {
         .file = file,
@@ -385,6 +389,7 @@ int parse(const struct rule_file *file, uint16_t number, const struct tokens *to
         .report = report,
         .ast = ast,
         .keep = keep,
+        .tests = tests,
         .totals = totals,
     };
     struct lists lists = {0};

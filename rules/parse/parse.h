@@ -13,8 +13,10 @@ struct report;
 struct tokens;
 
 /* 0: *ret_pack holds what could be read, and the report what could not. 1: the file has no usable header,
- * nothing of it can be read. -ENOMEM. Nodes live in `ast`; strings and atoms in `keep`. */
+ * nothing of it can be read. -ENOMEM. Nodes live in `ast`; strings and atoms in `keep`, those of tests in
+ * `tests`. */
 int parse(const struct rule_file *file, uint16_t number, const struct tokens *tokens, struct report *report,
-          struct ast_totals *totals, struct arena *ast, struct arena *keep, struct ast_pack *ret_pack);
+          struct ast_totals *totals, struct arena *ast, struct arena *keep, struct arena *tests,
+          struct ast_pack *ret_pack);
 
 #endif

@@ -19,7 +19,7 @@ struct parser {
     const uint32_t *closing; /* [token `(`]: the `)` that ends it, 0 if none does */
     uint32_t at, n;
     struct report *report;
-    struct arena *ast, *keep;
+    struct arena *ast, *keep, *tests;
     struct ast_totals *totals;
     uint32_t depth;
     /* Of the last `… is FRAME`: its first token, that of FRAME, and the one behind it; E102 may have to say

@@ -338,7 +338,7 @@ struct rule_keep;
 struct rule_trigger;
 
 struct rule_set {
-    struct arena arena;
+    struct arena arena, test_arena; /* the second: what only tests need */
     const struct rule_file *files;
     uint32_t n_files;
     const struct rule_metric *metrics; /* in order of definition */

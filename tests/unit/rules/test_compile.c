@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* needs: rules/program */
 /* Packs together: imports, parameters, switches, what later files change. */
+#include "rules/program/program.h"
 #include "tests/unit/rules/rules_helper.h"
 
 static void print_found(const struct compiled *c)
@@ -133,6 +135,21 @@ UNIT(switches_do_not_reach_tests)
     ck_assert_ptr_nonnull(c.set);
     ck_assert(!metric_named(c.set, "t.m")->enabled);
     ck_assert(c.set->tests[c.set->n_tests - 1].set->metrics[0].enabled);
+    compiled_free(&c);
+}
+
+UNIT(a_set_without_its_tests_holds_less_and_counts_the_same)
+{
+    struct compiled c = compile_texts(NULL, 0);
+    struct error e = {""};
+    ck_assert_uint_gt(c.set->n_tests, 0);
+    ck_assert_ptr_nonnull(c.set->test_arena.blocks);
+    rules_set_forget_tests(c.set);
+    ck_assert_uint_eq(c.set->n_tests, 0);
+    ck_assert_ptr_null(c.set->test_arena.blocks);
+    struct rules_program *p = rules_program_new(c.set, &e);
+    ck_assert_msg(p != NULL, "%s", e.text);
+    rules_program_free(p);
     compiled_free(&c);
 }
 
