@@ -195,10 +195,8 @@ static void give(struct connections *s, struct connection_node *n)
     n->leaves_until = 0;
     n->way.fd = fd;
     n->used = (struct balance_sum){0};
-    if (s->give(s->user, n, n->to))
-        return;
-    atomic_fetch_sub(s->of_all, 1);
-    connection_drop(connection_of(n), fd);
+    if (!s->give(s->user, n, n->to))
+        connections_arrive(s, n); /* nobody is there any more: it stays */
 }
 
 void connections_arrive(struct connections *s, struct connection_node *n)
