@@ -9,8 +9,8 @@
 
 static bool is_valid(uint8_t c, bool first, bool is_label)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c == ':' && !is_label) ||
-           (c >= '0' && c <= '9' && !first);
+    return (uint8_t)((c | 0x20) - 'a') < 26 || c == '_' || (c == ':' && !is_label) ||
+           ((uint8_t)(c - '0') < 10 && !first);
 }
 
 bool prometheus_is_plain(struct bytes name, bool is_label)

@@ -51,10 +51,14 @@ static int add_no_target(struct buffer *out, const struct prometheus_label *labe
         bool has = false;
         for (uint32_t i = 0; i < n; i++)
             has |= bytes_is(labels[i].name, names[k]);
-        if (!has) {
-            r = buffer_printf(out, "%s%s=\"\"", is_first ? "{" : ",", names[k]);
-            is_first = false;
-        }
+        if (has)
+            continue;
+        r = buffer_add_str(out, is_first ? "{" : ",");
+        if (r == 0)
+            r = buffer_add_str(out, names[k]);
+        if (r == 0)
+            r = buffer_add_str(out, "=\"\"");
+        is_first = false;
     }
     return r;
 }
@@ -150,12 +154,14 @@ static int add_sample(const struct prometheus_page *p, const struct prometheus_f
     if (s->is_double)
         prometheus_double(s->real, text);
     else
-        snprintf(text, sizeof text, "%" PRId64, s->integer);
+        prometheus_integer(s->integer, text);
     int r = prometheus_is_plain(f->name, false) ? buffer_add_bytes(p->out, f->name) : 0;
     if (r == 0)
         r = buffer_add_bytes(p->out, s->labels);
     if (r == 0)
-        r = buffer_printf(p->out, " %s", text);
+        r = buffer_add_str(p->out, " ");
+    if (r == 0)
+        r = buffer_add_str(p->out, text);
     if (r == 0 && p->options.format == PROMETHEUS_OPENMETRICS && f->kind == METRIC_SUM && is_total(f->name) &&
         s->has_exemplar)
         r = add_exemplar(p->out, s);

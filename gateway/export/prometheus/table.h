@@ -79,5 +79,7 @@ struct bytes prometheus_value_text(struct arena *arena, const struct attr_value 
 
 /* The shortest decimal that reads back as the same double; NaN, +Inf, -Inf. */
 void prometheus_double(double v, char text[32]);
+/* Decimal. */
+void prometheus_integer(int64_t v, char text[32]);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gateway/export/prometheus/prometheus.h"
+#include "gateway/export/prometheus/table.h"
 #include "proto/base/macros.h"
 
 static struct attr text(const char *key, const char *value)
@@ -522,4 +523,21 @@ UNIT(a_page_comes_in_pieces_and_needs_the_memory_of_its_largest_family)
     metric_batch_free(b);
     buffer_release(&out);
     ck_assert_uint_eq(budget.used, 0);
+}
+
+UNIT(integers_are_written_whole)
+{
+    static const struct {
+        int64_t value;
+        const char *text;
+    } cases[] = {{0, "0"},
+                 {-1, "-1"},
+                 {10, "10"},
+                 {INT64_MAX, "9223372036854775807"},
+                 {INT64_MIN, "-9223372036854775808"}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char text[32];
+        prometheus_integer(cases[i].value, text);
+        ck_assert_str_eq(text, cases[i].text);
+    }
 }
