@@ -28,7 +28,7 @@ bool balance_charge(struct balance *b, struct balance_sum *connection, uint64_t 
     if (b->n < 2)
         return false;
     balance_add(connection, b->window, ns);
-    balance_add(&b->work, b->window, ns);
+    balance_add(&b->used, b->window, ns);
     return now / BALANCE_WINDOW_NS > b->window;
 }
 
@@ -38,18 +38,16 @@ static uint64_t told_by(const struct balance_told *t, uint64_t window)
     return halved(atomic_load_explicit(&t->used, memory_order_relaxed), window > at ? window - at : 0);
 }
 
-static void tell(struct balance *b, uint64_t thread_cpu)
+static void tell(struct balance *b)
 {
     struct balance_told *own = &b->all[b->own];
-    balance_add(&b->used, b->window, thread_cpu - b->cpu);
-    b->cpu = thread_cpu;
     atomic_store_explicit(&own->used, b->used.ns, memory_order_relaxed);
-    atomic_store_explicit(&own->window, b->window, memory_order_relaxed);
+    atomic_store_explicit(&own->window, b->used.window, memory_order_relaxed);
 }
 
-struct balance_gift balance_look(struct balance *b, uint64_t now, uint64_t thread_cpu)
+struct balance_gift balance_look(struct balance *b, uint64_t now)
 {
-    tell(b, thread_cpu);
+    tell(b);
     b->window = max_of(b->window, now / BALANCE_WINDOW_NS);
     uint64_t used = told_by(&b->all[b->own], b->window), least = UINT64_MAX;
     struct balance_gift gift = {0};
@@ -62,11 +60,10 @@ struct balance_gift balance_look(struct balance *b, uint64_t now, uint64_t threa
             gift.to = i;
         }
     }
-    uint64_t work = balance_get(&b->work, b->window);
     if (b->window < b->rest_until || used < BALANCE_LEAST_NS || used - least < used / BALANCE_PART)
         return gift;
-    gift.excess = (uint64_t)((double)(used - least) / (double)used * (double)work);
-    gift.enough = work / BALANCE_PART / 2;
+    gift.excess = used - least;
+    gift.enough = used / BALANCE_PART / 2;
     return gift;
 }
 

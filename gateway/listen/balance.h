@@ -4,8 +4,9 @@
  * connections out by a hash of addresses, and they last for days: of eight, six may be on one of two workers,
  * and one may have more to say than all others.
  *
- * Times are CPU time in sums that halve with each window (BALANCE_WINDOW_NS): what was used in the last few
- * windows. For gateway/listen only.
+ * Times are those spent on connections, by the clock on the wall, so that a worker which others keep from its
+ * core has more to do and not less; in sums that halve with each window (BALANCE_WINDOW_NS). For
+ * gateway/listen only.
  */
 #ifndef GATEWAY_LISTEN_BALANCE_H
 #define GATEWAY_LISTEN_BALANCE_H
@@ -40,9 +41,7 @@ struct balance {
     uint32_t n, own;
     uint64_t window; /* the present one; windows are numbered from the epoch of the monotonic clock */
     uint64_t rest_until;
-    uint64_t cpu;            /* of the thread, when it was last looked at */
-    struct balance_sum used; /* of that */
-    struct balance_sum work; /* time spent on connections, by the clock on the wall */
+    struct balance_sum used; /* on all of its connections */
 };
 
 /* Work for a connection took ns. Whether the window is over, and balance_look is due. */
@@ -51,12 +50,11 @@ bool balance_charge(struct balance *b, struct balance_sum *connection, uint64_t 
 /* What this worker should give away, and to whom. */
 struct balance_gift {
     uint32_t to;
-    uint64_t excess, enough; /* how much more than `to` it uses, on the scale of connections' sums; below the
-                                second nothing goes */
+    uint64_t excess, enough; /* how much more than `to` it uses; below the second nothing goes */
 };
 
-/* Begins a new window and tells the others. thread_cpu: CPU time of this thread. */
-struct balance_gift balance_look(struct balance *b, uint64_t now, uint64_t thread_cpu);
+/* Begins a new window and tells the others. */
+struct balance_gift balance_look(struct balance *b, uint64_t now);
 
 /* What would be left of the excess without a connection that used so much; UINT64_MAX: it should not go. */
 uint64_t balance_left(const struct balance_gift *gift, uint64_t used);

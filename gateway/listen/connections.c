@@ -2,7 +2,6 @@
 #include "gateway/listen/connections.h"
 
 #include <errno.h>
-#include <time.h>
 
 #include "proto/base/macros.h"
 #include "proto/io/channel.h"
@@ -98,10 +97,7 @@ static void on_look(void *user)
 {
     struct connections *s = user;
     struct balance *b = &s->host.balance;
-    struct timespec cpu;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-    struct balance_gift gift =
-        balance_look(b, clock_monotonic(), (uint64_t)cpu.tv_sec * NSEC_PER_SEC + (uint64_t)cpu.tv_nsec);
+    struct balance_gift gift = balance_look(b, clock_monotonic());
     if (gift.excess == 0 || s->shutting_down)
         return;
     struct connection_node *n;
