@@ -14,8 +14,8 @@
 #include "rules/match/shapes.h"
 #include "rules/match/tuples.h"
 
-#define MATCH_SPLIT          2048u       /* states of a part that can come apart */
-#define MATCH_SPLIT_OUTCOMES 4096u       /* outcomes of such a one */
+#define MATCH_SPLIT          4096u       /* states of a part that can come apart */
+#define MATCH_SPLIT_OUTCOMES 16384u      /* outcomes of such a one */
 #define MATCH_PART_CELLS_MAX (1u << 20)  /* of a part, 2 bytes each */
 #define MATCH_CELLS_MAX      (1u << 23)  /* of all parts together */
 #define MATCH_STATES_MAX     65000u      /* the same; a state's number has 16 bits */
