@@ -144,9 +144,9 @@ static void tell(struct file *f, const struct send_entry *entry, int r, const st
 }
 
 /* What is no record, or found no memory to become one, will not be one later. */
-static bool may_be_repeated(int r)
+static bool may_be_repeated(int error)
 {
-    return r < 0 && r != -ENOMEM && r != -EINVAL;
+    return error > 0 && error != ENOMEM && error != EINVAL;
 }
 
 static void arm(struct file *f)
@@ -174,7 +174,7 @@ static void end_entry(struct file *f)
     int r;
     if (!f->entry || !writer_end(f->writer, &r, &e))
         return;
-    if (may_be_repeated(r)) {
+    if (may_be_repeated(-r)) {
         repeat_later(f, &e);
         return;
     }
