@@ -275,9 +275,10 @@ static void print(struct request *requests, uint32_t n, const struct options *o)
 
 static int usage(void)
 {
-    fputs("usage: bench_classify [--packs NAME,...] [--enable NAME] [--patterns N] [--vary K] [--scatter WARM] "
-          "[--repeat K] [ROUNDS [FILE.pb ...]]\n",
-          stderr);
+    fputs(
+        "usage: bench_classify [--packs NAME,...] [--enable NAME] [--patterns N] [--vary K] [--scatter WARM] "
+        "[--repeat K] [ROUNDS [FILE.pb ...]]\n",
+        stderr);
     return 2;
 }
 
