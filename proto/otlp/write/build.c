@@ -226,6 +226,14 @@ static void close_from(struct build *b, int level)
         wire_end(&b->w, b->mark[b->open]);
 }
 
+/* Whether memory is out: of the tree's writer that is asked before a level is missed that could not be
+ * opened. */
+static bool has_failed(struct build *b)
+{
+    b->failed = b->failed ? b->failed : b->w.failed;
+    return b->failed < 0;
+}
+
 /* Opens a `level` message. A child without a parent is a caller's error, which must not become a malformed
  * request. */
 static bool open_level(struct build *b, int level)
@@ -234,9 +242,9 @@ static bool open_level(struct build *b, int level)
                                      [SCOPE] = RESOURCE_PROFILES_SCOPE_PROFILES,
                                      [PROFILE] = SCOPE_PROFILES_PROFILES};
     close_from(b, level);
-    if (b->open != level - 1 && b->failed == 0)
+    if (!has_failed(b) && b->open != level - 1)
         b->failed = -EINVAL;
-    if (b->failed < 0 || b->w.failed < 0)
+    if (b->failed < 0)
         return false;
     b->mark[level] = wire_begin(&b->w, field[level]);
     b->open = level;
@@ -306,7 +314,7 @@ void build_profile(struct build *b, const struct build_profile *p)
 void build_sample(struct build *b, const struct build_sample *s)
 {
     struct wire_writer *w = &b->w;
-    if (b->open != PROFILE && b->failed == 0)
+    if (!has_failed(b) && b->open != PROFILE)
         b->failed = -EINVAL;
     if (b->failed < 0)
         return;
@@ -334,9 +342,7 @@ static void put_dictionary(const struct build *b, struct wire_writer *w)
 int build_finish(struct build *b, struct buffer *out)
 {
     close_from(b, RESOURCE);
-    if (b->failed == 0)
-        b->failed = b->w.failed;
-    if (b->failed < 0)
+    if (has_failed(b))
         return b->failed;
     struct wire_writer w = wire_writer(out);
     size_t was = out->n;

@@ -146,7 +146,7 @@ OOM_SWEEP(there_and_back_or_memory_is_out)
         r = profiles_decode_as(&v, buffer_bytes(&request), PROFILES_LAYOUT_1_10, &limits, &e);
     if (r == 0)
         r = to_pprof(&v, NULL, &back, &lost);
-    ck_assert(r == 0 || r == -ENOMEM || r == PROFILES_OVER_BUDGET);
+    ck_assert_msg(r == 0 || r == -ENOMEM || r == PROFILES_OVER_BUDGET, "%d %s", r, e.text);
     ck_assert(r == 0 || back.n == 0);
     if (r == 0)
         ck_assert(back.n == pprof.n && lost.moments == 0 && lost.attributes == 0);
