@@ -136,11 +136,11 @@ int sums_profile(struct classify *c, const struct rules_time *time)
     for (uint32_t i = 0; i < c->request.slots.n; i++) {
         const struct slot *slot = c->request.slots.p + i;
         const struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, slot->outcome);
-        const struct rules_entry *frames = c->request.frame_entries.p + slot->frames_at,
-                                 *whole = rules_matcher_entry(c->matcher, o->entries);
-        int64_t worst = 0;
         bool own = slot->n_frames == 0;
-        if (add_entries(c, slot, time, own ? whole : frames, own ? o->n_entries : slot->n_frames, &worst) < 0)
+        const struct rules_entry *whole = o->n_entries ? rules_matcher_entry(c->matcher, o->entries) : NULL,
+                                 *counted = own ? whole : c->request.frame_entries.p + slot->frames_at;
+        int64_t worst = 0;
+        if (add_entries(c, slot, time, counted, own ? o->n_entries : slot->n_frames, &worst) < 0)
             return -ENOMEM;
         if (unlikely(slot->linked != 0))
             note_example(c, slot, time, whole, o->n_entries);

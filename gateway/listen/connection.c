@@ -230,7 +230,7 @@ static void work(struct connection *c, struct bytes in)
     do {
         struct bytes piece = bytes_of(in.p, min_of(in.n, (size_t)TURNS_PIECE));
         int r = http_session_feed(c->session, piece, now);
-        in = bytes_of(in.p + piece.n, in.n - piece.n);
+        in = bytes_from(in, piece.n);
         if (r == 0 && in.n > 0 && !http_session_has_output(c->session))
             continue;
         pump(c);

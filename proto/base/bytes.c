@@ -60,6 +60,8 @@ static size_t ascii_run(const uint8_t *p, size_t n)
 
 bool bytes_is_utf8(struct bytes a)
 {
+    if (a.n == 0)
+        return true;
     const uint8_t *p = a.p, *end = a.p + a.n;
 
     for (;;) {

@@ -54,6 +54,12 @@ static inline bool bytes_is_nocase(struct bytes a, const char *s)
     return a.n == strlen(s) && (a.n == 0 || strncasecmp((const char *)a.p, s, a.n) == 0);
 }
 
+/* The part from byte `at` on, which is at most a.n. */
+static inline struct bytes bytes_from(struct bytes a, size_t at)
+{
+    return at == 0 ? a : bytes_of(a.p + at, a.n - at);
+}
+
 /* The part after the last `sep`, or all of it. */
 struct bytes bytes_after_last(struct bytes a, char sep);
 

@@ -90,13 +90,12 @@ void json_string(struct json *j, struct bytes text)
 {
     separate(j);
     put(j, "\"", 1);
-    for (size_t i = 0; j->r == 0;) {
+    for (size_t i = 0; i < text.n && j->r == 0;) {
         size_t n = plain(j, text, i);
         put(j, text.p + i, n);
         i += n;
-        if (i == text.n)
-            break;
-        put_escaped(j, text.p[i++]);
+        if (i < text.n)
+            put_escaped(j, text.p[i++]);
     }
     put(j, "\"", 1);
 }

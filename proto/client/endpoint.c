@@ -18,11 +18,6 @@ void endpoint_release(struct endpoint *p)
     *p = (struct endpoint){0};
 }
 
-static struct bytes rest_of(struct bytes s, size_t n)
-{
-    return bytes_of(s.p + n, s.n - n);
-}
-
 /* Takes "scheme://" off the front. 0, or -EINVAL for one we do not speak. */
 static int take_scheme(struct bytes *s, bool *ret_tls, const char *text, struct error *e)
 {
@@ -39,7 +34,7 @@ static int take_scheme(struct bytes *s, bool *ret_tls, const char *text, struct 
         if (!bytes_is_nocase(scheme, known[i].name))
             continue;
         *ret_tls = known[i].tls;
-        *s = rest_of(*s, scheme.n + 3);
+        *s = bytes_from(*s, scheme.n + 3);
         return 0;
     }
     return error_set(e, -EINVAL, "endpoint \"%s\": scheme \"%.*s\" is not http, https, grpc, grpcs or unix",
@@ -55,12 +50,12 @@ static int split_host(struct bytes s, struct bytes *ret_host, struct bytes *ret_
         if (!end)
             return -EINVAL;
         *ret_host = bytes_of(s.p + 1, (size_t)(end - s.p) - 1);
-        struct bytes rest = rest_of(s, ret_host->n + 2);
+        struct bytes rest = bytes_from(s, ret_host->n + 2);
         if (rest.n == 0)
             return 0;
         if (rest.p[0] != ':')
             return -EINVAL;
-        *ret_port = rest_of(rest, 1);
+        *ret_port = bytes_from(rest, 1);
         return 0;
     }
     const uint8_t *colon = s.n ? memchr(s.p, ':', s.n) : NULL;
@@ -69,14 +64,14 @@ static int split_host(struct bytes s, struct bytes *ret_host, struct bytes *ret_
         return 0;
     }
     *ret_host = bytes_of(s.p, (size_t)(colon - s.p));
-    *ret_port = rest_of(s, ret_host->n + 1);
+    *ret_port = bytes_from(s, ret_host->n + 1);
     return memchr(ret_port->p, ':', ret_port->n) ? -EINVAL : 0; /* a bare IPv6 address: ambiguous */
 }
 
 static int parse_unix(struct endpoint *p, struct bytes path, const char *text, struct error *e)
 {
     if (bytes_starts(path, "//"))
-        path = rest_of(path, 2);
+        path = bytes_from(path, 2);
     /* sun_path has 108 bytes with its NUL (unix(7)). */
     if (path.n == 0 || path.n > 107)
         return error_set(e, -EINVAL, "endpoint \"%s\": the socket's path must have 1 to 107 bytes", text);
@@ -92,7 +87,7 @@ static int parse_inet(struct endpoint *p, struct bytes s, const char *text, uint
 {
     const uint8_t *slash = memchr(s.p, '/', s.n);
     struct bytes authority = slash ? bytes_of(s.p, (size_t)(slash - s.p)) : s;
-    struct bytes path = rest_of(s, authority.n), host, port;
+    struct bytes path = bytes_from(s, authority.n), host, port;
     while (path.n && path.p[path.n - 1] == '/')
         path.n--;
     if (memchr(authority.p, '@', authority.n))
@@ -131,7 +126,7 @@ int endpoint_parse(struct endpoint *ret, const char *text, uint16_t default_port
     int r;
     error_clear(e);
     if (bytes_starts(s, "unix:")) {
-        r = parse_unix(&p, rest_of(s, 5), text, e);
+        r = parse_unix(&p, bytes_from(s, 5), text, e);
     } else {
         r = take_scheme(&s, &p.tls, text, e);
         if (r == 0)

@@ -422,10 +422,11 @@ static void put_samples(struct from_pprof *c, uint32_t type)
     uint32_t types = c->pprof.types.n, attrs = 0;
     for (uint32_t i = 0; i < c->samples.n; i++) {
         const struct kept *s = &c->samples.p[i];
+        uint32_t n = s->attrs_end - attrs;
         build_sample(c->build, &(struct build_sample){.stack = s->stack,
                                                       .link = s->link,
-                                                      .attrs = c->attrs.p + attrs,
-                                                      .n_attrs = s->attrs_end - attrs,
+                                                      .attrs = n ? c->attrs.p + attrs : NULL,
+                                                      .n_attrs = n,
                                                       .values = &c->values.p[(size_t)i * types + type],
                                                       .n_values = 1});
         attrs = s->attrs_end;

@@ -102,6 +102,8 @@ uint32_t rules_matcher_outcome(struct rules_matcher *m, const struct rules_verdi
                                const struct rules_asker *asker);
 struct rules_outcome *rules_matcher_outcome_at(struct rules_matcher *m,
                                                uint32_t outcome); /* until the next outcome */
+
+/* One of those an outcome has: from its `entries` on, n_entries of them. */
 const struct rules_entry *rules_matcher_entry(const struct rules_matcher *m, uint32_t entry);
 
 /* For an outcome with `lists`, right after the walk and outcome of that stack: the entries of frames counted

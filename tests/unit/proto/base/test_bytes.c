@@ -10,6 +10,13 @@ UNIT(after_last_takes_the_part_behind_the_separator)
     ck_assert(bytes_is(bytes_after_last(BYTES_LIT(""), '/'), ""));
 }
 
+UNIT(from_takes_the_part_that_is_left)
+{
+    ck_assert(bytes_is(bytes_from(BYTES_LIT("abc"), 1), "bc"));
+    ck_assert(bytes_is(bytes_from(BYTES_LIT("abc"), 3), ""));
+    ck_assert_uint_eq(bytes_from(bytes_of(NULL, 0), 0).n, 0);
+}
+
 UNIT(compare_orders_by_unsigned_bytes_and_prefix_first)
 {
     ck_assert_int_eq(bytes_compare(BYTES_LIT("a"), BYTES_LIT("a")), 0);
@@ -20,6 +27,7 @@ UNIT(compare_orders_by_unsigned_bytes_and_prefix_first)
 UNIT(utf8_takes_what_rfc3629_allows)
 {
     ck_assert(bytes_is_utf8(BYTES_LIT("")));
+    ck_assert(bytes_is_utf8(bytes_of(NULL, 0)));
     ck_assert(bytes_is_utf8(BYTES_LIT("plain ascii, longer than a word")));
     ck_assert(bytes_is_utf8(BYTES_LIT("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5")));
     ck_assert(!bytes_is_utf8(BYTES_LIT("\xc0\x80")));         /* overlong */
