@@ -3,7 +3,9 @@
 Against destinations that refuse what real ones do (tests/lib/backends.py); the first tests are of these.
 """
 import math
+import pathlib
 import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -14,6 +16,7 @@ from sink import Sink, plain
 PACKS = sorted((ROOT / "tests/data/packs").glob("*.pb"))
 SHARE = 0.1
 SIGMAS = 5
+PYTHON = pathlib.Path(sys.executable).resolve()
 KINDS = {"samples/count", "off_cpu/nanoseconds", "lock/nanoseconds", "page_faults/count", "alloc_space/bytes", "events/count"}
 
 
@@ -106,14 +109,15 @@ def sent(tmp_path_factory):
     with Bodies() as sink, tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
         sender = Process([BUILD / "profsend", "--endpoint", sink.url, "--protocol", "http/protobuf", "--interval", "1s",
                           "--frequency", "97", "--off-cpu", "--block-io", "--lock-wait", "--lock-wait-min", "0ms", "--event",
-                          "page-faults/4", "--alloc", "libc", "--alloc-interval", "64KiB", "--probe", f"{truth}:want_memory"])
+                          "page-faults/4", "--alloc", "libc", "--alloc-interval", "64KiB", "--probe", f"{truth}:want_memory",
+                          "--include", "executable=pg-truth", "--include", f"executable={PYTHON.name}"])  # not what else runs here
         with running(sender):
             wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
             if not sender.alive():
                 pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
             work = [Process([truth, *a]) for a in (["spin", "2"], ["naps", "2"], ["touch", "20000"], ["alloc", "3000"],
                                                    ["direct", "50", file.name])]
-            threads = Process(["python3", "-c", "import threading as t\nl = t.Lock()\ndef f():\n for _ in range(3000):\n  with l: sum(range(300))\n"
+            threads = Process([PYTHON, "-c", "import threading as t\nl = t.Lock()\ndef f():\n for _ in range(3000):\n  with l: sum(range(300))\n"
                                "for x in [t.Thread(target=f) for _ in range(8)]: x.start()"])
             with running(*work, threads):
                 for process in (*work, threads):

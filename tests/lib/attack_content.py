@@ -8,12 +8,17 @@ import random
 import sys
 
 
+SHORT = [bytes([n]) for n in range(128)]  # nearly all of them
+
+
 def varint(n):
+    if n < 128:
+        return SHORT[n]
     out = bytearray()
     while n > 127:
         out.append(n & 127 | 128)
         n >>= 7
-    return bytes(out) + bytes([n])
+    return bytes(out) + SHORT[n]
 
 
 def field(number, payload):
