@@ -231,7 +231,7 @@ static int run(int argc, char **argv)
         if (r == 0)
             r = configure(&arguments, &e);
         if (r == 0)
-            r = rule_files_load(&rules, arguments.config, &e);
+            r = rule_files_load(&rules, arguments.config, NULL, &e);
         if (r == 0) {
             r = count(&arguments, argv + rest, argc - rest, &rules, &e);
             code = r == 0 ? EXIT_DONE : EXIT_NO;

@@ -201,16 +201,15 @@ static void warn_unmatched(void *user, uint32_t i, const char *pattern)
 
 static void look_at_rules(struct looking *l)
 {
+    const struct rule_files_listener to = {complain, l};
     struct rule_files rules;
     struct error e = {""};
     rule_files_unmatched(l->config, warn_unmatched, l);
     fflush(stdout); /* what the rules say goes to standard error */
-    if (rule_files_load(&rules, l->config, &e) < 0) {
-        bool of_files = bytes_starts(bytes_str(e.text), "rules.builtin");
-        complain(l, of_files ? "rules.builtin" : "rules.files", e.text);
-    } else {
+    if (rule_files_load(&rules, l->config, &to, &e) == 0)
         rule_files_release(&rules);
-    }
+    else if (e.text[0])
+        complain(l, "rules.files", e.text);
 }
 
 /* ---- one configuration ----------------------------------------------------------------------- */

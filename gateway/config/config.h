@@ -25,6 +25,11 @@ int config_load(struct config *c, const char *path, struct error *e);
 /* The same from memory; `name` is what errors call it. */
 int config_parse(struct config *c, const char *name, struct bytes yaml, struct error *e);
 
+/* Puts FILE:LINE:COLUMN before what *e says of `value` at a key ("rules.enable[1]"), which only others can
+ * tell to be wrong: where the file that was loaded has it there. Else, as of what a flag has set since, *e
+ * stays. */
+void config_place(const struct config *c, const char *key, const char *value, struct error *e);
+
 /* Whoever wants to hear of every error rather than of the first. */
 struct config_listener {
     void (*tell)(void *user, const char *text);

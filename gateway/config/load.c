@@ -199,6 +199,30 @@ int config_load(struct config *c, const char *path, struct error *e)
         r = config_parse(c, path, buffer_bytes(&text), e);
     else
         r = error_prefix(e, r == SETTINGS_UNREADABLE ? -EINVAL : r, "cannot read ");
+    if (r == 0 && !(c->path = (const char *)arena_copy(&c->arena, bytes_str(path)).p))
+        r = error_set(e, -ENOMEM, "out of memory");
     buffer_release(&text);
     return r;
+}
+
+/* The file is read once more: errors are rare, and places of what is right need not be kept. */
+void config_place(const struct config *c, const char *key, const char *value, struct error *e)
+{
+    struct arena arena = ARENA_INIT(NULL);
+    const struct settings_file_options options = {.arena = &arena, .getvar = getenv};
+    struct buffer text = BUFFER_INIT(0);
+    struct settings_file *file = NULL;
+    struct error ignored;
+    if (c->path && settings_file_read(c->path, &text, &ignored) == 0 &&
+        settings_file_open(&file, c->path, buffer_bytes(&text), &options, &ignored) == 0) {
+        const struct settings_node *at = settings_seek(file, key);
+        const char *there = at && settings_is(at, SETTINGS_SCALAR) ? settings_text(file, at, key) : NULL;
+        if (there && strstr(there, value)) { /* a list may be one text, with commas */
+            struct settings_place place = settings_place(at);
+            error_prefix(e, 0, "%s:%zu:%zu: ", c->path, place.line, place.column);
+        }
+    }
+    settings_file_close(file);
+    buffer_release(&text);
+    arena_release(&arena);
 }

@@ -41,6 +41,7 @@ enum config_temporality { CONFIG_DELTA, CONFIG_CUMULATIVE };
 
 struct config {
     struct arena arena;
+    const char *path;                       /* of the file that was loaded; NULL: none */
     const struct config_kind *const *kinds; /* of exporters; ends with NULL */
     struct config_receiver *receivers;
     uint32_t n_receivers;

@@ -28,7 +28,7 @@ struct counting *counting_new(const struct config *config, struct error *e)
         error_set(e, -ENOMEM, "out of memory");
         return counting_drop(c);
     }
-    if (rule_files_load(&c->rules, config, e) < 0) {
+    if (rule_files_load(&c->rules, config, NULL, e) < 0) {
         forward_rates_free(c->rates);
         free(c);
         return NULL;

@@ -22,10 +22,20 @@ struct rule_files {
  * compiler can say that it is too long. NULL with *e set. */
 char *rule_file_read(const char *path, size_t *ret_n, struct error *e);
 
+/* Whoever wants to hear of all that rules.builtin, rules.files and rules.enable name wrongly, each with its
+ * key
+ * ("rules.enable[1]") rather than its place. */
+struct rule_files_listener {
+    void (*tell)(void *user, const char *key, const char *text);
+    void *user;
+};
+
 /* Loads every shipped pack, then the files (a * in the last part of a path matches), then what the
- * configuration switches on and off. Diagnostics go to stderr as they are. 0, or a negative errno with *e
- * set. */
-int rule_files_load(struct rule_files *ret, const struct config *config, struct error *e);
+ * configuration switches on and off. Diagnostics of files go to stderr as they are. 0, or a negative errno
+ * with *e set: the first thing that the configuration names wrongly, with its place there (config_place); *e
+ * stays as it is where all that is wrong was told `to` (NULL: nobody). */
+int rule_files_load(struct rule_files *ret, const struct config *config, const struct rule_files_listener *to,
+                    struct error *e);
 
 /* Tells each pattern of rules.files that matches no file, by its number: nothing is wrong with it, but nobody
  * means it. */

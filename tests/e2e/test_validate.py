@@ -96,8 +96,29 @@ rules:
             f"{path}:4:17: warning: nothing goes there: neither metrics.exporters nor profiles.exporters names it",
             f"{path}:5:19: the folder {tmp_path}/nowhere: No such file or directory",
             f"{path}:9:11: warning: rules.files: nothing matches {tmp_path}/none/*.rules",
-            f"{path}:8:12: rules.builtin: there is no shipped pack connecter; did you mean connector?"):
+            f"{path}:8:18: rules.builtin: there is no shipped pack connecter; did you mean connector?"):
         assert line in lines, text
+
+
+def test_rules_that_the_configuration_names_have_its_place_in_serve_too(config, tmp_path):
+    names = [("enable", "[busy, busyy]", 18, "rules.enable: there is no metric, trigger or pack named `busyy`; did you mean `busy`?"),
+             ("enable", "[busy, \"x y\"]", 18, 'rules.enable: "x y" is not the name of a metric or a pack'),
+             ("builtin", "[cpu, connecter]", 18, "rules.builtin: there is no shipped pack connecter; did you mean connector?"),
+             ("files", f"[{tmp_path}/none.rules]", 11, f"rules.files: there is no file {tmp_path}/none.rules"),
+             ("enable", "busyy", 11, "rules.enable: there is no metric, trigger or pack named `busyy`; did you mean `busy`?")]
+    for key, value, column, text in names:
+        path = config(f"rules:\n  # by hand\n  {key}: {value}\n")
+        expected = f"{path}:3:{column}: {text}"
+        code, lines, err = validate(path)
+        assert code == 1 and lines == [expected, f"{path}: 1 error, 0 warnings"] and err == "", (lines, err)
+        done = subprocess.run([BUILD / "profgate", "serve", "--config", path], capture_output=True, text=True, timeout=PATIENCE)
+        assert (done.returncode, done.stderr) == (2, f"profgate serve: {expected}\n")
+    # What a flag says has no place in the file, and validate says each of several.
+    done = subprocess.run([BUILD / "profgate", "serve", "--config", path, "--set", "rules.enable=bussy"], capture_output=True,
+                          text=True, timeout=PATIENCE)
+    assert done.stderr == "profgate serve: rules.enable: there is no metric, trigger or pack named `bussy`; did you mean `busy`?\n"
+    code, lines, _ = validate(config("rules:\n  enable:\n    - busyy\n    - busy\n    - no.such\n"))
+    assert code == 1 and [line.split(" ")[0] for line in lines] == [f"{path}:3:7:", f"{path}:5:7:", f"{path}:"], lines
 
 
 def test_rules_certificates_and_credentials(config, tmp_path):
