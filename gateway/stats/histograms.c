@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/stats/histograms.h"
 
+#include <errno.h>
 #include <inttypes.h>
 
 #include "proto/base/macros.h"
@@ -21,21 +22,21 @@ _Static_assert(ARRAY_LEN(durations) <= STATS_BUCKETS, "they fit, and one more");
 _Static_assert(ARRAY_LEN(sizes) <= STATS_BUCKETS, "they fit, and one more");
 
 static const struct row {
-    const char *name, *description;
+    const char *name, *description, *otlp_name, *otlp_unit;
     const uint64_t *bounds;
     uint32_t n;
-    double unit; /* of the name, in that of values */
+    double unit; /* of the names, in that of values */
 } rows[STATS_HISTOGRAMS] = {
     [STATS_HTTP_DURATION] = {"http_server_request_duration_seconds",
-                             "Duration of HTTP requests, from their head to their answer", durations,
-                             ARRAY_LEN(durations), 1e9},
+                             "Duration of HTTP requests, from their head to their answer",
+                             "http.server.request.duration", "s", durations, ARRAY_LEN(durations), 1e9},
     [STATS_HTTP_SIZE] = {"http_server_request_body_size_bytes", "Bodies of HTTP requests, as they were sent",
-                         sizes, ARRAY_LEN(sizes), 1},
+                         "http.server.request.body.size", "By", sizes, ARRAY_LEN(sizes), 1},
     [STATS_RPC_DURATION] = {"rpc_server_call_duration_seconds",
-                            "Duration of gRPC calls, from their head to their answer", durations,
-                            ARRAY_LEN(durations), 1e9},
-    [STATS_RPC_SIZE] = {"rpc_server_request_size_bytes", "Messages of gRPC calls, as they were sent", sizes,
-                        ARRAY_LEN(sizes), 1},
+                            "Duration of gRPC calls, from their head to their answer",
+                            "rpc.server.call.duration", "s", durations, ARRAY_LEN(durations), 1e9},
+    [STATS_RPC_SIZE] = {"rpc_server_request_size_bytes", "Messages of gRPC calls, as they were sent",
+                        "rpc.server.request.size", "By", sizes, ARRAY_LEN(sizes), 1},
 };
 
 void histograms_add(struct stats *s, enum stats_histogram which, uint64_t value)
@@ -86,4 +87,44 @@ int histograms_prometheus(struct buffer *out)
     for (int i = 0; i < STATS_HISTOGRAMS && r == 0; i++)
         r = write_one((enum stats_histogram)i, out);
     return r;
+}
+
+static const struct metric_distribution *distribution(struct arena *arena, enum stats_histogram which)
+{
+    const struct row *row = &rows[which];
+    const struct stats_distribution t = total(which);
+    struct metric_distribution *d = arena_calloc(arena, 1, sizeof *d);
+    double *bounds = arena_calloc(arena, row->n, sizeof *bounds);
+    uint64_t *counts = arena_calloc(arena, row->n + 1, sizeof *counts);
+    if (!d || !bounds || !counts)
+        return NULL;
+    *d = (struct metric_distribution){bounds, counts, row->n, 0, (double)t.sum / row->unit};
+    for (uint32_t i = 0; i < row->n; i++)
+        bounds[i] = (double)row->bounds[i] / row->unit;
+    for (uint32_t i = 0; i <= row->n; i++)
+        d->count += counts[i] = t.bucket[i];
+    return d;
+}
+
+int histograms_metrics(struct arena *arena, uint64_t start_unix_nano, uint64_t now_unix_nano,
+                       struct metric metric[STATS_HISTOGRAMS])
+{
+    struct metric_point *points = arena_calloc(arena, STATS_HISTOGRAMS, sizeof *points);
+    if (!points)
+        return -ENOMEM;
+    for (int i = 0; i < STATS_HISTOGRAMS; i++) {
+        points[i] = (struct metric_point){.start_unix_nano = start_unix_nano,
+                                          .time_unix_nano = now_unix_nano,
+                                          .distribution = distribution(arena, (enum stats_histogram)i)};
+        if (!points[i].distribution)
+            return -ENOMEM;
+        metric[i] = (struct metric){.name = bytes_str(rows[i].otlp_name),
+                                    .description = bytes_str(rows[i].description),
+                                    .unit = bytes_str(rows[i].otlp_unit),
+                                    .kind = METRIC_HISTOGRAM,
+                                    .temporality = METRIC_CUMULATIVE,
+                                    .points = &points[i],
+                                    .n_points = 1};
+    }
+    return 0;
 }

@@ -266,13 +266,109 @@ struct metric_batch *stats_batch(const struct attr *resource, uint32_t n_attrs, 
     struct metric_resource *res = b->resources = arena_calloc(&b->arena, 1, sizeof *res);
     if (!res || copy_attrs(&b->arena, resource, n_attrs, res) < 0)
         return metric_batch_free(b);
-    res->metrics = arena_calloc(&b->arena, STATS_N + PROCESS_ROWS + 1, sizeof *res->metrics);
+    res->metrics =
+        arena_calloc(&b->arena, STATS_N + PROCESS_ROWS + 1 + STATS_HISTOGRAMS, sizeof *res->metrics);
     bool ok = res->metrics && fill_process(&b->arena, res, row, start, now_unix_nano) == 0;
     for (int i = 0; ok && i < STATS_N; i++)
         ok = !is_first(i) || fill_rows(&b->arena, res, i, start, now_unix_nano) == 0;
+    ok = ok && histograms_metrics(&b->arena, start, now_unix_nano, &res->metrics[res->n_metrics]) == 0;
+    res->n_metrics += ok ? STATS_HISTOGRAMS : 0;
     ok = ok && fill_producers(&b->arena, res, start, now_unix_nano) == 0;
     if (!ok)
         return metric_batch_free(b);
     b->n_resources = 1;
+    return b;
+}
+
+/* ---- delta --------------------------------------------------------------------------------- */
+
+static const struct metric *same_metric(const struct metric_batch *b, const struct metric *m)
+{
+    const struct metric_resource *res = &b->resources[0];
+    for (uint32_t i = 0; i < res->n_metrics; i++)
+        if (bytes_eq(res->metrics[i].name, m->name))
+            return &res->metrics[i];
+    return NULL;
+}
+
+/* All our attributes are texts, in one order. */
+static const struct metric_point *same_point(const struct metric *m, const struct metric_point *p)
+{
+    for (uint32_t i = 0; i < m->n_points; i++) {
+        const struct metric_point *q = &m->points[i];
+        uint32_t k = 0;
+        while (k < p->n_attrs && k < q->n_attrs && bytes_eq(p->attrs[k].value.text, q->attrs[k].value.text))
+            k++;
+        if (k == p->n_attrs && k == q->n_attrs)
+            return q;
+    }
+    return NULL;
+}
+
+static int subtract(struct arena *arena, struct metric_point *p, const struct metric_point *earlier,
+                    enum metric_kind kind)
+{
+    if (kind == METRIC_SUM && p->is_double)
+        p->real -= earlier->real;
+    else if (kind == METRIC_SUM)
+        p->integer -= earlier->integer;
+    if (kind != METRIC_HISTOGRAM)
+        return 0;
+    const struct metric_distribution *was = earlier->distribution;
+    struct metric_distribution *d = arena_calloc(arena, 1, sizeof *d);
+    if (!d)
+        return -ENOMEM;
+    *d = *p->distribution;
+    d->count -= was->count;
+    d->sum -= was->sum;
+    d->counts = arena_calloc(arena, d->n_bounds + 1, sizeof *d->counts);
+    for (uint32_t i = 0; d->counts && i <= d->n_bounds; i++)
+        d->counts[i] = p->distribution->counts[i] - was->counts[i];
+    p->distribution = d;
+    return d->counts ? 0 : -ENOMEM;
+}
+
+static int fill_delta(struct arena *arena, struct metric *m, const struct metric_batch *earlier)
+{
+    const struct metric *was = earlier ? same_metric(earlier, m) : NULL;
+    struct metric_point *points = arena_calloc(arena, m->n_points, sizeof *points);
+    if (!points)
+        return -ENOMEM;
+    memcpy(points, m->points, m->n_points * sizeof *points);
+    m->points = points;
+    if (m->kind == METRIC_GAUGE)
+        return 0;
+    m->temporality = METRIC_DELTA;
+    int r = 0;
+    for (uint32_t k = 0; k < m->n_points && r == 0; k++) {
+        const struct metric_point *before = was ? same_point(was, &points[k]) : NULL;
+        if (earlier)
+            points[k].start_unix_nano = earlier->resources[0].metrics[0].points[0].time_unix_nano;
+        if (before)
+            r = subtract(arena, &points[k], before, m->kind);
+    }
+    return r;
+}
+
+struct metric_batch *stats_batch_since(const struct metric_batch *now, const struct metric_batch *earlier,
+                                       struct budget *budget)
+{
+    struct metric_batch *b = metric_batch_new(budget);
+    if (!b)
+        return NULL;
+    const struct metric_resource *from = &now->resources[0];
+    struct metric_resource *res = arena_calloc(&b->arena, 1, sizeof *res);
+    struct metric *metrics = arena_calloc(&b->arena, from->n_metrics, sizeof *metrics);
+    if (!res || !metrics)
+        return metric_batch_free(b);
+    *res = *from;
+    res->metrics = memcpy(metrics, from->metrics, from->n_metrics * sizeof *metrics);
+    b->scope_name = now->scope_name;
+    b->scope_version = now->scope_version;
+    b->resources = res;
+    b->n_resources = 1;
+    for (uint32_t i = 0; i < res->n_metrics; i++)
+        if (fill_delta(&b->arena, &metrics[i], earlier) < 0)
+            return metric_batch_free(b);
     return b;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire/writer.h"
 
+#include <string.h>
+
 static uint8_t *room(struct wire_writer *w, size_t n)
 {
     if (w->failed < 0)
@@ -143,6 +145,20 @@ void wire_put_packed_fixed64(struct wire_writer *w, uint32_t field, const uint64
     p = store_varint(store_varint(p, WIRE_TAG(field, WIRE_LEN)), n * 8);
     for (size_t i = 0; i < n; i++)
         p = store_fixed64(p, v[i]);
+    commit(w, p);
+}
+
+void wire_put_packed_double(struct wire_writer *w, uint32_t field, const double *v, size_t n)
+{
+    uint8_t *p = n > 0 ? room(w, 2 * WIRE_VARINT_MAX + n * 8) : NULL;
+    if (!p)
+        return;
+    p = store_varint(store_varint(p, WIRE_TAG(field, WIRE_LEN)), n * 8);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits;
+        memcpy(&bits, &v[i], sizeof bits);
+        p = store_fixed64(p, bits);
+    }
     commit(w, p);
 }
 

@@ -47,6 +47,7 @@ void wire_put_bytes_nonempty(struct wire_writer *w, uint32_t field, struct bytes
 void wire_put_packed32(struct wire_writer *w, uint32_t field, const uint32_t *v, size_t n);
 void wire_put_packed64(struct wire_writer *w, uint32_t field, const int64_t *v, size_t n);
 void wire_put_packed_fixed64(struct wire_writer *w, uint32_t field, const uint64_t *v, size_t n);
+void wire_put_packed_double(struct wire_writer *w, uint32_t field, const double *v, size_t n);
 
 /* A nested message whose length is not known yet: begin, write its fields, end. The length takes one byte
  * until end knows better, and then the message is moved: cheap for the many short ones, once per level for

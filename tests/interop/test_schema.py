@@ -21,7 +21,7 @@ PUBLISHED = {  # our file -> the published module
 }
 NOT_OTLP = {"rpc.proto", "health.proto", "reflection.proto", "reflection_v1alpha.proto"}
 LEFT_OUT = {  # message -> fields we leave out on purpose
-    "opentelemetry.proto.metrics.v1.Metric": {"histogram", "exponential_histogram", "summary"},
+    "opentelemetry.proto.metrics.v1.Metric": {"exponential_histogram", "summary"},
 }
 
 
@@ -48,7 +48,6 @@ def field_facts(message, field):
         "type_name": field.type_name,
         "json_name": field.json_name,
         "oneof": oneof,
-        "proto3_optional": field.proto3_optional,
         "packed": field.options.packed if field.options.HasField("packed") else None,
     }
 

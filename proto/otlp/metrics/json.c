@@ -170,7 +170,21 @@ static void put_exemplar(struct json *j, const struct metric_exemplar *e, bool i
     json_close(j, '}'), json_close(j, ']');
 }
 
-static void put_point(struct json *j, const struct metric_point *p)
+static void put_distribution(struct json *j, const struct metric_distribution *d)
+{
+    json_key(j, "count"), json_quoted_u64(j, d->count);
+    json_key(j, "sum"), json_double(j, d->sum);
+    json_key(j, "bucketCounts"), json_open(j, '[');
+    for (uint32_t i = 0; i <= d->n_bounds; i++)
+        json_quoted_u64(j, d->counts[i]);
+    json_close(j, ']');
+    json_key(j, "explicitBounds"), json_open(j, '[');
+    for (uint32_t i = 0; i < d->n_bounds; i++)
+        json_double(j, d->bounds[i]);
+    json_close(j, ']');
+}
+
+static void put_point(struct json *j, const struct metric_point *p, enum metric_kind kind)
 {
     json_open(j, '{');
     put_attrs(j, p->attrs, p->n_attrs);
@@ -178,6 +192,8 @@ static void put_point(struct json *j, const struct metric_point *p)
     put_time(j, "timeUnixNano", p->time_unix_nano);
     if (p->stale)
         json_key(j, "flags"), json_u64(j, 1);
+    else if (kind == METRIC_HISTOGRAM)
+        put_distribution(j, p->distribution);
     else
         put_number(j, p->is_double, p->real, p->integer);
     if (p->exemplar && !p->stale)
@@ -197,17 +213,20 @@ static void open_metric(struct json *j, const struct metric *m)
     json_key(j, "name"), json_string(j, m->name);
     put_text_field(j, "description", m->description);
     put_text_field(j, "unit", m->unit);
-    json_key(j, m->kind == METRIC_SUM ? "sum" : "gauge"), json_open(j, '{');
+    json_key(j, m->kind == METRIC_SUM         ? "sum"
+                : m->kind == METRIC_HISTOGRAM ? "histogram"
+                                              : "gauge"),
+        json_open(j, '{');
     json_key(j, "dataPoints"), json_open(j, '[');
 }
 
 static void close_metric(struct json *j, const struct metric *m)
 {
     json_close(j, ']');
-    if (m->kind == METRIC_SUM) {
+    if (m->kind != METRIC_GAUGE)
         json_key(j, "aggregationTemporality"), json_u64(j, m->temporality);
+    if (m->kind == METRIC_SUM)
         json_key(j, "isMonotonic"), json_bool(j, true);
-    }
     json_close(j, '}'), json_close(j, '}');
 }
 
@@ -257,7 +276,7 @@ static uint32_t put_points(struct request *q, const struct metric_resource *r, c
             open_resource(j, q->batch, r);
         if (!metric_open)
             open_metric(j, m);
-        put_point(j, &m->points[i]);
+        put_point(j, &m->points[i], m->kind);
         size_t room = CLOSING_MAX + r->schema_url.n, written = j->out->n - j->from;
         if (q->any && (room > q->max_bytes || written > q->max_bytes - room)) {
             j->out->n = before; /* it is the next request's */

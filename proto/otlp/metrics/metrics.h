@@ -15,12 +15,23 @@
 #include "proto/base/buffer.h"
 #include "proto/otlp/attr.h"
 
-enum metric_kind { METRIC_SUM, METRIC_GAUGE }; /* a sum is monotonic: our counters never go down */
+/* A sum is monotonic: our counters never go down. */
+enum metric_kind { METRIC_SUM, METRIC_GAUGE, METRIC_HISTOGRAM };
 
 enum metric_temporality {
     METRIC_DELTA = 1,
     METRIC_CUMULATIVE = 2
 }; /* as AggregationTemporality numbers them */
+
+/* What a histogram's point says: counts[i] is of values above bounds[i - 1] and up to bounds[i], and there is
+ * one more count than bounds (metrics data model, "Histogram"). */
+struct metric_distribution {
+    const double *bounds; /* ascending */
+    uint64_t *counts;
+    uint32_t n_bounds;
+    uint64_t count; /* the sum of counts */
+    double sum;     /* of the values */
+};
 
 /* One measurement that the point's value includes, and the span it was made in (metrics data model,
  * "Exemplars"). */
@@ -39,18 +50,19 @@ struct metric_point {
     uint32_t n_attrs;
     const struct metric_exemplar *exemplar;   /* NULL: none */
     uint64_t start_unix_nano, time_unix_nano; /* the window (start, time] */
-    bool is_double;
+    bool is_double;                           /* not of a histogram, nor an exemplar */
     bool stale; /* flags = DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK: the series has ended */
     union {
         int64_t integer;
         double real;
+        const struct metric_distribution *distribution; /* of a histogram */
     };
 };
 
 struct metric {
     struct bytes name, description, unit;
     enum metric_kind kind;
-    enum metric_temporality temporality; /* of a sum */
+    enum metric_temporality temporality; /* of a sum or a histogram */
     struct metric_point *points;
     uint32_t n_points;
 };

@@ -16,8 +16,15 @@
 enum { REQUEST_RESOURCE_METRICS = 1 };
 enum { RESOURCE_METRICS_RESOURCE = 1, RESOURCE_METRICS_SCOPE_METRICS = 2, RESOURCE_METRICS_SCHEMA_URL = 3 };
 enum { SCOPE_METRICS_SCOPE = 1, SCOPE_METRICS_METRICS = 2 };
-enum { METRIC_NAME = 1, METRIC_DESCRIPTION = 2, METRIC_UNIT = 3, METRIC_DATA_GAUGE = 5, METRIC_DATA_SUM = 7 };
-enum { DATA_POINTS = 1, SUM_TEMPORALITY = 2, SUM_MONOTONIC = 3 };
+enum {
+    METRIC_NAME = 1,
+    METRIC_DESCRIPTION = 2,
+    METRIC_UNIT = 3,
+    METRIC_DATA_GAUGE = 5,
+    METRIC_DATA_SUM = 7,
+    METRIC_DATA_HISTOGRAM = 9
+};
+enum { DATA_POINTS = 1, TEMPORALITY = 2, SUM_MONOTONIC = 3 };
 enum {
     POINT_START = 2,
     POINT_TIME = 3,
@@ -26,6 +33,14 @@ enum {
     POINT_AS_INT = 6,
     POINT_ATTRIBUTES = 7,
     POINT_FLAGS = 8
+};
+enum {
+    HISTOGRAM_COUNT = 4, /* start and time as of a point */
+    HISTOGRAM_SUM = 5,
+    HISTOGRAM_BUCKET_COUNTS = 6,
+    HISTOGRAM_EXPLICIT_BOUNDS = 7,
+    HISTOGRAM_ATTRIBUTES = 9,
+    HISTOGRAM_FLAGS = 10
 };
 enum {
     EXEMPLAR_TIME = 2,
@@ -86,7 +101,31 @@ static void put_exemplar(struct wire_writer *w, const struct metric_exemplar *e,
     wire_end(w, mark);
 }
 
-/* Returns what the point takes at most. */
+static void put_distribution(struct wire_writer *w, const struct metric_distribution *d)
+{
+    wire_put_fixed64(w, HISTOGRAM_COUNT, d->count);
+    wire_put_double(w, HISTOGRAM_SUM, d->sum);
+    wire_put_packed_fixed64(w, HISTOGRAM_BUCKET_COUNTS, d->counts, d->n_bounds + 1);
+    wire_put_packed_double(w, HISTOGRAM_EXPLICIT_BOUNDS, d->bounds, d->n_bounds);
+}
+
+/* Both return what the point takes at most. */
+
+static size_t put_histogram_point(struct wire_writer *w, const struct metric_point *p)
+{
+    size_t mark = wire_begin(w, DATA_POINTS);
+    wire_put_fixed64_nonzero(w, POINT_START, p->start_unix_nano);
+    wire_put_fixed64_nonzero(w, POINT_TIME, p->time_unix_nano);
+    if (p->stale)
+        wire_put_uint(w, HISTOGRAM_FLAGS, 1);
+    else
+        put_distribution(w, p->distribution);
+    put_attrs(w, HISTOGRAM_ATTRIBUTES, p->attrs, p->n_attrs);
+    size_t n = w->out->n - mark;
+    wire_end(w, mark);
+    return n + PREFIX_MAX;
+}
+
 static size_t put_point(struct wire_writer *w, const struct metric_point *p)
 {
     size_t mark = wire_begin(w, DATA_POINTS);
@@ -144,7 +183,9 @@ static size_t open_metric(struct request *q, const struct metric *m)
     wire_put_bytes_nonempty(w, METRIC_NAME, m->name);
     wire_put_bytes_nonempty(w, METRIC_DESCRIPTION, m->description);
     wire_put_bytes_nonempty(w, METRIC_UNIT, m->unit);
-    q->data = wire_begin(w, m->kind == METRIC_SUM ? METRIC_DATA_SUM : METRIC_DATA_GAUGE);
+    q->data = wire_begin(w, m->kind == METRIC_SUM         ? METRIC_DATA_SUM
+                            : m->kind == METRIC_HISTOGRAM ? METRIC_DATA_HISTOGRAM
+                                                          : METRIC_DATA_GAUGE);
     /* 4: temporality and monotonic */
     return m->name.n + m->description.n + m->unit.n + 5 * PREFIX_MAX + 4;
 }
@@ -154,10 +195,10 @@ static void close_metric(struct request *q, const struct metric *m)
     if (!q->in_metric)
         return;
     q->in_metric = false;
-    if (m->kind == METRIC_SUM) {
-        wire_put_uint(&q->w, SUM_TEMPORALITY, m->temporality);
+    if (m->kind != METRIC_GAUGE)
+        wire_put_uint(&q->w, TEMPORALITY, m->temporality);
+    if (m->kind == METRIC_SUM)
         wire_put_uint(&q->w, SUM_MONOTONIC, 1);
-    }
     wire_end(&q->w, q->data);
     wire_end(&q->w, q->metric);
 }
@@ -182,7 +223,7 @@ static bool add_point(struct request *q, const struct metric_resource *r, const 
         cost += open_resource(q, r);
     if (!in_metric)
         cost += open_metric(q, m);
-    cost += put_point(&q->w, p);
+    cost += m->kind == METRIC_HISTOGRAM ? put_histogram_point(&q->w, p) : put_point(&q->w, p);
     if (q->any && (cost > q->max_bytes || q->bytes > q->max_bytes - cost)) {
         q->w.out->n = was;
         q->in_resource = in_resource;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "gateway/stats/histograms.h"
 #include "gateway/stats/process.h"
 #include "gateway/stats/stats.h"
 #include "proto/base/clock.h"
@@ -133,6 +134,8 @@ UNIT(the_batch_says_the_same)
         for (uint32_t k = 0; k < m->n_points; k++) {
             const struct metric_point *p = &m->points[k];
             ck_assert_uint_le(p->start_unix_nano, p->time_unix_nano);
+            if (m->kind == METRIC_HISTOGRAM)
+                continue;
             if (bytes_is(m->name, "profgate.export_requests") && p->integer == 8) {
                 ck_assert_uint_eq(p->n_attrs, 2);
                 ck_assert(bytes_is(p->attrs[0].key, "signal") && bytes_is(p->attrs[0].value.text, "metrics"));
@@ -146,10 +149,100 @@ UNIT(the_batch_says_the_same)
         }
     }
     ck_assert(sent && bytes);
-    ck_assert_uint_eq(points, STATS_N + 7);
+    ck_assert_uint_eq(points, STATS_N + 7 + STATS_HISTOGRAMS);
     metric_batch_free(b);
 
     struct budget none = BUDGET_INIT(64, NULL);
     ck_assert_ptr_null(stats_batch(&attr, 1, now, &none));
     ck_assert_uint_eq(none.used, 0);
+}
+
+static const struct metric *find(const struct metric_batch *b, const char *name)
+{
+    for (uint32_t i = 0; i < b->resources[0].n_metrics; i++)
+        if (bytes_is(b->resources[0].metrics[i].name, name))
+            return &b->resources[0].metrics[i];
+    return NULL;
+}
+
+/* The number behind `series ` in the text. */
+static double told(const char *in, const char *series)
+{
+    const char *at = strstr(in, series);
+    ck_assert_msg(at != NULL, "%s", series);
+    return strtod(at + strlen(series), NULL);
+}
+
+UNIT(histograms_of_the_batch_are_those_of_the_text)
+{
+    static const struct {
+        const char *otlp, *text, *unit;
+    } names[STATS_HISTOGRAMS] = {
+        {"http.server.request.duration", "http_server_request_duration_seconds", "s"},
+        {"http.server.request.body.size", "http_server_request_body_size_bytes", "By"},
+        {"rpc.server.call.duration", "rpc_server_call_duration_seconds", "s"},
+        {"rpc.server.request.size", "rpc_server_request_size_bytes", "By"},
+    };
+    struct stats *s = unit_made(stats_new()), *other = unit_made(stats_new());
+    for (int i = 0; i < STATS_HISTOGRAMS; i++)
+        for (uint64_t v = 1; v < 1ull << 36; v *= 3)
+            histograms_add(v & 2 ? s : other, (enum stats_histogram)i, v * (unsigned)(i + 1));
+    char *out = text();
+    struct metric_batch *b = unit_made(stats_batch(NULL, 0, clock_realtime(), NULL));
+    for (int i = 0; i < STATS_HISTOGRAMS; i++) {
+        const struct metric *m = find(b, names[i].otlp);
+        ck_assert(m && m->kind == METRIC_HISTOGRAM && m->temporality == METRIC_CUMULATIVE &&
+                  m->n_points == 1);
+        ck_assert(bytes_is(m->unit, names[i].unit));
+        const struct metric_distribution *d = m->points[0].distribution;
+        char series[128];
+        uint64_t below = 0;
+        for (uint32_t k = 0; k < d->n_bounds; k++) {
+            snprintf(series, sizeof series, "\n%s_bucket{le=\"%.12g\"} ", names[i].text, d->bounds[k]);
+            below += d->counts[k];
+            ck_assert_double_eq(told(out, series), (double)below);
+        }
+        snprintf(series, sizeof series, "\n%s_count ", names[i].text);
+        ck_assert_double_eq(told(out, series), (double)(below + d->counts[d->n_bounds]));
+        ck_assert_uint_eq(d->count, below + d->counts[d->n_bounds]);
+        snprintf(series, sizeof series, "\n%s_sum ", names[i].text);
+        ck_assert_double_eq_tol(told(out, series), d->sum, d->sum * 1e-11);
+    }
+    metric_batch_free(b);
+    free(out);
+}
+
+UNIT(deltas_are_what_was_added_between)
+{
+    struct stats *s = unit_made(stats_new());
+    uint64_t now = clock_realtime();
+    stats_add(s, STATS_AUTH_WRONG, 5);
+    histograms_add(s, STATS_RPC_SIZE, 100);
+    struct metric_batch *first = unit_made(stats_batch(NULL, 0, now, NULL));
+    struct metric_batch *since = unit_made(stats_batch_since(first, NULL, NULL));
+    ck_assert_int_eq(find(since, "profgate.auth")->temporality, METRIC_DELTA);
+    ck_assert_int_eq(find(since, "profgate.auth")->points[2].integer, 5);
+    ck_assert_uint_eq(find(since, "rpc.server.request.size")->points[0].distribution->count, 1);
+    metric_batch_free(since);
+
+    stats_add(s, STATS_AUTH_WRONG, 2);
+    stats_set(s, STATS_SERIES, 9);
+    histograms_add(s, STATS_RPC_SIZE, 100);
+    histograms_add(s, STATS_RPC_SIZE, 5000);
+    struct metric_batch *second = unit_made(stats_batch(NULL, 0, now + 10, NULL));
+    since = unit_made(stats_batch_since(second, first, NULL));
+    const struct metric_point *auth = find(since, "profgate.auth")->points;
+    ck_assert(auth[2].integer == 2 && auth[1].integer == 0);
+    ck_assert(auth[2].start_unix_nano == now && auth[2].time_unix_nano == now + 10);
+    ck_assert_int_eq(find(since, "profgate.series")->points[0].integer, 9); /* a gauge */
+    const struct metric_distribution *d = find(since, "rpc.server.request.size")->points[0].distribution;
+    ck_assert(d->count == 2 && d->counts[0] == 1 && d->counts[2] == 1 && d->sum == 5100);
+    /* What the second says stays, to be subtracted the next time. */
+    ck_assert_uint_eq(find(second, "rpc.server.request.size")->points[0].distribution->count, 3);
+    metric_batch_free(since);
+    struct budget none = BUDGET_INIT(64, NULL);
+    ck_assert_ptr_null(stats_batch_since(second, first, &none));
+    ck_assert_uint_eq(none.used, 0);
+    metric_batch_free(second);
+    metric_batch_free(first);
 }

@@ -6,6 +6,7 @@
 #include <json-c/json.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "metrics_service.pb-c.h"
 #include "proto/otlp/metrics/metrics.h"
@@ -391,4 +392,50 @@ UNIT(an_exemplar_is_in_both_encodings)
     ck_assert_ptr_null(strstr(json, "exemplars"));
     free(json);
     metric_batch_free(b);
+}
+
+UNIT(histograms_in_both_encodings)
+{
+    static const double bounds[] = {0.1, 2.5};
+    uint64_t counts[] = {3, 0, 4};
+    const struct metric_distribution d = {bounds, counts, 2, 7, 12.25};
+    struct attr label = text_attr("a", "b");
+    struct metric_point points[] = {
+        {.attrs = &label, .n_attrs = 1, .start_unix_nano = 1000, .time_unix_nano = 2000, .distribution = &d},
+        {.time_unix_nano = 2000, .stale = true}};
+    struct metric m = {.name = BYTES_LIT("h"),
+                       .kind = METRIC_HISTOGRAM,
+                       .temporality = METRIC_DELTA,
+                       .points = points,
+                       .n_points = 2};
+    struct metric_resource res = {.metrics = &m, .n_metrics = 1};
+    const struct metric_batch b = {.resources = &res, .n_resources = 1};
+    struct buffer out = BUFFER_INIT(0);
+    uint32_t from = 0, place = 0;
+    ck_assert_int_eq(metrics_encode_proto(&b, SIZE_MAX, &from, &place, &out), 0);
+    request_pb *q = REQUEST(unpack)(NULL, out.n, out.p);
+    ck_assert_ptr_nonnull(q);
+    const metric_pb *got = q->resource_metrics[0]->scope_metrics[0]->metrics[0];
+    ck_assert_int_eq(got->data_case, OPENTELEMETRY__PROTO__METRICS__V1__METRIC__DATA_HISTOGRAM);
+    ck_assert_int_eq((int)got->histogram->aggregation_temporality, METRIC_DELTA);
+    ck_assert_uint_eq(got->histogram->n_data_points, 2);
+    const Opentelemetry__Proto__Metrics__V1__HistogramDataPoint *p = got->histogram->data_points[0];
+    ck_assert(p->start_time_unix_nano == 1000 && p->time_unix_nano == 2000 && p->count == 7);
+    ck_assert(p->_sum_case && p->sum == 12.25 && p->n_bucket_counts == 3 && p->n_explicit_bounds == 2);
+    ck_assert(p->bucket_counts[0] == 3 && p->bucket_counts[1] == 0 && p->bucket_counts[2] == 4);
+    ck_assert(p->explicit_bounds[0] == 0.1 && p->explicit_bounds[1] == 2.5);
+    ck_assert_str_eq(p->attributes[0]->key, "a");
+    ck_assert_uint_eq(got->histogram->data_points[1]->flags, 1);
+    ck_assert_uint_eq(got->histogram->data_points[1]->n_bucket_counts, 0);
+    REQUEST(free_unpacked)(q, NULL);
+    buffer_clear(&out, 0);
+    ck_assert_int_eq(metrics_encode_json(&b, &out), 0);
+    static const char expected[] =
+        "\"histogram\":{\"dataPoints\":[{\"attributes\":[{\"key\":\"a\",\"value\":"
+        "{\"stringValue\":\"b\"}}],\"startTimeUnixNano\":\"1000\",\"timeUnixNano\":"
+        "\"2000\",\"count\":\"7\",\"sum\":12.25,\"bucketCounts\":[\"3\",\"0\",\"4\"],"
+        "\"explicitBounds\":[0.1,2.5]},{\"timeUnixNano\":\"2000\",\"flags\":1}],"
+        "\"aggregationTemporality\":1}";
+    ck_assert_ptr_nonnull(memmem(out.p, out.n, expected, sizeof expected - 1));
+    buffer_release(&out);
 }
