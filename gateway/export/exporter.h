@@ -47,6 +47,7 @@ struct export_stream {
     enum export_temporality temporality;
     struct settings_strings
         attributes; /* of resources, that leave here (k8s.* is a prefix); none: the usual */
+    bool own;       /* the gateway's own numbers (gateway/stats) go there, too */
     bool labels;    /* attributes become labels: the usual are those of metrics.prometheus_attributes */
 };
 

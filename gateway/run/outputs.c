@@ -20,7 +20,9 @@
 struct leaving {      /* one exporter, and of metrics its output */
     const char *name; /* the configuration's */
     struct exporter *exporter;
-    struct output *output; /* NULL: raw profiles go there */
+    struct output *output;     /* NULL: raw profiles go there */
+    bool own, own_deltas;      /* the gateway's own numbers go there */
+    struct metric_batch *said; /* of them, at the last flush; NULL: cumulative, or none yet */
 };
 
 struct outputs {
@@ -82,12 +84,14 @@ static struct output *prometheus_output(struct outputs *o, const struct config *
 }
 
 static struct output *exporter_output(struct outputs *o, const struct config *c,
-                                      const struct config_exporter *x)
+                                      const struct config_exporter *x, struct leaving *to)
 {
     const struct export_stream stream = exporter_stream(x->kind, x->settings);
     struct output_options options = common_options(o, c);
     bool cumulative = stream.temporality == EXPORT_AS_METRICS_SAY ? c->temporality == CONFIG_CUMULATIVE
                                                                   : stream.temporality == EXPORT_CUMULATIVE;
+    to->own = stream.own;
+    to->own_deltas = !cumulative;
     options.temporality = cumulative ? METRIC_CUMULATIVE : METRIC_DELTA;
     if (stream.attributes.n > 0) {
         keep_attributes(&options, &stream.attributes);
@@ -131,7 +135,7 @@ static int add_metrics_exporters(struct outputs *o, const struct config *c, stru
             if (r < 0)
                 return error_prefix(e, r, "exporters.%s: ", name);
             output = &o->leaving[o->n_leaving - 1].output;
-            *output = exporter_output(o, c, x);
+            *output = exporter_output(o, c, x, &o->leaving[o->n_leaving - 1]);
         }
         if (!*output)
             return error_set(e, -ENOMEM, "out of memory");
@@ -224,8 +228,10 @@ struct outputs *outputs_free(struct outputs *o)
 {
     if (!o)
         return NULL;
-    for (uint32_t i = 0; i < o->n_leaving; i++)
+    for (uint32_t i = 0; i < o->n_leaving; i++) {
         exporter_free(o->leaving[i].exporter);
+        metric_batch_free(o->leaving[i].said);
+    }
     export_profiles_free(o->profiles);
     store_free(o->store);
     arena_release(&o->arena);
@@ -275,10 +281,32 @@ void outputs_expire(struct outputs *o)
     store_expire(o->store, clock_realtime());
 }
 
+static void flush_own(const struct outputs *o, struct leaving *to)
+{
+    const struct attr who[] = {
+        {BYTES_LIT("service.name"), {.kind = ATTR_STRING, .text = BYTES_LIT("profgate")}}, o->identity};
+    struct metric_batch *now = stats_batch(who, 1 + o->n_identity, clock_realtime(), o->budget);
+    struct metric_batch *delta = now && to->own_deltas ? stats_batch_since(now, to->said, o->budget) : NULL;
+    if (!now || (to->own_deltas && !delta)) {
+        log_limited(LOG_LEVEL_ERROR, "no memory to collect own metrics; they go with the next flush");
+        metric_batch_free(now);
+        return;
+    }
+    exporter_push_metrics(to->exporter, delta ? delta : now);
+    metric_batch_free(delta);
+    if (to->own_deltas) {
+        metric_batch_free(to->said);
+        to->said = take_ptr(now);
+    }
+    metric_batch_free(now);
+}
+
 void outputs_flush(struct outputs *o)
 {
     for (uint32_t i = 0; i < o->n_leaving && o->leaving[i].output; i++) {
         struct metric_batch *batch;
+        if (o->leaving[i].own)
+            flush_own(o, &o->leaving[i]);
         if (output_collect(o->leaving[i].output, clock_realtime(), &batch) < 0) {
             log_limited(LOG_LEVEL_ERROR, "no memory to collect metrics; they go with the next flush");
             continue;

@@ -38,6 +38,8 @@ static const struct settings_row rows[] = {
      "of counters sent here; default is metrics.temporality"},
     {"resource_attributes", SETTINGS_STRINGS, AT(resource_attributes), "", 0, 0, NULL,
      "resource attributes that leave here (k8s.* is a prefix); default is all but metrics.drop_attributes"},
+    {"own_metrics", SETTINGS_BOOL, AT(own_metrics), "false", 0, 0, NULL,
+     "the gateway's own numbers leave here with each flush, too: those of /metrics but for rates and ages, of the resource service.name=profgate"},
     SENDING_ROWS(SENT),
     {"sending_queue.num_consumers", SETTINGS_COUNT, AT(queue_consumers), "4", 1, 64, NULL,
      "requests under way at once"},
@@ -63,6 +65,7 @@ static void stream(const void *settings, struct export_stream *ret)
     const struct otlp_settings *s = settings;
     ret->temporality = s->temporality;
     ret->attributes = s->resource_attributes;
+    ret->own = s->own_metrics;
 }
 
 /* ---- metrics ---- */

@@ -18,6 +18,7 @@ struct otlp_settings {
     enum { OTLP_LAYOUT_1_9, OTLP_LAYOUT_1_10 } wire_version; /* of profiles */
     enum export_temporality temporality;
     struct settings_strings resource_attributes;
+    bool own_metrics;
     uint32_t queue_consumers;
 };
 
