@@ -1,5 +1,6 @@
 """What the operator reads of the program: lines of one form, as text or JSON, one a request when asked for, and distributions of
 how long requests take."""
+import gzip
 import http.client
 import json
 import re
@@ -7,6 +8,7 @@ import subprocess
 
 import pytest
 from programs import BUILD, PATIENCE, EXPORT_METHOD, Gateway, captures, running, wait_for
+from sink import Sink
 
 FILE = captures("ebpf-go*.pb")[0]
 FIELD = re.compile(r' ([a-z_.0-9]+)=("(?:[^"\\]|\\.)*"|[^ "=]+)')
@@ -90,3 +92,57 @@ def test_durations_and_sizes_are_distributions():
         assert series[("http_server_request_body_size_bytes_sum", frozenset())] == 3 * len(body) + 2
         assert series[("rpc_server_request_size_bytes_sum", frozenset())] == len(body)
         assert gateway.stop() == 0
+
+
+class Receiver(Sink):
+    """Keeps the gateway's own histograms: {name: [points]}, as OTLP/JSON has them."""
+
+    def __init__(self):
+        super().__init__()
+        self.points = {}
+        self.temporalities = set()
+
+    def take(self, path, headers, body):
+        from google.protobuf import json_format
+        from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as service
+        body = gzip.decompress(body) if headers["Content-Encoding"] == "gzip" else body
+        is_json = headers["Content-Type"] == "application/json"
+        request = json.loads(body) if is_json else json_format.MessageToDict(service.ExportMetricsServiceRequest.FromString(body))
+        for resource in request["resourceMetrics"]:
+            for metric in (m for scope in resource["scopeMetrics"] for m in scope["metrics"] if "histogram" in m):
+                assert resource["resource"]["attributes"][0]["value"]["stringValue"] == "profgate"
+                self.temporalities.add(metric["histogram"]["aggregationTemporality"])
+                self.points.setdefault(metric["name"], []).extend(metric["histogram"]["dataPoints"])
+
+    def told(self, name, is_delta):
+        """(count, sum, buckets) of all that came."""
+        points = list(self.points.get(name, []))
+        points = points if is_delta else points[-1:]
+        return (sum(int(p["count"]) for p in points), sum(p["sum"] for p in points),
+                [sum(map(int, column)) for column in zip(*(p["bucketCounts"] for p in points), strict=True)])
+
+
+@pytest.mark.parametrize("encoding", ["proto", "json"])
+@pytest.mark.parametrize("temporality", ["delta", "cumulative"])
+def test_own_metrics_by_otlp_have_the_sums_of_the_page(encoding, temporality):
+    with Receiver() as receiver:
+        config = f"""
+metrics: {{ flush_interval: 100ms, exporters: [otlp/x] }}
+exporters: {{ otlp/x: {{ endpoint: "{receiver.url}", protocol: http, encoding: {encoding}, temporality: {temporality},
+                       own_metrics: true }} }}
+"""
+        with running(Gateway(config=config)) as gateway:
+            for body in (b"", b"x" * 3000, b"y" * 70000) * 3:
+                gateway.post(body)
+                wait_for(lambda: receiver.points, "the first flush")
+            for otlp, text in (("http.server.request.duration", "http_server_request_duration_seconds"),
+                               ("http.server.request.body.size", "http_server_request_body_size_bytes")):
+                wait_for(lambda name=otlp: receiver.told(name, temporality == "delta")[0] == 9, "all requests")
+                count, total, buckets = receiver.told(otlp, temporality == "delta")
+                assert gateway.total(f"{text}_count") == count == sum(buckets)
+                assert gateway.total(f"{text}_sum") == pytest.approx(total)
+                page = sorted((float(dict(labels)["le"]), n) for (series, labels), n in gateway.metrics("self").items()
+                              if series == f"{text}_bucket")
+                assert [n for _, n in page] == [sum(buckets[:i + 1]) for i in range(len(buckets))]
+    assert receiver.temporalities <= ({1, "AGGREGATION_TEMPORALITY_DELTA"} if temporality == "delta"
+                                      else {2, "AGGREGATION_TEMPORALITY_CUMULATIVE"})
