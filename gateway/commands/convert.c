@@ -12,6 +12,7 @@
 
 #include "gateway/commands/capture_file.h"
 #include "gateway/commands/command.h"
+#include "proto/base/intern.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
 #include "proto/convert/to_folded.h"
@@ -70,12 +71,15 @@ static enum format format_of_name(const char *name)
 
 struct converting {
     enum format to;
-    const char *in, *out; /* `out` is a folder where `is_folder` */
-    bool is_folder;
+    const char *in, *out;
+    struct intern
+        *written; /* `out` is a folder, and these files in it are ours: two inputs may have one name */
     uint32_t n_requests;
     struct profiles view;
     struct arena scratch;
     struct to_pprof_lost lost;
+    uint64_t rejected; /* samples */
+    struct error first_rejected;
     struct error *e;
 };
 
@@ -91,11 +95,15 @@ static int open_out(const struct converting *c, enum format to, FILE **ret)
     }
     if (c->n_requests > 1)
         snprintf(number, sizeof number, ".%u", c->n_requests);
-    if (c->is_folder)
+    if (c->written)
         snprintf(path, sizeof path, "%s/%.*s%s.%s", c->out, (int)strcspn(base, "."), base, number, ends[to]);
     else
         snprintf(path, sizeof path, "%s", c->out);
-    *ret = fopen(path, !c->is_folder && c->n_requests > 1 ? "ae" : "we");
+    uint32_t n = c->written ? c->written->n : 0;
+    if (c->written && intern_add(c->written, bytes_str(path)) != n)
+        return error_set(c->e, -EEXIST, "%s: %s is written already, of another file of that name", c->in,
+                         path);
+    *ret = fopen(path, !c->written && c->n_requests > 1 ? "ae" : "we");
     return *ret ? 0 : error_set(c->e, -errno, "cannot write %s: %s", path, strerror(errno));
 }
 
@@ -129,11 +137,13 @@ static int write_otlp(struct converting *c, struct buffer *out)
     return profiles_subset(&c->view, NULL, NULL, &c->scratch, out);
 }
 
-static int write_json(struct converting *c, struct buffer *out)
+/* Of today's layout a request is written as it is, with what no sample needs. */
+static int write_json(struct converting *c, struct bytes body, struct buffer *out)
 {
     struct buffer otlp = BUFFER_INIT(OUT_MAX);
-    int r = write_otlp(c, &otlp);
-    r = r != 0 ? r : profiles_json_write(buffer_bytes(&otlp), out);
+    bool is_old = c->view.layout != PROFILES_LAYOUT_1_10;
+    int r = is_old ? write_otlp(c, &otlp) : 0;
+    r = r != 0 ? r : profiles_json_write(is_old ? buffer_bytes(&otlp) : body, out);
     buffer_release(&otlp);
     return r;
 }
@@ -142,7 +152,7 @@ static int write_as(struct converting *c, enum format to, struct bytes body, str
 {
     switch (to) {
     case FORMAT_PPROF: return to_pprof(&c->view, NULL, out, &c->lost);
-    case FORMAT_JSON: return write_json(c, out);
+    case FORMAT_JSON: return write_json(c, body, out);
     case FORMAT_FOLDED: return to_folded(&c->view, out);
     case FORMAT_OTLP:
     case FORMAT_BY_NAME: break;
@@ -157,11 +167,16 @@ static int convert_request(void *context, const struct capture_request *request)
     static const struct profiles_limits limits = {.column_bytes = (size_t)4 << 30, .depth = 64};
     enum format to = c->to ? c->to : request->was_pprof ? FORMAT_OTLP : FORMAT_PPROF;
     c->n_requests++;
-    if (c->n_requests > 1 && !c->is_folder && to != FORMAT_JSON && to != FORMAT_FOLDED)
+    if (c->n_requests > 1 && !c->written && to != FORMAT_JSON && to != FORMAT_FOLDED)
         return error_set(c->e, -EINVAL, "%s has more than one request: let OUT be a folder", c->in);
     int r = profiles_decode_as(&c->view, request->body, request->layout, &limits, c->e);
     if (r != 0)
         return error_prefix(c->e, r < 0 ? r : -EBADMSG, "%s: ", request->place);
+    if (c->view.rejected.samples && c->rejected == 0)
+        c->first_rejected = c->view.rejected.first;
+    c->rejected += c->view.rejected.samples;
+    if (to == FORMAT_PPROF && c->view.profile.n == 0)
+        return error_set(c->e, -EINVAL, "%s: there is no profile in it", request->place);
     r = write_as(c, to, request->body, &out);
     if (r == TO_PPROF_TYPES && to == FORMAT_PPROF)
         r = error_set(c->e, -EINVAL, "%s: more than %u kinds of profiles", request->place, PPROF_TYPES_MAX);
@@ -184,14 +199,17 @@ static void say_lost(const struct converting *c)
     if (lost->attributes)
         fprintf(stderr, "%s: pprof has no such labels: %llu attributes are left out\n", c->in,
                 (unsigned long long)lost->attributes);
-    if (lost->rejected)
-        fprintf(stderr, "%s: %llu samples are left out: %s\n", c->in, (unsigned long long)lost->rejected,
-                c->view.rejected.first.text);
+    if (lost->lines)
+        fprintf(stderr, "%s: pprof has no lines without a function: %llu are left out\n", c->in,
+                (unsigned long long)lost->lines);
+    if (c->rejected)
+        fprintf(stderr, "%s: %llu samples are refused by whoever reads them: %s\n", c->in,
+                (unsigned long long)c->rejected, c->first_rejected.text);
 }
 
-static int convert(const char *in, const char *out, bool is_folder, int to, struct error *e)
+static int convert(const char *in, const char *out, struct intern *written, int to, struct error *e)
 {
-    struct converting c = {.to = (enum format)to, .in = in, .out = out, .is_folder = is_folder, .e = e};
+    struct converting c = {.to = (enum format)to, .in = in, .out = out, .written = written, .e = e};
     int r = profiles_init(&c.view, NULL);
     r = r < 0 ? error_set(e, r, "out of memory") : capture_file_requests(in, convert_request, &c, e);
     if (r == 0)
@@ -222,12 +240,15 @@ static int run(int argc, char **argv)
         fprintf(stderr, "profgate convert: %s\n", e.text);
         return EXIT_USAGE;
     }
+    struct intern written = INTERN_INIT(NULL);
+    int by_name = (int)format_of_name(out);
     for (int i = rest; i < argc - 1; i++)
-        if (convert(argv[i], out, is_folder, arguments.to ? arguments.to : (int)format_of_name(out), &e) <
+        if (convert(argv[i], out, is_folder ? &written : NULL, arguments.to ? arguments.to : by_name, &e) <
             0) {
             fprintf(stderr, "profgate convert: %s\n", e.text);
             code = EXIT_NO; /* the others go on */
         }
+    intern_release(&written);
     return code;
 }
 
@@ -237,8 +258,9 @@ const struct settings_command convert_command = {
     .doc = "profiles in one format as another: pprof, OTLP as protobuf or JSON, folded stacks",
     .text =
         "Reads pprof, OTLP protobuf or OTLP/JSON, plain or gzip, and writes what OUT's name or --to says: nothing\n"
-        "that pprof has is lost in OTLP. - is standard input or output; OUT may be a folder. What the other format has\n"
-        "no place for is said. 1: something could not be converted.\n",
+        "that pprof has is lost in OTLP, protobuf or JSON. pprof has samples, their stacks, values and labels, and\n"
+        "no place for scopes, ids, frame types and timestamps. - is standard input or output; OUT may be a folder.\n"
+        "1: something could not be converted.\n",
     .flags = &flags,
     .run = run,
 };

@@ -115,6 +115,7 @@ static int serve(int argc, char **argv)
     struct serve_arguments arguments = {0};
     struct error e = {""};
     int rest = 0, code = EXIT_USAGE;
+    gateway_hold_hangup();
     int r = settings_flags(&flags, argc, argv, &arguments, NULL, &rest, &e);
     if (r == SETTINGS_HELP) {
         settings_command_help(&serve_command, stdout);

@@ -17,6 +17,10 @@
 #include "proto/otlp/view/value.h"
 #include "proto/otlp/write/build.h"
 
+/* Of one attribute's value, of one text, with what is written instead of a reference: nobody's labels or
+ * comments are as long, and a few bytes can ask for gigabytes. */
+#define VALUE_MAX (1u << 20)
+
 struct kept {
     uint32_t stack, link, attrs_end; /* its attributes begin where those of the one before end */
 };
@@ -34,6 +38,7 @@ struct from_pprof {
     struct buffer key, text, list; /* texts being escaped; a value with others in it */
     bool escapes;
     int failed;
+    bool is_too_large; /* it failed because a value passed VALUE_MAX */
 };
 
 struct from_pprof *from_pprof_new(struct budget *budget)
@@ -42,6 +47,7 @@ struct from_pprof *from_pprof_new(struct budget *budget)
     if (!c)
         return NULL;
     c->budget = budget;
+    c->key.max = c->text.max = c->list.max = VALUE_MAX;
     pprof_init(&c->pprof, budget);
     c->strings.budget = c->samples.budget = c->attrs.budget = c->values.budget = c->order.budget =
         c->lines.budget = budget;
@@ -71,6 +77,12 @@ struct from_pprof *from_pprof_free(struct from_pprof *c)
     return NULL;
 }
 
+static void fail(struct from_pprof *c, int r, bool is_too_large)
+{
+    c->is_too_large |= is_too_large;
+    c->failed = c->failed ? c->failed : r;
+}
+
 /* ---- strings ---------------------------------------------------------------------------------- */
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
@@ -87,7 +99,7 @@ static struct bytes escaped(struct from_pprof *c, struct bytes text, struct buff
         n = n > 0 ? n : 1;
         for (size_t k = 0; r == 0 && (is_mark || bytes_utf8_length(rest) == 0) && k < n; k++)
             r = buffer_printf(to, REPLACEMENT "%02x", rest.p[k]);
-        c->failed = c->failed ? c->failed : r;
+        fail(c, r, r < 0 && buffer_is_short_of(to, 2 * sizeof REPLACEMENT));
     }
     return buffer_bytes(to);
 }
@@ -170,7 +182,7 @@ static void put_location(struct from_pprof *c, const struct pprof_location *l)
     for (uint32_t i = l->line; i < l->line + l->n_lines; i++) {
         const struct pprof_line *line = &c->pprof.lines.p[i];
         int r = vec_append(&c->lines, (struct build_line){line->function, line->line, line->column});
-        c->failed = c->failed ? c->failed : r;
+        fail(c, r, false);
     }
     build_location(c->build, &(struct build_location){.mapping = l->mapping,
                                                       .address = l->address,
@@ -287,7 +299,7 @@ static uint32_t put_list(struct from_pprof *c, uint32_t from, uint32_t to)
             put_number_with_unit(c, &w, l);
         wire_end(&w, value);
     }
-    c->failed = c->failed ? c->failed : w.failed;
+    fail(c, w.failed, w.full);
     unit = string_of(c, unit);
     struct attr_value list = {.kind = ATTR_ARRAY, .text = buffer_bytes(&c->list)};
     return build_attribute(c->build, key_of(c, key), &list, unit);
@@ -348,7 +360,8 @@ static int keep_sample(struct from_pprof *c, const struct pprof_sample *s, bool 
     return r < 0 ? r : vec_append_all(&c->values, s->values, c->pprof.types.n);
 }
 
-static int keep_samples(struct from_pprof *c, bool keep_trace_labels, struct error *e)
+/* No longer than `max` with all that they need (0: no bound). */
+static int keep_samples(struct from_pprof *c, bool keep_trace_labels, size_t max, struct error *e)
 {
     struct pprof_samples at = pprof_samples(&c->pprof);
     struct pprof_sample sample;
@@ -356,9 +369,12 @@ static int keep_samples(struct from_pprof *c, bool keep_trace_labels, struct err
     vec_clear(&c->samples);
     vec_clear(&c->attrs);
     vec_clear(&c->values);
-    while ((r = pprof_next(&c->pprof, &at, &sample, e)) == 0)
+    while ((r = pprof_next(&c->pprof, &at, &sample, e)) == 0) {
         if ((r = keep_sample(c, &sample, keep_trace_labels)) < 0)
             return r;
+        if (c->is_too_large || (max && build_size(c->build) > max))
+            return FROM_PPROF_TOO_LARGE;
+    }
     return r == PPROF_END ? 0 : r;
 }
 
@@ -400,7 +416,7 @@ static void put_scope(struct from_pprof *c, const struct from_pprof_origin *orig
     if (c->escapes)
         attrs[n++] = (struct attr){BYTES_LIT(NAME_ESCAPED), {.kind = ATTR_BOOL, .boolean = true}};
     build_scope(c->build, origin->scope, origin->version, attrs, n, BYTES_LIT(""));
-    c->failed = c->failed ? c->failed : w.failed;
+    fail(c, w.failed, w.full);
 }
 
 static uint32_t put_comments(struct from_pprof *c)
@@ -412,7 +428,7 @@ static uint32_t put_comments(struct from_pprof *c)
         wire_put_bytes(&w, ANY_VALUE_STRING_VALUE, text_of(c, c->pprof.comments.p[i]));
         wire_end(&w, value);
     }
-    c->failed = c->failed ? c->failed : w.failed;
+    fail(c, w.failed, w.full);
     struct attr_value list = {.kind = ATTR_ARRAY, .text = buffer_bytes(&c->list)};
     return build_attribute(c->build, BYTES_LIT(NAME_COMMENT), &list, 0);
 }
@@ -482,7 +498,7 @@ static int put_tree(struct from_pprof *c, const struct from_pprof_origin *origin
     put_scope(c, origin);
     put_profiles(c);
     size_t size = build_size(c->build);
-    int r = c->failed ? c->failed : buffer_is_short_of(out, size) ? FROM_PPROF_TOO_LARGE : 0;
+    int r = c->is_too_large || buffer_is_short_of(out, size) ? FROM_PPROF_TOO_LARGE : c->failed;
     if (r == 0 && room_make(out, size + PROFILES_PADDING + WRITER_SLACK, c->budget) != 0)
         r = -ENOMEM;
     if (r == 0 && (r = build_finish(c->build, out)) == 0)
@@ -501,9 +517,10 @@ int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof
         return r;
     build_begin(c->build);
     c->failed = 0;
+    c->is_too_large = false;
     c->escapes = any_outside_utf8(&c->pprof);
     put_tables(c);
-    r = keep_samples(c, origin->keep_trace_labels, e);
+    r = keep_samples(c, origin->keep_trace_labels, out->max, e);
     if (r != 0)
         return r;
     return put_tree(c, origin, out);

@@ -134,8 +134,10 @@ static void put_location(struct converting *c, uint32_t i)
         l.is_folded |= is_true(c, a, NAME_IS_FOLDED);
     vec_clear(&c->lines);
     for (uint32_t k = v->location.lines_at[i]; k < v->location.lines_at[i + 1]; k++)
-        if (vec_append(&c->lines,
-                       (struct pprof_line){v->line.function[k], v->line.line[k], v->line.column[k]}) < 0)
+        if (v->line.function[k] == 0) /* pprof's reader takes no line without one */
+            c->lost->lines++;
+        else if (vec_append(&c->lines,
+                            (struct pprof_line){v->line.function[k], v->line.line[k], v->line.column[k]}) < 0)
             c->failed = -ENOMEM;
     pprof_write_location(&c->w, &l, c->lines.p, c->lines.n);
 }
@@ -347,10 +349,8 @@ static void put_row(struct converting *c, uint32_t first, uint32_t end)
     memset(c->values.p, 0, c->types.n * sizeof *c->values.p);
     for (uint32_t i = 0; from + i < v->profile.samples_at[first + 1]; i++) {
         uint32_t sample = from + i, stack = v->sample.stack[sample];
-        if (stack == PROFILES_REJECTED) {
-            c->lost->rejected++;
+        if (stack == PROFILES_REJECTED)
             continue;
-        }
         for (uint32_t p = first; p < end; p++)
             c->values.p[c->columns.p[p]] = value_of(v, v->profile.samples_at[p] + i);
         c->lost->moments += v->sample.n_timestamps[sample] > 0;
@@ -494,13 +494,15 @@ static int take_profile_attributes(struct converting *c, struct pprof *once)
 static int take_once(struct converting *c, struct pprof *once)
 {
     const struct profiles *v = c->v;
-    uint64_t from = v->profile.time_unix_nano[0], end = from + v->profile.duration_nano[0];
+    uint64_t first = v->profile.time_unix_nano[0], from = first, end = 0;
     bool differ = false;
-    for (uint32_t p = 1; p < v->profile.n; p++) {
-        uint64_t begun = v->profile.time_unix_nano[p];
-        differ |= begun != from || v->profile.duration_nano[p] != v->profile.duration_nano[0];
-        end = max_of(end, begun + v->profile.duration_nano[p]);
-        from = begun && begun < from ? begun : from;
+    for (uint32_t p = 0; p < v->profile.n; p++) {
+        uint64_t begun = v->profile.time_unix_nano[p], ended;
+        differ |= begun != first || v->profile.duration_nano[p] != v->profile.duration_nano[0];
+        if (__builtin_add_overflow(begun, v->profile.duration_nano[p], &ended))
+            ended = begun;
+        end = max_of(end, ended);
+        from = begun && (begun < from || from == 0) ? begun : from;
     }
     once->time_nanos = (int64_t)from;
     once->duration_nanos = (int64_t)(differ ? end - from : v->profile.duration_nano[0]);

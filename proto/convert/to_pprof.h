@@ -5,7 +5,10 @@
  *
  * Profiles of one scope that have the same stacks, attributes and links sample by sample are the types of one
  * set of samples; else a sample has a value of its own type and 0 of the others. Attributes of a resource are
- * labels of its samples. Of several values or moments of a sample the sum, or the number, is what is kept.
+ * labels of its samples. Of several values or moments of a sample the sum, or the number, is what is kept; of
+ * several profiles the whole time, and the first one's period, comments and the like. Samples that the view
+ * rejected are left out, and so is what pprof has no place for at all: scopes, schema URLs, profile ids, the
+ * original payload, frame types, units of texts, other attributes of profiles, mappings and locations.
  */
 #ifndef PROTO_CONVERT_TO_PPROF_H
 #define PROTO_CONVERT_TO_PPROF_H
@@ -22,7 +25,7 @@ enum {
 struct to_pprof_lost {
     uint64_t moments;    /* samples whose timestamps went */
     uint64_t attributes; /* of samples and resources: lists of lists, maps */
-    uint64_t rejected;   /* samples of the view that were rejected by it */
+    uint64_t lines;      /* without a function */
 };
 
 /* Appends the pprof to `out`; *ret_lost is set. 0, TO_PPROF_TYPES, -ENOMEM (memory or the budget), -ENOBUFS:

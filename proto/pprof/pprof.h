@@ -16,9 +16,9 @@
  *
  * What google/pprof's own reader takes is taken (profile/{proto,encode,profile}.go at b9395ee), and what it
  * refuses is refused: two profiles one behind the other, a string_table[0] that is not "", ids 0 or twice,
- * references to what is not there (but for a mapping, which is none then), a sample with more or fewer values
- * than there are types. Lists of numbers may be packed or not, fields may stand in any order, unknown ones
- * are passed over.
+ * references to what is not there (but for a mapping, which is none then), a line without a function, an
+ * empty file, a sample with more or fewer values than there are types. Lists of numbers may be packed or not,
+ * fields may stand in any order, unknown ones are passed over.
  */
 #ifndef PROTO_PPROF_PPROF_H
 #define PROTO_PPROF_PPROF_H
@@ -35,6 +35,10 @@
 
 /* Profilers have up to six; each is a profile of its own in OTLP. */
 #define PPROF_TYPES_MAX 64u
+
+/* People write a few; a list of as many more is a byte each, and more than that where they are written out.
+ */
+#define PPROF_COMMENTS_MAX 65536u
 
 struct pprof_type {
     uint32_t type, unit; /* strings */

@@ -210,7 +210,9 @@ static int read_comments(struct pprof *p, const struct wire_field *f, struct err
     uint64_t string;
     int r = 0, wire;
     while (r == 0 && (wire = wire_next_repeated(f, WIRE_VARINT, &rest, &string)) == 0)
-        r = string < p->strings.n
+        r = p->comments.n == PPROF_COMMENTS_MAX
+                ? error_set(e, PPROF_MALFORMED, "comment: more than %u", PPROF_COMMENTS_MAX)
+            : string < p->strings.n
                 ? vec_append(&p->comments, (uint32_t)string)
                 : error_set(e, PPROF_MALFORMED, "comment[%u]: there is no %" PRIu64, p->comments.n, string);
     if (r == 0 && wire == WIRE_MALFORMED)
@@ -261,6 +263,8 @@ static int read_location(struct pprof *p, const struct wire_field *profile_field
             r = fail(e, &inner, NULL, "no message");
         } else {
             r = read_message(p, f.bytes, &line, &inner, e);
+            if (r == 0 && line.function == 0)
+                r = fail(e, &inner, "function_id", "none");
             location.n_lines++;
             r = r != 0 ? r : vec_append(&p->lines, line);
         }
@@ -275,13 +279,13 @@ static int read_location(struct pprof *p, const struct wire_field *profile_field
 int pprof_read(struct pprof *p, struct bytes body, struct error *e)
 {
     clear(p, body);
-    int r = each(p, read_strings, e);
+    int r = body.n ? each(p, read_strings, e) : error_set(e, PPROF_MALFORMED, "empty");
     if (r == 0 && p->strings.n == 0)
         r = vec_append(&p->strings, (struct bytes){0}); /* index 0 is "" also where nothing says so */
     r = r != 0 ? r : each(p, read_tables, e);
     r = r != 0 ? r : each(p, read_location, e);
-    if (r == 0 && p->n_samples > 0 && p->types.n == 0)
-        r = error_set(e, PPROF_MALFORMED, "sample_type: none, and there are samples");
+    if (r == 0 && p->types.n == 0)
+        r = error_set(e, PPROF_MALFORMED, "sample_type: none");
     return r;
 }
 

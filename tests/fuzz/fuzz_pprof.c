@@ -31,12 +31,12 @@ static void go_around(struct from_pprof *c, struct budget *budget, const struct 
     struct to_pprof_lost lost;
     struct error e = {""};
     if (to_pprof(view, NULL, &pprof, &lost) == 0) {
-        require(lost.moments == 0 && lost.attributes == 0);
+        require(lost.moments == 0 && lost.attributes == 0 && lost.lines == 0);
         int r = from_pprof(c, buffer_bytes(&pprof), &origin, &again, &e);
         require(r == 0 || r == FROM_PPROF_TOO_LARGE);
         /* What is escaped for a string that nothing refers to is not escaped the next time. */
         bool is_escaped = memmem(request.p, request.n, "escaped_strings", 15);
-        if (r == 0 && lost.rejected == 0 && view->profile.n > 0 && !is_escaped)
+        if (r == 0 && view->rejected.samples == 0 && view->profile.n > 0 && !is_escaped)
             require(bytes_eq(request, buffer_bytes(&again)));
     }
     (void)to_folded(view, &folded);

@@ -15,11 +15,11 @@ def convert(*arguments, stdin=None):
     return subprocess.run([BUILD / "profgate", "convert", *arguments], input=stdin, capture_output=True, timeout=PATIENCE)
 
 
-def go_around(files, folder):
+def go_around(files, folder, way="otlp"):
     """pprof → OTLP → pprof of each, and what the judge says of the pairs."""
     pairs = []
     for file in files:
-        otlp, back = folder / f"{file.name}.otlp", folder / f"{file.name}.pprof"
+        otlp, back = folder / f"{file.name}.{way}", folder / f"{file.name}.pprof"
         for done in (convert(file, otlp), convert(otlp, back)):
             assert done.returncode == 0 and not done.stderr, (file.name, done.stderr)
         pairs += [file, back]
@@ -28,14 +28,16 @@ def go_around(files, folder):
     return len(files)
 
 
-def test_what_profilers_wrote_comes_back(tmp_path):
-    assert go_around(sorted((DATA / "pprof").glob("*.pb.gz")), tmp_path) >= 7
+@pytest.mark.parametrize("way", ["otlp", "json"])
+def test_what_profilers_wrote_comes_back(tmp_path, way):
+    assert go_around(sorted((DATA / "pprof").glob("*.pb.gz")), tmp_path, way) >= 7
 
 
-def test_what_profilers_seldom_write_comes_back(tmp_path):
+@pytest.mark.parametrize("way", ["otlp", "json"])
+def test_what_profilers_seldom_write_comes_back(tmp_path, way):
     (tmp_path / "made").mkdir()
     subprocess.run([peers.pprof_judge(), "make", tmp_path / "made"], check=True, timeout=PATIENCE)
-    assert go_around(sorted((tmp_path / "made").iterdir()), tmp_path) > 50
+    assert go_around(sorted((tmp_path / "made").iterdir()), tmp_path, way) > 50
 
 
 def test_the_data_of_pprof_itself_comes_back(tmp_path):
@@ -68,6 +70,43 @@ def test_many_files_go_into_a_folder_and_one_bad_one_stops_none(tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["go-cpu.otlp", "go-heap.otlp"]
     done = convert(DATA / "pprof/go-cpu.pb.gz", DATA / "pprof/go-heap.pb.gz", tmp_path / "nowhere")
     assert done.returncode == 2 and b"is no folder" in done.stderr
+    (tmp_path / "go-cpu.pb.gz").write_bytes((DATA / "pprof/go-heap.pb.gz").read_bytes())
+    done = convert(DATA / "pprof/go-cpu.pb.gz", tmp_path / "go-cpu.pb.gz", tmp_path / "out")
+    assert done.returncode == 1 and b"written already" in done.stderr
+
+
+@pytest.mark.parametrize("content, says", [
+    (b"", b"malformed"),
+    (b"--- threadz 1 ---\n", b"before it was protobuf"),
+    (b"heap profile: 1: 2 [3: 4] @ heap/524288\n", b"before it was protobuf"),
+    (bytes(8) + b"\x03" + bytes(40), b"before it was protobuf"),
+    (b"\x32\x00", b"sample_type: none"),
+])
+def test_what_is_no_profile_is_said_to_be_none(tmp_path, content, says):
+    (tmp_path / "in").write_bytes(content)
+    done = convert("--to", "pprof", tmp_path / "in", tmp_path / "out.pprof")
+    assert done.returncode == 1 and (says in done.stderr or b"no profile" in done.stderr), done.stderr
+
+
+def varint(n):
+    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
+
+
+def test_a_few_bytes_do_not_become_a_gigabyte():
+    """Comments and labels are written out where pprof has a number; what would be gigabytes is refused at once."""
+    profile = b"\x0a\x04\x08\x01\x10\x01\x32\x00\x32\x01x"
+    comments = b"\x6a" + varint(30_000_000) + b"\x01" * 30_000_000
+    long = b"\x0a\x04\x08\x01\x10\x01\x32\x00\x32" + varint(1 << 20) + b"x" * (1 << 20)
+    labels = b"\x1a\x04\x08\x01\x10\x01" * 10_000
+    sample = b"\x12" + varint(len(labels) + 2) + b"\x10\x01" + labels
+    gateway = Gateway()
+    with running(gateway):
+        before = gateway.rss_kib("VmRSS")
+        for body, status in ((comments + profile, 400), (long + sample, 413)):
+            packed = gzip.compress(gzip.compress(body, 9), 9)
+            got = gateway.post(packed, {"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"}, path="/v1/pprof")
+            assert got[0] == status, got
+        assert gateway.rss_kib() - before < 200 << 10
 
 
 def test_captured_requests_become_pprof_that_pprof_reads(tmp_path):

@@ -37,7 +37,7 @@ UNIT(what_is_wrong_is_said_with_its_place)
 {
     REFUSED("\x32\x01x", "string_table[0]: not empty");
     REFUSED("\x0a\x02\x08\x07" STRINGS, "sample_type[0].type: there is no 7");
-    REFUSED(STRINGS "\x12\x02\x10\x01", "sample_type: none, and there are samples");
+    REFUSED(STRINGS "\x12\x02\x10\x01", "sample_type: none");
     REFUSED(STRINGS TYPE "\x12\x04\x08\x05\x10\x01", "sample[0].location_id: there is no 5");
     REFUSED(STRINGS TYPE "\x12\x04\x10\x01\x10\x01", "sample[0].value: more than there are sample types");
     REFUSED(STRINGS TYPE "\x12\x00", "sample[0].value: fewer than there are sample types");
@@ -50,6 +50,8 @@ UNIT(what_is_wrong_is_said_with_its_place)
     REFUSED(STRINGS "\x2a\x02\x12\x05", "function[0]: no protobuf message, or cut off");
     REFUSED(STRINGS "\x48\x05\x48\x06", "time_nanos: a second one: these are profiles one behind the other");
     REFUSED(STRINGS "\x68\x05", "comment[0]: there is no 5");
+    REFUSED("", "empty");
+    REFUSED(STRINGS "\x22\x06\x08\x01\x22\x02\x10\x04", "location[0].line[0].function_id: none");
     REFUSED(STRINGS "\x28\x05", "function: no message");
     REFUSED(STRINGS "\x32\x05x", "no pprof, or cut off: no protobuf from byte 5 on");
     REFUSED(STRINGS "\x3d\x01\x01\x01\x01", "profile[0].drop_frames: no varint");
