@@ -68,6 +68,9 @@ int body_read(struct body_reader *r, struct request *q, enum profiles_layout lay
         refusal = decode(r, q, light, &ret->bytes, why);
     if (refusal == REFUSAL_TOO_LARGE && light < r->limit)
         return BODY_LARGE;
+    if (refusal == REFUSAL_NONE && light < r->limit && q->route.intake->size &&
+        q->route.intake->size(ret->bytes) > light)
+        return BODY_LARGE;
     ret->n_plain = ret->bytes.n;
     ret->received = (struct received){
         .coding = request_is_coded(q) ? q->route.coding : CODING_IDENTITY,

@@ -48,6 +48,9 @@ struct intake {
      * a worker's or a lane's thread. */
     enum refusal (*decode)(struct bytes body, struct buffer *out, struct budget *budget,
                            enum profiles_layout *ret_layout, struct error *why);
+    /* How many bytes `decode` works on, where they are more than the body's and its head tells: what is large
+     * is not done on a worker. NULL: they are the body's. */
+    size_t (*size)(struct bytes body);
     const struct intake_words *words;
 };
 

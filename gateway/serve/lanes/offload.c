@@ -133,7 +133,7 @@ bool offload_cancel(struct offload *o, struct request *q)
 
 bool offload_may_be_needed(const struct offload *o, const struct request *q)
 {
-    return o->inbox && (q->body.n > SLOW_BYTES || request_is_coded(q));
+    return o->inbox && (q->body.n > SLOW_BYTES || request_is_coded(q) || q->route.intake->size);
 }
 
 /* Of this thread: what others take of the machine meanwhile is not the request's fault. */

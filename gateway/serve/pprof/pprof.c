@@ -46,6 +46,15 @@ static enum refusal decode(struct bytes body, struct buffer *out, struct budget 
     return refusal;
 }
 
+/* gzip ends with the size of its last member (RFC 1952 section 2.3.1), nearly always the only one. */
+static size_t size(struct bytes body)
+{
+    if (body.n < 18 || body.p[0] != 0x1f || body.p[1] != 0x8b)
+        return body.n;
+    const uint8_t *end = body.p + body.n - 4;
+    return (size_t)end[0] | (size_t)end[1] << 8 | (size_t)end[2] << 16 | (size_t)end[3] << 24;
+}
+
 const struct intake pprof_http = {
     .protocol = INTAKE_HTTP,
     .method = BYTES_LIT("POST"),
@@ -54,5 +63,6 @@ const struct intake pprof_http = {
                                    "application/x-gzip", "application/vnd.google.protobuf",
                                    "application/x-www-form-urlencoded", NULL},
     .decode = decode,
+    .size = size,
     .words = &otlp_words_json,
 };
