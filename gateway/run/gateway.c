@@ -269,6 +269,24 @@ static void release(struct gateway *g)
     free(g);
 }
 
+/* Where nobody hears them, signals that would end the process wait: before the loop SIGHUP, which a reloader
+ * may send too early, and behind it what comes once too often. */
+static void hear(int how, const int *signals)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (; *signals; signals++)
+        sigaddset(&set, *signals);
+    pthread_sigmask(how, &set, NULL);
+}
+
+static const int hangup[] = {SIGHUP, 0}, every[] = {SIGHUP, SIGTERM, SIGINT, 0};
+
+void gateway_hold_hangup(void)
+{
+    hear(SIG_BLOCK, hangup);
+}
+
 int gateway_run(const struct gateway_options *options, struct error *e)
 {
     struct gateway *g = calloc(1, sizeof *g);
@@ -284,9 +302,11 @@ int gateway_run(const struct gateway_options *options, struct error *e)
         gateway_reload_outcome(g, true);
         g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
         gateway_collect(g);
+        hear(SIG_UNBLOCK, hangup); /* by this thread alone: the others were made before */
         io_loop_run(g->loop);
         log_info("stopped");
     }
+    hear(SIG_BLOCK, every);
     release(g);
     return r;
 }

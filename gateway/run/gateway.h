@@ -20,6 +20,10 @@ struct gateway_options {
     void *context;
 };
 
+/* First of all, before what takes time: SIGHUP waits until gateway_run hears it, instead of ending the
+ * process. */
+void gateway_hold_hangup(void);
+
 /* Runs until SIGTERM or SIGINT and everything was handed on. 0; negative with *e set: -EINVAL for rules or
  * configuration, another errno when the environment refuses (address in use, no memory). */
 int gateway_run(const struct gateway_options *options, struct error *e);

@@ -2,10 +2,13 @@
 twice meanwhile."""
 import http.client
 import pathlib
+import re
 import signal
+import subprocess
 import threading
+import time
 
-from programs import PATIENCE, Gateway, captures, json_lines, parse_prometheus, running, wait_for
+from programs import BUILD, PATIENCE, Gateway, captures, json_lines, parse_prometheus, running, wait_for
 
 BODY = captures("ebpf-go*.pb")[0].read_bytes()
 RULES = """rules 1
@@ -204,3 +207,26 @@ def test_nothing_is_lost_or_doubled(tmp_path):
     assert set(mine) == {"mine.all", "mine.odd", "mine.even"}
     assert sum(mine.values()) == each * (sum(sent) + 1)
     assert min(mine.values()) > 0
+
+
+def holds_or_hears(pid, number):
+    """Whether a signal would not end a process: it is blocked, or caught."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return any(int(re.search(rf"{mask}:\s+(\w+)", status).group(1), 16) >> (number - 1) & 1 for mask in ("SigBlk", "SigCgt"))
+
+
+def test_a_hangup_that_comes_early_or_late_ends_nothing():
+    """A supervisor or a reloader may send it at any time; once the program is there it is heard, and at the end it waits."""
+    for _ in range(3):
+        process = subprocess.Popen([BUILD / "profgate", "serve", "--listen", "127.0.0.1:0", "--set", "admin.endpoint=127.0.0.1:0"],
+                                   stderr=subprocess.DEVNULL)
+        wait_for(lambda: holds_or_hears(process.pid, signal.SIGHUP), "the program's beginning")
+        for _ in range(20):
+            process.send_signal(signal.SIGHUP)
+            time.sleep(0.01)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        while process.poll() is None:
+            process.send_signal(signal.SIGHUP)
+            time.sleep(0.001)
+        assert process.returncode == 0
