@@ -2,6 +2,7 @@
 /*
  * profgate: finds the subcommand and runs it. Those about the program itself are here.
  */
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,7 +146,10 @@ static int run_manual(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "--version") == 0)
-        return run_version(1, argv);
-    return settings_command_run(&profgate, argc, argv);
+    bool is_version = argc > 1 && strcmp(argv[1], "--version") == 0;
+    int code = is_version ? run_version(1, argv) : settings_command_run(&profgate, argc, argv);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fprintf(stderr, "profgate: cannot write to standard output: %s\n", strerror(errno));
+    return code ? code : EXIT_ENVIRONMENT;
 }

@@ -109,8 +109,9 @@ static bool pack_of(struct bytes query, char ret_pack[ADMIN_PACK_MAX])
 {
     struct bytes name, value, pack;
     while (query_next(&query, &name, &value)) {
-        if (!query_is(name, "pack") ||
-            query_decode(value, (uint8_t *)ret_pack, ADMIN_PACK_MAX - 1, &pack) < 0)
+        if (!query_is(name, "pack") || ret_pack[0] ||
+            query_decode(value, (uint8_t *)ret_pack, ADMIN_PACK_MAX - 1, &pack) < 0 ||
+            memchr(ret_pack, 0, pack.n))
             return false;
         ret_pack[pack.n] = 0;
     }

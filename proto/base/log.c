@@ -30,7 +30,7 @@ static enum log_format form = LOG_FORMAT_TEXT;
 
 void log_set_level(enum log_level level)
 {
-    threshold = level;
+    __atomic_store_n(&threshold, level, __ATOMIC_RELAXED); /* a reload; others ask meanwhile */
 }
 
 void log_set_format(enum log_format format)
@@ -45,7 +45,7 @@ enum log_format log_format(void)
 
 bool log_is_written(enum log_level level)
 {
-    return level >= threshold;
+    return level >= __atomic_load_n(&threshold, __ATOMIC_RELAXED);
 }
 
 bool log_level_parse(const char *name, enum log_level *ret_level)
