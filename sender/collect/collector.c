@@ -51,12 +51,13 @@ void collector_release(struct collector *c)
 
 /* Opens a file that was not met before, and leaves it open in the window. Its number; 0: it cannot be had. */
 static uint32_t new_file(struct collector *c, const struct process *process, const struct region *region,
-                         const struct binary_key *key)
+                         const struct binary_key *key, uint64_t now)
 {
-    int fd = procs_open_region(c->procs, process, region);
+    struct allowance *user = procs_allowance(c->procs, process, now);
+    int fd = allowance_take(user, FILES_OPENING) ? procs_open_region(c->procs, process, region) : -EDQUOT;
     if (fd < 0)
         return 0;
-    uint32_t number = files_add(c->files, key, fd);
+    uint32_t number = files_add(c->files, key, fd, user);
     struct file *file = files_get(c->files, number);
     uint32_t at = file && file->is_elf ? window_file(&c->window, number, key, &file->in_window) : UINT32_MAX;
     if (at == UINT32_MAX)
@@ -67,7 +68,8 @@ static uint32_t new_file(struct collector *c, const struct process *process, con
 }
 
 /* The number of the file of a region. 0: there is no file, or it cannot be had. */
-static uint32_t file_of(struct collector *c, const struct process *process, struct region *region)
+static uint32_t file_of(struct collector *c, const struct process *process, struct region *region,
+                        uint64_t now)
 {
     struct binary_key key = {.inode = region->inode, .major = region->major, .minor = region->minor};
     bool is_vdso = bytes_is(region->path, "[vdso]");
@@ -83,22 +85,23 @@ static uint32_t file_of(struct collector *c, const struct process *process, stru
     if (!number && is_vdso && c->vdso.p)
         number = files_add_memory(c->files, &key, c->vdso);
     else if (!number)
-        number = new_file(c, process, region, &key);
+        number = new_file(c, process, region, &key, now);
     return region->tag = number;
 }
 
 /* The index of a file in the window, where it is open for its names to be looked up: while the process is
  * there, as it may be gone when the window ends. UINT32_MAX when memory is out. */
 static uint32_t file_in_window(struct collector *c, const struct process *process,
-                               const struct region *region, uint32_t number)
+                               const struct region *region, uint32_t number, uint64_t now)
 {
     struct file *file = files_get(c->files, number);
     uint32_t at = window_file(&c->window, number, &file->key, &file->in_window);
     if (at == UINT32_MAX || region->inode == 0 || !window_wants(&c->window, at, process->pid))
         return at;
-    int fd = procs_open_region(c->procs, process, region);
+    struct allowance *user = procs_allowance(c->procs, process, now);
+    int fd = allowance_take(user, FILES_OPENING) ? procs_open_region(c->procs, process, region) : -EDQUOT;
     if (fd >= 0)
-        files_check(c->files, number, fd);
+        files_check(c->files, number, fd, user);
     window_met(&c->window, at, process->pid, region->path, fd);
     return at;
 }
@@ -134,10 +137,10 @@ static bool take_code(struct taking *t, const struct sample_frame *from, struct 
     if (!region)
         return is_sure ||
                t->process->maps.regions.n == 0; /* nothing known of it at all: keep what we were told */
-    uint32_t number = file_of(c, t->process, region);
+    uint32_t number = file_of(c, t->process, region, t->now);
     if (!number || !files_get(c->files, number)->is_elf)
         return true;
-    uint32_t at = file_in_window(c, t->process, region, number);
+    uint32_t at = file_in_window(c, t->process, region, number, t->now);
     uint64_t virtual;
     if (at != UINT32_MAX &&
         files_address(c->files, number, address - region->start + region->offset, &virtual))
@@ -205,7 +208,7 @@ static void find_place(struct collector *c, struct process *process, uint64_t no
     process->place_at = 0;
     if (!place_is_published(process)) {
         c->place(c->place_user, process->pid, NULL);
-    } else if (place_find(c->procs, process, &place) == 0) {
+    } else if (place_find(c->procs, process, procs_allowance(c->procs, process, now), &place) == 0) {
         c->place(c->place_user, process->pid, &place);
     } else {
         process->place_in = min_of(2 * process->place_in, (uint64_t)PROCS_IDENTIFY_MAX_NS);

@@ -65,9 +65,11 @@ uint32_t files_find(const struct files *f, const struct binary_key *key)
 }
 
 /* Reads the segments, in place of what is known. What is no ELF file, or finds no memory, has none. */
-static void entry_read(struct entry *e, const struct source *s)
+static void entry_read(struct entry *e, struct source *s, struct allowance *user)
 {
     struct elf elf;
+    struct allowance allowance = {.left = FILES_COST_MAX, .from = user};
+    s->allowance = &allowance;
     free(e->segment);
     e->segment = NULL;
     e->n_segments = 0;
@@ -95,7 +97,14 @@ static struct entry *add(struct files *f, const struct binary_key *key)
     return e;
 }
 
-uint32_t files_add(struct files *f, const struct binary_key *key, int fd)
+static void forget(struct files *f, struct entry *e)
+{
+    hash_table_remove(&f->by_key, hash_of(&e->file.key), e->number - 1);
+    f->entry[e->number - 1] = NULL;
+    entry_free(e);
+}
+
+uint32_t files_add(struct files *f, const struct binary_key *key, int fd, struct allowance *user)
 {
     struct stat st;
     struct source source;
@@ -104,8 +113,11 @@ uint32_t files_add(struct files *f, const struct binary_key *key, int fd)
         return 0;
     e->size = st.st_size;
     e->changed = st.st_mtim;
-    entry_read(e, &source);
-    return e->number;
+    entry_read(e, &source, user);
+    if (!allowance_is_spent(user))
+        return e->number;
+    forget(f, e); /* what was read for want of it would stand for everybody's */
+    return 0;
 }
 
 uint32_t files_add_memory(struct files *f, const struct binary_key *key, struct bytes image)
@@ -114,22 +126,22 @@ uint32_t files_add_memory(struct files *f, const struct binary_key *key, struct 
     struct entry *e = add(f, key);
     if (!e)
         return 0;
-    entry_read(e, &source);
+    entry_read(e, &source, NULL);
     return e->number;
 }
 
-void files_check(struct files *f, uint32_t number, int fd)
+void files_check(struct files *f, uint32_t number, int fd, struct allowance *user)
 {
     struct stat st;
     struct source source;
     struct entry *e = f->entry[number - 1];
-    if (fstat(fd, &st) < 0 || (st.st_size == e->size && st.st_mtim.tv_sec == e->changed.tv_sec &&
+    if (allowance_is_spent(user) || fstat(fd, &st) < 0 || (st.st_size == e->size && st.st_mtim.tv_sec == e->changed.tv_sec &&
                                st.st_mtim.tv_nsec == e->changed.tv_nsec))
         return;
-    e->size = st.st_size;
-    e->changed = st.st_mtim;
     if (source_file(&source, fd) == 0)
-        entry_read(e, &source);
+        entry_read(e, &source, user);
+    e->size = allowance_is_spent(user) ? -1 : st.st_size; /* what was not read to its end is read again */
+    e->changed = st.st_mtim;
 }
 
 struct file *files_get(struct files *f, uint32_t number)
@@ -150,13 +162,6 @@ bool files_address(struct files *f, uint32_t number, uint64_t offset, uint64_t *
         }
     }
     return false;
-}
-
-static void forget(struct files *f, struct entry *e)
-{
-    hash_table_remove(&f->by_key, hash_of(&e->file.key), e->number - 1);
-    f->entry[e->number - 1] = NULL;
-    entry_free(e);
 }
 
 void files_sweep(struct files *f)

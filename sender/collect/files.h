@@ -34,15 +34,20 @@ struct files *files_free(struct files *f); /* returns NULL */
 /* The number of a file met before, from 1; 0: unknown. Numbers hold until files_sweep. */
 uint32_t files_find(const struct files *f, const struct binary_key *key);
 
-/* Adds a file by its headers, which are read here; the descriptor stays the caller's. Its number; 0 when
- * memory or FILES_MAX is out. */
-uint32_t files_add(struct files *f, const struct binary_key *key, int fd);
+/* What a file's headers may cost of the user's allowance who had it read: a real one takes a fortieth. And
+ * what it is worth to open one. */
+#define FILES_COST_MAX (8ll << 20)
+#define FILES_OPENING  8192u
+
+/* Adds a file by its headers, which are read here at that user's cost (NULL: nobody's); the descriptor stays
+ * the caller's. Its number; 0 when memory, FILES_MAX or the allowance is out. */
+uint32_t files_add(struct files *f, const struct binary_key *key, int fd, struct allowance *user);
 
 /* The same for an ELF image in memory. */
 uint32_t files_add_memory(struct files *f, const struct binary_key *key, struct bytes image);
 
-/* Reads a file's headers again if it has changed since. */
-void files_check(struct files *f, uint32_t number, int fd);
+/* Reads a file's headers again if it has changed since, and the user has allowance left. */
+void files_check(struct files *f, uint32_t number, int fd, struct allowance *user);
 
 /* NULL: there is none of this number (any more). */
 struct file *files_get(struct files *f, uint32_t number);

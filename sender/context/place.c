@@ -99,20 +99,25 @@ static bool bias_of(const struct elf *elf, const struct region *region, uint64_t
     return false;
 }
 
+/* What opening a file is worth: a walk through a directory, or two. */
+#define OPENING (4 * ALLOWANCE_CALL)
+
 /* Condition: it is not in this file. */
 #define NOT_HERE 1
 
 /* Looks into the file of one region. 0, NOT_HERE, or -errno: it is there, but not to be read. */
 static int look(const struct procs *procs, const struct process *process, const struct region *region,
-                int memory, struct context_place *ret)
+                int memory, struct allowance *allowance, struct context_place *ret)
 {
     struct source source;
     struct variable variable;
     struct elf elf;
     uint64_t bias;
+    allowance_charge(allowance, OPENING);
     autoclose int fd = procs_open_region(procs, process, region);
     if (fd < 0 || source_file(&source, fd) < 0)
         return NOT_HERE;
+    source.allowance = allowance;
     int r = variable_find(&source, &variable);
     if (r != 0)
         return r == VARIABLE_NONE ? NOT_HERE : r;
@@ -121,9 +126,11 @@ static int look(const struct procs *procs, const struct process *process, const 
     return follow(process, memory, &variable, bias, ret);
 }
 
-int place_find(const struct procs *procs, const struct process *process, struct context_place *ret)
+int place_find(const struct procs *procs, const struct process *process, struct allowance *user,
+               struct context_place *ret)
 {
     struct context_place place = {.start = process->start};
+    struct allowance allowance = {.left = PLACE_COST_MAX, .from = user};
     int result = -ENOENT;
     autoclose int memory = procs_open_memory(procs, process);
     if (memory < 0)
@@ -133,8 +140,10 @@ int place_find(const struct procs *procs, const struct process *process, struct 
         const struct region *region = &process->maps.regions.p[i];
         if (region->inode == 0 || region->inode == last)
             continue;
+        if (allowance_is_spent(&allowance))
+            return -EDQUOT;
         last = region->inode;
-        int r = look(procs, process, region, memory, &place);
+        int r = look(procs, process, region, memory, &allowance, &place);
         if (r == 0) {
             *ret = place;
             return 0;

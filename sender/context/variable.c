@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/elf/elf.h"
 
 #define NAME      "otel_thread_ctx_v1"
 #define CHUNK     256u        /* relocations read at a time: 6 KB */
@@ -24,6 +23,8 @@ struct dynamic {
 struct file {
     const struct source *source;
     Elf64_Ehdr header;
+    Elf64_Phdr program[HEADERS]; /* read once: each address is looked for in them */
+    uint32_t n_program;
     Elf64_Phdr tls;
     struct dynamic dynamic;
 };
@@ -31,8 +32,13 @@ struct file {
 /* n bytes at an ELF address. */
 static bool read_at(const struct file *f, uint64_t address, void *to, size_t n)
 {
-    uint64_t at, room;
-    return elf_file_offset(f->source, address, &at, &room) && n <= room && source_read(f->source, at, to, n);
+    for (uint32_t i = 0; i < f->n_program; i++) {
+        const Elf64_Phdr *p = &f->program[i];
+        uint64_t into = address - p->p_vaddr;
+        if (p->p_type == PT_LOAD && address >= p->p_vaddr && into < p->p_filesz)
+            return n <= p->p_filesz - into && source_read(f->source, p->p_offset + into, to, n);
+    }
+    return false;
 }
 
 static bool read_u32(const struct file *f, uint64_t address, uint32_t *to)
@@ -61,15 +67,17 @@ static void take_entry(struct dynamic *d, const Elf64_Dyn *entry)
 /* The dynamic section, and the segment of thread-local storage. False: one of them is missing. */
 static bool read_headers(struct file *f)
 {
-    Elf64_Phdr p, dynamic = {0};
+    Elf64_Phdr dynamic = {0};
     const Elf64_Ehdr *h = &f->header;
-    for (uint32_t i = 0; i < min_of((uint32_t)h->e_phnum, HEADERS); i++) {
-        if (!source_read(f->source, h->e_phoff + (uint64_t)i * sizeof p, &p, sizeof p))
-            return false;
-        if (p.p_type == PT_DYNAMIC)
-            dynamic = p;
-        else if (p.p_type == PT_TLS)
-            f->tls = p;
+    uint32_t n_program = min_of((uint32_t)h->e_phnum, HEADERS);
+    if (!source_read(f->source, h->e_phoff, f->program, n_program * sizeof *f->program))
+        return false;
+    f->n_program = n_program;
+    for (uint32_t i = 0; i < n_program; i++) {
+        if (f->program[i].p_type == PT_DYNAMIC)
+            dynamic = f->program[i];
+        else if (f->program[i].p_type == PT_TLS)
+            f->tls = f->program[i];
     }
     if (!dynamic.p_filesz || f->tls.p_type != PT_TLS)
         return false;
@@ -95,17 +103,25 @@ static bool is_it(const struct file *f, uint32_t i, Elf64_Sym *ret)
            memcmp(name, NAME, sizeof name) == 0;
 }
 
-/* DT_HASH (gABI, "Hash Table"): buckets, chains; one chain for each symbol. */
-static bool find_by_count(const struct file *f, uint32_t *ret, Elf64_Sym *symbol)
+/* DT_HASH (gABI, "Hash Table"): numbers of buckets and of chains; the buckets' first symbols; each symbol's
+ * next. */
+static bool find_by_old_hash(const struct file *f, uint32_t *ret, Elf64_Sym *symbol)
 {
-    uint32_t n;
-    if (!f->dynamic.hash || !read_u32(f, f->dynamic.hash + 4, &n))
+    uint32_t head[2], hash = 0, i;
+    for (const char *c = NAME; *c; c++) {
+        hash = (hash << 4) + (uint8_t)*c;
+        uint32_t high = hash & 0xf0000000u;
+        hash = (hash ^ high >> 24) & ~high;
+    }
+    if (!f->dynamic.hash || !read_at(f, f->dynamic.hash, head, sizeof head) || head[0] == 0)
         return false;
-    n = min_of(n, VARIABLE_SYMBOLS_MAX);
-    for (uint32_t i = 1; i < n; i++) {
+    uint64_t buckets = f->dynamic.hash + sizeof head, chains = buckets + 4 * (uint64_t)head[0];
+    uint64_t next = buckets + 4 * (uint64_t)(hash % head[0]);
+    for (uint32_t n = 0; n < VARIABLE_CHAIN_MAX && read_u32(f, next, &i) && i != 0; n++) {
         *ret = i;
         if (is_it(f, i, symbol))
             return true;
+        next = chains + 4 * (uint64_t)i;
     }
     return false;
 }
@@ -123,7 +139,7 @@ static bool find_by_hash(const struct file *f, uint32_t *ret, Elf64_Sym *symbol)
     uint64_t values = buckets + 4 * (uint64_t)head[0];
     if (!read_u32(f, buckets + 4 * (uint64_t)(hash % head[0]), &i) || i < head[1] || i == 0)
         return false;
-    for (uint32_t n = 0; n < VARIABLE_SYMBOLS_MAX; n++, i++) {
+    for (uint32_t n = 0; n < VARIABLE_CHAIN_MAX; n++, i++) {
         if (!read_u32(f, values + 4 * (uint64_t)(i - head[1]), &value))
             return false;
         *ret = i;
@@ -202,7 +218,7 @@ int variable_find(const struct source *s, struct variable *ret)
         return VARIABLE_NONE;
     if (!read_headers(&f))
         return VARIABLE_NONE;
-    if (!(f.dynamic.gnu_hash ? find_by_hash(&f, &number, &symbol) : find_by_count(&f, &number, &symbol)))
+    if (!(f.dynamic.gnu_hash ? find_by_hash(&f, &number, &symbol) : find_by_old_hash(&f, &number, &symbol)))
         return VARIABLE_NONE;
     if (symbol.st_value > f.tls.p_memsz)
         return -ENOTSUP;

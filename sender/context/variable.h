@@ -30,8 +30,8 @@ struct variable {
     int64_t offset; /* DESCRIPTOR: to be added to what the argument leads to */
 };
 
-/* Symbols compared in a file that has the old hash table only, and in one chain of the new one. */
-#define VARIABLE_SYMBOLS_MAX (1u << 20)
+/* Symbols of one chain of a hash table: linkers make chains of one to four. */
+#define VARIABLE_CHAIN_MAX 1024u
 /* Relocations looked through: libraries with a hundred thousand are known. */
 #define VARIABLE_RELOCATIONS_MAX (1u << 20)
 /* Entries of a dynamic section; real ones have some thirty. */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "proto/base/bytes.h"
+#include "sender/foreign/allowance.h"
 
 struct process;
 
@@ -25,6 +26,7 @@ struct procs {
     uint64_t serial;
     uint8_t *environ; /* room for PROCS_ENVIRON_MAX of it: fresh memory for each process costs more than the
                          reading */
+    struct ledger ledger;
     uint64_t tick_ns; /* of /proc/PID/stat */
     int64_t boot_offset; /* of our time namespace, ns (time_namespaces(7)): /proc/PID/stat has it added */
 };

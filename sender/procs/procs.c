@@ -42,7 +42,13 @@ struct procs *procs_new(const char *root)
     long ticks = sysconf(_SC_CLK_TCK);
     p->tick_ns = NSEC_PER_SEC / (uint64_t)(ticks > 0 ? ticks : 100);
     p->boot_offset = boot_offset(root);
+    ledger_init(&p->ledger);
     return p;
+}
+
+struct allowance *procs_allowance(struct procs *p, const struct process *process, uint64_t now)
+{
+    return ledger_of(&p->ledger, process->user, now);
 }
 
 static void free_list(struct process *list)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sender/foreign/allowance.h"
 #include "sender/procs/identity.h"
 #include "sender/procs/maps.h"
 
@@ -116,6 +117,9 @@ struct region *procs_region(struct procs *p, struct process *process, uint64_t a
  * CAP_CHECKPOINT_RESTORE (or CAP_SYS_ADMIN), else by its path as the process sees it, else as we see it, if
  * inode and type agree. A descriptor (O_RDONLY, the caller's) or -errno. */
 int procs_open_region(const struct procs *p, const struct process *process, const struct region *region);
+
+/* What reading for a process is charged to: its user's. On the thread that has the procs. */
+struct allowance *procs_allowance(struct procs *p, const struct process *process, uint64_t now);
 
 /* Looks for the process context again, at most every PROCS_REFRESH_NS: what was read lacks something. */
 void procs_identify(struct procs *p, struct process *process, uint64_t now);

@@ -37,6 +37,8 @@ size_t source_read_some(const struct source *s, uint64_t offset, void *to, size_
         memcpy(to, s->memory.p + offset, n);
         return n;
     }
+    if (!allowance_take(s->allowance, n))
+        return 0;
     size_t done = 0;
     while (done < n) {
         ssize_t got = pread(s->fd, (char *)to + done, n - done, (off_t)(offset + done));

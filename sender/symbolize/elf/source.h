@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "proto/base/bytes.h"
+#include "sender/foreign/allowance.h"
 
 /* What there is at an offset below the source's size, n bytes at most and not beyond it; how many. */
 typedef size_t (*source_read_fn)(void *of, uint64_t offset, void *to, size_t n);
@@ -23,6 +24,7 @@ struct source {
     uint64_t size;
     source_read_fn read; /* NULL: a file or memory */
     void *of;            /* its argument */
+    struct allowance *allowance; /* of a file: what reading it is charged to, the owner's; NULL: nobody */
 };
 
 /* A source over an open file (the descriptor stays the caller's). 0 or -errno. */
@@ -43,7 +45,7 @@ static inline bool source_is_memory(const struct source *s)
 /* Exactly n bytes at offset; false if they are not all there. */
 bool source_read(const struct source *s, uint64_t offset, void *to, size_t n);
 
-/* What there is at offset, n bytes at most; how many, 0 at the end or on error. */
+/* What there is at offset, n bytes at most; how many, 0 at the end, on error, or if the allowance is spent. */
 size_t source_read_some(const struct source *s, uint64_t offset, void *to, size_t n);
 
 /* The NUL-terminated string at offset, cut at room - 1, into `to`. Its length, 0 if there is none. */

@@ -38,7 +38,7 @@ UNIT(a_file_offset_becomes_an_address)
     int fd = open_self();
     code(fd, &g);
     ck_assert_uint_eq(files_find(f, &self_key), 0);
-    uint32_t number = files_add(f, &self_key, fd);
+    uint32_t number = files_add(f, &self_key, fd, NULL);
     close(fd);
     ck_assert_uint_eq(files_find(f, &self_key), number);
     ck_assert(unit_made(files_get(f, number))->is_elf);
@@ -58,7 +58,7 @@ UNIT(what_is_no_elf_file_is_known_as_that_and_read_again_when_it_changes)
     int fd = mkstemp(path), self = open_self();
     uint64_t at;
     ck_assert_int_eq(write(fd, "#!/bin/sh\n", 10), 10);
-    uint32_t number = files_add(f, &self_key, fd);
+    uint32_t number = files_add(f, &self_key, fd, NULL);
     ck_assert(!unit_made(files_get(f, number))->is_elf);
     ck_assert(!files_address(f, number, 0, &at));
     struct stat st;
@@ -68,7 +68,7 @@ UNIT(what_is_no_elf_file_is_known_as_that_and_read_again_when_it_changes)
     char *bytes = malloc((size_t)st.st_size);
     ck_assert_int_eq(read(self, bytes, (size_t)st.st_size), st.st_size);
     ck_assert_int_eq(pwrite(fd, bytes, (size_t)st.st_size, 0), st.st_size);
-    files_check(f, number, fd);
+    files_check(f, number, fd, NULL);
     ck_assert(files_get(f, number)->is_elf);
     ck_assert(files_address(f, number, g.file_offset, &at));
     ck_assert_uint_eq(at, g.address);
@@ -87,7 +87,7 @@ UNIT(a_file_without_samples_is_forgotten)
     uint64_t at;
     int fd = open_self();
     code(fd, &g);
-    uint32_t number = files_add(f, &self_key, fd), second = files_add(f, &other, fd);
+    uint32_t number = files_add(f, &self_key, fd, NULL), second = files_add(f, &other, fd, NULL);
     close(fd);
     ck_assert(number && second);
     for (uint32_t i = 0; i <= FILES_IDLE_WINDOWS; i++) {

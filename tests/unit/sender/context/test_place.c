@@ -5,6 +5,7 @@
 
 #include <asm/prctl.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -90,7 +91,7 @@ static void found_by(const char *flags)
     void (*publish)(void *) = (void (*)(void *))(uintptr_t)dlsym(library, "context_publish");
     publish(&place);
     look_at_ourselves();
-    ck_assert_int_eq(place_find(procs, self, &place), 0);
+    ck_assert_int_eq(place_find(procs, self, NULL, &place), 0);
     ck_assert_uint_eq(place.start, self->start);
     ck_assert_uint_eq(variable_of(&place), (uint64_t)(uintptr_t)dlsym(library, "otel_thread_ctx_v1"));
     ck_assert_int_eq(pthread_create(&thread, NULL, in_a_thread, &place), 0);
@@ -134,9 +135,9 @@ UNIT(a_process_without_it_has_no_place)
 {
     struct context_place place;
     look_at_ourselves();
-    ck_assert_int_eq(place_find(procs, self, &place), -ENOENT);
+    ck_assert_int_eq(place_find(procs, self, NULL, &place), -ENOENT);
     self->is_gone = true;
-    ck_assert_int_eq(place_find(procs, self, &place), -ENOENT);
+    ck_assert_int_eq(place_find(procs, self, NULL, &place), -ENOENT);
     procs_free(procs);
 }
 
@@ -223,4 +224,61 @@ UNIT(no_truncation_is_believed)
         ck_assert(r == 0 || r == VARIABLE_NONE || r == -ENOTSUP);
     }
     built_free(&b);
+}
+
+/* A file that has more of everything than a reader could bear: segments, and a chain of symbols that never
+ * ends. It is sparse: nobody pays for it but who reads. */
+static void endless(const char *path)
+{
+    enum { SEGMENTS = 60, SYMBOLS = 1 << 20, STRINGS = 0x4000, HASH = 0x5000, TABLE = 0x6000 };
+    Elf64_Ehdr h = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, 1},
+                    .e_type = ET_DYN,
+                    .e_machine = EM_X86_64,
+                    .e_phoff = sizeof h,
+                    .e_phentsize = sizeof(Elf64_Phdr),
+                    .e_phnum = 1024};
+    Elf64_Phdr p[1024] = {{.p_type = PT_TLS, .p_memsz = 64},
+                          {.p_type = PT_DYNAMIC, .p_offset = 0x3f000, .p_filesz = 5 * sizeof(Elf64_Dyn)}};
+    Elf64_Dyn d[5] = {{DT_SYMTAB, {TABLE}}, {DT_STRTAB, {STRINGS}}, {DT_STRSZ, {64}}, {DT_HASH, {HASH}}};
+    uint32_t hash[4] = {1, SYMBOLS, 1, 0}, next;
+    for (uint32_t i = 2; i < 1024; i++)
+        p[i] = (Elf64_Phdr){.p_type = PT_NOTE, .p_filesz = 1 << 16, .p_align = 4};
+    p[SEGMENTS] = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_X, .p_filesz = 1ull << 40};
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    ck_assert_int_eq(ftruncate(fd, 1ll << 40), 0);
+    ck_assert_int_eq(pwrite(fd, &h, sizeof h, 0), sizeof h);
+    ck_assert_int_eq(pwrite(fd, p, sizeof p, sizeof h), sizeof p);
+    ck_assert_int_eq(pwrite(fd, d, sizeof d, 0x3f000), sizeof d);
+    ck_assert_int_eq(pwrite(fd, "otel", 5, STRINGS), 5);
+    ck_assert_int_eq(pwrite(fd, hash, sizeof hash, HASH), sizeof hash);
+    next = 1;
+    ck_assert_int_eq(pwrite(fd, &next, 4, HASH + 16), 4); /* the first symbol's next is itself */
+    close(fd);
+}
+
+UNIT(a_file_without_end_costs_little)
+{
+    char path[256];
+    struct source s;
+    struct variable v;
+    begin();
+    snprintf(path, sizeof path, "%s/endless", b.folder);
+    endless(path);
+    autoclose int fd = open(path, O_RDONLY);
+    ck_assert_int_eq(source_file(&s, fd), 0);
+    struct allowance a = {.left = INT64_MAX};
+    s.allowance = &a;
+    ck_assert_int_eq(variable_find(&s, &v), VARIABLE_NONE);
+    ck_assert_int_lt(INT64_MAX - a.left, PLACE_COST_MAX);
+    built_free(&b);
+}
+
+UNIT(a_search_ends_with_its_allowance)
+{
+    struct context_place place;
+    look_at_ourselves();
+    struct allowance user = {.left = 1};
+    ck_assert_int_eq(place_find(procs, self, &user, &place), -EDQUOT);
+    ck_assert_int_gt(user.left, -PLACE_COST_MAX);
+    procs_free(procs);
 }

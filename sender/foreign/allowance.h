@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What reading of files and memory that belong to others may cost.
+ *
+ * The unit is a byte read, half a nanosecond or so with what is done with it; a call costs as much as
+ * ALLOWANCE_CALL of them. Allowances stand in a row: a file's or process's draws on its user's, that on
+ * everybody's. One that is overdrawn refuses, and those before it with it.
+ *
+ *     struct ledger ledger;                              one a thread
+ *     ledger_init(&ledger);
+ *     struct allowance *user = ledger_of(&ledger, uid, now);
+ *     struct allowance one = {.left = 8 << 20, .from = user};
+ *     if (allowance_take(&one, n)) … read n bytes
+ */
+#ifndef SENDER_FOREIGN_ALLOWANCE_H
+#define SENDER_FOREIGN_ALLOWANCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ALLOWANCE_CALL 2048
+/* What time spent on something else than reading is worth. */
+#define ALLOWANCE_OF_NS(ns) (2 * (int64_t)(ns))
+
+struct allowance {
+    int64_t left;
+    struct allowance *from; /* whose this is a part of; NULL: nobody's */
+};
+
+/* Whether nothing may be read any more. NULL is never spent. */
+bool allowance_is_spent(const struct allowance *a);
+
+/* Charges what was done. */
+void allowance_charge(struct allowance *a, int64_t cost);
+
+/* Charges one call that reads n bytes. False: it may not be made. NULL: it may. */
+static inline bool allowance_take(struct allowance *a, size_t n)
+{
+    if (allowance_is_spent(a))
+        return false;
+    allowance_charge(a, ALLOWANCE_CALL + (int64_t)n);
+    return true;
+}
+
+/* Users are told apart by this many; of more, some share. */
+#define LEDGER_USERS 64u
+/* What comes back of a user's each second, and how much of it can be saved up: on a thread 0.8 % of a core in
+ * the long run, and a tenth of a second at once. */
+#define LEDGER_SECOND (16ll << 20)
+#define LEDGER_SAVED  (192ll << 20)
+/* All users together have that of so many: one of them cannot take it from the others. */
+#define LEDGER_SHARES 4
+
+struct ledger {
+    struct allowance all, user[LEDGER_USERS];
+    uint64_t all_when, when[LEDGER_USERS]; /* as of when */
+};
+
+/* All is saved up. */
+void ledger_init(struct ledger *l);
+
+/* A user's, with what came back until now (CLOCK_MONOTONIC, ns). It stays where it is. */
+struct allowance *ledger_of(struct ledger *l, uint32_t user, uint64_t now);
+
+#endif

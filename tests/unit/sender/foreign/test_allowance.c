@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/unit.h"
+
+#include "proto/base/clock.h"
+#include "sender/foreign/allowance.h"
+
+UNIT(a_reading_is_charged_to_all_that_it_is_a_part_of)
+{
+    struct allowance all = {.left = 100000}, user = {.left = 50000, .from = &all};
+    struct allowance file = {.left = 5000, .from = &user};
+    ck_assert(allowance_take(&file, 4000));
+    ck_assert_int_eq(file.left, 1000 - ALLOWANCE_CALL);
+    ck_assert_int_eq(user.left, 46000 - ALLOWANCE_CALL);
+    ck_assert_int_eq(all.left, 96000 - ALLOWANCE_CALL);
+    ck_assert(!allowance_take(&file, 1)); /* overdrawn */
+    ck_assert(allowance_take(&user, 1));
+    all.left = 0;
+    ck_assert(!allowance_take(&user, 1));
+    ck_assert(allowance_take(NULL, 1));
+}
+
+UNIT(one_user_cannot_take_what_others_have)
+{
+    struct ledger l;
+    uint64_t now = 5 * NSEC_PER_SEC;
+    ledger_init(&l);
+    struct allowance *bad = ledger_of(&l, 65534, now), *good = ledger_of(&l, 1000, now);
+    ck_assert(bad != good);
+    while (allowance_take(bad, 1 << 20))
+        ;
+    ck_assert(!allowance_is_spent(good));
+    for (int i = 0; i < 600; i++) { /* ten minutes of taking what there is */
+        now += NSEC_PER_SEC;
+        (void)ledger_of(&l, 65534, now);
+        while (allowance_take(bad, 4096))
+            ;
+        ck_assert(allowance_take(ledger_of(&l, 1000, now), LEDGER_SECOND / 2));
+    }
+}
+
+UNIT(what_is_spent_comes_back_with_time)
+{
+    struct ledger l;
+    uint64_t now = 1;
+    ledger_init(&l);
+    struct allowance *a = ledger_of(&l, 7, now);
+    allowance_charge(a, LEDGER_SAVED);
+    ck_assert(allowance_is_spent(a));
+    for (int i = 0; i < 1000; i++) /* looked at ever so often */
+        a = ledger_of(&l, 7, now += NSEC_PER_SEC / 1000);
+    ck_assert_int_ge(a->left, LEDGER_SECOND * 9 / 10);
+    ck_assert_int_le(a->left, LEDGER_SECOND);
+    a = ledger_of(&l, 7, now + 100000 * (uint64_t)NSEC_PER_SEC);
+    ck_assert_int_eq(a->left, LEDGER_SAVED);
+}
