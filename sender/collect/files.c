@@ -7,6 +7,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/hash_table.h"
 #include "proto/base/macros.h"
+#include "sender/foreign/open.h"
 
 struct entry {
     struct file file;
@@ -112,7 +113,7 @@ uint32_t files_add(struct files *f, const struct binary_key *key, int fd, struct
     if (!e)
         return 0;
     e->size = st.st_size;
-    e->changed = st.st_mtim;
+    e->changed = st.st_ctim;
     entry_read(e, &source, user);
     if (!allowance_is_spent(user))
         return e->number;
@@ -135,13 +136,12 @@ void files_check(struct files *f, uint32_t number, int fd, struct allowance *use
     struct stat st;
     struct source source;
     struct entry *e = f->entry[number - 1];
-    if (allowance_is_spent(user) || fstat(fd, &st) < 0 || (st.st_size == e->size && st.st_mtim.tv_sec == e->changed.tv_sec &&
-                               st.st_mtim.tv_nsec == e->changed.tv_nsec))
+    if (allowance_is_spent(user) || fstat(fd, &st) < 0 || foreign_is_unchanged(&st, e->size, e->changed))
         return;
     if (source_file(&source, fd) == 0)
         entry_read(e, &source, user);
     e->size = allowance_is_spent(user) ? -1 : st.st_size; /* what was not read to its end is read again */
-    e->changed = st.st_mtim;
+    e->changed = st.st_ctim;
 }
 
 struct file *files_get(struct files *f, uint32_t number)

@@ -14,8 +14,8 @@
 /* Whether the threads of a process say what they work for, by its process context: the schema this knows. */
 bool place_is_published(const struct process *process);
 
-/* What one search may cost of its user's allowance: 4 ms or so. A program of a hundred libraries takes a tenth
- * of it. */
+/* What one search may cost of its user's allowance: 4 ms or so. A program of a hundred libraries takes a
+ * tenth of it. */
 #define PLACE_COST_MAX (8ll << 20)
 
 /* Looks for it. 0; -ENOENT: none of its files has the variable (yet); -EDQUOT: `user`, whose allowance it is

@@ -27,7 +27,7 @@ struct procs {
     uint8_t *environ; /* room for PROCS_ENVIRON_MAX of it: fresh memory for each process costs more than the
                          reading */
     struct ledger ledger;
-    uint64_t tick_ns; /* of /proc/PID/stat */
+    uint64_t tick_ns;    /* of /proc/PID/stat */
     int64_t boot_offset; /* of our time namespace, ns (time_namespaces(7)): /proc/PID/stat has it added */
 };
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
+#include "sender/foreign/open.h"
 #include "sender/symbolize/elf/debugfile.h"
 #include "sender/symbolize/fetch.h"
 #include "sender/symbolize/resolve.h"
@@ -107,12 +108,18 @@ uint32_t binaries_find(const struct binaries *b, const struct binary_key *key)
     return 0;
 }
 
-/* What a file's names are kept under: its build id, else its hash. */
-static struct bytes names_key(const struct binary *binary)
+/* What a file's names are kept under: which file it is, and as of when. Nothing that is written in it, for
+ * anybody can write another one's build id into his. */
+struct names_key {
+    struct binary_key file;
+    uint64_t size;
+    int64_t changed[2];
+};
+_Static_assert(sizeof(struct names_key) <= NAMES_KEY_MAX, "it is kept whole");
+
+static struct names_key names_key(const struct entry *e)
 {
-    if (binary->elf.build_id_n)
-        return bytes_of(binary->elf.build_id, binary->elf.build_id_n);
-    return bytes_str(binary->htlhash);
+    return (struct names_key){e->binary.key, e->source.size, {e->changed.tv_sec, e->changed.tv_nsec}};
 }
 
 /* Reads the headers, in place of what is known. */
@@ -130,7 +137,8 @@ static void entry_read(struct binaries *b, struct entry *e)
     e->has_names = elf->go_lines.size || (has_native && !b->options.addresses_only);
     e->debug = DEBUG_UNKNOWN;
     names_close(e->names);
-    e->names = e->has_names ? names_open(&b->names, names_key(binary)) : NULL;
+    struct names_key key = names_key(e);
+    e->names = e->has_names ? names_open(&b->names, bytes_of(&key, sizeof key)) : NULL;
 }
 
 static uint32_t add(struct binaries *b, const struct binary_key *key, const char *name, struct entry *fresh)
@@ -160,7 +168,7 @@ uint32_t binaries_add(struct binaries *b, const struct binary_key *key, const ch
     }
     if (e) {
         e->fd = fd;
-        e->changed = st.st_mtim;
+        e->changed = st.st_ctim;
     }
     uint32_t number = add(b, key, name, e);
     if (number)
@@ -234,11 +242,10 @@ void binaries_reopen(struct binaries *b, uint32_t number, uint64_t address, int 
         close(fd);
         return;
     }
-    bool changed = source.size != e->source.size || st.st_mtim.tv_sec != e->changed.tv_sec ||
-                   st.st_mtim.tv_nsec != e->changed.tv_nsec;
+    bool changed = !foreign_is_unchanged(&st, (int64_t)e->source.size, e->changed);
     e->fd = fd;
     e->source = source;
-    e->changed = st.st_mtim;
+    e->changed = st.st_ctim;
     b->n_open++;
     if (changed)
         entry_read(b, e);

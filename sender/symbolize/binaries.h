@@ -5,7 +5,9 @@
  * No symbol table is held. An address that has no name yet is noted (binaries_want); between windows one pass
  * over each file's tables names all of them (binaries_resolve) and leaves the whole function behind, so that
  * a function is looked up once. Files are open only from the first unnamed address of a window to its end.
- * Names belong to a build id: copies of a file share them, and they outlive the processes.
+ * Names belong to a file as of its last change (device, inode, size, change time) and outlive its processes.
+ * What the file says that it is, its build id, is the user's word: who copies a program's into his own would
+ * else choose its names.
  *
  * One thread.
  */

@@ -82,3 +82,29 @@ def test_a_file_without_end_stalls_nobody(truth, everybodys):
             with running(others):
                 wait_for(lambda: receiver.of(others.pid, "samples/count"), "samples of another's program")
             assert sender.stop() == 0, sender.log()
+
+
+FORGED = """
+volatile unsigned sink;
+__attribute__((noinline)) void NAME(void) { for (unsigned i = 0; i < 100000000; i++) sink += i; }
+int main(void) { for (;;) NAME(); }
+"""
+
+
+def test_a_copied_build_id_lends_no_names(everybodys):
+    """Whoever copies root's program into his own, with other names in it, does not choose what root's is said to do."""
+    for name in ("honest", "forged"):
+        (everybodys / f"{name}.c").write_text(FORGED.replace("NAME", name))
+        subprocess.run(["gcc", "-O1", "-Wl,--build-id=0x00112233445566778899aabbccddeeff00112233", f"{name}.c", "-o", f"pg-{name}"],
+                       check=True, cwd=everybodys)
+    with Kinds() as receiver:
+        sender = profsend(receiver)
+        forged = Process(as_nobody(everybodys / "pg-forged"))
+        with running(sender, forged):
+            at_work(sender)
+            names = lambda pid: {name for hit in receiver.of(pid, "samples/count") for name in hit.names}
+            wait_for(lambda: "forged" in names(forged.pid), "names of who is hostile")
+            honest = Process([everybodys / "pg-honest"])
+            with running(honest):
+                wait_for(lambda: {"honest", "forged"} & names(honest.pid), "names of root's program")
+                assert "forged" not in names(honest.pid)

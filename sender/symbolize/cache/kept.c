@@ -16,7 +16,7 @@ struct kept_file {
 static bool is_same(const struct kept_file *f, const struct stat *st)
 {
     return f->device == st->st_dev && f->inode == st->st_ino && f->size == st->st_size &&
-           f->changed.tv_sec == st->st_mtim.tv_sec && f->changed.tv_nsec == st->st_mtim.tv_nsec;
+           f->changed.tv_sec == st->st_ctim.tv_sec && f->changed.tv_nsec == st->st_ctim.tv_nsec;
 }
 
 static void drop_oldest(struct kept *k)
@@ -49,7 +49,7 @@ struct dwarf_keep *kept_of(struct kept *k, int fd)
     f->device = st.st_dev;
     f->inode = st.st_ino;
     f->size = st.st_size;
-    f->changed = st.st_mtim;
+    f->changed = st.st_ctim;
     f->used = k->turn;
     k->file[k->n++] = f;
     return &f->keep;

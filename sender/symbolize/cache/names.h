@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache of names: for each file content (its build id) the ranges of addresses known so far, under one
- * limit of memory for all. What was not used for longest leaves first. Containers that run copies of one file
- * share.
+ * The cache of names: for each file, as of its last change, the ranges of addresses known so far, under one
+ * limit of memory for all. What was not used for longest leaves first.
  */
 #ifndef SENDER_SYMBOLIZE_CACHE_NAMES_H
 #define SENDER_SYMBOLIZE_CACHE_NAMES_H
@@ -12,7 +11,7 @@
 
 /* Sets held: as many as there may be files, and as many again that no process runs just now. */
 #define NAMES_SETS_MAX 4096u
-/* A build id (64 bytes at most), or another hash. */
+/* Which file it is, in the words of who opens a set. */
 #define NAMES_KEY_MAX 72u
 
 struct names_set {

@@ -4,33 +4,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <zlib.h>
 
 #include "proto/base/macros.h"
+#include "sender/foreign/open.h"
 
 #define GLOBAL "/usr/lib/debug"
-
-/* A regular file below a root, whose links cannot leave it. */
-static int open_below(const char *root, const char *path)
-{
-    struct stat st;
-    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    autoclose int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return -errno;
-    autoclose int fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
-    if (fd < 0)
-        return -errno;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-        return -ENOENT;
-    return take_fd(&fd);
-}
 
 /* What a file says of its alternate one. */
 struct alt {
@@ -101,16 +83,27 @@ static bool has_crc(int fd, uint32_t want)
     return at == s.size && crc == want;
 }
 
-static int try(const char *root, const char *path, const struct elf *elf, const uint32_t *crc)
+/* Who owns a file that is looked for more of; of what is no file it is root, whose the kernel is. */
+static uint32_t owner_of(const struct source *s)
 {
-    autoclose int fd = open_below(root, path);
+    struct stat st;
+    return s->fd >= 0 && fstat(s->fd, &st) == 0 ? st.st_uid : 0;
+}
+
+/* A library is everybody's, and whoever maps it chooses where: what lies beside it there counts only if who
+ * owns the library, or root, has put it there. */
+static int try(const char *root, const char *path, uint32_t owner, const struct elf *elf, const uint32_t *crc)
+{
+    autoclose int fd = foreign_open(root, path);
     if (fd < 0)
         return fd;
+    if (!foreign_may_speak(fd, owner))
+        return -EPERM;
     bool ok = elf->build_id_n ? debugfile_matches(fd, elf) : crc && has_crc(fd, *crc);
     return ok ? take_fd(&fd) : -ENOENT;
 }
 
-static int by_build_id(const char *root, const struct elf *elf)
+static int by_build_id(const char *root, uint32_t owner, const struct elf *elf)
 {
     char path[sizeof GLOBAL + 32 + 2 * ELF_BUILD_ID_MAX], *to = path;
     if (elf->build_id_n < 2)
@@ -119,7 +112,7 @@ static int by_build_id(const char *root, const struct elf *elf)
     for (uint32_t i = 1; i < elf->build_id_n; i++)
         to += sprintf(to, "%02x", elf->build_id[i]);
     memcpy(to, ".debug", sizeof ".debug");
-    return try(root, path, elf, NULL);
+    return try(root, path, owner, elf, NULL);
 }
 
 /* The section holds a file name, padding to a multiple of 4, and the CRC. */
@@ -140,7 +133,9 @@ static int by_link(const char *root, const char *file, const struct source *s, c
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
         int length = snprintf(path, sizeof path, form[i], (int)(slash - file), file, name);
 #pragma GCC diagnostic pop
-        int fd = length < (int)sizeof path && strcmp(path, file) != 0 ? try(root, path, elf, &crc) : -ENOENT;
+        int fd = length < (int)sizeof path && strcmp(path, file) != 0
+                     ? try(root, path, owner_of(s), elf, &crc)
+                     : -ENOENT;
         if (fd >= 0)
             return fd;
     }
@@ -149,7 +144,7 @@ static int by_link(const char *root, const char *file, const struct source *s, c
 
 int debugfile_open(const char *root, const char *path, const struct source *s, const struct elf *elf)
 {
-    int fd = by_build_id(root, elf);
+    int fd = by_build_id(root, owner_of(s), elf);
     return fd >= 0 ? fd : by_link(root, path, s, elf);
 }
 
@@ -176,19 +171,20 @@ int debugfile_open_alt(const char *root, int fd, const struct source *s, const s
         !(elf->debug_alt.size && read_altlink(s, &elf->debug_alt, alt)))
         return -ENOENT;
     int found = -ENOENT;
+    uint32_t owner = owner_of(s);
     if (*alt->name == '/') {
-        found = try(root, alt->name, &alt->want, NULL);
+        found = try(root, alt->name, owner, &alt->want, NULL);
     } else if (folder_of(fd, folder)) {
         snprintf(path, sizeof path, "%s/%s", folder, alt->name);
-        found = try(root, path, &alt->want, NULL);
+        found = try(root, path, owner, &alt->want, NULL);
     }
     if (found < 0)
-        found = by_build_id(root, &alt->want);
+        found = by_build_id(root, owner, &alt->want);
     const char *shared =
         strstr(alt->name, "/.dwz/"); /* where distributions put them, if the rest has moved */
     if (found < 0 && shared) {
         snprintf(path, sizeof path, GLOBAL "%s", shared);
-        found = try(root, path, &alt->want, NULL);
+        found = try(root, path, owner, &alt->want, NULL);
     }
     return found;
 }

@@ -3,7 +3,8 @@
  * The separate debug file of a program or library, found as gdb finds it: by build id, or by .gnu_debuglink
  * (gdb manual, "Debugging Information in Separate Files").
  *
- * A container's files are looked at from inside its own root, so that its links cannot lead out of it.
+ * A container's files are looked at from inside its own root, so that its links cannot lead out of it. Only
+ * what root or the owner of the program has put there is believed: who runs a program chooses its root.
  */
 #ifndef SENDER_SYMBOLIZE_ELF_DEBUGFILE_H
 #define SENDER_SYMBOLIZE_ELF_DEBUGFILE_H

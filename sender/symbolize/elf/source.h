@@ -22,8 +22,8 @@ struct source {
     int fd; /* -1: memory, unless `read` is set */
     struct bytes memory;
     uint64_t size;
-    source_read_fn read; /* NULL: a file or memory */
-    void *of;            /* its argument */
+    source_read_fn read;         /* NULL: a file or memory */
+    void *of;                    /* its argument */
     struct allowance *allowance; /* of a file: what reading it is charged to, the owner's; NULL: nobody */
 };
 
@@ -45,7 +45,8 @@ static inline bool source_is_memory(const struct source *s)
 /* Exactly n bytes at offset; false if they are not all there. */
 bool source_read(const struct source *s, uint64_t offset, void *to, size_t n);
 
-/* What there is at offset, n bytes at most; how many, 0 at the end, on error, or if the allowance is spent. */
+/* What there is at offset, n bytes at most; how many, 0 at the end, on error, or if the allowance is spent.
+ */
 size_t source_read_some(const struct source *s, uint64_t offset, void *to, size_t n);
 
 /* The NUL-terminated string at offset, cut at room - 1, into `to`. Its length, 0 if there is none. */

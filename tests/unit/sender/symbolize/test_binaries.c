@@ -10,6 +10,7 @@
 
 #include "sender/symbolize/binaries.h"
 #include "sender/symbolize/cache/ranges.h"
+#include "tests/unit/sender/symbolize/built.h"
 
 __attribute__((noinline)) static int function_one(int x)
 {
@@ -54,6 +55,41 @@ UNIT(a_name_is_found_once_and_kept_without_the_file)
     ck_assert(is_called(b, number, at, "function_one"));
     binaries_free(b);
     ck_assert_int_eq(function_one(1), 2);
+}
+
+/* Two programs say that they are the same build, and one of them lies. */
+UNIT(a_copied_build_id_lends_no_names)
+{
+    static const char id[] = "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567";
+    struct built built = built_new();
+    struct binaries *b = unit_made(binaries_new());
+    built_need("gcc");
+    built_text(&built, "honest.c",
+               "int honest(int x) { return x * 7; }\nint main(int n, char **v) { return honest(n); }\n");
+    built_text(&built, "lying.c",
+               "int lying(int x) { return x * 7; }\nint main(int n, char **v) { return lying(n); }\n");
+    ck_assert_int_eq(
+        built_run(&built,
+                  "gcc -O0 -Wl,-e,honest %s honest.c -o honest && gcc -O0 -Wl,-e,lying %s lying.c -o lying",
+                  id, id),
+        0);
+    uint32_t lying = binaries_add(b, &(struct binary_key){.inode = 1}, "lying", built_open(&built, "lying"));
+    uint32_t honest =
+        binaries_add(b, &(struct binary_key){.inode = 2}, "honest", built_open(&built, "honest"));
+    const struct elf *x = &binaries_get(b, lying)->elf, *y = &binaries_get(b, honest)->elf;
+    ck_assert_mem_eq(x->build_id, y->build_id, sizeof x->build_id);
+    ck_assert_uint_eq(x->entry, y->entry);
+    uint64_t code = x->entry + 4;
+    binaries_want(b, lying, code);
+    binaries_resolve(b);
+    ck_assert(is_called(b, lying, code, "lying"));
+    ck_assert(!is_called(b, honest, code, "lying"));
+    ck_assert(binaries_want(b, honest, code));
+    binaries_reopen(b, honest, code, built_open(&built, "honest"));
+    binaries_resolve(b);
+    ck_assert(is_called(b, honest, code, "honest"));
+    binaries_free(b);
+    built_free(&built);
 }
 
 UNIT(a_file_that_is_another_now_is_read_anew)

@@ -95,6 +95,18 @@ UNIT(without_a_build_id_the_crc_decides)
     built_free(&b);
 }
 
+UNIT(a_debug_file_that_another_user_put_there_is_none)
+{
+    if (getuid() != 0)
+        unit_skip("only root gives files away");
+    struct built b = stripped("");
+    ck_assert_int_eq(built_run(&b, "chown 65534 program.debug"), 0);
+    ck_assert_int_lt(open_for(&b, "/"), 0);
+    ck_assert_int_eq(built_run(&b, "chown 65534 stripped"), 0); /* his own program */
+    ck_assert_int_ge(open_for(&b, "/"), 0);
+    built_free(&b);
+}
+
 static const struct binary_key key = {.inode = 7, .major = 1};
 
 /* Looks one address of a file up, met at its path. */
