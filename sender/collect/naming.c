@@ -15,18 +15,10 @@
  * printing them costs the kernel tens of milliseconds: at most this often. */
 #define KERNEL_AGAIN_NS (60 * (uint64_t)NSEC_PER_SEC)
 
-/* Addresses of generated code looked up in one window; what is above stays unnamed. */
-#define GENERATED_MAX 65536u
-
-struct generated {
-    uint32_t process; /* index in the window */
-    uint64_t address;
-    struct bytes name;
-};
-
 int naming_init(struct naming *n, const char *kallsyms_path, struct bytes vdso)
 {
     *n = (struct naming){.kallsyms_path = kallsyms_path, .vdso = vdso, .binaries = binaries_new()};
+    ledger_init(&n->ledger);
     return n->binaries ? 0 : -ENOMEM;
 }
 
@@ -34,8 +26,7 @@ void naming_release(struct naming *n)
 {
     binaries_free(n->binaries);
     kallsyms_free(n->kernel);
-    vec_release(&n->generated);
-    arena_release(&n->generated_text);
+    generated_release(&n->generated);
     vec_release(&n->number);
     *n = (struct naming){0};
 }
@@ -60,55 +51,6 @@ static void settle_kernel(struct naming *n, const struct frame *frame, uint64_t 
         return;
     if (n->kernel_tried == 0 || now - n->kernel_tried >= KERNEL_AGAIN_NS)
         read_kernel(n, now);
-}
-
-static void note_generated(struct naming *n, uint32_t process, uint64_t address)
-{
-    if (n->generated.n < GENERATED_MAX) /* without memory it has no name */
-        (void)vec_append(&n->generated, (struct generated){.process = process, .address = address});
-}
-
-static int by_process(const void *a, const void *b)
-{
-    const struct generated *x = a, *y = b;
-    if (x->process != y->process)
-        return x->process < y->process ? -1 : 1;
-    return x->address < y->address ? -1 : x->address > y->address;
-}
-
-/* Names the generated code of one process: `count` entries at `at`, sorted, from its perf map. */
-static void name_generated(struct naming *n, const struct window *w, const struct procs *procs,
-                           struct generated *at, uint32_t count)
-{
-    struct source source;
-    autoclose int fd = procs_open_perf_map(procs, w->process.p[at->process].process);
-    autofree struct perfmap_answer *answer = fd >= 0 ? malloc(count * sizeof *answer) : NULL;
-    if (!answer || source_file(&source, fd) < 0)
-        return;
-    for (uint32_t i = 0; i < count; i++)
-        answer[i] = (struct perfmap_answer){.address = at[i].address};
-    if (perfmap_search(&source, answer, count, &n->generated_text) < 0)
-        return;
-    for (uint32_t i = 0; i < count; i++)
-        at[i].name = answer[i].name;
-}
-
-static void settle_generated(struct naming *n, const struct window *w, const struct procs *procs)
-{
-    struct generated *all = n->generated.p;
-    uint32_t count = 0;
-    if (n->generated.n == 0)
-        return;
-    qsort(all, n->generated.n, sizeof *all, by_process);
-    for (uint32_t i = 0; i < n->generated.n; i++)
-        if (count == 0 || by_process(&all[i], &all[count - 1]) != 0)
-            all[count++] = all[i];
-    n->generated.n = count;
-    for (uint32_t from = 0, to; from < count; from = to) {
-        for (to = from + 1; to < count && all[to].process == all[from].process;)
-            to++;
-        name_generated(n, w, procs, &all[from], to - from);
-    }
 }
 
 /* Hands the file's descriptor out. */
@@ -179,7 +121,7 @@ static void note_others(struct naming *n, const struct window *w, const struct w
     const struct frame *frame = window_frames(w, s->stack, &n_frames);
     for (uint32_t i = 0; i < n_frames; i++)
         if (frame[i].kind == FRAME_OTHER && frame[i].address)
-            note_generated(n, s->process, frame[i].address);
+            generated_note(&n->generated, w->process.p[s->process].process, frame[i].address);
 }
 
 void naming_settle(struct naming *n, struct window *w, const struct procs *procs, uint64_t now)
@@ -193,7 +135,7 @@ void naming_settle(struct naming *n, struct window *w, const struct procs *procs
     }
     for (uint32_t i = 0; has_others && i < window_samples(w); i++)
         note_others(n, w, &w->sample.p[i]);
-    settle_generated(n, w, procs);
+    generated_settle(&n->generated, procs, &n->ledger, now);
     binaries_resolve(n->binaries);
     window_close_files(w);
 }
@@ -240,12 +182,10 @@ static void describe_file(const struct naming *n, const struct window *w, uint32
 static void describe_other(const struct naming *n, const struct window *w, uint32_t process,
                            const struct frame *frame, struct description *d)
 {
-    struct generated key = {.process = process, .address = frame->address};
-    const struct generated *found =
-        n->generated.n ? bsearch(&key, n->generated.p, n->generated.n, sizeof key, by_process) : NULL;
-    if (found && found->name.p) {
-        d->name = found->name;
-        d->type = perfmap_frame_type(found->name);
+    struct bytes name = generated_name(&n->generated, w->process.p[process].process, frame->address);
+    if (name.p) {
+        d->name = name;
+        d->type = perfmap_frame_type(name);
     }
 }
 
@@ -279,8 +219,7 @@ void naming_describe(const struct naming *n, const struct window *w, uint32_t pr
 
 void naming_next(struct naming *n)
 {
-    n->generated.n = 0;
-    arena_reset(&n->generated_text, 64 * 1024);
+    generated_next(&n->generated);
     binaries_sweep(n->binaries);
 }
 

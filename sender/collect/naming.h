@@ -15,20 +15,20 @@
 #include <stdint.h>
 
 #include "proto/base/vec.h"
+#include "sender/collect/generated.h"
 #include "sender/collect/window.h"
+#include "sender/foreign/allowance.h"
 #include "sender/symbolize/binaries.h"
 #include "sender/symbolize/kernel/kallsyms.h"
-
-struct generated; /* names of generated code, see naming.c */
 
 struct naming {
     struct binaries *binaries;
     struct kallsyms *kernel; /* NULL until the first kernel frame, or when it cannot be had */
     const char *kallsyms_path;
-    uint64_t kernel_tried;           /* when it was read last */
-    int kernel_state;                /* what kallsyms_read last said */
-    VEC(struct generated) generated; /* sorted by (process, address) */
-    struct arena generated_text;
+    uint64_t kernel_tried; /* when it was read last */
+    int kernel_state;      /* what kallsyms_read last said */
+    struct generated generated;
+    struct ledger ledger; /* what looking for names in others' files may cost whom */
     VEC(uint32_t) number; /* of binaries, by file of the window; 0: it could not be had */
     struct bytes vdso;    /* the image of collector_vdso; .n 0: there is none */
 };

@@ -46,9 +46,9 @@ static inline bool allowance_take(struct allowance *a, size_t n)
 /* Users are told apart by this many; of more, some share. */
 #define LEDGER_USERS 64u
 /* What comes back of a user's each second, and how much of it can be saved up: on a thread 0.8 % of a core in
- * the long run, and a tenth of a second at once. */
+ * the long run, and a fifth of a second at once. */
 #define LEDGER_SECOND (16ll << 20)
-#define LEDGER_SAVED  (192ll << 20)
+#define LEDGER_SAVED  (384ll << 20)
 /* All users together have that of so many: one of them cannot take it from the others. */
 #define LEDGER_SHARES 4
 

@@ -37,9 +37,10 @@ static int open_place(int place)
     return fd < 0 ? -errno : fd;
 }
 
-int foreign_open(const char *root, const char *path)
+int foreign_open(const char *root, const char *path, int flags)
 {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags),
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     autoclose int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return -errno;

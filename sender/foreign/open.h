@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* A file by its path below `root` ("/", "/proc/PID/root"): no link and no ".." leads out of it. A descriptor
- * (O_RDONLY), -ENOENT for what is no regular file, or -errno. */
-int foreign_open(const char *root, const char *path);
+/* A file by its path below `root` ("/", "/proc/PID/root"): no link and no ".." leads out of it. `flags`:
+ * O_NOFOLLOW, or 0. A descriptor (O_RDONLY), -ENOENT for what is no regular file, or -errno. */
+int foreign_open(const char *root, const char *path, int flags);
 
 /* A file by a link of /proc that the kernel itself keeps (exe, map_files/…). The same. */
 int foreign_open_link(const char *path);

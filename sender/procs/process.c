@@ -13,6 +13,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "sender/foreign/open.h"
 #include "sender/procs/facts.h"
 #include "sender/procs/procs.h"
 
@@ -232,17 +233,19 @@ int procs_open_memory(const struct procs *p, const struct process *process)
     return process->is_gone ? -ENOENT : open_in(p, process->pid, "mem", 0);
 }
 
-/* Keeps a descriptor only if it is the regular file of the region. Device numbers are not compared: on btrfs
- * and overlayfs, maps and stat(2) name different ones. */
+/* Keeps a descriptor only if it is the region's file. */
 static int check_file(int fd, const struct region *region)
 {
-    struct stat st;
-    if (fd < 0)
-        return fd;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == region->inode)
+    struct foreign_file file = {region->inode, region->major, region->minor};
+    if (fd < 0 || foreign_is(fd, &file))
         return fd;
     close(fd);
     return -ESTALE;
+}
+
+static void root_of(const struct procs *p, const struct process *process, char ret[PATH_MAX])
+{
+    snprintf(ret, PATH_MAX, "%s/%u/root", p->root, process->pid);
 }
 
 int procs_open_region(const struct procs *p, const struct process *process, const struct region *region)
@@ -250,35 +253,28 @@ int procs_open_region(const struct procs *p, const struct process *process, cons
     char name[PATH_MAX];
     if (region->inode == 0 || process->is_gone)
         return -ENOENT;
-    snprintf(name, sizeof name, "map_files/%lx-%lx", (unsigned long)region->start,
-             (unsigned long)region->end);
-    int fd = check_file(open_in(p, process->pid, name, 0), region);
-    if (fd >= 0)
+    snprintf(name, sizeof name, "%s/%u/map_files/%lx-%lx", p->root, process->pid,
+             (unsigned long)region->start, (unsigned long)region->end);
+    int fd = check_file(foreign_open_link(name), region);
+    if (fd >= 0 || region->path.n == 0 || region->path.p[0] != '/')
         return fd;
-    if (region->path.n == 0 || region->path.p[0] != '/' || region->path.n >= sizeof name - 64)
-        return fd;
-    snprintf(name, sizeof name, "root%.*s", BYTES_FMT(region->path));
-    fd = check_file(open_in(p, process->pid, name, 0), region);
-    if (fd >= 0)
-        return fd;
-    fd = open((const char *)region->path.p, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    return check_file(fd < 0 ? -errno : fd, region);
+    root_of(p, process, name);
+    fd = check_file(foreign_open(name, (const char *)region->path.p, 0), region);
+    return fd >= 0 ? fd : check_file(foreign_open("/", (const char *)region->path.p, 0), region);
 }
 
 int procs_open_perf_map(const struct procs *p, const struct process *process)
 {
-    char name[128];
-    snprintf(name, sizeof name, "root/tmp/perf-%u.map", process->namespace_pid);
-    int fd = open_in(p, process->pid, name, O_NOFOLLOW);
-    if (fd < 0) {
-        snprintf(name, sizeof name, "/tmp/perf-%u.map", process->pid);
-        fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
-        fd = fd < 0 ? -errno : fd;
-    }
+    char root[PATH_MAX], name[64];
     struct stat st;
-    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
-        close(fd);
-        return -EINVAL;
-    }
-    return fd;
+    snprintf(root, sizeof root, "%s/%u", p->root, process->pid);
+    if (stat(root, &st) < 0) /* it is its effective user's; root's, if it may not be looked into */
+        return -errno;
+    root_of(p, process, root);
+    snprintf(name, sizeof name, "/tmp/perf-%u.map", process->namespace_pid);
+    int fd = foreign_open(root, name, O_NOFOLLOW);
+    if (fd < 0 || foreign_may_speak(fd, st.st_uid))
+        return fd;
+    close(fd);
+    return -EPERM;
 }

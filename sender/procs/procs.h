@@ -127,7 +127,8 @@ void procs_identify(struct procs *p, struct process *process, uint64_t now);
 /* Opens the process's memory (proc_pid_mem(5)). A descriptor (O_RDONLY, the caller's) or -errno. */
 int procs_open_memory(const struct procs *p, const struct process *process);
 
-/* Opens the process's /tmp/perf-PID.map, as it sees /tmp, else ours. A descriptor or -errno. Any thread. */
+/* Opens the process's /tmp/perf-PID.map, as it sees /tmp and itself, if it belongs to its effective user or
+ * root: the folder is everybody's. A descriptor or -errno. Any thread. */
 int procs_open_perf_map(const struct procs *p, const struct process *process);
 
 /* One more who points at it, or one less; until procs_free. */

@@ -94,7 +94,7 @@ static uint32_t owner_of(const struct source *s)
  * owns the library, or root, has put it there. */
 static int try(const char *root, const char *path, uint32_t owner, const struct elf *elf, const uint32_t *crc)
 {
-    autoclose int fd = foreign_open(root, path);
+    autoclose int fd = foreign_open(root, path, 0);
     if (fd < 0)
         return fd;
     if (!foreign_may_speak(fd, owner))

@@ -35,20 +35,40 @@ static uint32_t lower_bound(const struct perfmap_answer *answers, uint32_t n, ui
     return first_where(n, i, answers[i].address >= a);
 }
 
-static int take(struct bytes line, struct perfmap_answer *answers, uint32_t n, struct arena *names)
+/* Takes a line that begins at `at` of the file. */
+static void take(struct bytes line, uint64_t at, struct perfmap_answer *answers, uint32_t n)
 {
+    const uint8_t *begin = line.p;
     uint64_t start, size;
     if (!hex(&line, &start) || !hex(&line, &size) || start + size < start)
-        return 0;
+        return;
     uint32_t i = lower_bound(answers, n, start);
     if (i == n || answers[i].address >= start + size)
-        return 0;
+        return;
     line = bytes_trim(line);
-    struct bytes name = line.n ? arena_copy(names, line) : bytes_of(NULL, 0);
-    if (line.n && !name.p)
-        return -ENOMEM;
-    for (; i < n && answers[i].address < start + size; i++)
-        answers[i].name = name;
+    for (; i < n && answers[i].address < start + size; i++) {
+        answers[i].name_at = at + (uint64_t)(line.p - begin);
+        answers[i].name_n = (uint32_t)line.n;
+    }
+}
+
+/* Reads the names: of each only the one that counts, however many lines were before it. */
+static int read_names(const struct source *s, struct perfmap_answer *answers, uint32_t n, struct arena *names)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct perfmap_answer *a = &answers[i];
+        if (a->name_n == 0)
+            continue;
+        if (i > 0 && a[-1].name_n && a[-1].name_at == a->name_at) {
+            a->name = a[-1].name;
+            continue;
+        }
+        uint8_t *text = arena_alloc(names, a->name_n);
+        if (!text)
+            return -ENOMEM;
+        if (source_read(s, a->name_at, text, a->name_n))
+            a->name = bytes_of(text, a->name_n);
+    }
     return 0;
 }
 
@@ -60,17 +80,20 @@ int perfmap_search(const struct source *s, struct perfmap_answer *answers, uint3
     uint64_t at = s->size > PERFMAP_BYTES_MAX ? s->size - PERFMAP_BYTES_MAX : 0;
     size_t filled = 0;
     bool skipping = at > 0; /* inside a line whose beginning was not, or is not to be, taken */
+    for (uint32_t i = 0; i < n; i++)
+        answers[i] = (struct perfmap_answer){.address = answers[i].address};
     for (size_t got; (got = source_read_some(s, at, text + filled, CHUNK - filled)) > 0;) {
+        uint64_t begin = at - filled; /* of the text, in the file */
         at += got;
         filled += got;
         size_t done = 0;
+        allowance_charge(s->allowance, PERFMAP_WORK * (int64_t)got);
         for (uint8_t *end; (end = memchr(text + done, '\n', filled - done));
              done = (size_t)(end - text) + 1) {
             struct bytes line =
                 bytes_of(text + done, min_of((size_t)(end - text) - done, (size_t)PERFMAP_LINE_MAX));
-            int r = skipping ? 0 : take(line, answers, n, names);
-            if (r < 0)
-                return r;
+            if (!skipping)
+                take(line, begin + done, answers, n);
             skipping = false;
         }
         memmove(text, text + done, filled - done);
@@ -81,7 +104,12 @@ int perfmap_search(const struct source *s, struct perfmap_answer *answers, uint3
         }
     }
     /* The last line may be half written: without its newline it does not count. */
-    return 0;
+    int r = read_names(s, answers, n, names);
+    if (!allowance_is_spent(s->allowance))
+        return r;
+    for (uint32_t i = 0; i < n; i++) /* what stands behind where it ended may say something else */
+        answers[i].name = bytes_of(NULL, 0);
+    return -EDQUOT;
 }
 
 const char *perfmap_frame_type(struct bytes name)

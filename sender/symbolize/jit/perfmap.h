@@ -19,14 +19,19 @@
  * valid ones. */
 #define PERFMAP_BYTES_MAX (64u << 20)
 #define PERFMAP_LINE_MAX  2048u /* a longer line's name is cut */
+/* To look at a byte costs so many times what to read it does (allowance.h): lines are parsed. */
+#define PERFMAP_WORK 4
 
 struct perfmap_answer {
     uint64_t address;  /* asked for; in the process */
     struct bytes name; /* .p NULL: no line covers it. In the arena. */
+    uint64_t name_at;  /* private: where in the file; and how long */
+    uint32_t name_n;
 };
 
-/* Answers n addresses, sorted ascending. A later line wins: code is moved and memory used again. 0, or
- * -ENOMEM. */
+/* Answers n addresses, sorted ascending. A later line wins: code is moved and memory used again. Only the
+ * names of answers take memory. 0; -EDQUOT: the source's allowance ended before the file did, and there are
+ * no answers; or -ENOMEM. */
 int perfmap_search(const struct source *s, struct perfmap_answer *answers, uint32_t n, struct arena *names);
 
 /* profile.frame.type of generated code, from how its JIT writes names: "v8js", "cpython", "jvm", or "native".

@@ -38,12 +38,12 @@ UNIT(no_link_leads_out_of_a_root)
     snprintf(root, sizeof root, "%s/root", folder);
     const char *const path[] = {"/etc/hostname", "/absolute", "/relative", "/../../etc/hostname"};
     for (size_t i = 0; i < ARRAY_LEN(path); i++) {
-        autoclose int fd = foreign_open(root, path[i]);
+        autoclose int fd = foreign_open(root, path[i], 0);
         ck_assert_int_ge(fd, 0);
         ck_assert_int_eq(read(fd, text, sizeof text), 6);
         ck_assert_mem_eq(text, "inside", 6);
     }
-    ck_assert_int_lt(foreign_open(root, "/magic"), 0);
+    ck_assert_int_lt(foreign_open(root, "/magic", 0), 0);
     done();
 }
 
@@ -54,11 +54,11 @@ UNIT(a_pipe_is_left_alone)
     in_folder("mkfifo pipe");
     snprintf(path, sizeof path, "%s/pipe", folder);
     /* who would write to it hears nothing of us */
-    ck_assert_int_eq(foreign_open(folder, "/pipe"), -ENOENT);
+    ck_assert_int_eq(foreign_open(folder, "/pipe", 0), -ENOENT);
     ck_assert_int_eq(foreign_open_link(path), -ENOENT);
-    ck_assert_int_eq(foreign_open("/", "/dev/zero"), -ENOENT);
-    ck_assert_int_eq(foreign_open(folder, "/"), -ENOENT);
-    ck_assert_int_eq(foreign_open(folder, "/nothing"), -ENOENT);
+    ck_assert_int_eq(foreign_open("/", "/dev/zero", 0), -ENOENT);
+    ck_assert_int_eq(foreign_open(folder, "/", 0), -ENOENT);
+    ck_assert_int_eq(foreign_open(folder, "/nothing", 0), -ENOENT);
     done();
 }
 

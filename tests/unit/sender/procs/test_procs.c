@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "proto/base/clock.h"
@@ -166,11 +167,19 @@ UNIT(a_region_is_opened_only_if_it_is_the_same_file)
     struct process *x = unit_made(procs_get(p, 7, START, "x", false, 1));
     snprintf(path, sizeof path, "%s/7/maps", root); /* any file will do */
     ck_assert_int_eq(stat(path, &st), 0);
-    struct region region = {.start = 1, .end = 2, .inode = st.st_ino, .path = bytes_str(path)};
+    struct region region = {.start = 1,
+                            .end = 2,
+                            .inode = st.st_ino,
+                            .major = major(st.st_dev),
+                            .minor = minor(st.st_dev),
+                            .path = bytes_str(path)};
     int fd = procs_open_region(p, x, &region);
     ck_assert_int_ge(fd, 0);
     close(fd);
     region.inode++;
+    ck_assert_int_eq(procs_open_region(p, x, &region), -ESTALE);
+    region.inode--;
+    region.minor++; /* the same number on another device */
     ck_assert_int_eq(procs_open_region(p, x, &region), -ESTALE);
     region.inode = 0;
     ck_assert_int_eq(procs_open_region(p, x, &region), -ENOENT);
@@ -193,7 +202,12 @@ UNIT(a_perf_map_is_found_by_the_inner_pid_and_is_no_link)
     ck_assert_int_ge(fd, 0);
     close(fd);
     snprintf(path, sizeof path, "%s/7/root/tmp/perf-1.map", root);
+    if (getuid() == 0) { /* /tmp is everybody's: who is neither the process's user nor root says nothing */
+        ck_assert_int_eq(chown(path, 65534, 65534), 0);
+        ck_assert_int_eq(procs_open_perf_map(p, x), -EPERM);
+    }
     ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_lt(procs_open_perf_map(p, x), 0); /* and ours is not asked instead */
     ck_assert_int_eq(symlink("/etc/passwd", path), 0);
     ck_assert_int_lt(procs_open_perf_map(p, x), 0);
     procs_free(p);
