@@ -19,3 +19,8 @@ uint64_t clock_monotonic(void)
 {
     return read_clock(CLOCK_MONOTONIC);
 }
+
+uint64_t clock_thread(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}

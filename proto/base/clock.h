@@ -18,4 +18,7 @@ uint64_t clock_realtime(void);
 /* Monotonic time: durations and deadlines. */
 uint64_t clock_monotonic(void);
 
+/* CPU time of the calling thread so far. */
+uint64_t clock_thread(void);
+
 #endif

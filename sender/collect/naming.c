@@ -61,9 +61,22 @@ static int take_fd_of(struct window_file *f)
     return fd;
 }
 
-static uint32_t number_of(struct naming *n, struct window_file *f)
+/* What reading a file is charged to: the user's in whose process it was met. */
+static struct allowance *payer(struct naming *n, const struct window *w, const struct window_file *f,
+                               uint64_t now)
 {
+    uint32_t user = UINT32_MAX;
+    for (uint32_t i = 0; i < w->process.n && user == UINT32_MAX; i++)
+        if (w->process.p[i].process->pid == f->pid)
+            user = w->process.p[i].process->user;
+    return ledger_of(&n->ledger, user, now);
+}
+
+static uint32_t number_of(struct naming *n, const struct window *w, struct window_file *f, uint64_t now)
+{
+    struct allowance *user = payer(n, w, f, now);
     uint32_t number = binaries_find(n->binaries, &f->key);
+    binaries_charge(n->binaries, number, user);
     if (number)
         return number;
     if (f->key.inode == collector_vdso.inode)
@@ -71,19 +84,19 @@ static uint32_t number_of(struct naming *n, struct window_file *f)
     if (f->fd < 0)
         return 0;
     struct bytes name = bytes_after_last(bytes_str(f->path), '/');
-    number = binaries_add(n->binaries, &f->key, (const char *)name.p, take_fd_of(f));
+    number = binaries_add(n->binaries, &f->key, (const char *)name.p, take_fd_of(f), user);
     if (number)
         binaries_met(n->binaries, number, f->pid, f->path);
     return number;
 }
 
 /* Finds the binaries of the window's files. False: memory is out; they have no names then. */
-static bool number_files(struct naming *n, struct window *w)
+static bool number_files(struct naming *n, struct window *w, uint64_t now)
 {
     if (vec_extend(&n->number, w->file.n) < 0)
         return false;
     for (uint32_t i = 0; i < w->file.n; i++)
-        n->number.p[i] = number_of(n, &w->file.p[i]);
+        n->number.p[i] = number_of(n, w, &w->file.p[i], now);
     return true;
 }
 
@@ -127,7 +140,7 @@ static void note_others(struct naming *n, const struct window *w, const struct w
 void naming_settle(struct naming *n, struct window *w, const struct procs *procs, uint64_t now)
 {
     bool has_others = false;
-    if (number_files(n, w)) {
+    if (number_files(n, w, now)) {
         for (uint32_t i = 0; i < w->stacks.n; i++)
             has_others |= settle_stack(n, w, i, now);
     } else {

@@ -90,7 +90,7 @@ static ssize_t feed(struct maps *m, const char *text, size_t n)
     return (ssize_t)done;
 }
 
-int maps_read(struct maps *m, int fd)
+int maps_read(struct maps *m, int fd, size_t max)
 {
     size_t filled = 0, total = 0;
     bool skipping = false; /* inside a line that is too long */
@@ -100,7 +100,7 @@ int maps_read(struct maps *m, int fd)
     vec_clear(&m->regions);
     m->context = 0;
     arena_reset(&m->text, 4096);
-    while (total < MAPS_BYTES_MAX) {
+    while (total < max) {
         ssize_t got = read(fd, text + filled, MAPS_LINE_MAX - filled);
         if (got < 0)
             return -errno;

@@ -41,8 +41,11 @@ struct maps {
  * over the limit, and skipped; -ENOMEM. */
 int maps_line(struct maps *m, struct bytes line);
 
-/* Reads a maps file from a descriptor, in place of what *m holds. 0 or -errno. */
-int maps_read(struct maps *m, int fd);
+/* What is read of a process whose user has no allowance left: 600 lines or so. */
+#define MAPS_BYTES_FREE (64u << 10)
+
+/* Reads a maps file from a descriptor, its first `max` bytes, in place of what *m holds. 0 or -errno. */
+int maps_read(struct maps *m, int fd, size_t max);
 
 /* Moves all into one piece of memory of just the size: for maps that are kept. No line may be added behind
  * it; reading anew is fine. When memory is out it stays as it is. */

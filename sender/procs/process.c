@@ -114,15 +114,25 @@ static uint64_t digest(const struct maps *m)
     return h;
 }
 
+/* The kernel writes a line of maps in 0.5 to 1 µs, and a process may have 65,530: its effective user pays,
+ * but for the beginning, which is all there is to most. */
 void process_read_maps(struct procs *p, struct process *process, uint64_t now)
 {
+    struct stat st;
     process->maps_tried = now;
     autoclose int fd = open_in(p, process->pid, "maps", 0);
-    if (fd < 0)
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return;
+    struct allowance *user = ledger_of(&p->ledger, st.st_uid, now);
+    bool is_spent = allowance_is_spent(user);
+    if (is_spent && process->maps.regions.n > 0)
         return;
     struct maps fresh = {0};
+    uint64_t begun = clock_thread();
+    int r = maps_read(&fresh, fd, is_spent ? MAPS_BYTES_FREE : MAPS_BYTES_MAX);
+    allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
     /* An empty list is what a process in exit shows: what was known is worth more. */
-    if (maps_read(&fresh, fd) < 0 || fresh.regions.n == 0) {
+    if (r < 0 || fresh.regions.n == 0) {
         maps_release(&fresh);
         return;
     }
@@ -190,9 +200,11 @@ void process_identify_again(struct procs *p, struct process *process, uint64_t n
 {
     process->identify_in = min_of(2 * process->identify_in, (uint64_t)PROCS_IDENTIFY_MAX_NS);
     process->identify_at = now + process->identify_in;
-    if (!process_is_same(p, process))
+    struct allowance *user = ledger_of(&p->ledger, process->user, now);
+    if (allowance_is_spent(user) || !process_is_same(p, process))
         return;
     process_read_maps(p, process, now);
+    uint64_t begun = clock_thread();
     struct identity unused = {0};
     uint64_t published = read_context(p, process, &unused);
     identity_release(&unused);
@@ -200,6 +212,7 @@ void process_identify_again(struct procs *p, struct process *process, uint64_t n
         uint8_t cgroup[PROCS_TEXT_MAX];
         identify(p, process, process_file(p, process->pid, "cgroup", cgroup, sizeof cgroup));
     }
+    allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
 }
 
 void process_load(struct procs *p, struct process *process, const char *comm, uint64_t now)

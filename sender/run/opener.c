@@ -11,6 +11,7 @@
 
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "sender/foreign/open.h"
 #include "sender/procs/procs.h"
 
 /* Files whose names are kept. */
@@ -51,12 +52,34 @@ int opener_quietly(const char *path)
     return fd < 0 ? -errno : fd;
 }
 
+uint32_t opener_user(uint32_t pid)
+{
+    char path[32];
+    struct stat st;
+    snprintf(path, sizeof path, "/proc/%u", pid);
+    return stat(path, &st) == 0 ? st.st_uid : UINT32_MAX;
+}
+
+/* Keeps a descriptor only if it is of the key's file: another one of its size and time, which anybody can
+ * make, would speak for it. */
+static int check(int fd, const struct unwind_key *key)
+{
+    struct stat st;
+    struct foreign_file file = {key->inode, key->device >> 20, key->device & 0xfffff};
+    if (fd < 0)
+        return fd;
+    if (foreign_is(fd, &file) && fstat(fd, &st) == 0 && (uint64_t)st.st_size == key->size)
+        return fd;
+    close(fd);
+    return -ESTALE;
+}
+
 /* The file a process has mapped at [start, end). */
 static int open_mapped(const struct opener *o, uint32_t pid, uint64_t start, uint64_t end)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/map_files/%lx-%lx", pid, (unsigned long)start, (unsigned long)end);
-    int fd = opener_quietly(path);
+    int fd = foreign_open_link(path);
     if (fd >= 0)
         return fd;
     /* Without CAP_CHECKPOINT_RESTORE: by its name. */
@@ -64,7 +87,7 @@ static int open_mapped(const struct opener *o, uint32_t pid, uint64_t start, uin
     struct process process = {.pid = pid};
     snprintf(path, sizeof path, "/proc/%u/maps", pid);
     autoclose int maps_fd = opener_quietly(path);
-    if (maps_fd >= 0 && maps_read(&maps, maps_fd) == 0) {
+    if (maps_fd >= 0 && maps_read(&maps, maps_fd, MAPS_BYTES_MAX) == 0) {
         const struct region *region = maps_find(&maps, start);
         if (region)
             fd = procs_open_region(o->procs, &process, region);
@@ -102,41 +125,27 @@ static void keep_path(struct opener *o, const struct unwind_key *key, int fd)
     *p = (struct path){*key, opener_name(fd, path).n > 0 ? strdup(path) : NULL};
 }
 
-/* A file by the name it had. Not by size and time alone: a name leads elsewhere for another namespace's
- * files. */
+/* A file by the name it had: for another namespace's files it leads elsewhere, which is seen. */
 static int open_by_path(struct opener *o, const struct unwind_key *key)
 {
     const struct path *p = path_of(o, key);
-    struct stat st;
-    if (!p->path || !same_key(&p->key, key))
-        return -ENOENT;
-    int fd = opener_quietly(p->path);
-    if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_ino != key->inode)) {
-        close(fd);
-        return -ESTALE;
-    }
-    return fd;
+    return p->path && same_key(&p->key, key) ? check(foreign_open("/", p->path, 0), key) : -ENOENT;
 }
 
 int opener_open(void *of)
 {
     const struct whereabouts *at = of;
-    struct stat st;
     int fd;
     if (at->end) {
-        fd = open_mapped(at->opener, at->pid, at->start, at->end);
+        fd = check(open_mapped(at->opener, at->pid, at->start, at->end), at->key);
     } else {
         char link[64];
         snprintf(link, sizeof link, "/proc/%u/exe", at->pid);
-        fd = opener_quietly(link);
+        fd = check(foreign_open_link(link), at->key);
         if (fd < 0 && at->path[0] == '/')
-            fd = opener_quietly(at->path);
+            fd = check(foreign_open("/", at->path, 0), at->key);
     }
-    /* Of a process that has begun another program meanwhile it is another file. */
-    if (fd >= 0 && (fstat(fd, &st) < 0 || (uint64_t)st.st_size != at->key->size)) {
-        close(fd);
-        fd = -ESTALE;
-    }
+    /* Of a process that has begun another program meanwhile it was another file. */
     if (fd < 0)
         return open_by_path(at->opener, at->key);
     keep_path(at->opener, at->key, fd);

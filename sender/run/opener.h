@@ -27,6 +27,10 @@ struct whereabouts {
 /* A loader_file's `open`; `of` is a struct whereabouts. A descriptor, the caller's; or -errno. */
 int opener_open(void *of);
 
+/* Whose process it is: its effective user, or root where it may not be looked into; UINT32_MAX: it is gone.
+ */
+uint32_t opener_user(uint32_t pid);
+
 /* Opens a path to be read, without waiting for whoever is behind it. A descriptor or -errno. */
 int opener_quietly(const char *path);
 

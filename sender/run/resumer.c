@@ -20,11 +20,6 @@
 /* Processes whose mappings are remembered while they do not change, and mappings looked at of one. */
 #define SEEN_MAX     8u
 #define MAPPINGS_MAX 4096u
-/* To read a process's mappings takes some 50 µs, and 25 ms where it has as many as it may (vm.max_map_count):
- * a tenth of the time may go there, of which so much can be saved up. Above that walks go by what they went
- * through. */
-#define READING_PART     10
-#define READING_SAVED_NS ((int64_t)(100 * NSEC_PER_MSEC))
 
 /* A process's code, as the kernel said. */
 struct seen {
@@ -40,8 +35,6 @@ struct resumer {
     struct opener *opener;
     struct seen seen[SEEN_MAX];
     uint64_t turn;
-    uint64_t read;       /* when mappings were */
-    int64_t may_read_ns; /* how long reading them may still take */
     /* The walk that is being ended: the record as it will go back. */
     const struct unwind_rest *rest;
     struct seen *process;
@@ -57,7 +50,6 @@ struct resumer *resumer_new(struct sampler *sampler, struct loader *loader, stru
         r->sampler = sampler;
         r->loader = loader;
         r->opener = opener;
-        r->may_read_ns = READING_SAVED_NS;
     }
     return r;
 }
@@ -88,24 +80,22 @@ static const struct sample_file *mapping_of(struct seen *p, uint64_t address)
     return NULL;
 }
 
+/* To read a process's mappings takes some 50 µs, and 25 ms where it has as many as it may (vm.max_map_count):
+ * its user's allowance pays. Without any walks go by what they went through. */
 static void read_mappings(struct resumer *r, struct seen *p, const struct sample_head *head)
 {
-    char path[32];
-    struct stat st;
     vec_clear(&p->mappings);
     p->last = 0;
     p->pid = head->pid;
     p->start = head->start;
     p->changes = head->changes;
-    snprintf(path, sizeof path, "/proc/%u", head->pid);
-    p->user = stat(path, &st) == 0 ? st.st_uid : UINT32_MAX;
-    uint64_t now = clock_monotonic();
-    r->may_read_ns = min_of(r->may_read_ns + (int64_t)(now - r->read) / READING_PART, READING_SAVED_NS);
-    r->read = now;
-    if (r->may_read_ns <= 0)
+    p->user = opener_user(head->pid);
+    struct allowance *user = ledger_of(&r->loader->ledger, p->user, clock_monotonic());
+    if (!allowance_take(user, 0))
         return;
+    uint64_t begun = clock_thread();
     (void)sampler_files_of(r->sampler, head->pid, on_mapping, p); /* what is not there is no code */
-    r->may_read_ns -= (int64_t)(clock_monotonic() - now);
+    allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
 }
 
 /* Whether a process's mappings still are those that the walk went through: it may have begun another program.

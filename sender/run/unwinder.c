@@ -95,7 +95,7 @@ static void answer_runtime(struct unwinder *u, const struct sample_want *want)
     autoclose int memory = opener_quietly(path);
     struct runtime_process process = {
         .pid = want->head.pid, .start = want->head.start, .maps = &maps, .memory = memory};
-    if (maps_fd >= 0 && memory >= 0 && maps_read(&maps, maps_fd) == 0 && runtime->prepare &&
+    if (maps_fd >= 0 && memory >= 0 && maps_read(&maps, maps_fd, MAPS_BYTES_MAX) == 0 && runtime->prepare &&
         runtime->prepare(&process, &place) == 0)
         (void)sampler_runtime(u->sampler, want->head.pid, &place);
     maps_release(&maps);
@@ -108,7 +108,8 @@ static void answer(struct unwinder *u, const struct sample_want *want)
         return;
     }
     struct whereabouts at = {u->opener, &want->key, want->head.pid, want->start, want->end, want->path};
-    struct loader_file file = {.key = &want->key, .open = opener_open, .of = &at};
+    struct loader_file file = {
+        .key = &want->key, .user = opener_user(want->head.pid), .open = opener_open, .of = &at};
     /* What is gone, or finds no room: the kernel side asks again when it meets the file again. */
     (void)loader_add(&u->loader, &file);
 }
@@ -127,7 +128,8 @@ static bool on_file(void *user, const struct sample_file *file)
     if (file->key.inode == 0)
         return true;
     struct whereabouts at = {u->opener, &file->key, file->pid, file->start, file->end, ""};
-    struct loader_file wanted = {.key = &file->key, .open = opener_open, .of = &at};
+    struct loader_file wanted = {
+        .key = &file->key, .user = opener_user(file->pid), .open = opener_open, .of = &at};
     (void)loader_add(&u->loader, &wanted);
     return true;
 }

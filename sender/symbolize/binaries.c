@@ -158,7 +158,15 @@ static uint32_t add(struct binaries *b, const struct binary_key *key, const char
     return 0;
 }
 
-uint32_t binaries_add(struct binaries *b, const struct binary_key *key, const char *name, int fd)
+static void forget(struct binaries *b, uint32_t i)
+{
+    entry_free(b, b->entry[i]);
+    b->entry[i] = NULL;
+    b->n--;
+}
+
+uint32_t binaries_add(struct binaries *b, const struct binary_key *key, const char *name, int fd,
+                      struct allowance *user)
 {
     struct stat st;
     struct entry *e = b->n_open < BINARIES_OPEN_MAX ? calloc(1, sizeof *e) : NULL;
@@ -169,13 +177,18 @@ uint32_t binaries_add(struct binaries *b, const struct binary_key *key, const ch
     if (e) {
         e->fd = fd;
         e->changed = st.st_ctim;
+        e->source.allowance = user;
     }
     uint32_t number = add(b, key, name, e);
-    if (number)
-        b->n_open++;
-    else
+    if (!number) {
         close(fd);
-    return number;
+        return 0;
+    }
+    b->n_open++;
+    if (!allowance_is_spent(user))
+        return number;
+    forget(b, number - 1); /* what was read of it for want of allowance would stand for everybody's */
+    return 0;
 }
 
 uint32_t binaries_add_memory(struct binaries *b, const struct binary_key *key, const char *name,
@@ -243,13 +256,24 @@ void binaries_reopen(struct binaries *b, uint32_t number, uint64_t address, int 
         return;
     }
     bool changed = !foreign_is_unchanged(&st, (int64_t)e->source.size, e->changed);
+    source.allowance = e->source.allowance;
     e->fd = fd;
     e->source = source;
     e->changed = st.st_ctim;
     b->n_open++;
     if (changed)
         entry_read(b, e);
-    note(b, e, address);
+    if (changed && allowance_is_spent(source.allowance))
+        e->source.size = UINT64_MAX; /* read again when it is opened next */
+    else
+        note(b, e, address);
+}
+
+void binaries_charge(struct binaries *b, uint32_t number, struct allowance *user)
+{
+    struct entry *e = number - 1 < BINARIES_MAX ? entry_of(b, number) : NULL;
+    if (e && !e->is_memory)
+        e->source.allowance = user;
 }
 
 void binaries_met(struct binaries *b, uint32_t number, uint32_t pid, const char *path)
@@ -335,10 +359,13 @@ static void beside_close(struct beside *x)
 }
 
 /* Takes over a descriptor. Whether it is an ELF file. */
-static bool beside_read(struct beside *x, int fd)
+static bool beside_read(struct beside *x, int fd, struct allowance *user)
 {
     x->fd = fd;
-    return fd >= 0 && source_file(&x->source, fd) == 0 && elf_read(&x->elf, &x->source) == 0;
+    if (fd < 0 || source_file(&x->source, fd) < 0)
+        return false;
+    x->source.allowance = user;
+    return elf_read(&x->elf, &x->source) == 0;
 }
 
 /* What dwz -m took out of a file with DWARF, which is open at `fd`. */
@@ -377,18 +404,27 @@ static void resolve(struct binaries *b, struct entry *e)
                         .go_only = b->options.addresses_only};
     int fd = r.go_only ? -1 : open_debug(b, e, &r.is_rough);
     r.work = b->work;
-    if (beside_read(&debug, fd)) {
+    if (beside_read(&debug, fd, e->source.allowance)) {
         r.debug_source = &debug.source;
         r.debug_elf = &debug.elf;
     }
     bool is_own = elf->debug[ELF_DEBUG_INFO].size;
     if (!r.go_only && r.work > 0 && (is_own || r.debug_elf) &&
-        beside_read(&alt, open_alt(e, is_own ? e->fd : fd, is_own ? r.source : r.debug_source,
-                                   is_own ? elf : r.debug_elf))) {
+        beside_read(&alt,
+                    open_alt(e, is_own ? e->fd : fd, is_own ? r.source : r.debug_source,
+                             is_own ? elf : r.debug_elf),
+                    e->source.allowance)) {
         r.alt_source = &alt.source;
         r.alt_elf = &alt.elf;
     }
+    uint32_t n_ranges = ranges->n;
     resolve_addresses(&r, e->want, n);
+    if (allowance_is_spent(e->source.allowance)) {
+        ranges->n = n_ranges; /* not all was read: what was found may be another's. It is asked for again */
+        kept_forget(&b->kept, e->fd);
+        kept_forget(&b->kept, debug.fd);
+        kept_forget(&b->kept, alt.fd);
+    }
     ranges_settle(ranges);
     b->work = r.work;
     b->dropped += r.damaged;
@@ -405,10 +441,12 @@ void binaries_resolve(struct binaries *b)
         struct entry *e = b->entry[(i + b->turn) % BINARIES_MAX];
         if (!e)
             continue;
-        if (e->n_want > 0 && e->names)
+        if (e->n_want > 0 && e->names && !allowance_is_spent(e->source.allowance))
             resolve(b, e);
         else if (e->debug == DEBUG_FETCHING && e->names)
             look_for_fetched(b, e);
+        e->n_want = 0;
+        e->source.allowance = NULL;
         entry_close(b, e);
     }
     kept_sweep(&b->kept, KEPT_MEMORY_MAX);
@@ -446,11 +484,8 @@ void binaries_sweep(struct binaries *b)
 {
     for (uint32_t i = 0; i < BINARIES_MAX; i++) {
         struct entry *e = b->entry[i];
-        if (e && ++e->idle > BINARIES_IDLE_WINDOWS) {
-            entry_free(b, e);
-            b->entry[i] = NULL;
-            b->n--;
-        }
+        if (e && ++e->idle > BINARIES_IDLE_WINDOWS)
+            forget(b, i);
     }
     names_sweep(&b->names, BINARIES_MEMORY_MAX);
 }

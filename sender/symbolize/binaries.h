@@ -82,9 +82,11 @@ struct binaries *binaries_free(struct binaries *b);              /* returns NULL
 /* The number of a file met before, from 1; 0: unknown. Numbers hold until binaries_sweep. */
 uint32_t binaries_find(const struct binaries *b, const struct binary_key *key);
 
-/* Adds a file: reads its headers and keeps the descriptor, which is taken over in any case, until
- * binaries_resolve. Its number, or 0 when memory, BINARIES_MAX or BINARIES_OPEN_MAX is out. */
-uint32_t binaries_add(struct binaries *b, const struct binary_key *key, const char *name, int fd);
+/* Adds a file: reads its headers, at that user's cost (NULL: nobody's), and keeps the descriptor, which is
+ * taken over in any case, until binaries_resolve. Its number, or 0 when memory, BINARIES_MAX,
+ * BINARIES_OPEN_MAX or the allowance is out. */
+uint32_t binaries_add(struct binaries *b, const struct binary_key *key, const char *name, int fd,
+                      struct allowance *user);
 
 /* The same for an ELF image in memory (the vDSO), which must stay. */
 uint32_t binaries_add_memory(struct binaries *b, const struct binary_key *key, const char *name,
@@ -96,6 +98,10 @@ const struct binary *binaries_get(const struct binaries *b, uint32_t number);
 /* Tells where a file was met: its path as the process `pid` sees it, absolute. Its debug file is looked for
  * near it, also in the process's own root; without this only by build id in the host's. */
 void binaries_met(struct binaries *b, uint32_t number, uint32_t pid, const char *path);
+
+/* Says who pays for reading a file from now on, until binaries_resolve: whose process led to it. What the
+ * allowance does not reach is named when there is some again. */
+void binaries_charge(struct binaries *b, uint32_t number, struct allowance *user);
 
 /* Notes that an ELF address will be named. True: the file is not open and must be for that: open it and call
  * binaries_reopen, which notes the address as well. */

@@ -12,10 +12,13 @@
 
 /* Room that was made may be in pieces: then it is made again. */
 #define TRIES 3
+/* What opening a file is worth. */
+#define OPENING (4 * ALLOWANCE_CALL)
 
 void loader_init(struct loader *l, struct tables *tables)
 {
     *l = (struct loader){.tables = tables};
+    ledger_init(&l->ledger);
     pthread_mutex_init(&l->lock, NULL);
 }
 
@@ -41,13 +44,6 @@ void loader_release(struct loader *l)
         close_one(&l->open[i]);
     close_one(&l->memory);
     pthread_mutex_destroy(&l->lock);
-}
-
-static uint64_t thread_time(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
 }
 
 /* Whether it is the file the key was made of, and still as it was: else its rows would serve another one. */
@@ -113,18 +109,30 @@ static int why_not_open(int r)
 static int open_file(struct loader *l, const struct loader_file *file, struct loader_open **ret)
 {
     struct loader_open *o = find_open(l, file->key);
+    struct allowance *user = ledger_of(&l->ledger, file->user, clock_monotonic());
     o->used = ++l->turn;
     *ret = o;
+    if (allowance_is_spent(user))
+        return LOADER_REFUSED;
+    o->source.allowance = o == &l->memory ? NULL : user;
     if (o->rows)
         return 0;
     if (is_refused(l, file->key))
         return LOADER_REFUSED;
+    allowance_charge(user, OPENING);
     o->fd = file->open(file->of);
     if (o->fd < 0)
         return why_not_open(o->fd);
     int r = check(o->fd, file->key);
     r = r != 0 ? r : source_file(&o->source, o->fd);
-    r = r != 0 ? r : rows_open(&o->rows, &o->source);
+    if (r == 0) {
+        o->source.allowance = user;
+        r = rows_open(&o->rows, &o->source);
+    }
+    if (r >= 0 && allowance_is_spent(user)) { /* what was not all read must not be believed */
+        o->rows = rows_close(o->rows);
+        r = LOADER_REFUSED;
+    }
     if (r != 0) {
         close(o->fd);
         return r;
@@ -133,10 +141,12 @@ static int open_file(struct loader *l, const struct loader_file *file, struct lo
     return 0;
 }
 
-static void count(struct loader *l, int r, uint64_t begun, uint64_t loaded, uint64_t damaged)
+static void count(struct loader *l, uint32_t user, int r, uint64_t begun, uint64_t loaded, uint64_t damaged)
 {
+    uint64_t took = clock_thread() - begun;
+    allowance_charge(ledger_of(&l->ledger, user, clock_monotonic()), ALLOWANCE_OF_NS(took));
     pthread_mutex_lock(&l->lock);
-    l->counts.compile_ns += thread_time() - begun;
+    l->counts.compile_ns += took;
     l->counts.damaged += damaged;
     l->counts.failed += r != 0;
     l->counts.loaded += loaded;
@@ -166,7 +176,7 @@ static int install(struct loader *l, const struct unwind_key *key, uint32_t n_pa
 int loader_add(struct loader *l, const struct loader_file *file)
 {
     struct loader_open *o;
-    uint64_t begun = thread_time();
+    uint64_t begun = clock_thread();
     if (tables_file(l->tables, file->key))
         return 0;
     int r = open_file(l, file, &o);
@@ -175,7 +185,7 @@ int loader_add(struct loader *l, const struct loader_file *file)
     else if (r == 0)
         r = install(l, file->key, rows_pages(o->rows), l->recognise ? l->recognise(o->fd) : RUNTIME_NATIVE);
     refuse(l, file->key, r);
-    count(l, r, begun, 0, 0);
+    count(l, file->user, r, begun, 0, 0);
     return r;
 }
 
@@ -192,12 +202,14 @@ static int load(struct loader *l, const struct loader_file *file, const struct u
                 uint32_t page)
 {
     struct loader_open *o;
-    uint64_t begun = thread_time(), damaged = 0;
+    uint64_t begun = clock_thread(), damaged = 0;
     int r = open_file(l, file, &o);
     if (r == 0) {
         rows_page(o->rows, page, &l->rows);
         damaged = l->rows.n_damaged;
         r = check(o->fd, file->key);
+        if (r == 0 && allowance_is_spent(o->source.allowance))
+            r = LOADER_REFUSED;
         r = r != 0 ? r : tables_load(l->tables, known, page, &l->rows, file->user, clock_monotonic());
         for (int i = 0; i < TRIES && r == TABLES_LATER; i++) {
             wait_for_room();
@@ -205,7 +217,7 @@ static int load(struct loader *l, const struct loader_file *file, const struct u
         }
     }
     refuse(l, file->key, r);
-    count(l, r, begun, r == 0, damaged);
+    count(l, file->user, r, begun, r == 0, damaged);
     return r == ROWS_NONE ? LOADER_GONE : r;
 }
 

@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "sender/foreign/allowance.h"
 #include "sender/unwind/tables.h"
 
 /* Files held open while one page after the other of them is asked for; closed by loader_rest. */
@@ -28,7 +29,7 @@ struct loader_counts {
 /* A file as it is asked for. */
 struct loader_file {
     const struct unwind_key *key;
-    uint32_t user; /* who is charged */
+    uint32_t user; /* who is charged, for the reading and for the room */
     int (*open)(
         void *of); /* a descriptor of it, the loader's then; or -errno. Called if its bytes are needed */
     void *of;
@@ -58,6 +59,7 @@ struct loader {
     uint64_t turn;
     struct loader_refused refused[LOADER_REFUSED_MAX]; /* a ring */
     uint32_t next_refused;
+    struct ledger ledger; /* what reading files may cost whom */
     struct rows rows;     /* of the page being compiled */
     pthread_mutex_t lock; /* of counts */
     struct loader_counts counts;
@@ -69,7 +71,7 @@ void loader_release(struct loader *l);
 
 /* Conditions, beside TABLES_LATER. */
 #define LOADER_GONE    3 /* nobody can open it any more, or it is another one by now */
-#define LOADER_REFUSED 4 /* it failed lately */
+#define LOADER_REFUSED 4 /* it failed lately, or the user has no allowance left to have it read */
 
 /* Makes a file known, if it is not. What is no ELF file of ours, or has no frame information, is noted as
  * having none, so that nobody asks again. May wait for room, a few TABLES_GRACE_NS. 0; TABLES_LATER: no room

@@ -61,7 +61,7 @@ int main(int argc, char **argv)
     static uint8_t bytes[STACK_MAX];
     struct user_regs_struct u;
     int pid = argc == 2 ? atoi(argv[1]) : 0, maps_fd = open_proc(pid, "maps"), mem = open_proc(pid, "mem");
-    if (pid <= 0 || maps_fd < 0 || mem < 0 || maps_read(&maps, maps_fd) < 0 ||
+    if (pid <= 0 || maps_fd < 0 || mem < 0 || maps_read(&maps, maps_fd, MAPS_BYTES_MAX) < 0 ||
         ptrace(PTRACE_ATTACH, pid, NULL, NULL) < 0 || waitpid(pid, NULL, __WALL) < 0 ||
         ptrace(PTRACE_GETREGS, pid, NULL, &u) < 0) {
         fprintf(stderr, "record: cannot look into process %d\n", pid);

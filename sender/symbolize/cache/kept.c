@@ -19,15 +19,30 @@ static bool is_same(const struct kept_file *f, const struct stat *st)
            f->changed.tv_sec == st->st_ctim.tv_sec && f->changed.tv_nsec == st->st_ctim.tv_nsec;
 }
 
+static void drop(struct kept *k, uint32_t i)
+{
+    dwarf_keep_release(&k->file[i]->keep);
+    free(k->file[i]);
+    k->file[i] = k->file[--k->n];
+}
+
 static void drop_oldest(struct kept *k)
 {
     uint32_t oldest = 0;
     for (uint32_t i = 1; i < k->n; i++)
         if (k->file[i]->used < k->file[oldest]->used)
             oldest = i;
-    dwarf_keep_release(&k->file[oldest]->keep);
-    free(k->file[oldest]);
-    k->file[oldest] = k->file[--k->n];
+    drop(k, oldest);
+}
+
+void kept_forget(struct kept *k, int fd)
+{
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return;
+    for (uint32_t i = k->n; i-- > 0;)
+        if (is_same(k->file[i], &st))
+            drop(k, i);
 }
 
 struct dwarf_keep *kept_of(struct kept *k, int fd)

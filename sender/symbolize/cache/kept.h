@@ -24,6 +24,9 @@ struct kept {
  * NULL: memory is out. Valid until the next call but one, or kept_sweep. */
 struct dwarf_keep *kept_of(struct kept *k, int fd);
 
+/* Forgets what is kept of it: its bytes could not all be had while that was made. A negative fd is fine. */
+void kept_forget(struct kept *k, int fd);
+
 size_t kept_memory(const struct kept *k);
 
 /* While all take more than `max` bytes, what was not used for longest leaves; the last one at twice that: to

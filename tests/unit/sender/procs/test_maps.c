@@ -29,7 +29,7 @@ UNIT(executable_regions_are_kept)
 {
     struct maps m = {0};
     int fd = text_fd(sample, sizeof sample - 1);
-    ck_assert_int_eq(maps_read(&m, fd), 0);
+    ck_assert_int_eq(maps_read(&m, fd, MAPS_BYTES_MAX), 0);
     ck_assert_uint_eq(m.regions.n, 5);
     struct region *r = maps_find(&m, 0x55d0c0004fff);
     ck_assert_ptr_nonnull(r);
@@ -93,7 +93,7 @@ UNIT(a_line_without_end_does_not_hide_the_next)
     memset(text, 'a', n);
     size_t more = (size_t)sprintf(text + n, "\n1000-3000 r-xp 0 0:0 7 /x\n");
     int fd = text_fd(text, n + more);
-    ck_assert_int_eq(maps_read(&m, fd), 0);
+    ck_assert_int_eq(maps_read(&m, fd, MAPS_BYTES_MAX), 0);
     ck_assert_uint_eq(m.regions.n, 1);
     ck_assert_uint_eq(m.regions.p[0].inode, 7);
     close(fd);
@@ -105,7 +105,7 @@ UNIT(our_own_maps_hold_this_function)
 {
     struct maps m = {0};
     int fd = open("/proc/self/maps", O_RDONLY);
-    ck_assert_int_eq(maps_read(&m, fd), 0);
+    ck_assert_int_eq(maps_read(&m, fd, MAPS_BYTES_MAX), 0);
     struct region *r = maps_find(&m, (uint64_t)(uintptr_t)text_fd);
     ck_assert_ptr_nonnull(r);
     ck_assert(bytes_is(bytes_after_last(r->path, '/'), "unit_sender_procs_test_maps"));
@@ -123,7 +123,7 @@ UNIT(packed_maps_say_the_same)
     int fd = text_fd(text, sizeof text - 1);
     for (int again = 0; again < 2; again++) { /* packed ones can be read anew */
         ck_assert_int_eq((int)lseek(fd, 0, SEEK_SET), 0);
-        ck_assert_int_eq(maps_read(&m, fd), 0);
+        ck_assert_int_eq(maps_read(&m, fd, MAPS_BYTES_MAX), 0);
         maps_pack(&m);
         ck_assert_uint_eq(m.regions.n, 3);
         ck_assert_uint_eq(m.context, 0x7000);

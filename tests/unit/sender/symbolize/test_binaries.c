@@ -36,7 +36,7 @@ static bool is_called(const struct binaries *b, uint32_t number, uint64_t addres
 UNIT(a_name_is_found_once_and_kept_without_the_file)
 {
     struct binaries *b = unit_made(binaries_new());
-    uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY));
+    uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY), NULL);
     ck_assert_uint_ne(number, 0);
     ck_assert_uint_eq(binaries_find(b, &key), number);
     uint64_t at = address_of_one();
@@ -73,9 +73,10 @@ UNIT(a_copied_build_id_lends_no_names)
                   "gcc -O0 -Wl,-e,honest %s honest.c -o honest && gcc -O0 -Wl,-e,lying %s lying.c -o lying",
                   id, id),
         0);
-    uint32_t lying = binaries_add(b, &(struct binary_key){.inode = 1}, "lying", built_open(&built, "lying"));
+    uint32_t lying =
+        binaries_add(b, &(struct binary_key){.inode = 1}, "lying", built_open(&built, "lying"), NULL);
     uint32_t honest =
-        binaries_add(b, &(struct binary_key){.inode = 2}, "honest", built_open(&built, "honest"));
+        binaries_add(b, &(struct binary_key){.inode = 2}, "honest", built_open(&built, "honest"), NULL);
     const struct elf *x = &binaries_get(b, lying)->elf, *y = &binaries_get(b, honest)->elf;
     ck_assert_mem_eq(x->build_id, y->build_id, sizeof x->build_id);
     ck_assert_uint_eq(x->entry, y->entry);
@@ -95,7 +96,7 @@ UNIT(a_copied_build_id_lends_no_names)
 UNIT(a_file_that_is_another_now_is_read_anew)
 {
     struct binaries *b = unit_made(binaries_new());
-    uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY));
+    uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY), NULL);
     ck_assert_uint_ne(number, 0);
     binaries_want(b, number, address_of_one());
     binaries_resolve(b);
@@ -107,7 +108,7 @@ UNIT(a_file_that_is_another_now_is_read_anew)
 UNIT(idle_files_are_forgotten)
 {
     struct binaries *b = unit_made(binaries_new());
-    uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY));
+    uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY), NULL);
     ck_assert_uint_ne(number, 0);
     for (uint32_t i = 0; i < BINARIES_IDLE_WINDOWS; i++)
         binaries_sweep(b);
@@ -124,11 +125,11 @@ UNIT(no_more_files_are_open_than_allowed)
     struct binaries *b = unit_made(binaries_new());
     for (uint32_t i = 0; i < BINARIES_OPEN_MAX; i++)
         ck_assert_uint_ne(
-            binaries_add(b, &(struct binary_key){.inode = i + 1}, "x", open("/bin/true", O_RDONLY)), 0);
-    ck_assert_uint_eq(binaries_add(b, &key, "x", open("/bin/true", O_RDONLY)), 0);
+            binaries_add(b, &(struct binary_key){.inode = i + 1}, "x", open("/bin/true", O_RDONLY), NULL), 0);
+    ck_assert_uint_eq(binaries_add(b, &key, "x", open("/bin/true", O_RDONLY), NULL), 0);
     binaries_resolve(b);
-    ck_assert_uint_ne(binaries_add(b, &(struct binary_key){.inode = 9999}, "x", open("/bin/true", O_RDONLY)),
-                      0);
+    ck_assert_uint_ne(
+        binaries_add(b, &(struct binary_key){.inode = 9999}, "x", open("/bin/true", O_RDONLY), NULL), 0);
     binaries_free(b);
 }
 

@@ -2,13 +2,16 @@
 /* Pages of this very program, brought into tables that are plain memory. */
 #include "tests/lib/unit.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/base/clock.h"
 #include "sender/unwind/loader.h"
 
 static struct unwind_bucket page[UNWIND_BUCKETS];
@@ -137,6 +140,57 @@ UNIT(another_file_than_the_key_says_is_not_taken)
     file.of = own; /* neither is held against it */
     key.mtime--;
     ck_assert_int_eq(loader_rule(&l, &file, 0, &found), 0);
+    end(t);
+}
+
+UNIT(who_has_no_allowance_left_keeps_nobody_from_a_file)
+{
+    struct tables *t = begin();
+    struct unwind_key key = key_of("/proc/self/exe");
+    struct loader_file file = {.key = &key, .user = 65534, .open = open_path, .of = own};
+    struct unwind_rule found;
+    uint64_t at = offset_of(plain);
+    struct allowance *bad = ledger_of(&l.ledger, 65534, clock_monotonic());
+    bad->left = 20000; /* enough to begin: what is read of it must not be believed */
+    ck_assert_int_eq(loader_add(&l, &file), LOADER_REFUSED);
+    bad->left = INT64_MIN / 2;
+    ck_assert_int_eq(loader_add(&l, &file), LOADER_REFUSED);
+    file.user = 1000;
+    ck_assert_int_eq(loader_rule(&l, &file, at + 4, &found), 0);
+    ck_assert(found.cfa == UNWIND_CFA_RSP && found.cfa_offset == 48);
+    ck_assert_int_eq(opened, 2);
+    end(t);
+}
+
+/* A dynamic section of a terabyte, which says nothing and does not end. */
+UNIT(a_file_without_end_is_given_up)
+{
+    char path[] = "/tmp/pg-loader-XXXXXX";
+    struct tables *t = begin();
+    Elf64_Ehdr h = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, 1},
+                    .e_machine = EM_X86_64,
+                    .e_phoff = sizeof h,
+                    .e_phentsize = sizeof(Elf64_Phdr),
+                    .e_phnum = 512};
+    static Elf64_Phdr p[512];
+    static uint8_t full[1 << 20];
+    for (size_t i = 0; i < 512; i++)
+        p[i] = (Elf64_Phdr){.p_type = PT_DYNAMIC, .p_offset = 1 << 20, .p_filesz = 64u << 20};
+    memset(full, 0x55, sizeof full);
+    int fd = mkstemp(path);
+    ck_assert_int_eq(ftruncate(fd, 1ll << 40), 0);
+    ck_assert_int_eq(pwrite(fd, &h, sizeof h, 0), sizeof h);
+    ck_assert_int_eq(pwrite(fd, p, sizeof p, sizeof h), sizeof p);
+    for (int i = 1; i < 65; i++)
+        ck_assert_int_eq(pwrite(fd, full, sizeof full, (off_t)i << 20), sizeof full);
+    close(fd);
+    struct unwind_key key = key_of(path);
+    struct loader_file file = {.key = &key, .user = 65534, .open = open_path, .of = path};
+    uint64_t begun = clock_thread();
+    ck_assert_int_eq(loader_add(&l, &file), LOADER_REFUSED);
+    ck_assert_uint_lt(clock_thread() - begun, unit_patience(10 * (uint64_t)NSEC_PER_SEC));
+    ck_assert(!allowance_is_spent(ledger_of(&l.ledger, 1000, clock_monotonic())));
+    unlink(path);
     end(t);
 }
 
