@@ -44,5 +44,6 @@ struct allowance *ledger_of(struct ledger *l, uint32_t user, uint64_t now)
     uint32_t i = (uint32_t)(hash_mix(user, 0) % LEDGER_USERS);
     refill(&l->all, &l->all_when, now, LEDGER_SHARES);
     refill(&l->user[i], &l->when[i], now, 1);
+    l->user[i].user = user;
     return &l->user[i];
 }

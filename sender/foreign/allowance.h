@@ -26,6 +26,7 @@
 struct allowance {
     int64_t left;
     struct allowance *from; /* whose this is a part of; NULL: nobody's */
+    uint32_t user;          /* of a ledger: whom it was asked for last */
 };
 
 /* Whether nothing may be read any more. NULL is never spent. */

@@ -288,6 +288,12 @@ void binaries_met(struct binaries *b, uint32_t number, uint32_t pid, const char 
     }
 }
 
+/* The user whose programs led to a file. */
+static uint32_t payer(const struct entry *e)
+{
+    return e->source.allowance ? e->source.allowance->user : UINT32_MAX;
+}
+
 /* Opens a file's separate debug file, looked for at first. Negative: there is none; *is_rough: there is no
  * work left to look for it in this window. */
 static int open_debug(struct binaries *b, struct entry *e, bool *is_rough)
@@ -317,7 +323,7 @@ static int open_debug(struct binaries *b, struct entry *e, bool *is_rough)
             b->work -= st.st_size;
         return fd;
     }
-    int r = fetch_open(b->options.fetch, bytes_of(elf->build_id, elf->build_id_n), &fd);
+    int r = fetch_open(b->options.fetch, payer(e), bytes_of(elf->build_id, elf->build_id_n), &fd);
     if (r == 0 && !debugfile_matches(fd, elf)) {
         close(fd);
         fd = -ENOENT;
@@ -330,7 +336,7 @@ static int open_debug(struct binaries *b, struct entry *e, bool *is_rough)
 static void look_for_fetched(struct binaries *b, struct entry *e)
 {
     const struct elf *elf = &e->binary.elf;
-    int fd, r = fetch_open(b->options.fetch, bytes_of(elf->build_id, elf->build_id_n), &fd);
+    int fd, r = fetch_open(b->options.fetch, payer(e), bytes_of(elf->build_id, elf->build_id_n), &fd);
     if (r == FETCH_LATER)
         return;
     if (r == 0) {

@@ -28,6 +28,8 @@ struct file {
     uint32_t id_n;
     enum state state;
     char *path;
+    uint32_t user; /* whose program it was wanted for first */
+    uint64_t used;
 };
 
 struct fetch {
@@ -36,8 +38,10 @@ struct fetch {
     pthread_mutex_t lock;
     pthread_cond_t wanted;
     atomic_bool stopping;
-    struct file file[FETCH_FILES_MAX]; /* under the lock */
-    uint32_t n;
+    /* Under the lock. */
+    struct file file[FETCH_FILES_MAX];
+    uint32_t n, served; /* the user who was asked for last */
+    uint64_t turn;
 };
 
 static int load(struct library *l, struct error *e)
@@ -70,20 +74,28 @@ static int on_progress(void *client, long a, long b)
     return asking->stopping; /* not 0: give up */
 }
 
+/* Which of two is asked for first: that of a user who was not asked for just now. */
+static bool is_sooner(const struct fetch *f, uint32_t a, uint32_t b)
+{
+    return f->file[a].user != f->served && f->file[b].user == f->served;
+}
+
 /* The next file to ask for, waited for; UINT32_MAX: stop. */
 static uint32_t next(struct fetch *f, struct file *ret)
 {
     uint32_t found = UINT32_MAX;
     pthread_mutex_lock(&f->lock);
     while (!f->stopping && found == UINT32_MAX) {
-        for (uint32_t i = 0; i < f->n && found == UINT32_MAX; i++)
-            if (f->file[i].state == WANTED)
+        for (uint32_t i = 0; i < f->n; i++)
+            if (f->file[i].state == WANTED && (found == UINT32_MAX || is_sooner(f, i, found)))
                 found = i;
         if (found == UINT32_MAX)
             pthread_cond_wait(&f->wanted, &f->lock);
     }
-    if (found != UINT32_MAX)
+    if (found != UINT32_MAX) {
         *ret = f->file[found];
+        f->served = ret->user;
+    }
     pthread_mutex_unlock(&f->lock);
     return found;
 }
@@ -153,7 +165,26 @@ struct fetch *fetch_free(struct fetch *f)
     return NULL;
 }
 
-int fetch_open(struct fetch *f, struct bytes build_id, int *ret_fd)
+/* A place for another file, whose answer nobody asked for lately; FETCH_FILES_MAX: there is none. */
+static uint32_t place_for(struct fetch *f, uint32_t user)
+{
+    uint32_t n_waiting = 0, oldest = FETCH_FILES_MAX;
+    for (uint32_t i = 0; i < f->n; i++) {
+        n_waiting += f->file[i].state == WANTED && f->file[i].user == user;
+        if (f->file[i].state != WANTED &&
+            (oldest == FETCH_FILES_MAX || f->file[i].used < f->file[oldest].used))
+            oldest = i;
+    }
+    if (n_waiting >= FETCH_WAITING_MAX)
+        return FETCH_FILES_MAX;
+    if (f->n < FETCH_FILES_MAX)
+        return f->n++;
+    if (oldest != FETCH_FILES_MAX)
+        free(f->file[oldest].path);
+    return oldest;
+}
+
+int fetch_open(struct fetch *f, uint32_t user, struct bytes build_id, int *ret_fd)
 {
     if (!f || build_id.n == 0 || build_id.n > ID_MAX)
         return FETCH_NOWHERE;
@@ -162,13 +193,16 @@ int fetch_open(struct fetch *f, struct bytes build_id, int *ret_fd)
     uint32_t i = 0;
     while (i < f->n && !bytes_eq(bytes_of(f->file[i].id, f->file[i].id_n), build_id))
         i++;
-    if (i == FETCH_FILES_MAX) {
-        r = FETCH_NOWHERE;
-    } else if (i == f->n) {
-        f->file[i] = (struct file){.id_n = (uint32_t)build_id.n, .state = WANTED};
-        memcpy(f->file[i].id, build_id.p, build_id.n);
-        f->n++;
-        pthread_cond_signal(&f->wanted);
+    if (i < f->n)
+        f->file[i].used = ++f->turn;
+    if (i == f->n) {
+        i = place_for(f, user);
+        if (i < FETCH_FILES_MAX) {
+            f->file[i] =
+                (struct file){.id_n = (uint32_t)build_id.n, .state = WANTED, .user = user, .used = ++f->turn};
+            memcpy(f->file[i].id, build_id.p, build_id.n);
+            pthread_cond_signal(&f->wanted);
+        }
     } else if (f->file[i].state == NOWHERE) {
         r = FETCH_NOWHERE;
     } else if (f->file[i].state == HERE) {

@@ -15,8 +15,11 @@
 
 struct fetch;
 
-/* Files asked for and not forgotten yet; beyond it nothing is asked. */
+/* Files asked for and not forgotten yet: the answer that was not asked for longest makes room. */
 #define FETCH_FILES_MAX 1024u
+/* Files that wait for an answer, of one user's programs: what is above waits to be asked for. Users take
+ * turns, for anybody can invent build ids. */
+#define FETCH_WAITING_MAX 16u
 /* Unless the environment says otherwise: one file's size and time, for debuginfod(8) variables. */
 #define FETCH_MAXSIZE "268435456"
 #define FETCH_MAXTIME "60"
@@ -29,12 +32,12 @@ int fetch_new(struct fetch **ret, struct error *e);
  */
 struct fetch *fetch_free(struct fetch *f);
 
-/* Conditions: it was asked for, and is not here yet; no server has it, or too many were asked for. */
+/* Conditions: it was asked for, or will be, and is not here yet; no server has it. */
 #define FETCH_LATER   1
 #define FETCH_NOWHERE 2
 
-/* Opens the debug file of a build id: 0, the descriptor being the caller's, FETCH_LATER or FETCH_NOWHERE. `f`
- * may be NULL. */
-int fetch_open(struct fetch *f, struct bytes build_id, int *ret_fd);
+/* Opens the debug file of a build id, that of a program of `user`: 0, the descriptor being the caller's,
+ * FETCH_LATER or FETCH_NOWHERE. `f` may be NULL. */
+int fetch_open(struct fetch *f, uint32_t user, struct bytes build_id, int *ret_fd);
 
 #endif
