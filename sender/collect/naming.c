@@ -159,6 +159,7 @@ static void describe_kernel(const struct naming *n, const struct window *w, uint
     struct kallsyms_name name;
     d->type = "kernel";
     d->module = BYTES_LIT("vmlinux");
+    d->address = 0; /* where the kernel lies is its secret: what is not named relative to it is not told */
     if (!n->kernel || !kallsyms_find(n->kernel, frame->address, &name))
         return;
     d->name = name.name;

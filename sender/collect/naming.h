@@ -40,7 +40,7 @@ struct description {
     struct bytes file;           /* source file, "" if not known */
     uint32_t line;               /* 0 if not known */
     struct binary_name inlined;  /* .n_lines above 1: name, file and line are the innermost of several */
-    uint64_t address;            /* relative to the mapping */
+    uint64_t address;            /* relative to the mapping; 0 of a kernel frame without a name */
     const struct binary *binary; /* the mapping: a file … */
     const struct elf_segment *segment;
     struct bytes module; /* … or the kernel ("vmlinux"), a module of it, or a file that could not be read a

@@ -50,11 +50,16 @@ static int open_exporter(struct program *p, struct error *e)
     return delivery_open(&p->delivery, p->loop, &x, spool, e);
 }
 
+static void keep_needed(void)
+{
+    privilege_drop(0); /* capabilities are a thread's own */
+}
+
 /* Where names come from. A library that is missing is no reason not to profile. */
 static int open_names(struct program *p)
 {
     struct error e = {0};
-    if (!p->options.addresses_only && fetch_new(&p->fetch, &e) < 0)
+    if (!p->options.addresses_only && fetch_new(&p->fetch, keep_needed, &e) < 0)
         log_warn("%s", e.text);
     return namer_new(
         &p->namer,
@@ -126,7 +131,7 @@ int program_open(struct program *p)
     struct sampler_handler handler = {.stack = on_stack, .exec = on_exec, .notice = on_notice, .user = p};
     raise_open_files();
     bool has_probes = p->options.probes.n || p->options.allocs.n;
-    privilege_drop(PRIVILEGE_NICE | (has_probes ? PRIVILEGE_PROBE : 0)); /* before there are threads */
+    privilege_drop(PRIVILEGE_PCAP | PRIVILEGE_NICE | (has_probes ? PRIVILEGE_PROBE : 0)); /* no threads yet */
     host_read(&p->host);
     rng_seed(&p->rng, clock_realtime() ^ clock_monotonic() << 20 ^ (uint64_t)getpid());
     p->loop = io_loop_new();

@@ -14,6 +14,8 @@
 #include "proto/base/macros.h"
 
 /* NOLINTNEXTLINE(misc-redundant-expression): equal is what they must be */
+_Static_assert(PRIVILEGE_PCAP == UINT64_C(1) << CAP_SETPCAP, "capabilities(7)");
+/* NOLINTNEXTLINE(misc-redundant-expression) */
 _Static_assert(PRIVILEGE_NICE == UINT64_C(1) << CAP_SYS_NICE && PRIVILEGE_PROBE == UINT64_C(1)
                                                                                        << CAP_SYS_ADMIN,
                "capabilities(7)");
@@ -110,7 +112,7 @@ void privilege_drop(uint64_t also)
         was_said = true;
         say_missing(effective);
     }
-    bound(keep);
+    bound(keep | PRIVILEGE_PROBE); /* for root, who may ask for probes when he has the options read again */
     for (int i = 0; i < 2; i++) {
         uint32_t mask = (uint32_t)(keep >> 32 * i);
         data[i].effective &= mask;

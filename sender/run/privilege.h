@@ -18,8 +18,10 @@ void privilege_drop(uint64_t also);
 /* The needed ones, as bits 1 << CAP_… (capabilities(7)). */
 uint64_t privilege_needed(void);
 
-/* For a thread to raise its priority, and for user probes (perf_event_open(2): the uprobe PMU asks for
+/* For the bounding set to be narrowed again when all has started (PR_CAPBSET_DROP); for a thread to raise its
+ * priority, and for user probes (perf_event_open(2): the uprobe PMU asks for
  * CAP_SYS_ADMIN). */
+#define PRIVILEGE_PCAP  (UINT64_C(1) << 8)
 #define PRIVILEGE_NICE  (UINT64_C(1) << 23)
 #define PRIVILEGE_PROBE (UINT64_C(1) << 21)
 

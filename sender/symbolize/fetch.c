@@ -34,6 +34,7 @@ struct file {
 
 struct fetch {
     struct library library;
+    void (*begin)(void);
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wanted;
@@ -103,6 +104,8 @@ static uint32_t next(struct fetch *f, struct file *ret)
 static void *run(void *argument)
 {
     struct fetch *f = argument;
+    if (f->begin)
+        f->begin();
     void *client = f->library.begin();
     if (!client)
         return NULL;
@@ -123,7 +126,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-int fetch_new(struct fetch **ret, struct error *e)
+int fetch_new(struct fetch **ret, void (*begin)(void), struct error *e)
 {
     const char *urls = getenv("DEBUGINFOD_URLS");
     *ret = NULL;
@@ -132,6 +135,7 @@ int fetch_new(struct fetch **ret, struct error *e)
     struct fetch *f = calloc(1, sizeof *f);
     if (!f)
         return error_set(e, -ENOMEM, "out of memory");
+    f->begin = begin;
     setenv("DEBUGINFOD_MAXSIZE", FETCH_MAXSIZE, 0);
     setenv("DEBUGINFOD_MAXTIME", FETCH_MAXTIME, 0);
     pthread_mutex_init(&f->lock, NULL);

@@ -24,9 +24,9 @@ struct fetch;
 #define FETCH_MAXSIZE "268435456"
 #define FETCH_MAXTIME "60"
 
-/* Starts the thread. 0; 1: DEBUGINFOD_URLS is not set, *ret is NULL; -errno with *e. Reads and sets
- * environment variables: before other threads start. */
-int fetch_new(struct fetch **ret, struct error *e);
+/* Starts the thread, which calls `begin` first (NULL: nothing). 0; 1: DEBUGINFOD_URLS is not set, *ret is
+ * NULL; -errno with *e. Reads and sets environment variables: before other threads start. */
+int fetch_new(struct fetch **ret, void (*begin)(void), struct error *e);
 
 /* Ends the thread, at the latest when the transfer it is in notices (a second). Returns NULL; NULL is fine.
  */

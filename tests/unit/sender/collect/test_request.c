@@ -320,6 +320,23 @@ UNIT(names_addresses_and_attributes_arrive)
     end();
 }
 
+UNIT(a_kernel_address_without_a_name_stays_here)
+{
+    uint64_t address[] = {0xffffffff71234567, in(leaf_function, 0)};
+    struct sent sent = {0};
+    begin();
+    feed(1, 700, address, 1, 1);
+    settle();
+    build_all(&sent, REQUEST_BYTES_MAX);
+    const struct profiles *p = &sent.profiles[0];
+    uint32_t l = location_of(p, 0, 0);
+    ck_assert(bytes_is(attribute(p, p->location.attrs_at, l, "profile.frame.type").text, "kernel"));
+    ck_assert_uint_eq(p->location.address[l], 0);
+    ck_assert(bytes_is(name_of(p, location_of(p, 0, 1)), "leaf_function"));
+    release(&sent);
+    end();
+}
+
 UNIT(a_stack_ends_where_it_leaves_the_code)
 {
     uint64_t address[] = {in(leaf_function, 0), 0x1234, in(calling_function, 1)};

@@ -34,7 +34,7 @@ UNIT(invented_ids_switch_nothing_off)
     snprintf(path, sizeof path, "%s/fake.so", b.folder);
     ck_assert_msg(dlopen(path, RTLD_NOW) != NULL, "%s", dlerror());
     setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1", 1);
-    ck_assert_int_eq(fetch_new(&f, &e), 0);
+    ck_assert_int_eq(fetch_new(&f, NULL, &e), 0);
     int refused = 0;
     for (int i = 0; i < 4000; i++) { /* asked for in one window by nobody's programs */
         int n = snprintf(id, sizeof id, "%08d", i);
