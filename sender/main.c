@@ -210,6 +210,7 @@ static int run(struct program *p)
              p->options.print ? "" : ", sending to ", p->options.print ? "" : p->options.endpoint);
     hear_hangup(true);
     io_loop_run(p->loop);
+    surroundings_say_idle(&p->surroundings, &p->options, sampler_counts(p->sampler).taken, UINT64_MAX);
     figures_log(p, LOG_LEVEL_INFO);
     unwinder_log(p->unwinder, LOG_LEVEL_INFO);
     status = p->delivery.counts.lost || p->is_late ? EXIT_FAILED : EXIT_DONE;

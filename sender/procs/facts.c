@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "proto/base/macros.h"
 #include "proto/base/quantity.h"
 
 static bool is_hex(uint8_t c)
@@ -141,4 +142,44 @@ uint32_t facts_namespace_pid(struct bytes status)
     uint64_t pid;
     struct bytes last = bytes_after_last(bytes_of(at, (size_t)(end - at)), '\t');
     return quantity_u64(last, &pid) == 0 && pid <= UINT32_MAX ? (uint32_t)pid : 0;
+}
+
+bool facts_is_linker(struct bytes path)
+{
+    struct bytes name = bytes_after_last(path, '/');
+    return bytes_starts(name, "ld-linux") || bytes_starts(name, "ld-musl-") || bytes_starts(name, "ld.so") ||
+           bytes_starts(name, "ld64.so");
+}
+
+/* The word in front of *rest, which moves behind its NUL; .p NULL: there is no more. */
+static struct bytes next_word(struct bytes *rest)
+{
+    const uint8_t *end = rest->n ? memchr(rest->p, 0, rest->n) : NULL;
+    if (!end)
+        return bytes_of(NULL, 0);
+    struct bytes word = bytes_of(rest->p, (size_t)(end - rest->p));
+    *rest = bytes_of(end + 1, rest->n - word.n - 1);
+    return word;
+}
+
+struct bytes facts_linked_program(struct bytes command_line)
+{
+    static const char *const with_value[] = {
+        "--library-path",
+        "--glibc-hwcaps-prepend",
+        "--glibc-hwcaps-mask",
+        "--inhibit-rpath",
+        "--audit",
+        "--preload",
+        "--argv0",
+    };
+    (void)next_word(&command_line); /* its own name */
+    for (struct bytes word; (word = next_word(&command_line)).p;) {
+        if (!bytes_starts(word, "--"))
+            return word;
+        for (size_t i = 0; i < ARRAY_LEN(with_value); i++)
+            if (bytes_is(word, with_value[i]))
+                (void)next_word(&command_line);
+    }
+    return bytes_of(NULL, 0);
 }

@@ -18,6 +18,13 @@ struct bytes facts_container_id(struct bytes cgroup);
 /* The value of a variable in the text of /proc/PID/environ (NUL-separated NAME=value). None: .p is NULL. */
 struct bytes facts_variable(struct bytes environment, const char *name);
 
+/* The program that a dynamic linker was asked to run, by the text of /proc/PID/cmdline (NUL-separated): what
+ * ld.so(8) takes for it, as it was said there. None: .p is NULL. Points into the text. */
+struct bytes facts_linked_program(struct bytes command_line);
+
+/* Whether a path is a dynamic linker's of glibc or musl. */
+bool facts_is_linker(struct bytes path);
+
 /* Field 22 of /proc/PID/stat: when it began, in clock ticks since boot (proc_pid_stat(5)). 0 or -EINVAL. */
 int facts_start_ticks(struct bytes stat, uint64_t *ret);
 

@@ -102,6 +102,24 @@ static void read_exe(const struct procs *p, struct process *process)
     process->path = process_keep(process, exe);
 }
 
+/* A program may be begun by its dynamic linker, which then is the executable: it is called by its own name,
+ * if it is mapped under it. */
+static void read_linked(const struct procs *p, struct process *process)
+{
+    uint8_t text[PROCS_TEXT_MAX];
+    if (!facts_is_linker(process->path))
+        return;
+    struct bytes program = facts_linked_program(process_file(p, process->pid, "cmdline", text, sizeof text));
+    struct bytes name = bytes_after_last(program, '/');
+    for (uint32_t i = 0; name.n && i < process->maps.regions.n; i++) {
+        struct bytes path = process_path(process->maps.regions.p[i].path);
+        if (process->maps.regions.p[i].inode && bytes_eq(bytes_after_last(path, '/'), name)) {
+            process->path = process_keep(process, path);
+            return;
+        }
+    }
+}
+
 /* Of where regions are, and of which file; 64 bits are enough to see a change. */
 static uint64_t digest(const struct maps *m)
 {
@@ -223,6 +241,7 @@ void process_load(struct procs *p, struct process *process, const char *comm, ui
         uint8_t text[PROCS_TEXT_MAX], cgroup_text[PROCS_TEXT_MAX];
         process_read_maps(p, process, now); /* first: it is what a process about to end loses first */
         read_exe(p, process);
+        read_linked(p, process);
         struct bytes cgroup = process_file(p, process->pid, "cgroup", cgroup_text, sizeof cgroup_text);
         struct bytes id = facts_container_id(cgroup);
         process->container_id = id.p ? process_keep(process, id) : id;

@@ -11,6 +11,7 @@
 #include "proto/base/macros.h"
 #include "sender/run/privilege.h"
 #include "sender/run/program.h"
+#include "sender/run/surroundings.h"
 
 /* Requests that wait while the receiver is away: minutes of them. The oldest go first. */
 #define QUEUE_BYTES (8u << 20)
@@ -128,6 +129,10 @@ int program_open(struct program *p)
         .rule = p->options.rule,
         .n_rules = p->options.n_rules,
     };
+    if (surroundings_check(&p->options, &e) < 0) {
+        log_error("%s", e.text);
+        return EXIT_REFUSED;
+    }
     struct sampler_handler handler = {.stack = on_stack, .exec = on_exec, .notice = on_notice, .user = p};
     raise_open_files();
     bool has_probes = p->options.probes.n || p->options.allocs.n;

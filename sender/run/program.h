@@ -14,6 +14,7 @@
 #include "sender/deliver/delivery.h"
 #include "sender/run/host.h"
 #include "sender/run/namer.h"
+#include "sender/run/surroundings.h"
 #include "sender/options/options.h"
 #include "sender/report/status.h"
 #include "sender/symbolize/fetch.h"
@@ -32,6 +33,7 @@ struct program {
     struct delivery delivery;
     struct client *metrics; /* NULL: our figures go nowhere */
     struct status *status;
+    struct surroundings surroundings;
     struct io_loop *loop;
     uv_timer_t drain, window, end;
     uv_poll_t ring;

@@ -57,6 +57,8 @@ void windows_end(struct program *p)
     if (++p->ticks % METRICS_WINDOWS == 1)
         figures_send(p);
     sampler_follow_cpus(p->sampler);
+    surroundings_say_idle(&p->surroundings, &p->options, sampler_counts(p->sampler).taken,
+                          clock_monotonic() - p->begun);
     figures_log(p, LOG_LEVEL_DEBUG);
     unwinder_log(p->unwinder, LOG_LEVEL_DEBUG);
 }

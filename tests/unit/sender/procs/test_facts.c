@@ -67,3 +67,26 @@ UNIT(namespace_pid_is_the_innermost)
     ck_assert_uint_eq(facts_namespace_pid(BYTES_LIT("Name:\tx\n")), 0);
     ck_assert_uint_eq(facts_namespace_pid(BYTES_LIT("")), 0);
 }
+
+static bool linked_is(const char *text, size_t n, const char *want)
+{
+    struct bytes b = facts_linked_program(bytes_of(text, n));
+    return want ? bytes_is(b, want) : b.p == NULL;
+}
+#define LINKED(text, want) ck_assert(linked_is(text, sizeof text - 1, want))
+
+UNIT(a_program_begun_by_its_dynamic_linker)
+{
+    LINKED("/lib64/ld-linux-x86-64.so.2\0/usr/bin/shop\0--fast\0", "/usr/bin/shop");
+    LINKED("ld.so\0--library-path\0/opt/lib\0--inhibit-cache\0shop\0", "shop");
+    LINKED("ld.so\0--argv0\0--list\0./shop\0", "./shop");
+    LINKED("ld.so\0--verify\0", NULL);
+    LINKED("ld.so\0--argv0\0", NULL);
+    LINKED("ld.so\0cut off", NULL);
+    LINKED("ld.so", NULL);
+    LINKED("", NULL);
+    ck_assert(facts_is_linker(BYTES_LIT("/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")));
+    ck_assert(facts_is_linker(BYTES_LIT("/lib/ld-musl-x86_64.so.1")));
+    ck_assert(!facts_is_linker(BYTES_LIT("/usr/bin/ld")));
+    ck_assert(!facts_is_linker(BYTES_LIT("/opt/ld-linux/shop")));
+}

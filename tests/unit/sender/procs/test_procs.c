@@ -72,6 +72,27 @@ UNIT(a_process_is_read_once)
     remove_root();
 }
 
+UNIT(a_program_begun_by_its_linker_has_its_own_name)
+{
+    char path[256];
+    make_root();
+    snprintf(path, sizeof path, "%s/7/exe", root);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(symlink("/lib64/ld-linux-x86-64.so.2", path), 0);
+    PUT("cmdline", "/lib64/ld-linux-x86-64.so.2\0--library-path\0/opt\0./shop\0");
+    struct procs *p = unit_made(procs_new(root));
+    struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    ck_assert(bytes_is(x->path, "/usr/bin/shop"));
+    ck_assert(bytes_is(x->name, "shop"));
+    procs_free(p);
+    PUT("cmdline", "/lib64/ld-linux-x86-64.so.2\0/bin/sudo\0"); /* it is not there: somebody made it up */
+    p = unit_made(procs_new(root));
+    x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    ck_assert(bytes_is(x->name, "ld-linux-x86-64.so.2"));
+    procs_free(p);
+    remove_root();
+}
+
 UNIT(a_reused_pid_is_not_mistaken)
 {
     make_root();

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sender/run/surroundings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/base/log.h"
+#include "proto/base/macros.h"
+#include "sender/options/filter.h"
+
+/* The kernel's first PID namespace has this number (include/linux/proc_ns.h, PROC_PID_INIT_INO). */
+#define FIRST_PID_NAMESPACE "pid:[4026531836]"
+
+static struct bytes read_link(const char *path, char *to, size_t room)
+{
+    ssize_t n = readlink(path, to, room);
+    return bytes_of(to, n > 0 ? (size_t)n : 0);
+}
+
+static struct bytes read_text(const char *path, char *to, size_t room)
+{
+    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, to, room);
+    return bytes_of(to, n > 0 ? (size_t)n : 0);
+}
+
+/* Samples have the numbers that processes have in the first namespace: /proc must have the same. It may be
+ * mounted from there into a container that is in another one. */
+static bool proc_is_the_kernel_s(void)
+{
+    char text[64], own[16];
+    struct bytes namespace = read_link("/proc/self/ns/pid", text, sizeof text);
+    if (namespace.n == 0 || bytes_is(namespace, FIRST_PID_NAMESPACE))
+        return true; /* or nobody can say */
+    snprintf(own, sizeof own, "%d", getpid());
+    struct bytes self = read_link("/proc/self", text, sizeof text);
+    return self.n && !bytes_is(self, own);
+}
+
+uint64_t surroundings_memory(const char *root, struct bytes cgroup)
+{
+    char path[PATH_MAX], text[32];
+    uint64_t least = UINT64_MAX;
+    const uint8_t *at = memmem(cgroup.p, cgroup.n, "0::/", 4);
+    size_t n = at ? (size_t)(cgroup.p + cgroup.n - at) - 3 : 0;
+    const uint8_t *end = n ? memchr(at + 3, '\n', n) : NULL;
+    n = end ? (size_t)(end - at) - 3 : n;
+    if (n == 0 || n + strlen(root) + sizeof "/memory.max" > sizeof path)
+        return least;
+    snprintf(path, sizeof path, "%s%.*s", root, (int)n, (const char *)at + 3);
+    for (size_t top = strlen(root); strlen(path) > top; *strrchr(path, '/') = 0) {
+        char *name = path + strlen(path);
+        memcpy(name, "/memory.max", sizeof "/memory.max");
+        struct bytes limit = read_text(path, text, sizeof text - 1);
+        *name = 0;
+        text[limit.n] = 0;
+        char *behind;
+        uint64_t value = strtoull(text, &behind, 10);
+        if (behind != text)
+            least = min_of(least, value);
+    }
+    return least;
+}
+
+static void check_memory(void)
+{
+    char text[4096];
+    const char *root = filter_cgroup_root();
+    uint64_t limit =
+        root ? surroundings_memory(root, read_text("/proc/self/cgroup", text, sizeof text)) : UINT64_MAX;
+    if (limit < SURROUNDINGS_MEMORY_MIN)
+        log_warn(
+            "the memory limit of our cgroup is %llu MiB: profsend may be killed for want of memory, or lose "
+            "stacks and names; give it %llu MiB at least",
+            (unsigned long long)(limit >> 20), SURROUNDINGS_MEMORY_MIN >> 20);
+}
+
+int surroundings_check(const struct options *o, struct error *e)
+{
+    if (!proc_is_the_kernel_s())
+        return error_set(
+            e, -EINVAL,
+            "this is a PID namespace of its own: samples would find no process in /proc, and have "
+            "neither stacks nor names; run profsend in the host's (docker run --pid=host, "
+            "Kubernetes: hostPID: true)");
+    check_memory();
+    if (o->pid && kill((pid_t)o->pid, 0) < 0 && errno == ESRCH)
+        log_warn("--pid %u: there is no such process", o->pid);
+    return 0;
+}
+
+void surroundings_say_idle(struct surroundings *s, const struct options *o, uint64_t taken, uint64_t passed)
+{
+    bool has_rules = o->pid || o->n_rules;
+    if (s->said_idle || taken || !has_rules || passed < SURROUNDINGS_IDLE_NS)
+        return;
+    s->said_idle = true;
+    log_warn("no sample yet: nothing has run that --pid, --include and --exclude let through");
+}
