@@ -11,7 +11,7 @@ foreach(pair
     target_link_libraries(dep_${short} INTERFACE PkgConfig::${short})
 endforeach()
 if(PG_BUILD_SENDER)
-    foreach(pair "bpf;libbpf" "elf;libelf" "lzma;liblzma")
+    foreach(pair "bpf;libbpf" "elf;libelf" "lzma;liblzma" "seccomp;libseccomp")
         list(GET pair 0 short)
         list(GET pair 1 package)
         pkg_check_modules(${short} REQUIRED IMPORTED_TARGET ${package})

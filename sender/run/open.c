@@ -11,6 +11,7 @@
 #include "proto/base/macros.h"
 #include "sender/run/privilege.h"
 #include "sender/run/program.h"
+#include "sender/run/sandbox.h"
 #include "sender/run/surroundings.h"
 
 /* Requests that wait while the receiver is away: minutes of them. The oldest go first. */
@@ -172,5 +173,6 @@ int program_open(struct program *p)
     }
     if (p->status)
         log_info("status page at port %d", status_port(p->status));
+    sandbox_enter();
     return 0;
 }
