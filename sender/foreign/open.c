@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
+#include "sender/foreign/answering.h"
 
 #ifndef OVERLAYFS_SUPER_MAGIC
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
@@ -27,11 +28,13 @@
 static int open_place(int place)
 {
     char path[32];
-    struct stat st;
+    struct statx st;
     if (place < 0)
         return -errno;
-    if (fstat(place, &st) < 0 || !S_ISREG(st.st_mode))
+    if (statx(place, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0 || !S_ISREG(st.stx_mode))
         return -ENOENT;
+    if (!foreign_answers(place))
+        return -ETIMEDOUT;
     snprintf(path, sizeof path, "/proc/self/fd/%d", place);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     return fd < 0 ? -errno : fd;
@@ -44,6 +47,8 @@ int foreign_open(const char *root, const char *path, int flags)
     autoclose int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return -errno;
+    if (!foreign_answers(folder))
+        return -ETIMEDOUT;
     autoclose int place = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
     return open_place(place);
 }

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+/* What does not answer (answering.h) is -ETIMEDOUT. */
+
 /* A file by its path below `root` ("/", "/proc/PID/root"): no link and no ".." leads out of it. `flags`:
  * O_NOFOLLOW, or 0. A descriptor (O_RDONLY), -ENOENT for what is no regular file, or -errno. */
 int foreign_open(const char *root, const char *path, int flags);

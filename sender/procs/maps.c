@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "proto/base/macros.h"
@@ -39,13 +42,31 @@ static int add(struct maps *m, const struct region *r)
 }
 
 /* What the name of the region of a process context begins with (OTEP 4719, "Reading protocol"). */
-static bool is_context(struct bytes line)
+static bool is_context(struct bytes name)
 {
-    static const char *const names[] = {" [anon_shmem:OTEL_CTX]", " [anon:OTEL_CTX]", " /memfd:OTEL_CTX"};
+    static const char *const names[] = {"[anon_shmem:OTEL_CTX]", "[anon:OTEL_CTX]", "/memfd:OTEL_CTX"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (memmem(line.p, line.n, names[i], strlen(names[i])))
+        if (bytes_starts(name, names[i]))
             return true;
     return false;
+}
+
+/* Whether a region is memory without a file, or with one that the kernel made for it (memfd_create(2)), which
+ * is on a device of its own. A file may have any name, and to read what is mapped of it is to ask its server.
+ */
+static bool is_memory(const struct region *r)
+{
+    static _Atomic uint64_t device; /* 0: not asked yet */
+    struct stat st;
+    if (r->major == 0 && r->minor == 0)
+        return true;
+    if (!device) {
+        autoclose int fd = memfd_create("device", MFD_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0)
+            return false;
+        device = (uint64_t)st.st_dev;
+    }
+    return makedev(r->major, r->minor) == device;
 }
 
 int maps_line(struct maps *m, struct bytes line)
@@ -56,11 +77,9 @@ int maps_line(struct maps *m, struct bytes line)
         return 0;
     if (line.n < 5 || line.p[4] != ' ')
         return 0;
-    if (line.p[2] != 'x') {
-        if (!m->context && line.n < 200 && is_context(line))
-            m->context = r.start;
+    bool is_code = line.p[2] == 'x';
+    if (!is_code && (m->context || line.n >= 200 || !memmem(line.p, line.n, "OTEL_CTX", 8)))
         return 0;
-    }
     line = bytes_of(line.p + 5, line.n - 5);
     if (!number(&line, 16, ' ', &r.offset) || !number(&line, 16, ':', &major) ||
         !number(&line, 16, ' ', &minor))
@@ -75,7 +94,11 @@ int maps_line(struct maps *m, struct bytes line)
     while (line.n > 0 && line.p[0] == ' ')
         line = bytes_of(line.p + 1, line.n - 1);
     r.path = line;
-    return add(m, &r);
+    if (is_code)
+        return add(m, &r);
+    if (is_memory(&r) && is_context(line))
+        m->context = r.start;
+    return 0;
 }
 
 /* Feeds the whole lines of the first n bytes; returns how many bytes they were, or -ENOMEM. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
+#include "sender/foreign/answering.h"
 #include "sender/foreign/open.h"
 #include "sender/symbolize/elf/debugfile.h"
 #include "sender/symbolize/fetch.h"
@@ -447,7 +448,8 @@ void binaries_resolve(struct binaries *b)
         struct entry *e = b->entry[(i + b->turn) % BINARIES_MAX];
         if (!e)
             continue;
-        if (e->n_want > 0 && e->names && !allowance_is_spent(e->source.allowance))
+        bool may_read = !allowance_is_spent(e->source.allowance) && (e->fd < 0 || foreign_answers(e->fd));
+        if (e->n_want > 0 && e->names && may_read)
             resolve(b, e);
         else if (e->debug == DEBUG_FETCHING && e->names)
             look_for_fetched(b, e);

@@ -9,6 +9,7 @@
 
 #include "bpf/runtimes.h"
 #include "proto/base/clock.h"
+#include "sender/foreign/answering.h"
 
 /* Room that was made may be in pieces: then it is made again. */
 #define TRIES 3
@@ -99,6 +100,7 @@ static int why_not_open(int r)
     switch (-r) {
     case ENOENT:
     case ESRCH:
+    case ETIMEDOUT:
     case ESTALE: return LOADER_GONE;
     default: return r;
     }
@@ -116,7 +118,7 @@ static int open_file(struct loader *l, const struct loader_file *file, struct lo
         return LOADER_REFUSED;
     o->source.allowance = o == &l->memory ? NULL : user;
     if (o->rows)
-        return 0;
+        return o->fd < 0 || foreign_answers(o->fd) ? 0 : LOADER_REFUSED;
     if (is_refused(l, file->key))
         return LOADER_REFUSED;
     allowance_charge(user, OPENING);

@@ -14,6 +14,19 @@ from test_profsend_kinds import Kinds, truth  # noqa: F401 (truth is a fixture)
 from test_profsend_processes import encoded
 
 NOBODY = 65534
+# A file system that shows a folder, by Debian's python3-fusepy.
+SHOWS = """
+import os, sys
+sys.path.insert(0, "/usr/lib/python3/dist-packages")
+import fusepy
+class Shows(fusepy.Operations):
+    def getattr(self, path, fh=None):
+        st = os.lstat(sys.argv[1] + path)
+        return {k: getattr(st, k) for k in dir(st) if k in ("st_atime", "st_ctime", "st_gid", "st_mode", "st_mtime", "st_nlink", "st_size", "st_uid")}
+    def open(self, path, flags): return os.open(sys.argv[1] + path, os.O_RDONLY)
+    def read(self, path, n, offset, fh): return os.pread(fh, n, offset)
+fusepy.FUSE(Shows(), sys.argv[2], foreground=True, nothreads=True, allow_other=True)
+"""
 # Says by its process context that its threads publish theirs, in a file of which a search would never end: the chain of symbols
 # leads nowhere, each is looked for in a thousand segments, and what is not written are holes.
 ENDLESS = f"""
@@ -108,3 +121,61 @@ def test_a_copied_build_id_lends_no_names(everybodys):
             with running(honest):
                 wait_for(lambda: {"honest", "forged"} & names(honest.pid), "names of root's program")
                 assert "forged" not in names(honest.pid)
+
+
+def test_a_file_system_that_does_not_answer_keeps_nobody_waiting(truth, everybodys):
+    """The program runs, and then its server stops: what asks there waits for ever."""
+    if not pathlib.Path("/usr/lib/python3/dist-packages/fusepy.py").exists() or not os.access("/dev/fuse", os.W_OK):
+        pytest.skip("no FUSE here (apt-get install fuse3 python3-fusepy)")
+    (everybodys / "source").mkdir()
+    (everybodys / "mount").mkdir()
+    shutil.copy(truth, everybodys / "source/pg-silent")
+    (everybodys / "source/pg-silent").chmod(0o755)
+    server = Process(["/usr/bin/python3", "-c", SHOWS, everybodys / "source", everybodys / "mount"])
+    with Kinds() as receiver, running(server):
+        try:
+            wait_for(lambda: os.path.ismount(everybodys / "mount") or not server.alive(), "a mount")
+            if not server.alive():
+                pytest.skip(f"nothing can be mounted here: {server.log()[-200:]}")
+            silent = Process(as_nobody(everybodys / "mount/pg-silent", "spin", "600"))
+            sender = profsend(receiver)
+            with running(sender, silent):
+                wait_for(lambda: pathlib.Path(f"/proc/{silent.pid}/comm").read_text() == "pg-silent\n", "a program of the server's")
+                server.process.send_signal(signal.SIGSTOP)
+                at_work(sender)
+                wait_for(lambda: receiver.of(silent.pid, "samples/count"), "samples of who is on it")
+                others = Process([truth, "spin", "600"])
+                with running(others):
+                    wait_for(lambda: any("spinning" in hit.names for hit in receiver.of(others.pid, "samples/count")), "others' names")
+                assert sender.stop() == 0, sender.log()
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+            subprocess.run(["umount", "-l", everybodys / "mount"], capture_output=True)
+
+
+def test_a_perf_map_of_another_user_names_nothing(everybodys):
+    """/tmp is everybody's: whoever guesses a pid would choose what another's generated code is called."""
+    code = ("import ctypes, mmap, os\n"
+            "m = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)\n"
+            "m[0:2] = b'\\xeb\\xfe'\n"  # jumps to itself
+            "at = ctypes.addressof(ctypes.c_char.from_buffer(m))\n"
+            "print(f'at={at:x}', flush=True)\n"
+            "ctypes.CFUNCTYPE(None)(at)()\n")
+    with Kinds() as receiver:
+        victim = Process([sys.executable, "-c", code])
+        sender = profsend(receiver)
+        path = pathlib.Path(f"/tmp/perf-{victim.pid}.map")
+        with running(sender, victim):
+            try:
+                at = int(wait_for(lambda: re.search(r"at=(\w+)", victim.log()), "generated code").group(1), 16)
+                subprocess.run(as_nobody("sh", "-c", f"echo '{at:x} 1000 forged' >{path}"), check=True)
+                at_work(sender)
+                names = lambda: {name for hit in receiver.of(victim.pid, "samples/count") for name in hit.names[:1]}
+                wait_for(names, "samples of the generated code")
+                assert "forged" not in names()
+                path.unlink()
+                path.write_text(f"{at:x} 1000 honest\n")
+                wait_for(lambda: "honest" in names(), "what its own user says")
+                assert "forged" not in names()
+            finally:
+                path.unlink(missing_ok=True)

@@ -136,3 +136,16 @@ UNIT(packed_maps_say_the_same)
     close(fd);
     maps_release(&m);
 }
+
+UNIT(a_file_is_no_process_context_whatever_its_name)
+{
+    struct maps m = {0};
+    ck_assert_int_eq(maps_line(&m, BYTES_LIT("1000-2000 rw-p 00000000 00:52 9 /memfd:OTEL_CTX")), 0);
+    ck_assert_int_eq(maps_line(&m, BYTES_LIT("2000-3000 rw-p 00000000 08:01 9 /tmp/a [anon:OTEL_CTX]")), 0);
+    ck_assert_int_eq(maps_line(&m, BYTES_LIT("3000-4000 rw-p 00000000 00:00 0 /x [anon:OTEL_CTX]")), 0);
+    ck_assert_uint_eq(m.context, 0);
+    ck_assert_int_eq(maps_line(&m, BYTES_LIT("4000-5000 rw-p 00000000 00:00 0           [anon:OTEL_CTX]")),
+                     0);
+    ck_assert_uint_eq(m.context, 0x4000);
+    maps_release(&m);
+}
