@@ -6,11 +6,17 @@
 #ifndef SENDER_FOREIGN_OPEN_H
 #define SENDER_FOREIGN_OPEN_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* What does not answer (answering.h) is -ETIMEDOUT. */
+/* Whether that is why a file could not be opened: its file system does not answer (answering.h). Then it is
+ * not to be looked for by another name, either. */
+static inline bool foreign_is_silent(int r)
+{
+    return -r == ETIMEDOUT;
+}
 
 /* A file by its path below `root` ("/", "/proc/PID/root"): no link and no ".." leads out of it. `flags`:
  * O_NOFOLLOW, or 0. A descriptor (O_RDONLY), -ENOENT for what is no regular file, or -errno. */

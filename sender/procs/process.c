@@ -288,7 +288,7 @@ int procs_open_region(const struct procs *p, const struct process *process, cons
     snprintf(name, sizeof name, "%s/%u/map_files/%lx-%lx", p->root, process->pid,
              (unsigned long)region->start, (unsigned long)region->end);
     int fd = check_file(foreign_open_link(name), region);
-    if (fd >= 0 || fd == -ETIMEDOUT || region->path.n == 0 || region->path.p[0] != '/')
+    if (fd >= 0 || foreign_is_silent(fd) || region->path.n == 0 || region->path.p[0] != '/')
         return fd;
     root_of(p, process, name);
     fd = check_file(foreign_open(name, (const char *)region->path.p, 0), region);

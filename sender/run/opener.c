@@ -80,7 +80,7 @@ static int open_mapped(const struct opener *o, uint32_t pid, uint64_t start, uin
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/map_files/%lx-%lx", pid, (unsigned long)start, (unsigned long)end);
     int fd = foreign_open_link(path);
-    if (fd >= 0 || fd == -ETIMEDOUT) /* by its name it would be asked for without being asked first */
+    if (fd >= 0 || foreign_is_silent(fd))
         return fd;
     /* Without CAP_CHECKPOINT_RESTORE: by its name. */
     struct maps maps = {0};
@@ -142,11 +142,11 @@ int opener_open(void *of)
         char link[64];
         snprintf(link, sizeof link, "/proc/%u/exe", at->pid);
         fd = check(foreign_open_link(link), at->key);
-        if (fd < 0 && fd != -ETIMEDOUT && at->path[0] == '/')
+        if (fd < 0 && !foreign_is_silent(fd) && at->path[0] == '/')
             fd = check(foreign_open("/", at->path, 0), at->key);
     }
     /* Of a process that has begun another program meanwhile it was another file. */
-    if (fd == -ETIMEDOUT)
+    if (foreign_is_silent(fd))
         return fd;
     if (fd < 0)
         return open_by_path(at->opener, at->key);

@@ -111,7 +111,7 @@ static int build(scmp_filter_ctx filter)
     int r = 0;
     for (size_t i = 0; i < ARRAY_LEN(refused) && r == 0; i++) {
         r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), refused[i], 0);
-        r = r == -EDOM ? 0 : r; /* this machine has no such call */
+        r = -r == EDOM ? 0 : r; /* this machine has no such call */
     }
     /* Threads are made, processes are not. clone3's flags cannot be looked at: glibc then uses clone. */
     r = r ? r : seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);

@@ -11,7 +11,6 @@ import tempfile
 import pytest
 from programs import BUILD, Process, running, wait_for
 from test_profsend_kinds import Kinds, truth  # noqa: F401 (truth is a fixture)
-from test_profsend_processes import encoded
 
 NOBODY = 65534
 # A file system that shows a folder, by Debian's python3-fusepy.
