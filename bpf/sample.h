@@ -114,6 +114,7 @@ struct sample_frame {
     bpf_u32 file;   /* 0: not known. Of a word, what tells it from another one that is at `where` later */
     bpf_u64 where;
 };
+#define SAMPLE_OFFSET_BITS (UNWIND_PAGE_BITS + 16)
 #define SAMPLE_FRAME_WORDS (sizeof(struct sample_frame) / 8)
 
 /* What follows the head of a stack. */

@@ -220,6 +220,7 @@ static int run(struct program *p)
     delivery_close(&p->delivery);
     p->metrics = client_free(p->metrics);
     p->unwinder = unwinder_free(p->unwinder);
+    p->known = known_free(p->known);
     p->loop = io_loop_free(p->loop); /* closes the handles, one of which looks at the sampler's descriptor */
     p->sampler = sampler_close(p->sampler);
     p->namer = namer_free(p->namer);

@@ -106,6 +106,76 @@ static uint32_t file_in_window(struct collector *c, const struct process *proces
     return at;
 }
 
+/* Opens the file that a frame means: by its name, else, of another mount namespace's, by the process. */
+static bool open_known(struct collector *c, const struct process *process, const struct sample_frame *from,
+                       struct allowance *user, struct collector_code *ret)
+{
+    if (!c->code || allowance_is_spent(user) || !c->code(c->code_user, from->file, ret))
+        return false;
+    if (ret->is_vdso)
+        ret->key = collector_vdso;
+    else
+        allowance_charge(user, FILES_OPENING);
+    const struct region *region = ret->fd < 0 ? maps_find(&process->maps, from->where) : NULL;
+    if (region && region->inode == ret->key.inode)
+        ret->fd = procs_open_region(c->procs, process, region);
+    return true;
+}
+
+static uint32_t add_known(struct collector *c, const struct collector_code *code, struct allowance *user)
+{
+    uint32_t number = files_find(c->files, &code->key);
+    if (number)
+        return number;
+    if (code->is_vdso)
+        return files_add_memory(c->files, &code->key, c->vdso);
+    return code->fd >= 0 ? files_add(c->files, &code->key, code->fd, user) : 0;
+}
+
+/* The number of the file a frame means, and its index in the window, where it is open if it can be. 0: it is
+ * not known. */
+static uint32_t known_file(struct collector *c, const struct process *process,
+                           const struct sample_frame *from, uint32_t *at, uint64_t now)
+{
+    struct collector_code code;
+    struct allowance *user = procs_allowance(c->procs, process, now);
+    uint32_t number = files_of_serial(c->files, from->file);
+    struct file *file = files_get(c->files, number);
+    if (file) {
+        *at = window_file(&c->window, number, &file->key, &file->in_window);
+        if (*at == UINT32_MAX || !window_wants(&c->window, *at, process->pid))
+            return number;
+    }
+    if (!open_known(c, process, from, user, &code))
+        return number;
+    number = number ? number : add_known(c, &code, user);
+    file = files_get(c->files, number);
+    *at = file ? window_file(&c->window, number, &file->key, &file->in_window) : UINT32_MAX;
+    if (*at == UINT32_MAX) {
+        cleanup_close(&code.fd);
+        return 0;
+    }
+    files_remember(c->files, from->file, number);
+    if (code.fd >= 0)
+        files_check(c->files, number, code.fd, user);
+    window_met(&c->window, *at, process->pid, bytes_str(code.path), code.fd);
+    return number;
+}
+
+/* A frame in a file that the walk knew: no living process is needed to say where it is. */
+static bool take_known(struct collector *c, const struct process *process, const struct sample_frame *from,
+                       uint64_t now, struct frame *ret)
+{
+    uint64_t virtual;
+    uint32_t at = UINT32_MAX, number = from->file ? known_file(c, process, from, &at, now) : 0;
+    uint32_t offset = (uint32_t)from->extra << UNWIND_PAGE_BITS | (from->where & (UNWIND_PAGE_SIZE - 1));
+    if (!number || at == UINT32_MAX || !files_get(c->files, number)->is_elf ||
+        !files_address_of_page(c->files, number, offset, &virtual))
+        return false;
+    *ret = (struct frame){.kind = FRAME_FILE, .file = at, .address = virtual};
+    return true;
+}
+
 /* A stack on its way into the window. */
 struct taking {
     struct collector *c;
@@ -132,6 +202,8 @@ static bool take_code(struct taking *t, const struct sample_frame *from, struct 
     bool is_sure =
         t->at == 0 || is_exact; /* the kernel side found a mapping there, which ours may be older than */
     uint64_t address = from->where - (t->at > 0 && !is_exact);
+    if (take_known(c, t->process, from, t->now, ret))
+        return true;
     *ret = (struct frame){.kind = FRAME_OTHER, .address = address};
     struct region *region = procs_region(c->procs, t->process, address, is_sure, t->now);
     if (!region)

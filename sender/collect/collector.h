@@ -13,12 +13,22 @@
 #ifndef SENDER_COLLECT_COLLECTOR_H
 #define SENDER_COLLECT_COLLECTOR_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/base/error.h"
 #include "sender/collect/files.h"
 #include "sender/collect/pending.h"
 #include "sender/collect/window.h"
+
+/* A file of code that a walk met. */
+struct collector_code {
+    struct binary_key key;
+    bool is_vdso;
+    int fd; /* the taker's; -1: it cannot be opened (now) */
+    char path[PATH_MAX];
+};
 
 struct collector {
     struct window window; /* the one that is open */
@@ -31,6 +41,10 @@ struct collector {
      * The owner's; may be NULL. */
     void (*place)(void *user, uint32_t pid, const struct context_place *place);
     void *place_user;
+    /* The file that frames mean by a number (struct sample_frame): what they are named by when their process
+     * has ended. False: it is not known any more. The owner's; may be NULL. */
+    bool (*code)(void *user, uint32_t serial, struct collector_code *ret);
+    void *code_user;
 };
 
 /* What our vDSO is known by; its inode is no file's. */

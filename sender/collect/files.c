@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "bpf/sample.h"
 #include "proto/base/hash.h"
 #include "proto/base/hash_table.h"
 #include "proto/base/macros.h"
@@ -22,6 +23,9 @@ struct entry {
 struct files {
     struct entry *entry[FILES_MAX]; /* NULL: free; the number is the index + 1 */
     struct hash_table by_key;       /* of indices */
+    struct {
+        uint32_t serial, number;
+    } known[UNWIND_FILES]; /* by the low bits of the serial */
 };
 
 struct files *files_new(void)
@@ -65,6 +69,18 @@ uint32_t files_find(const struct files *f, const struct binary_key *key)
     return 0;
 }
 
+uint32_t files_of_serial(const struct files *f, uint32_t serial)
+{
+    uint32_t at = serial % UNWIND_FILES;
+    return f->known[at].serial == serial ? f->known[at].number : 0;
+}
+
+void files_remember(struct files *f, uint32_t serial, uint32_t number)
+{
+    f->known[serial % UNWIND_FILES].serial = serial;
+    f->known[serial % UNWIND_FILES].number = number;
+}
+
 /* Reads the segments, in place of what is known. What is no ELF file, or finds no memory, has none. */
 static void entry_read(struct entry *e, struct source *s, struct allowance *user)
 {
@@ -101,6 +117,9 @@ static struct entry *add(struct files *f, const struct binary_key *key)
 static void forget(struct files *f, struct entry *e)
 {
     hash_table_remove(&f->by_key, hash_of(&e->file.key), e->number - 1);
+    for (uint32_t i = 0; i < UNWIND_FILES; i++)
+        if (f->known[i].number == e->number)
+            f->known[i].number = 0;
     f->entry[e->number - 1] = NULL;
     entry_free(e);
 }
@@ -162,6 +181,23 @@ bool files_address(struct files *f, uint32_t number, uint64_t offset, uint64_t *
         }
     }
     return false;
+}
+
+bool files_address_of_page(struct files *f, uint32_t number, uint32_t offset, uint64_t *ret)
+{
+    const uint64_t step = UINT64_C(1) << SAMPLE_OFFSET_BITS;
+    struct entry *e = f->entry[number - 1];
+    uint32_t found = 0;
+    e->idle = 0;
+    for (uint32_t i = 0; i < e->n_segments; i++) {
+        const struct elf_segment *g = &e->segment[i];
+        uint64_t within = (offset - g->file_offset) & (step - 1);
+        if (within >= g->file_size)
+            continue;
+        *ret = g->address + within;
+        found += within + step < g->file_size ? 2 : 1;
+    }
+    return found == 1;
 }
 
 void files_sweep(struct files *f)

@@ -34,6 +34,11 @@ struct files *files_free(struct files *f); /* returns NULL */
 /* The number of a file met before, from 1; 0: unknown. Numbers hold until files_sweep. */
 uint32_t files_find(const struct files *f, const struct binary_key *key);
 
+/* The number of the file that frames mean by a serial (struct sample_frame), as files_remember was told; 0:
+ * unknown. */
+uint32_t files_of_serial(const struct files *f, uint32_t serial);
+void files_remember(struct files *f, uint32_t serial, uint32_t number);
+
 /* What a file's headers may cost of the user's allowance who had it read: a real one takes a fortieth. And
  * what it is worth to open one. */
 #define FILES_COST_MAX (8ll << 20)
@@ -55,6 +60,10 @@ struct file *files_get(struct files *f, uint32_t number);
 /* The ELF virtual address of a file offset, and notes that the file is in use. False: it is in no segment of
  * code. */
 bool files_address(struct files *f, uint32_t number, uint64_t offset, uint64_t *ret);
+
+/* The same where of the offset only the low SAMPLE_OFFSET_BITS are known. False also where there is more than
+ * one such place. */
+bool files_address_of_page(struct files *f, uint32_t number, uint32_t offset, uint64_t *ret);
 
 /* Ends a window: forgets files long unused. */
 void files_sweep(struct files *f);

@@ -102,6 +102,12 @@ static void on_place(void *user, uint32_t pid, const struct context_place *place
                     strerror(-r));
 }
 
+static bool on_code(void *user, uint32_t serial, struct collector_code *ret)
+{
+    struct program *p = user;
+    return known_open(p->known, serial, ret);
+}
+
 static void on_notice(void *user, const struct sample_head *head)
 {
     struct program *p = user;
@@ -141,7 +147,8 @@ int program_open(struct program *p)
     host_read(&p->host);
     rng_seed(&p->rng, clock_realtime() ^ clock_monotonic() << 20 ^ (uint64_t)getpid());
     p->loop = io_loop_new();
-    if (!p->loop || collector_init(&p->collector, "/proc") < 0) {
+    p->known = known_new();
+    if (!p->loop || !p->known || collector_init(&p->collector, "/proc") < 0) {
         log_error("out of memory");
         return EXIT_FAILED;
     }
@@ -155,9 +162,11 @@ int program_open(struct program *p)
     }
     p->collector.place = on_place;
     p->collector.place_user = p;
+    p->collector.code = on_code;
+    p->collector.code_user = p;
     p->begun = p->window_begun = clock_monotonic();
     int r = sampler_open(&p->sampler, &sampling, &handler, &e);
-    if (r == 0 && unwinder_new(&p->unwinder, p->sampler, p->collector.vdso) < 0)
+    if (r == 0 && unwinder_new(&p->unwinder, p->sampler, p->known, p->collector.vdso) < 0)
         r = error_set(&e, -ENOMEM, "out of memory, or no thread can be made");
     if (r == 0)
         (void)procs_scan(p->collector.procs, clock_monotonic()); /* without it, names come with the samples */

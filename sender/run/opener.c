@@ -68,10 +68,16 @@ static int check(int fd, const struct unwind_key *key)
     struct foreign_file file = {key->inode, key->device >> 20, key->device & 0xfffff};
     if (fd < 0)
         return fd;
-    if (foreign_is(fd, &file) && fstat(fd, &st) == 0 && (uint64_t)st.st_size == key->size)
+    if (foreign_is(fd, &file) && fstat(fd, &st) == 0 && (uint64_t)st.st_size == key->size &&
+        (uint64_t)st.st_mtim.tv_sec == key->mtime)
         return fd;
     close(fd);
     return -ESTALE;
+}
+
+int opener_named(const char *path, const struct unwind_key *key)
+{
+    return check(foreign_open("/", path, 0), key);
 }
 
 /* The file a process has mapped at [start, end). */
@@ -129,7 +135,7 @@ static void keep_path(struct opener *o, const struct unwind_key *key, int fd)
 static int open_by_path(struct opener *o, const struct unwind_key *key)
 {
     const struct path *p = path_of(o, key);
-    return p->path && same_key(&p->key, key) ? check(foreign_open("/", p->path, 0), key) : -ENOENT;
+    return p->path && same_key(&p->key, key) ? opener_named(p->path, key) : -ENOENT;
 }
 
 int opener_open(void *of)
@@ -143,7 +149,7 @@ int opener_open(void *of)
         snprintf(link, sizeof link, "/proc/%u/exe", at->pid);
         fd = check(foreign_open_link(link), at->key);
         if (fd < 0 && !foreign_is_silent(fd) && at->path[0] == '/')
-            fd = check(foreign_open("/", at->path, 0), at->key);
+            fd = opener_named(at->path, at->key);
     }
     /* Of a process that has begun another program meanwhile it was another file. */
     if (foreign_is_silent(fd))

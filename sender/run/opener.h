@@ -27,6 +27,10 @@ struct whereabouts {
 /* A loader_file's `open`; `of` is a struct whereabouts. A descriptor, the caller's; or -errno. */
 int opener_open(void *of);
 
+/* The key's file by an absolute name, if it is yet that one, unchanged. A descriptor, the caller's; or
+ * -errno. Any thread. */
+int opener_named(const char *path, const struct unwind_key *key);
+
 /* Whose process it is: its effective user, or root where it may not be looked into; UINT32_MAX: it is gone.
  */
 uint32_t opener_user(uint32_t pid);

@@ -13,6 +13,7 @@
 #include "sender/attach/sampler.h"
 #include "sender/deliver/delivery.h"
 #include "sender/run/host.h"
+#include "sender/run/known.h"
 #include "sender/run/namer.h"
 #include "sender/run/surroundings.h"
 #include "sender/options/options.h"
@@ -27,6 +28,7 @@ struct program {
     struct host host;
     struct sampler *sampler;
     struct unwinder *unwinder;
+    struct known *known;
     struct collector collector;
     struct fetch *fetch; /* NULL: nobody is asked for debug files */
     struct namer *namer;

@@ -15,6 +15,7 @@
 #include "proto/base/macros.h"
 #include "sender/run/privilege.h"
 #include "sender/procs/maps.h"
+#include "sender/run/known.h"
 #include "sender/run/opener.h"
 #include "sender/run/resumer.h"
 #include "sender/runtimes/runtime.h"
@@ -42,6 +43,7 @@ struct unwinder {
     struct tables *tables;
     struct loader loader;
     struct opener *opener;
+    struct known *known;
     struct resumer *resumer;
     uint64_t begun;
     pthread_t thread;
@@ -120,6 +122,12 @@ static void on_rest(void *user, const struct sample_head *head, const uint64_t *
     resumer_rest(u->resumer, head, body);
 }
 
+static void on_known(void *user, uint32_t serial, const struct unwind_key *key, int fd)
+{
+    struct unwinder *u = user;
+    known_add(u->known, serial, key, fd);
+}
+
 static bool on_file(void *user, const struct sample_file *file)
 {
     struct unwinder *u = user;
@@ -155,13 +163,14 @@ static void *run(void *argument)
         is_idle = n == 0;
         if (is_idle) {
             loader_rest(&u->loader);
+            known_rest(u->known);
             malloc_trim(0);
         }
     }
     return NULL;
 }
 
-int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct bytes vdso)
+int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct known *known, struct bytes vdso)
 {
     static const struct unwind_key vdso_key;
     struct tables_backend backend;
@@ -170,6 +179,7 @@ int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct bytes vd
         return -ENOMEM;
     sampler_tables(sampler, &backend);
     u->sampler = sampler;
+    u->known = known;
     u->begun = clock_monotonic();
     u->tables = tables_new(&backend, ROW_SHARDS);
     u->opener = opener_new();
@@ -177,6 +187,8 @@ int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct bytes vd
     u->stop_fd = eventfd(0, EFD_CLOEXEC);
     loader_init(&u->loader, u->tables);
     u->loader.recognise = recognise;
+    u->loader.known = on_known;
+    u->loader.known_user = u;
     if (!u->tables || !u->opener || !u->resumer || u->stop_fd < 0) {
         unwinder_free(u);
         return -ENOMEM;
@@ -185,6 +197,7 @@ int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct bytes vd
         (void)loader_add_memory(&u->loader, &vdso_key, vdso);
     (void)sampler_files(sampler, on_file, u); /* refused, all is compiled on demand */
     loader_rest(&u->loader);
+    known_rest(known);
     malloc_trim(0);
     int r = -pthread_create(&u->thread, NULL, run, u);
     if (r < 0) {

@@ -11,10 +11,11 @@
 #include "sender/attach/sampler.h"
 
 struct unwinder;
+struct known;
 
 /* Fills the sampler's tables with what runs now, then starts the thread. `vdso` is the vDSO's ELF image, .n 0
- * if there is none. The sampler must outlive it. 0 or -errno. */
-int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct bytes vdso);
+ * if there is none. What files the walks know is put into `known`. Both must outlive it. 0 or -errno. */
+int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct known *known, struct bytes vdso);
 
 /* Ends the thread and frees. Returns NULL; NULL is fine. */
 struct unwinder *unwinder_free(struct unwinder *u);

@@ -9,6 +9,7 @@
 
 #include "bpf/runtimes.h"
 #include "proto/base/clock.h"
+#include "proto/base/macros.h"
 #include "sender/foreign/answering.h"
 
 /* Room that was made may be in pieces: then it is made again. */
@@ -106,8 +107,8 @@ static int why_not_open(int r)
     }
 }
 
-/* Opens a file if it is not open. 0; ROWS_NONE: it is none of ours; LOADER_GONE; LOADER_REFUSED; or -errno.
- */
+/* Opens a file if it is not open. 0; ROWS_NONE: it is none of ours, and its descriptor the caller's;
+ * LOADER_GONE; LOADER_REFUSED; or -errno. */
 static int open_file(struct loader *l, const struct loader_file *file, struct loader_open **ret)
 {
     struct loader_open *o = find_open(l, file->key);
@@ -135,10 +136,10 @@ static int open_file(struct loader *l, const struct loader_file *file, struct lo
         o->rows = rows_close(o->rows);
         r = LOADER_REFUSED;
     }
-    if (r != 0) {
+    if (r != 0 && r != ROWS_NONE)
         close(o->fd);
+    if (r != 0)
         return r;
-    }
     o->key = *file->key;
     return 0;
 }
@@ -161,13 +162,15 @@ static void wait_for_room(void)
     nanosleep(&(struct timespec){.tv_nsec = TABLES_GRACE_NS}, NULL);
 }
 
-static int install(struct loader *l, const struct unwind_key *key, uint32_t n_pages, uint32_t runtime)
+static int install(struct loader *l, const struct unwind_key *key, uint32_t n_pages, uint32_t runtime, int fd)
 {
     int r = tables_add(l->tables, key, n_pages, runtime, clock_monotonic());
     for (int i = 0; i < TRIES && r == TABLES_LATER; i++) {
         wait_for_room();
         r = tables_add(l->tables, key, n_pages, runtime, clock_monotonic());
     }
+    if (r == 0 && l->known)
+        l->known(l->known_user, tables_file(l->tables, key)->serial, key, fd);
     pthread_mutex_lock(&l->lock);
     l->counts.files += r == 0;
     l->counts.without += r == 0 && n_pages == 0;
@@ -182,10 +185,13 @@ int loader_add(struct loader *l, const struct loader_file *file)
     if (tables_file(l->tables, file->key))
         return 0;
     int r = open_file(l, file, &o);
-    if (r == ROWS_NONE)
-        r = install(l, file->key, 0, RUNTIME_NATIVE);
-    else if (r == 0)
-        r = install(l, file->key, rows_pages(o->rows), l->recognise ? l->recognise(o->fd) : RUNTIME_NATIVE);
+    if (r == ROWS_NONE) {
+        autoclose int fd = o->fd;
+        r = install(l, file->key, 0, RUNTIME_NATIVE, fd);
+    } else if (r == 0) {
+        uint32_t runtime = l->recognise ? l->recognise(o->fd) : RUNTIME_NATIVE;
+        r = install(l, file->key, rows_pages(o->rows), runtime, o->fd);
+    }
     refuse(l, file->key, r);
     count(l, file->user, r, begun, 0, 0);
     return r;
@@ -197,7 +203,7 @@ int loader_add_memory(struct loader *l, const struct unwind_key *key, struct byt
     close_one(o);
     *o = (struct loader_open){.key = *key, .fd = -1, .source = source_memory(elf)};
     int r = rows_open(&o->rows, &o->source);
-    return r < 0 ? r : install(l, key, r == 0 ? rows_pages(o->rows) : 0, RUNTIME_NATIVE);
+    return r < 0 ? r : install(l, key, r == 0 ? rows_pages(o->rows) : 0, RUNTIME_NATIVE, -1);
 }
 
 static int load(struct loader *l, const struct loader_file *file, const struct unwind_file *known,
@@ -206,6 +212,8 @@ static int load(struct loader *l, const struct loader_file *file, const struct u
     struct loader_open *o;
     uint64_t begun = clock_thread(), damaged = 0;
     int r = open_file(l, file, &o);
+    if (r == ROWS_NONE)
+        close(o->fd);
     if (r == 0) {
         rows_page(o->rows, page, &l->rows);
         damaged = l->rows.n_damaged;

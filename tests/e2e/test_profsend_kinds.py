@@ -19,6 +19,9 @@ SIGMAS = 5
 Hit = collections.namedtuple("Hit", "pid kind value names attributes")
 
 
+RAW = "raw address"
+
+
 class Kinds(Receiver):
     """Keeps every hit with its kind ("type/unit"), weight and attributes."""
 
@@ -38,8 +41,8 @@ class Kinds(Receiver):
         def attributes(indices):
             return {d.string_table[d.attribute_table[i].key_strindex]: value(d.attribute_table[i].value) for i in indices}
 
-        # inlined calls are several lines of one location, innermost first
-        names = [tuple(d.string_table[d.function_table[line.function_index].name_strindex] for line in l.lines) or ("",)
+        # inlined calls are several lines of one location, innermost first; a frame in no file is none that anybody could name
+        names = [tuple(d.string_table[d.function_table[line.function_index].name_strindex] for line in l.lines) or ("" if l.mapping_index else RAW,)
                  for l in d.location_table]
         for resource in request.resource_profiles:
             about = {a.key: value(a.value) for a in resource.resource.attributes}

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from programs import Process, running, wait_for
-from test_profsend_kinds import Kinds, profiled, truth  # noqa: F401 (truth is a fixture)
+from test_profsend_kinds import RAW, Kinds, profiled, truth  # noqa: F401 (truth is a fixture)
 
 
 def encoded(number, payload):
@@ -25,6 +25,24 @@ def test_processes_of_20_ms_appear_by_name(truth):
         assert set(named) == {"pg-truth"}, set(named)
         everyone = [about for about in receiver.resources.values() if about.get("process.executable.name") == "pg-truth"]
         assert len(everyone) >= 55, len(everyone)
+
+
+@pytest.mark.parametrize("linked", ["static", "dynamic"])
+def test_processes_of_1_ms_are_whole(tmp_path, linked):
+    """Children of vfork that end long before anybody has looked at them: their frames say which file they are in."""
+    source = pathlib.Path(__file__).resolve().parent.parent / "sender/load/short.c"
+    for name in ("pg-starter", "pg-short"):
+        subprocess.run(["gcc", "-O2", *(["-static"] if linked == "static" else []), source, "-o", tmp_path / name], check=True)
+    with Kinds() as receiver:
+        profiled(receiver, ["--frequency", "397", "--include", "executable=pg-short"],
+                 [tmp_path / "pg-starter", "300", "5", tmp_path / "pg-short"])
+        short = [hit for hit in receiver.hits if receiver.resources[hit.pid].get("process.executable.name") == "pg-short"]
+        warm = short[len(short) // 5:]  # all pages of code that are run have been met
+        placed = [hit for hit in warm if RAW not in hit.names]
+        named = [hit for hit in placed if "" not in hit.names and "profsend.stack.incomplete" not in hit.attributes]
+        assert len(warm) >= 100 and len(placed) >= 0.98 * len(warm), (len(warm), len(placed))
+        if linked == "static":  # of the C library's own functions no name is there where its debug symbols are not installed
+            assert len(named) >= 0.97 * len(warm), (len(warm), len(named))
 
 
 def test_a_fork_without_exec_has_its_parent_s_name(truth):
