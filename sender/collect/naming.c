@@ -100,19 +100,19 @@ static bool number_files(struct naming *n, struct window *w, uint64_t now)
     return true;
 }
 
-static void want(struct naming *n, struct window *w, const struct frame *frame)
+static void want(struct naming *n, struct window *w, const struct frame *frame, uint64_t hits)
 {
     struct window_file *f = &w->file.p[frame->file];
     uint32_t number = n->number.p[frame->file];
-    if (!number || !binaries_want(n->binaries, number, frame->address))
+    if (!number || !binaries_want(n->binaries, number, frame->address, hits))
         return;
     if (f->fd >= 0)
-        binaries_reopen(n->binaries, number, frame->address, take_fd_of(f));
+        binaries_reopen(n->binaries, number, frame->address, hits, take_fd_of(f));
     binaries_met(n->binaries, number, f->pid, f->path);
 }
 
 /* The frames of one stack that are the same in every process. Whether there are others. */
-static bool settle_stack(struct naming *n, struct window *w, uint32_t stack, uint64_t now)
+static bool settle_stack(struct naming *n, struct window *w, uint32_t stack, uint64_t hits, uint64_t now)
 {
     uint32_t n_frames;
     bool has_others = false;
@@ -121,7 +121,7 @@ static bool settle_stack(struct naming *n, struct window *w, uint32_t stack, uin
         if (frame[i].kind == FRAME_KERNEL)
             settle_kernel(n, &frame[i], now);
         else if (frame[i].kind == FRAME_FILE)
-            want(n, w, &frame[i]);
+            want(n, w, &frame[i], hits);
         else
             has_others |= frame[i].kind == FRAME_OTHER;
     }
@@ -140,9 +140,12 @@ static void note_others(struct naming *n, const struct window *w, const struct w
 void naming_settle(struct naming *n, struct window *w, const struct procs *procs, uint64_t now)
 {
     bool has_others = false;
-    if (number_files(n, w, now)) {
+    autofree uint64_t *hits = calloc((size_t)w->stacks.n + 1, sizeof *hits);
+    for (uint32_t i = 0; hits && i < window_samples(w); i++)
+        hits[w->sample.p[i].stack] += w->sample.p[i].n_times;
+    if (hits && number_files(n, w, now)) {
         for (uint32_t i = 0; i < w->stacks.n; i++)
-            has_others |= settle_stack(n, w, i, now);
+            has_others |= settle_stack(n, w, i, hits[i], now);
     } else {
         vec_release(&n->number);
     }

@@ -19,6 +19,10 @@ struct same {
 
 static enum window_incomplete incomplete(const struct sample_head *head)
 {
+    /* In the kernel, and where it was entered from is no code: a worker of io_uring has no user registers, in
+     * execve(2) they are those of the program before. The kernel's frames are all there is. */
+    if (head->user_end == UNWIND_END_NOT_CODE && head->n_user == 0 && head->n_kernel > 0)
+        return WINDOW_COMPLETE;
     switch (head->user_end) {
     case UNWIND_END_DEPTH: return WINDOW_TOO_DEEP;
     case UNWIND_END_UNREADABLE: return WINDOW_UNREADABLE;

@@ -121,8 +121,8 @@ bool known_open(struct known *k, uint32_t serial, struct collector_code *ret)
     if (!is_there)
         return false;
     ret->is_vdso = key.inode == 0;
-    ret->key = (struct binary_key){
-        .inode = key.inode, .major = key.device >> 20, .minor = key.device & 0xfffff};
+    ret->key =
+        (struct binary_key){.inode = key.inode, .major = key.device >> 20, .minor = key.device & 0xfffff};
     ret->fd = or_none(ret->fd);
     if (ret->fd < 0 && *ret->path == '/')
         ret->fd = opener_named(ret->path, &key);

@@ -37,15 +37,15 @@ struct entry {
     char *met_path;
     enum debug_state debug;
     bool debug_in_root; /* of met_pid; else the host's */
-    uint64_t *want;
+    struct resolve_want *want;
     uint32_t n_want, cap_want;
+    uint64_t hits; /* of all that is wanted */
     uint32_t idle; /* windows without a sample */
 };
 
 struct binaries {
     struct entry *entry[BINARIES_MAX]; /* NULL: free; the number is the index + 1 */
     uint32_t n, n_open;
-    uint32_t turn; /* the entry resolve begins with: so that no file keeps others from the work there is */
     struct names names;
     struct kept kept;
     struct binaries_options options;
@@ -215,11 +215,11 @@ const struct binary *binaries_get(const struct binaries *b, uint32_t number)
     return e ? &e->binary : NULL;
 }
 
-static void note(struct binaries *b, struct entry *e, uint64_t address)
+static void note(struct binaries *b, struct entry *e, uint64_t address, uint64_t hits)
 {
     if (e->n_want == e->cap_want) {
         uint32_t cap = e->cap_want ? 2 * e->cap_want : 32;
-        uint64_t *more = cap <= BINARIES_WANT_MAX ? realloc(e->want, cap * sizeof *more) : NULL;
+        struct resolve_want *more = cap <= BINARIES_WANT_MAX ? realloc(e->want, cap * sizeof *more) : NULL;
         if (!more) {
             b->dropped++;
             return;
@@ -227,10 +227,11 @@ static void note(struct binaries *b, struct entry *e, uint64_t address)
         e->want = more;
         e->cap_want = cap;
     }
-    e->want[e->n_want++] = address;
+    e->want[e->n_want++] = (struct resolve_want){address, hits};
+    e->hits += hits;
 }
 
-bool binaries_want(struct binaries *b, uint32_t number, uint64_t address)
+bool binaries_want(struct binaries *b, uint32_t number, uint64_t address, uint64_t hits)
 {
     struct entry *e = entry_of(b, number);
     e->idle = 0;
@@ -242,11 +243,11 @@ bool binaries_want(struct binaries *b, uint32_t number, uint64_t address)
         return false;
     if (e->fd < 0 && !e->is_memory)
         return b->n_open < BINARIES_OPEN_MAX;
-    note(b, e, address);
+    note(b, e, address, hits);
     return false;
 }
 
-void binaries_reopen(struct binaries *b, uint32_t number, uint64_t address, int fd)
+void binaries_reopen(struct binaries *b, uint32_t number, uint64_t address, uint64_t hits, int fd)
 {
     struct entry *e = entry_of(b, number);
     struct stat st;
@@ -267,7 +268,7 @@ void binaries_reopen(struct binaries *b, uint32_t number, uint64_t address, int 
     if (changed && allowance_is_spent(source.allowance))
         e->source.size = UINT64_MAX; /* read again when it is opened next */
     else
-        note(b, e, address);
+        note(b, e, address, hits);
 }
 
 void binaries_charge(struct binaries *b, uint32_t number, struct allowance *user)
@@ -347,10 +348,10 @@ static void look_for_fetched(struct binaries *b, struct entry *e)
     e->debug = r == 0 ? DEBUG_FETCHED : DEBUG_NONE;
 }
 
-static int by_value(const void *a, const void *b)
+static int by_address(const void *a, const void *b)
 {
-    const uint64_t *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
+    const struct resolve_want *x = a, *y = b;
+    return x->address < y->address ? -1 : x->address > y->address;
 }
 
 /* A file opened beside the one that names are for. */
@@ -388,17 +389,20 @@ static int open_alt(const struct entry *e, int fd, const struct source *s, const
     return debugfile_open_alt(root, fd, s, elf);
 }
 
-static void resolve(struct binaries *b, struct entry *e)
+/* Looks up what is wanted of a file, which may take about `share` of the work there is. */
+static void resolve(struct binaries *b, struct entry *e, int64_t share)
 {
     const struct elf *elf = &e->binary.elf;
     struct ranges *ranges = &e->names->ranges;
     cleanup(beside_close) struct beside debug = {.fd = -1}, alt = {.fd = -1};
-    qsort(e->want, e->n_want, sizeof *e->want, by_value);
+    qsort(e->want, e->n_want, sizeof *e->want, by_address);
     uint32_t n = 0;
     for (uint32_t i = 0; i < e->n_want; i++) {
-        if (n > 0 && e->want[i] == e->want[n - 1])
+        if (n > 0 && e->want[i].address == e->want[n - 1].address) {
+            e->want[n - 1].hits += e->want[i].hits;
             continue;
-        ranges_drop_rough(ranges, e->want[i]);
+        }
+        ranges_drop_rough(ranges, e->want[i].address);
         e->want[n++] = e->want[i];
     }
     ranges_settle(ranges);
@@ -410,7 +414,7 @@ static void resolve(struct binaries *b, struct entry *e)
                         .kept = &b->kept,
                         .go_only = b->options.addresses_only};
     int fd = r.go_only ? -1 : open_debug(b, e, &r.is_rough);
-    r.work = b->work;
+    r.work = share;
     if (beside_read(&debug, fd, e->source.allowance)) {
         r.debug_source = &debug.source;
         r.debug_elf = &debug.elf;
@@ -433,27 +437,58 @@ static void resolve(struct binaries *b, struct entry *e)
         kept_forget(&b->kept, alt.fd);
     }
     ranges_settle(ranges);
-    b->work = r.work;
+    b->work -= share - r.work;
     b->dropped += r.damaged;
     free(e->want);
     e->want = NULL;
     e->n_want = e->cap_want = 0;
 }
 
+static int by_hits(const void *a, const void *b)
+{
+    struct entry *const *x = a, *const *y = b;
+    return (*x)->hits > (*y)->hits ? -1 : (*x)->hits < (*y)->hits;
+}
+
+/* What was sampled most comes first, and gets as much of the work there is as of the samples; what it leaves
+ * is the others'. A file that has any may take more than its share, once: a large unit is looked at whole. */
+static void resolve_all(struct binaries *b, struct entry **wanting, uint32_t n)
+{
+    uint64_t hits = 0;
+    qsort(wanting, n, sizeof *wanting, by_hits);
+    for (uint32_t i = 0; i < n; i++)
+        hits += wanting[i]->hits;
+    for (uint32_t i = 0; i < n; i++) {
+        struct entry *e = wanting[i];
+        double part = (double)e->hits / (double)max_of(hits, UINT64_C(1));
+        hits -= e->hits;
+        if (!allowance_is_spent(e->source.allowance) && (e->fd < 0 || foreign_answers(e->fd)))
+            resolve(b, e, b->work > 0 ? (int64_t)(part * (double)b->work) + 1 : b->work);
+        entry_close(b, e);
+    }
+}
+
 void binaries_resolve(struct binaries *b)
 {
+    struct entry *wanting[BINARIES_MAX];
+    uint32_t n = 0;
     uint64_t before = b->looked_up;
-    b->turn = (b->turn + 1) % BINARIES_MAX;
     for (uint32_t i = 0; i < BINARIES_MAX; i++) {
-        struct entry *e = b->entry[(i + b->turn) % BINARIES_MAX];
+        struct entry *e = b->entry[i];
         if (!e)
             continue;
-        bool may_read = !allowance_is_spent(e->source.allowance) && (e->fd < 0 || foreign_answers(e->fd));
-        if (e->n_want > 0 && e->names && may_read)
-            resolve(b, e);
+        if (e->n_want > 0 && e->names)
+            wanting[n++] = e;
         else if (e->debug == DEBUG_FETCHING && e->names)
             look_for_fetched(b, e);
+    }
+    resolve_all(b, wanting, n);
+    for (uint32_t i = 0; i < BINARIES_MAX; i++) {
+        struct entry *e = b->entry[i];
+        if (!e)
+            continue;
         e->n_want = 0;
+        e->hits = 0;
         e->source.allowance = NULL;
         entry_close(b, e);
     }

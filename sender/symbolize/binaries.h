@@ -29,14 +29,16 @@ struct binaries;
 /* Unnamed addresses noted for one file in one window. */
 #define BINARIES_WANT_MAX 65536u
 /* What all names and ranges may take; when they pass it, those not used for longest go. */
-#define BINARIES_MEMORY_MAX (6u << 20)
+#define BINARIES_MEMORY_MAX (8u << 20)
 /* Work on debug information, in bytes looked at or unpacked (3 to 10 ns each): so many at the start, and each
  * window, up to what there was at the start, so many more and some for each address looked up: a host that
- * does little pays 0.15 % of a core at 5 s, a busy one is named as quickly as it is busy. What is above
- * waits, with the names of symbols only. */
-#define BINARIES_WORK_MAX        (24ll << 20)
+ * does little pays 0.15 % of a core at 5 s, a busy one is named as quickly as it is busy. It is shared among
+ * files by how often they were sampled, and goes to what was sampled most first; what is left out waits, with
+ * the names of symbols only. A host that begins to run five large C++ programs wants 40 MiB in its first
+ * window, 20 and 10 in the next two. */
+#define BINARIES_WORK_MAX        (64ll << 20)
 #define BINARIES_WORK_WINDOW     (2ll << 20)
-#define BINARIES_WORK_WINDOW_MAX (8ll << 20)
+#define BINARIES_WORK_WINDOW_MAX (12ll << 20)
 #define BINARIES_WORK_ADDRESS    (16ll << 10)
 /* A file that was in no sample for this many windows is forgotten. */
 #define BINARIES_IDLE_WINDOWS 24u
@@ -103,13 +105,13 @@ void binaries_met(struct binaries *b, uint32_t number, uint32_t pid, const char 
  * allowance does not reach is named when there is some again. */
 void binaries_charge(struct binaries *b, uint32_t number, struct allowance *user);
 
-/* Notes that an ELF address will be named. True: the file is not open and must be for that: open it and call
- * binaries_reopen, which notes the address as well. */
-bool binaries_want(struct binaries *b, uint32_t number, uint64_t address);
+/* Notes that an ELF address will be named; it was in so many samples more. True: the file is not open and
+ * must be for that: open it and call binaries_reopen, which notes the address as well. */
+bool binaries_want(struct binaries *b, uint32_t number, uint64_t address, uint64_t hits);
 
 /* Takes over a descriptor of the same file. If the file has changed meanwhile, what was known of it is
  * replaced. */
-void binaries_reopen(struct binaries *b, uint32_t number, uint64_t address, int fd);
+void binaries_reopen(struct binaries *b, uint32_t number, uint64_t address, uint64_t hits, int fd);
 
 /* Looks all noted addresses up, and closes the files. */
 void binaries_resolve(struct binaries *b);

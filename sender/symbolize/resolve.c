@@ -96,19 +96,25 @@ static void add_go(struct resolve *r, struct pclntab_chain *chain)
 }
 
 /* Names what Go's table knows; the rest is put into `left`. How many those are. */
-static uint32_t resolve_go(struct resolve *r, const uint64_t *address, uint32_t n, uint64_t *left)
+static uint32_t resolve_go(struct resolve *r, const struct resolve_want *want, uint32_t n,
+                           struct resolve_want *left)
 {
     struct pclntab table;
     uint32_t n_left = 0;
     autofree struct pclntab_chain *chain = malloc(sizeof *chain);
     bool has = chain && r->elf->go_lines.size && pclntab_open(&table, r->source, r->elf) == 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (!has || pclntab_chain(&table, address[i], chain) < 0)
-            left[n_left++] = address[i];
-        else if (!in_last_range(r->ranges, address[i]))
+        if (!has || pclntab_chain(&table, want[i].address, chain) < 0)
+            left[n_left++] = want[i];
+        else if (!in_last_range(r->ranges, want[i].address))
             add_go(r, chain);
     }
     return n_left;
+}
+
+static bool has_symbols(const struct resolve *r)
+{
+    return r->elf->symbols.size || (r->debug_source && r->debug_elf->symbols.size);
 }
 
 /* A symbol table of one of the files. */
@@ -171,6 +177,39 @@ static void mark_start(struct batch *b)
             a->start = max_of(a->start, a->address < end ? start : end);
         if (a->address >= start && a->address < end)
             a->end = min_of(a->end, end);
+    }
+}
+
+/* Of C libraries without symbols: what calls `main` is in no table of exported ones, but stands before the
+ * function that calls it (glibc's __libc_start_call_main, musl's second stage), and without it the stack of
+ * each C program has a root nobody knows. It is called as that function is. */
+#define BEFORE_START_MAX 1024u
+static const char c_library_start[] = "__libc_start_main";
+
+static void name_c_library_start(struct batch *b)
+{
+    struct symtab_answer behind;
+    char name[sizeof c_library_start + 1];
+    const struct table *table = &b->table[b->n_tables - 1];
+    uint64_t tried = 0;
+    if (b->n_tables == 0 || table->symbols.offset != b->r->elf->dynamic.offset)
+        return;
+    for (uint32_t i = 0; i < b->n; i++) {
+        struct symtab_answer *a = &b->answer[i];
+        if (a->name_at || a->end - a->start > BEFORE_START_MAX || a->end == tried)
+            continue;
+        tried = a->end;
+        symtab_begin(&behind, &tried, 1);
+        if (symtab_search(&table->source, &table->symbols, &table->names, &behind, 1) < 0 || !behind.name_at)
+            continue;
+        size_t n = source_string(&table->source, behind.name_at, name, sizeof name);
+        if (n < sizeof c_library_start - 1 ||
+            memcmp(name, c_library_start, sizeof c_library_start - 1) != 0 ||
+            (n > sizeof c_library_start - 1 && name[n - 1] != '@'))
+            continue;
+        a->start = max_of(a->start, a->end - min_of(a->end, (uint64_t)BEFORE_START_MAX));
+        a->name_at = b->name_at[i] = behind.name_at;
+        b->name_table[i] = b->n_tables - 1;
     }
 }
 
@@ -283,24 +322,31 @@ static void add_symbols(struct batch *b, bool is_rough)
     }
 }
 
-static void resolve_batch(struct batch *b, const uint64_t *address)
+static void resolve_batch(struct batch *b, const struct resolve_want *want)
 {
     autofree struct symtab_answer *answer = malloc(b->n * sizeof *answer);
     autofree uint32_t *name_table = calloc(b->n, sizeof *name_table);
     autofree uint64_t *name_at = calloc(b->n, sizeof *name_at);
     autofree struct dwarf_query *query = calloc(b->n, sizeof *query);
-    if (!answer || !name_table || !name_at || !query)
+    autofree uint64_t *address = malloc(b->n * sizeof *address);
+    if (!answer || !name_table || !name_at || !query || !address)
         return;
     b->answer = answer;
     b->name_table = name_table;
     b->name_at = name_at;
     b->query = query;
+    for (uint32_t i = 0; i < b->n; i++)
+        address[i] = want[i].address;
     symtab_begin(answer, address, b->n);
     search_tables(b);
     mark_start(b);
+    if (!has_symbols(b->r))
+        name_c_library_start(b);
     for (uint32_t i = 0; i < b->n; i++)
-        query[i] =
-            (struct dwarf_query){.address = address[i], .start = answer[i].start, .end = answer[i].end};
+        query[i] = (struct dwarf_query){.address = want[i].address,
+                                        .start = answer[i].start,
+                                        .end = answer[i].end,
+                                        .weight = want[i].hits};
     int r = search_dwarf(b);
     add_symbols(b, r == DWARF_LEFT || b->is_rough);
 }
@@ -319,22 +365,22 @@ static void open_tables(struct batch *b, struct bytes mini)
     add_table(b, r->source, &r->elf->dynamic, &r->elf->dynamic_names);
 }
 
-void resolve_addresses(struct resolve *r, const uint64_t *address, uint32_t n)
+void resolve_addresses(struct resolve *r, const struct resolve_want *want, uint32_t n)
 {
     struct batch b = {.r = r};
-    autofree uint64_t *left = malloc(n * sizeof *left + 1);
+    autofree struct resolve_want *left = malloc(n * sizeof *left + 1);
     autofree uint8_t *mini = NULL;
     size_t mini_n = 0;
-    uint32_t n_left = left ? resolve_go(r, address, n, left) : 0;
+    uint32_t n_left = left ? resolve_go(r, want, n, left) : 0;
     if (n_left == 0)
         return;
     if (r->go_only) {
         for (uint32_t i = 0; i < n_left; i++)
-            (void)ranges_add(r->ranges, &(struct range){.start = left[i], .end = left[i] + 1});
+            (void)ranges_add(r->ranges,
+                             &(struct range){.start = left[i].address, .end = left[i].address + 1});
         return;
     }
-    bool has_symbols = r->elf->symbols.size || (r->debug_source && r->debug_elf->symbols.size);
-    bool wants_mini = !has_symbols && r->elf->mini_debug.size;
+    bool wants_mini = !has_symbols(r) && r->elf->mini_debug.size;
     b.is_rough = r->is_rough || (wants_mini && r->work <= 0);
     if (wants_mini && r->work > 0 && unpack_xz(r->source, &r->elf->mini_debug, &mini, &mini_n) == 0)
         r->work -= (int64_t)mini_n;

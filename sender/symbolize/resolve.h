@@ -34,8 +34,13 @@ struct resolve {
     uint64_t damaged; /* tables that could not be read to their end */
 };
 
+/* An address, and how often it is in samples: lines of what is there most are looked for first. */
+struct resolve_want {
+    uint64_t address, hits;
+};
+
 /* Looks up n addresses, sorted ascending, none twice. Every one is in a range afterwards, unless memory is
  * out. */
-void resolve_addresses(struct resolve *r, const uint64_t *address, uint32_t n);
+void resolve_addresses(struct resolve *r, const struct resolve_want *want, uint32_t n);
 
 #endif

@@ -55,8 +55,8 @@ struct loader_open {
 struct loader {
     struct tables *tables;
     uint32_t (*recognise)(int fd); /* whose code a file has: enum runtime_tag; NULL: native's. The owner's */
-    /* A file has got this serial. `fd` -1: it is in memory, or nothing of it could be read. The owner's; may be
-     * NULL. */
+    /* A file has got this serial. `fd` -1: it is in memory, or nothing of it could be read. The owner's; may
+     * be NULL. */
     void (*known)(void *user, uint32_t serial, const struct unwind_key *key, int fd);
     void *known_user;
     struct loader_open open[LOADER_OPEN_MAX], memory;

@@ -273,20 +273,48 @@ static int by_unit(const void *a, const void *b)
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
+/* The queries of one unit, from … to - 1. */
+struct group {
+    uint32_t from, to;
+    uint64_t weight;
+};
+
+static int by_weight(const void *a, const void *b)
+{
+    const struct group *x = a, *y = b;
+    if (x->weight != y->weight)
+        return x->weight > y->weight ? -1 : 1;
+    return x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* Groups queries by unit, what weighs most first; how many groups. Those in no unit are left out. */
+static uint32_t group(struct dwarf_query *queries, uint32_t n, struct group *ret)
+{
+    uint32_t n_groups = 0;
+    qsort(queries, n, sizeof *queries, by_unit);
+    for (uint32_t from = 0, to; from < n && queries[from].unit != DWARF_NO_UNIT; from = to) {
+        uint64_t weight = 0;
+        for (to = from; to < n && queries[to].unit == queries[from].unit; to++)
+            weight += queries[to].weight;
+        ret[n_groups++] = (struct group){from, to, weight};
+    }
+    qsort(ret, n_groups, sizeof *ret, by_weight);
+    return n_groups;
+}
+
 int dwarf_find(struct dwarf_file *f, struct dwarf_query *queries, uint32_t n, dwarf_piece_fn fn, void *user)
 {
     for (uint32_t i = 0; i < n; i++)
         queries[i].is_answered = false;
     autofree struct dwarf_others *others = calloc(1, sizeof *others);
-    int r = others ? dwarf_locate(f, queries, n) : -ENOMEM;
+    autofree struct group *groups = malloc(n * sizeof *groups + 1);
+    int r = others && groups ? dwarf_locate(f, queries, n) : -ENOMEM;
     if (r < 0)
         return r;
-    qsort(queries, n, sizeof *queries, by_unit);
-    for (uint32_t from = 0, to; from < n && queries[from].unit != DWARF_NO_UNIT && r == 0; from = to) {
-        for (to = from + 1; to < n && queries[to].unit == queries[from].unit;)
-            to++;
-        r = f->work < f->reserved ? DWARF_LEFT : answer_unit(f, queries + from, to - from, others, fn, user);
-    }
+    uint32_t n_groups = group(queries, n, groups);
+    for (const struct group *g = groups; g < groups + n_groups && r == 0; g++)
+        r = f->work < f->reserved ? DWARF_LEFT
+                                  : answer_unit(f, queries + g->from, g->to - g->from, others, fn, user);
     dwarf_others_close(others);
     return r;
 }

@@ -40,16 +40,16 @@ UNIT(a_name_is_found_once_and_kept_without_the_file)
     ck_assert_uint_ne(number, 0);
     ck_assert_uint_eq(binaries_find(b, &key), number);
     uint64_t at = address_of_one();
-    ck_assert(!binaries_want(b, number, at)); /* still open */
+    ck_assert(!binaries_want(b, number, at, 1)); /* still open */
     ck_assert_uint_eq(binaries_name(b, number, at).n_lines, 0);
     binaries_resolve(b);
     ck_assert(is_called(b, number, at, "function_one"));
     ck_assert(is_called(b, number, at + 1, "function_one")); /* the whole function */
-    ck_assert(!binaries_want(b, number, at + 1));            /* no file needed */
+    ck_assert(!binaries_want(b, number, at + 1, 1));         /* no file needed */
     ck_assert_uint_eq(binaries_counts(b).looked_up, 1);
     uint64_t other = (uint64_t)((const char *)address_of_one - __executable_start);
-    ck_assert(binaries_want(b, number, other)); /* closed by now */
-    binaries_reopen(b, number, other, open("/proc/self/exe", O_RDONLY));
+    ck_assert(binaries_want(b, number, other, 1)); /* closed by now */
+    binaries_reopen(b, number, other, 1, open("/proc/self/exe", O_RDONLY));
     binaries_resolve(b);
     ck_assert(is_called(b, number, other, "address_of_one"));
     ck_assert(is_called(b, number, at, "function_one"));
@@ -81,12 +81,12 @@ UNIT(a_copied_build_id_lends_no_names)
     ck_assert_mem_eq(x->build_id, y->build_id, sizeof x->build_id);
     ck_assert_uint_eq(x->entry, y->entry);
     uint64_t code = x->entry + 4;
-    binaries_want(b, lying, code);
+    binaries_want(b, lying, code, 1);
     binaries_resolve(b);
     ck_assert(is_called(b, lying, code, "lying"));
     ck_assert(!is_called(b, honest, code, "lying"));
-    ck_assert(binaries_want(b, honest, code));
-    binaries_reopen(b, honest, code, built_open(&built, "honest"));
+    ck_assert(binaries_want(b, honest, code, 1));
+    binaries_reopen(b, honest, code, 1, built_open(&built, "honest"));
     binaries_resolve(b);
     ck_assert(is_called(b, honest, code, "honest"));
     binaries_free(b);
@@ -98,9 +98,9 @@ UNIT(a_file_that_is_another_now_is_read_anew)
     struct binaries *b = unit_made(binaries_new());
     uint32_t number = binaries_add(b, &key, "self", open("/proc/self/exe", O_RDONLY), NULL);
     ck_assert_uint_ne(number, 0);
-    binaries_want(b, number, address_of_one());
+    binaries_want(b, number, address_of_one(), 1);
     binaries_resolve(b);
-    binaries_reopen(b, number, 0x1, open("/bin/true", O_RDONLY));
+    binaries_reopen(b, number, 0x1, 1, open("/bin/true", O_RDONLY));
     ck_assert_uint_eq(binaries_name(b, number, address_of_one()).n_lines, 0);
     binaries_free(b);
 }

@@ -25,6 +25,15 @@ static void begin(struct looked_up *l, const struct built *b, const char *file)
         .source = &l->source, .elf = &l->elf, .places = &l->places, .ranges = &l->ranges, .work = 1 << 30};
 }
 
+/* Asks for n addresses, ascending, all alike. */
+static void look_up(struct looked_up *l, const uint64_t *address, uint32_t n)
+{
+    static struct resolve_want want[65536];
+    for (uint32_t i = 0; i < n; i++)
+        want[i] = (struct resolve_want){address[i], 1};
+    resolve_addresses(&l->r, want, n);
+}
+
 static void end(struct looked_up *l)
 {
     ranges_release(&l->ranges);
@@ -89,7 +98,7 @@ UNIT(inlined_calls_of_cxx_with_their_mangled_names)
     ck_assert_int_eq(built_run(&b, "g++ -O2 -g program.cc -o program"), 0);
     begin(&l, &b, "program");
     uint32_t n = whole_text(&l.elf, address, 65536), found = 0;
-    resolve_addresses(&l.r, address, n);
+    look_up(&l, address, n);
     ranges_settle(&l.ranges);
     for (uint32_t i = 0; i < n; i++) {
         const char *text = text_at(&l, address[i]);
@@ -148,7 +157,7 @@ UNIT(lambdas_and_types_without_a_name)
     ck_assert_int_eq(built_run(&b, "g++ -std=c++17 -O2 -g program.cc -o program"), 0);
     begin(&l, &b, "program");
     uint32_t n = whole_text(&l.elf, address, 65536);
-    resolve_addresses(&l.r, address, n);
+    look_up(&l, address, n);
     ranges_settle(&l.ranges);
     for (uint32_t i = 0; i < n; i++) {
         char plain[8192], *to = plain;
@@ -176,12 +185,81 @@ UNIT(without_debug_information_a_function_has_its_symbol_and_all_its_range)
     ck_assert_int_eq(built_run(&b, "gcc -O2 program.c -o program"), 0);
     begin(&l, &b, "program");
     uint32_t n = whole_text(&l.elf, address, 65536), found = 0;
-    resolve_addresses(&l.r, address, n);
+    look_up(&l, address, n);
     ranges_settle(&l.ranges);
     for (uint32_t i = 0; i < n; i++)
         found += strcmp(unit_made(text_at(&l, address[i])), "work") == 0;
     ck_assert_uint_gt(found, 50);
     end(&l);
+    built_free(&b);
+}
+
+UNIT(lines_of_what_was_sampled_most_come_first)
+{
+    static const char *const text =
+        "__attribute__((noinline)) int NAME(int x) { while (x % 7) x = x * 3 + 1; return x; }\n";
+    struct looked_up l;
+    struct built b = built_new();
+    built_text(&b, "a.c", text);
+    built_text(&b, "main.c", "int a(int), b(int);\nint main(int n, char **v) { return a(n) + b(n); }\n");
+    ck_assert_int_eq(
+        built_run(&b, "gcc -g -O1 -c -DNAME=a a.c -o a.o && gcc -g -O1 -c -DNAME=b a.c -o b.o && "
+                      "gcc -g main.c a.o b.o -o program && nm program | grep -E ' T [ab]$' | sort > symbols"),
+        0);
+    uint64_t address[2] = {0};
+    char line[256];
+    snprintf(line, sizeof line, "%s/symbols", b.folder);
+    FILE *f = fopen(line, "r");
+    for (int i = 0; i < 2; i++)
+        address[i] = strtoull(unit_made(fgets(line, sizeof line, f)), NULL, 16) + 1;
+    fclose(f);
+    ck_assert_uint_lt(address[0], address[1]);
+    for (uint32_t most = 0; most < 2; most++) {
+        struct resolve_want want[2] = {{address[0], 3}, {address[1], 3}};
+        bool has_lines[2] = {false};
+        want[most].hits = 5;
+        for (int64_t work = 16; !has_lines[0] && !has_lines[1]; work += 16) { /* until it is enough for one */
+            begin(&l, &b, "program");
+            l.r.work = work;
+            resolve_addresses(&l.r, want, 2);
+            ranges_settle(&l.ranges);
+            for (uint32_t i = 0; i < 2; i++)
+                has_lines[i] = strstr(unit_made(text_at(&l, address[i])), "a.c:") != NULL;
+            end(&l);
+        }
+        ck_assert(has_lines[most] && !has_lines[!most]);
+    }
+    built_free(&b);
+}
+
+UNIT(what_calls_main_is_named_where_the_c_library_has_no_symbols)
+{
+    struct looked_up l;
+    uint64_t address[1] = {0};
+    struct built b = built_new();
+    built_text(&b, "c.c",
+               "__attribute__((noinline)) int other(int x) { return x * 5; }\n"
+               "__attribute__((noinline)) static int hidden(int x) { return other(x) + 3; }\n"
+               "int more(int x) { return hidden(x) + 2; }\n"
+               "__attribute__((noinline)) static int second(int (*f)(int), int x) { return f(x) + 1; }\n"
+               "int __libc_start_main(int (*f)(int), int x) { return second(f, x) + 2; }\n");
+    for (int is_start = 0; is_start < 2; is_start++) {
+        ck_assert_int_eq(built_run(&b,
+                                   "gcc -O1 -fno-toplevel-reorder -shared -fPIC c.c -o c.so && "
+                                   "nm c.so | grep ' t %s$' > symbol && strip c.so",
+                                   is_start ? "second" : "hidden"),
+                         0);
+        char line[256];
+        snprintf(line, sizeof line, "%s/symbol", b.folder);
+        FILE *f = fopen(line, "r");
+        address[0] = strtoull(unit_made(fgets(line, sizeof line, f)), NULL, 16) + 1;
+        fclose(f);
+        begin(&l, &b, "c.so");
+        look_up(&l, address, 1);
+        ranges_settle(&l.ranges);
+        ck_assert_str_eq(unit_made(text_at(&l, address[0])), is_start ? "__libc_start_main" : "");
+        end(&l);
+    }
     built_free(&b);
 }
 
@@ -196,7 +274,7 @@ static void start_is_named(const char *compiler)
     ck_assert_int_eq(built_run(&b, "%s -O2 program.c -o program && strip program", compiler), 0);
     begin(&l, &b, "program");
     uint32_t n = whole_text(&l.elf, address, 65536), found = 0;
-    resolve_addresses(&l.r, address, n);
+    look_up(&l, address, n);
     ranges_settle(&l.ranges);
     ck_assert_uint_ne(l.elf.entry, 0);
     for (uint32_t i = 0; i < n; i++) {
@@ -231,7 +309,7 @@ UNIT(without_work_names_are_rough_and_later_better)
     begin(&l, &b, "program");
     uint32_t n = whole_text(&l.elf, address, 65536);
     l.r.work = 0;
-    resolve_addresses(&l.r, address, n);
+    look_up(&l, address, n);
     ranges_settle(&l.ranges);
     for (uint32_t i = 0; i < l.ranges.n; i++)
         rough += l.ranges.range[i].flags & RANGE_ROUGH ? 1 : 0;
@@ -243,7 +321,7 @@ UNIT(without_work_names_are_rough_and_later_better)
     ranges_settle(&l.ranges);
     ck_assert_uint_eq(l.ranges.n, 0);
     l.r.work = 1 << 30;
-    resolve_addresses(&l.r, address, n);
+    look_up(&l, address, n);
     ranges_settle(&l.ranges);
     for (uint32_t i = 0; i < n; i++)
         found += strncmp(unit_made(text_at(&l, address[i])), "leaf program.c:6 < ", 19) == 0;
@@ -315,7 +393,7 @@ UNIT(go_with_inlined_calls_as_addr2line_says)
     fclose(f);
     for (uint64_t a = strtoull(line, NULL, 16); n < 120; a++)
         address[n++] = a;
-    resolve_addresses(&l.r, address, n);
+    look_up(&l, address, n);
     ranges_settle(&l.ranges);
     for (uint32_t i = 0; i < n; i++) {
         const char *text = text_at(&l, address[i]);

@@ -63,7 +63,7 @@ static char *all_answers(const struct built *b, const char *program, uint32_t *r
     binaries_met(names, number, 0, path);
     struct elf_section code = binaries_get(names, number)->elf.text;
     for (uint64_t at = code.address; at < code.address + code.size; at++)
-        ck_assert(!binaries_want(names, number, at));
+        ck_assert(!binaries_want(names, number, at, 1));
     binaries_resolve(names);
     FILE *f = open_memstream(&text, &size);
     ck_assert_ptr_nonnull(f);

@@ -118,7 +118,7 @@ static struct binary_name look_up(struct binaries *b, const struct built *built,
     uint32_t number = binaries_add(b, &key, file, built_open(built, file), NULL);
     ck_assert_uint_ne(number, 0);
     binaries_met(b, number, (uint32_t)getpid(), path);
-    ck_assert(!binaries_want(b, number, address));
+    ck_assert(!binaries_want(b, number, address, 1));
     binaries_resolve(b);
     return binaries_name(b, number, address);
 }
@@ -148,7 +148,7 @@ UNIT(without_one_it_has_no_name_but_an_answer)
     ck_assert_int_eq(built_run(&built, "rm program.debug"), 0);
     struct binary_name name = look_up(b, &built, "stripped", work);
     ck_assert_uint_eq(name.n_lines, 0);
-    ck_assert(!binaries_want(b, 1, work)); /* it is not looked for again and again */
+    ck_assert(!binaries_want(b, 1, work, 1)); /* it is not looked for again and again */
     ck_assert_uint_eq(binaries_counts(b).debug, 0);
     binaries_free(b);
     built_free(&built);
