@@ -339,9 +339,7 @@ static __always_inline void send_stack(void *ctx, const __u64 *regs, struct scra
         read_context(s, task);
     }
     if (UNLIKELY(s->head.user_end == UNWIND_END_MISSING)) {
-        /* What has a ticket is waited for by its weight: it goes its way now, and the rows come for others.
-         */
-        if (send_rest(s) && !s->head.ticket)
+        if (send_rest(s))
             return;
         __sync_fetch_and_add(&n_ends[UNWIND_END_MISSING], 1);
     }

@@ -109,7 +109,7 @@ enum sample_frame_kind {
  * 256 MiB: so that what has ended by the time this is read can still be named. */
 struct sample_frame {
     bpf_u8 kind;
-    bpf_u8 runtime; /* enum runtime_tag: whose; of code, RUNTIME_NATIVE */
+    bpf_u8 runtime; /* enum runtime_tag: whose; of code, enum unwind_cfa: how its caller was found */
     bpf_u16 extra;  /* a place in the function: bytecode, line, … */
     bpf_u32 file;   /* 0: not known. Of a word, what tells it from another one that is at `where` later */
     bpf_u64 where;

@@ -79,6 +79,7 @@ enum unwind_cfa {
     UNWIND_CFA_UNKNOWN, /* more than these rules can say */
     UNWIND_CFA_REGISTER, /* + n: register n + cfa_offset, where all registers are known: leaf frames */
     UNWIND_CFA_END = UNWIND_CFA_REGISTER + 16,
+    UNWIND_CFA_POINTER = 254, /* the frame pointer leads on, as who compiled it says */
     UNWIND_CFA_MISSING = 255, /* in no table: the page's rows are not there */
 };
 

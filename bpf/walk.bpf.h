@@ -284,6 +284,7 @@ static long walk_frame(__u32 i, struct walk_context *c)
     if (rule.cfa == UNWIND_CFA_SIGNAL || (rule.cfa == UNWIND_CFA_PADDING && w->at.is_return))
         address = w->at.ip; /* "returned to" without having been called: a handler's, a coroutine's first */
     if (add_frame(s, (struct sample_frame){.kind = SAMPLE_FRAME_CODE,
+                                           .runtime = rule.cfa,
                                            .extra = (address + w->here.bias) >> UNWIND_PAGE_BITS,
                                            .file = w->here.serial,
                                            .where = address})) {

@@ -21,7 +21,7 @@ static bool are_known(const struct sample_head *head, const uint64_t *body)
     for (uint32_t i = head->n_kernel; i < head->n_kernel + head->n_user; i++) {
         struct sample_frame frame = record_frame(head, body, i);
         if (frame.kind == SAMPLE_FRAME_KERNEL || frame.kind >= SAMPLE_FRAME_KINDS ||
-            frame.runtime >= RUNTIME_TAGS)
+            (frame.kind == SAMPLE_FRAME_WORD && frame.runtime >= RUNTIME_TAGS))
             return false;
     }
     return true;

@@ -368,8 +368,6 @@ void sampler_return(struct sampler *s, const struct sample_head *head, const uin
     static const uint8_t zero[8];
     uint64_t size = SAMPLE_BODY_BYTES(head), n = sizeof *head + size, pad = -n % 8;
     __atomic_store_n(&s->rests[head->rest].is_taken, 0, __ATOMIC_RELEASE);
-    if (head->ticket)
-        return;
     __atomic_fetch_add(&s->skel->bss->n_ends[head->user_end], 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&s->lock);
     int r = s->returned.n + n > RETURNED_MAX ? -ENOSPC : buffer_reserve(&s->returned, sizeof n + n + pad);

@@ -64,7 +64,7 @@ void sampler_far(struct sampler *s, uint32_t tid, uint64_t address, uint64_t sp)
 
 /* Gives back what a rest was in; and the sample, with its whole stack, for the next sampler_drain to hand on:
  * head->kind is SAMPLE_STACK. `at_once`: sampler_fd becomes readable, as for a process that is new and may
- * end. One that waits for its weight (head->ticket) has gone its way before. */
+ * end. */
 void sampler_return(struct sampler *s, const struct sample_head *head, const uint64_t *body, bool at_once);
 
 /* Opens the clocks: samples come from now on. As sampler_open. */

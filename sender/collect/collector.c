@@ -172,7 +172,11 @@ static bool take_known(struct collector *c, const struct process *process, const
     if (!number || at == UINT32_MAX || !files_get(c->files, number)->is_elf ||
         !files_address_of_page(c->files, number, offset, &virtual))
         return false;
-    *ret = (struct frame){.kind = FRAME_FILE, .file = at, .address = virtual};
+    bool is_by_pointer = from->runtime == UNWIND_CFA_NONE || from->runtime == UNWIND_CFA_UNKNOWN;
+    *ret = (struct frame){.kind = FRAME_FILE,
+                          .way = is_by_pointer ? FRAME_BY_POINTER : FRAME_SURE,
+                          .file = at,
+                          .address = virtual};
     return true;
 }
 
@@ -204,7 +208,9 @@ static bool take_code(struct taking *t, const struct sample_frame *from, struct 
     uint64_t address = from->where - (t->at > 0 && !is_exact);
     if (take_known(c, t->process, from, t->now, ret))
         return true;
-    *ret = (struct frame){.kind = FRAME_OTHER, .address = address};
+    bool is_nowhere = is_exact && !from->file && !(t->head->flags & SAMPLE_GUESSED);
+    *ret = (struct frame){
+        .kind = FRAME_OTHER, .way = is_nowhere ? FRAME_NOWHERE : FRAME_SURE, .address = address};
     struct region *region = procs_region(c->procs, t->process, address, is_sure, t->now);
     if (!region)
         return is_sure ||
@@ -302,6 +308,18 @@ static struct bytes context_of(struct collector *c, struct process *process, con
     return bytes_of(p, head->n_context);
 }
 
+/* A stack whose weight is known: 0 is that it is to be forgotten. */
+static void weighed(struct collector *c, const struct sample_head *head, const uint64_t *body, uint64_t value,
+                    uint64_t time, uint64_t now)
+{
+    struct sample_head is = *head;
+    is.ticket = 0;
+    is.value = value;
+    is.time = time;
+    if (value)
+        collector_stack(c, &is, body, now);
+}
+
 void collector_stack(struct collector *c, const struct sample_head *head, const uint64_t *body, uint64_t now)
 {
     struct frame frame[FRAMES_MAX + 1];
@@ -314,7 +332,11 @@ void collector_stack(struct collector *c, const struct sample_head *head, const 
     if (c->place && process->published)
         find_place(c, process, now);
     if (head->ticket) { /* known now; the rest when it is known what it weighs */
-        pending_add(&c->pending, head, body);
+        struct pending_value value;
+        if (pending_take_value(&c->pending, head->ticket, &value))
+            weighed(c, head, body, value.value, value.time, now);
+        else
+            pending_add(&c->pending, head, body);
         return;
     }
     if (head->changes)
@@ -334,12 +356,10 @@ void collector_notice(struct collector *c, const struct sample_head *head, uint6
             c->place(c->place_user, head->pid, NULL);
     } else if (head->kind == SAMPLE_VALUE) {
         struct pending_stack *stack = pending_take(&c->pending, head->ticket);
-        if (stack && head->value) {
-            stack->head.ticket = 0;
-            stack->head.value = head->value;
-            stack->head.time = head->time;
-            collector_stack(c, &stack->head, stack->body, now);
-        }
+        if (stack)
+            weighed(c, &stack->head, stack->body, head->value, head->time, now);
+        else
+            pending_value(&c->pending, head);
         free(stack);
     }
 }

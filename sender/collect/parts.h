@@ -35,8 +35,8 @@ uint32_t request_attribute(struct writer *w, const char *key, struct bytes value
 /* The number of a sample's stack, with all that is in it. */
 uint32_t request_stack(struct writer *w, const struct window_sample *s);
 
-/* Whether a stack's way on was lost only below `main`: in a C library without frame information (musl). */
-bool request_reaches_main(const struct writer *w, const struct window_sample *s);
+/* What a stack lacks, by its walk and by its frames. */
+enum window_incomplete request_incomplete(const struct writer *w, const struct window_sample *s);
 
 /* Begins the resource of a process, and our scope in it. */
 void request_resource(struct writer *w, const struct window_process *of);

@@ -66,10 +66,33 @@ void pending_add(struct pending *p, const struct sample_head *head, const uint64
     p->bytes += size;
 }
 
+static struct pending_value *place_of(const struct pending *p, uint64_t ticket)
+{
+    return &p->value[hash_mix(ticket, 0) % PENDING_VALUES];
+}
+
+void pending_value(struct pending *p, const struct sample_head *head)
+{
+    if (!p->value)
+        p->value = calloc(PENDING_VALUES, sizeof *p->value);
+    if (p->value)
+        *place_of(p, head->ticket) = (struct pending_value){head->ticket, head->value, head->time};
+}
+
+bool pending_take_value(struct pending *p, uint64_t ticket, struct pending_value *ret)
+{
+    if (!p->value || place_of(p, ticket)->ticket != ticket)
+        return false;
+    *ret = *place_of(p, ticket);
+    place_of(p, ticket)->ticket = 0;
+    return true;
+}
+
 void pending_release(struct pending *p)
 {
     while (p->oldest)
         free(pending_take(p, p->oldest->head.ticket));
     free(p->slot);
+    free(p->value);
     *p = (struct pending){0};
 }

@@ -130,9 +130,9 @@ static void sample(struct writer *w, const struct window_sample *s)
                               build_attribute_int(w->b, "cpu.logical_number", s->cpu),
                           };
     n_attrs += detail_attr(w, s, &attrs[n_attrs]);
-    if (s->incomplete != WINDOW_COMPLETE && !request_reaches_main(w, s))
-        attrs[n_attrs++] =
-            request_attribute(w, "profsend.stack.incomplete", bytes_str(incomplete[s->incomplete]));
+    enum window_incomplete lacks = request_incomplete(w, s);
+    if (lacks != WINDOW_COMPLETE)
+        attrs[n_attrs++] = request_attribute(w, "profsend.stack.incomplete", bytes_str(incomplete[lacks]));
     uint32_t n = 0, link = link_of(w, s, attrs, &n_attrs);
     for (uint32_t at = s->first_time; at != WINDOW_NO_TIME; at = window->time.p[at].next) {
         w->values[n] = scaled(kind, window->time.p[at].value);

@@ -104,16 +104,31 @@ uint32_t request_stack(struct writer *w, const struct window_sample *s)
 /* Frames a C library has below `main`. */
 #define BELOW_MAIN 3u
 
-/* Whether the way on was lost only below `main`: in a C library without frame information (musl). */
-bool request_reaches_main(const struct writer *w, const struct window_sample *s)
+/* Where `main` is, if it is among the last; else n. */
+static uint32_t find_main(const struct writer *w, const struct window_sample *s, const struct frame *frame,
+                          uint32_t n)
 {
-    uint32_t n;
-    const struct frame *frame = window_frames(w->window, s->stack, &n);
     for (uint32_t i = n; i > 0 && n - i < BELOW_MAIN; i--) {
         struct description d;
         naming_describe(w->naming, w->window, s->process, &frame[i - 1], &d);
         if (bytes_is(d.name, "main"))
-            return true;
+            return i - 1;
     }
-    return false;
+    return n;
+}
+
+/* A stack whose way on was lost only below `main`, in a C library without frame information (musl), is whole;
+ * one that was left by a frame pointer above it, where none may have been, is a guess. */
+enum window_incomplete request_incomplete(const struct writer *w, const struct window_sample *s)
+{
+    uint32_t n, by_pointer = 0;
+    const struct frame *frame = window_frames(w->window, s->stack, &n);
+    while (by_pointer < n && frame[by_pointer].way != FRAME_BY_POINTER)
+        by_pointer++;
+    if (s->incomplete == WINDOW_COMPLETE && by_pointer == n)
+        return frame[n - 1].way == FRAME_NOWHERE ? WINDOW_NO_WAY_ON : WINDOW_COMPLETE;
+    uint32_t main_at = find_main(w, s, frame, n);
+    if (main_at < n && by_pointer >= main_at)
+        return WINDOW_COMPLETE;
+    return s->incomplete == WINDOW_COMPLETE ? WINDOW_GUESSED : s->incomplete;
 }

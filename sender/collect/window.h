@@ -30,9 +30,17 @@ enum frame_kind {
     FRAME_KINDS,
 };
 
+/* How sure the walk was of a frame of code. */
+enum frame_way {
+    FRAME_SURE,
+    FRAME_BY_POINTER, /* it was left by a frame pointer, though its file does not say that there is one */
+    FRAME_NOWHERE,    /* in no file: generated code, in which no thread begins */
+};
+
 /* One frame. Of a caller, the address is one less than what it returns to: inside the call. */
 struct frame {
-    uint32_t kind, file;
+    uint16_t kind, way;
+    uint32_t file;
     uint64_t address;
 };
 

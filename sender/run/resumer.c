@@ -176,13 +176,13 @@ static int rest_rule(void *user, uint64_t address, struct unwind_rule *ret)
     return loader_rule(r->loader, &file, address - m->start + m->offset, ret) != 0;
 }
 
-static bool rest_frame(void *user, uint64_t address)
+static bool rest_frame(void *user, uint64_t address, uint8_t cfa)
 {
     struct resumer *r = user;
     const struct unwind_file *file = r->mapping.end ? tables_file(r->loader->tables, &r->mapping.key) : NULL;
     if (r->head.n_user >= SAMPLE_USER_MAX)
         return false;
-    struct sample_frame frame = {.kind = SAMPLE_FRAME_CODE, .where = address};
+    struct sample_frame frame = {.kind = SAMPLE_FRAME_CODE, .runtime = cfa, .where = address};
     if (file) {
         frame.file = file->serial;
         frame.extra = (uint16_t)((address - r->mapping.start + r->mapping.offset) >> UNWIND_PAGE_BITS);

@@ -129,7 +129,7 @@ static int run(struct go_frames *g, uint64_t from, uint64_t start, uint64_t size
 
 int go_run(struct go_frames *g, uint32_t i, cfi_row_fn row, void *user)
 {
-    static const struct unwind_rule root = {.cfa = UNWIND_CFA_ROOT}, pointer = {.cfa = UNWIND_CFA_NONE};
+    static const struct unwind_rule root = {.cfa = UNWIND_CFA_ROOT}, pointer = {.cfa = UNWIND_CFA_POINTER};
     uint64_t start, size;
     if (!go_function(g, i, &start, &size))
         return -EBADMSG;

@@ -59,7 +59,7 @@ enum unwind_end rest_walk(const struct unwind_rest *rest, const struct rest_walk
             rule = (struct unwind_rule){0};
         if (rule.cfa == UNWIND_CFA_SIGNAL || (rule.cfa == UNWIND_CFA_PADDING && at.is_return))
             address = at.ip; /* as walk.bpf.h says */
-        if (!with->frame(with->user, address))
+        if (!with->frame(with->user, address, rule.cfa))
             return UNWIND_END_DEPTH;
         end = r > 0 ? UNWIND_END_MISSING : unwind_step(&memory, &at, rule);
     }

@@ -15,8 +15,8 @@
 struct rest_walk {
     /* The rule for an address of code. 0; -1: there is no code; 1: its rows are not to be had. */
     int (*rule)(void *user, uint64_t address, struct unwind_rule *ret);
-    /* Takes one frame: the address as samples have it. False: no more. */
-    bool (*frame)(void *user, uint64_t address);
+    /* Takes one frame: the address as samples have it, and enum unwind_cfa. False: no more. */
+    bool (*frame)(void *user, uint64_t address, uint8_t cfa);
     void *user;
 };
 

@@ -76,7 +76,7 @@ static void file(const uint8_t *data, size_t len)
 
 static void on_go_row(void *user, uint64_t address, const struct unwind_rule *rule)
 {
-    if (rule->cfa >= UNWIND_CFA_END)
+    if (rule->cfa >= UNWIND_CFA_END && rule->cfa != UNWIND_CFA_POINTER)
         __builtin_trap();
 }
 

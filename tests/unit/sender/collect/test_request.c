@@ -510,6 +510,147 @@ UNIT(frames_are_taken_by_their_kind)
     end();
 }
 
+/* Serial 7 is this very program, 8 nothing any more. */
+static bool code_of_7(void *user, uint32_t serial, struct collector_code *ret)
+{
+    (*(uint32_t *)user)++;
+    *ret = (struct collector_code){
+        .key = {.inode = 123, .minor = 4}, .fd = open("/proc/self/exe", O_RDONLY), .path = "/gone/program"};
+    return serial == 7;
+}
+
+/* A frame as the walk in the kernel puts it: of a function here, in a process that has it elsewhere. */
+static struct sample_frame walked(uint32_t serial, int (*function)(int), uint8_t cfa)
+{
+    struct maps maps = {0};
+    int fd = open("/proc/self/maps", O_RDONLY);
+    ck_assert_int_eq(maps_read(&maps, fd, MAPS_BYTES_MAX), 0);
+    close(fd);
+    const struct region *region = unit_made(maps_find(&maps, in(function, 1)));
+    uint64_t offset = in(function, 1) - region->start + region->offset;
+    maps_release(&maps);
+    return (struct sample_frame){.kind = SAMPLE_FRAME_CODE,
+                                 .runtime = cfa,
+                                 .extra = (uint16_t)(offset >> UNWIND_PAGE_BITS),
+                                 .file = serial,
+                                 .where = UINT64_C(0x123400000) | (offset & (UNWIND_PAGE_SIZE - 1))};
+}
+
+/* A stack of a process that nobody has seen. */
+static void feed_walked(const struct sample_frame *frame, uint32_t n, uint16_t user_end)
+{
+    struct sample_head h = {.kind = SAMPLE_STACK,
+                            .pid = 0x7ffffff0,
+                            .start = 5,
+                            .time = 700,
+                            .tid = 1,
+                            .n_user = n,
+                            .user_end = user_end,
+                            .flags = SAMPLE_EXACT};
+    collector_stack(&collector, &h, (const uint64_t *)frame, 1);
+}
+
+UNIT(frames_of_a_process_that_has_ended_are_named_by_their_file)
+{
+    struct sample_frame frame[] = {walked(7, leaf_function, UNWIND_CFA_RSP),
+                                   walked(8, leaf_function, UNWIND_CFA_RSP),
+                                   walked(7, calling_function, UNWIND_CFA_RSP)};
+    struct sent sent = {0};
+    uint32_t asked = 0;
+    begin();
+    collector.code = code_of_7;
+    collector.code_user = &asked;
+    for (int i = 0; i < 3; i++)
+        feed_walked(frame, ARRAY_LEN(frame), UNWIND_END_ROOT);
+    ck_assert_uint_eq(asked, 1 + 3); /* what is not known is asked for each time */
+    settle();
+    build_all(&sent, REQUEST_BYTES_MAX);
+    const struct profiles *p = &sent.profiles[0];
+    ck_assert_uint_eq(p->sample.n, 1);
+    ck_assert(bytes_is(name_of(p, location_of(p, 0, 0)), "leaf_function"));
+    ck_assert_uint_eq(name_of(p, location_of(p, 0, 1)).n, 0);
+    ck_assert(bytes_is(name_of(p, location_of(p, 0, 2)), "calling_function"));
+    release(&sent);
+    end();
+}
+
+UNIT(what_frames_tell_of_a_stack_is_said)
+{
+    int (*const begin_of_all)(int) = (int (*)(int))(void (*)(void))main;
+    const struct sample_frame sure = walked(7, leaf_function, UNWIND_CFA_RSP),
+                              bare = walked(7, calling_function, UNWIND_CFA_NONE),
+                              first = walked(7, begin_of_all, UNWIND_CFA_RSP),
+                              nowhere = {.kind = SAMPLE_FRAME_CODE, .where = 0x5000};
+    const struct {
+        struct sample_frame frame[3];
+        const char *says;
+    } cases[] = {
+        {{sure, sure, sure}, NULL},  {{sure, bare, sure}, "guessed"}, {{bare, first, sure}, "guessed"},
+        {{sure, first, bare}, NULL}, {{sure, sure, nowhere}, "cut"},  {{sure, nowhere, sure}, NULL},
+    };
+    struct sent sent = {0};
+    uint32_t asked = 0;
+    begin();
+    collector.code = code_of_7;
+    collector.code_user = &asked;
+    for (uint32_t i = 0; i < ARRAY_LEN(cases); i++)
+        feed_walked(cases[i].frame, 3, UNWIND_END_ROOT);
+    settle();
+    build_all(&sent, REQUEST_BYTES_MAX);
+    const struct profiles *p = &sent.profiles[0];
+    ck_assert_uint_eq(p->sample.n, ARRAY_LEN(cases));
+    for (uint32_t i = 0; i < p->sample.n; i++) {
+        struct bytes says = attribute(p, p->sample.attrs_at, i, "profsend.stack.incomplete").text;
+        ck_assert_msg(cases[i].says ? bytes_is(says, cases[i].says) : says.n == 0, "%u: %.*s", i,
+                      BYTES_FMT(says));
+    }
+    release(&sent);
+    end();
+}
+
+UNIT(a_weight_may_come_before_its_stack)
+{
+    struct sample_head h = {
+        .kind = SAMPLE_STACK, .pid = (uint32_t)getpid(), .start = own_start(), .tid = 1, .n_kernel = 1};
+    uint64_t body[] = {0xffffffff81001000};
+    begin();
+    for (uint64_t ticket = 1; ticket <= 4; ticket++) {
+        struct sample_head stack = h, value = h;
+        stack.ticket = value.ticket = ticket;
+        value.kind = SAMPLE_VALUE;
+        value.n_kernel = 0;
+        value.value = ticket % 2 ? 50 : 0; /* 0: it is to be forgotten */
+        if (ticket <= 2) {                 /* the stack is on its way by user space */
+            collector_notice(&collector, &value, 1);
+            collector_stack(&collector, &stack, body, 1);
+        } else {
+            collector_stack(&collector, &stack, body, 1);
+            collector_notice(&collector, &value, 1);
+        }
+        ck_assert_uint_eq(collector.window.time.n, (ticket + 1) / 2);
+    }
+    ck_assert_uint_eq(collector.window.time.p[0].value, 50);
+    ck_assert_uint_eq(collector.pending.n, 0);
+    end();
+}
+
+UNIT(kernel_frames_alone_are_whole_where_there_is_no_user_code)
+{
+    uint64_t body[] = {0xffffffff81001000, 0xffffffff81002000};
+    struct sent sent = {0};
+    begin();
+    feed_ended(1, 700, body, 2, 0, UNWIND_END_NOT_CODE,
+               SAMPLE_EXACT); /* in execve, or a worker of io_uring */
+    feed_ended(2, 700, body, 0, 0, UNWIND_END_NOT_CODE, SAMPLE_EXACT); /* a jump to nowhere */
+    settle();
+    build_all(&sent, REQUEST_BYTES_MAX);
+    const struct profiles *p = &sent.profiles[0];
+    ck_assert_uint_eq(attribute(p, p->sample.attrs_at, 0, "profsend.stack.incomplete").text.n, 0);
+    ck_assert(bytes_is(attribute(p, p->sample.attrs_at, 1, "profsend.stack.incomplete").text, "cut"));
+    release(&sent);
+    end();
+}
+
 UNIT(a_large_window_is_split_and_nothing_is_lost)
 {
     uint64_t address[] = {in(leaf_function, 0)};

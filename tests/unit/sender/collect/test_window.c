@@ -16,8 +16,8 @@ static struct sample_head head(uint32_t tid, uint32_t cpu, uint64_t time, const 
     return h;
 }
 
-static const struct frame stack_a[] = {{FRAME_FILE, 1, 0x10}, {FRAME_FILE, 1, 0x20}};
-static const struct frame stack_b[] = {{FRAME_FILE, 1, 0x10}, {FRAME_FILE, 2, 0x20}};
+static const struct frame stack_a[] = {{FRAME_FILE, 0, 1, 0x10}, {FRAME_FILE, 0, 1, 0x20}};
+static const struct frame stack_b[] = {{FRAME_FILE, 0, 1, 0x10}, {FRAME_FILE, 0, 2, 0x20}};
 
 static uint32_t add(struct window *w, struct process *p, struct sample_head h, const struct frame *stack)
 {

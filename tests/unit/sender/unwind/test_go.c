@@ -89,7 +89,7 @@ UNIT(stack_switches_go_by_frame_pointer_and_top_frames_end)
     struct go_frames g = frames();
     struct seen s = {0};
     ck_assert_int_eq(go_run(&g, 1, keep, &s), 0);
-    ck_assert(s.n == 1 && s.address[0] == TEXT + 0x20 && s.rule[0].cfa == UNWIND_CFA_NONE);
+    ck_assert(s.n == 1 && s.address[0] == TEXT + 0x20 && s.rule[0].cfa == UNWIND_CFA_POINTER);
     ck_assert_int_eq(go_run(&g, 2, keep, &s), 0);
     ck_assert(s.n == 2 && s.address[1] == TEXT + 0x40 && s.rule[1].cfa == UNWIND_CFA_ROOT);
     go_close(&g);

@@ -29,7 +29,7 @@ static int rule(void *user, uint64_t address, struct unwind_rule *ret)
     return address == w->missing;
 }
 
-static bool frame(void *user, uint64_t address)
+static bool frame(void *user, uint64_t address, uint8_t cfa)
 {
     struct walked *w = user;
     if (w->n == w->most)
