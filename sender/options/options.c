@@ -14,7 +14,9 @@
 void options_help(FILE *to)
 {
     settings_command_help(&options_command, to);
-    fputs("\nDEBUGINFOD_URLS: servers to ask for debug files, as in debuginfod-find(1); default: none\n", to);
+    fputs("\nDEBUGINFOD_URLS: servers to ask for debug files, as in debuginfod-find(1); default: those "
+          "that /etc/debuginfod names\n",
+          to);
     fputs("\nenvironment, where no flag is given (each also as OTEL_EXPORTER_OTLP_PROFILES_…):\n", to);
     for (uint32_t i = 0; i < options_section.n_rows; i++) {
         const char *variable = options_section.rows[i].variable;

@@ -4,14 +4,19 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "proto/base/macros.h"
 
-#define ID_MAX 64u
+#define ID_MAX   64u
+#define URLS_MAX 4096u
 
 /* The functions of libdebuginfod.so.1 used (debuginfod_find_debuginfo(3)), looked up by name. */
 struct library {
@@ -126,11 +131,47 @@ static void *run(void *argument)
     return NULL;
 }
 
+/* Appends what is in a file, its white space as single blanks. The new length; room: it does not fit. */
+static size_t append_file(const char *path, char *to, size_t n, size_t room)
+{
+    char text[URLS_MAX];
+    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof text);
+    for (ssize_t i = 0; i < got && n < room; i++) {
+        bool is_blank = memchr(" \t\r\n", text[i], 4) != NULL;
+        if (!is_blank || (n > 0 && to[n - 1] != ' '))
+            to[n++] = is_blank ? ' ' : text[i];
+    }
+    if (n > 0 && n < room && to[n - 1] != ' ')
+        to[n++] = ' ';
+    return n;
+}
+
+void fetch_urls(const char *folder, char *to, size_t room)
+{
+    char pattern[PATH_MAX];
+    glob_t found;
+    size_t n = 0;
+    snprintf(pattern, sizeof pattern, "%s/*.urls", folder);
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            n = append_file(found.gl_pathv[i], to, n, room);
+        globfree(&found);
+    }
+    n = n == room ? 0 : n; /* half an address is none */
+    to[n - (n > 0)] = 0;
+}
+
 int fetch_new(struct fetch **ret, void (*begin)(void), struct error *e)
 {
-    const char *urls = getenv("DEBUGINFOD_URLS");
+    char urls[URLS_MAX];
+    const char *said = getenv("DEBUGINFOD_URLS");
     *ret = NULL;
-    if (!urls || !*urls)
+    if (!said) {
+        fetch_urls(FETCH_FOLDER, urls, sizeof urls);
+        setenv("DEBUGINFOD_URLS", urls, 0);
+    }
+    if (!*(said ? said : urls))
         return 1;
     struct fetch *f = calloc(1, sizeof *f);
     if (!f)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Debug files from the network: debuginfod, asked by a thread of its own, only where DEBUGINFOD_URLS names
- * servers.
+ * servers, or, where it is not set at all, the distribution does.
  *
  * Debian's libdebuginfod is loaded when it is first needed: it brings curl and a dozen libraries more, which
  * a profiler that asks nobody should not carry. Its cache ($DEBUGINFOD_CACHE_PATH) is shared with gdb and
@@ -24,8 +24,16 @@ struct fetch;
 #define FETCH_MAXSIZE "268435456"
 #define FETCH_MAXTIME "60"
 
-/* Starts the thread, which calls `begin` first (NULL: nothing). 0; 1: DEBUGINFOD_URLS is not set, *ret is
- * NULL; -errno with *e. Reads and sets environment variables: before other threads start. */
+/* Where distributions say which servers to ask: what /etc/profile.d/debuginfod.sh makes DEBUGINFOD_URLS of,
+ * for shells; a service has to look for itself. */
+#define FETCH_FOLDER "/etc/debuginfod"
+
+/* What the files NAME.urls of a folder say, with blanks between; "" if that is nothing, or more than fits. */
+void fetch_urls(const char *folder, char *to, size_t room);
+
+/* Starts the thread, which calls `begin` first (NULL: nothing). 0; 1: neither DEBUGINFOD_URLS nor
+ * FETCH_FOLDER names a server, or the variable is empty, *ret is NULL; -errno with *e. Reads and sets
+ * environment variables: before other threads start. */
 int fetch_new(struct fetch **ret, void (*begin)(void), struct error *e);
 
 /* Ends the thread, at the latest when the transfer it is in notices (a second). Returns NULL; NULL is fine.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Debug files from the network, by a libdebuginfod of our own: who asks for it by name gets the one that is
- * loaded. */
+ * loaded. Which servers a distribution names. */
 #include "tests/lib/unit.h"
 
 #include <dlfcn.h>
@@ -58,5 +58,23 @@ UNIT(invented_ids_switch_nothing_off)
     ck_assert_int_eq(r, 0);
     close(fd);
     fetch_free(f);
+    built_free(&b);
+}
+
+UNIT(the_servers_of_all_files_are_joined)
+{
+    char urls[256];
+    struct built b = built_new();
+    fetch_urls(b.folder, urls, sizeof urls);
+    ck_assert_str_eq(urls, "");
+    built_text(&b, "elfutils.urls", "https://one.example/\n\n  https://two.example/\n");
+    built_text(&b, "local.urls", "http://three.example");
+    built_text(&b, "readme.txt", "http://not-a-server.example");
+    fetch_urls(b.folder, urls, sizeof urls);
+    ck_assert_str_eq(urls, "https://one.example/ https://two.example/ http://three.example");
+    fetch_urls(b.folder, urls, 40);
+    ck_assert_str_eq(urls, "");
+    fetch_urls("/nonexistent", urls, sizeof urls);
+    ck_assert_str_eq(urls, "");
     built_free(&b);
 }
