@@ -42,20 +42,61 @@ struct part {
     double seconds;
 };
 
-/* "function [file]" with an address where there is no name; control characters do not reach a terminal. */
+/* Control characters do not reach a terminal. */
+static void make_printable(char *text)
+{
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+}
+
+static struct bytes where_of(const struct description *d)
+{
+    return d->binary ? bytes_str(d->binary->name) : d->module.p ? d->module : BYTES_LIT("?");
+}
+
+/* "function [file]", with an address where there is no name. */
 static void frame_text(const struct part *part, uint32_t process, const struct frame *frame, char *to,
                        size_t room)
 {
     struct description d;
     naming_describe(part->naming, part->window, process, frame, &d);
-    struct bytes where = d.binary ? bytes_str(d.binary->name) : d.module.p ? d.module : BYTES_LIT("?");
     if (d.name.n)
-        snprintf(to, room, "%.*s [%.*s]", BYTES_FMT(d.name), BYTES_FMT(where));
+        snprintf(to, room, "%.*s [%.*s]", BYTES_FMT(d.name), BYTES_FMT(where_of(&d)));
     else
-        snprintf(to, room, "0x%llx [%.*s]", (unsigned long long)d.address, BYTES_FMT(where));
-    for (char *p = to; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = '?';
+        snprintf(to, room, "0x%llx [%.*s]", (unsigned long long)d.address, BYTES_FMT(where_of(&d)));
+    make_printable(to);
+}
+
+/* One call: the function, its file, the source line; an inlined one is a line of its caller's. */
+static void write_call(const struct part *part, struct bytes name, struct bytes where, struct bytes source,
+                       uint32_t line, bool is_inlined)
+{
+    char text[1024], at[256] = "";
+    if (source.n)
+        snprintf(at, sizeof at, " %.*s:%u", BYTES_FMT(source), line);
+    snprintf(text, sizeof text, "%.*s [%.*s]%s%s", BYTES_FMT(name), BYTES_FMT(where), at,
+             is_inlined ? " (inlined)" : "");
+    make_printable(text);
+    fprintf(part->to, "      %s\n", text);
+}
+
+/* A frame as the calls it stands for, the innermost first. */
+static void write_frame(const struct part *part, uint32_t process, const struct frame *frame)
+{
+    struct description d;
+    char text[512];
+    naming_describe(part->naming, part->window, process, frame, &d);
+    for (uint32_t i = 0; i < d.inlined.n_lines; i++) {
+        struct binary_line line = binaries_line(part->naming->binaries, &d.inlined, i);
+        write_call(part, line.name, where_of(&d), line.file, line.line, i + 1 < d.inlined.n_lines);
+    }
+    if (d.inlined.n_lines == 0 && d.name.n) {
+        write_call(part, d.name, where_of(&d), d.file, d.line, false);
+    } else if (d.inlined.n_lines == 0) {
+        frame_text(part, process, frame, text, sizeof text);
+        fprintf(part->to, "      %s\n", text);
+    }
 }
 
 /* What a sample counts for: its hits, or what they weigh. */
@@ -73,13 +114,10 @@ static uint64_t weight(const struct part *part, const struct window_sample *s)
 static void write_stack(const struct part *part, const struct window_sample *s)
 {
     uint32_t n;
-    char text[512];
     const struct frame *frame = window_frames(part->window, s->stack, &n);
     fprintf(part->to, "    heaviest stack (%u hits, thread %.*s):\n", s->n_times, SAMPLE_COMM_LEN, s->comm);
-    for (uint32_t i = 0; i < n; i++) {
-        frame_text(part, s->process, &frame[i], text, sizeof text);
-        fprintf(part->to, "      %s\n", text);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        write_frame(part, s->process, &frame[i]);
 }
 
 /* A total in the words of its kind. */

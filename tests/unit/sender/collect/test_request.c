@@ -686,6 +686,41 @@ UNIT(an_empty_window_sends_nothing)
     end();
 }
 
+static inline __attribute__((always_inline)) uint64_t inlined_here(void)
+{
+    uint64_t ip;
+    __asm__ volatile("lea 0(%%rip), %0" : "=r"(ip));
+    return ip - 1;
+}
+
+__attribute__((noinline)) static uint64_t function_around(void)
+{
+    uint64_t ip = inlined_here();
+    __asm__ volatile("" : "+r"(ip));
+    return ip;
+}
+
+UNIT(the_report_has_inlined_calls_and_lines)
+{
+    uint64_t address[] = {function_around(), in(calling_function, 1)};
+    char *text;
+    size_t n;
+    begin();
+    feed_ended(1, 700, address, 0, 2, UNWIND_END_ROOT, SAMPLE_EXACT);
+    settle();
+    FILE *f = open_memstream(&text, &n);
+    ck_assert_int_eq(report_write(f, &naming, &closed, 1, &kinds), 0);
+    fclose(f);
+    const char *inner = unit_made(strstr(text, "      inlined_here [unit_sender_collect_test_request] "));
+    const char *line = unit_made(strstr(inner, "collect/test_request.c:"));
+    ck_assert_ptr_eq(strchr(line, '('), strstr(inner, "(inlined)\n      function_around ["));
+    const char *outer = unit_made(strstr(inner, "      function_around ["));
+    ck_assert_ptr_null(memmem(outer, (size_t)(strchr(outer, '\n') - outer), "(inlined)", 9));
+    ck_assert_ptr_nonnull(strstr(outer, "      calling_function ["));
+    free(text);
+    end();
+}
+
 UNIT(the_report_names_process_and_function)
 {
     uint64_t address[] = {in(leaf_function, 0)};
