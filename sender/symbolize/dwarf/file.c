@@ -112,12 +112,15 @@ int dwarf_unit_header(struct dwarf_file *f, uint64_t at, struct dwarf_unit *ret)
         type = cursor_u8(&c);
         u.address_size = cursor_u8(&c);
         u.abbrevs_at = cursor_fixed(&c, u.offset_size);
+        if (type == DW_UT_skeleton) /* what -gsplit-dwarf leaves in the program: its lines */
+            cursor_skip(&c, 8);
     } else {
         u.abbrevs_at = cursor_fixed(&c, u.offset_size);
         u.address_size = cursor_u8(&c);
     }
     u.header_size = (uint32_t)(c.p - header);
-    bool is_ours = version >= 2 && version <= 5 && (type == DW_UT_compile || type == DW_UT_partial) &&
+    bool is_ours = version >= 2 && version <= 5 &&
+                   (type == DW_UT_compile || type == DW_UT_partial || type == DW_UT_skeleton) &&
                    (u.address_size == 8 || u.address_size == 4) && !c.is_bad;
     u.version = is_ours ? (uint8_t)version : 0;
     *ret = u;

@@ -232,6 +232,31 @@ UNIT(lines_of_what_was_sampled_most_come_first)
     built_free(&b);
 }
 
+/* Split units (-gsplit-dwarf) are not read: what is left in the program is its symbols, and the lines. */
+UNIT(with_split_units_names_are_those_of_symbols)
+{
+    static uint64_t address[65536];
+    struct looked_up l;
+    struct built b = built_new();
+    built_text(&b, "program.c", built_program);
+    for (int version = 4; version <= 5; version++) {
+        ck_assert_int_eq(built_run(&b, "gcc -O2 -gdwarf-%d -gsplit-dwarf program.c -o program", version), 0);
+        begin(&l, &b, "program");
+        uint32_t n = whole_text(&l.elf, address, 65536), found = 0, lines = 0;
+        look_up(&l, address, n);
+        ranges_settle(&l.ranges);
+        for (uint32_t i = 0; i < n; i++) {
+            const char *text = unit_made(text_at(&l, address[i]));
+            found += strncmp(text, "work", 4) == 0;
+            lines += strncmp(text, "work program.c:", 15) == 0;
+        }
+        ck_assert_uint_gt(found, 50);
+        ck_assert_uint_eq(lines, found);
+        end(&l);
+    }
+    built_free(&b);
+}
+
 UNIT(what_calls_main_is_named_where_the_c_library_has_no_symbols)
 {
     struct looked_up l;
