@@ -104,17 +104,18 @@ uint32_t request_stack(struct writer *w, const struct window_sample *s)
 /* Frames a C library has below `main`. */
 #define BELOW_MAIN 3u
 
-/* Where `main` is, if it is among the last; else n. */
+/* Where `main` is, or where programs and the dynamic linker begin, if that is among the last; else n. */
 static uint32_t find_main(const struct writer *w, const struct window_sample *s, const struct frame *frame,
                           uint32_t n)
 {
+    uint32_t found = n;
     for (uint32_t i = n; i > 0 && n - i < BELOW_MAIN; i--) {
         struct description d;
         naming_describe(w->naming, w->window, s->process, &frame[i - 1], &d);
-        if (bytes_is(d.name, "main"))
-            return i - 1;
+        if (bytes_is(d.name, "main") || bytes_is(d.name, "_start"))
+            found = i - 1;
     }
-    return n;
+    return found;
 }
 
 /* A stack whose way on was lost only below `main`, in a C library without frame information (musl), is whole;
