@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A linker writes a table of (start, FDE) into .eh_frame_hdr, sorted, for exceptions to be thrown fast; Go's
- * table is sorted as well. Both are searched by halves with pread(2): some twenty reads of a few bytes, where
+ * table is sorted as well. Both are searched by halves with pread(2): some ten reads of a KB, where
  * to read librustc_driver's whole table would be 1.5 MB. Files with .debug_frame alone, and what a linker
  * wrote no table for, are read once from front to back.
  */
@@ -89,12 +89,25 @@ static bool in_segment(const struct image_segment *segment, uint64_t address, ui
     return address >= segment->address && address - segment->address < segment->size;
 }
 
+/* Entry i of the linker's table. NULL: the file is shorter than it says. */
+static const int32_t *table_entry(struct functions *f, uint32_t i)
+{
+    uint32_t part = i / FUNCTIONS_PART, at = i % FUNCTIONS_PART;
+    if (f->n_part == 0 || f->part != part) {
+        size_t n = min_of(f->image.n_table - part * FUNCTIONS_PART, FUNCTIONS_PART) * sizeof *f->entry;
+        uint64_t from = f->image.table + (uint64_t)part * sizeof f->entry;
+        f->n_part = (uint32_t)(source_read_some(f->image.source, from, f->entry, n) / sizeof *f->entry);
+        f->part = part;
+    }
+    return at < f->n_part ? f->entry[at] : NULL;
+}
+
 static bool table_at(struct search *s, uint32_t i, struct function *ret)
 {
     const struct image *image = &s->f->image;
-    int32_t entry[2];
+    const int32_t *entry = table_entry(s->f, i);
     *ret = (struct function){0};
-    if (!source_read(image->source, image->table + (uint64_t)i * sizeof entry, entry, sizeof entry))
+    if (!entry)
         return false;
     *ret = (struct function){.entry =
                                  image->table_address + (uint64_t)(int64_t)entry[1] - image->frames.address};

@@ -29,8 +29,14 @@ struct function {
     enum function_source source;
 };
 
+/* Entries of a linker's table read at a time: what a search ends with, and the functions of a page, are near
+ * to each other. */
+#define FUNCTIONS_PART 128u
+
 struct functions {
     struct image image;
+    uint32_t part, n_part; /* which part of the table is below, and how many entries of it; n 0: none */
+    int32_t entry[FUNCTIONS_PART][2];
     struct go_frames go;         /* .n 0: no Go program */
     VEC(struct function) listed; /* of a file without a table, by offset */
 };

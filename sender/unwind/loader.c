@@ -181,9 +181,9 @@ static int install(struct loader *l, const struct unwind_key *key, uint32_t n_pa
 int loader_add(struct loader *l, const struct loader_file *file)
 {
     struct loader_open *o;
-    uint64_t begun = clock_thread();
     if (tables_file(l->tables, file->key))
-        return 0;
+        return 0; /* each frame of a walk that is ended here comes this way */
+    uint64_t begun = clock_thread();
     int r = open_file(l, file, &o);
     if (r == ROWS_NONE) {
         autoclose int fd = o->fd;

@@ -102,6 +102,39 @@ UNIT(each_instruction_of_a_function_has_its_rule)
     free((void *)file.p);
 }
 
+static struct {
+    struct bytes file;
+    uint32_t reads;
+} counted;
+
+static size_t counted_read(void *of, uint64_t offset, void *to, size_t n)
+{
+    counted.reads++;
+    memcpy(to, counted.file.p + offset, n);
+    return n;
+}
+
+/* Each read is a system call: the functions of a page are not asked for one by one. */
+UNIT(a_page_takes_few_reads)
+{
+    static struct rows rows;
+    struct rows_file *f;
+    counted.file = own_file();
+    struct source s = source_read_by(counted_read, NULL, counted.file.n);
+    ck_assert_int_eq(rows_open(&f, &s), 0);
+    uint32_t page = (uint32_t)(offset_of(counted.file, framed) >> UNWIND_PAGE_BITS), most = 0;
+    for (uint32_t at = page; at < rows_pages(f); at++) {
+        counted.reads = 0;
+        rows_page(f, at, &rows);
+        most = counted.reads > most ? counted.reads : most;
+    }
+    ck_assert_uint_gt(most, 0);
+    ck_assert_uint_le(most, 12);
+    check_framed(f, offset_of(counted.file, framed));
+    rows_close(f);
+    free((void *)counted.file.p);
+}
+
 UNIT(a_file_without_section_headers_is_found_by_its_frame_header)
 {
     struct bytes file = own_file();
