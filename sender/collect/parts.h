@@ -16,12 +16,20 @@ struct known_stack {
     uint32_t index;
 };
 
+/* The mapping of a file of the window, already in the request: nearly all frames of a file are in one of its
+ * segments. */
+struct known_mapping {
+    const struct elf_segment *segment;
+    uint32_t index; /* 0: none yet */
+};
+
 struct writer {
     struct build *b;
     const struct naming *naming;
     const struct window *window;
     const struct request_facts *facts;
-    struct known_stack *stack; /* by stack number of the window */
+    struct known_stack *stack;     /* by stack number of the window */
+    struct known_mapping *mapping; /* by file of the window */
     uint64_t *times;
     int64_t *values;
     uint64_t hits; /* in the request being built */

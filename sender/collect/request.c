@@ -218,6 +218,7 @@ static int emit_one(struct writer *w, request_emit_fn emit, void *user)
     buffer_release(&out);
     build_begin(w->b);
     memset(w->stack, 0, w->window->stacks.n * sizeof *w->stack);
+    memset(w->mapping, 0, w->window->file.n * sizeof *w->mapping);
     w->hits = 0;
     return r;
 }
@@ -241,15 +242,17 @@ int request_build(struct build *b, const struct naming *naming, const struct win
         return 0;
     autofree const struct window_sample **order = malloc(n * sizeof *order);
     autofree struct known_stack *stacks = calloc(window->stacks.n, sizeof *stacks);
+    autofree struct known_mapping *mappings = calloc(window->file.n + 1u, sizeof *mappings);
     autofree uint64_t *times = malloc(window->time.n * sizeof *times);
     autofree int64_t *values = malloc(window->time.n * sizeof *values);
-    if (!order || !stacks || !times || !values)
+    if (!order || !stacks || !mappings || !times || !values)
         return -ENOMEM;
     struct writer w = {.b = b,
                        .naming = naming,
                        .window = window,
                        .facts = facts,
                        .stack = stacks,
+                       .mapping = mappings,
                        .times = times,
                        .values = values};
     for (uint32_t i = 0; i < n; i++)

@@ -6,7 +6,7 @@
 #include "sender/collect/parts.h"
 #include "sender/symbolize/cache/places.h"
 
-static uint32_t file_mapping(struct writer *w, const struct description *d)
+static uint32_t make_file_mapping(struct writer *w, const struct description *d)
 {
     const struct elf *elf = &d->binary->elf;
     uint32_t attrs[3], n = 0;
@@ -28,6 +28,14 @@ static uint32_t file_mapping(struct writer *w, const struct description *d)
         m.file_offset = d->segment->file_offset;
     }
     return build_mapping(w->b, &m);
+}
+
+static uint32_t file_mapping(struct writer *w, const struct frame *frame, const struct description *d)
+{
+    struct known_mapping *known = &w->mapping[frame->file];
+    if (!known->index || known->segment != d->segment)
+        *known = (struct known_mapping){d->segment, make_file_mapping(w, d)};
+    return known->index;
 }
 
 static uint32_t kernel_mapping(struct writer *w, const struct description *d)
@@ -57,7 +65,7 @@ static uint32_t location(struct writer *w, uint32_t process, const struct frame 
     struct build_line line[PLACES_LINES_MAX];
     struct build_location l = {.address = d.address, .attrs = &type, .n_attrs = 1};
     if (d.binary)
-        l.mapping = file_mapping(w, &d);
+        l.mapping = file_mapping(w, frame, &d);
     else if (d.module.p)
         l.mapping = kernel_mapping(w, &d);
     l.lines = line;
