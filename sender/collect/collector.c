@@ -162,15 +162,34 @@ static uint32_t known_file(struct collector *c, const struct process *process,
     return number;
 }
 
+/* The ELF address of a frame by the page it bears of its file. */
+static bool address_of(struct collector *c, const struct sample_frame *from, uint32_t number, uint64_t *ret)
+{
+    uint32_t offset = (uint32_t)from->extra << UNWIND_PAGE_BITS | (from->where & (UNWIND_PAGE_SIZE - 1));
+    return files_get(c->files, number)->is_elf && files_address_of_page(c->files, number, offset, ret);
+}
+
+/* Whether each frame of code says where it is, in a file that was met: then it does not matter that mappings,
+ * most of them of memory without code, have changed since they were read. */
+static bool says_where(struct collector *c, const struct sample_head *head, const uint64_t *body)
+{
+    uint64_t virtual;
+    for (uint32_t i = 0; i < head->n_user; i++) {
+        struct sample_frame from = record_frame(head, body, head->n_kernel + i);
+        uint32_t number = from.file ? files_of_serial(c->files, from.file) : 0;
+        if (from.kind != SAMPLE_FRAME_CODE || !number || !address_of(c, &from, number, &virtual))
+            return false;
+    }
+    return true;
+}
+
 /* A frame in a file that the walk knew: no living process is needed to say where it is. */
 static bool take_known(struct collector *c, const struct process *process, const struct sample_frame *from,
                        uint64_t now, struct frame *ret)
 {
     uint64_t virtual;
     uint32_t at = UINT32_MAX, number = from->file ? known_file(c, process, from, &at, now) : 0;
-    uint32_t offset = (uint32_t)from->extra << UNWIND_PAGE_BITS | (from->where & (UNWIND_PAGE_SIZE - 1));
-    if (!number || at == UINT32_MAX || !files_get(c->files, number)->is_elf ||
-        !files_address_of_page(c->files, number, offset, &virtual))
+    if (!number || at == UINT32_MAX || !address_of(c, from, number, &virtual))
         return false;
     bool is_by_pointer = from->runtime == UNWIND_CFA_NONE || from->runtime == UNWIND_CFA_UNKNOWN;
     *ret = (struct frame){.kind = FRAME_FILE,
@@ -339,7 +358,7 @@ void collector_stack(struct collector *c, const struct sample_head *head, const 
             pending_add(&c->pending, head, body);
         return;
     }
-    if (head->changes)
+    if (head->changes && (!process->maps_changes || !says_where(c, head, body)))
         procs_follow(c->procs, process, head->changes, now);
     struct taking taking = {.c = c, .head = head, .process = process, .now = now};
     uint32_t n = take_stack(&taking, body, frame);

@@ -154,10 +154,16 @@ void process_read_maps(struct procs *p, struct process *process, uint64_t now)
         maps_release(&fresh);
         return;
     }
+    uint64_t before = process->maps_digest;
+    process->maps_digest = digest(&fresh);
+    if (process->maps.regions.n && process->maps_digest == before) { /* what was remarked on them stays */
+        process->maps.context = fresh.context;
+        maps_release(&fresh);
+        return;
+    }
     maps_pack(&fresh);
     maps_release(&process->maps);
     process->maps = fresh;
-    process->maps_digest = digest(&fresh);
 }
 
 /* Reads the process context (OTEP 4719, "Reading protocol") into the identity if it is another than last

@@ -574,6 +574,39 @@ UNIT(frames_of_a_process_that_has_ended_are_named_by_their_file)
     end();
 }
 
+/* Most of what the kernel counts is of memory without code: where each frame says which file it is in, the
+ * maps are not read again. */
+UNIT(maps_stand_while_frames_say_where_they_are)
+{
+    static const struct {
+        uint32_t serial;
+        bool reads;
+    } cases[] = {{7, true}, {7, false}, {8, true}, {7, false}, {0, true}}; /* 8 is known to nobody */
+    uint32_t asked = 0, changes = 0;
+    uint64_t now = UINT64_C(1000000000);
+    begin();
+    collector.code = code_of_7;
+    collector.code_user = &asked;
+    for (uint32_t i = 0; i < ARRAY_LEN(cases); i++, now += PROCS_FOLLOW_MAX_NS) {
+        struct process *process = procs_get(collector.procs, (uint32_t)getpid(), own_start(), "", false, now);
+        process->identify_at = 0; /* they are read for that, too */
+        uint64_t before = i == 0 ? 0 : process->maps_tried;
+        struct sample_frame frame = walked(cases[i].serial, leaf_function, UNWIND_CFA_RSP);
+        struct sample_head h = {.kind = SAMPLE_STACK,
+                                .pid = (uint32_t)getpid(),
+                                .start = own_start(),
+                                .n_user = 1,
+                                .flags = SAMPLE_EXACT,
+                                .changes = changes += 2};
+        uint64_t body[SAMPLE_FRAME_WORDS];
+        frame.where = in(leaf_function, 1);
+        memcpy(body, &frame, sizeof frame);
+        collector_stack(&collector, &h, body, now);
+        ck_assert_msg((process->maps_tried != before) == cases[i].reads, "%u", i);
+    }
+    end();
+}
+
 UNIT(what_frames_tell_of_a_stack_is_said)
 {
     int (*const begin_of_all)(int) = (int (*)(int))(void (*)(void))main;
