@@ -32,7 +32,10 @@ struct writer {
     struct known_mapping *mapping; /* by file of the window */
     uint64_t *times;
     int64_t *values;
-    uint64_t hits; /* in the request being built */
+    uint64_t hits; /* in the request being built; as are: */
+    uint32_t n_profiles;
+    uint8_t id[16]; /* of the last of them */
+    bool has_id;
 };
 
 /* The number of a text in the request, and of an attribute with a text; what is no UTF-8 in it is replaced.

@@ -706,6 +706,31 @@ UNIT(a_large_window_is_split_and_nothing_is_lost)
     end();
 }
 
+/* Their ids are one random number and a count: each its own, and next to nothing when packed. */
+UNIT(ids_of_profiles_differ_and_pack_well)
+{
+    uint64_t address[] = {in(leaf_function, 0)};
+    struct sent sent = {0};
+    begin();
+    feed(1, 700, address, 0, 1);
+    struct sample_head other = {
+        .kind = SAMPLE_STACK, .pid = 1, .start = 1, .time = 800, .n_kernel = 1, .comm = "init"};
+    uint64_t kernel = 0xffffffff81001004;
+    collector_stack(&collector, &other, &kernel, 1);
+    settle();
+    build_all(&sent, REQUEST_BYTES_MAX);
+    const struct profiles *p = &sent.profiles[0];
+    ck_assert_uint_eq(p->profile.n, 2);
+    struct bytes a = p->profile.profile_id[0], b = p->profile.profile_id[1];
+    ck_assert_uint_eq(a.n, 16);
+    ck_assert_uint_eq(b.n, 16);
+    ck_assert(memcmp(a.p, b.p, 12) == 0 && memcmp(a.p, b.p, 16) != 0);
+    build_all(&sent, REQUEST_BYTES_MAX);
+    ck_assert(memcmp(sent.profiles[1].profile.profile_id[0].p, a.p, 12) != 0);
+    release(&sent);
+    end();
+}
+
 UNIT(an_empty_window_sends_nothing)
 {
     struct sent sent = {0};
