@@ -301,6 +301,7 @@ __attribute__((noinline)) int send_rest(struct scratch *s)
         copy.to = far->end;
     rest->has = 0;
     rest->end = copy.to;
+    rest->user = bpf_get_current_uid_gid();
     bpf_loop(UNWIND_REST_PAGES, copy_page, &copy, 0);
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
     _Static_assert(UNWIND_REST_WAYS == CACHE_WAYS, "all that is remembered");

@@ -166,8 +166,10 @@ struct unwind_rest {
     bpf_u64 is_taken; /* by the kernel side, until user space writes 0 */
     bpf_u64 has;      /* a bit a page: one that was never touched, or is swapped out, is not there */
     bpf_u64 end;      /* of the last pages */
+    bpf_u32 user;     /* whose thread it is (user id) */
+    bpf_u32 zero;
     struct unwind_registers at;
-    /* What the walk knew of the process's code, for user space to go by if the process has ended. */
+    /* What the walk knew of the process's code: user space goes by it, and asks for more where it ends. */
     struct unwind_mapping way[UNWIND_REST_WAYS];
     bpf_u64 ways; /* a bit each: it was looked at in this walk, or nothing has changed since it was */
     bpf_u64 stack[UNWIND_REST_PAGES][4096 / 8];

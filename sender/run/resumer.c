@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A walk's addresses are code of the process as it was when the sample was taken, some hundred microseconds
- * ago or, on a machine with more to do than CPUs, some milliseconds. So the mappings that the kernel has now
+ * ago or, on a machine with more to do than CPUs, some milliseconds. What the walk went through itself is
+ * certain, and mostly where it goes on. Beyond that the mappings that the kernel has now are asked for; they
  * count only if those that the walk went through are still among them; else the process has ended or begun
  * another program, and what the walk went through is all there is to go by.
  */
@@ -23,7 +24,7 @@
 
 /* A process's code, as the kernel said. */
 struct seen {
-    uint32_t pid, changes, user;
+    uint32_t pid, changes;
     uint64_t start, turn;
     VEC(struct sample_file) mappings;
     uint32_t last; /* of them, the one used last: likely the next */
@@ -38,6 +39,7 @@ struct resumer {
     /* The walk that is being ended: the record as it will go back. */
     const struct unwind_rest *rest;
     struct seen *process;
+    bool has_mappings;          /* the process's, as of the walk or later */
     struct sample_file mapping; /* of the address whose rule was asked for last; end 0: none */
     struct sample_head head;
     uint64_t body[SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX * SAMPLE_FRAME_WORDS + CONTEXT_BYTES_MAX / 8];
@@ -86,11 +88,8 @@ static void read_mappings(struct resumer *r, struct seen *p, const struct sample
 {
     vec_clear(&p->mappings);
     p->last = 0;
-    p->pid = head->pid;
-    p->start = head->start;
     p->changes = head->changes;
-    p->user = opener_user(head->pid);
-    struct allowance *user = ledger_of(&r->loader->ledger, p->user, clock_monotonic());
+    struct allowance *user = ledger_of(&r->loader->ledger, r->rest->user, clock_monotonic());
     if (!allowance_take(user, 0))
         return;
     uint64_t begun = clock_thread();
@@ -113,8 +112,7 @@ static bool are_those(struct seen *p, const struct unwind_rest *rest)
     return true;
 }
 
-/* The mappings of a sample's process, asked for anew if they have changed; none if it is not the program any
- * more that it was. *is_new: its samples should be read while it is there. */
+/* A sample's process. *is_new: its samples should be read while it is there. */
 static struct seen *see(struct resumer *r, const struct sample_head *head, bool *is_new)
 {
     struct seen *p = &r->seen[0];
@@ -129,23 +127,34 @@ static struct seen *see(struct resumer *r, const struct sample_head *head, bool 
     }
     p->turn = ++r->turn;
     *is_new = p->pid != head->pid || p->start != head->start;
-    if (!*is_new && head->changes && p->changes == head->changes && are_those(p, r->rest))
-        return p;
-    read_mappings(r, p, head);
-    if (!are_those(p, r->rest))
+    if (*is_new) {
         vec_clear(&p->mappings);
+        p->pid = head->pid;
+        p->start = head->start;
+        p->changes = 0;
+    }
     return p;
 }
 
-/* Where an address is in code: as the kernel says now, or, of a process that has ended, as the walk knew. */
+/* The mappings of the sample's process, asked for anew if they have changed; none if it is not the program
+ * any more that it was. Once a walk. */
+static void need_mappings(struct resumer *r)
+{
+    struct seen *p = r->process;
+    if (r->has_mappings)
+        return;
+    r->has_mappings = true;
+    if (r->head.changes && p->changes == r->head.changes && are_those(p, r->rest))
+        return;
+    read_mappings(r, p, &r->head);
+    if (!are_those(p, r->rest))
+        vec_clear(&p->mappings);
+}
+
+/* Where an address is in code: as the walk knew, or, where it has not been, as the kernel says now. */
 static bool find_code(struct resumer *r, uint64_t address)
 {
-    const struct sample_file *now = mapping_of(r->process, address);
-    if (now) {
-        r->mapping = *now;
-        return true;
-    }
-    for (uint32_t i = 0; r->process->mappings.n == 0 && i < UNWIND_REST_WAYS; i++) {
+    for (uint32_t i = 0; i < UNWIND_REST_WAYS; i++) {
         const struct unwind_mapping *way = &r->rest->way[i];
         const struct unwind_key *key = tables_key(r->loader->tables, way->serial);
         if (!(r->rest->ways >> i & 1) || address - way->start >= way->length || !key)
@@ -157,7 +166,11 @@ static bool find_code(struct resumer *r, uint64_t address)
                                           .offset = way->bias + way->start};
         return true;
     }
-    return false;
+    need_mappings(r);
+    const struct sample_file *now = mapping_of(r->process, address);
+    if (now)
+        r->mapping = *now;
+    return now != NULL;
 }
 
 static int rest_rule(void *user, uint64_t address, struct unwind_rule *ret)
@@ -172,7 +185,7 @@ static int rest_rule(void *user, uint64_t address, struct unwind_rule *ret)
     if (m->key.inode == 0 && m->key.device)
         return 0; /* generated code */
     struct whereabouts at = {r->opener, &m->key, m->pid, m->start, m->end, ""};
-    struct loader_file file = {.key = &m->key, .user = r->process->user, .open = opener_open, .of = &at};
+    struct loader_file file = {.key = &m->key, .user = r->rest->user, .open = opener_open, .of = &at};
     return loader_rule(r->loader, &file, address - m->start + m->offset, ret) != 0;
 }
 
@@ -197,6 +210,7 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     uint64_t far;
     r->rest = sampler_rest(r->sampler, head);
     r->process = see(r, head, &is_new);
+    r->has_mappings = false;
     r->head = *head;
     r->head.kind = SAMPLE_STACK;
     memcpy(r->body, body, 8 * (r->head.n_kernel + SAMPLE_USER_WORDS(&r->head)));
