@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A linker writes a table of (start, FDE) into .eh_frame_hdr, sorted, for exceptions to be thrown fast; Go's
- * table is sorted as well. Both are searched by halves with pread(2): some ten reads of a KB, where
+ * table is sorted as well. Both are searched with pread(2): a few reads of a KB, where
  * to read librustc_driver's whole table would be 1.5 MB. Files with .debug_frame alone, and what a linker
  * wrote no table for, are read once from front to back.
  */
@@ -11,6 +11,9 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
+
+/* Looks at where a function should be, before the rest is halved. */
+#define LOOKS 6
 
 static int by_offset(const void *a, const void *b)
 {
@@ -138,9 +141,35 @@ static bool is_before(struct search *s, uint32_t i, uint64_t offset)
     return (int64_t)(one.offset - s->segment->offset) < 0;
 }
 
+/* Narrows the first function that does not begin before an offset down to [*from, *to]: functions lie about
+ * evenly, so a look at where it should be says more than one at the middle. Each look is one read. */
+static void approach(struct search *s, uint64_t offset, uint32_t *from, uint32_t *to)
+{
+    uint64_t low = s->segment->offset, high = low + s->segment->size;
+    for (int i = 0; i<LOOKS && * to - *from> FUNCTIONS_PART && offset > low && offset < high; i++) {
+        struct function one;
+        uint32_t n = *to - *from - 1;
+        uint32_t at = *from + (uint32_t)((double)n * (double)(offset - low) / (double)(high - low));
+        uint32_t first = max_of(at / FUNCTIONS_PART * FUNCTIONS_PART, *from);
+        uint32_t last = min_of(at / FUNCTIONS_PART * FUNCTIONS_PART + FUNCTIONS_PART, *to) - 1;
+        if (!is_before(s, first, offset)) {
+            *to = first;
+            high = s->at(s, first, &one) ? one.offset : high;
+        } else if (is_before(s, last, offset)) {
+            *from = last + 1;
+            low = s->at(s, last, &one) ? one.offset : low;
+        } else {
+            *from = first;
+            *to = last;
+        }
+    }
+}
+
 static uint32_t take(struct search *s, uint64_t from, uint64_t to, struct function *ret, uint32_t max)
 {
-    const uint32_t first = first_where(s->n, i, !is_before(s, i, from));
+    uint32_t low = 0, high = s->n;
+    approach(s, from, &low, &high);
+    const uint32_t first = low + first_where(high - low, i, !is_before(s, low + i, from));
     uint32_t n = 0;
     for (uint32_t i = first > 0 ? first - 1 : 0; i < s->n && n < max; i++) {
         if (s->at(s, i, &ret[n]) && ret[n++].offset >= to)
