@@ -69,11 +69,12 @@ static void give_back(struct gateway *g)
     const bool is_quiet = !c->has_news;
     const uint64_t now = io_loop_now(g->loop);
     c->has_news = false;
-    c->is_used |= !is_quiet;
-    if (c->is_trimming || !c->is_used || (!is_quiet && now < c->trim_after))
+    c->quiet_rounds = is_quiet ? c->quiet_rounds + 1 : 0;
+    /* Who rests gives back what he keeps in his own time: it is looked again, after 2, 4, 8 … rounds. */
+    const bool is_time = is_quiet ? (c->quiet_rounds & (c->quiet_rounds - 1)) == 0 : now >= c->trim_after;
+    if (c->is_trimming || !is_time)
         return;
     c->keep_free = is_quiet ? KEPT_FREE_QUIET : KEPT_FREE_MAX;
-    c->is_used = false;
     c->trim_after = now + GIVE_BACK_EVERY_NS;
     c->is_trimming = uv_queue_work(io_loop_uv(g->loop), &c->trim, trim, trimmed) == 0;
 }

@@ -56,8 +56,9 @@ struct collecting {
     uint32_t seconds_missed; /* rounds in which triggers could not look, since the merger was busy */
     /* Freed memory is given back (collecting.c). */
     uv_work_t trim;
-    bool has_news;             /* somebody had a delta in this round */
-    bool is_used, is_trimming; /* …since it was given back; that is under way */
+    bool has_news;         /* somebody had a delta in this round */
+    bool is_trimming;      /* freed memory is being given back */
+    uint32_t quiet_rounds; /* since there was news */
     size_t keep_free;
     uint64_t trim_after;
 };

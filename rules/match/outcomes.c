@@ -410,8 +410,10 @@ static int add_combined(struct match_outcomes *o, const uint32_t *parts, uint32_
     }
     made.n_entries = o->combined_entries.n - entries;
     made.n_lists = o->lists.n - lists;
-    sort_entries(o->combined_entries.p + entries, made.n_entries);
-    sort_lists(o->lists.p + lists, made.n_lists);
+    if (made.n_entries > 0)
+        sort_entries(o->combined_entries.p + entries, made.n_entries);
+    if (made.n_lists > 0)
+        sort_lists(o->lists.p + lists, made.n_lists);
     return vec_append(&o->combined, made);
 }
 

@@ -46,7 +46,8 @@ static int check(const char *name, const void *settings, struct error *e)
 static void stream(const void *settings, struct export_stream *ret)
 {
     const struct remote_write_settings *s = settings;
-    *ret = (struct export_stream){EXPORT_CUMULATIVE, s->resource_attributes, true};
+    *ret = (struct export_stream){
+        .temporality = EXPORT_CUMULATIVE, .attributes = s->resource_attributes, .labels = true};
 }
 
 /* ---- metrics ---- */

@@ -142,6 +142,7 @@ UNIT(a_set_without_its_tests_holds_less_and_counts_the_same)
 {
     struct compiled c = compile_texts(NULL, 0);
     struct error e = {""};
+    ck_assert_ptr_nonnull(c.set);
     ck_assert_uint_gt(c.set->n_tests, 0);
     ck_assert_ptr_nonnull(c.set->test_arena.blocks);
     rules_set_forget_tests(c.set);

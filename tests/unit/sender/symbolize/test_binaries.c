@@ -77,6 +77,7 @@ UNIT(a_copied_build_id_lends_no_names)
         binaries_add(b, &(struct binary_key){.inode = 1}, "lying", built_open(&built, "lying"), NULL);
     uint32_t honest =
         binaries_add(b, &(struct binary_key){.inode = 2}, "honest", built_open(&built, "honest"), NULL);
+    ck_assert(lying && honest);
     const struct elf *x = &binaries_get(b, lying)->elf, *y = &binaries_get(b, honest)->elf;
     ck_assert_mem_eq(x->build_id, y->build_id, sizeof x->build_id);
     ck_assert_uint_eq(x->entry, y->entry);

@@ -47,7 +47,7 @@ static inline void hex(struct buffer *out, const void *p, size_t n)
 static inline void text(struct buffer *out, const void *p, size_t n)
 {
     buffer_add_str(out, "'");
-    for (const char *at = p, *end = at + n, *feed; at < end; at = feed) {
+    for (const char *at = p, *end = n ? at + n : at, *feed; at < end; at = feed) {
         feed = memchr(at, '\n', (size_t)(end - at));
         feed = feed ? feed : end;
         buffer_add(out, at, (size_t)(feed - at));
