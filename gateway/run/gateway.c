@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gateway/admin/admin.h"
 #include "gateway/config/config.h"
@@ -269,22 +271,28 @@ static void release(struct gateway *g)
     free(g);
 }
 
-/* Where nobody hears them, signals that would end the process wait: before the loop SIGHUP, which a reloader
- * may send too early, and behind it what comes once too often. */
-static void hear(int how, const int *signals)
+/* SIGHUP, which a reloader may send too early or too late, waits in all threads but one, which does nothing
+ * else than to be interrupted by it, from when the loop knows it until it does not any more: without a
+ * handler it would end the process. */
+static void hear_hangup(int how)
 {
     sigset_t set;
     sigemptyset(&set);
-    for (; *signals; signals++)
-        sigaddset(&set, *signals);
+    sigaddset(&set, SIGHUP);
     pthread_sigmask(how, &set, NULL);
 }
 
-static const int hangup[] = {SIGHUP, 0}, every[] = {SIGHUP, SIGTERM, SIGINT, 0};
-
 void gateway_hold_hangup(void)
 {
-    hear(SIG_BLOCK, hangup);
+    hear_hangup(SIG_BLOCK);
+}
+
+static void *listen_for_hangup(void *unused)
+{
+    hear_hangup(SIG_UNBLOCK);
+    for (;;)
+        pause(); /* where it is cancelled */
+    return NULL;
 }
 
 int gateway_run(const struct gateway_options *options, struct error *e)
@@ -302,11 +310,15 @@ int gateway_run(const struct gateway_options *options, struct error *e)
         gateway_reload_outcome(g, true);
         g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
         gateway_collect(g);
-        hear(SIG_UNBLOCK, hangup); /* by this thread alone: the others were made before */
+        pthread_t ear;
+        bool hears = pthread_create(&ear, NULL, listen_for_hangup, NULL) == 0;
         io_loop_run(g->loop);
+        if (hears) {
+            pthread_cancel(ear);
+            pthread_join(ear, NULL);
+        }
         log_info("stopped");
     }
-    hear(SIG_BLOCK, every);
     release(g);
     return r;
 }

@@ -41,10 +41,12 @@ def test_processes_of_1_ms_are_whole(tmp_path, linked):
         warm = short[len(short) // 5:]  # all pages of code that are run have been met
         placed = [hit for hit in warm if RAW not in hit.names]
         named = [hit for hit in placed if "" not in hit.names]
-        whole = [hit for hit in named if "profsend.stack.incomplete" not in hit.attributes]
+        # Within execve(2) a thread has one program's registers and the other's memory: what is seen of it there is a guess.
+        between = [hit for hit in warm if any("execve" in name for name in hit.names)]
+        whole = [hit for hit in named if "profsend.stack.incomplete" not in hit.attributes or hit in between]
         said = (len(warm), len(placed), len(named), [(hit.attributes.get("profsend.stack.incomplete"), hit.names) for hit in warm
                                                      if hit not in whole][:9])
-        assert len(warm) >= 100 and len(placed) >= 0.98 * len(warm), said
+        assert len(warm) >= 100 and len(placed) >= 0.98 * len(warm) and len(between) < len(warm) / 4, said
         if linked == "static":  # of the C library's own functions no name is there where its debug symbols are not installed
             assert len(whole) >= 0.97 * len(warm), said
 
