@@ -72,7 +72,10 @@ static void on_stop(void *user, int signum)
 
 static void on_reload(void *user, int signum)
 {
+    struct gateway *g = user;
     struct error e;
+    if (g->stopping)
+        return;                     /* however often: it must not keep the end waiting */
     gateway_reload(user, NULL, &e); /* the log tells */
 }
 
