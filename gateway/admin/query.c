@@ -28,14 +28,6 @@ bool query_next(struct bytes *query, struct bytes *ret_name, struct bytes *ret_v
     return false;
 }
 
-static int hex_value(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 int query_decode(struct bytes encoded, uint8_t *out, size_t max, struct bytes *ret)
 {
     size_t n = 0;
@@ -44,8 +36,8 @@ int query_decode(struct bytes encoded, uint8_t *out, size_t max, struct bytes *r
         if (n == max)
             return -E2BIG;
         if (c == '%') {
-            int high = encoded.n - i >= 2 ? hex_value(encoded.p[i]) : -1;
-            int low = high >= 0 ? hex_value(encoded.p[i + 1]) : -1;
+            int high = encoded.n - i >= 2 ? bytes_hex_value(encoded.p[i]) : -1;
+            int low = high >= 0 ? bytes_hex_value(encoded.p[i + 1]) : -1;
             if (low < 0)
                 return -EINVAL;
             c = (uint8_t)(high << 4 | low);
@@ -62,9 +54,9 @@ bool query_is(struct bytes encoded, const char *plain)
     size_t i = 0;
     for (; *plain && i < encoded.n; plain++) {
         uint8_t c = encoded.p[i++];
-        if (c == '%' && encoded.n - i >= 2 && hex_value(encoded.p[i]) >= 0 &&
-            hex_value(encoded.p[i + 1]) >= 0) {
-            c = (uint8_t)(hex_value(encoded.p[i]) << 4 | hex_value(encoded.p[i + 1]));
+        if (c == '%' && encoded.n - i >= 2 && bytes_hex_value(encoded.p[i]) >= 0 &&
+            bytes_hex_value(encoded.p[i + 1]) >= 0) {
+            c = (uint8_t)(bytes_hex_value(encoded.p[i]) << 4 | bytes_hex_value(encoded.p[i + 1]));
             i += 2;
         }
         if (c != (uint8_t)*plain)

@@ -37,15 +37,6 @@ static size_t double_text(char text[40], double v)
     return (size_t)n;
 }
 
-static int put_hex(struct buffer *out, struct bytes b)
-{
-    static const char digits[] = "0123456789abcdef";
-    int r = 0;
-    for (size_t i = 0; i < b.n && r == 0; i++)
-        r = buffer_add(out, (char[]){digits[b.p[i] >> 4], digits[b.p[i] & 15]}, 2);
-    return r;
-}
-
 static struct bytes table_string(const struct writer *w, uint64_t index)
 {
     return index < w->view->string.n ? profiles_string(w->view, (uint32_t)index) : (struct bytes){0};
@@ -75,7 +66,7 @@ static void put_bytes(struct json *j, struct bytes b)
 {
     json_raw(j, BYTES_LIT("\""));
     if (j->r == 0)
-        j->r = put_hex(j->out, b);
+        j->r = buffer_add_hex(j->out, b);
     if (j->r == 0)
         j->r = buffer_add_str(j->out, "\"");
 }
@@ -152,7 +143,7 @@ int attr_text(const struct profiles *view, const struct attr_value *value, struc
     case ATTR_BOOL: return buffer_add_str(out, value->boolean ? "true" : "false");
     case ATTR_INT: return buffer_printf(out, "%lld", (long long)value->integer);
     case ATTR_DOUBLE: return buffer_add(out, text, double_text(text, value->real));
-    case ATTR_BYTES: return put_hex(out, value->text);
+    case ATTR_BYTES: return buffer_add_hex(out, value->text);
     case ATTR_ARRAY:
     case ATTR_KVLIST: break;
     }

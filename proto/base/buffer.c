@@ -78,6 +78,20 @@ int buffer_printf(struct buffer *b, const char *format, ...)
     return r;
 }
 
+int buffer_add_hex(struct buffer *b, struct bytes bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t *to = bytes.n > SIZE_MAX / 4 ? NULL : buffer_cursor(b, 2 * bytes.n);
+    if (!to)
+        return buffer_is_short_of(b, 2 * bytes.n) ? -ENOBUFS : -ENOMEM;
+    for (size_t i = 0; i < bytes.n; i++) {
+        to[2 * i] = (uint8_t)digits[bytes.p[i] >> 4];
+        to[2 * i + 1] = (uint8_t)digits[bytes.p[i] & 15];
+    }
+    b->n += 2 * bytes.n;
+    return 0;
+}
+
 int buffer_add_utf8(struct buffer *b, struct bytes text)
 {
     if (bytes_is_utf8(text))
@@ -85,7 +99,7 @@ int buffer_add_utf8(struct buffer *b, struct bytes text)
     size_t before = b->n;
     for (size_t i = 0; i < text.n;) {
         size_t n = bytes_utf8_length(bytes_of(text.p + i, text.n - i));
-        int r = n > 0 ? buffer_add(b, text.p + i, n) : buffer_add_str(b, "\xef\xbf\xbd");
+        int r = n > 0 ? buffer_add(b, text.p + i, n) : buffer_add_str(b, BYTES_REPLACEMENT);
         if (r < 0) {
             b->n = before;
             return r;

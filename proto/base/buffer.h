@@ -39,6 +39,9 @@ int buffer_add_bytes(struct buffer *b, struct bytes s);
 int buffer_add_str(struct buffer *b, const char *s);
 int buffer_printf(struct buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Appends bytes as text: two lower-case hexadecimal digits each. Otherwise as buffer_add. */
+int buffer_add_hex(struct buffer *b, struct bytes bytes);
+
 /* Appends text as UTF-8: each byte that is none becomes U+FFFD. Otherwise as buffer_add. */
 int buffer_add_utf8(struct buffer *b, struct bytes text);
 

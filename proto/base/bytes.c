@@ -58,6 +58,14 @@ static size_t ascii_run(const uint8_t *p, size_t n)
     return i;
 }
 
+int bytes_hex_value(uint8_t digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    digit |= 0x20;
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
 bool bytes_is_utf8(struct bytes a)
 {
     if (a.n == 0)

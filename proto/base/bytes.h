@@ -72,9 +72,14 @@ int bytes_compare(struct bytes a, struct bytes b);
 /* A NUL-terminated heap copy, or NULL when memory is out. */
 char *bytes_dup(struct bytes a);
 
+/* What a hexadecimal digit of either case is worth; -1: it is none. */
+int bytes_hex_value(uint8_t digit);
+
 /* Whether the bytes are well-formed UTF-8 (RFC 3629: no surrogates, nothing above U+10FFFF, no overlong
  * form). */
 bool bytes_is_utf8(struct bytes a);
+
+#define BYTES_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD, which stands for what is no character */
 
 /* How many bytes the well-formed character at the front has (RFC 3629 section 4), 0 if there is none. */
 size_t bytes_utf8_length(struct bytes a);

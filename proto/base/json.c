@@ -83,7 +83,7 @@ static void put_escaped(struct json *j, uint8_t c)
     else if (j->spaced)
         put(j, "\\ufffd", 6);
     else
-        put(j, "\xef\xbf\xbd", 3);
+        put(j, BYTES_REPLACEMENT, 3);
 }
 
 void json_string(struct json *j, struct bytes text)

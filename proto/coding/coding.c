@@ -23,6 +23,11 @@ enum coding coding_parse(struct bytes name)
     return CODING_UNKNOWN;
 }
 
+bool coding_is_gzip(struct bytes body)
+{
+    return body.n >= 2 && body.p[0] == 0x1f && body.p[1] == 0x8b;
+}
+
 const char *coding_name(enum coding c)
 {
     return c <= CODING_UNKNOWN ? names[c] : names[CODING_UNKNOWN];

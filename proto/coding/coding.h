@@ -33,6 +33,9 @@ enum coding coding_parse(struct bytes name);
 /* "identity", "gzip", "deflate", "zstd", "snappy"; "unknown". */
 const char *coding_name(enum coding c);
 
+/* Whether a body begins as gzip does (RFC 1952 section 2.3.1), whatever it is said to be. */
+bool coding_is_gzip(struct bytes body);
+
 /* Every coding we decode, as accept-encoding (RFC 9110 §5.6.1: blanks are optional) and grpc-accept-encoding
  * (PROTOCOL-HTTP2.md: none) list them. */
 #define CODING_LIST "gzip,deflate,zstd,snappy,identity"

@@ -9,14 +9,6 @@
 
 static const char hex_digits[] = "0123456789ABCDEF";
 
-static int hex_value(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 int grpc_percent_encode(struct bytes text, struct buffer *out)
 {
     if (text.n > SIZE_MAX / 3)
@@ -48,8 +40,8 @@ int grpc_percent_decode(struct bytes value, struct buffer *out)
     for (size_t i = 0; i < value.n; i++) {
         int high = -1, low = -1;
         if (value.p[i] == '%' && value.n - i > 2) {
-            high = hex_value(value.p[i + 1]);
-            low = hex_value(value.p[i + 2]);
+            high = bytes_hex_value(value.p[i + 1]);
+            low = bytes_hex_value(value.p[i + 2]);
         }
         if (high >= 0 && low >= 0) {
             *to++ = (uint8_t)(high << 4 | low);

@@ -135,14 +135,6 @@ static int set_exclude(void *options, const char *value, struct arena *arena, st
     return add_rule(options, value, FILTER_EXCLUDE, e);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Percent-decodes in place (the values of OTEL_EXPORTER_OTLP_HEADERS are W3C Baggage). False: a broken
  * escape. */
 static bool percent_decode(char *s)
@@ -153,7 +145,7 @@ static bool percent_decode(char *s)
             *to++ = *s;
             continue;
         }
-        int high = hex_digit(s[1]), low = high < 0 ? -1 : hex_digit(s[2]);
+        int high = bytes_hex_value((uint8_t)s[1]), low = high < 0 ? -1 : bytes_hex_value((uint8_t)s[2]);
         if (low < 0 || (high == 0 && low == 0))
             return false;
         *to++ = (char)(high << 4 | low);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sender/procs/identity.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,11 +48,6 @@ void identity_add(struct identity *id, struct bytes key, struct attr_value value
         add(id, key, value);
 }
 
-static int hex_digit(uint8_t c)
-{
-    return isdigit(c) ? c - '0' : isxdigit(c) ? (c | 0x20) - 'a' + 10 : -1;
-}
-
 /* Decodes into `to`, of IDENTITY_TEXT_MAX bytes. False: a broken escape, or too long. */
 static bool percent_decode(struct bytes s, uint8_t *to, struct bytes *ret)
 {
@@ -63,7 +57,8 @@ static bool percent_decode(struct bytes s, uint8_t *to, struct bytes *ret)
             return false;
         to[n] = s.p[i];
         if (s.p[i] == '%') {
-            int high = i + 2 < s.n ? hex_digit(s.p[i + 1]) : -1, low = high < 0 ? -1 : hex_digit(s.p[i + 2]);
+            int high = i + 2 < s.n ? bytes_hex_value(s.p[i + 1]) : -1,
+                low = high < 0 ? -1 : bytes_hex_value(s.p[i + 2]);
             if (low < 0)
                 return false;
             to[n] = (uint8_t)(high << 4 | low);
@@ -198,7 +193,7 @@ static bool is_uid(const uint8_t *p, char ret[UID_LEN])
 {
     for (uint32_t i = 0; i < UID_LEN; i++) {
         bool is_dash = i == 8 || i == 13 || i == 18 || i == 23;
-        if (is_dash ? p[i] != '-' && p[i] != '_' : hex_digit(p[i]) < 0)
+        if (is_dash ? p[i] != '-' && p[i] != '_' : bytes_hex_value(p[i]) < 0)
             return false;
         ret[i] = is_dash ? '-' : (char)p[i];
     }

@@ -163,20 +163,12 @@ int json_read_double(struct bytes text, double *ret)
 
 /* ---- strings ---------------------------------------------------------------------------------- */
 
-static int hex_digit(uint8_t c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The four digits at p, or -1. */
 static int32_t hex4(const uint8_t *p)
 {
     int32_t v = 0;
     for (int i = 0; i < 4; i++) {
-        int d = hex_digit(p[i]);
+        int d = bytes_hex_value(p[i]);
         if (d < 0)
             return -1;
         v = v << 4 | d;
@@ -260,7 +252,7 @@ bool json_hex(uint8_t *p, size_t *n)
     if (*n % 2 != 0)
         return false;
     for (size_t i = 0; i < *n; i += 2) {
-        int high = hex_digit(p[i]), low = hex_digit(p[i + 1]);
+        int high = bytes_hex_value(p[i]), low = bytes_hex_value(p[i + 1]);
         if (high < 0 || low < 0)
             return false;
         p[i / 2] = (uint8_t)(high << 4 | low);

@@ -62,3 +62,14 @@ UNIT(take_hands_the_memory_over)
     ck_assert_ptr_null(b.p);
     free(p);
 }
+
+UNIT(bytes_are_added_as_digits_whole_or_not_at_all)
+{
+    struct buffer b = BUFFER_INIT(6);
+    ck_assert_int_eq(buffer_add_hex(&b, BYTES_LIT("")), 0);
+    ck_assert_int_eq(buffer_add_hex(&b, BYTES_LIT("\x00\xf9")), 0);
+    ck_assert(bytes_is(buffer_bytes(&b), "00f9"));
+    ck_assert_int_eq(buffer_add_hex(&b, BYTES_LIT("ab")), -ENOBUFS);
+    ck_assert_uint_eq(b.n, 4);
+    buffer_release(&b);
+}

@@ -50,3 +50,14 @@ UNIT(utf8_length_is_of_the_character_at_the_front)
     ck_assert_uint_eq(bytes_utf8_length(BYTES_LIT("\xc0\x80")), 0);
     ck_assert_uint_eq(bytes_utf8_length(BYTES_LIT("\xed\xa0\x80")), 0);
 }
+
+UNIT(hexadecimal_digits_have_values)
+{
+    const char *const digits = "0123456789abcdefABCDEF";
+    for (int c = 0; c < 256; c++) {
+        const char *at = c ? strchr(digits, c) : NULL;
+        ck_assert_int_eq(bytes_hex_value((uint8_t)c), !at                ? -1
+                                                      : at - digits < 16 ? at - digits
+                                                                         : at - digits - 6);
+    }
+}
