@@ -40,7 +40,7 @@ static int read_whole(const char *path, struct buffer *out, struct error *e)
 /* Gunzips what is gzip, in place of *body. */
 static int unpack(const char *path, struct buffer *body, struct error *e)
 {
-    if (body->n < 2 || body->p[0] != 0x1f || body->p[1] != 0x8b)
+    if (!coding_is_gzip(buffer_bytes(body)))
         return 0;
     struct buffer plain = BUFFER_INIT(CAPTURE_MAX);
     struct coding_decoder *decoder = coding_decoder_new();
@@ -134,12 +134,9 @@ static bool is_old_pprof(struct bytes body)
 static int read_pprof(const char *path, struct bytes pprof, each_request *each, void *context,
                       struct error *e)
 {
-    static const struct from_pprof_origin origin = {.scope = {(const uint8_t *)"profgate", 8},
-                                                    .version = {(const uint8_t *)PROFGATE_VERSION,
-                                                                sizeof PROFGATE_VERSION - 1}};
     struct from_pprof *converter = from_pprof_new(NULL);
     struct buffer request = BUFFER_INIT(CAPTURE_MAX);
-    int r = converter ? from_pprof(converter, pprof, &origin, &request, e) : -ENOMEM;
+    int r = converter ? from_pprof(converter, pprof, &from_pprof_anybody, &request, e) : -ENOMEM;
     if (r == PPROF_MALFORMED)
         r = error_prefix(e, -EBADMSG, "%s: ", path);
     else if (r == FROM_PPROF_TOO_LARGE)

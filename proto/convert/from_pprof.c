@@ -7,7 +7,6 @@
 #include "proto/convert/from_pprof.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
@@ -40,6 +39,9 @@ struct from_pprof {
     int failed;
     bool is_too_large; /* it failed because a value passed VALUE_MAX */
 };
+
+const struct from_pprof_origin from_pprof_anybody = {.scope = BYTES_LIT("profgate"),
+                                                     .version = BYTES_LIT(PROFGATE_VERSION)};
 
 struct from_pprof *from_pprof_new(struct budget *budget)
 {
@@ -85,8 +87,6 @@ static void fail(struct from_pprof *c, int r, bool is_too_large)
 
 /* ---- strings ---------------------------------------------------------------------------------- */
 
-#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
-
 /* Without room for it the text ends early, and the whole fails in the end. */
 static struct bytes escaped(struct from_pprof *c, struct bytes text, struct buffer *to)
 {
@@ -94,27 +94,27 @@ static struct bytes escaped(struct from_pprof *c, struct bytes text, struct buff
     for (size_t i = 0, n; i < text.n; i += n) {
         struct bytes rest = bytes_of(text.p + i, text.n - i);
         n = bytes_utf8_length(rest);
-        bool is_mark = n == 3 && bytes_starts(rest, REPLACEMENT);
+        bool is_mark = n == 3 && bytes_starts(rest, BYTES_REPLACEMENT);
         int r = n > 0 && !is_mark ? buffer_add_bytes(to, bytes_of(rest.p, n)) : 0;
         n = n > 0 ? n : 1;
         for (size_t k = 0; r == 0 && (is_mark || bytes_utf8_length(rest) == 0) && k < n; k++)
-            r = buffer_printf(to, REPLACEMENT "%02x", rest.p[k]);
-        fail(c, r, r < 0 && buffer_is_short_of(to, 2 * sizeof REPLACEMENT));
+            r = buffer_printf(to, BYTES_REPLACEMENT "%02x", rest.p[k]);
+        fail(c, r, r < 0 && buffer_is_short_of(to, 2 * sizeof BYTES_REPLACEMENT));
     }
     return buffer_bytes(to);
 }
 
-/* A string's text in the request: until the next one is asked for. key_of has a place of its own. */
-static struct bytes text_of(struct from_pprof *c, uint32_t string)
+/* A string's text in the request, in `place` if it is not as it was. */
+static struct bytes text_in(struct from_pprof *c, uint32_t string, struct buffer *place)
 {
     struct bytes text = c->pprof.strings.p[string];
-    return c->escapes ? escaped(c, text, &c->text) : text;
+    return c->escapes ? escaped(c, text, place) : text;
 }
 
-static struct bytes key_of(struct from_pprof *c, uint32_t string)
+/* The same, until the next one is asked for. */
+static struct bytes text_of(struct from_pprof *c, uint32_t string)
 {
-    struct bytes text = c->pprof.strings.p[string];
-    return c->escapes ? escaped(c, text, &c->key) : text;
+    return text_in(c, string, &c->text);
 }
 
 static uint32_t string_of(struct from_pprof *c, uint32_t string)
@@ -218,10 +218,8 @@ static bool is_id(struct bytes text, size_t digits)
 
 static void unhex(struct bytes text, uint8_t *ret)
 {
-    for (size_t i = 0; i < text.n; i++) {
-        uint8_t digit = (uint8_t)(text.p[i] <= '9' ? text.p[i] - '0' : text.p[i] - 'a' + 10);
-        ret[i / 2] = (uint8_t)(i % 2 ? ret[i / 2] | digit : digit << 4);
-    }
+    for (size_t i = 0; i < text.n; i += 2)
+        ret[i / 2] = (uint8_t)(bytes_hex_value(text.p[i]) << 4 | bytes_hex_value(text.p[i + 1]));
 }
 
 /* The one label with this key, if it is an id; its number in the sample, or -1. */
@@ -302,7 +300,7 @@ static uint32_t put_list(struct from_pprof *c, uint32_t from, uint32_t to)
     fail(c, w.failed, w.full);
     unit = string_of(c, unit);
     struct attr_value list = {.kind = ATTR_ARRAY, .text = buffer_bytes(&c->list)};
-    return build_attribute(c->build, key_of(c, key), &list, unit);
+    return build_attribute(c->build, text_in(c, key, &c->key), &list, unit);
 }
 
 static uint32_t put_label(struct from_pprof *c, const struct pprof_label *l)
@@ -311,7 +309,7 @@ static uint32_t put_label(struct from_pprof *c, const struct pprof_label *l)
     uint32_t unit = l->text ? 0 : string_of(c, l->unit);
     if (l->text)
         value = (struct attr_value){.kind = ATTR_STRING, .text = text_of(c, l->text)};
-    return build_attribute(c->build, key_of(c, l->key), &value, unit);
+    return build_attribute(c->build, text_in(c, l->key, &c->key), &value, unit);
 }
 
 /* The sample's labels as attributes, but for the two that became its link. 0 or -ENOMEM. */
@@ -400,11 +398,11 @@ static void put_scope(struct from_pprof *c, const struct from_pprof_origin *orig
     const struct pprof *p = &c->pprof;
     struct wire_writer w = wire_writer(&c->list);
     struct attr attrs[3];
-    uint32_t n = 0;
+    uint32_t n = 0, first = first_type(p);
     c->list.n = 0;
     for (uint32_t i = 0; i < p->types.n; i++) {
         size_t value = wire_begin(&w, ARRAY_VALUE_VALUES);
-        wire_put_int(&w, ANY_VALUE_INT_VALUE, type_at(first_type(p), i));
+        wire_put_int(&w, ANY_VALUE_INT_VALUE, type_at(first, i));
         wire_end(&w, value);
     }
     if (p->types.n > 1)

@@ -24,6 +24,9 @@ struct from_pprof_origin {
     bool keep_trace_labels;      /* labels that name a span stay labels */
 };
 
+/* Of nobody in particular, said by profgate. */
+extern const struct from_pprof_origin from_pprof_anybody;
+
 /* Appends an ExportProfilesServiceRequest (1.10) to `out`, with PROFILES_PADDING readable bytes behind it;
  * out->cap bytes are on the budget before and after (proto/coding/room.h). `pprof` is plain, not gzip. 0;
  * PPROF_MALFORMED with *e; FROM_PPROF_TOO_LARGE: longer than out->max (0: no bound), or so many types of so

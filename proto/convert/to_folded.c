@@ -41,7 +41,7 @@ static int put_location(const struct profiles *v, uint32_t location, bool *first
 static int put_sample(const struct profiles *v, uint32_t sample, struct buffer *out)
 {
     uint32_t stack = v->sample.stack[sample];
-    int64_t value = v->sample.n_values[sample] ? v->sample.value_sum[sample] : v->sample.n_timestamps[sample];
+    int64_t value = profiles_sample_value(v, sample);
     if (stack == PROFILES_REJECTED || value == 0 ||
         v->stack.locations_at[stack] == v->stack.locations_at[stack + 1])
         return 0;

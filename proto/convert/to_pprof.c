@@ -31,22 +31,26 @@ struct converting {
 
 /* ---- strings ---------------------------------------------------------------------------------- */
 
-static int hex(uint8_t c)
+/* from_pprof writes small letters alone. */
+static int digit_value(uint8_t c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return c >= 'A' && c <= 'F' ? -1 : bytes_hex_value(c);
 }
 
 /* As from_pprof escapes: U+FFFD and two digits are a byte. */
 static struct bytes unescaped(struct converting *c, struct bytes text)
 {
+    const size_t mark = sizeof BYTES_REPLACEMENT - 1;
     c->text.n = 0;
-    for (size_t i = 0; i < text.n; i++) {
-        bool is_byte = i + 4 < text.n && memcmp(text.p + i, "\xef\xbf\xbd", 3) == 0 &&
-                       hex(text.p[i + 3]) >= 0 && hex(text.p[i + 4]) >= 0;
-        uint8_t byte = is_byte ? (uint8_t)(hex(text.p[i + 3]) << 4 | hex(text.p[i + 4])) : text.p[i];
-        if (buffer_add_bytes(&c->text, bytes_of(&byte, 1)) < 0)
+    for (size_t i = 0, n; i < text.n; i += n) {
+        struct bytes rest = bytes_of(text.p + i, text.n - i);
+        bool is_marked = rest.n >= mark + 2 && bytes_starts(rest, BYTES_REPLACEMENT);
+        int high = is_marked ? digit_value(rest.p[mark]) : -1,
+            low = high < 0 ? -1 : digit_value(rest.p[mark + 1]);
+        uint8_t byte = low < 0 ? *rest.p : (uint8_t)(high << 4 | low);
+        if (buffer_add(&c->text, &byte, 1) < 0)
             c->failed = -ENOMEM;
-        i += is_byte ? 4 : 0;
+        n = low < 0 ? 1 : mark + 2;
     }
     return buffer_bytes(&c->text);
 }
@@ -240,14 +244,10 @@ static uint32_t put_printed(struct converting *c, const struct attr_value *value
 
 static uint32_t put_hex(struct converting *c, struct bytes bytes)
 {
-    struct buffer digits = BUFFER_INIT(0);
-    int r = 0;
-    for (size_t i = 0; i < bytes.n && r == 0; i++)
-        r = buffer_printf(&digits, "%02x", bytes.p[i]);
-    uint32_t string = pprof_write_string(&c->w, buffer_bytes(&digits));
-    c->failed = r < 0 ? -ENOMEM : c->failed;
-    buffer_release(&digits);
-    return string;
+    c->text.n = 0;
+    if (buffer_add_hex(&c->text, bytes) < 0)
+        c->failed = -ENOMEM;
+    return pprof_write_string(&c->w, buffer_bytes(&c->text));
 }
 
 static void put_list(struct converting *c, uint32_t key, const struct attr_value *value, uint32_t unit)
@@ -335,11 +335,6 @@ static bool is_sibling(const struct profiles *v, uint32_t a, uint32_t b)
     return true;
 }
 
-static int64_t value_of(const struct profiles *v, uint32_t sample)
-{
-    return v->sample.n_values[sample] ? v->sample.value_sum[sample] : v->sample.n_timestamps[sample];
-}
-
 /* Profiles [first, end) are one row. */
 static void put_row(struct converting *c, uint32_t first, uint32_t end)
 {
@@ -352,7 +347,7 @@ static void put_row(struct converting *c, uint32_t first, uint32_t end)
         if (stack == PROFILES_REJECTED)
             continue;
         for (uint32_t p = first; p < end; p++)
-            c->values.p[c->columns.p[p]] = value_of(v, v->profile.samples_at[p] + i);
+            c->values.p[c->columns.p[p]] = profiles_sample_value(v, v->profile.samples_at[p] + i);
         c->lost->moments += v->sample.n_timestamps[sample] > 0;
         c->labels.n = n_common;
         for (EACH_ATTRIBUTE(a, v, v->sample.attrs_at, sample))

@@ -10,11 +10,8 @@
 
 static enum refusal convert(struct bytes pprof, struct buffer *out, struct budget *budget, struct error *why)
 {
-    static const struct from_pprof_origin origin = {
-        .scope = {(const uint8_t *)"profgate", sizeof "profgate" - 1},
-        .version = {(const uint8_t *)PROFGATE_VERSION, sizeof PROFGATE_VERSION - 1}};
     struct from_pprof *converter = from_pprof_new(budget);
-    int r = converter ? from_pprof(converter, pprof, &origin, out, why) : -ENOMEM;
+    int r = converter ? from_pprof(converter, pprof, &from_pprof_anybody, out, why) : -ENOMEM;
     from_pprof_free(converter);
     return r == 0                      ? REFUSAL_NONE
            : r == PPROF_MALFORMED      ? REFUSAL_MALFORMED
@@ -27,7 +24,7 @@ static enum refusal decode(struct bytes body, struct buffer *out, struct budget 
                            enum profiles_layout *ret_layout, struct error *why)
 {
     *ret_layout = PROFILES_LAYOUT_1_10;
-    if (body.n < 2 || body.p[0] != 0x1f || body.p[1] != 0x8b)
+    if (!coding_is_gzip(body))
         return convert(body, out, budget, why);
     struct coding_decoder *decoder = coding_decoder_new();
     struct buffer plain = BUFFER_INIT(0);
@@ -49,7 +46,7 @@ static enum refusal decode(struct bytes body, struct buffer *out, struct budget 
 /* gzip ends with the size of its last member (RFC 1952 section 2.3.1), nearly always the only one. */
 static size_t size(struct bytes body)
 {
-    if (body.n < 18 || body.p[0] != 0x1f || body.p[1] != 0x8b)
+    if (body.n < 18 || !coding_is_gzip(body))
         return body.n;
     const uint8_t *end = body.p + body.n - 4;
     return (size_t)end[0] | (size_t)end[1] << 8 | (size_t)end[2] << 16 | (size_t)end[3] << 24;

@@ -172,6 +172,13 @@ void profiles_trim(struct profiles *p, size_t keep_max);
 /* Bytes held in columns, and for a translated body, now. */
 size_t profiles_memory_used(const struct profiles *p);
 
+/* What a sample counts as one number: the sum of its values; of one that has only timestamps how many they
+ * are. */
+static inline int64_t profiles_sample_value(const struct profiles *p, uint32_t sample)
+{
+    return p->sample.n_values[sample] ? p->sample.value_sum[sample] : p->sample.n_timestamps[sample];
+}
+
 /* String i (i < string.n). */
 static inline struct bytes profiles_string(const struct profiles *p, uint32_t i)
 {
