@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -15,6 +14,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
+#include "proto/io/signal.h"
 #include "sender/run/privilege.h"
 #include "sender/run/program.h"
 
@@ -32,19 +32,9 @@
 #define FAREWELL_MS    20u
 #define MMAP_THRESHOLD (128 << 10)
 
-/* Before and after the loop nobody hears SIGHUP, and it would end the process: it waits, also through
- * execve(2), by which the mask and what is pending stay (signal(7)). */
-static void hear_hangup(bool hears)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGHUP);
-    pthread_sigmask(hears ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
-}
-
 static void close_handles(struct program *p)
 {
-    hear_hangup(false);
+    io_signal_hold(SIGHUP, true);
     uv_close((uv_handle_t *)&p->drain, NULL);
     uv_close((uv_handle_t *)&p->window, NULL);
     uv_close((uv_handle_t *)&p->end, NULL);
@@ -208,7 +198,7 @@ static int run(struct program *p)
     }
     log_info("sampling %u CPUs at %u Hz%s%s", sampler_follow_cpus(p->sampler), p->options.frequency,
              p->options.print ? "" : ", sending to ", p->options.print ? "" : p->options.endpoint);
-    hear_hangup(true);
+    io_signal_hold(SIGHUP, false);
     io_loop_run(p->loop);
     surroundings_say_idle(&p->surroundings, &p->options, sampler_counts(p->sampler).taken, UINT64_MAX);
     figures_log(p, LOG_LEVEL_INFO);
@@ -234,7 +224,7 @@ int main(int argc, char **argv)
     static struct program p;
     struct error e = {0};
     signal(SIGPIPE, SIG_IGN);
-    hear_hangup(false);
+    io_signal_hold(SIGHUP, true);
     prctl(PR_SET_NAME, program_invocation_short_name); /* "exe", when it has started anew */
     /* What one file's debug information needs for a moment goes back at once; glibc would raise this to 32
      * MiB. */

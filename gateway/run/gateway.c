@@ -74,8 +74,8 @@ static void on_reload(void *user, int signum)
 {
     struct gateway *g = user;
     struct error e;
-    if (g->stopping)
-        return;                     /* however often: it must not keep the end waiting */
+    if (g->stopping) /* however often: it must not keep the end waiting */
+        return;
     gateway_reload(user, NULL, &e); /* the log tells */
 }
 
@@ -277,22 +277,14 @@ static void release(struct gateway *g)
 /* SIGHUP, which a reloader may send too early or too late, waits in all threads but one, which does nothing
  * else than to be interrupted by it, from when the loop knows it until it does not any more: without a
  * handler it would end the process. */
-static void hear_hangup(int how)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGHUP);
-    pthread_sigmask(how, &set, NULL);
-}
-
 void gateway_hold_hangup(void)
 {
-    hear_hangup(SIG_BLOCK);
+    io_signal_hold(SIGHUP, true);
 }
 
 static void *listen_for_hangup(void *unused)
 {
-    hear_hangup(SIG_UNBLOCK);
+    io_signal_hold(SIGHUP, false);
     for (;;)
         pause(); /* where it is cancelled */
     return NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/io/signal.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <uv.h>
 
@@ -46,4 +47,12 @@ struct io_signal *io_signal_free(struct io_signal *s)
     if (s)
         uv_close((uv_handle_t *)&s->uv, on_closed);
     return NULL;
+}
+
+void io_signal_hold(int signum, bool holds)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, signum);
+    pthread_sigmask(holds ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
 }

@@ -5,6 +5,8 @@
 #ifndef PROTO_IO_SIGNAL_H
 #define PROTO_IO_SIGNAL_H
 
+#include <stdbool.h>
+
 struct io_loop;
 struct io_signal;
 
@@ -15,5 +17,10 @@ struct io_signal *io_signal_new(struct io_loop *l, int signum, void (*fn)(void *
 
 /* Gives the signal its former meaning back; NULL is fine. Returns NULL. */
 struct io_signal *io_signal_free(struct io_signal *s);
+
+/* Whether a signal waits, instead of being delivered to this thread or to those that it makes from now on: by
+ * its default meaning it would end the process where no io_signal is there yet, or any more. It also waits
+ * through execve(2), as signal(7) says. */
+void io_signal_hold(int signum, bool holds);
 
 #endif
