@@ -37,8 +37,7 @@ struct entry {
     char *met_path;
     enum debug_state debug;
     bool debug_in_root; /* of met_pid; else the host's */
-    struct resolve_want *want;
-    uint32_t n_want, cap_want;
+    VEC(struct resolve_want) want;
     uint64_t hits; /* of all that is wanted */
     uint32_t idle; /* windows without a sample */
 };
@@ -80,7 +79,7 @@ static void entry_free(struct binaries *b, struct entry *e)
     entry_close(b, e);
     names_close(e->names);
     free(e->met_path);
-    free(e->want);
+    vec_release(&e->want);
     free(e);
 }
 
@@ -217,18 +216,10 @@ const struct binary *binaries_get(const struct binaries *b, uint32_t number)
 
 static void note(struct binaries *b, struct entry *e, uint64_t address, uint64_t hits)
 {
-    if (e->n_want == e->cap_want) {
-        uint32_t cap = e->cap_want ? 2 * e->cap_want : 32;
-        struct resolve_want *more = cap <= BINARIES_WANT_MAX ? realloc(e->want, cap * sizeof *more) : NULL;
-        if (!more) {
-            b->dropped++;
-            return;
-        }
-        e->want = more;
-        e->cap_want = cap;
-    }
-    e->want[e->n_want++] = (struct resolve_want){address, hits};
-    e->hits += hits;
+    if (e->want.n == BINARIES_WANT_MAX || vec_append(&e->want, (struct resolve_want){address, hits}) < 0)
+        b->dropped++;
+    else
+        e->hits += hits;
 }
 
 bool binaries_want(struct binaries *b, uint32_t number, uint64_t address, uint64_t hits)
@@ -395,15 +386,16 @@ static void resolve(struct binaries *b, struct entry *e, int64_t share)
     const struct elf *elf = &e->binary.elf;
     struct ranges *ranges = &e->names->ranges;
     cleanup(beside_close) struct beside debug = {.fd = -1}, alt = {.fd = -1};
-    qsort(e->want, e->n_want, sizeof *e->want, by_address);
+    struct resolve_want *want = e->want.p;
+    qsort(want, e->want.n, sizeof *want, by_address);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < e->n_want; i++) {
-        if (n > 0 && e->want[i].address == e->want[n - 1].address) {
-            e->want[n - 1].hits += e->want[i].hits;
+    for (uint32_t i = 0; i < e->want.n; i++) {
+        if (n > 0 && want[i].address == want[n - 1].address) {
+            want[n - 1].hits += want[i].hits;
             continue;
         }
-        ranges_drop_rough(ranges, e->want[i].address);
-        e->want[n++] = e->want[i];
+        ranges_drop_rough(ranges, want[i].address);
+        want[n++] = want[i];
     }
     ranges_settle(ranges);
     b->looked_up += n;
@@ -428,10 +420,11 @@ static void resolve(struct binaries *b, struct entry *e, int64_t share)
         r.alt_source = &alt.source;
         r.alt_elf = &alt.elf;
     }
-    uint32_t n_ranges = ranges->n;
-    resolve_addresses(&r, e->want, n);
+    uint32_t n_ranges = ranges->all.n;
+    resolve_addresses(&r, want, n);
     if (allowance_is_spent(e->source.allowance)) {
-        ranges->n = n_ranges; /* not all was read: what was found may be another's. It is asked for again */
+        ranges->all.n =
+            n_ranges; /* not all was read: what was found may be another's. It is asked for again */
         kept_forget(&b->kept, e->fd);
         kept_forget(&b->kept, debug.fd);
         kept_forget(&b->kept, alt.fd);
@@ -439,9 +432,7 @@ static void resolve(struct binaries *b, struct entry *e, int64_t share)
     ranges_settle(ranges);
     b->work -= share - r.work;
     b->dropped += r.damaged;
-    free(e->want);
-    e->want = NULL;
-    e->n_want = e->cap_want = 0;
+    vec_release(&e->want);
 }
 
 static int by_hits(const void *a, const void *b)
@@ -477,7 +468,7 @@ void binaries_resolve(struct binaries *b)
         struct entry *e = b->entry[i];
         if (!e)
             continue;
-        if (e->n_want > 0 && e->names)
+        if (e->want.n > 0 && e->names)
             wanting[n++] = e;
         else if (e->debug == DEBUG_FETCHING && e->names)
             look_for_fetched(b, e);
@@ -487,7 +478,7 @@ void binaries_resolve(struct binaries *b)
         struct entry *e = b->entry[i];
         if (!e)
             continue;
-        e->n_want = 0;
+        vec_clear(&e->want);
         e->hits = 0;
         e->source.allowance = NULL;
         entry_close(b, e);

@@ -63,8 +63,8 @@ static uint32_t known_function(struct places *p, struct memo memo[MEMO], struct 
 
 static bool in_last_range(const struct ranges *r, uint64_t address)
 {
-    const struct range *last = r->n ? &r->range[r->n - 1] : NULL;
-    return last && r->n > r->n_sorted && address >= last->start && address < last->end;
+    const struct range *last = r->all.n ? vec_last(&r->all) : NULL;
+    return last && r->all.n > r->n_sorted && address >= last->start && address < last->end;
 }
 
 /* For receivers that want native addresses: as opentelemetry-ebpf-profiler names Go, without what is inlined.

@@ -63,7 +63,7 @@ size_t names_memory(const struct names *n)
 {
     size_t bytes = n->places.bytes;
     for (uint32_t i = 0; i < n->n; i++)
-        bytes += n->set[i]->ranges.cap * sizeof(struct range) + sizeof(struct names_set);
+        bytes += n->set[i]->ranges.all.room * sizeof(struct range) + sizeof(struct names_set);
     return bytes;
 }
 
@@ -74,8 +74,8 @@ static void rebuild(struct names *n)
     struct places fresh = {0};
     for (uint32_t i = 0; i < n->n; i++) {
         struct ranges *r = &n->set[i]->ranges;
-        for (uint32_t j = 0; j < r->n; j++)
-            r->range[j].place = places_move(&fresh, &n->places, r->range[j].place);
+        for (uint32_t j = 0; j < r->all.n; j++)
+            r->all.p[j].place = places_move(&fresh, &n->places, r->all.p[j].place);
     }
     places_release(&n->places);
     n->places = fresh;
@@ -92,11 +92,11 @@ static void empty_older_half(struct names *n)
 {
     uint64_t all = 0, gone = 0;
     for (uint32_t i = 0; i < n->n; i++)
-        all += n->set[i]->ranges.n;
+        all += n->set[i]->ranges.all.n;
     qsort(n->set, n->n, sizeof *n->set, by_used);
     for (uint32_t i = 0; i < n->n && gone * 2 < all; i++) {
-        gone += n->set[i]->ranges.n;
-        n->evicted += n->set[i]->ranges.n > 0;
+        gone += n->set[i]->ranges.all.n;
+        n->evicted += n->set[i]->ranges.all.n > 0;
         ranges_release(&n->set[i]->ranges);
     }
 }
@@ -105,7 +105,7 @@ void names_sweep(struct names *n, size_t max)
 {
     for (uint32_t i = n->n; i-- > 0;) {
         const struct names_set *s = n->set[i];
-        bool is_nameless = s->key_n == 0 || s->ranges.n == 0;
+        bool is_nameless = s->key_n == 0 || s->ranges.all.n == 0;
         if (s->users == 0 && is_nameless && n->window - s->used >= EMPTY_WINDOWS)
             drop(n, i);
     }
@@ -115,7 +115,7 @@ void names_sweep(struct names *n, size_t max)
         rebuild(n);
         ranges = 0;
         for (uint32_t i = 0; i < n->n; i++)
-            ranges += n->set[i]->ranges.n;
+            ranges += n->set[i]->ranges.all.n;
     }
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sender/symbolize/cache/ranges.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
@@ -10,16 +9,7 @@
 
 int ranges_add(struct ranges *r, const struct range *add)
 {
-    if (r->n == r->cap) {
-        uint32_t cap = r->cap ? r->cap + r->cap / 2 : 8;
-        struct range *more = realloc(r->range, cap * sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        r->range = more;
-        r->cap = cap;
-    }
-    r->range[r->n++] = *add;
-    return 0;
+    return vec_append(&r->all, *add);
 }
 
 static int by_start(const void *a, const void *b)
@@ -32,20 +22,22 @@ static int by_start(const void *a, const void *b)
 
 void ranges_settle(struct ranges *r)
 {
-    if (r->n)
-        qsort(r->range, r->n, sizeof *r->range, by_start);
+    struct range *range = r->all.p;
+    if (r->all.n)
+        qsort(range, r->all.n, sizeof *range, by_start);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < r->n; i++)
-        if (r->range[i].start < r->range[i].end && !(r->range[i].flags & RANGE_DROPPED) &&
-            (n == 0 || r->range[i].start >= r->range[n - 1].end))
-            r->range[n++] = r->range[i];
-    r->n = r->n_sorted = n;
+    for (uint32_t i = 0; i < r->all.n; i++)
+        if (range[i].start < range[i].end && !(range[i].flags & RANGE_DROPPED) &&
+            (n == 0 || range[i].start >= range[n - 1].end))
+            range[n++] = range[i];
+    r->all.n = r->n_sorted = n;
 }
 
 const struct range *ranges_find(const struct ranges *r, uint64_t address)
 {
-    uint32_t at = first_where(r->n_sorted, i, r->range[i].end > address);
-    return at < r->n_sorted && r->range[at].start <= address ? &r->range[at] : NULL;
+    const struct range *range = r->all.p;
+    uint32_t at = first_where(r->n_sorted, i, range[i].end > address);
+    return at < r->n_sorted && range[at].start <= address ? &range[at] : NULL;
 }
 
 void ranges_drop_rough(struct ranges *r, uint64_t address)
@@ -57,6 +49,6 @@ void ranges_drop_rough(struct ranges *r, uint64_t address)
 
 void ranges_release(struct ranges *r)
 {
-    free(r->range);
-    *r = (struct ranges){0};
+    vec_release(&r->all);
+    r->n_sorted = 0;
 }

@@ -5,8 +5,9 @@
 #ifndef SENDER_SYMBOLIZE_CACHE_RANGES_H
 #define SENDER_SYMBOLIZE_CACHE_RANGES_H
 
-#include <stdbool.h>
 #include <stdint.h>
+
+#include "proto/base/vec.h"
 
 enum range_flags {
     RANGE_GO = 1,    /* Go's own table says so */
@@ -20,8 +21,8 @@ struct range {
 };
 
 struct ranges {
-    struct range *range; /* the first n_sorted ascending, apart from each other */
-    uint32_t n, cap, n_sorted;
+    VEC(struct range) all; /* the first n_sorted ascending, apart from each other */
+    uint32_t n_sorted;
 };
 
 /* Adds one, out of order; found after ranges_settle. 0 or -ENOMEM. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "proto/base/macros.h"
+#include "proto/base/vec.h"
 
 #define CHUNK       (64u * 1024)
 #define MODULES_MAX 4096u       /* a distribution kernel loads some 200 of them */
@@ -24,12 +25,10 @@ struct module {
 };
 
 struct kallsyms {
-    struct symbol *symbol; /* ascending */
-    uint32_t n, cap;
-    char *names;
-    size_t names_n, names_cap;
-    struct module *module;
-    uint32_t n_modules, last_module;
+    VEC(struct symbol) symbols; /* ascending */
+    VEC(char) names;            /* '\0'-terminated, one after the other */
+    VEC(struct module) modules;
+    uint32_t last_module;
     uint64_t text;
     bool saw_any;
 };
@@ -54,10 +53,10 @@ static bool hex(struct bytes w, uint64_t *ret)
     if (w.n == 0 || w.n > 16)
         return false;
     for (size_t i = 0; i < w.n; i++) {
-        uint8_t c = w.p[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+        int digit = bytes_hex_value(w.p[i]);
+        if (digit < 0)
             return false;
-        value = value << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+        value = value << 4 | (uint64_t)digit;
     }
     *ret = value;
     return true;
@@ -68,53 +67,33 @@ static int module_number(struct kallsyms *k, struct bytes name, uint64_t address
 {
     if (name.n < 3 || name.p[0] != '[' || name.p[name.n - 1] != ']')
         return 0;
-    name = bytes_of(name.p + 1, min_of(name.n - 2, sizeof k->module->name - 1));
-    for (uint32_t tried = 0, i = k->last_module; tried < k->n_modules; tried++, i = (i + 1) % k->n_modules) {
-        if (bytes_is(name, k->module[i].name)) {
+    struct module fresh = {.base = address};
+    name = bytes_of(name.p + 1, min_of(name.n - 2, sizeof fresh.name - 1));
+    uint32_t n = k->modules.n;
+    for (uint32_t tried = 0, i = k->last_module; tried < n; tried++, i = (i + 1) % n) {
+        struct module *m = &k->modules.p[i];
+        if (bytes_is(name, m->name)) {
             k->last_module = i;
-            k->module[i].base = min_of(k->module[i].base, address);
+            m->base = min_of(m->base, address);
             return (int)i + 1;
         }
     }
-    if (k->n_modules == MODULES_MAX)
+    if (n == MODULES_MAX)
         return 0;
-    struct module *more = realloc(k->module, (k->n_modules + 1) * sizeof *more);
-    if (!more)
-        return -ENOMEM;
-    k->module = more;
-    struct module *m = &k->module[k->n_modules];
-    memcpy(m->name, name.p, name.n);
-    m->name[name.n] = 0;
-    m->base = address;
-    k->last_module = k->n_modules++;
-    return (int)k->n_modules;
+    memcpy(fresh.name, name.p, name.n);
+    k->last_module = n;
+    int r = vec_append(&k->modules, fresh);
+    return r < 0 ? r : (int)n + 1;
 }
 
 static int add(struct kallsyms *k, uint64_t address, struct bytes name, uint32_t module)
 {
-    if (k->n == KALLSYMS_MAX || k->names_n + name.n + 1 > NAMES_MAX)
+    if (k->symbols.n == KALLSYMS_MAX || k->names.n + name.n + 1 > NAMES_MAX)
         return 0;
-    if (k->n == k->cap) {
-        uint32_t cap = k->cap ? k->cap + k->cap / 2 : 16384;
-        struct symbol *more = realloc(k->symbol, cap * sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        k->symbol = more;
-        k->cap = cap;
-    }
-    if (k->names_n + name.n + 1 > k->names_cap) {
-        size_t cap = max_of(k->names_cap + k->names_cap / 2, (size_t)CHUNK);
-        char *more = realloc(k->names, max_of(cap, k->names_n + name.n + 1));
-        if (!more)
-            return -ENOMEM;
-        k->names = more;
-        k->names_cap = max_of(cap, k->names_n + name.n + 1);
-    }
-    k->symbol[k->n++] = (struct symbol){.address = address, .name = (uint32_t)k->names_n, .module = module};
-    memcpy(k->names + k->names_n, name.p, name.n);
-    k->names[k->names_n + name.n] = 0;
-    k->names_n += name.n + 1;
-    return 0;
+    struct symbol s = {.address = address, .name = k->names.n, .module = module};
+    int r = vec_append_all(&k->names, (const char *)name.p, (uint32_t)name.n);
+    r = r < 0 ? r : vec_append(&k->names, 0);
+    return r < 0 ? r : vec_append(&k->symbols, s);
 }
 
 /* The bytes before a function that call thunks may patch have a name of their own (CONFIG_PREFIX_SYMBOLS,
@@ -147,32 +126,32 @@ static int by_address(const void *a, const void *b)
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
+/* A name for where the kernel's text begins, which a function may begin at as well. */
+static bool is_mark(const struct kallsyms *k, const struct symbol *s)
+{
+    const char *name = k->names.p + s->name;
+    return strcmp(name, "_text") == 0 || strcmp(name, "_stext") == 0;
+}
+
 /* Sorts; gives back what growing left over; and of several names at one address keeps the first that was
  * printed, but not a mark such as _text or _stext where there is a function. */
 static void settle(struct kallsyms *k)
 {
-    qsort(k->symbol, k->n, sizeof *k->symbol, by_address);
+    struct symbol *symbol = k->symbols.p;
+    qsort(symbol, k->symbols.n, sizeof *symbol, by_address);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < k->n; i++) {
-        if (n > 0 && k->symbol[n - 1].address == k->symbol[i].address) {
-            const char *kept = k->names + k->symbol[n - 1].name;
-            bool is_mark = strcmp(kept, "_text") == 0 || strcmp(kept, "_stext") == 0;
-            if (is_mark || k->symbol[i].name < k->symbol[n - 1].name) {
-                const char *other = k->names + k->symbol[i].name;
-                if (strcmp(other, "_text") != 0 && strcmp(other, "_stext") != 0)
-                    k->symbol[n - 1] = k->symbol[i];
-            }
+    for (uint32_t i = 0; i < k->symbols.n; i++) {
+        if (n > 0 && symbol[n - 1].address == symbol[i].address) {
+            if ((is_mark(k, &symbol[n - 1]) || symbol[i].name < symbol[n - 1].name) &&
+                !is_mark(k, &symbol[i]))
+                symbol[n - 1] = symbol[i];
             continue;
         }
-        k->symbol[n++] = k->symbol[i];
+        symbol[n++] = symbol[i];
     }
-    k->n = n;
-    struct symbol *symbol = realloc(k->symbol, n * sizeof *symbol);
-    k->symbol = symbol ? symbol : k->symbol;
-    k->cap = n;
-    char *names = realloc(k->names, k->names_n);
-    k->names = names ? names : k->names;
-    k->names_cap = k->names_n;
+    k->symbols.n = n;
+    vec_fit(&k->symbols);
+    vec_fit(&k->names);
 }
 
 static int read_lines(struct kallsyms *k, int fd)
@@ -208,7 +187,7 @@ int kallsyms_read(struct kallsyms **ret, int fd)
     if (!k)
         return -ENOMEM;
     int r = read_lines(k, fd);
-    if (r == 0 && k->n == 0)
+    if (r == 0 && k->symbols.n == 0)
         r = k->saw_any ? KALLSYMS_HIDDEN : -ENOENT;
     if (r != 0) {
         kallsyms_free(k);
@@ -222,9 +201,9 @@ int kallsyms_read(struct kallsyms **ret, int fd)
 struct kallsyms *kallsyms_free(struct kallsyms *k)
 {
     if (k) {
-        free(k->symbol);
-        free(k->names);
-        free(k->module);
+        vec_release(&k->symbols);
+        vec_release(&k->names);
+        vec_release(&k->modules);
         free(k);
     }
     return NULL;
@@ -232,13 +211,14 @@ struct kallsyms *kallsyms_free(struct kallsyms *k)
 
 bool kallsyms_find(const struct kallsyms *k, uint64_t address, struct kallsyms_name *ret)
 {
-    uint32_t from = first_where(k->n, i, k->symbol[i].address > address);
-    if (from == 0 || address - k->symbol[from - 1].address > FAR)
+    const struct symbol *symbol = k->symbols.p;
+    uint32_t from = first_where(k->symbols.n, i, symbol[i].address > address);
+    if (from == 0 || address - symbol[from - 1].address > FAR)
         return false;
-    const struct symbol *s = &k->symbol[from - 1];
-    const struct module *m = s->module ? &k->module[s->module - 1] : NULL;
+    const struct symbol *s = &symbol[from - 1];
+    const struct module *m = s->module ? &k->modules.p[s->module - 1] : NULL;
     *ret = (struct kallsyms_name){
-        .name = bytes_str(k->names + s->name),
+        .name = bytes_str(k->names.p + s->name),
         .module = m ? bytes_str(m->name) : BYTES_LIT("vmlinux"),
         .base = m ? m->base : k->text,
     };
@@ -247,10 +227,10 @@ bool kallsyms_find(const struct kallsyms *k, uint64_t address, struct kallsyms_n
 
 uint32_t kallsyms_count(const struct kallsyms *k)
 {
-    return k->n;
+    return k->symbols.n;
 }
 
 size_t kallsyms_memory(const struct kallsyms *k)
 {
-    return k->cap * sizeof *k->symbol + k->names_cap + k->n_modules * sizeof *k->module;
+    return k->symbols.room * sizeof *k->symbols.p + k->names.room + k->modules.room * sizeof *k->modules.p;
 }

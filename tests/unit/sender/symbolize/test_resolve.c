@@ -336,15 +336,15 @@ UNIT(without_work_names_are_rough_and_later_better)
     l.r.work = 0;
     look_up(&l, address, n);
     ranges_settle(&l.ranges);
-    for (uint32_t i = 0; i < l.ranges.n; i++)
-        rough += l.ranges.range[i].flags & RANGE_ROUGH ? 1 : 0;
-    ck_assert_uint_eq(rough, l.ranges.n);
+    for (uint32_t i = 0; i < l.ranges.all.n; i++)
+        rough += l.ranges.all.p[i].flags & RANGE_ROUGH ? 1 : 0;
+    ck_assert_uint_eq(rough, l.ranges.all.n);
     for (uint32_t i = 0; i < n; i++) {
         ck_assert(strcmp(unit_made(text_at(&l, address[i])), "leaf") != 0);
         ranges_drop_rough(&l.ranges, address[i]);
     }
     ranges_settle(&l.ranges);
-    ck_assert_uint_eq(l.ranges.n, 0);
+    ck_assert_uint_eq(l.ranges.all.n, 0);
     l.r.work = 1 << 30;
     look_up(&l, address, n);
     ranges_settle(&l.ranges);
