@@ -253,18 +253,32 @@ int BPF_PROG(on_block_issue, struct request *rq)
     return 0;
 }
 
-SEC("tp_btf/block_rq_complete")
-int BPF_PROG(on_block_complete, struct request *rq)
+static __always_inline void block_ends(struct request *rq)
 {
     __u64 at = (__u64)rq;
     struct block *b = bpf_map_lookup_elem(&blocks, &at);
     if (!b)
-        return 0;
+        return;
     struct sample_head h = {.kind = SAMPLE_VALUE, .source = SAMPLE_FROM_BLOCK, .ticket = b->ticket};
     h.time = bpf_ktime_get_ns();
     h.value = h.time - b->since;
     bpf_map_delete_elem(&blocks, &at);
     send_head(&h);
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(on_block_complete, struct request *rq)
+{
+    block_ends(rq);
+    return 0;
+}
+
+/* A request that is taken into its neighbour is never completed, and its memory is soon another's: its time
+ * ends here, what follows is the neighbour's (block/blk-merge.c: attempt_merge; Linux 5.11). */
+SEC("tp_btf/block_rq_merge")
+int BPF_PROG(on_block_merge, struct request *rq)
+{
+    block_ends(rq);
     return 0;
 }
 

@@ -49,6 +49,8 @@ static void choose_programs(struct sampler *s, bool has_sched_exit)
     bpf_program__set_autoload(s->skel->progs.on_block_insert, blocks);
     bpf_program__set_autoload(s->skel->progs.on_block_issue, blocks);
     bpf_program__set_autoload(s->skel->progs.on_block_complete, blocks);
+    bpf_program__set_autoload(s->skel->progs.on_block_merge,
+                              blocks && libbpf_find_vmlinux_btf_id("block_rq_merge", BPF_TRACE_RAW_TP) > 0);
     bpf_program__set_autoload(s->skel->progs.on_lock_enter, locks);
     bpf_program__set_autoload(s->skel->progs.on_lock_exit, locks);
 }

@@ -136,8 +136,9 @@ static int start_waits(struct sampler *s, const char **doing)
     r = r < 0 ? r : attach_one(k->progs.on_switch, &k->links.on_switch);
     if (r < 0)
         return r;
-    *doing = "attaching to block_rq_insert, _issue and _complete";
+    *doing = "attaching to block_rq_insert, _issue, _merge and _complete";
     r = attach_one(k->progs.on_block_complete, &k->links.on_block_complete);
+    r = r < 0 ? r : attach_one(k->progs.on_block_merge, &k->links.on_block_merge);
     r = r < 0 ? r : attach_one(k->progs.on_block_insert, &k->links.on_block_insert);
     r = r < 0 ? r : attach_one(k->progs.on_block_issue, &k->links.on_block_issue);
     if (r < 0)
@@ -277,7 +278,8 @@ void sampler_stop(struct sampler *s)
                                  &s->skel->links.on_exit,        &s->skel->links.on_switch,
                                  &s->skel->links.on_sched_exit,  &s->skel->links.on_block_insert,
                                  &s->skel->links.on_block_issue, &s->skel->links.on_block_complete,
-                                 &s->skel->links.on_lock_enter,  &s->skel->links.on_lock_exit};
+                                 &s->skel->links.on_block_merge, &s->skel->links.on_lock_enter,
+                                 &s->skel->links.on_lock_exit};
     for (size_t i = 0; i < ARRAY_LEN(links); i++) {
         bpf_link__destroy(*links[i]);
         *links[i] = NULL;

@@ -198,7 +198,7 @@ def disk_of_our_own(size):
     """A block device that nobody else writes to: on a shared one a request may be merged into a stranger's, and is none then."""
     with tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
         file.truncate(size)
-        made = subprocess.run(["losetup", "--find", "--show", file.name], capture_output=True, text=True, check=False)
+        made = subprocess.run(["losetup", "--find", "--show", "--direct-io=on", file.name], capture_output=True, text=True, check=False)
         if made.returncode:
             pytest.skip(f"no loop device can be made here: {made.stderr.strip()}")
         try:
@@ -216,6 +216,21 @@ def test_block_requests_are_timed(truth):
                    and any(call in name for name in h.names)]
             assert len(own) >= 100, (direction, len(own))
             assert 0 < sum(h.value for h in own) / 1e9 <= said[direction], (direction, said)
+
+
+def test_a_request_that_is_merged_ends_there(truth):
+    with disk_of_our_own(8 << 20) as disk, Kinds() as receiver:
+        about = pathlib.Path("/sys/block", pathlib.Path(disk).name)
+        try:
+            (about / "queue/scheduler").write_text("mq-deadline", encoding="ascii")  # the one that keeps requests to merge them
+            (about / "queue/nr_requests").write_text("1024", encoding="ascii")
+        except OSError as e:
+            pytest.skip(f"no requests are merged here: {e}")
+        (pid, said), = profiled(receiver, ["--no-cpu", "--block-io", "--include", "executable=pg-truth"], [truth, "merge", "4", disk])
+        assert int((about / "stat").read_text(encoding="ascii").split()[5]) >= 100  # writes merged
+        own = [hit.value / 1e9 for hit in receiver.of(pid, "block_io/nanoseconds")]
+        # Its memory serves the next request; who takes that for the first sees it last for the whole rest in between.
+        assert len(own) >= 2000 and max(own) <= said["longest"], (len(own), max(own), said)
 
 
 def test_filters_choose_whom_to_sample(truth):

@@ -2,6 +2,7 @@
 /* Programs that measure themselves: what they print is what a profiler should find. argv: which, how much. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -154,6 +156,56 @@ static int direct(int n, const char *path)
     return printf("write=%.9f read=%.9f\n", spent[0], spent[1]) < 0;
 }
 
+enum { PAGE = 4096, APART = 500, NEIGHBOURS = 60, AT_ONCE = APART + 3 * NEIGHBOURS };
+
+static int submit(aio_context_t context, int fd, struct iocb *one, void *page, int at)
+{
+    *one = (struct iocb){.aio_lio_opcode = IOCB_CMD_PWRITE,
+                         .aio_fildes = (uint32_t)fd,
+                         .aio_buf = (uintptr_t)page,
+                         .aio_nbytes = PAGE,
+                         .aio_offset = (int64_t)at * PAGE};
+    return (int)syscall(SYS_io_submit, context, 1, &one);
+}
+
+/* Writes of pages, each a request of its own at first: those that are apart keep the device busy, and while
+ * the others wait, the middle one of three neighbours comes last and makes one request of two. Then a rest,
+ * longer than all of it took. */
+static int merging(int turns, const char *path)
+{
+    int fd = open(path, O_RDWR | O_DIRECT);
+    void *page = aligned_alloc(PAGE, PAGE);
+    aio_context_t context = 0;
+    double longest = 0;
+    if (fd < 0 || !page || syscall(SYS_io_setup, AT_ONCE, &context) < 0)
+        return 1;
+    memset(page, 1, PAGE);
+    for (int turn = 0; turn < turns; turn++) {
+        static struct iocb all[AT_ONCE];
+        static struct io_event events[AT_ONCE];
+        double from = now();
+        int n = 0, ended = 0;
+        while (n < APART && submit(context, fd, &all[n], page, 3 * NEIGHBOURS + 2 * n + 1) == 1)
+            n++;
+        for (int i = 0; i < 3 * NEIGHBOURS; i++)
+            n += submit(context, fd, &all[n], page, i % NEIGHBOURS * 3 + (int[]){0, 2, 1}[i / NEIGHBOURS]) ==
+                 1;
+        while (ended < n) {
+            long r = syscall(SYS_io_getevents, context, 1, AT_ONCE, events, NULL);
+            if (r < 0)
+                return 1;
+            ended += (int)r;
+        }
+        double took = now() - from;
+        longest = took > longest ? took : longest;
+        if (n < AT_ONCE)
+            return 1;
+        for (double end = now() + 2 * took + 0.2; now() < end;)
+            wait_here(0.1);
+    }
+    return printf("longest=%.9f\n", longest) < 0;
+}
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 __attribute__((noinline)) static double lock_here(void)
@@ -252,6 +304,8 @@ static int run(const char *what, double n, const char *device)
         return timing_out(n);
     if (strcmp(what, "alloc") == 0)
         return allocating((size_t)n);
+    if (strcmp(what, "merge") == 0 && device)
+        return merging((int)n, device);
     return strcmp(what, "direct") == 0 && device ? direct((int)n, device) : 2;
 }
 
