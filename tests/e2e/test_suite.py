@@ -1,9 +1,12 @@
 """The suite's own tools: what a change can touch (scripts/changed), and that nothing is left behind (scripts/contained)."""
+import os
 import pathlib
 import re
 import subprocess
+import tempfile
 
-from programs import PATIENCE, ROOT, wait_for
+import pytest
+from programs import BUILD, PATIENCE, ROOT, wait_for
 
 
 def touched(*files):
@@ -46,6 +49,15 @@ def test_a_test_touches_itself():
 def test_what_is_not_known_touches_everything():
     for file in ("CMakeLists.txt", "scripts/test", "tests/lib/unit.c", "tests/conftest.py", "no/such/folder/x.c"):
         assert touched(file) == (".", ["*"], ["*"]), file
+
+
+@pytest.mark.parametrize("how", [{}, {"CK_FORK": "no"}])
+def test_what_cases_put_down_goes_with_their_program(how):
+    for program in ("gateway_access_test_credentials", "proto_io_test_unix_address"):
+        with tempfile.TemporaryDirectory(prefix="pg-") as folder:  # short, for sockets
+            done = subprocess.run([BUILD / f"tests/unit_{program}"], env={**os.environ, **how, "TMPDIR": folder},
+                                  stdout=subprocess.PIPE, text=True, timeout=PATIENCE)
+            assert done.returncode == 0 and os.listdir(folder) == [], done.stdout
 
 
 def sleeping(seconds):

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/unit.h"
 
+#include <ftw.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,50 @@ void unit_made_at(const void *p, const char *what, const char *file, int line)
     ck_assert_msg(p != NULL, "%s:%d: %s gave nothing", file, line, what);
 }
 
+/* ---- the program's folder ---- */
+
+static char folder[UNIT_PATH_MAX - 16]; /* leaves room for a name in it */
+
+static bool folder_make(void)
+{
+    const char *in = getenv("TMPDIR") ?: "/tmp";
+    int n = snprintf(folder, sizeof folder, "%s/unit-XXXXXX", in);
+    if (n < (int)sizeof folder && mkdtemp(folder) && setenv("TMPDIR", folder, 1) == 0)
+        return true;
+    printf("no folder for cases in %s (TMPDIR; at most %zu bytes)\n", in,
+           sizeof folder - sizeof "/unit-XXXXXX");
+    return false;
+}
+
+static int remove_one(const char *path, const struct stat *st, int what, struct FTW *walk)
+{
+    (void)st;
+    (void)what;
+    (void)walk;
+    return remove(path);
+}
+
+static void folder_remove(void)
+{
+    enum { OPEN_MAX_OF_WALK = 16 };
+    if (nftw(folder, remove_one, OPEN_MAX_OF_WALK, FTW_DEPTH | FTW_PHYS) != 0)
+        printf("%s cannot be removed: %m\n", folder);
+}
+
+void unit_new_folder(char ret[static UNIT_PATH_MAX])
+{
+    snprintf(ret, UNIT_PATH_MAX, "%s/XXXXXX", folder);
+    ck_assert_msg(mkdtemp(ret) != NULL, "%s: %m", ret);
+}
+
+int unit_new_file(char ret[static UNIT_PATH_MAX], const char *ending)
+{
+    snprintf(ret, UNIT_PATH_MAX, "%s/XXXXXX%s", folder, ending);
+    int fd = mkstemps(ret, (int)strlen(ending));
+    ck_assert_msg(fd >= 0, "%s: %m", ret);
+    return fd;
+}
+
 uint64_t unit_patience(uint64_t ordinarily)
 {
     uint64_t patience = ordinarily > PATIENCE_AT_LEAST ? ordinarily : PATIENCE_AT_LEAST;
@@ -160,11 +205,14 @@ int main(int argc, char **argv)
     unit_point = shared == MAP_FAILED ? unit_point : shared;
     FILE *results = added_to("PG_RESULTS");
     program = basename(argv[0]);
+    if (!folder_make())
+        return 1;
     if (argc > 1 && strcmp(argv[1], "--out-of-memory") == 0) {
         int r = unit_out_of_memory(first, program, argc > 2 ? argv[2] : NULL, results);
         if (results)
             fclose(results);
         say_time(began, "/out_of_memory");
+        folder_remove();
         return r;
     }
     int passed = 0, failed = 0, skipped = 0;
@@ -185,6 +233,7 @@ int main(int argc, char **argv)
     if (results)
         fclose(results);
     say_time(began, "");
+    folder_remove();
     printf("%s: %d passed, %d failed, %d skipped\n", program, passed, failed, skipped);
     return failed > 0 || passed + skipped == 0;
 }

@@ -49,6 +49,13 @@ void unit_say_skipped(const char *what, const char *why);
 /* The bytes of tests/data/NAME (malloc'd, 64 readable zero bytes follow), or fails the case. */
 unsigned char *unit_data(const char *name, size_t *ret_len);
 
+/* Where the files of cases lie, for none may outlive them: a folder of the program's own that goes, with all
+ * that is in it, when the program ends, however its cases did. It is TMPDIR for what cases start. */
+#define UNIT_PATH_MAX 96
+void unit_new_folder(char ret[static UNIT_PATH_MAX]);
+/* An empty file of that ending ("" is none), open for reading and writing. */
+int unit_new_file(char ret[static UNIT_PATH_MAX], const char *ending);
+
 /* What a constructor returned, p; the case fails if that is nothing. */
 #define unit_made(p)                                 \
     ({                                               \

@@ -23,7 +23,7 @@ struct fake {
     struct access_worker *worker;
     const struct access_policy *policy;
     struct stats stats;
-    char dir[32], tokens[64], users[64];
+    char dir[UNIT_PATH_MAX], tokens[UNIT_PATH_MAX + 8], users[UNIT_PATH_MAX + 8];
     struct error e;
 };
 
@@ -39,8 +39,8 @@ static inline void fake_write(const char *path, const char *text)
 static inline void fake_start(struct fake *f, const struct access_options *options, const char *tokens,
                               const char *users, const char *const *identities, uint32_t n_identities)
 {
-    *f = (struct fake){.budget = BUDGET_INIT(64 << 20, NULL), .dir = "/tmp/access-XXXXXX"};
-    ck_assert_ptr_nonnull(mkdtemp(f->dir));
+    *f = (struct fake){.budget = BUDGET_INIT(64 << 20, NULL)};
+    unit_new_folder(f->dir);
     snprintf(f->tokens, sizeof f->tokens, "%s/tokens", f->dir);
     snprintf(f->users, sizeof f->users, "%s/users", f->dir);
     if (tokens)
@@ -63,9 +63,6 @@ static inline void fake_stop(struct fake *f)
     io_loop_free(f->loop);
     access_free(f->access);
     ck_assert_uint_eq(atomic_load(&f->budget.used), 0);
-    unlink(f->tokens);
-    unlink(f->users);
-    ck_assert_int_eq(rmdir(f->dir), 0);
 }
 
 static inline struct http_peer fake_peer(struct fake *f, const char *address)

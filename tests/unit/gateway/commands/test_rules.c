@@ -36,13 +36,11 @@ static struct ran run(const char *const *args)
 }
 #define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
 
-/* A rule file in a place of its own; the caller unlinks it. */
+/* A rule file in a place of its own, until the next one. */
 static const char *rule_file(const char *text)
 {
-    static char path[64];
-    snprintf(path, sizeof path, "/tmp/profgate-test-XXXXXX.rules");
-    int fd = mkstemps(path, 6);
-    ck_assert_int_ge(fd, 0);
+    static char path[UNIT_PATH_MAX];
+    int fd = unit_new_file(path, ".rules");
     ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     close(fd);
     return path;
@@ -62,14 +60,12 @@ UNIT(check_says_ok_or_what_is_wrong)
     expect(RUN("check", good), 0, "1 file, 1 metric, ok");
     expect(RUN("check", "--json", good), 0,
            "{\"diagnostics\": [], \"ok\": true, \"files\": 1, \"metrics\": 1, \"errors\": 0}");
-    unlink(good);
     const char *bad = rule_file("rules 1\npack a\ncounter a.b { }\n");
     expect(RUN("check", bad), 1, "E108");
     expect(RUN("check", "--json", bad), 1, "\"code\": \"E108\", \"severity\": \"error\"");
     expect(RUN("list", bad), 1, "E108");
     expect(RUN("list", "--json", bad), 1, "{\"diagnostics\": [{\"code\": \"E108\"");
     expect(RUN("test", "--json", bad), 1, "\"ok\": false}");
-    unlink(bad);
 }
 
 UNIT(strict_makes_errors_of_warnings)
@@ -83,7 +79,6 @@ UNIT(strict_makes_errors_of_warnings)
     expect(RUN("check", path), 0, "W209");
     expect(RUN("check", "--strict", path), 1, "no test expects a.c");
     expect(RUN("check", path), 0, "1 file, 2 metrics, ok");
-    unlink(path);
 }
 
 UNIT(rows_and_patterns_that_no_test_tries_are_named)
@@ -111,7 +106,6 @@ UNIT(rows_and_patterns_that_no_test_tries_are_named)
     ck_assert_ptr_null(strstr(ran.out, ":3:"));
     free(ran.out);
     expect(RUN("check", "--strict", path), 1, "4 errors");
-    unlink(path);
 }
 
 UNIT(test_counts_and_tells)
@@ -121,7 +115,6 @@ UNIT(test_counts_and_tells)
                   "test \"u\" { stack go \"x\" expect a.b 10ms }\n");
     expect(RUN("test", path), 1, "2 tests, 1 failed");
     expect(RUN("test", "--json", path), 1, "\"ok\": false, \"tests\": 2, \"failed\": 1}");
-    unlink(path);
     expect(RUN("test", "--json"), 0, "{\"failures\": [], \"ok\": true, \"tests\": ");
 }
 
@@ -139,7 +132,6 @@ UNIT(list_has_levels)
     expect(RUN("list", "--json", path), 0,
            "{\"r\": \"stack + resource\", \"s\": \"sample\", \"c\": \"always\"}");
     expect(RUN("list", "--json", path), 0, "\"triggers\": [{\"name\": \"t\"");
-    unlink(path);
 }
 
 UNIT(explain_says_which_rule_by_which_frame_with_which_labels)
@@ -163,7 +155,6 @@ UNIT(explain_says_which_rule_by_which_frame_with_which_labels)
     expect(RUN("explain", "--stack", "5", "--json", path, CAPTURE), 0,
            "\"kept\": {\"percent\": 25, \"rates\": 0");
     expect(RUN("explain", "--metric", "a.c", path, CAPTURE), 2, "");
-    unlink(path);
 }
 
 UNIT(explain_says_why_not)
@@ -193,7 +184,6 @@ UNIT(explain_says_why_not)
     expect(RUN("explain", "--why-not", "a.off", path, CAPTURE), 2, "");
     expect(RUN("explain", "--why-not", "profile.cpu.time", "--stack", "5", CAPTURE), 1,
            "no stack that this metric does not take\n");
-    unlink(path);
 }
 
 UNIT(wrong_usage_is_two)

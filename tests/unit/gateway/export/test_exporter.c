@@ -123,8 +123,8 @@ static char *slurp(const char *path)
 
 UNIT(metrics_to_a_file)
 {
-    char folder[] = "/tmp/profgate-test-XXXXXX", path[64], moved[64];
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    char folder[UNIT_PATH_MAX], path[UNIT_PATH_MAX + 16], moved[UNIT_PATH_MAX + 16];
+    unit_new_folder(folder);
     snprintf(path, sizeof path, "%s/out.json", folder);
     snprintf(moved, sizeof moved, "%s/out.json.1", folder);
     struct io_loop *loop = unit_made(io_loop_new());
@@ -153,9 +153,6 @@ UNIT(metrics_to_a_file)
     metric_batch_free(b);
     metric_batch_free(none);
     io_loop_free(loop);
-    unlink(path);
-    unlink(moved);
-    rmdir(folder);
 }
 
 /* A request that can be told from others: a string table of one. */
@@ -184,8 +181,8 @@ static void push_profiles(struct export_profiles *x, char name)
 
 UNIT(profiles_to_files_in_order)
 {
-    char folder[] = "/tmp/profgate-test-XXXXXX", path[2][64];
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    char folder[UNIT_PATH_MAX], path[2][UNIT_PATH_MAX + 16];
+    unit_new_folder(folder);
     struct io_loop *loop = unit_made(io_loop_new());
     struct stats *stats = unit_made(stats_new());
     struct budget memory = BUDGET_INIT(1000, NULL);
@@ -219,9 +216,6 @@ UNIT(profiles_to_files_in_order)
     free(json);
     free(proto);
     io_loop_free(loop);
-    unlink(path[0]);
-    unlink(path[1]);
-    rmdir(folder);
 }
 
 /* No file takes them: each is counted, at the end those that still wait, and memory that was out on the way.
@@ -253,8 +247,8 @@ UNIT(profiles_that_no_file_takes_are_counted)
 
 UNIT(metrics_in_protobuf_behind_their_length)
 {
-    char folder[] = "/tmp/profgate-test-XXXXXX", path[64];
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    char folder[UNIT_PATH_MAX], path[UNIT_PATH_MAX + 16];
+    unit_new_folder(folder);
     snprintf(path, sizeof path, "%s/out", folder);
     struct io_loop *loop = unit_made(io_loop_new());
     struct file_settings settings = {.path = path, .format = FILE_PROTO};
@@ -272,8 +266,6 @@ UNIT(metrics_in_protobuf_behind_their_length)
     buffer_release(&wanted);
     metric_batch_free(b);
     io_loop_free(loop);
-    unlink(path);
-    rmdir(folder);
 }
 
 /* Windows of deltas that are written to a disk without room are there when it has some again, whole and in
@@ -281,8 +273,8 @@ UNIT(metrics_in_protobuf_behind_their_length)
 UNIT(what_a_full_disk_refused_is_written_when_there_is_room)
 {
     enum { WINDOWS = 20 };
-    char folder[] = "/tmp/profgate-test-XXXXXX", path[64];
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    char folder[UNIT_PATH_MAX], path[UNIT_PATH_MAX + 16];
+    unit_new_folder(folder);
     snprintf(path, sizeof path, "%s/out", folder);
     struct io_loop *loop = unit_made(io_loop_new());
     struct stats *stats = unit_made(stats_new());
@@ -314,8 +306,6 @@ UNIT(what_a_full_disk_refused_is_written_when_there_is_room)
     buffer_release(&line);
     metric_batch_free(b);
     io_loop_free(loop);
-    unlink(path);
-    rmdir(folder);
 }
 
 UNIT(a_full_disk_is_counted_and_leaves_no_half_line)
@@ -341,9 +331,9 @@ UNIT(a_full_disk_is_counted_and_leaves_no_half_line)
 /* What nobody reads: a FIFO that is full. Neither a push nor the end waits for it. */
 UNIT(a_file_that_takes_nothing_is_waited_for_until_the_end_and_no_longer)
 {
-    char folder[] = "/tmp/profgate-test-XXXXXX", path[64];
+    char folder[UNIT_PATH_MAX], path[UNIT_PATH_MAX + 16];
     static uint8_t fill[4096];
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    unit_new_folder(folder);
     snprintf(path, sizeof path, "%s/fifo", folder);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     int reader = open(path, O_RDONLY | O_NONBLOCK), writer = open(path, O_WRONLY | O_NONBLOCK);
@@ -375,8 +365,6 @@ UNIT(a_file_that_takes_nothing_is_waited_for_until_the_end_and_no_longer)
     io_loop_free(loop);
     close(reader); /* the thread that writes hears EPIPE, and goes */
     close(writer);
-    unlink(path);
-    rmdir(folder);
 }
 
 static void expect_refused(const struct exporter_kind *kind, const void *settings, const char *name,
@@ -397,16 +385,14 @@ UNIT(settings_are_refused_by_name)
     struct file_settings file = {.path = "/does/not/exist/x"};
     struct otlp_settings otlp = otlp_to("ftp://x");
     struct file_settings folder = {.path = "/"};
-    char place[] = "/tmp/profgate-test-XXXXXX", fifo[64];
+    char place[UNIT_PATH_MAX], fifo[UNIT_PATH_MAX + 16];
     expect_refused(&exporter_file, &file, "file/x", -ENOENT, "file/x: /does/not/exist/x");
     expect_refused(&exporter_file, &folder, "file/x", -EISDIR, "file/x: /: Is a directory");
-    ck_assert_ptr_nonnull(mkdtemp(place));
+    unit_new_folder(place);
     snprintf(fifo, sizeof fifo, "%s/fifo", place);
     ck_assert_int_eq(mkfifo(fifo, 0600), 0);
     file.path = fifo;
     expect_refused(&exporter_file, &file, "file/x", -ENXIO, "a FIFO that nobody reads");
-    unlink(fifo);
-    rmdir(place);
     expect_refused(&exporter_otlp, &otlp, "otlp/bad", -EINVAL, "otlp/bad: ");
     otlp = otlp_to("x:1");
     otlp.encoding = OTLP_JSON;

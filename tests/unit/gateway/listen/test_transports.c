@@ -488,8 +488,8 @@ UNIT(who_is_not_admitted_is_closed_at_once)
 
 UNIT(workers_share_a_unix_socket)
 {
-    char folder[] = "/tmp/pg_listen_XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    char folder[UNIT_PATH_MAX];
+    unit_new_folder(folder);
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     snprintf(to.sun_path, sizeof to.sun_path, "%s/s", folder);
     char address[128], text[1024], expected[64];
@@ -525,7 +525,6 @@ UNIT(workers_share_a_unix_socket)
     }
     ck_assert_int_ge(a.left, 60); /* and the second process's look whether anybody is there */
     ck_assert_int_eq(a.left, a.admitted);
-    rmdir(folder);
 }
 
 UNIT(ipv6_is_an_address_like_any_other)

@@ -27,11 +27,11 @@ struct fixture {
 static void start(struct fixture *f, struct access_options options, const char *tokens, const char *users,
                   const char *identity)
 {
-    char path[2][32] = {"/tmp/serve-tokens-XXXXXX", "/tmp/serve-users-XXXXXX"};
+    char path[2][UNIT_PATH_MAX];
     const char *text[2] = {tokens, users};
     *f = (struct fixture){.budget = BUDGET_INIT(64 << 20, NULL), .peer = {.address = "192.0.2.1:1"}};
     for (int i = 0; i < 2; i++) {
-        int fd = text[i] ? mkstemp(path[i]) : -1;
+        int fd = text[i] ? unit_new_file(path[i], "") : -1;
         ck_assert(!text[i] || write(fd, text[i], strlen(text[i])) == (ssize_t)strlen(text[i]));
         if (text[i])
             close(fd);

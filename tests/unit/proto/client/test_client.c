@@ -704,13 +704,12 @@ UNIT(threads_feed_it)
     world_end(w, NSEC_PER_SEC);
 }
 
-/* A certificate of our own for 127.0.0.1, in a folder that is removed again. */
-static bool make_certificate(char *folder, char *cert, char *key, size_t cap)
+/* A certificate of our own for 127.0.0.1. */
+static bool make_certificate(char cert[static UNIT_PATH_MAX], char key[static UNIT_PATH_MAX])
 {
     char command[1024];
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(cert, cap, "%s/cert.pem", folder);
-    snprintf(key, cap, "%s/key.pem", folder);
+    close(unit_new_file(cert, ".pem"));
+    close(unit_new_file(key, ".pem"));
     snprintf(command, sizeof command,
              "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test "
              "-addext subjectAltName=IP:127.0.0.1,DNS:collector.test -keyout %s -out %s 2>/dev/null",
@@ -743,16 +742,13 @@ static void tls_round(const char *cert, const char *key, enum otlp_protocol prot
 
 UNIT(tls)
 {
-    char folder[] = "/tmp/profgate-test-XXXXXX", cert[64], key[64];
-    if (!make_certificate(folder, cert, key, sizeof cert))
+    char cert[UNIT_PATH_MAX], key[UNIT_PATH_MAX];
+    if (!make_certificate(cert, key))
         unit_skip("no openssl command to make a certificate with");
     tls_round(cert, key, OTLP_GRPC, NULL, true);
     tls_round(cert, key, OTLP_HTTP, NULL, true);
     tls_round(cert, key, OTLP_GRPC, "collector.test", true);
     tls_round(cert, key, OTLP_GRPC, "another.test", false);
-    unlink(cert);
-    unlink(key);
-    rmdir(folder);
 }
 
 UNIT(options_are_checked)

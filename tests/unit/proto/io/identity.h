@@ -15,7 +15,7 @@
 #include "tests/lib/unit.h"
 
 struct identity {
-    char cert[64], key[64];
+    char cert[UNIT_PATH_MAX], key[UNIT_PATH_MAX];
 };
 
 /* names: as openssl's subjectAltName, "DNS:a,URI:b"; NULL: none. The caller frees the certificate. */
@@ -60,10 +60,8 @@ static inline void identity_renew(const struct identity *id, EVP_PKEY *key, cons
 
 static inline void identity_make_with(struct identity *id, EVP_PKEY *key, const char *names, long serial)
 {
-    snprintf(id->cert, sizeof id->cert, "/tmp/pg_tls_cert_XXXXXX");
-    snprintf(id->key, sizeof id->key, "/tmp/pg_tls_key_XXXXXX");
-    close(mkstemp(id->cert));
-    close(mkstemp(id->key));
+    close(unit_new_file(id->cert, ""));
+    close(unit_new_file(id->key, ""));
     identity_renew(id, key, names, serial);
 }
 

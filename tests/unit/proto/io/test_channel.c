@@ -266,8 +266,8 @@ UNIT(a_stream_that_is_always_ready_has_one_room_a_turn)
     struct counted w = {0};
     struct error e = {""};
     struct io_listener *listener = NULL;
-    char address[64], folder[] = "/tmp/pg-channel-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    char address[UNIT_PATH_MAX + 8], folder[UNIT_PATH_MAX];
+    unit_new_folder(folder);
     snprintf(address, sizeof address, "unix:%s/s", folder);
     struct io_loop *loop = unit_made(io_loop_new());
     ck_assert_msg(io_listener_new_unix(&listener, loop, address, IO_UNIX_MODE, &e) == 0, "%s", e.text);
@@ -295,7 +295,6 @@ UNIT(a_stream_that_is_always_ready_has_one_room_a_turn)
     uv_close((uv_handle_t *)&w.turns.check, NULL);
     io_listener_free(listener);
     io_loop_free(loop);
-    rmdir(folder);
 }
 
 /* ---- how many are accepted in a turn ---- */

@@ -20,13 +20,13 @@
 
 /* A folder of the test's own, and a socket's path in it. */
 struct place {
-    char folder[32], path[48], address[64];
+    char folder[UNIT_PATH_MAX], path[UNIT_PATH_MAX + 2], address[UNIT_PATH_MAX + 16];
 };
 
 static struct place place_make(void)
 {
-    struct place p = {.folder = "/tmp/pg_unix_XXXXXX"};
-    ck_assert_ptr_nonnull(mkdtemp(p.folder));
+    struct place p;
+    unit_new_folder(p.folder);
     snprintf(p.path, sizeof p.path, "%s/s", p.folder);
     snprintf(p.address, sizeof p.address, "unix://%s", p.path);
     return p;
@@ -129,7 +129,7 @@ UNIT(peers_connect_and_are_known_by_their_user)
     struct io_listener *l;
     struct error e;
     struct stat st;
-    char expected[32], host[80];
+    char expected[32], host[UNIT_PATH_MAX + 8];
     ck_assert_int_eq(io_listener_new(&l, s.loop, p.address, IO_PORT_ALONE, &e), 0);
     ck_assert_int_eq(lstat(p.path, &st), 0);
     ck_assert_uint_eq(st.st_mode & 0777, IO_UNIX_MODE);

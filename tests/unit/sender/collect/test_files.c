@@ -53,9 +53,9 @@ UNIT(a_file_offset_becomes_an_address)
 
 UNIT(what_is_no_elf_file_is_known_as_that_and_read_again_when_it_changes)
 {
-    char path[] = "/tmp/pg-files-XXXXXX";
+    char path[UNIT_PATH_MAX];
     struct files *f = unit_made(files_new());
-    int fd = mkstemp(path), self = open_self();
+    int fd = unit_new_file(path, ""), self = open_self();
     uint64_t at;
     ck_assert_int_eq(write(fd, "#!/bin/sh\n", 10), 10);
     uint32_t number = files_add(f, &self_key, fd, NULL);

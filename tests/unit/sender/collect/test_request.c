@@ -41,14 +41,13 @@ static uint64_t own_start(void)
 }
 
 /* A kernel's symbols, so that the test does not depend on rights. */
-static char kallsyms[64];
+static char kallsyms[UNIT_PATH_MAX];
 
 static void make_kallsyms(void)
 {
     static const char text[] =
         "ffffffff81000000 T _text\nffffffff81001000 T do_syscall\nffffffff81002000 T enter\n";
-    snprintf(kallsyms, sizeof kallsyms, "/tmp/pg-kallsyms-XXXXXX");
-    int fd = mkstemp(kallsyms);
+    int fd = unit_new_file(kallsyms, "");
     ck_assert_int_eq(write(fd, text, sizeof text - 1), (ssize_t)sizeof text - 1);
     close(fd);
 }
@@ -111,7 +110,6 @@ static void end(void)
     window_release(&closed);
     naming_release(&naming);
     collector_release(&collector);
-    unlink(kallsyms);
 }
 
 static void feed_ended(uint32_t tid, uint64_t time, const uint64_t *address, uint32_t n_kernel,

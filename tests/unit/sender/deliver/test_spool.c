@@ -10,7 +10,7 @@
 
 #include "sender/deliver/spool.h"
 
-static char folder[64];
+static char folder[UNIT_PATH_MAX];
 
 static struct spool *open_spool(uint64_t max_bytes)
 {
@@ -22,8 +22,7 @@ static struct spool *open_spool(uint64_t max_bytes)
 
 static void begin(void)
 {
-    snprintf(folder, sizeof folder, "/tmp/pg-spool-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    unit_new_folder(folder);
 }
 
 static void end(void)

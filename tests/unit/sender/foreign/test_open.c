@@ -11,7 +11,7 @@
 #include "proto/base/macros.h"
 #include "sender/foreign/open.h"
 
-static char folder[] = "/tmp/pg-foreign-XXXXXX";
+static char folder[UNIT_PATH_MAX];
 
 static void in_folder(const char *command)
 {
@@ -22,7 +22,7 @@ static void in_folder(const char *command)
 
 static void done(void)
 {
-    char text[64];
+    char text[UNIT_PATH_MAX + 8];
     snprintf(text, sizeof text, "rm -rf %s", folder);
     ck_assert_int_eq(system(text), 0);
 }
@@ -30,11 +30,11 @@ static void done(void)
 UNIT(no_link_leads_out_of_a_root)
 {
     char text[8] = "";
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    unit_new_folder(folder);
     in_folder(
         "mkdir -p root/etc && printf inside >root/etc/hostname && ln -s /etc/hostname root/absolute && "
         "ln -s ../../../../../../etc/hostname root/relative && ln -s /proc/self/root/etc/hostname root/magic");
-    char root[64];
+    char root[UNIT_PATH_MAX + 8];
     snprintf(root, sizeof root, "%s/root", folder);
     const char *const path[] = {"/etc/hostname", "/absolute", "/relative", "/../../etc/hostname"};
     for (size_t i = 0; i < ARRAY_LEN(path); i++) {
@@ -49,8 +49,8 @@ UNIT(no_link_leads_out_of_a_root)
 
 UNIT(a_pipe_is_left_alone)
 {
-    char path[64];
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    char path[UNIT_PATH_MAX + 8];
+    unit_new_folder(folder);
     in_folder("mkfifo pipe");
     snprintf(path, sizeof path, "%s/pipe", folder);
     /* who would write to it hears nothing of us */

@@ -9,7 +9,7 @@
 
 #include "sender/options/options.h"
 
-static char path[64];
+static char path[UNIT_PATH_MAX];
 
 static char *getvar(const char *name)
 {
@@ -22,14 +22,12 @@ static char *getvar(const char *name)
 static int read_text(struct options *o, const char *text, const char *flag, struct error *e)
 {
     char program[] = "profsend", config[] = "--config", copy[128];
-    snprintf(path, sizeof path, "/tmp/pg-options-XXXXXX");
-    int fd = mkstemp(path);
+    int fd = unit_new_file(path, "");
     ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     close(fd);
     snprintf(copy, sizeof copy, "%s", flag ? flag : "");
     char *argv[] = {program, config, path, copy, NULL};
     int r = options_read(o, flag ? 4 : 3, argv, getvar, e);
-    unlink(path);
     return r;
 }
 

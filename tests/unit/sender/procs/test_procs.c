@@ -14,7 +14,7 @@
 #include "sender/procs/procs.h"
 
 /* A folder that looks like /proc, with process 7, begun 500 ticks (of 10 ms) after boot. */
-static char root[64];
+static char root[UNIT_PATH_MAX];
 
 static void put(const char *name, const char *text, size_t n)
 {
@@ -33,8 +33,7 @@ static void put(const char *name, const char *text, size_t n)
 static void make_root(void)
 {
     char path[256];
-    snprintf(root, sizeof root, "/tmp/pg-procs-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(root));
+    unit_new_folder(root);
     snprintf(path, sizeof path, "%s/7", root);
     mkdir(path, 0700);
     PUT("stat", STAT("500"));

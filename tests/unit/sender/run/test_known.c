@@ -11,7 +11,7 @@
 #include "proto/base/macros.h"
 #include "sender/run/known.h"
 
-static char path[64], other[80];
+static char path[UNIT_PATH_MAX], other[UNIT_PATH_MAX + 8];
 
 static int make(const char *name, const char *text)
 {
@@ -35,7 +35,7 @@ UNIT(a_file_is_opened_while_it_is_the_one)
     struct known *k = unit_made(known_new());
     struct collector_code code;
     struct stat st;
-    snprintf(path, sizeof path, "/tmp/pg-known-%d", getpid());
+    close(unit_new_file(path, ""));
     snprintf(other, sizeof other, "%s-other", path);
     int fd = make(path, "one");
     ck_assert_int_eq(fstat(fd, &st), 0);

@@ -14,7 +14,7 @@
 #include "sender/symbolize/elf/elf.h"
 
 struct built {
-    char folder[64];
+    char folder[UNIT_PATH_MAX];
 };
 
 __attribute__((format(printf, 2, 3))) static inline int built_run(const struct built *b, const char *format,
@@ -31,8 +31,8 @@ __attribute__((format(printf, 2, 3))) static inline int built_run(const struct b
 
 static inline struct built built_new(void)
 {
-    struct built b = {"/tmp/pg-symbolize-XXXXXX"};
-    ck_assert_ptr_nonnull(mkdtemp(b.folder));
+    struct built b;
+    unit_new_folder(b.folder);
     return b;
 }
 

@@ -165,7 +165,7 @@ UNIT(who_has_no_allowance_left_keeps_nobody_from_a_file)
 /* A dynamic section of a terabyte, which says nothing and does not end. */
 UNIT(a_file_without_end_is_given_up)
 {
-    char path[] = "/tmp/pg-loader-XXXXXX";
+    char path[UNIT_PATH_MAX];
     struct tables *t = begin();
     Elf64_Ehdr h = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, 1},
                     .e_machine = EM_X86_64,
@@ -177,7 +177,7 @@ UNIT(a_file_without_end_is_given_up)
     for (size_t i = 0; i < 512; i++)
         p[i] = (Elf64_Phdr){.p_type = PT_DYNAMIC, .p_offset = 1 << 20, .p_filesz = 64u << 20};
     memset(full, 0x55, sizeof full);
-    int fd = mkstemp(path);
+    int fd = unit_new_file(path, "");
     ck_assert_int_eq(ftruncate(fd, 1ll << 40), 0);
     ck_assert_int_eq(pwrite(fd, &h, sizeof h, 0), sizeof h);
     ck_assert_int_eq(pwrite(fd, p, sizeof p, sizeof h), sizeof p);
