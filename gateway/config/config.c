@@ -36,6 +36,17 @@ struct config *config_free(struct config *c)
     return NULL;
 }
 
+static int note_flag(struct config *c, const char *key, struct error *e)
+{
+    struct config_flag *f = arena_calloc(&c->arena, 1, sizeof *f);
+    struct bytes copy = arena_copy(&c->arena, bytes_str(key));
+    if (!f || !copy.p)
+        return error_set(e, -ENOMEM, "out of memory");
+    *f = (struct config_flag){(const char *)copy.p, c->flags};
+    c->flags = f;
+    return 0;
+}
+
 int config_add_receiver(struct config *c, const struct config_receiver *receiver, bool first, struct error *e)
 {
     uint32_t n = first ? 0 : c->n_receivers;
@@ -60,7 +71,8 @@ int config_add_listen(struct config *c, const char *endpoint, bool first, struct
     if (settings_defaults(&config_receiver_section, &receiver, &c->arena) < 0)
         return error_set(e, -ENOMEM, "out of memory");
     receiver.endpoint = endpoint;
-    return config_add_receiver(c, &receiver, first, e);
+    int r = note_flag(c, "receivers.otlp", e);
+    return r < 0 ? r : config_add_receiver(c, &receiver, first, e);
 }
 
 /* "receivers.otlp.KEY" is said of all of them; each has an endpoint of its own, which --listen gives. */
@@ -74,7 +86,7 @@ static int set_receivers(struct config *c, const char *key, const char *value, s
         if (r < 0)
             return error_prefix(e, r, "receivers.otlp.%s: ", key);
     }
-    return 0;
+    return note_flag(c, "receivers.otlp", e);
 }
 
 int config_set(struct config *c, const char *key, const char *value, struct error *e)
@@ -89,7 +101,7 @@ int config_set(struct config *c, const char *key, const char *value, struct erro
         const struct settings_row *row = settings_find(s, bytes_str(key + n + 1));
         if (row) {
             int r = settings_set(row, c, value, &c->arena, e);
-            return r < 0 ? error_prefix(e, r, "%s: ", key) : 0;
+            return r < 0 ? error_prefix(e, r, "%s: ", key) : note_flag(c, key, e);
         }
     }
     return error_set(e, -EINVAL, "there is no key %s (profgate serve --help-config lists them)", key);
@@ -212,18 +224,26 @@ int config_check_all(const struct config *c, void (*tell)(void *user, const char
     return k.r;
 }
 
+struct first {
+    const struct config *config;
+    struct error *e;
+};
+
 static void keep_first(void *user, const char *key, const char *text)
 {
-    struct error *e = user;
-    if (e && !e->text[0])
-        error_set(e, -EINVAL, "%s", text);
+    const struct first *f = user;
+    if (f->e->text[0])
+        return;
+    error_set(f->e, -EINVAL, "%s", text);
+    config_place(f->config, key, f->e);
 }
 
 int config_check(const struct config *c, struct error *e)
 {
-    if (e)
-        e->text[0] = 0;
-    return config_check_all(c, keep_first, e);
+    struct error unheard;
+    struct first first = {c, e ?: &unheard};
+    first.e->text[0] = 0;
+    return config_check_all(c, keep_first, &first);
 }
 
 static int print_receivers(const struct config *c, bool masked, struct buffer *out)

@@ -25,10 +25,10 @@ int config_load(struct config *c, const char *path, struct error *e);
 /* The same from memory; `name` is what errors call it. */
 int config_parse(struct config *c, const char *name, struct bytes yaml, struct error *e);
 
-/* Puts FILE:LINE:COLUMN before what *e says of `value` at a key ("rules.enable[1]"), which only others can
- * tell to be wrong: where the file that was loaded has it there. Else, as of what a flag has set since, *e
- * stays. */
-void config_place(const struct config *c, const char *key, const char *value, struct error *e);
+/* Puts FILE:LINE:COLUMN before what *e says of a key ("rules.enable[1]"), in the file that was loaded: of the
+ * key, or of what it would be in. Without a file, or of what config_set and config_add_listen have changed
+ * since, *e stays. */
+void config_place(const struct config *c, const char *key, struct error *e);
 
 /* Whoever wants to hear of every error rather than of the first. */
 struct config_listener {

@@ -7,6 +7,7 @@
 
 #include "gateway/config/config.h"
 #include "gateway/config/rows.h"
+#include "proto/base/macros.h"
 #include "proto/base/nearest.h"
 #include "proto/base/settings/file.h"
 
@@ -201,26 +202,36 @@ int config_load(struct config *c, const char *path, struct error *e)
         r = error_prefix(e, r == SETTINGS_UNREADABLE ? -EINVAL : r, "cannot read ");
     if (r == 0 && !(c->path = (const char *)arena_copy(&c->arena, bytes_str(path)).p))
         r = error_set(e, -ENOMEM, "out of memory");
+    c->flags = NULL;
     buffer_release(&text);
     return r;
 }
 
+/* Whether the key, or one in it, or one that it is in, is not as the file has it. */
+static bool is_changed(const struct config *c, const char *key)
+{
+    for (const struct config_flag *f = c->flags; f; f = f->next) {
+        const size_t n = strlen(f->key), m = strlen(key);
+        const char next = n < m ? key[n] : f->key[m];
+        if (strncmp(f->key, key, min_of(n, m)) == 0 && (n == m || next == '.' || next == '['))
+            return true;
+    }
+    return false;
+}
+
 /* The file is read once more: errors are rare, and places of what is right need not be kept. */
-void config_place(const struct config *c, const char *key, const char *value, struct error *e)
+void config_place(const struct config *c, const char *key, struct error *e)
 {
     struct arena arena = ARENA_INIT(NULL);
     const struct settings_file_options options = {.arena = &arena, .getvar = getenv};
     struct buffer text = BUFFER_INIT(0);
     struct settings_file *file = NULL;
     struct error ignored;
-    if (c->path && settings_file_read(c->path, &text, &ignored) == 0 &&
+    if (c->path && !is_changed(c, key) && settings_file_read(c->path, &text, &ignored) == 0 &&
         settings_file_open(&file, c->path, buffer_bytes(&text), &options, &ignored) == 0) {
         const struct settings_node *at = settings_seek(file, key);
-        const char *there = at && settings_is(at, SETTINGS_SCALAR) ? settings_text(file, at, key) : NULL;
-        if (there && strstr(there, value)) { /* a list may be one text, with commas */
-            struct settings_place place = settings_place(at);
-            error_prefix(e, 0, "%s:%zu:%zu: ", c->path, place.line, place.column);
-        }
+        struct settings_place place = at ? settings_place(at) : (struct settings_place){1, 1};
+        error_prefix(e, 0, "%s:%zu:%zu: ", c->path, place.line, place.column);
     }
     settings_file_close(file);
     buffer_release(&text);

@@ -39,9 +39,16 @@ struct config_exporter {
 
 enum config_temporality { CONFIG_DELTA, CONFIG_CUMULATIVE };
 
+/* A key that is not as the file has it; "receivers.otlp" is all of them. */
+struct config_flag {
+    const char *key;
+    struct config_flag *next;
+};
+
 struct config {
     struct arena arena;
     const char *path;                       /* of the file that was loaded; NULL: none */
+    struct config_flag *flags;              /* what was set since, one by one */
     const struct config_kind *const *kinds; /* of exporters; ends with NULL */
     struct config_receiver *receivers;
     uint32_t n_receivers;

@@ -29,8 +29,7 @@ struct collect {
 };
 
 /* Of item i of a list in rules.*. 0: it was told, and others may be wrong too. */
-static int complain(struct collect *c, const char *list, uint32_t i, const char *item, struct error *e,
-                    const struct error *why)
+static int complain(struct collect *c, const char *list, uint32_t i, struct error *e, const struct error *why)
 {
     char key[64];
     snprintf(key, sizeof key, "%s[%u]", list, i);
@@ -40,7 +39,7 @@ static int complain(struct collect *c, const char *list, uint32_t i, const char 
         return 0;
     }
     error_set(e, 0, "%s", why->text);
-    config_place(c->config, key, item, e);
+    config_place(c->config, key, e);
     return -EINVAL;
 }
 
@@ -103,7 +102,7 @@ static int add_path(struct collect *c, uint32_t item, struct arena *names, struc
         r = text ? add(c, (const char *)name.p, text, n, &why) : -EINVAL;
     }
     globfree(&found);
-    return r < 0 ? complain(c, "rules.files", item, path, e, &why) : 0;
+    return r < 0 ? complain(c, "rules.files", item, e, &why) : 0;
 }
 
 static bool wanted(const struct settings_strings *builtin, const char *pack, size_t n)
@@ -133,7 +132,7 @@ static int no_such_pack(struct collect *c, uint32_t i, struct error *e)
     for (const struct embedded_file *f = rules_builtin; f->name; f++)
         nearest_offer(&near, bytes_of(f->name, strcspn(f->name, ".")));
     error_set(&why, 0, "rules.builtin: there is no shipped pack %s%s", name, nearest_ask(near.best).s);
-    return complain(c, "rules.builtin", i, name, e, &why);
+    return complain(c, "rules.builtin", i, e, &why);
 }
 
 /* What could be one in a rule file, so that a line of add_switches is what it was meant to be. */
@@ -155,7 +154,7 @@ static int check_switches(struct collect *c, struct error *e)
         struct error why;
         error_set(&why, 0, "rules.enable: \"%s\" is not the name of a metric or a pack", enable->items[i]);
         if (!is_name(enable->items[i]))
-            r = complain(c, "rules.enable", i, enable->items[i], e, &why);
+            r = complain(c, "rules.enable", i, e, &why);
     }
     return r;
 }
@@ -199,7 +198,7 @@ static int complain_about_enable(struct collect *c, const struct rules_diagnosti
     const char *marks = strstr(words, "^  "), *meant = marks ? marks + 3 : "";
     error_set(&why, 0, "rules.enable: %.*s%s%.*s", (int)strcspn(words, "\n"), words, *meant ? "; " : "",
               (int)strcspn(meant, "\n"), meant);
-    return complain(c, "rules.enable", i, c->config->rules_enable.items[i], e, &why);
+    return complain(c, "rules.enable", i, e, &why);
 }
 
 static void show(const struct rules_diagnostic *d)

@@ -165,6 +165,35 @@ metrics: { exporters: [otlp/x, otlp/y] }
         f"{path}: 5 errors, 0 warnings"]
 
 
+def serve(*arguments):
+    """(exit code, standard error) of one that does not start."""
+    done = subprocess.run([BUILD / "profgate", "serve", *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("text", [
+    "metrics: { exporters: [prometheus, otlp/y] }\nexporters: { otlp/x: { endpoint: 'a:1' } }\n",
+    "exporters:\n  otlp/x: { endpoint: 'http://collector:port' }\n",
+    "receivers: { otlp: [{ endpoint: 'localhost:0' }, { endpoint: 'localhost:0', tls: { cert_file: x } }] }\n",
+    "limits:\n  request_bytes: 64MiB\n  memory: 16MiB\n",
+    "tenants:\n  required: true\n",
+])
+def test_serve_says_what_validate_says(config, text):
+    path = config(text)
+    lines = validate(path)[1]
+    assert lines[0].startswith(f"{path}:")
+    assert serve("--config", path) == (2, f"profgate serve: {lines[0]}\n")
+
+
+def test_what_a_flag_says_has_no_place_in_the_file(config):
+    path = config("limits: { request_bytes: 8MiB }\nreceivers: { otlp: [{ endpoint: 'localhost:0' }] }\n")
+    text = "limits.request_bytes must be at most half of limits.memory, or one request could never be read\n"
+    assert serve("--config", path, "--set", "limits.request_bytes=1GiB") == (2, f"profgate serve: {text}")
+    assert serve("--config", path, "--set", "limits.memory=16MiB", "--set", "receivers.otlp.tls.cert_file=x") == (
+        2, "profgate serve: receivers.otlp localhost:0: tls.cert_file and tls.key_file go together\n")
+    assert serve("--set", "tenants.required=true") == (2, "profgate serve: tenants.required means nothing without tenants.header\n")
+
+
 def test_reach_asks_the_destinations_in_use(config):
     path = config(f"""metrics: {{ exporters: [otlp/x] }}
 exporters:
