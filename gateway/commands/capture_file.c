@@ -9,6 +9,7 @@
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
 #include "proto/convert/from_pprof.h"
+#include "proto/convert/from_text.h"
 #include "proto/otlp/json/reader.h"
 #include "proto/otlp/json/profiles.h"
 
@@ -151,9 +152,32 @@ static int read_pprof(const char *path, struct bytes pprof, each_request *each, 
     return r;
 }
 
+static int read_text(const char *path, enum from_text_format format, struct bytes text, each_request *each,
+                     void *context, struct error *e)
+{
+    static const struct from_text_options options = {
+        .origin = {.scope = BYTES_LIT("profgate"), .version = BYTES_LIT(PROFGATE_VERSION)}};
+    struct from_text *converter = from_text_new(NULL);
+    struct buffer request = BUFFER_INIT(CAPTURE_MAX);
+    int r = converter ? from_text(converter, format, text, &options, &request, e) : -ENOMEM;
+    if (r == FROM_TEXT_MALFORMED)
+        r = error_prefix(e, -EBADMSG, "%s: ", path);
+    else if (r == FROM_TEXT_TOO_LARGE)
+        r = error_set(e, -EFBIG, "%s: longer than 1 GiB as OTLP", path);
+    else if (r < 0)
+        r = error_set(e, r, "%s: out of memory", path);
+    if (r == 0)
+        r = each(context,
+                 &(struct capture_request){buffer_bytes(&request), PROFILES_LAYOUT_1_10, path, true});
+    buffer_release(&request);
+    from_text_free(converter);
+    return r;
+}
+
 int capture_file_requests(const char *path, each_request *each, void *context, struct error *e)
 {
     struct buffer body = BUFFER_INIT(CAPTURE_MAX + PROFILES_PADDING);
+    enum from_text_format text = FROM_TEXT_NONE;
     int r = read_whole(path, &body, e);
     if (r == 0)
         r = unpack(path, &body, e);
@@ -164,6 +188,8 @@ int capture_file_requests(const char *path, each_request *each, void *context, s
                       "%s: pprof of before it was protobuf, which `go tool pprof -proto` makes of it", path);
     if (r == 0 && body.n > 0 && body.p[0] == '{') { /* as protobuf that were a group: OTLP has none */
         r = read_json(path, buffer_bytes(&body), each, context, e);
+    } else if (r == 0 && (text = from_text_guess(buffer_bytes(&body)))) {
+        r = read_text(path, text, buffer_bytes(&body), each, context, e);
     } else if (r == 0 && pprof_is_likely(buffer_bytes(&body))) {
         r = read_pprof(path, buffer_bytes(&body), each, context, e);
     } else if (r == 0) {

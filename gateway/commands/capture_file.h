@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Captured requests from disk: serialized ExportProfilesServiceRequest or ProfilesData, one or each behind
- * its length, or OTLP/JSON, one or one a line, as file exporters write them; or pprof; plain or gzip.
+ * its length, or OTLP/JSON, one or one a line, as file exporters write them; or pprof, folded stacks, or what
+ * `perf script` prints; plain or gzip.
  */
 #ifndef GATEWAY_COMMANDS_CAPTURE_FILE_H
 #define GATEWAY_COMMANDS_CAPTURE_FILE_H
@@ -14,7 +15,7 @@ struct capture_request {
     struct bytes body;           /* protobuf, with PROFILES_PADDING readable bytes behind it */
     enum profiles_layout layout; /* that it is known to have; UNKNOWN: that is to be found out */
     const char *place;           /* "FILE", "FILE:LINE" of JSON, or "FILE: request NUMBER" */
-    bool was_pprof;              /* it was made of one */
+    bool was_other;              /* it was made of pprof or of a text */
 };
 
 /* Reads a file, "-" being standard input, and hands over its requests one after the other, valid until `each`

@@ -47,7 +47,7 @@ struct convert_arguments {
 static const struct settings_row rows[] = {
     {"to", SETTINGS_CHOICE, offsetof(struct convert_arguments, to), .words = formats, .metavar = "FORMAT",
      .want = "a format: pprof, otlp (protobuf), json or folded",
-     .doc = "pprof, otlp (protobuf), json or folded; default: as OUT is called, else OTLP of pprof and pprof of OTLP"},
+     .doc = "pprof, otlp (protobuf), json or folded; default: as OUT is called, else pprof of OTLP and OTLP of all others"},
 };
 /* clang-format on */
 
@@ -165,7 +165,7 @@ static int convert_request(void *context, const struct capture_request *request)
     struct converting *c = context;
     struct buffer out = BUFFER_INIT(OUT_MAX);
     static const struct profiles_limits limits = {.column_bytes = (size_t)4 << 30, .depth = 64};
-    enum format to = c->to ? c->to : request->was_pprof ? FORMAT_OTLP : FORMAT_PPROF;
+    enum format to = c->to ? c->to : request->was_other ? FORMAT_OTLP : FORMAT_PPROF;
     c->n_requests++;
     if (c->n_requests > 1 && !c->written && to != FORMAT_JSON && to != FORMAT_FOLDED)
         return error_set(c->e, -EINVAL, "%s has more than one request: let OUT be a folder", c->in);
@@ -257,7 +257,8 @@ const struct settings_command convert_command = {
     .usage = "[--to FORMAT] IN... OUT",
     .doc = "profiles in one format as another: pprof, OTLP as protobuf or JSON, folded stacks",
     .text =
-        "Reads pprof, OTLP protobuf or OTLP/JSON, plain or gzip, and writes what OUT's name or --to says: nothing\n"
+        "Reads pprof, OTLP protobuf, OTLP/JSON, folded stacks or what `perf script` printed, plain or gzip, and\n"
+        "writes what OUT's name or --to says: nothing\n"
         "that pprof has is lost in OTLP, protobuf or JSON. pprof has samples, their stacks, values and labels, and\n"
         "no place for scopes, ids, frame types and timestamps. - is standard input or output; OUT may be a folder.\n"
         "1: something could not be converted.\n",

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 
 #include "proto/base/macros.h"
-#include "proto/coding/room.h"
+#include "proto/convert/escape.h"
+#include "proto/convert/finish.h"
 #include "proto/convert/names.h"
 #include "proto/otlp/layouts/fields.h"
 #include "proto/otlp/view/value.h"
@@ -91,16 +92,8 @@ static void fail(struct from_pprof *c, int r, bool is_too_large)
 static struct bytes escaped(struct from_pprof *c, struct bytes text, struct buffer *to)
 {
     to->n = 0;
-    for (size_t i = 0, n; i < text.n; i += n) {
-        struct bytes rest = bytes_of(text.p + i, text.n - i);
-        n = bytes_utf8_length(rest);
-        bool is_mark = n == 3 && bytes_starts(rest, BYTES_REPLACEMENT);
-        int r = n > 0 && !is_mark ? buffer_add_bytes(to, bytes_of(rest.p, n)) : 0;
-        n = n > 0 ? n : 1;
-        for (size_t k = 0; r == 0 && (is_mark || bytes_utf8_length(rest) == 0) && k < n; k++)
-            r = buffer_printf(to, BYTES_REPLACEMENT "%02x", rest.p[k]);
-        fail(c, r, r < 0 && buffer_is_short_of(to, 2 * sizeof BYTES_REPLACEMENT));
-    }
+    int r = escape_bytes(text, to);
+    fail(c, r, r == -ENOBUFS);
     return buffer_bytes(to);
 }
 
@@ -474,20 +467,10 @@ static void put_profiles(struct from_pprof *c)
     }
 }
 
-/* A writer asks for room for two numbers of ten bytes before it writes shorter ones. */
-#define WRITER_SLACK (2 * WIRE_VARINT_MAX)
-
-/* No less than what the profiles' samples will take: each type has all of them. */
-static size_t samples_bound(const struct from_pprof *c)
-{
-    size_t a_sample = 48; /* tags, lengths, a stack, a link, a value: ten bytes at most */
-    return (a_sample * c->samples.n + 5 * (size_t)c->attrs.n) * c->pprof.types.n;
-}
-
-/* What is being written is charged beforehand: a body of as many bytes with few types is about as long. */
 static int put_tree(struct from_pprof *c, const struct from_pprof_origin *origin, struct buffer *out)
 {
-    size_t bound = samples_bound(c);
+    size_t bound =
+        finish_bound((uint64_t)c->samples.n * c->pprof.types.n, (uint64_t)c->attrs.n * c->pprof.types.n);
     if (out->max && bound / 8 > out->max)
         return FROM_PPROF_TOO_LARGE;
     if (!budget_charge(c->budget, bound))
@@ -495,14 +478,10 @@ static int put_tree(struct from_pprof *c, const struct from_pprof_origin *origin
     build_resource(c->build, origin->resource, origin->n_resource, BYTES_LIT(""));
     put_scope(c, origin);
     put_profiles(c);
-    size_t size = build_size(c->build);
-    int r = c->is_too_large || buffer_is_short_of(out, size) ? FROM_PPROF_TOO_LARGE : c->failed;
-    if (r == 0 && room_make(out, size + PROFILES_PADDING + WRITER_SLACK, c->budget) != 0)
-        r = -ENOMEM;
-    if (r == 0 && (r = build_finish(c->build, out)) == 0)
-        memset(out->p + out->n, 0, PROFILES_PADDING);
+    int r = c->is_too_large ? FROM_PPROF_TOO_LARGE : c->failed;
+    r = r != 0 ? r : finish_request(c->build, c->budget, out);
     budget_refund(c->budget, bound);
-    return r;
+    return r == FINISH_TOO_LARGE ? FROM_PPROF_TOO_LARGE : r;
 }
 
 int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,

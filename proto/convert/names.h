@@ -6,6 +6,8 @@
 #ifndef PROTO_CONVERT_NAMES_H
 #define PROTO_CONVERT_NAMES_H
 
+#include "proto/base/bytes.h"
+
 #define NAME_COMMENT           "pprof.profile.comment"
 #define NAME_DOC_URL           "pprof.profile.doc_url"
 #define NAME_DROP_FRAMES       "pprof.profile.drop_frames"
@@ -27,5 +29,16 @@
 /* Of a number among several with different units. */
 #define NAME_NUMBER "number"
 #define NAME_UNIT   "unit"
+
+/* "_[k]" at the end of a folded frame, which flamegraph.pl colours by: k of the kernel, j compiled at run
+ * time, i inlined, w of who wakes. The letter, or 0. */
+#define FOLDED_MARK_BYTES 4u
+static inline char folded_mark(struct bytes frame)
+{
+    const uint8_t *at = frame.n > FOLDED_MARK_BYTES ? frame.p + frame.n - FOLDED_MARK_BYTES : NULL;
+    bool is_mark = at && at[0] == '_' && at[1] == '[' && at[3] == ']' &&
+                   (at[2] == 'k' || at[2] == 'j' || at[2] == 'i' || at[2] == 'w');
+    return is_mark ? (char)at[2] : 0;
+}
 
 #endif

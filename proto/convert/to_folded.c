@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "proto/convert/names.h"
+
 static int put_name(struct buffer *out, struct bytes name)
 {
     uint8_t *to = buffer_cursor(out, name.n);
@@ -21,6 +23,16 @@ static int put_address(const struct profiles *v, uint32_t location, struct buffe
     return r < 0 ? r : buffer_printf(out, "%s0x%" PRIx64, file.n ? "+" : "", v->location.address[location]);
 }
 
+/* A function's name; with its mark, where it was read from a folded stack that had one. */
+static struct bytes name_of(const struct profiles *v, uint32_t function)
+{
+    struct bytes name = profiles_string(v, v->function.name[function]),
+                 system = profiles_string(v, v->function.system_name[function]);
+    bool is_marked = folded_mark(system) && system.n == name.n + FOLDED_MARK_BYTES &&
+                     memcmp(system.p, name.p, name.n) == 0;
+    return name.n == 0 || is_marked ? system : name;
+}
+
 /* The frames of a location, callers first, each but the very first behind a ';'. */
 static int put_location(const struct profiles *v, uint32_t location, bool *first, struct buffer *out)
 {
@@ -28,8 +40,7 @@ static int put_location(const struct profiles *v, uint32_t location, bool *first
     int r = 0;
     do {
         uint32_t f = at > from ? v->line.function[at - 1] : 0;
-        struct bytes name =
-            profiles_string(v, v->function.name[f] ? v->function.name[f] : v->function.system_name[f]);
+        struct bytes name = name_of(v, f);
         r = *first ? 0 : buffer_add_str(out, ";");
         *first = false;
         if (r == 0)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "proto/base/macros.h"
+#include "proto/convert/escape.h"
 #include "proto/convert/names.h"
 #include "proto/otlp/layouts/fields.h"
 #include "proto/pprof/write.h"
@@ -31,27 +32,11 @@ struct converting {
 
 /* ---- strings ---------------------------------------------------------------------------------- */
 
-/* from_pprof writes small letters alone. */
-static int digit_value(uint8_t c)
-{
-    return c >= 'A' && c <= 'F' ? -1 : bytes_hex_value(c);
-}
-
-/* As from_pprof escapes: U+FFFD and two digits are a byte. */
 static struct bytes unescaped(struct converting *c, struct bytes text)
 {
-    const size_t mark = sizeof BYTES_REPLACEMENT - 1;
     c->text.n = 0;
-    for (size_t i = 0, n; i < text.n; i += n) {
-        struct bytes rest = bytes_of(text.p + i, text.n - i);
-        bool is_marked = rest.n >= mark + 2 && bytes_starts(rest, BYTES_REPLACEMENT);
-        int high = is_marked ? digit_value(rest.p[mark]) : -1,
-            low = high < 0 ? -1 : digit_value(rest.p[mark + 1]);
-        uint8_t byte = low < 0 ? *rest.p : (uint8_t)(high << 4 | low);
-        if (buffer_add(&c->text, &byte, 1) < 0)
-            c->failed = -ENOMEM;
-        n = low < 0 ? 1 : mark + 2;
-    }
+    if (unescape_bytes(text, &c->text) < 0)
+        c->failed = -ENOMEM;
     return buffer_bytes(&c->text);
 }
 
