@@ -93,7 +93,7 @@ static struct bytes escaped(struct from_pprof *c, struct bytes text, struct buff
 {
     to->n = 0;
     int r = escape_bytes(text, to);
-    fail(c, r, r == -ENOBUFS);
+    fail(c, r, r < 0 && buffer_is_short_of(to, 2 * sizeof BYTES_REPLACEMENT));
     return buffer_bytes(to);
 }
 

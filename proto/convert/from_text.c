@@ -71,6 +71,7 @@ static void begin(struct stacks *s, struct bytes text)
     hash_table_clear(&s->known);
     s->escapes = !bytes_is_utf8(text);
     s->lasted = 0;
+    s->is_too_long = false;
     s->failed = 0;
     (void)stacks_attrs(s, NULL, 0);
 }
@@ -124,7 +125,7 @@ int from_text(struct from_text *c, enum from_text_format format, struct bytes te
     struct stacks *s = &c->stacks;
     begin(s, text);
     int r = readers[format](s, text, options, e);
-    r = r != 0 ? r : s->failed == -ENOBUFS ? FROM_TEXT_TOO_LARGE : s->failed;
+    r = r != 0 ? r : s->is_too_long ? FROM_TEXT_TOO_LARGE : s->failed;
     if (r == 0 && s->samples.n == 0)
         r = error_set(e, FROM_TEXT_MALFORMED, "no stack in it");
     return r != 0 ? r : put_all(s, options, out);

@@ -11,17 +11,10 @@
 #ifndef PROTO_CONVERT_FROM_TEXT_H
 #define PROTO_CONVERT_FROM_TEXT_H
 
-#include "proto/convert/from_pprof.h"
+#include "proto/base/buffer.h"
+#include "proto/convert/text.h"
 
 enum from_text_format { FROM_TEXT_NONE, FROM_TEXT_FOLDED, FROM_TEXT_LINES, FROM_TEXT_PERF_SCRIPT };
-
-struct from_text_options {
-    struct from_pprof_origin origin; /* keep_trace_labels is not looked at: texts have none */
-    struct bytes type, unit;         /* of what folded stacks count; empty: samples, count */
-    struct bytes period_type, period_unit;
-    int64_t period;
-    uint64_t time_unix_nano, duration_nano; /* duration 0: as the text says, where it does */
-};
 
 struct from_text; /* works through one text after the other */
 
@@ -32,7 +25,6 @@ struct from_text *from_text_free(struct from_text *c); /* returns NULL */
 /* Appends an ExportProfilesServiceRequest (1.10) to `out`, whose room is as from_pprof leaves it. `text` is
  * plain, and need not be UTF-8. 0; FROM_TEXT_MALFORMED with *e, which names the line; FROM_TEXT_TOO_LARGE:
  * longer than out->max; -ENOMEM (memory, the budget). On failure nothing is appended. */
-enum { FROM_TEXT_MALFORMED = 1, FROM_TEXT_TOO_LARGE };
 int from_text(struct from_text *c, enum from_text_format format, struct bytes text,
               const struct from_text_options *options, struct buffer *out, struct error *e);
 

@@ -41,7 +41,9 @@ struct bytes stacks_text(struct stacks *s, struct bytes text)
     if (!s->escapes)
         return text;
     s->text.n = 0;
-    fail(s, escape_bytes(text, &s->text));
+    int r = escape_bytes(text, &s->text);
+    s->is_too_long |= r < 0 && buffer_is_short_of(&s->text, 2 * sizeof BYTES_REPLACEMENT);
+    fail(s, r);
     return buffer_bytes(&s->text);
 }
 

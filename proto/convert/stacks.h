@@ -8,7 +8,7 @@
 
 #include "proto/base/hash_table.h"
 #include "proto/base/intern.h"
-#include "proto/convert/from_text.h"
+#include "proto/convert/text.h"
 #include "proto/otlp/write/build.h"
 
 /* Events of one text, each a profile. */
@@ -38,9 +38,10 @@ struct stacks {
     struct hash_table known;
     VEC(uint32_t) stack; /* being read, locations in the order of the text */
     struct buffer text;
-    bool escapes;    /* the text is not UTF-8 */
-    uint64_t lasted; /* nanoseconds from the first sample to the last, where the text says */
-    int failed;      /* -ENOMEM, -ENOBUFS: a text being escaped is longer than 1 MiB */
+    bool escapes;     /* the text is not UTF-8 */
+    uint64_t lasted;  /* nanoseconds from the first sample to the last, where the text says */
+    bool is_too_long; /* it failed because a text being escaped is longer than 1 MiB */
+    int failed;       /* -ENOMEM */
 };
 
 /* A text is read by one of these. 0, FROM_TEXT_MALFORMED with *e, -ENOMEM. */
