@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <json-c/json.h>
 
-#include "gateway/admin/query.h"
 #include "gateway/stats/json.h"
+#include "proto/http/query.h"
 
 static void show_health(void *context, const struct http_exchange *x, struct admin_answer *a)
 {

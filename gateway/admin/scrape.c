@@ -15,12 +15,13 @@
 #include <stdlib.h>
 #include <uv.h>
 
-#include "gateway/admin/query.h"
+#include "gateway/admin/format.h"
 #include "proto/base/budget.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/coding/gzip_stream.h"
+#include "proto/http/query.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
 

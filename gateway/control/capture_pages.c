@@ -5,13 +5,13 @@
 #include <errno.h>
 #include <json-c/json.h>
 
-#include "gateway/admin/query.h"
 #include "gateway/stats/json.h"
 #include "proto/base/clock.h"
 #include "proto/base/error.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
+#include "proto/http/query.h"
 
 /* What the query asks for: what to keep all raw profiles of, and for how long. */
 struct wish {

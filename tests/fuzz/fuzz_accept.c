@@ -5,7 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "gateway/admin/query.h"
+#include "gateway/admin/format.h"
+#include "proto/http/query.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,9 +5,10 @@
 #include <errno.h>
 #include <json-c/json.h>
 
-#include "gateway/admin/query.h"
+#include "gateway/admin/format.h"
 #include "gateway/admin/ready.h"
 #include "proto/base/macros.h"
+#include "proto/http/query.h"
 #include "tests/lib/unit.h"
 
 /* http_reply and http_header_find are the test's: the answer is kept as text. */

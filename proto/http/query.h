@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The small languages in a request's head that the admin server reads: query strings, Accept-Encoding and
- * Accept.
+ * The small languages in a request's head: query strings, Accept-Encoding and Accept.
  */
-#ifndef GATEWAY_ADMIN_QUERY_H
-#define GATEWAY_ADMIN_QUERY_H
+#ifndef PROTO_HTTP_QUERY_H
+#define PROTO_HTTP_QUERY_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "gateway/admin/metrics.h"
 #include "proto/base/bytes.h"
+
+/* Cuts *rest at the first `mark`; the part before it is returned. */
+struct bytes query_cut(struct bytes *rest, char mark);
 
 /* Takes the next NAME=VALUE off the front of a query string. False at its end. Both are still
  * percent-encoded. */
@@ -23,16 +25,15 @@ bool query_is(struct bytes encoded, const char *plain);
  * '%' without two hex digits. */
 int query_decode(struct bytes encoded, uint8_t *out, size_t max, struct bytes *ret);
 
+/* The same of a form's (WHATWG URL standard, "application/x-www-form-urlencoded"), where '+' is a blank: what
+ * clients' libraries make of parameters. */
+int query_decode_form(struct bytes encoded, uint8_t *out, size_t max, struct bytes *ret);
+
 /* Whether an Accept-Encoding value (RFC 9110 §12.5.3) allows gzip: named, or by '*', and not with q=0. */
 bool query_accepts_gzip(struct bytes accept_encoding);
 
 /* Whether an Accept value names this media type explicitly (RFC 9110 §12.5.1): wildcards do not ask for it.
  */
 bool query_accepts(struct bytes accept, const char *media_type);
-
-/* The metrics format that an Accept value likes best: by weight, of equal ones the first (RFC 9110 §12.5.1).
- * Wildcards, and a list in which there is nothing of ours, mean text 0.0.4: an answer is better than a 406.
- * Sets format and escaping of *ret. */
-void query_metrics_format(struct bytes accept, struct admin_metrics *ret);
 
 #endif
