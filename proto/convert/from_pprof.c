@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/convert/escape.h"
 #include "proto/convert/finish.h"
@@ -25,10 +26,18 @@ struct kept {
     uint32_t stack, link, attrs_end; /* its attributes begin where those of the one before end */
 };
 
+/* How many entries of a table those added before have. */
+struct before {
+    uint32_t mappings, functions, locations;
+};
+
 struct from_pprof {
     struct budget *budget;
     struct pprof pprof;
     struct build *build;
+    struct before before;
+    size_t charged; /* for what is being written */
+    pprof_numbers stack;
     VEC(uint32_t) strings; /* [string of the pprof]: in the request, + 1; 0: not asked for yet */
     VEC(struct kept) samples;
     pprof_numbers attrs;           /* of all samples */
@@ -52,8 +61,8 @@ struct from_pprof *from_pprof_new(struct budget *budget)
     c->budget = budget;
     c->key.max = c->text.max = c->list.max = VALUE_MAX;
     pprof_init(&c->pprof, budget);
-    c->strings.budget = c->samples.budget = c->attrs.budget = c->values.budget = c->order.budget =
-        c->lines.budget = budget;
+    c->stack.budget = c->strings.budget = c->samples.budget = c->attrs.budget = c->values.budget =
+        c->order.budget = c->lines.budget = budget;
     c->build = build_new(budget);
     if (!c->build)
         return from_pprof_free(c);
@@ -67,6 +76,8 @@ struct from_pprof *from_pprof_free(struct from_pprof *c)
         return NULL;
     pprof_release(&c->pprof);
     build_free(c->build);
+    budget_refund(c->budget, c->charged);
+    vec_release(&c->stack);
     vec_release(&c->strings);
     vec_release(&c->samples);
     vec_release(&c->attrs);
@@ -139,6 +150,12 @@ static uint32_t text_attribute(struct from_pprof *c, const char *name, uint32_t 
     return build_attribute_text(c->build, name, text_of(c, string));
 }
 
+/* A place in a table of the pprof's, + 1, as the request's index. */
+static uint32_t index_of(uint32_t before, uint32_t place)
+{
+    return place ? before + place : 0;
+}
+
 static void put_mapping(struct from_pprof *c, const struct pprof_mapping *m)
 {
     uint32_t attrs[5], n = 0;
@@ -174,10 +191,11 @@ static void put_location(struct from_pprof *c, const struct pprof_location *l)
     vec_clear(&c->lines);
     for (uint32_t i = l->line; i < l->line + l->n_lines; i++) {
         const struct pprof_line *line = &c->pprof.lines.p[i];
-        int r = vec_append(&c->lines, (struct build_line){line->function, line->line, line->column});
+        int r = vec_append(&c->lines, (struct build_line){index_of(c->before.functions, line->function),
+                                                          line->line, line->column});
         fail(c, r, false);
     }
-    build_location(c->build, &(struct build_location){.mapping = l->mapping,
+    build_location(c->build, &(struct build_location){.mapping = index_of(c->before.mappings, l->mapping),
                                                       .address = l->address,
                                                       .lines = c->lines.p,
                                                       .n_lines = c->lines.n,
@@ -336,11 +354,22 @@ static uint32_t put_link(struct from_pprof *c, const struct pprof_sample *s, int
     return build_link(c->build, trace_id, span_id);
 }
 
+/* The sample's stack; 0 where there is no memory, which fails the whole. */
+static uint32_t put_stack(struct from_pprof *c, const struct pprof_sample *s)
+{
+    if (c->before.locations == 0)
+        return build_stack(c->build, s->locations, s->n_locations);
+    vec_clear(&c->stack);
+    for (uint32_t i = 0; i < s->n_locations; i++)
+        fail(c, vec_append(&c->stack, index_of(c->before.locations, s->locations[i])), false);
+    return c->failed ? 0 : build_stack(c->build, c->stack.p, c->stack.n);
+}
+
 static int keep_sample(struct from_pprof *c, const struct pprof_sample *s, bool keep_trace_labels)
 {
     int trace = keep_trace_labels ? -1 : find_id(&c->pprof, s, LABEL_TRACE_ID, 32);
     int span = trace < 0 ? -1 : find_id(&c->pprof, s, LABEL_SPAN_ID, 16);
-    struct kept kept = {.stack = build_stack(c->build, s->locations, s->n_locations)};
+    struct kept kept = {.stack = put_stack(c, s)};
     if (span < 0)
         trace = -1;
     else
@@ -440,7 +469,15 @@ static void put_samples(struct from_pprof *c, uint32_t type)
     }
 }
 
-static void put_profiles(struct from_pprof *c)
+/* Of the profile, or, where it has none, of the origin. Before 1971 is none: some writers count in
+ * microseconds. */
+static int64_t time_of(const struct from_pprof *c, const struct from_pprof_origin *origin)
+{
+    const int64_t year = 365ll * 24 * 3600 * NSEC_PER_SEC;
+    return origin->time_nanos && c->pprof.time_nanos < year ? origin->time_nanos : c->pprof.time_nanos;
+}
+
+static void put_profiles(struct from_pprof *c, const struct from_pprof_origin *origin)
 {
     const struct pprof *p = &c->pprof;
     uint32_t attrs[4], n = 0, first = first_type(p);
@@ -454,51 +491,78 @@ static void put_profiles(struct from_pprof *c)
         attrs[n++] = text_attribute(c, NAME_KEEP_FRAMES, p->keep_frames);
     for (uint32_t i = 0; i < p->types.n; i++) {
         uint32_t type = type_at(first, i);
-        build_profile(c->build, &(struct build_profile){.type = string_of(c, p->types.p[type].type),
-                                                        .unit = string_of(c, p->types.p[type].unit),
-                                                        .period_type = string_of(c, p->period_type.type),
-                                                        .period_unit = string_of(c, p->period_type.unit),
-                                                        .period = p->period,
-                                                        .time_unix_nano = (uint64_t)p->time_nanos,
-                                                        .duration_nano = (uint64_t)p->duration_nanos,
-                                                        .attrs = attrs,
-                                                        .n_attrs = n});
+        build_profile(c->build, &(struct build_profile){
+                                    .type = string_of(c, p->types.p[type].type),
+                                    .unit = string_of(c, p->types.p[type].unit),
+                                    .period_type = string_of(c, p->period_type.type),
+                                    .period_unit = string_of(c, p->period_type.unit),
+                                    .period = p->period,
+                                    .time_unix_nano = (uint64_t)time_of(c, origin),
+                                    .duration_nano = (uint64_t)(p->duration_nanos ? p->duration_nanos
+                                                                                  : origin->duration_nanos),
+                                    .attrs = attrs,
+                                    .n_attrs = n});
         put_samples(c, type);
     }
 }
 
-static int put_tree(struct from_pprof *c, const struct from_pprof_origin *origin, struct buffer *out)
+/* What is being written is charged beforehand: a body of as many bytes with few types is about as long. */
+static int put_tree(struct from_pprof *c, const struct from_pprof_origin *origin, size_t max)
 {
     size_t bound =
         finish_bound((uint64_t)c->samples.n * c->pprof.types.n, (uint64_t)c->attrs.n * c->pprof.types.n);
-    if (out->max && bound / 8 > out->max)
+    if (max && bound / 8 > max)
         return FROM_PPROF_TOO_LARGE;
     if (!budget_charge(c->budget, bound))
         return -ENOMEM;
+    c->charged += bound;
     build_resource(c->build, origin->resource, origin->n_resource, BYTES_LIT(""));
     put_scope(c, origin);
-    put_profiles(c);
-    int r = c->is_too_large ? FROM_PPROF_TOO_LARGE : c->failed;
-    r = r != 0 ? r : finish_request(c->build, c->budget, out);
-    budget_refund(c->budget, bound);
-    return r == FINISH_TOO_LARGE ? FROM_PPROF_TOO_LARGE : r;
+    put_profiles(c, origin);
+    return c->is_too_large ? FROM_PPROF_TOO_LARGE : c->failed;
 }
 
-int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
-               struct buffer *out, struct error *e)
+void from_pprof_begin(struct from_pprof *c)
+{
+    budget_refund(c->budget, c->charged);
+    c->charged = 0;
+    c->before = (struct before){0};
+    c->failed = 0;
+    c->is_too_large = false;
+    build_begin(c->build);
+}
+
+int from_pprof_add(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
+                   size_t max, struct error *e)
 {
     int r = pprof_read(&c->pprof, pprof, e);
     vec_clear(&c->strings);
     r = r != 0 ? r : vec_extend(&c->strings, c->pprof.strings.n);
     if (r != 0)
         return r;
-    build_begin(c->build);
-    c->failed = 0;
-    c->is_too_large = false;
     c->escapes = any_outside_utf8(&c->pprof);
     put_tables(c);
-    r = keep_samples(c, origin->keep_trace_labels, out->max, e);
-    if (r != 0)
-        return r;
-    return put_tree(c, origin, out);
+    r = keep_samples(c, origin->keep_trace_labels, max, e);
+    if (r == 0)
+        r = put_tree(c, origin, max);
+    c->before.mappings += c->pprof.mappings.n;
+    c->before.functions += c->pprof.functions.n;
+    c->before.locations += c->pprof.locations.n;
+    return r;
+}
+
+int from_pprof_end(struct from_pprof *c, struct buffer *out)
+{
+    int r = finish_request(c->build, c->budget, out);
+    budget_refund(c->budget, c->charged);
+    c->charged = 0;
+    return r == FINISH_TOO_LARGE ? FROM_PPROF_TOO_LARGE : r;
+}
+
+int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
+               struct buffer *out, struct error *e)
+{
+    from_pprof_begin(c);
+    int r = from_pprof_add(c, pprof, origin, out->max, e);
+    return r == 0 ? from_pprof_end(c, out) : r;
 }

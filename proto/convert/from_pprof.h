@@ -20,8 +20,9 @@ struct from_pprof *from_pprof_free(struct from_pprof *c); /* returns NULL */
 struct from_pprof_origin {
     const struct attr *resource; /* whose profile it is: service.name … */
     uint32_t n_resource;
-    struct bytes scope, version; /* who says so */
-    bool keep_trace_labels;      /* labels that name a span stay labels */
+    struct bytes scope, version;        /* who says so */
+    bool keep_trace_labels;             /* labels that name a span stay labels */
+    int64_t time_nanos, duration_nanos; /* of a profile that says none itself; 0: nobody knows */
 };
 
 /* Of nobody in particular, said by profgate. */
@@ -34,5 +35,12 @@ extern const struct from_pprof_origin from_pprof_anybody;
 enum { FROM_PPROF_TOO_LARGE = PPROF_CONDITIONS };
 int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
                struct buffer *out, struct error *e);
+
+/* The same of several profiles in one request, each with a resource of its own: begin, add, …, end. Of `add`
+ * max is what out->max will be; after a failure only `begin` may follow. */
+void from_pprof_begin(struct from_pprof *c);
+int from_pprof_add(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
+                   size_t max, struct error *e);
+int from_pprof_end(struct from_pprof *c, struct buffer *out);
 
 #endif
