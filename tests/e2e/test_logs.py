@@ -118,7 +118,7 @@ class Receiver(Sink):
         """(count, sum, buckets) of all that came."""
         points = list(self.points.get(name, []))
         points = points if is_delta else points[-1:]
-        return (sum(int(p["count"]) for p in points), sum(p["sum"] for p in points),
+        return (sum(int(p.get("count", 0)) for p in points), sum(p["sum"] for p in points),
                 [sum(map(int, column)) for column in zip(*(p["bucketCounts"] for p in points), strict=True)])
 
 
