@@ -24,20 +24,10 @@ struct {
     __uint(max_entries, 256 * 1024); /* user space sets it by the number of CPUs */
 } ring SEC(".maps");
 
-/* Programs that may interrupt each other work in different ones. */
-enum slot { SLOT_CLOCK, SLOT_EVENT, SLOT_WAIT, SLOT_PROBE, SLOT_LOCK, SLOTS };
-
-struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, SLOTS); /* user space makes it 1 when there is only the clock */
-    __type(key, __u32);
-    __type(value, struct scratch);
-} scratches SEC(".maps");
-
 /* A scratch of this CPU, the caller's alone until release. NULL: taken, which is counted as a loss. */
 static __always_inline struct scratch *claim(__u32 slot)
 {
-    struct scratch *s = bpf_map_lookup_elem(&scratches, &slot);
+    struct scratch *s = scratch_of(slot);
     if (!s)
         return 0;
     if (__sync_lock_test_and_set(&s->busy, 1)) {
@@ -183,7 +173,7 @@ static __always_inline __u64 read_registers(const __u64 *regs, struct task_struc
 }
 
 /* `regs` is ctx where that is a struct pt_regs, NULL elsewhere. */
-static __always_inline void user_stack(void *ctx, const __u64 *regs, struct scratch *s,
+static __always_inline void user_stack(void *ctx, const __u64 *regs, struct scratch *s, __u32 slot,
                                        struct task_struct *task)
 {
     struct mm_struct *mm = task->mm;
@@ -195,7 +185,7 @@ static __always_inline void user_stack(void *ctx, const __u64 *regs, struct scra
             kernel_walk(ctx, s);
         return; /* a worker of the kernel's in the process's name, or one in exec or exit */
     }
-    walk_stack(s, mm, s->head.time);
+    walk_stack(s, slot, mm, s->head.time);
     s->head.user_end = s->walk.end;
     s->head.changes = s->walk.cache[s->walk.set & (CACHE_SETS - 1)].changes;
     s->head.flags = SAMPLE_EXACT | (s->walk.is_guessed ? SAMPLE_GUESSED : 0);
@@ -206,7 +196,7 @@ static __always_inline int hit_user(const __u64 *ctx)
     return 0; /* the kernel's walk finds out */
 }
 
-static __always_inline void user_stack(void *ctx, const __u64 *regs, struct scratch *s,
+static __always_inline void user_stack(void *ctx, const __u64 *regs, struct scratch *s, __u32 slot,
                                        struct task_struct *task)
 {
     s->walk.wants = 0;
@@ -266,43 +256,41 @@ static __always_inline struct unwind_rest *claim_rest(struct sample_head *head)
     return rest && !__sync_lock_test_and_set(&rest->is_taken, 1) ? rest : 0;
 }
 
-struct copy_context {
-    struct unwind_rest *rest;
-    __u64 from, to;
-};
-
-static long copy_page(__u32 i, struct copy_context *c)
+/* Copies page i of a stack that begins with the one at `from` to a rest. 0, or 1: it has no more. */
+__attribute__((noinline)) int copy_page(__u32 number, __u32 i, __u64 from)
 {
-    __u64 at = c->from + i * 4096ull;
-    if (i >= UNWIND_REST_PAGES || at >= c->to)
+    struct unwind_rest *rest = bpf_map_lookup_elem(&unwind_rests, &number);
+    __u64 at = from + i * 4096ull;
+    if (!rest || i >= UNWIND_REST_PAGES || at >= rest->end)
         return 1;
     if (i >= UNWIND_REST_PAGES - UNWIND_REST_LAST)
-        at = c->to - (UNWIND_REST_PAGES - i) * 4096ull;
-    if (!bpf_probe_read_user(c->rest->stack[i], sizeof c->rest->stack[i], (void *)at))
-        c->rest->has |= 1ull << i;
+        at = rest->end - (UNWIND_REST_PAGES - i) * 4096ull;
+    if (!bpf_probe_read_user(rest->stack[i], sizeof rest->stack[i], (void *)at))
+        rest->has |= 1ull << i;
     return 0;
 }
 
 /* Hands a walk that met rows that are not there to user space: the sample as far as it is, registers, and the
  * stack above. 1: that is done, and the sample is its; 0: there is no room. */
-__attribute__((noinline)) int send_rest(struct scratch *s)
+__attribute__((noinline)) int send_rest(__u32 slot)
 {
+    struct scratch *s = scratch_of(slot);
     if (!s)
         return 0;
     struct walk *w = &s->walk;
     struct unwind_rest *rest = claim_rest(&s->head);
     if (!rest)
         return 0;
-    struct copy_context copy = {.rest = rest, .from = w->at.sp & ~4095ull};
-    if (!look_at(w, w->at.sp))
-        copy.to = w->finder.end;
+    rest->end = look_at(slot, w->at.sp) ? 0 : w->finder.end;
     const struct unwind_far *far = &unwind_far[s->head.tid % UNWIND_FARS];
     if (far->thread == s->head.tid)
-        copy.to = far->end;
+        rest->end = far->end;
     rest->has = 0;
-    rest->end = copy.to;
     rest->user = bpf_get_current_uid_gid();
-    bpf_loop(UNWIND_REST_PAGES, copy_page, &copy, 0);
+#pragma clang loop unroll(disable)
+    for (__u32 i = 0; i < UNWIND_REST_PAGES; i++)
+        if (copy_page(s->head.rest, i, w->at.sp & ~4095ull))
+            break;
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
     _Static_assert(UNWIND_REST_WAYS == CACHE_WAYS, "all that is remembered");
     rest->ways = set->proven;
@@ -336,11 +324,11 @@ static __always_inline void send_stack(void *ctx, const __u64 *regs, struct scra
         s->head.n_kernel = n > 0 ? (__u64)n / 8 : 0;
     }
     if (!s->head.is_kernel_thread) {
-        user_stack(ctx, regs, s, task);
+        user_stack(ctx, regs, s, slot, task);
         read_context(s, task);
     }
     if (UNLIKELY(s->head.user_end == UNWIND_END_MISSING)) {
-        if (send_rest(s))
+        if (send_rest(slot))
             return;
         __sync_fetch_and_add(&n_ends[UNWIND_END_MISSING], 1);
     }

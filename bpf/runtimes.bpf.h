@@ -46,8 +46,9 @@ static __always_inline void want_place(struct scratch *s, __u32 runtime)
     w->wanted_end = w->here.start + w->here.length;
 }
 
-__attribute__((noinline)) int runtime_step(struct scratch *s, __u64 address)
+__attribute__((noinline)) int runtime_step(__u32 slot, __u64 address)
 {
+    struct scratch *s = scratch_of(slot);
     if (!s)
         return 0;
     __u32 pid = s->head.pid, runtime = s->walk.runtime.inside ? s->walk.runtime.inside : s->walk.here.runtime;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * Walks a user stack by the tables of unwind.h. A step (walk_frame), run by bpf_loop until the walk ends:
+ * Walks a user stack by the tables of unwind.h, a step (walk_frame) at a time until the walk ends:
  *
  * 1. which mapping is the code in: the one of the frame before, mostly; else one of those remembered for the
  *    process (enter_mapping); else the kernel's tree is asked (mappings.bpf.h). No executable mapping: end.
@@ -13,6 +13,11 @@
  *
  * What is remembered of processes lives in the per-CPU scratch and is proven before it is believed: by the
  * kernel's count of changes where there is one (mm_lock_seq), else by a look at the mapping itself.
+ *
+ * The verifier looks at a global function once, by itself; at an inlined or static one for each of its
+ * callers and each state they come in. So the step, and what it rarely needs, are global; and since kernels
+ * before 5.12 let numbers only be passed to such a function, what they are passed is which scratch is worked
+ * in.
  */
 #ifndef BPF_WALK_BPF_H
 #define BPF_WALK_BPF_H
@@ -75,6 +80,7 @@ struct walk {
     __u32 wants;         /* `wanted` and the mapping of it are set: user space should be asked … */
     __u32 wants_now;     /* it is the file that the frame is in, asked for the first time lately */
     __u32 wants_runtime; /* … for what: 0: the file's tables; a tag: the runtime's place in the process */
+    __u32 slot;          /* the scratch this is in */
     __u32 n_switches;
     __u32 is_guessed;
     __u32 is_remembered; /* this CPU has met the process lately */
@@ -91,6 +97,21 @@ struct scratch {
     struct sample_head head;
     __u64 body[SAMPLE_WORDS_MAX + CONTEXT_BYTES_MAX / 8]; /* as sample.h says */
 };
+
+/* Programs that may interrupt each other work in different ones. */
+enum slot { SLOT_CLOCK, SLOT_EVENT, SLOT_WAIT, SLOT_PROBE, SLOT_LOCK, SLOTS };
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, SLOTS); /* user space makes it 1 when there is only the clock */
+    __type(key, __u32);
+    __type(value, struct scratch);
+} scratches SEC(".maps");
+
+static __always_inline struct scratch *scratch_of(__u32 slot)
+{
+    return bpf_map_lookup_elem(&scratches, &slot);
+}
 
 /* Files user space was asked for, and when: one it could not open in time is asked for again. */
 #define ASK_AGAIN_NS 100000000ull
@@ -112,10 +133,12 @@ static __always_inline int ask_for(const struct unwind_key *of, __u64 now)
 }
 
 /* What window_load does not find in the window. */
-__attribute__((noinline)) int window_miss(struct walk *w, __u64 address)
+__attribute__((noinline)) int window_miss(__u32 slot, __u64 address)
 {
-    if (!w)
+    struct scratch *s = scratch_of(slot);
+    if (!s)
         return -1;
+    struct walk *w = &s->walk;
     /* What is read next may be a little lower: registers are saved below the return address. */
     __u64 from = (address & ~7ull) - 64;
     if (!w->has_window || (address & 7) || bpf_probe_read_user(w->window, WINDOW_BYTES, (void *)from)) {
@@ -136,7 +159,7 @@ static __always_inline int window_load(struct walk *w, __u64 address, __u64 *val
         *value = w->window[distance >> 3 & (WINDOW_BYTES / 8 - 1)];
         return 0;
     }
-    if (window_miss(w, address))
+    if (window_miss(w->slot, address))
         return -1;
     *value = w->loaded;
     return 0;
@@ -146,16 +169,21 @@ static __always_inline int window_load(struct walk *w, __u64 address, __u64 *val
 #define SWITCHES_MAX 8
 #define VM_WRITE     0x2u
 
-/* find_mapping for w->finder; verified once, wherever it is called. */
-__attribute__((noinline)) int look_at(struct walk *w, __u64 address)
+/* find_mapping for walk.finder. */
+__attribute__((noinline)) int look_at(__u32 slot, __u64 address)
 {
-    return w ? find_mapping(&w->finder, (struct mm_struct *)w->mm, address) : -1;
+    struct scratch *s = scratch_of(slot);
+    return s ? find_mapping(&s->walk.finder, (struct mm_struct *)s->walk.mm, address) : -1;
 }
 
 /* Whether an address that is not in the stack known is in one the thread may have come from. */
-__attribute__((noinline)) int in_other_stack(struct walk *w, __u64 address)
+__attribute__((noinline)) int in_other_stack(__u32 slot, __u64 address)
 {
-    if (!w || look_at(w, address) || !(w->finder.flags & VM_WRITE) || address + 16 > w->finder.end)
+    struct scratch *s = scratch_of(slot);
+    if (!s || look_at(slot, address))
+        return 0;
+    struct walk *w = &s->walk;
+    if (!(w->finder.flags & VM_WRITE) || address + 16 > w->finder.end)
         return 0;
     w->stack_start = w->finder.start;
     w->stack_end = w->finder.end;
@@ -168,7 +196,7 @@ __attribute__((noinline)) int in_other_stack(struct walk *w, __u64 address)
 static __always_inline int in_stack(struct walk *w, const struct unwind_registers *r, __u64 address)
 {
     return (address >= r->sp && address >= w->stack_start && address + 16 <= w->stack_end) ||
-           in_other_stack(w, address);
+           in_other_stack(w->slot, address);
 }
 
 #define UNWIND_WALK                    struct walk
@@ -176,13 +204,15 @@ static __always_inline int in_stack(struct walk *w, const struct unwind_register
 #define UNWIND_IN_STACK(w, r, address) in_stack(w, r, address)
 #include "bpf/unwind_step.h"
 
-/* Sets w->here to the mapping of an address by the kernel's tree, and remembers it. */
-__attribute__((noinline)) int find_here(struct walk *w, __u64 address)
+/* Sets walk.here to the mapping of an address by the kernel's tree, and remembers it. */
+__attribute__((noinline)) int find_here(__u32 slot, __u64 address)
 {
-    if (!w)
+    struct scratch *s = scratch_of(slot);
+    if (!s)
         return -1;
+    struct walk *w = &s->walk;
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
-    if (look_at(w, address) || find_code(&w->finder, (struct mm_struct *)w->mm, w->now, &w->here))
+    if (look_at(slot, address) || find_code(&w->finder, (struct mm_struct *)w->mm, w->now, &w->here))
         return -1;
     set->has_pending |= w->here.is_pending;
     if (w->here.is_pending && !w->wants && ask_for(&w->finder.key, w->now)) {
@@ -203,10 +233,12 @@ __attribute__((noinline)) int find_here(struct walk *w, __u64 address)
 }
 
 /* Whether what was remembered is still there; it is forgotten if not. */
-__attribute__((noinline)) int prove(struct walk *w, __u32 i)
+__attribute__((noinline)) int prove(__u32 slot, __u32 i)
 {
-    if (!w)
+    struct scratch *s = scratch_of(slot);
+    if (!s)
         return 0;
+    struct walk *w = &s->walk;
     i &= CACHE_WAYS - 1;
     struct cache_set *set = &w->cache[w->set & (CACHE_SETS - 1)];
     struct unwind_mapping *way = &set->way[i];
@@ -231,23 +263,18 @@ static __always_inline int enter_mapping(struct walk *w, __u64 address)
         if (i >= set->n)
             break;
         if (address - set->way[i].start < set->way[i].length) {
-            if (UNLIKELY(!(set->proven >> i & 1)) && !prove(w, i))
+            if (UNLIKELY(!(set->proven >> i & 1)) && !prove(w->slot, i))
                 break;
             note_use(&set->way[i], w->now);
             w->here = set->way[i];
             return 0;
         }
     }
-    return find_here(w, address);
+    return find_here(w->slot, address);
 }
 
 /* Runtimes have steps that are no frames: adapters between calling conventions, shims. */
 #define WALK_STEPS_MAX (UNWIND_FRAMES_MAX * 3 / 2)
-
-struct walk_context {
-    struct scratch *scratch;
-    struct found_rules *found;
-};
 
 /* Adds a frame behind those there are. 0, or -1: there is no room. */
 static __always_inline int add_frame(struct scratch *s, struct sample_frame frame)
@@ -263,10 +290,10 @@ static __always_inline int add_frame(struct scratch *s, struct sample_frame fram
 
 #include "bpf/runtimes.bpf.h"
 
-/* A step of a walk. What runtimes have steps for is theirs first; the rest is the native one's. */
-static long walk_frame(__u32 i, struct walk_context *c)
+/* A step of a walk: 0, or 1 at its end. What runtimes have steps for is theirs first; the rest is the native
+ * one's. */
+static __always_inline int walk_frame(struct scratch *s, struct found_rules *found, __u32 slot)
 {
-    struct scratch *s = c->scratch;
     struct walk *w = &s->walk;
     if (UNLIKELY(s->head.n_user >= UNWIND_FRAMES_MAX)) {
         w->end = UNWIND_END_DEPTH;
@@ -278,9 +305,9 @@ static long walk_frame(__u32 i, struct walk_context *c)
         w->end = UNWIND_END_NOT_CODE;
         return 1;
     }
-    if (RUNTIMES_STEP && UNLIKELY(w->here.runtime | w->runtime.inside) && runtime_step(s, address))
+    if (RUNTIMES_STEP && UNLIKELY(w->here.runtime | w->runtime.inside) && runtime_step(slot, address))
         return 0;
-    struct unwind_rule rule = find_rule(&w->here, c->found, w->set, address, w->now);
+    struct unwind_rule rule = find_rule(&w->here, found, w->set, address, w->now);
     if (rule.cfa == UNWIND_CFA_SIGNAL || (rule.cfa == UNWIND_CFA_PADDING && w->at.is_return))
         address = w->at.ip; /* "returned to" without having been called: a handler's, a coroutine's first */
     if (add_frame(s, (struct sample_frame){.kind = SAMPLE_FRAME_CODE,
@@ -356,11 +383,39 @@ static __always_inline void find_set(struct walk *w, struct mm_struct *mm, __u64
     set->proven = 0;
 }
 
+/* Some steps. Each is verified by itself, so there are few; to find the scratch again for each would cost a
+ * tenth of a deep stack. */
+#define WALK_STEPS_AT_ONCE 4
+__attribute__((noinline)) int walk_frames(__u32 slot)
+{
+    __u32 zero = 0;
+    struct scratch *s = scratch_of(slot);
+    struct found_rules *found = bpf_map_lookup_elem(&rules_found, &zero);
+    if (!s || !found)
+        return 1;
+#pragma clang loop unroll(disable)
+    for (__u64 i = 0; i < WALK_STEPS_AT_ONCE; i++)
+        if (walk_frame(s, found, slot))
+            return 1;
+    return 0;
+}
+
+/* All of them. Global, or its rounds would be verified for each way to get here. */
+__attribute__((noinline)) int walk_on(__u32 slot)
+{
+#pragma clang loop unroll(disable)
+    for (__u64 i = 0; i < WALK_STEPS_MAX / WALK_STEPS_AT_ONCE; i++)
+        if (walk_frames(slot))
+            break;
+    return 0;
+}
+
 /* Walks from walk.at in process `mm`: puts the addresses behind the kernel's, fills walk.end, is_guessed and
  * wants. */
-static __always_inline void walk_stack(struct scratch *s, struct mm_struct *mm, __u64 now)
+static __always_inline void walk_stack(struct scratch *s, __u32 slot, struct mm_struct *mm, __u64 now)
 {
     struct walk *w = &s->walk;
+    w->slot = slot;
     w->mm = (__u64)mm;
     w->now = now;
     w->here.start = 0;
@@ -376,13 +431,8 @@ static __always_inline void walk_stack(struct scratch *s, struct mm_struct *mm, 
     find_set(w, mm, s->head.start);
     w->has_window = 1;
     w->window_at = ~0ull << 32; /* no stack is there: the first load fills the window */
-    __u32 zero = 0;
-    struct walk_context context = {.scratch = s};
-    context.found = bpf_map_lookup_elem(&rules_found, &zero);
-    if (!context.found)
-        return;
-    w->end = UNWIND_END_DEPTH; /* when the loop comes to its end */
-    bpf_loop(WALK_STEPS_MAX, walk_frame, &context, 0);
+    w->end = UNWIND_END_DEPTH;  /* when the loop comes to its end */
+    walk_on(slot);
     __u32 end = w->end;
     if (end < UNWIND_ENDS && end != UNWIND_END_MISSING)
         __sync_fetch_and_add(&n_ends[end], 1);
