@@ -284,6 +284,7 @@ static void accept_view(struct ingest *g, struct ingest_answer *ret)
     stats_add(g->stats, STATS_PROFILES, view->profile.n);
     stats_add(g->stats, STATS_SAMPLES, view->sample.n - min_of(view->rejected.samples, view->sample.n));
     stats_add(g->stats, STATS_SAMPLES_REJECTED, view->rejected.samples);
+    stats_add(g->stats, STATS_UNKNOWN_FIELDS, view->unknown_fields);
 }
 
 static enum stats_id counter_of(const struct ingest_answer *answer)
@@ -315,10 +316,10 @@ static void log_request(const struct ingest *g, size_t n, uint64_t began_ns,
     }
     struct bytes producer = view->profile.n > 0 ? producer_of(view) : BYTES_LIT("");
     log_debug(
-        "request verdict=%s producer=\"%.*s\" layout=%s profiles=%u samples=%u rejected=%u bytes=%zu seconds=%.6f",
+        "request verdict=%s producer=\"%.*s\" layout=%s profiles=%u samples=%u rejected=%u unknown_fields=%u bytes=%zu seconds=%.6f",
         verdicts[answer->verdict], (int)min_of(producer.n, (size_t)PRODUCER_NAME_MAX),
         (const char *)producer.p, profiles_layout_name(view->layout), view->profile.n, view->sample.n,
-        view->rejected.samples, n, seconds);
+        view->rejected.samples, view->unknown_fields, n, seconds);
 }
 
 void ingest_from(struct ingest *g, uint64_t client)

@@ -24,9 +24,12 @@ def reloaded(gateway, status):
         wait_for(lambda: gateway.log().count("reloaded") > before, "new rules in force")
 
 
+UNKNOWN_FIELD = b"\xa8\x06\x01"  # number 101 of the request, a varint
+
+
 def test_a_line_a_request_for_who_debugs():
     with running(Gateway("--set", "service.log_level=debug", listen=1)) as gateway:
-        assert gateway.post(FILE.read_bytes())[0] == 200
+        assert gateway.post(FILE.read_bytes() + UNKNOWN_FIELD)[0] == 200
         assert gateway.post(b"\xff\xff")[0] == 400
         assert gateway.post(b"", path="/nowhere")[0] == 404
         wait_for(lambda: "verdict=malformed" in gateway.log(), "both lines")
@@ -35,7 +38,9 @@ def test_a_line_a_request_for_who_debugs():
         fields = dict(FIELD.findall(line))
         assert fields["layout"] == "1.10" and int(fields["samples"]) > 0 and int(fields["profiles"]) > 0
         assert fields["producer"] == '"./ebpf-profiler-bin"'
-        assert int(fields["bytes"]) == FILE.stat().st_size and 0 < float(fields["seconds"]) < PATIENCE
+        assert fields["unknown_fields"] == "1"
+        wait_for(lambda: gateway.total("profgate_unknown_fields_total") == 1, "counted")
+        assert int(fields["bytes"]) == FILE.stat().st_size + len(UNKNOWN_FIELD) and 0 < float(fields["seconds"]) < PATIENCE
         assert gateway.stop() == 0
 
 

@@ -399,7 +399,9 @@ int check_indices(struct decode *d, bool good)
     int r = marks_make(v, &k);
     if (r != 0)
         return r;
+    const uint32_t unknown_fields = v->unknown_fields;
     r = decode_scopes(d, k.resource, k.scope, &dangling);
+    v->unknown_fields = unknown_fields; /* this was the second look */
     if (r == 0) {
         mark_tables(v, d->m, &k);
         reject(v, &k);

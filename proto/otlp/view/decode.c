@@ -145,8 +145,10 @@ static int read_tree(struct decode *d)
     struct wire_field f;
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number > REQUEST_HIGHEST)
+        if (f.number > REQUEST_HIGHEST) {
+            decode_unknown(d);
             continue;
+        }
         if (f.type != WIRE_LEN)
             return decode_wrong_type(d, &f, "ExportProfilesServiceRequest");
         r = f.number == REQUEST_RESOURCE_PROFILES ? decode_resource_profiles(d, f.bytes)

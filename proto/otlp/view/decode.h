@@ -44,6 +44,13 @@ static inline int decode_table_entry(struct decode *d, struct bytes message)
     return decode_entry(d, message, HOLLOW_BYTES);
 }
 
+/* A field above those of its message: of a schema that is newer than ours. 0. */
+static inline int decode_unknown(struct decode *d)
+{
+    d->p->unknown_fields++;
+    return 0;
+}
+
 /* A known field with a wire type that is not its own. */
 int decode_wrong_type(struct decode *d, const struct wire_field *f, const char *message);
 

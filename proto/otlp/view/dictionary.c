@@ -75,8 +75,10 @@ static int function_any(struct decode *d, struct bytes message)
     uint64_t v[FUNCTION_HIGHEST + 1] = {0};
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number > FUNCTION_HIGHEST)
+        if (f.number > FUNCTION_HIGHEST) {
+            decode_unknown(d);
             continue;
+        }
         if (f.type != WIRE_VARINT)
             return decode_wrong_type(d, &f, "Function");
         v[f.number] = f.value;
@@ -127,8 +129,10 @@ static int stack_any(struct decode *d, struct bytes message)
     uint32_t locations_at = pool.n;
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number != STACK_LOCATION_INDICES)
+        if (f.number != STACK_LOCATION_INDICES) {
+            decode_unknown(d);
             continue;
+        }
         pool.index = d->p->stack_location.location;
         r = decode_indices(d, GROUP_STACK_LOCATION, &pool, &f, "Stack");
         d->p->stack_location.n = pool.n;
@@ -205,8 +209,8 @@ static int attribute_any(struct decode *d, struct bytes message)
             break;
         case WIRE_TAG(KEY_VALUE_AND_UNIT_UNIT_STRINDEX, WIRE_VARINT): unit = f.value; break;
         default:
-            if (f.number <= KEY_VALUE_AND_UNIT_HIGHEST)
-                r = decode_wrong_type(d, &f, "KeyValueAndUnit");
+            r = f.number <= KEY_VALUE_AND_UNIT_HIGHEST ? decode_wrong_type(d, &f, "KeyValueAndUnit")
+                                                       : decode_unknown(d);
         }
         if (r != 0)
             return r;
@@ -244,6 +248,8 @@ static int mapping_any(struct decode *d, struct bytes message)
             r = decode_wrong_type(d, &f, "Mapping");
         else if (f.number <= MAPPING_HIGHEST)
             v[f.number] = f.value;
+        else
+            decode_unknown(d);
         if (r != 0)
             return r;
     }
@@ -273,8 +279,10 @@ static int link_any(struct decode *d, struct bytes message)
     struct bytes trace = {0}, span = {0};
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number > LINK_HIGHEST)
+        if (f.number > LINK_HIGHEST) {
+            decode_unknown(d);
             continue;
+        }
         if (f.type != WIRE_LEN)
             return decode_wrong_type(d, &f, "Link");
         if (f.number == LINK_TRACE_ID)
@@ -337,7 +345,7 @@ static int read_run(struct decode *d, struct wire_reader *in)
 static int read_field(struct decode *d, const struct wire_field *f)
 {
     if (f->number >= ARRAY_LEN(tables))
-        return 0;
+        return decode_unknown(d);
     if (f->type != WIRE_LEN)
         return decode_wrong_type(d, f, "ProfilesDictionary");
     const struct table *t = &tables[f->number];

@@ -159,8 +159,10 @@ static int line_any(struct decode *d, struct bytes message)
     if (r != 0)
         return r;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number > LINE_HIGHEST)
+        if (f.number > LINE_HIGHEST) {
+            decode_unknown(d);
             continue;
+        }
         if (f.type != WIRE_VARINT)
             return decode_wrong_type(d, &f, "Line");
         v[f.number] = f.value;
@@ -192,8 +194,8 @@ int decode_location(struct decode *d, struct bytes message)
         default:
             if (f.number == LOCATION_ATTRIBUTE_INDICES)
                 r = decode_indices(d, GROUP_LOCATION_ATTR, &d->m->location_attr, &f, "Location");
-            else if (f.number <= LOCATION_HIGHEST)
-                r = decode_wrong_type(d, &f, "Location");
+            else
+                r = f.number <= LOCATION_HIGHEST ? decode_wrong_type(d, &f, "Location") : decode_unknown(d);
         }
         if (r != 0)
             return r;

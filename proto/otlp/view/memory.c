@@ -165,6 +165,7 @@ void profiles_empty(struct profiles *p)
     struct profiles_memory *m = p->memory;
     p->body = (struct bytes){0};
     p->layout = PROFILES_LAYOUT_UNKNOWN;
+    p->unknown_fields = 0;
     p->string.n = p->mapping.n = p->location.n = p->line.n = p->function.n = p->link.n = 0;
     p->attribute.n = p->stack.n = p->stack_location.n = p->attr_index.n = 0;
     p->resource.n = p->scope.n = p->key_value.n = p->profile.n = p->sample.n = 0;

@@ -241,8 +241,7 @@ int decode_sample(struct decode *d, struct bytes message)
         case WIRE_TAG(SAMPLE_TIMESTAMPS_UNIX_NANO, WIRE_LEN):
         case WIRE_TAG(SAMPLE_TIMESTAMPS_UNIX_NANO, WIRE_I64): r = any_timestamps(d, &f, &s); break;
         default:
-            if (f.number <= SAMPLE_HIGHEST)
-                r = decode_misfit(d, &f, "Sample", &unreadable);
+            r = f.number <= SAMPLE_HIGHEST ? decode_misfit(d, &f, "Sample", &unreadable) : decode_unknown(d);
         }
         if (r != 0)
             return r;

@@ -26,8 +26,8 @@ static int value_type(struct decode *d, struct bytes message, struct profile_row
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
         if (f.number > VALUE_TYPE_HIGHEST)
-            continue;
-        if (f.type == WIRE_VARINT)
+            decode_unknown(d);
+        else if (f.type == WIRE_VARINT)
             *(f.number == VALUE_TYPE_TYPE_STRINDEX ? type : unit) = f.value;
         else if ((r = decode_misfit(d, &f, "ValueType", &w->unreadable)) != 0)
             return r;
@@ -62,7 +62,7 @@ static int profile_field(struct decode *d, const struct wire_field *f, struct pr
     }
     if (f->number == PROFILE_ATTRIBUTE_INDICES && (f->type == WIRE_LEN || f->type == WIRE_VARINT))
         return decode_indices(d, GROUP_PROFILE_ATTR, &d->m->profile_attr, f, "Profile");
-    return f->number <= PROFILE_HIGHEST ? decode_misfit(d, f, "Profile", &w->unreadable) : 0;
+    return f->number <= PROFILE_HIGHEST ? decode_misfit(d, f, "Profile", &w->unreadable) : decode_unknown(d);
 }
 
 static int profile_any(struct decode *d, struct bytes message, uint32_t scope)
@@ -141,8 +141,8 @@ static int scope_profiles(struct decode *d, struct bytes message, uint32_t resou
         case WIRE_TAG(SCOPE_PROFILES_PROFILES, WIRE_LEN): r = profile_any(d, f.bytes, i); break;
         case WIRE_TAG(SCOPE_PROFILES_SCHEMA_URL, WIRE_LEN): v->scope.schema_url[i] = f.bytes; break;
         default:
-            if (f.number <= SCOPE_PROFILES_HIGHEST)
-                r = decode_wrong_type(d, &f, "ScopeProfiles");
+            r = f.number <= SCOPE_PROFILES_HIGHEST ? decode_wrong_type(d, &f, "ScopeProfiles")
+                                                   : decode_unknown(d);
         }
         if (r != 0)
             return r;
@@ -172,8 +172,8 @@ int decode_resource_profiles(struct decode *d, struct bytes message)
         case WIRE_TAG(RESOURCE_PROFILES_SCOPE_PROFILES, WIRE_LEN): r = scope_profiles(d, f.bytes, i); break;
         case WIRE_TAG(RESOURCE_PROFILES_SCHEMA_URL, WIRE_LEN): v->resource.schema_url[i] = f.bytes; break;
         default:
-            if (f.number <= RESOURCE_PROFILES_HIGHEST)
-                r = decode_wrong_type(d, &f, "ResourceProfiles");
+            r = f.number <= RESOURCE_PROFILES_HIGHEST ? decode_wrong_type(d, &f, "ResourceProfiles")
+                                                      : decode_unknown(d);
         }
         if (r != 0)
             return r;
@@ -210,9 +210,7 @@ static int key_value(struct decode *d, struct bytes message, bool *dangling)
                 reference = piece;
             break;
         case WIRE_TAG(KEY_VALUE_KEY_STRINDEX, WIRE_VARINT): key_index = f.value; break;
-        default:
-            if (f.number <= KEY_VALUE_HIGHEST)
-                r = decode_wrong_type(d, &f, "KeyValue");
+        default: r = f.number <= KEY_VALUE_HIGHEST ? decode_wrong_type(d, &f, "KeyValue") : decode_unknown(d);
         }
         if (r != 0)
             return r;
@@ -239,6 +237,7 @@ static int owner(struct decode *d, struct bytes message, uint32_t attributes_fie
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
+    const uint32_t highest = attributes_field == RESOURCE_ATTRIBUTES ? RESOURCE_HIGHEST : SCOPE_HIGHEST;
     int r;
     while ((r = wire_load_next(&in, &f)) == 0) {
         if (f.number == attributes_field && f.type == WIRE_LEN)
@@ -248,6 +247,8 @@ static int owner(struct decode *d, struct bytes message, uint32_t attributes_fie
                 d, &f, attributes_field == RESOURCE_ATTRIBUTES ? "Resource" : "InstrumentationScope");
         else if (f.number < attributes_field)
             *(f.number == SCOPE_NAME ? name : version) = f.bytes;
+        else if (f.number > highest)
+            decode_unknown(d);
         if (r != 0)
             return r;
     }

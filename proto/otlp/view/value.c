@@ -97,8 +97,10 @@ int decode_any_value(struct decode *d, struct bytes message, struct attr_value *
     int r;
     *ret_reference = INDEX_NONE;
     while ((r = wire_load_next(&in, &f)) == 0) {
-        if (f.number > ANY_VALUE_HIGHEST)
+        if (f.number > ANY_VALUE_HIGHEST) {
+            decode_unknown(d);
             continue;
+        }
         r = set_member(d, &f, value, ret_reference);
         if (r != 0)
             return r;

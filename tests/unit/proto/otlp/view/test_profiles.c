@@ -629,6 +629,55 @@ UNIT(a_group_is_an_unknown_field)
     ck_assert_uint_eq(m.v.sample.n, 2);
     ck_assert_int_eq(m.v.sample.value_sum[1], 7);
     ck_assert_uint_eq(m.v.rejected.samples, 0);
+    ck_assert_uint_eq(m.v.unknown_fields, 4);
+    made_end(&m);
+}
+
+static void put_unknown(struct wire_writer *w)
+{
+    wire_put_uint(w, 100, 1);
+}
+
+/* One in each message there is, the field numbers of 1.11 around it. */
+UNIT(each_unknown_field_is_counted)
+{
+    struct made m;
+    struct wire_writer *w = made_begin(&m);
+    IN(w, 2)
+    {
+        put_tables(w);
+        put_unknown(w);
+        for (uint32_t table = 1; table <= 7; table++)
+            if (table != 5) /* strings are no messages */
+                IN(w, table) put_unknown(w);
+        IN(w, 2) IN(w, 3) put_unknown(w); /* Line */
+        IN(w, 6) IN(w, 2) put_unknown(w); /* AnyValue */
+    }
+    IN(w, 1)
+    {
+        put_unknown(w); /* ResourceProfiles */
+        IN(w, 1)
+        {
+            put_unknown(w); /* Resource */
+            wire_put_uint(w, 2, 1);
+            IN(w, 1) put_unknown(w); /* KeyValue */
+        }
+        IN(w, 2)
+        {
+            put_unknown(w);          /* ScopeProfiles */
+            IN(w, 1) put_unknown(w); /* InstrumentationScope */
+            IN(w, 2)
+            {
+                put_sample(w);
+                put_unknown(w);          /* Profile */
+                IN(w, 1) put_unknown(w); /* ValueType */
+                IN(w, 2) put_unknown(w); /* Sample */
+            }
+        }
+    }
+    put_unknown(w);
+    ck_assert_msg(made_decode(&m) == 0, "%s", m.e.text);
+    ck_assert_uint_eq(m.v.unknown_fields, 1 + 6 + 2 + 3 + 2 + 3 + 1);
     made_end(&m);
 }
 
