@@ -15,7 +15,7 @@
 #include "proto/io/timer.h"
 
 /* A few scrapers and a few people; more at once is a mistake or an attack, and would cost the control loop.
- */
+ * Who asks for nothing makes room for who comes. */
 #define CONNECTIONS_MAX 64u
 
 #define STALL_NS (10 * (uint64_t)NSEC_PER_SEC)
@@ -45,6 +45,8 @@ struct connection {
     struct buffer out;
     bool is_late;
     bool asked;                     /* by what was just read: something */
+    bool has_asked;                 /* ever */
+    uint64_t since;                 /* when it came, or last asked for something, or was told something */
     struct admin_receipt *receipts; /* answers that are all written and may be read or not */
     uint64_t
         stalled_at; /* when the peer will have read nothing for too long; UINT64_MAX: nothing waits for it */
@@ -146,7 +148,9 @@ static int connection_pump(struct connection *c)
             connection_end(c, false);
             return -ENOMEM;
         }
-        if (c->out.n == 0)
+        if (c->out.n > 0)
+            c->since = io_loop_now(c->admin->loop);
+        else
             break; /* that was all, or the session waits for the peer's flow control */
     }
     if (http_session_is_done(c->session) && !http_session_has_output(c->session)) {
@@ -257,7 +261,8 @@ static void on_close(void *user)
 static void on_head(void *context, struct http_exchange *x)
 {
     struct connection *c = x->peer->listener;
-    c->asked = true;
+    c->asked = c->has_asked = true;
+    c->since = io_loop_now(c->admin->loop);
     pages_handler()->on_head(context, x);
 }
 
@@ -269,10 +274,33 @@ static const struct http_handler handler = {on_head, on_body, on_rest, on_rest, 
 
 static const struct io_channel_events events = {on_read, on_eof, on_drain, on_error, on_close};
 
+/* Whether it keeps its place from others only: between requests, before its first, or in the middle of one
+ * (a body that trickles) of which nothing has come for long. */
+static bool is_idle(const struct connection *c)
+{
+    if (!is_quiet(c))
+        return false;
+    return http_session_is_idle(c->session) || !c->has_asked ||
+           io_loop_now(c->admin->loop) - c->since >= c->admin->stall_ns;
+}
+
+/* For somebody else: ends the connection that has been idle for longest, if there is one. */
+static void make_room(struct admin *a)
+{
+    struct connection *idlest = NULL;
+    for (struct connection *c = a->connections; c; c = c->next)
+        if (is_idle(c) && (!idlest || c->since <= idlest->since)) /* the list's last came first */
+            idlest = c;
+    if (idlest)
+        connection_end(idlest, true);
+}
+
 static void on_accept(void *user, struct io_channel *channel)
 {
     struct admin *a = user;
     static const struct http_server_limits limits = HTTP_SERVER_LIMITS_DEFAULT;
+    if (a->n_connections == CONNECTIONS_MAX)
+        make_room(a);
     struct connection *c = a->n_connections < CONNECTIONS_MAX ? calloc(1, sizeof *c) : NULL;
     if (!c) {
         io_channel_close(channel);
@@ -287,6 +315,7 @@ static void on_accept(void *user, struct io_channel *channel)
         return;
     }
     c->channel = channel;
+    c->since = io_loop_now(a->loop);
     c->stalled_at = UINT64_MAX;
     http_session_on_late_output(c->session, on_late, c);
     c->admin = a;

@@ -236,26 +236,96 @@ UNIT(a_bad_request_is_answered_and_what_is_no_http_is_closed)
     buffer_release(&heard);
 }
 
-UNIT(a_connection_above_the_limit_is_closed_and_the_others_stay)
+static void expect_health(int fd)
 {
     struct buffer heard = {0};
+    tell(fd, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ck_assert(hear(fd, "ok\n", &heard));
+    buffer_release(&heard);
+}
+
+static void expect_closed(int fd)
+{
+    struct buffer heard = {0};
+    ck_assert(!hear(fd, "never", &heard));
+    ck_assert_uint_eq(heard.n, 0);
+    buffer_release(&heard);
+}
+
+UNIT(who_wants_nothing_makes_room_the_longest_idle_first)
+{
+    int fd[66];
+    start();
+    for (int i = 0; i < 64; i++) {
+        fd[i] = dial();
+        expect_health(fd[i]);
+    }
+    expect_health(fd[0]); /* the second is idle for longest */
+    for (int i = 64; i < 66; i++) {
+        fd[i] = dial();
+        expect_health(fd[i]);
+        expect_closed(fd[i - 63]);
+    }
+    expect_health(fd[0]);
+    expect_health(fd[3]);
+    for (int i = 0; i < 66; i++)
+        close(fd[i]);
+    stop(); /* with 64 connections open */
+}
+
+UNIT(half_a_request_holds_no_place)
+{
     int fd[65];
     start();
     for (int i = 0; i < 64; i++) {
-        heard.n = 0;
         fd[i] = dial();
-        tell(fd[i], "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        ck_assert(hear(fd[i], "ok\n", &heard));
+        tell(fd[i], "GET /healthz HTT");
     }
     fd[64] = dial();
-    ck_assert(!hear(fd[64], "ok\n", &heard));
-    heard.n = 0;
-    tell(fd[0], "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    ck_assert(hear(fd[0], "ok\n", &heard));
+    expect_health(fd[64]);
+    expect_closed(fd[0]);
     for (int i = 0; i < 65; i++)
         close(fd[i]);
-    stop(); /* with 64 connections open */
+    stop();
+}
+
+/* 64 requests of which some is missing, and one more connection. */
+static void crowd(uint64_t stall_ns, int fd[static 65])
+{
+    struct buffer heard = {0};
+    start_with(stall_ns);
+    for (int i = 0; i < 64; i++) {
+        heard.n = 0;
+        fd[i] = dial();
+        tell(fd[i], "POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n1234");
+        ck_assert(hear(fd[i], "\n", &heard));
+        ck_assert_int_eq(strncmp((char *)heard.p, "HTTP/1.1 405 ", 13), 0);
+    }
+    fd[64] = dial();
     buffer_release(&heard);
+}
+
+UNIT(of_who_is_in_the_middle_of_something_nobody_has_to_leave_at_once)
+{
+    int fd[65];
+    crowd(0, fd);
+    expect_closed(fd[64]);
+    tell(fd[0], "5");
+    expect_health(fd[0]);
+    for (int i = 0; i < 65; i++)
+        close(fd[i]);
+    stop();
+}
+
+UNIT(but_not_for_ever)
+{
+    int fd[65];
+    crowd(1, fd);
+    expect_health(fd[64]);
+    expect_closed(fd[0]);
+    for (int i = 0; i < 65; i++)
+        close(fd[i]);
+    stop();
 }
 
 UNIT(an_address_in_use_is_said)
