@@ -17,6 +17,7 @@
 #include "proto/coding/coding.h"
 #include "proto/convert/to_folded.h"
 #include "proto/convert/to_pprof.h"
+#include "proto/convert/to_speedscope.h"
 #include "proto/otlp/json/write.h"
 #include "proto/otlp/write/subset.h"
 #include "proto/pprof/pprof.h"
@@ -24,19 +25,33 @@
 #define OUT_MAX        (1u << 30) /* bytes of one request, written */
 #define NAME_MAX_BYTES 4096
 
-enum format { FORMAT_BY_NAME, FORMAT_PPROF, FORMAT_OTLP, FORMAT_JSON, FORMAT_FOLDED };
+enum format { FORMAT_BY_NAME, FORMAT_PPROF, FORMAT_OTLP, FORMAT_JSON, FORMAT_FOLDED, FORMAT_SPEEDSCOPE };
 
-static const struct settings_word formats[] = {
-    {"pprof", FORMAT_PPROF}, {"otlp", FORMAT_OTLP}, {"json", FORMAT_JSON}, {"folded", FORMAT_FOLDED}, {NULL}};
+static const struct settings_word formats[] = {{"pprof", FORMAT_PPROF},
+                                               {"otlp", FORMAT_OTLP},
+                                               {"json", FORMAT_JSON},
+                                               {"folded", FORMAT_FOLDED},
+                                               {"speedscope", FORMAT_SPEEDSCOPE},
+                                               {NULL}};
 
 static const struct {
     const char *end;
     enum format format;
 } names[] = {
-    {".pprof", FORMAT_PPROF},      {".pprof.gz", FORMAT_PPROF},   {".pb.gz", FORMAT_PPROF},
-    {".otlp", FORMAT_OTLP},        {".otlp.gz", FORMAT_OTLP},     {".json", FORMAT_JSON},
-    {".json.gz", FORMAT_JSON},     {".jsonl", FORMAT_JSON},       {".folded", FORMAT_FOLDED},
-    {".collapsed", FORMAT_FOLDED}, {".folded.gz", FORMAT_FOLDED},
+    {".speedscope.json", FORMAT_SPEEDSCOPE},
+    {".speedscope.json.gz", FORMAT_SPEEDSCOPE},
+    {".speedscope", FORMAT_SPEEDSCOPE},
+    {".pprof", FORMAT_PPROF},
+    {".pprof.gz", FORMAT_PPROF},
+    {".pb.gz", FORMAT_PPROF},
+    {".otlp", FORMAT_OTLP},
+    {".otlp.gz", FORMAT_OTLP},
+    {".json", FORMAT_JSON},
+    {".json.gz", FORMAT_JSON},
+    {".jsonl", FORMAT_JSON},
+    {".folded", FORMAT_FOLDED},
+    {".collapsed", FORMAT_FOLDED},
+    {".folded.gz", FORMAT_FOLDED},
 };
 
 struct convert_arguments {
@@ -46,8 +61,8 @@ struct convert_arguments {
 /* clang-format off */
 static const struct settings_row rows[] = {
     {"to", SETTINGS_CHOICE, offsetof(struct convert_arguments, to), .words = formats, .metavar = "FORMAT",
-     .want = "a format: pprof, otlp (protobuf), json or folded",
-     .doc = "pprof, otlp (protobuf), json or folded; default: as OUT is called, else pprof of OTLP and OTLP of all others"},
+     .want = "a format: pprof, otlp (protobuf), json, folded or speedscope",
+     .doc = "pprof, otlp (protobuf), json, folded or speedscope; default: as OUT is called, else pprof of OTLP and OTLP of all others"},
 };
 /* clang-format on */
 
@@ -85,8 +100,11 @@ struct converting {
 
 static int open_out(const struct converting *c, enum format to, FILE **ret)
 {
-    static const char *const ends[] = {
-        [FORMAT_PPROF] = "pb.gz", [FORMAT_OTLP] = "otlp", [FORMAT_JSON] = "json", [FORMAT_FOLDED] = "folded"};
+    static const char *const ends[] = {[FORMAT_PPROF] = "pb.gz",
+                                       [FORMAT_OTLP] = "otlp",
+                                       [FORMAT_JSON] = "json",
+                                       [FORMAT_FOLDED] = "folded",
+                                       [FORMAT_SPEEDSCOPE] = "speedscope.json"};
     char path[NAME_MAX_BYTES], number[16] = "";
     const char *slash = strrchr(c->in, '/'), *base = slash ? slash + 1 : c->in;
     if (strcmp(c->out, "-") == 0) {
@@ -154,6 +172,7 @@ static int write_as(struct converting *c, enum format to, struct bytes body, str
     case FORMAT_PPROF: return to_pprof(&c->view, NULL, out, &c->lost);
     case FORMAT_JSON: return write_json(c, body, out);
     case FORMAT_FOLDED: return to_folded(&c->view, out);
+    case FORMAT_SPEEDSCOPE: return to_speedscope(&c->view, NULL, out);
     case FORMAT_OTLP:
     case FORMAT_BY_NAME: break;
     }
@@ -255,7 +274,7 @@ static int run(int argc, char **argv)
 const struct settings_command convert_command = {
     .name = "profgate convert",
     .usage = "[--to FORMAT] IN... OUT",
-    .doc = "profiles in one format as another: pprof, OTLP as protobuf or JSON, folded stacks",
+    .doc = "profiles in one format as another: pprof, OTLP, folded stacks, perf script, speedscope",
     .text =
         "Reads pprof, OTLP protobuf, OTLP/JSON, folded stacks or what `perf script` printed, plain or gzip, and\n"
         "writes what OUT's name or --to says: nothing\n"

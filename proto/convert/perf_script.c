@@ -463,6 +463,8 @@ static int read_line(struct reading *r, struct bytes line, struct bytes *rest, u
     bool is_inside = is_blank(line.p[0]);
     if (line.p[0] != '\t' && (take_head(line, &h) || (!is_inside && take_event_alone(line, &h))))
         return begin_sample(r, &h, e);
+    is_inside |=
+        r->is_open && take_frame(line, &f) && (f.file.n || f.is_inlined); /* pasted without its blanks */
     if (!is_inside || !take_frame(line, &f))
         return is_inside && r->is_open
                    ? 0 /* other fields below a head: registers, branches */
