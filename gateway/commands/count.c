@@ -11,6 +11,7 @@
 #include "gateway/run/pipeline.h"
 #include "gateway/run/rule_files.h"
 #include "proto/base/clock.h"
+#include "proto/base/json.h"
 #include "proto/base/macros.h"
 #include "proto/otlp/metrics/metrics.h"
 
@@ -100,23 +101,63 @@ static int count_request(void *context, const struct capture_request *request)
 
 /* ---- printing ------------------------------------------------------------------------------ */
 
-static void print_value(const struct attr_value *v)
+/* Texts as JSON writes them for terminals: whatever bytes a label has, a line is a line. */
+static void put_value(struct json *j, const struct attr_value *v)
 {
+    char text[32];
+    int n = 0;
     switch (v->kind) {
-    case ATTR_STRING: printf("\"%.*s\"", BYTES_FMT(v->text)); break;
-    case ATTR_BOOL: fputs(v->boolean ? "true" : "false", stdout); break;
-    case ATTR_INT: printf("%lld", (long long)v->integer); break;
-    case ATTR_DOUBLE: printf("%.17g", v->real); break;
-    default: printf("(%zu bytes)", v->text.n); break;
+    case ATTR_STRING: json_string(j, v->text); break;
+    case ATTR_BOOL: n = snprintf(text, sizeof text, "%s", v->boolean ? "true" : "false"); break;
+    case ATTR_INT: n = snprintf(text, sizeof text, "%lld", (long long)v->integer); break;
+    case ATTR_DOUBLE: n = snprintf(text, sizeof text, "%.17g", v->real); break;
+    default: n = snprintf(text, sizeof text, "(%zu bytes)", v->text.n); break;
+    }
+    if (n > 0 && j->r == 0)
+        j->r = buffer_add(j->out, text, (size_t)n);
+}
+
+static int put_attrs(struct buffer *out, const struct attr *attrs, uint32_t n)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < n && r == 0; i++) {
+        r = buffer_printf(out, "%s%.*s=", i ? ", " : "", BYTES_FMT(attrs[i].key));
+        struct json j = JSON_INIT(out);
+        j.spaced = true;
+        put_value(&j, &attrs[i].value);
+        r = r < 0 ? r : j.r;
+    }
+    return r;
+}
+
+/* ---- one order: two runs can be compared ---------------------------------------------------- */
+
+static int compare_values(const struct attr_value *a, const struct attr_value *b)
+{
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    switch (a->kind) {
+    case ATTR_BOOL: return (int)a->boolean - (int)b->boolean;
+    case ATTR_INT: return (a->integer > b->integer) - (a->integer < b->integer);
+    case ATTR_DOUBLE: return (a->real > b->real) - (a->real < b->real);
+    default: return bytes_compare(a->text, b->text);
     }
 }
 
-static void print_attrs(const struct attr *attrs, uint32_t n)
+static int compare_attrs(const struct attr *a, uint32_t n_a, const struct attr *b, uint32_t n_b)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        printf("%s%.*s=", i ? ", " : "", BYTES_FMT(attrs[i].key));
-        print_value(&attrs[i].value);
+    int order = 0;
+    for (uint32_t i = 0; order == 0 && i < min_of(n_a, n_b); i++) {
+        order = bytes_compare(a[i].key, b[i].key);
+        order = order ? order : compare_values(&a[i].value, &b[i].value);
     }
+    return order ? order : (n_a > n_b) - (n_a < n_b);
+}
+
+static int by_attrs(const void *a, const void *b)
+{
+    const struct metric_resource *x = a, *y = b;
+    return compare_attrs(x->attrs, x->n_attrs, y->attrs, y->n_attrs);
 }
 
 static double number(const struct metric_point *p)
@@ -126,32 +167,49 @@ static double number(const struct metric_point *p)
 
 static int by_value(const void *a, const void *b)
 {
-    double x = number(a), y = number(b);
-    return x > y ? -1 : x < y;
+    const struct metric_point *p = a, *q = b;
+    double x = number(p), y = number(q);
+    return x > y ? -1 : x < y ? 1 : compare_attrs(p->attrs, p->n_attrs, q->attrs, q->n_attrs);
 }
 
-static void print_batch(const struct metric_batch *batch)
+static void put_in_order(struct metric_batch *batch)
 {
-    for (uint32_t i = 0; i < batch->n_resources; i++) {
-        struct metric_resource *r = &batch->resources[i];
-        if (r->n_attrs > 0) {
-            fputs("# ", stdout);
-            print_attrs(r->attrs, r->n_attrs);
-            fputs("\n", stdout);
-        }
-        for (uint32_t j = 0; j < r->n_metrics; j++) {
-            struct metric *m = &r->metrics[j];
+    qsort(batch->resources, batch->n_resources, sizeof *batch->resources, by_attrs);
+    for (uint32_t i = 0; i < batch->n_resources; i++)
+        for (uint32_t j = 0; j < batch->resources[i].n_metrics; j++) {
+            struct metric *m = &batch->resources[i].metrics[j];
             qsort(m->points, m->n_points, sizeof *m->points, by_value);
-            for (uint32_t k = 0; k < m->n_points; k++) {
-                printf("%.*s {", BYTES_FMT(m->name));
-                print_attrs(m->points[k].attrs, m->points[k].n_attrs);
-                if (m->points[k].is_double)
-                    printf("} %.9g %.*s\n", m->points[k].real, BYTES_FMT(m->unit));
-                else
-                    printf("} %lld\n", (long long)m->points[k].integer);
-            }
         }
+}
+
+static int put_point(struct buffer *out, const struct metric *m, const struct metric_point *p)
+{
+    int r = buffer_printf(out, "%.*s {", BYTES_FMT(m->name));
+    r = r < 0 ? r : put_attrs(out, p->attrs, p->n_attrs);
+    return r < 0          ? r
+           : p->is_double ? buffer_printf(out, "} %.9g %.*s\n", p->real, BYTES_FMT(m->unit))
+                          : buffer_printf(out, "} %lld\n", (long long)p->integer);
+}
+
+static int print_batch(const struct metric_batch *batch)
+{
+    struct buffer out = {0};
+    int r = 0;
+    for (uint32_t i = 0; i < batch->n_resources && r == 0; i++) {
+        const struct metric_resource *resource = &batch->resources[i];
+        if (resource->n_attrs > 0) {
+            r = buffer_add_str(&out, "# ");
+            r = r < 0 ? r : put_attrs(&out, resource->attrs, resource->n_attrs);
+            r = r < 0 ? r : buffer_add_str(&out, "\n");
+        }
+        for (uint32_t j = 0; j < resource->n_metrics; j++)
+            for (uint32_t k = 0; k < resource->metrics[j].n_points && r == 0; k++)
+                r = put_point(&out, &resource->metrics[j], &resource->metrics[j].points[k]);
     }
+    if (r == 0)
+        fwrite(out.p, 1, out.n, stdout);
+    buffer_release(&out);
+    return r;
 }
 
 static int print_json(const struct metric_batch *batch, int n_files)
@@ -203,10 +261,10 @@ static int count(const struct count_arguments *a, char **files, int n_files, con
     struct metric_batch *batch = NULL;
     if (r == 0)
         r = output_collect(output, clock_realtime(), &batch);
-    if (r == 0 && a->json)
-        r = print_json(batch, n_files);
-    else if (r == 0)
-        print_batch(batch);
+    if (r == 0) {
+        put_in_order(batch);
+        r = a->json ? print_json(batch, n_files) : print_batch(batch);
+    }
     metric_batch_free(batch);
     store_free(store);
     pipeline_release(&pipeline);
@@ -253,7 +311,8 @@ const struct settings_command count_command = {
     .doc = "classify captured requests offline and print the counters",
     .text =
         "Classifies captured requests (serialized ExportProfilesServiceRequest or ProfilesData, or OTLP/JSON,\n"
-        "one request or one a line; plain or gzip) and prints what was counted.\n",
+        "one request or one a line), pprof, folded stacks or what `perf script` printed, plain or gzip, and prints\n"
+        "what was counted: resources and labels in their order, the largest value of a metric first.\n",
     .flags = &flags,
     .run = run,
 };

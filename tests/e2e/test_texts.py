@@ -1,0 +1,58 @@
+"""Stacks that people have as text, through the commands: in from folded stacks and perf script, out to speedscope, and counted."""
+import json
+import subprocess
+
+from programs import BUILD, DATA, PATIENCE
+
+PERF = """# cmdline : perf record
+a"b\\c 7 11/12 [002] 100.5:     250000000 cpu-clock:pppH: 
+\tffffffff8104f45a native_write_msr+0x8 ([kernel.kallsyms])
+\t          401166 main+0x1f (/bin/ls)
+
+other 11/13 [002] 101.5:     250000000 cpu-clock:pppH: 
+\t          401166 main+0x1f (/bin/ls)
+
+"""
+
+
+def profgate(*arguments, stdin=None):
+    return subprocess.run([BUILD / "profgate", *arguments], input=stdin, capture_output=True, text=True, timeout=PATIENCE)
+
+
+def test_perf_script_is_cpu_time_and_a_thread_s_name_is_printed_safely(tmp_path):
+    (tmp_path / "x.rules").write_text('rules 1\npack x\ncounter ex.cpu { unit "s"  on cpu  label thread = sample["thread.name"] }\n')
+    (tmp_path / "perf.txt").write_text(PERF)
+    done = profgate("count", "--builtin", "none", "--rules", tmp_path / "x.rules", tmp_path / "perf.txt")
+    assert done.stdout.splitlines() == ['ex.cpu {thread="a\\"b\\\\c 7"} 0.25 s', 'ex.cpu {thread="other"} 0.25 s'], done
+
+
+def test_two_runs_of_count_print_the_same():
+    files = sorted((DATA / "connector").glob("ebpf-*.pb"))
+    printed = {profgate("count", "--resources", *files).stdout for _ in range(4)}
+    assert len(printed) == 1 and printed.pop().count("\n") > 100
+
+
+def test_speedscope_gets_what_it_takes(tmp_path):
+    (tmp_path / "perf.txt").write_text(PERF)
+    done = profgate("convert", tmp_path / "perf.txt", tmp_path / "x.speedscope.json")
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "x.speedscope.json").read_text())
+    profile, frames = written["profiles"][0], [frame["name"] for frame in written["shared"]["frames"]]
+    assert written["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    assert (profile["type"], profile["unit"], profile["startValue"], profile["endValue"]) == ("sampled", "nanoseconds", 0, 500000000)
+    assert [[frames[i] for i in stack] for stack in profile["samples"]] == [["main", "native_write_msr"], ["main"]]
+    assert profile["weights"] == [250000000, 250000000]
+
+
+def test_folded_stacks_come_back_through_every_format(tmp_path):
+    text = "main;f(int, char const*);read_[k] 3\nmain;a;b_[i] 4\nm\u00e9;x 0x12 5\n"
+    for way in ("otlp", "json", "pprof"):
+        there = subprocess.run([BUILD / "profgate", "convert", "--to", way, "-", "-"], input=text.encode(), capture_output=True, timeout=PATIENCE)
+        back = subprocess.run([BUILD / "profgate", "convert", "--to", "folded", "-", "-"], input=there.stdout, capture_output=True, timeout=PATIENCE)
+        assert back.stdout.decode() == text, (way, there.stderr, back.stderr)
+
+
+def test_what_is_no_text_is_said_by_its_line(tmp_path):
+    (tmp_path / "x.folded").write_text("a;b 1\na;b one\n")
+    done = profgate("convert", tmp_path / "x.folded", "-")
+    assert done.returncode == 1 and "x.folded: line 2: no count" in done.stderr
