@@ -99,8 +99,12 @@ static const struct key_memo *key_memo(const struct classify *c, struct key_memo
 static struct frame_kind frame_kind(struct classify *c, uint32_t type)
 {
     uint32_t fields = rules_matcher_fields(c->matcher, type) & ~(1u << RULE_FIELD_TYPE);
-    struct frame_kind kind = {type, fields, CLASSIFY_UNKNOWN, fields & FIELDS_OF_MAPPING ? UINT32_MAX : 0,
-                              (fields & FIELDS_OF_FUNCTION) != 0};
+    struct frame_kind kind = {type,
+                              fields,
+                              CLASSIFY_UNKNOWN,
+                              fields & FIELDS_OF_MAPPING ? UINT32_MAX : 0,
+                              (fields & FIELDS_OF_FUNCTION) != 0,
+                              fields == 1u << RULE_FIELD_FUNCTION && !c->wants_inlined};
     if (kind.fields == 0 && !c->wants_inlined) { /* the type alone: one class for all of them */
         struct rules_frame frame;
         memset(frame.field, 0xff, sizeof frame.field);
@@ -281,55 +285,96 @@ static inline struct class_memo *memo_of(const struct profiles *v, struct class_
 static __attribute__((noinline)) uint32_t learn_class(struct classify *c, uint32_t location, uint32_t line,
                                                       const struct frame_kind *kind, struct class_memo *memo)
 {
-    const struct profiles *v = c->request.view;
-    uint32_t class;
-    if (kind->fields == 1u << RULE_FIELD_FUNCTION && line != CLASSIFY_UNKNOWN && !c->wants_inlined)
-        class = rules_matcher_frame_text(c->matcher, kind->type, RULE_FIELD_FUNCTION,
-                                         string_of(c, v->function.name[v->line.function[line]]));
-    else
-        class = whole_class(c, location, line, c->wants_inlined && is_inlined(c, location, line), kind);
+    uint32_t class = whole_class(c, location, line, c->wants_inlined && is_inlined(c, location, line), kind);
     if (likely(rules_matcher_error(c->matcher) == 0))
-        *memo = (struct class_memo){kind->type, v->location.mapping[location] & kind->mapping_mask, class};
+        *memo = (struct class_memo){kind->type,
+                                    c->request.view->location.mapping[location] & kind->mapping_mask, class};
     return class;
 }
 
-/* Names that frames will ask for, many at a time: with 100 variants of each capture 6 % of the time of all
- * packs (bench_classify --vary 100), but 3 % dearer while the strings known are few. */
-static void names_ahead(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none)
+/* Frames whose function's name is all that matters, and was not looked at yet: names are looked up many at a
+ * time. Until then the class beside the function is the number of the name here, with the bit. */
+#define LATE      0x80000000u
+#define LATER_MAX 256u
+struct names {
+    struct rules_named_frame frame[RULES_NAMED_MAX];
+    struct class_memo *memo[RULES_NAMED_MAX];
+    uint32_t string[RULES_NAMED_MAX]; /* of the request */
+    uint32_t n, n_later;
+    struct {
+        uint32_t frame, name;
+    } later[LATER_MAX]; /* frames that wait for a name's class */
+};
+
+static __attribute__((noinline)) void look_up(struct classify *c, struct names *names)
+{
+    rules_matcher_named_frames(c->matcher, names->frame, names->n);
+    for (uint32_t i = 0; i < names->n; i++) {
+        if (names->memo[i]->class == (LATE | i)) /* not of another type by now */
+            names->memo[i]->class = names->frame[i].class;
+        if (likely(names->frame[i].string != RULES_NONE))
+            c->request.string_id.p[names->string[i]] = names->frame[i].string + 1;
+    }
+    for (uint32_t i = 0; i < names->n_later; i++)
+        c->request.frame_class.p[names->later[i].frame] = names->frame[names->later[i].name].class;
+    names->n = names->n_later = 0;
+}
+
+static inline void add_later(struct classify *c, struct names *names, uint32_t frame, uint32_t name)
+{
+    names->later[names->n_later].frame = frame;
+    names->later[names->n_later++].name = name;
+    if (unlikely(names->n == RULES_NAMED_MAX || names->n_later == LATER_MAX))
+        look_up(c, names);
+}
+
+static __attribute__((noinline)) void add_name(struct classify *c, struct names *names, uint32_t frame,
+                                               uint32_t line, const struct frame_kind *kind,
+                                               struct class_memo *memo)
 {
     const struct profiles *v = c->request.view;
-    struct class_memo *functions = c->request.function_class.p;
-    uint32_t *id = c->request.string_id.p, name[RULES_STRINGS_AHEAD], found[RULES_STRINGS_AHEAD], n = 0;
-    struct bytes text[RULES_STRINGS_AHEAD];
-    for (uint32_t i = 0; i < v->location.n; i++) {
-        const struct frame_kind *kind = location_kind(v, kinds, none, i);
-        if (v->location.lines_at[i] < v->location.lines_at[i + 1] &&
-            kind->fields & 1u << RULE_FIELD_FUNCTION) {
-            uint32_t function = v->line.function[v->location.lines_at[i]];
-            uint32_t string = v->function.name[function];
-            if (functions[function].type == CLASSIFY_NO_TYPE && id[string] == 0) {
-                functions[function].type = CLASSIFY_AHEAD;
-                name[n] = string;
-                text[n++] = profiles_string(v, string);
-            }
-        }
-        if (n < RULES_STRINGS_AHEAD && i + 1 < v->location.n)
-            continue;
-        rules_matcher_strings_find(c->matcher, text, n, found);
-        for (uint32_t k = 0; k < n; k++)
-            if (found[k] != RULES_NONE)
-                id[name[k]] = found[k] + 1;
-        n = 0;
+    uint32_t string = v->function.name[v->line.function[line]], known = c->request.string_id.p[string];
+    if (known != 0) {
+        uint32_t class = rules_matcher_frame_text(c->matcher, kind->type, RULE_FIELD_FUNCTION, known - 1);
+        *memo = (struct class_memo){kind->type, 0, class};
+        c->request.frame_class.p[frame] = class;
+        return;
+    }
+    uint32_t i = names->n++;
+    names->frame[i].name = profiles_string(v, string);
+    names->frame[i].type = kind->type;
+    names->memo[i] = memo;
+    names->string[i] = string;
+    *memo = (struct class_memo){kind->type, 0, LATE | i};
+    add_later(c, names, frame, i);
+}
+
+/* Finds the class of a frame that its type alone does not say. `known`: the memo may be believed. */
+static inline __attribute__((always_inline)) void find_class(struct classify *c, struct names *names,
+                                                             uint32_t location, uint32_t frame, uint32_t line,
+                                                             const struct frame_kind *kind, bool known)
+{
+    uint32_t in = c->request.view->location.mapping[location] & kind->mapping_mask;
+    struct class_memo *memo =
+        memo_of(c->request.view, c->request.function_class.p, c->request.mapping_class.p, line, in, kind);
+    if (likely(known && memo->type == kind->type && memo->mapping == in)) {
+        c->request.frame_class.p[frame] = memo->class;
+        if (unlikely(memo->class & LATE))
+            add_later(c, names, frame, memo->class & ~LATE);
+    } else if (likely(kind->by_name && line != CLASSIFY_UNKNOWN)) {
+        add_name(c, names, frame, line, kind, memo);
+    } else {
+        c->request.frame_class.p[frame] = learn_class(c, location, line, kind, memo);
     }
 }
 
 /* Classes of locations that are one frame each, and so not inlined. */
-static void single_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none)
+static void single_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none,
+                          struct names *names)
 {
     const struct profiles *v = c->request.view;
     const uint32_t *attrs_at = v->location.attrs_at, *attribute = v->attr_index.attribute,
-                   *lines_at = v->location.lines_at, *mapping = v->location.mapping;
-    struct class_memo *functions = c->request.function_class.p, *mappings = c->request.mapping_class.p;
+                   *lines_at = v->location.lines_at;
     uint32_t *type = c->request.location_type.p, *class = c->request.frame_class.p;
     for (uint32_t i = 0, n = v->location.n, at = attrs_at[0]; i < n; i++) {
         const struct frame_kind *kind = none;
@@ -341,44 +386,34 @@ static void single_frames(struct classify *c, const struct frame_kind *kinds, co
         }
         at = attrs_at[i + 1];
         type[i] = kind->type;
-        class[i] = kind->class;
         if (likely(kind->class != CLASSIFY_UNKNOWN))
-            continue;
-        uint32_t line = lines_at[i] == lines_at[i + 1] ? CLASSIFY_UNKNOWN : lines_at[i],
-                 in = mapping[i] & kind->mapping_mask;
-        struct class_memo *memo = memo_of(v, functions, mappings, line, in, kind);
-        class[i] = likely(memo->type == kind->type && memo->mapping == in)
-                       ? memo->class
-                       : learn_class(c, i, line, kind, memo);
+            class[i] = kind->class;
+        else
+            find_class(c, names, i, i, lines_at[i] == lines_at[i + 1] ? CLASSIFY_UNKNOWN : lines_at[i], kind,
+                       true);
     }
+    look_up(c, names);
 }
 
-static uint32_t one_of_several(struct classify *c, uint32_t location, uint32_t line,
-                               const struct frame_kind *kind)
-{
-    uint32_t in = c->request.view->location.mapping[location] & kind->mapping_mask;
-    struct class_memo *memo =
-        memo_of(c->request.view, c->request.function_class.p, c->request.mapping_class.p, line, in, kind);
-    if (kind->class != CLASSIFY_UNKNOWN)
-        return kind->class;
-    if (memo->type == kind->type && memo->mapping == in && !c->wants_inlined)
-        return memo->class;
-    return learn_class(c, location, line, kind, memo);
-}
-
-static void several_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none)
+static void several_frames(struct classify *c, const struct frame_kind *kinds, const struct frame_kind *none,
+                           struct names *names)
 {
     const struct profiles *v = c->request.view;
-    uint32_t *type = c->request.location_type.p, *class = c->request.frame_class.p,
-             *item = c->request.location_class.p;
+    const uint32_t *frames_at = c->request.frames_at;
+    uint32_t *class = c->request.frame_class.p, *item = c->request.location_class.p;
     for (uint32_t i = 0; i < v->location.n; i++) {
         const struct frame_kind *kind = location_kind(v, kinds, none, i);
-        type[i] = kind->type;
-        for (uint32_t f = c->request.frames_at[i]; f < c->request.frames_at[i + 1]; f++)
-            class[f] = one_of_several(c, i, frame_line(c, i, f), kind);
-        item[i] = c->request.frames_at[i + 1] - c->request.frames_at[i] == 1 ? class[c->request.frames_at[i]]
-                                                                             : RULES_MANY;
+        c->request.location_type.p[i] = kind->type;
+        for (uint32_t f = frames_at[i]; f < frames_at[i + 1]; f++) {
+            if (kind->class != CLASSIFY_UNKNOWN)
+                class[f] = kind->class;
+            else
+                find_class(c, names, i, f, frame_line(c, i, f), kind, !c->wants_inlined);
+        }
     }
+    look_up(c, names);
+    for (uint32_t i = 0; i < v->location.n; i++)
+        item[i] = frames_at[i + 1] - frames_at[i] == 1 ? class[frames_at[i]] : RULES_MANY;
 }
 
 /* Memory of what a request's functions and mappings are, not known yet. */
@@ -413,12 +448,12 @@ int frames_prepare(struct classify *c)
                                             .item_classes = c->request.location_class.p};
     c->asker.types = c->request.frames_at ? NULL : c->request.location_type.p; /* else not by frame */
     struct frame_kind none = frame_kind(c, RULES_NONE);
-    if (rules_matcher_strings_are_far(c->matcher))
-        names_ahead(c, c->request.attr_kind.p, &none);
+    struct names names;
+    names.n = names.n_later = 0;
     if (c->request.frames_at)
-        several_frames(c, c->request.attr_kind.p, &none);
+        several_frames(c, c->request.attr_kind.p, &none, &names);
     else
-        single_frames(c, c->request.attr_kind.p, &none);
+        single_frames(c, c->request.attr_kind.p, &none, &names);
     return rules_matcher_error(c->matcher);
 }
 
@@ -452,19 +487,22 @@ static uint32_t find_indexed(struct classify *c, uint32_t from, uint32_t to, uin
 void frames_read_sample(struct classify *c)
 {
     const struct profiles *v = c->request.view;
-    const uint32_t *rule_key = c->request.attr_key.p, *attribute = v->attr_index.attribute;
-    for (uint32_t i = 0; i < c->n_sample_keys; i++)
-        c->sample_attrs[c->sample_keys[i]] = RULES_NONE;
-    c->n_sample_keys = 0;
-    for (uint32_t i = v->sample.attrs_at[c->request.sample], end = v->sample.attrs_at[c->request.sample + 1];
-         i < end; i++) {
-        uint32_t k = rule_key[attribute[i]];
-        if (k == 0 || c->sample_attrs[k - 1] != RULES_NONE)
+    const uint32_t *rule_key = c->request.attr_key.p, *id = c->request.attr_id.p,
+                   *attribute = v->attr_index.attribute + v->sample.attrs_at[c->request.sample],
+                   *end = v->attr_index.attribute + v->sample.attrs_at[c->request.sample + 1];
+    uint32_t *text = c->sample_attrs, *keys = c->sample_keys, n = c->n_sample_keys;
+    for (uint32_t i = 0; i < n; i++)
+        text[keys[i]] = RULES_NONE;
+    for (n = 0; attribute < end; attribute++) {
+        uint32_t k = rule_key[*attribute];
+        if (k == 0 || text[k - 1] != RULES_NONE)
             continue;
-        c->sample_attrs[k - 1] = attribute_text(c, attribute[i]);
-        if (c->sample_attrs[k - 1] != RULES_NONE)
-            c->sample_keys[c->n_sample_keys++] = k - 1;
+        uint32_t found = likely(id[*attribute] != 0) ? id[*attribute] - 1 : attribute_text(c, *attribute);
+        text[k - 1] = found;
+        keys[n] = k - 1;
+        n += found != RULES_NONE;
     }
+    c->n_sample_keys = n;
 }
 
 static uint32_t find_keyed(struct classify *c, uint32_t from, uint32_t to, uint32_t key)

@@ -98,6 +98,7 @@ struct frame_kind {
     uint32_t class;        /* of all of them, where the type alone decides it; or CLASSIFY_UNKNOWN */
     uint32_t mapping_mask; /* all ones if the mapping matters, else 0 */
     bool by_function;      /* the function matters */
+    bool by_name;          /* its name, and nothing else */
 };
 
 /* The class of that frame of a function (or, where none matters, of a mapping) which was looked at last. */
@@ -107,7 +108,6 @@ struct class_memo {
     uint32_t class;
 };
 #define CLASSIFY_NO_TYPE (UINT32_MAX - 1) /* no string's number, and not RULES_NONE */
-#define CLASSIFY_AHEAD   (UINT32_MAX - 2) /* the same; its name was looked for (names_ahead) */
 
 /* The tables of a request, each by the number of what it is about. They keep their memory from request to
  * request (giving pages back costs more than the request), charged to the stage; what they hold is void at

@@ -227,8 +227,7 @@ uint32_t match_frames_class(struct match_frames *f, const struct rules_frame *fr
     return class;
 }
 
-static __attribute__((noinline)) uint32_t find_text_class(struct match_frames *f, uint32_t type,
-                                                          enum rule_field field, uint32_t string)
+uint32_t match_frames_find_text(struct match_frames *f, uint32_t type, enum rule_field field, uint32_t string)
 {
     struct rules_frame frame;
     memset(frame.field, 0xff, sizeof frame.field);
@@ -241,17 +240,4 @@ static __attribute__((noinline)) uint32_t find_text_class(struct match_frames *f
         f->text.p[string].where == plan->number * RULES_FIELDS + (uint32_t)field + 1)
         f->text.p[string].class = class + 1;
     return class;
-}
-
-/* Where one field decides, a text's class is beside its kind. */
-uint32_t match_frames_text_class(struct match_frames *f, uint32_t type, enum rule_field field,
-                                 uint32_t string)
-{
-    if (likely(string < f->text.n && type < f->plans.of_type.n && f->plans.of_type.p[type] != 0)) {
-        const struct text_kind *text = &f->text.p[string];
-        if (likely(text->class != 0 &&
-                   text->where == (f->plans.of_type.p[type] - 1) * RULES_FIELDS + (uint32_t)field + 1))
-            return text->class - 1;
-    }
-    return find_text_class(f, type, field, string);
 }

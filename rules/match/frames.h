@@ -69,8 +69,20 @@ uint32_t match_frames_fields(struct match_frames *f, uint32_t type);
 /* The class of a frame. 0 when memory is out. */
 uint32_t match_frames_class(struct match_frames *f, const struct rules_frame *frame);
 
-/* The same of a frame that is not inlined, where this is the one field that matters to its type. */
-uint32_t match_frames_text_class(struct match_frames *f, uint32_t type, enum rule_field field,
-                                 uint32_t string);
+/* The same of a frame that is not inlined, where this is the one field that matters to its type: a text's
+ * class is beside its kind. */
+uint32_t match_frames_find_text(struct match_frames *f, uint32_t type, enum rule_field field,
+                                uint32_t string);
+static inline uint32_t match_frames_text_class(struct match_frames *f, uint32_t type, enum rule_field field,
+                                               uint32_t string)
+{
+    if (likely(string < f->text.n && type < f->plans.of_type.n && f->plans.of_type.p[type] != 0)) {
+        const struct text_kind *text = &f->text.p[string];
+        if (likely(text->class != 0 &&
+                   text->where == (f->plans.of_type.p[type] - 1) * RULES_FIELDS + (uint32_t)field + 1))
+            return text->class - 1;
+    }
+    return match_frames_find_text(f, type, field, string);
+}
 
 #endif

@@ -111,21 +111,6 @@ uint32_t rules_matcher_string(struct rules_matcher *m, struct bytes text)
     return match_strings_add(&m->strings, text);
 }
 
-bool rules_matcher_strings_are_far(const struct rules_matcher *m)
-{
-    return match_strings_are_far(&m->strings);
-}
-
-void rules_matcher_strings_find(const struct rules_matcher *m, const struct bytes *texts, uint32_t n,
-                                uint32_t *ret)
-{
-    _Static_assert(RULES_STRINGS_AHEAD <= MATCH_STRINGS_AHEAD, "as many");
-    match_strings_find(&m->strings, texts, n, ret);
-    for (uint32_t i = 0; i < n; i++)
-        if (ret[i] < m->frames.text.n)
-            __builtin_prefetch(&m->frames.text.p[ret[i]]);
-}
-
 struct bytes rules_matcher_text(const struct rules_matcher *m, uint32_t string)
 {
     return match_strings_text(&m->strings, string);
@@ -150,6 +135,21 @@ uint32_t rules_matcher_frame_text(struct rules_matcher *m, uint32_t type, enum r
                                   uint32_t string)
 {
     return match_frames_text_class(&m->frames, type, field, string);
+}
+
+void rules_matcher_named_frames(struct rules_matcher *m, struct rules_named_frame *frames, uint32_t n)
+{
+    uint64_t hash[RULES_NAMED_MAX];
+    for (uint32_t i = 0; i < n; i++)
+        hash[i] = match_strings_hash(&m->strings, frames[i].name);
+    for (uint32_t i = 0; i < n; i++) {
+        frames[i].string = match_strings_hashed(&m->strings, frames[i].name, hash[i]);
+        if (frames[i].string < m->frames.text.n)
+            __builtin_prefetch(&m->frames.text.p[frames[i].string]);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        frames[i].class =
+            match_frames_text_class(&m->frames, frames[i].type, RULE_FIELD_FUNCTION, frames[i].string);
 }
 
 /* ---- stacks and outcomes --------------------------------------------------------------------- */

@@ -52,13 +52,6 @@ struct rules_matcher_figures rules_matcher_figures(const struct rules_matcher *m
 
 /* The number of a string; RULES_NONE only when memory is out. */
 uint32_t rules_matcher_string(struct rules_matcher *m, struct bytes text);
-/* Whether it holds so many that a look at one is a wait for memory. Then: the numbers of `n` strings, at most
- * RULES_STRINGS_AHEAD, RULES_NONE of those it does not know, all waits together; and what it will look at
- * next of them is on its way. */
-#define RULES_STRINGS_AHEAD 32u
-bool rules_matcher_strings_are_far(const struct rules_matcher *m);
-void rules_matcher_strings_find(const struct rules_matcher *m, const struct bytes *texts, uint32_t n,
-                                uint32_t *ret);
 struct bytes rules_matcher_text(const struct rules_matcher *m, uint32_t string); /* valid until it forgets */
 
 /* Of a mapping's file name, the number of its part after the last '/'. RULES_NONE of RULES_NONE. */
@@ -76,6 +69,16 @@ uint32_t rules_matcher_frame(struct rules_matcher *m, const struct rules_frame *
 /* The same, where this is the one field that matters to the type, of a frame that is not inlined: faster. */
 uint32_t rules_matcher_frame_text(struct rules_matcher *m, uint32_t type, enum rule_field field,
                                   uint32_t string);
+
+/* The same of `n` frames, at most RULES_NAMED_MAX, by the function's name. Each look-up is a wait for memory,
+ * and so all of them are one. */
+#define RULES_NAMED_MAX 32u
+struct rules_named_frame {
+    struct bytes name;
+    uint32_t type;
+    uint32_t string, class; /* answers: the name's number, RULES_NONE when memory is out, and the class */
+};
+void rules_matcher_named_frames(struct rules_matcher *m, struct rules_named_frame *frames, uint32_t n);
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 

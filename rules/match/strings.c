@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "proto/base/hash.h"
 #include "rules/match/bits.h"
 
 #define SLOTS_FIRST 1024u
@@ -87,38 +86,23 @@ static uint32_t keep_text(struct match_strings *s, struct bytes text)
     return s->texts.n - 1;
 }
 
-uint32_t match_strings_add(struct match_strings *s, struct bytes text)
+uint32_t match_strings_add_hashed(struct match_strings *s, struct bytes text, uint64_t hash)
 {
     if (unlikely((uint64_t)(s->texts.n + 1) * 2 > s->slots.n) && grow_slots(s) < 0)
         return match_memory_out(s->memory);
-    uint64_t h = hash_bytes(text, s->seed);
-    uint32_t mask = s->slots.n - 1, i = (uint32_t)h & mask;
+    uint32_t mask = s->slots.n - 1, i = (uint32_t)hash & mask;
     for (; s->slots.p[i].id != 0; i = (i + 1) & mask)
-        if (s->slots.p[i].hash == h && s->slots.p[i].length == (uint32_t)text.n)
+        if (s->slots.p[i].hash == hash && s->slots.p[i].length == (uint32_t)text.n)
             return s->slots.p[i].id - 1;
     uint32_t id = keep_text(s, text);
     if (id != RULES_NONE)
-        s->slots.p[i] = (struct string_slot){h, (uint32_t)text.n, id + 1};
+        s->slots.p[i] = (struct string_slot){hash, (uint32_t)text.n, id + 1};
     return id;
 }
 
-void match_strings_find(const struct match_strings *s, const struct bytes *texts, uint32_t n, uint32_t *ret)
+uint32_t match_strings_add(struct match_strings *s, struct bytes text)
 {
-    uint64_t hash[MATCH_STRINGS_AHEAD];
-    uint32_t mask = s->slots.n - 1;
-    for (uint32_t k = 0; k < n && s->slots.n > 0; k++) {
-        hash[k] = hash_bytes(texts[k], s->seed);
-        __builtin_prefetch(&s->slots.p[(uint32_t)hash[k] & mask]);
-    }
-    for (uint32_t k = 0; k < n; k++) {
-        ret[k] = RULES_NONE;
-        for (uint32_t i = s->slots.n > 0 ? (uint32_t)hash[k] & mask : 0;
-             s->slots.n > 0 && s->slots.p[i].id != 0; i = (i + 1) & mask)
-            if (s->slots.p[i].hash == hash[k] && s->slots.p[i].length == (uint32_t)texts[k].n) {
-                ret[k] = s->slots.p[i].id - 1;
-                break;
-            }
-    }
+    return match_strings_add_hashed(s, text, hash_bytes(text, s->seed));
 }
 
 /* ---- what is made of a string ---------------------------------------------------------------- */

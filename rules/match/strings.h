@@ -10,6 +10,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/bytes.h"
+#include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "proto/base/idmap.h"
 #include "proto/base/vec.h"
@@ -60,17 +61,22 @@ bool match_strings_full(const struct match_strings *s); /* past its bounds */
 /* The number of a string. RULES_NONE: no memory. */
 uint32_t match_strings_add(struct match_strings *s, struct bytes text);
 
-/* Numbers of strings that are known, RULES_NONE of others: `n` at a time, up to MATCH_STRINGS_AHEAD, so that
- * their places are fetched together. */
-#define MATCH_STRINGS_AHEAD 32u
-void match_strings_find(const struct match_strings *s, const struct bytes *texts, uint32_t n, uint32_t *ret);
-
-/* Whether the slots are more than a second-level cache holds beside everything else: only then is
- * match_strings_find faster than one after the other. */
-#define MATCH_SLOTS_FAR (512u << 10)
-static inline bool match_strings_are_far(const struct match_strings *s)
+/* The same in two steps, for whoever has several: the hash of each, by which its place is fetched, then each.
+ */
+static inline uint64_t match_strings_hash(const struct match_strings *s, struct bytes text)
 {
-    return s->slots.n * sizeof *s->slots.p >= MATCH_SLOTS_FAR;
+    uint64_t hash = hash_bytes(text, s->seed);
+    if (likely(s->slots.n > 0))
+        __builtin_prefetch(&s->slots.p[(uint32_t)hash & (s->slots.n - 1)]);
+    return hash;
+}
+uint32_t match_strings_add_hashed(struct match_strings *s, struct bytes text, uint64_t hash);
+static inline uint32_t match_strings_hashed(struct match_strings *s, struct bytes text, uint64_t hash)
+{
+    const struct string_slot *slot = s->slots.p + ((uint32_t)hash & (s->slots.n - 1));
+    if (likely(s->slots.n > 0 && slot->hash == hash && slot->length == (uint32_t)text.n && slot->id != 0))
+        return slot->id - 1;
+    return match_strings_add_hashed(s, text, hash);
 }
 
 /* Valid until they are forgotten. */

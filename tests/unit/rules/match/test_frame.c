@@ -267,6 +267,48 @@ static uint32_t class_of(struct rules_matcher *m, uint32_t type, const char *fun
     return class;
 }
 
+/* Names looked up together, some of them twice and some new, of several types: as each alone. */
+UNIT(names_many_at_a_time_give_the_classes_they_give_alone)
+{
+    struct rule_set *set = compile("rules 1\npack t\n" C("a", "where any frame is (jvm and \"com.acme.*\")")
+                                       C("b", "where any frame is (go and \"main.*\")"));
+    struct rules_program *p = unit_made(rules_program_new(set, NULL));
+    struct rules_matcher *m = unit_made(rules_matcher_new(p, NULL)),
+                         *alone = unit_made(rules_matcher_new(p, NULL));
+    static const char *const types[] = {"jvm", "go", "native"};
+    static char text[RULES_NAMED_MAX][32];
+    rules_matcher_begin(m);
+    rules_matcher_begin(alone);
+    uint32_t classes = 0;
+    for (uint32_t round = 0; round < 40; round++) {
+        struct rules_named_frame frames[RULES_NAMED_MAX];
+        uint32_t n = round % (RULES_NAMED_MAX + 1);
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t k = (round * 7 + i * i) % 50;
+            snprintf(text[i], sizeof text[i], "%s.C%u.m",
+                     (const char *const[]){"com.acme", "main", "x"}[k % 3], k);
+            frames[i] = (struct rules_named_frame){
+                .name = bytes_str(text[i]), .type = rules_matcher_string(m, bytes_str(types[(k + i) % 3]))};
+        }
+        rules_matcher_named_frames(m, frames, n);
+        for (uint32_t i = 0; i < n; i++) {
+            ck_assert(bytes_eq(rules_matcher_text(m, frames[i].string), frames[i].name));
+            struct bytes type = rules_matcher_text(m, frames[i].type);
+            uint32_t same = class_of(m, frames[i].type, text[i]);
+            ck_assert_uint_eq(frames[i].class, same);
+            ck_assert_uint_lt(frames[i].class, rules_matcher_figures(m).classes);
+            class_of(alone, rules_matcher_string(alone, type), text[i]);
+        }
+        classes = (uint32_t)rules_matcher_figures(m).classes;
+    }
+    ck_assert_uint_eq(classes, rules_matcher_figures(alone).classes);
+    ck_assert_uint_ge(classes, 3);
+    rules_matcher_free(m);
+    rules_matcher_free(alone);
+    rules_program_free(p);
+    rules_set_free(set);
+}
+
 /* However many names there are: one class for each thing that rules can tell of them. */
 UNIT(names_of_one_kind_are_of_one_class)
 {
