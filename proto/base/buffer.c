@@ -40,7 +40,7 @@ uint8_t *buffer_cursor(struct buffer *b, size_t more)
     return buffer_reserve(b, more) < 0 ? NULL : b->p + b->n;
 }
 
-int buffer_add(struct buffer *b, const void *p, size_t n)
+int buffer_add_more(struct buffer *b, const void *p, size_t n)
 {
     if (n == 0)
         return 0;
@@ -50,16 +50,6 @@ int buffer_add(struct buffer *b, const void *p, size_t n)
     memcpy(b->p + b->n, p, n);
     b->n += n;
     return 0;
-}
-
-int buffer_add_bytes(struct buffer *b, struct bytes s)
-{
-    return buffer_add(b, s.p, s.n);
-}
-
-int buffer_add_str(struct buffer *b, const char *s)
-{
-    return buffer_add(b, s, strlen(s));
 }
 
 int buffer_printf(struct buffer *b, const char *format, ...)

@@ -7,8 +7,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "proto/base/bytes.h"
+#include "proto/base/macros.h"
 
 struct buffer {
     uint8_t *p;
@@ -33,10 +35,25 @@ int buffer_reserve(struct buffer *b, size_t more);
  * refused. */
 uint8_t *buffer_cursor(struct buffer *b, size_t more);
 
-/* Appends. 0, -ENOMEM or -ENOBUFS; on failure nothing is added. */
-int buffer_add(struct buffer *b, const void *p, size_t n);
-int buffer_add_bytes(struct buffer *b, struct bytes s);
-int buffer_add_str(struct buffer *b, const char *s);
+/* Appends. 0, -ENOMEM or -ENOBUFS; on failure nothing is added. Inline, because texts are made of many small
+ * parts for which there mostly is room. */
+int buffer_add_more(struct buffer *b, const void *p, size_t n);
+static inline int buffer_add(struct buffer *b, const void *p, size_t n)
+{
+    if (unlikely(n == 0 || n > b->cap - b->n || (b->max > 0 && n > b->max - b->n)))
+        return buffer_add_more(b, p, n);
+    memcpy(b->p + b->n, p, n);
+    b->n += n;
+    return 0;
+}
+static inline int buffer_add_bytes(struct buffer *b, struct bytes s)
+{
+    return buffer_add(b, s.p, s.n);
+}
+static inline int buffer_add_str(struct buffer *b, const char *s)
+{
+    return buffer_add(b, s, strlen(s));
+}
 int buffer_printf(struct buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Appends bytes as text: two lower-case hexadecimal digits each. Otherwise as buffer_add. */

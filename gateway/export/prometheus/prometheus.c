@@ -21,9 +21,9 @@ static bool is_total(struct bytes name)
 }
 
 /* A name, in quotes where it needs them. */
-static int add_name(struct buffer *out, struct bytes name, bool is_label)
+static int add_name(struct buffer *out, struct bytes name, bool is_plain)
 {
-    if (prometheus_is_plain(name, is_label))
+    if (is_plain)
         return buffer_add_bytes(out, name);
     int r = buffer_add_str(out, "\"");
     if (r == 0)
@@ -50,7 +50,7 @@ static int add_no_target(struct buffer *out, const struct prometheus_label *labe
     for (size_t k = 0; k < ARRAY_LEN(names) && r == 0; k++) {
         bool has = false;
         for (uint32_t i = 0; i < n; i++)
-            has |= bytes_is(labels[i].name, names[k]);
+            has |= labels[i].is_target && bytes_is(labels[i].name, names[k]);
         if (has)
             continue;
         r = buffer_add_str(out, is_first ? "{" : ",");
@@ -64,21 +64,21 @@ static int add_no_target(struct buffer *out, const struct prometheus_label *labe
 }
 
 /* {a="b"}, or nothing. A metric's name that needs quotes stands inside, in front ("UTF-8 in Prometheus"). */
-static int add_labels(void *user, struct bytes family, const struct prometheus_label *labels, uint32_t n,
-                      struct buffer *out)
+static int add_labels(void *user, const struct prometheus_family *family,
+                      const struct prometheus_label *labels, uint32_t n, struct buffer *out)
 {
     const struct prometheus_page *p = user;
-    bool inside = !prometheus_is_plain(family, false);
+    bool inside = !family->plain;
     int r = 0;
     if (inside) {
         r = buffer_add_str(out, "{");
         if (r == 0)
-            r = add_name(out, family, false);
+            r = add_name(out, family->name, false);
     }
     for (uint32_t i = 0; r == 0 && i < n; i++) {
         r = buffer_add_str(out, i == 0 && !inside ? "{" : ",");
         if (r == 0)
-            r = add_name(out, labels[i].name, true);
+            r = add_name(out, labels[i].name, labels[i].plain);
         if (r == 0)
             r = buffer_add_str(out, "=\"");
         if (r == 0)
@@ -119,7 +119,7 @@ static int add_head(const struct prometheus_page *p, const char *word, struct by
 {
     int r = buffer_printf(p->out, "# %s ", word);
     if (r == 0)
-        r = add_name(p->out, name, false);
+        r = add_name(p->out, name, prometheus_is_plain(name, false));
     if (r == 0)
         r = buffer_add_str(p->out, " ");
     if (r == 0)
@@ -155,7 +155,7 @@ static int add_sample(const struct prometheus_page *p, const struct prometheus_f
         prometheus_double(s->real, text);
     else
         prometheus_integer(s->integer, text);
-    int r = prometheus_is_plain(f->name, false) ? buffer_add_bytes(p->out, f->name) : 0;
+    int r = f->plain ? buffer_add_bytes(p->out, f->name) : 0;
     if (r == 0)
         r = buffer_add_bytes(p->out, s->labels);
     if (r == 0)
@@ -175,7 +175,7 @@ static int add_created(const struct prometheus_page *p, const struct prometheus_
 {
     struct bytes name = family_name(p, f);
     if (!p->options.created || p->options.format != PROMETHEUS_OPENMETRICS || f->kind != METRIC_SUM ||
-        !is_total(f->name) || s->start_unix_nano == 0 || !prometheus_is_plain(f->name, false))
+        !is_total(f->name) || s->start_unix_nano == 0 || !f->plain)
         return 0;
     return buffer_printf(p->out, "%.*s_created%.*s %" PRIu64 ".%03u\n", BYTES_FMT(name), BYTES_FMT(s->labels),
                          s->start_unix_nano / NSEC_PER_SEC,

@@ -15,6 +15,9 @@
 /* Of what is made for one point, the memory that is kept for the next. */
 #define POINT_KEEP (64u << 10)
 
+/* Of keys, the names they became. */
+#define RECENT 16u
+
 /* A metric of a resource: where a family's series come from. */
 struct source {
     uint32_t resource, metric, next;
@@ -46,14 +49,22 @@ struct prometheus_table {
     struct intern ids; /* labels → series number, of the family that was asked for */
     VEC(struct prometheus_series) series;
     struct buffer scratch, escaped;
-    struct prometheus_label set[LABELS_MAX];
+    struct prometheus_label set[LABELS_MAX], merged[2 * LABELS_MAX];
     uint32_t n_set;
+    struct intern label_names;
+    struct prometheus_label recent[RECENT]; /* by place in the set: points of a family have the same keys */
 };
 
 /* ---- labels ---- */
 
+static struct bytes kept_name(struct prometheus_table *t, struct bytes name)
+{
+    uint32_t id = intern_add(&t->label_names, name);
+    return id == INTERN_NONE ? (struct bytes){0} : intern_get(&t->label_names, id);
+}
+
 /* A name as it will be written; .p NULL when memory is out. */
-static struct bytes label_name(struct prometheus_table *t, struct arena *arena, struct bytes key)
+static struct bytes label_name(struct prometheus_table *t, struct bytes key)
 {
     const struct prometheus_options *o = &t->options.names;
     t->scratch.n = t->escaped.n = 0;
@@ -63,26 +74,40 @@ static struct bytes label_name(struct prometheus_table *t, struct arena *arena, 
     struct bytes made = buffer_bytes(&t->escaped);
     return bytes_is(made, "job")        ? BYTES_LIT("exported_job")
            : bytes_is(made, "instance") ? BYTES_LIT("exported_instance")
-                                        : arena_copy(arena, made);
+                                        : kept_name(t, made);
+}
+
+/* The label of a key, without a value; its name as it will be written, .p NULL when memory is out. */
+static struct prometheus_label label_of(struct prometheus_table *t, struct bytes key)
+{
+    struct prometheus_label *recent = &t->recent[t->n_set % RECENT];
+    if (!recent->name.p || !bytes_eq(recent->key, key)) {
+        struct bytes name = label_name(t, key);
+        *recent = (struct prometheus_label){
+            .key = key, .name = name, .plain = name.p && prometheus_is_plain(name, true)};
+    }
+    return *recent;
 }
 
 /* To the set; name: NULL for what is made of the key. */
-static int label_add(struct prometheus_table *t, struct arena *arena, struct bytes key, const char *name,
-                     struct bytes value)
+static int label_add(struct prometheus_table *t, struct bytes key, const char *name, struct bytes value)
 {
     if (t->n_set >= LABELS_MAX)
         return 0;
-    struct bytes final = name ? bytes_str(name) : label_name(t, arena, key);
-    if (!final.p || !value.p)
+    struct prometheus_label label =
+        name ? (struct prometheus_label){.key = key, .name = bytes_str(name), .plain = true}
+             : label_of(t, key);
+    if (!label.name.p || !value.p)
         return -ENOMEM;
-    t->set[t->n_set++] = (struct prometheus_label){key, final, value};
+    label.value = value;
+    t->set[t->n_set++] = label;
     return 0;
 }
 
-static const struct attr *attr_find(const struct attr *attrs, uint32_t n, const char *key)
+static const struct attr *attr_find(const struct attr *attrs, uint32_t n, struct bytes key)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (bytes_is(attrs[i].key, key))
+        if (bytes_eq(attrs[i].key, key))
             return &attrs[i];
     return NULL;
 }
@@ -95,21 +120,40 @@ static bool makes_target(struct bytes key)
 
 static int target_labels(struct prometheus_table *t, const struct metric_resource *res)
 {
-    const struct attr *name = attr_find(res->attrs, res->n_attrs, "service.name");
-    const struct attr *space = attr_find(res->attrs, res->n_attrs, "service.namespace");
-    const struct attr *instance = attr_find(res->attrs, res->n_attrs, "service.instance.id");
+    const struct attr *name = attr_find(res->attrs, res->n_attrs, BYTES_LIT("service.name"));
+    const struct attr *space = attr_find(res->attrs, res->n_attrs, BYTES_LIT("service.namespace"));
+    const struct attr *instance = attr_find(res->attrs, res->n_attrs, BYTES_LIT("service.instance.id"));
     int r = 0;
     if (name) {
         struct bytes job = prometheus_value_text(&t->arena, &name->value);
         struct bytes prefix = space ? prometheus_value_text(&t->arena, &space->value) : (struct bytes){0};
         if (job.p && prefix.n > 0)
             job = bytes_str(arena_printf(&t->arena, "%.*s/%.*s", BYTES_FMT(prefix), BYTES_FMT(job)));
-        r = label_add(t, &t->arena, BYTES_LIT("job"), "job", job);
+        r = label_add(t, BYTES_LIT("job"), "job", job);
     }
     if (r == 0 && instance)
-        r = label_add(t, &t->arena, BYTES_LIT("instance"), "instance",
+        r = label_add(t, BYTES_LIT("instance"), "instance",
                       prometheus_value_text(&t->arena, &instance->value));
+    for (uint32_t i = 0; i < t->n_set; i++)
+        t->set[i].is_target = true;
     return r;
+}
+
+static int by_name_then_key(const void *a, const void *b)
+{
+    const struct prometheus_label *x = a, *y = b;
+    int r = bytes_compare(x->name, y->name);
+    return r ? r : bytes_compare(x->key, y->key);
+}
+
+/* Sets come in the order of keys, which mostly is that of names. */
+static void sort_labels(struct prometheus_label *list, uint32_t n)
+{
+    uint32_t i = 1;
+    while (i < n && by_name_then_key(&list[i - 1], &list[i]) <= 0)
+        i++;
+    if (i < n)
+        qsort(list, n, sizeof *list, by_name_then_key);
 }
 
 static int resource_labels(struct prometheus_table *t, const struct metric_resource *res,
@@ -119,14 +163,14 @@ static int resource_labels(struct prometheus_table *t, const struct metric_resou
     int r = target_labels(t, res);
     for (uint32_t i = 0; r == 0 && i < res->n_attrs; i++)
         if (!makes_target(res->attrs[i].key))
-            r = label_add(t, &t->arena, res->attrs[i].key, NULL,
-                          prometheus_value_text(&t->arena, &res->attrs[i].value));
+            r = label_add(t, res->attrs[i].key, NULL, prometheus_value_text(&t->arena, &res->attrs[i].value));
     if (r < 0)
         return r;
     struct prometheus_label *labels = arena_calloc(&t->arena, t->n_set, sizeof *labels);
     if (!labels)
         return -ENOMEM;
     memcpy(labels, t->set, t->n_set * sizeof *labels);
+    sort_labels(labels, t->n_set);
     *ret = (struct resource){labels, t->n_set};
     return 0;
 }
@@ -136,17 +180,10 @@ static int scope_labels(struct prometheus_table *t)
 {
     if (!t->options.names.scope_labels)
         return 0;
-    int r = label_add(t, &t->point, BYTES_LIT("otel_scope_name"), "otel_scope_name", t->batch->scope_name);
-    return r < 0 ? r
-                 : label_add(t, &t->point, BYTES_LIT("otel_scope_version"), "otel_scope_version",
-                             t->batch->scope_version);
-}
-
-static int by_name_then_key(const void *a, const void *b)
-{
-    const struct prometheus_label *x = a, *y = b;
-    int r = bytes_compare(x->name, y->name);
-    return r ? r : bytes_compare(x->key, y->key);
+    int r = label_add(t, BYTES_LIT("otel_scope_name"), "otel_scope_name", t->batch->scope_name);
+    return r < 0
+               ? r
+               : label_add(t, BYTES_LIT("otel_scope_version"), "otel_scope_version", t->batch->scope_version);
 }
 
 /* The values of list[from … to), joined with ';'. .p NULL when memory is out. */
@@ -161,23 +198,21 @@ static struct bytes join_values(struct prometheus_table *t, const struct prometh
     return arena_copy(&t->point, buffer_bytes(&t->escaped));
 }
 
-/* Leaves the labels of a list in scratch: sorted by name, values of one name joined in the order of the
- * original keys, empty values left out (to Prometheus they are no label). */
-static int write_labels(struct prometheus_table *t, struct bytes family, struct prometheus_label *list,
-                        uint32_t n)
+/* Leaves the labels of a sorted list in scratch: values of one name joined in the order of the original keys,
+ * empty values left out (to Prometheus they are no label). */
+static int write_labels(struct prometheus_table *t, const struct prometheus_family *family,
+                        struct prometheus_label *list, uint32_t n)
 {
-    qsort(list, n, sizeof *list, by_name_then_key);
     uint32_t kept = 0;
     for (uint32_t i = 0, j; i < n; i = j) {
         for (j = i + 1; j < n && bytes_eq(list[i].name, list[j].name);)
             j++;
-        struct prometheus_label one = list[i];
         if (j > i + 1)
-            one.value = join_values(t, list, i, j);
-        if (!one.value.p)
+            list[i].value = join_values(t, list, i, j);
+        if (!list[i].value.p)
             return -ENOMEM;
-        if (one.value.n > 0)
-            list[kept++] = one;
+        if (list[i].value.n > 0 && kept++ < i)
+            list[kept - 1] = list[i];
     }
     t->scratch.n = 0;
     return t->options.labels(t->options.user, family, list, kept, &t->scratch);
@@ -185,26 +220,31 @@ static int write_labels(struct prometheus_table *t, struct bytes family, struct 
 
 /* Leaves a point's labels in scratch. Of a key in both the point and the resource the point's value counts:
  * it is the more special one. */
-static int point_labels(struct prometheus_table *t, struct bytes family, const struct resource *res,
-                        const struct metric_point *point)
+static int point_labels(struct prometheus_table *t, const struct prometheus_family *family,
+                        const struct resource *res, const struct metric_point *point)
 {
     t->n_set = 0;
     arena_reset(&t->point, POINT_KEEP);
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < point->n_attrs; i++)
-        r = label_add(t, &t->point, point->attrs[i].key, NULL,
-                      prometheus_value_text(&t->point, &point->attrs[i].value));
-    for (uint32_t i = 0; r == 0 && i < res->n && t->n_set < LABELS_MAX; i++) {
-        bool generated = bytes_is(res->labels[i].name, "job") || bytes_is(res->labels[i].name, "instance");
-        bool own = true;
-        for (uint32_t k = 0; k < point->n_attrs && !generated; k++)
-            own &= !bytes_eq(point->attrs[k].key, res->labels[i].key);
-        if (own)
-            t->set[t->n_set++] = res->labels[i];
-    }
+        r = label_add(t, point->attrs[i].key, NULL, prometheus_value_text(&t->point, &point->attrs[i].value));
     if (r == 0)
         r = scope_labels(t);
-    return r < 0 ? r : write_labels(t, family, t->set, t->n_set);
+    if (r < 0)
+        return r;
+    sort_labels(t->set, t->n_set);
+    uint32_t own = 0, n = 0;
+    for (uint32_t i = 0; i < res->n; i++) {
+        const struct prometheus_label *label = &res->labels[i];
+        if (!label->is_target && attr_find(point->attrs, point->n_attrs, label->key))
+            continue;
+        while (own < t->n_set && by_name_then_key(&t->set[own], label) <= 0)
+            t->merged[n++] = t->set[own++];
+        t->merged[n++] = *label;
+    }
+    while (own < t->n_set)
+        t->merged[n++] = t->set[own++];
+    return write_labels(t, family, t->merged, n);
 }
 
 /* ---- families ---- */
@@ -220,6 +260,7 @@ static int family_of(struct prometheus_table *t, struct bytes name, const struct
         struct prometheus_family family = *fresh;
         family.name = intern_get(&t->names, id);
         family.first = family.last = NONE;
+        family.plain = prometheus_is_plain(family.name, false);
         if (vec_append(&t->families, family) < 0)
             return -ENOMEM;
     }
@@ -348,7 +389,7 @@ static int read_points(struct prometheus_table *t, const struct prometheus_famil
     for (uint32_t i = 0; r == 0 && i < metric->n_points; i++) {
         if (metric->points[i].stale && !t->options.keep_stale)
             continue;
-        r = point_labels(t, f->name, &t->resources[from->resource], &metric->points[i]);
+        r = point_labels(t, f, &t->resources[from->resource], &metric->points[i]);
         if (r == 0)
             r = series_add(t, &metric->points[i]);
     }
@@ -455,7 +496,7 @@ static int target_series(struct prometheus_table *t, const struct prometheus_fam
         t->n_set = target->n;
         memcpy(t->set, target->labels, target->n * sizeof *t->set);
         arena_reset(&t->point, POINT_KEEP);
-        r = write_labels(t, f->name, t->set, t->n_set);
+        r = write_labels(t, f, t->set, t->n_set);
         if (r == 0)
             r = series_add(t, &one);
     }
@@ -500,6 +541,7 @@ int prometheus_table_new(struct prometheus_table **ret, const struct metric_batc
     t->point = (struct arena)ARENA_INIT(budget);
     t->names = (struct intern)INTERN_INIT(budget);
     t->ids = (struct intern)INTERN_INIT(budget);
+    t->label_names = (struct intern)INTERN_INIT(budget);
     t->target_ids = (struct intern)INTERN_INIT(budget);
     t->targets.budget = t->families.budget = t->sources.budget = t->series.budget = budget;
     int r = read_batch(t);
@@ -518,6 +560,7 @@ struct prometheus_table *prometheus_table_free(struct prometheus_table *t)
     arena_release(&t->point);
     intern_release(&t->names);
     intern_release(&t->ids);
+    intern_release(&t->label_names);
     intern_release(&t->target_ids);
     buffer_release(&t->scratch);
     buffer_release(&t->escaped);

@@ -19,11 +19,14 @@ struct prometheus_label {
     struct bytes key;  /* as the attribute says: the order of joined values */
     struct bytes name; /* as Prometheus says */
     struct bytes value;
+    bool plain;     /* the name needs no quotes */
+    bool is_target; /* job or instance, as the resource's service says */
 };
 
 struct prometheus_family {
     struct bytes name, help, unit; /* unit: in words, where the name ends in it; else empty */
     enum metric_kind kind;
+    bool plain;           /* the name needs no quotes */
     bool is_target;       /* target_info */
     bool conflict;        /* a metric of this name and another kind was left out */
     bool has_series;      /* at least one */
@@ -43,8 +46,8 @@ struct prometheus_series {
 };
 
 /* Appends a series' labels: sorted by name, each name once, no empty values. */
-typedef int (*prometheus_labels_fn)(void *user, struct bytes family, const struct prometheus_label *labels,
-                                    uint32_t n, struct buffer *out);
+typedef int (*prometheus_labels_fn)(void *user, const struct prometheus_family *family,
+                                    const struct prometheus_label *labels, uint32_t n, struct buffer *out);
 
 struct prometheus_table_options {
     struct prometheus_options names;

@@ -50,8 +50,8 @@ static int add_pair(struct buffer *out, struct bytes name, struct bytes value)
 }
 
 /* With the metric's name in its place: receivers want all of them sorted, and capitals stand before '_'. */
-static int add_labels(void *user, struct bytes family, const struct prometheus_label *labels, uint32_t n,
-                      struct buffer *out)
+static int add_labels(void *user, const struct prometheus_family *family,
+                      const struct prometheus_label *labels, uint32_t n, struct buffer *out)
 {
     const struct bytes name = BYTES_LIT("__name__");
     bool named = false;
@@ -62,12 +62,12 @@ static int add_labels(void *user, struct bytes family, const struct prometheus_l
             continue; /* that is the metric's own */
         if (order > 0 && !named) {
             named = true;
-            r = add_pair(out, name, family);
+            r = add_pair(out, name, family->name);
         }
         if (r == 0)
             r = add_pair(out, labels[i].name, labels[i].value);
     }
-    return r < 0 || named ? r : add_pair(out, name, family);
+    return r < 0 || named ? r : add_pair(out, name, family->name);
 }
 
 /* ---- writing ---- */

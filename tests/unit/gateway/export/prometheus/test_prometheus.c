@@ -9,6 +9,7 @@
 #include "gateway/export/prometheus/prometheus.h"
 #include "gateway/export/prometheus/table.h"
 #include "proto/base/macros.h"
+#include "proto/base/rng.h"
 
 static struct attr text(const char *key, const char *value)
 {
@@ -523,6 +524,32 @@ UNIT(a_page_comes_in_pieces_and_needs_the_memory_of_its_largest_family)
     metric_batch_free(b);
     buffer_release(&out);
     ck_assert_uint_eq(budget.used, 0);
+}
+
+static void as_printf_says(double v)
+{
+    char text[32], want[32];
+    int digits = 14;
+    do
+        snprintf(want, sizeof want, "%.*g", ++digits, v);
+    while (digits < 17 && strtod(want, NULL) != v);
+    prometheus_double(v, text);
+    ck_assert_str_eq(text, want);
+}
+
+UNIT(doubles_are_the_shortest_that_read_back)
+{
+    static const double some[] = {0,    -0.0,     1,       0.1,       1e-4,   99999e-9, 100001e-9,
+                                  1e6,  999999.5, 1.0 / 3, 1e-9,      5e-324, -2.5,     999999.999999999,
+                                  1e15, 1e22,     0.3,     0.1 + 0.2, 2.5e-5, 1234.5,   86400.0123};
+    struct rng rng = {4711};
+    for (size_t i = 0; i < ARRAY_LEN(some); i++)
+        as_printf_says(some[i]);
+    for (int i = 0; i < 20000; i++) {
+        uint64_t n = rng_next(&rng) >> (rng_next(&rng) % 64);
+        as_printf_says((double)(int64_t)n / 1e9);
+        as_printf_says((double)(int64_t)n / 1e9 + (double)(rng_next(&rng) % 1000) / 1e9);
+    }
 }
 
 UNIT(integers_are_written_whole)
