@@ -45,12 +45,30 @@ static void collect_release(struct collect *c)
     metric_batch_free(c->batch);
 }
 
-static int by_key_then_cell(const void *a, const void *b)
+/* By the 32 bits of the key at `shift`, all below n; those that agree stay in their order. */
+static void sort_by(const struct row *from, struct row *to, uint32_t n_rows, unsigned shift, uint32_t *places,
+                    uint32_t n)
 {
-    const struct row *x = a, *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return (x->cell > y->cell) - (x->cell < y->cell);
+    memset(places, 0, ((size_t)n + 1) * sizeof *places);
+    for (uint32_t i = 0; i < n_rows; i++)
+        places[(uint32_t)(from[i].key >> shift) + 1]++;
+    for (uint32_t k = 1; k < n; k++)
+        places[k] += places[k - 1];
+    for (uint32_t i = 0; i < n_rows; i++)
+        to[places[(uint32_t)(from[i].key >> shift)]++] = from[i];
+}
+
+/* Rows are found in the order of cells: by resource, metric and cell they are after two passes. */
+static int sort_rows(struct collect *c)
+{
+    const uint32_t n_metrics = c->o->all->n_metrics, n_resources = c->o->tables.known.n + 1;
+    autofree struct row *other = malloc(((size_t)c->n_rows + 1) * sizeof *other);
+    autofree uint32_t *places = malloc(((size_t)max_of(n_metrics, n_resources) + 1) * sizeof *places);
+    if (!other || !places)
+        return -ENOMEM;
+    sort_by(c->rows, other, c->n_rows, 0, places, n_metrics);
+    sort_by(other, c->rows, c->n_rows, 32, places, n_resources);
+    return 0;
 }
 
 static bool keeps_last(const struct output *o, const struct output_cell *cell)
@@ -99,8 +117,7 @@ static int find_rows(struct collect *c)
         bool stale = keeps_last(c->o, cell) ? !cell->shown : !cell->changed && over;
         c->rows[c->n_rows++] = (struct row){idmap_key(cell->resource, cell->metric), i, stale};
     }
-    qsort(c->rows, c->n_rows, sizeof *c->rows, by_key_then_cell);
-    return 0;
+    return sort_rows(c);
 }
 
 static int labels_of(struct collect *c, uint32_t series, struct metric_point *point)

@@ -12,7 +12,7 @@
 #include "proto/base/macros.h"
 
 /* Large enough that a page is few pieces, small enough that one is written within a millisecond. */
-#define PIECE_BYTES ((size_t)32 << 10)
+#define PIECE_BYTES ((size_t)64 << 10)
 
 struct metrics_page {
     struct prometheus_options options;
