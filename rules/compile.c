@@ -43,7 +43,7 @@ static int copy_files(struct compilation *c, const struct rules_input *inputs)
         if (text.n > RULES_FILE_MAX)
             text.n = 0; /* refused below; its text is not needed for that */
         c->files[i].name = arena_copy(keep, bytes_str(inputs[i].name));
-        c->files[i].text = arena_copy(keep, text);
+        c->files[i].text = inputs[i].builtin ? text : arena_copy(keep, text);
         c->files[i].builtin = inputs[i].builtin;
         if (!c->files[i].name.p || !c->files[i].text.p)
             return -ENOMEM;

@@ -20,7 +20,7 @@
 struct rules_input {
     const char *name; /* shown in diagnostics */
     struct bytes text;
-    bool builtin; /* a shipped pack: loads before the user's files */
+    bool builtin; /* a shipped pack: loads before the user's files; its text must outlive the set */
 };
 
 /* Compiles the files together, in this order. Returns the set, or NULL when there was an error; *ret always
