@@ -69,6 +69,17 @@ static int close_edges(struct automaton *a)
     return 0;
 }
 
+/* Nodes become places of rows, and say whether a literal ends there: nearly always none does, and then the
+ * search reads nothing else. */
+static void finish(struct automaton *a)
+{
+    for (size_t i = 0; i < (size_t)a->n_nodes * a->n_classes; i++) {
+        uint32_t node = a->next[i];
+        bool hit = a->output[node] != AUTOMATON_END || a->suffix[node] != 0;
+        a->next[i] = node * a->n_classes * 2 + hit;
+    }
+}
+
 int automaton_init(struct automaton *ret, const struct automaton_literal *literals, uint32_t n,
                    size_t max_bytes)
 {
@@ -77,7 +88,7 @@ int automaton_init(struct automaton *ret, const struct automaton_literal *litera
     size_t nodes = 1;
     for (uint32_t i = 0; i < n; i++)
         nodes += literals[i].text.n;
-    if (nodes > max_bytes / sizeof *a.next / a.n_classes || nodes > UINT32_MAX)
+    if (nodes > max_bytes / sizeof *a.next / a.n_classes || nodes > INT32_MAX / a.n_classes)
         return AUTOMATON_TOO_LARGE;
     a.next = calloc(nodes * a.n_classes, sizeof *a.next);
     a.output = malloc(nodes * sizeof *a.output);
@@ -90,6 +101,8 @@ int automaton_init(struct automaton *ret, const struct automaton_literal *litera
             plant(&a, &literals[i], i);
         r = close_edges(&a);
     }
+    if (r == 0)
+        finish(&a);
     if (r < 0) {
         automaton_release(&a);
         return r;

@@ -9,6 +9,7 @@
 #ifndef RULES_PATTERN_AUTOMATON_H
 #define RULES_PATTERN_AUTOMATON_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,7 +31,8 @@ struct automaton_output {
 struct automaton {
     uint16_t class_of[256]; /* of a byte, case folded; 0: a byte of no literal */
     uint32_t n_classes, n_nodes;
-    uint32_t *next;   /* [node × n_classes + class]; node 0 is the start */
+    uint32_t *next; /* [node × n_classes + class] where the next node's row begins, × 2, + 1 if a literal ends
+                       there; node 0 is the start */
     uint32_t *output; /* a node's first output, or AUTOMATON_END */
     uint32_t *suffix; /* the longest proper suffix of a node that has outputs, or 0 */
     struct automaton_output *outputs;
@@ -50,11 +52,19 @@ int automaton_init(struct automaton *ret, const struct automaton_literal *litera
 void automaton_release(struct automaton *a);
 size_t automaton_bytes(const struct automaton *a);
 
-/* One byte on; then, for each hit that ends here, walk: for (n = node; n; n = a->suffix[n]) outputs of
- * a->output[n]. */
-static inline uint32_t automaton_step(const struct automaton *a, uint32_t node, uint8_t byte)
+/* One byte on, from 0 at the start. Where automaton_hits says so, literals end here: walk
+ * for (n = automaton_node(a, at); n; n = a->suffix[n]) outputs of a->output[n]. */
+static inline uint32_t automaton_step(const struct automaton *a, uint32_t at, uint8_t byte)
 {
-    return a->next[(size_t)node * a->n_classes + a->class_of[byte]];
+    return a->next[(at >> 1) + a->class_of[byte]];
+}
+static inline bool automaton_hits(uint32_t at)
+{
+    return at & 1;
+}
+static inline uint32_t automaton_node(const struct automaton *a, uint32_t at)
+{
+    return (at >> 1) / a->n_classes;
 }
 
 #endif

@@ -167,9 +167,12 @@ void pattern_set_match(const struct pattern_set *s, struct pattern_scratch *scra
     const struct automaton *automaton = &s->automaton;
     if (automaton->n_nodes <= 1)
         return;
-    for (size_t at = 0, node = 0; at < text.n; at++) {
-        node = automaton_step(automaton, (uint32_t)node, text.p[at]);
-        for (size_t n = node; n != 0; n = automaton->suffix[n])
+    uint32_t state = 0;
+    for (size_t at = 0; at < text.n; at++) {
+        state = automaton_step(automaton, state, text.p[at]);
+        if (likely(!automaton_hits(state)))
+            continue;
+        for (uint32_t n = automaton_node(automaton, state); n != 0; n = automaton->suffix[n])
             for (uint32_t o = automaton->output[n]; o != AUTOMATON_END; o = automaton->outputs[o].next)
                 candidate(s, scratch, automaton->outputs[o].tag, at + 1, text, row);
     }
