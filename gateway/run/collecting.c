@@ -89,29 +89,21 @@ static void tidy_up(void *arg)
     outputs_expire(g->outputs);
 }
 
-/* Triggers look at what the merger has. It is free now, but for scrapes and news; and if not, the next time,
- * unless that was said too often. */
-static void look_at_triggers(struct gateway *g)
+/* Triggers look at what the merger has. */
+static void look_at_triggers(void *arg)
 {
-    enum { MISSED_MAX = 5 };
-    struct collecting *c = &g->collecting;
-    if (c->seconds_missed >= MISSED_MAX) {
-        merger_hold(g->merger);
-    } else if (!merger_try_hold(g->merger)) {
-        c->seconds_missed++;
-        return;
-    }
-    c->seconds_missed = 0;
-    control_triggers_second(g->triggers, clock_monotonic(), clock_realtime());
+    struct gateway *g = arg;
+    g->collecting.is_tidying = false;
+    if (!g->stopping)
+        control_triggers_second(g->triggers, clock_monotonic(), clock_realtime());
     merger_release(g->merger);
 }
 
 static void tidied(void *arg)
 {
     struct gateway *g = arg;
-    g->collecting.is_tidying = false;
-    if (!g->stopping)
-        look_at_triggers(g);
+    g->collecting.looking = (struct merger_job){.done = look_at_triggers, .arg = g};
+    merger_post(g->merger, &g->collecting.looking);
 }
 
 static void tidy(struct gateway *g)

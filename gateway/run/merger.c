@@ -15,8 +15,10 @@ struct merger {
     pthread_cond_t changed;
     struct merger_job *first, **last; /* not begun; under the lock, as the next two */
     bool is_had;                      /* by the thread, or by who holds it */
+    struct merger_job *offered;       /* had for the loop, which has not come to it yet */
     bool is_ending;
-    uint32_t n_open; /* the loop's */
+    uint32_t n_open;        /* the loop's */
+    pthread_t loops_thread; /* who posts */
 };
 
 static void *run(void *arg)
@@ -35,10 +37,14 @@ static void *run(void *arg)
         if (!m->first)
             m->last = &m->first;
         m->is_had = true;
-        pthread_mutex_unlock(&m->lock);
-        job->work(job->arg);
-        pthread_mutex_lock(&m->lock);
-        m->is_had = false;
+        if (job->work) {
+            pthread_mutex_unlock(&m->lock);
+            job->work(job->arg);
+            pthread_mutex_lock(&m->lock);
+            m->is_had = false;
+        } else {
+            m->offered = job;
+        }
         pthread_cond_broadcast(&m->changed);
         io_loop_post_in(m->loop, &job->post);
     }
@@ -79,11 +85,27 @@ struct merger *merger_free(struct merger *m)
     return NULL;
 }
 
+/* Whether the job has its merger, if it wanted to; it may have been taken away by a hold of the loop's own.
+ */
+static bool has_its_merger(struct merger_job *job)
+{
+    struct merger *m = job->merger;
+    pthread_mutex_lock(&m->lock);
+    const bool is_had = job->work || m->offered == job;
+    if (m->offered == job)
+        m->offered = NULL;
+    pthread_mutex_unlock(&m->lock);
+    return is_had;
+}
+
 static void on_done(void *arg)
 {
     struct merger_job *job = arg;
     job->merger->n_open--;
-    job->done(job->arg);
+    if (has_its_merger(job))
+        job->done(job->arg);
+    else
+        merger_post(job->merger, job);
 }
 
 void merger_post(struct merger *m, struct merger_job *job)
@@ -92,6 +114,7 @@ void merger_post(struct merger *m, struct merger_job *job)
     job->merger = m;
     job->post = (struct io_post){.fn = on_done, .arg = job};
     m->n_open++;
+    m->loops_thread = pthread_self();
     pthread_mutex_lock(&m->lock);
     *m->last = job;
     m->last = &job->next;
@@ -107,19 +130,17 @@ bool merger_is_over(const struct merger *m)
 void merger_hold(struct merger *m)
 {
     pthread_mutex_lock(&m->lock);
-    while (m->is_had || m->first)
-        pthread_cond_wait(&m->changed, &m->lock);
+    while (m->is_had || m->first) {
+        if (m->offered && pthread_equal(pthread_self(), m->loops_thread)) {
+            m->offered = NULL; /* to ourselves: nobody else will take it */
+            m->is_had = false;
+            pthread_cond_broadcast(&m->changed);
+        } else {
+            pthread_cond_wait(&m->changed, &m->lock);
+        }
+    }
     m->is_had = true;
     pthread_mutex_unlock(&m->lock);
-}
-
-bool merger_try_hold(struct merger *m)
-{
-    pthread_mutex_lock(&m->lock);
-    const bool is_free = !m->is_had && !m->first;
-    m->is_had |= is_free;
-    pthread_mutex_unlock(&m->lock);
-    return is_free;
 }
 
 void merger_release(struct merger *m)

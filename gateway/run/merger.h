@@ -15,8 +15,8 @@ struct merger;
 
 /* In place until `done` is called; from within that it may be freed or posted again. */
 struct merger_job {
-    void (*work)(void *arg); /* the merger's thread */
-    void (*done)(void *arg); /* the loop's, afterwards */
+    void (*work)(void *arg); /* the merger's thread; NULL: it is for the loop, and `done` is what is done… */
+    void (*done)(void *arg); /* the loop's, afterwards; …by who has the merger then, and releases it */
     void *arg;
     struct merger_job *next; /* the merger's, as the rest */
     struct merger *merger;
@@ -35,11 +35,9 @@ void merger_post(struct merger *m, struct merger_job *job);
 /* Whether all `done`s were called. The loop's thread. */
 bool merger_is_over(const struct merger *m);
 
-/* Has the merger when all that was posted is worked off: that can take a while. Any thread, once. */
+/* Has the merger when all that was posted is worked off: that can take as long as there are series, and the
+ * loop has better to do (a job without `work` waits for it). Any thread, once. */
 void merger_hold(struct merger *m);
-
-/* The same if that is now. */
-bool merger_try_hold(struct merger *m);
 void merger_release(struct merger *m);
 
 #endif

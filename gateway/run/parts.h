@@ -52,8 +52,8 @@ struct collecting {
     uint64_t began, counted; /* when this round began; the last one that is over and was whole */
     struct scrape_wait *waiting;
     struct merger_job tidying; /* what a round ends with: expiry, and the flush if it is time for that */
+    struct merger_job looking; /* then triggers look */
     bool is_tidying, is_flushing;
-    uint32_t seconds_missed; /* rounds in which triggers could not look, since the merger was busy */
     /* Freed memory is given back (collecting.c). */
     uv_work_t trim;
     bool has_news;         /* somebody had a delta in this round */
