@@ -73,9 +73,11 @@ static inline uint64_t match_strings_hash(const struct match_strings *s, struct 
 uint32_t match_strings_add_hashed(struct match_strings *s, struct bytes text, uint64_t hash);
 static inline uint32_t match_strings_hashed(struct match_strings *s, struct bytes text, uint64_t hash)
 {
-    const struct string_slot *slot = s->slots.p + ((uint32_t)hash & (s->slots.n - 1));
-    if (likely(s->slots.n > 0 && slot->hash == hash && slot->length == (uint32_t)text.n && slot->id != 0))
-        return slot->id - 1;
+    if (likely(s->slots.n > 0)) {
+        const struct string_slot *slot = &s->slots.p[(uint32_t)hash & (s->slots.n - 1)];
+        if (likely(slot->hash == hash && slot->length == (uint32_t)text.n && slot->id != 0))
+            return slot->id - 1;
+    }
     return match_strings_add_hashed(s, text, hash);
 }
 
