@@ -17,8 +17,8 @@ struct merger {
     bool is_had;                      /* by the thread, or by who holds it */
     struct merger_job *offered;       /* had for the loop, which has not come to it yet */
     bool is_ending;
+    pthread_t loops_thread; /* who posts; under the lock */
     uint32_t n_open;        /* the loop's */
-    pthread_t loops_thread; /* who posts */
 };
 
 static void *run(void *arg)
@@ -114,8 +114,8 @@ void merger_post(struct merger *m, struct merger_job *job)
     job->merger = m;
     job->post = (struct io_post){.fn = on_done, .arg = job};
     m->n_open++;
-    m->loops_thread = pthread_self();
     pthread_mutex_lock(&m->lock);
+    m->loops_thread = pthread_self();
     *m->last = job;
     m->last = &job->next;
     pthread_cond_broadcast(&m->changed);
