@@ -9,8 +9,8 @@
 #include "gateway/commands/command.h"
 #include "proto/base/macros.h"
 
-#define PLACES 5 /* of a rule's that are told, unless --places says otherwise */
-#define TEXT_OF(n) TEXT_OF_(n)
+#define PLACES      5 /* of a rule's that are told, unless --places says otherwise */
+#define TEXT_OF(n)  TEXT_OF_(n)
 #define TEXT_OF_(n) #n
 
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SARIF };
@@ -57,11 +57,14 @@ static int check_one(void *context, const struct capture_request *request)
     const struct checking *k = context;
     uint32_t before, n;
     if (request->was_other)
-        return error_set(k->e, -EINVAL, "%s: pprof, not OTLP; profgate convert makes OTLP of it", request->place);
+        return error_set(k->e, -EINVAL, "%s: pprof, not OTLP; profgate convert makes OTLP of it",
+                         request->place);
     check_findings(k->check, &before);
     int r = check_request(k->check, request->body, request->layout);
+    if (r == CHECK_TOO_LARGE)
+        return error_set(k->e, -EFBIG, "%s: 4 GiB and more", request->place);
     if (r < 0)
-        return error_set(k->e, r, "%s: %s", request->place, r == -EFBIG ? "4 GiB and more" : "out of memory");
+        return error_set(k->e, r, "%s: out of memory", request->place);
     check_findings(k->check, &n);
     return check_report_request(k->report, request->place, n - before);
 }
@@ -79,15 +82,17 @@ static int check_file(struct checking *k, const char *path, enum check_severity 
         return EXIT_USAGE;
     }
     for (uint32_t i = 0; i < CHECK_RULES; i++)
-        if (check_count(k->check, (enum check_rule)i) > 0 && check_rule_row((enum check_rule)i)->severity >= fail)
+        if (check_count(k->check, (enum check_rule)i) > 0 &&
+            check_rule_row((enum check_rule)i)->severity >= fail)
             return EXIT_NO;
     return EXIT_DONE;
 }
 
 static int check_files(const struct check_arguments *a, char **files, int n)
 {
-    static check_report_new *const make[] = {
-        [FORMAT_TEXT] = check_report_text, [FORMAT_JSON] = check_report_json, [FORMAT_SARIF] = check_report_sarif};
+    static check_report_new *const make[] = {[FORMAT_TEXT] = check_report_text,
+                                             [FORMAT_JSON] = check_report_json,
+                                             [FORMAT_SARIF] = check_report_sarif};
     struct error e = {""};
     struct checking k = {check_new(a->places, NULL), make[a->format]((enum check_severity)a->severity), &e};
     int code = k.check && k.report ? EXIT_DONE : EXIT_ENVIRONMENT;
@@ -136,10 +141,11 @@ const struct settings_command conformance_command = {
     .name = "profgate check",
     .usage = "[--format FORMAT] [--severity LEVEL] FILE...",
     .doc = "hold OTLP profiles against the specification, and say where they break which rule",
-    .text = "Checks requests (ExportProfilesServiceRequest or ProfilesData as protobuf of any layout, or OTLP/JSON; one\n"
-            "or several; plain or gzip) rule by rule, on the wire and in what they say. Of each rule that is broken it\n"
-            "prints where, what the specification says, and how it is mended.\n"
-            "Exits with 1 when there are findings of --fail or worse, with 2 when a file cannot be read as a request.\n",
+    .text =
+        "Checks requests (ExportProfilesServiceRequest or ProfilesData as protobuf of any layout, or OTLP/JSON; one\n"
+        "or several; plain or gzip) rule by rule, on the wire and in what they say. Of each rule that is broken it\n"
+        "prints where, what the specification says, and how it is mended.\n"
+        "Exits with 1 when there are findings of --fail or worse, with 2 when a file cannot be read as a request.\n",
     .flags = &flags,
     .run = run,
 };

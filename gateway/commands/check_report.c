@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text is written file by file, and so is JSON, an object a file in one document; SARIF has its rules first, then the
- * results of all files, so its document is kept and written at the end.
+ * Text is written file by file, and so is JSON, an object a file in one document; SARIF has its rules first,
+ * then the results of all files, so its document is kept and written at the end.
  */
 #include "gateway/commands/check_report.h"
 
@@ -92,7 +92,8 @@ static struct bytes place_of(const struct check_report *r, uint32_t finding)
 
 static bool is_told(const struct check_report *r, const struct check *c, uint32_t rule)
 {
-    return check_count(c, (enum check_rule)rule) > 0 && check_rule_row((enum check_rule)rule)->severity >= r->least;
+    return check_count(c, (enum check_rule)rule) > 0 &&
+           check_rule_row((enum check_rule)rule)->severity >= r->least;
 }
 
 /* The worst first, then in the order of the table: *at is where to go on, 0 at first. False: no more. */
@@ -101,7 +102,7 @@ static bool next_rule(const struct check_report *r, const struct check *c, uint3
     for (; *at < CHECK_SEVERITIES * CHECK_RULES; ++*at) {
         const enum check_severity severity = CHECK_ERROR - (enum check_severity)(*at / CHECK_RULES);
         *rule = *at % CHECK_RULES;
-        if (check_rule_row((enum check_rule)*rule)->severity == severity && is_told(r, c, *rule)) {
+        if (check_rule_row((enum check_rule) * rule)->severity == severity && is_told(r, c, *rule)) {
             ++*at;
             return true;
         }
@@ -146,8 +147,8 @@ static int text_rule(struct check_report *r, const struct check *c, uint32_t rul
     const uint64_t count = check_count(c, (enum check_rule)rule);
     uint32_t n, told = 0;
     const struct check_finding *findings = check_findings(c, &n);
-    int e = buffer_printf(&r->out, "%s: %s: %s [%s]\n", r->path, check_severity_name(row->severity), row->title,
-                          row->id);
+    int e = buffer_printf(&r->out, "%s: %s: %s [%s]\n", r->path, check_severity_name(row->severity),
+                          row->title, row->id);
     for (uint32_t i = 0; i < n && e == 0; i++) {
         if (findings[i].rule != rule)
             continue;
@@ -288,7 +289,10 @@ static void sarif_rule(struct json *j, const struct check_rule_row *row)
 static void sarif_begin(struct json *j)
 {
     json_open(j, '{');
-    text_member(j, "$schema", BYTES_LIT("https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"));
+    text_member(
+        j, "$schema",
+        BYTES_LIT(
+            "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"));
     text_member(j, "version", BYTES_LIT("2.1.0"));
     json_key(j, "runs"), json_open(j, '['), json_open(j, '{');
     json_key(j, "tool"), json_open(j, '{'), json_key(j, "driver"), json_open(j, '{');
@@ -318,7 +322,8 @@ static void sarif_uri(struct json *j, const char *path)
 }
 
 /* `more`: beyond those that were kept. */
-static void sarif_result(struct check_report *r, const struct check_finding *f, struct bytes place, uint64_t more)
+static void sarif_result(struct check_report *r, const struct check_finding *f, struct bytes place,
+                         uint64_t more)
 {
     struct json *j = &r->json;
     const struct check_rule_row *row = check_rule_row(f->rule);
@@ -409,7 +414,7 @@ void check_report_rules(bool json)
     }
     for (uint32_t i = 0; i < CHECK_RULES; i++) {
         const struct check_rule_row *row = check_rule_row((enum check_rule)i);
-        printf("%-8s %-20s %s\n         %s: %s\n         to mend it: %s\n", check_severity_name(row->severity), row->id,
-               row->title, row->source, row->says, row->fix);
+        printf("%-8s %-20s %s\n         %s: %s\n         to mend it: %s\n",
+               check_severity_name(row->severity), row->id, row->title, row->source, row->says, row->fix);
     }
 }

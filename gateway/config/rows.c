@@ -75,6 +75,12 @@ static const struct settings_row profiles_rows[] = {
      "where raw profiles go: names from exporters; none forwards nothing"},
 };
 
+static const struct settings_row check_rows[] = {
+    {"share", SETTINGS_SHARE, AT(check_share), "0%", 0, 0, NULL,
+     "of each thread's time, that may go into holding requests against the rules of OTLP profiles; 1% is 600 KB of requests a "
+     "second. What is wrong, and whose it is, says /metrics (profgate_check_findings_total) and /api/v1/check; nothing is refused for it", true},
+};
+
 static const struct settings_row admin_rows[] = {
     {"endpoint", SETTINGS_TEXT, AT(admin_endpoint), "localhost:9464", 0, 0, NULL,
      "address of /metrics, /healthz and /readyz"},
@@ -136,6 +142,7 @@ const struct settings_section config_fixed[] = {
     {"rules", "what is counted", rules_rows, ARRAY_LEN(rules_rows)},
     {"metrics", "how counters leave", metrics_rows, ARRAY_LEN(metrics_rows)},
     {"profiles", "which raw profiles go on", profiles_rows, ARRAY_LEN(profiles_rows)},
+    {"check", "what is wrong with requests", check_rows, ARRAY_LEN(check_rows)},
     {"admin", "the address for people and scrapers", admin_rows, ARRAY_LEN(admin_rows)},
     {"limits", "what a peer may make us hold", limits_rows, ARRAY_LEN(limits_rows)},
     {"tenants", "on whose behalf requests come", tenants_rows, ARRAY_LEN(tenants_rows)},

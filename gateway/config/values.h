@@ -69,6 +69,8 @@ struct config {
     uint32_t keep_seed;
     struct settings_strings profiles_exporters;
 
+    double check_share;
+
     const char *admin_endpoint;
     struct settings_strings admin_hosts;
 

@@ -38,6 +38,10 @@ struct view_consumer {
      */
     int (*push)(void *context, const struct profiles *view, const struct received *received,
                 size_t body_bytes);
+    /* A request's own bytes, of any layout and with PROFILES_PADDING behind them, once it is settled: for who
+     * looks at what was sent. `view`: as it was decoded, also where it has no samples; NULL: it was refused,
+     * and `layout` is what it was said to have. Not of one that is to come again. */
+    void (*look)(void *context, struct bytes body, enum profiles_layout layout, const struct profiles *view);
     /* The last call of a request that was pushed, with what `received` was: the view is gone, and the memory
      * may be taken out of the buffers. Not called where that is NULL. */
     void (*take_over)(void *context, struct received *received);

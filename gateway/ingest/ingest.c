@@ -193,7 +193,7 @@ static enum ingest_verdict push_view(struct ingest *g, const struct received *re
 {
     for (uint32_t i = 0; i < g->n_consumers; i++) {
         const struct view_consumer *c = &g->consumers[i];
-        int r = c->push(c->context, &g->view, received, n);
+        int r = c->push ? c->push(c->context, &g->view, received, n) : 0;
         if (r == 0)
             continue;
         assert(i == 0);
@@ -230,21 +230,6 @@ static enum ingest_verdict take(struct ingest *g, struct bytes body, enum profil
 _Static_assert(STATS_LAYOUT_1_10 - STATS_LAYOUT_1_5 == PROFILES_LAYOUT_1_10 - PROFILES_LAYOUT_1_5,
                "the rows are in the order of the layouts");
 
-/* Who made the request: the instrumentation scope of its first profile, else that resource's SDK. A request
- * comes from one of them; what several were merged into has the name of whoever comes first. */
-static struct bytes producer_of(const struct profiles *view)
-{
-    const uint32_t scope = view->profile.scope[0], resource = view->scope.resource[scope];
-    if (view->scope.name[scope].n > 0)
-        return view->scope.name[scope];
-    for (uint32_t i = view->resource.attrs_at[resource]; i < view->resource.attrs_at[resource + 1]; i++) {
-        const struct attr *a = &view->key_value.attr[i];
-        if (bytes_is(a->key, "telemetry.sdk.name") && a->value.kind == ATTR_STRING)
-            return a->value.text;
-    }
-    return BYTES_LIT("");
-}
-
 static void count_layout(const struct ingest *g)
 {
     if (g->view.layout == PROFILES_LAYOUT_UNKNOWN)
@@ -252,7 +237,7 @@ static void count_layout(const struct ingest *g)
     const enum stats_id row = STATS_LAYOUT_1_5 + (g->view.layout - PROFILES_LAYOUT_1_5);
     stats_add(g->stats, row, 1);
     if (g->view.profile.n > 0)
-        producers_add(g->stats, row, producer_of(&g->view));
+        producers_add(g->stats, row, producers_of(&g->view));
 }
 
 /* Learns the layout; one that contradicts its producer's others is counted, and said once for a producer. */
@@ -267,7 +252,7 @@ static void learn_layout(struct ingest *g)
             LOG_LEVEL_WARN,
             "a request contradicts the wire layout of its producer's others producer=\"%.*s\" others=%s "
             "read_as=%s",
-            BYTES_FMT(producer_of(view)), profiles_layout_name(known.layout),
+            BYTES_FMT(producers_of(view)), profiles_layout_name(known.layout),
             profiles_layout_name(view->layout));
 }
 
@@ -314,7 +299,7 @@ static void log_request(const struct ingest *g, size_t n, uint64_t began_ns,
                   seconds, answer->message.text);
         return;
     }
-    struct bytes producer = view->profile.n > 0 ? producer_of(view) : BYTES_LIT("");
+    const struct bytes producer = producers_of(view);
     log_debug(
         "request verdict=%s producer=\"%.*s\" layout=%s profiles=%u samples=%u rejected=%u unknown_fields=%u bytes=%zu seconds=%.6f",
         verdicts[answer->verdict], (int)min_of(producer.n, (size_t)PRODUCER_NAME_MAX),
@@ -328,6 +313,18 @@ void ingest_from(struct ingest *g, uint64_t client)
     for (uint32_t i = 0; i < g->n_consumers; i++)
         if (g->consumers[i].from)
             g->consumers[i].from(g->consumers[i].context, client);
+}
+
+/* All but what is to come again: that is looked at then. */
+static void look(const struct ingest *g, struct bytes body, enum profiles_layout layout,
+                 enum ingest_verdict verdict)
+{
+    if (verdict == INGEST_BUSY)
+        return;
+    for (uint32_t i = 0; i < g->n_consumers; i++)
+        if (g->consumers[i].look)
+            g->consumers[i].look(g->consumers[i].context, body, layout,
+                                 verdict == INGEST_ACCEPTED ? &g->view : NULL);
 }
 
 /* What came may be taken over: nobody looks at the view any more. */
@@ -363,6 +360,7 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     stats_add(g->stats, counter_of(ret), 1);
     if (is_logged)
         log_request(g, body.n, began_ns, ret);
+    look(g, body, layout, ret->verdict);
     if (received && ret->verdict == INGEST_ACCEPTED && g->view.sample.n > 0)
         take_over(g, received);
     if (profiles_memory_used(&g->view) > KEEP_BYTES)

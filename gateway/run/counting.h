@@ -20,7 +20,8 @@ struct counting {
     uint32_t value_length_limit; /* bytes of an attribute's value in metrics */
     struct forward_rates *rates; /* of the rules' `keep N per …`: of all workers */
     struct forward_options forward;
-    uint32_t users; /* the control loop counts them; nobody else may touch it */
+    double check_share; /* of a thread's time, for checking requests */
+    uint32_t users;     /* the control loop counts them; nobody else may touch it */
 };
 
 /* With one user, the caller. NULL with *e set: the rules are wrong, or memory is out. */

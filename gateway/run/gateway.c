@@ -132,7 +132,7 @@ static int start_admin(struct gateway *g, struct error *e)
     const struct admin_page pages[] = {
         scrapes_page(g->scrapes),  scrapes_json_page(g->scrapes), admin_health_page(),
         gateway_ready_page(g),     gateway_triggers_page(g),      captures_page(g->captures),
-        capture_page(g->captures), gateway_reload_page(g),
+        capture_page(g->captures), gateway_reload_page(g),        board_page(g->board),
     };
     struct admin_options options = {
         .endpoint = g->config->admin_endpoint,
@@ -186,7 +186,8 @@ static int start(struct gateway *g, struct error *e)
     g->stats = stats_new();
     g->merger_stats = stats_new();
     g->captures = captures_new();
-    if (!g->workers || !g->loop || !g->stats || !g->merger_stats || !g->captures)
+    g->board = board_new();
+    if (!g->workers || !g->loop || !g->stats || !g->merger_stats || !g->captures || !g->board)
         return error_set(e, -ENOMEM, "out of memory");
     int r = allow_files(g, e);
     if (r < 0)
@@ -264,6 +265,7 @@ static void release(struct gateway *g)
     control_triggers_free(g->triggers);
     outputs_free(g->outputs);
     captures_free(g->captures);
+    board_free(g->board);
     if (g->loop)
         io_loop_free(g->loop);
     for (uint32_t i = 0; i < g->n_workers && g->workers; i++)

@@ -73,6 +73,7 @@ struct gateway {
     struct merger *merger; /* who has it may touch the store: outputs' counts, triggers' watches */
     struct counting *counting;
     struct captures *captures;
+    struct board *board;               /* what is wrong with requests */
     struct control_triggers *triggers; /* of `counting` */
     struct outputs *outputs;
     struct receivers receivers;

@@ -129,6 +129,13 @@ static void cancel_forward(void *context, size_t body_bytes)
     forward_cancel(context, body_bytes);
 }
 
+static void look_live(void *context, struct bytes body, enum profiles_layout layout,
+                      const struct profiles *view)
+{
+    live_look(context, body, layout, view);
+}
+
+/* A list of those that there are. */
 static struct ingest *new_ingest(const struct pipeline *p, const struct pipeline_options *options)
 {
     const struct view_consumer consumers[] = {
@@ -148,9 +155,14 @@ static struct ingest *new_ingest(const struct pipeline *p, const struct pipeline
             .cancel = cancel_forward,
             .context = p->forward,
         },
+        {.look = look_live, .context = p->live},
     };
-    uint32_t n = ARRAY_LEN(consumers) - !p->forward;
-    return ingest_new(&options->ingest, consumers, n, p->stats, options->budget);
+    struct view_consumer wanted[ARRAY_LEN(consumers)];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ARRAY_LEN(consumers); i++)
+        if (consumers[i].context)
+            wanted[n++] = consumers[i];
+    return ingest_new(&options->ingest, wanted, n, p->stats, options->budget);
 }
 
 static struct forward *new_forward(struct pipeline *p, const struct pipeline_options *options)
@@ -181,7 +193,10 @@ int pipeline_init(struct pipeline *p, const struct pipeline_options *options)
         p->keep = classify_keep_new(p->classify);
     if (p->keep)
         p->forward = new_forward(p, options);
-    if (p->classify && (p->forward || !options->destinations))
+    const bool checks = options->board && options->check_share > 0;
+    if (p->classify && checks)
+        p->live = live_new(options->board, options->check_share, p->stats, options->budget);
+    if (p->classify && (p->forward || !options->destinations) && (p->live || !checks))
         p->ingest = new_ingest(p, options);
     if (p->ingest)
         return 0;
@@ -192,6 +207,7 @@ int pipeline_init(struct pipeline *p, const struct pipeline_options *options)
 void pipeline_release(struct pipeline *p)
 {
     p->ingest = ingest_free(p->ingest);
+    p->live = live_free(p->live);
     p->forward = forward_free(p->forward);
     p->capturing = capturing_free(p->capturing);
     p->keep = classify_keep_free(p->keep);

@@ -7,6 +7,7 @@
 #define GATEWAY_RUN_PIPELINE_H
 
 #include "gateway/aggregate/aggregate.h"
+#include "gateway/check/live.h"
 #include "gateway/run/capturing.h"
 #include "gateway/classify/classify.h"
 #include "gateway/classify/keep.h"
@@ -22,6 +23,8 @@ struct pipeline_options {
     uint32_t n_metrics;
     struct export_profiles *destinations; /* of raw profiles; NULL: nothing is forwarded */
     struct forward_options forward;
+    struct board *board;       /* of checked requests; NULL: none is checked */
+    double check_share;        /* of the thread's time that checking may take; 0: likewise */
     struct captures *captures; /* what triggers capture; NULL: they do not */
     struct ingest_options ingest;
     uint32_t value_length_limit; /* bytes of an attribute's value in metrics; 0: none */
@@ -37,6 +40,7 @@ struct pipeline {
     struct classify_keep *keep; /* for forward */
     struct capturing *capturing;
     struct forward *forward;
+    struct live *live; /* NULL: requests are not checked */
     struct ingest *ingest;
 };
 

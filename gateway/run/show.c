@@ -103,6 +103,8 @@ int gateway_show(void *context, struct buffer *out)
     int r = write_reload(g, out);
     if (r == 0)
         r = control_triggers_prometheus(g->triggers, out);
+    if (r == 0)
+        r = board_prometheus(g->board, out);
     if (r == 0 && g->lanes)
         r = write_lanes(g, out);
     if (r == 0)

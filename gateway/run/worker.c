@@ -35,6 +35,8 @@ int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *cou
         .generation = counting->generation,
         .destinations = outputs_profiles(g->outputs),
         .forward = counting->forward,
+        .board = g->board,
+        .check_share = counting->check_share,
         .captures = g->captures,
         .ingest = {.limits = PROFILES_LIMITS_DEFAULT, .retry_after_ns = RETRY_AFTER_NS},
         .value_length_limit = counting->value_length_limit,

@@ -26,6 +26,9 @@
     X(LAYOUT_1_9,            "profgate_requests_by_layout_total", "layout=\"1.9\"",         COUNTER, "") \
     X(LAYOUT_1_10,           "profgate_requests_by_layout_total", "layout=\"1.10\"",        COUNTER, "") \
     X(LAYOUT_CONTRADICTIONS, "profgate_layout_contradictions_total", "",                   COUNTER, "Export requests accepted that by themselves had another wire layout than their producer's others") \
+    X(CHECK_CHECKED,         "profgate_check_requests_total",     "outcome=\"checked\"",   COUNTER, "Export requests that were or could have been held against the rules of OTLP profiles, where check.share is not 0") \
+    X(CHECK_SKIPPED,         "profgate_check_requests_total",     "outcome=\"skipped\"",   COUNTER, "") \
+    X(CHECK_TOO_LARGE,       "profgate_check_requests_total",     "outcome=\"too_large\"", COUNTER, "") \
     X(REQUEST_BYTES,         "profgate_request_bytes_total",      "",                      COUNTER, "Bytes of request bodies as received") \
     X(REQUEST_BYTES_PLAIN,   "profgate_request_plain_bytes_total", "",                     COUNTER, "Bytes of request bodies after decompression") \
     X(PROFILES,              "profgate_profiles_total",           "",                      COUNTER, "Profiles received") \

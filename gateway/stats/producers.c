@@ -67,12 +67,32 @@ static uint32_t find_or_add(const struct name *name)
 
 _Static_assert(OTHER == STATS_PRODUCERS, "a name that is not found in a full list is other");
 
+struct bytes producers_of(const struct profiles *view)
+{
+    if (!view || view->profile.n == 0)
+        return BYTES_LIT("");
+    const uint32_t scope = view->profile.scope[0], resource = view->scope.resource[scope];
+    if (view->scope.name[scope].n > 0)
+        return view->scope.name[scope];
+    for (uint32_t i = view->resource.attrs_at[resource]; i < view->resource.attrs_at[resource + 1]; i++) {
+        const struct attr *a = &view->key_value.attr[i];
+        if (bytes_is(a->key, "telemetry.sdk.name") && a->value.kind == ATTR_STRING)
+            return a->value.text;
+    }
+    return BYTES_LIT("");
+}
+
+uint32_t producers_number(struct bytes name)
+{
+    const struct name cleaned = clean(name);
+    return find_or_add(&cleaned);
+}
+
 void producers_add(struct stats *s, enum stats_id layout, struct bytes name)
 {
     if (!s)
         return;
-    const struct name cleaned = clean(name);
-    uint64_t *count = &s->producer[find_or_add(&cleaned)][layout - STATS_LAYOUT_1_5];
+    uint64_t *count = &s->producer[producers_number(name)][layout - STATS_LAYOUT_1_5];
     __atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
 }
 
@@ -91,9 +111,9 @@ uint64_t producers_read(enum stats_id layout, struct bytes name)
     return i < n ? sum(i, layout - STATS_LAYOUT_1_5) : 0;
 }
 
-static struct bytes name_of(uint32_t producer)
+struct bytes producers_name(uint32_t number)
 {
-    return producer < OTHER ? bytes_of(names[producer].text, names[producer].n) : BYTES_LIT("other");
+    return number < OTHER ? bytes_of(names[number].text, names[number].n) : BYTES_LIT("other");
 }
 
 /* Series that were ever counted, one after another: *at is where to go on, 0 at first. False: no more. */
@@ -126,7 +146,7 @@ int producers_prometheus(struct buffer *out)
         if (r == 0)
             r = buffer_printf(out, PRODUCERS_NAME "{layout=\"%s\",producer=\"", layouts[layout]);
         if (r == 0)
-            r = exposition_escape(out, name_of(producer), true);
+            r = exposition_escape(out, producers_name(producer), true);
         if (r == 0)
             r = buffer_printf(out, "\"} %" PRIu64 "\n", value);
     }
@@ -150,7 +170,8 @@ int producers_points(struct arena *arena, uint64_t start_unix_nano, uint64_t now
             return -ENOMEM;
         attrs[0] =
             (struct attr){BYTES_LIT("layout"), {.kind = ATTR_STRING, .text = bytes_str(layouts[layout])}};
-        attrs[1] = (struct attr){BYTES_LIT("producer"), {.kind = ATTR_STRING, .text = name_of(producer)}};
+        attrs[1] =
+            (struct attr){BYTES_LIT("producer"), {.kind = ATTR_STRING, .text = producers_name(producer)}};
         points[n++] = (struct metric_point){.start_unix_nano = start_unix_nano,
                                             .time_unix_nano = now_unix_nano,
                                             .integer = (int64_t)value,

@@ -14,6 +14,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/buffer.h"
 #include "proto/otlp/metrics/metrics.h"
+#include "proto/otlp/view/profiles.h"
 
 /* As long as any scope name in the field (go.opentelemetry.io/ebpf-profiler has 33). */
 #define PRODUCER_NAME_MAX 64u
@@ -21,6 +22,16 @@
 #define PRODUCERS_NAME "profgate_requests_by_producer_total"
 #define PRODUCERS_DESCRIPTION \
     "Export requests accepted, by the wire layout of profiles they had and who made them"
+
+/* Who made a request: the instrumentation scope of its first profile, else that resource's SDK; "" when it
+ * does not say, and for NULL. A request comes from one of them; what several were merged into has the name of
+ * whoever comes first. */
+struct bytes producers_of(const struct profiles *view);
+
+/* The place of a name among those that are told apart, 0 … STATS_PRODUCERS: the last is of all others; "" is
+ * "unknown". And the name that labels have at a place. Any thread. */
+uint32_t producers_number(struct bytes name);
+struct bytes producers_name(uint32_t number);
 
 /* One request of `layout` (STATS_LAYOUT_1_5 … STATS_LAYOUT_1_10) by `name`; "" is counted as "unknown". By
  * the block's own thread. A NULL block counts nothing. */

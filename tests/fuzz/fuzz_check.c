@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: proto/otlp/check proto/otlp/view */
 /*
- * A checker of whatever comes: it ends, stays in its memory and gives all of it back. Where it finds the wire to be
- * no message, the decoder does not take it either; what it finds no error in, the decoder takes whole.
+ * A checker of whatever comes: it ends, stays in its memory and gives all of it back. Where it finds the wire
+ * to be no message, the decoder does not take it either; what it finds no error in, the decoder takes whole.
  */
 #include <errno.h>
 #include <stdlib.h>

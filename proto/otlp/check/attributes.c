@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attributes in both forms: entries of attribute_table, which lists refer to, and keys with values in resources,
- * scopes and values. Of an entry what lists want to know is looked up once.
+ * Attributes in both forms: entries of attribute_table, which lists refer to, and keys with values in
+ * resources, scopes and values. Of an entry what lists want to know is looked up once.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -161,8 +161,9 @@ void check_key_value_and_unit(struct check *c, struct bytes message)
 static void place(struct check *c, const struct check_attribute *a, enum check_place place, uint32_t i)
 {
     if (a->name && a->name->place != PLACE_ANYWHERE && a->name->place != place)
-        check_found(c, CHECK_CONVENTION_PLACE, "attribute_indices", i, "%s describes %s, not %s", a->name->name,
-                    check_place_name((enum check_place)a->name->place), check_place_name(place));
+        check_found(c, CHECK_CONVENTION_PLACE, "attribute_indices", i, "%s describes %s, not %s",
+                    a->name->name, check_place_name((enum check_place)a->name->place),
+                    check_place_name(place));
     if (place == PLACE_SAMPLE && a->kind == KIND_DOUBLE)
         check_found(c, CHECK_FLOAT, "attribute_indices", i, "%s", "");
 }
@@ -280,7 +281,8 @@ void check_entity(struct check *c, struct bytes message)
             continue;
         const uint32_t i = is_id ? ids++ : descriptions++;
         if (!check_set_has(&c->resource_keys, f.bytes))
-            check_found(c, CHECK_ENTITY_KEY, is_id ? "id_keys" : "description_keys", i, "%.*s", SHOW(f.bytes));
+            check_found(c, CHECK_ENTITY_KEY, is_id ? "id_keys" : "description_keys", i, "%.*s",
+                        SHOW(f.bytes));
     }
     if (type.n == 0 || ids == 0)
         check_found(c, CHECK_ENTITY_FORM, NULL, NOWHERE, "%s", type.n == 0 ? "no type" : "no id_keys");

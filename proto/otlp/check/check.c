@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request: its layout, its tables, then everything in it. The tables come first, since what refers to them may
- * stand before them.
+ * A request: its layout, its tables, then everything in it. The tables come first, since what refers to them
+ * may stand before them.
  */
 #include "proto/otlp/check/check.h"
 
@@ -131,7 +131,7 @@ static void check_older(struct check *c)
 int check_request(struct check *c, struct bytes body, enum profiles_layout layout)
 {
     if (body.n > UINT32_MAX)
-        return -EFBIG;
+        return CHECK_TOO_LARGE;
     if (layout == PROFILES_LAYOUT_UNKNOWN)
         layout = layout_sniff(body, &(struct profiles_producer){0}).layout;
     if (layout == PROFILES_LAYOUT_UNKNOWN)

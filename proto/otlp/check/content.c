@@ -26,8 +26,8 @@ static void schema_url(struct check *c, enum message message, struct bytes b)
     _Static_assert((int)ROW_RESOURCE_PROFILES_SCHEMA_URL == (int)ROW_SCOPE_PROFILES_SCHEMA_URL, "as it says");
     for (uint32_t row; (row = check_next(c, message, &r, &f)) != NOWHERE;)
         if (row == ROW_RESOURCE_PROFILES_SCHEMA_URL && f.bytes.n > 0 && !is_schema_url(f.bytes))
-            check_found(c, CHECK_SCHEMA_URL, "schema_url", NOWHERE, "%.*s", (int)min_of(f.bytes.n, (size_t)200),
-                        (const char *)f.bytes.p);
+            check_found(c, CHECK_SCHEMA_URL, "schema_url", NOWHERE, "%.*s",
+                        (int)min_of(f.bytes.n, (size_t)200), (const char *)f.bytes.p);
 }
 
 /* Entry 0 of a table, of which there is a rule of its own. */
@@ -91,7 +91,8 @@ static void value(struct check *c)
     for (uint32_t i = 0; i < ROWS_ANY_VALUE; i++)
         any |= f->seen[i] > 0;
     /* entry 0 of the table is two frames up */
-    if (!any && is_of_key(c) && !(c->depth == 4 && c->frame[1].message == MESSAGE_DICTIONARY && c->frame[2].index == 0))
+    if (!any && is_of_key(c) &&
+        !(c->depth == 4 && c->frame[1].message == MESSAGE_DICTIONARY && c->frame[2].index == 0))
         check_found(c, CHECK_VALUE_EMPTY, NULL, NOWHERE, "%s", "");
 }
 

@@ -8,7 +8,8 @@ static bool has_build_id(const struct check *c)
 {
     for (uint32_t i = 0; i < c->list.n; i++) {
         const uint32_t at = c->list.p[i];
-        const struct check_name *name = at < c->table[DICTIONARY_ATTRIBUTE_TABLE].at.n ? c->attribute[at].name : NULL;
+        const struct check_name *name =
+            at < c->table[DICTIONARY_ATTRIBUTE_TABLE].at.n ? c->attribute[at].name : NULL;
         if (name && bytes_starts(bytes_str(name->name), "process.executable.build_id."))
             return true;
     }
@@ -46,7 +47,8 @@ void check_mapping(struct check *c, struct bytes message)
     read_mapping(c, message, &m);
     check_attribute_list(c, PLACE_MAPPING);
     if ((m.start | m.limit) != 0 && m.start >= m.limit)
-        check_found(c, CHECK_MAPPING_RANGE, NULL, NOWHERE, "from 0x%" PRIx64 " to 0x%" PRIx64, m.start, m.limit);
+        check_found(c, CHECK_MAPPING_RANGE, NULL, NOWHERE, "from 0x%" PRIx64 " to 0x%" PRIx64, m.start,
+                    m.limit);
     if (!has_build_id(c))
         check_found(c, CHECK_MAPPING_BUILD_ID, NULL, NOWHERE, "%s", "");
 }
@@ -73,8 +75,8 @@ void check_location(struct check *c, struct bytes message)
         return;
     const struct check_range m = c->mapping[mapping];
     if ((m.start | m.limit) != 0 && (address < m.start || address > m.limit))
-        check_found(c, CHECK_ADDRESS_RANGE, "address", NOWHERE, "0x%" PRIx64 ", not in [0x%" PRIx64 ", 0x%" PRIx64 "]",
-                    address, m.start, m.limit);
+        check_found(c, CHECK_ADDRESS_RANGE, "address", NOWHERE,
+                    "0x%" PRIx64 ", not in [0x%" PRIx64 ", 0x%" PRIx64 "]", address, m.start, m.limit);
 }
 
 void check_line(struct check *c, struct bytes message)
@@ -103,7 +105,8 @@ void check_function(struct check *c, struct bytes message)
          value[ROW_FUNCTION_FILENAME_STRINDEX]) == 0)
         check_found(c, CHECK_FUNCTION_NAMELESS, NULL, NOWHERE, "%s", "");
     if ((int64_t)value[ROW_FUNCTION_START_LINE] < 0)
-        check_found(c, CHECK_START_LINE, "start_line", NOWHERE, "%" PRId64, (int64_t)value[ROW_FUNCTION_START_LINE]);
+        check_found(c, CHECK_START_LINE, "start_line", NOWHERE, "%" PRId64,
+                    (int64_t)value[ROW_FUNCTION_START_LINE]);
 }
 
 void check_link(struct check *c, struct bytes message)

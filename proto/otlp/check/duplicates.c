@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which entries of a table are equal: "the identity of a dictionary item is based on its value, recursively as
- * needed". So each entry is written in one form, in which an index is that of the first equal entry, attributes are
- * in order, and zeros stand where nothing was said; and tables are taken from strings upwards.
+ * Which entries of a table are equal: "the identity of a dictionary item is based on its value, recursively
+ * as needed". So each entry is written in one form, in which an index is that of the first equal entry,
+ * attributes are in order, and zeros stand where nothing was said; and tables are taken from strings upwards.
  */
 #include <stdlib.h>
 
@@ -39,7 +39,8 @@ static void put_line(struct check *c, struct buffer *out, struct bytes line)
     put(c, out, value, sizeof value);
 }
 
-/* A message: its lines, its values in the order of rows, its list of indices; of bytes and values the bytes. */
+/* A message: its lines, its values in the order of rows, its list of indices; of bytes and values the bytes.
+ */
 static void put_message(struct check *c, enum message message, struct bytes b, struct buffer *out)
 {
     struct wire_reader r = wire_reader(b);
@@ -104,7 +105,9 @@ static void table(struct check *c, uint32_t number, enum check_rule rule)
         const struct bytes b = form(c, number, i, &c->entry);
         struct hash_at at = hash_table_at(&known, hash_bytes(b, hash_seed()));
         uint32_t k;
-        while ((k = hash_table_next(&known, &at)) != HASH_NONE && !bytes_eq(form(c, number, k, &c->other), b)) {}
+        while ((k = hash_table_next(&known, &at)) != HASH_NONE &&
+               !bytes_eq(form(c, number, k, &c->other), b)) {
+        }
         if (k == HASH_NONE) {
             check_failed(c, hash_table_add(&known, at, i));
             continue;

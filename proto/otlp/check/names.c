@@ -34,11 +34,16 @@ const struct check_name *check_name(struct bytes name)
 const char *check_kind_name(enum check_kind kind)
 {
     static const char *const words[] = {
-        [KIND_NONE] = "nothing",   [KIND_STRING] = "a string",
-        [KIND_BOOL] = "a boolean", [KIND_INT] = "an integer",
-        [KIND_DOUBLE] = "a floating-point number", [KIND_BYTES] = "bytes",
-        [KIND_MAP] = "a list of keys and values",  [KIND_ARRAY] = "an array",
-        [KIND_STRINGS] = "an array of strings",    [KIND_INTS] = "an array of integers",
+        [KIND_NONE] = "nothing",
+        [KIND_STRING] = "a string",
+        [KIND_BOOL] = "a boolean",
+        [KIND_INT] = "an integer",
+        [KIND_DOUBLE] = "a floating-point number",
+        [KIND_BYTES] = "bytes",
+        [KIND_MAP] = "a list of keys and values",
+        [KIND_ARRAY] = "an array",
+        [KIND_STRINGS] = "an array of strings",
+        [KIND_INTS] = "an array of integers",
     };
     return words[kind];
 }
@@ -46,8 +51,8 @@ const char *check_kind_name(enum check_kind kind)
 const char *check_place_name(enum check_place place)
 {
     static const char *const words[] = {
-        [PLACE_ANYWHERE] = "anything",  [PLACE_RESOURCE] = "a resource", [PLACE_SCOPE] = "a scope",
-        [PLACE_PROFILE] = "a profile",  [PLACE_SAMPLE] = "a sample",     [PLACE_MAPPING] = "a mapping",
+        [PLACE_ANYWHERE] = "anything",   [PLACE_RESOURCE] = "a resource", [PLACE_SCOPE] = "a scope",
+        [PLACE_PROFILE] = "a profile",   [PLACE_SAMPLE] = "a sample",     [PLACE_MAPPING] = "a mapping",
         [PLACE_LOCATION] = "a location",
     };
     return words[place];
@@ -55,8 +60,8 @@ const char *check_place_name(enum check_place place)
 
 bool check_is_frame_type(struct bytes value)
 {
-    static const char *const known[] = {"beam", "cpython", "dotnet", "go",  "jvm",  "kernel", "luajit",
-                                        "native", "perl", "php", "ruby", "rust", "v8js"};
+    static const char *const known[] = {"beam",   "cpython", "dotnet", "go",   "jvm",  "kernel", "luajit",
+                                        "native", "perl",    "php",    "ruby", "rust", "v8js"};
     for (size_t i = 0; i < ARRAY_LEN(known); i++)
         if (bytes_is(value, known[i]))
             return true;

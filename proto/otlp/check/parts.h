@@ -9,7 +9,7 @@
 #include "proto/base/buffer.h"
 #include "proto/base/hash_table.h"
 #include "proto/base/vec.h"
-#include "proto/otlp/check/check.h"
+#include "proto/otlp/check/finding.h"
 #include "proto/otlp/check/names.h"
 #include "proto/otlp/layouts/fields.h"
 #include "proto/wire/reader.h"
@@ -33,8 +33,8 @@ struct check_table {
 
 /* What is known of an attribute of the table. */
 struct check_attribute {
-    uint32_t key; /* string, the first of equal ones; NOWHERE: none */
-    uint8_t kind; /* enum check_kind */
+    uint32_t key;                  /* string, the first of equal ones; NOWHERE: none */
+    uint8_t kind;                  /* enum check_kind */
     const struct check_name *name; /* NULL: no convention */
 };
 
@@ -62,7 +62,7 @@ struct check_set {
 
 struct check_profile {
     uint64_t begins, ends;
-    int shape; /* of the first sample: enum in profile.c */
+    int shape;                /* of the first sample: enum in profile.c */
     struct check_set samples; /* by identity: the first of each */
 };
 
@@ -87,10 +87,10 @@ struct check {
     struct check_range *mapping;       /* by entry of mapping_table */
     struct check_frame frame[DEPTH_MAX];
     uint32_t depth;
-    uint32_t before[TABLES];                            /* entries in dictionaries that were read */
-    struct check_profile profile;                       /* at hand */
-    struct arena identities;                            /* of its samples */
-    struct check_set resource_keys, profile_ids;        /* of the resource at hand; of the request */
+    uint32_t before[TABLES];                     /* entries in dictionaries that were read */
+    struct check_profile profile;                /* at hand */
+    struct arena identities;                     /* of its samples */
+    struct check_set resource_keys, profile_ids; /* of the resource at hand; of the request */
 
     /* Scratch. */
     VEC(uint32_t) list;
@@ -100,14 +100,14 @@ struct check {
 
 /* ---- report.c --------------------------------------------------------------------------------- */
 
-/* One more that breaks the rule: at a field of the message at hand, or at that message (`leaf` NULL); `index` of a
- * list's elements or NOWHERE. */
-void check_found(struct check *c, enum check_rule rule, const char *leaf, uint32_t index, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+/* One more that breaks the rule: at a field of the message at hand, or at that message (`leaf` NULL); `index`
+ * of a list's elements or NOWHERE. */
+void check_found(struct check *c, enum check_rule rule, const char *leaf, uint32_t index, const char *format,
+                 ...) __attribute__((format(printf, 5, 6)));
 
 /* At an entry of a table of the dictionary; at the table itself (NOWHERE). */
-void check_found_entry(struct check *c, enum check_rule rule, uint32_t table, uint32_t index, const char *format,
-                       ...) __attribute__((format(printf, 5, 6)));
+void check_found_entry(struct check *c, enum check_rule rule, uint32_t table, uint32_t index,
+                       const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* ---- tables.c: what the dictionary has, before anything else is looked at ---------------------- */
 
@@ -158,14 +158,14 @@ void check_leave(struct check *c);
 void check_profile(struct check *c, struct bytes message); /* profile.c */
 void check_sample(struct check *c, struct bytes message);
 
-void check_mappings_of_table(struct check *c);             /* dictionary.c: fills c->mapping */
+void check_mappings_of_table(struct check *c); /* dictionary.c: fills c->mapping */
 void check_mapping(struct check *c, struct bytes message);
 void check_location(struct check *c, struct bytes message);
 void check_line(struct check *c, struct bytes message);
 void check_function(struct check *c, struct bytes message);
 void check_link(struct check *c, struct bytes message);
 
-void check_attributes_of_table(struct check *c); /* attributes.c: fills c->attribute */
+void check_attributes_of_table(struct check *c);                    /* attributes.c: fills c->attribute */
 void check_attribute_list(struct check *c, enum check_place place); /* of c->list */
 void check_key_values(struct check *c, struct bytes message);       /* of a resource, scope or list */
 void check_key_value(struct check *c, struct bytes message);
@@ -175,7 +175,8 @@ void check_entity(struct check *c, struct bytes message);
 /* ---- reading ------------------------------------------------------------------------------------ */
 
 /* The row of a field as the layout has it, or NULL; only for those whose wire type it can be. */
-static inline const struct field *check_row(const struct check *c, enum message message, const struct wire_field *f)
+static inline const struct field *check_row(const struct check *c, enum message message,
+                                            const struct wire_field *f)
 {
     const struct field *row = f->number < FIELD_NUMBERS ? c->field[message][f->number] : NULL;
     return row && field_takes(row, f->type) ? row : NULL;

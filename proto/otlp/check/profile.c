@@ -82,8 +82,8 @@ static void id(struct check *c, struct bytes id)
 static void payload(struct check *c, const struct fields_of_profile *p)
 {
     if ((p->payload.n > 0) != (p->format.n > 0))
-        check_found(c, CHECK_PAYLOAD_PAIR, p->payload.n > 0 ? "original_payload" : "original_payload_format", NOWHERE,
-                    "%s", "alone");
+        check_found(c, CHECK_PAYLOAD_PAIR, p->payload.n > 0 ? "original_payload" : "original_payload_format",
+                    NOWHERE, "%s", "alone");
     if (p->format.n > 0 && !bytes_is(p->format, "pprof") && !bytes_is(p->format, "jfr") &&
         !bytes_is(p->format, "linux_perf"))
         check_found(c, CHECK_PAYLOAD_FORMAT, "original_payload_format", NOWHERE, "%.*s",
@@ -93,8 +93,8 @@ static void payload(struct check *c, const struct fields_of_profile *p)
 static void times(struct check *c, const struct fields_of_profile *p)
 {
     if (p->duration > UINT64_MAX - p->time)
-        check_found(c, CHECK_TIME_OVERFLOW, "duration_nano", NOWHERE, "%" PRIu64 " from %" PRIu64, p->duration,
-                    p->time);
+        check_found(c, CHECK_TIME_OVERFLOW, "duration_nano", NOWHERE, "%" PRIu64 " from %" PRIu64,
+                    p->duration, p->time);
     if (p->time > 0 && (p->time < YEAR_2000 || p->time > YEAR_2100))
         check_found(c, CHECK_TIME_UNIT, "time_unix_nano", NOWHERE, "%" PRIu64, p->time);
 }
@@ -142,7 +142,8 @@ static void timestamps(struct check *c, const struct wire_field *f, uint32_t fir
     for (uint32_t i = first; wire_next_repeated(f, WIRE_I64, &rest, &v) == 0; i++)
         if (v < c->profile.begins || v >= c->profile.ends)
             check_found(c, CHECK_TIMESTAMP_RANGE, "timestamps_unix_nano", i,
-                        "%" PRIu64 ", not in [%" PRIu64 ", %" PRIu64 ")", v, c->profile.begins, c->profile.ends);
+                        "%" PRIu64 ", not in [%" PRIu64 ", %" PRIu64 ")", v, c->profile.begins,
+                        c->profile.ends);
 }
 
 static void read_sample(struct check *c, struct bytes message, struct fields_of_sample *s)

@@ -32,7 +32,8 @@ static bool is_kept(struct check *c, enum check_rule rule)
     return c->count[rule]++ < c->per_rule;
 }
 
-static void keep(struct check *c, enum check_rule rule, struct bytes path, const char *format, va_list more)
+__attribute__((format(printf, 4, 0))) static void keep(struct check *c, enum check_rule rule,
+                                                       struct bytes path, const char *format, va_list more)
 {
     char text[TEXT_MAX];
     int n = vsnprintf(text, sizeof text, format, more);
@@ -42,7 +43,8 @@ static void keep(struct check *c, enum check_rule rule, struct bytes path, const
         c->is_out = true;
 }
 
-void check_found(struct check *c, enum check_rule rule, const char *leaf, uint32_t index, const char *format, ...)
+void check_found(struct check *c, enum check_rule rule, const char *leaf, uint32_t index, const char *format,
+                 ...)
 {
     if (!is_kept(c, rule))
         return;
@@ -59,14 +61,15 @@ void check_found(struct check *c, enum check_rule rule, const char *leaf, uint32
     buffer_release(&path);
 }
 
-void check_found_entry(struct check *c, enum check_rule rule, uint32_t table, uint32_t index, const char *format,
-                       ...)
+void check_found_entry(struct check *c, enum check_rule rule, uint32_t table, uint32_t index,
+                       const char *format, ...)
 {
     if (!is_kept(c, rule))
         return;
     struct buffer path = BUFFER_INIT(0);
     const struct field *row = c->field[MESSAGE_DICTIONARY][table];
-    (void)buffer_printf(&path, "%sdictionary.%.*s", c->is_translated ? "(as 1.10) " : "", BYTES_FMT(row->proto));
+    (void)buffer_printf(&path, "%sdictionary.%.*s", c->is_translated ? "(as 1.10) " : "",
+                        BYTES_FMT(row->proto));
     add_index(&path, index);
     va_list more;
     va_start(more, format);

@@ -2,13 +2,15 @@
 #include "proto/base/hash.h"
 #include "proto/otlp/check/parts.h"
 
-/* Slots that are cleared rather than freed: a large set that comes once is not paid for by the small ones after it. */
+/* Slots that are cleared rather than freed: a large set that comes once is not paid for by the small ones
+ * after it. */
 #define KEEP_SLOTS 256u
 
 static uint32_t find(const struct check_set *set, struct hash_at *at, struct bytes b)
 {
     uint32_t i;
-    while ((i = hash_table_next(&set->table, at)) != HASH_NONE && !bytes_eq(set->of.p[i], b)) {}
+    while ((i = hash_table_next(&set->table, at)) != HASH_NONE && !bytes_eq(set->of.p[i], b)) {
+    }
     return i;
 }
 

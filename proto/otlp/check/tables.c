@@ -74,7 +74,8 @@ struct bytes check_string(const struct check *c, uint32_t i)
 
 /* ---- entry 0 ----------------------------------------------------------------------------------- */
 
-/* As protobuf compares messages: fields that are not known make a difference, zeros that are written do not. */
+/* As protobuf compares messages: fields that are not known make a difference, zeros that are written do not.
+ */
 static bool is_zero(const struct check *c, enum message message, struct bytes b)
 {
     struct wire_reader r = wire_reader(b);
@@ -105,10 +106,13 @@ static bool is_invalid_link(const struct check *c, struct bytes b)
 static void entry_0(struct check *c, uint32_t table)
 {
     const struct bytes b = check_entry(c, table, 0);
-    if (table == DICTIONARY_STRING_TABLE ? b.n == 0 : is_zero(c, (enum message)c->field[MESSAGE_DICTIONARY][table]->message, b))
+    if (table == DICTIONARY_STRING_TABLE
+            ? b.n == 0
+            : is_zero(c, (enum message)c->field[MESSAGE_DICTIONARY][table]->message, b))
         return;
     if (table == DICTIONARY_STRING_TABLE)
-        check_found_entry(c, CHECK_ENTRY_0, table, 0, "\"%.*s\"", (int)min_of(b.n, (size_t)64), (const char *)b.p);
+        check_found_entry(c, CHECK_ENTRY_0, table, 0, "\"%.*s\"", (int)min_of(b.n, (size_t)64),
+                          (const char *)b.p);
     else if (table == DICTIONARY_LINK_TABLE && is_invalid_link(c, b))
         check_found_entry(c, CHECK_LINK_0, table, 0, "%s", "");
     else
@@ -134,9 +138,12 @@ void check_entries_0(struct check *c)
 void check_orphans(struct check *c)
 {
     static const enum check_rule rules[TABLES] = {
-        [DICTIONARY_MAPPING_TABLE] = CHECK_MAPPING_ORPHAN,   [DICTIONARY_LOCATION_TABLE] = CHECK_LOCATION_ORPHAN,
-        [DICTIONARY_FUNCTION_TABLE] = CHECK_FUNCTION_ORPHAN, [DICTIONARY_LINK_TABLE] = CHECK_LINK_ORPHAN,
-        [DICTIONARY_STRING_TABLE] = CHECK_STRING_ORPHAN,     [DICTIONARY_ATTRIBUTE_TABLE] = CHECK_ATTRIBUTE_ORPHAN,
+        [DICTIONARY_MAPPING_TABLE] = CHECK_MAPPING_ORPHAN,
+        [DICTIONARY_LOCATION_TABLE] = CHECK_LOCATION_ORPHAN,
+        [DICTIONARY_FUNCTION_TABLE] = CHECK_FUNCTION_ORPHAN,
+        [DICTIONARY_LINK_TABLE] = CHECK_LINK_ORPHAN,
+        [DICTIONARY_STRING_TABLE] = CHECK_STRING_ORPHAN,
+        [DICTIONARY_ATTRIBUTE_TABLE] = CHECK_ATTRIBUTE_ORPHAN,
         [DICTIONARY_STACK_TABLE] = CHECK_STACK_ORPHAN,
     };
     for (uint32_t t = 1; t < TABLES; t++)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass over the bytes, by the table of fields: each message is a frame on a stack, each field is held against
- * what its row says of it. All that is the same for every field is here: wire types, order, text, and that an index
- * is within its table. What a message means is asked when it is entered (content.c), from its own bytes.
+ * One pass over the bytes, by the table of fields: each message is a frame on a stack, each field is held
+ * against what its row says of it. All that is the same for every field is here: wire types, order, text, and
+ * that an index is within its table. What a message means is asked when it is entered (content.c), from its
+ * own bytes.
  */
 #include <inttypes.h>
 
@@ -37,7 +38,8 @@ static const enum check_rule index_rules[TABLES] = {
     [DICTIONARY_STACK_TABLE] = CHECK_STACK_INDEX,
 };
 
-static void refer(struct check *c, const struct field *row, const char *name, uint64_t value, uint32_t element)
+static void refer(struct check *c, const struct field *row, const char *name, uint64_t value,
+                  uint32_t element)
 {
     struct check_table *t = &c->table[row->table];
     const uint32_t i = check_index(value);
@@ -46,7 +48,8 @@ static void refer(struct check *c, const struct field *row, const char *name, ui
     if (i < t->at.n)
         t->used[i] = 1;
     else if (i > 0) /* that there is no entry 0 is told of the table */
-        check_found(c, index_rules[row->table], name, element, "%" PRId32 ", of %u entries", (int32_t)i, t->at.n);
+        check_found(c, index_rules[row->table], name, element, "%" PRId32 ", of %u entries", (int32_t)i,
+                    t->at.n);
     if (i == 0 && row->repeated && t->at.n > 0)
         check_found(c, CHECK_NULL_IN_LIST, name, element, "0");
 }
@@ -130,7 +133,8 @@ static bool look(struct check *c, struct check_frame *at, const struct field *ro
         return false;
     }
     if (!field_takes(row, f->type)) {
-        check_found(c, CHECK_WIRE_TYPE, name, NOWHERE, "%s, not %s", wire_name(f->type), wire_name(field_wire(row)));
+        check_found(c, CHECK_WIRE_TYPE, name, NOWHERE, "%s, not %s", wire_name(f->type),
+                    wire_name(field_wire(row)));
         return false;
     }
     return true;

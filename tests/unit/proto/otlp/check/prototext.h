@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of the checker: requests as text, so that what a case changes is a line a person can read, and bytes that no
- * library would write.
+ * For tests of the checker: requests as text, so that what a case changes is a line a person can read, and
+ * bytes that no library would write.
  *
  *     name { … }     a message                  name: [1, -2]   a packed list
  *     name: 7        a number, also 0x7         name: 7         several: one of a list, not packed
@@ -27,7 +27,8 @@ static inline const char *prototext_blank(const char *p)
     return p;
 }
 
-static inline const struct field *prototext_field(enum profiles_layout layout, enum message message, struct bytes name)
+static inline const struct field *prototext_field(enum profiles_layout layout, enum message message,
+                                                  struct bytes name)
 {
     const struct fields f = fields_of(message);
     for (uint32_t i = 0; i < f.n; i++)
@@ -49,7 +50,8 @@ static inline void prototext_number(struct wire_writer *w, const struct field *f
         buffer_add(w->out, &v, sizeof v);
 }
 
-static inline void prototext_list(struct wire_writer *w, const struct field *f, uint32_t number, const char **p)
+static inline void prototext_list(struct wire_writer *w, const struct field *f, uint32_t number,
+                                  const char **p)
 {
     const size_t mark = wire_begin(w, number);
     while (**p != ']') {
@@ -64,7 +66,7 @@ static inline void prototext_string(struct wire_writer *w, uint32_t number, cons
 {
     const size_t mark = wire_begin(w, number);
     for (++*p; **p != '"'; ++*p) {
-        uint8_t byte = (uint8_t)**p;
+        uint8_t byte = (uint8_t) * *p;
         if (byte == '\\') {
             byte = (uint8_t)(bytes_hex_value((uint8_t)(*p)[2]) << 4 | bytes_hex_value((uint8_t)(*p)[3]));
             *p += 3;
@@ -77,8 +79,9 @@ static inline void prototext_string(struct wire_writer *w, uint32_t number, cons
 
 static inline void prototext_raw(struct wire_writer *w, const char **p)
 {
-    for (++*p; bytes_hex_value((uint8_t)**p) >= 0; *p += 2) {
-        const uint8_t byte = (uint8_t)(bytes_hex_value((uint8_t)(*p)[0]) << 4 | bytes_hex_value((uint8_t)(*p)[1]));
+    for (++*p; bytes_hex_value((uint8_t) * *p) >= 0; *p += 2) {
+        const uint8_t byte =
+            (uint8_t)(bytes_hex_value((uint8_t)(*p)[0]) << 4 | bytes_hex_value((uint8_t)(*p)[1]));
         buffer_add(w->out, &byte, 1);
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each rule: a request that keeps all of them, and what has to be changed in it so that one is broken. What profcheck
- * (sig-profiling, d2ab6d5) answered to each of these requests is recorded beside it, but for the orphans it always reports
- * here: strings that resources and values refer to, which it does not know of.
+ * Each rule: a request that keeps all of them, and what has to be changed in it so that one is broken. What
+ * profcheck (sig-profiling, d2ab6d5) answered to each of these requests is recorded beside it, but for the
+ * orphans it always reports here: strings that resources and values refer to, which it does not know of.
  */
 #include "proto/otlp/check/check.h"
 
@@ -11,8 +11,9 @@
 #include "tests/lib/unit.h"
 #include "tests/unit/proto/otlp/check/prototext.h"
 
-/* String 0 is "", 1 cpu, 2 nanoseconds, 3 /bin/program, 4 main, 5 _main, 6 main.c, 7 thread.name, 8 worker, 9 bytes,
- * 10 By, 11 the comment's key, 12 a build id's, 13 the frame type's, 14 leaf, 15 host.name, 16 a host. */
+/* String 0 is "", 1 cpu, 2 nanoseconds, 3 /bin/program, 4 main, 5 _main, 6 main.c, 7 thread.name, 8 worker, 9
+ * bytes, 10 By, 11 the comment's key, 12 a build id's, 13 the frame type's, 14 leaf, 15 host.name, 16 a host.
+ */
 static const char good[] =
     "resource_profiles {\n"
     "  resource {\n"
@@ -290,7 +291,8 @@ UNIT(each_rule_is_broken_where_it_says)
         char *text = prototext_replaced(good, cases[i].from, cases[i].to);
         struct checked k = checked(PROFILES_LAYOUT_1_10, text);
         if (!is_at(k.check, cases[i].rule, cases[i].path)) {
-            fprintf(stderr, "case %zu, %s, is not at %s\n", i, check_rule_row(cases[i].rule)->id, cases[i].path);
+            fprintf(stderr, "case %zu, %s, is not at %s\n", i, check_rule_row(cases[i].rule)->id,
+                    cases[i].path);
             print(k.check);
             bad = true;
         }
@@ -310,10 +312,9 @@ UNIT(what_profcheck_refuses_is_worse_than_a_note)
         uint64_t of[CHECK_SEVERITIES] = {0};
         for (uint32_t r = 0; r < CHECK_RULES; r++)
             of[check_rule_row((enum check_rule)r)->severity] += check_count(k.check, (enum check_rule)r);
-        const bool agrees = cases[i].rule == CHECK_LINK_0        ? of[CHECK_WARNING] > 0
-                            : cases[i].profcheck == PASSES       ? true
-                            : cases[i].profcheck == FAILS_DUPES ||
-                                      cases[i].profcheck == FAILS_ORPHANS
+        const bool agrees = cases[i].rule == CHECK_LINK_0  ? of[CHECK_WARNING] > 0
+                            : cases[i].profcheck == PASSES ? true
+                            : cases[i].profcheck == FAILS_DUPES || cases[i].profcheck == FAILS_ORPHANS
                                 ? of[CHECK_WARNING] > 0
                                 : of[CHECK_ERROR] > 0;
         if (!agrees) {
@@ -351,7 +352,8 @@ UNIT(a_request_of_nothing)
 /* profcheck ends in a panic on each of these. */
 UNIT(no_dictionary_and_empty_tables)
 {
-    const char *sample = "resource_profiles { resource {} scope_profiles { scope {} profiles { samples { values: [1] } } } }";
+    const char *sample =
+        "resource_profiles { resource {} scope_profiles { scope {} profiles { samples { values: [1] } } } }";
     struct checked k = checked(PROFILES_LAYOUT_1_10, sample);
     ck_assert_uint_eq(check_count(k.check, CHECK_NO_DICTIONARY), 1);
     ck_assert_uint_eq(check_count(k.check, CHECK_TABLE_EMPTY), 0);
@@ -362,7 +364,8 @@ UNIT(no_dictionary_and_empty_tables)
     ck_assert(is_at(k.check, CHECK_TABLE_EMPTY, "dictionary.mapping_table"));
     done(&k);
     free(text);
-    text = prototext_replaced(good, "link_table {}\n  link_table { trace_id: \"0123456789abcdef\" span_id: \"01234567\" }", "");
+    text = prototext_replaced(
+        good, "link_table {}\n  link_table { trace_id: \"0123456789abcdef\" span_id: \"01234567\" }", "");
     k = checked(PROFILES_LAYOUT_1_10, text);
     ck_assert(is_at(k.check, CHECK_TABLE_EMPTY, "dictionary.link_table"));
     ck_assert(is_at(k.check, CHECK_LINK_INDEX, P ".samples[0].link_index"));
@@ -413,7 +416,8 @@ UNIT(what_keeps_the_rules)
         {"values { string_value: \"10.0.0.1\" }", "", CHECK_CONVENTION_TYPE},
         {"process.executable.build_id.htlhash", "process.executable.build_id.gnu", CHECK_MAPPING_BUILD_ID},
         {"process.executable.build_id.htlhash", "process.executable.build_id.gnu", CHECK_BUILD_ID_FORM},
-        {"\"a\" } } } }\n  attribute_table { key_strindex: 12", "\"\" } } } }\n  attribute_table { key_strindex: 12", CHECK_VALUE_EMPTY},
+        {"\"a\" } } } }\n  attribute_table { key_strindex: 12",
+         "\"\" } } } }\n  attribute_table { key_strindex: 12", CHECK_VALUE_EMPTY},
     };
     for (size_t i = 0; i < ARRAY_LEN(near); i++) {
         char *text = prototext_replaced(good, near[i].from, near[i].to);
@@ -430,7 +434,8 @@ UNIT(what_keeps_the_rules)
 UNIT(equal_entries_are_found_through_equal_strings)
 {
     char *strings = prototext_replaced(good, "\"a host\"\n", "\"a host\" string_table: \"leaf\"\n");
-    char *text = prototext_replaced(strings, "link_table {}", "function_table { name_strindex: 17 } link_table {}");
+    char *text =
+        prototext_replaced(strings, "link_table {}", "function_table { name_strindex: 17 } link_table {}");
     struct checked k = checked(PROFILES_LAYOUT_1_10, text);
     ck_assert(is_at(k.check, CHECK_STRING_DUPLICATE, "dictionary.string_table[17]"));
     ck_assert(is_at(k.check, CHECK_FUNCTION_DUPLICATE, "dictionary.function_table[3]"));
@@ -483,13 +488,15 @@ UNIT(findings_are_counted_and_the_first_are_kept)
 /* From 1.8 on a layout has its own numbers: nothing but the layout is found in a good request. */
 UNIT(older_layouts_by_their_own_numbers)
 {
-    char *plain = prototext_replaced(good, "value { string_value_strindex: 16 } key_strindex: 15", "key: \"host.name\" value { string_value: \"a host\" }");
+    char *plain = prototext_replaced(good, "value { string_value_strindex: 16 } key_strindex: 15",
+                                     "key: \"host.name\" value { string_value: \"a host\" }");
     char *text = prototext_replaced(plain, "{ string_value_strindex: 8 }", "{ string_value: \"worker\" }");
     for (enum profiles_layout layout = PROFILES_LAYOUT_1_8; layout <= PROFILES_LAYOUT_1_9; layout++) {
         struct checked k = checked(layout, text);
         for (uint32_t r = 0; r < CHECK_RULES; r++)
             if (r != CHECK_LAYOUT && r != CHECK_ORDER && r != CHECK_STRING_ORPHAN)
-                ck_assert_msg(check_count(k.check, (enum check_rule)r) == 0, "%s", check_rule_row((enum check_rule)r)->id);
+                ck_assert_msg(check_count(k.check, (enum check_rule)r) == 0, "%s",
+                              check_rule_row((enum check_rule)r)->id);
         ck_assert_uint_eq(check_count(k.check, CHECK_LAYOUT), 1);
         done(&k);
         char *odd = prototext_replaced(text, "link_index: 1", "link_index: 7");
@@ -505,10 +512,11 @@ UNIT(older_layouts_by_their_own_numbers)
 /* Before, what it says is checked as it reads in 1.10. */
 UNIT(oldest_layouts_as_translated)
 {
-    struct checked k = checked(PROFILES_LAYOUT_1_7,
-                               "resource_profiles { resource {} scope_profiles { scope {} profiles { sample_type { type_strindex: 1 }"
-                               "sample { locations_length: 1 value: [1] } location_indices: [0] period: 1000 @f80101 } } }"
-                               "dictionary { string_table: \"\" string_table: \"cpu\" location_table { address: 1 } }");
+    struct checked k = checked(
+        PROFILES_LAYOUT_1_7,
+        "resource_profiles { resource {} scope_profiles { scope {} profiles { sample_type { type_strindex: 1 }"
+        "sample { locations_length: 1 value: [1] } location_indices: [0] period: 1000 @f80101 } } }"
+        "dictionary { string_table: \"\" string_table: \"cpu\" location_table { address: 1 } }");
     ck_assert(is_at(k.check, CHECK_UNKNOWN_FIELD, P));
     ck_assert(is_at(k.check, CHECK_SAMPLE_TYPE, "(as 1.10) " P ".sample_type"));
     ck_assert_uint_eq(check_count(k.check, CHECK_TABLE_EMPTY), 0);
