@@ -46,8 +46,8 @@ struct check *check_free(struct check *c)
     check_set_release(&c->resource_keys);
     check_set_release(&c->profile_ids);
     check_set_release(&c->set);
-    buffer_release(&c->entry);
-    buffer_release(&c->other);
+    check_scratch_clear(c, &c->entry, 0);
+    check_scratch_clear(c, &c->other, 0);
     free(c);
     return NULL;
 }
@@ -101,8 +101,8 @@ static void check_content(struct check *c)
     check_set_clear(&c->profile_ids);
     check_set_clear(&c->profile.samples);
     arena_reset(&c->identities, KEEP_BYTES);
-    buffer_clear(&c->entry, KEEP_BYTES);
-    buffer_clear(&c->other, KEEP_BYTES);
+    check_scratch_clear(c, &c->entry, KEEP_BYTES);
+    check_scratch_clear(c, &c->other, KEEP_BYTES);
 }
 
 /* 1.7 and older: the wire as it is, the rest as it reads in 1.10. What has no translation is malformed. */

@@ -9,9 +9,26 @@
 #include "proto/base/hash.h"
 #include "proto/otlp/check/parts.h"
 
+/* Its memory is charged: a location may have any number of lines. */
 static void put(struct check *c, struct buffer *out, const void *p, size_t n)
 {
+    const size_t before = out->cap;
+    if (check_failed(c, buffer_reserve(out, n)))
+        return;
+    if (out->cap > before && !budget_charge(c->budget, out->cap - before)) {
+        budget_refund(c->budget, before);
+        buffer_release(out);
+        c->is_out = true;
+        return;
+    }
     check_failed(c, buffer_add(out, p, n));
+}
+
+void check_scratch_clear(struct check *c, struct buffer *scratch, size_t keep_max)
+{
+    const size_t before = scratch->cap;
+    buffer_clear(scratch, keep_max);
+    budget_refund(c->budget, before - scratch->cap);
 }
 
 static void put_list(struct check *c, struct buffer *out)
@@ -26,7 +43,7 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The lines of a location, each three numbers. */
+/* A line of a location: the numbers that are not 0, then an end. */
 static void put_line(struct check *c, struct buffer *out, struct bytes line)
 {
     struct wire_reader r = wire_reader(line);
@@ -36,7 +53,13 @@ static void put_line(struct check *c, struct buffer *out, struct bytes line)
         value[row] = row == ROW_LINE_FUNCTION_INDEX
                          ? check_same(&c->table[DICTIONARY_FUNCTION_TABLE], check_index(f.value))
                          : f.value;
-    put(c, out, value, sizeof value);
+    for (uint8_t row = 0; row < ROWS_LINE; row++) {
+        if (value[row] == 0)
+            continue;
+        put(c, out, &row, sizeof row);
+        put(c, out, &value[row], sizeof value[row]);
+    }
+    put(c, out, "\xff", 1);
 }
 
 /* A message: its lines, its values in the order of rows, its list of indices; of bytes and values the bytes.

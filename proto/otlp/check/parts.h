@@ -132,7 +132,11 @@ static inline uint32_t check_same(const struct check_table *t, uint32_t i)
 /* ---- duplicates.c, orphans.c ------------------------------------------------------------------- */
 
 void check_duplicates(struct check *c); /* fills `same` */
-void check_orphans(struct check *c);    /* behind the walk */
+
+/* Empties c->entry or c->other, which are charged for. */
+void check_scratch_clear(struct check *c, struct buffer *scratch, size_t keep_max);
+
+void check_orphans(struct check *c); /* behind the walk */
 void check_entries_0(struct check *c);
 
 /* ---- walk.c ------------------------------------------------------------------------------------ */

@@ -566,3 +566,25 @@ UNIT(memory_is_charged)
     }
     done(&k);
 }
+
+/* What is only looked at in passing, too: the one form of a location that has many lines. */
+UNIT(memory_to_compare_entries_is_charged)
+{
+    struct buffer text = BUFFER_INIT(0);
+    for (uint32_t i = 0; i < 20000; i++)
+        buffer_add_str(&text, "lines { line: 1 } ");
+    buffer_add(&text, "", 1);
+    char *request = prototext_replaced(good, "lines { function_index: 2 }", (const char *)text.p);
+    struct checked k = checked(PROFILES_LAYOUT_1_10, request);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct budget budget = BUDGET_INIT(i == 0 ? 100000 : 1000000, NULL);
+        struct check *c = unit_made(check_new(2, &budget));
+        const int r = check_request(c, buffer_bytes(&k.body), PROFILES_LAYOUT_1_10);
+        ck_assert_int_eq(r, i == 0 ? -ENOMEM : 0);
+        check_free(c);
+        ck_assert_uint_eq(budget.used, 0);
+    }
+    done(&k);
+    free(request);
+    buffer_release(&text);
+}
