@@ -115,6 +115,22 @@ static void key_and_value(struct check *c, struct bytes key, struct bytes value)
         convention(c, name, value);
 }
 
+/* UCUM's symbol for what is often written as a word, or NULL. */
+static const char *ucum_of(struct bytes unit)
+{
+    static const char *const words[][2] = {
+        {"bytes", "By"},        {"byte", "By"},   {"nanoseconds", "ns"}, {"microseconds", "us"},
+        {"milliseconds", "ms"}, {"seconds", "s"}, {"second", "s"},       {"minutes", "min"},
+        {"hours", "h"},         {"percent", "%"}, {"kilobytes", "kBy"},  {"megabytes", "MBy"},
+        {"count", "1"},         {"hertz", "Hz"},  {"KB", "kBy"},         {"MB", "MBy"},
+        {"kb", "kBy"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (bytes_is(unit, words[i][0]))
+            return words[i][1];
+    return NULL;
+}
+
 /* ---- entries of attribute_table ----------------------------------------------------------------- */
 
 void check_attributes_of_table(struct check *c)
@@ -146,14 +162,20 @@ void check_key_value_and_unit(struct check *c, struct bytes message)
     struct wire_reader r = wire_reader(message);
     struct wire_field f;
     struct bytes value = bytes_of(NULL, 0);
-    uint32_t key = 0;
+    uint32_t key = 0, unit = 0;
     for (uint32_t row; (row = check_next(c, MESSAGE_KEY_VALUE_AND_UNIT, &r, &f)) != NOWHERE;) {
         if (row == ROW_KEY_VALUE_AND_UNIT_KEY_STRINDEX)
             key = check_index(f.value);
         else if (row == ROW_KEY_VALUE_AND_UNIT_VALUE)
             value = f.bytes;
+        else
+            unit = check_index(f.value);
     }
     key_and_value(c, check_string(c, key), value);
+    const struct bytes word = check_string(c, unit);
+    const char *ucum = ucum_of(word);
+    if (ucum)
+        check_found(c, CHECK_UNIT, "unit_strindex", NOWHERE, "%.*s is %s", SHOW(word), ucum);
 }
 
 /* ---- lists of them ------------------------------------------------------------------------------ */

@@ -256,6 +256,7 @@ static const struct broken cases[] = {
     {CHECK_VALUE_EMPTY, "value { int_value: 64 }", "value {}", D "attribute_table[2].value", PASSES},
     {CHECK_VALUE_EMPTY, "value { string_value: \"native\" }", "", D "attribute_table[5]", PASSES},
     {CHECK_KEY_FORM, "\"bytes\"", "\"Allocated Bytes\"", D "attribute_table[2]", PASSES},
+    {CHECK_UNIT, "\"By\"", "\"bytes\"", D "attribute_table[2].unit_strindex", FAILS_DUPES},
     {CHECK_CONVENTION_TYPE, "value { string_value: \"checkout\" }", "value { int_value: 3 }", R ".attributes[0]", PASSES},
     {CHECK_CONVENTION_TYPE, "values { string_value: \"10.0.0.1\" }", "values { int_value: 10 }", R ".attributes[2]", PASSES},
     {CHECK_CONVENTION_TYPE, "value { string_value_strindex: 8 }", "value { bool_value: 1 }", D "attribute_table[1]", PASSES},
