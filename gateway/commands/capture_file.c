@@ -77,7 +77,8 @@ static int read_json(const char *path, struct bytes texts, each_request *each, v
         proto.n = 0;
         r = profiles_json_transcode_as_written(text, &limits, NULL, &proto, &layout, e);
         if (r == 0)
-            r = each(context, &(struct capture_request){buffer_bytes(&proto), layout, place, false});
+            r = each(context,
+                     &(struct capture_request){buffer_bytes(&proto), layout, place, .was_json = true});
         else if (r < 0 || r == PROFILES_TOO_LARGE)
             r = error_set(e, r < 0 ? r : -E2BIG, "%s: out of memory, or longer than 1 GiB as protobuf",
                           place);
@@ -145,8 +146,8 @@ static int read_pprof(const char *path, struct bytes pprof, each_request *each, 
     else if (r < 0)
         r = error_set(e, r, "%s: out of memory", path);
     if (r == 0)
-        r = each(context,
-                 &(struct capture_request){buffer_bytes(&request), PROFILES_LAYOUT_1_10, path, true});
+        r = each(context, &(struct capture_request){buffer_bytes(&request), PROFILES_LAYOUT_1_10, path,
+                                                    .was_other = true});
     buffer_release(&request);
     from_pprof_free(converter);
     return r;

@@ -15,7 +15,7 @@ struct capture_request {
     struct bytes body;           /* protobuf, with PROFILES_PADDING readable bytes behind it */
     enum profiles_layout layout; /* that it is known to have; UNKNOWN: that is to be found out */
     const char *place;           /* "FILE", "FILE:LINE" of JSON, or "FILE: request NUMBER" */
-    bool was_other;              /* it was made of pprof or of a text */
+    bool was_other, was_json;    /* it was made of pprof or of a text; of JSON */
 };
 
 /* Reads a file, "-" being standard input, and hands over its requests one after the other, valid until `each`

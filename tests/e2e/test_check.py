@@ -70,6 +70,9 @@ def test_every_form_of_a_file_says_the_same(tmp_path):
     subprocess.run([BUILD / "profgate", "convert", "--to", "json", SYNTH, tmp_path / "a.json"], check=True, timeout=PATIENCE)
     found, _ = rules_of(tmp_path / "a.json")
     assert found["timestamp-outside"] == want["timestamp-outside"]
+    assert "field-order" in rules_of(EBPF[0])[0], "its writer's own order"
+    subprocess.run([BUILD / "profgate", "convert", "--to", "json", EBPF[0], tmp_path / "b.json"], check=True, timeout=PATIENCE)
+    assert "field-order" not in rules_of(tmp_path / "b.json")[0], "JSON has none"
 
 
 @pytest.mark.parametrize("flags, code, told", [

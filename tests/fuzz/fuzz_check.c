@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (len > 0)
         memcpy(body, data, len);
     for (enum profiles_layout layout = PROFILES_LAYOUTS; layout-- > PROFILES_LAYOUT_UNKNOWN;) {
-        const int r = check_request(c, bytes_of(body, len), layout);
+        const int r = check_request(c, bytes_of(body, len), layout, true);
         uint32_t n;
         const struct check_finding *f = check_findings(c, &n);
         require(r == 0 || r == -ENOMEM);

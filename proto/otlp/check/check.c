@@ -116,6 +116,7 @@ static void check_older(struct check *c)
     int r = legacy_transcode(c->layout, c->body, &limits, c->budget, &translated, &e);
     if (r == 0) {
         c->is_translated = true;
+        c->has_order = false;
         c->body = buffer_bytes(&translated);
         set_layout(c, PROFILES_LAYOUT_1_10);
         check_content(c);
@@ -128,7 +129,7 @@ static void check_older(struct check *c)
     legacy_release(&translated, c->budget);
 }
 
-int check_request(struct check *c, struct bytes body, enum profiles_layout layout)
+int check_request(struct check *c, struct bytes body, enum profiles_layout layout, bool is_own_order)
 {
     if (body.n > UINT32_MAX)
         return CHECK_TOO_LARGE;
@@ -138,6 +139,7 @@ int check_request(struct check *c, struct bytes body, enum profiles_layout layou
         layout = PROFILES_LAYOUT_1_10;
     c->body = body;
     c->is_out = false;
+    c->has_order = is_own_order;
     c->depth = 0;
     set_layout(c, layout);
     if (layout != PROFILES_LAYOUT_1_10)

@@ -10,6 +10,8 @@
 #ifndef PROTO_OTLP_CHECK_CHECK_H
 #define PROTO_OTLP_CHECK_CHECK_H
 
+#include <stdbool.h>
+
 #include "proto/base/budget.h"
 #include "proto/otlp/check/finding.h"
 #include "proto/otlp/layouts/layout.h"
@@ -28,10 +30,11 @@ struct check *check_free(struct check *c);
 
 /* Checks an ExportProfilesServiceRequest or ProfilesData, with PROFILES_PADDING readable
  * bytes behind it, and adds what is found to what was before. `layout` is what it is known to have; UNKNOWN:
- * that is found out. Any bytes are safe; iterative, and linear
+ * that is found out. `is_own_order`: the order of fields is
+ * its writer's, as it is not where the bytes were made from JSON. Any bytes are safe; iterative, and linear
  * but for sorting the attributes of one thing; memory: README.md. 0, the condition above, or -ENOMEM (memory
  * or budget; what was found until then stays). */
-int check_request(struct check *c, struct bytes body, enum profiles_layout layout);
+int check_request(struct check *c, struct bytes body, enum profiles_layout layout, bool is_own_order);
 
 /* Of all requests since the last clear: how often a rule was broken; the findings kept, in the order found.
  * Valid until the next request or clear. */

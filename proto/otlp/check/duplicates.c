@@ -53,10 +53,10 @@ static void put_line(struct check *c, struct buffer *out, struct bytes line)
         value[row] = row == ROW_LINE_FUNCTION_INDEX
                          ? check_same(&c->table[DICTIONARY_FUNCTION_TABLE], check_index(f.value))
                          : f.value;
-    for (uint8_t row = 0; row < ROWS_LINE; row++) {
+    for (uint32_t row = 0; row < ROWS_LINE; row++) {
         if (value[row] == 0)
             continue;
-        put(c, out, &row, sizeof row);
+        put(c, out, &(uint8_t){(uint8_t)row}, 1);
         put(c, out, &value[row], sizeof value[row]);
     }
     put(c, out, "\xff", 1);

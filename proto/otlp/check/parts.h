@@ -78,6 +78,7 @@ struct check {
     struct bytes body;
     enum profiles_layout layout;
     bool is_translated; /* from an older layout: what is on the wire is ours */
+    bool has_order;     /* of its writer */
     bool has_content;   /* its content is checked, not its wire alone */
     bool is_out;        /* of memory */
     const struct field *field[MESSAGES][FIELD_NUMBERS]; /* of this layout */

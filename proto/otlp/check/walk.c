@@ -117,7 +117,7 @@ static bool look(struct check *c, struct check_frame *at, const struct field *ro
                  size_t size)
 {
     const char *name = row ? (const char *)row->proto.p : NULL;
-    if (f->number < at->last && !at->is_unordered) {
+    if (f->number < at->last && c->has_order && !at->is_unordered) {
         check_found(c, CHECK_ORDER, NULL, NOWHERE, "field %u behind field %u", f->number, at->last);
         at->is_unordered = true;
     }

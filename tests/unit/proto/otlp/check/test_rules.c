@@ -81,7 +81,7 @@ static struct checked checked(enum profiles_layout layout, const char *text)
     prototext(layout, text, &k.body);
     ck_assert_ptr_nonnull(buffer_cursor(&k.body, PROFILES_PADDING));
     memset(k.body.p + k.body.n, 0, PROFILES_PADDING);
-    ck_assert_int_eq(check_request(k.check, buffer_bytes(&k.body), layout), 0);
+    ck_assert_int_eq(check_request(k.check, buffer_bytes(&k.body), layout, true), 0);
     return k;
 }
 
@@ -534,13 +534,13 @@ UNIT(any_prefix_and_any_bit)
     for (size_t n = 0; n < k.body.n; n++) {
         memset(body, 0, k.body.n + PROFILES_PADDING);
         memcpy(body, k.body.p, n);
-        ck_assert_int_eq(check_request(c, bytes_of(body, n), PROFILES_LAYOUT_UNKNOWN), 0);
+        ck_assert_int_eq(check_request(c, bytes_of(body, n), PROFILES_LAYOUT_UNKNOWN, true), 0);
     }
     for (size_t bit = 0; bit < 8 * k.body.n; bit++) {
         memcpy(body, k.body.p, k.body.n);
         body[bit / 8] ^= (uint8_t)(1u << bit % 8);
         for (enum profiles_layout layout = PROFILES_LAYOUT_UNKNOWN; layout < PROFILES_LAYOUTS; layout++)
-            ck_assert_int_eq(check_request(c, bytes_of(body, k.body.n), layout), 0);
+            ck_assert_int_eq(check_request(c, bytes_of(body, k.body.n), layout, true), 0);
         check_clear(c);
     }
     free(body);
@@ -554,13 +554,13 @@ UNIT(memory_is_charged)
     struct budget budget = BUDGET_INIT(1 << 20, NULL);
     struct checked k = checked(PROFILES_LAYOUT_1_10, good);
     struct check *c = unit_made(check_new(2, &budget));
-    ck_assert_int_eq(check_request(c, buffer_bytes(&k.body), PROFILES_LAYOUT_1_10), 0);
+    ck_assert_int_eq(check_request(c, buffer_bytes(&k.body), PROFILES_LAYOUT_1_10, true), 0);
     ck_assert_uint_gt(budget.used, 0);
     check_free(c);
     ck_assert_uint_eq(budget.used, 0);
     for (budget.limit = 0; budget.limit < 4096; budget.limit += 64) {
         c = unit_made(check_new(2, &budget));
-        const int r = check_request(c, buffer_bytes(&k.body), PROFILES_LAYOUT_1_10);
+        const int r = check_request(c, buffer_bytes(&k.body), PROFILES_LAYOUT_1_10, true);
         ck_assert(r == 0 || r == -ENOMEM);
         check_free(c);
         ck_assert_uint_eq(budget.used, 0);
@@ -580,7 +580,7 @@ UNIT(memory_to_compare_entries_is_charged)
     for (uint32_t i = 0; i < 2; i++) {
         struct budget budget = BUDGET_INIT(i == 0 ? 100000 : 1000000, NULL);
         struct check *c = unit_made(check_new(2, &budget));
-        const int r = check_request(c, buffer_bytes(&k.body), PROFILES_LAYOUT_1_10);
+        const int r = check_request(c, buffer_bytes(&k.body), PROFILES_LAYOUT_1_10, true);
         ck_assert_int_eq(r, i == 0 ? -ENOMEM : 0);
         check_free(c);
         ck_assert_uint_eq(budget.used, 0);
