@@ -12,6 +12,7 @@
 #include "proto/convert/from_text.h"
 #include "proto/otlp/json/reader.h"
 #include "proto/otlp/json/profiles.h"
+#include "proto/pprof/legacy.h"
 
 #define CAPTURE_MAX (1u << 30) /* bytes of one capture, plain */
 
@@ -118,21 +119,6 @@ static int read_delimited(const char *path, struct bytes rest, each_request *eac
     return r;
 }
 
-/* Formats that pprof had before it was protobuf (google/pprof, profile/legacy_profile.go): texts by their
- * first words, and of a CPU profile the first words of its header, 0 and 3, of 32 or 64 bits. */
-static bool is_old_pprof(struct bytes body)
-{
-    static const char *const words[] = {
-        "--- ", "heap profile:", "goroutine profile:", "threadcreate profile:", "growth", "fragmentation"};
-    static const uint8_t cpu64[] = {0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0},
-                         cpu32[] = {0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0};
-    for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        if (bytes_starts(body, words[i]))
-            return true;
-    return (body.n > sizeof cpu64 && memcmp(body.p, cpu64, sizeof cpu64) == 0) ||
-           (body.n > sizeof cpu32 && memcmp(body.p, cpu32, sizeof cpu32) == 0);
-}
-
 static int read_pprof(const char *path, struct bytes pprof, each_request *each, void *context,
                       struct error *e)
 {
@@ -150,6 +136,21 @@ static int read_pprof(const char *path, struct bytes pprof, each_request *each, 
                                                     .was_other = true});
     buffer_release(&request);
     from_pprof_free(converter);
+    return r;
+}
+
+static int read_legacy(const char *path, struct bytes text, each_request *each, void *context,
+                       struct error *e)
+{
+    struct buffer pprof = BUFFER_INIT(CAPTURE_MAX);
+    int r = pprof_from_legacy(text, NULL, &pprof, e);
+    if (r == PPROF_MALFORMED)
+        r = error_prefix(e, -EBADMSG, "%s: ", path);
+    else if (r < 0)
+        r = error_set(e, r, "%s: out of memory, or longer than 1 GiB as pprof", path);
+    else
+        r = read_pprof(path, buffer_bytes(&pprof), each, context, e);
+    buffer_release(&pprof);
     return r;
 }
 
@@ -184,11 +185,10 @@ int capture_file_requests(const char *path, each_request *each, void *context, s
         r = unpack(path, &body, e);
     if (r == 0 && buffer_reserve(&body, PROFILES_PADDING) < 0)
         r = error_set(e, -ENOMEM, "out of memory");
-    if (r == 0 && is_old_pprof(buffer_bytes(&body)))
-        r = error_set(e, -EBADMSG,
-                      "%s: pprof of before it was protobuf, which `go tool pprof -proto` makes of it", path);
     if (r == 0 && body.n > 0 && body.p[0] == '{') { /* as protobuf that were a group: OTLP has none */
         r = read_json(path, buffer_bytes(&body), each, context, e);
+    } else if (r == 0 && pprof_is_legacy(buffer_bytes(&body))) {
+        r = read_legacy(path, buffer_bytes(&body), each, context, e);
     } else if (r == 0 && (text = from_text_guess(buffer_bytes(&body)))) {
         r = read_text(path, text, buffer_bytes(&body), each, context, e);
     } else if (r == 0 && pprof_is_likely(buffer_bytes(&body))) {

@@ -276,8 +276,8 @@ const struct settings_command convert_command = {
     .usage = "[--to FORMAT] IN... OUT",
     .doc = "profiles in one format as another: pprof, OTLP, folded stacks, perf script, speedscope",
     .text =
-        "Reads pprof, OTLP protobuf, OTLP/JSON, folded stacks or what `perf script` printed, plain or gzip, and\n"
-        "writes what OUT's name or --to says: nothing\n"
+        "Reads pprof (also the texts of `debug=1` and what gperftools writes), OTLP protobuf, OTLP/JSON, folded stacks\n"
+        "or what `perf script` printed, plain or gzip, and writes what OUT's name or --to says: nothing\n"
         "that pprof has is lost in OTLP, protobuf or JSON. pprof has samples, their stacks, values and labels, and\n"
         "no place for scopes, ids, frame types and timestamps. - is standard input or output; OUT may be a folder.\n"
         "1: something could not be converted.\n",

@@ -1,6 +1,7 @@
 // pprof's own library as a judge: `compare A B …` compares files pairwise, field by field, where only ids and the order of
-// strings may differ, prints the first difference of each pair and ends with 1 when there is one; `make FOLDER` writes profiles
-// that have what real ones seldom have; `parse FILE …` reads and writes files again and prints how long one reading took.
+// strings may differ, prints the first difference of each pair and ends with 1 when there is one; `compare-older A B …` the same where
+// A is of a format of before pprof was protobuf; `make FOLDER` writes profiles
+// that have what real ones seldom have; `debug FOLDER` writes this program's own as text (debug=1); `parse FILE …` reads and writes files again and prints how long one reading took.
 package main
 
 import (
@@ -92,10 +93,23 @@ func lines(p *profile.Profile) []string {
 	return out
 }
 
-func compare(pairs []string) int {
+// Without what the older formats say by their kind alone, and numbers that pprof's own writer would leave out.
+func plain(p *profile.Profile) *profile.Profile {
+	p.DropFrames, p.KeepFrames = "", ""
+	for _, s := range p.Sample {
+		if n := s.NumLabel["bytes"]; len(n) == 1 && n[0] == 0 {
+			s.NumLabel, s.NumUnit = nil, nil
+		} else {
+			s.NumUnit = map[string][]string{}
+		}
+	}
+	return p
+}
+
+func compare(pairs []string, of func(*profile.Profile) *profile.Profile) int {
 	failed := 0
 	for i := 0; i+1 < len(pairs); i += 2 {
-		a, b := lines(read(pairs[i])), lines(read(pairs[i+1]))
+		a, b := lines(of(read(pairs[i]))), lines(of(read(pairs[i+1])))
 		if reflect.DeepEqual(a, b) {
 			continue
 		}
@@ -120,9 +134,16 @@ func compare(pairs []string) int {
 func main() {
 	switch {
 	case len(os.Args) > 2 && os.Args[1] == "compare":
-		os.Exit(compare(os.Args[2:]))
+		os.Exit(compare(os.Args[2:], func(p *profile.Profile) *profile.Profile { return p }))
+	case len(os.Args) > 2 && os.Args[1] == "compare-older":
+		os.Exit(compare(os.Args[2:], plain))
 	case len(os.Args) == 3 && os.Args[1] == "make":
 		makeEdges(os.Args[2])
+	case len(os.Args) == 3 && os.Args[1] == "debug":
+		if err := writeTexts(os.Args[2]); err != nil {
+			fmt.Println(err)
+			os.Exit(2)
+		}
 	default:
 		os.Exit(2)
 	}
