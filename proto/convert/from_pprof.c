@@ -39,6 +39,8 @@ struct from_pprof {
     size_t charged; /* for what is being written */
     pprof_numbers stack;
     VEC(uint32_t) strings; /* [string of the pprof]: in the request, + 1; 0: not asked for yet */
+    VEC(uint32_t)
+    frame_types; /* [string of the pprof, being a file]: an attribute, + 1; 0: not asked for yet */
     VEC(struct kept) samples;
     pprof_numbers attrs;           /* of all samples */
     VEC(int64_t) values;           /* [sample × types] */
@@ -61,8 +63,8 @@ struct from_pprof *from_pprof_new(struct budget *budget)
     c->budget = budget;
     c->key.max = c->text.max = c->list.max = VALUE_MAX;
     pprof_init(&c->pprof, budget);
-    c->stack.budget = c->strings.budget = c->samples.budget = c->attrs.budget = c->values.budget =
-        c->order.budget = c->lines.budget = budget;
+    c->stack.budget = c->strings.budget = c->frame_types.budget = c->samples.budget = c->attrs.budget =
+        c->values.budget = c->order.budget = c->lines.budget = budget;
     c->build = build_new(budget);
     if (!c->build)
         return from_pprof_free(c);
@@ -79,6 +81,7 @@ struct from_pprof *from_pprof_free(struct from_pprof *c)
     budget_refund(c->budget, c->charged);
     vec_release(&c->stack);
     vec_release(&c->strings);
+    vec_release(&c->frame_types);
     vec_release(&c->samples);
     vec_release(&c->attrs);
     vec_release(&c->values);
@@ -185,9 +188,52 @@ static void put_function(struct from_pprof *c, const struct pprof_function *f)
                                                       .start_line = f->start_line});
 }
 
+static bool ends_with(struct bytes text, const char *end)
+{
+    size_t n = strlen(end);
+    return text.n >= n && memcmp(text.p + text.n - n, end, n) == 0;
+}
+
+/* What a function's source file says of its runtime, or NULL. */
+static const char *runtime_of(struct bytes file)
+{
+    static const struct {
+        const char *end, *type;
+    } ends[] = {{".go", "go"},      {"_amd64.s", "go"}, {"_arm64.s", "go"}, {".py", "cpython"},
+                {".js", "v8js"},    {".mjs", "v8js"},   {".cjs", "v8js"},   {".ts", "v8js"},
+                {".java", "jvm"},   {".kt", "jvm"},     {".scala", "jvm"},  {".rb", "ruby"},
+                {".php", "php"},    {".pl", "perl"},    {".cs", "dotnet"},  {".ex", "beam"},
+                {".erl", "beam"},   {".rs", "rust"},    {".c", "native"},   {".cc", "native"},
+                {".cpp", "native"}, {".cxx", "native"}, {".h", "native"},   {".hpp", "native"}};
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+        if (ends_with(file, ends[i].end))
+            return ends[i].type;
+    return bytes_starts(file, "node:") ? "v8js" : bytes_starts(file, "<frozen ") ? "cpython" : NULL;
+}
+
+/* The frame type of a location by its mapping and its innermost function's file, asked once a file: an
+ * attribute, or 0 where neither says it. */
+static uint32_t frame_type(struct from_pprof *c, const struct pprof_location *l)
+{
+    const struct pprof *p = &c->pprof;
+    if (l->mapping && bytes_starts(p->strings.p[p->mappings.p[l->mapping - 1].filename], "[kernel"))
+        return build_attribute_text(c->build, NAME_FRAME_TYPE, BYTES_LIT("kernel"));
+    uint32_t file = l->n_lines ? p->functions.p[p->lines.p[l->line].function - 1].filename : 0;
+    uint32_t *known = &c->frame_types.p[file];
+    if (!*known) {
+        const char *type = runtime_of(p->strings.p[file]);
+        *known = 1 + (type ? build_attribute_text(c->build, NAME_FRAME_TYPE, bytes_str(type)) : 0);
+    }
+    return *known - 1;
+}
+
 static void put_location(struct from_pprof *c, const struct pprof_location *l)
 {
-    uint32_t folded = l->is_folded ? flag(c, NAME_IS_FOLDED) : 0;
+    uint32_t attrs[2], n = 0, type = frame_type(c, l);
+    if (type)
+        attrs[n++] = type;
+    if (l->is_folded)
+        attrs[n++] = flag(c, NAME_IS_FOLDED);
     vec_clear(&c->lines);
     for (uint32_t i = l->line; i < l->line + l->n_lines; i++) {
         const struct pprof_line *line = &c->pprof.lines.p[i];
@@ -199,8 +245,8 @@ static void put_location(struct from_pprof *c, const struct pprof_location *l)
                                                       .address = l->address,
                                                       .lines = c->lines.p,
                                                       .n_lines = c->lines.n,
-                                                      .attrs = &folded,
-                                                      .n_attrs = l->is_folded});
+                                                      .attrs = attrs,
+                                                      .n_attrs = n});
 }
 
 static void put_tables(struct from_pprof *c)
@@ -537,7 +583,9 @@ int from_pprof_add(struct from_pprof *c, struct bytes pprof, const struct from_p
 {
     int r = pprof_read(&c->pprof, pprof, e);
     vec_clear(&c->strings);
+    vec_clear(&c->frame_types);
     r = r != 0 ? r : vec_extend(&c->strings, c->pprof.strings.n);
+    r = r != 0 ? r : vec_extend(&c->frame_types, c->pprof.strings.n);
     if (r != 0)
         return r;
     c->escapes = any_outside_utf8(&c->pprof);

@@ -20,6 +20,7 @@
 #define NAME_HAS_LINE_NUMBERS  "pprof.mapping.has_line_numbers"
 #define NAME_HAS_INLINE_FRAMES "pprof.mapping.has_inline_frames"
 #define NAME_IS_FOLDED         "pprof.location.is_folded"
+#define NAME_FRAME_TYPE        "profile.frame.type"
 #define NAME_BUILD_ID          "process.executable.build_id.gnu"
 
 /* Labels by which Pyroscope's clients and its own conversion name a span. */

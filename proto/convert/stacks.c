@@ -54,7 +54,7 @@ uint32_t stacks_string(struct stacks *s, struct bytes text)
 
 uint32_t stacks_frame_type(struct stacks *s, const char *type)
 {
-    return build_attribute_text(s->build, "profile.frame.type", bytes_str(type));
+    return build_attribute_text(s->build, NAME_FRAME_TYPE, bytes_str(type));
 }
 
 /* V8 names what it compiled by its kind, with a mark of how: "LazyCompile:~main /app.js:1". */
@@ -79,7 +79,11 @@ static bool is_jvm(struct bytes name)
 
 const char *stacks_runtime(struct bytes name)
 {
-    return bytes_starts(name, "py::") ? "cpython" : is_jvm(name) ? "jvm" : is_v8(name) ? "v8js" : NULL;
+    return name.n == 0                  ? NULL
+           : bytes_starts(name, "py::") ? "cpython"
+           : is_jvm(name)               ? "jvm"
+           : is_v8(name)                ? "v8js"
+                                        : NULL;
 }
 
 int stacks_type(struct stacks *s, struct bytes name, struct bytes unit, uint32_t *ret, struct error *e)

@@ -45,6 +45,11 @@ static uint32_t put_text(struct converting *c, struct bytes text)
     return pprof_write_string(&c->w, c->unescapes ? unescaped(c, text) : text);
 }
 
+static uint32_t put_label_text(struct converting *c, struct bytes text)
+{
+    return pprof_write_text(&c->w, c->unescapes ? unescaped(c, text) : text);
+}
+
 static uint32_t string_of(struct converting *c, uint32_t string)
 {
     uint32_t *known = &c->strings.p[string];
@@ -243,7 +248,7 @@ static void put_list(struct converting *c, uint32_t key, const struct attr_value
         struct wire_field member = member_of(any);
         struct pprof_label l = {.key = key};
         if (text_of_member(c, &member, &text))
-            l.text = put_text(c, text);
+            l.text = put_label_text(c, text);
         else if (member.number == ANY_VALUE_INT_VALUE)
             l.number = (int64_t)member.value, l.unit = unit;
         else if (!number_with_unit(c, &member, &l)) {
@@ -257,7 +262,9 @@ static void put_list(struct converting *c, uint32_t key, const struct attr_value
 static void put_label(struct converting *c, uint32_t key, const struct attr_value *value, uint32_t unit)
 {
     switch (value->kind) {
-    case ATTR_STRING: add_label(c, (struct pprof_label){.key = key, .text = put_text(c, value->text)}); break;
+    case ATTR_STRING:
+        add_label(c, (struct pprof_label){.key = key, .text = put_label_text(c, value->text)});
+        break;
     case ATTR_INT:
         add_label(c, (struct pprof_label){.key = key, .number = value->integer, .unit = unit});
         break;

@@ -344,7 +344,7 @@ static void drop_double_leaves(struct legacy *l)
 {
     for (uint32_t i = 0; i < l->samples.n; i++) {
         struct legacy_sample *s = &l->samples.p[i];
-        uint32_t *stack = l->stacks.p + s->from;
+        uint32_t *stack = s->n ? l->stacks.p + s->from : NULL;
         if (s->n > 1 && l->locations.p[stack[0]].address == l->locations.p[stack[1]].address + 1) {
             memmove(stack + 1, stack + 2, (s->n - 2) * sizeof *stack);
             s->n--;
@@ -474,7 +474,7 @@ static int drop_handler(struct legacy *l)
     }
     for (uint32_t i = 0; i < l->samples.n && handler != UINT32_MAX; i++) {
         struct legacy_sample *s = &l->samples.p[i];
-        uint32_t *stack = l->stacks.p + s->from;
+        uint32_t *stack = s->n ? l->stacks.p + s->from : NULL;
         if (s->n > 1 && stack[1] == handler) {
             memmove(stack + 1, stack + 2, (s->n - 2) * sizeof *stack);
             s->n--;
@@ -588,7 +588,7 @@ static void write_samples(struct pprof_writer *w, struct legacy *l)
     struct pprof_label size = {.key = l->has_block_size ? pprof_write_string(w, BYTES_LIT("bytes")) : 0};
     for (uint32_t i = 0; i < l->samples.n; i++) {
         const struct legacy_sample *s = &l->samples.p[i];
-        uint32_t *stack = l->stacks.p + s->from;
+        uint32_t *stack = s->n ? l->stacks.p + s->from : NULL;
         for (uint32_t k = 0; k < s->n; k++)
             stack[k] = l->locations.p[stack[k]].id;
         size.number = s->block_size;

@@ -21,6 +21,18 @@ uint32_t pprof_write_string(struct pprof_writer *w, struct bytes text)
     return 0;
 }
 
+uint32_t pprof_write_text(struct pprof_writer *w, struct bytes text)
+{
+    if (text.n > 0)
+        return pprof_write_string(w, text);
+    if (!w->empty)
+        w->empty = intern_append(&w->strings, text);
+    if (w->empty != INTERN_NONE)
+        return w->empty;
+    w->w.failed = w->w.failed ? w->w.failed : -ENOMEM;
+    return 0;
+}
+
 /* The scalars of a message that are not zero. */
 static void put_fields(struct wire_writer *w, const struct pprof_message *m, const void *base)
 {

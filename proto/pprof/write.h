@@ -16,12 +16,15 @@ struct pprof_writer {
     struct intern strings;
     struct wire_writer w;
     size_t begun;
+    uint32_t empty; /* a second "", for labels; 0: not asked for yet */
 };
 
 /* Strings are charged to `budget` (may be NULL). Released by pprof_write_end. */
 void pprof_write_begin(struct pprof_writer *w, struct budget *budget, struct buffer *out);
 
 uint32_t pprof_write_string(struct pprof_writer *w, struct bytes text);
+/* A text of a label: never 0, which would make a number of it. */
+uint32_t pprof_write_text(struct pprof_writer *w, struct bytes text);
 void pprof_write_type(struct pprof_writer *w, const struct pprof_type *t);
 /* These get the ids that they have, which are not 0 and differ. */
 void pprof_write_mapping(struct pprof_writer *w, const struct pprof_mapping *m);

@@ -47,13 +47,17 @@ struct build {
 
 /* --- Life */
 
+static bool keeps_equal(const struct build *b, int table)
+{
+    return b->keeps_equal && (table == MAPPING || table == LOCATION || table == FUNCTION);
+}
+
 static uint32_t add(struct build *b, int table, struct bytes entry)
 {
     if (b->failed < 0)
         return 0;
     struct intern *t = &b->table[table];
-    bool appends = b->keeps_equal && (table == MAPPING || table == LOCATION || table == FUNCTION);
-    uint32_t n = t->n, i = appends ? intern_append(t, entry) : intern_add(t, entry);
+    uint32_t n = t->n, i = keeps_equal(b, table) ? intern_append(t, entry) : intern_add(t, entry);
     if (i == INTERN_NONE) {
         b->failed = -ENOMEM;
         return 0;
@@ -126,8 +130,14 @@ static struct wire_writer entry_writer(struct build *b)
     return w;
 }
 
-static uint32_t entry_add(struct build *b, int table, const struct wire_writer *w)
+static uint32_t entry_add(struct build *b, int table, struct wire_writer *w)
 {
+    /* One of many that say nothing still says so: readers bound messages that are empty. Fields 1 and 2 of
+     * all three are numbers. */
+    if (b->entry.n == 0 && keeps_equal(b, table)) {
+        wire_put_uint(w, 1, 0);
+        wire_put_uint(w, 2, 0);
+    }
     if (w->failed < 0 && b->failed == 0)
         b->failed = w->failed;
     return add(b, table, buffer_bytes(&b->entry));

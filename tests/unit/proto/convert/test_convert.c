@@ -115,6 +115,66 @@ UNIT(labels_are_attributes_and_a_span_is_a_link)
     buffer_release(&request);
 }
 
+/* Go's writer cannot say it, others do: a text that is empty is no number. */
+UNIT(an_empty_text_of_a_label_is_a_text)
+{
+    struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0), back = BUFFER_INIT(0);
+    struct to_pprof_lost lost;
+    struct profiles v;
+    struct pprof_writer w;
+    struct pprof p;
+    struct pprof_sample s;
+    struct error e;
+    const int64_t value = 1;
+    pprof_write_begin(&w, NULL, &pprof);
+    pprof_write_type(&w, &(struct pprof_type){pprof_write_string(&w, BYTES_LIT("samples")), 0});
+    struct pprof_label label = {.key = pprof_write_string(&w, BYTES_LIT("key")),
+                                .text = pprof_write_text(&w, BYTES_LIT(""))};
+    ck_assert_uint_ne(label.text, 0);
+    pprof_write_sample(&w, &(struct pprof_sample){NULL, 0, &value, &label, 1}, 1);
+    ck_assert_int_eq(pprof_write_end(&w), 0);
+    convert(&pprof, &request);
+    decode(&v, &request);
+    ck_assert_int_eq(v.attribute.value[1].kind, ATTR_STRING);
+    ck_assert_int_eq(to_pprof(&v, NULL, &back, &lost), 0);
+    pprof_init(&p, NULL);
+    ck_assert_int_eq(pprof_read(&p, buffer_bytes(&back), &e), 0);
+    struct pprof_samples at = pprof_samples(&p);
+    ck_assert_int_eq(pprof_next(&p, &at, &s, &e), 0);
+    ck_assert_uint_eq(s.n_labels, 1);
+    ck_assert(s.labels[0].text != 0 && p.strings.p[s.labels[0].text].n == 0);
+    pprof_release(&p);
+    profiles_release(&v);
+    buffer_release(&pprof);
+    buffer_release(&request);
+    buffer_release(&back);
+}
+
+/* Readers bound messages that hold nothing; a profile may have any number of functions without a name. */
+UNIT(functions_without_a_name_are_no_empty_messages)
+{
+    struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
+    struct profiles v;
+    struct pprof_writer w;
+    const int64_t value = 1;
+    const uint32_t stack[] = {70000};
+    pprof_write_begin(&w, NULL, &pprof);
+    pprof_write_type(&w, &(struct pprof_type){pprof_write_string(&w, BYTES_LIT("samples")), 0});
+    for (uint32_t i = 1; i <= 70000; i++) {
+        pprof_write_mapping(&w, &(struct pprof_mapping){.id = i});
+        pprof_write_function(&w, &(struct pprof_function){.id = i});
+        pprof_write_location(&w, &(struct pprof_location){.id = i}, NULL, 0);
+    }
+    pprof_write_sample(&w, &(struct pprof_sample){stack, 1, &value, NULL, 0}, 1);
+    ck_assert_int_eq(pprof_write_end(&w), 0);
+    convert(&pprof, &request);
+    decode(&v, &request);
+    ck_assert(v.mapping.n == 70001 && v.function.n == 70001 && v.location.n == 70001);
+    profiles_release(&v);
+    buffer_release(&pprof);
+    buffer_release(&request);
+}
+
 UNIT(what_would_be_longer_than_allowed_is_refused)
 {
     struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(200);
