@@ -119,23 +119,26 @@ static int read_delimited(const char *path, struct bytes rest, each_request *eac
     return r;
 }
 
-static int read_pprof(const char *path, struct bytes pprof, each_request *each, void *context,
+/* `pprof` is released as soon as it was read. */
+static int read_pprof(const char *path, struct buffer *pprof, each_request *each, void *context,
                       struct error *e)
 {
     struct from_pprof *converter = from_pprof_new(NULL);
     struct buffer request = BUFFER_INIT(CAPTURE_MAX);
-    int r = converter ? from_pprof(converter, pprof, &from_pprof_anybody, &request, e) : -ENOMEM;
+    int r =
+        converter ? from_pprof(converter, buffer_bytes(pprof), &from_pprof_anybody, &request, e) : -ENOMEM;
     if (r == PPROF_MALFORMED)
         r = error_prefix(e, -EBADMSG, "%s: ", path);
     else if (r == FROM_PPROF_TOO_LARGE)
         r = error_set(e, -EFBIG, "%s: longer than 1 GiB as OTLP", path);
     else if (r < 0)
         r = error_set(e, r, "%s: out of memory", path);
+    from_pprof_free(converter);
+    buffer_release(pprof);
     if (r == 0)
         r = each(context, &(struct capture_request){buffer_bytes(&request), PROFILES_LAYOUT_1_10, path,
                                                     .was_other = true});
     buffer_release(&request);
-    from_pprof_free(converter);
     return r;
 }
 
@@ -149,7 +152,7 @@ static int read_legacy(const char *path, struct bytes text, each_request *each, 
     else if (r < 0)
         r = error_set(e, r, "%s: out of memory, or longer than 1 GiB as pprof", path);
     else
-        r = read_pprof(path, buffer_bytes(&pprof), each, context, e);
+        r = read_pprof(path, &pprof, each, context, e);
     buffer_release(&pprof);
     return r;
 }
@@ -192,7 +195,7 @@ int capture_file_requests(const char *path, each_request *each, void *context, s
     } else if (r == 0 && (text = from_text_guess(buffer_bytes(&body)))) {
         r = read_text(path, text, buffer_bytes(&body), each, context, e);
     } else if (r == 0 && pprof_is_likely(buffer_bytes(&body))) {
-        r = read_pprof(path, buffer_bytes(&body), each, context, e);
+        r = read_pprof(path, &body, each, context, e);
     } else if (r == 0) {
         memset(body.p + body.n, 0, PROFILES_PADDING);
         if (body.n > 0 && body.p[0] == 0) /* no field has that number; and a length below 16 MiB begins so */

@@ -147,6 +147,11 @@ static int put_gzip(struct converting *c, enum format to, struct bytes body)
     return r;
 }
 
+static int put_request(struct converting *c, enum format to, struct bytes body)
+{
+    return to == FORMAT_PPROF || ends_with(c->out, ".gz") ? put_gzip(c, to, body) : put(c, to, body);
+}
+
 /* ---- converting ------------------------------------------------------------------------------- */
 
 static int write_otlp(struct converting *c, struct buffer *out)
@@ -188,6 +193,9 @@ static int convert_request(void *context, const struct capture_request *request)
     c->n_requests++;
     if (c->n_requests > 1 && !c->written && to != FORMAT_JSON && to != FORMAT_FOLDED)
         return error_set(c->e, -EINVAL, "%s has more than one request: let OUT be a folder", c->in);
+    /* What was just made is a request as it stands: only who takes it apart needs to look into it. */
+    if (request->was_other && to == FORMAT_OTLP)
+        return put_request(c, to, request->body);
     int r = profiles_decode_as(&c->view, request->body, request->layout, &limits, c->e);
     if (r != 0)
         return error_prefix(c->e, r < 0 ? r : -EBADMSG, "%s: ", request->place);
@@ -201,10 +209,8 @@ static int convert_request(void *context, const struct capture_request *request)
         r = error_set(c->e, -EINVAL, "%s: more than %u kinds of profiles", request->place, PPROF_TYPES_MAX);
     else if (r != 0)
         r = error_set(c->e, -ENOMEM, "%s: out of memory, or longer than 1 GiB", request->place);
-    else if (to == FORMAT_PPROF || ends_with(c->out, ".gz"))
-        r = put_gzip(c, to, buffer_bytes(&out));
     else
-        r = put(c, to, buffer_bytes(&out));
+        r = put_request(c, to, buffer_bytes(&out));
     buffer_release(&out);
     return r;
 }

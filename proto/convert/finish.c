@@ -19,6 +19,39 @@ size_t finish_bound(uint64_t samples, uint64_t attributes)
     return SAMPLE_BYTES * samples + REFERENCE_BYTES * attributes;
 }
 
+/* What a request has once: profiles' heads, the scope. More than that is charged when it is there. */
+#define HEAD_BYTES 4096u
+
+int finish_begin(struct finish *f, struct build *b, struct budget *budget, size_t bound, struct buffer *out)
+{
+    *f = (struct finish){.budget = budget, .out = out, .was = out->n, .max = out->max};
+    int r = room_make(out, bound + build_size(b) + HEAD_BYTES + PROFILES_PADDING + WRITER_SLACK, budget);
+    f->charged = out->cap;
+    out->max = 0; /* of room, of which the writer asks for more than it fills */
+    build_into(b, out);
+    return r != 0 ? -ENOMEM : 0;
+}
+
+int finish_end(struct finish *f, struct build *b, int r)
+{
+    struct buffer *out = f->out;
+    int built = build_finish(b, out);
+    r = r != 0 ? r : built;
+    r = r != 0 ? r : buffer_reserve(out, PROFILES_PADDING);
+    out->max = f->max;
+    if (r == 0 && out->max && out->n > out->max)
+        r = FINISH_TOO_LARGE;
+    if (out->cap > f->charged && !budget_charge(f->budget, out->cap - f->charged)) {
+        out->cap = f->charged; /* what is not charged is not said to be there */
+        r = -ENOMEM;
+    }
+    if (r != 0)
+        out->n = f->was;
+    else
+        memset(out->p + out->n, 0, PROFILES_PADDING);
+    return r;
+}
+
 int finish_request(struct build *b, struct budget *budget, struct buffer *out)
 {
     size_t size = build_size(b);

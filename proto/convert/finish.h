@@ -13,12 +13,25 @@
 
 enum { FINISH_TOO_LARGE = 1 };
 
-/* No less than what as many samples with as many references to attributes will take: what is to be charged
- * before they are written. */
+/* No less than what as many samples with as many references to attributes will take. */
 size_t finish_bound(uint64_t samples, uint64_t attributes);
 
-/* Appends the request to `out` with PROFILES_PADDING readable bytes behind it, out->cap being on the budget
- * before and after. 0, FINISH_TOO_LARGE (out->max), -ENOMEM; then nothing is appended. */
+struct finish {
+    struct budget *budget;
+    struct buffer *out;
+    size_t was, charged, max;
+};
+
+/* Before the first resource, when the dictionary is complete: makes room for the whole request in `out`,
+ * charged to the budget, and lets it be written there. 0; -ENOMEM: memory, the budget. */
+int finish_begin(struct finish *f, struct build *b, struct budget *budget, size_t bound, struct buffer *out);
+
+/* The request is complete: it is in `out` with PROFILES_PADDING readable bytes behind it, out->cap being on
+ * the budget before and after. `r`: what failed meanwhile. 0, r, FINISH_TOO_LARGE (out->max), -ENOMEM; then
+ * nothing is appended. */
+int finish_end(struct finish *f, struct build *b, int r);
+
+/* The same for a request that was built without finish_begin: appends it. */
 int finish_request(struct build *b, struct budget *budget, struct buffer *out);
 
 #endif

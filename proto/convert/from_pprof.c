@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/hash.h"
 #include "proto/base/macros.h"
 #include "proto/convert/escape.h"
 #include "proto/convert/finish.h"
@@ -31,12 +32,22 @@ struct before {
     uint32_t mappings, functions, locations;
 };
 
+#define KNOWN_LABELS 1024u
+struct known_label {
+    struct pprof_label label;
+    uint32_t attribute; /* 0: none */
+};
+
 struct from_pprof {
+    struct known_label labels[KNOWN_LABELS];
     struct budget *budget;
     struct pprof pprof;
     struct build *build;
     struct before before;
-    size_t charged; /* for what is being written */
+    size_t charged;       /* for what is being written */
+    struct buffer *into;  /* where it is written at once, or NULL: it is kept until the end */
+    struct finish finish; /* of `into`, once is_begun */
+    bool is_begun;
     pprof_numbers stack;
     VEC(uint32_t) strings; /* [string of the pprof]: in the request, + 1; 0: not asked for yet */
     VEC(uint32_t)
@@ -360,6 +371,19 @@ static uint32_t put_list(struct from_pprof *c, uint32_t from, uint32_t to)
     return build_attribute(c->build, text_in(c, key, &c->key), &list, unit);
 }
 
+static uint32_t put_label(struct from_pprof *c, const struct pprof_label *l);
+
+/* The same, of which most are said again and again: remembered by what they are. */
+static uint32_t put_known_label(struct from_pprof *c, const struct pprof_label *l)
+{
+    uint64_t hash = hash_mix(hash_mix((uint64_t)l->key << 32 | l->text, l->unit), (uint64_t)l->number);
+    struct known_label *known = &c->labels[hash % KNOWN_LABELS];
+    if (!known->attribute || known->label.key != l->key || known->label.text != l->text ||
+        known->label.unit != l->unit || known->label.number != l->number)
+        *known = (struct known_label){*l, put_label(c, l)};
+    return known->attribute;
+}
+
 static uint32_t put_label(struct from_pprof *c, const struct pprof_label *l)
 {
     struct attr_value value = {.kind = ATTR_INT, .integer = l->number};
@@ -386,8 +410,8 @@ static int put_labels(struct from_pprof *c, const struct pprof_sample *s, int tr
         for (to = from + 1; to < c->order.n; to++)
             if (!bytes_eq(key, c->pprof.strings.p[s->labels[c->order.p[to]].key]))
                 break;
-        r = vec_append(&c->attrs,
-                       to > from + 1 ? put_list(c, from, to) : put_label(c, &s->labels[c->order.p[from]]));
+        r = vec_append(&c->attrs, to > from + 1 ? put_list(c, from, to)
+                                                : put_known_label(c, &s->labels[c->order.p[from]]));
     }
     return r;
 }
@@ -559,9 +583,17 @@ static int put_tree(struct from_pprof *c, const struct from_pprof_origin *origin
         finish_bound((uint64_t)c->samples.n * c->pprof.types.n, (uint64_t)c->attrs.n * c->pprof.types.n);
     if (max && bound / 8 > max)
         return FROM_PPROF_TOO_LARGE;
-    if (!budget_charge(c->budget, bound))
-        return -ENOMEM;
-    c->charged += bound;
+    int r = 0;
+    if (c->into) {
+        c->is_begun = true;
+        r = finish_begin(&c->finish, c->build, c->budget, bound, c->into);
+    } else if (budget_charge(c->budget, bound)) {
+        c->charged += bound;
+    } else {
+        r = -ENOMEM;
+    }
+    if (r < 0)
+        return r;
     build_resource(c->build, origin->resource, origin->n_resource, BYTES_LIT(""));
     put_scope(c, origin);
     put_profiles(c, origin);
@@ -588,6 +620,7 @@ int from_pprof_add(struct from_pprof *c, struct bytes pprof, const struct from_p
     r = r != 0 ? r : vec_extend(&c->frame_types, c->pprof.strings.n);
     if (r != 0)
         return r;
+    memset(c->labels, 0, sizeof c->labels);
     c->escapes = any_outside_utf8(&c->pprof);
     put_tables(c);
     r = keep_samples(c, origin->keep_trace_labels, max, e);
@@ -611,6 +644,11 @@ int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof
                struct buffer *out, struct error *e)
 {
     from_pprof_begin(c);
+    c->into = out; /* it is the only one: its dictionary is complete when its tree is written */
     int r = from_pprof_add(c, pprof, origin, out->max, e);
-    return r == 0 ? from_pprof_end(c, out) : r;
+    c->into = NULL;
+    if (c->is_begun)
+        r = finish_end(&c->finish, c->build, r);
+    c->is_begun = false;
+    return r == FINISH_TOO_LARGE ? FROM_PPROF_TOO_LARGE : r;
 }

@@ -96,8 +96,10 @@ static int put_all(struct stacks *s, const struct from_text_options *o, struct b
     for (uint32_t i = 0; i < s->samples.n; i++)
         references += intern_get(&s->attrs, s->samples.p[i].attrs).n / sizeof(uint32_t);
     size_t bound = finish_bound(s->samples.n, references);
-    if (!budget_charge(s->budget, bound))
-        return -ENOMEM;
+    struct finish finish;
+    int r = finish_begin(&finish, s->build, s->budget, bound, out);
+    if (r < 0)
+        return finish_end(&finish, s->build, r);
     build_resource(s->build, o->origin.resource, o->origin.n_resource, BYTES_LIT(""));
     build_scope(s->build, o->origin.scope, o->origin.version, &escaped, s->escapes, BYTES_LIT(""));
     for (uint32_t i = 0; i < s->types.n; i++) {
@@ -114,8 +116,7 @@ static int put_all(struct stacks *s, const struct from_text_options *o, struct b
         build_profile(s->build, &profile);
         put_samples(s, type);
     }
-    int r = s->failed ? s->failed : finish_request(s->build, s->budget, out);
-    budget_refund(s->budget, bound);
+    r = finish_end(&finish, s->build, s->is_too_long ? FROM_TEXT_TOO_LARGE : s->failed);
     return r == FINISH_TOO_LARGE ? FROM_TEXT_TOO_LARGE : r;
 }
 

@@ -305,8 +305,46 @@ static const struct pprof_field sample_fields[] = {
     [1] = {"location_id", PPROF_OTHER, 0}, [2] = {"value", PPROF_OTHER, 0}, [3] = {"label", PPROF_OTHER, 0}};
 static const struct pprof_message sample_message = {"sample", sample_fields, ARRAY_LEN(sample_fields)};
 
-static int read_stack(struct pprof *p, const struct wire_field *f, const struct place *at, struct error *e)
+/* The varint at the front of [*p, end), of at most four bytes, which nearly all are; false: it is longer, or
+ * cut off. */
+static inline bool take_short_varint(const uint8_t **p, const uint8_t *end, uint64_t *ret)
 {
+    const uint8_t *at = *p;
+    uint64_t value = 0;
+    for (uint32_t shift = 0; shift < 28 && at < end; shift += 7) {
+        value |= (uint64_t)(*at & 0x7f) << shift;
+        if (*at++ < 0x80) {
+            *ret = value;
+            *p = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A packed list's ids as far as they are short: what is left in *f is for the general way. */
+static int read_packed_stack(struct pprof *p, struct wire_field *f, const struct place *at, struct error *e)
+{
+    const uint8_t *from = f->bytes.p, *end = f->bytes.p + f->bytes.n;
+    uint64_t id;
+    int r = f->bytes.n <= UINT32_MAX ? vec_reserve(&p->stack, (uint64_t)p->stack.n + f->bytes.n) : -ENOMEM;
+    while (r == 0 && take_short_varint(&from, end, &id)) {
+        uint32_t place = pprof_ids_place(&p->location_ids, id);
+        p->stack.p[p->stack.n] = place;
+        p->stack.n += place != 0;
+        r = place ? 0 : fail_reference(e, at, "location_id", id);
+    }
+    f->bytes = bytes_of(from, (size_t)(end - from));
+    return r;
+}
+
+static int read_stack(struct pprof *p, struct wire_field *f, const struct place *at, struct error *e)
+{
+    if (f->type == WIRE_LEN && f->bytes.n > 0) {
+        int packed = read_packed_stack(p, f, at, e);
+        if (packed != 0 || f->bytes.n == 0)
+            return packed;
+    }
     struct wire_rest rest = {0};
     uint64_t id;
     int wire, r = 0;

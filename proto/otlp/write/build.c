@@ -34,9 +34,10 @@ enum { NOTHING, RESOURCE, SCOPE, PROFILE, LEVELS };
 
 struct build {
     struct intern table[TABLES];
-    struct buffer entry; /* an entry being encoded */
-    struct buffer tree;  /* resource_profiles, encoded */
-    struct wire_writer w;
+    struct buffer entry;  /* an entry being encoded */
+    struct buffer tree;   /* resource_profiles, encoded */
+    struct wire_writer w; /* to `tree`, or to what build_into gave */
+    size_t begun;         /* where the tree begins in that */
     size_t mark[LEVELS];
     int open;
     size_t entries; /* bytes of all tables' entries */
@@ -79,6 +80,7 @@ void build_begin(struct build *b)
     buffer_clear(&b->tree, KEEP_MAX);
     buffer_clear(&b->entry, KEEP_MAX);
     b->w = wire_writer(&b->tree);
+    b->begun = 0;
     b->open = NOTHING;
     b->entries = 0;
     b->n_samples = 0;
@@ -112,7 +114,7 @@ struct build *build_free(struct build *b)
 
 size_t build_size(const struct build *b)
 {
-    return b->tree.n + b->entries + (LEVELS + 1) * FRAME_MAX;
+    return b->w.out->n - b->begun + b->entries + (LEVELS + 1) * FRAME_MAX;
 }
 
 uint32_t build_samples(const struct build *b)
@@ -321,6 +323,48 @@ void build_profile(struct build *b, const struct build_profile *p)
     wire_put_packed32(w, PROFILE_ATTRIBUTE_INDICES, p->attrs, p->n_attrs);
 }
 
+/* A sample of one value and few attributes, which nearly all are, is less than 128 bytes: all its lengths are
+ * one byte, and it is written at once. */
+#define SHORT_ATTRS 12u
+#define SHORT_MAX   (SHORT_ATTRS * 5u + 2u + 6u + 6u + 2u + WIRE_VARINT_MAX)
+_Static_assert(SHORT_MAX < 128, "a length is one byte");
+
+static uint8_t *store_varint(uint8_t *p, uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7)
+        *p++ = (uint8_t)(v | 0x80);
+    *p++ = (uint8_t)v;
+    return p;
+}
+
+static void put_short_sample(struct wire_writer *w, const struct build_sample *s)
+{
+    uint8_t all[SHORT_MAX + 2], *p = all + 2;
+    all[0] = WIRE_TAG(PROFILE_SAMPLES, WIRE_LEN);
+    if (s->stack) {
+        *p++ = WIRE_TAG(SAMPLE_STACK_INDEX, WIRE_VARINT);
+        p = store_varint(p, s->stack);
+    }
+    if (s->n_attrs) {
+        uint8_t *length = p + 1;
+        *p = WIRE_TAG(SAMPLE_ATTRIBUTE_INDICES, WIRE_LEN);
+        p += 2;
+        for (uint32_t i = 0; i < s->n_attrs; i++)
+            p = store_varint(p, s->attrs[i]);
+        *length = (uint8_t)(p - length - 1);
+    }
+    if (s->link) {
+        *p++ = WIRE_TAG(SAMPLE_LINK_INDEX, WIRE_VARINT);
+        p = store_varint(p, s->link);
+    }
+    uint8_t *length = p + 1;
+    *p = WIRE_TAG(SAMPLE_VALUES, WIRE_LEN);
+    p = store_varint(p + 2, (uint64_t)s->values[0]);
+    *length = (uint8_t)(p - length - 1);
+    all[1] = (uint8_t)(p - all - 2);
+    wire_put_raw(w, bytes_of(all, (size_t)(p - all)));
+}
+
 void build_sample(struct build *b, const struct build_sample *s)
 {
     struct wire_writer *w = &b->w;
@@ -328,6 +372,11 @@ void build_sample(struct build *b, const struct build_sample *s)
         b->failed = -EINVAL;
     if (b->failed < 0)
         return;
+    b->n_samples++;
+    if (s->n_values == 1 && s->n_timestamps == 0 && s->n_attrs <= SHORT_ATTRS) {
+        put_short_sample(w, s);
+        return;
+    }
     size_t mark = wire_begin(w, PROFILE_SAMPLES);
     wire_put_uint_nonzero(w, SAMPLE_STACK_INDEX, s->stack);
     wire_put_packed32(w, SAMPLE_ATTRIBUTE_INDICES, s->attrs, s->n_attrs);
@@ -335,10 +384,15 @@ void build_sample(struct build *b, const struct build_sample *s)
     wire_put_packed64(w, SAMPLE_VALUES, s->values, s->n_values);
     wire_put_packed_fixed64(w, SAMPLE_TIMESTAMPS_UNIX_NANO, s->timestamps, s->n_timestamps);
     wire_end(w, mark);
-    b->n_samples++;
 }
 
 /* --- The end */
+
+void build_into(struct build *b, struct buffer *out)
+{
+    b->w = wire_writer(out);
+    b->begun = out->n;
+}
 
 static void put_dictionary(const struct build *b, struct wire_writer *w)
 {
@@ -351,14 +405,17 @@ static void put_dictionary(const struct build *b, struct wire_writer *w)
 
 int build_finish(struct build *b, struct buffer *out)
 {
+    bool is_there = b->w.out == out;
+    size_t was = is_there ? b->begun : out->n;
     close_from(b, RESOURCE);
-    if (has_failed(b))
-        return b->failed;
+    int r = has_failed(b) ? b->failed : 0;
     struct wire_writer w = wire_writer(out);
-    size_t was = out->n;
-    wire_put_raw(&w, buffer_bytes(&b->tree));
-    put_dictionary(b, &w);
-    if (w.failed < 0)
+    if (r == 0 && !is_there)
+        wire_put_raw(&w, buffer_bytes(&b->tree));
+    if (r == 0)
+        put_dictionary(b, &w);
+    r = r < 0 ? r : w.failed;
+    if (r < 0)
         out->n = was;
-    return w.failed;
+    return r;
 }
