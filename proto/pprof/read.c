@@ -355,9 +355,16 @@ static int read_stack(struct pprof *p, struct wire_field *f, const struct place 
     return r == 0 && wire == WIRE_MALFORMED ? fail(e, at, "location_id", "no varint") : r;
 }
 
-static int read_values(struct pprof *p, const struct wire_field *f, uint32_t *n, const struct place *at,
+static int read_values(struct pprof *p, struct wire_field *f, uint32_t *n, const struct place *at,
                        struct error *e)
 {
+    if (f->type == WIRE_LEN) { /* as above: what is short at once */
+        const uint8_t *from = f->bytes.p, *end = f->bytes.p + f->bytes.n;
+        uint64_t short_value;
+        while (*n < p->types.n && take_short_varint(&from, end, &short_value))
+            p->values[(*n)++] = (int64_t)short_value;
+        f->bytes = bytes_of(from, (size_t)(end - from));
+    }
     struct wire_rest rest = {0};
     uint64_t value;
     int wire, r = 0;
