@@ -57,8 +57,7 @@ static int check_one(void *context, const struct capture_request *request)
     const struct checking *k = context;
     uint32_t before, n;
     if (request->was_other)
-        return error_set(k->e, -EINVAL, "%s: not OTLP; profgate convert makes OTLP of it",
-                         request->place);
+        return error_set(k->e, -EINVAL, "%s: not OTLP; profgate convert makes OTLP of it", request->place);
     check_findings(k->check, &before);
     int r = check_request(k->check, request->body, request->layout, !request->was_json);
     if (r == CHECK_TOO_LARGE)
