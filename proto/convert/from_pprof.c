@@ -49,9 +49,8 @@ struct from_pprof {
     struct finish finish; /* of `into`, once is_begun */
     bool is_begun;
     pprof_numbers stack;
-    VEC(uint32_t) strings; /* [string of the pprof]: in the request, + 1; 0: not asked for yet */
-    VEC(uint32_t)
-    frame_types; /* [string of the pprof, being a file]: an attribute, + 1; 0: not asked for yet */
+    VEC(uint32_t) strings;     /* [string of the pprof]: in the request, + 1; 0: not asked for yet */
+    VEC(uint32_t) frame_types; /* [string of the pprof, a file]: an attribute, + 1; 0: not asked for yet */
     VEC(struct kept) samples;
     pprof_numbers attrs;           /* of all samples */
     VEC(int64_t) values;           /* [sample × types] */
@@ -647,8 +646,8 @@ int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof
     c->into = out; /* it is the only one: its dictionary is complete when its tree is written */
     int r = from_pprof_add(c, pprof, origin, out->max, e);
     c->into = NULL;
-    if (c->is_begun)
-        r = finish_end(&c->finish, c->build, r);
+    if (c->is_begun && (r = finish_end(&c->finish, c->build, r)) == FINISH_TOO_LARGE)
+        r = FROM_PPROF_TOO_LARGE;
     c->is_begun = false;
-    return r == FINISH_TOO_LARGE ? FROM_PPROF_TOO_LARGE : r;
+    return r;
 }
