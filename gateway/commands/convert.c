@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "gateway/commands/capture_file.h"
 #include "gateway/commands/command.h"
+#include "proto/base/clock.h"
 #include "proto/base/intern.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
@@ -244,6 +246,20 @@ static int convert(const char *in, const char *out, struct intern *written, int 
     return r;
 }
 
+#define SAY_EVERY (NSEC_PER_SEC / 2)
+
+/* To a person who waits: how many of the files are done. */
+static void say_progress(int done, int all, uint64_t *said)
+{
+    uint64_t now = clock_monotonic();
+    if (done == 0)
+        *said = now;
+    if (!isatty(STDERR_FILENO) || now - *said < SAY_EVERY)
+        return;
+    fprintf(stderr, "profgate convert: %d of %d files\n", done, all);
+    *said = now;
+}
+
 static int run(int argc, char **argv)
 {
     struct convert_arguments arguments = {0};
@@ -267,12 +283,15 @@ static int run(int argc, char **argv)
     }
     struct intern written = INTERN_INIT(NULL);
     int by_name = (int)format_of_name(out);
-    for (int i = rest; i < argc - 1; i++)
+    uint64_t said = 0;
+    for (int i = rest; i < argc - 1; i++) {
+        say_progress(i - rest, argc - 1 - rest, &said);
         if (convert(argv[i], out, is_folder ? &written : NULL, arguments.to ? arguments.to : by_name, &e) <
             0) {
             fprintf(stderr, "profgate convert: %s\n", e.text);
             code = EXIT_NO; /* the others go on */
         }
+    }
     intern_release(&written);
     return code;
 }
@@ -286,7 +305,7 @@ const struct settings_command convert_command = {
         "or what `perf script` printed, plain or gzip, and writes what OUT's name or --to says: nothing\n"
         "that pprof has is lost in OTLP, protobuf or JSON. pprof has samples, their stacks, values and labels, and\n"
         "no place for scopes, ids, frame types and timestamps. - is standard input or output; OUT may be a folder.\n"
-        "1: something could not be converted.\n",
+        "Of many files a terminal is told how many are done. 1: something could not be converted.\n",
     .flags = &flags,
     .run = run,
 };

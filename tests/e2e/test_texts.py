@@ -1,5 +1,7 @@
 """Stacks that people have as text, through the commands: in from folded stacks and perf script, out to speedscope, and counted."""
 import json
+import os
+import pty
 import subprocess
 
 from programs import BUILD, DATA, PATIENCE
@@ -56,3 +58,28 @@ def test_what_is_no_text_is_said_by_its_line(tmp_path):
     (tmp_path / "x.folded").write_text("a;b 1\na;b one\n")
     done = profgate("convert", tmp_path / "x.folded", "-")
     assert done.returncode == 1 and "x.folded: line 2: no count" in done.stderr
+
+
+def test_a_terminal_is_told_how_far_it_is_and_nobody_else(tmp_path):
+    """The first file is a pipe that is filled when half a second and more went by: it is a wait that is tried, not a speed."""
+    (tmp_path / "out").mkdir()
+    os.mkfifo(tmp_path / "slow.folded")
+    (tmp_path / "other.folded").write_text("a;b 1\n")
+    for is_terminal in (True, False):
+        ours, theirs = pty.openpty() if is_terminal else os.pipe()
+        done = subprocess.Popen([BUILD / "profgate", "convert", "--to", "otlp", tmp_path / "slow.folded", tmp_path / "other.folded",
+                                 tmp_path / "out"], stderr=theirs)
+        os.close(theirs)
+        with open(tmp_path / "slow.folded", "w") as pipe:
+            try:
+                done.wait(0.8)
+            except subprocess.TimeoutExpired:
+                pass
+            pipe.write("a;b 1\n")
+        assert done.wait(PATIENCE) == 0
+        try:
+            said = os.read(ours, 4096)
+        except OSError:  # a terminal whose other end is closed
+            said = b""
+        os.close(ours)
+        assert (b"1 of 2 files" in said) == is_terminal, said
