@@ -145,12 +145,15 @@ static bool is_text(struct bytes body)
 
 enum from_text_format from_text_guess(struct bytes body)
 {
-    struct bytes rest = body, line;
+    struct bytes rest = body, line = {0}, next = {0};
     uint64_t number = 0;
     if (!is_text(body))
         return FROM_TEXT_NONE;
     while (stacks_line(&rest, &line, &number))
         if (bytes_trim(line).n > 0 && line.p[0] != '#')
-            return perf_script_is_header(line) ? FROM_TEXT_PERF_SCRIPT : FROM_TEXT_FOLDED;
-    return FROM_TEXT_NONE;
+            break;
+    if (bytes_trim(line).n == 0)
+        return FROM_TEXT_NONE;
+    (void)stacks_line(&rest, &next, &number);
+    return perf_script_begins(line, next) ? FROM_TEXT_PERF_SCRIPT : FROM_TEXT_FOLDED;
 }

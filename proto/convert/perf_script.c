@@ -188,12 +188,17 @@ static bool take_head(struct bytes line, struct head *ret)
     return take_timeless(line, ret);
 }
 
-/* "cycles:" alone: -F event,ip,sym. */
-static bool take_event_alone(struct bytes line, struct head *ret)
+/* "cycles:" alone, of -F event,ip,sym; or who it was and no more, of -F comm,tid,ip,sym. */
+static bool take_part(struct bytes line, struct head *ret)
 {
     *ret = (struct head){0};
     take_event(line, ret);
-    return ret->event.n > 0;
+    if (ret->event.n > 0)
+        return true;
+    take_who(line, ret);
+    struct head last = {0};
+    struct bytes text = bytes_trim(line);
+    return ret->has_tid && take_ids(bytes_after_last(text, ' '), &last);
 }
 
 /* ---- frames ----------------------------------------------------------------------------------- */
@@ -461,7 +466,7 @@ static int read_line(struct reading *r, struct bytes line, struct bytes *rest, u
     if (line.p[0] == '#')
         return 0;
     bool is_inside = is_blank(line.p[0]);
-    if (line.p[0] != '\t' && (take_head(line, &h) || (!is_inside && take_event_alone(line, &h))))
+    if (line.p[0] != '\t' && (take_head(line, &h) || (!is_inside && take_part(line, &h))))
         return begin_sample(r, &h, e);
     is_inside |=
         r->is_open && take_frame(line, &f) && (f.file.n || f.is_inlined); /* pasted without its blanks */
@@ -478,13 +483,14 @@ static int read_line(struct reading *r, struct bytes line, struct bytes *rest, u
     return 0;
 }
 
-bool perf_script_is_header(struct bytes line)
+bool perf_script_begins(struct bytes line, struct bytes next)
 {
     struct head h;
     struct frame f;
-    return line.n > 0 && (line.p[0] == '\t' ? take_frame(line, &f)
-                                            : take_head(line, &h) &&
-                                                  (h.has_time || h.event.n > 0 || h.has_pid || h.has_cpu));
+    if (line.n == 0 || line.p[0] == '\t')
+        return take_frame(line, &f);
+    return take_head(line, &h) || (next.n > 0 && is_blank(next.p[0]) && take_frame(next, &f) &&
+                                   (take_part(line, &h) || take_frame(line, &f)));
 }
 
 int from_perf_script(struct stacks *s, struct bytes text, const struct from_text_options *options,

@@ -51,8 +51,8 @@ int from_lines(struct stacks *s, struct bytes text, const struct from_text_optio
 int from_perf_script(struct stacks *s, struct bytes text, const struct from_text_options *options,
                      struct error *e);
 
-/* Whether a line begins a sample of `perf script`. */
-bool perf_script_is_header(struct bytes line);
+/* Whether these are the first lines of what `perf script` prints. */
+bool perf_script_begins(struct bytes line, struct bytes next);
 
 /* The next line, without its end; false behind the last. *line counts from 1. */
 bool stacks_line(struct bytes *rest, struct bytes *ret, uint64_t *line);
