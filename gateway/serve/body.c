@@ -72,6 +72,12 @@ int body_read(struct body_reader *r, struct request *q, enum profiles_layout lay
         q->route.intake->size(ret->bytes) > light)
         return BODY_LARGE;
     ret->n_plain = ret->bytes.n;
+    if (refusal == REFUSAL_NONE && q->route.intake->answer) {
+        q->answer.max = r->limit;
+        *ret_refusal =
+            q->route.intake->answer(&q->head, ret->bytes, &q->answer, r->budget, &q->answer_type, why);
+        return 0;
+    }
     ret->received = (struct received){
         .coding = request_is_coded(q) ? q->route.coding : CODING_IDENTITY,
         .plain = request_is_coded(q) ? &r->plain : &q->body,
@@ -79,7 +85,7 @@ int body_read(struct body_reader *r, struct request *q, enum profiles_layout lay
         .budget = r->budget,
     };
     if (refusal == REFUSAL_NONE && q->route.intake->decode) {
-        refusal = q->route.intake->decode(ret->bytes, &r->proto, r->budget, &ret->layout, why);
+        refusal = q->route.intake->decode(&q->head, ret->bytes, &r->proto, r->budget, &ret->layout, why);
         ret->bytes = buffer_bytes(&r->proto);
         ret->received.plain = &r->proto;
         ret->received.coded = NULL; /* it is of what the intake takes, not of what that is */

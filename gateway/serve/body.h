@@ -40,7 +40,8 @@ enum {
 /* layout: of protobuf, PROFILES_LAYOUT_UNKNOWN if it is to be recognised; JSON tells its own. light: SIZE_MAX
  * to read whatever it is. 0 with *ret_refusal: REFUSAL_NONE and *ret, or why not: then *why has words of its
  * own, or none where the refusal's words say it all; or BODY_LARGE. What is in *ret is the reader's memory
- * and the request's, either of which may be taken out of ret->received. */
+ * and the request's, either of which may be taken out of ret->received. Of an intake that answers it is
+ * q->answer that is filled, and nothing of *ret but n_plain. */
 int body_read(struct body_reader *r, struct request *q, enum profiles_layout layout, size_t light,
               struct body *ret, enum refusal *ret_refusal, struct error *why);
 

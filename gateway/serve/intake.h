@@ -25,9 +25,16 @@ enum intake_protocol {
     INTAKE_GRPC, /* a unary call: the message has a prefix, the answer has trailers. HTTP/2 */
 };
 
+/* What an intake may want to know of a request's head; as it came. */
+struct intake_head {
+    struct bytes query;        /* without its '?', still percent-encoded */
+    struct bytes type, accept; /* Content-Type with its parameters; Accept */
+};
+
 /* How answers are worded. */
 struct intake_words {
-    struct bytes media_type; /* of each answer */
+    struct bytes media_type;   /* of each answer */
+    struct bytes refusal_type; /* of a refusal, where it is another one; else empty */
     /* Appends the body (gRPC: the message): the request was taken, but for rejected_profiles; message: "", or
      * why they were rejected, or a warning. 0 or a negative errno. */
     int (*accepted)(struct buffer *out, uint64_t rejected_profiles, struct bytes message);
@@ -35,19 +42,28 @@ struct intake_words {
     int (*refused)(struct buffer *out, const struct grpc_status *why);
 };
 
+/* In a row's list: whatever the type is, also none. Such rows stand last in intakes.c. */
+#define INTAKE_ANY_MEDIA "*/*"
+
 struct intake {
     enum intake_protocol protocol;
     struct bytes method, path; /* of gRPC "/package.Service/Method" */
-    const char *const *media;  /* types without parameters, any of them; NULL ends the list */
+    const char *const *media;  /* types without parameters, any of them, or INTAKE_ANY_MEDIA; NULL ends the
+                                  list */
     bool is_protobuf; /* an OTLP message, of any wire layout; else of none that a client may claim but
                          the newest */
+    bool reads_head;  /* `decode` and `answer` are given the head; else an empty one */
     /* The body, out of its codings, written to `out` (empty, out->max bounds it, its memory is on the budget)
      * as an ExportProfilesServiceRequest of *ret_layout, with PROFILES_PADDING readable bytes behind it: a
      * view stands on the bytes of such a request, which may be passed on as they are. REFUSAL_NONE, or why
      * not: then *why has words of its own, or none where the refusal's words say it all. NULL: it is one. On
      * a worker's or a lane's thread. */
-    enum refusal (*decode)(struct bytes body, struct buffer *out, struct budget *budget,
-                           enum profiles_layout *ret_layout, struct error *why);
+    enum refusal (*decode)(const struct intake_head *head, struct bytes body, struct buffer *out,
+                           struct budget *budget, enum profiles_layout *ret_layout, struct error *why);
+    /* Where it is set, requests are not for ingest: what it writes to `out`, likewise, is the answer, of the
+     * media type *ret_type. */
+    enum refusal (*answer)(const struct intake_head *head, struct bytes body, struct buffer *out,
+                           struct budget *budget, const char **ret_type, struct error *why);
     /* How many bytes `decode` works on, where they are more than the body's and its head tells: what is large
      * is not done on a worker. NULL: they are the body's. */
     size_t (*size)(struct bytes body);

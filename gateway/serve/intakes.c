@@ -4,17 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gateway/serve/convert/convert.h"
 #include "gateway/serve/otlp/otlp.h"
 #include "gateway/serve/pprof/pprof.h"
 
 const struct intake *const intakes[] = {
-    &otlp_grpc, &otlp_http_proto, &otlp_http_json, &pprof_http, NULL,
+    &otlp_grpc, &otlp_http_proto, &otlp_http_json, &pprof_http, &convert_http, NULL,
 };
 
 bool intake_has_media(const struct intake *intake, struct bytes type)
 {
     for (const char *const *media = intake->media; *media; media++)
-        if (bytes_is_nocase(type, *media))
+        if (bytes_is_nocase(type, *media) || strcmp(*media, INTAKE_ANY_MEDIA) == 0)
             return true;
     return false;
 }

@@ -151,7 +151,8 @@ static void add_challenges(struct http_reply *reply, struct http_header *headers
 static int refuse_http(struct http_exchange *x, const struct intake_words *words, enum refusal refusal,
                        const struct grpc_status *s, const struct reply_hint *hint)
 {
-    struct http_header headers[4] = {HEADER("content-type", words->media_type)};
+    struct http_header headers[4] = {
+        HEADER("content-type", words->refusal_type.n ? words->refusal_type : words->media_type)};
     struct http_reply reply = {.status = rows[refusal].http, .headers = headers, .n_headers = 1};
     char seconds[24];
     if (s->has_retry) {

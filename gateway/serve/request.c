@@ -14,6 +14,7 @@
 
 #include "proto/base/macros.h"
 #include "proto/coding/room.h"
+#include "proto/http/exchange.h"
 #include "proto/otlp/view/profiles.h"
 
 /* Free requests kept beyond the concurrency of one connection (100 streams) serve a burst and no more. */
@@ -51,6 +52,32 @@ struct request *request_get(struct request_pool *pool, const struct route *route
     return q;
 }
 
+static void keep(struct buffer *to, struct bytes *kept)
+{
+    memcpy(to->p + to->n, kept->p ? kept->p : to->p, kept->n);
+    kept->p = to->p + to->n;
+    to->n += kept->n;
+}
+
+enum refusal request_keep_head(struct request_pool *pool, struct request *q, const struct http_exchange *x)
+{
+    if (!q->route.intake || !q->route.intake->reads_head)
+        return REFUSAL_NONE;
+    struct intake_head head = {
+        .query = x->query,
+        .type = http_header_find(x->headers, x->n_headers, "content-type"),
+        .accept = http_header_find(x->headers, x->n_headers, "accept"),
+    };
+    size_t n = head.query.n + head.type.n + head.accept.n;
+    if (room_make(&q->head_text, n + 1, pool->budget) != 0)
+        return REFUSAL_BUSY;
+    keep(&q->head_text, &head.query);
+    keep(&q->head_text, &head.type);
+    keep(&q->head_text, &head.accept);
+    q->head = head;
+    return REFUSAL_NONE;
+}
+
 static void request_free(struct request_pool *pool, struct request *q)
 {
     room_release(&q->body, pool->budget);
@@ -62,6 +89,8 @@ void request_put(struct request_pool *pool, struct request *q)
 {
     if (!q)
         return;
+    room_release(&q->head_text, pool->budget);
+    room_release(&q->answer, pool->budget);
     if (pool->n_free >= FREE_MAX) {
         request_free(pool, q);
         return;

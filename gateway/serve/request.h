@@ -36,9 +36,10 @@ struct route {
 };
 
 enum request_state {
-    REQUEST_TAKING,  /* its body is being collected */
-    REQUEST_WAITING, /* likewise, but who sends it is still being found out */
-    REQUEST_REFUSED, /* its body is being thrown away, then the refusal is said */
+    REQUEST_TAKING,    /* its body is being collected */
+    REQUEST_WAITING,   /* likewise, but who sends it is still being found out */
+    REQUEST_REFUSED,   /* its body is being thrown away, then the refusal is said */
+    REQUEST_ANSWERING, /* its answer goes out in pieces */
 };
 
 struct request {
@@ -61,7 +62,12 @@ struct request {
     int64_t content_length;     /* -1: not told */
     struct grpc_reader message; /* gRPC only */
     struct buffer body;         /* gRPC: the message without its prefix */
-    size_t n_collected;         /* bytes of it, also when it was taken over */
+    struct buffer head_text;    /* what `head` points to: it outlives the exchange on a lane */
+    struct intake_head head;    /* of intakes that read it */
+    struct buffer answer;       /* what an intake answers, on the budget, and how much of it is sent */
+    size_t n_answered;
+    const char *answer_type;
+    size_t n_collected; /* bytes of it, also when it was taken over */
 };
 
 struct request_pool {
@@ -77,6 +83,9 @@ struct request *request_get(struct request_pool *pool, const struct route *route
 
 /* Back to the pool; q may be NULL. */
 void request_put(struct request_pool *pool, struct request *q);
+
+/* Keeps what the intake wants of the head, if it does. REFUSAL_NONE or REFUSAL_BUSY. */
+enum refusal request_keep_head(struct request_pool *pool, struct request *q, const struct http_exchange *x);
 
 /* A piece of the body. REFUSAL_NONE, or why the request ends here. */
 enum refusal request_add(struct request_pool *pool, struct request *q, struct bytes piece);

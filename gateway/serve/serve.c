@@ -6,7 +6,8 @@
  *            before that: without credentials even a wrong path is 401.
  * on_body    the state says what becomes of a piece: collected (TAKING), collected within a small bound while
  * a password is verified (WAITING), or thrown away (REFUSED). on_end     the body is complete: processed here
- * or on a lane (lanes/offload.h), and answered by finish(); a noted refusal is said now. on_close   the
+ * or on a lane (lanes/offload.h), and answered by finish(); a noted refusal is said now. on_room    more of
+ * an answer that is larger than a session holds for its peer. on_close   the
  * exchange dies. A request that a lane works on lives on without it until finish() comes.
  *
  * A request is released exactly once: by whoever says its last word, or by on_close where nobody will.
@@ -29,6 +30,7 @@
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
+#include "proto/coding/room.h"
 #include "proto/grpc/frame.h"
 
 struct serve {
@@ -238,11 +240,54 @@ static void say(struct serve *s, struct http_exchange *x, const struct route *ro
     }
 }
 
+/* The next pieces of an answer, as many as the peer takes now; on_room goes on. The last one releases the
+ * request, or on_close does. */
+static void go_on_answering(struct request *q)
+{
+    struct serve *s = q->serve;
+    struct http_exchange *x = q->exchange;
+    while (q->n_answered < q->answer.n) {
+        const size_t n = min_of(q->answer.n - q->n_answered, (size_t)HTTP_REPLY_WAITING_MAX / 2);
+        if (http_reply_write(x, bytes_of(q->answer.p + q->n_answered, n)) != 0)
+            return;
+        q->n_answered += n;
+    }
+    x->user = NULL;
+    release(s, q);
+    http_reply_end(x, NULL, 0);
+}
+
+/* The request's answer is its sender's to hold, as its body was. */
+static void answer(struct request *q)
+{
+    struct serve *s = q->serve;
+    struct http_exchange *x = q->exchange;
+    uint64_t retry_ns = 0;
+    enum access_verdict held = ACCESS_YES;
+    if (s->options.access && (q->pass.client || q->pass.tenant))
+        held = access_body(s->options.access, &q->pass, q->answer.n, clock_monotonic(), &retry_ns);
+    if (held != ACCESS_YES) {
+        refuse_request(q, refusal_of_access(held), retry_ns);
+        return;
+    }
+    observe(q);
+    stats_add(s->processor.stats, STATS_REQUESTS_CONVERTED, 1);
+    room_release(&q->body, s->budget);
+    const struct http_header type = {BYTES_LIT("content-type"), bytes_str(q->answer_type)};
+    q->state = REQUEST_ANSWERING;
+    if (http_reply_begin(x, &(struct http_reply){.status = 200, .headers = &type, .n_headers = 1}) == 0)
+        go_on_answering(q);
+}
+
 /* The last word on a request whose body is complete, to its exchange if that is still there; releases it. */
 static void finish(struct request *q, const struct processed *p)
 {
     struct serve *s = q->serve;
     struct http_exchange *x = q->exchange;
+    if (x && p->refusal == REFUSAL_NONE && q->route.intake->answer) {
+        answer(q);
+        return;
+    }
     if (x) {
         observe(q);
         x->user = NULL;
@@ -375,6 +420,8 @@ static void on_head(void *context, struct http_exchange *x)
         refuse(s, x, &route, REFUSAL_BUSY, 0);
         return;
     }
+    if (refusal == REFUSAL_NONE)
+        refusal = request_keep_head(&s->pool, q, x);
     q->serve = s;
     q->exchange = x;
     q->began_ns = clock_monotonic();
@@ -442,6 +489,13 @@ static void on_end(void *context, struct http_exchange *x)
         complete(q);
 }
 
+static void on_room(void *context, struct http_exchange *x)
+{
+    struct request *q = x->user;
+    if (q && q->state == REQUEST_ANSWERING)
+        go_on_answering(q);
+}
+
 static void on_slow(void *context, struct http_exchange *x)
 {
     struct request *q = x->user;
@@ -478,7 +532,11 @@ void serve_leave(void *context, void *worker, struct http_peer *peer)
 
 const struct http_handler *serve_handler(void)
 {
-    static const struct http_handler handler = {
-        .on_head = on_head, .on_body = on_body, .on_end = on_end, .on_close = on_close, .on_slow = on_slow};
+    static const struct http_handler handler = {.on_head = on_head,
+                                                .on_body = on_body,
+                                                .on_end = on_end,
+                                                .on_close = on_close,
+                                                .on_room = on_room,
+                                                .on_slow = on_slow};
     return &handler;
 }

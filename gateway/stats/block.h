@@ -14,6 +14,7 @@
 /*  id                       name (as Prometheus shows it)                 labels                 kind     description */
 #define STATS_TABLE(X)                                                                                           \
     X(REQUESTS_OK,           "profgate_requests_total",           "outcome=\"accepted\"",  COUNTER, "Export requests, by how they were answered") \
+    X(REQUESTS_CONVERTED,    "profgate_requests_total",           "outcome=\"converted\"", COUNTER, "") \
     X(REQUESTS_PARTIAL,      "profgate_requests_total",           "outcome=\"partial\"",   COUNTER, "") \
     X(REQUESTS_MALFORMED,    "profgate_requests_total",           "outcome=\"malformed\"", COUNTER, "") \
     X(REQUESTS_UNSUPPORTED,  "profgate_requests_total",           "outcome=\"unsupported\"", COUNTER, "") \

@@ -79,6 +79,7 @@ static void come_back(struct lane_job *job)
 {
     struct offloaded *f = container_of(job, struct offloaded, job);
     struct offload *o = f->owner;
+    f->request->offloaded = NULL;
     if (job->refused)
         refuse(o, f->request, TOO_MANY);
     else

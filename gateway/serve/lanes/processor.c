@@ -31,7 +31,7 @@ int processor_run(struct processor *p, struct request *q, enum profiles_layout l
     int r = body_read(&p->reader, q, layout, light, &body, &ret->refusal, &ret->answer.message);
     if (r == BODY_LARGE)
         return PROCESSOR_LARGE;
-    ret->is_of_ingest = ret->refusal == REFUSAL_NONE;
+    ret->is_of_ingest = ret->refusal == REFUSAL_NONE && !q->route.intake->answer;
     if (ret->is_of_ingest) {
         stats_add(p->stats, STATS_REQUEST_BYTES_PLAIN, body.n_plain);
         ingest_from(p->ingest, q->client);

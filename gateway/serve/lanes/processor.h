@@ -26,7 +26,8 @@ struct processor_options {
 
 /* What came of a request. */
 struct processed {
-    enum refusal refusal; /* REFUSAL_NONE: accepted, or a part of it (answer) */
+    enum refusal refusal; /* REFUSAL_NONE: accepted, or a part of it (answer), or the request
+                             has its answer */
     bool is_of_ingest;    /* it has counted and worded the refusal; else message is "" or of the body */
     struct ingest_answer answer;
 };

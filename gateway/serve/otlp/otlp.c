@@ -5,8 +5,8 @@
 #include "gateway/serve/paths.h"
 #include "proto/otlp/json/profiles.h"
 
-static enum refusal decode_json(struct bytes body, struct buffer *out, struct budget *budget,
-                                enum profiles_layout *ret_layout, struct error *why)
+static enum refusal decode_json(const struct intake_head *head, struct bytes body, struct buffer *out,
+                                struct budget *budget, enum profiles_layout *ret_layout, struct error *why)
 {
     static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT; /* ingest has its own, for all */
     switch (profiles_json_transcode_as_written(body, &limits, budget, out, ret_layout, why)) {

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whatever comes becomes an OTLP request; where that is not what is wanted, its view is written in the format
+ * that is. Writers do not charge what they write, so a bound of it is charged beforehand.
+ */
+#include "gateway/serve/convert/convert.h"
+
+#include <errno.h>
+
+#include "gateway/serve/otlp/words.h"
+#include "gateway/serve/pprof/origin.h"
+#include "gateway/serve/pprof/taking.h"
+#include "proto/base/macros.h"
+#include "proto/coding/coding.h"
+#include "proto/coding/room.h"
+#include "proto/convert/to_folded.h"
+#include "proto/convert/to_pprof.h"
+#include "proto/http/query.h"
+#include "proto/otlp/json/profiles.h"
+#include "proto/otlp/json/write.h"
+#include "proto/otlp/write/subset.h"
+
+enum format { FORMAT_UNSAID, FORMAT_PPROF, FORMAT_OTLP, FORMAT_JSON, FORMAT_FOLDED };
+
+static const struct {
+    const char *word, *type; /* the first row of a format has the type that it is answered with */
+    enum format format;
+} formats[] = {
+    {"pprof", "application/octet-stream", FORMAT_PPROF},
+    {"pprof", "application/vnd.google.protobuf", FORMAT_PPROF},
+    {"otlp", "application/x-protobuf", FORMAT_OTLP},
+    {"json", "application/json", FORMAT_JSON},
+    {"folded", "text/plain", FORMAT_FOLDED},
+};
+
+struct converting {
+    struct budget *budget;
+    struct pprof_taking taking;
+    struct origin origin;
+    struct buffer request; /* OTLP that was made of something else, on the budget */
+    struct bytes otlp;     /* the request */
+    enum profiles_layout layout;
+    enum format to;
+    struct profiles view;
+    struct arena scratch;
+    struct error *why;
+};
+
+/* ---- in ---- */
+
+static enum refusal wanted(const struct intake_head *head, enum format *ret, struct error *why)
+{
+    struct bytes query = head->query, name, value;
+    *ret = FORMAT_UNSAID;
+    while (query_next(&query, &name, &value)) {
+        if (!query_is(name, "to"))
+            continue;
+        for (size_t i = 0; i < ARRAY_LEN(formats); i++)
+            if (query_is(value, formats[i].word))
+                *ret = formats[i].format;
+        if (*ret != FORMAT_UNSAID)
+            return REFUSAL_NONE;
+        error_set(why, 0, "to: profiles become pprof, otlp, json or folded");
+        return REFUSAL_MALFORMED;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(formats) && *ret == FORMAT_UNSAID; i++)
+        if (query_accepts(head->accept, formats[i].type))
+            *ret = formats[i].format;
+    return REFUSAL_NONE;
+}
+
+static enum refusal read_json(struct converting *c, struct bytes body)
+{
+    static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
+    int r = profiles_json_transcode_as_written(body, &limits, c->budget, &c->request, &c->layout, c->why);
+    c->otlp = buffer_bytes(&c->request);
+    return r == 0                      ? REFUSAL_NONE
+           : r == PROFILES_MALFORMED   ? REFUSAL_MALFORMED
+           : r == PROFILES_UNSUPPORTED ? REFUSAL_UNSUPPORTED
+           : r == PROFILES_TOO_LARGE   ? REFUSAL_TOO_LARGE
+                                       : REFUSAL_BUSY;
+}
+
+static enum refusal read_pprof(struct converting *c, const struct intake_head *head, struct bytes body)
+{
+    enum refusal refusal = origin_add_query(&c->origin, head->query, "to", c->why);
+    if (refusal == REFUSAL_NONE)
+        refusal = pprof_take(&c->taking, body, &c->origin.from, c->why);
+    if (refusal == REFUSAL_NONE)
+        refusal = pprof_taking_end(&c->taking, &c->request);
+    c->otlp = buffer_bytes(&c->request);
+    c->layout = PROFILES_LAYOUT_1_10;
+    return refusal;
+}
+
+static bool is_json(const struct intake_head *head, struct bytes body)
+{
+    struct bytes type = head->type;
+    return bytes_is_nocase(bytes_trim(query_cut(&type, ';')), "application/json") ||
+           (body.n > 0 && body.p[0] == '{'); /* as protobuf that were a group: OTLP has none */
+}
+
+static enum refusal read_body(struct converting *c, const struct intake_head *head, struct bytes body)
+{
+    enum refusal refusal = pprof_unpack(&c->taking, &body, c->why);
+    if (refusal != REFUSAL_NONE)
+        return refusal;
+    c->taking.left = c->taking.max; /* it is the same file once more */
+    c->layout = PROFILES_LAYOUT_UNKNOWN;
+    c->otlp = body;
+    if (is_json(head, body))
+        return read_json(c, body);
+    if (!pprof_is_likely(body) && body.n > 0) {
+        c->to = c->to ? c->to : FORMAT_PPROF;
+        return REFUSAL_NONE;
+    }
+    c->to = c->to ? c->to : FORMAT_OTLP;
+    return read_pprof(c, head, body);
+}
+
+static enum refusal read_view(struct converting *c)
+{
+    static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
+    int r = profiles_decode_as(&c->view, c->otlp, c->layout, &limits, c->why);
+    return r == 0                      ? REFUSAL_NONE
+           : r == PROFILES_MALFORMED   ? REFUSAL_MALFORMED
+           : r == PROFILES_UNSUPPORTED ? REFUSAL_UNSUPPORTED
+           : r == PROFILES_TOO_LARGE   ? REFUSAL_TOO_LARGE
+                                       : REFUSAL_BUSY;
+}
+
+/* ---- out ---- */
+
+/* What it becomes, other than gzip, is no longer for each byte of OTLP than this: JSON of small numbers. */
+#define LONGER 8u
+
+static int write_pprof(struct converting *c, struct buffer *out)
+{
+    struct buffer plain = BUFFER_INIT(out->max);
+    struct to_pprof_lost lost;
+    int r = to_pprof(&c->view, c->budget, &plain, &lost);
+    struct coding_encoder *encoder = r == 0 ? coding_encoder_new(CODING_GZIP, 0) : NULL;
+    if (r == 0)
+        r = encoder ? coding_encode(encoder, buffer_bytes(&plain), out) : -ENOMEM;
+    coding_encoder_free(encoder);
+    buffer_release(&plain);
+    return r;
+}
+
+static int write_otlp(struct converting *c, struct buffer *out)
+{
+    if (c->view.layout == PROFILES_LAYOUT_1_10)
+        return buffer_add_bytes(out, c->otlp);
+    arena_reset(&c->scratch, SIZE_MAX);
+    return profiles_subset(&c->view, NULL, NULL, &c->scratch, out);
+}
+
+static int write_json(struct converting *c, struct buffer *out)
+{
+    struct buffer otlp = BUFFER_INIT(out->max);
+    int r = write_otlp(c, &otlp);
+    r = r != 0 ? r : profiles_json_write(buffer_bytes(&otlp), out);
+    buffer_release(&otlp);
+    return r;
+}
+
+static int write_as(struct converting *c, struct buffer *out)
+{
+    switch (c->to) {
+    case FORMAT_PPROF: return write_pprof(c, out);
+    case FORMAT_JSON: return write_json(c, out);
+    case FORMAT_FOLDED: return to_folded(&c->view, out);
+    default: return write_otlp(c, out);
+    }
+}
+
+/* out->cap is on the budget when this returns. */
+static enum refusal write_answer(struct converting *c, struct buffer *out)
+{
+    const size_t bound = min_of(out->max, c->otlp.n * LONGER + ROOM_MIN);
+    struct buffer made = BUFFER_INIT(bound);
+    if (!budget_charge(c->budget, bound))
+        return REFUSAL_BUSY;
+    int r = write_as(c, &made);
+    budget_refund(c->budget, bound);
+    if (r == 0 && !budget_charge(c->budget, made.cap))
+        r = -ENOMEM;
+    if (r == 0) {
+        made.max = out->max;
+        *out = made;
+        return REFUSAL_NONE;
+    }
+    buffer_release(&made);
+    if (c->to == FORMAT_PPROF && r == TO_PPROF_TYPES) {
+        error_set(c->why, 0, "pprof: more than %u kinds of profiles", PPROF_TYPES_MAX);
+        return REFUSAL_MALFORMED;
+    }
+    return r == -ENOBUFS || r > 0 ? REFUSAL_TOO_LARGE : REFUSAL_BUSY;
+}
+
+static enum refusal convert(struct converting *c, const struct intake_head *head, struct bytes body,
+                            struct buffer *out)
+{
+    enum refusal refusal = wanted(head, &c->to, c->why);
+    if (refusal == REFUSAL_NONE)
+        refusal = pprof_taking_init(&c->taking, out->max, c->budget);
+    if (refusal == REFUSAL_NONE)
+        refusal = read_body(c, head, body);
+    c->to = c->to ? c->to : FORMAT_PPROF;
+    if (refusal == REFUSAL_NONE)
+        refusal = read_view(c);
+    if (refusal == REFUSAL_NONE && c->view.profile.n == 0 && c->to == FORMAT_PPROF) {
+        error_set(c->why, 0, "there is no profile in it, and no pprof without one");
+        refusal = REFUSAL_MALFORMED;
+    }
+    return refusal == REFUSAL_NONE ? write_answer(c, out) : refusal;
+}
+
+static enum refusal answer(const struct intake_head *head, struct bytes body, struct buffer *out,
+                           struct budget *budget, const char **ret_type, struct error *why)
+{
+    struct converting c = {.budget = budget, .why = why, .scratch = ARENA_INIT(budget)};
+    c.request.max = out->max;
+    origin_init(&c.origin, budget);
+    enum refusal refusal = profiles_init(&c.view, budget) == 0 ? convert(&c, head, body, out) : REFUSAL_BUSY;
+    for (size_t i = 0; i < ARRAY_LEN(formats) && !*ret_type; i++)
+        if (formats[i].format == c.to)
+            *ret_type = formats[i].type;
+    profiles_release(&c.view);
+    arena_release(&c.scratch);
+    room_release(&c.request, budget);
+    origin_release(&c.origin);
+    pprof_taking_release(&c.taking);
+    return refusal;
+}
+
+/* Everything is looked at twice, and written. */
+static size_t size(struct bytes body)
+{
+    return 2 * pprof_plain_size(body);
+}
+
+const struct intake convert_http = {
+    .protocol = INTAKE_HTTP,
+    .method = BYTES_LIT("POST"),
+    .path = BYTES_LIT("/v1/convert"),
+    .media = (const char *const[]){INTAKE_ANY_MEDIA, NULL},
+    .reads_head = true,
+    .answer = answer,
+    .size = size,
+    .words = &otlp_words_json,
+};
