@@ -175,6 +175,40 @@ UNIT(functions_without_a_name_are_no_empty_messages)
     buffer_release(&request);
 }
 
+/* Each has its resource, and its samples lead to its own locations. */
+UNIT(several_profiles_become_one_request)
+{
+    struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
+    struct from_pprof *c = unit_made(from_pprof_new(NULL));
+    struct error e = {""};
+    struct profiles v;
+    ck_assert_int_eq(write_heap(&pprof, 9), 0);
+    from_pprof_begin(c);
+    for (int64_t i = 0; i < 2; i++) {
+        const struct attr name = {BYTES_LIT("n"), {.kind = ATTR_INT, .integer = i}};
+        struct from_pprof_origin whose = origin;
+        whose.resource = &name;
+        whose.n_resource = 1;
+        whose.time_nanos = i * 2000000000ll * 1000000000ll;
+        whose.duration_nanos = 8;
+        ck_assert_int_eq(from_pprof_add(c, buffer_bytes(&pprof), &whose, 0, &e), 0);
+    }
+    ck_assert_int_eq(from_pprof_end(c, &request), 0);
+    decode(&v, &request);
+    ck_assert(v.resource.n == 2 && v.profile.n == 8 && v.sample.n == 16 && v.location.n == 5);
+    ck_assert(v.key_value.attr[v.resource.attrs_at[1]].value.integer == 1);
+    for (uint32_t i = 0; i < 16; i++) {
+        const uint32_t at = v.stack.locations_at[v.sample.stack[i]];
+        ck_assert_uint_eq(v.stack_location.location[at], i < 8 ? 2 : 4);
+    }
+    ck_assert(v.profile.time_unix_nano[0] == 1000 && v.profile.time_unix_nano[4] == 2000000000000000000ull);
+    ck_assert(v.profile.duration_nano[0] == 5);
+    profiles_release(&v);
+    from_pprof_free(c);
+    buffer_release(&pprof);
+    buffer_release(&request);
+}
+
 UNIT(what_would_be_longer_than_allowed_is_refused)
 {
     struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(200);
