@@ -2,7 +2,7 @@
 /*
  * A bounded reader of one JSON text (RFC 8259): token after token over bytes somebody else owns. It holds no
  * memory and never recurses; strings and numbers are given as they are written and are well-formed.
- * Private to proto/otlp, but for json_text_length.
+ * For proto/otlp, and who reads a peer's JSON of another kind.
  */
 #ifndef PROTO_OTLP_JSON_READER_H
 #define PROTO_OTLP_JSON_READER_H

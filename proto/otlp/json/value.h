@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the scalars of a JSON text mean as protobuf fields: numbers exactly (never an integer by way of a
- * double), strings without their escapes, bytes from hex or base64. Private to proto/otlp.
+ * double), strings without their escapes, bytes from hex or base64. For whoever reads by reader.h.
  *
  * Sources: RFC 8259 §6, §7; RFC 4648 §4, §5, §8; protobuf.dev "ProtoJSON Format" (integers may be written as
  * strings or with an exponent, as long as they are integral and in range; base64 in either alphabet, padded

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A message of series, each with its labels and pprofs: all of them become one request, so that either all
+ * are counted or none. JSON is written as the protobuf that it means, and read as that.
+ */
+#include "gateway/serve/pyroscope/push.h"
+
+#include <errno.h>
+
+#include "gateway/serve/otlp/words.h"
+#include "gateway/serve/pprof/taking.h"
+#include "gateway/serve/pyroscope/labels.h"
+#include "gateway/serve/pyroscope/pyroscope.h"
+#include "gateway/serve/pyroscope/size.h"
+#include "proto/base/json.h"
+#include "proto/coding/room.h"
+#include "proto/grpc/code.h"
+#include "proto/grpc/status.h"
+#include "proto/wire/reader.h"
+
+/* ---- protobuf ---- */
+
+static enum refusal malformed(struct error *why, const char *place)
+{
+    error_set(why, 0, "%s: not as push.proto has it", place);
+    return REFUSAL_MALFORMED;
+}
+
+/* The next field of that number, a message or bytes; passes over others. 0, WIRE_END, WIRE_MALFORMED. */
+static int next_of(struct wire_reader *r, uint32_t number, struct bytes *ret)
+{
+    struct wire_field f;
+    int result;
+    while ((result = wire_next(r, &f)) == 0) {
+        if (f.number != number)
+            continue;
+        *ret = f.bytes;
+        return f.type == WIRE_LEN ? 0 : WIRE_MALFORMED;
+    }
+    return result;
+}
+
+/* The last field of that number; empty where there is none. */
+static int field_of(struct bytes message, uint32_t number, struct bytes *ret)
+{
+    struct wire_reader r = wire_reader(message);
+    struct bytes found;
+    int result;
+    *ret = bytes_of(message.p, 0);
+    while ((result = next_of(&r, number, &found)) == 0)
+        *ret = found;
+    return result == WIRE_END ? 0 : result;
+}
+
+static enum refusal take_labels(struct origin *o, struct bytes series, struct error *why)
+{
+    struct wire_reader r = wire_reader(series);
+    struct bytes label, name, value;
+    int result;
+    while ((result = next_of(&r, SERIES_LABELS, &label)) == 0) {
+        if (field_of(label, LABEL_NAME, &name) != 0 || field_of(label, LABEL_VALUE, &value) != 0)
+            return malformed(why, "series.labels");
+        enum refusal refusal = label_add(o, name, value, why);
+        if (refusal != REFUSAL_NONE)
+            return refusal;
+    }
+    return result == WIRE_END ? REFUSAL_NONE : malformed(why, "series");
+}
+
+static enum refusal take_samples(struct pprof_taking *t, const struct origin *o, struct bytes series,
+                                 struct error *why)
+{
+    struct wire_reader r = wire_reader(series);
+    struct bytes sample, profile;
+    int result;
+    while ((result = next_of(&r, SERIES_SAMPLES, &sample)) == 0) {
+        if (field_of(sample, SAMPLE_RAW_PROFILE, &profile) != 0)
+            return malformed(why, "series.samples");
+        enum refusal refusal = pprof_take(t, profile, &o->from, why);
+        if (refusal != REFUSAL_NONE)
+            return refusal;
+    }
+    return result == WIRE_END ? REFUSAL_NONE : malformed(why, "series");
+}
+
+static enum refusal take_all(struct pprof_taking *t, struct bytes request, struct budget *budget,
+                             struct error *why)
+{
+    struct wire_reader r = wire_reader(request);
+    struct bytes series;
+    int result;
+    while ((result = next_of(&r, REQUEST_SERIES, &series)) == 0) {
+        struct origin origin;
+        origin_init(&origin, budget);
+        enum refusal refusal = take_labels(&origin, series, why);
+        if (refusal == REFUSAL_NONE)
+            refusal = take_samples(t, &origin, series, why);
+        origin_release(&origin);
+        if (refusal != REFUSAL_NONE)
+            return refusal;
+    }
+    return result == WIRE_END ? REFUSAL_NONE : malformed(why, "series");
+}
+
+static enum refusal decode_proto(const struct intake_head *head, struct bytes body, struct buffer *out,
+                                 struct budget *budget, enum profiles_layout *ret_layout, struct error *why)
+{
+    struct pprof_taking taking;
+    *ret_layout = PROFILES_LAYOUT_1_10;
+    enum refusal refusal = pprof_taking_init(&taking, out->max, budget);
+    if (refusal == REFUSAL_NONE)
+        refusal = take_all(&taking, body, budget, why);
+    if (refusal == REFUSAL_NONE)
+        refusal = pprof_taking_end(&taking, out);
+    pprof_taking_release(&taking);
+    return refusal;
+}
+
+/* ---- JSON ---- */
+
+static enum refusal decode_json(const struct intake_head *head, struct bytes body, struct buffer *out,
+                                struct budget *budget, enum profiles_layout *ret_layout, struct error *why)
+{
+    struct buffer message = BUFFER_INIT(0);
+    enum refusal refusal = REFUSAL_BUSY;
+    int r = push_from_json(body, budget, &message, why);
+    if (r == PUSH_MALFORMED)
+        refusal = REFUSAL_MALFORMED;
+    else if (r == 0)
+        refusal = decode_proto(head, buffer_bytes(&message), out, budget, ret_layout, why);
+    room_release(&message, budget);
+    return refusal;
+}
+
+/* What is base64 does not show that it is gzip. */
+static size_t size_of_json(struct bytes body)
+{
+    return body.n < SIZE_MAX / 1032 ? body.n * 1032 : body.n;
+}
+
+/* ---- words: PushResponse has no fields ---- */
+
+static int accepted_proto(struct buffer *out, uint64_t rejected, struct bytes message)
+{
+    return 0;
+}
+
+static int accepted_json(struct buffer *out, uint64_t rejected, struct bytes message)
+{
+    return buffer_add_str(out, "{}");
+}
+
+/* connectrpc.com/docs/protocol "Error End-Stream": a code in lower case, and a message. */
+static int refused(struct buffer *out, const struct grpc_status *why)
+{
+    char code[32] = "";
+    const char *name = grpc_code_name((enum grpc_code)why->code);
+    for (size_t i = 0; name[i] && i < sizeof code - 1; i++)
+        code[i] = name[i] == '_' ? '_' : (char)(name[i] | 0x20);
+    struct json j = JSON_INIT(out);
+    json_open(&j, '{');
+    json_key(&j, "code"), json_string(&j, bytes_str(code));
+    json_key(&j, "message"), json_string(&j, why->message);
+    json_close(&j, '}');
+    return j.r;
+}
+
+static const struct intake_words words_grpc = {.media_type = BYTES_LIT("application/grpc"),
+                                               .accepted = accepted_proto};
+static const struct intake_words words_proto = {.media_type = BYTES_LIT("application/proto"),
+                                                .refusal_type = BYTES_LIT("application/json"),
+                                                .accepted = accepted_proto,
+                                                .refused = refused};
+static const struct intake_words words_json = {
+    .media_type = BYTES_LIT("application/json"), .accepted = accepted_json, .refused = refused};
+
+#define PATH BYTES_LIT("/push.v1.PusherService/Push")
+
+const struct intake pyroscope_push_grpc = {
+    .protocol = INTAKE_GRPC,
+    .method = BYTES_LIT("POST"),
+    .path = PATH,
+    .media = (const char *const[]){"application/grpc", "application/grpc+proto", NULL},
+    .decode = decode_proto,
+    .size = pyroscope_size,
+    .words = &words_grpc,
+};
+
+const struct intake pyroscope_push_proto = {
+    .protocol = INTAKE_HTTP,
+    .method = BYTES_LIT("POST"),
+    .path = PATH,
+    .media = (const char *const[]){"application/proto", NULL},
+    .decode = decode_proto,
+    .size = pyroscope_size,
+    .words = &words_proto,
+};
+
+const struct intake pyroscope_push_json = {
+    .protocol = INTAKE_HTTP,
+    .method = BYTES_LIT("POST"),
+    .path = PATH,
+    .media = (const char *const[]){"application/json", NULL},
+    .decode = decode_json,
+    .size = size_of_json,
+    .words = &words_json,
+};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * push.v1.PushRequest of Pyroscope (api/push/v1/push.proto, api/types/v1/types.proto at 3fe6a45): its
+ * fields, and its JSON. Private to gateway/serve/pyroscope.
+ */
+#ifndef GATEWAY_SERVE_PYROSCOPE_PUSH_H
+#define GATEWAY_SERVE_PYROSCOPE_PUSH_H
+
+#include "proto/base/budget.h"
+#include "proto/base/buffer.h"
+#include "proto/base/error.h"
+
+enum {
+    REQUEST_SERIES = 1,
+    SERIES_LABELS = 1,
+    SERIES_SAMPLES = 2,
+    LABEL_NAME = 1,
+    LABEL_VALUE = 2,
+    SAMPLE_RAW_PROFILE = 1,
+};
+
+/* Conditions of push_from_json. */
+enum {
+    PUSH_MALFORMED = 1, /* *e says what and where */
+};
+
+/* The JSON of a PushRequest (protobuf.dev "ProtoJSON Format") as protobuf, into `out`, which is empty, and
+ * whose memory is then on the budget. What is not a series, a label or a profile is passed over. 0, the
+ * condition above, or -ENOMEM (memory, the budget). */
+int push_from_json(struct bytes json, struct budget *budget, struct buffer *out, struct error *e);
+
+#endif
