@@ -2,9 +2,11 @@
 beside the build of our own. What cannot be made skips its tests, which say why."""
 import peers
 import producers
+import pyroscope
 import pytest
 
 PEERS = [peers.collector, peers.grpcurl, peers.h2spec, peers.pprof_judge, producers.ghz,
+         pyroscope.go, pyroscope.python, pyroscope.node,
          *(lambda release=release: producers.go(release) for release in producers.GO_RELEASES),
          *(lambda version=version: producers.python(version) for version in producers.PYTHON_VERSIONS),
          *(lambda version=version: producers.java(version) for version in producers.JAVA_VERSIONS)]

@@ -1,0 +1,155 @@
+"""Pyroscope's intakes by hand: names and moments as its server reads them, and hostile forms and messages, each with a clear answer."""
+import base64
+import gzip
+import json
+import socket
+import urllib.parse
+
+import pytest
+from programs import DATA, PATIENCE, Gateway, running, wait_for
+
+CPU = (DATA / "pprof/go-cpu.pb.gz").read_bytes()
+PUSH = "/push.v1.PusherService/Push"
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory):
+    out = tmp_path_factory.mktemp("raw") / "raw.jsonl"
+    config = f"exporters: {{ file/raw: {{ path: {out}, format: json }} }}\nprofiles: {{ keep: 100%, exporters: [file/raw] }}\n"
+    with running(Gateway("--set", "service.workers=1", config=config)) as started:
+        started.out = out
+        before = started.rss_kib("VmRSS")
+        yield started
+        assert started.alive()
+        assert started.rss_kib() - before < 400 << 10
+
+
+def last(gateway):
+    """The resource and the first profile of the newest request downstream."""
+    requests = gateway.out.read_text().splitlines() if gateway.out.exists() else []
+    if not requests:
+        return {}, {}
+    resource = json.loads(requests[-1])["resourceProfiles"][-1]
+    return ({a["key"]: a["value"]["stringValue"] for a in resource["resource"].get("attributes", [])},
+            resource["scopeProfiles"][0]["profiles"][0])
+
+
+def ingest(gateway, name, body=CPU, type="application/octet-stream", path="/ingest", **query):
+    query = {"format": "pprof", **query, "name": name}
+    query = urllib.parse.urlencode({k: v for k, v in query.items() if v is not None})
+    status, _, answer = gateway.post(body, {"Content-Type": type}, path=f"{path}?{query}")
+    return status, json.loads(answer).get("message", "")
+
+
+def form(*parts, boundary="XX"):
+    body = b"".join(b"--%s\r\nContent-Disposition: form-data; name=\"%s\"; filename=\"f\"\r\n\r\n%s\r\n" % (boundary.encode(), name, content)
+                    for name, content in parts)
+    return body + b"--%s--\r\n" % boundary.encode()
+
+
+@pytest.mark.parametrize("name, attributes", [
+    ("app", {"service.name": "app"}),
+    ("app{}", {"service.name": "app"}),
+    (" app { a = b , c=d e,__session_id__=1}", {"a": "b", "c": "d e", "service.name": "app"}),
+    ("app.cpu{service_name=shop,a=1,a=2}", {"service.name": "shop", "a": "2", "app_name": "app.cpu"}),
+    ("app{a=b=c}}tail", {"a": "b=c", "service.name": "app"}),
+    ("app{a=b", {"a": "b", "service.name": "app"}),
+    ("ä{ö=ü}", {"service.name": "ä", "ö": "ü"}),
+])
+def test_an_applications_name_says_whose_it_is(gateway, name, attributes):
+    unique = f"{len(attributes)}{abs(hash(name))}"
+    labelled = name.replace("{", "{" + f"test={unique},", 1) if "{" in name else name + f"{{test={unique}}}"
+    for path in ("/ingest", "/pyroscope/ingest"):
+        assert ingest(gateway, labelled, path=path) == (200, "")
+    wait_for(lambda: last(gateway)[0].get("test") == unique, "it is downstream")
+    assert last(gateway)[0] == {**attributes, "test": unique}
+
+
+@pytest.mark.parametrize("moment, nanoseconds", [("1700000000", 1700000000 * 10**9), ("1700000000123", 1700000000123 * 10**6),
+                                                 ("1700000000123456789", 1700000000123456789), ("now-1h", None), ("9" * 30, None)])
+def test_a_profile_without_a_time_has_that_of_the_query(gateway, moment, nanoseconds):
+    timeless = b"\x0a\x04\x08\x01\x10\x01\x12\x06\x0a\x01\x01\x12\x01\x01\x22\x02\x08\x01\x32\x00\x32\x01x"
+    assert ingest(gateway, f"t{{moment={moment}}}", timeless, **{"from": moment, "until": "1700000010"})[0] == 200
+    wait_for(lambda: last(gateway)[0].get("moment") == moment, "it is downstream")
+    assert int(last(gateway)[1].get("timeUnixNano", 0)) == (nanoseconds or 0)
+
+
+@pytest.mark.parametrize("what, status, says", [
+    (dict(name=""), 400, "an application's name"),
+    (dict(name="{a=b}"), 400, "an application's name"),
+    (dict(name="a{" + ",".join(f"l{i}=1" for i in range(100)) + "}"), 400, "too many"),
+    (dict(name="a", format="jfr"), 400, "jfr is not taken"),
+    (dict(name="a", format="speedscope"), 400, "speedscope is not taken"),
+    (dict(name="a", body=b"not one"), 400, ""),
+    (dict(name="a", body=CPU[:500]), 400, "gzip"),
+    (dict(name="a", body=gzip.compress(bytes(80 << 20))), 413, "larger than"),
+    (dict(name="a", body=form((b"profile", gzip.compress(bytes(80 << 20)))), type="multipart/form-data; boundary=XX"), 413, "larger than"),
+    (dict(name="a", body=form((b"profile", CPU), (b"prev_profile", CPU)), type="multipart/form-data; boundary=XX"), 400, "prev_profile"),
+    (dict(name="a", body=form((b"jfr", CPU)), type="multipart/form-data; boundary=XX"), 400, "jfr is not taken"),
+    (dict(name="a", body=form((b"profile", CPU)), type="multipart/form-data"), 400, "boundary"),
+    (dict(name="a", body=form((b"profile", CPU)), type="multipart/form-data; boundary=XY"), 400, "nowhere"),
+    (dict(name="a", body=form((b"profile", CPU))[:-20], type="multipart/form-data; boundary=XX"), 400, "cut short"),
+    (dict(name="a", body=form(*[(b"p", b"")] * 100), type="multipart/form-data; boundary=XX"), 400, "more than 64 parts"),
+    (dict(name="a", body=form((b"p" * 10_000_000, CPU)), type="multipart/form-data; boundary=XX"), 400, "longer than 8 KiB"),
+    (dict(name="a", body=b"--XX" * 5_000_000, type="multipart/form-data; boundary=XX"), 400, "followed by something else"),
+    (dict(name="a", body=b"\r\n--XX" * 5_000_000, type="multipart/form-data; boundary=XX"), 400, ""),
+])
+def test_what_is_wrong_is_said(gateway, what, status, says):
+    got = ingest(gateway, **what)
+    assert got[0] == status and says in got[1], got
+
+
+def test_what_pyroscope_takes_for_nothing_is_nothing(gateway):
+    for body, type in ((b"", "application/octet-stream"), (form((b"other", b"1")), "multipart/form-data; boundary=XX"),
+                       (form((b"profile", b"")), "Multipart/Form-Data; Boundary=\"XX\"")):
+        assert ingest(gateway, "a", body, type) == (200, "")
+
+
+def series(labels, *profiles):
+    return {"series": [{"labels": [{"name": name, "value": value} for name, value in labels],
+                        "samples": [{"rawProfile": base64.b64encode(profile).decode(), "ID": "x"} for profile in profiles]}]}
+
+
+@pytest.mark.parametrize("message, status, says", [
+    ("", 400, ""), ("[]", 400, "an object"), ("{", 400, ""), ("{} x", 400, ""), ("{\"series\":1}", 400, "a list"),
+    ("{\"series\":[1]}", 400, "an object"), ("{\"series\":[{\"samples\":[{\"rawProfile\":1}]}]}", 400, "a string"),
+    ("{\"series\":[{\"samples\":[{\"rawProfile\":\"*\"}]}]}", 400, "base64"), ("{\"series\":" * 100_000, 400, ""),
+    (json.dumps(series([], b"")), 400, ""),
+    (json.dumps(series([(f"l{i}", "") for i in range(5000)], CPU)), 400, "too many"),
+    (json.dumps(series([("", "1")], CPU)), 400, "no name"),
+    (json.dumps(series([], *[gzip.compress(bytes(30 << 20))] * 4)), 400, ""),
+    (json.dumps(series([], *[gzip.compress(b"\x0a\x04\x08\x01\x10\x01\x32\x00\x32\x01x" + b"\x32\x00" * (12 << 20), 9)] * 4)), 413, "larger than"),
+    ("{}", 200, ""), ("{\"series\":null, \"other\":[{}]}", 200, ""), ("{\"series\":[{},{\"labels\":null}]}", 200, ""),
+    (json.dumps(series([("service_name", "a\"\n")], CPU, CPU)), 200, ""),
+])
+def test_a_push_in_json(gateway, message, status, says):
+    got, fields, answer = gateway.post(message.encode(), {"Content-Type": "application/json"}, path=PUSH)
+    answer = json.loads(answer)
+    assert got == status and dict(fields)["content-type"] == "application/json", answer
+    if got != 200:
+        assert says in answer["message"] and answer["code"] in ("invalid_argument", "resource_exhausted"), answer
+    else:
+        assert answer == {}
+
+
+def test_refusals_of_connect_are_json_whatever_was_sent(gateway):
+    for type, body in (("application/proto", b"\xff"), ("application/proto", b"\x0a\x05\x08\x01"), ("application/json", b"!")):
+        status, fields, answer = gateway.post(body, {"Content-Type": type}, path=PUSH)
+        assert status == 400 and dict(fields)["content-type"] == "application/json" and json.loads(answer)["code"] == "invalid_argument"
+    assert gateway.post(b"", {"Content-Type": "text/plain"}, path=PUSH)[0] == 415
+    status, fields, answer = gateway.post(b"", {"Content-Type": "application/proto"}, path=PUSH)
+    assert (status, answer, dict(fields)["content-type"]) == (200, b"", "application/proto")
+
+
+def test_credentials_and_slow_bodies_are_as_everywhere(tmp_path):
+    (tmp_path / "tokens").write_text("secret\n")
+    config = f"receivers: {{ otlp: [{{ endpoint: '127.0.0.1:0', auth: {{ bearer_tokens_file: {tmp_path}/tokens }} }}] }}\n"
+    with running(Gateway("--set", "limits.request_timeout=1s", config=config, listen=0)) as gateway:
+        for path in ("/ingest?name=a&format=pprof", PUSH, "/v1/convert", "/v1/pprof"):
+            headers = {"Content-Type": "application/octet-stream" if path != PUSH else "application/proto"}
+            assert gateway.post(CPU if path != PUSH else b"", headers, path=path)[0] == 401
+            assert gateway.post(CPU if path != PUSH else b"", {**headers, "Authorization": "Bearer secret"}, path=path)[0] == 200
+        with socket.create_connection(("127.0.0.1", gateway.ports[0])) as s:
+            s.settimeout(PATIENCE)
+            s.sendall(b"POST /ingest?name=a&format=pprof HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\nContent-Length: 1000\r\n\r\nx")
+            assert s.recv(100).startswith(b"HTTP/1.1 503")

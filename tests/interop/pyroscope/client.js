@@ -1,0 +1,20 @@
+// @pyroscope/nodejs pushes what it profiles of this process: client.js URL SECONDS
+const Pyroscope = require('@pyroscope/nodejs');
+
+Pyroscope.init({
+  serverAddress: process.argv[2],
+  appName: 'node.sdk',
+  tags: { region: 'eu' },
+  flushIntervalMs: 1000,
+  wall: { collectCpuTime: true },
+});
+Pyroscope.start();
+const end = Date.now() + 1000 * Number(process.argv[3]);
+const kept = [];
+function burn() {
+  for (let t = Date.now(); Date.now() - t < 50; ) kept.push(Math.sqrt(kept.length % 1000));
+  kept.length = 0;
+  if (Date.now() < end) setTimeout(burn, 1);
+  else Pyroscope.stop().then(() => process.exit(0));
+}
+burn();
