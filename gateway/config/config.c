@@ -182,6 +182,34 @@ static void check_receiver(struct check *k, const struct config_receiver *r, uin
                  r->endpoint);
 }
 
+static void check_scrape(struct check *k, const struct config_scrape *s, uint32_t i)
+{
+    char key[64];
+    bool any_profile = false;
+    snprintf(key, sizeof key, "receivers.pprof_scrape[%u]", i);
+    for (uint32_t n = 0; n < s->profiles.n; n++)
+        any_profile |= strcmp(s->profiles.items[n], "profile") == 0;
+    if (s->profiles.n == 0)
+        complain(k, key, "receivers.pprof_scrape %s: profiles are missing", s->job_name);
+    if ((s->username == NULL) != (s->password_file == NULL) || (s->username && s->credentials_file))
+        complain(k, key,
+                 "receivers.pprof_scrape %s: basic_auth is username and password_file; authorization is "
+                 "another way",
+                 s->job_name);
+    if ((s->tls_cert_file == NULL) != (s->tls_key_file == NULL))
+        complain(k, key, "receivers.pprof_scrape %s: tls.cert_file and tls.key_file go together",
+                 s->job_name);
+    if (s->scheme == CONFIG_HTTP && (s->tls_ca_file || s->tls_cert_file || s->tls_server_name))
+        complain(k, key, "receivers.pprof_scrape %s: tls.* means nothing without scheme: https", s->job_name);
+    if (s->timeout_ns > s->interval_ns)
+        complain(k, key, "receivers.pprof_scrape %s: scrape_timeout is longer than scrape_interval",
+                 s->job_name);
+    if (any_profile && s->seconds * 1000000000ull >= s->timeout_ns)
+        complain(k, key,
+                 "receivers.pprof_scrape %s: a profile of profile_seconds never comes within scrape_timeout",
+                 s->job_name);
+}
+
 static void check_tenants(struct check *k, const struct config *c)
 {
     const struct config_share *t = &c->per_tenant;
@@ -212,6 +240,8 @@ int config_check_all(const struct config *c, void (*tell)(void *user, const char
     struct check k = {tell, user, 0};
     for (uint32_t i = 0; i < c->n_receivers; i++)
         check_receiver(&k, &c->receivers[i], i);
+    for (uint32_t i = 0; i < c->n_scrapes; i++)
+        check_scrape(&k, &c->scrapes[i], i);
     check_tenants(&k, c);
     for (uint32_t i = 0; i < c->n_exporters; i++)
         check_exporter(&k, &c->exporters[i]);
@@ -251,6 +281,10 @@ static int print_receivers(const struct config *c, bool masked, struct buffer *o
     int r = buffer_add_str(out, "receivers:\n  otlp:\n");
     for (uint32_t i = 0; i < c->n_receivers && r == 0; i++)
         r = settings_print(&config_receiver_section, &c->receivers[i], 6, true, masked, out);
+    if (r == 0 && c->n_scrapes > 0)
+        r = buffer_add_str(out, "  pprof_scrape:\n");
+    for (uint32_t i = 0; i < c->n_scrapes && r == 0; i++)
+        r = settings_print(&config_scrape_section, &c->scrapes[i], 6, true, masked, out);
     return r;
 }
 
@@ -336,6 +370,8 @@ int config_reference(const struct config *c, struct buffer *out)
         "SIGHUP reads the configuration anew: keys marked live change at once, others need a restart.\n");
     if (r == 0)
         r = settings_reference(&config_receiver_section, out);
+    if (r == 0)
+        r = settings_reference(&config_scrape_section, out);
     for (const struct settings_section *s = config_fixed; s->name && r == 0; s++)
         r = settings_reference(s, out);
     for (const struct config_kind *const *k = c->kinds; *k && r == 0; k++)

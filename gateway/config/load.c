@@ -33,18 +33,51 @@ static int load_receiver(struct loader *l, const struct settings_node *item, boo
     return why.text[0] ? settings_fail_why(l->file, item, "receivers.otlp", r, &why) : r;
 }
 
+static int load_scrape(struct loader *l, const struct settings_node *item)
+{
+    struct config *c = l->config;
+    struct config_scrape *scrape = &c->scrapes[c->n_scrapes];
+    if (settings_defaults(&config_scrape_section, scrape, &c->arena) < 0)
+        return settings_no_memory(l->file);
+    int r = settings_take_map(l->file, &config_scrape_section, scrape, item, "receivers.pprof_scrape");
+    if (r == 0 && scrape->targets.n == 0)
+        return settings_fail(l->file, item, "receivers.pprof_scrape", "targets are missing");
+    c->n_scrapes += r == 0;
+    return r;
+}
+
+static int load_scrapes(struct loader *l, const struct settings_node *list)
+{
+    struct config *c = l->config;
+    uint32_t n = settings_is(list, SETTINGS_LIST) ? settings_count(list) : 0;
+    if (n == 0 || n > NAMED_MAX)
+        return settings_fail(l->file, list, "receivers.pprof_scrape",
+                             "a list of 1 to 64 {targets: [host:port]} belongs here");
+    c->scrapes = arena_calloc(&c->arena, n, sizeof *c->scrapes);
+    c->n_scrapes = 0;
+    int r = c->scrapes ? 0 : settings_no_memory(l->file);
+    for (uint32_t i = 0; i < n && r == 0; i++)
+        r = settings_go_on(l->file, load_scrape(l, settings_item(l->file, list, i)));
+    return r;
+}
+
 static int load_receivers(struct loader *l, const struct settings_node *map)
 {
     int r = 0;
     if (!settings_is(map, SETTINGS_MAP))
-        return settings_fail(l->file, map, "receivers", "a map with the key otlp belongs here");
+        return settings_fail(l->file, map, "receivers",
+                             "a map with the keys otlp and pprof_scrape belongs here");
     for (uint32_t i = 0; i < settings_count(map) && r == 0; i++) {
         const struct settings_node *k = settings_key(l->file, map, i), *v = settings_value(l->file, map, i);
         const char *name = settings_text(l->file, k, "receivers");
         if (!name)
             return settings_failure(l->file);
+        if (strcmp(name, "pprof_scrape") == 0) {
+            r = load_scrapes(l, v);
+            continue;
+        }
         if (strcmp(name, "otlp") != 0)
-            return settings_fail(l->file, k, name, "there is only the receiver otlp in this version");
+            return settings_fail(l->file, k, name, "the receivers are otlp and pprof_scrape in this version");
         if (!settings_is(v, SETTINGS_LIST))
             return settings_fail(l->file, v, "receivers.otlp",
                                  settings_is(v, SETTINGS_MAP)

@@ -7,6 +7,7 @@
 #define MIB        1048576ull
 #define AT(field)  offsetof(struct config, field)
 #define RAT(field) offsetof(struct config_receiver, field)
+#define SAT(field) offsetof(struct config_scrape, field)
 
 /* clang-format off */
 static const struct settings_word temporalities[] = {{"delta", CONFIG_DELTA}, {"cumulative", CONFIG_CUMULATIVE}, {NULL}};
@@ -23,6 +24,7 @@ static const struct settings_word log_formats[] = {{"text", LOG_FORMAT_TEXT}, {"
 static const struct settings_word layouts[] = {
     {"auto", PROFILES_LAYOUT_UNKNOWN}, {"1.5", PROFILES_LAYOUT_1_5}, {"1.7", PROFILES_LAYOUT_1_7},
     {"1.8", PROFILES_LAYOUT_1_8}, {"1.9", PROFILES_LAYOUT_1_9}, {"1.10", PROFILES_LAYOUT_1_10}, {NULL}};
+static const struct settings_word schemes[] = {{"http", CONFIG_HTTP}, {"https", CONFIG_HTTPS}, {NULL}};
 static const struct settings_word tls_versions[] = {{"1.2", CONFIG_TLS_1_2}, {"1.3", CONFIG_TLS_1_3}, {NULL}};
 
 static const struct settings_row rules_rows[] = {
@@ -170,6 +172,36 @@ static const struct settings_row receiver_rows[] = {
     {"auth.identities", SETTINGS_STRINGS, RAT(auth_identities), "", 0, 0, NULL,
      "names in client certificates that may send: spiffe://prod/*; none given: every verified one"},
 };
+
+static const struct settings_row scrape_rows[] = {
+    {"job_name", SETTINGS_TEXT, SAT(job_name), "pprof", 0, 0, NULL,
+     "service.name of what comes from there, unless labels say another one"},
+    {"targets", SETTINGS_STRINGS, SAT(targets), "", 0, 0, NULL, "host:port of each process; service.instance.id of what comes from it"},
+    {"profiles", SETTINGS_STRINGS, SAT(profiles), "profile,heap,goroutine,mutex,block", 0, 0, NULL,
+     "what each is asked for: names behind path_prefix, or whole paths: /debug/fgprof?seconds=5"},
+    {"scheme", SETTINGS_CHOICE, SAT(scheme), "http", 0, 0, schemes, "http or https"},
+    {"path_prefix", SETTINGS_TEXT, SAT(path_prefix), "/debug/pprof", 0, 0, NULL, "where the profiles are"},
+    {"profile_seconds", SETTINGS_COUNT, SAT(seconds), "10", 1, 600, NULL, "how long a CPU profile (`profile`) is"},
+    {"scrape_interval", SETTINGS_DURATION, SAT(interval_ns), "60s", SEC, 86400 * SEC, NULL,
+     "how often; the first time is anywhere within it, so that targets are not all asked at once"},
+    {"scrape_timeout", SETTINGS_DURATION, SAT(timeout_ns), "30s", SEC / 10, 3600 * SEC, NULL,
+     "for one answer; more than profile_seconds, less than scrape_interval"},
+    {"body_size_limit", SETTINGS_SIZE, SAT(body_max), "16MiB", MIB / 1024, 1024 * MIB, NULL, "of one answer, as it comes"},
+    {"labels", SETTINGS_PAIRS, SAT(labels), "", 0, 0, NULL, "attributes of the resources: { deployment.environment.name: prod }"},
+    {"basic_auth.username", SETTINGS_TEXT, SAT(username), "", 0, 0, NULL, "of HTTP basic authentication"},
+    {"basic_auth.password_file", SETTINGS_TEXT, SAT(password_file), "", 0, 0, NULL, "one line: the password"},
+    {"authorization.credentials_file", SETTINGS_TEXT, SAT(credentials_file), "", 0, 0, NULL, "one line: a bearer token"},
+    {"tls.ca_file", SETTINGS_TEXT, SAT(tls_ca_file), "", 0, 0, NULL, "PEM; default is the system's store"},
+    {"tls.cert_file", SETTINGS_TEXT, SAT(tls_cert_file), "", 0, 0, NULL, "PEM client certificate for mTLS"},
+    {"tls.key_file", SETTINGS_TEXT, SAT(tls_key_file), "", 0, 0, NULL, "PEM key of it"},
+    {"tls.server_name_override", SETTINGS_TEXT, SAT(tls_server_name), "", 0, 0, NULL,
+     "name the certificate must bear, where it is not the target's host"},
+    {"tls.insecure_skip_verify", SETTINGS_BOOL, SAT(tls_skip_verify), "false", 0, 0, NULL, "take any server certificate"},
+};
+
+const struct settings_section config_scrape_section = {
+    "receivers.pprof_scrape", "processes to ask for profiles (a list), as net/http/pprof and its like serve them",
+    scrape_rows, ARRAY_LEN(scrape_rows)};
 
 const struct settings_section config_receiver_section = {
     "receivers.otlp", "addresses to listen on (a list); default localhost:4317 and localhost:4318",

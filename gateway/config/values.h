@@ -25,6 +25,20 @@ struct config_receiver {
     struct settings_strings auth_identities;
 };
 
+/* Targets that are asked for profiles. */
+struct config_scrape {
+    const char *job_name;
+    struct settings_strings targets, profiles;
+    enum { CONFIG_HTTP, CONFIG_HTTPS } scheme;
+    const char *path_prefix;
+    uint32_t seconds;
+    uint64_t interval_ns, timeout_ns, body_max;
+    bool tls_skip_verify;
+    const char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
+    const char *username, *password_file, *credentials_file;
+    struct settings_pairs labels;
+};
+
 /* Of one client, or of one tenant; 0: no limit. */
 struct config_share {
     uint64_t bytes_per_second, burst_bytes, memory;
@@ -52,6 +66,8 @@ struct config {
     const struct config_kind *const *kinds; /* of exporters; ends with NULL */
     struct config_receiver *receivers;
     uint32_t n_receivers;
+    struct config_scrape *scrapes;
+    uint32_t n_scrapes;
     struct config_exporter *exporters;
     uint32_t n_exporters;
 

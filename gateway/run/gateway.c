@@ -64,6 +64,7 @@ static void on_stop(void *user, int signum)
     }
     log_info("stopping signal=%d", signum);
     g->stopping = true;
+    scraper_stop(g->scraping.scraper);
     gateway_stop_collecting(g);
     for (uint32_t i = 0; i < g->n_workers; i++)
         listen_run_on_worker(g->listen, i, gateway_worker_tell, &g->workers[i]);
@@ -226,7 +227,8 @@ static int start(struct gateway *g, struct error *e)
     if (!g->on_term || !g->on_int || !g->on_hup)
         return error_set(e, -ENOMEM, "out of memory");
     r = start_admin(g, e);
-    return r < 0 ? r : start_listening(g, e);
+    r = r < 0 ? r : start_listening(g, e);
+    return r < 0 ? r : scraping_init(&g->scraping, g->config, g->loop, g->lanes, &g->budget, e);
 }
 
 static void announce(struct gateway *g)
@@ -245,9 +247,11 @@ static void closed(void *user)
 
 static void release(struct gateway *g)
 {
+    scraper_stop(g->scraping.scraper);
     listen_free(g->listen);
     gateway_end_lanes(g);
     lanes_free(g->lanes);
+    scraping_release(&g->scraping);
     receivers_release(&g->receivers);
     admin_free(g->admin);
     while ((g->merger && !merger_is_over(g->merger)) || (g->scrapes && !scrapes_are_over(g->scrapes)))

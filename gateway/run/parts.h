@@ -22,6 +22,7 @@
 #include "gateway/run/outputs.h"
 #include "gateway/run/pipeline.h"
 #include "gateway/run/receivers.h"
+#include "gateway/run/scraping.h"
 #include "proto/io/loop.h"
 
 struct admin;
@@ -77,6 +78,7 @@ struct gateway {
     struct control_triggers *triggers; /* of `counting` */
     struct outputs *outputs;
     struct receivers receivers;
+    struct scraping scraping;
     struct listen *listen;
     struct admin *admin;
     struct admin_check checks[4]; /* these three are of its pages */

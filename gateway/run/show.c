@@ -107,6 +107,8 @@ int gateway_show(void *context, struct buffer *out)
         r = board_prometheus(g->board, out);
     if (r == 0 && g->lanes)
         r = write_lanes(g, out);
+    if (r == 0 && g->scraping.scraper)
+        r = scraper_show(g->scraping.scraper, out);
     if (r == 0)
         r = write_age(g, out);
     return r == 0 && g->listen ? write_expiry(g, out) : r;

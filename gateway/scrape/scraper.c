@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A scrape is one profile of one target, for ever:
+ *
+ *     WAITING → (timer) → ASKING: connect, GET, the answer's body → CLOSING: the connection is freed, out of
+ *     its own callbacks → WORKING: a lane unpacks, compares and pushes → WAITING
+ *
+ * It has one timer: for the next time, for the deadline of an answer, and to leave the connection's
+ * callbacks. A time that passed while the scrape before went on is left out.
+ */
+#include "gateway/scrape/scraper.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gateway/ingest/ingest.h"
+#include "gateway/scrape/delta.h"
+#include "gateway/serve/lanes/lanes.h"
+#include "gateway/serve/lanes/processor.h"
+#include "gateway/serve/pprof/origin.h"
+#include "gateway/serve/pprof/taking.h"
+#include "gateway/stats/exposition.h"
+#include "proto/base/clock.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+#include "proto/base/macros.h"
+#include "proto/base/rng.h"
+#include "proto/client/connection.h"
+#include "proto/client/endpoint.h"
+#include "proto/coding/room.h"
+#include "proto/grpc/text.h"
+#include "proto/io/loop.h"
+#include "proto/io/timer.h"
+#include "proto/io/tls.h"
+
+/* What a scrape may come to. */
+#define OUTCOMES(X)                                                 \
+    X(OK, "ok")               /* its profile is counted */          \
+    X(UNREACHED, "unreached") /* no connection, or it broke */      \
+    X(LATE, "timeout")        /* the answer did not come in time */ \
+    X(STATUS, "status")       /* it was another one than 200 */     \
+    X(TOO_LARGE, "too_large") /* it passed a limit */               \
+    X(MALFORMED, "malformed") /* it is no pprof */                  \
+    X(BUSY, "busy")           /* there was no memory or no queue for it */
+
+enum outcome {
+#define OUTCOME_ENUM(id, word) OUTCOME_##id,
+    OUTCOMES(OUTCOME_ENUM)
+#undef OUTCOME_ENUM
+        OUTCOME_N
+};
+
+static const char *const outcome_words[OUTCOME_N] = {
+#define OUTCOME_WORD(id, word) word,
+    OUTCOMES(OUTCOME_WORD)
+#undef OUTCOME_WORD
+};
+
+enum state { STATE_WAITING, STATE_ASKING, STATE_CLOSING, STATE_WORKING };
+
+/* The heads of a job's requests, and its TLS. */
+struct asking {
+    const struct scrape_job *job;
+    struct tls_context *tls;
+    struct buffer authorization; /* the field's value; empty: none */
+};
+
+struct scrape {
+    struct scraper *scraper;
+    struct asking *asking;
+    struct endpoint endpoint;
+    const char *target, *profile;
+    char *path;
+    struct origin origin;
+    struct delta *delta;
+    enum state state;
+    struct io_timer *timer;
+    uint64_t next_ns, began_ns, compared_ns; /* compared_ns: when what the delta keeps was asked for */
+    struct client_connection *connection;
+    struct http_call *call;
+    struct http_header headers[3];
+    struct buffer body; /* on the budget */
+    enum outcome outcome;
+    struct error why;
+    bool has_restarted;
+    struct lane_job job;
+    /* what /metrics says */
+    bool is_up, was_asked;
+    uint64_t n[OUTCOME_N], restarts, took_ns;
+};
+
+struct scraper {
+    struct scraper_options options;
+    struct lane_inbox *inbox;
+    struct asking *askings;
+    struct scrape *scrapes;
+    uint32_t n_scrapes;
+    bool stopped;
+};
+
+static void ask(struct scrape *c);
+
+/* ---- the end of a scrape ---- */
+
+static void wait_for_next(struct scrape *c)
+{
+    const uint64_t now = io_loop_now(c->scraper->options.loop), interval = c->asking->job->interval_ns;
+    c->next_ns += interval;
+    if (c->next_ns <= now)
+        c->next_ns += (now - c->next_ns) / interval * interval + interval;
+    c->state = STATE_WAITING;
+    if (!c->scraper->stopped)
+        io_timer_set(c->timer, c->next_ns);
+}
+
+static void settle(struct scrape *c)
+{
+    room_release(&c->body, c->scraper->options.budget);
+    c->n[c->outcome]++;
+    c->restarts += c->has_restarted;
+    c->took_ns = io_loop_now(c->scraper->options.loop) - c->began_ns;
+    if (c->outcome != OUTCOME_OK && (c->is_up || !c->was_asked))
+        log_warn("scrape target=%s profile=%s outcome=%s error=\"%s\"", c->target, c->profile,
+                 outcome_words[c->outcome], c->why.text);
+    else if (c->outcome == OUTCOME_OK && !c->is_up && c->was_asked)
+        log_info("scrape target=%s profile=%s outcome=ok", c->target, c->profile);
+    c->is_up = c->outcome == OUTCOME_OK;
+    c->was_asked = true;
+    wait_for_next(c);
+}
+
+/* ---- on a lane ---- */
+
+static enum outcome outcome_of(enum refusal refusal)
+{
+    return refusal == REFUSAL_NONE        ? OUTCOME_OK
+           : refusal == REFUSAL_TOO_LARGE ? OUTCOME_TOO_LARGE
+           : refusal == REFUSAL_MALFORMED ? OUTCOME_MALFORMED
+                                          : OUTCOME_BUSY;
+}
+
+static enum outcome outcome_of_ingest(enum ingest_verdict verdict)
+{
+    return verdict == INGEST_ACCEPTED    ? OUTCOME_OK
+           : verdict == INGEST_TOO_LARGE ? OUTCOME_TOO_LARGE
+           : verdict == INGEST_BUSY      ? OUTCOME_BUSY
+                                         : OUTCOME_MALFORMED;
+}
+
+static enum outcome push(struct scrape *c, struct pprof_taking *t, struct processor *p)
+{
+    struct budget *budget = c->scraper->options.budget;
+    struct buffer request = BUFFER_INIT(c->scraper->options.request_bytes);
+    struct ingest_answer answer;
+    enum outcome outcome = outcome_of(pprof_taking_end(t, &request));
+    if (outcome == OUTCOME_OK) {
+        ingest_from(p->ingest, hash_bytes(bytes_str(c->target), 0) | 1);
+        ingest_push(p->ingest, buffer_bytes(&request), PROFILES_LAYOUT_1_10, NULL, &answer);
+        outcome = outcome_of_ingest(answer.verdict);
+        if (outcome != OUTCOME_OK)
+            c->why = answer.message;
+    }
+    room_release(&request, budget);
+    return outcome;
+}
+
+/* The file is unpacked: compares it with the one before, and hands it on. */
+static enum outcome compare_and_push(struct scrape *c, struct pprof_taking *t, struct bytes file,
+                                     struct processor *p)
+{
+    struct buffer compared = BUFFER_INIT(0);
+    struct delta_said said = {0};
+    int r = delta_take(c->delta, file, &compared, &said, &c->why);
+    enum outcome outcome = r == 0 ? OUTCOME_OK : r == PPROF_MALFORMED ? OUTCOME_MALFORMED : OUTCOME_BUSY;
+    c->has_restarted = said.restarted;
+    c->origin.from.duration_nanos =
+        said.is_cumulative && !said.is_first ? (int64_t)(c->began_ns - c->compared_ns) : 0;
+    t->left = t->max;
+    if (outcome == OUTCOME_OK)
+        outcome = outcome_of(
+            pprof_take(t, said.is_cumulative ? buffer_bytes(&compared) : file, &c->origin.from, &c->why));
+    if (outcome == OUTCOME_OK)
+        outcome = push(c, t, p);
+    if (outcome == OUTCOME_OK) {
+        delta_keep(c->delta);
+        c->compared_ns = c->began_ns;
+    }
+    room_release(&compared, c->scraper->options.budget);
+    return outcome;
+}
+
+static void work(struct lane_job *job, void *lane)
+{
+    struct scrape *c = container_of(job, struct scrape, job);
+    struct pprof_taking t;
+    struct bytes file = buffer_bytes(&c->body);
+    enum refusal refusal =
+        pprof_taking_init(&t, c->scraper->options.request_bytes, c->scraper->options.budget);
+    if (refusal == REFUSAL_NONE)
+        refusal = pprof_unpack(&t, &file, &c->why);
+    c->outcome = refusal == REFUSAL_NONE ? compare_and_push(c, &t, file, lane) : outcome_of(refusal);
+    if (c->outcome == OUTCOME_BUSY && c->why.text[0] == 0)
+        error_set(&c->why, 0, "out of memory just now");
+    if (c->outcome == OUTCOME_TOO_LARGE && c->why.text[0] == 0)
+        error_set(&c->why, 0, "the profile is larger than limits.request_bytes");
+    pprof_taking_release(&t);
+}
+
+static void come_back(struct lane_job *job)
+{
+    struct scrape *c = container_of(job, struct scrape, job);
+    if (job->refused) {
+        c->outcome = OUTCOME_BUSY;
+        error_set(&c->why, 0, "too much waits to be worked on");
+    }
+    settle(c);
+}
+
+/* ---- asking ---- */
+
+/* The scrape has its answer, or will have none: the rest is done outside of the connection's callbacks. */
+static void finish(struct scrape *c, enum outcome outcome)
+{
+    c->outcome = outcome;
+    c->state = STATE_CLOSING;
+    io_timer_set(c->timer, 0);
+}
+
+static void __attribute__((format(printf, 3, 4)))
+fail(struct scrape *c, enum outcome outcome, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->why.text, sizeof c->why.text, format, args);
+    va_end(args);
+    finish(c, outcome);
+}
+
+static void close_connection(struct scrape *c)
+{
+    c->connection = connection_free(c->connection);
+    if (c->outcome != OUTCOME_OK) {
+        settle(c);
+        return;
+    }
+    c->state = STATE_WORKING;
+    c->job =
+        (struct lane_job){.work = work, .client = hash_bytes(bytes_str(c->target), 0), .bytes = c->body.cap};
+    if (lane_put(c->scraper->inbox, &c->job) == 0)
+        return;
+    c->outcome = OUTCOME_BUSY;
+    error_set(&c->why, 0, "too much waits to be worked on");
+    settle(c);
+}
+
+static void on_answer(void *user, enum http_call_result result, const struct http_response *response)
+{
+    struct scrape *c = user;
+    c->call = NULL;
+    connection_end(c->connection);
+    if (c->state != STATE_ASKING)
+        return;
+    if (result == HTTP_CALL_TOO_LARGE) {
+        fail(c, OUTCOME_TOO_LARGE, "the answer is longer than body_size_limit");
+    } else if (result != HTTP_CALL_DONE) {
+        fail(c, OUTCOME_UNREACHED, "the connection broke");
+    } else if (response->status != 200) {
+        fail(c, OUTCOME_STATUS, "it answers HTTP %u", response->status);
+    } else if (room_make(&c->body, response->body.n + PROFILES_PADDING, c->scraper->options.budget) != 0) {
+        fail(c, OUTCOME_BUSY, "out of memory just now");
+    } else {
+        memcpy(c->body.p, response->body.p ? response->body.p : c->body.p, response->body.n);
+        c->body.n = response->body.n;
+        finish(c, OUTCOME_OK);
+    }
+}
+
+static void on_change(void *user, struct client_connection *connection, const char *failure)
+{
+    struct scrape *c = user;
+    if (c->state != STATE_ASKING)
+        return;
+    if (failure) {
+        fail(c, OUTCOME_UNREACHED, "%s", failure);
+        return;
+    }
+    if (c->call || !connection_is_ready(connection))
+        return;
+    uint32_t n = 0;
+    c->headers[n++] = (struct http_header){BYTES_LIT("user-agent"), BYTES_LIT("profgate/" PROFGATE_VERSION)};
+    c->headers[n++] = (struct http_header){BYTES_LIT("accept"), BYTES_LIT("*/*")};
+    if (c->asking->authorization.n > 0)
+        c->headers[n++] =
+            (struct http_header){BYTES_LIT("authorization"), buffer_bytes(&c->asking->authorization)};
+    const struct http_request request = {
+        .method = "GET",
+        .scheme = c->asking->tls ? "https" : "http",
+        .authority = c->endpoint.authority,
+        .path = c->path,
+        .headers = c->headers,
+        .n_headers = n,
+    };
+    c->call = connection_call(connection, &request, on_answer, c);
+    if (!c->call)
+        fail(c, OUTCOME_BUSY, "out of memory just now");
+}
+
+/* What response_max counts beside the body. */
+#define RESPONSE_HEAD_MAX (16u << 10)
+
+static void ask(struct scrape *c)
+{
+    const struct scrape_job *job = c->asking->job;
+    const struct connection_options options = {
+        .loop = c->scraper->options.loop,
+        .endpoint = &c->endpoint,
+        .tls = c->asking->tls,
+        .server_name = job->server_name,
+        .response_max = job->body_max + RESPONSE_HEAD_MAX,
+    };
+    c->began_ns = io_loop_now(options.loop);
+    c->why.text[0] = 0;
+    c->has_restarted = false;
+    c->state = STATE_ASKING;
+    c->connection = connection_new(&options, on_change, c);
+    if (!c->connection) {
+        fail(c, OUTCOME_BUSY, "out of memory just now");
+        return;
+    }
+    io_timer_set(c->timer, c->began_ns + job->timeout_ns);
+    connection_open(c->connection, job->timeout_ns);
+}
+
+static void on_timer(void *user)
+{
+    struct scrape *c = user;
+    if (c->state == STATE_WAITING) {
+        ask(c);
+    } else if (c->state == STATE_CLOSING) {
+        close_connection(c);
+    } else if (c->state == STATE_ASKING) {
+        fail(c, OUTCOME_LATE, "no answer within scrape_timeout");
+        if (c->call)
+            connection_give_up(c->connection, take_ptr(c->call), UINT64_MAX);
+    }
+}
+
+/* ---- making ---- */
+
+static int read_secret(struct asking *a, struct error *e)
+{
+    char secret[1024];
+    const char *file = a->job->secret_file;
+    if (!file)
+        return 0;
+    FILE *f = fopen(file, "re");
+    size_t n = f ? fread(secret, 1, sizeof secret, f) : 0;
+    bool ok = f && !ferror(f) && n < sizeof secret;
+    if (f)
+        fclose(f);
+    while (n > 0 && (secret[n - 1] == '\n' || secret[n - 1] == '\r'))
+        n--;
+    if (!ok || n == 0 || memchr(secret, '\n', n))
+        return error_set(e, -EINVAL, "receivers.pprof_scrape: %s cannot be read, or is not one line", file);
+    if (!a->job->username)
+        return buffer_printf(&a->authorization, "Bearer %.*s", (int)n, secret);
+    struct buffer pair = BUFFER_INIT(0);
+    int r = buffer_printf(&pair, "%s:%.*s", a->job->username, (int)n, secret);
+    r = r < 0 ? r : buffer_add_str(&a->authorization, "Basic ");
+    r = r < 0 ? r : grpc_base64_encode(buffer_bytes(&pair), &a->authorization);
+    while (r == 0 && (a->authorization.n - 6) % 4 != 0) /* RFC 7617: with padding */
+        r = buffer_add_str(&a->authorization, "=");
+    buffer_release(&pair);
+    return r;
+}
+
+static int make_asking(struct asking *a, const struct scrape_job *job, struct error *e)
+{
+    static const char *const alpn[] = {"http/1.1", NULL};
+    a->job = job;
+    int r = read_secret(a, e);
+    if (r < 0 || !job->tls)
+        return r;
+    const struct tls_options tls = {
+        .ca_file = job->ca_file,
+        .cert_file = job->cert_file,
+        .key_file = job->key_file,
+        .alpn = alpn,
+        .insecure_skip_verify = job->insecure_skip_verify,
+    };
+    r = tls_context_new(&a->tls, &tls, e);
+    return r < 0 ? error_prefix(e, r, "receivers.pprof_scrape %s: ", job->name) : 0;
+}
+
+static int make_path(struct scrape *c, const struct scrape_job *job)
+{
+    int n = c->profile[0] == '/' ? asprintf(&c->path, "%s", c->profile)
+            : strcmp(c->profile, "profile") == 0
+                ? asprintf(&c->path, "%s/%s?seconds=%u", job->path_prefix, c->profile, job->seconds)
+                : asprintf(&c->path, "%s/%s", job->path_prefix, c->profile);
+    if (n < 0)
+        c->path = NULL;
+    return n < 0 ? -ENOMEM : 0;
+}
+
+/* service.name and service.instance.id as OTel's compatibility with Prometheus has them for job and instance;
+ * labels may say others. */
+static int make_origin(struct scrape *c, const struct scrape_job *job, struct error *e)
+{
+    const struct scrape_label usual[] = {{"service.name", job->name}, {"service.instance.id", c->target}};
+    enum refusal refusal = REFUSAL_NONE;
+    origin_init(&c->origin, NULL);
+    for (uint32_t i = 0; i < job->n_labels && refusal == REFUSAL_NONE; i++)
+        refusal = origin_add(&c->origin, bytes_str(job->labels[i].name), bytes_str(job->labels[i].value), e);
+    for (size_t i = 0; i < ARRAY_LEN(usual) && refusal == REFUSAL_NONE; i++) {
+        bool is_said = false;
+        for (uint32_t k = 0; k < job->n_labels; k++)
+            is_said |= strcmp(job->labels[k].name, usual[i].name) == 0;
+        if (!is_said)
+            refusal = origin_add(&c->origin, bytes_str(usual[i].name), bytes_str(usual[i].value), e);
+    }
+    return refusal == REFUSAL_NONE ? 0 : error_prefix(e, -EINVAL, "receivers.pprof_scrape.labels: ");
+}
+
+static int make_scrape(struct scrape *c, struct rng *rng, struct error *e)
+{
+    const struct scrape_job *job = c->asking->job;
+    struct io_loop *loop = c->scraper->options.loop;
+    int r = endpoint_parse(&c->endpoint, c->target, job->tls ? 443 : 80, e);
+    if (r < 0)
+        return error_prefix(e, r, "receivers.pprof_scrape.targets: ");
+    r = make_path(c, job);
+    r = r < 0 ? r : make_origin(c, job, e);
+    if (r < 0)
+        return r;
+    c->delta = delta_new(c->scraper->options.budget);
+    c->timer = io_timer_new(loop, on_timer, c);
+    if (!c->delta || !c->timer)
+        return -ENOMEM;
+    c->next_ns = io_loop_now(loop) + (uint64_t)(rng_unit(rng) * (double)job->interval_ns);
+    io_timer_set(c->timer, c->next_ns);
+    return 0;
+}
+
+static int make_all(struct scraper *s, struct error *e)
+{
+    const struct scraper_options *o = &s->options;
+    struct rng rng;
+    uint32_t n = 0;
+    int r = 0;
+    rng_seed(&rng, hash_seed());
+    for (uint32_t i = 0; i < o->n_jobs; i++)
+        n += o->jobs[i].n_targets * o->jobs[i].n_profiles;
+    s->askings = calloc(o->n_jobs, sizeof *s->askings);
+    s->scrapes = calloc(n, sizeof *s->scrapes);
+    if (!s->askings || !s->scrapes)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < o->n_jobs && r == 0; i++) {
+        const struct scrape_job *job = &o->jobs[i];
+        r = make_asking(&s->askings[i], job, e);
+        for (uint32_t k = 0; k < job->n_targets * job->n_profiles && r == 0; k++) {
+            struct scrape *c = &s->scrapes[s->n_scrapes++];
+            c->scraper = s;
+            c->asking = &s->askings[i];
+            c->target = job->targets[k / job->n_profiles];
+            c->profile = job->profiles[k % job->n_profiles];
+            r = make_scrape(c, &rng, e);
+        }
+    }
+    return r;
+}
+
+int scraper_new(struct scraper **ret, const struct scraper_options *options, struct error *e)
+{
+    struct scraper *s = calloc(1, sizeof *s);
+    e->text[0] = 0;
+    if (!s)
+        return error_set(e, -ENOMEM, "out of memory");
+    s->options = *options;
+    s->inbox = lane_inbox_new(options->lanes, options->loop, come_back);
+    int r = s->inbox ? make_all(s, e) : -ENOMEM;
+    if (r == 0) {
+        *ret = s;
+        return 0;
+    }
+    scraper_free(s);
+    return e->text[0] ? r : error_set(e, r, "out of memory");
+}
+
+void scraper_stop(struct scraper *s)
+{
+    if (!s || s->stopped)
+        return;
+    s->stopped = true;
+    for (uint32_t i = 0; i < s->n_scrapes; i++) {
+        struct scrape *c = &s->scrapes[i];
+        if (c->timer)
+            io_timer_stop(c->timer);
+        c->state = c->state == STATE_WORKING ? c->state : STATE_WAITING; /* what comes now is not looked at */
+        c->connection = connection_free(c->connection);
+    }
+    if (s->inbox)
+        lane_inbox_close(take_ptr(s->inbox));
+}
+
+struct scraper *scraper_free(struct scraper *s)
+{
+    if (!s)
+        return NULL;
+    scraper_stop(s);
+    for (uint32_t i = 0; i < s->n_scrapes; i++) {
+        struct scrape *c = &s->scrapes[i];
+        io_timer_free(c->timer);
+        delta_free(c->delta);
+        origin_release(&c->origin);
+        endpoint_release(&c->endpoint);
+        room_release(&c->body, s->options.budget);
+        free(c->path);
+    }
+    for (uint32_t i = 0; i < s->options.n_jobs && s->askings; i++) {
+        tls_context_free(s->askings[i].tls);
+        buffer_release(&s->askings[i].authorization);
+    }
+    free(s->askings);
+    free(s->scrapes);
+    free(s);
+    return NULL;
+}
+
+/* ---- /metrics ---- */
+
+static int show_labels(const struct scrape *c, struct buffer *out)
+{
+    const char *const pairs[][2] = {
+        {"job", c->asking->job->name}, {"target", c->target}, {"profile", c->profile}};
+    int r = 0;
+    for (size_t i = 0; i < ARRAY_LEN(pairs) && r == 0; i++) {
+        r = buffer_printf(out, "%s%s=\"", i ? "," : "{", pairs[i][0]);
+        r = r < 0 ? r : exposition_escape(out, bytes_str(pairs[i][1]), true);
+        r = r < 0 ? r : buffer_add_str(out, "\"");
+    }
+    return r;
+}
+
+static int show_head(struct buffer *out, const char *name, const char *kind, const char *help)
+{
+    return buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
+}
+
+static int show_one(const struct scrape *c, const char *name, const char *format, double value,
+                    struct buffer *out)
+{
+    int r = buffer_add_str(out, name);
+    r = r < 0 ? r : show_labels(c, out);
+    r = r < 0 ? r : buffer_add_str(out, "} ");
+    return r < 0 ? r : buffer_printf(out, strcmp(format, "s") == 0 ? "%.6f\n" : "%.0f\n", value);
+}
+
+static int show_outcomes(const struct scraper *s, struct buffer *out)
+{
+    int r = show_head(out, "profgate_scrapes_total", "counter", "Scrapes of profiles, by what came of them");
+    for (uint32_t i = 0; i < s->n_scrapes; i++)
+        for (int k = 0; k < OUTCOME_N && r == 0; k++) {
+            const struct scrape *c = &s->scrapes[i];
+            if (c->n[k] == 0 && k != OUTCOME_OK)
+                continue;
+            r = buffer_add_str(out, "profgate_scrapes_total");
+            r = r < 0 ? r : show_labels(c, out);
+            r = r < 0 ? r
+                      : buffer_printf(out, ",outcome=\"%s\"} %llu\n", outcome_words[k],
+                                      (unsigned long long)c->n[k]);
+        }
+    return r;
+}
+
+int scraper_show(const struct scraper *s, struct buffer *out)
+{
+    int r = show_head(out, "profgate_scrape_up", "gauge",
+                      "Whether the last scrape of a target's profile was counted");
+    for (uint32_t i = 0; i < s->n_scrapes && r == 0; i++)
+        r = show_one(&s->scrapes[i], "profgate_scrape_up", "", s->scrapes[i].is_up, out);
+    r = r < 0 ? r
+              : show_head(out, "profgate_scrape_duration_seconds", "gauge", "How long the last scrape took");
+    for (uint32_t i = 0; i < s->n_scrapes && r == 0; i++)
+        r = show_one(&s->scrapes[i], "profgate_scrape_duration_seconds", "s",
+                     (double)s->scrapes[i].took_ns / NSEC_PER_SEC, out);
+    r = r < 0 ? r
+              : show_head(out, "profgate_scrape_restarts_total", "counter",
+                          "Targets that were found to be another process than at the scrape before");
+    for (uint32_t i = 0; i < s->n_scrapes && r == 0; i++)
+        r = show_one(&s->scrapes[i], "profgate_scrape_restarts_total", "", (double)s->scrapes[i].restarts,
+                     out);
+    return r < 0 ? r : show_outcomes(s, out);
+}
