@@ -41,6 +41,7 @@ def test_it_answers_as_the_command_does(gateway):
             (CPU, "?to=folded", {}, "text/plain", command("folded", CPU)),
             (otlp, "", {}, "application/octet-stream", command("pprof", otlp)),
             (command("json", CPU), "", {"Content-Type": "application/json"}, "application/octet-stream", command("pprof", otlp)),
+            (command("folded", CPU), "", {}, "application/x-protobuf", command("otlp", command("folded", CPU))),
             (otlp, "?to=json", {}, "application/json", command("json", CPU)),
             (CPU, "?to=pprof", {}, "application/octet-stream", command("pprof", otlp))):
         assert convert(gateway, body, query, **{"Content-Type": "application/x-protobuf", **headers}) == (type, expected), (query, headers)

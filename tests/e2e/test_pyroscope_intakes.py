@@ -81,6 +81,8 @@ WRONG = [
     (dict(name="a", format="jfr"), 400, "jfr is not taken"),
     (dict(name="a", format="speedscope"), 400, "speedscope is not taken"),
     (dict(name="a", body=b"not one"), 400, ""),
+    (dict(name="a", format="folded", body=b"main;f x\n"), 400, "line"),
+    (dict(name="a", format=None, body=CPU), 400, ""),
     (dict(name="a", body=CPU[:500]), 400, "gzip"),
     (dict(name="a", body=gzip.compress(bytes(80 << 20))), 413, "larger than"),
     (dict(name="a", body=form((b"profile", gzip.compress(bytes(80 << 20)))), type="multipart/form-data; boundary=XX"), 413, "larger than"),
@@ -101,6 +103,26 @@ WRONG = [
 def test_what_is_wrong_is_said(gateway, what, status, says):
     got = ingest(gateway, **what)
     assert got[0] == status and says in got[1], got
+
+
+@pytest.mark.parametrize("app, service, type, unit, value", [
+    ("shop", "shop", "samples", "count", 3), ("a.b.cpu", "a.b", "samples", "count", 3), ("a.wall", "a", "samples", "count", 3),
+    ("a.alloc_space", "a", "alloc_space", "bytes", 3), ("a.mutex_duration", "a", "delay", "nanoseconds", 3),
+    ("a.service", "a.service", "samples", "count", 3), ("cpu", "cpu", "samples", "count", 3)])
+def test_folded_stacks_and_lines_are_of_the_kind_that_the_name_ends_with(gateway, app, service, type, unit, value):
+    unique = f"{app}{type}"
+    for body, format in ((b"main;f;g 2\nmain;f 1\n", None), (b"main;f;g 2\nmain;f 1\n", "folded"), (b"main;f;g\nmain;f\nmain;f;g\n", "lines")):
+        before = len(gateway.out.read_text().split("\n")) if gateway.out.exists() else 1
+        assert ingest(gateway, f"{app}{{test={unique}}}", body, "binary/octet-stream", format=format, sampleRate="50",
+                      **{"from": "1700000000", "until": "1700000010"}) == (200, "")
+        wait_for(lambda: gateway.out.exists() and len(gateway.out.read_text().split("\n")) > before, "it is downstream")
+        request = json.loads(gateway.out.read_text().split("\n")[-2])
+        strings, (resource, profile) = request["dictionary"]["stringTable"], last(gateway)
+        assert resource == {"service.name": service, "test": unique}
+        assert (strings[profile["sampleType"]["typeStrindex"]], strings[profile["sampleType"]["unitStrindex"]]) == (type, unit)
+        assert sum(int(v) for sample in profile["samples"] for v in sample["values"]) == value
+        assert profile["timeUnixNano"] == "1700000000000000000" and profile["durationNano"] == "10000000000"
+        assert int(profile.get("period", 0)) == (20_000_000 if type == "samples" else 0)
 
 
 def test_what_pyroscope_takes_for_nothing_is_nothing(gateway):

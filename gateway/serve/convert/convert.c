@@ -13,6 +13,7 @@
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
 #include "proto/coding/room.h"
+#include "proto/convert/from_text.h"
 #include "proto/convert/to_folded.h"
 #include "proto/convert/to_pprof.h"
 #include "proto/http/query.h"
@@ -93,6 +94,25 @@ static enum refusal read_pprof(struct converting *c, const struct intake_head *h
     return refusal;
 }
 
+static enum refusal read_text(struct converting *c, const struct intake_head *head,
+                              enum from_text_format format, struct bytes body)
+{
+    struct from_text *converter = from_text_new(c->budget);
+    enum refusal refusal = converter ? origin_add_query(&c->origin, head->query, "to", c->why) : REFUSAL_BUSY;
+    if (refusal == REFUSAL_NONE) {
+        const struct from_text_options options = {.origin = c->origin.from};
+        int r = from_text(converter, format, body, &options, &c->request, c->why);
+        refusal = r == 0                     ? REFUSAL_NONE
+                  : r == FROM_TEXT_MALFORMED ? REFUSAL_MALFORMED
+                  : r == FROM_TEXT_TOO_LARGE ? REFUSAL_TOO_LARGE
+                                             : REFUSAL_BUSY;
+    }
+    from_text_free(converter);
+    c->otlp = buffer_bytes(&c->request);
+    c->layout = PROFILES_LAYOUT_1_10;
+    return refusal;
+}
+
 static bool is_json(const struct intake_head *head, struct bytes body)
 {
     struct bytes type = head->type;
@@ -110,6 +130,11 @@ static enum refusal read_body(struct converting *c, const struct intake_head *he
     c->otlp = body;
     if (is_json(head, body))
         return read_json(c, body);
+    const enum from_text_format text = from_text_guess(body);
+    if (text != FROM_TEXT_NONE) {
+        c->to = c->to ? c->to : FORMAT_OTLP;
+        return read_text(c, head, text, body);
+    }
     if (!pprof_is_likely(body) && body.n > 0) {
         c->to = c->to ? c->to : FORMAT_PPROF;
         return REFUSAL_NONE;
@@ -195,7 +220,8 @@ static enum refusal write_answer(struct converting *c, struct buffer *out)
         error_set(c->why, 0, "pprof: more than %u kinds of profiles", PPROF_TYPES_MAX);
         return REFUSAL_MALFORMED;
     }
-    return r == -ENOBUFS || r > 0 ? REFUSAL_TOO_LARGE : REFUSAL_BUSY;
+    /* What fits the bound of its size, and has no room all the same, has no memory. */
+    return r > 0 || bound == out->max ? REFUSAL_TOO_LARGE : REFUSAL_BUSY;
 }
 
 static enum refusal convert(struct converting *c, const struct intake_head *head, struct bytes body,

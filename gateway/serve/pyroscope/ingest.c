@@ -6,6 +6,8 @@
  */
 #include "gateway/serve/pyroscope/pyroscope.h"
 
+#include <errno.h>
+
 #include "gateway/serve/otlp/words.h"
 #include "gateway/serve/pprof/taking.h"
 #include "gateway/serve/pyroscope/labels.h"
@@ -13,12 +15,15 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/coding/room.h"
+#include "proto/convert/from_text.h"
 #include "proto/http/multipart.h"
 #include "proto/http/query.h"
 #include "proto/otlp/view/profiles.h"
 
 struct ingest_query {
     struct bytes name, format, spy;
+    struct bytes app;    /* in the name */
+    int64_t rate;        /* samples a second */
     int64_t from, until; /* nanoseconds; 0: not said */
 };
 
@@ -36,11 +41,25 @@ static int64_t moment_of(struct bytes text)
     return __builtin_mul_overflow(v, unit, &v) ? 0 : v;
 }
 
+/* types.DefaultSampleRate: also of what is no number. */
+#define DEFAULT_RATE 100
+
+static int64_t rate_of(struct bytes text)
+{
+    int64_t rate = 0;
+    for (size_t i = 0; i < text.n && text.n < 10; i++) {
+        if (text.p[i] < '0' || text.p[i] > '9')
+            return DEFAULT_RATE;
+        rate = rate * 10 + (text.p[i] - '0');
+    }
+    return text.n < 10 && rate > 0 ? rate : DEFAULT_RATE;
+}
+
 static enum refusal read_query(struct origin *o, struct bytes query, struct ingest_query *ret,
                                struct error *why)
 {
     struct bytes name, value;
-    *ret = (struct ingest_query){0};
+    *ret = (struct ingest_query){.rate = DEFAULT_RATE};
     enum refusal refusal = origin_reserve(o, query.n);
     while (refusal == REFUSAL_NONE && query_next(&query, &name, &value)) {
         refusal = origin_decode(o, value, &value, why);
@@ -54,6 +73,8 @@ static enum refusal read_query(struct origin *o, struct bytes query, struct inge
             ret->from = moment_of(value);
         else if (query_is(name, "until"))
             ret->until = moment_of(value);
+        else if (query_is(name, "sampleRate"))
+            ret->rate = rate_of(value);
     }
     return refusal;
 }
@@ -61,10 +82,9 @@ static enum refusal read_query(struct origin *o, struct bytes query, struct inge
 static enum refusal read_origin(struct origin *o, const struct intake_head *head, struct ingest_query *query,
                                 struct error *why)
 {
-    struct bytes app;
     enum refusal refusal = read_query(o, head->query, query, why);
     if (refusal == REFUSAL_NONE)
-        refusal = labels_of_name(o, query->name, &app, why);
+        refusal = labels_of_name(o, query->name, &query->app, why);
     if (refusal == REFUSAL_NONE && query->spy.n > 0)
         refusal = label_add(o, BYTES_LIT("pyroscope_spy"), query->spy, why);
     if (query->from > 0) {
@@ -76,7 +96,7 @@ static enum refusal read_origin(struct origin *o, const struct intake_head *head
 
 static enum refusal unsupported(struct error *why, struct bytes format)
 {
-    error_set(why, 0, "format: %.*s is not taken; pprof is",
+    error_set(why, 0, "format: %.*s is not taken; pprof, folded and lines are",
               bytes_is_utf8(format) ? (int)min_of(format.n, (size_t)40) : 0, (const char *)format.p);
     return REFUSAL_UNSUPPORTED;
 }
@@ -112,6 +132,82 @@ static bool is_form(const struct intake_head *head)
     return bytes_is_nocase(bytes_trim(query_cut(&type, ';')), "multipart/form-data");
 }
 
+/* ---- text ---- */
+
+/* What the last part of an application's name says is counted (convertMetadata of
+ * pkg/ingester/pyroscope/ingest_adapter.go); with a
+ * period type it is samples at a rate. */
+static const struct {
+    const char *suffix, *type, *unit, *period_type;
+} suffixes[] = {
+    {"cpu", "samples", "count", "cpu"},
+    {"itimer", "samples", "count", "cpu"},
+    {"wall", "samples", "count", "wall"},
+    {"inuse_objects", "inuse_objects", "count", NULL},
+    {"inuse_space", "inuse_space", "bytes", NULL},
+    {"alloc_objects", "alloc_objects", "count", NULL},
+    {"alloc_space", "alloc_space", "bytes", NULL},
+    {"goroutines", "goroutines", "count", NULL},
+    {"mutex_count", "contentions", "count", NULL},
+    {"mutex_duration", "delay", "nanoseconds", NULL},
+    {"block_count", "contentions", "count", NULL},
+    {"block_duration", "delay", "nanoseconds", NULL},
+    {"lock_count", "contentions", "count", NULL},
+    {"lock_duration", "delay", "nanoseconds", NULL},
+    {"alloc_in_new_tlab_objects", "alloc_in_new_tlab_objects", "count", NULL},
+    {"alloc_in_new_tlab_bytes", "alloc_in_new_tlab_bytes", "bytes", NULL},
+    {"alloc_outside_tlab_objects", "alloc_outside_tlab_objects", "count", NULL},
+    {"alloc_outside_tlab_bytes", "alloc_outside_tlab_bytes", "bytes", NULL},
+    {"live", "live", "count", NULL},
+    {"exceptions", "exceptions", "count", NULL},
+};
+
+/* Which of these; the first where the name says none, which Pyroscope refuses if there is a dot in it. The
+ * part is taken off the name. */
+static size_t take_suffix(struct origin *o, struct bytes app)
+{
+    const struct bytes last = bytes_after_last(app, '.');
+    for (size_t i = 0; i < ARRAY_LEN(suffixes) && last.n < app.n; i++) {
+        if (!bytes_is(last, suffixes[i].suffix))
+            continue;
+        for (uint32_t k = 0; k < o->from.n_resource; k++)
+            if (o->attrs[k].value.text.p == app.p && o->attrs[k].value.text.n == app.n)
+                o->attrs[k].value.text.n -= last.n + 1;
+        return i;
+    }
+    return 0;
+}
+
+static enum refusal take_text(const struct ingest_query *query, struct bytes text, struct origin *o,
+                              struct buffer *out, struct error *why)
+{
+    const size_t kind = take_suffix(o, query->app);
+    struct from_text_options options = {
+        .origin = o->from,
+        .type = bytes_str(suffixes[kind].type),
+        .unit = bytes_str(suffixes[kind].unit),
+        .time_unix_nano = (uint64_t)o->from.time_nanos,
+        .duration_nano = (uint64_t)o->from.duration_nanos,
+    };
+    if (suffixes[kind].period_type) {
+        options.period_type = bytes_str(suffixes[kind].period_type);
+        options.period_unit = BYTES_LIT("nanoseconds");
+        options.period = NSEC_PER_SEC / query->rate;
+    }
+    struct from_text *converter = from_text_new(o->budget);
+    const bool lines = bytes_is(query->format, "lines");
+    int r = converter
+                ? from_text(converter, lines ? FROM_TEXT_LINES : FROM_TEXT_FOLDED, text, &options, out, why)
+                : -ENOMEM;
+    from_text_free(converter);
+    return r == 0                     ? REFUSAL_NONE
+           : r == FROM_TEXT_MALFORMED ? REFUSAL_MALFORMED
+           : r == FROM_TEXT_TOO_LARGE ? REFUSAL_TOO_LARGE
+                                      : REFUSAL_BUSY;
+}
+
+/* ---- a request ---- */
+
 /* Nothing happened meanwhile: Pyroscope takes it. */
 static enum refusal take_nothing(struct buffer *out, struct budget *budget)
 {
@@ -121,17 +217,26 @@ static enum refusal take_nothing(struct buffer *out, struct budget *budget)
     return REFUSAL_NONE;
 }
 
-static enum refusal take(const struct intake_head *head, const struct ingest_query *query, struct bytes body,
-                         const struct origin *o, struct buffer *out, struct error *why)
+/* "groups" is what its code calls folded stacks, which is what it takes for granted. */
+static bool is_text(struct bytes format)
 {
-    const bool form = is_form(head);
+    return format.n == 0 || bytes_is(format, "folded") || bytes_is(format, "lines") ||
+           bytes_is(format, "groups");
+}
+
+static enum refusal take(const struct intake_head *head, const struct ingest_query *query, struct bytes body,
+                         struct origin *o, struct buffer *out, struct error *why)
+{
+    const bool form = is_form(head), text = !form && is_text(query->format);
     enum refusal refusal = form ? read_form(head, body, &body, why) : REFUSAL_NONE;
     if (refusal != REFUSAL_NONE)
         return refusal;
-    if (!form && !bytes_is(query->format, "pprof"))
-        return unsupported(why, query->format.n ? query->format : BYTES_LIT("folded"));
+    if (!form && !text && !bytes_is(query->format, "pprof"))
+        return unsupported(why, query->format);
     if (body.n == 0)
         return take_nothing(out, o->budget);
+    if (text)
+        return take_text(query, body, o, out, why);
     struct pprof_taking taking;
     refusal = pprof_taking_init(&taking, out->max, o->budget);
     if (refusal == REFUSAL_NONE)
