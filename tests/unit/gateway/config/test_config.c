@@ -137,6 +137,38 @@ UNIT(keys_of_addresses_that_do_not_fit_together_are_named)
     expect_error("tenants: { required: true }", "tenants.required means nothing without");
 }
 
+UNIT(targets_to_scrape_have_their_keys)
+{
+    struct config *c = new_config();
+    struct error e;
+    int r = parse(
+        c,
+        "receivers:\n  pprof_scrape:\n"
+        "    - { targets: [a:1, b:2], scheme: https, labels: { region: eu }, tls: { ca_file: ca.pem } }\n"
+        "    - { job_name: x, targets: [c:3], profiles: [heap, /p?q=1], scrape_interval: 10s,\n"
+        "        scrape_timeout: 5s, basic_auth: { username: u, password_file: p } }\n",
+        &e);
+    ck_assert_msg(r == 0, "%s", e.text);
+    ck_assert(c->n_scrapes == 2 && c->n_receivers == 2);
+    const struct config_scrape *first = &c->scrapes[0], *second = &c->scrapes[1];
+    ck_assert(first->targets.n == 2 && first->scheme == CONFIG_HTTPS && first->profiles.n == 5);
+    ck_assert(first->interval_ns == 60000000000 && first->seconds == 10 && first->labels.n == 1);
+    ck_assert(second->profiles.n == 2 && second->timeout_ns == 5000000000);
+    ck_assert_str_eq(second->path_prefix, "/debug/pprof");
+    config_free(c);
+    expect_error("receivers: { pprof_scrape: { targets: a } }", "a list of 1 to 64");
+    expect_error("receivers: { pprof_scrape: [{ scheme: http }] }", "targets are missing");
+    expect_error("receivers: { pprof: [] }", "the receivers are otlp and pprof_scrape");
+    expect_error("receivers: { pprof_scrape: [{ targets: a, scrape_timeout: 2m }] }",
+                 "longer than scrape_interval");
+    expect_error("receivers: { pprof_scrape: [{ targets: a, profile_seconds: 30 }] }", "never comes within");
+    expect_error("receivers: { pprof_scrape: [{ targets: a, basic_auth: { username: u } }] }",
+                 "basic_auth is");
+    expect_error("receivers: { pprof_scrape: [{ targets: a, tls: { ca_file: c } }] }",
+                 "without scheme: https");
+    expect_error("receivers: { pprof_scrape: [{ targets: a, scheme: ftp }] }", "is not one of http|https");
+}
+
 UNIT(errors_name_the_place_and_what_may_stand_there)
 {
     expect_error("metrics: { flush_interval: soon }",
