@@ -262,7 +262,8 @@ static void on_answer(void *user, enum http_call_result result, const struct htt
     connection_end(c->connection);
     if (c->state != STATE_ASKING)
         return;
-    if (result == HTTP_CALL_TOO_LARGE) {
+    if (result == HTTP_CALL_TOO_LARGE ||
+        (result == HTTP_CALL_DONE && response->body.n > c->asking->job->body_max)) {
         fail(c, OUTCOME_TOO_LARGE, "the answer is longer than body_size_limit");
     } else if (result != HTTP_CALL_DONE) {
         fail(c, OUTCOME_UNREACHED, "the connection broke");
