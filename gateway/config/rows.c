@@ -129,6 +129,13 @@ static const struct settings_row tenants_rows[] = {
     {"required", SETTINGS_BOOL, AT(tenant_required), "false", 0, 0, NULL, "refuse requests without that header"},
 };
 
+static const struct settings_row pprof_rows[] = {
+    {"trace_id_labels", SETTINGS_STRINGS, AT(trace_labels), "trace_id", 0, 0, NULL,
+     "labels that may hold a trace's id, 32 digits in lower-case hex: with a span's id the sample is linked to the span"},
+    {"span_id_labels", SETTINGS_STRINGS, AT(span_labels), "span_id", 0, 0, NULL,
+     "labels that may hold a span's id, 16 digits: span_id, profile_id; without any, labels stay what they are"},
+};
+
 static const struct settings_row service_rows[] = {
     {"workers", SETTINGS_COUNT, AT(workers), "0", 0, 256, NULL,
      "threads that receive and count; 0 is one for each CPU this process may run on"},
@@ -145,6 +152,7 @@ const struct settings_section config_fixed[] = {
     {"metrics", "how counters leave", metrics_rows, ARRAY_LEN(metrics_rows)},
     {"profiles", "which raw profiles go on", profiles_rows, ARRAY_LEN(profiles_rows)},
     {"check", "what is wrong with requests", check_rows, ARRAY_LEN(check_rows)},
+    {"pprof", "what pprof says as OTLP, however it comes", pprof_rows, ARRAY_LEN(pprof_rows)},
     {"admin", "the address for people and scrapers", admin_rows, ARRAY_LEN(admin_rows)},
     {"limits", "what a peer may make us hold", limits_rows, ARRAY_LEN(limits_rows)},
     {"tenants", "on whose behalf requests come", tenants_rows, ARRAY_LEN(tenants_rows)},

@@ -86,6 +86,7 @@ struct config {
     struct settings_strings profiles_exporters;
 
     double check_share;
+    struct settings_strings trace_labels, span_labels;
 
     const char *admin_endpoint;
     struct settings_strings admin_hosts;

@@ -182,6 +182,8 @@ static int start(struct gateway *g, struct error *e)
 {
     g->n_workers = count_workers(g->config);
     g->budget = (struct budget)BUDGET_INIT(g->config->memory, NULL);
+    g->links = (struct from_pprof_links){g->config->trace_labels.items, g->config->span_labels.items,
+                                         g->config->trace_labels.n, g->config->span_labels.n};
     g->workers = calloc(2 * (size_t)g->n_workers, sizeof *g->workers);
     g->loop = io_loop_new();
     g->stats = stats_new();
@@ -228,7 +230,7 @@ static int start(struct gateway *g, struct error *e)
         return error_set(e, -ENOMEM, "out of memory");
     r = start_admin(g, e);
     r = r < 0 ? r : start_listening(g, e);
-    return r < 0 ? r : scraping_init(&g->scraping, g->config, g->loop, g->lanes, &g->budget, e);
+    return r < 0 ? r : scraping_init(&g->scraping, g->config, &g->links, g->loop, g->lanes, &g->budget, e);
 }
 
 static void announce(struct gateway *g)

@@ -23,6 +23,7 @@
 #include "gateway/run/pipeline.h"
 #include "gateway/run/receivers.h"
 #include "gateway/run/scraping.h"
+#include "proto/convert/from_pprof.h"
 #include "proto/io/loop.h"
 
 struct admin;
@@ -79,6 +80,7 @@ struct gateway {
     struct outputs *outputs;
     struct receivers receivers;
     struct scraping scraping;
+    struct from_pprof_links links; /* of the first configuration */
     struct listen *listen;
     struct admin *admin;
     struct admin_check checks[4]; /* these three are of its pages */

@@ -35,8 +35,8 @@ static struct scrape_job job_of(const struct config_scrape *c)
     };
 }
 
-int scraping_init(struct scraping *s, const struct config *c, struct io_loop *loop, struct lanes *lanes,
-                  struct budget *budget, struct error *e)
+int scraping_init(struct scraping *s, const struct config *c, const struct from_pprof_links *links,
+                  struct io_loop *loop, struct lanes *lanes, struct budget *budget, struct error *e)
 {
     uint64_t n = 0;
     *s = (struct scraping){0};
@@ -51,7 +51,8 @@ int scraping_init(struct scraping *s, const struct config *c, struct io_loop *lo
     }
     if (n > SCRAPE_MAX)
         return error_set(e, -EINVAL, "receivers.pprof_scrape: at most %u profiles of targets", SCRAPE_MAX);
-    const struct scraper_options options = {s->jobs, c->n_scrapes, loop, lanes, budget, c->request_bytes};
+    const struct scraper_options options = {s->jobs, c->n_scrapes,    loop, lanes, budget,
+                                            links,   c->request_bytes};
     return scraper_new(&s->scraper, &options, e);
 }
 

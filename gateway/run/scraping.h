@@ -13,9 +13,10 @@ struct scraping {
     struct scraper *scraper; /* NULL: nobody is asked */
 };
 
-/* c must outlive it. With no targets it is empty. 0, or negative with *e; release is fine either way. */
-int scraping_init(struct scraping *s, const struct config *c, struct io_loop *loop, struct lanes *lanes,
-                  struct budget *budget, struct error *e);
+/* c and links must outlive it. With no targets it is empty. 0, or negative with *e; release is fine either
+ * way. */
+int scraping_init(struct scraping *s, const struct config *c, const struct from_pprof_links *links,
+                  struct io_loop *loop, struct lanes *lanes, struct budget *budget, struct error *e);
 void scraping_release(struct scraping *s);
 
 #endif

@@ -60,6 +60,7 @@ void gateway_serve_options(const struct gateway *g, struct serve_options *ret)
     *ret = (struct serve_options)SERVE_OPTIONS_DEFAULT;
     ret->request_bytes = g->config->request_bytes;
     ret->retry_after_ns = RETRY_AFTER_NS;
+    ret->links = &g->links;
 }
 
 static int make_serve(struct gateway_worker *w, struct io_loop *loop)

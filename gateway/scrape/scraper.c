@@ -412,7 +412,7 @@ static int make_origin(struct scrape *c, const struct scrape_job *job, struct er
 {
     const struct scrape_label usual[] = {{"service.name", job->name}, {"service.instance.id", c->target}};
     enum refusal refusal = REFUSAL_NONE;
-    origin_init(&c->origin, NULL);
+    origin_init(&c->origin, c->scraper->options.links, NULL);
     for (uint32_t i = 0; i < job->n_labels && refusal == REFUSAL_NONE; i++)
         refusal = origin_add(&c->origin, bytes_str(job->labels[i].name), bytes_str(job->labels[i].value), e);
     for (size_t i = 0; i < ARRAY_LEN(usual) && refusal == REFUSAL_NONE; i++) {

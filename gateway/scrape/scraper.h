@@ -12,6 +12,7 @@
 #include "proto/base/buffer.h"
 #include "proto/base/error.h"
 
+struct from_pprof_links;
 struct io_loop;
 struct lanes;
 struct scraper;
@@ -22,7 +23,8 @@ struct scraper_options {
     struct io_loop *loop;
     struct lanes *lanes;
     struct budget *budget;
-    uint64_t request_bytes; /* of a profile, unpacked, and of the request it becomes */
+    const struct from_pprof_links *links; /* how labels name spans; NULL: as usual */
+    uint64_t request_bytes;               /* of a profile, unpacked, and of the request it becomes */
 };
 
 /* Begins: the first time anywhere within the interval, so that targets are not all asked at once. 0, or a

@@ -18,6 +18,7 @@
 #include "proto/base/error.h"
 #include "proto/otlp/view/profiles.h"
 
+struct from_pprof_links;
 struct grpc_status;
 
 enum intake_protocol {
@@ -27,8 +28,9 @@ enum intake_protocol {
 
 /* What an intake may want to know of a request's head; as it came. */
 struct intake_head {
-    struct bytes query;        /* without its '?', still percent-encoded */
-    struct bytes type, accept; /* Content-Type with its parameters; Accept */
+    struct bytes query;                   /* without its '?', still percent-encoded */
+    struct bytes type, accept;            /* Content-Type with its parameters; Accept */
+    const struct from_pprof_links *links; /* of every request: how labels name spans; NULL: as usual */
 };
 
 /* How answers are worded. */

@@ -61,12 +61,14 @@ static void keep(struct buffer *to, struct bytes *kept)
 
 enum refusal request_keep_head(struct request_pool *pool, struct request *q, const struct http_exchange *x)
 {
+    q->head.links = pool->links;
     if (!q->route.intake || !q->route.intake->reads_head)
         return REFUSAL_NONE;
     struct intake_head head = {
         .query = x->query,
         .type = http_header_find(x->headers, x->n_headers, "content-type"),
         .accept = http_header_find(x->headers, x->n_headers, "accept"),
+        .links = pool->links,
     };
     size_t n = head.query.n + head.type.n + head.accept.n;
     if (room_make(&q->head_text, n + 1, pool->budget) != 0)

@@ -75,6 +75,7 @@ struct request_pool {
     uint32_t n_free;
     size_t kept, keep_max; /* bytes of bodies in the pool, and how many there may be */
     size_t body_max;
+    const struct from_pprof_links *links; /* intake_head has it */
     struct budget *budget;
 };
 

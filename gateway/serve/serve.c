@@ -51,8 +51,10 @@ struct serve *serve_new(const struct serve_options *options, struct ingest *inge
         return NULL;
     s->options = *options;
     s->budget = budget;
-    s->pool = (struct request_pool){
-        .keep_max = options->keep_bytes, .body_max = options->request_bytes, .budget = budget};
+    s->pool = (struct request_pool){.keep_max = options->keep_bytes,
+                                    .body_max = options->request_bytes,
+                                    .links = options->links,
+                                    .budget = budget};
     const struct processor_options processor = {options->request_bytes, options->keep_bytes, ingest, stats,
                                                 budget};
     int r = processor_init(&s->processor, &processor);

@@ -17,6 +17,7 @@
 #include "proto/base/budget.h"
 #include "proto/http/exchange.h"
 
+struct from_pprof_links;
 struct io_loop;
 struct lanes;
 struct processor;
@@ -36,10 +37,11 @@ struct serve_options {
     const char *const
         *aliases; /* more HTTP paths that take profiles, beside /v1development/profiles; may be NULL */
     uint32_t n_aliases;
-    struct access_worker *access; /* this worker's; NULL: everybody may, without limits */
-    struct services *services;    /* this worker's gRPC services; NULL: none */
-    struct lanes *lanes;          /* where large requests go; NULL: the worker does them itself */
-    struct io_loop *loop;         /* the worker's; with lanes */
+    const struct from_pprof_links *links; /* how labels of pprof name spans; NULL: as usual */
+    struct access_worker *access;         /* this worker's; NULL: everybody may, without limits */
+    struct services *services;            /* this worker's gRPC services; NULL: none */
+    struct lanes *lanes;                  /* where large requests go; NULL: the worker does them itself */
+    struct io_loop *loop;                 /* the worker's; with lanes */
 };
 
 #define SERVE_OPTIONS_DEFAULT                                                             \

@@ -289,6 +289,9 @@ static void unhex(struct bytes text, uint8_t *ret)
         ret[i / 2] = (uint8_t)(bytes_hex_value(text.p[i]) << 4 | bytes_hex_value(text.p[i + 1]));
 }
 
+static const char *const usual_trace[] = {LABEL_TRACE_ID}, *const usual_span[] = {LABEL_SPAN_ID};
+static const struct from_pprof_links usual_links = {usual_trace, usual_span, 1, 1};
+
 /* The one label with this key, if it is an id; its number in the sample, or -1. */
 static int find_id(const struct pprof *p, const struct pprof_sample *s, const char *key, size_t digits)
 {
@@ -300,6 +303,15 @@ static int find_id(const struct pprof *p, const struct pprof_sample *s, const ch
             return -1;
         found = (int)i;
     }
+    return found;
+}
+
+static int find_any_id(const struct pprof *p, const struct pprof_sample *s, const char *const *keys,
+                       uint32_t n_keys, size_t digits)
+{
+    int found = -1;
+    for (uint32_t i = 0; i < n_keys && found < 0; i++)
+        found = find_id(p, s, keys[i], digits);
     return found;
 }
 
@@ -434,10 +446,12 @@ static uint32_t put_stack(struct from_pprof *c, const struct pprof_sample *s)
     return c->failed ? 0 : build_stack(c->build, c->stack.p, c->stack.n);
 }
 
-static int keep_sample(struct from_pprof *c, const struct pprof_sample *s, bool keep_trace_labels)
+static int keep_sample(struct from_pprof *c, const struct pprof_sample *s,
+                       const struct from_pprof_origin *origin)
 {
-    int trace = keep_trace_labels ? -1 : find_id(&c->pprof, s, LABEL_TRACE_ID, 32);
-    int span = trace < 0 ? -1 : find_id(&c->pprof, s, LABEL_SPAN_ID, 16);
+    const struct from_pprof_links *l = origin->links ? origin->links : &usual_links;
+    int trace = origin->keep_trace_labels ? -1 : find_any_id(&c->pprof, s, l->trace, l->n_trace, 32);
+    int span = trace < 0 ? -1 : find_any_id(&c->pprof, s, l->span, l->n_span, 16);
     struct kept kept = {.stack = put_stack(c, s)};
     if (span < 0)
         trace = -1;
@@ -450,7 +464,8 @@ static int keep_sample(struct from_pprof *c, const struct pprof_sample *s, bool 
 }
 
 /* No longer than `max` with all that they need (0: no bound). */
-static int keep_samples(struct from_pprof *c, bool keep_trace_labels, size_t max, struct error *e)
+static int keep_samples(struct from_pprof *c, const struct from_pprof_origin *origin, size_t max,
+                        struct error *e)
 {
     struct pprof_samples at = pprof_samples(&c->pprof);
     struct pprof_sample sample;
@@ -459,7 +474,7 @@ static int keep_samples(struct from_pprof *c, bool keep_trace_labels, size_t max
     vec_clear(&c->attrs);
     vec_clear(&c->values);
     while ((r = pprof_next(&c->pprof, &at, &sample, e)) == 0) {
-        if ((r = keep_sample(c, &sample, keep_trace_labels)) < 0)
+        if ((r = keep_sample(c, &sample, origin)) < 0)
             return r;
         if (c->is_too_large || (max && build_size(c->build) > max))
             return FROM_PPROF_TOO_LARGE;
@@ -622,7 +637,7 @@ int from_pprof_add(struct from_pprof *c, struct bytes pprof, const struct from_p
     memset(c->labels, 0, sizeof c->labels);
     c->escapes = any_outside_utf8(&c->pprof);
     put_tables(c);
-    r = keep_samples(c, origin->keep_trace_labels, max, e);
+    r = keep_samples(c, origin, max, e);
     if (r == 0)
         r = put_tree(c, origin, max);
     c->before.mappings += c->pprof.mappings.n;

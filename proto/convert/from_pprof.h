@@ -17,12 +17,20 @@ struct from_pprof; /* works through one pprof after the other */
 struct from_pprof *from_pprof_new(struct budget *budget);
 struct from_pprof *from_pprof_free(struct from_pprof *c); /* returns NULL */
 
+/* By which labels a sample names its span: of each list the first that is an id (in lower-case hex). Both
+ * together become the sample's link. */
+struct from_pprof_links {
+    const char *const *trace, *const *span;
+    uint32_t n_trace, n_span;
+};
+
 struct from_pprof_origin {
     const struct attr *resource; /* whose profile it is: service.name … */
     uint32_t n_resource;
-    struct bytes scope, version;        /* who says so */
-    bool keep_trace_labels;             /* labels that name a span stay labels */
-    int64_t time_nanos, duration_nanos; /* of a profile that says none itself; 0: nobody knows */
+    struct bytes scope, version;          /* who says so */
+    bool keep_trace_labels;               /* labels that name a span stay labels */
+    const struct from_pprof_links *links; /* NULL: trace_id and span_id */
+    int64_t time_nanos, duration_nanos;   /* of a profile that says none itself; 0: nobody knows */
 };
 
 /* Of nobody in particular, said by profgate. */

@@ -100,6 +100,20 @@ def test_attributes_of_the_query_are_labels_of_metrics(tmp_path):
         assert totals[0] == totals[1] > 0
 
 
+def test_labels_that_name_spans_become_links_as_configured():
+    """Pyroscope's profile_id is a span's id."""
+    texts = [b"", b"x", b"trace_id", b"0af7651916cd43dd8448eb211c80319c", b"profile_id", b"b7ad6b7169203331"]
+    cpu = (b"\x0a\x04\x08\x01\x10\x01\x22\x02\x08\x01" + b"".join(b"\x32" + bytes([len(t)]) + t for t in texts) +
+           b"\x12\x12\x0a\x01\x01\x12\x01\x01\x1a\x04\x08\x02\x10\x03\x1a\x04\x08\x04\x10\x05")
+    for set, links in (([], 1), (["--set", "pprof.span_id_labels=span_id,profile_id"], 2)):
+        with running(Gateway(*set)) as gateway:
+            request = json.loads(convert(gateway, cpu, "?to=json", **PPROF)[1])
+            assert len(request["dictionary"]["linkTable"]) == links
+            if links == 2:
+                assert request["dictionary"]["linkTable"][1] == {"traceId": texts[3].decode(), "spanId": texts[5].decode()}
+                assert len(request["dictionary"]["attributeTable"]) == 1
+
+
 def large(gateway, version):
     """Asks for an answer of 8 MB and reads none of it but the head."""
     cpu = b"\x0a\x04\x08\x01\x10\x01\x22\x02\x08\x01\x32\x00\x32\x01x" + b"\x12\x06\x0a\x01\x01\x12\x01\x01" * 200_000

@@ -247,7 +247,7 @@ static enum refusal answer(const struct intake_head *head, struct bytes body, st
 {
     struct converting c = {.budget = budget, .why = why, .scratch = ARENA_INIT(budget)};
     c.request.max = out->max;
-    origin_init(&c.origin, budget);
+    origin_init(&c.origin, head->links, budget);
     enum refusal refusal = profiles_init(&c.view, budget) == 0 ? convert(&c, head, body, out) : REFUSAL_BUSY;
     for (size_t i = 0; i < ARRAY_LEN(formats) && !*ret_type; i++)
         if (formats[i].format == c.to)

@@ -5,9 +5,10 @@
 #include "proto/coding/room.h"
 #include "proto/http/query.h"
 
-void origin_init(struct origin *o, struct budget *budget)
+void origin_init(struct origin *o, const struct from_pprof_links *links, struct budget *budget)
 {
     o->from = from_pprof_anybody;
+    o->from.links = links;
     o->from.resource = o->attrs;
     o->budget = budget;
     o->text = (struct buffer)BUFFER_INIT(0);

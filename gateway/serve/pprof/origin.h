@@ -20,8 +20,8 @@ struct origin {
     struct buffer text; /* values that do not stand anywhere else, on the budget */
 };
 
-/* Of nobody in particular. */
-void origin_init(struct origin *o, struct budget *budget);
+/* Of nobody in particular; links: as from_pprof_origin has them. */
+void origin_init(struct origin *o, const struct from_pprof_links *links, struct budget *budget);
 void origin_release(struct origin *o);
 
 /* One more; both texts must stay. REFUSAL_NONE, or REFUSAL_MALFORMED with *why: no name, twice the same, no

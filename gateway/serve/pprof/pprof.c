@@ -11,7 +11,7 @@ static enum refusal decode(const struct intake_head *head, struct bytes body, st
     struct pprof_taking taking;
     struct origin origin;
     *ret_layout = PROFILES_LAYOUT_1_10;
-    origin_init(&origin, budget);
+    origin_init(&origin, head->links, budget);
     enum refusal refusal = pprof_taking_init(&taking, out->max, budget);
     if (refusal == REFUSAL_NONE)
         refusal = origin_add_query(&origin, head->query, NULL, why);

@@ -253,7 +253,7 @@ static enum refusal decode(const struct intake_head *head, struct bytes body, st
     struct origin origin;
     struct ingest_query query;
     *ret_layout = PROFILES_LAYOUT_1_10;
-    origin_init(&origin, budget);
+    origin_init(&origin, head->links, budget);
     enum refusal refusal = read_origin(&origin, head, &query, why);
     if (refusal == REFUSAL_NONE)
         refusal = take(head, &query, body, &origin, out, why);

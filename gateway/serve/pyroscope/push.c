@@ -83,15 +83,15 @@ static enum refusal take_samples(struct pprof_taking *t, const struct origin *o,
     return result == WIRE_END ? REFUSAL_NONE : malformed(why, "series");
 }
 
-static enum refusal take_all(struct pprof_taking *t, struct bytes request, struct budget *budget,
-                             struct error *why)
+static enum refusal take_all(struct pprof_taking *t, const struct from_pprof_links *links,
+                             struct bytes request, struct budget *budget, struct error *why)
 {
     struct wire_reader r = wire_reader(request);
     struct bytes series;
     int result;
     while ((result = next_of(&r, REQUEST_SERIES, &series)) == 0) {
         struct origin origin;
-        origin_init(&origin, budget);
+        origin_init(&origin, links, budget);
         enum refusal refusal = take_labels(&origin, series, why);
         if (refusal == REFUSAL_NONE)
             refusal = take_samples(t, &origin, series, why);
@@ -109,7 +109,7 @@ static enum refusal decode_proto(const struct intake_head *head, struct bytes bo
     *ret_layout = PROFILES_LAYOUT_1_10;
     enum refusal refusal = pprof_taking_init(&taking, out->max, budget);
     if (refusal == REFUSAL_NONE)
-        refusal = take_all(&taking, body, budget, why);
+        refusal = take_all(&taking, head->links, body, budget, why);
     if (refusal == REFUSAL_NONE)
         refusal = pprof_taking_end(&taking, out);
     pprof_taking_release(&taking);

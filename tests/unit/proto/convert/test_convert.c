@@ -209,6 +209,35 @@ UNIT(several_profiles_become_one_request)
     buffer_release(&request);
 }
 
+/* A name that is no id is passed over, and so is a span without a trace. */
+UNIT(labels_by_which_spans_are_named_can_be_chosen)
+{
+    static const char *const trace[] = {"key", "trace_id"}, *const span[] = {"none", "span_id"};
+    static const struct {
+        struct from_pprof_links links;
+        uint32_t n_links;
+    } cases[] = {{{trace, span, 2, 2}, 2},
+                 {{trace, span, 1, 2}, 1},
+                 {{trace, span, 2, 1}, 1},
+                 {{trace, span, 0, 0}, 1}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
+        struct from_pprof *c = unit_made(from_pprof_new(NULL));
+        struct from_pprof_origin named = origin;
+        struct error e;
+        struct profiles v;
+        named.links = &cases[i].links;
+        ck_assert_int_eq(write_heap(&pprof, 9), 0);
+        ck_assert_int_eq(from_pprof(c, buffer_bytes(&pprof), &named, &request, &e), 0);
+        decode(&v, &request);
+        ck_assert_uint_eq(v.link.n, cases[i].n_links);
+        profiles_release(&v);
+        from_pprof_free(c);
+        buffer_release(&pprof);
+        buffer_release(&request);
+    }
+}
+
 UNIT(what_would_be_longer_than_allowed_is_refused)
 {
     struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(200);
