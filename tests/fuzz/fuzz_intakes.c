@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: gateway/serve/convert gateway/serve/pprof gateway/serve/pyroscope gateway/scrape proto/coding
- * proto/convert */
+/* needs: gateway/serve gateway/scrape proto/coding proto/http proto/otlp/view */
 /*
  * Bodies that are no OTLP, on their way to it: a digit says which intake, a line each is the query string and
  * the Content-Type, the rest is the body. What is taken is a request that the view reads; what is refused for
