@@ -12,7 +12,7 @@ struct bytes query_cut(struct bytes *rest, char mark)
 {
     const uint8_t *at = rest->n ? memchr(rest->p, mark, rest->n) : NULL;
     struct bytes part = bytes_of(rest->p, at ? (size_t)(at - rest->p) : rest->n);
-    *rest = at ? bytes_of(at + 1, rest->n - part.n - 1) : bytes_of(rest->p + rest->n, 0);
+    *rest = bytes_from(*rest, at ? part.n + 1 : rest->n);
     return part;
 }
 

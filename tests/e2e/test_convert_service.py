@@ -38,6 +38,7 @@ def test_it_answers_as_the_command_does(gateway):
             (gzip.compress(CPU), "", {**PPROF, "Content-Encoding": "gzip"}, "application/x-protobuf", otlp),
             (CPU, "", {"Accept": "application/json"}, "application/json", command("json", CPU)),
             (CPU, "?to=json", {"Accept": "text/plain"}, "application/json", command("json", CPU)),
+            (CPU, "?to=speedscope", {}, "application/json", command("speedscope", CPU)),
             (CPU, "?to=folded", {}, "text/plain", command("folded", CPU)),
             (otlp, "", {}, "application/octet-stream", command("pprof", otlp)),
             (command("json", CPU), "", {"Content-Type": "application/json"}, "application/octet-stream", command("pprof", otlp)),

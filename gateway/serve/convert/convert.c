@@ -16,12 +16,13 @@
 #include "proto/convert/from_text.h"
 #include "proto/convert/to_folded.h"
 #include "proto/convert/to_pprof.h"
+#include "proto/convert/to_speedscope.h"
 #include "proto/http/query.h"
 #include "proto/otlp/json/profiles.h"
 #include "proto/otlp/json/write.h"
 #include "proto/otlp/write/subset.h"
 
-enum format { FORMAT_UNSAID, FORMAT_PPROF, FORMAT_OTLP, FORMAT_JSON, FORMAT_FOLDED };
+enum format { FORMAT_UNSAID, FORMAT_PPROF, FORMAT_OTLP, FORMAT_JSON, FORMAT_FOLDED, FORMAT_SPEEDSCOPE };
 
 static const struct {
     const char *word, *type; /* the first row of a format has the type that it is answered with */
@@ -32,6 +33,7 @@ static const struct {
     {"otlp", "application/x-protobuf", FORMAT_OTLP},
     {"json", "application/json", FORMAT_JSON},
     {"folded", "text/plain", FORMAT_FOLDED},
+    {"speedscope", "application/json", FORMAT_SPEEDSCOPE}, /* Accept means OTLP/JSON, which stands before */
 };
 
 struct converting {
@@ -61,7 +63,7 @@ static enum refusal wanted(const struct intake_head *head, enum format *ret, str
                 *ret = formats[i].format;
         if (*ret != FORMAT_UNSAID)
             return REFUSAL_NONE;
-        error_set(why, 0, "to: profiles become pprof, otlp, json or folded");
+        error_set(why, 0, "to: profiles become pprof, otlp, json, folded or speedscope");
         return REFUSAL_MALFORMED;
     }
     for (size_t i = 0; i < ARRAY_LEN(formats) && *ret == FORMAT_UNSAID; i++)
@@ -195,6 +197,7 @@ static int write_as(struct converting *c, struct buffer *out)
     case FORMAT_PPROF: return write_pprof(c, out);
     case FORMAT_JSON: return write_json(c, out);
     case FORMAT_FOLDED: return to_folded(&c->view, out);
+    case FORMAT_SPEEDSCOPE: return to_speedscope(&c->view, c->budget, out);
     default: return write_otlp(c, out);
     }
 }
