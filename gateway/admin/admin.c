@@ -20,6 +20,11 @@
 
 #define STALL_NS (10 * (uint64_t)NSEC_PER_SEC)
 
+/* So many times that long after its last byte went out, with the connection still open and nothing on its
+ * way, an answer was read: longer than any scrape_timeout, and before what was shown may be forgotten
+ * (aggregate/room.c). Who asks every few minutes is not waited for. */
+#define READ_STALLS 6u
+
 /* What is drained from a session at a time; more than this waits inside it until the peer has read. */
 #define DRAIN_BYTES ((size_t)64 << 10)
 
@@ -48,6 +53,7 @@ struct connection {
     bool has_asked;                 /* ever */
     uint64_t since;                 /* when it came, or last asked for something, or was told something */
     struct admin_receipt *receipts; /* answers that are all written and may be read or not */
+    uint64_t read_at;               /* when they will have been read; UINT64_MAX: there are none */
     uint64_t
         stalled_at; /* when the peer will have read nothing for too long; UINT64_MAX: nothing waits for it */
 };
@@ -103,8 +109,14 @@ static void timer_arm(struct admin *a)
 {
     uint64_t next = UINT64_MAX;
     for (struct connection *c = a->connections; c; c = c->next)
-        next = min_of(next, min_of(http_session_deadline(c->session), c->stalled_at));
+        next = min_of(next, min_of(http_session_deadline(c->session), min_of(c->stalled_at, c->read_at)));
     io_timer_set(a->timer, next);
+}
+
+/* Whether nothing that was said is still on its way. */
+static bool is_quiet(const struct connection *c)
+{
+    return !http_session_has_output(c->session) && io_channel_untaken(c->channel) == 0;
 }
 
 void admin_when_read(const struct http_exchange *x, struct admin_receipt *receipt)
@@ -116,6 +128,17 @@ void admin_when_read(const struct http_exchange *x, struct admin_receipt *receip
     }
     receipt->next = c->receipts;
     c->receipts = receipt;
+    c->read_at = io_loop_now(c->admin->loop) + READ_STALLS * c->admin->stall_ns;
+}
+
+/* It is time: they were read if nothing has been on its way since; else it is looked again. */
+static void settle(struct connection *c, uint64_t now)
+{
+    const uint64_t read_at = c->since + READ_STALLS * c->admin->stall_ns;
+    const bool is_read = is_quiet(c) && read_at <= now;
+    if (is_read)
+        tell_receipts(take_ptr(c->receipts), true);
+    c->read_at = !c->receipts ? UINT64_MAX : read_at > now ? read_at : now + c->admin->stall_ns;
 }
 
 void admin_cut(const struct http_exchange *x)
@@ -128,12 +151,6 @@ void admin_cut(const struct http_exchange *x)
     io_channel_reset(channel);
     connection_end(c, false);
     timer_arm(a);
-}
-
-/* Whether nothing that was said is still on its way. */
-static bool is_quiet(const struct connection *c)
-{
-    return !http_session_has_output(c->session) && io_channel_untaken(c->channel) == 0;
 }
 
 /* Sends what the session has to say, as far as the peer reads. 0, or the connection was ended (then c may not
@@ -174,6 +191,8 @@ static void on_timer(void *user)
             connection_end(c, false);
             continue;
         }
+        if (c->read_at <= now)
+            settle(c, now);
         if (http_session_deadline(c->session) > now)
             continue;
         http_session_tick(c->session, now);
@@ -316,7 +335,7 @@ static void on_accept(void *user, struct io_channel *channel)
     }
     c->channel = channel;
     c->since = io_loop_now(a->loop);
-    c->stalled_at = UINT64_MAX;
+    c->stalled_at = c->read_at = UINT64_MAX;
     http_session_on_late_output(c->session, on_late, c);
     c->admin = a;
     link_into(&a->connections, c);

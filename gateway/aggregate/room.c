@@ -198,8 +198,10 @@ void output_expire(struct output *o)
     o->expired_at = o->now;
     for (uint32_t i = 0; i < o->tables.cells.n; i++) {
         struct output_cell *cell = &o->tables.cells.p[i];
-        if (cell->live && output_is_idle(o, cell) && !o->all->metrics[cell->metric].keeps_last)
-            output_end_cell(o, cell);
+        if (!cell->live || !output_is_idle(o, cell) || o->all->metrics[cell->metric].keeps_last)
+            continue;
+        stats_add(o->all->stats, STATS_SERIES_UNREAD, untold(o, cell) > 0);
+        output_end_cell(o, cell);
     }
     output_compact(o);
 }

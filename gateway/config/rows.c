@@ -49,7 +49,8 @@ static const struct settings_row metrics_rows[] = {
     {"attribute_value_length_limit", SETTINGS_COUNT, AT(value_length_limit), "1024", 16, 65536, NULL,
      "bytes of a resource attribute's or label's value in metrics; longer ones are cut (raw profiles keep them)", true},
     {"metric_expiration", SETTINGS_DURATION, AT(metric_expiration_ns), "5m", 0, 7 * 86400 * SEC, NULL,
-     "a series nothing was added to for this long is forgotten; 0 keeps all for ever"},
+     "a series nothing was added to for this long is forgotten; 0 keeps all for ever. Longer than the longest scrape interval, or "
+     "counts are lost (profgate_series_unread_total)"},
     {"exporters", SETTINGS_STRINGS, AT(metrics_exporters), "prometheus", 0, 0, NULL,
      "where metrics go: prometheus (the admin address's /metrics) and names from exporters"},
     {"prometheus_attributes", SETTINGS_STRINGS, AT(prometheus_attributes), "default", 0, 0, NULL,

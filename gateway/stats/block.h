@@ -71,6 +71,7 @@
     X(SERIES_OVERFLOW,       "profgate_series_overflow_total",    "",                      COUNTER, "Additions that went to an overflow series for a cardinality limit") \
     X(RESOURCE_OVERFLOW,     "profgate_resource_overflow_total",  "",                      COUNTER, "Additions that went to the overflow resource for metrics.resource_limit, or one client's share of it") \
     X(VALUES_CUT,            "profgate_attribute_values_cut_total", "",                    COUNTER, "Values of resource attributes and labels cut at metrics.attribute_value_length_limit, each time that they came") \
+    X(SERIES_UNREAD,         "profgate_series_unread_total",      "",                      COUNTER, "Of series forgotten for metric_expiration those with counts that no reader of /metrics had seen") \
     X(SERIES_EXPIRED,        "profgate_series_expired_total",     "",                      COUNTER, "Series forgotten because nothing was added to them for metric_expiration")
 /* clang-format on */
 

@@ -562,6 +562,24 @@ UNIT(a_page_is_read_when_its_reader_asks_again_or_ends_in_order)
     stop();
 }
 
+/* Who asks every few minutes leaves the connection open, and says nothing more. */
+UNIT(a_page_that_was_taken_has_been_read_after_a_while)
+{
+    struct buffer heard = BUFFER_INIT(0);
+    start_with(NSEC_PER_MSEC);
+    metrics.piece_bytes = 3000;
+    int fd = dial();
+    tell(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ck_assert(hear(fd, LAST_CHUNK, &heard));
+    turn_until_settled();
+    ck_assert_uint_eq(metrics.n_read, 1);
+    expect_health(fd);
+    ck_assert_uint_eq(metrics.n_read, 1);
+    close(fd);
+    buffer_release(&heard);
+    stop();
+}
+
 UNIT(a_page_that_was_left_lying_is_not)
 {
     static const char *const asked[] = {

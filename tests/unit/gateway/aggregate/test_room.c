@@ -314,6 +314,11 @@ UNIT(names_of_the_past_are_forgotten)
     end(&w);
 }
 
+static uint64_t unread(const struct world *w)
+{
+    return w->stats.value[STATS_SERIES_UNREAD];
+}
+
 UNIT(series_expire_though_nobody_asks)
 {
     struct world w;
@@ -327,10 +332,15 @@ UNIT(series_expire_though_nobody_asks)
     for (int i = 0; i < 15; i++)
         second(&w);
     ck_assert_uint_eq(store_series(w.s), 0);
+    ck_assert_uint_eq(unread(&w), 1); /* and that is said */
     ck_assert_int_eq(scrape(&w, "gone"), 0);
     count(&w, 1, "gone", 0);
     second(&w);
     ck_assert_int_eq(scrape(&w, "gone"), 1);
+    for (int i = 0; i < 65; i++)
+        second(&w);
+    ck_assert_uint_eq(store_series(w.s), 0);
+    ck_assert_uint_eq(unread(&w), 1); /* the second time it was read */
     end(&w);
 }
 
