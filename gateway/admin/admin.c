@@ -310,8 +310,8 @@ static void make_room(struct admin *a)
     for (struct connection *c = a->connections; c; c = c->next)
         if (is_idle(c) && (!idlest || c->since <= idlest->since)) /* the list's last came first */
             idlest = c;
-    if (idlest)
-        connection_end(idlest, true);
+    if (idlest) /* not politely: sockets that linger would be as many as somebody opens */
+        connection_end(idlest, false);
 }
 
 static void on_accept(void *user, struct io_channel *channel)
