@@ -20,6 +20,9 @@
 
 #define STALL_NS (10 * (uint64_t)NSEC_PER_SEC)
 
+/* Such a part of that is more than any answer is waited for (scrape.c). */
+#define WAIT_SHARE 4u
+
 /* So many times that long after its last byte went out, with the connection still open and nothing on its
  * way, an answer was read: longer than any scrape_timeout, and before what was shown may be forgotten
  * (aggregate/room.c). Who asks every few minutes is not waited for. */
@@ -50,7 +53,7 @@ struct connection {
     struct buffer out;
     bool is_late;
     bool asked;                     /* by what was just read: something */
-    bool has_asked;                 /* ever */
+    bool is_taken;                  /* the last thing it asked for is answered by its page, later */
     uint64_t since;                 /* when it came, or last asked for something, or was told something */
     struct admin_receipt *receipts; /* answers that are all written and may be read or not */
     uint64_t read_at;               /* when they will have been read; UINT64_MAX: there are none */
@@ -280,9 +283,11 @@ static void on_close(void *user)
 static void on_head(void *context, struct http_exchange *x)
 {
     struct connection *c = x->peer->listener;
-    c->asked = c->has_asked = true;
+    const struct http_handler *own = x->handler;
+    c->asked = true;
     c->since = io_loop_now(c->admin->loop);
     pages_handler()->on_head(context, x);
+    c->is_taken = x->handler != own;
 }
 
 static void on_body(void *context, struct http_exchange *x, struct bytes piece) {}
@@ -293,14 +298,13 @@ static const struct http_handler handler = {on_head, on_body, on_rest, on_rest, 
 
 static const struct io_channel_events events = {on_read, on_eof, on_drain, on_error, on_close};
 
-/* Whether it keeps its place from others only: between requests, before its first, or in the middle of one
- * (a body that trickles) of which nothing has come for long. */
+/* Whether it keeps its place from others only: all that it asked for is answered, whatever else it has begun
+ * to say. What a page answers later is waited for, but not for ever. */
 static bool is_idle(const struct connection *c)
 {
-    if (!is_quiet(c))
-        return false;
-    return http_session_is_idle(c->session) || !c->has_asked ||
-           io_loop_now(c->admin->loop) - c->since >= c->admin->stall_ns;
+    const uint64_t waits = io_loop_now(c->admin->loop) - c->since;
+    return is_quiet(c) &&
+           (http_session_is_idle(c->session) || !c->is_taken || waits >= c->admin->stall_ns / WAIT_SHARE);
 }
 
 /* For somebody else: ends the connection that has been idle for longest, if there is one. */

@@ -236,6 +236,8 @@ UNIT(a_bad_request_is_answered_and_what_is_no_http_is_closed)
     buffer_release(&heard);
 }
 
+#define LAST_CHUNK "\r\n0\r\n\r\n"
+
 static void expect_health(int fd)
 {
     struct buffer heard = {0};
@@ -289,11 +291,11 @@ UNIT(half_a_request_holds_no_place)
     stop();
 }
 
-/* 64 requests of which some is missing, and one more connection. */
-static void crowd(uint64_t stall_ns, int fd[static 65])
+UNIT(nor_half_a_body_that_nobody_waits_for)
 {
     struct buffer heard = {0};
-    start_with(stall_ns);
+    int fd[65];
+    start();
     for (int i = 0; i < 64; i++) {
         heard.n = 0;
         fd[i] = dial();
@@ -302,26 +304,58 @@ static void crowd(uint64_t stall_ns, int fd[static 65])
         ck_assert_int_eq(strncmp((char *)heard.p, "HTTP/1.1 405 ", 13), 0);
     }
     fd[64] = dial();
-    buffer_release(&heard);
-}
-
-UNIT(of_who_is_in_the_middle_of_something_nobody_has_to_leave_at_once)
-{
-    int fd[65];
-    crowd(0, fd);
-    expect_closed(fd[64]);
-    tell(fd[0], "5");
-    expect_health(fd[0]);
+    expect_health(fd[64]);
+    expect_closed(fd[0]);
     for (int i = 0; i < 65; i++)
         close(fd[i]);
     stop();
+    buffer_release(&heard);
+}
+
+/* Those who wait for a page of metrics, first come, and as many others as there is room for. */
+static void crowd(uint64_t stall_ns, int fd[static 65])
+{
+    start_with(stall_ns);
+    metrics.stale = true;
+    for (int i = 0; i < 4; i++) {
+        fd[i] = dial();
+        tell(fd[i], "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        uint32_t n = 0;
+        for (uint64_t until = clock_monotonic() + PATIENCE_NS; n <= (uint32_t)i;) {
+            ck_assert(clock_monotonic() < until);
+            turn();
+            n = 0;
+            for (const struct scrape_wait *w = metrics.waiting; w; w = w->next)
+                n++;
+        }
+    }
+    for (int i = 4; i < 65; i++) {
+        fd[i] = dial();
+        expect_health(fd[i]);
+    }
+}
+
+UNIT(who_waits_for_an_answer_stays)
+{
+    struct buffer heard = {0};
+    int fd[65];
+    crowd(0, fd);
+    expect_closed(fd[4]);
+    metrics.stale = false;
+    for (int i = 0; i < 4; i++) {
+        heard.n = 0;
+        ck_assert(hear(fd[i], LAST_CHUNK, &heard));
+    }
+    for (int i = 0; i < 65; i++)
+        close(fd[i]);
+    stop();
+    buffer_release(&heard);
 }
 
 UNIT(but_not_for_ever)
 {
     int fd[65];
     crowd(1, fd);
-    expect_health(fd[64]);
     expect_closed(fd[0]);
     for (int i = 0; i < 65; i++)
         close(fd[i]);
@@ -344,8 +378,6 @@ UNIT(an_address_in_use_is_said)
 }
 
 /* ---- /metrics ---- */
-
-#define LAST_CHUNK "\r\n0\r\n\r\n"
 
 /* Asks on a connection of its own; the whole answer, which is gone at the next call. */
 static const char *scrape(const char *target, const char *fields)
