@@ -88,7 +88,7 @@ def test_exit_codes(tmp_path):
     assert check(EBPF[0]).returncode == 0
     assert check("--fail", "note", EBPF[0]).returncode == 1
     assert check(SYNTH).returncode == 1
-    (tmp_path / "bad").write_bytes(b"\x0a\x7f")
+    (tmp_path / "bad").write_bytes(b"\x0a\x7f\x00\x01")
     found, code = rules_of(tmp_path / "bad")
     assert code == 1 and found["malformed"] == 1
     for wrong in ([], ["--format", "xml", SYNTH], ["--places", "0", SYNTH], [tmp_path / "nothing"], [DATA / "pprof/go-cpu.pb.gz"]):
