@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What waits stands in a ring by its number: [taken, next) waits for the thread, [first, taken) is in the
+ * commit under way. The ring has room for all that is reserved, so that adding cannot fail. Removing one that
+ * waits empties its place; one that is in the commit is marked and deleted with the next; any other is on
+ * disk and joins the list of those to delete.
+ *
+ * The thread takes all that waits (up to BATCH_BYTES), deletes and inserts in one transaction, and says so to
+ * each when its fsync(2) is over: so a commit costs the same for one request and for a hundred, and the next
+ * one gathers while it runs.
+ */
+#include "proto/journal/journal.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+#include "proto/base/vec.h"
+#include "proto/journal/file.h"
+
+#define BATCH_BYTES (16u << 20)
+
+/* Deletions alone wait so long for company, or until there are so many. */
+#define DELETE_WAIT_NS (200 * (uint64_t)NSEC_PER_MSEC)
+#define DELETE_MANY    512u
+
+/* After a commit that failed reservations are refused so long; then one is let in to try. */
+#define FAILED_FOR_NS ((uint64_t)NSEC_PER_SEC)
+
+#define EXPIRE_EVERY_NS (30 * (uint64_t)NSEC_PER_SEC)
+
+struct waiting {
+    struct journal_record record;
+    void (*done)(void *arg, int r); /* NULL: removed, an empty place */
+    void *arg;
+    bool removed; /* while it was being written */
+};
+
+struct journal {
+    struct journal_options options;
+    struct file file; /* the thread's */
+    pthread_t thread;
+    pthread_mutex_t lock; /* everything below */
+    pthread_cond_t work;
+    struct waiting *ring;
+    uint32_t room;               /* places: a power of two */
+    uint64_t first, taken, next; /* numbers, see above */
+    uint32_t reserved;           /* requests */
+    uint64_t reserved_bytes, waiting_bytes;
+    uint64_t disk_bytes, disk_records, unknown;
+    VEC(uint64_t) removed;
+    uint64_t removed_at; /* when the oldest of them was: 0, there are none */
+    struct journal_read *reads, **last_read;
+    uint64_t failed_until;
+    bool failed, closing;
+};
+
+/* ---- under the lock ---- */
+
+static struct waiting *at(const struct journal *j, uint64_t number)
+{
+    return &j->ring[number & (j->room - 1)];
+}
+
+static int make_places(struct journal *j, uint64_t n)
+{
+    uint32_t room = max_of(j->room, 64u);
+    while (room < n)
+        room *= 2;
+    if (room == j->room)
+        return 0;
+    struct waiting *ring = calloc(room, sizeof *ring);
+    if (!ring)
+        return -ENOMEM;
+    for (uint64_t i = j->first; i < j->next; i++)
+        ring[i & (room - 1)] = *at(j, i);
+    free(j->ring);
+    j->ring = ring;
+    j->room = room;
+    return 0;
+}
+
+bool journal_reserve(struct journal *j, size_t n)
+{
+    pthread_mutex_lock(&j->lock);
+    const uint64_t waiting = j->reserved_bytes + j->waiting_bytes;
+    bool fits = !j->closing && waiting <= j->options.waiting_max && n <= j->options.waiting_max - waiting &&
+                waiting + j->disk_bytes + n <= j->options.bytes_max;
+    if (fits && unlikely(j->failed)) { /* the next one tries */
+        uint64_t now = clock_monotonic();
+        fits = now >= j->failed_until;
+        if (fits)
+            j->failed_until = now + FAILED_FOR_NS;
+    }
+    fits = fits && make_places(j, j->next - j->first + j->reserved + 1) == 0 &&
+           budget_charge(j->options.budget, n);
+    if (fits) {
+        j->reserved++;
+        j->reserved_bytes += n;
+    }
+    pthread_mutex_unlock(&j->lock);
+    return fits;
+}
+
+void journal_cancel(struct journal *j, size_t n)
+{
+    pthread_mutex_lock(&j->lock);
+    j->reserved--;
+    j->reserved_bytes -= n;
+    pthread_mutex_unlock(&j->lock);
+    budget_refund(j->options.budget, n);
+}
+
+uint64_t journal_add(struct journal *j, const struct journal_record *record, size_t reserved,
+                     void (*done)(void *arg, int r), void *arg)
+{
+    pthread_mutex_lock(&j->lock);
+    uint64_t number = j->next++;
+    *at(j, number) = (struct waiting){.record = *record, .done = done, .arg = arg};
+    j->reserved--;
+    j->reserved_bytes -= reserved;
+    j->waiting_bytes += record->body.n;
+    pthread_cond_signal(&j->work);
+    pthread_mutex_unlock(&j->lock);
+    budget_refund(j->options.budget, reserved - record->body.n);
+    return number;
+}
+
+/* One more to delete. Without memory it stays on disk until the next start: it is delivered twice then. */
+static void delete_later(struct journal *j, uint64_t number)
+{
+    if (vec_append(&j->removed, number) < 0)
+        return;
+    if (j->removed_at == 0)
+        j->removed_at = clock_monotonic();
+    if (j->removed.n == 1 || j->removed.n == DELETE_MANY)
+        pthread_cond_signal(&j->work);
+}
+
+void journal_remove(struct journal *j, uint64_t number)
+{
+    struct waiting was = {0};
+    pthread_mutex_lock(&j->lock);
+    if (number < j->first) {
+        delete_later(j, number);
+    } else if (number < j->taken) {
+        at(j, number)->removed = true;
+    } else if (number < j->next && at(j, number)->done) {
+        was = *at(j, number);
+        at(j, number)->done = NULL;
+        j->waiting_bytes -= was.record.body.n;
+    }
+    pthread_mutex_unlock(&j->lock);
+    if (was.done) {
+        budget_refund(j->options.budget, was.record.body.n);
+        was.done(was.arg, 0);
+    }
+}
+
+void journal_read(struct journal *j, struct journal_read *r)
+{
+    pthread_mutex_lock(&j->lock);
+    r->next = NULL;
+    *j->last_read = r;
+    j->last_read = &r->next;
+    pthread_cond_signal(&j->work);
+    pthread_mutex_unlock(&j->lock);
+}
+
+struct journal_counts journal_counts(struct journal *j)
+{
+    pthread_mutex_lock(&j->lock);
+    uint64_t n = 0;
+    for (uint64_t i = j->first; i < j->next; i++)
+        n += at(j, i)->done != NULL;
+    struct journal_counts c = {
+        .records = j->disk_records + n,
+        .bytes = j->disk_bytes + j->waiting_bytes,
+        .unknown = j->unknown,
+        .last = j->next - 1,
+    };
+    pthread_mutex_unlock(&j->lock);
+    return c;
+}
+
+/* ---- the thread ---- */
+
+static void tell(struct journal *j, enum journal_event_kind kind, uint64_t records, uint64_t items,
+                 const char *text)
+{
+    const struct journal_event event = {kind, records, items, text};
+    if (j->options.tell)
+        j->options.tell(j->options.user, &event);
+}
+
+static void found(struct journal *j, const struct file_found *f)
+{
+    pthread_mutex_lock(&j->lock);
+    j->disk_bytes = f->bytes;
+    j->disk_records = f->records;
+    j->unknown = f->unknown;
+    if (!j->ring) /* it is being opened */
+        j->first = j->taken = j->next = f->last + 1;
+    pthread_mutex_unlock(&j->lock);
+}
+
+/* 0, or -errno: there is no file any more. */
+static int set_aside(struct journal *j)
+{
+    char name[4096 + 64];
+    struct file_found what = {0};
+    struct error e;
+    int r = file_set_aside(&j->file, name, sizeof name, &what, &e);
+    if (r == 0)
+        tell(j, JOURNAL_SET_ASIDE, what.records, 0, name);
+    else
+        tell(j, JOURNAL_FAILED, 0, 0, e.text);
+    found(j, &what);
+    return r;
+}
+
+struct written {
+    uint64_t records, bytes, deleted, deleted_bytes;
+};
+
+/* Numbers that this transaction writes are not added to by others while it is under way, and those that are
+ * removed meanwhile stay where they are: only `removed` changes in [first, taken). */
+static int write_batch(struct journal *j, uint64_t first, uint64_t end, const uint64_t *removed,
+                       uint32_t n_removed, struct written *w)
+{
+    uint64_t now = clock_realtime();
+    *w = (struct written){0};
+    int r = j->file.db ? 0 : set_aside(j); /* a file that could not be made, once more */
+    if (r == 0)
+        r = file_begin(&j->file);
+    for (uint32_t i = 0; r == 0 && i < n_removed; i++) {
+        uint64_t bytes;
+        r = file_delete(&j->file, removed[i], &bytes);
+        w->deleted += bytes > 0;
+        w->deleted_bytes += bytes;
+    }
+    for (uint64_t i = first; r == 0 && i < end; i++) {
+        pthread_mutex_lock(&j->lock); /* the ring may move */
+        struct waiting one = *at(j, i);
+        pthread_mutex_unlock(&j->lock);
+        if (!one.done)
+            continue;
+        r = file_insert(&j->file, i, now, &one.record);
+        w->records++;
+        w->bytes += one.record.body.n;
+    }
+    if (r == 0)
+        r = file_commit(&j->file);
+    if (r != 0)
+        file_rollback(&j->file);
+    return r;
+}
+
+static void settle(struct journal *j, uint64_t end, const struct written *w, int r)
+{
+    for (;;) {
+        pthread_mutex_lock(&j->lock);
+        if (j->first == end) {
+            pthread_mutex_unlock(&j->lock);
+            break;
+        }
+        const uint64_t number = j->first++;
+        const struct waiting one = *at(j, number);
+        at(j, number)->done = NULL;
+        if (one.done) {
+            j->waiting_bytes -= one.record.body.n;
+            if (r == 0) {
+                j->disk_bytes += one.record.body.n;
+                j->disk_records++;
+            }
+            if (r == 0 && one.removed)
+                delete_later(j, number);
+        }
+        pthread_mutex_unlock(&j->lock);
+        if (one.done) {
+            budget_refund(j->options.budget, one.record.body.n);
+            one.done(one.arg, one.removed ? 0 : r);
+        }
+    }
+}
+
+static void note_outcome(struct journal *j, const struct written *w, int r)
+{
+    pthread_mutex_lock(&j->lock);
+    const bool was = j->failed;
+    j->failed = r < 0;
+    if (r < 0) {
+        j->failed_until = clock_monotonic() + FAILED_FOR_NS;
+    } else {
+        j->disk_bytes -= min_of(j->disk_bytes, w->deleted_bytes);
+        j->disk_records -= min_of(j->disk_records, w->deleted);
+    }
+    pthread_mutex_unlock(&j->lock);
+    if (r < 0)
+        tell(j, JOURNAL_FAILED, w->records, 0, strerror(-r));
+    else if (was)
+        tell(j, JOURNAL_RECOVERED, 0, 0, "");
+}
+
+/* One commit. Called with the lock held, which it gives back meanwhile. */
+static void commit(struct journal *j)
+{
+    VEC(uint64_t) removed = {0};
+    uint64_t first = j->first, end, bytes = 0;
+    for (end = first; end < j->next && bytes < BATCH_BYTES; end++)
+        bytes += at(j, end)->done ? at(j, end)->record.body.n : 0;
+    j->taken = end;
+    memcpy(&removed, &j->removed, sizeof removed);
+    memset(&j->removed, 0, sizeof j->removed);
+    j->removed_at = 0;
+    pthread_mutex_unlock(&j->lock);
+
+    struct written w;
+    int r = write_batch(j, first, end, removed.p, removed.n, &w);
+    if (r == FILE_DAMAGED && (r = set_aside(j)) == 0 &&
+        (r = write_batch(j, first, end, removed.p, removed.n, &w)) == FILE_DAMAGED)
+        r = -EIO;
+    note_outcome(j, &w, r);
+    settle(j, end, &w, r);
+
+    pthread_mutex_lock(&j->lock);
+    for (uint32_t i = 0; r < 0 && i < removed.n; i++) /* another time */
+        delete_later(j, removed.p[i]);
+    vec_release(&removed);
+}
+
+static void forget_damaged(struct journal *j, const struct journal_read *r)
+{
+    tell(j, JOURNAL_DAMAGED, 1, r->items, "");
+    journal_remove(j, r->number);
+}
+
+static void read_one(struct journal *j, struct journal_read *r)
+{
+    int done;
+    if (!j->file.db)
+        done = FILE_NO_RECORD;
+    else
+        while ((done = file_next(&j->file, r)) == FILE_BAD_RECORD) {
+            forget_damaged(j, r);
+            r->after = r->number;
+        }
+    if (done == FILE_DAMAGED && set_aside(j) == 0)
+        done = file_next(&j->file, r);
+    if (done != 0)
+        r->number = 0;
+    r->done(r);
+}
+
+static void expire(struct journal *j)
+{
+    struct file_found gone;
+    uint64_t items, now = clock_realtime();
+    if (!j->options.age_max_ns || !j->file.db || now < j->options.age_max_ns)
+        return;
+    if (file_expire(&j->file, now - j->options.age_max_ns, &gone, &items) != 0 || gone.records == 0)
+        return;
+    pthread_mutex_lock(&j->lock);
+    j->disk_bytes -= min_of(j->disk_bytes, gone.bytes);
+    j->disk_records -= min_of(j->disk_records, gone.records);
+    pthread_mutex_unlock(&j->lock);
+    tell(j, JOURNAL_EXPIRED, gone.records, items, "");
+}
+
+/* When the thread has to look next although nobody calls it. Under the lock. */
+static struct timespec wake_at(const struct journal *j, uint64_t next_expiry)
+{
+    uint64_t t = next_expiry;
+    if (j->removed_at > 0)
+        t = min_of(t, j->removed_at + DELETE_WAIT_NS);
+    return (struct timespec){.tv_sec = (time_t)(t / NSEC_PER_SEC), .tv_nsec = (long)(t % NSEC_PER_SEC)};
+}
+
+static bool must_commit(const struct journal *j)
+{
+    return j->next > j->first || j->removed.n >= DELETE_MANY ||
+           (j->removed.n > 0 &&
+            (j->closing || j->reads || clock_monotonic() >= j->removed_at + DELETE_WAIT_NS));
+}
+
+static void *run(void *arg)
+{
+    struct journal *j = arg;
+    uint64_t next_expiry = clock_monotonic() + EXPIRE_EVERY_NS;
+    pthread_setname_np(pthread_self(), "journal");
+    pthread_mutex_lock(&j->lock);
+    for (;;) {
+        if (must_commit(j) && !(j->closing && j->failed && j->next == j->first)) {
+            commit(j);
+        } else if (j->reads) {
+            struct journal_read *r = j->reads;
+            if (!(j->reads = r->next))
+                j->last_read = &j->reads;
+            pthread_mutex_unlock(&j->lock);
+            read_one(j, r);
+            pthread_mutex_lock(&j->lock);
+        } else if (j->closing) {
+            break;
+        } else if (clock_monotonic() >= next_expiry) {
+            pthread_mutex_unlock(&j->lock);
+            expire(j);
+            next_expiry = clock_monotonic() + EXPIRE_EVERY_NS;
+            pthread_mutex_lock(&j->lock);
+        } else {
+            const struct timespec t = wake_at(j, next_expiry);
+            pthread_cond_timedwait(&j->work, &j->lock, &t);
+        }
+    }
+    pthread_mutex_unlock(&j->lock);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static void release(struct journal *j)
+{
+    file_close(&j->file);
+    pthread_cond_destroy(&j->work);
+    pthread_mutex_destroy(&j->lock);
+    vec_release(&j->removed);
+    free(j->ring);
+    free(j);
+}
+
+static int open_file(struct journal *j, struct error *e)
+{
+    const struct journal_options *o = &j->options;
+    char path[4096];
+    struct file_found what = {0};
+    if (snprintf(path, sizeof path, "%s/%s.sqlite", o->folder, o->name) >= (int)sizeof path)
+        return error_set(e, -ENAMETOOLONG, "the storage's name is too long");
+    if (mkdir(o->folder, 0700) < 0 && errno != EEXIST)
+        return error_set(e, -errno, "%s cannot be made: %s", o->folder, strerror(errno));
+    int r = file_open(&j->file, path, &what, e);
+    if (r == FILE_DAMAGED)
+        r = set_aside(j) < 0
+                ? error_set(e, -EIO, "%s is damaged, and no other can be made in its place", path)
+                : 0;
+    else if (r == 0)
+        found(j, &what);
+    return r;
+}
+
+/* Signals are the main thread's. */
+static int start_thread(struct journal *j)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int r = pthread_create(&j->thread, NULL, run, j);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -r;
+}
+
+int journal_open(struct journal **ret, const struct journal_options *options, struct error *e)
+{
+    struct journal *j = calloc(1, sizeof *j);
+    if (!j)
+        return error_set(e, -ENOMEM, "out of memory");
+    j->options = *options;
+    j->file.lock = -1;
+    j->last_read = &j->reads;
+    j->first = j->taken = j->next = 1;
+    pthread_mutex_init(&j->lock, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&j->work, &attr);
+    pthread_condattr_destroy(&attr);
+    int r = open_file(j, e);
+    if (r == 0) {
+        expire(j);
+        r = make_places(j, 1);
+    }
+    if (r == 0 && (r = start_thread(j)) < 0)
+        error_set(e, r, "no thread for the journal: %s", strerror(-r));
+    if (r < 0) {
+        release(j);
+        return error_memory(e, r);
+    }
+    *ret = j;
+    return 0;
+}
+
+struct journal *journal_close(struct journal *j)
+{
+    if (!j)
+        return NULL;
+    pthread_mutex_lock(&j->lock);
+    j->closing = true;
+    pthread_cond_signal(&j->work);
+    pthread_mutex_unlock(&j->lock);
+    pthread_join(j->thread, NULL);
+    release(j);
+    return NULL;
+}

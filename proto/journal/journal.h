@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests on disk until they are settled: what was acknowledged outlives kill -9 and a power failure.
+ *
+ * A record is added under a reservation, from any thread; a thread of the journal's own writes what has come
+ * in together, in one commit with one fsync(2), and says so to each. A record that is removed before its turn
+ * came is never written: who delivers faster than the disk syncs pays for no disk. Records are read back in
+ * the order of their numbers, which only ascend.
+ *
+ * One file a journal (file.h says what is in it), one process a file. Nothing here waits for the disk but
+ * open and close.
+ */
+#ifndef PROTO_JOURNAL_JOURNAL_H
+#define PROTO_JOURNAL_JOURNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/budget.h"
+#include "proto/base/buffer.h"
+#include "proto/base/error.h"
+
+struct journal;
+
+/* What a record is, as everybody who opens the file must agree; others are left alone and counted. */
+enum journal_kind { JOURNAL_PROFILES = 1, JOURNAL_METRICS = 2, JOURNAL_MARK = 3 };
+
+struct journal_record {
+    enum journal_kind kind;
+    uint64_t items; /* samples or points, for who counts what is lost */
+    uint64_t info;  /* the caller's own */
+    struct bytes body;
+};
+
+/* What happened to the file or in it, told on the journal's thread (or inside journal_open). */
+enum journal_event_kind {
+    JOURNAL_SET_ASIDE, /* the file was damaged: it has another name now (text), what could be read goes on */
+    JOURNAL_DAMAGED,   /* records whose checksum is wrong were dropped */
+    JOURNAL_EXPIRED,   /* records were older than age_max_ns */
+    JOURNAL_FAILED,    /* a commit failed (text): what was in it is not on disk */
+    JOURNAL_RECOVERED, /* commits succeed again */
+};
+struct journal_event {
+    enum journal_event_kind kind;
+    uint64_t records, items;
+    const char *text;
+};
+
+struct journal_options {
+    const char *folder;    /* made, if its parent is there */
+    const char *name;      /* of the file in it, without an ending */
+    uint64_t bytes_max;    /* of bodies: reserved, waiting and on disk */
+    uint64_t waiting_max;  /* of these, in memory for the thread; charged to the budget */
+    uint64_t age_max_ns;   /* 0: for ever */
+    struct budget *budget; /* NULL: unlimited */
+    void (*tell)(void *user, const struct journal_event *event); /* may be NULL */
+    void *user;
+};
+
+/* Opens or makes the file. 0, or negative with *e: -EBUSY another process has it, -EINVAL a newer program
+ * wrote it in a way that this one cannot keep, or an errno of the disk. */
+int journal_open(struct journal **ret, const struct journal_options *options, struct error *e);
+
+/* Writes what waits, then closes. NULL is fine. Returns NULL. */
+struct journal *journal_close(struct journal *j);
+
+/* Room for a record of n bytes; or nothing and false: full, or the disk took nothing a moment ago.
+ * Reservations are sums, as those of proto/client/client.h. Any thread. */
+bool journal_reserve(struct journal *j, size_t n);
+void journal_cancel(struct journal *j, size_t n);
+
+/* Adds one under a reservation of `reserved` >= body.n bytes. The body stays in place until done(arg, r),
+ * which is called once: r is 0 when the record is safe (on disk, or removed), else -errno: it is not there,
+ * and its number means nothing any more. `done` comes from the journal's thread, or from inside
+ * journal_remove; it may call anything of this header but close. Returns the record's number, which is above
+ * 0. Any thread. */
+uint64_t journal_add(struct journal *j, const struct journal_record *record, size_t reserved,
+                     void (*done)(void *arg, int r), void *arg);
+
+/* The record is settled: it is deleted with one of the next commits. Deletions alone wait a moment for
+ * company, so that a crash may bring some back. Any thread. */
+void journal_remove(struct journal *j, uint64_t number);
+
+/* The next record of a kind behind a number, from the disk. */
+struct journal_read {
+    enum journal_kind kind;
+    uint64_t after;
+    void (*done)(struct journal_read *r); /* on the journal's thread */
+    uint64_t number;                      /* the answer: 0, there is none, or it could not be read now */
+    uint64_t items, info;
+    struct buffer body; /* the caller's, to be released */
+    struct journal_read *next;
+};
+
+/* What waits is written first. `r` stays in place until `done`. Any thread. */
+void journal_read(struct journal *j, struct journal_read *r);
+
+struct journal_counts {
+    uint64_t records, bytes; /* waiting and on disk */
+    uint64_t unknown;        /* records of kinds that this program does not know */
+    uint64_t last;           /* the number of the last record added */
+};
+/* Any thread. */
+struct journal_counts journal_counts(struct journal *j);
+
+#endif

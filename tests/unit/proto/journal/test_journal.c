@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* needs: dep_sqlite */
+#include "proto/journal/journal.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/macros.h"
+#include "tests/lib/unit.h"
+
+static char folder[64];
+
+static void begin(void)
+{
+    snprintf(folder, sizeof folder, "/tmp/pg-journal-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void end(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static const char *path(const char *ending)
+{
+    static char text[128];
+    snprintf(text, sizeof text, "%s/a.sqlite%s", folder, ending);
+    return text;
+}
+
+static struct {
+    atomic_uint set_aside, damaged, expired, failed, recovered;
+} events;
+
+static void on_event(void *user, const struct journal_event *e)
+{
+    switch (e->kind) {
+    case JOURNAL_SET_ASIDE: events.set_aside++; break;
+    case JOURNAL_DAMAGED: events.damaged += (unsigned)e->records; break;
+    case JOURNAL_EXPIRED: events.expired += (unsigned)e->items; break;
+    case JOURNAL_FAILED: events.failed++; break;
+    case JOURNAL_RECOVERED: events.recovered++; break;
+    }
+}
+
+static struct journal_options options(void)
+{
+    memset(&events, 0, sizeof events);
+    return (struct journal_options){
+        .folder = folder, .name = "a", .bytes_max = 64u << 20, .waiting_max = 16u << 20, .tell = on_event};
+}
+
+static struct journal *open_with(struct journal_options o)
+{
+    struct journal *j = NULL;
+    struct error e = {0};
+    ck_assert_msg(journal_open(&j, &o, &e) == 0, "%s", e.text);
+    return unit_made(j);
+}
+
+struct done {
+    atomic_uint n, failed;
+};
+
+static void on_done(void *arg, int r)
+{
+    struct done *d = arg;
+    d->failed += r < 0;
+    d->n++;
+}
+
+static void wait_done(struct done *d, unsigned n)
+{
+    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
+    while (d->n < n) {
+        ck_assert_msg(clock_monotonic() < until, "%u of %u", d->n, n);
+        usleep(1000);
+    }
+}
+
+static uint64_t add(struct journal *j, struct bytes body, uint64_t items, struct done *d)
+{
+    ck_assert(journal_reserve(j, body.n + 5));
+    struct journal_record r = {JOURNAL_PROFILES, items, 7, body};
+    return journal_add(j, &r, body.n + 5, on_done, d);
+}
+
+/* ---- reading ---- */
+
+struct reading {
+    struct journal_read read;
+    atomic_bool done;
+};
+
+static void on_read(struct journal_read *r)
+{
+    container_of(r, struct reading, read)->done = true;
+}
+
+/* The next one behind a number; its body is the caller's. */
+static struct journal_read next(struct journal *j, uint64_t after)
+{
+    struct reading r = {
+        .read = {.kind = JOURNAL_PROFILES, .after = after, .done = on_read, .body = BUFFER_INIT(0)}};
+    journal_read(j, &r.read);
+    while (!r.done)
+        usleep(200);
+    return r.read;
+}
+
+static void expect(struct journal *j, uint64_t after, const char *text, uint64_t items)
+{
+    struct journal_read r = next(j, after);
+    ck_assert_uint_ne(r.number, 0);
+    ck_assert_uint_eq(r.items, items);
+    ck_assert_uint_eq(r.info, 7);
+    ck_assert_msg(r.body.n == strlen(text) && memcmp(r.body.p, text, r.body.n) == 0, "%.*s", (int)r.body.n,
+                  (const char *)r.body.p);
+    buffer_release(&r.body);
+}
+
+static unsigned count_records(struct journal *j)
+{
+    unsigned n = 0;
+    for (uint64_t after = 0;; n++) {
+        struct journal_read r = next(j, after);
+        buffer_release(&r.body);
+        if (r.number == 0)
+            return n;
+        ck_assert_uint_gt(r.number, after);
+        after = r.number;
+    }
+}
+
+/* ---- cases ---- */
+
+UNIT(what_was_added_is_there_after_a_restart_until_it_is_removed)
+{
+    struct done d = {0};
+    begin();
+    struct journal *j = open_with(options());
+    uint64_t one = add(j, bytes_str("one"), 1, &d), two = add(j, bytes_str("two"), 22, &d);
+    ck_assert_uint_lt(one, two);
+    wait_done(&d, 2);
+    ck_assert_uint_eq(d.failed, 0);
+    ck_assert_uint_eq(journal_counts(j).records, 2);
+    ck_assert_uint_eq(journal_counts(j).bytes, 6);
+    journal_remove(j, one);
+    journal_close(j);
+
+    j = open_with(options());
+    ck_assert_uint_eq(journal_counts(j).records, 1);
+    expect(j, 0, "two", 22);
+    struct done more = {0};
+    ck_assert_uint_gt(add(j, bytes_str("three"), 3, &more), two);
+    expect(j, two, "three", 3); /* what waits is written first */
+    journal_close(j);
+    end();
+}
+
+UNIT(it_is_on_disk_when_that_is_said_whoever_dies_then)
+{
+    begin();
+    int pipe_[2];
+    ck_assert_int_eq(pipe(pipe_), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct done d = {0};
+        struct journal *j = open_with(options());
+        for (unsigned i = 0; i < 100; i++)
+            add(j, bytes_str("acknowledged"), 1, &d);
+        wait_done(&d, 100);
+        if (write(pipe_[1], "x", 1) != 1)
+            _exit(1);
+        pause();
+    }
+    char said;
+    ck_assert_int_eq(read(pipe_[0], &said, 1), 1);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    struct journal *j = open_with(options());
+    ck_assert_uint_eq(count_records(j), 100);
+    journal_close(j);
+    end();
+}
+
+UNIT(what_is_removed_before_its_turn_is_safe_and_never_written)
+{
+    struct done d = {0};
+    begin();
+    struct journal *j = open_with(options());
+    for (unsigned i = 0; i < 1000; i++)
+        journal_remove(j, add(j, bytes_str("gone"), 1, &d));
+    wait_done(&d, 1000);
+    ck_assert_uint_eq(d.failed, 0);
+    journal_close(j);
+    j = open_with(options());
+    ck_assert_uint_eq(journal_counts(j).records, 0);
+    journal_close(j);
+    end();
+}
+
+UNIT(it_is_bounded_in_bytes_waiting_and_kept)
+{
+    struct done d = {0};
+    struct journal_options o = options();
+    o.bytes_max = 100;
+    o.waiting_max = 60;
+    begin();
+    struct journal *j = open_with(o);
+    ck_assert(journal_reserve(j, 60));
+    ck_assert(!journal_reserve(j, 1)); /* in memory */
+    journal_cancel(j, 60);
+    uint64_t number = add(j, bytes_str("0123456789012345678901234567890123456789"), 1, &d);
+    wait_done(&d, 1);
+    ck_assert(journal_reserve(j, 60));
+    journal_cancel(j, 60);
+    add(j, bytes_str("0123456789012345678901234567890123456789"), 1, &d);
+    wait_done(&d, 2);
+    ck_assert(!journal_reserve(j, 21)); /* on disk */
+    journal_remove(j, number);
+    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
+    while (!journal_reserve(j, 60)) {
+        ck_assert(clock_monotonic() < until);
+        usleep(1000);
+    }
+    journal_cancel(j, 60);
+    journal_close(j);
+    end();
+}
+
+UNIT(what_is_too_old_goes_and_is_counted)
+{
+    struct done d = {0};
+    begin();
+    struct journal *j = open_with(options());
+    add(j, bytes_str("old"), 5, &d);
+    wait_done(&d, 1);
+    journal_close(j);
+    usleep(2000);
+    struct journal_options o = options();
+    o.age_max_ns = 1000000;
+    j = open_with(o);
+    ck_assert_uint_eq(journal_counts(j).records, 0);
+    ck_assert_uint_eq(events.expired, 5);
+    journal_close(j);
+    end();
+}
+
+UNIT(another_process_is_refused)
+{
+    begin();
+    struct journal *j = open_with(options()), *other;
+    struct journal_options o = options();
+    struct error e;
+    ck_assert_int_lt(journal_open(&other, &o, &e), 0);
+    ck_assert_ptr_nonnull(strstr(e.text, "in use"));
+    journal_close(j);
+    end();
+}
+
+static void sql(const char *text)
+{
+    sqlite3 *db;
+    ck_assert_int_eq(sqlite3_open(path(""), &db), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+UNIT(records_of_other_kinds_are_left_alone_and_counted_and_a_newer_file_is_refused)
+{
+    struct done d = {0};
+    struct journal_options o = options();
+    struct journal *j;
+    struct error e;
+    begin();
+    j = open_with(o);
+    add(j, bytes_str("ours"), 1, &d);
+    wait_done(&d, 1);
+    journal_close(j);
+    sql("INSERT INTO record VALUES(99, 42, 1, 1, 1, 3, 4, 'new')");
+    o.age_max_ns = 3600 * (uint64_t)NSEC_PER_SEC;
+    j = open_with(o);
+    ck_assert_uint_eq(journal_counts(j).unknown, 1);
+    ck_assert_uint_eq(count_records(j), 1);
+    journal_close(j);
+    j = open_with(o);
+    ck_assert_uint_eq(journal_counts(j).unknown, 1);
+    journal_close(j);
+    sql("PRAGMA user_version=2");
+    ck_assert_int_lt(journal_open(&j, &o, &e), 0);
+    ck_assert_ptr_nonnull(strstr(e.text, "newer"));
+    end();
+}
+
+/* ---- damage ---- */
+
+static void fill(unsigned n)
+{
+    struct done d = {0};
+    struct journal *j = open_with(options());
+    static char body[40000];
+    for (unsigned i = 0; i < n; i++) {
+        memset(body, 'a' + (int)(i % 26), sizeof body);
+        add(j, bytes_of(body, sizeof body), 1, &d);
+        wait_done(&d, i + 1);
+    }
+    journal_close(j);
+}
+
+static unsigned set_aside_files(void)
+{
+    glob_t found;
+    unsigned n = glob(path(".damaged-*"), 0, NULL, &found) == 0 ? (unsigned)found.gl_pathc : 0;
+    globfree(&found);
+    return n;
+}
+
+UNIT(a_flipped_byte_costs_no_more_than_its_record_or_the_file_is_set_aside)
+{
+    for (unsigned round = 0; round < unit_rounds(40); round++) {
+        begin();
+        fill(20);
+        struct stat st;
+        ck_assert_int_eq(stat(path(""), &st), 0);
+        int fd = open(path(""), O_RDWR);
+        off_t where = (off_t)((uint64_t)st.st_size * round / 40) + (round % 2 ? 77 : 0);
+        char byte;
+        ck_assert_int_eq(pread(fd, &byte, 1, where), 1);
+        byte ^= 0x55;
+        ck_assert_int_eq(pwrite(fd, &byte, 1, where), 1);
+        close(fd);
+        struct journal_options o = options();
+        struct journal *j = NULL;
+        struct error e;
+        int r = journal_open(&j, &o, &e);
+        if (r == 0) {
+            unsigned left = count_records(j);
+            ck_assert_msg(left + events.damaged >= 19 || set_aside_files() == 1,
+                          "byte %ld: %u left, %u damaged", (long)where, left, events.damaged);
+            struct done d = {0};
+            add(j, bytes_str("goes on"), 1, &d);
+            wait_done(&d, 1);
+            ck_assert_uint_eq(d.failed, 0);
+            journal_close(j);
+        } else { /* the head says that it is something else: nothing is touched */
+            ck_assert_msg(strstr(e.text, "something else") || strstr(e.text, "newer"), "%s", e.text);
+        }
+        end();
+    }
+}
+
+UNIT(a_truncated_file_is_set_aside_and_what_can_be_read_of_it_goes_on)
+{
+    begin();
+    fill(20);
+    struct stat st;
+    ck_assert_int_eq(stat(path(""), &st), 0);
+    ck_assert_int_eq(truncate(path(""), st.st_size / 2), 0);
+    struct journal *j = open_with(options());
+    unsigned left = count_records(j);
+    ck_assert_uint_eq(set_aside_files(), 1);
+    ck_assert_uint_eq(events.set_aside, 1);
+    ck_assert_msg(left >= 5 && left < 20, "%u", left);
+    struct done d = {0};
+    add(j, bytes_str("goes on"), 1, &d);
+    wait_done(&d, 1);
+    ck_assert_uint_eq(d.failed, 0);
+    journal_close(j);
+    j = open_with(options());
+    ck_assert_uint_eq(count_records(j), left + 1);
+    journal_close(j);
+    end();
+}
+
+UNIT(no_database_at_all_is_set_aside)
+{
+    begin();
+    int fd = open(path(""), O_RDWR | O_CREAT, 0600);
+    char noise[8192];
+    memset(noise, 0x5a, sizeof noise);
+    ck_assert_int_eq(write(fd, noise, sizeof noise), (int)sizeof noise);
+    close(fd);
+    struct journal *j = open_with(options());
+    ck_assert_uint_eq(set_aside_files(), 1);
+    ck_assert_uint_eq(count_records(j), 0);
+    journal_close(j);
+    end();
+}
+
+/* ---- many threads ---- */
+
+struct producer {
+    struct journal *j;
+    struct done *d;
+};
+
+static void *produce(void *arg)
+{
+    struct producer *p = arg;
+    for (unsigned i = 0; i < 200; i++) {
+        while (!journal_reserve(p->j, 1000))
+            usleep(1000);
+        static char body[1000];
+        struct journal_record r = {JOURNAL_PROFILES, 1, 7, bytes_of(body, sizeof body)};
+        uint64_t number = journal_add(p->j, &r, 1000, on_done, p->d);
+        if (i % 2)
+            journal_remove(p->j, number);
+    }
+    return NULL;
+}
+
+UNIT(many_threads_add_and_remove_and_the_sums_are_right)
+{
+    struct done d = {0};
+    pthread_t threads[4];
+    begin();
+    struct journal *j = open_with(options());
+    struct producer p = {j, &d};
+    for (unsigned i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, produce, &p), 0);
+    for (unsigned i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    wait_done(&d, 800);
+    ck_assert_uint_eq(d.failed, 0);
+    ck_assert_uint_eq(count_records(j), 400);
+    journal_close(j);
+    j = open_with(options());
+    ck_assert_uint_eq(journal_counts(j).records, 400);
+    ck_assert_uint_eq(journal_counts(j).bytes, 400000);
+    journal_close(j);
+    end();
+}
