@@ -18,15 +18,16 @@
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-void client_tell(struct client *x, enum client_event_kind kind, uint64_t items, uint64_t attempts,
-                 uint64_t rejected, const char *message)
+void client_tell(struct client *x, enum client_event_kind kind, const struct send_entry *entry,
+                 uint64_t attempts, uint64_t rejected, const char *message)
 {
     struct client_event event = {
         .kind = kind,
         .requests = 1,
-        .items = items,
+        .items = entry->items,
         .rejected = rejected,
         .attempts = attempts,
+        .tag = entry->tag,
         .message = message,
     };
     if (x->on_event)
@@ -88,9 +89,9 @@ static void expire(struct client *x)
     for (uint32_t i = 0; i < x->n_slots; i++)
         slot_abort(&x->slots[i]);
     while ((entry = send_queue_pop(&x->queue))) {
-        uint64_t items = entry->items;
+        const struct send_entry was = *entry;
         send_queue_finish(&x->queue, entry);
-        client_tell(x, CLIENT_SHUT_DOWN, items, 0, 0, "shut down before it was sent");
+        client_tell(x, CLIENT_SHUT_DOWN, &was, 0, 0, "shut down before it was sent");
     }
 }
 
@@ -222,6 +223,18 @@ void client_push(struct client *x, struct client_body *body, size_t reserved, ui
         note_loss(x, CLIENT_SHUT_DOWN, 1, items);
     }
     wake(x);
+}
+
+bool client_push_tagged(struct client *x, struct client_body *body, size_t reserved, uint64_t items,
+                        uint64_t tag)
+{
+    assert(can_be_sent(x, body));
+    bool fits = body->n_plain <= x->max_request_bytes;
+    if (!fits)
+        send_queue_cancel(&x->queue, reserved);
+    bool pushed = fits && send_queue_push_tagged(&x->queue, client_body_ref(body), reserved, items, tag);
+    wake(x);
+    return pushed;
 }
 
 void client_push_newest(struct client *x, struct client_body *body, uint64_t items)

@@ -43,6 +43,12 @@ enum coding client_coding(const struct client *x, enum coding received);
  * caller still gives his back. `items` is what events report (samples, points). Any thread. */
 void client_push(struct client *x, struct client_body *body, size_t reserved, uint64_t items);
 
+/* The same of a request that its owner knows by a number above 0, which its events bear. False: it is larger
+ * than max_request_bytes or came after the shutdown; then the reservation is settled and no event comes. Any
+ * thread. */
+bool client_push_tagged(struct client *x, struct client_body *body, size_t reserved, uint64_t items,
+                        uint64_t tag);
+
 /* Queues a request without a reservation; where there is no room, the oldest ones that are waiting are
  * dropped, and if that is not enough, this one. Takes a reference of its own, likewise. Any thread. */
 void client_push_newest(struct client *x, struct client_body *body, uint64_t items);

@@ -28,6 +28,7 @@ struct client_event {
     uint64_t items;    /* of these requests, as given to push */
     uint64_t rejected; /* CLIENT_PARTIAL: profiles or data points */
     uint64_t attempts; /* made so far */
+    uint64_t tag;      /* of client_push_tagged; else 0 */
     const char *message;
 };
 

@@ -61,12 +61,12 @@ static void give_room(struct send_queue *q, size_t n)
 }
 
 /* Puts the body into a free entry; there is one for each request that has room. */
-static void append(struct send_queue *q, struct client_body *body, uint64_t items)
+static void append(struct send_queue *q, struct client_body *body, uint64_t items, uint64_t tag)
 {
     struct send_entry *entry = q->unused;
     assert(entry);
     q->unused = entry->next;
-    *entry = (struct send_entry){.body = body, .charged = body->n, .items = items};
+    *entry = (struct send_entry){.body = body, .charged = body->n, .items = items, .tag = tag};
     *q->last = entry;
     q->last = &entry->next;
 }
@@ -107,13 +107,19 @@ void send_queue_cancel(struct send_queue *q, size_t n)
 
 bool send_queue_push(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items)
 {
+    return send_queue_push_tagged(q, body, reserved, items, 0);
+}
+
+bool send_queue_push_tagged(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items,
+                            uint64_t tag)
+{
     assert(body->n <= reserved);
     pthread_mutex_lock(&q->lock);
     bool open = !q->closed;
     if (open) {
         q->bytes -= reserved - body->n;
         budget_refund(q->budget, reserved - body->n);
-        append(q, body, items);
+        append(q, body, items, tag);
     } else {
         give_room(q, reserved);
     }
@@ -135,7 +141,7 @@ bool send_queue_push_newest(struct send_queue *q, struct client_body *body, uint
         for (more = false;;) {
             pushed = take_room(q, body->n);
             if (pushed) {
-                append(q, body, items);
+                append(q, body, items, 0);
                 break;
             }
             /* A body larger than the whole queue, or than all memory there is, empties nothing. */

@@ -23,7 +23,7 @@ struct send_entry {
     struct send_entry *next; /* in the waiting list or the free list; private */
     struct client_body *body;
     size_t charged; /* bytes of the queue it takes */
-    uint64_t items;
+    uint64_t items, tag;
 };
 
 struct send_queue {
@@ -53,6 +53,10 @@ void send_queue_cancel(struct send_queue *q, size_t n);
  * the reference. False when the queue was closed meanwhile: then the reservation is settled and the body
  * given back. Any thread. */
 bool send_queue_push(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items);
+
+/* The same, with a number that the entry keeps. */
+bool send_queue_push_tagged(struct send_queue *q, struct client_body *body, size_t reserved, uint64_t items,
+                            uint64_t tag);
 
 /* What send_queue_push_newest threw out to make room. */
 struct send_evicted {

@@ -23,14 +23,14 @@
 static void finish(struct slot *s, enum client_event_kind kind, uint64_t rejected, const char *message)
 {
     struct client *x = s->client;
-    uint64_t items = s->entry->items;
+    const struct send_entry was = *s->entry;
     send_queue_finish(&x->queue, s->entry);
     s->entry = NULL;
     s->to_send = (struct call_body){0};
     buffer_clear(&s->wire, WIRE_KEEP_MAX);
     s->state = SLOT_IDLE;
     x->again = true;
-    client_tell(x, kind, items, s->attempts, rejected, message);
+    client_tell(x, kind, &was, s->attempts, rejected, message);
 }
 
 static void lose(struct slot *s, enum client_event_kind kind, const char *message)
@@ -64,7 +64,7 @@ static void fail_attempt(struct slot *s, const char *message, uint64_t peer_dela
         lose(s, CLIENT_SHUT_DOWN, message);
         return;
     }
-    client_tell(x, CLIENT_RETRIED, s->entry->items, s->attempts, 0, message);
+    client_tell(x, CLIENT_RETRIED, s->entry, s->attempts, 0, message);
     s->state = SLOT_BACKOFF;
     s->at_ns = now + wait;
     if (peer_delay_ns > 0 && s->at_ns > x->throttled_ns)

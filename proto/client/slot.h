@@ -99,8 +99,8 @@ uint64_t slot_deadline(const struct slot *s);
 /* Moves everything on and sets the timer (client.c). Loop thread. */
 void client_pump(struct client *x);
 
-/* Tells the user (client.c). */
-void client_tell(struct client *x, enum client_event_kind kind, uint64_t items, uint64_t attempts,
-                 uint64_t rejected, const char *message);
+/* Tells the user what became of a request (client.c). */
+void client_tell(struct client *x, enum client_event_kind kind, const struct send_entry *entry,
+                 uint64_t attempts, uint64_t rejected, const char *message);
 
 #endif

@@ -11,7 +11,8 @@
 #ifndef PROTO_JOURNAL_FILE_H
 #define PROTO_JOURNAL_FILE_H
 
-#include "proto/journal/journal.h"
+#include "proto/base/error.h"
+#include "proto/journal/record.h"
 
 #define FILE_FORMAT  0x50474a4c /* "PGJL" */
 #define FILE_VERSION 1

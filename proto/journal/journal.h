@@ -18,20 +18,10 @@
 #include <stdint.h>
 
 #include "proto/base/budget.h"
-#include "proto/base/buffer.h"
 #include "proto/base/error.h"
+#include "proto/journal/record.h"
 
 struct journal;
-
-/* What a record is, as everybody who opens the file must agree; others are left alone and counted. */
-enum journal_kind { JOURNAL_PROFILES = 1, JOURNAL_METRICS = 2, JOURNAL_MARK = 3 };
-
-struct journal_record {
-    enum journal_kind kind;
-    uint64_t items; /* samples or points, for who counts what is lost */
-    uint64_t info;  /* the caller's own */
-    struct bytes body;
-};
 
 /* What happened to the file or in it, told on the journal's thread (or inside journal_open). */
 enum journal_event_kind {
@@ -82,18 +72,8 @@ uint64_t journal_add(struct journal *j, const struct journal_record *record, siz
  * company, so that a crash may bring some back. Any thread. */
 void journal_remove(struct journal *j, uint64_t number);
 
-/* The next record of a kind behind a number, from the disk. */
-struct journal_read {
-    enum journal_kind kind;
-    uint64_t after;
-    void (*done)(struct journal_read *r); /* on the journal's thread */
-    uint64_t number;                      /* the answer: 0, there is none, or it could not be read now */
-    uint64_t items, info;
-    struct buffer body; /* the caller's, to be released */
-    struct journal_read *next;
-};
-
-/* What waits is written first. `r` stays in place until `done`. Any thread. */
+/* Reads the next record of r->kind behind r->after from the disk; what waits is written first. `r` stays in
+ * place until `done`. Any thread. */
 void journal_read(struct journal *j, struct journal_read *r);
 
 struct journal_counts {
