@@ -124,6 +124,11 @@ int file_insert(struct file *f, uint64_t number, uint64_t at, const struct journ
     return done;
 }
 
+int file_mark(struct file *f, uint64_t mark)
+{
+    return file_insert(f, FILE_MARK, 0, &(struct journal_record){.kind = JOURNAL_MARK, .info = mark});
+}
+
 int file_delete(struct file *f, uint64_t number, uint64_t *bytes)
 {
     struct sqlite3_stmt *s = f->statement[FILE_DELETE];
@@ -257,12 +262,14 @@ static int check_format(struct file *f, struct error *e)
 /* Walks the table's own pages, so that what is wrong with these is found out here. */
 static int look(struct file *f, struct file_found *found)
 {
-    uint64_t v[4] = {0};
-    int r = number_of(
-        f,
-        "SELECT count(*), ifnull(sum(n),0), ifnull(sum(kind NOT IN (1,2,3)),0), ifnull(max(id),0) FROM record",
-        v);
-    *found = (struct file_found){v[0], v[1], v[2], v[3]};
+    uint64_t v[4] = {0}, mark[4] = {0};
+    int r = number_of(f,
+                      "SELECT count(*), ifnull(sum(n),0), ifnull(sum(kind NOT IN (1,2)),0), ifnull(max(id),0)"
+                      " FROM record WHERE id>0",
+                      v);
+    if (r == 0)
+        r = number_of(f, "SELECT info FROM record WHERE id=0 AND kind=3", mark);
+    *found = (struct file_found){v[0], v[1], v[2], v[3], mark[0]};
     return r;
 }
 
@@ -363,7 +370,7 @@ static void salvage(struct file *f, const char *name)
         sqlite3_exec(from, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA writable_schema=ON", NULL, NULL, NULL) ==
             SQLITE_OK &&
         file_begin(f) == 0) {
-        uint64_t last = copy_rows(f, from, false, 0);
+        uint64_t last = copy_rows(f, from, false, UINT64_MAX); /* -1 to SQLite: the mark, too */
         copy_rows(f, from, true, last);
         if (file_commit(f) != 0)
             file_rollback(f);

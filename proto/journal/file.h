@@ -47,7 +47,7 @@ enum {
 
 /* What is in it; last: the highest number. */
 struct file_found {
-    uint64_t records, bytes, unknown, last;
+    uint64_t records, bytes, unknown, last, mark;
 };
 
 /* 0, FILE_DAMAGED (then only file_set_aside or file_close), or -errno with *e (released). `path` is
@@ -68,6 +68,10 @@ int file_delete(struct file *f, uint64_t number, uint64_t *bytes);
 /* The next one; the body is appended. 0, FILE_NO_RECORD, FILE_BAD_RECORD (its number, items are set, if not
  * right), FILE_DAMAGED or -errno. */
 int file_next(struct file *f, struct journal_read *r);
+
+/* The record of the mark, which has the number FILE_MARK. */
+#define FILE_MARK 0
+int file_mark(struct file *f, uint64_t mark);
 
 /* Deletes what is older. *ret counts it. */
 int file_expire(struct file *f, uint64_t before, struct file_found *ret, uint64_t *items);

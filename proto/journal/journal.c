@@ -52,7 +52,9 @@ struct journal {
     uint64_t first, taken, next; /* numbers, see above */
     uint32_t reserved;           /* requests */
     uint64_t reserved_bytes, waiting_bytes;
-    uint64_t disk_bytes, disk_records, unknown;
+    uint64_t waiting_records, disk_bytes, disk_records, unknown;
+    uint64_t mark;
+    bool is_marked; /* and it is not written yet */
     VEC(uint64_t) removed;
     uint64_t removed_at; /* when the oldest of them was: 0, there are none */
     struct journal_read *reads, **last_read;
@@ -125,6 +127,7 @@ uint64_t journal_add(struct journal *j, const struct journal_record *record, siz
     j->reserved--;
     j->reserved_bytes -= reserved;
     j->waiting_bytes += record->body.n;
+    j->waiting_records++;
     pthread_cond_signal(&j->work);
     pthread_mutex_unlock(&j->lock);
     budget_refund(j->options.budget, reserved - record->body.n);
@@ -154,6 +157,7 @@ void journal_remove(struct journal *j, uint64_t number)
         was = *at(j, number);
         at(j, number)->done = NULL;
         j->waiting_bytes -= was.record.body.n;
+        j->waiting_records--;
     }
     pthread_mutex_unlock(&j->lock);
     if (was.done) {
@@ -172,17 +176,23 @@ void journal_read(struct journal *j, struct journal_read *r)
     pthread_mutex_unlock(&j->lock);
 }
 
+void journal_mark(struct journal *j, uint64_t mark)
+{
+    pthread_mutex_lock(&j->lock);
+    j->mark = mark;
+    j->is_marked = true;
+    pthread_mutex_unlock(&j->lock);
+}
+
 struct journal_counts journal_counts(struct journal *j)
 {
     pthread_mutex_lock(&j->lock);
-    uint64_t n = 0;
-    for (uint64_t i = j->first; i < j->next; i++)
-        n += at(j, i)->done != NULL;
     struct journal_counts c = {
-        .records = j->disk_records + n,
+        .records = j->disk_records + j->waiting_records,
         .bytes = j->disk_bytes + j->waiting_bytes,
         .unknown = j->unknown,
         .last = j->next - 1,
+        .mark = j->mark,
     };
     pthread_mutex_unlock(&j->lock);
     return c;
@@ -204,6 +214,7 @@ static void found(struct journal *j, const struct file_found *f)
     j->disk_bytes = f->bytes;
     j->disk_records = f->records;
     j->unknown = f->unknown;
+    j->mark = j->is_marked ? j->mark : f->mark;
     if (!j->ring) /* it is being opened */
         j->first = j->taken = j->next = f->last + 1;
     pthread_mutex_unlock(&j->lock);
@@ -225,7 +236,7 @@ static int set_aside(struct journal *j)
 }
 
 struct written {
-    uint64_t records, bytes, deleted, deleted_bytes;
+    uint64_t records, bytes, deleted, deleted_bytes, mark;
 };
 
 /* Numbers that this transaction writes are not added to by others while it is under way, and those that are
@@ -254,6 +265,12 @@ static int write_batch(struct journal *j, uint64_t first, uint64_t end, const ui
         w->records++;
         w->bytes += one.record.body.n;
     }
+    pthread_mutex_lock(&j->lock);
+    const bool is_marked = j->is_marked;
+    w->mark = j->mark;
+    pthread_mutex_unlock(&j->lock);
+    if (r == 0 && is_marked)
+        r = file_mark(&j->file, w->mark);
     if (r == 0)
         r = file_commit(&j->file);
     if (r != 0)
@@ -274,6 +291,7 @@ static void settle(struct journal *j, uint64_t end, const struct written *w, int
         at(j, number)->done = NULL;
         if (one.done) {
             j->waiting_bytes -= one.record.body.n;
+            j->waiting_records--;
             if (r == 0) {
                 j->disk_bytes += one.record.body.n;
                 j->disk_records++;
@@ -299,6 +317,7 @@ static void note_outcome(struct journal *j, const struct written *w, int r)
     } else {
         j->disk_bytes -= min_of(j->disk_bytes, w->deleted_bytes);
         j->disk_records -= min_of(j->disk_records, w->deleted);
+        j->is_marked &= j->mark != w->mark;
     }
     pthread_mutex_unlock(&j->lock);
     if (r < 0)
@@ -342,16 +361,15 @@ static void forget_damaged(struct journal *j, const struct journal_read *r)
 
 static void read_one(struct journal *j, struct journal_read *r)
 {
-    int done;
-    if (!j->file.db)
-        done = FILE_NO_RECORD;
-    else
+    int done = j->file.db ? 0 : -EIO;
+    if (done == 0)
         while ((done = file_next(&j->file, r)) == FILE_BAD_RECORD) {
             forget_damaged(j, r);
             r->after = r->number;
         }
     if (done == FILE_DAMAGED && set_aside(j) == 0)
         done = file_next(&j->file, r);
+    r->failed = done != 0 && done != FILE_NO_RECORD;
     if (done != 0)
         r->number = 0;
     r->done(r);
@@ -383,7 +401,7 @@ static struct timespec wake_at(const struct journal *j, uint64_t next_expiry)
 
 static bool must_commit(const struct journal *j)
 {
-    return j->next > j->first || j->removed.n >= DELETE_MANY ||
+    return j->next > j->first || (j->closing && j->is_marked) || j->removed.n >= DELETE_MANY ||
            (j->removed.n > 0 &&
             (j->closing || j->reads || clock_monotonic() >= j->removed_at + DELETE_WAIT_NS));
 }

@@ -76,10 +76,15 @@ void journal_remove(struct journal *j, uint64_t number);
  * place until `done`. Any thread. */
 void journal_read(struct journal *j, struct journal_read *r);
 
+/* A number for the next process, written with the next commit (and so with what is added behind this call)
+ * and at the latest by close. Any thread. */
+void journal_mark(struct journal *j, uint64_t mark);
+
 struct journal_counts {
     uint64_t records, bytes; /* waiting and on disk */
     uint64_t unknown;        /* records of kinds that this program does not know */
     uint64_t last;           /* the number of the last record added */
+    uint64_t mark;           /* as journal_mark was called last; 0: never */
 };
 /* Any thread. */
 struct journal_counts journal_counts(struct journal *j);

@@ -5,6 +5,7 @@
 #ifndef PROTO_JOURNAL_RECORD_H
 #define PROTO_JOURNAL_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/base/buffer.h"
@@ -24,7 +25,8 @@ struct journal_read {
     enum journal_kind kind;
     uint64_t after;
     void (*done)(struct journal_read *r); /* on the journal's thread */
-    uint64_t number;                      /* the answer: 0, there is none, or it could not be read now */
+    uint64_t number;                      /* the answer; 0: there is none */
+    bool failed;                          /* or it could not be read now */
     uint64_t items, info;
     struct buffer body; /* the caller's, to be released */
     struct journal_read *next;

@@ -306,6 +306,24 @@ UNIT(records_of_other_kinds_are_left_alone_and_counted_and_a_newer_file_is_refus
     end();
 }
 
+UNIT(a_mark_is_for_the_next_process)
+{
+    begin();
+    struct journal *j = open_with(options());
+    ck_assert_uint_eq(journal_counts(j).mark, 0);
+    journal_mark(j, 17);
+    journal_close(j);
+    j = open_with(options());
+    ck_assert_uint_eq(journal_counts(j).mark, 17);
+    ck_assert_uint_eq(journal_counts(j).records, 0);
+    journal_mark(j, 0);
+    journal_close(j);
+    j = open_with(options());
+    ck_assert_uint_eq(journal_counts(j).mark, 0);
+    journal_close(j);
+    end();
+}
+
 /* ---- damage ---- */
 
 static void fill(unsigned n)
