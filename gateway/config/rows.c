@@ -11,6 +11,7 @@
 
 /* clang-format off */
 static const struct settings_word temporalities[] = {{"delta", CONFIG_DELTA}, {"cumulative", CONFIG_CUMULATIVE}, {NULL}};
+static const struct settings_word when_full[] = {{"drop", CONFIG_DROP}, {"refuse", CONFIG_REFUSE}, {NULL}};
 static const struct settings_word strategies[] = {
     {"UnderscoreEscapingWithSuffixes", PROMETHEUS_UNDERSCORES_WITH_SUFFIXES},
     {"UnderscoreEscapingWithoutSuffixes", PROMETHEUS_UNDERSCORES_WITHOUT_SUFFIXES},
@@ -74,6 +75,9 @@ static const struct settings_row profiles_rows[] = {
      "share of raw profiles to forward, decided stack by stack after everything was counted; 100% passes bytes through", true},
     {"keep_seed", SETTINGS_COUNT, AT(keep_seed), "1", 0, UINT32_MAX, NULL,
      "gateways with the same seed keep the same stacks", true},
+    {"when_full", SETTINGS_CHOICE, AT(when_full), "drop", 0, 0, when_full,
+     "what becomes of raw profiles that a destination's queue, storage or limits.memory has no room for: drop counts the request and drops "
+     "them there; refuse has the producer send it again, also for the others and for the metrics", true},
     {"exporters", SETTINGS_STRINGS, AT(profiles_exporters), "", 0, 0, NULL,
      "where raw profiles go: names from exporters; none forwards nothing"},
 };

@@ -52,6 +52,7 @@ struct config_exporter {
 };
 
 enum config_temporality { CONFIG_DELTA, CONFIG_CUMULATIVE };
+enum config_when_full { CONFIG_DROP, CONFIG_REFUSE };
 
 /* A key that is not as the file has it; "receivers.otlp" is all of them. */
 struct config_flag {
@@ -83,6 +84,7 @@ struct config {
 
     double keep;
     uint32_t keep_seed;
+    enum config_when_full when_full;
     struct settings_strings profiles_exporters;
 
     double check_share;

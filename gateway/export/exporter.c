@@ -23,6 +23,11 @@ struct export_stream exporter_stream(const struct config_kind *kind, const void 
     return s;
 }
 
+bool exporter_is_ready(struct exporter *x)
+{
+    return !x->kind->is_ready || x->kind->is_ready(x);
+}
+
 void exporter_push_metrics(struct exporter *x, const struct metric_batch *batch)
 {
     if (metric_batch_points(batch) > 0)

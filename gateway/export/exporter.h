@@ -24,6 +24,7 @@
 
 struct exporter;
 struct io_loop;
+struct promise;
 struct stats;
 
 /* What an exporter is opened with; what it points at outlives the exporter. */
@@ -33,6 +34,7 @@ struct export_context {
     struct io_loop *loop;
     struct budget *budget;                /* queues are charged to it; NULL: unlimited */
     struct stats *stats;                  /* the control loop's block; NULL: nobody counts */
+    uint64_t window_ns;                   /* from one batch of metrics to the next, at most */
     struct prometheus_options prometheus; /* how names and labels are written for Prometheus */
 };
 
@@ -67,6 +69,9 @@ struct exporter_kind {
      * worth more. What is lost is counted and logged. */
     void (*push_metrics)(struct exporter *x, const struct metric_batch *batch);
 
+    /* Whether a batch would be safe now: else the window had better go on. Likewise. May be NULL: always. */
+    bool (*is_ready)(struct exporter *x);
+
     /* Room for one request of n bytes: true, or nothing and false. Reservations are sums
      * (proto/client/client.h). */
     bool (*reserve)(struct exporter *x, size_t n);
@@ -75,8 +80,10 @@ struct exporter_kind {
     /* Takes one ExportProfilesServiceRequest (protobuf of 1.10 that meets the terms, plain or in one of its
      * codings) under a reservation of `reserved` >= body->n bytes, with a reference of its own; cannot fail
      * but for lack of memory. NULL: there was no memory for the body; the reservation is settled and the
-     * samples count as lost. */
-    void (*push_profiles)(struct exporter *x, struct client_body *body, size_t reserved, uint64_t n_samples);
+     * samples count as lost. One that keeps requests on disk owes `safe` (NULL: nobody waits) until this one
+     * is there. */
+    void (*push_profiles)(struct exporter *x, struct client_body *body, size_t reserved, uint64_t n_samples,
+                          struct promise *safe);
 
     /* Sends what is queued until the monotonic time deadline_ns, counts the rest as lost, closes, then calls
      * `done` from the loop, never from inside this call. Once; no push afterwards. */
@@ -90,6 +97,7 @@ struct exporter_kind {
 struct exporter {
     const struct exporter_kind *kind;
     struct export_terms terms; /* of one for profiles */
+    bool is_durable;           /* likewise: it keeps requests on disk */
     uint32_t
         codings; /* likewise: 1 << enum coding for each in which it sends on what came in it, as it came */
 };
@@ -100,6 +108,9 @@ int exporter_open(struct exporter **ret, const struct config_kind *kind, const v
 
 /* How one of `kind` wants its metrics. */
 struct export_stream exporter_stream(const struct config_kind *kind, const void *settings);
+
+/* Whether a batch would be safe now (exporter_kind.is_ready). */
+bool exporter_is_ready(struct exporter *x);
 
 /* A batch for it, on any thread, one at a time; without a point nothing leaves (OTLP specification, "Empty
  * Telemetry Envelopes"). */

@@ -8,6 +8,7 @@
 
 struct export_profiles {
     struct export_terms terms;
+    bool is_durable;
     uint32_t n;
     struct exporter *to[];
 };
@@ -21,6 +22,7 @@ struct export_profiles *export_profiles_new(struct exporter *const *to, uint32_t
     for (x->n = 0; x->n < n; x->n++) {
         const struct export_terms *terms = &to[x->n]->terms;
         x->to[x->n] = to[x->n];
+        x->is_durable |= to[x->n]->is_durable;
         x->terms.no_references |= terms->no_references;
         x->terms.request_max = min_of(x->terms.request_max, terms->request_max);
         x->terms.queue_size = min_of(x->terms.queue_size, terms->queue_size);
@@ -39,22 +41,52 @@ struct export_terms export_profiles_terms(const struct export_profiles *x)
     return x->terms;
 }
 
-bool export_profiles_reserve(struct export_profiles *x, size_t n)
+export_set export_profiles_all(const struct export_profiles *x)
 {
-    for (uint32_t i = 0; i < x->n; i++) {
-        if (x->to[i]->kind->reserve(x->to[i], n))
-            continue;
-        while (i-- > 0)
-            x->to[i]->kind->cancel(x->to[i], n);
-        return false;
-    }
+    return UINT64_MAX >> (EXPORT_PROFILES_MAX - x->n);
+}
+
+bool export_profiles_is_durable(const struct export_profiles *x)
+{
+    return x->is_durable;
+}
+
+static bool is_in(export_set set, uint32_t i)
+{
+    return set >> i & 1;
+}
+
+static void cancel(struct exporter *to, size_t n, uint32_t requests)
+{
+    for (; requests > 0; requests--, n = 0)
+        to->kind->cancel(to, n);
+}
+
+/* The bytes with the first, as cancel has them. */
+static bool reserve(struct exporter *to, size_t n, uint32_t requests)
+{
+    for (uint32_t i = 0; i < requests; i++)
+        if (!to->kind->reserve(to, i == 0 ? n : 0)) {
+            cancel(to, n, i);
+            return false;
+        }
     return true;
 }
 
-void export_profiles_cancel(struct export_profiles *x, size_t n)
+export_set export_profiles_reserve(struct export_profiles *x, size_t n, uint32_t requests, export_set of)
+{
+    export_set got = 0;
+    for (uint32_t i = 0; i < x->n; i++)
+        if (is_in(of, i) && reserve(x->to[i], n, requests))
+            got |= (export_set)1 << i;
+    return got;
+}
+
+void export_profiles_cancel(struct export_profiles *x, size_t n, uint32_t requests, export_set of)
 {
     for (uint32_t i = 0; i < x->n; i++)
-        x->to[i]->kind->cancel(x->to[i], n);
+        if (is_in(of, i))
+            cancel(x->to[i], n, requests);
 }
 
 unsigned export_profiles_forms(const struct export_profiles *x, enum coding received)
@@ -66,11 +98,13 @@ unsigned export_profiles_forms(const struct export_profiles *x, enum coding rece
 }
 
 void export_profiles_push(struct export_profiles *x, struct export_forms forms, size_t reserved,
-                          uint64_t n_samples)
+                          uint64_t n_samples, export_set to, struct promise *safe)
 {
     for (uint32_t i = 0; i < x->n; i++) {
+        if (!is_in(to, i))
+            continue;
         const bool coded = forms.coded && exporter_sends_on(x->to[i], forms.coded->coding);
-        x->to[i]->kind->push_profiles(x->to[i], coded ? forms.coded : forms.plain, reserved, n_samples);
+        x->to[i]->kind->push_profiles(x->to[i], coded ? forms.coded : forms.plain, reserved, n_samples, safe);
     }
     client_body_unref(forms.plain);
     client_body_unref(forms.coded);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The push header of the export stage for raw profiles: a request to every exporter of profiles, reserved in
- * all of them or in none.
+ * those of them that have room.
  *
  * Requests are pushed from worker threads; the exporters run on the control loop.
  */
@@ -13,8 +13,15 @@
 
 struct export_profiles;
 struct exporter;
+struct promise;
 
-/* To n >= 1 exporters, which outlive it and are drained by their owner. NULL: memory is out. */
+#define EXPORT_PROFILES_MAX 64u
+
+/* Some of the exporters: a bit each, in their order. */
+typedef uint64_t export_set;
+
+/* To 1 … EXPORT_PROFILES_MAX exporters, which outlive it and are drained by their owner. NULL: memory is out.
+ */
 struct export_profiles *export_profiles_new(struct exporter *const *to, uint32_t n);
 struct export_profiles *export_profiles_free(struct export_profiles *x);
 
@@ -32,17 +39,23 @@ struct export_forms {
 enum { EXPORT_PLAIN = 1, EXPORT_CODED = 2 };
 unsigned export_profiles_forms(const struct export_profiles *x, enum coding received);
 
-/* Reserves n bytes (and one request) with each exporter, or nothing and false. Any thread. */
-bool export_profiles_reserve(struct export_profiles *x, size_t n);
+/* All of them; and whether one of them keeps requests on disk, so that there is something to wait for. */
+export_set export_profiles_all(const struct export_profiles *x);
+bool export_profiles_is_durable(const struct export_profiles *x);
 
-/* Gives a reservation of n bytes back. Reservations are sums (proto/client/client.h). Any thread. */
-void export_profiles_cancel(struct export_profiles *x, size_t n);
+/* Reserves so many requests, of n bytes together, with each of these; says who had room. Nothing is reserved
+ * with the others. Any thread. */
+export_set export_profiles_reserve(struct export_profiles *x, size_t n, uint32_t requests, export_set of);
 
-/* Hands one request (protobuf of 1.10 that meets the terms) to every exporter, under a reservation made
+/* Gives so many requests, of n bytes together, back. Reservations are sums (proto/client/client.h). Any
+ * thread. */
+void export_profiles_cancel(struct export_profiles *x, size_t n, uint32_t requests, export_set of);
+
+/* Hands one request (protobuf of 1.10 that meets the terms) to these exporters, under a reservation made
  * before of `reserved` bytes, at least what each form has. Takes the references over; the exporters share the
  * bodies. A form that is missing although an exporter wants it had no memory: to that one the samples are
- * lost. Any thread. */
+ * lost. Those that keep requests on disk owe `safe` (NULL: nobody waits). Any thread. */
 void export_profiles_push(struct export_profiles *x, struct export_forms forms, size_t reserved,
-                          uint64_t n_samples);
+                          uint64_t n_samples, export_set to, struct promise *safe);
 
 #endif

@@ -13,6 +13,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
+#include "proto/base/promise.h"
 #include "proto/otlp/write/subset.h"
 
 /* Say on a profile what share of it was kept, or that it was by rate (README.md). */
@@ -39,6 +40,9 @@ struct forward {
     struct forward_options options;
     struct forward_rates *own_rates;
     struct export_profiles *destinations;
+    export_set all, to;      /* of destinations; with whom there is room for the request */
+    struct promise *promise; /* of this request or the next; NULL: no destination has storage */
+    bool is_durable;
     struct export_terms terms;
     struct stats *stats;
     struct pick pick;
@@ -48,6 +52,7 @@ struct forward {
         unsigned forms; /* EXPORT_PLAIN, …; 0: nothing leaves */
         size_t reserved;
         uint64_t samples;
+        export_set to;
     } leaving; /* as it came, with forward_take_over */
 };
 
@@ -55,6 +60,7 @@ struct forward {
 struct room {
     size_t bytes;
     uint32_t requests;
+    export_set to; /* with these */
 };
 
 struct forward *forward_new(const struct forward_options *options, struct export_profiles *destinations,
@@ -76,6 +82,8 @@ struct forward *forward_new(const struct forward_options *options, struct export
         return NULL;
     }
     f->destinations = destinations;
+    f->all = export_profiles_all(destinations);
+    f->is_durable = export_profiles_is_durable(destinations);
     f->terms = export_profiles_terms(destinations);
     f->stats = stats;
     f->pick.budget = budget;
@@ -90,6 +98,7 @@ struct forward *forward_free(struct forward *f)
     pick_release(&f->pick);
     arena_release(&f->plan);
     forward_rates_free(f->own_rates);
+    promise_free(f->promise);
     free(f);
     return NULL;
 }
@@ -117,39 +126,54 @@ static uint32_t requests_of(const struct forward *f, size_t body_bytes)
 
 static void give_back(struct forward *f, struct room *room)
 {
-    for (; room->requests > 0; room->requests--, room->bytes = 0)
-        export_profiles_cancel(f->destinations, room->bytes);
+    export_profiles_cancel(f->destinations, room->bytes, room->requests, room->to);
+    *room = (struct room){0};
+}
+
+static struct room whole_room(const struct forward *f, size_t body_bytes)
+{
+    return (struct room){body_bytes, requests_of(f, body_bytes), f->to};
+}
+
+/* Who keeps requests on disk says later that they are there. False: memory is out. */
+static bool has_promise(struct forward *f)
+{
+    if (f->is_durable && !f->promise)
+        f->promise = promise_new();
+    return f->promise || !f->is_durable;
 }
 
 bool forward_reserve(struct forward *f, size_t body_bytes)
 {
     if (forwards_nothing(f))
         return true;
-    struct room room = {body_bytes, 0};
-    for (uint32_t n = requests_of(f, body_bytes); room.requests < n; room.requests++) {
-        if (export_profiles_reserve(f->destinations, room.requests == 0 ? body_bytes : 0))
-            continue;
+    f->to = export_profiles_reserve(f->destinations, body_bytes, requests_of(f, body_bytes), f->all);
+    struct room room = whole_room(f, body_bytes);
+    bool is_taken = (f->to == f->all || !f->options.refuse_when_full) && has_promise(f);
+    if (!is_taken)
         give_back(f, &room);
-        return false;
-    }
-    return true;
+    return is_taken;
 }
 
 void forward_cancel(struct forward *f, size_t body_bytes)
 {
-    struct room room = {body_bytes, requests_of(f, body_bytes)};
+    struct room room = whole_room(f, body_bytes);
     if (!forwards_nothing(f))
         give_back(f, &room);
 }
 
 /* Takes room for a request of n bytes; beyond the reservation where it is not enough: a request can grow by
  * its new attribute, an older layout by its translation, pieces by what they all need of the dictionary. The
- * last request takes all bytes that are left. False: there is none. */
+ * last request takes all bytes that are left. A destination that has none goes without from here on. False:
+ * none has any. */
 static bool take_room(struct forward *f, struct room *room, size_t n, size_t *ret_reserved)
 {
     size_t more = n > room->bytes ? n - room->bytes : 0;
     if (room->requests == 0 || more > 0) {
-        if (!export_profiles_reserve(f->destinations, more))
+        const export_set got = export_profiles_reserve(f->destinations, more, 1, room->to);
+        export_profiles_cancel(f->destinations, room->bytes, room->requests, room->to & ~got);
+        room->to = got;
+        if (got == 0)
             return false;
         room->requests++;
         room->bytes += more;
@@ -175,15 +199,21 @@ static void lose(struct forward *f, uint64_t samples, const char *why)
                 samples, why);
 }
 
+/* By each destination that has no room. */
+static void lose_where_full(struct forward *f, const struct room *room, uint64_t samples)
+{
+    lose(f, samples * (unsigned)__builtin_popcountll(f->all & ~room->to), "a destination's queue is full");
+}
+
 /* Room for samples that leave as a request whose largest form has n bytes: they are counted as forwarded.
  * False: there is none, and they are counted as lost. */
 static bool admit(struct forward *f, struct room *room, size_t n, uint64_t samples, size_t *ret_reserved)
 {
-    bool admitted = take_room(f, room, n, ret_reserved);
+    bool admitted = room->to != 0 && take_room(f, room, n, ret_reserved);
     if (admitted)
         stats_add(f->stats, STATS_FORWARD_SAMPLES, samples);
-    else
-        lose(f, samples, "a destination's queue is full");
+    if (room->to != f->all)
+        lose_where_full(f, room, samples);
     return admitted;
 }
 
@@ -199,7 +229,7 @@ static void push(struct forward *f, struct room *room, uint8_t *body, size_t n, 
     struct export_forms forms = {
         .plain = client_body_received(body, n, CODING_IDENTITY, n, received),
     };
-    export_profiles_push(f->destinations, forms, reserved, samples);
+    export_profiles_push(f->destinations, forms, reserved, samples, room->to, f->promise);
 }
 
 /* The request leaves in the memory it came in, as soon as nobody needs that for the view: in the coding it
@@ -220,6 +250,7 @@ static void leave_as_it_came(struct forward *f, const struct profiles *view, str
     f->leaving.forms = forms;
     f->leaving.reserved = reserved;
     f->leaving.samples = samples;
+    f->leaving.to = room->to;
 }
 
 /* The bytes as they came, with what we do not understand in them; of a layout before 1.10, the bytes of its
@@ -325,6 +356,10 @@ static void push_pieces(struct forward *f, struct part *part)
 static void push_part(struct forward *f, struct part *part)
 {
     size_t body = part->view->body.n;
+    if (part->room->to == 0) { /* nobody would take what is built */
+        lose_where_full(f, part->room, part->samples);
+        return;
+    }
     part->subset = subset_new(part->view, part->mark, &f->plan);
     part->patience = (uint64_t)body * WRITTEN_TIMES + WRITTEN_MORE;
     /* What is built is not larger than what came, but for the mark and inlined text. */
@@ -403,7 +438,7 @@ void forward_push(struct forward *f, const struct profiles *view, const struct r
                   size_t body_bytes)
 {
     f->received = received;
-    struct room room = {body_bytes, requests_of(f, body_bytes)};
+    struct room room = whole_room(f, body_bytes);
     bool by_rules = has_rules(f);
     if (forwards_nothing(f)) {
         stats_add(f->stats, STATS_FORWARD_THINNED, count_accepted(view));
@@ -439,5 +474,14 @@ void forward_take_over(struct forward *f, struct received *received)
         out.plain = handed_over(received, received->plain, CODING_IDENTITY, n_plain);
     if (forms & EXPORT_CODED)
         out.coded = handed_over(received, received->coded, received->coding, n_plain);
-    export_profiles_push(f->destinations, out, f->leaving.reserved, f->leaving.samples);
+    export_profiles_push(f->destinations, out, f->leaving.reserved, f->leaving.samples, f->leaving.to,
+                         f->promise);
+}
+
+struct promise *forward_owed(struct forward *f)
+{
+    if (!f->promise || !f->promise->is_owed)
+        return NULL;
+    f->promise->forgives = !f->options.refuse_when_full;
+    return take_ptr(f->promise);
 }

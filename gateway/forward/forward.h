@@ -5,7 +5,8 @@
  *
  * The order of a request is: forward_reserve (is there room downstream for as much as this could become?),
  * decode and count, then forward_push, and forward_take_over last, or forward_cancel. So a full queue refuses
- * a request before anything of it was counted, and what was acknowledged is in a queue. One object per
+ * a request before anything of it was counted, or the destination goes without; and what was acknowledged is
+ * in a queue, and on disk where there is storage (forward_owed). One object per
  * worker; the queues behind it are shared and thread-safe.
  */
 #ifndef GATEWAY_FORWARD_FORWARD_H
@@ -28,17 +29,20 @@ struct forward_options {
                     * nothing; of samples that no rule takes */
     uint64_t seed; /* all gateways that share it agree on what is kept */
     struct keep_decider decider; /* of this worker; zeroed: there are no rules */
+    bool refuse_when_full; /* no room with one destination refuses the request; else that one goes without */
     struct forward_rates *rates; /* of all workers; NULL: one of its own */
 };
 
 struct forward;
+struct promise;
 
 struct forward *forward_new(const struct forward_options *options, struct export_profiles *destinations,
                             struct stats *stats, struct budget *budget);
 struct forward *forward_free(struct forward *f);
 
-/* Reserves room for one request of body_bytes in every destination's queue. False: some queue is full,
- * nothing is reserved; refuse the request with a retryable error. */
+/* Reserves room for one request of body_bytes in the destinations' queues. Where one is full its samples will
+ * count as dropped; or, with refuse_when_full, false: nothing is reserved, refuse the request with a
+ * retryable error. */
 bool forward_reserve(struct forward *f, size_t body_bytes);
 
 /* Gives the reservation back without sending. */
@@ -53,5 +57,9 @@ void forward_push(struct forward *f, const struct profiles *view, const struct r
 /* Nobody looks at the view of the last push any more: where the request leaves as it came, it leaves now, in
  * the memory it came in. */
 void forward_take_over(struct forward *f, struct received *received);
+
+/* What the answer to the last request must wait for, the caller's to await; NULL: nothing. After
+ * forward_push, and forward_take_over where that follows. */
+struct promise *forward_owed(struct forward *f);
 
 #endif

@@ -45,6 +45,8 @@ struct view_consumer {
     /* The last call of a request that was pushed, with what `received` was: the view is gone, and the memory
      * may be taken out of the buffers. Not called where that is NULL. */
     void (*take_over)(void *context, struct received *received);
+    /* Behind that: what the answer must wait for, the caller's to await; NULL: nothing. */
+    struct promise *(*owed)(void *context);
     /* Gives the reservation back; after a push that was not 0, too. */
     void (*cancel)(void *context, size_t body_bytes);
     /* Bytes on the budget: now, and at the end of the last push before anything was given back. */

@@ -335,6 +335,15 @@ static void take_over(struct ingest *g, struct received *received)
             g->consumers[i].take_over(g->consumers[i].context, received);
 }
 
+/* A list has one consumer at most that owes something. */
+static struct promise *owed(struct ingest *g)
+{
+    for (uint32_t i = 0; i < g->n_consumers; i++)
+        if (g->consumers[i].owed)
+            return g->consumers[i].owed(g->consumers[i].context);
+    return NULL;
+}
+
 void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct received *received,
                  struct ingest_answer *ret)
 {
@@ -342,6 +351,7 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     const uint64_t began_ns = is_logged ? clock_monotonic() : 0;
     ret->rejected_profiles = 0;
     ret->retry_after_ns = 0;
+    ret->safe = NULL;
     ret->message.text[0] = 0;
     g->was_busy = true;
     g->held_before = held(g);
@@ -363,6 +373,8 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     look(g, body, layout, ret->verdict);
     if (received && ret->verdict == INGEST_ACCEPTED && g->view.sample.n > 0)
         take_over(g, received);
+    if (ret->verdict == INGEST_ACCEPTED)
+        ret->safe = owed(g);
     if (profiles_memory_used(&g->view) > KEEP_BYTES)
         profiles_trim(&g->view, KEEP_BYTES);
 }

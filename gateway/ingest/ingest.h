@@ -17,6 +17,7 @@
 #include "proto/coding/received.h"
 #include "proto/otlp/view/profiles.h"
 
+struct promise;
 struct stats;
 struct view_consumer;
 
@@ -32,6 +33,7 @@ struct ingest_answer {
     enum ingest_verdict verdict;
     uint64_t rejected_profiles;
     uint64_t retry_after_ns;
+    struct promise *safe; /* of what was accepted: the answer has to wait for it; NULL: for nothing */
     struct error message; /* "" when there is nothing to say */
 };
 

@@ -85,7 +85,7 @@ static void tidy_up(void *arg)
 {
     struct gateway *g = arg;
     if (g->collecting.is_flushing)
-        outputs_flush(g->outputs);
+        outputs_flush(g->outputs, false);
     outputs_expire(g->outputs);
 }
 

@@ -23,7 +23,9 @@ struct counting *counting_new(const struct config *config, struct error *e)
     c->users = 1;
     c->value_length_limit = config->value_length_limit;
     c->check_share = config->check_share;
-    c->forward = (struct forward_options){.keep = config->keep, .seed = config->keep_seed};
+    c->forward = (struct forward_options){.keep = config->keep,
+                                          .seed = config->keep_seed,
+                                          .refuse_when_full = config->when_full == CONFIG_REFUSE};
     c->forward.rates = c->rates = forward_rates_new();
     if (!c->rates) {
         error_set(e, -ENOMEM, "out of memory");

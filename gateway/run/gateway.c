@@ -33,7 +33,7 @@ static void drained(void *user)
 
 static void flush_last(void *arg)
 {
-    outputs_flush(((struct gateway *)arg)->outputs);
+    outputs_flush(((struct gateway *)arg)->outputs, true);
 }
 
 static void flushed_last(void *arg)

@@ -41,6 +41,7 @@ struct outputs {
     uint32_t n_leaving;
     struct export_profiles *profiles; /* NULL: there are none */
     uint32_t n_draining;
+    uint64_t window_ns;
     void (*done)(void *user);
     void *user;
 };
@@ -114,6 +115,7 @@ static int add_exporter(struct outputs *o, const struct config_exporter *x, enum
         .loop = o->loop,
         .budget = o->budget,
         .stats = o->stats,
+        .window_ns = o->window_ns,
         .prometheus = o->names,
     };
     o->leaving[o->n_leaving].name = x->name;
@@ -148,6 +150,8 @@ static int add_profiles_exporters(struct outputs *o, const struct config *c, str
     const uint32_t n = c->profiles_exporters.n, first = o->n_leaving;
     if (n == 0) /* with keep 0 too: the rules may keep some, also those of a later reload */
         return 0;
+    if (n > EXPORT_PROFILES_MAX)
+        return error_set(e, -EINVAL, "profiles.exporters: more than %u", EXPORT_PROFILES_MAX);
     struct exporter **to = arena_calloc(&o->arena, n, sizeof *to);
     if (!to)
         return error_set(e, -ENOMEM, "out of memory");
@@ -209,6 +213,7 @@ struct outputs *outputs_new(const struct outputs_options *options, struct io_loo
     o->stats = options->stats;
     o->budget = options->budget;
     o->loop = loop;
+    o->window_ns = options->config->flush_interval_ns;
     o->leaving = calloc(options->config->metrics_exporters.n + options->config->profiles_exporters.n + 1,
                         sizeof *o->leaving);
     o->store = store_new(options->metrics, options->n_metrics, options->n_workers, options->budget,
@@ -301,12 +306,17 @@ static void flush_own(const struct outputs *o, struct leaving *to)
     metric_batch_free(now);
 }
 
-void outputs_flush(struct outputs *o)
+void outputs_flush(struct outputs *o, bool is_last)
 {
     for (uint32_t i = 0; i < o->n_leaving && o->leaving[i].output; i++) {
         struct metric_batch *batch;
         if (o->leaving[i].own)
             flush_own(o, &o->leaving[i]);
+        if (!is_last && !exporter_is_ready(o->leaving[i].exporter)) {
+            log_limited(LOG_LEVEL_WARN, "no room for metrics: the window goes on destination=%s",
+                        o->leaving[i].name);
+            continue;
+        }
         if (output_collect(o->leaving[i].output, clock_realtime(), &batch) < 0) {
             log_limited(LOG_LEVEL_ERROR, "no memory to collect metrics; they go with the next flush");
             continue;

@@ -61,8 +61,9 @@ void outputs_apply(struct outputs *o, uint32_t worker, struct aggregate_delta *d
 /* After each round of hand-overs: what nobody asks for ends, too. */
 void outputs_expire(struct outputs *o);
 
-/* Sends every exporter what it has not had. */
-void outputs_flush(struct outputs *o);
+/* Sends every exporter what it has not had; one whose storage takes nothing gets it later, unless this is the
+ * last time. */
+void outputs_flush(struct outputs *o, bool is_last);
 
 /* The counters as a scraper of /metrics shall see them now; *ret NULL: metrics.exporters has no prometheus.
  * The batch and the receipt (output_show) are the caller's. 0 or -ENOMEM. */

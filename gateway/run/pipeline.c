@@ -124,6 +124,11 @@ static void take_over_forward(void *context, struct received *received)
     forward_take_over(context, received);
 }
 
+static struct promise *owed_forward(void *context)
+{
+    return forward_owed(context);
+}
+
 static void cancel_forward(void *context, size_t body_bytes)
 {
     forward_cancel(context, body_bytes);
@@ -152,6 +157,7 @@ static struct ingest *new_ingest(const struct pipeline *p, const struct pipeline
             .full = "a destination's queue is full; try again",
             .push = push_forward,
             .take_over = take_over_forward,
+            .owed = owed_forward,
             .cancel = cancel_forward,
             .context = p->forward,
         },

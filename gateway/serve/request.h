@@ -21,6 +21,7 @@
 struct http_exchange;
 struct offloaded;
 struct serve;
+struct unsafe;
 
 /* What its head said (route.h). */
 struct route {
@@ -46,6 +47,7 @@ struct request {
     struct request *next; /* in the pool */
     struct serve *serve;
     struct http_exchange *exchange; /* NULL: it is gone, and a lane still has the request */
+    struct unsafe *unsafe;          /* its answer waits until it is safe; else NULL */
     struct offloaded *offloaded;    /* on its way through a lane; else NULL */
     enum request_state state;
     bool ended;           /* the body is complete */

@@ -8,7 +8,8 @@
  * a password is verified (WAITING), or thrown away (REFUSED). on_end     the body is complete: processed here
  * or on a lane (lanes/offload.h), and answered by finish(); a noted refusal is said now. on_room    more of
  * an answer that is larger than a session holds for its peer. on_close   the
- * exchange dies. A request that a lane works on lives on without it until finish() comes.
+ * exchange dies. A request that a lane works on, or whose answer waits for a disk, lives on without it until
+ * finish() comes.
  *
  * A request is released exactly once: by whoever says its last word, or by on_close where nobody will.
  */
@@ -29,9 +30,11 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
+#include "proto/base/promise.h"
 #include "proto/coding/coding.h"
 #include "proto/coding/room.h"
 #include "proto/grpc/frame.h"
+#include "proto/io/loop.h"
 
 struct serve {
     struct serve_options options;
@@ -39,6 +42,7 @@ struct serve {
     struct request_pool pool;
     struct processor processor;
     struct offload offload;
+    uint32_t n_unsafe; /* answers that wait */
 };
 
 static void finish(struct request *q, const struct processed *p);
@@ -68,6 +72,8 @@ struct serve *serve_free(struct serve *s)
     if (!s)
         return NULL;
     offload_release(&s->offload);
+    while (s->n_unsafe > 0) /* the disk says something to each */
+        io_loop_run_once(s->options.loop, NSEC_PER_SEC);
     request_pool_release(&s->pool);
     processor_release(&s->processor);
     free(s);
@@ -281,6 +287,63 @@ static void answer(struct request *q)
         go_on_answering(q);
 }
 
+/* The answer to a request that was counted, and is not on disk yet. */
+struct unsafe {
+    struct io_post post;
+    struct request *request;
+    int failed; /* what the disk said */
+    struct processed answer;
+};
+
+/* The loop: it is safe, or will not be. */
+static void on_safe(void *arg)
+{
+    struct unsafe *u = arg;
+    struct request *q = u->request;
+    struct serve *s = q->serve;
+    s->n_unsafe--;
+    q->unsafe = NULL;
+    if (u->failed) {
+        u->answer.refusal = REFUSAL_BUSY;
+        u->answer.answer.retry_after_ns = s->options.retry_after_ns;
+        error_set(&u->answer.answer.message, 0, "the storage takes nothing just now; try again");
+    }
+    finish(q, &u->answer);
+    budget_refund(s->budget, sizeof *u);
+    free(u);
+}
+
+/* Any thread. */
+static void on_kept(void *arg, int r)
+{
+    struct unsafe *u = arg;
+    u->failed = r;
+    io_loop_post_in(u->request->serve->options.loop, &u->post);
+}
+
+static void nobody_waits(void *arg, int r) {}
+
+/* Keeps the answer back. */
+static void wait_until_safe(struct request *q, const struct processed *p)
+{
+    struct serve *s = q->serve;
+    struct promise *safe = p->answer.safe;
+    struct unsafe *u = budget_charge(s->budget, sizeof *u) ? malloc(sizeof *u) : NULL;
+    struct processed answer = *p;
+    answer.answer.safe = NULL;
+    if (!u) {
+        promise_await(safe, nobody_waits, NULL);
+        answer.refusal = REFUSAL_BUSY;
+        error_set(&answer.answer.message, 0, "out of memory just now; try again");
+        finish(q, &answer);
+        return;
+    }
+    *u = (struct unsafe){.post = {.fn = on_safe, .arg = u}, .request = q, .answer = answer};
+    q->unsafe = u;
+    s->n_unsafe++;
+    promise_await(safe, on_kept, u);
+}
+
 /* The last word on a request whose body is complete, to its exchange if that is still there; releases it. */
 static void finish(struct request *q, const struct processed *p)
 {
@@ -288,6 +351,10 @@ static void finish(struct request *q, const struct processed *p)
     struct http_exchange *x = q->exchange;
     if (x && p->refusal == REFUSAL_NONE && q->route.intake->answer) {
         answer(q);
+        return;
+    }
+    if (unlikely(p->refusal == REFUSAL_NONE && p->answer.safe)) {
+        wait_until_safe(q, p);
         return;
     }
     if (x) {
@@ -515,7 +582,7 @@ static void on_close(void *context, struct http_exchange *x)
     if (!q)
         return;
     q->exchange = NULL;
-    if (offload_cancel(&s->offload, q))
+    if (!q->unsafe && offload_cancel(&s->offload, q))
         release(s, q);
 }
 

@@ -41,7 +41,7 @@ struct serve_options {
     struct access_worker *access;         /* this worker's; NULL: everybody may, without limits */
     struct services *services;            /* this worker's gRPC services; NULL: none */
     struct lanes *lanes;                  /* where large requests go; NULL: the worker does them itself */
-    struct io_loop *loop;                 /* the worker's; with lanes */
+    struct io_loop *loop; /* the worker's; with lanes, and where answers wait (ingest_answer.safe) */
 };
 
 #define SERVE_OPTIONS_DEFAULT                                                             \

@@ -66,6 +66,9 @@
     X(EXPORT_METRICS_RETRIED, "profgate_export_requests_total",   "signal=\"metrics\",outcome=\"retried\"",  COUNTER, "") \
     X(EXPORT_METRICS_FAILED, "profgate_export_requests_total",    "signal=\"metrics\",outcome=\"failed\"",   COUNTER, "") \
     X(EXPORT_POINTS_DROPPED, "profgate_export_points_dropped_total", "",                   COUNTER, "Metric points lost on the way out: queue full, refused for good, or out of time") \
+    X(DEAD_LETTERS,          "profgate_dead_letters_total",       "",                      COUNTER, "Requests that were lost on the way out and are kept as files, for profgate replay") \
+    X(STORAGE_DAMAGED,       "profgate_storage_damaged_total",    "",                      COUNTER, "Times that stored requests, or a whole file of them, could not be read any more") \
+    X(LOST_SECONDS,          "profgate_lost_seconds_total",       "",                      COUNTER, "Seconds of metrics, at most, that were lost because the process before this one ended without a stop") \
     X(EXPORT_QUEUE_BYTES,    "profgate_export_queue_bytes",       "",                      GAUGE,   "Bytes waiting in the queues of all destinations") \
     X(SERIES,                "profgate_series",                   "",                      GAUGE,   "Series held for the exporters") \
     X(SERIES_OVERFLOW,       "profgate_series_overflow_total",    "",                      COUNTER, "Additions that went to an overflow series for a cardinality limit") \

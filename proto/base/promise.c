@@ -27,7 +27,7 @@ static void leave(struct promise *p)
 {
     if (atomic_fetch_sub(&p->left, 1) > 1)
         return;
-    p->kept(p->arg, p->failed);
+    p->kept(p->arg, p->forgives ? 0 : p->failed);
     free(p);
 }
 

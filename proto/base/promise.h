@@ -15,6 +15,7 @@ struct promise {
     atomic_uint left; /* parties, and who waits or will */
     atomic_int failed;
     bool is_owed;
+    bool forgives; /* set before it is handed over: r is 0 whatever parties say */
     void (*kept)(void *arg, int r);
     void *arg;
 };

@@ -123,7 +123,8 @@ static void cancel(struct exporter *x, size_t n)
     send_queue_cancel(&file_of(x)->queue, n);
 }
 
-static void push_profiles(struct exporter *x, struct client_body *body, size_t reserved, uint64_t n_samples)
+static void push_profiles(struct exporter *x, struct client_body *body, size_t reserved, uint64_t n_samples,
+                          struct promise *safe)
 {
     struct file *f = file_of(x);
     if (!body)
@@ -288,7 +289,7 @@ static int open_file(struct exporter **ret, const void *settings, const struct e
     struct file *f = calloc(1, sizeof *f);
     if (!f)
         return error_set(e, -ENOMEM, "out of memory");
-    f->base = (struct exporter){&exporter_file, {REQUEST_MAX, QUEUE_SIZE, false}};
+    f->base = (struct exporter){.kind = &exporter_file, .terms = {REQUEST_MAX, QUEUE_SIZE, false}};
     f->proto = s->format == FILE_PROTO;
     f->loop = c->loop;
     f->wanted = (struct io_post){.fn = on_wanted, .arg = f};

@@ -99,6 +99,7 @@ static void push_metrics(struct exporter *x, const struct metric_batch *batch)
         sending_push_newest(&o->sending, &out, after - before);
         before = after;
     }
+    sending_window_ends(&o->sending);
 }
 
 /* ---- profiles: any thread ---- */
@@ -128,15 +129,16 @@ static struct client_body *in_1_9(const struct client_body *body)
     return client_body_received(p, body->n, CODING_IDENTITY, body->n, body->received);
 }
 
-static void push_profiles(struct exporter *x, struct client_body *body, size_t reserved, uint64_t n_samples)
+static void push_profiles(struct exporter *x, struct client_body *body, size_t reserved, uint64_t n_samples,
+                          struct promise *safe)
 {
     struct otlp *o = container_of(x, struct otlp, sending.base);
     struct client_body *mine = !body ? NULL : o->layout_1_9 ? in_1_9(body) : client_body_ref(body);
     if (mine) {
-        client_push(o->sending.client, mine, reserved, n_samples);
+        sending_push(&o->sending, mine, reserved, n_samples, safe);
     } else {
         sending_lost(&o->sending, n_samples);
-        client_cancel(o->sending.client, reserved);
+        sending_cancel(x, reserved);
     }
     client_body_unref(mine);
 }
@@ -160,7 +162,7 @@ static int start(struct otlp *o, const struct otlp_settings *s, const struct exp
         options.dialect.content_type = "application/json";
     if (o->json && options.protocol != OTLP_HTTP)
         return error_set(e, -EINVAL, "encoding json needs protocol http: gRPC carries protobuf");
-    r = sending_open(&o->sending, &exporter_otlp, c, &options, e);
+    r = sending_open(&o->sending, &exporter_otlp, c, &options, &s->sending, e);
     o->sending.base.terms.no_references = o->layout_1_9;
     if (r == 0 && !o->layout_1_9)
         o->sending.base.codings = codings(o->sending.client);
@@ -202,6 +204,7 @@ const struct exporter_kind exporter_otlp = {
     .stream = stream,
     .open = open_otlp,
     .push_metrics = push_metrics,
+    .is_ready = sending_is_ready,
     .reserve = sending_reserve,
     .cancel = sending_cancel,
     .push_profiles = push_profiles,

@@ -89,6 +89,7 @@ static void push_metrics(struct exporter *x, const struct metric_batch *batch)
     if (r < 0) /* points that were added up are one series, and target_info is none: about so many are left */
         sending_lost(&to->sending, total - min_of(total, sent));
     buffer_release(&plain);
+    sending_window_ends(&to->sending);
 }
 
 /* ---- answers ---- */
@@ -173,7 +174,7 @@ static int start(struct receiver *to, const struct remote_write_settings *s, con
     };
     to->version = second ? REMOTE_WRITE_2 : REMOTE_WRITE_1;
     to->prometheus = c->prometheus;
-    return sending_open(&to->sending, &exporter_remote_write, c, &o, e);
+    return sending_open(&to->sending, &exporter_remote_write, c, &o, &s->sending, e);
 }
 
 static int open_remote_write(struct exporter **ret, const void *settings, const struct export_context *c,
@@ -213,6 +214,7 @@ const struct exporter_kind exporter_remote_write = {
     .stream = stream,
     .open = open_remote_write,
     .push_metrics = push_metrics,
+    .is_ready = sending_is_ready,
     .drain = sending_drain,
     .free = free_remote_write,
 };

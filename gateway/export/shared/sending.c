@@ -4,8 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "gateway/export/shared/stored.h"
+#include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/base/promise.h"
 #include "proto/client/endpoint.h"
+#include "proto/io/loop.h"
 
 /* ---- settings ---- */
 
@@ -15,6 +19,9 @@ int sending_check(const char *name, const struct sending_settings *settings, str
         return error_set(e, -EINVAL, "exporters.%s has no endpoint", name);
     if ((settings->tls_cert_file == NULL) != (settings->tls_key_file == NULL))
         return error_set(e, -EINVAL, "exporters.%s: tls.cert_file and tls.key_file go together", name);
+    if (settings->dead_letters && !settings->storage)
+        return error_set(e, -EINVAL, "exporters.%s: sending_queue.dead_letters needs sending_queue.storage",
+                         name);
     cleanup(endpoint_release) struct endpoint parsed = {0}; /* for what is wrong with it */
     int r = endpoint_parse(&parsed, settings->endpoint, 1, e);
     return r < 0 ? error_prefix(e, r, "exporters.%s: ", name) : 0;
@@ -76,19 +83,54 @@ static void count_unbuilt(struct sending *s)
 static void on_queued(void *user)
 {
     struct sending *s = user;
-    outcome_queued(&s->outcome, client_queued_bytes(s->client));
+    outcome_queued(&s->outcome, s->stored ? stored_bytes(s->stored) : client_queued_bytes(s->client));
     count_unbuilt(s);
 }
 
 static void on_event(void *user, const struct client_event *event)
 {
     struct sending *s = user;
-    outcome_event(&s->outcome, event);
+    if (s->stored)
+        stored_event(s->stored, event);
+    else
+        outcome_event(&s->outcome, event);
     on_queued(s);
 }
 
+/* The client has its handles on the loop: they close with the next turns, which a start that failed has. */
+static void on_closed(void *user)
+{
+    *(bool *)user = true;
+}
+
+/* The disk's part of open. */
+static int open_storage(struct sending *s, const struct export_context *c,
+                        const struct sending_settings *settings, struct error *e)
+{
+    const struct stored_options options = {
+        .folder = settings->storage,
+        .bytes_max = settings->storage_bytes,
+        .age_max_ns = settings->storage_age_ns,
+        .queue_bytes = settings->queue_bytes,
+        .request_max = settings->request_bytes,
+        .keeps_dead = settings->dead_letters,
+    };
+    int r = stored_open(&s->stored, &options, c, s->client, &s->outcome, e);
+    if (r == 0) {
+        s->base.is_durable = true;
+        return 0;
+    }
+    bool is_closed = false;
+    client_shutdown(s->client, 0, on_closed, &is_closed);
+    while (!is_closed)
+        io_loop_run_once(c->loop, NSEC_PER_SEC);
+    sending_release(s);
+    return r;
+}
+
 int sending_open(struct sending *s, const struct exporter_kind *kind, const struct export_context *c,
-                 const struct client_options *options, struct error *e)
+                 const struct client_options *options, const struct sending_settings *settings,
+                 struct error *e)
 {
     s->base.kind = kind;
     s->base.terms = (struct export_terms){options->max_request_bytes, options->queue.queue_size, false};
@@ -98,11 +140,39 @@ int sending_open(struct sending *s, const struct exporter_kind *kind, const stru
     if (r < 0)
         return error_set(e, r, "out of memory");
     r = client_new(&s->client, c->loop, options, on_event, s, e);
-    if (r < 0)
+    if (r < 0) {
         sending_release(s);
-    else
-        client_on_queued(s->client, on_queued, s);
-    return r;
+        return r;
+    }
+    client_on_queued(s->client, on_queued, s);
+    return settings->storage ? open_storage(s, c, settings, e) : 0;
+}
+
+void sending_push(struct sending *s, struct client_body *body, size_t reserved, uint64_t samples,
+                  struct promise *safe)
+{
+    if (s->stored) {
+        if (safe)
+            promise_owe(safe);
+        stored_push(s->stored, body, reserved, samples, safe);
+    } else {
+        client_push(s->client, body, reserved, samples);
+    }
+}
+
+void sending_window_ends(struct sending *s)
+{
+    if (s->stored)
+        stored_window_ends(s->stored);
+}
+
+bool sending_is_ready(struct exporter *x)
+{
+    struct sending *s = container_of(x, struct sending, base);
+    bool is_ready = !s->stored || stored_reserve(s->stored, SENDING_METRICS_MAX);
+    if (s->stored && is_ready)
+        stored_cancel(s->stored, SENDING_METRICS_MAX);
+    return is_ready;
 }
 
 void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points)
@@ -110,10 +180,10 @@ void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points
     size_t n;
     uint8_t *p = buffer_take(body, &n);
     struct client_body *shared = client_body_new(p, n);
-    if (shared)
-        client_push_newest(s->client, shared, points);
-    else
+    if (!shared)
         sending_lost(s, points);
+    else if (!s->stored || !stored_push_metrics(s->stored, shared, points))
+        client_push_newest(s->client, shared, points);
     client_body_unref(shared);
 }
 
@@ -124,26 +194,46 @@ void sending_lost(struct sending *s, uint64_t n)
 
 bool sending_reserve(struct exporter *x, size_t n)
 {
-    return client_reserve(container_of(x, struct sending, base)->client, n);
+    struct sending *s = container_of(x, struct sending, base);
+    return s->stored ? stored_reserve(s->stored, n) : client_reserve(s->client, n);
 }
 
 void sending_cancel(struct exporter *x, size_t n)
 {
-    client_cancel(container_of(x, struct sending, base)->client, n);
+    struct sending *s = container_of(x, struct sending, base);
+    if (s->stored)
+        stored_cancel(s->stored, n);
+    else
+        client_cancel(s->client, n);
+}
+
+static void on_settled(void *user)
+{
+    struct sending *s = user;
+    s->stored = NULL;
+    count_unbuilt(s);
+    s->done(s->done_user);
 }
 
 static void on_drained(void *user)
 {
     struct sending *s = user;
-    count_unbuilt(s);
-    s->done(s->done_user);
+    if (s->stored)
+        stored_drain(s->stored, on_settled, s);
+    else
+        on_settled(s);
 }
+
+/* What is on disk is for the next start: only calls that are under way are waited for. */
+#define STORED_DRAIN_NS ((uint64_t)NSEC_PER_SEC)
 
 void sending_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user)
 {
     struct sending *s = container_of(x, struct sending, base);
     s->done = done;
     s->done_user = user;
+    if (s->stored)
+        deadline_ns = min_of(deadline_ns, clock_monotonic() + STORED_DRAIN_NS);
     client_shutdown(s->client, deadline_ns, on_drained, s);
 }
 

@@ -23,6 +23,9 @@ struct sending_settings {
     uint64_t retry_initial_ns, retry_max_ns, retry_elapsed_ns;
     uint32_t queue_size;
     uint64_t queue_bytes, request_bytes;
+    const char *storage;
+    uint64_t storage_bytes, storage_age_ns;
+    bool dead_letters;
 };
 
 #define SENDING_SEC 1000000000ull
@@ -57,7 +60,16 @@ struct sending_settings {
      "after this a request is dropped and counted; 0 never gives up"},                                                        \
     {"sending_queue.queue_size", SETTINGS_COUNT, at(queue_size), "1000", 1, 100000, NULL, "requests waiting"},                  \
     {"sending_queue.queue_bytes", SETTINGS_SIZE, at(queue_bytes), "64MiB", SENDING_MIB / 16, 65536 * SENDING_MIB, NULL,         \
-     "bytes waiting; raw profiles that find no room make the producer's request retryable"}
+     "bytes waiting; of raw profiles that find no room profiles.when_full says what becomes"},                                 \
+    {"sending_queue.storage", SETTINGS_TEXT, at(storage), "", 0, 0, NULL,                                                       \
+     "a folder in which requests wait on disk, too: producers are answered when theirs is safe there or delivered, and what is "\
+     "left is sent after a restart; none keeps them in memory alone"},                                                         \
+    {"sending_queue.storage_size", SETTINGS_SIZE, at(storage_bytes), "1GiB", SENDING_MIB, 1048576 * SENDING_MIB, NULL,          \
+     "bytes of requests waiting on disk"},                                                                                    \
+    {"sending_queue.storage_age", SETTINGS_DURATION, at(storage_age_ns), "24h", 0, 366 * 86400 * SENDING_SEC, NULL,             \
+     "what waits longer on disk is dropped and counted; 0 keeps it"},                                                         \
+    {"sending_queue.dead_letters", SETTINGS_BOOL, at(dead_letters), "false", 0, 0, NULL,                                        \
+     "keep what is refused for good, or passes max_elapsed_time, as files in the storage: profgate replay sends them again"}
 /* clang-format on */
 
 /* What only all keys together can tell: 0, or -EINVAL with *e. */
@@ -67,7 +79,8 @@ struct sending {
     struct exporter base;
     struct outcome outcome;
     struct client *client;
-    size_t request_max; /* before compression: the settings', and of metrics SENDING_METRICS_MAX at most */
+    struct stored *stored; /* on disk, too; NULL: in memory alone */
+    size_t request_max;    /* before compression: the settings', and of metrics SENDING_METRICS_MAX at most */
     atomic_uint_fast64_t unbuilt; /* samples or points lost to out of memory elsewhere; counted on the loop */
     void (*done)(void *user);
     void *done_user;
@@ -81,7 +94,15 @@ int sending_options(const struct sending_settings *settings, const struct export
 /* Starts the sender: the rest of a kind's open. The dialect's on_answer gets `s`. 0, or negative with *e;
  * then `s` is released. */
 int sending_open(struct sending *s, const struct exporter_kind *kind, const struct export_context *c,
-                 const struct client_options *options, struct error *e);
+                 const struct client_options *options, const struct sending_settings *settings,
+                 struct error *e);
+
+/* For a kind's push_profiles: takes a reference of its own. */
+void sending_push(struct sending *s, struct client_body *body, size_t reserved, uint64_t samples,
+                  struct promise *safe);
+
+/* For a kind's push_metrics: all of the batch was pushed. */
+void sending_window_ends(struct sending *s);
 
 /* Queues a body that holds some points, in place of the oldest where there is no room; takes it over. */
 void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points);
@@ -90,6 +111,7 @@ void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points
 void sending_lost(struct sending *s, uint64_t n);
 
 /* For exporter_kind. The last does not free the kind's struct. */
+bool sending_is_ready(struct exporter *x);
 bool sending_reserve(struct exporter *x, size_t n);
 void sending_cancel(struct exporter *x, size_t n);
 void sending_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user);

@@ -79,6 +79,15 @@ static void drain_until(struct exporter *x, struct io_loop *loop, uint64_t deadl
 }
 
 /* Some, each with its settings. */
+/* With all of them, or nothing and false. */
+static bool reserve(struct export_profiles *x, size_t n)
+{
+    const export_set all = export_profiles_all(x), got = export_profiles_reserve(x, n, 1, all);
+    if (got != all)
+        export_profiles_cancel(x, n, 1, got);
+    return got == all;
+}
+
 static struct export_profiles *open_profiles(struct exporter **x, const struct otlp_settings *settings,
                                              uint32_t n, struct io_loop *loop, struct stats *stats)
 {
@@ -175,8 +184,8 @@ static void push_profiles(struct export_profiles *x, char name)
 {
     size_t n;
     uint8_t *p = profiles_of(name, &n);
-    ck_assert(export_profiles_reserve(x, 100));
-    export_profiles_push(x, plain(p, n), 100, 3);
+    ck_assert(reserve(x, 100));
+    export_profiles_push(x, plain(p, n), 100, 3, export_profiles_all(x), NULL);
 }
 
 UNIT(profiles_to_files_in_order)
@@ -196,7 +205,7 @@ UNIT(profiles_to_files_in_order)
     }
     struct export_profiles *x = unit_made(export_profiles_new(to, 2));
     ck_assert(!export_profiles_terms(x).no_references);
-    ck_assert(!export_profiles_reserve(x, 600)); /* the second does not fit the budget: then neither has it */
+    ck_assert(!reserve(x, 600)); /* the second does not fit the budget: then neither has it */
     ck_assert_uint_eq(memory.used, 0);
     for (char name = 'a'; name <= 'c'; name++)
         push_profiles(x, name);
@@ -232,8 +241,8 @@ UNIT(profiles_that_no_file_takes_are_counted)
     push_profiles(x, 'a');
     UNTIL(loop, stats->value[STATS_EXPORT_PROFILES_RETRIED] > 1);
     ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 0);
-    ck_assert(export_profiles_reserve(x, 100));
-    to->kind->push_profiles(to, NULL, 100, 7);
+    ck_assert(reserve(x, 100));
+    to->kind->push_profiles(to, NULL, 100, 7, NULL);
     UNTIL(loop, stats->value[STATS_FORWARD_DROPPED] == 7);
     push_profiles(x, 'b');
     push_profiles(x, 'c');
@@ -456,19 +465,19 @@ UNIT(profiles_go_to_each_destination)
     struct export_profiles *x = open_profiles(to, settings, 2, loop, stats);
 
     /* All or nothing: the second queue is the smaller one. */
-    ck_assert(export_profiles_reserve(x, 600));
-    ck_assert(!export_profiles_reserve(x, 600));
-    export_profiles_cancel(x, 600);
-    ck_assert(export_profiles_reserve(x, 1000));
-    export_profiles_push(x, plain((uint8_t *)strdup("hello"), 5), 1000, 7);
-    ck_assert(export_profiles_reserve(x, 900)); /* what was not used is free again */
-    export_profiles_cancel(x, 900);
+    ck_assert(reserve(x, 600));
+    ck_assert(!reserve(x, 600));
+    export_profiles_cancel(x, 600, 1, export_profiles_all(x));
+    ck_assert(reserve(x, 1000));
+    export_profiles_push(x, plain((uint8_t *)strdup("hello"), 5), 1000, 7, export_profiles_all(x), NULL);
+    ck_assert(reserve(x, 900)); /* what was not used is free again */
+    export_profiles_cancel(x, 900, 1, export_profiles_all(x));
     UNTIL(loop,
           stats->value[STATS_EXPORT_PROFILES_SENT] == 1 && stats->value[STATS_EXPORT_PROFILES_FAILED] == 1);
     ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED], 7);
     ck_assert_uint_eq(stats->value[STATS_EXPORT_QUEUE_BYTES], 0);
-    ck_assert(export_profiles_reserve(x, 1000));
-    export_profiles_cancel(x, 1000);
+    ck_assert(reserve(x, 1000));
+    export_profiles_cancel(x, 1000, 1, export_profiles_all(x));
     close_profiles(x, to, 2, loop, clock_monotonic() + NSEC_PER_SEC);
     fake_stop(&good);
     fake_stop(&bad);
@@ -485,8 +494,8 @@ UNIT(the_queue_can_be_seen)
     struct exporter *to;
     struct export_profiles *x = open_profiles(&to, &settings, 1, loop, stats);
     for (int i = 0; i < 10; i++) {
-        ck_assert(export_profiles_reserve(x, 100));
-        export_profiles_push(x, plain((uint8_t *)strdup("hello"), 5), 100, 2);
+        ck_assert(reserve(x, 100));
+        export_profiles_push(x, plain((uint8_t *)strdup("hello"), 5), 100, 2, export_profiles_all(x), NULL);
     }
     UNTIL(loop, stats->value[STATS_EXPORT_QUEUE_BYTES] == 50 && silent.n_held == 4);
     close_profiles(x, &to, 1, loop, clock_monotonic() + 20 * NSEC_PER_MSEC);
@@ -727,11 +736,11 @@ UNIT(queues_are_charged_to_the_budget)
     ck_assert_uint_eq(terms.request_max, 300); /* the smallest of each */
     ck_assert_uint_eq(terms.queue_size, 19);
     ck_assert(!terms.no_references);
-    ck_assert(export_profiles_reserve(x, 300));
+    ck_assert(reserve(x, 300));
     ck_assert_uint_eq(memory.used, 600);
-    ck_assert(!export_profiles_reserve(x, 300)); /* the second one's queue would not fit */
+    ck_assert(!reserve(x, 300)); /* the second one's queue would not fit */
     ck_assert_uint_eq(memory.used, 600);
-    export_profiles_push(x, plain(calloc(1, 100), 100), 300, 1);
+    export_profiles_push(x, plain(calloc(1, 100), 100), 300, 1, export_profiles_all(x), NULL);
     ck_assert_uint_eq(memory.used, 200);
     close_profiles(x, to, 2, loop, clock_monotonic());
     ck_assert_uint_eq(memory.used, 0);
@@ -794,8 +803,8 @@ UNIT(each_destination_gets_its_form)
         .plain = client_body_received((uint8_t *)strdup("hello"), 5, CODING_IDENTITY, 5, CODING_ZSTD),
         .coded = client_body_received((uint8_t *)strdup("coded"), 5, CODING_ZSTD, 5, CODING_ZSTD),
     };
-    ck_assert(export_profiles_reserve(x, 5));
-    export_profiles_push(x, forms, 5, 1);
+    ck_assert(reserve(x, 5));
+    export_profiles_push(x, forms, 5, 1, export_profiles_all(x), NULL);
     UNTIL(loop, stats->value[STATS_EXPORT_PROFILES_SENT] == ARRAY_LEN(cases));
     close_profiles(x, to, ARRAY_LEN(cases), loop, clock_monotonic() + NSEC_PER_SEC);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
@@ -826,10 +835,10 @@ UNIT(each_destination_gets_its_layout)
         uint32_t n = both ? 2 : 1;
         struct export_profiles *x = open_profiles(to, settings + !both, n, loop, stats);
         ck_assert(export_profiles_terms(x).no_references);
-        ck_assert(export_profiles_reserve(x, 100));
+        ck_assert(reserve(x, 100));
         uint8_t *body = malloc(sizeof SAMPLE_1_10 - 1);
         memcpy(body, SAMPLE_1_10, sizeof SAMPLE_1_10 - 1);
-        export_profiles_push(x, plain(body, sizeof SAMPLE_1_10 - 1), 100, 1);
+        export_profiles_push(x, plain(body, sizeof SAMPLE_1_10 - 1), 100, 1, export_profiles_all(x), NULL);
         UNTIL(loop, stats->value[STATS_EXPORT_PROFILES_SENT] == sent + 1 + (uint64_t)both);
         close_profiles(x, to, n, loop, clock_monotonic() + NSEC_PER_SEC);
         for (int i = 0; i < 2; i++)

@@ -41,20 +41,32 @@ struct export_terms export_profiles_terms(const struct export_profiles *x)
                                  x->requests_max ? x->requests_max : FAKE_REQUESTS, x->no_references};
 }
 
-bool export_profiles_reserve(struct export_profiles *x, size_t n)
+export_set export_profiles_all(const struct export_profiles *x)
 {
-    if (n > x->room - x->reserved || (x->requests_max && x->requests == x->requests_max))
-        return false;
-    x->reserved += n;
-    x->requests++;
-    return true;
+    return 1;
 }
 
-void export_profiles_cancel(struct export_profiles *x, size_t n)
+bool export_profiles_is_durable(const struct export_profiles *x)
 {
-    ck_assert(x->requests > 0 && x->reserved >= n);
+    return false;
+}
+
+export_set export_profiles_reserve(struct export_profiles *x, size_t n, uint32_t requests, export_set of)
+{
+    if (of == 0 || n > x->room - x->reserved || (x->requests_max && x->requests + requests > x->requests_max))
+        return 0;
+    x->reserved += n;
+    x->requests += requests;
+    return 1;
+}
+
+void export_profiles_cancel(struct export_profiles *x, size_t n, uint32_t requests, export_set of)
+{
+    if (of == 0)
+        return;
+    ck_assert(x->requests >= requests && x->reserved >= n);
     x->reserved -= n;
-    x->requests--;
+    x->requests -= requests;
 }
 
 unsigned export_profiles_forms(const struct export_profiles *x, enum coding received)
@@ -63,7 +75,7 @@ unsigned export_profiles_forms(const struct export_profiles *x, enum coding rece
 }
 
 void export_profiles_push(struct export_profiles *x, struct export_forms forms, size_t reserved,
-                          uint64_t n_samples)
+                          uint64_t n_samples, export_set to, struct promise *safe)
 {
     uint8_t *body = NULL;
     size_t n = 0;
@@ -82,7 +94,7 @@ void export_profiles_push(struct export_profiles *x, struct export_forms forms, 
     ck_assert(n <= reserved);
     ck_assert(x->limit == 0 || n <= x->limit);
     ck_assert_uint_gt(n_samples, 0);
-    export_profiles_cancel(x, reserved);
+    export_profiles_cancel(x, reserved, 1, to);
     x->samples += n_samples;
     if (x->all) {
         struct buffer *copy = &x->all[x->pushes];
