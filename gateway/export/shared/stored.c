@@ -54,6 +54,7 @@ struct stored {
     void *done_user;
     /* From the journal's thread, told from the loop. */
     atomic_uint_fast64_t lost, damaged, expired, set_aside;
+    atomic_bool is_open;
 };
 
 /* ---- what a record says of its body ---- */
@@ -360,6 +361,8 @@ static void on_journal(void *user, const struct journal_event *e)
         break;
     case JOURNAL_RECOVERED: log_info("the storage takes again destination=%s", s->name); break;
     }
+    if (s->is_open)
+        io_loop_post_in(s->loop, &s->post);
 }
 
 /* A process before this one ended in the middle of a window: what it had counted there is lost. */
@@ -447,6 +450,7 @@ int stored_open(struct stored **ret, const struct stored_options *o, const struc
         release(s);
         return r;
     }
+    s->is_open = true;
     io_loop_post_in(s->loop, &s->post);
     *ret = s;
     return 0;
