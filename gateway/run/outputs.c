@@ -33,6 +33,7 @@ struct outputs {
     struct prometheus_options names;
     struct store *store;
     struct budget *budget;
+    struct budget queues; /* of it: what queues may hold */
     struct stats *stats;
     int (*more)(void *context, struct buffer *out);
     void *more_context;
@@ -113,7 +114,7 @@ static int add_exporter(struct outputs *o, const struct config_exporter *x, enum
         .name = x->name,
         .signal = signal,
         .loop = o->loop,
-        .budget = o->budget,
+        .budget = &o->queues,
         .stats = o->stats,
         .window_ns = o->window_ns,
         .prometheus = o->names,
@@ -203,6 +204,17 @@ static struct prometheus_options names_of(const struct config *c)
     };
 }
 
+/* Raw profiles that are dropped where there is no room leave as much of limits.memory to those that come, to
+ * be counted; whoever refuses them instead says no either way. */
+static struct budget queues_of(const struct outputs_options *options)
+{
+    struct budget *all = options->budget;
+    const size_t limit = !all                                        ? SIZE_MAX
+                         : options->config->when_full == CONFIG_DROP ? all->limit / 2
+                                                                     : all->limit;
+    return (struct budget)BUDGET_INIT(limit, all);
+}
+
 struct outputs *outputs_new(const struct outputs_options *options, struct io_loop *loop, struct error *e)
 {
     struct outputs *o = calloc(1, sizeof *o);
@@ -213,6 +225,7 @@ struct outputs *outputs_new(const struct outputs_options *options, struct io_loo
     o->stats = options->stats;
     o->budget = options->budget;
     o->loop = loop;
+    o->queues = queues_of(options);
     o->window_ns = options->config->flush_interval_ns;
     o->leaving = calloc(options->config->metrics_exporters.n + options->config->profiles_exporters.n + 1,
                         sizeof *o->leaving);

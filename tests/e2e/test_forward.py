@@ -36,9 +36,9 @@ def sink():
         yield started
 
 
-def config(sink, keep="100%", extra=""):
+def config(sink, keep="100%", extra="", when_full="drop"):
     return f"""
-profiles: {{ keep: {keep}, exporters: [otlp/sink] }}
+profiles: {{ keep: {keep}, exporters: [otlp/sink], when_full: {when_full} }}
 exporters: {{ otlp/sink: {{ endpoint: 'http://127.0.0.1:{sink.port}', protocol: http, compression: none{extra} }} }}
 """
 
@@ -83,7 +83,7 @@ def test_thinned_after_counting(sink):
 def test_a_full_queue_is_told_to_the_producer_and_nothing_counts_twice(sink):
     sink.status = 503
     limits = ", sending_queue: { queue_size: 2 }, retry_on_failure: { initial_interval: 50ms, max_interval: 50ms }"
-    with running(Gateway(config=config(sink, extra=limits))) as gateway:
+    with running(Gateway(config=config(sink, extra=limits, when_full="refuse"))) as gateway:
         answers = [gateway.post(FILES[0].read_bytes()) for _ in range(6)]
         assert [a[0] for a in answers] == [200, 200, 503, 503, 503, 503]
         assert all("retry-after" in a[1] for a in answers[2:])
@@ -93,6 +93,23 @@ def test_a_full_queue_is_told_to_the_producer_and_nothing_counts_twice(sink):
         wait_for(lambda: len(sink.bodies) == 2, "the queue to drain")
         wait_for(lambda: gateway.post(FILES[0].read_bytes())[0] == 200, "room again")
         assert gateway.total("profgate_samples_total") == 3 * once
+
+
+def test_a_full_queue_drops_raw_profiles_and_what_can_be_counted_is(sink):
+    """The default: also where the queues may have as much as limits.memory."""
+    sink.status = 503
+    limits = ", sending_queue: { queue_size: 1000, queue_bytes: 64MiB }"
+    with running(Gateway("--set", "limits.memory=16MiB", "--set", "limits.request_bytes=4MiB", config=config(sink, extra=limits))) as gateway:
+        assert gateway.post(FILES[0].read_bytes())[0] == 200
+        once = gateway.total("profgate_samples_total")
+        for _ in range(200):
+            assert gateway.post(FILES[0].read_bytes())[0] == 200
+        assert gateway.total("profgate_samples_total") == 201 * once
+        kept, dropped = (gateway.total(f"profgate_forward_{what}samples_total") for what in ("", "dropped_"))
+        assert dropped > once and kept > once and kept + dropped == 201 * once
+        assert ready(gateway) == (200, "ok\n")
+        sink.status = 200
+        wait_for(lambda: len(sink.bodies) == kept / once, "what was kept")
 
 
 def test_what_is_queued_leaves_before_the_end(sink):
@@ -283,7 +300,7 @@ def test_ready_is_who_would_take_a_request(sink):
     """A full queue, no connection left, stopping: each with its reason, and back when it is over."""
     sink.status = 503
     retry = ", sending_queue: { queue_size: 2 }, retry_on_failure: { initial_interval: 50ms, max_interval: 50ms }"
-    with running(Gateway("--set", "limits.connections=2", config=config(sink, extra=retry), listen=1)) as gateway:
+    with running(Gateway("--set", "limits.connections=2", config=config(sink, extra=retry, when_full="refuse"), listen=1)) as gateway:
         assert ready(gateway) == (200, "ok\n")
         while gateway.post(FILES[0].read_bytes())[0] == 200:
             pass
@@ -312,7 +329,8 @@ def test_without_memory_it_is_not_ready(sink):
     """Queues may hold all of limits.memory: what is left does not do for a request."""
     sink.status = 503
     with running(Gateway("--set", "limits.memory=16MiB", "--set", "limits.request_bytes=4MiB",
-                         config=config(sink, extra=", sending_queue: { queue_size: 1000, queue_bytes: 64MiB }"), listen=1)) as gateway:
+                         config=config(sink, extra=", sending_queue: { queue_size: 1000, queue_bytes: 64MiB }", when_full="refuse"),
+                         listen=1)) as gateway:
         while gateway.post(FILES[0].read_bytes())[0] == 200:
             pass
         status, text = ready(gateway)

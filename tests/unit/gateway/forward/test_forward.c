@@ -24,10 +24,37 @@ static int pick_samples(struct pick *p, const struct profiles *view, double shar
 static struct forward *make(double keep, uint64_t seed, struct export_profiles *x, struct stats *stats,
                             struct budget *budget)
 {
-    struct forward_options o = {keep, seed};
+    struct forward_options o = {.keep = keep, .seed = seed, .refuse_when_full = true};
     struct forward *f = forward_new(&o, x, stats, budget);
     ck_assert_ptr_nonnull(f);
     return f;
+}
+
+/* The default: it goes without, is counted, and the request is taken. */
+UNIT(a_full_destination_goes_without)
+{
+    size_t n;
+    uint8_t *p = unit_data(files[0], &n);
+    struct profiles view = decoded(bytes_of(p, n));
+    const uint64_t samples = view.sample.n - view.rejected.samples;
+    for (int thinned = 0; thinned < 2; thinned++) {
+        struct export_profiles x = {.room = 10};
+        struct stats *stats = unit_made(stats_new());
+        struct forward_options o = {.keep = thinned ? 0.5 : 1, .seed = 1};
+        struct forward *f = unit_made(forward_new(&o, &x, stats, NULL));
+        ck_assert(forward_reserve(f, n));
+        forward_push(f, &view, NULL, n);
+        ck_assert(x.pushes == 0 && x.reserved == 0 && x.requests == 0);
+        ck_assert_uint_eq(stats->value[STATS_FORWARD_SAMPLES], 0);
+        ck_assert_uint_eq(stats->value[STATS_FORWARD_DROPPED] + stats->value[STATS_FORWARD_THINNED], samples);
+        ck_assert(thinned || stats->value[STATS_FORWARD_THINNED] == 0);
+        ck_assert(forward_reserve(f, n));
+        forward_cancel(f, n);
+        ck_assert_ptr_null(forward_owed(f));
+        forward_free(f);
+    }
+    profiles_release(&view);
+    free(p);
 }
 
 UNIT(everything_is_untouched)

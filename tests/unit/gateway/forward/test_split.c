@@ -237,7 +237,7 @@ UNIT(a_queue_that_fills_midway)
     for (uint32_t requests = 2; requests < 40; requests += 7) {
         struct export_profiles x = {.limit = 4096, .room = n, .requests_max = requests, .push = add_up};
         struct stats *stats = unit_made(stats_new());
-        struct forward_options options = {.keep = 1, .seed = 7};
+        struct forward_options options = {.keep = 1, .seed = 7, .refuse_when_full = true};
         struct forward *f = unit_made(forward_new(&options, &x, stats, NULL));
         ck_assert(forward_reserve(f, n));
         ck_assert(!forward_reserve(f, n));
@@ -264,7 +264,7 @@ UNIT(out_of_budget_midway)
             .limit = 4096, .room = SIZE_MAX / 2, .requests_max = 1000, .push = add_up};
         struct budget budget = BUDGET_INIT(limit, NULL);
         struct stats *stats = unit_made(stats_new());
-        struct forward_options options = {.keep = 1, .seed = 7};
+        struct forward_options options = {.keep = 1, .seed = 7, .refuse_when_full = true};
         struct forward *f = unit_made(forward_new(&options, &x, stats, &budget));
         ck_assert(forward_reserve(f, n));
         forward_push(f, &view, NULL, n);
@@ -338,7 +338,7 @@ static double seconds_of(const struct profiles *view, size_t body, size_t limit,
     struct export_profiles x = {
         .limit = limit, .room = SIZE_MAX / 2, .requests_max = 10000, .push = throw_away};
     struct stats *stats = unit_made(stats_new());
-    struct forward_options options = {.keep = 1, .seed = 7};
+    struct forward_options options = {.keep = 1, .seed = 7, .refuse_when_full = true};
     struct forward *f = unit_made(forward_new(&options, &x, stats, NULL));
     struct timespec from, to;
     ck_assert(forward_reserve(f, body));
