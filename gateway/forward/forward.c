@@ -147,11 +147,13 @@ bool forward_reserve(struct forward *f, size_t body_bytes)
 {
     if (forwards_nothing(f))
         return true;
-    f->to = export_profiles_reserve(f->destinations, body_bytes, requests_of(f, body_bytes), f->all);
-    struct room room = whole_room(f, body_bytes);
-    bool is_taken = (f->to == f->all || !f->options.refuse_when_full) && has_promise(f);
-    if (!is_taken)
-        give_back(f, &room);
+    const uint32_t requests = requests_of(f, body_bytes);
+    const export_set to = export_profiles_reserve(f->destinations, body_bytes, requests, f->all);
+    bool is_taken = (to == f->all || !f->options.refuse_when_full) && has_promise(f);
+    if (is_taken)
+        f->to = to;
+    else
+        export_profiles_cancel(f->destinations, body_bytes, requests, to);
     return is_taken;
 }
 
