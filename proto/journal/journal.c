@@ -25,6 +25,9 @@
 
 #define BATCH_BYTES (16u << 20)
 
+/* Waiting bytes that are written without waiting for more. */
+#define GATHER_BYTES (2u << 20)
+
 /* Deletions alone wait so long for company, or until there are so many. */
 #define DELETE_WAIT_NS (200 * (uint64_t)NSEC_PER_MSEC)
 #define DELETE_MANY    512u
@@ -38,7 +41,8 @@ struct waiting {
     struct journal_record record;
     void (*done)(void *arg, int r); /* NULL: removed, an empty place */
     void *arg;
-    bool removed; /* while it was being written */
+    uint64_t due_ns; /* when it is to be written at the latest */
+    bool removed;    /* while it was being written */
 };
 
 struct journal {
@@ -123,12 +127,15 @@ uint64_t journal_add(struct journal *j, const struct journal_record *record, siz
 {
     pthread_mutex_lock(&j->lock);
     uint64_t number = j->next++;
-    *at(j, number) = (struct waiting){.record = *record, .done = done, .arg = arg};
+    const bool is_first = j->waiting_records == 0;
+    *at(j, number) = (struct waiting){
+        .record = *record, .done = done, .arg = arg, .due_ns = clock_monotonic() + j->options.gather_ns};
     j->reserved--;
     j->reserved_bytes -= reserved;
     j->waiting_bytes += record->body.n;
     j->waiting_records++;
-    pthread_cond_signal(&j->work);
+    if (is_first || j->waiting_bytes >= GATHER_BYTES)
+        pthread_cond_signal(&j->work);
     pthread_mutex_unlock(&j->lock);
     budget_refund(j->options.budget, reserved - record->body.n);
     return number;
@@ -390,18 +397,35 @@ static void expire(struct journal *j)
     tell(j, JOURNAL_EXPIRED, gone.records, items, "");
 }
 
-/* When the thread has to look next although nobody calls it. Under the lock. */
-static struct timespec wake_at(const struct journal *j, uint64_t next_expiry)
+/* The oldest that waits; NULL: none does. Nothing is being written: empty places before it are given up. */
+static const struct waiting *oldest(struct journal *j)
 {
-    uint64_t t = next_expiry;
+    while (j->first < j->next && !at(j, j->first)->done)
+        j->first++;
+    j->taken = j->first;
+    return j->first < j->next ? at(j, j->first) : NULL;
+}
+
+/* When the thread has to look next although nobody calls it. Under the lock. */
+static struct timespec wake_at(struct journal *j, uint64_t next_expiry)
+{
+    const struct waiting *first = oldest(j);
+    uint64_t t = first ? min_of(next_expiry, first->due_ns) : next_expiry;
     if (j->removed_at > 0)
         t = min_of(t, j->removed_at + DELETE_WAIT_NS);
     return (struct timespec){.tv_sec = (time_t)(t / NSEC_PER_SEC), .tv_nsec = (long)(t % NSEC_PER_SEC)};
 }
 
-static bool must_commit(const struct journal *j)
+static bool must_write(struct journal *j)
 {
-    return j->next > j->first || (j->closing && j->is_marked) || j->removed.n >= DELETE_MANY ||
+    const struct waiting *first = oldest(j);
+    return first &&
+           (j->closing || j->reads || j->waiting_bytes >= GATHER_BYTES || clock_monotonic() >= first->due_ns);
+}
+
+static bool must_commit(struct journal *j)
+{
+    return must_write(j) || (j->closing && j->is_marked) || j->removed.n >= DELETE_MANY ||
            (j->removed.n > 0 &&
             (j->closing || j->reads || clock_monotonic() >= j->removed_at + DELETE_WAIT_NS));
 }

@@ -43,6 +43,7 @@ struct journal_options {
     uint64_t bytes_max;    /* of bodies: reserved, waiting and on disk */
     uint64_t waiting_max;  /* of these, in memory for the thread; charged to the budget */
     uint64_t age_max_ns;   /* 0: for ever */
+    uint64_t gather_ns;    /* how long one may wait for company, or to be removed before it is written */
     struct budget *budget; /* NULL: unlimited */
     void (*tell)(void *user, const struct journal_event *event); /* may be NULL */
     void *user;

@@ -22,6 +22,10 @@
 /* When nobody else has the disk looked at again. */
 #define LOOK_AGAIN_NS (NSEC_PER_SEC / 2)
 
+/* A destination that answers within that spares the disk. Producers wait so much longer for one that does
+ * not. */
+#define GATHER_NS (20 * NSEC_PER_MSEC)
+
 /* Unwritten bodies in memory, beside those in the sender's queue. */
 #define WAITING_MAX (64u << 20)
 
@@ -402,6 +406,7 @@ static int open_journal(struct stored *s, const struct stored_options *o, const 
         .bytes_max = o->bytes_max,
         .waiting_max = WAITING_MAX,
         .age_max_ns = o->age_max_ns,
+        .gather_ns = metrics ? 0 : GATHER_NS,
         .budget = c->budget,
         .tell = on_journal,
         .user = s,
