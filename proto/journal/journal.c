@@ -331,6 +331,8 @@ static void note_outcome(struct journal *j, const struct written *w, int r)
         tell(j, JOURNAL_FAILED, w->records, 0, strerror(-r));
     else if (was)
         tell(j, JOURNAL_RECOVERED, 0, 0, "");
+    if (r == 0 && w->deleted > 0)
+        tell(j, JOURNAL_DELETED, w->deleted, 0, "");
 }
 
 /* One commit. Called with the lock held, which it gives back meanwhile. */

@@ -30,6 +30,7 @@ enum journal_event_kind {
     JOURNAL_EXPIRED,   /* records were older than age_max_ns */
     JOURNAL_FAILED,    /* a commit failed (text): what was in it is not on disk */
     JOURNAL_RECOVERED, /* commits succeed again */
+    JOURNAL_DELETED,   /* records that were removed are gone: there is more room */
 };
 struct journal_event {
     enum journal_event_kind kind;

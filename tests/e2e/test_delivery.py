@@ -505,3 +505,41 @@ def test_a_full_disk_keeps_the_window_open(folder, tmpfs):
         ballast.unlink()
         wait_for(lambda: sink.sum == native(gateway) > 0, "everything that was counted meanwhile")
         assert gateway.total("profgate_export_points_dropped_total") == 0
+
+
+SLOW_FSYNC = r"""
+#include <unistd.h>
+#include <sys/syscall.h>
+int fsync(int fd) { usleep(300000); return (int)syscall(SYS_fsync, fd); }
+int fdatasync(int fd) { usleep(300000); return (int)syscall(SYS_fdatasync, fd); }
+"""
+
+
+def test_a_slow_fsync_makes_commits_larger_and_holds_up_nobody_else(sink, folder):
+    """0.3 s each: producers wait for theirs, together, while the worker answers others; and what is delivered need not wait."""
+    (folder / "slow.c").write_text(SLOW_FSYNC)
+    library = folder / "slow.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, folder / "slow.c"], check=True)
+    sink.status = 503
+    with running(Gateway("--set", "service.workers=1", config=stored(sink, folder),
+                         env={**os.environ, "LD_PRELOAD": str(library)})) as gateway:
+        load = Load(counter())
+        run = load.on(gateway, 0, producers=16)
+        waits = []
+        for _ in range(30):
+            began = time.monotonic()
+            assert gateway.post(b"\xff")[0] == 400  # on the one worker, which waits for no disk
+            waits.append(time.monotonic() - began)
+            time.sleep(0.05)
+        load.end(*run)
+        assert min(load.seconds) > 0.3
+        assert sorted(waits)[len(waits) // 2] < 0.3
+        # One fsync after the other, a commit at most each: 16 requests wait for the same ones.
+        assert len(load.acknowledged) > 2 * sum(load.seconds) / 16 / 0.3
+        sink.status = 200
+        wait_for(lambda: load.acknowledged <= sink.taken.keys(), "everything")
+        wait_for(lambda: gateway.total("profgate_export_queue_bytes") == 0, "the queue empty")
+        began = [time.monotonic()]
+        while gateway.post(marked(10_000_000 + len(began)))[0] == 200 and len(began) < 20:
+            began.append(time.monotonic())
+        assert min(b - a for a, b in zip(began, began[1:])) < 0.3  # delivered before its turn came

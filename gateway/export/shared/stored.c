@@ -363,6 +363,7 @@ static void on_journal(void *user, const struct journal_event *e)
         log_limited(LOG_LEVEL_ERROR, "the storage takes nothing destination=%s error=\"%s\"", s->name,
                     e->text);
         break;
+    case JOURNAL_DELETED: break; /* the gauge follows */
     case JOURNAL_RECOVERED: log_info("the storage takes again destination=%s", s->name); break;
     }
     if (s->is_open)

@@ -53,6 +53,7 @@ static void on_event(void *user, const struct journal_event *e)
     case JOURNAL_EXPIRED: events.expired += (unsigned)e->items; break;
     case JOURNAL_FAILED: events.failed++; break;
     case JOURNAL_RECOVERED: events.recovered++; break;
+    case JOURNAL_DELETED: break;
     }
 }
 
