@@ -7,7 +7,8 @@ import pytest
 from programs import BUILD, PATIENCE
 
 COMMANDS = [[], ["serve"], ["validate"], ["rules"], ["rules", "check"], ["rules", "test"], ["rules", "list"], ["rules", "explain"],
-            ["rules", "from-connector"], ["count"], ["convert"], ["check"], ["top"], ["help"], ["version"], ["completion"], ["manual"]]
+            ["rules", "from-connector"], ["count"], ["convert"], ["check"], ["replay"], ["top"], ["help"], ["version"], ["completion"],
+            ["manual"]]
 
 
 def run(program, *arguments):
