@@ -15,17 +15,26 @@
  * for a whole interval: sums stay what they are, and the cost is bounded by them. 0 and 1: all are taken. */
 const volatile __u64 probe_interval = 0;
 
+/* Where events, and probes, cannot be told from each other by a cookie (before 5.15): that of the only one.
+ */
+const volatile __u64 only_event = 0, only_probe = 0;
+
+static __always_inline __u64 cookie_of(void *ctx, __u64 only)
+{
+    return HAS_HELPER(get_attach_cookie) ? bpf_get_attach_cookie(ctx) : only;
+}
+
 SEC("perf_event")
 int on_event(struct bpf_perf_event_data *ctx)
 {
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+    struct task_struct *task = current_task();
     if (!is_wanted(task))
         return 0;
     struct scratch *s = claim(SLOT_EVENT);
     if (!s)
         return 0;
     fill_head(&s->head, task, SAMPLE_STACK);
-    s->head.source = bpf_get_attach_cookie(ctx);
+    s->head.source = cookie_of(ctx, only_event);
     s->head.value = ctx->sample_period;
     send_stack(ctx, (const __u64 *)ctx, s, task, SLOT_EVENT, 0);
     release(s);
@@ -51,8 +60,8 @@ static __always_inline __u64 weight_of(struct pt_regs *ctx, __u32 how)
 SEC("uprobe")
 int on_probe(struct pt_regs *ctx)
 {
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-    __u64 cookie = bpf_get_attach_cookie(ctx), weight = weight_of(ctx, cookie >> 8);
+    struct task_struct *task = current_task();
+    __u64 cookie = cookie_of(ctx, only_probe), weight = weight_of(ctx, cookie >> 8);
     if (!weight || weight > WEIGHT_MAX || !is_wanted(task))
         return 0;
     if (cookie >> 8 != SAMPLE_WEIGHS_ONE && weight < probe_interval) {

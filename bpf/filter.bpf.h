@@ -73,7 +73,7 @@ static __always_inline int passes(__u32 what, __u32 found)
 /* Whether the current thread is to be sampled. */
 static __always_inline int is_wanted(struct task_struct *task)
 {
-    __u32 zero = 0, pid = task->tgid, ruled = filter_includes | filter_excludes;
+    __u32 zero = 0, pid = FIELD(task, tgid), ruled = filter_includes | filter_excludes;
     if ((pid == 0 && !with_idle) || (only_pid && pid != only_pid))
         return 0;
     if (!ruled)

@@ -18,6 +18,22 @@
 
 #define BY_NAME __attribute__((preserve_access_index))
 
+/* Whether the kernel has a helper, by its BTF. A constant once the program is loaded: the verifier does not
+ * look at the way that is not taken. */
+#define HAS_HELPER(name) bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_##name)
+
+/* A field of the current task, of its memory or of what they point to. Where the kernel says what type the
+ * current task is (5.11) it is a load, elsewhere a helper's call. */
+#define FIELD(of, field)                         \
+    ({                                           \
+        __typeof__((of)->field) field_;          \
+        if (HAS_HELPER(get_current_task_btf))    \
+            field_ = (of)->field;                \
+        else                                     \
+            field_ = BPF_CORE_READ((of), field); \
+        field_;                                  \
+    })
+
 struct super_block {
     unsigned int s_dev;
 } BY_NAME;
@@ -69,8 +85,28 @@ struct maple_tree {
     void *ma_root;
 } BY_NAME;
 
-struct mm_struct {
+struct mm_struct___v6_1 {
     struct maple_tree mm_mt;
+} BY_NAME;
+
+/* Before: a red-black tree. */
+struct rb_node {
+    struct rb_node *rb_right, *rb_left;
+} BY_NAME;
+
+struct rb_root {
+    struct rb_node *rb_node;
+} BY_NAME;
+
+struct mm_struct___v5_10 {
+    struct rb_root mm_rb;
+} BY_NAME;
+
+struct vm_area_struct___v5_10 {
+    struct rb_node vm_rb;
+} BY_NAME;
+
+struct mm_struct {
     unsigned long start_stack;
     struct file *exe_file;
     struct {
@@ -117,6 +153,8 @@ struct vm_area_struct___v6_4 {
 
 struct task_struct {
     int pid, tgid;
+    void *stack;
+    unsigned int kasan_depth;
     unsigned int flags;
     unsigned long long start_boottime;
     struct task_struct *group_leader;
@@ -124,6 +162,20 @@ struct task_struct {
     struct mm_struct *mm;
     char comm[16];
 } BY_NAME;
+
+struct task_struct___v5_14 {
+    unsigned int __state;
+} BY_NAME;
+
+struct task_struct___v5_10 {
+    long state;
+} BY_NAME;
+
+static __always_inline struct task_struct *current_task(void)
+{
+    return HAS_HELPER(get_current_task_btf) ? (struct task_struct *)bpf_get_current_task_btf()
+                                            : (struct task_struct *)bpf_get_current_task();
+}
 
 struct linux_binprm {
     const char *filename;

@@ -30,6 +30,27 @@ struct {
     __type(value, struct lock_wait);
 } lock_waits_of SEC(".maps");
 
+/* As waits_by_thread (wait.bpf.h). */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 16384);
+    __type(key, __u32);
+    __type(value, struct lock_wait);
+} lock_waits_by_thread SEC(".maps");
+
+static __always_inline struct lock_wait *lock_waiting(struct task_struct *task, __u64 create)
+{
+    if (HAS_HELPER(task_storage_get))
+        return bpf_task_storage_get(&lock_waits_of, task, 0, create);
+    __u32 tid = FIELD(task, pid);
+    struct lock_wait *w = bpf_map_lookup_elem(&lock_waits_by_thread, &tid);
+    if (w || !create)
+        return w;
+    struct lock_wait none = {0};
+    bpf_map_update_elem(&lock_waits_by_thread, &tid, &none, BPF_NOEXIST);
+    return bpf_map_lookup_elem(&lock_waits_by_thread, &tid);
+}
+
 /* Numbers of system calls (asm/unistd_64.h, asm-generic/unistd.h). */
 #ifdef __TARGET_ARCH_x86
 #define NR_FUTEX   202
@@ -67,7 +88,7 @@ static __always_inline int is_wide(struct pt_regs *regs)
 
 static __always_inline void lock_begins(struct task_struct *task)
 {
-    struct lock_wait *w = bpf_task_storage_get(&lock_waits_of, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    struct lock_wait *w = lock_waiting(task, BPF_LOCAL_STORAGE_GET_F_CREATE);
     if (!w)
         return;
     w->again = 0;
@@ -84,14 +105,14 @@ int BPF_PROG(on_lock_enter, struct pt_regs *regs, long id)
 {
     if (!is_lock_call(id))
         return 0;
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+    struct task_struct *task = current_task();
     if (id == NR_FUTEX) {
         __u32 command = PT_REGS_PARM2(regs) & FUTEX_COMMAND;
         if (command > 13 || !(FUTEX_WAITS >> command & 1))
             return 0;
     }
     if (id == NR_RESTART) {
-        struct lock_wait *w = bpf_task_storage_get(&lock_waits_of, task, 0, 0);
+        struct lock_wait *w = lock_waiting(task, 0);
         if (!w || !w->again)
             return 0;
     }
@@ -117,8 +138,8 @@ int BPF_PROG(on_lock_exit, struct pt_regs *regs, long r)
             ((const __u64 *)regs)[ORIG_RAX])) /* looking for the task's storage is the dearer question */
         return 0;
 #endif
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-    struct lock_wait *w = bpf_task_storage_get(&lock_waits_of, task, 0, 0);
+    struct task_struct *task = current_task();
+    struct lock_wait *w = lock_waiting(task, 0);
     if (!w || !w->since)
         return 0;
     __u64 now = bpf_ktime_get_ns(), length = now - w->since;

@@ -12,6 +12,9 @@
 #include "bpf/kernel.bpf.h"
 #include "bpf/unwind.h"
 
+/* Programs that may interrupt each other work in different ones. */
+enum slot { SLOT_CLOCK, SLOT_EVENT, SLOT_WAIT, SLOT_PROBE, SLOT_LOCK, SLOTS };
+
 /* When a file's tables (by their serial) were last used, about seconds since boot; written about once a
  * second for each process and CPU. Tables that share a place look used together. */
 __u32 unwind_used[UNWIND_FILES];
@@ -48,8 +51,19 @@ enum { MAPLE_LEAF_64 = 1, MAPLE_RANGE_64 = 2, MAPLE_ARANGE_64 = 3 };
 #define MAPLE_DEPTH 6
 #define PAGE_SHIFT  12
 
+struct maple_node {
+    __u64 word[MAPLE_NODE_WORDS];
+};
+
+/* The node that is looked at; as scratches (walk.bpf.h). */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, SLOTS);
+    __type(key, __u32);
+    __type(value, struct maple_node);
+} maple_nodes SEC(".maps");
+
 struct finder {
-    __u64 node[MAPLE_NODE_WORDS];
     struct unwind_key key;
     __u64 vma, start, end, flags, offset, file;
     __u64 inode; /* of the file, by find_code; 0: none */
@@ -57,32 +71,29 @@ struct finder {
 
 /* The slot of one node that page number `page` is in. Global and without branches on data: a static function
  * is verified for each caller and each path, and six levels of that are too many. */
-__attribute__((noinline)) __u64 maple_slot(struct finder *f, __u64 entry, __u64 page)
+__attribute__((noinline)) __u64 maple_slot(__u32 mine, __u64 entry, __u64 page)
 {
-    if (!f)
-        return 0;
+    struct maple_node *node = bpf_map_lookup_elem(&maple_nodes, &mine);
     __u32 type = entry >> 3 & 15;
-    if (bpf_probe_read_kernel(f->node, sizeof f->node, (void *)(entry & ~255ull)))
+    if (!node || bpf_probe_read_kernel(node, sizeof *node, (void *)(entry & ~255ull)))
         return 0;
     /* A parent, then 15 pivots and 16 slots, or 9 and 10 in a node that also keeps gaps (arange). A pivot is
      * the last address of its slot; the first 0 is behind the last pivot used. */
     __u64 n_pivots = 15 - 6 * (type >> 1 & type & 1), slot = 0;
     for (__u64 i = 0; i < 15; i++) {
-        __u64 pivot = f->node[1 + i] >> PAGE_SHIFT;
+        __u64 pivot = node->word[1 + i] >> PAGE_SHIFT;
         if (i >= n_pivots || !pivot || pivot >= page)
             break;
         slot++;
     }
     slot += 1 + n_pivots;
-    return f->node[slot & (MAPLE_NODE_WORDS - 1)];
+    return node->word[slot & (MAPLE_NODE_WORDS - 1)];
 }
 
-/* The vm_area_struct that holds an address, or 0. */
-static __always_inline __u64 find_vma(struct finder *f, struct mm_struct *mm, __u64 address)
+static __always_inline __u64 find_in_maple(__u32 mine, struct mm_struct___v6_1 *mm, __u64 address)
 {
     __u64 entry = 0, page = address >> PAGE_SHIFT;
     __u32 is_leaf = 0;
-    __sync_fetch_and_add(&n_walks, 1);
     bpf_probe_read_kernel(&entry, sizeof entry, &mm->mm_mt.ma_root);
     if ((entry & 3) != 2) /* not a node: no mapping, or just one (xa_is_node) */
         return 0;
@@ -92,7 +103,7 @@ static __always_inline __u64 find_vma(struct finder *f, struct mm_struct *mm, __
         if (entry < 4096)
             return 0;
         __u32 type = entry >> 3 & 15;
-        entry = maple_slot(f, entry, page);
+        entry = maple_slot(mine, entry, page);
         barrier_var(entry);
         if (type <= MAPLE_LEAF_64) {
             is_leaf = 1;
@@ -100,6 +111,37 @@ static __always_inline __u64 find_vma(struct finder *f, struct mm_struct *mm, __
         }
     }
     return is_leaf ? entry : 0;
+}
+
+/* No path is longer than 2 log2(n + 1): enough for 65,530 mappings, doubled. */
+#define RB_DEPTH 36
+
+/* Before 6.1: a red-black tree whose nodes are in the vm_area_structs, by address, of which no two overlap.
+ */
+static __always_inline __u64 find_in_rb(struct mm_struct___v5_10 *mm, __u64 address)
+{
+    __u64 at = bpf_core_field_offset(((struct vm_area_struct___v5_10 *)0)->vm_rb), found = 0;
+    struct rb_node *node = BPF_CORE_READ(mm, mm_rb.rb_node);
+#pragma clang loop unroll(disable)
+    for (int depth = 0; depth < RB_DEPTH && node; depth++) {
+        struct vm_area_struct *vma = (void *)((__u64)node - at);
+        if (BPF_CORE_READ(vma, vm_end) > address) {
+            found = (__u64)vma;
+            node = BPF_CORE_READ(node, rb_left);
+        } else {
+            node = BPF_CORE_READ(node, rb_right);
+        }
+    }
+    return found;
+}
+
+/* The vm_area_struct that may hold an address, or 0; it has to say so itself. `mine`: enum slot. */
+__attribute__((noinline)) __u64 find_vma(__u32 mine, __u64 mm, __u64 address)
+{
+    __sync_fetch_and_add(&n_walks, 1);
+    if (bpf_core_field_exists(((struct mm_struct___v6_1 *)0)->mm_mt))
+        return find_in_maple(mine, (struct mm_struct___v6_1 *)mm, address);
+    return find_in_rb((struct mm_struct___v5_10 *)mm, address);
 }
 
 /* What a vm_area_struct says of itself: f->vma, start, end, flags, offset, file. 0, or -1 if it cannot be
@@ -119,9 +161,9 @@ static __always_inline int read_mapping(struct finder *f, __u64 address)
 }
 
 /* What there is at an address, as read_mapping says it. 0, or -1 for nothing. */
-static __always_inline int find_mapping(struct finder *f, struct mm_struct *mm, __u64 address)
+static __always_inline int find_mapping(struct finder *f, __u32 mine, __u64 mm, __u64 address)
 {
-    __u64 vma = find_vma(f, mm, address);
+    __u64 vma = find_vma(mine, mm, address);
     return vma && !read_mapping(f, vma) && address >= f->start && address < f->end ? 0 : -1;
 }
 
@@ -150,7 +192,7 @@ static __always_inline void read_key(struct unwind_key *key, struct inode *inode
 /* Whether a vm_area_struct found for an address before is the one there yet. One that was freed may still say
  * what it said, but 6.4 and later keep in it that it is none any more; before that the tree has to be asked.
  */
-static __always_inline int is_still_at(struct finder *f, struct mm_struct *mm, __u64 address, __u64 vma)
+static __always_inline int is_still_at(__u32 mine, struct mm_struct *mm, __u64 address, __u64 vma)
 {
     struct vm_area_struct___v6_15 *counted = (void *)vma;
     struct vm_area_struct___v6_4 *flagged = (void *)vma;
@@ -161,7 +203,7 @@ static __always_inline int is_still_at(struct finder *f, struct mm_struct *mm, _
         if (BPF_CORE_READ(flagged, detached))
             return 0;
     } else {
-        return find_vma(f, mm, address) == vma;
+        return find_vma(mine, (__u64)mm, address) == vma;
     }
     return BPF_CORE_READ((struct vm_area_struct *)vma, vm_mm) == mm;
 }

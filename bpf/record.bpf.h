@@ -24,13 +24,30 @@ struct {
     __uint(max_entries, 256 * 1024); /* user space sets it by the number of CPUs */
 } ring SEC(".maps");
 
+/* Takes what only one may have; before 5.12 there is no instruction that exchanges or compares. Who takes is
+ * counted, and has it who finds nobody else in the count: of two at once both may find the other, never
+ * neither. */
+static __always_inline int take(__u64 *takers)
+{
+    __sync_fetch_and_add(takers, 1);
+    if (*(volatile __u64 *)takers == 1)
+        return 1;
+    __sync_fetch_and_sub(takers, 1);
+    return 0;
+}
+
+static __always_inline void give_back(__u64 *takers)
+{
+    __sync_fetch_and_sub(takers, 1);
+}
+
 /* A scratch of this CPU, the caller's alone until release. NULL: taken, which is counted as a loss. */
 static __always_inline struct scratch *claim(__u32 slot)
 {
     struct scratch *s = scratch_of(slot);
     if (!s)
         return 0;
-    if (__sync_lock_test_and_set(&s->busy, 1)) {
+    if (!take(&s->busy)) {
         __sync_fetch_and_add(&n_busy, 1);
         return 0;
     }
@@ -39,7 +56,7 @@ static __always_inline struct scratch *claim(__u32 slot)
 
 static __always_inline void release(struct scratch *s)
 {
-    *(volatile __u64 *)&s->busy = 0;
+    give_back(&s->busy);
 }
 
 /* Processes user space was already woken for: the first sample of each is read at once, while /proc still
@@ -54,12 +71,13 @@ struct {
 static __always_inline void fill_head(struct sample_head *h, struct task_struct *task, __u32 kind)
 {
     h->kind = kind;
-    h->pid = task->tgid;
-    h->tid = task->pid;
+    h->pid = FIELD(task, tgid);
+    h->tid = FIELD(task, pid);
     h->time = bpf_ktime_get_ns();
     h->cpu = bpf_get_smp_processor_id();
-    h->start = task->group_leader->start_boottime;
-    h->is_kernel_thread = (task->flags & PF_KTHREAD) != 0; /* a process in exit has no memory either */
+    struct task_struct *leader = FIELD(task, group_leader);
+    h->start = FIELD(leader, start_boottime);
+    h->is_kernel_thread = (FIELD(task, flags) & PF_KTHREAD) != 0; /* a process in exit has no memory either */
     h->source = SAMPLE_FROM_CLOCK;
     h->detail = 0;
     h->value = 1;
@@ -140,12 +158,22 @@ static __always_inline int hit_user(const __u64 *ctx)
     return (*(const volatile __u64 *)&ctx[CS] & 3) == 3;
 }
 
+/* Without a helper that says so (5.15) they are at the end of the thread's stack, which is of 16 KiB, or
+ * twice as much with KASAN (Linux arch/x86/include/asm/page_64_types.h). */
+static __always_inline void *entry_registers(struct task_struct *task)
+{
+    if (HAS_HELPER(task_pt_regs))
+        return (void *)bpf_task_pt_regs(task);
+    __u64 size = 16384 << bpf_core_field_exists(task->kasan_depth);
+    return (char *)FIELD(task, stack) + size - bpf_core_type_size(struct pt_regs);
+}
+
 /* The user's registers: those the tick or probe interrupted, or (also when `regs` is NULL) those saved when
  * the thread entered the kernel. Returns their code segment, 0 if it has none. */
-static __always_inline __u64 read_registers(const __u64 *regs, struct task_struct *task,
-                                            struct unwind_registers *r)
+static __always_inline __u64 read_registers(const __u64 *regs, struct task_struct *task, struct walk *w)
 {
-    __u64 saved[RSP + 1];
+    struct unwind_registers *r = &w->at;
+    __u64 *saved = w->window; /* empty yet; the program's stack is short */
     __u64 cs = regs ? *(const volatile __u64 *)&regs[CS] & 0xffff : 0;
 #define COPY(from)                                                                                  \
     r->all[0] = from[RAX], r->all[1] = from[RDX], r->all[2] = from[RCX], r->all[3] = from[RBX],     \
@@ -157,7 +185,7 @@ static __always_inline __u64 read_registers(const __u64 *regs, struct task_struc
         const volatile __u64 *live = regs;
         COPY(live);
     } else {
-        if (bpf_probe_read_kernel(saved, sizeof saved, (void *)bpf_task_pt_regs(task)))
+        if (bpf_probe_read_kernel(saved, (RSP + 1) * sizeof *saved, entry_registers(task)))
             return 0;
         COPY(saved);
         cs = saved[CS] & 0xffff;
@@ -176,10 +204,10 @@ static __always_inline __u64 read_registers(const __u64 *regs, struct task_struc
 static __always_inline void user_stack(void *ctx, const __u64 *regs, struct scratch *s, __u32 slot,
                                        struct task_struct *task)
 {
-    struct mm_struct *mm = task->mm;
+    struct mm_struct *mm = FIELD(task, mm);
     if (!mm)
         return;
-    __u64 cs = read_registers(regs, task, &s->walk.at);
+    __u64 cs = read_registers(regs, task, &s->walk);
     if (cs != USER_CS_64) {
         if ((cs & 3) == 3)
             kernel_walk(ctx, s);
@@ -249,11 +277,12 @@ __u64 n_rests = 0; /* stacks handed to user space for rows that were not there *
 
 static __always_inline struct unwind_rest *claim_rest(struct sample_head *head)
 {
-    /* In turn, as they are given back. */
-    __u32 number = __sync_fetch_and_add(&rest_turn, 1) % UNWIND_RESTS;
+    /* In turn, as they are given back; two at once may have the same turn. */
+    __sync_fetch_and_add(&rest_turn, 1);
+    __u32 number = *(volatile __u64 *)&rest_turn % UNWIND_RESTS;
     struct unwind_rest *rest = bpf_map_lookup_elem(&unwind_rests, &number);
     head->rest = number;
-    return rest && !__sync_lock_test_and_set(&rest->is_taken, 1) ? rest : 0;
+    return rest && take(&rest->takers) ? rest : 0;
 }
 
 /* Copies page i of a stack that begins with the one at `from` to a rest. 0, or 1: it has no more. */
@@ -303,7 +332,7 @@ __attribute__((noinline)) int send_rest(__u32 slot)
                  bpf_ringbuf_output(&wants, &s->head, sizeof s->head + body, BPF_RB_FORCE_WAKEUP);
     s->head.kind = SAMPLE_STACK;
     if (failed) {
-        *(volatile __u64 *)&rest->is_taken = 0;
+        give_back(&rest->takers);
         return 0;
     }
     __sync_fetch_and_add(&n_rests, 1);

@@ -73,7 +73,9 @@ struct {
 __attribute__((noinline)) __u64 search_rule(__u32 file, __u32 offset, __u32 used)
 {
     __u32 name = UNWIND_PAGE_NAME(file, offset >> UNWIND_PAGE_BITS), zero = 0, way = 0;
-    struct unwind_bucket *bucket = &unwind_pages[UNWIND_PAGE_BUCKET(name) & (UNWIND_BUCKETS - 1)];
+    __u64 number = UNWIND_PAGE_BUCKET(name);
+    barrier_var(number); /* before 5.11 the verifier knows nothing of what comes of an exclusive or */
+    struct unwind_bucket *bucket = &unwind_pages[number & (UNWIND_BUCKETS - 1)];
     __u64 page = 0;
 #pragma clang loop unroll(disable)
     for (__u32 i = 0; i < UNWIND_PAGE_WAYS; i++) {

@@ -2,7 +2,7 @@
 /*
  * Samples what runs: on every tick of a CPU's clock the kernel stack and the user stack of the current
  * thread; notices of processes that begin, become another program, and end. Waiting and events are programs
- * of their own (wait.bpf.h, event.bpf.h), loaded when asked for. Loads on 6.1 and later.
+ * of their own (wait.bpf.h, event.bpf.h), loaded when asked for. Loads on 5.10 and later.
  */
 #include "bpf/event.bpf.h"
 #include "bpf/lock.bpf.h"
@@ -47,7 +47,7 @@ static __always_inline void want_executable(const struct sample_head *head, stru
 SEC("perf_event")
 int on_tick(struct bpf_perf_event_data *ctx)
 {
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+    struct task_struct *task = current_task();
     if (!is_wanted(task))
         return 0;
     struct scratch *s = claim(SLOT_CLOCK);

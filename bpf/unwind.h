@@ -163,10 +163,10 @@ enum unwind_end {
 #define UNWIND_RESTS      8u
 #define UNWIND_REST_WAYS  8u
 struct unwind_rest {
-    bpf_u64 is_taken; /* by the kernel side, until user space writes 0 */
-    bpf_u64 has;      /* a bit a page: one that was never touched, or is swapped out, is not there */
-    bpf_u64 end;      /* of the last pages */
-    bpf_u32 user;     /* whose thread it is (user id) */
+    bpf_u64 takers; /* counted by the kernel side, until user space takes the one away that has it */
+    bpf_u64 has;    /* a bit a page: one that was never touched, or is swapped out, is not there */
+    bpf_u64 end;    /* of the last pages */
+    bpf_u32 user;   /* whose thread it is (user id) */
     bpf_u32 zero;
     struct unwind_registers at;
     /* What the walk knew of the process's code: user space goes by it, and asks for more where it ends. */

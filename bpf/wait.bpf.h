@@ -21,6 +21,8 @@ const volatile __u64 wait_min_ns = 0;       /* shorter waits are counted only */
 const volatile __u32 wait_share = 1u << 16; /* of waits that are taken, of 1 << 16 */
 const volatile __u64 wait_period_ns = 0;    /* or by their length; 0: by share */
 const volatile __u32 has_sched_exit = 0;
+const volatile __u32 has_prev_state = 0;  /* sched_switch says it (5.18) */
+const volatile __u32 has_block_queue = 0; /* before 5.11 a queue comes before the request */
 
 /* A count for each CPU: switches are too frequent for CPUs to pass a shared one to and fro. */
 struct {
@@ -45,6 +47,29 @@ struct {
     __type(key, int);
     __type(value, struct wait);
 } waits_of SEC(".maps");
+
+/* Before 5.12 tracepoints have no task storage. Of more threads than this those that waited longest ago are
+ * forgotten. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 16384);
+    __type(key, __u32);
+    __type(value, struct wait);
+} waits_by_thread SEC(".maps");
+
+/* `create`: BPF_LOCAL_STORAGE_GET_F_CREATE or 0. NULL: there is none. */
+static __always_inline struct wait *waiting(struct task_struct *task, __u64 create)
+{
+    if (HAS_HELPER(task_storage_get))
+        return bpf_task_storage_get(&waits_of, task, 0, create);
+    __u32 tid = FIELD(task, pid);
+    struct wait *w = bpf_map_lookup_elem(&waits_by_thread, &tid);
+    if (w || !create)
+        return w;
+    struct wait none = {0};
+    bpf_map_update_elem(&waits_by_thread, &tid, &none, BPF_NOEXIST);
+    return bpf_map_lookup_elem(&waits_by_thread, &tid);
+}
 
 /* Tickets: a count for each CPU, and the CPU. */
 struct {
@@ -114,7 +139,7 @@ static __always_inline void learn(struct wait *w, __u64 length)
 static __always_inline void comes_back(struct task_struct *next, __u64 now)
 {
     __u32 zero = 0;
-    struct wait *w = bpf_task_storage_get(&waits_of, next, 0, 0);
+    struct wait *w = waiting(next, 0);
     struct sample_waits *counts = bpf_map_lookup_elem(&wait_counts, &zero);
     if (!w || !w->since || !counts)
         return;
@@ -139,17 +164,24 @@ static __always_inline void comes_back(struct task_struct *next, __u64 now)
     }
 }
 
+static __always_inline __u32 state_of(struct task_struct *task)
+{
+    if (bpf_core_field_exists(((struct task_struct___v5_14 *)0)->__state))
+        return BPF_CORE_READ((struct task_struct___v5_14 *)task, __state);
+    return BPF_CORE_READ((struct task_struct___v5_10 *)task, state);
+}
+
 /* In the thread that leaves, with interrupts off and its run queue locked. */
 SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_struct *next,
-             unsigned int prev_state)
+int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_struct *next)
 {
     __u64 now = bpf_ktime_get_ns();
+    __u32 prev_state = has_prev_state ? *(volatile __u64 *)&ctx[3] : state_of(prev);
     if (next->pid)
         comes_back(next, now);
     if (!prev->pid || prev->flags & PF_KTHREAD || (!preempt && prev_state & TASK_ENDED) || !is_wanted(prev))
         return 0;
-    struct wait *w = bpf_task_storage_get(&waits_of, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    struct wait *w = waiting(prev, BPF_LOCAL_STORAGE_GET_F_CREATE);
     if (!w)
         return 0;
     w->since = now;
@@ -180,10 +212,10 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_str
 SEC("tp_btf/sched_exit_tp")
 int BPF_PROG(on_sched_exit, _Bool is_switch)
 {
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+    struct task_struct *task = current_task();
     if (!is_switch || !task->pid)
         return 0;
-    struct wait *w = bpf_task_storage_get(&waits_of, task, 0, 0);
+    struct wait *w = waiting(task, 0);
     if (!w || !w->weight)
         return 0;
     __u64 weight = w->weight;
@@ -215,10 +247,11 @@ struct {
 /* include/linux/blk_types.h: REQ_OP_MASK; REQ_OP_READ is 0, REQ_OP_WRITE 1. */
 #define REQ_OP_MASK 0xffu
 
-static __always_inline void block_begins(void *ctx, struct request *rq)
+static __always_inline void block_begins(unsigned long long *ctx)
 {
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-    __u64 at = (__u64)rq;
+    struct task_struct *task = current_task();
+    __u64 at = has_block_queue ? *(volatile __u64 *)&ctx[1] : *(volatile __u64 *)&ctx[0];
+    struct request *rq = (struct request *)at;
     if (!is_wanted(task) || bpf_map_lookup_elem(&blocks, &at))
         return;
     __u32 operation = BPF_CORE_READ(rq, cmd_flags) & REQ_OP_MASK;
@@ -240,16 +273,16 @@ static __always_inline void block_begins(void *ctx, struct request *rq)
 
 /* A request is handed to the scheduler of the device, by who asks for it, or to the device itself. */
 SEC("tp_btf/block_rq_insert")
-int BPF_PROG(on_block_insert, struct request *rq)
+int BPF_PROG(on_block_insert)
 {
-    block_begins(ctx, rq);
+    block_begins(ctx);
     return 0;
 }
 
 SEC("tp_btf/block_rq_issue")
-int BPF_PROG(on_block_issue, struct request *rq)
+int BPF_PROG(on_block_issue)
 {
-    block_begins(ctx, rq);
+    block_begins(ctx);
     return 0;
 }
 

@@ -98,9 +98,6 @@ struct scratch {
     __u64 body[SAMPLE_WORDS_MAX + CONTEXT_BYTES_MAX / 8]; /* as sample.h says */
 };
 
-/* Programs that may interrupt each other work in different ones. */
-enum slot { SLOT_CLOCK, SLOT_EVENT, SLOT_WAIT, SLOT_PROBE, SLOT_LOCK, SLOTS };
-
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, SLOTS); /* user space makes it 1 when there is only the clock */
@@ -173,7 +170,7 @@ static __always_inline int window_load(struct walk *w, __u64 address, __u64 *val
 __attribute__((noinline)) int look_at(__u32 slot, __u64 address)
 {
     struct scratch *s = scratch_of(slot);
-    return s ? find_mapping(&s->walk.finder, (struct mm_struct *)s->walk.mm, address) : -1;
+    return s ? find_mapping(&s->walk.finder, slot, s->walk.mm, address) : -1;
 }
 
 /* Whether an address that is not in the stack known is in one the thread may have come from. */
@@ -244,9 +241,9 @@ __attribute__((noinline)) int prove(__u32 slot, __u32 i)
     struct unwind_mapping *way = &set->way[i];
     struct proof *proof = &set->proof[i];
     struct finder *f = &w->finder;
-    if (is_still_at(f, (struct mm_struct *)w->mm, way->start, proof->vma) && !read_mapping(f, proof->vma) &&
-        f->start == way->start && f->end - f->start == way->length && f->offset == proof->offset &&
-        inode_of(f) == proof->inode) {
+    if (is_still_at(slot, (struct mm_struct *)w->mm, way->start, proof->vma) &&
+        !read_mapping(f, proof->vma) && f->start == way->start && f->end - f->start == way->length &&
+        f->offset == proof->offset && inode_of(f) == proof->inode) {
         set->proven |= 1u << i;
         return 1;
     }
@@ -339,16 +336,16 @@ static __always_inline int is_set_of(const struct walk *w, __u32 set, __u64 star
 static __always_inline __u32 count_changes(struct mm_struct *mm)
 {
     if (bpf_core_field_exists(((struct mm_struct___v6_13 *)0)->mm_lock_seq.sequence))
-        return ((struct mm_struct___v6_13 *)mm)->mm_lock_seq.sequence;
+        return FIELD((struct mm_struct___v6_13 *)mm, mm_lock_seq.sequence);
     if (bpf_core_field_exists(((struct mm_struct___v6_4 *)0)->mm_lock_seq))
-        return ((struct mm_struct___v6_4 *)mm)->mm_lock_seq;
+        return FIELD((struct mm_struct___v6_4 *)mm, mm_lock_seq);
     return 0;
 }
 
 /* Finds what is remembered of a process, or makes it empty. */
 static __always_inline void find_set(struct walk *w, struct mm_struct *mm, __u64 start)
 {
-    __u64 stack = mm->start_stack, id = *(volatile __u64 *)&w->mm;
+    __u64 stack = FIELD(mm, start_stack), id = *(volatile __u64 *)&w->mm;
     __u64 generation = *(volatile __u64 *)&unwind_generation;
     __u64 additions = *(volatile __u64 *)&unwind_additions;
     __u32 changes = count_changes(mm);

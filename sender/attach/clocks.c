@@ -53,7 +53,7 @@ static int add_clock(struct sampler *s, uint32_t source, uint32_t cpu)
     int fd = -1, r = open_clock(kind, s->options.frequency, cpu, &fd);
     if (r != 0)
         return r;
-    LIBBPF_OPTS(bpf_perf_event_opts, options, .bpf_cookie = source);
+    LIBBPF_OPTS(bpf_perf_event_opts, options, .bpf_cookie = s->options.features.cookies ? source : 0);
     struct bpf_program *program = kind->how == KIND_EVENT ? s->skel->progs.on_event : s->skel->progs.on_tick;
     struct bpf_link *link = bpf_program__attach_perf_event_opts(program, fd, &options);
     if (!link) {

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "bpf/sample.h"
+#include "sender/attach/features.h"
 #include "sender/attach/kinds.h"
 
 struct sampler_options {
@@ -17,11 +18,12 @@ struct sampler_options {
     bool with_idle;     /* idle CPUs too, as pid 0 */
     /* What is sampled besides, or instead of, the clock; NULL: the clock alone. Must outlive the sampler. */
     const struct kinds *kinds;
-    uint64_t wait_min_ns;    /* of waits (KIND_WAIT): shorter ones are counted only */
-    bool wait_by_ticket;     /* as on kernels that lack sched_exit_tp */
-    uint64_t lock_min_ns;    /* of KIND_LOCK, likewise */
-    uint64_t probe_interval; /* bytes, of KIND_ALLOC */
-    const char *trace_map;   /* where OBI's map of traces is pinned, or is to be; NULL: it is not asked */
+    uint64_t wait_min_ns;     /* of waits (KIND_WAIT): shorter ones are counted only */
+    bool wait_by_ticket;      /* as on kernels that lack sched_exit_tp */
+    uint64_t lock_min_ns;     /* of KIND_LOCK, likewise */
+    uint64_t probe_interval;  /* bytes, of KIND_ALLOC */
+    const char *trace_map;    /* where OBI's map of traces is pinned, or is to be; NULL: it is not asked */
+    struct features features; /* of this kernel; without .btf they are asked for */
     const struct filter_rule *rule;
     uint32_t n_rules; /* up to FILTER_RULES */
 };

@@ -19,7 +19,8 @@ static const struct {
 
 static int add_probe(struct sampler *s, const char *file, const char *symbol, uint64_t cookie)
 {
-    LIBBPF_OPTS(bpf_uprobe_opts, options, .func_name = symbol, .bpf_cookie = cookie);
+    LIBBPF_OPTS(bpf_uprobe_opts, options, .func_name = symbol,
+                .bpf_cookie = s->options.features.cookies ? cookie : 0);
     int pid = s->options.only_pid ? (int)s->options.only_pid : -1;
     if (s->n_probes == PROBES_MAX)
         return -E2BIG;

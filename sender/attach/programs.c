@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
+#include "proto/base/macros.h"
 #include "sender/attach/parts.h"
 #include "sender/attach/sampler.h"
 
@@ -34,9 +35,14 @@ static uint32_t ring_size(const struct sampler *s)
     return size;
 }
 
+static bool has_sched_exit(const struct sampler *s)
+{
+    return sampler_has(s, KIND_WAIT) && !s->options.wait_by_ticket && s->options.features.sched_exit;
+}
+
 /* Programs nobody needs are not loaded: the verifier's work and their memory are saved, and a kernel that
  * lacks their tracepoint is no obstacle. */
-static void choose_programs(struct sampler *s, bool has_sched_exit)
+static void choose_programs(struct sampler *s)
 {
     bool waits = sampler_has(s, KIND_WAIT), blocks = sampler_has(s, KIND_BLOCK),
          locks = sampler_has(s, KIND_LOCK);
@@ -45,7 +51,7 @@ static void choose_programs(struct sampler *s, bool has_sched_exit)
     bpf_program__set_autoload(s->skel->progs.on_probe,
                               sampler_has(s, KIND_PROBE) || sampler_has(s, KIND_ALLOC));
     bpf_program__set_autoload(s->skel->progs.on_switch, waits);
-    bpf_program__set_autoload(s->skel->progs.on_sched_exit, waits && has_sched_exit);
+    bpf_program__set_autoload(s->skel->progs.on_sched_exit, waits && has_sched_exit(s));
     bpf_program__set_autoload(s->skel->progs.on_block_insert, blocks);
     bpf_program__set_autoload(s->skel->progs.on_block_issue, blocks);
     bpf_program__set_autoload(s->skel->progs.on_block_complete, blocks);
@@ -53,6 +59,36 @@ static void choose_programs(struct sampler *s, bool has_sched_exit)
                               blocks && libbpf_find_vmlinux_btf_id("block_rq_merge", BPF_TRACE_RAW_TP) > 0);
     bpf_program__set_autoload(s->skel->progs.on_lock_enter, locks);
     bpf_program__set_autoload(s->skel->progs.on_lock_exit, locks);
+    bpf_program__set_autoload(s->skel->progs.dump_files, s->options.features.mappings_by_task);
+}
+
+/* Likewise maps: those of kinds that are off, and of ways that this kernel does not take. */
+static int choose_maps(struct sampler *s)
+{
+    const struct features *f = &s->options.features;
+    bool waits = sampler_has(s, KIND_WAIT), locks = sampler_has(s, KIND_LOCK);
+    const struct {
+        struct bpf_map *map;
+        bool is_made;
+    } maps[] = {
+        {s->skel->maps.blocks, sampler_has(s, KIND_BLOCK)},
+        {s->skel->maps.waits_of, waits && f->task_storage},
+        {s->skel->maps.waits_by_thread, waits && !f->task_storage},
+        {s->skel->maps.lock_waits_of, locks && f->task_storage},
+        {s->skel->maps.lock_waits_by_thread, locks && !f->task_storage},
+    };
+    struct bpf_map *hashes[] = {s->skel->maps.unwind_files, s->skel->maps.context_places,
+                                s->skel->maps.runtime_places};
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(maps); i++)
+        r = bpf_map__set_autocreate(maps[i].map, maps[i].is_made);
+    for (size_t i = 0; r == 0 && !f->hash_allocates && i < ARRAY_LEN(hashes); i++)
+        r = bpf_map__set_map_flags(hashes[i], 0);
+    if (r == 0 && is_clock_alone(s)) {
+        r = bpf_map__set_max_entries(s->skel->maps.scratches, 1);
+        r = r < 0 ? r : bpf_map__set_max_entries(s->skel->maps.maple_nodes, 1);
+    }
+    return r;
 }
 
 static int set_rules(struct sampler *s)
@@ -65,7 +101,16 @@ static int set_rules(struct sampler *s)
     return 0;
 }
 
-static void set_constants(struct sampler *s, uint32_t size, bool has_sched_exit)
+/* The cookie of what a kernel without them can have one of only. */
+static uint64_t only(const struct sampler *s, enum kind_how how)
+{
+    for (uint32_t i = SAMPLE_FROM_OTHERS; i < SAMPLE_SOURCES; i++)
+        if (s->options.kinds->at[i].how == how)
+            return how == KIND_PROBE ? SAMPLE_WEIGHS_ONE << 8 | i : i;
+    return 0;
+}
+
+static void set_constants(struct sampler *s, uint32_t size)
 {
     s->skel->rodata->with_idle = s->options.with_idle;
     s->skel->rodata->only_pid = s->options.only_pid;
@@ -73,7 +118,11 @@ static void set_constants(struct sampler *s, uint32_t size, bool has_sched_exit)
     s->skel->rodata->wait_min_ns = s->options.wait_min_ns;
     s->skel->rodata->wait_share = (uint32_t)(s->options.kinds->at[SAMPLE_FROM_WAIT].share * (1u << 16));
     s->skel->rodata->wait_period_ns = s->options.kinds->at[SAMPLE_FROM_WAIT].period;
-    s->skel->rodata->has_sched_exit = has_sched_exit;
+    s->skel->rodata->has_sched_exit = has_sched_exit(s);
+    s->skel->rodata->has_prev_state = s->options.features.prev_state;
+    s->skel->rodata->has_block_queue = s->options.features.block_queue;
+    s->skel->rodata->only_event = only(s, KIND_EVENT);
+    s->skel->rodata->only_probe = only(s, KIND_PROBE);
     s->skel->rodata->probe_interval = s->options.probe_interval;
     s->skel->rodata->lock_min_ns = s->options.lock_min_ns;
     s->skel->rodata->with_trace_map = s->options.trace_map != NULL;
@@ -102,14 +151,13 @@ int programs_load(struct sampler *s)
     if (!s->skel)
         return -errno;
     uint32_t size = ring_size(s);
-    bool has_sched_exit = sampler_has(s, KIND_WAIT) && !s->options.wait_by_ticket &&
-                          libbpf_find_vmlinux_btf_id("sched_exit_tp", BPF_TRACE_RAW_TP) > 0;
-    sampler_forget_words(); /* that it is not there is an answer, no complaint */
-    choose_programs(s, has_sched_exit);
-    set_constants(s, size, has_sched_exit);
+    if (!s->options.features.btf)
+        s->options.features = features();
+    sampler_forget_words(); /* what is not there is an answer, no complaint */
+    choose_programs(s);
+    set_constants(s, size);
     int r = bpf_map__set_max_entries(s->skel->maps.ring, size);
-    r = r < 0 || !is_clock_alone(s) ? r : bpf_map__set_max_entries(s->skel->maps.scratches, 1);
-    r = r < 0 || sampler_has(s, KIND_BLOCK) ? r : bpf_map__set_autocreate(s->skel->maps.blocks, false);
+    r = r < 0 ? r : choose_maps(s);
     r = r < 0 || !s->options.n_rules ? r : bpf_map__set_max_entries(s->skel->maps.filters, FILTER_RULES);
     r = r < 0 || !s->options.trace_map ? r : share_traces(s);
     r = r < 0 ? r : sample__load(s->skel);

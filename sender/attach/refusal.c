@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "proto/base/macros.h"
+#include "sender/attach/features.h"
 
 static bool has(const struct refusal_facts *f, int capability)
 {
@@ -49,6 +51,10 @@ void refusal_facts(struct refusal_facts *ret)
     f.has_btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
     f.has_lockdown =
         slurp("/sys/kernel/security/lockdown", text, sizeof text) && strstr(text, "[confidentiality]");
+    struct rlimit memlock;
+    f.memlock = UINT64_MAX;
+    if (features().memlock && getrlimit(RLIMIT_MEMLOCK, &memlock) == 0 && memlock.rlim_cur != RLIM_INFINITY)
+        f.memlock = memlock.rlim_cur;
     struct utsname name;
     if (uname(&name) == 0)
         snprintf(f.release, sizeof f.release, "%.64s", name.release);
@@ -56,6 +62,9 @@ void refusal_facts(struct refusal_facts *ret)
 }
 
 #define WHY_MAX 400
+
+/* What the maps of many kinds on many CPUs take. */
+#define MEMLOCK_LEAST (UINT64_C(256) << 20)
 
 /* Adds a reason; what does not fit is cut. */
 static void say(char why[WHY_MAX], const char *text)
@@ -86,11 +95,19 @@ void refusal_explain(const struct refusal_facts *f, const char *doing, int r, co
         say(why, "CAP_SYS_ADMIN is missing, which user probes take to begin with");
     if (f->has_lockdown)
         say(why, "kernel lockdown is \"confidentiality\": BPF may not read kernel memory");
+    if (f->memlock < MEMLOCK_LEAST && said == EPERM) {
+        char limit[160];
+        snprintf(
+            limit, sizeof limit,
+            "RLIMIT_MEMLOCK is %llu KiB, and before Linux 5.11 it bounds BPF's memory: LimitMEMLOCK=infinity",
+            (unsigned long long)f->memlock / 1024);
+        say(why, limit);
+    }
     if (!*why && (said == EPERM || said == EACCES))
         say(why,
             "a security module, seccomp filter or container runtime forbids bpf(2) or perf_event_open(2)");
     if (!*why && (said == EINVAL || said == ENOENT || said == ESRCH)) {
-        say(why, "profsend needs Linux 6.1 or later with BPF and perf events; this is");
+        say(why, "profsend needs Linux 5.10 or later with BPF and perf events; this is");
         strncat(why, " ", WHY_MAX - strlen(why) - 1);
         strncat(why, f->release, WHY_MAX - strlen(why) - 1);
     }

@@ -20,6 +20,7 @@ struct refusal_facts {
     int perf_event_paranoid; /* kernel.perf_event_paranoid */
     bool has_btf;            /* /sys/kernel/btf/vmlinux can be read */
     bool has_lockdown;       /* kernel lockdown "confidentiality": BPF may not read kernel memory */
+    uint64_t memlock;        /* RLIMIT_MEMLOCK where BPF is charged to it, else UINT64_MAX */
     char release[65];        /* of the kernel */
 };
 

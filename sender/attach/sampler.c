@@ -236,6 +236,8 @@ void sampler_tables(struct sampler *s, struct tables_backend *ret)
 int sampler_files_of(struct sampler *s, uint32_t pid,
                      bool (*file)(void *user, const struct sample_file *file), void *user)
 {
+    if (!s->options.features.mappings_by_task)
+        return -EOPNOTSUPP;
     struct sample_file part[64];                             /* the kernel writes whole records */
     union bpf_iter_link_info whose = {.task = {.tid = pid}}; /* its first thread: all share one memory */
     struct bpf_iter_attach_opts
@@ -369,7 +371,7 @@ void sampler_return(struct sampler *s, const struct sample_head *head, const uin
 {
     static const uint8_t zero[8];
     uint64_t size = SAMPLE_BODY_BYTES(head), n = sizeof *head + size, pad = -n % 8;
-    __atomic_store_n(&s->rests[head->rest].is_taken, 0, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&s->rests[head->rest].takers, 1, __ATOMIC_RELEASE);
     __atomic_fetch_add(&s->skel->bss->n_ends[head->user_end], 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&s->lock);
     int r = s->returned.n + n > RETURNED_MAX ? -ENOSPC : buffer_reserve(&s->returned, sizeof n + n + pad);

@@ -42,7 +42,8 @@ int sampler_open(struct sampler **ret, const struct sampler_options *options,
 /* Where the unwind tables are kept, for tables_new: the sampler's, which must outlive them. */
 void sampler_tables(struct sampler *s, struct tables_backend *ret);
 
-/* Hands each mapped executable file of each process to `file`, until that returns false. 0 or -errno. */
+/* Hands each mapped executable file of each process to `file`, until that returns false. 0; -EOPNOTSUPP: this
+ * kernel has no iterator that does (before 6.1); or -errno. */
 int sampler_files(struct sampler *s, bool (*file)(void *user, const struct sample_file *file), void *user);
 
 /* The same of one process. From the thread of sampler_wants. */

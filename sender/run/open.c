@@ -85,6 +85,16 @@ static void raise_open_files(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* refused, the files of large hosts have fewer names */
 }
 
+/* Where BPF's memory counts as locked. While there may be CAP_SYS_RESOURCE; else as far as it goes. */
+static void raise_locked_memory(void)
+{
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_MEMLOCK, &limit); /* refused, loading says so */
+}
+
 static void on_stack(void *user, const struct sample_head *head, const uint64_t *body)
 {
     struct program *p = user;
@@ -133,6 +143,7 @@ int program_open(struct program *p)
         .lock_min_ns = p->options.lock_min_ns,
         .trace_map = p->options.trace_map,
         .probe_interval = p->options.alloc_interval,
+        .features = features(),
         .rule = p->options.rule,
         .n_rules = p->options.n_rules,
     };
@@ -142,6 +153,8 @@ int program_open(struct program *p)
     }
     struct sampler_handler handler = {.stack = on_stack, .exec = on_exec, .notice = on_notice, .user = p};
     raise_open_files();
+    if (sampling.features.memlock)
+        raise_locked_memory();
     bool has_probes = p->options.probes.n || p->options.allocs.n;
     privilege_drop(PRIVILEGE_PCAP | PRIVILEGE_NICE | (has_probes ? PRIVILEGE_PROBE : 0)); /* no threads yet */
     host_read(&p->host);

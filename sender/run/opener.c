@@ -102,6 +102,59 @@ static int open_mapped(const struct opener *o, uint32_t pid, uint64_t start, uin
     return fd;
 }
 
+/* What the kernel side would say of a mapping; false if its file cannot be looked at. */
+static bool describe(const struct opener *o, uint32_t pid, const struct region *region,
+                     struct sample_file *ret)
+{
+    struct stat st;
+    *ret = (struct sample_file){
+        .pid = pid, .start = region->start, .end = region->end, .offset = region->offset};
+    if (region->inode == 0) {
+        ret->key.device = !bytes_is(region->path, "[vdso]"); /* no file's: not the vDSO's key */
+        return true;
+    }
+    autoclose int fd = open_mapped(o, pid, region->start, region->end);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return false;
+    ret->key = (struct unwind_key){.inode = region->inode,
+                                   .size = (uint64_t)st.st_size,
+                                   .mtime = (uint64_t)st.st_mtim.tv_sec,
+                                   .device = region->major << 20 | region->minor};
+    return true;
+}
+
+/* Whether it is the same mapping of the same file, which may have changed: who opens it looks. */
+static bool is_described(const struct region *region, const struct sample_file *file)
+{
+    return file->start == region->start && file->end == region->end && file->offset == region->offset &&
+           file->key.inode == region->inode &&
+           (!region->inode || file->key.device == (region->major << 20 | region->minor));
+}
+
+int opener_mappings(const struct opener *o, uint32_t pid, const struct sample_file *before, uint32_t n,
+                    bool (*file)(void *user, const struct sample_file *file), void *user)
+{
+    struct maps maps = {0};
+    struct sample_file one;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/maps", pid);
+    autoclose int fd = opener_quietly(path);
+    int r = fd < 0 ? fd : maps_read(&maps, fd, MAPS_BYTES_MAX);
+    for (uint32_t i = 0, at = 0; r == 0 && i < maps.regions.n; i++) { /* both ascend */
+        const struct region *region = &maps.regions.p[i];
+        while (at < n && before[at].start < region->start)
+            at++;
+        if (at < n && is_described(region, &before[at]))
+            one = before[at];
+        else if (!describe(o, pid, region, &one))
+            continue;
+        if (!file(user, &one))
+            break;
+    }
+    maps_release(&maps);
+    return r;
+}
+
 static bool same_key(const struct unwind_key *a, const struct unwind_key *b)
 {
     return memcmp(a, b, sizeof *a) == 0;

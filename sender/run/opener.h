@@ -6,7 +6,9 @@
 #ifndef SENDER_RUN_OPENER_H
 #define SENDER_RUN_OPENER_H
 
-#include "bpf/unwind.h"
+#include <stdbool.h>
+
+#include "bpf/sample.h"
 #include "proto/base/bytes.h"
 
 struct opener;
@@ -30,6 +32,12 @@ int opener_open(void *of);
 /* The key's file by an absolute name, if it is yet that one, unchanged. A descriptor, the caller's; or
  * -errno. Any thread. */
 int opener_named(const char *path, const struct unwind_key *key);
+
+/* The mappings of a process with code in them, from its /proc: as sampler_files_of hands them on, for kernels
+ * where that cannot. The files of those that are among the n of `before` are not looked at again. 0 or
+ * -errno. */
+int opener_mappings(const struct opener *o, uint32_t pid, const struct sample_file *before, uint32_t n,
+                    bool (*file)(void *user, const struct sample_file *file), void *user);
 
 /* Whose process it is: its effective user, or root where it may not be looked into; UINT32_MAX: it is gone.
  */

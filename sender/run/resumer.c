@@ -8,6 +8,7 @@
  */
 #include "sender/run/resumer.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,10 +83,20 @@ static const struct sample_file *mapping_of(struct seen *p, uint64_t address)
     return NULL;
 }
 
+/* Where the kernel has no iterator over them. */
+static void read_mappings_from_proc(struct resumer *r, struct seen *p)
+{
+    __typeof__(p->mappings) before = p->mappings;
+    memset(&p->mappings, 0, sizeof p->mappings);
+    (void)opener_mappings(r->opener, p->pid, before.p, before.n, on_mapping, p);
+    vec_release(&before);
+}
+
 /* To read a process's mappings takes some 50 µs, and 25 ms where it has as many as it may (vm.max_map_count):
  * its user's allowance pays. Without any walks go by what they went through. */
 static void read_mappings(struct resumer *r, struct seen *p, const struct sample_head *head)
 {
+    uint32_t n_before = p->mappings.n;
     vec_clear(&p->mappings);
     p->last = 0;
     p->changes = head->changes;
@@ -93,7 +104,11 @@ static void read_mappings(struct resumer *r, struct seen *p, const struct sample
     if (!allowance_take(user, 0))
         return;
     uint64_t begun = clock_thread();
-    (void)sampler_files_of(r->sampler, head->pid, on_mapping, p); /* what is not there is no code */
+    if (sampler_files_of(r->sampler, head->pid, on_mapping, p) ==
+        -EOPNOTSUPP) { /* what is not there is no code */
+        p->mappings.n = n_before;
+        read_mappings_from_proc(r, p);
+    }
     allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
 }
 

@@ -11,7 +11,8 @@
 
 static struct refusal_facts fine(void)
 {
-    return (struct refusal_facts){.capabilities = UINT64_MAX, .has_btf = true, .release = "6.1.0"};
+    return (struct refusal_facts){
+        .capabilities = UINT64_MAX, .has_btf = true, .memlock = UINT64_MAX, .release = "6.1.0"};
 }
 
 UNIT(effective_capabilities_are_read_from_status)
@@ -52,8 +53,20 @@ UNIT(missing_btf_and_old_kernels_are_named)
     ck_assert_ptr_nonnull(strstr(e.text, "libbpf: no BTF"));
     f = fine();
     refusal_explain(&f, "loading", -EINVAL, "", &e);
-    ck_assert_ptr_nonnull(strstr(e.text, "Linux 6.1 or later"));
+    ck_assert_ptr_nonnull(strstr(e.text, "Linux 5.10 or later"));
     ck_assert_ptr_nonnull(strstr(e.text, "this is 6.1.0"));
+}
+
+UNIT(a_limit_of_locked_memory_that_counts_is_named)
+{
+    struct refusal_facts f = fine();
+    struct error e;
+    f.memlock = 64 << 10;
+    refusal_explain(&f, "loading", -EPERM, "", &e);
+    ck_assert_ptr_nonnull(strstr(e.text, "RLIMIT_MEMLOCK is 64 KiB"));
+    ck_assert_ptr_null(strstr(e.text, "security module"));
+    refusal_explain(&f, "loading", -EINVAL, "", &e);
+    ck_assert_ptr_null(strstr(e.text, "RLIMIT_MEMLOCK"));
 }
 
 UNIT(probes_take_more)
