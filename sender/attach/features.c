@@ -43,6 +43,9 @@ struct features features_of(const struct btf *btf)
     if (!btf)
         return (struct features){0};
     return (struct features){
+        .sched_switch = count_arguments(btf, "btf_trace_sched_switch") > 0,
+        .block = count_arguments(btf, "btf_trace_block_rq_issue") > 0,
+        .sys_enter = count_arguments(btf, "btf_trace_sys_enter") > 0,
         .sched_exit = count_arguments(btf, "btf_trace_sched_exit_tp") > 0,
         .prev_state = count_arguments(btf, "btf_trace_sched_switch") >= 4,
         .block_queue = count_arguments(btf, "btf_trace_block_rq_insert") >= 2,
@@ -64,4 +67,37 @@ struct features features(void)
     struct features f = features_of(btf);
     btf__free(btf);
     return f;
+}
+
+static bool is_first(const struct kinds *kinds, uint32_t source, enum kind_how how)
+{
+    for (uint32_t i = SAMPLE_FROM_OTHERS; i < source; i++)
+        if (kinds->at[i].how == how)
+            return false;
+    return true;
+}
+
+const char *features_lack(const struct features *f, const struct kinds *kinds, uint32_t source)
+{
+    switch (kinds->at[source].how) {
+    case KIND_OFF:
+    case KIND_CLOCK: return NULL;
+    case KIND_WAIT: return f->sched_switch ? NULL : "it has no tracepoint sched_switch";
+    case KIND_BLOCK: return f->block ? NULL : "it has no tracepoints of block devices";
+    case KIND_LOCK:
+        return f->sys_enter ? NULL : "it has no tracepoints of system calls (CONFIG_FTRACE_SYSCALLS)";
+    case KIND_EVENT:
+        return f->cookies || is_first(kinds, source, KIND_EVENT)
+                   ? NULL
+                   : "it cannot tell two events apart (bpf_get_attach_cookie, Linux 5.15)";
+    case KIND_PROBE:
+        return f->cookies || is_first(kinds, source, KIND_PROBE)
+                   ? NULL
+                   : "it cannot tell two probes apart (bpf_get_attach_cookie, Linux 5.15)";
+    case KIND_ALLOC:
+        return f->cookies
+                   ? NULL
+                   : "it cannot tell the functions of an allocator apart (bpf_get_attach_cookie, Linux 5.15)";
+    }
+    return NULL;
 }

@@ -7,11 +7,15 @@
 #define SENDER_ATTACH_FEATURES_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "sender/attach/kinds.h"
 
 struct btf;
 
 struct features {
     bool btf;                            /* there is any to go by */
+    bool sched_switch, block, sys_enter; /* tracepoints */
     bool sched_exit;                     /* another one: a tracepoint in the thread that is back (6.16) */
     bool prev_state;                     /* sched_switch says in what state a thread leaves (5.18) */
     bool block_queue;                    /* block_rq_insert and _issue say the queue first (before 5.11) */
@@ -27,5 +31,8 @@ struct features features_of(const struct btf *btf);
 
 /* The running kernel's. */
 struct features features(void);
+
+/* Why a kind of samples cannot be had here beside those before it, for the user; NULL: it can. */
+const char *features_lack(const struct features *f, const struct kinds *kinds, uint32_t source);
 
 #endif

@@ -130,6 +130,23 @@ static void on_exec(void *user, const struct sample_head *head, const char *path
     collector_exec(&p->collector, head, path, clock_monotonic());
 }
 
+/* Switches off what this kernel cannot give, with a word for each. Whether anything is left. */
+static bool leave_out(struct kinds *kinds, const struct features *f)
+{
+    bool is_any = false;
+    for (uint32_t i = 0; i < SAMPLE_SOURCES; i++) {
+        struct kind *kind = &kinds->at[i];
+        const char *why =
+            f->btf ? features_lack(f, kinds, i) : NULL; /* without BTF nothing works: said there */
+        if (why) {
+            log_warn("%s is not sampled on this kernel: %s", kind->type, why);
+            kind->how = KIND_OFF;
+        }
+        is_any |= kind->how != KIND_OFF;
+    }
+    return is_any;
+}
+
 int program_open(struct program *p)
 {
     struct error e = {0};
@@ -149,6 +166,10 @@ int program_open(struct program *p)
     };
     if (surroundings_check(&p->options, &e) < 0) {
         log_error("%s", e.text);
+        return EXIT_REFUSED;
+    }
+    if (!leave_out(&p->options.kinds, &sampling.features)) {
+        log_error("nothing is left to sample");
         return EXIT_REFUSED;
     }
     struct sampler_handler handler = {.stack = on_stack, .exec = on_exec, .notice = on_notice, .user = p};

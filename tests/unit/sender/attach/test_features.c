@@ -40,11 +40,12 @@ UNIT(tracepoints_are_known_by_their_arguments)
     add_tracepoint(old, "btf_trace_block_rq_insert", 2);
     add_tracepoint(now, "btf_trace_sched_switch", 4);
     add_tracepoint(now, "btf_trace_block_rq_insert", 1);
+    add_tracepoint(now, "btf_trace_block_rq_issue", 1);
     add_tracepoint(now, "btf_trace_sched_exit_tp", 1);
     struct features f = features_of(old);
-    ck_assert(f.btf && !f.prev_state && f.block_queue && !f.sched_exit);
+    ck_assert(f.btf && f.sched_switch && !f.prev_state && f.block_queue && !f.block && !f.sched_exit);
     f = features_of(now);
-    ck_assert(f.btf && f.prev_state && !f.block_queue && f.sched_exit);
+    ck_assert(f.btf && f.sched_switch && f.prev_state && !f.block_queue && f.block && f.sched_exit);
     btf__free(old);
     btf__free(now);
 }
@@ -64,4 +65,29 @@ UNIT(helpers_and_types_are_known_by_their_names)
     f = features_of(btf);
     ck_assert(f.cookies && !f.task_storage && f.hash_allocates && f.memlock && f.mappings_by_task);
     btf__free(btf);
+}
+
+UNIT(kinds_that_cannot_be_had_say_why)
+{
+    struct kinds k;
+    struct error e;
+    struct features old = {.btf = true, .sched_switch = true};
+    kinds_init(&k, 19);
+    kinds_add_wait(&k, 0);
+    kinds_add_block(&k);
+    kinds_add_lock(&k);
+    ck_assert_int_eq(kinds_add_event(&k, "page-faults", &e), 0);
+    ck_assert_int_eq(kinds_add_event(&k, "cpu-migrations", &e), 0);
+    ck_assert_int_eq(kinds_add_alloc(&k, "libc", 1, &e), 0);
+    ck_assert_ptr_null(features_lack(&old, &k, SAMPLE_FROM_CLOCK));
+    ck_assert_ptr_null(features_lack(&old, &k, SAMPLE_FROM_WAIT));
+    ck_assert_ptr_nonnull(features_lack(&old, &k, SAMPLE_FROM_BLOCK));
+    ck_assert_ptr_nonnull(features_lack(&old, &k, SAMPLE_FROM_LOCK));
+    ck_assert_ptr_null(features_lack(&old, &k, SAMPLE_FROM_OTHERS)); /* one event needs no cookie */
+    ck_assert_ptr_nonnull(features_lack(&old, &k, SAMPLE_FROM_OTHERS + 1));
+    ck_assert_ptr_nonnull(features_lack(&old, &k, SAMPLE_FROM_OTHERS + 2));
+    struct features now = {
+        .btf = true, .sched_switch = true, .block = true, .sys_enter = true, .cookies = true};
+    for (uint32_t i = 0; i < SAMPLE_SOURCES; i++)
+        ck_assert_ptr_null(features_lack(&now, &k, i));
 }
