@@ -5,6 +5,7 @@ initramfs (`Image.add`, with the libraries they are linked with); the guest reac
 """
 import ctypes
 import gzip
+import lzma
 import os
 import pathlib
 import re
@@ -33,7 +34,7 @@ mount -t devtmpfs devtmpfs /dev
 mount -t securityfs securityfs /sys/kernel/security
 mount -t tracefs tracefs /sys/kernel/tracing
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-for module in MODULE_LIST; do insmod /modules/$module.ko; done
+for module in MODULE_LIST; do [ ! -f /modules/$module.ko ] || insmod /modules/$module.ko; done
 ip link set lo up
 ip link set eth0 up
 ip address add 10.0.2.15/24 dev eth0
@@ -47,6 +48,11 @@ sh /dev/ttyS1 >&3 2>&1 </dev/null
 """
 
 
+def vmlinuz(root):
+    """The kernel in what tests/kernel/fetch made."""
+    return next(path for path in (root / "root").rglob("vmlinuz*"))
+
+
 class Image:
     """An initramfs in the making: path → (mode, bytes)."""
 
@@ -55,9 +61,11 @@ class Image:
         self.files = {}
         self.put("init", 0o755, init.replace("MODULE_LIST", " ".join(MODULES)).encode())
         self.put("bin/busybox", 0o755, (root / "root/bin/busybox").read_bytes())
-        found = {path.stem: path for path in (root / "root/lib/modules").rglob("*.ko")}
+        found = {path.name.split(".")[0]: path for path in (root / "root").rglob("*.ko*")}
         for module in MODULES:
-            self.put(f"modules/{module}.ko", 0o644, found[module].read_bytes())
+            if module in found:
+                content = found[module].read_bytes()
+                self.put(f"modules/{module}.ko", 0o644, lzma.decompress(content) if found[module].suffix == ".xz" else content)
         self.put("etc/passwd", 0o644, b"root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n")
         self.put("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n")
         self.put("etc/machine-id", 0o444, b"0123456789abcdef0123456789abcdef\n")

@@ -18,7 +18,7 @@ INIT = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /bin /sbin /usr/bin /usr/sbin /root
 /bin/busybox --install -s
 mount -t proc proc /proc
-for module in MODULE_LIST; do insmod /modules/$module.ko; done
+for module in MODULE_LIST; do [ ! -f /modules/$module.ko ] || insmod /modules/$module.ko; done
 ip link set lo up
 ip link set eth0 up
 ip address add 10.0.2.15/24 dev eth0

@@ -8,7 +8,7 @@ import re
 import subprocess
 
 import pytest
-from guest import HOST, PATIENCE, Guest
+from guest import HOST, PATIENCE, Guest, vmlinuz
 from programs import BUILD, ROOT
 from systemd_guest import SystemdImage, missing
 from test_profsend_delivery import NEEDED
@@ -28,7 +28,7 @@ EXPOSURE_MOST = {"profsend": 30, "profgate": 15}
 def guest(tmp_path_factory):
     if why := missing():
         pytest.skip(why)
-    fetched = subprocess.run([HERE / "fetch"], capture_output=True, text=True)
+    fetched = subprocess.run([HERE / "fetch", "6.1"], capture_output=True, text=True)
     if fetched.returncode == 77:
         pytest.skip(fetched.stderr.strip().splitlines()[-1])
     assert fetched.returncode == 0, fetched.stderr
@@ -46,7 +46,7 @@ def guest(tmp_path_factory):
     for path in ("/home/here", "/tmp/here", "/usr/lib/modules/here"):
         image.put(path, 0o644, b"here\n")
     image.write(folder / "initramfs")
-    with Guest(next((root / "root/boot").glob("vmlinuz-*")), folder / "initramfs", folder,
+    with Guest(vmlinuz(root), folder / "initramfs", folder,
                "systemd.unit=multi-user.target systemd.show_status=1") as machine:
         yield machine
 
@@ -122,7 +122,8 @@ PROOF = {
     "SystemCallErrorNumber": "unmount", "User": "uid", "DynamicUser": "uid", "StateDirectory": "write-state",
     "StateDirectoryMode": "state", "RuntimeDirectory": "write-run", "AmbientCapabilities": "capabilities",
     "CapabilityBoundingSet": "capabilities", "NoNewPrivileges": "no-new-privileges", "MemoryMax": "memory", "TasksMax": "tasks",
-    "CPUQuota": "cpu", "LimitNOFILE": "files", "UMask": "umask",
+    "CPUQuota": "cpu", "LimitNOFILE": "files", "LimitMEMLOCK": "locked",
+    "UMask": "umask",
 }
 HOW_IT_RUNS = {"Type", "ExecStart", "ExecReload", "Restart", "RestartSec", "RestartPreventExitStatus", "TimeoutStopSec"}
 
@@ -198,6 +199,7 @@ def facts(guest, name):
         "umask": status["Umask"] == own["UMask"][0],
         "files": re.search(r"^Max open files +(\d+) +(\d+)", guest.read(f"/proc/{pid}/limits"), re.M).groups()
         == (own["LimitNOFILE"][0],) * 2,
+        "locked": re.search(r"^Max locked memory +unlimited +unlimited", guest.read(f"/proc/{pid}/limits"), re.M) is not None,
         "memory": limits["memory"] == [str(in_bytes[own["MemoryMax"][0]])],
         "tasks": limits["pids"] == own["TasksMax"],
         "cpu": own.get("CPUQuota") == ["20%"] and limits["cpu"] == ["20000", "100000"],
