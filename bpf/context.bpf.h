@@ -40,14 +40,6 @@ struct {
 const volatile __u32 with_trace_map = 0;
 
 #ifdef __TARGET_ARCH_x86
-struct thread_struct___tls {
-    unsigned long fsbase;
-} BY_NAME;
-
-struct task_struct___tls {
-    struct thread_struct___tls thread;
-} BY_NAME;
-
 #define LOAD_USER(address, to) bpf_probe_read_user(to, 8, (void *)(address))
 
 /* Copies the record the thread publishes to `to`, of CONTEXT_BYTES_MAX bytes; its length, 0: there is none.

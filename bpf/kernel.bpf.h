@@ -107,7 +107,7 @@ struct vm_area_struct___v5_10 {
 } BY_NAME;
 
 struct mm_struct {
-    unsigned long start_stack;
+    unsigned long start_code, start_stack;
     struct file *exe_file;
     struct {
         void *vdso;
@@ -176,6 +176,14 @@ static __always_inline struct task_struct *current_task(void)
     return HAS_HELPER(get_current_task_btf) ? (struct task_struct *)bpf_get_current_task_btf()
                                             : (struct task_struct *)bpf_get_current_task();
 }
+
+struct thread_struct___tls {
+    unsigned long fsbase;
+} BY_NAME;
+
+struct task_struct___tls {
+    struct thread_struct___tls thread;
+} BY_NAME;
 
 struct linux_binprm {
     const char *filename;

@@ -214,6 +214,8 @@ static __always_inline void user_stack(void *ctx, const __u64 *regs, struct scra
         return; /* a worker of the kernel's in the process's name, or one in exec or exit */
     }
     walk_stack(s, slot, mm, s->head.time);
+    if (UNLIKELY(s->walk.end == UNWIND_END_MISSING))
+        words_ahead(slot);
     s->head.user_end = s->walk.end;
     s->head.changes = s->walk.cache[s->walk.set & (CACHE_SETS - 1)].changes;
     s->head.flags = SAMPLE_EXACT | (s->walk.is_guessed ? SAMPLE_GUESSED : 0);
@@ -245,12 +247,13 @@ struct {
     __type(value, struct sample_want);
 } want_scratches SEC(".maps");
 
-/* Asks user space for the tables of a file the walk met. Lost, it is asked again in a while. */
-static __always_inline void send_want(const struct scratch *s, __u32 mine)
+/* Asks user space for what the walk wants, if anything. Lost, it is asked again in a while. */
+static __always_inline void send_want(struct scratch *s, __u32 mine)
 {
     struct sample_want *want = bpf_map_lookup_elem(&want_scratches, &mine);
-    if (!want)
+    if (!want || !s->walk.wants)
         return;
+    s->walk.wants = 0;
     want->head = s->head;
     want->head.kind = SAMPLE_WANT;
     want->head.detail = s->walk.wants_runtime;
@@ -316,6 +319,8 @@ __attribute__((noinline)) int send_rest(__u32 slot)
         rest->end = far->end;
     rest->has = 0;
     rest->user = bpf_get_current_uid_gid();
+    rest->n_ahead = w->n_ahead;
+    rest->is_told = w->is_told;
 #pragma clang loop unroll(disable)
     for (__u32 i = 0; i < UNWIND_REST_PAGES; i++)
         if (copy_page(s->head.rest, i, w->at.sp & ~4095ull))
@@ -357,8 +362,11 @@ static __always_inline void send_stack(void *ctx, const __u64 *regs, struct scra
         read_context(s, task);
     }
     if (UNLIKELY(s->head.user_end == UNWIND_END_MISSING)) {
-        if (send_rest(slot))
+        if (send_rest(slot)) {
+            if (s->walk.wants_runtime) /* what it wants of tables is loaded as it is walked on */
+                send_want(s, slot);
             return;
+        }
         __sync_fetch_and_add(&n_ends[UNWIND_END_MISSING], 1);
     }
     __u64 size = SAMPLE_BODY_BYTES(&s->head);
@@ -367,10 +375,7 @@ static __always_inline void send_stack(void *ctx, const __u64 *regs, struct scra
         return;
     if (bpf_ringbuf_output(&ring, &s->head, sizeof s->head + size, wakeup(&s->head, s->walk.is_remembered)))
         __sync_fetch_and_add(&n_lost, 1);
-    if (s->walk.wants) {
-        s->walk.wants = 0;
-        send_want(s, slot);
-    }
+    send_want(s, slot);
 }
 
 /* Sends a head alone. */

@@ -4,39 +4,41 @@
  * file of its runtime's (mapping.runtime; user space said so), and as long as it says that it is `inside`
  * also elsewhere:
  *
- *     int NAME_step(struct scratch *s, const struct runtime_place *place, __u64 address)
+ *     int NAME_step(struct scratch *s, __u64 address)       enum runtime_step
  *
- * 1: it has taken the step: walk.at is the caller, or the next word of the same machine frame is to come
- * (walk.runtime keeps where it is), and what there is to tell is told by add_frame. 0: the frame is native's.
+ * walk.runtime.place is what user space said of the process, walk.runtime.word is the step's own from one
+ * frame of a stack to the next; what there is to tell is told by add_frame.
  */
 #ifndef BPF_RUNTIMES_BPF_H
 #define BPF_RUNTIMES_BPF_H
 
-/* Here: #include "bpf/NAME.bpf.h", one each. */
+/* Here: #include "bpf/NAME_step.h", one each. */
 
-/* None but native: then nothing of this costs anything. */
-#define RUNTIMES_STEP (RUNTIME_TAGS > 1)
-
-/* Filled by user space, by pid. */
+/* Filled by user space, by RUNTIME_PLACE_KEY. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 1024);
     __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, __u32);
+    __type(key, __u64);
     __type(value, struct runtime_place);
 } runtime_places SEC(".maps");
 
-static __always_inline int native_step(struct scratch *s, const struct runtime_place *place, __u64 address)
+__u32 n_runtime_places = 0; /* 0: nobody is looked up */
+
+static __always_inline int native_step(struct scratch *s, __u64 address)
 {
-    return 0;
+    return STEP_NATIVE;
 }
+
+/* By what such a wish is known: no file's key. */
+#define RUNTIME_WISH(began, pid, runtime) \
+    ((struct unwind_key){.inode = (began), .size = (pid), .mtime = ~0ull, .device = (runtime)})
 
 /* Asks user space for a runtime's place in this process, once in a while. */
 static __always_inline void want_place(struct scratch *s, __u32 runtime)
 {
     struct walk *w = &s->walk;
-    struct unwind_key once = {
-        .inode = s->head.start, .size = s->head.pid, .mtime = ~0ull, .device = runtime}; /* no file's */
+    struct unwind_key once = RUNTIME_WISH(s->head.start, s->head.pid, runtime);
     if (w->wants || !ask_for(&once, w->now))
         return;
     w->wants = 1;
@@ -46,24 +48,116 @@ static __always_inline void want_place(struct scratch *s, __u32 runtime)
     w->wanted_end = w->here.start + w->here.length;
 }
 
-__attribute__((noinline)) int runtime_step(__u32 slot, __u64 address)
+/* Looks, once a stack, where a runtime is in this process. */
+__attribute__((noinline)) int find_place(__u32 slot, __u32 runtime)
 {
     struct scratch *s = scratch_of(slot);
     if (!s)
         return 0;
-    __u32 pid = s->head.pid, runtime = s->walk.runtime.inside ? s->walk.runtime.inside : s->walk.here.runtime;
-    const struct runtime_place *place = bpf_map_lookup_elem(&runtime_places, &pid);
-    if (!place || place->start != s->head.start || place->runtime != runtime) {
+    struct runtime_walk *r = &s->walk.runtime;
+    __u64 key = RUNTIME_PLACE_KEY(s->head.pid, runtime);
+    const struct runtime_place *place = bpf_map_lookup_elem(&runtime_places, &key);
+    r->of = runtime;
+    r->word[0] = 0;
+    r->has_place = place && place->start == s->head.start;
+    if (!r->has_place)
         want_place(s, runtime);
-        return 0;
-    }
+    else
+        __builtin_memcpy(&r->place, place, sizeof r->place);
+    return 0;
+}
+
+__attribute__((noinline)) int runtime_step(__u32 slot, __u64 address)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return STEP_NATIVE;
+    struct runtime_walk *r = &s->walk.runtime;
+    __u32 runtime = r->inside ? r->inside : s->walk.here.runtime;
+    if (UNLIKELY(r->of != runtime))
+        find_place(slot, runtime);
+    if (!r->has_place)
+        return STEP_NATIVE;
     switch (runtime) {
 #define RUNTIME_CASE(tag, name) \
-    case RUNTIME_##tag: return name##_step(s, place, address);
+    case RUNTIME_##tag: return name##_step(s, address);
         RUNTIMES(RUNTIME_CASE)
 #undef RUNTIME_CASE
     }
+    return STEP_NATIVE;
+}
+
+/* A step of words_ahead: 0, or 1 at the end. */
+static __always_inline int word_ahead(struct scratch *s, __u32 slot)
+{
+    int did = runtime_step(slot, 0);
+    if (did == STEP_TAKEN)
+        return 0;
+    /* Between the words of one frame of the machine and those of the next. */
+    struct sample_frame end = {.kind = SAMPLE_FRAME_WORD, .runtime = s->walk.here.runtime};
+    int is_last = did == STEP_NATIVE && !s->walk.runtime.word[RUNTIME_NEXT_WORD];
+    return is_last || add_frame(s, end);
+}
+
+/* Some of them: as walk_some. */
+#define AHEAD_STEPS 8u
+__attribute__((noinline)) int words_some(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return 1;
+#pragma clang loop unroll(disable)
+    for (__u32 i = 0; i < AHEAD_STEPS; i++)
+        if (word_ahead(s, slot))
+            return 1;
     return 0;
+}
+
+/* Where a walk ended for want of rows, user space goes on by a copy of the stack; but what a runtime's frames
+ * are it could not say any more, as they are elsewhere, and gone with the next call. So they are told ahead:
+ * those of each frame of the machine that is to come, and a word that is 0 behind them. */
+__attribute__((noinline)) int words_ahead(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return 0;
+    struct walk *w = &s->walk;
+    __u32 n = s->head.n_user;
+    if (!n_runtime_places)
+        return 0;
+#pragma clang loop unroll(full)
+    for (__u32 runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++) {
+        if (w->runtime.of != runtime) {
+            __u32 wants = w->wants;
+            w->wants = 1; /* it is not asked for here */
+            find_place(slot, runtime);
+            w->wants = wants;
+        }
+        if (!w->runtime.has_place)
+            continue;
+        w->here.runtime = runtime;
+        w->runtime.inside = 0;
+        w->runtime.is_ahead = 1;
+#pragma clang loop unroll(disable)
+        for (__u32 i = 0; i < UNWIND_FRAMES_MAX / AHEAD_STEPS; i++)
+            if (words_some(slot))
+                break;
+        break;
+    }
+    w->n_ahead = s->head.n_user - n;
+    return 0;
+}
+
+/* Forgets a process that has ended or begun another program. */
+static __always_inline void forget_places(__u32 pid)
+{
+    if (!n_runtime_places)
+        return;
+#pragma clang loop unroll(full)
+    for (__u32 runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++) {
+        __u64 key = RUNTIME_PLACE_KEY(pid, runtime);
+        bpf_map_delete_elem(&runtime_places, &key);
+    }
 }
 
 #endif

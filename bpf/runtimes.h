@@ -15,9 +15,23 @@
 enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };
 #undef RUNTIME_TAG
 
+/* What a runtime's step did at a frame of the machine. */
+enum runtime_step {
+    STEP_NATIVE, /* nothing: it is native's, to be told and left */
+    STEP_TAKEN,  /* the step is taken: walk.at is the caller; or more is to come of the same frame */
+    STEP_LAST,   /* a word was told, the last of this frame, which is left as native's is … */
+    STEP_PASSED, /* … or without one */
+};
+
+/* Of what a step remembers, the word that is 0 when there is nothing more to come. */
+#define RUNTIME_NEXT_WORD 1u
+
+/* Places are kept by this. */
+#define RUNTIME_PLACE_KEY(pid, runtime) ((bpf_u64)(runtime) << 32 | (pid))
+
 /* What the step of a runtime has to know of a process: filled by user space, which is asked for it when a
  * walk meets the runtime's code in a process without one. */
-#define RUNTIME_PLACE_WORDS 30u
+#define RUNTIME_PLACE_WORDS 16u
 struct runtime_place {
     bpf_u64 start;   /* of the process, as in struct sample_head: no other one with its pid */
     bpf_u32 runtime; /* enum runtime_tag */

@@ -23,20 +23,26 @@ struct {
     __type(value, struct exec_scratch);
 } exec_scratches SEC(".maps");
 
-/* The same for an executable as it begins, which may have ended before it is ever sampled. */
-static __always_inline void want_executable(const struct sample_head *head, struct linux_binprm *bprm)
+/* Asks for the tables of an executable as it begins, which may have ended before it is ever sampled; or, if
+ * those are there, for its runtime's place. */
+static __always_inline void want_executable(const struct sample_head *head, struct task_struct *task,
+                                            struct linux_binprm *bprm)
 {
     __u32 mine = SLOTS;
     struct sample_want *want = bpf_map_lookup_elem(&want_scratches, &mine);
     if (!want)
         return;
     read_key(&want->key, BPF_CORE_READ(bprm, file, f_inode));
-    if (bpf_map_lookup_elem(&unwind_files, &want->key) || !ask_for(&want->key, head->time))
+    struct unwind_file *file = bpf_map_lookup_elem(&unwind_files, &want->key);
+    __u32 runtime = file ? file->runtime : RUNTIME_NATIVE;
+    if (file ? !runtime : !ask_for(&want->key, head->time))
         return;
     want->head = *head;
     want->head.kind = SAMPLE_WANT;
-    want->head.detail = 0;
-    want->start = 0;
+    want->head.detail = runtime;
+    if (runtime) /* a process has one such wish at a time */
+        want->key = RUNTIME_WISH(head->start, head->pid, runtime);
+    want->start = BPF_CORE_READ(task, mm, start_code);
     want->end = 0;
     const char *name = BPF_CORE_READ(bprm, filename);
     if (bpf_probe_read_kernel_str(want->path, sizeof want->path, name) <= 0)
@@ -68,7 +74,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
         return 0;
     fill_head(&s->exec.head, task, SAMPLE_EXEC);
     if (is_wanted(task)) /* rows of who is not sampled would drive others' out */
-        want_executable(&s->exec.head, bprm);
+        want_executable(&s->exec.head, task, bprm);
     const char *name = BPF_CORE_READ(bprm, filename);
     long n = bpf_probe_read_kernel_str(s->exec.path, sizeof s->exec.path, name);
     __u64 size = n > 0 ? n : 1;
@@ -81,8 +87,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
     bpf_map_delete_elem(&seen, &pid);
     if (n_context_places)
         bpf_map_delete_elem(&context_places, &pid);
-    if (RUNTIMES_STEP)
-        bpf_map_delete_elem(&runtime_places, &pid);
+    forget_places(pid);
     __u64 flags =
         bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_size / 2 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
     if (bpf_ringbuf_output(&ring, s, sizeof s->exec.head + size, flags))
@@ -112,8 +117,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
     if (task->pid != task->tgid || task->flags & PF_KTHREAD || (only_pid && task->tgid != only_pid))
         return 0;
     struct sample_head h = {.kind = SAMPLE_EXIT, .pid = task->tgid, .tid = task->tgid};
-    if (RUNTIMES_STEP)
-        bpf_map_delete_elem(&runtime_places, &h.pid);
+    forget_places(h.pid);
     h.time = bpf_ktime_get_ns();
     h.start = task->start_boottime;
     send_head(&h);
@@ -129,7 +133,10 @@ int dump_files(struct bpf_iter__task_vma *ctx)
     struct vm_area_struct *vma = ctx->vma;
     if (!task || !vma || !(vma->vm_flags & VM_EXEC))
         return 0;
-    struct sample_file out = {.pid = task->tgid, .start = vma->vm_start, .end = vma->vm_end};
+    struct sample_file out = {.pid = task->tgid,
+                              .began = task->group_leader->start_boottime,
+                              .start = vma->vm_start,
+                              .end = vma->vm_end};
     if (vma->vm_file) {
         out.offset = vma->vm_pgoff << PAGE_SHIFT;
         read_key(&out.key, BPF_CORE_READ(vma, vm_file, f_inode));

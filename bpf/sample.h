@@ -97,7 +97,7 @@ struct filter_key {
 enum sample_frame_kind {
     SAMPLE_FRAME_KERNEL, /* code of the kernel, at address `where`; on the ring a word that is the address */
     SAMPLE_FRAME_CODE,   /* code of the process, at address `where` */
-    SAMPLE_FRAME_WORD,   /* a runtime's word: what it means is the runtime's business */
+    SAMPLE_FRAME_WORD,   /* a runtime's word: what it means is the runtime's business; `where` 0: none */
     SAMPLE_FRAME_KINDS,
 };
 
@@ -149,9 +149,9 @@ struct sample_exec {
     char path[SAMPLE_PATH_MAX]; /* NUL-terminated; the record ends behind the NUL */
 };
 
-/* In a ring of its own: the process has the file mapped there; or, both 0, began it as its executable. With
- * head.detail, an enum runtime_tag, it is the runtime's place in the process that is wanted, not the file's
- * tables. */
+/* In a ring of its own: the process has the file mapped there; or, `end` 0, began it as its executable, with
+ * code at `start`. With head.detail, an enum runtime_tag, it is the runtime's place in the process that is
+ * wanted, not the file's tables. */
 struct sample_want {
     struct sample_head head;
     struct unwind_key key;
@@ -162,6 +162,7 @@ struct sample_want {
 /* One executable mapping, as the iterator over all processes writes them (dump_files). */
 struct sample_file {
     bpf_u32 pid, zero;
+    bpf_u64 began;         /* the process, as sample_head.start */
     struct unwind_key key; /* all 0: the vDSO; inode 0: generated code, of no file */
     bpf_u64 start, end, offset;
 };

@@ -167,7 +167,8 @@ struct unwind_rest {
     bpf_u64 has;    /* a bit a page: one that was never touched, or is swapped out, is not there */
     bpf_u64 end;    /* of the last pages */
     bpf_u32 user;   /* whose thread it is (user id) */
-    bpf_u32 zero;
+    bpf_u16 n_ahead; /* of the record's frames the last ones: words of what is to come (runtimes.bpf.h) */
+    bpf_u16 is_told; /* words stand for the frame that it was at, which is not in the record itself */
     struct unwind_registers at;
     /* What the walk knew of the process's code: user space goes by it, and asks for more where it ends. */
     struct unwind_mapping way[UNWIND_REST_WAYS];

@@ -22,6 +22,7 @@
 #ifndef BPF_WALK_BPF_H
 #define BPF_WALK_BPF_H
 
+#include "bpf/kernel.bpf.h"
 #include "bpf/rows.bpf.h"
 #include "bpf/sample.h"
 
@@ -55,11 +56,14 @@ struct cache_set {
 /* Stack memory read at once: it costs hardly more than reading 8 bytes, and holds most of a stack. */
 #define WINDOW_BYTES 512u
 
-/* What a runtime's step remembers from one frame of a stack to the next. */
+/* What a runtime's step knows of the process, and remembers from one frame of a stack to the next. */
 struct runtime_walk {
     __u32 inside; /* enum runtime_tag: its step is asked wherever the code is; 0: only in its own */
-    __u32 zero;
-    __u64 word[8]; /* its own; 0 at first */
+    __u32 of;     /* the one whose place was looked for; 0: none yet */
+    __u32 has_place;
+    __u32 is_ahead; /* it goes on without frames of the machine (words_ahead) */
+    __u64 word[24]; /* its own; the first is 0 when it begins */
+    struct runtime_place place;
 };
 
 struct walk {
@@ -83,6 +87,8 @@ struct walk {
     __u32 slot;          /* the scratch this is in */
     __u32 n_switches;
     __u32 is_guessed;
+    __u32 is_told;       /* the frame it ended at is in the record, as words */
+    __u32 n_ahead;       /* frames behind the walk's, see words_ahead */
     __u32 is_remembered; /* this CPU has met the process lately */
     struct runtime_walk runtime;
 };
@@ -302,12 +308,17 @@ static __always_inline int walk_frame(struct scratch *s, struct found_rules *fou
         w->end = UNWIND_END_NOT_CODE;
         return 1;
     }
-    if (RUNTIMES_STEP && UNLIKELY(w->here.runtime | w->runtime.inside) && runtime_step(slot, address))
-        return 0;
+    __u32 did = STEP_NATIVE;
+    if (UNLIKELY(w->here.runtime | w->runtime.inside)) {
+        did = runtime_step(slot, address);
+        if (did == STEP_TAKEN)
+            return 0;
+    }
     struct unwind_rule rule = find_rule(&w->here, found, w->set, address, w->now);
     if (rule.cfa == UNWIND_CFA_SIGNAL || (rule.cfa == UNWIND_CFA_PADDING && w->at.is_return))
         address = w->at.ip; /* "returned to" without having been called: a handler's, a coroutine's first */
-    if (add_frame(s, (struct sample_frame){.kind = SAMPLE_FRAME_CODE,
+    if (did == STEP_NATIVE &&
+        add_frame(s, (struct sample_frame){.kind = SAMPLE_FRAME_CODE,
                                            .runtime = rule.cfa,
                                            .extra = (address + w->here.bias) >> UNWIND_PAGE_BITS,
                                            .file = w->here.serial,
@@ -318,6 +329,7 @@ static __always_inline int walk_frame(struct scratch *s, struct found_rules *fou
     if (UNLIKELY(rule.cfa == UNWIND_CFA_MISSING || w->here.is_pending)) {
         if (!w->here.is_pending || w->wants_now) {
             w->end = UNWIND_END_MISSING;
+            w->is_told = did != STEP_NATIVE;
             return 1;
         }
         w->is_guessed = 1;
@@ -421,8 +433,10 @@ static __always_inline void walk_stack(struct scratch *s, __u32 slot, struct mm_
     w->wants_now = 0;
     w->n_switches = 0;
     w->is_guessed = 0;
-    if (RUNTIMES_STEP)
-        __builtin_memset(&w->runtime, 0, sizeof w->runtime);
+    w->runtime.inside = 0;
+    w->runtime.of = 0;
+    w->runtime.is_ahead = 0;
+    w->n_ahead = 0;
     w->stack_start = 0;
     w->stack_end = 0;
     find_set(w, mm, s->head.start);

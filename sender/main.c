@@ -207,6 +207,7 @@ static int run(struct program *p)
     if (namer_is_busy(p->namer))
         return status; /* late: its thread cannot be waited for, and what it uses is left alone */
     namer_stop(p->namer);
+    p->words = p->collector.words = words_free(p->words);
     delivery_close(&p->delivery);
     p->metrics = client_free(p->metrics);
     p->unwinder = unwinder_free(p->unwinder);

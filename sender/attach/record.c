@@ -48,7 +48,7 @@ int sampler_want(const struct sampler_asked *asked, const void *record, size_t n
         asked->rest(asked->user, head, (const uint64_t *)(head + 1));
         return 0;
     }
-    if (n != sizeof *want || want->head.kind != SAMPLE_WANT || want->start > want->end ||
+    if (n != sizeof *want || want->head.kind != SAMPLE_WANT || (want->end && want->start > want->end) ||
         want->head.detail >= RUNTIME_TAGS || memchr(want->path, 0, sizeof want->path) == NULL)
         return -EBADMSG;
     asked->want(asked->user, want);

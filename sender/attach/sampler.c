@@ -83,8 +83,17 @@ int sampler_place(struct sampler *s, uint32_t pid, const struct context_place *p
 
 int sampler_runtime(struct sampler *s, uint32_t pid, const struct runtime_place *place)
 {
-    int fd = bpf_map__fd(s->skel->maps.runtime_places);
-    return bpf_map_update_elem(fd, &pid, place, BPF_ANY) < 0 ? -errno : 0;
+    uint64_t key = RUNTIME_PLACE_KEY(pid, place->runtime);
+    if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.runtime_places), &key, place, BPF_ANY) < 0)
+        return -errno;
+    *(volatile __u32 *)&s->skel->bss->n_runtime_places = 1; /* from now on there may be some */
+    return 0;
+}
+
+bool sampler_runtime_of(const struct sampler *s, uint32_t pid, uint32_t runtime, struct runtime_place *ret)
+{
+    uint64_t key = RUNTIME_PLACE_KEY(pid, runtime);
+    return bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.runtime_places), &key, ret) == 0;
 }
 
 static int attach_one(struct bpf_program *program, struct bpf_link **link)

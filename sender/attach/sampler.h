@@ -95,6 +95,9 @@ int sampler_place(struct sampler *s, uint32_t pid, const struct context_place *p
  * by itself when the process ends or becomes another program. 0; -E2BIG: of too many; -errno. Any thread. */
 int sampler_runtime(struct sampler *s, uint32_t pid, const struct runtime_place *place);
 
+/* What was said last. False: nothing, or it was forgotten. Any thread. */
+bool sampler_runtime_of(const struct sampler *s, uint32_t pid, uint32_t runtime, struct runtime_place *ret);
+
 /* Looks which CPUs are online now: opens the clock of new ones, closes that of those gone. Returns how many
  * are being sampled. */
 uint32_t sampler_follow_cpus(struct sampler *s);

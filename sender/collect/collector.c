@@ -206,6 +206,7 @@ struct taking {
     struct process *process;
     uint32_t at; /* which of its frames, from the leaf of its side */
     uint64_t now;
+    const struct word *word; /* one that is new in the window; NULL: none */
 };
 
 /* A return address is that of the next instruction, which may be another function's: one less is in the call.
@@ -245,25 +246,21 @@ static bool take_code(struct taking *t, const struct sample_frame *from, struct 
     return true;
 }
 
-/* A runtime's word: named at once, for what it points at may be gone when the window ends. */
+/* A runtime's word: its name is looked for at once, for what it points at may be gone when the window ends.
+ */
 static bool take_word(struct taking *t, const struct sample_frame *from, struct frame *ret)
 {
-    struct window *w = &t->c->window;
+    struct collector *c = t->c;
+    const struct process *p = t->process;
     bool is_new;
-    uint32_t number = window_word(w, t->process, from, &is_new);
+    uint32_t number = window_word(&c->window, p, from, &is_new);
     *ret = (struct frame){.kind = FRAME_OTHER};
     if (number == UINT32_MAX)
         return true;
     *ret = (struct frame){.kind = FRAME_WORD, .file = number, .address = from->where};
-    struct window_word *word = &w->word.p[number];
-    if (!is_new || !word->runtime->resolve)
-        return true;
-    autoclose int memory = procs_open_memory(t->c->procs, t->process);
-    struct runtime_process process = {
-        .pid = t->process->pid, .start = t->process->start, .maps = &t->process->maps, .memory = memory};
-    struct runtime_name name = {.file = BYTES_LIT("")};
-    if (memory >= 0 && word->runtime->resolve(&process, from, &w->text, &name))
-        word->name = name;
+    struct words_process of = {.serial = p->serial, .pid = p->pid, .user = p->user, .start = t->head->start};
+    if (is_new && c->words)
+        t->word = c->window.word.p[number].word = words_ask(c->words, &of, from, t->now);
     return true;
 }
 
@@ -283,6 +280,8 @@ static uint32_t take_stack(struct taking *t, const uint64_t *body, struct frame 
     for (uint32_t i = 0; i < head->n_kernel + head->n_user; i++) {
         struct sample_frame from = record_frame(head, body, i);
         t->at = i < head->n_kernel ? i : i - head->n_kernel;
+        if (from.kind == SAMPLE_FRAME_WORD && !from.where)
+            continue;
         if (!take[from.kind](t, &from, &ret[n]))
             break;
         n++;
@@ -363,6 +362,8 @@ void collector_stack(struct collector *c, const struct sample_head *head, const 
     struct taking taking = {.c = c, .head = head, .process = process, .now = now};
     uint32_t n = take_stack(&taking, body, frame);
     window_add(&c->window, process, head, frame, n, context_of(c, process, head, body, now));
+    if (taking.word)
+        window_runtime(&c->window, process, taking.word);
 }
 
 void collector_notice(struct collector *c, const struct sample_head *head, uint64_t now)
@@ -371,6 +372,8 @@ void collector_notice(struct collector *c, const struct sample_head *head, uint6
         procs_fork(c->procs, head->pid, head->start, (uint32_t)head->value, head->ticket, now);
     } else if (head->kind == SAMPLE_EXIT) {
         procs_exit(c->procs, head->pid, head->start, now);
+        if (c->words)
+            words_end(c->words, head->pid, head->start);
         if (c->place)
             c->place(c->place_user, head->pid, NULL);
     } else if (head->kind == SAMPLE_VALUE) {
@@ -386,6 +389,8 @@ void collector_notice(struct collector *c, const struct sample_head *head, uint6
 void collector_exec(struct collector *c, const struct sample_head *head, const char *path, uint64_t now)
 {
     procs_exec(c->procs, head->pid, head->start, path, now);
+    if (c->words)
+        words_end(c->words, head->pid, head->start);
     if (c->place)
         c->place(c->place_user, head->pid, NULL);
 }
@@ -403,4 +408,6 @@ void collector_take(struct collector *c, struct window *window)
 void collector_sweep(struct collector *c, uint64_t now)
 {
     procs_sweep(c->procs, now);
+    if (c->words)
+        words_sweep(c->words, now);
 }

@@ -45,6 +45,7 @@ struct collector {
      * has ended. False: it is not known any more. The owner's; may be NULL. */
     bool (*code)(void *user, uint32_t serial, struct collector_code *ret);
     void *code_user;
+    struct words *words; /* what words of runtimes are called; the owner's; NULL: nobody asks */
 };
 
 /* What our vDSO is known by; its inode is no file's. */

@@ -152,6 +152,8 @@ void naming_settle(struct naming *n, struct window *w, const struct procs *procs
     for (uint32_t i = 0; has_others && i < window_samples(w); i++)
         note_others(n, w, &w->sample.p[i]);
     generated_settle(&n->generated, procs, &n->ledger, now);
+    if (n->words)
+        words_settle(n->words);
     binaries_resolve(n->binaries);
     window_close_files(w);
 }
@@ -210,10 +212,14 @@ static void describe_word(const struct naming *n, const struct window *w, uint32
                           const struct frame *frame, struct description *d)
 {
     const struct window_word *word = &w->word.p[frame->file];
+    const struct runtime_name *name = word->word ? word_name(word->word) : NULL;
     d->type = word->runtime->frame_type;
-    d->name = word->name.name;
-    d->file = word->name.file;
-    d->line = word->name.line;
+    if (!name)
+        return;
+    d->address = 0; /* an object's, which says nothing to anybody else */
+    d->name = name->name;
+    d->file = name->file;
+    d->line = name->line;
 }
 
 void naming_describe(const struct naming *n, const struct window *w, uint32_t process,

@@ -30,6 +30,7 @@ struct naming {
     struct generated generated;
     struct ledger ledger; /* what looking for names in others' files may cost whom */
     VEC(uint32_t) number; /* of binaries, by file of the window; 0: it could not be had */
+    struct words *words;  /* of the collector's; the owner's; NULL: none */
     struct bytes vdso;    /* the image of collector_vdso; .n 0: there is none */
 };
 

@@ -52,7 +52,11 @@ static void make_printable(char *text)
 
 static struct bytes where_of(const struct description *d)
 {
-    return d->binary ? bytes_str(d->binary->name) : d->module.p ? d->module : BYTES_LIT("?");
+    if (d->binary)
+        return bytes_str(d->binary->name);
+    if (d->module.p)
+        return d->module;
+    return d->type == runtime_of(RUNTIME_NATIVE)->frame_type ? BYTES_LIT("?") : bytes_str(d->type);
 }
 
 /* "function [file]", with an address where there is no name. */

@@ -41,8 +41,27 @@ static struct bytes creation_time(const struct writer *w, const struct process *
     return bytes_of(to, n);
 }
 
+static bool says(const struct identity *identity, const char *key)
+{
+    for (uint32_t i = 0; identity && i < identity->n; i++)
+        if (bytes_is(identity->attr[i].key, key))
+            return true;
+    return false;
+}
+
+/* Of which runtime a process has frames; what it says of that itself goes before. */
+static void runtime_attrs(struct attr *attrs, uint32_t *n, const struct window_process *of)
+{
+    if (!of->word || !word_name(of->word))
+        return;
+    if (!says(of->identity, "process.runtime.name"))
+        text_attr(attrs, n, "process.runtime.name", bytes_str(word_runtime(of->word)->name));
+    if (!says(of->identity, "process.runtime.version"))
+        text_attr(attrs, n, "process.runtime.version", bytes_str(word_version(of->word)));
+}
+
 /* Attributes of ours, at most, in a resource. */
-#define RESOURCE_OURS 20u
+#define RESOURCE_OURS 22u
 
 void request_resource(struct writer *w, const struct window_process *of)
 {
@@ -60,6 +79,7 @@ void request_resource(struct writer *w, const struct window_process *of)
         int_attr(attrs, &n, "process.real_user.id", p->user);
         text_attr(attrs, &n, "process.creation.time", creation_time(w, p, created));
     }
+    runtime_attrs(attrs, &n, of);
     text_attr(attrs, &n, "container.id", p->container_id);
     text_attr(attrs, &n, "service.name", text_clean(service_name(of), scratch[2]));
     text_attr(attrs, &n, "host.name", text_clean(f->host_name, scratch[3]));

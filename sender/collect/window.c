@@ -180,6 +180,13 @@ uint32_t window_word(struct window *w, const struct process *process, const stru
     return number;
 }
 
+void window_runtime(struct window *w, const struct process *process, const struct word *word)
+{
+    uint32_t at = process->in_window;
+    if (at < w->process.n && w->process.p[at].process == process && !w->process.p[at].word)
+        w->process.p[at].word = word;
+}
+
 void window_close(struct window *w)
 {
     for (uint32_t i = 0; i < w->process.n; i++) {
@@ -201,6 +208,10 @@ void window_close_files(struct window *w)
 static void let_go(struct window *w)
 {
     window_close_files(w);
+    for (uint32_t i = 0; i < w->word.n; i++)
+        if (w->word.p[i].word)
+            word_let_go(w->word.p[i].word);
+    vec_clear(&w->word);
     for (uint32_t i = 0; i < w->file.n; i++)
         free(w->file.p[i].path);
     for (uint32_t i = 0; i < w->process.n; i++) {
@@ -219,8 +230,6 @@ void window_clear(struct window *w)
     intern_clear(&w->keys);
     intern_clear(&w->contexts);
     intern_clear(&w->words);
-    arena_reset(&w->text, 64 * 1024);
-    vec_clear(&w->word);
     vec_clear(&w->sample);
     vec_clear(&w->time);
     w->bytes = 0;
@@ -234,7 +243,6 @@ void window_release(struct window *w)
     intern_release(&w->keys);
     intern_release(&w->contexts);
     intern_release(&w->words);
-    arena_release(&w->text);
     vec_release(&w->word);
     vec_release(&w->sample);
     vec_release(&w->time);

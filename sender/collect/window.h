@@ -19,7 +19,7 @@
 #include "proto/base/intern.h"
 #include "proto/base/vec.h"
 #include "sender/procs/procs.h"
-#include "sender/runtimes/runtime.h"
+#include "sender/runtimes/words.h"
 #include "sender/symbolize/binaries.h"
 
 enum frame_kind {
@@ -54,7 +54,7 @@ struct frame {
 /* Files that a window keeps open; two windows' are far below the descriptors main.c asks for. */
 #define WINDOW_OPEN_MAX 256u
 
-/* Words of runtimes with names; what is above is a frame without one. */
+/* Words of runtimes; what is above is a frame without a name. */
 #define WINDOW_WORDS_MAX 262144u
 
 /* What a user stack lacks. */
@@ -70,6 +70,7 @@ struct window_process {
     struct process *process;   /* held: what it is does not change (procs.h) */
     struct identity *identity; /* what it says of itself, from window_close on; held; NULL: nothing */
     struct bytes service_name; /* likewise */
+    const struct word *word;   /* one of a runtime's that was met in it; NULL: none */
 };
 
 /* A file that frames are in. */
@@ -81,10 +82,10 @@ struct window_file {
     char *path;   /* … and as what; never NULL */
 };
 
-/* A runtime's word, named as it came. */
+/* A runtime's word. */
 struct window_word {
     const struct runtime *runtime;
-    struct runtime_name name;
+    struct word *word; /* held; what it is called. NULL: that is not known */
 };
 
 struct window_sample {
@@ -116,7 +117,6 @@ struct window {
     uint32_t n_open;              /* of the files */
     struct intern words;          /* by process and struct sample_frame */
     VEC(struct window_word) word; /* by number in words */
-    struct arena text;            /* of words' names */
     size_t bytes;                 /* of samples and stacks, about */
     uint64_t dropped;             /* since the last clear: over a limit, or memory was out */
 };
@@ -158,10 +158,13 @@ bool window_wants(const struct window *w, uint32_t file, uint32_t pid);
 /* Says where a file was met; takes `fd` over in any case, which may be negative. */
 void window_met(struct window *w, uint32_t file, uint32_t pid, struct bytes path, int fd);
 
-/* The number of a runtime's word in the window; *ret_is_new: its name is to be put into window.word, text
- * into window.text. UINT32_MAX when memory or WINDOW_WORDS_MAX is out. */
+/* The number of a runtime's word in the window; *ret_is_new: it is to be put into window.word. UINT32_MAX
+ * when memory or WINDOW_WORDS_MAX is out. */
 uint32_t window_word(struct window *w, const struct process *process, const struct sample_frame *frame,
                      bool *ret_is_new);
+
+/* Notes a word of the window's that was met in a process of the window's. */
+void window_runtime(struct window *w, const struct process *process, const struct word *word);
 
 /* No sample comes any more: takes what its processes say of themselves now. */
 void window_close(struct window *w);

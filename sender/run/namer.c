@@ -150,6 +150,7 @@ int namer_new(struct namer **ret, const struct namer_options *options)
     n->build = build_new(NULL);
     int r = n->build ? naming_init(&n->naming, options->kallsyms, options->vdso) : -ENOMEM;
     if (r == 0) {
+        n->naming.words = options->words;
         binaries_configure(n->naming.binaries, &options->binaries);
         r = -pthread_create(&n->thread, NULL, run, n);
     }

@@ -34,6 +34,7 @@ struct namer_options {
     const struct procs *procs; /* the collector's; must outlive it */
     const char *kallsyms;
     struct bytes vdso;
+    struct words *words; /* the collector's */
     struct binaries_options binaries;
     FILE *print; /* where text goes instead of requests; NULL: requests */
     /* All are called on the loop. A request: the bytes in *out may be taken, and are freed if not. */

@@ -57,18 +57,28 @@ static void keep_needed(void)
     privilege_drop(0); /* capabilities are a thread's own */
 }
 
+static bool on_runtime(void *user, uint32_t pid, uint32_t runtime, struct runtime_place *ret)
+{
+    const struct program *p = user;
+    return sampler_runtime_of(p->sampler, pid, runtime, ret);
+}
+
 /* Where names come from. A library that is missing is no reason not to profile. */
 static int open_names(struct program *p)
 {
     struct error e = {0};
     if (!p->options.addresses_only && fetch_new(&p->fetch, keep_needed, &e) < 0)
         log_warn("%s", e.text);
+    int r = words_new(&p->words, &(struct words_options){on_runtime, p, "/proc", keep_needed});
+    if (r < 0)
+        return r;
     return namer_new(
         &p->namer,
         &(struct namer_options){.loop = p->loop,
                                 .procs = p->collector.procs,
                                 .kallsyms = "/proc/kallsyms",
                                 .vdso = p->collector.vdso,
+                                .words = p->words,
                                 .binaries = {.addresses_only = p->options.addresses_only, .fetch = p->fetch},
                                 .print = p->options.print ? stdout : NULL,
                                 .request = windows_request,
@@ -198,6 +208,7 @@ int program_open(struct program *p)
     p->collector.place_user = p;
     p->collector.code = on_code;
     p->collector.code_user = p;
+    p->collector.words = p->words;
     p->begun = p->window_begun = clock_monotonic();
     int r = sampler_open(&p->sampler, &sampling, &handler, &e);
     if (r == 0 && unwinder_new(&p->unwinder, p->sampler, p->known, p->collector.vdso) < 0)

@@ -80,8 +80,7 @@ int opener_named(const char *path, const struct unwind_key *key)
     return check(foreign_open("/", path, 0), key);
 }
 
-/* The file a process has mapped at [start, end). */
-static int open_mapped(const struct opener *o, uint32_t pid, uint64_t start, uint64_t end)
+int opener_mapped(const struct opener *o, uint32_t pid, uint64_t start, uint64_t end)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/map_files/%lx-%lx", pid, (unsigned long)start, (unsigned long)end);
@@ -196,7 +195,7 @@ int opener_open(void *of)
     const struct whereabouts *at = of;
     int fd;
     if (at->end) {
-        fd = check(open_mapped(at->opener, at->pid, at->start, at->end), at->key);
+        fd = check(opener_mapped(at->opener, at->pid, at->start, at->end), at->key);
     } else {
         char link[64];
         snprintf(link, sizeof link, "/proc/%u/exe", at->pid);

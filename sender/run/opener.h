@@ -29,6 +29,9 @@ struct whereabouts {
 /* A loader_file's `open`; `of` is a struct whereabouts. A descriptor, the caller's; or -errno. */
 int opener_open(void *of);
 
+/* The file a process has mapped at [start, end), whichever it is. A descriptor, the caller's; or -errno. */
+int opener_mapped(const struct opener *o, uint32_t pid, uint64_t start, uint64_t end);
+
 /* The key's file by an absolute name, if it is yet that one, unchanged. A descriptor, the caller's; or
  * -errno. Any thread. */
 int opener_named(const char *path, const struct unwind_key *key);

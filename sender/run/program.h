@@ -31,6 +31,7 @@ struct program {
     struct known *known;
     struct collector collector;
     struct fetch *fetch; /* NULL: nobody is asked for debug files */
+    struct words *words;
     struct namer *namer;
     struct delivery delivery;
     struct client *metrics; /* NULL: our figures go nowhere */

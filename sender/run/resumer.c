@@ -17,6 +17,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/base/vec.h"
+#include "sender/runtimes/runtime.h"
 #include "sender/unwind/rest.h"
 
 /* Processes whose mappings are remembered while they do not change, and mappings looked at of one. */
@@ -42,6 +43,10 @@ struct resumer {
     struct seen *process;
     bool has_mappings;          /* the process's, as of the walk or later */
     struct sample_file mapping; /* of the address whose rule was asked for last; end 0: none */
+    const uint64_t *ahead;      /* words of runtimes that are to be put where their frames are */
+    uint32_t n_ahead;
+    bool has_place, is_told; /* the runtime's, in `place`; the first frame is in the record already */
+    struct runtime_place place;
     struct sample_head head;
     uint64_t body[SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX * SAMPLE_FRAME_WORDS + CONTEXT_BYTES_MAX / 8];
 };
@@ -204,19 +209,64 @@ static int rest_rule(void *user, uint64_t address, struct unwind_rule *ret)
     return loader_rule(r->loader, &file, address - m->start + m->offset, ret) != 0;
 }
 
+static void put(struct resumer *r, const struct sample_frame *frame)
+{
+    memcpy(&r->body[r->head.n_kernel + r->head.n_user++ * SAMPLE_FRAME_WORDS], frame, sizeof *frame);
+}
+
+/* Puts the words that stand for a frame. False: there are none. */
+static bool put_words(struct resumer *r)
+{
+    bool has_some = false;
+    while (r->n_ahead > 0) {
+        struct sample_frame word;
+        memcpy(&word, r->ahead, sizeof word);
+        r->ahead += SAMPLE_FRAME_WORDS;
+        r->n_ahead--;
+        if (!word.where)
+            break;
+        if (r->head.n_user < SAMPLE_USER_MAX)
+            put(r, &word);
+        has_some = true;
+    }
+    return has_some;
+}
+
 static bool rest_frame(void *user, uint64_t address, uint8_t cfa)
 {
     struct resumer *r = user;
     const struct unwind_file *file = r->mapping.end ? tables_file(r->loader->tables, &r->mapping.key) : NULL;
+    if (r->is_told) {
+        r->is_told = false;
+        return true;
+    }
     if (r->head.n_user >= SAMPLE_USER_MAX)
         return false;
+    if (r->has_place && runtime_of(r->place.runtime)->stands_for(&r->place, address) && put_words(r))
+        return true;
     struct sample_frame frame = {.kind = SAMPLE_FRAME_CODE, .runtime = cfa, .where = address};
     if (file) {
         frame.file = file->serial;
         frame.extra = (uint16_t)((address - r->mapping.start + r->mapping.offset) >> UNWIND_PAGE_BITS);
     }
-    memcpy(&r->body[r->head.n_kernel + r->head.n_user++ * SAMPLE_FRAME_WORDS], &frame, sizeof frame);
+    put(r, &frame);
     return true;
+}
+
+/* Takes the words of what is to come off the record. */
+static void take_ahead(struct resumer *r, const uint64_t *body)
+{
+    struct sample_frame first;
+    r->is_told = r->rest->is_told;
+    r->n_ahead = min_of((uint32_t)r->rest->n_ahead, r->head.n_user);
+    r->head.n_user -= r->n_ahead;
+    r->ahead = body + r->head.n_kernel + r->head.n_user * SAMPLE_FRAME_WORDS;
+    r->has_place = false;
+    if (r->n_ahead == 0)
+        return;
+    memcpy(&first, r->ahead, sizeof first);
+    r->has_place = first.kind == SAMPLE_FRAME_WORD && runtime_of(first.runtime)->stands_for &&
+                   sampler_runtime_of(r->sampler, r->head.pid, first.runtime, &r->place);
 }
 
 void resumer_rest(struct resumer *r, const struct sample_head *head, const uint64_t *body)
@@ -229,11 +279,14 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     r->head = *head;
     r->head.kind = SAMPLE_STACK;
     memcpy(r->body, body, 8 * (r->head.n_kernel + SAMPLE_USER_WORDS(&r->head)));
-    r->head.n_user--; /* the last one is said again, with what is known now */
+    take_ahead(r, body);
+    uint32_t n_user = r->head.n_user;
+    if (!r->is_told && n_user > 0)
+        r->head.n_user--; /* the last one is said again, with what is known now */
     r->head.user_end = (uint16_t)rest_walk(r->rest, &(struct rest_walk){rest_rule, rest_frame, r}, &far);
     if (far)
         sampler_far(r->sampler, head->tid, far, r->rest->at.sp);
-    r->head.n_user = max_of(r->head.n_user, head->n_user);
+    r->head.n_user = max_of(r->head.n_user, n_user);
     memcpy(r->body + r->head.n_kernel + SAMPLE_USER_WORDS(&r->head), record_context(head, body),
            head->n_context);
     sampler_return(r->sampler, &r->head, r->body, is_new);

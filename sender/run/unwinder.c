@@ -78,35 +78,65 @@ static struct sample_want take_smallest(struct unwinder *u)
 }
 
 /* Whose code a file has, by what it is called and what is in it. */
-static uint32_t recognise(int fd)
+static uint32_t recognise(int fd, const struct source *source)
 {
     char path[PATH_MAX];
-    return runtime_recognise(&(struct runtime_file){.path = opener_name(fd, path), .fd = fd});
+    return runtime_recognise(&(struct runtime_file){.path = opener_name(fd, path), .source = source});
+}
+
+/* A process in which a runtime's code was met, at an address. */
+struct met {
+    uint32_t pid, runtime;
+    uint64_t start, at;
+};
+
+/* Asks the runtime for its place in a process whose mappings were read. */
+static void prepare(struct unwinder *u, const struct met *met, struct maps *maps, struct allowance *user)
+{
+    char path[64];
+    struct source file, memory = {.size = INT64_MAX, .allowance = user};
+    const struct runtime *runtime = runtime_of(met->runtime);
+    struct runtime_place place = {.start = met->start, .runtime = met->runtime};
+    const struct region *region = maps_find(maps, met->at);
+    snprintf(path, sizeof path, "/proc/%u/mem", met->pid);
+    autoclose int memory_fd = opener_quietly(path);
+    autoclose int file_fd = region ? opener_mapped(u->opener, met->pid, region->start, region->end) : -ENOENT;
+    memory.fd = memory_fd;
+    if (memory_fd < 0 || file_fd < 0 || source_file(&file, file_fd) < 0 || !runtime->prepare)
+        return;
+    file.allowance = user;
+    struct runtime_process process = {
+        .pid = met->pid, .start = met->start, .memory = &memory, .maps = maps, .at = met->at, .file = &file};
+    if (runtime->prepare(&process, &place) == 0)
+        (void)sampler_runtime(u->sampler, met->pid, &place);
 }
 
 /* Finds a runtime's place in a process. What cannot be said now is asked again. */
-static void answer_runtime(struct unwinder *u, const struct sample_want *want)
+static void find_place(struct unwinder *u, const struct met *met)
 {
     char path[64];
     struct maps maps = {0};
-    const struct runtime *runtime = runtime_of(want->head.detail);
-    struct runtime_place place = {.start = want->head.start, .runtime = want->head.detail};
-    snprintf(path, sizeof path, "/proc/%u/maps", want->head.pid);
+    struct allowance *user = ledger_of(&u->loader.ledger, opener_user(met->pid), clock_monotonic());
+    snprintf(path, sizeof path, "/proc/%u/maps", met->pid);
     autoclose int maps_fd = opener_quietly(path);
-    snprintf(path, sizeof path, "/proc/%u/mem", want->head.pid);
-    autoclose int memory = opener_quietly(path);
-    struct runtime_process process = {
-        .pid = want->head.pid, .start = want->head.start, .maps = &maps, .memory = memory};
-    if (maps_fd >= 0 && memory >= 0 && maps_read(&maps, maps_fd, MAPS_BYTES_MAX) == 0 && runtime->prepare &&
-        runtime->prepare(&process, &place) == 0)
-        (void)sampler_runtime(u->sampler, want->head.pid, &place);
+    if (maps_fd >= 0 && allowance_take(user, MAPS_BYTES_FREE) &&
+        maps_read(&maps, maps_fd, MAPS_BYTES_MAX) == 0)
+        prepare(u, met, &maps, user);
     maps_release(&maps);
+}
+
+/* Whose code a file that is known has. */
+static uint32_t runtime_of_file(const struct unwinder *u, const struct unwind_key *key)
+{
+    const struct unwind_file *file = tables_file(u->tables, key);
+    return file ? file->runtime : RUNTIME_NATIVE;
 }
 
 static void answer(struct unwinder *u, const struct sample_want *want)
 {
-    if (want->head.detail != RUNTIME_NATIVE) {
-        answer_runtime(u, want);
+    struct met met = {want->head.pid, want->head.detail, want->head.start, want->start};
+    if (met.runtime != RUNTIME_NATIVE) {
+        find_place(u, &met);
         return;
     }
     struct whereabouts at = {u->opener, &want->key, want->head.pid, want->start, want->end, want->path};
@@ -114,6 +144,9 @@ static void answer(struct unwinder *u, const struct sample_want *want)
         .key = &want->key, .user = opener_user(want->head.pid), .open = opener_open, .of = &at};
     /* What is gone, or finds no room: the kernel side asks again when it meets the file again. */
     (void)loader_add(&u->loader, &file);
+    met.runtime = runtime_of_file(u, &want->key);
+    if (met.runtime != RUNTIME_NATIVE)
+        find_place(u, &met);
 }
 
 static void on_rest(void *user, const struct sample_head *head, const uint64_t *body)
@@ -139,6 +172,9 @@ static bool on_file(void *user, const struct sample_file *file)
     struct loader_file wanted = {
         .key = &file->key, .user = opener_user(file->pid), .open = opener_open, .of = &at};
     (void)loader_add(&u->loader, &wanted);
+    struct met met = {file->pid, runtime_of_file(u, &file->key), file->began, file->start};
+    if (met.runtime != RUNTIME_NATIVE)
+        find_place(u, &met);
     return true;
 }
 

@@ -16,21 +16,27 @@
 #include "bpf/sample.h"
 #include "proto/base/arena.h"
 #include "proto/base/bytes.h"
+#include "sender/symbolize/elf/source.h"
 
 struct maps;
 
 /* A file with code that some process has mapped, or has begun as its executable. */
 struct runtime_file {
     struct bytes path; /* as we see it; NUL-terminated, "" if not known */
-    int fd;            /* the caller's; at any offset */
+    const struct source *source;
 };
 
 /* A process that runs. */
 struct runtime_process {
     uint32_t pid;
-    uint64_t start;          /* ns since boot */
-    const struct maps *maps; /* where it has code (sender/procs/maps.h) */
-    int memory;              /* for pread(2) at its addresses; the caller's */
+    uint64_t start;              /* ns since boot */
+    const struct source *memory; /* at its addresses; what reading costs is charged */
+    /* prepare: where the runtime's code was met, … */
+    const struct maps *maps;   /* of where it has code (sender/procs/maps.h) */
+    uint64_t at;               /* an address in it, … */
+    const struct source *file; /* … and the file that is there */
+    /* resolve: what prepare said. */
+    const struct runtime_place *place;
 };
 
 /* What a word is called; slices into the arena, or static. */
@@ -40,8 +46,10 @@ struct runtime_name {
     uint32_t line;     /* 0 if not known */
 };
 
+#define RUNTIME_VERSION_MAX 32u
+
 struct runtime {
-    const char *name;
+    const char *name;       /* process.runtime.name */
     const char *frame_type; /* profile.frame.type of its frames: a value of the semantic conventions */
 
     /* Whether a file has this runtime's code: then its step is asked there. NULL: never. On the thread of the
@@ -51,6 +59,12 @@ struct runtime {
     /* Fills the words of a zeroed place. 0, or -errno: it is too early, or this version is not known; the
      * kernel side asks again. NULL: there is no step. On the same thread, once a process and program. */
     int (*prepare)(const struct runtime_process *process, struct runtime_place *ret);
+
+    /* process.runtime.version of a process, by what prepare said; "": not known. NULL: it has none. */
+    void (*version)(const struct runtime_place *place, char ret[RUNTIME_VERSION_MAX]);
+
+    /* Whether words stand for a frame of the machine at this address. NULL: never. */
+    bool (*stands_for)(const struct runtime_place *place, uint64_t address);
 
     /* Names a word while its process is there, so on the way from the ring to the window: some microseconds,
      * once a word and window. False: it cannot be said. NULL: it has no words. */

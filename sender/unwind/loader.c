@@ -189,7 +189,7 @@ int loader_add(struct loader *l, const struct loader_file *file)
         autoclose int fd = o->fd;
         r = install(l, file->key, 0, RUNTIME_NATIVE, fd);
     } else if (r == 0) {
-        uint32_t runtime = l->recognise ? l->recognise(o->fd) : RUNTIME_NATIVE;
+        uint32_t runtime = l->recognise ? l->recognise(o->fd, &o->source) : RUNTIME_NATIVE;
         r = install(l, file->key, rows_pages(o->rows), runtime, o->fd);
     }
     refuse(l, file->key, r);

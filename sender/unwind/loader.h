@@ -54,7 +54,8 @@ struct loader_open {
 
 struct loader {
     struct tables *tables;
-    uint32_t (*recognise)(int fd); /* whose code a file has: enum runtime_tag; NULL: native's. The owner's */
+    /* Whose code a file has: enum runtime_tag; NULL: native's. The owner's. */
+    uint32_t (*recognise)(int fd, const struct source *source);
     /* A file has got this serial. `fd` -1: it is in memory, or nothing of it could be read. The owner's; may
      * be NULL. */
     void (*known)(void *user, uint32_t serial, const struct unwind_key *key, int fd);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/unit.h"
 
+#include <fcntl.h>
+
+#include "proto/base/macros.h"
 #include "sender/runtimes/runtime.h"
 
 UNIT(every_tag_has_a_row)
@@ -18,8 +21,20 @@ UNIT(every_tag_has_a_row)
     ck_assert_ptr_eq(runtime_of(RUNTIME_TAGS), runtime_of(RUNTIME_NATIVE));
 }
 
+/* Whose code a file has. */
+static enum runtime_tag runtime_in(const char *path)
+{
+    struct source source;
+    autoclose int fd = open(path, O_RDONLY);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(source_file(&source, fd), 0);
+    return runtime_recognise(&(struct runtime_file){.path = bytes_str(path), .source = &source});
+}
+
 UNIT(what_nobody_recognises_is_native)
 {
-    struct runtime_file file = {.path = BYTES_LIT("/no/runtime/of/ours"), .fd = -1};
+    struct source nothing = source_memory(bytes_of(NULL, 0));
+    struct runtime_file file = {.path = BYTES_LIT("/no/runtime/of/python3.11"), .source = &nothing};
     ck_assert_int_eq(runtime_recognise(&file), RUNTIME_NATIVE);
+    ck_assert_int_eq(runtime_in("/proc/self/exe"), RUNTIME_NATIVE);
 }

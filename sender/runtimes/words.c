@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A table a process, which is counted by who holds one of its words: it goes when the last one does, and when
+ * words_ask is not to give out more of it. The loop's thread alone makes tables and words; the words' thread
+ * alone writes names and their text; a name is there when the word's state says so.
+ */
+#include "sender/runtimes/words.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/intern.h"
+#include "proto/base/macros.h"
+#include "proto/base/vec.h"
+#include "sender/foreign/allowance.h"
+
+enum state { WORD_NEW, WORD_ASKED, WORD_NAMED, WORD_FAILED };
+
+struct word {
+    struct word_table *table;
+    struct word *next; /* of what is asked for */
+    struct sample_frame frame;
+    struct runtime_name name;
+    _Atomic uint32_t state; /* enum state */
+};
+
+struct word_table {
+    struct words_process of;
+    uint64_t used;
+    _Atomic uint32_t held; /* its words, and itself by `tables` */
+    struct intern frames;
+    VEC(struct word *) word; /* by number in `frames` */
+    struct arena words;
+    /* The words' thread's. */
+    struct intern texts;
+    _Atomic size_t n_text;
+    char version[RUNTIME_TAGS][RUNTIME_VERSION_MAX]; /* there before the first name of the runtime's is */
+};
+
+struct words {
+    struct words_options options;
+    pthread_t thread;
+    VEC(struct word_table *) tables;
+    uint32_t n; /* words in them */
+
+    pthread_mutex_t lock;
+    pthread_cond_t wake, answered_some;
+    struct word *first, **last;
+    uint64_t asked, answered, named;
+    bool stopping;
+
+    /* The thread's. */
+    struct ledger ledger;
+    struct word_table *open; /* whose memory and place these are; held */
+    int memory;
+    uint32_t runtime; /* of the place; 0: there is none */
+    struct runtime_place place;
+};
+
+static void table_let_go(struct word_table *t)
+{
+    if (atomic_fetch_sub(&t->held, 1) > 1)
+        return;
+    intern_release(&t->frames);
+    intern_release(&t->texts);
+    vec_release(&t->word);
+    arena_release(&t->words);
+    free(t);
+}
+
+const struct runtime_name *word_name(const struct word *word)
+{
+    return atomic_load_explicit(&word->state, memory_order_acquire) == WORD_NAMED ? &word->name : NULL;
+}
+
+const struct runtime *word_runtime(const struct word *word)
+{
+    return runtime_of(word->frame.runtime);
+}
+
+const char *word_version(const struct word *word)
+{
+    return word->table->version[word->frame.runtime];
+}
+
+void word_let_go(struct word *word)
+{
+    table_let_go(word->table);
+}
+
+/* Lets go of the memory that is open. */
+static void close_table(struct words *w)
+{
+    if (!w->open)
+        return;
+    if (w->memory >= 0)
+        close(w->memory);
+    table_let_go(w->open);
+    w->open = NULL;
+}
+
+/* Opens the memory of a word's process. The place, which is forgotten with the process, is looked for behind
+ * it: so it is of the same one. */
+static bool open_table(struct words *w, const struct word *word)
+{
+    struct word_table *t = word->table;
+    uint32_t runtime = word->frame.runtime;
+    char path[256];
+    if (w->open != t) {
+        close_table(w);
+        w->open = t;
+        atomic_fetch_add(&t->held, 1);
+        snprintf(path, sizeof path, "%s/%u/mem", w->options.proc_root, t->of.pid);
+        w->memory = open(path, O_RDONLY | O_CLOEXEC);
+        w->runtime = 0;
+    }
+    if (w->memory >= 0 && w->runtime != runtime &&
+        w->options.place(w->options.user, t->of.pid, runtime, &w->place) && w->place.start == t->of.start)
+        w->runtime = runtime;
+    if (w->runtime == runtime && !*t->version[runtime] && runtime_of(runtime)->version)
+        runtime_of(runtime)->version(&w->place, t->version[runtime]);
+    return w->memory >= 0 && w->runtime == runtime;
+}
+
+static bool keep(struct word_table *t, struct bytes *text)
+{
+    uint32_t before = t->texts.n, number = intern_add(&t->texts, *text);
+    if (number == INTERN_NONE)
+        return false;
+    if (t->texts.n != before)
+        atomic_fetch_add(&t->n_text, text->n);
+    *text = intern_get(&t->texts, number);
+    return true;
+}
+
+/* Finds a word's name. */
+static bool find_name(struct words *w, struct word *word)
+{
+    struct word_table *t = word->table;
+    const struct runtime *runtime = word_runtime(word);
+    struct arena text = {0};
+    struct runtime_name name = {.file = BYTES_LIT("")};
+    struct allowance one = {.left = WORDS_COST_MAX,
+                            .from = ledger_of(&w->ledger, t->of.user, clock_monotonic())};
+    if (!runtime->resolve || allowance_is_spent(&one) || !open_table(w, word))
+        return false;
+    struct source memory = {.fd = w->memory, .size = INT64_MAX, .allowance = &one};
+    struct runtime_process process = {
+        .pid = t->of.pid, .start = t->of.start, .memory = &memory, .place = &w->place};
+    bool found = runtime->resolve(&process, &word->frame, &text, &name) && !allowance_is_spent(&one) &&
+                 keep(t, &name.name) && keep(t, &name.file);
+    if (found)
+        word->name = name;
+    arena_release(&text);
+    return found;
+}
+
+static void *run(void *argument)
+{
+    struct words *w = argument;
+    if (w->options.begin)
+        w->options.begin();
+    pthread_mutex_lock(&w->lock);
+    for (;;) {
+        struct word *word = w->first;
+        if (w->stopping)
+            break;
+        if (!word) {
+            pthread_mutex_unlock(&w->lock);
+            close_table(w); /* a descriptor keeps a process's memory */
+            pthread_mutex_lock(&w->lock);
+            if (!w->first && !w->stopping)
+                pthread_cond_wait(&w->wake, &w->lock);
+            continue;
+        }
+        w->first = word->next;
+        if (!w->first)
+            w->last = &w->first;
+        pthread_mutex_unlock(&w->lock);
+        bool found = find_name(w, word);
+        atomic_store_explicit(&word->state, found ? WORD_NAMED : WORD_FAILED, memory_order_release);
+        table_let_go(word->table); /* which words_ask held for us */
+        pthread_mutex_lock(&w->lock);
+        w->answered++;
+        w->named += found;
+        pthread_cond_broadcast(&w->answered_some);
+    }
+    pthread_mutex_unlock(&w->lock);
+    close_table(w);
+    return NULL;
+}
+
+int words_new(struct words **ret, const struct words_options *options)
+{
+    struct words *w = calloc(1, sizeof *w);
+    pthread_condattr_t monotonic;
+    if (!w)
+        return -ENOMEM;
+    w->options = *options;
+    w->last = &w->first;
+    w->memory = -1;
+    ledger_init(&w->ledger);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->wake, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->answered_some, &monotonic);
+    int r = -pthread_create(&w->thread, NULL, run, w);
+    if (r < 0) {
+        free(w);
+        return r;
+    }
+    *ret = w;
+    return 0;
+}
+
+struct words *words_free(struct words *w)
+{
+    if (!w)
+        return NULL;
+    pthread_mutex_lock(&w->lock);
+    w->stopping = true;
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->thread, NULL);
+    for (struct word *word = w->first, *next; word; word = next) {
+        next = word->next;
+        table_let_go(word->table);
+    }
+    for (uint32_t i = 0; i < w->tables.n; i++)
+        table_let_go(w->tables.p[i]);
+    vec_release(&w->tables);
+    pthread_cond_destroy(&w->wake);
+    pthread_cond_destroy(&w->answered_some);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+    return NULL;
+}
+
+/* Gives no more words of a table out; the last table takes its place. */
+static void drop(struct words *w, uint32_t i)
+{
+    w->n -= w->tables.p[i]->word.n;
+    table_let_go(w->tables.p[i]);
+    w->tables.p[i] = w->tables.p[w->tables.n - 1];
+    w->tables.n--;
+}
+
+void words_end(struct words *w, uint32_t pid, uint64_t start)
+{
+    for (uint32_t i = 0; i < w->tables.n; i++)
+        if (w->tables.p[i]->of.pid == pid && w->tables.p[i]->of.start == start)
+            drop(w, i--);
+}
+
+void words_sweep(struct words *w, uint64_t now)
+{
+    for (uint32_t i = 0; i < w->tables.n; i++)
+        if (now - w->tables.p[i]->used > WORDS_IDLE_NS)
+            drop(w, i--);
+}
+
+static void make_room(struct words *w)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 1; i < w->tables.n; i++)
+        if (w->tables.p[i]->word.n > w->tables.p[most]->word.n)
+            most = i;
+    if (w->n >= WORDS_MAX && w->tables.n > 0)
+        drop(w, most);
+}
+
+static bool is_full(const struct word_table *t)
+{
+    return t->word.n >= WORDS_TABLE_MAX || atomic_load(&t->n_text) >= WORDS_TABLE_TEXT;
+}
+
+/* The table of a process with room for one more word. NULL: memory is out. */
+static struct word_table *table_of(struct words *w, const struct words_process *of)
+{
+    make_room(w);
+    for (uint32_t i = 0; i < w->tables.n; i++) {
+        if (w->tables.p[i]->of.serial != of->serial)
+            continue;
+        if (!is_full(w->tables.p[i]))
+            return w->tables.p[i];
+        drop(w, i);
+        break;
+    }
+    struct word_table *t = calloc(1, sizeof *t);
+    if (!t || vec_append(&w->tables, t) < 0) {
+        free(t);
+        return NULL;
+    }
+    t->of = *of;
+    t->held = 1;
+    return t;
+}
+
+static struct word *word_of(struct words *w, struct word_table *t, const struct sample_frame *frame)
+{
+    struct bytes key = bytes_of(frame, sizeof *frame);
+    uint32_t number = intern_find(&t->frames, key);
+    if (number != INTERN_NONE)
+        return t->word.p[number];
+    struct word *word = arena_calloc(&t->words, 1, sizeof *word);
+    if (!word || vec_reserve(&t->word, (uint64_t)t->word.n + 1) < 0 ||
+        intern_add(&t->frames, key) == INTERN_NONE)
+        return NULL;
+    word->table = t;
+    word->frame = *frame;
+    t->word.p[t->word.n++] = word;
+    w->n++;
+    return word;
+}
+
+struct word *words_ask(struct words *w, const struct words_process *of, const struct sample_frame *frame,
+                       uint64_t now)
+{
+    struct word_table *t = table_of(w, of);
+    struct word *word = t ? word_of(w, t, frame) : NULL;
+    if (!word)
+        return NULL;
+    t->used = now;
+    atomic_fetch_add(&t->held, 1);
+    uint32_t state = atomic_load(&word->state);
+    if (state == WORD_ASKED || state == WORD_NAMED)
+        return word;
+    atomic_store(&word->state, WORD_ASKED);
+    atomic_fetch_add(&t->held, 1);
+    word->next = NULL;
+    pthread_mutex_lock(&w->lock);
+    *w->last = word;
+    w->last = &word->next;
+    w->asked++;
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->lock);
+    return word;
+}
+
+void words_settle(struct words *w)
+{
+    uint64_t until = clock_monotonic() + WORDS_SETTLE_NS;
+    struct timespec at = {.tv_sec = (time_t)(until / NSEC_PER_SEC), .tv_nsec = (long)(until % NSEC_PER_SEC)};
+    pthread_mutex_lock(&w->lock);
+    uint64_t asked = w->asked;
+    while (w->answered < asked && !w->stopping &&
+           pthread_cond_timedwait(&w->answered_some, &w->lock, &at) == 0)
+        ;
+    pthread_mutex_unlock(&w->lock);
+}
+
+struct words_counts words_counts(struct words *w)
+{
+    pthread_mutex_lock(&w->lock);
+    struct words_counts counts = {
+        .processes = w->tables.n, .words = w->n, .named = w->named, .failed = w->answered - w->named};
+    pthread_mutex_unlock(&w->lock);
+    return counts;
+}

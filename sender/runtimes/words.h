@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the words of runtimes are called: found as they come, while what they mean is there, on a thread of
+ * its own, so that a process with thousands of new ones keeps no sample waiting; and kept by process, so that
+ * each is found once.
+ *
+ *     struct word *word = words_ask(w, &of, &frame, now);     the loop's thread; held …
+ *     words_settle(w);                                        the naming thread
+ *     … word_name(word) …
+ *     word_let_go(word);                                      any thread
+ */
+#ifndef SENDER_RUNTIMES_WORDS_H
+#define SENDER_RUNTIMES_WORDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sender/runtimes/runtime.h"
+
+struct words;
+struct word;
+
+/* Words kept of one process, and what their names may take; what is above begins anew. */
+#define WORDS_TABLE_MAX  10000u
+#define WORDS_TABLE_TEXT (4u << 20)
+/* Of all processes; then the one that has most begins anew. */
+#define WORDS_MAX 200000u
+/* A process without words for so long is forgotten. */
+#define WORDS_IDLE_NS 60000000000u
+/* How long names are waited for at the end of a window. */
+#define WORDS_SETTLE_NS 1000000000u
+/* What finding one name may cost, in the unit of sender/foreign/allowance.h: a real one takes a twentieth. */
+#define WORDS_COST_MAX (512 << 10)
+
+struct words_options {
+    /* What prepare said of a process. False: nothing (any more). From the words' thread. */
+    bool (*place)(void *user, uint32_t pid, uint32_t runtime, struct runtime_place *ret);
+    void *user;
+    const char *proc_root; /* "/proc", or a folder like it; must stay */
+    void (*begin)(void);   /* called by the words' thread when it has started; NULL: nothing is to be done */
+};
+
+/* A process. */
+struct words_process {
+    uint64_t serial;    /* never another's */
+    uint32_t pid, user; /* `user` is charged for the reading */
+    uint64_t start;
+};
+
+struct words_counts {
+    uint32_t processes, words;
+    uint64_t named, failed; /* found, and not, since the start; what is asked for again counts again */
+};
+
+/* Starts the thread. 0 or -errno. */
+int words_new(struct words **ret, const struct words_options *options);
+
+/* Ends the thread; nobody asks or settles any more. What is held stays until it is let go. Returns NULL; NULL
+ * is fine. */
+struct words *words_free(struct words *w);
+
+/* A word of a process, held; its name is looked for if it has none. NULL: memory is out. */
+struct word *words_ask(struct words *w, const struct words_process *of, const struct sample_frame *frame,
+                       uint64_t now);
+
+/* Forgets a process that has ended, or become another program; and those that are idle. */
+void words_end(struct words *w, uint32_t pid, uint64_t start);
+void words_sweep(struct words *w, uint64_t now);
+
+/* Waits until what was asked for so far is answered, for WORDS_SETTLE_NS at most. Any thread. */
+void words_settle(struct words *w);
+
+/* NULL: it is not known (yet). Valid as long as the word is held; what it says does not change. */
+const struct runtime_name *word_name(const struct word *word);
+const struct runtime *word_runtime(const struct word *word);
+/* process.runtime.version; "": not known. Of one that has a name. */
+const char *word_version(const struct word *word);
+void word_let_go(struct word *word);
+
+struct words_counts words_counts(struct words *w);
+
+#endif
