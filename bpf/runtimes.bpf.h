@@ -12,7 +12,9 @@
 #ifndef BPF_RUNTIMES_BPF_H
 #define BPF_RUNTIMES_BPF_H
 
-/* Here: #include "bpf/NAME_step.h", one each. */
+#define RUNTIME_READ(to, n, address) bpf_probe_read_user(to, n, (void *)(address))
+#define RUNTIME_THREAD()             BPF_CORE_READ((struct task_struct___tls *)bpf_get_current_task_btf(), thread.fsbase)
+#include "bpf/cpython_step.h"
 
 /* Filled by user space, by RUNTIME_PLACE_KEY. */
 struct {
@@ -28,6 +30,20 @@ __u32 n_runtime_places = 0; /* 0: nobody is looked up */
 static __always_inline int native_step(struct scratch *s, __u64 address)
 {
     return STEP_NATIVE;
+}
+
+static __always_inline int cpython_step(struct scratch *s, __u64 address)
+{
+    struct runtime_walk *r = &s->walk.runtime;
+    struct cpython_walk *c = (struct cpython_walk *)r->word;
+    struct sample_frame word;
+    _Static_assert(sizeof *c <= sizeof r->word, "fits");
+    const struct cpython_place *place = (const struct cpython_place *)r->place.word;
+    int did = cpython_walk_on(place, c, r->is_ahead ? place->start[0] : address, &word);
+    r->inside = c->is_inside ? RUNTIME_CPYTHON : 0;
+    if (did == STEP_TAKEN || did == STEP_LAST)
+        add_frame(s, word); /* no room: the next step says so */
+    return did;
 }
 
 /* By what such a wish is known: no file's key. */

@@ -9,7 +9,9 @@
 #include "bpf/types.h"
 
 /* To add one: a row here, its step in runtimes.bpf.h, its folder in sender/runtimes. */
-#define RUNTIMES(ROW) ROW(NATIVE, native)
+#define RUNTIMES(ROW)   \
+    ROW(NATIVE, native) \
+    ROW(CPYTHON, cpython)
 
 #define RUNTIME_TAG(tag, name) RUNTIME_##tag,
 enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };

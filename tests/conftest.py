@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
 # from below (BPF, perf) are one group, and so are what is timed or loads the machine, so that neither meets its own kind. Long
 # ones first: whoever begins last should not be who takes longest.
 GROUPS = {
-    "profsend": ("e2e/test_unwind.py", "e2e/test_names.py", "e2e/test_absence.py", "e2e/test_kinds_", "e2e/test_profsend",
+    "profsend": ("e2e/test_unwind.py", "e2e/test_names.py", "e2e/test_absence.py", "e2e/test_kinds_", "e2e/test_profsend", "e2e/test_cpython",
                  "kernel/"),
     "load": ("e2e/test_load.py", "e2e/test_attack.py", "e2e/test_stress.py", "e2e/test_soak.py", "e2e/test_cost.py"),
 }

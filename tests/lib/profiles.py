@@ -10,6 +10,8 @@ Stack = collections.namedtuple("Stack", "pid thread names files kinds incomplete
 class Receiver(Sink):
     """with Receiver() as r: … r.url is the endpoint; r.stacks counts hits by Stack (names leaf first).
 
+    r.places has, by name and profile.frame.type, each (source file, line) that was told of such frames.
+    r.resources has the attributes of each process, by pid.
     Stack.first: the hit was less than `first` seconds after the first one of its process.
     """
 
@@ -18,6 +20,8 @@ class Receiver(Sink):
         self.first_ns = int(first * 1e9)
         self.begun = {}
         self.stacks = collections.Counter()
+        self.places = collections.defaultdict(set)
+        self.resources = {}
         self.lock = threading.Lock()
 
     def take(self, path, headers, body):
@@ -28,7 +32,8 @@ class Receiver(Sink):
 
     def of(self, pid):
         """Hits by stack of one process."""
-        return {stack: hits for stack, hits in self.stacks.items() if stack.pid == pid}
+        with self.lock:
+            return {stack: hits for stack, hits in self.stacks.items() if stack.pid == pid}
 
     def _add(self, request):
         d = request.dictionary
@@ -48,13 +53,16 @@ class Receiver(Sink):
                 function = d.function_table[location.lines[0].function_index]
                 name = d.string_table[function.name_strindex]
             mapping = d.mapping_table[location.mapping_index]
-            frames.append((name or hex(location.address), d.string_table[mapping.filename_strindex],
-                           attributes(location.attribute_indices).get("profile.frame.type")))
+            kind = attributes(location.attribute_indices).get("profile.frame.type")
+            frames.append((name or hex(location.address), d.string_table[mapping.filename_strindex], kind))
+            if name:
+                self.places[name, kind].add((d.string_table[function.filename_strindex], location.lines[0].line))
         begun = {}
         for resource in request.resource_profiles:
             pid = next((a.value.int_value for a in resource.resource.attributes if a.key == "process.pid"), None)
             times = [t for scope in resource.scope_profiles for profile in scope.profiles for sample in profile.samples
                      for t in sample.timestamps_unix_nano]
+            self.resources[pid] = {a.key: getattr(a.value, a.value.WhichOneof("value") or "string_value") for a in resource.resource.attributes}
             begun[pid] = min(times + [begun.get(pid, 1 << 63)])
         for resource in request.resource_profiles:
             pid = next((a.value.int_value for a in resource.resource.attributes if a.key == "process.pid"), None)

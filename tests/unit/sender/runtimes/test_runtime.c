@@ -2,6 +2,8 @@
 #include "tests/lib/unit.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 
 #include "proto/base/macros.h"
 #include "sender/runtimes/runtime.h"
@@ -37,4 +39,12 @@ UNIT(what_nobody_recognises_is_native)
     struct runtime_file file = {.path = BYTES_LIT("/no/runtime/of/python3.11"), .source = &nothing};
     ck_assert_int_eq(runtime_recognise(&file), RUNTIME_NATIVE);
     ck_assert_int_eq(runtime_in("/proc/self/exe"), RUNTIME_NATIVE);
+}
+
+UNIT(python_is_recognised_by_what_it_exports)
+{
+    char path[PATH_MAX];
+    if (!realpath("/usr/bin/python3", path))
+        unit_skip("no Python here");
+    ck_assert_int_eq(runtime_in(path), RUNTIME_CPYTHON);
 }

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * What the step of CPython (cpython_step.h) has to know of a process, and the words it sends; both sides.
+ *
+ * A thread's frames are a list of its own, which hangs on its thread state; that is found as
+ * PyGILState_GetThisThreadState finds it, by a key of pthread_getspecific(3). The list comes in segments:
+ * those that one call of _PyEval_EvalFrameDefault runs.
+ */
+#ifndef BPF_CPYTHON_H
+#define BPF_CPYTHON_H
+
+#include "bpf/runtimes.h"
+
+/* Where one call's segment of the list ends. */
+enum cpython_segment {
+    CPYTHON_ONE,    /* a frame a call (up to 3.10) */
+    CPYTHON_MARKED, /* behind a frame that says that it is the first (3.11) */
+    CPYTHON_SHIM,   /* before one that is no frame, but stands for the call (from 3.12 on) */
+};
+
+/* Over runtime_place.word. Offsets are in bytes. */
+struct cpython_place {
+    bpf_u64 start[2],
+        size[2];          /* where _PyEval_EvalFrameDefault is, and what of it is kept apart, being cold */
+    bpf_u64 key;          /* address of the key: a word that is 1 once it is made, then its number */
+    bpf_u32 segment;      /* enum cpython_segment */
+    bpf_u16 thread_frame; /* in a thread state: its frame … */
+    bpf_u16 cframe;       /* … or if `has_cframe`, a pointer to what has the frame at this */
+    bpf_u16 has_cframe;
+    bpf_u16 from;                      /* what is read of a frame begins here */
+    bpf_u16 code, previous, at, owner; /* in that; `at`: the instruction, `owner`: says where segments end */
+    bpf_u16 code_start;                /* in a code object: the first instruction; 0: `at` is an index, … */
+    bpf_u16 at_shift;                  /* … which is to be shifted right to be one of instructions */
+    bpf_u16 cookie;                    /* in a code object: three pointers, see CPYTHON_COOKIE */
+    /* For names; the kernel side does not look at these. */
+    bpf_u16 minor, micro;                  /* the version, 3.minor.micro; CPYTHON_NO_MICRO: not known */
+    bpf_u16 file_name, name, first, lines; /* in a code object */
+    bpf_u16 ascii, wide;                   /* in a string: its characters, if all are ASCII, and if not */
+};
+_Static_assert(sizeof(struct cpython_place) <= 8 * RUNTIME_PLACE_WORDS, "fits");
+
+#define CPYTHON_NO_MICRO 0xffffu
+
+/* As much of a frame is read, in words. */
+#define CPYTHON_FRAME_WORDS 11u
+/* The value of `owner` from which on it is a shim: FRAME_OWNED_BY_CSTACK, from 3.14 on _INTERPRETER. */
+#define CPYTHON_OWNER_SHIM 3u
+
+/* A word: `where` is the code object, `extra` the number of the instruction in it, in units of 2 bytes, and
+ * `file` is made of the pointers to its name, what follows that, and its table of lines: what tells it from
+ * another code object that gets its memory. */
+#define CPYTHON_NO_INSTRUCTION 0xffffu
+#define CPYTHON_COOKIE_WORDS   3u
+#define CPYTHON_COOKIE(word)                                                            \
+    ((bpf_u32)(((word)[0] * 0x9e3779b97f4a7c15ull ^ (word)[1] * 0xd6e8feb86659fd93ull ^ \
+                (word)[2] * 0xc2b2ae3d27d4eb4full) >>                                   \
+               32))
+
+/* Where thread-specific data is, from the thread pointer on: glibc (nptl/descr.h, struct pthread), x86-64,
+ * 2.2 and later. Blocks of 32 entries of two words, a counter and the value; the first block lies in the
+ * thread itself, pointers to all behind it. */
+#define CPYTHON_TSD_FIRST  0x310u
+#define CPYTHON_TSD_BLOCKS 0x510u
+#define CPYTHON_TSD_KEYS   1024u
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * One step through a thread's Python frames: from a frame of the machine that runs them to the words of its
+ * segment, a step each. The same code runs in the kernel (runtimes.bpf.h) and in user space, where it is
+ * tried on memory that lies.
+ *
+ * Who includes it has defined before:
+ *
+ *     RUNTIME_READ(to, n, address)   copies n bytes of the thread's memory; 0 if it can
+ *     RUNTIME_THREAD()               the thread pointer
+ */
+#ifndef BPF_CPYTHON_STEP_H
+#define BPF_CPYTHON_STEP_H
+
+#include "bpf/cpython.h"
+#include "bpf/sample.h"
+
+/* What a walk knows; all 0 but `is_begun` and `is_inside` may be anything at first. */
+struct cpython_walk {
+    bpf_u32 is_begun;  /* the thread's first frame was looked for */
+    bpf_u32 is_inside; /* of this frame of the machine, more are to come */
+    bpf_u64 frame;     /* the next one; 0: there is none */
+    bpf_u64 read[16];  /* CPYTHON_FRAME_WORDS of it; the index is masked */
+    bpf_u64 cookie[CPYTHON_COOKIE_WORDS];
+};
+
+/* Finds the thread's topmost frame; 0: it has none. */
+static inline __attribute__((always_inline)) bpf_u64 cpython_first(const struct cpython_place *p)
+{
+    bpf_u32 made[2] = {0};
+    bpf_u64 thread = RUNTIME_THREAD(), block = thread + CPYTHON_TSD_FIRST, state = 0, frame = 0;
+    if (RUNTIME_READ(made, 8, p->key) || made[0] != 1)
+        return 0;
+    bpf_u32 key = made[1];
+    if (key >= CPYTHON_TSD_KEYS ||
+        (key >= 32 && RUNTIME_READ(&block, 8, thread + CPYTHON_TSD_BLOCKS + 8 * (bpf_u64)(key / 32))) ||
+        RUNTIME_READ(&state, 8, block + 16 * (bpf_u64)(key % 32) + 8) || !state ||
+        RUNTIME_READ(&frame, 8, state + p->thread_frame))
+        return 0;
+    if (p->has_cframe && (!frame || RUNTIME_READ(&frame, 8, frame + p->cframe)))
+        return 0;
+    return frame;
+}
+
+static inline __attribute__((always_inline)) bpf_u64 cpython_field(const struct cpython_walk *c, bpf_u16 at)
+{
+    return c->read[at >> 3 & 15] >> 8 * (at & 7);
+}
+
+/* The number of the instruction a frame is at. */
+static inline __attribute__((always_inline)) bpf_u16 cpython_instruction(const struct cpython_place *p,
+                                                                         const struct cpython_walk *c,
+                                                                         bpf_u64 code)
+{
+    bpf_u64 at = cpython_field(c, p->at);
+    if (p->code_start)
+        at = (at - code - p->code_start) >> 1;
+    else
+        at = (bpf_u32)at >> (p->at_shift & 1);
+    return at < CPYTHON_NO_INSTRUCTION ? (bpf_u16)at : CPYTHON_NO_INSTRUCTION;
+}
+
+/* A step at `address`. STEP_NATIVE: the frame of the machine is what there is. Else *ret is a word, and
+ * STEP_TAKEN says that it is not the last of this frame of the machine, STEP_LAST that it is.
+ * STEP_PASSED: there is none, and this frame of the machine has had words. */
+static inline __attribute__((always_inline)) int cpython_walk_on(const struct cpython_place *p,
+                                                                 struct cpython_walk *c, bpf_u64 address,
+                                                                 struct sample_frame *ret)
+{
+    bpf_u32 is_inside = c->is_inside;
+    if (!is_inside && address - p->start[0] >= p->size[0] && address - p->start[1] >= p->size[1])
+        return STEP_NATIVE;
+    if (!c->is_begun) {
+        c->is_begun = 1;
+        c->frame = cpython_first(p);
+    }
+    c->is_inside = 0;
+    if (!c->frame || RUNTIME_READ(c->read, 8 * CPYTHON_FRAME_WORDS, c->frame + p->from)) {
+        c->frame = 0;
+        return is_inside ? STEP_PASSED : STEP_NATIVE;
+    }
+    c->frame = cpython_field(c, p->previous) & ~7ull;
+    bpf_u32 owner = cpython_field(c, p->owner) & 255;
+    if (p->segment == CPYTHON_SHIM && owner >= CPYTHON_OWNER_SHIM)
+        return is_inside ? STEP_PASSED : STEP_NATIVE;
+    bpf_u64 code = cpython_field(c, p->code) & ~7ull;
+    if (RUNTIME_READ(c->cookie, sizeof c->cookie, code + p->cookie)) {
+        c->frame = 0;
+        return is_inside ? STEP_PASSED : STEP_NATIVE;
+    }
+    *ret = (struct sample_frame){.kind = SAMPLE_FRAME_WORD,
+                                 .runtime = RUNTIME_CPYTHON,
+                                 .extra = cpython_instruction(p, c, code),
+                                 .file = CPYTHON_COOKIE(c->cookie),
+                                 .where = code};
+    c->is_inside = p->segment == CPYTHON_SHIM || (p->segment == CPYTHON_MARKED && owner != 1);
+    return c->is_inside ? STEP_TAKEN : STEP_LAST;
+}
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A code object is freed with its function, and another one may get its memory: so what tells it from others
+ * is compared with the word before anything is read by it, and again when all was.
+ */
+#include "sender/runtimes/cpython/code.h"
+
+#include <string.h>
+
+#include "proto/base/macros.h"
+#include "sender/runtimes/cpython/lines.h"
+
+/* PyASCIIObject, the same in all versions: length, hash, state; and PyVarObject's ob_size, PyBytesObject's
+ * ob_sval. */
+#define STRING_LENGTH_AT 16u
+#define STRING_STATE_AT  32u
+#define BYTES_SIZE_AT    16u
+#define BYTES_AT         32u
+/* Bits of `state`. */
+#define STATE_KIND(state) ((state) >> 2 & 7)
+#define STATE_COMPACT     0x20u
+#define STATE_ASCII       0x40u
+
+static size_t put_utf8(uint8_t *to, uint32_t c)
+{
+    if (c < 0x80) {
+        to[0] = (uint8_t)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        to[0] = (uint8_t)(0xc0 | c >> 6);
+        to[1] = (uint8_t)(0x80 | (c & 63));
+        return 2;
+    }
+    if (c < 0x10000) {
+        to[0] = (uint8_t)(0xe0 | c >> 12);
+        to[1] = (uint8_t)(0x80 | (c >> 6 & 63));
+        to[2] = (uint8_t)(0x80 | (c & 63));
+        return 3;
+    }
+    to[0] = (uint8_t)(0xf0 | (c >> 18 & 7));
+    to[1] = (uint8_t)(0x80 | (c >> 12 & 63));
+    to[2] = (uint8_t)(0x80 | (c >> 6 & 63));
+    to[3] = (uint8_t)(0x80 | (c & 63));
+    return 4;
+}
+
+/* A string, as UTF-8; .p NULL: there is none. */
+static struct bytes read_string(const struct source *memory, const struct cpython_place *place, uint64_t at,
+                                struct arena *text)
+{
+    uint64_t head[3]; /* length, hash, state */
+    uint8_t raw[4 * CPYTHON_NAME_MAX], utf8[4 * CPYTHON_NAME_MAX];
+    if (!source_read(memory, at + STRING_LENGTH_AT, head, sizeof head))
+        return bytes_of(NULL, 0);
+    _Static_assert(STRING_STATE_AT == STRING_LENGTH_AT + 2 * sizeof *head, "one behind the other");
+    uint32_t state = (uint32_t)head[2], kind = STATE_KIND(state);
+    size_t n = (size_t)min_of(head[0], (uint64_t)CPYTHON_NAME_MAX), n_utf8 = 0;
+    if (!(state & STATE_COMPACT) || (kind != 1 && kind != 2 && kind != 4) ||
+        !source_read(memory, at + (state & STATE_ASCII ? place->ascii : place->wide), raw, n * kind))
+        return bytes_of(NULL, 0);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t c = 0;
+        memcpy(&c, raw + i * kind, kind);
+        n_utf8 += put_utf8(utf8 + n_utf8, c);
+    }
+    return arena_copy(text, bytes_of(utf8, n_utf8));
+}
+
+/* Whether it is the word's code object that is there. */
+static bool is_it(const struct source *memory, const struct cpython_place *place,
+                  const struct sample_frame *word)
+{
+    uint64_t cookie[CPYTHON_COOKIE_WORDS];
+    return source_read(memory, word->where + place->cookie, cookie, sizeof cookie) &&
+           CPYTHON_COOKIE(cookie) == word->file;
+}
+
+static bool read_pointer(const struct source *memory, uint64_t at, uint64_t *ret)
+{
+    return source_read(memory, at, ret, sizeof *ret);
+}
+
+bool cpython_code_name(const struct source *memory, const struct cpython_place *place,
+                       const struct sample_frame *word, struct arena *text, struct runtime_name *ret)
+{
+    uint64_t name, file, lines, n_lines;
+    uint32_t first;
+    if (!is_it(memory, place, word) || !read_pointer(memory, word->where + place->name, &name) ||
+        !read_pointer(memory, word->where + place->file_name, &file) ||
+        !read_pointer(memory, word->where + place->lines, &lines) ||
+        !source_read(memory, word->where + place->first, &first, sizeof first))
+        return false;
+    struct runtime_name is = {.name = read_string(memory, place, name, text),
+                              .file = read_string(memory, place, file, text),
+                              .line = first};
+    if (!is.name.n)
+        return false;
+    if (!is.file.p)
+        is.file = BYTES_LIT("");
+    if (word->extra != CPYTHON_NO_INSTRUCTION && read_pointer(memory, lines + BYTES_SIZE_AT, &n_lines))
+        is.line = cpython_line(memory, lines + BYTES_AT, n_lines, place->minor, first, word->extra);
+    if (!is_it(memory, place, word))
+        return false;
+    *ret = is;
+    return true;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CPython's row. What the step has to know is all in the file, but for the offsets that a process says itself
+ * (from 3.13 on), which are there from its first instruction: so a process has its place before it has begun.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sender/procs/maps.h"
+#include "sender/runtimes/cpython/binary.h"
+#include "sender/runtimes/cpython/code.h"
+#include "sender/runtimes/cpython/layout.h"
+#include "sender/runtimes/runtime.h"
+#include "sender/symbolize/elf/elf.h"
+
+static bool recognise(const struct runtime_file *file)
+{
+    struct cpython_binary binary;
+    return cpython_binary_find(&binary, file->source, file->path);
+}
+
+/* What is to be added to the file's addresses for those of the process. */
+static bool bias_of(const struct source *file, const struct region *region, uint64_t *ret)
+{
+    struct elf elf;
+    uint64_t address;
+    if (elf_read(&elf, file) < 0 || !elf_address(&elf, region->offset, &address))
+        return false;
+    *ret = region->start - address;
+    return true;
+}
+
+static int prepare(const struct runtime_process *process, struct runtime_place *ret)
+{
+    struct cpython_binary binary;
+    struct cpython_place place;
+    uint64_t bias;
+    const struct region *region = maps_find(process->maps, process->at);
+    if (!region || !cpython_binary_find(&binary, process->file, region->path) ||
+        !bias_of(process->file, region, &bias))
+        return -ENOENT;
+    int r = cpython_layout(&place, binary.minor, process->memory, bias + binary.runtime);
+    if (r < 0)
+        return r;
+    cpython_binary_find_cold(&binary, process->file);
+    place.micro = (uint16_t)binary.micro;
+    place.key += bias + binary.runtime;
+    place.start[0] = bias + binary.eval;
+    place.size[0] = binary.eval_size;
+    place.start[1] = bias + binary.cold;
+    place.size[1] = binary.cold_size;
+    memcpy(ret->word, &place, sizeof place);
+    return 0;
+}
+
+static void version(const struct runtime_place *of, char ret[RUNTIME_VERSION_MAX])
+{
+    const struct cpython_place *place = (const struct cpython_place *)of->word;
+    int n = snprintf(ret, RUNTIME_VERSION_MAX, "3.%u", place->minor);
+    if (place->micro != CPYTHON_NO_MICRO)
+        snprintf(ret + n, RUNTIME_VERSION_MAX - (size_t)n, ".%u", place->micro);
+}
+
+static bool stands_for(const struct runtime_place *of, uint64_t address)
+{
+    const struct cpython_place *place = (const struct cpython_place *)of->word;
+    return address - place->start[0] < place->size[0] || address - place->start[1] < place->size[1];
+}
+
+static bool resolve(const struct runtime_process *process, const struct sample_frame *frame,
+                    struct arena *text, struct runtime_name *ret)
+{
+    const struct cpython_place *place = (const struct cpython_place *)process->place->word;
+    return cpython_code_name(process->memory, place, frame, text, ret);
+}
+
+const struct runtime runtime_cpython = {.name = "cpython",
+                                        .frame_type = "cpython",
+                                        .recognise = recognise,
+                                        .prepare = prepare,
+                                        .version = version,
+                                        .stands_for = stands_for,
+                                        .resolve = resolve};

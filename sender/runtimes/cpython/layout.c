@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sender/runtimes/cpython/layout.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Offsets in structures of 64-bit builds, as the headers of each version have them. */
+static const struct cpython_place tables[] = {
+    /* A frame (PyFrameObject) a call; f_lasti counts bytes up to 3.9. */
+    {.minor = 8,
+     .key = 1392,
+     .segment = CPYTHON_ONE,
+     .thread_frame = 24,
+     .from = 24,
+     .previous = 24,
+     .code = 32,
+     .at = 104,
+     .at_shift = 1,
+     .first = 40,
+     .file_name = 104,
+     .name = 112,
+     .lines = 120,
+     .ascii = 48,
+     .wide = 72},
+    {.minor = 9,
+     .key = 584,
+     .segment = CPYTHON_ONE,
+     .thread_frame = 24,
+     .from = 24,
+     .previous = 24,
+     .code = 32,
+     .at = 104,
+     .at_shift = 1,
+     .first = 40,
+     .file_name = 104,
+     .name = 112,
+     .lines = 120,
+     .ascii = 48,
+     .wide = 72},
+    {.minor = 10,
+     .key = 584,
+     .segment = CPYTHON_ONE,
+     .thread_frame = 24,
+     .from = 24,
+     .previous = 24,
+     .code = 32,
+     .at = 96,
+     .first = 40,
+     .file_name = 104,
+     .name = 112,
+     .lines = 120,
+     .ascii = 48,
+     .wide = 72},
+    /* _PyInterpreterFrame; `name` is co_qualname from here on, which lies behind co_name. `owner` is
+       is_entry. */
+    {.minor = 11,
+     .key = 592,
+     .segment = CPYTHON_MARKED,
+     .thread_frame = 56,
+     .has_cframe = 1,
+     .cframe = 8,
+     .code = 32,
+     .previous = 48,
+     .at = 56,
+     .owner = 68,
+     .code_start = 184,
+     .first = 72,
+     .file_name = 112,
+     .name = 128,
+     .lines = 136,
+     .ascii = 48,
+     .wide = 72},
+    {.minor = 12,
+     .key = 1544,
+     .segment = CPYTHON_SHIM,
+     .thread_frame = 56,
+     .has_cframe = 1,
+     .cframe = 0,
+     .code = 0,
+     .previous = 8,
+     .at = 56,
+     .owner = 70,
+     .code_start = 192,
+     .first = 68,
+     .file_name = 112,
+     .name = 128,
+     .lines = 136,
+     .ascii = 40,
+     .wide = 56},
+};
+
+/* Which words of _Py_DebugOffsets say what, and what it does not say. */
+static const struct described {
+    uint32_t minor, words;
+    uint16_t key;
+    uint16_t thread_frame, previous, code, at, owner;
+    uint16_t file_name, name, lines, first, code_start, ascii;
+} described[] = {
+    {.minor = 13,
+     .words = 73,
+     .key = 2160,
+     .thread_frame = 23,
+     .previous = 29,
+     .code = 30,
+     .at = 31,
+     .owner = 33,
+     .file_name = 35,
+     .name = 37,
+     .lines = 38,
+     .first = 39,
+     .code_start = 43,
+     .ascii = 70},
+    {.minor = 14,
+     .words = 83,
+     .key = 2336,
+     .thread_frame = 26,
+     .previous = 32,
+     .code = 33,
+     .at = 34,
+     .owner = 36,
+     .file_name = 40,
+     .name = 42,
+     .lines = 43,
+     .first = 44,
+     .code_start = 48,
+     .ascii = 80},
+};
+#define WORDS_MAX     83u
+#define FREE_THREADED 2u
+#define OFFSET_MAX    4096u
+#define WIDE_BEHIND   16u /* PyCompactUnicodeObject: utf8_length, utf8 */
+
+static int by_description(struct cpython_place *ret, const struct described *d, const struct source *memory,
+                          uint64_t runtime)
+{
+    uint64_t word[WORDS_MAX];
+    if (!source_read(memory, runtime, word, d->words * sizeof *word) || memcmp(word, "xdebugpy", 8) != 0 ||
+        word[FREE_THREADED] != 0)
+        return -ENOTSUP;
+    *ret = (struct cpython_place){.minor = (uint16_t)d->minor, .key = d->key, .segment = CPYTHON_SHIM};
+    const struct {
+        uint16_t *to, from;
+    } fields[] = {
+        {&ret->thread_frame, d->thread_frame},
+        {&ret->previous, d->previous},
+        {&ret->code, d->code},
+        {&ret->at, d->at},
+        {&ret->owner, d->owner},
+        {&ret->file_name, d->file_name},
+        {&ret->name, d->name},
+        {&ret->lines, d->lines},
+        {&ret->first, d->first},
+        {&ret->code_start, d->code_start},
+        {&ret->ascii, d->ascii},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        if (word[fields[i].from] >= OFFSET_MAX)
+            return -ENOTSUP;
+        *fields[i].to = (uint16_t)word[fields[i].from];
+    }
+    ret->wide = ret->ascii + WIDE_BEHIND;
+    return 0;
+}
+
+int cpython_layout(struct cpython_place *ret, uint32_t minor, const struct source *memory, uint64_t runtime)
+{
+    int r = -ENOTSUP;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (tables[i].minor == minor) {
+            *ret = tables[i];
+            r = 0;
+        }
+    for (size_t i = 0; i < sizeof described / sizeof *described; i++)
+        if (described[i].minor == minor)
+            r = by_description(ret, &described[i], memory, runtime);
+    if (r < 0)
+        return r;
+    /* Relative to what is read of a frame, all of which must be in that. */
+    uint16_t *const in_frame[] = {&ret->code, &ret->previous, &ret->at, &ret->owner};
+    for (size_t i = 0; i < sizeof in_frame / sizeof *in_frame; i++) {
+        if (*in_frame[i] < ret->from)
+            *in_frame[i] = ret->from; /* there is none: `owner` of one that has no mark */
+        *in_frame[i] -= ret->from;
+        if (*in_frame[i] >= 8 * CPYTHON_FRAME_WORDS)
+            return -ENOTSUP;
+    }
+    ret->cookie = (uint16_t)(ret->lines - 8 * (CPYTHON_COOKIE_WORDS - 1));
+    return 0;
+}

@@ -1,0 +1,258 @@
+"""Python programs whose stacks are known (tests/runtimes/chains.py), seen by profsend: attached to while they run, and begun while it
+samples; by the machine's own CPython and, with --soak, by each version that is to be had here.
+"""
+import ast
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from profiles import Receiver
+from programs import BUILD, ROOT, Process, running, wait_for
+
+PROGRAM = ROOT / "tests/runtimes/chains.py"
+sys.path.insert(0, str(PROGRAM.parent))
+import chains  # noqa: E402
+
+OWN = pathlib.Path("/usr/bin/python3").resolve()
+LIBRARIES = [BUILD / f"{folder}/libpg_{folder.replace('/', '_')}.a"
+             for folder in ("sender/runtimes/cpython", "sender/symbolize/elf", "sender/foreign", "proto/base")]
+FREQUENCY = 997
+LATE = 0.999  # of the samples of an interpreter that runs already are exact, complete and named
+FIRST = 1.0  # seconds within which its place must be known, on a machine that eight others use
+AFTER = 0.99  # of one that begins
+# What is below `run`, in the main thread or in others.
+ROOTS = {("<module>",), ("Thread._bootstrap", "Thread._bootstrap_inner", "Thread.run"), ("_bootstrap", "_bootstrap_inner", "run")}
+
+
+def versions():
+    """The machine's own; with --soak one of each version."""
+    yield pytest.param("own", id=OWN.name)
+    for version in range(8, 15):
+        yield pytest.param(version, id=f"3.{version}", marks=pytest.mark.soak)
+
+
+def interpreter(version):
+    """Its path; the version's newest of pyenv, or as PG_PYTHONS names it."""
+    if version == "own":
+        return OWN
+    found = [pathlib.Path(p) for p in os.environ.get("PG_PYTHONS", "").split() if f"3.{version}" in p]
+    found += [f / "bin/python3" for f in sorted(pathlib.Path.home().glob(f".pyenv/versions/3.{version}.*"), reverse=True)]
+    return next((p for p in found if p.exists()), None) or pytest.skip(f"no CPython 3.{version} here (pyenv, or PG_PYTHONS)")
+
+
+def minor(python):
+    return int(subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"], capture_output=True, text=True, check=True).stdout)
+
+
+def possible(qualified):
+    """Every stack there can be from `work` on, root first."""
+    found = set()
+    for chain in chains.CHAINS:
+        chain = ["work"] + [name if qualified else name.rpartition(".")[2] for name in chain]
+        found |= {tuple(chain[:n]) for n in range(len(chain) + 1)}
+    return found
+
+
+def is_exact(names, chains_possible, qualified):
+    for root in ROOTS:
+        if names[:len(root)] == root and names[len(root):len(root) + 1] == ("run",):
+            return names[len(root) + 1:] in chains_possible
+    return False
+
+
+def judge(stacks, python_minor):
+    """(hits, exact, complete, named) of the samples in which the program was at work; and the odd ones."""
+    qualified = python_minor >= 11
+    chains_possible, odd = possible(qualified), []
+    hits = exact = complete = named = 0
+    for stack, n in stacks.items():
+        if stack.first:
+            continue
+        names = tuple(name for name, kind in zip(stack.names, stack.kinds) if kind == "cpython")[::-1]
+        hits += n
+        is_named = not any(name.startswith("0x") for name in names)
+        good = is_exact(names, chains_possible, qualified)
+        exact += n * good
+        complete += n * (stack.incomplete is None)
+        named += n * is_named
+        if not (good and stack.incomplete is None and is_named):
+            odd.append((n, stack.incomplete, list(zip(stack.names, stack.kinds))))
+    return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
+
+
+def profsend(receiver, *arguments):
+    return Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
+                    "--interval", "1s", *arguments])
+
+
+def started(sender):
+    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
+    if not sender.alive() and sender.wait() == 3:
+        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+
+
+def busy(process):
+    return wait_for(lambda: cpu_seconds(process.pid) >= 0.3, "Python at work")
+
+
+def cpu_seconds(pid):
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 1e9
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("version", versions())
+@pytest.mark.parametrize("threads", [(), ("3",)], ids=["main", "threads"])
+def test_an_interpreter_that_runs_is_seen_exactly(version, threads):
+    python = interpreter(version)
+    python_minor = minor(python)
+    program = Process([python, PROGRAM, "60", *threads])
+    with Receiver(first=FIRST) as receiver, running(program):
+        busy(program)
+        sender = profsend(receiver, "--pid", program.pid)
+        with running(sender):
+            started(sender)
+            wait_for(lambda: sum(receiver.of(program.pid).values()) >= 1500, "samples")
+            assert sender.stop() == 0, sender.log()
+        hits, exact, complete, named, odd = judge(receiver.of(program.pid), python_minor)
+    text = f"{python}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
+    print("\n" + text, *odd[:4], sep="\n    ")
+    assert not receiver.errors, receiver.errors[0]
+    assert min(exact, complete, named) >= LATE * hits - 1, (text, odd[:3])
+    functions = {name.rpartition(".")[2] for chain in chains.CHAINS for name in chain if "<" not in name} | {"work", "run"}
+    spans = {}
+    for node in ast.walk(ast.parse(PROGRAM.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            spans.setdefault(node.name, []).append(range(node.lineno, node.end_lineno + 1))
+    for (function, kind), places in receiver.places.items():
+        short = function.rpartition(".")[2]
+        if kind == "cpython" and short in functions and function != "Thread.run" and (threads == () or short != "run"):
+            assert all(file == str(PROGRAM) and any(line in span for span in spans[short]) for file, line in places), (function, places)
+    assert len(receiver.places["spin", "cpython"]) >= 2  # lines, not functions
+
+
+@pytest.mark.parametrize("version", versions())
+def test_an_interpreter_that_begins_is_seen_exactly(version):
+    python = interpreter(version)
+    python_minor = minor(python)
+    with Receiver() as receiver:
+        sender = profsend(receiver, "--include", f"executable={pathlib.Path(python).resolve().name}")
+        with running(sender):
+            started(sender)
+            program = Process([python, PROGRAM, "2"])
+            with running(program):
+                assert program.wait() == 0
+            assert sender.stop() == 0, sender.log()
+        stacks = receiver.of(program.pid)
+    # Until `run` has begun it is the interpreter that begins, and after it that it ends: only what goes on in modules is told.
+    at_work = {s: n for s, n in stacks.items() if "run" in s.names or not s.names[-1].startswith("_start")}
+    hits, exact, complete, named, odd = judge(at_work, python_minor)
+    text = f"{python}: {hits} samples of {sum(stacks.values())}, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
+    print("\n" + text, *odd[:4], sep="\n    ")
+    assert min(exact, complete, named) >= AFTER * hits, (text, odd[:3])
+
+
+@pytest.mark.parametrize("version", versions())
+def test_lines_are_those_that_python_says(version, tmp_path):
+    python = interpreter(version)
+    program = tmp_path / "lines"
+    subprocess.run(["gcc", "-O2", "-std=gnu17", "-D_GNU_SOURCE", f"-I{ROOT}", PROGRAM.parent / "lines.c", *LIBRARIES, "-o", program,
+                    "-lcrypto", "-lz", "-lzstd", "-llzma"], check=True)
+    dumped = subprocess.run([python, PROGRAM.parent / "dump_lines.py"], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(dumped) > 500
+    asked, said = zip(*(line.split(" |") for line in dumped))
+    found = subprocess.run([program], input="\n".join(asked) + "\n", capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(found) == len(said)
+    for line, want, got in zip(dumped, said, found):
+        assert want.split() == got.split(), line
+
+
+def test_ten_thousand_functions_cost_no_sample(tmp_path):
+    source = tmp_path / "many.py"
+    source.write_text("def spin(n):\n    return sum(i * i for i in range(n))\n" +
+                      "".join(f"def function_{i}():\n    return spin(300)\n" for i in range(10000)) +
+                      "import time\nfunctions = [globals()[f'function_{i}'] for i in range(10000)]\n"
+                      "while True:\n    for function in functions:\n        function()\n")
+    program = Process([OWN, source])
+    with Receiver(first=FIRST) as receiver, running(program):
+        busy(program)
+        sender = profsend(receiver, "--pid", program.pid)
+        with running(sender):
+            started(sender)
+            seen = wait_for(lambda: (n := sum(receiver.of(program.pid).values())) >= 3000 and n, "samples")
+            assert sender.stop() == 0, sender.log()
+            log = sender.log()
+        stacks = {s: n for s, n in receiver.of(program.pid).items() if not s.first}
+    hits = sum(stacks.values())
+    named = sum(n for s, n in stacks.items() if any(re.fullmatch(r"function_\d+|<module>", name) for name in s.names))
+    distinct = {name for s in stacks for name in s.names if name.startswith("function_")}
+    assert len(distinct) > seen / 4, len(distinct)
+    odd = [(n, s.incomplete, s.names) for s, n in stacks.items() if not any(re.fullmatch(r"function_\d+|<module>", name) for name in s.names)]
+    assert named >= LATE * hits - 1, (named, hits, odd[:3])
+    assert "lost=0 " in log and "dropped=0 " in log, log
+
+
+def test_a_resource_says_which_python_it_is():
+    program = Process([OWN, PROGRAM, "60"])
+    with Receiver() as receiver, running(program):
+        busy(program)
+        sender = profsend(receiver, "--pid", program.pid)
+        with running(sender):
+            started(sender)
+            wait_for(lambda: receiver.resources.get(program.pid, {}).get("process.runtime.name"), "its runtime")
+            assert sender.stop() == 0, sender.log()
+    version = subprocess.run([OWN, "-c", "import sys; print('.'.join(map(str, sys.version_info[:3])))"], capture_output=True, text=True)
+    said = receiver.resources[program.pid]
+    assert (said["process.runtime.name"], said["process.runtime.version"]) == ("cpython", version.stdout.strip())
+
+
+def test_one_that_lies_harms_nobody(tmp_path):
+    liar = tmp_path / "liar"
+    subprocess.run(["gcc", "-O2", "-rdynamic", PROGRAM.parent / "liar.c", "-o", liar, "-lpthread"], check=True)
+    lying, honest = Process([liar]), Process([OWN, PROGRAM, "60"])
+    with Receiver(first=FIRST) as receiver, running(lying), running(honest):
+        busy(honest)
+        sender = profsend(receiver, "--include", f"pid={lying.pid}", "--include", f"pid={honest.pid}", "--frequency", "97")
+        with running(sender):
+            started(sender)
+            wait_for(lambda: min(sum(receiver.of(p.pid).values()) for p in (lying, honest)) >= 150, "samples of both")
+            assert sender.stop() == 0, sender.log()
+            own = re.search(r"samples=(\d+) .*rss_kb=(\d+)", sender.log())
+        hits, exact, complete, named, odd = judge(receiver.of(honest.pid), minor(OWN))
+    assert min(exact, complete, named) >= LATE * hits - 1, odd[:3]
+    cut = [s for s in receiver.of(lying.pid) if "cpython" in s.kinds]
+    assert cut and all(len(s.names) <= 512 + 127 for s in cut)
+    assert int(own[2]) < 120_000, own[0]
+
+
+def test_a_program_with_libpython_in_it(tmp_path):
+    """Frames of the program, of libpython and of Python, one in the other."""
+    for config in [OWN.parent / f"{OWN.name}-config", *sorted(pathlib.Path.home().glob(".pyenv/versions/3.11*/bin/python3-config"))]:
+        if not config.exists():
+            continue
+        flags = subprocess.run([config, "--includes", "--ldflags", "--embed"], capture_output=True, text=True).stdout.split()
+        folders = [flag[2:] for flag in flags if flag.startswith("-L")]
+        built = subprocess.run(["gcc", "-O2", PROGRAM.parent / "embedding.c", "-o", tmp_path / "embedding", *flags,
+                                *[f"-Wl,-rpath,{folder}" for folder in folders]], capture_output=True, text=True)
+        if built.returncode == 0:
+            break
+    else:
+        pytest.skip("no libpython to link with here")
+    program = Process([tmp_path / "embedding"])
+    with Receiver(first=FIRST) as receiver, running(program):
+        busy(program)
+        sender = profsend(receiver, "--pid", program.pid)
+        with running(sender):
+            started(sender)
+            wait_for(lambda: sum(receiver.of(program.pid).values()) >= 300, "samples")
+            assert sender.stop() == 0, sender.log()
+        stacks = {s: n for s, n in receiver.of(program.pid).items() if not s.first}
+    good = sum(n for s, n in stacks.items() if [name for name in s.names if name in ("embedded", "called_by_c", "main")] in
+               (["embedded", "called_by_c", "main"], ["called_by_c", "main"]))
+    with_python = sum(n for s, n in stacks.items() if "embedded" in s.names)
+    assert good >= LATE * sum(stacks.values()) - 1 and with_python > 0.9 * good, stacks

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of code objects, out of memory made by hand; and frames, by the step that the kernel runs. */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+
+#include "sender/foreign/allowance.h"
+#include "sender/runtimes/cpython/code.h"
+#include "sender/runtimes/cpython/layout.h"
+#include "sender/runtimes/cpython/lines.h"
+
+/* What is at address n is byte n. */
+static uint8_t memory[1 << 16];
+static uint64_t reads;
+static void (*on_read)(void);
+
+static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
+{
+    reads++;
+    memcpy(to, memory + offset, n);
+    if (on_read)
+        on_read();
+    return n;
+}
+
+static struct source all(void)
+{
+    return source_read_by(read_some, NULL, sizeof memory);
+}
+
+static int step_read(void *to, size_t n, uint64_t address)
+{
+    if (address > sizeof memory || n > sizeof memory - address)
+        return -1;
+    memcpy(to, memory + address, n);
+    return 0;
+}
+#define RUNTIME_READ(to, n, address) step_read(to, n, address)
+#define RUNTIME_THREAD()             0x8000
+#include "bpf/cpython_step.h"
+
+static void put(uint64_t at, uint64_t value)
+{
+    memcpy(memory + at, &value, sizeof value);
+}
+
+#define CODE  0x100
+#define NAME  0x400
+#define FILE_ 0x800
+#define LINES 0x1000
+
+static struct cpython_place place;
+
+static void put_string(uint64_t at, const char *text, uint32_t kind, bool is_ascii)
+{
+    size_t n = strlen(text) / kind;
+    put(at + 16, n);
+    put(at + 32, 0x20u | kind << 2 | (is_ascii ? 0x40u : 0));
+    memcpy(memory + at + (is_ascii ? place.ascii : place.wide), text, n * kind);
+}
+
+static struct sample_frame begin(uint32_t minor)
+{
+    struct source s = all();
+    memset(memory, 0, sizeof memory);
+    reads = 0;
+    on_read = NULL;
+    ck_assert_int_eq(cpython_layout(&place, minor, &s, 0), 0);
+    uint32_t first = 40;
+    put(CODE + place.name, NAME);
+    put(CODE + place.file_name, FILE_);
+    put(CODE + place.lines, LINES);
+    memcpy(memory + CODE + place.first, &first, sizeof first);
+    put_string(NAME, "Worker.method", 1, true);
+    put_string(FILE_, "/srv/work.py", 1, true);
+    put(LINES + 16, 6);
+    /* Three instructions without a line step, one of the next line, the rest without any. */
+    static const uint8_t table[] = {0x80 | 13 << 3 | 2, 0, 0x80 | 11 << 3, 1, 1, 0x80 | 15 << 3 | 7};
+    memcpy(memory + LINES + 32, table, sizeof table);
+    struct sample_frame word = {.kind = SAMPLE_FRAME_WORD, .runtime = RUNTIME_CPYTHON, .where = CODE};
+    uint64_t cookie[CPYTHON_COOKIE_WORDS];
+    memcpy(cookie, memory + CODE + place.cookie, sizeof cookie);
+    word.file = CPYTHON_COOKIE(cookie);
+    return word;
+}
+
+static bool name_of(const struct sample_frame *word, struct runtime_name *ret, char text[4096])
+{
+    struct source s = all();
+    struct arena arena = {0};
+    bool found = cpython_code_name(&s, &place, word, &arena, ret);
+    text[0] = 0;
+    if (found) {
+        ck_assert_uint_lt(ret->name.n, 4096);
+        memcpy(text, ret->name.p, ret->name.n);
+        text[ret->name.n] = 0;
+    }
+    arena_release(&arena);
+    return found;
+}
+
+UNIT(a_code_object_has_name_file_and_line)
+{
+    char text[4096];
+    struct runtime_name name;
+    struct sample_frame word = begin(12);
+    for (word.extra = 0; word.extra < 3; word.extra++) {
+        ck_assert(name_of(&word, &name, text));
+        ck_assert_str_eq(text, "Worker.method");
+        ck_assert_uint_eq(name.line, 40);
+    }
+    ck_assert(name_of(&word, &name, text) && name.line == 41);
+    word.extra = 4;
+    ck_assert(name_of(&word, &name, text) && name.line == 0);
+    word.extra = 12; /* behind the table */
+    ck_assert(name_of(&word, &name, text) && name.line == 0);
+    word.extra = CPYTHON_NO_INSTRUCTION;
+    ck_assert(name_of(&word, &name, text) && name.line == 40); /* where it begins */
+}
+
+UNIT(characters_of_any_width_become_utf_8)
+{
+    char text[4096];
+    struct runtime_name name;
+    struct sample_frame word = begin(11);
+    put_string(NAME,
+               "Gr\xf6\xdf"
+               "e",
+               1, false);
+    ck_assert(name_of(&word, &name, text));
+    ck_assert_str_eq(text, "Größe");
+    memset(memory + NAME, 0, 256);
+    put_string(NAME, "\xac\x20\x41\x01", 2, false);
+    ck_assert(name_of(&word, &name, text));
+    ck_assert_str_eq(text, "€Ł");
+    memset(memory + NAME, 0, 256);
+    put(NAME + 16, 1);
+    put(NAME + 32, 0x20 | 4 << 2);
+    put(NAME + place.wide, 0x1f40d);
+    ck_assert(name_of(&word, &name, text));
+    ck_assert_str_eq(text, "🐍");
+}
+
+UNIT(another_one_in_its_memory_has_not_its_name)
+{
+    char text[4096];
+    struct runtime_name name;
+    struct sample_frame word = begin(13 - 1);
+    word.file++;
+    ck_assert(!name_of(&word, &name, text));
+    ck_assert_uint_eq(reads, 1); /* nothing is read by what it says */
+}
+
+/* It is freed after its name was read. */
+static void free_it(void)
+{
+    if (reads > 6)
+        put(CODE + place.name, 0x7777);
+}
+
+UNIT(one_that_goes_while_it_is_read_has_no_name)
+{
+    char text[4096];
+    struct runtime_name name;
+    struct sample_frame word = begin(12);
+    on_read = free_it;
+    ck_assert(!name_of(&word, &name, text));
+}
+
+UNIT(lies_cost_little)
+{
+    char text[4096];
+    struct runtime_name name;
+    struct sample_frame word = begin(12);
+    put(NAME + 16, UINT64_MAX); /* as long as can be */
+    ck_assert(name_of(&word, &name, text));
+    ck_assert_uint_eq(name.name.n, CPYTHON_NAME_MAX);
+    put(NAME + 32, 0x20 | 3 << 2); /* characters of three bytes */
+    ck_assert(!name_of(&word, &name, text));
+    word = begin(12);
+    put(LINES + 16, UINT64_MAX);
+    memset(memory + LINES + 32, 0x80 | 13 << 3, sizeof memory - LINES - 32); /* no step ends */
+    reads = 0;
+    word.extra = CPYTHON_NO_INSTRUCTION - 1;
+    ck_assert(name_of(&word, &name, text));
+    ck_assert_uint_lt(reads, CPYTHON_LINES_MAX / 1024);
+    word = begin(12);
+    word.where = sizeof memory - 8; /* the end of what can be read */
+    ck_assert(!name_of(&word, &name, text));
+    word.where = UINT64_MAX - 7;
+    ck_assert(!name_of(&word, &name, text));
+}
+
+UNIT(versions_that_are_not_known_have_no_layout)
+{
+    struct source s = all();
+    memset(memory, 0, sizeof memory);
+    for (uint32_t minor = 0; minor < 20; minor++)
+        ck_assert_int_eq(cpython_layout(&place, minor, &s, 0), minor >= 8 && minor <= 12 ? 0 : -ENOTSUP);
+    memcpy(memory, "xdebugpy", 8); /* a description whose offsets are all 0 is one */
+    ck_assert_int_eq(cpython_layout(&place, 13, &s, 0), 0);
+    put(8 * 23, 1 << 20);
+    ck_assert_int_eq(cpython_layout(&place, 13, &s, 0), -ENOTSUP); /* no such structure */
+    put(8 * 23, 72);
+    put(16, 1); /* without a lock of its own */
+    ck_assert_int_eq(cpython_layout(&place, 13, &s, 0), -ENOTSUP);
+}
+
+/* Frames of 3.12: the thread's state at 0x2000, its cframe at 0x2800, frames from 0x3000 on, of code. */
+static void begin_frames(void)
+{
+    (void)begin(12);
+    place.key = 0x1800;
+    place.start[0] = 0x400000;
+    place.size[0] = 0x1000;
+    put(0x1800, (uint64_t)3 << 32 | 1);
+    put(0x8000 + CPYTHON_TSD_FIRST + 16 * 3 + 8, 0x2000);
+    put(0x2000 + place.thread_frame, 0x2800);
+    put(0x2800 + place.cframe, 0x3000);
+}
+
+static void put_frame(uint64_t at, uint64_t previous, uint8_t owner)
+{
+    put(at + place.code, CODE);
+    put(at + place.previous, previous);
+    put(at + place.at, CODE + place.code_start + 6);
+    memory[at + place.owner] = owner;
+}
+
+UNIT(frames_of_a_call_end_at_its_shim)
+{
+    struct cpython_walk c = {0};
+    struct sample_frame word;
+    begin_frames();
+    put_frame(0x3000, 0x3100, 0);
+    put_frame(0x3100, 0x3200, 1);
+    put_frame(0x3200, 0x3300, 3);
+    put_frame(0x3300, 0, 0);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x500000, &word), STEP_NATIVE); /* it is elsewhere */
+    ck_assert(!c.is_begun);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
+    ck_assert(word.where == CODE && word.extra == 3 && word.runtime == RUNTIME_CPYTHON);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_PASSED);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x500000, &word), STEP_NATIVE);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN); /* the call below */
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_PASSED);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE); /* there is no more */
+}
+
+UNIT(a_thread_s_key_may_be_any)
+{
+    struct cpython_walk c = {0};
+    struct sample_frame word;
+    begin_frames();
+    put_frame(0x3000, 0, 0);
+    put(0x1800, 1);
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE); /* no value at key 0 */
+    put(0x1800, (uint64_t)70 << 32 | 1);
+    put(0x8000 + CPYTHON_TSD_BLOCKS + 8 * 2, 0x5000);
+    put(0x5000 + 16 * 6 + 8, 0x2000);
+    c = (struct cpython_walk){0};
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_TAKEN);
+    put(0x1800, (uint64_t)70 << 32); /* not made yet */
+    c = (struct cpython_walk){0};
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE);
+    put(0x1800, UINT64_MAX << 32 | 1);
+    c = (struct cpython_walk){0};
+    ck_assert_int_eq(cpython_walk_on(&place, &c, 0x400010, &word), STEP_NATIVE);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words of this very process, whose memory has code objects of CPython 3.12 made by hand. */
+#include "tests/lib/unit.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "bpf/cpython.h"
+#include "sender/runtimes/words.h"
+
+#define CODES 300u
+static uint64_t (*codes)[64];
+static char *texts;
+static atomic_bool is_gone;
+
+static bool place_of(void *user, uint32_t pid, uint32_t runtime, struct runtime_place *ret)
+{
+    static const struct cpython_place place = {.minor = 12,
+                                               .micro = 3,
+                                               .first = 68,
+                                               .file_name = 112,
+                                               .name = 128,
+                                               .lines = 136,
+                                               .cookie = 120,
+                                               .ascii = 40,
+                                               .wide = 56};
+    *ret = (struct runtime_place){.start = 7, .runtime = runtime};
+    memcpy(ret->word, &place, sizeof place);
+    return pid == (uint32_t)getpid() && !is_gone;
+}
+
+static struct words_process self(void)
+{
+    return (struct words_process){.serial = 1, .pid = (uint32_t)getpid(), .user = 0, .start = 7};
+}
+
+static struct sample_frame word_at(uint32_t i, uint16_t extra)
+{
+    return (struct sample_frame){.kind = SAMPLE_FRAME_WORD,
+                                 .runtime = RUNTIME_CPYTHON,
+                                 .extra = extra,
+                                 .file = CPYTHON_COOKIE(&codes[i][120 / 8]),
+                                 .where = (uint64_t)codes[i]};
+}
+
+static struct words *begin(void)
+{
+    struct words *w = NULL;
+    codes = mmap(NULL, CODES * sizeof *codes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    texts = calloc(CODES, 128);
+    is_gone = false;
+    unit_made(texts);
+    for (uint32_t i = 0; i < CODES; i++) {
+        char *text = texts + 128 * (size_t)i;
+        uint64_t n = (uint64_t)sprintf(text + 40, "function_%u", i), state = 0x60 | 1 << 2;
+        memcpy(text + 16, &n, sizeof n);
+        memcpy(text + 32, &state, sizeof state);
+        codes[i][112 / 8] = codes[i][120 / 8] = codes[i][128 / 8] = codes[i][136 / 8] = (uint64_t)text;
+    }
+    int r = words_new(&w, &(struct words_options){.place = place_of, .proc_root = "/proc"});
+    unit_made(r == 0 ? w : NULL);
+    return w;
+}
+
+static void end(struct words *w)
+{
+    words_free(w);
+    munmap(codes, CODES * sizeof *codes);
+    free(texts);
+}
+
+UNIT(each_word_gets_its_name_once)
+{
+    struct words *w = begin();
+    struct words_process of = self();
+    struct word *word[CODES];
+    for (uint32_t i = 0; i < CODES; i++) {
+        struct sample_frame frame = word_at(i, CPYTHON_NO_INSTRUCTION);
+        word[i] = words_ask(w, &of, &frame, 1);
+        unit_made(word[i]);
+    }
+    words_settle(w);
+    for (uint32_t i = 0; i < CODES; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "function_%u", i);
+        ck_assert_ptr_nonnull(word_name(word[i]));
+        ck_assert(bytes_is(word_name(word[i])->name, name));
+        struct sample_frame frame = word_at(i, CPYTHON_NO_INSTRUCTION);
+        ck_assert_ptr_eq(words_ask(w, &of, &frame, 2), word[i]);
+        word_let_go(word[i]);
+    }
+    ck_assert_str_eq(word_version(word[0]), "3.12.3");
+    struct words_counts counts = words_counts(w);
+    ck_assert(counts.named == CODES && counts.failed == 0 && counts.words == CODES && counts.processes == 1);
+    words_end(w, of.pid, of.start);
+    ck_assert(words_counts(w).processes == 0 && bytes_is(word_name(word[9])->name, "function_9")); /* held */
+    for (uint32_t i = 0; i < CODES; i++)
+        word_let_go(word[i]);
+    end(w);
+}
+
+UNIT(what_has_no_name_is_asked_for_again)
+{
+    struct words *w = begin();
+    struct words_process of = self();
+    struct sample_frame frame = word_at(3, 0);
+    is_gone = true;
+    struct word *word = words_ask(w, &of, &frame, 1);
+    unit_made(word);
+    words_settle(w);
+    ck_assert_ptr_null(word_name(word));
+    is_gone = false;
+    ck_assert_ptr_eq(words_ask(w, &of, &frame, 2), word);
+    words_settle(w);
+    ck_assert_ptr_nonnull(word_name(word));
+    frame.file++; /* another one was there */
+    struct word *other = words_ask(w, &of, &frame, 3);
+    unit_made(other);
+    words_settle(w);
+    ck_assert(other != word && word_name(other) == NULL);
+    word_let_go(word);
+    word_let_go(word);
+    word_let_go(other);
+    end(w);
+}
+
+UNIT(a_process_with_too_many_begins_anew)
+{
+    struct words *w = begin();
+    struct words_process of = self();
+    struct sample_frame frame = word_at(0, 0);
+    struct word *first = words_ask(w, &of, &frame, 1);
+    unit_made(first);
+    for (uint32_t i = 1; i <= WORDS_TABLE_MAX; i++) {
+        frame = word_at(i % CODES, (uint16_t)(i / CODES));
+        struct word *word = words_ask(w, &of, &frame, 1);
+        unit_made(word);
+        word_let_go(word);
+        ck_assert_uint_le(words_counts(w).words, WORDS_TABLE_MAX);
+    }
+    ck_assert_uint_eq(words_counts(w).words, 1);
+    words_settle(w);
+    ck_assert(bytes_is(word_name(first)->name, "function_0"));
+    words_sweep(w, WORDS_IDLE_NS + 2);
+    ck_assert_uint_eq(words_counts(w).processes, 0);
+    word_let_go(first);
+    end(w);
+}
+
+/* Memory goes and comes while names are read. */
+UNIT(memory_that_is_taken_away_costs_names_only)
+{
+    struct words *w = begin();
+    struct words_process of = self();
+    for (int round = 0; round < 40; round++) {
+        for (uint32_t i = 0; i < CODES; i++) {
+            struct sample_frame frame = {.kind = SAMPLE_FRAME_WORD,
+                                         .runtime = RUNTIME_CPYTHON,
+                                         .extra = (uint16_t)round,
+                                         .where = (uint64_t)codes[i]};
+            struct word *word = words_ask(w, &of, &frame, 1);
+            unit_made(word);
+            word_let_go(word);
+        }
+        mprotect(codes, CODES * sizeof *codes, round & 1 ? PROT_READ | PROT_WRITE : PROT_NONE);
+    }
+    words_settle(w);
+    struct words_counts counts = words_counts(w);
+    ck_assert_uint_eq(counts.named + counts.failed, 40 * CODES);
+    end(w);
+}
