@@ -112,7 +112,7 @@ static bool describe(const struct opener *o, uint32_t pid, const struct region *
         ret->key.device = !bytes_is(region->path, "[vdso]"); /* no file's: not the vDSO's key */
         return true;
     }
-    autoclose int fd = open_mapped(o, pid, region->start, region->end);
+    autoclose int fd = opener_mapped(o, pid, region->start, region->end);
     if (fd < 0 || fstat(fd, &st) < 0)
         return false;
     ret->key = (struct unwind_key){.inode = region->inode,
