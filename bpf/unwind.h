@@ -163,10 +163,10 @@ enum unwind_end {
 #define UNWIND_RESTS      8u
 #define UNWIND_REST_WAYS  8u
 struct unwind_rest {
-    bpf_u64 takers; /* counted by the kernel side, until user space takes the one away that has it */
-    bpf_u64 has;    /* a bit a page: one that was never touched, or is swapped out, is not there */
-    bpf_u64 end;    /* of the last pages */
-    bpf_u32 user;   /* whose thread it is (user id) */
+    bpf_u64 takers;  /* counted by the kernel side, until user space takes the one away that has it */
+    bpf_u64 has;     /* a bit a page: one that was never touched, or is swapped out, is not there */
+    bpf_u64 end;     /* of the last pages */
+    bpf_u32 user;    /* whose thread it is (user id) */
     bpf_u16 n_ahead; /* of the record's frames the last ones: words of what is to come (runtimes.bpf.h) */
     bpf_u16 is_told; /* words stand for the frame that it was at, which is not in the record itself */
     struct unwind_registers at;

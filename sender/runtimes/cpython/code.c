@@ -21,8 +21,12 @@
 #define STATE_COMPACT     0x20u
 #define STATE_ASCII       0x40u
 
+/* Python's strings may have lone surrogates (names of files that are not UTF-8, by PEP 383), which no UTF-8
+ * has, and memory may hold anything. */
 static size_t put_utf8(uint8_t *to, uint32_t c)
 {
+    if ((c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
+        c = 0xfffd;
     if (c < 0x80) {
         to[0] = (uint8_t)c;
         return 1;

@@ -134,6 +134,10 @@ UNIT(characters_of_any_width_become_utf_8)
     ck_assert(name_of(&word, &name, text));
     ck_assert_str_eq(text, "€Ł");
     memset(memory + NAME, 0, 256);
+    put_string(NAME, "\x80\xdc\xff\xdb", 2, false); /* surrogates alone are no characters */
+    ck_assert(name_of(&word, &name, text));
+    ck_assert_str_eq(text, "\xef\xbf\xbd\xef\xbf\xbd");
+    memset(memory + NAME, 0, 256);
     put(NAME + 16, 1);
     put(NAME + 32, 0x20 | 4 << 2);
     put(NAME + place.wide, 0x1f40d);
