@@ -10,6 +10,7 @@ import tempfile
 
 import pytest
 from backends import Parca, Pyroscope, Refused, Request, kind_of, profiles_of, request_1_9, totals_of
+from peers import libc
 from programs import BUILD, ROOT, Gateway, Process, captures, running, wait_for
 from sink import Sink, plain
 
@@ -111,7 +112,7 @@ def sent(tmp_path_factory):
                           "--frequency", "97", "--off-cpu", "--block-io", "--lock-wait", "--lock-wait-min", "0ms", "--event",
                           "page-faults/4", "--alloc", "libc", "--alloc-interval", "64KiB", "--probe", f"{truth}:want_memory",
                           "--include", "executable=pg-truth", "--include", f"executable={PYTHON.name}"])  # not what else runs here
-        with running(sender):
+        with libc(), running(sender):
             wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
             if not sender.alive():
                 pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import pytest
+from peers import libc
 from programs import BUILD, DATA
 
 BENCH = BUILD / "bench/bench_classify"
@@ -29,9 +30,10 @@ def valgrind():
 
 def instructions(valgrind, folder, *arguments):
     """Of a sample, in the rounds after the first."""
-    done = subprocess.run([valgrind, "--tool=callgrind", f"--callgrind-out-file={folder / 'out'}",
-                           "--toggle-collect=measured_push", BENCH, *arguments, "3", *CAPTURES],
-                          capture_output=True, text=True, timeout=1200)
+    with libc():
+        done = subprocess.run([valgrind, "--tool=callgrind", f"--callgrind-out-file={folder / 'out'}",
+                               "--toggle-collect=measured_push", BENCH, *arguments, "3", *CAPTURES],
+                              capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     counted = re.search(r"Collected : (\d+)", done.stderr)
     samples = re.search(r"^measured (\d+) samples$", done.stdout, re.MULTILINE)

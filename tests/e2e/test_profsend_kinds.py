@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 import pytest
+from peers import libc
 from profiles import Receiver
 from programs import BUILD, PATIENCE, ROOT, Process, running, wait_for
 
@@ -177,7 +178,7 @@ def test_page_faults_are_counted_where_they_happen(truth):
 
 
 def test_allocations_add_up_to_the_bytes_asked_for(truth):
-    with Kinds() as receiver:
+    with libc(), Kinds() as receiver:
         (pid, said), = profiled(receiver, ["--no-cpu", "--alloc", "libc", "--alloc-interval", "64KiB", "--include",
                                            "executable=pg-truth"], [truth, "alloc", "8000"])
         own = [hit for hit in receiver.of(pid, "alloc_space/bytes") if "want_memory" in hit.names]
