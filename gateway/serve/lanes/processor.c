@@ -29,8 +29,10 @@ int processor_run(struct processor *p, struct request *q, enum profiles_layout l
 {
     struct body body;
     int r = body_read(&p->reader, q, layout, light, &body, &ret->refusal, &ret->answer.message);
-    if (r == BODY_LARGE)
+    if (r == BODY_LARGE) { /* it is decoded again elsewhere: nothing of it may stand before the next one */
+        body_clear(&p->reader);
         return PROCESSOR_LARGE;
+    }
     ret->is_of_ingest = ret->refusal == REFUSAL_NONE && !q->route.intake->answer;
     if (ret->is_of_ingest) {
         stats_add(p->stats, STATS_REQUEST_BYTES_PLAIN, body.n_plain);
