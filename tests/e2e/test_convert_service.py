@@ -75,6 +75,15 @@ def test_what_is_wrong_is_said(gateway):
     assert gateway.post(CPU, PPROF, path="/v1/convert", method="GET")[0] == 405
 
 
+def test_deep_stacks_are_folded_however_much_longer_they_are(gateway):
+    """A frame is a byte of OTLP where a stack refers to it, and its name in each line that it stands in."""
+    lines = [";".join(f"com.example.shop.checkout.Class{(i + i // 31 * k) * k % 31:02}.method" for k in range(100)) + f" {i + 1}" for i in range(1, 400)]
+    text = ("\n".join(lines) + "\n").encode()
+    otlp = command("otlp", text)
+    assert len(otlp) * 8 < len(text)
+    assert sorted(convert(gateway, otlp, "?to=folded")[1].splitlines()) == sorted(text.splitlines())
+
+
 def test_the_query_says_whose_a_pprof_is(gateway):
     for path in ("/v1/convert?to=json&", "/v1/convert?"):
         answer = gateway.post(CPU, PPROF, path=path + "service.name=check+out&host.name=caf%C3%A9")[2]

@@ -158,7 +158,8 @@ static enum refusal read_view(struct converting *c)
 
 /* ---- out ---- */
 
-/* What it becomes, other than gzip, is no longer for each byte of OTLP than this: JSON of small numbers. */
+/* What it becomes, other than gzip, is seldom longer for each byte of OTLP than this: JSON of small numbers.
+ * Folded deep stacks are, and are written again within as many times more. */
 #define LONGER 8u
 
 static int write_pprof(struct converting *c, struct buffer *out)
@@ -202,29 +203,50 @@ static int write_as(struct converting *c, struct buffer *out)
     }
 }
 
+/* Within `bound` bytes, which are charged while it is written; then made->cap is. 0, a writer's condition,
+ * -ENOBUFS: the bound is too small; -ENOMEM. */
+static int write_within(struct converting *c, size_t bound, struct buffer *made)
+{
+    *made = (struct buffer)BUFFER_INIT(bound);
+    if (!budget_charge(c->budget, bound))
+        return -ENOMEM;
+    int r = write_as(c, made);
+    budget_refund(c->budget, bound);
+    if (r == 0 && !budget_charge(c->budget, made->cap))
+        r = -ENOMEM;
+    if (r != 0)
+        buffer_release(made);
+    return r;
+}
+
+static bool is_too_small(const struct converting *c, int r)
+{
+    return r == -ENOBUFS || (r == SUBSET_TOO_LARGE && (c->to == FORMAT_OTLP || c->to == FORMAT_JSON));
+}
+
 /* out->cap is on the budget when this returns. */
 static enum refusal write_answer(struct converting *c, struct buffer *out)
 {
-    const size_t bound = min_of(out->max, c->otlp.n * LONGER + ROOM_MIN);
-    struct buffer made = BUFFER_INIT(bound);
-    if (!budget_charge(c->budget, bound))
-        return REFUSAL_BUSY;
-    int r = write_as(c, &made);
-    budget_refund(c->budget, bound);
-    if (r == 0 && !budget_charge(c->budget, made.cap))
-        r = -ENOMEM;
+    size_t bound = min_of(out->max, c->otlp.n * LONGER + ROOM_MIN);
+    struct buffer made;
+    int r = write_within(c, bound, &made);
+    while (is_too_small(c, r) && bound < out->max) {
+        bound = min_of(out->max, bound * LONGER);
+        r = write_within(c, bound, &made);
+    }
     if (r == 0) {
         made.max = out->max;
         *out = made;
         return REFUSAL_NONE;
     }
-    buffer_release(&made);
     if (c->to == FORMAT_PPROF && r == TO_PPROF_TYPES) {
         error_set(c->why, 0, "pprof: more than %u kinds of profiles", PPROF_TYPES_MAX);
         return REFUSAL_MALFORMED;
     }
-    /* What fits the bound of its size, and has no room all the same, has no memory. */
-    return r > 0 || bound == out->max ? REFUSAL_TOO_LARGE : REFUSAL_BUSY;
+    if (!is_too_small(c, r))
+        return REFUSAL_BUSY;
+    error_set(c->why, 0, "in that format it is larger than %zu bytes", out->max);
+    return REFUSAL_TOO_LARGE;
 }
 
 static enum refusal convert(struct converting *c, const struct intake_head *head, struct bytes body,
