@@ -265,6 +265,8 @@ static void on_answer(void *user, enum http_call_result result, const struct htt
     if (result == HTTP_CALL_TOO_LARGE ||
         (result == HTTP_CALL_DONE && response->body.n > c->asking->job->body_max)) {
         fail(c, OUTCOME_TOO_LARGE, "the answer is longer than body_size_limit");
+    } else if (result == HTTP_CALL_OVER_BUDGET) {
+        fail(c, OUTCOME_BUSY, "out of memory just now");
     } else if (result != HTTP_CALL_DONE) {
         fail(c, OUTCOME_UNREACHED, "the connection broke");
     } else if (response->status != 200) {
@@ -320,6 +322,7 @@ static void ask(struct scrape *c)
         .tls = c->asking->tls,
         .server_name = job->server_name,
         .response_max = job->body_max + RESPONSE_HEAD_MAX,
+        .budget = c->scraper->options.budget,
     };
     c->began_ns = io_loop_now(options.loop);
     c->why.text[0] = 0;

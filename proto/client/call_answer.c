@@ -334,6 +334,9 @@ void call_read(const struct call_head *h, enum http_call_result result, const st
     case HTTP_CALL_BROKEN:
         conclude(ret, CALL_RETRYABLE, "the connection ended before an answer", none);
         break;
+    case HTTP_CALL_OVER_BUDGET:
+        conclude(ret, CALL_RETRYABLE, "there is no memory for the response just now", none);
+        break;
     case HTTP_CALL_TOO_LARGE: conclude(ret, CALL_FINAL, "the response is larger than we take", none); break;
     }
 }

@@ -181,6 +181,7 @@ static int link_begin_http(struct link *link, struct error *e)
     link->http = http_client_new(version, c->options.response_max);
     if (!link->http)
         return error_set(e, -ENOMEM, "out of memory");
+    http_client_charge(link->http, c->options.budget);
     io_timer_stop(c->timer);
     return 0;
 }

@@ -16,6 +16,7 @@
 
 #include "proto/http/exchange.h"
 
+struct budget;
 struct client_connection;
 struct endpoint;
 struct io_loop;
@@ -28,6 +29,7 @@ struct connection_options {
     const char *server_name;         /* NULL: the endpoint's host; likewise */
     bool http2;                      /* nothing but HTTP/2 will do */
     size_t response_max;             /* headers and body of one response */
+    struct budget *budget;           /* on which responses are while they come; NULL: unlimited */
 };
 
 /* The connection's state changed: it became ready, it can take a call again, or it failed (then *failure says

@@ -6,6 +6,11 @@ struct http_client *http_client_new(enum http_version version, size_t response_m
     return version == HTTP_VERSION_2 ? http2_client_new(response_max) : http1_client_new(response_max);
 }
 
+void http_client_charge(struct http_client *c, struct budget *budget)
+{
+    c->budget = budget;
+}
+
 struct http_client *http_client_free(struct http_client *c)
 {
     if (c)

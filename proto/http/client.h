@@ -25,6 +25,7 @@ struct http_client_ops {
 struct http_client {
     const struct http_client_ops *ops;
     size_t response_max;
+    struct budget *budget; /* of responses; NULL: unlimited */
 };
 
 /* NULL: memory is out. */

@@ -15,6 +15,8 @@
 #include "proto/base/buffer.h"
 #include "proto/base/bytes.h"
 
+struct budget;
+
 struct http_header {
     struct bytes name; /* lower case (HTTP/1 names are folded on arrival) */
     struct bytes value;
@@ -228,6 +230,7 @@ enum http_call_result {
     HTTP_CALL_RESET,     /* the stream was reset; .status carries the HTTP/2 error code */
     HTTP_CALL_BROKEN,    /* the connection ended first: the peer may or may not have processed it */
     HTTP_CALL_TOO_LARGE, /* the response passed the limit */
+    HTTP_CALL_OVER_BUDGET, /* there was no room for it on the budget */
 };
 
 typedef void (*http_call_fn)(void *user, enum http_call_result result, const struct http_response *response);
@@ -235,6 +238,10 @@ typedef void (*http_call_fn)(void *user, enum http_call_result result, const str
 /* A client session of the version given. response_max bounds a response's body and headers. NULL: memory is
  * out. */
 struct http_client *http_client_new(enum http_version version, size_t response_max);
+
+/* Responses to calls that begin from now on are on `budget`, which must outlive the client, while they come and
+ * until `done` returns. */
+void http_client_charge(struct http_client *c, struct budget *budget);
 
 /* Ends every call with HTTP_CALL_BROKEN, then frees. */
 struct http_client *http_client_free(struct http_client *c);

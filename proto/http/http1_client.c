@@ -171,6 +171,7 @@ static struct http_call *call(struct http_client *base, const struct http_reques
     call->body = q->body;
     call->head_request = strcmp(q->method, "HEAD") == 0;
     call->response.max = c->base.response_max;
+    call->response.budget = c->base.budget;
     c->call = call;
     c->in_trailers = false;
     llhttp_init(&c->parser, HTTP_RESPONSE, &c->settings);
@@ -220,7 +221,9 @@ static int feed(struct http_client *base, struct bytes in)
     if (e == HPE_OK)
         return 0;
     c->unusable = true;
-    end_call(c, c->error == RESPONSE_TOO_LARGE ? HTTP_CALL_TOO_LARGE : HTTP_CALL_BROKEN);
+    end_call(c, c->error == RESPONSE_TOO_LARGE     ? HTTP_CALL_TOO_LARGE
+                : c->error == RESPONSE_OVER_BUDGET ? HTTP_CALL_OVER_BUDGET
+                                                   : HTTP_CALL_BROKEN);
     return c->error < 0 ? c->error : -EPROTO;
 }
 

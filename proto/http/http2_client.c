@@ -21,7 +21,8 @@ struct http_call {
     void *user;
     struct response response;
     bool have_head; /* the final one: HEADERS after it are trailers, those after a 1xx are not */
-    bool complete, too_large;
+    bool complete;
+    int refused; /* RESPONSE_TOO_LARGE, RESPONSE_OVER_BUDGET; 0: it is taken */
 };
 
 struct http2_client {
@@ -74,7 +75,7 @@ static void end_all(struct http2_client *c)
 /* A response too large, or no memory for it: the stream is reset, and on_stream_close ends the call. */
 static int refuse(struct http_call *call, int error)
 {
-    call->too_large |= error == RESPONSE_TOO_LARGE;
+    call->refused = error > 0 ? error : call->refused;
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
@@ -104,9 +105,9 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, co
     (void)flags;
     struct http2_client *c = user_data;
     struct http_call *call = http2_stream_of(&c->core, id);
-    int r = call && !call->too_large ? response_add_body(&call->response, bytes_of(data, n)) : 0;
-    if (r == RESPONSE_TOO_LARGE)
-        call->too_large = true;
+    int r = call && !call->refused ? response_add_body(&call->response, bytes_of(data, n)) : 0;
+    if (r > 0)
+        call->refused = r;
     if (r != 0) /* this callback cannot refuse a stream by its return value */
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
     return 0;
@@ -132,7 +133,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
          * once done has been called. */
         if (nghttp2_session_get_stream_local_close(session, id) == 0)
             nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
-        if (!call->too_large)
+        if (!call->refused)
             end_call(c, call, HTTP_CALL_DONE, 0);
     }
     return 0;
@@ -145,9 +146,10 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     struct http_call *call = http2_stream_of(&c->core, id);
     if (!call)
         return 0;
-    enum http_call_result result = call->too_large                   ? HTTP_CALL_TOO_LARGE
-                                   : error == NGHTTP2_REFUSED_STREAM ? HTTP_CALL_REFUSED
-                                                                     : HTTP_CALL_RESET;
+    enum http_call_result result = call->refused == RESPONSE_TOO_LARGE     ? HTTP_CALL_TOO_LARGE
+                                   : call->refused == RESPONSE_OVER_BUDGET ? HTTP_CALL_OVER_BUDGET
+                                   : error == NGHTTP2_REFUSED_STREAM       ? HTTP_CALL_REFUSED
+                                                                           : HTTP_CALL_RESET;
     end_call(c, call, result, error);
     return 0;
 }
@@ -195,6 +197,7 @@ static struct http_call *call(struct http_client *base, const struct http_reques
     call->base.prefix = q->prefix;
     call->base.body = q->body;
     call->response.max = c->base.response_max;
+    call->response.budget = c->base.budget;
     char length[24];
     nghttp2_nv nv[HTTP2_FIELDS_MAX] = {
         http2_field(BYTES_LIT(":method"), bytes_str(q->method)),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "proto/base/budget.h"
 #include "proto/http/exchange.h"
 #include "tests/lib/unit.h"
 
@@ -103,6 +104,29 @@ UNIT(a_response_over_the_limit_is_too_large)
     memset(answer + strlen(answer), 'x', 2000);
     strcpy(answer + 2020, "\r\n\r\n");
     ck_assert_int_eq(call(answer, 100, true, NULL).result, HTTP_CALL_TOO_LARGE);
+}
+
+UNIT(a_response_is_on_the_budget_while_it_comes)
+{
+    char head[] = "HTTP/1.1 200 OK\r\nx: y\r\nContent-Length: 60000\r\n\r\n", piece[20000] = "x";
+    for (size_t limit = 16384; limit <= (size_t)1 << 20; limit *= 64) {
+        struct budget budget = BUDGET_INIT(limit, NULL);
+        struct got g = {0};
+        struct http_client *c = unit_made(http_client_new(HTTP_VERSION_1, 100000));
+        struct http_request q = {.method = "GET", .scheme = "http", .authority = "h", .path = "/"};
+        http_client_charge(c, &budget);
+        unit_made(http_client_call(c, &q, on_done, &g));
+        http_client_feed(c, bytes_str(head));
+        ck_assert_uint_gt(budget.used, 0);
+        for (int i = 0; i < 3 && g.n == 0; i++) {
+            http_client_feed(c, bytes_of(piece, sizeof piece));
+            ck_assert(g.n == 1 || budget.used >= (size_t)(i + 1) * sizeof piece);
+        }
+        ck_assert_int_eq(g.n, 1);
+        ck_assert_int_eq(g.result, limit > 60000 ? HTTP_CALL_DONE : HTTP_CALL_OVER_BUDGET);
+        ck_assert_uint_eq(budget.used, 0);
+        http_client_free(c);
+    }
 }
 
 UNIT(a_cancelled_call_makes_the_connection_useless)
