@@ -210,6 +210,34 @@ static void check_scrape(struct check *k, const struct config_scrape *s, uint32_
                  s->job_name);
 }
 
+/* What is in both lists, or twice in the one; NULL: nothing. */
+static const char *shared(const struct settings_strings *a, const struct settings_strings *b)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        for (uint32_t n = a == b ? i + 1 : 0; n < b->n; n++)
+            if (strcmp(a->items[i], b->items[n]) == 0)
+                return a->items[i];
+    return NULL;
+}
+
+/* A profile of a target is asked for once in the jobs of one name: its samples would count twice, and so
+ * would its series in /metrics. b may be a. */
+static void check_once(struct check *k, const struct config_scrape *a, const struct config_scrape *b,
+                       uint32_t i)
+{
+    char key[64];
+    const char *name = a->job_name ? a->job_name : "", *other = b->job_name ? b->job_name : "";
+    const char *target = shared(&a->targets, &b->targets), *profile = shared(&a->profiles, &b->profiles);
+    if (a == b && a->profiles.n > 0 && (target || profile)) {
+        target = target ? target : a->targets.items[0];
+        profile = profile ? profile : a->profiles.items[0];
+    }
+    if (!target || !profile || strcmp(name, other) != 0)
+        return;
+    snprintf(key, sizeof key, "receivers.pprof_scrape[%u]", i);
+    complain(k, key, "receivers.pprof_scrape %s: %s is asked for %s twice", name, target, profile);
+}
+
 static void check_tenants(struct check *k, const struct config *c)
 {
     const struct config_share *t = &c->per_tenant;
@@ -240,8 +268,11 @@ int config_check_all(const struct config *c, void (*tell)(void *user, const char
     struct check k = {tell, user, 0};
     for (uint32_t i = 0; i < c->n_receivers; i++)
         check_receiver(&k, &c->receivers[i], i);
-    for (uint32_t i = 0; i < c->n_scrapes; i++)
+    for (uint32_t i = 0; i < c->n_scrapes; i++) {
         check_scrape(&k, &c->scrapes[i], i);
+        for (uint32_t n = 0; n <= i; n++)
+            check_once(&k, &c->scrapes[i], &c->scrapes[n], i);
+    }
     check_tenants(&k, c);
     for (uint32_t i = 0; i < c->n_exporters; i++)
         check_exporter(&k, &c->exporters[i]);

@@ -224,12 +224,12 @@ struct http_response {
 
 /* How a call ended. */
 enum http_call_result {
-    HTTP_CALL_DONE,      /* a complete response */
-    HTTP_CALL_REFUSED,   /* not processed by the peer (GOAWAY above last-stream-id, REFUSED_STREAM): safe to
-                            repeat */
-    HTTP_CALL_RESET,     /* the stream was reset; .status carries the HTTP/2 error code */
-    HTTP_CALL_BROKEN,    /* the connection ended first: the peer may or may not have processed it */
-    HTTP_CALL_TOO_LARGE, /* the response passed the limit */
+    HTTP_CALL_DONE,        /* a complete response */
+    HTTP_CALL_REFUSED,     /* not processed by the peer (GOAWAY above last-stream-id, REFUSED_STREAM): safe to
+                              repeat */
+    HTTP_CALL_RESET,       /* the stream was reset; .status carries the HTTP/2 error code */
+    HTTP_CALL_BROKEN,      /* the connection ended first: the peer may or may not have processed it */
+    HTTP_CALL_TOO_LARGE,   /* the response passed the limit */
     HTTP_CALL_OVER_BUDGET, /* there was no room for it on the budget */
 };
 
@@ -239,8 +239,8 @@ typedef void (*http_call_fn)(void *user, enum http_call_result result, const str
  * out. */
 struct http_client *http_client_new(enum http_version version, size_t response_max);
 
-/* Responses to calls that begin from now on are on `budget`, which must outlive the client, while they come and
- * until `done` returns. */
+/* Responses to calls that begin from now on are on `budget`, which must outlive the client, while they come
+ * and until `done` returns. */
 void http_client_charge(struct http_client *c, struct budget *budget);
 
 /* Ends every call with HTTP_CALL_BROKEN, then frees. */

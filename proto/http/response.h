@@ -12,7 +12,7 @@ struct response {
     uint32_t status;
     struct header_list headers, trailers;
     struct buffer body;
-    size_t held, max; /* bytes of all parts */
+    size_t held, max;      /* bytes of all parts */
     struct budget *budget; /* NULL: unlimited */
     size_t charged;        /* for fields; beside it what the body has allocated */
 };

@@ -156,6 +156,13 @@ UNIT(targets_to_scrape_have_their_keys)
     ck_assert(second->profiles.n == 2 && second->timeout_ns == 5000000000);
     ck_assert_str_eq(second->path_prefix, "/debug/pprof");
     config_free(c);
+    c = new_config();
+    r = parse(c,
+              "receivers: { pprof_scrape: [{ targets: a, profiles: heap }, { targets: a, profiles: mutex },\n"
+              "  { job_name: other, targets: a, profiles: heap }] }\n",
+              &e);
+    ck_assert_msg(r == 0, "%s", e.text);
+    config_free(c);
     expect_error("receivers: { pprof_scrape: { targets: a } }", "a list of 1 to 64");
     expect_error("receivers: { pprof_scrape: [{ scheme: http }] }", "targets are missing");
     expect_error("receivers: { pprof: [] }", "the receivers are otlp and pprof_scrape");
@@ -167,6 +174,13 @@ UNIT(targets_to_scrape_have_their_keys)
     expect_error("receivers: { pprof_scrape: [{ targets: a, tls: { ca_file: c } }] }",
                  "without scheme: https");
     expect_error("receivers: { pprof_scrape: [{ targets: a, scheme: ftp }] }", "is not one of http|https");
+    expect_error("receivers: { pprof_scrape: [{ targets: [a, b, a], profiles: heap }] }",
+                 "a is asked for heap twice");
+    expect_error("receivers: { pprof_scrape: [{ targets: a, profiles: [heap, mutex, heap] }] }",
+                 "a is asked for heap twice");
+    expect_error("receivers: { pprof_scrape: [{ targets: [b, a], profiles: [heap, mutex] }, { targets: a, "
+                 "profiles: mutex }] }",
+                 "a is asked for mutex twice");
 }
 
 UNIT(errors_name_the_place_and_what_may_stand_there)
