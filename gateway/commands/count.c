@@ -117,11 +117,27 @@ static void put_value(struct json *j, const struct attr_value *v)
         j->r = buffer_add(j->out, text, (size_t)n);
 }
 
+/* A name as it is, where it is one; else as a text: whatever bytes it has, a line is a line. */
+static int put_key(struct buffer *out, struct bytes key)
+{
+    bool is_name = key.n > 0;
+    for (size_t i = 0; i < key.n && is_name; i++)
+        is_name = key.p[i] > ' ' && key.p[i] < 0x7f && !memchr("\"\\=,{}", key.p[i], 6);
+    if (is_name)
+        return buffer_add_bytes(out, key);
+    struct json j = JSON_INIT(out);
+    j.spaced = true;
+    json_string(&j, key);
+    return j.r;
+}
+
 static int put_attrs(struct buffer *out, const struct attr *attrs, uint32_t n)
 {
     int r = 0;
     for (uint32_t i = 0; i < n && r == 0; i++) {
-        r = buffer_printf(out, "%s%.*s=", i ? ", " : "", BYTES_FMT(attrs[i].key));
+        r = i ? buffer_add_str(out, ", ") : 0;
+        r = r < 0 ? r : put_key(out, attrs[i].key);
+        r = r < 0 ? r : buffer_add_str(out, "=");
         struct json j = JSON_INIT(out);
         j.spaced = true;
         put_value(&j, &attrs[i].value);

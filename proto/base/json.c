@@ -55,6 +55,12 @@ void json_key(struct json *j, const char *name)
     colon(j);
 }
 
+/* U+0080 to U+009F, which terminals obey, in UTF-8. */
+static bool is_control(struct bytes text, size_t at)
+{
+    return text.n - at >= 2 && text.p[at] == 0xc2 && text.p[at + 1] >= 0x80 && text.p[at + 1] < 0xa0;
+}
+
 /* Bytes from `at` on that stand in a string as they are. */
 static size_t plain(const struct json *j, struct bytes text, size_t at)
 {
@@ -64,22 +70,27 @@ static size_t plain(const struct json *j, struct bytes text, size_t at)
         if (c == '"' || c == '\\' || c < 0x20 || (c == 0x7f && j->spaced))
             break;
         size_t n = c < 0x80 ? 1 : bytes_utf8_length(bytes_of(text.p + i, text.n - i));
-        if (n == 0)
+        if (n == 0 || (j->spaced && is_control(text, i)))
             break;
         i += n;
     }
     return i - at;
 }
 
-static void put_escaped(struct json *j, uint8_t c)
+static void put_code(struct json *j, uint8_t c)
 {
     char escape[8];
+    put(j, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", c));
+}
+
+static void put_escaped(struct json *j, uint8_t c)
+{
     if (c == '"' || c == '\\')
         put(j, (char[]){'\\', (char)c}, 2);
     else if (j->spaced && (c == '\n' || c == '\t'))
         put(j, c == '\n' ? "\\n" : "\\t", 2);
     else if (c < 0x80)
-        put(j, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", c));
+        put_code(j, c);
     else if (j->spaced)
         put(j, "\\ufffd", 6);
     else
@@ -94,8 +105,12 @@ void json_string(struct json *j, struct bytes text)
         size_t n = plain(j, text, i);
         put(j, text.p + i, n);
         i += n;
-        if (i < text.n)
+        if (i < text.n && is_control(text, i)) {
+            put_code(j, text.p[i + 1]);
+            i += 2;
+        } else if (i < text.n) {
             put_escaped(j, text.p[i++]);
+        }
     }
     put(j, "\"", 1);
 }

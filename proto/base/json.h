@@ -25,8 +25,8 @@
 struct json {
     struct buffer *out;
     size_t from; /* where the document begins */
-    bool spaced; /* for people and terminals: a blank behind commas and colons, \n and \t by these names, DEL
-                    and U+FFFD as escapes */
+    bool spaced; /* for people and terminals: a blank behind commas and colons, \n and \t by these names; DEL,
+                    U+0080 to U+009F and U+FFFD as escapes */
     int r;       /* 0, or what buffer_add gave first */
 };
 

@@ -21,6 +21,21 @@ def profgate(*arguments, stdin=None):
     return subprocess.run([BUILD / "profgate", *arguments], input=stdin, capture_output=True, text=True, timeout=PATIENCE)
 
 
+def test_whatever_bytes_names_and_values_have_a_line_is_a_line(tmp_path):
+    key, value = 'a\nprofile.cpu.time {fake="1"} 99 s', "v\n\x1b[31m\x7f\x9b31mä"
+    attributes = [{"key": key, "value": {"stringValue": value}}, {"key": "host.name", "value": {"stringValue": "h"}}]
+    request = {"resourceProfiles": [{"resource": {"attributes": attributes}, "scopeProfiles": [{"profiles": [
+        {"sampleType": {"typeStrindex": 1, "unitStrindex": 2}, "samples": [{"stackIndex": 1, "values": ["1"]}]}]}]}],
+        "dictionary": {"stringTable": ["", "cpu", "nanoseconds", "main"], "mappingTable": [{}], "linkTable": [{}], "attributeTable": [{}],
+                       "functionTable": [{}, {"nameStrindex": 3}], "locationTable": [{}, {"lines": [{"functionIndex": 1}]}],
+                       "stackTable": [{}, {"locationIndices": [1]}]}}
+    (tmp_path / "x.json").write_text(json.dumps(request))
+    out = profgate("count", "--resources", tmp_path / "x.json").stdout
+    resource, *rest = out.splitlines()
+    assert resource == ('# "a\\nprofile.cpu.time {fake=\\"1\\"} 99 s"="v\\n\\u001b[31m\\u007f\\u009b31mä", host.name="h"')
+    assert rest and not any("99 s" in line for line in rest)
+
+
 def test_perf_script_is_cpu_time_and_a_thread_s_name_is_printed_safely(tmp_path):
     (tmp_path / "x.rules").write_text('rules 1\npack x\ncounter ex.cpu { unit "s"  on cpu  label thread = sample["thread.name"] }\n')
     (tmp_path / "perf.txt").write_text(PERF)
