@@ -111,7 +111,11 @@ static int read_delimited(const char *path, struct bytes rest, each_request *eac
             memcpy(&n, rest.p, sizeof n);
         n = be32toh(n);
         if (rest.n < sizeof n || n > rest.n - sizeof n)
-            return error_set(e, -EBADMSG, "%s: the file ends inside it", place);
+            return error_set(
+                e, -EBADMSG,
+                "%s: the file ends inside it, read as requests behind their lengths since it begins "
+                "with a 0",
+                place);
         r = each(context, &(struct capture_request){bytes_of(rest.p + sizeof n, n), PROFILES_LAYOUT_UNKNOWN,
                                                     place, false});
         rest = bytes_of(rest.p + sizeof n + n, rest.n - sizeof n - n);

@@ -138,7 +138,8 @@ static bool is_text(struct bytes body)
 {
     size_t n = min_of(body.n, (size_t)GUESS_BYTES);
     for (size_t i = 0; i < n; i++)
-        if (body.p[i] < ' ' && body.p[i] != '\t' && body.p[i] != '\n' && body.p[i] != '\r')
+        if ((body.p[i] < ' ' && body.p[i] != '\t' && body.p[i] != '\n' && body.p[i] != '\r') ||
+            body.p[i] == 0x7f)
             return false;
     return n > 0;
 }

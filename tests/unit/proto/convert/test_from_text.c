@@ -261,6 +261,7 @@ UNIT(texts_are_told_from_protobuf)
     ck_assert_int_eq(from_text_guess(BYTES_LIT("a;b 1\n")), FROM_TEXT_FOLDED);
     ck_assert_int_eq(from_text_guess(BYTES_LIT("# x\n\nls 12 1.5: cycles:\n")), FROM_TEXT_PERF_SCRIPT);
     ck_assert_int_eq(from_text_guess(BYTES_LIT("\n\x02\x0a\x00")), FROM_TEXT_NONE);
+    ck_assert_int_eq(from_text_guess(BYTES_LIT("\n\x7f")), FROM_TEXT_NONE);
     ck_assert_int_eq(from_text_guess(BYTES_LIT("")), FROM_TEXT_NONE);
 }
 
