@@ -25,6 +25,8 @@ const struct intake *const intakes[] = {
 
 bool intake_has_media(const struct intake *intake, struct bytes type)
 {
+    if (type.n == 0) /* what may be assumed then; RFC 9110 §8.3 */
+        type = BYTES_LIT("application/octet-stream");
     for (const char *const *media = intake->media; *media; media++)
         if (bytes_is_nocase(type, *media) || strcmp(*media, INTAKE_ANY_MEDIA) == 0)
             return true;

@@ -84,6 +84,12 @@ def test_deep_stacks_are_folded_however_much_longer_they_are(gateway):
     assert sorted(convert(gateway, otlp, "?to=folded")[1].splitlines()) == sorted(text.splitlines())
 
 
+def test_a_pprof_of_which_no_type_is_said_is_taken(gateway):
+    assert gateway.post(CPU, {"Content-Type": ""}, path="/v1/pprof")[0] == 200
+    assert gateway.post(CPU, {"Content-Type": "text/html"}, path="/v1/pprof")[0] == 415
+    assert gateway.post(CPU, {"Content-Type": ""})[0] == 415, "OTLP has two, and says nothing of none"
+
+
 def test_the_query_says_whose_a_pprof_is(gateway):
     for path in ("/v1/convert?to=json&", "/v1/convert?"):
         answer = gateway.post(CPU, PPROF, path=path + "service.name=check+out&host.name=caf%C3%A9")[2]
