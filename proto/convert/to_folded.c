@@ -5,13 +5,29 @@
 
 #include "proto/convert/names.h"
 
+/* Control characters, too: a file that has any is no text to who reads it. */
+static bool is_blank(uint8_t c)
+{
+    return c <= ' ' || c == 0x7f;
+}
+
+/* Blanks around a name are nobody's: a line that begins with them could be one of perf script. */
+static struct bytes trim(struct bytes name)
+{
+    while (name.n > 0 && is_blank(name.p[0]))
+        name = bytes_of(name.p + 1, name.n - 1);
+    while (name.n > 0 && is_blank(name.p[name.n - 1]))
+        name.n--;
+    return name;
+}
+
 static int put_name(struct buffer *out, struct bytes name)
 {
     uint8_t *to = buffer_cursor(out, name.n);
     if (!to && name.n > 0)
         return buffer_add_bytes(out, name); /* which says why */
     for (size_t i = 0; i < name.n; i++)
-        to[i] = name.p[i] == ';' ? ':' : name.p[i] == '\n' || name.p[i] == '\r' ? ' ' : name.p[i];
+        to[i] = name.p[i] == ';' ? ':' : is_blank(name.p[i]) ? ' ' : name.p[i];
     out->n += name.n;
     return 0;
 }
@@ -40,7 +56,7 @@ static int put_location(const struct profiles *v, uint32_t location, bool *first
     int r = 0;
     do {
         uint32_t f = at > from ? v->line.function[at - 1] : 0;
-        struct bytes name = name_of(v, f);
+        struct bytes name = trim(name_of(v, f));
         r = *first ? 0 : buffer_add_str(out, ";");
         *first = false;
         if (r == 0)

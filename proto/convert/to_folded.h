@@ -10,8 +10,8 @@
 #include "proto/otlp/view/profiles.h"
 
 /* Appends the lines to `out`. Frames are functions' names, innermost inlined ones last; one without a name is
- * "FILE+0xADDRESS". ';' and line ends in a name become ':' and a blank. Samples without a stack or a value
- * are left out. 0, -ENOMEM or -ENOBUFS (out->max): then nothing is appended. */
+ * "FILE+0xADDRESS". ';' in a name becomes ':', control characters blanks, and blanks around it go. Samples
+ * without a stack or a value are left out. 0, -ENOMEM or -ENOBUFS (out->max): then nothing is appended. */
 int to_folded(const struct profiles *view, struct buffer *out);
 
 #endif

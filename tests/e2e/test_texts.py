@@ -36,6 +36,22 @@ def test_whatever_bytes_names_and_values_have_a_line_is_a_line(tmp_path):
     assert rest and not any("99 s" in line for line in rest)
 
 
+def test_what_is_folded_of_any_names_is_read_again(tmp_path):
+    """A file with a control character is no text, a line that begins with blanks could be perf script's, one of blanks is none."""
+    names = ["\n \t", "\x0bmain\x7f", " a", "b;c\r\nd", "a 29", "\x01", "_[k]", "plain"]
+    request = {"resourceProfiles": [{"scopeProfiles": [{"profiles": [
+        {"sampleType": {"typeStrindex": 1, "unitStrindex": 2}, "samples": [{"stackIndex": i, "values": [str(i)]} for i in range(1, 9)]}]}]}],
+        "dictionary": {"stringTable": ["", "cpu", "nanoseconds", *names], "mappingTable": [{}], "linkTable": [{}], "attributeTable": [{}],
+                       "functionTable": [{}, *({"nameStrindex": i} for i in range(3, 11))],
+                       "locationTable": [{}, *({"lines": [{"functionIndex": i}], "address": str(16 * i)} for i in range(1, 9))],
+                       "stackTable": [{}, *({"locationIndices": [i]} for i in range(1, 9))]}}
+    (tmp_path / "x.json").write_text(json.dumps(request))
+    folded = profgate("convert", "--to", "folded", tmp_path / "x.json", "-").stdout
+    assert folded.split("\n") == ["0x10 1", "main 2", "a 3", "b:c  d 4", "a 29 5", "0x60 6", "_[k] 7", "plain 8", ""]
+    again = profgate("convert", "--to", "folded", "-", "-", stdin=folded).stdout
+    assert sorted(again.splitlines()) == sorted(folded.splitlines())
+
+
 def test_perf_script_is_cpu_time_and_a_thread_s_name_is_printed_safely(tmp_path):
     (tmp_path / "x.rules").write_text('rules 1\npack x\ncounter ex.cpu { unit "s"  on cpu  label thread = sample["thread.name"] }\n')
     (tmp_path / "perf.txt").write_text(PERF)
