@@ -8,6 +8,7 @@ import pytest
 from programs import BUILD, DATA, PATIENCE, Gateway, captures, running, wait_for
 
 CPU = (DATA / "pprof/go-cpu.pb.gz").read_bytes()
+LEGACY = b"heap profile: 1: 100 [5: 500] @ heap/1048576\n1: 100 [5: 500] @ 0x1 0x2\n"
 PPROF = {"Content-Type": "application/octet-stream"}
 
 
@@ -43,6 +44,8 @@ def test_it_answers_as_the_command_does(gateway):
             (otlp, "", {}, "application/octet-stream", command("pprof", otlp)),
             (command("json", CPU), "", {"Content-Type": "application/json"}, "application/octet-stream", command("pprof", otlp)),
             (command("folded", CPU), "", {}, "application/x-protobuf", command("otlp", command("folded", CPU))),
+            (LEGACY, "", {}, "application/x-protobuf", command("otlp", LEGACY)),
+            (LEGACY, "?to=folded", {}, "text/plain", b"0x1;0x0 524338\n"),
             (otlp, "?to=json", {}, "application/json", command("json", CPU)),
             (CPU, "?to=pprof", {}, "application/octet-stream", command("pprof", otlp))):
         assert convert(gateway, body, query, **{"Content-Type": "application/x-protobuf", **headers}) == (type, expected), (query, headers)

@@ -21,6 +21,7 @@
 #include "proto/otlp/json/profiles.h"
 #include "proto/otlp/json/write.h"
 #include "proto/otlp/write/subset.h"
+#include "proto/pprof/legacy.h"
 
 enum format { FORMAT_UNSAID, FORMAT_PPROF, FORMAT_OTLP, FORMAT_JSON, FORMAT_FOLDED, FORMAT_SPEEDSCOPE };
 
@@ -96,6 +97,25 @@ static enum refusal read_pprof(struct converting *c, const struct intake_head *h
     return refusal;
 }
 
+/* What pprof is longer than what it was before: addresses of a few bytes in the binary one. */
+#define LEGACY_LONGER 8u
+
+static enum refusal read_legacy(struct converting *c, const struct intake_head *head, struct bytes body)
+{
+    const size_t bound = min_of(c->taking.max, body.n * LEGACY_LONGER + ROOM_MIN);
+    struct buffer pprof = BUFFER_INIT(bound);
+    if (!budget_charge(c->budget, bound))
+        return REFUSAL_BUSY;
+    int r = pprof_from_legacy(body, c->budget, &pprof, c->why);
+    enum refusal refusal = r == 0                   ? read_pprof(c, head, buffer_bytes(&pprof))
+                           : r == PPROF_MALFORMED   ? REFUSAL_MALFORMED
+                           : bound == c->taking.max ? REFUSAL_TOO_LARGE
+                                                    : REFUSAL_BUSY;
+    buffer_release(&pprof);
+    budget_refund(c->budget, bound);
+    return refusal;
+}
+
 static enum refusal read_text(struct converting *c, const struct intake_head *head,
                               enum from_text_format format, struct bytes body)
 {
@@ -132,6 +152,10 @@ static enum refusal read_body(struct converting *c, const struct intake_head *he
     c->otlp = body;
     if (is_json(head, body))
         return read_json(c, body);
+    if (pprof_is_legacy(body)) {
+        c->to = c->to ? c->to : FORMAT_OTLP;
+        return read_legacy(c, head, body);
+    }
     const enum from_text_format text = from_text_guess(body);
     if (text != FROM_TEXT_NONE) {
         c->to = c->to ? c->to : FORMAT_OTLP;
@@ -203,25 +227,24 @@ static int write_as(struct converting *c, struct buffer *out)
     }
 }
 
-/* Within `bound` bytes, which are charged while it is written; then made->cap is. 0, a writer's condition,
- * -ENOBUFS: the bound is too small; -ENOMEM. */
-static int write_within(struct converting *c, size_t bound, struct buffer *made)
+/* Within `bound` bytes, which are charged while it is written; then made->cap is. REFUSAL_TOO_LARGE: the
+ * bound is too small, or memory is out, of which a wider one has less. */
+static enum refusal write_within(struct converting *c, size_t bound, struct buffer *made)
 {
     *made = (struct buffer)BUFFER_INIT(bound);
     if (!budget_charge(c->budget, bound))
-        return -ENOMEM;
-    int r = write_as(c, made);
+        return REFUSAL_BUSY;
+    const int r = write_as(c, made);
     budget_refund(c->budget, bound);
-    if (r == 0 && !budget_charge(c->budget, made->cap))
-        r = -ENOMEM;
-    if (r != 0)
-        buffer_release(made);
-    return r;
-}
-
-static bool is_too_small(const struct converting *c, int r)
-{
-    return r == -ENOBUFS || (r == SUBSET_TOO_LARGE && (c->to == FORMAT_OTLP || c->to == FORMAT_JSON));
+    if (r == 0 && budget_charge(c->budget, made->cap))
+        return REFUSAL_NONE;
+    buffer_release(made);
+    if (r == 0)
+        return REFUSAL_BUSY;
+    if (c->to != FORMAT_PPROF || r != TO_PPROF_TYPES)
+        return REFUSAL_TOO_LARGE;
+    error_set(c->why, 0, "pprof: more than %u kinds of profiles", PPROF_TYPES_MAX);
+    return REFUSAL_MALFORMED;
 }
 
 /* out->cap is on the budget when this returns. */
@@ -229,24 +252,18 @@ static enum refusal write_answer(struct converting *c, struct buffer *out)
 {
     size_t bound = min_of(out->max, c->otlp.n * LONGER + ROOM_MIN);
     struct buffer made;
-    int r = write_within(c, bound, &made);
-    while (is_too_small(c, r) && bound < out->max) {
+    enum refusal refusal = write_within(c, bound, &made);
+    while (refusal == REFUSAL_TOO_LARGE && bound < out->max) {
         bound = min_of(out->max, bound * LONGER);
-        r = write_within(c, bound, &made);
+        refusal = write_within(c, bound, &made);
     }
-    if (r == 0) {
+    if (refusal == REFUSAL_NONE) {
         made.max = out->max;
         *out = made;
-        return REFUSAL_NONE;
+    } else if (refusal == REFUSAL_TOO_LARGE) {
+        error_set(c->why, 0, "in that format it is larger than %zu bytes", out->max);
     }
-    if (c->to == FORMAT_PPROF && r == TO_PPROF_TYPES) {
-        error_set(c->why, 0, "pprof: more than %u kinds of profiles", PPROF_TYPES_MAX);
-        return REFUSAL_MALFORMED;
-    }
-    if (!is_too_small(c, r))
-        return REFUSAL_BUSY;
-    error_set(c->why, 0, "in that format it is larger than %zu bytes", out->max);
-    return REFUSAL_TOO_LARGE;
+    return refusal;
 }
 
 static enum refusal convert(struct converting *c, const struct intake_head *head, struct bytes body,
