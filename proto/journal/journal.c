@@ -97,12 +97,8 @@ bool journal_reserve(struct journal *j, size_t n)
     const uint64_t waiting = j->reserved_bytes + j->waiting_bytes;
     bool fits = !j->closing && waiting <= j->options.waiting_max && n <= j->options.waiting_max - waiting &&
                 waiting + j->disk_bytes + n <= j->options.bytes_max;
-    if (fits && unlikely(j->failed)) { /* the next one tries */
-        uint64_t now = clock_monotonic();
-        fits = now >= j->failed_until;
-        if (fits)
-            j->failed_until = now + FAILED_FOR_NS;
-    }
+    if (fits && unlikely(j->failed)) /* the next one that is added tries: who only asks for room does not */
+        fits = clock_monotonic() >= j->failed_until;
     fits = fits && make_places(j, j->next - j->first + j->reserved + 1) == 0 &&
            budget_charge(j->options.budget, n);
     if (fits) {
@@ -128,8 +124,11 @@ uint64_t journal_add(struct journal *j, const struct journal_record *record, siz
     pthread_mutex_lock(&j->lock);
     uint64_t number = j->next++;
     const bool is_first = j->waiting_records == 0;
-    *at(j, number) = (struct waiting){
-        .record = *record, .done = done, .arg = arg, .due_ns = clock_monotonic() + j->options.gather_ns};
+    const uint64_t now = clock_monotonic();
+    if (unlikely(j->failed))
+        j->failed_until = now + FAILED_FOR_NS;
+    *at(j, number) =
+        (struct waiting){.record = *record, .done = done, .arg = arg, .due_ns = now + j->options.gather_ns};
     j->reserved--;
     j->reserved_bytes -= reserved;
     j->waiting_bytes += record->body.n;
@@ -368,7 +367,7 @@ static void forget_damaged(struct journal *j, const struct journal_read *r)
     journal_remove(j, r->number);
 }
 
-static void read_one(struct journal *j, struct journal_read *r)
+static int look_for(struct journal *j, struct journal_read *r)
 {
     int done = j->file.db ? 0 : -EIO;
     if (done == 0)
@@ -378,10 +377,7 @@ static void read_one(struct journal *j, struct journal_read *r)
         }
     if (done == FILE_DAMAGED && set_aside(j) == 0)
         done = file_next(&j->file, r);
-    r->failed = done != 0 && done != FILE_NO_RECORD;
-    if (done != 0)
-        r->number = 0;
-    r->done(r);
+    return done;
 }
 
 static void expire(struct journal *j)
@@ -421,15 +417,37 @@ static struct timespec wake_at(struct journal *j, uint64_t next_expiry)
 static bool must_write(struct journal *j)
 {
     const struct waiting *first = oldest(j);
-    return first &&
-           (j->closing || j->reads || j->waiting_bytes >= GATHER_BYTES || clock_monotonic() >= first->due_ns);
+    return first && (j->closing || j->waiting_bytes >= GATHER_BYTES || clock_monotonic() >= first->due_ns);
 }
 
 static bool must_commit(struct journal *j)
 {
-    return must_write(j) || (j->closing && j->is_marked) || j->removed.n >= DELETE_MANY ||
-           (j->removed.n > 0 &&
-            (j->closing || j->reads || clock_monotonic() >= j->removed_at + DELETE_WAIT_NS));
+    return must_write(j) || (j->closing && j->is_marked) || (j->removed.n >= DELETE_MANY && !j->failed) ||
+           (j->removed.n > 0 && (j->closing || clock_monotonic() >= j->removed_at + DELETE_WAIT_NS));
+}
+
+/* What is on disk is read without a commit, so that a disk that takes nothing still gives. What waits has
+ * higher numbers than all of it: it is written when there is nothing else. Called with the lock held, which
+ * it gives back meanwhile. */
+static void answer(struct journal *j)
+{
+    struct journal_read *r = j->reads;
+    if (!(j->reads = r->next))
+        j->last_read = &j->reads;
+    pthread_mutex_unlock(&j->lock);
+    int done = look_for(j, r);
+    pthread_mutex_lock(&j->lock);
+    const bool is_again = done == FILE_NO_RECORD && oldest(j);
+    if (is_again)
+        commit(j);
+    pthread_mutex_unlock(&j->lock);
+    if (is_again)
+        done = look_for(j, r);
+    r->failed = done != 0 && done != FILE_NO_RECORD;
+    if (done != 0)
+        r->number = 0;
+    r->done(r);
+    pthread_mutex_lock(&j->lock);
 }
 
 static void *run(void *arg)
@@ -442,12 +460,7 @@ static void *run(void *arg)
         if (must_commit(j) && !(j->closing && j->failed && j->next == j->first)) {
             commit(j);
         } else if (j->reads) {
-            struct journal_read *r = j->reads;
-            if (!(j->reads = r->next))
-                j->last_read = &j->reads;
-            pthread_mutex_unlock(&j->lock);
-            read_one(j, r);
-            pthread_mutex_lock(&j->lock);
+            answer(j);
         } else if (j->closing) {
             break;
         } else if (clock_monotonic() >= next_expiry) {

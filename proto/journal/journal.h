@@ -57,8 +57,9 @@ int journal_open(struct journal **ret, const struct journal_options *options, st
 /* Writes what waits, then closes. NULL is fine. Returns NULL. */
 struct journal *journal_close(struct journal *j);
 
-/* Room for a record of n bytes; or nothing and false: full, or the disk took nothing a moment ago.
- * Reservations are sums, as those of proto/client/client.h. Any thread. */
+/* Room for a record of n bytes; or nothing and false: full, or the disk took nothing a moment ago (what is
+ * added tries it again, once a second; asking does not). Reservations are sums, as those of
+ * proto/client/client.h. Any thread. */
 bool journal_reserve(struct journal *j, size_t n);
 void journal_cancel(struct journal *j, size_t n);
 
@@ -74,8 +75,9 @@ uint64_t journal_add(struct journal *j, const struct journal_record *record, siz
  * company, so that a crash may bring some back. Any thread. */
 void journal_remove(struct journal *j, uint64_t number);
 
-/* Reads the next record of r->kind behind r->after from the disk; what waits is written first. `r` stays in
- * place until `done`. Any thread. */
+/* Reads the next record of r->kind behind r->after from the disk; where there is none, what waits is written
+ * first. One that was removed may be read until its deletion is committed. `r` stays in place until `done`.
+ * Any thread. */
 void journal_read(struct journal *j, struct journal_read *r);
 
 /* A number for the next process, written with the next commit (and so with what is added behind this call)

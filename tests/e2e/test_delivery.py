@@ -224,21 +224,38 @@ def tmpfs(folder):
     subprocess.run(["umount", "-l", place], check=True)
 
 
+def fill(disk):
+    """With one file, `ballast`."""
+    try:
+        with open(disk / "ballast", "wb") as f:
+            while True:
+                f.write(bytes(1 << 12))
+                f.flush()
+    except OSError:
+        pass
+
+
+def test_a_disk_that_stays_full_gives_what_is_on_it_and_lets_the_gateway_end(sink, folder, tmpfs):
+    """Deletions need room, too: what is read back does not wait for them."""
+    sink.status = 503
+    with running(Gateway(config=stored(sink, folder, queue=", queue_size: 2", profiles=", when_full: refuse"))) as gateway:
+        for i in range(12):
+            assert gateway.post(marked(i))[0] == 200
+        fill(tmpfs)
+        wait_for(lambda: gateway.post(marked(1000))[0] == 503, "a refusal")
+        sink.status = 200
+        wait_for(lambda: set(range(12)) <= sink.taken.keys(), "what was acknowledged")
+        assert gateway.stop() == 0
+
+
 @pytest.mark.parametrize("when_full", ["refuse", "drop"])
 def test_a_full_disk_is_said_and_over_when_it_is(sink, folder, tmpfs, when_full):
     sink.status = 503
     with running(Gateway(config=stored(sink, folder, queue=", queue_size: 2", profiles=f", when_full: {when_full}"))) as gateway:
-        ballast = tmpfs / "ballast"
         acknowledged, answers = [], []
         for i in range(2000):
             if i == 10:
-                with open(ballast, "wb") as f:
-                    try:
-                        while True:
-                            f.write(bytes(1 << 16))
-                            f.flush()
-                    except OSError:
-                        pass
+                fill(tmpfs)
             answers.append(gateway.post(marked(i)))
             acknowledged += [i] * (answers[-1][0] == 200)
             if "the storage takes nothing" in gateway.log():
@@ -251,7 +268,7 @@ def test_a_full_disk_is_said_and_over_when_it_is(sink, folder, tmpfs, when_full)
             before = gateway.total("profgate_forward_dropped_samples_total")
             wait_for(lambda: gateway.post(marked(5000))[0] == 200 and
                      gateway.total("profgate_forward_dropped_samples_total") > before, "samples dropped and counted")
-        ballast.unlink()
+        (tmpfs / "ballast").unlink()
         sink.status = 200
         wait_for(lambda: gateway.post(marked(6000))[0] == 200 and 6000 in sink.taken, "requests to be taken again")
         if when_full == "refuse":
@@ -491,19 +508,13 @@ def test_cumulative_streams_begin_anew_after_kill_9_and_say_so(folder):
 
 def test_a_full_disk_keeps_the_window_open(folder, tmpfs):
     with Metrics() as sink, running(Gateway(config=metrics_config(sink, folder))) as gateway:
-        ballast = tmpfs / "ballast"
-        with open(ballast, "wb") as f:
-            try:
-                while True:
-                    f.write(bytes(1 << 16))
-                    f.flush()
-            except OSError:
-                pass
+        fill(tmpfs)
         for _ in range(5):
             assert gateway.post(SMALL)[0] == 200
             time.sleep(0.3)
-        ballast.unlink()
+        (tmpfs / "ballast").unlink()
         wait_for(lambda: sink.sum == native(gateway) > 0, "everything that was counted meanwhile")
+        wait_for(lambda: gateway.post(SMALL)[0] == 200 and "the storage takes again" in gateway.log(), "the disk to be used again")
         assert gateway.total("profgate_export_points_dropped_total") == 0
 
 

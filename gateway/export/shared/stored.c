@@ -240,6 +240,7 @@ static void take_read(struct stored *s)
         if (s->held) /* else again */
             s->cursor = s->read.number;
     } else if (!s->read.failed) {
+        s->cursor = s->read.after; /* behind damaged ones, which are not found again */
         pthread_mutex_lock(&s->lock);
         s->is_spilling = s->last != s->read_last;
         pthread_mutex_unlock(&s->lock);

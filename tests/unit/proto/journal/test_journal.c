@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -143,6 +144,16 @@ static unsigned count_records(struct journal *j)
             return n;
         ck_assert_uint_gt(r.number, after);
         after = r.number;
+    }
+}
+
+/* Deletions are committed a moment later. */
+static void wait_records(struct journal *j, uint64_t n)
+{
+    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
+    while (journal_counts(j).records != n) {
+        ck_assert_uint_lt(clock_monotonic(), until);
+        usleep(1000);
     }
 }
 
@@ -423,6 +434,67 @@ UNIT(no_database_at_all_is_set_aside)
     end();
 }
 
+/* ---- a disk that takes nothing ---- */
+
+/* Files may not grow from here on, or may again. */
+static void set_full(bool is_full)
+{
+    struct stat st = {0};
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert(!is_full || stat(path("-wal"), &st) == 0);
+    limit.rlim_cur = is_full ? (rlim_t)st.st_size : limit.rlim_max;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+UNIT(a_full_disk_still_gives_what_is_on_it_and_does_not_hold_up_the_end)
+{
+    struct done d = {0};
+    begin();
+    struct journal *j = open_with(options());
+    const uint64_t one = add(j, bytes_str("one"), 1, &d);
+    add(j, bytes_str("two"), 2, &d);
+    wait_done(&d, 2);
+    set_full(true);
+    journal_remove(j, one);
+    expect(j, one, "two", 2); /* although the deletion cannot be committed */
+    for (uint64_t i = 0; i < 600; i++)
+        journal_remove(j, one); /* many of them */
+    const unsigned before = events.failed;
+    usleep(500000);
+    ck_assert_uint_le(events.failed - before, 10); /* it is tried again now and then, not without pause */
+    journal_close(j);
+    set_full(false);
+    end();
+}
+
+UNIT(who_asks_a_failed_disk_for_room_does_not_keep_others_from_trying)
+{
+    struct done d = {0};
+    begin();
+    struct journal *j = open_with(options());
+    add(j, bytes_str("one"), 1, &d);
+    wait_done(&d, 1);
+    set_full(true);
+    add(j, bytes_str("two"), 2, &d);
+    wait_done(&d, 2);
+    ck_assert_uint_eq(d.failed, 1);
+    set_full(false);
+    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
+    while (!journal_reserve(j, 8)) {
+        ck_assert(clock_monotonic() < until);
+        usleep(1000);
+    }
+    journal_cancel(j, 8);
+    add(j, bytes_str("three"), 3, &d); /* has room at once */
+    wait_done(&d, 3);
+    ck_assert_uint_eq(d.failed, 1);
+    ck_assert_uint_eq(events.recovered, 1);
+    journal_close(j);
+    end();
+}
+
 /* ---- many threads ---- */
 
 struct producer {
@@ -458,6 +530,7 @@ UNIT(many_threads_add_and_remove_and_the_sums_are_right)
         pthread_join(threads[i], NULL);
     wait_done(&d, 800);
     ck_assert_uint_eq(d.failed, 0);
+    wait_records(j, 400);
     ck_assert_uint_eq(count_records(j), 400);
     journal_close(j);
     j = open_with(options());
