@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -273,11 +274,20 @@ static int look(struct file *f, struct file_found *found)
     return r;
 }
 
+/* For nobody else to read, whatever the folder is; SQLite gives the log the same mode. */
+static int make_private(const char *path)
+{
+    autoclose int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    return fd < 0 ? -errno : 0;
+}
+
 static int open_db(struct file *f, struct file_found *found, struct error *e)
 {
-    int r =
-        result(f, sqlite3_open_v2(f->path, &f->db,
-                                  SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL));
+    int r = make_private(f->path);
+    if (r == 0)
+        r = result(f,
+                   sqlite3_open_v2(f->path, &f->db,
+                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL));
     if (r == 0)
         r = execute(f, settings);
     if (r == 0)
@@ -330,6 +340,47 @@ void file_close(struct file *f)
         close(f->lock);
     f->lock = -1;
     free(take_ptr(f->path));
+}
+
+/* ---- a full disk ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int remove_file(const char *path, const char *ending)
+{
+    char name[4096];
+    snprintf(name, sizeof name, "%s%s", path, ending);
+    return unlink(name) == 0 || errno == ENOENT ? 0 : -errno;
+}
+
+int file_renew(struct file *f, uint64_t *numbers, uint32_t n)
+{
+    struct sqlite3_stmt *s;
+    struct file_found none;
+    bool is_needed = false;
+    int rc = sqlite3_prepare_v2(f->db, "SELECT id FROM record WHERE id>0", -1, &s, NULL);
+    if (n > 0)
+        qsort(numbers, n, sizeof *numbers, by_number);
+    while (rc == SQLITE_OK && !is_needed && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+        const uint64_t id = column(s, 0);
+        is_needed = n == 0 || !bsearch(&id, numbers, n, sizeof id, by_number);
+        rc = SQLITE_OK;
+    }
+    sqlite3_finalize(s);
+    if (is_needed || rc != SQLITE_DONE)
+        return FILE_IS_NEEDED;
+    close_db(f);
+    /* The log last: SQLite forgets one without a file, and a file without its log may be half of one. */
+    int r = remove_file(f->path, "");
+    if (r == 0)
+        r = remove_file(f->path, "-wal");
+    if (r == 0)
+        r = open_db(f, &none, NULL);
+    return r > 0 ? -EIO : r;
 }
 
 /* ---- a damaged file ---- */

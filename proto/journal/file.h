@@ -43,6 +43,7 @@ enum {
     FILE_DAMAGED = 1,    /* what is in the file cannot be right: file_set_aside */
     FILE_NO_RECORD = 2,  /* there is none */
     FILE_BAD_RECORD = 3, /* a record's checksum is wrong */
+    FILE_IS_NEEDED = 4,  /* it holds more */
 };
 
 /* What is in it; last: the highest number. */
@@ -78,6 +79,11 @@ int file_expire(struct file *f, uint64_t before, struct file_found *ret, uint64_
 
 /* Where nothing is in it any more: gives the disk back what the file took. */
 int file_shrink(struct file *f);
+
+/* Begins a new file in place of one of which everything is to be deleted (numbers, which are sorted): where
+ * the disk is full, deletions need room, too. 0, FILE_IS_NEEDED: something else is in it, or -errno (then
+ * there may be no file). */
+int file_renew(struct file *f, uint64_t *numbers, uint32_t n);
 
 /* Gives the damaged file another name (in `name`), begins a new one, and takes over each record that can
  * still be read. 0 or -errno with *e: the disk does not want any of it. */

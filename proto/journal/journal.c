@@ -334,6 +334,22 @@ static void note_outcome(struct journal *j, const struct written *w, int r)
         tell(j, JOURNAL_DELETED, w->deleted, 0, "");
 }
 
+/* A commit failed: where all that is on disk is to be deleted, a new file needs less room than that. */
+static bool renew(struct journal *j, uint64_t *removed, uint32_t n)
+{
+    pthread_mutex_lock(&j->lock);
+    const bool may_be_all = n >= j->disk_records;
+    pthread_mutex_unlock(&j->lock);
+    if (!may_be_all || !j->file.db || file_renew(&j->file, removed, n) != 0)
+        return false;
+    pthread_mutex_lock(&j->lock);
+    j->disk_bytes = j->disk_records = j->unknown = 0;
+    j->is_marked = j->mark > 0;
+    pthread_mutex_unlock(&j->lock);
+    tell(j, JOURNAL_DELETED, n, 0, "");
+    return true;
+}
+
 /* One commit. Called with the lock held, which it gives back meanwhile. */
 static void commit(struct journal *j)
 {
@@ -352,6 +368,11 @@ static void commit(struct journal *j)
     if (r == FILE_DAMAGED && (r = set_aside(j)) == 0 &&
         (r = write_batch(j, first, end, removed.p, removed.n, &w)) == FILE_DAMAGED)
         r = -EIO;
+    if (r < 0 && renew(j, removed.p, removed.n)) {
+        removed.n = 0;
+        r = write_batch(j, first, end, NULL, 0, &w);
+        r = r == FILE_DAMAGED ? -EIO : r;
+    }
     note_outcome(j, &w, r);
     settle(j, end, &w, r);
 

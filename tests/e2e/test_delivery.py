@@ -248,6 +248,18 @@ def test_a_disk_that_stays_full_gives_what_is_on_it_and_lets_the_gateway_end(sin
         assert gateway.stop() == 0
 
 
+def test_a_disk_smaller_than_storage_size_is_used_again_when_all_is_delivered(sink, folder, tmpfs):
+    sink.status = 503
+    acknowledged = []
+    with running(Gateway(config=stored(sink, folder, queue=", queue_size: 2", profiles=", when_full: refuse"))) as gateway:
+        while (status := gateway.post(marked(len(acknowledged)))[0]) == 200:
+            acknowledged.append(len(acknowledged))
+        assert status == 503 and len(acknowledged) > 10
+        sink.status = 200
+        wait_for(lambda: set(acknowledged) <= sink.taken.keys(), "what was acknowledged")
+        wait_for(lambda: gateway.post(marked(1000))[0] == 200, "room again")
+
+
 @pytest.mark.parametrize("when_full", ["refuse", "drop"])
 def test_a_full_disk_is_said_and_over_when_it_is(sink, folder, tmpfs, when_full):
     sink.status = 503

@@ -469,6 +469,66 @@ UNIT(a_full_disk_still_gives_what_is_on_it_and_does_not_hold_up_the_end)
     end();
 }
 
+UNIT(a_disk_that_its_own_records_filled_is_used_again_when_they_are_delivered)
+{
+    struct done d = {0};
+    uint64_t number[21];
+    static char body[100000];
+    begin();
+    struct journal *j = open_with(options());
+    journal_mark(j, 77);
+    for (unsigned i = 0; i < 20; i++)
+        number[i] = add(j, bytes_of(body, sizeof body), 1, &d);
+    wait_done(&d, 20);
+    set_full(true);
+    for (unsigned i = 0; i < 19; i++)
+        journal_remove(j, number[i]);
+    usleep(500000);
+    ck_assert_uint_eq(journal_counts(j).records, 20); /* one of them is still needed */
+    struct journal_read left = next(j, number[18]);
+    ck_assert_uint_eq(left.body.n, sizeof body);
+    buffer_release(&left.body);
+    journal_remove(j, number[19]);
+    wait_records(j, 0);
+    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
+    while (!journal_reserve(j, 8)) {
+        ck_assert(clock_monotonic() < until);
+        usleep(1000);
+    }
+    journal_cancel(j, 8);
+    number[20] = add(j, bytes_str("new"), 3, &d);
+    wait_done(&d, 21);
+    ck_assert_uint_eq(d.failed, 0);
+    ck_assert_uint_gt(number[20], number[19]);
+    ck_assert_uint_eq(events.set_aside, 0);
+    journal_close(j);
+    set_full(false);
+    j = open_with(options());
+    ck_assert_uint_eq(journal_counts(j).mark, 77);
+    expect(j, 0, "new", 3);
+    journal_close(j);
+    end();
+}
+
+UNIT(nobody_else_may_read_the_files)
+{
+    struct done d = {0};
+    struct stat st;
+    begin();
+    chmod(folder, 0755);
+    mode_t before = umask(022);
+    struct journal *j = open_with(options());
+    add(j, bytes_str("secret"), 1, &d);
+    wait_done(&d, 1);
+    for (const char *const *ending = (const char *const[]){"", "-wal", ".lock", NULL}; *ending; ending++) {
+        ck_assert_int_eq(stat(path(*ending), &st), 0);
+        ck_assert_msg((st.st_mode & 0777) == 0600, "%s: %o", path(*ending), st.st_mode & 0777);
+    }
+    journal_close(j);
+    umask(before);
+    end();
+}
+
 UNIT(who_asks_a_failed_disk_for_room_does_not_keep_others_from_trying)
 {
     struct done d = {0};
