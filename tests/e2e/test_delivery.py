@@ -198,7 +198,7 @@ def test_what_is_refused_for_good_becomes_a_dead_letter_and_is_sent_again(sink, 
         for i in range(3):
             assert gateway.post(marked(i))[0] == 200
         letters = wait_for(lambda: (f := files(folder, "*.dead/*.pb")) and len(f) == 3 and f, "three dead letters")
-        assert gateway.total("profgate_dead_letters_total") == 3
+        wait_for(lambda: gateway.total("profgate_dead_letters_total") == 3, "them counted")
         assert gateway.total("profgate_forward_dropped_samples_total") == gateway.total("profgate_samples_total")
     assert sorted(p.read_bytes() for p in letters) == [marked(i) for i in range(3)]
     counted = subprocess.run([BUILD / "profgate", "count", letters[0]], capture_output=True, text=True, timeout=PATIENCE)
@@ -211,6 +211,23 @@ def test_what_is_refused_for_good_becomes_a_dead_letter_and_is_sent_again(sink, 
     done = subprocess.run(replay, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert set(sink.taken) == {0, 1, 2} and files(folder, "*.dead/*.pb") == []
+
+
+def test_a_letter_that_could_not_be_kept_is_not_counted(sink, folder):
+    sink.status = 400
+    with running(Gateway(config=stored(sink, folder, queue=", dead_letters: true"))) as gateway:
+        (folder / "storage" / "otlp-sink.profiles.dead").rmdir()
+        assert gateway.post(marked(0))[0] == 200
+        wait_for(lambda: "a dead letter could not be kept" in gateway.log(), "the loss said")
+        wait_for(lambda: gateway.total("profgate_export_queue_bytes") == 0, "the request gone")
+        assert gateway.total("profgate_dead_letters_total") == 0
+
+
+def test_what_storage_does_not_keep_is_said(sink, folder):
+    for more, lost in (("", True), (", retry_on_failure: { max_elapsed_time: 0 }", False)):
+        config = stored(sink, folder).replace(", " + FAST, more)
+        with running(Gateway(config=config)) as gateway:
+            assert ("retry_on_failure.max_elapsed_time: 0 keeps it" in gateway.log()) == lost
 
 
 @pytest.fixture()

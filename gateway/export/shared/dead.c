@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ struct dead_letters {
     const char *ending; /* "profiles" or "metrics" */
     enum journal_kind kind;
     uint64_t bytes, bytes_max; /* the journal's thread */
+    atomic_uint_fast64_t kept; /* since it was asked last */
     struct coding_decoder *decoder;
 };
 
@@ -134,12 +136,19 @@ static void on_read(struct journal_read *r)
 {
     struct letter *l = container_of(r, struct letter, read);
     int done = r->number == l->number ? write_letter(l->to, r) : -ENOENT;
-    if (done < 0)
+    if (done == 0)
+        l->to->kept++;
+    else
         log_limited(LOG_LEVEL_ERROR, "a dead letter could not be kept items=%" PRIu64 " error=\"%s\"",
                     r->items, strerror(-done));
     journal_remove(l->journal, l->number);
     buffer_release(&r->body);
     free(l);
+}
+
+uint64_t dead_letters_kept(struct dead_letters *d)
+{
+    return d ? atomic_exchange(&d->kept, 0) : 0;
 }
 
 int dead_letters_keep(struct dead_letters *d, struct journal *j, uint64_t number)

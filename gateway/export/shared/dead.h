@@ -25,4 +25,7 @@ struct dead_letters *dead_letters_free(struct dead_letters *d);
  * was done. The loop's thread. */
 int dead_letters_keep(struct dead_letters *d, struct journal *j, uint64_t number);
 
+/* How many were written since the last call. NULL is fine: none. Any thread. */
+uint64_t dead_letters_kept(struct dead_letters *d);
+
 #endif

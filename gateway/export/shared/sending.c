@@ -2,10 +2,12 @@
 #include "gateway/export/shared/sending.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "gateway/export/shared/stored.h"
 #include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/base/promise.h"
 #include "proto/client/endpoint.h"
@@ -118,6 +120,11 @@ static int open_storage(struct sending *s, const struct export_context *c,
     int r = stored_open(&s->stored, &options, c, s->client, &s->outcome, e);
     if (r == 0) {
         s->base.is_durable = true;
+        if (settings->retry_enabled && settings->retry_elapsed_ns > 0 && !settings->dead_letters)
+            log_warn("what the destination does not take in time is lost although there is storage: "
+                     "retry_on_failure.max_elapsed_time: 0 keeps it, dead_letters: true, too destination=%s "
+                     "seconds=%" PRIu64,
+                     c->name, settings->retry_elapsed_ns / NSEC_PER_SEC);
         return 0;
     }
     bool is_closed = false;

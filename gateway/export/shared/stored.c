@@ -213,6 +213,7 @@ static void count_lost(struct stored *s)
     if (expired > 0)
         outcome_lost(s->outcome, 1, expired, "older than sending_queue.storage_age");
     stats_add(s->outcome->stats, STATS_STORAGE_DAMAGED, (damaged > 0) + set_aside);
+    stats_add(s->outcome->stats, STATS_DEAD_LETTERS, dead_letters_kept(s->dead));
 }
 
 /* True: it is the sender's, or lost. */
@@ -333,10 +334,8 @@ void stored_event(struct stored *s, const struct client_event *event)
     outcome_event(s->outcome, event);
     if (event->tag == 0 || event->kind == CLIENT_RETRIED || event->kind == CLIENT_SHUT_DOWN)
         return;
-    if (client_event_is_loss(event->kind) && s->dead && !unsafe &&
-        dead_letters_keep(s->dead, s->journal, event->tag) == 0)
-        stats_add(s->outcome->stats, STATS_DEAD_LETTERS, 1);
-    else
+    if (!client_event_is_loss(event->kind) || !s->dead || unsafe ||
+        dead_letters_keep(s->dead, s->journal, event->tag) < 0)
         journal_remove(s->journal, event->tag);
     feed(s);
 }
