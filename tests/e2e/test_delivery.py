@@ -486,6 +486,19 @@ exporters:
 """
 
 
+def test_the_smallest_storage_has_room_for_metrics(folder):
+    """And one that is smaller, in which no window would ever fit, is refused when the configuration is checked."""
+    with Metrics() as sink:
+        config = metrics_config(sink, folder).replace("/storage }", "/storage, storage_size: %s }")
+        (folder / "small.yaml").write_text(config % "3MiB")
+        done = subprocess.run([BUILD / "profgate", "validate", folder / "small.yaml"], capture_output=True, text=True,
+                              timeout=PATIENCE)
+        assert done.returncode != 0 and "storage_size" in done.stdout + done.stderr
+        with running(Gateway(config=config % "4MiB")) as gateway:
+            assert gateway.post(SMALL)[0] == 200
+            wait_for(lambda: sink.sum == native(gateway) > 0, "the window")
+
+
 def native(gateway):
     return gateway.total("samples_native_count_total")
 

@@ -32,7 +32,8 @@ struct sending_settings {
 #define SENDING_MIB 1048576ull
 
 /* A request of metrics before compression: what gRPC servers take by default (4 MiB) with room for the
- * envelope, though OTLP now recommends 64 MiB. */
+ * envelope, though OTLP now recommends 64 MiB. A window is flushed when storage has room for one: the smallest
+ * storage_size has. */
 #define SENDING_METRICS_MAX ((4u << 20) - (64u << 10))
 
 /* Rows of all of them but endpoint and request_bytes, whose meaning is the kind's; `at(field)` is the field's
@@ -64,7 +65,7 @@ struct sending_settings {
     {"sending_queue.storage", SETTINGS_TEXT, at(storage), "", 0, 0, NULL,                                                       \
      "a folder in which requests wait on disk, too: producers are answered when theirs is safe there or delivered, and what is "\
      "left is sent after a restart; none keeps them in memory alone"},                                                         \
-    {"sending_queue.storage_size", SETTINGS_SIZE, at(storage_bytes), "1GiB", SENDING_MIB, 1048576 * SENDING_MIB, NULL,          \
+    {"sending_queue.storage_size", SETTINGS_SIZE, at(storage_bytes), "1GiB", 4 * SENDING_MIB, 1048576 * SENDING_MIB, NULL,      \
      "bytes of requests waiting on disk"},                                                                                    \
     {"sending_queue.storage_age", SETTINGS_DURATION, at(storage_age_ns), "24h", 0, 366 * 86400 * SENDING_SEC, NULL,             \
      "what waits longer on disk is dropped and counted; 0 keeps it"},                                                         \
