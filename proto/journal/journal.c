@@ -57,8 +57,8 @@ struct journal {
     uint32_t reserved;           /* requests */
     uint64_t reserved_bytes, waiting_bytes;
     uint64_t waiting_records, disk_bytes, disk_records, unknown;
-    uint64_t mark;
-    bool is_marked; /* and it is not written yet */
+    uint64_t mark, written_mark; /* as it is on disk */
+    bool is_marked;              /* and it is not written yet */
     VEC(uint64_t) removed;
     uint64_t removed_at; /* when the oldest of them was: 0, there are none */
     struct journal_read *reads, **last_read;
@@ -182,11 +182,19 @@ void journal_read(struct journal *j, struct journal_read *r)
     pthread_mutex_unlock(&j->lock);
 }
 
+/* The first one waits for no company: without it the next process would not know of this one. */
+static bool is_first_mark(const struct journal *j)
+{
+    return j->is_marked && j->written_mark == 0 && !j->failed;
+}
+
 void journal_mark(struct journal *j, uint64_t mark)
 {
     pthread_mutex_lock(&j->lock);
     j->mark = mark;
     j->is_marked = true;
+    if (is_first_mark(j))
+        pthread_cond_signal(&j->work);
     pthread_mutex_unlock(&j->lock);
 }
 
@@ -221,6 +229,7 @@ static void found(struct journal *j, const struct file_found *f)
     j->disk_records = f->records;
     j->unknown = f->unknown;
     j->mark = j->is_marked ? j->mark : f->mark;
+    j->written_mark = f->mark;
     if (!j->ring) /* it is being opened */
         j->first = j->taken = j->next = f->last + 1;
     pthread_mutex_unlock(&j->lock);
@@ -324,6 +333,7 @@ static void note_outcome(struct journal *j, const struct written *w, int r)
         j->disk_bytes -= min_of(j->disk_bytes, w->deleted_bytes);
         j->disk_records -= min_of(j->disk_records, w->deleted);
         j->is_marked &= j->mark != w->mark;
+        j->written_mark = w->mark;
     }
     pthread_mutex_unlock(&j->lock);
     if (r < 0)
@@ -345,6 +355,7 @@ static bool renew(struct journal *j, uint64_t *removed, uint32_t n)
     pthread_mutex_lock(&j->lock);
     j->disk_bytes = j->disk_records = j->unknown = 0;
     j->is_marked = j->mark > 0;
+    j->written_mark = 0;
     pthread_mutex_unlock(&j->lock);
     tell(j, JOURNAL_DELETED, n, 0, "");
     return true;
@@ -443,7 +454,8 @@ static bool must_write(struct journal *j)
 
 static bool must_commit(struct journal *j)
 {
-    return must_write(j) || (j->closing && j->is_marked) || (j->removed.n >= DELETE_MANY && !j->failed) ||
+    return must_write(j) || (j->closing && j->is_marked) || is_first_mark(j) ||
+           (j->removed.n >= DELETE_MANY && !j->failed) ||
            (j->removed.n > 0 && (j->closing || clock_monotonic() >= j->removed_at + DELETE_WAIT_NS));
 }
 

@@ -80,8 +80,8 @@ void journal_remove(struct journal *j, uint64_t number);
  * Any thread. */
 void journal_read(struct journal *j, struct journal_read *r);
 
-/* A number for the next process, written with the next commit (and so with what is added behind this call)
- * and at the latest by close. Any thread. */
+/* A number for the next process, 0: none. It is written with the next commit (and so with what is added
+ * behind this call), soon where none is on disk yet, and at the latest by close. Any thread. */
 void journal_mark(struct journal *j, uint64_t mark);
 
 struct journal_counts {

@@ -530,6 +530,19 @@ def test_windows_that_were_flushed_survive_kill_9(folder):
         assert sink.sum == counted and all(start < end for start, end in sink.windows)
 
 
+def test_the_first_window_is_said_to_be_lost_too(folder):
+    """Nothing was flushed yet: that the process began is on disk all the same."""
+    with Metrics() as sink:
+        config = metrics_config(sink, folder, interval="60s")
+        with running(Gateway(config=config)) as gateway:
+            assert gateway.post(SMALL)[0] == 200
+            time.sleep(1)
+            os.kill(gateway.pid, signal.SIGKILL)
+            gateway.process.wait()
+        with running(Gateway(config=config)) as again:
+            assert 1 <= again.total("profgate_lost_seconds_total") <= 60
+
+
 def test_cumulative_streams_begin_anew_after_kill_9_and_say_so(folder):
     with Metrics() as sink:
         starts = []
