@@ -364,7 +364,9 @@ static void on_journal(void *user, const struct journal_event *e)
                     e->text);
         break;
     case JOURNAL_DELETED: break; /* the gauge follows */
-    case JOURNAL_RECOVERED: log_info("the storage takes again destination=%s", s->name); break;
+    case JOURNAL_RECOVERED:
+        log_limited(LOG_LEVEL_INFO, "the storage takes again destination=%s", s->name);
+        break;
     }
     if (s->is_open)
         io_loop_post_in(s->loop, &s->post);
