@@ -13,7 +13,7 @@
 #define BPF_RUNTIMES_BPF_H
 
 #define RUNTIME_READ(to, n, address) bpf_probe_read_user(to, n, (void *)(address))
-#define RUNTIME_THREAD()             BPF_CORE_READ((struct task_struct___tls *)bpf_get_current_task_btf(), thread.fsbase)
+#define RUNTIME_THREAD()             BPF_CORE_READ((struct task_struct___tls *)current_task(), thread.fsbase)
 #include "bpf/cpython_step.h"
 
 /* Filled by user space, by RUNTIME_PLACE_KEY. */
