@@ -48,7 +48,8 @@ struct cache_set {
     __u64 last; /* when it was last used */
     __u32 changes, has_pending;
     __u32 n, next;
-    __u32 proven, zero; /* a bit a way: looked at since `changes` */
+    __u32 proven; /* a bit a way: looked at since `changes` */
+    __u32 second; /* about when it was made empty, as unwind_used */
     struct unwind_mapping way[CACHE_WAYS];
     struct proof proof[CACHE_WAYS];
 };
@@ -378,14 +379,18 @@ static __always_inline void find_set(struct walk *w, struct mm_struct *mm, __u64
         set->changes = changes;
         set->proven = 0;
     }
+    /* A file may be refused for want of its user's allowance, of which nothing tells when it is over: so who
+     * met one that is not known looks again each second, too. */
+    __u32 second = w->now >> 30;
     if (w->is_remembered && set->generation == generation &&
-        (!set->has_pending || set->additions == additions))
+        (!set->has_pending || (set->additions == additions && set->second == second)))
         return;
     set->mm = id;
     set->start = start;
     set->stack = stack;
     set->generation = generation;
     set->additions = additions;
+    set->second = second;
     set->has_pending = 0;
     set->n = 0;
     set->next = 0;

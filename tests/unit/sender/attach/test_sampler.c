@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +25,10 @@ struct seen {
     uint32_t pid, child;
     unsigned wants, mapped, whole;
     struct unwind_key key; /* of this program */
+    uint64_t start, end;   /* its code */
     unsigned own, others, user_frames, execs;
     unsigned rests, cut;
+    unsigned own_rests; /* that ended in this program's code */
     struct sampler *sampler;
 };
 
@@ -111,7 +114,9 @@ static void on_rest(void *user, const struct sample_head *head, const uint64_t *
 {
     struct seen *s = user;
     struct sample_head back = *head;
-    s->rests += head->pid == s->pid && sampler_rest(s->sampler, head)->has & 1;
+    const struct unwind_rest *rest = sampler_rest(s->sampler, head);
+    s->rests += head->pid == s->pid && rest->has & 1;
+    s->own_rests += head->pid == s->pid && rest->at.ip >= s->start && rest->at.ip < s->end;
     back.kind = SAMPLE_STACK;
     sampler_return(s->sampler, &back, body, true);
 }
@@ -123,6 +128,8 @@ static bool on_file(void *user, const struct sample_file *file)
     if (file->pid == s->pid && file->start <= here && here < file->end) {
         s->mapped++;
         s->key = file->key;
+        s->start = file->start;
+        s->end = file->end;
     }
     return true;
 }
@@ -202,6 +209,29 @@ UNIT(unknown_files_are_asked_for_and_known_ones_unwound)
     ck_assert_uint_ge(sampler_counts(s).end[UNWIND_END_ROOT], 50);
     sampler_stop(s);
     tables_free(t);
+    sampler_close(s);
+}
+
+/* On one CPU, for each remembers for itself; and nothing is added, which would be a reason to look again. */
+UNIT(a_file_that_was_refused_is_asked_for_again)
+{
+    struct seen seen = {.pid = (uint32_t)getpid()};
+    struct error e = {0};
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET(sched_getcpu(), &here);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof here, &here), 0);
+    struct sampler *s =
+        open_or_skip(&(struct sampler_options){.frequency = 997, .only_pid = (uint32_t)getpid()}, &seen);
+    seen.sampler = s;
+    ck_assert_int_eq(sampler_files_of(s, seen.pid, on_file, &seen), 0);
+    ck_assert_int_eq(sampler_start(s, &e), 0);
+    uint64_t deadline = clock_monotonic() + unit_patience(30 * (uint64_t)NSEC_PER_SEC);
+    while (seen.own_rests < 3 && clock_monotonic() < deadline) {
+        ck_assert_int_ge(sampler_drain(s), 0);
+        ck_assert_int_ge(sampler_wants(s, &(struct sampler_asked){on_want, on_rest, &seen}), 0);
+    }
+    ck_assert_uint_ge(seen.own_rests, 3);
     sampler_close(s);
 }
 
