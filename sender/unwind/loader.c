@@ -190,7 +190,9 @@ int loader_add(struct loader *l, const struct loader_file *file)
         r = install(l, file->key, 0, RUNTIME_NATIVE, fd);
     } else if (r == 0) {
         uint32_t runtime = l->recognise ? l->recognise(o->fd, &o->source) : RUNTIME_NATIVE;
-        r = install(l, file->key, rows_pages(o->rows), runtime, o->fd);
+        r = allowance_is_spent(o->source.allowance) /* then that must not be believed, either */
+                ? LOADER_REFUSED
+                : install(l, file->key, rows_pages(o->rows), runtime, o->fd);
     }
     refuse(l, file->key, r);
     count(l, file->user, r, begun, 0, 0);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bpf/runtimes.h"
 #include "proto/base/clock.h"
 #include "sender/unwind/loader.h"
 
@@ -159,6 +160,27 @@ UNIT(who_has_no_allowance_left_keeps_nobody_from_a_file)
     ck_assert_int_eq(loader_rule(&l, &file, at + 4, &found), 0);
     ck_assert(found.cfa == UNWIND_CFA_RSP && found.cfa_offset == 48);
     ck_assert_int_eq(opened, 2);
+    end(t);
+}
+
+static uint32_t read_too_much(int fd, const struct source *source)
+{
+    (void)fd;
+    allowance_charge(source->allowance, source->allowance->left);
+    return RUNTIME_NATIVE;
+}
+
+UNIT(whose_code_it_is_is_not_believed_where_an_allowance_ran_out)
+{
+    struct tables *t = begin();
+    struct unwind_key key = key_of("/proc/self/exe");
+    struct loader_file file = {.key = &key, .user = 1000, .open = open_path, .of = own};
+    l.recognise = read_too_much;
+    ck_assert_int_eq(loader_add(&l, &file), LOADER_REFUSED);
+    ck_assert_ptr_null(tables_file(t, &key));
+    l.recognise = NULL;
+    ledger_of(&l.ledger, 1000, clock_monotonic())->left = LEDGER_SAVED;
+    ck_assert_int_eq(loader_add(&l, &file), 0);
     end(t);
 }
 
