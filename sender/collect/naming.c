@@ -18,7 +18,7 @@
 int naming_init(struct naming *n, const char *kallsyms_path, struct bytes vdso)
 {
     *n = (struct naming){.kallsyms_path = kallsyms_path, .vdso = vdso, .binaries = binaries_new()};
-    ledger_init(&n->ledger);
+    ledger_init(&n->ledger, LEDGER_SAVED);
     return n->binaries ? 0 : -ENOMEM;
 }
 

@@ -18,15 +18,24 @@ bool allowance_is_spent(const struct allowance *a)
 
 void allowance_charge(struct allowance *a, int64_t cost)
 {
-    for (; a; a = a->from)
+    for (; a; a = a->from) {
         a->left -= cost;
+        a->charged += cost;
+    }
 }
 
-void ledger_init(struct ledger *l)
+void allowance_settle(struct allowance *a, int64_t charged, int64_t cost)
 {
-    *l = (struct ledger){.all.left = LEDGER_SHARES * LEDGER_SAVED};
+    int64_t rest = cost - (a->charged - charged);
+    if (rest > 0)
+        allowance_charge(a, rest);
+}
+
+void ledger_init(struct ledger *l, int64_t first)
+{
+    *l = (struct ledger){.all.left = LEDGER_SHARES * first};
     for (uint32_t i = 0; i < LEDGER_USERS; i++)
-        l->user[i] = (struct allowance){.left = LEDGER_SAVED, .from = &l->all};
+        l->user[i] = (struct allowance){.left = first, .from = &l->all};
 }
 
 static void refill(struct allowance *a, uint64_t *when, uint64_t now, int64_t shares)
@@ -36,7 +45,8 @@ static void refill(struct allowance *a, uint64_t *when, uint64_t now, int64_t sh
     if (back == 0)
         return; /* too little: it is not lost */
     *when = now;
-    a->left = min_of(a->left + back, LEDGER_SAVED * shares);
+    if (a->left < LEDGER_SAVED * shares) /* above: some of what was there first is left */
+        a->left = min_of(a->left + back, LEDGER_SAVED * shares);
 }
 
 struct allowance *ledger_of(struct ledger *l, uint32_t user, uint64_t now)

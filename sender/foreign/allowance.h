@@ -7,7 +7,7 @@
  * everybody's. One that is overdrawn refuses, and those before it with it.
  *
  *     struct ledger ledger;                              one a thread
- *     ledger_init(&ledger);
+ *     ledger_init(&ledger, LEDGER_SAVED);
  *     struct allowance *user = ledger_of(&ledger, uid, now);
  *     struct allowance one = {.left = 8 << 20, .from = user};
  *     if (allowance_take(&one, n)) … read n bytes
@@ -25,6 +25,7 @@
 
 struct allowance {
     int64_t left;
+    int64_t charged;        /* all that ever was */
     struct allowance *from; /* whose this is a part of; NULL: nobody's */
     uint32_t user;          /* of a ledger: whom it was asked for last */
 };
@@ -34,6 +35,10 @@ bool allowance_is_spent(const struct allowance *a);
 
 /* Charges what was done. */
 void allowance_charge(struct allowance *a, int64_t cost);
+
+/* Charges what work came to cost, of which what was charged since `charged` was so much is a part: bytes that
+ * were paid for while they were read are not paid for again by the time it took. */
+void allowance_settle(struct allowance *a, int64_t charged, int64_t cost);
 
 /* Charges one call that reads n bytes. False: it may not be made. NULL: it may. */
 static inline bool allowance_take(struct allowance *a, size_t n)
@@ -58,8 +63,8 @@ struct ledger {
     uint64_t all_when, when[LEDGER_USERS]; /* as of when */
 };
 
-/* All is saved up. */
-void ledger_init(struct ledger *l);
+/* `first` is there of each user's at the beginning: LEDGER_SAVED, or more, which does not come back. */
+void ledger_init(struct ledger *l, int64_t first);
 
 /* A user's, with what came back until now (CLOCK_MONOTONIC, ns). It stays where it is. */
 struct allowance *ledger_of(struct ledger *l, uint32_t user, uint64_t now);

@@ -42,7 +42,7 @@ struct procs *procs_new(const char *root)
     long ticks = sysconf(_SC_CLK_TCK);
     p->tick_ns = NSEC_PER_SEC / (uint64_t)(ticks > 0 ? ticks : 100);
     p->boot_offset = boot_offset(root);
-    ledger_init(&p->ledger);
+    ledger_init(&p->ledger, LEDGER_SAVED);
     return p;
 }
 

@@ -273,14 +273,14 @@ void unwinder_log(struct unwinder *u, enum log_level level)
         level,
         "unwinding: complete=%llu depth=%llu unreadable=%llu not_code=%llu no_rule=%llu bad_frame=%llu "
         "other_abi=%llu missing=%llu walks=%llu resumed=%llu files=%u row_kb=%u pages=%u rules=%u loaded=%llu "
-        "without=%llu failed=%llu damaged=%llu evicted=%llu refused=%llu compile_ms=%llu",
+        "without=%llu failed=%llu unpaid=%llu damaged=%llu evicted=%llu refused=%llu compile_ms=%llu",
         ULL(counts.end[UNWIND_END_ROOT]), ULL(counts.end[UNWIND_END_DEPTH]),
         ULL(counts.end[UNWIND_END_UNREADABLE]), ULL(counts.end[UNWIND_END_NOT_CODE]),
         ULL(counts.end[UNWIND_END_NO_RULE]), ULL(counts.end[UNWIND_END_BAD_FRAME]),
         ULL(counts.end[UNWIND_END_OTHER_ABI]), ULL(counts.end[UNWIND_END_MISSING]), ULL(counts.walks),
         ULL(counts.rests), loaded.tables.files, loaded.tables.shards * (UNWIND_SHARD_ROWS / 256),
         loaded.tables.pages, loaded.tables.rules, ULL(loaded.loaded), ULL(loaded.without), ULL(loaded.failed),
-        ULL(loaded.damaged), ULL(loaded.tables.evicted), ULL(loaded.tables.refused),
+        ULL(loaded.unpaid), ULL(loaded.damaged), ULL(loaded.tables.evicted), ULL(loaded.tables.refused),
         ULL(loaded.compile_ns / NSEC_PER_MSEC));
 #undef ULL
 }

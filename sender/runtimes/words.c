@@ -205,7 +205,7 @@ int words_new(struct words **ret, const struct words_options *options)
     w->options = *options;
     w->last = &w->first;
     w->memory = -1;
-    ledger_init(&w->ledger);
+    ledger_init(&w->ledger, LEDGER_SAVED);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->wake, NULL);
     pthread_condattr_init(&monotonic);

@@ -21,6 +21,7 @@ struct loader_counts {
     uint64_t without;    /* of these, without frame information */
     uint64_t loaded;     /* pages whose rows went into the tables */
     uint64_t failed;     /* no memory, no room, or changed while they were read */
+    uint64_t unpaid;     /* times a file or page was refused because its user's allowance was spent */
     uint64_t damaged;    /* functions whose frame information makes no sense */
     uint64_t compile_ns; /* CPU time it took */
     struct tables_counts tables;

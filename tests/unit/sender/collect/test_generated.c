@@ -21,7 +21,7 @@ static void begin(void)
     snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());
     procs = unit_made(procs_new("/proc"));
     self = (struct process){.pid = (uint32_t)getpid(), .namespace_pid = (uint32_t)getpid(), .serial = 7};
-    ledger_init(&ledger);
+    ledger_init(&ledger, LEDGER_SAVED);
 }
 
 static void end(void)

@@ -23,7 +23,7 @@ UNIT(one_user_cannot_take_what_others_have)
 {
     struct ledger l;
     uint64_t now = 5 * NSEC_PER_SEC;
-    ledger_init(&l);
+    ledger_init(&l, LEDGER_SAVED);
     struct allowance *bad = ledger_of(&l, 65534, now), *good = ledger_of(&l, 1000, now);
     ck_assert(bad != good);
     while (allowance_take(bad, 1 << 20))
@@ -42,8 +42,9 @@ UNIT(what_is_spent_comes_back_with_time)
 {
     struct ledger l;
     uint64_t now = 1;
-    ledger_init(&l);
+    ledger_init(&l, LEDGER_SAVED);
     struct allowance *a = ledger_of(&l, 7, now);
+    ck_assert_int_eq(a->left, LEDGER_SAVED);
     allowance_charge(a, LEDGER_SAVED);
     ck_assert(allowance_is_spent(a));
     for (int i = 0; i < 1000; i++) /* looked at ever so often */
@@ -52,4 +53,26 @@ UNIT(what_is_spent_comes_back_with_time)
     ck_assert_int_le(a->left, LEDGER_SECOND);
     a = ledger_of(&l, 7, now + 100000 * (uint64_t)NSEC_PER_SEC);
     ck_assert_int_eq(a->left, LEDGER_SAVED);
+}
+
+UNIT(what_is_there_first_does_not_come_back)
+{
+    struct ledger l;
+    uint64_t now = 1;
+    ledger_init(&l, 2 * LEDGER_SAVED);
+    allowance_charge(ledger_of(&l, 7, now), 1000);
+    ck_assert_int_eq(ledger_of(&l, 7, now += NSEC_PER_SEC)->left, 2 * LEDGER_SAVED - 1000);
+}
+
+UNIT(what_was_paid_by_the_byte_is_not_paid_again_by_time)
+{
+    struct allowance all = {.left = 100000}, user = {.left = 50000, .from = &all};
+    allowance_charge(&user, 7000); /* before */
+    int64_t charged = user.charged;
+    allowance_charge(&user, 1000);
+    allowance_settle(&user, charged, 3000);
+    ck_assert_int_eq(user.left, 40000);
+    ck_assert_int_eq(all.left, 90000);
+    allowance_settle(&user, charged, 2000);
+    ck_assert_int_eq(user.left, 40000);
 }
