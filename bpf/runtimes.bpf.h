@@ -124,7 +124,7 @@ __attribute__((noinline)) int words_some(__u32 slot)
         return 1;
 #pragma clang loop unroll(disable)
     for (__u32 i = 0; i < AHEAD_STEPS; i++)
-        if (word_ahead(s, slot))
+        if (s->head.n_user >= SAMPLE_USER_MAX - 1 || word_ahead(s, slot)) /* a step adds two at most */
             return 1;
     return 0;
 }

@@ -256,3 +256,42 @@ def test_a_program_with_libpython_in_it(tmp_path):
                (["embedded", "called_by_c", "main"], ["called_by_c", "main"]))
     with_python = sum(n for s, n in stacks.items() if "embedded" in s.names)
     assert good >= LATE * sum(stacks.values()) - 1 and with_python > 0.9 * good, stacks
+
+
+# Deeper than a record is long, and in much code that no walk has met before.
+DEEP = """
+import hashlib, json, random, re, sys, threading, zlib
+sys.setrecursionlimit(5000)
+threading.stack_size(64 << 20)
+data = bytes(range(256)) * 20
+works = [lambda: json.loads(json.dumps([{"a": i} for i in range(200)])), lambda: re.findall(r"(a|b)+c?", "abcab" * 200),
+         lambda: zlib.compress(data), lambda: zlib.decompress(zlib.compress(data)), lambda: hashlib.sha256(data * 20).digest(),
+         lambda: hashlib.md5(data * 20).digest(), lambda: sorted(random.random() for _ in range(500)), lambda: str(3 ** 3000),
+         lambda: [repr(i / 7) for i in range(300)], lambda: data.decode("latin-1").encode("utf-16"), lambda: "%s" % {i: {i} for i in range(300)},
+         lambda: data.replace(b"a", b"bc").split(b"b"), lambda: eval("1 + 2 * [i for i in range(30)][3]"), lambda: int("7" * 900),
+         lambda: [complex(i, i) ** 2 for i in range(300)], lambda: list(zip(*[range(100)] * 5)), lambda: hashlib.blake2b(data * 20).digest()]
+def down(n):
+    if n:
+        return down(n - 1)
+    while True:
+        for work in works:
+            work()
+thread = threading.Thread(target=down, args=(1500,))
+thread.start()
+"""
+
+
+def test_deep_recursion_cuts_nobodys_stacks(tmp_path):
+    source = tmp_path / "deep.py"
+    source.write_text(DEEP)
+    deep, honest = Process([OWN, source]), Process([OWN, PROGRAM, "60"])
+    with Receiver(first=FIRST) as receiver, running(deep), running(honest):
+        busy(deep)
+        busy(honest)
+        sender = profsend(receiver, "--include", f"pid={deep.pid}", "--include", f"pid={honest.pid}")
+        with running(sender):
+            started(sender)
+            wait_for(lambda: sum(receiver.of(deep.pid).values()) >= 300 and sum(receiver.of(honest.pid).values()) >= 2000, "samples of both")
+            assert sender.stop() == 0, sender.log()
+    hits, exact, complete, named, odd = judge(receiver.of(honest.pid), minor(OWN))
+    assert min(exact, complete, named) >= LATE * hits - 1, (hits, exact, complete, named, odd[:3])
