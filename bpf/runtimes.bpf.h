@@ -164,6 +164,23 @@ __attribute__((noinline)) int words_ahead(__u32 slot)
     return 0;
 }
 
+/* A child has its parent's memory, so what is known of that: most children end with few samples. */
+static __always_inline void inherit_places(__u32 parent, __u32 pid, __u64 start)
+{
+    if (!n_runtime_places)
+        return;
+#pragma clang loop unroll(full)
+    for (__u32 runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++) {
+        __u64 from = RUNTIME_PLACE_KEY(parent, runtime), to = RUNTIME_PLACE_KEY(pid, runtime);
+        const struct runtime_place *place = bpf_map_lookup_elem(&runtime_places, &from);
+        if (!place)
+            continue;
+        struct runtime_place own = *place;
+        own.start = start;
+        bpf_map_update_elem(&runtime_places, &to, &own, BPF_ANY);
+    }
+}
+
 /* Forgets a process that has ended or begun another program. */
 static __always_inline void forget_places(__u32 pid)
 {

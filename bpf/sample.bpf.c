@@ -103,6 +103,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
     if (child->pid != child->tgid || child->flags & PF_KTHREAD || (only_pid && pid != only_pid))
         return 0;
     struct sample_head h = {.kind = SAMPLE_FORK, .pid = pid, .tid = pid};
+    inherit_places(parent->tgid, pid, child->start_boottime);
     h.time = bpf_ktime_get_ns();
     h.start = child->start_boottime;
     h.value = parent->tgid;

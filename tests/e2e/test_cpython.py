@@ -295,3 +295,27 @@ def test_deep_recursion_cuts_nobodys_stacks(tmp_path):
             assert sender.stop() == 0, sender.log()
     hits, exact, complete, named, odd = judge(receiver.of(honest.pid), minor(OWN))
     assert min(exact, complete, named) >= LATE * hits - 1, (hits, exact, complete, named, odd[:3])
+
+
+def test_children_are_seen_from_their_first_sample_on(tmp_path):
+    """By fork: a child of multiprocessing often ends before it was sampled a second time."""
+    source = tmp_path / "forks.py"
+    source.write_text("import os, time\ndef spin(until):\n    while time.process_time() < until:\n        sum(range(500))\n"
+                      "def child():\n    print(os.getpid(), flush=True)\n    spin(time.process_time() + 0.05)\n    os._exit(0)\n"
+                      "while True:\n    os.waitpid(os.fork() or child(), 0)\n")
+    program = Process([OWN, source])
+    with Receiver() as receiver, running(program):
+        wait_for(lambda: program.log().count("\n") >= 3, "children")
+        sender = profsend(receiver, "--include", f"executable={OWN.name}", "--frequency", "97")
+        with running(sender):
+            started(sender)
+            before = program.log().split()  # these began before it sampled
+
+            def spinning():
+                children = set(map(int, program.log().split()[len(before):]))
+                return {s: n for s, n in list(receiver.stacks.items()) if s.pid in children and {"spin", "PyEval_EvalCode"} & set(s.names)}
+            wait_for(lambda: sum(spinning().values()) >= 150, "samples of children")
+            assert sender.stop() == 0, sender.log()
+        hits = sum(spinning().values())
+        bare = {s: n for s, n in spinning().items() if "cpython" not in s.kinds}
+    assert sum(bare.values()) <= 0.01 * hits, (hits, bare)
