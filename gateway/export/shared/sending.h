@@ -32,8 +32,8 @@ struct sending_settings {
 #define SENDING_MIB 1048576ull
 
 /* A request of metrics before compression: what gRPC servers take by default (4 MiB) with room for the
- * envelope, though OTLP now recommends 64 MiB. A window is flushed when storage has room for one: the smallest
- * storage_size has. */
+ * envelope, though OTLP now recommends 64 MiB. A window is flushed when storage has room for one: the
+ * smallest storage_size has. */
 #define SENDING_METRICS_MAX ((4u << 20) - (64u << 10))
 
 /* Rows of all of them but endpoint and request_bytes, whose meaning is the kind's; `at(field)` is the field's
