@@ -397,9 +397,9 @@ static __always_inline void find_set(struct walk *w, struct mm_struct *mm, __u64
     set->proven = 0;
 }
 
-/* Some steps. Each is verified by itself, so there are few; to find the scratch again for each would cost a
- * tenth of a deep stack. */
-#define WALK_STEPS_AT_ONCE 4
+/* Some steps. Each is verified by itself, so there are few: of one, two and four the verifier processes
+ * 18,800, 20,000 and 28,200 instructions, and ticks of stacks of 300 frames take 1.21, 1.04 and 1. */
+#define WALK_STEPS_AT_ONCE 2
 __attribute__((noinline)) int walk_frames(__u32 slot)
 {
     __u32 zero = 0;
