@@ -17,8 +17,8 @@
 /* What opening a file is worth. */
 #define OPENING (4 * ALLOWANCE_CALL)
 /* At the beginning all that runs is new, and on most hosts one user's: fifty programs at work in turn took
- * 0.2 s of a fast CPU in twenty seconds. A slow one's are to have enough, too: 0.8 s. */
-#define FIRST (4 * LEDGER_SAVED)
+ * 0.2 s of a fast CPU in twenty seconds. Ten times as slow a machine is to have enough, too: 1.9 s. */
+#define FIRST (10 * LEDGER_SAVED)
 
 void loader_init(struct loader *l, struct tables *tables)
 {
