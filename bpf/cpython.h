@@ -32,6 +32,7 @@ struct cpython_place {
     bpf_u16 code_start;                /* in a code object: the first instruction; 0: `at` is an index, … */
     bpf_u16 at_shift;                  /* … which is to be shifted right to be one of instructions */
     bpf_u16 cookie;                    /* in a code object: three pointers, see CPYTHON_COOKIE */
+    bpf_u16 hashed;                    /* which of these leads to co_name: 0 or 1 */
     /* For names; the kernel side does not look at these. */
     bpf_u16 minor, micro;                  /* the version, 3.minor.micro; CPYTHON_NO_MICRO: not known */
     bpf_u16 file_name, name, first, lines; /* in a code object */
@@ -47,14 +48,17 @@ _Static_assert(sizeof(struct cpython_place) <= 8 * RUNTIME_PLACE_WORDS, "fits");
 #define CPYTHON_OWNER_SHIM 3u
 
 /* A word: `where` is the code object, `extra` the number of the instruction in it, in units of 2 bytes, and
- * `file` is made of the pointers to its name, what follows that, and its table of lines: what tells it from
- * another code object that gets its memory. */
+ * `file` is made of the pointers to its name, what follows that, and its table of lines, and of the name's
+ * hash: what tells it from another code object that gets its memory, and often theirs. */
 #define CPYTHON_NO_INSTRUCTION 0xffffu
 #define CPYTHON_COOKIE_WORDS   3u
-#define CPYTHON_COOKIE(word)                                                            \
-    ((bpf_u32)(((word)[0] * 0x9e3779b97f4a7c15ull ^ (word)[1] * 0xd6e8feb86659fd93ull ^ \
-                (word)[2] * 0xc2b2ae3d27d4eb4full) >>                                   \
+#define CPYTHON_COOKIE(word, name_hash)                                                   \
+    ((bpf_u32)(((word)[0] * 0x9e3779b97f4a7c15ull ^ (word)[1] * 0xd6e8feb86659fd93ull ^   \
+                (word)[2] * 0xc2b2ae3d27d4eb4full ^ (name_hash)*0xff51afd7ed558ccdull) >> \
                32))
+
+/* In a string: its hash, which a code object's name has from the beginning (PyASCIIObject.hash). */
+#define CPYTHON_STRING_HASH 24u
 
 /* Where thread-specific data is, from the thread pointer on: glibc (nptl/descr.h, struct pthread), x86-64,
  * 2.2 and later. Blocks of 32 entries of two words, a counter and the value; the first block lies in the

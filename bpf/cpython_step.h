@@ -83,15 +83,17 @@ static inline __attribute__((always_inline)) int cpython_walk_on(const struct cp
     bpf_u32 owner = cpython_field(c, p->owner) & 255;
     if (p->segment == CPYTHON_SHIM && owner >= CPYTHON_OWNER_SHIM)
         return is_inside ? STEP_PASSED : STEP_NATIVE;
-    bpf_u64 code = cpython_field(c, p->code) & ~7ull;
+    bpf_u64 code = cpython_field(c, p->code) & ~7ull, name_hash = 0;
     if (RUNTIME_READ(c->cookie, sizeof c->cookie, code + p->cookie)) {
         c->frame = 0;
         return is_inside ? STEP_PASSED : STEP_NATIVE;
     }
+    if (RUNTIME_READ(&name_hash, sizeof name_hash, c->cookie[p->hashed & 1] + CPYTHON_STRING_HASH))
+        name_hash = 0; /* swapped out: a word without a name */
     *ret = (struct sample_frame){.kind = SAMPLE_FRAME_WORD,
                                  .runtime = RUNTIME_CPYTHON,
                                  .extra = cpython_instruction(p, c, code),
-                                 .file = CPYTHON_COOKIE(c->cookie),
+                                 .file = CPYTHON_COOKIE(c->cookie, name_hash),
                                  .where = code};
     c->is_inside = p->segment == CPYTHON_SHIM || (p->segment == CPYTHON_MARKED && owner != 1);
     return c->is_inside ? STEP_TAKEN : STEP_LAST;

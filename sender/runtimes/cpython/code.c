@@ -75,9 +75,11 @@ static struct bytes read_string(const struct source *memory, const struct cpytho
 static bool is_it(const struct source *memory, const struct cpython_place *place,
                   const struct sample_frame *word)
 {
-    uint64_t cookie[CPYTHON_COOKIE_WORDS];
+    uint64_t cookie[CPYTHON_COOKIE_WORDS], name_hash = 0;
     return source_read(memory, word->where + place->cookie, cookie, sizeof cookie) &&
-           CPYTHON_COOKIE(cookie) == word->file;
+           source_read(memory, cookie[place->hashed & 1] + CPYTHON_STRING_HASH, &name_hash,
+                       sizeof name_hash) &&
+           CPYTHON_COOKIE(cookie, name_hash) == word->file;
 }
 
 static bool read_pointer(const struct source *memory, uint64_t at, uint64_t *ret)

@@ -185,5 +185,6 @@ int cpython_layout(struct cpython_place *ret, uint32_t minor, const struct sourc
             return -ENOTSUP;
     }
     ret->cookie = (uint16_t)(ret->lines - 8 * (CPYTHON_COOKIE_WORDS - 1));
+    ret->hashed = minor <= 10; /* from 3.11 on `name` is behind co_name */
     return 0;
 }

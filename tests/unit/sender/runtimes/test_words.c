@@ -42,7 +42,7 @@ static struct sample_frame word_at(uint32_t i, uint16_t extra)
     return (struct sample_frame){.kind = SAMPLE_FRAME_WORD,
                                  .runtime = RUNTIME_CPYTHON,
                                  .extra = extra,
-                                 .file = CPYTHON_COOKIE(&codes[i][120 / 8]),
+                                 .file = CPYTHON_COOKIE(&codes[i][120 / 8], 0),
                                  .where = (uint64_t)codes[i]};
 }
 

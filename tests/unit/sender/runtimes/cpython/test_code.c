@@ -48,6 +48,7 @@ static void put(uint64_t at, uint64_t value)
 #define NAME  0x400
 #define FILE_ 0x800
 #define LINES 0x1000
+#define HASH  77ull
 
 static struct cpython_place place;
 
@@ -55,6 +56,7 @@ static void put_string(uint64_t at, const char *text, uint32_t kind, bool is_asc
 {
     size_t n = strlen(text) / kind;
     put(at + 16, n);
+    put(at + CPYTHON_STRING_HASH, HASH);
     put(at + 32, 0x20u | kind << 2 | (is_ascii ? 0x40u : 0));
     memcpy(memory + at + (is_ascii ? place.ascii : place.wide), text, n * kind);
 }
@@ -68,6 +70,7 @@ static struct sample_frame begin(uint32_t minor)
     ck_assert_int_eq(cpython_layout(&place, minor, &s, 0), 0);
     uint32_t first = 40;
     put(CODE + place.name, NAME);
+    put(CODE + place.cookie + 8 * place.hashed, NAME);
     put(CODE + place.file_name, FILE_);
     put(CODE + place.lines, LINES);
     memcpy(memory + CODE + place.first, &first, sizeof first);
@@ -80,7 +83,7 @@ static struct sample_frame begin(uint32_t minor)
     struct sample_frame word = {.kind = SAMPLE_FRAME_WORD, .runtime = RUNTIME_CPYTHON, .where = CODE};
     uint64_t cookie[CPYTHON_COOKIE_WORDS];
     memcpy(cookie, memory + CODE + place.cookie, sizeof cookie);
-    word.file = CPYTHON_COOKIE(cookie);
+    word.file = CPYTHON_COOKIE(cookie, HASH);
     return word;
 }
 
@@ -139,6 +142,7 @@ UNIT(characters_of_any_width_become_utf_8)
     ck_assert_str_eq(text, "\xef\xbf\xbd\xef\xbf\xbd");
     memset(memory + NAME, 0, 256);
     put(NAME + 16, 1);
+    put(NAME + CPYTHON_STRING_HASH, HASH);
     put(NAME + 32, 0x20 | 4 << 2);
     put(NAME + place.wide, 0x1f40d);
     ck_assert(name_of(&word, &name, text));
@@ -152,7 +156,7 @@ UNIT(another_one_in_its_memory_has_not_its_name)
     struct sample_frame word = begin(13 - 1);
     word.file++;
     ck_assert(!name_of(&word, &name, text));
-    ck_assert_uint_eq(reads, 1); /* nothing is read by what it says */
+    ck_assert_uint_eq(reads, 2); /* nothing is read by what it says */
 }
 
 /* It is freed after its name was read. */
@@ -160,6 +164,18 @@ static void free_it(void)
 {
     if (reads > 6)
         put(CODE + place.name, 0x7777);
+}
+
+UNIT(another_one_whose_strings_are_in_its_memory_too_has_not_its_name)
+{
+    char text[4096];
+    struct runtime_name name;
+    for (uint32_t minor = 8; minor <= 12; minor++) {
+        struct sample_frame word = begin(minor);
+        ck_assert(name_of(&word, &name, text));
+        put(NAME + CPYTHON_STRING_HASH, HASH + 1);
+        ck_assert(!name_of(&word, &name, text));
+    }
 }
 
 UNIT(one_that_goes_while_it_is_read_has_no_name)
