@@ -101,11 +101,37 @@ static __always_inline int is_new(__u32 pid, __u64 start)
     return 1;
 }
 
-/* No wake-up a sample: user space comes by itself a few times a second. It is called early only for a process
- * it has never seen, and when half of the ring is full. */
-static __always_inline __u64 wakeup(const struct sample_head *h, int is_known)
+/* Words of runtimes lately told, stacks at a time. */
+#define TOLD_BITS 12
+__u32 told[1 << TOLD_BITS];
+__u32 has_untold = 0; /* words that user space has not been woken for */
+__u64 told_when = 0;
+
+/* Whether user space is to look at words: they must be named while what they mean is there, and code made for
+ * one call is not there for long. At most once in 10 ms. */
+static __always_inline int has_new_words(const struct scratch *s)
 {
-    if (!h->is_kernel_thread && !is_known && is_new(h->pid, h->start))
+    __u64 hash = (s->walk.runtime.told + s->head.start) * 0x9e3779b97f4a7c15ull;
+    __u32 at = hash >> (64 - TOLD_BITS);
+    if (told[at] != (__u32)(hash >> 16)) {
+        told[at] = hash >> 16;
+        has_untold = 1;
+    }
+    if (!has_untold || s->head.time - told_when < 10000000)
+        return 0;
+    has_untold = 0;
+    told_when = s->head.time;
+    return 1;
+}
+
+/* No wake-up a sample: user space comes by itself a few times a second. It is called early only for a process
+ * it has never seen, for words likewise, and when half of the ring is full. */
+static __always_inline __u64 wakeup(const struct scratch *s)
+{
+    const struct sample_head *h = &s->head;
+    if (!h->is_kernel_thread && !s->walk.is_remembered && is_new(h->pid, h->start))
+        return BPF_RB_FORCE_WAKEUP;
+    if (UNLIKELY(!h->is_kernel_thread && s->walk.runtime.told) && has_new_words(s))
         return BPF_RB_FORCE_WAKEUP;
     return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_size / 2 ? BPF_RB_FORCE_WAKEUP
                                                                        : BPF_RB_NO_WAKEUP;
@@ -373,7 +399,7 @@ static __always_inline void send_stack(void *ctx, const __u64 *regs, struct scra
     barrier_var(size);
     if (size > sizeof s->body)
         return;
-    if (bpf_ringbuf_output(&ring, &s->head, sizeof s->head + size, wakeup(&s->head, s->walk.is_remembered)))
+    if (bpf_ringbuf_output(&ring, &s->head, sizeof s->head + size, wakeup(s)))
         __sync_fetch_and_add(&n_lost, 1);
     send_want(s, slot);
 }

@@ -41,8 +41,10 @@ static __always_inline int cpython_step(struct scratch *s, __u64 address)
     const struct cpython_place *place = (const struct cpython_place *)r->place.word;
     int did = cpython_walk_on(place, c, r->is_ahead ? place->start[0] : address, &word);
     r->inside = c->is_inside ? RUNTIME_CPYTHON : 0;
-    if (did == STEP_TAKEN || did == STEP_LAST)
+    if (did == STEP_TAKEN || did == STEP_LAST) {
         add_frame(s, word); /* no room: the next step says so */
+        r->told += word.where ^ (__u64)word.file << 32;
+    }
     return did;
 }
 

@@ -319,3 +319,33 @@ def test_children_are_seen_from_their_first_sample_on(tmp_path):
         hits = sum(spinning().values())
         bare = {s: n for s, n in spinning().items() if "cpython" not in s.kinds}
     assert sum(bare.values()) <= 0.01 * hits, (hits, bare)
+
+
+@pytest.mark.parametrize("version", versions())
+def test_code_that_is_gone_soon_is_named_and_not_by_what_was_there_before(version, tmp_path):
+    """Each function is made for one call, with a name of its own, often in the memory of the one before."""
+    source = tmp_path / "passing.py"
+    source.write_text("import time\ndef odd(until):\n    while time.process_time() < until:\n        sum(range(500))\n"
+                      "def even(until):\n    while time.process_time() < until:\n        sum(range(500))\nn = 10000\n"
+                      "while True:\n    n += 1\n    names = {'below': odd if n % 2 else even}\n"
+                      "    exec(f'def passing_{n}(until):\\n    below(until)\\n', names)\n"
+                      "    names[f'passing_{n}'](time.process_time() + 0.05)\n    names.clear()\n")
+    program = Process([interpreter(version), source])
+    with Receiver(first=FIRST) as receiver, running(program):
+        busy(program)
+        sender = profsend(receiver, "--pid", program.pid, "--frequency", "97")
+        with running(sender):
+            started(sender)
+            wait_for(lambda: sum(receiver.of(program.pid).values()) >= 200, "samples")
+            assert sender.stop() == 0, sender.log()
+        stacks = {s: n for s, n in receiver.of(program.pid).items() if not s.first}
+    hits = named = wrong = 0
+    for stack, n in stacks.items():
+        below = {"odd", "even"} & set(stack.names)
+        above = [int(name[8:]) for name in stack.names if name.startswith("passing_")]
+        hits += n * bool(below)
+        named += n * bool(below and above)
+        wrong += n * bool(below and above and below != {"odd" if above[0] % 2 else "even"})
+    print(f"\nnamed {named}, wrong {wrong} of {hits}")
+    assert wrong == 0
+    assert named >= 0.6 * hits, (named, hits)
