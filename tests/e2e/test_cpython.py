@@ -128,7 +128,8 @@ def test_an_interpreter_that_runs_is_seen_exactly(version, threads):
     spans = {}
     for node in ast.walk(ast.parse(PROGRAM.read_text())):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            spans.setdefault(node.name, []).append(range(node.lineno, node.end_lineno + 1))
+            first = min(part.lineno for part in [node, *node.decorator_list])  # co_firstlineno, that of a call that has just begun
+            spans.setdefault(node.name, []).append(range(first, node.end_lineno + 1))
     for (function, kind), places in receiver.places.items():
         short = function.rpartition(".")[2]
         if kind == "cpython" and short in functions and function != "Thread.run" and (threads == () or short != "run"):
