@@ -49,15 +49,21 @@ static bool says(const struct identity *identity, const char *key)
     return false;
 }
 
-/* Of which runtime a process has frames; what it says of that itself goes before. */
+/* Of which runtime a process has frames, or had in a window before: it is not another resource in one
+ * without. What it says of that itself goes before. */
 static void runtime_attrs(struct attr *attrs, uint32_t *n, const struct window_process *of)
 {
-    if (!of->word || !word_name(of->word))
+    struct process *p = of->process;
+    if (!p->runtime_name && of->word && word_name(of->word)) {
+        p->runtime_name = word_runtime(of->word)->name;
+        snprintf(p->runtime_version, sizeof p->runtime_version, "%s", word_version(of->word));
+    }
+    if (!p->runtime_name)
         return;
     if (!says(of->identity, "process.runtime.name"))
-        text_attr(attrs, n, "process.runtime.name", bytes_str(word_runtime(of->word)->name));
+        text_attr(attrs, n, "process.runtime.name", bytes_str(p->runtime_name));
     if (!says(of->identity, "process.runtime.version"))
-        text_attr(attrs, n, "process.runtime.version", bytes_str(word_version(of->word)));
+        text_attr(attrs, n, "process.runtime.version", bytes_str(p->runtime_version));
 }
 
 /* Attributes of ours, at most, in a resource. */

@@ -38,6 +38,9 @@ struct process {
     uint64_t place_at; /* when to look again; 0: they were found */
     uint64_t place_in;
     uint32_t in_window; /* its index there */
+    /* The remarks of who names frames, on a thread of its own: of which runtime it has had some. */
+    const char *runtime_name; /* NULL: of none yet */
+    char runtime_version[32];
 
     /* private */
     struct process_text *texts;

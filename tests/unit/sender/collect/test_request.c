@@ -508,6 +508,24 @@ UNIT(frames_are_taken_by_their_kind)
     end();
 }
 
+/* It had some of a runtime's in a window before. */
+UNIT(a_window_without_frames_of_a_runtime_has_its_resource)
+{
+    const uint64_t address[] = {in(leaf_function, 1)};
+    struct sent sent = {0};
+    begin();
+    feed(1, 700, address, 0, 1);
+    settle();
+    struct process *process = closed.process.p[0].process;
+    process->runtime_name = "cpython";
+    strcpy(process->runtime_version, "3.11.2");
+    build_all(&sent, REQUEST_BYTES_MAX);
+    ck_assert(bytes_is(resource_text(&sent.profiles[0], 0, "process.runtime.name"), "cpython"));
+    ck_assert(bytes_is(resource_text(&sent.profiles[0], 0, "process.runtime.version"), "3.11.2"));
+    release(&sent);
+    end();
+}
+
 /* Serial 7 is this very program, 8 nothing any more. */
 static bool code_of_7(void *user, uint32_t serial, struct collector_code *ret)
 {
