@@ -19,7 +19,7 @@
 /* Filled by user space, by RUNTIME_PLACE_KEY. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, 1024);
+    __uint(max_entries, 4096); /* made as they are needed */
     __uint(map_flags, BPF_F_NO_PREALLOC);
     __type(key, __u64);
     __type(value, struct runtime_place);
