@@ -133,9 +133,11 @@ static uint32_t count_columns(struct bytes text)
     struct bytes line;
     uint64_t number = 0;
     int64_t ignored;
-    while (stacks_line(&text, &line, &number))
-        if (!is_nothing(line) && (take_count(&line, &ignored) != 1 || take_count(&line, &ignored) != 1))
-            return 1;
+    while (stacks_line(&text, &line, &number)) {
+        for (uint32_t n = is_nothing(line) ? 2 : 0; n < 2; n++)
+            if (take_count(&line, &ignored) != 1)
+                return 1;
+    }
     return 2;
 }
 

@@ -64,7 +64,7 @@ static struct bytes take_of(struct bytes *s, const char *characters)
 
 static bool take_char(struct bytes *s, char c)
 {
-    bool is_there = s->n > 0 && s->p[0] == c;
+    bool is_there = s->n > 0 && s->p[0] == (uint8_t)c;
     *s = bytes_from(*s, is_there);
     return is_there;
 }
