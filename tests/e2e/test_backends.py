@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 from backends import Parca, Pyroscope, Refused, Request, kind_of, profiles_of, request_1_9, totals_of
-from peers import libc
+from machine import libc
 from programs import BUILD, ROOT, Gateway, Process, captures, running, wait_for
 from sink import Sink, plain
 

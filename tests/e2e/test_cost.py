@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from peers import libc
+from machine import libc
 from programs import BUILD, DATA
 
 BENCH = BUILD / "bench/bench_classify"

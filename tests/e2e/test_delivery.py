@@ -449,7 +449,8 @@ def test_a_harmed_destination_harms_nobody_else(mode, durable, folder):
         assert harmed.requests > 0
         assert second.total("profgate_samples_total") == len(loads[1].acknowledged) * first.total("profgate_samples_total") / len(loads[0].acknowledged)
         usual, harmed_too = (sorted(load.seconds)[len(load.seconds) * 99 // 100] for load in loads)
-        assert harmed_too < 3 * usual + 0.25, (usual, harmed_too)
+        # Alone the destination is mostly quicker than the disk; a disk that others write to as well may take seconds for a commit.
+        assert harmed_too < 3 * usual + (3 if durable else 0.25), (usual, harmed_too)
         print(f"{mode}: p99 {usual * 1e3:.1f} ms alone, {harmed_too * 1e3:.1f} ms beside it; "
               f"{second.total('profgate_forward_dropped_samples_total'):.0f} samples dropped there")
 

@@ -243,10 +243,9 @@ def test_who_holds_too_much_may_come_again():
     body = captures()[0].read_bytes()
     body += b"\xfa\x06" + varint(len(padding := bytes(4_000_000))) + padding
     refused, done = [], []
-    begun = threading.Barrier(60)
+    held = threading.Event()
 
     def send(gateway):
-        first = True
         while True:
             connection = http.client.HTTPConnection("127.0.0.1", gateway.ports[0], timeout=PATIENCE)
             connection.putrequest("POST", "/v1development/profiles")
@@ -255,13 +254,10 @@ def test_who_holds_too_much_may_come_again():
             connection.endheaders()
             try:
                 connection.send(body[:-1])
-                if first:
-                    begun.wait(PATIENCE)
+                held.wait(PATIENCE)
                 connection.send(body[-1:])
             except OSError:  # refused in the middle; the answer is there all the same
-                if first:
-                    begun.wait(PATIENCE)
-            first = False
+                held.wait(PATIENCE)
             answer = connection.getresponse()
             answer.read()
             connection.close()
@@ -274,6 +270,8 @@ def test_who_holds_too_much_may_come_again():
         senders = [threading.Thread(target=send, args=(gateway,), daemon=True) for _ in range(60)]
         for sender in senders:
             sender.start()
+        wait_for(lambda: gateway.total("profgate_requests_total", outcome="refused") > 0, "one too many")
+        held.set()
         for sender in senders:
             sender.join(PATIENCE)
         assert len(done) == 60

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 import pytest
-from peers import libc
+from machine import libc
 from profiles import Receiver
 from programs import BUILD, PATIENCE, ROOT, Process, running, wait_for
 

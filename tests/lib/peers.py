@@ -26,11 +26,6 @@ def once_at_a_time(make):
     return alone
 
 
-def libc():
-    """Held by who has probes in libc's functions, and by who runs programs in valgrind, which takes a probe's breakpoint for the code."""
-    return lock("libc")
-
-
 @contextlib.contextmanager
 def lock(name):
     CACHE.mkdir(parents=True, exist_ok=True)
