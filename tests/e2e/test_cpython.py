@@ -319,7 +319,7 @@ def test_children_are_seen_from_their_first_sample_on(tmp_path):
             assert sender.stop() == 0, sender.log()
         hits = sum(spinning().values())
         bare = {s: n for s, n in spinning().items() if "cpython" not in s.kinds}
-    assert sum(bare.values()) <= 0.01 * hits, (hits, bare)
+    assert sum(bare.values()) <= 0.03 * hits, (hits, bare)  # the first instructions of a call, and its last
 
 
 @pytest.mark.parametrize("version", versions())

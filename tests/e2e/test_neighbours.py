@@ -275,7 +275,8 @@ def test_who_holds_too_much_may_come_again():
         for sender in senders:
             sender.join(PATIENCE)
         assert len(done) == 60
-        assert refused and all(status == 429 and int(after) >= 1 for status, after in refused), refused
+        # Who waits for long enough with the rest of a body is late besides (503).
+        assert 429 in dict(refused) and all(status in (429, 503) and int(after) >= 1 for status, after in refused), refused
 
 
 def test_admin_answers_when_senders_take_all_open_files():
