@@ -17,47 +17,40 @@
 #include "proto/base/intern.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
-#include "proto/convert/to_folded.h"
-#include "proto/convert/to_pprof.h"
-#include "proto/convert/to_speedscope.h"
-#include "proto/otlp/json/write.h"
-#include "proto/otlp/write/subset.h"
+#include "proto/convert/formats.h"
 #include "proto/pprof/pprof.h"
 
 #define OUT_MAX        (1u << 30) /* bytes of one request, written */
 #define NAME_MAX_BYTES 4096
 
-enum format { FORMAT_BY_NAME, FORMAT_PPROF, FORMAT_OTLP, FORMAT_JSON, FORMAT_FOLDED, FORMAT_SPEEDSCOPE };
-
-static const struct settings_word formats[] = {{"pprof", FORMAT_PPROF},
-                                               {"otlp", FORMAT_OTLP},
-                                               {"json", FORMAT_JSON},
-                                               {"folded", FORMAT_FOLDED},
-                                               {"speedscope", FORMAT_SPEEDSCOPE},
-                                               {NULL}};
+static const struct settings_word formats[] = {
+#define FORMAT_WORD(name, word) {word, CONVERT_##name},
+    CONVERT_FORMATS(FORMAT_WORD)
+#undef FORMAT_WORD
+        {NULL}};
 
 static const struct {
     const char *end;
-    enum format format;
+    enum convert_format format;
 } names[] = {
-    {".speedscope.json", FORMAT_SPEEDSCOPE},
-    {".speedscope.json.gz", FORMAT_SPEEDSCOPE},
-    {".speedscope", FORMAT_SPEEDSCOPE},
-    {".pprof", FORMAT_PPROF},
-    {".pprof.gz", FORMAT_PPROF},
-    {".pb.gz", FORMAT_PPROF},
-    {".otlp", FORMAT_OTLP},
-    {".otlp.gz", FORMAT_OTLP},
-    {".json", FORMAT_JSON},
-    {".json.gz", FORMAT_JSON},
-    {".jsonl", FORMAT_JSON},
-    {".folded", FORMAT_FOLDED},
-    {".collapsed", FORMAT_FOLDED},
-    {".folded.gz", FORMAT_FOLDED},
+    {".speedscope.json", CONVERT_SPEEDSCOPE},
+    {".speedscope.json.gz", CONVERT_SPEEDSCOPE},
+    {".speedscope", CONVERT_SPEEDSCOPE},
+    {".pprof", CONVERT_PPROF},
+    {".pprof.gz", CONVERT_PPROF},
+    {".pb.gz", CONVERT_PPROF},
+    {".otlp", CONVERT_OTLP},
+    {".otlp.gz", CONVERT_OTLP},
+    {".json", CONVERT_JSON},
+    {".json.gz", CONVERT_JSON},
+    {".jsonl", CONVERT_JSON},
+    {".folded", CONVERT_FOLDED},
+    {".collapsed", CONVERT_FOLDED},
+    {".folded.gz", CONVERT_FOLDED},
 };
 
 struct convert_arguments {
-    int to; /* enum format */
+    int to; /* enum convert_format */
 };
 
 /* clang-format off */
@@ -76,18 +69,18 @@ static bool ends_with(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-static enum format format_of_name(const char *name)
+static enum convert_format format_of_name(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (ends_with(name, names[i].end))
             return names[i].format;
-    return FORMAT_BY_NAME;
+    return CONVERT_UNSAID;
 }
 
 /* ---- writing ---------------------------------------------------------------------------------- */
 
 struct converting {
-    enum format to;
+    enum convert_format to;
     const char *in, *out;
     struct intern
         *written; /* `out` is a folder, and these files in it are ours: two inputs may have one name */
@@ -100,13 +93,13 @@ struct converting {
     struct error *e;
 };
 
-static int open_out(const struct converting *c, enum format to, FILE **ret)
+static int open_out(const struct converting *c, enum convert_format to, FILE **ret)
 {
-    static const char *const ends[] = {[FORMAT_PPROF] = "pb.gz",
-                                       [FORMAT_OTLP] = "otlp",
-                                       [FORMAT_JSON] = "json",
-                                       [FORMAT_FOLDED] = "folded",
-                                       [FORMAT_SPEEDSCOPE] = "speedscope.json"};
+    static const char *const ends[] = {[CONVERT_PPROF] = "pb.gz",
+                                       [CONVERT_OTLP] = "otlp",
+                                       [CONVERT_JSON] = "json",
+                                       [CONVERT_FOLDED] = "folded",
+                                       [CONVERT_SPEEDSCOPE] = "speedscope.json"};
     char path[NAME_MAX_BYTES], number[16] = "";
     const char *slash = strrchr(c->in, '/'), *base = slash ? slash + 1 : c->in;
     if (strcmp(c->out, "-") == 0) {
@@ -127,7 +120,7 @@ static int open_out(const struct converting *c, enum format to, FILE **ret)
     return *ret ? 0 : error_set(c->e, -errno, "cannot write %s: %s", path, strerror(errno));
 }
 
-static int put(struct converting *c, enum format to, struct bytes body)
+static int put(struct converting *c, enum convert_format to, struct bytes body)
 {
     FILE *file;
     int r = open_out(c, to, &file);
@@ -138,7 +131,7 @@ static int put(struct converting *c, enum format to, struct bytes body)
     return whole ? 0 : error_set(c->e, -EIO, "cannot write %s: %s", c->out, strerror(errno));
 }
 
-static int put_gzip(struct converting *c, enum format to, struct bytes body)
+static int put_gzip(struct converting *c, enum convert_format to, struct bytes body)
 {
     struct coding_encoder *encoder = coding_encoder_new(CODING_GZIP, 0);
     struct buffer packed = BUFFER_INIT(OUT_MAX);
@@ -149,54 +142,24 @@ static int put_gzip(struct converting *c, enum format to, struct bytes body)
     return r;
 }
 
-static int put_request(struct converting *c, enum format to, struct bytes body)
+static int put_request(struct converting *c, enum convert_format to, struct bytes body)
 {
-    return to == FORMAT_PPROF || ends_with(c->out, ".gz") ? put_gzip(c, to, body) : put(c, to, body);
+    return to == CONVERT_PPROF || ends_with(c->out, ".gz") ? put_gzip(c, to, body) : put(c, to, body);
 }
 
 /* ---- converting ------------------------------------------------------------------------------- */
-
-static int write_otlp(struct converting *c, struct buffer *out)
-{
-    arena_reset(&c->scratch, OUT_MAX);
-    return profiles_subset(&c->view, NULL, NULL, &c->scratch, out);
-}
-
-/* Of today's layout a request is written as it is, with what no sample needs. */
-static int write_json(struct converting *c, struct bytes body, struct buffer *out)
-{
-    struct buffer otlp = BUFFER_INIT(OUT_MAX);
-    bool is_old = c->view.layout != PROFILES_LAYOUT_1_10;
-    int r = is_old ? write_otlp(c, &otlp) : 0;
-    r = r != 0 ? r : profiles_json_write(is_old ? buffer_bytes(&otlp) : body, out);
-    buffer_release(&otlp);
-    return r;
-}
-
-static int write_as(struct converting *c, enum format to, struct bytes body, struct buffer *out)
-{
-    switch (to) {
-    case FORMAT_PPROF: return to_pprof(&c->view, NULL, out, &c->lost);
-    case FORMAT_JSON: return write_json(c, body, out);
-    case FORMAT_FOLDED: return to_folded(&c->view, out);
-    case FORMAT_SPEEDSCOPE: return to_speedscope(&c->view, NULL, out);
-    case FORMAT_OTLP:
-    case FORMAT_BY_NAME: break;
-    }
-    return c->view.layout == PROFILES_LAYOUT_1_10 ? buffer_add_bytes(out, body) : write_otlp(c, out);
-}
 
 static int convert_request(void *context, const struct capture_request *request)
 {
     struct converting *c = context;
     struct buffer out = BUFFER_INIT(OUT_MAX);
     static const struct profiles_limits limits = {.column_bytes = (size_t)4 << 30, .depth = 64};
-    enum format to = c->to ? c->to : request->was_other ? FORMAT_OTLP : FORMAT_PPROF;
+    enum convert_format to = c->to ? c->to : request->was_other ? CONVERT_OTLP : CONVERT_PPROF;
     c->n_requests++;
-    if (c->n_requests > 1 && !c->written && to != FORMAT_JSON && to != FORMAT_FOLDED)
+    if (c->n_requests > 1 && !c->written && to != CONVERT_JSON && to != CONVERT_FOLDED)
         return error_set(c->e, -EINVAL, "%s has more than one request: let OUT be a folder", c->in);
     /* What was just made is a request as it stands: only who takes it apart needs to look into it. */
-    if (request->was_other && to == FORMAT_OTLP)
+    if (request->was_other && to == CONVERT_OTLP)
         return put_request(c, to, request->body);
     int r = profiles_decode_as(&c->view, request->body, request->layout, &limits, c->e);
     if (r != 0)
@@ -204,10 +167,10 @@ static int convert_request(void *context, const struct capture_request *request)
     if (c->view.rejected.samples && c->rejected == 0)
         c->first_rejected = c->view.rejected.first;
     c->rejected += c->view.rejected.samples;
-    if (to == FORMAT_PPROF && c->view.profile.n == 0)
+    if (to == CONVERT_PPROF && c->view.profile.n == 0)
         return error_set(c->e, -EINVAL, "%s: there is no profile in it", request->place);
-    r = write_as(c, to, request->body, &out);
-    if (r == TO_PPROF_TYPES && to == FORMAT_PPROF)
+    r = convert_write(&c->view, request->body, to, &c->scratch, NULL, &out, &c->lost);
+    if (r == TO_PPROF_TYPES && to == CONVERT_PPROF)
         r = error_set(c->e, -EINVAL, "%s: more than %u kinds of profiles", request->place, PPROF_TYPES_MAX);
     else if (r != 0)
         r = error_set(c->e, -ENOMEM, "%s: out of memory, or longer than 1 GiB", request->place);
@@ -236,7 +199,7 @@ static void say_lost(const struct converting *c)
 
 static int convert(const char *in, const char *out, struct intern *written, int to, struct error *e)
 {
-    struct converting c = {.to = (enum format)to, .in = in, .out = out, .written = written, .e = e};
+    struct converting c = {.to = (enum convert_format)to, .in = in, .out = out, .written = written, .e = e};
     int r = profiles_init(&c.view, NULL);
     r = r < 0 ? error_set(e, r, "out of memory") : capture_file_requests(in, convert_request, &c, e);
     if (r == 0)

@@ -13,28 +13,32 @@
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
 #include "proto/coding/room.h"
+#include "proto/convert/formats.h"
 #include "proto/convert/from_text.h"
-#include "proto/convert/to_folded.h"
-#include "proto/convert/to_pprof.h"
-#include "proto/convert/to_speedscope.h"
 #include "proto/http/query.h"
 #include "proto/otlp/json/profiles.h"
-#include "proto/otlp/json/write.h"
-#include "proto/otlp/write/subset.h"
 #include "proto/pprof/legacy.h"
 
-enum format { FORMAT_UNSAID, FORMAT_PPROF, FORMAT_OTLP, FORMAT_JSON, FORMAT_FOLDED, FORMAT_SPEEDSCOPE };
+/* The first row of a format has the type that it is answered with. */
+static const struct {
+    const char *type;
+    enum convert_format format;
+} types[] = {
+    {"application/octet-stream", CONVERT_PPROF},
+    {"application/vnd.google.protobuf", CONVERT_PPROF},
+    {"application/x-protobuf", CONVERT_OTLP},
+    {"application/json", CONVERT_JSON},
+    {"text/plain", CONVERT_FOLDED},
+    {"application/json", CONVERT_SPEEDSCOPE}, /* Accept means OTLP/JSON, which stands before */
+};
 
 static const struct {
-    const char *word, *type; /* the first row of a format has the type that it is answered with */
-    enum format format;
-} formats[] = {
-    {"pprof", "application/octet-stream", FORMAT_PPROF},
-    {"pprof", "application/vnd.google.protobuf", FORMAT_PPROF},
-    {"otlp", "application/x-protobuf", FORMAT_OTLP},
-    {"json", "application/json", FORMAT_JSON},
-    {"folded", "text/plain", FORMAT_FOLDED},
-    {"speedscope", "application/json", FORMAT_SPEEDSCOPE}, /* Accept means OTLP/JSON, which stands before */
+    const char *word;
+    enum convert_format format;
+} words[] = {
+#define FORMAT_WORD(name, word) {word, CONVERT_##name},
+    CONVERT_FORMATS(FORMAT_WORD)
+#undef FORMAT_WORD
 };
 
 struct converting {
@@ -44,7 +48,7 @@ struct converting {
     struct buffer request; /* OTLP that was made of something else, on the budget */
     struct bytes otlp;     /* the request */
     enum profiles_layout layout;
-    enum format to;
+    enum convert_format to;
     struct profiles view;
     struct arena scratch;
     struct error *why;
@@ -52,24 +56,24 @@ struct converting {
 
 /* ---- in ---- */
 
-static enum refusal wanted(const struct intake_head *head, enum format *ret, struct error *why)
+static enum refusal wanted(const struct intake_head *head, enum convert_format *ret, struct error *why)
 {
     struct bytes query = head->query, name, value;
-    *ret = FORMAT_UNSAID;
+    *ret = CONVERT_UNSAID;
     while (query_next(&query, &name, &value)) {
         if (!query_is(name, "to"))
             continue;
-        for (size_t i = 0; i < ARRAY_LEN(formats); i++)
-            if (query_is(value, formats[i].word))
-                *ret = formats[i].format;
-        if (*ret != FORMAT_UNSAID)
+        for (size_t i = 0; i < ARRAY_LEN(words); i++)
+            if (query_is(value, words[i].word))
+                *ret = words[i].format;
+        if (*ret != CONVERT_UNSAID)
             return REFUSAL_NONE;
         error_set(why, 0, "to: profiles become pprof, otlp, json, folded or speedscope");
         return REFUSAL_MALFORMED;
     }
-    for (size_t i = 0; i < ARRAY_LEN(formats) && *ret == FORMAT_UNSAID; i++)
-        if (query_accepts(head->accept, formats[i].type))
-            *ret = formats[i].format;
+    for (size_t i = 0; i < ARRAY_LEN(types) && *ret == CONVERT_UNSAID; i++)
+        if (query_accepts(head->accept, types[i].type))
+            *ret = types[i].format;
     return REFUSAL_NONE;
 }
 
@@ -153,19 +157,19 @@ static enum refusal read_body(struct converting *c, const struct intake_head *he
     if (is_json(head, body))
         return read_json(c, body);
     if (pprof_is_legacy(body)) {
-        c->to = c->to ? c->to : FORMAT_OTLP;
+        c->to = c->to ? c->to : CONVERT_OTLP;
         return read_legacy(c, head, body);
     }
     const enum from_text_format text = from_text_guess(body);
     if (text != FROM_TEXT_NONE) {
-        c->to = c->to ? c->to : FORMAT_OTLP;
+        c->to = c->to ? c->to : CONVERT_OTLP;
         return read_text(c, head, text, body);
     }
     if (!pprof_is_likely(body) && body.n > 0) {
-        c->to = c->to ? c->to : FORMAT_PPROF;
+        c->to = c->to ? c->to : CONVERT_PPROF;
         return REFUSAL_NONE;
     }
-    c->to = c->to ? c->to : FORMAT_OTLP;
+    c->to = c->to ? c->to : CONVERT_OTLP;
     return read_pprof(c, head, body);
 }
 
@@ -186,45 +190,18 @@ static enum refusal read_view(struct converting *c)
  * Folded deep stacks are, and are written again within as many times more. */
 #define LONGER 8u
 
-static int write_pprof(struct converting *c, struct buffer *out)
+/* pprof is answered as its files are: in gzip. */
+static int write_packed(struct converting *c, struct buffer *out)
 {
     struct buffer plain = BUFFER_INIT(out->max);
     struct to_pprof_lost lost;
-    int r = to_pprof(&c->view, c->budget, &plain, &lost);
+    int r = convert_write(&c->view, c->otlp, c->to, &c->scratch, c->budget, &plain, &lost);
     struct coding_encoder *encoder = r == 0 ? coding_encoder_new(CODING_GZIP, 0) : NULL;
     if (r == 0)
         r = encoder ? coding_encode(encoder, buffer_bytes(&plain), out) : -ENOMEM;
     coding_encoder_free(encoder);
     buffer_release(&plain);
     return r;
-}
-
-static int write_otlp(struct converting *c, struct buffer *out)
-{
-    if (c->view.layout == PROFILES_LAYOUT_1_10)
-        return buffer_add_bytes(out, c->otlp);
-    arena_reset(&c->scratch, SIZE_MAX);
-    return profiles_subset(&c->view, NULL, NULL, &c->scratch, out);
-}
-
-static int write_json(struct converting *c, struct buffer *out)
-{
-    struct buffer otlp = BUFFER_INIT(out->max);
-    int r = write_otlp(c, &otlp);
-    r = r != 0 ? r : profiles_json_write(buffer_bytes(&otlp), out);
-    buffer_release(&otlp);
-    return r;
-}
-
-static int write_as(struct converting *c, struct buffer *out)
-{
-    switch (c->to) {
-    case FORMAT_PPROF: return write_pprof(c, out);
-    case FORMAT_JSON: return write_json(c, out);
-    case FORMAT_FOLDED: return to_folded(&c->view, out);
-    case FORMAT_SPEEDSCOPE: return to_speedscope(&c->view, c->budget, out);
-    default: return write_otlp(c, out);
-    }
 }
 
 /* Within `bound` bytes, which are charged while it is written; then made->cap is. REFUSAL_TOO_LARGE: the
@@ -234,14 +211,16 @@ static enum refusal write_within(struct converting *c, size_t bound, struct buff
     *made = (struct buffer)BUFFER_INIT(bound);
     if (!budget_charge(c->budget, bound))
         return REFUSAL_BUSY;
-    const int r = write_as(c, made);
+    const int r = c->to == CONVERT_PPROF
+                      ? write_packed(c, made)
+                      : convert_write(&c->view, c->otlp, c->to, &c->scratch, c->budget, made, NULL);
     budget_refund(c->budget, bound);
     if (r == 0 && budget_charge(c->budget, made->cap))
         return REFUSAL_NONE;
     buffer_release(made);
     if (r == 0)
         return REFUSAL_BUSY;
-    if (c->to != FORMAT_PPROF || r != TO_PPROF_TYPES)
+    if (c->to != CONVERT_PPROF || r != TO_PPROF_TYPES)
         return REFUSAL_TOO_LARGE;
     error_set(c->why, 0, "pprof: more than %u kinds of profiles", PPROF_TYPES_MAX);
     return REFUSAL_MALFORMED;
@@ -274,10 +253,10 @@ static enum refusal convert(struct converting *c, const struct intake_head *head
         refusal = pprof_taking_init(&c->taking, out->max, c->budget);
     if (refusal == REFUSAL_NONE)
         refusal = read_body(c, head, body);
-    c->to = c->to ? c->to : FORMAT_PPROF;
+    c->to = c->to ? c->to : CONVERT_PPROF;
     if (refusal == REFUSAL_NONE)
         refusal = read_view(c);
-    if (refusal == REFUSAL_NONE && c->view.profile.n == 0 && c->to == FORMAT_PPROF) {
+    if (refusal == REFUSAL_NONE && c->view.profile.n == 0 && c->to == CONVERT_PPROF) {
         error_set(c->why, 0, "there is no profile in it, and no pprof without one");
         refusal = REFUSAL_MALFORMED;
     }
@@ -291,9 +270,9 @@ static enum refusal answer(const struct intake_head *head, struct bytes body, st
     c.request.max = out->max;
     origin_init(&c.origin, head->links, budget);
     enum refusal refusal = profiles_init(&c.view, budget) == 0 ? convert(&c, head, body, out) : REFUSAL_BUSY;
-    for (size_t i = 0; i < ARRAY_LEN(formats) && !*ret_type; i++)
-        if (formats[i].format == c.to)
-            *ret_type = formats[i].type;
+    for (size_t i = 0; i < ARRAY_LEN(types) && !*ret_type; i++)
+        if (types[i].format == c.to)
+            *ret_type = types[i].type;
     profiles_release(&c.view);
     arena_release(&c.scratch);
     room_release(&c.request, budget);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a request may be written as, for whoever lets others choose.
+ */
+#ifndef PROTO_CONVERT_FORMATS_H
+#define PROTO_CONVERT_FORMATS_H
+
+#include "proto/base/arena.h"
+#include "proto/convert/to_pprof.h"
+
+/* X(NAME, "word") */
+#define CONVERT_FORMATS(X) \
+    X(PPROF, "pprof")      \
+    X(OTLP, "otlp")        \
+    X(JSON, "json")        \
+    X(FOLDED, "folded")    \
+    X(SPEEDSCOPE, "speedscope")
+
+enum convert_format {
+    CONVERT_UNSAID,
+#define CONVERT_FORMAT(name, word) CONVERT_##name,
+    CONVERT_FORMATS(CONVERT_FORMAT)
+#undef CONVERT_FORMAT
+};
+
+/* Appends a request in a format: pprof not compressed; OTLP, which UNSAID is too, of today's layout as it
+ * came, of an older one as 1.10 has it. `otlp` is what the view is of, with PROFILES_PADDING readable bytes
+ * behind it; `scratch` is used, and emptied before; *ret_lost is set by pprof alone. 0, TO_PPROF_TYPES (of
+ * pprof), or what refused: memory, the budget, out->max. */
+int convert_write(const struct profiles *view, struct bytes otlp, enum convert_format format,
+                  struct arena *scratch, struct budget *budget, struct buffer *out,
+                  struct to_pprof_lost *ret_lost);
+
+#endif
