@@ -81,6 +81,10 @@ def pytest_runtest_logreport(report):
         word = {"passed": "pass", "failed": "fail", "skipped": "skip"}[report.outcome]
         with open(path, "a", encoding="utf-8") as results:
             results.write(f"{word} {_name(report.nodeid)}\n")
+        failed = os.environ.get("PG_FAILED")
+        if failed and word == "fail":
+            with open(failed, "a", encoding="utf-8") as again:
+                again.write(report.nodeid.removesuffix("@" + _group(_file(report.nodeid))) + "\n")
         skips = os.environ.get("PG_SKIPS")
         if skips and word == "skip" and report.longrepr:
             with open(skips, "a", encoding="utf-8") as reasons:

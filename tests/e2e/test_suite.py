@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -49,6 +50,39 @@ def test_a_test_touches_itself():
 def test_what_is_not_known_touches_everything():
     for file in ("CMakeLists.txt", "scripts/test", "tests/lib/unit.c", "tests/conftest.py", "no/such/folder/x.c"):
         assert touched(file) == (".", ["*"], ["*"]), file
+
+
+SOMETIMES = """
+import pathlib
+
+def test_good_when_alone():
+    assert pathlib.Path({0!r}).exists()
+
+def test_never_good():
+    assert False
+"""
+
+
+def test_what_fails_beside_others_and_not_alone_is_named(tmp_path):
+    """And what fails alone too has failed; five at once are not tried."""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:  # below the root, as pytest's ids are
+        shutil.copy(ROOT / "tests/conftest.py", folder)
+        test = pathlib.Path(folder, "test_x.py")
+        test.write_text(SOMETIMES.format(str(tmp_path / "quiet")), encoding="utf-8")
+        results, failed = tmp_path / "results", tmp_path / "failed"
+        env = {**os.environ, "PG_FAILED": str(failed), "PG_PYTHON_JOBS": "0", "PG_PYTHON_TESTS": str(test)}
+        env.pop("PYTEST_XDIST_WORKER", None)  # this is a run of its own
+
+        def run(*command):
+            subprocess.run(command, env=env, capture_output=True, timeout=PATIENCE)
+            return sorted(line.split(" ")[0] + " " + line.split("::")[1] for line in results.read_text(encoding="utf-8").splitlines())
+
+        assert run(ROOT / "tests/run-python", results) == ["fail test_good_when_alone", "fail test_never_good"]
+        (tmp_path / "quiet").touch()
+        alone = ["fail test_never_good", "pass test_good_when_alone", "unsteady test_good_when_alone"]
+        assert run(ROOT / "tests/run-alone", results, failed) == alone
+        failed.write_text("".join(f"{test}::test_{i}\n" for i in range(5)), encoding="utf-8")
+        assert run(ROOT / "tests/run-alone", results, failed) == alone
 
 
 @pytest.mark.parametrize("how", [{}, {"CK_FORK": "no"}])
