@@ -43,6 +43,7 @@ def _group(file):
     return next((name for name, parts in GROUPS.items() if file.startswith(parts)), file)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups in its own
 def pytest_collection_modifyitems(config, items):
     for item in items:
         if "soak" in item.keywords and not config.getoption("--soak"):
