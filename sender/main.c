@@ -80,6 +80,7 @@ static void stop(struct program *p)
     uv_timer_stop(&p->drain);
     uv_poll_stop(&p->ring);
     sampler_stop(p->sampler);
+    unwinder_stop(p->unwinder);
     sampler_drain(p->sampler);
     uv_timer_stop(&p->end);
     windows_finish(p);

@@ -203,6 +203,8 @@ static void *run(void *argument)
             malloc_trim(0);
         }
     }
+    while (sampler_wants(u->sampler, &asked) > 0) /* stacks whose clocks have stopped: they are somebody's time */
+        u->n_waiting = 0;
     return NULL;
 }
 
@@ -245,15 +247,21 @@ int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct known *k
     return 0;
 }
 
+void unwinder_stop(struct unwinder *u)
+{
+    if (!u->is_running)
+        return;
+    u->stopping = true;
+    eventfd_write(u->stop_fd, 1);
+    pthread_join(u->thread, NULL);
+    u->is_running = false;
+}
+
 struct unwinder *unwinder_free(struct unwinder *u)
 {
     if (!u)
         return NULL;
-    if (u->is_running) {
-        u->stopping = true;
-        eventfd_write(u->stop_fd, 1);
-        pthread_join(u->thread, NULL);
-    }
+    unwinder_stop(u);
     if (u->stop_fd >= 0)
         close(u->stop_fd);
     loader_release(&u->loader);
