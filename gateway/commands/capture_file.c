@@ -74,12 +74,12 @@ static int read_json(const char *path, struct bytes texts, each_request *each, v
         snprintf(place, sizeof place, "%s:%u", path, line);
         size_t n = json_text_length(texts);
         struct bytes text = bytes_of(texts.p, n > 0 ? n : texts.n); /* if it is none, we are told where */
-        enum profiles_layout layout;
+        struct profiles_written as;
         proto.n = 0;
-        r = profiles_json_transcode_as_written(text, &limits, NULL, &proto, &layout, e);
+        r = profiles_json_transcode_as_written(text, &limits, NULL, &proto, &as, e);
         if (r == 0)
             r = each(context,
-                     &(struct capture_request){buffer_bytes(&proto), layout, place, .was_json = true});
+                     &(struct capture_request){buffer_bytes(&proto), as.layout, place, .was_json = true});
         else if (r < 0 || r == PROFILES_TOO_LARGE)
             r = error_set(e, r < 0 ? r : -E2BIG, "%s: out of memory, or longer than 1 GiB as protobuf",
                           place);

@@ -363,8 +363,10 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     } else {
         ret->verdict = take(g, body, layout, received, &ret->message);
     }
-    if (ret->verdict == INGEST_ACCEPTED)
+    if (ret->verdict == INGEST_ACCEPTED) {
+        g->view.unknown_fields += received ? received->unknown_fields : 0;
         accept_view(g, ret);
+    }
     if (ret->verdict == INGEST_BUSY)
         ret->retry_after_ns = g->options.retry_after_ns;
     stats_add(g->stats, counter_of(ret), 1);

@@ -85,7 +85,10 @@ int body_read(struct body_reader *r, struct request *q, enum profiles_layout lay
         .budget = r->budget,
     };
     if (refusal == REFUSAL_NONE && q->route.intake->decode) {
-        refusal = q->route.intake->decode(&q->head, ret->bytes, &r->proto, r->budget, &ret->layout, why);
+        struct profiles_written as = {layout, 0};
+        refusal = q->route.intake->decode(&q->head, ret->bytes, &r->proto, r->budget, &as, why);
+        ret->layout = as.layout;
+        ret->received.unknown_fields = as.unknown_fields;
         ret->bytes = buffer_bytes(&r->proto);
         ret->received.plain = &r->proto;
         ret->received.coded = NULL; /* it is of what the intake takes, not of what that is */

@@ -56,12 +56,12 @@ struct intake {
                          the newest */
     bool reads_head;  /* `decode` and `answer` are given the head; else an empty one */
     /* The body, out of its codings, written to `out` (empty, out->max bounds it, its memory is on the budget)
-     * as an ExportProfilesServiceRequest of *ret_layout, with PROFILES_PADDING readable bytes behind it: a
+     * as an ExportProfilesServiceRequest of ret->layout, with PROFILES_PADDING readable bytes behind it: a
      * view stands on the bytes of such a request, which may be passed on as they are. REFUSAL_NONE, or why
      * not: then *why has words of its own, or none where the refusal's words say it all. NULL: it is one. On
      * a worker's or a lane's thread. */
     enum refusal (*decode)(const struct intake_head *head, struct bytes body, struct buffer *out,
-                           struct budget *budget, enum profiles_layout *ret_layout, struct error *why);
+                           struct budget *budget, struct profiles_written *ret, struct error *why);
     /* Where it is set, requests are not for ingest: what it writes to `out`, likewise, is the answer, of the
      * media type *ret_type. */
     enum refusal (*answer)(const struct intake_head *head, struct bytes body, struct buffer *out,

@@ -15,6 +15,7 @@ struct received {
     struct buffer *coded;  /* what came, if that is one whole member or frame of `coding` which was decoded to
                               just what is in `plain`; else NULL */
     struct budget *budget; /* that the memory of both is on */
+    uint32_t unknown_fields; /* of what came, passed over when it was written as what it is */
 };
 
 #endif

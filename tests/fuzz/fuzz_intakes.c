@@ -33,15 +33,15 @@ static void read_as(const struct intake *intake, const struct intake_head *head,
     struct buffer out = BUFFER_INIT(OUT_MAX);
     struct error why = {""};
     struct profiles view;
-    enum profiles_layout layout = PROFILES_LAYOUT_UNKNOWN;
+    struct profiles_written as = {PROFILES_LAYOUT_UNKNOWN, 0};
     const char *type = NULL;
     enum refusal refusal = intake->answer ? intake->answer(head, body, &out, budget, &type, &why)
-                                          : intake->decode(head, body, &out, budget, &layout, &why);
+                                          : intake->decode(head, body, &out, budget, &as, &why);
     require(refusal != REFUSAL_MALFORMED || why.text[0]);
     require(refusal != REFUSAL_NONE || !intake->answer || type);
     if (refusal == REFUSAL_NONE && !intake->answer) {
         require(profiles_init(&view, NULL) == 0);
-        require(profiles_decode_as(&view, buffer_bytes(&out), layout, &limits, &why) == 0);
+        require(profiles_decode_as(&view, buffer_bytes(&out), as.layout, &limits, &why) == 0);
         profiles_release(&view);
     }
     room_release(&out, budget);

@@ -37,17 +37,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct profiles v;
     require(profiles_init(&v, NULL) == 0);
     take_apart(bytes_of(data, len));
-    enum profiles_layout layout = PROFILES_LAYOUT_1_10;
-    int r = profiles_json_transcode_as_written(bytes_of(data, len), &limits, &budget, &out, &layout, &e);
+    struct profiles_written as = {PROFILES_LAYOUT_1_10, 0};
+    int r = profiles_json_transcode_as_written(bytes_of(data, len), &limits, &budget, &out, &as, &e);
     require(r == 0 || r == PROFILES_MALFORMED);
     require((r == 0) == (e.text[0] == '\0') && (r == 0 || out.n == 0));
     require(budget.used == out.cap && out.n <= 4 * len + 16);
     if (r == 0) { /* what was written is well-formed in its layout, whichever that is */
-        r = profiles_decode_as(&v, buffer_bytes(&out), layout, &limits, &e);
+        r = profiles_decode_as(&v, buffer_bytes(&out), as.layout, &limits, &e);
         require(r == 0 || r == PROFILES_OVER_BUDGET || strstr(e.text, "hold nothing") ||
                 strstr(e.text, "64 sample types"));
     }
-    if (layout != PROFILES_LAYOUT_1_10) { /* and so is what becomes of it in 1.10 */
+    if (as.layout != PROFILES_LAYOUT_1_10) { /* and so is what becomes of it in 1.10 */
         out.n = 0;
         r = profiles_json_transcode(bytes_of(data, len), &limits, &budget, &out, &e);
         require(budget.used == out.cap && (r == 0 || out.n == 0));

@@ -6,10 +6,10 @@
 #include "proto/otlp/json/profiles.h"
 
 static enum refusal decode_json(const struct intake_head *head, struct bytes body, struct buffer *out,
-                                struct budget *budget, enum profiles_layout *ret_layout, struct error *why)
+                                struct budget *budget, struct profiles_written *ret, struct error *why)
 {
     static const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT; /* ingest has its own, for all */
-    switch (profiles_json_transcode_as_written(body, &limits, budget, out, ret_layout, why)) {
+    switch (profiles_json_transcode_as_written(body, &limits, budget, out, ret, why)) {
     case 0: return REFUSAL_NONE;
     case PROFILES_MALFORMED: return REFUSAL_MALFORMED;
     case PROFILES_UNSUPPORTED: return REFUSAL_UNSUPPORTED;

@@ -6,11 +6,11 @@
 #include "gateway/serve/pprof/taking.h"
 
 static enum refusal decode(const struct intake_head *head, struct bytes body, struct buffer *out,
-                           struct budget *budget, enum profiles_layout *ret_layout, struct error *why)
+                           struct budget *budget, struct profiles_written *ret, struct error *why)
 {
     struct pprof_taking taking;
     struct origin origin;
-    *ret_layout = PROFILES_LAYOUT_1_10;
+    *ret = (struct profiles_written){PROFILES_LAYOUT_1_10, 0};
     origin_init(&origin, head->links, budget);
     enum refusal refusal = pprof_taking_init(&taking, out->max, budget);
     if (refusal == REFUSAL_NONE)

@@ -248,11 +248,11 @@ static enum refusal take(const struct intake_head *head, const struct ingest_que
 }
 
 static enum refusal decode(const struct intake_head *head, struct bytes body, struct buffer *out,
-                           struct budget *budget, enum profiles_layout *ret_layout, struct error *why)
+                           struct budget *budget, struct profiles_written *ret, struct error *why)
 {
     struct origin origin;
     struct ingest_query query;
-    *ret_layout = PROFILES_LAYOUT_1_10;
+    *ret = (struct profiles_written){PROFILES_LAYOUT_1_10, 0};
     origin_init(&origin, head->links, budget);
     enum refusal refusal = read_origin(&origin, head, &query, why);
     if (refusal == REFUSAL_NONE)

@@ -103,10 +103,10 @@ static enum refusal take_all(struct pprof_taking *t, const struct from_pprof_lin
 }
 
 static enum refusal decode_proto(const struct intake_head *head, struct bytes body, struct buffer *out,
-                                 struct budget *budget, enum profiles_layout *ret_layout, struct error *why)
+                                 struct budget *budget, struct profiles_written *ret, struct error *why)
 {
     struct pprof_taking taking;
-    *ret_layout = PROFILES_LAYOUT_1_10;
+    *ret = (struct profiles_written){PROFILES_LAYOUT_1_10, 0};
     enum refusal refusal = pprof_taking_init(&taking, out->max, budget);
     if (refusal == REFUSAL_NONE)
         refusal = take_all(&taking, head->links, body, budget, why);
@@ -119,7 +119,7 @@ static enum refusal decode_proto(const struct intake_head *head, struct bytes bo
 /* ---- JSON ---- */
 
 static enum refusal decode_json(const struct intake_head *head, struct bytes body, struct buffer *out,
-                                struct budget *budget, enum profiles_layout *ret_layout, struct error *why)
+                                struct budget *budget, struct profiles_written *ret, struct error *why)
 {
     struct buffer message = BUFFER_INIT(0);
     enum refusal refusal = REFUSAL_BUSY;
@@ -127,7 +127,7 @@ static enum refusal decode_json(const struct intake_head *head, struct bytes bod
     if (r == PUSH_MALFORMED)
         refusal = REFUSAL_MALFORMED;
     else if (r == 0)
-        refusal = decode_proto(head, buffer_bytes(&message), out, budget, ret_layout, why);
+        refusal = decode_proto(head, buffer_bytes(&message), out, budget, ret, why);
     room_release(&message, budget);
     return refusal;
 }

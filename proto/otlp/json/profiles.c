@@ -33,6 +33,7 @@ struct transcode {
     uint32_t depth;              /* limits->depth */
     enum profiles_layout layout; /* whose names and numbers these are */
     enum profiles_layout older;  /* after OLDER: a layout it is at most of */
+    uint32_t unknown_fields;
     uint32_t n_frames;
     struct frame frames[JSON_DEPTH_MAX]; /* each is a container the reader has open */
 };
@@ -364,6 +365,8 @@ static int step_message(struct transcode *t, struct frame *f, struct json_token 
     }
     if (f->field)
         return put_value(t, f->field, token, false);
+    /* of an older layout, and of no use: UNKNOWN; null: an absent field */
+    t->unknown_fields += layout == t->layout && token->kind != JSON_NULL;
     return json_skip(&t->in, token->kind) != 0 ? bad_json(t) : 0;
 }
 
@@ -412,7 +415,7 @@ static int walk_layouts(struct transcode *t, struct bytes json)
     t->layout = PROFILES_LAYOUT_1_10;
     for (;;) {
         t->in = json_reader(json);
-        t->n_frames = 0;
+        t->n_frames = t->unknown_fields = 0;
         int r = walk(t);
         if (r == 0)
             r = t->w.failed;
@@ -426,8 +429,8 @@ static int walk_layouts(struct transcode *t, struct bytes json)
 }
 
 int profiles_json_transcode_as_written(struct bytes json, const struct profiles_limits *limits,
-                                       struct budget *budget, struct buffer *out, enum profiles_layout *ret,
-                                       struct error *e)
+                                       struct budget *budget, struct buffer *out,
+                                       struct profiles_written *ret, struct error *e)
 {
     struct transcode t;
     size_t guess = json.n / JSON_PER_BYTE + FIELD_ROOM + PROFILES_PADDING;
@@ -441,7 +444,7 @@ int profiles_json_transcode_as_written(struct bytes json, const struct profiles_
     if (r == PROFILES_OVER_BUDGET)
         error_set(e, 0, "memory for the request, written as protobuf, is short");
     if (r == 0)
-        *ret = t.layout;
+        *ret = (struct profiles_written){t.layout, t.unknown_fields};
     return r;
 }
 
@@ -469,7 +472,7 @@ int profiles_json_transcode(struct bytes json, const struct profiles_limits *lim
                             struct buffer *out, struct error *e)
 {
     const size_t n = out->n;
-    enum profiles_layout layout;
-    int r = profiles_json_transcode_as_written(json, limits, budget, out, &layout, e);
-    return r == 0 && profiles_layout_is_old(layout) ? translate(layout, n, limits, budget, out, e) : r;
+    struct profiles_written as;
+    int r = profiles_json_transcode_as_written(json, limits, budget, out, &as, e);
+    return r == 0 && profiles_layout_is_old(as.layout) ? translate(as.layout, n, limits, budget, out, e) : r;
 }

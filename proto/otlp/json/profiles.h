@@ -18,8 +18,8 @@
 #include "proto/otlp/view/profiles.h"
 
 /* Appends the request that `json` holds, in the wire layout whose names it is written in, which is
- * *ret: 1.5, 1.7, 1.8, or 1.10, whose names 1.9 has too; with PROFILES_PADDING readable bytes behind it. For
- * profiles_decode_as(…, *ret, …), which translates, and counts as what it came.
+ * ret->layout: 1.5, 1.7, 1.8, or 1.10, whose names 1.9 has too; with PROFILES_PADDING readable bytes behind
+ * it. For profiles_decode_as(…, ret->layout, …), which translates, and counts as what it came.
  *
  * Iterative, in one pass; only limits->depth is looked at: how many messages an attribute value may nest.
  * out->cap bytes are on `budget` (may be NULL) before and after, as with proto/coding's room.h; whoever
@@ -30,8 +30,8 @@
  * 812"; PROFILES_OVER_BUDGET: the budget is spent; PROFILES_TOO_LARGE: longer than out->max; -ENOMEM. On
  * failure nothing is appended. */
 int profiles_json_transcode_as_written(struct bytes json, const struct profiles_limits *limits,
-                                       struct budget *budget, struct buffer *out, enum profiles_layout *ret,
-                                       struct error *e);
+                                       struct budget *budget, struct buffer *out,
+                                       struct profiles_written *ret, struct error *e);
 
 /* The same, always in layout 1.10. What was older is longer in it: each field of one byte can become eight,
  * and each of several sample types a profile; limits->column_bytes and the budget bound that too. */

@@ -28,6 +28,12 @@ enum profiles_layout {
 /* "1.10" and so on; "unknown". */
 const char *profiles_layout_name(enum profiles_layout layout);
 
+/* What came of a request that was not in protobuf and was written as such. */
+struct profiles_written {
+    enum profiles_layout layout;
+    uint32_t unknown_fields; /* passed over, each time: keys that nobody knows */
+};
+
 /* Whether it is one that is translated before it is decoded (legacy.h). */
 static inline bool profiles_layout_is_old(enum profiles_layout layout)
 {

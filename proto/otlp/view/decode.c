@@ -6,6 +6,7 @@
 #include "proto/otlp/layouts/fields.h"
 #include "proto/otlp/layouts/legacy.h"
 #include "proto/otlp/layouts/sniff.h"
+#include "proto/otlp/layouts/unknown.h"
 #include "proto/otlp/view/decode.h"
 
 _Static_assert(PROFILES_PADDING >= WIRE_LOAD_PADDING, "the loads read that far behind the body");
@@ -237,8 +238,10 @@ static int decode_translated(struct profiles *p, struct bytes body, const struct
         r = decode(p, buffer_bytes(&m->translated), limits, NULL, e);
     if (r == PROFILES_MALFORMED)
         error_prefix(e, 0, "read as OTLP profiles %s: ", profiles_layout_name(from));
-    if (r == 0)
+    if (r == 0) {
         p->layout = from;
+        p->unknown_fields = layout_unknown_fields(from, body); /* the translation has none of them */
+    }
     return r;
 }
 

@@ -38,8 +38,8 @@ struct profiles {
     enum profiles_layout layout;
     bool told;        /* where it was found out: something in the request has no other layout's meaning */
     bool contradicts; /* by itself it would surely have another than the one known of its producer */
-    uint32_t unknown_fields; /* skipped, each time: of a newer schema. Not counted where a layout before 1.10
-                                was translated, nor in a list within an attribute's value */
+    uint32_t unknown_fields; /* skipped, each time: of a newer schema than its layout's. Not counted in a list
+                                within an attribute's value */
 
     struct {
         uint32_t n;

@@ -260,6 +260,32 @@ UNIT(unknown_keys_are_passed_over_with_what_they_hold)
     ck_assert_str_eq(gives("{\"x\":[1,2,}"), "not a JSON value at byte 10");
 }
 
+/* Each key, whatever it holds, also where a layout is only found out behind it; not what only an older one
+ * has, and not null. */
+UNIT(each_unknown_key_is_counted)
+{
+    static const struct {
+        const char *json;
+        uint32_t n;
+    } keys[] = {
+        {"{\"x\":{\"y\":1},\"dictionary\":{\"z\":[],\"stringTable\":[\"\"],\"w\":null}}", 2},
+        {"{\"resourceProfiles\":[{\"x\":1,\"resource\":{\"attributes\":[{\"key\":\"a\",\"value\":{\"x\":1,"
+         "\"arrayValue\":{\"values\":[{\"x\":2}]}},\"x\":3}]},\"scopeProfiles\":[{\"profiles\":[{\"x\":1,"
+         "\"sampleType\":{\"aggregationTemporality\":1},\"samples\":[{\"x\":1},{\"x\":1}],"
+         "\"commentStrindices\":[],\"y\":1}]}]}]}",
+         8},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        struct buffer out = {0};
+        struct error e = {""};
+        struct profiles_written as;
+        int r = profiles_json_transcode_as_written(bytes_str(keys[i].json), &limits, NULL, &out, &as, &e);
+        ck_assert_msg(r == 0, "%s", e.text);
+        ck_assert_uint_eq(as.unknown_fields, keys[i].n);
+        buffer_release(&out);
+    }
+}
+
 UNIT(null_is_absent_but_not_in_lists)
 {
     ck_assert_str_eq(dictionary("\"stringTable\":null,\"linkTable\":[{\"traceId\":null}],\"mappingTable\":["
@@ -444,16 +470,16 @@ UNIT(keys_tell_the_layout)
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
         struct buffer out = {0};
         struct error e = {""};
-        enum profiles_layout layout;
+        struct profiles_written as;
         char json[512];
         int n = snprintf(
             json, sizeof json,
             "{\"resourceProfiles\":[{\"scopeProfiles\":[{\"profiles\":[{%s}]}]}],\"dictionary\":{%s}}",
             keys[i].profile, keys[i].dictionary);
-        int r =
-            profiles_json_transcode_as_written(bytes_of(json, (size_t)n), &limits, NULL, &out, &layout, &e);
+        int r = profiles_json_transcode_as_written(bytes_of(json, (size_t)n), &limits, NULL, &out, &as, &e);
         ck_assert_msg(r == 0, "%s: %s", json, e.text);
-        ck_assert_msg(layout == keys[i].layout, "%s: %s", json, profiles_layout_name(layout));
+        ck_assert_msg(as.layout == keys[i].layout, "%s: %s", json, profiles_layout_name(as.layout));
+        ck_assert_uint_eq(as.unknown_fields, 0);
         out.n = 0;
         ck_assert_int_eq(transcode(bytes_of(json, (size_t)n), &out, &e), 0); /* and as 1.10 too */
         buffer_release(&out);

@@ -80,17 +80,19 @@ static struct meaning meaning_of_json(const struct model *m, enum profiles_layou
 {
     struct made made;
     struct buffer json = BUFFER_INIT(0), out = BUFFER_INIT(0);
-    enum profiles_layout found = PROFILES_LAYOUT_1_10, want = layout == PROFILES_LAYOUT_1_9 ? found : layout;
+    struct profiles_written as = {PROFILES_LAYOUT_1_10, 0};
+    const enum profiles_layout want = layout == PROFILES_LAYOUT_1_9 ? PROFILES_LAYOUT_1_10 : layout;
     encode_model(m, layout, seed % 3 == 0, false, made_begin(&made));
     json_of_request(&json, layout, buffer_bytes(&made.b));
-    int r = as_written ? profiles_json_transcode_as_written(buffer_bytes(&json), &limits, NULL, &out, &found,
-                                                            &made.e)
-                       : profiles_json_transcode(buffer_bytes(&json), &limits, NULL, &out, &made.e);
+    int r = as_written
+                ? profiles_json_transcode_as_written(buffer_bytes(&json), &limits, NULL, &out, &as, &made.e)
+                : profiles_json_transcode(buffer_bytes(&json), &limits, NULL, &out, &made.e);
     ck_assert_msg(r == 0, "seed %u, %s: condition %d: %s", seed, profiles_layout_name(layout), r,
                   made.e.text);
-    ck_assert_str_eq(profiles_layout_name(found),
+    ck_assert_uint_eq(as.unknown_fields, 0);
+    ck_assert_str_eq(profiles_layout_name(as.layout),
                      profiles_layout_name(as_written ? want : PROFILES_LAYOUT_1_10));
-    r = profiles_decode_as(&made.v, buffer_bytes(&out), found, &limits, &made.e);
+    r = profiles_decode_as(&made.v, buffer_bytes(&out), as.layout, &limits, &made.e);
     ck_assert_msg(r == 0, "seed %u, %s: condition %d: %s", seed, profiles_layout_name(layout), r,
                   made.e.text);
     ck_assert_msg(made.v.rejected.samples == 0, "seed %u, %s: %s", seed, profiles_layout_name(layout),

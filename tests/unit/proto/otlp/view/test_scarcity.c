@@ -86,9 +86,9 @@ OOM_SWEEP(json_is_transcoded_whole_or_not_at_all)
         struct budget budget = BUDGET_INIT((size_t)1 << 30, NULL);
         struct error e = {""};
         uint32_t before = sweep_failures();
-        enum profiles_layout layout;
+        struct profiles_written as;
         int r = i % 2 ? profiles_json_transcode(c->json, &limits, &budget, &out, &e)
-                      : profiles_json_transcode_as_written(c->json, &limits, &budget, &out, &layout, &e);
+                      : profiles_json_transcode_as_written(c->json, &limits, &budget, &out, &as, &e);
         ck_assert_msg(r == 0 || (r == -ENOMEM && sweep_failures() > before && out.n == 0), "%d: %s", r,
                       e.text);
         ck_assert_uint_eq(budget.used, out.cap);
