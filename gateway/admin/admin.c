@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/access/address.h"
 #include "gateway/admin/pages.h"
 #include "proto/base/macros.h"
 #include "proto/base/clock.h"
+#include "proto/base/hash.h"
 #include "proto/io/channel.h"
 #include "proto/io/idle.h"
 #include "proto/io/listener.h"
@@ -15,7 +17,7 @@
 #include "proto/io/timer.h"
 
 /* A few scrapers and a few people; more at once is a mistake or an attack, and would cost the control loop.
- * Who asks for nothing makes room for who comes. */
+ * Who asks for nothing makes room for who comes, of the address that has most places. */
 #define CONNECTIONS_MAX 64u
 
 #define STALL_NS (10 * (uint64_t)NSEC_PER_SEC)
@@ -307,13 +309,41 @@ static bool is_idle(const struct connection *c)
            (http_session_is_idle(c->session) || !c->is_taken || waits >= c->admin->stall_ns / WAIT_SHARE);
 }
 
-/* For somebody else: ends the connection that has been idle for longest, if there is one. */
-static void make_room(struct admin *a)
+/* One number for an address or, of IPv6, a network of 64 bits. */
+static uint32_t host_of(const char *peer)
 {
-    struct connection *idlest = NULL;
-    for (struct connection *c = a->connections; c; c = c->next)
-        if (is_idle(c) && (!idlest || c->since <= idlest->since)) /* the list's last came first */
+    char key[ADDRESS_KEY_MAX];
+    return (uint32_t)hash_bytes(address_key(peer, key), hash_seed());
+}
+
+static uint32_t places_of(const struct admin *a, uint32_t host)
+{
+    uint32_t n = 0;
+    for (const struct connection *c = a->connections; c; c = c->next)
+        n += c->peer.host == host;
+    return n;
+}
+
+/* For somebody else: ends the connection that has been idle for longest of those who have most places, or of
+ * who comes if that is one of them. Nobody keeps others out by being busy: where he has two places more, the
+ * longest of them goes, idle or not. */
+static void make_room(struct admin *a, uint32_t host)
+{
+    const uint32_t own = places_of(a, host);
+    struct connection *idlest = NULL, *oldest = NULL;
+    uint32_t most = own;
+    for (const struct connection *c = a->connections; c; c = c->next)
+        most = max_of(most, places_of(a, c->peer.host));
+    for (struct connection *c = a->connections; c; c = c->next) {
+        if (own == most ? c->peer.host != host : places_of(a, c->peer.host) != most)
+            continue;
+        if (!oldest || c->since <= oldest->since) /* the list's last came first */
+            oldest = c;
+        if (is_idle(c) && (!idlest || c->since <= idlest->since))
             idlest = c;
+    }
+    if (!idlest && most > own + 1)
+        idlest = oldest;
     if (idlest) /* not politely: sockets that linger would be as many as somebody opens */
         connection_end(idlest, false);
 }
@@ -322,8 +352,9 @@ static void on_accept(void *user, struct io_channel *channel)
 {
     struct admin *a = user;
     static const struct http_server_limits limits = HTTP_SERVER_LIMITS_DEFAULT;
+    const uint32_t host = host_of(io_channel_peer(channel));
     if (a->n_connections == CONNECTIONS_MAX)
-        make_room(a);
+        make_room(a, host);
     struct connection *c = a->n_connections < CONNECTIONS_MAX ? calloc(1, sizeof *c) : NULL;
     if (!c) {
         io_channel_close(channel);
@@ -331,6 +362,7 @@ static void on_accept(void *user, struct io_channel *channel)
     }
     snprintf(c->peer.address, sizeof c->peer.address, "%s", io_channel_peer(channel));
     c->peer.listener = c;
+    c->peer.host = host;
     c->session = http_session_new(&handler, a->pages, &c->peer, &limits, io_loop_now(a->loop));
     if (!c->session) {
         io_channel_close(channel);

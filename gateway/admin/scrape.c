@@ -4,9 +4,10 @@
  * written to the session as far as it takes it (push; the rest when there is room), then the next. Whoever
  * lets go last, the exchange or the pool, frees it.
  *
- * Places are few. While somebody waits for one it is looked now and then (relieve) who of those that have one
- * took least since the last look: if that is nothing worth the name his connection is closed, since he may
- * not read what we would say.
+ * Places are few. A free one is given to who waits from the address that has the fewest. While somebody waits
+ * it is looked now and then (relieve) who of those that have one took least since the last look: if that is
+ * nothing worth the name, or his address has two more than that of who waits, his connection is closed, since
+ * he may not read what we would say.
  */
 #include "gateway/admin/scrape.h"
 
@@ -32,9 +33,10 @@
 #define SCRAPE_NS (60 * (uint64_t)NSEC_PER_SEC)
 
 /* Who wait for a place: longer than two looks at those who have one, shorter than a scraper's patience. */
-#define QUEUED_MAX 16u
-#define QUEUED_NS  (900 * (uint64_t)NSEC_PER_MSEC)
-#define LOOK_NS    (250 * (uint64_t)NSEC_PER_MSEC)
+#define QUEUED_MAX        16u
+#define QUEUED_OF_ONE_MAX 8u /* from one address */
+#define QUEUED_NS         (900 * (uint64_t)NSEC_PER_MSEC)
+#define LOOK_NS           (250 * (uint64_t)NSEC_PER_MSEC)
 
 /* Taken between two looks: 2 Mbit/s. */
 #define LOOK_BYTES ((uint64_t)64 << 10)
@@ -53,6 +55,7 @@ struct scrape {
     struct scrapes *all;
     struct scrape *next, **at;
     struct http_exchange *exchange; /* NULL: it is gone */
+    uint32_t host;                  /* the peer's */
     struct admin_metrics wanted;
     struct scrape_wait wait;
     bool queued;  /* it has no place yet */
@@ -181,12 +184,23 @@ static void scrape_free(struct scrape *s)
 }
 
 /* One that has no place yet. */
-static struct scrape *scrape_new(struct scrapes *all)
+/* Of an address: those that have a place, or those that wait for one. */
+static uint32_t count_of(const struct scrapes *all, uint32_t host, bool queued)
 {
-    struct scrape *s = all->n_queued < QUEUED_MAX ? calloc(1, sizeof *s) : NULL;
+    uint32_t n = 0;
+    for (const struct scrape *s = all->first; s; s = s->next)
+        n += s->host == host && s->queued == queued && s->exchange && !s->cut;
+    return n;
+}
+
+static struct scrape *scrape_new(struct scrapes *all, uint32_t host)
+{
+    const bool has_place = all->n_queued < QUEUED_MAX && count_of(all, host, true) < QUEUED_OF_ONE_MAX;
+    struct scrape *s = has_place ? calloc(1, sizeof *s) : NULL;
     if (!s)
         return NULL;
     s->all = all;
+    s->host = host;
     s->queued = true;
     all->n_queued++;
     s->next = all->first;
@@ -335,12 +349,20 @@ static bool start(struct scrape *s)
     return true;
 }
 
-static struct scrape *longest_queued(const struct scrapes *all)
+/* Who waits and is to have the next place: for longest, of the address that has the fewest. */
+static struct scrape *next_queued(const struct scrapes *all)
 {
     struct scrape *found = NULL;
-    for (struct scrape *s = all->first; s; s = s->next)
-        if (s->queued && s->exchange && !s->cut)
+    uint32_t fewest = UINT32_MAX;
+    for (struct scrape *s = all->first; s; s = s->next) {
+        if (!s->queued || !s->exchange || s->cut)
+            continue;
+        const uint32_t n = count_of(all, s->host, false);
+        if (n <= fewest) {
             found = s;
+            fewest = n;
+        }
+    }
     return found;
 }
 
@@ -354,11 +376,11 @@ static void refuse(struct scrape *s)
 /* Gives places to those who wait, as far as there are any. */
 static void start_queued(struct scrapes *all)
 {
-    struct scrape *s = longest_queued(all);
+    struct scrape *s = next_queued(all);
     while (s && all->n - all->n_queued < SCRAPES_MAX) {
         if (!start(s))
             refuse(s);
-        s = longest_queued(all);
+        s = next_queued(all);
     }
     if (!s)
         all->look_ns = UINT64_MAX;
@@ -371,17 +393,23 @@ static bool is_held_up(const struct scrape *s)
     return s->exchange && !s->cut && (s->ended || (!s->making && s->sent < s->out.n));
 }
 
-/* Cuts off who took least since the last look, if that is too little. */
+/* Cuts off who took least since the last look, if that is too little or his address has too much. */
 static void relieve(struct scrapes *all)
 {
+    const struct scrape *waits = next_queued(all);
+    const uint32_t theirs = waits ? count_of(all, waits->host, false) : UINT32_MAX - 2;
     struct scrape *slowest = NULL;
-    uint64_t least = LOOK_BYTES;
+    uint64_t least = UINT64_MAX;
     for (struct scrape *s = all->first; s; s = s->next) {
-        if (is_held_up(s) && s->taken - s->looked_at < least) {
-            least = s->taken - s->looked_at;
+        const uint64_t took = s->taken - s->looked_at;
+        const bool is_too_slow = is_held_up(s) && took < LOOK_BYTES;
+        const bool has_too_much =
+            s->page && s->exchange && !s->cut && count_of(all, s->host, false) >= theirs + 2;
+        s->looked_at = s->taken;
+        if ((is_too_slow || has_too_much) && took < least) {
+            least = took;
             slowest = s;
         }
-        s->looked_at = s->taken;
     }
     if (slowest)
         cut(slowest, LOG_LEVEL_WARN, "others wait, and its reader is too slow");
@@ -406,6 +434,7 @@ static void on_deadline(void *user)
     if (all->look_ns <= io_loop_now(all->loop)) {
         look_later(all);
         relieve(all);
+        start_queued(all); /* before his time is over, too */
     }
     for (struct scrape *s = overdue(all); s; s = overdue(all)) {
         s->deadline_ns = UINT64_MAX;
@@ -455,7 +484,7 @@ static void answer(struct scrapes *all, struct http_exchange *x, const struct ad
             http_reply_end(x, NULL, 0);
         return;
     }
-    struct scrape *s = scrape_new(all);
+    struct scrape *s = scrape_new(all, x->peer->host);
     if (!s) {
         say(x, 503, "too many are reading the metrics, or memory is out\n");
         return;

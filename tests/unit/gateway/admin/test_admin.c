@@ -157,15 +157,24 @@ static void stop(void)
     ck_assert_ptr_null(metrics.waiting);
 }
 
-static int dial(void)
+/* From 127.0.0.N. */
+static int dial_from(uint32_t n)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(admin_port(admin))};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(admin_port(admin))},
+                       from = {.sin_family = AF_INET};
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    from.sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~0xffu) + n);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0); /* the backlog takes it */
     ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
     return fd;
+}
+
+static int dial(void)
+{
+    return dial_from(1);
 }
 
 static void tell(int fd, const char *text)
@@ -707,6 +716,67 @@ static void scrape_beside_those_who_do_not_read(bool http2)
     for (int i = 0; i < 4; i++)
         close(fd[i]);
     buffer_release(&heard);
+    stop();
+}
+
+/* An address that takes all places there are: the others, though idle for longer, keep theirs, and whoever
+ * comes from elsewhere gets one of its. */
+UNIT(no_address_keeps_another_one_out)
+{
+    int other[2], fd[65];
+    start();
+    other[0] = dial_from(3);
+    expect_health(other[0]);
+    for (int i = 0; i < 65; i++) {
+        fd[i] = dial_from(2);
+        expect_health(fd[i]);
+    }
+    expect_closed(fd[0]);
+    expect_closed(fd[1]);
+    other[1] = dial_from(4);
+    expect_health(other[1]);
+    expect_closed(fd[2]);
+    for (int i = 0; i < 2; i++) {
+        expect_health(other[i]);
+        close(other[i]);
+    }
+    for (int i = 0; i < 65; i++)
+        close(fd[i]);
+    stop();
+}
+
+/* Four readers who read, of one address, and pages without end: a reader of another address has one all the
+ * same. */
+UNIT(nor_by_reading_all_the_time)
+{
+    int fd[4], other;
+    static char sink[64 << 10], heard[4096];
+    start();
+    metrics.pieces = UINT32_MAX;
+    metrics.piece_bytes = 32000;
+    for (int i = 0; i < 4; i++) {
+        fd[i] = dial_from(2);
+        tell(fd[i], "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    }
+    for (uint64_t until = clock_monotonic() + PATIENCE_NS; metrics.n_open < 4;) {
+        ck_assert(clock_monotonic() < until);
+        turn();
+    }
+    other = dial_from(3);
+    tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    for (uint64_t until = clock_monotonic() + PATIENCE_NS; strncmp(heard, "HTTP/1.1 200 ", 13) != 0;) {
+        ck_assert(clock_monotonic() < until);
+        for (int i = 0; i < 4; i++)
+            if (read(fd[i], sink, sizeof sink) < 0)
+                continue;
+        turn();
+        ssize_t n = read(other, heard, sizeof heard - 1);
+        if (n > 0 && strncmp(heard, "HTTP/1.1 503 ", 13) == 0) /* the machine took too long */
+            tell(other, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    }
+    close(other);
+    for (int i = 0; i < 4; i++)
+        close(fd[i]);
     stop();
 }
 
