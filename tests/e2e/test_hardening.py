@@ -1,10 +1,11 @@
-"""What checksec asks of a program, read from the ELF files of a release."""
+"""What checksec asks of a program, read from the ELF files of a release; and the libraries it is made with."""
 import platform
 import re
+import shutil
 import subprocess
 
 import pytest
-from programs import BUILD
+from programs import BUILD, ROOT
 
 
 def readelf(path, *options):
@@ -30,3 +31,52 @@ def test_a_release_is_hardened(program):
     assert len(fortified) >= 3, fortified
     if platform.machine() == "x86_64":
         assert re.search(r"x86 feature:.*IBT.*SHSTK", readelf(path, "--notes"))
+
+
+# What the page calls a library, by what it is asked for with.
+PKG_CONFIG = {"libuv": "libuv", "nghttp2": "libnghttp2", "OpenSSL": "openssl", "protobuf-c": "libprotobuf-c", "json-c": "json-c",
+              "libyaml": "yaml-0.1", "PCRE2": "libpcre2-8", "zlib": "zlib", "libdeflate": "libdeflate", "zstd": "libzstd", "Snappy": "snappy",
+              "SQLite": "sqlite3", "xxHash": "libxxhash", "libxcrypt": "libcrypt", "libbpf": "libbpf", "libelf": "libelf",
+              "liblzma": "liblzma", "libseccomp": "libseccomp", "check": "check"}
+PACKAGES = {"llhttp": "node-llhttp", "libiberty": "libiberty-dev"}  # without a .pc file
+
+
+def said_versions():
+    """{library: version} of the page's table: "liblzma, libiberty (profsend) | 5.4.1, 20230104" is two."""
+    found = {}
+    page = (ROOT / "scripts/README.md").read_text()
+    for row in page[page.index("## Dependencies"):].splitlines():
+        cells = [cell.strip() for cell in row.strip("|").split("|")] if row.startswith("| ") else []
+        for names, versions in zip(cells[::2], cells[1::2]):
+            found.update(zip(re.sub(r" \(.*?\)", "", names).split(", "), versions.split(", ")))
+    return {name: version for name, version in found.items() if version[:1].isdigit()}
+
+
+def number(version):
+    return [int(part) for part in re.findall(r"\d+", version)]
+
+
+def test_every_library_is_named_with_the_version_that_is_tried():
+    """No library is used that the page does not name, and none is tried in another series than the page says (a fix of the
+    distribution's is the same one)."""
+    if not shutil.which("pkg-config") or not shutil.which("dpkg-query"):
+        pytest.skip("no pkg-config or dpkg-query here")
+    said = said_versions()
+    asked = set()
+    for path in [*ROOT.glob("scripts/cmake/*.cmake"), *ROOT.glob("gateway/**/CMakeLists.txt"), *ROOT.glob("sender/**/CMakeLists.txt"),
+                 *ROOT.glob("proto/**/CMakeLists.txt")]:
+        text = path.read_text()
+        asked |= set(re.findall(r'"\w+;([\w.-]+)"', text)) | set(re.findall(r"IMPORTED_TARGET ([a-z][\w.-]*)\)", text))
+    assert len(asked) > 15 and asked <= set(PKG_CONFIG.values()), asked - set(PKG_CONFIG.values())
+    assert {*PKG_CONFIG, *PACKAGES} == set(said)
+    wrong = []
+    for name, version in said.items():
+        question = (["pkg-config", "--modversion", PKG_CONFIG[name]] if name in PKG_CONFIG else
+                    ["dpkg-query", "-W", "-f=${Version}", PACKAGES[name]])
+        have = subprocess.run(question, capture_output=True, text=True)
+        if have.returncode != 0:
+            continue  # profsend's are not needed where it is not built
+        want, got = number(version), number(have.stdout.split("-")[0].split(":")[-1])[:len(number(version))]
+        if got < want or got[:2] != want[:2]:
+            wrong.append(f"{name}: the page says {version}, here is {have.stdout.strip()}")
+    assert not wrong, wrong
