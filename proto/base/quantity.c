@@ -98,6 +98,15 @@ int quantity_duration(struct bytes s, uint64_t *ret_ns)
     return to_u64(total, ret_ns);
 }
 
+int quantity_decimal(struct bytes s, double *ret)
+{
+    double value;
+    if (read_decimal(s, &value) != s.n || s.n == 0)
+        return -EINVAL;
+    *ret = value;
+    return 0;
+}
+
 int quantity_share(struct bytes s, double *ret)
 {
     double value;

@@ -19,6 +19,9 @@ int quantity_size(struct bytes s, uint64_t *ret_bytes);
 /* A duration as Go and the Collector write it: 250ms, 1m30s, 1.5h; units ns us µs ms s m h; 0 needs none. */
 int quantity_duration(struct bytes s, uint64_t *ret_ns);
 
+/* A number without a unit: `1.5`. */
+int quantity_decimal(struct bytes s, double *ret);
+
 /* A share: `1%`, `0.5%`, or a plain fraction between 0 and 1. */
 int quantity_share(struct bytes s, double *ret);
 

@@ -15,6 +15,18 @@
 
 /* ---- settings ---- */
 
+static struct retry_options retry_of(const struct sending_settings *s)
+{
+    return (struct retry_options){
+        .enabled = s->retry_enabled,
+        .initial_interval_ns = s->retry_initial_ns,
+        .max_interval_ns = s->retry_max_ns,
+        .max_elapsed_ns = s->retry_elapsed_ns,
+        .multiplier = s->retry_multiplier,
+        .randomization_factor = s->retry_jitter,
+    };
+}
+
 int sending_check(const char *name, const struct sending_settings *settings, struct error *e)
 {
     if (!settings->endpoint)
@@ -24,8 +36,10 @@ int sending_check(const char *name, const struct sending_settings *settings, str
     if (settings->dead_letters && !settings->storage)
         return error_set(e, -EINVAL, "exporters.%s: sending_queue.dead_letters needs sending_queue.storage",
                          name);
+    const struct retry_options retry = retry_of(settings);
     cleanup(endpoint_release) struct endpoint parsed = {0}; /* for what is wrong with it */
     int r = endpoint_parse(&parsed, settings->endpoint, 1, e);
+    r = r < 0 ? r : retry_options_check(&retry, e);
     return r < 0 ? error_prefix(e, r, "exporters.%s: ", name) : 0;
 }
 
@@ -60,10 +74,7 @@ int sending_options(const struct sending_settings *settings, const struct export
     };
     o.timeout_ns = settings->timeout_ns;
     o.max_request_bytes = settings->request_bytes;
-    o.retry.enabled = settings->retry_enabled;
-    o.retry.initial_interval_ns = settings->retry_initial_ns;
-    o.retry.max_interval_ns = settings->retry_max_ns;
-    o.retry.max_elapsed_ns = settings->retry_elapsed_ns;
+    o.retry = retry_of(settings);
     o.queue.queue_size = settings->queue_size;
     o.queue.queue_bytes = settings->queue_bytes;
     o.queue.budget = c->budget;

@@ -21,6 +21,7 @@ struct sending_settings {
     const char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
     bool retry_enabled;
     uint64_t retry_initial_ns, retry_max_ns, retry_elapsed_ns;
+    double retry_multiplier, retry_jitter;
     uint32_t queue_size;
     uint64_t queue_bytes, request_bytes;
     const char *storage;
@@ -54,7 +55,10 @@ struct sending_settings {
     {"retry_on_failure.enabled", SETTINGS_BOOL, at(retry_enabled), "true", 0, 0, NULL,                                          \
      "repeat what the protocol calls retryable"},                                                                             \
     {"retry_on_failure.initial_interval", SETTINGS_DURATION, at(retry_initial_ns), "5s", SENDING_SEC / 1000, 600 * SENDING_SEC, NULL,\
-     "first wait; grows by half each time, with jitter"},                                                                     \
+     "first wait"},                                                                                                           \
+    {"retry_on_failure.multiplier", SETTINGS_FACTOR, at(retry_multiplier), "1.5", 1, 100, NULL, "what a wait grows by each time"}, \
+    {"retry_on_failure.randomization_factor", SETTINGS_SHARE, at(retry_jitter), "50%", 0, 0, NULL,                              \
+     "by what share a wait is shorter or longer at random, so that not all come back at once"},                               \
     {"retry_on_failure.max_interval", SETTINGS_DURATION, at(retry_max_ns), "30s", SENDING_SEC / 1000, 3600 * SENDING_SEC, NULL, \
      "longest wait"},                                                                                                         \
     {"retry_on_failure.max_elapsed_time", SETTINGS_DURATION, at(retry_elapsed_ns), "5m", 0, 86400 * SENDING_SEC, NULL,          \

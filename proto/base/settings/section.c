@@ -61,11 +61,12 @@ int settings_print(const struct settings_section *s, const void *base, int inden
 static int explain_type(const struct settings_row *row, struct buffer *out)
 {
     static const char *const names[] = {
-        [SETTINGS_TEXT] = "text",        [SETTINGS_BOOL] = "true or false",
-        [SETTINGS_COUNT] = "number",     [SETTINGS_SIZE] = "size (64MiB)",
-        [SETTINGS_SHARE] = "share (1%)", [SETTINGS_PAIRS] = "map",
-        [SETTINGS_STRINGS] = "list",     [SETTINGS_REPEATED] = "list",
-        [SETTINGS_OWN] = "text",         [SETTINGS_DURATION] = "duration (30s)"};
+        [SETTINGS_TEXT] = "text",          [SETTINGS_BOOL] = "true or false",
+        [SETTINGS_COUNT] = "number",       [SETTINGS_SIZE] = "size (64MiB)",
+        [SETTINGS_SHARE] = "share (1%)",   [SETTINGS_PAIRS] = "map",
+        [SETTINGS_STRINGS] = "list",       [SETTINGS_REPEATED] = "list",
+        [SETTINGS_OWN] = "text",           [SETTINGS_DURATION] = "duration (30s)",
+        [SETTINGS_FACTOR] = "number (1.5)"};
     int r = row->words ? 0 : buffer_add_str(out, names[row->type]);
     for (const struct settings_word *w = row->words; w && w->word && r == 0; w++)
         r = buffer_printf(out, "%s%s", w == row->words ? "" : "|", w->word);

@@ -32,6 +32,7 @@ enum settings_type {
     SETTINGS_SIZE,     /* uint64_t bytes: 64MiB */
     SETTINGS_DURATION, /* uint64_t ns: 30s */
     SETTINGS_SHARE,    /* double in 0 … 1: 1% */
+    SETTINGS_FACTOR,   /* double: 1.5 */
     SETTINGS_CHOICE,   /* int, or an enum of its size: what row.words says of the word */
     SETTINGS_STRINGS,  /* struct settings_strings: a list, or one text with commas */
     SETTINGS_REPEATED, /* struct settings_strings: each time it is said is one more, commas and all */
@@ -63,7 +64,7 @@ struct settings_row {
     enum settings_type type;
     size_t offset;        /* of the field in the section's struct */
     const char *fallback; /* the default as it would be written, lists with commas; NULL: none is set */
-    uint64_t min, max;    /* COUNT, SIZE, DURATION, and how many REPEATED; max 0: no bound */
+    uint64_t min, max;    /* COUNT, SIZE, DURATION, FACTOR, how many REPEATED; max 0: no bound */
     const struct settings_word *words; /* CHOICE; the order is that of the reference */
     const char *doc;                   /* one line: what it means */
     bool live;                         /* takes effect in the running program; else a restart does */

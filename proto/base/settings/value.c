@@ -188,6 +188,15 @@ static int set(const struct settings_row *row, void *base, const char *value, st
         *(double *)field = v;
         return 0;
     }
+    case SETTINGS_FACTOR: {
+        double v;
+        if (quantity_decimal(bytes_str(value), &v) < 0)
+            return wrong(row, value, e, "is not a number (1.5)");
+        if (v < (double)row->min || (row->max > 0 && v > (double)row->max))
+            return out_of_range(row, value, e);
+        *(double *)field = v;
+        return 0;
+    }
     case SETTINGS_CHOICE: return set_choice(row, field, value, e);
     case SETTINGS_STRINGS: return set_list(field, value, arena, e);
     case SETTINGS_REPEATED: return append(row, field, value, arena, e);
@@ -257,6 +266,7 @@ int settings_print_value(const struct settings_row *row, const void *base, bool 
     case SETTINGS_SIZE:
     case SETTINGS_DURATION: return print_number(row->type, *(const uint64_t *)field, out);
     case SETTINGS_SHARE: return buffer_printf(out, "%.15g%%", *(const double *)field * 100);
+    case SETTINGS_FACTOR: return buffer_printf(out, "%.15g", *(const double *)field);
     case SETTINGS_CHOICE: return print_quoted(word_of(row->words, *(const int *)field), out);
     case SETTINGS_STRINGS:
     case SETTINGS_REPEATED: return print_list(field, out);

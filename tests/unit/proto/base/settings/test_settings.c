@@ -16,7 +16,7 @@ struct thing {
     bool on;
     uint32_t count;
     uint64_t size, time;
-    double share;
+    double share, factor;
     enum shade shade;
     struct settings_strings list, each;
     struct settings_pairs pairs;
@@ -40,6 +40,7 @@ static const struct settings_row rows[] = {
     {"time", SETTINGS_DURATION, AT(time), "1m30s", .doc = "how long", .metavar = "TIME",
      .want = "a time as I like it"},
     {"share", SETTINGS_SHARE, AT(share), "12.5%", .doc = "which part", .metavar = "SHARE"},
+    {"factor", SETTINGS_FACTOR, AT(factor), "1.5", 1, 10, .doc = "how much more", .metavar = "X"},
     {"look.shade", SETTINGS_CHOICE, AT(shade), "light", .words = shades, .doc = "which shade",
      .metavar = "WORD"},
     {"look.list", SETTINGS_STRINGS, AT(list), "a, b", .doc = "some", .metavar = "LIST"},
@@ -69,7 +70,7 @@ UNIT(defaults_fill_the_struct)
     struct thing t;
     fill(&t, &arena);
     ck_assert(!t.name && !t.path && !t.on && t.count == 3 && t.size == 4u << 20);
-    ck_assert(t.time == 90000000000u && t.share == 0.125 && t.shade == SHADE_LIGHT);
+    ck_assert(t.time == 90000000000u && t.share == 0.125 && t.factor == 1.5 && t.shade == SHADE_LIGHT);
     ck_assert(t.list.n == 2 && t.pairs.n == 0 && t.each.n == 0);
     ck_assert_str_eq(t.list.items[1], "b");
     arena_release(&arena);
@@ -111,6 +112,8 @@ UNIT(errors_say_what_it_may_be)
         {"size", "1", "1 is out of range: 1KiB to 1GiB"},
         {"size", "5q", "\"5q\" is not a size (64MiB)"},
         {"time", "soon", "\"soon\" is not a time as I like it"},
+        {"factor", "0.5", "0.5 is out of range: 1 to 10"},
+        {"factor", "2x", "\"2x\" is not a number (1.5)"},
         {"share", "2", "\"2\" is not a share between 0% and 100%"},
         {"look.shade", "da", "\"da\" is not one of dark|light"},
         {"pairs", "a", "\"a\" is not NAME=VALUE"},
@@ -146,6 +149,7 @@ UNIT(what_is_printed_is_yaml)
                                     "    size: 4MiB\n"
                                     "    time: 90s\n"
                                     "    share: 12.5%\n"
+                                    "    factor: 1.5\n"
                                     "    look:\n"
                                     "      shade: \"light\"\n"
                                     "      list: [\"a\", \"b\"]\n"
