@@ -68,6 +68,9 @@
     X(EXPORT_POINTS_DROPPED, "profgate_export_points_dropped_total", "",                   COUNTER, "Metric points lost on the way out: queue full, refused for good, or out of time") \
     X(DEAD_LETTERS,          "profgate_dead_letters_total",       "",                      COUNTER, "Requests that were lost on the way out and are kept as files, for profgate replay") \
     X(STORAGE_DAMAGED,       "profgate_storage_damaged_total",    "",                      COUNTER, "Times that stored requests, or a whole file of them, could not be read any more") \
+    X(STORAGE_FAILURES,      "profgate_storage_failures_total",   "",                      COUNTER, "Times that the disk did not take stored requests: what was in them is refused, or is in memory alone") \
+    X(STORAGE_FAILING,       "profgate_storage_failing",          "",                      GAUGE,   "Storages of destinations whose disk takes nothing now") \
+    X(STORAGE_FAILING_SINCE, "profgate_storage_failing_since_timestamp_seconds", "",       GAUGE,   "Since when there is always one of them (Unix time); 0: there is none") \
     X(LOST_SECONDS,          "profgate_lost_seconds_total",       "",                      COUNTER, "Seconds of metrics, at most, that were lost because the process before this one ended without a stop") \
     X(EXPORT_QUEUE_BYTES,    "profgate_export_queue_bytes",       "",                      GAUGE,   "Bytes waiting in the queues of all destinations") \
     X(SERIES,                "profgate_series",                   "",                      GAUGE,   "Series held for the exporters") \

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/base/clock.h"
@@ -42,6 +43,8 @@ static const char *const statements[FILE_STATEMENTS] = {
     [FILE_NEXT] =
         "SELECT id,kind,at,items,info,n,sum,body FROM record WHERE id>? AND kind=? ORDER BY id LIMIT 1",
     [FILE_EXPIRE] = "DELETE FROM record WHERE at<? AND kind IN (1,2) RETURNING n,items",
+    [FILE_EVICT] = "DELETE FROM record WHERE id=(SELECT min(id) FROM record WHERE id>0 AND kind IN (1,2))"
+                   " RETURNING n,items",
 };
 
 /* 0, FILE_DAMAGED or -errno. */
@@ -192,6 +195,20 @@ int file_expire(struct file *f, uint64_t before, struct file_found *ret, uint64_
     return r;
 }
 
+int file_evict(struct file *f, struct file_found *ret, uint64_t *items)
+{
+    struct sqlite3_stmt *s = f->statement[FILE_EVICT];
+    int rc, n = 0;
+    for (; (rc = sqlite3_step(s)) == SQLITE_ROW; n++) {
+        ret->records++;
+        ret->bytes += column(s, 0);
+        *items += column(s, 1);
+    }
+    int r = result(f, rc);
+    sqlite3_reset(s);
+    return r != 0 ? r : n > 0 ? 0 : FILE_NO_RECORD;
+}
+
 /* ---- opening ---- */
 
 static int execute(struct file *f, const char *sql)
@@ -200,7 +217,7 @@ static int execute(struct file *f, const char *sql)
 }
 
 /* 0, FILE_DAMAGED or -errno. */
-static int number_of(struct file *f, const char *sql, uint64_t ret[4])
+static int number_of(struct file *f, const char *sql, uint64_t ret[5])
 {
     struct sqlite3_stmt *s;
     int rc = sqlite3_prepare_v2(f->db, sql, -1, &s, NULL);
@@ -215,7 +232,7 @@ static int number_of(struct file *f, const char *sql, uint64_t ret[4])
 
 int file_shrink(struct file *f)
 {
-    uint64_t pages[4] = {0}, size[4] = {0};
+    uint64_t pages[5] = {0}, size[5] = {0};
     int r = number_of(f, "PRAGMA page_count", pages);
     if (r == 0)
         r = number_of(f, "PRAGMA page_size", size);
@@ -237,7 +254,7 @@ static void close_db(struct file *f)
 /* The format and its version, which a new file is given. */
 static int check_format(struct file *f, struct error *e)
 {
-    uint64_t format[4] = {0}, version[4] = {0}, tables[4] = {0};
+    uint64_t format[5] = {0}, version[5] = {0}, tables[5] = {0};
     int r = number_of(f, "PRAGMA application_id", format);
     if (r == 0)
         r = number_of(f, "PRAGMA user_version", version);
@@ -263,14 +280,16 @@ static int check_format(struct file *f, struct error *e)
 /* Walks the table's own pages, so that what is wrong with these is found out here. */
 static int look(struct file *f, struct file_found *found)
 {
-    uint64_t v[4] = {0}, mark[4] = {0};
-    int r = number_of(f,
-                      "SELECT count(*), ifnull(sum(n),0), ifnull(sum(kind NOT IN (1,2)),0), ifnull(max(id),0)"
-                      " FROM record WHERE id>0",
-                      v);
+    uint64_t v[5] = {0}, mark[5] = {0};
+    int r =
+        number_of(f,
+                  "SELECT count(*), ifnull(sum(n),0), ifnull(sum(kind NOT IN (1,2)),0), ifnull(max(id),0),"
+                  " ifnull(max(at),0)"
+                  " FROM record WHERE id>0",
+                  v);
     if (r == 0)
         r = number_of(f, "SELECT info FROM record WHERE id=0 AND kind=3", mark);
-    *found = (struct file_found){v[0], v[1], v[2], v[3], mark[0]};
+    *found = (struct file_found){v[0], v[1], v[2], v[3], v[4], mark[0]};
     return r;
 }
 
@@ -385,8 +404,10 @@ int file_renew(struct file *f, uint64_t *numbers, uint32_t n)
 
 /* ---- a damaged file ---- */
 
-/* Copies records in one direction until the file cannot be read on. Returns the last number read. */
-static uint64_t copy_rows(struct file *to, struct sqlite3 *from, bool backwards, uint64_t beyond)
+/* Copies records in one direction until the file cannot be read on. Returns the last number read; *failed:
+ * not all of what was read could be written. */
+static uint64_t copy_rows(struct file *to, struct sqlite3 *from, bool backwards, uint64_t beyond,
+                          bool *failed)
 {
     struct sqlite3_stmt *s;
     const char *sql = backwards
@@ -402,6 +423,7 @@ static uint64_t copy_rows(struct file *to, struct sqlite3 *from, bool backwards,
             file_insert(to, r.number, at,
                         &(struct journal_record){r.kind, r.items, r.info, buffer_bytes(&r.body)}) != 0) {
             buffer_release(&r.body);
+            *failed = true;
             break;
         }
         beyond = r.number;
@@ -415,14 +437,15 @@ static uint64_t copy_rows(struct file *to, struct sqlite3 *from, bool backwards,
 static void salvage(struct file *f, const char *name)
 {
     struct sqlite3 *from;
+    bool failed = false; /* what there is no room for stays in the other one */
     int rc = sqlite3_open_v2(name, &from, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     /* With writable_schema SQLite reads a file that is shorter than its head says. */
     if (rc == SQLITE_OK &&
         sqlite3_exec(from, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA writable_schema=ON", NULL, NULL, NULL) ==
             SQLITE_OK &&
         file_begin(f) == 0) {
-        uint64_t last = copy_rows(f, from, false, UINT64_MAX); /* -1 to SQLite: the mark, too */
-        copy_rows(f, from, true, last);
+        uint64_t last = copy_rows(f, from, false, UINT64_MAX, &failed); /* -1 to SQLite: the mark, too */
+        copy_rows(f, from, true, last, &failed);
         if (file_commit(f) != 0)
             file_rollback(f);
     }
@@ -457,4 +480,90 @@ int file_set_aside(struct file *f, char *name, size_t name_max, struct file_foun
     salvage(f, name);
     r = look(f, found);
     return r == FILE_DAMAGED ? error_set(e, -EIO, "%s: a new file cannot be read", f->path) : r;
+}
+
+/* ---- a file that is gone ---- */
+
+bool file_is_moved(struct file *f)
+{
+    int moved = 0;
+    return f->db && sqlite3_file_control(f->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
+}
+
+static int make_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    return mkdir(folder, 0700) == 0 || errno == EEXIST ? 0 : -errno;
+}
+
+/* What the file holds, which nobody finds by its name any more, in a new one beside where it was. */
+static int copy_beside(struct file *f, struct file *beside)
+{
+    struct file_found none;
+    bool failed = false;
+    int r = remove_file(beside->path, "");
+    if (r == 0)
+        r = remove_file(beside->path, "-wal");
+    if (r == 0)
+        r = open_db(beside, &none, NULL);
+    if (r == 0)
+        r = file_begin(beside);
+    if (r == 0)
+        copy_rows(beside, f->db, false, UINT64_MAX, &failed);
+    if (r == 0)
+        r = failed ? -ENOSPC : file_commit(beside);
+    file_rollback(beside);
+    close_db(beside); /* its log goes into it */
+    return r > 0 ? -EIO : r;
+}
+
+/* The old one must be closed before another has its name: SQLite removes logs by their names. */
+static int take_place(struct file *f, const char *beside, struct file_found *found)
+{
+    char replaced[4096];
+    snprintf(replaced, sizeof replaced, "%s.replaced-%" PRIu64, f->path, clock_realtime() / NSEC_PER_MSEC);
+    int r = move(f->path, replaced, "");
+    if (r < 0)
+        return r;
+    close_db(f);
+    r = rename(beside, f->path) == 0 ? 0 : -errno;
+    if (r == 0)
+        r = open_db(f, found, NULL);
+    return r > 0 ? -EIO : r;
+}
+
+/* Whether the lock's name still leads to the one we hold: it goes with the folder. */
+static bool is_our_lock(const struct file *f)
+{
+    char name[4096];
+    struct stat ours, there;
+    snprintf(name, sizeof name, "%s.lock", f->path);
+    return fstat(f->lock, &ours) == 0 && stat(name, &there) == 0 && ours.st_ino == there.st_ino &&
+           ours.st_dev == there.st_dev;
+}
+
+int file_put_back(struct file *f, struct file_found *found, struct error *e)
+{
+    char name[4096];
+    snprintf(name, sizeof name, "%s.new", f->path);
+    struct file beside = {.path = name, .lock = -1}, again = {.path = f->path, .lock = -1};
+    int r = make_folder(f->path);
+    if (r < 0)
+        return error_set(e, r, "%s was removed: %s", f->path, strerror(-r));
+    error_clear(e);
+    if (!is_our_lock(f) && (r = take_lock(&again, e)) < 0) {
+        if (again.lock >= 0)
+            close(again.lock);
+        return r;
+    }
+    r = copy_beside(f, &beside);
+    if (r == 0)
+        r = take_place(f, name, found);
+    if (again.lock >= 0) {
+        close(f->lock);
+        f->lock = again.lock;
+    }
+    return r < 0 ? error_set(e, r, "%s was removed: %s", f->path, strerror(-r)) : 0;
 }

@@ -4,9 +4,9 @@
  *
  *     record(id INTEGER PRIMARY KEY, kind, at, items, info, n, sum INTEGER, body BLOB)
  *
- * `at` is the realtime in ns when it was added, n the length of the body, `sum` XXH3 of all of it: SQLite
- * does not checksum its main file. application_id names the format, user_version its version, which only
- * changes where an older program could not even leave new records alone.
+ * `at` is the time in ns when it was added (journal.c says by which clock), n the length of the body, `sum`
+ * XXH3 of all of it: SQLite does not checksum its main file. application_id names the format, user_version
+ * its version, which only changes where an older program could not even leave new records alone.
  */
 #ifndef PROTO_JOURNAL_FILE_H
 #define PROTO_JOURNAL_FILE_H
@@ -28,6 +28,7 @@ enum {
     FILE_DELETE,
     FILE_NEXT,
     FILE_EXPIRE,
+    FILE_EVICT,
     FILE_STATEMENTS
 };
 
@@ -46,9 +47,9 @@ enum {
     FILE_IS_NEEDED = 4,  /* it holds more */
 };
 
-/* What is in it; last: the highest number. */
+/* What is in it; last: the highest number; newest: the highest time. */
 struct file_found {
-    uint64_t records, bytes, unknown, last, mark;
+    uint64_t records, bytes, unknown, last, newest, mark;
 };
 
 /* 0, FILE_DAMAGED (then only file_set_aside or file_close), or -errno with *e (released). `path` is
@@ -77,6 +78,9 @@ int file_mark(struct file *f, uint64_t mark);
 /* Deletes what is older. *ret counts it. */
 int file_expire(struct file *f, uint64_t before, struct file_found *ret, uint64_t *items);
 
+/* Deletes the oldest, added to *ret. 0, FILE_NO_RECORD, FILE_DAMAGED or -errno. */
+int file_evict(struct file *f, struct file_found *ret, uint64_t *items);
+
 /* Where nothing is in it any more: gives the disk back what the file took. */
 int file_shrink(struct file *f);
 
@@ -84,6 +88,13 @@ int file_shrink(struct file *f);
  * the disk is full, deletions need room, too. 0, FILE_IS_NEEDED: something else is in it, or -errno (then
  * there may be no file). */
 int file_renew(struct file *f, uint64_t *numbers, uint32_t n);
+
+/* Whether its path names another file now, or none: somebody removed it, or its folder. */
+bool file_is_moved(struct file *f);
+
+/* Then: makes the folder again if need be, and writes what is in the file into a new one of its name; one
+ * that stands there keeps what it has under another name. 0, or -errno with *e: everything is as before. */
+int file_put_back(struct file *f, struct file_found *found, struct error *e);
 
 /* Gives the damaged file another name (in `name`), begins a new one, and takes over each record that can
  * still be read. 0 or -errno with *e: the disk does not want any of it. */

@@ -35,7 +35,11 @@
 /* After a commit that failed reservations are refused so long; then one is let in to try. */
 #define FAILED_FOR_NS ((uint64_t)NSEC_PER_SEC)
 
-#define EXPIRE_EVERY_NS (30 * (uint64_t)NSEC_PER_SEC)
+/* How often is looked for what is too old, and for the file itself. */
+#define LOOK_EVERY_NS (30 * (uint64_t)NSEC_PER_SEC)
+
+/* A record from further ahead than that is damaged rather than of a clock that was wrong. */
+#define AHEAD_MAX_NS (10 * 366 * 86400 * (uint64_t)NSEC_PER_SEC)
 
 struct waiting {
     struct journal_record record;
@@ -47,7 +51,8 @@ struct waiting {
 
 struct journal {
     struct journal_options options;
-    struct file file; /* the thread's */
+    struct file file;    /* the thread's */
+    uint64_t clock_at_0; /* what now_of adds to monotonic time */
     pthread_t thread;
     pthread_mutex_t lock; /* everything below */
     pthread_cond_t work;
@@ -95,8 +100,9 @@ bool journal_reserve(struct journal *j, size_t n)
 {
     pthread_mutex_lock(&j->lock);
     const uint64_t waiting = j->reserved_bytes + j->waiting_bytes;
+    const uint64_t kept = j->options.evicts ? 0 : j->disk_bytes;
     bool fits = !j->closing && waiting <= j->options.waiting_max && n <= j->options.waiting_max - waiting &&
-                waiting + j->disk_bytes + n <= j->options.bytes_max;
+                waiting + kept + n <= j->options.bytes_max;
     if (fits && unlikely(j->failed)) /* the next one that is added tries: who only asks for room does not */
         fits = clock_monotonic() >= j->failed_until;
     fits = fits && make_places(j, j->next - j->first + j->reserved + 1) == 0 &&
@@ -230,8 +236,12 @@ static void found(struct journal *j, const struct file_found *f)
     j->unknown = f->unknown;
     j->mark = j->is_marked ? j->mark : f->mark;
     j->written_mark = f->mark;
-    if (!j->ring) /* it is being opened */
+    if (!j->ring) { /* it is being opened */
         j->first = j->taken = j->next = f->last + 1;
+        const uint64_t now = j->options.realtime ? j->options.realtime() : clock_realtime();
+        const bool is_ahead = f->newest > now && f->newest - now < AHEAD_MAX_NS;
+        j->clock_at_0 = (is_ahead ? f->newest : now) - clock_monotonic();
+    }
     pthread_mutex_unlock(&j->lock);
 }
 
@@ -250,26 +260,67 @@ static int set_aside(struct journal *j)
     return r;
 }
 
+/* The time of records: the wall clock's when the journal was opened, and not before what is in it; from there
+ * on monotonic, so that no jump makes records old. */
+static uint64_t now_of(const struct journal *j)
+{
+    return j->clock_at_0 + clock_monotonic();
+}
+
+/* The file's name leads nowhere: what is in it is still ours, and is written again. 0 or -errno. */
+static int put_back(struct journal *j)
+{
+    struct file_found what = {0};
+    struct error e;
+    int r = file_put_back(&j->file, &what, &e);
+    if (r < 0)
+        return r;
+    found(j, &what);
+    tell(j, JOURNAL_PUT_BACK, what.records, 0, j->file.path);
+    return 0;
+}
+
 struct written {
     uint64_t records, bytes, deleted, deleted_bytes, mark;
+    uint64_t evicted, evicted_items;
 };
+
+/* So that what is to be written fits. */
+static int evict(struct journal *j, uint64_t bytes, struct written *w)
+{
+    struct file_found gone = {0};
+    pthread_mutex_lock(&j->lock);
+    const uint64_t on_disk = j->disk_bytes - min_of(j->disk_bytes, w->deleted_bytes);
+    pthread_mutex_unlock(&j->lock);
+    int r = 0;
+    while (r == 0 && on_disk - min_of(on_disk, gone.bytes) + bytes > j->options.bytes_max)
+        r = file_evict(&j->file, &gone, &w->evicted_items);
+    w->evicted = gone.records;
+    w->deleted += gone.records;
+    w->deleted_bytes += gone.bytes;
+    return r == FILE_NO_RECORD ? 0 : r;
+}
 
 /* Numbers that this transaction writes are not added to by others while it is under way, and those that are
  * removed meanwhile stay where they are: only `removed` changes in [first, taken). */
-static int write_batch(struct journal *j, uint64_t first, uint64_t end, const uint64_t *removed,
-                       uint32_t n_removed, struct written *w)
+static int write_batch(struct journal *j, uint64_t first, uint64_t end, uint64_t bytes,
+                       const uint64_t *removed, uint32_t n_removed, struct written *w)
 {
-    uint64_t now = clock_realtime();
+    const uint64_t now = now_of(j);
     *w = (struct written){0};
-    int r = j->file.db ? 0 : set_aside(j); /* a file that could not be made, once more */
+    int r = !j->file.db               ? set_aside(j) /* a file that could not be made, once more */
+            : file_is_moved(&j->file) ? put_back(j)
+                                      : 0;
     if (r == 0)
         r = file_begin(&j->file);
     for (uint32_t i = 0; r == 0 && i < n_removed; i++) {
-        uint64_t bytes;
-        r = file_delete(&j->file, removed[i], &bytes);
-        w->deleted += bytes > 0;
-        w->deleted_bytes += bytes;
+        uint64_t gone;
+        r = file_delete(&j->file, removed[i], &gone);
+        w->deleted += gone > 0;
+        w->deleted_bytes += gone;
     }
+    if (r == 0 && j->options.evicts)
+        r = evict(j, bytes, w);
     for (uint64_t i = first; r == 0 && i < end; i++) {
         pthread_mutex_lock(&j->lock); /* the ring may move */
         struct waiting one = *at(j, i);
@@ -340,6 +391,8 @@ static void note_outcome(struct journal *j, const struct written *w, int r)
         tell(j, JOURNAL_FAILED, w->records, 0, strerror(-r));
     else if (was)
         tell(j, JOURNAL_RECOVERED, 0, 0, "");
+    if (r == 0 && w->evicted > 0)
+        tell(j, JOURNAL_EVICTED, w->evicted, w->evicted_items, "");
     if (r == 0 && w->deleted > 0)
         tell(j, JOURNAL_DELETED, w->deleted, 0, "");
 }
@@ -375,13 +428,13 @@ static void commit(struct journal *j)
     pthread_mutex_unlock(&j->lock);
 
     struct written w;
-    int r = write_batch(j, first, end, removed.p, removed.n, &w);
+    int r = write_batch(j, first, end, bytes, removed.p, removed.n, &w);
     if (r == FILE_DAMAGED && (r = set_aside(j)) == 0 &&
-        (r = write_batch(j, first, end, removed.p, removed.n, &w)) == FILE_DAMAGED)
+        (r = write_batch(j, first, end, bytes, removed.p, removed.n, &w)) == FILE_DAMAGED)
         r = -EIO;
     if (r < 0 && renew(j, removed.p, removed.n)) {
         removed.n = 0;
-        r = write_batch(j, first, end, NULL, 0, &w);
+        r = write_batch(j, first, end, bytes, NULL, 0, &w);
         r = r == FILE_DAMAGED ? -EIO : r;
     }
     note_outcome(j, &w, r);
@@ -415,7 +468,7 @@ static int look_for(struct journal *j, struct journal_read *r)
 static void expire(struct journal *j)
 {
     struct file_found gone;
-    uint64_t items, now = clock_realtime();
+    uint64_t items, now = now_of(j);
     if (!j->options.age_max_ns || !j->file.db || now < j->options.age_max_ns)
         return;
     if (file_expire(&j->file, now - j->options.age_max_ns, &gone, &items) != 0 || gone.records == 0)
@@ -483,11 +536,19 @@ static void answer(struct journal *j)
     pthread_mutex_lock(&j->lock);
 }
 
+static uint64_t look_every(const struct journal *j)
+{
+    const uint64_t age = j->options.age_max_ns;
+    return age > 0 ? min_of(LOOK_EVERY_NS, age / 4 + NSEC_PER_MSEC) : LOOK_EVERY_NS;
+}
+
 static void *run(void *arg)
 {
     struct journal *j = arg;
-    uint64_t next_expiry = clock_monotonic() + EXPIRE_EVERY_NS;
+    uint64_t next_expiry = clock_monotonic() + look_every(j);
     pthread_setname_np(pthread_self(), "journal");
+    if (j->options.begin)
+        j->options.begin();
     pthread_mutex_lock(&j->lock);
     for (;;) {
         if (must_commit(j) && !(j->closing && j->failed && j->next == j->first)) {
@@ -498,8 +559,10 @@ static void *run(void *arg)
             break;
         } else if (clock_monotonic() >= next_expiry) {
             pthread_mutex_unlock(&j->lock);
+            if (file_is_moved(&j->file))
+                (void)put_back(j); /* where it cannot be, the next commit says so */
             expire(j);
-            next_expiry = clock_monotonic() + EXPIRE_EVERY_NS;
+            next_expiry = clock_monotonic() + look_every(j);
             pthread_mutex_lock(&j->lock);
         } else {
             const struct timespec t = wake_at(j, next_expiry);

@@ -25,9 +25,11 @@ struct journal;
 
 /* What happened to the file or in it, told on the journal's thread (or inside journal_open). */
 enum journal_event_kind {
+    JOURNAL_PUT_BACK,  /* the file was removed or replaced: what was in it is written anew */
     JOURNAL_SET_ASIDE, /* the file was damaged: it has another name now (text), what could be read goes on */
     JOURNAL_DAMAGED,   /* records whose checksum is wrong were dropped */
     JOURNAL_EXPIRED,   /* records were older than age_max_ns */
+    JOURNAL_EVICTED,   /* the oldest records made room (options.evicts) */
     JOURNAL_FAILED,    /* a commit failed (text): what was in it is not on disk */
     JOURNAL_RECOVERED, /* commits succeed again */
     JOURNAL_DELETED,   /* records that were removed are gone: there is more room */
@@ -43,9 +45,12 @@ struct journal_options {
     const char *name;      /* of the file in it, without an ending */
     uint64_t bytes_max;    /* of bodies: reserved, waiting and on disk */
     uint64_t waiting_max;  /* of these, in memory for the thread; charged to the budget */
-    uint64_t age_max_ns;   /* 0: for ever */
+    uint64_t age_max_ns;   /* 0: for ever. While this process runs the wall clock may jump as it likes */
     uint64_t gather_ns;    /* how long one may wait for company, or to be removed before it is written */
+    bool evicts;           /* what is beyond bytes_max takes the place of the oldest, and is not refused */
     struct budget *budget; /* NULL: unlimited */
+    uint64_t (*realtime)(void); /* NULL: the clock; read once, when it is opened */
+    void (*begin)(void); /* first thing on the thread: who gives up rights does so there; may be NULL */
     void (*tell)(void *user, const struct journal_event *event); /* may be NULL */
     void *user;
 };
@@ -57,9 +62,9 @@ int journal_open(struct journal **ret, const struct journal_options *options, st
 /* Writes what waits, then closes. NULL is fine. Returns NULL. */
 struct journal *journal_close(struct journal *j);
 
-/* Room for a record of n bytes; or nothing and false: full, or the disk took nothing a moment ago (what is
- * added tries it again, once a second; asking does not). Reservations are sums, as those of
- * proto/client/client.h. Any thread. */
+/* Room for a record of n bytes; or nothing and false: full (with `evicts` of what waits alone), or the disk
+ * took nothing a moment ago (what is added tries it again, once a second; asking does not). Reservations are
+ * sums, as those of proto/client/client.h. Any thread. */
 bool journal_reserve(struct journal *j, size_t n);
 void journal_cancel(struct journal *j, size_t n);
 

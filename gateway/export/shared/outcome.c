@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gateway/stats/stats.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 
@@ -30,6 +31,18 @@ void outcome_queued(struct outcome *o, size_t bytes)
         stats_set(o->stats, STATS_EXPORT_QUEUE_BYTES,
                   o->stats->value[STATS_EXPORT_QUEUE_BYTES] + bytes - o->shown_bytes);
     o->shown_bytes = bytes;
+}
+
+void outcome_storage(struct outcome *o, bool is_failing, uint64_t times)
+{
+    stats_add(o->stats, STATS_STORAGE_FAILURES, times);
+    if (!o->stats || is_failing == o->is_failing)
+        return;
+    const uint64_t others = o->stats->value[STATS_STORAGE_FAILING] - o->is_failing;
+    o->is_failing = is_failing;
+    stats_set(o->stats, STATS_STORAGE_FAILING, others + is_failing);
+    if (others == 0)
+        stats_set(o->stats, STATS_STORAGE_FAILING_SINCE, is_failing ? clock_realtime() / NSEC_PER_SEC : 0);
 }
 
 static void count(const struct outcome *o, const struct client_event *event)

@@ -14,6 +14,7 @@ struct outcome {
     char *name; /* as the configuration calls the exporter */
     bool metrics;
     struct stats *stats; /* the control loop's block, or NULL */
+    bool is_failing;     /* of its storage, as STORAGE_FAILING shows it */
     size_t shown_bytes;  /* this exporter's part of EXPORT_QUEUE_BYTES */
 };
 
@@ -26,6 +27,9 @@ void outcome_event(struct outcome *o, const struct client_event *event);
 
 /* The event of `requests` that were lost on our side, with their samples or points. */
 void outcome_lost(struct outcome *o, uint64_t requests, uint64_t items, const char *why);
+
+/* Its storage takes nothing, or takes again; `times` it did not since this was said last. */
+void outcome_storage(struct outcome *o, bool is_failing, uint64_t times);
 
 /* The queue holds so many bytes now. */
 void outcome_queued(struct outcome *o, size_t bytes);

@@ -26,9 +26,6 @@
  * not. */
 #define GATHER_NS (20 * NSEC_PER_MSEC)
 
-/* Unwritten bodies in memory, beside those in the sender's queue. */
-#define WAITING_MAX (64u << 20)
-
 struct stored {
     struct journal *journal;
     struct client *client;
@@ -57,8 +54,8 @@ struct stored {
     void (*done)(void *user);
     void *done_user;
     /* From the journal's thread, told from the loop. */
-    atomic_uint_fast64_t lost, damaged, expired, set_aside;
-    atomic_bool is_open;
+    atomic_uint_fast64_t lost, damaged, expired, set_aside, failures;
+    atomic_bool is_open, is_failing;
 };
 
 /* ---- what a record says of its body ---- */
@@ -213,6 +210,7 @@ static void count_lost(struct stored *s)
     if (expired > 0)
         outcome_lost(s->outcome, 1, expired, "older than sending_queue.storage_age");
     stats_add(s->outcome->stats, STATS_STORAGE_DAMAGED, (damaged > 0) + set_aside);
+    outcome_storage(s->outcome, s->is_failing, atomic_exchange(&s->failures, 0));
     stats_add(s->outcome->stats, STATS_DEAD_LETTERS, dead_letters_kept(s->dead));
 }
 
@@ -359,12 +357,22 @@ static void on_journal(void *user, const struct journal_event *e)
                     e->items);
         break;
     case JOURNAL_EXPIRED: s->expired += e->items; break;
+    case JOURNAL_EVICTED: break; /* not asked for */
+    case JOURNAL_PUT_BACK:
+        log_limited(LOG_LEVEL_ERROR,
+                    "the storage was removed: what was in it is written anew destination=%s file=%s "
+                    "records=%" PRIu64,
+                    s->name, e->text, e->records);
+        break;
     case JOURNAL_FAILED:
+        s->failures++;
+        s->is_failing = true;
         log_limited(LOG_LEVEL_ERROR, "the storage takes nothing destination=%s error=\"%s\"", s->name,
                     e->text);
         break;
     case JOURNAL_DELETED: break; /* the gauge follows */
     case JOURNAL_RECOVERED:
+        s->is_failing = false;
         log_limited(LOG_LEVEL_INFO, "the storage takes again destination=%s", s->name);
         break;
     }
@@ -407,7 +415,7 @@ static int open_journal(struct stored *s, const struct stored_options *o, const 
         .folder = o->folder,
         .name = name,
         .bytes_max = o->bytes_max,
-        .waiting_max = WAITING_MAX,
+        .waiting_max = STORED_WAITING_MAX,
         .age_max_ns = o->age_max_ns,
         .gather_ns = metrics ? 0 : GATHER_NS,
         .budget = c->budget,

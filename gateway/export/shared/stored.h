@@ -14,6 +14,9 @@
 
 struct stored;
 
+/* Unwritten bodies in memory, beside those in the sender's queue. */
+#define STORED_WAITING_MAX (64u << 20)
+
 struct stored_options {
     const char *folder;
     uint64_t bytes_max, age_max_ns;

@@ -43,7 +43,7 @@ static const char *path(const char *ending)
 }
 
 static struct {
-    atomic_uint set_aside, damaged, expired, failed, recovered;
+    atomic_uint set_aside, damaged, expired, failed, recovered, evicted, put_back;
 } events;
 
 static void on_event(void *user, const struct journal_event *e)
@@ -54,6 +54,8 @@ static void on_event(void *user, const struct journal_event *e)
     case JOURNAL_EXPIRED: events.expired += (unsigned)e->items; break;
     case JOURNAL_FAILED: events.failed++; break;
     case JOURNAL_RECOVERED: events.recovered++; break;
+    case JOURNAL_EVICTED: events.evicted += (unsigned)e->items; break;
+    case JOURNAL_PUT_BACK: events.put_back++; break;
     case JOURNAL_DELETED: break;
     }
 }
@@ -272,6 +274,145 @@ UNIT(what_is_too_old_goes_and_is_counted)
     ck_assert_uint_eq(journal_counts(j).records, 0);
     ck_assert_uint_eq(events.expired, 5);
     journal_close(j);
+    end();
+}
+
+static uint64_t a_year_ahead(void)
+{
+    return clock_realtime() + 365 * 86400 * (uint64_t)NSEC_PER_SEC;
+}
+
+static uint64_t a_year_behind(void)
+{
+    return clock_realtime() - 365 * 86400 * (uint64_t)NSEC_PER_SEC;
+}
+
+UNIT(a_wall_clock_that_jumps_makes_nothing_old_or_young)
+{
+    struct done d = {0};
+    struct journal_options o = options();
+    o.age_max_ns = 3600 * (uint64_t)NSEC_PER_SEC;
+    o.realtime = a_year_ahead;
+    begin();
+    struct journal *j = open_with(o);
+    add(j, bytes_str("of a wrong clock"), 1, &d);
+    wait_done(&d, 1);
+    journal_close(j);
+    o.realtime = a_year_behind; /* put right, and too far */
+    j = open_with(o);
+    add(j, bytes_str("of another"), 1, &d);
+    wait_done(&d, 2);
+    ck_assert_uint_eq(count_records(j), 2);
+    journal_close(j);
+    o.age_max_ns = 20 * NSEC_PER_MSEC; /* of both: who waits long enough goes, also while this runs */
+    usleep(5000);
+    memset(&events, 0, sizeof events);
+    j = open_with(o);
+    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
+    while (events.expired < 2) {
+        ck_assert(clock_monotonic() < until);
+        usleep(1000);
+    }
+    journal_close(j);
+    end();
+}
+
+UNIT(the_oldest_make_room_where_that_is_wanted)
+{
+    struct done d = {0};
+    struct journal_options o = options();
+    o.bytes_max = 10;
+    o.evicts = true;
+    begin();
+    struct journal *j = open_with(o);
+    const char *const bodies[] = {"aaaa", "bbbb", "cccc"};
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert(journal_reserve(j, 4));
+        struct journal_record r = {JOURNAL_PROFILES, 1u << i, 7, bytes_str(bodies[i])};
+        journal_add(j, &r, 4, on_done, &d);
+        wait_done(&d, i + 1);
+    }
+    ck_assert_uint_eq(d.failed, 0);
+    ck_assert_uint_eq(events.evicted, 1);
+    ck_assert_uint_eq(journal_counts(j).bytes, 8);
+    expect(j, 0, "bbbb", 2);
+    ck_assert(!journal_reserve(j, 11)); /* not even alone */
+    journal_close(j);
+    o.bytes_max = 5; /* less than what is there */
+    j = open_with(o);
+    ck_assert(journal_reserve(j, 4));
+    struct journal_record r = {JOURNAL_PROFILES, 8, 7, bytes_str("dddd")};
+    journal_add(j, &r, 4, on_done, &d);
+    wait_done(&d, 4);
+    ck_assert_uint_eq(events.evicted, 7);
+    expect(j, 0, "dddd", 8);
+    journal_close(j);
+    end();
+}
+
+/* A shell's, in which $F is the folder. */
+static void shell(const char *what)
+{
+    char command[512];
+    snprintf(command, sizeof command, "F=%s; %s", folder, what);
+    ck_assert_int_eq(system(command), 0);
+}
+
+UNIT(a_folder_that_was_removed_is_made_again_with_all_that_was_in_it)
+{
+    static const char *const harms[] = {"rm -r $F", "rm $F/a.sqlite", "mv $F $F.away; mkdir $F",
+                                        "cp -r $F $F.away; rm -r $F; mv $F.away $F"};
+    for (size_t i = 0; i < ARRAY_LEN(harms); i++) {
+        struct done d = {0};
+        begin();
+        struct journal *j = open_with(options());
+        add(j, bytes_str("one"), 1, &d);
+        wait_done(&d, 1);
+        shell(harms[i]);
+        uint64_t two = add(j, bytes_str("two"), 2, &d);
+        wait_done(&d, 2);
+        ck_assert_uint_eq(d.failed, 0);
+        ck_assert_uint_eq(events.put_back, 1);
+        journal_close(j);
+        j = open_with(options());
+        ck_assert_uint_eq(count_records(j), 2);
+        expect(j, two - 1, "two", 2);
+        journal_close(j);
+        shell("rm -rf $F.away");
+        end();
+    }
+}
+
+UNIT(nothing_is_said_to_be_safe_while_the_folder_cannot_be_made_again)
+{
+    struct done d = {0};
+    char above[32];
+    begin();
+    snprintf(above, sizeof above, "%.31s", folder);
+    snprintf(folder, sizeof folder, "%s/in/a", above);
+    shell("mkdir $(dirname $F)");
+    struct journal *j = open_with(options());
+    add(j, bytes_str("one"), 1, &d);
+    wait_done(&d, 1);
+    shell("rm -r $(dirname $F)");
+    add(j, bytes_str("two"), 2, &d);
+    wait_done(&d, 2);
+    ck_assert_uint_eq(d.failed, 1);
+    ck_assert(!journal_reserve(j, 1));
+    shell("mkdir $(dirname $F)");
+    uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
+    while (!journal_reserve(j, 8)) {
+        ck_assert(clock_monotonic() < until);
+        usleep(10000);
+    }
+    journal_cancel(j, 8);
+    add(j, bytes_str("three"), 3, &d);
+    wait_done(&d, 3);
+    ck_assert_uint_eq(d.failed, 1);
+    ck_assert_uint_eq(count_records(j), 2);
+    ck_assert(events.failed > 0 && events.recovered == 1);
+    journal_close(j);
+    snprintf(folder, sizeof folder, "%s", above);
     end();
 }
 
