@@ -18,13 +18,15 @@ struct export_profiles *export_profiles_new(struct exporter *const *to, uint32_t
     struct export_profiles *x = calloc(1, sizeof *x + n * sizeof *x->to);
     if (!x)
         return NULL;
-    x->terms = (struct export_terms){.request_max = SIZE_MAX, .queue_size = UINT32_MAX};
+    x->terms = (struct export_terms){.request_max = SIZE_MAX, .queue_size = UINT32_MAX, .room_max = SIZE_MAX};
     for (x->n = 0; x->n < n; x->n++) {
         const struct export_terms *terms = &to[x->n]->terms;
         x->to[x->n] = to[x->n];
         x->is_durable |= to[x->n]->is_durable;
         x->terms.no_references |= terms->no_references;
         x->terms.request_max = min_of(x->terms.request_max, terms->request_max);
+        if (terms->room_max > 0)
+            x->terms.room_max = min_of(x->terms.room_max, terms->room_max);
         x->terms.queue_size = min_of(x->terms.queue_size, terms->queue_size);
     }
     return x;

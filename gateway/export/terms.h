@@ -11,6 +11,7 @@ struct export_terms {
     size_t request_max;  /* bytes; a larger one is lost there */
     uint32_t queue_size; /* more reservations than that never fit */
     bool no_references;  /* it reads layout 1.9, which has no key_strindex and the like */
+    size_t room_max;     /* bytes; a larger reservation never fits, however long one waits; 0: unlimited */
 };
 
 #endif

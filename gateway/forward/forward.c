@@ -157,6 +157,11 @@ bool forward_reserve(struct forward *f, size_t body_bytes)
     return is_taken;
 }
 
+bool forward_never_fits(const struct forward *f, size_t body_bytes)
+{
+    return body_bytes > f->terms.room_max;
+}
+
 void forward_cancel(struct forward *f, size_t body_bytes)
 {
     struct room room = whole_room(f, body_bytes);

@@ -45,6 +45,9 @@ struct forward *forward_free(struct forward *f);
  * retryable error. */
 bool forward_reserve(struct forward *f, size_t body_bytes);
 
+/* Whether that will never be otherwise: a destination's queue or storage is smaller than that. */
+bool forward_never_fits(const struct forward *f, size_t body_bytes);
+
 /* Gives the reservation back without sending. */
 void forward_cancel(struct forward *f, size_t body_bytes);
 

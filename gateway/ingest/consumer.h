@@ -31,6 +31,9 @@ struct view_consumer {
     /* Room for a request of so many bytes. False: there is none just now; nothing is reserved. */
     bool (*reserve)(void *context, size_t body_bytes);
     const char *full; /* what the producer is told then; with `reserve` */
+    /* Whether there never will be; NULL: there will. Then the producer is told this. */
+    bool (*never_fits)(const void *context, size_t body_bytes);
+    const char *too_large;
     /* Takes the view, which is valid during the call, and settles the reservation. `received`: what the view
      * was decoded from; NULL: the caller keeps that. 0, the condition above, or -ENOMEM: it has taken
      * nothing. Only the first of a list may say anything but 0, since what others have taken could not be

@@ -175,14 +175,16 @@ static void cancel(const struct ingest *g, uint32_t from, uint32_t to, size_t n)
 }
 
 /* Of all, or of none: then what the producer is told. */
-static const char *reserve(const struct ingest *g, size_t n)
+static const char *reserve(const struct ingest *g, size_t n, enum ingest_verdict *ret)
 {
     for (uint32_t i = 0; i < g->n_consumers; i++) {
         const struct view_consumer *c = &g->consumers[i];
         if (!c->reserve || c->reserve(c->context, n))
             continue;
         cancel(g, 0, i, n);
-        return c->full;
+        const bool never = c->never_fits && c->never_fits(c->context, n);
+        *ret = never ? INGEST_TOO_LARGE : INGEST_BUSY;
+        return never ? c->too_large : c->full;
     }
     return NULL;
 }
@@ -356,9 +358,8 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
     g->was_busy = true;
     g->held_before = held(g);
 
-    const char *full = reserve(g, body.n);
+    const char *full = reserve(g, body.n, &ret->verdict);
     if (full) {
-        ret->verdict = INGEST_BUSY;
         error_set(&ret->message, 0, "%s", full);
     } else {
         ret->verdict = take(g, body, layout, received, &ret->message);

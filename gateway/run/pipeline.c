@@ -112,6 +112,11 @@ static bool reserve_forward(void *context, size_t body_bytes)
     return forward_reserve(context, body_bytes);
 }
 
+static bool never_fits_forward(const void *context, size_t body_bytes)
+{
+    return forward_never_fits(context, body_bytes);
+}
+
 static int push_forward(void *context, const struct profiles *view, const struct received *received,
                         size_t body_bytes)
 {
@@ -155,6 +160,8 @@ static struct ingest *new_ingest(const struct pipeline *p, const struct pipeline
         {
             .reserve = reserve_forward,
             .full = "a destination's queue is full; try again",
+            .never_fits = never_fits_forward,
+            .too_large = "larger than a destination's queue or storage (queue_bytes, storage_size)",
             .push = push_forward,
             .take_over = take_over_forward,
             .owed = owed_forward,

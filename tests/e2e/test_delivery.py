@@ -290,6 +290,9 @@ def test_a_full_disk_is_said_and_over_when_it_is(sink, folder, tmpfs, when_full)
             if "the storage takes nothing" in gateway.log():
                 break
         assert "the storage takes nothing" in gateway.log()
+        wait_for(lambda: gateway.total("profgate_storage_failing") == 1, "it to be shown")
+        assert gateway.total("profgate_storage_failures_total") > 0
+        assert 0 <= time.time() - gateway.total("profgate_storage_failing_since_timestamp_seconds") < PATIENCE
         if when_full == "refuse":
             status, headers, _ = wait_for(lambda: (a := gateway.post(marked(5000)))[0] == 503 and a, "a refusal")
             assert "retry-after" in headers
@@ -300,8 +303,36 @@ def test_a_full_disk_is_said_and_over_when_it_is(sink, folder, tmpfs, when_full)
         (tmpfs / "ballast").unlink()
         sink.status = 200
         wait_for(lambda: gateway.post(marked(6000))[0] == 200 and 6000 in sink.taken, "requests to be taken again")
+        wait_for(lambda: gateway.total("profgate_storage_failing") == 0, "it to be over")
+        assert gateway.total("profgate_storage_failing_since_timestamp_seconds") == 0
         if when_full == "refuse":
             wait_for(lambda: set(acknowledged) <= sink.taken.keys(), "what was acknowledged")
+
+
+def test_a_removed_folder_is_noticed_and_made_again(sink, folder):
+    sink.status = 503
+    with running(Gateway(config=stored(sink, folder, queue=", queue_size: 2", profiles=", when_full: refuse"))) as gateway:
+        for i in range(10):
+            assert gateway.post(marked(i))[0] == 200
+        shutil.rmtree(folder / "storage")
+        assert gateway.post(marked(10))[0] == 200
+        assert "the storage was removed" in gateway.log()
+        os.kill(gateway.pid, signal.SIGKILL)
+    sink.status = 200
+    with running(Gateway(config=stored(sink, folder))):
+        wait_for(lambda: set(range(11)) <= sink.taken.keys(), "what was acknowledged before and after")
+
+
+@pytest.mark.parametrize("bound", ["storage_size: 4MiB", "queue_bytes: 64KiB"])
+def test_what_is_larger_than_there_ever_is_room_for_is_refused_for_good(sink, folder, bound):
+    large = SMALL + b"\xc2\x3e\x84\x80\x80\x03" + bytes(6 << 20 | 4)  # field 1000
+    config = stored(sink, folder, queue=f", {bound}", profiles=", when_full: refuse")
+    if "queue" in bound:
+        config = config.replace(f"storage: {folder}/storage, ", "")
+    with running(Gateway(config=config)) as gateway:
+        status, headers, body = gateway.post(large)
+        assert status == 413 and "retry-after" not in headers and b"larger than a destination" in body, (status, body)
+        assert gateway.post(marked(1))[0] == (200 if "storage" in bound or len(SMALL) < 65536 else 413)
 
 
 def test_a_read_only_disk_is_told_at_the_start(sink, folder, tmpfs):

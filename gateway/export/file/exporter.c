@@ -289,7 +289,8 @@ static int open_file(struct exporter **ret, const void *settings, const struct e
     struct file *f = calloc(1, sizeof *f);
     if (!f)
         return error_set(e, -ENOMEM, "out of memory");
-    f->base = (struct exporter){.kind = &exporter_file, .terms = {REQUEST_MAX, QUEUE_SIZE, false}};
+    f->base =
+        (struct exporter){.kind = &exporter_file, .terms = {REQUEST_MAX, QUEUE_SIZE, false, QUEUE_BYTES}};
     f->proto = s->format == FILE_PROTO;
     f->loop = c->loop;
     f->wanted = (struct io_post){.fn = on_wanted, .arg = f};

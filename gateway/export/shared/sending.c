@@ -151,7 +151,9 @@ int sending_open(struct sending *s, const struct exporter_kind *kind, const stru
                  struct error *e)
 {
     s->base.kind = kind;
-    s->base.terms = (struct export_terms){options->max_request_bytes, options->queue.queue_size, false};
+    s->base.terms = (struct export_terms){
+        options->max_request_bytes, options->queue.queue_size, false,
+        settings->storage ? min_of(settings->storage_bytes, STORED_WAITING_MAX) : settings->queue_bytes};
     s->request_max = min_of(options->max_request_bytes,
                             c->signal == CONFIG_TAKES_METRICS ? (size_t)SENDING_METRICS_MAX : SIZE_MAX);
     int r = outcome_init(&s->outcome, c);
