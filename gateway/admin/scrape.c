@@ -183,7 +183,6 @@ static void scrape_free(struct scrape *s)
         start_queued(all);
 }
 
-/* One that has no place yet. */
 /* Of an address: those that have a place, or those that wait for one. */
 static uint32_t count_of(const struct scrapes *all, uint32_t host, bool queued)
 {
@@ -193,6 +192,7 @@ static uint32_t count_of(const struct scrapes *all, uint32_t host, bool queued)
     return n;
 }
 
+/* One that has no place yet. */
 static struct scrape *scrape_new(struct scrapes *all, uint32_t host)
 {
     const bool has_place = all->n_queued < QUEUED_MAX && count_of(all, host, true) < QUEUED_OF_ONE_MAX;

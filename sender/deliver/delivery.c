@@ -2,11 +2,20 @@
 #include "sender/deliver/delivery.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/macros.h"
+#include "proto/io/timer.h"
 
 /* Attempts while the receiver is away: the first soon, later ones twice a minute. */
 #define RETRY_FIRST_NS 1000000000u
+
+/* Windows that wait for the disk. */
+#define WAITING_MAX (8u << 20)
+
+#define READ_AGAIN_NS (NSEC_PER_SEC / 2)
 
 static int send(struct delivery *d, struct buffer *out, uint64_t items)
 {
@@ -23,26 +32,151 @@ static int send(struct delivery *d, struct buffer *out, uint64_t items)
     return 0;
 }
 
-/* Sends the oldest on disk, if none is under way. */
+/* ---- the spool ---- */
+
+static void on_read(struct journal_read *r)
+{
+    struct delivery *d = container_of(r, struct delivery, read);
+    d->has_read = true;
+    io_loop_post_in(d->loop, &d->post);
+}
+
+/* Asks for the oldest on disk, if none is under way. */
 static void pump(struct delivery *d)
 {
-    struct buffer out = {0};
-    if (!d->spool || d->underway.number || d->is_ending)
+    if (d->underway || d->is_reading || d->is_ending || !d->spool)
         return;
-    struct spool_entry next = spool_oldest(d->spool, &out);
-    if (next.number && send(d, &out, next.items) == 0)
-        d->underway = next;
-    buffer_release(&out);
+    d->is_reading = true;
+    d->asked_last = journal_counts(d->spool).last;
+    d->read = (struct journal_read){
+        .kind = JOURNAL_PROFILES, .after = d->settled, .done = on_read, .body = BUFFER_INIT(0)};
+    journal_read(d->spool, &d->read);
 }
 
 static void settled(struct delivery *d)
 {
-    if (!d->spool)
+    if (!d->spool || d->underway == 0)
         return;
-    spool_done(d->spool, d->underway.number);
-    d->underway.number = 0;
+    journal_remove(d->spool, d->underway);
+    d->settled = d->underway;
+    d->underway = 0;
     pump(d);
 }
+
+static void take_read(struct delivery *d)
+{
+    struct buffer body = d->read.body; /* the next question has its own */
+    d->is_reading = false;
+    if (d->is_ending) {
+        buffer_release(&body);
+        return;
+    }
+    if (d->read.number > 0) {
+        d->underway = d->read.number;
+        if (send(d, &body, d->read.items) < 0)
+            settled(d);
+    } else if (d->read.failed) {
+        io_timer_set(d->again, io_loop_now(d->loop) + READ_AGAIN_NS);
+    } else if (journal_counts(d->spool).last != d->asked_last) {
+        pump(d); /* what came meanwhile */
+    }
+    buffer_release(&body);
+}
+
+static void on_post(void *arg)
+{
+    struct delivery *d = arg;
+    if (!d->spool)
+        return; /* closed: the loop's last turn */
+    if (atomic_exchange(&d->has_read, false))
+        take_read(d);
+    else
+        pump(d);
+}
+
+static void on_again(void *user)
+{
+    pump(user);
+}
+
+struct written {
+    struct delivery *to;
+    struct buffer body;
+    uint64_t items;
+};
+
+static void on_written(void *arg, int r)
+{
+    struct written *w = arg;
+    struct delivery *d = w->to;
+    if (r < 0)
+        d->dropped += w->items;
+    buffer_release(&w->body);
+    free(w);
+    io_loop_post_in(d->loop, &d->post);
+}
+
+static int spool_add(struct delivery *d, struct buffer *out, uint64_t items)
+{
+    const size_t n = out->n;
+    struct written *w = malloc(sizeof *w);
+    if (!w || !journal_reserve(d->spool, n)) {
+        int r = w ? -ENOSPC : -ENOMEM;
+        free(w);
+        d->dropped += items;
+        return r;
+    }
+    *w = (struct written){.to = d, .body = *out, .items = items};
+    *out = (struct buffer){0};
+    journal_add(
+        d->spool,
+        &(struct journal_record){.kind = JOURNAL_PROFILES, .items = items, .body = buffer_bytes(&w->body)}, n,
+        on_written, w);
+    return 0;
+}
+
+static void on_event_of_spool(void *user, const struct journal_event *e)
+{
+    struct delivery *d = user;
+    switch (e->kind) {
+    case JOURNAL_SET_ASIDE:
+        log_error("the spool was damaged: it is set aside as %s, and what can be read of it goes on",
+                  e->text);
+        break;
+    case JOURNAL_PUT_BACK: log_error("the spool was removed: %s is written anew", e->text); break;
+    case JOURNAL_FAILED: log_limited(LOG_LEVEL_ERROR, "the spool takes nothing: %s", e->text); break;
+    case JOURNAL_RECOVERED: log_limited(LOG_LEVEL_INFO, "the spool takes again%s", e->text); break;
+    case JOURNAL_DAMAGED:
+    case JOURNAL_EXPIRED:
+    case JOURNAL_EVICTED: d->dropped += e->items; break;
+    case JOURNAL_DELETED: break;
+    }
+}
+
+static int spool_open(struct delivery *d, const struct spool_options *spool, struct error *e)
+{
+    const struct journal_options journal = {
+        .folder = spool->folder,
+        .name = "profsend",
+        .bytes_max = spool->bytes_max,
+        .waiting_max = min_of(spool->bytes_max, WAITING_MAX),
+        .evicts = true,
+        .begin = spool->begin,
+        .tell = on_event_of_spool,
+        .user = d,
+    };
+    d->again = io_timer_new(d->loop, on_again, d);
+    if (!d->again)
+        return error_set(e, -ENOMEM, "out of memory");
+    int r = journal_open(&d->spool, &journal, e);
+    if (r < 0) {
+        d->again = io_timer_free(d->again);
+        return error_prefix(e, r, "spool folder %s: ", spool->folder);
+    }
+    return 0;
+}
+
+/* ---- the client ---- */
 
 /* What became of a request. */
 static void on_event(void *user, const struct client_event *event)
@@ -71,40 +205,50 @@ static void on_event(void *user, const struct client_event *event)
 }
 
 int delivery_open(struct delivery *d, struct io_loop *loop, const struct client_options *options,
-                  struct spool *spool, struct error *e)
+                  const struct spool_options *spool, struct error *e)
 {
     struct client_options x = *options;
     x.retry.max_elapsed_ns = 0;
     x.retry.initial_interval_ns = RETRY_FIRST_NS;
-    *d = (struct delivery){.spool = spool};
+    *d = (struct delivery){.loop = loop, .post = {.fn = on_post, .arg = d}};
     int r = client_new(&d->client, loop, &x, on_event, d, e);
-    if (r == 0)
+    if (r == 0 && spool->folder)
+        r = spool_open(d, spool, e);
+    if (r == 0 && d->spool)
         pump(d); /* what an earlier process left */
     return r;
 }
 
 int delivery_push(struct delivery *d, struct buffer *out, uint64_t items)
 {
-    if (!d->spool)
-        return send(d, out, items);
-    int r = spool_add(d->spool, bytes_of(out->p, out->n), items);
-    pump(d);
-    return r;
+    return d->spool ? spool_add(d, out, items) : send(d, out, items);
 }
 
 bool delivery_is_done(const struct delivery *d)
 {
-    return !d->spool || spool_counts(d->spool).files == 0;
+    return delivery_spool(d).requests == 0;
+}
+
+struct spool_counts delivery_spool(const struct delivery *d)
+{
+    if (!d->spool)
+        return (struct spool_counts){0};
+    const struct journal_counts c = journal_counts(d->spool);
+    return (struct spool_counts){.requests = c.records, .bytes = c.bytes, .dropped = d->dropped};
 }
 
 void delivery_shutdown(struct delivery *d, uint64_t deadline_ns, void (*done)(void *user), void *user)
 {
     d->is_ending = true;
+    d->again = io_timer_free(d->again);
     client_shutdown(d->client, deadline_ns, done, user);
 }
 
 void delivery_close(struct delivery *d)
 {
     d->client = client_free(d->client);
-    d->spool = spool_close(d->spool);
+    d->spool = journal_close(d->spool); /* answers what is asked */
+    if (d->is_reading)
+        buffer_release(&d->read.body);
+    d->is_reading = false;
 }

@@ -1,35 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How requests leave: a client with a bounded queue in memory; or, given a spool, by way of the disk, one
- * after the other, each removed when the receiver has acknowledged it. A receiver that is away is tried for
- * ever: what bounds the waiting is room, not time.
+ * How requests leave: a client with a bounded queue in memory; or, given a spool, by way of the disk
+ * (proto/journal), one after the other, each removed when the receiver has acknowledged it, so that neither a
+ * gateway that is away nor the end of this process, kill -9 included, costs any. A receiver that is away is
+ * tried for ever: what bounds the waiting is room, not time, and where there is none the oldest go, counted.
  */
 #ifndef SENDER_DELIVER_DELIVERY_H
 #define SENDER_DELIVER_DELIVERY_H
 
+#include <stdatomic.h>
+
 #include "proto/base/buffer.h"
 #include "proto/client/client.h"
-#include "sender/deliver/spool.h"
+#include "proto/io/loop.h"
+#include "proto/journal/journal.h"
 
-struct io_loop;
+struct io_timer;
 
 struct delivery_counts {
     uint64_t sent, rejected, lost; /* samples: acknowledged, of these refused; not deliverable */
     uint64_t requests, retries;
 };
 
-struct delivery {
-    struct client *client;
-    struct spool *spool;         /* NULL: memory only */
-    struct spool_entry underway; /* of the spool; .number 0: none */
-    struct delivery_counts counts;
-    bool is_ending;
+/* On disk. */
+struct spool_counts {
+    uint64_t requests, bytes;
+    uint64_t dropped; /* samples, for room or because the disk did not take or give them */
 };
 
-/* Takes the spool over, which may be NULL. `options` as for client_new; retries are set here. 0, or
- * negative with *e. */
+struct spool_options {
+    const char *folder; /* NULL: memory only */
+    uint64_t bytes_max;
+    void (*begin)(void); /* first thing on the thread that writes; may be NULL */
+};
+
+struct delivery {
+    struct client *client;
+    struct journal *spool; /* NULL: memory only */
+    struct delivery_counts counts;
+    uint64_t underway;   /* number of the record that the client has; 0: none */
+    uint64_t settled;    /* of the last one that was */
+    uint64_t asked_last; /* of the last one there was when the next was asked for */
+    bool is_reading, is_ending;
+    struct journal_read read;
+    struct io_loop *loop;
+    struct io_timer *again; /* the disk could not be read a moment ago */
+    struct io_post post;    /* something is on disk, or was read */
+    atomic_bool has_read;
+    atomic_uint_fast64_t dropped;
+};
+
+/* `options` as for client_new; retries are set here. 0, or negative with *e; then delivery_close has the
+ * rest. */
 int delivery_open(struct delivery *d, struct io_loop *loop, const struct client_options *options,
-                  struct spool *spool, struct error *e);
+                  const struct spool_options *spool, struct error *e);
 
 /* Sends the bytes in *out (taken), `items` samples. 0 or -errno: lost, and counted. */
 int delivery_push(struct delivery *d, struct buffer *out, uint64_t items);
@@ -37,9 +61,13 @@ int delivery_push(struct delivery *d, struct buffer *out, uint64_t items);
 /* Whether nothing waits on disk. */
 bool delivery_is_done(const struct delivery *d);
 
+/* Of what is on disk; zeros: nothing goes there. */
+struct spool_counts delivery_spool(const struct delivery *d);
+
 /* As client_shutdown; what is on disk stays for the next start. */
 void delivery_shutdown(struct delivery *d, uint64_t deadline_ns, void (*done)(void *user), void *user);
 
+/* Before the loop is freed. */
 void delivery_close(struct delivery *d);
 
 #endif

@@ -110,7 +110,7 @@ static void collect(struct figures *f, const struct telemetry *t)
         {"profsend.pending", "{stack}", "Stacks that wait for their weight", METRIC_GAUGE, NULL, NULL,
          t->pending},
         {"profsend.spool.files", "{request}", "Requests on disk", METRIC_GAUGE, NULL, NULL,
-         (double)t->spool.files},
+         (double)t->spool.requests},
         {"profsend.spool.size", "By", "Bytes on disk", METRIC_GAUGE, NULL, NULL, (double)t->spool.bytes},
     };
     for (size_t i = 0; i < ARRAY_LEN(rest); i++)

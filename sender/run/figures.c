@@ -37,7 +37,7 @@ static struct telemetry read_telemetry(struct program *p)
     return (struct telemetry){
         .sampler = sampler_counts(p->sampler),
         .delivery = p->delivery.counts,
-        .spool = p->delivery.spool ? spool_counts(p->delivery.spool) : (struct spool_counts){0},
+        .spool = delivery_spool(&p->delivery),
         .window_dropped = dropped(p),
         .pending_dropped = p->collector.pending.dropped,
         .cpu_ns = host_own_cpu(),

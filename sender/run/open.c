@@ -37,11 +37,16 @@ struct client_options exporter_options(const struct options *o, enum otlp_signal
     return x;
 }
 
+/* Capabilities are a thread's own. */
+static void keep_needed(void)
+{
+    privilege_drop(0);
+}
+
 static int open_exporter(struct program *p, struct error *e)
 {
-    struct spool *spool = NULL;
-    int r = p->options.spool ? spool_open(&spool, p->options.spool, p->options.spool_bytes, e) : 0;
-    r = r < 0 || !p->options.metrics_endpoint ? r : figures_open(p, e);
+    const struct spool_options spool = {p->options.spool, p->options.spool_bytes, keep_needed};
+    int r = p->options.metrics_endpoint ? figures_open(p, e) : 0;
     if (r < 0)
         return r;
     struct client_options x = exporter_options(&p->options, OTLP_PROFILES, p->options.endpoint);
@@ -49,12 +54,7 @@ static int open_exporter(struct program *p, struct error *e)
     x.max_request_bytes = QUEUE_BYTES;
     x.queue.queue_size = QUEUE_SIZE;
     x.queue.queue_bytes = QUEUE_BYTES;
-    return delivery_open(&p->delivery, p->loop, &x, spool, e);
-}
-
-static void keep_needed(void)
-{
-    privilege_drop(0); /* capabilities are a thread's own */
+    return delivery_open(&p->delivery, p->loop, &x, &spool, e);
 }
 
 static bool on_runtime(void *user, uint32_t pid, uint32_t runtime, struct runtime_place *ret)
