@@ -203,7 +203,8 @@ static void *run(void *argument)
             malloc_trim(0);
         }
     }
-    while (sampler_wants(u->sampler, &asked) > 0) /* stacks whose clocks have stopped: they are somebody's time */
+    while (sampler_wants(u->sampler, &asked) >
+           0) /* stacks whose clocks have stopped: they are somebody's time */
         u->n_waiting = 0;
     return NULL;
 }

@@ -17,8 +17,8 @@ struct known;
  * if there is none. What files the walks know is put into `known`. Both must outlive it. 0 or -errno. */
 int unwinder_new(struct unwinder **ret, struct sampler *sampler, struct known *known, struct bytes vdso);
 
-/* After sampler_stop: gives back the stacks that it was to end, so that the next sampler_drain has them, and ends the
- * thread. */
+/* After sampler_stop: gives back the stacks that it was to end, so that the next sampler_drain has them, and
+ * ends the thread. */
 void unwinder_stop(struct unwinder *u);
 
 /* Ends the thread, if it runs, and frees. Returns NULL; NULL is fine. */
