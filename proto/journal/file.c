@@ -43,8 +43,8 @@ static const char *const statements[FILE_STATEMENTS] = {
     [FILE_NEXT] =
         "SELECT id,kind,at,items,info,n,sum,body FROM record WHERE id>? AND kind=? ORDER BY id LIMIT 1",
     [FILE_EXPIRE] = "DELETE FROM record WHERE at<? AND kind IN (1,2) RETURNING n,items",
-    [FILE_EVICT] = "DELETE FROM record WHERE id=(SELECT min(id) FROM record WHERE id>0 AND kind IN (1,2))"
-                   " RETURNING n,items",
+    [FILE_EVICT] = ("DELETE FROM record WHERE id=(SELECT min(id) FROM record WHERE id>0 AND kind IN (1,2))"
+                    " RETURNING n,items"),
 };
 
 /* 0, FILE_DAMAGED or -errno. */
