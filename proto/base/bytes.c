@@ -66,6 +66,21 @@ int bytes_hex_value(uint8_t digit)
     return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
+bool bytes_hex(struct bytes digits, uint64_t *ret)
+{
+    uint64_t value = 0;
+    if (digits.n == 0 || digits.n > 16)
+        return false;
+    for (size_t i = 0; i < digits.n; i++) {
+        int digit = bytes_hex_value(digits.p[i]);
+        if (digit < 0)
+            return false;
+        value = value << 4 | (uint64_t)digit;
+    }
+    *ret = value;
+    return true;
+}
+
 bool bytes_is_utf8(struct bytes a)
 {
     if (a.n == 0)

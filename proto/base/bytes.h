@@ -75,6 +75,9 @@ char *bytes_dup(struct bytes a);
 /* What a hexadecimal digit of either case is worth; -1: it is none. */
 int bytes_hex_value(uint8_t digit);
 
+/* The number that 1 to 16 hexadecimal digits are, and nothing else. */
+bool bytes_hex(struct bytes digits, uint64_t *ret);
+
 /* Whether the bytes are well-formed UTF-8 (RFC 3629: no surrogates, nothing above U+10FFFF, no overlong
  * form). */
 bool bytes_is_utf8(struct bytes a);

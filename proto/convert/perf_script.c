@@ -243,14 +243,8 @@ static bool take_frame(struct bytes line, struct frame *ret)
 {
     struct bytes rest = line, word = next_word(&rest);
     *ret = (struct frame){0};
-    if (word.n == 0 || word.n > 16)
+    if (!bytes_hex(word, &ret->address))
         return false;
-    for (size_t i = 0; i < word.n; i++) {
-        int digit = bytes_hex_value(word.p[i]);
-        if (digit < 0)
-            return false;
-        ret->address = ret->address << 4 | (uint64_t)digit;
-    }
     rest = bytes_trim(rest);
     ret->file = take_file(&rest);
     ret->is_inlined = bytes_is(ret->file, "inlined");

@@ -47,21 +47,6 @@ static struct bytes word(struct bytes *s)
     return w;
 }
 
-static bool hex(struct bytes w, uint64_t *ret)
-{
-    uint64_t value = 0;
-    if (w.n == 0 || w.n > 16)
-        return false;
-    for (size_t i = 0; i < w.n; i++) {
-        int digit = bytes_hex_value(w.p[i]);
-        if (digit < 0)
-            return false;
-        value = value << 4 | (uint64_t)digit;
-    }
-    *ret = value;
-    return true;
-}
-
 /* The number of a module, added if new. Modules come one after the other in the text. */
 static int module_number(struct kallsyms *k, struct bytes name, uint64_t address)
 {
@@ -107,7 +92,7 @@ static int take(struct kallsyms *k, struct bytes line)
 {
     uint64_t address;
     struct bytes where = word(&line), type = word(&line), name = word(&line), module = word(&line);
-    if (!hex(where, &address) || type.n != 1 || name.n == 0)
+    if (!bytes_hex(where, &address) || type.n != 1 || name.n == 0)
         return 0;
     k->saw_any = true;
     if (address == 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/base/bytes.h"
+#include "proto/base/macros.h"
 #include "tests/lib/unit.h"
 
 UNIT(after_last_takes_the_part_behind_the_separator)
@@ -59,5 +60,26 @@ UNIT(hexadecimal_digits_have_values)
         ck_assert_int_eq(bytes_hex_value((uint8_t)c), !at                ? -1
                                                       : at - digits < 16 ? at - digits
                                                                          : at - digits - 6);
+    }
+}
+
+UNIT(a_number_is_all_of_its_hexadecimal_digits)
+{
+    static const struct {
+        const char *digits;
+        bool is_number;
+        uint64_t number;
+    } cases[] = {{"0", true, 0},
+                 {"fF10", true, 0xff10},
+                 {"ffffffffffffffff", true, UINT64_MAX},
+                 {"00000000000000000", false, 0},
+                 {"", false, 0},
+                 {"1g", false, 0},
+                 {"-1", false, 0},
+                 {" 1", false, 0}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        uint64_t number = 7;
+        ck_assert_int_eq(bytes_hex(bytes_str(cases[i].digits), &number), cases[i].is_number);
+        ck_assert_uint_eq(number, cases[i].is_number ? cases[i].number : 7);
     }
 }
