@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "proto/base/macros.h"
+#include "proto/base/quantity.h"
 #include "proto/convert/stacks.h"
 
 static bool is_digit(uint8_t c)
@@ -52,12 +53,10 @@ static bool take_number(struct bytes word, int64_t *ret)
 {
     bool is_negative = word.n > 1 && word.p[0] == '-';
     struct bytes digits = bytes_from(word, is_negative);
-    if (digits.n == 0 || digits.n > 18 || count_digits(digits) != digits.n)
+    uint64_t value;
+    if (digits.n > 18 || quantity_u64(digits, &value) < 0)
         return false;
-    *ret = 0;
-    for (size_t i = 0; i < digits.n; i++)
-        *ret = *ret * 10 + (digits.p[i] - '0');
-    *ret = is_negative ? -*ret : *ret;
+    *ret = is_negative ? -(int64_t)value : (int64_t)value;
     return true;
 }
 

@@ -14,6 +14,7 @@
 #include "gateway/serve/pyroscope/size.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/base/quantity.h"
 #include "proto/coding/room.h"
 #include "proto/convert/from_text.h"
 #include "proto/http/multipart.h"
@@ -31,14 +32,12 @@ struct ingest_query {
  * which Pyroscope says now. */
 static int64_t moment_of(struct bytes text)
 {
-    int64_t v = 0;
-    for (size_t i = 0; i < text.n; i++) {
-        if (text.p[i] < '0' || text.p[i] > '9' || text.n > 19 || __builtin_mul_overflow(v, 10, &v) ||
-            __builtin_add_overflow(v, text.p[i] - '0', &v))
-            return 0;
-    }
+    uint64_t digits;
+    int64_t v;
+    if (text.n > 19 || quantity_u64(text, &digits) < 0)
+        return 0;
     const int64_t unit = text.n == 19 ? 1 : text.n == 16 ? 1000 : text.n == 13 ? 1000000 : NSEC_PER_SEC;
-    return __builtin_mul_overflow(v, unit, &v) ? 0 : v;
+    return __builtin_mul_overflow(digits, unit, &v) ? 0 : v;
 }
 
 /* types.DefaultSampleRate: also of what is no number. */
