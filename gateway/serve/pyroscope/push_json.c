@@ -147,18 +147,6 @@ static int read_series(struct reading *r)
     return result == PUSH_END ? 0 : result;
 }
 
-static int read_all_series(struct reading *r)
-{
-    int result = begin_list(r);
-    while (result == 0 && (result = next_object(r)) == 0) {
-        const size_t mark = wire_begin(&r->w, REQUEST_SERIES);
-        result = read_series(r);
-        if (result == 0)
-            wire_end(&r->w, mark);
-    }
-    return result == PUSH_END ? 0 : result;
-}
-
 static int read_request(struct reading *r)
 {
     struct json_token t;
@@ -167,7 +155,7 @@ static int read_request(struct reading *r)
     if (result == 0 && t.kind != JSON_OBJECT)
         return wrong(r, "an object belongs here");
     while (result == 0 && (result = next_key(r, &key)) == 0)
-        result = bytes_is(key, "series") ? read_all_series(r) : skip(r);
+        result = bytes_is(key, "series") ? read_list(r, REQUEST_SERIES, read_series) : skip(r);
     result = result == PUSH_END ? next(r, &t) : result;
     return result == 0 && t.kind != JSON_END ? wrong(r, "there is something behind the message") : result;
 }
