@@ -79,13 +79,19 @@ void check_location(struct check *c, struct bytes message)
                     "0x%" PRIx64 ", not in [0x%" PRIx64 ", 0x%" PRIx64 "]", address, m.start, m.limit);
 }
 
-void check_line(struct check *c, struct bytes message)
+/* A message of numbers: the last one of each row. */
+static void read_numbers(const struct check *c, enum message of, struct bytes message, uint64_t *value)
 {
     struct wire_reader r = wire_reader(message);
     struct wire_field f;
-    uint64_t value[ROWS_LINE] = {0};
-    for (uint32_t row; (row = check_next(c, MESSAGE_LINE, &r, &f)) != NOWHERE;)
+    for (uint32_t row; (row = check_next(c, of, &r, &f)) != NOWHERE;)
         value[row] = f.value;
+}
+
+void check_line(struct check *c, struct bytes message)
+{
+    uint64_t value[ROWS_LINE] = {0};
+    read_numbers(c, MESSAGE_LINE, message, value);
     if (value[ROW_LINE_FUNCTION_INDEX] == 0)
         check_found(c, CHECK_LINE_FUNCTION, "function_index", NOWHERE, "%s", "");
     if ((int64_t)value[ROW_LINE_LINE] < 0)
@@ -96,11 +102,8 @@ void check_line(struct check *c, struct bytes message)
 
 void check_function(struct check *c, struct bytes message)
 {
-    struct wire_reader r = wire_reader(message);
-    struct wire_field f;
     uint64_t value[ROWS_FUNCTION] = {0};
-    for (uint32_t row; (row = check_next(c, MESSAGE_FUNCTION, &r, &f)) != NOWHERE;)
-        value[row] = f.value;
+    read_numbers(c, MESSAGE_FUNCTION, message, value);
     if ((value[ROW_FUNCTION_NAME_STRINDEX] | value[ROW_FUNCTION_SYSTEM_NAME_STRINDEX] |
          value[ROW_FUNCTION_FILENAME_STRINDEX]) == 0)
         check_found(c, CHECK_FUNCTION_NAMELESS, NULL, NOWHERE, "%s", "");
