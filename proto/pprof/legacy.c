@@ -28,7 +28,7 @@
     "(SpinLock::)?(Slow)?Unlock.*|(SpinLockHolder::)?~SpinLockHolder.*"
 #define DROP_PROFILER "(ProfileData|CpuProfiler)::(Add|prof_handler)|__pthread_sighandler|__restore"
 
-static int fail(struct legacy *l, const char *what)
+int legacy_fail(struct legacy *l, const char *what)
 {
     return error_set(l->e, PPROF_MALFORMED, "line %llu: %s", (unsigned long long)l->line_number, what);
 }
@@ -49,15 +49,14 @@ static int add_address(struct legacy *l, uint64_t address)
     return r;
 }
 
-static int begin_sample(struct legacy *l, const int64_t *values)
+int legacy_sample(struct legacy *l, const int64_t *values)
 {
     struct legacy_sample sample = {.from = l->stacks.n};
     memcpy(sample.values, values, l->n_types * sizeof *values);
     return vec_append(&l->samples, sample);
 }
 
-/* All "0x…" of a text; those of callers say where the call returns to, and become where it is. */
-static int add_addresses(struct legacy *l, struct bytes text, bool leaf_is_call)
+int legacy_addresses(struct legacy *l, struct bytes text, enum legacy_calls calls)
 {
     const uint8_t *at = text.p, *end = text.p + text.n;
     int r = 0;
@@ -66,12 +65,13 @@ static int add_addresses(struct legacy *l, struct bytes text, bool leaf_is_call)
         size_t digits = 0;
         for (at += 2; at < end && bytes_hex_value(*at) >= 0 && !(*at >= 'A' && *at <= 'F'); at++, digits++) {
             if (address >> 60)
-                return fail(l, "an address of more than 64 bits");
+                return legacy_fail(l, "an address of more than 64 bits");
             address = address << 4 | (uint64_t)bytes_hex_value(*at);
         }
         bool is_leaf = vec_last(&l->samples)->n == 0;
         if (digits > 0)
-            r = add_address(l, address - (leaf_is_call || !is_leaf));
+            r = add_address(l, address - (calls == LEGACY_ALL_RETURN ||
+                                          (calls == LEGACY_CALLERS_RETURN && !is_leaf)));
     }
     return r;
 }
@@ -84,8 +84,7 @@ static void skip_blanks(struct bytes *s)
         *s = bytes_from(*s, 1);
 }
 
-/* A decimal number behind blanks. */
-static bool take_number(struct bytes *s, int64_t *ret)
+bool legacy_number(struct bytes *s, int64_t *ret)
 {
     skip_blanks(s);
     struct bytes rest = *s;
@@ -101,7 +100,7 @@ static bool take_number(struct bytes *s, int64_t *ret)
     return n > 0;
 }
 
-static bool take_text(struct bytes *s, const char *text)
+bool legacy_text(struct bytes *s, const char *text)
 {
     skip_blanks(s);
     bool is_there = bytes_starts(*s, text);
@@ -109,7 +108,7 @@ static bool take_text(struct bytes *s, const char *text)
     return is_there;
 }
 
-static bool is_nothing(struct bytes line)
+bool legacy_is_nothing(struct bytes line)
 {
     line = bytes_trim(line);
     return line.n == 0 || line.p[0] == '#';
@@ -133,27 +132,28 @@ static bool is_count_header(struct bytes line, struct bytes *ret_type)
     *ret_type = bytes_of(line.p, (size_t)(blank - line.p));
     struct bytes rest = bytes_from(line, ret_type->n);
     int64_t total;
-    return take_text(&rest, "profile: total") && take_number(&rest, &total) && rest.n == 0;
+    return legacy_text(&rest, "profile: total") && legacy_number(&rest, &total) && rest.n == 0;
 }
 
 static int read_counts(struct legacy *l)
 {
     int r = 0;
-    (void)is_count_header(l->line, &l->count_type);
+    struct bytes type;
+    (void)is_count_header(l->line, &type);
     l->n_types = 1;
     l->period = 1;
-    l->types[0] = l->period_type = (struct legacy_type){NULL, "count"};
+    l->types[0] = l->period_type = (struct legacy_type){type, BYTES_LIT("count")};
     while (r == 0 && legacy_line(l)) {
         struct bytes rest = l->line;
         int64_t n;
-        if (is_nothing(rest))
+        if (legacy_is_nothing(rest))
             continue;
         if (bytes_starts(rest, "---"))
             break;
-        if (!take_number(&rest, &n) || !take_text(&rest, "@"))
-            return fail(l, "no \"COUNT @ ADDRESSES\"");
-        r = begin_sample(l, &n);
-        r = r < 0 ? r : add_addresses(l, rest, true);
+        if (!legacy_number(&rest, &n) || !legacy_text(&rest, "@"))
+            return legacy_fail(l, "no \"COUNT @ ADDRESSES\"");
+        r = legacy_sample(l, &n);
+        r = r < 0 ? r : legacy_addresses(l, rest, LEGACY_ALL_RETURN);
     }
     return r;
 }
@@ -163,13 +163,13 @@ static int read_counts(struct legacy *l)
 /* "OBJECTS: BYTES [OBJECTS: BYTES] @". */
 static bool take_pairs(struct bytes *s, int64_t ret[4])
 {
-    return take_number(s, &ret[0]) && take_text(s, ":") && take_number(s, &ret[1]) && take_text(s, "[") &&
-           take_number(s, &ret[2]) && take_text(s, ":") && take_number(s, &ret[3]) && take_text(s, "]") &&
-           take_text(s, "@");
+    return legacy_number(s, &ret[0]) && legacy_text(s, ":") && legacy_number(s, &ret[1]) &&
+           legacy_text(s, "[") && legacy_number(s, &ret[2]) && legacy_text(s, ":") &&
+           legacy_number(s, &ret[3]) && legacy_text(s, "]") && legacy_text(s, "@");
 }
 
-/* A sample of S bytes is seen with a probability of 1 - exp(-S / rate), and stands for so many more. */
-static void scale(int64_t *count, int64_t *size, int64_t rate)
+/* A sample of S bytes is seen with a probability of 1 - exp(-S / rate). */
+void legacy_scale(int64_t *count, int64_t *size, int64_t rate)
 {
     if (*count == 0 || *size == 0) {
         *count = *size = 0;
@@ -199,8 +199,8 @@ static bool take_heap_kind(struct legacy *l, struct bytes kind, bool *ret_scales
         n++;
     struct bytes name = bytes_of(kind.p, n), rest = bytes_from(kind, n);
     int64_t rate = 0;
-    if (take_text(&rest, "/"))
-        (void)take_number(&rest, &rate);
+    if (legacy_text(&rest, "/"))
+        (void)legacy_number(&rest, &rate);
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
         if (bytes_is(name, kinds[i].name)) {
             *ret_scales = kinds[i].scales;
@@ -215,11 +215,11 @@ static int put_pair(struct legacy *l, int64_t count, int64_t size, bool scales, 
                     int64_t *block_size)
 {
     if (count == 0 && size != 0)
-        return fail(l, "bytes of no object");
+        return legacy_fail(l, "bytes of no object");
     if (count != 0) {
         *block_size = count == -1 ? (int64_t)(0 - (uint64_t)size) : size / count;
         if (scales)
-            scale(&count, &size, l->period);
+            legacy_scale(&count, &size, l->period);
     }
     values[0] = count;
     values[1] = size;
@@ -231,40 +231,41 @@ static int read_heap_sample(struct legacy *l, bool scales, bool has_alloc)
     struct bytes rest = bytes_trim(l->line);
     int64_t pairs[4], values[LEGACY_TYPES_MAX], block_size = 0;
     if (!take_pairs(&rest, pairs))
-        return fail(l, "no \"OBJECTS: BYTES [OBJECTS: BYTES] @ ADDRESSES\"");
+        return legacy_fail(l, "no \"OBJECTS: BYTES [OBJECTS: BYTES] @ ADDRESSES\"");
     int r = has_alloc ? put_pair(l, pairs[2], pairs[3], scales, values, &block_size) : 0;
     r = r != 0 ? r : put_pair(l, pairs[0], pairs[1], scales, values + (has_alloc ? 2 : 0), &block_size);
-    r = r != 0 ? r : begin_sample(l, values);
+    r = r != 0 ? r : legacy_sample(l, values);
     if (r != 0)
         return r;
     vec_last(&l->samples)->block_size = block_size;
-    return add_addresses(l, rest, true);
+    return legacy_addresses(l, rest, LEGACY_ALL_RETURN);
 }
 
 static int read_heap(struct legacy *l)
 {
-    static const struct legacy_type both[] = {{"alloc_objects", "count"},
-                                              {"alloc_space", "bytes"},
-                                              {"inuse_objects", "count"},
-                                              {"inuse_space", "bytes"}},
-                                    one[] = {{"objects", "count"}, {"space", "bytes"}};
+    static const struct legacy_type both[] = {{BYTES_LIT("alloc_objects"), BYTES_LIT("count")},
+                                              {BYTES_LIT("alloc_space"), BYTES_LIT("bytes")},
+                                              {BYTES_LIT("inuse_objects"), BYTES_LIT("count")},
+                                              {BYTES_LIT("inuse_space"), BYTES_LIT("bytes")}},
+                                    one[] = {{BYTES_LIT("objects"), BYTES_LIT("count")},
+                                             {BYTES_LIT("space"), BYTES_LIT("bytes")}};
     struct bytes rest = bytes_from(l->line, strlen("heap profile:"));
     int64_t pairs[4];
     bool scales = false;
     if (!take_pairs(&rest, pairs))
-        return fail(l, "no \"heap profile: OBJECTS: BYTES [OBJECTS: BYTES] @ KIND\"");
+        return legacy_fail(l, "no \"heap profile: OBJECTS: BYTES [OBJECTS: BYTES] @ KIND\"");
     skip_blanks(&rest);
     if (!take_heap_kind(l, rest, &scales))
-        return fail(l, "an unknown kind of heap profile");
+        return legacy_fail(l, "an unknown kind of heap profile");
     bool has_alloc = scales || bytes_starts(rest, "heapprofile");
     has_alloc &= (pairs[2] != pairs[0] && pairs[2] != 0) || (pairs[3] != pairs[1] && pairs[3] != 0);
     l->n_types = has_alloc ? 4 : 2;
     memcpy(l->types, has_alloc ? both : one, l->n_types * sizeof *one);
-    l->period_type = (struct legacy_type){"space", "bytes"};
+    l->period_type = one[1];
     l->has_block_size = true;
     int r = 0;
     while (r == 0 && legacy_line(l) && !legacy_begins_map(l->line))
-        r = is_nothing(l->line) ? 0 : read_heap_sample(l, scales, has_alloc);
+        r = legacy_is_nothing(l->line) ? 0 : read_heap_sample(l, scales, has_alloc);
     return r;
 }
 
@@ -279,7 +280,7 @@ static bool take_setting(struct legacy *l, struct bytes line, int64_t *hz, int *
     size_t at = (size_t)(equal - line.p);
     struct bytes name = bytes_trim(bytes_of(line.p, at)), value = bytes_trim(bytes_from(line, at + 1));
     int64_t number = 0;
-    bool is_number = take_number(&value, &number);
+    bool is_number = legacy_number(&value, &number);
     if (bytes_is(name, "cycles/second"))
         *hz = number;
     else if (bytes_is(name, "sampling period"))
@@ -287,40 +288,40 @@ static bool take_setting(struct legacy *l, struct bytes line, int64_t *hz, int *
     else if (bytes_is(name, "ms since reset"))
         is_number &= !__builtin_mul_overflow(number, 1000000, &l->duration_nanos);
     else if (!bytes_is(name, "discarded samples"))
-        *r = fail(l, bytes_is(name, "format") || bytes_is(name, "resolution")
-                         ? "a profile of Java, which is read by `go tool pprof -proto`"
-                         : "an unknown setting");
+        *r = legacy_fail(l, "an unknown setting");
     if (*r == 0 && !is_number)
-        *r = fail(l, "the setting has no number");
+        *r = legacy_fail(l, "the setting has no number");
     return true;
 }
 
 static int read_contention_sample(struct legacy *l, struct bytes line, int64_t hz)
 {
     int64_t delay, count;
-    if (!take_number(&line, &delay) || !take_number(&line, &count) || !take_text(&line, "@"))
-        return fail(l, "no \"DELAY COUNT @ ADDRESSES\"");
+    if (!legacy_number(&line, &delay) || !legacy_number(&line, &count) || !legacy_text(&line, "@"))
+        return legacy_fail(l, "no \"DELAY COUNT @ ADDRESSES\"");
     if (l->period > 0) {
         if (hz > 0)
             delay = to_int((double)delay * (double)l->period / ((double)hz / 1e9));
         count = (int64_t)((uint64_t)count * (uint64_t)l->period);
     }
-    int r = begin_sample(l, (int64_t[]){count, delay});
-    return r < 0 ? r : add_addresses(l, line, true);
+    int r = legacy_sample(l, (int64_t[]){count, delay});
+    return r < 0 ? r : legacy_addresses(l, line, LEGACY_ALL_RETURN);
 }
 
 static int read_contention(struct legacy *l)
 {
+    if (legacy_is_java(l))
+        return legacy_read_java(l);
     int64_t hz = 0;
     int r = 0;
     bool is_head = true;
     l->n_types = 2;
     l->period = 1;
-    l->types[0] = l->period_type = (struct legacy_type){"contentions", "count"};
-    l->types[1] = (struct legacy_type){"delay", "nanoseconds"};
+    l->types[0] = l->period_type = (struct legacy_type){BYTES_LIT("contentions"), BYTES_LIT("count")};
+    l->types[1] = (struct legacy_type){BYTES_LIT("delay"), BYTES_LIT("nanoseconds")};
     while (r == 0 && legacy_line(l)) {
         struct bytes line = bytes_trim(l->line);
-        if (is_nothing(line))
+        if (legacy_is_nothing(line))
             continue;
         if (bytes_starts(line, "---"))
             break;
@@ -357,7 +358,7 @@ static int read_thread(struct legacy *l)
 {
     bool same = false;
     const int64_t one = 1;
-    int r = begin_sample(l, &one);
+    int r = legacy_sample(l, &one);
     while (r == 0 && legacy_line(l)) {
         struct bytes line = bytes_trim(l->line);
         if (bytes_starts(line, "---") || legacy_begins_map(line))
@@ -365,7 +366,7 @@ static int read_thread(struct legacy *l)
         if (line.n && memmem(line.p, line.n, "same as previous thread", 23))
             same = true;
         else
-            r = add_addresses(l, line, false);
+            r = legacy_addresses(l, line, LEGACY_CALLERS_RETURN);
     }
     if (r == 0 && (same || vec_last(&l->samples)->n == 0)) {
         l->samples.n--;
@@ -380,14 +381,14 @@ static int read_threads(struct legacy *l)
     int r = 0;
     l->n_types = 1;
     l->period = 1;
-    l->types[0] = l->period_type = (struct legacy_type){"thread", "count"};
+    l->types[0] = l->period_type = (struct legacy_type){BYTES_LIT("thread"), BYTES_LIT("count")};
     while (!is_thread(l->line) && !legacy_begins_map(l->line) && legacy_line(l))
         if (bytes_starts(l->line, "-"))
             break;
     while (r == 0 && l->line.n > 0 && !legacy_begins_map(l->line) &&
            !bytes_starts(l->line, "---- no stack trace for"))
         r = is_thread(l->line) ? read_thread(l)
-            : l->rest.n > 0    ? fail(l, "no \"--- Thread … stack: ---\"")
+            : l->rest.n > 0    ? legacy_fail(l, "no \"--- Thread … stack: ---\"")
                                : (legacy_line(l), 0);
     return r;
 }
@@ -451,11 +452,11 @@ static int read_cpu_samples(struct legacy *l, struct words *w, struct bytes body
             *w = after;
             return 0;
         }
-        r = begin_sample(l, (int64_t[]){(int64_t)count, (int64_t)(count * (uint64_t)l->period)});
+        r = legacy_sample(l, (int64_t[]){(int64_t)count, (int64_t)(count * (uint64_t)l->period)});
         for (uint64_t i = 0; i < n && r == 0; i++) {
             if (!take_word(w, &address))
                 return cpu_fail(l, w, body);
-            r = add_address(l, address - (i > 0));
+            r = add_address(l, address - (i > 0 && !l->is_java));
         }
     }
     return r;
@@ -488,18 +489,14 @@ static int read_cpu(struct legacy *l, struct bytes body)
 {
     struct words words;
     uint64_t period = 0;
-    bool is_java = false;
-    if (!take_cpu_header(body, &words, &period, &is_java))
+    if (!take_cpu_header(body, &words, &period, &l->is_java))
         return error_set(l->e, PPROF_MALFORMED, "no CPU profile: its header is cut off");
-    if (is_java)
-        return error_set(l->e, PPROF_MALFORMED,
-                         "a CPU profile of Java, which is read by `go tool pprof -proto`");
     l->n_types = 2;
     l->period = (int64_t)(period * 1000);
-    l->types[0] = (struct legacy_type){"samples", "count"};
-    l->types[1] = l->period_type = (struct legacy_type){"cpu", "nanoseconds"};
+    l->types[0] = (struct legacy_type){BYTES_LIT("samples"), BYTES_LIT("count")};
+    l->types[1] = l->period_type = (struct legacy_type){BYTES_LIT("cpu"), BYTES_LIT("nanoseconds")};
     int r = read_cpu_samples(l, &words, body);
-    for (int i = 0; i < 2 && r == 0; i++)
+    for (int i = 0; i < 2 && r == 0 && !l->is_java; i++)
         r = drop_handler(l);
     l->rest = words.rest;
     return r;
@@ -536,14 +533,9 @@ static bool begins_threads(struct bytes line)
     return bytes_starts(line, "--- threadz ") || is_thread(line);
 }
 
-static bool begins_java(struct bytes line)
+static bool begins_java_heap(struct bytes line)
 {
-    return bytes_starts(line, "--- heapz ");
-}
-
-static int read_java(struct legacy *l)
-{
-    return fail(l, "a profile of Java, which is read by `go tool pprof -proto`");
+    return bytes_is(bytes_trim(line), "--- heapz 1 ---");
 }
 
 static const struct kind kinds[] = {
@@ -551,14 +543,14 @@ static const struct kind kinds[] = {
     {begins_contention, read_contention, false, DROP_LOCKS, ""},
     {begins_threads, read_threads, true, DROP_PROFILER, ""},
     {begins_count, read_counts, false, DROP_PROFILER, ""},
-    {begins_java, read_java, false, "", ""},
+    {begins_java_heap, legacy_read_java, false, DROP_ALLOCATORS, KEEP_RUNTIME},
 };
 
 /* The kind of a text by its first line that is no comment, which becomes the line at hand. */
 static const struct kind *kind_of(struct legacy *l)
 {
     while (legacy_line(l))
-        if (!is_nothing(l->line))
+        if (!legacy_is_nothing(l->line))
             break;
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
         if (kinds[i].begins(l->line))
@@ -577,10 +569,10 @@ bool pprof_is_legacy(struct bytes body)
 
 /* ---- writing ------------------------------------------------------------------------------------- */
 
-static struct pprof_type write_type(struct pprof_writer *w, const struct legacy *l, struct legacy_type type)
+static struct pprof_type write_type(struct pprof_writer *w, struct legacy_type type)
 {
-    uint32_t name = pprof_write_string(w, type.type ? bytes_str(type.type) : l->count_type);
-    return (struct pprof_type){name, pprof_write_string(w, bytes_str(type.unit ? type.unit : ""))};
+    uint32_t name = pprof_write_string(w, type.type);
+    return (struct pprof_type){name, pprof_write_string(w, type.unit)};
 }
 
 static void write_samples(struct pprof_writer *w, struct legacy *l)
@@ -602,6 +594,25 @@ static void write_samples(struct pprof_writer *w, struct legacy *l)
     }
 }
 
+/* Its function gets a number when the first location needs it. */
+static void write_location(struct pprof_writer *w, struct legacy *l, const struct legacy_location *at,
+                           uint64_t *n_functions)
+{
+    struct pprof_location location = {
+        .id = at->id, .address = at->address, .mapping = at->mapping ? at->mapping - l->first_mapping : 0};
+    struct legacy_function *f = at->function ? &l->functions.p[at->function - 1] : NULL;
+    if (f && !f->id) {
+        const uint32_t name = pprof_write_string(w, f->name);
+        f->id = ++*n_functions;
+        pprof_write_function(w, &(struct pprof_function){.id = f->id,
+                                                         .name = name,
+                                                         .system_name = name,
+                                                         .filename = pprof_write_string(w, f->file)});
+    }
+    const struct pprof_line line = {.function = f ? (uint32_t)f->id : 0, .line = at->line};
+    pprof_write_location(w, &location, &line, f != NULL);
+}
+
 static int compare_ids(const void *a, const void *b)
 {
     const struct legacy_location *x = a, *y = b;
@@ -615,10 +626,10 @@ static int write_all(struct legacy *l, const char *drop, const char *keep, struc
     struct pprof once = {.period = l->period, .duration_nanos = l->duration_nanos};
     pprof_write_begin(&w, budget, out);
     for (uint32_t i = 0; i < l->n_types; i++) {
-        struct pprof_type type = write_type(&w, l, l->types[i]);
+        struct pprof_type type = write_type(&w, l->types[i]);
         pprof_write_type(&w, &type);
     }
-    once.period_type = write_type(&w, l, l->period_type);
+    once.period_type = write_type(&w, l->period_type);
     once.drop_frames = pprof_write_string(&w, bytes_str(drop));
     once.keep_frames = pprof_write_string(&w, bytes_str(keep));
     pprof_write_profile(&w, &once);
@@ -634,16 +645,10 @@ static int write_all(struct legacy *l, const char *drop, const char *keep, struc
     write_samples(&w, l); /* by their places, which the next line changes */
     if (l->locations.n > 1)
         qsort(l->locations.p, l->locations.n, sizeof *l->locations.p, compare_ids);
-    for (uint32_t i = 0; i < l->locations.n; i++) {
-        const struct legacy_location *at = &l->locations.p[i];
-        if (at->id)
-            pprof_write_location(
-                &w,
-                &(struct pprof_location){.id = at->id,
-                                         .address = at->address,
-                                         .mapping = at->mapping ? at->mapping - l->first_mapping : 0},
-                NULL, 0);
-    }
+    uint64_t n_functions = 0;
+    for (uint32_t i = 0; i < l->locations.n; i++)
+        if (l->locations.p[i].id)
+            write_location(&w, l, &l->locations.p[i], &n_functions);
     return pprof_write_end(&w);
 }
 
@@ -654,24 +659,31 @@ static int convert(struct legacy *l, struct bytes body, struct budget *budget, s
     if (!kind)
         return error_set(l->e, PPROF_MALFORMED, "no profile of before pprof was protobuf");
     int r = kind == &cpu ? read_cpu(l, body) : kind->read(l);
-    while (r == 0 && kind != &cpu && !legacy_begins_map(l->line) && legacy_line(l))
-        ;
-    r = r != 0 ? r : legacy_read_map(l);
-    if (r == 0 && kind->has_double_leaves)
-        drop_double_leaves(l);
+    if (r == 0 && l->is_java) {
+        r = legacy_java_locations(l);
+    } else if (r == 0) {
+        while (kind != &cpu && !legacy_begins_map(l->line) && legacy_line(l))
+            ;
+        r = legacy_read_map(l);
+        if (r == 0 && kind->has_double_leaves)
+            drop_double_leaves(l);
+    }
     return r != 0 ? r : write_all(l, kind->drop, kind->keep, budget, out);
 }
 
 int pprof_from_legacy(struct bytes body, struct budget *budget, struct buffer *out, struct error *e)
 {
-    struct legacy l = {.rest = body, .e = e};
-    l.locations.budget = l.stacks.budget = l.samples.budget = l.mappings.budget = l.places.budget = budget;
+    struct legacy l = {.rest = body, .e = e, .names = INTERN_INIT(budget)};
+    l.functions.budget = l.locations.budget = l.stacks.budget = l.samples.budget = l.mappings.budget =
+        l.places.budget = budget;
     int r = convert(&l, body, budget, out);
     idmap_release(&l.places);
     vec_release(&l.locations);
     vec_release(&l.stacks);
     vec_release(&l.samples);
     vec_release(&l.mappings);
+    vec_release(&l.functions);
+    intern_release(&l.names);
     buffer_release(&l.replaced);
     return r;
 }

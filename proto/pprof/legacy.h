@@ -2,11 +2,11 @@
 /*
  * What pprof was before it was protobuf, as pprof: the texts of Go's `debug=1` (goroutine, threadcreate,
  * heap, allocs, block, mutex), of gperftools (heap, growth, fragmentation, contentionz, threadz) with their
- * memory maps, and gperftools' binary CPU profile, in either order of bytes, of 32 or 64 bits.
+ * memory maps, of Java (heapz, contentionz) with their functions, and the binary CPU profile of either, in
+ * either order of bytes, of 32 or 64 bits.
  *
  * They are read as google/pprof reads them (profile/legacy_profile.go at 1facf8f): addresses of callers are
- * those of the call, sampled heaps are scaled up, the frames of the profiler's own signal handler go. Not
- * read: Java's own texts (`--- heapz 1 ---`, and CPU profiles whose third word is 1).
+ * those of the call, sampled heaps are scaled up, the frames of the profiler's own signal handler go.
  */
 #ifndef PROTO_PPROF_LEGACY_H
 #define PROTO_PPROF_LEGACY_H

@@ -334,7 +334,7 @@ static uint32_t find_mapping(struct legacy *l, uint64_t address)
     return 0;
 }
 
-static void number_locations(struct legacy *l, uint32_t *ret_n)
+void legacy_number_locations(struct legacy *l, uint32_t *ret_n)
 {
     *ret_n = 0;
     for (uint32_t i = 0; i < l->samples.n; i++)
@@ -350,7 +350,7 @@ int legacy_read_map(struct legacy *l)
     int r = read_mappings(l);
     merge_adjacent(l);
     put_program_first(l);
-    number_locations(l, &n);
+    legacy_number_locations(l, &n);
     mend_program(l);
     if (r == 0 && (uint64_t)n * l->mappings.n > SEARCH_MAX)
         r = error_set(l->e, PPROF_MALFORMED, "%u mappings are too many for %u addresses", l->mappings.n, n);
@@ -364,7 +364,7 @@ int legacy_read_map(struct legacy *l)
             if (at->mapping)
                 continue;
             if (!everywhere) {
-                r = vec_append(&l->mappings, (struct legacy_mapping){.limit = UINT64_MAX});
+                r = vec_append(&l->mappings, LEGACY_EVERYWHERE);
                 everywhere = l->mappings.n;
             }
             at->mapping = everywhere;

@@ -52,17 +52,53 @@ def read_older(files, folder):
 
 
 def test_the_data_of_pprof_itself_comes_back(tmp_path):
-    """Of its own test data two files are protobuf; the others are older formats, all read but Java's."""
+    """Of its own test data two files are protobuf; the others are older formats."""
     files = [FOREIGN / "internal_driver_testdata_cppbench.cpu_no_samples_type", FOREIGN / "internal_driver_testdata_go.nomappings.crash"]
     if not all(file.exists() for file in files):
         pytest.skip("google/pprof's test data is not beside the repository")
     go_around(files, tmp_path)
-    older = [file for file in sorted(FOREIGN.iterdir()) if "java" not in file.name]
-    assert len(older) > 15
+    older = sorted(FOREIGN.iterdir())
+    assert len(older) > 18 and sum("java" in file.name for file in older) == 3
     read_older(older, tmp_path)
-    for file in sorted(FOREIGN.glob("*java*")):
-        done = convert("--to", "pprof", file, "-")
-        assert done.returncode == 1 and b"of Java" in done.stderr
+
+
+JAVA_LOCATIONS = """
+ 0x00000003 com.example.Shop.buy (Shop.java:103)
+ 0x4 com.example.Shop.buy (Shop.java:-1)
+ 0x5 com.example.<init> (a (b).java:7)
+
+ 0x6 zlib_deflate (/usr/lib/../lib/libz.so.1)
+ 0x0007 slash (/)
+ 0x8 trailing (/a/b/)
+ 0x9 nothing ()
+ 0xa some generated stub/JIT code
+ 0xb GC
+ 0xc two  blanks  (X.java:99999999999999999999)
+ 0xd no line (X.java:)
+ 0xe (all.java:1)
+ 0xff nobody has it (X.java:1)
+not a location
+ 0x3 com.example.Shop.sell (Sale.java:4)
+"""
+
+
+@pytest.mark.parametrize("head, samples", [
+    ("--- heapz 1 ---\nformat = java\nresolution = bytes\n", "  7048     1 @ 0x3 0x4 0x5\n 4752  9 @ 0x6 0x7 0x8 0x9 0xa\n\n 10 3 @ 0xb 0xc 0xd 0xe 0x3\n 7 7 @ 0x123456789abcdef0 0x3\n"),
+    ("--- heapz 1 ---\nresolution = words\nformat = java\n\n", "1048576 2 @ 0x3\n"),
+    ("--- contentionz 1 ---\nformat = java\nresolution = microseconds\nsampling period = 100\nms since reset = 6019923\n", " 1 1 @ 0x3 0x4\n14 2 @ 0xd 0xe 0xf\n"),
+    ("--- contentionz 1 ---\nsampling period = 7\nresolution = microseconds\n", "3 5 @ 0xa\n"),
+    ("--- contentionz 1 ---\nformat = java\nresolution = microseconds\n", "3 5 @ 0xa\n"),
+])
+def test_the_texts_of_java_are_read(tmp_path, head, samples):
+    (tmp_path / "java").write_text(head + samples + JAVA_LOCATIONS)
+    read_older([tmp_path / "java"], tmp_path)
+
+
+@pytest.mark.parametrize("word, order", [("I", "<"), ("I", ">"), ("Q", "<"), ("Q", ">")])
+def test_cpu_profiles_of_java_are_read(tmp_path, word, order):
+    words = [0, 3, 1, 10000, 0, 5, 2, 3, 4, 1, 3, 3, 3, 9, 2, 1, 0x77, 0, 1, 0]
+    (tmp_path / "cpu").write_bytes(struct.pack(f"{order}{len(words)}{word}", *words) + JAVA_LOCATIONS.encode())
+    read_older([tmp_path / "cpu"], tmp_path)
 
 
 def test_what_go_writes_as_text_is_read(tmp_path):

@@ -25,7 +25,11 @@ UNIT(what_is_wrong_is_said_by_its_line)
         {"--- mutex:\ncycles=1\n", "line 2: an unknown setting"},
         {"--- mutex:\ncycles/second=x\n", "line 2: the setting has no number"},
         {"--- mutex:\n1 2 3\n", "line 2: no \"DELAY"},
-        {"--- heapz 1 ---\n", "Java"},
+        {"--- heapz 1 ---\n", "no resolution"},
+        {"--- heapz 1 ---\nformat = C\n", "line 2: a format"},
+        {"--- heapz 1 ---\ncolour = C\n", "line 2: an unknown"},
+        {"--- heapz 1 ---\nresolution = bytes\n7 0 @ 0x1\n", "line 3: bytes of no object"},
+        {"--- contentionz 1 ---\nresolution = us\nms since reset = 99999999999999\n", "line 3: the setting"},
         {"hello\n", "no profile"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -45,11 +49,24 @@ UNIT(they_are_told_by_how_they_begin)
     ck_assert(!pprof_is_legacy(BYTES_LIT("")));
 }
 
-OOM_SWEEP(an_older_profile_or_memory_is_out)
+static const char java[] = "--- heapz 1 ---\nformat = java\nresolution = bytes\n7048 1 @ 0x3 0x4\n"
+                           "0x3 a.b (C.java:1)\n0x4 c.d (E.java:2)\n";
+
+static void read_or_out_of_memory(struct bytes text)
 {
     struct buffer out = BUFFER_INIT(0);
     struct error e = {""};
-    int r = pprof_from_legacy(BYTES_LIT(heap), NULL, &out, &e);
+    int r = pprof_from_legacy(text, NULL, &out, &e);
     ck_assert_msg(r == 0 || (r == -ENOMEM && out.n == 0), "%d %s", r, e.text);
     buffer_release(&out);
+}
+
+OOM_SWEEP(an_older_profile_or_memory_is_out)
+{
+    read_or_out_of_memory(BYTES_LIT(heap));
+}
+
+OOM_SWEEP(an_older_profile_of_java_or_memory_is_out)
+{
+    read_or_out_of_memory(BYTES_LIT(java));
 }
