@@ -101,6 +101,25 @@ def test_what_a_go_service_counts_is_what_arrives(tmp_path):
         service.close()
 
 
+def test_texts_are_scraped_as_well(tmp_path):
+    """What `debug=1` answers counts since the process began, too."""
+    said = iter([5, 9, 12])
+    state = {"n": 5}
+
+    def answer(path, _):
+        state["n"] = next(said, state["n"])
+        n = state["n"]
+        return 200, f"heap profile: 1: 100 [{n}: {n * 100}] @ heap/2\n1: 100 [{n}: {n * 100}] @ 0x1 0x2\n".encode()
+    with target(answer) as address:
+        job = {"targets": [address], "profiles": ["/debug/pprof/heap?debug=1"], "scrape_interval": "1s", "scrape_timeout": "1s"}
+        gateway = Gateway(config=scraping(tmp_path, job))
+        with running(gateway):
+            wait_for(lambda: outcomes(gateway, "ok") >= 4, "four scrapes")
+            assert gateway.stop() == 0
+    totals = arrived(tmp_path)[0]
+    assert (totals["alloc_objects/count"], totals["alloc_space/bytes"]) == (7, 700)
+
+
 def test_a_process_that_began_anew_is_seen(tmp_path):
     """A mutex profile of 10 contentions and then 3: 3 are new."""
     def mutex(n):

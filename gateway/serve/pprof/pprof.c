@@ -30,7 +30,7 @@ const struct intake pprof_http = {
     .path = BYTES_LIT("/v1/pprof"),
     .media = (const char *const[]){"application/octet-stream", "application/x-protobuf", "application/gzip",
                                    "application/x-gzip", "application/vnd.google.protobuf",
-                                   "application/x-www-form-urlencoded", NULL},
+                                   "application/x-www-form-urlencoded", "text/plain", NULL},
     .reads_head = true,
     .decode = decode,
     .size = pprof_plain_size,

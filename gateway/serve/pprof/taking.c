@@ -5,7 +5,9 @@
 
 #include "proto/coding/coding.h"
 #include "proto/coding/room.h"
+#include "proto/base/macros.h"
 #include "proto/otlp/view/profiles.h"
+#include "proto/pprof/legacy.h"
 
 static enum refusal refusal_of(int r)
 {
@@ -29,8 +31,30 @@ enum refusal pprof_taking_init(struct pprof_taking *t, size_t max, struct budget
 void pprof_taking_release(struct pprof_taking *t)
 {
     room_release(&t->plain, t->budget);
+    room_release(&t->newer, t->budget);
     coding_decoder_free(t->decoder);
     from_pprof_free(t->converter);
+}
+
+/* What pprof is longer than what it was before it was protobuf: addresses of a few bytes in the binary one.
+ */
+#define NEWER_LONGER 8u
+
+/* Writers do not charge what they write: a bound of it is charged beforehand. */
+static enum refusal read_older(struct pprof_taking *t, struct bytes *file, struct error *why)
+{
+    const size_t bound = min_of(t->max, file->n * NEWER_LONGER + ROOM_MIN);
+    room_release(&t->newer, t->budget);
+    if (!budget_charge(t->budget, bound))
+        return REFUSAL_BUSY;
+    t->newer.max = bound;
+    const int r = pprof_from_legacy(*file, t->budget, &t->newer, why);
+    budget_refund(t->budget, bound - t->newer.cap);
+    *file = buffer_bytes(&t->newer);
+    return r == 0                 ? REFUSAL_NONE
+           : r == PPROF_MALFORMED ? REFUSAL_MALFORMED
+           : bound == t->max      ? REFUSAL_TOO_LARGE
+                                  : REFUSAL_BUSY;
 }
 
 /* A file of pprof is gzip by itself, whatever codings the request had. */
@@ -48,9 +72,10 @@ enum refusal pprof_unpack(struct pprof_taking *t, struct bytes *file, struct err
     }
     if (r == CODING_TOO_LARGE || (r == 0 && file->n > t->left))
         return REFUSAL_TOO_LARGE;
-    if (r == 0)
-        t->left -= file->n;
-    return r == 0 ? REFUSAL_NONE : REFUSAL_BUSY;
+    if (r != 0)
+        return REFUSAL_BUSY;
+    t->left -= file->n;
+    return pprof_is_legacy(*file) ? read_older(t, file, why) : REFUSAL_NONE;
 }
 
 enum refusal pprof_take(struct pprof_taking *t, struct bytes file, const struct from_pprof_origin *origin,

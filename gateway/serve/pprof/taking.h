@@ -16,7 +16,8 @@ struct pprof_taking {
     struct from_pprof *converter;
     struct coding_decoder *decoder;
     struct budget *budget;
-    struct buffer plain;
+    struct buffer plain,
+        newer;        /* the file out of its gzip; as pprof, where it is of before that was protobuf */
     size_t max, left; /* of the request; of what all files are when they are plain */
 };
 
@@ -24,8 +25,9 @@ struct pprof_taking {
 enum refusal pprof_taking_init(struct pprof_taking *t, size_t max, struct budget *budget);
 void pprof_taking_release(struct pprof_taking *t);
 
-/* A file that is gzip, unpacked; it stays until the next one or release; any other one is what it was.
- * REFUSAL_NONE; REFUSAL_MALFORMED with *why; REFUSAL_TOO_LARGE; REFUSAL_BUSY. */
+/* The file out of its gzip, and what pprof was before it was protobuf (proto/pprof/legacy.h) as pprof; it
+ * stays until the next one or release. Any other one is what it was. REFUSAL_NONE; REFUSAL_MALFORMED with
+ * *why; REFUSAL_TOO_LARGE; REFUSAL_BUSY. */
 enum refusal pprof_unpack(struct pprof_taking *t, struct bytes *file, struct error *why);
 
 /* One more profile, of `origin`. Likewise. */
