@@ -8,8 +8,10 @@
 
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
+#include "proto/convert/formats.h"
 #include "proto/convert/from_pprof.h"
 #include "proto/convert/from_text.h"
+#include "proto/convert/original.h"
 #include "proto/otlp/json/reader.h"
 #include "proto/otlp/json/profiles.h"
 #include "proto/pprof/legacy.h"
@@ -123,27 +125,42 @@ static int read_delimited(const char *path, struct bytes rest, each_request *eac
     return r;
 }
 
+/* Hands over what was made of something else, and releases it. `r`: how that went; -EBADMSG: *e says why. */
+static int hand_over(const char *path, int r, struct buffer *request, each_request *each, void *context,
+                     struct error *e)
+{
+    if (r == -EBADMSG)
+        error_prefix(e, r, "%s: ", path);
+    else if (r == -EFBIG)
+        error_set(e, r, "%s: longer than 1 GiB as OTLP", path);
+    else if (r < 0)
+        error_set(e, r, "%s: out of memory", path);
+    else
+        r = each(context, &(struct capture_request){buffer_bytes(request), PROFILES_LAYOUT_1_10, path,
+                                                    .was_other = true});
+    buffer_release(request);
+    return r;
+}
+
 /* `pprof` is released as soon as it was read. */
 static int read_pprof(const char *path, struct buffer *pprof, each_request *each, void *context,
                       struct error *e)
 {
+    struct bytes original;
+    if (original_of(buffer_bytes(pprof), &original))
+        return each(context, &(struct capture_request){original, PROFILES_LAYOUT_1_10, path,
+                                                       .was_other = true, .was_kept = true});
     struct from_pprof *converter = from_pprof_new(NULL);
     struct buffer request = BUFFER_INIT(CAPTURE_MAX);
     int r =
         converter ? from_pprof(converter, buffer_bytes(pprof), &from_pprof_anybody, &request, e) : -ENOMEM;
-    if (r == PPROF_MALFORMED)
-        r = error_prefix(e, -EBADMSG, "%s: ", path);
-    else if (r == FROM_PPROF_TOO_LARGE)
-        r = error_set(e, -EFBIG, "%s: longer than 1 GiB as OTLP", path);
-    else if (r < 0)
-        r = error_set(e, r, "%s: out of memory", path);
     from_pprof_free(converter);
     buffer_release(pprof);
-    if (r == 0)
-        r = each(context, &(struct capture_request){buffer_bytes(&request), PROFILES_LAYOUT_1_10, path,
-                                                    .was_other = true});
-    buffer_release(&request);
-    return r;
+    return hand_over(path,
+                     r == PPROF_MALFORMED        ? -EBADMSG
+                     : r == FROM_PPROF_TOO_LARGE ? -EFBIG
+                                                 : r,
+                     &request, each, context, e);
 }
 
 static int read_legacy(const char *path, struct bytes text, each_request *each, void *context,
@@ -169,45 +186,45 @@ static int read_text(const char *path, enum from_text_format format, struct byte
     struct from_text *converter = from_text_new(NULL);
     struct buffer request = BUFFER_INIT(CAPTURE_MAX);
     int r = converter ? from_text(converter, format, text, &options, &request, e) : -ENOMEM;
-    if (r == FROM_TEXT_MALFORMED)
-        r = error_prefix(e, -EBADMSG, "%s: ", path);
-    else if (r == FROM_TEXT_TOO_LARGE)
-        r = error_set(e, -EFBIG, "%s: longer than 1 GiB as OTLP", path);
-    else if (r < 0)
-        r = error_set(e, r, "%s: out of memory", path);
-    if (r == 0)
-        r = each(context,
-                 &(struct capture_request){buffer_bytes(&request), PROFILES_LAYOUT_1_10, path, true});
-    buffer_release(&request);
     from_text_free(converter);
-    return r;
+    return hand_over(path,
+                     r == FROM_TEXT_MALFORMED   ? -EBADMSG
+                     : r == FROM_TEXT_TOO_LARGE ? -EFBIG
+                                                : r,
+                     &request, each, context, e);
+}
+
+static int read_otlp(const char *path, struct buffer *body, each_request *each, void *context,
+                     struct error *e)
+{
+    memset(body->p + body->n, 0, PROFILES_PADDING);
+    if (body->n > 0 && body->p[0] == 0) /* no field has that number; and a length below 16 MiB begins so */
+        return read_delimited(path, buffer_bytes(body), each, context, e);
+    return each(context, &(struct capture_request){buffer_bytes(body), PROFILES_LAYOUT_UNKNOWN, path, false});
+}
+
+static int read_any(const char *path, struct buffer *body, each_request *each, void *context, struct error *e)
+{
+    const struct bytes b = buffer_bytes(body);
+    switch (convert_guess(b)) {
+    case CONVERT_IS_JSON: return read_json(path, b, each, context, e);
+    case CONVERT_IS_OLDER_PPROF: return read_legacy(path, b, each, context, e);
+    case CONVERT_IS_TEXT: return read_text(path, from_text_guess(b), b, each, context, e);
+    case CONVERT_IS_PPROF: return read_pprof(path, body, each, context, e);
+    case CONVERT_IS_OTLP: break;
+    }
+    return read_otlp(path, body, each, context, e);
 }
 
 int capture_file_requests(const char *path, each_request *each, void *context, struct error *e)
 {
     struct buffer body = BUFFER_INIT(CAPTURE_MAX + PROFILES_PADDING);
-    enum from_text_format text = FROM_TEXT_NONE;
     int r = read_whole(path, &body, e);
     if (r == 0)
         r = unpack(path, &body, e);
     if (r == 0 && buffer_reserve(&body, PROFILES_PADDING) < 0)
         r = error_set(e, -ENOMEM, "out of memory");
-    if (r == 0 && body.n > 0 && body.p[0] == '{') { /* as protobuf that were a group: OTLP has none */
-        r = read_json(path, buffer_bytes(&body), each, context, e);
-    } else if (r == 0 && pprof_is_legacy(buffer_bytes(&body))) {
-        r = read_legacy(path, buffer_bytes(&body), each, context, e);
-    } else if (r == 0 && (text = from_text_guess(buffer_bytes(&body)))) {
-        r = read_text(path, text, buffer_bytes(&body), each, context, e);
-    } else if (r == 0 && pprof_is_likely(buffer_bytes(&body))) {
-        r = read_pprof(path, &body, each, context, e);
-    } else if (r == 0) {
-        memset(body.p + body.n, 0, PROFILES_PADDING);
-        if (body.n > 0 && body.p[0] == 0) /* no field has that number; and a length below 16 MiB begins so */
-            r = read_delimited(path, buffer_bytes(&body), each, context, e);
-        else
-            r = each(context,
-                     &(struct capture_request){buffer_bytes(&body), PROFILES_LAYOUT_UNKNOWN, path, false});
-    }
+    r = r != 0 ? r : read_any(path, &body, each, context, e);
     buffer_release(&body);
     return r;
 }

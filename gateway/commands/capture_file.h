@@ -16,6 +16,7 @@ struct capture_request {
     enum profiles_layout layout; /* that it is known to have; UNKNOWN: that is to be found out */
     const char *place;           /* "FILE", "FILE:LINE" of JSON, or "FILE: request NUMBER" */
     bool was_other, was_json;    /* it was made of pprof or of a text; of JSON */
+    bool was_kept;               /* it was in a pprof (proto/convert/original.h), which is was_other, too */
 };
 
 /* Reads a file, "-" being standard input, and hands over its requests one after the other, valid until `each`

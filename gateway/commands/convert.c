@@ -56,8 +56,8 @@ struct convert_arguments {
 /* clang-format off */
 static const struct settings_row rows[] = {
     {"to", SETTINGS_CHOICE, offsetof(struct convert_arguments, to), .words = formats, .metavar = "FORMAT",
-     .want = "a format: pprof, otlp (protobuf), json, folded or speedscope",
-     .doc = "pprof, otlp (protobuf), json, folded or speedscope; default: as OUT is called, else pprof of OTLP and OTLP of all others"},
+     .want = "a format: pprof, pprof-exact, otlp (protobuf), json, folded or speedscope",
+     .doc = "pprof, pprof-exact, otlp (protobuf), json, folded or speedscope; default: as OUT is called, else pprof of OTLP and OTLP of all others"},
 };
 /* clang-format on */
 
@@ -99,7 +99,8 @@ static int open_out(const struct converting *c, enum convert_format to, FILE **r
                                        [CONVERT_OTLP] = "otlp",
                                        [CONVERT_JSON] = "json",
                                        [CONVERT_FOLDED] = "folded",
-                                       [CONVERT_SPEEDSCOPE] = "speedscope.json"};
+                                       [CONVERT_SPEEDSCOPE] = "speedscope.json",
+                                       [CONVERT_PPROF_EXACT] = "pb.gz"};
     char path[NAME_MAX_BYTES], number[16] = "";
     const char *slash = strrchr(c->in, '/'), *base = slash ? slash + 1 : c->in;
     if (strcmp(c->out, "-") == 0) {
@@ -144,7 +145,7 @@ static int put_gzip(struct converting *c, enum convert_format to, struct bytes b
 
 static int put_request(struct converting *c, enum convert_format to, struct bytes body)
 {
-    return to == CONVERT_PPROF || ends_with(c->out, ".gz") ? put_gzip(c, to, body) : put(c, to, body);
+    return convert_is_pprof(to) || ends_with(c->out, ".gz") ? put_gzip(c, to, body) : put(c, to, body);
 }
 
 /* ---- converting ------------------------------------------------------------------------------- */
@@ -159,7 +160,7 @@ static int convert_request(void *context, const struct capture_request *request)
     if (c->n_requests > 1 && !c->written && to != CONVERT_JSON && to != CONVERT_FOLDED)
         return error_set(c->e, -EINVAL, "%s has more than one request: let OUT be a folder", c->in);
     /* What was just made is a request as it stands: only who takes it apart needs to look into it. */
-    if (request->was_other && to == CONVERT_OTLP)
+    if (request->was_other && !request->was_kept && to == CONVERT_OTLP)
         return put_request(c, to, request->body);
     int r = profiles_decode_as(&c->view, request->body, request->layout, &limits, c->e);
     if (r != 0)
@@ -167,10 +168,10 @@ static int convert_request(void *context, const struct capture_request *request)
     if (c->view.rejected.samples && c->rejected == 0)
         c->first_rejected = c->view.rejected.first;
     c->rejected += c->view.rejected.samples;
-    if (to == CONVERT_PPROF && c->view.profile.n == 0)
+    if (convert_is_pprof(to) && c->view.profile.n == 0)
         return error_set(c->e, -EINVAL, "%s: there is no profile in it", request->place);
     r = convert_write(&c->view, request->body, to, &c->scratch, NULL, &out, &c->lost);
-    if (r == TO_PPROF_TYPES && to == CONVERT_PPROF)
+    if (r == TO_PPROF_TYPES && convert_is_pprof(to))
         r = error_set(c->e, -EINVAL, "%s: more than %u kinds of profiles", request->place, PPROF_TYPES_MAX);
     else if (r != 0)
         r = error_set(c->e, -ENOMEM, "%s: out of memory, or longer than 1 GiB", request->place);
@@ -267,7 +268,8 @@ const struct settings_command convert_command = {
         "Reads pprof (also the texts of `debug=1` and what gperftools writes), OTLP protobuf, OTLP/JSON, folded stacks\n"
         "or what `perf script` printed, plain or gzip, and writes what OUT's name or --to says: nothing\n"
         "that pprof has is lost in OTLP, protobuf or JSON. pprof has samples, their stacks, values and labels, and\n"
-        "no place for scopes, ids, frame types and timestamps. - is standard input or output; OUT may be a folder.\n"
+        "no place for scopes, ids, frame types and timestamps; pprof-exact has the request along in a field that\n"
+        "pprof's readers pass over, and is that request again for profgate. - is standard input or output; OUT may be a folder.\n"
         "Of many files a terminal is told how many are done. 1: something could not be converted.\n",
     .flags = &flags,
     .run = run,

@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/convert/formats.h"
 
+#include "proto/convert/from_text.h"
+#include "proto/convert/original.h"
 #include "proto/convert/to_folded.h"
 #include "proto/convert/to_speedscope.h"
 #include "proto/otlp/json/write.h"
 #include "proto/otlp/write/subset.h"
+#include "proto/pprof/legacy.h"
+#include "proto/pprof/pprof.h"
+
+enum convert_input convert_guess(struct bytes body)
+{
+    return body.n > 0 && body.p[0] == '{' ? CONVERT_IS_JSON /* as protobuf a group: OTLP has none */
+           : pprof_is_legacy(body)        ? CONVERT_IS_OLDER_PPROF
+           : from_text_guess(body) != FROM_TEXT_NONE ? CONVERT_IS_TEXT
+           : pprof_is_likely(body)                   ? CONVERT_IS_PPROF
+                                                     : CONVERT_IS_OTLP;
+}
 
 /* What is kept of the scratch for the next request. */
 #define KEEP_BYTES ((size_t)1 << 30)
@@ -16,14 +29,37 @@ static int write_otlp(const struct profiles *view, struct arena *scratch, struct
     return profiles_subset(view, NULL, NULL, scratch, out);
 }
 
+/* *otlp in today's layout: as it is, or in `translated`. */
+static int translate(const struct profiles *view, struct arena *scratch, struct buffer *translated,
+                     struct bytes *otlp)
+{
+    if (view->layout == PROFILES_LAYOUT_1_10)
+        return 0;
+    int r = write_otlp(view, scratch, translated);
+    *otlp = buffer_bytes(translated);
+    return r;
+}
+
 static int write_json(const struct profiles *view, struct bytes otlp, struct arena *scratch,
                       struct buffer *out)
 {
     struct buffer translated = BUFFER_INIT(out->max);
-    const bool is_old = view->layout != PROFILES_LAYOUT_1_10;
-    int r = is_old ? write_otlp(view, scratch, &translated) : 0;
-    r = r != 0 ? r : profiles_json_write(is_old ? buffer_bytes(&translated) : otlp, out);
+    int r = translate(view, scratch, &translated, &otlp);
+    r = r != 0 ? r : profiles_json_write(otlp, out);
     buffer_release(&translated);
+    return r;
+}
+
+static int write_exact(const struct profiles *view, struct bytes otlp, struct arena *scratch,
+                       struct budget *budget, struct buffer *out, struct to_pprof_lost *ret_lost)
+{
+    struct buffer translated = BUFFER_INIT(out->max);
+    const size_t begun = out->n;
+    int r = to_pprof(view, budget, out, ret_lost);
+    r = r != 0 ? r : translate(view, scratch, &translated, &otlp);
+    r = r != 0 ? r : original_append(out, begun, otlp);
+    buffer_release(&translated);
+    *ret_lost = (struct to_pprof_lost){0}; /* it is all there */
     return r;
 }
 
@@ -33,6 +69,7 @@ int convert_write(const struct profiles *view, struct bytes otlp, enum convert_f
 {
     switch (format) {
     case CONVERT_PPROF: return to_pprof(view, budget, out, ret_lost);
+    case CONVERT_PPROF_EXACT: return write_exact(view, otlp, scratch, budget, out, ret_lost);
     case CONVERT_JSON: return write_json(view, otlp, scratch, out);
     case CONVERT_FOLDED: return to_folded(view, out);
     case CONVERT_SPEEDSCOPE: return to_speedscope(view, budget, out);

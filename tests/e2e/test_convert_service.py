@@ -2,6 +2,7 @@
 import gzip
 import json
 import socket
+import struct
 import subprocess
 
 import pytest
@@ -56,6 +57,27 @@ def test_captured_requests_become_what_the_command_makes_of_them(gateway):
         body = file.read_bytes()
         done = subprocess.run([BUILD / "profgate", "convert", "--to", "pprof", "-", "-"], input=body, capture_output=True, timeout=PATIENCE)
         assert convert(gateway, body)[1] == done.stdout
+
+
+def test_an_exact_pprof_is_the_request_again(gateway):
+    otlp = captures("ebpf-go*.pb")[0].read_bytes()
+    type, exact = convert(gateway, otlp, "?to=pprof-exact")
+    assert (type, exact) == ("application/octet-stream", command("pprof-exact", otlp))
+    assert convert(gateway, exact) == ("application/x-protobuf", otlp)
+    assert b"checkout" in convert(gateway, exact, "?service.name=checkout")[1], "who says whose it is knows better"
+
+
+def test_what_pprof_was_before_is_counted_as_well(gateway):
+    """A CPU profile of gperftools: 3 and 4 samples of 10 ms."""
+    cpu = struct.pack("<20Q", 0, 3, 0, 10000, 0, 3, 2, 0x401000, 0x402000, 4, 2, 0x401004, 0x403000, 0, 1, 0, 0, 0, 0, 0)
+    before = gateway.total("profile_cpu_time_seconds_total"), gateway.total("profgate_samples_total")
+    for body in (cpu[:128], gzip.compress(cpu[:128])):
+        assert gateway.post(body, PPROF, path="/v1/pprof")[0] == 200
+    assert gateway.post(LEGACY, {"Content-Type": "text/plain; charset=utf-8"}, path="/v1/pprof")[0] == 200
+    assert gateway.total("profile_cpu_time_seconds_total") - before[0] == pytest.approx(0.14)
+    assert gateway.total("profgate_samples_total") > before[1]
+    status, _, answer = gateway.post(LEGACY + b"x\n", {"Content-Type": "text/plain"}, path="/v1/pprof")
+    assert status == 400 and "line 3" in json.loads(answer)["message"]
 
 
 def test_nothing_of_it_is_counted(gateway):

@@ -192,6 +192,39 @@ def test_captured_requests_become_pprof_that_pprof_reads(tmp_path):
         assert judged.returncode == 0, judged.stdout
 
 
+def test_requests_come_back_as_they_were_from_an_exact_pprof(tmp_path):
+    """What pprof has no place for goes along, in a field that pprof's own library passes over."""
+    files = [*sorted((DATA / "connector").glob("*.pb")), *sorted((FOREIGN.parent / "connector").glob("*.pb"))]
+    assert len(files) > 20
+    for file in files:
+        otlp, pprof, plain, back = (tmp_path / f"{file.name}.{end}" for end in ("otlp", "pb.gz", "plain.pb.gz", "back"))
+        for arguments in (("--to", "otlp", file, otlp), ("--to", "pprof-exact", file, pprof), ("--to", "pprof", file, plain), ("--to", "otlp", pprof, back)):
+            done = convert(*arguments)
+            assert done.returncode == 0, (arguments, done.stderr)
+        assert back.read_bytes() == otlp.read_bytes(), file
+        judged = subprocess.run([peers.pprof_judge(), "compare", plain, pprof], capture_output=True, text=True, timeout=PATIENCE)
+        assert judged.returncode == 0, judged.stdout
+
+
+def test_an_exact_pprof_that_was_changed_says_what_it_says_itself(tmp_path):
+    file = sorted((DATA / "connector").glob("ebpf-go*.pb"))[0]
+    exact = gzip.decompress(convert("--to", "pprof-exact", file, "-").stdout)
+    plain = gzip.decompress(convert("--to", "pprof", file, "-").stdout)
+    assert exact.startswith(plain)
+    expected = convert("--to", "otlp", "-", "-", stdin=plain).stdout
+    otlp = file.read_bytes()
+    assert convert("--to", "otlp", "-", "-", stdin=exact).stdout == otlp != expected
+    more = b"\x6a\x01\x01" # a comment
+    with_more = convert("--to", "otlp", "-", "-", stdin=more + plain).stdout
+    for changed, same in ((more + exact, with_more), (exact + more, with_more), (exact[:-1] + b"\x01", expected), (exact[:-9] + b"?" + exact[-8:], expected)):
+        done = convert("--to", "otlp", "-", "-", stdin=changed)
+        assert done.returncode == 0 and done.stdout == same
+    # What was put there by somebody else is no more than any other request.
+    spoiled = exact.replace(otlp, b"\x0a\xff\x7f" + otlp[3:])
+    done = convert("--to", "otlp", "-", "-", stdin=spoiled)
+    assert done.returncode == 1 and not done.stdout
+
+
 def test_pprof_is_counted_as_what_it_was_made_of_is():
     cpu = (DATA / "pprof/go-cpu.pb.gz").read_bytes()
     type = {"Content-Type": "application/octet-stream"}

@@ -15,9 +15,9 @@
 #include "proto/coding/room.h"
 #include "proto/convert/formats.h"
 #include "proto/convert/from_text.h"
+#include "proto/convert/original.h"
 #include "proto/http/query.h"
 #include "proto/otlp/json/profiles.h"
-#include "proto/pprof/legacy.h"
 
 /* The first row of a format has the type that it is answered with. */
 static const struct {
@@ -29,7 +29,9 @@ static const struct {
     {"application/x-protobuf", CONVERT_OTLP},
     {"application/json", CONVERT_JSON},
     {"text/plain", CONVERT_FOLDED},
-    {"application/json", CONVERT_SPEEDSCOPE}, /* Accept means OTLP/JSON, which stands before */
+    /* Accept means what stands before. */
+    {"application/json", CONVERT_SPEEDSCOPE},
+    {"application/octet-stream", CONVERT_PPROF_EXACT},
 };
 
 static const struct {
@@ -68,7 +70,7 @@ static enum refusal wanted(const struct intake_head *head, enum convert_format *
                 *ret = words[i].format;
         if (*ret != CONVERT_UNSAID)
             return REFUSAL_NONE;
-        error_set(why, 0, "to: profiles become pprof, otlp, json, folded or speedscope");
+        error_set(why, 0, "to: profiles become pprof, pprof-exact, otlp, json, folded or speedscope");
         return REFUSAL_MALFORMED;
     }
     for (size_t i = 0; i < ARRAY_LEN(types) && *ret == CONVERT_UNSAID; i++)
@@ -94,31 +96,15 @@ static enum refusal read_json(struct converting *c, struct bytes body)
 static enum refusal read_pprof(struct converting *c, const struct intake_head *head, struct bytes body)
 {
     enum refusal refusal = origin_add_query(&c->origin, head->query, "to", c->why);
+    c->layout = PROFILES_LAYOUT_1_10;
+    /* Who says whose it is says more than what the request in it had. */
+    if (refusal == REFUSAL_NONE && c->origin.from.n_resource == 0 && original_of(body, &c->otlp))
+        return REFUSAL_NONE;
     if (refusal == REFUSAL_NONE)
         refusal = pprof_take(&c->taking, body, &c->origin.from, c->why);
     if (refusal == REFUSAL_NONE)
         refusal = pprof_taking_end(&c->taking, &c->request);
     c->otlp = buffer_bytes(&c->request);
-    c->layout = PROFILES_LAYOUT_1_10;
-    return refusal;
-}
-
-/* What pprof is longer than what it was before: addresses of a few bytes in the binary one. */
-#define LEGACY_LONGER 8u
-
-static enum refusal read_legacy(struct converting *c, const struct intake_head *head, struct bytes body)
-{
-    const size_t bound = min_of(c->taking.max, body.n * LEGACY_LONGER + ROOM_MIN);
-    struct buffer pprof = BUFFER_INIT(bound);
-    if (!budget_charge(c->budget, bound))
-        return REFUSAL_BUSY;
-    int r = pprof_from_legacy(body, c->budget, &pprof, c->why);
-    enum refusal refusal = r == 0                   ? read_pprof(c, head, buffer_bytes(&pprof))
-                           : r == PPROF_MALFORMED   ? REFUSAL_MALFORMED
-                           : bound == c->taking.max ? REFUSAL_TOO_LARGE
-                                                    : REFUSAL_BUSY;
-    buffer_release(&pprof);
-    budget_refund(c->budget, bound);
     return refusal;
 }
 
@@ -141,11 +127,12 @@ static enum refusal read_text(struct converting *c, const struct intake_head *he
     return refusal;
 }
 
-static bool is_json(const struct intake_head *head, struct bytes body)
+/* A type of JSON says more than the bytes do. */
+static enum convert_input input_of(const struct intake_head *head, struct bytes body)
 {
     struct bytes type = head->type;
-    return bytes_is_nocase(bytes_trim(query_cut(&type, ';')), "application/json") ||
-           (body.n > 0 && body.p[0] == '{'); /* as protobuf that were a group: OTLP has none */
+    return bytes_is_nocase(bytes_trim(query_cut(&type, ';')), "application/json") ? CONVERT_IS_JSON
+                                                                                  : convert_guess(body);
 }
 
 static enum refusal read_body(struct converting *c, const struct intake_head *head, struct bytes body)
@@ -156,23 +143,13 @@ static enum refusal read_body(struct converting *c, const struct intake_head *he
     c->taking.left = c->taking.max; /* it is the same file once more */
     c->layout = PROFILES_LAYOUT_UNKNOWN;
     c->otlp = body;
-    if (is_json(head, body))
-        return read_json(c, body);
-    if (pprof_is_legacy(body)) {
-        c->to = c->to ? c->to : CONVERT_OTLP;
-        return read_legacy(c, head, body);
-    }
-    const enum from_text_format text = from_text_guess(body);
-    if (text != FROM_TEXT_NONE) {
-        c->to = c->to ? c->to : CONVERT_OTLP;
-        return read_text(c, head, text, body);
-    }
-    if (!pprof_is_likely(body) && body.n > 0) {
-        c->to = c->to ? c->to : CONVERT_PPROF;
-        return REFUSAL_NONE;
-    }
-    c->to = c->to ? c->to : CONVERT_OTLP;
-    return read_pprof(c, head, body);
+    const enum convert_input input = input_of(head, body);
+    const bool is_otlp = input == CONVERT_IS_JSON || (input == CONVERT_IS_OTLP && body.n > 0);
+    c->to = c->to ? c->to : is_otlp ? CONVERT_PPROF : CONVERT_OTLP;
+    return input == CONVERT_IS_JSON   ? read_json(c, body)
+           : input == CONVERT_IS_TEXT ? read_text(c, head, from_text_guess(body), body)
+           : is_otlp                  ? REFUSAL_NONE
+                                      : read_pprof(c, head, body);
 }
 
 static enum refusal read_view(struct converting *c)
@@ -213,7 +190,7 @@ static enum refusal write_within(struct converting *c, size_t bound, struct buff
     *made = (struct buffer)BUFFER_INIT(bound);
     if (!budget_charge(c->budget, bound))
         return REFUSAL_BUSY;
-    const int r = c->to == CONVERT_PPROF
+    const int r = convert_is_pprof(c->to)
                       ? write_packed(c, made)
                       : convert_write(&c->view, c->otlp, c->to, &c->scratch, c->budget, made, NULL);
     budget_refund(c->budget, bound);
@@ -222,7 +199,7 @@ static enum refusal write_within(struct converting *c, size_t bound, struct buff
     buffer_release(made);
     if (r == 0)
         return REFUSAL_BUSY;
-    if (c->to != CONVERT_PPROF || r != TO_PPROF_TYPES)
+    if (!convert_is_pprof(c->to) || r != TO_PPROF_TYPES)
         return REFUSAL_TOO_LARGE;
     error_set(c->why, 0, "pprof: more than %u kinds of profiles", PPROF_TYPES_MAX);
     return REFUSAL_MALFORMED;
@@ -255,10 +232,9 @@ static enum refusal convert(struct converting *c, const struct intake_head *head
         refusal = pprof_taking_init(&c->taking, out->max, c->budget);
     if (refusal == REFUSAL_NONE)
         refusal = read_body(c, head, body);
-    c->to = c->to ? c->to : CONVERT_PPROF;
     if (refusal == REFUSAL_NONE)
         refusal = read_view(c);
-    if (refusal == REFUSAL_NONE && c->view.profile.n == 0 && c->to == CONVERT_PPROF) {
+    if (refusal == REFUSAL_NONE && c->view.profile.n == 0 && convert_is_pprof(c->to)) {
         error_set(c->why, 0, "there is no profile in it, and no pprof without one");
         refusal = REFUSAL_MALFORMED;
     }
