@@ -125,16 +125,23 @@ static int read_delimited(const char *path, struct bytes rest, each_request *eac
     return r;
 }
 
-/* Hands over what was made of something else, and releases it. `r`: how that went; -EBADMSG: *e says why. */
-static int hand_over(const char *path, int r, struct buffer *request, each_request *each, void *context,
+/* How it went that something was made OTLP, beside 0 and -ENOMEM. */
+enum {
+    MADE_MALFORMED = 1, /* *e says why */
+    MADE_TOO_LARGE,
+};
+
+/* Hands over what was made of something else, and releases it. */
+static int hand_over(const char *path, int made, struct buffer *request, each_request *each, void *context,
                      struct error *e)
 {
-    if (r == -EBADMSG)
-        error_prefix(e, r, "%s: ", path);
-    else if (r == -EFBIG)
-        error_set(e, r, "%s: longer than 1 GiB as OTLP", path);
-    else if (r < 0)
-        error_set(e, r, "%s: out of memory", path);
+    int r;
+    if (made == MADE_MALFORMED)
+        r = error_prefix(e, -EBADMSG, "%s: ", path);
+    else if (made == MADE_TOO_LARGE)
+        r = error_set(e, -EFBIG, "%s: longer than 1 GiB as OTLP", path);
+    else if (made < 0)
+        r = error_set(e, made, "%s: out of memory", path);
     else
         r = each(context, &(struct capture_request){buffer_bytes(request), PROFILES_LAYOUT_1_10, path,
                                                     .was_other = true});
@@ -157,8 +164,8 @@ static int read_pprof(const char *path, struct buffer *pprof, each_request *each
     from_pprof_free(converter);
     buffer_release(pprof);
     return hand_over(path,
-                     r == PPROF_MALFORMED        ? -EBADMSG
-                     : r == FROM_PPROF_TOO_LARGE ? -EFBIG
+                     r == PPROF_MALFORMED        ? MADE_MALFORMED
+                     : r == FROM_PPROF_TOO_LARGE ? MADE_TOO_LARGE
                                                  : r,
                      &request, each, context, e);
 }
@@ -188,8 +195,8 @@ static int read_text(const char *path, enum from_text_format format, struct byte
     int r = converter ? from_text(converter, format, text, &options, &request, e) : -ENOMEM;
     from_text_free(converter);
     return hand_over(path,
-                     r == FROM_TEXT_MALFORMED   ? -EBADMSG
-                     : r == FROM_TEXT_TOO_LARGE ? -EFBIG
+                     r == FROM_TEXT_MALFORMED   ? MADE_MALFORMED
+                     : r == FROM_TEXT_TOO_LARGE ? MADE_TOO_LARGE
                                                 : r,
                      &request, each, context, e);
 }
