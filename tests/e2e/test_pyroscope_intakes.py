@@ -5,6 +5,7 @@ import json
 import socket
 import urllib.parse
 
+import grpc
 import pytest
 from programs import DATA, PATIENCE, Gateway, running, wait_for
 
@@ -159,6 +160,38 @@ def test_a_push_in_json(gateway, message, status, says):
         assert says in answer["message"] and answer["code"] in ("invalid_argument", "resource_exhausted"), answer
     else:
         assert answer == {}
+
+
+def lengthy(number, content):
+    length, n = b"", len(content)
+    while n > 127:
+        length, n = length + bytes([n & 127 | 128]), n >> 7
+    return bytes([number << 3 | 2]) + length + bytes([n]) + content
+
+
+def write_raw(labels, *profiles):
+    """Parca's WriteRawRequest of one series: deprecated tenant, series, normalized."""
+    labels = b"".join(lengthy(1, lengthy(1, name.encode()) + lengthy(2, value.encode())) for name, value in labels)
+    return lengthy(1, b"old") + lengthy(2, lengthy(1, labels) + b"".join(lengthy(2, lengthy(1, profile) + lengthy(2, b"executable")) for profile in profiles)) + b"\x18\x01"
+
+
+def test_parcas_raw_profiles(gateway):
+    """WriteRaw, as gRPC: labels are a message, the profiles as they are."""
+    def call(message):
+        with grpc.insecure_channel(f"127.0.0.1:{gateway.ports[0]}") as channel:
+            return channel.unary_unary("/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw")(message, timeout=PATIENCE)
+    before = gateway.total("profile_cpu_time_seconds_total")
+    assert gateway.post(CPU, {"Content-Type": "application/octet-stream"}, path="/v1/pprof")[0] == 200
+    once = gateway.total("profile_cpu_time_seconds_total") - before
+    labels = [("__name__", "parca_agent_cpu"), ("node", "n1"), ("service_name", "shop")]
+    assert call(write_raw(labels, CPU, gzip.decompress(CPU))) == b""
+    assert gateway.total("profile_cpu_time_seconds_total") - before == pytest.approx(3 * once)
+    wait_for(lambda: last(gateway)[0] == {"node": "n1", "service.name": "shop"}, "it is forwarded with its labels")
+    assert call(b"") == b""
+    for message in (write_raw(labels, b"no profile"), lengthy(2, b"\x08\x01"), lengthy(2, lengthy(1, b"\xff")), write_raw([("", "x")], CPU)):
+        with pytest.raises(grpc.RpcError) as refused:
+            call(message)
+        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT and refused.value.details()
 
 
 def test_a_packed_request_that_is_done_elsewhere_leaves_nothing_to_the_next_one(gateway):

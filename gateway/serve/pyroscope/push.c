@@ -22,7 +22,7 @@
 
 static enum refusal malformed(struct error *why, const char *place)
 {
-    error_set(why, 0, "%s: not as push.proto has it", place);
+    error_set(why, 0, "%s: not as its .proto has it", place);
     return REFUSAL_MALFORMED;
 }
 
@@ -52,10 +52,19 @@ static int field_of(struct bytes message, uint32_t number, struct bytes *ret)
     return result == WIRE_END ? 0 : result;
 }
 
-static enum refusal take_labels(struct origin *o, struct bytes series, struct error *why)
+/* The two messages, which are alike but for this. */
+struct form {
+    uint32_t series; /* the field */
+    bool has_set;    /* the labels of a series are a message that has them */
+};
+
+static enum refusal take_labels(struct origin *o, const struct form *form, struct bytes series,
+                                struct error *why)
 {
-    struct wire_reader r = wire_reader(series);
-    struct bytes label, name, value;
+    struct bytes label, name, value, labels = series;
+    if (form->has_set && field_of(series, SERIES_LABELS, &labels) != 0)
+        return malformed(why, "series.labels");
+    struct wire_reader r = wire_reader(labels);
     int result;
     while ((result = next_of(&r, SERIES_LABELS, &label)) == 0) {
         if (field_of(label, LABEL_NAME, &name) != 0 || field_of(label, LABEL_VALUE, &value) != 0)
@@ -83,16 +92,17 @@ static enum refusal take_samples(struct pprof_taking *t, const struct origin *o,
     return result == WIRE_END ? REFUSAL_NONE : malformed(why, "series");
 }
 
-static enum refusal take_all(struct pprof_taking *t, const struct from_pprof_links *links,
-                             struct bytes request, struct budget *budget, struct error *why)
+static enum refusal take_all(struct pprof_taking *t, const struct form *form,
+                             const struct from_pprof_links *links, struct bytes request,
+                             struct budget *budget, struct error *why)
 {
     struct wire_reader r = wire_reader(request);
     struct bytes series;
     int result;
-    while ((result = next_of(&r, REQUEST_SERIES, &series)) == 0) {
+    while ((result = next_of(&r, form->series, &series)) == 0) {
         struct origin origin;
         origin_init(&origin, links, budget);
-        enum refusal refusal = take_labels(&origin, series, why);
+        enum refusal refusal = take_labels(&origin, form, series, why);
         if (refusal == REFUSAL_NONE)
             refusal = take_samples(t, &origin, series, why);
         origin_release(&origin);
@@ -102,18 +112,33 @@ static enum refusal take_all(struct pprof_taking *t, const struct from_pprof_lin
     return result == WIRE_END ? REFUSAL_NONE : malformed(why, "series");
 }
 
-static enum refusal decode_proto(const struct intake_head *head, struct bytes body, struct buffer *out,
-                                 struct budget *budget, struct profiles_written *ret, struct error *why)
+static enum refusal decode(const struct form *form, const struct intake_head *head, struct bytes body,
+                           struct buffer *out, struct budget *budget, struct profiles_written *ret,
+                           struct error *why)
 {
     struct pprof_taking taking;
     *ret = (struct profiles_written){PROFILES_LAYOUT_1_10, 0};
     enum refusal refusal = pprof_taking_init(&taking, out->max, budget);
     if (refusal == REFUSAL_NONE)
-        refusal = take_all(&taking, head->links, body, budget, why);
+        refusal = take_all(&taking, form, head->links, body, budget, why);
     if (refusal == REFUSAL_NONE)
         refusal = pprof_taking_end(&taking, out);
     pprof_taking_release(&taking);
     return refusal;
+}
+
+static enum refusal decode_proto(const struct intake_head *head, struct bytes body, struct buffer *out,
+                                 struct budget *budget, struct profiles_written *ret, struct error *why)
+{
+    static const struct form push = {.series = REQUEST_SERIES};
+    return decode(&push, head, body, out, budget, ret, why);
+}
+
+static enum refusal decode_parca(const struct intake_head *head, struct bytes body, struct buffer *out,
+                                 struct budget *budget, struct profiles_written *ret, struct error *why)
+{
+    static const struct form write_raw = {.series = WRITE_RAW_SERIES, .has_set = true};
+    return decode(&write_raw, head, body, out, budget, ret, why);
 }
 
 /* ---- JSON ---- */
@@ -138,7 +163,7 @@ static size_t size_of_json(struct bytes body)
     return body.n < SIZE_MAX / 1032 ? body.n * 1032 : body.n;
 }
 
-/* ---- words: PushResponse has no fields ---- */
+/* ---- words: PushResponse and WriteRawResponse have no fields ---- */
 
 static int accepted_proto(struct buffer *out, uint64_t rejected, struct bytes message)
 {
@@ -182,6 +207,16 @@ const struct intake pyroscope_push_grpc = {
     .path = PATH,
     .media = (const char *const[]){"application/grpc", "application/grpc+proto", NULL},
     .decode = decode_proto,
+    .size = pyroscope_size,
+    .words = &words_grpc,
+};
+
+const struct intake parca_write_raw = {
+    .protocol = INTAKE_GRPC,
+    .method = BYTES_LIT("POST"),
+    .path = BYTES_LIT("/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw"),
+    .media = (const char *const[]){"application/grpc", "application/grpc+proto", NULL},
+    .decode = decode_parca,
     .size = pyroscope_size,
     .words = &words_grpc,
 };

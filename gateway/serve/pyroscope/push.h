@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * push.v1.PushRequest of Pyroscope (api/push/v1/push.proto, api/types/v1/types.proto at 3fe6a45): its
- * fields, and its JSON. Private to gateway/serve/pyroscope.
+ * fields, and its JSON; and where Parca's WriteRawRequest
+ * (proto/parca/profilestore/v1alpha1/profilestore.proto of parca-dev/parca at 3b5647c) has another one.
+ * Private to gateway/serve/pyroscope.
  */
 #ifndef GATEWAY_SERVE_PYROSCOPE_PUSH_H
 #define GATEWAY_SERVE_PYROSCOPE_PUSH_H
@@ -12,6 +14,7 @@
 
 enum {
     REQUEST_SERIES = 1,
+    WRITE_RAW_SERIES = 2,
     SERIES_LABELS = 1,
     SERIES_SAMPLES = 2,
     LABEL_NAME = 1,

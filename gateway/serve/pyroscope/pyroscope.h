@@ -15,4 +15,7 @@ extern const struct intake pyroscope_ingest, pyroscope_ingest_below;
  * (connectrpc.com/docs/protocol, "Unary-Request") in protobuf and JSON. */
 extern const struct intake pyroscope_push_grpc, pyroscope_push_proto, pyroscope_push_json;
 
+/* parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw of Parca's clients, which is nearly that. */
+extern const struct intake parca_write_raw;
+
 #endif
