@@ -599,6 +599,13 @@ void serve_leave(void *context, void *worker, struct http_peer *peer)
         access_leave(s->options.access, peer);
 }
 
+/* A worker's session: what it could not even read the head of is a request all the same. */
+static void on_refused(void *context, uint32_t status)
+{
+    const struct serve *s = context;
+    stats_add(s->processor.stats, status == 400 ? STATS_REQUESTS_MALFORMED : STATS_REQUESTS_REFUSED, 1);
+}
+
 const struct http_handler *serve_handler(void)
 {
     static const struct http_handler handler = {.on_head = on_head,
@@ -606,6 +613,7 @@ const struct http_handler *serve_handler(void)
                                                 .on_end = on_end,
                                                 .on_close = on_close,
                                                 .on_room = on_room,
-                                                .on_slow = on_slow};
+                                                .on_slow = on_slow,
+                                                .on_refused = on_refused};
     return &handler;
 }

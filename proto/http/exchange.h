@@ -78,6 +78,9 @@ struct http_handler {
      * has begun: the handler may reply, whole, from within; the rest of the body is not waited for. Otherwise
      * the session has a word of its own, which clients of OTLP take for the last: 408, RST_STREAM(CANCEL). */
     void (*on_slow)(void *context, struct http_exchange *x);
+    /* May be NULL. The session refused a request whose head is none that it takes (400, 414, 417, 431, 501
+     * …): there is no exchange. */
+    void (*on_refused)(void *context, uint32_t status);
 };
 
 struct http_reply {

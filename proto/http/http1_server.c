@@ -294,6 +294,7 @@ static int read_head(struct http1_server *c, struct bytes *in)
         return -EPROTO;
     }
     if (r != 0) {
+        session_refused(c->session, (uint32_t)r);
         refuse(c, (uint32_t)r);
         return 0;
     }

@@ -114,6 +114,7 @@ static void on_request(struct http2_server *c, struct stream *s)
     static const struct http_reply too_large = {.status = 431};
     fill_exchange(c, s);
     if (s->too_large) {
+        session_refused(c->session, too_large.status);
         http2_reply(c, s, &too_large);
         return;
     }

@@ -54,6 +54,13 @@ void *http2_server_new(struct http_session *s);
 extern const struct http_session_ops http1_server_ops;
 extern const struct http_session_ops http2_server_ops;
 
+/* A head was refused. */
+static inline void session_refused(const struct http_session *s, uint32_t status)
+{
+    if (s->handler->on_refused)
+        s->handler->on_refused(s->context, status);
+}
+
 /* When a body that began then, of which so many bytes have come, must be complete: limits.request_ns. */
 uint64_t body_due(const struct http_server_limits *l, uint64_t began, uint64_t received);
 

@@ -49,6 +49,20 @@ def request(samples, locations=(b"",), stacks=(b"", field(1, b"\x01"))):
 SAMPLE = field(1, 1) + field(4, b"\x01")
 
 
+def test_heads_that_are_none_are_counted_as_requests(gateway):
+    """What the session answers by itself: no intake hears of it."""
+    before = gateway.total("profgate_requests_total", outcome="refused"), gateway.total("profgate_requests_total", outcome="malformed")
+    for head, status in ((b"POST /" + b"x" * 70000 + b" HTTP/1.1\r\nhost: a\r\n\r\n", b"414"),
+                         (b"POST / HTTP/1.1\r\nhost: a\r\nexpect: cake\r\n\r\n", b"417"),
+                         (b"POST / HTTP/1.1\r\nhost: a\r\nx: " + b"y" * 40000 + b"\r\n\r\n", b"431"),
+                         (b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: x\r\n\r\n", b"400")):
+        with socket.create_connection(("127.0.0.1", gateway.ports[0]), timeout=PATIENCE) as s:
+            s.sendall(head)
+            assert s.recv(64).split()[1] == status
+    assert gateway.total("profgate_requests_total", outcome="refused") == before[0] + 3
+    assert gateway.total("profgate_requests_total", outcome="malformed") == before[1] + 1
+
+
 def test_truncated_at_every_hundredth_byte(gateway):
     for cut in range(1, len(GOOD), len(GOOD) // 100):
         status, _, body = gateway.post(GOOD[:cut])
