@@ -225,18 +225,18 @@ static inline void sums_sample(const struct profiles *v, struct slot *slot, cons
                                uint32_t sample)
 {
     uint32_t n_values = v->sample.n_values[sample], n_times = v->sample.n_timestamps[sample];
-    int64_t sum = v->sample.value_sum[sample], events = n_times ? n_times : 1,
-            samples = n_values ? sum : events;
+    int64_t sum = v->sample.value_sum[sample], events = n_times ? n_times : 1, told = n_values ? sum : events;
     slot->n++;
     slot->events += events;
-    if (likely(samples >= 0)) {
+    if (likely(told >= 0)) {
+        int64_t samples = time->how == RULES_TIME_VALUES ? rules_time_samples(time, sum, events) : told;
         slot->samples = add_clamped(slot->samples, samples);
         slot->sum = add_clamped(slot->sum, sum);
     } else {
-        slot->negative = add_clamped(slot->negative, samples);
+        slot->negative = add_clamped(slot->negative, told);
         slot->n_negative++;
     }
-    int64_t base = time->how == RULES_TIME_SAMPLES ? samples : sum;
+    int64_t base = time->how == RULES_TIME_SAMPLES ? told : sum;
     bool timed = time->how == RULES_TIME_SAMPLES || (time->how == RULES_TIME_VALUES && n_values > 0);
     if (likely(timed && base >= 0 && base <= time->limit - slot->time_base))
         slot->time_base += base;

@@ -80,10 +80,10 @@ static int make_room(struct classify *c)
 }
 
 /* How many samples a profiler took for these: one may stand for many, and says so by its value where that is
- * a number of samples, else by its timestamps. */
+ * a number of samples or a time, else by its timestamps. */
 static int64_t samples_of(const struct slot *slot, const struct rules_time *time)
 {
-    return time->how == RULES_TIME_SAMPLES ? slot->samples : slot->events;
+    return time->how != RULES_TIME_NONE ? slot->samples : slot->events;
 }
 
 static int add_entries(struct classify *c, const struct slot *slot, const struct rules_time *time,

@@ -23,12 +23,14 @@ static int64_t time_unit(struct bytes unit)
 
 struct rules_time rules_time_of(const struct rules_profile *p)
 {
-    struct rules_time t = {RULES_TIME_NONE, 0, 0};
+    struct rules_time t = {.how = RULES_TIME_NONE};
     int64_t unit = time_unit(p->unit), period = time_unit(p->period_unit);
+    if (period <= 0 || p->period <= 0 || __builtin_mul_overflow(p->period, period, &period))
+        period = 0;
     if (unit > 0)
-        t = (struct rules_time){RULES_TIME_VALUES, unit, 0};
-    else if (period > 0 && p->period > 0 && !__builtin_mul_overflow(p->period, period, &t.factor))
-        t.how = RULES_TIME_SAMPLES;
+        t = (struct rules_time){.how = RULES_TIME_VALUES, .factor = unit, .period = period};
+    else if (period > 0)
+        t = (struct rules_time){.how = RULES_TIME_SAMPLES, .factor = period};
     t.limit = t.how == RULES_TIME_NONE ? 0 : INT64_MAX / t.factor;
     return t;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "proto/base/bytes.h"
+#include "proto/base/macros.h"
 #include "rules/tree/tree.h"
 
 struct match_strings;
@@ -21,11 +22,21 @@ struct rules_profile {
 };
 
 /* How its samples become time: Σ values × factor, or samples × factor nanoseconds, or not at all. `limit` is
- * the largest sum whose product still fits 63 bits. */
+ * the largest sum whose product still fits 63 bits. `period`: where values are times, the nanoseconds that
+ * one sample stands for; 0: it does not say. */
 struct rules_time {
     enum { RULES_TIME_NONE, RULES_TIME_VALUES, RULES_TIME_SAMPLES } how;
-    int64_t factor, limit;
+    int64_t factor, limit, period;
 };
+
+/* How many samples one sample stands for whose values, `sum`, are times: how often the period is in it, but
+ * not less than once; `events` where no period says. */
+static inline int64_t rules_time_samples(const struct rules_time *t, int64_t sum, int64_t events)
+{
+    return t->period > 0 && sum > 0 && sum <= t->limit ? max_of(sum * t->factor / t->period, (int64_t)1)
+                                                       : events;
+}
+
 struct rules_time rules_time_of(const struct rules_profile *p);
 
 /* ---- for the matcher ------------------------------------------------------------------------- */

@@ -21,7 +21,9 @@ static bool weigh(const struct test_runner *r, const struct rule_test_sample *s,
                   int64_t *ret)
 {
     int64_t events = max_of(s->events, 1u), sum = s->has_value ? s->value : 0,
-            samples = s->has_value ? sum : events;
+            samples = r->time.how == RULES_TIME_VALUES ? rules_time_samples(&r->time, sum, events)
+                      : s->has_value                   ? sum
+                                                       : events;
     switch (value) {
     case RULE_VALUE_TIME:
         *ret = r->time.how == RULES_TIME_VALUES ? sum : samples;

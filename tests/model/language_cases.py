@@ -224,6 +224,8 @@ class Case:
                 frames = [frame for location in stack for frame in frames_of(location)]
                 weight = sum(values) or max(events, 1)
                 ns = sum(values) if wall else weight * PERIOD_NS
+                if wall and values:
+                    weight = max(sum(values) // PERIOD_NS, 1)
                 self.samples.append(Sample(
                     frames, {"sample": own, **attributes}, linked, "wall" if wall else "cpu",
                     {"type": "wall" if wall else "samples", "unit": "nanoseconds" if wall else "count"},
@@ -233,7 +235,7 @@ class Case:
     def weight(self, wall):
         """Values, and the number of timestamps: both need as many."""
         n = self.r.randint(1, 3)
-        values = [self.r.randint(1, 5) * (1_000_000 if wall else 1) for _ in range(n)]
+        values = [self.r.randint(1, 5) * (7_000_000 if wall else 1) for _ in range(n)]
         return self.r.choice(((values[:1], 0), (values, n))) if wall or self.chance(0.6) else ([], n)
 
 

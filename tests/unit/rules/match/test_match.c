@@ -512,6 +512,15 @@ UNIT(time_of_a_sample)
     t = rules_time_of(&p);
     ck_assert_int_eq(t.how, RULES_TIME_VALUES);
     ck_assert_int_eq(t.factor, 1000);
+    ck_assert_int_eq(rules_time_samples(&t, 5, 3), 3);
+    p = (struct rules_profile){BYTES_LIT("cpu"), BYTES_LIT("microseconds"), BYTES_LIT("ms"), 10};
+    t = rules_time_of(&p);
+    ck_assert_int_eq(t.how, RULES_TIME_VALUES);
+    ck_assert_int_eq(rules_time_samples(&t, 70000, 3), 7);
+    ck_assert_int_eq(rules_time_samples(&t, 0, 3), 3);
+    ck_assert_int_eq(rules_time_samples(&t, 1, 3), 1);
+    ck_assert_int_gt(rules_time_samples(&t, t.limit, 3), 3);
+    ck_assert_int_eq(rules_time_samples(&t, t.limit + 1, 3), 3);
     p = (struct rules_profile){BYTES_LIT("alloc"), BYTES_LIT("bytes"), BYTES_LIT("bytes"), 512};
     ck_assert_int_eq(rules_time_of(&p).how, RULES_TIME_NONE);
     p = (struct rules_profile){BYTES_LIT("x"), BYTES_LIT("count"), BYTES_LIT("seconds"), INT64_MAX};
