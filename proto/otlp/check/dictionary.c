@@ -16,16 +16,26 @@ static bool has_build_id(const struct check *c)
     return false;
 }
 
-static void read_mapping(struct check *c, struct bytes message, struct check_range *ret)
+/* What the kernel compiles (profsend's "bpf"), and what it names in brackets: "[stack]". */
+static bool is_no_file(struct bytes name)
+{
+    return bytes_is(name, "bpf") || bytes_starts(name, "[");
+}
+
+static void read_mapping(struct check *c, struct bytes message, struct check_range *ret,
+                         uint32_t *ret_filename)
 {
     struct wire_reader r = wire_reader(message);
     struct wire_field f;
+    *ret_filename = 0;
     vec_clear(&c->list);
     for (uint32_t row; (row = check_next(c, MESSAGE_MAPPING, &r, &f)) != NOWHERE;) {
         if (row == ROW_MAPPING_MEMORY_START)
             ret->start = f.value;
         else if (row == ROW_MAPPING_MEMORY_LIMIT)
             ret->limit = f.value;
+        else if (row == ROW_MAPPING_FILENAME_STRINDEX)
+            *ret_filename = check_index(f.value);
         else if (row == ROW_MAPPING_ATTRIBUTE_INDICES)
             check_list(c, &f);
     }
@@ -34,22 +44,24 @@ static void read_mapping(struct check *c, struct bytes message, struct check_ran
 void check_mappings_of_table(struct check *c)
 {
     const uint32_t n = c->table[DICTIONARY_MAPPING_TABLE].at.n;
+    uint32_t filename;
     c->mapping = check_column(c, n, sizeof *c->mapping);
     if (!c->mapping)
         return;
     for (uint32_t i = 0; i < n; i++)
-        read_mapping(c, check_entry(c, DICTIONARY_MAPPING_TABLE, i), &c->mapping[i]);
+        read_mapping(c, check_entry(c, DICTIONARY_MAPPING_TABLE, i), &c->mapping[i], &filename);
 }
 
 void check_mapping(struct check *c, struct bytes message)
 {
     struct check_range m = {0};
-    read_mapping(c, message, &m);
+    uint32_t filename;
+    read_mapping(c, message, &m, &filename);
     check_attribute_list(c, PLACE_MAPPING);
     if ((m.start | m.limit) != 0 && m.start >= m.limit)
         check_found(c, CHECK_MAPPING_RANGE, NULL, NOWHERE, "from 0x%" PRIx64 " to 0x%" PRIx64, m.start,
                     m.limit);
-    if (!has_build_id(c))
+    if (!has_build_id(c) && !is_no_file(check_string(c, filename)))
         check_found(c, CHECK_MAPPING_BUILD_ID, NULL, NOWHERE, "%s", "");
 }
 

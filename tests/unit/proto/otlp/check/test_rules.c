@@ -431,6 +431,23 @@ UNIT(what_keeps_the_rules)
     }
 }
 
+UNIT(what_is_no_file_needs_no_build_id)
+{
+    static const char *const names[] = {"bpf", "[stack]", "bpf.so"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        char with[64];
+        snprintf(with, sizeof with, "\"a host\" string_table: \"%s\"\n", names[i]);
+        char *strings = prototext_replaced(good, "\"a host\"\n", with);
+        char *text = prototext_replaced(strings, "filename_strindex: 3 attribute_indices: [4]",
+                                        "filename_strindex: 17");
+        struct checked k = checked(PROFILES_LAYOUT_1_10, text);
+        ck_assert_uint_eq(check_count(k.check, CHECK_MAPPING_BUILD_ID), i == 2);
+        done(&k);
+        free(text);
+        free(strings);
+    }
+}
+
 /* Equal by value, recursively: through strings that are there twice. */
 UNIT(equal_entries_are_found_through_equal_strings)
 {
