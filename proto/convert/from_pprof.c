@@ -561,10 +561,23 @@ static int64_t time_of(const struct from_pprof *c, const struct from_pprof_origi
     return origin->time_nanos && c->pprof.time_nanos < year ? origin->time_nanos : c->pprof.time_nanos;
 }
 
+/* A time as OTLP has it, which has none below 0: that is an attribute. */
+static uint64_t unsigned_time(struct from_pprof *c, const char *name, int64_t nanos, uint32_t *attrs,
+                              uint32_t *n)
+{
+    if (nanos >= 0)
+        return (uint64_t)nanos;
+    attrs[(*n)++] = build_attribute_int(c->build, name, nanos);
+    return 0;
+}
+
 static void put_profiles(struct from_pprof *c, const struct from_pprof_origin *origin)
 {
     const struct pprof *p = &c->pprof;
-    uint32_t attrs[4], n = 0, first = first_type(p);
+    uint32_t attrs[6], n = 0, first = first_type(p);
+    const uint64_t time = unsigned_time(c, NAME_TIME, time_of(c, origin), attrs, &n);
+    const int64_t lasted = p->duration_nanos ? p->duration_nanos : origin->duration_nanos;
+    const uint64_t duration = unsigned_time(c, NAME_DURATION, lasted, attrs, &n);
     if (p->comments.n)
         attrs[n++] = put_comments(c);
     if (p->doc_url)
@@ -575,17 +588,15 @@ static void put_profiles(struct from_pprof *c, const struct from_pprof_origin *o
         attrs[n++] = text_attribute(c, NAME_KEEP_FRAMES, p->keep_frames);
     for (uint32_t i = 0; i < p->types.n; i++) {
         uint32_t type = type_at(first, i);
-        build_profile(c->build, &(struct build_profile){
-                                    .type = string_of(c, p->types.p[type].type),
-                                    .unit = string_of(c, p->types.p[type].unit),
-                                    .period_type = string_of(c, p->period_type.type),
-                                    .period_unit = string_of(c, p->period_type.unit),
-                                    .period = p->period,
-                                    .time_unix_nano = (uint64_t)time_of(c, origin),
-                                    .duration_nano = (uint64_t)(p->duration_nanos ? p->duration_nanos
-                                                                                  : origin->duration_nanos),
-                                    .attrs = attrs,
-                                    .n_attrs = n});
+        build_profile(c->build, &(struct build_profile){.type = string_of(c, p->types.p[type].type),
+                                                        .unit = string_of(c, p->types.p[type].unit),
+                                                        .period_type = string_of(c, p->period_type.type),
+                                                        .period_unit = string_of(c, p->period_type.unit),
+                                                        .period = p->period,
+                                                        .time_unix_nano = time,
+                                                        .duration_nano = duration,
+                                                        .attrs = attrs,
+                                                        .n_attrs = n});
         put_samples(c, type);
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What pprof's own fields are called as attributes: semantic-conventions 384d661,
- * docs/registry/attributes/pprof.md and process.md; escaped_strings is ours.
+ * docs/registry/attributes/pprof.md and process.md; escaped_strings, time_nanos and
+ * duration_nanos are ours.
  */
 #ifndef PROTO_CONVERT_NAMES_H
 #define PROTO_CONVERT_NAMES_H
@@ -12,6 +13,8 @@
 #define NAME_DOC_URL           "pprof.profile.doc_url"
 #define NAME_DROP_FRAMES       "pprof.profile.drop_frames"
 #define NAME_KEEP_FRAMES       "pprof.profile.keep_frames"
+#define NAME_TIME              "pprof.profile.time_nanos"
+#define NAME_DURATION          "pprof.profile.duration_nanos"
 #define NAME_DEFAULT_TYPE      "pprof.scope.default_sample_type"
 #define NAME_TYPE_ORDER        "pprof.scope.sample_type_order"
 #define NAME_ESCAPED           "pprof.scope.escaped_strings"

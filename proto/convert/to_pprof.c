@@ -464,6 +464,10 @@ static int take_profile_attributes(struct converting *c, struct pprof *once)
     } texts[] = {{NAME_DOC_URL, "doc_url", &once->doc_url},
                  {NAME_DROP_FRAMES, "drop_frames", &once->drop_frames},
                  {NAME_KEEP_FRAMES, "keep_frames", &once->keep_frames}};
+    const struct {
+        const char *key;
+        int64_t *to;
+    } times[] = {{NAME_TIME, &once->time_nanos}, {NAME_DURATION, &once->duration_nanos}};
     int r = 0;
     for (EACH_ATTRIBUTE(a, v, v->profile.attrs_at, 0)) {
         const struct attr_value *value = &v->attribute.value[a];
@@ -474,6 +478,9 @@ static int take_profile_attributes(struct converting *c, struct pprof *once)
         for (size_t i = 0; i < ARRAY_LEN(texts) && value->kind == ATTR_STRING; i++)
             if (bytes_is(key, texts[i].key) || bytes_is(key, texts[i].older))
                 *texts[i].to = put_text(c, value->text);
+        for (size_t i = 0; i < ARRAY_LEN(times) && value->kind == ATTR_INT; i++)
+            if (bytes_is(key, times[i].key))
+                *times[i].to = value->integer;
     }
     return r;
 }

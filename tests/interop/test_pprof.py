@@ -39,6 +39,9 @@ def test_what_profilers_seldom_write_comes_back(tmp_path, way):
     (tmp_path / "made").mkdir()
     subprocess.run([peers.pprof_judge(), "make", tmp_path / "made"], check=True, timeout=PATIENCE)
     assert go_around(sorted((tmp_path / "made").iterdir()), tmp_path, way) > 50
+    for file in tmp_path.glob(f"times*.{way}"):
+        done = subprocess.run([BUILD / "profgate", "check", file], capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 0 and "time-" not in done.stdout, done.stdout
 
 
 def read_older(files, folder):
@@ -165,6 +168,11 @@ def varint(n):
     return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
 
 
+def field(number, value):
+    """A number, or bytes of a message, list or text."""
+    return varint(number << 3) + varint(value) if isinstance(value, int) else varint(number << 3 | 2) + varint(len(value)) + value
+
+
 def test_a_few_bytes_do_not_become_a_gigabyte():
     """Comments and labels are written out where pprof has a number; what would be gigabytes is refused at once."""
     profile = b"\x0a\x04\x08\x01\x10\x01\x32\x00\x32\x01x"
@@ -223,6 +231,17 @@ def test_an_exact_pprof_that_was_changed_says_what_it_says_itself(tmp_path):
     spoiled = exact.replace(otlp, b"\x0a\xff\x7f" + otlp[3:])
     done = convert("--to", "otlp", "-", "-", stdin=spoiled)
     assert done.returncode == 1 and not done.stdout
+
+
+def test_time_alone_is_counted_as_samples(tmp_path):
+    """Of a profile of CPU time alone the period says how many samples they were."""
+    cpu = field(1, field(1, 1) + field(2, 2)) + field(2, field(1, b"\x01") + field(2, varint(70_000_000))) + field(4, field(1, 1) + field(3, 16))
+    cpu += b"".join(field(6, text) for text in (b"", b"cpu", b"nanoseconds"))
+    for period, counted in ((b"", 1), (field(11, field(1, 1) + field(2, 2)) + field(12, 10_000_000), 7)):
+        (tmp_path / "cpu").write_bytes(cpu + period)
+        done = subprocess.run([BUILD / "profgate", "count", tmp_path / "cpu"], capture_output=True, text=True, timeout=PATIENCE)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("profile.quality.samples")]
+        assert sum(float(line.split("} ")[1].split()[0]) for line in lines) == counted, lines
 
 
 def test_pprof_is_counted_as_what_it_was_made_of_is():
