@@ -76,6 +76,10 @@ static void stop(struct program *p)
     if (p->stopping)
         return;
     p->stopping = true;
+    if (p->again)
+        notify_reloading(p->notify);
+    else
+        notify_stopping(p->notify);
     uv_timer_stop(&p->window);
     uv_timer_stop(&p->drain);
     uv_poll_stop(&p->ring);
@@ -139,6 +143,8 @@ static void on_signal(uv_signal_t *handle, int number)
         _exit(128 + number);
     log_info("%s: sending the last window", strsignal(number));
     p->again = false; /* while it stopped to start anew */
+    if (p->stopping)
+        notify_stopping(p->notify);
     stop(p);
 }
 
@@ -200,7 +206,9 @@ static int run(struct program *p)
     log_info("sampling %u CPUs at %u Hz%s%s", sampler_follow_cpus(p->sampler), p->options.frequency,
              p->options.print ? "" : ", sending to ", p->options.print ? "" : p->options.endpoint);
     io_signal_hold(SIGHUP, false);
+    notify_ready(p->notify, p->loop);
     io_loop_run(p->loop);
+    p->notify = notify_close(p->notify);
     surroundings_say_idle(&p->surroundings, &p->options, sampler_counts(p->sampler).taken, UINT64_MAX);
     figures_log(p, LOG_LEVEL_INFO);
     unwinder_log(p->unwinder, LOG_LEVEL_INFO);

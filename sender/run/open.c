@@ -227,6 +227,7 @@ int program_open(struct program *p)
     }
     if (p->status)
         log_info("status page at port %d", status_port(p->status));
+    p->notify = notify_open(getenv);
     sandbox_enter();
     return 0;
 }

@@ -15,6 +15,7 @@
 #include "sender/run/host.h"
 #include "sender/run/known.h"
 #include "sender/run/namer.h"
+#include "sender/run/notify.h"
 #include "sender/run/surroundings.h"
 #include "sender/options/options.h"
 #include "sender/report/status.h"
@@ -37,6 +38,7 @@ struct program {
     struct client *metrics; /* NULL: our figures go nowhere */
     struct status *status;
     struct surroundings surroundings;
+    struct notify *notify;
     struct io_loop *loop;
     uv_timer_t drain, window, end;
     uv_poll_t ring;
