@@ -246,7 +246,7 @@ static const struct settings_row rows[] = {
      .doc = "keep requests here until they are acknowledged, over restarts too"},
     {"spool-size", SETTINGS_SIZE, AT(spool_bytes), NULL, 1u << 20, .want = "a size (such as 256MiB) of 1MiB or more",
      .metavar = "SIZE", .doc = "of which the oldest go when it is full; default 256MiB"},
-    {"status", SETTINGS_TEXT, AT(status), .metavar = "ADDRESS:PORT", .doc = "serve a page of our own figures there"},
+    {"status", SETTINGS_TEXT, AT(status), .metavar = "ADDRESS:PORT", .doc = "serve a page of our own figures there, and /metrics for Prometheus"},
     {"metrics-endpoint", SETTINGS_TEXT, AT(metrics_endpoint), .metavar = "URL", .variable = OTLP("METRICS_ENDPOINT"),
      .doc = "send our own figures there as OTLP metrics"},
     {"frequency", SETTINGS_OWN, .set = set_frequency, .metavar = "HZ", .doc = "samples a second and CPU; default 19"},

@@ -60,15 +60,28 @@ static void on_written(uv_write_t *write, int r)
     visitor_close(write->data);
 }
 
+/* Which page the request line "METHOD PATH VERSION" asks for. */
+static enum status_page page_of(struct bytes head)
+{
+    const uint8_t *blank = memchr(head.p, ' ', head.n);
+    struct bytes rest = blank ? bytes_from(head, (size_t)(blank - head.p) + 1) : BYTES_LIT("");
+    size_t n = 0;
+    while (n < rest.n && rest.p[n] > ' ' && rest.p[n] != '?')
+        n++;
+    return bytes_is(bytes_of(rest.p, n), "/metrics") ? STATUS_METRICS : STATUS_PAGE;
+}
+
 static void answer(struct visitor *v)
 {
     struct buffer body = {0};
     char head[160];
-    bool is_ok = v->status->write(v->status->user, &body) == 0;
+    enum status_page page = page_of(bytes_of(v->head, v->n));
+    bool is_ok = v->status->write(v->status->user, page, &body) == 0;
     int n = snprintf(head, sizeof head,
-                     "HTTP/1.0 %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %zu\r\n"
+                     "HTTP/1.0 %s\r\ncontent-type: text/plain; %scharset=utf-8\r\ncontent-length: %zu\r\n"
                      "connection: close\r\n\r\n",
-                     is_ok ? "200 OK" : "503 Service Unavailable", is_ok ? body.n : 0);
+                     is_ok ? "200 OK" : "503 Service Unavailable",
+                     page == STATUS_METRICS ? "version=0.0.4; " : "", is_ok ? body.n : 0);
     int r = buffer_add_bytes(&v->out, bytes_of(head, (size_t)n));
     if (r == 0 && is_ok)
         r = buffer_add_bytes(&v->out, bytes_of(body.p, body.n));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The status page: whoever asks a local address gets one text, written for him, and is hung up on. HTTP/1.0
- * as far as that needs it: the request is not looked at.
+ * as far as that needs it: /metrics is for Prometheus, everything else for people.
  */
 #ifndef SENDER_REPORT_STATUS_H
 #define SENDER_REPORT_STATUS_H
@@ -12,8 +12,13 @@
 struct io_loop;
 struct status;
 
+enum status_page {
+    STATUS_PAGE,
+    STATUS_METRICS, /* in Prometheus's text format 0.0.4 */
+};
+
 /* Appends the text. 0 or -errno: the asker gets 503. */
-typedef int (*status_write_fn)(void *user, struct buffer *out);
+typedef int (*status_write_fn)(void *user, enum status_page page, struct buffer *out);
 
 /* Listens at "ADDRESS:PORT" (a number; "[::1]:PORT"; "localhost:PORT" is 127.0.0.1). 0, or negative with *e.
  */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
@@ -185,6 +186,38 @@ int telemetry_text(const struct telemetry *t, struct buffer *out)
         else
             snprintf(name, sizeof name, "%s", x->name);
         n = snprintf(line, sizeof line, "%-44s %16.10g %s\n", name, x->number, x->unit);
+        r = buffer_add_bytes(out, bytes_of(line, (size_t)n));
+    }
+    return r;
+}
+
+/* A figure's name as Prometheus has it. */
+static void exposed_name(const struct figure *x, char ret[96])
+{
+    const char *unit = strcmp(x->unit, "s") == 0 ? "_seconds" : strcmp(x->unit, "By") == 0 ? "_bytes" : "";
+    snprintf(ret, 96, "%s%s%s", x->name, unit, x->kind == METRIC_SUM ? "_total" : "");
+    for (char *c = ret; *c; c++)
+        *c = *c == '.' ? '_' : *c;
+}
+
+int telemetry_exposition(const struct telemetry *t, struct buffer *out)
+{
+    struct figures f = {.n = 0};
+    char line[512], name[96];
+    int r = 0;
+    collect(&f, t);
+    for (uint32_t i = 0; r == 0 && i < f.n; i++) {
+        const struct figure *x = &f.at[i];
+        int n = 0;
+        exposed_name(x, name);
+        if (i == 0 || x->name != f.at[i - 1].name)
+            n = snprintf(line, sizeof line, "# HELP %s %s\n# TYPE %s %s\n", name, x->help, name,
+                         x->kind == METRIC_SUM ? "counter" : "gauge");
+        if (x->key)
+            n += snprintf(line + n, sizeof line - (size_t)n, "%s{%s=\"%s\"} %.17g\n", name, x->key, x->value,
+                          x->number);
+        else
+            n += snprintf(line + n, sizeof line - (size_t)n, "%s %.17g\n", name, x->number);
         r = buffer_add_bytes(out, bytes_of(line, (size_t)n));
     }
     return r;

@@ -29,4 +29,8 @@ int telemetry_encode(const struct telemetry *t, struct buffer *out);
 /* Appends lines "name{attribute=value} number unit". 0 or -ENOMEM. */
 int telemetry_text(const struct telemetry *t, struct buffer *out);
 
+/* Appends the same in Prometheus's text format 0.0.4, named as Prometheus names OTLP metrics: dots become
+ * '_', the unit comes behind, then "_total" of sums. 0 or -ENOMEM. */
+int telemetry_exposition(const struct telemetry *t, struct buffer *out);
+
 #endif

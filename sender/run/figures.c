@@ -55,10 +55,10 @@ static struct telemetry read_telemetry(struct program *p)
     };
 }
 
-int figures_status(void *user, struct buffer *out)
+int figures_status(void *user, enum status_page page, struct buffer *out)
 {
     struct telemetry t = read_telemetry(user);
-    return telemetry_text(&t, out);
+    return page == STATUS_METRICS ? telemetry_exposition(&t, out) : telemetry_text(&t, out);
 }
 
 void figures_send(struct program *p)

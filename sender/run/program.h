@@ -84,7 +84,7 @@ void windows_named(void *program, const struct namer_result *result);
 void figures_log(struct program *p, enum log_level level);
 
 /* The same for the status page; a status_write_fn of status.h. 0 or -ENOMEM. */
-int figures_status(void *program, struct buffer *out);
+int figures_status(void *program, enum status_page page, struct buffer *out);
 
 /* Opens the exporter of our own figures: p->options.metrics_endpoint. 0, or a negative errno with *e. */
 int figures_open(struct program *p, struct error *e);

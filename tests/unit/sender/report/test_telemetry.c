@@ -27,8 +27,8 @@ static struct telemetry some(void)
 static bool has_line(const struct buffer *b, const char *name, const char *value)
 {
     const uint8_t *at = memmem(b->p, b->n, name, strlen(name));
-    const uint8_t *end = at ? memchr(at, '\n', (size_t)(b->p + b->n - at)) : NULL;
-    return end && memmem(at, (size_t)(end - at), value, strlen(value));
+    const uint8_t *end = at ? memchr(at + 1, '\n', (size_t)(b->p + b->n - at) - 1) : NULL;
+    return end && memmem(at, (size_t)(end - at) + 1, value, strlen(value));
 }
 
 UNIT(the_page_has_a_line_for_each_figure)
@@ -76,5 +76,22 @@ UNIT(the_request_has_each_metric_once)
     ck_assert_uint_eq(count(bytes_of(out.p, out.n), 1, &resource), 1);
     ck_assert_uint_eq(count(resource, 2, &scope), 1);
     ck_assert_uint_eq(count(scope, 2, &metric), 23);
+    buffer_release(&out);
+}
+
+UNIT(prometheus_is_told_the_same)
+{
+    struct buffer out = {0};
+    struct telemetry t = some();
+    ck_assert_int_eq(telemetry_exposition(&t, &out), 0);
+    ck_assert(has_line(&out, "\nprofsend_samples_total ", " 1000\n"));
+    ck_assert(has_line(&out, "profsend_lost_total{reason=\"ring_full\"} ", " 7\n"));
+    ck_assert(has_line(&out, "\nprocess_cpu_time_seconds_total ", " 0.5\n"));
+    ck_assert(has_line(&out, "\nprocess_memory_usage_bytes ", " 12345678\n"));
+    ck_assert(has_line(&out, "# TYPE process_memory_usage_bytes ", "gauge\n"));
+    ck_assert(has_line(&out, "# TYPE profsend_lost_total ", "counter\n"));
+    const uint8_t *first = memmem(out.p, out.n, "# TYPE profsend_lost_total", 26);
+    size_t behind = (size_t)(out.p + out.n - first) - 26;
+    ck_assert_ptr_null(memmem(first + 26, behind, "# TYPE profsend_lost_total", 26)); /* once */
     buffer_release(&out);
 }
