@@ -99,6 +99,9 @@ static int settle(struct options *o, struct error *e)
     }
     if (o->protocol == OTLP_GRPC)
         o->path = NULL;
+    for (uint32_t i = 0; i < o->variables.n; i++)
+        if (!*o->variables.items[i] || strchr(o->variables.items[i], '='))
+            return error_set(e, -EINVAL, "\"%s\" is not the name of a variable", o->variables.items[i]);
     if (!o->tls.cert_file != !o->tls.key_file)
         return error_set(e, -EINVAL, "a client certificate and its key are given both or not at all");
     return 0;

@@ -17,6 +17,9 @@
 /* Headers sent along: credentials and a tenant are two. */
 #define OPTIONS_HEADERS_MAX 64u
 
+/* Variables of other processes' environments that are said of them. */
+#define OPTIONS_VARIABLES_MAX 16u
+
 struct options {
     struct arena arena; /* owns the strings */
     bool help, version, manual, print, idle;
@@ -27,6 +30,8 @@ struct options {
     uint64_t interval_ns; /* of reports */
     uint64_t duration_ns; /* 0: until told to stop */
     uint32_t pid;         /* 0: all */
+    bool command_line, owner; /* said of processes, too; as are these variables of their environments */
+    struct settings_strings variables;
     bool without_cpu, wait, wait_by_ticket, block, lock;
     uint64_t wait_min_ns, lock_min_ns;
     const char *trace_map; /* where OBI's map of traces is pinned; NULL: it is not asked */

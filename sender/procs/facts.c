@@ -162,6 +162,102 @@ static struct bytes next_word(struct bytes *rest)
     return word;
 }
 
+/* Whether what an argument is called says that its value is nobody's business. */
+static bool is_secret(struct bytes name)
+{
+    static const char *const words[] = {
+        "password",    "passwd",  "passphrase", "secret",        "token",      "credential",
+        "apikey",      "api-key", "api_key",    "access-key",    "access_key", "private-key",
+        "private_key", "cookie",  "pwd",        "authorization",
+    };
+    for (size_t at = 0; at < name.n; at++)
+        for (size_t i = 0; i < ARRAY_LEN(words); i++)
+            if (name.n - at >= strlen(words[i]) &&
+                strncasecmp((const char *)name.p + at, words[i], strlen(words[i])) == 0)
+                return true;
+    return false;
+}
+
+/* A line that is being written; what finds no room is left out. */
+struct line {
+    char *to;
+    size_t n, room;
+};
+
+static void put(struct line *l, struct bytes text)
+{
+    while (text.n > 0) {
+        size_t n = bytes_utf8_length(text);
+        if (l->room - l->n < (n ? n : 1)) {
+            l->room = l->n; /* and nothing behind it, either */
+            return;
+        }
+        memcpy(l->to + l->n, n ? (const char *)text.p : "?", n ? n : 1);
+        l->n += n ? n : 1;
+        text = bytes_from(text, n ? n : 1);
+    }
+}
+
+/* "scheme://user:password@host": where the password begins, and how long it is. False: there is none. */
+static bool find_password(struct bytes word, size_t *ret_at, size_t *ret_n)
+{
+    const uint8_t *scheme = memmem(word.p, word.n, "://", 3);
+    if (!scheme)
+        return false;
+    size_t at = (size_t)(scheme - word.p) + 3;
+    const uint8_t *slash = memchr(word.p + at, '/', word.n - at);
+    size_t n = slash ? (size_t)(slash - word.p) - at : word.n - at;
+    const uint8_t *host = memrchr(word.p + at, '@', n);
+    const uint8_t *colon = host ? memchr(word.p + at, ':', (size_t)(host - word.p) - at) : NULL;
+    if (!colon)
+        return false;
+    *ret_at = (size_t)(colon - word.p) + 1;
+    *ret_n = (size_t)(host - colon) - 1;
+    return true;
+}
+
+/* One argument. Whether the next one is the secret that this one names. */
+static bool put_argument(struct line *l, struct bytes word)
+{
+    size_t name_n = 0, at, n;
+    while (name_n < word.n && word.p[name_n] != '=' && word.p[name_n] != ':')
+        name_n++;
+    bool names_one = is_secret(bytes_of(word.p, name_n));
+    if (names_one && name_n < word.n) {
+        put(l, bytes_of(word.p, name_n + 1));
+        put(l, BYTES_LIT("***"));
+    } else if (find_password(word, &at, &n)) {
+        put(l, bytes_of(word.p, at));
+        put(l, BYTES_LIT("***"));
+        put(l, bytes_from(word, at + n));
+    } else {
+        put(l, word);
+    }
+    return names_one && name_n == word.n && bytes_starts(word, "-");
+}
+
+size_t facts_command_line(struct bytes command_line, char *to, size_t room)
+{
+    struct line l = {to, 0, room};
+    bool is_next_secret = false;
+    while (command_line.n > 0 && command_line.p[command_line.n - 1] == 0)
+        command_line.n--;
+    for (bool is_first = true; command_line.n > 0 && l.n < l.room; is_first = false) {
+        const uint8_t *end = memchr(command_line.p, 0, command_line.n);
+        struct bytes word = bytes_of(command_line.p, end ? (size_t)(end - command_line.p) : command_line.n);
+        command_line = bytes_from(command_line, word.n + (end != NULL));
+        if (!is_first)
+            put(&l, BYTES_LIT(" "));
+        if (is_next_secret && !bytes_starts(word, "-")) {
+            put(&l, BYTES_LIT("***"));
+            is_next_secret = false;
+        } else {
+            is_next_secret = put_argument(&l, word);
+        }
+    }
+    return l.n;
+}
+
 struct bytes facts_linked_program(struct bytes command_line)
 {
     static const char *const with_value[] = {

@@ -22,6 +22,12 @@ struct bytes facts_variable(struct bytes environment, const char *name);
  * ld.so(8) takes for it, as it was said there. None: .p is NULL. Points into the text. */
 struct bytes facts_linked_program(struct bytes command_line);
 
+/* The arguments in the text of /proc/PID/cmdline as one line of `room` bytes at most, as UTF-8 ('?' stands
+ * for a byte of no character). "***" stands for the value of an argument whose name says that it is secret
+ * ("--password=x", "--api-token x", "DB_PASSWORD=x", "Authorization: x"), and for the password of a URL.
+ * Returns its length. */
+size_t facts_command_line(struct bytes command_line, char *to, size_t room);
+
 /* Whether a path is a dynamic linker's of glibc or musl. */
 bool facts_is_linker(struct bytes path);
 

@@ -48,6 +48,11 @@ void identity_add(struct identity *id, struct bytes key, struct attr_value value
         add(id, key, value);
 }
 
+void identity_know(struct identity *id, struct bytes key, struct bytes text)
+{
+    add(id, key, (struct attr_value){.kind = ATTR_STRING, .text = text});
+}
+
 /* Decodes into `to`, of IDENTITY_TEXT_MAX bytes. False: a broken escape, or too long. */
 static bool percent_decode(struct bytes s, uint8_t *to, struct bytes *ret)
 {

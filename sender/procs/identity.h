@@ -33,6 +33,9 @@ struct identity {
 /* Adds an attribute; the first of a name stays. Copies. */
 void identity_add(struct identity *id, struct bytes key, struct attr_value value);
 
+/* Adds what only we may say; the first of a name stays, so this goes before what the process says. Copies. */
+void identity_know(struct identity *id, struct bytes key, struct bytes text);
+
 /* "key=value,key=value", percent-encoded (W3C Baggage); a malformed one leaves all of them out, as the
  * specification asks. */
 void identity_variable(struct identity *id, struct bytes text);

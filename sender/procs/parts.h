@@ -10,13 +10,15 @@
 
 #include "proto/base/bytes.h"
 #include "sender/foreign/allowance.h"
+#include "sender/procs/wishes.h"
 
 struct process;
+struct users;
 
 #define PROCS_SLOTS 1024u
 /* As much of environ as is searched: the usual limit of a whole argument list (ARG_MAX). */
 #define PROCS_ENVIRON_MAX (128u * 1024)
-#define PROCS_TEXT_MAX    8192u /* of status, stat and cgroup */
+#define PROCS_TEXT_MAX    8192u /* of status, stat, cgroup and cmdline */
 
 struct procs {
     char *root;
@@ -24,6 +26,8 @@ struct procs {
     struct process *retired; /* replaced by an execve, and held */
     uint32_t n;
     uint64_t serial;
+    struct procs_wishes wishes;
+    struct users *users; /* NULL: nobody asks for owners */
     uint8_t *environ; /* room for PROCS_ENVIRON_MAX of it: fresh memory for each process costs more than the
                          reading */
     struct ledger ledger;

@@ -16,6 +16,7 @@
 #include "sender/foreign/open.h"
 #include "sender/procs/facts.h"
 #include "sender/procs/procs.h"
+#include "sender/procs/users.h"
 
 /* Opens root/PID/name. */
 static int open_in(const struct procs *p, uint32_t pid, const char *name, int flags)
@@ -196,13 +197,38 @@ static bool says_something(const struct identity *id)
     return id->n > 0 || id->schema.n > 0;
 }
 
+/* What was wished for besides; `environment` is the text of that file. */
+static void read_wishes(struct procs *p, const struct process *process, struct identity *to,
+                        struct bytes environment, uint64_t now)
+{
+    uint8_t text[PROCS_TEXT_MAX];
+    char line[IDENTITY_TEXT_MAX];
+    const struct procs_wishes *w = &p->wishes;
+    if (w->command_line) {
+        struct bytes all = process_file(p, process->pid, "cmdline", text, sizeof text);
+        size_t n = facts_command_line(all, line, sizeof line);
+        if (n)
+            identity_know(to, BYTES_LIT("process.command_line"), bytes_of(line, n));
+    }
+    struct bytes owner = w->owner ? users_name(p->users, process->user, now) : BYTES_LIT("");
+    if (owner.n)
+        identity_know(to, BYTES_LIT("process.owner"), owner);
+    for (uint32_t i = 0; i < w->n_variables; i++) {
+        struct bytes value = facts_variable(environment, w->variable[i]);
+        int n = snprintf(line, sizeof line, "process.environment_variable.%s", w->variable[i]);
+        if (value.p && (size_t)n < sizeof line)
+            identity_know(to, bytes_of(line, (size_t)n), value);
+    }
+}
+
 /* What it says of itself: the environment first, which who starts it sets; then the process context. `cgroup`
  * is the text of that file. */
-static void identify(const struct procs *p, struct process *process, struct bytes cgroup)
+static void identify(struct procs *p, struct process *process, struct bytes cgroup, uint64_t now)
 {
     struct identity *fresh = calloc(1, sizeof *fresh);
     if (fresh) {
         struct bytes all = process_file(p, process->pid, "environ", p->environ, PROCS_ENVIRON_MAX);
+        read_wishes(p, process, fresh, all, now); /* first: who says much himself does not crowd them out */
         struct bytes name = facts_variable(all, "OTEL_SERVICE_NAME");
         if (name.n)
             identity_add(fresh, BYTES_LIT("service.name"),
@@ -234,7 +260,7 @@ void process_identify_again(struct procs *p, struct process *process, uint64_t n
     identity_release(&unused);
     if (published && published != process->published) {
         uint8_t cgroup[PROCS_TEXT_MAX];
-        identify(p, process, process_file(p, process->pid, "cgroup", cgroup, sizeof cgroup));
+        identify(p, process, process_file(p, process->pid, "cgroup", cgroup, sizeof cgroup), now);
     }
     allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
 }
@@ -258,7 +284,7 @@ void process_load(struct procs *p, struct process *process, const char *comm, ui
             process->parent = UINT32_MAX;
         if (!facts_status(status, "Uid", &process->user))
             process->user = UINT32_MAX;
-        identify(p, process, cgroup);
+        identify(p, process, cgroup, now);
         process->identify_in = PROCS_IDENTIFY_NS;
         process->identify_at = now + PROCS_IDENTIFY_NS;
     }

@@ -14,6 +14,7 @@
 #include "proto/base/macros.h"
 #include "sender/procs/facts.h"
 #include "sender/procs/parts.h"
+#include "sender/procs/users.h"
 
 static int64_t boot_offset(const char *root)
 {
@@ -46,6 +47,14 @@ struct procs *procs_new(const char *root)
     return p;
 }
 
+int procs_wish(struct procs *p, const struct procs_wishes *wishes)
+{
+    if (wishes->owner && !p->users && !(p->users = users_new("/etc/passwd")))
+        return -ENOMEM;
+    p->wishes = *wishes;
+    return 0;
+}
+
 struct allowance *procs_allowance(struct procs *p, const struct process *process, uint64_t now)
 {
     return ledger_of(&p->ledger, process->user, now);
@@ -67,6 +76,7 @@ struct procs *procs_free(struct procs *p)
     for (uint32_t i = 0; i < PROCS_SLOTS; i++)
         free_list(p->slot[i]);
     free_list(p->retired);
+    users_free(p->users);
     free(p->root);
     free(p->environ);
     free(p);

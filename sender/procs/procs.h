@@ -15,6 +15,7 @@
 #include "sender/foreign/allowance.h"
 #include "sender/procs/identity.h"
 #include "sender/procs/maps.h"
+#include "sender/procs/wishes.h"
 
 struct process {
     /* What does not change from the first sample on. */
@@ -86,6 +87,10 @@ struct process_text; /* a text of a process; see process.c */
 /* `root` is "/proc", or a folder that looks like it. NULL when memory is out. */
 struct procs *procs_new(const char *root);
 struct procs *procs_free(struct procs *p); /* returns NULL */
+
+/* Says what else is to be read of processes seen from now on; the wishes' text stays the caller's. 0 or
+ * -ENOMEM. */
+int procs_wish(struct procs *p, const struct procs_wishes *wishes);
 
 /* The process of a sample, read from /proc if it is new. NULL when memory or PROCS_MAX is out. Valid until
  * procs_sweep, or while it is held. */

@@ -200,7 +200,9 @@ int program_open(struct program *p)
         log_error("%s", e.text);
         return EXIT_USAGE;
     }
-    if (open_names(p) < 0) {
+    struct procs_wishes wishes = {p->options.command_line, p->options.owner, p->options.variables.items,
+                                  p->options.variables.n};
+    if (procs_wish(p->collector.procs, &wishes) < 0 || open_names(p) < 0) {
         log_error("out of memory, or no thread can be made");
         return EXIT_FAILED;
     }

@@ -177,3 +177,18 @@ UNIT(rules_say_whom)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_assert_msg(READ(&o, &e, "--include", bad[i]) == -EINVAL, "%s", bad[i]);
 }
+UNIT(what_is_said_of_processes_besides)
+{
+    struct options o;
+    struct error e;
+    ck_assert_int_eq(READ(&o, &e), 0);
+    ck_assert(!o.command_line && !o.owner && o.variables.n == 0);
+    options_release(&o);
+    ck_assert_int_eq(READ(&o, &e, "--command-line", "--owner", "--env", "STAGE", "--env=REGION"), 0);
+    ck_assert(o.command_line && o.owner && o.variables.n == 2);
+    ck_assert_str_eq(o.variables.items[1], "REGION");
+    options_release(&o);
+    ck_assert_int_eq(READ(&o, &e, "--env", "A=1"), -EINVAL);
+    ck_assert_str_eq(e.text, "\"A=1\" is not the name of a variable");
+    ck_assert_int_eq(READ(&o, &e, "--env", ""), -EINVAL);
+}

@@ -90,3 +90,40 @@ UNIT(a_program_begun_by_its_dynamic_linker)
     ck_assert(!facts_is_linker(BYTES_LIT("/usr/bin/ld")));
     ck_assert(!facts_is_linker(BYTES_LIT("/opt/ld-linux/shop")));
 }
+
+/* The line of some arguments, each with its NUL. */
+#define LINE(arguments) line(arguments, sizeof(arguments) - 1, 1024)
+
+static const char *line(const char *arguments, size_t n, size_t room)
+{
+    static char text[1025];
+    size_t length = facts_command_line(bytes_of(arguments, n), text, room);
+    ck_assert_uint_le(length, room);
+    text[length] = 0;
+    return text;
+}
+
+UNIT(a_command_line_is_its_arguments)
+{
+    ck_assert_str_eq(LINE("java\0-Xmx1g\0-jar\0shop.jar\0"), "java -Xmx1g -jar shop.jar");
+    ck_assert_str_eq(LINE("nginx: worker process\0\0\0\0"), "nginx: worker process"); /* setproctitle(3) */
+    ck_assert_str_eq(LINE("a\0\0b"), "a  b");
+    ck_assert_str_eq(LINE("caf\xc3\xa9\0\xff\xc3"), "caf\xc3\xa9 ??");
+    ck_assert_str_eq(LINE(""), "");
+    ck_assert_str_eq(line("abc\0def\0", 8, 5), "abc d");
+    ck_assert_str_eq(line("abc\xc3\xa9 x\0y\0", 10, 4), "abc"); /* no half characters, and nothing behind */
+}
+
+UNIT(secrets_are_no_part_of_a_command_line)
+{
+    ck_assert_str_eq(LINE("x\0--db-password=hunter2\0-v\0"), "x --db-password=*** -v");
+    ck_assert_str_eq(LINE("x\0--Token\0hunter2\0y\0"), "x --Token *** y");
+    ck_assert_str_eq(LINE("x\0--token\0--verbose\0y\0"), "x --token --verbose y");
+    ck_assert_str_eq(LINE("java\0-Djavax.net.ssl.keyStorePassword=hunter2\0"),
+                     "java -Djavax.net.ssl.keyStorePassword=***");
+    ck_assert_str_eq(LINE("env\0AWS_SECRET_ACCESS_KEY=hunter2\0"), "env AWS_SECRET_ACCESS_KEY=***");
+    ck_assert_str_eq(LINE("curl\0-H\0Authorization: Bearer hunter2\0"), "curl -H Authorization:***");
+    ck_assert_str_eq(LINE("x\0postgres://shop:hun:ter2@db/shop\0"), "x postgres://shop:***@db/shop");
+    ck_assert_str_eq(LINE("x\0http://host:80/a@b\0"), "x http://host:80/a@b");
+    ck_assert_str_eq(LINE("x\0passwords.txt\0y\0"), "x passwords.txt y"); /* no option */
+}

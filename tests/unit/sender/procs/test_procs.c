@@ -71,6 +71,30 @@ UNIT(a_process_is_read_once)
     remove_root();
 }
 
+UNIT(what_is_wished_for_is_said_besides)
+{
+    static const char *const variables[] = {"STAGE", "MISSING", "PATH"};
+    make_root();
+    PUT("cmdline", "shop\0--token\0hunter2\0");
+    PUT("environ", "PATH=/bin\0STAGE=canary\0OTEL_RESOURCE_ATTRIBUTES=process.command_line=evil\0");
+    PUT("status", "Name:\tx\nUid:\t0\t0\t0\t0\nNSpid:\t7\t1\n");
+    struct procs *p = unit_made(procs_new(root));
+    unit_made(procs_wish(p, &(struct procs_wishes){true, true, variables, 3}) == 0 ? p : NULL);
+    struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    const struct identity *said = unit_made(x->identity);
+    ck_assert(bytes_is(identity_text(said, "process.command_line"), "shop --token ***"));
+    ck_assert(bytes_is(identity_text(said, "process.owner"), "root"));
+    ck_assert(bytes_is(identity_text(said, "process.environment_variable.STAGE"), "canary"));
+    ck_assert(bytes_is(identity_text(said, "process.environment_variable.PATH"), "/bin"));
+    ck_assert(bytes_is(identity_text(said, "process.environment_variable.MISSING"), ""));
+    procs_free(p);
+    p = unit_made(procs_new(root)); /* nobody asked */
+    x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+    ck_assert_ptr_null(x->identity);
+    procs_free(p);
+    remove_root();
+}
+
 UNIT(a_program_begun_by_its_linker_has_its_own_name)
 {
     char path[256];
