@@ -5,9 +5,11 @@
 #ifndef SENDER_COLLECT_PARTS_H
 #define SENDER_COLLECT_PARTS_H
 
+#include "proto/base/rng.h"
 #include "proto/otlp/write/build.h"
 #include "sender/collect/naming.h"
 #include "sender/collect/request_facts.h"
+#include "sender/collect/resource.h"
 
 /* A stack already in the request: the same frames of another process may have other names (generated code).
  */
@@ -28,6 +30,8 @@ struct writer {
     const struct naming *naming;
     const struct window *window;
     const struct request_facts *facts;
+    struct resource *resource; /* room for one */
+    struct rng rng;
     struct known_stack *stack;     /* by stack number of the window */
     struct known_mapping *mapping; /* by file of the window */
     uint64_t *times;

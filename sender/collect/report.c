@@ -108,11 +108,12 @@ static uint64_t weight(const struct part *part, const struct window_sample *s)
 {
     const struct window *w = part->window;
     uint64_t sum = 0;
+    double share = w->process.p[s->process].share;
     if (part->kind->how == KIND_CLOCK || part->kind->how == KIND_PROBE)
-        return s->n_times;
+        return (uint64_t)(s->n_times / share + 0.5);
     for (uint32_t at = s->first_time; at != WINDOW_NO_TIME; at = w->time.p[at].next)
         sum += w->time.p[at].value;
-    return (uint64_t)((double)sum / part->kind->share);
+    return (uint64_t)((double)sum / (part->kind->share * share));
 }
 
 static void write_stack(const struct part *part, const struct window_sample *s)

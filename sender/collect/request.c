@@ -113,11 +113,12 @@ static uint32_t link_of(struct writer *w, const struct window_sample *s, uint32_
     return record.is_linked ? build_link(w->b, record.trace_id, record.span_id) : 0;
 }
 
-/* A hit stands for those that were not taken, too. */
-static int64_t scaled(const struct kind *kind, uint64_t value)
+/* A hit stands for those that were not taken, too. Rounded up as often as what is left over says, so that
+ * sums of small numbers stay. */
+static int64_t scaled(struct writer *w, uint64_t value, double share)
 {
-    double v = (double)value / kind->share;
-    return v < 9e18 ? (int64_t)(v + 0.5) : INT64_MAX;
+    double v = (double)value / share;
+    return v < 9e18 ? (int64_t)(v + (share < 1 ? rng_unit(&w->rng) : 0.5)) : INT64_MAX;
 }
 
 static void sample(struct writer *w, const struct window_sample *s)
@@ -134,12 +135,14 @@ static void sample(struct writer *w, const struct window_sample *s)
     if (lacks != WINDOW_COMPLETE)
         attrs[n_attrs++] = request_attribute(w, "profsend.stack.incomplete", bytes_str(incomplete[lacks]));
     uint32_t n = 0, link = link_of(w, s, attrs, &n_attrs);
+    double share = window->process.p[s->process].share;
     for (uint32_t at = s->first_time; at != WINDOW_NO_TIME; at = window->time.p[at].next) {
-        w->values[n] = scaled(kind, window->time.p[at].value);
+        w->values[n] = scaled(w, window->time.p[at].value, kind->share * share);
         w->times[n++] = window->time.p[at].ns + (uint64_t)w->facts->realtime_offset;
     }
-    /* Each hit of the clock or of a plain probe counts one: then times alone say it. */
-    bool is_count = kind->how == KIND_CLOCK || kind->how == KIND_PROBE;
+    /* Each hit of the clock or of a plain probe counts one: then times alone say it. Of the clock's a period
+     * says what one stands for, whatever share of them is sent. */
+    bool is_count = kind->how == KIND_CLOCK || (kind->how == KIND_PROBE && share == 1);
     build_sample(w->b, &(struct build_sample){.stack = request_stack(w, s),
                                               .link = link,
                                               .attrs = attrs,
@@ -159,16 +162,18 @@ static uint64_t begin_of(const struct window *window, uint64_t start)
     return start;
 }
 
-/* What a reader needs besides type and unit: the probability of waits (values are divided by it), which
- * function is probed. */
-static uint32_t profile_attrs(struct writer *w, const struct kind *kind, uint32_t to[2])
+/* What a reader needs besides type and unit: the probability that a hit is sent with (values are divided by
+ * it, or the period is), which function is probed. */
+static uint32_t profile_attrs(struct writer *w, const struct kind *kind, double share, uint32_t to[2])
 {
     char text[TEXT_MAX];
     uint32_t n = 0;
-    if (kind->how == KIND_WAIT) {
-        snprintf(text, sizeof text, "%.6g", kind->share);
-        if (kind->period) /* each hit's by its own: below the period its value is the period */
-            snprintf(text, sizeof text, "min(1, duration/period)");
+    if (kind->how == KIND_WAIT || share < 1) {
+        snprintf(text, sizeof text, "%.6g", kind->share * share);
+        if (kind->how == KIND_WAIT &&
+            kind->period) /* each hit's by its own: below the period its value is the period */
+            snprintf(text, sizeof text,
+                     share < 1 ? "%.6g*min(1, duration/period)" : "min(1, duration/period)", share);
         to[n++] = request_attribute(w, "profsend.sampling.probability", bytes_str(text));
     }
     if (kind->how == KIND_PROBE) {
@@ -189,18 +194,18 @@ static bool name_profile(struct writer *w)
     return w->has_id;
 }
 
-static void profile(struct writer *w, uint32_t source, uint64_t begin)
+static void profile(struct writer *w, uint32_t source, double share, uint64_t begin)
 {
     const struct kind *kind = &w->facts->kinds->at[source];
     uint32_t attrs[2];
     struct build_profile p = {
         .type = build_string(w->b, bytes_str(kind->type)),
         .unit = build_string(w->b, bytes_str(kind->unit)),
-        .period = (int64_t)kind->period,
+        .period = (int64_t)((double)kind->period / share + 0.5),
         .time_unix_nano = begin + (uint64_t)w->facts->realtime_offset,
         .duration_nano = w->facts->end - begin,
         .attrs = attrs,
-        .n_attrs = profile_attrs(w, kind, attrs),
+        .n_attrs = profile_attrs(w, kind, share, attrs),
     };
     if (*kind->period_type) {
         p.period_type = build_string(w->b, bytes_str(kind->period_type));
@@ -242,7 +247,15 @@ static void begin_sample(struct writer *w, const struct window_sample *s, bool i
     if (is_other)
         request_resource(w, &w->window->process.p[s->process]);
     if (is_other || s->source != last_source)
-        profile(w, s->source, begin);
+        profile(w, s->source, w->window->process.p[s->process].share, begin);
+}
+
+/* NOLINTNEXTLINE(readability-identifier-naming) */
+static void free_resource(struct resource **r)
+{
+    if (*r)
+        resource_release(*r);
+    free(*r);
 }
 
 int request_build(struct build *b, const struct naming *naming, const struct window *window,
@@ -256,7 +269,8 @@ int request_build(struct build *b, const struct naming *naming, const struct win
     autofree struct known_mapping *mappings = calloc(window->file.n + 1u, sizeof *mappings);
     autofree uint64_t *times = malloc(window->time.n * sizeof *times);
     autofree int64_t *values = malloc(window->time.n * sizeof *values);
-    if (!order || !stacks || !mappings || !times || !values)
+    cleanup(free_resource) struct resource *resource = calloc(1, sizeof *resource);
+    if (!order || !stacks || !mappings || !times || !values || !resource)
         return -ENOMEM;
     struct writer w = {.b = b,
                        .naming = naming,
@@ -265,7 +279,9 @@ int request_build(struct build *b, const struct naming *naming, const struct win
                        .stack = stacks,
                        .mapping = mappings,
                        .times = times,
-                       .values = values};
+                       .values = values,
+                       .resource = resource};
+    rng_seed(&w.rng, facts->end ^ facts->start << 32);
     for (uint32_t i = 0; i < n; i++)
         order[i] = &window->sample.p[i];
     qsort(order, n, sizeof *order, by_process_and_source);

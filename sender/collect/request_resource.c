@@ -4,6 +4,7 @@
 
 #include "proto/base/clock.h"
 #include "sender/collect/parts.h"
+#include "sender/collect/resource.h"
 #include "sender/collect/text.h"
 
 #define SCHEMA_URL BYTES_LIT("https://opentelemetry.io/schemas/1.37.0")
@@ -30,9 +31,9 @@ static void int_attr(struct attr *attrs, uint32_t *n, const char *key, uint32_t 
 }
 
 /* process.creation.time: ISO 8601, UTC (semantic conventions, "Process"). */
-static struct bytes creation_time(const struct writer *w, const struct process *p, char to[32])
+static struct bytes creation_time(const struct request_facts *f, const struct process *p, char to[32])
 {
-    uint64_t unix_ns = p->start + (uint64_t)w->facts->boot_offset;
+    uint64_t unix_ns = p->start + (uint64_t)f->boot_offset;
     time_t seconds = (time_t)(unix_ns / NSEC_PER_SEC);
     struct tm utc;
     size_t n = p->start && gmtime_r(&seconds, &utc) ? strftime(to, 32, "%Y-%m-%dT%H:%M:%S", &utc) : 0;
@@ -66,29 +67,24 @@ static void runtime_attrs(struct attr *attrs, uint32_t *n, const struct window_p
         text_attr(attrs, n, "process.runtime.version", bytes_str(p->runtime_version));
 }
 
-/* Attributes of ours, at most, in a resource. */
-#define RESOURCE_OURS 22u
-
-void request_resource(struct writer *w, const struct window_process *of)
+double resource_read(struct resource *ret, const struct request_facts *f, const struct window_process *of)
 {
     const struct process *p = of->process;
     const struct identity *identity = of->identity;
-    struct attr attrs[RESOURCE_OURS + IDENTITY_MAX];
+    struct attr *attrs = ret->attr;
     uint32_t n = 0;
-    char scratch[4][TEXT_MAX], created[32];
-    const struct request_facts *f = w->facts;
     attrs[n++] = (struct attr){BYTES_LIT("process.pid"), {.kind = ATTR_INT, .integer = p->pid}};
     if (!p->is_kernel) {
-        text_attr(attrs, &n, "process.executable.name", text_clean(p->name, scratch[0]));
-        text_attr(attrs, &n, "process.executable.path", text_clean(p->path, scratch[1]));
+        text_attr(attrs, &n, "process.executable.name", text_clean(p->name, ret->scratch[0]));
+        text_attr(attrs, &n, "process.executable.path", text_clean(p->path, ret->scratch[1]));
         int_attr(attrs, &n, "process.parent_pid", p->parent);
         int_attr(attrs, &n, "process.real_user.id", p->user);
-        text_attr(attrs, &n, "process.creation.time", creation_time(w, p, created));
+        text_attr(attrs, &n, "process.creation.time", creation_time(f, p, ret->created));
     }
     runtime_attrs(attrs, &n, of);
     text_attr(attrs, &n, "container.id", p->container_id);
-    text_attr(attrs, &n, "service.name", text_clean(service_name(of), scratch[2]));
-    text_attr(attrs, &n, "host.name", text_clean(f->host_name, scratch[3]));
+    text_attr(attrs, &n, "service.name", text_clean(service_name(of), ret->scratch[2]));
+    text_attr(attrs, &n, "host.name", text_clean(f->host_name, ret->scratch[3]));
     text_attr(attrs, &n, "host.id", f->host_id);
     text_attr(attrs, &n, "host.arch", f->host_arch);
     text_attr(attrs, &n, "os.type", BYTES_LIT("linux"));
@@ -99,10 +95,20 @@ void request_resource(struct writer *w, const struct window_process *of)
     for (uint32_t i = 0; identity && i < identity->n; i++) {
         const struct attr *said = &identity->attr[i];
         bool is_text = said->value.kind == ATTR_STRING;
-        if (!bytes_is(said->key, "service.name") && bytes_is_utf8(said->key) &&
-            (!is_text || bytes_is_utf8(said->value.text)))
+        if (!bytes_is(said->key, "service.name") &&
+            bytes_is_utf8(said->key) && (!is_text || bytes_is_utf8(said->value.text)))
             attrs[n++] = *said;
     }
-    build_resource(w->b, attrs, n, SCHEMA_URL);
+    struct relabel_labels labels = {attrs, n, RESOURCE_MAX, &ret->text};
+    arena_reset(&ret->text, RESOURCE_TEXT_KEPT);
+    double share = f->relabel ? relabel_apply(f->relabel, &labels) : 1;
+    ret->n = labels.n;
+    return share;
+}
+
+void request_resource(struct writer *w, const struct window_process *of)
+{
+    (void)resource_read(w->resource, w->facts, of);
+    build_resource(w->b, w->resource->attr, w->resource->n, SCHEMA_URL);
     build_scope(w->b, SCOPE_NAME, BYTES_LIT(PROFGATE_VERSION), NULL, 0, SCHEMA_URL);
 }

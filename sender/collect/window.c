@@ -41,7 +41,7 @@ static uint32_t process_of(struct window *w, struct process *process)
     uint32_t at = process->in_window;
     if (at < w->process.n && w->process.p[at].process == process)
         return at;
-    if (vec_append(&w->process, (struct window_process){.process = process}) < 0)
+    if (vec_append(&w->process, (struct window_process){.process = process, .share = 1}) < 0)
         return UINT32_MAX;
     process_hold(process);
     w->bytes += PROCESS_BYTES;
@@ -233,7 +233,7 @@ void window_clear(struct window *w)
     vec_clear(&w->sample);
     vec_clear(&w->time);
     w->bytes = 0;
-    w->dropped = 0;
+    w->dropped = w->unwanted = 0;
 }
 
 void window_release(struct window *w)

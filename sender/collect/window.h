@@ -6,7 +6,7 @@
  * The stack counts whole, frame by frame: two that differ anywhere are never merged.
  *
  * A closed window goes to another thread whole, with all that is needed to name and send it: the processes in
- * it are held, what they say of themselves is that of the closing, its files are open. Nothing in it changes
+ * it are held, what they say of themselves is that of the closing, its files are open. Nothing is added
  * any more; it is cleared, which lets go of all that, on the thread that filled it.
  */
 #ifndef SENDER_COLLECT_WINDOW_H
@@ -70,6 +70,7 @@ struct window_process {
     struct process *process;   /* held: what it is does not change (procs.h) */
     struct identity *identity; /* what it says of itself, from window_close on; held; NULL: nothing */
     struct bytes service_name; /* likewise */
+    double share;              /* of its samples: those that are sent; 1, until targets_thin */
     const struct word *word;   /* one of a runtime's that was met in it; NULL: none */
 };
 
@@ -110,7 +111,7 @@ struct window {
     struct intern stacks;             /* of struct frame[] */
     struct intern keys;               /* identity of each distinct sample */
     struct intern contexts;           /* of records as sender/context/record.h reads them */
-    VEC(struct window_sample) sample; /* by number in keys */
+    VEC(struct window_sample) sample; /* by number in keys, until targets_thin */
     VEC(struct window_time) time;
     VEC(struct window_process) process;
     VEC(struct window_file) file;
@@ -119,6 +120,7 @@ struct window {
     VEC(struct window_word) word; /* by number in words */
     size_t bytes;                 /* of samples and stacks, about */
     uint64_t dropped;             /* since the last clear: over a limit, or memory was out */
+    uint64_t unwanted;            /* hits that are not to be sent (targets_thin) */
 };
 
 #define WINDOW_NO_TIME    UINT32_MAX
@@ -130,7 +132,7 @@ bool window_add(struct window *w, struct process *process, const struct sample_h
 
 static inline uint32_t window_samples(const struct window *w)
 {
-    return w->keys.n;
+    return w->sample.n;
 }
 
 /* The frames of a stack, leaf first. */

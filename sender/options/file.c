@@ -71,6 +71,32 @@ static int take_map(struct reading *r, const char *key, const struct settings_no
     return result;
 }
 
+/* "relabel: [ { source_labels: […], action: drop }, … ]", as Prometheus writes relabel_configs. */
+static int take_rule(struct reading *r, const struct settings_node *n)
+{
+    struct relabel_rule rule = {0};
+    struct error why = {""};
+    if (!settings_is(n, SETTINGS_MAP))
+        return settings_fail(r->file, n, "relabel",
+                             "a rule is a map: { source_labels: [...], action: drop }");
+    if (settings_defaults(&relabel_section, &rule, &r->o->arena) < 0)
+        return settings_no_memory(r->file);
+    int result = settings_take_map(r->file, &relabel_section, &rule, n, "relabel");
+    if (result == 0 && (result = options_add_rule(r->o, &rule, &why)) < 0)
+        return settings_fail_why(r->file, n, "relabel", result, &why);
+    return result;
+}
+
+static int take_rules(struct reading *r, const struct settings_node *n)
+{
+    int result = 0;
+    if (!settings_is(n, SETTINGS_LIST))
+        return take_rule(r, n);
+    for (uint32_t i = 0; i < settings_count(n) && result == 0; i++)
+        result = take_rule(r, settings_item(r->file, n, i));
+    return result;
+}
+
 static int take_key(struct reading *r, const struct settings_node *k, const struct settings_node *v)
 {
     if (!settings_is(k, SETTINGS_SCALAR))
@@ -81,6 +107,8 @@ static int take_key(struct reading *r, const struct settings_node *k, const stru
         return name ? settings_no_memory(r->file) : settings_failure(r->file);
     for (char *c = key; *c; c++)
         *c = *c == '_' ? '-' : *c; /* as the Collector spells its keys */
+    if (strcmp(key, "relabel") == 0)
+        return take_rules(r, v);
     if (settings_is(v, SETTINGS_MAP))
         return take_map(r, key, v);
     if (settings_is(v, SETTINGS_SCALAR))

@@ -7,6 +7,8 @@
  *     frequency: 97
  *     off-cpu: { min: 5ms, share: 10% }        # --off-cpu --off-cpu-min 5ms --off-cpu-share 10%
  *     include: [ user=www-data, executable=java ]
+ *     relabel:
+ *       - { source_labels: [service.name], regex: "test-.*", action: drop }
  */
 #ifndef SENDER_OPTIONS_FILE_H
 #define SENDER_OPTIONS_FILE_H

@@ -137,5 +137,6 @@ int options_read(struct options *ret, int argc, char **argv, char *(*getvar)(con
 
 void options_release(struct options *o)
 {
+    o->relabel = relabel_free(o->relabel);
     arena_release(&o->arena);
 }

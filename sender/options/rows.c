@@ -9,6 +9,7 @@
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
 #include "proto/base/settings/completion.h"
+#include "proto/base/settings/file.h"
 #include "sender/options/filter.h"
 
 static int invalid(struct error *e, const char *value, const char *want)
@@ -196,6 +197,34 @@ static int set_headers(void *options, const char *value, struct arena *arena, st
     return 0;
 }
 
+int options_add_rule(struct options *o, const struct relabel_rule *rule, struct error *e)
+{
+    if (!o->relabel && !(o->relabel = relabel_new()))
+        return error_set(e, -ENOMEM, "out of memory");
+    return relabel_add(o->relabel, rule, e);
+}
+
+/* A rule as it would stand in a file, on one line. */
+static int set_relabel(void *options, const char *value, struct arena *arena, struct error *e)
+{
+    const struct settings_file_options reading = {
+        .arena = arena, .no_variables = "a flag expands no variables", .lines_only = true};
+    struct options *o = options;
+    struct settings_file *file;
+    struct relabel_rule rule = {0};
+    int r = settings_file_open(&file, value, bytes_str(value), &reading, e);
+    if (r < 0)
+        return r;
+    const struct settings_node *root = settings_root(file);
+    if (!root || !settings_is(root, SETTINGS_MAP))
+        r = invalid(e, value, "a rule: { source_labels: [...], regex: ..., action: ... }");
+    else if ((r = settings_defaults(&relabel_section, &rule, arena)) == 0 &&
+             (r = settings_take_map(file, &relabel_section, &rule, root, "relabel")) == 0)
+        r = options_add_rule(o, &rule, e);
+    settings_file_close(file);
+    return r;
+}
+
 static const struct settings_word protocols[] = {{"grpc", OTLP_GRPC}, {"http/protobuf", OTLP_HTTP}, {NULL}};
 static const struct settings_word compressions[] = {
     {"none", CLIENT_COMPRESS_NONE}, {"gzip", CLIENT_COMPRESS_GZIP}, {"zstd", CLIENT_COMPRESS_ZSTD}, {NULL}};
@@ -284,6 +313,8 @@ static const struct settings_row rows[] = {
     {"owner", SETTINGS_BOOL, AT(owner), .doc = "also say process.owner, by /etc/passwd"},
     {"env", SETTINGS_REPEATED, AT(variables), NULL, 0, OPTIONS_VARIABLES_MAX, .metavar = "NAME",
      .doc = "also say process.environment_variable.NAME; may be repeated"},
+    {"relabel", SETTINGS_OWN, .set = set_relabel, .metavar = "RULE",
+     .doc = "as Prometheus's relabel_config, over resource attributes; also { action: sample, share: 10% }; may be repeated"},
     {"symbolize", SETTINGS_CHOICE, AT(addresses_only), .words = symbolizing, .want = "full or none", .metavar = "WHAT",
      .doc = "full (default), or none: native code as addresses and build ids only"},
     {"print", SETTINGS_BOOL, AT(print), .doc = "write a summary to standard output instead of sending"},

@@ -14,6 +14,9 @@ extern const struct settings_section options_section;
 /* The program by its options. */
 extern const struct settings_command options_command;
 
+/* One more rule of --relabel. 0, -EINVAL with *e, or -ENOMEM. */
+int options_add_rule(struct options *o, const struct relabel_rule *rule, struct error *e);
+
 /* --config, and those that print something and end: not for a file. */
 bool options_is_of_command(const struct settings_row *row);
 

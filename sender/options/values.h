@@ -13,6 +13,7 @@
 #include "proto/base/settings/settings.h"
 #include "proto/client/client.h"
 #include "sender/attach/sampler.h"
+#include "sender/relabel/relabel.h"
 
 /* Headers sent along: credentials and a tenant are two. */
 #define OPTIONS_HEADERS_MAX 64u
@@ -26,12 +27,13 @@ struct options {
     int completion;     /* enum completion_shell */
     int addresses_only; /* native code is sent without names */
     enum log_level log_level;
-    uint32_t frequency;   /* Hz */
-    uint64_t interval_ns; /* of reports */
-    uint64_t duration_ns; /* 0: until told to stop */
-    uint32_t pid;         /* 0: all */
+    uint32_t frequency;       /* Hz */
+    uint64_t interval_ns;     /* of reports */
+    uint64_t duration_ns;     /* 0: until told to stop */
+    uint32_t pid;             /* 0: all */
     bool command_line, owner; /* said of processes, too; as are these variables of their environments */
     struct settings_strings variables;
+    struct relabel *relabel; /* rules over what is said of them; NULL: none */
     bool without_cpu, wait, wait_by_ticket, block, lock;
     uint64_t wait_min_ns, lock_min_ns;
     const char *trace_map; /* where OBI's map of traces is pinned; NULL: it is not asked */

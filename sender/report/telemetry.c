@@ -17,7 +17,7 @@ struct figure {
     double number;
 };
 
-#define FIGURES_MAX 48u
+#define FIGURES_MAX 64u
 
 struct figures {
     struct figure at[FIGURES_MAX];
@@ -77,6 +77,11 @@ static void collect(struct figures *f, const struct telemetry *t)
          (double)t->sampler.taken},
         {"profsend.sent", "{sample}", "Samples acknowledged by the receiver", METRIC_SUM, NULL, NULL,
          (double)t->delivery.sent},
+        {"profsend.unwanted", "{sample}", "Samples that the rules of --relabel left out", METRIC_SUM, NULL,
+         NULL, (double)t->unwanted},
+        {"profsend.relabel.given_up", "{match}",
+         "Matches that the rules of --relabel gave up: too long, or too dear", METRIC_SUM, NULL, NULL,
+         (double)t->matches_given_up},
         {"profsend.requests", "{request}", "Requests handed to the exporter", METRIC_SUM, NULL, NULL,
          (double)t->delivery.requests},
         {"profsend.retries", "{attempt}", "Attempts that failed and were repeated", METRIC_SUM, NULL, NULL,

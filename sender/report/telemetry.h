@@ -14,7 +14,9 @@ struct telemetry {
     struct sampler_counts sampler;
     struct delivery_counts delivery;
     struct spool_counts spool;
-    uint64_t window_dropped;  /* samples: limits and memory */
+    uint64_t window_dropped; /* samples: limits and memory */
+    uint64_t unwanted;       /* likewise: that rules left out */
+    uint64_t matches_given_up;
     uint64_t pending_dropped; /* stacks that waited for their weight */
     uint64_t cpu_ns, memory;  /* our own */
     uint64_t begun, now;      /* Unix, ns */

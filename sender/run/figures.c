@@ -39,6 +39,8 @@ static struct telemetry read_telemetry(struct program *p)
         .delivery = p->delivery.counts,
         .spool = delivery_spool(&p->delivery),
         .window_dropped = dropped(p),
+        .unwanted = p->unwanted,
+        .matches_given_up = p->options.relabel ? relabel_given_up(p->options.relabel) : 0,
         .pending_dropped = p->collector.pending.dropped,
         .cpu_ns = host_own_cpu(),
         .memory = host_own_memory(),

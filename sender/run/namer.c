@@ -11,6 +11,7 @@
 #include "proto/base/macros.h"
 #include "proto/io/loop.h"
 #include "sender/collect/report.h"
+#include "sender/collect/targets.h"
 #include "sender/run/privilege.h"
 
 /* A request on its way to the loop. */
@@ -97,7 +98,7 @@ static int print(struct namer *n)
 {
     double seconds = (double)(n->facts.end - n->facts.start) / NSEC_PER_SEC;
     int r = report_write(n->options.print, &n->naming, &n->window, seconds, n->facts.kinds);
-    n->sent = r < 0 ? 0 : n->window.time.n;
+    n->sent = r < 0 ? 0 : n->window.time.n - n->window.unwanted;
     return r;
 }
 
@@ -106,10 +107,14 @@ static void work(struct namer *n)
     uint64_t begun = clock_monotonic();
     n->sent = 0;
     naming_settle(&n->naming, &n->window, n->options.procs, begun);
-    int r = n->options.print ? print(n) : request_build(n->build, &n->naming, &n->window, &n->facts, emit, n);
+    int r = targets_thin(&n->window, &n->facts);
+    if (r == 0)
+        r = n->options.print ? print(n) : request_build(n->build, &n->naming, &n->window, &n->facts, emit, n);
     naming_next(&n->naming);
     malloc_trim(0); /* what a window needs for a moment is more than all names that are kept */
-    struct namer_result result = {.lost = n->window.time.n - n->sent, .took_ns = clock_monotonic() - begun};
+    struct namer_result result = {.lost = n->window.time.n - n->window.unwanted - n->sent,
+                                  .unwanted = n->window.unwanted,
+                                  .took_ns = clock_monotonic() - begun};
     result.result = r < 0 ? r : result.lost ? -ENOMEM : 0;
     pthread_mutex_lock(&n->lock);
     n->result = result;

@@ -24,8 +24,9 @@ struct namer;
 
 /* What became of a window. */
 struct namer_result {
-    int result;    /* 0 or -errno: why it was not, or not all, named and sent */
-    uint64_t lost; /* samples that are in no request */
+    int result;        /* 0 or -errno: why it was not, or not all, named and sent */
+    uint64_t lost;     /* samples that are in no request, though they should */
+    uint64_t unwanted; /* that rules left out */
     uint64_t took_ns;
 };
 

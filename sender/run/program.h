@@ -49,6 +49,7 @@ struct program {
     uint64_t windows, stretched; /* handed on; not ended yet when it was time */
     uint64_t naming_ns;          /* that naming and encoding took */
     uint64_t dropped;            /* samples */
+    uint64_t unwanted;           /* likewise: that rules left out */
     uint32_t named;              /* samples of the window that is being named */
     bool stopping, said_hidden, again;
     bool is_last; /* the last window was handed on */

@@ -34,6 +34,7 @@ static bool hand_on(struct program *p, uint64_t now)
     }
     struct request_facts facts = {
         .kinds = &p->options.kinds,
+        .relabel = p->options.relabel,
         .realtime_offset = (int64_t)(clock_realtime() - clock_monotonic()),
         .boot_offset = (int64_t)(clock_realtime() - boot_time()),
         .start = begun,
@@ -93,6 +94,7 @@ void windows_named(void *user, const struct namer_result *result)
 {
     struct program *p = user;
     p->naming_ns += result->took_ns;
+    p->unwanted += result->unwanted;
     if (p->is_late)
         return;
     check_kernel_names(p);

@@ -9,7 +9,7 @@ from programs import BUILD, ROOT
 
 FENCE = re.compile(r"^ {0,3}(```+|~~~+)[ \t]*([^`]*?)[ \t]*$")
 # What a block may be. Of `yaml`, whose it is: without another word profgate's.
-KINDS = {"rules", "yaml", "yaml collector", "yaml prometheus", "sh", "c", "python", "go", "json", "http", "ebnf", "text"}
+KINDS = {"rules", "yaml", "yaml profsend", "yaml collector", "yaml prometheus", "sh", "c", "python", "go", "json", "http", "ebnf", "text"}
 
 
 def pages():
@@ -68,6 +68,14 @@ def test_configurations_are_taken(text, tmp_path):
     path.write_text(text)
     code, said = run("serve", "--config", path, "--print-config")
     assert code == 0, said
+
+
+@pytest.mark.parametrize("text", blocks("yaml profsend"))
+def test_profsend_takes_its_configurations(text, tmp_path):
+    path = tmp_path / "block.yaml"
+    path.write_text(text)
+    done = subprocess.run([BUILD / "profsend", "--config", path, "--version"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_there_is_something_to_try():

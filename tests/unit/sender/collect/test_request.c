@@ -4,6 +4,7 @@
 #include "tests/lib/unit.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "sender/collect/collector.h"
 #include "sender/collect/report.h"
 #include "sender/collect/request.h"
+#include "sender/collect/targets.h"
 #include "sender/procs/facts.h"
 
 __attribute__((noinline)) static int leaf_function(int x)
@@ -89,6 +91,7 @@ static struct collector collector;
 static struct naming naming;
 static struct window closed;
 static struct kinds kinds;
+static struct relabel *rules;
 
 static void begin(void)
 {
@@ -140,6 +143,7 @@ static void build_all(struct sent *sent, size_t max_bytes)
     struct request_facts facts = {.host_name = BYTES_LIT("box"),
                                   .os_version = BYTES_LIT("6.1"),
                                   .kinds = &kinds,
+                                  .relabel = rules,
                                   .kernel_build_id = BYTES_LIT("abcd"),
                                   .realtime_offset = 1000,
                                   .start = 500,
@@ -147,6 +151,18 @@ static void build_all(struct sent *sent, size_t max_bytes)
                                   .max_bytes = max_bytes};
     ck_assert_int_eq(request_build(b, &naming, &closed, &facts, keep, sent), 0);
     build_free(b);
+}
+
+/* The one rule there is, and what it leaves of the window. */
+static void thin(int action, double share)
+{
+    static const char *labels[] = {"process.executable.name"};
+    const struct request_facts facts = {
+        .relabel = rules = unit_made(relabel_new()), .start = 500, .end = 2000};
+    const struct relabel_rule rule = {
+        .source_labels = {labels, 1}, .regex = ".*", .action = action, .share = share};
+    struct error e;
+    unit_made(relabel_add(rules, &rule, &e) == 0 && targets_thin(&closed, &facts) == 0 ? rules : NULL);
 }
 
 static uint64_t in(int (*function)(int), unsigned at)
@@ -522,6 +538,74 @@ UNIT(a_window_without_frames_of_a_runtime_has_its_resource)
     build_all(&sent, REQUEST_BYTES_MAX);
     ck_assert(bytes_is(resource_text(&sent.profiles[0], 0, "process.runtime.name"), "cpython"));
     ck_assert(bytes_is(resource_text(&sent.profiles[0], 0, "process.runtime.version"), "3.11.2"));
+    release(&sent);
+    end();
+}
+
+/* Ticks of the clock and calls of a probe, half of each of one stack. */
+static void feed_both(uint32_t n)
+{
+    struct {
+        uint64_t address[1];
+    } record = {.address = {in(leaf_function, 1)}};
+    for (uint32_t i = 0; i < n; i++) {
+        struct sample_head h = {.kind = SAMPLE_STACK,
+                                .pid = (uint32_t)getpid(),
+                                .start = own_start(),
+                                .time = 600 + i,
+                                .tid = 1 + i % 2,
+                                .n_user = 1,
+                                .flags = SAMPLE_PLAIN,
+                                .value = 1,
+                                .source = i % 4 < 2 ? SAMPLE_FROM_CLOCK : SAMPLE_FROM_OTHERS};
+        collector_stack(&collector, &h, record.address, 1);
+    }
+}
+
+UNIT(a_share_of_samples_says_what_each_stands_for)
+{
+    enum { ALL = 8000 };
+    char probe[] = "libc:malloc";
+    struct sent sent = {0};
+    struct error e;
+    begin();
+    ck_assert_int_eq(kinds_add_probe(&kinds, probe, &e), 0);
+    feed_both(ALL);
+    settle();
+    thin(RELABEL_SAMPLE, 0.3);
+    build_all(&sent, REQUEST_BYTES_MAX);
+    const struct profiles *p = &sent.profiles[0];
+    uint64_t ticks = 0, calls = 0;
+    ck_assert_uint_eq(p->profile.n, 2);
+    for (uint32_t i = 0; i < p->sample.n; i++) {
+        if (p->sample.n_values[i] == 0)
+            ticks += p->sample.n_timestamps[i];
+        else
+            calls += (uint64_t)p->sample.value_sum[i];
+    }
+    /* five standard deviations of what is left of ALL / 2 hits, each of which stands for 1 / 0.3 */
+    const double hits = ALL / 2.0, far = 5 * sqrt(hits * 0.3 * 0.7);
+    ck_assert_double_eq_tol((double)ticks, hits * 0.3, far);
+    ck_assert_double_eq_tol((double)calls, hits, far / 0.3);
+    ck_assert_int_eq(p->profile.period[0], 175438593); /* 52631578 ns / 0.3 */
+    ck_assert(bytes_is(attribute(p, p->profile.attrs_at, 0, "profsend.sampling.probability").text, "0.3"));
+    ck_assert_uint_eq(closed.unwanted + sent.hits, ALL);
+    rules = relabel_free(rules);
+    release(&sent);
+    end();
+}
+
+UNIT(nothing_is_sent_of_who_is_dropped)
+{
+    struct sent sent = {0};
+    begin();
+    feed_both(100);
+    settle();
+    thin(RELABEL_DROP, 1);
+    build_all(&sent, REQUEST_BYTES_MAX);
+    ck_assert_uint_eq(sent.n, 0);
+    ck_assert_uint_eq(closed.unwanted, 100);
+    rules = relabel_free(rules);
     release(&sent);
     end();
 }

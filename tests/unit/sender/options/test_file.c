@@ -58,6 +58,37 @@ UNIT(a_file_says_what_flags_say)
     options_release(&o);
 }
 
+UNIT(rules_are_written_as_prometheus_has_them)
+{
+    struct options o;
+    struct error e = {0};
+    int r = read_text(&o,
+                      "command_line: true\n"
+                      "env: [STAGE, REGION]\n"
+                      "relabel:\n"
+                      "  - { source_labels: [service.name], regex: \"test-.*\", action: drop }\n"
+                      "  - source_labels: [k8s.namespace.name, k8s.pod.name]\n"
+                      "    separator: /\n"
+                      "    target_label: pod\n"
+                      "    replacement: $1\n",
+                      "--relabel={target_label: x, replacement: y}", &e);
+    ck_assert_msg(r == 0, "%s", e.text);
+    ck_assert(o.command_line && o.variables.n == 2 && o.relabel);
+    options_release(&o);
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"relabel: [ { action: drop } ]\n", ":1: relabel: drop needs source_labels"},
+        {"relabel:\n  - { source_labels: [a], action: drop, regx: b }\n", ":2: relabel.regx: unknown key"},
+        {"relabel: [ drop ]\n", ":1: relabel: a rule is a map"},
+        {"relabel: drop\n", ":1: relabel: a rule is a map"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ck_assert_int_eq(read_text(&o, bad[i].text, NULL, &e), -EINVAL);
+        ck_assert_msg(strstr(e.text, bad[i].says), "%s: %s", bad[i].text, e.text);
+    }
+}
+
 UNIT(an_empty_file_changes_nothing)
 {
     struct options o;

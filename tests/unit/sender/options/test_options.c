@@ -177,6 +177,7 @@ UNIT(rules_say_whom)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_assert_msg(READ(&o, &e, "--include", bad[i]) == -EINVAL, "%s", bad[i]);
 }
+
 UNIT(what_is_said_of_processes_besides)
 {
     struct options o;
@@ -191,4 +192,26 @@ UNIT(what_is_said_of_processes_besides)
     ck_assert_int_eq(READ(&o, &e, "--env", "A=1"), -EINVAL);
     ck_assert_str_eq(e.text, "\"A=1\" is not the name of a variable");
     ck_assert_int_eq(READ(&o, &e, "--env", ""), -EINVAL);
+}
+
+UNIT(rules_over_what_is_said)
+{
+    struct options o;
+    struct error e;
+    ck_assert_int_eq(READ(&o, &e), 0);
+    ck_assert_ptr_null(o.relabel);
+    options_release(&o);
+    ck_assert_int_eq(READ(&o, &e, "--relabel", "{source_labels: [a, b], regex: 'x;(.*)', target_label: c}",
+                          "--relabel={source_labels: [service.name], action: sample, share: 10%}"),
+                     0);
+    ck_assert_ptr_nonnull(o.relabel);
+    options_release(&o);
+    static const char *const bad[] = {"x",
+                                      "",
+                                      "{",
+                                      "{action: drop}",
+                                      "{source_labels: [a], action: x}",
+                                      "{target_label: x, replacement: '${env:HOME}'}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(READ(&o, &e, "--relabel", bad[i]) == -EINVAL, "%s", bad[i]);
 }
