@@ -10,6 +10,7 @@
 
 #include "proto/base/bytes.h"
 #include "sender/attach/kinds.h"
+#include "sender/pods/pods.h"
 #include "sender/relabel/relabel.h"
 
 /* What a request says of the host and of time. */
@@ -18,6 +19,7 @@ struct request_facts {
     struct bytes host_id, os_description;          /* likewise */
     struct bytes kernel_build_id;                  /* hex; .n 0: not known */
     const struct kinds *kinds;                     /* types and units */
+    struct pods *pods;                             /* who knows names of containers; NULL: nobody */
     struct relabel *relabel;                       /* applied to each resource; NULL: nothing is */
     int64_t realtime_offset;                       /* CLOCK_REALTIME - CLOCK_MONOTONIC, ns */
     int64_t boot_offset;                           /* CLOCK_REALTIME - CLOCK_BOOTTIME, ns */

@@ -67,6 +67,13 @@ static void runtime_attrs(struct attr *attrs, uint32_t *n, const struct window_p
         text_attr(attrs, n, "process.runtime.version", bytes_str(p->runtime_version));
 }
 
+/* What a process may say of its pod unless somebody knows better. */
+static bool is_pod_s(struct bytes key)
+{
+    return bytes_is(key, "k8s.pod.name") || bytes_is(key, "k8s.namespace.name") ||
+           bytes_is(key, "k8s.container.name");
+}
+
 double resource_read(struct resource *ret, const struct request_facts *f, const struct window_process *of)
 {
     const struct process *p = of->process;
@@ -83,6 +90,12 @@ double resource_read(struct resource *ret, const struct request_facts *f, const 
     }
     runtime_attrs(attrs, &n, of);
     text_attr(attrs, &n, "container.id", p->container_id);
+    bool has_pod = f->pods && pods_find(f->pods, p->container_id, &ret->pod);
+    if (has_pod) {
+        text_attr(attrs, &n, "k8s.pod.name", bytes_str(ret->pod.pod));
+        text_attr(attrs, &n, "k8s.namespace.name", bytes_str(ret->pod.space));
+        text_attr(attrs, &n, "k8s.container.name", bytes_str(ret->pod.container));
+    }
     text_attr(attrs, &n, "service.name", text_clean(service_name(of), ret->scratch[2]));
     text_attr(attrs, &n, "host.name", text_clean(f->host_name, ret->scratch[3]));
     text_attr(attrs, &n, "host.id", f->host_id);
@@ -95,7 +108,7 @@ double resource_read(struct resource *ret, const struct request_facts *f, const 
     for (uint32_t i = 0; identity && i < identity->n; i++) {
         const struct attr *said = &identity->attr[i];
         bool is_text = said->value.kind == ATTR_STRING;
-        if (!bytes_is(said->key, "service.name") &&
+        if (!bytes_is(said->key, "service.name") && !(has_pod && is_pod_s(said->key)) &&
             bytes_is_utf8(said->key) && (!is_text || bytes_is_utf8(said->value.text)))
             attrs[n++] = *said;
     }

@@ -11,7 +11,7 @@
 #include "sender/collect/window.h"
 
 /* Attributes of ours; with what it says of itself; and what rules may add. */
-#define RESOURCE_OURS 22u
+#define RESOURCE_OURS 25u
 #define RESOURCE_MAX  (RESOURCE_OURS + IDENTITY_MAX + 32u)
 /* Memory that is kept from one to the next. */
 #define RESOURCE_TEXT_KEPT 65536u
@@ -22,6 +22,7 @@ struct resource {
     uint32_t n;
     /* private */
     char scratch[4][TEXT_MAX], created[32];
+    struct pods_found pod;
     struct arena text;
 };
 

@@ -10,6 +10,7 @@
 #include "proto/base/settings/manual.h"
 #include "sender/options/file.h"
 #include "sender/options/rows.h"
+#include "sender/pods/pods.h"
 
 void options_help(FILE *to)
 {
@@ -99,6 +100,8 @@ static int settle(struct options *o, struct error *e)
     }
     if (o->protocol == OTLP_GRPC)
         o->path = NULL;
+    if (o->kubernetes && (r = pods_check(o->kubernetes, e)) < 0)
+        return r;
     for (uint32_t i = 0; i < o->variables.n; i++)
         if (!*o->variables.items[i] || strchr(o->variables.items[i], '='))
             return error_set(e, -EINVAL, "\"%s\" is not the name of a variable", o->variables.items[i]);

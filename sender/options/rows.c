@@ -313,6 +313,8 @@ static const struct settings_row rows[] = {
     {"owner", SETTINGS_BOOL, AT(owner), .doc = "also say process.owner, by /etc/passwd"},
     {"env", SETTINGS_REPEATED, AT(variables), NULL, 0, OPTIONS_VARIABLES_MAX, .metavar = "NAME",
      .doc = "also say process.environment_variable.NAME; may be repeated"},
+    {"kubernetes", SETTINGS_TEXT, AT(kubernetes), .metavar = "WHERE",
+     .doc = "also say k8s names; unix:/run/containerd/containerd.sock (CRI), or a kubelet's http://127.0.0.1:10255"},
     {"relabel", SETTINGS_OWN, .set = set_relabel, .metavar = "RULE",
      .doc = "as Prometheus's relabel_config, over resource attributes; also { action: sample, share: 10% }; may be repeated"},
     {"symbolize", SETTINGS_CHOICE, AT(addresses_only), .words = symbolizing, .want = "full or none", .metavar = "WHAT",

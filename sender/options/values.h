@@ -33,6 +33,7 @@ struct options {
     uint32_t pid;             /* 0: all */
     bool command_line, owner; /* said of processes, too; as are these variables of their environments */
     struct settings_strings variables;
+    const char *kubernetes;  /* who is asked for names of pods; NULL: nobody */
     struct relabel *relabel; /* rules over what is said of them; NULL: none */
     bool without_cpu, wait, wait_by_ticket, block, lock;
     uint64_t wait_min_ns, lock_min_ns;

@@ -8,6 +8,7 @@
 #include "proto/base/buffer.h"
 #include "sender/attach/sampler.h"
 #include "sender/deliver/delivery.h"
+#include "sender/pods/pods.h"
 
 /* Read anew for each report; sums are since the start. */
 struct telemetry {
@@ -17,6 +18,7 @@ struct telemetry {
     uint64_t window_dropped; /* samples: limits and memory */
     uint64_t unwanted;       /* likewise: that rules left out */
     uint64_t matches_given_up;
+    struct pods_counts pods;
     uint64_t pending_dropped; /* stacks that waited for their weight */
     uint64_t cpu_ns, memory;  /* our own */
     uint64_t begun, now;      /* Unix, ns */

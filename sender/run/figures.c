@@ -40,6 +40,7 @@ static struct telemetry read_telemetry(struct program *p)
         .spool = delivery_spool(&p->delivery),
         .window_dropped = dropped(p),
         .unwanted = p->unwanted,
+        .pods = p->pods ? pods_counts(p->pods) : (struct pods_counts){0},
         .matches_given_up = p->options.relabel ? relabel_given_up(p->options.relabel) : 0,
         .pending_dropped = p->collector.pending.dropped,
         .cpu_ns = host_own_cpu(),

@@ -63,6 +63,11 @@ static bool on_runtime(void *user, uint32_t pid, uint32_t runtime, struct runtim
     return sampler_runtime_of(p->sampler, pid, runtime, ret);
 }
 
+static int open_pods(struct program *p, struct error *e)
+{
+    return p->options.kubernetes ? pods_new(&p->pods, p->options.kubernetes, keep_needed, e) : 0;
+}
+
 /* Where names come from. A library that is missing is no reason not to profile. */
 static int open_names(struct program *p)
 {
@@ -204,6 +209,10 @@ int program_open(struct program *p)
                                   p->options.variables.n};
     if (procs_wish(p->collector.procs, &wishes) < 0 || open_names(p) < 0) {
         log_error("out of memory, or no thread can be made");
+        return EXIT_FAILED;
+    }
+    if (open_pods(p, &e) < 0) {
+        log_error("%s", e.text);
         return EXIT_FAILED;
     }
     p->collector.place = on_place;

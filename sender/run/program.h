@@ -33,6 +33,7 @@ struct program {
     struct collector collector;
     struct fetch *fetch; /* NULL: nobody is asked for debug files */
     struct words *words;
+    struct pods *pods; /* NULL: nobody is asked for names of pods */
     struct namer *namer;
     struct delivery delivery;
     struct client *metrics; /* NULL: our figures go nowhere */

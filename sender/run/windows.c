@@ -34,6 +34,7 @@ static bool hand_on(struct program *p, uint64_t now)
     }
     struct request_facts facts = {
         .kinds = &p->options.kinds,
+        .pods = p->pods,
         .relabel = p->options.relabel,
         .realtime_offset = (int64_t)(clock_realtime() - clock_monotonic()),
         .boot_offset = (int64_t)(clock_realtime() - boot_time()),

@@ -215,3 +215,18 @@ UNIT(rules_over_what_is_said)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_assert_msg(READ(&o, &e, "--relabel", bad[i]) == -EINVAL, "%s", bad[i]);
 }
+
+UNIT(where_pods_are_asked_for)
+{
+    struct options o;
+    struct error e;
+    static const char *const good[] = {"unix:/run/containerd/containerd.sock", "http://127.0.0.1:10255",
+                                       "http://node:10255/pods"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        ck_assert_int_eq(READ(&o, &e, "--kubernetes", good[i]), 0);
+        ck_assert_str_eq(o.kubernetes, good[i]);
+        options_release(&o);
+    }
+    ck_assert_int_eq(READ(&o, &e, "--kubernetes", "https://127.0.0.1:10250"), -EINVAL);
+    ck_assert_int_eq(READ(&o, &e, "--kubernetes", "ftp://x"), -EINVAL);
+}
