@@ -177,6 +177,36 @@ static __always_inline struct task_struct *current_task(void)
                                             : (struct task_struct *)bpf_get_current_task();
 }
 
+/* What is kept of a thread, as long as it lives: `kept *name(task, create)`, where `create` is
+ * BPF_LOCAL_STORAGE_GET_F_CREATE or 0, and NULL says that there is none. Before 5.12 tracepoints have no task
+ * storage: there it is a hash map, and of more threads than that holds those that were asked for longest ago
+ * are forgotten. */
+#define OF_EACH_THREAD(kept, name, storage, by_thread)                        \
+    struct {                                                                  \
+        __uint(type, BPF_MAP_TYPE_TASK_STORAGE);                              \
+        __uint(map_flags, BPF_F_NO_PREALLOC);                                 \
+        __type(key, int);                                                     \
+        __type(value, kept);                                                  \
+    } storage SEC(".maps");                                                   \
+    struct {                                                                  \
+        __uint(type, BPF_MAP_TYPE_LRU_HASH);                                  \
+        __uint(max_entries, 16384);                                           \
+        __type(key, __u32);                                                   \
+        __type(value, kept);                                                  \
+    } by_thread SEC(".maps");                                                 \
+    static __always_inline kept *name(struct task_struct *task, __u64 create) \
+    {                                                                         \
+        if (HAS_HELPER(task_storage_get))                                     \
+            return bpf_task_storage_get(&storage, task, 0, create);           \
+        __u32 tid = FIELD(task, pid);                                         \
+        kept *one = bpf_map_lookup_elem(&by_thread, &tid);                    \
+        if (one || !create)                                                   \
+            return one;                                                       \
+        kept none = {0};                                                      \
+        bpf_map_update_elem(&by_thread, &tid, &none, BPF_NOEXIST);            \
+        return bpf_map_lookup_elem(&by_thread, &tid);                         \
+    }
+
 struct thread_struct___tls {
     unsigned long fsbase;
 } BY_NAME;

@@ -23,33 +23,7 @@ struct lock_wait {
     __u32 again; /* interrupted, to be gone on with by restart_syscall(2) */
 };
 
-struct {
-    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, int);
-    __type(value, struct lock_wait);
-} lock_waits_of SEC(".maps");
-
-/* As waits_by_thread (wait.bpf.h). */
-struct {
-    __uint(type, BPF_MAP_TYPE_LRU_HASH);
-    __uint(max_entries, 16384);
-    __type(key, __u32);
-    __type(value, struct lock_wait);
-} lock_waits_by_thread SEC(".maps");
-
-static __always_inline struct lock_wait *lock_waiting(struct task_struct *task, __u64 create)
-{
-    if (HAS_HELPER(task_storage_get))
-        return bpf_task_storage_get(&lock_waits_of, task, 0, create);
-    __u32 tid = FIELD(task, pid);
-    struct lock_wait *w = bpf_map_lookup_elem(&lock_waits_by_thread, &tid);
-    if (w || !create)
-        return w;
-    struct lock_wait none = {0};
-    bpf_map_update_elem(&lock_waits_by_thread, &tid, &none, BPF_NOEXIST);
-    return bpf_map_lookup_elem(&lock_waits_by_thread, &tid);
-}
+OF_EACH_THREAD(struct lock_wait, lock_waiting, lock_waits_of, lock_waits_by_thread)
 
 /* Numbers of system calls (asm/unistd_64.h, asm-generic/unistd.h). */
 #ifdef __TARGET_ARCH_x86

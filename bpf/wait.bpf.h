@@ -41,35 +41,7 @@ struct wait {
     __u32 state;    /* enum sample_wait */
 };
 
-struct {
-    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, int);
-    __type(value, struct wait);
-} waits_of SEC(".maps");
-
-/* Before 5.12 tracepoints have no task storage. Of more threads than this those that waited longest ago are
- * forgotten. */
-struct {
-    __uint(type, BPF_MAP_TYPE_LRU_HASH);
-    __uint(max_entries, 16384);
-    __type(key, __u32);
-    __type(value, struct wait);
-} waits_by_thread SEC(".maps");
-
-/* `create`: BPF_LOCAL_STORAGE_GET_F_CREATE or 0. NULL: there is none. */
-static __always_inline struct wait *waiting(struct task_struct *task, __u64 create)
-{
-    if (HAS_HELPER(task_storage_get))
-        return bpf_task_storage_get(&waits_of, task, 0, create);
-    __u32 tid = FIELD(task, pid);
-    struct wait *w = bpf_map_lookup_elem(&waits_by_thread, &tid);
-    if (w || !create)
-        return w;
-    struct wait none = {0};
-    bpf_map_update_elem(&waits_by_thread, &tid, &none, BPF_NOEXIST);
-    return bpf_map_lookup_elem(&waits_by_thread, &tid);
-}
+OF_EACH_THREAD(struct wait, waiting, waits_of, waits_by_thread)
 
 /* Tickets: a count for each CPU, and the CPU. */
 struct {
