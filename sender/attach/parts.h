@@ -43,6 +43,7 @@ struct sampler {
     struct bpf_link *probe[PROBES_MAX];
     uint32_t n_probes;
     uint64_t malformed;
+    uint64_t places_refused; /* any thread's */
     struct shards shards;
 };
 

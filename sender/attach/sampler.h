@@ -31,6 +31,7 @@ struct sampler_counts {
     uint64_t rests;                       /* stacks that met rows which were not there */
     uint64_t waits, waits_short, wait_ns; /* KIND_WAIT: all, those below the minimum, time of all */
     uint64_t locks, locks_short;          /* KIND_LOCK, likewise */
+    uint64_t places_refused;              /* what sampler_place and sampler_runtime had no room for */
     uint64_t run_ns, runs;                /* of the BPF programs; 0 unless kernel.bpf_stats_enabled */
     uint64_t end[UNWIND_ENDS];            /* user stacks by how they ended */
 };

@@ -64,6 +64,23 @@ static void unwinding(struct figures *f, const struct telemetry *t)
                                    (double)t->sampler.end[i]});
 }
 
+#define TABLES "Files and pages of code whose unwind tables were not loaded, by reason"
+
+static void refusals(struct figures *f, const struct telemetry *t)
+{
+    const struct {
+        const char *reason;
+        uint64_t n;
+    } refused[] = {
+        {"unpaid", t->tables_unpaid}, /* their user's programs have used up what reading them may cost */
+        {"no_room", t->tables_refused},
+        {"failed", t->tables_failed},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+        add(f, (struct figure){"profsend.unwind.refused", "{table}", TABLES, METRIC_SUM, "reason",
+                               refused[i].reason, (double)refused[i].n});
+}
+
 static double cost(const struct telemetry *t)
 {
     uint64_t all = t->cpu_ns + t->sampler.run_ns;
@@ -97,6 +114,9 @@ static void collect(struct figures *f, const struct telemetry *t)
          (double)t->windows_stretched},
         {"profsend.naming.time", "s", "Time that names and requests took, beside the sampling", METRIC_SUM,
          NULL, NULL, (double)t->naming_ns / NSEC_PER_SEC},
+        {"profsend.places.refused", "{process}",
+         "Processes whose runtime or thread contexts the kernel side has no room for", METRIC_SUM, NULL, NULL,
+         (double)t->sampler.places_refused},
         {"profsend.waits", "{wait}", "Times that threads were off the CPU", METRIC_SUM, NULL, NULL,
          (double)t->sampler.waits},
         {"profsend.waits.short", "{wait}", "Of these, shorter than the minimum", METRIC_SUM, NULL, NULL,
@@ -125,6 +145,7 @@ static void collect(struct figures *f, const struct telemetry *t)
     };
     for (size_t i = 0; i < ARRAY_LEN(rest); i++)
         add(f, rest[i]);
+    refusals(f, t);
     losses(f, t);
     unwinding(f, t);
 }

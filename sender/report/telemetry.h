@@ -19,9 +19,10 @@ struct telemetry {
     uint64_t unwanted;       /* likewise: that rules left out */
     uint64_t matches_given_up;
     struct pods_counts pods;
-    uint64_t pending_dropped; /* stacks that waited for their weight */
-    uint64_t cpu_ns, memory;  /* our own */
-    uint64_t begun, now;      /* Unix, ns */
+    uint64_t tables_unpaid, tables_refused, tables_failed; /* of unwind tables, times one was not loaded */
+    uint64_t pending_dropped;                              /* stacks that waited for their weight */
+    uint64_t cpu_ns, memory;                               /* our own */
+    uint64_t begun, now;                                   /* Unix, ns */
     uint64_t windows, windows_stretched, naming_ns;
     uint32_t processes, files, pending;
     const char *endpoint, *host_name;

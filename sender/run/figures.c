@@ -34,6 +34,7 @@ void figures_log(struct program *p, enum log_level level)
 static struct telemetry read_telemetry(struct program *p)
 {
     uint64_t now = clock_realtime();
+    struct loader_counts tables = unwinder_counts(p->unwinder);
     return (struct telemetry){
         .sampler = sampler_counts(p->sampler),
         .delivery = p->delivery.counts,
@@ -42,6 +43,9 @@ static struct telemetry read_telemetry(struct program *p)
         .unwanted = p->unwanted,
         .pods = p->pods ? pods_counts(p->pods) : (struct pods_counts){0},
         .matches_given_up = p->options.relabel ? relabel_given_up(p->options.relabel) : 0,
+        .tables_unpaid = tables.unpaid,
+        .tables_refused = tables.tables.refused,
+        .tables_failed = tables.failed,
         .pending_dropped = p->collector.pending.dropped,
         .cpu_ns = host_own_cpu(),
         .memory = host_own_memory(),

@@ -273,6 +273,11 @@ struct unwinder *unwinder_free(struct unwinder *u)
     return NULL;
 }
 
+struct loader_counts unwinder_counts(struct unwinder *u)
+{
+    return loader_counts(&u->loader);
+}
+
 void unwinder_log(struct unwinder *u, enum log_level level)
 {
     struct sampler_counts counts = sampler_counts(u->sampler);

@@ -9,6 +9,7 @@
 #include "proto/base/bytes.h"
 #include "proto/base/log.h"
 #include "sender/attach/sampler.h"
+#include "sender/unwind/loader.h"
 
 struct unwinder;
 struct known;
@@ -23,6 +24,9 @@ void unwinder_stop(struct unwinder *u);
 
 /* Ends the thread, if it runs, and frees. Returns NULL; NULL is fine. */
 struct unwinder *unwinder_free(struct unwinder *u);
+
+/* What loading came to. */
+struct loader_counts unwinder_counts(struct unwinder *u);
 
 /* One line on what was loaded and how stacks ended. */
 void unwinder_log(struct unwinder *u, enum log_level level);

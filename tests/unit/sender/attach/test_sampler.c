@@ -292,3 +292,19 @@ UNIT(an_execve_is_told)
     ck_assert_uint_eq(seen.execs, 1);
     sampler_close(s);
 }
+
+UNIT(who_finds_no_room_is_counted)
+{
+    struct seen seen = {0};
+    struct sampler *s = open_or_skip(&(struct sampler_options){.frequency = 1}, &seen);
+    const struct context_place place = {0};
+    uint64_t refused = 0;
+    for (uint32_t pid = 1; pid <= CONTEXT_PLACES + 3; pid++)
+        refused += sampler_place(s, 0x40000000 + pid, &place) < 0;
+    for (uint32_t pid = 1; pid <= CONTEXT_PLACES + 3; pid++)
+        (void)sampler_place(s, 0x40000000 + pid, NULL);
+    ck_assert_uint_eq(refused, 3);
+    ck_assert_uint_eq(sampler_counts(s).places_refused, 3);
+    ck_assert_int_eq(sampler_place(s, 0x40000001, &place), 0);
+    sampler_close(s);
+}

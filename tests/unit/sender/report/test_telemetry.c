@@ -18,6 +18,8 @@ static struct telemetry some(void)
     t.sampler.lost = 7;
     t.sampler.end[UNWIND_END_ROOT] = 900;
     t.spool.dropped = 3;
+    t.tables_unpaid = 4;
+    t.sampler.places_refused = 6;
     t.windows = 12;
     t.windows_stretched = 2;
     t.naming_ns = 1500000000;
@@ -40,6 +42,8 @@ UNIT(the_page_has_a_line_for_each_figure)
     ck_assert(has_line(&out, "profsend.lost{reason=ring_full}", " 7 "));
     ck_assert(has_line(&out, "profsend.lost{reason=spool_full}", " 3 "));
     ck_assert(has_line(&out, "profsend.unwind.stacks{end=complete}", " 900 "));
+    ck_assert(has_line(&out, "profsend.unwind.refused{reason=unpaid}", " 4 "));
+    ck_assert(has_line(&out, "profsend.places.refused ", " 6 "));
     ck_assert(has_line(&out, "profsend.cost", " 0.0005 s"));
     ck_assert(has_line(&out, "profsend.windows ", " 12 {window}"));
     ck_assert(has_line(&out, "profsend.windows.stretched ", " 2 {window}"));
@@ -75,7 +79,7 @@ UNIT(the_request_has_each_metric_once)
     ck_assert_int_eq(telemetry_encode(&t, &out), 0);
     ck_assert_uint_eq(count(bytes_of(out.p, out.n), 1, &resource), 1);
     ck_assert_uint_eq(count(resource, 2, &scope), 1);
-    ck_assert_uint_eq(count(scope, 2, &metric), 27);
+    ck_assert_uint_eq(count(scope, 2, &metric), 29);
     buffer_release(&out);
 }
 
