@@ -166,7 +166,8 @@ def large(gateway, version):
 
 
 def test_answers_that_nobody_reads_are_on_the_budget_until_their_connections_end():
-    gateway = Gateway("--set", "service.workers=1", "--set", "limits.memory=128MiB", "--set", "limits.per_client.memory=128MiB")
+    gateway = Gateway("--set", "service.workers=1", "--set", "limits.memory=48MiB", "--set", "limits.per_client.memory=48MiB",
+                      "--set", "limits.request_bytes=16MiB")
     with running(gateway):
         before = gateway.rss_kib("VmRSS")
         open, heads = [], []
