@@ -1,5 +1,6 @@
 """Every attack of tests/bench/attack.c and every hostile content of tests/lib/attack_content.py beside a well-behaved client: the
-gateway lives, holds bounded memory, answers the attack as it should, and the client's samples are counted exactly.
+gateway lives, holds bounded memory, answers the attack as it should and /healthz at once, and the client's samples are counted
+exactly.
 
 How long the client waits meanwhile is measured by scripts/bench-attack, not here: it takes a quiet machine.
 """
@@ -11,6 +12,7 @@ import time
 
 import attack_content as hostile
 import pytest
+from health import Health
 from programs import BUILD, PATIENCE, Gateway, captures, running, wait_for
 
 FILES = captures("ebpf-*.pb")[:3]
@@ -126,9 +128,11 @@ def under_attack(seconds_of, kind, megabytes, connections=20, extra=(), last=Non
     with running(Gateway()) as gateway:
         assert gateway.post(FILES[0].read_bytes())[0] == 200
         before = gateway.rss_kib("VmRSS")
-        attacker, client = attack(gateway, kind, connections, [*options, *extra]), well_behaved(gateway)
-        said = client.communicate(timeout=PATIENCE)[0]
-        heard = json.loads(attacker.communicate(timeout=2 * PATIENCE)[0])
+        with Health(gateway) as health:
+            attacker, client = attack(gateway, kind, connections, [*options, *extra]), well_behaved(gateway)
+            said = client.communicate(timeout=PATIENCE)[0]
+            heard = json.loads(attacker.communicate(timeout=2 * PATIENCE)[0])
+        health.check()
         assert gateway.alive(), gateway.log()
         assert client.returncode == 0, f"the well-behaved client was harmed: {said}"
         good = json.loads(said.splitlines()[-1])
