@@ -49,18 +49,20 @@ PEERS = {"debian": debian_prometheus, "newest": newest_prometheus}
 
 
 class Prometheus(Process):
-    def __init__(self, peer, folder, targets=()):
-        """targets: (port, further lines of the scrape's configuration); series get the label at=its number."""
+    def __init__(self, peer, folder, targets=(), promoted=()):
+        """targets: (port, further lines of the scrape's configuration); series get the label at=its number. promoted: attributes
+        that become labels where OTLP comes."""
         self.port = free_port()
         config = folder / "prometheus.yml"
         text = "global: { scrape_interval: 500ms, scrape_timeout: 500ms }\n" + ("scrape_configs:\n" if targets else "")
         for i, (target, scrape) in enumerate(targets):
             text += (f"  - job_name: profgate{i}\n    honor_labels: true\n{scrape}"
                      f"    static_configs: [{{ targets: ['127.0.0.1:{target}'], labels: {{ at: '{i}' }} }}]\n")
-        config.write_text(text)
+        by_otlp = promoted and peer == "newest"
+        config.write_text(text + (f"otlp: {{ promote_resource_attributes: {json.dumps(promoted)} }}\n" if by_otlp else ""))
         super().__init__([PEERS[peer](), f"--config.file={config}", f"--storage.tsdb.path={folder}/data",
                           f"--web.listen-address=127.0.0.1:{self.port}", "--web.enable-remote-write-receiver",
-                          "--enable-feature=exemplar-storage"])
+                          "--enable-feature=exemplar-storage", *(["--web.enable-otlp-receiver"] if by_otlp else [])])
         wait_for(lambda: self.ready() or not self.alive(), "Prometheus ready")
         assert self.alive(), self.log()
 
@@ -221,26 +223,57 @@ def labels_of(prometheus, name, **chosen):
     return sorted(sorted(labels.items()) for labels in sets)
 
 
-def test_a_series_has_the_same_labels_by_scrape_and_by_remote_write(tmp_path):
+# What a Prometheus is told to make labels of (GUIDE.md): what metrics.prometheus_attributes are by default, beside job and instance.
+PROMOTED = ["host.name", "container.name", "k8s.cluster.name", "k8s.namespace.name", "k8s.node.name", "k8s.pod.name", "k8s.container.name",
+            "k8s.deployment.name", "k8s.daemonset.name", "process.executable.name", "deployment.environment.name"]
+
+
+@contextlib.contextmanager
+def prometheus_by_otlp(peer, folder):
+    """A Prometheus, and the endpoint of an OTLP exporter that it takes metrics from. Debian's has no such receiver: its successors'
+    stands before it."""
+    prometheus = Prometheus(peer, folder, promoted=PROMOTED)
+    with running(prometheus):
+        if peer == "newest":
+            yield prometheus, f"http://127.0.0.1:{prometheus.port}/api/v1/otlp"
+            return
+        with running(Process([peers.prometheus_otlp(), f"http://127.0.0.1:{prometheus.port}/api/v1/write", *PROMOTED])) as before:
+            wait_for(lambda: before.log().endswith("\n"), "it listens")
+            yield prometheus, f"http://127.0.0.1:{before.log().strip()}/api/v1/otlp"
+
+
+@pytest.mark.parametrize("peer", ["debian", "newest"])
+def test_a_series_has_the_same_labels_by_scrape_remote_write_and_otlp(tmp_path, peer):
     """Resources with and without service.name and service.instance.id, scraped as the documentation says and written: job and
-    instance are those of the service, and not there where it has none; the gateway's own are the target's."""
+    instance are those of the service, and not there where it has none; the gateway's own are the target's. And the same numbers:
+    by OTLP, resources that Prometheus cannot tell apart have to be added up before."""
     requests = [linked(FILES[0]), FILES[1].read_bytes(), named_instance(FILES[2])]
-    (tmp_path / "written").mkdir()
-    (tmp_path / "scraped").mkdir()
-    with running(Prometheus("debian", tmp_path / "written")) as written:
+    folders = {way: tmp_path / way for way in ("written", "scraped", "otlp")}
+    for folder in folders.values():
+        folder.mkdir()
+    with running(Prometheus(peer, folders["written"])) as written, prometheus_by_otlp(peer, folders["otlp"]) as (otlp, endpoint):
         config = f"""
-metrics: {{ flush_interval: 300ms, exporters: [prometheus, prometheusremotewrite/test] }}
-exporters: {{ prometheusremotewrite/test: {{ endpoint: "http://127.0.0.1:{written.port}/api/v1/write" }} }}
+metrics: {{ flush_interval: 300ms, exporters: [prometheus, prometheusremotewrite/test, otlp/test] }}
+exporters:
+  prometheusremotewrite/test: {{ endpoint: "http://127.0.0.1:{written.port}/api/v1/write" }}
+  otlp/test:
+    {{ endpoint: "{endpoint}", protocol: http, temporality: cumulative, resource_attributes: ["service.*", {", ".join(PROMOTED)}] }}
 """
         with running(Gateway(config=config)) as gateway:
             for request in requests:
                 assert gateway.post(request)[0] == 200
-            with running(Prometheus("debian", tmp_path / "scraped", [(gateway.admin, "")])) as scraped:
-                for name in ("samples_kernel_count_total", "profile_cpu_time_seconds_total", "target_info"):
-                    wait_for(lambda: labels_of(written, name) and labels_of(scraped, name) == labels_of(written, name),
-                             f"{name} by both")
-                    jobs = {dict(labels).get("job") for labels in labels_of(written, name)}
-                    assert jobs == ({"shop"} if name == "target_info" else {"shop", None})
+            with running(Prometheus(peer, folders["scraped"], [(gateway.admin, "")])) as scraped:
+                for name in ("samples_kernel_count_total", "profile_cpu_time_seconds_total"):
+                    wait_for(lambda: labels_of(written, name) and
+                             labels_of(scraped, name) == labels_of(written, name) == labels_of(otlp, name), f"{name} by all three")
+                    assert {dict(labels).get("job") for labels in labels_of(written, name)} == {"shop", None}
+                    want = gateway.total(name)
+                    wait_for(lambda: all(by.value(f"sum({name})") == pytest.approx(want) for by in (scraped, written, otlp)), f"{name}: {want}")
+                # By OTLP it is Prometheus that makes target_info, of all there is to know of a resource.
+                wait_for(lambda: labels_of(scraped, "target_info") == labels_of(written, "target_info") != [], "target_info by both")
+                wait_for(lambda: {(dict(t).get("job"), dict(t).get("instance")) for t in labels_of(otlp, "target_info")} >=
+                         {(dict(t).get("job"), dict(t).get("instance")) for t in labels_of(written, "target_info")}, "and by OTLP")
+                assert {dict(labels).get("job") for labels in labels_of(written, "target_info")} == {"shop"}
                 assert {dict(labels).get("instance") for labels in labels_of(scraped, "samples_kernel_count_total")} == {None, "i-1"}
                 assert not [labels for labels in labels_of(scraped, "samples_kernel_count_total") if "exported_job" in dict(labels)]
                 own = [dict(labels) for labels in labels_of(scraped, "profgate_samples_total")]

@@ -72,6 +72,17 @@ def pprof_judge():
 
 
 @once_at_a_time
+def prometheus_otlp():
+    """Prometheus's translation of OTLP, which writes on to a Prometheus."""
+    source = ROOT / "tests/interop/prometheus_otlp"
+    binary = CACHE / "prometheus-otlp"
+    newest = max(path.stat().st_mtime for path in source.iterdir())
+    if binary.exists() and binary.stat().st_mtime >= newest:
+        return binary
+    return _go(["build", "-o", str(binary), "."], source, binary, "Prometheus's OTLP receiver")
+
+
+@once_at_a_time
 def grpcurl():
     binary = CACHE / "grpcurl"
     if binary.exists():

@@ -5,7 +5,7 @@ import producers
 import pyroscope
 import pytest
 
-PEERS = [peers.collector, peers.grpcurl, peers.h2spec, peers.pprof_judge, producers.ghz,
+PEERS = [peers.collector, peers.grpcurl, peers.h2spec, peers.pprof_judge, peers.prometheus_otlp, producers.ghz,
          pyroscope.go, pyroscope.python, pyroscope.node,
          *(lambda release=release: producers.go(release) for release in producers.GO_RELEASES),
          *(lambda version=version: producers.python(version) for version in producers.PYTHON_VERSIONS),
