@@ -6,7 +6,7 @@ import pyroscope
 import pytest
 
 PEERS = [peers.collector, peers.grpcurl, peers.h2spec, peers.pprof_judge, peers.prometheus_otlp, producers.ghz,
-         pyroscope.go, pyroscope.python, pyroscope.node,
+         pyroscope.go, pyroscope.python, pyroscope.node, producers.sarif,
          *(lambda release=release: producers.go(release) for release in producers.GO_RELEASES),
          *(lambda version=version: producers.python(version) for version in producers.PYTHON_VERSIONS),
          *(lambda version=version: producers.java(version) for version in producers.JAVA_VERSIONS)]

