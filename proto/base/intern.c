@@ -15,16 +15,17 @@ static uint32_t look(const struct intern *t, struct bytes b, struct hash_at *at)
     return INTERN_NONE;
 }
 
-uint32_t intern_append(struct intern *t, struct bytes b)
+static uint32_t append(struct intern *t, struct bytes b)
 {
-    struct bytes copy = vec_reserve(t, t->n + 1) == 0 ? arena_copy(&t->arena, b) : (struct bytes){0};
-    if (!copy.p)
-        return INTERN_NONE;
-    t->p[t->n] = copy;
-    return t->n++;
+    return b.p && vec_append(t, b) == 0 ? t->n - 1 : INTERN_NONE;
 }
 
-uint32_t intern_add(struct intern *t, struct bytes b)
+uint32_t intern_append(struct intern *t, struct bytes b)
+{
+    return vec_reserve(t, t->n + 1) == 0 ? append(t, arena_copy(&t->arena, b)) : INTERN_NONE;
+}
+
+static uint32_t add(struct intern *t, struct bytes b, bool stays)
 {
     struct hash_at at;
     if (hash_table_reserve(&t->table, 1) < 0)
@@ -32,10 +33,20 @@ uint32_t intern_add(struct intern *t, struct bytes b)
     uint32_t id = look(t, b, &at);
     if (id != INTERN_NONE)
         return id;
-    id = intern_append(t, b);
+    id = stays ? append(t, b) : intern_append(t, b);
     if (id != INTERN_NONE)
         hash_table_add(&t->table, at, id); /* there is room */
     return id;
+}
+
+uint32_t intern_add(struct intern *t, struct bytes b)
+{
+    return add(t, b, false);
+}
+
+uint32_t intern_add_slice(struct intern *t, struct bytes b)
+{
+    return add(t, b, true);
 }
 
 uint32_t intern_find(const struct intern *t, struct bytes b)

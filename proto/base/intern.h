@@ -30,6 +30,10 @@ struct intern {
 /* The number of these bytes, added if new. INTERN_NONE when memory or the budget is out. */
 uint32_t intern_add(struct intern *t, struct bytes b);
 
+/* The same for bytes that stay where they are as long as the set has them: they are not copied (nor is there
+ * a NUL behind them). */
+uint32_t intern_add_slice(struct intern *t, struct bytes b);
+
 /* The next number for these bytes, whether or not equal ones have one; intern_add and intern_find never say
  * it. INTERN_NONE when memory or the budget is out. */
 uint32_t intern_append(struct intern *t, struct bytes b);

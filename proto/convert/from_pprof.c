@@ -435,6 +435,18 @@ static uint32_t put_link(struct from_pprof *c, const struct pprof_sample *s, int
     return build_link(c->build, trace_id, span_id);
 }
 
+/* A Stack is encoded as a sample's location_id is. */
+_Static_assert(STACK_LOCATION_INDICES == 1, "as pprof's Sample.location_id, packed");
+
+/* A stack as it stands, whose locations are looked at when the first sample has it. 0, PPROF_MALFORMED. */
+static int put_packed_stack(struct from_pprof *c, const struct pprof_samples *at, struct bytes packed,
+                            uint32_t *ret, struct error *e)
+{
+    bool is_new;
+    *ret = build_stack_encoded(c->build, packed, c->into != NULL, &is_new);
+    return is_new ? pprof_check_packed(&c->pprof, at, packed, e) : 0;
+}
+
 /* The sample's stack; 0 where there is no memory, which fails the whole. */
 static uint32_t put_stack(struct from_pprof *c, const struct pprof_sample *s)
 {
@@ -446,18 +458,25 @@ static uint32_t put_stack(struct from_pprof *c, const struct pprof_sample *s)
     return c->failed ? 0 : build_stack(c->build, c->stack.p, c->stack.n);
 }
 
-static int keep_sample(struct from_pprof *c, const struct pprof_sample *s,
-                       const struct from_pprof_origin *origin)
+static int keep_sample(struct from_pprof *c, const struct pprof_samples *at, const struct pprof_sample *s,
+                       const struct from_pprof_origin *origin, struct error *e)
 {
     const struct from_pprof_links *l = origin->links ? origin->links : &usual_links;
     int trace = origin->keep_trace_labels ? -1 : find_any_id(&c->pprof, s, l->trace, l->n_trace, 32);
     int span = trace < 0 ? -1 : find_any_id(&c->pprof, s, l->span, l->n_span, 16);
-    struct kept kept = {.stack = put_stack(c, s)};
+    struct kept kept = {0};
+    int r = 0;
+    if (s->packed.p)
+        r = put_packed_stack(c, at, s->packed, &kept.stack, e);
+    else
+        kept.stack = put_stack(c, s);
+    if (r != 0)
+        return r;
     if (span < 0)
         trace = -1;
     else
         kept.link = put_link(c, s, trace, span);
-    int r = put_labels(c, s, trace, span);
+    r = put_labels(c, s, trace, span);
     kept.attrs_end = c->attrs.n;
     r = r < 0 ? r : vec_append(&c->samples, kept);
     return r < 0 ? r : vec_append_all(&c->values, s->values, c->pprof.types.n);
@@ -468,13 +487,14 @@ static int keep_samples(struct from_pprof *c, const struct from_pprof_origin *or
                         struct error *e)
 {
     struct pprof_samples at = pprof_samples(&c->pprof);
+    at.packed = c->before.locations == 0;
     struct pprof_sample sample;
     int r;
     vec_clear(&c->samples);
     vec_clear(&c->attrs);
     vec_clear(&c->values);
     while ((r = pprof_next(&c->pprof, &at, &sample, e)) == 0) {
-        if ((r = keep_sample(c, &sample, origin)) < 0)
+        if ((r = keep_sample(c, &at, &sample, origin, e)) != 0)
             return r;
         if (c->is_too_large || (max && build_size(c->build) > max))
             return FROM_PPROF_TOO_LARGE;
@@ -665,6 +685,20 @@ int from_pprof_end(struct from_pprof *c, struct buffer *out)
     return r == FINISH_TOO_LARGE ? FROM_PPROF_TOO_LARGE : r;
 }
 
+/* Samples whose memory is kept for the next pprof. */
+#define KEEP_SAMPLES (1u << 15)
+
+/* The samples are written, and only the dictionary is left to be: the memory for one is not needed with that
+ * for the other. */
+static void let_samples_go(struct from_pprof *c)
+{
+    if (c->samples.n <= KEEP_SAMPLES)
+        return;
+    vec_release(&c->samples);
+    vec_release(&c->attrs);
+    vec_release(&c->values);
+}
+
 int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
                struct buffer *out, struct error *e)
 {
@@ -672,6 +706,7 @@ int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof
     c->into = out; /* it is the only one: its dictionary is complete when its tree is written */
     int r = from_pprof_add(c, pprof, origin, out->max, e);
     c->into = NULL;
+    let_samples_go(c);
     if (c->is_begun && (r = finish_end(&c->finish, c->build, r)) == FINISH_TOO_LARGE)
         r = FROM_PPROF_TOO_LARGE;
     c->is_begun = false;

@@ -90,6 +90,7 @@ struct pprof {
     struct pprof_type period_type;
     int64_t period, time_nanos, duration_nanos;
     uint32_t n_samples;
+    VEC(const uint8_t *) entries; /* where the fields of `body` begin that are neither samples nor strings */
     struct pprof_ids mapping_ids, function_ids, location_ids;
     /* of the sample at hand */
     pprof_numbers stack;
@@ -121,16 +122,25 @@ struct pprof_sample {
     const int64_t *values; /* [types.n] */
     const struct pprof_label *labels;
     uint32_t n_labels;
+    /* With pprof_samples.packed, of nearly every sample: its field location_id as it stands, whose ids are
+     * places + 1 as `locations` has them, unless pprof_check_packed says that one is not there. Then
+     * n_locations is 0. */
+    struct bytes packed;
 };
 
 struct pprof_samples {
     struct wire_reader reader;
-    uint32_t n; /* samples given */
+    uint32_t n;  /* samples given */
+    bool packed; /* stacks are given as they stand, where they can be: for who passes most of them on */
 };
 
 /* Goes through the samples in order, as often as one likes: what `ret` points to lasts until the next call.
  * 0, PPROF_END, PPROF_MALFORMED, -ENOMEM. */
 struct pprof_samples pprof_samples(const struct pprof *p);
 int pprof_next(struct pprof *p, struct pprof_samples *at, struct pprof_sample *ret, struct error *e);
+
+/* Whether each location of the packed stack that `at` gave last is there. 0, PPROF_MALFORMED. */
+int pprof_check_packed(const struct pprof *p, const struct pprof_samples *at, struct bytes packed,
+                       struct error *e);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Three passes over the fields of the profile, of which only what is needed is looked into: strings first,
- * since all other messages refer to them; then mappings, functions and what the profile has once; then
- * locations, which refer to these. Samples, the largest part by far, are read one at a time afterwards.
+ * One pass over the fields of the profile takes the strings, since all other messages refer to them, and
+ * remembers where the others are that are no samples; then come mappings, functions and what the profile has
+ * once; then locations, which refer to these. Samples, the largest part by far, are read one at a time
+ * afterwards.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +18,7 @@ void pprof_init(struct pprof *p, struct budget *budget)
     *p = (struct pprof){0};
     p->strings.budget = p->types.budget = p->mappings.budget = p->functions.budget = budget;
     p->locations.budget = p->lines.budget = p->comments.budget = budget;
-    p->stack.budget = p->labels.budget = budget;
+    p->stack.budget = p->labels.budget = p->entries.budget = budget;
     p->mapping_ids.places.budget = p->function_ids.places.budget = p->location_ids.places.budget = budget;
 }
 
@@ -32,6 +33,7 @@ void pprof_release(struct pprof *p)
     vec_release(&p->comments);
     vec_release(&p->stack);
     vec_release(&p->labels);
+    vec_release(&p->entries);
     idmap_release(&p->mapping_ids.places);
     idmap_release(&p->function_ids.places);
     idmap_release(&p->location_ids.places);
@@ -46,6 +48,7 @@ static void clear(struct pprof *p, struct bytes body)
     vec_clear(&p->locations);
     vec_clear(&p->lines);
     vec_clear(&p->comments);
+    vec_clear(&p->entries);
     pprof_ids_clear(&p->mapping_ids);
     pprof_ids_clear(&p->function_ids);
     pprof_ids_clear(&p->location_ids);
@@ -149,12 +152,25 @@ static int expect_message(const struct wire_field *f, struct error *e)
 
 typedef int each_field(struct pprof *p, const struct wire_field *f, struct error *e);
 
+/* All are well-formed. */
+static int each_entry(struct pprof *p, each_field *pass, struct error *e)
+{
+    struct wire_field f;
+    int r = 0;
+    for (uint32_t i = 0; i < p->entries.n && r == 0; i++) {
+        struct wire_reader reader = {p->entries.p[i], p->body.p + p->body.n};
+        r = wire_next_short(&reader, &f);
+        r = r != 0 ? r : pass(p, &f, e);
+    }
+    return r;
+}
+
 static int each(struct pprof *p, each_field *pass, struct error *e)
 {
     struct wire_reader reader = wire_reader(p->body);
     struct wire_field f;
     int r = 0, wire;
-    while (r == 0 && (wire = wire_next(&reader, &f)) == 0)
+    while (r == 0 && (wire = wire_next_short(&reader, &f)) == 0)
         r = pass(p, &f, e);
     if (r == 0 && wire == WIRE_MALFORMED)
         r = error_set(e, PPROF_MALFORMED, "no pprof, or cut off: no protobuf from byte %zu on",
@@ -164,10 +180,12 @@ static int each(struct pprof *p, each_field *pass, struct error *e)
 
 static int read_strings(struct pprof *p, const struct wire_field *f, struct error *e)
 {
-    if (f->number == PROFILE_SAMPLE)
+    if (likely(f->number == PROFILE_SAMPLE)) {
         p->n_samples++;
-    if (f->number != PROFILE_STRING_TABLE)
         return 0;
+    }
+    if (f->number != PROFILE_STRING_TABLE)
+        return vec_append(&p->entries, f->from);
     int r = expect_message(f, e);
     if (r == 0 && p->strings.n == 0 && f->bytes.n > 0)
         r = error_set(e, PPROF_MALFORMED, "string_table[0]: not empty");
@@ -282,8 +300,8 @@ int pprof_read(struct pprof *p, struct bytes body, struct error *e)
     int r = body.n ? each(p, read_strings, e) : error_set(e, PPROF_MALFORMED, "empty");
     if (r == 0 && p->strings.n == 0)
         r = vec_append(&p->strings, (struct bytes){0}); /* index 0 is "" also where nothing says so */
-    r = r != 0 ? r : each(p, read_tables, e);
-    r = r != 0 ? r : each(p, read_location, e);
+    r = r != 0 ? r : each_entry(p, read_tables, e);
+    r = r != 0 ? r : each_entry(p, read_location, e);
     if (r == 0 && p->types.n == 0)
         r = error_set(e, PPROF_MALFORMED, "sample_type: none");
     return r;
@@ -386,8 +404,28 @@ static int read_label(struct pprof *p, const struct wire_field *f, const struct 
     return r != 0 ? r : vec_append(&p->labels, label);
 }
 
-static int read_sample(struct pprof *p, const struct wire_field *sample, const struct place *at,
-                       struct error *e)
+/* One that is a single packed list may be given as it stands; what came before a second one is read then. */
+static int take_stack(struct pprof *p, struct wire_field *f, const uint8_t *end, bool may_be_packed,
+                      struct bytes *packed, const struct place *at, struct error *e)
+{
+    int r = 0;
+    if (may_be_packed && !packed->p && p->stack.n == 0 && f->bytes.n > 0 &&
+        f->from[0] == WIRE_TAG(SAMPLE_LOCATION_ID, WIRE_LEN)) {
+        *packed = bytes_of(f->from, (size_t)(end - f->from));
+        return 0;
+    }
+    if (packed->p) {
+        struct wire_reader reader = wire_reader(*packed);
+        struct wire_field first;
+        *packed = (struct bytes){0};
+        r = wire_next(&reader, &first);
+        r = r != 0 ? r : read_stack(p, &first, at, e);
+    }
+    return r != 0 ? r : read_stack(p, f, at, e);
+}
+
+static int read_sample(struct pprof *p, const struct wire_field *sample, bool may_be_packed,
+                       struct bytes *packed, const struct place *at, struct error *e)
 {
     struct wire_reader reader = wire_reader(sample->bytes);
     struct wire_field f;
@@ -395,8 +433,8 @@ static int read_sample(struct pprof *p, const struct wire_field *sample, const s
     int wire, r = expect_message(sample, e);
     vec_clear(&p->stack);
     vec_clear(&p->labels);
-    while (r == 0 && (wire = wire_next(&reader, &f)) == 0)
-        r = f.number == SAMPLE_LOCATION_ID ? read_stack(p, &f, at, e)
+    while (r == 0 && (wire = wire_next_short(&reader, &f)) == 0)
+        r = f.number == SAMPLE_LOCATION_ID ? take_stack(p, &f, reader.p, may_be_packed, packed, at, e)
             : f.number == SAMPLE_VALUE     ? read_values(p, &f, &n_values, at, e)
             : f.number == SAMPLE_LABEL     ? read_label(p, &f, at, e)
                                            : 0;
@@ -415,13 +453,38 @@ struct pprof_samples pprof_samples(const struct pprof *p)
 int pprof_next(struct pprof *p, struct pprof_samples *at, struct pprof_sample *ret, struct error *e)
 {
     struct wire_field f;
-    while (wire_next(&at->reader, &f) == 0) {
+    while (wire_next_short(&at->reader, &f) == 0) {
         if (f.number != PROFILE_SAMPLE)
             continue;
         struct place place = {&sample_message, at->n++};
-        int r = read_sample(p, &f, &place, e);
-        *ret = (struct pprof_sample){p->stack.p, p->stack.n, p->values, p->labels.p, p->labels.n};
+        struct bytes packed = {0};
+        int r = read_sample(p, &f, at->packed && !p->location_ids.is_free, &packed, &place, e);
+        *ret = (struct pprof_sample){p->stack.p, p->stack.n, p->values, p->labels.p, p->labels.n, packed};
         return r;
     }
     return PPROF_END;
+}
+
+int pprof_check_packed(const struct pprof *p, const struct pprof_samples *at, struct bytes packed,
+                       struct error *e)
+{
+    const struct place place = {&sample_message, at->n - 1};
+    struct wire_reader reader = wire_reader(packed);
+    struct wire_field f;
+    uint64_t id = 0;
+    int wire = wire_next(&reader, &f);
+    if (wire != 0)
+        return fail(e, &place, "location_id", "no varint");
+    const uint8_t *from = f.bytes.p, *end = f.bytes.p + f.bytes.n;
+    reader = wire_reader(f.bytes);
+    while (wire == 0 && from < end) {
+        if (!take_short_varint(&from, end, &id)) {
+            reader.p = from;
+            wire = wire_next_varint(&reader, &id);
+            from = reader.p;
+        }
+        if (wire == 0 && pprof_ids_place(&p->location_ids, id) == 0)
+            return fail_reference(e, &place, "location_id", id);
+    }
+    return wire == 0 ? 0 : fail(e, &place, "location_id", "no varint");
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "proto/base/bytes.h"
+#include "proto/base/macros.h"
 #include "proto/wire/wire.h"
 
 struct wire_reader {
@@ -32,6 +33,26 @@ static inline struct wire_reader wire_reader(struct bytes message)
 /* The next field, a whole group included. 0, WIRE_END, or WIRE_MALFORMED (then the reader stays where it is).
  */
 int wire_next(struct wire_reader *r, struct wire_field *ret);
+
+/* The same, at once for what nearly all fields are: a tag and a length or number of one byte each. */
+static inline int wire_next_short(struct wire_reader *r, struct wire_field *ret)
+{
+    if (likely(r->end - r->p >= 2 && r->p[0] < 0x80 && r->p[0] >= 0x08 && r->p[1] < 0x80)) {
+        const uint8_t *from = r->p;
+        const size_t n = from[1];
+        if ((from[0] & 7) == WIRE_VARINT) {
+            *ret = (struct wire_field){from[0] >> 3, WIRE_VARINT, n, {0}, from};
+            r->p += 2;
+            return 0;
+        }
+        if ((from[0] & 7) == WIRE_LEN && n <= (size_t)(r->end - from) - 2) {
+            *ret = (struct wire_field){from[0] >> 3, WIRE_LEN, 0, bytes_of(from + 2, n), from};
+            r->p += 2 + n;
+            return 0;
+        }
+    }
+    return wire_next(r, ret);
+}
 
 /* Passes over the fields of group `number`, whose tag was read, and its end: *p goes behind that, and
  * *ret is what was between. False: no such end before `end`, or more than WIRE_DEPTH_MAX inside one another.

@@ -3,17 +3,6 @@
 
 #include <string.h>
 
-static uint8_t *room(struct wire_writer *w, size_t n)
-{
-    if (w->failed < 0)
-        return NULL;
-    w->failed = buffer_reserve(w->out, n);
-    if (w->failed == 0)
-        return w->out->p + w->out->n;
-    w->full = buffer_is_short_of(w->out, n);
-    return NULL;
-}
-
 static uint8_t *store_varint(uint8_t *p, uint64_t v)
 {
     while (v >= 0x80) {
@@ -31,23 +20,18 @@ static uint8_t *store_fixed64(uint8_t *p, uint64_t v)
     return p;
 }
 
-static void commit(struct wire_writer *w, const uint8_t *end)
-{
-    w->out->n = (size_t)(end - w->out->p);
-}
-
 void wire_put_varint(struct wire_writer *w, uint64_t v)
 {
-    uint8_t *p = room(w, WIRE_VARINT_MAX);
+    uint8_t *p = wire_room(w, WIRE_VARINT_MAX);
     if (p)
-        commit(w, store_varint(p, v));
+        wire_filled(w, store_varint(p, v));
 }
 
 void wire_put_uint(struct wire_writer *w, uint32_t field, uint64_t v)
 {
-    uint8_t *p = room(w, 2 * WIRE_VARINT_MAX);
+    uint8_t *p = wire_room(w, 2 * WIRE_VARINT_MAX);
     if (p)
-        commit(w, store_varint(store_varint(p, WIRE_TAG(field, WIRE_VARINT)), v));
+        wire_filled(w, store_varint(store_varint(p, WIRE_TAG(field, WIRE_VARINT)), v));
 }
 
 void wire_put_int(struct wire_writer *w, uint32_t field, int64_t v)
@@ -57,9 +41,9 @@ void wire_put_int(struct wire_writer *w, uint32_t field, int64_t v)
 
 void wire_put_fixed64(struct wire_writer *w, uint32_t field, uint64_t v)
 {
-    uint8_t *p = room(w, WIRE_VARINT_MAX + 8);
+    uint8_t *p = wire_room(w, WIRE_VARINT_MAX + 8);
     if (p)
-        commit(w, store_fixed64(store_varint(p, WIRE_TAG(field, WIRE_I64)), v));
+        wire_filled(w, store_fixed64(store_varint(p, WIRE_TAG(field, WIRE_I64)), v));
 }
 
 void wire_put_double(struct wire_writer *w, uint32_t field, double v)
@@ -71,22 +55,22 @@ void wire_put_double(struct wire_writer *w, uint32_t field, double v)
 
 void wire_put_raw(struct wire_writer *w, struct bytes fields)
 {
-    uint8_t *p = fields.n > 0 ? room(w, fields.n) : NULL;
+    uint8_t *p = fields.n > 0 ? wire_room(w, fields.n) : NULL;
     if (!p)
         return;
     memcpy(p, fields.p, fields.n);
-    commit(w, p + fields.n);
+    wire_filled(w, p + fields.n);
 }
 
 void wire_put_bytes(struct wire_writer *w, uint32_t field, struct bytes v)
 {
-    uint8_t *p = v.n <= SIZE_MAX - 2 * WIRE_VARINT_MAX ? room(w, 2 * WIRE_VARINT_MAX + v.n) : NULL;
+    uint8_t *p = v.n <= SIZE_MAX - 2 * WIRE_VARINT_MAX ? wire_room(w, 2 * WIRE_VARINT_MAX + v.n) : NULL;
     if (!p)
         return;
     p = store_varint(store_varint(p, WIRE_TAG(field, WIRE_LEN)), v.n);
     if (v.n > 0)
         memcpy(p, v.p, v.n);
-    commit(w, p + v.n);
+    wire_filled(w, p + v.n);
 }
 
 void wire_put_uint_nonzero(struct wire_writer *w, uint32_t field, uint64_t v)
@@ -116,41 +100,41 @@ void wire_put_bytes_nonempty(struct wire_writer *w, uint32_t field, struct bytes
 void wire_put_packed32(struct wire_writer *w, uint32_t field, const uint32_t *v, size_t n)
 {
     size_t mark = n > 0 ? wire_begin(w, field) : 0;
-    uint8_t *p = n > 0 ? room(w, n * 5) : NULL;
+    uint8_t *p = n > 0 ? wire_room(w, n * 5) : NULL;
     if (!p)
         return;
     for (size_t i = 0; i < n; i++)
         p = store_varint(p, v[i]);
-    commit(w, p);
+    wire_filled(w, p);
     wire_end(w, mark);
 }
 
 void wire_put_packed64(struct wire_writer *w, uint32_t field, const int64_t *v, size_t n)
 {
     size_t mark = n > 0 ? wire_begin(w, field) : 0;
-    uint8_t *p = n > 0 ? room(w, n * WIRE_VARINT_MAX) : NULL;
+    uint8_t *p = n > 0 ? wire_room(w, n * WIRE_VARINT_MAX) : NULL;
     if (!p)
         return;
     for (size_t i = 0; i < n; i++)
         p = store_varint(p, (uint64_t)v[i]);
-    commit(w, p);
+    wire_filled(w, p);
     wire_end(w, mark);
 }
 
 void wire_put_packed_fixed64(struct wire_writer *w, uint32_t field, const uint64_t *v, size_t n)
 {
-    uint8_t *p = n > 0 ? room(w, 2 * WIRE_VARINT_MAX + n * 8) : NULL;
+    uint8_t *p = n > 0 ? wire_room(w, 2 * WIRE_VARINT_MAX + n * 8) : NULL;
     if (!p)
         return;
     p = store_varint(store_varint(p, WIRE_TAG(field, WIRE_LEN)), n * 8);
     for (size_t i = 0; i < n; i++)
         p = store_fixed64(p, v[i]);
-    commit(w, p);
+    wire_filled(w, p);
 }
 
 void wire_put_packed_double(struct wire_writer *w, uint32_t field, const double *v, size_t n)
 {
-    uint8_t *p = n > 0 ? room(w, 2 * WIRE_VARINT_MAX + n * 8) : NULL;
+    uint8_t *p = n > 0 ? wire_room(w, 2 * WIRE_VARINT_MAX + n * 8) : NULL;
     if (!p)
         return;
     p = store_varint(store_varint(p, WIRE_TAG(field, WIRE_LEN)), n * 8);
@@ -159,17 +143,17 @@ void wire_put_packed_double(struct wire_writer *w, uint32_t field, const double 
         memcpy(&bits, &v[i], sizeof bits);
         p = store_fixed64(p, bits);
     }
-    commit(w, p);
+    wire_filled(w, p);
 }
 
 size_t wire_begin(struct wire_writer *w, uint32_t field)
 {
-    uint8_t *p = room(w, WIRE_VARINT_MAX + 1);
+    uint8_t *p = wire_room(w, WIRE_VARINT_MAX + 1);
     if (!p)
         return 0;
     p = store_varint(p, WIRE_TAG(field, WIRE_LEN));
     *p++ = 0; /* the length's first byte */
-    commit(w, p);
+    wire_filled(w, p);
     return w->out->n;
 }
 
@@ -180,7 +164,7 @@ void wire_end(struct wire_writer *w, size_t mark)
     size_t n = w->out->n - mark;
     uint32_t more = wire_varint_size(n) - 1;
     if (more > 0) {
-        if (!room(w, more))
+        if (!wire_room(w, more))
             return;
         memmove(w->out->p + mark + more, w->out->p + mark, n);
         w->out->n += more;

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "proto/base/buffer.h"
+#include "proto/base/macros.h"
 #include "proto/wire/wire.h"
 
 struct wire_writer {
@@ -36,6 +37,23 @@ void wire_put_double(struct wire_writer *w, uint32_t field, double v);
 void wire_put_bytes(struct wire_writer *w, uint32_t field,
                     struct bytes v);                           /* string, bytes, or an encoded message */
 void wire_put_raw(struct wire_writer *w, struct bytes fields); /* fields that are encoded already */
+
+/* For fields that the caller encodes: room for n bytes behind what is written, NULL where it failed; and
+ * where what was put there ends. */
+static inline uint8_t *wire_room(struct wire_writer *w, size_t n)
+{
+    if (unlikely(w->failed < 0))
+        return NULL;
+    w->failed = buffer_reserve(w->out, n);
+    if (likely(w->failed == 0))
+        return w->out->p + w->out->n;
+    w->full = buffer_is_short_of(w->out, n);
+    return NULL;
+}
+static inline void wire_filled(struct wire_writer *w, const uint8_t *end)
+{
+    w->out->n = (size_t)(end - w->out->p);
+}
 
 /* The same, but nothing for the zero value. */
 void wire_put_uint_nonzero(struct wire_writer *w, uint32_t field, uint64_t v);

@@ -218,6 +218,23 @@ uint32_t build_stack(struct build *b, const uint32_t *locations, uint32_t n)
     return entry_add(b, STACK, &w);
 }
 
+uint32_t build_stack_encoded(struct build *b, struct bytes fields, bool stays, bool *ret_is_new)
+{
+    struct intern *t = &b->table[STACK];
+    const uint32_t n = t->n;
+    if (b->failed < 0 || !stays) {
+        const uint32_t i = add(b, STACK, fields);
+        *ret_is_new = t->n > n;
+        return i;
+    }
+    const uint32_t i = intern_add_slice(t, fields);
+    *ret_is_new = t->n > n;
+    if (i == INTERN_NONE)
+        b->failed = -ENOMEM;
+    b->entries += *ret_is_new ? fields.n + FRAME_MAX : 0;
+    return i == INTERN_NONE ? 0 : i;
+}
+
 uint32_t build_link(struct build *b, const uint8_t trace_id[16], const uint8_t span_id[8])
 {
     static const uint8_t zero[16];
@@ -339,7 +356,9 @@ static uint8_t *store_varint(uint8_t *p, uint64_t v)
 
 static void put_short_sample(struct wire_writer *w, const struct build_sample *s)
 {
-    uint8_t all[SHORT_MAX + 2], *p = all + 2;
+    uint8_t *all = wire_room(w, SHORT_MAX + 2), *p = all + 2;
+    if (!all)
+        return;
     all[0] = WIRE_TAG(PROFILE_SAMPLES, WIRE_LEN);
     if (s->stack) {
         *p++ = WIRE_TAG(SAMPLE_STACK_INDEX, WIRE_VARINT);
@@ -362,7 +381,7 @@ static void put_short_sample(struct wire_writer *w, const struct build_sample *s
     p = store_varint(p + 2, (uint64_t)s->values[0]);
     *length = (uint8_t)(p - length - 1);
     all[1] = (uint8_t)(p - all - 2);
-    wire_put_raw(w, bytes_of(all, (size_t)(p - all)));
+    wire_filled(w, p);
 }
 
 void build_sample(struct build *b, const struct build_sample *s)

@@ -90,6 +90,9 @@ struct build_location {
 uint32_t build_location(struct build *b, const struct build_location *l);
 
 uint32_t build_stack(struct build *b, const uint32_t *locations, uint32_t n); /* leaf first */
+/* The same of a Stack's encoded fields, of which location_indices is all; stays: they are not copied, and
+ * must be there until build_finish. *ret_is_new: no stack had been encoded so. */
+uint32_t build_stack_encoded(struct build *b, struct bytes fields, bool stays, bool *ret_is_new);
 uint32_t build_link(struct build *b, const uint8_t trace_id[16],
                     const uint8_t span_id[8]); /* both all zero: 0 */
 

@@ -280,3 +280,65 @@ OOM_SWEEP(there_and_back_or_memory_is_out)
     buffer_release(&request);
     buffer_release(&back);
 }
+
+/* A pprof of two locations and one sample with these fields and a value. */
+static int convert_sample(struct bytes fields, struct buffer *request, struct error *e)
+{
+    static const uint8_t rest[] =
+        "\x0a\x04\x08\x01\x10\x01\x22\x04\x08\x01\x18\x10\x22\x04\x08\x02\x18\x20\x32\x00\x32\x01x";
+    struct buffer pprof = BUFFER_INIT(0);
+    ck_assert_int_eq(buffer_add(&pprof, rest, sizeof rest - 1), 0);
+    ck_assert_int_eq(buffer_add(&pprof, (uint8_t[]){0x12, (uint8_t)(fields.n + 3)}, 2), 0);
+    ck_assert_int_eq(buffer_add_bytes(&pprof, fields), 0);
+    ck_assert_int_eq(buffer_add(&pprof, "\x12\x01\x07", 3), 0);
+    struct from_pprof *c = from_pprof_new(NULL);
+    int r = from_pprof(c, buffer_bytes(&pprof), &origin, request, e);
+    from_pprof_free(c);
+    buffer_release(&pprof);
+    return r;
+}
+
+/* Stacks go over as they stand where they can, and are looked at all the same. */
+UNIT(a_stack_is_the_same_however_its_list_is_written)
+{
+    static const struct {
+        struct bytes fields;
+        const char *wrong;
+    } cases[] = {
+        {BYTES_LIT("\x0a\x02\x02\x01"), NULL},
+        {BYTES_LIT("\x08\x02\x08\x01"), NULL},
+        {BYTES_LIT("\x0a\x01\x02\x0a\x01\x01"), NULL},
+        {BYTES_LIT("\x08\x02\x0a\x01\x01"), NULL},
+        {BYTES_LIT("\x0a\x01\x02\x08\x01"), NULL},
+        {BYTES_LIT("\x0a\x00\x0a\x02\x02\x01"), NULL},
+        {BYTES_LIT("\x0a\x03\x82\x00\x01"), NULL},
+        {BYTES_LIT("\x0a\x0b\x82\x80\x80\x80\x80\x80\x80\x80\x80\x00\x01"), NULL},
+        {BYTES_LIT("\x8a\x00\x02\x02\x01"), NULL},
+        {BYTES_LIT("\x0a\x02\x02\x03"), "sample[0].location_id: there is no 3"},
+        {BYTES_LIT("\x0a\x02\x00\x01"), "sample[0].location_id: there is no 0"},
+        {BYTES_LIT("\x0a\x01\x03\x0a\x01\x01"), "sample[0].location_id: there is no 3"},
+        {BYTES_LIT("\x0a\x02\x02\x81"), "sample[0].location_id: no varint"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct buffer request = BUFFER_INIT(0);
+        struct profiles view;
+        struct error e = {""};
+        int r = convert_sample(cases[i].fields, &request, &e);
+        if (cases[i].wrong) {
+            ck_assert_int_eq(r, PPROF_MALFORMED);
+            ck_assert_msg(strstr(e.text, cases[i].wrong), "%zu: %s", i, e.text);
+            continue;
+        }
+        ck_assert_msg(r == 0, "%zu: %s", i, e.text);
+        decode(&view, &request);
+        const uint32_t *at = view.stack_location.location + view.stack.locations_at[view.sample.stack[0]];
+        ck_assert_uint_eq(view.sample.n, 1);
+        ck_assert_uint_eq(view.stack.locations_at[view.sample.stack[0] + 1] -
+                              view.stack.locations_at[view.sample.stack[0]],
+                          2);
+        ck_assert_uint_eq(at[0], 2);
+        ck_assert_uint_eq(at[1], 1);
+        profiles_release(&view);
+        buffer_release(&request);
+    }
+}
