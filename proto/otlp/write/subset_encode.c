@@ -29,6 +29,22 @@ static void write_attrs(struct subset *s, uint32_t field, uint32_t from, uint32_
     wire_put_packed32(&s->w, field, s->attrs, n);
 }
 
+/* The location's own bytes, where there may be something that we do not know. */
+static struct wire_reader raw_location(const struct subset *s, uint32_t i)
+{
+    const struct subset_raw *raw = &s->raw_entry[DICTIONARY_LOCATION_TABLE];
+    return wire_reader(i < raw->n ? raw->at[i] : bytes_of(NULL, 0));
+}
+
+static struct bytes next_line(struct wire_reader *location)
+{
+    struct wire_field f;
+    while (wire_next(location, &f) == 0)
+        if (f.number == LOCATION_LINES)
+            return f.bytes;
+    return bytes_of(NULL, 0);
+}
+
 static void write_mappings_and_locations(struct subset *s)
 {
     const struct profiles *p = s->p;
@@ -40,21 +56,25 @@ static void write_mappings_and_locations(struct subset *s)
         wire_put_uint_nonzero(w, MAPPING_FILE_OFFSET, p->mapping.file_offset[i]);
         wire_put_uint_nonzero(w, MAPPING_FILENAME_STRINDEX, s->string.to[p->mapping.filename[i]]);
         write_attrs(s, MAPPING_ATTRIBUTE_INDICES, p->mapping.attrs_at[i], p->mapping.attrs_at[i + 1], false);
+        subset_put_unknown_of(s, &s->raw_entry[DICTIONARY_MAPPING_TABLE], i, MAPPING_HIGHEST);
         wire_end(w, mark);
     }
     for (EACH_REACHED(i, &s->location)) {
         size_t mark = wire_begin(w, DICTIONARY_LOCATION_TABLE);
         wire_put_uint_nonzero(w, LOCATION_MAPPING_INDEX, s->mapping.to[p->location.mapping[i]]);
         wire_put_uint_nonzero(w, LOCATION_ADDRESS, p->location.address[i]);
+        struct wire_reader raw = raw_location(s, i);
         for (uint32_t k = p->location.lines_at[i]; k < p->location.lines_at[i + 1]; k++) {
             size_t line = wire_begin(w, LOCATION_LINES);
             wire_put_uint_nonzero(w, LINE_FUNCTION_INDEX, s->function.to[p->line.function[k]]);
             wire_put_int_nonzero(w, LINE_LINE, p->line.line[k]);
             wire_put_int_nonzero(w, LINE_COLUMN, p->line.column[k]);
+            subset_put_unknown(s, next_line(&raw), LINE_HIGHEST);
             wire_end(w, line);
         }
         write_attrs(s, LOCATION_ATTRIBUTE_INDICES, p->location.attrs_at[i], p->location.attrs_at[i + 1],
                     false);
+        subset_put_unknown_of(s, &s->raw_entry[DICTIONARY_LOCATION_TABLE], i, LOCATION_HIGHEST);
         wire_end(w, mark);
     }
 }
@@ -73,6 +93,7 @@ static void write_links(struct subset *s)
         uint64_t trace = s->p->link.trace_at[i], span = s->p->link.span_at[i];
         wire_put_bytes(&s->w, LINK_TRACE_ID, bytes_of(trace ? s->p->body.p + trace : zero, 16));
         wire_put_bytes(&s->w, LINK_SPAN_ID, bytes_of(span ? s->p->body.p + span : zero, 8));
+        subset_put_unknown_of(s, &s->raw_entry[DICTIONARY_LINK_TABLE], i, LINK_HIGHEST);
         wire_end(&s->w, mark);
     }
 }
@@ -87,7 +108,9 @@ static struct attr_value mark_value(const struct subset *s, const struct attr_va
     return (struct attr_value){.kind = ATTR_DOUBLE, .real = before * s->mark->probability};
 }
 
-static void write_attribute(struct subset *s, uint32_t key, const struct attr_value *value, uint32_t unit)
+/* `own`: its number in the view; UINT32_MAX: it was not there. */
+static void write_attribute(struct subset *s, uint32_t own, uint32_t key, const struct attr_value *value,
+                            uint32_t unit)
 {
     size_t mark = wire_begin(&s->w, DICTIONARY_ATTRIBUTE_TABLE);
     wire_put_uint_nonzero(&s->w, KEY_VALUE_AND_UNIT_KEY_STRINDEX, key);
@@ -97,6 +120,7 @@ static void write_attribute(struct subset *s, uint32_t key, const struct attr_va
         wire_end(&s->w, any);
     }
     wire_put_uint_nonzero(&s->w, KEY_VALUE_AND_UNIT_UNIT_STRINDEX, unit);
+    subset_put_unknown_of(s, &s->raw_entry[DICTIONARY_ATTRIBUTE_TABLE], own, KEY_VALUE_AND_UNIT_HIGHEST);
     wire_end(&s->w, mark);
 }
 
@@ -106,11 +130,11 @@ static void write_attributes(struct subset *s)
     for (EACH_REACHED(i, &s->attribute)) {
         struct attr_value value =
             is_mark(s, i) ? mark_value(s, &p->attribute.value[i]) : p->attribute.value[i];
-        write_attribute(s, s->string.to[p->attribute.key[i]], &value, s->string.to[p->attribute.unit[i]]);
+        write_attribute(s, i, s->string.to[p->attribute.key[i]], &value, s->string.to[p->attribute.unit[i]]);
     }
     if (s->mark) {
         struct attr_value value = mark_value(s, NULL);
-        write_attribute(s, s->mark_key, &value, 0);
+        write_attribute(s, UINT32_MAX, s->mark_key, &value, 0);
     }
 }
 
@@ -125,6 +149,7 @@ static void write_stacks(struct subset *s)
             wire_put_varint(&s->w, s->location.to[p->stack_location.location[k]]);
         if (from < to)
             wire_end(&s->w, list);
+        subset_put_unknown_of(s, &s->raw_entry[DICTIONARY_STACK_TABLE], i, STACK_HIGHEST);
         wire_end(&s->w, mark);
     }
 }
@@ -140,6 +165,7 @@ static void write_dictionary(struct subset *s)
         wire_put_uint_nonzero(&s->w, FUNCTION_SYSTEM_NAME_STRINDEX, s->string.to[p->function.system_name[i]]);
         wire_put_uint_nonzero(&s->w, FUNCTION_FILENAME_STRINDEX, s->string.to[p->function.filename[i]]);
         wire_put_int_nonzero(&s->w, FUNCTION_START_LINE, p->function.start_line[i]);
+        subset_put_unknown_of(s, &s->raw_entry[DICTIONARY_FUNCTION_TABLE], i, FUNCTION_HIGHEST);
         wire_end(&s->w, function);
     }
     write_links(s);
@@ -149,6 +175,7 @@ static void write_dictionary(struct subset *s)
         wire_put_bytes(&s->w, DICTIONARY_STRING_TABLE, s->mark->key);
     write_attributes(s);
     write_stacks(s);
+    subset_put_unknown_in(s, p->body, REQUEST_DICTIONARY, DICTIONARY_HIGHEST);
     wire_end(&s->w, mark);
 }
 
@@ -178,16 +205,19 @@ static void write_sample(struct subset *s, uint32_t i, struct bytes message, boo
     write_attrs(s, SAMPLE_ATTRIBUTE_INDICES, from, to, marked);
     wire_put_uint_nonzero(&s->w, SAMPLE_LINK_INDEX, s->link.to[p->sample.link[i]]);
     write_observations(s, i, message);
+    if (p->unknown_fields > 0)
+        subset_put_unknown(s, message, SAMPLE_HIGHEST);
     wire_end(&s->w, mark);
 }
 
 /* Also an empty one, which says the same as none: backends read what it says without asking whether it is
  * there. */
-static void write_value_type(struct subset *s, uint32_t field, uint32_t type, uint32_t unit)
+static void write_value_type(struct subset *s, uint32_t profile, uint32_t field, uint32_t type, uint32_t unit)
 {
     size_t mark = wire_begin(&s->w, field);
     wire_put_uint_nonzero(&s->w, VALUE_TYPE_TYPE_STRINDEX, s->string.to[type]);
     wire_put_uint_nonzero(&s->w, VALUE_TYPE_UNIT_STRINDEX, s->string.to[unit]);
+    subset_put_unknown_in(s, s->p->profile.raw[profile], field, VALUE_TYPE_HIGHEST);
     wire_end(&s->w, mark);
 }
 
@@ -197,7 +227,7 @@ static void write_profile(struct subset *s, uint32_t i, bool whole)
     uint32_t from = p->profile.attrs_at[i], to = p->profile.attrs_at[i + 1];
     bool has = has_mark(s, from, to);
     size_t mark = wire_begin(&s->w, SCOPE_PROFILES_PROFILES);
-    write_value_type(s, PROFILE_SAMPLE_TYPE, p->profile.type[i], p->profile.unit[i]);
+    write_value_type(s, i, PROFILE_SAMPLE_TYPE, p->profile.type[i], p->profile.unit[i]);
     for (uint32_t k = max_of(p->profile.samples_at[i], s->from);
          k < min_of(p->profile.samples_at[i + 1], s->to); k++)
         if (subset_keeps(s, k))
@@ -209,7 +239,7 @@ static void write_profile(struct subset *s, uint32_t i, bool whole)
         if (whole || wire_next(&in, &f) != 0 || !subset_is_payload(f.number))
             wire_put_raw(&s->w, bytes_of(s->own[k].p, s->own[k].n));
     }
-    write_value_type(s, PROFILE_PERIOD_TYPE, p->profile.period_type[i], p->profile.period_unit[i]);
+    write_value_type(s, i, PROFILE_PERIOD_TYPE, p->profile.period_type[i], p->profile.period_unit[i]);
     write_attrs(s, PROFILE_ATTRIBUTE_INDICES, from, to, s->mark && s->mark->on_profiles && !has);
     wire_end(&s->w, mark);
 }
@@ -246,12 +276,14 @@ static void write_tree(struct subset *s)
             resource_mark = wire_begin(&s->w, REQUEST_RESOURCE_PROFILES);
             write_owner(s, RESOURCE_PROFILES_RESOURCE, p->resource.raw[resource], SHAPE_RESOURCE);
             wire_put_bytes_nonempty(&s->w, RESOURCE_PROFILES_SCHEMA_URL, p->resource.schema_url[resource]);
+            subset_put_unknown_of(s, &s->raw_resource, resource, RESOURCE_PROFILES_HIGHEST);
         }
         if (scope != to_scope) {
             scope = to_scope;
             scope_mark = wire_begin(&s->w, RESOURCE_PROFILES_SCOPE_PROFILES);
             write_owner(s, SCOPE_PROFILES_SCOPE, profiles_scope_raw(p, scope), SHAPE_SCOPE);
             wire_put_bytes_nonempty(&s->w, SCOPE_PROFILES_SCHEMA_URL, p->scope.schema_url[scope]);
+            subset_put_unknown_of(s, &s->raw_scope, scope, SCOPE_PROFILES_HIGHEST);
         }
         write_profile(s, i, whole);
     }
@@ -265,4 +297,6 @@ void subset_encode(struct subset *s)
 {
     write_tree(s);
     write_dictionary(s);
+    if (s->p->unknown_fields > 0)
+        subset_put_unknown(s, s->p->body, REQUEST_HIGHEST);
 }

@@ -17,6 +17,12 @@ struct stretch {
     size_t n;
 };
 
+/* Messages of the request as they stand there, in order. */
+struct subset_raw {
+    struct bytes *at;
+    uint32_t n, room;
+};
+
 struct subset {
     const struct profiles *p;
     const struct subset_mark *mark;
@@ -27,6 +33,8 @@ struct subset {
     struct stretch *own;   /* what profiles have beside samples and what is renumbered, in order */
     uint32_t *own_at;      /* [profile], and one more */
     uint32_t n_own, cap_own;
+    /* Of a request with fields that we do not know; else empty. */
+    struct subset_raw raw_resource, raw_scope, raw_entry[DICTIONARY_HIGHEST + 1]; /* [field of Dictionary] */
     /* of the piece being written */
     const uint64_t *keep;
     uint32_t from, to;   /* samples */
@@ -50,6 +58,14 @@ static inline bool subset_is_payload(uint32_t field)
 {
     return field == PROFILE_ORIGINAL_PAYLOAD_FORMAT || field == PROFILE_ORIGINAL_PAYLOAD;
 }
+
+/* subset_unknown.c: finds the messages that may have such fields. 0 or -ENOMEM. */
+int subset_find_unknown(struct subset *s, struct arena *memory);
+
+/* Those of a message whose known ones are up to `highest`; of the i-th; of the message in that field. */
+void subset_put_unknown(struct subset *s, struct bytes message, uint32_t highest);
+void subset_put_unknown_of(struct subset *s, const struct subset_raw *raw, uint32_t i, uint32_t highest);
+void subset_put_unknown_in(struct subset *s, struct bytes message, uint32_t field, uint32_t highest);
 
 /* subset_encode.c: appends the request to s->w, when what is reached has its numbers. */
 void subset_encode(struct subset *s);

@@ -192,7 +192,9 @@ static int subset_init(struct subset *s, struct arena *memory)
     while (s->mark && s->mark_string < p->string.n &&
            !bytes_eq(profiles_string(p, s->mark_string), s->mark->key))
         s->mark_string++;
-    return s->attrs ? index_profiles(s, memory) : -ENOMEM;
+    if (!s->attrs || index_profiles(s, memory) < 0)
+        return -ENOMEM;
+    return subset_find_unknown(s, memory);
 }
 
 struct subset *subset_new(const struct profiles *p, const struct subset_mark *mark, struct arena *memory)
