@@ -39,12 +39,33 @@ struct subset_mark {
     const int64_t *values;
 };
 
+/* How a reader wants it who does not take all that the protocol allows. Zeroed: as it is. Lists end with
+ * NULL. */
+struct subset_form {
+    bool functions_twice; /* each function has two entries, and lines name the second: for who reads the one
+                             before it */
+    bool untimed;     /* one value a sample and no timestamps, but samples/count that has timestamps alone */
+    bool sums;        /* several values without timestamps become their sum */
+    bool clamps;      /* no timestamp outside its profile */
+    bool plain_types; /* no '-' in what is measured: '_' */
+    bool names_service;         /* a resource without service.name has the executable's */
+    bool no_blank_frames;       /* stacks are without locations that have neither line nor address */
+    uint32_t frames_max;        /* of a stack, from the leaf; 0: all */
+    uint32_t samples_max;       /* of a profile: the rest is in others like it; 0: all */
+    const char *scope_name;     /* of every scope; NULL: its own */
+    const char *const *without; /* attributes of resources that are left out; NULL: none */
+    const char *const *texts;   /* attributes, of anything, whose integers become text; NULL: none */
+};
+
 /* What is known of a view before parts of it are written: a pass over all of it, made once. */
 struct subset;
 
 /* Memory comes from `memory`, which keeps it: 16 bytes a sample, about 5 a table entry. View and mark (may be
  * NULL) stay as they are as long as it is used. NULL: no memory. */
 struct subset *subset_new(const struct profiles *p, const struct subset_mark *mark, struct arena *memory);
+
+/* From here on in this form, which stays as it is as long as it is used. 0 or -ENOMEM. */
+int subset_shape(struct subset *s, const struct subset_form *form, struct arena *memory);
 
 /* As profiles_subset, of the kept samples in [from, to) alone. Time is proportional to them and what they
  * reach, and to the part of the tables that fits 4096 times into them. 0, -ENOMEM; SUBSET_TOO_LARGE: it

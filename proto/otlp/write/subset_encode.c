@@ -66,7 +66,8 @@ static void write_mappings_and_locations(struct subset *s)
         struct wire_reader raw = raw_location(s, i);
         for (uint32_t k = p->location.lines_at[i]; k < p->location.lines_at[i + 1]; k++) {
             size_t line = wire_begin(w, LOCATION_LINES);
-            wire_put_uint_nonzero(w, LINE_FUNCTION_INDEX, s->function.to[p->line.function[k]]);
+            wire_put_uint_nonzero(w, LINE_FUNCTION_INDEX,
+                                  s->function.to[p->line.function[k]] << s->form->functions_twice);
             wire_put_int_nonzero(w, LINE_LINE, p->line.line[k]);
             wire_put_int_nonzero(w, LINE_COLUMN, p->line.column[k]);
             subset_put_unknown(s, next_line(&raw), LINE_HIGHEST);
@@ -128,8 +129,10 @@ static void write_attributes(struct subset *s)
 {
     const struct profiles *p = s->p;
     for (EACH_REACHED(i, &s->attribute)) {
-        struct attr_value value =
-            is_mark(s, i) ? mark_value(s, &p->attribute.value[i]) : p->attribute.value[i];
+        char room[24];
+        const struct bytes key = profiles_string(p, p->attribute.key[i]);
+        const struct attr_value value = is_mark(s, i) ? mark_value(s, &p->attribute.value[i])
+                                                      : subset_value(s, key, &p->attribute.value[i], room);
         write_attribute(s, i, s->string.to[p->attribute.key[i]], &value, s->string.to[p->attribute.unit[i]]);
     }
     if (s->mark) {
@@ -143,10 +146,12 @@ static void write_stacks(struct subset *s)
     const struct profiles *p = s->p;
     for (EACH_REACHED(i, &s->stack)) {
         size_t mark = wire_begin(&s->w, DICTIONARY_STACK_TABLE);
-        uint32_t from = p->stack.locations_at[i], to = p->stack.locations_at[i + 1];
+        uint32_t from = p->stack.locations_at[i],
+                 to = subset_stack_end(s, from, p->stack.locations_at[i + 1]);
         size_t list = from < to ? wire_begin(&s->w, STACK_LOCATION_INDICES) : 0;
         for (uint32_t k = from; k < to; k++)
-            wire_put_varint(&s->w, s->location.to[p->stack_location.location[k]]);
+            if (!subset_is_blank(s, p->stack_location.location[k]))
+                wire_put_varint(&s->w, s->location.to[p->stack_location.location[k]]);
         if (from < to)
             wire_end(&s->w, list);
         subset_put_unknown_of(s, &s->raw_entry[DICTIONARY_STACK_TABLE], i, STACK_HIGHEST);
@@ -154,35 +159,40 @@ static void write_stacks(struct subset *s)
     }
 }
 
-static void write_dictionary(struct subset *s)
+static void write_function(struct subset *s, uint32_t i)
 {
     const struct profiles *p = s->p;
+    size_t function = wire_begin(&s->w, DICTIONARY_FUNCTION_TABLE);
+    wire_put_uint_nonzero(&s->w, FUNCTION_NAME_STRINDEX, s->string.to[p->function.name[i]]);
+    wire_put_uint_nonzero(&s->w, FUNCTION_SYSTEM_NAME_STRINDEX, s->string.to[p->function.system_name[i]]);
+    wire_put_uint_nonzero(&s->w, FUNCTION_FILENAME_STRINDEX, s->string.to[p->function.filename[i]]);
+    wire_put_int_nonzero(&s->w, FUNCTION_START_LINE, p->function.start_line[i]);
+    subset_put_unknown_of(s, &s->raw_entry[DICTIONARY_FUNCTION_TABLE], i, FUNCTION_HIGHEST);
+    wire_end(&s->w, function);
+}
+
+static void write_dictionary(struct subset *s)
+{
     size_t mark = wire_begin(&s->w, REQUEST_DICTIONARY);
     write_mappings_and_locations(s);
-    for (EACH_REACHED(i, &s->function)) {
-        size_t function = wire_begin(&s->w, DICTIONARY_FUNCTION_TABLE);
-        wire_put_uint_nonzero(&s->w, FUNCTION_NAME_STRINDEX, s->string.to[p->function.name[i]]);
-        wire_put_uint_nonzero(&s->w, FUNCTION_SYSTEM_NAME_STRINDEX, s->string.to[p->function.system_name[i]]);
-        wire_put_uint_nonzero(&s->w, FUNCTION_FILENAME_STRINDEX, s->string.to[p->function.filename[i]]);
-        wire_put_int_nonzero(&s->w, FUNCTION_START_LINE, p->function.start_line[i]);
-        subset_put_unknown_of(s, &s->raw_entry[DICTIONARY_FUNCTION_TABLE], i, FUNCTION_HIGHEST);
-        wire_end(&s->w, function);
-    }
+    for (EACH_REACHED(i, &s->function))
+        for (uint32_t times = s->form->functions_twice && i > 0 ? 2 : 1; times > 0; times--)
+            write_function(s, i);
     write_links(s);
     for (EACH_REACHED(i, &s->string))
-        wire_put_bytes(&s->w, DICTIONARY_STRING_TABLE, profiles_string(p, i));
+        subset_put_string(s, i);
     if (s->mark && s->mark_key == s->string.n_new)
         wire_put_bytes(&s->w, DICTIONARY_STRING_TABLE, s->mark->key);
     write_attributes(s);
     write_stacks(s);
-    subset_put_unknown_in(s, p->body, REQUEST_DICTIONARY, DICTIONARY_HIGHEST);
+    subset_put_unknown_in(s, s->p->body, REQUEST_DICTIONARY, DICTIONARY_HIGHEST);
     wire_end(&s->w, mark);
 }
 
 /* --- The tree */
 
 /* Values and timestamps are not in the columns: they are copied from the sample's own bytes. */
-static void write_observations(struct subset *s, uint32_t i, struct bytes message)
+static void write_observations(struct subset *s, uint32_t profile, uint32_t i, struct bytes message)
 {
     struct wire_reader in = wire_reader(message);
     struct wire_field f;
@@ -190,12 +200,15 @@ static void write_observations(struct subset *s, uint32_t i, struct bytes messag
         wire_put_packed64(&s->w, SAMPLE_VALUES, &s->mark->values[i], 1);
         return;
     }
+    if (subset_put_worth(s, profile, i, message))
+        return;
     while (wire_next(&in, &f) == 0)
         if (f.number == SAMPLE_VALUES || f.number == SAMPLE_TIMESTAMPS_UNIX_NANO)
             wire_put_raw(&s->w, bytes_of(f.from, (size_t)(in.p - f.from)));
 }
 
-static void write_sample(struct subset *s, uint32_t i, struct bytes message, bool profile_marked)
+static void write_sample(struct subset *s, uint32_t profile, uint32_t i, struct bytes message,
+                         bool profile_marked)
 {
     const struct profiles *p = s->p;
     uint32_t from = p->sample.attrs_at[i], to = p->sample.attrs_at[i + 1];
@@ -204,7 +217,7 @@ static void write_sample(struct subset *s, uint32_t i, struct bytes message, boo
     wire_put_uint_nonzero(&s->w, SAMPLE_STACK_INDEX, s->stack.to[p->sample.stack[i]]);
     write_attrs(s, SAMPLE_ATTRIBUTE_INDICES, from, to, marked);
     wire_put_uint_nonzero(&s->w, SAMPLE_LINK_INDEX, s->link.to[p->sample.link[i]]);
-    write_observations(s, i, message);
+    write_observations(s, profile, i, message);
     if (p->unknown_fields > 0)
         subset_put_unknown(s, message, SAMPLE_HIGHEST);
     wire_end(&s->w, mark);
@@ -221,17 +234,23 @@ static void write_value_type(struct subset *s, uint32_t profile, uint32_t field,
     wire_end(&s->w, mark);
 }
 
-static void write_profile(struct subset *s, uint32_t i, bool whole)
+/* Of the kept samples from *at on as many as a profile may have. */
+static void write_profile(struct subset *s, uint32_t i, bool whole, uint32_t *at)
 {
     const struct profiles *p = s->p;
     uint32_t from = p->profile.attrs_at[i], to = p->profile.attrs_at[i + 1];
     bool has = has_mark(s, from, to);
     size_t mark = wire_begin(&s->w, SCOPE_PROFILES_PROFILES);
     write_value_type(s, i, PROFILE_SAMPLE_TYPE, p->profile.type[i], p->profile.unit[i]);
-    for (uint32_t k = max_of(p->profile.samples_at[i], s->from);
-         k < min_of(p->profile.samples_at[i + 1], s->to); k++)
-        if (subset_keeps(s, k))
-            write_sample(s, k, s->samples[k], has);
+    const uint32_t end = min_of(p->profile.samples_at[i + 1], s->to);
+    uint32_t room = s->form->samples_max ? s->form->samples_max : UINT32_MAX;
+    for (; *at < end && room > 0; ++*at)
+        if (subset_keeps(s, *at)) {
+            write_sample(s, i, *at, s->samples[*at], has);
+            room--;
+        }
+    while (*at < end && !subset_keeps(s, *at))
+        ++*at;
     for (uint32_t k = s->own_at[i]; k < s->own_at[i + 1]; k++) {
         struct wire_reader in = wire_reader(bytes_of(s->own[k].p, s->own[k].n));
         struct wire_field f;
@@ -244,6 +263,15 @@ static void write_profile(struct subset *s, uint32_t i, bool whole)
     wire_end(&s->w, mark);
 }
 
+static void write_profiles(struct subset *s, uint32_t i, bool whole)
+{
+    uint32_t at = max_of(s->p->profile.samples_at[i], s->from);
+    const uint32_t end = min_of(s->p->profile.samples_at[i + 1], s->to);
+    while (at < end)
+        write_profile(s, i, whole && end - at <= (s->form->samples_max ? s->form->samples_max : UINT32_MAX),
+                      &at);
+}
+
 /* A Resource or InstrumentationScope: its own bytes, unless they refer to the string table; also an empty
  * one, as write_value_type. */
 static void write_owner(struct subset *s, uint32_t field, struct bytes message, enum value_shape shape)
@@ -254,6 +282,32 @@ static void write_owner(struct subset *s, uint32_t field, struct bytes message, 
     }
     size_t mark = wire_begin(&s->w, field);
     value_write_inline(&s->w, s->p, message, shape);
+    wire_end(&s->w, mark);
+}
+
+static void write_resource(struct subset *s, uint32_t resource)
+{
+    struct buffer *out = s->w.out;
+    const size_t was = out->n, mark = wire_begin(&s->w, RESOURCE_PROFILES_RESOURCE);
+    if (subset_put_resource(s, resource)) {
+        wire_end(&s->w, mark);
+        return;
+    }
+    out->n = was;
+    write_owner(s, RESOURCE_PROFILES_RESOURCE, s->p->resource.raw[resource], SHAPE_RESOURCE);
+}
+
+/* A name that is given comes last, and so is the one that counts (protobuf: "last one wins"). */
+static void write_scope(struct subset *s, uint32_t scope)
+{
+    const struct bytes raw = profiles_scope_raw(s->p, scope);
+    if (!s->form->scope_name) {
+        write_owner(s, SCOPE_PROFILES_SCOPE, raw, SHAPE_SCOPE);
+        return;
+    }
+    size_t mark = wire_begin(&s->w, SCOPE_PROFILES_SCOPE);
+    value_write_inline(&s->w, s->p, raw, SHAPE_SCOPE);
+    wire_put_bytes(&s->w, SCOPE_NAME, bytes_str(s->form->scope_name));
     wire_end(&s->w, mark);
 }
 
@@ -274,18 +328,18 @@ static void write_tree(struct subset *s)
         if (resource != to_resource) {
             resource = to_resource;
             resource_mark = wire_begin(&s->w, REQUEST_RESOURCE_PROFILES);
-            write_owner(s, RESOURCE_PROFILES_RESOURCE, p->resource.raw[resource], SHAPE_RESOURCE);
+            write_resource(s, resource);
             wire_put_bytes_nonempty(&s->w, RESOURCE_PROFILES_SCHEMA_URL, p->resource.schema_url[resource]);
             subset_put_unknown_of(s, &s->raw_resource, resource, RESOURCE_PROFILES_HIGHEST);
         }
         if (scope != to_scope) {
             scope = to_scope;
             scope_mark = wire_begin(&s->w, RESOURCE_PROFILES_SCOPE_PROFILES);
-            write_owner(s, SCOPE_PROFILES_SCOPE, profiles_scope_raw(p, scope), SHAPE_SCOPE);
+            write_scope(s, scope);
             wire_put_bytes_nonempty(&s->w, SCOPE_PROFILES_SCHEMA_URL, p->scope.schema_url[scope]);
             subset_put_unknown_of(s, &s->raw_scope, scope, SCOPE_PROFILES_HIGHEST);
         }
-        write_profile(s, i, whole);
+        write_profiles(s, i, whole);
     }
     if (scope != UINT32_MAX) {
         wire_end(&s->w, scope_mark);

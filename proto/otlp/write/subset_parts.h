@@ -26,6 +26,9 @@ struct subset_raw {
 struct subset {
     const struct profiles *p;
     const struct subset_mark *mark;
+    const struct subset_form *form; /* never NULL */
+    uint64_t *types;                /* with plain_types: bits of the strings that say what is measured */
+    uint64_t *times;                /* with clamps: room for a sample's */
     struct renumber string, mapping, location, function, link, attribute, stack;
     uint32_t mark_string;  /* of the mark's key in the view; p->string.n: it has none */
     uint32_t *attrs;       /* room for the longest list of attributes, and one more */
@@ -66,6 +69,28 @@ int subset_find_unknown(struct subset *s, struct arena *memory);
 void subset_put_unknown(struct subset *s, struct bytes message, uint32_t highest);
 void subset_put_unknown_of(struct subset *s, const struct subset_raw *raw, uint32_t i, uint32_t highest);
 void subset_put_unknown_in(struct subset *s, struct bytes message, uint32_t field, uint32_t highest);
+
+/* subset_shape.c: what a form changes. */
+
+/* Whether the text is one of these. */
+bool subset_is_one_of(struct bytes text, const char *const *list);
+
+/* A string of the dictionary. */
+void subset_put_string(struct subset *s, uint32_t i);
+
+/* A sample's values and timestamps; false: they are to be copied as they are. */
+bool subset_put_worth(struct subset *s, uint32_t profile, uint32_t sample, struct bytes message);
+
+/* The attributes of a resource and what else is in its message; false: it is to be copied as it is. */
+bool subset_put_resource(struct subset *s, uint32_t resource);
+
+/* The value as it is written: *room has at least 24 bytes. */
+struct attr_value subset_value(const struct subset *s, struct bytes key, const struct attr_value *value,
+                               char *room);
+
+/* How many of the locations [from, to) of the pool a stack keeps, and whether one is passed over. */
+uint32_t subset_stack_end(const struct subset *s, uint32_t from, uint32_t to);
+bool subset_is_blank(const struct subset *s, uint32_t location);
 
 /* subset_encode.c: appends the request to s->w, when what is reached has its numbers. */
 void subset_encode(struct subset *s);

@@ -37,6 +37,14 @@ static void use_attrs(struct subset *s, uint32_t from, uint32_t to)
         renumber_reach(&s->attribute, s->p->attr_index.attribute[from]);
 }
 
+/* A text that says what is measured. */
+static void reach_type(struct subset *s, uint32_t string)
+{
+    renumber_reach(&s->string, string);
+    if (s->types)
+        subset_add(s->types, string);
+}
+
 static void reach_from_samples(struct subset *s)
 {
     const struct profiles *p = s->p;
@@ -44,10 +52,10 @@ static void reach_from_samples(struct subset *s)
         bool whole;
         if (!subset_keeps_profile(s, i, &whole))
             continue;
-        renumber_reach(&s->string, p->profile.type[i]);
-        renumber_reach(&s->string, p->profile.unit[i]);
-        renumber_reach(&s->string, p->profile.period_type[i]);
-        renumber_reach(&s->string, p->profile.period_unit[i]);
+        reach_type(s, p->profile.type[i]);
+        reach_type(s, p->profile.unit[i]);
+        reach_type(s, p->profile.period_type[i]);
+        reach_type(s, p->profile.period_unit[i]);
         use_attrs(s, p->profile.attrs_at[i], p->profile.attrs_at[i + 1]);
     }
     for (uint32_t i = s->from; i < s->to; i++) {
@@ -202,8 +210,10 @@ struct subset *subset_new(const struct profiles *p, const struct subset_mark *ma
     struct subset *s = arena_calloc(memory, 1, sizeof *s);
     if (!s)
         return NULL;
+    static const struct subset_form as_it_is;
     s->p = p;
     s->mark = mark;
+    s->form = &as_it_is;
     return subset_init(s, memory) == 0 ? s : NULL;
 }
 
