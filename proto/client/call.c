@@ -147,6 +147,7 @@ int call_head_init(struct call_head *ret, const struct client_options *o, const 
         .compression = o->compression,
         .any_success = o->dialect.any_success,
         .retry_5xx = o->dialect.retry_5xx,
+        .retry_exhausted = o->retry_exhausted,
         .response_max = o->max_response_bytes,
         .scheme = endpoint->tls ? "https" : "http",
         .authority = endpoint->authority,

@@ -26,6 +26,7 @@ struct call_head {
     enum otlp_signal signal;
     enum client_compression compression; /* what it makes of a request: call_coding */
     bool any_success, retry_5xx;         /* struct client_dialect */
+    bool retry_exhausted;                /* struct client_options */
     size_t response_max;                 /* of the answer's message, decompressed */
     const char *scheme, *authority, *path;
     struct http_header *headers; /* with room for two more behind n_headers: a coding, grpc-timeout */

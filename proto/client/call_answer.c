@@ -228,8 +228,8 @@ static void fail_grpc(struct call_result *ret, enum grpc_code code, bool has_ret
 }
 
 /* grpc-status says something else than OK: with its message and RetryInfo. */
-static void read_grpc_failure(const struct http_response *response, enum grpc_code code,
-                              struct call_result *ret)
+static void read_grpc_failure(const struct call_head *h, const struct http_response *response,
+                              enum grpc_code code, struct call_result *ret)
 {
     struct buffer details = BUFFER_INIT(64u << 10), words = BUFFER_INIT(64u << 10);
     struct grpc_status status = {0};
@@ -240,7 +240,8 @@ static void read_grpc_failure(const struct http_response *response, enum grpc_co
         words.n = 0;
     if (status.has_retry)
         ret->retry_after_ns = status.retry_ns;
-    fail_grpc(ret, code, status.has_retry, words.n ? buffer_bytes(&words) : status.message);
+    fail_grpc(ret, code, status.has_retry || h->retry_exhausted,
+              words.n ? buffer_bytes(&words) : status.message);
     buffer_release(&details);
     buffer_release(&words);
 }
@@ -288,7 +289,7 @@ static void read_grpc(const struct call_head *h, const struct http_response *res
                          (int)min_of(type.n, (size_t)60), (const char *)type.p,
                          status.p ? "" : ", no grpc-status");
         if (status.p && grpc_code_parse(status) != GRPC_OK)
-            read_grpc_failure(response, grpc_code_parse(status), ret);
+            read_grpc_failure(h, response, grpc_code_parse(status), ret);
         else
             fail_grpc(ret, code, false, bytes_of(words, (size_t)n));
         return;
@@ -297,7 +298,7 @@ static void read_grpc(const struct call_head *h, const struct http_response *res
     if (code == GRPC_OK)
         read_grpc_message(h, response, decoder, ret);
     else
-        read_grpc_failure(response, code, ret);
+        read_grpc_failure(h, response, code, ret);
 }
 
 /* RST_STREAM's error code (RFC 9113 §7) as PROTOCOL-HTTP2 "Errors" translates it. */

@@ -77,6 +77,7 @@ struct client_options {
     size_t max_request_bytes;  /* before compression; a larger one is dropped (E1) */
     size_t max_response_bytes; /* after decompression; a larger one is a final failure (E4) */
     struct retry_options retry;
+    bool retry_exhausted; /* gRPC's RESOURCE_EXHAUSTED is repeated without RetryInfo, too: a limit of rate */
     struct {
         uint32_t num_consumers; /* calls in flight at once, 1 … CLIENT_CONSUMERS_MAX */
         uint32_t queue_size;    /* requests, those in flight included, 1 … CLIENT_QUEUE_SIZE_MAX */

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 import pytest
-from backends import Parca, Pyroscope, Refused, Request, kind_of, profiles_of, request_1_9, totals_of
+from backends import OverGrpc, Parca, Pyroscope, Refused, Request, kind_of, profiles_of, request_1_9, totals_of
 from machine import libc
 from programs import BUILD, ROOT, Gateway, Process, captures, running, wait_for
 from sink import Sink, plain
@@ -231,3 +231,150 @@ def test_small_and_large_allocations_alike():
     stored = forwarded([body], Parca(), "10%").stored
     total = sum(totals_of([request]).values())
     assert abs(stored["alloc_space/bytes"] / total - 1) < 0.01
+
+
+# ---- presets
+
+class RealParca(OverGrpc, Parca):
+    """Keeps what stacks it would show: it reads the entry before the one that a line names."""
+
+    def __init__(self):
+        super().__init__()
+        self.names, self.labels, self.scopes = set(), set(), set()
+
+    def check(self, request):
+        super().check(request)
+        d = request.dictionary
+        for location in d.location_table:
+            self.names.update(d.string_table[d.function_table[line.function_index - 1].name_strindex] for line in location.lines)
+        self.labels.update(d.string_table[a.key_strindex] for a in d.attribute_table if a.value.HasField("string_value"))
+        for resource, scope, _ in profiles_of(request):
+            self.labels.update(a.key for a in resource.resource.attributes if a.value.HasField("string_value"))
+            self.scopes.add(scope.scope.name)
+
+
+class RealPyroscope(OverGrpc, Pyroscope):
+    def check(self, request):
+        super().check(request)
+        d = request.dictionary
+        if request.ByteSize() > 4 << 20:
+            raise Refused("larger than 4 MiB")
+        for resource, _, _ in profiles_of(request):
+            keys = {a.key for a in resource.resource.attributes}
+            if any(a.key_strindex for a in resource.resource.attributes) or "service.name" not in keys:
+                raise Refused("no service.name")
+            if keys & {"process.pid", "process.parent_pid", "process.creation.time"}:
+                raise Refused("a series a process")
+        for stack in d.stack_table:
+            if any(not d.location_table[i].lines and not d.location_table[i].address for i in stack.location_indices):
+                raise Refused("a blank frame")
+            if sum(max(1, len(d.location_table[i].lines)) for i in stack.location_indices) > 1000:
+                raise Refused("loses its leaf")
+
+
+def through(bodies, backend, preset, more="", extra=""):
+    with backend:
+        config = f"""
+profiles: {{ keep: 100%, exporters: [otlp/sink] }}
+exporters: {{ otlp/sink: {{ endpoint: '127.0.0.1:{backend.port}', tls: {{ insecure: true }}, backend: {preset}{more} }} }}
+{extra}"""
+        with running(Gateway(config=config)) as gateway:
+            for body in bodies:
+                assert gateway.post(body)[0] == 200
+            kept = gateway.total("profgate_forward_samples_total")
+            wait_for(lambda: backend.refusals or sum(len(p.samples) for r in backend.requests for _, _, p in profiles_of(r))
+                     == kept, "all that was kept")
+            assert not backend.refusals, backend.refusals[0]
+            assert gateway.total("profgate_forward_dropped_samples_total") == 0
+            assert backend.encodings <= {"gzip", None}
+    return backend
+
+
+def names_of(bodies):
+    names = set()
+    for request in map(Request.FromString, bodies):
+        d = request.dictionary
+        for location in d.location_table:
+            names.update(d.string_table[d.function_table[line.function_index].name_strindex] for line in location.lines)
+    return names
+
+
+def odd_request():
+    """Valid, and what each of the two ends at, refuses, or drops."""
+    request, profile, sample = plain_request()
+    d = request.dictionary
+    request.resource_profiles[0].scope_profiles[0].ClearField("scope")
+    request.resource_profiles[0].ClearField("resource")
+    profile.ClearField("period_type")
+    profile.sample_type.type_strindex = 3  # page-faults
+    d.string_table.append("work")
+    d.function_table.add(name_strindex=4)
+    d.location_table.add(address=5).lines.add(function_index=1)
+    d.location_table.add()  # says nothing
+    d.stack_table.add(location_indices=[1, 2])
+    d.stack_table.add(location_indices=[1] * 3000)
+    sample.stack_index = 1
+    profile.samples.add(stack_index=1, values=[3, 4])
+    profile.samples.add(stack_index=2, values=[5, 6], timestamps_unix_nano=[1, 10**9])
+    request.resource_profiles[0].scope_profiles[0].profiles.add()  # without samples
+    return request.SerializeToString()
+
+
+def test_parca_takes_all_with_its_preset(sent):
+    bodies = [*sent, *(p.read_bytes() for p in captures("ebpf-*.pb"))]
+    parca = through(bodies, RealParca(), "parca", ", text_attributes: [process.pid, thread.id]")
+    assert parca.stored == totals_of(map(Request.FromString, bodies))
+    assert parca.names == names_of(bodies) | {""} or parca.names == names_of(bodies)
+    assert parca.scopes == {"profgate"} and {"process.pid", "thread.id"} <= parca.labels
+
+
+def test_pyroscope_takes_all_with_its_preset(sent):
+    bodies = [*sent, *(p.read_bytes() for p in captures("ebpf-*.pb"))]
+    assert through(bodies, RealPyroscope(), "pyroscope").stored == totals_of(map(Request.FromString, bodies))
+
+
+@pytest.mark.parametrize("backend, preset", [(RealParca, "parca"), (RealPyroscope, "pyroscope")])
+def test_what_would_be_refused_at_all_is_stored(backend, preset):
+    request = Request.FromString(odd_request())
+    if preset == "pyroscope":
+        request.resource_profiles[0].resource.attributes.add(key="process.executable.path").value.string_value = "/bin/work"
+    stored = through([request.SerializeToString()], backend(), preset).stored
+    assert stored == {"page_faults/count": 3 + 7 + 11}
+
+
+def test_large_requests_fit_pyroscope():
+    request, profile, _ = plain_request()
+    d = request.dictionary
+    request.resource_profiles[0].resource.attributes.add(key="service.name").value.string_value = "large"
+    d.string_table.extend(["unit of " + "x" * 1000 + str(i) for i in range(5000)])
+    for i in range(20000):
+        d.function_table.add(name_strindex=4 + i % 5000)
+        d.location_table.add(address=i + 1).lines.add(function_index=i + 1)
+        d.stack_table.add(location_indices=[i + 1])
+        profile.samples.add(stack_index=i + 1, values=[1])
+    profile.ClearField("period_type")
+    profile.period_type.SetInParent()
+    stored = through([request.SerializeToString()], RealPyroscope(), "pyroscope").stored
+    assert stored == {"samples/count": 20003}
+
+
+@pytest.mark.parametrize("more, why", [
+    ("backend: parca, protocol: http", "gRPC alone"), ("backend: parca, compression: zstd", "no zstd"),
+    ("backend: pyroscope, wire_version: '1.9'", "1.10 alone"), ("backend: pyroscope, max_request_bytes: 5MiB", "no more than 4MiB"),
+    ("backend: grafana", "any|collector|parca|pyroscope")])
+def test_what_a_preset_rules_out_is_an_error(more, why, tmp_path):
+    file = tmp_path / "profgate.yaml"
+    file.write_text(f"exporters: {{ otlp/sink: {{ endpoint: 'http://127.0.0.1:1', {more} }} }}\n")
+    done = subprocess.run([BUILD / "profgate", "validate", file], capture_output=True, text=True)
+    assert done.returncode == 1 and why in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("row", ["references: false", "backend: collector"])
+def test_references_are_written_out(row):
+    request, profile, _ = plain_request()
+    request.dictionary.string_table.append("service.name")
+    attribute = request.resource_profiles[0].resource.attributes.add()
+    attribute.key_strindex = 4
+    attribute.value.string_value_strindex = 1
+    left = forwarded([request.SerializeToString()], Parca(), extra=f", {row}").requests[0].resource_profiles[0].resource.attributes[0]
+    assert left.key == "service.name" and left.value.string_value == "samples" and not left.key_strindex

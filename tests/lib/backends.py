@@ -153,3 +153,33 @@ class Pyroscope(Backend):
         for sample in profile.samples:
             if all(i < len(dictionary.attribute_table) for i in sample.attribute_indices):  # else a 200 and nothing
                 self.stored[kind_of(dictionary, profile.sample_type)] += self.worth(sample)
+
+
+class OverGrpc:
+    """Before a Backend: what it takes comes by gRPC, as its real one has it."""
+    EXPORT = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
+
+    def start(self):
+        import grpc
+        from concurrent import futures
+
+        def export(body, context):
+            self.encodings.add(dict(context.invocation_metadata()).get("grpc-encoding"))
+            try:
+                with self.lock:
+                    self.say(body)
+            except Refused as e:
+                self.refusals.append(str(e))
+                context.abort(grpc.StatusCode.UNKNOWN, str(e))
+            return b""
+
+        self.encodings = set()
+        self._grpc = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.max_receive_message_length", -1)])
+        self._grpc.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(
+            self.EXPORT[1:].rpartition("/")[0], {"Export": grpc.unary_unary_rpc_method_handler(export)})])
+        self.port = self._grpc.add_insecure_port("127.0.0.1:0")
+        self._grpc.start()
+        return self
+
+    def stop(self):
+        self._grpc.stop(None).wait()

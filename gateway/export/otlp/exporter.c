@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/export/otlp/backend.h"
 #include "proto/base/macros.h"
 #include "proto/otlp/layouts/layout_1_9.h"
 
@@ -21,6 +22,11 @@ static const struct settings_word protocols[] = {{"grpc", OTLP_GRPC}, {"http", O
                                   wire_versions[] = {{"1.9", OTLP_LAYOUT_1_9},
                                                      {"1.10", OTLP_LAYOUT_1_10},
                                                      {NULL}},
+                                  backends[] = {{"any", OTLP_ANY},
+                                                {"collector", OTLP_COLLECTOR},
+                                                {"parca", OTLP_PARCA},
+                                                {"pyroscope", OTLP_PYROSCOPE},
+                                                {NULL}},
                                   temporalities[] = EXPORT_TEMPORALITIES;
 
 /* clang-format off */
@@ -47,17 +53,29 @@ static const struct settings_row rows[] = {
      "metrics and raw profiles are split into requests below this (gRPC receivers stop at 4 MiB unless told otherwise)"},
     {"wire_version", SETTINGS_CHOICE, AT(wire_version), "1.10", 0, 0, wire_versions,
      "the layout of raw profiles sent here: 1.9 for those that read no newer one"},
+    {"references", SETTINGS_BOOL, AT(references), "true", 0, 0, NULL,
+     "attributes of raw profiles may refer to the string table (key_strindex) where they came so; false writes them out, for who reads none"},
+    {"backend", SETTINGS_CHOICE, AT(backend), "any", 0, 0, backends,
+     "what takes the raw profiles, which are written as that reads them: collector without references; parca and pyroscope anew, with all that "
+     "these refuse or misread put right (gateway/export/otlp/README.md)"},
+    {"text_attributes", SETTINGS_STRINGS, AT(text_attributes), "", 0, 0, NULL,
+     "attributes of raw profiles whose numbers are sent as text, for backends that make labels of text alone (process.pid, thread.id)"},
 };
 /* clang-format on */
 
 struct otlp {
     struct sending sending;
+    struct backend *backend; /* of profiles that are written anew; or NULL */
     bool json, layout_1_9;
 };
 
 static int check(const char *name, const void *settings, struct error *e)
 {
-    return sending_check(name, &((const struct otlp_settings *)settings)->sending, e);
+    const struct otlp_settings *s = settings;
+    int r = backend_check(s, e);
+    if (r < 0)
+        return error_prefix(e, r, "exporters.%s: ", name);
+    return sending_check(name, &s->sending, e);
 }
 
 static void stream(const void *settings, struct export_stream *ret)
@@ -129,10 +147,69 @@ static struct client_body *in_1_9(const struct client_body *body)
     return client_body_received(p, body->n, CODING_IDENTITY, body->n, body->received);
 }
 
+/* One request that is written anew, piece by piece. */
+struct rewriting {
+    struct otlp *to;
+    enum coding received;
+    size_t reserved; /* for the request */
+    uint64_t left;   /* samples */
+    bool has_room;   /* that was not used yet */
+    struct promise *safe;
+};
+
+/* Room for a piece: the first has what was reserved for the request, and more where that is not enough. */
+static bool take_room(struct rewriting *w, size_t n, size_t *reserved)
+{
+    struct exporter *x = &w->to->sending.base;
+    const size_t have = w->has_room ? w->reserved : 0;
+    if (!w->has_room || n > have) {
+        if (!sending_reserve(x, n > have ? n - have : 0))
+            return false;
+        if (w->has_room)
+            sending_cancel(x, 0); /* a request of the two */
+    }
+    w->has_room = false;
+    *reserved = max_of(have, n);
+    return true;
+}
+
+static void push_piece(void *user, uint8_t *p, size_t n, uint64_t samples)
+{
+    struct rewriting *w = user;
+    size_t reserved;
+    if ((w->to->layout_1_9 && profiles_to_1_9(p, n) < 0) || !take_room(w, n, &reserved)) {
+        free(p);
+        return;
+    }
+    struct client_body *body = client_body_received(p, n, CODING_IDENTITY, n, w->received);
+    if (body) {
+        sending_push(&w->to->sending, body, reserved, samples, w->safe);
+        w->left -= min_of(w->left, samples);
+    } else {
+        sending_cancel(&w->to->sending.base, reserved);
+    }
+    client_body_unref(body);
+}
+
+static void push_anew(struct otlp *o, const struct client_body *body, size_t reserved, uint64_t n_samples,
+                      struct promise *safe)
+{
+    struct rewriting w = {o, body->received, reserved, n_samples, true, safe};
+    backend_write(o->backend, body, push_piece, &w);
+    if (w.has_room)
+        sending_cancel(&o->sending.base, reserved);
+    if (w.left > 0)
+        sending_lost(&o->sending, w.left);
+}
+
 static void push_profiles(struct exporter *x, struct client_body *body, size_t reserved, uint64_t n_samples,
                           struct promise *safe)
 {
     struct otlp *o = container_of(x, struct otlp, sending.base);
+    if (body && o->backend) {
+        push_anew(o, body, reserved, n_samples, safe);
+        return;
+    }
     struct client_body *mine = !body ? NULL : o->layout_1_9 ? in_1_9(body) : client_body_ref(body);
     if (mine) {
         sending_push(&o->sending, mine, reserved, n_samples, safe);
@@ -155,6 +232,16 @@ static int start(struct otlp *o, const struct otlp_settings *s, const struct exp
     options.protocol = s->protocol;
     options.compression = s->compression;
     options.compression_level = (int)s->compression_level;
+    const bool profiles = c->signal == CONFIG_TAKES_PROFILES;
+    if (profiles)
+        options.max_request_bytes = backend_request_max(s);
+    if (s->backend == OTLP_PARCA || s->backend == OTLP_PYROSCOPE) {
+        options.retry_exhausted = true; /* it says that of its limits of rate */
+        if (s->compression == CLIENT_COMPRESS_AS_RECEIVED)
+            options.compression = CLIENT_COMPRESS_GZIP;
+    }
+    if (profiles && backend_rewrites(s) && !(o->backend = backend_new(s, c->budget)))
+        return error_set(e, -ENOMEM, "out of memory");
     options.queue.num_consumers = s->queue_consumers;
     o->json = c->signal == CONFIG_TAKES_METRICS && s->encoding == OTLP_JSON;
     o->layout_1_9 = s->wire_version == OTLP_LAYOUT_1_9;
@@ -163,8 +250,10 @@ static int start(struct otlp *o, const struct otlp_settings *s, const struct exp
     if (o->json && options.protocol != OTLP_HTTP)
         return error_set(e, -EINVAL, "encoding json needs protocol http: gRPC carries protobuf");
     r = sending_open(&o->sending, &exporter_otlp, c, &options, &s->sending, e);
-    o->sending.base.terms.no_references = o->layout_1_9;
-    if (r == 0 && !o->layout_1_9)
+    const bool is_anew = o->layout_1_9 || o->backend != NULL;
+    o->sending.base.terms.no_references =
+        !o->backend && (o->layout_1_9 || !s->references || s->backend == OTLP_COLLECTOR);
+    if (r == 0 && !is_anew)
         o->sending.base.codings = codings(o->sending.client);
     return r;
 }
@@ -177,6 +266,8 @@ static int open_otlp(struct exporter **ret, const void *settings, const struct e
     int r = o ? start(o, settings, c, &arena, e) : error_set(e, -ENOMEM, "out of memory");
     arena_release(&arena);
     if (r < 0) {
+        if (o)
+            backend_free(o->backend);
         free(o);
         return r;
     }
@@ -188,6 +279,7 @@ static void free_otlp(struct exporter *x)
 {
     struct otlp *o = container_of(x, struct otlp, sending.base);
     sending_release(&o->sending);
+    backend_free(o->backend);
     free(o);
 }
 
