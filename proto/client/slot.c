@@ -16,6 +16,10 @@
 #define STOPPING_DOUBLED_MAX  6u
 #define STOPPING_PAUSE_MIN_NS (10 * NSEC_PER_MSEC)
 
+/* A request that the peer ended with so often is not sent again: it would end with it for ever. Those that
+ * were under way then are sent one at a time, so that the others are cleared of it. */
+#define POISON_ENDS 5u
+
 /* ---- the end of a request -------------------------------------------------------------------- */
 
 /* Frees the room first and tells then, so that whoever looks at the queue when told sees it without this
@@ -26,6 +30,8 @@ static void finish(struct slot *s, enum client_event_kind kind, uint64_t rejecte
     const struct send_entry was = *s->entry;
     send_queue_finish(&x->queue, s->entry);
     s->entry = NULL;
+    if (x->suspect == s)
+        x->suspect = NULL;
     s->to_send = (struct call_body){0};
     buffer_clear(&s->wire, WIRE_KEEP_MAX);
     s->state = SLOT_IDLE;
@@ -56,6 +62,8 @@ static void fail_attempt(struct slot *s, const char *message, uint64_t peer_dela
 {
     struct client *x = s->client;
     uint64_t wait, now = io_loop_now(x->loop);
+    if (x->suspect == s)
+        x->suspect = NULL;
     if (!retry_next(&s->retry, &x->retry, now, peer_delay_ns, &x->rng, &wait)) {
         lose(s, CLIENT_OUT_OF_TIME, message);
         return;
@@ -92,6 +100,9 @@ static void on_answer(void *user, enum http_call_result outcome, const struct ht
     struct call_result result;
     connection_end(s->connection);
     s->call = NULL;
+    s->was_broken = outcome == HTTP_CALL_BROKEN;
+    if (outcome == HTTP_CALL_DONE)
+        s->ends = 0;
     if (x->on_answer && outcome == HTTP_CALL_DONE) {
         struct client_answer answer = {
             .status = response->status,
@@ -107,6 +118,8 @@ static void on_answer(void *user, enum http_call_result outcome, const struct ht
 
 static void begin_attempt(struct slot *s, uint64_t now_ns)
 {
+    if (s->ends > 0)
+        s->client->suspect = s;
     s->attempts++;
     s->began_ns = now_ns;
     s->at_ns = now_ns + s->client->timeout_ns;
@@ -206,6 +219,8 @@ static void begin_request(struct slot *s, struct send_entry *entry, uint64_t now
     s->entry = entry;
     s->attempts = 0;
     s->hurried = 0;
+    s->was_broken = false;
+    s->ends = 0;
     retry_begin(&s->retry, now_ns);
     s->coding = call_coding(x->head.compression, entry->body->received);
     if (entry->body->coding == s->coding) {
@@ -220,6 +235,12 @@ static void begin_request(struct slot *s, struct send_entry *entry, uint64_t now
     encoding_is_done(s);
 }
 
+/* Another one is being tried for what both may have done. */
+static bool waits_for_suspect(const struct slot *s)
+{
+    return s->ends > 0 && s->client->suspect && s->client->suspect != s;
+}
+
 /* ---- the machine ----------------------------------------------------------------------------- */
 
 void slot_step(struct slot *s, uint64_t now_ns)
@@ -230,7 +251,7 @@ void slot_step(struct slot *s, uint64_t now_ns)
         if (entry)
             begin_request(s, entry, now_ns);
     }
-    if (s->state == SLOT_BACKOFF && now_ns >= s->at_ns && now_ns >= x->throttled_ns)
+    if (s->state == SLOT_BACKOFF && now_ns >= s->at_ns && now_ns >= x->throttled_ns && !waits_for_suspect(s))
         begin_attempt(s, now_ns);
     if (s->state == SLOT_WAITING)
         step_waiting(s, now_ns);
@@ -240,7 +261,13 @@ void slot_step(struct slot *s, uint64_t now_ns)
 
 void slot_disconnected(struct slot *s, const char *why)
 {
-    if (s->state == SLOT_WAITING)
+    if (s->state != SLOT_WAITING)
+        return;
+    s->ends += s->was_broken;
+    s->was_broken = false;
+    if (s->ends >= POISON_ENDS)
+        lose(s, CLIENT_REFUSED, "the peer ended again and again with this request in hand");
+    else
         fail_attempt(s, why, 0);
 }
 
@@ -251,7 +278,10 @@ uint64_t slot_deadline(const struct slot *s)
     case SLOT_ENCODING: break;
     case SLOT_WAITING:
     case SLOT_CALLING: return s->at_ns;
-    case SLOT_BACKOFF: return s->at_ns > s->client->throttled_ns ? s->at_ns : s->client->throttled_ns;
+    case SLOT_BACKOFF:
+        if (waits_for_suspect(s))
+            break; /* for its end */
+        return s->at_ns > s->client->throttled_ns ? s->at_ns : s->client->throttled_ns;
     }
     return UINT64_MAX;
 }

@@ -38,6 +38,8 @@ struct slot {
     int encoded; /* what the thread pool came back with */
     struct retry retry;
     uint64_t attempts, began_ns, at_ns;
+    bool was_broken; /* its last call ended with the connection */
+    uint32_t ends; /* and so often nobody was there afterwards: the peer had ended with the request in hand */
     uint32_t hurried; /* attempts that failed while stopping */
     struct http_call *call;
     char timeout_text[16];
@@ -67,6 +69,7 @@ struct client {
     uint32_t n_slots;
     struct client_connection *shared; /* gRPC: one HTTP/2 connection carries all calls */
     struct io_timer *timer;
+    struct slot *suspect;  /* the one of those with `ends` that has an attempt now */
     uint64_t throttled_ns; /* no attempt begins before: a peer asked for it (E7) */
     bool again;            /* a slot was settled: look at all of them once more */
 

@@ -486,6 +486,67 @@ def test_a_harmed_destination_harms_nobody_else(mode, durable, folder):
               f"{second.total('profgate_forward_dropped_samples_total'):.0f} samples dropped there")
 
 
+MORTAL = """
+import http.server, os, struct, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_POST(self):
+        number = struct.unpack("<Q", self.rfile.read(int(self.headers["Content-Length"]))[-8:])[0]
+        with open(sys.argv[2], "a") as f:
+            f.write(f"{number}\\n")
+        if number == 666:
+            os._exit(1)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/x-protobuf")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *arguments):
+        pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+def test_a_request_that_ends_its_destination_is_not_repeated_for_ever(folder):
+    """And those beside it arrive."""
+    port, heard, stopping = free_port(), folder / "heard", threading.Event()
+    heard.touch()
+    ends = []
+
+    def restart():
+        while not stopping.is_set():
+            process = subprocess.Popen(["python3", "-c", MORTAL, str(port), heard])
+            while process.poll() is None:
+                if stopping.wait(0.05):
+                    process.kill()
+            process.wait()
+            ends.append(1)
+            stopping.wait(0.3)  # long enough for somebody to knock
+
+    def numbers():
+        return [int(line) for line in heard.read_text().splitlines()]
+
+    supervisor = threading.Thread(target=restart)
+    supervisor.start()
+    try:
+        config = f"""
+profiles: {{ exporters: [otlp/sink] }}
+exporters: {{ otlp/sink: {{ endpoint: 'http://127.0.0.1:{port}', protocol: http, compression: none, {FAST} }} }}
+"""
+        with running(Gateway(config=config)) as gateway:
+            for number in (1, 2, 3, 666, 4, 5, 6):
+                assert gateway.post(marked(number))[0] == 200
+            wait_for(lambda: "ended again and again" in gateway.log(), "it to be given up")
+            for number in (7, 8):
+                assert gateway.post(marked(number))[0] == 200
+            wait_for(lambda: set(numbers()) >= set(range(1, 9)), "the others")
+            wait_for(lambda: gateway.total("profgate_export_requests_total", signal="profiles", outcome="sent") == 8, "them to be taken")
+            assert gateway.total("profgate_export_requests_total", signal="profiles", outcome="failed") == 1
+            assert numbers().count(666) >= 5
+    finally:
+        stopping.set()
+        supervisor.join()
+
+
 # ---- metrics ----
 
 
