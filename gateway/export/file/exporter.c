@@ -29,6 +29,8 @@
 #define AT(field) offsetof(struct file_settings, field)
 
 static const struct settings_word formats[] = {{"json", FILE_JSON}, {"proto", FILE_PROTO}, {NULL}};
+static const struct settings_word compressions[] = {
+    {"none", CODING_IDENTITY}, {"gzip", CODING_GZIP}, {"zstd", CODING_ZSTD}, {NULL}};
 static const struct settings_word temporalities[] = EXPORT_TEMPORALITIES;
 
 /* clang-format off */
@@ -38,6 +40,14 @@ static const struct settings_row rows[] = {
      "json: one OTLP/JSON request a line; proto: protobuf requests, each behind its length in 4 bytes, big-endian"},
     {"temporality", SETTINGS_CHOICE, AT(temporality), "default", 0, 0, temporalities,
      "of counters written here; default is metrics.temporality"},
+    {"compression", SETTINGS_CHOICE, AT(compression), "none", 0, 0, compressions,
+     "each record is a gzip member or a zstd frame of its own: gunzip and unzstd read the file as one"},
+    {"rotation.max_megabytes", SETTINGS_COUNT, AT(rotation_megabytes), "0", 0, 1048576, NULL,
+     "before it is larger the file is synced and renamed, raw-2026-11-23T07-24-05.123.json, and a new one begun; 0: never"},
+    {"rotation.max_age", SETTINGS_DURATION, AT(rotation_age_ns), "0", 0, 366 * 86400 * (uint64_t)NSEC_PER_SEC, NULL,
+     "the same so long after its first record; 0: never"},
+    {"rotation.max_backups", SETTINGS_COUNT, AT(rotation_backups), "0", 0, 1000000, NULL, "renamed files that are kept; 0: all"},
+    {"rotation.max_days", SETTINGS_COUNT, AT(rotation_days), "0", 0, 36500, NULL, "days that they are kept; 0: for ever"},
 };
 /* clang-format on */
 
@@ -286,6 +296,13 @@ static int open_file(struct exporter **ret, const void *settings, const struct e
     const enum writer_body kind = !profiles                 ? WRITER_RECORD
                                   : s->format == FILE_PROTO ? WRITER_PROFILES_PROTO
                                                             : WRITER_PROFILES_JSON;
+    const struct writer_options options = {
+        .path = s->path,
+        .kind = kind,
+        .compression = s->compression,
+        .rotation = {(uint64_t)s->rotation_megabytes << 20, s->rotation_age_ns, s->rotation_backups,
+                     s->rotation_days},
+    };
     struct file *f = calloc(1, sizeof *f);
     if (!f)
         return error_set(e, -ENOMEM, "out of memory");
@@ -302,7 +319,7 @@ static int open_file(struct exporter **ret, const void *settings, const struct e
     r = outcome_init(&f->outcome, c);
     f->timer = io_timer_new(c->loop, on_time, f);
     r = r < 0 || !f->timer ? error_set(e, -ENOMEM, "out of memory")
-                           : writer_new(&f->writer, s->path, kind, c->loop, &f->wanted, e);
+                           : writer_new(&f->writer, &options, c->loop, &f->wanted, e);
     if (r < 0) {
         free_file(&f->base);
         return r;

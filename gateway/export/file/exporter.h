@@ -7,11 +7,16 @@
 #define GATEWAY_EXPORT_FILE_EXPORTER_H
 
 #include "gateway/export/exporter.h"
+#include "gateway/export/file/rotation.h"
 
 struct file_settings {
     const char *path;
     enum { FILE_JSON, FILE_PROTO } format;
     enum export_temporality temporality;
+    enum coding compression;
+    uint32_t rotation_megabytes;
+    uint64_t rotation_age_ns;
+    uint32_t rotation_backups, rotation_days;
 };
 
 extern const struct exporter_kind exporter_file;

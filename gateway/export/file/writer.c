@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gateway/export/file/records.h"
+#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/otlp/json/write.h"
 
@@ -23,7 +24,9 @@ struct writer {
     struct io_loop *loop;
     struct io_post *wanted;
     enum writer_body kind;
-    struct record_file records; /* the thread's */
+    struct record_file records;     /* these three are the thread's */
+    struct coding_encoder *encoder; /* NULL: records are plain */
+    struct buffer coded;
 };
 
 /* ---- the thread ---- */
@@ -37,14 +40,28 @@ static int encode(enum writer_body kind, struct bytes body, struct buffer *out)
     return r < 0 ? r : buffer_add_bytes(out, body);
 }
 
+/* What a coded record keeps from one to the next. */
+#define CODED_KEEP_MAX (1u << 20)
+
+static int append(struct writer *w, struct bytes record, struct error *e)
+{
+    if (!w->encoder)
+        return record_file_append(&w->records, record, e);
+    int r = coding_encode(w->encoder, record, &w->coded);
+    r = r < 0 ? error_set(e, r, "out of memory")
+              : record_file_append(&w->records, buffer_bytes(&w->coded), e);
+    buffer_clear(&w->coded, CODED_KEEP_MAX);
+    return r;
+}
+
 static int write_body(struct writer *w, const struct client_body *body, struct error *e)
 {
     if (w->kind == WRITER_RECORD)
-        return record_file_append(&w->records, client_body_bytes(body), e);
+        return append(w, client_body_bytes(body), e);
     struct buffer record = BUFFER_INIT(RECORD_MAX);
     int r = encode(w->kind, client_body_bytes(body), &record);
     if (r == 0)
-        r = record_file_append(&w->records, buffer_bytes(&record), e);
+        r = append(w, buffer_bytes(&record), e);
     else
         r = error_set(e, r < 0 ? r : -EINVAL, "%s", r < 0 ? "out of memory" : "it is no request of profiles");
     buffer_release(&record);
@@ -54,10 +71,26 @@ static int write_body(struct writer *w, const struct client_body *body, struct e
 static void writer_free(struct writer *w)
 {
     record_file_close(&w->records);
+    coding_encoder_free(w->encoder);
+    buffer_release(&w->coded);
     client_body_unref(w->body);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->changed);
     free(w);
+}
+
+/* A file that is written to no more becomes old all the same. */
+static void wait_for_work(struct writer *w)
+{
+    const uint64_t due = record_file_due(&w->records);
+    const struct timespec t = {(time_t)(due / NSEC_PER_SEC), (long)(due % NSEC_PER_SEC)};
+    if (due == UINT64_MAX) {
+        pthread_cond_wait(&w->changed, &w->lock);
+    } else if (pthread_cond_timedwait(&w->changed, &w->lock, &t) != 0) {
+        pthread_mutex_unlock(&w->lock);
+        record_file_look(&w->records);
+        pthread_mutex_lock(&w->lock);
+    }
 }
 
 static void *run(void *arg)
@@ -67,7 +100,7 @@ static void *run(void *arg)
     while (!w->left) {
         struct client_body *body = take_ptr(w->body);
         if (!body) {
-            pthread_cond_wait(&w->changed, &w->lock);
+            wait_for_work(w);
             continue;
         }
         pthread_mutex_unlock(&w->lock);
@@ -101,7 +134,7 @@ static int start(struct writer *w)
     return -r;
 }
 
-int writer_new(struct writer **ret, const char *path, enum writer_body kind, struct io_loop *loop,
+int writer_new(struct writer **ret, const struct writer_options *options, struct io_loop *loop,
                struct io_post *wanted, struct error *e)
 {
     struct writer *w = calloc(1, sizeof *w);
@@ -109,11 +142,19 @@ int writer_new(struct writer **ret, const char *path, enum writer_body kind, str
         return error_set(e, -ENOMEM, "out of memory");
     w->loop = loop;
     w->wanted = wanted;
-    w->kind = kind;
+    w->kind = options->kind;
+    w->coded = (struct buffer)BUFFER_INIT(0);
     w->records.fd = -1;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->changed, NULL);
-    int r = record_file_open(&w->records, path, e);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    int r = record_file_open(&w->records, options->path, &options->rotation, e);
+    if (r == 0 && options->compression != CODING_IDENTITY &&
+        !(w->encoder = coding_encoder_new(options->compression, 0)))
+        r = error_set(e, -ENOMEM, "out of memory");
     if (r == 0) {
         r = start(w);
         if (r < 0)

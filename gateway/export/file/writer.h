@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "gateway/export/file/rotation.h"
 #include "proto/base/error.h"
 #include "proto/client/body.h"
 #include "proto/io/loop.h"
@@ -19,8 +20,15 @@ struct writer;
 /* What a body is: a record as it is to be written, or a request of profiles that becomes one. */
 enum writer_body { WRITER_RECORD, WRITER_PROFILES_JSON, WRITER_PROFILES_PROTO };
 
+struct writer_options {
+    const char *path;
+    enum writer_body kind;
+    enum coding compression; /* of each record, as a member or frame of its own */
+    struct rotation rotation;
+};
+
 /* Opens the file (record_file_open). `wanted` is posted when a write is over. 0, -ENOMEM, or an errno. */
-int writer_new(struct writer **ret, const char *path, enum writer_body kind, struct io_loop *loop,
+int writer_new(struct writer **ret, const struct writer_options *options, struct io_loop *loop,
                struct io_post *wanted, struct error *e);
 
 /* Writes a body, with a reference of its own. None may be under way. */
