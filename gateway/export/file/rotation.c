@@ -48,16 +48,16 @@ int rotation_rename(const char *path, int fd, struct error *e)
     const int ending = (int)ending_of(path);
     char name[PATH_LENGTH_MAX], when[STAMP_LENGTH + 1];
     const uint64_t now = clock_realtime();
-    int r = -EEXIST;
+    int error = EEXIST;
     if (fdatasync(fd) < 0)
         return error_set(e, -errno, "%s: %s", path, strerror(errno));
-    for (uint64_t i = 0; r == -EEXIST && i < NAME_ATTEMPTS; i++) {
+    for (uint64_t i = 0; error == EEXIST && i < NAME_ATTEMPTS; i++) {
         stamp(now + i * NSEC_PER_MSEC, when);
         if (snprintf(name, sizeof name, "%.*s-%s%s", ending, path, when, path + ending) >= (int)sizeof name)
             return error_set(e, -ENAMETOOLONG, "%s: its name is too long to be rotated", path);
-        r = renameat2(AT_FDCWD, path, AT_FDCWD, name, RENAME_NOREPLACE) == 0 ? 0 : -errno;
+        error = renameat2(AT_FDCWD, path, AT_FDCWD, name, RENAME_NOREPLACE) == 0 ? 0 : errno;
     }
-    return r < 0 ? error_set(e, r, "%s cannot be rotated: %s", path, strerror(-r)) : 0;
+    return error ? error_set(e, -error, "%s cannot be rotated: %s", path, strerror(error)) : 0;
 }
 
 /* ---- what is too many or too old ---- */
