@@ -304,6 +304,9 @@ static int make_slots(struct client *x, const struct client_options *o)
     struct connection_options options = {
         .loop = x->loop,
         .endpoint = &x->endpoint,
+        .proxy = x->proxy.host ? &x->proxy : NULL,
+        .proxy_authorization = x->proxy_authorization,
+        .age_max_ns = o->connection_age_ns,
         .tls = x->tls,
         .server_name = x->server_name,
         .http2 = o->protocol == OTLP_GRPC,
@@ -337,6 +340,8 @@ static void release_parts(struct client *x)
     tls_context_free(x->tls);
     call_head_release(&x->head);
     endpoint_release(&x->endpoint);
+    endpoint_release(&x->proxy);
+    free(x->proxy_authorization);
     free(x->server_name);
     send_queue_release(&x->queue);
 }
@@ -344,6 +349,8 @@ static void release_parts(struct client *x)
 static int make_parts(struct client *x, const struct client_options *o, struct error *e)
 {
     int r = endpoint_parse(&x->endpoint, o->endpoint, o->protocol == OTLP_GRPC ? 4317 : 4318, e);
+    if (r == 0 && o->proxy_url)
+        r = endpoint_parse_proxy(&x->proxy, o->proxy_url, &x->proxy_authorization, e);
     if (r == 0)
         r = call_head_init(&x->head, o, &x->endpoint, e);
     if (r == 0)

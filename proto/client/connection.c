@@ -27,7 +27,9 @@ struct link {
     struct io_channel *channel;
     struct tls *tls;
     struct http_client *http; /* NULL until the version is known */
-    uint64_t heard_ns;
+    struct buffer tunnel;     /* what the proxy has said, until it has agreed */
+    bool in_tunnel;           /* it has not yet */
+    uint64_t opened_ns, heard_ns;
     bool eof;
 };
 
@@ -59,6 +61,7 @@ static void link_drop(struct client_connection *c, bool politely)
     link->connection = NULL;
     link->http = http_client_free(link->http); /* tells running calls that they are broken */
     link->tls = tls_free(link->tls);
+    buffer_release(&link->tunnel);
     if (politely)
         io_channel_finish(link->channel);
     else
@@ -217,6 +220,52 @@ static int link_feed_tls(struct link *link, struct bytes in, struct error *e)
     return r;
 }
 
+/* ---- by way of a proxy ---- */
+
+/* An answer to CONNECT has no body (RFC 9110 §9.3.6), and of one that is no there is nothing else to read. */
+#define TUNNEL_HEAD_MAX (16u << 10)
+
+static int link_begin(struct link *link, struct error *e);
+
+static int ask_proxy(struct link *link)
+{
+    const struct connection_options *o = &link->connection->options;
+    struct buffer out = BUFFER_INIT(0);
+    int r = buffer_printf(&out, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n", o->endpoint->authority,
+                          o->endpoint->authority);
+    if (r == 0 && o->proxy_authorization)
+        r = buffer_printf(&out, "Proxy-Authorization: %s\r\n", o->proxy_authorization);
+    if (r == 0)
+        r = buffer_add_str(&out, "\r\n");
+    if (r == 0)
+        r = io_channel_write(link->channel, buffer_bytes(&out));
+    buffer_release(&out);
+    return r;
+}
+
+/* What the proxy says: 0, also when there is more to come; then *in is what is left of it, the peer's. */
+static int link_feed_tunnel(struct link *link, struct bytes *in, struct error *e)
+{
+    const struct endpoint *proxy = link->connection->options.proxy;
+    struct buffer *head = &link->tunnel;
+    const size_t before = head->n;
+    if (buffer_add(head, in->p, in->n) < 0)
+        return error_set(e, -ENOMEM, "the proxy %s says too much", proxy->authority);
+    const uint8_t *end = memmem(head->p, head->n, "\r\n\r\n", 4);
+    if (!end) {
+        *in = bytes_of(NULL, 0);
+        return 0;
+    }
+    const struct bytes said = bytes_of(head->p, (size_t)(end - head->p));
+    const uint8_t *line_end = memmem(said.p, said.n, "\r\n", 2);
+    const struct bytes line = line_end ? bytes_of(said.p, (size_t)(line_end - said.p)) : said;
+    if (line.n < 12 || !bytes_starts(line, "HTTP/1.") || line.p[8] != ' ' || line.p[9] != '2')
+        return error_set(e, -ECONNREFUSED, "the proxy %s refuses: %.*s", proxy->authority, BYTES_FMT(line));
+    *in = bytes_from(*in, said.n + 4 - before);
+    link->in_tunnel = false;
+    return link_begin(link, e);
+}
+
 static void on_channel_read(void *user, struct bytes in)
 {
     struct link *link = user;
@@ -225,7 +274,9 @@ static void on_channel_read(void *user, struct bytes in)
     if (!c)
         return;
     link->heard_ns = io_loop_now(c->options.loop);
-    int r = link->tls ? link_feed_tls(link, in, &e) : link_feed(link, in, &e);
+    int r = link->in_tunnel ? link_feed_tunnel(link, &in, &e) : 0;
+    if (r == 0 && !link->in_tunnel && in.n > 0)
+        r = link->tls ? link_feed_tls(link, in, &e) : link_feed(link, in, &e);
     if (r < 0) {
         fail(c, e.text);
         return;
@@ -242,8 +293,9 @@ static void on_channel_eof(void *user)
         return;
     link->eof = true;
     if (!link->http) {
-        fail(c, link->tls ? "the peer closed the connection in the TLS handshake"
-                          : "the peer closed the connection");
+        fail(c, link->in_tunnel ? "the proxy closed the connection"
+                : link->tls     ? "the peer closed the connection in the TLS handshake"
+                                : "the peer closed the connection");
         return;
     }
     http_client_feed_eof(link->http);
@@ -260,10 +312,19 @@ static const struct io_channel_events channel_events = {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* The way to the endpoint is there. */
+static int link_begin(struct link *link, struct error *e)
+{
+    const struct connection_options *o = &link->connection->options;
+    if (!o->tls)
+        return link_begin_http(link, e);
+    link->tls = tls_new(o->tls, o->server_name ? o->server_name : o->endpoint->host);
+    return link->tls ? 0 : error_set(e, -ENOMEM, "out of memory");
+}
+
 static void on_connected(void *user, struct io_channel *channel, int error, const char *message)
 {
     struct client_connection *c = user;
-    const struct endpoint *endpoint = c->options.endpoint;
     struct error e = {""};
     c->connector = NULL;
     if (!channel) {
@@ -280,13 +341,12 @@ static void on_connected(void *user, struct io_channel *channel, int error, cons
     link->channel = channel;
     c->link = link;
     io_channel_start(channel, &channel_events, link);
-    int r = 0;
-    if (c->options.tls) {
-        link->tls = tls_new(c->options.tls, c->options.server_name ? c->options.server_name : endpoint->host);
-        r = link->tls ? 0 : error_set(&e, -ENOMEM, "out of memory");
-    } else {
-        r = link_begin_http(link, &e);
-    }
+    link->in_tunnel = c->options.proxy != NULL;
+    link->opened_ns = io_loop_now(c->options.loop);
+    link->tunnel = (struct buffer)BUFFER_INIT(TUNNEL_HEAD_MAX);
+    int r = link->in_tunnel ? ask_proxy(link) : link_begin(link, &e);
+    if (r < 0 && !e.text[0])
+        error_set(&e, r, "out of memory");
     if (r < 0) {
         fail(c, e.text);
         return;
@@ -301,14 +361,25 @@ static void on_timer(void *user)
     struct client_connection *c = user;
     struct error why = c->failure;
     if (!c->failed_later)
-        error_set(&why, 0, "%s did not complete the TLS handshake in time", c->options.endpoint->authority);
+        error_set(&why, 0, "%s did not %s in time", c->options.endpoint->authority,
+                  c->link && c->link->in_tunnel ? "answer by way of the proxy"
+                                                : "complete the TLS handshake");
     c->failed_later = false;
     fail(c, why.text);
 }
 
+/* It is left when its calls have ended, so that the next one asks for the name again. */
+static bool is_old(const struct client_connection *c)
+{
+    return c->options.age_max_ns > 0 &&
+           io_loop_now(c->options.loop) - c->link->opened_ns > c->options.age_max_ns;
+}
+
 void connection_open(struct client_connection *c, uint64_t timeout_ns)
 {
-    const struct endpoint *p = c->options.endpoint;
+    const struct endpoint *p = c->options.proxy ? c->options.proxy : c->options.endpoint;
+    if (c->link && is_old(c) && c->calls == 0)
+        link_drop(c, true);
     if (c->connector || c->link || c->failed_later)
         return;
     char path[128];
@@ -358,7 +429,7 @@ struct client_connection *connection_free(struct client_connection *c)
 
 bool connection_is_ready(const struct client_connection *c)
 {
-    return c->link && !c->link->eof && !c->failed_later && c->link->http &&
+    return c->link && !c->link->eof && !c->failed_later && c->link->http && !is_old(c) &&
            http_client_is_ready(c->link->http);
 }
 

@@ -26,10 +26,13 @@ struct connection_options {
     struct io_loop *loop;
     const struct endpoint *endpoint; /* these two must outlive the connection */
     struct tls_context *tls;         /* NULL: plain */
-    const char *server_name;         /* NULL: the endpoint's host; likewise */
-    bool http2;                      /* nothing but HTTP/2 will do */
-    size_t response_max;             /* headers and body of one response */
-    struct budget *budget;           /* on which responses are while they come; NULL: unlimited */
+    const struct endpoint *proxy; /* by which a tunnel leads there (CONNECT, RFC 9110 §9.3.6); NULL: none */
+    const char *proxy_authorization; /* what is said to it; NULL: nothing. Both likewise */
+    uint64_t age_max_ns;     /* older ones take no new call: the next opens anew, by the name; 0: any age */
+    const char *server_name; /* NULL: the endpoint's host; likewise */
+    bool http2;              /* nothing but HTTP/2 will do */
+    size_t response_max;     /* headers and body of one response */
+    struct budget *budget;   /* on which responses are while they come; NULL: unlimited */
 };
 
 /* The connection's state changed: it became ready, it can take a call again, or it failed (then *failure says

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/buffer.h"
 #include "proto/base/bytes.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
+#include "proto/grpc/text.h"
 
 void endpoint_release(struct endpoint *p)
 {
@@ -136,5 +138,44 @@ int endpoint_parse(struct endpoint *ret, const char *text, uint16_t default_port
         return error_memory(e, r);
     *ret = p;
     p = (struct endpoint){0};
+    return 0;
+}
+
+/* RFC 7617. The user and the password are taken as they are written: no %-escapes. */
+static int basic(struct bytes user, char **ret)
+{
+    struct buffer out = BUFFER_INIT(0);
+    int r = buffer_add_str(&out, "Basic ");
+    if (r == 0)
+        r = grpc_base64_encode(user, &out);
+    for (size_t pad = (3 - user.n % 3) % 3; r == 0 && pad > 0; pad--) /* which is written without */
+        r = buffer_add_str(&out, "=");
+    if (r == 0)
+        r = buffer_add(&out, "", 1);
+    *ret = r == 0 ? (char *)out.p : NULL;
+    if (r < 0)
+        buffer_release(&out);
+    return r;
+}
+
+int endpoint_parse_proxy(struct endpoint *ret, const char *text, char **ret_authorization, struct error *e)
+{
+    static const char scheme[] = "http://";
+    const size_t n = sizeof scheme - 1;
+    *ret_authorization = NULL;
+    if (strncmp(text, scheme, n) != 0)
+        return error_set(e, -EINVAL,
+                         "proxy_url is not http://host:port: proxies are spoken to in plain HTTP");
+    const char *at = strchr(text + n, '@'), *host = at ? at + 1 : text + n;
+    cleanup(endpoint_release) struct endpoint proxy = {0};
+    int r = endpoint_parse(&proxy, host, 3128, e);
+    if (r < 0)
+        return error_prefix(e, r, "proxy_url: ");
+    if (proxy.tls || proxy.is_unix || proxy.path[0])
+        return error_set(e, -EINVAL, "proxy_url is not http://host:port");
+    if (at && (r = basic(bytes_of(text + n, (size_t)(at - text) - n), ret_authorization)) < 0)
+        return error_set(e, r, "out of memory");
+    *ret = proxy;
+    proxy = (struct endpoint){0};
     return 0;
 }

@@ -28,6 +28,10 @@ struct endpoint {
  */
 int endpoint_parse(struct endpoint *ret, const char *text, uint16_t default_port, struct error *e);
 
+/* A proxy: "http://host:port" or "http://user:password@host:port". *ret_authorization is what the header
+ * Proxy-Authorization says, the caller's to free; NULL: nothing. As endpoint_parse. */
+int endpoint_parse_proxy(struct endpoint *ret, const char *text, char **ret_authorization, struct error *e);
+
 /* Frees the strings; the endpoint may be parsed into again. */
 void endpoint_release(struct endpoint *p);
 

@@ -71,7 +71,9 @@ struct client_options {
     struct client_dialect dialect;
     const struct client_header *headers;
     uint32_t n_headers;
-    const char *user_agent; /* put after our own "OTel-OTLP-Exporter-C/VERSION"; NULL: "profgate" */
+    const char *user_agent;     /* put after our own "OTel-OTLP-Exporter-C/VERSION"; NULL: "profgate" */
+    const char *proxy_url;      /* "http://user:password@host:port", by which it is reached; NULL: directly */
+    uint64_t connection_age_ns; /* a connection that is older is opened anew; 0: none is */
     struct client_tls tls;
     uint64_t timeout_ns;       /* one attempt: connect, send and receive */
     size_t max_request_bytes;  /* before compression; a larger one is dropped (E1) */

@@ -50,7 +50,8 @@ struct client {
     struct io_loop *loop;
     struct call_head head;
     int compression_level;
-    struct endpoint endpoint;
+    struct endpoint endpoint, proxy; /* proxy.host NULL: there is none */
+    char *proxy_authorization;
     char *server_name;
     struct tls_context *tls;
     struct coding_decoder *decoder;

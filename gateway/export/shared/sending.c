@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gateway/export/shared/stored.h"
@@ -27,6 +28,16 @@ static struct retry_options retry_of(const struct sending_settings *s)
     };
 }
 
+static int check_proxy(const char *url, struct error *e)
+{
+    cleanup(endpoint_release) struct endpoint parsed = {0};
+    char *authorization;
+    int r = endpoint_parse_proxy(&parsed, url, &authorization, e);
+    if (r == 0)
+        free(authorization);
+    return r;
+}
+
 int sending_check(const char *name, const struct sending_settings *settings, struct error *e)
 {
     if (!settings->endpoint)
@@ -40,6 +51,7 @@ int sending_check(const char *name, const struct sending_settings *settings, str
     cleanup(endpoint_release) struct endpoint parsed = {0}; /* for what is wrong with it */
     int r = endpoint_parse(&parsed, settings->endpoint, 1, e);
     r = r < 0 ? r : retry_options_check(&retry, e);
+    r = r < 0 || !settings->proxy_url ? r : check_proxy(settings->proxy_url, e);
     return r < 0 ? error_prefix(e, r, "exporters.%s: ", name) : 0;
 }
 
@@ -72,6 +84,8 @@ int sending_options(const struct sending_settings *settings, const struct export
         .server_name = settings->tls_server_name,
         .insecure_skip_verify = settings->tls_skip_verify,
     };
+    o.proxy_url = settings->proxy_url;
+    o.connection_age_ns = settings->connection_age_ns;
     o.timeout_ns = settings->timeout_ns;
     o.max_request_bytes = settings->request_bytes;
     o.retry = retry_of(settings);

@@ -15,6 +15,8 @@
 
 struct sending_settings {
     const char *endpoint;
+    const char *proxy_url;
+    uint64_t connection_age_ns;
     struct settings_pairs headers;
     uint64_t timeout_ns;
     bool tls_insecure, tls_skip_verify;
@@ -42,6 +44,10 @@ struct sending_settings {
 /* clang-format off */
 #define SENDING_ROWS(at)                                                                                                      \
     {"headers", SETTINGS_PAIRS, at(headers), "", 0, 0, NULL, "sent with every request (gRPC: metadata)", .secret = true},        \
+    {"proxy_url", SETTINGS_TEXT, at(proxy_url), "", 0, 0, NULL,                                                               \
+     "http://host:port or http://user:password@host:port of a proxy that tunnels there (CONNECT); none goes directly", .secret = true}, \
+    {"max_connection_age", SETTINGS_DURATION, at(connection_age_ns), "5m", 0, 86400 * SENDING_SEC, NULL,                      \
+     "a connection that is older is opened anew between two requests: the name is looked up again; 0 never does"},            \
     {"timeout", SETTINGS_DURATION, at(timeout_ns), "10s", SENDING_SEC / 1000, 600 * SENDING_SEC, NULL, "of one attempt"},       \
     {"tls.insecure", SETTINGS_BOOL, at(tls_insecure), "false", 0, 0, NULL,                                                      \
      "host:port without a scheme is spoken to without TLS (http:// and https:// decide by themselves)"},                      \

@@ -70,7 +70,7 @@ struct settings_row {
     bool live;                         /* takes effect in the running program; else a restart does */
     const char *metavar;               /* what --help calls the value; NULL: the flag takes none */
     const char *variable;              /* of the environment, that says the same */
-    bool secret;                       /* the values of PAIRS: for nobody's eyes */
+    bool secret;                       /* the values of PAIRS, or a TEXT: for nobody's eyes */
     const char *want; /* a wrong value is told as "VALUE" is not WANT; NULL: the type's own words */
     /* OWN: takes the value (NULL: a flag without one). 0, -ENOMEM, or -EINVAL with *e. */
     int (*set)(void *base, const char *value, struct arena *arena, struct error *e);

@@ -260,7 +260,10 @@ int settings_print_value(const struct settings_row *row, const void *base, bool 
 {
     const void *field = (const char *)base + row->offset;
     switch (row->type) {
-    case SETTINGS_TEXT: return print_quoted(*(const char *const *)field, out);
+    case SETTINGS_TEXT: {
+        const char *text = *(const char *const *)field;
+        return print_quoted(masked && row->secret && text ? SETTINGS_MASK : text, out);
+    }
     case SETTINGS_BOOL: return buffer_add_str(out, *(const bool *)field ? "true" : "false");
     case SETTINGS_COUNT: return print_number(row->type, *(const uint32_t *)field, out);
     case SETTINGS_SIZE:
