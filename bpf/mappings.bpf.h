@@ -226,8 +226,10 @@ static __always_inline int find_code(struct finder *f, struct mm_struct *mm, __u
     if (f->inode) {
         read_key(&f->key, (struct inode *)f->inode);
     } else {
-        if ((__u64)BPF_CORE_READ(mm, context.vdso) != f->start)
-            return 0; /* generated code */
+        if ((__u64)BPF_CORE_READ(mm, context.vdso) != f->start) {
+            ret->runtime = RUNTIME_GENERATED;
+            return 0;
+        }
         __builtin_memset(&f->key, 0, sizeof f->key);
         ret->bias = 0 - f->start;
     }

@@ -15,6 +15,9 @@
 #define RUNTIME_READ(to, n, address) bpf_probe_read_user(to, n, (void *)(address))
 #define RUNTIME_THREAD()             BPF_CORE_READ((struct task_struct___tls *)current_task(), thread.fsbase)
 #include "bpf/cpython_step.h"
+#define V8_FROM                       struct walk
+#define V8_READ(from, to, n, address) RUNTIME_READ(to, n, address)
+#include "bpf/v8_step.h"
 
 /* Filled by user space, by RUNTIME_PLACE_KEY. */
 struct {
@@ -46,6 +49,44 @@ static __always_inline int cpython_step(struct scratch *s, __u64 address)
         r->told += word.where ^ (__u64)word.file << 32;
     }
     return did;
+}
+
+/* Tells a frame of V8's code, which has its slots below `bp`. */
+__attribute__((noinline)) int v8_tell(__u32 slot, __u64 address, __u64 bp)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return 0;
+    struct walk *w = &s->walk;
+    struct runtime_walk *r = &w->runtime;
+    struct v8_walk *v = (struct v8_walk *)r->word;
+    _Static_assert(sizeof *v <= sizeof r->word, "fits");
+    struct sample_frame frame = {.kind = SAMPLE_FRAME_CODE,
+                                 .runtime = UNWIND_CFA_RBP, /* it is no guess */
+                                 .extra = (address + w->here.bias) >> UNWIND_PAGE_BITS,
+                                 .file = w->here.serial,
+                                 .where = address};
+    if (!window_load(w, bp + V8_SLOT_OFFSET, &v->slots.offset) &&
+        !window_load(w, bp + V8_SLOT_BYTECODE, &v->slots.bytecode) &&
+        !window_load(w, bp + V8_SLOT_FUNCTION, &v->slots.function) &&
+        !window_load(w, bp + V8_SLOT_CONTEXT, &v->slots.context) &&
+        v8_word(w, (const struct v8_place *)r->place.word, v, &frame))
+        r->told += frame.where ^ (__u64)frame.file << 32;
+    add_frame(s, frame); /* no room: the next step says so */
+    return 0;
+}
+
+static __always_inline int v8_step(struct scratch *s, __u64 address)
+{
+    struct walk *w = &s->walk;
+    const struct v8_place *place = (const struct v8_place *)w->runtime.place.word;
+    __u64 bp = w->at.bp;
+    if (w->here.serial && address + w->here.bias - place->builtins >= place->builtins_size)
+        return STEP_NATIVE;
+    if (unwind_by_pointer(w, &w->at))
+        return STEP_NATIVE; /* which says why */
+    v8_tell(w->slot, address, bp);
+    return STEP_TAKEN;
 }
 
 /* By what such a wish is known: no file's key. */
@@ -85,6 +126,27 @@ __attribute__((noinline)) int find_place(__u32 slot, __u32 runtime)
     return 0;
 }
 
+/* Whose code it is that a process generates; asked once a stack, and not for: it shows in the runtime's file.
+ */
+__attribute__((noinline)) int find_generator(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return 0;
+    struct runtime_walk *r = &s->walk.runtime;
+    __u32 wants = s->walk.wants;
+    s->walk.wants = 1;
+    r->has_place = 0;
+#pragma clang loop unroll(full)
+    for (__u32 runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++)
+        if (RUNTIMES_GENERATING >> runtime & 1 && n_runtime_places && !r->has_place)
+            find_place(slot, runtime);
+    if (!r->has_place)
+        r->of = RUNTIME_GENERATED;
+    s->walk.wants = wants;
+    return 0;
+}
+
 __attribute__((noinline)) int runtime_step(__u32 slot, __u64 address)
 {
     struct scratch *s = scratch_of(slot);
@@ -92,6 +154,11 @@ __attribute__((noinline)) int runtime_step(__u32 slot, __u64 address)
         return STEP_NATIVE;
     struct runtime_walk *r = &s->walk.runtime;
     __u32 runtime = r->inside ? r->inside : s->walk.here.runtime;
+    if (runtime == RUNTIME_GENERATED) {
+        if (!((RUNTIMES_GENERATING | 1u << RUNTIME_GENERATED) >> r->of & 1))
+            find_generator(slot);
+        runtime = r->of;
+    }
     if (UNLIKELY(r->of != runtime))
         find_place(slot, runtime);
     if (!r->has_place)
@@ -145,6 +212,8 @@ __attribute__((noinline)) int words_ahead(__u32 slot)
         return 0;
 #pragma clang loop unroll(full)
     for (__u32 runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++) {
+        if (RUNTIMES_GENERATING >> runtime & 1)
+            continue; /* their frames are those of the machine */
         if (w->runtime.of != runtime) {
             __u32 wants = w->wants;
             w->wants = 1; /* it is not asked for here */

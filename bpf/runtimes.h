@@ -9,13 +9,18 @@
 #include "bpf/types.h"
 
 /* To add one: a row here, its step in runtimes.bpf.h, its folder in sender/runtimes. */
-#define RUNTIMES(ROW)   \
-    ROW(NATIVE, native) \
-    ROW(CPYTHON, cpython)
+#define RUNTIMES(ROW)     \
+    ROW(NATIVE, native)   \
+    ROW(CPYTHON, cpython) \
+    ROW(V8, v8)
 
 #define RUNTIME_TAG(tag, name) RUNTIME_##tag,
 enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };
 #undef RUNTIME_TAG
+
+/* Of a mapping: code of no file. It is that of the process's one runtime that generates code. */
+#define RUNTIME_GENERATED   RUNTIME_TAGS
+#define RUNTIMES_GENERATING (1u << RUNTIME_V8)
 
 /* What a runtime's step did at a frame of the machine. */
 enum runtime_step {
@@ -33,7 +38,7 @@ enum runtime_step {
 
 /* What the step of a runtime has to know of a process: filled by user space, which is asked for it when a
  * walk meets the runtime's code in a process without one. */
-#define RUNTIME_PLACE_WORDS 16u
+#define RUNTIME_PLACE_WORDS 24u
 struct runtime_place {
     bpf_u64 start;   /* of the process, as in struct sample_head: no other one with its pid */
     bpf_u32 runtime; /* enum runtime_tag */

@@ -47,6 +47,9 @@ struct resumer {
     uint32_t n_ahead;
     bool has_place, is_told; /* the runtime's, in `place`; the first frame is in the record already */
     struct runtime_place place;
+    uint32_t generator;             /* whose code is in no file; RUNTIME_GENERATED: not looked for yet */
+    struct runtime_place generated; /* its */
+    int memory;                     /* then the process's */
     struct sample_head head;
     uint64_t body[SAMPLE_KERNEL_MAX + SAMPLE_USER_MAX * SAMPLE_FRAME_WORDS + CONTEXT_BYTES_MAX / 8];
 };
@@ -253,6 +256,56 @@ static bool rest_frame(void *user, uint64_t address, uint8_t cfa)
     return true;
 }
 
+/* Which runtime generates code in this process. */
+static void find_generator(struct resumer *r)
+{
+    char path[64];
+    r->generator = RUNTIME_NATIVE;
+    for (uint32_t i = 0; i < RUNTIME_TAGS && r->generator == RUNTIME_NATIVE; i++)
+        if (runtime_of(i)->step && sampler_runtime_of(r->sampler, r->head.pid, i, &r->generated) &&
+            r->generated.start == r->head.start)
+            r->generator = i;
+    if (r->generator == RUNTIME_NATIVE)
+        return;
+    snprintf(path, sizeof path, "/proc/%u/mem", r->head.pid);
+    r->memory = opener_quietly(path);
+    if (r->memory < 0)
+        r->generator = RUNTIME_NATIVE;
+}
+
+/* Goes through code that a runtime generates in this process, or that has come with it, as the runtime does.
+ */
+static int rest_step(void *user, struct unwind_registers *at, rest_load_fn load, void *of)
+{
+    struct resumer *r = user;
+    struct sample_frame word;
+    const struct sample_file *m = &r->mapping;
+    uint64_t address = at->ip - (at->is_return != 0);
+    const struct unwind_file *file = m->end && m->key.inode ? tables_file(r->loader->tables, &m->key) : NULL;
+    if (r->generator == RUNTIME_GENERATED)
+        find_generator(r);
+    if (r->generator == RUNTIME_NATIVE || r->head.n_user >= SAMPLE_USER_MAX ||
+        (m->key.inode ? !file || file->runtime != r->generator : !m->key.device))
+        return 1;
+    struct source memory = {.fd = r->memory,
+                            .size = INT64_MAX,
+                            .allowance = ledger_of(&r->loader->ledger, r->rest->user, clock_monotonic())};
+    struct runtime_process process = {.pid = r->head.pid,
+                                      .start = r->head.start,
+                                      .memory = &memory,
+                                      .offset = file ? address - m->start + m->offset : 0,
+                                      .place = &r->generated};
+    struct runtime_stack stack = {load, of};
+    if (!runtime_of(r->generator)->step(&process, &stack, at, &word))
+        return 1;
+    if (word.kind == SAMPLE_FRAME_CODE)
+        (void)rest_frame(r, address, UNWIND_CFA_RBP);
+    else if (word.kind == SAMPLE_FRAME_WORD)
+        put(r, &word);
+    r->is_told = false;
+    return 0;
+}
+
 /* Takes the words of what is to come off the record. */
 static void take_ahead(struct resumer *r, const uint64_t *body)
 {
@@ -280,10 +333,14 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     r->head.kind = SAMPLE_STACK;
     memcpy(r->body, body, 8 * (r->head.n_kernel + SAMPLE_USER_WORDS(&r->head)));
     take_ahead(r, body);
+    r->generator = RUNTIME_GENERATED;
+    r->memory = -1;
     uint32_t n_user = r->head.n_user;
     if (!r->is_told && n_user > 0)
         r->head.n_user--; /* the last one is said again, with what is known now */
-    r->head.user_end = (uint16_t)rest_walk(r->rest, &(struct rest_walk){rest_rule, rest_frame, r}, &far);
+    r->head.user_end =
+        (uint16_t)rest_walk(r->rest, &(struct rest_walk){rest_rule, rest_frame, r, rest_step}, &far);
+    cleanup_close(&r->memory);
     if (far)
         sampler_far(r->sampler, head->tid, far, r->rest->at.sp);
     r->head.n_user = max_of(r->head.n_user, n_user);

@@ -35,7 +35,9 @@ struct runtime_process {
     const struct maps *maps;   /* of where it has code (sender/procs/maps.h) */
     uint64_t at;               /* an address in it, … */
     const struct source *file; /* … and the file that is there */
-    /* resolve: what prepare said. */
+    /* step: where the frame's code is in its file; 0: it is in none. */
+    uint64_t offset;
+    /* resolve, step: what prepare said. */
     const struct runtime_place *place;
 };
 
@@ -44,6 +46,13 @@ struct runtime_name {
     struct bytes name; /* .n 0: not known */
     struct bytes file; /* source file; "" if not known */
     uint32_t line;     /* 0 if not known */
+};
+
+/* A thread's stack as it was, though the thread goes on. */
+struct runtime_stack {
+    /* The word at an address; 0, or -1: it is not there. */
+    int (*load)(void *of, uint64_t address, uint64_t *value);
+    void *of;
 };
 
 #define RUNTIME_VERSION_MAX 32u
@@ -70,6 +79,12 @@ struct runtime {
      * once a word and window. False: it cannot be said. NULL: it has no words. */
     bool (*resolve)(const struct runtime_process *process, const struct sample_frame *frame,
                     struct arena *text, struct runtime_name *ret);
+
+    /* Goes from a frame in generated code, or in the runtime's file, to its caller, as the kernel side's step
+     * does. word->kind says what is to be told: a word; the code; or nothing, SAMPLE_FRAME_KERNEL. False: it
+     * is no frame of the runtime's, or cannot be said. NULL: its frames are not the stack's. */
+    bool (*step)(const struct runtime_process *process, const struct runtime_stack *stack,
+                 struct unwind_registers *at, struct sample_frame *word);
 };
 
 /* Each is defined in its folder. */

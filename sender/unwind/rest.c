@@ -43,6 +43,11 @@ static bool in_stack(struct memory *m, const struct unwind_registers *r, uint64_
 #define UNWIND_IN_STACK(m, r, address) in_stack(m, r, address)
 #include "bpf/unwind_step.h"
 
+static int load_any(void *of, uint64_t address, uint64_t *value)
+{
+    return load(of, address, value);
+}
+
 enum unwind_end rest_walk(const struct unwind_rest *rest, const struct rest_walk *with, uint64_t *far)
 {
     struct unwind_registers at = rest->at;
@@ -55,6 +60,9 @@ enum unwind_end rest_walk(const struct unwind_rest *rest, const struct rest_walk
         int r = with->rule(with->user, address, &rule);
         if (r < 0)
             return UNWIND_END_NOT_CODE;
+        bool has_rule = r > 0 || (rule.cfa != UNWIND_CFA_NONE && rule.cfa != UNWIND_CFA_UNKNOWN);
+        if (!has_rule && with->step && with->step(with->user, &at, load_any, &memory) == 0)
+            continue;
         if (r > 0)
             rule = (struct unwind_rule){0};
         if (rule.cfa == UNWIND_CFA_SIGNAL || (rule.cfa == UNWIND_CFA_PADDING && at.is_return))

@@ -12,12 +12,18 @@
 
 #include "bpf/unwind.h"
 
+/* The word at an address of the copy; 0, or -1: it is not there. */
+typedef int (*rest_load_fn)(void *of, uint64_t address, uint64_t *value);
+
 struct rest_walk {
     /* The rule for an address of code. 0; -1: there is no code; 1: its rows are not to be had. */
     int (*rule)(void *user, uint64_t address, struct unwind_rule *ret);
     /* Takes one frame: the address as samples have it, and enum unwind_cfa. False: no more. */
     bool (*frame)(void *user, uint64_t address, uint8_t cfa);
     void *user;
+    /* Goes to the caller of *at, whose code rows say nothing of, by words of the stack. 0, or 1: it cannot;
+     * NULL: there is nobody who could. */
+    int (*step)(void *user, struct unwind_registers *at, rest_load_fn load, void *of);
 };
 
 /* Walks on from where `rest` is, that frame included. Memory that is not in it ends the walk

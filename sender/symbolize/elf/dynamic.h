@@ -18,7 +18,7 @@
 #define DYNAMIC_HEADERS_MAX 64u
 #define DYNAMIC_ENTRIES_MAX 1024u
 #define DYNAMIC_CHAIN_MAX   1024u
-#define DYNAMIC_NAME_MAX    64u
+#define DYNAMIC_NAME_MAX    96u
 
 struct dynamic {
     const struct source *source; /* the caller's */

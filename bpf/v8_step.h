@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * What a frame of V8's code is called: a word, or nothing, and then it is machine code like other. The same
+ * code runs in the kernel (runtimes.bpf.h) and in user space, where it is tried on memory that lies.
+ *
+ * Who includes it has defined before:
+ *
+ *     V8_FROM                       the type of what is known of the thread
+ *     V8_READ(from, to, n, address) copies n bytes of its memory; 0 if it can
+ *
+ * Frames are told apart by what is in their slots, never by where the code is: a builtin without a frame of
+ * its own, or the first instructions of a function, run over the frame of their caller, which is then what is
+ * told.
+ */
+#ifndef BPF_V8_STEP_H
+#define BPF_V8_STEP_H
+
+#include "bpf/sample.h"
+#include "bpf/v8.h"
+
+/* A frame's slots. */
+struct v8_slots {
+    bpf_u64 context, function, bytecode, offset;
+};
+
+/* What a walk knows, and what it reads: the kernel's stack is short. */
+struct v8_walk {
+    bpf_u64 is_begun; /* 0: nothing yet */
+    bpf_u64 map;      /* of a SharedFunctionInfo, as was seen in this stack; all in a process have the same */
+    struct v8_slots slots;
+    bpf_u64 one;
+    bpf_u64 read[V8_SHARED_WORDS];
+};
+
+static inline __attribute__((always_inline)) bpf_u64 v8_field(const struct v8_walk *v, bpf_u16 at)
+{
+    return v->read[at >> 3 & (V8_SHARED_WORDS - 1)];
+}
+
+/* Reads a SharedFunctionInfo, which the garbage collector may just have moved: then its first word is where
+ * to. Its address, or 0: it is none. */
+static inline __attribute__((always_inline)) bpf_u64 v8_shared(V8_FROM *from, const struct v8_place *p,
+                                                               struct v8_walk *v, bpf_u64 at)
+{
+    bpf_u32 n = p->read & (8 * V8_SHARED_WORDS - 1);
+    at &= ~V8_TAG;
+    if (V8_READ(from, v->read, n, at))
+        return 0;
+    if (!(v->read[0] & V8_TAG)) {
+        at = v->read[0];
+        if (V8_READ(from, v->read, n, at) || !(v->read[0] & V8_TAG))
+            return 0;
+    }
+    if (v->read[0] != v->map) {
+        v->one = 0;
+        if (V8_READ(from, &v->one, 2, v->read[0] - V8_TAG + p->map_type) || v->one != p->type_shared)
+            return 0;
+        v->map = v->read[0];
+    }
+    return at;
+}
+
+/* The word for the frame that v->slots are of; false: it has none. */
+static inline __attribute__((always_inline)) int v8_word(V8_FROM *from, const struct v8_place *p,
+                                                         struct v8_walk *v, struct sample_frame *ret)
+{
+    const struct v8_slots *slots = &v->slots;
+    if (!v->is_begun) {
+        v->is_begun = 1;
+        v->map = 0;
+    }
+    if (!(slots->context & V8_TAG) || !(slots->function & V8_TAG) ||
+        V8_READ(from, &v->one, 8, slots->function - V8_TAG + p->shared) || !(v->one & V8_TAG))
+        return 0;
+    bpf_u64 shared = v8_shared(from, p, v, v->one);
+    bpf_u64 data = v8_field(v, p->data), name = v8_field(v, p->name), script = v8_field(v, p->script);
+    if (!shared || !(data & V8_TAG))
+        return 0;
+    if (!(script & V8_TAG) || V8_READ(from, &v->one, 8, script - V8_TAG + p->script_id))
+        v->one = 0;
+    bpf_u32 literal = v8_field(v, p->literal) >> 8 * (p->literal & 4);
+    bpf_u64 offset = slots->offset >> V8_IS_SMI;
+    *ret = (struct sample_frame){.kind = SAMPLE_FRAME_WORD,
+                                 .runtime = RUNTIME_V8,
+                                 .extra = V8_NO_OFFSET,
+                                 .file = V8_COOKIE(v->one, literal, name, script),
+                                 .where = shared};
+    if (slots->bytecode == data && !(slots->offset & V8_TAG) && offset < V8_NO_OFFSET)
+        ret->extra = offset;
+    return 1;
+}
+
+#endif

