@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/look/slice.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define VARINT_MAX 10u
+
+static int by_place(const void *a, const void *b)
+{
+    const struct look_pair *x = a, *y = b;
+    if (x->series != y->series)
+        return x->series < y->series ? -1 : 1;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+void look_pairs_merge(look_pairs *pairs)
+{
+    struct look_pair *p = pairs->p;
+    uint32_t n = 0;
+    if (pairs->n == 0)
+        return;
+    qsort(p, pairs->n, sizeof *p, by_place);
+    for (uint32_t i = 1; i < pairs->n; i++) {
+        if (by_place(&p[n], &p[i]) != 0) {
+            p[++n] = p[i];
+            continue;
+        }
+        p[n].value = look_add(p[n].value, p[i].value);
+        p[n].seen = look_add(p[n].seen, p[i].seen);
+        p[n].kept = look_add(p[n].kept, p[i].kept);
+    }
+    pairs->n = n + 1;
+}
+
+/* There is room. */
+static void put(struct buffer *out, uint64_t v)
+{
+    for (; v > 0x7f; v >>= 7)
+        out->p[out->n++] = (uint8_t)v | 0x80;
+    out->p[out->n++] = (uint8_t)v;
+}
+
+static int get(struct bytes *from, uint64_t *ret)
+{
+    uint64_t v = 0;
+    for (uint32_t i = 0; i < from->n && i < VARINT_MAX; i++) {
+        v |= (uint64_t)(from->p[i] & 0x7f) << 7 * i;
+        if (from->p[i] < 0x80) {
+            *ret = v;
+            *from = bytes_from(*from, i + 1);
+            return 0;
+        }
+    }
+    return LOOK_SLICE_DAMAGED;
+}
+
+static uint32_t size_of(uint64_t v)
+{
+    return (70 - (uint32_t)__builtin_clzll(v | 1)) / 7;
+}
+
+static uint32_t end_of_series(const look_pairs *pairs, uint32_t from)
+{
+    uint32_t to = from;
+    while (to < pairs->n && pairs->p[to].series == pairs->p[from].series)
+        to++;
+    return to;
+}
+
+static void put_head(const struct look_pair *p, uint32_t n, uint32_t before, struct buffer *out)
+{
+    uint64_t total = 0, kept = 0, seen = 0, bytes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        total = look_add(total, p[i].value);
+        kept = look_add(kept, p[i].kept);
+        seen = look_add(seen, p[i].seen);
+        bytes += size_of(p[i].node - (i > 0 ? p[i - 1].node : 0)) + size_of(p[i].value);
+    }
+    put(out, p->series - before);
+    put(out, total);
+    put(out, kept);
+    put(out, seen);
+    put(out, bytes);
+}
+
+int look_slice_write(const look_pairs *pairs, struct buffer *out)
+{
+    uint32_t n_series = 0;
+    for (uint32_t i = 0; i < pairs->n; i = end_of_series(pairs, i))
+        n_series++;
+    int r = buffer_reserve(out, VARINT_MAX * (1 + 5ull * n_series + 2ull * pairs->n));
+    if (r < 0)
+        return r;
+    put(out, n_series);
+    for (uint32_t i = 0, to, before = 0; i < pairs->n; before = pairs->p[i].series, i = to) {
+        to = end_of_series(pairs, i);
+        put_head(&pairs->p[i], to - i, before, out);
+    }
+    for (uint32_t i = 0; i < pairs->n; i++) {
+        const struct look_pair *p = &pairs->p[i];
+        put(out, p->node - (i > 0 && p[-1].series == p->series ? p[-1].node : 0));
+        put(out, p->value);
+    }
+    return 0;
+}
+
+int look_sections_begin(struct bytes slice, struct look_sections *ret)
+{
+    uint64_t n, unused;
+    if (get(&slice, &n) != 0 || n > slice.n)
+        return LOOK_SLICE_DAMAGED;
+    *ret = (struct look_sections){.head = slice, .left = (uint32_t)n};
+    for (uint64_t i = 0; i < 5 * n; i++)
+        if (get(&slice, &unused) != 0)
+            return LOOK_SLICE_DAMAGED;
+    ret->body = slice;
+    return 0;
+}
+
+int look_sections_next(struct look_sections *s, struct look_section *ret)
+{
+    uint64_t more, bytes;
+    if (s->left-- == 0) {
+        s->left = 0;
+        return LOOK_SLICE_END;
+    }
+    if (get(&s->head, &more) != 0 || get(&s->head, &ret->total) != 0 || get(&s->head, &ret->kept) != 0 ||
+        get(&s->head, &ret->seen) != 0 || get(&s->head, &bytes) != 0 || bytes > s->body.n ||
+        more > UINT32_MAX - s->series)
+        return LOOK_SLICE_DAMAGED;
+    ret->series = s->series += (uint32_t)more;
+    ret->pairs = bytes_of(s->body.p, bytes);
+    s->body = bytes_from(s->body, bytes);
+    return 0;
+}
+
+int look_pairs_next(struct bytes *pairs, uint32_t *node, uint64_t *ret_value)
+{
+    uint64_t more;
+    if (pairs->n == 0)
+        return LOOK_SLICE_END;
+    if (get(pairs, &more) != 0 || get(pairs, ret_value) != 0 || more > UINT32_MAX - *node)
+        return LOOK_SLICE_DAMAGED;
+    *node += (uint32_t)more;
+    return 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stacks of recent times: epochs (epoch.h), the newest of which grows, within so many bytes and so much
+ * age whatever comes. What does not fit costs the oldest epoch; what still does not fit is counted under
+ * "[not kept]", so that totals are right.
+ *
+ * One thread at a time; queries (answer.h) are of its thread, too.
+ */
+#ifndef GATEWAY_LOOK_STORE_H
+#define GATEWAY_LOOK_STORE_H
+
+#include "gateway/look/batch.h"
+#include "gateway/look/epoch.h"
+#include "gateway/look/rates.h"
+
+/* A quarter of memory each, and what is on the way. */
+#define LOOK_EPOCHS_MAX 5u
+
+struct look_store_options {
+    size_t memory;         /* bytes of all of it, batches on their way, too */
+    uint64_t retention_ns; /* what is older goes */
+    uint32_t samples_per_second;
+};
+
+struct look_counts {
+    uint64_t seen, kept; /* samples; seen: those that were thinned, too */
+    uint64_t not_kept;   /* of these without a stack */
+    uint64_t late;       /* put where they came, since their time was not of now */
+    uint64_t lost;       /* for want of memory: not in any total */
+};
+
+struct look_store {
+    struct look_store_options options;
+    struct budget budget; /* for taps, too */
+    struct look_rates rates;
+    struct look_epoch *epochs[LOOK_EPOCHS_MAX]; /* the oldest first */
+    uint32_t n_epochs;
+    uint64_t demand[LOOK_RATES]; /* since the last tick */
+    uint64_t ticked_ns;          /* monotonic */
+    struct look_counts counts;
+    VEC(uint32_t) strings, stacks, series; /* [number in the batch] that of the epoch, or LOOK_NONE */
+};
+
+/* `parent` is charged for all of it, and outlives it. NULL: no memory. */
+struct look_store *look_store_new(const struct look_store_options *options, struct budget *parent);
+struct look_store *look_store_free(struct look_store *s);
+
+/* Takes a batch of a tap, and frees it. NULL is fine. `now_ns` is Unix time. */
+void look_store_add(struct look_store *s, struct look_batch *batch, uint64_t now_ns);
+
+/* Once a second: what is over is sealed, what is old goes, and it is said anew who is thinned. Unix and
+ * monotonic time. */
+void look_store_tick(struct look_store *s, uint64_t now_ns, uint64_t monotonic_ns);
+
+#endif
