@@ -88,6 +88,18 @@ static const struct settings_row check_rows[] = {
      "second. What is wrong, and whose it is, says /metrics (profgate_check_findings_total) and /api/v1/check; nothing is refused for it", true},
 };
 
+static const struct settings_row look_rows[] = {
+    {"memory", SETTINGS_SIZE, AT(look_memory), "0", 0, 65536 * MIB, NULL,
+     "for stacks of recent times, which /api/v1/look shows: 64MiB are hours of some hosts. At most an eighth of limits.memory; "
+     "0 keeps none"},
+    {"retention", SETTINGS_DURATION, AT(look_retention_ns), "24h", 60 * SEC, 90 * 86400 * SEC, NULL,
+     "how long a stack is kept, if memory allows"},
+    {"samples_per_second", SETTINGS_COUNT, AT(look_samples_per_second), "5000", 1, 1000000, NULL,
+     "samples kept; of more, those of the services that send most are thinned, and the rest stands for them"},
+    {"expose", SETTINGS_BOOL, AT(look_expose), "false", 0, 0, NULL,
+     "shows stacks to everybody who can reach admin.endpoint where that is not of this machine alone"},
+};
+
 static const struct settings_row admin_rows[] = {
     {"endpoint", SETTINGS_TEXT, AT(admin_endpoint), "localhost:9464", 0, 0, NULL,
      "address of /metrics, /healthz and /readyz"},
@@ -157,6 +169,7 @@ const struct settings_section config_fixed[] = {
     {"metrics", "how counters leave", metrics_rows, ARRAY_LEN(metrics_rows)},
     {"profiles", "which raw profiles go on", profiles_rows, ARRAY_LEN(profiles_rows)},
     {"check", "what is wrong with requests", check_rows, ARRAY_LEN(check_rows)},
+    {"look", "stacks of recent times, to be looked at", look_rows, ARRAY_LEN(look_rows)},
     {"pprof", "what pprof says as OTLP, however it comes", pprof_rows, ARRAY_LEN(pprof_rows)},
     {"admin", "the address for people and scrapers", admin_rows, ARRAY_LEN(admin_rows)},
     {"limits", "what a peer may make us hold", limits_rows, ARRAY_LEN(limits_rows)},

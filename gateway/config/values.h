@@ -90,6 +90,10 @@ struct config {
     double check_share;
     struct settings_strings trace_labels, span_labels;
 
+    uint64_t look_memory, look_retention_ns;
+    uint32_t look_samples_per_second;
+    bool look_expose;
+
     const char *admin_endpoint;
     struct settings_strings admin_hosts;
 

@@ -72,6 +72,7 @@ struct look_batch {
     uint64_t lost;               /* samples for which there was no memory */
     uint32_t generation;         /* of the store, that its stacks were told in */
     size_t charged;              /* of text, on the budget */
+    struct look_batch *next;     /* of who has several */
     struct budget *budget;
     struct idmap string_of, series_of; /* by hash; the thread's */
 };

@@ -153,6 +153,7 @@ void gateway_receive(void *arg)
     struct handover *h = arg;
     struct gateway *g = h->worker->gateway;
     g->collecting.has_news |= h->delta != NULL;
+    looking_take(g->looking, take_ptr(h->look));
     h->job = (struct merger_job){.work = apply, .done = applied, .arg = h};
     merger_post(g->merger, &h->job);
 }

@@ -125,20 +125,27 @@ static int start_listening(struct gateway *g, struct error *e)
     return r;
 }
 
+/* Those that there always are. */
+#define N_PAGES 9u
+
 static int start_admin(struct gateway *g, struct error *e)
 {
     g->scrapes = gateway_scrapes(g);
     if (!g->scrapes)
         return error_set(e, -ENOMEM, "out of memory");
-    const struct admin_page pages[] = {
-        scrapes_page(g->scrapes),  scrapes_json_page(g->scrapes), admin_health_page(),
-        gateway_ready_page(g),     gateway_triggers_page(g),      captures_page(g->captures),
-        capture_page(g->captures), gateway_reload_page(g),        board_page(g->board),
+    struct admin_page pages[] = {
+        scrapes_page(g->scrapes),  scrapes_json_page(g->scrapes),
+        admin_health_page(),       gateway_ready_page(g),
+        gateway_triggers_page(g),  captures_page(g->captures),
+        capture_page(g->captures), gateway_reload_page(g),
+        board_page(g->board),      [N_PAGES + LOOK_N_ENDPOINTS - 1] = {0},
     };
+    if (g->looking)
+        looking_pages(g->looking, &pages[N_PAGES]);
     struct admin_options options = {
         .endpoint = g->config->admin_endpoint,
         .pages = pages,
-        .n_pages = ARRAY_LEN(pages),
+        .n_pages = N_PAGES + (g->looking ? LOOK_N_ENDPOINTS : 0),
         .hosts = g->options->config->admin_hosts.items, /* which stays, whatever a reload brings */
         .n_hosts = g->options->config->admin_hosts.n,
     };
@@ -228,7 +235,8 @@ static int start(struct gateway *g, struct error *e)
     g->on_hup = io_signal_new(g->loop, SIGHUP, on_reload, g);
     if (!g->on_term || !g->on_int || !g->on_hup)
         return error_set(e, -ENOMEM, "out of memory");
-    r = start_admin(g, e);
+    r = looking_new(&g->looking, g->config, g->loop, &g->budget, e);
+    r = r < 0 ? r : start_admin(g, e);
     r = r < 0 ? r : start_listening(g, e);
     return r < 0 ? r : scraping_init(&g->scraping, g->config, &g->links, g->loop, g->lanes, &g->budget, e);
 }
@@ -263,6 +271,10 @@ static void release(struct gateway *g)
         outputs_shutdown(g->outputs, 0, closed, g);
     while (g->outputs && !g->drained)
         io_loop_run_once(g->loop, NSEC_PER_SEC);
+    looking_end(g->looking);
+    for (uint32_t i = 0; i < 2 * g->n_workers && g->workers; i++)
+        look_tap_free(g->workers[i].tap);
+    g->looking = looking_free(g->looking);
     io_signal_free(g->on_term);
     io_signal_free(g->on_int);
     io_signal_free(g->on_hup);

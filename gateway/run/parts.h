@@ -18,6 +18,7 @@
 #include "gateway/control/triggers.h"
 #include "gateway/run/counting.h"
 #include "gateway/listen/listen.h"
+#include "gateway/run/looking.h"
 #include "gateway/run/merger.h"
 #include "gateway/run/outputs.h"
 #include "gateway/run/pipeline.h"
@@ -43,6 +44,7 @@ struct gateway_worker {
     struct services *services;
     struct serve *serve;    /* a worker's, as the two above */
     struct processor *lane; /* a lane's */
+    struct look_tap *tap;   /* made when it counts first; NULL: nothing is kept */
 };
 
 /* Rounds of hand-overs: each brings what every worker and lane had counted when it began. */
@@ -80,6 +82,7 @@ struct gateway {
     struct outputs *outputs;
     struct receivers receivers;
     struct scraping scraping;
+    struct looking *looking;       /* NULL: off */
     struct from_pprof_links links; /* of the first configuration */
     struct listen *listen;
     struct admin *admin;
@@ -117,6 +120,7 @@ void gateway_worker_stop(void *context, uint32_t index, void *worker);
 struct handover {
     struct gateway_worker *worker;
     struct aggregate_delta *delta;
+    struct look_batch *look;
     bool is_last; /* the worker has stopped */
     struct merger_job job;
 };

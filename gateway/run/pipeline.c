@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "gateway/ingest/consumer.h"
+#include "proto/base/clock.h"
 #include "proto/base/macros.h"
 
 static bool is_seconds(const struct rule_metric *metric)
@@ -145,6 +146,18 @@ static void look_live(void *context, struct bytes body, enum profiles_layout lay
     live_look(context, body, layout, view);
 }
 
+static int push_look(void *context, const struct profiles *view, const struct received *received,
+                     size_t body_bytes)
+{
+    look_tap_push(context, view, clock_realtime());
+    return 0;
+}
+
+static size_t look_memory_used(const void *context)
+{
+    return look_tap_memory_used(context);
+}
+
 /* A list of those that there are. */
 static struct ingest *new_ingest(const struct pipeline *p, const struct pipeline_options *options)
 {
@@ -168,6 +181,10 @@ static struct ingest *new_ingest(const struct pipeline *p, const struct pipeline
             .cancel = cancel_forward,
             .context = p->forward,
         },
+        {.push = push_look,
+         .memory_used = look_memory_used,
+         .memory_peak = look_memory_used,
+         .context = options->tap},
         {.look = look_live, .context = p->live},
     };
     struct view_consumer wanted[ARRAY_LEN(consumers)];

@@ -13,6 +13,7 @@
 #include "gateway/classify/keep.h"
 #include "gateway/forward/forward.h"
 #include "gateway/ingest/ingest.h"
+#include "gateway/look/tap.h"
 #include "gateway/stats/stats.h"
 #include "rules/program/program.h"
 
@@ -25,6 +26,7 @@ struct pipeline_options {
     struct forward_options forward;
     struct board *board;       /* of checked requests; NULL: none is checked */
     double check_share;        /* of the thread's time that checking may take; 0: likewise */
+    struct look_tap *tap;      /* of the store of stacks, the thread's; NULL: there is none */
     struct captures *captures; /* what triggers capture; NULL: they do not */
     struct ingest_options ingest;
     uint32_t value_length_limit; /* bytes of an attribute's value in metrics; 0: none */

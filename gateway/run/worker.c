@@ -28,6 +28,8 @@ static bool is_stopping(void *context)
 int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *counting, struct pipeline *ret)
 {
     struct gateway *g = w->gateway;
+    if (g->looking && !w->tap && !(w->tap = looking_tap(g->looking)))
+        return -ENOMEM;
     struct pipeline_options options = {
         .program = counting->rules.program,
         .metrics = counting->metrics,
@@ -37,6 +39,7 @@ int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *cou
         .forward = counting->forward,
         .board = g->board,
         .check_share = counting->check_share,
+        .tap = w->tap,
         .captures = g->captures,
         .ingest = {.limits = PROFILES_LIMITS_DEFAULT, .retry_after_ns = RETRY_AFTER_NS},
         .value_length_limit = counting->value_length_limit,
@@ -101,6 +104,7 @@ static void hand_over(struct gateway_worker *w, struct handover *h)
 {
     h->worker = w;
     h->delta = aggregate_take(w->pipeline.aggregate);
+    h->look = w->tap ? look_tap_take(w->tap) : NULL;
     while (io_loop_post(w->gateway->loop, gateway_receive, h) < 0)
         sched_yield(); /* no memory for a mailbox entry: what was counted is not lost for that */
 }

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/look/answer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "gateway/look/parts.h"
+#include "proto/base/clock.h"
+
+/* What an answer may take beside the store. */
+#define QUERY_BYTES ((size_t)64 << 20)
+
+/* With less left the answer was too large. */
+#define ROOM_BYTES ((size_t)64 << 10)
+
+#define JSON "application/json"
+
+int look_by_rank(const void *a, const void *b)
+{
+    const struct look_ranked *x = a, *y = b;
+    if (x->value != y->value)
+        return x->value < y->value ? 1 : -1;
+    return (x->group > y->group) - (x->group < y->group);
+}
+
+/* ---- what answers have in common ----------------------------------------------------------- */
+
+void look_put_window(struct json *j, const struct look_found *found)
+{
+    json_key(j, "window"), json_open(j, '{');
+    json_key(j, "from"), json_u64(j, found->from_ns / NSEC_PER_MSEC);
+    json_key(j, "to"), json_u64(j, found->to_ns / NSEC_PER_MSEC);
+    json_key(j, "level"), json_string(j, bytes_str(found->level == LOOK_FINE ? "fine" : "coarse"));
+    json_close(j, '}');
+}
+
+void look_put_type(struct json *j, const struct look_question *q, struct bytes unit)
+{
+    json_key(j, "type"), json_string(j, q->select[0].type);
+    json_key(j, "unit"), json_string(j, unit);
+}
+
+void look_put_counts(struct json *j, const struct look_found *found)
+{
+    const uint64_t seen = look_samples(found->seen);
+    json_key(j, "seen"), json_u64(j, seen);
+    json_key(j, "kept"), json_u64(j, found->kept);
+    json_key(j, "p"), json_double(j, seen > found->kept ? (double)found->kept / (double)seen : 1);
+}
+
+int look_tree_of(const struct look_asked *asked, struct look_tree *ret, struct look_found found[LOOK_SIDES])
+{
+    const struct look_question *q = asked->question;
+    int r = look_tree_init(ret, asked->budget, q->lines);
+    const uint32_t n = q->endpoint == LOOK_DIFF ? 2 : 1;
+    for (uint32_t i = 0; i < n && r == 0; i++)
+        r = look_tree_gather(ret, i, asked->store, &q->select[i], asked->deadline_ns, &found[i]);
+    if (r == 0 && q->filter.p)
+        r = look_tree_filter(ret, q->filter);
+    return r == 0 ? look_tree_sum(ret) : r;
+}
+
+/* ---- status -------------------------------------------------------------------------------- */
+
+static int write_status(const struct look_asked *asked, struct json *j)
+{
+    const struct look_store *s = asked->store;
+    uint64_t nodes = 0, frames = 0, strings = 0, series = 0, slices = 0, oldest = UINT64_MAX, newest = 0;
+    for (uint32_t i = 0; i < s->n_epochs; i++) {
+        const struct look_epoch *e = s->epochs[i];
+        nodes += e->dict.nodes.n;
+        frames += e->dict.frames.n;
+        strings += e->dict.strings.n;
+        series += e->series.n;
+        slices += e->slices.n + e->open.n;
+        oldest = min_of(oldest, (uint64_t)e->oldest);
+        newest = e->oldest <= e->newest ? max_of(newest, e->newest + 1ull) : newest;
+    }
+    const uint64_t ms = LOOK_SLICE_NS / NSEC_PER_MSEC;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {{"memory", s->options.memory},
+                   {"bytes", s->budget.used},
+                   {"nodes", nodes},
+                   {"frames", frames},
+                   {"strings", strings},
+                   {"series", series},
+                   {"slices", slices},
+                   {"epochs", s->n_epochs},
+                   {"oldest", newest > 0 ? oldest * ms : 0},
+                   {"newest", newest * ms},
+                   {"seen", s->counts.seen},
+                   {"kept", s->counts.kept},
+                   {"not_kept", s->counts.not_kept},
+                   {"late", s->counts.late},
+                   {"lost", s->counts.lost},
+                   {"samples_per_second", s->options.samples_per_second}};
+    json_open(j, '{');
+    for (uint32_t i = 0; i < ARRAY_LEN(numbers); i++)
+        json_key(j, numbers[i].name), json_u64(j, numbers[i].value);
+    json_close(j, '}');
+    return j->r;
+}
+
+/* ---- the answer ---------------------------------------------------------------------------- */
+
+int look_answer_error(struct look_answer *ret, uint32_t status, const char *words)
+{
+    ret->status = status;
+    ret->type = JSON;
+    ret->is_gzip = false;
+    ret->body.n = 0;
+    struct json j = JSON_INIT(&ret->body);
+    json_open(&j, '{');
+    json_key(&j, "error"), json_string(&j, bytes_str(words));
+    json_close(&j, '}');
+    return j.r < 0 ? j.r : buffer_add_str(&ret->body, "\n");
+}
+
+static int write_json(const struct look_asked *asked, struct buffer *out)
+{
+    static int (*const write[LOOK_N_ENDPOINTS])(const struct look_asked *asked, struct json *j) = {
+        [LOOK_TYPES] = look_write_lists,       [LOOK_SERVICES] = look_write_lists,
+        [LOOK_LABELS] = look_write_lists,      [LOOK_SERIES] = look_write_series,
+        [LOOK_FLAME] = look_write_flame,       [LOOK_DIFF] = look_write_diff,
+        [LOOK_SANDWICH] = look_write_sandwich, [LOOK_TOP] = look_write_top,
+        [LOOK_STATUS] = write_status,
+    };
+    struct json j = JSON_INIT(out);
+    int r = write[asked->question->endpoint](asked, &j);
+    r = r != 0 ? r : j.r;
+    return r != 0 ? r : buffer_add_str(out, "\n");
+}
+
+static int write_answer(const struct look_asked *asked, struct look_answer *ret)
+{
+    ret->status = 200;
+    switch (asked->question->endpoint) {
+    case LOOK_PPROF:
+        ret->type = "application/octet-stream";
+        ret->is_gzip = true;
+        return look_write_pprof(asked, &ret->body);
+    case LOOK_FOLDED: ret->type = "text/plain; charset=utf-8"; return look_write_folded(asked, &ret->body);
+    default: ret->type = JSON; return write_json(asked, &ret->body);
+    }
+}
+
+int look_answer(struct look_store *s, enum look_endpoint endpoint, struct bytes query, uint64_t now_ns,
+                uint64_t deadline_ns, struct look_answer *ret)
+{
+    *ret = (struct look_answer){.body = BUFFER_INIT(LOOK_ANSWER_MAX)};
+    struct budget budget = BUDGET_INIT(QUERY_BYTES, s->budget.parent);
+    struct look_question q;
+    struct error e;
+    int r = look_question_read(&q, endpoint, query, now_ns, &e);
+    if (r == LOOK_WRONG) {
+        r = look_answer_error(ret, 400, e.text);
+    } else if (r == 0) {
+        const struct look_asked asked = {s, &q, deadline_ns, &budget};
+        r = write_answer(&asked, ret);
+        if (r == LOOK_TOO_LONG)
+            r = look_answer_error(ret, 504, "it takes too long; ask for less time or one service");
+        else if (r < 0 && buffer_is_short_of(&ret->body, ROOM_BYTES))
+            r = look_answer_error(ret, 400,
+                                  "the answer is larger than 16 MiB; ask for fewer nodes, or less time");
+    }
+    look_question_release(&q);
+    return r < 0 ? look_answer_error(ret, 503, "out of memory; ask for less time or one service") : r;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The inside of an answer: each endpoint belongs to a file, which answer.c asks.
+ */
+#ifndef GATEWAY_LOOK_PARTS_H
+#define GATEWAY_LOOK_PARTS_H
+
+#include "gateway/look/question.h"
+#include "gateway/look/tree.h"
+#include "proto/base/json.h"
+
+struct look_asked {
+    struct look_store *store;
+    const struct look_question *question;
+    uint64_t deadline_ns;
+    struct budget *budget; /* of the answer */
+};
+
+/* Each writes the whole answer. 0, LOOK_TOO_LONG, -ENOMEM or -ENOBUFS. */
+int look_write_lists(const struct look_asked *asked, struct json *j); /* types, services, labels */
+int look_write_series(const struct look_asked *asked, struct json *j);
+int look_write_flame(const struct look_asked *asked, struct json *j);
+int look_write_diff(const struct look_asked *asked, struct json *j);
+int look_write_sandwich(const struct look_asked *asked, struct json *j);
+int look_write_top(const struct look_asked *asked, struct json *j);
+int look_write_folded(const struct look_asked *asked, struct buffer *out);
+int look_write_pprof(const struct look_asked *asked, struct buffer *out);
+
+/* A selection as a tree with its totals, filtered as asked; of diff with both. 0 or as look_visit. */
+int look_tree_of(const struct look_asked *asked, struct look_tree *ret, struct look_found found[LOOK_SIDES]);
+
+/* Members that all answers about a selection have: window, type and unit; seen, kept and p. */
+void look_put_window(struct json *j, const struct look_found *found);
+void look_put_type(struct json *j, const struct look_question *q, struct bytes unit);
+void look_put_counts(struct json *j, const struct look_found *found);
+
+/* Samples of a count in 1/LOOK_SEEN_ONE. */
+static inline uint64_t look_samples(uint64_t seen)
+{
+    return seen / LOOK_SEEN_ONE + (seen % LOOK_SEEN_ONE >= LOOK_SEEN_ONE / 2);
+}
+
+/* A group of series or frames with a number, ordered by it. */
+struct look_ranked {
+    uint64_t value;
+    uint32_t group;
+};
+/* The largest first, of equal ones the lower group. */
+int look_by_rank(const void *a, const void *b);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Of an epoch, what is asked for is added up by node first, which is one addition a pair; then the nodes that
+ * have something, in their order (parents first), become nodes of the tree.
+ */
+#include "gateway/look/tree.h"
+
+#include <errno.h>
+
+#include "proto/base/clock.h"
+
+/* From here on the coarse level tells what it can: 2000 slices are a fifth of a second. */
+#define COARSE_FROM_NS (6 * 3600ull * NSEC_PER_SEC)
+
+int look_tree_init(struct look_tree *t, struct budget *budget, bool lines)
+{
+    *t = (struct look_tree){.budget = budget, .lines = lines};
+    for (uint32_t i = 0; i < LOOK_SIDES; i++)
+        t->self[i].budget = t->total[i].budget = budget;
+    return look_dict_init(&t->dict, budget);
+}
+
+void look_tree_release(struct look_tree *t)
+{
+    look_dict_release(&t->dict);
+    for (uint32_t i = 0; i < LOOK_SIDES; i++) {
+        vec_release(&t->self[i]);
+        vec_release(&t->total[i]);
+    }
+}
+
+/* ---- which slices -------------------------------------------------------------------------- */
+
+void look_range(const struct look_store *s, const struct look_select *select, bool is_of_services,
+                struct look_found *ret, uint32_t *ret_from, uint32_t *ret_to)
+{
+    uint64_t oldest = UINT64_MAX, newest = 0;
+    for (uint32_t i = 0; i < s->n_epochs; i++) {
+        if (s->epochs[i]->oldest > s->epochs[i]->newest)
+            continue;
+        oldest = min_of(oldest, s->epochs[i]->oldest * LOOK_SLICE_NS);
+        newest = max_of(newest, (s->epochs[i]->newest + 1) * LOOK_SLICE_NS);
+    }
+    const bool is_coarse = is_of_services && select->to_ns - select->from_ns > COARSE_FROM_NS &&
+                           look_select_is_of_services(select);
+    const uint64_t unit = is_coarse ? LOOK_COARSE_SLICES * LOOK_SLICE_NS : LOOK_SLICE_NS;
+    const uint64_t to = min_of(select->to_ns, newest), from = min_of(max_of(select->from_ns, oldest), to);
+    *ret_from = (uint32_t)(from / unit);
+    *ret_to = (uint32_t)((to + unit - 1) / unit);
+    *ret = (struct look_found){
+        .from_ns = *ret_from * unit, .to_ns = *ret_to * unit, .level = is_coarse ? LOOK_COARSE : LOOK_FINE};
+}
+
+struct visiting {
+    const struct look_visit *visit;
+    struct look_epoch *epoch;
+    const uint8_t *wanted; /* [series] */
+    struct look_found *found;
+};
+
+static int show_slice(void *context, const struct look_slice *slice)
+{
+    const struct visiting *v = context;
+    struct look_sections sections;
+    struct look_section section;
+    if (v->visit->deadline_ns != 0 && clock_monotonic() > v->visit->deadline_ns)
+        return LOOK_TOO_LONG;
+    const uint64_t unit = slice->level == LOOK_COARSE ? LOOK_COARSE_SLICES * LOOK_SLICE_NS : LOOK_SLICE_NS;
+    int r = look_sections_begin(slice->data, &sections);
+    while (r == 0 && (r = look_sections_next(&sections, &section)) == 0) {
+        if (section.series >= v->epoch->series.n || !v->wanted[section.series])
+            continue;
+        v->found->total = look_add(v->found->total, section.total);
+        v->found->kept = look_add(v->found->kept, section.kept);
+        v->found->seen = look_add(v->found->seen, section.seen);
+        r = v->visit->show(v->visit->context, v->epoch, slice->at * unit, &section);
+        if (r != 0)
+            return r;
+    }
+    return 0; /* what is damaged ends there */
+}
+
+static int visit_epoch(struct visiting *v, uint32_t from, uint32_t to)
+{
+    struct look_epoch *e = v->epoch;
+    VEC(uint8_t) wanted = {.budget = v->visit->budget};
+    int r = vec_extend(&wanted, e->series.n + 1);
+    if (r == 0)
+        r = look_select_series(v->visit->select, e, wanted.p);
+    v->wanted = wanted.p;
+    if (r == 0 && v->visit->begin)
+        r = v->visit->begin(v->visit->context, e);
+    if (r == 0)
+        r = look_epoch_each(e, v->found->level, from, to, show_slice, v);
+    if (r == 0 && v->visit->end)
+        r = v->visit->end(v->visit->context, e);
+    vec_release(&wanted);
+    return r;
+}
+
+int look_visit(struct look_store *s, const struct look_visit *visit, struct look_found *ret)
+{
+    uint32_t from, to;
+    look_range(s, visit->select, visit->is_of_services, ret, &from, &to);
+    int r = 0;
+    for (uint32_t i = 0; i < s->n_epochs && r == 0; i++) {
+        struct visiting v = {.visit = visit, .epoch = s->epochs[i], .found = ret};
+        r = visit_epoch(&v, from, to);
+    }
+    return r;
+}
+
+/* ---- into a tree --------------------------------------------------------------------------- */
+
+struct gathering {
+    struct look_tree *tree;
+    uint32_t side;
+    VEC(uint64_t) value; /* [node of the epoch] */
+    struct bytes unit;
+};
+
+static int begin_epoch(void *context, struct look_epoch *e)
+{
+    struct gathering *g = context;
+    vec_clear(&g->value);
+    return vec_extend(&g->value, e->dict.nodes.n);
+}
+
+static int add_section(void *context, struct look_epoch *e, uint64_t at_ns,
+                       const struct look_section *section)
+{
+    struct gathering *g = context;
+    struct bytes pairs = section->pairs;
+    uint32_t node = 0;
+    uint64_t value;
+    while (look_pairs_next(&pairs, &node, &value) == 0 && node < g->value.n)
+        g->value.p[node] = look_add(g->value.p[node], value);
+    if (g->unit.n == 0) {
+        const uint32_t unit =
+            look_dict_string(&g->tree->dict, intern_get(&e->dict.strings, e->series.p[section->series].unit));
+        if (unit == LOOK_NONE)
+            return -ENOMEM;
+        g->unit = intern_get(&g->tree->dict.strings, unit);
+    }
+    return 0;
+}
+
+typedef VEC(uint32_t) numbers;
+
+static int all_unknown(numbers *v, uint32_t n)
+{
+    int r = vec_reserve(v, (uint64_t)n + 1);
+    if (r == 0)
+        memset(v->p, 0xff, (n + 1) * sizeof *v->p);
+    return r;
+}
+
+/* The epoch's numbers in the tree. */
+struct numbers_of {
+    numbers string, frame, node;
+};
+
+static int put_nodes(struct gathering *g, const struct look_dict *from, struct numbers_of *map)
+{
+    struct look_tree *t = g->tree;
+    map->node.p[LOOK_ROOT] = LOOK_ROOT;
+    for (uint32_t i = 1; i < from->nodes.n; i++) {
+        if (map->node.p[i] == LOOK_NONE)
+            continue; /* nothing below it has anything */
+        uint32_t *frame = &map->frame.p[from->nodes.p[i].frame];
+        if (*frame == LOOK_NONE)
+            *frame = look_dict_copy_frame(&t->dict, from, from->nodes.p[i].frame, t->lines, map->string.p);
+        const uint32_t parent = map->node.p[from->nodes.p[i].parent];
+        const uint32_t node = *frame == LOOK_NONE ? LOOK_NONE : look_dict_node(&t->dict, parent, *frame);
+        if (node == LOOK_NONE || vec_extend(&t->self[g->side], t->dict.nodes.n) < 0)
+            return -ENOMEM;
+        map->node.p[i] = node;
+        uint64_t *self = &t->self[g->side].p[node];
+        *self = look_add(*self, g->value.p[i]);
+    }
+    return 0;
+}
+
+static int end_epoch(void *context, struct look_epoch *e)
+{
+    struct gathering *g = context;
+    const struct look_dict *from = &e->dict;
+    struct numbers_of map = {
+        .string.budget = g->tree->budget, .frame.budget = g->tree->budget, .node.budget = g->tree->budget};
+    int r = all_unknown(&map.string, from->strings.n);
+    if (r == 0)
+        r = all_unknown(&map.frame, from->frames.n);
+    if (r == 0)
+        r = all_unknown(&map.node, from->nodes.n);
+    for (uint32_t i = r == 0 ? from->nodes.n : 0; i-- > 1;)
+        if (g->value.p[i] > 0 || map.node.p[i] == 0)
+            map.node.p[i] = map.node.p[from->nodes.p[i].parent] = 0; /* wanted */
+    if (r == 0)
+        r = put_nodes(g, from, &map);
+    vec_release(&map.string);
+    vec_release(&map.frame);
+    vec_release(&map.node);
+    return r;
+}
+
+int look_tree_gather(struct look_tree *t, uint32_t side, struct look_store *s,
+                     const struct look_select *select, uint64_t deadline_ns, struct look_found *ret)
+{
+    struct gathering g = {.tree = t, .side = side, .value.budget = t->budget};
+    const struct look_visit visit = {
+        .select = select,
+        .is_of_services = true,
+        .deadline_ns = deadline_ns,
+        .begin = begin_epoch,
+        .show = add_section,
+        .end = end_epoch,
+        .context = &g,
+        .budget = t->budget,
+    };
+    int r = look_visit(s, &visit, ret);
+    ret->unit = g.unit;
+    vec_release(&g.value);
+    return r;
+}
+
+/* ---- afterwards ---------------------------------------------------------------------------- */
+
+int look_tree_filter(struct look_tree *t, struct bytes text)
+{
+    const uint32_t n = t->dict.nodes.n;
+    VEC(uint8_t) has = {.budget = t->budget};
+    int r = vec_extend(&has, n);
+    for (uint32_t i = 1; r == 0 && i < n; i++) {
+        const struct look_node *node = &t->dict.nodes.p[i];
+        const struct bytes name = intern_get(&t->dict.strings, t->dict.frames.p[node->frame].name);
+        has.p[i] =
+            has.p[node->parent] || (text.n <= name.n && memmem(name.p, name.n, text.p, text.n) != NULL);
+        for (uint32_t side = 0; side < LOOK_SIDES; side++)
+            if (!has.p[i] && i < t->self[side].n)
+                t->self[side].p[i] = 0;
+    }
+    vec_release(&has);
+    return r;
+}
+
+int look_tree_sum(struct look_tree *t)
+{
+    const uint32_t n = t->dict.nodes.n;
+    for (uint32_t side = 0; side < LOOK_SIDES; side++) {
+        vec_clear(&t->total[side]);
+        if (vec_extend(&t->self[side], n) < 0 || vec_append_all(&t->total[side], t->self[side].p, n) < 0)
+            return -ENOMEM;
+        uint64_t *total = t->total[side].p;
+        for (uint32_t i = n; i-- > 1;)
+            total[t->dict.nodes.p[i].parent] = look_add(total[t->dict.nodes.p[i].parent], total[i]);
+    }
+    return 0;
+}

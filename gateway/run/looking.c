@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread is a merger's (merger.h), of which the store is what it has. Batches wait in a list, so that
+ * handing one over takes no memory: a job that takes the whole list is on its way, or has yet to be.
+ */
+#include "gateway/run/looking.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "gateway/look/answer.h"
+#include "gateway/look/tap.h"
+#include "gateway/run/merger.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/base/macros.h"
+#include "proto/coding/gzip_stream.h"
+#include "proto/http/query.h"
+
+/* At once, waiting for each other. */
+#define QUESTIONS_MAX 4u
+
+#define PATIENCE_NS (2 * (uint64_t)NSEC_PER_SEC)
+
+/* Of limits.memory at most, so that requests always have the most of it. */
+#define MEMORY_SHARE 8u
+
+/* Of the store's memory, for what one thread kept in a second. */
+#define BATCH_SHARE 8u
+
+#define GZIP_LEVEL 1
+#define GZIP_MIN   1024u
+
+struct looking {
+    struct io_loop *loop;
+    struct merger *thread;
+    struct look_store *store;
+    struct look_batch *waiting, *working; /* lists; the latter the thread's while the job is on its way */
+    struct merger_job taking;
+    bool is_taking;
+    uint32_t n_questions;
+    struct {
+        struct looking *looking;
+        enum look_endpoint endpoint;
+        char path[32];
+    } pages[LOOK_N_ENDPOINTS];
+};
+
+/* ---- batches ------------------------------------------------------------------------------- */
+
+static void take(void *arg)
+{
+    struct looking *l = arg;
+    const uint64_t now = clock_realtime();
+    while (l->working) {
+        struct look_batch *b = l->working;
+        l->working = b->next;
+        look_store_add(l->store, b, now);
+    }
+    look_store_tick(l->store, now, clock_monotonic());
+}
+
+static void post(struct looking *l);
+
+static void taken(void *arg)
+{
+    struct looking *l = arg;
+    l->is_taking = false;
+    if (l->waiting)
+        post(l);
+}
+
+static void post(struct looking *l)
+{
+    l->is_taking = true;
+    l->working = take_ptr(l->waiting);
+    l->taking = (struct merger_job){.work = take, .done = taken, .arg = l};
+    merger_post(l->thread, &l->taking);
+}
+
+void looking_take(struct looking *l, struct look_batch *batch)
+{
+    if (!l)
+        return;
+    if (batch) {
+        batch->next = l->waiting;
+        l->waiting = batch;
+    }
+    if (!l->is_taking)
+        post(l);
+}
+
+struct look_tap *looking_tap(struct looking *l)
+{
+    return look_tap_new(&l->store->rates, &l->store->budget, l->store->options.memory / BATCH_SHARE);
+}
+
+/* ---- questions ----------------------------------------------------------------------------- */
+
+struct asking {
+    struct looking *looking;
+    struct http_exchange *exchange; /* NULL: it is gone */
+    struct merger_job job;
+    enum look_endpoint endpoint;
+    bool wants_gzip;
+    uint64_t deadline_ns;
+    struct look_answer answer;
+    int r;
+    size_t n;
+    uint8_t query[];
+};
+
+/* Packed, unless it is packed already or a few words. Where there is no memory for that it leaves as it is.
+ */
+static void pack(struct look_answer *a)
+{
+    struct buffer packed = BUFFER_INIT(LOOK_ANSWER_MAX);
+    struct gzip_stream *gzip = gzip_stream_new(GZIP_LEVEL);
+    if (gzip && gzip_stream_add(gzip, buffer_bytes(&a->body), true, &packed) == 0) {
+        buffer_release(&a->body);
+        a->body = packed;
+        a->is_gzip = true;
+    } else {
+        buffer_release(&packed);
+    }
+    gzip_stream_free(gzip);
+}
+
+static void work(void *arg)
+{
+    struct asking *a = arg;
+    a->r = look_answer(a->looking->store, a->endpoint, bytes_of(a->query, a->n), clock_realtime(),
+                       a->deadline_ns, &a->answer);
+    if (a->r == 0 && a->wants_gzip && !a->answer.is_gzip && a->answer.body.n >= GZIP_MIN)
+        pack(&a->answer);
+}
+
+/* A profile is a gzipped file; the others are packed on their way. */
+static void reply(struct http_exchange *x, const struct look_answer *a, bool is_file)
+{
+    struct http_header headers[6] = {
+        {BYTES_LIT("content-type"), bytes_str(a->type)},
+        {BYTES_LIT("cache-control"), BYTES_LIT("no-store")},
+        {BYTES_LIT("x-content-type-options"), BYTES_LIT("nosniff")},
+        {BYTES_LIT("vary"), BYTES_LIT("accept-encoding")},
+    };
+    uint32_t n = 4;
+    if (a->is_gzip && !is_file)
+        headers[n++] = (struct http_header){BYTES_LIT("content-encoding"), BYTES_LIT("gzip")};
+    if (is_file && a->status == 200)
+        headers[n++] = (struct http_header){BYTES_LIT("content-disposition"),
+                                            BYTES_LIT("attachment; filename=\"profile.pb.gz\"")};
+    if (a->status == 429 || a->status == 503)
+        headers[n++] = (struct http_header){BYTES_LIT("retry-after"), BYTES_LIT("1")};
+    http_reply(x,
+               &(struct http_reply){
+                   .status = a->status, .headers = headers, .n_headers = n, .body = buffer_bytes(&a->body)});
+}
+
+static void refuse(struct http_exchange *x, uint32_t status, const char *words)
+{
+    struct look_answer a = {0};
+    if (look_answer_error(&a, status, words) == 0)
+        reply(x, &a, false);
+    else
+        http_reply(x, &(struct http_reply){.status = status});
+    buffer_release(&a.body);
+}
+
+static void done(void *arg)
+{
+    struct asking *a = arg;
+    struct http_exchange *x = take_ptr(a->exchange);
+    if (x)
+        x->user = NULL; /* it may be gone when it is answered */
+    if (x && a->r < 0)
+        refuse(x, 503, "out of memory");
+    else if (x)
+        reply(x, &a->answer, a->endpoint == LOOK_PPROF);
+    a->looking->n_questions--;
+    buffer_release(&a->answer.body);
+    free(a);
+}
+
+static void on_head(void *context, struct http_exchange *x) {} /* the page had it */
+
+static void on_body(void *context, struct http_exchange *x, struct bytes piece) {}
+
+static void on_end(void *context, struct http_exchange *x) {}
+
+static void on_close(void *context, struct http_exchange *x)
+{
+    struct asking *a = x->user;
+    if (a)
+        a->exchange = NULL;
+}
+
+static const struct http_handler handler = {on_head, on_body, on_end, on_close};
+
+static void ask(struct looking *l, enum look_endpoint endpoint, struct http_exchange *x)
+{
+    if (l->n_questions >= QUESTIONS_MAX) {
+        refuse(x, 429, "four queries are running; try again in a second");
+        return;
+    }
+    struct asking *a = calloc(1, sizeof *a + x->query.n);
+    if (!a) {
+        refuse(x, 503, "out of memory");
+        return;
+    }
+    a->looking = l;
+    a->exchange = x;
+    a->endpoint = endpoint;
+    a->wants_gzip = query_accepts_gzip(http_header_find(x->headers, x->n_headers, "accept-encoding"));
+    a->deadline_ns = clock_monotonic() + PATIENCE_NS;
+    a->n = x->query.n;
+    if (a->n > 0)
+        memcpy(a->query, x->query.p, a->n);
+    a->job = (struct merger_job){.work = work, .done = done, .arg = a};
+    x->handler = &handler;
+    x->user = a;
+    l->n_questions++;
+    merger_post(l->thread, &a->job);
+}
+
+static void take_question(void *context, struct http_exchange *x)
+{
+    __typeof__(&((struct looking *)NULL)->pages[0]) page = context;
+    ask(page->looking, page->endpoint, x);
+}
+
+void looking_pages(struct looking *l, struct admin_page ret[LOOK_N_ENDPOINTS])
+{
+    static const struct {
+        const char *path, *doc;
+    } endpoints[] = {
+#define X(endpoint, name, doc) {"/api/v1/look/" name, doc},
+        LOOK_ENDPOINTS(X)
+#undef X
+    };
+    for (uint32_t i = 0; i < LOOK_N_ENDPOINTS; i++) {
+        l->pages[i].looking = l;
+        l->pages[i].endpoint = (enum look_endpoint)i;
+        ret[i] = (struct admin_page){.method = "GET",
+                                     .path = endpoints[i].path,
+                                     .doc = endpoints[i].doc,
+                                     .take = take_question,
+                                     .context = &l->pages[i]};
+    }
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+/* Whether only this machine can reach it. */
+static bool is_loopback(const char *endpoint)
+{
+    char host[INET6_ADDRSTRLEN + 2] = "";
+    uint8_t address[sizeof(struct in6_addr)];
+    if (bytes_starts(bytes_str(endpoint), "unix:"))
+        return true;
+    const char *colon = strrchr(endpoint, ':');
+    const size_t n = colon ? (size_t)(colon - endpoint) : strlen(endpoint);
+    if (n == 0 || n >= sizeof host)
+        return false;
+    const bool is_bracketed = endpoint[0] == '[' && endpoint[n - 1] == ']';
+    memcpy(host, endpoint + is_bracketed, n - 2u * is_bracketed);
+    if (strcasecmp(host, "localhost") == 0)
+        return true;
+    if (inet_pton(AF_INET, host, address) == 1)
+        return address[0] == 127;
+    return inet_pton(AF_INET6, host, address) == 1 &&
+           memcmp(address, &in6addr_loopback, sizeof in6addr_loopback) == 0;
+}
+
+int looking_new(struct looking **ret, const struct config *c, struct io_loop *loop, struct budget *budget,
+                struct error *e)
+{
+    *ret = NULL;
+    if (c->look_memory == 0)
+        return 0;
+    if (!c->look_expose && !is_loopback(c->admin_endpoint)) {
+        log_warn(
+            "look is off: stacks tell more than counters, and who asks for them is not known at an address that other "
+            "machines reach; look.expose: true shows them all the same endpoint=%s",
+            c->admin_endpoint);
+        return 0;
+    }
+    struct looking *l = calloc(1, sizeof *l);
+    const struct look_store_options options = {
+        .memory = min_of(c->look_memory, c->memory / MEMORY_SHARE),
+        .retention_ns = c->look_retention_ns,
+        .samples_per_second = c->look_samples_per_second,
+    };
+    if (!l || !(l->store = look_store_new(&options, budget))) {
+        free(l);
+        return error_set(e, -ENOMEM, "out of memory");
+    }
+    l->loop = loop;
+    int r = merger_new(&l->thread, loop);
+    if (r < 0) {
+        look_store_free(l->store);
+        free(l);
+        return error_set(e, r, "no thread for look: %s", strerror(-r));
+    }
+    *ret = l;
+    return 0;
+}
+
+void looking_end(struct looking *l)
+{
+    while (l && !merger_is_over(l->thread))
+        io_loop_run_once(l->loop, NSEC_PER_SEC);
+}
+
+struct looking *looking_free(struct looking *l)
+{
+    if (!l)
+        return NULL;
+    merger_free(l->thread);
+    look_store_free(l->store);
+    free(l);
+    return NULL;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The section `look`: the store of recent stacks on a thread of its own, and its pages. Batches come with the
+ * hand-overs, once a second; questions wait for the thread in turn, four at most. The control loop's, but for
+ * looking_tap.
+ */
+#ifndef GATEWAY_RUN_LOOKING_H
+#define GATEWAY_RUN_LOOKING_H
+
+#include "gateway/admin/page.h"
+#include "gateway/config/config.h"
+#include "gateway/look/question.h"
+#include "proto/base/budget.h"
+
+struct io_loop;
+struct look_batch;
+struct look_tap;
+struct looking;
+
+/* *ret is NULL where the configuration has it off, or must not show it: the log says why. 0, or negative with
+ * *e. */
+int looking_new(struct looking **ret, const struct config *c, struct io_loop *loop, struct budget *budget,
+                struct error *e);
+/* The admin server is gone, and who counts has handed over for the last time: runs the loop until the thread
+ * has done all of it. Then taps are freed, and then this. NULL is fine. */
+void looking_end(struct looking *l);
+struct looking *looking_free(struct looking *l);
+
+/* For a thread that counts. NULL when memory is out. */
+struct look_tap *looking_tap(struct looking *l);
+
+/* What a tap took, or NULL: once a second in any case. Takes the batch over. `l` NULL: nothing. */
+void looking_take(struct looking *l, struct look_batch *batch);
+
+/* One for each endpoint. */
+void looking_pages(struct looking *l, struct admin_page ret[LOOK_N_ENDPOINTS]);
+
+#endif

@@ -1,0 +1,109 @@
+"""GET /api/v1/look: the stacks behind the numbers, of requests that a running gateway has counted."""
+import gzip
+import http.client
+import json
+import shutil
+import subprocess
+import urllib.parse
+
+import pytest
+from programs import PATIENCE, Gateway, captures, running, wait_for
+
+ON = "look: { memory: 64MiB }\n"
+ENDPOINTS = ("types", "services", "labels", "series", "flame", "top", "sandwich", "diff", "pprof", "folded", "status")
+
+
+def ask(gateway, path, headers=None, method="GET", **parameters):
+    """(status, headers, body) of an endpoint."""
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.admin, timeout=PATIENCE)
+    try:
+        connection.request(method, f"/api/v1/look/{path}?{urllib.parse.urlencode(parameters)}", headers=headers or {})
+        answer = connection.getresponse()
+        return answer.status, dict((k.lower(), v) for k, v in answer.getheaders()), answer.read()
+    finally:
+        connection.close()
+
+
+def look(gateway, path, **parameters):
+    status, _, body = ask(gateway, path, **parameters)
+    assert status == 200, body
+    return json.loads(body)
+
+
+@pytest.fixture(scope="module")
+def gateway():
+    """One that has counted all captures, and whose store has them."""
+    with running(Gateway(config=ON)) as started:
+        for file in captures():
+            assert started.post(file.read_bytes())[0] == 200
+        n = started.total("profgate_samples_total")
+        wait_for(lambda: look(started, "status")["seen"] >= n > 0, "all samples in the store")
+        yield started
+
+
+def cpu(gateway):
+    """Nanoseconds of profile.cpu.time."""
+    return round(gateway.total("profile_cpu_time_seconds_total") * 1e9)
+
+
+def test_all_cpu_time_is_in_the_flame(gateway):
+    """What the rules counted and what the stacks add up to are one number."""
+    flame, total = look(gateway, "flame", nodes=65536), cpu(gateway)
+    assert total > 0 and flame["node"]["total"][0] == pytest.approx(total, abs=2)
+    assert flame["p"] == 1 and flame["seen"] == flame["kept"] == look(gateway, "status")["seen"]
+    assert sum(flame["node"]["self"]) + sum(flame["node"]["more"]) == flame["node"]["total"][0]
+    names = {flame["strings"][i] for i in flame["frame"]["name"]}
+    assert {"runtime.goexit", "entry_SYSCALL_64_after_hwframe"} <= names
+    _, _, folded = ask(gateway, "folded")
+    assert sum(int(line.rsplit(b" ", 1)[1]) for line in folded.splitlines()) == flame["node"]["total"][0]
+
+
+def test_each_endpoint_answers(gateway):
+    for path in ENDPOINTS:
+        status, headers, body = ask(gateway, path, function="runtime.goexit")
+        assert status == 200 and body, (path, body)
+        assert headers["cache-control"] == "no-store" and headers["x-content-type-options"] == "nosniff"
+        assert ask(gateway, path, function="x", method="HEAD")[::2] == (200, b"")
+        assert ask(gateway, path, method="POST")[0] == 405
+        assert f"/api/v1/look/{path}" in gateway.get("/")
+    status, headers, body = ask(gateway, "flame", headers={"Accept-Encoding": "gzip"})
+    assert headers["content-encoding"] == "gzip" and json.loads(gzip.decompress(body))["node"]
+
+
+def test_what_is_wrong_is_400_and_said(gateway):
+    for parameters in ({"nodes": "x"}, {"from": "never"}, {"query": "{a"}, {"query": '{a=~"("}'}, {"from": "now", "to": "1"}):
+        status, _, body = ask(gateway, "flame", **parameters)
+        assert status == 400 and json.loads(body)["error"], parameters
+
+
+def test_the_other_host_is_refused(gateway):
+    assert ask(gateway, "flame", headers={"Host": "evil.example:80"})[0] == 421
+
+
+@pytest.mark.skipif(not shutil.which("go"), reason="go is not installed")
+def test_go_tool_pprof_reads_it(gateway):
+    url = f"http://127.0.0.1:{gateway.admin}/api/v1/look/pprof"
+    done = subprocess.run(["go", "tool", "pprof", "-raw", url], capture_output=True, text=True, timeout=PATIENCE,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    assert "cpu/nanoseconds" in done.stdout and "runtime.goexit" in done.stdout
+
+
+def test_off_is_off_and_says_why():
+    with running(Gateway()) as gateway:
+        assert gateway.post(captures()[0].read_bytes())[0] == 200
+        assert ask(gateway, "status")[0] == 404
+    with running(Gateway("--set", "admin.endpoint=0.0.0.0:0", config=ON)) as gateway:
+        assert ask(gateway, "status")[0] == 404
+        assert "look is off: " in gateway.log() and "endpoint=0.0.0.0:0" in gateway.log()
+    with running(Gateway("--set", "admin.endpoint=0.0.0.0:0", config="look: { memory: 64MiB, expose: true }\n")) as gateway:
+        assert look(gateway, "status")["seen"] == 0
+
+
+def test_what_is_counted_last_before_the_end_frees_all(gateway):
+    """Under load, and stopped in the middle of it; a sanitizer's build would tell of what is left."""
+    with running(Gateway(config=ON)) as other:
+        for file in captures():
+            assert other.post(file.read_bytes())[0] == 200
+        other.stop()
+        assert "stopped" in other.log()

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* needs: proto/otlp/view rules/match proto/pprof proto/coding dep_jsonc */
+/* What is answered of real requests: trees that add up, the same numbers by every endpoint, and words for
+ * what is wrong. */
+#include "gateway/look/answer.h"
+
+#include <json-c/json.h>
+#include <stdlib.h>
+
+#include "gateway/look/tap.h"
+#include "proto/base/clock.h"
+#include "proto/pprof/pprof.h"
+#include "tests/lib/unit.h"
+
+#define NOW (1795338000ull * NSEC_PER_SEC)
+
+static const char *const captures[] = {"connector/ebpf-go-0003.pb", "connector/ebpf-mixed-0003.pb",
+                                       "connector/ebpf-python-0003.pb"};
+
+static struct look_store *store;
+static struct look_tap *tap;
+static struct profiles view;
+static struct look_answer answer;
+static uint64_t pushed; /* nanoseconds */
+
+static void push(const char *name, uint64_t now)
+{
+    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
+    struct error e = {""};
+    size_t n;
+    unsigned char *body = unit_data(name, &n);
+    ck_assert_int_eq(profiles_decode(&view, bytes_of(body, n), &limits, &e), 0);
+    for (uint32_t i = 0; i < view.profile.n; i++) {
+        view.profile.time_unix_nano[i] = now;
+        for (uint32_t k = view.profile.samples_at[i]; k < view.profile.samples_at[i + 1]; k++)
+            pushed += (uint64_t)profiles_sample_value(&view, k) * (uint64_t)view.profile.period[i];
+    }
+    look_tap_push(tap, &view, now);
+    look_store_add(store, look_tap_take(tap), now);
+    free(body);
+}
+
+static void begin(void)
+{
+    const struct look_store_options options = {64u << 20, 24 * 3600ull * NSEC_PER_SEC, 100000};
+    store = unit_made(look_store_new(&options, NULL));
+    tap = unit_made(look_tap_new(&store->rates, &store->budget, 8u << 20));
+    ck_assert_int_eq(profiles_init(&view, NULL), 0);
+    pushed = 0;
+    for (size_t i = 0; i < ARRAY_LEN(captures); i++)
+        push(captures[i], NOW - (ARRAY_LEN(captures) - i) * LOOK_SLICE_NS);
+}
+
+static void end(void)
+{
+    look_tap_free(tap);
+    profiles_release(&view);
+    look_store_free(store);
+    buffer_release(&answer.body);
+}
+
+static uint32_t ask(enum look_endpoint endpoint, const char *query)
+{
+    buffer_release(&answer.body);
+    ck_assert_int_eq(look_answer(store, endpoint, bytes_str(query), NOW, 0, &answer), 0);
+    return answer.status;
+}
+
+static json_object *json(enum look_endpoint endpoint, const char *query)
+{
+    ck_assert_uint_eq(ask(endpoint, query), 200);
+    buffer_add(&answer.body, "", 1);
+    json_object *o = json_tokener_parse((char *)answer.body.p);
+    ck_assert_msg(o != NULL, "%s", (char *)answer.body.p);
+    return o;
+}
+
+static json_object *member(json_object *o, const char *name)
+{
+    json_object *value;
+    ck_assert_msg(json_object_object_get_ex(o, name, &value), "no %s in %s", name,
+                  json_object_to_json_string(o));
+    return value;
+}
+
+static uint64_t at(json_object *array, size_t i)
+{
+    return json_object_get_uint64(json_object_array_get_idx(array, i));
+}
+
+static size_t length(json_object *array)
+{
+    return json_object_array_length(array);
+}
+
+/* total = self + totals of children + more, parents first; the root's total. */
+static uint64_t check_nodes(json_object *node, size_t n_frames)
+{
+    json_object *parent = member(node, "parent"), *self = member(node, "self"),
+                *total = member(node, "total");
+    json_object *more = member(node, "more"), *frame = member(node, "frame");
+    const size_t n = length(parent);
+    ck_assert(n > 0 && length(self) == n && length(total) == n && length(more) == n && length(frame) == n);
+    uint64_t *sum = calloc(n, sizeof *sum);
+    ck_assert_ptr_nonnull(sum);
+    for (size_t i = n; i-- > 0;) {
+        sum[i] += at(self, i) + at(more, i);
+        ck_assert_uint_eq(sum[i], at(total, i));
+        if (i == 0)
+            break;
+        ck_assert_uint_lt(at(parent, i), i);
+        ck_assert_uint_lt(at(frame, i), n_frames);
+        sum[at(parent, i)] += sum[i];
+    }
+    free(sum);
+    return at(total, 0);
+}
+
+UNIT(a_flame_adds_up_at_every_size)
+{
+    begin();
+    for (uint32_t nodes = 1; nodes < 20000; nodes = nodes * 3 + 1) {
+        char query[64];
+        snprintf(query, sizeof query, "nodes=%u&lines=%u", nodes, nodes % 2);
+        json_object *o = json(LOOK_FLAME, query), *node = member(o, "node");
+        ck_assert_uint_eq(check_nodes(node, length(member(member(o, "frame"), "name"))), pushed);
+        ck_assert_uint_le(length(member(node, "parent")), nodes);
+        ck_assert_double_eq(json_object_get_double(member(o, "p")), 1);
+        ck_assert_str_eq(json_object_get_string(member(o, "unit")), "nanoseconds");
+        json_object_put(o);
+    }
+    end();
+}
+
+/* By its stacks, by its functions, over time, as pprof and as folded: one sum. */
+UNIT(all_endpoints_say_the_same)
+{
+    begin();
+    json_object *o = json(LOOK_TOP, "limit=1000&sort=self");
+    json_object *rows = member(o, "rows");
+    uint64_t self = 0;
+    for (size_t i = 0; i < length(rows); i++) {
+        json_object *row = json_object_array_get_idx(rows, i);
+        self += json_object_get_uint64(member(row, "self"));
+        ck_assert_uint_le(json_object_get_uint64(member(row, "self")),
+                          json_object_get_uint64(member(row, "total")));
+        ck_assert_uint_le(json_object_get_uint64(member(row, "total")), pushed);
+    }
+    if (json_object_get_uint64(member(o, "more")) == 0)
+        ck_assert_uint_eq(self, pushed);
+    json_object_put(o);
+    o = json(LOOK_SERIES, "step=10s");
+    double cores = 0;
+    json_object *series = member(o, "series");
+    for (size_t i = 0; i < length(series); i++) {
+        json_object *values = member(json_object_array_get_idx(series, i), "values");
+        for (size_t k = 0; k < length(values); k++)
+            cores += json_object_get_double(json_object_array_get_idx(values, k));
+    }
+    ck_assert_double_eq_tol(cores * 10 * NSEC_PER_SEC, (double)pushed, 1e3);
+    json_object_put(o);
+    o = json(LOOK_SERVICES, "");
+    uint64_t value = 0;
+    for (size_t i = 0; i < length(o); i++)
+        value += json_object_get_uint64(member(json_object_array_get_idx(o, i), "value"));
+    ck_assert_uint_eq(value, pushed);
+    json_object_put(o);
+    ck_assert_uint_eq(ask(LOOK_FOLDED, ""), 200);
+    buffer_add(&answer.body, "", 1);
+    value = 0;
+    for (char *line = strtok((char *)answer.body.p, "\n"); line; line = strtok(NULL, "\n"))
+        value += strtoull(strrchr(line, ' ') + 1, NULL, 10);
+    ck_assert_uint_eq(value, pushed);
+    end();
+}
+
+UNIT(a_sandwich_has_the_function_in_the_middle)
+{
+    begin();
+    json_object *o = json(LOOK_SANDWICH, "function=runtime.futexsleep");
+    json_object *frame = member(o, "frame"), *strings = member(o, "strings");
+    const size_t n = length(member(frame, "name"));
+    ck_assert_uint_eq(check_nodes(member(o, "callers"), n), json_object_get_uint64(member(o, "total")));
+    ck_assert_uint_eq(check_nodes(member(o, "callees"), n), json_object_get_uint64(member(o, "total")));
+    ck_assert_uint_gt(json_object_get_uint64(member(o, "total")), 0);
+    const uint64_t root = at(member(member(o, "callees"), "frame"), 0);
+    ck_assert_str_eq(
+        json_object_get_string(json_object_array_get_idx(strings, at(member(frame, "name"), root))),
+        "runtime.futexsleep");
+    json_object_put(o);
+    o = json(LOOK_SANDWICH, "function=nobody");
+    ck_assert_uint_eq(json_object_get_uint64(member(o, "total")), 0);
+    json_object_put(o);
+    end();
+}
+
+UNIT(a_diff_has_both_sides)
+{
+    begin();
+    char query[128];
+    const uint64_t last = (NOW - LOOK_SLICE_NS) / NSEC_PER_MSEC;
+    snprintf(query, sizeof query, "b.from=%llu&a.to=%llu&nodes=300", (unsigned long long)last,
+             (unsigned long long)last);
+    json_object *o = json(LOOK_DIFF, query), *node = member(o, "node");
+    const uint64_t a = json_object_get_uint64(member(member(o, "a"), "total")),
+                   b = json_object_get_uint64(member(member(o, "b"), "total"));
+    ck_assert_uint_eq(a + b, pushed);
+    ck_assert(a > 0 && b > 0);
+    ck_assert_uint_eq(at(member(node, "total"), 0), a);
+    ck_assert_uint_eq(at(member(node, "total_b"), 0), b);
+    ck_assert_uint_eq(length(member(node, "more_b")), length(member(node, "parent")));
+    json_object_put(o);
+    end();
+}
+
+UNIT(selections_take_what_they_name)
+{
+    begin();
+    json_object *names = json(LOOK_LABELS, ""), *o;
+    ck_assert_uint_gt(length(names), 0);
+    json_object_put(names);
+    names = json(LOOK_LABELS, "name=thread_name");
+    ck_assert_uint_gt(length(names), 1);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < length(names); i++) {
+        char query[256];
+        snprintf(query, sizeof query, "query={thread_name%%3D\"%s\"}",
+                 json_object_get_string(json_object_array_get_idx(names, i)));
+        o = json(LOOK_FLAME, query);
+        const uint64_t total = at(member(member(o, "node"), "total"), 0);
+        ck_assert_uint_gt(total, 0);
+        sum += total;
+        json_object_put(o);
+    }
+    json_object_put(names);
+    o = json(LOOK_FLAME, "query={thread_name=\"\"}");
+    ck_assert_uint_eq(sum + at(member(member(o, "node"), "total"), 0), pushed);
+    json_object_put(o);
+    o = json(LOOK_FLAME, "query={thread_name=~\".*\",no_such!=\"x\"}");
+    ck_assert_uint_eq(at(member(member(o, "node"), "total"), 0), pushed);
+    json_object_put(o);
+    o = json(LOOK_FLAME, "query={no_such=\"x\"}");
+    ck_assert_uint_eq(at(member(member(o, "node"), "total"), 0), 0);
+    json_object_put(o);
+    o = json(LOOK_FLAME, "filter=futexsleep");
+    const uint64_t filtered = at(member(member(o, "node"), "total"), 0);
+    ck_assert(filtered > 0 && filtered < pushed);
+    json_object_put(o);
+    end();
+}
+
+UNIT(what_is_wrong_is_said)
+{
+    static const struct {
+        enum look_endpoint endpoint;
+        const char *query;
+    } bad[] = {
+        {LOOK_FLAME, "nodes=0"},
+        {LOOK_FLAME, "nodes=65537"},
+        {LOOK_FLAME, "from=yesterday"},
+        {LOOK_FLAME, "from=now&to=1"},
+        {LOOK_FLAME, "query={a}"},
+        {LOOK_FLAME, "query={a=b}"},
+        {LOOK_FLAME, "query={a=\"b\""},
+        {LOOK_FLAME, "query={a=\"b"},
+        {LOOK_FLAME, "query={a=~\"(\"}"},
+        {LOOK_FLAME, "query={}x"},
+        {LOOK_FLAME, "query=x"},
+        {LOOK_FLAME, "query=%zz"},
+        {LOOK_SANDWICH, ""},
+        {LOOK_TOP, "by=x"},
+        {LOOK_TOP, "limit=1001"},
+        {LOOK_SERIES, "group=nothing"},
+        {LOOK_SERIES, "limit=21"},
+        {LOOK_SERIES, "step=0"},
+        {LOOK_DIFF, "a.query={"},
+        {LOOK_FLAME, "from=2026-01-01"},
+    };
+    begin();
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        ck_assert_msg(ask(bad[i].endpoint, bad[i].query) == 400, "%s", bad[i].query);
+        ck_assert(bytes_starts(buffer_bytes(&answer.body), "{\"error\":\""));
+    }
+    end();
+}
+
+UNIT(an_empty_store_answers)
+{
+    const struct look_store_options options = {1u << 20, NSEC_PER_SEC, 1};
+    store = unit_made(look_store_new(&options, NULL));
+    for (uint32_t i = 0; i < LOOK_N_ENDPOINTS; i++)
+        ck_assert_uint_eq(ask((enum look_endpoint)i, "function=x"), 200);
+    look_store_free(store);
+    buffer_release(&answer.body);
+}
+
+UNIT(moments_are_read)
+{
+    static const struct {
+        const char *text;
+        uint64_t ns;
+    } good[] = {{"now", NOW},
+                {"now-15m", NOW - 900 * (uint64_t)NSEC_PER_SEC},
+                {"now-2d", NOW - 172800 * (uint64_t)NSEC_PER_SEC},
+                {"1795338000000", NOW},
+                {"2026-11-22T09:00:00Z", 1795338000ull * NSEC_PER_SEC},
+                {"2026-11-22T10:00:00.5+01:00", 1795338000ull * NSEC_PER_SEC + NSEC_PER_SEC / 2}};
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        uint64_t ns = 0;
+        ck_assert_msg(look_moment(bytes_str(good[i].text), NOW, &ns) == 0, "%s", good[i].text);
+        ck_assert_msg(ns == good[i].ns, "%s: %llu", good[i].text, (unsigned long long)ns);
+    }
+}
+
+/* A day is told by the coarse level, and says the same. */
+UNIT(a_long_time_is_told_by_services)
+{
+    begin();
+    look_store_tick(store, NOW + 3600 * (uint64_t)NSEC_PER_SEC, 1);
+    json_object *o = json(LOOK_FLAME, "from=now-12h");
+    ck_assert_str_eq(json_object_get_string(member(member(o, "window"), "level")), "coarse");
+    ck_assert_uint_eq(at(member(member(o, "node"), "total"), 0), pushed);
+    json_object_put(o);
+    o = json(LOOK_FLAME, "from=now-12h&query={host_name=\"\"}");
+    ck_assert_str_eq(json_object_get_string(member(member(o, "window"), "level")), "fine");
+    json_object_put(o);
+    end();
+}
