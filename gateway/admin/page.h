@@ -27,8 +27,8 @@ struct admin_answer {
 
 struct admin_page {
     const char *method; /* "GET", which is HEAD, too; or "POST": not for browsers */
-    const char *path;
-    const char *doc; /* for the list at /, a line or more, without the last newline */
+    const char *path;   /* "/": instead of the list, for browsers */
+    const char *doc;    /* for the list at /, a line or more, without the last newline; NULL: not in it */
     /* Answers at the head of a request; bodies are of no interest. Control loop. */
     void (*handle)(void *context, const struct http_exchange *x, struct admin_answer *a);
     void *context;

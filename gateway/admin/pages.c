@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
+#include "proto/http/query.h"
 
 /* Kept from answer to answer. */
 #define KEEP_BYTES ((size_t)64 << 10)
@@ -67,7 +68,8 @@ static void show_index(void *context, const struct http_exchange *x, struct admi
     const struct pages *p = context;
     int r = buffer_add_str(a->text, "profgate " PROFGATE_VERSION "\n\n");
     for (uint32_t i = 0; i < p->n && r == 0; i++)
-        r = list_page(&p->rows[i], a->text);
+        if (p->rows[i].doc)
+            r = list_page(&p->rows[i], a->text);
     if (r < 0)
         admin_say(a, 500, "out of memory\n");
 }
@@ -152,6 +154,15 @@ static const struct admin_page *find(const struct pages *p, struct bytes path)
     return NULL;
 }
 
+/* What is at /: for who asks for HTML, as browsers do, the page that somebody has made for them; else the
+ * list. */
+static const struct admin_page *find_root(const struct pages *p, const struct http_exchange *x,
+                                          const struct admin_page *list)
+{
+    const struct admin_page *page = find(p, BYTES_LIT("/"));
+    return page && query_accepts(header_of(x, "accept"), "text/html") ? page : list;
+}
+
 static bool method_fits(const struct http_exchange *x, const struct admin_page *page)
 {
     return bytes_is(x->method, page->method) ||
@@ -162,7 +173,7 @@ static void on_head(void *context, struct http_exchange *x)
 {
     struct pages *p = context;
     const struct admin_page index = {"GET", "/", "", show_index, p};
-    const struct admin_page *page = bytes_is(x->path, "/") ? &index : find(p, x->path);
+    const struct admin_page *page = bytes_is(x->path, "/") ? find_root(p, x, &index) : find(p, x->path);
     const bool posts = page && strcmp(page->method, "POST") == 0;
     const struct http_header allow = {BYTES_LIT("allow"), posts ? BYTES_LIT("POST") : BYTES_LIT("GET, HEAD")};
     const bool is_wrong_method = page && !method_fits(x, page);

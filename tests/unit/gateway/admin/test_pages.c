@@ -69,6 +69,7 @@ static struct pages *make_pages(void)
         {"GET", "/document", "a document\nof two lines", show_document, NULL},
         {"POST", "/change", "changes something", change, &changes},
         {"GET", "/later", "answers by itself", .take = take},
+        {"GET", "/", NULL, .take = take},
     };
     return unit_made(pages_new(rows, ARRAY_LEN(rows), &names));
 }
@@ -133,6 +134,21 @@ UNIT(ready_tells_each_check_in_json_when_asked)
                                      "\"reason\":\"queue \\\"full\\\"\"}]}");
     ask_with("GET", "/readyz", "", "accept", "application/json;q=0");
     ck_assert_int_eq(body.p[0], 'n');
+    done();
+}
+
+UNIT(who_asks_for_html_has_a_page_instead_of_the_list)
+{
+    ask_with("GET", "/", "", "accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+    ck_assert_uint_eq(status, 299);
+    for (const char *const *accept = (const char *const[]){"*/*", "text/plain", "text/html;q=0", NULL};
+         *accept; accept++) {
+        ask_with("GET", "/", "", "accept", *accept);
+        ck_assert_uint_eq(status, 200);
+        ck_assert_int_eq(buffer_add(&body, "", 1), 0);
+        ck_assert_ptr_nonnull(strstr((char *)body.p, "/healthz"));
+        ck_assert_ptr_null(strstr((char *)body.p, "(null)"));
+    }
     done();
 }
 
