@@ -16,6 +16,7 @@
 #include "gateway/run/open_files.h"
 #include "gateway/run/parts.h"
 #include "gateway/serve/lanes/lanes.h"
+#include "gateway/ui/ui.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
@@ -133,19 +134,26 @@ static int start_admin(struct gateway *g, struct error *e)
     g->scrapes = gateway_scrapes(g);
     if (!g->scrapes)
         return error_set(e, -ENOMEM, "out of memory");
-    struct admin_page pages[] = {
-        scrapes_page(g->scrapes),  scrapes_json_page(g->scrapes),
-        admin_health_page(),       gateway_ready_page(g),
-        gateway_triggers_page(g),  captures_page(g->captures),
-        capture_page(g->captures), gateway_reload_page(g),
-        board_page(g->board),      [N_PAGES + LOOK_N_ENDPOINTS - 1] = {0},
+    g->ui = ui_new();
+    if (!g->ui)
+        return error_set(e, -ENOMEM, "out of memory");
+    uint32_t n_ui;
+    const struct admin_page *ui = ui_pages(g->ui, &n_ui);
+    struct admin_page pages[N_PAGES + LOOK_N_ENDPOINTS + UI_PAGES_MAX] = {
+        scrapes_page(g->scrapes),  scrapes_json_page(g->scrapes), admin_health_page(),
+        gateway_ready_page(g),     gateway_triggers_page(g),      captures_page(g->captures),
+        capture_page(g->captures), gateway_reload_page(g),        board_page(g->board),
     };
-    if (g->looking)
-        looking_pages(g->looking, &pages[N_PAGES]);
+    uint32_t n = N_PAGES;
+    if (g->looking) {
+        looking_pages(g->looking, &pages[n]);
+        n += LOOK_N_ENDPOINTS;
+    }
+    memcpy(&pages[n], ui, n_ui * sizeof *ui);
     struct admin_options options = {
         .endpoint = g->config->admin_endpoint,
         .pages = pages,
-        .n_pages = N_PAGES + (g->looking ? LOOK_N_ENDPOINTS : 0),
+        .n_pages = n + n_ui,
         .hosts = g->options->config->admin_hosts.items, /* which stays, whatever a reload brings */
         .n_hosts = g->options->config->admin_hosts.n,
     };
@@ -264,6 +272,7 @@ static void release(struct gateway *g)
     scraping_release(&g->scraping);
     receivers_release(&g->receivers);
     admin_free(g->admin);
+    ui_free(g->ui);
     while ((g->merger && !merger_is_over(g->merger)) || (g->scrapes && !scrapes_are_over(g->scrapes)))
         io_loop_run_once(g->loop, NSEC_PER_SEC);
     merger_free(g->merger);

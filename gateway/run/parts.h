@@ -28,6 +28,7 @@
 #include "proto/io/loop.h"
 
 struct admin;
+struct ui;
 struct io_signal;
 struct io_timer;
 struct lanes;
@@ -85,6 +86,7 @@ struct gateway {
     struct looking *looking;       /* NULL: off */
     struct from_pprof_links links; /* of the first configuration */
     struct listen *listen;
+    struct ui *ui;
     struct admin *admin;
     struct admin_check checks[4]; /* these three are of its pages */
     struct admin_ready ready;
