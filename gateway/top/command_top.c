@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "gateway/top/browse.h"
 #include "gateway/top/fetch.h"
 #include "gateway/top/page.h"
 #include "gateway/top/table.h"
@@ -25,6 +26,7 @@
 #define INTERVAL_MIN \
     (100u * NSEC_PER_MSEC) /* more often shows noise, and costs the gateway a page each time */
 #define WINDOW_DEFAULT (10u * (uint64_t)NSEC_PER_SEC) /* two of profsend's reports */
+#define WINDOW_BROWSE  (900u * (uint64_t)NSEC_PER_SEC)
 #define WINDOW_MAX     (3600u * (uint64_t)NSEC_PER_SEC)
 #define HISTORY_MAX    128u /* looks remembered; where a window holds more, it is shorter */
 #define FETCH_TIMEOUT  (5u * (uint64_t)NSEC_PER_SEC)
@@ -41,8 +43,9 @@
 #define BELOW_CLEAR    "\x1b[J"
 
 struct options {
-    const char *url, *pack, *note;
-    uint64_t interval, window, how_long; /* 0: until a signal */
+    const char *url, *note, *pack; /* pack NULL: the usual one */
+    uint64_t interval, window;     /* window 0: the usual one */
+    uint64_t how_long;             /* 0: until a signal */
     bool once;
 };
 
@@ -58,6 +61,7 @@ struct top {
     struct io_timer *timer, *over;
     struct io_signal *interrupt, *terminate;
     struct top_fetch *fetch;
+    struct browse *browse; /* where stacks are kept and somebody presses keys, instead of the rest */
     struct look
         looks[HISTORY_MAX]; /* oldest first: senders report every few seconds, so rates are over a window */
     unsigned n_looks;
@@ -136,9 +140,14 @@ static const struct settings_row rows[] = {
 
 static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
 
+static const char *pack_of(const struct top *t)
+{
+    return t->options.pack ? t->options.pack : PACK_DEFAULT;
+}
+
 static struct top_view view_of(const struct top *t)
 {
-    bool all = t->every_pack || strcmp(t->options.pack, PACK_ALL) == 0;
+    bool all = t->every_pack || strcmp(pack_of(t), PACK_ALL) == 0;
     struct top_view view = {.url = t->options.url,
                             .note = t->options.note,
                             .hint = t->every_pack ? HINT : NULL,
@@ -184,7 +193,8 @@ static void remember(struct top *t, struct top_page page)
 {
     uint64_t now = clock_monotonic();
     unsigned old = t->n_looks == HISTORY_MAX;
-    while (old + 1 < t->n_looks && now - t->looks[old + 1].taken >= t->options.window)
+    while (old + 1 < t->n_looks &&
+           now - t->looks[old + 1].taken >= (t->options.window ? t->options.window : WINDOW_DEFAULT))
         old++;
     forget(t, old);
     t->looks[t->n_looks++] = (struct look){page, now};
@@ -295,6 +305,45 @@ static void on_over(void *user)
     end(user, EXIT_DONE);
 }
 
+static void begin_table(struct top *t)
+{
+    if (t->in_place)
+        fputs(SCREEN_ENTER, stdout);
+    io_timer_set(t->timer, 0);
+}
+
+static void on_browse_ended(void *user)
+{
+    end(user, EXIT_DONE);
+}
+
+static void on_browse_unavailable(void *user)
+{
+    struct top *t = user;
+    t->browse = browse_free(t->browse);
+    begin_table(t);
+}
+
+/* Counters where somebody asked for those of a pack, or the terminal is none to look at stacks on. */
+static bool may_browse(const struct top *t)
+{
+    return t->in_place && t->color && isatty(STDIN_FILENO) && !t->options.pack;
+}
+
+static void begin(struct top *t)
+{
+    const struct browse_options options = {.url = &t->url,
+                                           .name = t->options.url,
+                                           .note = t->options.note,
+                                           .interval = t->options.interval,
+                                           .window = t->options.window ? t->options.window : WINDOW_BROWSE,
+                                           .ascii = t->ascii};
+    const struct browse_events events = {on_browse_ended, on_browse_unavailable, t};
+    t->browse = may_browse(t) ? browse_new(t->loop, &options, &events) : NULL;
+    if (!t->browse)
+        begin_table(t);
+}
+
 static int run(struct top *t)
 {
     t->loop = io_loop_new();
@@ -305,18 +354,17 @@ static int run(struct top *t)
     t->interrupt = io_signal_new(t->loop, SIGINT, on_signal, t);
     t->terminate = io_signal_new(t->loop, SIGTERM, on_signal, t);
     if (t->timer && t->over && t->interrupt && t->terminate) {
-        if (t->in_place)
-            fputs(SCREEN_ENTER, stdout);
-        io_timer_set(t->timer, 0);
+        begin(t);
         if (t->options.how_long > 0)
             io_timer_set(t->over, io_loop_now(t->loop) + t->options.how_long);
         io_loop_run(t->loop);
-        if (t->in_place) {
+        if (t->in_place && !t->browse) {
             fputs(SCREEN_LEAVE, stdout);
             fwrite(t->last.p ? (const char *)t->last.p : "", 1, t->last.n, stdout);
         }
         fflush(stdout);
     }
+    browse_free(t->browse);
     top_fetch_cancel(t->fetch);
     io_timer_free(t->timer);
     io_timer_free(t->over);
@@ -341,11 +389,7 @@ static void see_terminal(struct top *t)
 
 static int top(int argc, char **argv)
 {
-    struct top t = {.options = {.url = URL_DEFAULT,
-                                .pack = PACK_DEFAULT,
-                                .interval = NSEC_PER_SEC,
-                                .window = WINDOW_DEFAULT},
-                    .exit_code = EXIT_ENVIRONMENT};
+    struct top t = {.options = {.url = URL_DEFAULT, .interval = NSEC_PER_SEC}, .exit_code = EXIT_ENVIRONMENT};
     struct error e = {0};
     int rest, r = settings_flags(&flags, argc, argv, &t.options, NULL, &rest, &e);
     if (r == SETTINGS_HELP) {
@@ -356,8 +400,8 @@ static int top(int argc, char **argv)
         r = error_set(&e, -EINVAL, "%s: not expected here", argv[rest]);
     if (r == 0)
         r = top_url_parse(t.options.url, &t.url, &e);
-    if (r == 0 && strcmp(t.url.path, TOP_PATH_DEFAULT) == 0 && strcmp(t.options.pack, PACK_ALL) != 0)
-        r = set_path(&t.url, t.options.pack);
+    if (r == 0 && strcmp(t.url.path, TOP_PATH_DEFAULT) == 0 && strcmp(pack_of(&t), PACK_ALL) != 0)
+        r = set_path(&t.url, pack_of(&t));
     if (r < 0) {
         fprintf(stderr, "profgate top: %s\n", e.text);
         return EXIT_USAGE;

@@ -26,7 +26,7 @@ export class Functions {
       return h('td', { title: amount(v, unit) }, bar, this.wide ? amount(v, unit) + '\u2003' : '', percent(share));
     });
     return h('tr', { onclick: () => this.chosen(r) },
-      h('td', { title: [name, where, shown(r.file || '')].filter(Boolean).join('\n') }, r.kind ? swatch : '', h('button', { type: 'button' }, name), where ? h('small', {}, where) : ''), ...cells);
+      h('td', { title: [name, where, shown(r.file || '')].filter(Boolean).join('\n') }, h('div', {}, r.kind ? swatch : '', h('button', { type: 'button' }, name), where ? h('small', {}, where) : '')), ...cells);
   }
 
   draw() {

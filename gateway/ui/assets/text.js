@@ -18,8 +18,9 @@ export function shown(name) {
   return text.length > NAME_MAX ? text.slice(0, NAME_MAX) + '…' : text;
 }
 
-/** A name that is too long for its place, without what stands in (…) and <…>. */
+/** A name that is too long for its place: without folders, packages and what it returns before it, and without what stands in (…) and <…>. */
 export function brief(name) {
+  name = name.replace(/^[^(<[ ]*\/(?=.)/, '');
   let out = '', depth = 0;
   for (let i = 0; i < name.length; i++) {
     const c = name[i], opens = c === '(' || c === '<' || c === '[';
@@ -29,7 +30,8 @@ export function brief(name) {
       if (--depth === 0) out += c;
     } else if (depth === 0) out += c;
   }
-  return out.length < name.length ? out : name;
+  out = out.replace(/^[\w.$:<>…*&[\]]+ (?=[\w.$:~<>…]+\(…\))/, '');
+  return out.replace(/^(?:[a-z]\w*\.)+(?=[A-Z])/, '');
 }
 
 /** An element: h('td', {class: 'num', onclick: f}, 'text', child…). Text is text. */
