@@ -354,6 +354,10 @@ static int use_resource(struct look_tap *t, uint32_t resource)
         if (look_batch_add(t->batch, a->value.text, hashes[label], &t->series.label[label]) < 0)
             return -ENOMEM;
     }
+    if (t->series.label[LOOK_SERVICE] == LOOK_EMPTY) { /* of profilers that see whole hosts */
+        t->series.label[LOOK_SERVICE] = t->series.label[LOOK_EXECUTABLE];
+        hashes[LOOK_SERVICE] = hashes[LOOK_EXECUTABLE];
+    }
     t->series_hash = hash_bytes(bytes_of(hashes, sizeof hashes), hash_seed());
     t->place = (uint32_t)(hashes[LOOK_SERVICE] >> 32) % LOOK_RATES;
     t->resource = resource + 1;
