@@ -33,7 +33,7 @@ function selection(range = rangeOf(), service = state.service) {
 
 /** What a diff compares: B is what is chosen, A what was before it, unless somebody says otherwise. */
 function sides() {
-  const [from, to] = window_(), middle = (from + to) / 2;
+  const [asked, to] = window_(), from = Math.min(Math.max(asked, answers.series?.from || 0), to), middle = (from + to) / 2;
   const other = state.aService !== null && state.aService !== state.service;
   const b = state.range || (other || state.aRange ? [from, to] : [middle, to]);
   const a = state.aRange || (other ? b : [Math.max(from, 2 * b[0] - b[1]), b[0]]);
@@ -93,7 +93,7 @@ async function load() {
 
 function words(error) {
   if (!(error instanceof Refused)) return `The gateway does not answer (${error.message}). Is it running?`;
-  if (error.status === 404) return 'This gateway keeps no stacks: look is off. Start it without "look: off", or with --set look.memory=64MiB.';
+  if (error.status === 404) return 'This gateway keeps no stacks. Start it with --set look.memory=64MiB, or have look: { memory: 64MiB } in its configuration. Where its admin address is not of this machine alone, its log says what it needs besides.';
   return `The gateway says: ${shown(error.message)}`;
 }
 
@@ -109,7 +109,8 @@ function show() {
   fill($('service'), [['', 'all services'], ...answers.services.map(s => [s.service, `${shown(s.service) || '[no service.name]'}  ${s.cores !== undefined ? rate(s.cores, 'cores') : percent(s.share)}`])], state.service);
   fill($('type'), answers.types.map(t => [t.id, shown(t.id.split(':').slice(0, 2).join(' '))]), state.type);
   $('type-label').hidden = answers.types.length < 2 && state.type === CPU;
-  chart.set(series);
+  const kind = answers.types.find(t => t.id === state.type);
+  chart.set({ ...series, unit: series.unit === 'cores' ? 'cores' : (kind?.unit || 'count') + '/s' });
   bands();
   functions.wide = state.view === 'functions';
   functions.set(top);

@@ -31,7 +31,7 @@ export function brief(name) {
     } else if (depth === 0) out += c;
   }
   out = out.replace(/^[\w.$:<>…*&[\]]+ (?=[\w.$:~<>…]+\(…\))/, '');
-  return out.replace(/^(?:[a-z]\w*\.)+(?=[A-Z])/, '');
+  return out.replace(/^(?:[a-z]\w*\.){2,}(?=[A-Z])/, '');
 }
 
 /** An element: h('td', {class: 'num', onclick: f}, 'text', child…). Text is text. */
