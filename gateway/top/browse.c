@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/top/browse_parts.h"
+#include "gateway/top/browse.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gateway/top/browse_parts.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/io/loop.h"

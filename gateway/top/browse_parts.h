@@ -6,8 +6,9 @@
 #ifndef GATEWAY_TOP_BROWSE_PARTS_H
 #define GATEWAY_TOP_BROWSE_PARTS_H
 
-#include "gateway/top/browse.h"
+#include "gateway/top/browse_options.h"
 #include "gateway/top/flame.h"
+#include "gateway/top/line.h"
 #include "gateway/top/stacks.h"
 #include "gateway/top/terminal.h"
 
