@@ -29,8 +29,8 @@ struct v8_place {
     bpf_u16 type_shared;             /* … that of a SharedFunctionInfo … */
     bpf_u16 read;                    /* … of which so much is read, … */
     bpf_u16 data, name, script;      /* … with these; `data`: its code, a Smi or none for a builtin */
-    bpf_u16 literal;                 /* its number in the script, 4 bytes; in a script: */
-    bpf_u16 script_id;               /* its number in the isolate */
+    bpf_u16 number;                  /* 4 bytes, its number in the isolate, or in its script, … */
+    bpf_u16 script_id;               /* … which has one in the isolate at this; 0: not needed */
     /* For names; the kernel side does not look at these. */
     bpf_u16 version[3];         /* Node's; 0: not known */
     bpf_u16 v8_major, v8_minor; /* V8's */
@@ -50,12 +50,12 @@ _Static_assert(sizeof(struct v8_place) <= 8 * RUNTIME_PLACE_WORDS, "fits");
 #define V8_SHARED_WORDS 16u
 
 /* A word: `where` is the SharedFunctionInfo, `extra` how far in its bytecode a frame is that is interpreted,
- * and `file` is made of what tells it from another one that gets its memory: scripts have numbers, and
- * functions in their script. */
+ * and `file` is made of what tells it from another one that gets its memory: such a number, and pointers
+ * to its name and script. */
 #define V8_NO_OFFSET 0xffffu
-#define V8_COOKIE(script_id, literal, name, script)                                            \
-    ((bpf_u32)(((script_id)*0x9e3779b97f4a7c15ull ^ (bpf_u64)(literal)*0xd6e8feb86659fd93ull ^ \
-                (name)*0xc2b2ae3d27d4eb4full ^ (script)*0xff51afd7ed558ccdull) >>              \
+#define V8_COOKIE(script_id, number, name, script)                                            \
+    ((bpf_u32)(((script_id)*0x9e3779b97f4a7c15ull ^ (bpf_u64)(number)*0xd6e8feb86659fd93ull ^ \
+                (name)*0xc2b2ae3d27d4eb4full ^ (script)*0xff51afd7ed558ccdull) >>             \
                32))
 
 #endif

@@ -29,6 +29,8 @@ struct v8_walk {
     bpf_u64 map;      /* of a SharedFunctionInfo, as was seen in this stack; all in a process have the same */
     struct v8_slots slots;
     bpf_u64 one;
+    bpf_u64 function; /* the one that was looked at last; 0: none; what it leads to is in `read`, … */
+    struct sample_frame word; /* … and this is its word: a function that calls itself is looked at once */
     bpf_u64 read[V8_SHARED_WORDS];
 };
 
@@ -68,24 +70,31 @@ static inline __attribute__((always_inline)) int v8_word(V8_FROM *from, const st
     if (!v->is_begun) {
         v->is_begun = 1;
         v->map = 0;
+        v->function = 0;
     }
-    if (!(slots->context & V8_TAG) || !(slots->function & V8_TAG) ||
-        V8_READ(from, &v->one, 8, slots->function - V8_TAG + p->shared) || !(v->one & V8_TAG))
+    if (!(slots->context & V8_TAG))
         return 0;
-    bpf_u64 shared = v8_shared(from, p, v, v->one);
-    bpf_u64 data = v8_field(v, p->data), name = v8_field(v, p->name), script = v8_field(v, p->script);
-    if (!shared || !(data & V8_TAG))
-        return 0;
-    if (!(script & V8_TAG) || V8_READ(from, &v->one, 8, script - V8_TAG + p->script_id))
-        v->one = 0;
-    bpf_u32 literal = v8_field(v, p->literal) >> 8 * (p->literal & 4);
+    if (slots->function != v->function) {
+        v->function = 0;
+        if (!(slots->function & V8_TAG) || V8_READ(from, &v->one, 8, slots->function - V8_TAG + p->shared) ||
+            !(v->one & V8_TAG))
+            return 0;
+        bpf_u64 shared = v8_shared(from, p, v, v->one), script = v8_field(v, p->script);
+        if (!shared || !(v8_field(v, p->data) & V8_TAG))
+            return 0;
+        if (!p->script_id || !(script & V8_TAG) || V8_READ(from, &v->one, 8, script - V8_TAG + p->script_id))
+            v->one = 0;
+        bpf_u32 number = v8_field(v, p->number) >> 8 * (p->number & 4);
+        v->word = (struct sample_frame){.kind = SAMPLE_FRAME_WORD,
+                                        .runtime = RUNTIME_V8,
+                                        .extra = V8_NO_OFFSET,
+                                        .file = V8_COOKIE(v->one, number, v8_field(v, p->name), script),
+                                        .where = shared};
+        v->function = slots->function;
+    }
+    *ret = v->word;
     bpf_u64 offset = slots->offset >> V8_IS_SMI;
-    *ret = (struct sample_frame){.kind = SAMPLE_FRAME_WORD,
-                                 .runtime = RUNTIME_V8,
-                                 .extra = V8_NO_OFFSET,
-                                 .file = V8_COOKIE(v->one, literal, name, script),
-                                 .where = shared};
-    if (slots->bytecode == data && !(slots->offset & V8_TAG) && offset < V8_NO_OFFSET)
+    if (slots->bytecode == v8_field(v, p->data) && !(slots->offset & V8_TAG) && offset < V8_NO_OFFSET)
         ret->extra = offset;
     return 1;
 }

@@ -64,7 +64,7 @@ struct runtime_walk {
     __u32 has_place;
     __u32 is_ahead; /* it goes on without frames of the machine (words_ahead) */
     __u64 told;     /* of the words that were told, what tells them from others'; 0: none were */
-    __u64 word[24]; /* its own; the first is 0 when it begins */
+    __u64 word[26]; /* its own; the first is 0 when it begins */
     struct runtime_place place;
 };
 

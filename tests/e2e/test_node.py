@@ -62,7 +62,7 @@ def started(sender):
         pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
 
 
-def busy(process, seconds=0.5):
+def busy(process, seconds=0.4):
     def used():
         try:
             fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -151,15 +151,18 @@ def say(what, hits, exact, complete, named, odd):
 
 
 @pytest.mark.parametrize("version", versions())
-@pytest.mark.parametrize("threads", ["1", "3"], ids=["main", "threads"])
+@pytest.mark.parametrize("threads", [pytest.param("1", id="main", marks=pytest.mark.soak), pytest.param("3", id="threads")])
 def test_a_program_that_runs_is_seen_exactly(version, threads):
     node = interpreter(version)
     program = Process([node, *apart(node), PROGRAM, "60", threads])
     with Receiver(first=FIRST) as receiver, running(program):
-        hits, exact, complete, named, odd = judge(seen(receiver, program, 2000), Chains(node).has)
+        hits, exact, complete, named, odd = judge(seen(receiver, program, 1000), Chains(node).has)
     text = say(node, hits, exact, complete, named, odd)
     assert not receiver.errors, receiver.errors[0]
     assert min(exact, complete, named) >= LATE * hits - 1, (text, odd[:3])
+    said = receiver.resources[program.pid]
+    is_version = subprocess.run([node, "-p", "process.versions.node"], capture_output=True, text=True, check=True).stdout.strip()
+    assert (said["process.runtime.name"], said["process.runtime.version"]) == ("nodejs", is_version)
 
 
 @pytest.mark.parametrize("version", versions())
@@ -168,7 +171,7 @@ def test_functions_that_are_parts_of_others_make_no_chain_wrong(version):
     node = interpreter(version)
     program = Process([node, PROGRAM, "60"])
     with Receiver(first=FIRST) as receiver, running(program):
-        hits, exact, complete, named, odd = judge(seen(receiver, program, 1000), Chains(node).has_some_of)
+        hits, exact, complete, named, odd = judge(seen(receiver, program, 600), Chains(node).has_some_of)
     text = say(node, hits, exact, complete, named, odd)
     assert min(exact, complete, named) >= LATE * hits - 1, (text, odd[:3])
 
@@ -180,14 +183,14 @@ def test_a_program_that_begins_is_seen_exactly(version):
         sender = profsend(receiver, "--include", f"executable={node.name}")
         with running(sender):
             started(sender)
-            program = Process([node, *apart(node), PROGRAM, "2"])
+            program = Process([node, *apart(node), PROGRAM, "1.5"])
             with running(program):
                 assert program.wait() == 0
             assert sender.stop() == 0, sender.log()
         stacks = receiver.of(program.pid)
     hits, exact, complete, named, odd = judge(stacks, Chains(node).has)
     text = say(node, hits, exact, complete, named, odd)
-    assert hits >= 500, text
+    assert hits >= 300, text
     assert min(exact, complete, named) >= AFTER * hits, (text, odd[:3])
 
 
@@ -195,29 +198,14 @@ def test_functions_have_lines_and_files():
     node = interpreter("own")
     program = Process([node, "--no-opt", "--no-sparkplug", PROGRAM, "60"])  # interpreted: each line has its own bytecode
     with Receiver(first=FIRST) as receiver, running(program):
-        seen(receiver, program, 1500)
+        seen(receiver, program, 800)
     lines = PROGRAM.read_text().splitlines()
     for function in ("spin", "recurse", "sort", "catcher", "Größe", "run", "work", "thrower"):
         begin = next(i for i, line in enumerate(lines, 1) if re.match(rf"(async )?function {function}\(", line))
         end = next(i for i, line in enumerate(lines, 1) if i > begin and line == "}")
         places = receiver.places[function, "v8js"]
         assert places and all(file == str(PROGRAM) and begin <= line <= end for file, line in places), (function, places)
-    assert len(receiver.places["spin", "v8js"]) >= 2 and len(receiver.places["work", "v8js"]) >= 10
-
-
-def test_a_resource_says_which_node_it_is():
-    node = interpreter("own")
-    program = Process([node, PROGRAM, "60"])
-    with Receiver() as receiver, running(program):
-        busy(program)
-        sender = profsend(receiver, "--pid", program.pid)
-        with running(sender):
-            started(sender)
-            wait_for(lambda: receiver.resources.get(program.pid, {}).get("process.runtime.name"), "its runtime")
-            assert sender.stop() == 0, sender.log()
-    version = subprocess.run([node, "-p", "process.versions.node"], capture_output=True, text=True, check=True).stdout.strip()
-    said = receiver.resources[program.pid]
-    assert (said["process.runtime.name"], said["process.runtime.version"]) == ("nodejs", version)
+    assert len(receiver.places["spin", "v8js"]) >= 2 and len(receiver.places["work", "v8js"]) >= 5
 
 
 @pytest.mark.parametrize("version", versions())
@@ -235,7 +223,7 @@ def test_functions_that_are_gone_soon_are_not_called_by_what_was_there_before(ve
     node = interpreter(version)
     program = Process([node, "--expose-gc", *apart(node), source])
     with Receiver(first=FIRST) as receiver, running(program):
-        stacks = seen(receiver, program, 400, "--frequency", "197")
+        stacks = seen(receiver, program, 300, "--frequency", "197")
     hits = named = wrong = 0
     for stack, n in stacks.items():
         below = {"odd", "even"} & set(stack.names)

@@ -75,7 +75,7 @@ static const struct {
     {FIELD(script),
      {"v8dbg_class_SharedFunctionInfo__script_or_debug_info__HeapObject",
       "v8dbg_class_SharedFunctionInfo__script__Tagged_HeapObject_"}},
-    {FIELD(literal), {"v8dbg_class_SharedFunctionInfo__flags__int"}}, /* it is behind those */
+    {FIELD(number), {"v8dbg_class_SharedFunctionInfo__flags__int"}}, /* it is behind those */
     {FIELD(type_shared), {"v8dbg_type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE"}},
     {FIELD(type_function), {"v8dbg_type_JSFunction__JS_FUNCTION_TYPE"}},
     {FIELD(type_scope), {"v8dbg_type_ScopeInfo__SCOPE_INFO_TYPE"}},
@@ -121,13 +121,13 @@ static bool read_said(struct v8_place *ret, const struct dynamic *d)
 /* What is not said: by V8's version, the first row that is not above it from below. */
 static const struct {
     uint16_t major, minor;
-    uint16_t literal, script_id; /* bytes behind what is said: flags, line_ends */
+    uint16_t number, script_id; /* bytes behind what is said: flags, line_ends */
     uint16_t positions, scope_module;
 } facts[] = {
-    {10, 2, 4, 8, 32, 3}, /* Node 18 */
-    {11, 3, 4, 8, 32, 3}, /* Node 20 */
-    {12, 4, 4, 8, 24, 3}, /* Node 22: what a BytecodeArray refers to is in the trusted space */
-    {13, 6, 4, 8, 24, 5}, /* Node 24 */
+    {10, 2, 4, 8, 32, 3}, /* Node 18, 20 */
+    {12, 4, 8, 0, 24,
+     3}, /* Node 22: functions have a number of their own; a BytecodeArray's pointers moved */
+    {13, 6, 8, 0, 24, 5}, /* Node 24 */
 };
 
 static bool add_facts(struct v8_place *p)
@@ -139,12 +139,12 @@ static bool add_facts(struct v8_place *p)
     if (i == 0 || p->v8_major > V8_MAJOR_LAST)
         return false;
     p->data = 8;
-    p->literal += facts[i - 1].literal;
-    p->script_id = p->script_lines + facts[i - 1].script_id;
+    p->number += facts[i - 1].number;
+    p->script_id = facts[i - 1].script_id ? p->script_lines + facts[i - 1].script_id : 0;
     p->positions = facts[i - 1].positions;
     p->scope_module = facts[i - 1].scope_module;
     p->external += 8;
-    p->read = (uint16_t)((p->literal + 4u + 7u) & ~7u);
+    p->read = (uint16_t)((p->number + 4u + 7u) & ~7u);
     return p->read < 8 * V8_SHARED_WORDS && p->name < p->read && p->script < p->read;
 }
 

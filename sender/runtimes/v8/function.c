@@ -29,10 +29,10 @@ static bool read_shared(const struct heap *h, const struct sample_frame *word, s
         !heap_is(h, word->where | V8_TAG, p->type_shared))
         return false;
     uint64_t script = field(ret, p->script);
-    if (!heap_field(h, script, p->script_id, &script_id))
+    if (!p->script_id || !heap_field(h, script, p->script_id, &script_id))
         script_id = 0;
-    uint32_t literal = (uint32_t)(field(ret, p->literal) >> 8 * (p->literal & 4));
-    return V8_COOKIE(script_id, literal, field(ret, p->name), script) == word->file;
+    uint32_t number = (uint32_t)(field(ret, p->number) >> 8 * (p->number & 4));
+    return V8_COOKIE(script_id, number, field(ret, p->name), script) == word->file;
 }
 
 /* What a ScopeInfo says of its function; tagged values, 0: nothing. */

@@ -39,7 +39,7 @@ static const struct v8_place node20 = {.builtins = 0x100000,
                                        .data = 8,
                                        .name = 16,
                                        .script = 32,
-                                       .literal = 52,
+                                       .number = 52,
                                        .script_id = 64,
                                        .type_function = 2066,
                                        .type_scope = 261,
@@ -145,7 +145,7 @@ static struct sample_frame begin(void)
     put(SHARED + place.data, TAG(CODE));
     put(SHARED + place.name, TAG(SCOPE));
     put(SHARED + place.script, TAG(SCRIPT));
-    put(SHARED + 48, 7ull << 32); /* flags, literal */
+    put(SHARED + 48, 7ull << 32); /* flags, number */
     put_object(SCOPE, SCOPE_MAP);
     put(SCOPE + 8, SMI(FLAGS_NAMED | FLAGS_INFERRED | 2));
     put(SCOPE + 24, SMI(2)); /* locals */
@@ -363,6 +363,7 @@ UNIT(lies_cost_little)
 static bool word_of(const struct v8_slots *slots, struct v8_walk *walk, struct sample_frame *ret)
 {
     struct source s = all();
+    walk->is_begun = 0; /* of another stack */
     walk->slots = *slots;
     return v8_word(&s, &place, walk, ret);
 }
@@ -404,4 +405,36 @@ UNIT(a_function_that_is_being_moved_is_where_it_went)
     ck_assert_uint_eq(found.file, word.file);
     put(0x6000, SHARED); /* and back, for ever */
     ck_assert(!word_of(&slots, &walk, &found));
+}
+
+UNIT(a_function_that_calls_itself_is_looked_at_once)
+{
+    struct sample_frame word = begin(), found;
+    struct v8_walk walk = {.slots = {TAG(OTHER), TAG(FUNCTION), TAG(CODE), SMI(60)}};
+    struct source s = all();
+    ck_assert(v8_word(&s, &place, &walk, &found));
+    reads = 0;
+    walk.slots.offset = SMI(61);
+    ck_assert(v8_word(&s, &place, &walk, &found));
+    word.extra = 61;
+    ck_assert_mem_eq(&found, &word, sizeof word);
+    ck_assert_uint_eq(reads, 0);
+    put_object(OTHER + 0x100, FUNCTION_MAP); /* another one, which has no code */
+    walk.slots.function = TAG(OTHER + 0x100);
+    ck_assert(!v8_word(&s, &place, &walk, &found));
+    walk.slots.function = TAG(FUNCTION);
+    ck_assert(v8_word(&s, &place, &walk, &found));
+    ck_assert_mem_eq(&found, &word, sizeof word);
+}
+
+UNIT(a_function_with_a_number_of_its_own_needs_no_script_s)
+{
+    struct sample_frame word = begin(), found;
+    struct v8_walk walk = {0};
+    struct v8_slots slots = {TAG(OTHER), TAG(FUNCTION), TAG(CODE), TAG(OTHER)};
+    place.script_id = 0;
+    ck_assert(word_of(&slots, &walk, &found));
+    word.file = V8_COOKIE(0, 7, TAG(SCOPE), TAG(SCRIPT));
+    ck_assert_mem_eq(&found, &word, sizeof word);
+    ck_assert_str_eq(name_of(&word), "add /srv/add.js:3");
 }
