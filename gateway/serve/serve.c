@@ -16,6 +16,7 @@
 #include "gateway/serve/serve.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "gateway/serve/calls/services.h"
@@ -42,7 +43,7 @@ struct serve {
     struct request_pool pool;
     struct processor processor;
     struct offload offload;
-    uint32_t n_unsafe; /* answers that wait */
+    struct unsafe *unsafe; /* answers that wait */
 };
 
 static void finish(struct request *q, const struct processed *p);
@@ -67,13 +68,14 @@ struct serve *serve_new(const struct serve_options *options, struct ingest *inge
     return r == 0 ? s : serve_free(s);
 }
 
+static void leave_unsafe(struct serve *s);
+
 struct serve *serve_free(struct serve *s)
 {
     if (!s)
         return NULL;
     offload_release(&s->offload);
-    while (s->n_unsafe > 0) /* the disk says something to each */
-        io_loop_run_once(s->options.loop, NSEC_PER_SEC);
+    leave_unsafe(s);
     request_pool_release(&s->pool);
     processor_release(&s->processor);
     free(s);
@@ -289,11 +291,23 @@ static void answer(struct request *q)
 
 /* The answer to a request that was counted, and is not on disk yet. */
 struct unsafe {
+    struct unsafe *next, **at;
     struct io_post post;
     struct request *request;
-    int failed; /* what the disk said */
+    atomic_int state; /* WAITS, then one of the others */
+    int failed;       /* what the disk said */
     struct processed answer;
 };
+
+enum { WAITS, KEPT, LEFT };
+
+static void unlink_unsafe(struct unsafe *u)
+{
+    *u->at = u->next;
+    if (u->next)
+        u->next->at = u->at;
+    u->request->unsafe = NULL;
+}
 
 /* The loop: it is safe, or will not be. */
 static void on_safe(void *arg)
@@ -301,8 +315,7 @@ static void on_safe(void *arg)
     struct unsafe *u = arg;
     struct request *q = u->request;
     struct serve *s = q->serve;
-    s->n_unsafe--;
-    q->unsafe = NULL;
+    unlink_unsafe(u);
     if (u->failed) {
         u->answer.refusal = REFUSAL_BUSY;
         u->answer.answer.retry_after_ns = s->options.retry_after_ns;
@@ -318,7 +331,29 @@ static void on_kept(void *arg, int r)
 {
     struct unsafe *u = arg;
     u->failed = r;
-    io_loop_post_in(u->request->serve->options.loop, &u->post);
+    if (atomic_exchange(&u->state, KEPT) == LEFT)
+        free(u);
+    else
+        io_loop_post_in(u->request->serve->options.loop, &u->post);
+}
+
+/* At the end, when nobody is there any more to be answered: the disk may take its time, and for ever. */
+static void leave_unsafe(struct serve *s)
+{
+    while (s->unsafe) {
+        struct unsafe *u = s->unsafe;
+        struct request *q = u->request;
+        int waits = WAITS;
+        if (!atomic_compare_exchange_strong(&u->state, &waits, LEFT)) { /* it is on its way */
+            io_loop_run_once(s->options.loop, NSEC_PER_SEC);
+            continue;
+        }
+        unlink_unsafe(u); /* whoever keeps the promise frees it */
+        budget_refund(s->budget, sizeof *u);
+        if (q->exchange)
+            q->exchange->user = NULL;
+        release(s, q);
+    }
 }
 
 static void nobody_waits(void *arg, int r) {}
@@ -340,7 +375,11 @@ static void wait_until_safe(struct request *q, const struct processed *p)
     }
     *u = (struct unsafe){.post = {.fn = on_safe, .arg = u}, .request = q, .answer = answer};
     q->unsafe = u;
-    s->n_unsafe++;
+    u->at = &s->unsafe;
+    u->next = s->unsafe;
+    if (u->next)
+        u->next->at = &u->next;
+    s->unsafe = u;
     promise_await(safe, on_kept, u);
 }
 

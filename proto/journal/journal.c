@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
@@ -69,6 +70,8 @@ struct journal {
     struct journal_read *reads, **last_read;
     uint64_t failed_until;
     bool failed, closing;
+    pthread_mutex_t outside; /* held by the thread while it calls others */
+    bool left;               /* under that */
 };
 
 /* ---- under the lock ---- */
@@ -220,12 +223,27 @@ struct journal_counts journal_counts(struct journal *j)
 
 /* ---- the thread ---- */
 
+/* Around whatever is not the journal's own. Who was left behind stays there. */
+static void go_outside(struct journal *j)
+{
+    pthread_mutex_lock(&j->outside);
+    while (j->left)
+        pause();
+}
+
+static void come_back(struct journal *j)
+{
+    pthread_mutex_unlock(&j->outside);
+}
+
 static void tell(struct journal *j, enum journal_event_kind kind, uint64_t records, uint64_t items,
                  const char *text)
 {
     const struct journal_event event = {kind, records, items, text};
+    go_outside(j);
     if (j->options.tell)
         j->options.tell(j->options.user, &event);
+    come_back(j);
 }
 
 static void found(struct journal *j, const struct file_found *f)
@@ -367,8 +385,10 @@ static void settle(struct journal *j, uint64_t end, const struct written *w, int
         }
         pthread_mutex_unlock(&j->lock);
         if (one.done) {
+            go_outside(j);
             budget_refund(j->options.budget, one.record.body.n);
             one.done(one.arg, one.removed ? 0 : r);
+            come_back(j);
         }
     }
 }
@@ -532,7 +552,9 @@ static void answer(struct journal *j)
     r->failed = done != 0 && done != FILE_NO_RECORD;
     if (done != 0)
         r->number = 0;
+    go_outside(j);
     r->done(r);
+    come_back(j);
     pthread_mutex_lock(&j->lock);
 }
 
@@ -570,6 +592,7 @@ static void *run(void *arg)
         }
     }
     pthread_mutex_unlock(&j->lock);
+    tell(j, JOURNAL_OVER, 0, 0, "");
     return NULL;
 }
 
@@ -580,6 +603,7 @@ static void release(struct journal *j)
     file_close(&j->file);
     pthread_cond_destroy(&j->work);
     pthread_mutex_destroy(&j->lock);
+    pthread_mutex_destroy(&j->outside);
     vec_release(&j->removed);
     free(j->ring);
     free(j);
@@ -625,6 +649,7 @@ int journal_open(struct journal **ret, const struct journal_options *options, st
     j->last_read = &j->reads;
     j->first = j->taken = j->next = 1;
     pthread_mutex_init(&j->lock, NULL);
+    pthread_mutex_init(&j->outside, NULL);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -645,14 +670,26 @@ int journal_open(struct journal **ret, const struct journal_options *options, st
     return 0;
 }
 
-struct journal *journal_close(struct journal *j)
+void journal_end(struct journal *j)
 {
-    if (!j)
-        return NULL;
     pthread_mutex_lock(&j->lock);
     j->closing = true;
     pthread_cond_signal(&j->work);
     pthread_mutex_unlock(&j->lock);
+}
+
+void journal_leave(struct journal *j)
+{
+    pthread_mutex_lock(&j->outside);
+    j->left = true;
+    pthread_mutex_unlock(&j->outside);
+}
+
+struct journal *journal_close(struct journal *j)
+{
+    if (!j)
+        return NULL;
+    journal_end(j);
     pthread_join(j->thread, NULL);
     release(j);
     return NULL;

@@ -8,7 +8,8 @@
  * the order of their numbers, which only ascend.
  *
  * One file a journal (file.h says what is in it), one process a file. Nothing here waits for the disk but
- * open and close.
+ * open and close: whoever cannot wait for ever, as a disk may take, calls journal_end before, and
+ * journal_leave in place of close when he has waited long enough.
  */
 #ifndef PROTO_JOURNAL_JOURNAL_H
 #define PROTO_JOURNAL_JOURNAL_H
@@ -33,6 +34,7 @@ enum journal_event_kind {
     JOURNAL_FAILED,    /* a commit failed (text): what was in it is not on disk */
     JOURNAL_RECOVERED, /* commits succeed again */
     JOURNAL_DELETED,   /* records that were removed are gone: there is more room */
+    JOURNAL_OVER,      /* after journal_end: all is written, journal_close will not wait */
 };
 struct journal_event {
     enum journal_event_kind kind;
@@ -61,6 +63,14 @@ int journal_open(struct journal **ret, const struct journal_options *options, st
 
 /* Writes what waits, then closes. NULL is fine. Returns NULL. */
 struct journal *journal_close(struct journal *j);
+
+/* From now on what waits is written at once, and then JOURNAL_OVER is told. Does not wait. */
+void journal_end(struct journal *j);
+
+/* After journal_end: leaves it to itself, because the disk does not answer. Nothing is called or touched any
+ * more but the journal, which is not freed, and the bodies and reads that it was given, which may not be
+ * either: for a process that ends. */
+void journal_leave(struct journal *j);
 
 /* Room for a record of n bytes; or nothing and false: full (with `evicts` of what waits alone), or the disk
  * took nothing a moment ago (what is added tries it again, once a second; asking does not). Reservations are

@@ -149,7 +149,8 @@ static void on_event_of_spool(void *user, const struct journal_event *e)
     case JOURNAL_DAMAGED:
     case JOURNAL_EXPIRED:
     case JOURNAL_EVICTED: d->dropped += e->items; break;
-    case JOURNAL_DELETED: break;
+    case JOURNAL_DELETED:
+    case JOURNAL_OVER: break;
     }
 }
 

@@ -20,7 +20,7 @@ import attack_content as hostile
 import pytest
 from attack_content import varint
 from health import Health
-from programs import BUILD, PATIENCE, Gateway, Process, captures, running, wait_for
+from programs import BUILD, PATIENCE, Gateway, Process, captures, free_port, running, wait_for
 from sink import Sink, plain
 
 
@@ -103,9 +103,15 @@ class Keeps(fusepy.Operations):
     def getattr(self, path, fh=None):
         st = os.lstat(sys.argv[1] + path)
         return {k: getattr(st, k) for k in dir(st) if k in ("st_atime", "st_ctime", "st_gid", "st_mode", "st_mtime", "st_nlink", "st_size", "st_uid")}
-    def create(self, path, mode, fi=None): return os.open(sys.argv[1] + path, os.O_WRONLY | os.O_CREAT, mode)
+    def create(self, path, mode, fi=None): return os.open(sys.argv[1] + path, os.O_RDWR | os.O_CREAT, mode)
     def open(self, path, flags): return os.open(sys.argv[1] + path, os.O_RDWR)
+    def read(self, path, n, offset, fh): return os.pread(fh, n, offset)
     def write(self, path, data, offset, fh): return os.pwrite(fh, data, offset)
+    def truncate(self, path, n, fh=None): os.truncate(sys.argv[1] + path, n)
+    def fsync(self, path, data_only, fh): os.fsync(fh)
+    def unlink(self, path): os.unlink(sys.argv[1] + path)
+    def rename(self, old, new): os.rename(sys.argv[1] + old, sys.argv[1] + new)
+    def readdir(self, path, fh): return [".", "..", *os.listdir(sys.argv[1] + path)]
 fusepy.FUSE(Keeps(), sys.argv[2], foreground=True, nothreads=True)
 """
 
@@ -127,6 +133,16 @@ def hanging(tmp_path):
         finally:
             server.process.send_signal(signal.SIGCONT)
             subprocess.run(["umount", "-l", mount], capture_output=True)
+
+
+def end_without_the_disk(gateway, server):
+    """FUSE, unlike NFS, lets no thread die that waits for an answer: the gateway has ended but for that."""
+    gateway.process.send_signal(signal.SIGTERM)
+    main = pathlib.Path(f"/proc/{gateway.pid}/status")
+    wait_for(lambda: re.search(r"^State:\s+Z", main.read_text(), re.M), "the end")
+    assert gateway.log().endswith(" stopped\n"), gateway.log()
+    server.process.send_signal(signal.SIGCONT)
+    assert gateway.wait() == 0
 
 
 def test_a_file_system_that_hangs_keeps_nobody_waiting(hanging):
@@ -151,13 +167,38 @@ service: {{ shutdown_timeout: 1s }}
             with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 assert answer.read() == b"reloaded\n"
         health.check()
-        gateway.process.send_signal(signal.SIGTERM)
-        # FUSE, unlike NFS, lets nobody die who waits for an answer: it has ended but for the thread that does.
-        main = pathlib.Path(f"/proc/{gateway.pid}/status")
-        wait_for(lambda: re.search(r"^State:\s+Z", main.read_text(), re.M), "the end")
-        server.process.send_signal(signal.SIGCONT)
-        assert gateway.wait() == 0
-        assert "the shutdown's time is over" in gateway.log() and "\n" in gateway.log().split(" stopped")[-1], gateway.log()
+        end_without_the_disk(gateway, server)
+        assert "the shutdown's time is over" in gateway.log()
+
+
+def test_storage_that_hangs_keeps_nobody_waiting_but_who_was_promised(hanging):
+    """A producer is answered when its request is on disk or delivered: here neither will be. The operator is answered, and the
+    end comes; what was on its way to the disk is said to be lost."""
+    mount, server = hanging
+    config = f"""
+profiles: {{ keep: 100%, exporters: [otlp/away] }}
+exporters: {{ otlp/away: {{ endpoint: "http://127.0.0.1:{free_port()}", protocol: http, sending_queue: {{ storage: {mount} }} }} }}
+service: {{ shutdown_timeout: 1s }}
+"""
+    with running(Gateway(config=config)) as gateway, contextlib.ExitStack() as stack:
+        assert gateway.post(captures()[0].read_bytes())[0] == 200
+        server.process.send_signal(signal.SIGSTOP)
+        stack.callback(server.process.send_signal, signal.SIGCONT)
+        heard = []
+
+        def post():
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                heard.append(gateway.post(captures()[0].read_bytes())[0])
+
+        producer = threading.Thread(target=post)
+        producer.start()
+        with Health(gateway) as health:
+            wait_for(lambda: gateway.total("profgate_requests_total") >= 2, "it is counted")
+            wait_for(lambda: len(health.waited) > 20, "the operator asks")
+        health.check()
+        end_without_the_disk(gateway, server)
+        producer.join()
+        assert heard == [] and "the storage does not answer" in gateway.log()
 
 
 def test_a_fifo_without_a_reader_is_refused(tmp_path):

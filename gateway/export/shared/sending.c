@@ -249,23 +249,27 @@ static void on_settled(void *user)
     s->done(s->done_user);
 }
 
+/* What is on disk is for the next start: only calls that are under way are waited for. */
+#define STORED_DRAIN_NS ((uint64_t)NSEC_PER_SEC)
+
+/* And the disk, at least so long, whatever the time for a stop is: it may be a slow one. */
+#define STORED_CLOSE_NS (5 * (uint64_t)NSEC_PER_SEC)
+
 static void on_drained(void *user)
 {
     struct sending *s = user;
     if (s->stored)
-        stored_drain(s->stored, on_settled, s);
+        stored_drain(s->stored, max_of(s->deadline_ns, clock_monotonic() + STORED_CLOSE_NS), on_settled, s);
     else
         on_settled(s);
 }
-
-/* What is on disk is for the next start: only calls that are under way are waited for. */
-#define STORED_DRAIN_NS ((uint64_t)NSEC_PER_SEC)
 
 void sending_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *user), void *user)
 {
     struct sending *s = container_of(x, struct sending, base);
     s->done = done;
     s->done_user = user;
+    s->deadline_ns = deadline_ns;
     if (s->stored)
         deadline_ns = min_of(deadline_ns, clock_monotonic() + STORED_DRAIN_NS);
     client_shutdown(s->client, deadline_ns, on_drained, s);

@@ -95,6 +95,7 @@ struct sending {
     atomic_uint_fast64_t unbuilt; /* samples or points lost to out of memory elsewhere; counted on the loop */
     void (*done)(void *user);
     void *done_user;
+    uint64_t deadline_ns; /* of the stop */
 };
 
 /* The sender's options by the settings; the rest as the defaults are. What they point at is the settings' and

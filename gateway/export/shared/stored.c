@@ -53,6 +53,9 @@ struct stored {
     uint64_t held_number, held_items;
     void (*done)(void *user);
     void *done_user;
+    uint64_t deadline_ns;     /* of the end: then the disk is not waited for any more */
+    bool is_ending, was_left; /* all is said to the journal; it was left to itself */
+    atomic_bool is_over;      /* it has written all */
     /* From the journal's thread, told from the loop. */
     atomic_uint_fast64_t lost, damaged, expired, set_aside, failures;
     atomic_bool is_open, is_failing;
@@ -251,6 +254,8 @@ static void end(struct stored *s);
 static void on_has_read(void *arg)
 {
     struct stored *s = arg;
+    if (s->was_left)
+        return;
     s->is_reading = false;
     if (s->is_stopping) {
         buffer_release(&s->read.body);
@@ -294,18 +299,43 @@ static void feed(struct stored *s)
     journal_read(s->journal, &s->read);
 }
 
+static void close_journal(struct stored *s);
+
 static void on_post(void *arg)
 {
     struct stored *s = arg;
+    if (s->was_left)
+        return;
+    if (s->is_ending && s->is_over) {
+        close_journal(s);
+        return;
+    }
     if (!s->done)
         count_lost(s);
     outcome_queued(s->outcome, stored_bytes(s));
     feed(s);
 }
 
+/* The disk does not answer: the process ends without it. What it was given may be looked at for as long. */
+static void leave(struct stored *s)
+{
+    void (*done)(void *user) = s->done;
+    log_error("the storage does not answer: what is not on disk yet is lost destination=%s", s->name);
+    s->was_left = true;
+    journal_leave(s->journal);
+    io_timer_free(s->timer);
+    done(s->done_user);
+}
+
 static void on_time(void *user)
 {
-    feed(user);
+    struct stored *s = user;
+    if (!s->done)
+        feed(s);
+    else if (clock_monotonic() >= s->deadline_ns)
+        leave(s);
+    else
+        io_timer_set(s->timer, s->deadline_ns);
 }
 
 /* ---- events: the loop ---- */
@@ -371,6 +401,7 @@ static void on_journal(void *user, const struct journal_event *e)
                     e->text);
         break;
     case JOURNAL_DELETED: break; /* the gauge follows */
+    case JOURNAL_OVER: s->is_over = true; break;
     case JOURNAL_RECOVERED:
         s->is_failing = false;
         log_limited(LOG_LEVEL_INFO, "the storage takes again destination=%s", s->name);
@@ -484,20 +515,28 @@ static void on_ended(void *arg)
     done(user);
 }
 
-static void end(struct stored *s)
+static void close_journal(struct stored *s)
 {
-    if (s->kind == JOURNAL_METRICS)
-        journal_mark(s->journal, 0);
     s->journal = journal_close(s->journal);
     s->post.fn = on_ended; /* also where it waits already */
     io_loop_post_in(s->loop, &s->post);
 }
 
-void stored_drain(struct stored *s, void (*done)(void *user), void *user)
+static void end(struct stored *s)
+{
+    if (s->kind == JOURNAL_METRICS)
+        journal_mark(s->journal, 0);
+    s->is_ending = true;
+    journal_end(s->journal);
+}
+
+void stored_drain(struct stored *s, uint64_t deadline_ns, void (*done)(void *user), void *user)
 {
     s->is_stopping = true;
+    s->deadline_ns = deadline_ns;
     s->done = done;
     s->done_user = user;
+    io_timer_set(s->timer, deadline_ns);
     if (!s->is_reading)
         end(s);
 }

@@ -51,7 +51,8 @@ void stored_event(struct stored *s, const struct client_event *event);
 /* Bytes waiting, for the gauge. Any thread. */
 size_t stored_bytes(struct stored *s);
 
-/* The sender has stopped: closes the journal and frees, then calls done from the loop. */
-void stored_drain(struct stored *s, void (*done)(void *user), void *user);
+/* The sender has stopped: closes the journal and frees, then calls done from the loop; at the deadline
+ * without that (journal_leave), if the disk does not answer. */
+void stored_drain(struct stored *s, uint64_t deadline_ns, void (*done)(void *user), void *user);
 
 #endif

@@ -56,7 +56,8 @@ static void on_event(void *user, const struct journal_event *e)
     case JOURNAL_RECOVERED: events.recovered++; break;
     case JOURNAL_EVICTED: events.evicted += (unsigned)e->items; break;
     case JOURNAL_PUT_BACK: events.put_back++; break;
-    case JOURNAL_DELETED: break;
+    case JOURNAL_DELETED:
+    case JOURNAL_OVER: break;
     }
 }
 
@@ -160,6 +161,37 @@ static void wait_records(struct journal *j, uint64_t n)
 }
 
 /* ---- cases ---- */
+
+static void note_over(void *user, const struct journal_event *e)
+{
+    if (e->kind == JOURNAL_OVER)
+        atomic_store((atomic_bool *)user, true);
+}
+
+UNIT(who_ends_it_is_told_when_all_is_written)
+{
+    struct done d = {0};
+    atomic_bool is_over = false;
+    begin();
+    struct journal_options o = options();
+    o.gather_ns = (uint64_t)3600 * NSEC_PER_SEC;
+    o.tell = note_over;
+    o.user = &is_over;
+    struct journal *j = open_with(o);
+    add(j, bytes_str("one"), 1, &d);
+    ck_assert(!is_over);
+    journal_end(j);
+    for (uint64_t until = clock_monotonic() + unit_patience(10000000000u); !is_over;)
+        ck_assert(clock_monotonic() < until);
+    wait_done(&d, 1);
+    ck_assert_uint_eq(d.failed, 0);
+    ck_assert(!journal_reserve(j, 1));
+    journal_close(j);
+    j = open_with(options());
+    expect(j, 0, "one", 1);
+    journal_close(j);
+    end();
+}
 
 UNIT(what_was_added_is_there_after_a_restart_until_it_is_removed)
 {
