@@ -53,9 +53,13 @@ char *rule_file_read(const char *path, size_t *ret_n, struct error *e)
     char *text = malloc(RULES_FILE_MAX + 1);
     size_t n = text ? fread(text, 1, RULES_FILE_MAX + 1, f) : 0;
     bool bad = !text || ferror(f);
+    const int why = errno;
     fclose(f);
+    if (bad && text && why == EISDIR)
+        error_set(e, -EISDIR, "%s is a folder: name its files, %s/*.rules", path, path);
+    else if (bad)
+        error_set(e, -EIO, "cannot read %s: %s", path, text ? strerror(why) : "out of memory");
     if (bad) {
-        error_set(e, -EIO, "cannot read %s: %s", path, text ? "read error" : "out of memory");
         free(text);
         return NULL;
     }

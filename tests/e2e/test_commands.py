@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 import pytest
-from programs import BUILD, PATIENCE
+from programs import BUILD, DATA, PATIENCE
 
 COMMANDS = [[], ["serve"], ["validate"], ["rules"], ["rules", "check"], ["rules", "test"], ["rules", "list"], ["rules", "explain"],
             ["rules", "from-connector"], ["count"], ["convert"], ["check"], ["replay"], ["top"], ["help"], ["version"], ["completion"],
@@ -49,6 +49,18 @@ def test_every_command_that_is_listed_has_help_by_both_ways():
 def test_a_wrong_word_is_named_with_what_was_meant(words, says):
     done = run("profgate", *words)
     assert done.returncode == 2 and done.stdout == "" and says in done.stderr
+
+
+def test_flags_may_stand_behind_what_they_are_about(tmp_path):
+    capture = DATA / "pprof/go-cpu.pb.gz"
+    done = run("profgate", "convert", capture, tmp_path / "out", "--to", "json")
+    assert done.returncode == 0 and (tmp_path / "out").read_text().startswith('{"resourceProfiles"'), done.stderr
+    assert "there is no flag --nothing" in run("profgate", "count", capture, "--nothing").stderr
+
+
+def test_a_folder_of_rules_is_said_to_be_one(tmp_path):
+    done = run("profgate", "rules", "test", tmp_path)
+    assert done.returncode == 2 and f"{tmp_path} is a folder: name its files, {tmp_path}/*.rules" in done.stderr
 
 
 COMPLETED = [

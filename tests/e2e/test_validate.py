@@ -76,6 +76,11 @@ exporters: { otpl/x: {} }
     assert len(lines) == len(expected) + 1
 
 
+def test_a_tab_is_called_one(config):
+    path = config("limits:\n\tmemory: 1GiB\n")
+    assert validate(path)[1][0] == f"{path}:2:1: a tab; YAML is indented by spaces"
+
+
 def test_what_does_not_fit_together(config, tmp_path):
     path = config(f"""metrics: {{ exporters: [prometheus, otlp/mtrics] }}
 profiles: {{ exporters: [prometheusremotewrite/w] }}

@@ -97,9 +97,13 @@ int settings_file_read(const char *path, struct buffer *ret, struct error *e)
 
 static int explain(struct settings_file *f, const yaml_parser_t *parser)
 {
-    return parser->error == YAML_MEMORY_ERROR ? settings_no_memory(f)
-                                              : fail_at(f, &parser->problem_mark, "", -EINVAL,
-                                                        parser->problem ? parser->problem : "not YAML");
+    const char *problem = parser->problem ? parser->problem : "not YAML";
+    if (parser->error == YAML_MEMORY_ERROR)
+        return settings_no_memory(f);
+    if (parser->error == YAML_SCANNER_ERROR && parser->buffer.pointer < parser->buffer.last &&
+        *parser->buffer.pointer == '\t') /* "found character that cannot start any token" */
+        problem = "a tab; YAML is indented by spaces";
+    return fail_at(f, &parser->problem_mark, "", -EINVAL, problem);
 }
 
 /* libyaml looks at all open lists and maps for each token, and at each level of a document by recursion: what

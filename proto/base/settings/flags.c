@@ -31,13 +31,26 @@ static int unknown(const struct settings_section *s, const char *written, struct
     return error_set(e, -EINVAL, "there is no flag %s (--help lists them)", written);
 }
 
+/* Puts the n arguments at `from` before those at `to`. */
+static void move_up(char **argv, int to, int from, int n)
+{
+    for (; n > 0 && from > to; n--, from++, to++) {
+        char *one = argv[from];
+        memmove(&argv[to + 1], &argv[to], (size_t)(from - to) * sizeof *argv);
+        argv[to] = one;
+    }
+}
+
 int settings_flags(const struct settings_section *s, int argc, char **argv, void *base, struct arena *arena,
                    int *ret_rest, struct error *e)
 {
-    int i = 1;
-    for (; i < argc && argv[i][0] == '-' && argv[i][1] != 0; i++) {
+    int rest = 1;
+    for (int i = 1; i < argc; i++) {
+        const int from = i;
+        if (argv[i][0] != '-' || argv[i][1] == 0)
+            continue;
         if (strcmp(argv[i], "--") == 0) {
-            i++;
+            move_up(argv, rest++, from, 1);
             break;
         }
         if (settings_is_help(argv[i]))
@@ -55,8 +68,10 @@ int settings_flags(const struct settings_section *s, int argc, char **argv, void
         int r = settings_set(row, base, value, arena, e);
         if (r < 0)
             return error_prefix(e, r, "--%s: ", row->key);
+        move_up(argv, rest, from, i + 1 - from);
+        rest += i + 1 - from;
     }
-    *ret_rest = i;
+    *ret_rest = rest;
     return 0;
 }
 

@@ -14,8 +14,9 @@
 /* What settings_flags found besides flags. */
 enum { SETTINGS_HELP = 1 };
 
-/* Parses argv[1 …] up to the first argument that is no flag, or behind `--`; *ret_rest is its index. --help
- * and -h are always known. 0; SETTINGS_HELP; -EINVAL with *e, or -ENOMEM. */
+/* Parses argv[1 …], flags before, between and behind what is none ("-" alone is none, nor is anything behind
+ * `--`), which is moved to the end in its order; *ret_rest is its first index. --help and -h are always
+ * known. 0; SETTINGS_HELP; -EINVAL with *e, or -ENOMEM. */
 int settings_flags(const struct settings_section *s, int argc, char **argv, void *base, struct arena *arena,
                    int *ret_rest, struct error *e);
 

@@ -200,27 +200,37 @@ UNIT(the_environment_says_some)
     arena_release(&arena);
 }
 
+static char *argv[12];
+static int argc;
+
 static int flags(struct thing *t, struct arena *arena, int *rest, struct error *e,
                  const char *const *arguments)
 {
-    char *argv[8] = {(char *)(uintptr_t) "program"};
-    int argc = 1;
+    argv[0] = (char *)(uintptr_t) "program";
+    argc = 1;
     for (; arguments[argc - 1]; argc++)
         argv[argc] = (char *)(uintptr_t)arguments[argc - 1];
     return settings_flags(&section, argc, argv, t, arena, rest, e);
 }
 #define FLAGS(...) flags(&t, &arena, &rest, &e, (const char *const[]){__VA_ARGS__, NULL})
 
-UNIT(flags_end_at_the_first_argument)
+UNIT(flags_stand_before_between_and_behind_arguments)
 {
     struct arena arena = {0};
     struct error e = {""};
     struct thing t;
     int rest = 0;
     fill(&t, &arena);
-    ck_assert_int_eq(FLAGS("--count=4", "--name", "n", "--on", "file", "--count=5"), 0);
-    ck_assert(t.count == 4 && t.on && rest == 5);
+    ck_assert_int_eq(FLAGS("--count=4", "one", "-", "--name", "n", "two", "--on", "--", "--count=5"), 0);
+    ck_assert(t.count == 4 && t.on && rest == 6 && argc == 10);
     ck_assert_str_eq(t.name, "n");
+    static const char *const left[] = {"one", "-", "two", "--count=5"};
+    for (int i = 0; i < 4; i++)
+        ck_assert_str_eq(argv[rest + i], left[i]);
+    ck_assert_int_eq(FLAGS("one", "--count", "7"), 0);
+    ck_assert(t.count == 7 && rest == 3);
+    ck_assert_int_eq(FLAGS("one", "-h"), SETTINGS_HELP);
+    ck_assert_int_eq(FLAGS("one", "--count"), -EINVAL);
     ck_assert_int_eq(FLAGS("--each", "-x", "--", "--on"), 0);
     ck_assert_int_eq(rest, 4);
     ck_assert_str_eq(t.each.items[0], "-x");
