@@ -162,6 +162,9 @@ static struct bytes next_word(struct bytes *rest)
     return word;
 }
 
+/* What is looked at of an argument's name: who writes it chooses how long it is. */
+#define ARGUMENT_NAME_MAX 128u
+
 /* Whether what an argument is called says that its value is nobody's business. */
 static bool is_secret(struct bytes name)
 {
@@ -171,7 +174,7 @@ static bool is_secret(struct bytes name)
         "private_key", "cookie",  "pwd",        "authorization",
     };
     for (size_t at = 0; at < name.n; at++)
-        for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        for (size_t i = 0; strchr("aAcCpPsStT", name.p[at]) && i < ARRAY_LEN(words); i++)
             if (name.n - at >= strlen(words[i]) &&
                 strncasecmp((const char *)name.p + at, words[i], strlen(words[i])) == 0)
                 return true;
@@ -222,7 +225,7 @@ static bool put_argument(struct line *l, struct bytes word)
     size_t name_n = 0, at, n;
     while (name_n < word.n && word.p[name_n] != '=' && word.p[name_n] != ':')
         name_n++;
-    bool names_one = is_secret(bytes_of(word.p, name_n));
+    bool names_one = is_secret(bytes_of(word.p, min_of(name_n, (size_t)ARGUMENT_NAME_MAX)));
     if (names_one && name_n < word.n) {
         put(l, bytes_of(word.p, name_n + 1));
         put(l, BYTES_LIT("***"));

@@ -17,8 +17,9 @@ struct users;
 
 #define PROCS_SLOTS 1024u
 /* As much of environ as is searched: the usual limit of a whole argument list (ARG_MAX). */
-#define PROCS_ENVIRON_MAX (128u * 1024)
-#define PROCS_TEXT_MAX    8192u /* of status, stat, cgroup and cmdline */
+#define PROCS_ENVIRON_MAX  (128u * 1024)
+#define PROCS_ENVIRON_FREE (8u * 1024) /* where its user's allowance is spent */
+#define PROCS_TEXT_MAX     8192u       /* of status, stat, cgroup and cmdline */
 
 struct procs {
     char *root;

@@ -227,7 +227,11 @@ static void identify(struct procs *p, struct process *process, struct bytes cgro
 {
     struct identity *fresh = calloc(1, sizeof *fresh);
     if (fresh) {
-        struct bytes all = process_file(p, process->pid, "environ", p->environ, PROCS_ENVIRON_MAX);
+        /* Anybody can start many programs with large environments: of them the beginning is read. */
+        struct allowance *user = ledger_of(&p->ledger, process->user, now);
+        size_t room = allowance_is_spent(user) ? PROCS_ENVIRON_FREE : PROCS_ENVIRON_MAX;
+        uint64_t begun = clock_thread();
+        struct bytes all = process_file(p, process->pid, "environ", p->environ, room);
         read_wishes(p, process, fresh, all, now); /* first: who says much himself does not crowd them out */
         struct bytes name = facts_variable(all, "OTEL_SERVICE_NAME");
         if (name.n)
@@ -240,6 +244,7 @@ static void identify(struct procs *p, struct process *process, struct bytes cgro
         process->service_name = identity_text(fresh, "service.name");
         identity_free(process->identity);
         process->identity = says_something(fresh) ? fresh : NULL;
+        allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
     }
     if (fresh && !says_something(fresh))
         identity_free(fresh);
@@ -258,11 +263,11 @@ void process_identify_again(struct procs *p, struct process *process, uint64_t n
     struct identity unused = {0};
     uint64_t published = read_context(p, process, &unused);
     identity_release(&unused);
+    allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
     if (published && published != process->published) {
         uint8_t cgroup[PROCS_TEXT_MAX];
         identify(p, process, process_file(p, process->pid, "cgroup", cgroup, sizeof cgroup), now);
     }
-    allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
 }
 
 void process_load(struct procs *p, struct process *process, const char *comm, uint64_t now)

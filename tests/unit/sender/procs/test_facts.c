@@ -114,6 +114,15 @@ UNIT(a_command_line_is_its_arguments)
     ck_assert_str_eq(line("abc\xc3\xa9 x\0y\0", 10, 4), "abc"); /* no half characters, and nothing behind */
 }
 
+UNIT(names_of_arguments_are_looked_at_as_far_as_they_are_names)
+{
+    char text[400];
+    int n = snprintf(text, sizeof text, "x%c--%0120d-token=a", 0, 0); /* 128 bytes with the last of it */
+    ck_assert_ptr_nonnull(strstr(line(text, (size_t)n, 1024), "-token=***"));
+    n = snprintf(text, sizeof text, "x%c--%0121d-token=a", 0, 0);
+    ck_assert_ptr_nonnull(strstr(line(text, (size_t)n, 1024), "-token=a"));
+}
+
 UNIT(secrets_are_no_part_of_a_command_line)
 {
     ck_assert_str_eq(LINE("x\0--db-password=hunter2\0-v\0"), "x --db-password=*** -v");

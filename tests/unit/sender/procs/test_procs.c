@@ -95,6 +95,26 @@ UNIT(what_is_wished_for_is_said_besides)
     remove_root();
 }
 
+/* Programs with large environments can be started by anybody, as many as they like. */
+UNIT(whose_user_has_spent_his_allowance_has_the_beginning_of_his_environment_read)
+{
+    static char text[20000];
+    for (int is_far = 0; is_far < 2; is_far++) {
+        make_root();
+        memset(text, 'a', sizeof text);
+        static const char variable[] = "\0OTEL_SERVICE_NAME=checkout";
+        memcpy(text + (is_far ? sizeof text - sizeof variable : 100), variable, sizeof variable);
+        put("environ", text, sizeof text);
+        struct procs *p = unit_made(procs_new(root));
+        struct process who = {.user = UINT32_MAX}; /* what its status says: nothing */
+        allowance_charge(procs_allowance(p, &who, 1), INT64_MAX / 4);
+        struct process *x = unit_made(procs_get(p, 7, START, "thread", false, 1));
+        ck_assert(bytes_is(x->service_name, is_far ? "" : "checkout"));
+        procs_free(p);
+        remove_root();
+    }
+}
+
 UNIT(a_program_begun_by_its_linker_has_its_own_name)
 {
     char path[256];
