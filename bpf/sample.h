@@ -48,9 +48,12 @@ enum sample_wait {
     SAMPLE_WAITS,
 };
 
-/* Of each CPU: waits, those below the minimum, the time of all. */
+/* Of each CPU: waits, those below the minimum, the time of all; and, the kernel side's own, how many were
+ * taken since when, and how often the period was doubled for that. */
 struct sample_waits {
     bpf_u64 n, n_short, ns;
+    bpf_u64 since;
+    bpf_u32 taken, doubled;
 };
 
 enum sample_block { SAMPLE_BLOCK_READ, SAMPLE_BLOCK_WRITE, SAMPLE_BLOCK_OTHER, SAMPLE_BLOCKS };

@@ -76,29 +76,62 @@ static __always_inline __u32 wait_of(_Bool preempt, __u32 state)
     return state & TASK_STOPPED ? SAMPLE_WAIT_STOPPED : SAMPLE_WAIT_SLEEP;
 }
 
+/* Waits of a CPU that are taken a second, about: with thousands of threads that wait in turns each could be
+ * longer than the period, and who makes them would fill the ring. Above it the period doubles, below a
+ * quarter of it it halves again; a wait is judged by what it was before that wait, so weights add up. */
+#define WAITS_ENOUGH      128u
+#define WAITS_ENOUGH_NS   128000000u
+#define WAITS_DOUBLED_MAX 12u
+
+static __always_inline __u64 period_of(const struct sample_waits *counts)
+{
+    __u32 doubled = counts->doubled;
+    return wait_period_ns << (doubled > WAITS_DOUBLED_MAX ? WAITS_DOUBLED_MAX : doubled);
+}
+
+/* After each wait. */
+static __always_inline void follow_rate(struct sample_waits *counts, __u64 now)
+{
+    int is_over = now - counts->since >= WAITS_ENOUGH_NS;
+    if (!wait_period_ns || (counts->taken < WAITS_ENOUGH && !is_over))
+        return;
+    if (!is_over && counts->doubled < WAITS_DOUBLED_MAX)
+        counts->doubled++;
+    else if (is_over && counts->taken < WAITS_ENOUGH / 4 && counts->doubled)
+        counts->doubled--;
+    counts->taken = 0;
+    counts->since = now;
+}
+
 /* What a wait weighs whose length is known, if it is taken; else 0. User space divides by the share. */
-static __always_inline __u64 weigh(__u64 length)
+static __always_inline __u64 weigh(const struct sample_waits *counts, __u64 length)
 {
     if (!wait_period_ns)
         return wait_share >= 1u << 16 || (bpf_get_prandom_u32() & 0xffff) < wait_share ? length : 0;
-    if (length >= wait_period_ns)
+    __u64 period = period_of(counts);
+    if (length >= period)
         return length;
-    return (__u64)bpf_get_prandom_u32() * wait_period_ns >> 32 < length ? wait_period_ns : 0;
+    __u64 dice = bpf_get_prandom_u32(); /* where the period is long, without its last bits */
+    dice = period >> 32 ? dice * (period >> 12) >> 20 : dice * period >> 32;
+    return dice < length ? period : 0;
 }
 
 /* The chance of a wait whose length is not known yet, of 1 << 16: by what the thread's last ones were.
  * However it is chosen, weights divided by it add up; the better the guess, the less they scatter. A thread's
- * first wait is taken; none has a smaller chance than this. */
+ * first wait is taken, and none has a smaller chance than this, while the period is not doubled. */
 #define CHANCE_MIN (1u << 10)
 
-static __always_inline __u32 chance_of(const struct wait *w)
+static __always_inline __u32 chance_of(const struct wait *w, const struct sample_waits *counts)
 {
     if (!wait_period_ns)
         return wait_share;
-    if (!w->expected || w->expected >= wait_period_ns)
-        return 1u << 16;
-    __u32 chance = (w->expected << 16) / wait_period_ns;
-    return chance > CHANCE_MIN ? chance : CHANCE_MIN;
+    __u32 doubled = counts->doubled > 8 ? 8 : counts->doubled, least = CHANCE_MIN >> doubled;
+    __u64 period = period_of(counts), chance = 1u << 16;
+    if (!w->expected)
+        chance >>= doubled;
+    else if (w->expected < period)
+        chance = (w->expected << 16) / period;
+    return chance > least ? chance : least;
 }
 
 /* Shrinks by a quarter with each shorter wait: a thread that waits long now and then is not lost sight of. */
@@ -122,7 +155,9 @@ static __always_inline void comes_back(struct task_struct *next, __u64 now)
     counts->ns += length;
     counts->n_short += is_short;
     if (has_sched_exit) {
-        w->weight = is_short ? 0 : weigh(length);
+        w->weight = is_short ? 0 : weigh(counts, length);
+        counts->taken += w->weight != 0;
+        follow_rate(counts, now);
         return;
     }
     learn(w, length);
@@ -162,9 +197,15 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_str
     w->state = wait_of(preempt, prev_state);
     if (has_sched_exit)
         return 0;
-    w->chance = chance_of(w);
+    __u32 zero = 0;
+    struct sample_waits *counts = bpf_map_lookup_elem(&wait_counts, &zero);
+    if (!counts)
+        return 0;
+    w->chance = chance_of(w, counts);
     if ((bpf_get_prandom_u32() & 0xffff) >= w->chance)
         return 0;
+    counts->taken++;
+    follow_rate(counts, now);
     struct scratch *s = claim(SLOT_WAIT);
     if (!s)
         return 0;

@@ -1,4 +1,5 @@
 """Programs that any local user may run against profsend: they cost others nothing, and say nothing in others' names."""
+import math
 import os
 import pathlib
 import re
@@ -7,10 +8,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import pytest
 from programs import BUILD, Process, running, wait_for
-from test_profsend_kinds import Kinds, truth  # noqa: F401 (truth is a fixture)
+from test_profsend_kinds import SIGMAS, Kinds, profiled, truth  # noqa: F401 (truth is a fixture)
 
 NOBODY = 65534
 # A file system that shows a folder, by Debian's python3-fusepy.
@@ -178,3 +180,114 @@ def test_a_perf_map_of_another_user_names_nothing(everybodys):
                 assert "forged" not in names()
             finally:
                 path.unlink(missing_ok=True)
+
+
+# So many threads that nap, for so many seconds; says how often and how long by its own clock.
+NAPPERS = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+static double seconds;
+static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+struct said { double waited; long naps; };
+static void *nap(void *of)
+{
+    struct said *said = of;
+    const struct timespec time = {0, 50000000};
+    for (double end = now() + seconds; now() < end; said->naps++) {
+        double begun = now();
+        nanosleep(&time, NULL);
+        said->waited += now() - begun;
+    }
+    return NULL;
+}
+int main(int argc, char **argv)
+{
+    long n = atol(argv[1]), made = 0, naps = 0;
+    double waited = 0;
+    seconds = atof(argv[2]);
+    pthread_t *thread = calloc(n, sizeof *thread);
+    struct said *said = calloc(n, sizeof *said);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 16384);
+    while (made < n && pthread_create(&thread[made], &small, nap, &said[made]) == 0)
+        made++;
+    for (long i = 0; i < made; i++) {
+        pthread_join(thread[i], NULL);
+        waited += said[i].waited;
+        naps += said[i].naps;
+    }
+    printf("waited=%.6f naps=%ld threads=%ld\\n", waited, naps, made);
+}
+"""
+
+
+@pytest.mark.parametrize("how", [[], ["--off-cpu-at-leave"]], ids=["at return", "at leave"])
+def test_thousands_of_threads_that_wait_lose_nobody_s_samples(truth, everybodys, how):
+    """Each nap is longer than the clock's period, so each would be taken: of a CPU's a thousand a second are, and they add up."""
+    (everybodys / "nappers.c").write_text(NAPPERS)
+    subprocess.run(["gcc", "-O2", "nappers.c", "-o", "pg-nappers", "-lpthread"], check=True, cwd=everybodys)
+    cpus = os.cpu_count()
+    with Kinds() as receiver:
+        begun = time.monotonic()
+        (pid, said), = profiled(receiver, ["--no-cpu", "--off-cpu", "--off-cpu-min", "0ms", "--frequency", "97", "--include",
+                                           "executable=pg-nappers", *how], as_nobody(everybodys / "pg-nappers", 1500 * cpus, 2))
+        took = time.monotonic() - begun
+        hits = [hit.value for hit in receiver.of(pid, "off_cpu/nanoseconds")]
+        # 128 in 128 ms and CPU; what it takes to find the rate: 128 for each time that the period is doubled
+        assert len(hits) < cpus * (2 * 1000 * took + 4 * 12 * 128), (len(hits), took, said)
+        assert said["naps"] > 20 * said["threads"], said
+        # each stands for what it weighs; preemption between two looks at the clock is in one and not in the other
+        far = SIGMAS * math.sqrt(sum(v * v for v in hits)) / 1e9 + 0.05 * said["waited"]
+        assert sum(hits) / 1e9 == pytest.approx(said["waited"], abs=far), (sum(hits) / 1e9, far, len(hits), said)
+
+
+class ByProgram(Kinds):
+    """Counts hits by pid and program, too: a pid may be another's soon."""
+
+    def __init__(self):
+        super().__init__()
+        self.programs = {}
+
+    def _add(self, request):
+        for resource in request.resource_profiles:
+            about = {a.key: a.value for a in resource.resource.attributes}
+            key = about["process.pid"].int_value, about["process.executable.name"].string_value
+            hits = sum(len(s.timestamps_unix_nano) for scope in resource.scope_profiles for p in scope.profiles for s in p.samples)
+            self.programs[key] = self.programs.get(key, 0) + hits
+        super()._add(request)
+
+
+# Runs the first program, then the second with its very pid (kernel.ns_last_pid), and says which that was.
+REUSE = """
+import os, sys
+first, second = sys.argv[1:]
+for attempt in range(2000):
+    pid = os.posix_spawn(first, [first, "spin", "0.3"], os.environ)
+    os.waitpid(pid, 0)
+    with open("/proc/sys/kernel/ns_last_pid", "w") as last:
+        last.write(str(pid - 1))
+    again = os.posix_spawn(second, [second, "spin", "0.3"], os.environ)
+    os.waitpid(again, 0)
+    if again == pid:
+        os.write(1, b"pid=%d\\n" % pid)
+        break
+    if attempt == 40:
+        sys.exit("others were always faster")
+"""
+
+
+def test_a_pid_that_is_another_s_at_once_is_not_mistaken(truth, tmp_path):
+    try:
+        pathlib.Path("/proc/sys/kernel/ns_last_pid").write_text("1000")
+    except OSError:
+        pytest.skip("no pid can be chosen here")
+    first, second = (shutil.copy(truth, tmp_path / f"pg-{name}") for name in ("first", "second"))
+    with ByProgram() as receiver:
+        (_, said), = profiled(receiver, ["--frequency", "397", "--interval", "5s", "--include", "executable=pg-first", "--include",
+                                         "executable=pg-second"], [sys.executable, "-c", REUSE, first, second])
+        hits = [receiver.programs.get((int(said["pid"]), f"pg-{name}"), 0) for name in ("first", "second")]
+        for n in hits:
+            assert n == pytest.approx(0.3 * 397, abs=SIGMAS * math.sqrt(0.3 * 397)), receiver.programs

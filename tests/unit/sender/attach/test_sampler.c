@@ -308,3 +308,29 @@ UNIT(who_finds_no_room_is_counted)
     ck_assert_int_eq(sampler_place(s, 0x40000001, &place), 0);
     sampler_close(s);
 }
+
+/* Nobody takes what is in the ring, until it has no room; then it is emptied, and samples come again. */
+UNIT(a_ring_that_overflows_is_counted_and_goes_on)
+{
+    struct seen seen = {.pid = (uint32_t)getpid()};
+    struct error e = {0};
+    struct sampler *s = open_or_skip(&(struct sampler_options){.frequency = SAMPLER_FREQUENCY_MAX}, &seen);
+    ck_assert_msg(sampler_start(s, &e) == 0, "%s", e.text);
+    (void)sampler_follow_cpus(s);
+    uint64_t deadline = clock_monotonic() + unit_patience(60 * (uint64_t)NSEC_PER_SEC);
+    while (sampler_counts(s).lost < 100 && clock_monotonic() < deadline)
+        ;
+    ck_assert_uint_ge(sampler_counts(s).lost, 100);
+    ck_assert_int_gt(sampler_drain(s), 0);
+    unsigned before = seen.own;
+    work_until(s, &seen.own, before + 20);
+    ck_assert_uint_ge(seen.own, before + 20);
+    sampler_stop(s);
+    ck_assert_int_ge(sampler_drain(s), 0);
+    struct sampler_counts counts = sampler_counts(s);
+    uint64_t told = seen.own + seen.others;
+    ck_assert_uint_le(told, counts.taken - counts.busy);
+    /* lost may be notices, too; and nobody here ends the walks that met rows which were not there */
+    ck_assert_uint_ge(told + counts.lost + counts.busy + UNWIND_RESTS, counts.taken);
+    sampler_close(s);
+}
