@@ -312,8 +312,12 @@ static int print_receivers(const struct config *c, bool masked, struct buffer *o
     int r = buffer_add_str(out, "receivers:\n  otlp:\n");
     for (uint32_t i = 0; i < c->n_receivers && r == 0; i++)
         r = settings_print(&config_receiver_section, &c->receivers[i], 6, true, masked, out);
-    if (r == 0 && c->n_scrapes > 0)
-        r = buffer_add_str(out, "  pprof_scrape:\n");
+    return r;
+}
+
+static int print_scrapes(const struct config *c, bool masked, struct buffer *out)
+{
+    int r = c->n_scrapes > 0 ? buffer_add_str(out, "  pprof_scrape:\n") : 0;
     for (uint32_t i = 0; i < c->n_scrapes && r == 0; i++)
         r = settings_print(&config_scrape_section, &c->scrapes[i], 6, true, masked, out);
     return r;
@@ -334,6 +338,7 @@ static int print_exporters(const struct config *c, bool masked, struct buffer *o
 int config_show(const struct config *c, struct buffer *out)
 {
     int r = print_receivers(c, true, out);
+    r = r < 0 ? r : print_scrapes(c, true, out);
     for (const struct settings_section *s = config_fixed; s->name && r == 0; s++) {
         r = buffer_printf(out, "%s:\n", s->name);
         if (r == 0)
@@ -354,6 +359,11 @@ static int print_all_receivers(const struct config *c, const struct settings_row
     return print_receivers(c, false, out);
 }
 
+static int print_all_scrapes(const struct config *c, const struct settings_row *unused, struct buffer *out)
+{
+    return print_scrapes(c, false, out);
+}
+
 static int print_all_exporters(const struct config *c, const struct settings_row *unused, struct buffer *out)
 {
     return print_exporters(c, false, out);
@@ -372,6 +382,11 @@ static int differs(int (*print)(const struct config *, const struct settings_row
     buffer_release(&first);
     buffer_release(&second);
     return r;
+}
+
+int config_scrapes_differ(const struct config *a, const struct config *b)
+{
+    return differs(print_all_scrapes, NULL, a, b);
 }
 
 int config_restart_keys(const struct config *running, const struct config *wanted,

@@ -63,10 +63,13 @@ int config_check_all(const struct config *c, void (*tell)(void *user, const char
 /* The exporter of that name, or NULL. */
 const struct config_exporter *config_exporter(const struct config *c, const char *name);
 
-/* Tells each key that differs and that a reload cannot change: it needs a restart. Receivers and exporters
- * are told as one key each. 0 or -ENOMEM. */
+/* Tells each key that differs and that a reload cannot change: it needs a restart. Receivers of OTLP
+ * and exporters are told as one key each. 0 or -ENOMEM. */
 int config_restart_keys(const struct config *running, const struct config *wanted,
                         void (*tell)(void *user, const char *key), void *user);
+
+/* Whether receivers.pprof_scrape is another one: 1 or 0, or -ENOMEM. */
+int config_scrapes_differ(const struct config *a, const struct config *b);
 
 /* The whole configuration as YAML for a person's eyes: it reads back to the same but for the secrets, which
  * are masked. 0 or -ENOMEM. */

@@ -118,7 +118,8 @@ struct news {
     struct control_triggers *triggers;
     struct access_files *credentials; /* NULL: nobody is asked who he is */
     struct listen_certificates *certificates;
-    struct change **changes; /* one for each that counts */
+    struct scraping scraping; /* .of is NULL: it stays as it is */
+    struct change **changes;  /* one for each that counts */
     uint32_t n_changes;
 };
 
@@ -128,6 +129,7 @@ static void news_release(struct news *n)
     for (uint32_t i = 0; i < n->n_changes; i++)
         free(n->changes[i]);
     free(n->changes);
+    scraping_release(&n->scraping);
     listen_drop_tls(n->certificates);
     access_drop(n->credentials);
     control_triggers_free(n->triggers);
@@ -188,6 +190,14 @@ static int read_credentials(struct gateway *g, struct news *n, struct error *e)
     return g->receivers.access ? access_read(g->receivers.access, &n->credentials, e) : 0;
 }
 
+static int read_scraping(struct gateway *g, struct news *n, struct error *e)
+{
+    int r = config_scrapes_differ(g->scraping.of, n->config);
+    if (r < 0)
+        return error_set(e, r, "out of memory");
+    return r == 0 ? 0 : scraping_init(&n->scraping, n->config, &g->links, g->loop, g->lanes, &g->budget, e);
+}
+
 static int read_certificates(struct gateway *g, struct news *n, struct error *e)
 {
     return listen_read_tls(g->listen, &n->certificates, e);
@@ -200,8 +210,11 @@ static int read_all(struct gateway *g, struct news *n, struct error *e)
         const char *name;
         int (*read)(struct gateway *g, struct news *n, struct error *e);
     } parts[] = {
-        {"configuration", read_config},        {"rules", read_rules},
-        {"credentials", read_credentials},     {"certificates", read_certificates},
+        {"configuration", read_config},
+        {"rules", read_rules},
+        {"credentials", read_credentials},
+        {"certificates", read_certificates},
+        {"receivers.pprof_scrape", read_scraping},
         {"metrics of the rules", tell_merger},
     };
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
@@ -240,7 +253,10 @@ static void take_config(struct gateway *g, struct config *c)
     log_set_level(c->log_level);
     log_set_format(c->log_format);
     g->config = c;
-    config_free(g->reloaded);
+    if (g->reloaded && g->scraping.of == g->reloaded)
+        g->scraping.kept = g->reloaded;
+    else
+        config_free(g->reloaded);
     g->reloaded = c;
     /* The flush that an hour's interval has set is not waited for where it is seconds now. */
     g->next_flush_ns = min_of(g->next_flush_ns, io_loop_now(g->loop) + c->flush_interval_ns);
@@ -256,6 +272,8 @@ static void take_all(struct gateway *g, struct news *n)
     if (n->credentials)
         access_take(g->receivers.access, take_ptr(n->credentials));
     listen_take_tls(g->listen, take_ptr(n->certificates));
+    if (n->scraping.of)
+        scraping_replace(&g->scraping, &n->scraping);
     take_config(g, take_ptr(n->config));
 }
 

@@ -39,7 +39,7 @@ int scraping_init(struct scraping *s, const struct config *c, const struct from_
                   struct io_loop *loop, struct lanes *lanes, struct budget *budget, struct error *e)
 {
     uint64_t n = 0;
-    *s = (struct scraping){0};
+    *s = (struct scraping){.of = c};
     if (c->n_scrapes == 0)
         return 0;
     s->jobs = calloc(c->n_scrapes, sizeof *s->jobs);
@@ -60,5 +60,17 @@ void scraping_release(struct scraping *s)
 {
     s->scraper = scraper_free(s->scraper);
     free(s->jobs);
-    s->jobs = NULL;
+    config_free(s->kept);
+    *s = (struct scraping){0};
+}
+
+void scraping_replace(struct scraping *s, struct scraping *next)
+{
+    if (s->scraper)
+        scraper_stop(s->scraper);
+    if (s->scraper && next->scraper)
+        scraper_inherit(next->scraper, s->scraper);
+    scraping_release(s);
+    *s = *next;
+    *next = (struct scraping){0};
 }

@@ -509,6 +509,37 @@ void scraper_stop(struct scraper *s)
         lane_inbox_close(take_ptr(s->inbox));
 }
 
+static bool is_same(const struct scrape *a, const struct scrape *b)
+{
+    return strcmp(a->target, b->target) == 0 && strcmp(a->path, b->path) == 0 &&
+           strcmp(a->asking->job->name, b->asking->job->name) == 0 && !a->asking->tls == !b->asking->tls;
+}
+
+static void inherit(struct scrape *c, struct scrape *from)
+{
+    struct delta *delta = c->delta;
+    c->delta = from->delta;
+    from->delta = delta;
+    c->compared_ns = from->compared_ns;
+    c->is_up = from->is_up;
+    c->was_asked = from->was_asked;
+    memcpy(c->n, from->n, sizeof c->n);
+    c->restarts = from->restarts;
+    c->took_ns = from->took_ns;
+    c->next_ns = min_of(c->next_ns, from->next_ns);
+    io_timer_set(c->timer, c->next_ns);
+}
+
+void scraper_inherit(struct scraper *s, struct scraper *from)
+{
+    for (uint32_t i = 0; i < s->n_scrapes; i++)
+        for (uint32_t k = 0; k < from->n_scrapes; k++)
+            if (is_same(&s->scrapes[i], &from->scrapes[k])) {
+                inherit(&s->scrapes[i], &from->scrapes[k]);
+                break;
+            }
+}
+
 struct scraper *scraper_free(struct scraper *s)
 {
     if (!s)

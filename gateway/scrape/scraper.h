@@ -34,6 +34,11 @@ int scraper_new(struct scraper **ret, const struct scraper_options *options, str
 /* Asks nobody any more, and waits for what a lane is doing. Before the lanes stop; again is fine. */
 void scraper_stop(struct scraper *s);
 
+/* What a scraper, which is stopped, was asked to fetch and another one is, too (job, target and profile),
+ * goes on there: with the dump that the next one is compared with, its counts and the time of its next
+ * scrape, where that is not further off than the interval. */
+void scraper_inherit(struct scraper *s, struct scraper *from);
+
 /* After the loop has run for the last time, or before. NULL is fine; returns NULL. */
 struct scraper *scraper_free(struct scraper *s);
 

@@ -3,8 +3,10 @@ import base64
 import collections
 import contextlib
 import gzip
+import http.client
 import http.server
 import json
+import pathlib
 import re
 import shutil
 import ssl
@@ -118,6 +120,51 @@ def test_texts_are_scraped_as_well(tmp_path):
             assert gateway.stop() == 0
     totals = arrived(tmp_path)[0]
     assert (totals["alloc_objects/count"], totals["alloc_space/bytes"]) == (7, 700)
+
+
+def test_targets_change_with_a_reload(tmp_path):
+    """What is asked for before and after goes on from where it was; what is wrong changes nothing."""
+    state, asked = {"n": 5}, collections.Counter()
+
+    def heap(name):
+        def answer(path, _):
+            asked[name] += 1
+            n = state["n"]
+            return 200, f"heap profile: 1: 100 [{n}: {n * 100}] @ heap/2\n1: 100 [{n}: {n * 100}] @ 0x1 0x2\n".encode()
+        return answer
+    job = {"profiles": ["/heap?debug=1"], "scrape_interval": "1s", "scrape_timeout": "1s"}
+    with target(heap("first")) as first, target(heap("second")) as second:
+        gateway = Gateway(config=scraping(tmp_path, {**job, "job_name": "a", "targets": [first]}))
+        with running(gateway):
+            path = pathlib.Path(gateway.folder.name) / "profgate.yaml"
+
+            def reload(*jobs):
+                text = scraping(tmp_path, *jobs)
+                path.write_text(text if jobs else text.removeprefix("receivers:\n  pprof_scrape:\n"))
+                connection = http.client.HTTPConnection("127.0.0.1", gateway.admin, timeout=PATIENCE)
+                connection.request("POST", "/api/v1/reload")
+                answer = connection.getresponse()
+                return answer.status, answer.read().decode()
+            wait_for(lambda: outcomes(gateway, "ok", target=first) >= 1, "a scrape to compare with")
+            state["n"] = 9
+            assert reload({**job, "job_name": "a", "targets": [first, second]}) == (200, "reloaded\n")
+            before = outcomes(gateway, "ok", target=first)
+            assert before >= 1, "it goes on counting"
+            wait_for(lambda: outcomes(gateway, "ok", target=second) >= 1 and outcomes(gateway, "ok", target=first) > before, "both")
+            status, answer = reload({**job, "job_name": "a", "targets": ["no:port"]})
+            assert status == 400 and "targets" in answer
+            wait_for(lambda: outcomes(gateway, "ok", target=second) >= 2, "it is asked on")
+            assert reload({**job, "job_name": "b", "targets": [second]}) == (200, "reloaded\n")
+            assert outcomes(gateway, "ok", target=first) == 0
+            wait_for(lambda: outcomes(gateway, "ok", job="b") >= 1, "the other job")
+            settled = asked["first"]
+            wait_for(lambda: outcomes(gateway, "ok", job="b") >= 3, "some more")
+            assert asked["first"] == settled, "nobody asks the first one any more"
+            assert reload() == (200, "reloaded\n")
+            assert "profgate_scrape_up" not in gateway.get("/metrics?collect[]=self")
+            assert gateway.stop() == 0
+    totals = arrived(tmp_path)[0]
+    assert totals["alloc_objects/count"] == 4, "what came between the scrapes before and after the reload"
 
 
 def test_a_process_that_began_anew_is_seen(tmp_path):
