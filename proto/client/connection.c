@@ -30,7 +30,7 @@ struct link {
     struct buffer tunnel;     /* what the proxy has said, until it has agreed */
     bool in_tunnel;           /* it has not yet */
     uint64_t opened_ns, heard_ns;
-    bool eof;
+    bool eof, was_used; /* for a call */
 };
 
 struct client_connection {
@@ -371,7 +371,7 @@ static void on_timer(void *user)
 /* It is left when its calls have ended, so that the next one asks for the name again. */
 static bool is_old(const struct client_connection *c)
 {
-    return c->options.age_max_ns > 0 &&
+    return c->options.age_max_ns > 0 && c->link->was_used &&
            io_loop_now(c->options.loop) - c->link->opened_ns > c->options.age_max_ns;
 }
 
@@ -442,6 +442,7 @@ struct http_call *connection_call(struct client_connection *c, const struct http
     if (!call)
         return NULL;
     c->calls++;
+    c->link->was_used = true;
     link_flush(c->link);
     return call;
 }
