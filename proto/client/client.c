@@ -137,10 +137,11 @@ static void on_connection(void *user, struct client_connection *c, const char *f
 
 static void free_connections(struct client *x)
 {
-    for (uint32_t i = 0; x->slots && i < x->n_slots; i++)
-        if (x->slots[i].connection != x->shared)
-            connection_free(x->slots[i].connection);
-    x->shared = connection_free(x->shared);
+    for (uint32_t k = 0; k < x->targets.n; k++) {
+        for (uint32_t i = 0; x->slots && i < x->n_slots; i++)
+            x->slots[i].own[k] = connection_free(x->slots[i].own[k]);
+        x->targets.at[k].shared = connection_free(x->targets.at[k].shared);
+    }
 }
 
 static void on_wake_closed(uv_handle_t *handle)
@@ -205,7 +206,7 @@ void client_cancel(struct client *x, size_t n)
 
 enum coding client_coding(const struct client *x, enum coding received)
 {
-    return call_coding(x->head.compression, received);
+    return call_coding(x->targets.at[0].head.compression, received);
 }
 
 static bool can_be_sent(const struct client *x, const struct client_body *body)
@@ -283,7 +284,10 @@ static int check_options(const struct client_options *o, struct error *e)
 static int make_tls(struct client *x, const struct client_options *o, struct error *e)
 {
     static const char *const grpc[] = {"h2", NULL}, *const http[] = {"h2", "http/1.1", NULL};
-    if (!x->endpoint.tls)
+    bool is_any = false;
+    for (uint32_t i = 0; i < x->targets.n; i++)
+        is_any |= x->targets.at[i].endpoint.tls;
+    if (!is_any)
         return 0;
     if (!!o->tls.cert_file != !!o->tls.key_file)
         return error_set(e, -EINVAL, "tls: cert_file and key_file belong together");
@@ -299,31 +303,41 @@ static int make_tls(struct client *x, const struct client_options *o, struct err
     return tls_context_new(&x->tls, &tls, e);
 }
 
-static int make_slots(struct client *x, const struct client_options *o)
+/* The connections to one target: of all slots, or of each. */
+static int make_connections(struct client *x, const struct client_options *o, uint32_t k)
 {
+    struct target *target = &x->targets.at[k];
     struct connection_options options = {
         .loop = x->loop,
-        .endpoint = &x->endpoint,
+        .endpoint = &target->endpoint,
         .proxy = x->proxy.host ? &x->proxy : NULL,
         .proxy_authorization = x->proxy_authorization,
         .age_max_ns = o->connection_age_ns,
-        .tls = x->tls,
+        .tls = target->endpoint.tls ? x->tls : NULL,
         .server_name = x->server_name,
         .http2 = o->protocol == OTLP_GRPC,
         .response_max = o->max_response_bytes + RESPONSE_OVERHEAD,
     };
-    if (options.http2 && !(x->shared = connection_new(&options, on_connection, x)))
+    if (options.http2 && !(target->shared = connection_new(&options, on_connection, x)))
         return -ENOMEM;
+    for (uint32_t i = 0; !options.http2 && i < x->n_slots; i++)
+        if (!(x->slots[i].own[k] = connection_new(&options, on_connection, x)))
+            return -ENOMEM;
+    return 0;
+}
+
+static int make_slots(struct client *x, const struct client_options *o)
+{
     x->slots = calloc(o->queue.num_consumers, sizeof *x->slots);
     if (!x->slots)
         return -ENOMEM;
-    for (x->n_slots = 0; x->n_slots < o->queue.num_consumers; x->n_slots++) {
-        struct slot *s = &x->slots[x->n_slots];
-        *s = (struct slot){.client = x, .connection = x->shared};
-        if (!s->connection && !(s->connection = connection_new(&options, on_connection, x)))
-            return -ENOMEM;
-    }
-    return 0;
+    x->n_slots = o->queue.num_consumers;
+    for (uint32_t i = 0; i < x->n_slots; i++)
+        x->slots[i].client = x;
+    int r = 0;
+    for (uint32_t k = 0; r == 0 && k < x->targets.n; k++)
+        r = make_connections(x, o, k);
+    return r;
 }
 
 /* Everything but the queue's lock and the wake handle, which come last. */
@@ -338,21 +352,36 @@ static void release_parts(struct client *x)
     io_timer_free(x->timer);
     coding_decoder_free(x->decoder);
     tls_context_free(x->tls);
-    call_head_release(&x->head);
-    endpoint_release(&x->endpoint);
+    for (uint32_t i = 0; i < x->targets.n; i++) {
+        call_head_release(&x->targets.at[i].head);
+        endpoint_release(&x->targets.at[i].endpoint);
+    }
     endpoint_release(&x->proxy);
     free(x->proxy_authorization);
     free(x->server_name);
     send_queue_release(&x->queue);
 }
 
+static int make_target(struct client *x, const struct client_options *o, const char *endpoint,
+                       uint32_t weight, struct error *e)
+{
+    if (x->targets.n == CLIENT_ENDPOINTS_MAX)
+        return error_set(e, -EINVAL, "more than %u endpoints", CLIENT_ENDPOINTS_MAX);
+    struct target *t = &x->targets.at[x->targets.n++];
+    t->weight = max_of(weight, 1u);
+    int r = endpoint_parse(&t->endpoint, endpoint, o->protocol == OTLP_GRPC ? 4317 : 4318, e);
+    return r < 0 ? r : call_head_init(&t->head, o, &t->endpoint, e);
+}
+
 static int make_parts(struct client *x, const struct client_options *o, struct error *e)
 {
-    int r = endpoint_parse(&x->endpoint, o->endpoint, o->protocol == OTLP_GRPC ? 4317 : 4318, e);
+    int r = 0;
+    x->targets.failover = o->failover;
+    for (uint32_t i = 0; r == 0 && i <= o->n_others; i++)
+        r = i == 0 ? make_target(x, o, o->endpoint, o->weight, e)
+                   : make_target(x, o, o->others[i - 1].endpoint, o->others[i - 1].weight, e);
     if (r == 0 && o->proxy_url)
         r = endpoint_parse_proxy(&x->proxy, o->proxy_url, &x->proxy_authorization, e);
-    if (r == 0)
-        r = call_head_init(&x->head, o, &x->endpoint, e);
     if (r == 0)
         r = make_tls(x, o, e);
     if (r == 0)

@@ -58,10 +58,22 @@ struct client_dialect {
                                    is   on_event's. */
 };
 
+struct client_endpoint {
+    const char *endpoint;
+    uint32_t weight; /* of its turns; 0 is 1 */
+};
+
+#define CLIENT_ENDPOINTS_MAX 16u
+
 struct client_options {
     /* "http://host:port/path", "https://…", "host:port", "unix:/path". No scheme: plain. No port: 4317 or
      * 4318. The path counts for OTLP_HTTP: the signal's own is appended to it, unless path is set. */
     const char *endpoint;
+    /* More of them, which take and say the same; n_others up to CLIENT_ENDPOINTS_MAX - 1. */
+    const struct client_endpoint *others;
+    uint32_t n_others;
+    uint32_t weight; /* of the first one; 0 is 1 */
+    bool failover;   /* the first that is well, in their order; else by turns */
     const char
         *path; /* the whole HTTP path instead (metrics_endpoint, profiles_endpoint); NULL: by the signal */
     enum otlp_protocol protocol;

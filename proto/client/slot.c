@@ -64,6 +64,7 @@ static void fail_attempt(struct slot *s, const char *message, uint64_t peer_dela
     uint64_t wait, now = io_loop_now(x->loop);
     if (x->suspect == s)
         x->suspect = NULL;
+    target_failed(s->target, now, peer_delay_ns);
     if (!retry_next(&s->retry, &x->retry, now, peer_delay_ns, &x->rng, &wait)) {
         lose(s, CLIENT_OUT_OF_TIME, message);
         return;
@@ -74,16 +75,20 @@ static void fail_attempt(struct slot *s, const char *message, uint64_t peer_dela
     }
     client_tell(x, CLIENT_RETRIED, s->entry, s->attempts, 0, message);
     s->state = SLOT_BACKOFF;
-    s->at_ns = now + wait;
+    x->again = true;
+    const bool is_elsewhere = x->targets.n > 1 && target_is_any_well(&x->targets, now);
+    s->at_ns = is_elsewhere ? now : now + wait;
+    if (x->targets.n > 1)
+        return; /* who asked to be left alone is: the others are not */
     if (peer_delay_ns > 0 && s->at_ns > x->throttled_ns)
         x->throttled_ns = s->at_ns;
-    x->again = true;
 }
 
 static void settle(struct slot *s, const struct call_result *result)
 {
     switch (result->outcome) {
     case CALL_OK:
+        target_succeeded(s->target);
         finish(s, result->partial ? CLIENT_PARTIAL : CLIENT_SENT, result->rejected, result->message.text);
         break;
     case CALL_FINAL: lose(s, CLIENT_REFUSED, result->message.text); break;
@@ -112,7 +117,8 @@ static void on_answer(void *user, enum http_call_result outcome, const struct ht
         };
         x->on_answer(x->user, &answer);
     }
-    call_read(&x->head, outcome, response, x->decoder, (int64_t)(clock_realtime() / NSEC_PER_SEC), &result);
+    call_read(&s->target->head, outcome, response, x->decoder, (int64_t)(clock_realtime() / NSEC_PER_SEC),
+              &result);
     settle(s, &result);
 }
 
@@ -120,6 +126,9 @@ static void begin_attempt(struct slot *s, uint64_t now_ns)
 {
     if (s->ends > 0)
         s->client->suspect = s;
+    const uint32_t k = target_pick(&s->client->targets, now_ns);
+    s->target = &s->client->targets.at[k];
+    s->connection = s->own[k] ? s->own[k] : s->target->shared;
     s->attempts++;
     s->began_ns = now_ns;
     s->at_ns = now_ns + s->client->timeout_ns;
@@ -129,7 +138,6 @@ static void begin_attempt(struct slot *s, uint64_t now_ns)
 /* The connection is wanted: calls if it is there, else has it opened. */
 static void step_waiting(struct slot *s, uint64_t now_ns)
 {
-    struct client *x = s->client;
     if (now_ns >= s->at_ns) {
         fail_attempt(s, "no connection in time", 0);
         return;
@@ -139,7 +147,8 @@ static void step_waiting(struct slot *s, uint64_t now_ns)
         connection_open(s->connection, (s->at_ns - now_ns) / 10 * 9);
         return;
     }
-    struct http_request request = call_request(&x->head, &s->to_send, s->at_ns - now_ns, s->timeout_text);
+    struct http_request request =
+        call_request(&s->target->head, &s->to_send, s->at_ns - now_ns, s->timeout_text);
     s->state = SLOT_CALLING;
     struct http_call *call = connection_call(s->connection, &request, on_answer, s);
     if (s->state != SLOT_CALLING)
@@ -222,7 +231,7 @@ static void begin_request(struct slot *s, struct send_entry *entry, uint64_t now
     s->was_broken = false;
     s->ends = 0;
     retry_begin(&s->retry, now_ns);
-    s->coding = call_coding(x->head.compression, entry->body->received);
+    s->coding = call_coding(x->targets.at[0].head.compression, entry->body->received);
     if (entry->body->coding == s->coding) {
         make_ready(s, client_body_bytes(entry->body));
         return;

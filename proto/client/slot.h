@@ -16,6 +16,7 @@
 #include "proto/client/event.h"
 #include "proto/client/options.h"
 #include "proto/client/queue.h"
+#include "proto/client/target.h"
 
 enum slot_state {
     SLOT_IDLE,     /* for a request */
@@ -28,7 +29,10 @@ enum slot_state {
 struct slot {
     struct client *client;
     enum slot_state state;
-    struct client_connection *connection; /* its own (HTTP/1.1 has one call at a time), or the shared one */
+    struct target *target; /* of this attempt */
+    struct client_connection
+        *connection; /* to it: its own (HTTP/1.1 has one call at a time), or the shared one */
+    struct client_connection *own[CLIENT_ENDPOINTS_MAX]; /* NULL: that target's is shared */
     struct send_entry *entry;
     struct coding_encoder *encoder; /* of the coding that was last encoded; NULL: nothing was */
     struct buffer wire;             /* the encoded body */
@@ -48,9 +52,9 @@ struct slot {
 /* What the slots of a client share. */
 struct client {
     struct io_loop *loop;
-    struct call_head head;
+    struct targets targets;
     int compression_level;
-    struct endpoint endpoint, proxy; /* proxy.host NULL: there is none */
+    struct endpoint proxy; /* proxy.host NULL: there is none */
     char *proxy_authorization;
     char *server_name;
     struct tls_context *tls;
@@ -68,7 +72,6 @@ struct client {
     struct send_queue queue;
     struct slot *slots;
     uint32_t n_slots;
-    struct client_connection *shared; /* gRPC: one HTTP/2 connection carries all calls */
     struct io_timer *timer;
     struct slot *suspect;  /* the one of those with `ends` that has an attempt now */
     uint64_t throttled_ns; /* no attempt begins before: a peer asked for it (E7) */

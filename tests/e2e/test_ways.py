@@ -176,3 +176,75 @@ def test_a_name_is_asked_for_again():
                     wait_for(lambda: len(sink.bodies) == i + 1, "the request")
                     threading.Event().wait(0.05)
                 assert (len(proxy.asked) == 5) if many else (len(proxy.asked) == 1)
+
+
+# ---- several endpoints
+
+def several(sinks, more=""):
+    urls = ", ".join(f"'http://127.0.0.1:{s.port}'" for s in sinks)
+    return f"""
+profiles: {{ exporters: [otlp/sink] }}
+exporters: {{ otlp/sink: {{ endpoints: [{urls}], {FAST}, protocol: http{more} }} }}
+"""
+
+
+def post(gateway, n):
+    for _ in range(n):
+        assert gateway.post(BODY)[0] == 200
+
+
+def test_endpoints_take_turns_by_weight():
+    with Counting() as a, Counting() as b, Counting() as c, running(Gateway(config=several((a, b, c), ", weights: [1, 2, 3]"))) as gateway:
+        post(gateway, 60)
+        wait_for(lambda: sum(len(s.bodies) for s in (a, b, c)) == 60, "all")
+        assert [len(s.bodies) for s in (a, b, c)] == [10, 20, 30]
+
+
+@pytest.mark.parametrize("balancing", ["round_robin", "failover"])
+def test_what_one_endpoint_does_not_take_another_does(balancing):
+    with Counting() as a, Counting() as b, running(Gateway(config=several((a, b), f", balancing: {balancing}, sending_queue: {{ num_consumers: 1 }}"))) as gateway:
+        post(gateway, 4)
+        wait_for(lambda: gateway.total("profgate_export_requests_total", outcome="sent") == 4, "the first ones")
+        assert len(b.bodies) == (2 if balancing == "round_robin" else 0)
+        a.keep_alive = False
+        a.stop()
+        a.take = lambda *request: (503, b"")
+        a.start()  # somebody is there, and has no room
+        before = len(b.bodies)
+        post(gateway, 10)
+        wait_for(lambda: len(b.bodies) == before + 10, "all at the other one")
+        del a.take
+        was = len(a.bodies)
+        wait_for(lambda: post(gateway, 1) or len(a.bodies) > was, "the first to be used again")
+        assert gateway.total("profgate_forward_dropped_samples_total") == 0
+
+
+def test_where_nobody_is_well_requests_wait():
+    with Counting() as a, Counting() as b, running(Gateway(config=several((a, b)))) as gateway:
+        a.stop(), b.stop()
+        post(gateway, 5)
+        wait_for(lambda: "will be repeated" in gateway.log(), "failed attempts")
+        b.start()
+        wait_for(lambda: len(b.bodies) == 5, "all at the one that came back")
+
+
+def test_grpc_to_several():
+    class Destination(OverGrpc, Parca):
+        pass
+    with Destination() as a, Destination() as b, running(Gateway(config=several((a, b)).replace("protocol: http", "protocol: grpc"))) as gateway:
+        post(gateway, 6)
+        wait_for(lambda: gateway.total("profgate_export_requests_total", outcome="sent") == 6, "all to be answered")
+        assert len(a.requests) == len(b.requests) == 3
+        a.stop()
+        post(gateway, 6)
+        wait_for(lambda: len(b.requests) == 9, "the rest")
+
+
+@pytest.mark.parametrize("keys, why", [
+    ("endpoint: 'http://a:1', endpoints: ['http://b:1']", "either the one or the other"), ("endpoints: ['http://a:1'], weights: [1, 2]", "2 for 1"),
+    ("endpoints: ['http://a:1'], weights: [0]", "from 1 to 1000"), ("endpoints: ['ftp://a:1']", "not http"), ("protocol: http", "no endpoint")])
+def test_endpoints_that_make_no_sense_are_an_error(keys, why, tmp_path):
+    file = tmp_path / "profgate.yaml"
+    file.write_text(f"exporters: {{ otlp/sink: {{ {keys} }} }}\n")
+    done = subprocess.run([BUILD / "profgate", "validate", file], capture_output=True, text=True)
+    assert done.returncode == 1 and why in done.stdout + done.stderr, done.stdout + done.stderr

@@ -7,6 +7,8 @@
 
 #include "gateway/export/otlp/backend.h"
 #include "proto/base/macros.h"
+#include "proto/base/quantity.h"
+#include "proto/client/endpoint.h"
 #include "proto/otlp/layouts/layout_1_9.h"
 
 #define AT(field)   offsetof(struct otlp_settings, field)
@@ -27,12 +29,20 @@ static const struct settings_word protocols[] = {{"grpc", OTLP_GRPC}, {"http", O
                                                 {"parca", OTLP_PARCA},
                                                 {"pyroscope", OTLP_PYROSCOPE},
                                                 {NULL}},
+                                  balancings[] = {{"round_robin", OTLP_ROUND_ROBIN},
+                                                  {"failover", OTLP_FAILOVER},
+                                                  {NULL}},
                                   temporalities[] = EXPORT_TEMPORALITIES;
 
 /* clang-format off */
 static const struct settings_row rows[] = {
     {"endpoint", SETTINGS_TEXT, SENT(endpoint), "", 0, 0, NULL,
      "http://host:port or https://host:port (for protocol http, a path may follow), or host:port"},
+    {"endpoints", SETTINGS_STRINGS, AT(endpoints), "", 0, 0, NULL,
+     "several in place of one, which take the same: each request goes to one of them; up to 16"},
+    {"weights", SETTINGS_STRINGS, AT(weights), "", 0, 0, NULL, "of the endpoints' turns, as many numbers from 1 to 1000; default is 1 each"},
+    {"balancing", SETTINGS_CHOICE, AT(balancing), "round_robin", 0, 0, balancings,
+     "round_robin: endpoints take turns; failover: the first that is well. One that failed is left alone for 1s to 30s"},
     {"protocol", SETTINGS_CHOICE, AT(protocol), "grpc", 0, 0, protocols, "OTLP/gRPC or OTLP/HTTP"},
     {"encoding", SETTINGS_CHOICE, AT(encoding), "proto", 0, 0, encodings, "of metrics by protocol http"},
     {"compression", SETTINGS_CHOICE, AT(compression), "as_received", 0, 0, compressions,
@@ -69,13 +79,41 @@ struct otlp {
     bool json, layout_1_9;
 };
 
+static int check_endpoints(const struct otlp_settings *s, struct error *e)
+{
+    uint64_t weight;
+    if (s->endpoints.n > 0 && s->sending.endpoint)
+        return error_set(e, -EINVAL, "endpoint and endpoints are either the one or the other");
+    if (s->endpoints.n > CLIENT_ENDPOINTS_MAX)
+        return error_set(e, -EINVAL, "more than %u endpoints", CLIENT_ENDPOINTS_MAX);
+    if (s->weights.n > 0 && s->weights.n != s->endpoints.n)
+        return error_set(e, -EINVAL, "weights: %u for %u endpoints", s->weights.n, s->endpoints.n);
+    for (uint32_t i = 0; i < s->weights.n; i++)
+        if (quantity_u64(bytes_str(s->weights.items[i]), &weight) < 0 || weight < 1 || weight > 1000)
+            return error_set(e, -EINVAL, "weights: \"%s\" is not a number from 1 to 1000",
+                             s->weights.items[i]);
+    for (uint32_t i = 0; i < s->endpoints.n; i++) {
+        cleanup(endpoint_release) struct endpoint parsed = {0};
+        int r = endpoint_parse(&parsed, s->endpoints.items[i], 1, e);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
 static int check(const char *name, const void *settings, struct error *e)
 {
     const struct otlp_settings *s = settings;
     int r = backend_check(s, e);
     if (r < 0)
         return error_prefix(e, r, "exporters.%s: ", name);
-    return sending_check(name, &s->sending, e);
+    r = check_endpoints(s, e);
+    if (r < 0)
+        return error_prefix(e, r, "exporters.%s: ", name);
+    struct sending_settings first = s->sending;
+    if (s->endpoints.n > 0)
+        first.endpoint = s->endpoints.items[0];
+    return sending_check(name, &first, e);
 }
 
 static void stream(const void *settings, struct export_stream *ret)
@@ -222,13 +260,45 @@ static void push_profiles(struct exporter *x, struct client_body *body, size_t r
 
 /* ---- life ---- */
 
+static uint32_t weight_of(const struct otlp_settings *s, uint32_t i)
+{
+    uint64_t weight = 1;
+    if (i < s->weights.n)
+        (void)quantity_u64(bytes_str(s->weights.items[i]), &weight); /* which was checked */
+    return (uint32_t)weight;
+}
+
+/* 0 or -ENOMEM. */
+static int add_endpoints(const struct otlp_settings *s, struct arena *arena, struct client_options *ret)
+{
+    struct client_endpoint *others = arena_calloc(arena, s->endpoints.n, sizeof *others);
+    if (!others)
+        return -ENOMEM;
+    for (uint32_t i = 1; i < s->endpoints.n; i++) {
+        const char *endpoint = sending_endpoint(&s->sending, s->endpoints.items[i], arena);
+        if (!endpoint)
+            return -ENOMEM;
+        others[i - 1] = (struct client_endpoint){endpoint, weight_of(s, i)};
+    }
+    ret->weight = weight_of(s, 0);
+    ret->others = others;
+    ret->n_others = s->endpoints.n - 1;
+    ret->failover = s->balancing == OTLP_FAILOVER;
+    return 0;
+}
+
 static int start(struct otlp *o, const struct otlp_settings *s, const struct export_context *c,
                  struct arena *arena, struct error *e)
 {
     struct client_options options;
-    int r = sending_options(&s->sending, c, arena, &options, e);
+    struct sending_settings first = s->sending;
+    if (s->endpoints.n > 0)
+        first.endpoint = s->endpoints.items[0];
+    int r = sending_options(&first, c, arena, &options, e);
     if (r < 0)
         return r;
+    if (s->endpoints.n > 1 && (r = add_endpoints(s, arena, &options)) < 0)
+        return error_set(e, r, "out of memory");
     options.protocol = s->protocol;
     options.compression = s->compression;
     options.compression_level = (int)s->compression_level;

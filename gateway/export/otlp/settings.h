@@ -15,6 +15,8 @@ struct otlp_settings {
     uint32_t compression_level;                              /* 0: the coding's usual one */
     enum { OTLP_LAYOUT_1_9, OTLP_LAYOUT_1_10 } wire_version; /* of profiles */
     enum export_temporality temporality;
+    struct settings_strings endpoints, weights; /* several in place of one */
+    enum { OTLP_ROUND_ROBIN, OTLP_FAILOVER } balancing;
     enum otlp_backend backend; /* what takes the profiles */
     bool references;           /* in profiles, as they came */
     struct settings_strings text_attributes;

@@ -55,12 +55,10 @@ int sending_check(const char *name, const struct sending_settings *settings, str
     return r < 0 ? error_prefix(e, r, "exporters.%s: ", name) : 0;
 }
 
-/* How the sender wants the endpoint: host:port without a scheme is TLS, as the Collector has it, unless
- * tls.insecure says otherwise. NULL: memory is out. */
-static const char *endpoint(const struct sending_settings *s, struct arena *arena)
+const char *sending_endpoint(const struct sending_settings *s, const char *endpoint, struct arena *arena)
 {
-    bool has_scheme = strstr(s->endpoint, "://") != NULL || strncmp(s->endpoint, "unix:", 5) == 0;
-    return has_scheme || s->tls_insecure ? s->endpoint : arena_printf(arena, "https://%s", s->endpoint);
+    bool has_scheme = strstr(endpoint, "://") != NULL || strncmp(endpoint, "unix:", 5) == 0;
+    return has_scheme || s->tls_insecure ? endpoint : arena_printf(arena, "https://%s", endpoint);
 }
 
 int sending_options(const struct sending_settings *settings, const struct export_context *c,
@@ -69,7 +67,7 @@ int sending_options(const struct sending_settings *settings, const struct export
     const struct settings_pairs *pairs = &settings->headers;
     struct client_header *headers = arena_calloc(arena, pairs->n + 1, sizeof *headers);
     struct client_options o = CLIENT_DEFAULT;
-    o.endpoint = endpoint(settings, arena);
+    o.endpoint = sending_endpoint(settings, settings->endpoint, arena);
     if (!headers || !o.endpoint)
         return error_set(e, -ENOMEM, "out of memory");
     for (uint32_t i = 0; i < pairs->n; i++)

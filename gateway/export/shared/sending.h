@@ -98,6 +98,10 @@ struct sending {
     uint64_t deadline_ns; /* of the stop */
 };
 
+/* How the sender wants an endpoint: host:port without a scheme is TLS, as the Collector has it, unless
+ * tls.insecure says otherwise. NULL: memory is out. */
+const char *sending_endpoint(const struct sending_settings *s, const char *endpoint, struct arena *arena);
+
 /* The sender's options by the settings; the rest as the defaults are. What they point at is the settings' and
  * the arena's; there is room for one header more. 0 or -ENOMEM with *e. */
 int sending_options(const struct sending_settings *settings, const struct export_context *c,
