@@ -90,7 +90,8 @@ struct config {
     double check_share;
     struct settings_strings trace_labels, span_labels;
 
-    uint64_t look_memory, look_retention_ns;
+    uint64_t look_memory, look_retention_ns, look_storage_bytes;
+    const char *look_storage;
     uint32_t look_samples_per_second;
     bool look_expose;
 

@@ -76,6 +76,13 @@ static int write_status(const struct look_asked *asked, struct json *j)
         oldest = min_of(oldest, (uint64_t)e->oldest);
         newest = e->oldest <= e->newest ? max_of(newest, e->newest + 1ull) : newest;
     }
+    uint64_t files = 0, disk = 0;
+    for (uint32_t i = 0; s->shelf && i < look_shelf_n(s->shelf); i++, files++) {
+        const struct look_shelved *file = look_shelf_at(s->shelf, i);
+        disk += file->bytes;
+        oldest = min_of(oldest, (uint64_t)file->oldest);
+        newest = file->oldest <= file->newest ? max_of(newest, file->newest + 1ull) : newest;
+    }
     const uint64_t ms = LOOK_SLICE_NS / NSEC_PER_MSEC;
     const struct {
         const char *name;
@@ -95,6 +102,8 @@ static int write_status(const struct look_asked *asked, struct json *j)
                    {"not_kept", s->counts.not_kept},
                    {"late", s->counts.late},
                    {"lost", s->counts.lost},
+                   {"files", files},
+                   {"file_bytes", disk},
                    {"samples_per_second", s->options.samples_per_second}};
     json_open(j, '{');
     for (uint32_t i = 0; i < ARRAY_LEN(numbers); i++)
@@ -166,5 +175,7 @@ int look_answer(struct look_store *s, enum look_endpoint endpoint, struct bytes 
                                   "the answer is larger than 16 MiB; ask for fewer nodes, or less time");
     }
     look_question_release(&q);
-    return r < 0 ? look_answer_error(ret, 503, "out of memory; ask for less time or one service") : r;
+    return r < 0 ? look_answer_error(ret, 503,
+                                     "no memory, or a file cannot be read; ask for less time or one service")
+                 : r;
 }

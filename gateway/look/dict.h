@@ -14,6 +14,9 @@
 /* Nodes that every one has. */
 enum { LOOK_ROOT = 0, LOOK_NODE_NOT_KEPT = 1 };
 
+/* …and how many of each it begins with. */
+enum { LOOK_FIRST_STRING = 2, LOOK_FIRST_FRAME = 1, LOOK_FIRST_NODE = 2 };
+
 #define LOOK_NONE UINT32_MAX
 
 struct look_node {

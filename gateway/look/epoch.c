@@ -206,24 +206,22 @@ int look_epoch_seal(struct look_epoch *e, bool (*is_over)(const struct look_open
 {
     struct buffer scratch = BUFFER_INIT(0);
     int r = 0;
-    for (uint32_t i = e->open.n; i-- > 0 && r == 0;)
-        if (i < e->open.n && is_over(&e->open.p[i], now_ns))
-            r = seal(e, i, &scratch);
+    for (int level = LOOK_FINE; level < LOOK_N_LEVELS;
+         level++) /* fine ones become part of coarse ones first */
+        for (uint32_t i = e->open.n; i-- > 0 && r == 0;)
+            if (e->open.p[i].level == (enum look_level)level && is_over(&e->open.p[i], now_ns))
+                r = seal(e, i, &scratch);
     buffer_release(&scratch);
     return r;
 }
 
-static bool is_within(uint32_t at, uint32_t from, uint32_t to)
+/* Whether a slice belongs to what is asked for: a fine one that is part of no coarse one yet, too. */
+static bool is_wanted(enum look_level of, uint32_t at, bool is_alone, enum look_level level, uint32_t from,
+                      uint32_t to)
 {
-    return at >= from && at < to;
-}
-
-/* Whether an open slice belongs to what is asked for. */
-static bool is_wanted(const struct look_open *o, enum look_level level, uint32_t from, uint32_t to)
-{
-    const bool is_part = level == LOOK_COARSE && o->level == LOOK_FINE;
-    return (o->level == level || is_part) &&
-           is_within(is_part ? o->at / LOOK_COARSE_SLICES : o->at, from, to);
+    const bool is_part = level == LOOK_COARSE && of == LOOK_FINE && is_alone;
+    at /= is_part ? LOOK_COARSE_SLICES : 1;
+    return (of == level || is_part) && at >= from && at < to;
 }
 
 int look_epoch_each(struct look_epoch *e, enum look_level level, uint32_t from, uint32_t to,
@@ -231,11 +229,11 @@ int look_epoch_each(struct look_epoch *e, enum look_level level, uint32_t from, 
 {
     int r = 0;
     for (uint32_t i = 0; i < e->slices.n && r == 0; i++)
-        if (e->slices.p[i].level == level && is_within(e->slices.p[i].at, from, to))
+        if (is_wanted(e->slices.p[i].level, e->slices.p[i].at, e->is_read, level, from, to))
             r = show(context, &e->slices.p[i]);
     struct buffer text = BUFFER_INIT(0);
     for (uint32_t i = 0; i < e->open.n && r == 0; i++) {
-        if (!is_wanted(&e->open.p[i], level, from, to))
+        if (!is_wanted(e->open.p[i].level, e->open.p[i].at, true, level, from, to))
             continue;
         text.n = 0;
         merge(&e->open.p[i]);

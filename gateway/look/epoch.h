@@ -45,6 +45,8 @@ struct look_epoch {
     struct hash_table series_of, stack_of;
     VEC(struct look_slice) slices;
     VEC(struct look_open) open;
+    uint64_t id;             /* its file's; 0: none yet */
+    bool is_read;            /* of a file: fine slices in it are part of no coarse one */
     uint64_t began_ns;       /* Unix time */
     uint32_t oldest, newest; /* fine slices; oldest > newest: none */
 };

@@ -32,12 +32,35 @@ struct look_store *look_store_new(const struct look_store_options *options, stru
     return s;
 }
 
+int look_store_keep_in(struct look_store *s, const char *folder, uint64_t bytes_max, struct error *e)
+{
+    return look_shelf_open(&s->shelf, folder, bytes_max, e);
+}
+
+static bool always(const struct look_open *open, uint64_t now_ns)
+{
+    return true;
+}
+
+/* It grows no more. */
+static void end_epoch(struct look_store *s, struct look_epoch *e)
+{
+    look_epoch_seal(e, always, 0); /* without memory some stay open */
+    if (s->shelf) {
+        look_shelf_write(s->shelf, e);
+        look_shelf_finish(s->shelf, e);
+    }
+}
+
 struct look_store *look_store_free(struct look_store *s)
 {
     if (!s)
         return NULL;
+    if (s->n_epochs > 0)
+        end_epoch(s, s->epochs[s->n_epochs - 1]);
     while (s->n_epochs > 0)
         look_epoch_free(s->epochs[--s->n_epochs]);
+    look_shelf_close(s->shelf);
     vec_release(&s->strings);
     vec_release(&s->stacks);
     vec_release(&s->series);
@@ -49,14 +72,11 @@ struct look_store *look_store_free(struct look_store *s)
 
 static void drop_oldest(struct look_store *s)
 {
+    if (s->n_epochs == 1)
+        end_epoch(s, s->epochs[0]);
     look_epoch_free(s->epochs[0]);
     s->n_epochs--;
     memmove(s->epochs, s->epochs + 1, s->n_epochs * sizeof *s->epochs);
-}
-
-static bool always(const struct look_open *open, uint64_t now_ns)
-{
-    return true;
 }
 
 static struct look_epoch *newest(struct look_store *s)
@@ -69,7 +89,7 @@ static int begin_epoch(struct look_store *s, uint64_t now_ns)
 {
     struct look_epoch *was = newest(s);
     if (was)
-        look_epoch_seal(was, always, now_ns); /* without memory they stay open */
+        end_epoch(s, was);
     if (s->n_epochs == LOOK_EPOCHS_MAX)
         drop_oldest(s);
     struct look_epoch *e = look_epoch_new(&s->budget, now_ns);
@@ -247,7 +267,11 @@ void look_store_tick(struct look_store *s, uint64_t now_ns, uint64_t monotonic_n
         s->ticked_ns = monotonic_ns;
     for (uint32_t i = 0; i < s->n_epochs; i++)
         look_epoch_seal(s->epochs[i], is_over, now_ns); /* what there is no memory for waits */
+    if (s->shelf && s->n_epochs > 0)
+        look_shelf_write(s->shelf, newest(s));
     const uint64_t oldest = now_ns > s->options.retention_ns ? now_ns - s->options.retention_ns : 0;
     while (s->n_epochs > 0 && (uint64_t)s->epochs[0]->newest * LOOK_SLICE_NS + LOOK_SLICE_NS < oldest)
         drop_oldest(s);
+    if (s->shelf)
+        look_shelf_trim(s->shelf, (uint32_t)(oldest / LOOK_SLICE_NS));
 }

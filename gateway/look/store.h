@@ -4,6 +4,9 @@
  * age whatever comes. What does not fit costs the oldest epoch; what still does not fit is counted under
  * "[not kept]", so that totals are right.
  *
+ * With a folder what is sealed is on disk within a second, all of it at the end; epochs that memory has no
+ * more are read from there when they are asked about.
+ *
  * One thread at a time; queries (answer.h) are of its thread, too.
  */
 #ifndef GATEWAY_LOOK_STORE_H
@@ -12,6 +15,7 @@
 #include "gateway/look/batch.h"
 #include "gateway/look/epoch.h"
 #include "gateway/look/rates.h"
+#include "gateway/look/shelf.h"
 
 /* A quarter of memory each, and what is on the way. */
 #define LOOK_EPOCHS_MAX 5u
@@ -35,6 +39,7 @@ struct look_store {
     struct look_rates rates;
     struct look_epoch *epochs[LOOK_EPOCHS_MAX]; /* the oldest first */
     uint32_t n_epochs;
+    struct look_shelf *shelf;    /* NULL: in memory only */
     uint64_t demand[LOOK_RATES]; /* since the last tick */
     uint64_t ticked_ns;          /* monotonic */
     struct look_counts counts;
@@ -44,6 +49,9 @@ struct look_store {
 /* `parent` is charged for all of it, and outlives it. NULL: no memory. */
 struct look_store *look_store_new(const struct look_store_options *options, struct budget *parent);
 struct look_store *look_store_free(struct look_store *s);
+
+/* Keeps epochs in a folder, too, and finds those that are there (shelf.h). Once. 0, or negative with *e. */
+int look_store_keep_in(struct look_store *s, const char *folder, uint64_t bytes_max, struct error *e);
 
 /* Takes a batch of a tap, and frees it. NULL is fine. `now_ns` is Unix time. */
 void look_store_add(struct look_store *s, struct look_batch *batch, uint64_t now_ns);

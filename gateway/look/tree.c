@@ -31,16 +31,22 @@ void look_tree_release(struct look_tree *t)
 
 /* ---- which slices -------------------------------------------------------------------------- */
 
+static void span(uint32_t first, uint32_t last, uint64_t *oldest, uint64_t *newest)
+{
+    if (first > last)
+        return;
+    *oldest = min_of(*oldest, first * LOOK_SLICE_NS);
+    *newest = max_of(*newest, (last + 1) * LOOK_SLICE_NS);
+}
+
 void look_range(const struct look_store *s, const struct look_select *select, bool is_of_services,
                 struct look_found *ret, uint32_t *ret_from, uint32_t *ret_to)
 {
     uint64_t oldest = UINT64_MAX, newest = 0;
-    for (uint32_t i = 0; i < s->n_epochs; i++) {
-        if (s->epochs[i]->oldest > s->epochs[i]->newest)
-            continue;
-        oldest = min_of(oldest, s->epochs[i]->oldest * LOOK_SLICE_NS);
-        newest = max_of(newest, (s->epochs[i]->newest + 1) * LOOK_SLICE_NS);
-    }
+    for (uint32_t i = 0; i < s->n_epochs; i++)
+        span(s->epochs[i]->oldest, s->epochs[i]->newest, &oldest, &newest);
+    for (uint32_t i = 0; s->shelf && i < look_shelf_n(s->shelf); i++)
+        span(look_shelf_at(s->shelf, i)->oldest, look_shelf_at(s->shelf, i)->newest, &oldest, &newest);
     const bool is_coarse = is_of_services && select->to_ns - select->from_ns > COARSE_FROM_NS &&
                            look_select_is_of_services(select);
     const uint64_t unit = is_coarse ? LOOK_COARSE_SLICES * LOOK_SLICE_NS : LOOK_SLICE_NS;
@@ -98,11 +104,40 @@ static int visit_epoch(struct visiting *v, uint32_t from, uint32_t to)
     return r;
 }
 
+static bool is_in_memory(const struct look_store *s, uint64_t id)
+{
+    for (uint32_t i = 0; i < s->n_epochs; i++)
+        if (s->epochs[i]->id == id)
+            return true;
+    return false;
+}
+
+/* Files that overlap with [from, to), and that memory has no more. */
+static int visit_shelf(struct look_store *s, const struct look_visit *visit, uint32_t from, uint32_t to,
+                       struct look_found *found)
+{
+    const uint64_t unit = found->level == LOOK_COARSE ? LOOK_COARSE_SLICES : 1;
+    int r = 0;
+    for (uint32_t i = 0; r == 0 && i < look_shelf_n(s->shelf); i++) {
+        const struct look_shelved file = *look_shelf_at(s->shelf, i);
+        if (file.oldest >= to * unit || file.newest < from * unit || is_in_memory(s, file.id))
+            continue;
+        struct visiting v = {.visit = visit, .found = found};
+        r = look_shelf_read(s->shelf, i, found->level, from, to, visit->budget, &v.epoch);
+        if (v.epoch)
+            r = visit_epoch(&v, from, to);
+        else if (i < look_shelf_n(s->shelf) && look_shelf_at(s->shelf, i)->id != file.id)
+            i--; /* it was damaged, and is not there any more */
+        look_epoch_free(v.epoch);
+    }
+    return r;
+}
+
 int look_visit(struct look_store *s, const struct look_visit *visit, struct look_found *ret)
 {
     uint32_t from, to;
     look_range(s, visit->select, visit->is_of_services, ret, &from, &to);
-    int r = 0;
+    int r = s->shelf ? visit_shelf(s, visit, from, to, ret) : 0;
     for (uint32_t i = 0; i < s->n_epochs && r == 0; i++) {
         struct visiting v = {.visit = visit, .epoch = s->epochs[i], .found = ret};
         r = visit_epoch(&v, from, to);

@@ -297,11 +297,14 @@ int looking_new(struct looking **ret, const struct config *c, struct io_loop *lo
         return error_set(e, -ENOMEM, "out of memory");
     }
     l->loop = loop;
-    int r = merger_new(&l->thread, loop);
+    const bool is_kept = c->look_storage && c->look_storage[0];
+    int r = is_kept ? look_store_keep_in(l->store, c->look_storage, c->look_storage_bytes, e) : 0;
+    if (r == 0 && (r = merger_new(&l->thread, loop)) < 0)
+        error_set(e, r, "no thread for look: %s", strerror(-r));
     if (r < 0) {
         look_store_free(l->store);
         free(l);
-        return error_set(e, r, "no thread for look: %s", strerror(-r));
+        return r;
     }
     *ret = l;
     return 0;

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* needs: proto/otlp/view rules/match dep_sqlite */
+/* Stacks on disk: there after a restart and after kill -9, damaged files named and the rest served, bounded.
+ */
+#include "gateway/look/shelf.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "gateway/look/store.h"
+#include "gateway/look/tap.h"
+#include "gateway/look/tree.h"
+#include "proto/base/clock.h"
+#include "proto/base/rng.h"
+#include "tests/lib/unit.h"
+
+#define BEGIN (1795338000ull * NSEC_PER_SEC)
+
+static char folder[UNIT_PATH_MAX];
+static struct look_store *store;
+static struct look_tap *tap;
+static struct profiles view;
+static unsigned char *body;
+static uint64_t now = BEGIN;
+
+static void open_store(uint64_t bytes_max)
+{
+    const struct look_store_options options = {16u << 20, 3600ull * NSEC_PER_SEC, 1000000};
+    struct error e = {""};
+    store = unit_made(look_store_new(&options, NULL));
+    ck_assert_msg(look_store_keep_in(store, folder, bytes_max, &e) == 0, "%s", e.text);
+    tap = unit_made(look_tap_new(&store->rates, &store->budget, 8u << 20));
+}
+
+static void close_store(void)
+{
+    look_tap_free(tap);
+    look_store_free(store);
+}
+
+static void take(const char *name)
+{
+    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
+    struct error e = {""};
+    size_t n;
+    ck_assert_int_eq(profiles_init(&view, NULL), 0);
+    body = unit_data(name, &n);
+    ck_assert_int_eq(profiles_decode(&view, bytes_of(body, n), &limits, &e), 0);
+}
+
+static void leave(void)
+{
+    profiles_release(&view);
+    free(body);
+}
+
+static void push(void)
+{
+    for (uint32_t i = 0; i < view.profile.n; i++)
+        view.profile.time_unix_nano[i] = now;
+    look_tap_push(tap, &view, now);
+    look_store_add(store, look_tap_take(tap), now);
+    now += LOOK_SLICE_NS;
+    look_store_tick(store, now, now);
+}
+
+/* What a tree of all that is kept adds up to. */
+static uint64_t total(enum look_level level)
+{
+    struct look_tree tree;
+    struct look_found found;
+    struct look_select select = {.from_ns = level == LOOK_COARSE ? 0 : BEGIN - NSEC_PER_SEC,
+                                 .to_ns = now + 3600ull * NSEC_PER_SEC,
+                                 .type = BYTES_LIT(LOOK_CPU_TYPE)};
+    ck_assert_int_eq(look_tree_init(&tree, NULL, true), 0);
+    ck_assert_int_eq(look_tree_gather(&tree, 0, store, &select, 0, &found), 0);
+    ck_assert_int_eq(look_tree_sum(&tree), 0);
+    ck_assert_int_eq(found.level, level);
+    const uint64_t sum = tree.total[0].p[LOOK_ROOT];
+    look_tree_release(&tree);
+    return sum;
+}
+
+/* The n-th file whose name has this in it; its path. */
+static bool find_file(const char *part, char ret[2 * UNIT_PATH_MAX])
+{
+    DIR *d = opendir(folder);
+    bool found = false;
+    ck_assert_ptr_nonnull(d);
+    for (struct dirent *entry; !found && (entry = readdir(d));) {
+        const size_t n = strlen(entry->d_name), k = strlen(part);
+        found = strstr(entry->d_name, part) && (part[0] != '.' || strcmp(entry->d_name + n - k, part) == 0);
+        snprintf(ret, 2 * UNIT_PATH_MAX, "%s/%.80s", folder, entry->d_name);
+    }
+    closedir(d);
+    return found;
+}
+
+UNIT(what_was_kept_is_there_after_a_restart)
+{
+    unit_new_folder(folder);
+    take("connector/ebpf-mixed-0003.pb");
+    open_store(1u << 30);
+    for (int i = 0; i < 70; i++)
+        push();
+    const uint64_t sum = total(LOOK_FINE);
+    ck_assert_uint_gt(sum, 0);
+    ck_assert_uint_eq(total(LOOK_COARSE), sum);
+    close_store();
+    open_store(1u << 30);
+    ck_assert_uint_eq(store->n_epochs, 0);
+    ck_assert_uint_eq(total(LOOK_FINE), sum);
+    ck_assert_uint_eq(total(LOOK_COARSE), sum);
+    push();
+    ck_assert_uint_eq(total(LOOK_FINE), sum / 70 * 71);
+    ck_assert_uint_eq(total(LOOK_COARSE), sum / 70 * 71);
+    close_store();
+    leave();
+}
+
+UNIT(a_folder_is_one_process_s)
+{
+    struct look_shelf *first = NULL, *second = NULL;
+    struct error e = {""};
+    unit_new_folder(folder);
+    ck_assert_int_eq(look_shelf_open(&first, folder, 1u << 30, &e), 0);
+    ck_assert_int_lt(look_shelf_open(&second, folder, 1u << 30, &e), 0);
+    ck_assert(strstr(e.text, "in use by another process"));
+    look_shelf_close(first);
+    ck_assert_int_eq(look_shelf_open(&first, folder, 1u << 30, &e), 0);
+    look_shelf_close(first);
+}
+
+/* The child says what it has written; it is killed in the middle of something. */
+static void child(int out)
+{
+    open_store(1u << 30);
+    for (uint32_t n = 1;; n++) {
+        push();
+        const uint32_t sealed = n > 3 ? n - 3 : 0; /* open: this slice and the two before */
+        if (write(out, &sealed, sizeof sealed) != sizeof sealed)
+            _exit(1);
+    }
+}
+
+UNIT(what_was_written_is_there_after_a_kill)
+{
+    struct rng rng;
+    rng_seed(&rng, 3);
+    take("connector/ebpf-go-0003.pb");
+    for (unsigned round = 0; round < unit_rounds(12); round++) {
+        int ends[2];
+        uint32_t sealed = 0, told;
+        unit_new_folder(folder);
+        now = BEGIN;
+        ck_assert_int_eq(pipe(ends), 0);
+        const pid_t pid = fork();
+        ck_assert_int_ge(pid, 0);
+        if (pid == 0)
+            child(ends[1]);
+        close(ends[1]);
+        const uint32_t enough = 5 + (uint32_t)(rng_next(&rng) % 150);
+        while (sealed < enough && read(ends[0], &told, sizeof told) == sizeof told)
+            sealed = told;
+        ck_assert_uint_ge(sealed, enough);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        while (read(ends[0], &told, sizeof told) == sizeof told)
+            sealed = told;
+        close(ends[0]);
+        uint64_t one = 0;
+        for (uint32_t k = 0; k < view.sample.n; k++)
+            one += (uint64_t)profiles_sample_value(&view, k);
+        open_store(1u << 30);
+        now = BEGIN + (sealed + 100) * LOOK_SLICE_NS;
+        ck_assert_uint_ge(total(LOOK_FINE), sealed * one * (uint64_t)view.profile.period[0]);
+        ck_assert_uint_eq(total(LOOK_COARSE), total(LOOK_FINE));
+        close_store();
+    }
+    leave();
+}
+
+/* Whatever is in a file: what is wrong is left out, and a file that cannot be read is set aside. */
+UNIT(damage_is_left_out)
+{
+    char path[2 * UNIT_PATH_MAX];
+    struct rng rng;
+    struct stat st;
+    rng_seed(&rng, 4);
+    unit_new_folder(folder);
+    take("connector/ebpf-go-0003.pb");
+    open_store(1u << 30);
+    for (int i = 0; i < 12; i++)
+        push();
+    const uint64_t sum = total(LOOK_FINE);
+    close_store();
+    ck_assert(find_file(".sqlite", path));
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fstat(fd, &st), 0);
+    uint8_t *whole = malloc((size_t)st.st_size);
+    ck_assert(whole && pread(fd, whole, (size_t)st.st_size, 0) == st.st_size);
+    close(fd);
+    uint32_t whole_sums = 0, rounds = unit_rounds(60);
+    for (uint32_t round = 0; round < rounds; round++) {
+        const off_t at = (off_t)(rng_next(&rng) % (uint64_t)st.st_size);
+        const uint8_t byte = whole[at] ^ (uint8_t)(1u << rng_next(&rng) % 8);
+        const bool cuts = round % 5 == 4;
+        fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        ck_assert(fd >= 0 && pwrite(fd, whole, (size_t)(cuts ? at : st.st_size), 0) >= 0);
+        if (!cuts)
+            ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
+        close(fd);
+        open_store(1u << 30);
+        const uint64_t found = total(LOOK_FINE);
+        ck_assert_uint_le(found, sum);
+        whole_sums += found == sum;
+        close_store();
+    }
+    ck_assert_uint_lt(whole_sums, rounds);
+    free(whole);
+    fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    ck_assert(fd >= 0 && write(fd, "no database at all, but a text that somebody left here", 54) == 54);
+    close(fd);
+    open_store(1u << 30);
+    ck_assert_uint_eq(total(LOOK_FINE), 0);
+    ck_assert(find_file("damaged", path));
+    close_store();
+    leave();
+}
+
+UNIT(files_are_bounded)
+{
+    uint64_t most = 0;
+    unit_new_folder(folder);
+    take("connector/ebpf-go-0003.pb");
+    open_store(1u << 20);
+    for (int i = 0; i < 40; i++) {
+        uint64_t bytes = 0;
+        push();
+        if (store->n_epochs > 0)
+            store->epochs[store->n_epochs - 1]->began_ns -= 901ull * NSEC_PER_SEC; /* an epoch each */
+        for (uint32_t k = 0; k < look_shelf_n(store->shelf); k++)
+            bytes += look_shelf_at(store->shelf, k)->bytes;
+        most = max_of(most, bytes);
+    }
+    /* what is being written is never deleted: one file and its log may come on top */
+    ck_assert_uint_le(most, 2u << 20);
+    ck_assert_uint_gt(look_shelf_n(store->shelf), 1);
+    ck_assert_uint_lt(look_shelf_n(store->shelf), 20);
+    close_store();
+    leave();
+}
+
+UNIT(a_folder_that_takes_nothing_costs_nothing_else)
+{
+    unit_new_folder(folder);
+    take("connector/ebpf-go-0003.pb");
+    open_store(1u << 30);
+    char path[2 * UNIT_PATH_MAX];
+    snprintf(path, sizeof path, "%s/lock", folder);
+    ck_assert(unlink(path) == 0 && rmdir(folder) == 0);
+    for (int i = 0; i < 10; i++)
+        push();
+    ck_assert_uint_eq(look_shelf_n(store->shelf), 0);
+    const uint64_t sum = total(LOOK_FINE);
+    ck_assert_uint_gt(sum, 0);
+    close_store();
+    leave();
+}
