@@ -74,7 +74,7 @@ static void draw_row(const struct browse *b, struct line *l, uint32_t i, bool is
     line_printf(l, " ");
     if (b->style.width >= 60 && row)
         add_spark(b, l, row);
-    line_pad(l, (b->style.width >= 60 ? b->list.n_values : 0) + 15);
+    line_pad(l, (b->style.width >= 60 ? b->list.n_values : 0) + 17);
     if (is_chosen)
         line_look(l, "1");
     if (!row)

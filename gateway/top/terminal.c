@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/top/terminal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +25,8 @@ struct terminal {
     void *user;
     struct termios before;
     struct io_signal *resized;
+    int keys; /* the terminal once more: libuv makes what it watches non-blocking, and standard output is to
+                 block */
     uv_poll_t poll;
     struct buffer shown;
 };
@@ -72,7 +76,9 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct terminal *t = poll->data;
     uint8_t typed[READ_MAX];
-    const ssize_t n = status < 0 ? -1 : read(STDIN_FILENO, typed, sizeof typed);
+    const ssize_t n = status < 0 ? -1 : read(t->keys, typed, sizeof typed);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
     if (n <= 0) {
         uv_poll_stop(poll);
         t->pressed(t->user, TERMINAL_GONE);
@@ -96,15 +102,20 @@ static void on_resized(void *user, int signum)
 struct terminal *terminal_new(struct io_loop *loop, void (*pressed)(void *user, uint32_t key), void *user)
 {
     struct termios raw;
-    if (tcgetattr(STDIN_FILENO, &raw) < 0)
-        return NULL;
-    struct terminal *t = calloc(1, sizeof *t);
+    const char *name = ttyname(STDIN_FILENO);
+    struct terminal *t = name && tcgetattr(STDIN_FILENO, &raw) == 0 ? calloc(1, sizeof *t) : NULL;
     if (!t)
         return NULL;
-    *t = (struct terminal){.pressed = pressed, .user = user, .before = raw, .poll.data = t};
+    *t = (struct terminal){.pressed = pressed,
+                           .user = user,
+                           .before = raw,
+                           .keys = open(name, O_RDONLY | O_NOCTTY | O_CLOEXEC),
+                           .poll.data = t};
     t->resized = io_signal_new(loop, SIGWINCH, on_resized, t);
-    if (!t->resized || uv_poll_init(io_loop_uv(loop), &t->poll, STDIN_FILENO) < 0) {
+    if (!t->resized || t->keys < 0 || uv_poll_init(io_loop_uv(loop), &t->poll, t->keys) < 0) {
         io_signal_free(t->resized);
+        if (t->keys >= 0)
+            close(t->keys);
         free(t);
         return NULL;
     }
@@ -120,6 +131,7 @@ struct terminal *terminal_new(struct io_loop *loop, void (*pressed)(void *user, 
 static void on_closed(uv_handle_t *handle)
 {
     struct terminal *t = handle->data;
+    close(t->keys);
     buffer_release(&t->shown);
     free(t);
 }
