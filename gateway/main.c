@@ -41,19 +41,13 @@ static const struct settings_command
                       .text = "Prints a manual page: man -l <(profgate manual config)\n",
                       .run = run_manual};
 
-static const struct settings_command *const commands[] = {&serve_command,
-                                                          &validate_command,
-                                                          &rules_command,
-                                                          &count_command,
-                                                          &convert_command,
-                                                          &conformance_command,
-                                                          &replay_command,
-                                                          &top_command,
-                                                          &help_command,
-                                                          &version_command,
-                                                          &completion_command,
-                                                          &manual_command,
-                                                          NULL};
+static const struct settings_command *const commands[] = {&serve_command,   &validate_command,
+                                                          &rules_command,   &count_command,
+                                                          &convert_command, &conformance_command,
+                                                          &replay_command,  &look_command,
+                                                          &top_command,     &help_command,
+                                                          &version_command, &completion_command,
+                                                          &manual_command,  NULL};
 
 static const struct settings_command profgate = {
     .name = "profgate",

@@ -11,6 +11,6 @@
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_USAGE = 2, EXIT_ENVIRONMENT = 3 };
 
 extern const struct settings_command serve_command, validate_command, rules_command, count_command,
-    convert_command, conformance_command, replay_command;
+    convert_command, conformance_command, replay_command, look_command;
 
 #endif

@@ -19,14 +19,14 @@ export class Functions {
   row(r, most) {
     const { total, unit } = this.answer, swatch = h('i');
     swatch.style.background = kindColor(r.kind);
-    const name = shown(r.name) || '[unknown]', where = shown(r.lib && r.lib !== r.name ? r.lib : '');
+    const name = shown(r.name) || '[unknown]', where = shown(r.lib && r.lib !== r.name ? r.lib.replace(/.*\/(?=.)/, '') : '');
     const cells = [[r.self, most.self], [r.total, most.total]].map(([v, longest]) => {
       const bar = h('span', { class: 'share' }), share = v / (total || 1);
       bar.style.width = `${Math.min(96, (96 * v) / (longest || 1))}%`;
       return h('td', { title: amount(v, unit) }, bar, this.wide ? amount(v, unit) + '\u2003' : '', percent(share));
     });
     return h('tr', { onclick: () => this.chosen(r) },
-      h('td', { title: [name, where, shown(r.file || '')].filter(Boolean).join('\n') }, h('div', {}, r.kind ? swatch : '', h('button', { type: 'button' }, name), where ? h('small', {}, where) : '')), ...cells);
+      h('td', { title: [name, shown(r.lib || ''), shown(r.file || '')].filter(Boolean).join('\n') }, h('div', {}, r.kind ? swatch : '', h('button', { type: 'button' }, name), where ? h('small', {}, where) : '')), ...cells);
   }
 
   draw() {

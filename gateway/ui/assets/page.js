@@ -166,7 +166,7 @@ function fill(select, options, value) {
 function controls() {
   document.body.className = state.view;
   for (const view of VIEWS) $('tab-' + view).setAttribute('aria-selected', view === state.view);
-  fill($('span'), SPANS.map(([t, ms]) => [String(ms), t]), String(state.span));
+  fill($('span'), [...(SPANS.some(s => s[1] === state.span) ? [] : [[String(state.span), span(state.span)]]), ...SPANS.map(([t, ms]) => [String(ms), t])], String(state.span));
   $('live').setAttribute('aria-pressed', !state.end && !state.range);
   for (const name of ['group', 'by']) $(name).value = state[name];
   if (document.activeElement !== $('search')) $('search').value = state.search;
