@@ -14,7 +14,7 @@ function nice(most) {
 }
 
 export class Chart {
-  /** events: {ranged([from, to] or null, secondary), chosen(label)} */
+  /** events: {ranged([from, to] or null, secondary), chosen(label), mayChoose(), said(text)} */
   constructor(box, legend, events) {
     Object.assign(this, { box, legend, events, ranges: {}, pointer: null, drag: null, cursor: null, mark: null });
     box.chart = this;
@@ -186,7 +186,7 @@ export class Chart {
 
   /** The legend: what was at a moment, or on average. */
   tell(i) {
-    const unit = this.data?.unit || '', key = [i, this.data?.from, this.n, dark.matches, this.data === this.told].join();
+    const unit = this.data?.unit || '', key = [i, this.events.mayChoose(), this.data?.from, this.n, dark.matches, this.data === this.told].join();
     if (key === this.toldKey) return;
     this.toldKey = key;
     this.told = this.data;
@@ -194,7 +194,7 @@ export class Chart {
       const swatch = h('i');
       swatch.style.background = s.color;
       const text = [swatch, this.words(s), ' ', h('b', {}, rate(i === null ? s.mean : s.values[i], unit))];
-      return h('li', {}, s.label !== null && this.events.chosen ? h('button', { type: 'button', title: 'only this', onclick: () => this.events.chosen(s.label) }, ...text) : h('span', {}, ...text));
+      return h('li', {}, s.label !== null && this.events.mayChoose() ? h('button', { type: 'button', title: 'only this', onclick: () => this.events.chosen(s.label) }, ...text) : h('span', {}, ...text));
     });
     const when = i === null ? 'average' : clock(this.data.from + i * this.data.step);
     const all = this.n ? rate(i === null ? this.sums.reduce((a, b) => a + b, 0) / this.n : this.sums[i], unit) : '';

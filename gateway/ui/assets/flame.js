@@ -43,8 +43,8 @@ export class Flame {
     });
   }
 
-  set(tree, root = 0) {
-    Object.assign(this, { tree, root, cursor: root || -1, hovered: -1, hit: null });
+  set(tree, root = 0, cursor = 0) {
+    Object.assign(this, { tree, root, cursor: cursor || root || -1, hovered: -1, hit: null });
     this.fills.clear();
     this.lay();
   }

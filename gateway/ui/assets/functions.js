@@ -33,7 +33,9 @@ export class Functions {
     if (!this.answer) return;
     const rows = this.answer.rows.filter(r => !this.matches || this.matches(shown(r.name)) || this.matches(shown(r.lib || '')));
     const most = { self: Math.max(...rows.map(r => r.self)), total: Math.max(...rows.map(r => r.total)) };
+    const focused = [...this.body.querySelectorAll('button')].indexOf(document.activeElement);
     this.body.replaceChildren(...rows.map(r => this.row(r, most)));
+    if (focused >= 0) this.body.querySelectorAll('button')[focused]?.focus();
     const left = this.answer.rows.length - rows.length;
     this.more.textContent = [rows.length === 0 ? 'Nothing here.' : '', left ? `${count(left)} do not match.` : '', this.answer.more ? `${count(this.answer.more)} smaller ones are left out.` : ''].join(' ').trim();
   }

@@ -120,14 +120,15 @@ function show() {
     callers.set(part('callers'));
     graph.set(part('callees'));
   } else if (tree) {
-    const t = new Tree(tree, shown(state.view === 'diff' ? 'all' : state.service || 'all'));
-    graph.set(t, state.zoom ? t.find(state.zoom) : 0);
+    const t = new Tree(tree, shown(state.view === 'diff' ? 'all' : state.service || 'all')), was = graph.tree && graph.cursor > 0 ? graph.tree.mark(graph.cursor) : '';
+    graph.set(t, state.zoom ? t.find(state.zoom) : 0, was ? t.find(was) : 0);
   }
   pathOf(graph, graph.root);
   legend();
   notes();
   search();
-  detail(null, -1);
+  detail(graph, sandwich ? -1 : graph.cursor);
+  document.title = [shown(state.service), 'profgate'].filter(Boolean).join(' – ');
 }
 
 function notes() {
@@ -155,7 +156,7 @@ function bands() {
 function fill(select, options, value) {
   if (!options.some(o => o[0] === value)) options.push([value, shown(value)]);
   const text = JSON.stringify(options);
-  if (select.dataset.options !== text) {
+  if (select.dataset.options !== text && (document.activeElement !== select || ![...select.options].some(o => o.value === value))) { // not under somebody's hand
     select.dataset.options = text;
     select.replaceChildren(...options.map(([v, t]) => h('option', { value: v }, t)));
   }
@@ -285,9 +286,9 @@ const chart = new Chart($('chart'), $('legend'), {
   },
   chosen(label) {
     if (state.group === 'service') go({ service: label });
-    else if (state.group !== 'runtime') addLabel({ host: 'host_name', container: 'container_id', thread: 'thread_name' }[state.group], '=', label);
-    else search($('search').value = state.search = '');
+    else addLabel({ host: 'host_name', container: 'container_id', thread: 'thread_name' }[state.group], '=', label);
   },
+  mayChoose: () => state.group !== 'runtime',
   said: text => ($('said').textContent = text),
 });
 const functions = new Functions($('rows'), $('more'), row => (state.by === 'function' ? openFunction(row.name) : go({ search: row.name, view: 'flame' })));
@@ -299,7 +300,6 @@ function addLabel(name, op, value) {
 async function copy(text, button) {
   try {
     await navigator.clipboard.writeText(text);
-    button.dataset.said = 'copied';
     say('');
   } catch { // not where the page is no secure context
     say(text);
