@@ -220,6 +220,7 @@ static void describe_word(const struct naming *n, const struct window *w, uint32
     d->name = name->name;
     d->file = name->file;
     d->line = name->line;
+    d->calls = name;
 }
 
 void naming_describe(const struct naming *n, const struct window *w, uint32_t process,

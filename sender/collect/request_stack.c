@@ -57,6 +57,12 @@ static struct build_line inlined_line(struct writer *w, const struct binary_name
     return (struct build_line){.function = build_function(w->b, &f), .line = line.line};
 }
 
+static struct build_line call_line(struct writer *w, struct bytes name, struct bytes file, uint32_t line)
+{
+    struct build_function f = {.name = request_string(w, name), .filename = request_string(w, file)};
+    return (struct build_line){.function = build_function(w->b, &f), .line = line};
+}
+
 static uint32_t location(struct writer *w, uint32_t process, const struct frame *frame)
 {
     struct description d;
@@ -72,9 +78,12 @@ static uint32_t location(struct writer *w, uint32_t process, const struct frame 
     if (d.inlined.n_lines) {
         for (; l.n_lines < d.inlined.n_lines; l.n_lines++)
             line[l.n_lines] = inlined_line(w, &d.inlined, l.n_lines);
+    } else if (d.calls) {
+        for (const struct runtime_name *call = d.calls; call && l.n_lines < PLACES_LINES_MAX;
+             call = call->caller)
+            line[l.n_lines++] = call_line(w, call->name, call->file, call->line);
     } else if (d.name.n) {
-        struct build_function f = {.name = request_string(w, d.name), .filename = request_string(w, d.file)};
-        line[l.n_lines++] = (struct build_line){.function = build_function(w->b, &f), .line = d.line};
+        line[l.n_lines++] = call_line(w, d.name, d.file, d.line);
     }
     return build_location(w->b, &l);
 }

@@ -43,9 +43,10 @@ struct runtime_process {
 
 /* What a word is called; slices into the arena, or static. */
 struct runtime_name {
-    struct bytes name; /* .n 0: not known */
-    struct bytes file; /* source file; "" if not known */
-    uint32_t line;     /* 0 if not known */
+    struct bytes name;                 /* .n 0: not known */
+    struct bytes file;                 /* source file; "" if not known */
+    uint32_t line;                     /* 0 if not known */
+    const struct runtime_name *caller; /* what it is inlined into, no frame of its own; NULL: it is not */
 };
 
 /* A thread's stack as it was, though the thread goes on. */

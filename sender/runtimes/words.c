@@ -39,6 +39,7 @@ struct word_table {
     struct arena words;
     /* The words' thread's. */
     struct intern texts;
+    struct arena callers; /* names */
     _Atomic size_t n_text;
     char version[RUNTIME_TAGS][RUNTIME_VERSION_MAX]; /* there before the first name of the runtime's is */
 };
@@ -69,6 +70,7 @@ static void table_let_go(struct word_table *t)
         return;
     intern_release(&t->frames);
     intern_release(&t->texts);
+    arena_release(&t->callers);
     vec_release(&t->word);
     arena_release(&t->words);
     free(t);
@@ -139,6 +141,23 @@ static bool keep(struct word_table *t, struct bytes *text)
     return true;
 }
 
+/* Keeps a name, and those of what it was inlined into. */
+static bool keep_name(struct word_table *t, struct runtime_name *name)
+{
+    for (;; name = (struct runtime_name *)name->caller) {
+        if (!keep(t, &name->name) || !keep(t, &name->file))
+            return false;
+        if (!name->caller)
+            return true;
+        struct runtime_name *caller = arena_alloc(&t->callers, sizeof *caller);
+        if (!caller)
+            return false;
+        *caller = *name->caller;
+        name->caller = caller;
+        atomic_fetch_add(&t->n_text, sizeof *caller);
+    }
+}
+
 /* Finds a word's name. */
 static bool find_name(struct words *w, struct word *word)
 {
@@ -154,7 +173,7 @@ static bool find_name(struct words *w, struct word *word)
     struct runtime_process process = {
         .pid = t->of.pid, .start = t->of.start, .memory = &memory, .place = &w->place};
     bool found = runtime->resolve(&process, &word->frame, &text, &name) && !allowance_is_spent(&one) &&
-                 keep(t, &name.name) && keep(t, &name.file);
+                 keep_name(t, &name);
     if (found)
         word->name = name;
     arena_release(&text);

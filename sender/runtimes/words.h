@@ -29,8 +29,9 @@ struct word;
 #define WORDS_IDLE_NS 60000000000u
 /* How long names are waited for at the end of a window. */
 #define WORDS_SETTLE_NS 1000000000u
-/* What finding one name may cost, in the unit of sender/foreign/allowance.h: a real one takes a twentieth. */
-#define WORDS_COST_MAX (512 << 10)
+/* What finding one name may cost, in the unit of sender/foreign/allowance.h: a real one takes a twentieth,
+ * and one of compiled Java with forty methods in it nearly all. */
+#define WORDS_COST_MAX (1 << 20)
 
 struct words_options {
     /* What prepare said of a process. False: nothing (any more). From the words' thread. */

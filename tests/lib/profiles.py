@@ -10,6 +10,7 @@ Stack = collections.namedtuple("Stack", "pid thread names files kinds incomplete
 class Receiver(Sink):
     """with Receiver() as r: … r.url is the endpoint; r.stacks counts hits by Stack (names leaf first).
 
+    Of Java's frames what is inlined is there, too; of others the innermost call alone.
     r.places has, by name and profile.frame.type, each (source file, line) that was told of such frames.
     r.resources has the attributes of each process, by pid.
     Stack.first: the hit was less than `first` seconds after the first one of its process.
@@ -48,15 +49,16 @@ class Receiver(Sink):
 
         frames = []
         for location in d.location_table:
-            name = ""
-            if location.lines:
-                function = d.function_table[location.lines[0].function_index]
-                name = d.string_table[function.name_strindex]
-            mapping = d.mapping_table[location.mapping_index]
+            file = d.string_table[d.mapping_table[location.mapping_index].filename_strindex]
             kind = attributes(location.attribute_indices).get("profile.frame.type")
-            frames.append((name or hex(location.address), d.string_table[mapping.filename_strindex], kind))
-            if name:
-                self.places[name, kind].add((d.string_table[function.filename_strindex], location.lines[0].line))
+            calls = []
+            for line in location.lines if kind == "jvm" else location.lines[:1]:
+                function = d.function_table[line.function_index]
+                name = d.string_table[function.name_strindex]
+                calls.append((name or hex(location.address), file, kind))
+                if name:
+                    self.places[name, kind].add((d.string_table[function.filename_strindex], line.line))
+            frames.append(calls or [(hex(location.address), file, kind)])
         begun = {}
         for resource in request.resource_profiles:
             pid = next((a.value.int_value for a in resource.resource.attributes if a.key == "process.pid"), None)
@@ -70,7 +72,7 @@ class Receiver(Sink):
                 for profile in scope.profiles:
                     for sample in profile.samples:
                         own = attributes(sample.attribute_indices)
-                        stack = [frames[i] for i in d.stack_table[sample.stack_index].location_indices]
+                        stack = [call for i in d.stack_table[sample.stack_index].location_indices for call in frames[i]]
                         names, files, kinds = zip(*stack) if stack else ((), (), ())
                         key = Stack(pid, own.get("thread.name"), names, files, kinds, own.get("profsend.stack.incomplete"), False)
                         for when in sample.timestamps_unix_nano:
