@@ -10,6 +10,7 @@
 #define BPF_MAPPINGS_BPF_H
 
 #include "bpf/kernel.bpf.h"
+#include "bpf/runtimes.h"
 #include "bpf/unwind.h"
 
 /* Programs that may interrupt each other work in different ones. */

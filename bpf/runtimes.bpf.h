@@ -19,6 +19,21 @@
 #define V8_READ(from, to, n, address) RUNTIME_READ(to, n, address)
 #include "bpf/v8_step.h"
 
+#define HOTSPOT_HANDLE                  __u32
+#define HOTSPOT_PART                    __attribute__((noinline)) int
+#define HOTSPOT_READ(w, to, n, address) RUNTIME_READ(to, n, address)
+#define HOTSPOT_IN_STACK(w, r, address) ((address) >= (r)->sp && (address) + 16 <= (w)->stack_end)
+#define HOTSPOT_OPEN(slot)                                                                   \
+    struct scratch *s = scratch_of(slot);                                                    \
+    if (!s)                                                                                  \
+        return -1;                                                                           \
+    __attribute__((unused)) struct walk *w = &s->walk;                                       \
+    __attribute__((unused)) struct unwind_registers *r = &w->at;                             \
+    __attribute__((unused)) struct hotspot_walk *c = (struct hotspot_walk *)w->runtime.word; \
+    __attribute__((unused)) const struct hotspot_place *p =                                  \
+        (const struct hotspot_place *)w->runtime.place.word
+#include "bpf/hotspot_step.h"
+
 /* Filled by user space, by RUNTIME_PLACE_KEY. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -35,6 +50,13 @@ static __always_inline int native_step(struct scratch *s, __u64 address)
     return STEP_NATIVE;
 }
 
+/* Puts a word behind the frames there are. */
+static __always_inline void tell_word(struct scratch *s, struct sample_frame word)
+{
+    add_frame(s, word); /* no room: the next step says so */
+    s->walk.runtime.told += word.where ^ (__u64)word.file << 32;
+}
+
 static __always_inline int cpython_step(struct scratch *s, __u64 address)
 {
     struct runtime_walk *r = &s->walk.runtime;
@@ -44,10 +66,24 @@ static __always_inline int cpython_step(struct scratch *s, __u64 address)
     const struct cpython_place *place = (const struct cpython_place *)r->place.word;
     int did = cpython_walk_on(place, c, r->is_ahead ? place->start[0] : address, &word);
     r->inside = c->is_inside ? RUNTIME_CPYTHON : 0;
-    if (did == STEP_TAKEN || did == STEP_LAST) {
-        add_frame(s, word); /* no room: the next step says so */
-        r->told += word.where ^ (__u64)word.file << 32;
-    }
+    if (did == STEP_TAKEN || did == STEP_LAST)
+        tell_word(s, word);
+    return did;
+}
+
+static __always_inline int hotspot_step(struct scratch *s, __u64 address)
+{
+    /* C++ around it is native's, and its frames are nowhere else than on the stack. */
+    if (s->walk.runtime.is_ahead || s->walk.here.runtime != RUNTIME_GENERATED)
+        return STEP_NATIVE;
+    struct hotspot_walk *c = (struct hotspot_walk *)s->walk.runtime.word;
+    _Static_assert(sizeof *c <= sizeof s->walk.runtime.word, "fits");
+    if (s->walk.at.sp - s->walk.stack_start >= s->walk.stack_end - s->walk.stack_start &&
+        !in_other_stack(s->walk.slot, s->walk.at.sp))
+        return STEP_NATIVE;
+    int did = hotspot_walk_on(s->walk.slot);
+    if (did == STEP_TAKEN && c->word.kind == SAMPLE_FRAME_WORD)
+        tell_word(s, c->word);
     return did;
 }
 
@@ -126,24 +162,26 @@ __attribute__((noinline)) int find_place(__u32 slot, __u32 runtime)
     return 0;
 }
 
-/* Whose code it is that a process generates; asked once a stack, and not for: it shows in the runtime's file.
- */
+/* Which runtime's the code is that is in no file: of those that generate some, the one that has a place in
+ * this process. Once a stack. */
 __attribute__((noinline)) int find_generator(__u32 slot)
 {
     struct scratch *s = scratch_of(slot);
     if (!s)
         return 0;
     struct runtime_walk *r = &s->walk.runtime;
-    __u32 wants = s->walk.wants;
-    s->walk.wants = 1;
-    r->has_place = 0;
+    r->generator = RUNTIME_NATIVE;
+    if (!n_runtime_places)
+        return 0;
 #pragma clang loop unroll(full)
-    for (__u32 runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++)
-        if (RUNTIMES_GENERATING >> runtime & 1 && n_runtime_places && !r->has_place)
-            find_place(slot, runtime);
-    if (!r->has_place)
-        r->of = RUNTIME_GENERATED;
-    s->walk.wants = wants;
+    for (__u32 runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++) {
+        if (!(RUNTIMES_GENERATING >> runtime & 1))
+            continue;
+        __u64 key = RUNTIME_PLACE_KEY(s->head.pid, runtime);
+        const struct runtime_place *place = bpf_map_lookup_elem(&runtime_places, &key);
+        if (place && place->start == s->head.start)
+            r->generator = runtime;
+    }
     return 0;
 }
 
@@ -155,9 +193,11 @@ __attribute__((noinline)) int runtime_step(__u32 slot, __u64 address)
     struct runtime_walk *r = &s->walk.runtime;
     __u32 runtime = r->inside ? r->inside : s->walk.here.runtime;
     if (runtime == RUNTIME_GENERATED) {
-        if (!((RUNTIMES_GENERATING | 1u << RUNTIME_GENERATED) >> r->of & 1))
+        if (r->generator == RUNTIME_GENERATED)
             find_generator(slot);
-        runtime = r->of;
+        runtime = r->generator;
+        if (!runtime)
+            return STEP_NATIVE;
     }
     if (UNLIKELY(r->of != runtime))
         find_place(slot, runtime);

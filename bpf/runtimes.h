@@ -12,7 +12,8 @@
 #define RUNTIMES(ROW)     \
     ROW(NATIVE, native)   \
     ROW(CPYTHON, cpython) \
-    ROW(V8, v8)
+    ROW(V8, v8) \
+    ROW(HOTSPOT, hotspot)
 
 #define RUNTIME_TAG(tag, name) RUNTIME_##tag,
 enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };
@@ -20,7 +21,7 @@ enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };
 
 /* Of a mapping: code of no file. It is that of the process's one runtime that generates code. */
 #define RUNTIME_GENERATED   RUNTIME_TAGS
-#define RUNTIMES_GENERATING (1u << RUNTIME_V8)
+#define RUNTIMES_GENERATING (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT)
 
 /* What a runtime's step did at a frame of the machine. */
 enum runtime_step {

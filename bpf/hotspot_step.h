@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * One step through Java's frames on a thread's stack: from a frame whose code is in the code cache to its
+ * caller. The same code runs in the kernel (runtimes.bpf.h) and in user space, where it ends walks
+ * (sender/run/resumer) and is tried on memory that lies.
+ *
+ * Compiled code and most stubs have frames of a fixed size, with the return address and above the caller's
+ * rbp at its end; until they are made, and when they are torn down, the instructions around say how far that
+ * is. The interpreter and other stubs have rbp lead on. Who called Java's code is in the code cache, too (C++
+ * enters it by a stub), by which a frame that is misjudged is known.
+ *
+ * The verifier looks at a global function once, and before 5.12 such a one is passed numbers only: so each
+ * part is one that is passed a handle. Who includes this has defined before what unwind_step.h asks for, and
+ *
+ *     HOTSPOT_HANDLE                   a type: by which the walk is found
+ *     HOTSPOT_PART                     what a function with external or internal linkage, returning int,
+ * begins with HOTSPOT_OPEN(h)                  declares p, c, r and w: place, what is worked in, registers
+ * and walk; or returns -1 HOTSPOT_READ(w, to, n, address)  copies n bytes of the process's memory; 0 if it
+ * can HOTSPOT_IN_STACK(w, r, address)  whether 16 bytes at address are in the stack that r->sp is in, above
+ * it
+ *
+ * No part calls others more than three deep: eight frames is what the verifier allows in all.
+ */
+#ifndef BPF_HOTSPOT_STEP_H
+#define BPF_HOTSPOT_STEP_H
+
+#include "bpf/hotspot.h"
+#include "bpf/unwind_step.h"
+
+/* Blobs by the first letters of their names, which are the same in all versions. */
+enum hotspot_kind {
+    HOTSPOT_METHOD = 0x74656d6e,      /* "nmethod" */
+    HOTSPOT_NATIVE = 0x6974616e,      /* "native nmethod": a native method's wrapper */
+    HOTSPOT_INTERPRETER = 0x65746e49, /* "Interpreter" */
+    HOTSPOT_ADAPTER = 0x2f433249,     /* "I2C/C2I adapters" */
+};
+
+UNWIND_INLINE int hotspot_has(const struct hotspot_place *p, bpf_u64 address)
+{
+    return address - p->heap[0].low < p->heap[0].size || address - p->heap[1].low < p->heap[1].size ||
+           address - p->heap[2].low < p->heap[2].size || address - p->heap[3].low < p->heap[3].size;
+}
+
+/* A segment has the distance to its block's first one, or to one on the way there. */
+#define HOTSPOT_HOPS 24
+#define HOTSPOT_FREE 0xff
+
+/* Sets c->blob to the header of an address's code. */
+HOTSPOT_PART hotspot_find(HOTSPOT_HANDLE h, bpf_u64 address)
+{
+    HOTSPOT_OPEN(h);
+    bpf_u64 low = 0, segments = 0;
+    for (int i = 0; i < (int)HOTSPOT_HEAPS; i++)
+        if (address - p->heap[i].low < p->heap[i].size) {
+            low = p->heap[i].low;
+            segments = p->heap[i].segments;
+        }
+    bpf_u64 segment = (address - low) >> (p->segment_shift & 31);
+    for (int i = 0; i < HOTSPOT_HOPS && low; i++) {
+        c->value = 0;
+        if (HOTSPOT_READ(w, &c->value, 1, segments + segment) || c->value == HOTSPOT_FREE ||
+            c->value > segment)
+            return -1;
+        if (c->value == 0) {
+            c->blob = low + (segment << (p->segment_shift & 31)) + p->block_header;
+            return 0;
+        }
+        segment -= c->value;
+    }
+    return -1;
+}
+
+/* Sets c->value to a word of the stack. */
+HOTSPOT_PART hotspot_load(HOTSPOT_HANDLE h, bpf_u64 address)
+{
+    HOTSPOT_OPEN(h);
+    return UNWIND_LOAD(w, address, &c->value);
+}
+
+UNWIND_INLINE bpf_u64 hotspot_field(const struct hotspot_walk *c, bpf_u16 at)
+{
+    return c->read[at >> 3 & (HOTSPOT_BLOB_WORDS - 1)] >> 8 * (at & 7);
+}
+
+UNWIND_INLINE bpf_u64 hotspot_code(const struct hotspot_place *p, const struct hotspot_walk *c)
+{
+    bpf_u64 code = hotspot_field(c, p->blob_code);
+    return p->is_relative & HOTSPOT_CODE ? c->blob + (bpf_u32)code : code;
+}
+
+/* How many bytes of code make a frame. */
+UNWIND_INLINE bpf_u64 hotspot_complete(const struct hotspot_place *p, const struct hotspot_walk *c)
+{
+    return (bpf_u32)hotspot_field(c, p->blob_complete) & (p->is_relative & HOTSPOT_SHORT ? 0xffff : ~0u);
+}
+
+/* The distance from the stack pointer to the return address of a frame with a size. */
+UNWIND_INLINE bpf_u64 hotspot_to_return(const struct hotspot_place *p, const struct hotspot_walk *c)
+{
+    return 8 * ((hotspot_field(c, p->blob_frame) & 0xfffff) - 1);
+}
+
+/* How a frame is left. */
+#define HOTSPOT_WITH_BP 1u /* the caller's rbp is above the return address; else it is where it was */
+#define HOTSPOT_TO_ANY  2u /* not only to Java's code */
+
+/* Leaves a frame whose return address is at `at`. 1: it is not one that it could return to. */
+HOTSPOT_PART hotspot_leave(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
+{
+    HOTSPOT_OPEN(h);
+    bpf_u64 ip = 0;
+    if (at < r->sp || UNWIND_LOAD(w, at, &ip))
+        return -1;
+    if (!ip || (!(how & HOTSPOT_TO_ANY) && !hotspot_has(p, ip)))
+        return 1;
+    if (how & HOTSPOT_WITH_BP) {
+        if (UNWIND_LOAD(w, at - 8, &r->bp))
+            return -1;
+        r->bp_lost = 0;
+    }
+    r->ip = ip;
+    r->sp = at + 8;
+    r->is_return = 1;
+    r->has_all = 0;
+    return 0;
+}
+
+/* Words of the stack that are looked at where a frame is not as it should be. */
+#define HOTSPOT_SCAN 8
+
+HOTSPOT_PART hotspot_scan(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
+{
+    for (int i = 0; i < HOTSPOT_SCAN; i++, at += 8) {
+        int did = hotspot_leave(h, at, how);
+        if (did <= 0)
+            return did;
+    }
+    return -1;
+}
+
+/* By the frame pointer. 1: it is none. */
+HOTSPOT_PART hotspot_leave_pointer(HOTSPOT_HANDLE h, bpf_u32 how)
+{
+    HOTSPOT_OPEN(h);
+    if (r->bp_lost || (r->bp & 7) || !HOTSPOT_IN_STACK(w, r, r->bp))
+        return 1;
+    return hotspot_leave(h, r->bp + 8, HOTSPOT_WITH_BP | how);
+}
+
+/* What of a frame there is at an instruction of code that the thread is at itself. */
+enum hotspot_edge {
+    HOTSPOT_WHOLE,
+    HOTSPOT_RETURN,  /* the return address is at rsp */
+    HOTSPOT_POINTER, /* the caller's rbp is, and the return address behind it */
+    HOTSPOT_ROOM,    /* all of it, but rbp is the caller's yet */
+};
+
+/* Byte `i` from the instruction on. */
+#define HOTSPOT_BYTE(c, i) ((bpf_u32)((c)->code[((i) + 1) >> 3] >> 8 * (((i) + 1) & 7)) & 255)
+
+UNWIND_INLINE int hotspot_in_prologue(const struct hotspot_walk *c)
+{
+    bpf_u32 before = HOTSPOT_BYTE(c, -1), b0 = HOTSPOT_BYTE(c, 0), b1 = HOTSPOT_BYTE(c, 1),
+            b2 = HOTSPOT_BYTE(c, 2), b3 = HOTSPOT_BYTE(c, 3);
+    if (b0 != 0x48)
+        return HOTSPOT_RETURN;
+    if (b1 == 0x89 && (b2 == 0x6c || b2 == 0xac) && b3 == 0x24) /* mov %rbp, n(%rsp) */
+        return HOTSPOT_ROOM;
+    if (before == 0x55 && ((b1 == 0x8b && b2 == 0xec) || (b1 == 0x89 && b2 == 0xe5))) /* mov %rsp, %rbp */
+        return HOTSPOT_POINTER;
+    if ((b1 == 0x81 || b1 == 0x83) && b2 == 0xec) /* sub n, %rsp; behind a push, or the mov behind that */
+        return before == 0x55 || before == 0xec || before == 0xe5 ? HOTSPOT_POINTER : HOTSPOT_RETURN;
+    return HOTSPOT_RETURN;
+}
+
+/* Behind `add n, %rsp`: pop %rbp, a look at the page for safepoints, ret. */
+UNWIND_INLINE int hotspot_in_epilogue(const struct hotspot_walk *c)
+{
+    bpf_u32 b0 = HOTSPOT_BYTE(c, 0), b1 = HOTSPOT_BYTE(c, 1), b2 = HOTSPOT_BYTE(c, 2),
+            b3 = HOTSPOT_BYTE(c, 3), b6 = HOTSPOT_BYTE(c, 6), b7 = HOTSPOT_BYTE(c, 7);
+    if (b0 == 0xc3)
+        return HOTSPOT_RETURN;
+    if (b0 == 0x5d)
+        return b1 == 0x49 || b1 == 0xc3 || b1 == 0x85 || b1 == 0x41 || b1 == 0x4d ? HOTSPOT_POINTER
+                                                                                  : HOTSPOT_WHOLE;
+    if ((b0 == 0x49 && b1 == 0x3b && b2 == 0xa7) ||               /* cmp n(%r15), %rsp */
+        (b0 == 0x0f && b1 == 0x87 && b6 == 0xc3) ||               /* ja */
+        (b0 == 0x49 && b1 == 0x81 && b2 == 0x7f && b3 == 0x08) || /* cmp n, 8(%r15) */
+        (b0 == 0x85 && b1 == 0x05 && b6 == 0xc3) ||               /* test %eax, n(%rip) */
+        (b0 == 0x41 && b1 == 0x85 && b3 == 0xc3) ||               /* test %eax, (%r10) */
+        (b0 == 0x4d && b1 == 0x8b && b2 == 0x97 && b7 == 0x41))   /* mov n(%r15), %r10 */
+        return HOTSPOT_RETURN;
+    return HOTSPOT_WHOLE;
+}
+
+UNWIND_INLINE struct sample_frame hotspot_word(bpf_u64 where, bpf_u32 cookie, bpf_u16 extra)
+{
+    return (struct sample_frame){.kind = SAMPLE_FRAME_WORD,
+                                 .runtime = RUNTIME_HOTSPOT,
+                                 .extra = extra,
+                                 .file = cookie,
+                                 .where = where};
+}
+
+/* Sets c->value to where a thread returns to indeed, if that was put aside, for the frame is to be made
+ * another one; else to `ip`. */
+HOTSPOT_PART hotspot_original(HOTSPOT_HANDLE h, bpf_u64 ip)
+{
+    HOTSPOT_OPEN(h);
+    c->code[1] = 0;
+    if (HOTSPOT_READ(w, &c->code[0], 8, c->blob + p->nmethod_deopt[0]) ||
+        (p->nmethod_deopt[1] && HOTSPOT_READ(w, &c->code[1], 8, c->blob + p->nmethod_deopt[1])))
+        return -1;
+    if (p->is_relative & HOTSPOT_DEOPT) {
+        c->code[0] = c->blob + (bpf_u32)c->code[0];
+        c->code[1] = c->blob + (bpf_u32)c->code[1];
+    }
+    c->value = ip;
+    if (ip != c->code[0] && ip != c->code[1])
+        return 0;
+    if (HOTSPOT_READ(w, &c->value, 8, c->blob + p->nmethod_original_pc))
+        return -1;
+    return hotspot_load(h, r->sp + (c->value & 0xfffff));
+}
+
+/* The part of a frame that there is at the thread's instruction. */
+HOTSPOT_PART hotspot_find_edge(HOTSPOT_HANDLE h)
+{
+    HOTSPOT_OPEN(h);
+    c->edge = HOTSPOT_WHOLE;
+    if (HOTSPOT_READ(w, c->code, sizeof c->code, r->ip - 1))
+        return -1;
+    c->edge =
+        r->ip - hotspot_code(p, c) < hotspot_complete(p, c) ? hotspot_in_prologue(c) : hotspot_in_epilogue(c);
+    return 0;
+}
+
+HOTSPOT_PART hotspot_compiled(HOTSPOT_HANDLE h)
+{
+    HOTSPOT_OPEN(h);
+    int did;
+    c->end = r->sp + hotspot_to_return(p, c);
+    c->edge = HOTSPOT_WHOLE;
+    c->value = r->ip;
+    if (r->is_return ? hotspot_original(h, r->ip) : hotspot_find_edge(h))
+        return -1;
+    c->word = hotspot_word(c->value - (r->is_return != 0), 0, HOTSPOT_COMPILED);
+    if (HOTSPOT_READ(w, &c->word.file, sizeof c->word.file, c->blob + p->nmethod_id))
+        return -1;
+    if (c->edge == HOTSPOT_RETURN)
+        did = hotspot_leave(h, r->sp, 0);
+    else if (c->edge == HOTSPOT_POINTER)
+        did = hotspot_leave(h, r->sp + 8, HOTSPOT_WITH_BP);
+    else
+        did = hotspot_leave(h, c->end, c->edge == HOTSPOT_ROOM ? 0 : HOTSPOT_WITH_BP);
+    return did <= 0 ? did : hotspot_scan(h, c->end, HOTSPOT_WITH_BP);
+}
+
+/* Sets c->value to what tells a method from one that gets its memory, 0 if there is none; c->read to its
+ * ConstMethod, and c->code[0] to where its instructions begin. */
+HOTSPOT_PART hotspot_cookie(HOTSPOT_HANDLE h, bpf_u64 method)
+{
+    HOTSPOT_OPEN(h);
+    bpf_u64 at = 0, constants, symbol = 0, hash, tail = 0;
+    bpf_u16 length = 0;
+    c->value = 0;
+    if (HOTSPOT_READ(w, &at, 8, method + p->method_const) || !at || HOTSPOT_READ(w, c->read, 64, at))
+        return 0;
+    c->code[0] = at + p->const_size;
+    constants = hotspot_field(c, p->const_constants & 56);
+    if (HOTSPOT_READ(w, &c->code[1], 8, constants + p->pool_holder) ||
+        HOTSPOT_READ(w, &symbol, 8, c->code[1] + p->klass_name) ||
+        HOTSPOT_READ(w, &length, 2, symbol + p->symbol_length))
+        return 0;
+    /* Generated classes are alike but for a number at the end of their names. */
+    if (length >= 8 && HOTSPOT_READ(w, &tail, 8, symbol + p->symbol_body + length - 8))
+        return 0;
+    hash = (at ^ length) * 0x9e3779b97f4a7c15ull ^ (constants ^ c->code[1] >> 3) * 0xd6e8feb86659fd93ull ^
+           (symbol ^ tail) * 0xc2b2ae3d27d4eb4full ^
+           hotspot_field(c, p->const_code_size & 63) * 0xff51afd7ed558ccdull;
+    c->value = hash >> 32 ? hash >> 32 : 1;
+    return 0;
+}
+
+/* Where the interpreter's frames have what: words from rbp on. JDK 8 to 28, x86-64 (frame_x86.hpp). */
+#define HOTSPOT_SENDER_SP 1
+#define HOTSPOT_METHOD_AT 3
+
+/* 1: there is no whole frame. */
+HOTSPOT_PART hotspot_interpreted(HOTSPOT_HANDLE h)
+{
+    HOTSPOT_OPEN(h);
+    bpf_u64 bp = r->bp, method, sender, bcp = 0, size, at;
+    if (r->bp_lost || (bp & 7) || !HOTSPOT_IN_STACK(w, r, bp))
+        return 1;
+    if (hotspot_load(h, bp - 8 * HOTSPOT_METHOD_AT))
+        return -1;
+    method = c->value;
+    if (!method || (method & 7) || hotspot_load(h, bp + 8) || !hotspot_has(p, c->value) ||
+        hotspot_load(h, bp - 8 * HOTSPOT_SENDER_SP))
+        return 1;
+    sender = c->value;
+    if (sender < bp + 16 || hotspot_cookie(h, method) || !c->value)
+        return 1;
+    size = hotspot_field(c, p->const_code_size & 63) & 0xffff;
+    c->word = hotspot_word(method, c->value, 0);
+    if (r->has_all && !r->is_return)
+        bcp = r->all[13];
+    at = bcp - c->code[0];
+    if (at >= size && !hotspot_load(h, bp - 8 * (bpf_u64)p->bcp))
+        at = c->value - c->code[0];
+    if (at < size && at < HOTSPOT_STUB)
+        c->word.extra = at;
+    if (hotspot_leave(h, bp + 8, HOTSPOT_WITH_BP))
+        return -1;
+    r->sp = sender;
+    return 0;
+}
+
+/* Where an exception was thrown is in rdx once it is popped: the frame there is whole. */
+HOTSPOT_PART hotspot_leave_by_rdx(HOTSPOT_HANDLE h)
+{
+    HOTSPOT_OPEN(h);
+    if (hotspot_load(h, r->sp))
+        return -1;
+    if (c->value == r->all[1])
+        return hotspot_leave(h, r->sp, 0);
+    r->ip = r->all[1];
+    r->is_return = 1;
+    r->has_all = 0;
+    return 0;
+}
+
+UNWIND_INLINE int hotspot_keeps_handler(const struct hotspot_walk *c) /* mov %rax, %rbx */
+{
+    return HOTSPOT_BYTE(c, 0) == 0x48 && HOTSPOT_BYTE(c, 1) == 0x8b && HOTSPOT_BYTE(c, 2) == 0xd8;
+}
+
+/* The stubs that go on with an exception ask C++ where to, and have no frame but what aligns the stack for
+ * that: the distance to the return address. -1: it is another stub. */
+HOTSPOT_PART hotspot_to_thrower(HOTSPOT_HANDLE h)
+{
+    HOTSPOT_OPEN(h);
+    if (HOTSPOT_READ(w, c->code, sizeof c->code, r->ip - 1))
+        return -1;
+    if (hotspot_keeps_handler(c))
+        return 0;
+    /* add $8, %rsp; jmp over the same call for a stack that is aligned */
+    if ((c->code[0] >> 8 & 0xffffffffff) != 0xe908c48348 ||
+        HOTSPOT_READ(w, c->code, sizeof c->code, r->ip + 13))
+        return -1;
+    return hotspot_keeps_handler(c) ? 8 : -1;
+}
+
+/* A stub without a size that has called C++ or Java. */
+HOTSPOT_PART hotspot_stub(HOTSPOT_HANDLE h)
+{
+    HOTSPOT_OPEN(h);
+    int distance = hotspot_to_thrower(h);
+    return distance < 0 ? hotspot_leave_pointer(h, HOTSPOT_TO_ANY)
+                        : hotspot_leave(h, r->sp + (bpf_u32)distance, 0);
+}
+
+/* A stub, or the interpreter where it has no frame (yet), that the thread is in itself. */
+HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
+{
+    HOTSPOT_OPEN(h);
+    bpf_u64 sp = r->has_all ? r->all[13] : 0;
+    int did = 1;
+    if (HOTSPOT_READ(w, c->code, sizeof c->code, r->ip - 1))
+        return -1;
+    bpf_u32 b0 = HOTSPOT_BYTE(c, 0), size = hotspot_field(c, p->blob_frame);
+    c->word = hotspot_word(c->blob, c->kind, HOTSPOT_STUB);
+    if (c->kind == HOTSPOT_ADAPTER || c->kind == HOTSPOT_INTERPRETER) {
+        /* What the caller's stack pointer was before arguments were put elsewhere is in r13. */
+        did = hotspot_leave(h, r->sp, 0);
+        if (did == 0 && sp >= r->sp && sp - r->sp < 4096 && !(sp & 7))
+            r->sp = sp;
+        return did <= 0 ? did : hotspot_scan(h, r->sp, 0);
+    }
+    if (b0 == 0x55 || b0 == 0xc3)
+        did = hotspot_leave(h, r->sp, 0);
+    else if (b0 == 0x5d || (HOTSPOT_BYTE(c, -1) == 0x55 && b0 == 0x48))
+        did = hotspot_leave(h, r->sp + 8, HOTSPOT_WITH_BP);
+    else if ((bpf_s32)size > 0 && r->ip - hotspot_code(p, c) >= hotspot_complete(p, c))
+        did = hotspot_leave(h, r->sp + hotspot_to_return(p, c), HOTSPOT_WITH_BP);
+    if (did > 0 && r->has_all && hotspot_has(p, r->all[1]))
+        return hotspot_leave_by_rdx(h);
+    if (did > 0)
+        did = hotspot_leave_pointer(h, 0);
+    if (did <= 0)
+        return did;
+    did = hotspot_scan(h, r->sp, 0);
+    return did < 0 ? hotspot_leave_pointer(h, HOTSPOT_TO_ANY) : did; /* called by C++ */
+}
+
+/* A step from *r. STEP_TAKEN: *r is the caller, and c->word.kind says whether there is a word. STEP_NATIVE:
+ * it is none of Java's code, or where its caller is cannot be said. */
+UNWIND_INLINE int hotspot_walk_on(HOTSPOT_HANDLE h)
+{
+    HOTSPOT_OPEN(h);
+    int did = 1;
+    c->word.kind = SAMPLE_FRAME_KERNEL;
+    if (hotspot_find(h, r->ip - (r->is_return != 0)) ||
+        HOTSPOT_READ(w, c->read, sizeof c->read, c->blob + p->blob_from) ||
+        HOTSPOT_READ(w, &c->kind, sizeof c->kind, hotspot_field(c, p->blob_name & 0xfff8)))
+        return STEP_NATIVE;
+    if (c->kind == HOTSPOT_METHOD || c->kind == HOTSPOT_NATIVE)
+        return hotspot_compiled(h) ? STEP_NATIVE : STEP_TAKEN;
+    if (c->kind == HOTSPOT_INTERPRETER) {
+        did = hotspot_interpreted(h);
+        if (did == 0)
+            return STEP_TAKEN;
+    }
+    if (!r->is_return)
+        did = hotspot_leaf_stub(h);
+    else if ((bpf_s32)hotspot_field(c, p->blob_frame) > 0)
+        did = hotspot_leave(h, r->sp + hotspot_to_return(p, c), HOTSPOT_WITH_BP | HOTSPOT_TO_ANY);
+    else
+        did = hotspot_stub(h);
+    return did ? STEP_NATIVE : STEP_TAKEN;
+}
+
+#endif

@@ -1,0 +1,185 @@
+"""A Java program whose stacks are known (tests/runtimes/Chains.java), seen by profsend: attached to while it runs, and begun while it
+samples; by the machine's own JDK and, with --soak, by each that is to be had here and in each way it runs code.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from profiles import Receiver
+from programs import BUILD, ROOT, Process, running, wait_for
+
+PROGRAM = ROOT / "tests/runtimes/Chains.java"
+OWN = shutil.which("java")
+FREQUENCY = 997
+LATE = 0.998  # of the samples of a program that runs already are exact, complete and named
+FIRST = 2.0  # seconds within which its place must be known, on a machine that eight others use
+AFTER = 0.99  # of one that begins
+JAVA_THREADS = re.compile(r"java|Thread-\d+|ForkJoinPool-\d*-?.*")
+
+# What can be called by `work`, as a regular expression over "a>b>c"; below that every beginning of it can be, too.
+CALLS = ["recurse(>recurse)*>spin", "callInterface>(Square|Circle|Ring).area>spin", "callLambda>lambda$callLambda>spin",
+         "callStream>lambda$callStream>spin", "callException>(thrower(>thrower)*|spin)", "callSynchronized>guarded>spin", "callReflection>spin",
+         "callSort>compare>spin", "callPrivileged>lambda$callPrivileged>spin", "copy"]
+ROOTS = [("main", "run"), ("lambda$main", "run")]
+# What the JDK must have put between two of ours.
+BETWEEN = {("callSort", "compare"): "java.util.TimSort.binarySort", ("callReflection", "spin"): "java.lang.reflect.Method.invoke",
+           ("callStream", "lambda$callStream"): "java.util.stream.LongPipeline.sum"}
+
+
+def javas():
+    """The machine's own; with --soak all, and all ways."""
+    yield pytest.param(OWN, "", id="own")
+    found = sorted({*pathlib.Path("/usr/lib/jvm").glob("*/bin/java"), *map(pathlib.Path, os.environ.get("PG_JAVAS", "").split())})
+    for java in dict.fromkeys(p.resolve() for p in found):
+        for options in ("", "-Xint", "-XX:TieredStopAtLevel=1", "-XX:-TieredCompilation", "-XX:-SegmentedCodeCache -XX:+UseSerialGC",
+                        "-XX:+PreserveFramePointer -XX:+UseParallelGC"):
+            yield pytest.param(str(java), options, id=f"{java.parent.parent.name}{options}", marks=pytest.mark.soak)
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory):
+    if not OWN or not shutil.which("javac"):
+        pytest.skip("no Java here (java and javac)")
+    folder = tmp_path_factory.mktemp("classes")
+    subprocess.run(["javac", "-nowarn", "-Xlint:none", "-d", folder, PROGRAM], check=True, capture_output=True)
+    return folder
+
+
+def own_chain(stack):
+    """The program's methods, root first, without the number of a lambda's; and what is between two of them."""
+    chain, between = [], [[]]
+    for name, kind in reversed(list(zip(stack.names, stack.kinds))):
+        if kind != "jvm" or not name.startswith("Chains") or "$$Lambda" in name:
+            between[-1].append(name)
+            continue
+        chain.append(re.sub(r"^Chains[.$]", "", re.sub(r"(lambda\$\w+)\$\d+$", r"\1", name)))
+        between.append([])
+    return chain, between
+
+
+def possible(chain):
+    """Whether `chain` can be on the stack behind `run`."""
+    if not chain:
+        return True
+    if chain[0] != "work":
+        return False
+    text = ">".join(chain[1:])
+    candidates = [text] + [text + end for end in (">spin", ">recurse>spin", ">lambda$callLambda>spin", ">lambda$callStream>spin", ">guarded>spin",
+                                                  ">compare>spin", ">lambda$callPrivileged>spin", ">thrower", ">Ring.area>spin")]
+    return not text or any(re.fullmatch(call.replace("$", r"\$"), candidate) for call in CALLS for candidate in candidates)
+
+
+def is_exact(stack):
+    chain, between = own_chain(stack)
+    if tuple(chain[:2]) not in [root[:len(chain)] for root in ROOTS] or not chain or not possible(chain[2:]):
+        return False
+    if not any(name.startswith("JavaCalls::call_helper(") for name in between[0]):
+        return False
+    return all(BETWEEN[pair] in gap for pair, gap in zip(zip(chain, chain[1:]), between[1:]) if pair in BETWEEN)
+
+
+def judge(stacks):
+    """(hits, exact, complete, named) of the samples of Java's threads; and the odd ones."""
+    odd = []
+    hits = exact = complete = named = 0
+    for stack, n in stacks.items():
+        if stack.first or not JAVA_THREADS.fullmatch(stack.thread or ""):
+            continue
+        hits += n
+        is_named = not any(name.startswith("0x") for name, kind in zip(stack.names, stack.kinds) if kind == "jvm")
+        good = is_exact(stack)
+        exact += n * good
+        complete += n * (stack.incomplete is None)
+        named += n * is_named
+        if not (good and stack.incomplete is None and is_named):
+            odd.append((n, stack.incomplete, list(zip(stack.names, stack.kinds))))
+    return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
+
+
+def profsend(receiver, *arguments):
+    return Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
+                    "--interval", "1s", *arguments])
+
+
+def started(sender):
+    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
+    if not sender.alive() and sender.wait() == 3:
+        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+
+
+def busy(process, seconds=1.0):
+    return wait_for(lambda: cpu_seconds(process.pid) >= seconds, "Java at work")
+
+
+def cpu_seconds(pid):
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 1e9
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def java_command(java, options, classes, *arguments):
+    return [java, "-Xmx64m", *options.split(), "-cp", classes, "Chains", *arguments]
+
+
+def lines_of(classes):
+    """By method the lines that javac has for its code."""
+    lines = {}
+    for file in sorted(classes.glob("*.class")):
+        name = None
+        for line in subprocess.run(["javap", "-l", "-p", file], capture_output=True, text=True, check=True).stdout.splitlines():
+            if match := re.match(r".*?(?:class|interface) ([\w$]+)", line):
+                of = match[1]
+            elif match := re.match(r"  .*?([\w$]+)\(.*;$", line):
+                name = f"{of}.{match[1]}"
+            elif (match := re.match(r" +line (\d+): ", line)) and name:
+                lines.setdefault(name, set()).add(int(match[1]))
+    return lines
+
+
+@pytest.mark.parametrize("java, options", javas())
+@pytest.mark.parametrize("threads", ["3", pytest.param("0", marks=pytest.mark.soak)], ids=["threads", "main"])
+def test_a_program_that_runs_is_seen_exactly(java, options, threads, classes):
+    program = Process(java_command(java, options, classes, "100", threads))
+    with Receiver(first=FIRST) as receiver, running(program):
+        busy(program)
+        sender = profsend(receiver, "--pid", program.pid)
+        with running(sender):
+            started(sender)
+            wait_for(lambda: judge(receiver.of(program.pid))[0] >= 800, "samples")
+            assert sender.stop() == 0, sender.log()
+        hits, exact, complete, named, odd = judge(receiver.of(program.pid))
+    text = f"{java} {options}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
+    print("\n" + text, *odd[:4], sep="\n    ")
+    assert not receiver.errors, receiver.errors[0]
+    assert min(exact, complete, named) >= LATE * hits - 1, (text, odd[:3])
+    lines = lines_of(classes)
+    assert len(receiver.places["Chains.work", "jvm"]) >= 2  # lines, not functions
+    for (function, kind), places in receiver.places.items():
+        if kind == "jvm" and function in lines:
+            assert all(file == "Chains.java" and line in lines[function] for file, line in places), (function, places, lines[function])
+
+
+@pytest.mark.parametrize("java, options", javas())
+def test_a_program_that_begins_is_seen_exactly(java, options, classes):
+    with Receiver() as receiver:
+        sender = profsend(receiver, "--include", f"executable={pathlib.Path(java).resolve().name}")
+        with running(sender):
+            started(sender)
+            program = Process(java_command(java, options, classes, "4"))
+            with running(program):
+                assert program.wait() == 0
+            assert sender.stop() == 0, sender.log()
+        stacks = receiver.of(program.pid)
+    # Until `main` is called it is the machine that begins, whose Java has other chains.
+    at_work = {s: n for s, n in stacks.items() if any(name.startswith("Chains") for name in s.names) or
+               s.incomplete is not None and not any("Threads::create_vm(" in name for name in s.names)}
+    hits, exact, complete, named, odd = judge(at_work)
+    text = f"{java}: {hits} samples of {sum(stacks.values())}, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
+    print("\n" + text, *odd[:4], sep="\n    ")
+    # Five standard deviations, for the busier the machine the fewer the samples.
+    assert min(exact, complete, named) >= AFTER * hits - 5 * ((1 - AFTER) * hits) ** 0.5, (text, odd[:3])
