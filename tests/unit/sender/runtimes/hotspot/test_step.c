@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Java's frames and their names, out of a process's memory made by hand: what is at address n is byte n. */
+#include "tests/lib/unit.h"
+
+#include "sender/runtimes/hotspot/compiled.h"
+#include "sender/runtimes/hotspot/step.h"
+
+static uint8_t memory[1 << 16];
+static void (*on_read)(void);
+
+static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
+{
+    memcpy(to, memory + offset, n);
+    if (on_read)
+        on_read();
+    return n;
+}
+
+static struct source all(void)
+{
+    return source_read_by(read_some, NULL, sizeof memory);
+}
+
+static void put(uint64_t at, uint64_t value, size_t n)
+{
+    memcpy(memory + at, &value, n);
+}
+
+/* The code cache: a heap with blobs at its segments 0, 16 and 32; one other after that. */
+#define HEAP     0x8000u
+#define SEGMENTS 0x7000u
+#define METHOD   (HEAP + 16u) /* compiled, */
+#define STUB     (HEAP + 0x800u + 16u)
+#define INTER    (HEAP + 0x1000u + 16u)
+#define CODE(of) ((of) + 0x200u)
+#define STACK    0xc000u
+
+/* Offsets in a blob. */
+enum {
+    NAME = 8,
+    SIZE = 16,
+    COMPLETE = 20,
+    BEGIN = 24,
+    DEOPT = 32,
+    ORIGINAL = 40,
+    ID = 48,
+    OF = 56,
+    PCS = 64,
+    PCS_END = 68,
+    METADATA = 72,
+    SCOPES = 80
+};
+
+static struct runtime_place place;
+static struct hotspot_place *p = (struct hotspot_place *)place.word;
+
+static void put_blob(uint64_t at, uint32_t segment, const char *kind, int32_t words)
+{
+    static uint64_t names = 0x100;
+    put(at + NAME, names, 8);
+    memcpy(memory + names, kind, strlen(kind) + 1);
+    names = 0x100 + (names + 32) % 0x100;
+    put(at + SIZE, (uint32_t)words, 4);
+    put(at + COMPLETE, 16, 4);
+    put(at + BEGIN, CODE(at), 8);
+    for (uint32_t i = 0; i < 16; i++)
+        memory[SEGMENTS + segment + i] = (uint8_t)i;
+}
+
+static void put_symbol(uint64_t at, const char *text)
+{
+    put(at + 4, strlen(text), 2);
+    memcpy(memory + at + 6, text, strlen(text));
+}
+
+/* A method with its class, both named, whose line 1040 begins at bytecode 0, 1041 at 5 and 1050 at 9. */
+static void put_method(uint64_t at, const char *class, const char *name)
+{
+    uint64_t code = at + 0x40, pool = at + 0x100, klass = at + 0x180;
+    static const uint8_t lines[] = {0xff, 0, 224, 29, 5 << 3 | 1, 0xff, 8, 18, 0};
+    put(at + 8, code, 8);
+    put(code + 8, pool, 8);
+    put(code + 0x1c, 1, 2);
+    put(code + 0x20, 12, 2);
+    put(code + 0x22, 2, 2);
+    memcpy(memory + code + 48 + 12, lines, sizeof lines);
+    put(pool + 0x18, klass, 8);
+    put(pool + 0x36, 3, 2);
+    put(pool + 64 + 16, at + 0x200, 8);
+    put(pool + 64 + 24, at + 0x260, 8);
+    put(klass + 0x18, at + 0x2c0, 8);
+    put_symbol(at + 0x200, name);
+    put_symbol(at + 0x260, "Shop.java");
+    put_symbol(at + 0x2c0, class);
+}
+
+#define OUTER 0x1000u
+#define INNER 0x1800u
+
+static void begin(void)
+{
+    memset(memory, 0, sizeof memory);
+    memset(memory + SEGMENTS, 0xff, 0x100);
+    on_read = NULL;
+    *p = (struct hotspot_place){.heap = {{HEAP, 0x2000, SEGMENTS}},
+                                .segment_shift = 7,
+                                .block_header = 16,
+                                .bcp = 8,
+                                .blob_name = NAME,
+                                .blob_frame = SIZE,
+                                .blob_complete = COMPLETE,
+                                .blob_code = BEGIN,
+                                .nmethod_deopt = {DEOPT},
+                                .nmethod_original_pc = ORIGINAL,
+                                .nmethod_id = ID,
+                                .nmethod_method = OF,
+                                .nmethod_pcs = PCS,
+                                .nmethod_pcs_end = PCS_END,
+                                .nmethod_metadata = METADATA,
+                                .nmethod_scopes = SCOPES,
+                                .method_const = 8,
+                                .const_size = 48,
+                                .const_code_size = 0x20,
+                                .const_constants = 8,
+                                .const_flags = 0x1c,
+                                .const_name = 0x22,
+                                .pool_holder = 0x18,
+                                .pool_size = 64,
+                                .source_name = 0x36,
+                                .klass_name = 0x18,
+                                .symbol_length = 4,
+                                .symbol_body = 6,
+                                .major = 17};
+    put_blob(METHOD, 0, "nmethod", 6);
+    put_blob(STUB, 16, "StubRoutines (1)", 0);
+    put_blob(INTER, 32, "Interpreter", 0);
+    put(METHOD + ID, 77, 4);
+    put(METHOD + OF, OUTER, 8);
+    put_method(OUTER, "com/acme/Shop", "sell");
+    put_method(INNER, "com/acme/Shop$$Lambda$7+0x0000000800c03200", "apply");
+}
+
+static int load(void *of, uint64_t address, uint64_t *value)
+{
+    if (address < STACK || address + 8 > sizeof memory)
+        return -1;
+    memcpy(value, memory + address, sizeof *value);
+    return 0;
+}
+
+/* A step from registers; whether it was taken. */
+static bool step(struct unwind_registers *at, struct sample_frame *word)
+{
+    struct source s = all();
+    struct runtime_process process = {.memory = &s, .place = &place};
+    struct runtime_stack stack = {load, NULL};
+    return hotspot_step(&process, &stack, at, word);
+}
+
+static struct runtime_name name;
+static struct arena text;
+
+static bool is_named(const struct sample_frame *word)
+{
+    struct source s = all();
+    arena_release(&text);
+    return runtime_hotspot.resolve(&(struct runtime_process){.memory = &s, .place = &place}, word, &text,
+                                   &name);
+}
+
+UNIT(compiled_code_is_left_by_its_frame_size)
+{
+    struct sample_frame word;
+    struct unwind_registers at = {.ip = CODE(METHOD) + 0x50, .sp = STACK, .bp = 5, .has_all = 1};
+    begin();
+    put(STACK + 5 * 8, CODE(STUB) + 4, 8);
+    put(STACK + 4 * 8, 0xd000, 8);
+    ck_assert(step(&at, &word));
+    ck_assert_uint_eq(at.ip, CODE(STUB) + 4);
+    ck_assert_uint_eq(at.sp, STACK + 6 * 8);
+    ck_assert_uint_eq(at.bp, 0xd000);
+    ck_assert(at.is_return && !at.has_all);
+    ck_assert_int_eq(word.kind, SAMPLE_FRAME_WORD);
+    ck_assert_uint_eq(word.where, CODE(METHOD) + 0x50);
+    ck_assert_uint_eq(word.file, 77);
+    ck_assert(is_named(&word));
+    ck_assert(bytes_is(name.name, "com.acme.Shop.sell") && bytes_is(name.file, "Shop.java"));
+}
+
+UNIT(a_frame_that_is_not_made_or_torn_down_is_left_by_what_there_is)
+{
+    static const struct {
+        uint32_t at;
+        uint8_t code[10];             /* the byte before, and what follows */
+        uint32_t return_at, saved_at; /* words; 9: it is where it was */
+    } edges[] = {
+        {4, {0x90, 0x55}, 0, 9},                             /* push %rbp */
+        {4, {0x55, 0x48, 0x83, 0xec, 0x20}, 1, 0},           /* sub behind it */
+        {4, {0xff, 0x48, 0x81, 0xec, 0x20}, 0, 9},           /* without a push */
+        {4, {0x20, 0x48, 0x89, 0x6c, 0x24, 0x10}, 5, 9},     /* mov %rbp, n(%rsp) */
+        {80, {0x20, 0x5d, 0xc3}, 1, 0},                      /* pop %rbp */
+        {80, {0x5d, 0xc3}, 0, 9},                            /* ret */
+        {80, {0x5d, 0x49, 0x3b, 0xa7, 0x40, 3, 0, 0}, 0, 9}, /* the safepoint's look */
+        {80, {0x00, 0x0f, 0x87, 1, 0, 0, 0, 0xc3}, 0, 9},    /* and jump */
+        {80, {0x20, 0x8b, 0x07}, 5, 4},                      /* nothing of this */
+    };
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
+        struct sample_frame word;
+        struct unwind_registers at = {
+            .ip = CODE(METHOD) + edges[i].at, .sp = STACK, .bp = 0xe000, .has_all = 1};
+        begin();
+        memcpy(memory + at.ip - 1, edges[i].code, sizeof edges[i].code);
+        put(STACK + edges[i].return_at * 8, CODE(STUB) + 4, 8);
+        if (edges[i].saved_at < 9)
+            put(STACK + edges[i].saved_at * 8, 0xd000, 8);
+        ck_assert_msg(step(&at, &word), "%zu", i);
+        ck_assert_uint_eq(at.sp, STACK + 8 * (edges[i].return_at + 1));
+        ck_assert_uint_eq(at.bp, edges[i].saved_at < 9 ? 0xd000 : 0xe000);
+    }
+}
+
+UNIT(a_frame_that_is_to_be_made_another_one_is_told_as_what_it_was)
+{
+    struct sample_frame word;
+    struct unwind_registers at = {.ip = CODE(METHOD) + 0x90, .sp = STACK, .is_return = 1};
+    begin();
+    put(METHOD + DEOPT, CODE(METHOD) + 0x90, 8);
+    put(METHOD + ORIGINAL, 16, 4);
+    put(STACK + 16, CODE(METHOD) + 0x44, 8);
+    put(STACK + 5 * 8, CODE(STUB) + 4, 8);
+    ck_assert(step(&at, &word));
+    ck_assert_uint_eq(word.where, CODE(METHOD) + 0x43);
+}
+
+UNIT(the_interpreter_has_method_and_bytecode_in_its_frame)
+{
+    struct sample_frame word;
+    uint64_t bp = STACK + 0x100, bytecode = OUTER + 0x40 + 48;
+    struct unwind_registers at = {.ip = CODE(INTER) + 9, .sp = STACK, .bp = bp, .has_all = 1};
+    begin();
+    put(bp, STACK + 0x400, 8);
+    put(bp + 8, CODE(METHOD) + 0x30, 8);
+    put(bp - 8, bp + 0x40, 8);
+    put(bp - 24, OUTER, 8);
+    put(bp - 64, bytecode + 6, 8);
+    struct unwind_registers live = at;
+    live.all[13] = bytecode + 9;
+    ck_assert(step(&at, &word));
+    ck_assert_uint_eq(word.where, OUTER);
+    ck_assert_uint_eq(word.extra, 6);
+    ck_assert_uint_eq(at.ip, CODE(METHOD) + 0x30);
+    ck_assert_uint_eq(at.sp, bp + 0x40); /* the caller's before arguments were moved */
+    ck_assert_uint_eq(at.bp, STACK + 0x400);
+    ck_assert(is_named(&word));
+    ck_assert(bytes_is(name.name, "com.acme.Shop.sell"));
+    ck_assert_uint_eq(name.line, 1041);
+    ck_assert(step(&live, &word));
+    ck_assert_uint_eq(word.extra, 9); /* of a frame that runs it is in a register */
+    ck_assert(is_named(&word));
+    ck_assert_uint_eq(name.line, 1050);
+    /* Another class where it was. */
+    memory[OUTER + 0x2c0 + 6 + 12]++;
+    ck_assert(!is_named(&word));
+}
+
+UNIT(without_a_frame_of_its_own_the_interpreter_is_left_by_its_return_address)
+{
+    struct sample_frame word;
+    struct unwind_registers at = {.ip = CODE(INTER) + 9, .sp = STACK, .bp = 1234, .has_all = 1};
+    begin();
+    put(STACK, CODE(METHOD) + 0x30, 8);
+    at.all[13] = STACK + 0x20;
+    ck_assert(step(&at, &word));
+    ck_assert_uint_eq(at.ip, CODE(METHOD) + 0x30);
+    ck_assert_uint_eq(at.sp, STACK + 0x20);
+    ck_assert(is_named(&word));
+    ck_assert(bytes_is(name.name, "Interpreter"));
+}
+
+UNIT(a_stub_that_has_called_is_no_frame)
+{
+    struct sample_frame word;
+    uint64_t bp = STACK + 0x40;
+    struct unwind_registers at = {.ip = CODE(STUB) + 9, .sp = STACK, .bp = bp, .is_return = 1};
+    begin();
+    put(bp, 0, 8);
+    put(bp + 8, 0x7f00, 8); /* C++ */
+    ck_assert(step(&at, &word));
+    ck_assert_uint_eq(at.ip, 0x7f00);
+    ck_assert_int_ne(word.kind, SAMPLE_FRAME_WORD);
+}
+
+UNIT(what_is_in_no_blob_is_none_of_javas)
+{
+    struct sample_frame word;
+    struct unwind_registers at = {.ip = HEAP + 0x1f00, .sp = STACK, .has_all = 1};
+    begin();
+    ck_assert(!step(&at, &word));
+    at.ip = 0x4000;
+    ck_assert(!step(&at, &word));
+    at.ip = CODE(METHOD) + 0x50; /* a caller that is not in the code cache */
+    ck_assert(!step(&at, &word));
+}
+
+/* Bytecode 6 of `apply`, inlined at bytecode 9 of `sell`, up to byte 0x60 of the code; then `sell` alone. */
+static void put_scopes(uint64_t pcs, uint64_t scopes, uint64_t metadata, uint32_t excluded)
+{
+    const uint32_t pc[][4] = {{(uint32_t)-1, 0}, {0x60, 8}, {0x70, 1}, {0x7fffffff, 0}};
+    const uint8_t number[][3] = {{0, 1, 10}, {1, 2, 7}}; /* in what, which method, which bytecode and one */
+    memcpy(memory + pcs, pc, sizeof pc);
+    for (uint32_t i = 0; i < 3; i++) {
+        memory[scopes + 1 + i] = (uint8_t)(number[0][i] + excluded);
+        memory[scopes + 8 + i] = (uint8_t)(number[1][i] + excluded);
+    }
+    put(metadata, OUTER, 8);
+    put(metadata + 8, INNER, 8);
+}
+
+static void check_scopes(void)
+{
+    struct sample_frame word = {.kind = SAMPLE_FRAME_WORD, .extra = HOTSPOT_COMPILED, .file = 77};
+    word.where = CODE(METHOD) + 0x5f;
+    ck_assert(is_named(&word));
+    ck_assert(bytes_is(name.name, "com.acme.Shop$$Lambda$7.apply"));
+    ck_assert_uint_eq(name.line, 1041);
+    ck_assert_ptr_nonnull(name.caller);
+    ck_assert(bytes_is(name.caller->name, "com.acme.Shop.sell"));
+    ck_assert_uint_eq(name.caller->line, 1050);
+    ck_assert_ptr_null(name.caller->caller);
+    word.where = CODE(METHOD) + 0x61;
+    ck_assert(is_named(&word));
+    ck_assert(bytes_is(name.name, "com.acme.Shop.sell"));
+    ck_assert_ptr_null(name.caller);
+}
+
+UNIT(inlined_methods_are_told_with_their_lines)
+{
+    begin();
+    put(METHOD + PCS, 0x400, 4);
+    put(METHOD + PCS_END, 0x440, 4);
+    put(METHOD + METADATA, 0x480, 4);
+    put(METHOD + SCOPES, METHOD + 0x4c0, 8);
+    put_scopes(METHOD + 0x400, METHOD + 0x4c0, METHOD + 0x480, 0);
+    check_scopes();
+}
+
+UNIT(inlined_methods_are_told_as_later_versions_have_them)
+{
+    begin();
+    /* Lines are compressed likewise. */
+    static const uint8_t lines[] = {0xff, 1, 225, 30, 5 << 3 | 1, 0xff, 9, 19, 0};
+    memcpy(memory + OUTER + 0x40 + 48 + 12, lines, sizeof lines);
+    memcpy(memory + INNER + 0x40 + 48 + 12, lines, sizeof lines);
+    p->is_relative = HOTSPOT_APART | HOTSPOT_SCOPES | HOTSPOT_BYTES;
+    p->nmethod_apart = 88;
+    p->nmethod_metadata = 96;
+    p->nmethod_relocation = 104;
+    put(METHOD + 88, 0x4000, 8);
+    put(METHOD + 96, 0x5000, 8);
+    put(METHOD + 104, 0x20, 4);
+    put(METHOD + PCS, 0x10, 4);
+    put(METHOD + PCS_END, 0x50, 4);
+    put(METHOD + SCOPES, 0x50, 4);
+    put_scopes(0x4010, 0x4050, 0x5020, 1);
+    check_scopes();
+}
+
+UNIT(code_that_is_compiled_anew_is_not_named_by_what_was_there)
+{
+    struct sample_frame word = {
+        .kind = SAMPLE_FRAME_WORD, .extra = HOTSPOT_COMPILED, .file = 76, .where = CODE(METHOD) + 0x50};
+    begin();
+    ck_assert(!is_named(&word));
+}
+
+static void compile_anew(void)
+{
+    static int reads;
+    if (++reads == 12)
+        put(METHOD + ID, 78, 4);
+}
+
+UNIT(code_that_is_compiled_anew_meanwhile_is_not_named)
+{
+    struct sample_frame word = {
+        .kind = SAMPLE_FRAME_WORD, .extra = HOTSPOT_COMPILED, .file = 77, .where = CODE(METHOD) + 0x50};
+    begin();
+    ck_assert(is_named(&word));
+    on_read = compile_anew;
+    ck_assert(!is_named(&word));
+    on_read = NULL;
+    arena_release(&text);
+}
