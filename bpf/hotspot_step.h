@@ -33,6 +33,7 @@ enum hotspot_kind {
     HOTSPOT_NATIVE = 0x6974616e,      /* "native nmethod": a native method's wrapper */
     HOTSPOT_INTERPRETER = 0x65746e49, /* "Interpreter" */
     HOTSPOT_ADAPTER = 0x2f433249,     /* "I2C/C2I adapters" */
+    HOTSPOT_STUBS = 0x62757453,       /* "StubRoutines (1)": many */
 };
 
 UNWIND_INLINE int hotspot_has(const struct hotspot_place *p, bpf_u64 address)
@@ -101,8 +102,10 @@ UNWIND_INLINE bpf_u64 hotspot_to_return(const struct hotspot_place *p, const str
 }
 
 /* How a frame is left. */
-#define HOTSPOT_WITH_BP 1u /* the caller's rbp is above the return address; else it is where it was */
-#define HOTSPOT_TO_ANY  2u /* not only to Java's code */
+#define HOTSPOT_WITH_BP   1u /* the caller's rbp is above the return address; else it is where it was */
+#define HOTSPOT_TO_ANY    2u /* not only to Java's code */
+#define HOTSPOT_NOT_SELF  4u /* not to the stub itself, which pushes addresses of its own */
+#define HOTSPOT_STUB_SIZE 1024u
 
 /* Leaves a frame whose return address is at `at`. 1: it is not one that it could return to. */
 HOTSPOT_PART hotspot_leave(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
@@ -111,7 +114,8 @@ HOTSPOT_PART hotspot_leave(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
     bpf_u64 ip = 0;
     if (at < r->sp || UNWIND_LOAD(w, at, &ip))
         return -1;
-    if (!ip || (!(how & HOTSPOT_TO_ANY) && !hotspot_has(p, ip)))
+    if (!ip || (!(how & HOTSPOT_TO_ANY) && !hotspot_has(p, ip)) ||
+        (how & HOTSPOT_NOT_SELF && ip - c->blob < HOTSPOT_STUB_SIZE))
         return 1;
     if (how & HOTSPOT_WITH_BP) {
         if (UNWIND_LOAD(w, at - 8, &r->bp))
@@ -126,12 +130,13 @@ HOTSPOT_PART hotspot_leave(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
 }
 
 /* Words of the stack that are looked at where a frame is not as it should be. */
-#define HOTSPOT_SCAN 8
+#define HOTSPOT_SCAN 16
 
 HOTSPOT_PART hotspot_scan(HOTSPOT_HANDLE h, bpf_u64 at, bpf_u32 how)
 {
+    HOTSPOT_OPEN(h);
     for (int i = 0; i < HOTSPOT_SCAN; i++, at += 8) {
-        int did = hotspot_leave(h, at, how);
+        int did = hotspot_leave(h, at, at == r->bp + 8 ? how | HOTSPOT_WITH_BP : how);
         if (did <= 0)
             return did;
     }
@@ -144,7 +149,17 @@ HOTSPOT_PART hotspot_leave_pointer(HOTSPOT_HANDLE h, bpf_u32 how)
     HOTSPOT_OPEN(h);
     if (r->bp_lost || (r->bp & 7) || !HOTSPOT_IN_STACK(w, r, r->bp))
         return 1;
-    return hotspot_leave(h, r->bp + 8, HOTSPOT_WITH_BP | how);
+    bpf_u64 at = r->bp + 8;
+    if (hotspot_load(h, at))
+        return -1;
+    if (c->value != ~0ull)
+        return hotspot_leave(h, at, HOTSPOT_WITH_BP | how);
+    /* What looks at code as it is entered (a barrier of the collector's) has a mark below the return address.
+     */
+    int did = hotspot_leave(h, at + 8, how);
+    if (did == 0 && !hotspot_load(h, at - 8))
+        r->bp = c->value;
+    return did;
 }
 
 /* What of a frame there is at an instruction of code that the thread is at itself. */
@@ -361,6 +376,8 @@ HOTSPOT_PART hotspot_stub(HOTSPOT_HANDLE h)
                         : hotspot_leave(h, r->sp + (bpf_u32)distance, 0);
 }
 
+#define HOTSPOT_ENTER 0xec8b4855u /* push %rbp; mov %rsp, %rbp */
+
 /* A stub, or the interpreter where it has no frame (yet), that the thread is in itself. */
 HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
 {
@@ -384,14 +401,19 @@ HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
         did = hotspot_leave(h, r->sp + 8, HOTSPOT_WITH_BP);
     else if ((bpf_s32)size > 0 && r->ip - hotspot_code(p, c) >= hotspot_complete(p, c))
         did = hotspot_leave(h, r->sp + hotspot_to_return(p, c), HOTSPOT_WITH_BP);
-    if (did > 0 && r->has_all && hotspot_has(p, r->all[1]))
-        return hotspot_leave_by_rdx(h);
-    if (did > 0)
-        did = hotspot_leave_pointer(h, 0);
     if (did <= 0)
         return did;
-    did = hotspot_scan(h, r->sp, 0);
-    return did < 0 ? hotspot_leave_pointer(h, HOTSPOT_TO_ANY) : did; /* called by C++ */
+    /* A stub with a frame begins by making it; without, rbp may be that of a frame further up. */
+    c->value = 0;
+    if (c->kind != HOTSPOT_STUBS && !HOTSPOT_READ(w, &c->value, 4, hotspot_code(p, c)) &&
+        c->value == HOTSPOT_ENTER && hotspot_leave_pointer(h, 0) == 0)
+        return 0;
+    if (r->has_all && hotspot_has(p, r->all[1]))
+        return hotspot_leave_by_rdx(h);
+    did = hotspot_scan(h, r->sp, HOTSPOT_NOT_SELF);
+    if (did)
+        did = hotspot_leave_pointer(h, 0);
+    return did ? hotspot_leave_pointer(h, HOTSPOT_TO_ANY) : did; /* called by C++ */
 }
 
 /* A step from *r. STEP_TAKEN: *r is the caller, and c->word.kind says whether there is a word. STEP_NATIVE:

@@ -128,6 +128,6 @@ bool hotspot_compiled_name(const struct source *memory, const struct hotspot_pla
         return false;
     bool is_named = name_scopes(memory, p, blob.at, word->where - blob.code, text, ret) > 0 ||
                     (source_read(memory, blob.at + p->nmethod_method, &method, sizeof method) &&
-                     hotspot_method_name(memory, p, method, HOTSPOT_NO_BCI, text, ret));
+                     hotspot_method_name(memory, p, method, 0, text, ret));
     return is_named && source_read(memory, blob.at + p->nmethod_id, &id, sizeof id) && id == word->file;
 }

@@ -128,7 +128,7 @@ bool hotspot_method_name(const struct source *memory, const struct hotspot_place
     size_t n_file = read_entry(memory, p, pool, source_of(memory, p, pool, holder), file);
     *ret = (struct runtime_name){.name = keep(text, name, n + 1 + n_method),
                                  .file = n_file ? keep(text, file, n_file) : BYTES_LIT("")};
-    if (bci != HOTSPOT_NO_BCI && half(code, p->const_flags) & HAS_LINES) {
+    if (half(code, p->const_flags) & HAS_LINES) {
         numbers_begin(&lines, memory, at + p->const_size + half(code, p->const_code_size), LINES_MAX,
                       p->is_relative & HOTSPOT_BYTES);
         ret->line = find_line(&lines, bci);

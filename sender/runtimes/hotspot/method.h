@@ -12,8 +12,6 @@
 
 /* Bytes of a class's, a method's, a file's name that are read. */
 #define HOTSPOT_NAME_MAX 512u
-/* Of a bytecode index: it is not known. */
-#define HOTSPOT_NO_BCI UINT32_MAX
 
 /* "java.util.HashMap.get", "HashMap.java", the line of a bytecode. False: it cannot be said. */
 bool hotspot_method_name(const struct source *memory, const struct hotspot_place *place, uint64_t method,
