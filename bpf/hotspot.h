@@ -63,6 +63,13 @@ enum hotspot_relative {
 /* As much of a blob's header is read, in words. */
 #define HOTSPOT_BLOB_WORDS 16u
 
+/* Compiled code that has called from an address, as it was found before: `said` is its number, and above it
+ * the distance from the stack pointer to the return address. `of` names the process and the address, XORed
+ * with both, so that an entry half written when an interrupt's walk comes in between is nobody's. */
+struct hotspot_known {
+    bpf_u64 of, blob, said;
+};
+
 /* What a step works in; none of it is kept for the next one. */
 struct hotspot_walk {
     bpf_u64 nothing[2];               /* to come: see RUNTIME_NEXT_WORD */

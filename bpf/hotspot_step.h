@@ -12,12 +12,14 @@
  * The verifier looks at a global function once, and before 5.12 such a one is passed numbers only: so each
  * part is one that is passed a handle. Who includes this has defined before what unwind_step.h asks for, and
  *
- *     HOTSPOT_HANDLE                   a type: by which the walk is found
- *     HOTSPOT_PART                     what a function with external or internal linkage, returning int,
- * begins with HOTSPOT_OPEN(h)                  declares p, c, r and w: place, what is worked in, registers
- * and walk; or returns -1 HOTSPOT_READ(w, to, n, address)  copies n bytes of the process's memory; 0 if it
- * can HOTSPOT_IN_STACK(w, r, address)  whether 16 bytes at address are in the stack that r->sp is in, above
- * it
+ *     HOTSPOT_HANDLE               a type: by which the walk is found
+ *     HOTSPOT_PART                 what a function that returns int begins with
+ *     HOTSPOT_OPEN(h)              declares p, c, r and w, which are the place, what is worked in, registers
+ *                                  and the walk; or returns -1
+ *     HOTSPOT_READ(w, to, n, at)   copies n bytes of the process's memory; 0 if it can
+ *     HOTSPOT_IN_STACK(w, r, at)   whether 16 bytes there are in the stack that r->sp is in, above it
+ *     HOTSPOT_KNOWN(w, ip)         a struct hotspot_known for an address in the walk's process, or NULL
+ *     HOTSPOT_PROCESS(w)           what tells that process from others
  *
  * No part calls others more than three deep: eight frames is what the verifier allows in all.
  */
@@ -250,6 +252,40 @@ HOTSPOT_PART hotspot_find_edge(HOTSPOT_HANDLE h)
     return 0;
 }
 
+#define HOTSPOT_KNOWN_OF(w, ip) ((ip) ^ HOTSPOT_PROCESS(w) * 0x9e3779b97f4a7c15ull)
+
+/* Remembers c->word's code. */
+HOTSPOT_PART hotspot_remember(HOTSPOT_HANDLE h)
+{
+    HOTSPOT_OPEN(h);
+    struct hotspot_known *known = HOTSPOT_KNOWN(w, r->ip);
+    bpf_u64 said = (c->end - r->sp) << 32 | c->word.file;
+    if (!known)
+        return -1;
+    *(volatile bpf_u64 *)&known->blob = c->blob;
+    *(volatile bpf_u64 *)&known->said = said;
+    *(volatile bpf_u64 *)&known->of = HOTSPOT_KNOWN_OF(w, r->ip) ^ c->blob ^ said;
+    return 0;
+}
+
+/* A step from compiled code that is remembered: while its number stands it is the same. Nonzero: it is not.
+ */
+HOTSPOT_PART hotspot_again(HOTSPOT_HANDLE h)
+{
+    HOTSPOT_OPEN(h);
+    const struct hotspot_known *known = HOTSPOT_KNOWN(w, r->ip);
+    if (!known)
+        return 1;
+    bpf_u64 blob = *(const volatile bpf_u64 *)&known->blob, said = *(const volatile bpf_u64 *)&known->said;
+    if ((*(const volatile bpf_u64 *)&known->of ^ blob ^ said) != HOTSPOT_KNOWN_OF(w, r->ip))
+        return 1;
+    c->word = hotspot_word(r->ip - 1, 0, HOTSPOT_COMPILED);
+    if (HOTSPOT_READ(w, &c->word.file, sizeof c->word.file, blob + p->nmethod_id) ||
+        c->word.file != (bpf_u32)said)
+        return 1;
+    return hotspot_leave(h, r->sp + (said >> 32), HOTSPOT_WITH_BP);
+}
+
 HOTSPOT_PART hotspot_compiled(HOTSPOT_HANDLE h)
 {
     HOTSPOT_OPEN(h);
@@ -262,6 +298,8 @@ HOTSPOT_PART hotspot_compiled(HOTSPOT_HANDLE h)
     c->word = hotspot_word(c->value - (r->is_return != 0), 0, HOTSPOT_COMPILED);
     if (HOTSPOT_READ(w, &c->word.file, sizeof c->word.file, c->blob + p->nmethod_id))
         return -1;
+    if (r->is_return && c->value == r->ip)
+        hotspot_remember(h);
     if (c->edge == HOTSPOT_RETURN)
         did = hotspot_leave(h, r->sp, 0);
     else if (c->edge == HOTSPOT_POINTER)
@@ -422,6 +460,8 @@ UNWIND_INLINE int hotspot_walk_on(HOTSPOT_HANDLE h)
 {
     HOTSPOT_OPEN(h);
     int did = 1;
+    if (r->is_return && hotspot_again(h) == 0)
+        return STEP_TAKEN;
     c->word.kind = SAMPLE_FRAME_KERNEL;
     if (hotspot_find(h, r->ip - (r->is_return != 0)) ||
         HOTSPOT_READ(w, c->read, sizeof c->read, c->blob + p->blob_from) ||

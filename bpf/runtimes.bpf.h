@@ -18,11 +18,36 @@
 #define V8_FROM                       struct walk
 #define V8_READ(from, to, n, address) RUNTIME_READ(to, n, address)
 #include "bpf/v8_step.h"
+#include "bpf/hotspot.h"
+
+/* Where threads of Java's return to, mostly again and again: a look at one field instead of eight. */
+#define HOTSPOT_KNOWN_BITS 9u
+struct hotspot_entries {
+    struct hotspot_known at[1u << HOTSPOT_KNOWN_BITS];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct hotspot_entries);
+} hotspot_found SEC(".maps");
+
+static __always_inline struct hotspot_known *hotspot_entry(__u64 ip)
+{
+    __u32 zero = 0;
+    struct hotspot_entries *entries = bpf_map_lookup_elem(&hotspot_found, &zero);
+    __u64 number = ip * 0x9e3779b97f4a7c15ull >> (64 - HOTSPOT_KNOWN_BITS);
+    barrier_var(number);
+    return entries ? &entries->at[number & ((1u << HOTSPOT_KNOWN_BITS) - 1)] : 0;
+}
 
 #define HOTSPOT_HANDLE                  __u32
 #define HOTSPOT_PART                    __attribute__((noinline)) int
 #define HOTSPOT_READ(w, to, n, address) RUNTIME_READ(to, n, address)
 #define HOTSPOT_IN_STACK(w, r, address) ((address) >= (r)->sp && (address) + 16 <= (w)->stack_end)
+#define HOTSPOT_PROCESS(w)              ((w)->runtime.place.start)
+#define HOTSPOT_KNOWN(w, ip)            hotspot_entry(ip)
 #define HOTSPOT_OPEN(slot)                                                                   \
     struct scratch *s = scratch_of(slot);                                                    \
     if (!s)                                                                                  \

@@ -12,7 +12,7 @@
 #define RUNTIMES(ROW)     \
     ROW(NATIVE, native)   \
     ROW(CPYTHON, cpython) \
-    ROW(V8, v8) \
+    ROW(V8, v8)           \
     ROW(HOTSPOT, hotspot)
 
 #define RUNTIME_TAG(tag, name) RUNTIME_##tag,

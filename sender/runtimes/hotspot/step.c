@@ -22,12 +22,20 @@ static bool in_stack(struct walk *w, const struct unwind_registers *r, uint64_t 
     return address >= r->sp && load(w, address, &word) == 0;
 }
 
+/* Nothing is remembered: what comes here is rare. */
+static struct hotspot_known *remembered(const struct walk *w)
+{
+    return NULL;
+}
+
 #define UNWIND_WALK                     struct walk
 #define UNWIND_LOAD(w, address, value)  load(w, address, value)
 #define UNWIND_IN_STACK(w, r, address)  in_stack(w, r, address)
 #define HOTSPOT_IN_STACK(w, r, address) in_stack(w, r, address)
 #define HOTSPOT_HANDLE                  struct walk *
 #define HOTSPOT_PART                    static int
+#define HOTSPOT_PROCESS(w)              ((w)->memory ? 1ull : 0)
+#define HOTSPOT_KNOWN(w, ip)            remembered(w)
 #define HOTSPOT_READ(w, to, n, address) (source_read((w)->memory, address, to, n) ? 0 : -1)
 #define HOTSPOT_OPEN(h)                                         \
     __attribute__((unused)) struct walk *w = h;                 \
