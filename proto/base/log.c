@@ -7,6 +7,10 @@
  */
 #include "proto/base/log.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +27,9 @@
 #define LINE_BYTES 16384u /* of six bytes each, where all must be escaped */
 #define FIELDS_MAX 24u
 #define MARK_BYTES 17u
+
+/* How long one line waits for a reader who is merely slow. */
+#define READER_MS 100
 
 static const char *const level_name[] = {"debug", "info", "warn", "error"};
 static enum log_level threshold = LOG_LEVEL_INFO;
@@ -249,6 +256,67 @@ static struct bytes cut(struct bytes *text, const char *mark)
     return before;
 }
 
+static void end_line(struct line *o)
+{
+    if (form == LOG_FORMAT_JSON)
+        o->p[o->n++] = '}';
+    o->p[o->n++] = '\n';
+}
+
+/* ---- standard error -------------------------------------------------------------------------- */
+
+/* Its reader may be stopped, for ever: a pager, a container's log driver. A pipe or a terminal that takes
+ * nothing is waited for once, by one line; the lines after that are lost at once, and counted, until it takes
+ * again. (Not O_NONBLOCK: the shell that started us shares it.) */
+static struct {
+    pthread_mutex_t lock;
+    uint64_t lost;
+    bool is_stuck, is_broken; /* broken: in the middle of a line */
+} out = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* In pieces that fit where poll(2) says that there is room (pipe(7), PIPE_BUF); nearly every line is one. */
+static bool send(const char *p, size_t n)
+{
+    while (n > 0) {
+        struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+        if (poll(&fd, 1, out.is_stuck ? 0 : READER_MS) == 0)
+            return false;
+        const ssize_t done = write(STDERR_FILENO, p, min_of(n, (size_t)PIPE_BUF));
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return true; /* nowhere left to say so */
+        out.is_broken = p[done - 1] != '\n';
+        p += done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
+static void send_lost(void)
+{
+    struct line o = {.n = 0};
+    char n[24];
+    snprintf(n, sizeof n, "%llu", (unsigned long long)out.lost);
+    add_head(&o, LOG_LEVEL_WARN, BYTES_LIT("log lines were lost, nobody took them"));
+    add_field(&o, BYTES_LIT("lines"), bytes_str(n), false, true);
+    end_line(&o);
+    if (send(o.p, o.n))
+        out.lost = 0;
+}
+
+static void send_line(const struct line *o)
+{
+    pthread_mutex_lock(&out.lock);
+    if (out.is_broken && send("\n", 1))
+        out.is_broken = false;
+    if (out.lost > 0 && !out.is_broken)
+        send_lost();
+    out.is_stuck = out.lost > 0 || out.is_broken || !send(o->p, o->n);
+    out.lost += out.is_stuck;
+    pthread_mutex_unlock(&out.lock);
+}
+
 __attribute__((format(printf, 3, 0))) static void write_line(enum log_level level, uint32_t held_back,
                                                              const char *format, va_list args)
 {
@@ -278,11 +346,8 @@ __attribute__((format(printf, 3, 0))) static void write_line(enum log_level leve
         snprintf(text, sizeof text, "%u", held_back);
         add_field(&o, BYTES_LIT("more_like_it"), bytes_str(text), false, true);
     }
-    if (form == LOG_FORMAT_JSON)
-        o.p[o.n++] = '}';
-    o.p[o.n++] = '\n';
-    if (write(STDERR_FILENO, o.p, o.n) < 0)
-        return; /* nowhere left to say so */
+    end_line(&o);
+    send_line(&o);
 }
 
 void log_write(enum log_level level, const char *format, ...)

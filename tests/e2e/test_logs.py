@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import pytest
-from programs import BUILD, PATIENCE, EXPORT_METHOD, Gateway, captures, running, wait_for
+from programs import BUILD, PATIENCE, EXPORT_METHOD, PROFILES_PATH, Gateway, captures, running, wait_for
 from sink import Sink
 
 FILE = captures("ebpf-go*.pb")[0]
@@ -151,3 +151,30 @@ exporters: {{ otlp/x: {{ endpoint: "{receiver.url}", protocol: http, encoding: {
                 assert [n for _, n in page] == [sum(buckets[:i + 1]) for i in range(len(buckets))]
     assert receiver.temporalities <= ({1, "AGGREGATION_TEMPORALITY_DELTA"} if temporality == "delta"
                                       else {2, "AGGREGATION_TEMPORALITY_CUMULATIVE"})
+
+
+def test_a_log_that_nobody_reads_holds_nobody_up():
+    """A pager in the middle of a page, a log driver that is stuck: requests are taken, the operator is answered, and the end comes."""
+    process = subprocess.Popen([BUILD / "profgate", "serve", "--set", "admin.endpoint=127.0.0.1:0", "--listen", "127.0.0.1:0",
+                                "--set", "service.log_level=debug"], stderr=subprocess.PIPE, text=True)
+    try:
+        said = []
+        while "ready version=" not in "".join(said):
+            said.append(process.stderr.readline())
+        otlp, admin = (re.search(rf"listening for={what} address=\S+:(\d+)\n", "".join(said))[1] for what in ("otlp", "admin"))
+        connection = http.client.HTTPConnection("127.0.0.1", int(otlp), timeout=PATIENCE)
+        for _ in range(800):  # a line each: more than a pipe has room for
+            connection.request("POST", PROFILES_PATH, FILE.read_bytes(), {"Content-Type": "application/x-protobuf"})
+            answer = connection.getresponse()
+            assert answer.status == 200 and answer.read() is not None
+        connection = http.client.HTTPConnection("127.0.0.1", int(admin), timeout=PATIENCE)
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read() == b"ok\n"
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+        rest = process.stderr.read()
+        assert rest.count("request verdict=accepted") + "".join(said).count("request verdict=accepted") < 800
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()

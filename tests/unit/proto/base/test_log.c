@@ -4,8 +4,10 @@
 
 #include <fcntl.h>
 #include <json-c/json.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "proto/base/macros.h"
 #include "tests/lib/unit.h"
 
 static char line[16384];
@@ -88,4 +90,38 @@ UNIT(a_flood_is_one_line_a_second)
     limit.next_ns = 0;
     ck_assert_str_eq(WRITTEN(log_write_limited(&limit, LOG_LEVEL_WARN, "flood n=%d", 9)),
                      "warn  flood n=9 more_like_it=5");
+}
+
+/* A reader who has stopped reading: nobody waits for him, and when he goes on he is told what he missed,
+ * behind whole lines. */
+UNIT(what_nobody_reads_is_lost_and_counted)
+{
+    static char seen[1 << 17];
+    int pipe_[2], was = dup(STDERR_FILENO);
+    size_t n = 0;
+    ck_assert_int_eq(pipe(pipe_), 0);
+    dup2(pipe_[1], STDERR_FILENO);
+    for (int i = 0; i < 3000; i++)
+        log_info("a line of some length n=%d", i);
+    ck_assert_int_eq(fcntl(pipe_[0], F_SETFL, O_NONBLOCK), 0);
+    for (ssize_t r; (r = read(pipe_[0], seen + n, sizeof seen - 1 - n)) > 0;)
+        n += (size_t)r;
+    log_info("again");
+    n += (size_t)max_of(read(pipe_[0], seen + n, sizeof seen - 1 - n), (ssize_t)0);
+    dup2(was, STDERR_FILENO);
+    close(was);
+    close(pipe_[0]);
+    close(pipe_[1]);
+    seen[n] = 0;
+    uint32_t lines = 0, lost = 0;
+    for (char *at = seen, *end; (end = strchr(at, '\n')); at = end + 1, lines++) {
+        *end = 0;
+        ck_assert_msg(strstr(at, "Z info  a line of some length n=") || strstr(at, "Z info  again") ||
+                          strstr(at, "Z warn  log lines were lost, nobody took them lines="),
+                      "%s", at);
+        const char *said = strstr(at, " lines=");
+        lost += said ? (uint32_t)atoi(said + 7) : 0;
+    }
+    ck_assert_uint_gt(lost, 100);
+    ck_assert_uint_eq(lines + lost, 3000 + 2);
 }
