@@ -141,6 +141,27 @@ DRIVERS = {
 }
 
 
+def start(*arguments, **options):
+    sender = Process([BUILD / "profsend", *arguments], **options)
+    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
+    if not sender.alive() and sender.wait() == 3:
+        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+    return sender
+
+
+def named(receiver, where, programs):
+    """Runs the programs under profsend until each has the name of a pod: what is said of each. Names come when they come."""
+    sender = start("--endpoint", receiver.url, "--protocol", "http/protobuf", "--interval", "1s", "--frequency", "97", "--include",
+                   "executable=pg-truth", "--kubernetes", where)
+    with running(sender):
+        at_work = [Process(program) for program in programs]
+        with running(*at_work):
+            wait_for(lambda: all("k8s.pod.name" in receiver.resources.get(p.pid, {}) for p in at_work), "names of pods")
+        assert sender.stop() == 0, sender.log()
+    assert not receiver.errors, receiver.errors[0]
+    return [receiver.resources[p.pid] for p in at_work]
+
+
 def test_a_runtime_names_pods(truth, tmp_path):
     paths = {name: own(path.format(pod=UID.replace("-", "_"), dashed=UID, id=container_id(i)))
              for i, (name, path) in enumerate(DRIVERS.items())}
@@ -152,10 +173,8 @@ def test_a_runtime_names_pods(truth, tmp_path):
         return containers + ([cri_container(container_id(late), "late-0", "shop", "proxy")] if len(asked) > 1 else [])
 
     with cgroups(*paths.values()), runtime(tmp_path / "cri.sock", known) as asked, Kinds() as receiver:
-        said = profiled(receiver, ["--frequency", "97", "--include", "executable=pg-truth", "--kubernetes", f"unix:{tmp_path}/cri.sock"],
-                        *[within(path, truth, "spin", "4" if name == "late" else "0.3") for name, path in paths.items()])
-        for (pid, _), (name, path) in zip(said, paths.items()):
-            about = receiver.resources[pid]
+        said = named(receiver, f"unix:{tmp_path}/cri.sock", [within(path, truth, "spin", "600") for path in paths.values()])
+        for about, (name, path) in zip(said, paths.items()):
             assert about["container.id"] in path, (name, about)
             assert about["k8s.pod.name"] == f"{name}-0" and about["k8s.namespace.name"] == "shop", (name, about)
             assert about["k8s.container.name"] == ("proxy" if name == "late" else "app"), (name, about)
@@ -186,9 +205,7 @@ def test_a_kubelet_names_pods(truth):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         with cgroups(path), Kinds() as receiver:
-            (pid, _), = profiled(receiver, ["--frequency", "97", "--include", "executable=pg-truth", "--kubernetes",
-                                            f"http://127.0.0.1:{server.server_address[1]}"], within(path, truth, "spin", "0.5"))
-            about = receiver.resources[pid]
+            about, = named(receiver, f"http://127.0.0.1:{server.server_address[1]}", [within(path, truth, "spin", "600")])
             assert (about["k8s.pod.name"], about["k8s.namespace.name"], about["k8s.container.name"]) == ("cart-0", "shop", "app")
     finally:
         server.shutdown()
@@ -208,16 +225,8 @@ def test_a_runtime_that_never_answers_keeps_nothing(truth, tmp_path):
         assert receiver.total(pid, "samples/count") == pytest.approx(97 * said["cpu"], abs=SIGMAS * math.sqrt(97 * said["cpu"]))
 
 
-def start(*arguments, **options):
-    sender = Process([BUILD / "profsend", "--endpoint", "http://127.0.0.1:1", *arguments], **options)
-    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
-    if not sender.alive() and sender.wait() == 3:
-        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
-    return sender
-
-
 def test_prometheus_is_told_the_figures():
-    with running(start("--status", "127.0.0.1:0", "--frequency", "97")) as sender:
+    with running(start("--endpoint", "http://127.0.0.1:1", "--status", "127.0.0.1:0", "--frequency", "97")) as sender:
         port = wait_for(lambda: re.search(r"status page at port (\d+)", sender.log()), "the status page").group(1)
 
         def metrics():
@@ -244,7 +253,7 @@ def test_a_service_manager_is_told(tmp_path):
             return text
 
         environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
-        with running(start(env=environment)) as sender:
+        with running(start("--endpoint", "http://127.0.0.1:1", env=environment)) as sender:
             assert told() == "READY=1"
             assert [manager.recv(4096) for _ in range(3)] == [b"WATCHDOG=1"] * 3
             sender.process.send_signal(signal.SIGHUP)
