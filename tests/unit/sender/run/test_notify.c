@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "proto/base/clock.h"
 #include "proto/io/loop.h"
 #include "sender/run/notify.h"
 
@@ -78,10 +79,13 @@ UNIT(a_watchdog_hears_that_the_loop_turns)
     struct notify *n = unit_made(notify_open(getvar));
     notify_ready(n, loop);
     ck_assert_str_eq(told(fd), "READY=1");
-    for (int heard = 0; heard < 3;) {
+    int heard = 0;
+    for (uint64_t deadline = clock_monotonic() + unit_patience(60 * (uint64_t)NSEC_PER_SEC);
+         heard < 3 && clock_monotonic() < deadline;) {
         heard += strcmp(told(fd), "WATCHDOG=1") == 0;
         io_loop_run_once(loop, 1000000);
     }
+    ck_assert_int_eq(heard, 3);
     notify_close(n);
     while (*told(fd))
         ;
