@@ -279,7 +279,7 @@ bool pods_table_is_more(const struct pods_table *t, const struct pods_table *tha
 {
     struct pods_names unused;
     for (uint32_t i = 0; i < t->container.n; i++)
-        if (!pods_table_find(than, t->container.p[i].id, &unused))
+        if (t->container.p[i].names.pod.n && !pods_table_find(than, t->container.p[i].id, &unused))
             return true;
     return false;
 }
