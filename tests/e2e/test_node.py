@@ -236,3 +236,23 @@ def test_functions_that_are_gone_soon_are_not_called_by_what_was_there_before(ve
     print(f"\nnamed {named}, wrong {wrong} of {hits}")
     assert wrong == 0
     assert named >= 0.6 * hits, (named, hits)
+
+
+def test_one_that_lies_harms_nobody(tmp_path):
+    liar = tmp_path / "liar"
+    subprocess.run(["gcc", "-O2", "-rdynamic", PROGRAM.parent / "node_liar.c", "-o", liar, "-lpthread"], check=True)
+    node = interpreter("own")
+    lying, honest = Process([liar]), Process([node, *apart(node), PROGRAM, "60"])
+    with Receiver(first=FIRST) as receiver, running(lying), running(honest):
+        busy(honest)
+        sender = profsend(receiver, "--include", f"pid={lying.pid}", "--include", f"pid={honest.pid}", "--frequency", "97")
+        with running(sender):
+            started(sender)
+            wait_for(lambda: min(sum(receiver.of(p.pid).values()) for p in (lying, honest)) >= 120, "samples of both")
+            assert sender.stop() == 0, sender.log()
+            own = re.search(r"samples=(\d+) .*rss_kb=(\d+)", sender.log())
+        hits, exact, complete, named, odd = judge(receiver.of(honest.pid), Chains(node).has)
+    assert min(exact, complete, named) >= LATE * hits - 1, odd[:3]
+    lies = [s for s in receiver.of(lying.pid) if "v8js" in s.kinds]
+    assert lies and all(len(s.names) <= 512 + 127 for s in lies)
+    assert int(own[2]) < 120_000, own[0]
