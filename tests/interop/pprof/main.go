@@ -1,7 +1,8 @@
 // pprof's own library as a judge: `compare A B …` compares files pairwise, field by field, where only ids and the order of
 // strings may differ, prints the first difference of each pair and ends with 1 when there is one; `compare-older A B …` the same where
 // A is of a format of before pprof was protobuf; `make FOLDER` writes profiles
-// that have what real ones seldom have; `debug FOLDER` writes this program's own as text (debug=1); `parse FILE …` reads and writes files again and prints how long one reading took.
+// that have what real ones seldom have; `debug FOLDER` writes this program's own as text (debug=1); `accepts FILE …` prints for each
+// whether it is read, `true` or `false`.
 package main
 
 import (
@@ -137,6 +138,14 @@ func main() {
 		os.Exit(compare(os.Args[2:], func(p *profile.Profile) *profile.Profile { return p }))
 	case len(os.Args) > 2 && os.Args[1] == "compare-older":
 		os.Exit(compare(os.Args[2:], plain))
+	case len(os.Args) > 1 && os.Args[1] == "accepts":
+		for _, path := range os.Args[2:] {
+			data, err := os.ReadFile(path)
+			if err == nil {
+				_, err = profile.ParseData(data)
+			}
+			fmt.Println(err == nil)
+		}
 	case len(os.Args) == 3 && os.Args[1] == "make":
 		makeEdges(os.Args[2])
 	case len(os.Args) == 3 && os.Args[1] == "debug":
