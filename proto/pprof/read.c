@@ -128,7 +128,7 @@ static int read_message(const struct pprof *p, struct bytes body, void *base, co
     struct wire_reader reader = wire_reader(body);
     struct wire_field f;
     int r, wire;
-    while ((wire = wire_next(&reader, &f)) == 0)
+    while ((wire = wire_next_short(&reader, &f)) == 0)
         if ((r = take_field(p, &f, base, at, e)) != 0)
             return r;
     return wire == WIRE_MALFORMED ? fail(e, at, NULL, "no protobuf message, or cut off") : 0;
@@ -272,7 +272,7 @@ static int read_location(struct pprof *p, const struct wire_field *profile_field
     struct wire_reader reader = wire_reader(profile_field->bytes);
     struct wire_field f;
     int wire, r = expect_message(profile_field, e);
-    while (r == 0 && (wire = wire_next(&reader, &f)) == 0) {
+    while (r == 0 && (wire = wire_next_short(&reader, &f)) == 0) {
         struct pprof_line line = {0};
         struct place inner = {&pprof_line, location.n_lines, &at};
         if (f.number != LOCATION_LINE) {
@@ -472,7 +472,7 @@ int pprof_check_packed(const struct pprof *p, const struct pprof_samples *at, st
     struct wire_reader reader = wire_reader(packed);
     struct wire_field f;
     uint64_t id = 0;
-    int wire = wire_next(&reader, &f);
+    int wire = wire_next_short(&reader, &f);
     if (wire != 0)
         return fail(e, &place, "location_id", "no varint");
     const uint8_t *from = f.bytes.p, *end = f.bytes.p + f.bytes.n;

@@ -42,6 +42,9 @@ void wire_put_raw(struct wire_writer *w, struct bytes fields); /* fields that ar
  * where what was put there ends. */
 static inline uint8_t *wire_room(struct wire_writer *w, size_t n)
 {
+    const struct buffer *out = w->out;
+    if (likely(w->failed == 0 && out->p && out->max == 0 && n <= out->cap - out->n))
+        return out->p + out->n;
     if (unlikely(w->failed < 0))
         return NULL;
     w->failed = buffer_reserve(w->out, n);
