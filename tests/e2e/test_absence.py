@@ -7,6 +7,7 @@ import time
 
 import pytest
 from programs import BUILD, Process, free_port, running, wait_for
+from test_profsend_delivery import figure, spooled
 from test_profsend_kinds import truth  # noqa: F401 (a fixture)
 
 
@@ -53,10 +54,11 @@ class Sink:
 
 @pytest.mark.parametrize("seconds", [pytest.param(20, id="20 s"), pytest.param(600, id="10 minutes", marks=pytest.mark.soak)])
 def test_an_absence_costs_no_sample(truth, tmp_path, seconds):
-    spool = tmp_path / "spool"
+    spool, status = tmp_path / "spool", free_port()
     sink, busy = Sink(), Process([truth, "spin", "3600"])
     sender = Process([BUILD / "profsend", "--endpoint", f"http://127.0.0.1:{sink.port}", "--protocol", "http/protobuf",
-                      "--interval", "1s", "--frequency", "49", "--spool", spool])
+                      "--interval", "1s", "--frequency", "49", "--spool", spool,
+                      "--status", f"127.0.0.1:{status}"])
     sink.start()
     try:
         with running(busy, sender):
@@ -70,17 +72,16 @@ def test_an_absence_costs_no_sample(truth, tmp_path, seconds):
             while time.monotonic() - begun < seconds:
                 time.sleep(min(5, seconds / 4))
                 assert sender.alive(), sender.log()
-            waiting = sorted(spool.glob("*.otlp"))
-            put_by = sum(int(re.match(r"[0-9a-f]{16}-(\d+)\.otlp", path.name).group(1)) for path in waiting)
-            assert sink.samples == before and len(waiting) >= seconds / 3 and put_by >= 49 * seconds / 2, (len(waiting), put_by)
+            waiting, put_by = figure(status, "profsend.spool.files"), 49 * seconds / 2
+            assert sink.samples == before and waiting >= seconds / 3, waiting
             sink.start()
             # twice the longest pause between attempts; then as fast as they are taken
-            wait_for(lambda: not any(path.exists() for path in waiting), "what waited to be sent", 150)
+            wait_for(lambda: sink.samples >= before + put_by and figure(status, "profsend.spool.files") <= 1, "what waited to be sent", 150)
             assert sender.rss_kib() < 64 << 10, sender.rss_kib()
             assert sender.stop() == 0, sender.log()
             last = [line for line in sender.log().splitlines() if "own use:" in line][-1]
             own = {word: int(n) for word, n in re.findall(r"\b(samples|lost|dropped|sent|rejected|unsent)=(\d+)", last)}
-            assert sink.samples == own["sent"] >= before + put_by and not list(spool.iterdir()), (sink.samples, own)
+            assert sink.samples == own["sent"] >= before + put_by and spooled(spool) == (0, 0), (sink.samples, own)
             assert own["rejected"] == own["unsent"] == own["dropped"] == 0, own
             # lost counts notices of processes too, which are no samples
             assert own["samples"] - own["lost"] <= own["sent"] <= own["samples"], own
