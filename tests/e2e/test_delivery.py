@@ -144,7 +144,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(sink, folder, request):
         finally:
             gateway.close()
     sink.status = 200
-    assert len(load.acknowledged) > 5 * rounds
+    assert len(load.acknowledged) > rounds  # on a busy machine, too
     with running(Gateway(config=stored(sink, folder))) as gateway:
         wait_for(lambda: load.acknowledged <= sink.taken.keys(), "everything acknowledged to arrive")
         assert gateway.total("profgate_forward_dropped_samples_total") == 0
