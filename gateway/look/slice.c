@@ -41,18 +41,30 @@ static void put(struct buffer *out, uint64_t v)
     out->p[out->n++] = (uint8_t)v;
 }
 
-static int get(struct bytes *from, uint64_t *ret)
+static int get_long(struct bytes *from, uint64_t *ret)
 {
+    const uint32_t n = (uint32_t)min_of(from->n, (size_t)VARINT_MAX);
+    const uint8_t *p = from->p;
     uint64_t v = 0;
-    for (uint32_t i = 0; i < from->n && i < VARINT_MAX; i++) {
-        v |= (uint64_t)(from->p[i] & 0x7f) << 7 * i;
-        if (from->p[i] < 0x80) {
+    for (uint32_t i = 0, shift = 0; i < n; i++, shift += 7) {
+        v |= (uint64_t)(p[i] & 0x7f) << shift;
+        if (p[i] < 0x80) {
             *ret = v;
-            *from = bytes_from(*from, i + 1);
+            *from = bytes_of(p + i + 1, from->n - i - 1);
             return 0;
         }
     }
     return LOOK_SLICE_DAMAGED;
+}
+
+/* Most are of one byte. */
+static inline int get(struct bytes *from, uint64_t *ret)
+{
+    if (unlikely(from->n == 0 || from->p[0] >= 0x80))
+        return get_long(from, ret);
+    *ret = *from->p++;
+    from->n--;
+    return 0;
 }
 
 static uint32_t size_of(uint64_t v)

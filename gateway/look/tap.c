@@ -68,6 +68,7 @@ struct look_tap {
     struct look_series series;
     uint64_t series_hash;
     uint32_t place;
+    uint32_t last_thread, last_series; /* of this resource and kind; last_series + 1, 0: none yet */
 #define X(type, name) VEC(type) name;
     TABLES(X)
 #undef X
@@ -395,6 +396,10 @@ static int thread_of(struct look_tap *t, uint32_t sample, uint32_t *ret)
 
 static int series_of(struct look_tap *t, uint32_t thread, uint32_t *ret)
 {
+    if (t->last_series != 0 && t->last_thread == thread) {
+        *ret = t->last_series - 1;
+        return 0;
+    }
     const uint64_t rest = (uint64_t)t->kind.type_string << 32 | thread;
     const uint64_t hash = hash_mix(t->series_hash, rest) & ~1ull; /* never IDMAP_FREE */
     uint32_t *place = idmap_place(&t->batch->series_of, hash, UINT32_MAX);
@@ -410,6 +415,8 @@ static int series_of(struct look_tap *t, uint32_t thread, uint32_t *ret)
         *place = t->batch->series.n - 1;
     }
     *ret = *place;
+    t->last_thread = thread;
+    t->last_series = *place + 1;
     return 0;
 }
 
@@ -630,6 +637,7 @@ static void push_profile(struct look_tap *t, uint32_t profile)
         t->batch->lost += to - from;
         return;
     }
+    t->last_series = 0;
     const uint32_t at = slice_of(t, profile, to - from), p = look_rates_take(t->rates, t->place, to - from);
     t->batch->demand[t->place] += to - from;
     if (p == 0) {

@@ -18,7 +18,7 @@
 #include "proto/coding/gzip_stream.h"
 #include "proto/http/query.h"
 
-/* At once, waiting for each other. */
+/* At once: waiting for each other, and until their answers are read, which are in memory. */
 #define QUESTIONS_MAX 4u
 
 #define PATIENCE_NS (2 * (uint64_t)NSEC_PER_SEC)
@@ -106,6 +106,7 @@ struct asking {
     bool wants_gzip;
     uint64_t deadline_ns;
     struct look_answer answer;
+    bool is_done; /* it is answered, and its reader has yet to take it: he has one of the places as long */
     int r;
     size_t n;
     uint8_t query[];
@@ -168,19 +169,30 @@ static void refuse(struct http_exchange *x, uint32_t status, const char *words)
     buffer_release(&a.body);
 }
 
-static void done(void *arg)
+static void asking_free(struct asking *a)
 {
-    struct asking *a = arg;
-    struct http_exchange *x = take_ptr(a->exchange);
-    if (x)
-        x->user = NULL; /* it may be gone when it is answered */
-    if (x && a->r < 0)
-        refuse(x, 503, "out of memory");
-    else if (x)
-        reply(x, &a->answer, a->endpoint == LOOK_PPROF);
     a->looking->n_questions--;
     buffer_release(&a->answer.body);
     free(a);
+}
+
+/* The exchange may be gone when it is answered, and this with it. */
+static void done(void *arg)
+{
+    struct asking *a = arg;
+    struct http_exchange *x = a->exchange;
+    struct look_answer answer = a->answer;
+    a->answer.body = (struct buffer){0};
+    a->is_done = true;
+    const int r = a->r;
+    const bool is_file = a->endpoint == LOOK_PPROF;
+    if (!x)
+        asking_free(a);
+    else if (r < 0)
+        refuse(x, 503, "out of memory");
+    else
+        reply(x, &answer, is_file);
+    buffer_release(&answer.body);
 }
 
 static void on_head(void *context, struct http_exchange *x) {} /* the page had it */
@@ -191,8 +203,10 @@ static void on_end(void *context, struct http_exchange *x) {}
 
 static void on_close(void *context, struct http_exchange *x)
 {
-    struct asking *a = x->user;
-    if (a)
+    struct asking *a = context;
+    if (a->is_done)
+        asking_free(a);
+    else
         a->exchange = NULL;
 }
 
@@ -219,7 +233,7 @@ static void ask(struct looking *l, enum look_endpoint endpoint, struct http_exch
         memcpy(a->query, x->query.p, a->n);
     a->job = (struct merger_job){.work = work, .done = done, .arg = a};
     x->handler = &handler;
-    x->user = a;
+    x->context = a;
     l->n_questions++;
     merger_post(l->thread, &a->job);
 }

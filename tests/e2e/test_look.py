@@ -2,6 +2,7 @@
 import gzip
 import http.client
 import json
+import os
 import shutil
 import subprocess
 import urllib.parse
@@ -86,10 +87,10 @@ def test_the_other_host_is_refused(gateway):
 
 
 @pytest.mark.skipif(not shutil.which("go"), reason="go is not installed")
-def test_go_tool_pprof_reads_it(gateway):
+def test_go_tool_pprof_reads_it(gateway, tmp_path):
     url = f"http://127.0.0.1:{gateway.admin}/api/v1/look/pprof"
     done = subprocess.run(["go", "tool", "pprof", "-raw", url], capture_output=True, text=True, timeout=PATIENCE,
-                          check=False)
+                          check=False, env={**os.environ, "PPROF_TMPDIR": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     assert "cpu/nanoseconds" in done.stdout and "runtime.goexit" in done.stdout
 

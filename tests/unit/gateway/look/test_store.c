@@ -35,6 +35,12 @@ static struct fixture begin(size_t memory, uint32_t per_second)
     return f;
 }
 
+/* The i-th; where memory is out there may be none. */
+static struct look_epoch *epoch(const struct fixture *f, uint32_t i)
+{
+    return unit_made(i < f->store->n_epochs ? f->store->epochs[i] : NULL);
+}
+
 static void end(struct fixture *f)
 {
     look_tap_free(f->tap);
@@ -143,7 +149,7 @@ UNIT(all_cpu_time_is_there)
     ck_assert_uint_eq(t.not_kept, 0);
     f.now += 2000ull * NSEC_PER_SEC; /* all is sealed */
     look_store_tick(f.store, f.now, f.now);
-    ck_assert_uint_eq(f.store->epochs[0]->open.n, 0);
+    ck_assert_uint_eq(epoch(&f, 0)->open.n, 0);
     ck_assert_uint_eq(tell(&f, LOOK_FINE).total, cpu);
     ck_assert_uint_eq(tell(&f, LOOK_COARSE).total, cpu);
     end(&f);
@@ -154,7 +160,7 @@ UNIT(names_are_told_once)
     struct fixture f = begin(64u << 20, 100000);
     take(&f, captures[0]);
     push(&f);
-    const uint32_t nodes = f.store->epochs[0]->dict.nodes.n;
+    const uint32_t nodes = epoch(&f, 0)->dict.nodes.n;
     const uint64_t total = tell(&f, LOOK_FINE).total;
     ck_assert_uint_gt(nodes, 100);
     push(&f); /* that an epoch had begun was news */
@@ -163,7 +169,7 @@ UNIT(names_are_told_once)
     ck_assert_uint_lt(b->frames.n, nodes / 4); /* of two stacks in one place the older is told again */
     ck_assert_uint_gt(b->events.n, 0);
     look_store_add(f.store, b, f.now);
-    ck_assert_uint_eq(f.store->epochs[0]->dict.nodes.n, nodes);
+    ck_assert_uint_eq(epoch(&f, 0)->dict.nodes.n, nodes);
     ck_assert_uint_eq(tell(&f, LOOK_FINE).total, 3 * total);
     end(&f);
 }
@@ -184,7 +190,7 @@ UNIT(a_stack_is_there_with_its_callers)
     struct fixture f = begin(64u << 20, 100000);
     take(&f, captures[0]);
     push(&f);
-    const struct look_dict *d = &f.store->epochs[0]->dict;
+    const struct look_dict *d = &epoch(&f, 0)->dict;
     bool found = false;
     for (uint32_t i = 0; i < d->nodes.n; i++) {
         ck_assert(i == LOOK_ROOT || d->nodes.p[i].parent < i);
@@ -258,14 +264,14 @@ UNIT(an_epoch_begins_and_nothing_is_missed)
     push(&f);
     look_tap_push(f.tap, &f.view, f.now); /* in hand when the epoch ends */
     struct look_batch *late = unit_made(look_tap_take(f.tap));
-    f.store->epochs[0]->began_ns -= 2 * 3600ull * NSEC_PER_SEC;
+    epoch(&f, 0)->began_ns -= 2 * 3600ull * NSEC_PER_SEC;
     look_store_add(f.store, late, f.now);
     ck_assert_uint_eq(f.store->n_epochs, 2);
     push(&f);
     const struct told t = tell(&f, LOOK_FINE);
     ck_assert_uint_eq(t.total, 3 * cpu);
     ck_assert_uint_eq(t.not_kept, 0);
-    ck_assert_uint_eq(f.store->epochs[0]->dict.nodes.n, f.store->epochs[1]->dict.nodes.n);
+    ck_assert_uint_eq(epoch(&f, 0)->dict.nodes.n, epoch(&f, 1)->dict.nodes.n);
     end(&f);
 }
 
@@ -289,7 +295,7 @@ UNIT(what_is_of_another_time_is_put_where_it_came)
         f.view.profile.time_unix_nano[i] = 17;
     push(&f);
     ck_assert_uint_eq(f.store->counts.late, f.view.sample.n);
-    ck_assert_uint_eq(f.store->epochs[0]->oldest, NOW / LOOK_SLICE_NS);
+    ck_assert_uint_eq(epoch(&f, 0)->oldest, NOW / LOOK_SLICE_NS);
     end(&f);
 }
 
