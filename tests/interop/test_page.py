@@ -26,7 +26,7 @@ def hostile():
 @pytest.fixture(scope="module")
 def gateway():
     with running(Gateway(config="look: { memory: 64MiB }\n")) as started:
-        for body in [file.read_bytes() for file in captures()]:
+        for body in [captures(f"ebpf-{name}-*.pb")[0].read_bytes() for name in ("go", "java", "kernel_fsync", "node", "python")]:
             assert started.post(body)[0] == 200
         assert started.post(hostile(), {"Content-Type": "application/json"})[0] == 200
         n = started.total("profgate_samples_total")

@@ -149,7 +149,7 @@ function notes() {
 
 function bands() {
   const { a, b } = sides();
-  chart.ranges = state.view === 'diff' ? { A: a, B: b } : state.range ? { '': state.range } : {};
+  chart.ranges = state.view === 'diff' ? (String(a) === String(b) ? { 'A, B': b } : { A: a, B: b }) : state.range ? { '': state.range } : {};
   chart.draw();
 }
 

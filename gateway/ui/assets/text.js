@@ -23,14 +23,14 @@ export function brief(name) {
   name = name.replace(/^[^(<[ ]*\/(?=.)/, '');
   let out = '', depth = 0;
   for (let i = 0; i < name.length; i++) {
-    const c = name[i], opens = c === '(' || c === '<' || c === '[';
+    const c = name[i], opens = (c === '(' && name[i + 1] !== '*') || c === '<' || c === '['; // not Go's (*T).method
     if (opens && i > 0) {
       if (depth++ === 0) out += c + '…';
     } else if (depth > 0 && (c === ')' || c === '>' || c === ']') && name[i - 1] !== '-') {
       if (--depth === 0) out += c;
     } else if (depth === 0) out += c;
   }
-  out = out.replace(/^[\w.$:<>…*&[\]]+ (?=[\w.$:~<>…]+\(…\))/, '');
+  out = out.replace(/^(?!operator )[\w.$:<>…*&[\]]+ (?=[\w.$:~<>…+]+\(…\))/, '');
   return out.replace(/^(?:[a-z]\w*\.){2,}(?=[A-Z])/, '');
 }
 

@@ -8,7 +8,7 @@ const { chromium } = createRequire(playwright + '/')('playwright-core');
 const PATIENCE = 120e3;
 const browser = await chromium.launch({
   executablePath: '/usr/bin/chromium',
-  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+  args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
 });
 
 const complaints = [];
@@ -277,7 +277,7 @@ const tests = {
 };
 
 async function paint() {
-  const page = await open(picture.split('#')[1] ? '#' + picture.split('#')[1] : '', { viewport: { width: 1280, height: 720 } });
+  const page = await open(picture.split('#')[1] ? '#' + picture.split('#')[1] : '', { viewport: { width: 1120, height: 640 } });
   await page.screenshot({ path: picture.split('#')[0] });
 }
 
