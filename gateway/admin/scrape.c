@@ -412,7 +412,8 @@ static void relieve(struct scrapes *all)
         }
     }
     if (slowest)
-        cut(slowest, LOG_LEVEL_WARN, "others wait, and its reader is too slow");
+        cut(slowest, LOG_LEVEL_WARN,
+            "others wait, and its reader is too slow or one of too many from an address");
 }
 
 static void look_later(struct scrapes *all)
