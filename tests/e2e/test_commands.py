@@ -7,7 +7,7 @@ import pytest
 from programs import BUILD, DATA, PATIENCE
 
 COMMANDS = [[], ["serve"], ["validate"], ["rules"], ["rules", "check"], ["rules", "test"], ["rules", "list"], ["rules", "explain"],
-            ["rules", "from-connector"], ["count"], ["convert"], ["check"], ["replay"], ["top"], ["help"], ["version"], ["completion"],
+            ["rules", "from-connector"], ["count"], ["convert"], ["check"], ["replay"], ["look"], ["top"], ["help"], ["version"], ["completion"],
             ["manual"]]
 
 
