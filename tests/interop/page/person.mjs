@@ -12,19 +12,28 @@ const browser = await chromium.launch({
 });
 
 const complaints = [];
-let usual;
+const resting = []; // pages of the usual kind: a new one costs a process
 async function open(hash = '', context = null) {
-  const c = (!context && usual) || await browser.newContext({ viewport: { width: 1280, height: 800 }, ...context });
+  const page = (!context && resting.pop()) || (await begin(context));
+  await page.goto('about:blank');
+  await page.goto(url + hash);
+  await page.waitForSelector('body[data-loads]');
+  return page;
+}
+
+let usual;
+async function begin(context) {
+  const c = (!context && usual) || (await browser.newContext({ viewport: { width: 1120, height: 700 }, ...context }));
   c.setDefaultTimeout(PATIENCE);
   if (!context) usual = c;
   const page = await c.newPage();
   page.on('pageerror', e => complaints.push(String(e)));
   page.on('console', m => m.type() === 'error' && complaints.push(m.text()));
   page.on('dialog', d => complaints.push('a dialog: ' + d.message()));
-  await page.goto(url + hash);
-  await page.waitForSelector('body[data-loads]');
   return page;
 }
+
+const leave = page => (page.context() === usual ? resting.push(page) : page.context().close());
 
 /** Does it, and waits until what it asks for is there. */
 async function does(page, what) {
@@ -71,7 +80,7 @@ const tests = {
     assert.match(await text(page, 'note'), /[\d\u2009]+ samples ±/);
     assert.ok((await page.locator('#rows tr').count()) > 10);
     assert.match(await text(page, 'legend'), /cores.*(native|kernel|Go)/s);
-    await page.close();
+    await leave(page);
   },
 
   async points_zooms_and_comes_back_by_the_address() {
@@ -92,12 +101,12 @@ const tests = {
     assert.ok((await text(page, 'said')).startsWith(frame.name + ': total '));
     const other = await open(await page.evaluate(() => location.hash));
     assert.ok((await text(other, 'path')).endsWith(frame.name), 'a link shows somebody else the same');
-    await other.close();
+    await leave(other);
     await page.keyboard.press('Escape');
     assert.equal(await text(page, 'path'), service);
     await does(page, () => page.goBack());
     assert.equal((await rectangles(page))[0].name, 'all');
-    await page.close();
+    await leave(page);
   },
 
   async searches_with_a_share() {
@@ -123,7 +132,7 @@ const tests = {
     assert.equal(await text(page, 'hits'), 'not a regular expression');
     await page.fill('#search', '/^no such function$/');
     assert.match(await text(page, 'hits'), /^0.% in 0 frames$/);
-    await page.close();
+    await leave(page);
   },
 
   async drags_a_range_in_the_chart() {
@@ -139,7 +148,7 @@ const tests = {
     assert.ok((await samples(page)) <= all);
     await does(page, () => page.keyboard.press('Escape'));
     assert.equal(await param(page, 'range'), null);
-    await page.close();
+    await leave(page);
   },
 
   async reads_functions_then_callers_and_callees() {
@@ -156,7 +165,7 @@ const tests = {
     assert.ok(up[0].name === rows[at].name && down[0].name === rows[at].name);
     assert.ok(up.every(r => r.y <= up[0].y + 0.5) && down.every(r => r.y >= down[0].y - 0.5), 'callers above, callees below');
     assert.ok(up.length + down.length > 2);
-    await page.close();
+    await leave(page);
   },
 
   async compares_two_times_and_two_services() {
@@ -181,7 +190,7 @@ const tests = {
       const [blue, orange] = [await painted(page, l.x + 2, l.y + 3), await painted(page, m.x + 2, m.y + 3)];
       assert.ok(blue[2] > blue[0] && orange[0] > orange[2], `${blue} ${orange}`);
     }
-    await page.close();
+    await leave(page);
   },
 
   async filters_by_a_label() {
@@ -199,7 +208,7 @@ const tests = {
     await does(page, () => page.click('#chips button'));
     assert.equal(await text(page, 'chips'), '');
     assert.ok((await samples(page)) > rest);
-    await page.close();
+    await leave(page);
   },
 
   async works_without_a_mouse() {
@@ -221,7 +230,7 @@ const tests = {
     await does(page, () => page.keyboard.press(' '));
     assert.ok(await param(page, 'range'));
     assert.match(await page.getAttribute('#chart', 'aria-label'), /Over time: .* on average, most/);
-    await page.close();
+    await leave(page);
   },
 
   async shows_hostile_names_as_text() {
@@ -236,14 +245,14 @@ const tests = {
     const refused = await page.evaluate(() => { try { document.body.innerHTML = '<b>x</b>'; return 'taken'; } catch (e) { return e.name; } });
     assert.equal(refused, 'TypeError', 'trusted types');
     complaints.splice(0, complaints.length, ...complaints.filter(c => !/TrustedHTML/.test(c)));
-    await page.close();
+    await leave(page);
   },
 
   async is_dark_where_the_system_is() {
     const look = async scheme => {
       const page = await open('', { colorScheme: scheme }), drawn = (await rectangles(page)).find(r => r.row === 2 && r.width > 20);
       const found = [await page.evaluate(() => getComputedStyle(document.body).backgroundColor), await painted(page, drawn.x + 2, drawn.y + 3)];
-      await page.close();
+      await leave(page);
       return found;
     };
     const [[page, frame], [night, shaded]] = [await look('light'), await look('dark')];
@@ -258,7 +267,7 @@ const tests = {
     const frame = (await rectangles(page)).find(r => r.row === 1);
     await page.touchscreen.tap(frame.x + 10, frame.y + 8);
     await page.waitForFunction(name => document.getElementById('path').textContent.endsWith(name), frame.name);
-    await page.close();
+    await leave(page);
   },
 
   async gives_a_link_and_files() {
@@ -272,7 +281,7 @@ const tests = {
       if (begin) assert.deepEqual([...body.subarray(0, 2)], begin);
       else assert.match(body.toString(), /^.+;.+ \d+$/m);
     }
-    await page.close();
+    await leave(page);
   },
 };
 
@@ -291,7 +300,8 @@ else
       assert.deepEqual(complaints, []);
     } catch (e) {
       error = String(e.stack || e).slice(0, 3000);
-      for (const c of browser.contexts()) for (const p of c.pages()) await p.close();
+      resting.length = 0; // what it left is in no known state
+      usual = undefined;
     }
     console.log(JSON.stringify({ name, error }));
   }
