@@ -213,7 +213,9 @@ export class Flame {
   }
 
   search(found) {
-    this.hit = found ? found.hit : null;
+    const hit = found ? found.hit : null;
+    if (hit === this.hit) return;
+    this.hit = hit;
     this.draw();
   }
 

@@ -11,11 +11,6 @@ export class Functions {
     Object.assign(this, { body, more, chosen, answer: null, matches: null, wide: false });
   }
 
-  set(answer) {
-    this.answer = answer;
-    this.draw();
-  }
-
   row(r, most) {
     const { total, unit } = this.answer, swatch = h('i');
     swatch.style.background = kindColor(r.kind);

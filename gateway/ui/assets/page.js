@@ -113,7 +113,7 @@ function show() {
   chart.set({ ...series, unit: series.unit === 'cores' ? 'cores' : (kind?.unit || 'count') + '/s' });
   bands();
   functions.wide = state.view === 'functions';
-  functions.set(top);
+  functions.answer = top; // search() draws it
   controls();
   if (tree && sandwich) {
     const part = node => new Tree({ ...tree, node: tree[node] }, shown(tree.function));
