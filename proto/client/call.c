@@ -192,7 +192,7 @@ int call_body_init(struct call_body *ret, enum coding coding, struct bytes bytes
 }
 
 struct http_request call_request(const struct call_head *h, const struct call_body *body, uint64_t timeout_ns,
-                                 char timeout_text[16])
+                                 const char *authorization, char timeout_text[16])
 {
     const bool grpc = h->protocol == OTLP_GRPC;
     struct http_request request = {
@@ -215,5 +215,8 @@ struct http_request call_request(const struct call_head *h, const struct call_bo
         h->headers[request.n_headers++] =
             (struct http_header){BYTES_LIT("grpc-timeout"), bytes_str(timeout_text)};
     }
+    if (authorization)
+        h->headers[request.n_headers++] =
+            (struct http_header){BYTES_LIT("authorization"), bytes_str(authorization)};
     return request;
 }

@@ -29,7 +29,8 @@ struct call_head {
     bool retry_exhausted;                /* struct client_options */
     size_t response_max;                 /* of the answer's message, decompressed */
     const char *scheme, *authority, *path;
-    struct http_header *headers; /* with room for two more behind n_headers: a coding, grpc-timeout */
+    struct http_header
+        *headers; /* with room for three more behind n_headers: a coding, grpc-timeout, authorization */
     uint32_t n_headers;
 };
 
@@ -53,10 +54,13 @@ struct call_body {
 enum { CALL_TOO_LARGE = 1 };
 int call_body_init(struct call_body *ret, enum coding coding, struct bytes bytes);
 
-/* The request for a body; says its coding and, to gRPC, the timeout. timeout_text is the memory for that; it
- * and the body must stay as long as the request is used. */
+/* The request for a body; says its coding and, to gRPC, the timeout; authorization may be NULL. timeout_text
+ * is the memory for that; it and the body must stay as long as the request is used. */
 struct http_request call_request(const struct call_head *h, const struct call_body *body, uint64_t timeout_ns,
-                                 char timeout_text[16]);
+                                 const char *authorization, char timeout_text[16]);
+
+/* Whether the answer says that the caller is not known (401, UNAUTHENTICATED): another token may help. */
+bool call_is_unauthenticated(const struct call_head *h, const struct http_response *response);
 
 enum call_outcome {
     CALL_OK,        /* acknowledged; with partial set, not all of it */

@@ -220,6 +220,13 @@ static struct bytes grpc_field(const struct http_response *response, const char 
     return v.p ? v : http_header_find(response->headers, response->n_headers, name); /* Trailers-Only */
 }
 
+bool call_is_unauthenticated(const struct call_head *h, const struct http_response *response)
+{
+    if (response->status == 401)
+        return true;
+    return h->protocol == OTLP_GRPC && bytes_is(grpc_field(response, "grpc-status"), "16");
+}
+
 static void fail_grpc(struct call_result *ret, enum grpc_code code, bool has_retry, struct bytes words)
 {
     char what[64];

@@ -124,6 +124,11 @@ static void on_timer(void *user)
     client_pump(user);
 }
 
+static void on_token(void *user)
+{
+    client_pump(user);
+}
+
 static void on_connection(void *user, struct client_connection *c, const char *failure)
 {
     struct client *x = user;
@@ -137,6 +142,7 @@ static void on_connection(void *user, struct client_connection *c, const char *f
 
 static void free_connections(struct client *x)
 {
+    x->oauth2 = oauth2_free(x->oauth2);
     for (uint32_t k = 0; k < x->targets.n; k++) {
         for (uint32_t i = 0; x->slots && i < x->n_slots; i++)
             x->slots[i].own[k] = connection_free(x->slots[i].own[k]);
@@ -390,6 +396,8 @@ static int make_parts(struct client *x, const struct client_options *o, struct e
         r = -ENOMEM;
     if (r == 0 && !(x->timer = io_timer_new(x->loop, on_timer, x)))
         r = -ENOMEM;
+    if (r == 0 && o->oauth2.token_url)
+        r = oauth2_new(&x->oauth2, x->loop, &o->oauth2, o->timeout_ns, on_token, x, e);
     if (r == 0)
         r = make_slots(x, o);
     if (r == 0 && (r = uv_async_init(io_loop_uv(x->loop), &x->wake, on_wake)) < 0)

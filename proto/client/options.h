@@ -58,6 +58,17 @@ struct client_dialect {
                                    is   on_event's. */
 };
 
+/* OAuth 2.0 client credentials (RFC 6749 §4.4): each call has a bearer token of token_url. */
+struct client_oauth2 {
+    const char *token_url; /* NULL: none */
+    const char *client_id, *client_secret;
+    const char *scope;                  /* with blanks between; NULL: none */
+    const struct client_header *params; /* more fields of the request for a token */
+    uint32_t n_params;
+    const char *ca_file;       /* of the token's server; NULL: the system's */
+    uint64_t expiry_buffer_ns; /* a token is replaced so long before it expires */
+};
+
 struct client_endpoint {
     const char *endpoint;
     uint32_t weight; /* of its turns; 0 is 1 */
@@ -83,7 +94,8 @@ struct client_options {
     struct client_dialect dialect;
     const struct client_header *headers;
     uint32_t n_headers;
-    const char *user_agent;     /* put after our own "OTel-OTLP-Exporter-C/VERSION"; NULL: "profgate" */
+    const char *user_agent; /* put after our own "OTel-OTLP-Exporter-C/VERSION"; NULL: "profgate" */
+    struct client_oauth2 oauth2;
     const char *proxy_url;      /* "http://user:password@host:port", by which it is reached; NULL: directly */
     uint64_t connection_age_ns; /* a connection that is older is opened anew; 0: none is */
     struct client_tls tls;

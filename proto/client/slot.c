@@ -117,8 +117,15 @@ static void on_answer(void *user, enum http_call_result outcome, const struct ht
         };
         x->on_answer(x->user, &answer);
     }
+    const bool is_stranger =
+        outcome == HTTP_CALL_DONE && x->oauth2 && call_is_unauthenticated(&s->target->head, response);
     call_read(&s->target->head, outcome, response, x->decoder, (int64_t)(clock_realtime() / NSEC_PER_SEC),
               &result);
+    if (is_stranger && !s->was_unauthenticated)
+        result.outcome = CALL_RETRYABLE;
+    if (is_stranger)
+        oauth2_forget(x->oauth2);
+    s->was_unauthenticated = is_stranger;
     settle(s, &result);
 }
 
@@ -139,16 +146,20 @@ static void begin_attempt(struct slot *s, uint64_t now_ns)
 static void step_waiting(struct slot *s, uint64_t now_ns)
 {
     if (now_ns >= s->at_ns) {
-        fail_attempt(s, "no connection in time", 0);
+        const char *why = s->client->oauth2 ? oauth2_failure(s->client->oauth2) : "";
+        fail_attempt(s, why[0] ? why : "no connection in time", 0);
         return;
     }
+    const char *authorization = s->client->oauth2 ? oauth2_authorization(s->client->oauth2) : NULL;
+    if (s->client->oauth2 && !authorization)
+        return; /* until there is one */
     if (!connection_is_ready(s->connection)) {
         /* A little less than what the attempt has: the connector knows better what was waited for. */
         connection_open(s->connection, (s->at_ns - now_ns) / 10 * 9);
         return;
     }
     struct http_request request =
-        call_request(&s->target->head, &s->to_send, s->at_ns - now_ns, s->timeout_text);
+        call_request(&s->target->head, &s->to_send, s->at_ns - now_ns, authorization, s->timeout_text);
     s->state = SLOT_CALLING;
     struct http_call *call = connection_call(s->connection, &request, on_answer, s);
     if (s->state != SLOT_CALLING)
@@ -229,6 +240,7 @@ static void begin_request(struct slot *s, struct send_entry *entry, uint64_t now
     s->attempts = 0;
     s->hurried = 0;
     s->was_broken = false;
+    s->was_unauthenticated = false;
     s->ends = 0;
     retry_begin(&s->retry, now_ns);
     s->coding = call_coding(x->targets.at[0].head.compression, entry->body->received);

@@ -15,6 +15,7 @@
 #include "proto/client/connection.h"
 #include "proto/client/event.h"
 #include "proto/client/options.h"
+#include "proto/client/oauth2.h"
 #include "proto/client/queue.h"
 #include "proto/client/target.h"
 
@@ -42,7 +43,8 @@ struct slot {
     int encoded; /* what the thread pool came back with */
     struct retry retry;
     uint64_t attempts, began_ns, at_ns;
-    bool was_broken; /* its last call ended with the connection */
+    bool was_unauthenticated; /* with a token: one that is new may be taken */
+    bool was_broken;          /* its last call ended with the connection */
     uint32_t ends; /* and so often nobody was there afterwards: the peer had ended with the request in hand */
     uint32_t hurried; /* attempts that failed while stopping */
     struct http_call *call;
@@ -56,6 +58,7 @@ struct client {
     int compression_level;
     struct endpoint proxy; /* proxy.host NULL: there is none */
     char *proxy_authorization;
+    struct oauth2 *oauth2; /* NULL: calls are without */
     char *server_name;
     struct tls_context *tls;
     struct coding_decoder *decoder;

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from backends import OverGrpc, Parca
-from programs import BUILD, Gateway, captures, running, wait_for
+from programs import BUILD, PATIENCE, Gateway, captures, running, wait_for
 from sink import Sink
 
 BODY = captures("ebpf-*.pb")[0].read_bytes()
@@ -246,5 +246,105 @@ def test_grpc_to_several():
 def test_endpoints_that_make_no_sense_are_an_error(keys, why, tmp_path):
     file = tmp_path / "profgate.yaml"
     file.write_text(f"exporters: {{ otlp/sink: {{ {keys} }} }}\n")
+    done = subprocess.run([BUILD / "profgate", "validate", file], capture_output=True, text=True)
+    assert done.returncode == 1 and why in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+# ---- tokens
+
+class Authority(Sink):
+    """Gives tokens, and says of each what was asked."""
+
+    def __init__(self, lasts=3600):
+        super().__init__()
+        self.lasts, self.asked, self.mode, self.given = lasts, [], "gives", 0
+        self.stopping = threading.Event()
+
+    def take(self, path, headers, body):
+        self.asked.append((path, headers["Authorization"], headers["Content-Type"], body.decode()))
+        if self.mode == "hangs":
+            self.stopping.wait(PATIENCE)
+        if self.mode == "refuses":
+            return 401, b'{"error":"invalid_client"}'
+        if self.mode == "talks nonsense":
+            return 200, b'{"access_token": "two\\nlines"}'
+        if self.mode == "gives nothing":
+            return 200, b"[" * 60000
+        self.given += 1
+        return 200, f'{{"access_token":"token-{self.given}","token_type":"Bearer","expires_in":{self.lasts}}}'.encode()
+
+
+class Guarded(Sink):
+    """Takes requests that bear a token it knows."""
+
+    def __init__(self, known=lambda token: True):
+        super().__init__()
+        self.known, self.tokens, self.strangers = known, [], 0
+
+    def take(self, path, headers, body):
+        scheme, _, token = (headers["Authorization"] or "").partition(" ")
+        if scheme != "Bearer" or not self.known(token):
+            self.strangers += 1
+            return 401, b""
+        self.tokens.append(token)
+
+
+def guarded(sink, authority, more=""):
+    return f"""
+profiles: {{ exporters: [otlp/sink] }}
+exporters:
+  otlp/sink: {{ endpoint: '{sink.url}', protocol: http, {FAST}{more},
+               oauth2: {{ token_url: '{authority.url}/token', client_id: 'me+you', client_secret: 's:cret', scopes: [write, profiles],
+                         endpoint_params: {{ audience: 'https://here' }} }} }}
+"""
+
+
+def test_each_call_bears_a_token_that_is_asked_for_once():
+    with Guarded() as sink, Authority() as authority, running(Gateway(config=guarded(sink, authority))) as gateway:
+        post(gateway, 5)
+        wait_for(lambda: sink.tokens == ["token-1"] * 5, "the requests")
+        assert sink.strangers == 0 and len(authority.asked) == 1
+        path, who, kind, body = authority.asked[0]
+        assert path == "/token" and kind == "application/x-www-form-urlencoded"
+        assert who == "Basic " + base64.b64encode(b"me%2Byou:s%3Acret").decode()
+        assert sorted(body.split("&")) == ["audience=https%3A%2F%2Fhere", "grant_type=client_credentials", "scope=write%20profiles"]
+
+
+def test_a_token_that_expires_or_is_refused_is_replaced():
+    with Guarded() as sink, Authority(lasts=1) as authority, running(Gateway(config=guarded(sink, authority))) as gateway:
+        wait_for(lambda: post(gateway, 1) or len(set(sink.tokens)) >= 3, "tokens that are new")
+        assert gateway.total("profgate_forward_dropped_samples_total") == 0
+    with Guarded(lambda token: token != "token-1") as sink, Authority() as authority, running(Gateway(config=guarded(sink, authority))) as gateway:
+        post(gateway, 1)
+        wait_for(lambda: sink.tokens == ["token-2"], "the request with another token")
+        assert sink.strangers == 1
+
+
+def test_a_stranger_is_refused_for_good_in_the_end():
+    with Guarded(lambda token: False) as sink, Authority() as authority, running(Gateway(config=guarded(sink, authority))) as gateway:
+        post(gateway, 1)
+        wait_for(lambda: "refused for good" in gateway.log() and "401" in gateway.log(), "the refusal")
+        assert sink.strangers == 2 and len(authority.asked) == 2
+
+
+@pytest.mark.parametrize("mode, why", [("refuses", "HTTP 401"), ("hangs", "no token of"), ("talks nonsense", "without one"), ("gives nothing", "without one")])
+def test_an_authority_that_gives_no_token_is_told_and_costs_nothing(mode, why):
+    with Guarded() as sink, Authority() as authority:
+        authority.mode = mode
+        with running(Gateway(config=guarded(sink, authority, ", timeout: 500ms"))) as gateway:
+            post(gateway, 1)
+            wait_for(lambda: why in gateway.log(), "the reason")
+            assert not sink.tokens and sink.strangers == 0
+            authority.mode = "gives"
+            authority.stopping.set()
+            wait_for(lambda: len(sink.tokens) == 1, "the request")
+            assert gateway.total("profgate_forward_dropped_samples_total") == 0
+
+
+@pytest.mark.parametrize("keys, why", [("client_id: a, client_secret: b", "needs a token_url"), ("token_url: 'http://a'", "needs client_id"),
+                                       ("token_url: 'ftp://a', client_id: a, client_secret: b", "ftp")])
+def test_half_of_oauth2_is_an_error(keys, why, tmp_path):
+    file = tmp_path / "profgate.yaml"
+    file.write_text(f"exporters: {{ otlp/sink: {{ endpoint: 'http://a:1', oauth2: {{ {keys} }} }} }}\n")
     done = subprocess.run([BUILD / "profgate", "validate", file], capture_output=True, text=True)
     assert done.returncode == 1 and why in done.stdout + done.stderr, done.stdout + done.stderr

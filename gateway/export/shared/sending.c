@@ -38,6 +38,18 @@ static int check_proxy(const char *url, struct error *e)
     return r;
 }
 
+static int check_oauth2(const struct sending_settings *s, struct error *e)
+{
+    cleanup(endpoint_release) struct endpoint parsed = {0};
+    if (!s->oauth2_url && (s->oauth2_id || s->oauth2_secret))
+        return error_set(e, -EINVAL, "oauth2 needs a token_url");
+    if (!s->oauth2_url)
+        return 0;
+    if (!s->oauth2_id || !s->oauth2_secret)
+        return error_set(e, -EINVAL, "oauth2 needs client_id and client_secret");
+    return endpoint_parse(&parsed, s->oauth2_url, 80, e);
+}
+
 int sending_check(const char *name, const struct sending_settings *settings, struct error *e)
 {
     if (!settings->endpoint)
@@ -51,6 +63,7 @@ int sending_check(const char *name, const struct sending_settings *settings, str
     cleanup(endpoint_release) struct endpoint parsed = {0}; /* for what is wrong with it */
     int r = endpoint_parse(&parsed, settings->endpoint, 1, e);
     r = r < 0 ? r : retry_options_check(&retry, e);
+    r = r < 0 ? r : check_oauth2(settings, e);
     r = r < 0 || !settings->proxy_url ? r : check_proxy(settings->proxy_url, e);
     return r < 0 ? error_prefix(e, r, "exporters.%s: ", name) : 0;
 }
@@ -59,6 +72,31 @@ const char *sending_endpoint(const struct sending_settings *s, const char *endpo
 {
     bool has_scheme = strstr(endpoint, "://") != NULL || strncmp(endpoint, "unix:", 5) == 0;
     return has_scheme || s->tls_insecure ? endpoint : arena_printf(arena, "https://%s", endpoint);
+}
+
+static int set_oauth2(const struct sending_settings *s, struct arena *arena, struct client_oauth2 *ret)
+{
+    struct client_header *params = arena_calloc(arena, s->oauth2_params.n + 1, sizeof *params);
+    const char *scope = NULL;
+    for (uint32_t i = 0; i < s->oauth2_params.n && params; i++)
+        params[i] = (struct client_header){s->oauth2_params.items[i].name, s->oauth2_params.items[i].value};
+    for (uint32_t i = 0; i < s->oauth2_scopes.n; i++) {
+        scope =
+            arena_printf(arena, "%s%s%s", scope ? scope : "", scope ? " " : "", s->oauth2_scopes.items[i]);
+        if (!scope)
+            return -ENOMEM;
+    }
+    *ret = (struct client_oauth2){
+        .token_url = s->oauth2_url,
+        .client_id = s->oauth2_id,
+        .client_secret = s->oauth2_secret,
+        .scope = scope,
+        .params = params,
+        .n_params = s->oauth2_params.n,
+        .ca_file = s->oauth2_ca_file,
+        .expiry_buffer_ns = s->oauth2_expiry_ns,
+    };
+    return params ? 0 : -ENOMEM;
 }
 
 int sending_options(const struct sending_settings *settings, const struct export_context *c,
@@ -82,6 +120,8 @@ int sending_options(const struct sending_settings *settings, const struct export
         .server_name = settings->tls_server_name,
         .insecure_skip_verify = settings->tls_skip_verify,
     };
+    if (settings->oauth2_url && set_oauth2(settings, arena, &o.oauth2) < 0)
+        return error_set(e, -ENOMEM, "out of memory");
     o.proxy_url = settings->proxy_url;
     o.connection_age_ns = settings->connection_age_ns;
     o.timeout_ns = settings->timeout_ns;

@@ -16,6 +16,10 @@
 struct sending_settings {
     const char *endpoint;
     const char *proxy_url;
+    const char *oauth2_id, *oauth2_secret, *oauth2_url, *oauth2_ca_file;
+    struct settings_strings oauth2_scopes;
+    struct settings_pairs oauth2_params;
+    uint64_t oauth2_expiry_ns;
     uint64_t connection_age_ns;
     struct settings_pairs headers;
     uint64_t timeout_ns;
@@ -48,6 +52,15 @@ struct sending_settings {
      "http://host:port or http://user:password@host:port of a proxy that tunnels there (CONNECT); none goes directly", .secret = true}, \
     {"max_connection_age", SETTINGS_DURATION, at(connection_age_ns), "5m", 0, 86400 * SENDING_SEC, NULL,                      \
      "a connection that is older is opened anew between two requests: the name is looked up again; 0 never does"},            \
+    {"oauth2.token_url", SETTINGS_TEXT, at(oauth2_url), "", 0, 0, NULL,                                                       \
+     "of an authorization server that gives a bearer token for each call (client credentials, RFC 6749); none: calls have none"}, \
+    {"oauth2.client_id", SETTINGS_TEXT, at(oauth2_id), "", 0, 0, NULL, "who asks there"},                                      \
+    {"oauth2.client_secret", SETTINGS_TEXT, at(oauth2_secret), "", 0, 0, NULL, "and the password", .secret = true},             \
+    {"oauth2.scopes", SETTINGS_STRINGS, at(oauth2_scopes), "", 0, 0, NULL, "what the token is to be good for"},                 \
+    {"oauth2.endpoint_params", SETTINGS_PAIRS, at(oauth2_params), "", 0, 0, NULL, "more fields of what is asked there (audience)", .secret = true}, \
+    {"oauth2.expiry_buffer", SETTINGS_DURATION, at(oauth2_expiry_ns), "5m", 0, 86400 * SENDING_SEC, NULL,                       \
+     "a token is replaced so long before it expires, or when half of its time is over"},                                      \
+    {"oauth2.tls.ca_file", SETTINGS_TEXT, at(oauth2_ca_file), "", 0, 0, NULL, "PEM for token_url; default is the system's store"}, \
     {"timeout", SETTINGS_DURATION, at(timeout_ns), "10s", SENDING_SEC / 1000, 600 * SENDING_SEC, NULL, "of one attempt"},       \
     {"tls.insecure", SETTINGS_BOOL, at(tls_insecure), "false", 0, 0, NULL,                                                      \
      "host:port without a scheme is spoken to without TLS (http:// and https:// decide by themselves)"},                      \

@@ -62,7 +62,7 @@ UNIT(grpc_request)
     o.n_headers = 2;
     struct call_head h = head_of(&o, &endpoint);
     struct call_body body = body_of(CODING_GZIP, "x"), plain = body_of(CODING_IDENTITY, "hello");
-    struct http_request r = call_request(&h, &body, 1500 * NSEC_PER_MSEC, timeout);
+    struct http_request r = call_request(&h, &body, 1500 * NSEC_PER_MSEC, NULL, timeout);
     ck_assert(bytes_eq(r.prefix, BYTES_LIT("\1\0\0\0\1")));
     ck_assert_ptr_eq(r.body.p, body.bytes.p);
     ck_assert_str_eq(r.method, "POST");
@@ -78,7 +78,8 @@ UNIT(grpc_request)
     uint64_t ns;
     ck_assert_int_eq(grpc_timeout_parse(bytes_str(header(&r, "grpc-timeout")), &ns), 0);
     ck_assert_uint_eq(ns, 1500 * NSEC_PER_MSEC);
-    r = call_request(&h, &plain, NSEC_PER_SEC, timeout); /* again: neither a coding nor a second timeout */
+    r = call_request(&h, &plain, NSEC_PER_SEC, NULL,
+                     timeout); /* again: neither a coding nor a second timeout */
     ck_assert_uint_eq(r.n_headers, h.n_headers + 1);
     ck_assert(bytes_eq(r.prefix, BYTES_LIT("\0\0\0\0\5")));
     ck_assert(bytes_is(r.body, "hello"));
@@ -98,7 +99,7 @@ UNIT(http_request)
     o.user_agent = "profsend/2";
     struct call_head h = head_of(&o, &endpoint);
     struct call_body body = body_of(CODING_ZSTD, "x"), plain = body_of(CODING_IDENTITY, "x");
-    struct http_request r = call_request(&h, &body, 1, timeout);
+    struct http_request r = call_request(&h, &body, 1, NULL, timeout);
     ck_assert_uint_eq(r.prefix.n, 0);
     ck_assert_str_eq(r.path, "/base/v1/metrics");
     ck_assert_str_eq(header(&r, "content-type"), "application/x-protobuf");
@@ -110,7 +111,7 @@ UNIT(http_request)
     o.path = "custom";
     o.compression = CLIENT_COMPRESS_NONE;
     ck_assert_int_eq(call_head_init(&h, &o, &endpoint, NULL), 0);
-    r = call_request(&h, &plain, 1, timeout);
+    r = call_request(&h, &plain, 1, NULL, timeout);
     ck_assert_str_eq(r.path, "/custom");
     ck_assert_ptr_null(header(&r, "content-encoding"));
     call_head_release(&h);
@@ -129,7 +130,7 @@ UNIT(another_dialect)
     o.dialect.content_encoding = "snappy";
     struct call_head h = head_of(&o, &endpoint);
     struct call_body body = body_of(CODING_IDENTITY, "x");
-    struct http_request r = call_request(&h, &body, 1, timeout);
+    struct http_request r = call_request(&h, &body, 1, NULL, timeout);
     ck_assert_str_eq(header(&r, "content-type"), o.dialect.content_type);
     ck_assert_str_eq(header(&r, "content-encoding"), "snappy");
     call_head_release(&h);
