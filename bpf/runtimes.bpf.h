@@ -82,8 +82,12 @@ static __always_inline void tell_word(struct scratch *s, struct sample_frame wor
     s->walk.runtime.told += word.where ^ (__u64)word.file << 32;
 }
 
-static __always_inline int cpython_step(struct scratch *s, __u64 address)
+/* Apart, or what it has on the program's stack, which is short, were below the other runtimes' steps. */
+__attribute__((noinline)) int cpython_frame(__u32 slot, __u64 address)
 {
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return STEP_NATIVE;
     struct runtime_walk *r = &s->walk.runtime;
     struct cpython_walk *c = (struct cpython_walk *)r->word;
     struct sample_frame word;
@@ -94,6 +98,11 @@ static __always_inline int cpython_step(struct scratch *s, __u64 address)
     if (did == STEP_TAKEN || did == STEP_LAST)
         tell_word(s, word);
     return did;
+}
+
+static __always_inline int cpython_step(struct scratch *s, __u64 address)
+{
+    return cpython_frame(s->walk.slot, address);
 }
 
 static __always_inline int hotspot_step(struct scratch *s, __u64 address)
