@@ -237,7 +237,11 @@ HOTSPOT_PART hotspot_original(HOTSPOT_HANDLE h, bpf_u64 ip)
         return 0;
     if (HOTSPOT_READ(w, &c->value, 8, c->blob + p->nmethod_original_pc))
         return -1;
-    return hotspot_load(h, r->sp + (c->value & 0xfffff));
+    if (hotspot_load(h, r->sp + (c->value & 0xfffff)))
+        return -1;
+    if (!hotspot_has(p, c->value)) /* not there (yet): with an exception on its way */
+        c->value = ip;
+    return 0;
 }
 
 /* The part of a frame that there is at the thread's instruction. */
