@@ -101,7 +101,7 @@ static int parse_inet(struct endpoint *p, struct bytes s, const char *text, uint
                          text);
     if (host.n == 0)
         return error_set(e, -EINVAL, "endpoint \"%s\": no host in it", text);
-    uint64_t number = default_port;
+    uint64_t number = default_port ? default_port : p->tls ? 443 : 80;
     if (port.p && (quantity_u64(port, &number) < 0 || number == 0 || number > UINT16_MAX))
         return error_set(e, -EINVAL, "endpoint \"%s\": \"%.*s\" is not a port from 1 to 65535", text,
                          BYTES_FMT(port));
@@ -168,7 +168,7 @@ int endpoint_parse_proxy(struct endpoint *ret, const char *text, char **ret_auth
                          "proxy_url is not http://host:port: proxies are spoken to in plain HTTP");
     const char *at = strchr(text + n, '@'), *host = at ? at + 1 : text + n;
     cleanup(endpoint_release) struct endpoint proxy = {0};
-    int r = endpoint_parse(&proxy, host, 3128, e);
+    int r = endpoint_parse(&proxy, host, 0, e);
     if (r < 0)
         return error_prefix(e, r, "proxy_url: ");
     if (proxy.tls || proxy.is_unix || proxy.path[0])

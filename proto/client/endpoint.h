@@ -24,8 +24,8 @@ struct endpoint {
 #define ENDPOINT_LENGTH_MAX 8000u
 
 /* Parses. Schemes http, https (TLS), grpc and grpcs likewise, none (plain), and unix:PATH or unix://PATH
- * (gRPC naming document; plain). No port: default_port. 0, -ENOMEM, or -EINVAL with *e saying what is wrong.
- */
+ * (gRPC naming document; plain). No port: default_port, or with 0 what a URL's scheme has, 443 or 80. 0,
+ * -ENOMEM, or -EINVAL with *e saying what is wrong. */
 int endpoint_parse(struct endpoint *ret, const char *text, uint16_t default_port, struct error *e);
 
 /* A proxy: "http://host:port" or "http://user:password@host:port". *ret_authorization is what the header

@@ -247,7 +247,7 @@ static int make_basic(struct oauth2 *o, const struct client_oauth2 *options)
 static int make(struct oauth2 *o, const struct client_oauth2 *options, struct error *e)
 {
     static const char *const alpn[] = {"http/1.1", NULL};
-    int r = endpoint_parse(&o->endpoint, options->token_url, 80, e);
+    int r = endpoint_parse(&o->endpoint, options->token_url, 0, e);
     const struct tls_options tls = {.ca_file = options->ca_file, .alpn = alpn};
     if (r == 0 && o->endpoint.tls)
         r = tls_context_new(&o->tls, &tls, e);

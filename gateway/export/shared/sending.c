@@ -47,7 +47,7 @@ static int check_oauth2(const struct sending_settings *s, struct error *e)
         return 0;
     if (!s->oauth2_id || !s->oauth2_secret)
         return error_set(e, -EINVAL, "oauth2 needs client_id and client_secret");
-    return endpoint_parse(&parsed, s->oauth2_url, 80, e);
+    return endpoint_parse(&parsed, s->oauth2_url, 0, e);
 }
 
 int sending_check(const char *name, const struct sending_settings *settings, struct error *e)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/macros.h"
 #include "proto/client/endpoint.h"
 
 static void good(const char *text, bool tls, const char *host, unsigned port, const char *authority,
@@ -33,6 +34,24 @@ UNIT(forms)
     good("[::1]:4317", false, "::1", 4317, "[::1]:4317", "");
     good("http://[fe80::1]", false, "fe80::1", 4317, "[fe80::1]:4317", "");
     good("127.0.0.1:65535", false, "127.0.0.1", 65535, "127.0.0.1:65535", "");
+}
+
+UNIT(ports_of_schemes)
+{
+    static const struct {
+        const char *text;
+        unsigned port;
+    } urls[] = {{"https://auth.example/token", 443},
+                {"http://auth.example", 80},
+                {"https://h:8443", 8443},
+                {"h", 80}};
+    for (size_t i = 0; i < ARRAY_LEN(urls); i++) {
+        struct endpoint p;
+        struct error e;
+        ck_assert_int_eq(endpoint_parse(&p, urls[i].text, 0, &e), 0);
+        ck_assert_msg(p.port == urls[i].port, "%s: %u", urls[i].text, p.port);
+        endpoint_release(&p);
+    }
 }
 
 UNIT(unix_sockets)
