@@ -48,7 +48,7 @@ struct subset_form {
     bool sums;        /* several values without timestamps become their sum */
     bool clamps;      /* no timestamp outside its profile */
     bool plain_types; /* no '-' in what is measured: '_' */
-    bool names_service;         /* a resource without service.name has the executable's */
+    bool names_service;         /* a resource without service.name has the executable's, or unknown_service */
     bool no_blank_frames;       /* stacks are without locations that have neither line nor address */
     uint32_t frames_max;        /* of a stack, from the leaf; 0: all */
     uint32_t samples_max;       /* of a profile: the rest is in others like it; 0: all */

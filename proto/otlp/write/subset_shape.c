@@ -172,10 +172,13 @@ bool subset_put_resource(struct subset *s, uint32_t resource)
     for (uint32_t i = p->resource.attrs_at[resource]; i < p->resource.attrs_at[resource + 1]; i++)
         if (!subset_is_one_of(p->key_value.attr[i].key, form->without))
             put_attribute(s, p->key_value.attr[i].key, &p->key_value.attr[i].value);
-    const struct bytes executable = executable_of(s, resource);
-    if (form->names_service && executable.n > 0 && text_of(s, resource, "service.name").n == 0)
+    if (form->names_service && text_of(s, resource, "service.name").n == 0) {
+        const struct bytes executable = executable_of(s, resource);
         put_attribute(s, BYTES_LIT("service.name"),
-                      &(struct attr_value){.kind = ATTR_STRING, .text = executable});
+                      &(struct attr_value){.kind = ATTR_STRING,
+                                           .text =
+                                               executable.n > 0 ? executable : BYTES_LIT("unknown_service")});
+    }
     struct wire_reader in = wire_reader(p->resource.raw[resource]);
     struct wire_field f;
     while (wire_next(&in, &f) == 0)
