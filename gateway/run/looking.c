@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The thread is a merger's (merger.h), of which the store is what it has. Batches wait in a list, so that
- * handing one over takes no memory: a job that takes the whole list is on its way, or has yet to be.
+ * handing one over takes no memory: a job that takes the whole list is on its way, or has yet to be. They
+ * stay in the order that they came in: a later one of a tap has only the hashes of stacks told in an earlier.
  */
 #include "gateway/run/looking.h"
 
@@ -36,7 +37,8 @@ struct looking {
     struct io_loop *loop;
     struct merger *thread;
     struct look_store *store;
-    struct look_batch *waiting, *working; /* lists; the latter the thread's while the job is on its way */
+    struct look_batch *waiting, **end;    /* a list, the first to come first, and where the next one goes */
+    struct look_batch *working;           /* another, the thread's while the job is on its way */
     struct merger_job taking;
     bool is_taking;
     uint32_t n_questions;
@@ -75,6 +77,7 @@ static void post(struct looking *l)
 {
     l->is_taking = true;
     l->working = take_ptr(l->waiting);
+    l->end = &l->waiting;
     l->taking = (struct merger_job){.work = take, .done = taken, .arg = l};
     merger_post(l->thread, &l->taking);
 }
@@ -84,8 +87,8 @@ void looking_take(struct looking *l, struct look_batch *batch)
     if (!l)
         return;
     if (batch) {
-        batch->next = l->waiting;
-        l->waiting = batch;
+        *l->end = batch;
+        l->end = &batch->next;
     }
     if (!l->is_taking)
         post(l);
@@ -311,6 +314,7 @@ int looking_new(struct looking **ret, const struct config *c, struct io_loop *lo
         return error_set(e, -ENOMEM, "out of memory");
     }
     l->loop = loop;
+    l->end = &l->waiting;
     const bool is_kept = c->look_storage && c->look_storage[0];
     int r = is_kept ? look_store_keep_in(l->store, c->look_storage, c->look_storage_bytes, e) : 0;
     if (r == 0 && (r = merger_new(&l->thread, loop)) < 0)
