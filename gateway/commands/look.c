@@ -52,6 +52,7 @@ struct viewer {
     struct ui *ui;
     struct admin *admin;
     struct io_signal *interrupt, *terminate;
+    bool is_over;            /* by a signal, maybe before all is read */
     uint64_t from_ns, to_ns; /* when what is in the files was */
 };
 
@@ -66,13 +67,16 @@ static int take_request(void *context, const struct profiles *view, uint32_t req
     v->to_ns = max_of(v->to_ns, at);
     look_tap_push(v->tap, view, at);
     looking_take(v->looking, look_tap_take(v->tap));
-    io_loop_run_once(v->loop, 0);
-    return 0;
+    io_loop_run_once(v->loop, 0); /* signals, too */
+    looking_end(v->looking);      /* no faster than the store takes it, and what is announced is all of it */
+    return v->is_over ? -ECANCELED : 0;
 }
 
 static void on_signal(void *user, int signum)
 {
-    io_loop_stop(((struct viewer *)user)->loop);
+    struct viewer *v = user;
+    v->is_over = true;
+    io_loop_stop(v->loop);
 }
 
 static int begin(struct viewer *v, const char *listen, struct error *e)
@@ -151,10 +155,11 @@ static int look(const char *listen, char **files, int n, struct error *e)
         r = listen_at(&v, e);
     if (r == 0) {
         announce(&v);
-        io_loop_run(v.loop);
+        while (!v.is_over)
+            io_loop_run(v.loop);
     }
     end(&v);
-    return r == 0 ? EXIT_DONE : code;
+    return r == 0 || v.is_over ? EXIT_DONE : code;
 }
 
 static int run(int argc, char **argv)
