@@ -162,11 +162,11 @@ static struct bytes next_word(struct bytes *rest)
     return word;
 }
 
-/* What is looked at of an argument's name: who writes it chooses how long it is. */
-#define ARGUMENT_NAME_MAX 128u
+/* How far the value of a secret may be from the word which says that it is one. */
+#define SECRET_NAME_MAX 128u
 
-/* Whether what an argument is called says that its value is nobody's business. */
-static bool is_secret(struct bytes name)
+/* What follows the first word of `name` which says that a value is nobody's business; .p NULL: none does. */
+static struct bytes behind_secret(struct bytes name)
 {
     static const char *const words[] = {
         "password",    "passwd",  "passphrase", "secret",        "token",      "credential",
@@ -177,8 +177,30 @@ static bool is_secret(struct bytes name)
         for (size_t i = 0; strchr("aAcCpPsStT", name.p[at]) && i < ARRAY_LEN(words); i++)
             if (name.n - at >= strlen(words[i]) &&
                 strncasecmp((const char *)name.p + at, words[i], strlen(words[i])) == 0)
-                return true;
-    return false;
+                return bytes_from(name, at + strlen(words[i]));
+    return bytes_of(NULL, 0);
+}
+
+static bool is_secret(struct bytes name)
+{
+    return behind_secret(name).p != NULL;
+}
+
+/* Within an argument (a URL's query, a connection string, what a shell is told): where the value of a secret
+ * begins, which goes on to the argument's end; 0: nowhere. */
+static size_t find_secret(struct bytes word)
+{
+    static const char between[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.\"' ";
+    for (struct bytes rest = behind_secret(word); rest.p; rest = behind_secret(rest)) {
+        size_t n = 0;
+        while (n < rest.n && n < SECRET_NAME_MAX && strchr(between, rest.p[n]) && rest.p[n])
+            n++;
+        bool is_text = n > 0 && strchr("\"' ", rest.p[n - 1]),
+             is_yaml = n + 1 < rest.n && rest.p[n + 1] == ' ';
+        if (n < rest.n && (rest.p[n] == '=' || (rest.p[n] == ':' && (is_text || is_yaml))))
+            return (size_t)(rest.p + n + 1 - word.p);
+    }
+    return 0;
 }
 
 /* A line that is being written; what finds no room is left out. */
@@ -222,19 +244,23 @@ static bool find_password(struct bytes word, size_t *ret_at, size_t *ret_n)
 /* One argument. Whether the next one is the secret that this one names. */
 static bool put_argument(struct line *l, struct bytes word)
 {
-    size_t name_n = 0, at, n;
+    size_t name_n = 0, at, n, secret = find_secret(bytes_of(word.p, min_of(word.n, l->room)));
     while (name_n < word.n && word.p[name_n] != '=' && word.p[name_n] != ':')
         name_n++;
-    bool names_one = is_secret(bytes_of(word.p, min_of(name_n, (size_t)ARGUMENT_NAME_MAX)));
+    bool names_one = is_secret(bytes_of(word.p, min_of(name_n, l->room)));
     if (names_one && name_n < word.n) {
         put(l, bytes_of(word.p, name_n + 1));
         put(l, BYTES_LIT("***"));
-    } else if (find_password(word, &at, &n)) {
-        put(l, bytes_of(word.p, at));
-        put(l, BYTES_LIT("***"));
-        put(l, bytes_from(word, at + n));
     } else {
-        put(l, word);
+        struct bytes said = secret ? bytes_of(word.p, secret) : word;
+        while (find_password(said, &at, &n)) {
+            put(l, bytes_of(said.p, at));
+            put(l, BYTES_LIT("***"));
+            said = bytes_from(said, at + n);
+        }
+        put(l, said);
+        if (secret)
+            put(l, BYTES_LIT("***"));
     }
     return names_one && name_n == word.n && bytes_starts(word, "-");
 }
