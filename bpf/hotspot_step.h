@@ -36,6 +36,7 @@ enum hotspot_kind {
     HOTSPOT_INTERPRETER = 0x65746e49, /* "Interpreter" */
     HOTSPOT_ADAPTER = 0x2f433249,     /* "I2C/C2I adapters" */
     HOTSPOT_STUBS = 0x62757453,       /* "StubRoutines (1)": many */
+    HOTSPOT_FLUSH = 0x73756c66,       /* "flush_icache_stub": without a frame, and called by C++ */
 };
 
 UNWIND_INLINE int hotspot_has(const struct hotspot_place *p, bpf_u64 address)
@@ -437,6 +438,8 @@ HOTSPOT_PART hotspot_leaf_stub(HOTSPOT_HANDLE h)
             r->sp = sp;
         return did <= 0 ? did : hotspot_scan(h, r->sp, 0);
     }
+    if (c->kind == HOTSPOT_FLUSH)
+        return hotspot_leave(h, r->sp, HOTSPOT_TO_ANY);
     if (b0 == 0x55 || b0 == 0xc3)
         did = hotspot_leave(h, r->sp, 0);
     else if (b0 == 0x5d || (HOTSPOT_BYTE(c, -1) == 0x55 && b0 == 0x48))

@@ -277,6 +277,25 @@ UNIT(without_a_frame_of_its_own_the_interpreter_is_left_by_its_return_address)
     ck_assert(bytes_is(name.name, "Interpreter"));
 }
 
+/* A compiler's thread is in it: further up on the stack is what it works with, which calls nobody. */
+UNIT(a_stub_that_flushes_is_called_by_what_it_returns_to)
+{
+    struct sample_frame word;
+    struct unwind_registers at = {.ip = CODE(STUB) + 9, .sp = STACK, .bp = STACK + 0x40, .has_all = 1};
+    begin();
+    put_blob(STUB, 16, "flush_icache_stub", 0);
+    put(STACK, 0x7f00, 8); /* C++ */
+    put(STACK + 16, CODE(METHOD) + 0x30, 8);
+    put(STACK + 0x48, CODE(METHOD) + 0x30, 8);
+    at.all[1] = CODE(METHOD) + 0x30;
+    ck_assert(step(&at, &word));
+    ck_assert_uint_eq(at.ip, 0x7f00);
+    ck_assert_uint_eq(at.sp, STACK + 8);
+    ck_assert_uint_eq(at.bp, STACK + 0x40);
+    ck_assert(is_named(&word));
+    ck_assert(bytes_is(name.name, "flush_icache_stub"));
+}
+
 UNIT(a_stub_that_has_called_is_no_frame)
 {
     struct sample_frame word;
