@@ -37,6 +37,7 @@ struct hotspot_place {
     bpf_u16 const_size, const_code_size, const_constants; /* ConstMethod; its size is where bytecode begins */
     bpf_u16 pool_holder, klass_name;                      /* ConstantPool, Klass */
     /* For names; the kernel side does not look at these. */
+    bpf_u8 block_used; /* bytes into a block's header: 0 there says that it was freed; 0: not known */
     bpf_u16 const_flags, const_name;
     bpf_u16 pool_size;   /* ConstantPool; where its entries begin */
     bpf_u16 source_name; /* ConstantPool, or InstanceKlass */

@@ -121,13 +121,14 @@ static uint32_t name_scopes(const struct source *memory, const struct hotspot_pl
 bool hotspot_compiled_name(const struct source *memory, const struct hotspot_place *p,
                            const struct sample_frame *word, struct arena *text, struct runtime_name *ret)
 {
-    struct hotspot_blob blob;
-    uint32_t id;
+    struct hotspot_blob blob, after;
     uint64_t method;
-    if (hotspot_blob_find(memory, p, word->where, &blob) != HOTSPOT_CODE_METHOD || blob.id != word->file)
+    /* Of code whose class is unloaded up to JDK 17 the method goes first. */
+    if (hotspot_blob_find(memory, p, word->where, &blob) != HOTSPOT_CODE_METHOD || blob.id != word->file ||
+        !source_read(memory, blob.at + p->nmethod_method, &method, sizeof method) || !method)
         return false;
     bool is_named = name_scopes(memory, p, blob.at, word->where - blob.code, text, ret) > 0 ||
-                    (source_read(memory, blob.at + p->nmethod_method, &method, sizeof method) &&
-                     hotspot_method_name(memory, p, method, 0, text, ret));
-    return is_named && source_read(memory, blob.at + p->nmethod_id, &id, sizeof id) && id == word->file;
+                    hotspot_method_name(memory, p, method, 0, text, ret);
+    return is_named && hotspot_blob_find(memory, p, word->where, &after) == HOTSPOT_CODE_METHOD &&
+           after.at == blob.at && after.id == word->file;
 }

@@ -17,6 +17,7 @@
     ROW(HEAP_MEMORY, "CodeHeap", "_memory")                                              \
     ROW(HEAP_SEGMENTS, "CodeHeap", "_segmap")                                            \
     ROW(HEAP_SHIFT, "CodeHeap", "_log2_segment_size")                                    \
+    ROW(BLOCK_USED, "HeapBlock::Header", "_used")                                        \
     ROW(SPACE_LOW, "VirtualSpace", "_low_boundary")                                      \
     ROW(SPACE_HIGH, "VirtualSpace", "_high_boundary")                                    \
     ROW(BLOB_NAME, "CodeBlob", "_name")                                                  \
@@ -211,6 +212,7 @@ static void heaps(struct found *f, struct hotspot_place *p)
     uint64_t block = f->type[TYPE_BLOCK].size;
     f->is_wrong |= block == 0 || block > 64;
     p->block_header = (uint8_t)block;
+    p->block_used = wish(f, BLOCK_USED) < block ? (uint8_t)wish(f, BLOCK_USED) : 0;
     if (!has(f, HEAPS)) {
         heap(f, p, 0, at);
         return;

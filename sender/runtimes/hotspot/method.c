@@ -29,6 +29,15 @@ static uint64_t word(const uint8_t *at, uint16_t offset)
     return value;
 }
 
+/* Whether a name can be one (JVMS 4.4.7): where it is none, it was freed, and is somebody else's. */
+static bool is_name(const uint8_t *name, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (name[i] == 0 || name[i] >= 0xf0)
+            return false;
+    return true;
+}
+
 /* A symbol's text, as it is: Java's own UTF-8, in which 0 and what is beyond the basic plane are written
  * otherwise; 0 bytes: there is none. */
 static size_t read_symbol(const struct source *memory, const struct hotspot_place *p, uint64_t symbol,
@@ -38,7 +47,7 @@ static size_t read_symbol(const struct source *memory, const struct hotspot_plac
     if (!symbol || !source_read(memory, symbol + p->symbol_length, &length, sizeof length))
         return 0;
     size_t n = min_of((size_t)length, (size_t)HOTSPOT_NAME_MAX);
-    return source_read(memory, symbol + p->symbol_body, to, n) ? n : 0;
+    return source_read(memory, symbol + p->symbol_body, to, n) && is_name(to, n) ? n : 0;
 }
 
 /* An entry of a pool that is a symbol's address. */
@@ -69,7 +78,7 @@ static struct bytes keep(struct arena *text, uint8_t *p, size_t n)
 {
     if (!bytes_is_utf8(bytes_of(p, n)))
         for (size_t i = 0; i < n; i++)
-            p[i] = p[i] < 0x80 && p[i] ? p[i] : '?';
+            p[i] = p[i] < 0x80 ? p[i] : '?';
     return arena_copy(text, bytes_of(p, n));
 }
 

@@ -50,8 +50,11 @@ enum hotspot_code hotspot_blob_find(const struct source *memory, const struct ho
     struct walk w = {.memory = memory, .place = place};
     struct hotspot_walk *c = &w.state;
     uint32_t kind;
+    uint8_t is_used = 1;
     if (hotspot_find(&w, address) ||
-        !source_read(memory, c->blob + place->blob_from, c->read, sizeof c->read) ||
+        (place->block_used &&
+         !source_read(memory, c->blob - place->block_header + place->block_used, &is_used, 1)) ||
+        !is_used || !source_read(memory, c->blob + place->blob_from, c->read, sizeof c->read) ||
         !source_read(memory, c->blob + place->nmethod_id, &ret->id, sizeof ret->id))
         return HOTSPOT_CODE_NONE;
     ret->at = c->blob;

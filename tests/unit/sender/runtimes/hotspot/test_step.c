@@ -35,6 +35,8 @@ static void put(uint64_t at, uint64_t value, size_t n)
 #define CODE(of) ((of) + 0x200u)
 #define STACK    0xc000u
 
+#define USED 8 /* in the header of a blob's block */
+
 /* Offsets in a blob. */
 enum {
     NAME = 8,
@@ -57,6 +59,7 @@ static struct hotspot_place *p = (struct hotspot_place *)place.word;
 static void put_blob(uint64_t at, uint32_t segment, const char *kind, int32_t words)
 {
     static uint64_t names = 0x100;
+    put(at - 16 + USED, 1, 1);
     put(at + NAME, names, 8);
     memcpy(memory + names, kind, strlen(kind) + 1);
     names = 0x100 + (names + 32) % 0x100;
@@ -105,6 +108,7 @@ static void begin(void)
     *p = (struct hotspot_place){.heap = {{HEAP, 0x2000, SEGMENTS}},
                                 .segment_shift = 7,
                                 .block_header = 16,
+                                .block_used = USED,
                                 .bcp = 8,
                                 .blob_name = NAME,
                                 .blob_frame = SIZE,
@@ -390,6 +394,44 @@ UNIT(code_that_is_compiled_anew_is_not_named_by_what_was_there)
         .kind = SAMPLE_FRAME_WORD, .extra = HOTSPOT_COMPILED, .file = 76, .where = CODE(METHOD) + 0x50};
     begin();
     ck_assert(!is_named(&word));
+}
+
+UNIT(code_that_was_freed_is_not_named_though_all_of_it_is_still_there)
+{
+    struct sample_frame word = {
+        .kind = SAMPLE_FRAME_WORD, .extra = HOTSPOT_COMPILED, .file = 77, .where = CODE(METHOD) + 0x50};
+    begin();
+    memory[METHOD - 16 + USED] = 0;
+    ck_assert(!is_named(&word));
+}
+
+UNIT(code_without_a_method_is_not_named)
+{
+    struct sample_frame word = {
+        .kind = SAMPLE_FRAME_WORD, .extra = HOTSPOT_COMPILED, .file = 77, .where = CODE(METHOD) + 0x50};
+    begin();
+    put(METHOD + PCS, 0x400, 4);
+    put(METHOD + PCS_END, 0x440, 4);
+    put(METHOD + METADATA, 0x480, 4);
+    put(METHOD + SCOPES, METHOD + 0x4c0, 8);
+    put_scopes(METHOD + 0x400, METHOD + 0x4c0, METHOD + 0x480, 0);
+    ck_assert(is_named(&word));
+    put(METHOD + OF, 0, 8);
+    ck_assert(!is_named(&word));
+}
+
+UNIT(what_can_be_no_name_is_none)
+{
+    struct sample_frame word = {
+        .kind = SAMPLE_FRAME_WORD, .extra = HOTSPOT_COMPILED, .file = 77, .where = CODE(METHOD) + 0x50};
+    begin();
+    memory[OUTER + 0x200 + 6 + 1] = 0;
+    ck_assert(!is_named(&word));
+    memory[OUTER + 0x200 + 6 + 1] = 0xf3;
+    ck_assert(!is_named(&word));
+    memory[OUTER + 0x200 + 6 + 1] = 0xc4; /* "s?ll": Java's UTF-8 need not be others' */
+    ck_assert(is_named(&word));
+    ck_assert(bytes_is(name.name, "com.acme.Shop.s?ll"));
 }
 
 static void compile_anew(void)
