@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sender/procs/facts.h"
 
+#include <ctype.h>
 #include <errno.h>
 
 #include "proto/base/macros.h"
@@ -165,19 +166,23 @@ static struct bytes next_word(struct bytes *rest)
 /* How far the value of a secret may be from the word which says that it is one. */
 #define SECRET_NAME_MAX 128u
 
-/* What follows the first word of `name` which says that a value is nobody's business; .p NULL: none does. */
+/* What follows the first word of `name` which says that a value is nobody's business; .p NULL: none does.
+ * "pass" is one where it is no part of another word. */
 static struct bytes behind_secret(struct bytes name)
 {
     static const char *const words[] = {
-        "password",    "passwd",  "passphrase", "secret",        "token",      "credential",
-        "apikey",      "api-key", "api_key",    "access-key",    "access_key", "private-key",
-        "private_key", "cookie",  "pwd",        "authorization",
+        "password", "passwd",        "passphrase", "secret",     "token",       "credential",  "apikey",
+        "api-key",  "api_key",       "access-key", "access_key", "private-key", "private_key", "cookie",
+        "pwd",      "authorization", "bearer",     "jwt",        "pass",
     };
     for (size_t at = 0; at < name.n; at++)
-        for (size_t i = 0; strchr("aAcCpPsStT", name.p[at]) && i < ARRAY_LEN(words); i++)
-            if (name.n - at >= strlen(words[i]) &&
-                strncasecmp((const char *)name.p + at, words[i], strlen(words[i])) == 0)
-                return bytes_from(name, at + strlen(words[i]));
+        for (size_t i = 0; strchr("aAbBcCjJpPsStT", name.p[at]) && i < ARRAY_LEN(words); i++) {
+            size_t n = strlen(words[i]);
+            bool is_part = n == 4 && ((at > 0 && isalpha(name.p[at - 1])) ||
+                                      (name.n - at > n && isalpha(name.p[at + n])));
+            if (name.n - at >= n && !is_part && strncasecmp((const char *)name.p + at, words[i], n) == 0)
+                return bytes_from(name, at + n);
+        }
     return bytes_of(NULL, 0);
 }
 

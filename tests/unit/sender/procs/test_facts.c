@@ -133,6 +133,9 @@ UNIT(secrets_are_no_part_of_a_command_line)
     ck_assert_str_eq(LINE("env\0AWS_SECRET_ACCESS_KEY=hunter2\0"), "env AWS_SECRET_ACCESS_KEY=***");
     ck_assert_str_eq(LINE("curl\0-H\0Authorization: Bearer hunter2\0"), "curl -H Authorization:***");
     ck_assert_str_eq(LINE("x\0postgres://shop:hun:ter2@db/shop\0"), "x postgres://shop:***@db/shop");
+    ck_assert_str_eq(LINE("x\0--pass\0hunter2\0DB_PASS=hunter2\0--bypass=1\0passive=1\0"),
+                     "x --pass *** DB_PASS=*** --bypass=1 passive=1");
+    ck_assert_str_eq(LINE("x\0--jwt=hunter2\0--bearer\0hunter2\0"), "x --jwt=*** --bearer ***");
     /* Within an argument, too; it is masked to its end, for who knows where a secret ends. */
     ck_assert_str_eq(LINE("x\0--env=DB_PASSWORD=hunter2\0y\0"), "x --env=DB_PASSWORD=*** y");
     ck_assert_str_eq(LINE("x\0jdbc:mysql://db/d?user=x&password=hunter2\0"),
