@@ -37,8 +37,8 @@ struct looking {
     struct io_loop *loop;
     struct merger *thread;
     struct look_store *store;
-    struct look_batch *waiting, **end;    /* a list, the first to come first, and where the next one goes */
-    struct look_batch *working;           /* another, the thread's while the job is on its way */
+    struct look_batch *waiting, **end; /* a list, the first to come first, and where the next one goes */
+    struct look_batch *working;        /* another, the thread's while the job is on its way */
     struct merger_job taking;
     bool is_taking;
     uint32_t n_questions;

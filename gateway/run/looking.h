@@ -21,8 +21,8 @@ struct looking;
  * *e. */
 int looking_new(struct looking **ret, const struct config *c, struct io_loop *loop, struct budget *budget,
                 struct error *e);
-/* Runs the loop until the thread has done all that it was given. At the end: when the admin server is gone, and
- * who counts has handed over for the last time; then taps are freed, and then this. NULL is fine. */
+/* Runs the loop until the thread has done all that it was given. At the end: when the admin server is gone,
+ * and who counts has handed over for the last time; then taps are freed, and then this. NULL is fine. */
 void looking_end(struct looking *l);
 struct looking *looking_free(struct looking *l);
 
