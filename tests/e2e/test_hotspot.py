@@ -185,3 +185,21 @@ def test_a_program_that_begins_is_seen_exactly(java, options, classes):
     print("\n" + text, *odd[:4], sep="\n    ")
     # Five standard deviations, for the busier the machine the fewer the samples.
     assert min(exact, complete, named) >= AFTER * hits - 5 * ((1 - AFTER) * hits) ** 0.5, (text, odd[:3])
+
+
+def test_one_that_lies_harms_nobody(tmp_path, classes):
+    liar = tmp_path / "liar"
+    subprocess.run(["gcc", "-O2", "-rdynamic", PROGRAM.parent / "java_liar.c", "-o", liar], check=True)
+    lying, honest = Process([liar]), Process(java_command(OWN, "", classes, "100", "0"))
+    with Receiver(first=FIRST) as receiver, running(lying), running(honest):
+        busy(honest)
+        sender = profsend(receiver, "--include", f"pid={lying.pid}", "--include", f"pid={honest.pid}", "--frequency", "97")
+        with running(sender):
+            started(sender)
+            wait_for(lambda: judge(receiver.of(honest.pid))[0] >= 100 and any("jvm" in s.kinds for s in receiver.of(lying.pid)), "samples of both")
+            assert sender.stop() == 0, sender.log()
+            own = re.search(r"samples=(\d+) .*rss_kb=(\d+)", sender.log())
+        hits, exact, complete, named, odd = judge(receiver.of(honest.pid))
+    assert min(exact, complete, named) >= AFTER * hits - 5 * ((1 - AFTER) * hits) ** 0.5, odd[:3]
+    assert all(len(s.names) <= 512 + 127 for s in receiver.of(lying.pid))
+    assert int(own[2]) < 120_000, own[0]
