@@ -356,9 +356,10 @@ static uint8_t *store_varint(uint8_t *p, uint64_t v)
 
 static void put_short_sample(struct wire_writer *w, const struct build_sample *s)
 {
-    uint8_t *all = wire_room(w, SHORT_MAX + 2), *p = all + 2;
+    uint8_t *all = wire_room(w, SHORT_MAX + 2);
     if (!all)
         return;
+    uint8_t *p = all + 2;
     all[0] = WIRE_TAG(PROFILE_SAMPLES, WIRE_LEN);
     if (s->stack) {
         *p++ = WIRE_TAG(SAMPLE_STACK_INDEX, WIRE_VARINT);
