@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from profiles import Receiver
+from profiles import Receiver, nearly_all
 from programs import BUILD, ROOT, Process, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/chains.py"
@@ -123,7 +123,7 @@ def test_an_interpreter_that_runs_is_seen_exactly(version, threads):
     text = f"{python}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
     print("\n" + text, *odd[:4], sep="\n    ")
     assert not receiver.errors, receiver.errors[0]
-    assert min(exact, complete, named) >= LATE * hits - 1, (text, odd[:3])
+    assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
     functions = {name.rpartition(".")[2] for chain in chains.CHAINS for name in chain if "<" not in name} | {"work", "run"}
     spans = {}
     for node in ast.walk(ast.parse(PROGRAM.read_text())):
@@ -155,7 +155,7 @@ def test_an_interpreter_that_begins_is_seen_exactly(version):
     hits, exact, complete, named, odd = judge(at_work, python_minor)
     text = f"{python}: {hits} samples of {sum(stacks.values())}, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
     print("\n" + text, *odd[:4], sep="\n    ")
-    assert min(exact, complete, named) >= AFTER * hits, (text, odd[:3])
+    assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
 
 
 @pytest.mark.parametrize("version", versions())
@@ -194,7 +194,7 @@ def test_ten_thousand_functions_cost_no_sample(tmp_path):
     distinct = {name for s in stacks for name in s.names if name.startswith("function_")}
     assert len(distinct) > seen / 4, len(distinct)
     odd = [(n, s.incomplete, s.names) for s, n in stacks.items() if not any(re.fullmatch(r"function_\d+|<module>", name) for name in s.names)]
-    assert named >= LATE * hits - 1, (named, hits, odd[:3])
+    assert named >= nearly_all(LATE, hits), (named, hits, odd[:3])
     assert "lost=0 " in log and "dropped=0 " in log, log
 
 
@@ -225,7 +225,7 @@ def test_one_that_lies_harms_nobody(tmp_path):
             assert sender.stop() == 0, sender.log()
             own = re.search(r"samples=(\d+) .*rss_kb=(\d+)", sender.log())
         hits, exact, complete, named, odd = judge(receiver.of(honest.pid), minor(OWN))
-    assert min(exact, complete, named) >= LATE * hits - 1, odd[:3]
+    assert min(exact, complete, named) >= nearly_all(LATE, hits), odd[:3]
     cut = [s for s in receiver.of(lying.pid) if "cpython" in s.kinds]
     assert cut and all(len(s.names) <= 512 + 127 for s in cut)
     assert int(own[2]) < 120_000, own[0]
@@ -250,13 +250,13 @@ def test_a_program_with_libpython_in_it(tmp_path):
         sender = profsend(receiver, "--pid", program.pid)
         with running(sender):
             started(sender)
-            wait_for(lambda: sum(receiver.of(program.pid).values()) >= 300, "samples")
+            wait_for(lambda: sum(n for s, n in receiver.of(program.pid).items() if not s.first) >= 300, "samples behind its first")
             assert sender.stop() == 0, sender.log()
         stacks = {s: n for s, n in receiver.of(program.pid).items() if not s.first}
     good = sum(n for s, n in stacks.items() if [name for name in s.names if name in ("embedded", "called_by_c", "main")] in
                (["embedded", "called_by_c", "main"], ["called_by_c", "main"]))
     with_python = sum(n for s, n in stacks.items() if "embedded" in s.names)
-    assert good >= LATE * sum(stacks.values()) - 1 and with_python > 0.9 * good, stacks
+    assert good >= nearly_all(LATE, sum(stacks.values())) and with_python > 0.9 * good, stacks
 
 
 # Deeper than a record is long, and in much code that no walk has met before.
@@ -295,7 +295,7 @@ def test_deep_recursion_cuts_nobodys_stacks(tmp_path):
             wait_for(lambda: sum(receiver.of(deep.pid).values()) >= 300 and sum(receiver.of(honest.pid).values()) >= 2000, "samples of both")
             assert sender.stop() == 0, sender.log()
     hits, exact, complete, named, odd = judge(receiver.of(honest.pid), minor(OWN))
-    assert min(exact, complete, named) >= LATE * hits - 1, (hits, exact, complete, named, odd[:3])
+    assert min(exact, complete, named) >= nearly_all(LATE, hits), (hits, exact, complete, named, odd[:3])
 
 
 def test_children_are_seen_from_their_first_sample_on(tmp_path):

@@ -78,3 +78,8 @@ class Receiver(Sink):
                         for when in sample.timestamps_unix_nano:
                             late = when - self.begun.setdefault(pid, begun[pid]) >= self.first_ns
                             self.stacks[key if late else key._replace(first=True)] += 1
+
+
+def nearly_all(share, hits):
+    """So many of `hits` at least where each is right with a probability of `share`: five standard deviations below."""
+    return share * hits - 5 * ((1 - share) * hits) ** 0.5
