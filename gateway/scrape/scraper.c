@@ -27,10 +27,10 @@
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/base/rng.h"
+#include "proto/client/basic.h"
 #include "proto/client/connection.h"
 #include "proto/client/endpoint.h"
 #include "proto/coding/room.h"
-#include "proto/grpc/text.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
 #include "proto/io/tls.h"
@@ -372,10 +372,7 @@ static int read_secret(struct asking *a, struct error *e)
         return buffer_printf(&a->authorization, "Bearer %.*s", (int)n, secret);
     struct buffer pair = BUFFER_INIT(0);
     int r = buffer_printf(&pair, "%s:%.*s", a->job->username, (int)n, secret);
-    r = r < 0 ? r : buffer_add_str(&a->authorization, "Basic ");
-    r = r < 0 ? r : grpc_base64_encode(buffer_bytes(&pair), &a->authorization);
-    while (r == 0 && (a->authorization.n - 6) % 4 != 0) /* RFC 7617: with padding */
-        r = buffer_add_str(&a->authorization, "=");
+    r = r < 0 ? r : basic_append(buffer_bytes(&pair), &a->authorization);
     buffer_release(&pair);
     return r;
 }

@@ -10,7 +10,7 @@
 #include "proto/base/bytes.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
-#include "proto/grpc/text.h"
+#include "proto/client/basic.h"
 
 void endpoint_release(struct endpoint *p)
 {
@@ -141,15 +141,11 @@ int endpoint_parse(struct endpoint *ret, const char *text, uint16_t default_port
     return 0;
 }
 
-/* RFC 7617. The user and the password are taken as they are written: no %-escapes. */
+/* The user and the password are taken as they are written: no %-escapes. */
 static int basic(struct bytes user, char **ret)
 {
     struct buffer out = BUFFER_INIT(0);
-    int r = buffer_add_str(&out, "Basic ");
-    if (r == 0)
-        r = grpc_base64_encode(user, &out);
-    for (size_t pad = (3 - user.n % 3) % 3; r == 0 && pad > 0; pad--) /* which is written without */
-        r = buffer_add_str(&out, "=");
+    int r = basic_append(user, &out);
     if (r == 0)
         r = buffer_add(&out, "", 1);
     *ret = r == 0 ? (char *)out.p : NULL;

@@ -10,9 +10,9 @@
 #include "proto/base/buffer.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/client/basic.h"
 #include "proto/client/connection.h"
 #include "proto/client/endpoint.h"
-#include "proto/grpc/text.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
 #include "proto/io/tls.h"
@@ -235,11 +235,7 @@ static int make_basic(struct oauth2 *o, const struct client_oauth2 *options)
     if (r == 0)
         r = put_encoded(&both, options->client_secret);
     if (r == 0)
-        r = buffer_add_str(&o->basic, "Basic ");
-    if (r == 0)
-        r = grpc_base64_encode(buffer_bytes(&both), &o->basic);
-    for (size_t pad = (3 - both.n % 3) % 3; r == 0 && pad > 0; pad--)
-        r = buffer_add_str(&o->basic, "=");
+        r = basic_append(buffer_bytes(&both), &o->basic);
     buffer_release(&both);
     return r;
 }
