@@ -12,32 +12,12 @@
 #include "sender/runtimes/cpython/lines.h"
 
 #include "proto/base/macros.h"
+#include "sender/symbolize/elf/cursor.h"
 
-/* A table, read by pieces. */
-struct table {
-    const struct source *memory;
-    uint64_t at, end;
-    uint32_t i, n;
-    uint8_t piece[4096];
-};
-
-/* The next byte; -1: there is none. */
-static int next(struct table *t)
-{
-    if (t->i == t->n) {
-        t->n = (uint32_t)min_of(t->end - t->at, (uint64_t)sizeof t->piece);
-        if (t->n == 0 || !source_read(t->memory, t->at, t->piece, t->n))
-            return -1;
-        t->at += t->n;
-        t->i = 0;
-    }
-    return t->piece[t->i++];
-}
-
-static uint32_t by_lnotab(struct table *t, uint32_t line, uint32_t at)
+static uint32_t by_lnotab(struct cursor *c, uint32_t line, uint32_t at)
 {
     for (uint32_t code = 0;;) {
-        int bytes = next(t), lines = next(t);
+        int bytes = cursor_next(c), lines = cursor_next(c);
         if (bytes < 0 || lines < 0)
             return line;
         code += (uint32_t)bytes;
@@ -49,10 +29,10 @@ static uint32_t by_lnotab(struct table *t, uint32_t line, uint32_t at)
 
 #define NO_LINE_STEP (-128)
 
-static uint32_t by_linetable(struct table *t, uint32_t line, uint32_t at)
+static uint32_t by_linetable(struct cursor *c, uint32_t line, uint32_t at)
 {
     for (uint32_t code = 0;;) {
-        int bytes = next(t), lines = next(t);
+        int bytes = cursor_next(c), lines = cursor_next(c);
         if (bytes < 0 || lines < 0)
             return 0;
         bool has_line = (int8_t)lines != NO_LINE_STEP;
@@ -65,11 +45,11 @@ static uint32_t by_linetable(struct table *t, uint32_t line, uint32_t at)
 }
 
 /* Six bits a byte, the least first; bit 6 set in all but the last. */
-static uint32_t varint(struct table *t)
+static uint32_t varint(struct cursor *c)
 {
     uint32_t value = 0;
     for (uint32_t shift = 0; shift < 32; shift += 6) {
-        int byte = next(t);
+        int byte = cursor_next(c);
         if (byte < 0)
             return 0;
         value |= (uint32_t)(byte & 63) << shift;
@@ -79,31 +59,31 @@ static uint32_t varint(struct table *t)
     return value;
 }
 
-static uint32_t signed_varint(struct table *t)
+static uint32_t signed_varint(struct cursor *c)
 {
-    uint32_t value = varint(t);
+    uint32_t value = varint(c);
     return value & 1 ? 0 - (value >> 1) : value >> 1;
 }
 
 enum { SHORT_LAST = 9, ONE_LINE = 10, ONE_LINE_LAST = 12, NO_COLUMNS = 13, LONG = 14, NONE = 15 };
 
-static uint32_t by_locations(struct table *t, uint32_t line, uint32_t at)
+static uint32_t by_locations(struct cursor *c, uint32_t line, uint32_t at)
 {
     for (uint32_t code = 0;;) {
-        int first = next(t);
+        int first = cursor_next(c);
         if (first < 0 || !(first & 0x80))
             return 0;
         int kind = first >> 3 & 15;
         if (kind <= SHORT_LAST) {
-            (void)next(t);
+            (void)cursor_next(c);
         } else if (kind <= ONE_LINE_LAST) {
             line += (uint32_t)(kind - ONE_LINE);
-            (void)next(t);
-            (void)next(t);
+            (void)cursor_next(c);
+            (void)cursor_next(c);
         } else if (kind != NONE) {
-            line += signed_varint(t);
+            line += signed_varint(c);
             for (int i = 0; kind == LONG && i < 3; i++)
-                (void)varint(t);
+                (void)varint(c);
         }
         code += (uint32_t)(first & 7) + 1;
         if (code > at)
@@ -114,9 +94,10 @@ static uint32_t by_locations(struct table *t, uint32_t line, uint32_t at)
 uint32_t cpython_line(const struct source *memory, uint64_t address, uint64_t n, uint32_t minor,
                       uint32_t first, uint32_t at)
 {
-    struct table t = {
-        .memory = memory, .at = address, .end = address + min_of(n, (uint64_t)CPYTHON_LINES_MAX)};
-    return minor <= 9    ? by_lnotab(&t, first, at)
-           : minor == 10 ? by_linetable(&t, first, at)
-                         : by_locations(&t, first, at);
+    const struct extent table = {*memory, address, min_of(n, (uint64_t)CPYTHON_LINES_MAX)};
+    struct cursor c;
+    cursor_extent(&c, &table, 0);
+    return minor <= 9    ? by_lnotab(&c, first, at)
+           : minor == 10 ? by_linetable(&c, first, at)
+                         : by_locations(&c, first, at);
 }

@@ -10,34 +10,14 @@
 #include "sender/runtimes/v8/lines.h"
 
 #include "proto/base/macros.h"
+#include "sender/symbolize/elf/cursor.h"
 
-/* A table, read by pieces. */
-struct table {
-    const struct source *memory;
-    uint64_t at, end;
-    uint32_t i, n;
-    uint8_t piece[1024];
-};
-
-/* The next byte; -1: there is none. */
-static int next(struct table *t)
-{
-    if (t->i == t->n) {
-        t->n = (uint32_t)min_of(t->end - t->at, (uint64_t)sizeof t->piece);
-        if (t->n == 0 || !source_read(t->memory, t->at, t->piece, t->n))
-            return -1;
-        t->at += t->n;
-        t->i = 0;
-    }
-    return t->piece[t->i++];
-}
-
-/* The next number; false: there is none. */
-static bool number(struct table *t, int64_t *ret)
+/* The next number; false: there is none, or more of it than 64 bits. */
+static bool number(struct cursor *c, int64_t *ret)
 {
     uint64_t value = 0;
     for (uint32_t shift = 0; shift < 64; shift += 7) {
-        int byte = next(t);
+        int byte = cursor_next(c);
         if (byte < 0)
             return false;
         value |= (uint64_t)(byte & 127) << shift;
@@ -59,9 +39,11 @@ bool v8_position(const struct heap *h, uint64_t bytecode, uint32_t offset, uint3
     if (offset < first || !heap_is(h, bytecode, p->type_bytecode) ||
         !heap_field(h, bytecode, p->positions, &array) || !heap_field(h, array, p->array_length, &length))
         return false;
-    uint64_t at = array - V8_TAG + p->array_data;
-    struct table t = {.memory = h->memory, .at = at, .end = at + min_of(heap_smi(length), V8_POSITIONS_MAX)};
-    while (number(&t, &step) && number(&t, &from)) {
+    const struct extent table = {*h->memory, array - V8_TAG + p->array_data,
+                                 min_of(heap_smi(length), V8_POSITIONS_MAX)};
+    struct cursor c;
+    cursor_extent(&c, &table, 0);
+    while (number(&c, &step) && number(&c, &from)) {
         code += step >= 0 ? step : -(step + 1);
         if (code > (int64_t)(offset - first))
             break;

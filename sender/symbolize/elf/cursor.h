@@ -57,6 +57,13 @@ static inline uint8_t cursor_u8(struct cursor *c)
     return reader_u8(cursor_piece(c, 1));
 }
 
+/* The next byte; -1: there is none. */
+static inline int cursor_next(struct cursor *c)
+{
+    uint8_t byte = cursor_u8(c);
+    return c->is_bad ? -1 : byte;
+}
+
 /* LEB128. Sixty-four bits take ten bytes; one that was padded to more is bad where a window ends. */
 #define CURSOR_LEB 10u
 
