@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/elf/dynamic.h"
+#include "sender/symbolize/elf/eh_index.h"
 
 #define EVAL_MAX  (1u << 20)
 #define JUMPS_MAX 4096u
@@ -72,45 +72,28 @@ static uint32_t jumps_out(const uint8_t *code, size_t n, uint64_t address, uint6
     return n_found;
 }
 
-/* LSB, "The .eh_frame_hdr section": version, three encodings, 4 bytes, how many; then pairs of 4 bytes from
- * the section on, sorted: where a function begins, and its description. */
-struct index {
-    uint8_t version, frame_encoding, count_encoding, table_encoding;
-    int32_t frame;
-    uint32_t n;
-};
-struct entry {
-    int32_t start, description;
-};
-#define ENCODING_UDATA4  0x03u
-#define ENCODING_DATAREL 0x3bu
-
 /* The bounds of what the unwinder's table has at an address. */
 static bool bounds_of(const struct dynamic *d, uint64_t address, uint64_t *start, uint64_t *end)
 {
-    const Elf64_Phdr *header = dynamic_header(d, PT_GNU_EH_FRAME);
-    struct index index;
-    struct entry entry;
-    if (!header || !dynamic_read(d, header->p_vaddr, &index, sizeof index) || index.version != 1 ||
-        index.count_encoding != ENCODING_UDATA4 || index.table_encoding != ENCODING_DATAREL)
+    struct eh_index index;
+    struct eh_entry entry, next;
+    if (!eh_index_open(&index, d))
         return false;
-    uint64_t base = header->p_vaddr, table = base + sizeof index, low = 0, high = index.n;
+    uint32_t low = 0, high = index.n;
     while (low < high) { /* the first one behind the address */
-        uint64_t middle = (low + high) / 2;
-        if (!dynamic_read(d, table + middle * sizeof entry, &entry, sizeof entry))
+        uint32_t middle = low + (high - low) / 2;
+        if (!eh_index_read(&index, middle, &entry, 1))
             return false;
-        if (base + (uint64_t)(int64_t)entry.start <= address)
+        if (eh_index_address(&index, entry.start) <= address)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low == 0 || low == index.n ||
-        !dynamic_read(d, table + (low - 1) * sizeof entry, &entry, sizeof entry))
+    if (low == 0 || low == index.n || !eh_index_read(&index, low - 1, &entry, 1) ||
+        !eh_index_read(&index, low, &next, 1))
         return false;
-    *start = base + (uint64_t)(int64_t)entry.start;
-    if (!dynamic_read(d, table + low * sizeof entry, &entry, sizeof entry))
-        return false;
-    *end = base + (uint64_t)(int64_t)entry.start;
+    *start = eh_index_address(&index, entry.start);
+    *end = eh_index_address(&index, next.start);
     return *start < *end;
 }
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
-#include "sender/symbolize/elf/dynamic.h"
+#include "sender/symbolize/elf/eh_index.h"
 #include "sender/symbolize/elf/elf.h"
 
 #define MAJOR    "_ZN2v88internal7Version6major_E"
@@ -148,35 +148,24 @@ static bool add_facts(struct v8_place *p)
     return p->read < 8 * V8_SHARED_WORDS && p->name < p->read && p->script < p->read;
 }
 
-/* LSB, "The .eh_frame_hdr section": version, three encodings, 4 bytes, how many; then pairs of 4 bytes from
- * the section on, sorted: where a function begins, and its description (DWARF 5, 6.4.1): length, CIE, begin,
- * size. */
-struct index {
-    uint8_t version, frame_encoding, count_encoding, table_encoding;
-    int32_t frame;
-    uint32_t n;
-};
-struct entry {
-    int32_t start, description;
-};
+/* What an entry of the index leads to (DWARF 5, 6.4.1). */
 struct description {
     uint32_t length, cie;
     int32_t begin;
     uint32_t size;
 };
-#define ENCODING_UDATA4  0x03u
-#define ENCODING_DATAREL 0x3bu
-#define ENTRIES_MAX      (1u << 20)
-#define BUILTINS_MIN     (512u << 10)
+#define ENTRIES_MAX  (1u << 20)
+#define BUILTINS_MIN (512u << 10)
 
 /* The largest piece between where one function begins and the next. */
-static bool find_gap(const struct dynamic *d, uint64_t table, uint32_t n, struct entry *ret, int64_t *size)
+static bool find_gap(const struct eh_index *index, struct eh_entry *ret, int64_t *size)
 {
-    struct entry piece[512], last = {0};
+    struct eh_entry piece[512], last = {0};
     uint64_t largest = 0;
+    const uint32_t n = min_of(index->n, ENTRIES_MAX);
     for (uint32_t i = 0; i < n;) {
         uint32_t some = min_of(n - i, 512u);
-        if (!dynamic_read(d, table + i * sizeof *piece, piece, some * sizeof *piece))
+        if (!eh_index_read(index, i, piece, some))
             return false;
         for (uint32_t k = 0; k < some; k++, i++) {
             int64_t distance = (int64_t)piece[k].start - last.start;
@@ -193,19 +182,15 @@ static bool find_gap(const struct dynamic *d, uint64_t table, uint32_t n, struct
 
 static bool find_builtins(struct v8_place *ret, const struct dynamic *d)
 {
-    const Elf64_Phdr *header = dynamic_header(d, PT_GNU_EH_FRAME);
-    struct index index;
-    struct entry before;
+    struct eh_index index;
+    struct eh_entry before;
     struct description description;
     int64_t size;
     uint64_t room;
-    if (!header || !dynamic_read(d, header->p_vaddr, &index, sizeof index) || index.version != 1 ||
-        index.count_encoding != ENCODING_UDATA4 || index.table_encoding != ENCODING_DATAREL ||
-        !find_gap(d, header->p_vaddr + sizeof index, min_of(index.n, ENTRIES_MAX), &before, &size))
+    if (!eh_index_open(&index, d) || !find_gap(&index, &before, &size))
         return false;
-    uint64_t start = header->p_vaddr + (uint64_t)(int64_t)before.start;
-    if (dynamic_read(d, header->p_vaddr + (uint64_t)(int64_t)before.description, &description,
-                     sizeof description) &&
+    uint64_t start = eh_index_address(&index, before.start);
+    if (dynamic_read(d, eh_index_address(&index, before.description), &description, sizeof description) &&
         description.size < size) { /* of the function before */
         start += description.size;
         size -= description.size;
