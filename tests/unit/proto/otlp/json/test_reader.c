@@ -29,7 +29,7 @@ static char *tokens(struct bytes text)
         }
         buffer_add(&out, &".{}[]KSNtf0"[token.kind], 1);
         if (token.kind == JSON_KEY || token.kind == JSON_STRING || token.kind == JSON_NUMBER)
-            buffer_printf(&out, "%s(%.*s)", token.escaped && token.kind != JSON_NUMBER ? "\\" : "",
+            buffer_printf(&out, "%s(%.*s)", token.kind != JSON_NUMBER && token.escaped ? "\\" : "",
                           BYTES_FMT(token.text));
     }
     ck_assert_int_eq(buffer_add(&out, "", 1), 0);
