@@ -166,23 +166,41 @@ static struct bytes next_word(struct bytes *rest)
 /* How far the value of a secret may be from the word which says that it is one. */
 #define SECRET_NAME_MAX 128u
 
-/* What follows the first word of `name` which says that a value is nobody's business; .p NULL: none does.
- * "pass" is one where it is no part of another word. */
+/* A word which says that a value is nobody's business. */
+struct secret_word {
+    const char *text;
+    bool is_whole; /* it is one where it is no part of another word ("pass" of "bypass") */
+    bool is_last;  /* and nothing but its value follows: "--key=", not "--key-file=" */
+};
+
+static const struct secret_word secret_words[] = {
+    {.text = "password"},    {.text = "passwd"},     {.text = "passphrase"}, {.text = "secret"},
+    {.text = "token"},       {.text = "credential"}, {.text = "apikey"},     {.text = "api-key"},
+    {.text = "api_key"},     {.text = "access-key"}, {.text = "access_key"}, {.text = "private-key"},
+    {.text = "private_key"}, {.text = "cookie"},     {.text = "pwd"},        {.text = "authorization"},
+    {.text = "bearer"},      {.text = "jwt"},        {"pass", true, false},  {"key", true, true},
+    {"auth", true, true},
+};
+
+/* Whether `name` has the word at `at`. */
+static bool has_word(struct bytes name, size_t at, const struct secret_word *word)
+{
+    size_t n = strlen(word->text);
+    if (name.n - at < n || strncasecmp((const char *)name.p + at, word->text, n) != 0)
+        return false;
+    struct bytes rest = bytes_from(name, at + n);
+    if (word->is_whole && ((at > 0 && isalpha(name.p[at - 1])) || (rest.n > 0 && isalpha(rest.p[0]))))
+        return false;
+    return !word->is_last || rest.n == 0 || memchr("=: \"'", rest.p[0], 5);
+}
+
+/* What follows the first word of `name` which says that a value is nobody's business; .p NULL: none does. */
 static struct bytes behind_secret(struct bytes name)
 {
-    static const char *const words[] = {
-        "password", "passwd",        "passphrase", "secret",     "token",       "credential",  "apikey",
-        "api-key",  "api_key",       "access-key", "access_key", "private-key", "private_key", "cookie",
-        "pwd",      "authorization", "bearer",     "jwt",        "pass",
-    };
     for (size_t at = 0; at < name.n; at++)
-        for (size_t i = 0; strchr("aAbBcCjJpPsStT", name.p[at]) && i < ARRAY_LEN(words); i++) {
-            size_t n = strlen(words[i]);
-            bool is_part = n == 4 && ((at > 0 && isalpha(name.p[at - 1])) ||
-                                      (name.n - at > n && isalpha(name.p[at + n])));
-            if (name.n - at >= n && !is_part && strncasecmp((const char *)name.p + at, words[i], n) == 0)
-                return bytes_from(name, at + n);
-        }
+        for (size_t i = 0; strchr("aAbBcCjJkKpPsStT", name.p[at]) && i < ARRAY_LEN(secret_words); i++)
+            if (has_word(name, at, &secret_words[i]))
+                return bytes_from(name, at + strlen(secret_words[i].text));
     return bytes_of(NULL, 0);
 }
 
@@ -270,10 +288,43 @@ static bool put_argument(struct line *l, struct bytes word)
     return names_one && name_n == word.n && bytes_starts(word, "-");
 }
 
+/* Options of one letter whose value is a secret ("-pSECRET", "-p SECRET"), by what their programs' names
+ * begin with: elsewhere the same letter is a port, a path or a pid. */
+static const struct {
+    const char *program;
+    char letter;
+} secret_letters[] = {
+    {"mysql", 'p'}, {"mariadb", 'p'}, {"mongo", 'p'}, {"sshpass", 'p'},   {"7z", 'p'},        {"zip", 'P'},
+    {"unzip", 'P'}, {"curl", 'u'},    {"ldap", 'w'},  {"redis-cli", 'a'}, {"smbclient", 'U'},
+};
+
+/* The letter of a program; 0: it has none. Whoever runs it (env, docker, sudo) is given its words. */
+static char secret_letter(struct bytes program)
+{
+    struct bytes name = bytes_after_last(program, '/');
+    for (size_t i = 0; i < ARRAY_LEN(secret_letters); i++)
+        if (bytes_starts(name, secret_letters[i].program))
+            return secret_letters[i].letter;
+    return 0;
+}
+
+/* A word of a command line in which `letter` stands for a secret. Whether the next one is a secret. */
+static bool put_word(struct line *l, struct bytes word, char letter)
+{
+    bool is_letter = letter && word.n >= 2 && word.p[0] == '-' && word.p[1] == (uint8_t)letter;
+    if (!is_letter)
+        return put_argument(l, word);
+    put(l, bytes_of(word.p, 2));
+    if (word.n > 2)
+        put(l, BYTES_LIT("***"));
+    return word.n == 2;
+}
+
 size_t facts_command_line(struct bytes command_line, char *to, size_t room)
 {
     struct line l = {to, 0, room};
     bool is_next_secret = false;
+    char letter = 0;
     while (command_line.n > 0 && command_line.p[command_line.n - 1] == 0)
         command_line.n--;
     for (bool is_first = true; command_line.n > 0 && l.n < l.room; is_first = false) {
@@ -286,7 +337,8 @@ size_t facts_command_line(struct bytes command_line, char *to, size_t room)
             put(&l, BYTES_LIT("***"));
             is_next_secret = false;
         } else {
-            is_next_secret = put_argument(&l, word);
+            is_next_secret = put_word(&l, word, letter);
+            letter = letter ? letter : secret_letter(word);
         }
     }
     return l.n;

@@ -24,9 +24,9 @@ struct bytes facts_linked_program(struct bytes command_line);
 
 /* The arguments in the text of /proc/PID/cmdline as one line of `room` bytes at most, as UTF-8 ('?' stands
  * for a byte of no character). "***" stands for the value of an argument whose name says that it is secret
- * ("--password=x", "--api-token x", "DB_PASSWORD=x", "Authorization: x"), for what is behind a secret's name
- * within one, to its end ("?token=x", "user=a password=x"), and for passwords of URLs.
- * Returns its length. */
+ * ("--password=x", "--api-token x", "DB_PASSWORD=x", "Authorization: x", "mysql -px"), for what is behind a
+ * secret's name within one, to its end ("?token=x", "user=a password=x"), and for passwords of URLs. Returns
+ * its length. */
 size_t facts_command_line(struct bytes command_line, char *to, size_t room);
 
 /* Whether a path is a dynamic linker's of glibc or musl. */

@@ -152,4 +152,26 @@ UNIT(secrets_are_no_part_of_a_command_line)
                      "java -cp /a.jar:/lib/token.jar:/b.jar");
     ck_assert_str_eq(LINE("x\0http://host:80/a@b\0"), "x http://host:80/a@b");
     ck_assert_str_eq(LINE("x\0passwords.txt\0y\0"), "x passwords.txt y"); /* no option */
+    ck_assert_str_eq(LINE("x\0--key=hunter2\0--auth=hunter2\0--api.key\0hunter2\0"),
+                     "x --key=*** --auth=*** --api.key ***");
+    ck_assert_str_eq(LINE("x\0https://h/?a=b&key=hunter2\0{\"auth\": \"hunter2\"}\0"),
+                     "x https://h/?a=b&key=*** {\"auth\":***");
+    ck_assert_str_eq(LINE("x\0--key-file=/k\0--author=me\0--monkey=1\0--auth-mode=basic\0key\0a\0"),
+                     "x --key-file=/k --author=me --monkey=1 --auth-mode=basic key a");
+}
+
+UNIT(secrets_behind_one_letter_are_known_by_their_program)
+{
+    ck_assert_str_eq(LINE("/usr/bin/mysqldump\0-phunter2\0-u\0root\0shop\0"),
+                     "/usr/bin/mysqldump -p*** -u root shop");
+    ck_assert_str_eq(LINE("sudo\0sshpass\0-p\0hunter2\0ssh\0-p\0"
+                          "22\0host\0"),
+                     "sudo sshpass -p *** ssh -p *** host");
+    ck_assert_str_eq(LINE("redis-cli\0-a\0hunter2\0-p\0"
+                          "6379\0"),
+                     "redis-cli -a *** -p 6379");
+    ck_assert_str_eq(LINE("curl\0-u\0me:hunter2\0url\0"), "curl -u *** url");
+    ck_assert_str_eq(LINE("mkdir\0-p\0mysql\0"), "mkdir -p mysql");
+    ck_assert_str_eq(LINE("gcc\0-pthread\0-pipe\0"), "gcc -pthread -pipe");
+    ck_assert_str_eq(LINE("mysql\0-p\0"), "mysql -p");
 }
