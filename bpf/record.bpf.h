@@ -15,9 +15,10 @@
 const volatile __u64 ring_size = 0; /* bytes in the ring buffer; set before loading */
 
 /* Counted here, read by user space through the mapped .bss. */
-__u64 n_samples = 0; /* taken, the lost ones included */
-__u64 n_lost = 0;    /* no room in the ring buffer */
-__u64 n_busy = 0;    /* lost: the program was interrupted by itself (preemption in a probe; an NMI) */
+__u64 n_samples = 0;      /* taken, the lost ones included */
+__u64 n_lost = 0;         /* samples: no room in the ring buffer */
+__u64 n_notices_lost = 0; /* of fork and exit, likewise */
+__u64 n_busy = 0;         /* lost: the program was interrupted by itself (preemption in a probe; an NMI) */
 
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -371,10 +372,10 @@ __attribute__((noinline)) int send_rest(__u32 slot)
 }
 
 /* Takes the stacks of the current thread and sends the sample; the head's own fields are set. `skip`: kernel
- * frames of ours on top; all with SKIP_ALL. */
+ * frames of ours on top; all with SKIP_ALL. 0: it is lost, and counted. */
 #define SKIP_ALL 255u /* BPF_F_SKIP_FIELD_MASK */
-static __always_inline void send_stack(void *ctx, const __u64 *regs, struct scratch *s,
-                                       struct task_struct *task, __u32 slot, __u64 skip)
+static __always_inline int send_stack(void *ctx, const __u64 *regs, struct scratch *s,
+                                      struct task_struct *task, __u32 slot, __u64 skip)
 {
     __sync_fetch_and_add(&n_samples, 1);
     s->walk.is_remembered = 0;
@@ -391,26 +392,32 @@ static __always_inline void send_stack(void *ctx, const __u64 *regs, struct scra
         if (send_rest(slot)) {
             if (s->walk.wants_runtime) /* what it wants of tables is loaded as it is walked on */
                 send_want(s, slot);
-            return;
+            return 1;
         }
         __sync_fetch_and_add(&n_ends[UNWIND_END_MISSING], 1);
     }
     __u64 size = SAMPLE_BODY_BYTES(&s->head);
     barrier_var(size);
-    if (size > sizeof s->body)
-        return;
-    if (bpf_ringbuf_output(&ring, &s->head, sizeof s->head + size, wakeup(s)))
+    int is_lost =
+        size > sizeof s->body || bpf_ringbuf_output(&ring, &s->head, sizeof s->head + size, wakeup(s));
+    if (is_lost)
         __sync_fetch_and_add(&n_lost, 1);
     send_want(s, slot);
+    return !is_lost;
 }
 
-/* Sends a head alone. */
+/* Sends a head alone. A stack whose weight finds no room is lost; that it weighs nothing, and what processes
+ * do, is no sample. */
 static __always_inline void send_head(const struct sample_head *h)
 {
     __u64 flags =
         bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_size / 2 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-    if (bpf_ringbuf_output(&ring, (void *)h, sizeof *h, flags))
-        __sync_fetch_and_add(&n_lost, 1);
+    if (bpf_ringbuf_output(&ring, (void *)h, sizeof *h, flags) == 0)
+        return;
+    if (h->kind == SAMPLE_VALUE)
+        __sync_fetch_and_add(&n_lost, h->value != 0);
+    else
+        __sync_fetch_and_add(&n_notices_lost, 1);
 }
 
 #endif

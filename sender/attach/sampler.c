@@ -431,6 +431,7 @@ struct sampler_counts sampler_counts(const struct sampler *s)
         .busy = counted->n_busy,
         .malformed = s->malformed,
         .exec_lost = counted->n_exec_lost,
+        .notices_lost = counted->n_notices_lost,
         .walks = counted->n_walks,
         .rests = counted->n_rests,
         .locks = counted->n_locks,

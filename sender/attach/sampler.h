@@ -23,10 +23,11 @@ struct sampler;
 
 struct sampler_counts {
     uint64_t taken;                       /* samples, the lost ones included */
-    uint64_t lost;                        /* records for which the ring buffer had no room */
+    uint64_t lost;                        /* samples for which the ring buffer had no room */
     uint64_t busy;                        /* samples lost because the kernel side was interrupted by itself */
     uint64_t malformed;                   /* records that contradict themselves */
     uint64_t exec_lost;                   /* notices of an execve, likewise */
+    uint64_t notices_lost;                /* of fork and exit */
     uint64_t walks;                       /* of a process's mappings */
     uint64_t rests;                       /* stacks that met rows which were not there */
     uint64_t waits, waits_short, wait_ns; /* KIND_WAIT: all, those below the minimum, time of all */

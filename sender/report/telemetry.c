@@ -43,7 +43,7 @@ static void losses(struct figures *f, const struct telemetry *t)
         {"malformed", t->sampler.malformed}, {"exec_notice", t->sampler.exec_lost},
         {"window", t->window_dropped},       {"pending", t->pending_dropped},
         {"undelivered", t->delivery.lost},   {"rejected", t->delivery.rejected},
-        {"spool_full", t->spool.dropped},
+        {"spool_full", t->spool.dropped},    {"process_notice", t->sampler.notices_lost},
     };
     for (size_t i = 0; i < ARRAY_LEN(lost); i++)
         add(f, (struct figure){"profsend.lost", "{sample}", LOST, METRIC_SUM, "reason", lost[i].reason,
