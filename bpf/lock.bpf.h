@@ -12,11 +12,10 @@
 #define BPF_LOCK_BPF_H
 
 #include "bpf/filter.bpf.h"
+#include "bpf/pace.bpf.h"
 #include "bpf/record.bpf.h"
 
 const volatile __u64 lock_min_ns = 0; /* shorter waits are counted only */
-
-__u64 n_locks = 0, n_locks_short = 0; /* waits, and those below the minimum */
 
 struct lock_wait {
     __u64 since; /* 0: not waiting */
@@ -119,18 +118,21 @@ int BPF_PROG(on_lock_exit, struct pt_regs *regs, long r)
     __u64 now = bpf_ktime_get_ns(), length = now - w->since;
     w->since = 0;
     w->again = r == -LOCK_RESTART_BLOCK;
-    __sync_fetch_and_add(&n_locks, 1);
-    if (length < lock_min_ns) {
-        __sync_fetch_and_add(&n_locks_short, 1);
+    struct sample_waits *pace = pace_of(SAMPLE_FROM_LOCK);
+    if (!pace || is_short_wait(pace, length, lock_min_ns))
         return 0;
-    }
+    __u64 least = lock_min_ns ? lock_min_ns : 1, weight = weigh(pace, least, length);
+    pace->taken += weight != 0;
+    follow_rate(pace, least, PACE_WAITS, now);
+    if (!weight)
+        return 0;
     struct scratch *s = claim(SLOT_LOCK);
     if (!s)
         return 0;
     fill_head(&s->head, task, SAMPLE_STACK);
     s->head.source = SAMPLE_FROM_LOCK;
     s->head.detail = lock_outcome(r);
-    s->head.value = length;
+    s->head.value = weight;
     send_stack(ctx, 0, s, task, SLOT_LOCK, SKIP_ALL);
     release(s);
     return 0;

@@ -36,6 +36,7 @@ enum sample_source {
     SAMPLE_FROM_LOCK,  /* a thread waited for a futex for `value` ns; `detail` is enum sample_lock */
     SAMPLE_FROM_OTHERS,
 };
+#define SAMPLE_WAITING    SAMPLE_FROM_OTHERS /* sources below have a struct sample_waits */
 #define SAMPLE_OTHERS_MAX 16u
 #define SAMPLE_SOURCES    (SAMPLE_FROM_OTHERS + SAMPLE_OTHERS_MAX)
 
@@ -48,12 +49,11 @@ enum sample_wait {
     SAMPLE_WAITS,
 };
 
-/* Of each CPU: waits, those below the minimum, the time of all; and, the kernel side's own, how many were
- * taken since when, and how often the period was doubled for that. */
+/* Of each CPU, of each source of waits: waits, those below the minimum, the time of all; and, the kernel
+ * side's own, how many were taken since when, and one in how much (pace.bpf.h). */
 struct sample_waits {
     bpf_u64 n, n_short, ns;
-    bpf_u64 since;
-    bpf_u32 taken, doubled;
+    bpf_u64 since, period, taken;
 };
 
 enum sample_block { SAMPLE_BLOCK_READ, SAMPLE_BLOCK_WRITE, SAMPLE_BLOCK_OTHER, SAMPLE_BLOCKS };

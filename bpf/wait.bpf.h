@@ -7,30 +7,23 @@
  * must be taken as the thread leaves (at the switch back its memory cannot be read): it is sent at once with
  * a ticket, and what it weighs follows when the thread is back.
  *
- * Not every wait is taken: a share of them, or, as with the clock, one in a period of time waited: the longer
- * a wait the likelier, certain from a period on; a shorter one then stands for a whole period. So sums stay
- * what they are, and what it costs is bounded by the time that threads wait, however often they do.
+ * Not every wait is taken: a share of them, or, as with the clock, one in a period of time waited
+ * (pace.bpf.h). So what it costs is bounded by the time that threads wait, however often they do. Of
+ * requests, whose time is not known when their stack is taken, one in so many is.
  */
 #ifndef BPF_WAIT_BPF_H
 #define BPF_WAIT_BPF_H
 
 #include "bpf/filter.bpf.h"
+#include "bpf/pace.bpf.h"
 #include "bpf/record.bpf.h"
 
 const volatile __u64 wait_min_ns = 0;       /* shorter waits are counted only */
-const volatile __u32 wait_share = 1u << 16; /* of waits that are taken, of 1 << 16 */
-const volatile __u64 wait_period_ns = 0;    /* or by their length; 0: by share */
+const volatile __u32 wait_share = 1u << 16; /* of waits that are looked at, of 1 << 16 */
+const volatile __u64 wait_period_ns = 1;    /* of those are taken: by their length (pace.bpf.h); 1: all */
 const volatile __u32 has_sched_exit = 0;
 const volatile __u32 has_prev_state = 0;  /* sched_switch says it (5.18) */
 const volatile __u32 has_block_queue = 0; /* before 5.11 a queue comes before the request */
-
-/* A count for each CPU: switches are too frequent for CPUs to pass a shared one to and fro. */
-struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __type(value, struct sample_waits);
-} wait_counts SEC(".maps");
 
 struct wait {
     __u64 since;  /* 0: on the CPU, or not looked at */
@@ -76,62 +69,30 @@ static __always_inline __u32 wait_of(_Bool preempt, __u32 state)
     return state & TASK_STOPPED ? SAMPLE_WAIT_STOPPED : SAMPLE_WAIT_SLEEP;
 }
 
-/* Waits of a CPU that are taken a second, about: with thousands of threads that wait in turns each could be
- * longer than the period, and who makes them would fill the ring. Above it the period doubles, below a
- * quarter of it it halves again; a wait is judged by what it was before that wait, so weights add up. */
-#define WAITS_ENOUGH      128u
-#define WAITS_ENOUGH_NS   128000000u
-#define WAITS_DOUBLED_MAX 12u
+/* The chance of a wait whose length is not known yet, of 1 << 16: by what the thread's last ones were; of its
+ * first one nothing is known but that it may be long. However it is chosen, weights divided by it add up; the
+ * better the guess, the less they scatter. None has a smaller chance than this, while periods are short. */
+#define CHANCE_MIN    (1u << 10)
+#define CHANCE_LEAST  4u
+#define WAIT_FIRST_NS 50000000ull
 
-static __always_inline __u64 period_of(const struct sample_waits *counts)
+static __always_inline __u32 chance_of(const struct wait *w, const struct sample_waits *pace)
 {
-    __u32 doubled = counts->doubled;
-    return wait_period_ns << (doubled > WAITS_DOUBLED_MAX ? WAITS_DOUBLED_MAX : doubled);
-}
-
-/* After each wait. */
-static __always_inline void follow_rate(struct sample_waits *counts, __u64 now)
-{
-    int is_over = now - counts->since >= WAITS_ENOUGH_NS;
-    if (!wait_period_ns || (counts->taken < WAITS_ENOUGH && !is_over))
-        return;
-    if (!is_over && counts->doubled < WAITS_DOUBLED_MAX)
-        counts->doubled++;
-    else if (is_over && counts->taken < WAITS_ENOUGH / 4 && counts->doubled)
-        counts->doubled--;
-    counts->taken = 0;
-    counts->since = now;
-}
-
-/* What a wait weighs whose length is known, if it is taken; else 0. User space divides by the share. */
-static __always_inline __u64 weigh(const struct sample_waits *counts, __u64 length)
-{
-    if (!wait_period_ns)
-        return wait_share >= 1u << 16 || (bpf_get_prandom_u32() & 0xffff) < wait_share ? length : 0;
-    __u64 period = period_of(counts);
+    __u64 period = period_of(pace, wait_period_ns);
+    __u64 first = wait_period_ns > WAIT_FIRST_NS ? wait_period_ns : WAIT_FIRST_NS;
+    __u64 length = w->expected ? w->expected : first;
     if (length >= period)
-        return length;
-    __u64 dice = bpf_get_prandom_u32(); /* where the period is long, without its last bits */
-    dice = period >> 32 ? dice * (period >> 12) >> 20 : dice * period >> 32;
-    return dice < length ? period : 0;
+        return wait_share;
+    __u64 chance = length * wait_share / period, least = CHANCE_MIN;
+    if (period > first)
+        least = least * first / period | CHANCE_LEAST;
+    chance = chance > least ? chance : least;
+    return chance < wait_share ? chance : wait_share;
 }
 
-/* The chance of a wait whose length is not known yet, of 1 << 16: by what the thread's last ones were.
- * However it is chosen, weights divided by it add up; the better the guess, the less they scatter. A thread's
- * first wait is taken, and none has a smaller chance than this, while the period is not doubled. */
-#define CHANCE_MIN (1u << 10)
-
-static __always_inline __u32 chance_of(const struct wait *w, const struct sample_waits *counts)
+static __always_inline int is_in_share(__u32 share)
 {
-    if (!wait_period_ns)
-        return wait_share;
-    __u32 doubled = counts->doubled > 8 ? 8 : counts->doubled, least = CHANCE_MIN >> doubled;
-    __u64 period = period_of(counts), chance = 1u << 16;
-    if (!w->expected)
-        chance >>= doubled;
-    else if (w->expected < period)
-        chance = (w->expected << 16) / period;
-    return chance > least ? chance : least;
+    return share >= 1u << 16 || (bpf_get_prandom_u32() & 0xffff) < share;
 }
 
 /* Shrinks by a quarter with each shorter wait: a thread that waits long now and then is not lost sight of. */
@@ -143,28 +104,24 @@ static __always_inline void learn(struct wait *w, __u64 length)
 
 static __always_inline void comes_back(struct task_struct *next, __u64 now)
 {
-    __u32 zero = 0;
     struct wait *w = waiting(next, 0);
-    struct sample_waits *counts = bpf_map_lookup_elem(&wait_counts, &zero);
-    if (!w || !w->since || !counts)
+    struct sample_waits *pace = pace_of(SAMPLE_FROM_WAIT);
+    if (!w || !w->since || !pace)
         return;
     __u64 length = now - w->since;
-    int is_short = length < wait_min_ns;
+    int is_short = is_short_wait(pace, length, wait_min_ns);
     w->since = 0;
-    counts->n++;
-    counts->ns += length;
-    counts->n_short += is_short;
     if (has_sched_exit) {
-        w->weight = is_short ? 0 : weigh(counts, length);
-        counts->taken += w->weight != 0;
-        follow_rate(counts, now);
+        w->weight = is_short || !is_in_share(wait_share) ? 0 : weigh(pace, wait_period_ns, length);
+        pace->taken += w->weight != 0;
+        follow_rate(pace, wait_period_ns, PACE_WAITS, now);
         return;
     }
     learn(w, length);
     if (w->ticket) {
         struct sample_head h = {.kind = SAMPLE_VALUE, .time = now, .source = SAMPLE_FROM_WAIT};
-        if (!is_short) /* by share, user space divides */
-            h.value = wait_period_ns && w->chance ? (length << 16) / w->chance : length;
+        if (!is_short && w->chance) /* user space divides by the share */
+            h.value = length * wait_share / w->chance;
         h.ticket = w->ticket;
         w->ticket = 0;
         send_head(&h);
@@ -197,15 +154,14 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_str
     w->state = wait_of(preempt, prev_state);
     if (has_sched_exit)
         return 0;
-    __u32 zero = 0;
-    struct sample_waits *counts = bpf_map_lookup_elem(&wait_counts, &zero);
-    if (!counts)
+    struct sample_waits *pace = pace_of(SAMPLE_FROM_WAIT);
+    if (!pace)
         return 0;
-    w->chance = chance_of(w, counts);
-    if ((bpf_get_prandom_u32() & 0xffff) >= w->chance)
+    w->chance = chance_of(w, pace);
+    if (!is_in_share(w->chance))
         return 0;
-    counts->taken++;
-    follow_rate(counts, now);
+    pace->taken++;
+    follow_rate(pace, wait_period_ns, PACE_WAITS, now);
     struct scratch *s = claim(SLOT_WAIT);
     if (!s)
         return 0;
@@ -215,8 +171,8 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_str
     s->head.source = SAMPLE_FROM_WAIT;
     s->head.detail = w->state;
     s->head.value = 0;
-    if (w->ticket)
-        send_stack(ctx, 0, s, prev, SLOT_WAIT, SKIP_OURS);
+    if (w->ticket && !send_stack(ctx, 0, s, prev, SLOT_WAIT, SKIP_OURS))
+        w->ticket = 0; /* lost, and counted: what it weighs is nobody's business */
     release(s);
     return 0;
 }
@@ -247,7 +203,7 @@ int BPF_PROG(on_sched_exit, _Bool is_switch)
 
 /* Requests under way, by their address. One that never ends (a device gone) makes room when it is full. */
 struct block {
-    __u64 since, ticket;
+    __u64 since, ticket, stands_for; /* so many requests; 0: it is not taken, and not asked again */
 };
 
 struct {
@@ -265,13 +221,21 @@ static __always_inline void block_begins(unsigned long long *ctx)
     struct task_struct *task = current_task();
     __u64 at = has_block_queue ? *(volatile __u64 *)&ctx[1] : *(volatile __u64 *)&ctx[0];
     struct request *rq = (struct request *)at;
-    if (!is_wanted(task) || bpf_map_lookup_elem(&blocks, &at))
+    struct sample_waits *pace = pace_of(SAMPLE_FROM_BLOCK);
+    if (!pace || !is_wanted(task) || bpf_map_lookup_elem(&blocks, &at))
         return;
+    struct block b = {.since = bpf_ktime_get_ns(), .stands_for = weigh(pace, 1, 1)};
+    pace->taken += b.stands_for != 0;
+    follow_rate(pace, 1, PACE_BLOCKS, b.since);
+    if (!b.stands_for) {
+        bpf_map_update_elem(&blocks, &at, &b, BPF_ANY);
+        return;
+    }
     __u32 operation = BPF_CORE_READ(rq, cmd_flags) & REQ_OP_MASK;
     struct scratch *s = claim(SLOT_WAIT);
     if (!s)
         return;
-    struct block b = {.since = bpf_ktime_get_ns(), .ticket = new_ticket()};
+    b.ticket = new_ticket();
     fill_head(&s->head, task, SAMPLE_STACK);
     s->head.ticket = b.ticket;
     s->head.source = SAMPLE_FROM_BLOCK;
@@ -279,8 +243,9 @@ static __always_inline void block_begins(unsigned long long *ctx)
                      : operation == 1 ? SAMPLE_BLOCK_WRITE
                                       : SAMPLE_BLOCK_OTHER;
     s->head.value = 0;
-    if (b.ticket && !bpf_map_update_elem(&blocks, &at, &b, BPF_ANY))
-        send_stack(ctx, 0, s, task, SLOT_WAIT, SKIP_OURS);
+    if (b.ticket && !bpf_map_update_elem(&blocks, &at, &b, BPF_ANY) &&
+        !send_stack(ctx, 0, s, task, SLOT_WAIT, SKIP_OURS))
+        bpf_map_delete_elem(&blocks, &at);
     release(s);
 }
 
@@ -307,9 +272,11 @@ static __always_inline void block_ends(struct request *rq)
         return;
     struct sample_head h = {.kind = SAMPLE_VALUE, .source = SAMPLE_FROM_BLOCK, .ticket = b->ticket};
     h.time = bpf_ktime_get_ns();
-    h.value = h.time - b->since;
+    h.value = (h.time - b->since) * b->stands_for;
+    __u64 stands_for = b->stands_for;
     bpf_map_delete_elem(&blocks, &at);
-    send_head(&h);
+    if (stands_for)
+        send_head(&h);
 }
 
 SEC("tp_btf/block_rq_complete")

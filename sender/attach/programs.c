@@ -117,7 +117,7 @@ static void set_constants(struct sampler *s, uint32_t size)
     s->skel->rodata->ring_size = size;
     s->skel->rodata->wait_min_ns = s->options.wait_min_ns;
     s->skel->rodata->wait_share = (uint32_t)(s->options.kinds->at[SAMPLE_FROM_WAIT].share * (1u << 16));
-    s->skel->rodata->wait_period_ns = s->options.kinds->at[SAMPLE_FROM_WAIT].period;
+    s->skel->rodata->wait_period_ns = max_of(s->options.kinds->at[SAMPLE_FROM_WAIT].period, UINT64_C(1));
     s->skel->rodata->has_sched_exit = has_sched_exit(s);
     s->skel->rodata->has_prev_state = s->options.features.prev_state;
     s->skel->rodata->has_block_queue = s->options.features.block_queue;

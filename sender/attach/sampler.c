@@ -407,19 +407,20 @@ void sampler_return(struct sampler *s, const struct sample_head *head, const uin
         __atomic_fetch_add(&s->skel->bss->n_lost, 1, __ATOMIC_RELAXED);
 }
 
-/* Adds up what each CPU counted of waits. */
-static void count_waits(const struct sampler *s, struct sampler_counts *counts)
+/* Adds up what each CPU counted of waits of a source. */
+static struct sample_waits count_waits(const struct sampler *s, uint32_t source)
 {
-    uint32_t zero = 0;
+    struct sample_waits all = {0};
     int n = libbpf_num_possible_cpus();
     autofree struct sample_waits *each = n > 0 ? calloc((size_t)n, sizeof *each) : NULL;
-    if (!each || bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.wait_counts), &zero, each) < 0)
-        return;
+    if (!each || bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.wait_counts), &source, each) < 0)
+        return all;
     for (int i = 0; i < n; i++) {
-        counts->waits += each[i].n;
-        counts->waits_short += each[i].n_short;
-        counts->wait_ns += each[i].ns;
+        all.n += each[i].n;
+        all.n_short += each[i].n_short;
+        all.ns += each[i].ns;
     }
+    return all;
 }
 
 struct sampler_counts sampler_counts(const struct sampler *s)
@@ -434,14 +435,16 @@ struct sampler_counts sampler_counts(const struct sampler *s)
         .notices_lost = counted->n_notices_lost,
         .walks = counted->n_walks,
         .rests = counted->n_rests,
-        .locks = counted->n_locks,
-        .locks_short = counted->n_locks_short,
         .places_refused = __atomic_load_n(&s->places_refused, __ATOMIC_RELAXED),
     };
     for (uint32_t i = 0; i < UNWIND_ENDS; i++)
         counts.end[i] = counted->n_ends[i];
-    if (sampler_has(s, KIND_WAIT))
-        count_waits(s, &counts);
+    struct sample_waits waits = count_waits(s, SAMPLE_FROM_WAIT), locks = count_waits(s, SAMPLE_FROM_LOCK);
+    counts.waits = waits.n;
+    counts.waits_short = waits.n_short;
+    counts.wait_ns = waits.ns;
+    counts.locks = locks.n;
+    counts.locks_short = locks.n_short;
     struct bpf_program *program;
     bpf_object__for_each_program(program, s->skel->obj)
     {

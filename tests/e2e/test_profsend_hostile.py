@@ -182,13 +182,17 @@ def test_a_perf_map_of_another_user_names_nothing(everybodys):
                 path.unlink(missing_ok=True)
 
 
-# So many threads that nap, for so many seconds; says how often and how long by its own clock.
+# So many threads that nap, or wait for a lock that nobody gives back, for so many seconds; says how often and how long by its own clock.
 NAPPERS = """
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 static double seconds;
+static int for_lock, word;
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
 struct said { double waited; long naps; };
 static void *nap(void *of)
@@ -197,7 +201,10 @@ static void *nap(void *of)
     const struct timespec time = {0, 50000000};
     for (double end = now() + seconds; now() < end; said->naps++) {
         double begun = now();
-        nanosleep(&time, NULL);
+        if (for_lock)
+            syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0);
+        else
+            nanosleep(&time, NULL);
         said->waited += now() - begun;
     }
     return NULL;
@@ -207,6 +214,7 @@ int main(int argc, char **argv)
     long n = atol(argv[1]), made = 0, naps = 0;
     double waited = 0;
     seconds = atof(argv[2]);
+    for_lock = argv[3][0] == 'l';
     pthread_t *thread = calloc(n, sizeof *thread);
     struct said *said = calloc(n, sizeof *said);
     pthread_attr_t small;
@@ -224,18 +232,19 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.mark.parametrize("how", [[], ["--off-cpu-at-leave"]], ids=["at return", "at leave"])
-def test_thousands_of_threads_that_wait_lose_nobody_s_samples(truth, everybodys, how):
+@pytest.mark.parametrize("kind, how", [("off_cpu", ["--off-cpu", "--off-cpu-min", "0ms"]), ("off_cpu", ["--off-cpu", "--off-cpu-min", "0ms",
+                         "--off-cpu-at-leave"]), ("lock", ["--lock-wait"])], ids=["at return", "at leave", "for a lock"])
+def test_thousands_of_threads_that_wait_lose_nobody_s_samples(truth, everybodys, kind, how):
     """Each nap is longer than the clock's period, so each would be taken: of a CPU's a thousand a second are, and they add up."""
     (everybodys / "nappers.c").write_text(NAPPERS)
     subprocess.run(["gcc", "-O2", "nappers.c", "-o", "pg-nappers", "-lpthread"], check=True, cwd=everybodys)
     cpus = os.cpu_count()
     with Kinds() as receiver:
         begun = time.monotonic()
-        (pid, said), = profiled(receiver, ["--no-cpu", "--off-cpu", "--off-cpu-min", "0ms", "--frequency", "97", "--include",
-                                           "executable=pg-nappers", *how], as_nobody(everybodys / "pg-nappers", 1500 * cpus, 2))
+        (pid, said), = profiled(receiver, ["--no-cpu", "--frequency", "97", "--include", "executable=pg-nappers", *how],
+                                as_nobody(everybodys / "pg-nappers", 1500 * cpus, 2, kind))
         took = time.monotonic() - begun
-        hits = [hit.value for hit in receiver.of(pid, "off_cpu/nanoseconds")]
+        hits = [hit.value for hit in receiver.of(pid, f"{kind}/nanoseconds")]
         # 128 in 128 ms and CPU; what it takes to find the rate: 128 for each time that the period is doubled
         assert len(hits) < cpus * (2 * 1000 * took + 4 * 12 * 128), (len(hits), took, said)
         assert said["naps"] > 20 * said["threads"], said

@@ -220,6 +220,18 @@ def test_block_requests_are_timed(truth):
             assert 0 < sum(h.value for h in own) / 1e9 <= said[direction], (direction, said)
 
 
+def test_more_requests_than_anybody_wants_to_see_add_up(truth):
+    """Of a CPU's a thousand a second are taken, and stand for the others: what they say together is the time there was."""
+    with disk_of_our_own(8 << 20) as disk, Kinds() as receiver:
+        (pid, said), = profiled(receiver, ["--no-cpu", "--block-io", "--include", "executable=pg-truth"],
+                                ["taskset", "-c", str(min(os.sched_getaffinity(0))), truth, "direct", "6000", disk])
+        own = [hit.value / 1e9 for hit in receiver.of(pid, "block_io/nanoseconds")]
+        took = said["read"] + said["write"]
+        assert len(own) < 1100 * took + 5 * 1024, (len(own), said)
+        far = SIGMAS * math.sqrt(sum(v * v for v in own))
+        assert 0.3 * took - far < sum(own) < took + far, (sum(own), far, len(own), said)
+
+
 def test_a_request_that_is_merged_ends_there(truth):
     with disk_of_our_own(8 << 20) as disk, Kinds() as receiver:
         about = pathlib.Path("/sys/block", pathlib.Path(disk).name)

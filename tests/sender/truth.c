@@ -170,7 +170,7 @@ static int submit(aio_context_t context, int fd, struct iocb *one, void *page, i
 
 /* Writes of pages, each a request of its own at first: those that are apart keep the device busy, and while
  * the others wait, the middle one of three neighbours comes last and makes one request of two. Then a rest,
- * longer than all of it took. */
+ * longer than all of it took, and so long that each request of a second can be taken. */
 static int merging(int turns, const char *path)
 {
     int fd = open(path, O_RDWR | O_DIRECT);
@@ -200,7 +200,7 @@ static int merging(int turns, const char *path)
         longest = took > longest ? took : longest;
         if (n < AT_ONCE)
             return 1;
-        for (double end = now() + 2 * took + 0.2; now() < end;)
+        for (double end = now() + 2 * took + 1.1; now() < end;)
             wait_here(0.1);
     }
     return printf("longest=%.9f\n", longest) < 0;
