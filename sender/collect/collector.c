@@ -357,8 +357,8 @@ void collector_stack(struct collector *c, const struct sample_head *head, const 
             pending_add(&c->pending, head, body);
         return;
     }
-    if (head->changes && (!process->maps_changes || !says_where(c, head, body)))
-        procs_follow(c->procs, process, head->changes, now);
+    if (head->changes)
+        procs_follow(c->procs, process, head->changes, !says_where(c, head, body), now);
     struct taking taking = {.c = c, .head = head, .process = process, .now = now};
     uint32_t n = take_stack(&taking, body, frame);
     window_add(&c->window, process, head, frame, n, context_of(c, process, head, body, now));

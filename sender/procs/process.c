@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/base/clock.h"
@@ -105,11 +106,13 @@ static void read_exe(const struct procs *p, struct process *process)
 
 /* A program may be begun by its dynamic linker, which then is the executable: it is called by its own name,
  * if it is mapped under it. */
-static void read_linked(const struct procs *p, struct process *process)
+static void read_linked(struct procs *p, struct process *process, uint64_t now)
 {
     uint8_t text[PROCS_TEXT_MAX];
     if (!facts_is_linker(process->path))
         return;
+    if (process->maps_tried == 0)
+        process_read_maps(p, process, now);
     struct bytes program = facts_linked_program(process_file(p, process->pid, "cmdline", text, sizeof text));
     struct bytes name = bytes_after_last(program, '/');
     for (uint32_t i = 0; name.n && i < process->maps.regions.n; i++) {
@@ -139,6 +142,7 @@ void process_read_maps(struct procs *p, struct process *process, uint64_t now)
 {
     struct stat st;
     process->maps_tried = now;
+    process->changes_read = process->changes_told;
     autoclose int fd = open_in(p, process->pid, "maps", 0);
     if (fd < 0 || fstat(fd, &st) < 0)
         return;
@@ -258,7 +262,9 @@ void process_identify_again(struct procs *p, struct process *process, uint64_t n
     struct allowance *user = ledger_of(&p->ledger, process->user, now);
     if (allowance_is_spent(user) || !process_is_same(p, process))
         return;
-    process_read_maps(p, process, now);
+    bool is_same = process->changes_read && process->changes_read == process->changes_told;
+    if (process->maps_tried == 0 || !is_same)
+        process_read_maps(p, process, now);
     uint64_t begun = clock_thread();
     struct identity unused = {0};
     uint64_t published = read_context(p, process, &unused);
@@ -270,15 +276,24 @@ void process_identify_again(struct procs *p, struct process *process, uint64_t n
     }
 }
 
+static bool is_young(const struct procs *p, const struct process *process)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    uint64_t since_boot = (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec - (uint64_t)p->boot_offset;
+    return since_boot < process->start + PROCS_YOUNG_NS;
+}
+
 void process_load(struct procs *p, struct process *process, const char *comm, uint64_t now)
 {
     process->is_loaded = true;
     process->is_gone = process->pid != 0 && !process_is_same(p, process);
     if (!process->is_gone && !process->is_kernel) {
         uint8_t text[PROCS_TEXT_MAX], cgroup_text[PROCS_TEXT_MAX];
-        process_read_maps(p, process, now); /* first: it is what a process about to end loses first */
+        if (!is_young(p, process))
+            process_read_maps(p, process, now); /* first: it is what a process about to end loses first */
         read_exe(p, process);
-        read_linked(p, process);
+        read_linked(p, process, now);
         struct bytes cgroup = process_file(p, process->pid, "cgroup", cgroup_text, sizeof cgroup_text);
         struct bytes id = facts_container_id(cgroup);
         process->container_id = id.p ? process_keep(process, id) : id;

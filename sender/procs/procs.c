@@ -233,8 +233,14 @@ int procs_scan(struct procs *p, uint64_t now)
     return 0;
 }
 
-void procs_follow(struct procs *p, struct process *process, uint32_t changes, uint64_t now)
+void procs_follow(struct procs *p, struct process *process, uint32_t changes, bool asks, uint64_t now)
 {
+    if (!process->changes_told || (int32_t)(changes - process->changes_told) > 0)
+        process->changes_told = changes;
+    if (process->maps_tried == 0) /* not read yet: what is read later is newer */
+        process->maps_changes = changes;
+    if (process->maps_tried == 0 || (process->maps_changes && !asks))
+        return;
     /* Those of other CPUs, and stacks that were waiting for what they weigh, come later than they were. */
     if (process->maps_changes && (int32_t)(changes - process->maps_changes) <= 0)
         return;
@@ -259,9 +265,11 @@ struct region *procs_region(struct procs *p, struct process *process, uint64_t a
     struct region *region = maps_find(&process->maps, address);
     if (region || !may_refresh || process->is_gone || process->is_kernel)
         return region;
-    if (now - process->maps_tried < PROCS_REFRESH_NS || !process_is_same(p, process))
+    if (process->maps_tried && now - process->maps_tried < PROCS_REFRESH_NS)
         return NULL;
-    process_read_maps(p, process, now);
+    process->maps_tried = now;
+    if (process_is_same(p, process))
+        process_read_maps(p, process, now);
     return maps_find(&process->maps, address);
 }
 

@@ -56,8 +56,9 @@ struct process {
     uint64_t maps_digest;  /* of what they said */
     uint64_t maps_in;      /* how long changes may wait to be looked at */
     uint32_t maps_changes; /* the kernel's count of them, as of that reading or before it; 0: not known */
-    struct process *next;  /* of the same hash slot; of the retired ones */
-    char told[];           /* the path execve was told: most short-lived processes need no more memory */
+    uint32_t changes_told, changes_read; /* the count told last, and what that was when they were read */
+    struct process *next;                /* of the same hash slot; of the retired ones */
+    char told[]; /* the path execve was told: most short-lived processes need no more memory */
 };
 
 struct procs;
@@ -77,6 +78,9 @@ struct process_text; /* a text of a process; see process.c */
  * twice as long, … up to the longest. */
 #define PROCS_IDENTIFY_NS     125000000u
 #define PROCS_IDENTIFY_MAX_NS 64000000000u
+/* One that began less than this ago has published nothing yet, most likely: its mappings, which are dear to
+ * read, are read when a frame asks for them, or when it is looked again. */
+#define PROCS_YOUNG_NS 50000000u
 /* Regions are read again at most this often a process, when code runs outside the known ones (dlopen, JIT).
  */
 #define PROCS_REFRESH_NS 100000000u
@@ -111,10 +115,11 @@ void procs_exit(struct procs *p, uint32_t pid, uint64_t start, uint64_t now);
  * -errno. */
 int procs_scan(struct procs *p, uint64_t now);
 
-/* A sample tells how often the process's mappings had changed (not 0): reads the maps again if that is more
- * than when they were read, within PROCS_REFRESH_NS … PROCS_FOLLOW_MAX_NS. So a library is not taken for the
- * one that was loaded at its address before. */
-void procs_follow(struct procs *p, struct process *process, uint32_t changes, uint64_t now);
+/* A sample tells how often the process's mappings had changed (not 0): maps that were read since need not be
+ * read again. `asks`: it has frames that need them: reads them if that is more than when they were read,
+ * within PROCS_REFRESH_NS … PROCS_FOLLOW_MAX_NS. So a library is not taken for the one that was loaded at its
+ * address before. */
+void procs_follow(struct procs *p, struct process *process, uint32_t changes, bool asks, uint64_t now);
 
 /* The region of an address. Reads the maps again, within PROCS_REFRESH_NS, when it is in none and
  * `may_refresh`. */

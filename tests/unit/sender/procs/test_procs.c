@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/base/clock.h"
@@ -188,35 +189,78 @@ UNIT(maps_are_read_again_but_not_at_any_rate)
     remove_root();
 }
 
+/* Its mappings are dear to read, and most that are so young end before anybody needs them. */
+UNIT(mappings_of_who_has_just_begun_are_read_when_a_frame_is_in_them)
+{
+    struct timespec t;
+    char stat[160];
+    make_root();
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    t.tv_sec += 3600; /* however slow this machine is */
+    uint64_t start = (uint64_t)t.tv_sec * NSEC_PER_SEC;
+    int n = snprintf(stat, sizeof stat, STAT("%llu"), (unsigned long long)t.tv_sec * 100);
+    put("stat", stat, (size_t)n);
+    struct procs *p = unit_made(procs_new(root));
+    struct process *x = unit_made(procs_get(p, 7, start, "x", false, 1));
+    ck_assert(!x->is_gone && bytes_is(x->name, "shop"));
+    ck_assert_uint_eq(x->maps.regions.n, 0);
+    procs_follow(p, x, 10, true, 1);
+    ck_assert_uint_eq(x->maps.regions.n, 0);
+    ck_assert_uint_eq(unit_made(procs_region(p, x, 0x1800, true, 2))->inode, 5);
+    procs_free(p);
+    remove_root();
+}
+
+UNIT(mappings_that_have_not_changed_are_not_read_to_see_who_it_is)
+{
+    make_root();
+    struct procs *p = unit_made(procs_new(root));
+    uint64_t now = 1;
+    struct process *x = unit_made(procs_get(p, 7, START, "x", false, now));
+    procs_follow(p, x, 10, false, now);
+    for (uint32_t changes = 10; changes <= 12; changes += 2) {
+        procs_follow(p, x, changes, false, now);
+        now += 2 * PROCS_IDENTIFY_MAX_NS;
+        (void)procs_get(p, 7, START, "x", false, now); /* it was read before there was a count */
+        ck_assert_uint_eq(x->maps_tried, now);
+        now += 2 * PROCS_IDENTIFY_MAX_NS;
+        (void)procs_get(p, 7, START, "x", false, now);
+        ck_assert_uint_lt(x->maps_tried, now);
+        ck_assert_uint_gt(x->identify_at, now);
+    }
+    procs_free(p);
+    remove_root();
+}
+
 UNIT(changes_that_the_kernel_counts_are_followed_less_and_less_often_where_they_are_of_no_code)
 {
     make_root();
     struct procs *p = unit_made(procs_new(root));
     uint64_t now = 1;
     struct process *x = unit_made(procs_get(p, 7, START, "x", false, now));
-    procs_follow(p, x, 10, now);
+    procs_follow(p, x, 10, true, now);
     PUT("maps", "1000-2000 r-xp 00000000 08:01 50 /lib/other.so\n"); /* where another one was */
     now += 2 * PROCS_REFRESH_NS;
-    procs_follow(p, x, 10, now);
+    procs_follow(p, x, 10, true, now);
     ck_assert_uint_eq(unit_made(procs_region(p, x, 0x1800, true, now))->inode, 5);
-    procs_follow(p, x, 12, now);
+    procs_follow(p, x, 12, true, now);
     ck_assert_uint_eq(unit_made(procs_region(p, x, 0x1800, true, now))->inode, 50);
     /* Each change is of no code: 100 ms, 200 ms, … from one reading to the next. */
     unsigned readings = 0;
     for (uint32_t changes = 14; changes < 2014; changes += 2) {
         now += 30000000;
-        procs_follow(p, x, changes, now);
+        procs_follow(p, x, changes, true, now);
         readings += x->maps_tried == now;
     }
     ck_assert_uint_ge(readings, 7);
     ck_assert_uint_le(readings, 12); /* of 30 seconds */
     PUT("maps", "1000-2000 r-xp 00000000 08:01 51 /lib/third.so\n");
     now += PROCS_FOLLOW_MAX_NS;
-    procs_follow(p, x, 3000, now);
+    procs_follow(p, x, 3000, true, now);
     ck_assert_uint_eq(unit_made(procs_region(p, x, 0x1800, true, now))->inode, 51);
     PUT("maps", "1000-2000 r-xp 00000000 08:01 52 /lib/fourth.so\n");
     now += 2 * PROCS_REFRESH_NS; /* code changes: looked at soon again */
-    procs_follow(p, x, 3002, now);
+    procs_follow(p, x, 3002, true, now);
     ck_assert_uint_eq(unit_made(procs_region(p, x, 0x1800, true, now))->inode, 52);
     procs_free(p);
     remove_root();
