@@ -476,14 +476,21 @@ static int read_line(struct reading *r, struct bytes line, struct bytes *rest, u
     return 0;
 }
 
+/* " a b c 4" is a folded stack: nothing that perf prints of a frame ends with a number that stands alone. */
+static bool is_frame_alone(struct bytes line)
+{
+    struct bytes count = bytes_after_last(bytes_trim(line), ' ');
+    struct frame f;
+    return take_frame(line, &f) && (count_digits(count) < count.n || count.n == bytes_trim(line).n);
+}
+
 bool perf_script_begins(struct bytes line, struct bytes next)
 {
     struct head h;
-    struct frame f;
     if (line.n == 0 || line.p[0] == '\t')
-        return take_frame(line, &f);
-    return take_head(line, &h) || (next.n > 0 && is_blank(next.p[0]) && take_frame(next, &f) &&
-                                   (take_part(line, &h) || take_frame(line, &f)));
+        return is_frame_alone(line);
+    return take_head(line, &h) || (next.n > 0 && is_blank(next.p[0]) && is_frame_alone(next) &&
+                                   (take_part(line, &h) || is_frame_alone(line)));
 }
 
 int from_perf_script(struct stacks *s, struct bytes text, const struct from_text_options *options,
