@@ -81,6 +81,7 @@ static enum convert_format format_of_name(const char *name)
 
 struct converting {
     enum convert_format to;
+    char *const *all, *const *all_end; /* the inputs */
     const char *in, *out;
     struct intern
         *written; /* `out` is a folder, and these files in it are ours: two inputs may have one name */
@@ -92,6 +93,20 @@ struct converting {
     struct error first_rejected;
     struct error *e;
 };
+
+/* `path` is a file that is read, too: writing it would be its end. What is no file may be both. */
+static bool is_input(const struct converting *c, const char *path)
+{
+    struct stat in, out;
+    if (stat(path, &out) < 0 || !S_ISREG(out.st_mode))
+        return false;
+    for (char *const *name = c->all; name < c->all_end; name++) {
+        int r = strcmp(*name, "-") == 0 ? fstat(STDIN_FILENO, &in) : stat(*name, &in);
+        if (r == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+            return true;
+    }
+    return false;
+}
 
 static int open_out(const struct converting *c, enum convert_format to, FILE **ret)
 {
@@ -117,6 +132,8 @@ static int open_out(const struct converting *c, enum convert_format to, FILE **r
     if (c->written && intern_add(c->written, bytes_str(path)) != n)
         return error_set(c->e, -EEXIST, "%s: %s is written already, of another file of that name", c->in,
                          path);
+    if (is_input(c, path))
+        return error_set(c->e, -EEXIST, "%s is read, too: it is not written over", path);
     *ret = fopen(path, !c->written && c->n_requests > 1 ? "ae" : "we");
     return *ret ? 0 : error_set(c->e, -errno, "cannot write %s: %s", path, strerror(errno));
 }
@@ -157,6 +174,8 @@ static int convert_request(void *context, const struct capture_request *request)
     static const struct profiles_limits limits = {.column_bytes = (size_t)4 << 30, .depth = 64};
     enum convert_format to = c->to ? c->to : request->was_other ? CONVERT_OTLP : CONVERT_PPROF;
     c->n_requests++;
+    if (request->body.n == 0)
+        return error_set(c->e, -EINVAL, "%s is empty", request->place);
     if (c->n_requests > 1 && !c->written && to != CONVERT_JSON && to != CONVERT_FOLDED)
         return error_set(c->e, -EINVAL, "%s has more than one request: let OUT be a folder", c->in);
     /* What was just made is a request as it stands: only who takes it apart needs to look into it. */
@@ -198,15 +217,17 @@ static void say_lost(const struct converting *c)
                 (unsigned long long)c->rejected, c->first_rejected.text);
 }
 
-static int convert(const char *in, const char *out, struct intern *written, int to, struct error *e)
+/* What is common to all files is set in *c. */
+static int convert(struct converting *c, const char *in)
 {
-    struct converting c = {.to = (enum convert_format)to, .in = in, .out = out, .written = written, .e = e};
-    int r = profiles_init(&c.view, NULL);
-    r = r < 0 ? error_set(e, r, "out of memory") : capture_file_requests(in, convert_request, &c, e);
+    struct converting one = *c;
+    one.in = in;
+    int r = profiles_init(&one.view, NULL);
+    r = r < 0 ? error_set(c->e, r, "out of memory") : capture_file_requests(in, convert_request, &one, c->e);
     if (r == 0)
-        say_lost(&c);
-    profiles_release(&c.view);
-    arena_release(&c.scratch);
+        say_lost(&one);
+    profiles_release(&one.view);
+    arena_release(&one.scratch);
     return r;
 }
 
@@ -246,12 +267,18 @@ static int run(int argc, char **argv)
         return EXIT_USAGE;
     }
     struct intern written = INTERN_INIT(NULL);
-    int by_name = (int)format_of_name(out);
+    struct converting common = {
+        .to = arguments.to ? (enum convert_format)arguments.to : format_of_name(out),
+        .all = argv + rest,
+        .all_end = argv + argc - 1,
+        .out = out,
+        .written = is_folder ? &written : NULL,
+        .e = &e,
+    };
     uint64_t said = 0;
     for (int i = rest; i < argc - 1; i++) {
         say_progress(i - rest, argc - 1 - rest, &said);
-        if (convert(argv[i], out, is_folder ? &written : NULL, arguments.to ? arguments.to : by_name, &e) <
-            0) {
+        if (convert(&common, argv[i]) < 0) {
             fprintf(stderr, "profgate convert: %s\n", e.text);
             code = EXIT_NO; /* the others go on */
         }

@@ -1,4 +1,5 @@
 """Stacks that people have as text, through the commands: in from folded stacks and perf script, out to speedscope, and counted."""
+import gzip
 import json
 import os
 import pty
@@ -89,6 +90,30 @@ def test_what_is_no_text_is_said_by_its_line(tmp_path):
     (tmp_path / "x.folded").write_text("a;b 1\na;b one\n")
     done = profgate("convert", tmp_path / "x.folded", "-")
     assert done.returncode == 1 and "x.folded: line 2: no count" in done.stderr
+
+
+def test_what_is_read_is_not_written_over(tmp_path):
+    """By its name, another name, a link, standard input; and what is read later, in a folder that is written to."""
+    (tmp_path / "x.folded").write_text("a;b 1\n")
+    (tmp_path / "y.folded").symlink_to("x.folded")
+    (tmp_path / "z.folded").hardlink_to(tmp_path / "x.folded")
+    cpu = tmp_path / "x.pb.gz"
+    cpu.write_bytes((DATA / "pprof/go-cpu.pb.gz").read_bytes())
+    for words in ([tmp_path / "x.folded"] * 2, [tmp_path / "x.folded", tmp_path / "y.folded"], [tmp_path / "z.folded", tmp_path / "x.folded"],
+                  ["--to", "folded", cpu, tmp_path / "x.folded", tmp_path], ["-", tmp_path / "x.folded"]):
+        with open(tmp_path / "x.folded") as stdin:
+            done = subprocess.run([BUILD / "profgate", "convert", *words], stdin=stdin, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 1 and "x.folded is read, too" in done.stderr.replace("y.", "x."), (words, done.stderr)
+        assert (tmp_path / "x.folded").read_text() == "a;b 1\n", words
+    assert profgate("convert", "--to", "folded", tmp_path / "x.folded", "/dev/null").returncode == 0
+
+
+def test_a_file_without_a_byte_is_no_request(tmp_path):
+    (tmp_path / "x").write_bytes(b"")
+    (tmp_path / "x.gz").write_bytes(gzip.compress(b""))
+    for name, to in (("x", "otlp"), ("x", "json"), ("x.gz", "pprof"), ("/dev/null", "folded")):
+        done = profgate("convert", "--to", to, tmp_path / name, tmp_path / "out")
+        assert done.returncode == 1 and f"{name} is empty" in done.stderr and not (tmp_path / "out").exists(), (name, done)
 
 
 def test_a_terminal_is_told_how_far_it_is_and_nobody_else(tmp_path):

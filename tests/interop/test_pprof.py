@@ -152,7 +152,7 @@ def test_many_files_go_into_a_folder_and_one_bad_one_stops_none(tmp_path):
 
 
 @pytest.mark.parametrize("content, says", [
-    (b"", b"malformed"),
+    (b"", b"is empty"),
     (b"heap profile: 1: 2 [3: 4] @ heap/524288\n1: 2 [3: 4] @ 0x1\nx\n", b"line 3: no"),
     (b"heap profile: 1: 2 [3: 4] @ trees\n", b"line 1: an unknown kind"),
     (struct.pack("<8Q", 0, 3, 0, 1, 0, 1, 9, 1), b"cut off"),
