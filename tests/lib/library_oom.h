@@ -11,11 +11,11 @@
 #include <stdint.h>
 
 /* The libraries that take memory for what a peer sends. */
-#define LIBRARY_OOM_NAMES                                                                           \
-    {                                                                                               \
-        "nghttp2", "uv", "ssl", "crypto", "protobuf-c", "json-c", "zstd", "deflate", "z", "pcre2-8" \
+#define LIBRARY_OOM_NAMES                                                                                  \
+    {                                                                                                      \
+        "nghttp2", "uv", "ssl", "crypto", "protobuf-c", "json-c", "zstd", "lz4", "deflate", "z", "pcre2-8" \
     }
-#define LIBRARY_OOM_N 10u
+#define LIBRARY_OOM_N 11u
 
 /* Where those that are linked are mapped, and where the test's own functions are. Called once, before
  * forking; takes no memory. */
