@@ -14,6 +14,7 @@
 #include "proto/base/macros.h"
 #include "proto/convert/escape.h"
 #include "proto/convert/finish.h"
+#include "proto/convert/ids.h"
 #include "proto/convert/names.h"
 #include "proto/otlp/layouts/fields.h"
 #include "proto/otlp/view/value.h"
@@ -272,25 +273,8 @@ static void put_tables(struct from_pprof *c)
 
 /* ---- samples ---------------------------------------------------------------------------------- */
 
-static bool is_id(struct bytes text, size_t digits)
-{
-    bool any = false;
-    for (size_t i = 0; i < text.n; i++) {
-        if (!memchr("0123456789abcdef", text.p[i], 16))
-            return false;
-        any |= text.p[i] != '0';
-    }
-    return text.n == digits && any;
-}
-
-static void unhex(struct bytes text, uint8_t *ret)
-{
-    for (size_t i = 0; i < text.n; i += 2)
-        ret[i / 2] = (uint8_t)(bytes_hex_value(text.p[i]) << 4 | bytes_hex_value(text.p[i + 1]));
-}
-
 static const char *const usual_trace[] = {LABEL_TRACE_ID}, *const usual_span[] = {LABEL_SPAN_ID};
-static const struct from_pprof_links usual_links = {usual_trace, usual_span, 1, 1};
+const struct from_pprof_links from_pprof_usual_links = {usual_trace, usual_span, 1, 1};
 
 /* The one label with this key, if it is an id; its number in the sample, or -1. */
 static int find_id(const struct pprof *p, const struct pprof_sample *s, const char *key, size_t digits)
@@ -299,7 +283,7 @@ static int find_id(const struct pprof *p, const struct pprof_sample *s, const ch
     for (uint32_t i = 0; i < s->n_labels; i++) {
         if (!bytes_is(p->strings.p[s->labels[i].key], key))
             continue;
-        if (found >= 0 || !is_id(p->strings.p[s->labels[i].text], digits))
+        if (found >= 0 || !id_is(p->strings.p[s->labels[i].text], digits))
             return -1;
         found = (int)i;
     }
@@ -430,8 +414,8 @@ static int put_labels(struct from_pprof *c, const struct pprof_sample *s, int tr
 static uint32_t put_link(struct from_pprof *c, const struct pprof_sample *s, int trace, int span)
 {
     uint8_t trace_id[16], span_id[8];
-    unhex(c->pprof.strings.p[s->labels[trace].text], trace_id);
-    unhex(c->pprof.strings.p[s->labels[span].text], span_id);
+    id_bytes(c->pprof.strings.p[s->labels[trace].text], trace_id);
+    id_bytes(c->pprof.strings.p[s->labels[span].text], span_id);
     return build_link(c->build, trace_id, span_id);
 }
 
@@ -461,9 +445,10 @@ static uint32_t put_stack(struct from_pprof *c, const struct pprof_sample *s)
 static int keep_sample(struct from_pprof *c, const struct pprof_samples *at, const struct pprof_sample *s,
                        const struct from_pprof_origin *origin, struct error *e)
 {
-    const struct from_pprof_links *l = origin->links ? origin->links : &usual_links;
-    int trace = origin->keep_trace_labels ? -1 : find_any_id(&c->pprof, s, l->trace, l->n_trace, 32);
-    int span = trace < 0 ? -1 : find_any_id(&c->pprof, s, l->span, l->n_span, 16);
+    const struct from_pprof_links *l = origin->links ? origin->links : &from_pprof_usual_links;
+    int trace =
+        origin->keep_trace_labels ? -1 : find_any_id(&c->pprof, s, l->trace, l->n_trace, TRACE_ID_DIGITS);
+    int span = trace < 0 ? -1 : find_any_id(&c->pprof, s, l->span, l->n_span, SPAN_ID_DIGITS);
     struct kept kept = {0};
     int r = 0;
     if (s->packed.p)

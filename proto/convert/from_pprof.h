@@ -24,6 +24,9 @@ struct from_pprof_links {
     uint32_t n_trace, n_span;
 };
 
+/* trace_id and span_id. */
+extern const struct from_pprof_links from_pprof_usual_links;
+
 struct from_pprof_origin {
     const struct attr *resource; /* whose profile it is: service.name … */
     uint32_t n_resource;
