@@ -10,9 +10,20 @@
 #include "gateway/serve/pyroscope/pyroscope.h"
 
 const struct intake *const intakes[] = {
-    &otlp_grpc,           &otlp_http_proto,        &otlp_http_json,      &pprof_http,
-    &pyroscope_push_grpc, &pyroscope_push_proto,   &pyroscope_push_json, &parca_write_raw,
-    &pyroscope_ingest,    &pyroscope_ingest_below, &convert_http,        NULL,
+    &otlp_grpc,
+    &otlp_http_proto,
+    &otlp_http_json,
+    &pprof_http,
+    &pyroscope_push_grpc,
+    &pyroscope_push_proto,
+    &pyroscope_push_json,
+    &parca_write_raw,
+    &parca_write_raw_json,
+    &parca_write_arrow,
+    &pyroscope_ingest,
+    &pyroscope_ingest_below,
+    &convert_http,
+    NULL,
 };
 
 bool intake_has_media(const struct intake *intake, struct bytes type)

@@ -194,6 +194,31 @@ def test_parcas_raw_profiles(gateway):
         assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT and refused.value.details()
 
 
+def test_parcas_raw_profiles_as_json(gateway):
+    """grpc-gateway's form: the same message as ProtoJSON, answers as a Status."""
+    path = "/api/profiles/writeraw"
+    message = {"tenant": "", "normalized": True, "series": [
+        {"labels": {"labels": [{"name": "__name__", "value": "memory"}, {"name": "service_name", "value": "json"}, {"name": "zone", "value": "\u00e9"}]},
+         "samples": [{"rawProfile": base64.b64encode(CPU).decode(), "executableInfo": [{"elfType": 3}]},
+                     {"raw_profile": base64.urlsafe_b64encode(gzip.decompress(CPU)).decode()}]}]}
+    before = gateway.total("profile_cpu_time_seconds_total")
+    assert gateway.post(CPU, {"Content-Type": "application/octet-stream"}, path="/v1/pprof")[0] == 200
+    once = gateway.total("profile_cpu_time_seconds_total") - before
+    for type in ("application/json", "text/plain"):
+        status, fields, answer = gateway.post(json.dumps(message).encode(), {"Content-Type": type}, path=path)
+        assert (status, answer, dict(fields)["content-type"]) == (200, b"{}", "application/json")
+    assert gateway.total("profile_cpu_time_seconds_total") - before == pytest.approx(5 * once)
+    wait_for(lambda: last(gateway)[0] == {"zone": "\u00e9", "service.name": "json"}, "it is forwarded with its labels")
+    for nothing in ({}, {"series": [{"labels": None, "samples": []}]}, {"series": [{"labels": {"labels": None}}]}):
+        assert gateway.post(json.dumps(nothing).encode(), {"Content-Type": "application/json"}, path=path)[0] == 200
+    labels = message["series"][0]["labels"]
+    for wrong, says in (([], "an object"), ({"series": [{"labels": []}]}, "an object"), ({"series": [{"labels": {"labels": {}}}]}, "a list"),
+                        ({"series": [{"labels": labels, "samples": [{"rawProfile": "AAAA"}]}]}, ""),
+                        ({"series": [{"labels": {"labels": [{"value": "x"}]}, "samples": message["series"][0]["samples"]}]}, "no name")):
+        status, _, answer = gateway.post(json.dumps(wrong).encode(), {"Content-Type": "application/json"}, path=path)
+        assert status == 400 and json.loads(answer)["code"] == 3 and says in json.loads(answer)["message"], (wrong, answer)
+
+
 def test_a_packed_request_that_is_done_elsewhere_leaves_nothing_to_the_next_one(gateway):
     """A push with gzip in it is known to be large once its own coding is undone: a lane works on it. What the worker had undone
     stood before the next coded request: refused, or counted as that one's."""

@@ -66,14 +66,16 @@ static void compare(struct bytes body, struct budget *budget)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct intake *const intakes[] = {&pprof_http, &pyroscope_ingest, &pyroscope_push_proto,
-                                                   &pyroscope_push_json, &convert_http};
+    static const struct intake *const intakes[] = {&pprof_http,           &pyroscope_ingest,
+                                                   &pyroscope_push_proto, &pyroscope_push_json,
+                                                   &convert_http,         NULL /* compared */,
+                                                   &parca_write_raw_json, &parca_write_raw};
     struct budget budget = BUDGET_INIT(64u << 20, NULL);
     struct bytes rest = bytes_of(data, size);
     struct intake_head head = {0};
     if (size == 0)
         return 0;
-    const size_t which = data[0] % (ARRAY_LEN(intakes) + 1);
+    const size_t which = data[0] % ARRAY_LEN(intakes);
     rest = bytes_from(rest, 1);
     head.query = query_cut(&rest, '\n');
     head.type = query_cut(&rest, '\n');
@@ -82,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(body != NULL);
     if (rest.n > 0)
         memcpy(body, rest.p, rest.n);
-    if (which < ARRAY_LEN(intakes))
+    if (intakes[which])
         read_as(intakes[which], &head, bytes_of(body, rest.n), &budget);
     else
         compare(bytes_of(body, rest.n), &budget);

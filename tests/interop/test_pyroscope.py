@@ -78,3 +78,83 @@ def test_the_generated_client_pushes(gateway, tmp_path, how):
                           capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1 and "invalid_argument" in done.stderr, done.stderr
     assert gateway.total("profgate_requests_total", outcome="accepted") == 1, "of two series, one of them bad, none is counted"
+
+
+def rows_of(tmp_path):
+    """What is downstream of parca-agent's rows: each sample's value, with all that is known of it."""
+    rows = []
+    for line in (tmp_path / "raw.jsonl").read_text().split("\n")[:-1]:
+        request = json.loads(line)
+        d = request["dictionary"]
+        strings, attributes = d["stringTable"], d["attributeTable"]
+
+        def table(name, i):
+            return d[name][i] if i else {}
+
+        def all_of(entry):
+            pairs = [(strings[attributes[i]["keyStrindex"]], attributes[i]["value"]) for i in entry.get("attributeIndices", [])]
+            return {key: str(value.get("stringValue", value.get("intValue"))) for key, value in pairs}
+
+        def frame(i):
+            location = table("locationTable", i)
+            mapping = table("mappingTable", location.get("mappingIndex", 0))
+            line = location.get("lines", [{}])[0]
+            function = table("functionTable", line.get("functionIndex", 0))
+            assert len(location.get("lines", [])) <= 1
+            return (strings[mapping.get("filenameStrindex", 0)], all_of(mapping), strings[function.get("nameStrindex", 0)],
+                    strings[function.get("filenameStrindex", 0)], int(location.get("address", 0)), int(line.get("line", 0)),
+                    all_of(location)["profile.frame.type"])
+
+        for resource in request["resourceProfiles"]:
+            whose = {a["key"]: a["value"]["stringValue"] for a in resource["resource"].get("attributes", [])}
+            for scope in resource["scopeProfiles"]:
+                for profile in scope["profiles"]:
+                    kind = [strings[profile[of].get(part, 0)] for of in ("sampleType", "periodType") for part in ("typeStrindex", "unitStrindex")]
+                    start, lasts = int(profile["timeUnixNano"]), int(profile["durationNano"])
+                    for sample in profile["samples"]:
+                        stack = [frame(i) for i in table("stackTable", sample.get("stackIndex", 0)).get("locationIndices", [])]
+                        link = table("linkTable", sample.get("linkIndex", 0))
+                        for value, time in zip(sample["values"], sample["timestampsUnixNano"], strict=True):
+                            assert start <= int(time) < start + lasts
+                            rows.append((int(time), int(value), kind, int(profile.get("period", 0)), scope["scope"]["name"], whose,
+                                         all_of(sample), link.get("traceId", ""), link.get("spanId", ""), stack))
+    return sorted(rows, key=lambda row: row[0])
+
+
+def row_of(sent):
+    """The same of a row as it was sent."""
+    def frame(f):
+        key = "gnu" if len(f["BuildID"]) == 40 else "htlhash"
+        return (f["File"], {f"process.executable.build_id.{key}": f["BuildID"]} if f["BuildID"] else {}, f["Function"], f["Source"],
+                f["Address"], f["Line"], f["Type"])
+    labels = sent["Labels"]
+    kind = [{"wallclock": "off_cpu"}.get(sent["Type"], sent["Type"]), sent["Unit"], sent["PeriodType"], sent["PeriodUnit"]]
+    whose = {"host.name": labels["node"], "process.executable.name": labels["comm"], **({"region": labels["region"]} if "region" in labels else {})}
+    own = {"thread.id": labels["thread_id"], "thread.name": labels["thread_name"], "cpu.logical_number": labels["cpu"]}
+    return (sent["Time"], sent["Value"], kind, sent["Period"], sent["Producer"], whose, own, labels.get("trace_id", ""), labels.get("span_id", ""),
+            [frame(f) for f in sent["Stack"]])
+
+
+@pytest.mark.parametrize("how, count", [("lz4", 1500), ("zstd", 60), ("plain", 1), ("lz4", 0)])
+def test_parca_agent_pushes_arrow(gateway, tmp_path, how, count):
+    """Its schema v2, by the library that it writes with: every row arrives with its time, stack, labels and span."""
+    def push(how, count):
+        return subprocess.run([*pyroscope.go(), "arrow", f"http://127.0.0.1:{gateway.ports[0]}", str(how), str(count)], capture_output=True, text=True, timeout=PATIENCE)
+    done = push(how, count)
+    assert done.returncode == 0, done.stderr
+    sent = [row_of(row) for row in json.loads(done.stdout)]
+    if sent:
+        wait_for(lambda: (tmp_path / "raw.jsonl").exists() and len(rows_of(tmp_path)) == len(sent), "all rows are downstream")
+        assert rows_of(tmp_path) == sent
+        cpu = sum(row[3] for row in sent if row[2][2] == "cpu" and row[9])  # a stack of nothing is of no runtime
+        assert gateway.total("profile_cpu_time_seconds_total") == pytest.approx(cpu / 1e9)
+    if how != "zstd":
+        return
+    whole = subprocess.run([*pyroscope.go(), "arrow", tmp_path / "x", how, "60"], capture_output=True, timeout=PATIENCE)
+    stream = (tmp_path / "x").read_bytes()
+    assert whole.returncode == 0
+    for wrong, says in ((stream[:-20], "cut short"), (stream[8:], "does not begin as one"), (stream.replace(b"stacktrace", b"stacktrack"), "no column stacktrace")):
+        (tmp_path / "wrong").write_bytes(wrong)
+        done = push(tmp_path / "wrong", 0)
+        assert done.returncode == 1 and "invalid_argument" in done.stderr and says in done.stderr, done.stderr
+    assert gateway.total("profgate_requests_total", outcome="accepted") == 1

@@ -40,8 +40,7 @@ static int next_of(struct wire_reader *r, uint32_t number, struct bytes *ret)
     return result;
 }
 
-/* The last field of that number; empty where there is none. */
-static int field_of(struct bytes message, uint32_t number, struct bytes *ret)
+int push_field(struct bytes message, uint32_t number, struct bytes *ret)
 {
     struct wire_reader r = wire_reader(message);
     struct bytes found;
@@ -52,22 +51,16 @@ static int field_of(struct bytes message, uint32_t number, struct bytes *ret)
     return result == WIRE_END ? 0 : result;
 }
 
-/* The two messages, which are alike but for this. */
-struct form {
-    uint32_t series; /* the field */
-    bool has_set;    /* the labels of a series are a message that has them */
-};
-
-static enum refusal take_labels(struct origin *o, const struct form *form, struct bytes series,
+static enum refusal take_labels(struct origin *o, const struct push_form *form, struct bytes series,
                                 struct error *why)
 {
     struct bytes label, name, value, labels = series;
-    if (form->has_set && field_of(series, SERIES_LABELS, &labels) != 0)
+    if (form->has_set && push_field(series, SERIES_LABELS, &labels) != 0)
         return malformed(why, "series.labels");
     struct wire_reader r = wire_reader(labels);
     int result;
     while ((result = next_of(&r, SERIES_LABELS, &label)) == 0) {
-        if (field_of(label, LABEL_NAME, &name) != 0 || field_of(label, LABEL_VALUE, &value) != 0)
+        if (push_field(label, LABEL_NAME, &name) != 0 || push_field(label, LABEL_VALUE, &value) != 0)
             return malformed(why, "series.labels");
         enum refusal refusal = label_add(o, name, value, why);
         if (refusal != REFUSAL_NONE)
@@ -83,7 +76,7 @@ static enum refusal take_samples(struct pprof_taking *t, const struct origin *o,
     struct bytes sample, profile;
     int result;
     while ((result = next_of(&r, SERIES_SAMPLES, &sample)) == 0) {
-        if (field_of(sample, SAMPLE_RAW_PROFILE, &profile) != 0)
+        if (push_field(sample, SAMPLE_RAW_PROFILE, &profile) != 0)
             return malformed(why, "series.samples");
         enum refusal refusal = pprof_take(t, profile, &o->from, why);
         if (refusal != REFUSAL_NONE)
@@ -92,7 +85,7 @@ static enum refusal take_samples(struct pprof_taking *t, const struct origin *o,
     return result == WIRE_END ? REFUSAL_NONE : malformed(why, "series");
 }
 
-static enum refusal take_all(struct pprof_taking *t, const struct form *form,
+static enum refusal take_all(struct pprof_taking *t, const struct push_form *form,
                              const struct from_pprof_links *links, struct bytes request,
                              struct budget *budget, struct error *why)
 {
@@ -112,7 +105,7 @@ static enum refusal take_all(struct pprof_taking *t, const struct form *form,
     return result == WIRE_END ? REFUSAL_NONE : malformed(why, "series");
 }
 
-static enum refusal decode(const struct form *form, const struct intake_head *head, struct bytes body,
+static enum refusal decode(const struct push_form *form, const struct intake_head *head, struct bytes body,
                            struct buffer *out, struct budget *budget, struct profiles_written *ret,
                            struct error *why)
 {
@@ -127,34 +120,48 @@ static enum refusal decode(const struct form *form, const struct intake_head *he
     return refusal;
 }
 
+static const struct push_form push = {.series = REQUEST_SERIES};
+static const struct push_form write_raw = {.series = WRITE_RAW_SERIES, .has_set = true};
+
 static enum refusal decode_proto(const struct intake_head *head, struct bytes body, struct buffer *out,
                                  struct budget *budget, struct profiles_written *ret, struct error *why)
 {
-    static const struct form push = {.series = REQUEST_SERIES};
     return decode(&push, head, body, out, budget, ret, why);
 }
 
 static enum refusal decode_parca(const struct intake_head *head, struct bytes body, struct buffer *out,
                                  struct budget *budget, struct profiles_written *ret, struct error *why)
 {
-    static const struct form write_raw = {.series = WRITE_RAW_SERIES, .has_set = true};
     return decode(&write_raw, head, body, out, budget, ret, why);
 }
 
 /* ---- JSON ---- */
 
-static enum refusal decode_json(const struct intake_head *head, struct bytes body, struct buffer *out,
-                                struct budget *budget, struct profiles_written *ret, struct error *why)
+static enum refusal decode_form_json(const struct push_form *form, const struct intake_head *head,
+                                     struct bytes body, struct buffer *out, struct budget *budget,
+                                     struct profiles_written *ret, struct error *why)
 {
     struct buffer message = BUFFER_INIT(0);
     enum refusal refusal = REFUSAL_BUSY;
-    int r = push_from_json(body, budget, &message, why);
+    int r = push_from_json(form, body, budget, &message, why);
     if (r == PUSH_MALFORMED)
         refusal = REFUSAL_MALFORMED;
     else if (r == 0)
-        refusal = decode_proto(head, buffer_bytes(&message), out, budget, ret, why);
+        refusal = decode(form, head, buffer_bytes(&message), out, budget, ret, why);
     room_release(&message, budget);
     return refusal;
+}
+
+static enum refusal decode_json(const struct intake_head *head, struct bytes body, struct buffer *out,
+                                struct budget *budget, struct profiles_written *ret, struct error *why)
+{
+    return decode_form_json(&push, head, body, out, budget, ret, why);
+}
+
+static enum refusal decode_parca_json(const struct intake_head *head, struct bytes body, struct buffer *out,
+                                      struct budget *budget, struct profiles_written *ret, struct error *why)
+{
+    return decode_form_json(&write_raw, head, body, out, budget, ret, why);
 }
 
 /* What is base64 does not show that it is gzip. */
@@ -219,6 +226,16 @@ const struct intake parca_write_raw = {
     .decode = decode_parca,
     .size = pyroscope_size,
     .words = &words_grpc,
+};
+
+const struct intake parca_write_raw_json = {
+    .protocol = INTAKE_HTTP,
+    .method = BYTES_LIT("POST"),
+    .path = BYTES_LIT("/api/profiles/writeraw"),
+    .media = (const char *const[]){INTAKE_ANY_MEDIA, NULL}, /* grpc-gateway looks at none */
+    .decode = decode_parca_json,
+    .size = size_of_json,
+    .words = &otlp_words_json, /* grpc-gateway's are a Status, too */
 };
 
 const struct intake pyroscope_push_proto = {

@@ -8,6 +8,8 @@
 #ifndef GATEWAY_SERVE_PYROSCOPE_PUSH_H
 #define GATEWAY_SERVE_PYROSCOPE_PUSH_H
 
+#include <stdbool.h>
+
 #include "proto/base/budget.h"
 #include "proto/base/buffer.h"
 #include "proto/base/error.h"
@@ -22,14 +24,24 @@ enum {
     SAMPLE_RAW_PROFILE = 1,
 };
 
+/* The two messages, which are alike but for this. */
+struct push_form {
+    uint32_t series; /* the field */
+    bool has_set;    /* the labels of a series are a message that has them */
+};
+
+/* The last field of that number, bytes; empty where there is none. 0, or WIRE_MALFORMED. */
+int push_field(struct bytes message, uint32_t number, struct bytes *ret);
+
 /* Conditions of push_from_json. */
 enum {
     PUSH_MALFORMED = 1, /* *e says what and where */
 };
 
-/* The JSON of a PushRequest (protobuf.dev "ProtoJSON Format") as protobuf, into `out`, which is empty, and
+/* The JSON of such a message (protobuf.dev "ProtoJSON Format") as protobuf, into `out`, which is empty, and
  * whose memory is then on the budget. What is not a series, a label or a profile is passed over. 0, the
  * condition above, or -ENOMEM (memory, the budget). */
-int push_from_json(struct bytes json, struct budget *budget, struct buffer *out, struct error *e);
+int push_from_json(const struct push_form *form, struct bytes json, struct budget *budget, struct buffer *out,
+                   struct error *e);
 
 #endif

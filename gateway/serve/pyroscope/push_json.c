@@ -16,6 +16,7 @@
 enum { PUSH_END = 2 };
 
 struct reading {
+    const struct push_form *form;
     struct json_reader json;
     struct wire_writer w;
     struct buffer *out;
@@ -133,12 +134,35 @@ static int read_list(struct reading *r, uint32_t field, int (*read)(struct readi
     return result == PUSH_END ? 0 : result;
 }
 
+/* {"labels": [...]}, a message; null is none. */
+static int read_label_set(struct reading *r)
+{
+    struct json_token t;
+    struct bytes key;
+    int result = next(r, &t);
+    if (result != 0 || t.kind == JSON_NULL)
+        return result;
+    if (t.kind != JSON_OBJECT)
+        return wrong(r, "an object belongs here");
+    const size_t mark = wire_begin(&r->w, SERIES_LABELS);
+    while (result == 0 && (result = next_key(r, &key)) == 0)
+        result = bytes_is(key, "labels") ? read_list(r, SERIES_LABELS, read_label) : skip(r);
+    if (result == PUSH_END)
+        wire_end(&r->w, mark);
+    return result == PUSH_END ? 0 : result;
+}
+
+static int read_labels(struct reading *r)
+{
+    return r->form->has_set ? read_label_set(r) : read_list(r, SERIES_LABELS, read_label);
+}
+
 static int read_series(struct reading *r)
 {
     struct bytes key;
     int result;
     while ((result = next_key(r, &key)) == 0) {
-        result = bytes_is(key, "labels")    ? read_list(r, SERIES_LABELS, read_label)
+        result = bytes_is(key, "labels")    ? read_labels(r)
                  : bytes_is(key, "samples") ? read_list(r, SERIES_SAMPLES, read_sample)
                                             : skip(r);
         if (result != 0)
@@ -155,7 +179,7 @@ static int read_request(struct reading *r)
     if (result == 0 && t.kind != JSON_OBJECT)
         return wrong(r, "an object belongs here");
     while (result == 0 && (result = next_key(r, &key)) == 0)
-        result = bytes_is(key, "series") ? read_list(r, REQUEST_SERIES, read_series) : skip(r);
+        result = bytes_is(key, "series") ? read_list(r, r->form->series, read_series) : skip(r);
     result = result == PUSH_END ? next(r, &t) : result;
     return result == 0 && t.kind != JSON_END ? wrong(r, "there is something behind the message") : result;
 }
@@ -163,12 +187,13 @@ static int read_request(struct reading *r)
 /* No message is longer than twice its JSON and what the writer wants to have free: "{}," is two bytes. */
 #define SPARE 64u
 
-int push_from_json(struct bytes json, struct budget *budget, struct buffer *out, struct error *e)
+int push_from_json(const struct push_form *form, struct bytes json, struct budget *budget, struct buffer *out,
+                   struct error *e)
 {
     if (json.n > SIZE_MAX / 4 || room_make(out, 2 * json.n + SPARE, budget) != 0)
         return -ENOMEM;
     out->max = out->cap;
-    struct reading r = {.json = json_reader(json), .w = wire_writer(out), .out = out, .e = e};
+    struct reading r = {.form = form, .json = json_reader(json), .w = wire_writer(out), .out = out, .e = e};
     int result = read_request(&r);
     return result == 0 && r.w.failed ? -ENOMEM : result;
 }

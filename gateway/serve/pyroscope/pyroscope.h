@@ -16,6 +16,9 @@ extern const struct intake pyroscope_ingest, pyroscope_ingest_below;
 extern const struct intake pyroscope_push_grpc, pyroscope_push_proto, pyroscope_push_json;
 
 /* parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw of Parca's clients, which is nearly that. */
-extern const struct intake parca_write_raw;
+extern const struct intake parca_write_raw, parca_write_raw_json;
+
+/* ….ProfileStoreService/WriteArrow of parca-agent: samples in Arrow. */
+extern const struct intake parca_write_arrow;
 
 #endif

@@ -2,6 +2,7 @@
 //
 //	sdk URL SECONDS      pyroscope-go pushes what it profiles
 //	push URL HOW FILE... push.v1 with Pyroscope's generated client, HOW: connect, json, grpc; a series each
+//	arrow URL|FILE HOW ROWS      rows as parca-agent's WriteArrow has them, HOW: lz4, zstd, plain, or a file
 //	serve [CERT KEY USER PASSWORD]  /debug/pprof of a busy service; prints its port
 //	sum FILE...          the totals by sample type, as google/pprof reads the files
 package main
@@ -177,6 +178,8 @@ func main() {
 		err = sdk(arguments[0], arguments[1])
 	case "push":
 		err = push(arguments[0], arguments[1], arguments[2:])
+	case "arrow":
+		err = pushArrow(arguments[0], arguments[1], arguments[2])
 	case "serve":
 		err = serve(arguments)
 	case "sum":

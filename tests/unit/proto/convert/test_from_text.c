@@ -258,8 +258,8 @@ UNIT(what_is_no_perf_script_is_refused_by_its_line)
 
 UNIT(texts_are_told_from_protobuf)
 {
-    static const char *const folded[] = {" a b c 4\n", " a b c 4\n a b c 5\n", "\ta b c 4\n a;b 5\n", "\n b 4\n",
-                                         "add b 4\n dead beef 5\n", " ab;cd 4\n"};
+    static const char *const folded[] = {" a b c 4\n", " a b c 4\n a b c 5\n",    "\ta b c 4\n a;b 5\n",
+                                         "\n b 4\n",   "add b 4\n dead beef 5\n", " ab;cd 4\n"};
     for (size_t i = 0; i < ARRAY_LEN(folded); i++)
         ck_assert_msg(from_text_guess(bytes_str(folded[i])) == FROM_TEXT_FOLDED, "%zu", i);
     ck_assert_int_eq(from_text_guess(BYTES_LIT("\t 401\n\t 402\n")), FROM_TEXT_PERF_SCRIPT);
