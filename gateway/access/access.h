@@ -87,6 +87,14 @@ bool access_takes_basic(const struct access_policy *policy);
 enum access_verdict access_enter(struct access_worker *w, const struct http_exchange *x,
                                  struct access_pass *pass, uint64_t now_ns, uint64_t *retry_ns);
 
+/* The same for a body of `length` bytes that nobody sent, but that is here on a tenant's behalf ("": on that
+ * of those who name none). Where there are no tenants nobody is counted. */
+enum access_verdict access_enter_for(struct access_worker *w, struct bytes tenant, int64_t length,
+                                     struct access_pass *pass, uint64_t now_ns, uint64_t *retry_ns);
+
+/* Whether that may be a tenant's name. */
+bool access_is_tenant(struct bytes name);
+
 /* n more bytes of the body came and are held. ACCESS_YES, or the limit they pass. */
 enum access_verdict access_body(struct access_worker *w, struct access_pass *pass, size_t n, uint64_t now_ns,
                                 uint64_t *retry_ns);

@@ -118,7 +118,7 @@ static bool is_tenant_char(uint8_t c)
            (c != 0 && strchr("!-_.*'()", c) != NULL);
 }
 
-static bool is_tenant(struct bytes name)
+bool access_is_tenant(struct bytes name)
 {
     if (name.n > TENANT_MAX || bytes_is(name, ".") || bytes_is(name, ".."))
         return false;
@@ -139,7 +139,7 @@ static enum access_verdict read_tenant(const struct access *a, const struct http
             *ret = bytes_trim(x->headers[i].value);
             n++;
         }
-    if (n > 1 || !is_tenant(*ret))
+    if (n > 1 || !access_is_tenant(*ret))
         return ACCESS_BAD_TENANT;
     return ret->n == 0 && a->tenant_required ? ACCESS_NO_TENANT : ACCESS_YES;
 }
@@ -198,28 +198,22 @@ static void exit_party(struct party *p, uint64_t memory)
     party_drop(p);
 }
 
-enum access_verdict access_enter(struct access_worker *w, const struct http_exchange *x,
-                                 struct access_pass *pass, uint64_t now_ns, uint64_t *retry_ns)
+/* client: NULL: there is none. */
+static enum access_verdict enter(struct access_worker *w, struct party *client, struct bytes tenant,
+                                 int64_t length, struct access_pass *pass, uint64_t now_ns,
+                                 uint64_t *retry_ns)
 {
     struct access *a = w->access;
-    struct connection_access *c = x->peer ? x->peer->client : NULL;
-    *pass = (struct access_pass){.paid = x->content_length >= 0};
-    struct bytes tenant = {0};
-    if (a->tenant_header) {
-        enum access_verdict verdict = read_tenant(a, x, &tenant);
-        if (verdict != ACCESS_YES)
-            return verdict;
-    }
-    struct party *client = c ? c->party : NULL;
-    enum access_verdict verdict = enter_party(w, client, SCOPE_CLIENT, x->content_length, now_ns, retry_ns);
+    *pass = (struct access_pass){.paid = length >= 0};
+    enum access_verdict verdict = enter_party(w, client, SCOPE_CLIENT, length, now_ns, retry_ns);
     if (verdict != ACCESS_YES)
         return verdict;
     struct party *of_tenant = a->tenants ? find_tenant(w, tenant) : NULL;
-    verdict = enter_party(w, of_tenant, SCOPE_TENANT, x->content_length, now_ns, retry_ns);
+    verdict = enter_party(w, of_tenant, SCOPE_TENANT, length, now_ns, retry_ns);
     if (verdict != ACCESS_YES) {
         party_drop(of_tenant);
         if (client && a->client.of.bytes_per_second && pass->paid)
-            gcra_return(&client->rate, gcra_cost((uint64_t)x->content_length, a->client.of.bytes_per_second));
+            gcra_return(&client->rate, gcra_cost((uint64_t)length, a->client.of.bytes_per_second));
         if (client)
             uncount_one(&client->requests);
         return verdict;
@@ -227,6 +221,26 @@ enum access_verdict access_enter(struct access_worker *w, const struct http_exch
     pass->client = client ? party_hold(client) : NULL;
     pass->tenant = of_tenant;
     return ACCESS_YES;
+}
+
+enum access_verdict access_enter(struct access_worker *w, const struct http_exchange *x,
+                                 struct access_pass *pass, uint64_t now_ns, uint64_t *retry_ns)
+{
+    struct connection_access *c = x->peer ? x->peer->client : NULL;
+    struct bytes tenant = {0};
+    *pass = (struct access_pass){0};
+    if (w->access->tenant_header) {
+        enum access_verdict verdict = read_tenant(w->access, x, &tenant);
+        if (verdict != ACCESS_YES)
+            return verdict;
+    }
+    return enter(w, c ? c->party : NULL, tenant, x->content_length, pass, now_ns, retry_ns);
+}
+
+enum access_verdict access_enter_for(struct access_worker *w, struct bytes tenant, int64_t length,
+                                     struct access_pass *pass, uint64_t now_ns, uint64_t *retry_ns)
+{
+    return enter(w, NULL, tenant, length, pass, now_ns, retry_ns);
 }
 
 static enum access_verdict pay(struct access_worker *w, const struct access_pass *pass, struct party *p,

@@ -182,11 +182,17 @@ static void check_receiver(struct check *k, const struct config_receiver *r, uin
                  r->endpoint);
 }
 
-static void check_scrape(struct check *k, const struct config_scrape *s, uint32_t i)
+static void check_scrape(struct check *k, const struct config *c, uint32_t i)
 {
+    const struct config_scrape *s = &c->scrapes[i];
     char key[64];
     bool any_profile = false;
     snprintf(key, sizeof key, "receivers.pprof_scrape[%u]", i);
+    if (s->tenant && !c->tenant_header)
+        complain(k, key, "receivers.pprof_scrape %s: tenant means nothing without tenants.header",
+                 s->job_name);
+    if (!s->tenant && c->tenant_required)
+        complain(k, key, "receivers.pprof_scrape %s: tenant is missing, and tenants.required", s->job_name);
     for (uint32_t n = 0; n < s->profiles.n; n++)
         any_profile |= strcmp(s->profiles.items[n], "profile") == 0;
     if (s->profiles.n == 0)
@@ -269,7 +275,7 @@ int config_check_all(const struct config *c, void (*tell)(void *user, const char
     for (uint32_t i = 0; i < c->n_receivers; i++)
         check_receiver(&k, &c->receivers[i], i);
     for (uint32_t i = 0; i < c->n_scrapes; i++) {
-        check_scrape(&k, &c->scrapes[i], i);
+        check_scrape(&k, c, i);
         for (uint32_t n = 0; n <= i; n++)
             check_once(&k, &c->scrapes[i], &c->scrapes[n], i);
     }

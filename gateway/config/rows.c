@@ -218,6 +218,8 @@ static const struct settings_row scrape_rows[] = {
      "for one answer; more than profile_seconds, less than scrape_interval", true},
     {"body_size_limit", SETTINGS_SIZE, SAT(body_max), "16MiB", MIB / 1024, 1024 * MIB, NULL, "of one answer, as it comes", true},
     {"labels", SETTINGS_PAIRS, SAT(labels), "", 0, 0, NULL, "attributes of the resources: { deployment.environment.name: prod }", true},
+    {"tenant", SETTINGS_TEXT, SAT(tenant), "", 0, 0, NULL,
+     "on whose behalf: as if what is fetched had been sent with that in tenants.header", true},
     {"basic_auth.username", SETTINGS_TEXT, SAT(username), "", 0, 0, NULL, "of HTTP basic authentication", true},
     {"basic_auth.password_file", SETTINGS_TEXT, SAT(password_file), "", 0, 0, NULL, "one line: the password", true},
     {"authorization.credentials_file", SETTINGS_TEXT, SAT(credentials_file), "", 0, 0, NULL, "one line: a bearer token", true},

@@ -36,6 +36,7 @@ struct config_scrape {
     bool tls_skip_verify;
     const char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
     const char *username, *password_file, *credentials_file;
+    const char *tenant;
     struct settings_pairs labels;
 };
 

@@ -246,7 +246,13 @@ static int start(struct gateway *g, struct error *e)
     r = looking_new(&g->looking, g->config, g->loop, &g->budget, e);
     r = r < 0 ? r : start_admin(g, e);
     r = r < 0 ? r : start_listening(g, e);
-    return r < 0 ? r : scraping_init(&g->scraping, g->config, &g->links, g->loop, g->lanes, &g->budget, e);
+    return r < 0 ? r : gateway_begin_scraping(g, g->config, &g->scraping, e);
+}
+
+int gateway_begin_scraping(struct gateway *g, const struct config *c, struct scraping *ret, struct error *e)
+{
+    const struct scraper_means means = {g->loop, g->lanes, &g->budget, g->receivers.access, g->stats};
+    return scraping_init(ret, c, &g->links, &means, e);
 }
 
 static void announce(struct gateway *g)

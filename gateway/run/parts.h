@@ -139,6 +139,9 @@ void gateway_worker_tell(void *arg, void *context);
 /* What workers and lanes have in common. */
 void gateway_serve_options(const struct gateway *g, struct serve_options *ret);
 
+/* scraping_init with what the gateway has. */
+int gateway_begin_scraping(struct gateway *g, const struct config *c, struct scraping *ret, struct error *e);
+
 /* The worker's chain of stages for these rules. 0 or -ENOMEM. */
 int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *counting, struct pipeline *ret);
 

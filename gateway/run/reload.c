@@ -195,7 +195,7 @@ static int read_scraping(struct gateway *g, struct news *n, struct error *e)
     int r = config_scrapes_differ(g->scraping.of, n->config);
     if (r < 0)
         return error_set(e, r, "out of memory");
-    return r == 0 ? 0 : scraping_init(&n->scraping, n->config, &g->links, g->loop, g->lanes, &g->budget, e);
+    return r == 0 ? 0 : gateway_begin_scraping(g, n->config, &n->scraping, e);
 }
 
 static int read_certificates(struct gateway *g, struct news *n, struct error *e)

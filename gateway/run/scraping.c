@@ -30,13 +30,14 @@ static struct scrape_job job_of(const struct config_scrape *c)
         .body_max = c->body_max,
         .username = c->username,
         .secret_file = c->username ? c->password_file : c->credentials_file,
+        .tenant = c->tenant,
         .labels = (const struct scrape_label *)c->labels.items,
         .n_labels = c->labels.n,
     };
 }
 
 int scraping_init(struct scraping *s, const struct config *c, const struct from_pprof_links *links,
-                  struct io_loop *loop, struct lanes *lanes, struct budget *budget, struct error *e)
+                  const struct scraper_means *means, struct error *e)
 {
     uint64_t n = 0;
     *s = (struct scraping){.of = c};
@@ -51,8 +52,7 @@ int scraping_init(struct scraping *s, const struct config *c, const struct from_
     }
     if (n > SCRAPE_MAX)
         return error_set(e, -EINVAL, "receivers.pprof_scrape: at most %u profiles of targets", SCRAPE_MAX);
-    const struct scraper_options options = {s->jobs, c->n_scrapes,    loop, lanes, budget,
-                                            links,   c->request_bytes};
+    const struct scraper_options options = {s->jobs, c->n_scrapes, *means, links, c->request_bytes};
     return scraper_new(&s->scraper, &options, e);
 }
 

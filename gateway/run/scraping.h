@@ -18,7 +18,7 @@ struct scraping {
 /* c and links must outlive it, or c is given to it as `kept`. With no targets it is empty. 0, or negative
  * with *e; release is fine either way. */
 int scraping_init(struct scraping *s, const struct config *c, const struct from_pprof_links *links,
-                  struct io_loop *loop, struct lanes *lanes, struct budget *budget, struct error *e);
+                  const struct scraper_means *means, struct error *e);
 void scraping_release(struct scraping *s);
 
 /* `next` takes the place of *s: what both ask for goes on from where it is. Cannot fail; `next` is empty

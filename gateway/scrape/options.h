@@ -27,6 +27,7 @@ struct scrape_job {
     uint64_t body_max;                 /* bytes of an answer */
     const char *username;              /* of basic authentication; NULL: none */
     const char *secret_file;           /* the password, or without a username a bearer token; NULL: neither */
+    const char *tenant;                /* whose limits count; NULL: those of requests without one */
     const struct scrape_label *labels; /* attributes of the resources */
     uint32_t n_labels;
 };

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/access/access.h"
 #include "gateway/ingest/ingest.h"
 #include "gateway/scrape/delta.h"
 #include "gateway/serve/lanes/lanes.h"
@@ -43,6 +44,7 @@
     X(STATUS, "status")       /* it was another one than 200 */     \
     X(TOO_LARGE, "too_large") /* it passed a limit */               \
     X(MALFORMED, "malformed") /* it is no pprof */                  \
+    X(LIMITED, "limited")     /* it passed a limit of its tenant */ \
     X(BUSY, "busy")           /* there was no memory or no queue for it */
 
 enum outcome {
@@ -82,6 +84,7 @@ struct scrape {
     struct http_call *call;
     struct http_header headers[3];
     struct buffer body; /* on the budget */
+    struct access_pass pass;
     enum outcome outcome;
     struct error why;
     bool has_restarted;
@@ -93,6 +96,7 @@ struct scrape {
 
 struct scraper {
     struct scraper_options options;
+    struct access_worker *access; /* NULL: nobody is limited */
     struct lane_inbox *inbox;
     struct asking *askings;
     struct scrape *scrapes;
@@ -106,7 +110,7 @@ static void ask(struct scrape *c);
 
 static void wait_for_next(struct scrape *c)
 {
-    const uint64_t now = io_loop_now(c->scraper->options.loop), interval = c->asking->job->interval_ns;
+    const uint64_t now = io_loop_now(c->scraper->options.with.loop), interval = c->asking->job->interval_ns;
     c->next_ns += interval;
     if (c->next_ns <= now)
         c->next_ns += (now - c->next_ns) / interval * interval + interval;
@@ -117,10 +121,12 @@ static void wait_for_next(struct scrape *c)
 
 static void settle(struct scrape *c)
 {
-    room_release(&c->body, c->scraper->options.budget);
+    if (c->scraper->access)
+        access_exit(c->scraper->access, &c->pass);
+    room_release(&c->body, c->scraper->options.with.budget);
     c->n[c->outcome]++;
     c->restarts += c->has_restarted;
-    c->took_ns = io_loop_now(c->scraper->options.loop) - c->began_ns;
+    c->took_ns = io_loop_now(c->scraper->options.with.loop) - c->began_ns;
     if (c->outcome != OUTCOME_OK && (c->is_up || !c->was_asked))
         log_warn("scrape target=%s profile=%s outcome=%s error=\"%s\"", c->target, c->profile,
                  outcome_words[c->outcome], c->why.text);
@@ -149,14 +155,21 @@ static enum outcome outcome_of_ingest(enum ingest_verdict verdict)
                                          : OUTCOME_MALFORMED;
 }
 
+/* Whose it is to those who share something out: the tenant's, where there are limits of tenants. */
+static uint64_t client_of(const struct scrape *c)
+{
+    const uint64_t tenant = access_client(&c->pass);
+    return tenant ? tenant : hash_bytes(bytes_str(c->target), 0) | 1;
+}
+
 static enum outcome push(struct scrape *c, struct pprof_taking *t, struct processor *p)
 {
-    struct budget *budget = c->scraper->options.budget;
+    struct budget *budget = c->scraper->options.with.budget;
     struct buffer request = BUFFER_INIT(c->scraper->options.request_bytes);
     struct ingest_answer answer;
     enum outcome outcome = outcome_of(pprof_taking_end(t, &request));
     if (outcome == OUTCOME_OK) {
-        ingest_from(p->ingest, hash_bytes(bytes_str(c->target), 0) | 1);
+        ingest_from(p->ingest, client_of(c));
         ingest_push(p->ingest, buffer_bytes(&request), PROFILES_LAYOUT_1_10, NULL, &answer);
         outcome = outcome_of_ingest(answer.verdict);
         if (outcome != OUTCOME_OK)
@@ -187,7 +200,7 @@ static enum outcome compare_and_push(struct scrape *c, struct pprof_taking *t, s
         delta_keep(c->delta);
         c->compared_ns = c->began_ns;
     }
-    room_release(&compared, c->scraper->options.budget);
+    room_release(&compared, c->scraper->options.with.budget);
     return outcome;
 }
 
@@ -197,7 +210,7 @@ static void work(struct lane_job *job, void *lane)
     struct pprof_taking t;
     struct bytes file = buffer_bytes(&c->body);
     enum refusal refusal =
-        pprof_taking_init(&t, c->scraper->options.request_bytes, c->scraper->options.budget);
+        pprof_taking_init(&t, c->scraper->options.request_bytes, c->scraper->options.with.budget);
     if (refusal == REFUSAL_NONE)
         refusal = pprof_unpack(&t, &file, &c->why);
     c->outcome = refusal == REFUSAL_NONE ? compare_and_push(c, &t, file, lane) : outcome_of(refusal);
@@ -246,13 +259,24 @@ static void close_connection(struct scrape *c)
         return;
     }
     c->state = STATE_WORKING;
-    c->job =
-        (struct lane_job){.work = work, .client = hash_bytes(bytes_str(c->target), 0), .bytes = c->body.cap};
+    c->job = (struct lane_job){.work = work, .client = client_of(c), .bytes = c->body.cap};
     if (lane_put(c->scraper->inbox, &c->job) == 0)
         return;
     c->outcome = OUTCOME_BUSY;
     error_set(&c->why, 0, "too much waits to be worked on");
     settle(c);
+}
+
+/* Counts the answer to its tenant, as if it had been sent. */
+static bool is_let_in(struct scrape *c, size_t n)
+{
+    const char *tenant = c->asking->job->tenant;
+    struct access_worker *w = c->scraper->access;
+    const uint64_t now = io_loop_now(c->scraper->options.with.loop);
+    uint64_t retry_ns;
+    return !w || (access_enter_for(w, bytes_str(tenant ? tenant : ""), (int64_t)n, &c->pass, now,
+                                   &retry_ns) == ACCESS_YES &&
+                  access_body(w, &c->pass, n, now, &retry_ns) == ACCESS_YES);
 }
 
 static void on_answer(void *user, enum http_call_result result, const struct http_response *response)
@@ -271,7 +295,10 @@ static void on_answer(void *user, enum http_call_result result, const struct htt
         fail(c, OUTCOME_UNREACHED, "the connection broke");
     } else if (response->status != 200) {
         fail(c, OUTCOME_STATUS, "it answers HTTP %u", response->status);
-    } else if (room_make(&c->body, response->body.n + PROFILES_PADDING, c->scraper->options.budget) != 0) {
+    } else if (!is_let_in(c, response->body.n)) {
+        fail(c, OUTCOME_LIMITED, "over a limit of its tenant");
+    } else if (room_make(&c->body, response->body.n + PROFILES_PADDING, c->scraper->options.with.budget) !=
+               0) {
         fail(c, OUTCOME_BUSY, "out of memory just now");
     } else {
         memcpy(c->body.p, response->body.p ? response->body.p : c->body.p, response->body.n);
@@ -317,12 +344,12 @@ static void ask(struct scrape *c)
 {
     const struct scrape_job *job = c->asking->job;
     const struct connection_options options = {
-        .loop = c->scraper->options.loop,
+        .loop = c->scraper->options.with.loop,
         .endpoint = &c->endpoint,
         .tls = c->asking->tls,
         .server_name = job->server_name,
         .response_max = job->body_max + RESPONSE_HEAD_MAX,
-        .budget = c->scraper->options.budget,
+        .budget = c->scraper->options.with.budget,
     };
     c->began_ns = io_loop_now(options.loop);
     c->why.text[0] = 0;
@@ -381,6 +408,11 @@ static int make_asking(struct asking *a, const struct scrape_job *job, struct er
 {
     static const char *const alpn[] = {"http/1.1", NULL};
     a->job = job;
+    if (job->tenant && !access_is_tenant(bytes_str(job->tenant)))
+        return error_set(
+            e, -EINVAL,
+            "receivers.pprof_scrape %s: tenant: at most 128 letters, digits and !-_.*'() belong here",
+            job->name);
     int r = read_secret(a, e);
     if (r < 0 || !job->tls)
         return r;
@@ -428,7 +460,7 @@ static int make_origin(struct scrape *c, const struct scrape_job *job, struct er
 static int make_scrape(struct scrape *c, struct rng *rng, struct error *e)
 {
     const struct scrape_job *job = c->asking->job;
-    struct io_loop *loop = c->scraper->options.loop;
+    struct io_loop *loop = c->scraper->options.with.loop;
     int r = endpoint_parse(&c->endpoint, c->target, job->tls ? 443 : 80, e);
     if (r < 0)
         return error_prefix(e, r, "receivers.pprof_scrape.targets: ");
@@ -436,7 +468,7 @@ static int make_scrape(struct scrape *c, struct rng *rng, struct error *e)
     r = r < 0 ? r : make_origin(c, job, e);
     if (r < 0)
         return r;
-    c->delta = delta_new(c->scraper->options.budget);
+    c->delta = delta_new(c->scraper->options.with.budget);
     c->timer = io_timer_new(loop, on_timer, c);
     if (!c->delta || !c->timer)
         return -ENOMEM;
@@ -480,8 +512,10 @@ int scraper_new(struct scraper **ret, const struct scraper_options *options, str
     if (!s)
         return error_set(e, -ENOMEM, "out of memory");
     s->options = *options;
-    s->inbox = lane_inbox_new(options->lanes, options->loop, come_back);
-    int r = s->inbox ? make_all(s, e) : -ENOMEM;
+    if (options->with.access)
+        s->access = access_worker_new(options->with.access, options->with.loop, options->with.stats);
+    s->inbox = lane_inbox_new(options->with.lanes, options->with.loop, come_back);
+    int r = s->inbox && (s->access || !options->with.access) ? make_all(s, e) : -ENOMEM;
     if (r == 0) {
         *ret = s;
         return 0;
@@ -548,13 +582,16 @@ struct scraper *scraper_free(struct scraper *s)
         delta_free(c->delta);
         origin_release(&c->origin);
         endpoint_release(&c->endpoint);
-        room_release(&c->body, s->options.budget);
+        if (s->access)
+            access_exit(s->access, &c->pass);
+        room_release(&c->body, s->options.with.budget);
         free(c->path);
     }
     for (uint32_t i = 0; i < s->options.n_jobs && s->askings; i++) {
         tls_context_free(s->askings[i].tls);
         buffer_release(&s->askings[i].authorization);
     }
+    access_worker_free(s->access);
     free(s->askings);
     free(s->scrapes);
     free(s);

@@ -12,17 +12,26 @@
 #include "proto/base/buffer.h"
 #include "proto/base/error.h"
 
+struct access;
 struct from_pprof_links;
 struct io_loop;
 struct lanes;
 struct scraper;
+struct stats;
+
+/* What it works with. */
+struct scraper_means {
+    struct io_loop *loop;
+    struct lanes *lanes;
+    struct budget *budget;
+    struct access *access; /* NULL: nobody is limited */
+    struct stats *stats;   /* of the loop's thread: what access counts */
+};
 
 struct scraper_options {
     const struct scrape_job *jobs; /* these stay, with all they point to */
     uint32_t n_jobs;
-    struct io_loop *loop;
-    struct lanes *lanes;
-    struct budget *budget;
+    struct scraper_means with;
     const struct from_pprof_links *links; /* how labels name spans; NULL: as usual */
     uint64_t request_bytes;               /* of a profile, unpacked, and of the request it becomes */
 };

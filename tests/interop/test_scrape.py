@@ -210,6 +210,32 @@ def test_every_failure_is_counted_by_its_reason(tmp_path):
             assert gateway.stop() == 0
 
 
+def test_a_job_is_its_tenants(tmp_path):
+    """What is fetched counts to the tenant's bytes as what is sent in its name does; who names none is a tenant, too."""
+    def job(name, **more):
+        return {"job_name": name, "targets": [address], "profiles": ["/" + name], "scrape_interval": "1s", "scrape_timeout": "1s", **more}
+    with target(lambda path, _: (200, CPU)) as address:
+        limits = f"tenants: {{ header: X-Scope-OrgID }}\nlimits: {{ per_tenant: {{ bytes_per_second: 16, burst_bytes: {len(CPU)} }} }}\n"
+        with running(Gateway(config=scraping(tmp_path, job("a", tenant="red"), job("b", tenant="red"), job("c", tenant="blue"), job("d")) + limits)) as gateway:
+            for one in ("c", "d"):
+                wait_for(lambda one=one: outcomes(gateway, "ok", job=one) >= 1 and outcomes(gateway, "limited", job=one) >= 1, f"{one} had its burst")
+            wait_for(lambda: all(outcomes(gateway, "limited", job=one) >= 1 for one in "ab"), "both were refused")
+            assert "outcome=limited error=\"over a limit of its tenant\"" in gateway.log()
+            assert gateway.total("profgate_refused_by_limit_total", scope="tenant", limit="bytes") >= 4
+
+            def send(tenant):
+                return gateway.post(CPU, {"Content-Type": "application/octet-stream", "X-Scope-OrgID": tenant}, path="/v1/pprof")[0]
+            assert (send("red"), send("green")) == (429, 200), "what was fetched is missing from what may be sent"
+            assert outcomes(gateway, "ok", job="a") + outcomes(gateway, "ok", job="b") >= 1
+            assert gateway.stop() == 0
+    for tenant, more, says in (("red", "", "means nothing without tenants.header"), (None, "tenants: { header: x, required: true }\n", "tenant is missing"),
+                               ("a b", "tenants: { header: x }\n", "at most 128 letters")):
+        (tmp_path / "bad.yaml").write_text(scraping(tmp_path, {"targets": ["127.0.0.1:1"], "profiles": ["heap"], **({"tenant": tenant} if tenant else {})}) + more)
+        done = subprocess.run([BUILD / "profgate", "serve", "--config", tmp_path / "bad.yaml", "--set", "admin.endpoint=127.0.0.1:0", "--listen", "127.0.0.1:0"],
+                              capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode != 0 and says in done.stderr, done.stderr
+
+
 @pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl")
 def test_tls_and_credentials(tmp_path):
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=t",

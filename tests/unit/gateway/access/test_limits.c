@@ -269,6 +269,26 @@ UNIT(requests_without_a_tenant_are_those_of_one)
     fake_stop(&f);
 }
 
+UNIT(what_is_fetched_on_a_tenant_s_behalf_is_that_tenant_s)
+{
+    struct fake f;
+    struct access_options o = {.tenant_header = "X-Scope-OrgID",
+                               .per_tenant = {.requests = 1, .memory = 5000}};
+    fake_start(&f, &o, NULL, NULL, NULL, 0);
+    struct access_pass pass, second;
+    uint64_t retry;
+    ck_assert_int_eq(access_enter_for(f.worker, BYTES_LIT("t"), 1, &pass, S, &retry), ACCESS_YES);
+    ck_assert_int_eq(enter(&f, NULL, "t", 1, S, &second, &retry), ACCESS_LIMIT_REQUESTS);
+    ck_assert_int_eq(access_enter_for(f.worker, BYTES_LIT(""), 1, &second, S, &retry), ACCESS_YES);
+    ck_assert_uint_ne(access_client(&pass), access_client(&second));
+    access_exit(f.worker, &pass);
+    ck_assert_int_eq(access_enter_for(f.worker, BYTES_LIT("t"), 5001, &pass, S, &retry), ACCESS_LIMIT_NEVER);
+    ck_assert_int_eq(enter(&f, NULL, "t", 1, S, &pass, &retry), ACCESS_YES);
+    access_exit(f.worker, &pass);
+    access_exit(f.worker, &second);
+    fake_stop(&f);
+}
+
 UNIT(any_number_of_tenants_is_held_in_a_bounded_table)
 {
     struct fake f;

@@ -164,6 +164,9 @@ UNIT(targets_to_scrape_have_their_keys)
     ck_assert_msg(r == 0, "%s", e.text);
     config_free(c);
     expect_error("receivers: { pprof_scrape: { targets: a } }", "a list of 1 to 64");
+    expect_error("receivers: { pprof_scrape: [{ targets: a, tenant: t }] }", "tenant means nothing");
+    expect_error("receivers: { pprof_scrape: [{ targets: a }] }\ntenants: { header: x, required: true }",
+                 "tenant is missing");
     expect_error("receivers: { pprof_scrape: [{ scheme: http }] }", "targets are missing");
     expect_error("receivers: { pprof: [] }", "the receivers are otlp and pprof_scrape");
     expect_error("receivers: { pprof_scrape: [{ targets: a, scrape_timeout: 2m }] }",
