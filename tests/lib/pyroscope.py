@@ -11,9 +11,10 @@ import shutil
 import subprocess
 import sys
 import threading
+import zlib
 
 from peers import CACHE, ROOT, once_at_a_time
-from producers import _go, _is_newer, _run, _tool
+from producers import _go, _run, _tool
 from programs import PATIENCE
 
 SOURCES = ROOT / "tests/interop/pyroscope"
@@ -23,8 +24,10 @@ NODE = "@pyroscope/nodejs@0.6.4"
 
 @once_at_a_time
 def go():
-    binary, what = CACHE / "pyroscope-go", "Pyroscope's Go libraries"
-    if not _is_newer(binary, SOURCES):
+    # Named by what is in it: trees that want different things do not take each other's away.
+    sources = b"".join(file.read_bytes() for file in sorted([*SOURCES.glob("*.go"), *SOURCES.glob("go.*")]))
+    binary, what = CACHE / f"pyroscope-go-{zlib.crc32(sources):08x}", "Pyroscope's and Arrow's Go libraries"
+    if not binary.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         _run([_go(what), "build", "-o", binary, "."], SOURCES, what, CGO_ENABLED="0", GOWORK="off")
     return [binary]

@@ -184,6 +184,8 @@ func main() {
 		err = serve(arguments)
 	case "sum":
 		err = sum(arguments)
+	default:
+		err = fmt.Errorf("%s: nobody knows that", os.Args[1])
 	}
 	if err != nil {
 		log.Fatal(err)
