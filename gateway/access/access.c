@@ -147,14 +147,19 @@ struct access_files *access_drop(struct access_files *read)
     return NULL;
 }
 
-bool access_takes_bearer(const struct access_policy *policy)
+/* RFC 7617 §2.1: the user's name and password are UTF-8. */
+uint32_t access_challenges(const struct access_policy *policy, bool is_wrong, struct http_header *ret)
 {
-    return policy && policy->tokens_file;
-}
-
-bool access_takes_basic(const struct access_policy *policy)
-{
-    return policy && policy->users_file;
+    const struct bytes name = BYTES_LIT("www-authenticate");
+    uint32_t n = 0;
+    if (policy && policy->tokens_file)
+        ret[n++] =
+            (struct http_header){name, is_wrong
+                                           ? BYTES_LIT("Bearer realm=\"profgate\", error=\"invalid_token\"")
+                                           : BYTES_LIT("Bearer realm=\"profgate\"")};
+    if (policy && policy->users_file)
+        ret[n++] = (struct http_header){name, BYTES_LIT("Basic realm=\"profgate\", charset=\"UTF-8\"")};
+    return n;
 }
 
 /* ---- a worker's ---- */

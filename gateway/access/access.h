@@ -78,9 +78,11 @@ enum access_verdict access_check(struct access_worker *w, const struct http_exch
 /* Forgets a wait. Nothing happens if none is open. */
 void access_cancel(struct access_wait *wait);
 
-/* Which challenges a 401 must carry (RFC 9110 §11.6.1). */
-bool access_takes_bearer(const struct access_policy *policy);
-bool access_takes_basic(const struct access_policy *policy);
+/* The headers that a 401 must carry: each scheme that is taken (RFC 9110 §11.6.1). `is_wrong`: credentials
+ * came (RFC 6750 §3: a token that is wrong in any way is "invalid_token", and nothing is said when none was
+ * sent). Appends to ret; how many. Static texts. */
+#define ACCESS_CHALLENGES_MAX 2u
+uint32_t access_challenges(const struct access_policy *policy, bool is_wrong, struct http_header *ret);
 
 /* Right after ACCESS_YES: counts the request to its client and tenant. ACCESS_YES: *pass is to be given to
  * access_exit; else it is empty, and retry_ns says when to try again if that could help (counted). */

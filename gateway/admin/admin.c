@@ -5,16 +5,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/access/access.h"
 #include "gateway/access/address.h"
 #include "gateway/admin/pages.h"
-#include "proto/base/macros.h"
+#include "gateway/listen/certificates.h"
+#include "gateway/listen/refusal.h"
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
+#include "proto/base/log.h"
+#include "proto/base/macros.h"
 #include "proto/io/channel.h"
 #include "proto/io/idle.h"
 #include "proto/io/listener.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
+#include "proto/io/tls.h"
 
 /* A few scrapers and a few people; more at once is a mistake or an attack, and would cost the control loop.
  * Who asks for nothing makes room for who comes, of the address that has most places. */
@@ -33,11 +38,17 @@
 /* What is drained from a session at a time; more than this waits inside it until the peer has read. */
 #define DRAIN_BYTES ((size_t)64 << 10)
 
+/* TLS must be established by then. */
+#define HANDSHAKE_NS (10 * (uint64_t)NSEC_PER_SEC)
+
 struct admin {
     struct pages *pages;
     struct io_loop *loop;
     struct io_listener *listener;
     struct pages_names names;
+    struct pages_guard guard;
+    struct certificates *certificates; /* NULL: plain */
+    struct buffer cipher, plain;       /* on their way through TLS */
     uint64_t stall_ns;
     struct io_timer *timer; /* the next of all deadlines */
     struct io_idle *late;   /* on while a session has something to say that nobody asked for just now */
@@ -53,6 +64,9 @@ struct connection {
     struct http_session *session;
     struct http_peer peer;
     struct buffer out;
+    struct tls *tls;          /* NULL: plain, or not known yet */
+    uint64_t handshake_until; /* TLS must be there by then; UINT64_MAX: it is, or there is none */
+    bool has_ended;           /* the peer said so within TLS */
     bool is_late;
     bool asked;                     /* by what was just read: something */
     bool is_taken;                  /* the last thing it asked for is answered by its page, later */
@@ -89,14 +103,44 @@ static void tell_receipts(struct admin_receipt *receipts, bool was_read)
     }
 }
 
+/* ---- through TLS or not ---- */
+
+/* Sends the ciphertext there is. 0 or -ENOMEM. */
+static int send_cipher(struct connection *c)
+{
+    struct buffer *out = &c->admin->cipher;
+    int r = 0;
+    while (r == 0 && tls_has_output(c->tls)) {
+        out->n = 0;
+        r = tls_drain(c->tls, out, DRAIN_BYTES);
+        if (r == 0)
+            r = io_channel_write(c->channel, buffer_bytes(out));
+    }
+    return r;
+}
+
+static int send_plain(struct connection *c, struct bytes plain)
+{
+    if (!c->tls)
+        return io_channel_write(c->channel, plain);
+    int r = tls_write(c->tls, plain);
+    return r < 0 ? r : send_cipher(c);
+}
+
 /* Ends it: what is written already still goes out when `politely`, and whether it was read the channel's end
  * will tell. Its on_close frees the rest. */
 static void connection_end(struct connection *c, bool politely)
 {
     if (c->session) {
+        if (politely && c->tls) {
+            tls_shutdown(c->tls);
+            send_cipher(c); /* no memory for a goodbye: then without */
+        }
         unlink_from_list(c);
         c->admin->n_connections--;
         c->session = http_session_free(c->session);
+        if (c->peer.client)
+            access_leave(c->admin->guard.access, &c->peer);
         if (politely && c->receipts)
             link_into(&c->admin->ending, c);
         else
@@ -113,8 +157,10 @@ static void connection_end(struct connection *c, bool politely)
 static void timer_arm(struct admin *a)
 {
     uint64_t next = UINT64_MAX;
-    for (struct connection *c = a->connections; c; c = c->next)
+    for (struct connection *c = a->connections; c; c = c->next) {
         next = min_of(next, min_of(http_session_deadline(c->session), min_of(c->stalled_at, c->read_at)));
+        next = min_of(next, c->handshake_until);
+    }
     io_timer_set(a->timer, next);
 }
 
@@ -166,7 +212,7 @@ static int connection_pump(struct connection *c)
     while (io_channel_pending(c->channel) == 0) {
         buffer_clear(&c->out, DRAIN_BYTES);
         if (http_session_drain(c->session, &c->out, DRAIN_BYTES) < 0 ||
-            (c->out.n > 0 && io_channel_write(c->channel, buffer_bytes(&c->out)) < 0)) {
+            (c->out.n > 0 && send_plain(c, buffer_bytes(&c->out)) < 0)) {
             connection_end(c, false);
             return -ENOMEM;
         }
@@ -192,7 +238,7 @@ static void on_timer(void *user)
     uint64_t now = io_loop_now(a->loop);
     for (struct connection *c = a->connections, *next; c; c = next) {
         next = c->next;
-        if (c->stalled_at <= now) {
+        if (c->stalled_at <= now || c->handshake_until <= now) {
             connection_end(c, false);
             continue;
         }
@@ -226,9 +272,9 @@ static void pump_late(void *user)
     timer_arm(a);
 }
 
-static void on_read(void *user, struct bytes in)
+/* Plain input. It may have ended the connection: then there is no session any more. */
+static void take_input(struct connection *c, struct bytes in)
 {
-    struct connection *c = user;
     struct admin *a = c->admin;
     const bool was_quiet = is_quiet(c);
     struct admin_receipt *before = take_ptr(c->receipts);
@@ -246,6 +292,50 @@ static void on_read(void *user, struct bytes in)
     if (connection_pump(c) == 0 && broken)
         connection_end(c, true);
     timer_arm(a);
+}
+
+static void on_read(void *user, struct bytes in)
+{
+    take_input(user, in);
+}
+
+/* The end within TLS. Whether what was said was read shows when the connection ends, too. */
+static void end_input(struct connection *c)
+{
+    struct admin *a = c->admin;
+    c->has_ended = true;
+    http_session_feed_eof(c->session);
+    connection_pump(c);
+    timer_arm(a);
+}
+
+static void on_read_tls(void *user, struct bytes in)
+{
+    struct connection *c = user;
+    struct admin *a = c->admin;
+    a->plain.n = 0;
+    if (tls_feed(c->tls, in, &a->plain) < 0) {
+        log_limited(LOG_LEVEL_INFO, "TLS failed peer=%s reason=\"%s\"", c->peer.address, tls_error(c->tls));
+        send_cipher(c); /* the alert, which says it to the peer */
+        connection_end(c, true);
+        timer_arm(a);
+        return;
+    }
+    if (!c->peer.tls && tls_is_established(c->tls)) {
+        c->handshake_until = UINT64_MAX;
+        c->peer.tls = true;
+        tls_peer_name(c->tls, c->peer.identity, sizeof c->peer.identity);
+    }
+    if (send_cipher(c) < 0) {
+        connection_end(c, false);
+        timer_arm(a);
+        return;
+    }
+    if (a->plain.n > 0)
+        take_input(c, buffer_bytes(&a->plain));
+    if (c->session && tls_is_closed(c->tls) && !c->has_ended)
+        end_input(c);
+    buffer_clear(&a->plain, DRAIN_BYTES);
 }
 
 static void on_eof(void *user)
@@ -278,6 +368,7 @@ static void on_close(void *user)
     if (c->admin)
         unlink_from_list(c);
     tell_receipts(take_ptr(c->receipts), io_channel_was_taken(c->channel));
+    tls_free(c->tls);
     buffer_release(&c->out);
     free(c);
 }
@@ -299,6 +390,46 @@ static void on_rest(void *context, struct http_exchange *x) {}
 static const struct http_handler handler = {on_head, on_body, on_rest, on_rest, NULL};
 
 static const struct io_channel_events events = {on_read, on_eof, on_drain, on_error, on_close};
+static const struct io_channel_events tls_events = {on_read_tls, on_eof, on_drain, on_error, on_close};
+
+/* 0 or -ENOMEM. */
+static int begin_tls(struct connection *c)
+{
+    struct tls_context *context = certificates_get(c->admin->certificates, 0);
+    c->tls = tls_new(context, NULL);
+    tls_context_free(context);
+    if (!c->tls)
+        return -ENOMEM;
+    c->handshake_until = min_of(c->handshake_until, io_loop_now(c->admin->loop) + HANDSHAKE_NS);
+    return 0;
+}
+
+/* The first bytes where there is TLS: they decide. */
+static void on_first_read(void *user, struct bytes in)
+{
+    struct connection *c = user;
+    struct admin *a = c->admin;
+    if (in.p[0] == TLS_HANDSHAKE) {
+        if (begin_tls(c) < 0) {
+            connection_end(c, false);
+            timer_arm(a);
+            return;
+        }
+        io_channel_start(c->channel, &tls_events, c);
+        on_read_tls(c, in);
+        if (c->session)
+            timer_arm(a);
+    } else if (certificates_allow_plaintext(a->certificates, 0)) {
+        io_channel_start(c->channel, &events, c);
+        on_read(c, in);
+    } else {
+        io_channel_write(c->channel, refusal_of_plaintext(in)); /* no memory for it: then without a word */
+        connection_end(c, true);
+        timer_arm(a);
+    }
+}
+
+static const struct io_channel_events first_events = {on_first_read, on_eof, on_drain, on_error, on_close};
 
 /* Whether it keeps its place from others only: all that it asked for is answered, whatever else it has begun
  * to say. What a page answers later is waited for, but not for ever. */
@@ -363,20 +494,26 @@ static void on_accept(void *user, struct io_channel *channel)
     snprintf(c->peer.address, sizeof c->peer.address, "%s", io_channel_peer(channel));
     c->peer.listener = c;
     c->peer.host = host;
-    c->session = http_session_new(&handler, a->pages, &c->peer, &limits, io_loop_now(a->loop));
+    if (!a->guard.policy || access_admit(a->guard.access, &c->peer))
+        c->session = http_session_new(&handler, a->pages, &c->peer, &limits, io_loop_now(a->loop));
     if (!c->session) {
+        if (c->peer.client)
+            access_leave(a->guard.access, &c->peer);
         io_channel_close(channel);
         free(c);
         return;
     }
     c->channel = channel;
     c->since = io_loop_now(a->loop);
-    c->stalled_at = c->read_at = UINT64_MAX;
+    c->stalled_at = c->read_at = c->handshake_until = UINT64_MAX;
+    const bool has_tls = a->certificates && certificates_has_tls(a->certificates, 0);
+    if (has_tls && !certificates_allow_plaintext(a->certificates, 0))
+        c->handshake_until = c->since + HANDSHAKE_NS;
     http_session_on_late_output(c->session, on_late, c);
     c->admin = a;
     link_into(&a->connections, c);
     a->n_connections++;
-    io_channel_start(channel, &events, c);
+    io_channel_start(channel, has_tls ? &first_events : &events, c);
     timer_arm(a);
 }
 
@@ -392,7 +529,9 @@ struct admin *admin_new(const struct admin_options *options, struct io_loop *loo
     a->loop = loop;
     a->stall_ns = options->stall_ns ? options->stall_ns : STALL_NS;
     a->names = (struct pages_names){options->endpoint, options->hosts, options->n_hosts};
-    a->pages = pages_new(options->pages, options->n_pages, &a->names);
+    a->guard = options->guard;
+    a->certificates = options->certificates;
+    a->pages = pages_new(options->pages, options->n_pages, &a->names, &a->guard);
     a->timer = io_timer_new(loop, on_timer, a);
     a->late = io_idle_new(loop, pump_late, a);
     if (!a->pages || !a->timer || !a->late) {
@@ -422,6 +561,8 @@ struct admin *admin_free(struct admin *a)
     io_timer_free(a->timer);
     io_idle_free(a->late);
     pages_free(a->pages);
+    buffer_release(&a->cipher);
+    buffer_release(&a->plain);
     free(a);
     return NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The administrative HTTP server, on the control loop: the pages that their owners register (page.h), and a
- * list of them at /. It knows no other stage.
+ * list of them at /. Who may ask, and TLS, are as at a receiver.
  */
 #ifndef GATEWAY_ADMIN_ADMIN_H
 #define GATEWAY_ADMIN_ADMIN_H
@@ -9,9 +9,11 @@
 #include <stdint.h>
 
 #include "gateway/admin/page.h"
+#include "gateway/admin/pages.h"
 #include "proto/base/error.h"
 
 struct admin;
+struct certificates;
 struct io_loop;
 
 struct admin_options {
@@ -20,7 +22,9 @@ struct admin_options {
     uint32_t n_pages;
     const char *const *hosts; /* names that it may be called by beside its endpoint's (pages.h) */
     uint32_t n_hosts;
-    uint64_t stall_ns; /* a peer that reads nothing for so long is gone; 0: ten seconds */
+    struct certificates *certificates; /* of address 0 of these; NULL: plain */
+    struct pages_guard guard;          /* who may ask */
+    uint64_t stall_ns;                 /* a peer that reads nothing for so long is gone; 0: ten seconds */
 };
 
 /* Of an answer that says something once: whether it arrived. */

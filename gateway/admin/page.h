@@ -32,8 +32,10 @@ struct admin_page {
     /* Answers at the head of a request; bodies are of no interest. Control loop. */
     void (*handle)(void *context, const struct http_exchange *x, struct admin_answer *a);
     void *context;
+    bool is_open; /* shown also to who does not say who he is; then its status is all that he learns */
     /* Instead of handle, for who answers later or in pieces: replies, or gives the exchange to a handler of
-     * its own (http_exchange.handler). */
+     * its own (http_exchange.handler). Of a POST it does the latter, and that replies no sooner than on_end.
+     */
     void (*take)(void *context, struct http_exchange *x);
 };
 

@@ -5,20 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/access/access.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/http/query.h"
 
 /* Kept from answer to answer. */
 #define KEEP_BYTES ((size_t)64 << 10)
 
+/* Of a body that comes while a password is being verified. */
+#define WAITING_BYTES ((size_t)256 << 10)
+
 struct pages {
     struct pages_names names;
+    struct pages_guard guard;
     struct buffer text;
     uint32_t n;
     struct admin_page rows[];
 };
 
-struct pages *pages_new(const struct admin_page *rows, uint32_t n, const struct pages_names *names)
+struct pages *pages_new(const struct admin_page *rows, uint32_t n, const struct pages_names *names,
+                        const struct pages_guard *guard)
 {
     struct pages *p = calloc(1, sizeof *p + n * sizeof *rows);
     if (!p)
@@ -27,6 +35,7 @@ struct pages *pages_new(const struct admin_page *rows, uint32_t n, const struct 
         memcpy(p->rows, rows, n * sizeof *rows);
     p->n = n;
     p->names = *names;
+    p->guard = *guard;
     return p;
 }
 
@@ -76,17 +85,20 @@ static void show_index(void *context, const struct http_exchange *x, struct admi
 
 /* ---- answering ----------------------------------------------------------------------------- */
 
+#define MORE_MAX 2u
+
 /* Nothing here may be cached: each answer is about this moment. */
-static void reply(struct http_exchange *x, const struct admin_answer *a, const struct http_header *more)
+static void reply(struct http_exchange *x, const struct admin_answer *a, const struct http_header *more,
+                  uint32_t n_more)
 {
-    struct http_header headers[3] = {
+    struct http_header headers[2 + MORE_MAX] = {
         {BYTES_LIT("content-type"), bytes_str(a->type)},
         {BYTES_LIT("cache-control"), BYTES_LIT("no-store")},
     };
     struct bytes body = a->words ? bytes_str(a->words) : buffer_bytes(a->text);
     uint32_t n = 2;
-    if (more)
-        headers[n++] = *more;
+    for (uint32_t i = 0; i < n_more; i++)
+        headers[n++] = more[i];
     /* Without memory the session resets the exchange. */
     http_reply(x,
                &(struct http_reply){.status = a->status, .headers = headers, .n_headers = n, .body = body});
@@ -169,29 +181,165 @@ static bool method_fits(const struct http_exchange *x, const struct admin_page *
            (strcmp(page->method, "GET") == 0 && bytes_is(x->method, "HEAD"));
 }
 
-static void on_head(void *context, struct http_exchange *x)
+/* `is_known`: who asks has said who he is, or nobody is asked. Whether the page has taken it; else it is
+ * answered, and may be gone. */
+static bool answer(struct pages *p, struct http_exchange *x, bool is_known)
 {
-    struct pages *p = context;
     const struct admin_page index = {"GET", "/", "", show_index, p};
     const struct admin_page *page = bytes_is(x->path, "/") ? find_root(p, x, &index) : find(p, x->path);
     const bool posts = page && strcmp(page->method, "POST") == 0;
     const struct http_header allow = {BYTES_LIT("allow"), posts ? BYTES_LIT("POST") : BYTES_LIT("GET, HEAD")};
     const bool is_wrong_method = page && !method_fits(x, page);
     struct admin_answer a = {.status = 200, .type = ADMIN_TYPE_TEXT, .text = &p->text};
-    if (!is_called_by_its_name(p, x))
-        admin_say(&a, 421, "not called by that name here; admin.hosts lists names\n");
-    else if (!page)
+    if (!page)
         admin_say(&a, 404, "nothing here; / lists what is\n");
     else if (is_wrong_method)
         admin_say(&a, 405, posts ? "only POST here\n" : "only GET and HEAD here\n");
     else if (posts && is_from_a_browser(x))
         admin_say(&a, 403, "not from a browser\n");
     else if (page->take)
-        return page->take(page->context, x);
+        return page->take(page->context, x), true;
     else
         page->handle(page->context, x, &a);
-    reply(x, &a, a.status == 405 ? &allow : NULL);
+    if (!is_known) {
+        a.type = ADMIN_TYPE_TEXT;
+        a.words = a.status == 200 ? "ok\n" : "no; who says who he is hears why\n";
+    }
+    reply(x, &a, &allow, a.status == 405);
     buffer_clear(&p->text, KEEP_BYTES);
+    return false;
+}
+
+/* ---- who asks ------------------------------------------------------------------------------ */
+
+static void refuse(const struct pages *p, struct http_exchange *x, enum access_verdict verdict)
+{
+    struct http_header more[MORE_MAX];
+    struct admin_answer a = {.type = ADMIN_TYPE_TEXT};
+    uint32_t n = 0;
+    if (verdict == ACCESS_FORBIDDEN) {
+        admin_say(&a, 403, "the client's certificate is not one of those that may ask here\n");
+    } else if (verdict == ACCESS_MISSING || verdict == ACCESS_WRONG) {
+        admin_say(&a, 401,
+                  verdict == ACCESS_MISSING ? "credentials are needed; none of a kind that is taken came\n"
+                                            : "these credentials are not right\n");
+        n = access_challenges(p->guard.policy, verdict == ACCESS_WRONG, more);
+    } else {
+        admin_say(&a, 503,
+                  "too many passwords are being verified just now, or there is no memory; try again\n");
+        more[n++] = (struct http_header){BYTES_LIT("retry-after"), BYTES_LIT("1")};
+    }
+    log_debug("admin refused peer=%s path=\"%.*s\" status=%u", x->peer ? x->peer->address : "",
+              BYTES_FMT(x->path), a.status);
+    reply(x, &a, more, n);
+}
+
+/* As answer. */
+static bool admit(struct pages *p, struct http_exchange *x, enum access_verdict verdict)
+{
+    if (verdict == ACCESS_YES)
+        return answer(p, x, true);
+    refuse(p, x, verdict);
+    return false;
+}
+
+/* A request whose password is being verified; what comes of its body meanwhile is its page's afterwards. */
+struct waiting {
+    struct access_wait wait;
+    struct pages *pages;
+    struct http_exchange *exchange;
+    struct buffer body;
+    bool has_all; /* of the body */
+};
+
+static void waiting_free(struct waiting *w)
+{
+    access_cancel(&w->wait);
+    buffer_release(&w->body);
+    free(w);
+}
+
+static void waiting_on_head(void *context, struct http_exchange *x) {} /* it was there */
+
+static void waiting_on_body(void *context, struct http_exchange *x, struct bytes piece)
+{
+    struct waiting *w = context;
+    if (buffer_add_bytes(&w->body, piece) == 0)
+        return;
+    access_cancel(&w->wait);
+    refuse(w->pages, x, ACCESS_BUSY);
+}
+
+static void waiting_on_end(void *context, struct http_exchange *x)
+{
+    ((struct waiting *)context)->has_all = true;
+}
+
+static void waiting_on_close(void *context, struct http_exchange *x)
+{
+    waiting_free(context);
+}
+
+static const struct http_handler waiting_handler = {waiting_on_head, waiting_on_body, waiting_on_end,
+                                                    waiting_on_close};
+
+static void on_verified(void *user, enum access_verdict verdict)
+{
+    struct waiting *w = user;
+    struct http_exchange *x = w->exchange;
+    const bool posts = bytes_is(x->method, "POST");
+    x->handler = pages_handler();
+    x->context = w->pages;
+    if (admit(w->pages, x, verdict) && posts) {
+        if (w->body.n > 0)
+            x->handler->on_body(x->context, x, buffer_bytes(&w->body));
+        if (w->has_all)
+            x->handler->on_end(x->context, x);
+    }
+    waiting_free(w);
+}
+
+/* Whether it may hear no more than an open page's status: it has not said who it is. */
+static bool is_nameless(const struct pages *p, const struct http_exchange *x)
+{
+    const struct admin_page *page = find(p, x->path);
+    return page && page->is_open && !header_of(x, "authorization").p && (!x->peer || !x->peer->identity[0]);
+}
+
+static void ask_who(struct pages *p, struct http_exchange *x)
+{
+    struct waiting *w = calloc(1, sizeof *w);
+    if (!w) {
+        refuse(p, x, ACCESS_BUSY);
+        return;
+    }
+    *w = (struct waiting){.wait = {.done = on_verified, .user = w},
+                          .pages = p,
+                          .exchange = x,
+                          .body = BUFFER_INIT(WAITING_BYTES)};
+    const enum access_verdict verdict =
+        access_check(p->guard.access, x, p->guard.policy, &w->wait, clock_monotonic());
+    if (verdict == ACCESS_WAIT) {
+        x->handler = &waiting_handler;
+        x->context = w;
+        return;
+    }
+    free(w);
+    admit(p, x, verdict);
+}
+
+static void on_head(void *context, struct http_exchange *x)
+{
+    struct pages *p = context;
+    if (!is_called_by_its_name(p, x)) {
+        struct admin_answer a = {.type = ADMIN_TYPE_TEXT};
+        admin_say(&a, 421, "not called by that name here; admin.hosts lists names\n");
+        reply(x, &a, NULL, 0);
+    } else if (!p->guard.policy || is_nameless(p, x)) {
+        answer(p, x, !p->guard.policy);
+    } else {
+        ask_who(p, x);
+    }
 }
 
 static void on_body(void *context, struct http_exchange *x, struct bytes piece) {}

@@ -8,6 +8,8 @@
 #include "gateway/admin/page.h"
 #include "proto/http/exchange.h"
 
+struct access_policy;
+struct access_worker;
 struct pages;
 
 /* Names that the server may be called by beside addresses and those without a dot: its own, and what is
@@ -19,12 +21,20 @@ struct pages_names {
     uint32_t n_more;
 };
 
+/* Who may ask (gateway/access). No policy: everybody. */
+struct pages_guard {
+    struct access_worker *access;
+    const struct access_policy *policy;
+};
+
 /* These pages, and a list of them at /, in their order. The rows are copied; their texts and contexts, and
  * the names, must outlive it. NULL when memory is out. */
-struct pages *pages_new(const struct admin_page *rows, uint32_t n, const struct pages_names *names);
+struct pages *pages_new(const struct admin_page *rows, uint32_t n, const struct pages_names *names,
+                        const struct pages_guard *guard);
 struct pages *pages_free(struct pages *p);
 
-/* Its context is a struct pages. Every request is answered at its head; bodies are of no interest. */
+/* Its context is a struct pages. Every request is answered at its head, or given to its page there; bodies
+ * are of no interest otherwise. */
 const struct http_handler *pages_handler(void);
 
 #endif

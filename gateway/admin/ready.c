@@ -14,7 +14,8 @@ static void show_health(void *context, const struct http_exchange *x, struct adm
 
 struct admin_page admin_health_page(void)
 {
-    return (struct admin_page){"GET", "/healthz", "200 while the process runs", show_health, NULL};
+    return (struct admin_page){"GET",       "/healthz", "200 while the process runs",
+                               show_health, NULL,       .is_open = true};
 }
 
 static int ready_json(const struct admin_check *check, bool is_ready, const struct error *why,
@@ -77,8 +78,11 @@ static void show_ready(void *context, const struct http_exchange *x, struct admi
 
 struct admin_page admin_ready_page(struct admin_ready *r)
 {
-    return (struct admin_page){"GET", "/readyz",
+    return (struct admin_page){"GET",
+                               "/readyz",
                                "200 when requests are taken and can be passed on, else 503 and why\n"
                                "(Accept: application/json for each condition)",
-                               show_ready, r};
+                               show_ready,
+                               r,
+                               .is_open = true};
 }

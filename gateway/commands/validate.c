@@ -17,6 +17,7 @@
 #include "gateway/commands/reach.h"
 #include "gateway/config/config.h"
 #include "gateway/export/kinds.h"
+#include "gateway/run/door.h"
 #include "gateway/run/receivers.h"
 #include "gateway/run/rule_files.h"
 #include "proto/base/macros.h"
@@ -114,13 +115,19 @@ static void look_at_address(struct looking *l, const char *key, const char *addr
         complain(l, key, e.text);
 }
 
+static void look_at_door(struct looking *l, const char *key, const struct config_door *d)
+{
+    const struct tls_options tls = {.server = true,
+                                    .cert_file = d->tls_cert_file,
+                                    .key_file = d->tls_key_file,
+                                    .ca_file = d->tls_client_ca_file};
+    if (d->tls_cert_file && d->tls_key_file)
+        look_at_certificate(l, key, &tls);
+}
+
 static void look_at_receiver(struct looking *l, uint32_t i)
 {
     const struct config_receiver *r = &l->config->receivers[i];
-    const struct tls_options tls = {.server = true,
-                                    .cert_file = r->tls_cert_file,
-                                    .key_file = r->tls_key_file,
-                                    .ca_file = r->tls_client_ca_file};
     struct budget budget = BUDGET_INIT(l->config->memory, NULL);
     struct config alone = *l->config;
     struct receivers receivers;
@@ -136,8 +143,22 @@ static void look_at_receiver(struct looking *l, uint32_t i)
     else
         receivers_release(&receivers);
     snprintf(key, sizeof key, "receivers.otlp[%u].tls", i);
-    if (r->tls_cert_file && r->tls_key_file)
-        look_at_certificate(l, key, &tls);
+    look_at_door(l, key, &r->door);
+}
+
+/* Its credentials are read as those of a receiver. */
+static void look_at_admin(struct looking *l)
+{
+    struct access *access;
+    const struct access_policy *policy;
+    struct error e = {""};
+    look_at_address(l, "admin.endpoint", l->config->admin_endpoint);
+    look_at_door(l, "admin.tls", &l->config->admin_door);
+    int r = access_new(&access, &(struct access_options){0}, NULL, &e);
+    if (r < 0 || door_policy(&l->config->admin_door, access, &policy, &e) < 0)
+        complain(l, "admin.auth", e.text);
+    if (r == 0)
+        access_free(access);
 }
 
 /* What a row of an exporter says, or NULL. Kinds differ, their rows have the same names for the same things.
@@ -238,7 +259,7 @@ static void look(struct looking *l, struct bytes yaml, bool reach)
     config_check_all(l->config, complain, l);
     for (uint32_t i = 0; i < l->config->n_receivers; i++)
         look_at_receiver(l, i);
-    look_at_address(l, "admin.endpoint", l->config->admin_endpoint);
+    look_at_admin(l);
     for (uint32_t i = 0; i < l->config->n_exporters; i++)
         look_at_exporter(l, &l->config->exporters[i], reach);
     look_at_rules(l);

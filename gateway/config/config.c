@@ -167,19 +167,25 @@ static void check_names(struct check *k, const struct config *c, const struct se
     }
 }
 
+static void check_door(struct check *k, const struct config_door *d, const char *key, const char *whose,
+                       const char *endpoint)
+{
+    if ((d->tls_cert_file == NULL) != (d->tls_key_file == NULL))
+        complain(k, key, "%s %s: tls.cert_file and tls.key_file go together", whose, endpoint);
+    if (!d->tls_cert_file && (d->tls_client_ca_file || d->tls_allow_plaintext))
+        complain(k, key, "%s %s: tls.* means nothing without tls.cert_file", whose, endpoint);
+    if (d->auth_identities.n > 0 && !d->tls_client_ca_file)
+        complain(k, key,
+                 "%s %s: auth.identities are names in client certificates: "
+                 "tls.client_ca_file must say who signs those",
+                 whose, endpoint);
+}
+
 static void check_receiver(struct check *k, const struct config_receiver *r, uint32_t i)
 {
     char key[64];
     snprintf(key, sizeof key, "receivers.otlp[%u]", i);
-    if ((r->tls_cert_file == NULL) != (r->tls_key_file == NULL))
-        complain(k, key, "receivers.otlp %s: tls.cert_file and tls.key_file go together", r->endpoint);
-    if (!r->tls_cert_file && (r->tls_client_ca_file || r->tls_allow_plaintext))
-        complain(k, key, "receivers.otlp %s: tls.* means nothing without tls.cert_file", r->endpoint);
-    if (r->auth_identities.n > 0 && !r->tls_client_ca_file)
-        complain(k, key,
-                 "receivers.otlp %s: auth.identities are names in client certificates: "
-                 "tls.client_ca_file must say who signs those",
-                 r->endpoint);
+    check_door(k, &r->door, key, "receivers.otlp", r->endpoint);
 }
 
 static void check_scrape(struct check *k, const struct config *c, uint32_t i)
@@ -279,6 +285,7 @@ int config_check_all(const struct config *c, void (*tell)(void *user, const char
         for (uint32_t n = 0; n <= i; n++)
             check_once(&k, &c->scrapes[i], &c->scrapes[n], i);
     }
+    check_door(&k, &c->admin_door, "admin", "admin", c->admin_endpoint);
     check_tenants(&k, c);
     for (uint32_t i = 0; i < c->n_exporters; i++)
         check_exporter(&k, &c->exporters[i]);

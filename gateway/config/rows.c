@@ -101,15 +101,33 @@ static const struct settings_row look_rows[] = {
     {"samples_per_second", SETTINGS_COUNT, AT(look_samples_per_second), "5000", 1, 1000000, NULL,
      "samples kept; of more, those of the services that send most are thinned, and the rest stands for them"},
     {"expose", SETTINGS_BOOL, AT(look_expose), "false", 0, 0, NULL,
-     "shows stacks to everybody who can reach admin.endpoint where that is not of this machine alone"},
+     "shows stacks to everybody who can reach admin.endpoint, where other machines can and admin.auth asks nobody who he is"},
 };
+
+/* Of an address that others connect to; at the offset of its struct config_door. */
+#define DOOR_ROWS(door) \
+    {"tls.cert_file", SETTINGS_TEXT, (door) + offsetof(struct config_door, tls_cert_file), "", 0, 0, NULL, \
+     "PEM certificate (chain) of this address; with it the address speaks TLS 1.2 and 1.3. Read again on SIGHUP"}, \
+    {"tls.key_file", SETTINGS_TEXT, (door) + offsetof(struct config_door, tls_key_file), "", 0, 0, NULL, "PEM key of it"}, \
+    {"tls.client_ca_file", SETTINGS_TEXT, (door) + offsetof(struct config_door, tls_client_ca_file), "", 0, 0, NULL, \
+     "PEM; clients must show a certificate that one of these signed (mTLS)"}, \
+    {"tls.min_version", SETTINGS_CHOICE, (door) + offsetof(struct config_door, tls_min_version), "1.2", 0, 0, tls_versions, "oldest TLS taken"}, \
+    {"tls.allow_plaintext", SETTINGS_BOOL, (door) + offsetof(struct config_door, tls_allow_plaintext), "false", 0, 0, NULL, \
+     "take connections without TLS on the same port; the first byte tells them apart"}, \
+    {"auth.bearer_tokens_file", SETTINGS_TEXT, (door) + offsetof(struct config_door, auth_bearer_tokens_file), "", 0, 0, NULL, \
+     "one token a line, and behind it the client's name if it shall have one. Read again on SIGHUP"}, \
+    {"auth.htpasswd_file", SETTINGS_TEXT, (door) + offsetof(struct config_door, auth_htpasswd_file), "", 0, 0, NULL, \
+     "users and crypt(3) hashes for HTTP basic authentication. Read again on SIGHUP"}, \
+    {"auth.identities", SETTINGS_STRINGS, (door) + offsetof(struct config_door, auth_identities), "", 0, 0, NULL, \
+     "names in client certificates that may ask or send: spiffe://prod/*; none given: every verified one"}
 
 static const struct settings_row admin_rows[] = {
     {"endpoint", SETTINGS_TEXT, AT(admin_endpoint), "localhost:9464", 0, 0, NULL,
-     "address of /metrics, /healthz and /readyz"},
+     "address of /metrics, /healthz, /readyz and of the page for people; with admin.auth all but the two in the middle ask who it is"},
     {"hosts", SETTINGS_STRINGS, AT(admin_hosts), "", 0, 0, NULL,
      "names by which people and scrapers reach that address, beside its own, those without a dot and IP addresses; * is any. "
      "Others are refused: a page of the web may have its name point here"},
+    DOOR_ROWS(AT(admin_door)),
 };
 
 static const struct settings_row limits_rows[] = {
@@ -187,20 +205,7 @@ static const struct settings_row receiver_rows[] = {
      "host:port or unix:/path; takes OTLP/gRPC and OTLP/HTTP protobuf and JSON, HTTP/1.1 and HTTP/2 alike"},
     {"wire_version", SETTINGS_CHOICE, RAT(wire_version), "auto", 0, 0, layouts,
      "layout of v1development that comes here; auto looks at each request"},
-    {"tls.cert_file", SETTINGS_TEXT, RAT(tls_cert_file), "", 0, 0, NULL,
-     "PEM certificate (chain) of this address; with it the address speaks TLS 1.2 and 1.3. Read again on SIGHUP"},
-    {"tls.key_file", SETTINGS_TEXT, RAT(tls_key_file), "", 0, 0, NULL, "PEM key of it"},
-    {"tls.client_ca_file", SETTINGS_TEXT, RAT(tls_client_ca_file), "", 0, 0, NULL,
-     "PEM; clients must show a certificate that one of these signed (mTLS)"},
-    {"tls.min_version", SETTINGS_CHOICE, RAT(tls_min_version), "1.2", 0, 0, tls_versions, "oldest TLS taken"},
-    {"tls.allow_plaintext", SETTINGS_BOOL, RAT(tls_allow_plaintext), "false", 0, 0, NULL,
-     "take connections without TLS on the same port; the first byte tells them apart"},
-    {"auth.bearer_tokens_file", SETTINGS_TEXT, RAT(auth_bearer_tokens_file), "", 0, 0, NULL,
-     "one token a line, and behind it the client's name if it shall have one. Read again on SIGHUP"},
-    {"auth.htpasswd_file", SETTINGS_TEXT, RAT(auth_htpasswd_file), "", 0, 0, NULL,
-     "users and crypt(3) hashes for HTTP basic authentication. Read again on SIGHUP"},
-    {"auth.identities", SETTINGS_STRINGS, RAT(auth_identities), "", 0, 0, NULL,
-     "names in client certificates that may send: spiffe://prod/*; none given: every verified one"},
+    DOOR_ROWS(RAT(door)),
 };
 
 static const struct settings_row scrape_rows[] = {

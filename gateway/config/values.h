@@ -15,14 +15,19 @@
 #include "proto/base/log.h"
 #include "proto/otlp/layouts/layout.h"
 
-struct config_receiver {
-    const char *endpoint;
-    enum profiles_layout wire_version; /* UNKNOWN: auto */
+/* What an address shows and demands that others connect to. */
+struct config_door {
     const char *tls_cert_file, *tls_key_file, *tls_client_ca_file;
     enum { CONFIG_TLS_1_2, CONFIG_TLS_1_3 } tls_min_version;
     bool tls_allow_plaintext;
     const char *auth_bearer_tokens_file, *auth_htpasswd_file;
     struct settings_strings auth_identities;
+};
+
+struct config_receiver {
+    const char *endpoint;
+    enum profiles_layout wire_version; /* UNKNOWN: auto */
+    struct config_door door;
 };
 
 /* Targets that are asked for profiles. */
@@ -98,6 +103,7 @@ struct config {
 
     const char *admin_endpoint;
     struct settings_strings admin_hosts;
+    struct config_door admin_door;
 
     uint64_t request_bytes, memory, request_timeout_ns, request_rate;
     uint32_t connections;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The certificates of the stage's addresses: read together, swapped together while connections come in. For
- * gateway/listen only.
+ * The certificates of addresses: read together, swapped together while connections come in. For
+ * gateway/listen and for gateway/admin, of which the one is more.
  */
 #ifndef GATEWAY_LISTEN_CERTIFICATES_H
 #define GATEWAY_LISTEN_CERTIFICATES_H
@@ -25,7 +25,7 @@ void certificates_init(struct certificates *c);
 /* Copies address i's settings (NULL: plain). 0 or -ENOMEM. */
 int certificates_set(struct certificates *c, uint32_t i, const struct listen_tls *tls);
 
-/* As listen_read_tls, listen_take_tls and listen_drop_tls; also the first time. */
+/* As listen_read_tls, listen_take_tls and listen_drop_tls; also the first time, before any connection. */
 int certificates_read(const struct certificates *c, struct listen_certificates **ret, struct error *e);
 void certificates_take(struct certificates *c, struct listen_certificates *read);
 struct listen_certificates *certificates_drop(struct listen_certificates *read);

@@ -27,8 +27,6 @@
 #define DRAIN_BYTES (64u << 10) /* moved from session to channel at a time */
 #define OUT_KEEP    (256u << 10)
 
-#define TLS_HANDSHAKE 0x16 /* first byte of a TLS connection (RFC 8446 §5.1), and of no HTTP request */
-
 struct connection {
     struct connection_host *host;
     struct connection_node node;

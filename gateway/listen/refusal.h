@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is said to a client that speaks plainly where TLS is wanted. For gateway/listen only.
+ * What is said to a client that speaks plainly where TLS is wanted. For gateway/listen and gateway/admin.
  */
 #ifndef GATEWAY_LISTEN_REFUSAL_H
 #define GATEWAY_LISTEN_REFUSAL_H

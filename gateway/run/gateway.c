@@ -131,6 +131,9 @@ static int start_listening(struct gateway *g, struct error *e)
 
 static int start_admin(struct gateway *g, struct error *e)
 {
+    int r = admin_door_init(&g->door, &g->config->admin_door, g->loop, g->stats, &g->budget, e);
+    if (r < 0)
+        return r;
     g->scrapes = gateway_scrapes(g);
     if (!g->scrapes)
         return error_set(e, -ENOMEM, "out of memory");
@@ -156,6 +159,8 @@ static int start_admin(struct gateway *g, struct error *e)
         .n_pages = n + n_ui,
         .hosts = g->options->config->admin_hosts.items, /* which stays, whatever a reload brings */
         .n_hosts = g->options->config->admin_hosts.n,
+        .certificates = &g->door.certificates,
+        .guard = {g->door.worker, g->door.policy},
     };
     g->admin = admin_new(&options, g->loop, e);
     return g->admin ? 0 : -EADDRINUSE;
@@ -278,6 +283,7 @@ static void release(struct gateway *g)
     scraping_release(&g->scraping);
     receivers_release(&g->receivers);
     admin_free(g->admin);
+    admin_door_release(&g->door);
     ui_free(g->ui);
     while ((g->merger && !merger_is_over(g->merger)) || (g->scrapes && !scrapes_are_over(g->scrapes)))
         io_loop_run_once(g->loop, NSEC_PER_SEC);

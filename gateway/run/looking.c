@@ -12,6 +12,7 @@
 
 #include "gateway/look/answer.h"
 #include "gateway/look/tap.h"
+#include "gateway/run/door.h"
 #include "gateway/run/merger.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -296,10 +297,10 @@ int looking_new(struct looking **ret, const struct config *c, struct io_loop *lo
     *ret = NULL;
     if (c->look_memory == 0)
         return 0;
-    if (!c->look_expose && !is_loopback(c->admin_endpoint)) {
+    if (!c->look_expose && !door_knows(&c->admin_door) && !is_loopback(c->admin_endpoint)) {
         log_warn(
             "look is off: stacks tell more than counters, and who asks for them is not known at an address that other "
-            "machines reach; look.expose: true shows them all the same endpoint=%s",
+            "machines reach; admin.auth asks, and look.expose: true shows them to everybody endpoint=%s",
             c->admin_endpoint);
         return 0;
     }

@@ -17,6 +17,7 @@
 #include "gateway/admin/scrape.h"
 #include "gateway/control/triggers.h"
 #include "gateway/run/counting.h"
+#include "gateway/run/door.h"
 #include "gateway/listen/listen.h"
 #include "gateway/run/looking.h"
 #include "gateway/run/merger.h"
@@ -88,6 +89,7 @@ struct gateway {
     struct listen *listen;
     struct ui *ui;
     struct admin *admin;
+    struct admin_door door;       /* the admin's */
     struct admin_check checks[4]; /* these three are of its pages */
     struct admin_ready ready;
     struct scrapes *scrapes;

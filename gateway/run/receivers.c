@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "gateway/run/door.h"
 #include "proto/base/macros.h"
 
 static struct access_limits limits_of(const struct config_share *s)
@@ -28,11 +29,6 @@ static bool is_limited(const struct config_share *s)
     return s->bytes_per_second > 0 || s->memory > 0 || s->connections > 0 || s->requests > 0;
 }
 
-static bool asks(const struct config_receiver *r)
-{
-    return r->auth_bearer_tokens_file || r->auth_htpasswd_file || r->auth_identities.n > 0;
-}
-
 /* Where nobody is asked and nothing is limited there is no access object, and a request costs nothing for it:
  * as it is by default but for the memory of a client.
  */
@@ -41,7 +37,7 @@ static bool needs_access(const struct config *c)
     bool needs = c->per_client.memory < c->memory || c->tenant_header || is_limited(&c->per_client) ||
                  is_limited(&c->per_tenant);
     for (uint32_t i = 0; i < c->n_receivers; i++)
-        needs |= asks(&c->receivers[i]);
+        needs |= door_asks(&c->receivers[i].door);
     return needs;
 }
 
@@ -66,27 +62,12 @@ static int add(struct receivers *r, const struct config_receiver *from, struct e
 {
     uint32_t i = r->n++;
     r->listeners[i].layout = from->wire_version;
-    r->tls[i] = (struct listen_tls){
-        .cert_file = from->tls_cert_file,
-        .key_file = from->tls_key_file,
-        .client_ca_file = from->tls_client_ca_file,
-        .min_version = from->tls_min_version == CONFIG_TLS_1_3 ? "1.3" : "1.2",
-        .allow_plaintext = from->tls_allow_plaintext,
-    };
     r->addresses[i] = (struct listen_address){
         .address = from->endpoint,
         .user = &r->listeners[i],
-        .tls = from->tls_cert_file ? &r->tls[i] : NULL,
+        .tls = door_tls(&from->door, &r->tls[i]) ? &r->tls[i] : NULL,
     };
-    if (!asks(from))
-        return 0;
-    struct access_policy_options policy = {
-        .bearer_tokens_file = from->auth_bearer_tokens_file,
-        .htpasswd_file = from->auth_htpasswd_file,
-        .identities = from->auth_identities.items,
-        .n_identities = from->auth_identities.n,
-    };
-    return access_policy_new(r->access, &policy, &r->listeners[i].policy, e);
+    return door_asks(&from->door) ? door_policy(&from->door, r->access, &r->listeners[i].policy, e) : 0;
 }
 
 int receivers_init(struct receivers *r, const struct config *c, struct budget *budget, struct error *e)

@@ -116,8 +116,8 @@ struct news {
     int restart_result;    /* of writing them; below 0: no memory */
     struct counting *counting;
     struct control_triggers *triggers;
-    struct access_files *credentials; /* NULL: nobody is asked who he is */
-    struct listen_certificates *certificates;
+    struct access_files *credentials, *admin_credentials; /* NULL: nobody is asked who he is */
+    struct listen_certificates *certificates, *admin_certificates;
     struct scraping scraping; /* .of is NULL: it stays as it is */
     struct change **changes;  /* one for each that counts */
     uint32_t n_changes;
@@ -131,7 +131,9 @@ static void news_release(struct news *n)
     free(n->changes);
     scraping_release(&n->scraping);
     listen_drop_tls(n->certificates);
+    certificates_drop(n->admin_certificates);
     access_drop(n->credentials);
+    access_drop(n->admin_credentials);
     control_triggers_free(n->triggers);
     counting_drop(n->counting);
     buffer_release(&n->restart);
@@ -187,7 +189,8 @@ static int read_rules(struct gateway *g, struct news *n, struct error *e)
 
 static int read_credentials(struct gateway *g, struct news *n, struct error *e)
 {
-    return g->receivers.access ? access_read(g->receivers.access, &n->credentials, e) : 0;
+    int r = g->receivers.access ? access_read(g->receivers.access, &n->credentials, e) : 0;
+    return r == 0 && g->door.access ? access_read(g->door.access, &n->admin_credentials, e) : r;
 }
 
 static int read_scraping(struct gateway *g, struct news *n, struct error *e)
@@ -200,7 +203,8 @@ static int read_scraping(struct gateway *g, struct news *n, struct error *e)
 
 static int read_certificates(struct gateway *g, struct news *n, struct error *e)
 {
-    return listen_read_tls(g->listen, &n->certificates, e);
+    int r = listen_read_tls(g->listen, &n->certificates, e);
+    return r == 0 ? certificates_read(&g->door.certificates, &n->admin_certificates, e) : r;
 }
 
 /* Everything, or what is wrong with the first part that is. */
@@ -271,7 +275,10 @@ static void take_all(struct gateway *g, struct news *n)
     g->counting = take_ptr(n->counting);
     if (n->credentials)
         access_take(g->receivers.access, take_ptr(n->credentials));
+    if (n->admin_credentials)
+        access_take(g->door.access, take_ptr(n->admin_credentials));
     listen_take_tls(g->listen, take_ptr(n->certificates));
+    certificates_take(&g->door.certificates, take_ptr(n->admin_certificates));
     if (n->scraping.of)
         scraping_replace(&g->scraping, &n->scraping);
     take_config(g, take_ptr(n->config));

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/admin/admin.h"
 #include "gateway/aggregate/store.h"
+#include "gateway/run/gateway.h"
 #include "gateway/run/metrics_page.h"
 #include "gateway/run/parts.h"
 #include "gateway/serve/lanes/lanes.h"
@@ -53,13 +55,16 @@ static int write_address(struct buffer *out, const char *configured, uint16_t po
     return r < 0 ? r : buffer_add_str(out, a.port);
 }
 
+/* The admin address is the last. */
 static int write_expiry(struct gateway *g, struct buffer *out)
 {
     static const char name[] = "profgate_tls_certificate_expiry_seconds";
+    const uint32_t admin = g->receivers.n;
     bool any = false;
     int r = 0;
-    for (uint32_t i = 0; i < g->receivers.n && r == 0; i++) {
-        int64_t at = listen_tls_expiry(g->listen, i);
+    for (uint32_t i = 0; i <= admin && r == 0; i++) {
+        int64_t at =
+            i == admin ? certificates_expiry(&g->door.certificates, 0) : listen_tls_expiry(g->listen, i);
         if (at == INT64_MAX)
             continue;
         if (!any)
@@ -68,7 +73,8 @@ static int write_expiry(struct gateway *g, struct buffer *out)
         if (r == 0)
             r = buffer_printf(out, "%s{address=\"", name);
         if (r == 0)
-            r = write_address(out, g->receivers.addresses[i].address, listen_port(g->listen, i));
+            r = i == admin ? write_address(out, g->options->config->admin_endpoint, admin_port(g->admin))
+                           : write_address(out, g->receivers.addresses[i].address, listen_port(g->listen, i));
         if (r == 0)
             r = buffer_printf(out, "\"} %lld\n", (long long)at);
     }

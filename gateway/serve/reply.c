@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "gateway/access/access.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/coding/coding.h"
@@ -132,22 +133,6 @@ static int refuse_grpc(struct http_exchange *x, enum refusal refusal, const stru
     return http_reply(x, &reply);
 }
 
-/* RFC 9110 §11.6.1: each scheme that is taken. RFC 6750 §3: a token that is wrong in any way is
- * "invalid_token", and nothing is said when none was sent. RFC 7617 §2.1: the user's name and password are
- * UTF-8. */
-static void add_challenges(struct http_reply *reply, struct http_header *headers, enum refusal refusal,
-                           const struct reply_hint *hint)
-{
-    if (hint->takes_bearer)
-        headers[reply->n_headers++] =
-            HEADER("www-authenticate", refusal == REFUSAL_WRONG_CREDENTIALS
-                                           ? BYTES_LIT("Bearer realm=\"profgate\", error=\"invalid_token\"")
-                                           : BYTES_LIT("Bearer realm=\"profgate\""));
-    if (hint->takes_basic)
-        headers[reply->n_headers++] =
-            HEADER("www-authenticate", BYTES_LIT("Basic realm=\"profgate\", charset=\"UTF-8\""));
-}
-
 static int refuse_http(struct http_exchange *x, const struct intake_words *words, enum refusal refusal,
                        const struct grpc_status *s, const struct reply_hint *hint)
 {
@@ -168,7 +153,8 @@ static int refuse_http(struct http_exchange *x, const struct intake_words *words
     if (refusal == REFUSAL_MEDIA_TYPE)
         headers[reply.n_headers++] = HEADER("accept", bytes_str(hint->media));
     if (rows[refusal].http == 401)
-        add_challenges(&reply, headers, refusal, hint);
+        reply.n_headers +=
+            access_challenges(hint->policy, refusal == REFUSAL_WRONG_CREDENTIALS, &headers[reply.n_headers]);
     uint8_t bytes[BODY_MAX];
     struct buffer body = ON_STACK(bytes);
     int r = words->refused(&body, s);

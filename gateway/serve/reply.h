@@ -19,11 +19,13 @@
 int reply_accepted(struct http_exchange *x, const struct route *route, uint64_t rejected_profiles,
                    const struct error *message);
 
+struct access_policy;
+
 /* What a refusal says beside its text. */
 struct reply_hint {
-    uint64_t retry_after_ns;        /* with those that are retryable alone (refusal_is_retryable) */
-    bool takes_bearer, takes_basic; /* with a 401: the challenges */
-    const char *media;              /* with a 415 for a media type: those that are taken, "a, b" */
+    uint64_t retry_after_ns;            /* with those that are retryable alone (refusal_is_retryable) */
+    const struct access_policy *policy; /* with a 401: the challenges */
+    const char *media;                  /* with a 415 for a media type: those that are taken, "a, b" */
 };
 
 /* Refused. The text is for a person. 0 or -ENOMEM. */

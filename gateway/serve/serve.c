@@ -131,12 +131,10 @@ static const char *media_near(const struct route *route, const char *between, ch
 static void refuse_saying(struct serve *s, struct http_exchange *x, const struct route *route,
                           enum refusal refusal, const struct error *message, uint64_t retry_ns)
 {
-    const struct access_policy *policy = listener_of(x)->policy;
     char media[MEDIA_MAX];
     const struct reply_hint hint = {
         .retry_after_ns = retry_ns ? retry_ns : s->options.retry_after_ns,
-        .takes_bearer = access_takes_bearer(policy),
-        .takes_basic = access_takes_basic(policy),
+        .policy = listener_of(x)->policy,
         .media = refusal == REFUSAL_MEDIA_TYPE ? media_near(route, ", ", media) : NULL,
     };
     /* When even the answer finds no memory, the session resets the exchange: the peer learns that much. */

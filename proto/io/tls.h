@@ -15,6 +15,8 @@
 #include "proto/base/bytes.h"
 #include "proto/base/error.h"
 
+#define TLS_HANDSHAKE 0x16 /* first byte of a TLS connection (RFC 8446 §5.1), and of no HTTP request */
+
 struct tls_context; /* certificates and settings, shared by connections of one thread or several */
 struct tls;         /* one connection */
 

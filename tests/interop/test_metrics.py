@@ -13,6 +13,7 @@ import peers
 import pytest
 from programs import PATIENCE, Gateway, Process, captures, free_port, json_lines, running, wait_for
 from recorded import add_up, all_totals
+from test_access import CAROL, certificate
 from test_peers import collector
 
 FILES = captures("ebpf-*.pb")
@@ -140,6 +141,25 @@ def test_formats_by_accept():
         assert kind == "text/plain; version=0.0.4; charset=utf-8" and "# EOF" not in text and "trace_id" not in text
         kind, text = ask(gateway, "text/plain;version=1.0.0;escaping=allow-utf-8")
         assert kind == "text/plain; version=1.0.0; charset=utf-8; escaping=allow-utf-8"
+
+
+def test_prometheus_scrapes_an_admin_address_that_asks_who_it_is(tmp_path):
+    certificate(tmp_path, "server", names="IP:127.0.0.1")
+    (tmp_path / "tokens").write_text("alpha\n")
+    (tmp_path / "users").write_text(CAROL)
+    (tmp_path / "password").write_text("secret")
+    config = (f"admin: {{ tls: {{ cert_file: {tmp_path}/server.pem, key_file: {tmp_path}/server.key }},\n"
+              f"         auth: {{ bearer_tokens_file: {tmp_path}/tokens, htpasswd_file: {tmp_path}/users }} }}\n")
+    tls = f"    scheme: https\n    tls_config: {{ ca_file: {tmp_path}/server.pem }}\n"
+    ways = [f"    authorization: {{ credentials_file: {tmp_path}/tokens }}\n",
+            f"    basic_auth: {{ username: carol, password_file: {tmp_path}/password }}\n", "    authorization: { credentials: wrong }\n"]
+    with running(Gateway(config=config)) as gateway:
+        for path in FILES:
+            assert gateway.post(path.read_bytes())[0] == 200
+        with running(Prometheus("debian", tmp_path, [(gateway.admin, tls + way) for way in ways])) as prometheus:
+            for at in ("0", "1"):
+                wait_for(lambda: prometheus.value(f'sum(samples_kernel_count_total{{at="{at}"}})') == KERNEL, "the number in Prometheus")
+            wait_for(lambda: prometheus.value('up{at="2"}') == 0, "the one with a wrong token is refused")
 
 
 @pytest.mark.parametrize("peer,created", [("debian", "false"), ("debian", "true"), ("newest", "false"), ("newest", "true")])

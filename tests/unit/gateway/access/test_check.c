@@ -54,7 +54,9 @@ UNIT(bearer_tokens_are_right_wrong_or_missing)
     ck_assert_uint_eq(counted(&f, STATS_AUTH_ACCEPTED), 3);
     ck_assert_uint_eq(counted(&f, STATS_AUTH_WRONG), 4);
     ck_assert_uint_eq(counted(&f, STATS_AUTH_MISSING), 1);
-    ck_assert(access_takes_bearer(f.policy) && !access_takes_basic(f.policy));
+    struct http_header challenges[ACCESS_CHALLENGES_MAX];
+    ck_assert_uint_eq(access_challenges(f.policy, true, challenges), 1);
+    ck_assert(bytes_is(challenges[0].value, "Bearer realm=\"profgate\", error=\"invalid_token\""));
     access_leave(f.worker, &peer);
     fake_stop(&f);
 }
@@ -128,7 +130,10 @@ UNIT(passwords_are_verified_once_and_remembered)
     ck_assert_int_eq(access_check(f.worker, &x, f.policy, NULL, clock_monotonic()), ACCESS_WRONG);
     header.value = BYTES_LIT("Basic Y2Fyb2w6bmV3"); /* never seen, and no time to wait */
     ck_assert_int_eq(access_check(f.worker, &x, f.policy, NULL, clock_monotonic()), ACCESS_BUSY);
-    ck_assert(access_takes_basic(f.policy));
+    struct http_header challenges[ACCESS_CHALLENGES_MAX];
+    ck_assert_uint_eq(access_challenges(f.policy, false, challenges), 2);
+    ck_assert(bytes_is(challenges[0].value, "Bearer realm=\"profgate\""));
+    ck_assert(bytes_is(challenges[1].value, "Basic realm=\"profgate\", charset=\"UTF-8\""));
     access_leave(f.worker, &peer);
     access_leave(f.worker, &other);
     fake_stop(&f);

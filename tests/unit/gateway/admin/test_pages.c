@@ -61,6 +61,8 @@ static struct admin_ready ready = {checks, 2};
 static const char *const more[] = {"profgate.example"};
 static const struct pages_names names = {"gate.internal:9464", more, 1};
 
+static struct pages_guard guard;
+
 static struct pages *make_pages(void)
 {
     const struct admin_page rows[] = {
@@ -71,7 +73,7 @@ static struct pages *make_pages(void)
         {"GET", "/later", "answers by itself", .take = take},
         {"GET", "/", NULL, .take = take},
     };
-    return unit_made(pages_new(rows, ARRAY_LEN(rows), &names));
+    return unit_made(pages_new(rows, ARRAY_LEN(rows), &names, &guard));
 }
 
 static void ask_with(const char *method, const char *path, const char *query, const char *name,

@@ -43,7 +43,7 @@ static struct pages *make_pages(void)
 {
     const struct admin_page rows[] = {
         {"GET", "/much", "much", show_much}, admin_health_page(), admin_ready_page(&ready)};
-    return pages_new(rows, 3, &names);
+    return pages_new(rows, 3, &names, &(struct pages_guard){0});
 }
 
 /* As the session does it. */

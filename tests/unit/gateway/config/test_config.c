@@ -109,13 +109,13 @@ UNIT(an_address_has_keys_of_its_own)
     const struct config_receiver *first = &c->receivers[0], *second = &c->receivers[1];
     ck_assert_uint_eq(c->n_receivers, 2);
     ck_assert_uint_eq(first->wire_version, PROFILES_LAYOUT_1_8);
-    ck_assert_str_eq(first->tls_client_ca_file, "ca.pem");
-    ck_assert_uint_eq(first->tls_min_version, CONFIG_TLS_1_3);
-    ck_assert_str_eq(first->auth_bearer_tokens_file, "t");
-    ck_assert_uint_eq(first->auth_identities.n, 2);
+    ck_assert_str_eq(first->door.tls_client_ca_file, "ca.pem");
+    ck_assert_uint_eq(first->door.tls_min_version, CONFIG_TLS_1_3);
+    ck_assert_str_eq(first->door.auth_bearer_tokens_file, "t");
+    ck_assert_uint_eq(first->door.auth_identities.n, 2);
     ck_assert_str_eq(second->endpoint, "unix:/run/profgate.sock");
     ck_assert_uint_eq(second->wire_version, PROFILES_LAYOUT_UNKNOWN);
-    ck_assert_ptr_null(second->tls_cert_file);
+    ck_assert_ptr_null(second->door.tls_cert_file);
     ck_assert_uint_eq(c->per_client.bytes_per_second, 1u << 20);
     ck_assert_uint_eq(c->per_client.connections, 7);
     ck_assert_uint_eq(c->per_tenant.requests, 0);
@@ -299,7 +299,7 @@ UNIT(a_single_key_can_be_set)
     ck_assert_int_eq(config_set(c, "rules.builtin", "connector, cpu", &e), 0);
     ck_assert_uint_eq(c->rules_builtin.n, 2);
     ck_assert_int_eq(config_set(c, "receivers.otlp.tls.cert_file", "c.pem", &e), 0);
-    ck_assert_str_eq(c->receivers[1].tls_cert_file, "c.pem");
+    ck_assert_str_eq(c->receivers[1].door.tls_cert_file, "c.pem");
     ck_assert_int_eq(config_set(c, "receivers.otlp.endpoint", "a:1", &e), -EINVAL);
     config_free(c);
 }
