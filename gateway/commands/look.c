@@ -104,13 +104,13 @@ static int begin(struct viewer *v, const char *listen, struct error *e)
 
 static int listen_at(struct viewer *v, struct error *e)
 {
-    struct admin_page pages[LOOK_N_ENDPOINTS + UI_PAGES_MAX];
+    struct admin_page pages[LOOKING_PAGES_MAX + UI_PAGES_MAX];
     uint32_t n_ui;
     const struct admin_page *ui = ui_pages(v->ui, &n_ui);
-    looking_pages(v->looking, pages);
-    memcpy(&pages[LOOK_N_ENDPOINTS], ui, n_ui * sizeof *ui);
+    const uint32_t n = looking_pages(v->looking, pages);
+    memcpy(&pages[n], ui, n_ui * sizeof *ui);
     const struct admin_options options = {
-        .endpoint = v->config->admin_endpoint, .pages = pages, .n_pages = LOOK_N_ENDPOINTS + n_ui};
+        .endpoint = v->config->admin_endpoint, .pages = pages, .n_pages = n + n_ui};
     v->admin = admin_new(&options, v->loop, e);
     return v->admin ? 0 : -EADDRINUSE;
 }

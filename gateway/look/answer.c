@@ -7,12 +7,6 @@
 #include "gateway/look/parts.h"
 #include "proto/base/clock.h"
 
-/* What an answer may take beside the store. */
-#define QUERY_BYTES ((size_t)64 << 20)
-
-/* With less left the answer was too large. */
-#define ROOM_BYTES ((size_t)64 << 10)
-
 #define JSON "application/json"
 
 int look_by_rank(const void *a, const void *b)
@@ -51,12 +45,14 @@ void look_put_counts(struct json *j, const struct look_found *found)
 int look_tree_of(const struct look_asked *asked, struct look_tree *ret, struct look_found found[LOOK_SIDES])
 {
     const struct look_question *q = asked->question;
-    int r = look_tree_init(ret, asked->budget, q->lines);
+    int r = look_tree_init(ret, asked->budget, q->detail);
     const uint32_t n = q->endpoint == LOOK_DIFF ? 2 : 1;
     for (uint32_t i = 0; i < n && r == 0; i++)
         r = look_tree_gather(ret, i, asked->store, &q->select[i], asked->deadline_ns, &found[i]);
     if (r == 0 && q->filter.p)
         r = look_tree_filter(ret, q->filter);
+    if (r == 0 && q->under)
+        r = look_tree_under(ret, q->under, q->n_under);
     return r == 0 ? look_tree_sum(ret) : r;
 }
 
@@ -131,7 +127,7 @@ static int write_json(const struct look_asked *asked, struct buffer *out)
 {
     static int (*const write[LOOK_N_ENDPOINTS])(const struct look_asked *asked, struct json *j) = {
         [LOOK_TYPES] = look_write_lists,       [LOOK_SERVICES] = look_write_lists,
-        [LOOK_LABELS] = look_write_lists,      [LOOK_SERIES] = look_write_series,
+        [LOOK_LABELS] = look_write_labels,     [LOOK_SERIES] = look_write_series,
         [LOOK_FLAME] = look_write_flame,       [LOOK_DIFF] = look_write_diff,
         [LOOK_SANDWICH] = look_write_sandwich, [LOOK_TOP] = look_write_top,
         [LOOK_STATUS] = write_status,
@@ -159,7 +155,7 @@ int look_answer(struct look_store *s, enum look_endpoint endpoint, struct bytes 
                 uint64_t deadline_ns, struct look_answer *ret)
 {
     *ret = (struct look_answer){.body = BUFFER_INIT(LOOK_ANSWER_MAX)};
-    struct budget budget = BUDGET_INIT(QUERY_BYTES, s->budget.parent);
+    struct budget budget = BUDGET_INIT(LOOK_QUESTION_BYTES, s->budget.parent);
     struct look_question q;
     struct error e;
     int r = look_question_read(&q, endpoint, query, now_ns, &e);
@@ -170,7 +166,7 @@ int look_answer(struct look_store *s, enum look_endpoint endpoint, struct bytes 
         r = write_answer(&asked, ret);
         if (r == LOOK_TOO_LONG)
             r = look_answer_error(ret, 504, "it takes too long; ask for less time or one service");
-        else if (r < 0 && buffer_is_short_of(&ret->body, ROOM_BYTES))
+        else if (r < 0 && buffer_is_short_of(&ret->body, LOOK_ANSWER_ROOM))
             r = look_answer_error(ret, 400,
                                   "the answer is larger than 16 MiB; ask for fewer nodes, or less time");
     }

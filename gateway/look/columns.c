@@ -1,23 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Trees as columns. Of a large one the nodes with the largest totals are shown: a parent has no less than its
- * child, and stands before it, so that they are a tree. What is left out is its parent's `more`.
- */
+/* Trees as columns. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "gateway/look/parts.h"
+#include "gateway/look/shown.h"
 #include "proto/base/hash.h"
-
-/* A tree to be shown: nodes over the frames of some dictionary. */
-struct shown {
-    const struct look_node *nodes;
-    uint32_t n, n_sides;
-    const uint64_t *self[LOOK_SIDES], *total[LOOK_SIDES];
-    VEC(uint32_t) number; /* [node] in the answer, or LOOK_NONE */
-    VEC(uint64_t) more[LOOK_SIDES];
-    uint32_t root_frame; /* LOOK_NONE: it has none */
-};
 
 /* The strings and frames that any node shown has, with numbers of the answer. */
 struct used {
@@ -26,97 +14,6 @@ struct used {
     VEC(uint32_t) frame, string;   /* [number] in the answer + 1; 0: none of it has it */
     VEC(uint32_t) frames, strings; /* of the dictionary, in the order of the answer */
 };
-
-static uint64_t weight(const struct shown *s, uint32_t node)
-{
-    return s->n_sides == 1 ? s->total[0][node] : look_add(s->total[0][node], s->total[1][node]);
-}
-
-/* The k-th largest (from 0) of n, which are put in another order: Hoare's selection. */
-static uint64_t kth_largest(uint64_t *v, uint32_t n, uint32_t k)
-{
-    uint32_t from = 0, to = n;
-    while (to - from > 1) {
-        const uint64_t pivot = v[from + (to - from) / 2];
-        uint32_t above = from, i = from, below = to;
-        while (i < below) {
-            const uint64_t x = v[i];
-            if (x > pivot) {
-                v[i++] = v[above];
-                v[above++] = x;
-            } else if (x < pivot) {
-                v[i] = v[--below];
-                v[below] = x;
-            } else {
-                i++;
-            }
-        }
-        if (k < above)
-            to = above;
-        else if (k >= below)
-            from = below;
-        else
-            return pivot;
-    }
-    return v[from];
-}
-
-/* What a node must have to be shown; of those that have just that the first *ret_ties are. */
-static int threshold(const struct shown *s, uint32_t most, struct budget *budget, uint64_t *ret,
-                     uint32_t *ret_ties)
-{
-    VEC(uint64_t) weights = {.budget = budget};
-    *ret = 1;
-    *ret_ties = UINT32_MAX;
-    if (s->n <= most)
-        return 0;
-    if (vec_reserve(&weights, s->n) < 0)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < s->n; i++)
-        weights.p[i] = weight(s, i);
-    const uint64_t least = kth_largest(weights.p, s->n, most - 1);
-    if (least > 0) {
-        *ret = least;
-        *ret_ties = most;
-        for (uint32_t i = 0; i < s->n; i++)
-            *ret_ties -= weight(s, i) > least;
-    }
-    vec_release(&weights);
-    return 0;
-}
-
-/* The root is always shown. */
-static int choose(struct shown *s, uint32_t most, struct budget *budget)
-{
-    uint64_t least;
-    uint32_t ties, n = 1;
-    s->number.budget = s->more[0].budget = s->more[1].budget = budget;
-    int r = threshold(s, most, budget, &least, &ties);
-    if (r == 0)
-        r = vec_extend(&s->number, s->n);
-    for (uint32_t side = 0; side < s->n_sides && r == 0; side++)
-        r = vec_extend(&s->more[side], s->n);
-    if (r < 0)
-        return r;
-    s->number.p[0] = 0;
-    for (uint32_t i = 1; i < s->n; i++) {
-        const uint64_t w = weight(s, i);
-        const uint32_t parent = s->nodes[i].parent;
-        const bool is_shown = s->number.p[parent] != LOOK_NONE && (w > least || (w == least && ties > 0));
-        ties -= is_shown && w == least && ties != UINT32_MAX;
-        s->number.p[i] = is_shown ? n++ : LOOK_NONE;
-        for (uint32_t side = 0; side < s->n_sides && !is_shown; side++)
-            s->more[side].p[parent] = look_add(s->more[side].p[parent], s->total[side][i]);
-    }
-    return 0;
-}
-
-static void shown_release(struct shown *s)
-{
-    vec_release(&s->number);
-    vec_release(&s->more[0]);
-    vec_release(&s->more[1]);
-}
 
 /* ---- frames and strings -------------------------------------------------------------------- */
 
@@ -143,7 +40,7 @@ static int use_frame(struct used *u, uint32_t frame)
 
 static int used_init(struct used *u, const struct look_tree *t)
 {
-    *u = (struct used){.dict = &t->dict, .lines = t->lines};
+    *u = (struct used){.dict = &t->dict, .lines = t->detail == LOOK_LINES};
     u->frame.budget = u->string.budget = u->frames.budget = u->strings.budget = t->budget;
     int r = vec_extend(&u->frame, t->dict.frames.n);
     r = r < 0 ? r : vec_extend(&u->string, t->dict.strings.n);
@@ -158,7 +55,7 @@ static void used_release(struct used *u)
     vec_release(&u->strings);
 }
 
-static int use_all(struct used *u, const struct shown *s)
+static int use_all(struct used *u, const struct look_shown *s)
 {
     int r = use_frame(u, s->root_frame);
     for (uint32_t i = 1; i < s->n && r == 0; i++)
@@ -197,7 +94,7 @@ static void put_used(struct json *j, const struct used *u)
 
 /* ---- nodes --------------------------------------------------------------------------------- */
 
-static void put_numbers(struct json *j, const struct shown *s, const char *name, const uint64_t *values)
+static void put_numbers(struct json *j, const struct look_shown *s, const char *name, const uint64_t *values)
 {
     json_key(j, name), json_open(j, '[');
     for (uint32_t i = 0; i < s->n; i++)
@@ -206,7 +103,7 @@ static void put_numbers(struct json *j, const struct shown *s, const char *name,
     json_close(j, ']');
 }
 
-static void put_nodes(struct json *j, const struct used *u, const struct shown *s, const char *name)
+static void put_nodes(struct json *j, const struct used *u, const struct look_shown *s, const char *name)
 {
     static const char *const names[][3] = {{"self", "total", "more"}, {"self_b", "total_b", "more_b"}};
     json_key(j, name), json_open(j, '{');
@@ -230,25 +127,14 @@ static void put_nodes(struct json *j, const struct used *u, const struct shown *
     json_close(j, '}');
 }
 
-static struct shown shown_of(const struct look_tree *t, uint32_t n_sides)
-{
-    struct shown s = {
-        .nodes = t->dict.nodes.p, .n = t->dict.nodes.n, .n_sides = n_sides, .root_frame = LOOK_NONE};
-    for (uint32_t i = 0; i < n_sides; i++) {
-        s.self[i] = t->self[i].p;
-        s.total[i] = t->total[i].p;
-    }
-    return s;
-}
-
 /* ---- flame and diff ------------------------------------------------------------------------ */
 
 static int put_tree(const struct look_asked *asked, struct json *j, const struct look_tree *t,
                     uint32_t n_sides)
 {
-    struct shown shown = shown_of(t, n_sides);
+    struct look_shown shown = look_shown_of(t, n_sides);
     struct used used;
-    int r = choose(&shown, asked->question->nodes, t->budget);
+    int r = look_shown_choose(&shown, asked->question->nodes, t->budget);
     int made = used_init(&used, t);
     r = r < 0 ? r : made < 0 ? made : use_all(&used, &shown);
     if (r == 0) {
@@ -256,7 +142,7 @@ static int put_tree(const struct look_asked *asked, struct json *j, const struct
         put_nodes(j, &used, &shown, "node");
     }
     used_release(&used);
-    shown_release(&shown);
+    look_shown_release(&shown);
     return r;
 }
 
@@ -389,25 +275,25 @@ static int slice_tree(const struct look_tree *t, struct bytes function, struct s
     return r < 0 ? r : partial_sum(&s->callees);
 }
 
-static struct shown shown_of_partial(const struct partial *p, uint32_t frame)
+static struct look_shown shown_of_partial(const struct partial *p, uint32_t frame)
 {
-    return (struct shown){.nodes = p->nodes.p,
-                          .n = p->nodes.n,
-                          .n_sides = 1,
-                          .self = {p->self.p},
-                          .total = {p->total.p},
-                          .root_frame = frame};
+    return (struct look_shown){.nodes = p->nodes.p,
+                               .n = p->nodes.n,
+                               .n_sides = 1,
+                               .self = {p->self.p},
+                               .total = {p->total.p},
+                               .root_frame = frame};
 }
 
 static int put_sandwich(const struct look_asked *asked, struct json *j, const struct look_tree *t,
                         const struct sandwich *s)
 {
-    struct shown callers = shown_of_partial(&s->callers, s->frame),
-                 callees = shown_of_partial(&s->callees, s->frame);
+    struct look_shown callers = shown_of_partial(&s->callers, s->frame),
+                      callees = shown_of_partial(&s->callees, s->frame);
     struct used used;
     int made = used_init(&used, t);
-    int r = choose(&callers, asked->question->nodes, t->budget);
-    r = r < 0 ? r : choose(&callees, asked->question->nodes, t->budget);
+    int r = look_shown_choose(&callers, asked->question->nodes, t->budget);
+    r = r < 0 ? r : look_shown_choose(&callees, asked->question->nodes, t->budget);
     r = r < 0 ? r : made < 0 ? made : use_all(&used, &callers);
     r = r < 0 ? r : use_all(&used, &callees);
     if (r == 0) {
@@ -419,8 +305,8 @@ static int put_sandwich(const struct look_asked *asked, struct json *j, const st
         put_nodes(j, &used, &callees, "callees");
     }
     used_release(&used);
-    shown_release(&callers);
-    shown_release(&callees);
+    look_shown_release(&callers);
+    look_shown_release(&callees);
     return r;
 }
 

@@ -55,10 +55,11 @@ uint32_t look_dict_node(struct look_dict *d, uint32_t parent, uint32_t frame)
     return d->nodes.n++;
 }
 
-uint32_t look_dict_copy_frame(struct look_dict *d, const struct look_dict *from, uint32_t number, bool lines,
-                              uint32_t *strings)
+uint32_t look_dict_copy_frame(struct look_dict *d, const struct look_dict *from, uint32_t number,
+                              enum look_detail detail, uint32_t *strings)
 {
-    struct look_frame frame = from->frames.p[number];
+    const struct look_frame *whole = &from->frames.p[number];
+    struct look_frame frame = detail == LOOK_NAMES ? (struct look_frame){.name = whole->name} : *whole;
     uint32_t *const parts[] = {&frame.name, &frame.file, &frame.lib, &frame.kind};
     for (uint32_t i = 0; i < ARRAY_LEN(parts); i++) {
         const uint32_t was = *parts[i];
@@ -70,6 +71,6 @@ uint32_t look_dict_copy_frame(struct look_dict *d, const struct look_dict *from,
         if (strings)
             strings[was] = *parts[i];
     }
-    frame.line = lines ? frame.line : 0;
+    frame.line = detail == LOOK_LINES ? frame.line : 0;
     return look_dict_frame(d, &frame);
 }

@@ -39,10 +39,13 @@ uint32_t look_dict_string(struct look_dict *d, struct bytes text);
 uint32_t look_dict_frame(struct look_dict *d, const struct look_frame *frame);
 uint32_t look_dict_node(struct look_dict *d, uint32_t parent, uint32_t frame);
 
-/* The frame of another one in this one, with its line or without; `strings` are the other's numbers in this
+/* What frames are told apart by. */
+enum look_detail { LOOK_NAMES, LOOK_FUNCTIONS /* and file, library, kind */, LOOK_LINES /* and line */ };
+
+/* The frame of another one in this one, as far as the detail goes; `strings` are the other's numbers in this
  * one, LOOK_NONE where they are not known yet; NULL: nobody keeps them. LOOK_NONE: no memory. */
-uint32_t look_dict_copy_frame(struct look_dict *d, const struct look_dict *from, uint32_t frame, bool lines,
-                              uint32_t *strings);
+uint32_t look_dict_copy_frame(struct look_dict *d, const struct look_dict *from, uint32_t frame,
+                              enum look_detail detail, uint32_t *strings);
 
 /* The number of a record among those of a vector, by its bytes; added if it is new. */
 #define LOOK_FIND_OR_ADD(vec, table, record)                                                  \

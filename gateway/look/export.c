@@ -80,7 +80,7 @@ static uint32_t mapping_id(struct exporting *x, uint32_t lib)
                                           .filename = pprof_write_string(x->w, text(x, lib)),
                                           .has_functions = true,
                                           .has_filenames = true,
-                                          .has_line_numbers = x->tree->lines};
+                                          .has_line_numbers = x->tree->detail == LOOK_LINES};
     pprof_write_mapping(x->w, &mapping);
     return x->mapping_of[lib] = x->n_mappings;
 }
@@ -114,20 +114,24 @@ static void put_sample(struct exporting *x, uint32_t node)
     pprof_write_sample(x->w, &sample, 1);
 }
 
-/* Parts 2 to 5 of a type's id. */
-static struct pprof_type type_of(struct pprof_writer *w, struct bytes id, uint32_t part)
+struct bytes look_type_part(struct bytes id, uint32_t part)
 {
-    struct bytes parts[5] = {{0}};
-    for (uint32_t i = 0; i < ARRAY_LEN(parts); i++) {
+    for (;; part--) {
         const uint8_t *colon = id.n > 0 ? memchr(id.p, ':', id.n) : NULL;
-        parts[i] = bytes_of(id.p, colon ? (size_t)(colon - id.p) : id.n);
-        id = colon ? bytes_from(id, parts[i].n + 1) : bytes_of(id.p + id.n, 0);
+        if (part == 0)
+            return bytes_of(id.p, colon ? (size_t)(colon - id.p) : id.n);
+        id = colon ? bytes_from(id, (size_t)(colon - id.p) + 1) : bytes_of(id.p + id.n, 0);
     }
-    return (struct pprof_type){pprof_write_string(w, parts[part]), pprof_write_string(w, parts[part + 1])};
 }
 
-static int write_profile(const struct look_asked *asked, const struct look_tree *tree,
-                         const struct look_found *found, struct buffer *plain)
+static struct pprof_type type_of(struct pprof_writer *w, struct bytes id, uint32_t part)
+{
+    return (struct pprof_type){pprof_write_string(w, look_type_part(id, part)),
+                               pprof_write_string(w, look_type_part(id, part + 1))};
+}
+
+int look_write_profile(const struct look_asked *asked, const struct look_tree *tree,
+                       const struct look_found *found, struct buffer *plain)
 {
     struct pprof_writer w;
     const struct bytes id = asked->question->select[0].type;
@@ -155,7 +159,7 @@ int look_write_pprof(const struct look_asked *asked, struct buffer *out)
     struct buffer plain = BUFFER_INIT(LOOK_ANSWER_MAX);
     struct gzip_stream *gzip = gzip_stream_new(GZIP_LEVEL);
     int r = look_tree_of(asked, &tree, found);
-    r = r != 0 ? r : gzip ? write_profile(asked, &tree, &found[0], &plain) : -ENOMEM;
+    r = r != 0 ? r : gzip ? look_write_profile(asked, &tree, &found[0], &plain) : -ENOMEM;
     if (r == 0)
         r = gzip_stream_add(gzip, buffer_bytes(&plain), true, out);
     gzip_stream_free(gzip);

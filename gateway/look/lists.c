@@ -138,15 +138,13 @@ static void put_types(const struct listing *l, struct json *j)
     }
 }
 
-static int put_sorted(const struct listing *l, struct budget *budget, struct json *j)
+typedef VEC(struct bytes) texts;
+
+static int sort_texts(const struct listing *l, texts *ret)
 {
-    VEC(struct bytes) sorted = {.budget = budget};
-    int r = vec_append_all(&sorted, l->texts.p, l->texts.n);
-    if (r == 0 && sorted.n > 1)
-        qsort(sorted.p, sorted.n, sizeof *sorted.p, by_text);
-    for (uint32_t i = 0; r == 0 && i < min_of(sorted.n, VALUES_MAX); i++)
-        json_string(j, sorted.p[i]);
-    vec_release(&sorted);
+    int r = vec_append_all(ret, l->texts.p, l->texts.n);
+    if (r == 0 && ret->n > 1)
+        qsort(ret->p, ret->n, sizeof *ret->p, by_text);
     return r;
 }
 
@@ -165,32 +163,66 @@ static int put_ranked(const struct listing *l, const struct look_found *found, s
     return r;
 }
 
-int look_write_lists(const struct look_asked *asked, struct json *j)
+/* Goes over everything that is asked about. As look_visit; released in any case. */
+static int gather(struct listing *l, const struct look_asked *asked, struct look_found *found)
 {
     const struct look_question *q = asked->question;
-    struct listing l = {.question = q,
-                        .texts = INTERN_INIT(asked->budget),
-                        .host_names = INTERN_INIT(asked->budget),
-                        .units = INTERN_INIT(asked->budget),
-                        .hosts = IDMAP_INIT(asked->budget)};
-    l.entries.budget = asked->budget;
+    *l = (struct listing){.question = q,
+                          .texts = INTERN_INIT(asked->budget),
+                          .host_names = INTERN_INIT(asked->budget),
+                          .units = INTERN_INIT(asked->budget),
+                          .hosts = IDMAP_INIT(asked->budget)};
+    l->entries.budget = asked->budget;
     const struct look_visit visit = {.select = &q->select[0],
                                      .is_of_services = q->endpoint == LOOK_TYPES,
                                      .deadline_ns = asked->deadline_ns,
                                      .show = add,
-                                     .context = &l,
+                                     .context = l,
                                      .budget = asked->budget};
+    return look_visit(asked->store, &visit, found);
+}
+
+int look_each_text(const struct look_asked *asked, void (*each)(void *context, struct bytes text),
+                   void *context)
+{
+    struct listing l;
     struct look_found found;
-    int r = look_visit(asked->store, &visit, &found);
+    texts sorted = {.budget = asked->budget};
+    int r = gather(&l, asked, &found);
+    if (r == 0 && (r = sort_texts(&l, &sorted)) == 0)
+        for (uint32_t i = 0; i < min_of(sorted.n, VALUES_MAX); i++)
+            each(context, sorted.p[i]);
+    vec_release(&sorted);
+    listing_release(&l);
+    return r;
+}
+
+int look_write_lists(const struct look_asked *asked, struct json *j)
+{
+    struct listing l;
+    struct look_found found;
+    int r = gather(&l, asked, &found);
     if (r == 0) {
         json_open(j, '[');
-        if (q->endpoint == LOOK_TYPES)
+        if (asked->question->endpoint == LOOK_TYPES)
             put_types(&l, j);
         else
-            r = q->endpoint == LOOK_SERVICES ? put_ranked(&l, &found, asked->budget, j)
-                                             : put_sorted(&l, asked->budget, j);
+            r = put_ranked(&l, &found, asked->budget, j);
         json_close(j, ']');
     }
     listing_release(&l);
+    return r;
+}
+
+static void put_text(void *context, struct bytes text)
+{
+    json_string(context, text);
+}
+
+int look_write_labels(const struct look_asked *asked, struct json *j)
+{
+    json_open(j, '[');
+    int r = look_each_text(asked, put_text, j);
+    json_close(j, ']');
     return r;
 }

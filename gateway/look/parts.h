@@ -9,6 +9,12 @@
 #include "gateway/look/tree.h"
 #include "proto/base/json.h"
 
+/* What an answer may take beside the store. */
+#define LOOK_QUESTION_BYTES ((size_t)64 << 20)
+
+/* With less left in its body the answer was too large. */
+#define LOOK_ANSWER_ROOM ((size_t)64 << 10)
+
 struct look_asked {
     struct look_store *store;
     const struct look_question *question;
@@ -17,7 +23,8 @@ struct look_asked {
 };
 
 /* Each writes the whole answer. 0, LOOK_TOO_LONG, -ENOMEM or -ENOBUFS. */
-int look_write_lists(const struct look_asked *asked, struct json *j); /* types, services, labels */
+int look_write_lists(const struct look_asked *asked, struct json *j); /* types, services */
+int look_write_labels(const struct look_asked *asked, struct json *j);
 int look_write_series(const struct look_asked *asked, struct json *j);
 int look_write_flame(const struct look_asked *asked, struct json *j);
 int look_write_diff(const struct look_asked *asked, struct json *j);
@@ -26,8 +33,20 @@ int look_write_top(const struct look_asked *asked, struct json *j);
 int look_write_folded(const struct look_asked *asked, struct buffer *out);
 int look_write_pprof(const struct look_asked *asked, struct buffer *out);
 
+/* The texts of types or labels, sorted, each shown once. As look_visit. */
+int look_each_text(const struct look_asked *asked, void (*each)(void *context, struct bytes text),
+                   void *context);
+
+/* Appends a selection that look_tree_of has made as a profile.proto. 0, -ENOMEM or -ENOBUFS. */
+int look_write_profile(const struct look_asked *asked, const struct look_tree *tree,
+                       const struct look_found *found, struct buffer *out);
+
 /* A selection as a tree with its totals, filtered as asked; of diff with both. 0 or as look_visit. */
 int look_tree_of(const struct look_asked *asked, struct look_tree *ret, struct look_found found[LOOK_SIDES]);
+
+/* One of the parts between colons of a type's id. */
+#define LOOK_TYPE_PARTS 5u
+struct bytes look_type_part(struct bytes id, uint32_t part);
 
 /* Members that all answers about a selection have: window, type and unit; seen, kept and p. */
 void look_put_window(struct json *j, const struct look_found *found);

@@ -8,8 +8,6 @@
 #include "proto/http/query.h"
 
 #define LAST_NS        (15 * 60ull * NSEC_PER_SEC)
-#define NODES_DEFAULT  8192u
-#define NODES_MAX      65536u
 #define TOP_DEFAULT    100u
 #define TOP_MAX        1000u
 #define GROUPS_DEFAULT 10u
@@ -93,7 +91,7 @@ static int put_by(struct look_question *q, struct bytes name, struct bytes value
 static int put(struct look_question *q, struct bytes name, struct bytes value, struct error *e)
 {
     if (bytes_is(name, "nodes"))
-        return number(value, NODES_MAX, &q->nodes) == 0 ? 0 : wrong(e, name, "1 to 65536");
+        return number(value, LOOK_NODES_MAX, &q->nodes) == 0 ? 0 : wrong(e, name, "1 to 65536");
     if (bytes_is(name, "limit")) {
         const uint32_t most = q->endpoint == LOOK_SERIES ? GROUPS_MAX : TOP_MAX;
         return number(value, most, &q->limit) == 0
@@ -107,7 +105,7 @@ static int put(struct look_question *q, struct bytes name, struct bytes value, s
     if (bytes_is(name, "by"))
         return put_by(q, name, value, e);
     if (bytes_is(name, "lines"))
-        q->lines = bytes_is(value, "1") || bytes_is(value, "true");
+        q->detail = bytes_is(value, "1") || bytes_is(value, "true") ? LOOK_LINES : LOOK_FUNCTIONS;
     else if (bytes_is(name, "sort"))
         q->by_total = bytes_is(value, "total");
     else if (bytes_is(name, "filter"))
@@ -159,8 +157,9 @@ int look_question_read(struct look_question *q, enum look_endpoint endpoint, str
     *q = (struct look_question){
         .endpoint = endpoint,
         .now_ns = now_ns,
-        .nodes = NODES_DEFAULT,
+        .nodes = LOOK_NODES_DEFAULT,
         .limit = endpoint == LOOK_SERIES ? GROUPS_DEFAULT : TOP_DEFAULT,
+        .detail = LOOK_FUNCTIONS,
         .group = LOOK_NO_LABEL,
         .name = LOOK_NO_LABEL,
     };

@@ -29,6 +29,10 @@ enum look_endpoint {
         LOOK_N_ENDPOINTS
 };
 
+/* Of an answer: as it is unless somebody says so, and the most. */
+#define LOOK_NODES_DEFAULT 8192u
+#define LOOK_NODES_MAX     65536u
+
 enum look_by { LOOK_BY_FUNCTION, LOOK_BY_LIBRARY, LOOK_BY_FILE };
 
 struct look_question {
@@ -37,8 +41,11 @@ struct look_question {
     struct arena arena;           /* of texts */
     struct look_select select[2]; /* a and b; b only of diff */
     uint32_t nodes, limit;
+    const struct bytes *under; /* functions that stacks begin with, the outermost first; NULL: any */
+    uint32_t n_under;
     uint64_t step_ns; /* 0: as it fits */
-    bool lines, by_total;
+    enum look_detail detail;
+    bool by_total;
     enum look_by by;
     enum look_label group;         /* LOOK_NO_LABEL: runtime */
     enum look_label name;          /* whose values are asked for; LOOK_NO_LABEL: names */

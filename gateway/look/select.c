@@ -83,7 +83,8 @@ static int take_matcher(struct look_select *s, struct bytes *text, struct arena 
     if (s->n == LOOK_MATCHERS_MAX)
         return error_set(e, LOOK_WRONG, "query: at most %u labels", LOOK_MATCHERS_MAX);
     struct look_matcher *m = &s->matchers[s->n];
-    *m = (struct look_matcher){.label = look_label_of(take_name(text))};
+    const struct bytes name = take_name(text);
+    *m = (struct look_matcher){.label = look_label_of(name), .is_type = bytes_is(name, LOOK_TYPE_LABEL)};
     if (take(text, "=~"))
         m->is_regex = true;
     else if (take(text, "!~"))
@@ -185,7 +186,7 @@ int look_moment(struct bytes text, uint64_t now_ns, uint64_t *ret_ns)
 bool look_select_is_of_services(const struct look_select *s)
 {
     for (uint32_t i = 0; i < s->n; i++)
-        if (s->matchers[i].label != LOOK_SERVICE)
+        if (s->matchers[i].label != LOOK_SERVICE && !s->matchers[i].is_type)
             return false;
     return true;
 }
@@ -207,8 +208,10 @@ int look_select_series(const struct look_select *s, const struct look_epoch *e, 
         ret[i] = !s->type.p || bytes_eq(intern_get(&e->dict.strings, series->type), s->type);
         for (uint32_t k = 0; k < s->n && ret[i]; k++) {
             const enum look_label label = s->matchers[k].label;
-            const struct bytes value =
-                label == LOOK_NO_LABEL ? BYTES_LIT("") : intern_get(&e->dict.strings, series->label[label]);
+            const struct bytes value = s->matchers[k].is_type ? intern_get(&e->dict.strings, series->type)
+                                       : label == LOOK_NO_LABEL
+                                           ? BYTES_LIT("")
+                                           : intern_get(&e->dict.strings, series->label[label]);
             ret[i] = meets(&s->matchers[k], &scratch, value);
         }
     }

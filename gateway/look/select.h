@@ -12,10 +12,14 @@
 
 #define LOOK_MATCHERS_MAX 16u
 
+/* The type's name where labels are matched, as Pyroscope has it. */
+#define LOOK_TYPE_LABEL "__profile_type__"
+
 struct regex;
 
 struct look_matcher {
     enum look_label label; /* LOOK_NO_LABEL: one that nothing has, which is as if it were empty */
+    bool is_type;          /* not of a label, but of the type */
     bool is_regex, is_not;
     struct bytes value;
     struct regex *regex;

@@ -179,7 +179,7 @@ static uint32_t copy_node(struct look_dict *to, const struct look_dict *from, ui
         path[n++] = from->nodes.p[node].frame;
     node = LOOK_ROOT;
     while (n-- > 0 && node != LOOK_NONE) {
-        const uint32_t frame = look_dict_copy_frame(to, from, path[n], true, NULL);
+        const uint32_t frame = look_dict_copy_frame(to, from, path[n], LOOK_LINES, NULL);
         node = frame == LOOK_NONE ? LOOK_NONE : look_dict_node(to, node, frame);
     }
     return node;

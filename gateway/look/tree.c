@@ -12,9 +12,9 @@
 /* From here on the coarse level tells what it can: 2000 slices are a fifth of a second. */
 #define COARSE_FROM_NS (6 * 3600ull * NSEC_PER_SEC)
 
-int look_tree_init(struct look_tree *t, struct budget *budget, bool lines)
+int look_tree_init(struct look_tree *t, struct budget *budget, enum look_detail detail)
 {
-    *t = (struct look_tree){.budget = budget, .lines = lines};
+    *t = (struct look_tree){.budget = budget, .detail = detail};
     for (uint32_t i = 0; i < LOOK_SIDES; i++)
         t->self[i].budget = t->total[i].budget = budget;
     return look_dict_init(&t->dict, budget);
@@ -72,6 +72,7 @@ static int show_slice(void *context, const struct look_slice *slice)
     if (v->visit->deadline_ns != 0 && clock_monotonic() > v->visit->deadline_ns)
         return LOOK_TOO_LONG;
     const uint64_t unit = slice->level == LOOK_COARSE ? LOOK_COARSE_SLICES * LOOK_SLICE_NS : LOOK_SLICE_NS;
+    v->found->slice_ns = unit;
     int r = look_sections_begin(slice->data, &sections);
     while (r == 0 && (r = look_sections_next(&sections, &section)) == 0) {
         if (section.series >= v->epoch->series.n || !v->wanted[section.series])
@@ -204,7 +205,7 @@ static int put_nodes(struct gathering *g, const struct look_dict *from, struct n
             continue; /* nothing below it has anything */
         uint32_t *frame = &map->frame.p[from->nodes.p[i].frame];
         if (*frame == LOOK_NONE)
-            *frame = look_dict_copy_frame(&t->dict, from, from->nodes.p[i].frame, t->lines, map->string.p);
+            *frame = look_dict_copy_frame(&t->dict, from, from->nodes.p[i].frame, t->detail, map->string.p);
         const uint32_t parent = map->node.p[from->nodes.p[i].parent];
         const uint32_t node = *frame == LOOK_NONE ? LOOK_NONE : look_dict_node(&t->dict, parent, *frame);
         if (node == LOOK_NONE || vec_extend(&t->self[g->side], t->dict.nodes.n) < 0)
@@ -275,6 +276,26 @@ int look_tree_filter(struct look_tree *t, struct bytes text)
                 t->self[side].p[i] = 0;
     }
     vec_release(&has);
+    return r;
+}
+
+int look_tree_under(struct look_tree *t, const struct bytes *names, uint32_t n)
+{
+    VEC(uint32_t)
+    met = {.budget = t->budget}; /* [node] names on its path from the root; n + 1: another one */
+    int r = vec_extend(&met, t->dict.nodes.n);
+    for (uint32_t i = 1; r == 0 && i < t->dict.nodes.n; i++) {
+        const struct look_node *node = &t->dict.nodes.p[i];
+        const uint32_t before = met.p[node->parent];
+        const bool is_next =
+            before < n &&
+            bytes_eq(names[before], intern_get(&t->dict.strings, t->dict.frames.p[node->frame].name));
+        met.p[i] = before >= n ? before : is_next ? before + 1 : n + 1;
+        for (uint32_t side = 0; side < LOOK_SIDES; side++)
+            if (met.p[i] != n && i < t->self[side].n)
+                t->self[side].p[i] = 0;
+    }
+    vec_release(&met);
     return r;
 }
 

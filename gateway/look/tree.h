@@ -13,6 +13,7 @@ struct look_found {
     uint64_t from_ns, to_ns; /* that was answered */
     enum look_level level;
     uint64_t total, kept, seen; /* seen: in 1/LOOK_SEEN_ONE */
+    uint64_t slice_ns;          /* of what is shown just now: how long its slice is */
     struct bytes unit;          /* of its type; the tree's */
 };
 
@@ -23,11 +24,11 @@ struct look_tree {
     struct look_dict dict;
     VEC(uint64_t) self[LOOK_SIDES];  /* [node]; kept as long as dict.nodes */
     VEC(uint64_t) total[LOOK_SIDES]; /* by look_tree_sum */
-    bool lines;                      /* frames differ by line, too */
+    enum look_detail detail;
 };
 
 /* 0 or -ENOMEM. Released in any case. */
-int look_tree_init(struct look_tree *t, struct budget *budget, bool lines);
+int look_tree_init(struct look_tree *t, struct budget *budget, enum look_detail detail);
 void look_tree_release(struct look_tree *t);
 
 /* Conditions. */
@@ -59,6 +60,9 @@ int look_tree_gather(struct look_tree *t, uint32_t side, struct look_store *s,
 
 /* Leaves out stacks without a frame whose name contains the text. 0 or -ENOMEM. */
 int look_tree_filter(struct look_tree *t, struct bytes text);
+
+/* Leaves out stacks that do not begin with these n functions, the outermost first. 0 or -ENOMEM. */
+int look_tree_under(struct look_tree *t, const struct bytes *names, uint32_t n);
 
 /* Totals of all nodes. 0 or -ENOMEM. */
 int look_tree_sum(struct look_tree *t);

@@ -142,16 +142,14 @@ static int start_admin(struct gateway *g, struct error *e)
         return error_set(e, -ENOMEM, "out of memory");
     uint32_t n_ui;
     const struct admin_page *ui = ui_pages(g->ui, &n_ui);
-    struct admin_page pages[N_PAGES + LOOK_N_ENDPOINTS + UI_PAGES_MAX] = {
+    struct admin_page pages[N_PAGES + LOOKING_PAGES_MAX + UI_PAGES_MAX] = {
         scrapes_page(g->scrapes),  scrapes_json_page(g->scrapes), admin_health_page(),
         gateway_ready_page(g),     gateway_triggers_page(g),      captures_page(g->captures),
         capture_page(g->captures), gateway_reload_page(g),        board_page(g->board),
     };
     uint32_t n = N_PAGES;
-    if (g->looking) {
-        looking_pages(g->looking, &pages[n]);
-        n += LOOK_N_ENDPOINTS;
-    }
+    if (g->looking)
+        n += looking_pages(g->looking, &pages[n]);
     memcpy(&pages[n], ui, n_ui * sizeof *ui);
     struct admin_options options = {
         .endpoint = g->config->admin_endpoint,

@@ -8,15 +8,19 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "gateway/look/answer.h"
+#include "gateway/look/querier.h"
 #include "gateway/look/tap.h"
 #include "gateway/run/door.h"
 #include "gateway/run/merger.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
+#include "proto/base/quantity.h"
+#include "proto/coding/coding.h"
 #include "proto/coding/gzip_stream.h"
 #include "proto/http/query.h"
 
@@ -30,6 +34,10 @@
 
 /* Of the store's memory, for what one thread kept in a second. */
 #define BATCH_SHARE 8u
+
+/* Of a call, as it comes and as it is, and of all that are coming. */
+#define CALL_BYTES  ((size_t)64 << 10)
+#define CALLS_BYTES ((size_t)4 << 20)
 
 #define GZIP_LEVEL 1
 #define GZIP_MIN   1024u
@@ -48,6 +56,12 @@ struct looking {
         enum look_endpoint endpoint;
         char path[32];
     } pages[LOOK_N_ENDPOINTS];
+    struct budget bodies; /* of calls, while they come */
+    struct {
+        struct looking *looking;
+        enum look_method method;
+        char path[96];
+    } calls[LOOK_N_METHODS];
 };
 
 /* ---- batches ------------------------------------------------------------------------------- */
@@ -107,6 +121,8 @@ struct asking {
     struct http_exchange *exchange; /* NULL: it is gone */
     struct merger_job job;
     enum look_endpoint endpoint;
+    struct call *call; /* it is one of querier.v1 instead of an endpoint's; NULL: it is not */
+    bool has_place;    /* it is one of n_questions */
     bool wants_gzip;
     uint64_t deadline_ns;
     struct look_answer answer;
@@ -114,6 +130,16 @@ struct asking {
     int r;
     size_t n;
     uint8_t query[];
+};
+
+/* What a call's head says, and its body, as it came. */
+struct call {
+    enum look_method method;
+    bool is_json, is_malformed; /* malformed: the head */
+    bool is_too_large;          /* of the body, or of all bodies together */
+    enum coding coding;
+    uint64_t timeout_ns;
+    struct buffer body;
 };
 
 /* Packed, unless it is packed already or a few words. Where there is no memory for that it leaves as it is.
@@ -132,11 +158,33 @@ static void pack(struct look_answer *a)
     gzip_stream_free(gzip);
 }
 
+/* 0 or -ENOMEM. */
+static int answer_call(struct asking *a)
+{
+    struct call *c = a->call;
+    struct buffer plain = BUFFER_INIT(0);
+    struct coding_decoder *decoder = c->coding == CODING_IDENTITY ? NULL : coding_decoder_new();
+    int r =
+        decoder ? coding_decode(decoder, c->coding, buffer_bytes(&c->body), CALL_BYTES, 0, NULL, &plain) : 0;
+    coding_decoder_free(decoder);
+    const struct bytes body = decoder ? buffer_bytes(&plain) : buffer_bytes(&c->body);
+    if (r == 0 && (decoder || c->coding == CODING_IDENTITY))
+        r = look_query(a->looking->store, c->method, c->is_json, body, clock_realtime(), a->deadline_ns,
+                       &a->answer);
+    else
+        r = look_query_error(&a->answer, r > 0 ? GRPC_INVALID_ARGUMENT : GRPC_UNAVAILABLE,
+                             r > 0 ? "the body is not what its encoding says, or too large"
+                                   : "out of memory");
+    buffer_release(&plain);
+    return r;
+}
+
 static void work(void *arg)
 {
     struct asking *a = arg;
-    a->r = look_answer(a->looking->store, a->endpoint, bytes_of(a->query, a->n), clock_realtime(),
-                       a->deadline_ns, &a->answer);
+    a->r = a->call ? answer_call(a)
+                   : look_answer(a->looking->store, a->endpoint, bytes_of(a->query, a->n), clock_realtime(),
+                                 a->deadline_ns, &a->answer);
     if (a->r == 0 && a->wants_gzip && !a->answer.is_gzip && a->answer.body.n >= GZIP_MIN)
         pack(&a->answer);
 }
@@ -156,6 +204,9 @@ static void reply(struct http_exchange *x, const struct look_answer *a, bool is_
     if (is_file && a->status == 200)
         headers[n++] = (struct http_header){BYTES_LIT("content-disposition"),
                                             BYTES_LIT("attachment; filename=\"profile.pb.gz\"")};
+    if (a->status == 415)
+        headers[n++] =
+            (struct http_header){BYTES_LIT("accept-post"), BYTES_LIT("application/proto, application/json")};
     if (a->status == 429 || a->status == 503)
         headers[n++] = (struct http_header){BYTES_LIT("retry-after"), BYTES_LIT("1")};
     http_reply(x,
@@ -175,7 +226,12 @@ static void refuse(struct http_exchange *x, uint32_t status, const char *words)
 
 static void asking_free(struct asking *a)
 {
-    a->looking->n_questions--;
+    a->looking->n_questions -= a->has_place;
+    if (a->call) {
+        budget_refund(&a->looking->bodies, a->call->body.n);
+        buffer_release(&a->call->body);
+        free(a->call);
+    }
     buffer_release(&a->answer.body);
     free(a);
 }
@@ -189,7 +245,7 @@ static void done(void *arg)
     a->answer.body = (struct buffer){0};
     a->is_done = true;
     const int r = a->r;
-    const bool is_file = a->endpoint == LOOK_PPROF;
+    const bool is_file = !a->call && a->endpoint == LOOK_PPROF;
     if (!x)
         asking_free(a);
     else if (r < 0)
@@ -208,13 +264,21 @@ static void on_end(void *context, struct http_exchange *x) {}
 static void on_close(void *context, struct http_exchange *x)
 {
     struct asking *a = context;
-    if (a->is_done)
+    if (a->is_done || !a->has_place) /* the thread has nothing of it */
         asking_free(a);
     else
         a->exchange = NULL;
 }
 
 static const struct http_handler handler = {on_head, on_body, on_end, on_close};
+
+static void post_question(struct asking *a)
+{
+    a->has_place = true;
+    a->looking->n_questions++;
+    a->job = (struct merger_job){.work = work, .done = done, .arg = a};
+    merger_post(a->looking->thread, &a->job);
+}
 
 static void ask(struct looking *l, enum look_endpoint endpoint, struct http_exchange *x)
 {
@@ -235,11 +299,9 @@ static void ask(struct looking *l, enum look_endpoint endpoint, struct http_exch
     a->n = x->query.n;
     if (a->n > 0)
         memcpy(a->query, x->query.p, a->n);
-    a->job = (struct merger_job){.work = work, .done = done, .arg = a};
     x->handler = &handler;
     x->context = a;
-    l->n_questions++;
-    merger_post(l->thread, &a->job);
+    post_question(a);
 }
 
 static void take_question(void *context, struct http_exchange *x)
@@ -248,7 +310,121 @@ static void take_question(void *context, struct http_exchange *x)
     ask(page->looking, page->endpoint, x);
 }
 
-void looking_pages(struct looking *l, struct admin_page ret[LOOK_N_ENDPOINTS])
+/* ---- calls --------------------------------------------------------------------------------- */
+
+static struct bytes header_of(const struct http_exchange *x, const char *name)
+{
+    return http_header_find(x->headers, x->n_headers, name);
+}
+
+/* "application/proto", with parameters or without. */
+static bool is_media(struct bytes value, const char *type)
+{
+    const uint8_t *semicolon = value.n > 0 ? memchr(value.p, ';', value.n) : NULL;
+    const struct bytes media =
+        bytes_trim(semicolon ? bytes_of(value.p, (size_t)(semicolon - value.p)) : value);
+    return media.n == strlen(type) && strncasecmp((const char *)media.p, type, media.n) == 0;
+}
+
+static void read_head(struct call *c, const struct http_exchange *x)
+{
+    const struct bytes type = header_of(x, "content-type"), timeout = header_of(x, "connect-timeout-ms");
+    uint64_t ms = PATIENCE_NS / NSEC_PER_MSEC;
+    c->is_json = is_media(type, "application/json");
+    c->is_malformed = !c->is_json && !is_media(type, "application/proto");
+    c->coding = coding_parse(header_of(x, "content-encoding"));
+    if (timeout.p && quantity_u64(timeout, &ms) < 0)
+        ms = 0;
+    c->timeout_ns = min_of(ms, PATIENCE_NS / NSEC_PER_MSEC) * NSEC_PER_MSEC;
+}
+
+/* Nobody else has it any more: it is freed when the exchange closes. */
+static void refuse_call(struct asking *a, enum grpc_code code, const char *words, uint32_t status)
+{
+    struct look_answer answer = {0};
+    if (look_query_error(&answer, code, words) == 0) {
+        answer.status = status > 0 ? status : answer.status;
+        reply(a->exchange, &answer, false);
+    } else {
+        http_reply(a->exchange, &(struct http_reply){.status = 503});
+    }
+    buffer_release(&answer.body);
+}
+
+static void on_call_body(void *context, struct http_exchange *x, struct bytes piece)
+{
+    struct asking *a = context;
+    struct call *c = a->call;
+    struct budget *bodies = &a->looking->bodies;
+    if (c->is_too_large)
+        return;
+    c->is_too_large = c->body.n + piece.n > CALL_BYTES || !budget_charge(bodies, piece.n);
+    if (!c->is_too_large && buffer_add_bytes(&c->body, piece) < 0) {
+        budget_refund(bodies, piece.n);
+        c->is_too_large = true;
+    }
+}
+
+static void on_call_end(void *context, struct http_exchange *x)
+{
+    struct asking *a = context;
+    const struct call *c = a->call;
+    if (c->is_malformed) {
+        refuse_call(a, GRPC_UNKNOWN, "content-type: application/proto or application/json", 415);
+    } else if (c->coding == CODING_UNKNOWN) {
+        refuse_call(a, GRPC_UNIMPLEMENTED, "content-encoding: these are taken: " CODING_LIST, 0);
+    } else if (c->is_too_large) {
+        refuse_call(a, GRPC_RESOURCE_EXHAUSTED, "a call has 64 KiB at most", 0);
+    } else if (a->looking->n_questions >= QUESTIONS_MAX) {
+        refuse_call(a, GRPC_RESOURCE_EXHAUSTED, "four queries are running; try again in a second", 0);
+    } else {
+        a->deadline_ns = clock_monotonic() + c->timeout_ns;
+        post_question(a);
+    }
+}
+
+static const struct http_handler call_handler = {on_head, on_call_body, on_call_end, on_close};
+
+static void take_call(void *context, struct http_exchange *x)
+{
+    __typeof__(&((struct looking *)NULL)->calls[0]) page = context;
+    struct asking *a = calloc(1, sizeof *a);
+    struct call *c = calloc(1, sizeof *c);
+    if (!a || !c) {
+        free(a);
+        free(c);
+        http_reply(x, &(struct http_reply){.status = 503});
+        return;
+    }
+    *c = (struct call){.method = page->method, .body = BUFFER_INIT(CALL_BYTES)};
+    read_head(c, x);
+    a->looking = page->looking;
+    a->exchange = x;
+    a->call = c;
+    a->wants_gzip = query_accepts_gzip(header_of(x, "accept-encoding"));
+    x->handler = &call_handler;
+    x->context = a;
+}
+
+static uint32_t call_pages(struct looking *l, struct admin_page *ret)
+{
+    static const char *const names[] = {
+#define X(method, name) name,
+        LOOK_METHODS(X)
+#undef X
+    };
+    for (uint32_t i = 0; i < LOOK_N_METHODS; i++) {
+        l->calls[i].looking = l;
+        l->calls[i].method = (enum look_method)i;
+        snprintf(l->calls[i].path, sizeof l->calls[i].path, LOOK_SERVICE_PATH "%s", names[i]);
+        ret[i] = (struct admin_page){
+            .method = "POST", .path = l->calls[i].path, .take = take_call, .context = &l->calls[i]};
+    }
+    ret[0].doc = "and so on: Pyroscope's API of queries, for Grafana's data source";
+    return LOOK_N_METHODS;
+}
+
+uint32_t looking_pages(struct looking *l, struct admin_page ret[LOOKING_PAGES_MAX])
 {
     static const struct {
         const char *path, *doc;
@@ -266,6 +442,7 @@ void looking_pages(struct looking *l, struct admin_page ret[LOOK_N_ENDPOINTS])
                                      .take = take_question,
                                      .context = &l->pages[i]};
     }
+    return LOOK_N_ENDPOINTS + call_pages(l, &ret[LOOK_N_ENDPOINTS]);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -315,6 +492,7 @@ int looking_new(struct looking **ret, const struct config *c, struct io_loop *lo
         return error_set(e, -ENOMEM, "out of memory");
     }
     l->loop = loop;
+    l->bodies = (struct budget)BUDGET_INIT(CALLS_BYTES, budget);
     l->end = &l->waiting;
     const bool is_kept = c->look_storage && c->look_storage[0];
     int r = is_kept ? look_store_keep_in(l->store, c->look_storage, c->look_storage_bytes, e) : 0;

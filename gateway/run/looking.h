@@ -9,7 +9,7 @@
 
 #include "gateway/admin/page.h"
 #include "gateway/config/config.h"
-#include "gateway/look/question.h"
+#include "gateway/look/querier.h"
 #include "proto/base/budget.h"
 
 struct io_loop;
@@ -32,7 +32,8 @@ struct look_tap *looking_tap(struct looking *l);
 /* What a tap took, or NULL: once a second in any case. Takes the batch over. `l` NULL: nothing. */
 void looking_take(struct looking *l, struct look_batch *batch);
 
-/* One for each endpoint. */
-void looking_pages(struct looking *l, struct admin_page ret[LOOK_N_ENDPOINTS]);
+/* One for each endpoint, and for each method of querier.v1. How many. */
+#define LOOKING_PAGES_MAX ((uint32_t)LOOK_N_ENDPOINTS + LOOK_N_METHODS)
+uint32_t looking_pages(struct looking *l, struct admin_page ret[LOOKING_PAGES_MAX]);
 
 #endif

@@ -2,10 +2,12 @@
 import collections
 import json
 import subprocess
+import urllib.request
 
 import pyroscope
 import pytest
-from programs import DATA, PATIENCE, Gateway, running, wait_for
+from programs import DATA, PATIENCE, Gateway, captures, running, wait_for
+from test_access import CAROL, basic
 
 FILES = [DATA / "pprof" / f"go-{kind}.pb.gz" for kind in ("cpu", "heap")]
 
@@ -158,3 +160,48 @@ def test_parca_agent_pushes_arrow(gateway, tmp_path, how, count):
         done = push(tmp_path / "wrong", 0)
         assert done.returncode == 1 and "invalid_argument" in done.stderr and says in done.stderr, done.stderr
     assert gateway.total("profgate_requests_total", outcome="accepted") == 1
+
+
+@pytest.fixture(scope="module")
+def looked(tmp_path_factory):
+    """A gateway that keeps stacks and asks who comes, with all captures in it."""
+    users = tmp_path_factory.mktemp("look") / "users"
+    users.write_text(CAROL)
+    with running(Gateway(config=f"look: {{ memory: 64MiB }}\nadmin: {{ auth: {{ htpasswd_file: {users} }} }}\n")) as started:
+        for file in captures("ebpf-*.pb"):
+            assert started.post(file.read_bytes())[0] == 200
+
+        def seen():
+            request = urllib.request.Request(f"http://127.0.0.1:{started.admin}/api/v1/look/status", headers=basic("carol", "secret"))
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                return json.load(answer)["seen"]
+        samples = [0, 0]
+        wait_for(lambda: samples.append(seen()) or samples[-1] > 0 and samples[-1] == samples[-2] == samples[-3], "the stacks are there")
+        yield started
+
+
+@pytest.mark.parametrize("how", ["connect", "json", "gzip"])
+def test_grafana_s_client_reads_stacks(looked, how):
+    """As its data source: types, labels, series, flame graphs through its levelsToTree, and what it is told where there is nothing."""
+    def query(selector, *user):
+        done = subprocess.run([*pyroscope.go(), "query", f"http://127.0.0.1:{looked.admin}", how, selector, *user],
+                              capture_output=True, text=True, timeout=PATIENCE)
+        return done.returncode, done.stderr or json.loads(done.stdout)
+
+    code, said = query("{}")
+    assert code == 1 and "unauthenticated" in said, "the client says what the address answers"
+    code, all = query("{}", "carol", "secret")
+    assert code == 0, all
+    assert all["type"] == ["process_cpu", "cpu", "nanoseconds", "cpu", "nanoseconds"] and all["stats"]
+    assert "service_name" in all["names"] and not [name for name in all["names"] if name.startswith("__")]
+    assert {one.get("service_name") for one in all["sets"] if one["__profile_type__"].startswith("process_cpu:")} >= set(all["services"])
+    total = all["flamegraph"]["total"]
+    assert total == all["flamegraph"]["self"] == all["small"]["self"] == all["small"]["total"] == all["pprof"] == all["merged"] > 0
+    assert all["flamegraph"]["lost"] == all["small"]["lost"] == 0 and all["small"]["nodes"] < 120 < all["flamegraph"]["nodes"]
+    assert abs(sum(all["series"].values()) - total) < total * 1e-9 and set(all["series"]) - {""} == set(all["services"])
+    assert 0 < all["site"] <= total and all["diff"] == [total, total, 2 * total]
+    assert all["errors"] == ["unimplemented", "invalid_argument", "unimplemented", "invalid_argument"]
+    service = max(all["services"], key=all["series"].get)
+    code, one = query(f'{{service_name="{service}"}}', "carol", "secret")
+    assert code == 0 and one["flamegraph"]["total"] == round(all["series"][service]) and set(one["series"]) == {service}
+    assert one["diff"] == [one["flamegraph"]["total"], total, one["flamegraph"]["total"] + total]

@@ -7,6 +7,7 @@
 #include <json-c/json.h>
 #include <stdlib.h>
 
+#include "gateway/look/querier.h"
 #include "gateway/look/tap.h"
 #include "proto/base/clock.h"
 #include "proto/pprof/pprof.h"
@@ -324,5 +325,147 @@ UNIT(a_long_time_is_told_by_services)
     o = json(LOOK_FLAME, "from=now-12h&query={host_name=\"\"}");
     ck_assert_str_eq(json_object_get_string(member(member(o, "window"), "level")), "fine");
     json_object_put(o);
+    end();
+}
+
+/* ---- Pyroscope's calls, as JSON, by which both what is asked and what is answered is tried
+ * ------------------ */
+
+static json_object *call(enum look_method method, const char *body, uint32_t status)
+{
+    buffer_release(&answer.body);
+    ck_assert_int_eq(look_query(store, method, true, bytes_str(body), NOW, 0, &answer), 0);
+    ck_assert_int_eq(buffer_add(&answer.body, "", 1), 0);
+    ck_assert_msg(answer.status == status, "%u: %s", answer.status, (char *)answer.body.p);
+    json_object *o = json_tokener_parse((char *)answer.body.p);
+    ck_assert_msg(o != NULL, "%s", (char *)answer.body.p);
+    return o;
+}
+
+#define CPU  "\"profileTypeID\":\"" LOOK_CPU_TYPE "\""
+#define TIME "\"start\":\"1795337000000\",\"end\":\"1795338000000\""
+
+/* The numbers of a level's bar i, n numbers a bar. */
+static int64_t bar(json_object *levels, size_t level, size_t i, size_t n, size_t k)
+{
+    return json_object_get_int64(
+        json_object_array_get_idx(member(json_object_array_get_idx(levels, level), "values"), i * n + k));
+}
+
+UNIT(bars_lie_in_their_parents_and_are_what_was_pushed)
+{
+    begin();
+    json_object *o = call(LOOK_CALL_SELECT_MERGE_STACKTRACES, "{" CPU "," TIME ",\"maxNodes\":60}", 200);
+    json_object *graph = member(o, "flamegraph"), *levels = member(graph, "levels"),
+                *names = member(graph, "names");
+    ck_assert_int_eq(json_object_get_int64(member(graph, "total")), (int64_t)pushed);
+    ck_assert_str_eq(json_object_get_string(json_object_array_get_idx(names, 0)), "total");
+    int64_t self = bar(levels, 0, 0, 4, 2);
+    for (size_t l = 1; l < json_object_array_length(levels); l++) {
+        const size_t n = json_object_array_length(member(json_object_array_get_idx(levels, l), "values")) / 4,
+                     above = json_object_array_length(
+                                 member(json_object_array_get_idx(levels, l - 1), "values")) /
+                             4;
+        int64_t at = 0, parent_at = bar(levels, l - 1, 0, 4, 0);
+        for (size_t i = 0, parent = 0; i < n; i++) {
+            at += bar(levels, l, i, 4, 0);
+            while (at >= parent_at + bar(levels, l - 1, parent, 4, 1)) {
+                parent_at += bar(levels, l - 1, parent, 4, 1);
+                ck_assert_uint_lt(++parent, above);
+                parent_at += bar(levels, l - 1, parent, 4, 0);
+            }
+            ck_assert_int_ge(at, parent_at + bar(levels, l - 1, parent, 4, 2));
+            at += bar(levels, l, i, 4, 1);
+            ck_assert_int_le(at, parent_at + bar(levels, l - 1, parent, 4, 1));
+            self += bar(levels, l, i, 4, 2);
+        }
+    }
+    ck_assert_int_eq(self, (int64_t)pushed);
+    json_object_put(o);
+    end();
+}
+
+UNIT(points_are_shared_out_over_steps_and_add_up)
+{
+    static const char *const steps[] = {"2.5", "10", "15", "7"};
+    begin();
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        char body[512];
+        snprintf(body, sizeof body, "{" CPU "," TIME ",\"step\":%s,\"limit\":\"1\"}", steps[i]);
+        json_object *o = call(LOOK_CALL_SELECT_SERIES, body, 200), *series = member(o, "series");
+        ck_assert_uint_eq(json_object_array_length(series), 1);
+        json_object *points = member(json_object_array_get_idx(series, 0), "points");
+        double sum = 0;
+        for (size_t k = 0; k < json_object_array_length(points); k++) {
+            json_object *point = json_object_array_get_idx(points, k);
+            sum += json_object_get_double(member(point, "value"));
+            const double at = (double)json_object_get_int64(member(point, "timestamp")) - 1795337000000.;
+            ck_assert_double_eq(at / (atof(steps[i]) * 1000),
+                                (double)(int64_t)(at / (atof(steps[i]) * 1000)));
+        }
+        /* the last step may end before the last slice does */
+        ck_assert_double_le(sum, (double)pushed * 1.000001);
+        ck_assert_double_ge(sum, (double)pushed * (i < 2 ? .999999 : .5));
+        json_object_put(o);
+    }
+    json_object_put(
+        call(LOOK_CALL_SELECT_SERIES, "{" CPU ",\"start\":1,\"end\":\"4102444800000\",\"step\":15}", 200));
+    end();
+}
+
+UNIT(stacks_of_a_call_site_begin_there)
+{
+    begin();
+    json_object *o =
+        call(LOOK_CALL_SELECT_MERGE_STACKTRACES,
+             "{" CPU "," TIME ",\"stackTraceSelector\":{\"callSite\":[{\"name\":\"runtime.goexit\"}]}}", 200);
+    json_object *graph = member(o, "flamegraph"), *levels = member(graph, "levels");
+    const int64_t total = json_object_get_int64(member(graph, "total"));
+    ck_assert(total > 0 && total < (int64_t)pushed);
+    ck_assert_int_eq(bar(levels, 1, 0, 4, 1), total);
+    ck_assert_str_eq(json_object_get_string(json_object_array_get_idx(member(graph, "names"), 2)),
+                     "runtime.goexit");
+    json_object_put(o);
+    end();
+}
+
+UNIT(what_a_call_asks_wrongly_is_said_with_its_code)
+{
+    static const struct {
+        enum look_method method;
+        const char *body;
+        uint32_t status;
+        const char *code;
+    } wrong[] = {
+        {LOOK_CALL_SELECT_MERGE_STACKTRACES, "{\"profileTypeID\":\"cpu\"}", 400, "invalid_argument"},
+        {LOOK_CALL_SELECT_MERGE_STACKTRACES, "{" CPU ",\"labelSelector\":\"{a\"}", 400, "invalid_argument"},
+        {LOOK_CALL_SELECT_MERGE_STACKTRACES, "{" CPU ",\"start\":5,\"end\":1}", 400, "invalid_argument"},
+        {LOOK_CALL_SELECT_MERGE_STACKTRACES, "{" CPU ",\"format\":\"PROFILE_FORMAT_TREE\"}", 501,
+         "unimplemented"},
+        {LOOK_CALL_SELECT_MERGE_STACKTRACES, "{" CPU ",\"spanSelector\":[\"1\"]}", 501, "unimplemented"},
+        {LOOK_CALL_SELECT_MERGE_STACKTRACES, "{" CPU, 400, "invalid_argument"},
+        {LOOK_CALL_SERIES, "{\"matchers\":[\"{a=\\\"1\\\"}\",\"{b=\\\"1\\\"}\"]}", 501, "unimplemented"},
+        {LOOK_CALL_SELECT_SERIES, "{" CPU "," TIME "}", 400, "invalid_argument"},
+        {LOOK_CALL_SELECT_SERIES, "{" CPU "," TIME ",\"step\":0.001}", 400, "invalid_argument"},
+        {LOOK_CALL_DIFF, "{\"left\":{" CPU "}}", 400, "invalid_argument"},
+        {LOOK_CALL_SELECT_MERGE_SPAN_PROFILE, "{" CPU "}", 501, "unimplemented"},
+        {LOOK_CALL_ANALYZE_QUERY, "{}", 501, "unimplemented"},
+    };
+    begin();
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+        json_object *o = call(wrong[i].method, wrong[i].body, wrong[i].status);
+        ck_assert_str_eq(json_object_get_string(member(o, "code")), wrong[i].code);
+        ck_assert_uint_gt(strlen(json_object_get_string(member(o, "message"))), 5);
+        json_object_put(o);
+    }
+    buffer_release(&answer.body);
+    ck_assert_int_eq(
+        look_query(store, LOOK_CALL_LABEL_NAMES, false, BYTES_LIT("\x0a\x05{}"), NOW, 0, &answer), 0);
+    ck_assert_uint_eq(answer.status, 400);
+    buffer_release(&answer.body);
+    ck_assert_int_eq(look_query(store, LOOK_CALL_DIFF, true,
+                                BYTES_LIT("{\"left\":{" CPU "},\"right\":{" CPU "}}"), NOW, 1, &answer),
+                     0);
+    ck_assert_uint_eq(answer.status, 504);
     end();
 }

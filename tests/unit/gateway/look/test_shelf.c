@@ -77,7 +77,7 @@ static uint64_t total(enum look_level level)
     struct look_select select = {.from_ns = level == LOOK_COARSE ? 0 : BEGIN - NSEC_PER_SEC,
                                  .to_ns = now + 3600ull * NSEC_PER_SEC,
                                  .type = BYTES_LIT(LOOK_CPU_TYPE)};
-    ck_assert_int_eq(look_tree_init(&tree, NULL, true), 0);
+    ck_assert_int_eq(look_tree_init(&tree, NULL, LOOK_LINES), 0);
     ck_assert_int_eq(look_tree_gather(&tree, 0, store, &select, 0, &found), 0);
     ck_assert_int_eq(look_tree_sum(&tree), 0);
     ck_assert_int_eq(found.level, level);
