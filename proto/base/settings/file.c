@@ -519,17 +519,23 @@ static const struct settings_node *find_key(struct settings_file *f, const struc
     return NULL;
 }
 
-/* Of a key that is written with its dot, `a.b`: the one that means the same, in a map beside it, `a: {b: …}`.
+/* Of a key that is written with its dots, `a.b`: the one that means the same, in a map beside it, `a: {b:
+ * …}`.
  */
 static const struct settings_node *twin_of(struct settings_file *f, const struct settings_node *map,
                                            const char *path)
 {
-    const char *dot = strchr(path, '.');
-    uint32_t i;
-    if (!dot || !find_key(f, map, bytes_of(path, (size_t)(dot - path)), &i))
-        return NULL;
-    const struct settings_node *inner = settings_value(f, map, i);
-    return settings_is(inner, SETTINGS_MAP) ? find_key(f, inner, bytes_str(dot + 1), &i) : NULL;
+    const struct settings_node *found = NULL;
+    for (const char *dot; !found && (dot = strchr(path, '.')); path = dot + 1) {
+        uint32_t i;
+        if (!find_key(f, map, bytes_of(path, (size_t)(dot - path)), &i))
+            return NULL;
+        map = settings_value(f, map, i);
+        if (!settings_is(map, SETTINGS_MAP))
+            return NULL;
+        found = find_key(f, map, bytes_str(dot + 1), &i);
+    }
+    return found;
 }
 
 /* Both stand there: the later one is wrong. */
@@ -543,8 +549,8 @@ static int fail_twins(struct settings_file *f, const struct settings_node *a, co
     return settings_fail(f, is_behind ? a : b, key, what);
 }
 
-/* `prefix` is "tls." inside a nested map. No key of a section has two dots, so that this calls itself once.
- */
+/* `prefix` is "tls." inside a nested map. It calls itself as often as a key of the section has dots, whatever
+ * the file has. */
 static int take_keys(struct settings_file *f, const struct settings_section *s, void *base,
                      const struct settings_node *map, const char *where, const char *prefix)
 {
@@ -562,12 +568,12 @@ static int take_keys(struct settings_file *f, const struct settings_section *s, 
         snprintf(path, sizeof path, "%s%s", prefix, name);
         snprintf(full, sizeof full, "%s.%s", where, path);
         const struct settings_row *row = settings_find(s, bytes_str(path));
-        const struct settings_node *twin = row && !prefix[0] ? twin_of(f, map, name) : NULL;
+        const struct settings_node *twin = row ? twin_of(f, map, name) : NULL;
         if (twin) {
             r = fail_twins(f, k, twin, full);
         } else if (row) {
             r = settings_take(f, row, base, v, full);
-        } else if (!prefix[0] && opens(s, bytes_str(path))) {
+        } else if (opens(s, bytes_str(path))) {
             strcat(path, "."); /* there is room: a key begins with it */
             r = take_keys(f, s, base, v, where, path);
         } else {

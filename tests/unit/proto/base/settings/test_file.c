@@ -142,6 +142,41 @@ UNIT(every_error_is_told_to_who_asks)
     arena_release(&arena);
 }
 
+UNIT(maps_are_as_deep_as_keys_have_dots)
+{
+    static const struct settings_row deep_rows[] = {{"auth.sasl.name", SETTINGS_TEXT, AT(name), ""},
+                                                    {"auth.sasl.count", SETTINGS_COUNT, AT(count), "3"}};
+    static const struct settings_section deep = {"deep", "", deep_rows, ARRAY_LEN(deep_rows)};
+    static const struct {
+        const char *text, *error;
+    } cases[] = {
+        {"auth: { sasl: { name: n, count: 7 } }", NULL},
+        {"auth: { sasl.name: n, sasl.count: 7 }", NULL},
+        {"auth.sasl.name: n\nauth: { sasl: { count: 7 } }", NULL},
+        {"auth.sasl: { name: n, count: 7 }", NULL},
+        {"auth.sasl.name: n\nauth: { sasl: { name: m } }",
+         "t.yaml:2:17: deep.auth.sasl.name: this key stands in line 1 already"},
+        {"auth: { sasl: { name: { n: 1 } } }",
+         "t.yaml:1:23: deep.auth.sasl.name: a single value belongs here, not a map"},
+        {"auth: { sasl: { mechanism: n } }",
+         "t.yaml:1:17: deep.auth.sasl.mechanism: unknown key; known here: auth.sasl.name, auth.sasl.count"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct thing t = {0};
+        struct error e = {""};
+        struct settings_file *f = opened(cases[i].text, &e);
+        int r = settings_take_map(f, &deep, &t, settings_root(f), "deep");
+        settings_file_close(f);
+        ck_assert_str_eq(e.text, cases[i].error ? cases[i].error : "");
+        ck_assert_int_eq(r, cases[i].error ? -EINVAL : 0);
+        if (!cases[i].error) {
+            ck_assert_str_eq(t.name, "n");
+            ck_assert_uint_eq(t.count, 7);
+        }
+    }
+    arena_release(&arena);
+}
+
 UNIT(a_path_leads_to_its_place)
 {
     static const struct {
