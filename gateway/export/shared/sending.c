@@ -16,7 +16,7 @@
 
 /* ---- settings ---- */
 
-static struct retry_options retry_of(const struct sending_settings *s)
+struct retry_options sending_retry(const struct sending_settings *s)
 {
     return (struct retry_options){
         .enabled = s->retry_enabled,
@@ -50,22 +50,27 @@ static int check_oauth2(const struct sending_settings *s, struct error *e)
     return endpoint_parse(&parsed, s->oauth2_url, 0, e);
 }
 
+int sending_check_queue(const char *name, const struct sending_settings *settings, struct error *e)
+{
+    if (settings->dead_letters && !settings->storage)
+        return error_set(e, -EINVAL, "exporters.%s: sending_queue.dead_letters needs sending_queue.storage",
+                         name);
+    const struct retry_options retry = sending_retry(settings);
+    int r = retry_options_check(&retry, e);
+    return r < 0 ? error_prefix(e, r, "exporters.%s: ", name) : 0;
+}
+
 int sending_check(const char *name, const struct sending_settings *settings, struct error *e)
 {
     if (!settings->endpoint)
         return error_set(e, -EINVAL, "exporters.%s has no endpoint", name);
     if ((settings->tls_cert_file == NULL) != (settings->tls_key_file == NULL))
         return error_set(e, -EINVAL, "exporters.%s: tls.cert_file and tls.key_file go together", name);
-    if (settings->dead_letters && !settings->storage)
-        return error_set(e, -EINVAL, "exporters.%s: sending_queue.dead_letters needs sending_queue.storage",
-                         name);
-    const struct retry_options retry = retry_of(settings);
     cleanup(endpoint_release) struct endpoint parsed = {0}; /* for what is wrong with it */
     int r = endpoint_parse(&parsed, settings->endpoint, 1, e);
-    r = r < 0 ? r : retry_options_check(&retry, e);
     r = r < 0 ? r : check_oauth2(settings, e);
     r = r < 0 || !settings->proxy_url ? r : check_proxy(settings->proxy_url, e);
-    return r < 0 ? error_prefix(e, r, "exporters.%s: ", name) : 0;
+    return r < 0 ? error_prefix(e, r, "exporters.%s: ", name) : sending_check_queue(name, settings, e);
 }
 
 const char *sending_endpoint(const struct sending_settings *s, const char *endpoint, struct arena *arena)
@@ -126,7 +131,7 @@ int sending_options(const struct sending_settings *settings, const struct export
     o.connection_age_ns = settings->connection_age_ns;
     o.timeout_ns = settings->timeout_ns;
     o.max_request_bytes = settings->request_bytes;
-    o.retry = retry_of(settings);
+    o.retry = sending_retry(settings);
     o.queue.queue_size = settings->queue_size;
     o.queue.queue_bytes = settings->queue_bytes;
     o.queue.budget = c->budget;
@@ -144,25 +149,24 @@ static void count_unbuilt(struct sending *s)
         outcome_lost(&s->outcome, 0, n, "out of memory");
 }
 
-/* Whenever something was queued or left. */
-static void on_queued(void *user)
+void sending_on_queued(void *user)
 {
     struct sending *s = user;
-    outcome_queued(&s->outcome, s->stored ? stored_bytes(s->stored) : client_queued_bytes(s->client));
+    outcome_queued(&s->outcome, s->stored ? stored_bytes(s->stored) : sender_queued_bytes(&s->sender));
     count_unbuilt(s);
 }
 
-static void on_event(void *user, const struct client_event *event)
+void sending_on_event(void *user, const struct client_event *event)
 {
     struct sending *s = user;
     if (s->stored)
         stored_event(s->stored, event);
     else
         outcome_event(&s->outcome, event);
-    on_queued(s);
+    sending_on_queued(s);
 }
 
-/* The client has its handles on the loop: they close with the next turns, which a start that failed has. */
+/* A sender has its handles on the loop: they close with the next turns, which a start that failed has. */
 static void on_closed(void *user)
 {
     *(bool *)user = true;
@@ -180,7 +184,7 @@ static int open_storage(struct sending *s, const struct export_context *c,
         .request_max = settings->request_bytes,
         .keeps_dead = settings->dead_letters,
     };
-    int r = stored_open(&s->stored, &options, c, s->client, &s->outcome, e);
+    int r = stored_open(&s->stored, &options, c, s->sender, &s->outcome, e);
     if (r == 0) {
         s->base.is_durable = true;
         if (settings->retry_enabled && settings->retry_elapsed_ns > 0 && !settings->dead_letters)
@@ -191,7 +195,7 @@ static int open_storage(struct sending *s, const struct export_context *c,
         return 0;
     }
     bool is_closed = false;
-    client_shutdown(s->client, 0, on_closed, &is_closed);
+    s->sender.verbs->shutdown(s->sender.x, 0, on_closed, &is_closed);
     while (!is_closed)
         io_loop_run_once(c->loop, NSEC_PER_SEC);
     sending_release(s);
@@ -202,21 +206,37 @@ int sending_open(struct sending *s, const struct exporter_kind *kind, const stru
                  const struct client_options *options, const struct sending_settings *settings,
                  struct error *e)
 {
-    s->base.kind = kind;
-    s->base.terms = (struct export_terms){
-        options->max_request_bytes, options->queue.queue_size, false,
-        settings->storage ? min_of(settings->storage_bytes, STORED_WAITING_MAX) : settings->queue_bytes};
-    s->request_max = min_of(options->max_request_bytes,
-                            c->signal == CONFIG_TAKES_METRICS ? (size_t)SENDING_METRICS_MAX : SIZE_MAX);
-    int r = outcome_init(&s->outcome, c);
+    struct sending_settings bounded = *settings;
+    bounded.request_bytes = options->max_request_bytes;
+    int r = sending_init(s, kind, c, &bounded, e);
     if (r < 0)
-        return error_set(e, r, "out of memory");
-    r = client_new(&s->client, c->loop, options, on_event, s, e);
+        return r;
+    r = client_new(&s->client, c->loop, options, sending_on_event, s, e);
     if (r < 0) {
         sending_release(s);
         return r;
     }
-    client_on_queued(s->client, on_queued, s);
+    client_on_queued(s->client, sending_on_queued, s);
+    return sending_start(s, sender_of_client(s->client), c, settings, e);
+}
+
+int sending_init(struct sending *s, const struct exporter_kind *kind, const struct export_context *c,
+                 const struct sending_settings *settings, struct error *e)
+{
+    s->base.kind = kind;
+    s->base.terms = (struct export_terms){
+        settings->request_bytes, settings->queue_size, false,
+        settings->storage ? min_of(settings->storage_bytes, STORED_WAITING_MAX) : settings->queue_bytes};
+    s->request_max = min_of((size_t)settings->request_bytes,
+                            c->signal == CONFIG_TAKES_METRICS ? (size_t)SENDING_METRICS_MAX : SIZE_MAX);
+    int r = outcome_init(&s->outcome, c);
+    return r < 0 ? error_set(e, r, "out of memory") : 0;
+}
+
+int sending_start(struct sending *s, struct sender sender, const struct export_context *c,
+                  const struct sending_settings *settings, struct error *e)
+{
+    s->sender = sender;
     return settings->storage ? open_storage(s, c, settings, e) : 0;
 }
 
@@ -228,7 +248,7 @@ void sending_push(struct sending *s, struct client_body *body, size_t reserved, 
             promise_owe(safe);
         stored_push(s->stored, body, reserved, samples, safe);
     } else {
-        client_push(s->client, body, reserved, samples);
+        sender_push(&s->sender, body, reserved, samples);
     }
 }
 
@@ -255,7 +275,7 @@ void sending_push_newest(struct sending *s, struct buffer *body, uint64_t points
     if (!shared)
         sending_lost(s, points);
     else if (!s->stored || !stored_push_metrics(s->stored, shared, points))
-        client_push_newest(s->client, shared, points);
+        sender_push_newest(&s->sender, shared, points);
     client_body_unref(shared);
 }
 
@@ -267,7 +287,7 @@ void sending_lost(struct sending *s, uint64_t n)
 bool sending_reserve(struct exporter *x, size_t n)
 {
     struct sending *s = container_of(x, struct sending, base);
-    return s->stored ? stored_reserve(s->stored, n) : client_reserve(s->client, n);
+    return s->stored ? stored_reserve(s->stored, n) : sender_reserve(&s->sender, n);
 }
 
 void sending_cancel(struct exporter *x, size_t n)
@@ -276,7 +296,7 @@ void sending_cancel(struct exporter *x, size_t n)
     if (s->stored)
         stored_cancel(s->stored, n);
     else
-        client_cancel(s->client, n);
+        sender_cancel(&s->sender, n);
 }
 
 static void on_settled(void *user)
@@ -310,11 +330,14 @@ void sending_drain(struct exporter *x, uint64_t deadline_ns, void (*done)(void *
     s->deadline_ns = deadline_ns;
     if (s->stored)
         deadline_ns = min_of(deadline_ns, clock_monotonic() + STORED_DRAIN_NS);
-    client_shutdown(s->client, deadline_ns, on_drained, s);
+    s->sender.verbs->shutdown(s->sender.x, deadline_ns, on_drained, s);
 }
 
 void sending_release(struct sending *s)
 {
-    s->client = client_free(s->client);
+    if (s->sender.verbs)
+        s->sender.verbs->free(s->sender.x);
+    s->sender = (struct sender){0};
+    s->client = NULL;
     outcome_release(&s->outcome);
 }

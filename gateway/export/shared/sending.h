@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What exporters that send over HTTP have in common: their configuration rows, and a sender (proto/client)
- * whose events are counted and told. A kind's struct begins with a `struct sending`; what it does not do
- * itself it takes from here.
+ * What exporters that send requests have in common: their configuration rows, and a sender (sender.h) whose
+ * events are counted and told. A kind's struct begins with a `struct sending`; what it does not do itself it
+ * takes from here.
  */
 #ifndef GATEWAY_EXPORT_SHARED_SENDING_H
 #define GATEWAY_EXPORT_SHARED_SENDING_H
@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "gateway/export/shared/outcome.h"
+#include "gateway/export/shared/sender.h"
 #include "proto/base/arena.h"
 #include "proto/base/buffer.h"
 
@@ -43,10 +44,11 @@ struct sending_settings {
  * smallest storage_size has. */
 #define SENDING_METRICS_MAX ((4u << 20) - (64u << 10))
 
-/* Rows of all of them but endpoint and request_bytes, whose meaning is the kind's; `at(field)` is the field's
- * offset in the kind's settings. */
+/* Rows of all that speak HTTP but endpoint and request_bytes, whose meaning is the kind's, and behind them
+ * those of all; `at(field)` is the field's offset in the kind's settings. */
 /* clang-format off */
-#define SENDING_ROWS(at)                                                                                                      \
+#define SENDING_ROWS(at) SENDING_HTTP_ROWS(at), SENDING_QUEUE_ROWS(at)
+#define SENDING_HTTP_ROWS(at)                                                                                                 \
     {"headers", SETTINGS_PAIRS, at(headers), "", 0, 0, NULL, "sent with every request (gRPC: metadata)", .secret = true},        \
     {"proxy_url", SETTINGS_TEXT, at(proxy_url), "", 0, 0, NULL,                                                               \
      "http://host:port or http://user:password@host:port of a proxy that tunnels there (CONNECT); none goes directly", .secret = true}, \
@@ -70,7 +72,8 @@ struct sending_settings {
     {"tls.cert_file", SETTINGS_TEXT, at(tls_cert_file), "", 0, 0, NULL, "PEM client certificate for mTLS"},                     \
     {"tls.key_file", SETTINGS_TEXT, at(tls_key_file), "", 0, 0, NULL, "PEM key of it"},                                         \
     {"tls.server_name_override", SETTINGS_TEXT, at(tls_server_name), "", 0, 0, NULL,                                            \
-     "name the certificate must bear, where it is not the endpoint's host"},                                                  \
+     "name the certificate must bear, where it is not the endpoint's host"}
+#define SENDING_QUEUE_ROWS(at)                                                                                                \
     {"retry_on_failure.enabled", SETTINGS_BOOL, at(retry_enabled), "true", 0, 0, NULL,                                          \
      "repeat what the protocol calls retryable"},                                                                             \
     {"retry_on_failure.initial_interval", SETTINGS_DURATION, at(retry_initial_ns), "5s", SENDING_SEC / 1000, 600 * SENDING_SEC, NULL,\
@@ -96,13 +99,18 @@ struct sending_settings {
      "keep what is refused for good, or passes max_elapsed_time, as files in the storage: profgate replay sends them again"}
 /* clang-format on */
 
-/* What only all keys together can tell: 0, or -EINVAL with *e. */
+/* What only all keys together can tell: 0, or -EINVAL with *e. The second of SENDING_QUEUE_ROWS alone. */
 int sending_check(const char *name, const struct sending_settings *settings, struct error *e);
+int sending_check_queue(const char *name, const struct sending_settings *settings, struct error *e);
+
+/* What retry_on_failure says. */
+struct retry_options sending_retry(const struct sending_settings *settings);
 
 struct sending {
     struct exporter base;
     struct outcome outcome;
-    struct client *client;
+    struct sender sender;
+    struct client *client; /* which it is; NULL: it is another one */
     struct stored *stored; /* on disk, too; NULL: in memory alone */
     size_t request_max;    /* before compression: the settings', and of metrics SENDING_METRICS_MAX at most */
     atomic_uint_fast64_t unbuilt; /* samples or points lost to out of memory elsewhere; counted on the loop */
@@ -120,11 +128,21 @@ const char *sending_endpoint(const struct sending_settings *s, const char *endpo
 int sending_options(const struct sending_settings *settings, const struct export_context *c,
                     struct arena *arena, struct client_options *ret, struct error *e);
 
-/* Starts the sender: the rest of a kind's open. The dialect's on_answer gets `s`. 0, or negative with *e;
- * then `s` is released. */
+/* Starts a client: the rest of the open of a kind that speaks HTTP. The dialect's on_answer gets `s`. 0, or
+ * negative with *e; then `s` is released. */
 int sending_open(struct sending *s, const struct exporter_kind *kind, const struct export_context *c,
                  const struct client_options *options, const struct sending_settings *settings,
                  struct error *e);
+
+/* The same of a kind with a sender of its own: init, then the sender is made, which tells the two functions
+ * (loop's thread) of events and that it got or lost requests, then start. 0, or negative with *e: of the
+ * first there is nothing to release, by the second `s` is, the sender included. */
+int sending_init(struct sending *s, const struct exporter_kind *kind, const struct export_context *c,
+                 const struct sending_settings *settings, struct error *e);
+void sending_on_event(void *sending, const struct client_event *event);
+void sending_on_queued(void *sending);
+int sending_start(struct sending *s, struct sender sender, const struct export_context *c,
+                  const struct sending_settings *settings, struct error *e);
 
 /* For a kind's push_profiles: takes a reference of its own. */
 void sending_push(struct sending *s, struct client_body *body, size_t reserved, uint64_t samples,

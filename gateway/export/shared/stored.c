@@ -28,7 +28,7 @@
 
 struct stored {
     struct journal *journal;
-    struct client *client;
+    struct sender sender;
     struct outcome *outcome;
     struct io_loop *loop;
     struct dead_letters *dead; /* NULL: they are not kept */
@@ -95,8 +95,8 @@ struct pushed {
 /* To the sender if it is its turn, else it stays on disk. Under the lock. */
 static bool hand_on(struct stored *s, struct client_body *body, uint64_t number, uint64_t items)
 {
-    if (!s->is_spilling && client_reserve(s->client, body->n))
-        return client_push_tagged(s->client, body, body->n, items, number);
+    if (!s->is_spilling && sender_reserve(&s->sender, body->n))
+        return sender_push_tagged(&s->sender, body, body->n, items, number);
     if (!s->is_spilling) {
         s->is_spilling = true;
         s->cursor = number - 1;
@@ -110,7 +110,7 @@ static bool hand_on(struct stored *s, struct client_body *body, uint64_t number,
 static void not_on_disk(struct stored *s, const struct pushed *p)
 {
     if (p->is_metrics) {
-        client_push_newest(s->client, p->body, p->items);
+        sender_push_newest(&s->sender, p->body, p->items);
         return;
     }
     pthread_mutex_lock(&s->lock);
@@ -223,10 +223,10 @@ static bool push_held(struct stored *s)
     if (s->held->n_plain > s->request_max) {
         outcome_lost(s->outcome, 1, s->held_items, "larger than max_request_bytes");
         journal_remove(s->journal, s->held_number);
-    } else if (!client_reserve(s->client, s->held->n)) {
+    } else if (!sender_reserve(&s->sender, s->held->n)) {
         return false;
     } else {
-        client_push_tagged(s->client, s->held, s->held->n, s->held_items, s->held_number);
+        sender_push_tagged(&s->sender, s->held, s->held->n, s->held_items, s->held_number);
     }
     s->held = client_body_unref(s->held);
     return true;
@@ -290,7 +290,7 @@ static void feed(struct stored *s)
     pthread_mutex_unlock(&s->lock);
     if (!is_spilling)
         return;
-    if (!has_room || client_queued_bytes(s->client) > s->queue_bytes / 2) {
+    if (!has_room || sender_queued_bytes(&s->sender) > s->queue_bytes / 2) {
         io_timer_set(s->timer, io_loop_now(s->loop) + LOOK_AGAIN_NS);
         return;
     }
@@ -476,13 +476,13 @@ static int open_journal(struct stored *s, const struct stored_options *o, const 
 }
 
 int stored_open(struct stored **ret, const struct stored_options *o, const struct export_context *c,
-                struct client *client, struct outcome *outcome, struct error *e)
+                struct sender sender, struct outcome *outcome, struct error *e)
 {
     struct stored *s = calloc(1, sizeof *s);
     if (!s)
         return error_set(e, -ENOMEM, "out of memory");
     pthread_mutex_init(&s->lock, NULL);
-    s->client = client;
+    s->sender = sender;
     s->outcome = outcome;
     s->loop = c->loop;
     s->kind = c->signal == CONFIG_TAKES_METRICS ? JOURNAL_METRICS : JOURNAL_PROFILES;

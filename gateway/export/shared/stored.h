@@ -11,6 +11,7 @@
 #define GATEWAY_EXPORT_SHARED_STORED_H
 
 #include "gateway/export/shared/outcome.h"
+#include "gateway/export/shared/sender.h"
 
 struct stored;
 
@@ -25,10 +26,10 @@ struct stored_options {
     bool keeps_dead;      /* what is refused for good, or out of time, stays as a file */
 };
 
-/* Opens (makes) the folder's journal of c->name and signal. `client` and `outcome` outlive it. What an
+/* Opens (makes) the folder's journal of c->name and signal. `sender` and `outcome` outlive it. What an
  * earlier process left is sent first. 0, or negative with *e. The loop's thread. */
 int stored_open(struct stored **ret, const struct stored_options *options, const struct export_context *c,
-                struct client *client, struct outcome *outcome, struct error *e);
+                struct sender sender, struct outcome *outcome, struct error *e);
 
 /* As those of an exporter. Any thread. */
 bool stored_reserve(struct stored *s, size_t n);
