@@ -7,6 +7,7 @@
 #define KINDS(X)    \
     X(otlp)         \
     X(file)         \
+    X(kafka)        \
     X(remote_write)
 /* clang-format on */
 

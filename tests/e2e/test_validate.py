@@ -68,7 +68,7 @@ exporters: { otpl/x: {} }
         (5, 19, 'profiles.keep: "lots" is not a share'),
         (9, 20, "receivers.otlp: a list belongs here, not a map"),
         (10, 17, "rules.files: a list belongs here, not a map"),
-        (11, 14, "otpl/x: an exporter is called otlp, file or prometheusremotewrite"),
+        (11, 14, "otpl/x: an exporter is called otlp, file, kafka or prometheusremotewrite"),
     ]
     assert lines[-1] == f"{path}: {len(expected)} errors, 0 warnings"
     for line, (at, column, text) in zip(lines, expected, strict=False):

@@ -208,8 +208,9 @@ UNIT(errors_name_the_place_and_what_may_stand_there)
     expect_error("profiles: { exporters: [otlp/x] }",
                  "profiles.exporters names otlp/x, which is not among exporters");
     expect_error("exporters: { otlp: {} }", "exporters.otlp has no endpoint");
-    expect_error("exporters: { kafka/x: {} }", "kafka/x");
-    expect_error("exporters: { otlpx: {} }", "an exporter is called otlp, file or prometheusremotewrite");
+    expect_error("exporters: { rabbit/x: {} }", "rabbit/x");
+    expect_error("exporters: { otlpx: {} }",
+                 "an exporter is called otlp, file, kafka or prometheusremotewrite");
     expect_error(
         "exporters: { prometheusremotewrite/f: { endpoint: p } }\nprofiles: { exporters: [prometheusremotewrite/f] }",
         "names prometheusremotewrite/f, which takes metrics only");

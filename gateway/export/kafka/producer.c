@@ -1,0 +1,730 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A request's way: queued (any thread) → flying: librdkafka has it, over the body's own bytes, → told, with
+ * what its delivery report said → its event, on the loop, and its room is given back.
+ *
+ * librdkafka repeats by itself what a broker may not have got, as long as retry_on_failure.max_elapsed_time
+ * allows, and numbers what it sends, so that nothing is there twice. What it gives up for a reason that may
+ * pass (no such topic yet, no permission yet) waits in `again` and is handed over once more, and meanwhile
+ * nothing else is: it would fare likewise.
+ *
+ * The thread waits on one condition, signalled by who pushes, by librdkafka when it has something to report
+ * and by who ends it. Memory: bodies are charged by the queue; what flies is charged once more, since
+ * librdkafka copies what is small and compresses what it sends, and bounded by FLYING_MAX.
+ */
+#include "gateway/export/kafka/producer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/export/kafka/key.h"
+#include "proto/base/buffer.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/base/macros.h"
+#include "proto/client/queue.h"
+#include "proto/io/loop.h"
+#include "proto/io/timer.h"
+#include "proto/otlp/json/write.h"
+
+#define FLYING_MAX ((size_t)16 << 20)
+
+/* Until what could not be done for want of memory or room is tried again. */
+#define LATER_NS (100 * (uint64_t)NSEC_PER_MSEC)
+
+/* At the end: how long what was called back may take to come, and threads to end. */
+#define PURGE_NS ((uint64_t)2 * NSEC_PER_SEC)
+#define CLOSE_NS ((uint64_t)3 * NSEC_PER_SEC)
+
+struct sent {
+    struct sent *next; /* of `again` or `told` */
+    struct send_entry *entry;
+    struct retry retry;
+    uint64_t attempts;
+    struct buffer json; /* empty: the body goes as it is */
+    size_t charged;
+    enum client_event_kind kind; /* once it is told */
+    const char *message;
+};
+
+struct sent_list {
+    struct sent *first, **last;
+};
+
+struct lost {
+    atomic_uint_fast64_t requests, items;
+};
+
+struct producer {
+    struct producer_options options;
+    struct io_loop *loop;
+    client_event_fn on_event;
+    void (*on_queued)(void *user);
+    void *user;
+    struct send_queue queue;
+    struct lost too_large, evicted, late; /* of any thread, told from the loop */
+    struct io_post post;
+    struct io_timer *patience; /* of the end */
+
+    pthread_mutex_t lock; /* of what follows, until the thread's own */
+    pthread_cond_t changed;
+    bool is_wanted, is_ending, is_over;
+    uint64_t deadline_ns;
+    struct sent_list told;
+    uint64_t retried;
+    struct error why; /* of the last attempt that failed, or of the connection; "": nothing new */
+
+    pthread_t thread;
+    rd_kafka_t *rk;
+    rd_kafka_topic_t *topic;
+    rd_kafka_queue_t *reports;
+    struct rng rng;
+    struct sent *held; /* popped, and there was no room for it */
+    struct sent_list again;
+    uint64_t again_at;
+    uint32_t n_flying;
+    size_t flying;
+    bool is_fatal, is_starved, is_purged;
+    uint64_t purged_at;
+
+    void (*done)(void *user); /* the loop's */
+    void *done_user;
+    bool was_left;
+};
+
+static void list_init(struct sent_list *l)
+{
+    l->first = NULL;
+    l->last = &l->first;
+}
+
+static void list_add(struct sent_list *l, struct sent *s)
+{
+    s->next = NULL;
+    *l->last = s;
+    l->last = &s->next;
+}
+
+static struct sent *list_take(struct sent_list *l)
+{
+    struct sent *s = l->first;
+    if (s && !(l->first = s->next))
+        l->last = &l->first;
+    return s;
+}
+
+/* ---- librdkafka's threads ---- */
+
+static void wake(void *arg)
+{
+    struct producer *p = arg;
+    pthread_mutex_lock(&p->lock);
+    p->is_wanted = true;
+    pthread_cond_signal(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void on_report(rd_kafka_t *rk, void *arg)
+{
+    wake(arg);
+}
+
+/* ---- making one ---- */
+
+/* What a message may wait for, attempts and all: librdkafka's 0 is for ever, too. */
+static uint64_t patience_ms(const struct producer_options *o)
+{
+    const uint64_t ns = o->retry.enabled ? o->retry.max_elapsed_ns : o->timeout_ns;
+    return ns == 0 ? 0 : max_of(ns / NSEC_PER_MSEC, o->linger_ns / NSEC_PER_MSEC + 1);
+}
+
+static int set_all(rd_kafka_conf_t *conf, const struct producer_options *o, struct error *e)
+{
+    const uint64_t timeout = max_of(o->timeout_ns / NSEC_PER_MSEC, (uint64_t)1000);
+    int r = kafka_conf_set(conf, e, "enable.idempotence", "%s", o->acks_all ? "true" : "false");
+    r = r < 0 ? r : kafka_conf_set(conf, e, "request.required.acks", "%s", o->acks_all ? "all" : "1");
+    r = r < 0 ? r : kafka_conf_set(conf, e, "request.timeout.ms", "%" PRIu64, timeout);
+    r = r < 0 ? r : kafka_conf_set(conf, e, "socket.timeout.ms", "%" PRIu64, timeout + 1000);
+    r = r < 0 ? r : kafka_conf_set(conf, e, "message.timeout.ms", "%" PRIu64, patience_ms(o));
+    r = r < 0 ? r
+              : kafka_conf_set(conf, e, "reconnect.backoff.max.ms", "%" PRIu64,
+                               max_of(o->retry.max_interval_ns / NSEC_PER_MSEC, (uint64_t)100));
+    r = r < 0 ? r : kafka_conf_set(conf, e, "message.max.bytes", "%zu", o->message_max);
+    r = r < 0 ? r : kafka_conf_set(conf, e, "batch.num.messages", "%u", o->batch_messages);
+    r = r < 0 ? r
+              : kafka_conf_set(conf, e, "queue.buffering.max.kbytes", "%zu",
+                               2 * max_of(FLYING_MAX, o->message_max) / 1024);
+    r = r < 0 ? r
+              : kafka_conf_set(conf, e, "queue.buffering.max.ms", "%" PRIu64, o->linger_ns / NSEC_PER_MSEC);
+    r = r < 0 ? r : kafka_conf_set(conf, e, "compression.codec", "%s", o->compression);
+    r = r < 0 ? r : kafka_conf_set(conf, e, "compression.level", "%d", o->compression_level);
+    r = r < 0 ? r : kafka_conf_set(conf, e, "partitioner", "%s", o->partitioner);
+    return r < 0 ? r
+                 : kafka_conf_set(conf, e, "allow.auto.create.topics", "%s",
+                                  o->creates_topics ? "true" : "false");
+}
+
+static void close_kafka(struct producer *p)
+{
+    if (p->reports) {
+        rd_kafka_queue_cb_event_enable(p->reports, NULL, NULL);
+        rd_kafka_queue_destroy(p->reports);
+    }
+    if (p->topic)
+        rd_kafka_topic_destroy(p->topic);
+    if (p->rk)
+        rd_kafka_destroy(p->rk);
+    p->reports = NULL;
+    p->topic = NULL;
+    p->rk = NULL;
+}
+
+static int open_kafka(struct producer *p, struct error *e)
+{
+    rd_kafka_conf_t *conf;
+    char why[256];
+    int r = kafka_conf_new(&conf, p->options.connection, e);
+    if (r < 0)
+        return r;
+    r = set_all(conf, &p->options, e);
+    if (r < 0) {
+        rd_kafka_conf_destroy(conf);
+        return r;
+    }
+    rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
+    p->rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof why);
+    if (!p->rk) {
+        rd_kafka_conf_destroy(conf);
+        return error_set(e, -EINVAL, "%s", why);
+    }
+    p->topic = rd_kafka_topic_new(p->rk, p->options.topic, NULL);
+    p->reports = rd_kafka_queue_get_main(p->rk);
+    if (!p->topic || !p->reports) {
+        close_kafka(p);
+        return error_set(e, -EINVAL, "librdkafka does not take the topic %s", p->options.topic);
+    }
+    rd_kafka_queue_cb_event_enable(p->reports, on_report, p);
+    return 0;
+}
+
+/* ---- what becomes of a request: the thread ---- */
+
+static void tell(struct producer *p, struct sent *s, enum client_event_kind kind, const char *message)
+{
+    s->kind = kind;
+    s->message = message;
+    pthread_mutex_lock(&p->lock);
+    list_add(&p->told, s);
+    pthread_mutex_unlock(&p->lock);
+    io_loop_post_in(p->loop, &p->post);
+}
+
+static void note_failure(struct producer *p, bool is_attempt, const char *why)
+{
+    pthread_mutex_lock(&p->lock);
+    p->retried += is_attempt;
+    if (!p->why.text[0]) /* the first is the cause of the others */
+        error_set(&p->why, 0, "%s", why);
+    pthread_mutex_unlock(&p->lock);
+    io_loop_post_in(p->loop, &p->post);
+}
+
+/* Whether it is the message itself that no broker will ever take. */
+static bool is_final(rd_kafka_resp_err_t error)
+{
+    return error == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE || error == RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE ||
+           error == RD_KAFKA_RESP_ERR_INVALID_MSG || error == RD_KAFKA_RESP_ERR_INVALID_RECORD ||
+           error == RD_KAFKA_RESP_ERR__BAD_MSG;
+}
+
+static void failed(struct producer *p, struct sent *s, rd_kafka_resp_err_t error)
+{
+    const char *why = rd_kafka_err2str(error);
+    uint64_t wait;
+    if (error == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE)
+        tell(p, s, CLIENT_TOO_LARGE, why);
+    else if (is_final(error))
+        tell(p, s, CLIENT_REFUSED, why);
+    else if (p->is_purged)
+        tell(p, s, CLIENT_SHUT_DOWN, "shut down before a broker had it");
+    else if (error == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT ||
+             !retry_next(&s->retry, &p->options.retry, clock_monotonic(), 0, &p->rng, &wait))
+        tell(p, s, CLIENT_OUT_OF_TIME, why);
+    else {
+        if (!p->again.first)
+            p->again_at = clock_monotonic() + wait;
+        list_add(&p->again, s);
+        note_failure(p, true, why);
+    }
+}
+
+static void landed(struct producer *p, struct sent *s, rd_kafka_resp_err_t error)
+{
+    p->n_flying--;
+    p->flying -= s->entry->body->n + s->json.n;
+    budget_refund(p->options.budget, s->charged);
+    s->charged = 0;
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
+        tell(p, s, CLIENT_SENT, NULL);
+    else
+        failed(p, s, error);
+}
+
+static void take_reports(struct producer *p)
+{
+    rd_kafka_event_t *event;
+    while ((event = rd_kafka_queue_poll(p->reports, 0))) {
+        const rd_kafka_message_t *m;
+        if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_DR)
+            while ((m = rd_kafka_event_message_next(event)))
+                landed(p, m->_private, m->err);
+        else if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR) {
+            p->is_fatal |= rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__FATAL;
+            note_failure(p, false, rd_kafka_event_error_string(event));
+        }
+        rd_kafka_event_destroy(event);
+    }
+}
+
+/* ---- handing over ---- */
+
+static struct sent *pop(struct producer *p)
+{
+    struct sent *s = calloc(1, sizeof *s);
+    p->is_starved = !s;
+    struct send_entry *entry = s ? send_queue_pop(&p->queue) : NULL;
+    if (!entry) {
+        free(s);
+        return NULL;
+    }
+    s->entry = entry;
+    s->json = (struct buffer)BUFFER_INIT(0);
+    retry_begin(&s->retry, clock_monotonic());
+    return s;
+}
+
+/* True: it has its form. */
+static bool encode(struct producer *p, struct sent *s)
+{
+    if (!p->options.json || s->json.n > 0)
+        return true;
+    int r = profiles_json_write(client_body_bytes(s->entry->body), &s->json);
+    if (r == 0 && s->json.n > 0)
+        s->json.n--; /* the end of a line, which a message has not */
+    else
+        tell(p, s, r < 0 ? CLIENT_OUT_OF_MEMORY : CLIENT_REFUSED,
+             r < 0 ? "out of memory" : "it is no request of profiles");
+    return r == 0;
+}
+
+/* Room for what librdkafka makes of it. What would fly alone needs none, or nothing ever would. */
+static bool has_room(struct producer *p, struct sent *s)
+{
+    const size_t n = s->entry->body->n + s->json.n;
+    if (p->n_flying > 0 && (p->flying > FLYING_MAX || n > FLYING_MAX - p->flying))
+        return false;
+    const bool is_charged = budget_charge(p->options.budget, n);
+    s->charged = is_charged ? n : 0;
+    return is_charged || p->n_flying == 0;
+}
+
+enum handed { HANDED_OVER, HANDED_BACK, SETTLED };
+
+static enum handed hand_over(struct producer *p, struct sent *s)
+{
+    if (!encode(p, s))
+        return SETTLED;
+    if (!has_room(p, s))
+        return HANDED_BACK;
+    const struct client_body *body = s->entry->body;
+    const struct bytes payload = s->json.n > 0 ? buffer_bytes(&s->json) : client_body_bytes(body);
+    char key[KEY_TEXT];
+    if (p->options.keyed)
+        key_print(key_of_request(client_body_bytes(body), p->options.key_of), key);
+    s->attempts++;
+    p->n_flying++;
+    p->flying += body->n + s->json.n;
+    if (rd_kafka_produce(p->topic, RD_KAFKA_PARTITION_UA, 0, (void *)payload.p, payload.n,
+                         p->options.keyed ? key : NULL, p->options.keyed ? KEY_TEXT - 1 : 0, s) == 0)
+        return HANDED_OVER;
+    const rd_kafka_resp_err_t error = rd_kafka_last_error();
+    if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL || p->n_flying == 1) {
+        landed(p, s, error);
+        return SETTLED;
+    }
+    p->n_flying--;
+    p->flying -= body->n + s->json.n;
+    budget_refund(p->options.budget, s->charged);
+    s->charged = 0;
+    return HANDED_BACK;
+}
+
+static void hand_over_again(struct producer *p)
+{
+    struct sent *s = p->again.first;
+    if (!s || p->is_fatal || clock_monotonic() < p->again_at)
+        return;
+    list_init(&p->again);
+    for (struct sent *next; s; s = next) {
+        next = s->next;
+        if (hand_over(p, s) != HANDED_BACK)
+            continue;
+        for (p->again_at = clock_monotonic() + LATER_NS; s; s = next) {
+            next = s->next;
+            list_add(&p->again, s);
+        }
+        return;
+    }
+}
+
+static void hand_over_waiting(struct producer *p)
+{
+    while (!p->again.first && !p->is_fatal && !p->is_purged) {
+        struct sent *s = p->held ? take_ptr(p->held) : pop(p);
+        if (!s)
+            return;
+        if (hand_over(p, s) == HANDED_BACK) {
+            p->held = s;
+            return;
+        }
+    }
+}
+
+/* A producer that lost its place in its own numbering: there is a new one when nothing of it flies. */
+static void begin_anew(struct producer *p)
+{
+    struct error e;
+    if (!p->is_fatal || p->n_flying > 0)
+        return;
+    close_kafka(p);
+    if (open_kafka(p, &e) == 0)
+        p->is_fatal = false;
+    else
+        note_failure(p, false, e.text);
+}
+
+/* ---- the end ---- */
+
+/* Behind hand_over_waiting, which has emptied the queue or says why not. */
+static bool is_settled(const struct producer *p)
+{
+    return p->n_flying == 0 && !p->again.first && !p->held && !p->is_fatal && !p->is_starved;
+}
+
+/* The time is over: what waits is lost, and what flies is called back. */
+static void give_up(struct producer *p)
+{
+    static const char why[] = "shut down before a broker had it";
+    struct sent *s;
+    if (!p->is_purged) {
+        p->is_purged = true;
+        p->purged_at = clock_monotonic();
+        if (p->rk)
+            rd_kafka_purge(p->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
+                                      RD_KAFKA_PURGE_F_NON_BLOCKING);
+    }
+    if (p->held)
+        tell(p, take_ptr(p->held), CLIENT_SHUT_DOWN, why);
+    while ((s = list_take(&p->again)))
+        tell(p, s, CLIENT_SHUT_DOWN, why);
+    while ((s = pop(p)))
+        tell(p, s, CLIENT_SHUT_DOWN, why);
+}
+
+/* ---- the thread ---- */
+
+static uint64_t next_time(const struct producer *p, bool is_ending, uint64_t deadline_ns)
+{
+    uint64_t t = p->again.first ? p->again_at : UINT64_MAX;
+    if (p->is_fatal || p->is_starved)
+        t = min_of(t, clock_monotonic() + LATER_NS);
+    if (is_ending)
+        t = min_of(t, p->is_purged ? p->purged_at + PURGE_NS : deadline_ns);
+    return t;
+}
+
+static void wait_until(struct producer *p, uint64_t t)
+{
+    const struct timespec at = {(time_t)(t / NSEC_PER_SEC), (long)(t % NSEC_PER_SEC)};
+    pthread_mutex_lock(&p->lock);
+    while (!p->is_wanted)
+        if (t == UINT64_MAX)
+            pthread_cond_wait(&p->changed, &p->lock);
+        else if (pthread_cond_timedwait(&p->changed, &p->lock, &at) != 0)
+            break;
+    p->is_wanted = false;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void *run(void *arg)
+{
+    struct producer *p = arg;
+    pthread_setname_np(pthread_self(), "kafka");
+    for (bool was_ending = false;;) {
+        pthread_mutex_lock(&p->lock);
+        const bool is_ending = p->is_ending;
+        const uint64_t deadline = p->deadline_ns;
+        pthread_mutex_unlock(&p->lock);
+        if (is_ending && !was_ending)
+            p->again_at = 0; /* once more, now */
+        was_ending = is_ending;
+        if (p->rk)
+            take_reports(p);
+        begin_anew(p);
+        hand_over_again(p);
+        hand_over_waiting(p);
+        if (is_ending && clock_monotonic() >= deadline)
+            give_up(p);
+        if (is_ending && (is_settled(p) || (p->is_purged && clock_monotonic() >= p->purged_at + PURGE_NS)))
+            break;
+        wait_until(p, next_time(p, is_ending, deadline));
+    }
+    close_kafka(p);
+    pthread_mutex_lock(&p->lock);
+    p->is_over = true;
+    pthread_mutex_unlock(&p->lock);
+    io_loop_post_in(p->loop, &p->post);
+    return NULL;
+}
+
+/* ---- pushing: any thread ---- */
+
+static bool reserve(void *x, size_t n)
+{
+    return send_queue_reserve(&((struct producer *)x)->queue, n);
+}
+
+static void cancel(void *x, size_t n)
+{
+    send_queue_cancel(&((struct producer *)x)->queue, n);
+}
+
+static void note_lost(struct lost *l, uint64_t requests, uint64_t items)
+{
+    atomic_fetch_add(&l->items, items);
+    atomic_fetch_add(&l->requests, requests);
+}
+
+static void pushed(struct producer *p)
+{
+    wake(p);
+    io_loop_post_in(p->loop, &p->post);
+}
+
+static bool push_tagged(void *x, struct client_body *body, size_t reserved, uint64_t items, uint64_t tag)
+{
+    struct producer *p = x;
+    const bool fits = body->n <= p->options.request_max;
+    if (!fits)
+        send_queue_cancel(&p->queue, reserved);
+    const bool is_pushed =
+        fits && send_queue_push_tagged(&p->queue, client_body_ref(body), reserved, items, tag);
+    pushed(p);
+    return is_pushed;
+}
+
+static void push(void *x, struct client_body *body, size_t reserved, uint64_t items)
+{
+    struct producer *p = x;
+    if (!push_tagged(p, body, reserved, items, 0))
+        note_lost(body->n > p->options.request_max ? &p->too_large : &p->late, 1, items);
+}
+
+static void push_newest(void *x, struct client_body *body, uint64_t items)
+{
+    struct producer *p = x;
+    struct send_evicted evicted = {0};
+    if (body->n > p->options.request_max) {
+        note_lost(&p->too_large, 1, items);
+    } else {
+        const bool is_pushed = send_queue_push_newest(&p->queue, client_body_ref(body), items, &evicted);
+        note_lost(&p->evicted, evicted.requests + !is_pushed, evicted.items + (is_pushed ? 0 : items));
+    }
+    pushed(p);
+}
+
+static size_t queued_bytes(void *x)
+{
+    return send_queue_bytes(&((struct producer *)x)->queue);
+}
+
+/* ---- the loop ---- */
+
+static void tell_lost(struct producer *p, struct lost *l, enum client_event_kind kind, const char *why)
+{
+    const uint64_t requests = atomic_exchange(&l->requests, 0);
+    if (requests == 0)
+        return;
+    p->on_event(p->user, &(struct client_event){.kind = kind,
+                                                .requests = requests,
+                                                .items = atomic_exchange(&l->items, 0),
+                                                .message = why});
+}
+
+static void tell_one(struct producer *p, struct sent *s)
+{
+    const struct client_event event = {
+        .kind = s->kind,
+        .requests = 1,
+        .items = s->entry->items,
+        .attempts = s->attempts,
+        .tag = s->entry->tag,
+        .message = s->message,
+    };
+    send_queue_finish(&p->queue, s->entry);
+    buffer_release(&s->json);
+    free(s);
+    p->on_event(p->user, &event);
+}
+
+static void on_ended(void *arg)
+{
+    struct producer *p = arg;
+    p->done(p->done_user);
+}
+
+static void on_post(void *arg)
+{
+    struct producer *p = arg;
+    struct sent *s;
+    struct error why;
+    if (p->was_left)
+        return;
+    pthread_mutex_lock(&p->lock);
+    struct sent *told = p->told.first;
+    list_init(&p->told);
+    const uint64_t retried = p->retried;
+    p->retried = 0;
+    why = p->why;
+    p->why.text[0] = 0;
+    const bool is_over = p->is_over;
+    pthread_mutex_unlock(&p->lock);
+    if (why.text[0])
+        p->on_event(p->user,
+                    &(struct client_event){.kind = CLIENT_RETRIED, .requests = retried, .message = why.text});
+    while ((s = told)) {
+        told = s->next;
+        tell_one(p, s);
+    }
+    tell_lost(p, &p->too_large, CLIENT_TOO_LARGE, "larger than producer.max_message_bytes");
+    tell_lost(p, &p->evicted, CLIENT_EVICTED, "the queue is full: the oldest made room");
+    tell_lost(p, &p->late, CLIENT_SHUT_DOWN, "came after the shutdown");
+    p->on_queued(p->user);
+    if (is_over) { /* the thread's last post may be still to come */
+        p->patience = io_timer_free(p->patience);
+        pthread_join(p->thread, NULL);
+        p->post.fn = on_ended;
+        io_loop_post_in(p->loop, &p->post);
+    }
+}
+
+/* librdkafka does not end: the process does without it, and what it may look at stays. */
+static void on_patience(void *user)
+{
+    struct producer *p = user;
+    p->was_left = true;
+    p->patience = io_timer_free(p->patience);
+    pthread_detach(p->thread);
+    p->done(p->done_user);
+}
+
+static void shut_down(void *x, uint64_t deadline_ns, void (*done)(void *user), void *user)
+{
+    struct producer *p = x;
+    p->done = done;
+    p->done_user = user;
+    send_queue_close(&p->queue);
+    pthread_mutex_lock(&p->lock);
+    p->is_ending = true;
+    p->deadline_ns = deadline_ns;
+    pthread_mutex_unlock(&p->lock);
+    io_timer_set(p->patience, max_of(deadline_ns, clock_monotonic()) + PURGE_NS + CLOSE_NS);
+    wake(p);
+}
+
+static void release(struct producer *p)
+{
+    io_timer_free(p->patience);
+    send_queue_release(&p->queue);
+    pthread_cond_destroy(&p->changed);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+static void free_producer(void *x)
+{
+    struct producer *p = x;
+    if (!p->was_left)
+        release(p);
+}
+
+/* Signals are the main thread's. */
+static int start(struct producer *p)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int r = pthread_create(&p->thread, NULL, run, p);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -r;
+}
+
+static void init_lock(struct producer *p)
+{
+    pthread_condattr_t attributes;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+int producer_new(struct sender *ret, struct io_loop *loop, const struct producer_options *options,
+                 client_event_fn on_event, void (*on_queued)(void *user), void *user, struct error *e)
+{
+    static const struct sender_verbs verbs = {
+        .reserve = reserve,
+        .cancel = cancel,
+        .push = push,
+        .push_tagged = push_tagged,
+        .push_newest = push_newest,
+        .queued_bytes = queued_bytes,
+        .shutdown = shut_down,
+        .free = free_producer,
+    };
+    struct producer *p = calloc(1, sizeof *p);
+    if (!p)
+        return error_set(e, -ENOMEM, "out of memory");
+    p->options = *options;
+    p->loop = loop;
+    p->on_event = on_event;
+    p->on_queued = on_queued;
+    p->user = user;
+    p->post = (struct io_post){.fn = on_post, .arg = p};
+    list_init(&p->told);
+    list_init(&p->again);
+    rng_seed(&p->rng, clock_realtime());
+    init_lock(p);
+    p->patience = io_timer_new(loop, on_patience, p);
+    int r = p->patience
+                ? send_queue_init(&p->queue, options->queue_size, options->queue_bytes, options->budget)
+                : -ENOMEM;
+    r = r < 0 ? error_set(e, r, "out of memory") : open_kafka(p, e);
+    if (r == 0 && (r = start(p)) < 0) {
+        close_kafka(p);
+        error_set(e, r, "no thread for it: %s", strerror(-r));
+    }
+    if (r < 0) {
+        release(p);
+        return r;
+    }
+    const char *warning = kafka_warning(options->connection);
+    if (warning)
+        log_warn("%s topic=%s", warning, options->topic);
+    *ret = (struct sender){&verbs, p};
+    return 0;
+}

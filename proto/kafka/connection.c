@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/kafka/connection.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+
+const struct settings_word kafka_tls_words[] = {{"auto", KAFKA_TLS_AUTO},
+                                                {"true", KAFKA_TLS_OFF},
+                                                {"false", KAFKA_TLS_ON},
+                                                {NULL}},
+                           kafka_sasl_words[] = {{"none", KAFKA_SASL_NONE},
+                                                 {"PLAIN", KAFKA_SASL_PLAIN},
+                                                 {"SCRAM-SHA-256", KAFKA_SASL_SCRAM_SHA_256},
+                                                 {"SCRAM-SHA-512", KAFKA_SASL_SCRAM_SHA_512},
+                                                 {NULL}},
+                           kafka_encodings[] = {
+                               {"otlp_proto", KAFKA_OTLP_PROTO}, {"otlp_json", KAFKA_OTLP_JSON}, {NULL}};
+
+static bool has_tls(const struct kafka_connection *c)
+{
+    return c->tls == KAFKA_TLS_ON ||
+           (c->tls == KAFKA_TLS_AUTO && (c->tls_skip_verify || c->tls_ca_file || c->tls_cert_file));
+}
+
+/* librdkafka takes one list with commas, and a scheme in front of a host: each is to be what it looks like.
+ */
+static int check_broker(const char *broker, struct error *e)
+{
+    const char *colon = strrchr(broker, ':');
+    unsigned port;
+    char behind;
+    if (strpbrk(broker, ", \t/") || !colon || colon == broker ||
+        sscanf(colon + 1, "%u%c", &port, &behind) != 1 || port < 1 || port > 65535)
+        return error_set(e, -EINVAL, "brokers: \"%s\" is not host:port", broker);
+    return 0;
+}
+
+int kafka_check(const struct kafka_connection *c, struct error *e)
+{
+    if (c->brokers.n == 0)
+        return error_set(e, -EINVAL, "brokers are missing");
+    for (uint32_t i = 0; i < c->brokers.n; i++) {
+        int r = check_broker(c->brokers.items[i], e);
+        if (r < 0)
+            return r;
+    }
+    if (c->sasl != KAFKA_SASL_NONE && (!c->username || !c->password))
+        return error_set(e, -EINVAL, "auth.sasl needs a username and a password");
+    if (c->sasl == KAFKA_SASL_NONE && (c->username || c->password))
+        return error_set(e, -EINVAL, "auth.sasl needs a mechanism");
+    if ((c->tls_cert_file == NULL) != (c->tls_key_file == NULL))
+        return error_set(e, -EINVAL, "tls.cert_file and tls.key_file go together");
+    if (c->tls == KAFKA_TLS_OFF && (c->tls_ca_file || c->tls_cert_file || c->tls_skip_verify))
+        return error_set(e, -EINVAL, "tls.insecure: true leaves nothing to the other keys of tls");
+    return 0;
+}
+
+/* 2.6.1, as rd_kafka_version() says it. */
+#define SCRAM_IS_RIGHT 0x020601ff
+
+const char *kafka_warning(const struct kafka_connection *c)
+{
+    const bool is_scram = c->sasl == KAFKA_SASL_SCRAM_SHA_256 || c->sasl == KAFKA_SASL_SCRAM_SHA_512;
+    return is_scram && rd_kafka_version() < SCRAM_IS_RIGHT
+               ? "the SCRAM of librdkafka before 2.6.1 is refused by Kafka 4.0 and newer (invalid credentials): "
+                 "PLAIN over TLS is taken by all"
+               : NULL;
+}
+
+int kafka_conf_set(rd_kafka_conf_t *conf, struct error *e, const char *name, const char *format, ...)
+{
+    char value[512], why[256];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(value, sizeof value, format, args);
+    va_end(args);
+    if (n >= (int)sizeof value)
+        return error_set(e, -EINVAL, "%s is too long", name);
+    if (rd_kafka_conf_set(conf, name, value, why, sizeof why) != RD_KAFKA_CONF_OK)
+        return error_set(e, -EINVAL, "%s", why);
+    return 0;
+}
+
+/* Texts of any length, and secrets, of which no error tells. */
+static int set_text(rd_kafka_conf_t *conf, struct error *e, const char *name, const char *value)
+{
+    char why[256];
+    if (!value || rd_kafka_conf_set(conf, name, value, why, sizeof why) == RD_KAFKA_CONF_OK)
+        return 0;
+    return error_set(e, -EINVAL, "librdkafka does not take %s", name);
+}
+
+static int set_brokers(rd_kafka_conf_t *conf, const struct kafka_connection *c, struct error *e)
+{
+    struct buffer list = BUFFER_INIT(0);
+    int r = 0;
+    for (uint32_t i = 0; i < c->brokers.n && r == 0; i++)
+        r = buffer_printf(&list, "%s%s", i > 0 ? "," : "", c->brokers.items[i]);
+    r = r < 0 ? r : buffer_add(&list, "", 1);
+    r = r < 0 ? error_set(e, r, "out of memory") : set_text(conf, e, "bootstrap.servers", (char *)list.p);
+    buffer_release(&list);
+    return r;
+}
+
+static int set_all(rd_kafka_conf_t *conf, const struct kafka_connection *c, struct error *e)
+{
+    const bool tls = has_tls(c), sasl = c->sasl != KAFKA_SASL_NONE;
+    int r = set_brokers(conf, c, e);
+    r = r < 0 ? r : set_text(conf, e, "client.id", c->client_id);
+    r = r < 0 ? r
+              : kafka_conf_set(conf, e, "security.protocol", "%s%s", sasl ? "sasl_" : "",
+                               tls ? "ssl" : "plaintext");
+    r = r < 0 ? r
+              : kafka_conf_set(conf, e, "topic.metadata.refresh.interval.ms", "%" PRIu64,
+                               c->metadata_ns / NSEC_PER_MSEC);
+    if (r == 0 && sasl) {
+        r = kafka_conf_set(conf, e, "sasl.mechanism", "%s", kafka_sasl_words[c->sasl].word);
+        r = r < 0 ? r : set_text(conf, e, "sasl.username", c->username);
+        r = r < 0 ? r : set_text(conf, e, "sasl.password", c->password);
+    }
+    if (r == 0 && tls) {
+        r = set_text(conf, e, "ssl.ca.location", c->tls_ca_file);
+        r = r < 0 ? r : set_text(conf, e, "ssl.certificate.location", c->tls_cert_file);
+        r = r < 0 ? r : set_text(conf, e, "ssl.key.location", c->tls_key_file);
+        /* librdkafka 2.0 does not ask by itself whether a certificate is the broker's. */
+        r = r < 0 ? r
+                  : kafka_conf_set(conf, e, "ssl.endpoint.identification.algorithm", "%s",
+                                   c->tls_skip_verify ? "none" : "https");
+        r = r < 0 ? r
+                  : kafka_conf_set(conf, e, "enable.ssl.certificate.verification", "%s",
+                                   c->tls_skip_verify ? "false" : "true");
+    }
+    return r;
+}
+
+int kafka_conf_new(rd_kafka_conf_t **ret, const struct kafka_connection *c, struct error *e)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    if (!conf)
+        return error_set(e, -ENOMEM, "out of memory");
+    rd_kafka_conf_set_log_cb(conf, NULL);
+    int r = set_all(conf, c, e);
+    if (r < 0)
+        rd_kafka_conf_destroy(conf);
+    else
+        *ret = conf;
+    return r;
+}
