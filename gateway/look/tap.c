@@ -11,15 +11,21 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
 #include "rules/match/weigh.h"
 
-/* Stacks that the store was told of, by this thread, of late; of two in one place the older is told again. */
-#define TOLD (1u << 15)
+/* Stacks that the store was told of, by this thread, of late: in places of some each, of which the one that
+ * was told first makes room. One in each would be lost to its neighbour for as long as both come. */
+#define TOLD_WAYS   4u
+#define TOLD_PLACES (1u << 13)
+#define TOLD_BYTES  (TOLD_PLACES * sizeof(struct told))
+
+struct told {
+    uint64_t hash[TOLD_WAYS]; /* the newest first; 0: none */
+};
 
 /* A profile's time is taken for true if it is not farther from ours; senders' clocks differ. */
 #define SKEW_NS (300 * 1000000000ull)
@@ -33,11 +39,14 @@
 /* Of the text of a type. */
 #define TYPE_MAX 512u
 
-#define TABLES(X)                                            \
-    X(uint64_t, string_hash)   /* [string] */                \
-    X(uint64_t, location_hash) /* [location] */              \
-    X(uint32_t, stack_ref)     /* [stack] the batch's + 1 */ \
+#define TABLES(X)                                                                             \
+    X(uint64_t, string_hash)   /* [string] */                                                 \
+    X(uint64_t, location_hash) /* [location] */                                               \
+    X(uint32_t, stack_ref)     /* [stack] the batch's + 1 */                                  \
+    X(uint64_t, frame_kind)    /* [attribute] hash of the frame type it says, or KIND_NONE */ \
     X(uint32_t, thread)        /* [attribute] enum and string */
+
+#define KIND_NONE 1u
 
 enum { ATTRIBUTE_OTHER = 1, ATTRIBUTE_THREAD = 2 /* and more: the string */ };
 
@@ -57,7 +66,8 @@ struct look_tap {
     struct budget tables, batches; /* their parent is the caller's */
     struct look_batch *batch;
     struct rng rng;
-    uint64_t *told;
+    uint64_t seed; /* of hashes, at hand */
+    struct told *told;
     uint32_t generation; /* of the store, that they were told in */
     uint64_t lost;       /* samples without a batch to be counted in */
     /* of the request */
@@ -87,7 +97,8 @@ struct look_tap *look_tap_new(struct look_rates *rates, struct budget *budget, s
 #define X(type, name) t->name.budget = &t->tables;
     TABLES(X)
 #undef X
-    rng_seed(&t->rng, hash_mix(hash_seed(), (uint64_t)(uintptr_t)t));
+    t->seed = hash_seed();
+    rng_seed(&t->rng, hash_mix(t->seed, (uint64_t)(uintptr_t)t));
     return t;
 }
 
@@ -105,7 +116,7 @@ struct look_tap *look_tap_free(struct look_tap *t)
     look_batch_free(t->batch);
     release_tables(t);
     if (t->told)
-        budget_refund(&t->tables, TOLD * sizeof *t->told);
+        budget_refund(&t->tables, TOLD_BYTES);
     free(t->told);
     free(t);
     return NULL;
@@ -113,7 +124,7 @@ struct look_tap *look_tap_free(struct look_tap *t)
 
 struct look_batch *look_tap_take(struct look_tap *t)
 {
-    const size_t told = t->told ? TOLD * sizeof *t->told : 0;
+    const size_t told = t->told ? TOLD_BYTES : 0;
     if (t->tables.used - told > KEEP_BYTES)
         release_tables(t);
     return take_ptr(t->batch);
@@ -131,14 +142,15 @@ static int begin(struct look_tap *t, const struct profiles *v)
     t->view = v;
     t->kind.valid = false;
     t->resource = 0;
-    t->string_hash.n = t->location_hash.n = t->stack_ref.n = t->thread.n = 0;
+    t->string_hash.n = t->location_hash.n = t->stack_ref.n = t->frame_kind.n = t->thread.n = 0;
     if (vec_extend(&t->string_hash, v->string.n) < 0 || vec_extend(&t->location_hash, v->location.n) < 0 ||
-        vec_extend(&t->stack_ref, v->stack.n) < 0 || vec_extend(&t->thread, v->attribute.n) < 0)
+        vec_extend(&t->stack_ref, v->stack.n) < 0 || vec_extend(&t->frame_kind, v->attribute.n) < 0 ||
+        vec_extend(&t->thread, v->attribute.n) < 0)
         return -ENOMEM;
-    if (!t->told && budget_charge(&t->tables, TOLD * sizeof *t->told)) {
-        t->told = calloc(TOLD, sizeof *t->told);
+    if (!t->told && budget_charge(&t->tables, TOLD_BYTES)) {
+        t->told = calloc(TOLD_PLACES, sizeof *t->told);
         if (!t->told)
-            budget_refund(&t->tables, TOLD * sizeof *t->told);
+            budget_refund(&t->tables, TOLD_BYTES);
     }
     const uint32_t generation = atomic_load_explicit(&t->rates->generation, memory_order_acquire);
     if (!t->batch) {
@@ -146,7 +158,7 @@ static int begin(struct look_tap *t, const struct profiles *v)
         if (!t->batch)
             return -ENOMEM;
         if (t->generation != generation)
-            memset(t->told, 0, TOLD * sizeof *t->told);
+            memset(t->told, 0, TOLD_BYTES);
         t->generation = t->batch->generation = generation;
         t->batch->lost = t->lost;
         t->lost = 0;
@@ -154,16 +166,16 @@ static int begin(struct look_tap *t, const struct profiles *v)
     return 0;
 }
 
-static uint64_t hash_text(struct bytes text)
+static uint64_t hash_text(const struct look_tap *t, struct bytes text)
 {
-    return text.n == 0 ? 0 : hash_bytes(text, hash_seed()) | 1;
+    return text.n == 0 ? 0 : hash_bytes(text, t->seed) | 1;
 }
 
 static uint64_t hash_string(struct look_tap *t, uint32_t string)
 {
     uint64_t *hash = &t->string_hash.p[string];
     if (*hash == 0)
-        *hash = hash_text(profiles_string(t->view, string)) | 1; /* also of "", so that it is asked once */
+        *hash = hash_text(t, profiles_string(t->view, string)) | 1; /* also of "", so that it is asked once */
     return *hash;
 }
 
@@ -174,19 +186,34 @@ static int add_string(struct look_tap *t, uint32_t string, uint32_t *ret)
 
 static int add_text(struct look_tap *t, struct bytes text, uint32_t *ret)
 {
-    return look_batch_add(t->batch, text, hash_text(text), ret);
+    return look_batch_add(t->batch, text, hash_text(t, text), ret);
 }
 
 /* ---- frames -------------------------------------------------------------------------------- */
 
-static struct bytes kind_of(const struct profiles *v, uint32_t location)
+/* The hash of the frame type that an attribute says, or KIND_NONE. */
+static uint64_t frame_kind(struct look_tap *t, uint32_t a)
 {
+    const struct profiles *v = t->view;
+    uint64_t *kind = &t->frame_kind.p[a];
+    if (*kind == 0) {
+        const bool is_it = v->attribute.value[a].kind == ATTR_STRING &&
+                           bytes_is(profiles_string(v, v->attribute.key[a]), "profile.frame.type");
+        *kind = (is_it ? hash_text(t, v->attribute.value[a].text) : 0) | KIND_NONE;
+    }
+    return *kind;
+}
+
+static struct bytes kind_of(struct look_tap *t, uint32_t location, uint64_t *ret_hash)
+{
+    const struct profiles *v = t->view;
     for (uint32_t i = v->location.attrs_at[location]; i < v->location.attrs_at[location + 1]; i++) {
         const uint32_t a = v->attr_index.attribute[i];
-        if (v->attribute.value[a].kind == ATTR_STRING &&
-            bytes_is(profiles_string(v, v->attribute.key[a]), "profile.frame.type"))
+        *ret_hash = frame_kind(t, a);
+        if (*ret_hash != KIND_NONE)
             return v->attribute.value[a].text;
     }
+    *ret_hash = 0;
     return BYTES_LIT("");
 }
 
@@ -214,8 +241,9 @@ static uint64_t hash_location(struct look_tap *t, uint32_t location)
     if (*hash != 0)
         return *hash;
     const struct profiles *v = t->view;
-    uint64_t h = hash_mix(hash_string(t, v->mapping.filename[v->location.mapping[location]]),
-                          hash_text(kind_of(v, location)));
+    uint64_t kind;
+    kind_of(t, location, &kind);
+    uint64_t h = hash_mix(hash_string(t, v->mapping.filename[v->location.mapping[location]]), kind);
     for (uint32_t i = v->location.lines_at[location]; i < v->location.lines_at[location + 1]; i++) {
         const uint32_t f = v->line.function[i];
         h = hash_mix(h, hash_string(t, name_of(v, f)));
@@ -229,12 +257,14 @@ static uint64_t hash_location(struct look_tap *t, uint32_t location)
 /* The name of what has none: of what it is in. */
 static int add_unnamed(struct look_tap *t, struct bytes lib, struct bytes kind, uint32_t *ret)
 {
-    char text[128];
+    char text[128] = "[";
     struct bytes in = bytes_after_last(lib, '/');
     if (in.n == 0)
         in = kind.n > 0 ? kind : BYTES_LIT("unknown");
-    const int n = snprintf(text, sizeof text, "[%.*s]", (int)min_of(in.n, (size_t)100), (const char *)in.p);
-    return add_text(t, bytes_of(text, (size_t)n), ret);
+    in.n = min_of(in.n, sizeof text - 2);
+    memcpy(text + 1, in.p, in.n);
+    text[1 + in.n] = ']';
+    return add_text(t, bytes_of(text, in.n + 2), ret);
 }
 
 /* One more of the stack, unless it is unnamed as the one before. */
@@ -251,9 +281,10 @@ static int add_location(struct look_tap *t, uint32_t from, uint32_t location)
     const struct profiles *v = t->view;
     const uint32_t mapping = v->mapping.filename[v->location.mapping[location]];
     const uint32_t first = v->location.lines_at[location], end = v->location.lines_at[location + 1];
-    const struct bytes kind = kind_of(v, location);
+    uint64_t kind_hash;
+    const struct bytes kind = kind_of(t, location, &kind_hash);
     struct look_frame place = {0}, frame;
-    if (add_string(t, mapping, &place.lib) < 0 || add_text(t, kind, &place.kind) < 0)
+    if (add_string(t, mapping, &place.lib) < 0 || look_batch_add(t->batch, kind, kind_hash, &place.kind) < 0)
         return -ENOMEM;
     for (uint32_t i = end; i-- > first;) {
         if (!is_named(v, i))
@@ -310,6 +341,20 @@ static int add_frames(struct look_tap *t, struct look_stack *stack, uint32_t fro
     return 0;
 }
 
+static bool was_told(const struct told *told, uint64_t hash)
+{
+    bool was = false;
+    for (uint32_t i = 0; i < TOLD_WAYS; i++)
+        was |= told->hash[i] == hash;
+    return was;
+}
+
+static void tell(struct told *told, uint64_t hash)
+{
+    memmove(told->hash + 1, told->hash, sizeof told->hash - sizeof *told->hash);
+    told->hash[0] = hash;
+}
+
 static uint32_t stack_ref(struct look_tap *t, uint32_t number)
 {
     uint32_t *ref = &t->stack_ref.p[number];
@@ -317,12 +362,14 @@ static uint32_t stack_ref(struct look_tap *t, uint32_t number)
         return *ref - 1;
     const uint32_t from = t->view->stack.locations_at[number], to = t->view->stack.locations_at[number + 1];
     struct look_stack stack = {.hash = hash_stack(t, from, to)};
-    uint64_t *told = &t->told[stack.hash >> 1 & (TOLD - 1)];
-    if (*told != stack.hash && add_frames(t, &stack, from, to) < 0)
+    struct told *told = &t->told[stack.hash >> 1 & (TOLD_PLACES - 1)];
+    const bool is_new = !was_told(told, stack.hash);
+    if (is_new && add_frames(t, &stack, from, to) < 0)
         return LOOK_NOT_KEPT;
     if (vec_append(&t->batch->stacks, stack) < 0)
         return LOOK_NOT_KEPT;
-    *told = stack.hash;
+    if (is_new)
+        tell(told, stack.hash);
     *ref = t->batch->stacks.n;
     return *ref - 1;
 }
@@ -351,7 +398,7 @@ static int use_resource(struct look_tap *t, uint32_t resource)
         const enum look_label label = a->value.kind == ATTR_STRING ? label_of(a->key) : LOOK_NO_LABEL;
         if (label == LOOK_NO_LABEL)
             continue;
-        hashes[label] = hash_text(a->value.text);
+        hashes[label] = hash_text(t, a->value.text);
         if (look_batch_add(t->batch, a->value.text, hashes[label], &t->series.label[label]) < 0)
             return -ENOMEM;
     }
@@ -359,7 +406,7 @@ static int use_resource(struct look_tap *t, uint32_t resource)
         t->series.label[LOOK_SERVICE] = t->series.label[LOOK_EXECUTABLE];
         hashes[LOOK_SERVICE] = hashes[LOOK_EXECUTABLE];
     }
-    t->series_hash = hash_bytes(bytes_of(hashes, sizeof hashes), hash_seed());
+    t->series_hash = hash_bytes(bytes_of(hashes, sizeof hashes), t->seed);
     t->place = (uint32_t)(hashes[LOOK_SERVICE] >> 32) % LOOK_RATES;
     t->resource = resource + 1;
     return 0;

@@ -174,6 +174,34 @@ UNIT(names_are_told_once)
     end(&f);
 }
 
+/* How many stacks of a batch come with their frames; of `ret_all`. */
+static uint32_t told_in(const struct look_batch *b, uint32_t *ret_all)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->stacks.n; i++)
+        n += b->stacks.p[i].n_frames > 0;
+    *ret_all += b->stacks.n;
+    return n;
+}
+
+UNIT(thousands_of_stacks_are_told_once)
+{
+    struct fixture f = begin(256u << 20, 1000000);
+    uint32_t again = 0, all = 0;
+    for (uint32_t round = 0; round < 3; round++)
+        for (size_t i = 0; i < ARRAY_LEN(captures); i++) {
+            take(&f, captures[i]);
+            look_tap_push(f.tap, &f.view, f.now);
+            struct look_batch *b = unit_made(look_tap_take(f.tap));
+            again += round == 2 ? told_in(b, &all) : 0; /* that an epoch had begun was news */
+            look_store_add(f.store, b, f.now);
+        }
+    ck_assert_uint_gt(all, 3000);
+    /* Some of five by chance in one place: far fewer than there are pairs. */
+    ck_assert_msg(again < all / 50, "%u of %u", again, all);
+    end(&f);
+}
+
 /* One leaf of a capture, with its callers. */
 static bool has_path(const struct look_dict *d, uint32_t node, const char *const *names, uint32_t n)
 {
