@@ -34,12 +34,13 @@ void look_put_type(struct json *j, const struct look_question *q, struct bytes u
     json_key(j, "unit"), json_string(j, unit);
 }
 
-void look_put_counts(struct json *j, const struct look_found *found)
+void look_put_counts(struct json *j, const struct look_found *found, const struct look_tree *t, uint32_t side)
 {
     const uint64_t seen = look_samples(found->seen);
     json_key(j, "seen"), json_u64(j, seen);
     json_key(j, "kept"), json_u64(j, found->kept);
     json_key(j, "p"), json_double(j, seen > found->kept ? (double)found->kept / (double)seen : 1);
+    json_key(j, "not_kept"), json_u64(j, t->self[side].p[LOOK_NODE_NOT_KEPT]);
 }
 
 int look_tree_of(const struct look_asked *asked, struct look_tree *ret, struct look_found found[LOOK_SIDES])

@@ -155,7 +155,7 @@ int look_write_flame(const struct look_asked *asked, struct json *j)
         json_open(j, '{');
         look_put_window(j, &found[0]);
         look_put_type(j, asked->question, found[0].unit);
-        look_put_counts(j, &found[0]);
+        look_put_counts(j, &found[0], &tree, 0);
         r = put_tree(asked, j, &tree, 1);
         json_close(j, '}');
     }
@@ -176,7 +176,7 @@ int look_write_diff(const struct look_asked *asked, struct json *j)
             json_key(j, names[i]), json_open(j, '{');
             look_put_window(j, &found[i]);
             json_key(j, "total"), json_u64(j, tree.total[i].p[LOOK_ROOT]);
-            look_put_counts(j, &found[i]);
+            look_put_counts(j, &found[i], &tree, i);
             json_close(j, '}');
         }
         r = put_tree(asked, j, &tree, 2);
@@ -323,7 +323,7 @@ int look_write_sandwich(const struct look_asked *asked, struct json *j)
         json_open(j, '{');
         look_put_window(j, &found[0]);
         look_put_type(j, asked->question, found[0].unit);
-        look_put_counts(j, &found[0]);
+        look_put_counts(j, &found[0], &tree, 0);
         r = put_sandwich(asked, j, &tree, &s);
         json_close(j, '}');
     }

@@ -48,10 +48,12 @@ int look_tree_of(const struct look_asked *asked, struct look_tree *ret, struct l
 #define LOOK_TYPE_PARTS 5u
 struct bytes look_type_part(struct bytes id, uint32_t part);
 
-/* Members that all answers about a selection have: window, type and unit; seen, kept and p. */
+/* Members that all answers about a selection have: window, type and unit; seen, kept, p and not_kept, which
+ * is what of the tree has no stack. */
 void look_put_window(struct json *j, const struct look_found *found);
 void look_put_type(struct json *j, const struct look_question *q, struct bytes unit);
-void look_put_counts(struct json *j, const struct look_found *found);
+void look_put_counts(struct json *j, const struct look_found *found, const struct look_tree *t,
+                     uint32_t side);
 
 /* Samples of a count in 1/LOOK_SEEN_ONE. */
 static inline uint64_t look_samples(uint64_t seen)

@@ -158,7 +158,7 @@ int look_write_top(const struct look_asked *asked, struct json *j)
         json_open(j, '{');
         look_put_window(j, &found[0]);
         look_put_type(j, asked->question, found[0].unit);
-        look_put_counts(j, &found[0]);
+        look_put_counts(j, &found[0], &tree, 0);
         json_key(j, "total"), json_u64(j, tree.total[0].p[LOOK_ROOT]);
         put_rows(&k, asked->question->limit, j);
         json_close(j, '}');

@@ -20,6 +20,10 @@
 #define COARSE_OPEN \
     (LOOK_COARSE_SLICES + 36u) /* fine ones, from its beginning: the clock's allowance behind it */
 
+/* What came when there was no room is told anew when there is, so often at most: of memory. */
+#define ANEW_NS    (10 * 1000000000ull)
+#define ROOM_SHARE 8u
+
 struct look_store *look_store_new(const struct look_store_options *options, struct budget *parent)
 {
     struct look_store *s = calloc(1, sizeof *s);
@@ -198,6 +202,7 @@ static uint32_t use_stack(struct look_store *s, struct look_epoch *e, const stru
         const struct look_epoch *before = s->n_epochs > 1 ? s->epochs[s->n_epochs - 2] : NULL;
         const uint32_t old =
             before && stack->n_frames == 0 ? look_epoch_find_stack(before, stack->hash) : LOOK_NONE;
+        s->has_missed |= stack->n_frames == 0 && old == LOOK_NONE;
         if (stack->n_frames > 0)
             node = make_node(s, e, b, stack);
         else if (old != LOOK_NONE)
@@ -256,6 +261,12 @@ static bool is_over(const struct look_open *open, uint64_t now_ns)
     return (uint64_t)open->at * LOOK_COARSE_SLICES + COARSE_OPEN < now;
 }
 
+/* For what is told anew, too. */
+static bool has_room(const struct look_store *s)
+{
+    return s->budget.used < s->options.memory - s->options.memory / ROOM_SHARE;
+}
+
 void look_store_tick(struct look_store *s, uint64_t now_ns, uint64_t monotonic_ns)
 {
     const double seconds = (double)(monotonic_ns - s->ticked_ns) / 1e9;
@@ -265,6 +276,11 @@ void look_store_tick(struct look_store *s, uint64_t now_ns, uint64_t monotonic_n
     }
     if (s->ticked_ns == 0 || seconds >= 0.1)
         s->ticked_ns = monotonic_ns;
+    if (s->has_missed && monotonic_ns - s->anew_ns >= ANEW_NS && has_room(s)) {
+        atomic_fetch_add_explicit(&s->rates.generation, 1, memory_order_release);
+        s->has_missed = false;
+        s->anew_ns = monotonic_ns;
+    }
     for (uint32_t i = 0; i < s->n_epochs; i++)
         look_epoch_seal(s->epochs[i], is_over, now_ns); /* what there is no memory for waits */
     if (s->shelf && s->n_epochs > 0)

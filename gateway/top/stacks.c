@@ -206,6 +206,7 @@ int stacks_read(struct bytes text, const char *which, struct stacks *ret)
     if (r == 0) {
         json_object *a = member(root, "a", json_type_object);
         s.kept_a = amount_in(a ? a : root, "kept");
+        s.not_kept = amount_in(a ? a : root, "not_kept");
         s.kept_b = amount_in(member(root, "b", json_type_object), "kept");
         s.unit = text_in(&s.arena, root, "unit");
         r = s.unit.p ? 0 : -ENOMEM;

@@ -47,6 +47,7 @@ struct stacks {
     } * names; /* of each node; the root's is "" */
     struct bytes unit;
     double kept_a, kept_b; /* samples; without a diff the first */
+    double not_kept;       /* of the total (of a): what has no stack */
 };
 
 /* One of a series answer's, or of a top answer's rows. */

@@ -138,8 +138,9 @@ function notes() {
     const one = (side, s) => `${side} ${amount(s.total, tree.unit)}, ${count(s.kept)} samples`;
     text = one('A', tree.a) + ' · ' + one('B', tree.b);
   } else {
-    const { total, unit, seen, kept, p, window: w } = { ...top };
-    text = `${amount(total, unit)} in ${span(w.to - w.from)} · ${count(kept)} samples` + (kept > 0 ? ` ±${percent(1 / Math.sqrt(kept))}` : '') + (p < 1 && seen > kept ? ` (of ${count(seen)}, scaled up)` : '');
+    const { total, unit, seen, kept, p, not_kept: without, window: w } = { ...top };
+    text = `${amount(total, unit)} in ${span(w.to - w.from)} · ${count(kept)} samples` + (kept > 0 ? ` ±${percent(1 / Math.sqrt(kept))}` : '') + (p < 1 && seen > kept ? ` (of ${count(seen)}, scaled up)` : '') +
+      (without > 0 ? ` · ${percent(without / total)} has no stack: there was no room (look.memory, samples_per_second)` : '');
   }
   $('note').textContent = text;
   const empty = state.view === 'diff' ? tree && (tree.a.total === 0 || tree.b.total === 0) && `Nothing was kept in ${tree.a.total === 0 ? 'A' : 'B'}: choose another range.`

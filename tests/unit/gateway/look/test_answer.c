@@ -41,15 +41,20 @@ static void push(const char *name, uint64_t now)
     free(body);
 }
 
-static void begin(void)
+static void begin_with(uint32_t samples_per_second)
 {
-    const struct look_store_options options = {64u << 20, 24 * 3600ull * NSEC_PER_SEC, 100000};
+    const struct look_store_options options = {64u << 20, 24 * 3600ull * NSEC_PER_SEC, samples_per_second};
     store = unit_made(look_store_new(&options, NULL));
     tap = unit_made(look_tap_new(&store->rates, &store->budget, 8u << 20));
     ck_assert_int_eq(profiles_init(&view, NULL), 0);
     pushed = 0;
     for (size_t i = 0; i < ARRAY_LEN(captures); i++)
         push(captures[i], NOW - (ARRAY_LEN(captures) - i) * LOOK_SLICE_NS);
+}
+
+static void begin(void)
+{
+    begin_with(100000);
 }
 
 static void end(void)
@@ -325,6 +330,29 @@ UNIT(a_long_time_is_told_by_services)
     o = json(LOOK_FLAME, "from=now-12h&query={host_name=\"\"}");
     ck_assert_str_eq(json_object_get_string(member(member(o, "window"), "level")), "fine");
     json_object_put(o);
+    end();
+}
+
+UNIT(what_has_no_stack_is_said)
+{
+    begin();
+    json_object *o = json(LOOK_FLAME, "");
+    ck_assert_int_eq(json_object_get_int64(member(o, "not_kept")), 0);
+    json_object_put(o);
+    end();
+    begin_with(1); /* nothing is thinned yet: what comes when there is no room has no stack */
+    for (enum look_endpoint endpoint = LOOK_FLAME; endpoint <= LOOK_TOP; endpoint++) {
+        if (endpoint != LOOK_FLAME && endpoint != LOOK_TOP)
+            continue;
+        o = json(endpoint, "");
+        const int64_t without = json_object_get_int64(member(o, "not_kept"));
+        ck_assert(without > 0 && without <= (int64_t)pushed);
+        json_object_put(o);
+        char line[64];
+        snprintf(line, sizeof line, "[not kept] %lld\n", (long long)without);
+        ck_assert_uint_eq(ask(LOOK_FOLDED, ""), 200);
+        ck_assert_ptr_nonnull(memmem(answer.body.p, answer.body.n, line, strlen(line)));
+    }
     end();
 }
 

@@ -339,3 +339,31 @@ UNIT(there_is_no_room_at_all)
     ck_assert_uint_gt(f.store->counts.seen, 0);
     end(&f);
 }
+
+UNIT(what_there_was_no_room_for_is_told_again_when_there_is)
+{
+    struct fixture f = begin(64u << 20, 100000);
+    uint64_t monotonic = NSEC_PER_SEC;
+    take(&f, captures[1]);
+    push(&f);
+    look_store_tick(f.store, f.now, monotonic);
+    take(&f, captures[0]);
+    look_tap_push(f.tap, &f.view, f.now);
+    look_tap_push(f.tap, &f.view, f.now); /* by hash alone */
+    struct look_batch *b = unit_made(look_tap_take(f.tap));
+    const size_t all = f.store->options.memory - f.store->budget.used;
+    ck_assert(budget_charge(&f.store->budget, all));
+    look_store_add(f.store, b, f.now);
+    const uint64_t missed = f.store->counts.not_kept + f.store->counts.lost;
+    ck_assert_uint_gt(missed, 10);
+    budget_refund(&f.store->budget, all);
+    for (uint32_t i = 0; i < 3; i++) {
+        monotonic += 11ull * NSEC_PER_SEC;
+        look_store_tick(f.store, f.now, monotonic);
+        f.store->counts = (struct look_counts){0};
+        push(&f);
+    }
+    ck_assert_uint_eq(f.store->counts.not_kept + f.store->counts.lost, 0);
+    ck_assert_uint_gt(f.store->counts.kept, 10);
+    end(&f);
+}
