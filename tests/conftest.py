@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
+# Files use what others of any folder begin with, also when they are run alone.
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent / folder) for folder in ("lib", "e2e", "interop", "kernel")]
 
 # A file's tests share its fixtures and run one after the other, files beside each other. Those that look at the whole machine
 # from below (BPF, perf) are one group, and so are what is timed or loads the machine, so that neither meets its own kind. Long

@@ -1,11 +1,5 @@
 """The tests of this folder use the helpers of those in tests/e2e; one that fails in a guest tells what the guest did."""
-import pathlib
-import sys
-
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 
 @pytest.hookimpl(hookwrapper=True)
