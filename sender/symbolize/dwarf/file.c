@@ -45,7 +45,7 @@ int dwarf_file_open(struct dwarf_file *ret, const struct source *s, const struct
                     struct dwarf_keep *keep, int64_t work, int64_t reserved)
 {
     struct dwarf_file f = {.work = work + reserved, .reserved = reserved, .keep = keep};
-    uint64_t left = UNPACK_MAX;
+    uint64_t left = unpack_allowed(s, UNPACK_MAX);
     bool has_units = elf->debug[ELF_DEBUG_INFO].size && elf->debug[ELF_DEBUG_ABBREV].size;
     if (!has_units && elf->debug[ELF_DEBUG_STR].size == 0) /* an alternate file may have texts only */
         return -ENOENT;

@@ -159,14 +159,14 @@ static bool start(struct packed *p, const struct mark *mark)
 /* Leaves a mark where a block begins; without memory for it there is none. */
 static void leave_mark(struct packed *p)
 {
-    uint8_t history[HISTORY], packed[HISTORY + HISTORY / 8];
+    uint8_t history[HISTORY], packed[PACKED_HISTORY_MAX]; /* or Z_BUF_ERROR */
     struct machine *m = p->machine;
     uint64_t last = p->n_marks ? p->mark[p->n_marks - 1].out : 0;
     uInt n = 0;
     uLongf packed_n = sizeof packed;
     if (p->n_marks == PACKED_MARKS_MAX || m->out < last + p->spacing ||
         inflateGetDictionary(&m->z, history, &n) != Z_OK ||
-        compress2(packed, &packed_n, history, n, Z_BEST_SPEED) != Z_OK || packed_n > UINT16_MAX)
+        compress2(packed, &packed_n, history, n, Z_BEST_SPEED) != Z_OK)
         return;
     struct mark mark = {.in = m->in - m->z.avail_in,
                         .out = m->out,

@@ -20,7 +20,9 @@
 #define PACKED_SPACING   (128u << 10)
 /* What is unpacked at a time, and how many such pieces are at hand: texts are read here and there. */
 #define PACKED_CHUNK  (32u << 10)
-#define PACKED_CHUNKS 64u
+#define PACKED_CHUNKS 24u
+/* Of a mark at most: in what cannot be packed again there are none. */
+#define PACKED_HISTORY_MAX (20u << 10)
 
 /* A section that says it unpacks to more is left out: Chromium's are the largest there are, below this. */
 #define PACKED_MAX (4ull << 30)

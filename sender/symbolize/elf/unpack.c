@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <lzma.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <zstd.h>
 
 #include "proto/base/macros.h"
@@ -15,9 +16,18 @@
 /* Packed bytes read at a time. */
 #define CHUNK 65536u
 
+uint64_t unpack_allowed(const struct source *s, uint64_t max)
+{
+    struct stat st;
+    bool is_others = s->fd >= 0 && (fstat(s->fd, &st) < 0 || st.st_uid != 0);
+    return is_others ? min_of(max, (uint64_t)UNPACK_OTHERS_MAX) : max;
+}
+
 static int unpack_zstd(const struct source *s, uint64_t at, uint64_t n, uint8_t *to, size_t size)
 {
-    autofree uint8_t *packed = n <= UNPACK_MAX ? malloc((size_t)n + 1) : NULL;
+    if (n > ZSTD_compressBound(size)) /* more than what cannot be packed takes */
+        return -EBADMSG;
+    autofree uint8_t *packed = malloc((size_t)n + 1);
     if (!packed)
         return -ENOMEM;
     if (!source_read(s, at, packed, (size_t)n))
@@ -69,10 +79,10 @@ int unpack_section(const struct source *s, const struct elf_section *section, ui
 }
 
 /* Room for more output: doubled up to the limit. */
-static int grow(lzma_stream *x, uint8_t **out, size_t *cap)
+static int grow(lzma_stream *x, uint8_t **out, size_t *cap, size_t max)
 {
-    size_t filled = *cap, more = *cap ? *cap * 2 : 4 * (size_t)CHUNK;
-    if (more > UNPACK_XZ_MAX)
+    size_t filled = *cap, more = min_of(*cap ? *cap * 2 : 4 * (size_t)CHUNK, max);
+    if (more == filled)
         return -EFBIG;
     uint8_t *bigger = realloc(*out, more);
     if (!bigger)
@@ -88,12 +98,12 @@ int unpack_xz(const struct source *s, const struct elf_section *section, uint8_t
 {
     cleanup(lzma_end) lzma_stream x = LZMA_STREAM_INIT;
     autofree uint8_t *chunk = malloc(CHUNK), *out = NULL;
-    size_t cap = 0;
+    size_t cap = 0, max = (size_t)unpack_allowed(s, UNPACK_XZ_MAX);
     uint64_t at = section->offset, n = section->size;
     if (!chunk || lzma_stream_decoder(&x, UNPACK_XZ_MEMORY_MAX, 0) != LZMA_OK)
         return -ENOMEM;
     for (lzma_ret state = LZMA_OK; state != LZMA_STREAM_END;) {
-        int r = x.avail_out == 0 ? grow(&x, &out, &cap) : 0;
+        int r = x.avail_out == 0 ? grow(&x, &out, &cap, max) : 0;
         if (r < 0)
             return r;
         if (x.avail_in == 0) {

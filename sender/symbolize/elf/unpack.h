@@ -14,10 +14,15 @@
 /* All sections of one file that are unpacked into memory together: Debian 12's libc6-dbg has 10 MB. What has
  * more stays unread. */
 #define UNPACK_MAX (64u << 20)
-/* What the xz decoder may take beside its output: the dictionary, 8 MiB unless the packager chose another. */
-#define UNPACK_XZ_MEMORY_MAX (16u << 20)
 /* The output of xz: it is meant for the symbols of functions only. */
 #define UNPACK_XZ_MAX (32u << 20)
+/* Either, of a file that is not root's: anybody can make one that unpacks to whatever he likes. */
+#define UNPACK_OTHERS_MAX (8u << 20)
+/* What the xz decoder may take beside its output: the dictionary, 8 MiB unless the packager chose another. */
+#define UNPACK_XZ_MEMORY_MAX (10u << 20)
+
+/* How much of `max` bytes a file may unpack to, by whose it is. Memory is ours. */
+uint64_t unpack_allowed(const struct source *s, uint64_t max);
 
 /* A section's bytes as an extent. One packed with zlib is read through *packed, which is made if it is not
  * there or is another's, and stays the caller's (packed_use comes before the first read). One packed with

@@ -4,9 +4,12 @@
  * debuginfod gives. */
 #include "tests/unit/sender/symbolize/built.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <lzma.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "sender/symbolize/binaries.h"
 #include "sender/symbolize/elf/debugfile.h"
@@ -217,4 +220,46 @@ UNIT(an_xz_bomb_is_refused)
     struct elf_section section = {.size = s.size};
     ck_assert_int_eq(unpack_xz(&s, &section, &out, &n), -EFBIG);
     built_free(&b);
+}
+
+/* Anybody can make a file that unpacks to all that is allowed, and have it sampled. */
+UNIT(what_is_not_root_s_unpacks_to_less)
+{
+    built_need("xz");
+    struct built b = built_new();
+    struct source s, memory = source_memory(bytes_of("x", 1));
+    uint8_t *out;
+    size_t n;
+    ck_assert_int_eq(built_run(&b, "head -c 9000000 /dev/zero | xz -1 > large"), 0);
+    int fd = built_open(&b, "large");
+    ck_assert_int_eq(source_file(&s, fd), 0);
+    struct elf_section section = {.size = s.size};
+    if (getuid() == 0) {
+        ck_assert_uint_eq(unpack_allowed(&s, UNPACK_MAX), UNPACK_MAX);
+        ck_assert_int_eq(unpack_xz(&s, &section, &out, &n), 0);
+        ck_assert_uint_eq(n, 9000000);
+        free(out);
+        ck_assert_int_eq(fchown(fd, 65534, 65534), 0);
+    }
+    ck_assert_uint_eq(unpack_allowed(&s, UNPACK_MAX), UNPACK_OTHERS_MAX);
+    ck_assert_uint_eq(unpack_allowed(&memory, UNPACK_MAX), UNPACK_MAX);
+    ck_assert_int_eq(unpack_xz(&s, &section, &out, &n), -EFBIG);
+    built_free(&b);
+}
+
+/* What says that it unpacks to next to nothing is not read whole to see whether it does. */
+UNIT(a_section_that_is_larger_packed_than_not_is_damaged)
+{
+    static uint8_t bytes[70000];
+    const Elf64_Chdr head = {.ch_type = 2, .ch_size = 100}; /* ELFCOMPRESS_ZSTD */
+    memcpy(bytes, &head, sizeof head);
+    struct source s = source_memory(bytes_of(bytes, sizeof bytes));
+    struct elf_section section = {.size = sizeof bytes, .is_packed = true};
+    struct packed *packed = NULL;
+    struct extent extent;
+    uint8_t *memory;
+    uint64_t left = UNPACK_MAX;
+    ck_assert_int_eq(unpack_section(&s, &section, &left, &extent, &memory, &packed), -EBADMSG);
+    ck_assert_ptr_null(memory);
+    ck_assert_uint_eq(left, UNPACK_MAX);
 }
