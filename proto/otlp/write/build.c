@@ -40,7 +40,7 @@ struct build {
     size_t begun;         /* where the tree begins in that */
     size_t mark[LEVELS];
     int open;
-    size_t entries; /* bytes of all tables' entries */
+    size_t entries; /* bytes of the dictionary */
     uint32_t n_samples;
     bool keeps_equal;
     int failed;
@@ -51,6 +51,12 @@ struct build {
 static bool keeps_equal(const struct build *b, int table)
 {
     return b->keeps_equal && (table == MAPPING || table == LOCATION || table == FUNCTION);
+}
+
+/* In its table: with its tag, which is of one byte, and its length. */
+static size_t entry_size(struct bytes entry)
+{
+    return 1 + wire_varint_size(entry.n) + entry.n;
 }
 
 static uint32_t add(struct build *b, int table, struct bytes entry)
@@ -64,7 +70,7 @@ static uint32_t add(struct build *b, int table, struct bytes entry)
         return 0;
     }
     if (i == n)
-        b->entries += entry.n + FRAME_MAX;
+        b->entries += entry_size(entry);
     return i;
 }
 
@@ -231,7 +237,7 @@ uint32_t build_stack_encoded(struct build *b, struct bytes fields, bool stays, b
     *ret_is_new = t->n > n;
     if (i == INTERN_NONE)
         b->failed = -ENOMEM;
-    b->entries += *ret_is_new ? fields.n + FRAME_MAX : 0;
+    b->entries += *ret_is_new ? entry_size(fields) : 0;
     return i == INTERN_NONE ? 0 : i;
 }
 
@@ -414,13 +420,14 @@ void build_into(struct build *b, struct buffer *out)
     b->begun = out->n;
 }
 
+/* Its length is known: it need not be moved when it is there. */
 static void put_dictionary(const struct build *b, struct wire_writer *w)
 {
-    size_t mark = wire_begin(w, REQUEST_DICTIONARY);
+    wire_put_varint(w, WIRE_TAG(REQUEST_DICTIONARY, WIRE_LEN));
+    wire_put_varint(w, b->entries);
     for (uint32_t table = 0; table < TABLES; table++)
         for (uint32_t i = 0; i < b->table[table].n; i++)
             wire_put_bytes(w, table + 1, intern_get(&b->table[table], i));
-    wire_end(w, mark);
 }
 
 int build_finish(struct build *b, struct buffer *out)
