@@ -105,7 +105,7 @@ bool arrow_list(const struct arrow_stream *s, uint32_t column, uint64_t i, uint6
                __builtin_sub_overflow(n, from, &n)) {
         return false;
     }
-    *ret_from = (uint64_t)from;
+    *ret_from = n == 0 ? 0 : (uint64_t)from; /* an empty one may be said to be anywhere */
     *ret_n = (uint64_t)n;
     return n >= 0 && (n == 0 || ((uint64_t)from < s->columns[child].n &&
                                  (uint64_t)n <= s->columns[child].n - (uint64_t)from));

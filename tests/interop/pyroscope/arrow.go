@@ -260,7 +260,8 @@ func stream(how string, rows []Row) ([]byte, error) {
 	if err := w.Write(batch); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), w.Close()
+	err := w.Close()
+	return out.Bytes(), err
 }
 
 // arrow URL|FILE HOW ROWS: as parca-agent calls WriteArrow, or into a file; prints the rows. The messages WriteArrowRequest
