@@ -35,7 +35,7 @@ static int read_whole(const char *path, struct buffer *out, struct error *e)
             r = error_set(e, -EFBIG, "%s: longer than 1 GiB, or out of memory", path);
     } while (n > 0);
     if (r == 0 && ferror(f))
-        r = error_set(e, -EIO, "cannot read %s", path);
+        r = error_set(e, -EIO, "cannot read %s: %s", path, strerror(errno));
     if (f != stdin)
         fclose(f);
     return r;

@@ -108,6 +108,28 @@ def test_what_is_read_is_not_written_over(tmp_path):
     assert profgate("convert", "--to", "folded", tmp_path / "x.folded", "/dev/null").returncode == 0
 
 
+def test_why_something_cannot_be_read_or_written_is_said(tmp_path):
+    (tmp_path / "x.folded").write_text("a;b 1\n")
+    for words, code, says in ((["convert", tmp_path, "-"], 1, "Is a directory"), (["count", tmp_path], 1, "Is a directory"),
+                              (["convert", tmp_path / "none", "-"], 1, "No such file"), (["convert", tmp_path / "x.folded", "/dev/full"], 1, "No space left"),
+                              (["convert", tmp_path / "x.folded", tmp_path / "none/y"], 1, "No such file")):
+        done = profgate(*words)
+        assert done.returncode == code and says in done.stderr and not done.stdout, (words, done)
+
+
+def test_two_hundred_files_at_once_through_a_pipe_each(tmp_path):
+    """FIFOs in and a folder out: each is read to its end, and nobody's is another one's."""
+    (tmp_path / "out").mkdir()
+    names = [f"f{i}" for i in range(200)]
+    for name in names:
+        os.mkfifo(tmp_path / name)
+    done = subprocess.Popen([BUILD / "profgate", "convert", "--to", "folded", *(tmp_path / name for name in names), tmp_path / "out"])
+    for name in names:
+        (tmp_path / name).write_text(f"main;{name} 7\n")
+    assert done.wait(PATIENCE) == 0
+    assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == {f"{name}.folded": f"main;{name} 7\n" for name in names}
+
+
 def test_a_file_without_a_byte_is_no_request(tmp_path):
     (tmp_path / "x").write_bytes(b"")
     (tmp_path / "x.gz").write_bytes(gzip.compress(b""))
