@@ -203,14 +203,15 @@ int loader_add(struct loader *l, const struct loader_file *file)
         return 0; /* each frame of a walk that is ended here comes this way */
     struct work work = begin(l, file);
     int r = open_file(l, file, &o);
-    if (r == ROWS_NONE) {
-        autoclose int fd = o->fd;
-        r = install(l, file->key, 0, RUNTIME_NATIVE, fd);
-    } else if (r == 0) {
+    if (r == 0 || r == ROWS_NONE) {
+        const bool has_rows = r == 0; /* else nobody keeps it open */
+        uint32_t n_pages = has_rows ? rows_pages(o->rows) : 0;
         uint32_t runtime = l->recognise ? l->recognise(o->fd, &o->source) : RUNTIME_NATIVE;
         r = allowance_is_spent(o->source.allowance) /* then that must not be believed, either */
                 ? LOADER_REFUSED
-                : install(l, file->key, rows_pages(o->rows), runtime, o->fd);
+                : install(l, file->key, n_pages, runtime, o->fd);
+        if (!has_rows)
+            close(o->fd);
     }
     refuse(l, file->key, r);
     count(l, &work, r, 0, 0);

@@ -229,6 +229,25 @@ UNIT(what_cannot_be_opened_is_not_tried_each_time)
     end(t);
 }
 
+static uint32_t say_v8(int fd, const struct source *source)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && (uint64_t)st.st_size == source->size ? RUNTIME_V8 : RUNTIME_NATIVE;
+}
+
+UNIT(a_file_without_frame_information_may_be_a_runtime_s)
+{
+    struct tables *t = begin();
+    static char path[] = PG_SOURCE_DIR "/tests/unwind/README.md";
+    struct unwind_key key = key_of(path);
+    struct loader_file file = {.key = &key, .open = open_path, .of = path};
+    l.recognise = say_v8;
+    ck_assert_int_eq(loader_add(&l, &file), 0);
+    ck_assert_uint_eq(tables_file(t, &key)->runtime, RUNTIME_V8);
+    ck_assert_uint_eq(tables_file(t, &key)->n_pages, 0);
+    end(t);
+}
+
 UNIT(a_file_without_frame_information_is_known)
 {
     struct tables *t = begin();
