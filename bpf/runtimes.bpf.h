@@ -281,13 +281,15 @@ __attribute__((noinline)) int words_ahead(__u32 slot)
     if (!s)
         return 0;
     struct walk *w = &s->walk;
-    __u32 n = s->head.n_user;
+    __u32 n = s->head.n_user, of = w->runtime.of && w->runtime.has_place ? w->runtime.of : 0;
     if (!n_runtime_places)
         return 0;
 #pragma clang loop unroll(full)
     for (__u32 runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++) {
         if (RUNTIMES_GENERATING >> runtime & 1)
             continue; /* their frames are those of the machine */
+        if (of && of != runtime)
+            continue;
         if (w->runtime.of != runtime) {
             __u32 wants = w->wants;
             w->wants = 1; /* it is not asked for here */
