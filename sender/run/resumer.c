@@ -341,6 +341,8 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     r->head.user_end =
         (uint16_t)rest_walk(r->rest, &(struct rest_walk){rest_rule, rest_frame, r, rest_step}, &far);
     cleanup_close(&r->memory);
+    while (r->n_ahead > 0) /* of frames on a stack that this one was switched to from, or where it was cut */
+        (void)put_words(r);
     if (far)
         sampler_far(r->sampler, head->tid, far, r->rest->at.sp);
     r->head.n_user = max_of(r->head.n_user, n_user);
