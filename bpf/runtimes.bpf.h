@@ -19,6 +19,7 @@
 #define V8_READ(from, to, n, address) RUNTIME_READ(to, n, address)
 #include "bpf/v8_step.h"
 #include "bpf/hotspot.h"
+#include "bpf/php_step.h"
 
 /* Where threads of Java's return to, mostly again and again: a look at one field instead of eight. */
 #define HOTSPOT_KNOWN_BITS 9u
@@ -82,6 +83,16 @@ static __always_inline void tell_word(struct scratch *s, struct sample_frame wor
     s->walk.runtime.told += word.where ^ (__u64)word.file << 32;
 }
 
+/* The frame that a walk is in, of which a runtime knows how its caller is found. */
+static __always_inline struct sample_frame code_frame(const struct walk *w, __u64 address)
+{
+    return (struct sample_frame){.kind = SAMPLE_FRAME_CODE,
+                                 .runtime = UNWIND_CFA_RBP, /* it is no guess */
+                                 .extra = (address + w->here.bias) >> UNWIND_PAGE_BITS,
+                                 .file = w->here.serial,
+                                 .where = address};
+}
+
 /* Apart, or what it has on the program's stack, which is short, were below the other runtimes' steps. */
 __attribute__((noinline)) int cpython_frame(__u32 slot, __u64 address)
 {
@@ -103,6 +114,62 @@ __attribute__((noinline)) int cpython_frame(__u32 slot, __u64 address)
 static __always_inline int cpython_step(struct scratch *s, __u64 address)
 {
     return cpython_frame(s->walk.slot, address);
+}
+
+/* At a frame of the machine: what PHP knows of it. STEP_NATIVE: nothing. */
+__attribute__((noinline)) int php_machine(__u32 slot, __u64 address)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return STEP_NATIVE;
+    struct walk *w = &s->walk;
+    struct php_walk *c = (struct php_walk *)w->runtime.word;
+    enum php_entry entry = php_enter((const struct php_place *)w->runtime.place.word, &w->at);
+    if (entry == PHP_OTHER)
+        return STEP_NATIVE;
+    if (entry == PHP_COMPILED)
+        return STEP_TAKEN;
+    add_frame(s, code_frame(w, address)); /* no room: the next step says so */
+    if (entry == PHP_ROOT) {
+        c->is_fiber = c->is_inside = 1;
+        w->runtime.inside = RUNTIME_PHP;
+        return STEP_TAKEN;
+    }
+    if (window_load(w, w->at.sp, &w->at.ip))
+        w->at.ip = 0;
+    w->at.sp += 8;
+    w->at.is_return = 1;
+    w->at.has_all = 0;
+    return STEP_TAKEN;
+}
+
+__attribute__((noinline)) int php_frame(__u32 slot, __u64 address)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return STEP_NATIVE;
+    struct walk *w = &s->walk;
+    struct runtime_walk *r = &w->runtime;
+    struct php_walk *c = (struct php_walk *)r->word;
+    _Static_assert(sizeof *c <= sizeof r->word, "fits");
+    const struct php_place *place = (const struct php_place *)r->place.word;
+    int did = php_walk_on(place, c, r->is_ahead ? place->start[0] : address,
+                          w->at.has_all ? w->at.all[PHP_REGISTER_FRAME] : 0, w->at.all[PHP_REGISTER_OPLINE]);
+    r->inside = c->is_inside ? RUNTIME_PHP : 0;
+    return did;
+}
+
+static __always_inline int php_step(struct scratch *s, __u64 address)
+{
+    struct runtime_walk *r = &s->walk.runtime;
+    int did = r->is_ahead || r->inside ? STEP_NATIVE : php_machine(s->walk.slot, address);
+    if (did != STEP_NATIVE)
+        return did;
+    did = php_frame(s->walk.slot, address);
+    struct php_walk *c = (struct php_walk *)r->word;
+    if (c->word.where)
+        tell_word(s, c->word);
+    return did;
 }
 
 static __always_inline int hotspot_step(struct scratch *s, __u64 address)
@@ -131,11 +198,7 @@ __attribute__((noinline)) int v8_tell(__u32 slot, __u64 address, __u64 bp)
     struct runtime_walk *r = &w->runtime;
     struct v8_walk *v = (struct v8_walk *)r->word;
     _Static_assert(sizeof *v <= sizeof r->word, "fits");
-    struct sample_frame frame = {.kind = SAMPLE_FRAME_CODE,
-                                 .runtime = UNWIND_CFA_RBP, /* it is no guess */
-                                 .extra = (address + w->here.bias) >> UNWIND_PAGE_BITS,
-                                 .file = w->here.serial,
-                                 .where = address};
+    struct sample_frame frame = code_frame(w, address);
     if (!window_load(w, bp + V8_SLOT_OFFSET, &v->slots.offset) &&
         !window_load(w, bp + V8_SLOT_BYTECODE, &v->slots.bytecode) &&
         !window_load(w, bp + V8_SLOT_FUNCTION, &v->slots.function) &&

@@ -13,7 +13,8 @@
     ROW(NATIVE, native)   \
     ROW(CPYTHON, cpython) \
     ROW(V8, v8)           \
-    ROW(HOTSPOT, hotspot)
+    ROW(HOTSPOT, hotspot) \
+    ROW(PHP, php)
 
 #define RUNTIME_TAG(tag, name) RUNTIME_##tag,
 enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };

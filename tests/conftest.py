@@ -15,7 +15,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent / folder) for folder
 # ones first: whoever begins last should not be who takes longest.
 GROUPS = {
     "profsend": ("e2e/test_unwind.py", "e2e/test_names.py", "e2e/test_absence.py", "e2e/test_kinds_", "e2e/test_profsend", "e2e/test_cpython",
-                 "kernel/"),
+                 "e2e/test_php", "kernel/"),
     "load": ("e2e/test_load.py", "e2e/test_attack.py", "e2e/test_stress.py", "e2e/test_soak.py", "e2e/test_cost.py"),
 }
 

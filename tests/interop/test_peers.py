@@ -93,7 +93,7 @@ def test_a_collector_takes_what_profsend_sends(tmp_path):
     assert any(k.startswith("process.executable.build_id.") for k in keys), keys
     types = {a["value"]["stringValue"] for a in dictionary["attributeTable"]
              if strings[a.get("keyStrindex", 0)] == "profile.frame.type"}
-    assert "native" in types and types <= {"native", "kernel", "go", "v8js", "jvm", "cpython"}, types
+    assert "native" in types and types <= {"native", "kernel", "go", "v8js", "jvm", "cpython", "php"}, types
     named = 0
     for resource in request["resourceProfiles"]:
         # the file exporter writes keys as references into the dictionary

@@ -1,0 +1,234 @@
+"""PHP programs whose stacks are known (tests/runtimes/chains.php), seen by profsend: attached to while they run, and begun while it
+samples; as they are interpreted, and compiled by opcache.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import urllib.request
+
+import pytest
+from profiles import Receiver, nearly_all
+from programs import BUILD, ROOT, Process, free_port, running, wait_for
+
+PROGRAM = ROOT / "tests/runtimes/chains.php"
+OWN = shutil.which("php8.2")
+FREQUENCY = 997
+LATE = 0.999  # of the samples of a program that runs already are exact, complete and named
+FIRST = 1.0  # seconds within which its place must be known, on a machine that eight others use
+AFTER = 0.99  # of one that begins
+JIT = ["-d", "opcache.enable_cli=1", "-d", "opcache.jit_buffer_size=16M", "-d"]
+# PCRE compiles patterns to code that nobody knows a way out of.
+PCRE = ["-d", "pcre.jit=0"]
+MODES = {"interpreted": ["-d", "opcache.enable_cli=0"], "opcache": ["-d", "opcache.enable_cli=1"],
+         "tracing": [*JIT, "opcache.jit=tracing"], "functions": [*JIT, "opcache.jit=function"]}
+
+# Each chain of functions there can be from `work` on, root first, without the namespace; what is a prefix of one can be seen, too.
+CHAINS = [
+    ["objects", "Worker::method"] + ["recurse"] * 9 + ["spin"],
+    ["objects", "Worker::__construct", "Base::__construct", "spin"],
+    ["objects", "Worker::__construct", "spin"],
+    ["objects", "Base::shared", "spin"],
+    ["objects", "Base::__get", "spin"],
+    ["objects", "Base::__call", "spin"],
+    ["objects", "Base::absent"],  # before it is __call
+    ["objects", "Base::__callStatic", "spin"],
+    ["objects", "Worker::gone"],
+    ["objects", "Base::__toString", "spin"],
+    ["objects", "Base::__destruct", "spin"],
+    ["Base::__destruct", "spin"],  # of a local variable: its function has been left
+    ["Worker::make", "spin"],
+    ["sorted", "usort", "Sorter::compare", "spin"],
+    ["sorted", "range"],
+    ["mapped", "array_map", "{closure}", "spin"],
+    ["replaced", "preg_replace_callback", "replacement", "spin"],
+    ["native", "str_repeat"],
+    ["native", "explode"],
+    ["native", "count"],
+    ["consume", "outer", "middle", "inner", "spin"],
+    ["consume", "outer", "middle", "spin"],
+    ["catching", "raising", "spin"],
+    ["catching", "raising", "Exception::__construct"],
+    ["catching", "spin"],
+    ["evaluated", "eval()", "spin"],
+    ["included", str(PROGRAM.parent / "included.php"), "spin"],
+    ["included", "include", "spin"],  # one that is not there any more, and its name with it
+    ["fiber", "Fiber::__construct"],
+    ["fiber", "Fiber::start", "{closure}", "spin"],
+    ["fiber", "Fiber::start", "{closure}", "Fiber::suspend"],
+    ["fiber", "Fiber::resume", "{closure}", "spin"],
+    ["fiber", "Fiber::resume", "{closure}", "Fiber::suspend"],
+    ["bound", "Closure::fromCallable"],
+    ["bound", "Worker::make", "spin"],
+    ["Größe", "spin"],
+    ["anonymous", "class@anonymous::run", "spin"],
+]
+POSSIBLE = {tuple(["work", *chain][:n]) for chain in CHAINS for n in range(len(chain) + 2)}
+
+
+def needs_php():
+    return OWN or pytest.skip("no PHP here (php8.2-cli and php8.2-opcache)")
+
+
+def is_exact(names):
+    if names[:2] != ("{main}", "run"):
+        return names == ("{main}",)
+    return names[2:] in POSSIBLE or names[2:] == ("hrtime",)
+
+
+def judge(stacks):
+    """(hits, exact, complete, named) of the samples in which the program was at work; and the odd ones."""
+    odd = []
+    hits = exact = complete = named = 0
+    for stack, n in stacks.items():
+        if stack.first:
+            continue
+        names = tuple(name.replace("Chains\\", "") for name, kind in zip(stack.names, stack.kinds) if kind == "php")[::-1]
+        hits += n
+        is_named = not any(name.startswith("0x") for name in names)
+        good = is_exact(names)
+        exact += n * good
+        complete += n * (stack.incomplete is None)
+        named += n * is_named
+        if not (good and stack.incomplete is None and is_named):
+            odd.append((n, stack.incomplete, list(zip(stack.names, stack.kinds))))
+    return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
+
+
+def lines_of(program):
+    """The lines of each function, by its name; of each, if there are some."""
+    spans, lines = {}, program.read_text().splitlines()
+    for first, line in enumerate(lines, 1):
+        if found := re.match(r"( *)(?:public |static |function )*function (\w+)", line):
+            last = next(n for n in range(first, len(lines) + 1) if lines[n - 1].startswith(found[1] + "}"))
+            spans.setdefault(found[2], []).append(range(first, last + 1))
+    return spans
+
+
+def profsend(receiver, *arguments):
+    return Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
+                    "--interval", "1s", *arguments])
+
+
+def started(sender):
+    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
+    if not sender.alive() and sender.wait() == 3:
+        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+
+
+def cpu_seconds(pid):
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 1e9
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def busy(process):
+    return wait_for(lambda: cpu_seconds(process.pid) >= 0.3, "PHP at work")
+
+
+@pytest.mark.parametrize("mode", [pytest.param(mode, marks=() if mode in ("interpreted", "tracing") else pytest.mark.soak) for mode in MODES])
+def test_a_program_that_runs_is_seen_exactly(mode):
+    program = Process([needs_php(), *PCRE, *MODES[mode], PROGRAM, "60"])
+    with Receiver(first=FIRST) as receiver, running(program):
+        busy(program)
+        sender = profsend(receiver, "--pid", program.pid)
+        with running(sender):
+            started(sender)
+            wait_for(lambda: sum(n for s, n in receiver.of(program.pid).items() if not s.first) >= 1500, "samples")
+            assert sender.stop() == 0, sender.log()
+        hits, exact, complete, named, odd = judge(receiver.of(program.pid))
+    text = f"{mode}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
+    print("\n" + text, *odd[:4], sep="\n    ")
+    assert not receiver.errors, receiver.errors[0]
+    assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
+    spans = lines_of(PROGRAM)
+    for (name, kind), places in receiver.places.items():
+        short = re.split(r"\\|::", name)[-1]
+        if kind == "php" and short in spans and ("Chains" in name or "class@" in name):
+            assert all(file == str(PROGRAM) and any(line in span for span in spans[short]) for file, line in places), (name, places)
+    if "jit" not in " ".join(MODES[mode]):  # compiled code says where it is only before it calls what may ask
+        assert len(receiver.places["Chains\\spin", "php"]) >= 2
+    version = subprocess.run([OWN, "-n", "-r", "echo PHP_VERSION;"], capture_output=True, text=True, check=True)
+    said = receiver.resources[program.pid]
+    assert (said["process.runtime.name"], said["process.runtime.version"]) == ("php", version.stdout)
+
+
+def test_a_program_that_begins_is_seen_exactly():
+    with Receiver() as receiver:
+        sender = profsend(receiver, "--include", "executable=php8.2")
+        with running(sender):
+            started(sender)
+            program = Process([needs_php(), *PCRE, PROGRAM, "2"])
+            with running(program):
+                assert program.wait() == 0
+            assert sender.stop() == 0, sender.log()
+        stacks = receiver.of(program.pid)
+    # Until `run` has begun it is PHP that begins, and after it that it ends.
+    at_work = {s: n for s, n in stacks.items() if "Chains\\run" in s.names}
+    hits, exact, complete, named, odd = judge(at_work)
+    text = f"{hits} samples of {sum(stacks.values())}, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
+    print("\n" + text, *odd[:4], sep="\n    ")
+    assert hits > 0.8 * sum(stacks.values()), text
+    assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
+
+
+def test_one_that_lies_harms_nobody(tmp_path):
+    liar = tmp_path / "liar"
+    subprocess.run(["gcc", "-O2", "-rdynamic", PROGRAM.parent / "php_liar.c", "-o", liar], check=True)
+    lying, honest = Process([liar]), Process([needs_php(), *PCRE, PROGRAM, "60"])
+    with Receiver(first=FIRST) as receiver, running(lying), running(honest):
+        busy(honest)
+        sender = profsend(receiver, "--include", f"pid={lying.pid}", "--include", f"pid={honest.pid}", "--frequency", "97")
+        with running(sender):
+            started(sender)
+            wait_for(lambda: min(sum(receiver.of(p.pid).values()) for p in (lying, honest)) >= 150, "samples of both")
+            assert sender.stop() == 0, sender.log()
+            own = re.search(r"samples=(\d+) .*rss_kb=(\d+)", sender.log())
+        hits, exact, complete, named, odd = judge(receiver.of(honest.pid))
+    assert min(exact, complete, named) >= nearly_all(LATE, hits), odd[:3]
+    cut = [s for s in receiver.of(lying.pid) if "php" in s.kinds]
+    assert cut and all(len(s.names) <= 512 + 127 for s in cut)
+    assert int(own[2]) < 120_000, own[0]
+
+
+# A script for PHP's own web server: each request compiles it anew, and is served by a child.
+SERVED = """<?php
+if ($child = pcntl_fork()) { pcntl_waitpid($child, $status); return; }
+function respond($n) { $x = 0; for ($i = 0; $i < $n; $i++) { $x += $i * $i % 7; } return $x; }
+class Page { function __invoke() { return respond(400000); } }
+(new Page)();
+posix_kill(posix_getpid(), SIGKILL);
+"""
+
+
+def test_requests_and_children_are_seen_from_their_first_sample_on(tmp_path):
+    (tmp_path / "index.php").write_text(SERVED)
+    address = f"127.0.0.1:{free_port()}"
+    server = Process([needs_php(), "-S", address, "-t", tmp_path])
+
+    def served():
+        try:
+            with urllib.request.urlopen(f"http://{address}/") as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    with Receiver() as receiver, running(server):
+        wait_for(served, "the server")
+        sender = profsend(receiver, "--include", "executable=php8.2")
+        with running(sender):
+            started(sender)
+
+            def seen():
+                assert served()
+                return sum(n for s, n in list(receiver.stacks.items()) if "respond" in s.names) >= 100
+            wait_for(seen, "samples of requests")
+            assert sender.stop() == 0, sender.log()
+        stacks = {s: n for s, n in receiver.stacks.items() if "respond" in s.names}
+    names = ["respond", "Page::__invoke", "{main}"]
+    good = sum(n for s, n in stacks.items() if [x for x, kind in zip(s.names, s.kinds) if kind == "php"] == names and s.incomplete is None)
+    assert good >= nearly_all(AFTER, sum(stacks.values())), stacks
+    assert all(file == str(tmp_path / "index.php") for file, _ in receiver.places["Page::__invoke", "php"])

@@ -1,0 +1,3 @@
+<?php
+/* Included by chains.php. */
+return Chains\spin(500);
