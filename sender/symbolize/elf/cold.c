@@ -38,31 +38,6 @@ static uint32_t jumps_out(const uint8_t *code, size_t n, uint64_t address, uint6
     return n_found;
 }
 
-/* The bounds of what the unwinder's table has at an address. */
-static bool bounds_of(const struct dynamic *d, uint64_t address, uint64_t *start, uint64_t *end)
-{
-    struct eh_index index;
-    struct eh_entry entry, next;
-    if (!eh_index_open(&index, d))
-        return false;
-    uint32_t low = 0, high = index.n;
-    while (low < high) { /* the first one behind the address */
-        uint32_t middle = low + (high - low) / 2;
-        if (!eh_index_read(&index, middle, &entry, 1))
-            return false;
-        if (eh_index_address(&index, entry.start) <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || low == index.n || !eh_index_read(&index, low - 1, &entry, 1) ||
-        !eh_index_read(&index, low, &next, 1))
-        return false;
-    *start = eh_index_address(&index, entry.start);
-    *end = eh_index_address(&index, next.start);
-    return *start < *end;
-}
-
 bool cold_find(const struct dynamic *d, uint64_t hot, uint64_t hot_size, uint64_t *ret, uint64_t *ret_size)
 {
     uint64_t start, end;
@@ -72,7 +47,7 @@ bool cold_find(const struct dynamic *d, uint64_t hot, uint64_t hot_size, uint64_
     if (!code || !jump || !dynamic_read(d, hot, code, n))
         return false;
     uint32_t n_jumps = jumps_out(code, n, hot, jump), n_inside = 0;
-    if (n_jumps == 0 || !bounds_of(d, jump[n_jumps / 2], &start, &end))
+    if (n_jumps == 0 || !eh_index_bounds(d, jump[n_jumps / 2], &start, &end))
         return false;
     for (uint32_t i = 0; i < n_jumps; i++)
         n_inside += jump[i] >= start && jump[i] < end;

@@ -32,4 +32,8 @@ static inline uint64_t eh_index_address(const struct eh_index *x, int32_t of)
     return x->base + (uint64_t)(int64_t)of;
 }
 
+/* Where the function that has an address begins and ends: of what is not exported, and of the parts that
+ * compilers keep apart. False: it is not said. */
+bool eh_index_bounds(const struct dynamic *d, uint64_t address, uint64_t *start, uint64_t *end);
+
 #endif
