@@ -15,6 +15,15 @@
 #define RUNTIME_READ(to, n, address) bpf_probe_read_user(to, n, (void *)(address))
 #define RUNTIME_THREAD()             BPF_CORE_READ((struct task_struct___tls *)current_task(), thread.fsbase)
 #include "bpf/cpython_step.h"
+#define RUBY_HANDLE __u32
+#define RUBY_PART   __attribute__((noinline)) int
+#define RUBY_OPEN(slot)                                                                     \
+    struct scratch *s = scratch_of(slot);                                                   \
+    if (!s)                                                                                 \
+        return -1;                                                                          \
+    __attribute__((unused)) struct ruby_walk *w = (struct ruby_walk *)s->walk.runtime.word; \
+    __attribute__((unused)) const struct ruby_place *p = (const struct ruby_place *)s->walk.runtime.place.word
+#include "bpf/ruby_step.h"
 #define V8_FROM                       struct walk
 #define V8_READ(from, to, n, address) RUNTIME_READ(to, n, address)
 #include "bpf/v8_step.h"
@@ -170,6 +179,29 @@ static __always_inline int php_step(struct scratch *s, __u64 address)
     if (c->word.where)
         tell_word(s, c->word);
     return did;
+}
+
+__attribute__((noinline)) int ruby_frame(__u32 slot, __u64 address)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return STEP_NATIVE;
+    struct runtime_walk *r = &s->walk.runtime;
+    struct ruby_walk *w = (struct ruby_walk *)r->word;
+    struct sample_frame word = {0};
+    _Static_assert(sizeof *w <= sizeof r->word, "fits");
+    if (r->is_ahead)
+        address = ((const struct ruby_place *)r->place.word)->exec;
+    int did = ruby_walk_on(slot, address, r->is_ahead | s->walk.at.is_return, &word);
+    r->inside = w->is_inside ? RUNTIME_RUBY : 0;
+    if (word.kind == SAMPLE_FRAME_WORD)
+        tell_word(s, word);
+    return did;
+}
+
+static __always_inline int ruby_step(struct scratch *s, __u64 address)
+{
+    return ruby_frame(s->walk.slot, address);
 }
 
 static __always_inline int hotspot_step(struct scratch *s, __u64 address)
@@ -335,6 +367,26 @@ __attribute__((noinline)) int words_some(__u32 slot)
     return 0;
 }
 
+/* Which runtime, of those whose frames are elsewhere than on the stack, has a place in this process. */
+__attribute__((noinline)) int find_interpreter(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return RUNTIME_NATIVE;
+    __u32 wants = s->walk.wants, runtime;
+    s->walk.wants = 1; /* it is not asked for here */
+#pragma clang loop unroll(disable)
+    for (runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++) {
+        if (RUNTIMES_GENERATING >> runtime & 1)
+            continue; /* their frames are those of the machine */
+        find_place(slot, runtime);
+        if (s->walk.runtime.has_place)
+            break;
+    }
+    s->walk.wants = wants;
+    return runtime < RUNTIME_TAGS ? runtime : RUNTIME_NATIVE;
+}
+
 /* Where a walk ended for want of rows, user space goes on by a copy of the stack; but what a runtime's frames
  * are it could not say any more, as they are elsewhere, and gone with the next call. So they are told ahead:
  * those of each frame of the machine that is to come, and a word that is 0 behind them. */
@@ -344,23 +396,14 @@ __attribute__((noinline)) int words_ahead(__u32 slot)
     if (!s)
         return 0;
     struct walk *w = &s->walk;
-    __u32 n = s->head.n_user, of = w->runtime.of && w->runtime.has_place ? w->runtime.of : 0;
+    __u32 n = s->head.n_user;
     if (!n_runtime_places)
         return 0;
-#pragma clang loop unroll(full)
-    for (__u32 runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++) {
-        if (RUNTIMES_GENERATING >> runtime & 1)
-            continue; /* their frames are those of the machine */
-        if (of && of != runtime)
-            continue;
-        if (w->runtime.of != runtime) {
-            __u32 wants = w->wants;
-            w->wants = 1; /* it is not asked for here */
-            find_place(slot, runtime);
-            w->wants = wants;
-        }
-        if (!w->runtime.has_place)
-            continue;
+    /* The one whose words there are already goes on where it is. */
+    __u32 runtime = w->runtime.has_place && w->runtime.of ? w->runtime.of : RUNTIME_NATIVE;
+    if (runtime == RUNTIME_NATIVE || RUNTIMES_GENERATING >> (runtime & 31) & 1)
+        runtime = find_interpreter(slot);
+    if (runtime != RUNTIME_NATIVE) {
         w->here.runtime = runtime;
         w->runtime.inside = 0;
         w->runtime.is_ahead = 1;
@@ -368,7 +411,6 @@ __attribute__((noinline)) int words_ahead(__u32 slot)
         for (__u32 i = 0; i < UNWIND_FRAMES_MAX / AHEAD_STEPS; i++)
             if (words_some(slot))
                 break;
-        break;
     }
     w->n_ahead = s->head.n_user - n;
     return 0;

@@ -14,7 +14,8 @@
     ROW(CPYTHON, cpython) \
     ROW(V8, v8)           \
     ROW(HOTSPOT, hotspot) \
-    ROW(PHP, php)
+    ROW(PHP, php)         \
+    ROW(RUBY, ruby)
 
 #define RUNTIME_TAG(tag, name) RUNTIME_##tag,
 enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };

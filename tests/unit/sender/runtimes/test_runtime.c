@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "proto/base/macros.h"
 #include "sender/runtimes/runtime.h"
@@ -47,4 +48,13 @@ UNIT(python_is_recognised_by_what_it_exports)
     if (!realpath("/usr/bin/python3", path))
         unit_skip("no Python here");
     ck_assert_int_eq(runtime_in(path), RUNTIME_CPYTHON);
+}
+
+UNIT(ruby_is_recognised_by_what_it_exports)
+{
+    static const char *const names[] = {"/usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1", "/usr/bin/ruby"};
+    if (access(names[0], R_OK) != 0)
+        unit_skip("no Ruby of Debian 12 here");
+    ck_assert_int_eq(runtime_in(names[0]), RUNTIME_RUBY);
+    ck_assert_int_eq(runtime_in(names[1]), RUNTIME_NATIVE); /* it is all in the library */
 }

@@ -1,0 +1,210 @@
+"""Ruby programs whose stacks are known (tests/runtimes/chains.rb), seen by profsend: attached to while they run, and begun while it
+samples; by the machine's own Ruby and, with --soak, by those that PG_RUBIES names.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from profiles import Receiver, nearly_all
+from programs import BUILD, ROOT, Process, running, wait_for
+
+PROGRAM = ROOT / "tests/runtimes/chains.rb"
+OWN = shutil.which("ruby")
+LIBRARIES = [BUILD / f"{folder}/libpg_{folder.replace('/', '_')}.a"
+             for folder in ("sender/runtimes/ruby", "sender/symbolize/elf", "sender/foreign", "proto/base")]
+FREQUENCY = 997
+LATE = 0.999  # of the samples of an interpreter that runs already are exact, complete and named
+FIRST = 1.0  # seconds within which its place must be known, on a machine that eight others use
+AFTER = 0.99  # of one that begins
+
+# Each chain from `work` on that ends in `spin`, or in C; what is a prefix of one can be seen, too. Names are without "Object#".
+CHAINS = [chain.split(" > ") for chain in """
+Shop::Worker#recurse > Shop::Worker#recurse > Shop::Worker#recurse > Shop::Worker#recurse > Shop::Worker#recurse > Shop::Worker#recurse > Shop::Worker#recurse > Shop::Worker#recurse > Shop::Worker#recurse > spin
+Shop::Worker.build > spin
+Shop::Worker.make > spin
+Shop::Talks#talk > spin
+Shop::Better#talk > Shop::Talks#talk > spin
+block in <class:Worker> > spin
+Shop::Worker#method_missing > spin
+Shop::Worker#yielding > block in work > spin
+Shop::Worker#nested > Array#each > block in Shop::Worker#nested > Array#each > block (2 levels) in Shop::Worker#nested > spin
+sorting > Enumerable#sort_by > Range#each > block in sorting > spin
+comparing > Array#max > Shop::Worker#<=> > spin
+comparing > Shop::Worker#<=> > spin
+summing > Enumerable#inject > Array#each > block in summing > spin
+defaulting > Hash#yield > block in defaulting > spin
+defaulting > block in defaulting > spin
+rescuing > raising > spin
+rescuing > raising > ensure in raising > spin
+rescuing > rescue in rescuing > spin
+throwing > Kernel#catch > block in throwing > spin
+evaluating > Kernel#eval > evaluating > spin
+fibers > Fiber#resume
+enumerating > Enumerator#next
+lambdas > block in lambdas > spin
+größe > spin
+symbols > Array#each > spin
+symbols > Array#map
+""".strip().splitlines()]
+# A fiber has a stack of its own.
+FIBERS = [["block in fibers", "spin"], ["block in enumerating", "spin"], ["block in enumerating", "Enumerator::Yielder#<<"]]
+# What is below `work`, in the main thread or in others. That the program's own bottom is told as well is told at times.
+ROOTS = [["<main>", "run"], ["<main>", "<main>", "run"], ["block (2 levels) in <main>", "run"]]
+POSSIBLE = {tuple(whole[:n]) for whole in [*([*root, "work", *chain] for root in ROOTS for chain in CHAINS), *FIBERS]
+            for n in range(1, len(whole) + 1)}
+# What methods written in C are called out of those: they end a stack.
+IN_C = re.compile(r"[A-Z]\w*(::[A-Z]\w*)*[#.][^ ]+|proc|lambda")
+
+
+def versions():
+    """The machine's own; with --soak those of PG_RUBIES: programs, perhaps ones that run Ruby elsewhere."""
+    yield pytest.param(OWN, id="own")
+    for path in os.environ.get("PG_RUBIES", "").split():
+        yield pytest.param(path, id=pathlib.Path(path).name, marks=pytest.mark.soak)
+
+
+def start(ruby, program, *arguments):
+    """From PG_RUBIES' our files may not be seen."""
+    if not ruby:
+        pytest.skip("no Ruby here")
+    return Process([ruby, *([program] if ruby == OWN else ["-Ku", "-e", program.read_text()]), *arguments])
+
+
+def is_exact(names):
+    names = [name.replace("Object#", "") for name in names if name != "(garbage collection)"]
+    while names and tuple(names) not in POSSIBLE and IN_C.fullmatch(names[-1]) and "Shop" not in names[-1]:
+        names.pop()
+    return tuple(names) in POSSIBLE
+
+
+def is_timer(stack):
+    """The thread that Ruby has from 3.3 on, and what begins a thread: no program's."""
+    return "libc.so" in stack.files[-1] and sum("libruby" in file for file in stack.files) <= 1
+
+
+def judge(stacks):
+    """(hits, exact, complete, named) of the samples in which the program was at work; and the odd ones."""
+    odd = []
+    hits = exact = complete = named = 0
+    for stack, n in stacks.items():
+        if stack.first:
+            continue
+        names = [name for name, kind in zip(stack.names, stack.kinds) if kind == "ruby"][::-1]
+        if not names and is_timer(stack):
+            continue
+        hits += n
+        is_named = not any(name.startswith("0x") for name in names)
+        good = is_exact(names)
+        exact += n * good
+        complete += n * (stack.incomplete is None)
+        named += n * is_named
+        if not (good and stack.incomplete is None and is_named):
+            odd.append((n, stack.incomplete, names, stack.names))
+    return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
+
+
+def profsend(receiver, *arguments):
+    return Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
+                    "--interval", "1s", *arguments])
+
+
+def started(sender):
+    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
+    if not sender.alive() and sender.wait() == 3:
+        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+
+
+def cpu_seconds(pid):
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 1e9
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def busy(process):
+    return wait_for(lambda: cpu_seconds(process.pid) >= 0.3, "Ruby at work")
+
+
+def seen(program, n, *arguments):
+    """What there is of a program that runs, when n hits of it are there."""
+    with Receiver(first=FIRST) as receiver, running(program):
+        busy(program)
+        sender = profsend(receiver, "--pid", program.pid, *arguments)
+        with running(sender):
+            started(sender)
+            wait_for(lambda: sum(hits for stack, hits in receiver.of(program.pid).items() if not stack.first) >= n, "samples")
+            assert sender.stop() == 0, sender.log()
+    return receiver
+
+
+@pytest.mark.parametrize("ruby", versions())
+@pytest.mark.parametrize("threads", [(), ("3",)], ids=["main", "threads"])
+def test_an_interpreter_that_runs_is_seen_exactly(ruby, threads):
+    program = start(ruby, PROGRAM, "60", *threads)
+    receiver = seen(program, 1500)
+    hits, exact, complete, named, odd = judge(receiver.of(program.pid))
+    text = f"{ruby}: {hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
+    print("\n" + text, *odd[:4], sep="\n    ")
+    assert not receiver.errors, receiver.errors[0]
+    assert min(exact, complete, named) >= nearly_all(LATE, hits), (text, odd[:3])
+    source = ["", *PROGRAM.read_text().splitlines()]
+    for (function, kind), places in receiver.places.items():
+        if kind != "ruby" or places == {("", 0)}:  # in C
+            continue
+        assert all(file in (str(PROGRAM), "-e", "evaluated") for file, _ in places), (function, places)
+        short = re.split("[#. ]", function)[-1]
+        begins = [i for i, line in enumerate(source) if re.match(rf" *def (self\.)?{re.escape(short)}\b", line)]
+        if begins and short not in ("evaluating", "talk"):  # two of a name; what is evaluated says that it is in line 7
+            end = next(i for i in range(begins[0], len(source)) if source[i] == re.match(" *", source[begins[0]])[0] + "end")
+            assert all(begins[0] <= line <= end for _, line in places), (function, begins, end, places)
+    assert len(receiver.places["Object#spin", "ruby"]) >= 3  # lines, not functions
+
+
+@pytest.mark.parametrize("ruby", versions())
+def test_an_interpreter_that_begins_is_seen_exactly(ruby):
+    with Receiver() as receiver:
+        own = subprocess.run([ruby or pytest.skip("no Ruby here"), "-rrbconfig", "-e", "print File.realpath(RbConfig.ruby)"], capture_output=True, text=True)
+        sender = profsend(receiver, "--include", f"executable={pathlib.Path(own.stdout).name}")
+        with running(sender):
+            started(sender)
+            program = start(ruby, PROGRAM, "2")
+            with running(program):
+                assert program.wait() == 0
+            assert sender.stop() == 0, sender.log()
+        stacks = receiver.of(program.pid)
+    # Until `run` has begun it is the interpreter that begins, and after it that it ends.
+    at_work = {s: n for s, n in stacks.items() if {"Object#run", "block in Object#fibers", "block in Object#enumerating"} & set(s.names)}
+    hits, exact, complete, named, odd = judge(at_work)
+    text = f"{ruby}: {hits} samples of {sum(stacks.values())}, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
+    print("\n" + text, *odd[:4], sep="\n    ")
+    assert hits >= 0.7 * sum(stacks.values())
+    assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
+
+
+@pytest.mark.parametrize("ruby", versions())
+def test_lines_are_those_that_ruby_says(ruby, tmp_path):
+    reader = tmp_path / "ruby_lines"
+    subprocess.run(["gcc", "-O2", "-std=gnu17", "-D_GNU_SOURCE", f"-I{ROOT}", ROOT / "tests/runtimes/ruby_lines.c", *LIBRARIES, "-o", reader,
+                    "-lcrypto", "-lz", "-lzstd", "-llzma"], check=True)
+    source = (ROOT / "tests/runtimes/lines.rb").read_text()
+    with subprocess.Popen([ruby or pytest.skip("no Ruby here"), "-e", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        version = subprocess.run([ruby, "-e", "print RUBY_VERSION[0] + RUBY_VERSION[2]"], capture_output=True, text=True, check=True).stdout
+        said = []
+        while (line := program.stdout.readline()) not in ("end\n", ""):
+            said.append(line)
+        found = subprocess.run([reader, str(program.pid), version], input="".join(said), capture_output=True, text=True, check=True).stdout
+        program.stdin.close()
+    assert sum(line.count(":") for line in said) > 1500  # beyond the first 54, and the first block of 512
+    assert found.splitlines(keepends=True) == said
+
+
+def test_a_resource_says_which_ruby_it_is():
+    program = start(OWN, PROGRAM, "60")
+    receiver = seen(program, 50)
+    version = subprocess.run([OWN, "-e", "print RUBY_VERSION"], capture_output=True, text=True, check=True).stdout
+    said = receiver.resources[program.pid]
+    assert (said["process.runtime.name"], said["process.runtime.version"]) == ("ruby", version)
