@@ -22,6 +22,8 @@ struct config *config_new(const struct config_kind *const *kinds)
     for (const struct settings_section *s = config_fixed; s->name; s++)
         if (settings_defaults(s, c, &c->arena) < 0)
             return config_free(c);
+    if (settings_defaults(&config_kafka_section, &c->kafka, &c->arena) < 0)
+        return config_free(c);
     for (uint32_t i = 0; i < 2; i++)
         if (config_add_listen(c, default_endpoints[i], i == 0, NULL) < 0)
             return config_free(c);
@@ -89,11 +91,23 @@ static int set_receivers(struct config *c, const char *key, const char *value, s
     return note_flag(c, "receivers.otlp", e);
 }
 
+static int set_kafka(struct config *c, const char *key, const char *value, struct error *e)
+{
+    const struct settings_row *row = settings_find(&config_kafka_section, bytes_str(key));
+    if (!row)
+        return error_set(e, -EINVAL, "there is no key receivers.kafka.%s", key);
+    int r = settings_set(row, &c->kafka, value, &c->arena, e);
+    c->has_kafka = true;
+    return r < 0 ? error_prefix(e, r, "receivers.kafka.%s: ", key) : note_flag(c, "receivers.kafka", e);
+}
+
 int config_set(struct config *c, const char *key, const char *value, struct error *e)
 {
-    static const char receivers[] = "receivers.otlp.";
+    static const char receivers[] = "receivers.otlp.", kafka[] = "receivers.kafka.";
     if (strncmp(key, receivers, sizeof receivers - 1) == 0)
         return set_receivers(c, key + sizeof receivers - 1, value, e);
+    if (strncmp(key, kafka, sizeof kafka - 1) == 0)
+        return set_kafka(c, key + sizeof kafka - 1, value, e);
     for (const struct settings_section *s = config_fixed; s->name; s++) {
         size_t n = strlen(s->name);
         if (strncmp(key, s->name, n) != 0 || key[n] != '.')
@@ -250,6 +264,20 @@ static void check_once(struct check *k, const struct config_scrape *a, const str
     complain(k, key, "receivers.pprof_scrape %s: %s is asked for %s twice", name, target, profile);
 }
 
+static void check_kafka(struct check *k, const struct config_kafka *c)
+{
+    struct error e;
+    if (kafka_check(&c->connection, &e) < 0)
+        complain(k, "receivers.kafka", "receivers.kafka: %s", e.text);
+    if (c->topics.n == 0)
+        complain(k, "receivers.kafka", "receivers.kafka: profiles.topics are missing");
+    if (!c->group_id)
+        complain(k, "receivers.kafka", "receivers.kafka: group_id is missing");
+    if (c->heartbeat_ns >= c->session_timeout_ns)
+        complain(k, "receivers.kafka",
+                 "receivers.kafka: heartbeat_interval is not shorter than session_timeout");
+}
+
 static void check_tenants(struct check *k, const struct config *c)
 {
     const struct config_share *t = &c->per_tenant;
@@ -286,6 +314,8 @@ int config_check_all(const struct config *c, void (*tell)(void *user, const char
             check_once(&k, &c->scrapes[i], &c->scrapes[n], i);
     }
     check_door(&k, &c->admin_door, "admin", "admin", c->admin_endpoint);
+    if (c->has_kafka)
+        check_kafka(&k, &c->kafka);
     check_tenants(&k, c);
     for (uint32_t i = 0; i < c->n_exporters; i++)
         check_exporter(&k, &c->exporters[i]);
@@ -336,6 +366,13 @@ static int print_scrapes(const struct config *c, bool masked, struct buffer *out
     return r;
 }
 
+static int print_kafka(const struct config *c, bool masked, struct buffer *out)
+{
+    int r = c->has_kafka ? buffer_add_str(out, "  kafka:\n") : 0;
+    return r < 0 || !c->has_kafka ? r
+                                  : settings_print(&config_kafka_section, &c->kafka, 4, false, masked, out);
+}
+
 static int print_exporters(const struct config *c, bool masked, struct buffer *out)
 {
     int r = c->n_exporters > 0 ? buffer_add_str(out, "exporters:\n") : 0;
@@ -352,6 +389,7 @@ int config_show(const struct config *c, struct buffer *out)
 {
     int r = print_receivers(c, true, out);
     r = r < 0 ? r : print_scrapes(c, true, out);
+    r = r < 0 ? r : print_kafka(c, true, out);
     for (const struct settings_section *s = config_fixed; s->name && r == 0; s++) {
         r = buffer_printf(out, "%s:\n", s->name);
         if (r == 0)
@@ -375,6 +413,11 @@ static int print_all_receivers(const struct config *c, const struct settings_row
 static int print_all_scrapes(const struct config *c, const struct settings_row *unused, struct buffer *out)
 {
     return print_scrapes(c, false, out);
+}
+
+static int print_all_kafka(const struct config *c, const struct settings_row *unused, struct buffer *out)
+{
+    return print_kafka(c, false, out);
 }
 
 static int print_all_exporters(const struct config *c, const struct settings_row *unused, struct buffer *out)
@@ -408,6 +451,8 @@ int config_restart_keys(const struct config *running, const struct config *wante
     int r = differs(print_all_receivers, NULL, running, wanted);
     if (r > 0)
         tell(user, "receivers");
+    if (r >= 0 && (r = differs(print_all_kafka, NULL, running, wanted)) > 0)
+        tell(user, "receivers.kafka");
     for (const struct settings_section *s = config_fixed; s->name && r >= 0; s++)
         for (uint32_t i = 0; i < s->n_rows && r >= 0; i++) {
             char key[128];
@@ -431,6 +476,8 @@ int config_reference(const struct config *c, struct buffer *out)
         r = settings_reference(&config_receiver_section, out);
     if (r == 0)
         r = settings_reference(&config_scrape_section, out);
+    if (r == 0)
+        r = settings_reference(&config_kafka_section, out);
     for (const struct settings_section *s = config_fixed; s->name && r == 0; s++)
         r = settings_reference(s, out);
     for (const struct config_kind *const *k = c->kinds; *k && r == 0; k++)

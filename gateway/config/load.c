@@ -66,7 +66,7 @@ static int load_receivers(struct loader *l, const struct settings_node *map)
     int r = 0;
     if (!settings_is(map, SETTINGS_MAP))
         return settings_fail(l->file, map, "receivers",
-                             "a map with the keys otlp and pprof_scrape belongs here");
+                             "a map with the keys otlp, pprof_scrape and kafka belongs here");
     for (uint32_t i = 0; i < settings_count(map) && r == 0; i++) {
         const struct settings_node *k = settings_key(l->file, map, i), *v = settings_value(l->file, map, i);
         const char *name = settings_text(l->file, k, "receivers");
@@ -76,8 +76,14 @@ static int load_receivers(struct loader *l, const struct settings_node *map)
             r = load_scrapes(l, v);
             continue;
         }
+        if (strcmp(name, "kafka") == 0) {
+            l->config->has_kafka = true;
+            r = settings_take_map(l->file, &config_kafka_section, &l->config->kafka, v, "receivers.kafka");
+            continue;
+        }
         if (strcmp(name, "otlp") != 0)
-            return settings_fail(l->file, k, name, "the receivers are otlp and pprof_scrape in this version");
+            return settings_fail(l->file, k, name,
+                                 "the receivers are otlp, pprof_scrape and kafka in this version");
         if (!settings_is(v, SETTINGS_LIST))
             return settings_fail(l->file, v, "receivers.otlp",
                                  settings_is(v, SETTINGS_MAP)

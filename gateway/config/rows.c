@@ -3,11 +3,13 @@
 
 #include "proto/base/macros.h"
 
-#define SEC        1000000000ull
-#define MIB        1048576ull
-#define AT(field)  offsetof(struct config, field)
-#define RAT(field) offsetof(struct config_receiver, field)
-#define SAT(field) offsetof(struct config_scrape, field)
+#define SEC                   1000000000ull
+#define MIB                   1048576ull
+#define AT(field)             offsetof(struct config, field)
+#define RAT(field)            offsetof(struct config_receiver, field)
+#define SAT(field)            offsetof(struct config_scrape, field)
+#define KAT(field)            offsetof(struct config_kafka, field)
+#define KAT_CONNECTION(field) KAT(connection.field)
 
 /* clang-format off */
 static const struct settings_word temporalities[] = {{"delta", CONFIG_DELTA}, {"cumulative", CONFIG_CUMULATIVE}, {NULL}};
@@ -26,6 +28,7 @@ static const struct settings_word layouts[] = {
     {"auto", PROFILES_LAYOUT_UNKNOWN}, {"1.5", PROFILES_LAYOUT_1_5}, {"1.7", PROFILES_LAYOUT_1_7},
     {"1.8", PROFILES_LAYOUT_1_8}, {"1.9", PROFILES_LAYOUT_1_9}, {"1.10", PROFILES_LAYOUT_1_10}, {NULL}};
 static const struct settings_word schemes[] = {{"http", CONFIG_HTTP}, {"https", CONFIG_HTTPS}, {NULL}};
+static const struct settings_word initial_offsets[] = {{"latest", CONFIG_LATEST}, {"earliest", CONFIG_EARLIEST}, {NULL}};
 static const struct settings_word tls_versions[] = {{"1.2", CONFIG_TLS_1_2}, {"1.3", CONFIG_TLS_1_3}, {NULL}};
 
 static const struct settings_row rules_rows[] = {
@@ -239,6 +242,27 @@ static const struct settings_row scrape_rows[] = {
 const struct settings_section config_scrape_section = {
     "receivers.pprof_scrape", "processes to ask for profiles (a list), as net/http/pprof and its like serve them",
     scrape_rows, ARRAY_LEN(scrape_rows)};
+
+static const struct settings_row kafka_rows[] = {
+    KAFKA_CONNECTION_ROWS(KAT_CONNECTION, "localhost:9092"),
+    {"profiles.topics", SETTINGS_STRINGS, KAT(topics), "otlp_profiles", 0, 0, NULL, "what is read; ^ begins a regular expression"},
+    {"profiles.encoding", SETTINGS_CHOICE, KAT(encoding), "otlp_proto", 0, 0, kafka_encodings,
+     "of a message, which is one ExportProfilesServiceRequest"},
+    {"group_id", SETTINGS_TEXT, KAT(group_id), "profgate", 0, 0, NULL, "gateways of one group share the partitions"},
+    {"group_instance_id", SETTINGS_TEXT, KAT(group_instance_id), "", 0, 0, NULL,
+     "a name of this gateway in its group, which keeps its partitions over a restart within session_timeout; none: they move at once"},
+    {"initial_offset", SETTINGS_CHOICE, KAT(initial_offset), "latest", 0, 0, initial_offsets,
+     "where a group begins that has read nothing of a partition yet"},
+    {"session_timeout", SETTINGS_DURATION, KAT(session_timeout_ns), "10s", SEC, 1800 * SEC, NULL,
+     "a gateway that says nothing for so long has its partitions taken"},
+    {"heartbeat_interval", SETTINGS_DURATION, KAT(heartbeat_ns), "3s", SEC / 10, 600 * SEC, NULL, "how often it says something"},
+    {"max_fetch_size", SETTINGS_SIZE, KAT(fetch_bytes), "1MiB", 1024, 256 * MIB, NULL, "bytes that a broker is asked for at once, and at least one message"},
+    {"max_partition_fetch_size", SETTINGS_SIZE, KAT(partition_bytes), "1MiB", 1024, 256 * MIB, NULL, "of them of one partition"},
+    {"max_fetch_wait", SETTINGS_DURATION, KAT(fetch_wait_ns), "250ms", SEC / 1000, 60 * SEC, NULL, "how long it may wait for the first"},
+};
+
+const struct settings_section config_kafka_section = {
+    "receivers.kafka", "Kafka topics to read; nothing is read where the section is missing", kafka_rows, ARRAY_LEN(kafka_rows)};
 
 const struct settings_section config_receiver_section = {
     "receivers.otlp", "addresses to listen on (a list); default localhost:4317 and localhost:4318",

@@ -8,6 +8,6 @@
 #include "gateway/config/values.h"
 
 extern const struct settings_section config_fixed[]; /* sections of struct config; ends with a NULL name */
-extern const struct settings_section config_receiver_section, config_scrape_section;
+extern const struct settings_section config_receiver_section, config_scrape_section, config_kafka_section;
 
 #endif

@@ -13,6 +13,7 @@
 #include "gateway/export/prometheus/names.h"
 #include "proto/base/arena.h"
 #include "proto/base/log.h"
+#include "proto/kafka/settings.h"
 #include "proto/otlp/layouts/layout.h"
 
 /* What an address shows and demands that others connect to. */
@@ -45,6 +46,17 @@ struct config_scrape {
     struct settings_pairs labels;
 };
 
+/* Topics that are read. */
+struct config_kafka {
+    struct kafka_connection connection;
+    struct settings_strings topics;
+    enum kafka_encoding encoding;
+    const char *group_id, *group_instance_id;
+    enum { CONFIG_LATEST, CONFIG_EARLIEST } initial_offset;
+    uint64_t session_timeout_ns, heartbeat_ns, fetch_wait_ns;
+    uint64_t fetch_bytes, partition_bytes;
+};
+
 /* Of one client, or of one tenant; 0: no limit. */
 struct config_share {
     uint64_t bytes_per_second, burst_bytes, memory;
@@ -75,6 +87,8 @@ struct config {
     uint32_t n_receivers;
     struct config_scrape *scrapes;
     uint32_t n_scrapes;
+    struct config_kafka kafka;
+    bool has_kafka; /* the section is there */
     struct config_exporter *exporters;
     uint32_t n_exporters;
 

@@ -8,6 +8,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 
+#include "gateway/kafka/consumer.h"
 #include "gateway/run/parts.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
@@ -85,7 +86,7 @@ static void tidy_up(void *arg)
 {
     struct gateway *g = arg;
     if (g->collecting.is_flushing)
-        outputs_flush(g->outputs, false);
+        g->collecting.is_flushed = outputs_flush(g->outputs, false);
     outputs_expire(g->outputs);
 }
 
@@ -102,6 +103,8 @@ static void look_at_triggers(void *arg)
 static void tidied(void *arg)
 {
     struct gateway *g = arg;
+    if (g->collecting.is_flushing && g->collecting.is_flushed)
+        consumer_flushed(g->consumer, g->collecting.flushed_until);
     g->collecting.looking = (struct merger_job){.done = look_at_triggers, .arg = g};
     merger_post(g->merger, &g->collecting.looking);
 }
@@ -113,6 +116,7 @@ static void tidy(struct gateway *g)
         return;
     c->is_tidying = true;
     c->is_flushing = io_loop_now(g->loop) >= g->next_flush_ns;
+    c->flushed_until = c->counted;
     if (c->is_flushing)
         g->next_flush_ns = io_loop_now(g->loop) + g->config->flush_interval_ns;
     c->tidying = (struct merger_job){.work = tidy_up, .done = tidied, .arg = g};

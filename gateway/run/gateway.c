@@ -13,6 +13,7 @@
 #include "gateway/admin/admin.h"
 #include "gateway/config/config.h"
 #include "gateway/control/capture_pages.h"
+#include "gateway/run/consuming.h"
 #include "gateway/run/open_files.h"
 #include "gateway/run/parts.h"
 #include "gateway/serve/lanes/lanes.h"
@@ -66,6 +67,7 @@ static void on_stop(void *user, int signum)
     log_info("stopping signal=%d", signum);
     g->stopping = true;
     scraper_stop(g->scraping.scraper);
+    consumer_stop(g->consumer);
     gateway_stop_collecting(g);
     for (uint32_t i = 0; i < g->n_workers; i++)
         listen_run_on_worker(g->listen, i, gateway_worker_tell, &g->workers[i]);
@@ -249,7 +251,8 @@ static int start(struct gateway *g, struct error *e)
     r = looking_new(&g->looking, g->config, g->loop, &g->budget, e);
     r = r < 0 ? r : start_admin(g, e);
     r = r < 0 ? r : start_listening(g, e);
-    return r < 0 ? r : gateway_begin_scraping(g, g->config, &g->scraping, e);
+    r = r < 0 ? r : gateway_begin_scraping(g, g->config, &g->scraping, e);
+    return r < 0 ? r : consuming_begin(&g->consumer, g->config, g, e);
 }
 
 int gateway_begin_scraping(struct gateway *g, const struct config *c, struct scraping *ret, struct error *e)
@@ -275,9 +278,11 @@ static void closed(void *user)
 static void release(struct gateway *g)
 {
     scraper_stop(g->scraping.scraper);
+    consumer_stop(g->consumer);
     listen_free(g->listen);
     gateway_end_lanes(g);
     lanes_free(g->lanes);
+    consumer_free(g->consumer, g->drained);
     scraping_release(&g->scraping);
     receivers_release(&g->receivers);
     admin_free(g->admin);

@@ -319,8 +319,9 @@ static void flush_own(const struct outputs *o, struct leaving *to)
     metric_batch_free(now);
 }
 
-void outputs_flush(struct outputs *o, bool is_last)
+bool outputs_flush(struct outputs *o, bool is_last)
 {
+    bool is_whole = true;
     for (uint32_t i = 0; i < o->n_leaving && o->leaving[i].output; i++) {
         struct metric_batch *batch;
         if (o->leaving[i].own)
@@ -328,15 +329,18 @@ void outputs_flush(struct outputs *o, bool is_last)
         if (!is_last && !exporter_is_ready(o->leaving[i].exporter)) {
             log_limited(LOG_LEVEL_WARN, "no room for metrics: the window goes on destination=%s",
                         o->leaving[i].name);
+            is_whole = false;
             continue;
         }
         if (output_collect(o->leaving[i].output, clock_realtime(), &batch) < 0) {
             log_limited(LOG_LEVEL_ERROR, "no memory to collect metrics; they go with the next flush");
+            is_whole = false;
             continue;
         }
         exporter_push_metrics(o->leaving[i].exporter, batch);
         metric_batch_free(batch);
     }
+    return is_whole;
 }
 
 int outputs_show(struct outputs *o, struct metric_batch **ret, struct output_receipt **ret_receipt)

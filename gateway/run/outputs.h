@@ -62,8 +62,8 @@ void outputs_apply(struct outputs *o, uint32_t worker, struct aggregate_delta *d
 void outputs_expire(struct outputs *o);
 
 /* Sends every exporter what it has not had; one whose storage takes nothing gets it later, unless this is the
- * last time. */
-void outputs_flush(struct outputs *o, bool is_last);
+ * last time. Whether all of them have it now. */
+bool outputs_flush(struct outputs *o, bool is_last);
 
 /* The counters as a scraper of /metrics shall see them now; *ret NULL: metrics.exporters has no prometheus.
  * The batch and the receipt (output_show) are the caller's. 0 or -ENOMEM. */

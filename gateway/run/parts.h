@@ -29,6 +29,7 @@
 #include "proto/io/loop.h"
 
 struct admin;
+struct consumer;
 struct ui;
 struct io_signal;
 struct io_timer;
@@ -60,6 +61,8 @@ struct collecting {
     struct merger_job tidying; /* what a round ends with: expiry, and the flush if it is time for that */
     struct merger_job looking; /* then triggers look */
     bool is_tidying, is_flushing;
+    bool is_flushed;        /* the exporters have all that was counted before flushed_until */
+    uint64_t flushed_until; /* of the flush that is under way */
     /* Freed memory is given back (collecting.c). */
     uv_work_t trim;
     bool has_news;         /* somebody had a delta in this round */
@@ -84,6 +87,7 @@ struct gateway {
     struct outputs *outputs;
     struct receivers receivers;
     struct scraping scraping;
+    struct consumer *consumer;     /* NULL: no topic is read */
     struct looking *looking;       /* NULL: off */
     struct from_pprof_links links; /* of the first configuration */
     struct listen *listen;

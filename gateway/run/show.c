@@ -5,6 +5,7 @@
 
 #include "gateway/admin/admin.h"
 #include "gateway/aggregate/store.h"
+#include "gateway/kafka/consumer.h"
 #include "gateway/run/gateway.h"
 #include "gateway/run/metrics_page.h"
 #include "gateway/run/parts.h"
@@ -115,6 +116,8 @@ int gateway_show(void *context, struct buffer *out)
         r = write_lanes(g, out);
     if (r == 0 && g->scraping.scraper)
         r = scraper_show(g->scraping.scraper, out);
+    if (r == 0 && g->consumer)
+        r = consumer_show(g->consumer, out);
     if (r == 0)
         r = write_age(g, out);
     return r == 0 && g->listen ? write_expiry(g, out) : r;

@@ -42,7 +42,7 @@ def blocks(*kinds):
 
 def run(*words):
     done = subprocess.run([BUILD / "profgate", *words], capture_output=True, text=True, timeout=120,
-                          env={**os.environ, "TOKEN": "of-the-page", "SECRET": "of-the-page"})
+                          env={**os.environ, "TOKEN": "of-the-page", "SECRET": "of-the-page", "KAFKA_PASSWORD": "of-the-page"})
     return done.returncode, done.stdout + done.stderr
 
 

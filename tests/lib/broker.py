@@ -30,13 +30,13 @@ def _run(command, what, cwd="/"):
 
 
 @once_at_a_time
-def jars():
+def jars(version=VERSION):
     """The broker's, and a storage that was formatted with a user for SCRAM: a broker begins with a copy."""
-    folder = CACHE.parent / f"kafka-{VERSION}"
+    folder = CACHE.parent / f"kafka-{version}"
     if not (folder / "formatted").exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        _run(["mvn", "-q", "-B", "-f", ROOT / "tests/interop/kafka/pom.xml", "dependency:copy-dependencies", f"-Dkafka.version={VERSION}",
+        _run(["mvn", "-q", "-B", "-f", ROOT / "tests/interop/kafka/pom.xml", "dependency:copy-dependencies", f"-Dkafka.version={version}",
               "-DincludeScope=runtime", f"-DoutputDirectory={folder}/lib"], "Kafka", folder)
         properties = folder / "format.properties"
         properties.write_text(f"process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:1\n"
@@ -64,9 +64,9 @@ class Broker:
     """`port` plain, `sasl` with a name and a password, `tls` with TLS and these, for `ca`; partitions are four if nothing else
     is said."""
 
-    def __init__(self):
+    def __init__(self, version=VERSION):
         self.kafka = python()
-        self.made = jars()
+        self.made = jars(version)
         self.folder = tempfile.TemporaryDirectory(prefix="pg-kafka-")
         self.port, self.sasl, self.tls, self.controller = (free_port() for _ in range(4))
         path = pathlib.Path(self.folder.name)
@@ -122,6 +122,15 @@ class Broker:
             admin.close()
         return topic
 
+    def ends(self, topic):
+        """{partition: offset behind the last message}."""
+        consumer = self.kafka.KafkaConsumer(bootstrap_servers=f"127.0.0.1:{self.port}")
+        try:
+            parts = [self.kafka.TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic) or ()]
+            return {p.partition: offset for p, offset in consumer.end_offsets(parts).items()}
+        finally:
+            consumer.close()
+
     def messages(self, topic):
         """All that are there now."""
         consumer = self.kafka.KafkaConsumer(bootstrap_servers=f"127.0.0.1:{self.port}", auto_offset_reset="earliest", enable_auto_commit=False)
@@ -140,6 +149,9 @@ class Broker:
         """{partition: offset} of a group."""
         admin = self.kafka.KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{self.port}")
         try:
-            return {p.partition: o.offset for p, o in admin.list_group_offsets(group).items() if p.topic == topic}
+            found = admin.list_group_offsets([group])[group]
+            return {p.partition: o.offset for p, o in found.items() if p.topic == topic and o.offset >= 0}
+        except self.kafka.errors.CoordinatorNotAvailableError:
+            return {}  # nobody was in the group yet
         finally:
             admin.close()

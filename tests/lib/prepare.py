@@ -1,12 +1,13 @@
 """Makes every peer that comes from a registry and is not in the cache yet: before the tests, so that none waits for it, and
 beside the build of our own. What cannot be made skips its tests, which say why."""
+import broker
 import browser
 import peers
 import producers
 import pyroscope
 import pytest
 
-PEERS = [browser.node, peers.collector, peers.grpcurl, peers.h2spec, peers.pprof_judge, peers.prometheus_otlp, producers.ghz,
+PEERS = [broker.jars, broker.python, browser.node, peers.collector, peers.grpcurl, peers.h2spec, peers.pprof_judge, peers.prometheus_otlp, producers.ghz,
          pyroscope.go, pyroscope.python, pyroscope.node, producers.sarif,
          *(lambda release=release: producers.go(release) for release in producers.GO_RELEASES),
          *(lambda version=version: producers.python(version) for version in producers.PYTHON_VERSIONS),

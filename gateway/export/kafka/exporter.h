@@ -7,7 +7,7 @@
 #define GATEWAY_EXPORT_KAFKA_EXPORTER_H
 
 #include "gateway/export/shared/sending.h"
-#include "proto/kafka/connection.h"
+#include "proto/kafka/settings.h"
 
 struct kafka_settings {
     struct kafka_connection connection;

@@ -150,9 +150,6 @@ static int set_all(rd_kafka_conf_t *conf, const struct producer_options *o, stru
     r = r < 0 ? r : kafka_conf_set(conf, e, "request.timeout.ms", "%" PRIu64, timeout);
     r = r < 0 ? r : kafka_conf_set(conf, e, "socket.timeout.ms", "%" PRIu64, timeout + 1000);
     r = r < 0 ? r : kafka_conf_set(conf, e, "message.timeout.ms", "%" PRIu64, patience_ms(o));
-    r = r < 0 ? r
-              : kafka_conf_set(conf, e, "reconnect.backoff.max.ms", "%" PRIu64,
-                               max_of(o->retry.max_interval_ns / NSEC_PER_MSEC, (uint64_t)100));
     r = r < 0 ? r : kafka_conf_set(conf, e, "message.max.bytes", "%zu", o->message_max);
     r = r < 0 ? r : kafka_conf_set(conf, e, "batch.num.messages", "%u", o->batch_messages);
     r = r < 0 ? r

@@ -168,7 +168,7 @@ UNIT(targets_to_scrape_have_their_keys)
     expect_error("receivers: { pprof_scrape: [{ targets: a }] }\ntenants: { header: x, required: true }",
                  "tenant is missing");
     expect_error("receivers: { pprof_scrape: [{ scheme: http }] }", "targets are missing");
-    expect_error("receivers: { pprof: [] }", "the receivers are otlp and pprof_scrape");
+    expect_error("receivers: { pprof: [] }", "the receivers are otlp, pprof_scrape and kafka");
     expect_error("receivers: { pprof_scrape: [{ targets: a, scrape_timeout: 2m }] }",
                  "longer than scrape_interval");
     expect_error("receivers: { pprof_scrape: [{ targets: a, profile_seconds: 30 }] }", "never comes within");
@@ -262,6 +262,40 @@ UNIT(secrets_are_masked_where_it_is_shown)
     ck_assert_ptr_null(strstr((char *)out.p, "s3cret"));
     buffer_release(&out);
     config_free(c);
+}
+
+UNIT(topics_to_read_have_their_keys)
+{
+    struct config *c = new_config();
+    struct error e;
+    struct buffer out = BUFFER_INIT(0);
+    ck_assert(!c->has_kafka);
+    ck_assert_int_eq(parse(c,
+                           "receivers: { kafka: { profiles: { topics: [a, b], encoding: otlp_json },\n"
+                           "  auth: { sasl: { mechanism: PLAIN, username: u, password: s3cret } } } }",
+                           &e),
+                     0);
+    ck_assert(c->has_kafka);
+    ck_assert_str_eq(c->kafka.connection.brokers.items[0], "localhost:9092");
+    ck_assert_uint_eq(c->kafka.topics.n, 2);
+    ck_assert_int_eq(c->kafka.encoding, KAFKA_OTLP_JSON);
+    ck_assert_str_eq(c->kafka.group_id, "profgate");
+    ck_assert_int_eq(config_set(c, "receivers.kafka.group_id", "g", &e), 0);
+    ck_assert_int_eq(config_show(c, &out) | buffer_add(&out, "", 1), 0);
+    ck_assert_ptr_nonnull(strstr((char *)out.p, "  kafka:\n    brokers: [\"localhost:9092\"]\n"));
+    ck_assert_ptr_nonnull(strstr((char *)out.p, "sasl.password: \"[REDACTED]\""));
+    ck_assert_ptr_nonnull(strstr((char *)out.p, "group_id: \"g\""));
+    ck_assert_ptr_null(strstr((char *)out.p, "s3cret"));
+    buffer_release(&out);
+    config_free(c);
+    expect_error("receivers: { kafka: { brokers: [] } }", "receivers.kafka: brokers are missing");
+    expect_error("receivers: { kafka: { profiles: { topics: [] } } }",
+                 "receivers.kafka: profiles.topics are missing");
+    expect_error("receivers: { kafka: { session_timeout: 3s } }",
+                 "heartbeat_interval is not shorter than session_timeout");
+    expect_error("receivers: { kafka: { topic: x } }", "receivers.kafka.topic: unknown key");
+    expect_error("receivers: { kafkas: {} }",
+                 "the receivers are otlp, pprof_scrape and kafka in this version");
 }
 
 UNIT(choices_are_numbers_of_those_who_use_them)

@@ -1,0 +1,280 @@
+"""Kafka in and out, with a real broker: totals are exact, whoever goes and comes."""
+import collections
+import os
+import signal
+import threading
+
+import pytest
+import sink as base
+from broker import NAME, PASSWORD, Broker, jars
+from programs import PATIENCE, Gateway, captures, json_lines, running, wait_for
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # kafka-python's
+SMALL = min(captures("ebpf-*.pb"), key=lambda p: p.stat().st_size).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def broker():
+    started = Broker()
+    try:
+        yield started
+    finally:
+        started.close()
+
+
+@pytest.fixture()
+def produce(broker):
+    """Sends bodies to a topic, one after the other over its partitions, and waits until the broker has them."""
+    producer = broker.kafka.KafkaProducer(bootstrap_servers=f"127.0.0.1:{broker.port}")
+
+    def send(topic, bodies, partitions=4):
+        for i, body in enumerate(bodies):
+            producer.send(topic, body, partition=i % partitions)
+        producer.flush(timeout=PATIENCE)
+
+    yield send
+    producer.close()
+
+
+def names():
+    n = 0
+    while True:
+        n += 1
+        yield f"topic-{n}"
+
+
+TOPICS = names()
+
+
+def decoded(messages):
+    from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service
+    return [service.ExportProfilesServiceRequest.FromString(m if isinstance(m, bytes) else m.value) for m in messages]
+
+
+def samples_in(requests):
+    return sum(len(p.samples) for q in requests for r in q.resource_profiles for s in r.scope_profiles for p in s.profiles)
+
+
+def points(lines):
+    """Sums of the counters of samples in lines of the file exporter."""
+    total = collections.Counter()
+    for line in lines:
+        for resource in line["resourceMetrics"]:
+            for scope in resource["scopeMetrics"]:
+                for metric in scope["metrics"]:
+                    if metric["name"].startswith("samples."):
+                        for point in metric["sum"]["dataPoints"]:
+                            total[metric["name"]] += int(point["asInt"])
+    return total
+
+
+@pytest.fixture(scope="module")
+def of_small(tmp_path_factory):
+    """What a gateway counts of SMALL that comes by HTTP."""
+    path = tmp_path_factory.mktemp("expected") / "metrics.json"
+    with running(Gateway(config=f"metrics: {{ exporters: [file/m] }}\nexporters: {{ file/m: {{ path: {path} }} }}")) as gateway:
+        assert gateway.post(SMALL)[0] == 200
+        gateway.stop()
+        return points(json_lines(path))
+
+
+def times(counter, n):
+    return collections.Counter({name: value * n for name, value in counter.items()})
+
+
+def reading(broker, topic, more="", **keys):
+    extra = "".join(f", {key}: {value}" for key, value in keys.items())
+    return (f"receivers: {{ kafka: {{ brokers: ['127.0.0.1:{broker.port}'], profiles: {{ topics: [{topic}] }}, group_id: {topic}-group, "
+            f"initial_offset: earliest{extra} }} }}\n{more}")
+
+
+def test_what_one_gateway_writes_another_counts(broker):
+    """Keyed by resource over plain TCP, and as JSON by host over TLS with a name and a password."""
+    proto, json_topic = broker.create(next(TOPICS)), broker.create(next(TOPICS))
+    bodies = [path.read_bytes() for path in captures("ebpf-*.pb")]
+    expected = samples_in(decoded(bodies))
+    writing = f"""
+profiles: {{ keep: 100%, exporters: [kafka/proto, kafka/json] }}
+metrics: {{ flush_interval: 1s, exporters: [prometheus, kafka/metrics] }}
+exporters:
+  kafka/proto: {{ brokers: ['127.0.0.1:{broker.port}'], profiles: {{ topic: {proto} }}, producer: {{ compression: gzip }} }}
+  kafka/json: {{ brokers: ['localhost:{broker.tls}'], profiles: {{ topic: {json_topic}, encoding: otlp_json }}, partition_attributes: [host.name],
+                tls: {{ ca_file: {broker.ca} }}, auth: {{ sasl: {{ mechanism: PLAIN, username: {NAME}, password: {PASSWORD} }} }} }}
+  kafka/metrics: {{ brokers: ['127.0.0.1:{broker.sasl}'], auth: {{ sasl: {{ mechanism: PLAIN, username: {NAME}, password: {PASSWORD} }} }} }}
+"""
+    with running(Gateway(config=writing), Gateway(config=reading(broker, proto)),
+                 Gateway(config=reading(broker, json_topic, profiles="{ topics: [%s], encoding: otlp_json }" % json_topic)
+                         .replace(f"profiles: {{ topics: [{json_topic}] }}, ", "", 1))) as (writer, reader, json_reader):
+        for body in bodies:
+            assert writer.post(body)[0] == 200
+        for gateway in (reader, json_reader):
+            wait_for(lambda: gateway.total("profgate_samples_total") >= expected, "all samples to be read")
+            assert gateway.total("profgate_samples_total") == expected
+            assert gateway.total("profgate_samples_rejected_total") == 0
+        counted = [{k: v for k, v in gateway.metrics().items() if k[0].startswith("samples_")} for gateway in (writer, reader, json_reader)]
+        assert counted[0] == counted[1] == counted[2]
+        assert writer.total("profgate_forward_dropped_samples_total") == 0
+        wait_for(lambda: writer.total("profgate_export_requests_total", signal="metrics", outcome="sent") > 0, "metrics to be sent")
+        assert [gateway.stop() for gateway in (writer, reader, json_reader)] == [0, 0, 0]
+        assert PASSWORD not in writer.log()
+    there = broker.messages(proto)
+    by_key = collections.defaultdict(set)
+    for message, request in zip(there, decoded(there)):
+        by_key[message.key].add(message.partition)
+        assert len({r.resource.SerializeToString() for r in request.resource_profiles}) == 1
+    assert samples_in(decoded(there)) == expected and len(by_key) > 4
+    assert all(len(partitions) == 1 for partitions in by_key.values())
+    assert {m.partition for m in there} == {0, 1, 2, 3}
+    assert all(m.value.startswith(b'{"resourceProfiles"') for m in broker.messages(json_topic))
+    assert broker.messages("otlp_metrics")
+    end = broker.ends(proto)
+    assert broker.committed(f"{proto}-group", proto) == {p: n for p, n in end.items() if n > 0}
+
+
+def member(broker, topic, name, folder):
+    more = (f"metrics: {{ instance_id: {name}, flush_interval: 1s, exporters: [prometheus, file/m] }}\n"
+            f"exporters: {{ file/m: {{ path: {folder}/{name}.json }} }}\n")
+    return Gateway(config=reading(broker, topic, more, session_timeout="3s", heartbeat_interval="200ms"))
+
+
+def test_three_share_a_topic_one_is_killed_and_one_joins(broker, produce, of_small, tmp_path):
+    """No count is lost, and none is there twice but for a window that had left when the gateway was killed and whose offsets
+    had not: that is what is promised. What no gateway can take is passed over, and named."""
+    topic, sent = broker.create(next(TOPICS), 6), 0
+
+    def send(n):
+        nonlocal sent
+        sent += n
+        produce(topic, [SMALL] * n, 6)
+
+    def partitions(*gateways):
+        return [g.total("profgate_kafka_partitions") for g in gateways]
+
+    send(60)
+    produce(topic, [b"\xff is no request", b""], 6)
+    with running(*(member(broker, topic, name, tmp_path) for name in ("a", "b", "c"))) as (a, b, c):
+        wait_for(lambda: partitions(a, b, c) == [2, 2, 2], "partitions to be shared")
+        send(60)
+        wait_for(lambda: a.total("profgate_kafka_messages_total", outcome="ok") > 0, "the one that is killed to have counted")
+        send(60)
+        os.kill(a.pid, signal.SIGKILL)
+        a.wait()
+        with running(member(broker, topic, "d", tmp_path)) as d:
+            send(60)
+            wait_for(lambda: partitions(b, c, d) == [2, 2, 2], "the partitions of the killed one to be shared")
+            send(60)
+            wait_for(lambda: broker.committed(f"{topic}-group", topic) == broker.ends(topic), "all to be committed")
+            lost = sum(g.total("profgate_kafka_partitions_lost_total") for g in (b, c, d))
+            passed_over = sum(g.total("profgate_kafka_messages_total", outcome="malformed") for g in (b, c, d))
+            logs = [g.stop() for g in (b, c, d)] and "".join(g.log() for g in (a, b, c, d))
+    flushed = json_lines(tmp_path / "a.json")
+    last_window = points(flushed[-1:])
+    total = sum((points(json_lines(tmp_path / f"{name}.json")) for name in "abcd"), collections.Counter())
+    expected = times(of_small, sent)
+    print(f"sent={sent} passed_over={passed_over} lost={lost} total={sum(total.values())} expected={sum(expected.values())}")
+    assert all(total[name] >= n for name, n in expected.items())
+    if lost == 0:  # else this machine stood still for three seconds
+        assert all(total[name] <= n + last_window[name] for name, n in expected.items())
+    assert "kafka message passed over topic=" in logs and "outcome=malformed" in logs
+
+
+def test_a_broker_goes_away_and_returns(broker, of_small, tmp_path):
+    """What was acknowledged meanwhile arrives: also what a gateway had when it was killed, from its disk."""
+    topic = broker.create(next(TOPICS))
+    writing = f"""
+profiles: {{ keep: 100%, exporters: [kafka/raw] }}
+exporters:
+  kafka/raw: {{ brokers: ['127.0.0.1:{broker.port}'], profiles: {{ topic: {topic} }}, sending_queue: {{ storage: {tmp_path}/storage }},
+               partition_profiles_by_resource_attributes: false }}
+"""
+    one = samples_in(decoded([SMALL]))
+    with running(Gateway(config=writing), Gateway(config=reading(broker, topic, session_timeout="3s", heartbeat_interval="200ms"))) as (writer, reader):
+        assert writer.post(SMALL)[0] == 200
+        wait_for(lambda: reader.total("profgate_samples_total") == one, "the first to be read")
+        broker.stop()
+        for _ in range(5):
+            assert writer.post(SMALL)[0] == 200
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.wait()
+        with running(Gateway(config=writing)) as again:
+            for _ in range(5):
+                assert again.post(SMALL)[0] == 200
+            broker.start()
+            wait_for(lambda: reader.total("profgate_samples_total") >= 11 * one, "what was acknowledged to be read")
+            wait_for(lambda: again.total("profgate_export_queue_bytes") == 0, "all to be settled")
+            assert again.total("profgate_forward_dropped_samples_total") == 0
+            assert (again.stop(), reader.stop()) == (0, 0)
+    # The first may have been delivered without its record's end on the disk: it is there once more then, and nothing else is.
+    assert len(broker.messages(topic)) in (11, 12)
+
+
+class Sink(base.Sink):
+    """Takes nothing until it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.takes, self.taken, self.lock = threading.Event(), 0, threading.Lock()
+
+    def take(self, path, headers, body):
+        if not self.takes.is_set():
+            return 503, b""
+        with self.lock:
+            self.taken += samples_in(decoded([base.plain(headers, body)]))
+        return 200, b""
+
+
+def test_without_room_nothing_is_read_and_nothing_lost(broker, produce):
+    """The destination of raw profiles is away, and its queue full: partitions are paused, and go on where they were."""
+    topic, n = broker.create(next(TOPICS)), 60
+    produce(topic, [SMALL] * n)
+    one = samples_in(decoded([SMALL]))
+    with Sink() as sink:
+        more = (f"profiles: {{ keep: 100%, when_full: refuse, exporters: [otlp/sink] }}\nmetrics: {{ flush_interval: 1s }}\nexporters: {{ otlp/sink: "
+                f"{{ endpoint: 'http://127.0.0.1:{sink.port}', protocol: http, sending_queue: {{ queue_size: 10 }}, "
+                f"retry_on_failure: {{ initial_interval: 20ms, max_interval: 100ms, max_elapsed_time: 0s }} }} }}\n")
+        with running(Gateway(config=reading(broker, topic, more))) as gateway:
+            wait_for(lambda: gateway.total("profgate_kafka_paused") == 1, "the partitions to be paused")
+            assert gateway.total("profgate_samples_total") == 10 * one  # what had room, and no more
+            assert gateway.total("profgate_kafka_messages_put_back_total") > 0
+            sink.takes.set()
+            wait_for(lambda: sink.taken >= n * one, "all to arrive")
+            wait_for(lambda: broker.committed(f"{topic}-group", topic) == broker.ends(topic), "all to be committed")
+            assert gateway.total("profgate_samples_total") == sink.taken == n * one
+            assert gateway.total("profgate_kafka_paused") == 0 and gateway.total("profgate_forward_dropped_samples_total") == 0
+            assert gateway.stop() == 0
+
+
+def test_a_wrong_password_is_said(broker):
+    topic = next(TOPICS)
+    config = f"""
+profiles: {{ keep: 100%, exporters: [kafka/raw] }}
+exporters: {{ kafka/raw: {{ brokers: ['127.0.0.1:{broker.sasl}'], profiles: {{ topic: {topic} }},
+                           auth: {{ sasl: {{ mechanism: PLAIN, username: {NAME}, password: something-else }} }} }} }}
+receivers: {{ kafka: {{ brokers: ['127.0.0.1:{broker.sasl}'], auth: {{ sasl: {{ mechanism: PLAIN, username: {NAME}, password: something-else }} }} }} }}
+"""
+    with running(Gateway("--set", "service.shutdown_timeout=1s", config=config)) as gateway:
+        assert gateway.post(SMALL)[0] == 200
+        wait_for(lambda: gateway.log().count("Authentication failed") >= 2, "the exporter and the receiver to say so")
+        assert "destination=kafka/raw" in gateway.log() and "kafka trouble group=profgate" in gateway.log()
+        assert gateway.stop() == 0
+        assert "left at the end destination=kafka/raw" in gateway.log() and "something-else" not in gateway.log()
+
+
+@pytest.mark.soak
+def test_scram_with_a_broker_that_takes_that_of_this_librdkafka():
+    """Kafka 4 refuses what librdkafka before 2.6.1 sends (proto/kafka/README.md)."""
+    jars("3.9.1")
+    old = Broker("3.9.1")
+    try:
+        topic = old.create(next(TOPICS))
+        config = f"""
+profiles: {{ keep: 100%, exporters: [kafka/raw] }}
+exporters: {{ kafka/raw: {{ brokers: ['127.0.0.1:{old.sasl}'], profiles: {{ topic: {topic} }}, partition_attributes: [none],
+                           auth: {{ sasl: {{ mechanism: SCRAM-SHA-512, username: {NAME}, password: {PASSWORD} }} }} }} }}
+"""
+        with running(Gateway(config=config)) as gateway:
+            assert gateway.post(SMALL)[0] == 200
+            wait_for(lambda: gateway.total("profgate_export_requests_total", signal="profiles", outcome="sent") == 1, "it to be sent")
+        assert samples_in(decoded(old.messages(topic))) == samples_in(decoded([SMALL]))
+    finally:
+        old.close()
