@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/wire/load.h"
+
 #define VARINT_MAX 10u
 
 static int by_place(const void *a, const void *b)
@@ -57,13 +59,20 @@ static int get_long(struct bytes *from, uint64_t *ret)
     return LOOK_SLICE_DAMAGED;
 }
 
-/* Most are of one byte. */
+/* Differences are mostly of one byte, nanoseconds of four. */
 static inline int get(struct bytes *from, uint64_t *ret)
 {
-    if (unlikely(from->n == 0 || from->p[0] >= 0x80))
+    if (likely(from->n > 0 && from->p[0] < 0x80)) {
+        *ret = *from->p++;
+        from->n--;
+        return 0;
+    }
+    const uint64_t w = likely(from->n >= sizeof w) ? wire_load64(from->p) : UINT64_MAX;
+    const uint32_t length = wire_varint_length(w);
+    if (unlikely(length == 0))
         return get_long(from, ret);
-    *ret = *from->p++;
-    from->n--;
+    *ret = wire_varint_value(w, length);
+    *from = bytes_from(*from, length);
     return 0;
 }
 
@@ -145,6 +154,14 @@ int look_sections_next(struct look_sections *s, struct look_section *ret)
     ret->pairs = bytes_of(s->body.p, bytes);
     s->body = bytes_from(s->body, bytes);
     return 0;
+}
+
+void look_pairs_add(struct bytes pairs, uint64_t *values, uint32_t n)
+{
+    uint64_t more, value;
+    for (uint64_t node = 0; pairs.n > 0; values[node] = look_add(values[node], value))
+        if (get(&pairs, &more) != 0 || get(&pairs, &value) != 0 || more >= n || (node += more) >= n)
+            return;
 }
 
 int look_pairs_next(struct bytes *pairs, uint32_t *node, uint64_t *ret_value)

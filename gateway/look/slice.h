@@ -58,6 +58,9 @@ int look_sections_next(struct look_sections *s, struct look_section *ret);
  * LOOK_SLICE_DAMAGED. */
 int look_pairs_next(struct bytes *pairs, uint32_t *node, uint64_t *ret_value);
 
+/* Adds each pair's value of a section to values[node], of which there are n; what is damaged ends there. */
+void look_pairs_add(struct bytes pairs, uint64_t *values, uint32_t n);
+
 /* a + b, or the most there is. */
 static inline uint64_t look_add(uint64_t a, uint64_t b)
 {

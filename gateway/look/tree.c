@@ -166,11 +166,7 @@ static int add_section(void *context, struct look_epoch *e, uint64_t at_ns,
                        const struct look_section *section)
 {
     struct gathering *g = context;
-    struct bytes pairs = section->pairs;
-    uint32_t node = 0;
-    uint64_t value;
-    while (look_pairs_next(&pairs, &node, &value) == 0 && node < g->value.n)
-        g->value.p[node] = look_add(g->value.p[node], value);
+    look_pairs_add(section->pairs, g->value.p, g->value.n);
     if (g->unit.n == 0) {
         const uint32_t unit =
             look_dict_string(&g->tree->dict, intern_get(&e->dict.strings, e->series.p[section->series].unit));
