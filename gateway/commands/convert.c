@@ -175,7 +175,7 @@ static int convert_request(void *context, const struct capture_request *request)
     enum convert_format to = c->to ? c->to : request->was_other ? CONVERT_OTLP : CONVERT_PPROF;
     c->n_requests++;
     if (request->body.n == 0)
-        return error_set(c->e, -EINVAL, "%s is empty", request->place);
+        return error_set(c->e, -EINVAL, "%s is empty: there is no profile in it", request->place);
     if (c->n_requests > 1 && !c->written && to != CONVERT_JSON && to != CONVERT_FOLDED)
         return error_set(c->e, -EINVAL, "%s has more than one request: let OUT be a folder", c->in);
     /* What was just made is a request as it stands: only who takes it apart needs to look into it. */
