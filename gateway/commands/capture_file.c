@@ -149,14 +149,30 @@ static int hand_over(const char *path, int made, struct buffer *request, each_re
     return r;
 }
 
-/* `pprof` is released as soon as it was read. */
-static int read_pprof(const char *path, struct buffer *pprof, each_request *each, void *context,
-                      struct error *e)
+static int in_pieces(const char *path, struct bytes pprof, build_put *put, void *context, struct error *e)
+{
+    struct from_pprof *converter = from_pprof_new(NULL);
+    e->text[0] = 0;
+    int r = converter ? from_pprof_pieces(converter, pprof, &from_pprof_anybody, CAPTURE_MAX, put, context, e)
+                      : -ENOMEM;
+    from_pprof_free(converter);
+    if (r < 0 && e->text[0] == 0) /* not put's */
+        return error_set(e, r, "%s: out of memory", path);
+    return r == PPROF_MALFORMED        ? error_prefix(e, -EBADMSG, "%s: ", path)
+           : r == FROM_PPROF_TOO_LARGE ? error_set(e, -EFBIG, "%s: longer than 1 GiB as OTLP", path)
+                                       : r;
+}
+
+/* `pprof` is released as soon as it was read. put may be NULL. */
+static int read_pprof(const char *path, struct buffer *pprof, each_request *each, build_put *put,
+                      void *context, struct error *e)
 {
     struct bytes original;
     if (original_of(buffer_bytes(pprof), &original))
         return each(context, &(struct capture_request){original, PROFILES_LAYOUT_1_10, path,
                                                        .was_other = true, .was_kept = true});
+    if (put)
+        return in_pieces(path, buffer_bytes(pprof), put, context, e);
     struct from_pprof *converter = from_pprof_new(NULL);
     struct buffer request = BUFFER_INIT(CAPTURE_MAX);
     int r =
@@ -170,7 +186,7 @@ static int read_pprof(const char *path, struct buffer *pprof, each_request *each
                      &request, each, context, e);
 }
 
-static int read_legacy(const char *path, struct bytes text, each_request *each, void *context,
+static int read_legacy(const char *path, struct bytes text, each_request *each, build_put *put, void *context,
                        struct error *e)
 {
     struct buffer pprof = BUFFER_INIT(CAPTURE_MAX);
@@ -180,7 +196,7 @@ static int read_legacy(const char *path, struct bytes text, each_request *each, 
     else if (r < 0)
         r = error_set(e, r, "%s: out of memory, or longer than 1 GiB as pprof", path);
     else
-        r = read_pprof(path, &pprof, each, context, e);
+        r = read_pprof(path, &pprof, each, put, context, e);
     buffer_release(&pprof);
     return r;
 }
@@ -210,20 +226,21 @@ static int read_otlp(const char *path, struct buffer *body, each_request *each, 
     return each(context, &(struct capture_request){buffer_bytes(body), PROFILES_LAYOUT_UNKNOWN, path, false});
 }
 
-static int read_any(const char *path, struct buffer *body, each_request *each, void *context, struct error *e)
+static int read_any(const char *path, struct buffer *body, each_request *each, build_put *put, void *context,
+                    struct error *e)
 {
     const struct bytes b = buffer_bytes(body);
     switch (convert_guess(b)) {
     case CONVERT_IS_JSON: return read_json(path, b, each, context, e);
-    case CONVERT_IS_OLDER_PPROF: return read_legacy(path, b, each, context, e);
+    case CONVERT_IS_OLDER_PPROF: return read_legacy(path, b, each, put, context, e);
     case CONVERT_IS_TEXT: return read_text(path, from_text_guess(b), b, each, context, e);
-    case CONVERT_IS_PPROF: return read_pprof(path, body, each, context, e);
+    case CONVERT_IS_PPROF: return read_pprof(path, body, each, put, context, e);
     case CONVERT_IS_OTLP: break;
     }
     return read_otlp(path, body, each, context, e);
 }
 
-int capture_file_requests(const char *path, each_request *each, void *context, struct error *e)
+int capture_file_pieces(const char *path, each_request *each, build_put *put, void *context, struct error *e)
 {
     struct buffer body = BUFFER_INIT(CAPTURE_MAX + PROFILES_PADDING);
     int r = read_whole(path, &body, e);
@@ -231,9 +248,14 @@ int capture_file_requests(const char *path, each_request *each, void *context, s
         r = unpack(path, &body, e);
     if (r == 0 && buffer_reserve(&body, PROFILES_PADDING) < 0)
         r = error_set(e, -ENOMEM, "out of memory");
-    r = r != 0 ? r : read_any(path, &body, each, context, e);
+    r = r != 0 ? r : read_any(path, &body, each, put, context, e);
     buffer_release(&body);
     return r;
+}
+
+int capture_file_requests(const char *path, each_request *each, void *context, struct error *e)
+{
+    return capture_file_pieces(path, each, NULL, context, e);
 }
 
 /* ---- views ---- */

@@ -24,7 +24,12 @@ struct capture_request {
 int capture_file_requests(const char *path, int (*each)(void *context, const struct capture_request *request),
                           void *context, struct error *e);
 
-/* The same, and decodes them; `each` gets the view, which it may read until it
+/* The same, but what is made of a pprof is not handed over: its bytes come in pieces, one after the other, so
+ * that they never stand in memory whole; the first when the file is known to be good. */
+int capture_file_pieces(const char *path, int (*each)(void *context, const struct capture_request *request),
+                        int (*put)(void *context, struct bytes piece), void *context, struct error *e);
+
+/* The same as capture_file_requests, and decodes them; `each` gets the view, which it may read until it
  * returns, and the request's number in the file, from 0. What it returns below 0 ends the reading. 0, or a
  * negative errno with *e set. */
 int capture_file_read(const char *path,

@@ -85,6 +85,7 @@ struct converting {
     const char *in, *out;
     struct intern
         *written; /* `out` is a folder, and these files in it are ours: two inputs may have one name */
+    FILE *file;   /* what comes in pieces goes there; NULL: nothing came yet */
     uint32_t n_requests;
     struct profiles view;
     struct arena scratch;
@@ -138,15 +139,28 @@ static int open_out(const struct converting *c, enum convert_format to, FILE **r
     return *ret ? 0 : error_set(c->e, -errno, "cannot write %s: %s", path, strerror(errno));
 }
 
+static int put_piece(void *context, struct bytes piece)
+{
+    struct converting *c = context;
+    int r = c->file ? 0 : open_out(c, CONVERT_OTLP, &c->file);
+    if (r < 0 || fwrite(piece.p, 1, piece.n, c->file) == piece.n)
+        return r;
+    return error_set(c->e, -EIO, "cannot write %s: %s", c->out, strerror(errno));
+}
+
+/* After the last piece. `r`: how it went. */
+static int close_out(struct converting *c, int r)
+{
+    FILE *file = take_ptr(c->file);
+    if (!file || (file == stdout ? fflush(file) : fclose(file)) == 0 || r < 0)
+        return r;
+    return error_set(c->e, -EIO, "cannot write %s: %s", c->out, strerror(errno));
+}
+
 static int put(struct converting *c, enum convert_format to, struct bytes body)
 {
-    FILE *file;
-    int r = open_out(c, to, &file);
-    if (r < 0)
-        return r;
-    bool whole = fwrite(body.p, 1, body.n, file) == body.n;
-    whole = (file == stdout ? fflush(file) : fclose(file)) == 0 && whole;
-    return whole ? 0 : error_set(c->e, -EIO, "cannot write %s: %s", c->out, strerror(errno));
+    int r = open_out(c, to, &c->file);
+    return close_out(c, r < 0 ? r : put_piece(c, body));
 }
 
 static int put_gzip(struct converting *c, enum convert_format to, struct bytes body)
@@ -222,8 +236,13 @@ static int convert(struct converting *c, const char *in)
 {
     struct converting one = *c;
     one.in = in;
+    const bool as_it_is = (c->to == CONVERT_OTLP || c->to == CONVERT_UNSAID) && !ends_with(c->out, ".gz");
     int r = profiles_init(&one.view, NULL);
-    r = r < 0 ? error_set(c->e, r, "out of memory") : capture_file_requests(in, convert_request, &one, c->e);
+    if (r < 0)
+        r = error_set(c->e, r, "out of memory");
+    else
+        r = capture_file_pieces(in, convert_request, as_it_is ? put_piece : NULL, &one, c->e);
+    r = close_out(&one, r);
     if (r == 0)
         say_lost(&one);
     profiles_release(&one.view);

@@ -52,6 +52,15 @@ int finish_end(struct finish *f, struct build *b, int r)
     return r;
 }
 
+int finish_pieces(struct finish *f, struct build *b, int r, build_put *put, void *user)
+{
+    r = r != 0 ? r : build_finish_pieces(b, f->out, put, user);
+    if (f->out->cap > f->charged)
+        f->out->cap = f->charged;
+    room_release(f->out, f->budget);
+    return r;
+}
+
 int finish_request(struct build *b, struct budget *budget, struct buffer *out)
 {
     size_t size = build_size(b);

@@ -31,6 +31,9 @@ int finish_begin(struct finish *f, struct build *b, struct budget *budget, size_
  * nothing is appended. */
 int finish_end(struct finish *f, struct build *b, int r);
 
+/* Likewise, but it goes to `put` in pieces, and `out` is released. 0, r, what `put` returned, -ENOMEM. */
+int finish_pieces(struct finish *f, struct build *b, int r, build_put *put, void *user);
+
 /* The same for a request that was built without finish_begin: appends it. */
 int finish_request(struct build *b, struct budget *budget, struct buffer *out);
 

@@ -684,14 +684,35 @@ static void let_samples_go(struct from_pprof *c)
     vec_release(&c->values);
 }
 
+/* The only one of its request: its dictionary is complete when its tree is written, to `out`. */
+static int add_only(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
+                    struct buffer *out, size_t max, struct error *e)
+{
+    from_pprof_begin(c);
+    c->into = out;
+    int r = from_pprof_add(c, pprof, origin, max, e);
+    c->into = NULL;
+    let_samples_go(c);
+    return r;
+}
+
+int from_pprof_pieces(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
+                      size_t max, build_put *put, void *user, struct error *e)
+{
+    struct buffer tree = BUFFER_INIT(0);
+    int r = add_only(c, pprof, origin, &tree, max, e);
+    if (r == 0 && build_size(c->build) > max)
+        r = FROM_PPROF_TOO_LARGE;
+    if (c->is_begun)
+        r = finish_pieces(&c->finish, c->build, r, put, user);
+    c->is_begun = false;
+    return r;
+}
+
 int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
                struct buffer *out, struct error *e)
 {
-    from_pprof_begin(c);
-    c->into = out; /* it is the only one: its dictionary is complete when its tree is written */
-    int r = from_pprof_add(c, pprof, origin, out->max, e);
-    c->into = NULL;
-    let_samples_go(c);
+    int r = add_only(c, pprof, origin, out, out->max, e);
     if (c->is_begun && (r = finish_end(&c->finish, c->build, r)) == FINISH_TOO_LARGE)
         r = FROM_PPROF_TOO_LARGE;
     c->is_begun = false;

@@ -9,6 +9,7 @@
 
 #include "proto/base/buffer.h"
 #include "proto/otlp/attr.h"
+#include "proto/otlp/write/build.h"
 #include "proto/pprof/pprof.h"
 
 struct from_pprof; /* works through one pprof after the other */
@@ -46,6 +47,12 @@ extern const struct from_pprof_origin from_pprof_anybody;
 enum { FROM_PPROF_TOO_LARGE = PPROF_CONDITIONS };
 int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
                struct buffer *out, struct error *e);
+
+/* The same, but in pieces: `put` is given one after the other, the first when nothing can be wrong any more
+ * with the pprof. 0; PPROF_MALFORMED; FROM_PPROF_TOO_LARGE: longer than `max`; -ENOMEM; what `put` returns,
+ * which ends it. */
+int from_pprof_pieces(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
+                      size_t max, build_put *put, void *user, struct error *e);
 
 /* The same of several profiles in one request, each with a resource of its own: begin, add, …, end. Of `add`
  * max is what out->max will be; after a failure only `begin` may follow. */

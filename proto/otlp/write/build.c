@@ -418,16 +418,28 @@ void build_into(struct build *b, struct buffer *out)
 {
     b->w = wire_writer(out);
     b->begun = out->n;
+    hash_table_release(&b->table[STACK].table); /* which stack is which nobody asks any more: megabytes */
 }
 
-/* Its length is known: it need not be moved when it is there. */
-static void put_dictionary(const struct build *b, struct wire_writer *w)
+/* Bytes of a piece, about: they are in the second cache when they are written. */
+#define PIECE (64u << 10)
+
+/* Its length is known: it need not be moved when it is there. put may be NULL: it stays where it is written.
+ */
+static int put_dictionary(const struct build *b, struct wire_writer *w, build_put *put, void *user)
 {
+    int r = 0;
     wire_put_varint(w, WIRE_TAG(REQUEST_DICTIONARY, WIRE_LEN));
     wire_put_varint(w, b->entries);
     for (uint32_t table = 0; table < TABLES; table++)
-        for (uint32_t i = 0; i < b->table[table].n; i++)
+        for (uint32_t i = 0; i < b->table[table].n && r == 0; i++) {
             wire_put_bytes(w, table + 1, intern_get(&b->table[table], i));
+            if (put && w->out->n >= PIECE && w->failed == 0) {
+                r = put(user, buffer_bytes(w->out));
+                w->out->n = 0;
+            }
+        }
+    return r != 0 ? r : w->failed;
 }
 
 int build_finish(struct build *b, struct buffer *out)
@@ -439,10 +451,21 @@ int build_finish(struct build *b, struct buffer *out)
     struct wire_writer w = wire_writer(out);
     if (r == 0 && !is_there)
         wire_put_raw(&w, buffer_bytes(&b->tree));
-    if (r == 0)
-        put_dictionary(b, &w);
-    r = r < 0 ? r : w.failed;
+    r = r < 0 ? r : put_dictionary(b, &w, NULL, NULL);
     if (r < 0)
         out->n = was;
+    return r;
+}
+
+int build_finish_pieces(struct build *b, struct buffer *out, build_put *put, void *user)
+{
+    close_from(b, RESOURCE);
+    int r = has_failed(b) ? b->failed : put(user, bytes_from(buffer_bytes(out), b->begun));
+    struct wire_writer w = wire_writer(out);
+    out->n = 0;
+    r = r != 0 ? r : put_dictionary(b, &w, put, user);
+    if (r == 0 && out->n > 0)
+        r = put(user, buffer_bytes(out));
+    out->n = 0;
     return r;
 }

@@ -127,14 +127,19 @@ struct build_sample {
 };
 void build_sample(struct build *b, const struct build_sample *s);
 
-/* Before the first resource: the tree is written behind what `out` has, instead of being kept and copied when
- * all is done. build_finish is given the same buffer, which nobody else may change until then; what failed
- * leaves it as it was only then. */
+/* Before the first resource, when all stacks are there: the tree is written behind what `out` has, instead of
+ * being kept and copied when all is done. build_finish is given the same buffer, which nobody else may change
+ * until then; what failed leaves it as it was only then. */
 void build_into(struct build *b, struct buffer *out);
 
 /* Closes what is open and appends the encoded request to `out`. 0, -ENOMEM (memory or the budget was out at
  * some point), -ENOBUFS (out's maximum), or -EINVAL (a child was added without its parent); on failure
  * nothing is added. The builder must be begun again. */
 int build_finish(struct build *b, struct buffer *out);
+
+/* The same after build_into, in pieces, and what was written there is one of them: so that all of it never
+ * stands in memory. `out` is empty afterwards. 0, as above, or what `put` returns, which ends it. */
+typedef int build_put(void *user, struct bytes piece);
+int build_finish_pieces(struct build *b, struct buffer *out, build_put *put, void *user);
 
 #endif

@@ -255,6 +255,86 @@ UNIT(what_would_be_longer_than_allowed_is_refused)
     buffer_release(&pprof);
 }
 
+struct pieces {
+    struct buffer all;
+    uint32_t n, fails_at; /* 0: never */
+};
+
+static int put_piece(void *user, struct bytes piece)
+{
+    struct pieces *p = user;
+    return ++p->n == p->fails_at ? -EPIPE : buffer_add_bytes(&p->all, piece);
+}
+
+/* Two types and so many functions that the dictionary is several pieces. */
+static int write_large(struct buffer *out)
+{
+    char name[100];
+    const int64_t values[] = {1, 2};
+    struct pprof_writer w;
+    pprof_write_begin(&w, NULL, out);
+    for (uint32_t i = 0; i < 2; i++)
+        pprof_write_type(&w, &(struct pprof_type){pprof_write_string(&w, BYTES_LIT("type")), 0});
+    pprof_write_profile(&w, &(struct pprof){.period = 7});
+    for (uint32_t i = 1; i <= 3000; i++) {
+        snprintf(name, sizeof name, "%080u", i);
+        pprof_write_function(&w, &(struct pprof_function){.id = i,
+                                                          .name = pprof_write_string(&w, bytes_str(name))});
+        const struct pprof_line line = {.function = i};
+        pprof_write_location(&w, &(struct pprof_location){.id = i, .address = i, .n_lines = 1}, &line, 1);
+        const uint32_t stack[] = {i, 1};
+        pprof_write_sample(&w, &(struct pprof_sample){stack, 2, values, NULL, 0}, 2);
+    }
+    return pprof_write_end(&w);
+}
+
+UNIT(pieces_are_the_same_request_and_who_takes_them_may_end_it)
+{
+    struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0);
+    struct pieces pieces = {.n = 0};
+    struct error e = {""};
+    struct from_pprof *c = unit_made(from_pprof_new(NULL));
+    ck_assert_int_eq(write_large(&pprof), 0);
+    convert(&pprof, &request);
+    int r = from_pprof_pieces(c, buffer_bytes(&pprof), &origin, 1u << 30, put_piece, &pieces, &e);
+    ck_assert_msg(r == 0, "%d %s", r, e.text);
+    ck_assert_uint_gt(pieces.n, 4);
+    ck_assert(bytes_eq(buffer_bytes(&pieces.all), buffer_bytes(&request)));
+    const uint32_t n = pieces.n;
+    for (uint32_t at = 1; at <= n; at += n - 1) {
+        pieces.n = 0;
+        pieces.fails_at = at;
+        r = from_pprof_pieces(c, buffer_bytes(&pprof), &origin, 1u << 30, put_piece, &pieces, &e);
+        ck_assert(r == -EPIPE && pieces.n == at);
+    }
+    pieces.n = 0;
+    ck_assert_int_eq(from_pprof_pieces(c, buffer_bytes(&pprof), &origin, 1000, put_piece, &pieces, &e),
+                     FROM_PPROF_TOO_LARGE);
+    ck_assert_int_eq(from_pprof_pieces(c, BYTES_LIT("\x0a"), &origin, 1000, put_piece, &pieces, &e),
+                     PPROF_MALFORMED);
+    ck_assert_uint_eq(pieces.n, 0);
+    from_pprof_free(c);
+    buffer_release(&pprof);
+    buffer_release(&request);
+    buffer_release(&pieces.all);
+}
+
+OOM_SWEEP(no_memory_for_pieces)
+{
+    struct budget budget = BUDGET_INIT(1u << 30, NULL);
+    struct buffer pprof = BUFFER_INIT(0);
+    struct pieces pieces = {.n = 0};
+    struct error e = {""};
+    struct from_pprof *c = from_pprof_new(&budget);
+    int r = c ? write_heap(&pprof, 1) : -ENOMEM;
+    r = r < 0 ? r : from_pprof_pieces(c, buffer_bytes(&pprof), &origin, 1u << 20, put_piece, &pieces, &e);
+    ck_assert(r == 0 || r == -ENOMEM);
+    from_pprof_free(c);
+    ck_assert_uint_eq(budget.used, 0);
+    buffer_release(&pprof);
+    buffer_release(&pieces.all);
+}
+
 OOM_SWEEP(there_and_back_or_memory_is_out)
 {
     struct buffer pprof = BUFFER_INIT(0), request = BUFFER_INIT(0), back = BUFFER_INIT(0);
