@@ -208,8 +208,11 @@ static int convert_request(void *context, const struct capture_request *request)
         r = error_set(c->e, -EINVAL, "%s: more than %u kinds of profiles", request->place, PPROF_TYPES_MAX);
     else if (r != 0)
         r = error_set(c->e, -ENOMEM, "%s: out of memory, or longer than 1 GiB", request->place);
-    else
-        r = put_request(c, to, buffer_bytes(&out));
+    /* What was read is not needed any more, and packing takes memory, too. */
+    profiles_release(&c->view);
+    if (profiles_init(&c->view, NULL) < 0 && r == 0)
+        r = error_set(c->e, -ENOMEM, "out of memory");
+    r = r != 0 ? r : put_request(c, to, buffer_bytes(&out));
     buffer_release(&out);
     return r;
 }
