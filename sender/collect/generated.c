@@ -106,7 +106,7 @@ void generated_settle(struct generated *g, const struct procs *procs, struct led
             process = g->code.p[to].process ? g->code.p[to].process : process;
         if (process)
             settle_process(g, procs, process, &g->code.p[from], to - from,
-                           ledger_of(ledger, process->user, now));
+                           ledger_share(ledger, process->user, process->serial, now));
     }
 }
 

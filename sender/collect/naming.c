@@ -61,15 +61,16 @@ static int take_fd_of(struct window_file *f)
     return fd;
 }
 
-/* What reading a file is charged to: the user's in whose process it was met. */
+/* What reading a file is charged to: the process in which it was met. */
 static struct allowance *payer(struct naming *n, const struct window *w, const struct window_file *f,
                                uint64_t now)
 {
-    uint32_t user = UINT32_MAX;
-    for (uint32_t i = 0; i < w->process.n && user == UINT32_MAX; i++)
-        if (w->process.p[i].process->pid == f->pid)
-            user = w->process.p[i].process->user;
-    return ledger_of(&n->ledger, user, now);
+    for (uint32_t i = 0; i < w->process.n; i++) {
+        const struct process *process = w->process.p[i].process;
+        if (process->pid == f->pid && process->user != UINT32_MAX)
+            return ledger_share(&n->ledger, process->user, process->serial, now);
+    }
+    return ledger_of(&n->ledger, UINT32_MAX, now);
 }
 
 static uint32_t number_of(struct naming *n, const struct window *w, struct window_file *f, uint64_t now)

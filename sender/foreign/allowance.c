@@ -33,27 +33,71 @@ void allowance_settle(struct allowance *a, int64_t charged, int64_t cost)
 
 void ledger_init(struct ledger *l, int64_t first)
 {
-    *l = (struct ledger){.all.left = LEDGER_SHARES * first};
+    *l = (struct ledger){.all.left = LEDGER_SHARES * first, .first = first};
     for (uint32_t i = 0; i < LEDGER_USERS; i++)
         l->user[i] = (struct allowance){.left = first, .from = &l->all};
 }
 
-static void refill(struct allowance *a, uint64_t *when, uint64_t now, int64_t shares)
+/* With `shares` of `of` shares of a user's. */
+static void refill(struct allowance *a, uint64_t *when, uint64_t now, int64_t shares, int64_t of)
 {
     uint64_t passed = now > *when ? min_of(now - *when, LONG_AGO_NS) : 0;
-    int64_t back = (int64_t)(passed / 1000) * LEDGER_SECOND / 1000000 * shares;
+    int64_t back = (int64_t)(passed / 1000) * LEDGER_SECOND / 1000000 * shares / of,
+            saved = LEDGER_SAVED * shares / of;
     if (back == 0)
         return; /* too little: it is not lost */
     *when = now;
-    if (a->left < LEDGER_SAVED * shares) /* above: some of what was there first is left */
-        a->left = min_of(a->left + back, LEDGER_SAVED * shares);
+    if (a->left < saved) /* above: some of what was there first is left */
+        a->left = min_of(a->left + back, saved);
 }
 
 struct allowance *ledger_of(struct ledger *l, uint32_t user, uint64_t now)
 {
     uint32_t i = (uint32_t)(hash_mix(user, 0) % LEDGER_USERS);
-    refill(&l->all, &l->all_when, now, LEDGER_SHARES);
-    refill(&l->user[i], &l->when[i], now, 1);
+    refill(&l->all, &l->all_when, now, LEDGER_SHARES, 1);
+    refill(&l->user[i], &l->when[i], now, 1, 1);
     l->user[i].user = user;
     return &l->user[i];
+}
+
+/* A process is one of eight places, by hash. */
+#define WAYS 8u
+
+static bool is_active(const struct ledger_process *p, uint64_t now)
+{
+    return p->allowance.from && now - p->when < LEDGER_ACTIVE_NS;
+}
+
+/* Its place, or that which was not asked for for longest: while that still is another's, what he owes is its,
+ * too. */
+static struct ledger_process *place_of(struct ledger *l, const struct allowance *user, uint64_t whose)
+{
+    struct ledger_process *set = l->process + hash_mix(whose, user->user) % (LEDGER_PROCESSES / WAYS) * WAYS,
+                          *oldest = set;
+    for (struct ledger_process *p = set; p < set + WAYS; p++) {
+        if (p->allowance.from == user && p->whose == whose)
+            return p;
+        if (p->when < oldest->when)
+            oldest = p;
+    }
+    return oldest;
+}
+
+struct allowance *ledger_share(struct ledger *l, uint32_t user, uint64_t whose, uint64_t now)
+{
+    struct allowance *from = ledger_of(l, user, now);
+    struct ledger_process *p = place_of(l, from, whose);
+    int64_t n = 1;
+    for (struct ledger_process *other = l->process; other < l->process + LEDGER_PROCESSES; other++)
+        n += other != p && other->allowance.from == from && is_active(other, now);
+    int64_t of = n > 1 ? n + 1 : 1;
+    if (!is_active(p, now))
+        *p = (struct ledger_process){.allowance.left = l->first, .when = now};
+    p->whose = whose;
+    p->allowance.from = from;
+    p->allowance.user = user;
+    refill(&p->allowance, &p->when, now, 1, of);
+    if (n > 1) /* what one has saved up is no claim on what the user has left */
+        p->allowance.left = min_of(p->allowance.left, max_of(from->left, INT64_C(0)) / of);
+    return &p->allowance;
 }

@@ -58,9 +58,22 @@ static inline bool allowance_take(struct allowance *a, size_t n)
 /* All users together have that of so many: one of them cannot take it from the others. */
 #define LEDGER_SHARES 4
 
+/* Likewise within a user: so many processes are told apart, of all users, and one that was not asked for
+ * during this time has no share. A process has all of its user's while it is alone; of n each has 1 / (n + 1)
+ * of what comes back: so they never take all of it, and who is new finds some. */
+#define LEDGER_PROCESSES 256u
+#define LEDGER_ACTIVE_NS 10000000000u
+
+struct ledger_process {
+    struct allowance allowance;
+    uint64_t whose, when;
+};
+
 struct ledger {
     struct allowance all, user[LEDGER_USERS];
     uint64_t all_when, when[LEDGER_USERS]; /* as of when */
+    struct ledger_process process[LEDGER_PROCESSES];
+    int64_t first;
 };
 
 /* `first` is there of each user's at the beginning: LEDGER_SAVED, or more, which does not come back. */
@@ -68,5 +81,9 @@ void ledger_init(struct ledger *l, int64_t first);
 
 /* A user's, with what came back until now (CLOCK_MONOTONIC, ns). It stays where it is. */
 struct allowance *ledger_of(struct ledger *l, uint32_t user, uint64_t now);
+
+/* The share that one of a user's processes has of it; `whose`: a number that no other process has. It is that
+ * process's until a later call may give it to another. */
+struct allowance *ledger_share(struct ledger *l, uint32_t user, uint64_t whose, uint64_t now);
 
 #endif

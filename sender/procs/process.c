@@ -146,7 +146,7 @@ void process_read_maps(struct procs *p, struct process *process, uint64_t now)
     autoclose int fd = open_in(p, process->pid, "maps", 0);
     if (fd < 0 || fstat(fd, &st) < 0)
         return;
-    struct allowance *user = ledger_of(&p->ledger, st.st_uid, now);
+    struct allowance *user = ledger_share(&p->ledger, st.st_uid, process->serial, now);
     bool is_spent = allowance_is_spent(user);
     if (is_spent && process->maps.regions.n > 0)
         return;
@@ -232,7 +232,7 @@ static void identify(struct procs *p, struct process *process, struct bytes cgro
     struct identity *fresh = calloc(1, sizeof *fresh);
     if (fresh) {
         /* Anybody can start many programs with large environments: of them the beginning is read. */
-        struct allowance *user = ledger_of(&p->ledger, process->user, now);
+        struct allowance *user = procs_allowance(p, process, now);
         size_t room = allowance_is_spent(user) ? PROCS_ENVIRON_FREE : PROCS_ENVIRON_MAX;
         uint64_t begun = clock_thread();
         struct bytes all = process_file(p, process->pid, "environ", p->environ, room);
@@ -259,7 +259,7 @@ void process_identify_again(struct procs *p, struct process *process, uint64_t n
 {
     process->identify_in = min_of(2 * process->identify_in, (uint64_t)PROCS_IDENTIFY_MAX_NS);
     process->identify_at = now + process->identify_in;
-    struct allowance *user = ledger_of(&p->ledger, process->user, now);
+    struct allowance *user = procs_allowance(p, process, now);
     if (allowance_is_spent(user) || !process_is_same(p, process))
         return;
     bool is_same = process->changes_read && process->changes_read == process->changes_told;

@@ -57,7 +57,7 @@ int procs_wish(struct procs *p, const struct procs_wishes *wishes)
 
 struct allowance *procs_allowance(struct procs *p, const struct process *process, uint64_t now)
 {
-    return ledger_of(&p->ledger, process->user, now);
+    return ledger_share(&p->ledger, process->user, process->serial, now);
 }
 
 static void free_list(struct process *list)

@@ -131,7 +131,7 @@ struct region *procs_region(struct procs *p, struct process *process, uint64_t a
  * inode and type agree. A descriptor (O_RDONLY, the caller's) or -errno. */
 int procs_open_region(const struct procs *p, const struct process *process, const struct region *region);
 
-/* What reading for a process is charged to: its user's. On the thread that has the procs. */
+/* What reading for a process is charged to: its share of its user's. On the thread that has the procs. */
 struct allowance *procs_allowance(struct procs *p, const struct process *process, uint64_t now);
 
 /* Looks for the process context again, at most every PROCS_REFRESH_NS: what was read lacks something. */

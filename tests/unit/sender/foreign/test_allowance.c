@@ -2,6 +2,7 @@
 #include "tests/lib/unit.h"
 
 #include "proto/base/clock.h"
+#include "proto/base/macros.h"
 #include "sender/foreign/allowance.h"
 
 UNIT(a_reading_is_charged_to_all_that_it_is_a_part_of)
@@ -36,6 +37,38 @@ UNIT(one_user_cannot_take_what_others_have)
             ;
         ck_assert(allowance_take(ledger_of(&l, 1000, now), LEDGER_SECOND / 2));
     }
+}
+
+/* However many of a user's processes take what they can: another one of his has enough for its names. */
+UNIT(a_process_cannot_take_what_its_neighbours_have)
+{
+    static const uint64_t liars[] = {1, 3, 20};
+    for (size_t i = 0; i < ARRAY_LEN(liars); i++) {
+        struct ledger l;
+        uint64_t now = 5 * NSEC_PER_SEC;
+        ledger_init(&l, LEDGER_SAVED);
+        for (int second = 0; second < 100; second++, now += NSEC_PER_SEC) {
+            for (uint64_t liar = 1; liar <= liars[i]; liar++)
+                while (allowance_take(ledger_share(&l, 1000, liar, now), 16384))
+                    ;
+            struct allowance *good = ledger_share(&l, 1000, 100, now);
+            if (second > 2)
+                ck_assert_msg(allowance_take(good, (size_t)(LEDGER_SECOND / 2 / ((int64_t)liars[i] + 2))),
+                              "%d", second);
+        }
+        ck_assert(!allowance_is_spent(ledger_share(&l, 1001, 1, now)));
+    }
+}
+
+UNIT(a_process_that_is_alone_has_all_of_its_user_s)
+{
+    struct ledger l;
+    ledger_init(&l, LEDGER_SAVED);
+    allowance_charge(ledger_share(&l, 7, 1, 1), LEDGER_SAVED - 1);
+    ck_assert(!allowance_is_spent(ledger_share(&l, 7, 1, 1)));
+    allowance_charge(ledger_share(&l, 7, 1, 1), 1);
+    ck_assert(allowance_is_spent(ledger_share(&l, 7, 1, 1)));
+    ck_assert_int_ge(ledger_share(&l, 7, 1, 1 + NSEC_PER_SEC)->left, LEDGER_SECOND * 9 / 10);
 }
 
 UNIT(what_is_spent_comes_back_with_time)
