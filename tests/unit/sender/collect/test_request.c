@@ -532,7 +532,7 @@ UNIT(a_window_without_frames_of_a_runtime_has_its_resource)
     begin();
     feed(1, 700, address, 0, 1);
     settle();
-    struct process *process = closed.process.p[0].process;
+    struct process *process = unit_made(closed.process.n ? closed.process.p[0].process : NULL);
     process->runtime_name = "cpython";
     strcpy(process->runtime_version, "3.11.2");
     build_all(&sent, REQUEST_BYTES_MAX);
