@@ -11,6 +11,7 @@
 
 #include "bpf/context.h"
 #include "bpf/runtimes.h"
+#include "bpf/unwind.h"
 
 /* How a class's name is kept. */
 enum ruby_classes {
@@ -23,6 +24,7 @@ enum ruby_classes {
 struct ruby_place {
     bpf_u64 exec, exec_size; /* rb_vm_exec, whose calls the segments are … */
     bpf_u64 core, core_size; /* … and what it calls to run instructions; size 0: that is in it */
+    bpf_u64 code, code_size; /* all of libruby, which calls what YJIT generates */
     bpf_u64 current; /* address of a pointer to the context of the thread that has the lock (2.7); … */
     struct context_place context; /* … else where a thread has a pointer to its own; `start` is not used */
     bpf_u64 vm;   /* address of a pointer to the virtual machine; 0: not known, nor if it collects */
@@ -111,16 +113,48 @@ enum ruby_begun {
     RUBY_BEGUN,
 };
 
+/* Where the return address of generated code is looked for. */
+#define RUBY_STACK_SAVED 3u
+#define RUBY_STACK_WORDS 12u
+
 /* What a walk knows; all 0 but `begun` and `is_inside` may be anything at first. */
 struct ruby_walk {
     bpf_u32 begun;     /* enum ruby_begun */
     bpf_u32 is_inside; /* of this frame of the machine, more are to come */
     bpf_u64 frame;     /* the next one; 0: there is none */
     bpf_u64 end;       /* behind the last one */
-    bpf_u64 at[RUBY_FRAME_WORDS];
-    bpf_u64 env[RUBY_ENV_WORDS];
-    bpf_u64 entry[RUBY_ENTRY_WORDS];
-    bpf_u64 body[RUBY_BODY_WORDS];
+    union {
+        struct {
+            bpf_u64 at[RUBY_FRAME_WORDS];
+            bpf_u64 env[RUBY_ENV_WORDS];
+            bpf_u64 entry[RUBY_ENTRY_WORDS];
+            bpf_u64 body[RUBY_BODY_WORDS];
+        };
+        bpf_u64 stack[RUBY_STACK_WORDS];
+    };
 };
+
+#define RUBY_INLINE static inline __attribute__((always_inline))
+
+/* Moves *at from a frame of code that YJIT made, whose RUBY_STACK_WORDS are `stack`, to its caller in
+ * libruby. It has saved three registers, and what it has in others as it calls; it has no frame pointer, and
+ * leaves rbp alone. False: it is not found. */
+RUBY_INLINE int ruby_leave_generated(const struct ruby_place *p, const bpf_u64 stack[RUBY_STACK_WORDS],
+                                     struct unwind_registers *at)
+{
+#ifdef __clang__
+#pragma clang loop unroll(disable)
+#endif
+    for (bpf_u32 i = RUBY_STACK_SAVED; i < RUBY_STACK_WORDS; i++) {
+        if (stack[i] - p->code >= p->code_size)
+            continue;
+        at->sp += 8 * (bpf_u64)i + 8;
+        at->ip = stack[i];
+        at->is_return = 1;
+        at->has_all = 0;
+        return 1;
+    }
+    return 0;
+}
 
 #endif

@@ -199,8 +199,25 @@ __attribute__((noinline)) int ruby_frame(__u32 slot, __u64 address)
     return did;
 }
 
+/* Leaves the code that YJIT made. */
+__attribute__((noinline)) int ruby_leave(__u32 slot)
+{
+    struct scratch *s = scratch_of(slot);
+    if (!s)
+        return STEP_NATIVE;
+    struct unwind_registers *at = &s->walk.at;
+    struct ruby_walk *w = (struct ruby_walk *)s->walk.runtime.word;
+    if (RUNTIME_READ(w->stack, sizeof w->stack, at->sp))
+        return STEP_NATIVE;
+    return ruby_leave_generated((const struct ruby_place *)s->walk.runtime.place.word, w->stack, at)
+               ? STEP_TAKEN
+               : STEP_NATIVE;
+}
+
 static __always_inline int ruby_step(struct scratch *s, __u64 address)
 {
+    if (!s->walk.runtime.inside && s->walk.here.runtime == RUNTIME_GENERATED)
+        return ruby_leave(s->walk.slot);
     return ruby_frame(s->walk.slot, address);
 }
 
@@ -377,8 +394,8 @@ __attribute__((noinline)) int find_interpreter(__u32 slot)
     s->walk.wants = 1; /* it is not asked for here */
 #pragma clang loop unroll(disable)
     for (runtime = RUNTIME_NATIVE + 1; runtime < RUNTIME_TAGS; runtime++) {
-        if (RUNTIMES_GENERATING >> runtime & 1)
-            continue; /* their frames are those of the machine */
+        if (RUNTIMES_ON_STACK >> runtime & 1)
+            continue;
         find_place(slot, runtime);
         if (s->walk.runtime.has_place)
             break;
@@ -401,7 +418,7 @@ __attribute__((noinline)) int words_ahead(__u32 slot)
         return 0;
     /* The one whose words there are already goes on where it is. */
     __u32 runtime = w->runtime.has_place && w->runtime.of ? w->runtime.of : RUNTIME_NATIVE;
-    if (runtime == RUNTIME_NATIVE || RUNTIMES_GENERATING >> (runtime & 31) & 1)
+    if (runtime == RUNTIME_NATIVE || RUNTIMES_ON_STACK >> (runtime & 31) & 1)
         runtime = find_interpreter(slot);
     if (runtime != RUNTIME_NATIVE) {
         w->here.runtime = runtime;

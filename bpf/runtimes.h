@@ -23,7 +23,9 @@ enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };
 
 /* Of a mapping: code of no file. It is that of the process's one runtime that generates code. */
 #define RUNTIME_GENERATED   RUNTIME_TAGS
-#define RUNTIMES_GENERATING (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT)
+#define RUNTIMES_GENERATING (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT | 1u << RUNTIME_RUBY)
+/* Whose frames are those of the machine, or among them. */
+#define RUNTIMES_ON_STACK (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT)
 
 /* What a runtime's step did at a frame of the machine. */
 enum runtime_step {

@@ -155,6 +155,8 @@ def test_an_interpreter_that_runs_is_seen_exactly(ruby, threads):
     for (function, kind), places in receiver.places.items():
         if kind != "ruby" or places == {("", 0)}:  # in C
             continue
+        if all(file.startswith("<internal:") for file, _ in places):  # in Ruby's own Ruby
+            continue
         assert all(file in (str(PROGRAM), "-e", "evaluated") for file, _ in places), (function, places)
         short = re.split("[#. ]", function)[-1]
         begins = [i for i, line in enumerate(source) if re.match(rf" *def (self\.)?{re.escape(short)}\b", line)]
@@ -162,6 +164,17 @@ def test_an_interpreter_that_runs_is_seen_exactly(ruby, threads):
             end = next(i for i in range(begins[0], len(source)) if source[i] == re.match(" *", source[begins[0]])[0] + "end")
             assert all(begins[0] <= line <= end for _, line in places), (function, begins, end, places)
     assert len(receiver.places["Object#spin", "ruby"]) >= 3  # lines, not functions
+
+
+def test_code_that_yjit_makes_is_walked_through():
+    if not OWN or subprocess.run([OWN, "--yjit", "-e", "exit RubyVM::YJIT.enabled?"], capture_output=True).returncode != 0:
+        pytest.skip("no Ruby with YJIT here")
+    program = Process([OWN, "--yjit", PROGRAM, "60"])
+    receiver = seen(program, 1500)
+    hits, exact, complete, named, odd = judge(receiver.of(program.pid))
+    text = f"{hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
+    print("\n" + text, *odd[:4], sep="\n    ")
+    assert min(exact, complete, named) >= nearly_all(AFTER, hits), (text, odd[:3])
 
 
 @pytest.mark.parametrize("ruby", versions())

@@ -16,6 +16,7 @@
 
 /* rb_iseq_constant_body: type and size; then, at 8, the code; at 64 the location (rb_iseq_location_t): path,
  * base label, label, first line. */
+#define BODY_SIZE        4u
 #define BODY_LOCATION    64u
 #define BODY_TYPE_METHOD 1u
 enum { LOCATION_PATH, LOCATION_BASE, LOCATION_LABEL, LOCATION_LINE, LOCATION_WORDS };
@@ -94,9 +95,11 @@ static bool is_method_of(const struct ruby_reader *r, const uint64_t entry[RUBY_
 static uint32_t line_of(const struct ruby_reader *r, uint64_t body, uint64_t first, uint32_t at)
 {
     struct ruby_lines lines;
-    /* What is saved is the next instruction, but before the first one. */
-    uint32_t line = 0;
-    if (at != RUBY_NO_INSTRUCTION && source_read(r->memory, body + r->place->lines, &lines, sizeof lines))
+    /* What is saved is the next instruction, but before the first one. Generated code saves it when it calls:
+     * before, it may be one of what had the frame before. */
+    uint32_t line = 0, n = 0;
+    if (at != RUBY_NO_INSTRUCTION && source_read(r->memory, body + BODY_SIZE, &n, sizeof n) && at <= n &&
+        source_read(r->memory, body + r->place->lines, &lines, sizeof lines))
         line = ruby_line(r->memory, &lines, r->place->line_size, at ? at - 1 : 0);
     return line ? line : (uint32_t)(r->place->is_first_value ? first >> 1 : first & INT32_MAX);
 }

@@ -78,6 +78,8 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
     if (r < 0)
         return r;
     place.patch = (uint8_t)binary.patch;
+    place.code = region->start;
+    place.code_size = region->end - region->start;
     place.exec = bias + binary.exec;
     place.exec_size = binary.exec_size;
     place.core = bias + binary.core;
@@ -113,10 +115,25 @@ static bool resolve(const struct runtime_process *process, const struct sample_f
     return ruby_method_name(process->memory, place, frame, text, ret);
 }
 
+/* Through code that YJIT made, which is in no file. */
+static bool step(const struct runtime_process *process, const struct runtime_stack *stack,
+                 struct unwind_registers *at, struct sample_frame *word)
+{
+    uint64_t words[RUBY_STACK_WORDS];
+    if (process->offset)
+        return false;
+    for (uint32_t i = 0; i < RUBY_STACK_WORDS; i++)
+        if (stack->load(stack->of, at->sp + 8 * (uint64_t)i, &words[i]) < 0)
+            return false;
+    *word = (struct sample_frame){.kind = SAMPLE_FRAME_KERNEL};
+    return ruby_leave_generated((const struct ruby_place *)process->place->word, words, at);
+}
+
 const struct runtime runtime_ruby = {.name = "ruby",
                                      .frame_type = "ruby",
                                      .recognise = recognise,
                                      .prepare = prepare,
                                      .version = version,
                                      .stands_for = stands_for,
-                                     .resolve = resolve};
+                                     .resolve = resolve,
+                                     .step = step};

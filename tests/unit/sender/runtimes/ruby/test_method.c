@@ -119,6 +119,7 @@ static void put_iseq(uint64_t iseq, uint32_t i, uint32_t type, const char *label
     put(iseq, IMEMO(RUBY_IMEMO_ISEQ));
     put(iseq + RUBY_ISEQ_BODY, body);
     memcpy(memory + body, &type, sizeof type);
+    memcpy(memory + body + 4, &(uint32_t){5}, 4);
     put(body + 8, CODE + 0x100 * (uint64_t)i);
     put(body + 64, PATH);
     put(body + 72, put_string(base));
@@ -444,6 +445,35 @@ UNIT(a_frame_costs_little_whatever_is_in_memory)
     reads = 0;
     (void)name_of(&word);
     ck_assert_uint_lt(reads, 3000);
+    arena_release(&text);
+}
+
+UNIT(generated_code_returns_to_ruby)
+{
+    uint64_t stack[RUBY_STACK_WORDS] = {EXEC + 0x900, 1, 2}; /* registers, whatever they are */
+    struct unwind_registers at = {.ip = 0x777, .sp = 0x1000, .bp = 5, .has_all = 1};
+    begin(33);
+    thread.place.code = EXEC;
+    thread.place.code_size = 0x1000;
+    ck_assert(!ruby_leave_generated(&thread.place, stack, &at));
+    ck_assert_uint_eq(at.sp, 0x1000);
+    stack[5] = EXEC + 0x800;
+    stack[6] = EXEC + 0x801;
+    ck_assert(ruby_leave_generated(&thread.place, stack, &at));
+    ck_assert_uint_eq(at.ip, EXEC + 0x800);
+    ck_assert_uint_eq(at.sp, 0x1000 + 6 * 8);
+    ck_assert_uint_eq(at.bp, 5);
+    ck_assert(at.is_return && !at.has_all);
+}
+
+UNIT(an_instruction_that_is_not_the_iseqs_is_not_looked_for)
+{
+    /* As generated code leaves it: of what had the frame before. */
+    begin(33);
+    put_frames();
+    struct sample_frame word = leaf();
+    word.extra = 6; /* of five */
+    ck_assert_str_eq(name_of(&word), "Great::Shop#sell" SHOP "10");
     arena_release(&text);
 }
 
