@@ -28,7 +28,7 @@
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
 #include "proto/base/rng.h"
-#include "proto/client/basic.h"
+#include "proto/client/authorization.h"
 #include "proto/client/connection.h"
 #include "proto/client/endpoint.h"
 #include "proto/coding/room.h"
@@ -380,30 +380,6 @@ static void on_timer(void *user)
 
 /* ---- making ---- */
 
-static int read_secret(struct asking *a, struct error *e)
-{
-    char secret[1024];
-    const char *file = a->job->secret_file;
-    if (!file)
-        return 0;
-    FILE *f = fopen(file, "re");
-    size_t n = f ? fread(secret, 1, sizeof secret, f) : 0;
-    bool ok = f && !ferror(f) && n < sizeof secret;
-    if (f)
-        fclose(f);
-    while (n > 0 && (secret[n - 1] == '\n' || secret[n - 1] == '\r'))
-        n--;
-    if (!ok || n == 0 || memchr(secret, '\n', n))
-        return error_set(e, -EINVAL, "receivers.pprof_scrape: %s cannot be read, or is not one line", file);
-    if (!a->job->username)
-        return buffer_printf(&a->authorization, "Bearer %.*s", (int)n, secret);
-    struct buffer pair = BUFFER_INIT(0);
-    int r = buffer_printf(&pair, "%s:%.*s", a->job->username, (int)n, secret);
-    r = r < 0 ? r : basic_append(buffer_bytes(&pair), &a->authorization);
-    buffer_release(&pair);
-    return r;
-}
-
 static int make_asking(struct asking *a, const struct scrape_job *job, struct error *e)
 {
     static const char *const alpn[] = {"http/1.1", NULL};
@@ -413,9 +389,10 @@ static int make_asking(struct asking *a, const struct scrape_job *job, struct er
             e, -EINVAL,
             "receivers.pprof_scrape %s: tenant: at most 128 letters, digits and !-_.*'() belong here",
             job->name);
-    int r = read_secret(a, e);
+    int r =
+        job->secret_file ? authorization_from_file(job->username, job->secret_file, &a->authorization, e) : 0;
     if (r < 0 || !job->tls)
-        return r;
+        return r < 0 ? error_prefix(e, r, "receivers.pprof_scrape: ") : r;
     const struct tls_options tls = {
         .ca_file = job->ca_file,
         .cert_file = job->cert_file,

@@ -18,9 +18,11 @@
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
 #include "proto/base/quantity.h"
+#include "proto/client/authorization.h"
 #include "proto/io/loop.h"
 #include "proto/io/signal.h"
 #include "proto/io/timer.h"
+#include "proto/io/tls.h"
 
 #define URL_DEFAULT "http://localhost:9464"
 #define INTERVAL_MIN \
@@ -47,6 +49,9 @@ struct options {
     uint64_t interval, window;     /* window 0: the usual one */
     uint64_t how_long;             /* 0: until a signal */
     bool once;
+    const char *user, *password_file, *bearer_token_file;
+    const char *ca_file, *cert_file, *key_file;
+    bool insecure_skip_verify;
 };
 
 struct look {
@@ -57,6 +62,7 @@ struct look {
 struct top {
     struct options options;
     struct top_url url;
+    struct top_way way;
     struct io_loop *loop;
     struct io_timer *timer, *over;
     struct io_signal *interrupt, *terminate;
@@ -121,6 +127,17 @@ static int set_note(void *target, const char *value, struct arena *unused, struc
     return 0;
 }
 
+/* Texts as they are said; the arguments stay. */
+#define TEXTS(X) X(user) X(password_file) X(bearer_token_file) X(ca_file) X(cert_file) X(key_file)
+#define X(field)                                                                                   \
+    static int set_##field(void *target, const char *value, struct arena *unused, struct error *e) \
+    {                                                                                              \
+        ((struct options *)target)->field = value;                                                 \
+        return 0;                                                                                  \
+    }
+TEXTS(X)
+#undef X
+
 static const struct settings_row rows[] = {
     {"url", SETTINGS_OWN, .set = set_url, .metavar = "URL",
      .doc = "the gateway's admin address; default " URL_DEFAULT},
@@ -136,6 +153,19 @@ static const struct settings_row rows[] = {
      .doc = "a line above the table, e.g. where the profiles are from"},
     {"once", SETTINGS_BOOL, offsetof(struct options, once),
      .doc = "print one table after one interval, and end"},
+    {"user", SETTINGS_OWN, .set = set_user, .metavar = "NAME",
+     .doc = "of HTTP basic authentication (admin.auth.htpasswd_file)"},
+    {"password-file", SETTINGS_OWN, .set = set_password_file, .metavar = "FILE",
+     .doc = "one line: the password of --user"},
+    {"bearer-token-file", SETTINGS_OWN, .set = set_bearer_token_file, .metavar = "FILE",
+     .doc = "one line: a token (admin.auth.bearer_tokens_file)"},
+    {"ca-file", SETTINGS_OWN, .set = set_ca_file, .metavar = "FILE",
+     .doc = "who signs the gateway's certificate, PEM; default: the system's"},
+    {"cert-file", SETTINGS_OWN, .set = set_cert_file, .metavar = "FILE",
+     .doc = "a certificate of our own, PEM (admin.tls.client_ca_file)"},
+    {"key-file", SETTINGS_OWN, .set = set_key_file, .metavar = "FILE", .doc = "its key"},
+    {"insecure-skip-verify", SETTINGS_BOOL, offsetof(struct options, insecure_skip_verify),
+     .doc = "take any certificate of the gateway's"},
 };
 
 static const struct settings_section flags = {.rows = rows, .n_rows = ARRAY_LEN(rows)};
@@ -387,6 +417,27 @@ static void see_terminal(struct top *t)
     t->color = knows_codes && !(no_color && no_color[0]);
 }
 
+/* How the gateway is to be asked. */
+static int find_way(struct top *t, struct error *e)
+{
+    const struct options *o = &t->options;
+    static const char *const alpn[] = {"http/1.1", NULL};
+    const struct tls_options tls = {.ca_file = o->ca_file,
+                                    .cert_file = o->cert_file,
+                                    .key_file = o->key_file,
+                                    .alpn = alpn,
+                                    .insecure_skip_verify = o->insecure_skip_verify};
+    const char *file = o->password_file ? o->password_file : o->bearer_token_file;
+    t->url.way = &t->way;
+    if ((o->user == NULL) != (o->password_file == NULL) || (o->user && o->bearer_token_file))
+        return error_set(e, -EINVAL,
+                         "--user and --password-file go together; --bearer-token-file is another way");
+    if (!t->url.is_https && (o->ca_file || o->cert_file || o->key_file || o->insecure_skip_verify))
+        return error_set(e, -EINVAL, "certificates mean nothing without https://");
+    int r = file ? authorization_from_file(o->user, file, &t->way.authorization, e) : 0;
+    return r == 0 && t->url.is_https ? tls_context_new(&t->way.tls, &tls, e) : r;
+}
+
 static int top(int argc, char **argv)
 {
     struct top t = {.options = {.url = URL_DEFAULT, .interval = NSEC_PER_SEC}, .exit_code = EXIT_ENVIRONMENT};
@@ -400,19 +451,26 @@ static int top(int argc, char **argv)
         r = error_set(&e, -EINVAL, "%s: not expected here", argv[rest]);
     if (r == 0)
         r = top_url_parse(t.options.url, &t.url, &e);
+    if (r == 0)
+        r = find_way(&t, &e);
     if (r == 0 && strcmp(t.url.path, TOP_PATH_DEFAULT) == 0 && strcmp(pack_of(&t), PACK_ALL) != 0)
         r = set_path(&t.url, pack_of(&t));
-    if (r < 0) {
+    if (r == 0) {
+        see_terminal(&t);
+        r = run(&t);
+    } else {
         fprintf(stderr, "profgate top: %s\n", e.text);
-        return EXIT_USAGE;
+        r = EXIT_USAGE;
     }
-    see_terminal(&t);
-    return run(&t);
+    tls_context_free(t.way.tls);
+    buffer_release(&t.way.authorization);
+    return r;
 }
 
 const struct settings_command top_command = {
     .name = "profgate top",
-    .usage = "[--url URL] [--interval TIME] [--window TIME] [--for TIME] [--pack NAME] [--once]",
+    .usage =
+        "[--url URL] [--user NAME --password-file FILE] [--interval TIME] [--window TIME] [--for TIME] [--pack NAME] [--once]",
     .doc = "a live table of a running gateway's counters",
     .text = "Shows what a running gateway counts, as rates: CPU time per second is cores.\n"
             "The last table stays on the terminal. NO_COLOR and TERM=dumb are honoured.\n",

@@ -15,6 +15,7 @@
 #include "proto/io/connector.h"
 #include "proto/io/loop.h"
 #include "proto/io/timer.h"
+#include "proto/io/tls.h"
 
 #define ADMIN_PORT 9464
 #define DRAIN_STEP (16u << 10)
@@ -28,6 +29,8 @@ struct top_fetch {
     struct io_channel *channel;
     struct io_timer *timer;
     struct http_client *client;
+    struct tls *tls; /* NULL: plain */
+    struct buffer plain;
     bool ended; /* the call is over: error, message and body say how */
     int error;
     struct error message;
@@ -64,16 +67,17 @@ int top_url_parse(const char *text, struct top_url *ret, struct error *e)
 {
     struct top_url url = {0};
     const char *at = text;
-    if (!strncmp(at, "https://", 8))
-        return error_set(e, -EINVAL, "%s: the admin address speaks plain HTTP; write http://", text);
-    if (!strncmp(at, "http://", 7))
+    url.is_https = !strncmp(at, "https://", 8);
+    if (url.is_https)
+        at += 8;
+    else if (!strncmp(at, "http://", 7))
         at += 7;
     const char *path = strchr(at, '/');
     size_t n = path ? (size_t)(path - at) : strlen(at);
     if (path && strlen(path) >= sizeof url.path)
         return error_set(e, -EINVAL, "%s: too long", text);
     if (strpbrk(text, " \t\r\n") || parse_host(at, n, &url) < 0)
-        return error_set(e, -EINVAL, "%s: not a URL; write http://HOST:PORT", text);
+        return error_set(e, -EINVAL, "%s: not a URL; write http://HOST:PORT or https://HOST:PORT", text);
     strcpy(url.path, path && path[1] ? path : TOP_PATH_DEFAULT);
     snprintf(url.authority, sizeof url.authority, strchr(url.host, ':') ? "[%s]:%u" : "%s:%u", url.host,
              url.port);
@@ -86,6 +90,8 @@ static void release(struct top_fetch *f)
     io_connector_cancel(f->connector);
     io_channel_close(f->channel);
     io_timer_free(f->timer);
+    tls_free(f->tls);
+    buffer_release(&f->plain);
     http_client_free(f->client); /* may end the call once more: nobody listens now */
     buffer_release(&f->body);
     free(f);
@@ -124,24 +130,53 @@ static void on_response(void *user, enum http_call_result result, const struct h
         f->error = error_set(&f->message, -E2BIG, "the page is larger than %u MiB", TOP_PAGE_MAX >> 20);
     else if (result != HTTP_CALL_DONE)
         f->error = error_set(&f->message, -EPROTO, "the connection ended before the page did");
+    else if (response->status == 401)
+        f->error = error_set(
+            &f->message, -EACCES,
+            f->url->way && f->url->way->authorization.n > 0
+                ? "the gateway does not take these credentials"
+                : "the gateway asks who you are: --user and --password-file, or --bearer-token-file");
     else if (response->status != 200)
         f->error = error_set(&f->message, -EPROTO, "the answer is HTTP status %u", response->status);
     else if (buffer_add_bytes(&f->body, response->body) < 0)
         f->error = error_set(&f->message, -ENOMEM, "no memory for the page");
 }
 
+/* What TLS has to say. 0 or -ENOMEM. */
+static int send_cipher(struct top_fetch *f)
+{
+    struct buffer out = BUFFER_INIT(0);
+    int r = 0;
+    while (r == 0 && tls_has_output(f->tls)) {
+        out.n = 0;
+        r = tls_drain(f->tls, &out, DRAIN_STEP);
+        if (r == 0)
+            r = io_channel_write(f->channel, buffer_bytes(&out));
+    }
+    buffer_release(&out);
+    return r;
+}
+
+static int send_bytes(struct top_fetch *f, struct bytes out)
+{
+    if (!f->tls)
+        return io_channel_write(f->channel, out);
+    int r = tls_write(f->tls, out);
+    return r < 0 ? r : send_cipher(f);
+}
+
 /* Sends what the client wants sent. */
 static void send_all(struct top_fetch *f)
 {
     struct buffer out = BUFFER_INIT(0);
-    int r = 0;
+    int r = f->tls ? send_cipher(f) : 0;
     while (r == 0 && http_client_has_output(f->client)) {
         out.n = 0;
         r = http_client_drain(f->client, &out, DRAIN_STEP);
         if (r == 0 && out.n == 0)
             break;
         if (r == 0)
-            r = io_channel_write(f->channel, buffer_bytes(&out));
+            r = send_bytes(f, buffer_bytes(&out));
     }
     buffer_release(&out);
     if (r < 0 && !f->ended)
@@ -152,7 +187,16 @@ static void send_all(struct top_fetch *f)
 static void on_read(void *user, struct bytes in)
 {
     struct top_fetch *f = user;
-    if (http_client_feed(f->client, in) < 0 && !f->ended) {
+    if (f->tls) {
+        f->plain.n = 0;
+        if (tls_feed(f->tls, in, &f->plain) < 0) {
+            error_set(&f->message, 0, "TLS: %s", tls_error(f->tls));
+            finish(f, -EPROTO, f->message.text);
+            return;
+        }
+        in = buffer_bytes(&f->plain);
+    }
+    if (in.n > 0 && http_client_feed(f->client, in) < 0 && !f->ended) {
         f->error = error_set(&f->message, -EPROTO, "the answer is not HTTP/1.1");
         f->ended = true;
     }
@@ -187,17 +231,22 @@ static void on_connect(void *user, struct io_channel *c, int error, const char *
         finish(f, error, message);
         return;
     }
-    static const struct http_header headers[] = {{BYTES_LIT("accept"), BYTES_LIT("application/json")},
-                                                 {BYTES_LIT("user-agent"),
-                                                  BYTES_LIT("profgate-top/" PROFGATE_VERSION)}};
+    const struct top_way *way = f->url->way;
+    const bool says_who = way && way->authorization.n > 0;
+    const struct http_header headers[] = {
+        {BYTES_LIT("accept"), BYTES_LIT("application/json")},
+        {BYTES_LIT("user-agent"), BYTES_LIT("profgate-top/" PROFGATE_VERSION)},
+        {BYTES_LIT("authorization"), says_who ? buffer_bytes(&way->authorization) : (struct bytes){0}}};
     struct http_request request = {.method = "GET",
-                                   .scheme = "http",
+                                   .scheme = f->url->is_https ? "https" : "http",
                                    .authority = f->url->authority,
                                    .path = f->url->path,
                                    .headers = headers,
-                                   .n_headers = ARRAY_LEN(headers)};
+                                   .n_headers = ARRAY_LEN(headers) - !says_who};
     f->client = http_client_new(HTTP_VERSION_1, TOP_PAGE_MAX);
-    if (!f->client || !http_client_call(f->client, &request, on_response, f)) {
+    f->tls = f->url->is_https ? tls_new(way->tls, f->url->host) : NULL;
+    if (!f->client || (f->url->is_https && !f->tls) ||
+        !http_client_call(f->client, &request, on_response, f)) {
         finish(f, -ENOMEM, "no memory for the request");
         return;
     }

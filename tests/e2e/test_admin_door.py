@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 import pytest
-from programs import BUILD, PATIENCE, Gateway, running
+from programs import BUILD, PATIENCE, Gateway, captures, running
 from test_access import CAROL, basic, bearer, certificate, has_signing_openssl, reload
 
 LOOK = "look: { memory: 64MiB }\n"
@@ -111,6 +111,30 @@ def test_tls_and_its_certificate_s_end(tmp_path):
         reload(gateway, "kept=")
         assert status(gateway, "/healthz", *two, scheme="https") == 200
         assert gateway.stop() == 0
+
+
+@pytest.mark.skipif(not shutil.which("openssl") or not has_signing_openssl(), reason="no openssl that signs in one go")
+def test_top_says_who_it_is(tmp_path):
+    certificate(tmp_path, "server", names="DNS:localhost")
+    (tmp_path / "password").write_text("secret\n")
+    door = f"tls: {{ cert_file: {tmp_path}/server.pem, key_file: {tmp_path}/server.key }}, {auth(tmp_path)}"
+    ca, password = ["--ca-file", tmp_path / "server.pem"], ["--user", "carol", "--password-file", tmp_path / "password"]
+    with running(start(tmp_path, door)) as gateway:
+        def top(*arguments, scheme="https"):
+            done = subprocess.run([BUILD / "profgate", "top", "--url", f"{scheme}://localhost:{gateway.admin}", "--interval", "1s", "--once", *arguments],
+                                  capture_output=True, text=True, timeout=PATIENCE)
+            return done.returncode, done.stdout + done.stderr
+
+        assert gateway.post(captures()[0].read_bytes())[0] == 200
+        for credentials in (password, ["--bearer-token-file", tmp_path / "token"]):
+            (tmp_path / "token").write_text("alpha\n")
+            code, said = top(*ca, *credentials)
+            assert code == 0 and "over 1 s" in said, said
+        for wrong, why in ((ca, "--bearer-token-file"), ([*ca, "--bearer-token-file", tmp_path / "password"], "does not take these credentials"),
+                           (password, "certificate was not accepted")):
+            code, said = top(*wrong)
+            assert code != 0 and why in said, said
+        assert top(*password, scheme="http")[0] != 0 and top("--user", "carol")[0] == 2
 
 
 @pytest.mark.skipif(not shutil.which("openssl") or not has_signing_openssl(), reason="no openssl that signs in one go")

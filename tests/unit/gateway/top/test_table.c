@@ -312,8 +312,12 @@ UNIT(addresses)
     ck_assert_int_eq(top_url_parse("gw.example/metrics?x=1", &url, &e), 0);
     ck_assert_uint_eq(url.port, 9464);
     ck_assert_str_eq(url.path, "/metrics?x=1");
-    static const char *const bad[] = {"",        "http://", "https://h", "h:",     "h:0",
-                                      "h:65536", "h:x",     "[::1",      "[::1]x", "a b"};
+    ck_assert(!url.is_https);
+    ck_assert_int_eq(top_url_parse("https://gw.example:443", &url, &e), 0);
+    ck_assert(url.is_https);
+    ck_assert_str_eq(url.authority, "gw.example:443");
+    static const char *const bad[] = {"",        "http://", "https://", "h:",     "h:0",
+                                      "h:65536", "h:x",     "[::1",     "[::1]x", "a b"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         ck_assert_msg(top_url_parse(bad[i], &url, &e) == -EINVAL && e.text[0], "%s", bad[i]);
 }
