@@ -5,24 +5,9 @@
 #include "sender/runtimes/cpython/code.h"
 #include "sender/runtimes/cpython/layout.h"
 #include "sender/runtimes/cpython/lines.h"
+#include "tests/fuzz/moving_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-/* The memory of a process that says what it likes, and each time something else: the first byte says how much
- * it is moved from one reading to the next. */
-static struct {
-    const uint8_t *data;
-    size_t n;
-    uint64_t moved;
-} memory;
-
-static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
-{
-    memory.moved += memory.data[0];
-    for (size_t i = 0; i < n; i++)
-        ((uint8_t *)to)[i] = memory.data[(offset + memory.moved + i) % memory.n];
-    return n;
-}
 
 #define RUNTIME_READ(to, n, address) ((address) >> 40 ? -1 : (int)(read_some(NULL, address, to, n) == 0))
 #define RUNTIME_THREAD()             64
@@ -30,16 +15,13 @@ static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    struct source s = source_read_by(read_some, NULL, INT64_MAX);
     struct cpython_place place;
     struct cpython_walk walk = {0};
     struct runtime_name name;
     struct arena text = {0};
     if (n < 4)
         return 0;
-    memory.data = data;
-    memory.n = n;
-    memory.moved = 0;
+    struct source s = memory_of(data, n);
     for (uint32_t minor = 8; minor <= 14; minor++) {
         if (cpython_layout(&place, minor, &s, 0) < 0)
             continue;

@@ -4,24 +4,9 @@
 
 #include "sender/runtimes/hotspot/compiled.h"
 #include "sender/runtimes/hotspot/step.h"
+#include "tests/fuzz/moving_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-/* The memory of a process that says what it likes, and each time something else: the first byte says how much
- * it is moved from one reading to the next. */
-static struct {
-    const uint8_t *data;
-    size_t n;
-    uint64_t moved;
-} memory;
-
-static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
-{
-    memory.moved += memory.data[0];
-    for (size_t i = 0; i < n; i++)
-        ((uint8_t *)to)[i] = memory.data[(offset + memory.moved + i) % memory.n];
-    return n;
-}
 
 static int load(void *of, uint64_t address, uint64_t *value)
 {
@@ -33,7 +18,6 @@ static int load(void *of, uint64_t address, uint64_t *value)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    struct source s = source_read_by(read_some, NULL, INT64_MAX);
     struct runtime_place place = {0};
     struct hotspot_place *p = (struct hotspot_place *)place.word;
     struct allowance one = {.left = 1 << 20};
@@ -41,9 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     struct arena text = {0};
     if (n < 4)
         return 0;
-    memory.data = data;
-    memory.n = n;
-    memory.moved = 0;
+    struct source s = memory_of(data, n);
     memcpy(p, data, n < sizeof *p ? n : sizeof *p);
     /* As hotspot_layout has made sure of. */
     p->heap[0] = (struct hotspot_heap){.low = 4096, .size = 1 << 20, .segments = 0};

@@ -4,31 +4,16 @@
 
 #include "sender/runtimes/php/binary.h"
 #include "sender/runtimes/php/function.h"
+#include "tests/fuzz/moving_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-/* The memory of a process that says what it likes, and each time something else: the first byte says how much
- * it is moved from one reading to the next. */
-static struct {
-    const uint8_t *data;
-    size_t n;
-    uint64_t moved;
-} memory;
-
-static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
-{
-    memory.moved += memory.data[0];
-    for (size_t i = 0; i < n; i++)
-        ((uint8_t *)to)[i] = memory.data[(offset + memory.moved + i) % memory.n];
-    return n;
-}
 
 #define RUNTIME_READ(to, n, address) ((address) >> 40 ? -1 : (int)(read_some(NULL, address, to, n) == 0))
 #include "bpf/php_step.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    struct source s = source_read_by(read_some, NULL, INT64_MAX), file = source_memory(bytes_of(data, n));
+    struct source file = source_memory(bytes_of(data, n));
     struct php_place place = {
         .start = {4096}, .size = {4096}, .current = 8, .generator_class = 16, .file = 152};
     struct php_walk walk;
@@ -38,9 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     struct arena text = {0};
     if (n < 4)
         return 0;
-    memory.data = data;
-    memory.n = n;
-    memory.moved = 0;
+    struct source s = memory_of(data, n);
     place.generator_frame = data[1];
     place.generator_parent = data[2];
     memset(&walk, data[3], sizeof walk);

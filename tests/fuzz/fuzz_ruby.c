@@ -7,24 +7,9 @@
 #include "sender/runtimes/ruby/layout.h"
 #include "sender/runtimes/ruby/lines.h"
 #include "sender/runtimes/ruby/method.h"
+#include "tests/fuzz/moving_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-/* The memory of a process that says what it likes, and each time something else: the first byte says how much
- * it is moved from one reading to the next. */
-static struct {
-    const uint8_t *data;
-    size_t n;
-    uint64_t moved;
-} memory;
-
-static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
-{
-    memory.moved += memory.data[0];
-    for (size_t i = 0; i < n; i++)
-        ((uint8_t *)to)[i] = memory.data[(offset + memory.moved + i) % memory.n];
-    return n;
-}
 
 static struct {
     struct ruby_walk walk;
@@ -42,16 +27,13 @@ static struct {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    struct source s = source_read_by(read_some, NULL, INT64_MAX);
     struct source file = source_memory(bytes_of(data, n));
     struct ruby_binary binary;
     struct runtime_name name;
     struct arena text = {0};
     if (n < 4)
         return 0;
-    memory.data = data;
-    memory.n = n;
-    memory.moved = 0;
+    struct source s = memory_of(data, n);
     (void)ruby_binary_find(&binary, &file);
     for (uint32_t version = RUBY_FIRST; version <= RUBY_LAST; version++) {
         if (ruby_layout(&thread.place, version) < 0)

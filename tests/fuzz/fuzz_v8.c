@@ -4,24 +4,9 @@
 
 #include "sender/runtimes/v8/binary.h"
 #include "sender/runtimes/v8/function.h"
+#include "tests/fuzz/moving_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-/* The memory of a process that says what it likes, and each time something else: the first byte says how much
- * it is moved from one reading to the next. */
-static struct {
-    const uint8_t *data;
-    size_t n;
-    uint64_t moved;
-} memory;
-
-static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
-{
-    memory.moved += memory.data[0];
-    for (size_t i = 0; i < n; i++)
-        ((uint8_t *)to)[i] = memory.data[(offset + memory.moved + i) % memory.n];
-    return n;
-}
 
 #define V8_FROM                       const struct source
 #define V8_READ(from, to, n, address) (source_read(from, address, to, n) ? 0 : -1)
@@ -29,7 +14,7 @@ static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    struct source s = source_read_by(read_some, NULL, INT64_MAX), file = source_memory(bytes_of(data, n));
+    struct source file = source_memory(bytes_of(data, n));
     struct v8_place place = {0};
     struct v8_walk walk = {0};
     struct runtime_name name;
@@ -39,9 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     (void)v8_binary_place(&place, &file);
     if (n < sizeof place + sizeof slots)
         return 0;
-    memory.data = data;
-    memory.n = n;
-    memory.moved = 0;
+    struct source s = memory_of(data, n);
     memcpy(&place, data, sizeof place); /* as a hostile file says */
     place.read &= 8 * V8_SHARED_WORDS - 1;
     memcpy(&slots, data + n - sizeof slots, sizeof slots);

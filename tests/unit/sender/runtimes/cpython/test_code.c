@@ -8,33 +8,8 @@
 #include "sender/runtimes/cpython/code.h"
 #include "sender/runtimes/cpython/layout.h"
 #include "sender/runtimes/cpython/lines.h"
+#include "tests/unit/sender/runtimes/made_memory.h"
 
-/* What is at address n is byte n. */
-static uint8_t memory[1 << 16];
-static uint64_t reads;
-static void (*on_read)(void);
-
-static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
-{
-    reads++;
-    memcpy(to, memory + offset, n);
-    if (on_read)
-        on_read();
-    return n;
-}
-
-static struct source all(void)
-{
-    return source_read_by(read_some, NULL, sizeof memory);
-}
-
-static int step_read(void *to, size_t n, uint64_t address)
-{
-    if (address > sizeof memory || n > sizeof memory - address)
-        return -1;
-    memcpy(to, memory + address, n);
-    return 0;
-}
 #define RUNTIME_READ(to, n, address) step_read(to, n, address)
 #define RUNTIME_THREAD()             0x8000
 #include "bpf/cpython_step.h"

@@ -4,22 +4,7 @@
 
 #include "sender/runtimes/hotspot/compiled.h"
 #include "sender/runtimes/hotspot/step.h"
-
-static uint8_t memory[1 << 16];
-static void (*on_read)(void);
-
-static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
-{
-    memcpy(to, memory + offset, n);
-    if (on_read)
-        on_read();
-    return n;
-}
-
-static struct source all(void)
-{
-    return source_read_by(read_some, NULL, sizeof memory);
-}
+#include "tests/unit/sender/runtimes/made_memory.h"
 
 static void put(uint64_t at, uint64_t value, size_t n)
 {
@@ -436,8 +421,8 @@ UNIT(what_can_be_no_name_is_none)
 
 static void compile_anew(void)
 {
-    static int reads;
-    if (++reads == 12)
+    static int n_reads;
+    if (++n_reads == 12)
         put(METHOD + ID, 78, 4);
 }
 

@@ -3,28 +3,8 @@
 #include "tests/lib/unit.h"
 
 #include "sender/runtimes/php/function.h"
+#include "tests/unit/sender/runtimes/made_memory.h"
 
-/* What is at address n is byte n. */
-static uint8_t memory[1 << 16];
-static uint64_t reads;
-static void (*on_read)(void);
-
-static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
-{
-    reads++;
-    memcpy(to, memory + offset, n);
-    if (on_read)
-        on_read();
-    return n;
-}
-
-static int step_read(void *to, size_t n, uint64_t address)
-{
-    if (address < 64 || address > sizeof memory || n > sizeof memory - address)
-        return -1;
-    memcpy(to, memory + address, n);
-    return 0;
-}
 #define RUNTIME_READ(to, n, address) step_read(to, n, address)
 #include "bpf/php_step.h"
 

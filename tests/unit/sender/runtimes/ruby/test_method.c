@@ -9,33 +9,7 @@
 #include "sender/runtimes/ruby/binary.h"
 #include "sender/runtimes/ruby/layout.h"
 #include "sender/runtimes/ruby/method.h"
-
-/* What is at address n is byte n. */
-static uint8_t memory[1 << 16];
-static uint64_t reads;
-static void (*on_read)(void);
-
-static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
-{
-    reads++;
-    memcpy(to, memory + offset, n);
-    if (on_read)
-        on_read();
-    return n;
-}
-
-static struct source all(void)
-{
-    return source_read_by(read_some, NULL, sizeof memory);
-}
-
-static int step_read(void *to, size_t n, uint64_t address)
-{
-    if (address > sizeof memory || n > sizeof memory - address)
-        return -1;
-    memcpy(to, memory + address, n);
-    return 0;
-}
+#include "tests/unit/sender/runtimes/made_memory.h"
 
 struct thread {
     struct ruby_place place;

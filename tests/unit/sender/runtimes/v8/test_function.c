@@ -5,25 +5,7 @@
 #include "sender/runtimes/v8/function.h"
 #include "sender/runtimes/v8/heap.h"
 #include "sender/runtimes/v8/lines.h"
-
-/* What is at address n is byte n. */
-static uint8_t memory[1 << 16];
-static uint64_t reads;
-static void (*on_read)(void);
-
-static size_t read_some(void *of, uint64_t offset, void *to, size_t n)
-{
-    reads++;
-    memcpy(to, memory + offset, n);
-    if (on_read)
-        on_read();
-    return n;
-}
-
-static struct source all(void)
-{
-    return source_read_by(read_some, NULL, sizeof memory);
-}
+#include "tests/unit/sender/runtimes/made_memory.h"
 
 #define V8_FROM                       const struct source
 #define V8_READ(from, to, n, address) (source_read(from, address, to, n) ? 0 : -1)
