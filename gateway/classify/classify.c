@@ -98,21 +98,38 @@ struct classify *classify_free(struct classify *c)
 /* ---- samples ------------------------------------------------------------------------------- */
 
 /* The entries of frames counted one by one. 0 or -ENOMEM. */
-static int list_frames(struct classify *c, struct stack_memo *memo, const struct rules_verdict *verdict)
+static int list_frames(struct classify *c, struct stack_outcome *found, const struct rules_verdict *verdict)
 {
     const struct rules_entry *entries;
-    uint32_t n = rules_matcher_frames(c->matcher, verdict, memo->outcome, &c->asker, &entries);
-    memo->frames_at = c->request.frame_entries.n;
-    for (uint32_t i = 0; i < n; i++)
-        if (vec_append(&c->request.frame_entries, entries[i]) < 0)
-            return -ENOMEM;
-    memo->n_frames = n;
-    memo->level = rules_matcher_outcome_at(c->matcher, memo->outcome)->level; /* frames may read more */
+    found->frames_at = c->request.frame_entries.n;
+    found->n_frames = rules_matcher_frames(c->matcher, verdict, found->outcome, &c->asker, &entries);
+    if (vec_append_all(&c->request.frame_entries, entries, found->n_frames) < 0)
+        return -ENOMEM;
     return rules_matcher_error(c->matcher);
 }
 
-/* Walks the sample's stack and finds its outcome. 0 or -ENOMEM. Most stacks are met once: a call of its own
- * costs 30 instructions a sample. */
+/* What is found beside the first outcome. 0 or -ENOMEM. */
+static __attribute__((noinline)) int find_more(struct classify *c, struct stack_memo *memo,
+                                               const struct rules_found *found,
+                                               const struct rules_verdict *verdict)
+{
+    memo->more = c->request.found.n;
+    memo->n_more = found->n > 0 ? found->n - 1 : 0;
+    for (uint32_t k = 1; k < found->n; k++)
+        if (vec_append(&c->request.found, (struct stack_outcome){.outcome = found->outcome[k]}) < 0)
+            return -ENOMEM;
+    for (uint32_t k = 0; k <= memo->n_more; k++) {
+        struct stack_outcome *of = k == 0 ? &memo->first : &c->request.found.p[memo->more + k - 1];
+        if (rules_matcher_outcome_at(c->matcher, of->outcome)->n_lists == 0)
+            continue;
+        if (list_frames(c, of, verdict) < 0)
+            return -ENOMEM;
+        enum rules_level level = rules_matcher_outcome_at(c->matcher, of->outcome)->level;
+        memo->level = max_of(memo->level, level); /* frames may read more */
+    }
+    return 0;
+}
+
 /* Frames of the stack in c->request.stack. */
 static uint64_t stack_frames(const struct classify *c)
 {
@@ -143,24 +160,24 @@ static inline __attribute__((always_inline)) int classify_stack(struct classify 
     c->request.stack.n = v->stack.locations_at[stack + 1] - from;
     struct rules_verdict verdict; /* the walk fills in what it needs of it */
     verdict.registers = c->registers;
-    if (unlikely(memo->outcome != CLASSIFY_UNKNOWN) && work_again(c, stack_frames(c)) != 0)
+    if (unlikely(memo->first.outcome != CLASSIFY_UNKNOWN) && work_again(c, stack_frames(c)) != 0)
         return CLASSIFY_TOO_MUCH_WORK;
-    memo->outcome = CLASSIFY_EMPTY;
+    memo->first = (struct stack_outcome){.outcome = CLASSIFY_EMPTY};
+    memo->n_more = 0;
     if (stack == 0 || c->request.stack.n == 0)
         return 0;
     if (!rules_matcher_walk(c->matcher, &c->request.stack, &verdict))
         return rules_matcher_error(c->matcher);
     frames_sample(c);
-    memo->outcome = rules_matcher_outcome(c->matcher, &verdict, active, &c->asker);
-    if (memo->outcome == RULES_NONE)
+    struct rules_found found;
+    if (!rules_matcher_find(c->matcher, &verdict, active, &c->asker, &found))
         return -ENOMEM;
-    const struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, memo->outcome);
     memo->active = active;
     memo->profile = c->request.profile;
     memo->sample = c->request.sample;
-    memo->level = o->level;
-    memo->n_frames = 0;
-    return likely(o->n_lists == 0) ? 0 : list_frames(c, memo, &verdict);
+    memo->level = found.level;
+    memo->first.outcome = found.outcome[0];
+    return likely(found.n <= 1 && !found.lists) ? 0 : find_more(c, memo, &found, &verdict);
 }
 
 /* Whether nothing that rules may read of a sample differs between two: the link, and of the attributes those
@@ -192,19 +209,58 @@ static __attribute__((noinline)) bool samples_are_alike(const struct classify *c
  * for samples like the one that it was found for. */
 static inline bool still_holds(const struct classify *c, const struct stack_memo *memo, uint32_t active)
 {
-    if (memo->outcome >= CLASSIFY_EMPTY)
-        return memo->outcome == CLASSIFY_EMPTY;
+    if (memo->first.outcome >= CLASSIFY_EMPTY)
+        return memo->first.outcome == CLASSIFY_EMPTY;
     return memo->active == active &&
            (memo->level == RULES_LEVEL_STACK ||
             (memo->profile == c->request.profile &&
              (memo->level == RULES_LEVEL_PROFILE || samples_are_alike(c, memo->sample, c->request.sample))));
 }
 
-static struct slot *new_slot(struct classify *c, const struct stack_memo *memo, uint32_t n_frames)
+static struct slot *new_slot(struct classify *c, const struct stack_outcome *found, bool of_frames)
 {
-    const struct slot slot = {
-        .outcome = memo->outcome, .frames_at = n_frames ? memo->frames_at : 0, .n_frames = n_frames};
+    struct slot slot = {.outcome = found->outcome};
+    const struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, found->outcome);
+    slot.weighs =
+        o->n_entries ? sums_weighs(c, rules_matcher_entry(c->matcher, o->entries), o->n_entries) : 0;
+    if (of_frames) {
+        slot.frames_at = found->frames_at;
+        slot.n_frames = found->n_frames;
+        slot.weighs = sums_weighs(c, c->request.frame_entries.p + found->frames_at, found->n_frames);
+    }
     return vec_append(&c->request.slots, slot) < 0 ? NULL : vec_last(&c->request.slots);
+}
+
+/* Frames counted one by one belong to this stack alone: a slot of their own. 0, …_TOO_MUCH_WORK or -ENOMEM.
+ */
+static __attribute__((noinline)) int add_frames(struct classify *c, const struct stack_outcome *found,
+                                                const struct rules_time *time, uint32_t *unweighed)
+{
+    if (work_again(c, found->n_frames) != 0)
+        return CLASSIFY_TOO_MUCH_WORK;
+    struct slot *slot = new_slot(c, found, true);
+    if (!slot)
+        return -ENOMEM;
+    *unweighed |= sums_sample(c->request.view, slot, time, c->request.sample) & slot->weighs;
+    return 0;
+}
+
+/* Adds the sample to the slot of one outcome; *unweighed is what that could not weigh. */
+static inline int add_sample(struct classify *c, const struct stack_outcome *found,
+                             const struct rules_time *time, uint32_t *unweighed)
+{
+    struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, found->outcome);
+    struct slot *slot;
+    if (likely(o->mark == c->stamp)) {
+        slot = c->request.slots.p + o->slot;
+    } else {
+        o->mark = c->stamp;
+        o->slot = c->request.slots.n;
+        if (!(slot = new_slot(c, found, false)))
+            return -ENOMEM;
+    }
+    *unweighed |= sums_sample(c->request.view, slot, time, c->request.sample) & slot->weighs;
+    return likely(found->n_frames == 0) ? 0 : add_frames(c, found, time, unweighed);
 }
 
 static inline int classify_sample(struct classify *c, const struct rules_time *time, uint32_t stack,
@@ -216,30 +272,14 @@ static inline int classify_sample(struct classify *c, const struct rules_time *t
         if (r != 0)
             return r;
     }
-    if (memo->outcome == CLASSIFY_EMPTY)
+    if (memo->first.outcome == CLASSIFY_EMPTY)
         return 0;
-    struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, memo->outcome);
-    struct slot *slot;
-    if (likely(o->mark == c->stamp)) {
-        slot = c->request.slots.p + o->slot;
-    } else {
-        o->mark = c->stamp;
-        o->slot = c->request.slots.n;
-        slot = new_slot(c, memo, 0);
-        if (!slot)
-            return -ENOMEM;
-    }
-    sums_sample(c->request.view, slot, time, c->request.sample);
-    if (likely(memo->n_frames == 0))
-        return 0;
-    /* Frames counted one by one belong to this stack alone: a slot of their own. */
-    if (work_again(c, memo->n_frames) != 0)
-        return CLASSIFY_TOO_MUCH_WORK;
-    slot = new_slot(c, memo, memo->n_frames);
-    if (!slot)
-        return -ENOMEM;
-    sums_sample(c->request.view, slot, time, c->request.sample);
-    return 0;
+    uint32_t unweighed = 0;
+    int r = add_sample(c, &memo->first, time, &unweighed);
+    for (uint32_t k = 0; k < memo->n_more && r == 0; k++)
+        r = add_sample(c, c->request.found.p + memo->more + k, time, &unweighed);
+    c->request.unweighed += unweighed != 0;
+    return r;
 }
 
 bool profile_is_like(const struct profiles *v, uint32_t profile, struct profile_memo *memo)
@@ -262,6 +302,14 @@ struct rules_profile profile_describe(const struct profiles *v, uint32_t profile
                                   v->profile.period[profile]};
 }
 
+static void link_slot(struct classify *c, uint32_t outcome)
+{
+    const struct rules_outcome *o =
+        outcome == CLASSIFY_EMPTY ? NULL : rules_matcher_outcome_at(c->matcher, outcome);
+    if (o && o->mark == c->stamp)
+        (c->request.slots.p + o->slot)->linked = c->request.sample + 1;
+}
+
 /* The last sample with a link of each slot. A second look, so that requests without links, which most are,
  * pay nothing for it: the outcome of a stack that was met is remembered, unless it depended on the sample. */
 static __attribute__((cold, noinline)) int note_links(struct classify *c, uint32_t active)
@@ -276,11 +324,9 @@ static __attribute__((cold, noinline)) int note_links(struct classify *c, uint32
         int r = still_holds(c, memo, active) ? 0 : classify_stack(c, memo, stack, active);
         if (r != 0)
             return r;
-        if (memo->outcome == CLASSIFY_EMPTY)
-            continue;
-        const struct rules_outcome *o = rules_matcher_outcome_at(c->matcher, memo->outcome);
-        if (o->mark == c->stamp)
-            (c->request.slots.p + o->slot)->linked = c->request.sample + 1;
+        link_slot(c, memo->first.outcome);
+        for (uint32_t k = 0; k < memo->n_more; k++)
+            link_slot(c, c->request.found.p[memo->more + k].outcome);
     }
     return 0;
 }
@@ -315,6 +361,7 @@ static int classify_profile(struct classify *c)
 static int begin(struct classify *c, const struct profiles *view)
 {
     c->request.view = view;
+    vec_clear(&c->request.found);
     vec_clear(&c->request.frame_entries);
     vec_clear(&c->request.pending);
     vec_clear(&c->request.combined);
@@ -336,7 +383,7 @@ static int begin(struct classify *c, const struct profiles *view)
     if (classify_room(&c->request.stacks, view->stack.n) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < view->stack.n; i++)
-        c->request.stacks.p[i].outcome = CLASSIFY_UNKNOWN;
+        c->request.stacks.p[i].first.outcome = CLASSIFY_UNKNOWN;
     return 0;
 }
 

@@ -16,12 +16,17 @@
 
 #define CLASSIFY_UNKNOWN UINT32_MAX
 
-/* The stack's outcome, as long as what it depended on is the same. */
+/* An outcome of a stack, with its entries of frames counted one by one, in frame_entries. */
+struct stack_outcome {
+    uint32_t outcome, frames_at, n_frames;
+};
+
+/* What was found for a stack, as long as what it depended on is the same. Mostly that is one outcome. */
 struct stack_memo {
-    uint32_t outcome;                 /* CLASSIFY_UNKNOWN; or CLASSIFY_EMPTY: no frames */
+    struct stack_outcome first;       /* its outcome may be CLASSIFY_UNKNOWN; or CLASSIFY_EMPTY: no frames */
+    uint32_t more, n_more;            /* the others, in `found` */
     uint32_t active, profile, sample; /* it was found for */
     enum rules_level level;
-    uint32_t frames_at, n_frames; /* entries of frames counted one by one, in frame_entries */
 };
 #define CLASSIFY_EMPTY (UINT32_MAX - 1)
 
@@ -50,7 +55,11 @@ struct slot {
     int64_t n_negative;
     int64_t time_base, n_untimed; /* Σ that the profile's factor makes nanoseconds; samples without such */
     uint32_t linked;              /* the last of its samples with a link, + 1; 0: there is none */
+    uint8_t weighs;               /* what its sources have to weigh, CLASSIFY_TIMES | CLASSIFY_SUMS */
 };
+
+#define CLASSIFY_TIMES 1u /* a source of time: it cannot weigh samples without */
+#define CLASSIFY_SUMS  2u /* of values added up: it cannot weigh negative ones */
 
 /* What sums want to know of a source. */
 struct source_facts {
@@ -129,6 +138,7 @@ struct class_memo {
     X(uint32_t, profile_active)          /* [profile] the sources it feeds */      \
     X(uint32_t, order)                   /* profiles, siblings together */         \
     X(struct stack_memo, stacks)         /* [stack] */                             \
+    X(struct stack_outcome, found)       /* of stacks: what is not the first */    \
     X(struct slot, slots)                /* of the profile being looked at */      \
     X(struct rules_entry, frame_entries) /* frames counted one by one */           \
     X(struct pending, pending)           /* sums for the aggregate */              \
@@ -210,6 +220,8 @@ struct rules_profile profile_describe(const struct profiles *v, uint32_t profile
 
 /* sums.c: samples added up. */
 int sums_init(struct classify *c);
+uint8_t sums_weighs(const struct classify *c, const struct rules_entry *entries,
+                    uint32_t n);                                     /* CLASSIFY_TIMES | … */
 int sums_profile(struct classify *c, const struct rules_time *time); /* the profile's slots → pending */
 int sums_apply(struct classify *c);                                  /* pending → aggregate */
 
@@ -221,8 +233,9 @@ static inline int64_t add_clamped(int64_t a, int64_t b)
     return sum;
 }
 
-static inline void sums_sample(const struct profiles *v, struct slot *slot, const struct rules_time *time,
-                               uint32_t sample)
+/* Adds a sample to a slot. What cannot be weighed of it, CLASSIFY_TIMES | CLASSIFY_SUMS. */
+static inline uint8_t sums_sample(const struct profiles *v, struct slot *slot, const struct rules_time *time,
+                                  uint32_t sample)
 {
     uint32_t n_values = v->sample.n_values[sample], n_times = v->sample.n_timestamps[sample];
     int64_t sum = v->sample.value_sum[sample], events = n_times ? n_times : 1, told = n_values ? sum : events;
@@ -236,12 +249,16 @@ static inline void sums_sample(const struct profiles *v, struct slot *slot, cons
         slot->negative = add_clamped(slot->negative, told);
         slot->n_negative++;
     }
+    uint8_t odd = told < 0 ? CLASSIFY_SUMS : 0;
     int64_t base = time->how == RULES_TIME_SAMPLES ? told : sum;
     bool timed = time->how == RULES_TIME_SAMPLES || (time->how == RULES_TIME_VALUES && n_values > 0);
     if (likely(timed && base >= 0 && base <= time->limit - slot->time_base))
         slot->time_base += base;
-    else
+    else {
         slot->n_untimed++;
+        odd |= CLASSIFY_TIMES;
+    }
+    return odd;
 }
 
 #endif

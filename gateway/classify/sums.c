@@ -41,14 +41,17 @@ static inline bool weigh(const struct slot *slot, const struct rules_time *time,
     return false;
 }
 
-/* Samples of the slot that this source could not weigh. */
-static inline int64_t unweighed(const struct slot *slot, const struct source_facts *s)
+uint8_t sums_weighs(const struct classify *c, const struct rules_entry *entries, uint32_t n)
 {
-    if (s->value == RULE_VALUE_TIME)
-        return slot->n_untimed;
-    if (s->value != RULE_VALUE_SAMPLES && s->value != RULE_VALUE_SUM)
-        return 0;
-    return s->gauge ? 0 : slot->n_negative;
+    uint8_t weighs = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct source_facts *s = &c->sources[entries[i].source];
+        if (s->value == RULE_VALUE_TIME)
+            weighs |= CLASSIFY_TIMES;
+        else if ((s->value == RULE_VALUE_SAMPLES || s->value == RULE_VALUE_SUM) && !s->gauge)
+            weighs |= CLASSIFY_SUMS;
+    }
+    return weighs;
 }
 
 /* The profile's sum for the series, new and 0 where it has none; NULL when memory is out. */
@@ -87,13 +90,12 @@ static int64_t samples_of(const struct slot *slot, const struct rules_time *time
 }
 
 static int add_entries(struct classify *c, const struct slot *slot, const struct rules_time *time,
-                       const struct rules_entry *entries, uint32_t n, int64_t *worst)
+                       const struct rules_entry *entries, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         const struct source_facts *s = &c->sources[entries[i].source];
         struct pending *sum;
         int64_t value;
-        *worst = max_of(*worst, unweighed(slot, s));
         if (!weigh(slot, time, s, &value))
             continue;
         sum = sum_of(c, entries[i].series, s->combined);
@@ -139,14 +141,10 @@ int sums_profile(struct classify *c, const struct rules_time *time)
         bool own = slot->n_frames == 0;
         const struct rules_entry *whole = o->n_entries ? rules_matcher_entry(c->matcher, o->entries) : NULL,
                                  *counted = own ? whole : c->request.frame_entries.p + slot->frames_at;
-        int64_t worst = 0;
-        if (add_entries(c, slot, time, counted, own ? o->n_entries : slot->n_frames, &worst) < 0)
+        if (add_entries(c, slot, time, counted, own ? o->n_entries : slot->n_frames) < 0)
             return -ENOMEM;
         if (unlikely(slot->linked != 0))
             note_example(c, slot, time, whole, o->n_entries);
-        for (uint32_t k = 0; k < o->n_entries && !own; k++) /* counted with the outcome's slot already */
-            worst -= min_of(worst, unweighed(slot, &c->sources[whole[k].source]));
-        c->request.unweighed += (uint64_t)worst;
     }
     return 0;
 }

@@ -331,33 +331,30 @@ static int put_entries(struct asked *a, uint32_t active)
 {
     struct explainer *x = a->x;
     struct rules_matcher *m = a->explained.matcher;
-    const struct rules_entry *listed;
-    uint32_t outcome = rules_matcher_outcome(m, &a->verdict, active, a->explained.asker), shown = 0;
-    uint32_t kept;
+    const struct rules_entry *entries;
+    struct rules_found found;
+    uint32_t kept, shown = 0;
     bool any_kept;
-    if (outcome == RULES_NONE || kept_number(a, &any_kept, &kept) < 0)
+    if (!rules_matcher_find(m, &a->verdict, active, a->explained.asker, &found) ||
+        kept_number(a, &any_kept, &kept) < 0)
         return -ENOMEM;
-    int is_first = is_new(a, hash_mix(idmap_key(outcome, kept), rules_matcher_generation(m)));
+    uint64_t all = hash_mix(kept, rules_matcher_generation(m));
+    for (uint32_t i = 0; i < found.n_all; i++)
+        all = hash_mix(all, found.outcome[i]);
+    int is_first = is_new(a, all);
     if (is_first <= 0)
         return is_first;
-    outcome =
-        rules_matcher_outcome(m, &a->verdict, active, a->explained.asker); /* lists go with the last one */
-    if (outcome == RULES_NONE)
-        return -ENOMEM;
-    uint32_t n_listed = rules_matcher_frames(m, &a->verdict, outcome, a->explained.asker, &listed);
-    struct rules_outcome *o = rules_matcher_outcome_at(m, outcome);
-    uint32_t n = o->n_entries, from = o->entries;
+    uint32_t n = rules_matcher_entries(m, &a->verdict, &found, a->explained.asker, &entries);
     bool headed = !x->command->metric;
     if (headed)
         put_head(a);
-    for (uint32_t i = 0; i < n + n_listed; i++) {
-        struct rules_entry entry = i < n ? *rules_matcher_entry(m, from + i) : listed[i - n];
-        if (!is_wanted(a, rules_program_source_metric(x->program, entry.source)))
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_wanted(a, rules_program_source_metric(x->program, entries[i].source)))
             continue;
         if (!headed)
             put_head(a);
         headed = true;
-        put_entry(a, &entry);
+        put_entry(a, &entries[i]);
         shown++;
     }
     if (headed && x->command->json)
@@ -424,17 +421,13 @@ static int put_why_not(struct asked *a, uint32_t active, const char *metric)
 {
     struct explainer *x = a->x;
     struct rules_matcher *m = a->explained.matcher;
-    const struct rules_entry *listed;
-    uint32_t outcome = rules_matcher_outcome(m, &a->verdict, active, a->explained.asker);
-    if (outcome == RULES_NONE)
+    const struct rules_entry *entries;
+    struct rules_found found;
+    if (!rules_matcher_find(m, &a->verdict, active, a->explained.asker, &found))
         return -ENOMEM;
-    uint32_t n_listed = rules_matcher_frames(m, &a->verdict, outcome, a->explained.asker, &listed);
-    const struct rules_outcome *o = rules_matcher_outcome_at(m, outcome);
-    for (uint32_t i = 0; i < o->n_entries; i++)
-        if (is_of(a, rules_matcher_entry(m, o->entries + i)->source, metric))
-            return 0;
-    for (uint32_t i = 0; i < n_listed; i++)
-        if (is_of(a, listed[i].source, metric))
+    uint32_t n = rules_matcher_entries(m, &a->verdict, &found, a->explained.asker, &entries);
+    for (uint32_t i = 0; i < n; i++)
+        if (is_of(a, entries[i].source, metric))
             return 0;
     uint64_t reasons = 0;
     const uint32_t n_sources = rules_program_sources(x->program);

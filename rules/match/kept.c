@@ -7,13 +7,13 @@
 #include "rules/match/bits.h"
 #include "rules/match/eval.h"
 
-void match_kept_init(struct match_kept *x, struct match_walk *walk, struct match_paths *paths)
+void match_kept_init(struct match_kept *x, struct match_states *states, struct match_paths *paths)
 {
-    struct budget *budget = walk->memory->budget;
-    x->p = walk->p;
-    x->memory = walk->memory;
+    struct budget *budget = states->memory->budget;
+    x->p = states->p;
+    x->memory = states->memory;
     x->strings = paths->reads->strings;
-    x->walk = walk;
+    x->states = states;
     x->paths = paths;
     tuples_init(&x->actives, budget);
     x->alone.budget = x->roots.budget = x->kept.budget = x->rates.budget = budget;
@@ -103,11 +103,11 @@ static uint32_t evaluate(struct match_kept *x, struct eval *e, uint32_t active)
 uint32_t match_kept_find(struct match_kept *x, const struct rules_verdict *v, uint32_t active,
                          const struct rules_asker *asker)
 {
-    const struct match_walk *w = x->walk;
-    uint32_t part = w->part_of[x->p->sources.n], root = RULES_NONE, kept = RULES_NONE;
-    if (x->generation != w->generation) {
+    const struct match_states *states = x->states;
+    uint32_t part = states->part_of[x->p->sources.n], root = RULES_NONE, kept = RULES_NONE;
+    if (x->generation != states->generation) {
         idmap_release(&x->roots);
-        x->generation = w->generation;
+        x->generation = states->generation;
     }
     if (v->state[part] != 0) { /* 0: a state without a number, of which nothing is remembered */
         root = match_paths_root(x->paths, &x->roots, idmap_key(active, v->state[part]));
@@ -118,7 +118,7 @@ uint32_t match_kept_find(struct match_kept *x, const struct rules_verdict *v, ui
     if (kept != RULES_NONE || x->memory->error < 0)
         return kept;
     struct eval e;
-    eval_init(&e, x->paths->reads, match_walk_words(w, v, part), v, asker);
+    eval_init(&e, x->paths->reads, states->automaton->found, v, asker);
     kept = evaluate(x, &e, active);
     if (kept != RULES_NONE && root != RULES_NONE)
         kept = match_paths_lay(x->paths, root, e.notes.p, e.notes.n, kept);

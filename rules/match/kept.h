@@ -15,25 +15,25 @@
 #include "rules/match/paths.h"
 #include "rules/match/shapes.h"
 #include "rules/match/tuples.h"
-#include "rules/match/walk.h"
+#include "rules/match/states.h"
 #include "rules/match/weigh.h"
 
 struct match_kept {
     const struct rules_program *p;
     struct match_memory *memory;
     struct match_strings *strings;
-    const struct match_walk *walk;
+    const struct match_states *states;
     struct match_paths *paths;
     struct tuples actives; /* sets of keep rules, a bit each */
     struct idmap alone;    /* type, unit → active */
     struct idmap roots;    /* active, state → path */
-    uint32_t generation;   /* of the walk that the roots' states are of */
+    uint32_t generation;   /* of the states that the roots are of */
     VEC(struct rules_kept) kept;
     VEC(struct rules_kept_rate) rates;
 };
 
 /* As match_strings_init; it has nothing to fail with. */
-void match_kept_init(struct match_kept *x, struct match_walk *walk, struct match_paths *paths);
+void match_kept_init(struct match_kept *x, struct match_states *states, struct match_paths *paths);
 void match_kept_clear(struct match_kept *x); /* forgets all: it knows strings and paths by number */
 bool match_kept_full(const struct match_kept *x);
 

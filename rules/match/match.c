@@ -4,15 +4,17 @@
  *
  *     strings    text → number → a row of bits a domain
  *     frames     numbers of a frame's texts → class
- *     walk       classes of a stack → state, registers, list
+ *     walk       classes of a stack → what it says, bit by bit; registers, list
+ *     automaton  the same, as it was found before
+ *     states     these bits → numbers, part by part of the sources
  *     reads      what rules read besides, primitive by primitive
  *     paths      the values read → what was found by them before
  *     outcomes   state, active sources, paths → series to add to
  *     kept       state, active keep rules, paths → whether the sample is kept
  *
  * All remember by numbers that parts before them gave out, so all forget at once, in rules_matcher_begin(),
- * when one of them is past its bounds or memory ran out. Only the walk and the outcomes put together of
- * several parts' forget for themselves, too.
+ * when one of them is past its bounds or memory ran out. Only the automaton and the states forget for
+ * themselves, too.
  */
 #include "rules/match/match.h"
 
@@ -33,11 +35,13 @@ struct rules_matcher *rules_matcher_new(const struct rules_program *p, struct bu
     int r = match_strings_init(&m->strings, p, &m->memory);
     r = r < 0 ? r : match_frames_init(&m->frames, &m->strings);
     r = r < 0 ? r : match_walk_init(&m->walk, &m->frames);
+    r = r < 0 ? r : match_automaton_init(&m->automaton, &m->walk);
+    r = r < 0 ? r : match_states_init(&m->states, &m->automaton);
     r = r < 0 ? r : match_reads_init(&m->reads, &m->frames);
     if (r == 0) {
         match_paths_init(&m->paths, &m->reads);
-        match_kept_init(&m->kept, &m->walk, &m->paths);
-        r = match_outcomes_init(&m->outcomes, &m->walk, &m->paths);
+        match_kept_init(&m->kept, &m->states, &m->paths);
+        r = match_outcomes_init(&m->outcomes, &m->states, &m->paths);
     }
     return r < 0 ? rules_matcher_free(m) : m;
 }
@@ -50,6 +54,8 @@ struct rules_matcher *rules_matcher_free(struct rules_matcher *m)
     match_outcomes_release(&m->outcomes);
     match_paths_clear(&m->paths);
     match_reads_release(&m->reads);
+    match_states_release(&m->states);
+    match_automaton_release(&m->automaton);
     match_walk_release(&m->walk);
     match_frames_release(&m->frames);
     match_strings_release(&m->strings);
@@ -63,6 +69,8 @@ static void forget(struct rules_matcher *m)
     match_outcomes_clear(&m->outcomes);
     match_paths_clear(&m->paths);
     match_reads_clear(&m->reads);
+    match_states_clear(&m->states);
+    match_automaton_clear(&m->automaton);
     match_walk_clear(&m->walk);
     match_frames_clear(&m->frames);
     match_strings_clear(&m->strings);
@@ -78,8 +86,8 @@ void rules_matcher_begin(struct rules_matcher *m)
         m->resets++;
     }
     m->memory.error = 0;
-    match_walk_begin(&m->walk);
-    match_outcomes_begin(&m->outcomes);
+    match_automaton_begin(&m->automaton);
+    match_states_begin(&m->states);
 }
 
 uint32_t rules_matcher_epoch(const struct rules_matcher *m)
@@ -97,10 +105,10 @@ struct rules_matcher_figures rules_matcher_figures(const struct rules_matcher *m
     return (struct rules_matcher_figures){.strings = m->strings.texts.n,
                                           .resets = m->resets,
                                           .regex_gave_up = m->strings.scratch.regex.gave_up,
-                                          .states = m->walk.n_states,
+                                          .states = m->states.n_states,
                                           .classes = m->frames.classes.n,
                                           .outcomes = m->outcomes.outcomes.n,
-                                          .parts = m->walk.n_parts,
+                                          .parts = m->states.n_parts,
                                           .steps = m->walk.steps};
 }
 
@@ -156,12 +164,12 @@ void rules_matcher_named_frames(struct rules_matcher *m, struct rules_named_fram
 
 bool rules_matcher_walk(struct rules_matcher *m, const struct rules_stack *stack, struct rules_verdict *v)
 {
-    return match_walk_stack(&m->walk, stack, v);
+    return match_automaton_walk(&m->automaton, stack, v->registers) && match_states_find(&m->states, v);
 }
 
 uint32_t rules_matcher_generation(const struct rules_matcher *m)
 {
-    return m->walk.generation;
+    return m->states.generation;
 }
 
 void rules_matcher_choose(struct rules_matcher *m, const struct rules_profile *group, uint32_t n,
@@ -180,10 +188,17 @@ uint32_t rules_matcher_choose_one(struct rules_matcher *m, const struct rules_pr
     return match_outcomes_alone(&m->outcomes, p);
 }
 
-uint32_t rules_matcher_outcome(struct rules_matcher *m, const struct rules_verdict *v, uint32_t active,
-                               const struct rules_asker *asker)
+bool rules_matcher_find(struct rules_matcher *m, const struct rules_verdict *v, uint32_t active,
+                        const struct rules_asker *asker, struct rules_found *ret)
 {
-    return match_outcomes_find(&m->outcomes, v, active, asker);
+    return match_outcomes_find(&m->outcomes, v, active, asker, ret);
+}
+
+uint32_t rules_matcher_entries(struct rules_matcher *m, const struct rules_verdict *v,
+                               const struct rules_found *found, const struct rules_asker *asker,
+                               const struct rules_entry **ret)
+{
+    return match_outcomes_entries(&m->outcomes, v, found, asker, ret);
 }
 
 struct rules_outcome *rules_matcher_outcome_at(struct rules_matcher *m, uint32_t outcome)

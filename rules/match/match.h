@@ -4,7 +4,7 @@
  * metrics a sample adds to. One object per thread; the program is shared.
  *
  * What it learns it keeps, across requests, by content: a string's bits, a frame's class, the transitions of
- * the stack automaton, and a decision tree over whatever else rules read (captured texts, attributes, links).
+ * walks, and a decision tree over whatever else rules read (captured texts, attributes, links).
  * In steady state a frame costs one table look-up, a stack one path of the decision tree, and nothing is
  * allocated. Everything it keeps is charged to a budget and bounded: past a bound it forgets all of it at the
  * next rules_matcher_begin().
@@ -44,7 +44,8 @@ int rules_matcher_error(const struct rules_matcher *m); /* 0, or -ENOMEM since t
 struct rules_matcher_figures {
     uint64_t strings, resets, regex_gave_up; /* held now; since it was made */
     uint64_t states, classes, outcomes;      /* held now */
-    uint64_t parts, steps; /* of the automaton now; steps that no table said, since it was made */
+    uint64_t parts,
+        steps; /* that states are dealt out to now; frames that no table said, since it was made */
 };
 struct rules_matcher_figures rules_matcher_figures(const struct rules_matcher *m);
 
@@ -100,19 +101,24 @@ void rules_matcher_choose(struct rules_matcher *m, const struct rules_profile *g
 uint32_t rules_matcher_active(struct rules_matcher *m, const uint64_t *mask);
 uint32_t rules_matcher_choose_one(struct rules_matcher *m, const struct rules_profile *p);
 
-/* What a sample on this stack adds to. RULES_NONE when memory is out. */
-uint32_t rules_matcher_outcome(struct rules_matcher *m, const struct rules_verdict *v, uint32_t active,
-                               const struct rules_asker *asker);
+/* What a sample on this stack adds to. False when memory is out. */
+bool rules_matcher_find(struct rules_matcher *m, const struct rules_verdict *v, uint32_t active,
+                        const struct rules_asker *asker, struct rules_found *ret);
 struct rules_outcome *rules_matcher_outcome_at(struct rules_matcher *m,
-                                               uint32_t outcome); /* until the next outcome */
+                                               uint32_t outcome); /* until more is found */
 
 /* One of those an outcome has: from its `entries` on, n_entries of them. */
 const struct rules_entry *rules_matcher_entry(const struct rules_matcher *m, uint32_t entry);
 
-/* For an outcome with `lists`, right after the walk and outcome of that stack: the entries of frames counted
- * one by one, an entry each time. *ret is valid until the next call; returns how many. */
+/* For an outcome with `lists`, right after the walk of that stack and what was found: the entries of frames
+ * counted one by one, an entry each time. *ret is valid until the next call; returns how many. */
 uint32_t rules_matcher_frames(struct rules_matcher *m, const struct rules_verdict *v, uint32_t outcome,
                               const struct rules_asker *asker, const struct rules_entry **ret);
+
+/* For people, the same all together: every entry, in the order of sources, then those of frames. */
+uint32_t rules_matcher_entries(struct rules_matcher *m, const struct rules_verdict *v,
+                               const struct rules_found *found, const struct rules_asker *asker,
+                               const struct rules_entry **ret);
 
 /* ---- what is kept: keep.h -------------------------------------------------------------------- */
 

@@ -9,11 +9,11 @@
  * remembered in a small table by root and inputs. One look there is all that most stacks pay. An evaluation
  * that reads a new input gives its root a new tag, so that what was found by fewer is not found any more.
  *
- * The walk's automaton may have come apart (walk.c): then each part has states, roots and outcomes of its
- * own, of the sources that are its, and what a sample adds to is those put together. For what multiplies in
- * the walk would multiply here.
+ * States may have come apart (states.c): then each part has states, roots and outcomes of its own, of the
+ * sources that are its, and what a sample adds to is all of these. They are not put together, for most of
+ * what would come of it is used once: who adds up samples does so outcome by outcome.
  *
- * States are numbers of the walk, which gives new ones now and then: roots are forgotten with them.
+ * States get new numbers now and then: roots are forgotten with them.
  */
 #include "rules/match/outcomes.h"
 
@@ -28,22 +28,22 @@
 #define LABEL_MAX       256u /* bytes of a label's text: LANGUAGE §9 */
 #define LABELS_ON_STACK 16u  /* more than any metric that ships has: no allocation for a new series */
 
-int match_outcomes_init(struct match_outcomes *o, struct match_walk *walk, struct match_paths *paths)
+int match_outcomes_init(struct match_outcomes *o, struct match_states *states, struct match_paths *paths)
 {
-    struct budget *budget = walk->memory->budget;
-    o->p = walk->p;
-    o->memory = walk->memory;
-    o->walk = walk;
+    struct budget *budget = states->memory->budget;
+    o->p = states->p;
+    o->memory = states->memory;
+    o->states = states;
     o->paths = paths;
     o->reads = paths->reads;
     tuples_init(&o->actives, budget);
     tuples_init(&o->series, budget);
-    tuples_init(&o->combinations, budget);
-    o->combined.budget = o->combined_entries.budget = budget;
     o->alone.budget = o->roots.budget = o->each_roots.budget = o->root.budget = budget;
     o->outcomes.budget = o->entries.budget = o->lists.budget = budget;
-    o->frame_entries.budget = o->series_mark.budget = budget;
-    o->recent = calloc(MATCH_RECENT_OUTCOMES, sizeof *o->recent);
+    o->frame_entries.budget = o->all_entries.budget = o->series_mark.budget = budget;
+    o->of_parts.budget = budget;
+    o->n_recent = MATCH_RECENT_OUTCOMES;
+    o->recent = o->few = calloc(o->n_recent, sizeof *o->few);
     return o->recent ? 0 : -ENOMEM;
 }
 
@@ -53,23 +53,13 @@ static void clear_roots(struct match_outcomes *o)
     vec_release(&o->root);
     o->tags = 0; /* none is remembered, so that they never come round to 0, which says "nothing here" */
     if (o->recent)
-        memset(o->recent, 0, MATCH_RECENT_OUTCOMES * sizeof *o->recent);
-}
-
-static void clear_combined(struct match_outcomes *o)
-{
-    tuples_clear(&o->combinations);
-    vec_clear(&o->combined);
-    vec_clear(&o->combined_entries);
-    idmap_release(&o->each_roots);
+        memset(o->recent, 0, o->n_recent * sizeof *o->recent);
 }
 
 void match_outcomes_clear(struct match_outcomes *o)
 {
     clear_roots(o);
-    clear_combined(o);
-    vec_release(&o->combined);
-    vec_release(&o->combined_entries);
+    idmap_release(&o->each_roots);
     tuples_clear(&o->actives);
     tuples_clear(&o->series);
     idmap_release(&o->alone);
@@ -77,6 +67,7 @@ void match_outcomes_clear(struct match_outcomes *o)
     vec_release(&o->entries);
     vec_release(&o->lists);
     vec_release(&o->frame_entries);
+    vec_release(&o->all_entries);
     vec_release(&o->series_mark);
     o->stamp = 0;
 }
@@ -84,7 +75,8 @@ void match_outcomes_clear(struct match_outcomes *o)
 void match_outcomes_release(struct match_outcomes *o)
 {
     match_outcomes_clear(o);
-    free(o->recent);
+    vec_release(&o->of_parts);
+    free(o->few);
 }
 
 bool match_outcomes_full(const struct match_outcomes *o)
@@ -176,7 +168,7 @@ static void add_types(struct match_outcomes *o, struct eval *e, uint32_t number,
     for (uint32_t t = 0; t < LOWER_TYPES && o->memory->error == 0; t++) {
         if (!bits_get(e->state, each->bit + t))
             continue;
-        e->each_type = t == MATCH_TYPE_NONE ? RULES_NONE : o->walk->frames->types[t];
+        e->each_type = t == MATCH_TYPE_NONE ? RULES_NONE : o->states->automaton->walk->frames->types[t];
         uint32_t series = series_of(o, e, &o->p->sources.p[number]);
         bool have = false;
         for (uint32_t i = first; i < o->entries.n; i++)
@@ -193,7 +185,7 @@ static uint32_t make_outcome(struct match_outcomes *o, struct eval *e, uint32_t 
     struct rules_outcome made = {.entries = o->entries.n, .lists = o->lists.n};
     for (uint32_t i = 0; i < o->p->sources.n && o->memory->error == 0; i++) {
         const struct lower_source *source = &o->p->sources.p[i];
-        if (o->walk->part_of[i] != part || !bits_get(tuples_get(&o->actives, active), i) ||
+        if (o->states->part_of[i] != part || !bits_get(tuples_get(&o->actives, active), i) ||
             (source->where && !eval_sample(e, source->where)))
             continue;
         if (source->each == LOWER_NONE) {
@@ -217,15 +209,26 @@ static uint32_t make_outcome(struct match_outcomes *o, struct eval *e, uint32_t 
 
 /* ---- by root and inputs ---------------------------------------------------------------------- */
 
+/* More places, once states have come apart; if there is memory for them. */
+static void grow_recent(struct match_outcomes *o)
+{
+    if (vec_extend(&o->of_parts, MATCH_RECENT_OF_PARTS) < 0)
+        return;
+    o->recent = o->of_parts.p;
+    o->n_recent = MATCH_RECENT_OF_PARTS;
+}
+
 /* The place of the root of a state and a set of active sources, + 1, which the state's mark then has; 0 if
  * memory is out. */
 static __attribute__((noinline)) uint32_t find_root(struct match_outcomes *o, uint32_t part, uint32_t state,
                                                     uint32_t active)
 {
     uint64_t key = idmap_key(active, part << 16 | state);
-    if (o->generation != o->walk->generation) {
+    if (o->generation != o->states->generation) {
         clear_roots(o);
-        o->generation = o->walk->generation;
+        if (o->states->n_parts > 1 && o->n_recent < MATCH_RECENT_OF_PARTS)
+            grow_recent(o);
+        o->generation = o->states->generation;
     }
     const uint32_t *known = idmap_find(&o->roots, key);
     uint32_t place = known ? *known : o->root.n;
@@ -237,7 +240,7 @@ static __attribute__((noinline)) uint32_t find_root(struct match_outcomes *o, ui
             return 0;
         }
     }
-    o->walk->parts[part].marks.p[state] = (struct state_mark){active, place + 1};
+    o->states->parts[part].marks.p[state] = (struct state_mark){active, place + 1};
     return place + 1;
 }
 
@@ -276,7 +279,7 @@ static inline uint32_t read_inputs(struct match_outcomes *o, const struct root *
         values[i] = read_input(o, v, asker, &root->input[i]);
         mixed = (mixed ^ values[i]) * 0xd6e8feb86659fd93u;
     }
-    return (uint32_t)(mixed >> 40) & (MATCH_RECENT_OUTCOMES - 1);
+    return (uint32_t)(mixed >> 40) & (o->n_recent - 1);
 }
 
 static inline bool is_of(const struct recent_outcome *recent, const struct root *root, const uint32_t *values)
@@ -330,9 +333,9 @@ static __attribute__((noinline)) uint32_t find_outcome(struct match_outcomes *o,
     uint32_t outcome = root ? match_paths_follow(o->paths, root->node, &at) : RULES_NONE;
     if (outcome == RULES_NONE && o->memory->error == 0) {
         struct eval e;
-        eval_init(&e, o->reads, match_walk_words(o->walk, v, part), v, asker);
+        eval_init(&e, o->reads, o->states->automaton->found, v, asker);
         outcome = make_outcome(o, &e, active, part);
-        match_walk_outcome(o->walk, part);
+        match_states_outcome(o->states, part);
         if (outcome != RULES_NONE && root) {
             outcome = match_paths_lay(o->paths, root->node, e.notes.p, e.notes.n, outcome);
             add_inputs(o, root, &e);
@@ -351,7 +354,8 @@ static inline __attribute__((always_inline)) uint32_t find_in_part(struct match_
                                                                    uint32_t part)
 {
     uint32_t state = v->state[part], values[MATCH_INPUTS];
-    const struct state_mark *mark = &o->walk->parts[part].marks.p[state]; /* active, place of the root + 1 */
+    const struct state_mark *mark =
+        &o->states->parts[part].marks.p[state]; /* active, place of the root + 1 */
     uint32_t place = mark->b;
     if (unlikely(place == 0 || mark->a != active)) {
         if (state == 0)
@@ -371,83 +375,47 @@ static inline __attribute__((always_inline)) uint32_t find_in_part(struct match_
     return find_outcome(o, v, active, asker, part, root);
 }
 
-/* ---- outcomes of several parts --------------------------------------------------------------- */
+/* ---- of all parts ---------------------------------------------------------------------------- */
 
-/* In the order of sources, as they would be in an outcome of one part. */
-static void sort_entries(struct rules_entry *entries, uint32_t n)
+static inline void add_found(const struct match_outcomes *o, struct rules_found *ret, uint32_t outcome)
 {
-    for (uint32_t i = 1; i < n; i++) {
-        struct rules_entry e = entries[i];
-        uint32_t k = i;
-        for (; k > 0 && entries[k - 1].source > e.source; k--)
-            entries[k] = entries[k - 1];
-        entries[k] = e;
+    const struct rules_outcome *of = &o->outcomes.p[outcome];
+    bool empty = of->n_entries + of->n_lists == 0;
+    ret->outcome[ret->n_all++] = ret->outcome[ret->n];
+    ret->outcome[empty ? ret->n_all - 1 : ret->n] = outcome;
+    ret->n += !empty;
+    ret->level = max_of(ret->level, of->level);
+    ret->lists |= of->n_lists > 0;
+}
+
+static __attribute__((noinline)) bool find_in_parts(struct match_outcomes *o, const struct rules_verdict *v,
+                                                    uint32_t active, const struct rules_asker *asker,
+                                                    struct rules_found *ret)
+{
+    *ret = (struct rules_found){.level = RULES_LEVEL_STACK};
+    for (uint32_t i = 0, n = o->states->n_parts; i < n; i++) {
+        uint32_t outcome = find_in_part(o, v, active, asker, i);
+        if (unlikely(outcome == RULES_NONE))
+            return false;
+        add_found(o, ret, outcome);
     }
+    return true;
 }
 
-static void sort_lists(uint32_t *lists, uint32_t n)
+bool match_outcomes_find(struct match_outcomes *o, const struct rules_verdict *v, uint32_t active,
+                         const struct rules_asker *asker, struct rules_found *ret)
 {
-    for (uint32_t i = 1; i < n; i++)
-        for (uint32_t k = i; k > 0 && lists[k - 1] > lists[k]; k--) {
-            uint32_t swap = lists[k];
-            lists[k] = lists[k - 1];
-            lists[k - 1] = swap;
-        }
-}
-
-static int add_combined(struct match_outcomes *o, const uint32_t *parts, uint32_t n)
-{
-    uint32_t entries = o->combined_entries.n, lists = o->lists.n;
-    struct rules_outcome made = {.entries = entries | MATCH_COMBINED, .lists = lists};
-    for (uint32_t i = 0; i < n; i++) {
-        const struct rules_outcome *of = &o->outcomes.p[parts[i]];
-        if (vec_append_all(&o->combined_entries, o->entries.p + of->entries, of->n_entries) < 0)
-            return -ENOMEM;
-        for (uint32_t k = 0; k < of->n_lists; k++)
-            if (vec_append(&o->lists, o->lists.p[of->lists + k]) < 0)
-                return -ENOMEM;
-        made.level = max_of(made.level, of->level);
-    }
-    made.n_entries = o->combined_entries.n - entries;
-    made.n_lists = o->lists.n - lists;
-    if (made.n_entries > 0)
-        sort_entries(o->combined_entries.p + entries, made.n_entries);
-    if (made.n_lists > 0)
-        sort_lists(o->lists.p + lists, made.n_lists);
-    return vec_append(&o->combined, made);
-}
-
-/* The outcome of all parts that have these. */
-static uint32_t combine(struct match_outcomes *o, const uint32_t *parts, uint32_t n)
-{
-    uint32_t id = tuples_add(&o->combinations, parts, n);
-    if (unlikely(id == o->combined.n) && add_combined(o, parts, n) < 0)
-        return match_memory_out(o->memory);
-    return id == TUPLES_NONE ? match_memory_out(o->memory) : id | MATCH_COMBINED;
-}
-
-static __attribute__((noinline)) uint32_t find_in_parts(struct match_outcomes *o,
-                                                        const struct rules_verdict *v, uint32_t active,
-                                                        const struct rules_asker *asker)
-{
-    uint32_t parts[RULES_PARTS_MAX] = {0}, n = o->walk->n_parts;
-    for (uint32_t i = 0; i < n; i++)
-        if ((parts[i] = find_in_part(o, v, active, asker, i)) == RULES_NONE)
-            return RULES_NONE;
-    return combine(o, parts, n);
-}
-
-uint32_t match_outcomes_find(struct match_outcomes *o, const struct rules_verdict *v, uint32_t active,
-                             const struct rules_asker *asker)
-{
-    return likely(o->walk->n_parts == 1) ? find_in_part(o, v, active, asker, 0)
-                                         : find_in_parts(o, v, active, asker);
-}
-
-void match_outcomes_begin(struct match_outcomes *o)
-{
-    if (o->combined.n > MATCH_COMBINED_MAX || o->combined_entries.n > 16 * MATCH_COMBINED_MAX)
-        clear_combined(o);
+    if (unlikely(o->states->n_parts > 1))
+        return find_in_parts(o, v, active, asker, ret);
+    uint32_t outcome = find_in_part(o, v, active, asker, 0);
+    if (unlikely(outcome == RULES_NONE))
+        return false;
+    const struct rules_outcome *of = &o->outcomes.p[outcome];
+    ret->n = ret->n_all = 1;
+    ret->level = of->level;
+    ret->lists = of->n_lists > 0;
+    ret->outcome[0] = outcome;
+    return true;
 }
 
 /* ---- frames counted one by one --------------------------------------------------------------- */
@@ -462,7 +430,7 @@ static uint32_t frame_series(struct match_outcomes *o, const struct rules_verdic
     uint32_t series = match_paths_follow(o->paths, root, &at);
     if (series == RULES_NONE && o->memory->error == 0) {
         struct eval e;
-        eval_init(&e, o->reads, match_walk_words(o->walk, v, o->walk->part_of[source]), v, asker);
+        eval_init(&e, o->reads, o->states->automaton->found, v, asker);
         e.at = at;
         series = series_of(o, &e, &o->p->sources.p[source]);
         if (series != RULES_NONE)
@@ -511,10 +479,11 @@ static void count_frames(struct match_outcomes *o, const struct rules_verdict *v
         if (entry->source == number)
             first_time(o, entry->series);
     }
-    for (uint32_t i = 0; i < o->walk->list.n && o->memory->error == 0; i++) {
-        if (o->walk->list.p[i].each != source->each || o->walk->list.p[i].part != o->walk->part_of[number])
+    for (uint32_t i = 0; i < o->states->automaton->walk->list.n && o->memory->error == 0; i++) {
+        if (o->states->automaton->walk->list.p[i].each != source->each)
             continue;
-        uint32_t series = frame_series(o, v, outcome, number, o->walk->list.p[i].frame, asker);
+        uint32_t series =
+            frame_series(o, v, outcome, number, o->states->automaton->walk->list.p[i].frame, asker);
         if (series == RULES_NONE || (distinct && !first_time(o, series)))
             continue;
         if (vec_append(&o->frame_entries, (struct rules_entry){number, series}) < 0)
@@ -530,4 +499,42 @@ uint32_t match_outcomes_frames(struct match_outcomes *o, const struct rules_verd
         count_frames(o, v, outcome, asker, o->lists.p[match_outcomes_at(o, outcome)->lists + k]);
     *ret = o->frame_entries.p;
     return o->frame_entries.n;
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+/* Those from one on in the order of sources; equal ones stay in theirs. */
+static void sort_entries(struct rules_entry *entries, uint32_t from, uint32_t n)
+{
+    for (uint32_t i = from + 1; i < n; i++) {
+        struct rules_entry e = entries[i];
+        uint32_t k = i;
+        for (; k > from && entries[k - 1].source > e.source; k--)
+            entries[k] = entries[k - 1];
+        entries[k] = e;
+    }
+}
+
+uint32_t match_outcomes_entries(struct match_outcomes *o, const struct rules_verdict *v,
+                                const struct rules_found *found, const struct rules_asker *asker,
+                                const struct rules_entry **ret)
+{
+    const struct rules_entry *listed;
+    vec_clear(&o->all_entries);
+    for (uint32_t i = 0; i < found->n; i++) {
+        const struct rules_outcome *of = match_outcomes_at(o, found->outcome[i]);
+        for (uint32_t k = 0; k < of->n_entries; k++)
+            if (vec_append(&o->all_entries, o->entries.p[of->entries + k]) < 0)
+                match_memory_out(o->memory);
+    }
+    uint32_t whole = o->all_entries.n;
+    for (uint32_t i = 0; i < found->n; i++) {
+        uint32_t n = match_outcomes_frames(o, v, found->outcome[i], asker, &listed);
+        if (vec_append_all(&o->all_entries, listed, n) < 0)
+            match_memory_out(o->memory);
+    }
+    sort_entries(o->all_entries.p, 0, whole);
+    sort_entries(o->all_entries.p, whole, o->all_entries.n);
+    *ret = o->all_entries.p;
+    return o->all_entries.n;
 }

@@ -16,7 +16,7 @@
 #include "rules/match/reads.h"
 #include "rules/match/shapes.h"
 #include "rules/match/tuples.h"
-#include "rules/match/walk.h"
+#include "rules/match/states.h"
 #include "rules/match/weigh.h"
 
 /* Where the decision tree begins for a state and a set of active sources; and its inputs: what any read below
@@ -30,24 +30,21 @@ struct root {
 };
 
 /* Outcomes found recently, by root and what its inputs were; two places each. As many as captures have
- * outcomes, four times over. They are worth 25 % of the instructions of captures, the second place 12 % of
- * random profiles'; and the root remembered at its state 7 to 14 % of any (bench_classify). */
+ * outcomes, four times over; more when states came apart, for each stack then has one a part: without, a
+ * quarter of the time of scattered stacks goes to the decision tree. They are worth 25 % of the instructions
+ * of captures, the second place 12 % of random profiles'; and the root remembered at its state 7 to 14 % of
+ * any (bench_classify). */
 #define MATCH_RECENT_OUTCOMES 2048u
+#define MATCH_RECENT_OF_PARTS 16384u
 struct recent_outcome {
     uint32_t tag, outcome; /* of the root; 0: free */
     uint32_t input[MATCH_INPUTS];
 };
 
-/* Outcomes of several parts of the automaton are put together of those of each, and are so cheap that they
- * are forgotten between requests when there are this many. The bit is of their numbers, and of their entries.
- */
-#define MATCH_COMBINED     0x80000000u
-#define MATCH_COMBINED_MAX (1u << 14)
-
 struct match_outcomes {
     const struct rules_program *p;
     struct match_memory *memory;
-    struct match_walk *walk;
+    struct match_states *states;
     struct match_paths *paths;
     struct match_reads *reads;
 
@@ -57,26 +54,25 @@ struct match_outcomes {
     struct idmap roots; /* active, state → its place in `root` */
     VEC(struct root) root;
     uint32_t tags;
-    uint32_t generation;           /* of the walk that the roots' states are of */
-    struct recent_outcome *recent; /* [MATCH_RECENT_OUTCOMES] */
+    uint32_t generation;                 /* of the walk that the roots' states are of */
+    struct recent_outcome *recent, *few; /* [n_recent] a power of two of them: the few, or those of parts */
+    VEC(struct recent_outcome) of_parts;
+    uint32_t n_recent;
 
     VEC(struct rules_outcome) outcomes;
     VEC(struct rules_entry) entries;
-    VEC(uint32_t) lists;        /* sources that count frames one by one */
-    struct tuples combinations; /* the outcomes of each part: the number in `combined` */
-    VEC(struct rules_outcome) combined;
-    VEC(struct rules_entry) combined_entries;
+    VEC(uint32_t) lists;  /* sources that count frames one by one */
     struct tuples series; /* metric, then label name and value, … */
 
     /* frames counted one by one */
     struct idmap each_roots; /* outcome, source → path */
-    VEC(struct rules_entry) frame_entries;
+    VEC(struct rules_entry) frame_entries, all_entries;
     VEC(uint32_t) series_mark; /* [series] the stamp of the stack that had it */
     uint32_t stamp;
 };
 
 /* As match_strings_init. */
-int match_outcomes_init(struct match_outcomes *o, struct match_walk *walk, struct match_paths *paths);
+int match_outcomes_init(struct match_outcomes *o, struct match_states *states, struct match_paths *paths);
 void match_outcomes_clear(struct match_outcomes *o); /* forgets all: it knows strings and paths by number */
 void match_outcomes_release(struct match_outcomes *o);
 bool match_outcomes_full(const struct match_outcomes *o);
@@ -85,24 +81,27 @@ bool match_outcomes_full(const struct match_outcomes *o);
 uint32_t match_outcomes_active(struct match_outcomes *o, const uint64_t *mask);
 uint32_t match_outcomes_alone(struct match_outcomes *o, const struct rules_profile *p);
 
-void match_outcomes_begin(struct match_outcomes *o); /* a request begins */
-
 static inline struct rules_outcome *match_outcomes_at(struct match_outcomes *o, uint32_t outcome)
 {
-    return outcome & MATCH_COMBINED ? &o->combined.p[outcome & ~MATCH_COMBINED] : &o->outcomes.p[outcome];
+    return &o->outcomes.p[outcome];
 }
 static inline const struct rules_entry *match_outcomes_entry(const struct match_outcomes *o, uint32_t entry)
 {
-    return entry & MATCH_COMBINED ? &o->combined_entries.p[entry & ~MATCH_COMBINED] : &o->entries.p[entry];
+    return &o->entries.p[entry];
 }
 
-/* What a sample on this stack adds to. RULES_NONE: no memory. */
-uint32_t match_outcomes_find(struct match_outcomes *o, const struct rules_verdict *v, uint32_t active,
-                             const struct rules_asker *asker);
+/* What a sample on this stack adds to. False: no memory. */
+bool match_outcomes_find(struct match_outcomes *o, const struct rules_verdict *v, uint32_t active,
+                         const struct rules_asker *asker, struct rules_found *ret);
 
-/* Right after the walk and outcome of a stack: the entries of its frames that are counted one by one. *ret is
- * valid until the next call; returns how many. */
+/* Right after the walk of a stack and what was found: the entries of its frames that are counted one by one.
+ * *ret is valid until the next call; returns how many. */
 uint32_t match_outcomes_frames(struct match_outcomes *o, const struct rules_verdict *v, uint32_t outcome,
                                const struct rules_asker *asker, const struct rules_entry **ret);
+
+/* All that a sample adds to, in the order of sources, then of frames. *ret is valid until the next call. */
+uint32_t match_outcomes_entries(struct match_outcomes *o, const struct rules_verdict *v,
+                                const struct rules_found *found, const struct rules_asker *asker,
+                                const struct rules_entry **ret);
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef RULES_MATCH_PARTS_H
 #define RULES_MATCH_PARTS_H
 
+#include "rules/match/automaton.h"
 #include "rules/match/eval.h"
 #include "rules/match/frames.h"
 #include "rules/match/kept.h"
@@ -13,6 +14,7 @@
 #include "rules/match/outcomes.h"
 #include "rules/match/paths.h"
 #include "rules/match/reads.h"
+#include "rules/match/states.h"
 #include "rules/match/strings.h"
 #include "rules/match/walk.h"
 
@@ -22,6 +24,8 @@ struct rules_matcher {
     struct match_strings strings;
     struct match_frames frames;
     struct match_walk walk;
+    struct match_automaton automaton;
+    struct match_states states;
     struct match_reads reads;
     struct match_paths paths;
     struct match_outcomes outcomes;
@@ -34,7 +38,7 @@ struct rules_matcher {
 static inline void matcher_eval(struct eval *e, struct rules_matcher *m, const struct rules_verdict *v,
                                 const struct rules_asker *asker)
 {
-    eval_init(e, &m->reads, match_walk_whole(&m->walk, v), v, asker);
+    eval_init(e, &m->reads, m->automaton.found, v, asker);
 }
 
 #endif

@@ -36,7 +36,7 @@ struct rules_register {
 };
 
 /* What a walk found; registers[rules_program_registers()] are the caller's memory. Valid until the next. */
-#define RULES_PARTS_MAX 32u /* of the automaton: walk.c */
+#define RULES_PARTS_MAX 32u /* that states are dealt out to: states.c */
 struct rules_verdict {
     struct rules_register *registers;
     uint32_t generation;             /* states got new numbers when it changes */
@@ -65,10 +65,19 @@ enum rules_level { RULES_LEVEL_STACK, RULES_LEVEL_PROFILE, RULES_LEVEL_SAMPLE };
 
 struct rules_outcome {
     uint32_t entries, n_entries; /* rules_matcher_entry(entries + i) */
-    enum rules_level level;      /* what the answer depended on, beside the active sources */
+    enum rules_level level;      /* as of what is found */
     uint32_t lists,
         n_lists;         /* sources that count frames one by one: if any, ask rules_matcher_frames() too */
     uint32_t mark, slot; /* for the caller: 0 at first */
+};
+
+/* What a sample adds to: all entries of the first n outcomes, of which none has a source that another has.
+ * Those from n to n_all are empty. (There is at least one: a single one may be empty, too.) */
+struct rules_found {
+    uint32_t n, n_all;
+    enum rules_level level; /* what the answer depended on, beside the active sources */
+    bool lists;             /* one of them has `lists` */
+    uint32_t outcome[RULES_PARTS_MAX];
 };
 
 struct rules_series_label {

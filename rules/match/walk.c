@@ -1,35 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A state is a tuple of bits (rules/program/lowered.h). A transition is computed by step_…() the first time a
- * (state, frame class) pair is met and stored in a dense table; nearly every frame of a long stack leaves the
- * state as it is, so the common step is one load and a well-predicted branch. What changes the state may also
- * remember the frame in registers, or in the list of an `each`: the transition's actions. A state that no
- * frame can change any more is absorbing, and ends the walk.
+ * What a frame can do to a walk is an *item*: begin or end a region, be the first or last frame of a fact,
+ * decide a table's row, go on with a chain. A class of frames has a mask of the items that its frames do
+ * (`asks`), the walk one of those that can still matter (`live`): those of a region are live while the walk
+ * is inside, and what is found out once for all is not live any more. So a frame is two loads and an AND,
+ * nearly all of them do nothing, and what is done depends on how many different things a stack says, not on
+ * how many rules there are. Nothing is remembered from stack to stack, so no stack can be new to it.
  *
- * **Parts.** What independent rules find out multiplies: five facts in five packs have 32 states together,
- * and 10 alone. Stacks as programs make them have a few hundred of these products, and one table of all is
- * the fastest there is; stacks drawn at random, or made by somebody who knows the rules, have a new one each.
- * So the automaton comes apart as it grows: the sources are dealt out to *parts*, each with an automaton over
- * only those bits that its own sources look at (lower_needs). There is one part to begin with. When a part
- * has MATCH_SPLIT states, or COLUMNS_MANY columns, it becomes two, so that as much as can be seen does not
- * multiply any more, and the walk begins anew; that can happen as often as there are sources, and is for
- * good. A component that two parts need is followed by both: it sets the same registers to the same frames.
+ * The one thing that every frame says anew, its type, is gathered aside for the first `each` by type: an OR.
  *
- * A part looks at few bits of a frame's class: classes that are equal in these have one *column* of its
- * table. (Walks go part by part. Frame by frame, with a mask of the parts that a class can concern, was twice
- * as dear.) The root of a stack has columns of its own, so that `root is P` is asked of it alone.
- *
- * **The bound.** MATCH_STATES_MAX and MATCH_CELLS_MAX hold for all parts together, MATCH_PART_CELLS_MAX for
- * each. Past them, a part that cannot come apart any further goes on without its table: the state at hand is
- * kept as bits (`loose`, the state number 0), every step is computed, and back in a state that has a number
- * the table serves again. Nothing is thrown away in mid-walk and no answer ever changes. A part that was
- * loose for long forgets its states when the next request begins (match_walk_begin), for they seem not to be
- * those of today. Who knows states by number compares `generation`.
- *
- * Measured (bench_classify --scatter 60, µs a request of the eBPF captures, of the random ones, all packs):
- * 32,000 and 24,000 with one table that was emptied when full, 510 to 580 and 240 so; connector and cpu alone
- * 76 and 160. With MATCH_SPLIT at half of what it is the random captures as they are come apart: 50 in place
- * of 35.
+ * automaton.c stands before this and answers what programs make again and again; alone, this is 1.3 times the
+ * time of captures, and scattered stacks are as they are here.
  */
 #include "rules/match/walk.h"
 
@@ -39,933 +20,545 @@
 #include "proto/base/macros.h"
 #include "rules/match/bits.h"
 
-enum { PHASE_BEFORE, PHASE_IN, PHASE_DONE };
+/* As many as the shipped packs have, and who has fewer: these are compared at once. */
+#define MASKS_FEW  2u
+#define STRIDE_FEW 4u /* a power of two */
 
-/* A cell: the frame changes nothing; not computed yet; else a transition's number + CELL_FIRST. */
-#define CELL_STAY       0u
-#define CELL_FIRST      1u
-#define CELL_UNKNOWN    UINT16_MAX
-#define TRANSITIONS_MAX (CELL_UNKNOWN - CELL_FIRST)
+/* ---- items ----------------------------------------------------------------------------------- */
 
-#define STRIDE_MIN   16u
-#define STRIDE_MAX   4096u /* columns; what further classes do is computed each time */
-#define COLUMNS_MANY 1024u /* classes, at which a part comes apart too, for each half asks less of them */
-#define LOOSE_MAX    (1u << 14) /* steps without a table, after which a part forgets it */
-#define COLUMN_NONE  0u         /* its cells are never known */
-
-/* ---- life ------------------------------------------------------------------------------------ */
-
-static uint32_t n_elements(const struct match_walk *w)
+static inline void set(uint64_t *masks, uint32_t item)
 {
-    return w->p->sources.n + 1;
+    masks[item / 64] |= 1ull << (item % 64);
 }
 
-static int init_part(struct match_walk *w, struct walk_part *part)
+static inline void clear(uint64_t *masks, uint32_t item)
 {
-    struct budget *budget = w->memory->budget;
-    tuples_init(&part->columns, budget);
-    tuples_init(&part->states, budget);
-    part->column.budget = part->cells.budget = part->transitions.budget = part->actions.budget = budget;
-    part->taken.budget = part->absorbing.budget = part->marks.budget = budget;
-    part->needs = calloc(w->p->need_words, sizeof *part->needs);
-    part->asks = calloc(2 * w->frames->n_class_words, sizeof *part->asks);
-    part->loose = calloc(w->n_state_words, sizeof *part->loose);
-    return part->needs && part->asks && part->loose ? 0 : -ENOMEM;
+    masks[item / 64] &= ~(1ull << (item % 64));
 }
 
-static void empty_part(struct match_walk *w, struct walk_part *part)
+static uint64_t *inside(const struct match_walk *w, uint32_t region)
 {
-    w->n_states -= part->states.n;
-    w->n_cells -= part->cells.n;
-    tuples_clear(&part->states);
-    vec_release(&part->cells);
-    vec_release(&part->transitions);
-    vec_release(&part->taken);
-    vec_release(&part->actions);
-    vec_release(&part->absorbing);
-    vec_release(&part->marks);
-    part->loose_steps = 0;
-    w->is_started = false;
-    w->generation++;
-    for (uint32_t i = 0; i < w->n_parts; i++)
-        if (w->parts[i].marks.n > 0)
-            memset(w->parts[i].marks.p, 0, w->parts[i].marks.n * sizeof *w->parts[i].marks.p);
+    return w->of_region + (size_t)region * w->n_masks;
 }
 
-/* They are found again in the order of classes, and so get the numbers that they had. */
-static void forget_columns(struct match_walk *w)
+static uint32_t add_item(struct match_walk *w, enum walk_what what, uint32_t of, uint32_t node, uint32_t bit,
+                         uint32_t first)
 {
-    for (uint32_t i = 0; i < w->n_parts; i++) {
-        tuples_clear(&w->parts[i].columns);
-        vec_release(&w->parts[i].column);
+    w->items[w->n_items] = (struct walk_item){what, of, node, bit, first, w->p->n_regs, LOWER_NONE, 0};
+    return w->n_items++;
+}
+
+static void add_regions(struct match_walk *w)
+{
+    for (uint32_t i = 0; i < w->p->regions.n; i++) {
+        const struct lower_region *r = &w->p->regions.p[i];
+        if (r->after != LOWER_NONE)
+            set(w->start, add_item(w, WALK_AFTER, i, LOWER_NONE, 0, 0));
+        if (r->while_ != LOWER_NONE)
+            set(inside(w, i), add_item(w, WALK_WHILE, i, LOWER_NONE, 0,
+                                       0)); /* before UNTIL: who does not hold is not inside */
+        if (r->until != LOWER_NONE)
+            set(inside(w, i), add_item(w, WALK_UNTIL, i, LOWER_NONE, 0, 0));
     }
-    w->n_classes = 0;
 }
 
-static void release_part(struct match_walk *w, struct walk_part *part)
+static uint32_t or_spare(const struct match_walk *w, uint32_t reg)
 {
-    empty_part(w, part);
-    tuples_clear(&part->columns);
-    vec_release(&part->column);
-    free(part->needs);
-    free(part->asks);
-    free(part->loose);
+    return reg != LOWER_NONE ? reg : w->p->n_regs;
 }
 
-/* Adds the bits of components that are needed to `words`. */
-static void add_bits(const struct match_walk *w, const uint32_t *needs, uint32_t *words)
+static void add_facts(struct match_walk *w)
 {
     const struct rules_program *p = w->p;
-#define ADD_BITS(kind, list, count)                                                       \
-    for (uint32_t i = 0; i < p->list.n; i++)                                              \
-        for (uint32_t b = 0; b < (count) && bits_get(needs, w->component[kind] + i); b++) \
-            bits_set(words, p->list.p[i].bit + b);
-    ADD_BITS(LOWER_REGION, regions, 2u)
-    ADD_BITS(LOWER_FACT, facts, 1u)
-    ADD_BITS(LOWER_IS, iss, 1u)
-    ADD_BITS(LOWER_CHAIN, chains, 2 * p->chains.p[i].n)
-    ADD_BITS(LOWER_TABLE, tables, p->tables.p[i].in_state ? 16u : p->tables.p[i].source->n_rows)
-    ADD_BITS(LOWER_EACH, eaches, p->eaches.p[i].by_type ? LOWER_TYPES + 1 : 0u)
-#undef ADD_BITS
-}
-
-/* Masks of the bits of a class: what a part asks of any frame, and of the root besides. */
-enum { ASKS, ASKS_ROOT };
-
-static uint32_t *mask_of(const struct match_walk *w, const struct walk_part *part, uint32_t which)
-{
-    return part->asks + which * w->frames->n_class_words;
-}
-
-static void ask(const struct match_walk *w, struct walk_part *part, uint32_t which, uint32_t node)
-{
-    if (node != LOWER_NONE)
-        bits_set(mask_of(w, part, which), w->p->nodes.p[node].root);
-}
-
-/* What a part asks of classes, after its `needs`. */
-static void find_asks(const struct match_walk *w, struct walk_part *part)
-{
-    const struct rules_program *p = w->p;
-#define NEEDS(kind) bits_get(part->needs, w->component[kind] + i)
-    memset(part->asks, 0, 2 * w->frames->n_class_words * sizeof *part->asks);
-    part->by_type = part->of_root = false;
-    for (uint32_t i = 0; i < p->regions.n; i++) {
-        if (!NEEDS(LOWER_REGION))
+    uint32_t from = w->n_items;
+    for (uint32_t i = 0; i < p->facts.n; i++) {
+        const struct lower_fact *f = &p->facts.p[i];
+        uint32_t number = add_item(w, WALK_FOUND, i, f->test, f->bit, or_spare(w, f->first));
+        set(inside(w, f->region), number);
+        set(w->once, number);
+        if (f->last == LOWER_NONE || i == 0) /* the root is known without */
             continue;
-        ask(w, part, ASKS, p->regions.p[i].after);
-        ask(w, part, ASKS, p->regions.p[i].while_);
-        ask(w, part, ASKS, p->regions.p[i].until);
+        w->items[number].what = WALK_FACT;
+        w->items[number].last = f->last;
+        clear(w->once, number);
     }
-    for (uint32_t i = 0; i < p->facts.n; i++)
-        if (NEEDS(LOWER_FACT))
-            ask(w, part, ASKS, p->facts.p[i].test);
     for (uint32_t i = 0; i < p->iss.n; i++) {
-        if (!NEEDS(LOWER_IS))
-            continue;
-        bool root = p->iss.p[i].last && p->iss.p[i].fact == 0;
-        ask(w, part, root ? ASKS_ROOT : ASKS, p->iss.p[i].test);
-        part->of_root |= root;
+        const struct lower_is *is = &p->iss.p[i];
+        struct walk_item *fact = &w->items[from + is->fact];
+        uint32_t *first = is->last && is->fact == 0 ? &w->root_is : &fact->is;
+        w->next_is[i] = *first;
+        *first = i;
+        if (first == &fact->is)
+            fact->what = WALK_FACT;
+        if (first == &fact->is && is->last)
+            clear(w->once, from + is->fact);
     }
-    for (uint32_t i = 0; i < p->chains.n; i++)
-        for (uint32_t k = 0; k < p->chains.p[i].n && NEEDS(LOWER_CHAIN); k++)
-            ask(w, part, ASKS, p->kids.p[p->chains.p[i].nodes + k]);
-    for (uint32_t i = 0; i < p->tables.n; i++)
-        for (uint32_t k = 0; k < p->tables.p[i].source->n_rows && NEEDS(LOWER_TABLE); k++)
-            ask(w, part, ASKS, p->kids.p[p->tables.p[i].nodes + k]);
-    for (uint32_t i = 0; i < p->eaches.n; i++) {
-        if (!NEEDS(LOWER_EACH))
-            continue;
-        ask(w, part, ASKS, p->eaches.p[i].node);
-        part->by_type |= p->eaches.p[i].by_type;
-    }
-#undef NEEDS
 }
 
-/* Makes a part of the elements that part_of says are its. */
-static void gather_part(struct match_walk *w, uint32_t number)
+static void add_rows(struct match_walk *w, uint32_t table)
 {
-    struct walk_part *part = &w->parts[number];
-    memset(part->needs, 0, w->p->need_words * sizeof *part->needs);
-    part->n_elements = part->n_outcomes = 0;
-    for (uint32_t i = 0; i < n_elements(w); i++) {
-        if (w->part_of[i] != number)
+    const struct lower_table *t = &w->p->tables.p[table];
+    uint32_t from = w->n_items;
+    for (uint32_t i = 0; i < t->source->n_rows; i++) {
+        uint32_t node = w->p->kids.p[t->nodes + i];
+        if (node == LOWER_NONE)
             continue;
-        part->n_elements++;
-        for (uint32_t k = 0; k < w->p->need_words; k++)
-            part->needs[k] |= w->p->needs.p[i * w->p->need_words + k];
+        bool ends = !t->source->rows[i].when && !t->source->nearest_leaf;
+        uint32_t number = add_item(w, ends ? WALK_ROW : WALK_FOUND, table, node, t->bit + i, t->reg + i);
+        set(inside(w, t->region), number);
+        set(w->once, number);
     }
-    find_asks(w, part);
+    for (uint32_t i = from; i < w->n_items; i++)
+        w->items[i].below = w->n_items - 1 - i;
+}
+
+static void add_others(struct match_walk *w)
+{
+    const struct rules_program *p = w->p;
+    for (uint32_t i = 0; i < p->tables.n; i++) {
+        if (!p->tables.p[i].in_state) {
+            add_rows(w, i);
+            continue;
+        }
+        uint32_t number = add_item(w, WALK_TABLE, i, LOWER_NONE, p->tables.p[i].bit, p->tables.p[i].reg);
+        set(inside(w, p->tables.p[i].region), number);
+        set(w->once, number);
+    }
+    for (uint32_t i = 0; i < p->chains.n; i++) {
+        set(w->start, add_item(w, WALK_CHAIN, i, LOWER_NONE, p->chains.p[i].bit, 0));
+        w->chain_at[i] = w->n_passed;
+        w->n_passed += p->chains.p[i].n;
+    }
+    for (uint32_t i = 0; i < p->eaches.n; i++) {
+        const struct lower_each *each = &p->eaches.p[i];
+        if (w->types_of == LOWER_NONE && each->by_type && each->region == 0)
+            w->types_of = i;
+        set(inside(w, each->region), add_item(w, WALK_EACH, i, LOWER_NONE, each->bit, 0));
+    }
 }
 
 int match_walk_init(struct match_walk *w, const struct match_frames *frames)
 {
     const struct rules_program *p = frames->p;
+    uint32_t most = p->facts.n + p->chains.n + p->eaches.n, elements = 0;
+    for (uint32_t i = 0; i < p->regions.n; i++)
+        most += (p->regions.p[i].after != LOWER_NONE) + (p->regions.p[i].while_ != LOWER_NONE) +
+                (p->regions.p[i].until != LOWER_NONE);
+    for (uint32_t i = 0; i < p->chains.n; i++)
+        elements += p->chains.p[i].n;
+    for (uint32_t i = 0; i < p->tables.n; i++)
+        most += p->tables.p[i].in_state ? 1 : p->tables.p[i].source->n_rows;
     w->p = p;
     w->memory = frames->memory;
     w->frames = frames;
-    w->list.budget = w->memory->budget;
-    w->n_state_words = (p->n_bits + 31) / 32;
-    for (uint32_t kind = 0; kind <= LOWER_COMPONENTS; kind++)
-        w->component[kind] = lower_component(p, (enum lower_kind)kind, 0);
-    w->words = calloc(2 * w->n_state_words, sizeof *w->words);
-    w->step_actions = calloc(2 * p->facts.n + p->n_regs + p->eaches.n + 1, sizeof *w->step_actions);
-    w->in_region = calloc(p->regions.n, sizeof *w->in_region);
-    w->class = calloc(frames->n_class_words + 1, sizeof *w->class);
-    w->part_of = calloc(n_elements(w), sizeof *w->part_of);
-    w->n_parts = 1;
-    if (!w->words || !w->step_actions || !w->in_region || !w->class || !w->part_of ||
-        init_part(w, &w->parts[0]) < 0)
+    w->asks.budget = w->rows.budget = w->list.budget = w->memory->budget;
+    w->root_is = w->types_of = LOWER_NONE;
+    w->n_masks = max_of(most / 64 + 1, MASKS_FEW); /* the last bit is always live, and done by RULES_MANY */
+    w->n_words = 2 * ((p->n_bits + 63) / 64) + 2;  /* room to add 64 bits at any place */
+    w->n_saved = w->n_words + 2 * w->n_masks + elements;
+    w->stride = w->n_masks == MASKS_FEW ? STRIDE_FEW : 1 + w->n_masks;
+    w->items = calloc(most, sizeof *w->items);
+    w->start = calloc(w->n_masks, sizeof *w->start);
+    w->once = calloc(w->n_masks, sizeof *w->once);
+    w->live = calloc(w->n_masks, sizeof *w->live);
+    w->of_region = calloc((size_t)p->regions.n * w->n_masks, sizeof *w->of_region);
+    w->next_is = calloc(p->iss.n + 1, sizeof *w->next_is);
+    w->chain_at = calloc(p->chains.n + 1, sizeof *w->chain_at);
+    w->words = calloc(w->n_words, sizeof *w->words);
+    w->passed = calloc(elements + 1, sizeof *w->passed);
+    w->begin = calloc(p->regions.n, sizeof *w->begin);
+    w->end = calloc(p->regions.n, sizeof *w->end);
+    if (!w->items || !w->start || !w->once || !w->live || !w->of_region || !w->next_is || !w->chain_at ||
+        !w->words || !w->passed || !w->begin || !w->end)
         return -ENOMEM;
-    gather_part(w, 0);
+    add_regions(w);
+    add_facts(w);
+    add_others(w);
+    set(w->start, 64 * w->n_masks - 1);
+    for (uint32_t i = 0; i < p->regions.n; i++)
+        for (uint32_t k = 0; k < w->n_masks && p->regions.p[i].after == LOWER_NONE; k++)
+            w->start[k] |= inside(w, i)[k];
     return 0;
 }
 
 void match_walk_clear(struct match_walk *w)
 {
-    for (uint32_t i = 0; i < w->n_parts; i++) {
-        empty_part(w, &w->parts[i]);
-        w->parts[i].stride = 0;
-    }
-    forget_columns(w);
+    vec_release(&w->asks);
+    vec_release(&w->rows);
     vec_release(&w->list);
+    w->n_classes = 0;
 }
 
 void match_walk_release(struct match_walk *w)
 {
-    for (uint32_t i = 0; i < w->n_parts; i++)
-        release_part(w, &w->parts[i]);
-    vec_release(&w->list);
+    match_walk_clear(w);
+    free(w->items);
+    free(w->start);
+    free(w->once);
+    free(w->live);
+    free(w->of_region);
+    free(w->next_is);
+    free(w->chain_at);
     free(w->words);
-    free(w->step_actions);
-    free(w->in_region);
-    free(w->class);
-    free(w->part_of);
+    free(w->passed);
+    free(w->begin);
+    free(w->end);
 }
 
-void match_walk_begin(struct match_walk *w)
+/* ---- what classes do ------------------------------------------------------------------------- */
+
+static bool holds(const struct match_walk *w, const uint32_t *bits, uint32_t node)
 {
-    for (uint32_t i = 0; i < w->n_parts; i++)
-        if (w->parts[i].loose_steps > LOOSE_MAX)
-            empty_part(w, &w->parts[i]);
+    return node != LOWER_NONE && bits_get(bits, w->p->nodes.p[node].root);
 }
 
-/* ---- one step -------------------------------------------------------------------------------- */
-
-struct step {
-    struct match_walk *w;
-    const struct walk_part *part;
-    uint32_t *words;      /* the state, being changed */
-    const uint32_t *bits; /* the frame class */
-    bool at_root;
-};
-
-static bool holds(const struct step *s, uint32_t node)
+/* The first row of a table that the class satisfies, + 1; 0: none. */
+static uint32_t first_row(const struct match_walk *w, const uint32_t *bits, uint32_t table)
 {
-    return bits_get(s->bits, s->w->p->nodes.p[node].root);
+    const struct lower_table *t = &w->p->tables.p[table];
+    for (uint32_t i = 0; i < t->source->n_rows; i++)
+        if (holds(w, bits, w->p->kids.p[t->nodes + i]))
+            return i + 1;
+    return 0;
 }
 
-static bool needs(const struct match_walk *w, const struct walk_part *part, enum lower_kind kind, uint32_t i)
+static bool is_in_chain(const struct match_walk *w, const uint32_t *bits, const struct lower_chain *chain)
 {
-    return bits_get(part->needs, w->component[kind] + i);
+    for (uint32_t i = 0; i < chain->n; i++)
+        if (holds(w, bits, w->p->kids.p[chain->nodes + i]))
+            return true;
+    return false;
 }
 
-static void act(const struct step *s, uint32_t action)
-{
-    s->w->step_actions[s->w->n_step_actions++] = action;
-}
-
-static void put_phase(uint32_t *words, uint32_t bit, uint32_t phase)
-{
-    bits_clear(words, bit);
-    bits_clear(words, bit + 1);
-    if (phase & 1)
-        bits_set(words, bit);
-    if (phase & 2)
-        bits_set(words, bit + 1);
-}
-
-static void step_regions(struct step *s)
-{
-    for (uint32_t i = 0; i < s->w->p->regions.n; i++) {
-        const struct lower_region *r = &s->w->p->regions.p[i];
-        if (!needs(s->w, s->part, LOWER_REGION, i))
-            continue;
-        uint32_t phase = bits_number(s->words, r->bit, 2), next = phase;
-        bool in = false;
-        if (phase == PHASE_BEFORE) {
-            if (holds(s, r->after))
-                next = PHASE_IN;
-        } else if (phase == PHASE_IN) {
-            if (r->while_ != LOWER_NONE && !holds(s, r->while_)) {
-                next = PHASE_DONE;
-            } else if (r->until != LOWER_NONE && holds(s, r->until)) {
-                in = r->through;
-                next = PHASE_DONE;
-            } else {
-                in = true;
-            }
-        }
-        s->w->in_region[i] = in;
-        if (next != phase)
-            put_phase(s->words, r->bit, next);
-    }
-}
-
-static void step_facts(struct step *s)
-{
-    const struct rules_program *p = s->w->p;
-    for (uint32_t i = 0; i < p->iss.n; i++) {
-        const struct lower_is *is = &p->iss.p[i];
-        const struct lower_fact *f = &p->facts.p[is->fact];
-        if (!needs(s->w, s->part, LOWER_IS, i) || (is->last && is->fact == 0 && !s->at_root) ||
-            !s->w->in_region[f->region] || !holds(s, f->test) || (!is->last && bits_get(s->words, f->bit)))
-            continue;
-        bits_clear(s->words, is->bit);
-        if (holds(s, is->test))
-            bits_set(s->words, is->bit);
-    }
-    for (uint32_t i = 0; i < p->facts.n; i++) {
-        const struct lower_fact *f = &p->facts.p[i];
-        if (!needs(s->w, s->part, LOWER_FACT, i) || !s->w->in_region[f->region] || !holds(s, f->test))
-            continue;
-        if (!bits_get(s->words, f->bit) && f->first != LOWER_NONE)
-            act(s, f->first);
-        if (f->last != LOWER_NONE && i != 0) /* the root is known without watching every frame */
-            act(s, f->last);
-        bits_set(s->words, f->bit);
-    }
-}
-
-/* Bit 2i: some frame so far ends chain[i…]; 2i + 1: the frame just passed does. The whole found, the rest is
- * cleared, so that stacks which differ only in what no longer matters share a state. */
-static void step_chains(struct step *s)
-{
-    for (uint32_t c = 0; c < s->w->p->chains.n; c++) {
-        const struct lower_chain *chain = &s->w->p->chains.p[c];
-        const uint32_t *nodes = &s->w->p->kids.p[chain->nodes];
-        if (!needs(s->w, s->part, LOWER_CHAIN, c) || bits_get(s->words, chain->bit))
-            continue;
-        for (uint32_t i = 0; i < chain->n; i++) { /* from the rootmost: each reads its neighbour's old bits */
-            bool below =
-                i + 1 == chain->n || bits_get(s->words, chain->bit + 2 * (i + 1) + chain->directly[i]);
-            bool now = below && holds(s, nodes[i]);
-            bits_clear(s->words, chain->bit + 2 * i + 1);
-            if (now) {
-                bits_set(s->words, chain->bit + 2 * i);
-                bits_set(s->words, chain->bit + 2 * i + 1);
-            }
-        }
-        if (bits_get(s->words, chain->bit)) {
-            for (uint32_t i = 1; i < 2 * chain->n; i++)
-                bits_clear(s->words, chain->bit + i);
-        }
-    }
-}
-
-static void step_tables(struct step *s)
-{
-    for (uint32_t t = 0; t < s->w->p->tables.n; t++) {
-        const struct lower_table *table = &s->w->p->tables.p[t];
-        const uint32_t *nodes = &s->w->p->kids.p[table->nodes];
-        if (!needs(s->w, s->part, LOWER_TABLE, t) || !s->w->in_region[table->region] ||
-            (table->in_state && bits_number(s->words, table->bit, 16) != 0))
-            continue;
-        for (uint32_t i = 0; i < table->source->n_rows; i++) {
-            bool settles = !table->source->rows[i].when && !table->source->nearest_leaf;
-            if (nodes[i] == LOWER_NONE)
-                continue;
-            if (!table->in_state && bits_get(s->words, table->bit + i)) {
-                if (settles)
-                    break; /* rows below cannot matter any more */
-                continue;
-            }
-            if (!holds(s, nodes[i]))
-                continue;
-            if (table->in_state) {
-                for (uint32_t b = 0; b < 16; b++)
-                    if ((i + 1) >> b & 1)
-                        bits_set(s->words, table->bit + b);
-                act(s, table->reg);
-                break;
-            }
-            bits_set(s->words, table->bit + i);
-            act(s, table->reg + i);
-            if (settles) {
-                for (uint32_t j = i + 1; j < table->source->n_rows; j++)
-                    bits_clear(s->words, table->bit + j);
-                break;
-            }
-        }
-    }
-}
-
-static void step_eaches(struct step *s)
-{
-    uint32_t type = s->bits[s->w->frames->n_class_words - 1];
-    for (uint32_t i = 0; i < s->w->p->eaches.n; i++) {
-        const struct lower_each *each = &s->w->p->eaches.p[i];
-        if (!needs(s->w, s->part, LOWER_EACH, i) || !s->w->in_region[each->region] || !holds(s, each->node))
-            continue;
-        if (each->by_type)
-            bits_set(s->words, each->bit + type);
-        if (!each->by_type || type == MATCH_TYPE_MORE)
-            act(s, MATCH_PUSH | i);
-    }
-}
-
-/* No frame can change what this state says: the walk may end. */
-static bool is_absorbing(const struct match_walk *w, const struct walk_part *part, const uint32_t *words)
+static bool does(const struct match_walk *w, const uint32_t *bits, const uint16_t *rows,
+                 const struct walk_item *item)
 {
     const struct rules_program *p = w->p;
-#define DONE(region) (bits_number(words, p->regions.p[region].bit, 2) == PHASE_DONE)
-    for (uint32_t i = 0; i < p->facts.n; i++) {
-        const struct lower_fact *f = &p->facts.p[i];
-        if (needs(w, part, LOWER_FACT, i) && !DONE(f->region) &&
-            !(bits_get(words, f->bit) && (f->last == LOWER_NONE || i == 0)))
-            return false;
+    switch (item->what) {
+    case WALK_AFTER: return holds(w, bits, p->regions.p[item->of].after);
+    case WALK_WHILE: return !holds(w, bits, p->regions.p[item->of].while_);
+    case WALK_UNTIL: return holds(w, bits, p->regions.p[item->of].until);
+    case WALK_FACT:
+    case WALK_FOUND:
+    case WALK_ROW: return holds(w, bits, item->node);
+    case WALK_TABLE: return rows[item->of] != 0;
+    case WALK_CHAIN: return is_in_chain(w, bits, &p->chains.p[item->of]);
+    case WALK_EACH:
+        return holds(w, bits, p->eaches.p[item->of].node) &&
+               (item->of != w->types_of || bits[w->frames->n_class_words - 1] == MATCH_TYPE_MORE);
     }
-    for (uint32_t i = 0; i < p->iss.n; i++)
-        if (needs(w, part, LOWER_IS, i) && p->iss.p[i].last && !DONE(p->facts.p[p->iss.p[i].fact].region))
-            return false;
-    for (uint32_t i = 0; i < p->chains.n; i++)
-        if (needs(w, part, LOWER_CHAIN, i) && !bits_get(words, p->chains.p[i].bit))
-            return false;
-    for (uint32_t i = 0; i < p->eaches.n; i++)
-        if (needs(w, part, LOWER_EACH, i) && !DONE(p->eaches.p[i].region))
-            return false;
-    for (uint32_t i = 0; i < p->tables.n; i++) {
-        const struct lower_table *t = &p->tables.p[i];
-        if (!needs(w, part, LOWER_TABLE, i) || DONE(t->region) ||
-            (t->in_state && bits_number(words, t->bit, 16) != 0))
-            continue;
-        bool settled = false;
-        for (uint32_t r = 0; r < t->source->n_rows && !t->in_state && bits_get(words, t->bit + r) && !settled;
-             r++)
-            settled = !t->source->rows[r].when && !t->source->nearest_leaf;
-        if (!settled)
-            return false;
-    }
-#undef DONE
-    return true;
+    return false;
 }
 
-/* ---- columns --------------------------------------------------------------------------------- */
-
-/* The one part that there is has the classes themselves as columns, and with them once more, as the root's,
- * in the other half of a row: nothing need be looked up then. */
-static uint32_t row_half(const struct match_walk *w, const struct walk_part *part)
+/* What a class says and asks. */
+static inline uint64_t *of_class(const struct match_walk *w, uint32_t class)
 {
-    return w->n_parts == 1 && part->of_root ? part->stride / 2 : part->stride;
-}
-
-/* A condition: a part (w->full) has to come apart before there can be more. */
-#define MUST_SPLIT 1
-
-static bool may_split(const struct match_walk *w, const struct walk_part *part)
-{
-    return part->n_elements > 1 && w->n_parts < RULES_PARTS_MAX;
-}
-
-/* Wider rows, for more columns. */
-static int widen(struct match_walk *w, struct walk_part *part)
-{
-    uint32_t rows = part->stride ? part->cells.n / part->stride : 0, was = part->stride,
-             half = row_half(w, part);
-    VEC(uint16_t) cells = {.budget = part->cells.budget};
-    part->stride = max_of(2 * was, STRIDE_MIN);
-    if (vec_reserve(&cells, (uint64_t)rows * part->stride) < 0)
-        return -ENOMEM;
-    if (rows > 0)
-        memset(cells.p, 0xff, (size_t)rows * part->stride * sizeof *cells.p); /* CELL_UNKNOWN */
-    for (uint32_t i = 0; i < rows; i++) {
-        uint16_t *to = cells.p + (size_t)i * part->stride, *from = part->cells.p + (size_t)i * was;
-        memcpy(to, from, half * sizeof *to);
-        memcpy(to + row_half(w, part), from + half, (was - half) * sizeof *to);
-    }
-    for (uint32_t i = 0; i < part->transitions.n; i++)
-        part->transitions.p[i].row = part->transitions.p[i].next * part->stride;
-    for (uint32_t i = 0; i < part->column.n && half < was; i++)
-        if (part->column.p[i].root != COLUMN_NONE)
-            part->column.p[i].root = (uint16_t)(part->column.p[i].root + row_half(w, part) - half);
-    w->n_cells += rows * (part->stride - was);
-    vec_release(&part->cells);
-    part->cells.p = cells.p;
-    part->cells.room = cells.room;
-    part->cells.n = rows * part->stride;
-    return 0;
-}
-
-/* The number of the bits that the part asks of a class, as any frame's or as the root's. TUPLES_NONE: no
- * memory. */
-static uint32_t find_column(struct match_walk *w, struct walk_part *part, const uint32_t *bits, bool root)
-{
-    uint32_t n = w->frames->n_class_words;
-    for (uint32_t i = 0; i < n; i++)
-        w->class[i] = bits[i] & (mask_of(w, part, ASKS)[i] | (root ? mask_of(w, part, ASKS_ROOT)[i] : 0));
-    w->class[n - 1] = part->by_type ? bits[n - 1] : 0;
-    w->class[n] = root;
-    return tuples_add(&part->columns, w->class, n + 1);
-}
-
-/* The column of a class, COLUMN_NONE when rows are as wide as they may be. 0, MUST_SPLIT or -ENOMEM. */
-static int add_column(struct match_walk *w, struct walk_part *part, uint32_t class, bool root, uint16_t *ret)
-{
-    bool direct = w->n_parts == 1;
-    uint32_t column = direct ? class : find_column(w, part, tuples_get(&w->frames->classes, class), root);
-    if (column == TUPLES_NONE)
-        return -ENOMEM;
-    if (column >= COLUMNS_MANY && may_split(w, part)) {
-        w->full = part;
-        return MUST_SPLIT;
-    }
-    while (column + 1 >= row_half(w, part) && part->stride < STRIDE_MAX)
-        if (widen(w, part) < 0)
-            return -ENOMEM;
-    uint32_t half = row_half(w, part), at = direct && root ? half : 0;
-    *ret = column + 1 < half ? (uint16_t)(at + column + 1) : COLUMN_NONE;
-    return 0;
+    return w->asks.p + (size_t)(class + 1) * w->stride;
 }
 
 static int add_class(struct match_walk *w, uint32_t class)
 {
-    for (uint32_t i = 0; i < w->n_parts; i++) {
-        struct walk_part *part = &w->parts[i];
-        struct class_columns columns;
-        int r = add_column(w, part, class, false, &columns.column);
-        r = r != 0 ? r : add_column(w, part, class, part->of_root, &columns.root);
-        r = r != 0 ? r : vec_extend(&part->column, class + 2);
-        if (r != 0)
-            return r;
-        part->column.p[class + 1] = columns;
-    }
+    const uint32_t *bits = tuples_get(&w->frames->classes, class), tables = w->p->tables.n;
+    uint64_t n_asks = (uint64_t)(class + 2) * w->stride, n_rows = (uint64_t)(class + 1) * tables;
+    if (max_of(n_asks, n_rows) > UINT32_MAX || vec_extend(&w->asks, (uint32_t)n_asks) < 0 ||
+        vec_extend(&w->rows, (uint32_t)n_rows) < 0)
+        return -ENOMEM;
+    set(w->asks.p + 1, 64 * w->n_masks - 1);
+    uint64_t *asks = of_class(w, class);
+    uint16_t *rows = tables ? w->rows.p + (size_t) class * tables : NULL;
+    for (uint32_t i = 0; i < tables; i++)
+        rows[i] = w->p->tables.p[i].in_state ? (uint16_t)first_row(w, bits, i) : 0;
+    if (w->types_of != LOWER_NONE && holds(w, bits, w->p->eaches.p[w->types_of].node))
+        asks[0] = 1ull << bits[w->frames->n_class_words - 1];
+    for (uint32_t i = 0; i < w->n_items; i++)
+        if (does(w, bits, rows, &w->items[i]))
+            set(asks + 1, i);
     w->n_classes = class + 1;
     return 0;
 }
 
-/* Classes that are new since the last walk. 0, MUST_SPLIT (w->full) or -ENOMEM. */
-static int add_classes(struct match_walk *w)
+int match_walk_classes(struct match_walk *w)
 {
-    for (int r; w->n_classes < w->frames->classes.n;)
-        if ((r = add_class(w, w->n_classes)) != 0)
-            return r;
-    w->is_direct = w->n_parts == 1 && w->frames->classes.n < row_half(w, &w->parts[0]);
-    return 0;
+    int r = 0;
+    while (w->n_classes < w->frames->classes.n && r == 0)
+        r = add_class(w, w->n_classes);
+    return r;
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- a frame that does something ------------------------------------------------------------- */
 
-/* State s has the words of tuple s - 1 and row s of the cells; of state 0 the words are `loose`, and none of
- * its cells is ever known. */
-const uint32_t *match_walk_words(const struct match_walk *w, const struct rules_verdict *v, uint32_t part)
+struct here {
+    uint32_t class, frame, position;
+    struct rules_register *registers;
+};
+
+static const uint32_t *bits_of(const struct match_walk *w, const struct here *at)
 {
-    const struct walk_part *of = &w->parts[part];
-    return v->state[part] == 0 ? of->loose : tuples_get(&of->states, v->state[part] - 1);
+    return tuples_get(&w->frames->classes, at->class);
 }
 
-const uint32_t *match_walk_whole(const struct match_walk *w, const struct rules_verdict *v)
+static inline void set_register(const struct here *at, uint32_t reg)
 {
-    uint32_t *whole = w->words + w->n_state_words;
-    memset(whole, 0, w->n_state_words * sizeof *whole);
-    for (uint32_t i = 0; i < w->n_parts; i++) {
-        const uint32_t *words = match_walk_words(w, v, i);
-        for (uint32_t k = 0; k < w->n_state_words; k++)
-            whole[k] |= words[k];
+    at->registers[reg] = (struct rules_register){at->frame, at->position};
+}
+
+static void put_bit(uint32_t *words, uint32_t bit, bool value)
+{
+    words[bit / 32] = (words[bit / 32] & ~(1u << (bit % 32))) | (uint32_t)value << (bit % 32);
+}
+
+static void do_fact(struct match_walk *w, const struct walk_item *item, const struct here *at)
+{
+    bool found = bits_get(w->words, item->bit);
+    for (uint32_t i = item->is; i != LOWER_NONE; i = w->next_is[i]) {
+        const struct lower_is *is = &w->p->iss.p[i];
+        if (is->last || !found)
+            put_bit(w->words, is->bit, holds(w, bits_of(w, at), is->test));
     }
-    return whole;
+    set_register(at, found ? w->p->n_regs : item->first);
+    set_register(at, item->last);
+    bits_set(w->words, item->bit);
 }
 
-static int add_row(struct match_walk *w, struct walk_part *part, bool absorbing)
+/* Rows below cannot matter any more: neither those to come nor those that were found. */
+static void end_below(struct match_walk *w, const struct walk_item *item)
 {
-    uint32_t n = part->absorbing.n;
-    if (vec_reserve(&part->cells, (n + 1) * (uint64_t)part->stride) < 0 ||
-        vec_extend(&part->marks, n + 1) < 0 || vec_append(&part->absorbing, absorbing) < 0)
-        return -ENOMEM;
-    memset(part->cells.p + part->cells.n, 0xff, part->stride * sizeof *part->cells.p); /* CELL_UNKNOWN */
-    part->cells.n += part->stride;
-    w->n_cells += part->stride;
-    return 0;
-}
-
-/* The number of the state in w->words; 0 when there is no room for it, and then it is in `loose`.
- * TUPLES_NONE: memory is out, or (no error, w->full) the part has to come apart. */
-static uint32_t enter_state(struct match_walk *w, struct walk_part *part)
-{
-    uint32_t id = tuples_find(&part->states, w->words, w->n_state_words);
-    if (id != TUPLES_NONE)
-        return id + 1;
-    bool wide = part->cells.n + part->stride > MATCH_PART_CELLS_MAX;
-    if ((part->states.n >= MATCH_SPLIT || wide) && may_split(w, part)) {
-        w->full = part;
-        return TUPLES_NONE;
+    uint32_t number = (uint32_t)(item - w->items);
+    for (uint32_t i = 1; i <= item->below; i++) {
+        clear(w->live, number + i);
+        bits_clear(w->words, item[i].bit);
     }
-    if (part->states.n > 0 && (wide || w->n_states >= MATCH_STATES_MAX || w->n_cells >= MATCH_CELLS_MAX)) {
-        memcpy(part->loose, w->words, w->n_state_words * sizeof *part->loose);
-        return 0;
-    }
-    if (add_row(w, part, is_absorbing(w, part, w->words)) < 0 ||
-        (id = tuples_add(&part->states, w->words, w->n_state_words)) == TUPLES_NONE)
-        return match_memory_out(w->memory);
-    w->n_states++;
-    return id + 1;
 }
 
-/* The start state, which is number 1, behind the row of state 0. */
-static int start_part(struct match_walk *w, struct walk_part *part)
+static void do_table(struct match_walk *w, const struct walk_item *item, const struct here *at)
 {
-    memset(w->words, 0, w->n_state_words * sizeof *w->words);
-    for (uint32_t i = 0; i < w->p->regions.n; i++) {
-        const struct lower_region *region = &w->p->regions.p[i];
-        if (needs(w, part, LOWER_REGION, i))
-            put_phase(w->words, region->bit, region->after == LOWER_NONE ? PHASE_IN : PHASE_BEFORE);
-    }
-    return add_row(w, part, false) == 0 && enter_state(w, part) != TUPLES_NONE ? 0 : -ENOMEM;
+    uint64_t row = w->rows.p[(size_t)at->class * w->p->tables.n + item->of];
+    w->words[item->bit / 32] |= (uint32_t)(row << (item->bit % 32));
+    w->words[item->bit / 32 + 1] |= (uint32_t)(row << (item->bit % 32) >> 32);
+    set_register(at, item->first);
 }
 
-/* What w->words, step_actions say is what this cell does from now on. */
-static int remember(struct match_walk *w, struct walk_part *part, uint32_t state, uint32_t column,
-                    uint32_t next)
+/* An element goes on where its neighbour ended, so the rootmost is asked first. The whole found, the chain is
+ * not live any more. */
+static void do_chain(struct match_walk *w, const struct walk_item *item, const struct here *at)
 {
-    uint16_t *cell = &part->cells.p[(size_t)state * part->stride + column];
-    uint32_t n = w->n_step_actions;
-    if (next == state && n == 0) {
-        *cell = CELL_STAY;
-        return 0;
+    const struct lower_chain *chain = &w->p->chains.p[item->of];
+    uint32_t *passed = w->passed + w->chain_at[item->of];
+    for (uint32_t i = 0; i < chain->n; i++) {
+        bool below = i + 1 == chain->n ||
+                     (passed[i + 1] != 0 && (!chain->directly[i] || passed[i + 1] == at->position));
+        if (below && holds(w, bits_of(w, at), w->p->kids.p[chain->nodes + i]))
+            passed[i] = at->position + 1;
     }
-    if (part->transitions.n == TRANSITIONS_MAX)
-        return 0;
-    struct transition t = {.row = next * part->stride,
-                           .next = (uint16_t)next,
-                           .absorbing = part->absorbing.p[next],
-                           .slow = n > MATCH_SETS || w->p->n_regs > UINT16_MAX};
-    for (uint32_t i = 0; i < n; i++)
-        t.slow |= (w->step_actions[i] & MATCH_PUSH) != 0;
-    for (uint32_t i = 0; i < MATCH_SETS && !t.slow; i++)
-        t.set[i] = (uint16_t)(n == 0 ? w->p->n_regs : w->step_actions[min_of(i, n - 1)]);
-    if (vec_reserve(&part->taken, (uint64_t)part->taken.n + 1) < 0 ||
-        vec_reserve(&part->transitions, (uint64_t)part->transitions.n + 1) < 0 ||
-        vec_append_all(&part->actions, w->step_actions, n) < 0)
-        return -ENOMEM;
-    vec_append(&part->taken, (struct transition_actions){part->actions.n - n, n});
-    vec_append(&part->transitions, t);
-    *cell = (uint16_t)(CELL_FIRST + part->transitions.n - 1);
-    return 0;
+    if (passed[0] != 0) {
+        bits_set(w->words, item->bit);
+        clear(w->live, (uint32_t)(item - w->items));
+        memset(passed, 0,
+               chain->n * sizeof *passed); /* walks that differ in what no longer matters are equal */
+    }
 }
 
-/* Computes (state, class) → next, with its actions in w->step_actions; remembers it where there is a cell. */
-static uint32_t compute(struct match_walk *w, struct walk_part *part, uint32_t state, uint32_t class,
-                        bool at_root)
+static void do_each(struct match_walk *w, const struct walk_item *item, const struct here *at)
 {
-    struct step s = {.w = w,
-                     .part = part,
-                     .words = w->words,
-                     .bits = tuples_get(&w->frames->classes, class),
-                     .at_root = at_root};
-    memcpy(w->words, state == 0 ? part->loose : tuples_get(&part->states, state - 1),
-           w->n_state_words * sizeof *w->words);
-    w->n_step_actions = 0;
-    step_regions(&s);
-    step_facts(&s);
-    step_chains(&s);
-    step_tables(&s);
-    step_eaches(&s);
-    uint32_t next = enter_state(w, part), column;
-    if (next == TUPLES_NONE)
-        return next;
-    column = at_root ? part->column.p[class + 1].root : part->column.p[class + 1].column;
+    uint32_t type = bits_of(w, at)[w->frames->n_class_words - 1];
+    bool by_type = w->p->eaches.p[item->of].by_type;
+    if (by_type)
+        bits_set(w->words, item->bit + type);
+    if ((!by_type || type == MATCH_TYPE_MORE) &&
+        vec_append(&w->list, (struct list_item){item->of, at->frame, at->position}) < 0)
+        match_memory_out(w->memory);
+}
+
+static void leave(struct match_walk *w, uint32_t region)
+{
+    for (uint32_t k = 0; k < w->n_masks; k++)
+        w->live[k] &= ~inside(w, region)[k];
+}
+
+static __attribute__((noinline)) void do_more(struct match_walk *w, const struct walk_item *item,
+                                              const struct here *at)
+{
+    switch (item->what) {
+    case WALK_AFTER:
+        clear(w->live, (uint32_t)(item - w->items));
+        w->begin[w->n_begin++] = item->of;
+        break;
+    case WALK_WHILE: leave(w, item->of); break;
+    case WALK_UNTIL:
+        if (w->p->regions.p[item->of].through)
+            w->end[w->n_end++] = item->of;
+        else
+            leave(w, item->of);
+        break;
+    case WALK_FACT: do_fact(w, item, at); break;
+    case WALK_FOUND: break; /* who calls does it */
+    case WALK_ROW:
+        bits_set(w->words, item->bit);
+        set_register(at, item->first);
+        end_below(w, item);
+        break;
+    case WALK_TABLE: do_table(w, item, at); break;
+    case WALK_CHAIN: do_chain(w, item, at); break;
+    case WALK_EACH: do_each(w, item, at); break;
+    }
+}
+
+static __attribute__((noinline)) void begin_and_end(struct match_walk *w)
+{
+    for (uint32_t i = 0; i < w->n_begin; i++)
+        for (uint32_t k = 0; k < w->n_masks; k++)
+            w->live[k] |= inside(w, w->begin[i])[k];
+    for (uint32_t i = 0; i < w->n_end; i++)
+        leave(w, w->end[i]);
+    w->n_begin = w->n_end = 0;
+}
+
+static inline __attribute__((always_inline)) void do_items(struct match_walk *w, const uint64_t *asks,
+                                                           uint32_t n_masks, const struct here *at)
+{
+    for (uint32_t k = 0; k < n_masks; k++) {
+        uint64_t left = asks[k] & w->live[k], done = 0;
+        while (left) {
+            const struct walk_item *item = &w->items[64 * k + (uint32_t)__builtin_ctzll(left)];
+            done |= left & -left;
+            left &= left - 1;
+            if (likely(item->what == WALK_FOUND)) {
+                bits_set(w->words, item->bit);
+                set_register(at, item->first);
+                continue;
+            }
+            do_more(w, item, at);
+            left &= w->live[k]; /* a region may have ended */
+        }
+        w->live[k] &= ~(done & w->once[k]);
+    }
+    if (unlikely(w->n_begin + w->n_end > 0))
+        begin_and_end(w);
+}
+
+static __attribute__((noinline)) void do_frame(struct match_walk *w, struct rules_register *registers,
+                                               uint32_t class, uint32_t frame, uint32_t position)
+{
+    const struct here at = {class, frame, position, registers};
+    const uint64_t *asks = of_class(w, class) + 1;
     w->steps++;
-    if (state == 0 || next == 0 || part->transitions.n == TRANSITIONS_MAX)
-        part->loose_steps++;
-    else if (column != COLUMN_NONE && remember(w, part, state, column, next) < 0)
-        return match_memory_out(w->memory);
-    return next;
-}
-
-/* ---- coming apart ---------------------------------------------------------------------------- */
-
-/* How many different states there would be of those a part has, with only the bits of `needs`. */
-static uint32_t count_states(struct match_walk *w, const struct walk_part *part, const uint32_t *needs)
-{
-    struct tuples seen;
-    uint32_t *mask = w->words + w->n_state_words, n;
-    tuples_init(&seen, w->memory->budget);
-    memset(mask, 0, w->n_state_words * sizeof *mask);
-    add_bits(w, needs, mask);
-    for (uint32_t i = 0; i < part->states.n; i++) {
-        const uint32_t *words = tuples_get(&part->states, i);
-        for (uint32_t k = 0; k < w->n_state_words; k++)
-            w->words[k] = words[k] & mask[k];
-        tuples_add(&seen, w->words, w->n_state_words);
-    }
-    n = seen.n;
-    tuples_clear(&seen);
-    return n;
-}
-
-static uint32_t count_with(struct match_walk *w, const struct walk_part *part, const uint32_t *needs,
-                           uint32_t element, uint32_t *both)
-{
-    for (uint32_t k = 0; k < w->p->need_words; k++)
-        both[k] = needs[k] | w->p->needs.p[element * w->p->need_words + k];
-    return count_states(w, part, both);
-}
-
-/* An element of the part for which a count is the highest: alone, or together with `needs`. */
-static uint32_t highest(struct match_walk *w, const struct walk_part *part, uint32_t number,
-                        const uint32_t *needs, uint32_t *both)
-{
-    uint32_t best = UINT32_MAX, best_n = 0;
-    for (uint32_t i = 0; i < n_elements(w); i++) {
-        uint32_t n = w->part_of[i] == number ? count_with(w, part, needs, i, both) : 0;
-        if (w->part_of[i] == number && (best == UINT32_MAX || n > best_n)) {
-            best = i;
-            best_n = n;
-        }
-    }
-    return best;
-}
-
-/* Whether a side of a part that comes apart has nearly as many states as there were: of one more element it
- * could not be seen any more what it multiplies. */
-static bool is_saturated(const struct walk_part *part, uint32_t n)
-{
-    return n > part->states.n / 5 * 4;
-}
-
-/* Two parts of one. The element that has most states stays, and the one that multiplies them most goes; each
- * of the others is where it adds fewer, while that can be seen. Some milliseconds, a few times in the life of
- * a matcher. */
-static __attribute__((noinline, cold)) int split(struct match_walk *w)
-{
-    struct walk_part *part = w->full;
-    uint32_t number = (uint32_t)(part - w->parts), words = w->p->need_words, n[2], elements[2] = {1, 1};
-    autofree uint32_t *needs = calloc(3 * (size_t)words, sizeof *needs);
-    uint32_t *both = needs + 2 * words;
-    w->full = NULL;
-    if (!needs || init_part(w, &w->parts[w->n_parts]) < 0) {
-        release_part(w, &w->parts[w->n_parts]);
-        return -ENOMEM;
-    }
-    for (uint32_t side = 0; side < 2; side++) {
-        uint32_t seed = highest(w, part, number, needs, both);
-        n[side] = count_with(w, part, needs + side * words, seed, needs + side * words);
-        w->part_of[seed] = (uint8_t)(RULES_PARTS_MAX + side);
-    }
-    for (uint32_t i = 0; i < n_elements(w); i++) {
-        if (w->part_of[i] != number)
-            continue;
-        uint32_t more[2];
-        for (uint32_t side = 0; side < 2; side++) {
-            uint32_t with = count_with(w, part, needs + side * words, i, both);
-            bool adds = memcmp(both, needs + side * words, words * sizeof *both) != 0;
-            more[side] = adds && is_saturated(part, with) ? UINT32_MAX : with - n[side];
-        }
-        uint32_t to = more[0] == more[1] ? elements[0] > elements[1] : more[0] > more[1];
-        n[to] = count_with(w, part, needs + to * words, i, needs + to * words);
-        w->part_of[i] = (uint8_t)(RULES_PARTS_MAX + to);
-        elements[to]++;
-    }
-    for (uint32_t i = 0; i < n_elements(w); i++)
-        if (w->part_of[i] >= RULES_PARTS_MAX)
-            w->part_of[i] = (uint8_t)(w->part_of[i] == RULES_PARTS_MAX ? number : w->n_parts);
-    empty_part(w, part);
-    part->stride = 0;
-    forget_columns(w);
-    gather_part(w, w->n_parts++);
-    gather_part(w, number);
-    return 0;
+    if (likely(w->n_masks == MASKS_FEW))
+        do_items(w, asks, MASKS_FEW, &at);
+    else
+        do_items(w, asks, w->n_masks, &at);
 }
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-static int run_actions(struct match_walk *w, uint32_t part, const uint32_t *actions, uint32_t n,
-                       struct rules_verdict *v, uint32_t frame, uint32_t position)
+void match_walk_start(struct match_walk *w)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        if (!(actions[i] & MATCH_PUSH)) {
-            v->registers[actions[i]] = (struct rules_register){frame, position};
-            continue;
-        }
-        if (vec_append(&w->list, (struct list_item){part, actions[i] & ~MATCH_PUSH, frame, position}) < 0)
-            return -ENOMEM;
-    }
-    return 0;
+    memset(w->words, 0, w->n_words * sizeof *w->words);
+    memset(w->passed, 0, w->n_passed * sizeof *w->passed);
+    memcpy(w->live, w->start, w->n_masks * sizeof *w->live);
 }
 
-/* A step nobody took before, or one that appends to lists. */
-static uint32_t advance(struct match_walk *w, struct walk_part *part, uint32_t state, uint32_t class,
-                        bool at_root, struct rules_verdict *v, uint32_t frame, uint32_t position)
+static void put_types(struct match_walk *w, uint64_t types)
 {
-    struct class_columns columns = part->column.p[class + 1];
-    uint32_t cell = part->cells.p[(size_t)state * part->stride + (at_root ? columns.root : columns.column)],
-             number = (uint32_t)(part - w->parts);
-    if (cell == CELL_STAY)
-        return state;
-    if (cell == CELL_UNKNOWN) {
-        uint32_t next = compute(w, part, state, class, at_root);
-        if (next != TUPLES_NONE &&
-            run_actions(w, number, w->step_actions, w->n_step_actions, v, frame, position) < 0)
-            return match_memory_out(w->memory);
-        return next;
-    }
-    const struct transition_actions *t = &part->taken.p[cell - CELL_FIRST];
-    if (run_actions(w, number, part->actions.p + t->actions, t->n, v, frame, position) < 0)
-        return match_memory_out(w->memory);
-    return part->transitions.p[cell - CELL_FIRST].next;
-}
-
-/* One item the long way: of several frames, or with a step that is new or slow. TUPLES_NONE when memory is
- * out or the part has to come apart. */
-static __attribute__((noinline)) uint32_t walk_item(struct match_walk *w, struct walk_part *part,
-                                                    const struct rules_stack *stack, struct rules_verdict *v,
-                                                    uint32_t state, uint32_t i, uint32_t position)
-{
-    uint32_t item = stack->items[i], frame = stack->frames_at ? stack->frames_at[item] : item,
-             end = stack->frames_at ? stack->frames_at[item + 1] : item + 1;
-    for (; frame < end && state != TUPLES_NONE && !part->absorbing.p[state]; frame++, position++)
-        state = advance(w, part, state, stack->classes[frame], i + 1 == stack->n && frame + 1 == end, v,
-                        frame, position);
-    return state;
-}
-
-/* Frames of an item beyond the first. */
-static inline uint32_t more_frames(const struct rules_stack *stack, uint32_t item)
-{
-    return stack->frames_at ? stack->frames_at[item + 1] - stack->frames_at[item] - 1 : 0;
-}
-
-/* The registers a transition sets. */
-static inline void set_registers(const struct transition *t, struct rules_register *registers, uint32_t frame,
-                                 uint32_t position)
-{
-    uint64_t here =
-        (uint64_t)position << 32 | frame; /* one store each: as two, the next would wait for them */
-    _Static_assert(MATCH_SETS == 4 && sizeof *registers == sizeof here, "all of them");
-    if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
-        here = (uint64_t)frame << 32 | position;
-    for (uint32_t i = 0; i < MATCH_SETS; i++)
-        memcpy(&registers[t->set[i]], &here, sizeof here);
-}
-
-/* Where a walk is. */
-struct at {
-    const uint16_t *row;
-    uint32_t state, extra; /* extra: frames beyond one an item, so far */
-};
-
-/* The items from … to - 1 of a stack. The column of class 0 is `first` and the others follow, or it is
- * columns[2 × class]. Of items of several frames the class is RULES_MANY, as a number -1. False: the walk of
- * the part is over, for the state is absorbing, memory is out, or the part has to come apart. */
-static inline __attribute__((always_inline)) bool walk_items(struct match_walk *w, struct walk_part *part,
-                                                             const struct rules_stack *stack,
-                                                             struct rules_verdict *v, struct at *at,
-                                                             uint32_t from, uint32_t to, uint32_t first,
-                                                             const uint16_t *columns)
-{
-    const uint32_t *items = stack->items, *end = items + to, *frames_at = stack->frames_at,
-                   *classes = frames_at ? stack->item_classes : stack->classes;
-    const uint16_t *row = at->row + first;
-    for (const uint32_t *item = items + from; item < end; item++) {
-        ptrdiff_t class = (int32_t)classes[*item];
-        uint32_t cell = row[columns ? columns[2 * class] : class];
-        if (likely(cell == CELL_STAY))
-            continue;
-        uint32_t position = (uint32_t)(item - items) + at->extra;
-        if (likely(cell != CELL_UNKNOWN && !part->transitions.p[cell - CELL_FIRST].slow)) {
-            const struct transition *t = &part->transitions.p[cell - CELL_FIRST];
-            set_registers(t, v->registers, frames_at ? frames_at[*item] : *item, position);
-            at->state = t->next;
-            row = part->cells.p + t->row + first;
-            if (t->absorbing)
-                return false;
-            continue;
-        }
-        at->state = walk_item(w, part, stack, v, at->state, (uint32_t)(item - items), position);
-        if (at->state == TUPLES_NONE || part->absorbing.p[at->state])
-            return false;
-        at->extra += more_frames(stack, *item);
-        row = part->cells.p + (size_t)at->state * part->stride + first;
-    }
-    at->row = row - first;
-    return true;
-}
-
-/* While there is one part and all classes have columns. The root is the last item. False when memory is out
- * or the part has to come apart. */
-static inline bool walk_direct(struct match_walk *w, const struct rules_stack *stack, struct rules_verdict *v)
-{
-    struct walk_part *part = &w->parts[0];
-    struct at at = {part->cells.p + part->stride, 1, 0};
-    uint32_t frames = stack->n - part->of_root;
-    if (walk_items(w, part, stack, v, &at, 0, frames, 1, NULL) && part->of_root)
-        walk_items(w, part, stack, v, &at, frames, stack->n, part->stride / 2 + 1, NULL);
-    v->state[0] = (uint16_t)at.state;
-    return at.state != TUPLES_NONE;
-}
-
-/* Else: part by part. */
-static __attribute__((noinline)) bool walk_parts(struct match_walk *w, const struct rules_stack *stack,
-                                                 struct rules_verdict *v)
-{
-    for (uint32_t i = 0; i < w->n_parts; i++) {
-        struct walk_part *part = &w->parts[i];
-        struct at at = {part->cells.p + part->stride, 1, 0};
-        uint32_t frames = stack->n - part->of_root;
-        if (walk_items(w, part, stack, v, &at, 0, frames, 0, &part->column.p[1].column) && part->of_root)
-            walk_items(w, part, stack, v, &at, frames, stack->n, 0, &part->column.p[1].root);
-        if (at.state == TUPLES_NONE)
-            return false;
-        v->state[i] = (uint16_t)at.state;
-    }
-    return true;
-}
-
-void match_walk_outcome(struct match_walk *w, uint32_t part)
-{
-    struct walk_part *of = &w->parts[part];
-    if (++of->n_outcomes < MATCH_SPLIT_OUTCOMES || !may_split(w, of))
+    if (types == 0)
         return;
-    w->full = of;
-    w->is_started = false;
+    uint32_t bit = w->p->eaches.p[w->types_of].bit, shift = bit % 32, *words = w->words + bit / 32;
+    words[0] |= (uint32_t)(types << shift);
+    words[1] |= (uint32_t)(types >> (32 - shift));
+    words[2] |= (uint32_t)(types >> 32 >> (32 - shift)); /* 0 if it fits two words */
 }
 
-/* Everything that a walk needs to begin. */
-static __attribute__((noinline)) int prepare(struct match_walk *w)
+void match_walk_frame(struct match_walk *w, struct rules_register *registers, uint32_t class, uint32_t frame,
+                      uint32_t position)
 {
-    int r = MUST_SPLIT;
-    while (r == MUST_SPLIT) {
-        if (w->full && split(w) < 0)
-            return -ENOMEM;
-        r = add_classes(w);
-    }
-    if (r < 0)
-        return r;
-    for (uint32_t i = 0; i < w->n_parts; i++)
-        if (w->parts[i].absorbing.n == 0 && start_part(w, &w->parts[i]) < 0)
-            return -ENOMEM;
-    return 0;
+    do_frame(w, registers, class, frame, position);
+    put_types(w, *of_class(w, class));
 }
 
-bool match_walk_stack(struct match_walk *w, const struct rules_stack *stack, struct rules_verdict *v)
+void match_walk_root(struct match_walk *w, uint32_t class)
 {
-    vec_clear(&w->list);
-    if (unlikely(stack->n == 0 || w->memory->error < 0 || w->frames->classes.n == 0))
-        return false;
-    bool ready = w->n_classes == w->frames->classes.n && w->is_started; /* walking makes no classes */
-    while (unlikely(!ready) || !(w->is_direct ? walk_direct(w, stack, v) : walk_parts(w, stack, v))) {
-        if (w->memory->error < 0)
-            return false;
-        if (prepare(w) < 0) {
-            match_memory_out(w->memory);
-            return false;
-        }
-        ready = w->is_started = true;
-        vec_clear(&w->list);
+    const uint32_t *bits = tuples_get(&w->frames->classes, class);
+    for (uint32_t i = w->root_is; i != LOWER_NONE; i = w->next_is[i])
+        put_bit(w->words, w->p->iss.p[i].bit, holds(w, bits, w->p->iss.p[i].test));
+}
+
+/* Of a chain's element: whether it was passed, and whether by the last frame. */
+enum { PASSED_NOT, PASSED_BEFORE, PASSED_LAST };
+
+void match_walk_save(const struct match_walk *w, uint32_t *saved, uint32_t position)
+{
+    memcpy(saved, w->words, w->n_words * sizeof *w->words);
+    memcpy(saved + w->n_words, w->live, w->n_masks * sizeof *w->live);
+    saved += w->n_words + 2 * w->n_masks;
+    for (uint32_t i = 0; i < w->n_passed; i++)
+        saved[i] = w->passed[i] == 0 ? PASSED_NOT : w->passed[i] == position ? PASSED_LAST : PASSED_BEFORE;
+}
+
+void match_walk_load(struct match_walk *w, const uint32_t *saved, uint32_t position)
+{
+    memcpy(w->words, saved, w->n_words * sizeof *w->words);
+    memcpy(w->live, saved + w->n_words, w->n_masks * sizeof *w->live);
+    saved += w->n_words + 2 * w->n_masks;
+    for (uint32_t i = 0; i < w->n_passed; i++)
+        w->passed[i] = saved[i] == PASSED_NOT ? 0 : saved[i] == PASSED_LAST ? position : UINT32_MAX;
+}
+
+/* The types of frames of one item, and what else they do. */
+static __attribute__((noinline)) uint64_t walk_frames(struct match_walk *w, const struct rules_stack *stack,
+                                                      struct rules_register *registers, uint32_t from,
+                                                      uint32_t to, uint32_t position)
+{
+    uint64_t types = 0;
+    for (uint32_t f = from; f < to; f++) {
+        types |= *of_class(w, stack->classes[f]);
+        do_frame(w, registers, stack->classes[f], f, position++);
     }
-    uint32_t root = w->p->facts.p[0].last, item = stack->items[stack->n - 1];
-    if (root != LOWER_NONE)
-        v->registers[root] =
-            (struct rules_register){stack->frames_at ? stack->frames_at[item + 1] - 1 : item, UINT32_MAX};
-    v->generation = w->generation;
-    return true;
+    return types;
+}
+
+/* Items from one on. */
+static inline __attribute__((always_inline)) uint64_t walk_items(struct match_walk *w,
+                                                                 const struct rules_stack *stack,
+                                                                 uint32_t from, uint32_t position,
+                                                                 struct rules_register *registers, bool few)
+{
+    const uint32_t *end = stack->items + stack->n, *frames_at = stack->frames_at,
+                   *classes = frames_at ? stack->item_classes : stack->classes;
+    const uint64_t *all = of_class(w, 0);
+    const ptrdiff_t stride = few ? STRIDE_FEW : w->stride;
+    uint64_t types = 0, live[MASKS_FEW];
+    memcpy(live, w->live, sizeof live);
+    position -= from; /* of an item, less its place */
+    for (const uint32_t *item = stack->items + from; item < end; item++) {
+        const uint64_t *asks = all + (int32_t)classes[*item] * stride;
+        uint64_t any = few ? (asks[1] & live[0]) | (asks[2] & live[1]) : 0;
+        for (uint32_t k = 0; k < w->n_masks && !few; k++)
+            any |= asks[1 + k] & w->live[k];
+        types |= asks[0];
+        if (likely(any == 0))
+            continue;
+        uint32_t frame = frames_at ? frames_at[*item] : *item,
+                 n = frames_at ? frames_at[*item + 1] - frame : 1;
+        types |=
+            walk_frames(w, stack, registers, frame, frame + n, (uint32_t)(item - stack->items) + position);
+        position += n - 1;
+        memcpy(live, w->live, sizeof live);
+    }
+    return types;
+}
+
+void match_walk_rest(struct match_walk *w, const struct rules_stack *stack, uint32_t item, uint32_t frame,
+                     uint32_t position, struct rules_register *registers)
+{
+    uint64_t types = 0;
+    uint32_t at = stack->items[item], root = stack->items[stack->n - 1];
+    if (stack->frames_at && frame > stack->frames_at[at]) { /* the others of an item */
+        uint32_t end = stack->frames_at[at + 1];
+        types = walk_frames(w, stack, registers, frame, end, position);
+        position += end - frame;
+        item++;
+    }
+    types |= likely(w->n_masks == MASKS_FEW) ? walk_items(w, stack, item, position, registers, true)
+                                             : walk_items(w, stack, item, position, registers, false);
+    put_types(w, types);
+    match_walk_root(w, stack->classes[stack->frames_at ? stack->frames_at[root + 1] - 1 : root]);
 }

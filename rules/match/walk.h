@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stack automaton: one walk from leaf to root answers every region, fact, chain and table at once.
+ * One walk over a stack, from leaf to root, answers every region, fact, chain, table and list of frames at
+ * once.
  */
 #ifndef RULES_MATCH_WALK_H
 #define RULES_MATCH_WALK_H
@@ -12,66 +13,32 @@
 #include "rules/match/frames.h"
 #include "rules/match/memory.h"
 #include "rules/match/shapes.h"
-#include "rules/match/tuples.h"
 
-#define MATCH_SPLIT          4096u       /* states of a part that can come apart */
-#define MATCH_SPLIT_OUTCOMES 16384u      /* outcomes of such a one */
-#define MATCH_PART_CELLS_MAX (1u << 20)  /* of a part, 2 bytes each */
-#define MATCH_CELLS_MAX      (1u << 23)  /* of all parts together */
-#define MATCH_STATES_MAX     65000u      /* the same; a state's number has 16 bits */
-#define MATCH_PUSH           0x80000000u /* an action that appends the frame to the list of an `each` */
-
-/* The registers a transition sets are written four at a time, without asking how many there are: `set` names
- * the last one again, or a spare register when there is none. */
-#define MATCH_SETS 4u
-struct transition {
-    uint32_t row;   /* where the next state's cells begin */
-    uint16_t next;  /* the state */
-    bool absorbing; /* the next state is */
-    bool slow;      /* more than MATCH_SETS actions, or one is a MATCH_PUSH */
-    uint16_t set[MATCH_SETS];
-};
-struct transition_actions {
-    uint32_t actions, n; /* all of them, for a slow transition */
-};
-
-/* For whoever finds things by state: zero in a state that is new. */
-struct state_mark {
-    uint32_t a, b;
-};
-
-/* A frame that an `each` took, in the walk of a part. */
+/* A frame that an `each` took. */
 struct list_item {
-    uint32_t part, each, frame, position;
+    uint32_t each, frame, position;
 };
 
-/* The columns of a class in a part's table: as any frame's, and as the root's. */
-struct class_columns {
-    uint16_t column, root;
+/* What a frame can do to the walk, a bit each of the masks below, in the order in which one frame does it. */
+enum walk_what {
+    WALK_AFTER, /* regions begin and end */
+    WALK_WHILE,
+    WALK_UNTIL,
+    WALK_FOUND, /* a fact, or a table's row: a bit of the state and a register */
+    WALK_FACT,  /* a fact that more is asked about: `last`, `first P is Q` */
+    WALK_ROW,   /* a row that ends those below it */
+    WALK_TABLE, /* a table decided by its first frame (`nearest leaf` without guards) */
+    WALK_CHAIN,
+    WALK_EACH
 };
-
-/* An automaton for some of the sources; walk.c says why. */
-struct walk_part {
-    uint32_t n_elements; /* sources, and what is kept */
-    uint32_t n_outcomes; /* made of its states */
-    uint32_t *needs;     /* [need_words] the components it follows */
-    uint32_t *asks;      /* what it asks of classes: masks, see walk.c */
-    bool by_type;        /* it also asks for a frame's type */
-    bool of_root;        /* it asks more of the root */
-
-    struct tuples columns;            /* the bits asked of a class: column - 1 */
-    VEC(struct class_columns) column; /* [class + 1]; [0] is RULES_MANY's */
-
-    struct tuples states; /* state - 1 */
-    VEC(uint16_t) cells;  /* [state × stride + column] */
-    uint32_t stride;
-    VEC(uint8_t) absorbing;       /* [state] no frame can change what it says */
-    VEC(struct state_mark) marks; /* [state] */
-    VEC(struct transition) transitions;
-    VEC(struct transition_actions) taken; /* [transition] */
-    VEC(uint32_t) actions;
-    uint32_t *loose; /* the words of state 0 */
-    uint32_t loose_steps;
+struct walk_item {
+    enum walk_what what;
+    uint32_t of;          /* which region, fact, table, … */
+    uint32_t node;        /* of facts and rows: what a frame has to be; … */
+    uint32_t bit;         /* … the bit of the state that says it … */
+    uint32_t first, last; /* … and the registers that remember it, the spare one where none does; … */
+    uint32_t is;          /* … of a fact the first `first P is Q` about it, or LOWER_NONE; … */
+    uint32_t below;       /* … of a row how many items from the next one on end with it */
 };
 
 struct match_walk {
@@ -79,43 +46,55 @@ struct match_walk {
     struct match_memory *memory;
     const struct match_frames *frames;
 
-    struct walk_part parts[RULES_PARTS_MAX];
-    uint32_t n_parts;
-    uint8_t *part_of; /* [source], and last of what is kept */
-    uint32_t n_state_words;
-    uint32_t n_classes;                       /* that have columns */
-    uint32_t n_states, n_cells;               /* of all parts */
-    uint32_t component[LOWER_COMPONENTS + 1]; /* the first of a kind */
-    bool is_started, is_direct;               /* is_direct: classes are columns, see walk.c */
-    struct walk_part *full;                   /* that has to come apart */
+    struct walk_item *items;
+    uint32_t n_items, n_masks; /* n_masks: words of 64 items */
+    uint64_t *start;           /* [n_masks] the items that are live before the leaf */
+    uint64_t *once;            /* … those that are not any more when they were done */
+    uint64_t *of_region;       /* [region × n_masks] … those that are live inside a region */
+    uint32_t *next_is;         /* [is] the next one about the same fact */
+    uint32_t root_is;          /* the first about the root; LOWER_NONE */
+    uint32_t types_of;         /* the `each` by type whose types are gathered aside; LOWER_NONE */
+    uint32_t *chain_at;        /* [chain] where its elements begin in `passed` */
+    uint32_t n_saved;          /* words */
 
-    VEC(struct list_item) list; /* of the last walk */
-    uint32_t generation;        /* how often states got new numbers */
-    uint64_t steps;             /* computed, because no table said them */
+    /* of frame classes, made as they are met */
+    VEC(uint64_t)
+    asks; /* [(class + 1) × stride] the bit of its type for `types_of`, and the items it does; class
+             -1 is RULES_MANY, which does what is never done */
+    VEC(uint16_t) rows; /* [class × tables] the first row it satisfies, + 1; 0: none */
+    uint32_t n_classes, stride;
 
-    /* one step being computed: the state, what it does, and whether the frame is in each region */
-    uint32_t *words, *step_actions, n_step_actions;
-    uint32_t *class;
-    uint8_t *in_region;
+    /* of the walk at hand */
+    uint32_t *words;                       /* [n_words] the state: bits as rules/program/lowered.h has them */
+    uint32_t n_words;                      /* an even number */
+    uint64_t *live;                        /* [n_masks] */
+    uint32_t *passed, n_passed;            /* [chain element] the frame that ended it last, from 1 */
+    uint32_t *begin, *end, n_begin, n_end; /* regions that begin and end behind the frame */
+    VEC(struct list_item) list;
+    uint64_t steps; /* frames that did something, since it was made */
 };
 
 /* As match_strings_init. */
 int match_walk_init(struct match_walk *w, const struct match_frames *frames);
-void match_walk_clear(struct match_walk *w); /* forgets all: it knows frame classes by number */
+void match_walk_clear(struct match_walk *w); /* forgets what it knows of classes by number */
 void match_walk_release(struct match_walk *w);
 
-/* A request begins: forgets what seems to be of yesterday. */
-void match_walk_begin(struct match_walk *w);
+/* Frame classes that are new become known. 0 or -ENOMEM. */
+int match_walk_classes(struct match_walk *w);
 
-/* One more outcome was made of a state of this part: when they become many, it comes apart. */
-void match_walk_outcome(struct match_walk *w, uint32_t part);
+/* The walk before its leaf; after one frame more, whose class is known; the same of the root, which is asked
+ * more than other frames. */
+void match_walk_start(struct match_walk *w);
+void match_walk_frame(struct match_walk *w, struct rules_register *registers, uint32_t class, uint32_t frame,
+                      uint32_t position);
+void match_walk_root(struct match_walk *w, uint32_t class);
 
-/* The words of the state that the last walk ended in: those that the sources of a part look at, or all. Valid
- * until the next walk. */
-const uint32_t *match_walk_words(const struct match_walk *w, const struct rules_verdict *v, uint32_t part);
-const uint32_t *match_walk_whole(const struct match_walk *w, const struct rules_verdict *v);
+/* What all that follows depends on, n_saved words: `words` come first. `position` is of the next frame. */
+void match_walk_save(const struct match_walk *w, uint32_t *saved, uint32_t position);
+void match_walk_load(struct match_walk *w, const uint32_t *saved, uint32_t position);
 
-/* Walks one stack. False when it has no frames or memory is out. */
-bool match_walk_stack(struct match_walk *w, const struct rules_stack *stack, struct rules_verdict *v);
+/* All frames from one of an item on, to the root. */
+void match_walk_rest(struct match_walk *w, const struct rules_stack *stack, uint32_t item, uint32_t frame,
+                     uint32_t position, struct rules_register *registers);
 
 #endif

@@ -124,7 +124,6 @@ static uint32_t lower_each(struct lower *l, const struct rule_source *source)
             return i;
     made.bit = made.by_type ? lower_take_bits(l, LOWER_TYPES + 1) : 0;
     p->any_by_type = p->any_by_type || made.by_type;
-    p->any_list = p->any_list || !made.by_type;
     if (made.by_type)
         p->key_fields |= 1u << RULE_FIELD_TYPE;
     return ADD(l, eaches, made);
@@ -202,8 +201,7 @@ static void begin(struct lower *l)
 {
     for (uint32_t i = 0; i < LOWER_DOMAIN_COLUMN; i++)
         ADD(l, domains, (struct lower_domain){.ftable = LOWER_NONE});
-    ADD(l, regions,
-        (struct lower_region){NULL, LOWER_NONE, LOWER_NONE, LOWER_NONE, false, lower_take_bits(l, 2)});
+    ADD(l, regions, (struct lower_region){NULL, LOWER_NONE, LOWER_NONE, LOWER_NONE, false});
     lower_root(l, lower_frame_or_any(l, NULL)); /* node 0: every frame */
     if (l->r == 0)
         lower_fact(l, 0, 0); /* fact 0: the stack has frames */

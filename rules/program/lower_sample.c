@@ -3,10 +3,10 @@
  * What is asked of whole samples: regions, facts, chains, tables over stacks; and the texts that go with
  * them.
  *
- * Each takes bits of the walk's state: a region two for its phase, a fact one ("some frame of the region was
- * such"), `first P is Q` one more, a chain two an element, a table one a row, or 16 where `nearest leaf`
- * settles it during the walk. `every` is the fact that some frame is *not* such, `no` the same fact as `any`.
- * A frame that a text reads later is kept in a register, which its fact or its table row sets.
+ * Each takes bits of the walk's state: a fact one ("some frame of the region was such"), `first P is Q` one
+ * more, a chain one, a table one a row, or 16 where `nearest leaf` settles it during the walk. `every` is the
+ * fact that some frame is *not* such, `no` the same fact as `any`. A frame that a text reads later is kept in
+ * a register, which its fact or its table row sets.
  *
  * Of texts nothing is computed here: what they mention is lowered, and they are evaluated on the tree itself
  * when the walk is over (rules/match/eval.c).
@@ -32,7 +32,6 @@ uint32_t lower_region(struct lower *l, const struct rule_region *region)
     made.after = region->after ? lower_root(l, lower_frame(l, region->after)) : LOWER_NONE;
     made.while_ = region->while_ ? lower_root(l, lower_frame(l, region->while_)) : LOWER_NONE;
     made.until = LOWER_NONE;
-    made.bit = lower_take_bits(l, 2);
     i = ADD(l, regions, made);
     if (i == LOWER_NONE)
         return i;
@@ -114,8 +113,7 @@ static void lower_calls(struct lower *l, const struct rule_sample *s)
     }
     for (uint32_t i = 0; i < s->n_chain; i++)
         nodes[i] = lower_root(l, lower_frame(l, s->chain[i]));
-    struct lower_chain made = {
-        .n = s->n_chain, .directly = s->directly, .bit = lower_take_bits(l, 2 * s->n_chain)};
+    struct lower_chain made = {.n = s->n_chain, .directly = s->directly, .bit = lower_take_bits(l, 1)};
     made.nodes = lower_add_kids(l, nodes, s->n_chain);
     lower_map_set(l, s, ADD(l, chains, made));
 }

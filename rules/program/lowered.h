@@ -9,10 +9,9 @@
  * wrote them.
  * - A *fact* is what a walk leaf → root finds out about (region, node): whether any frame of the region
  * satisfies it, and, where a text asks for it, which was the first and the last.
- * - The *state* of a walk is a string of bits: the phase of every region, every fact, `calls` chains, the
- * rows of tables, the frame types seen by `each distinct`. It changes with each frame by a function of
- * (state, frame class) alone; rules/match/match.h memoises that function, which makes it an automaton built
- * as stacks ask for it.
+ * - The *state* that a walk ends in is a string of bits: every fact, `calls` chains, the rows of tables, the
+ * frame types seen by `each distinct`. What a frame does to it is a function of what was found so far, which
+ * regions the walk is in, and the frame's class (rules/match/walk.c).
  *
  * What is left (texts, attributes, `when`) is evaluated on the tree itself, once per distinct combination of
  * what it read (rules/match/paths.h). So tree nodes are found again by their address, in `map`.
@@ -59,7 +58,6 @@ struct lower_region {
     const struct rule_region *source; /* NULL: the whole stack, region 0 */
     uint32_t after, while_, until;    /* nodes or LOWER_NONE */
     bool through;
-    uint32_t bit; /* two bits: the phase */
 };
 
 struct lower_fact {
@@ -76,8 +74,7 @@ struct lower_is {
     bool last;
 };
 
-/* `A calls B calls C`: two bits an element, "some frame so far" and "the frame just passed" ended this part.
- */
+/* `A calls B calls C`: a bit for the whole. */
 struct lower_chain {
     uint32_t n, nodes; /* nodes in kids */
     const bool *directly;
@@ -159,7 +156,6 @@ struct rules_program {
     uint32_t n_bits, n_regs, n_roots, atoms_max;
     uint32_t key_fields; /* mask of fields a frame class depends on */
     bool any_by_type;    /* a frame class also depends on the frame's type */
-    bool any_list;       /* some `each` needs the list of frames */
 };
 
 /* The number of a tree node, or LOWER_NONE when lowering never met it. */

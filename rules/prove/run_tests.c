@@ -67,17 +67,13 @@ static int count_sample(struct test_runner *r, uint32_t i)
     memset(r->held, 0, r->n_probes * sizeof *r->held);
     if (!test_walk(r, i, &v))
         return rules_matcher_error(r->matcher);
-    uint32_t outcome = rules_matcher_outcome(r->matcher, &v, r->active, &asker);
-    if (outcome == RULES_NONE)
+    struct rules_found found;
+    if (!rules_matcher_find(r->matcher, &v, r->active, &asker, &found))
         return -ENOMEM;
-    const struct rules_entry *frames;
-    uint32_t n = rules_matcher_frames(r->matcher, &v, outcome, &asker, &frames);
-    struct rules_outcome *o = rules_matcher_outcome_at(r->matcher, outcome);
-    for (uint32_t k = 0; k < o->n_entries; k++)
-        if (add_entry(r, &r->test->samples[i], rules_matcher_entry(r->matcher, o->entries + k)) < 0)
-            return -ENOMEM;
+    const struct rules_entry *entries;
+    uint32_t n = rules_matcher_entries(r->matcher, &v, &found, &asker, &entries);
     for (uint32_t k = 0; k < n; k++)
-        if (add_entry(r, &r->test->samples[i], &frames[k]) < 0)
+        if (add_entry(r, &r->test->samples[i], &entries[k]) < 0)
             return -ENOMEM;
     return rules_matcher_error(r->matcher);
 }

@@ -16,7 +16,7 @@
  *   --vary       each file in K variants (vary.h), one a round
  *   --scatter    stacks no program makes: every frame of every stack is drawn anew each round, from all that
  * the file has; WARM rounds (at least 1) go before those that are measured. What rules find out in such
- * stacks is always new: the worst there is for the automaton of rules/match/walk.c
+ * stacks is always new: the worst there is for rules/match/automaton.c
  *
  * Instructions instead of times, which other work on the machine disturbs: the first round (of all variants)
  * is warm up, the others go through measured_push(), so

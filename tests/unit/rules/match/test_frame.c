@@ -115,7 +115,7 @@ static void answer(struct asked *a, const struct sample *s, struct buffer *out)
                                 ask_profile, ask_linked, NULL,        NULL};
     const struct rules_profile profile = {BYTES_LIT("samples"), BYTES_LIT("count"), {0}, 0};
     uint32_t items[FRAMES], classes[FRAMES];
-    const struct rules_entry *frames;
+    const struct rules_entry *entries;
     a->s = s;
     buffer_clear(out, 1 << 16);
     ck_assert_uint_le(rules_program_registers(a->program), REGISTERS);
@@ -128,14 +128,11 @@ static void answer(struct asked *a, const struct sample *s, struct buffer *out)
     }
     if (!rules_matcher_walk(a->m, &(struct rules_stack){items, s->n, NULL, classes, NULL}, &v))
         return;
-    uint32_t outcome = rules_matcher_outcome(a->m, &v, rules_matcher_choose_one(a->m, &profile), &asker);
-    ck_assert_uint_ne(outcome, RULES_NONE);
-    uint32_t n = rules_matcher_frames(a->m, &v, outcome, &asker, &frames);
-    const struct rules_outcome *o = rules_matcher_outcome_at(a->m, outcome);
-    for (uint32_t i = 0; i < o->n_entries; i++)
-        put_entry(a, out, rules_matcher_entry(a->m, o->entries + i));
+    struct rules_found found;
+    ck_assert(rules_matcher_find(a->m, &v, rules_matcher_choose_one(a->m, &profile), &asker, &found));
+    uint32_t n = rules_matcher_entries(a->m, &v, &found, &asker, &entries);
     for (uint32_t i = 0; i < n; i++)
-        put_entry(a, out, &frames[i]);
+        put_entry(a, out, &entries[i]);
     ck_assert_int_eq(rules_matcher_error(a->m), 0);
     if (out->n > 0)
         sort_entries(out);

