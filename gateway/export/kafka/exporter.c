@@ -306,7 +306,7 @@ static int start(struct kafka *k, const struct kafka_settings *s, const struct e
         sending_release(&k->sending);
         return r;
     }
-    k->sending.base.terms.no_references = true; /* keys are made of what is written out */
+    k->sending.base.terms.no_references = k->is_keyed; /* keys are made of what is written out */
     return sending_start(&k->sending, sender, c, &settings, e);
 }
 

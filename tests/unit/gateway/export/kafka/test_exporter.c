@@ -47,6 +47,11 @@ const char *__lsan_default_suppressions(void)
 {
     return "leak:allocate_dtv\n";
 }
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void)
+{
+    return "print_suppressions=0";
+}
 
 static void on_done(void *user)
 {
@@ -207,6 +212,18 @@ static size_t push_one(struct bed *b)
     struct client_body *body = request(EBPF, &samples);
     push(b, body, samples);
     return samples;
+}
+
+/* Of attributes that refer to a string table there is no key; who wants none takes requests as they came. */
+UNIT(references_are_written_out_for_keys_alone)
+{
+    struct bed b;
+    open_bed(&b, CONFIG_TAKES_PROFILES, "");
+    ck_assert(b.exporter->terms.no_references);
+    close_bed(&b, NSEC_PER_SEC);
+    open_bed(&b, CONFIG_TAKES_PROFILES, "partition_profiles_by_resource_attributes: false");
+    ck_assert(!b.exporter->terms.no_references);
+    close_bed(&b, NSEC_PER_SEC);
 }
 
 UNIT(what_a_resource_sends_is_in_one_partition)
