@@ -22,6 +22,7 @@ struct php_place {
     bpf_u64 generator_class;   /* where the class Generator is said: zend_ce_generator; 0: it is not known */
     bpf_u64 fiber, fiber_size; /* make_fcontext, which fibers return to when they are done: their root */
     bpf_u16 generator_frame, generator_parent; /* in a zend_generator: execute_data, node.parent */
+    bpf_u16 handler;                           /* in a function written in C: its address; 0: not known */
     bpf_u16 file; /* in a function (zend_op_array): filename, then line_start and line_end */
     /* The kernel side does not look at these. */
     bpf_u16 version[3];
@@ -50,10 +51,15 @@ _Static_assert(sizeof(struct php_place) <= 8 * RUNTIME_PLACE_WORDS, "fits");
 #define PHP_IS_EVAL(function)     (((function)[0] & 4) != 0)
 
 /* Bits of a call. */
-#define PHP_CALL_CODE    (1u << 16) /* of what is in no function */
-#define PHP_CALL_TOP     (1u << 17)
-#define PHP_CALL_CLOSURE (1u << 22)
-#define PHP_CALL_FAKE    (1u << 23) /* … which is a reference to a function */
+#define PHP_CALL_CODE      (1u << 16) /* of what is in no function */
+#define PHP_CALL_TOP       (1u << 17)
+#define PHP_CALL_CLOSURE   (1u << 22)
+#define PHP_CALL_GENERATOR (1u << 24)
+#define PHP_CALL_FAKE      (1u << 23) /* … which is a reference to a function */
+
+/* A function written in C, and what it begins with jumping to, which is in its source file: the code is this
+ * near its address. */
+#define PHP_HANDLER_NEAR 32768u
 
 /* Generators that wait for another one ("yield from") are in no list: a frame without a function has the one
  * that was asked (This, an object of class Generator), and each knows the one that it waits for. */
@@ -72,15 +78,13 @@ enum php_where {
 #define PHP_WHERE(where) ((where)&7)
 
 /* A word: `extra` is the line; `where` the function, and `file` is made of what tells it from another one
- * that gets its memory: pointers to its name and class, the hash of its file's name (of internal ones: its
- * own), and its lines. What is not a function that somebody has defined is gone as soon as it is not run any
- * more: there `where` is the name of its file, which stays for longer, and `file` made of that one's hash
- * alone. */
+ * that gets its memory: a pointer to its class, the hashes of its name and of its file's, and its lines. What
+ * is not a function that somebody has defined is gone as soon as it is not run any more: there `where` is the
+ * name of its file, which stays for longer, and `file` made of that one's hash alone. */
 #define PHP_NO_LINE 0u /* or one that is too large */
-#define PHP_COOKIE(function, hash, lines)                                                               \
-    ((bpf_u32)(((function)[PHP_FUNCTION_NAME] * 0x9e3779b97f4a7c15ull ^                                 \
-                (function)[PHP_FUNCTION_SCOPE] * 0xd6e8feb86659fd93ull ^ (hash)*0xc2b2ae3d27d4eb4full ^ \
-                (lines)*0xff51afd7ed558ccdull) >>                                                       \
+#define PHP_COOKIE(function, name_hash, file_hash, lines)                                                    \
+    ((bpf_u32)(((name_hash)*0x9e3779b97f4a7c15ull ^ (function)[PHP_FUNCTION_SCOPE] * 0xd6e8feb86659fd93ull ^ \
+                (file_hash)*0xc2b2ae3d27d4eb4full ^ (lines)*0xff51afd7ed558ccdull) >>                        \
                32))
 #define PHP_FILE_COOKIE(hash) ((bpf_u32)((hash)*0xc2b2ae3d27d4eb4full >> 32))
 

@@ -17,7 +17,7 @@
 /* What a walk knows, and what it has read: the kernel's stack is short, and its verifier does not follow what
  * is elsewhere through all its branches. All 0 but `is_begun` and `is_inside` may be anything at first. */
 struct php_walk {
-    bpf_u32 is_begun;         /* the thread's first frame was looked for */
+    bpf_u32 is_begun;         /* the thread's first frame was looked for: PHP_BEGUN; or PHP_CALLED */
     bpf_u32 is_inside;        /* of this frame of the machine, more are to come */
     bpf_u64 frame;            /* the next one; 0: there is none */
     bpf_u64 asked;            /* the generator that waits for the one that was told; 0: there is none */
@@ -27,8 +27,9 @@ struct php_walk {
     bpf_u32 is_internal;      /* the function is not written in PHP */
     bpf_u32 what;             /* … and is enum php_where */
     struct sample_frame word; /* the frame's; `where` 0: it has none */
-    bpf_u64 one;              /* what was read last */
+    bpf_u64 one, name_hash;   /* what was read last; and before that */
     bpf_u32 line, was_inside;
+    bpf_u64 called; /* the frame of the machine in PHP's file that was met last; of PHP_CALLED */
     bpf_u64 read[PHP_FRAME_WORDS];
     bpf_u64 function[PHP_FUNCTION_WORDS];
     bpf_u64 source[PHP_SOURCE_WORDS];
@@ -39,6 +40,9 @@ struct php_walk {
  * before it calls what may ask. By DWARF number. */
 #define PHP_REGISTER_FRAME  14u
 #define PHP_REGISTER_OPLINE 15u
+
+#define PHP_BEGUN  1u
+#define PHP_CALLED 2u
 
 #define PHP_INLINE static inline __attribute__((always_inline))
 
@@ -81,15 +85,20 @@ PHP_INLINE void php_word(const struct php_place *p, struct php_walk *c)
     if (!function || RUNTIME_READ(c->function, sizeof c->function, function))
         return;
     c->is_internal = PHP_IS_INTERNAL(c->function);
-    c->source[0] = c->function[PHP_FUNCTION_NAME];
+    c->source[0] = 0;
     c->source[1] = 0;
-    if ((!c->is_internal && RUNTIME_READ(c->source, sizeof c->source, function + p->file)) ||
-        RUNTIME_READ(&c->one, 8, c->source[0] + PHP_STRING_HASH_AT))
+    c->one = 0;
+    c->name_hash = 0;
+    if (!c->is_internal && (RUNTIME_READ(c->source, sizeof c->source, function + p->file) ||
+                            RUNTIME_READ(&c->one, 8, c->source[0] + PHP_STRING_HASH_AT)))
         return;
+    if ((c->is_internal || c->function[PHP_FUNCTION_NAME]) &&
+        RUNTIME_READ(&c->name_hash, 8, c->function[PHP_FUNCTION_NAME] + PHP_STRING_HASH_AT))
+        return; /* a fiber's own frame has none */
     c->what = php_what(c);
     c->word.extra = php_line(c);
     c->word.where = function;
-    c->word.file = PHP_COOKIE(c->function, c->one, c->source[1]);
+    c->word.file = PHP_COOKIE(c->function, c->name_hash, c->one, c->source[1]);
     if (*(volatile bpf_u32 *)&c->what) {
         c->word.where = (c->source[0] & ~7ull) | c->what;
         c->word.file = PHP_FILE_COOKIE(c->one);
@@ -158,10 +167,46 @@ PHP_INLINE enum php_entry php_enter(const struct php_place *p, struct unwind_reg
     return PHP_ROOT;
 }
 
-/* A step at `address`, in whose frame the registers have `frame` and `opline` (0: not known). STEP_NATIVE:
- * the frame of the machine is what there is. Else c->word is a word, and STEP_TAKEN says that it is not the
- * last of this frame of the machine (.where 0: there is none), STEP_LAST that it is. STEP_PASSED: there is
- * none, and this frame of the machine has had words. */
+/* Whether the frame that was read is one of a callback's that is not entered yet: then what has called it is
+ * what the loop has just called. */
+PHP_INLINE int php_is_to_come(const struct php_place *p, struct php_walk *c)
+{
+    return c->is_begun == PHP_CALLED && p->handler &&
+           (c->read[PHP_FRAME_TYPE] & (PHP_CALL_TOP | PHP_CALL_GENERATOR)) == PHP_CALL_TOP &&
+           !RUNTIME_READ(&c->one, 8, c->read[PHP_FRAME_PREVIOUS] + 8 * PHP_FRAME_FUNCTION) &&
+           !RUNTIME_READ(c->function, sizeof c->function, c->one) && PHP_IS_INTERNAL(c->function) &&
+           !RUNTIME_READ(&c->one, 8, c->one + p->handler) &&
+           c->called - c->one + PHP_HANDLER_NEAR < 2 * PHP_HANDLER_NEAR;
+}
+
+/* Finds the first frame. Between a frame being made for a callback, or left, and its call of execute_ex being
+ * so, what executor_globals says is one frame off from the stack of the machine. `frame` is what the thread's
+ * registers say, which may be anything, but for one that the first frame has called. */
+PHP_INLINE void php_begin(const struct php_place *p, struct php_walk *c, bpf_u64 frame)
+{
+    c->frame = 0;
+    c->delegates = 0;
+    c->asked = 0;
+    c->is_fiber = c->is_inside;
+    if (!RUNTIME_READ(&c->frame, 8, p->current) && c->frame) {
+        bpf_u64 current = c->frame;
+        if (!RUNTIME_READ(c->read, sizeof c->read, frame) && c->read[PHP_FRAME_PREVIOUS] == current &&
+            (c->read[PHP_FRAME_TYPE] & PHP_CALL_TOP))
+            c->frame = frame;
+        else if (RUNTIME_READ(c->read, sizeof c->read, current))
+            c->read[PHP_FRAME_TYPE] = 0;
+        if (php_is_to_come(p, c))
+            c->frame = c->read[PHP_FRAME_PREVIOUS];
+    }
+    c->is_begun = PHP_BEGUN;
+}
+
+/* A step at `address`. `frame` and `opline` are what the thread's registers say, if those of this frame of
+ * the machine are known; else `opline` is 0, and `frame` may be anything. STEP_NATIVE: the frame of the
+ * machine is what there is. Else c->word is a word, and STEP_TAKEN says that it is not the last of this frame
+ * of the machine
+ * (.where 0: there is none), STEP_LAST that it is. STEP_PASSED: there is none, and this frame of the machine
+ * has had words. */
 PHP_INLINE int php_walk_on(const struct php_place *p, struct php_walk *c, bpf_u64 address, bpf_u64 frame,
                            bpf_u64 opline)
 {
@@ -169,14 +214,8 @@ PHP_INLINE int php_walk_on(const struct php_place *p, struct php_walk *c, bpf_u6
     c->word = (struct sample_frame){.kind = SAMPLE_FRAME_WORD, .runtime = RUNTIME_PHP};
     if (!is_inside && !php_is_in_loop(p, address))
         return STEP_NATIVE;
-    if (!c->is_begun) {
-        c->is_begun = 1;
-        c->delegates = 0;
-        c->asked = 0;
-        c->is_fiber = is_inside;
-        if (RUNTIME_READ(&c->frame, 8, p->current))
-            c->frame = 0;
-    }
+    if (c->is_begun != PHP_BEGUN)
+        php_begin(p, c, frame);
     c->was_inside = is_inside;
     bpf_u32 is_delegate = c->asked != 0;
     bpf_u64 at = is_delegate ? php_delegate(p, c) : c->frame;
@@ -187,7 +226,7 @@ PHP_INLINE int php_walk_on(const struct php_place *p, struct php_walk *c, bpf_u6
         c->is_inside = 0;
         return c->was_inside ? STEP_PASSED : STEP_NATIVE;
     }
-    if (frame == at)
+    if (frame == at && opline)
         c->read[PHP_FRAME_OPLINE] = opline;
     c->is_inside = 1;
     php_word(p, c);

@@ -133,9 +133,15 @@ __attribute__((noinline)) int php_machine(__u32 slot, __u64 address)
         return STEP_NATIVE;
     struct walk *w = &s->walk;
     struct php_walk *c = (struct php_walk *)w->runtime.word;
-    enum php_entry entry = php_enter((const struct php_place *)w->runtime.place.word, &w->at);
-    if (entry == PHP_OTHER)
+    const struct php_place *place = (const struct php_place *)w->runtime.place.word;
+    enum php_entry entry = php_enter(place, &w->at);
+    if (entry == PHP_OTHER) {
+        if (!php_is_in_loop(place, address)) {
+            c->called = address;
+            c->is_begun = c->is_begun ?: PHP_CALLED;
+        }
         return STEP_NATIVE;
+    }
     if (entry == PHP_COMPILED)
         return STEP_TAKEN;
     add_frame(s, code_frame(w, address)); /* no room: the next step says so */
@@ -162,8 +168,8 @@ __attribute__((noinline)) int php_frame(__u32 slot, __u64 address)
     struct php_walk *c = (struct php_walk *)r->word;
     _Static_assert(sizeof *c <= sizeof r->word, "fits");
     const struct php_place *place = (const struct php_place *)r->place.word;
-    int did = php_walk_on(place, c, r->is_ahead ? place->start[0] : address,
-                          w->at.has_all ? w->at.all[PHP_REGISTER_FRAME] : 0, w->at.all[PHP_REGISTER_OPLINE]);
+    int did = php_walk_on(place, c, r->is_ahead ? place->start[0] : address, w->at.all[PHP_REGISTER_FRAME],
+                          w->at.has_all ? w->at.all[PHP_REGISTER_OPLINE] : 0);
     r->inside = c->is_inside ? RUNTIME_PHP : 0;
     return did;
 }

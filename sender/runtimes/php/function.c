@@ -16,22 +16,35 @@
 /* A function as it was read. */
 struct function {
     uint64_t word[PHP_FUNCTION_WORDS];
-    uint64_t source[PHP_SOURCE_WORDS]; /* of an internal one: its name, 0 */
+    uint64_t source[PHP_SOURCE_WORDS]; /* of an internal one: 0 */
 };
+
+static bool read_hash(const struct source *memory, uint64_t string, uint64_t *ret)
+{
+    return source_read(memory, string + PHP_STRING_HASH_AT, ret, sizeof *ret);
+}
 
 /* Whether it is the word's function that is there. */
 static bool read_function(const struct source *memory, const struct php_place *place,
                           const struct sample_frame *word, struct function *ret)
 {
-    uint64_t at = word->where & ~7ull, hash;
-    if (!source_read(memory, at, ret->word, sizeof ret->word))
-        return false;
-    ret->source[0] = ret->word[PHP_FUNCTION_NAME];
-    ret->source[1] = 0;
-    return (PHP_IS_INTERNAL(ret->word) ||
-            source_read(memory, at + place->file, ret->source, sizeof ret->source)) &&
-           source_read(memory, ret->source[0] + PHP_STRING_HASH_AT, &hash, sizeof hash) &&
-           PHP_COOKIE(ret->word, hash, ret->source[1]) == word->file;
+    uint64_t at = word->where & ~7ull, name_hash, file_hash = 0;
+    ret->source[0] = ret->source[1] = 0;
+    return source_read(memory, at, ret->word, sizeof ret->word) &&
+           (PHP_IS_INTERNAL(ret->word) ||
+            (source_read(memory, at + place->file, ret->source, sizeof ret->source) &&
+             read_hash(memory, ret->source[0], &file_hash))) &&
+           read_hash(memory, ret->word[PHP_FUNCTION_NAME], &name_hash) &&
+           PHP_COOKIE(ret->word, name_hash, file_hash, ret->source[1]) == word->file;
+}
+
+/* As zend_inline_hash_func (DJBX33A): a string that was written over has another one, mostly. */
+static uint64_t hash_of(const char *text, size_t n)
+{
+    uint64_t hash = 5381;
+    for (size_t i = 0; i < n; i++)
+        hash = 33 * hash + (uint64_t)(int8_t)text[i];
+    return hash | 1ull << 63;
 }
 
 /* A string, to its first NUL: classes without a name have their file and line behind one. .n 0: there is
@@ -39,11 +52,13 @@ static bool read_function(const struct source *memory, const struct php_place *p
  */
 static struct bytes read_string(const struct source *memory, uint64_t at, char to[PHP_NAME_MAX])
 {
-    uint64_t length;
-    if (!at || !source_read(memory, at + PHP_STRING_LENGTH_AT, &length, sizeof length))
+    uint64_t hash, length;
+    if (!at || !read_hash(memory, at, &hash) ||
+        !source_read(memory, at + PHP_STRING_LENGTH_AT, &length, sizeof length))
         return BYTES_LIT("");
     size_t n = (size_t)min_of(length, (uint64_t)PHP_NAME_MAX);
-    if (!source_read(memory, at + PHP_STRING_TEXT_AT, to, n))
+    if (!source_read(memory, at + PHP_STRING_TEXT_AT, to, n) ||
+        (hash && n == length && hash_of(to, n) != hash))
         return BYTES_LIT("");
     n = strnlen(to, n);
     if (n < length && n == PHP_NAME_MAX) { /* not in the middle of a character */
@@ -54,17 +69,18 @@ static struct bytes read_string(const struct source *memory, uint64_t at, char t
     return bytes_of(to, n);
 }
 
-/* "Class::method", or the function alone. */
+/* "Class::method", or the function alone; .n 0: it is gone. */
 static struct bytes full_name(const struct source *memory, const struct function *f, struct arena *text)
 {
     char name[PHP_NAME_MAX], class[PHP_NAME_MAX], both[2 * PHP_NAME_MAX + 2];
-    uint64_t of = 0;
+    uint64_t of;
     struct bytes method = read_string(memory, f->word[PHP_FUNCTION_NAME], name), scope = BYTES_LIT("");
-    if (f->word[PHP_FUNCTION_SCOPE] &&
-        source_read(memory, f->word[PHP_FUNCTION_SCOPE] + PHP_CLASS_NAME_AT, &of, sizeof of))
-        scope = read_string(memory, of, class);
-    if (method.n == 0 || scope.n == 0)
+    if (method.n == 0 || !f->word[PHP_FUNCTION_SCOPE])
         return arena_copy(text, method);
+    if (source_read(memory, f->word[PHP_FUNCTION_SCOPE] + PHP_CLASS_NAME_AT, &of, sizeof of))
+        scope = read_string(memory, of, class);
+    if (scope.n == 0)
+        return scope;
     memcpy(both, scope.p, scope.n);
     memcpy(both + scope.n, "::", 2);
     memcpy(both + scope.n + 2, method.p, method.n);
@@ -83,11 +99,11 @@ static void file_name(const struct source *memory, const struct sample_frame *wo
     char file[PHP_NAME_MAX];
     uint64_t at = word->where & ~7ull, hash[2];
     ret->name = what < sizeof names / sizeof *names ? bytes_str(names[what]) : BYTES_LIT("");
-    if (!source_read(memory, at + PHP_STRING_HASH_AT, &hash[0], sizeof *hash))
+    if (!read_hash(memory, at, &hash[0]))
         return;
     struct bytes path = read_string(memory, at, file);
-    if (!source_read(memory, at + PHP_STRING_HASH_AT, &hash[1], sizeof *hash) ||
-        PHP_FILE_COOKIE(hash[0]) != word->file || PHP_FILE_COOKIE(hash[1]) != word->file)
+    if (!read_hash(memory, at, &hash[1]) || PHP_FILE_COOKIE(hash[0]) != word->file ||
+        PHP_FILE_COOKIE(hash[1]) != word->file)
         return; /* it is gone by now, as eval's is with it */
     ret->file = arena_copy(text, path);
     ret->line = word->extra;

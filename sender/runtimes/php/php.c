@@ -21,10 +21,11 @@ static const struct layout {
     uint16_t version;                           /* major << 8 | minor */
     uint16_t current;                           /* zend_executor_globals.current_execute_data */
     uint16_t file;                              /* zend_op_array.filename */
+    uint16_t handler;                           /* zend_internal_function.handler; 0: not known */
     uint16_t generator_frame, generator_parent; /* zend_generator.execute_data, .node.parent */
 } layouts[] = {
-    {0x704, 488, 136, 64, 160}, {0x800, 488, 144, 56, 152}, {0x802, 488, 152, 56, 152},
-    {0x803, 488, 144, 56, 152}, {0x804, 488, 168, 56, 152}, {.version = 0x805},
+    {0x704, 488, 136, 48, 64, 160}, {0x800, 488, 144, 0, 56, 152},  {0x802, 488, 152, 72, 56, 152},
+    {0x803, 488, 144, 0, 56, 152},  {0x804, 488, 168, 88, 56, 152}, {.version = 0x805},
 };
 
 static const struct layout *layout_of(const uint16_t version[3])
@@ -70,6 +71,7 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
                               .fiber_size = binary.fiber_size,
                               .generator_frame = layout->generator_frame,
                               .generator_parent = layout->generator_parent,
+                              .handler = layout->handler,
                               .file = layout->file};
     memcpy(place.version, details.version, sizeof place.version);
     memcpy(ret->word, &place, sizeof place);

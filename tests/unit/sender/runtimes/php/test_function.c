@@ -28,6 +28,7 @@ static const struct php_place place = {.start = {LOOP},
                                        .generator_class = GENERATOR,
                                        .generator_frame = 56,
                                        .generator_parent = 152,
+                                       .handler = 72,
                                        .file = 152};
 static uint64_t n_strings, n_functions, n_frames;
 
@@ -47,7 +48,10 @@ static void begin(void)
 static uint64_t string(const char *text, size_t n)
 {
     uint64_t at = STRINGS + 1024 * n_strings++;
-    put(at + PHP_STRING_HASH_AT, 0x1234567 * n_strings);
+    uint64_t hash = 5381;
+    for (size_t i = 0; i < n; i++)
+        hash = 33 * hash + (uint64_t)(int8_t)text[i];
+    put(at + PHP_STRING_HASH_AT, hash | 1ull << 63);
     put(at + PHP_STRING_LENGTH_AT, n);
     memcpy(memory + at + PHP_STRING_TEXT_AT, text, n < 900 ? n : 900);
     return at;
@@ -214,6 +218,59 @@ UNIT(generators_that_wait_for_others_are_told)
     ck_assert_str_eq(told(STEP_LAST), "{main} /srv/a.php:15");
 }
 
+#define HANDLER 0x500000u
+
+/* A callback's frame, that of who calls it, and the function that called that. */
+static uint64_t call_back(uint32_t type)
+{
+    begin();
+    walk = (struct php_walk){0};
+    uint64_t file = STRING("/srv/a.php"), of = function(1, STRING("map"), 0, 0);
+    put(of + place.handler, HANDLER);
+    uint64_t back = frame(function(2, STRING("f"), 0, file), type);
+    frame(of, 0);
+    frame(function(2, STRING("g"), 0, file), PHP_CALL_TOP);
+    return back;
+}
+
+UNIT(a_callback_s_frame_is_not_told_before_it_is_entered)
+{
+    call_back(PHP_CALL_TOP);
+    ck_assert_str_eq(told(STEP_LAST), "f /srv/a.php:15");
+    ck_assert_str_eq(told(STEP_TAKEN), "map :0");
+    call_back(PHP_CALL_TOP);
+    walk.is_begun = PHP_CALLED;
+    walk.called = HANDLER - 100; /* what the loop has called is map, and that has not called it yet */
+    ck_assert_str_eq(told(STEP_TAKEN), "map :0");
+    ck_assert_str_eq(told(STEP_LAST), "g /srv/a.php:15");
+    call_back(PHP_CALL_TOP);
+    walk.is_begun = PHP_CALLED;
+    walk.called = HANDLER + 2 * PHP_HANDLER_NEAR; /* something else */
+    ck_assert_str_eq(told(STEP_LAST), "f /srv/a.php:15");
+    call_back(PHP_CALL_TOP | PHP_CALL_GENERATOR);
+    walk.is_begun = PHP_CALLED;
+    walk.called = HANDLER;
+    ck_assert_str_eq(told(STEP_LAST), "f /srv/a.php:15");
+}
+
+UNIT(a_callback_s_frame_is_told_until_it_is_left)
+{
+    uint64_t back = call_back(PHP_CALL_TOP);
+    put(CURRENT, back + 128);
+    ck_assert_int_eq(php_walk_on(&place, &walk, LOOP, back, 0), STEP_LAST);
+    ck_assert_str_eq(told(STEP_TAKEN), "map :0");
+    call_back(PHP_CALL_TOP);
+    put(CURRENT, back + 128);
+    walk.is_begun = PHP_CALLED;
+    walk.called = HANDLER; /* it is being made: its frame is in the registers already */
+    ck_assert_int_eq(php_walk_on(&place, &walk, LOOP, back, 0), STEP_TAKEN);
+    ck_assert_str_eq(told(STEP_LAST), "g /srv/a.php:15");
+    call_back(0); /* a function that the first one has called itself */
+    put(CURRENT, back + 128);
+    ck_assert_int_eq(php_walk_on(&place, &walk, LOOP, back, 0), STEP_TAKEN);
+    ck_assert_str_eq(told(STEP_LAST), "g /srv/a.php:15");
+}
+
 UNIT(the_machine_s_frames_that_no_table_knows)
 {
     struct unwind_registers at = {.ip = 0x7000000, .bp = 0x1234, .is_return = 1};
@@ -252,11 +309,11 @@ UNIT(below_a_fiber_is_who_has_resumed_it)
     ck_assert(walk.is_fiber && walk.word.where);
 }
 
-/* The function at FUNCTIONS goes after its name was read. */
+/* The function goes after its name was read. */
 static void free_it(void)
 {
-    if (reads > 5)
-        put(FUNCTIONS + 8 * PHP_FUNCTION_NAME, 0x7770);
+    if (reads > 8)
+        put(FUNCTIONS + 256 + 8 * PHP_FUNCTION_SCOPE, 0x7770);
 }
 
 UNIT(another_one_in_its_memory_has_not_its_name)
@@ -264,18 +321,23 @@ UNIT(another_one_in_its_memory_has_not_its_name)
     char text[4096];
     struct runtime_name name;
     begin();
-    uint64_t file = STRING("/srv/a.php");
-    frame(function(2, STRING("f"), 0, file), PHP_CALL_TOP);
+    uint64_t file = STRING("/srv/a.php"), f = STRING("f"), scope = STRING("A");
+    frame(function(2, f, class(scope), file), PHP_CALL_TOP);
     walk = (struct php_walk){0};
-    ck_assert_str_eq(told(STEP_LAST), "f /srv/a.php:15");
+    ck_assert_str_eq(told(STEP_LAST), "A::f /srv/a.php:15");
     struct sample_frame word = walk.word;
     word.file++;
     ck_assert(!name_of(&word, &name, text));
     word.file--;
-    uint64_t hash = 0x1234567;
-    put(file + PHP_STRING_HASH_AT, hash + 1); /* another file's name */
-    ck_assert(!name_of(&word, &name, text));
-    put(file + PHP_STRING_HASH_AT, hash);
+    uint64_t strings[] = {file, f, scope};
+    for (size_t i = 0; i < 3; i++) {
+        memory[strings[i] + PHP_STRING_HASH_AT]++; /* another name */
+        ck_assert(!name_of(&word, &name, text));
+        memory[strings[i] + PHP_STRING_HASH_AT]--;
+        memory[strings[i] + PHP_STRING_TEXT_AT]++; /* it was written over */
+        ck_assert(i == 0 ? name_of(&word, &name, text) && name.file.n == 0 : !name_of(&word, &name, text));
+        memory[strings[i] + PHP_STRING_TEXT_AT]--;
+    }
     ck_assert(name_of(&word, &name, text));
     reads = 0;
     on_read = free_it;
