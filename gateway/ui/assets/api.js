@@ -3,7 +3,7 @@
 
 const BASE = 'api/v1/look/';
 const AT_ONCE = 3; // the gateway runs four queries at a time: one is left to others
-const TRIES = 5;
+const TRIES = 10; // queries that were given up run on for a while
 
 export class Refused extends Error {
   constructor(status, words) {
