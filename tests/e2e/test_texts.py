@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import subprocess
+import threading
 
 from programs import BUILD, DATA, PATIENCE
 
@@ -124,10 +125,13 @@ def test_two_hundred_files_at_once_through_a_pipe_each(tmp_path):
     names = [f"f{i}" for i in range(200)]
     for name in names:
         os.mkfifo(tmp_path / name)
-    done = subprocess.Popen([BUILD / "profgate", "convert", "--to", "folded", *(tmp_path / name for name in names), tmp_path / "out"])
-    for name in names:
-        (tmp_path / name).write_text(f"main;{name} 7\n")
-    assert done.wait(PATIENCE) == 0
+
+    def write():  # each waits for who reads it
+        for name in names:
+            (tmp_path / name).write_text(f"main;{name} 7\n")
+    threading.Thread(target=write, daemon=True).start()
+    done = profgate("convert", "--to", "folded", *(tmp_path / name for name in names), tmp_path / "out")
+    assert done.returncode == 0, done.stderr
     assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == {f"{name}.folded": f"main;{name} 7\n" for name in names}
 
 
