@@ -170,7 +170,7 @@ def test_code_that_yjit_makes_is_walked_through():
     if not OWN or subprocess.run([OWN, "--yjit", "-e", "exit RubyVM::YJIT.enabled?"], capture_output=True).returncode != 0:
         pytest.skip("no Ruby with YJIT here")
     program = Process([OWN, "--yjit", PROGRAM, "60"])
-    receiver = seen(program, 1500)
+    receiver = seen(program, 600)
     hits, exact, complete, named, odd = judge(receiver.of(program.pid))
     text = f"{hits} samples, exact {exact / hits:.3%}, complete {complete / hits:.3%}, named {named / hits:.3%}"
     print("\n" + text, *odd[:4], sep="\n    ")
