@@ -150,20 +150,25 @@ def test_three_share_a_topic_one_is_killed_and_one_joins(broker, produce, of_sma
     def partitions(*gateways):
         return [g.total("profgate_kafka_partitions") for g in gateways]
 
+    def is_committed():
+        return broker.committed(f"{topic}-group", topic) == broker.ends(topic)
+
     send(60)
     produce(topic, [b"\xff is no request", b""], 6)
     with running(*(member(broker, topic, name, tmp_path) for name in ("a", "b", "c"))) as (a, b, c):
         wait_for(lambda: partitions(a, b, c) == [2, 2, 2], "partitions to be shared")
         send(60)
-        wait_for(lambda: a.total("profgate_kafka_messages_total", outcome="ok") > 0, "the one that is killed to have counted")
+        wait_for(is_committed, "the group to be at rest")
+        before = a.total("profgate_kafka_messages_total", outcome="ok")
         send(60)
+        wait_for(lambda: a.total("profgate_kafka_messages_total", outcome="ok") > before, "the one that is killed to be at it")
         os.kill(a.pid, signal.SIGKILL)
         a.wait()
         with running(member(broker, topic, "d", tmp_path)) as d:
             send(60)
             wait_for(lambda: partitions(b, c, d) == [2, 2, 2], "the partitions of the killed one to be shared")
             send(60)
-            wait_for(lambda: broker.committed(f"{topic}-group", topic) == broker.ends(topic), "all to be committed")
+            wait_for(is_committed, "all to be committed")
             lost = sum(g.total("profgate_kafka_partitions_lost_total") for g in (b, c, d))
             passed_over = sum(g.total("profgate_kafka_messages_total", outcome="malformed") for g in (b, c, d))
             logs = [g.stop() for g in (b, c, d)] and "".join(g.log() for g in (a, b, c, d))
