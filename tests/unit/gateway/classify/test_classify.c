@@ -15,6 +15,7 @@
 #include "proto/otlp/write/build.h"
 #include "proto/otlp/view/profiles.h"
 #include "rules/compile.h"
+#include "rules/match/parts.h"
 #include "rules/program/program.h"
 #include "tests/lib/unit.h"
 #include "tests/unit/gateway/classify/fake_aggregate.h"
@@ -566,5 +567,51 @@ UNIT(a_sample_with_a_trace_is_offered_for_each_series_it_adds_to)
     ck_assert_mem_eq(e->span_id, none, 8);
     ck_assert_uint_eq(e->time_unix_nano, 0);
     ck_assert_int_eq(sum_of(w, "time{}"), 7000);
+    world_free(w);
+}
+
+/* Sources dealt out to parts, as scattered stacks would have it: a sample has an outcome a part, and is
+ * counted, or said not to be weighed, once. */
+UNIT(parts_of_states_change_no_sum)
+{
+    static const char *const wants[] = {"time{}",     "sum{}",      "a{}",        "b{l=c}",     "b{l=b}",
+                                        "each{fn=a}", "each{fn=b}", "each{fn=c}", "slow{fn=a}", "slow{fn=b}"};
+    struct world *w =
+        world_new("counter time { describe \"d\" unit \"s\" on any value time }\n"
+                  "counter sum { describe \"d\" unit \"1\" on any value sum }\n"
+                  "counter slow { describe \"d\" unit \"s\" on any value time  each frame is (\"a\" | \"b\")"
+                  "               label fn = function of frame }\n" C("a", "where any frame is \"a\"")
+                      C("b", "where any frame is \"b\" label l = function of leaf")
+                          C("each", "each frame label fn = function of frame"));
+    uint32_t frames[3] = {frame(w, "go", "a"), frame(w, "go", "b"), frame(w, "go", "c")};
+    static const int64_t values[] = {5, -3, 7};
+    int64_t sums[ARRAY_LEN(wants)];
+    uint64_t unweighed = 0;
+    resource(w, "shop");
+    profile(w, "cpu", "nanoseconds", 0, 1);
+    for (uint32_t i = 0; i < 27; i++) {
+        uint32_t stack[3] = {frames[i % 3], frames[i / 3 % 3], frames[i / 9]};
+        build_sample(w->b, &(struct build_sample){.stack = build_stack(w->b, stack, 1 + i % 3),
+                                                  .values = &values[i % 3],
+                                                  .n_values = 1});
+    }
+    finish(w);
+    struct match_states *states = &w->classify->matcher->states;
+    for (uint32_t parts = 1; parts <= 5; parts++) {
+        push(w);
+        ck_assert_uint_eq(states->n_parts, parts);
+        for (size_t i = 0; i < ARRAY_LEN(wants); i++) {
+            int64_t sum = sum_of(w, wants[i]);
+            ck_assert_int_gt(sum, -1);
+            ck_assert_int_eq(parts == 1 ? (sums[i] = sum) : sums[i], sum);
+        }
+        if (parts == 1)
+            unweighed = w->classify->request.unweighed;
+        ck_assert_uint_eq(w->classify->request.unweighed, 9); /* those of less than nothing */
+        ck_assert_uint_eq(w->classify->request.unweighed, unweighed);
+        for (uint32_t i = 0; i < parts; i++) /* the next walk splits it */
+            if (states->parts[i].n_elements > 1)
+                states->full = &states->parts[i];
+    }
     world_free(w);
 }
