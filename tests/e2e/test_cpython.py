@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from profiles import Receiver, nearly_all
+from profiles import Receiver, busy, nearly_all, profsend, started
 from programs import BUILD, ROOT, Process, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/chains.py"
@@ -19,7 +19,6 @@ import chains  # noqa: E402
 OWN = pathlib.Path("/usr/bin/python3").resolve()
 LIBRARIES = [BUILD / f"{folder}/libpg_{folder.replace('/', '_')}.a"
              for folder in ("sender/runtimes/cpython", "sender/symbolize/elf", "sender/foreign", "proto/base")]
-FREQUENCY = 997
 LATE = 0.999  # of the samples of an interpreter that runs already are exact, complete and named
 FIRST = 1.0  # seconds within which its place must be known, on a machine that eight others use
 AFTER = 0.99  # of one that begins
@@ -81,29 +80,6 @@ def judge(stacks, python_minor):
         if not (good and stack.incomplete is None and is_named):
             odd.append((n, stack.incomplete, list(zip(stack.names, stack.kinds))))
     return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
-
-
-def profsend(receiver, *arguments):
-    return Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
-                    "--interval", "1s", *arguments])
-
-
-def started(sender):
-    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
-    if not sender.alive() and sender.wait() == 3:
-        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
-
-
-def busy(process):
-    return wait_for(lambda: cpu_seconds(process.pid) >= 0.3, "Python at work")
-
-
-def cpu_seconds(pid):
-    try:
-        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 1e9
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.parametrize("version", versions())

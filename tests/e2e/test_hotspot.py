@@ -8,12 +8,11 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver, nearly_all
-from programs import BUILD, ROOT, Process, running, wait_for
+from profiles import Receiver, busy, nearly_all, profsend, started
+from programs import ROOT, Process, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/Chains.java"
 OWN = shutil.which("java")
-FREQUENCY = 997
 LATE = 0.998  # of the samples of a program that runs already are exact, complete and named
 FIRST = 2.0  # seconds within which its place must be known, on a machine that eight others use
 AFTER = 0.99  # of one that begins
@@ -100,29 +99,6 @@ def judge(stacks):
     return hits, exact, complete, named, sorted(odd, key=lambda o: -o[0])
 
 
-def profsend(receiver, *arguments):
-    return Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
-                    "--interval", "1s", *arguments])
-
-
-def started(sender):
-    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
-    if not sender.alive() and sender.wait() == 3:
-        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
-
-
-def busy(process, seconds=1.0):
-    return wait_for(lambda: cpu_seconds(process.pid) >= seconds, "Java at work")
-
-
-def cpu_seconds(pid):
-    try:
-        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 1e9
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def java_command(java, options, classes, *arguments):
     return [java, "-Xmx64m", *options.split(), "-cp", classes, "Chains", *arguments]
 
@@ -147,7 +123,7 @@ def lines_of(classes):
 def test_a_program_that_runs_is_seen_exactly(java, options, threads, classes):
     program = Process(java_command(java, options, classes, "100", threads))
     with Receiver(first=FIRST) as receiver, running(program):
-        busy(program)
+        busy(program, 1.0)
         sender = profsend(receiver, "--pid", program.pid)
         with running(sender):
             started(sender)
@@ -192,7 +168,7 @@ def test_one_that_lies_harms_nobody(tmp_path, classes):
     subprocess.run(["gcc", "-O2", "-rdynamic", PROGRAM.parent / "java_liar.c", "-o", liar], check=True)
     lying, honest = Process([liar]), Process(java_command(OWN, "", classes, "100", "0"))
     with Receiver(first=FIRST) as receiver, running(lying), running(honest):
-        busy(honest)
+        busy(honest, 1.0)
         sender = profsend(receiver, "--include", f"pid={lying.pid}", "--include", f"pid={honest.pid}", "--frequency", "97")
         with running(sender):
             started(sender)

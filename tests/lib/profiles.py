@@ -1,8 +1,14 @@
 """A receiver of OTLP profiles over HTTP that keeps every stack by name: what profsend saw, without a gateway between."""
 import collections
+import os
+import pathlib
 import threading
 
+import pytest
+from programs import BUILD, Process, wait_for
 from sink import Sink, plain
+
+FREQUENCY = 997  # of profsend()
 
 Stack = collections.namedtuple("Stack", "pid thread names files kinds incomplete first")
 
@@ -83,3 +89,29 @@ class Receiver(Sink):
 def nearly_all(share, hits):
     """So many of `hits` at least where each is right with a probability of `share`: five standard deviations below."""
     return share * hits - 5 * ((1 - share) * hits) ** 0.5
+
+
+def profsend(receiver, *arguments):
+    """One that samples often and sends to a Receiver; at work when started() returns."""
+    return Process([BUILD / "profsend", "--endpoint", receiver.url, "--protocol", "http/protobuf", "--frequency", FREQUENCY,
+                    "--interval", "1s", *arguments])
+
+
+def started(sender):
+    wait_for(lambda: "sampling" in sender.log() or not sender.alive(), "profsend at work")
+    if not sender.alive() and sender.wait() == 3:
+        pytest.skip(f"profiling is not permitted here: {sender.log().strip()[-200:]}")
+
+
+def cpu_seconds(pid):
+    """What a process has used; of one that has ended as much as anybody waits for."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 1e9
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def busy(process, seconds=0.3):
+    """Returns when a program has begun what it is there for."""
+    return wait_for(lambda: cpu_seconds(process.pid) >= seconds, "the program at work")
