@@ -15,8 +15,8 @@
 #include "sender/runtimes/runtime.h"
 #include "sender/symbolize/elf/elf.h"
 
-/* Offsets in structures of 64-bit builds, as the headers of each version have them: by the first version that
- * has them so. Those of 8.0, 8.1 and 8.3 could be tried on none. */
+/* Offsets in structures of 64-bit builds, by the first version that has them so. Those of 8.0, 8.1 and 8.3
+ * are concluded from their neighbours', and could be tried on none. */
 static const struct layout {
     uint16_t version;                           /* major << 8 | minor */
     uint16_t current;                           /* zend_executor_globals.current_execute_data */
