@@ -28,7 +28,8 @@ async function begin(context) {
   if (!context) usual = c;
   const page = await c.newPage();
   page.on('pageerror', e => complaints.push(String(e)));
-  page.on('console', m => m.type() === 'error' && complaints.push(m.text()));
+  // A busy gateway says 429, and the page asks again.
+  page.on('console', m => m.type() === 'error' && !m.text().includes('status of 429') && complaints.push(m.text()));
   page.on('dialog', d => complaints.push('a dialog: ' + d.message()));
   return page;
 }
