@@ -354,12 +354,12 @@ static inline __attribute__((always_inline)) uint32_t find_in_part(struct match_
                                                                    uint32_t part)
 {
     uint32_t state = v->state[part], values[MATCH_INPUTS];
+    if (unlikely(state == 0)) /* there was no room for it; perhaps there is no other one, either */
+        return find_outcome(o, v, active, asker, part, NULL);
     const struct state_mark *mark =
         &o->states->parts[part].marks.p[state]; /* active, place of the root + 1 */
     uint32_t place = mark->b;
     if (unlikely(place == 0 || mark->a != active)) {
-        if (state == 0)
-            return find_outcome(o, v, active, asker, part, NULL);
         place = find_root(o, part, state, active);
         if (place == 0)
             return RULES_NONE;

@@ -10,7 +10,7 @@ from programs import BUILD, ROOT
 pytest.importorskip("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
 sys.path.insert(0, str(ROOT / "tests/model"))
 from language import Rules, written  # noqa: E402
-from language_cases import Case  # noqa: E402
+from language_cases import Case, Message  # noqa: E402
 
 SEED = 20261121
 CASES = 150
@@ -119,3 +119,35 @@ def test_many_made_up_rules_count_as_the_model_does(tmp_path):
     for seed in range(SEED + CASES, SEED + CASES + 8_000):
         case = Case(seed)
         check(seed, counted(case, tmp_path), case)
+
+
+def test_what_walks_find_may_have_no_room(tmp_path):
+    """Two packs' worth of what stacks can be found to say: more than there is room for in one, while the other is made anew. Each
+    sample is counted by its stack all the same."""
+    bits = 17
+
+    def part(of, n):
+        return " + ".join(f'(("x" when any frame is "{of}{i}") ?? "-")' for i in range(n))
+    (tmp_path / "x.rules").write_text(f"rules 1\npack p\ncounter a {{ on cpu value one label x = {part('A', bits)} limit 1 }}\n" + "".join(
+        f"counter b{k} {{ on cpu value one label y = {part('B', 4)} limit 100 }}\n" for k in range(3)))
+
+    def stack(a, b):
+        found = [f"A{i}" for i in range(bits) if a >> i & 1] + [f"B{i}" for i in range(4) if b >> i & 1]
+        return [("native", None, [(name, "")]) for name in found or ["none"]]
+
+    def request(path, stacks):
+        message = Message()
+        profile = message.profile({"profile": {}, "scope": {}, "resource": {}}, False)
+        for one in stacks:
+            message.sample(profile, stack(*one), {}, False, [1], 0)
+        path.write_bytes(message.request.SerializeToString())
+        return path
+    both = [(60000 + v, 1 + v % 15) for v in range(6000)] + [(80000 + v, 1 + v % 15) for v in range(20)]
+    captures = [request(tmp_path / "0", ((v, 0) for v in range(73600))), request(tmp_path / "1", both[:6000]), request(tmp_path / "2", both[6000:])]
+    done = subprocess.run([BUILD / "profgate", "count", "--builtin", "none", "--rules", tmp_path / "x.rules", *captures],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    for k in range(3):
+        found = {tuple(c == "x" for c in m[1]): int(m[2]) for m in re.finditer(rf'^b{k} {{y="([^"]*)"}} (\d+)', done.stdout, re.M)}
+        want = {tuple(bool(b >> i & 1) for i in range(4)): sum(other == b for _, other in both) for b in range(1, 16)}
+        assert {key: n for key, n in found.items() if any(key)} == want
