@@ -125,7 +125,8 @@ struct consumer {
     size_t bytes;
     uint64_t full_since; /* 0: it is not */
     bool is_paused, is_stopped, is_closing;
-    atomic_bool is_joining;                   /* from JoinGroup to the answer of SyncGroup */
+    atomic_bool has_joined, is_joining;       /* the latter from JoinGroup to the answer of SyncGroup */
+    bool was_assigned;                        /* once, or more often */
     rd_kafka_topic_partition_list_t *leaving; /* NULL: none does */
     uint64_t leave_by;
     pthread_t closer;
@@ -216,8 +217,9 @@ enum { API_JOIN_GROUP = 11, API_SYNC_GROUP = 14 };
 static rd_kafka_resp_err_t on_sent(rd_kafka_t *rk, int fd, const char *broker, int32_t id, int16_t api,
                                    int16_t version, int32_t correlation, size_t n, void *arg)
 {
+    struct consumer *c = arg;
     if (api == API_JOIN_GROUP)
-        ((struct consumer *)arg)->is_joining = true;
+        c->has_joined = c->is_joining = true;
     return 0;
 }
 
@@ -360,6 +362,7 @@ static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t what, rd_kafka_topi
                          void *arg)
 {
     struct consumer *c = arg;
+    c->was_assigned |= what == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
     if (c->is_closing) { /* on the thread that closes: all is settled */
         rd_kafka_error_destroy(what == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS
                                    ? rd_kafka_incremental_assign(rk, list)
@@ -733,10 +736,8 @@ static int open_kafka(struct consumer *c, struct error *e)
     rd_kafka_conf_set_error_cb(conf, on_error);
     rd_kafka_conf_interceptor_add_on_new(conf, "profgate", on_new, c);
     c->rk = rd_kafka_new(RD_KAFKA_CONSUMER, conf, why, sizeof why);
-    if (!c->rk) {
-        rd_kafka_conf_destroy(conf);
+    if (!c->rk) /* librdkafka 2.0 has freed of conf what interceptors need when it is freed: it stays */
         return error_set(e, -EINVAL, "%s", why);
-    }
     rd_kafka_poll_set_consumer(c->rk);
     c->queue = rd_kafka_queue_get_consumer(c->rk);
     if (!c->queue)
@@ -810,11 +811,16 @@ static void leave_unsafe(struct consumer *c)
     }
 }
 
+/* Returns the consumer if librdkafka still has it. One that has joined a group and was not told yet what is
+ * its own is not destroyed: librdkafka 2.0 would end the process (rdkafka_sticky_assignor.c, "Assertion
+ * `assignor_state' failed"). */
 static void *close_kafka(void *arg)
 {
-    rd_kafka_t *rk = arg;
-    rd_kafka_consumer_close(rk);
-    rd_kafka_destroy(rk);
+    struct consumer *c = arg;
+    rd_kafka_consumer_close(c->rk);
+    if (c->has_joined && !c->was_assigned)
+        return c;
+    rd_kafka_destroy(c->rk);
     return NULL;
 }
 
@@ -822,12 +828,13 @@ static void *close_kafka(void *arg)
 static bool close_in_time(struct consumer *c)
 {
     struct timespec until;
-    if (pthread_create(&c->closer, NULL, close_kafka, c->rk) != 0)
+    void *kept;
+    if (pthread_create(&c->closer, NULL, close_kafka, c) != 0)
         return false;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += CLOSE_NS / NSEC_PER_SEC;
-    if (pthread_timedjoin_np(c->closer, NULL, &until) == 0)
-        return true;
+    if (pthread_timedjoin_np(c->closer, &kept, &until) == 0)
+        return !kept;
     pthread_detach(c->closer);
     return false;
 }

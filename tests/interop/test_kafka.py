@@ -3,11 +3,12 @@ import collections
 import os
 import signal
 import threading
+import time
 
 import pytest
 import sink as base
 from broker import NAME, PASSWORD, Broker, jars
-from programs import PATIENCE, Gateway, captures, json_lines, running, wait_for
+from programs import BUILD, PATIENCE, Gateway, Process, captures, json_lines, running, wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # kafka-python's
 SMALL = min(captures("ebpf-*.pb"), key=lambda p: p.stat().st_size).read_bytes()
@@ -247,6 +248,24 @@ def test_without_room_nothing_is_read_and_nothing_lost(broker, produce):
             assert gateway.total("profgate_samples_total") == sink.taken == n * one
             assert gateway.total("profgate_kafka_paused") == 0 and gateway.total("profgate_forward_dropped_samples_total") == 0
             assert gateway.stop() == 0
+
+
+def test_who_stops_while_the_others_agree_ends_well(broker):
+    """As when all are restarted one after the other: the last one is just being made the leader."""
+    for pause in (0.3, 0.8, 1.5):
+        topic = broker.create(next(TOPICS))
+        with running(Gateway(config=reading(broker, topic))) as first:
+            wait_for(lambda: first.total("profgate_kafka_partitions") > 0, "the first one to read")
+            with running(Gateway(config=reading(broker, topic))) as second:
+                time.sleep(pause)  # it is a member, or about to be one
+                assert first.stop() == 0, first.log()
+                assert second.stop() == 0, second.log()
+
+
+def test_a_file_of_authorities_that_is_none_is_said():
+    with running(Process([BUILD / "profgate", "serve", "--set", "receivers.kafka.brokers=localhost:1", "--set", "receivers.kafka.profiles.topics=a",
+                          "--set", "receivers.kafka.group_id=g", "--set", "receivers.kafka.tls.ca_file=/dev/null/none"])) as process:
+        assert process.wait() == 2 and "ssl.ca.location" in process.log(), process.log()
 
 
 def test_a_wrong_password_is_said(broker):
