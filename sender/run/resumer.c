@@ -245,7 +245,10 @@ static bool rest_frame(void *user, uint64_t address, uint8_t cfa)
     }
     if (r->head.n_user >= SAMPLE_USER_MAX)
         return false;
-    if (r->has_place && runtime_of(r->place.runtime)->stands_for(&r->place, address) && put_words(r))
+    const struct runtime *runtime = r->has_place ? runtime_of(r->place.runtime) : NULL;
+    if (runtime && runtime->stands_for(&r->place, address) && put_words(r))
+        return true;
+    if (runtime && r->n_ahead > 0 && runtime->is_beside && runtime->is_beside(&r->place, address))
         return true;
     struct sample_frame frame = {.kind = SAMPLE_FRAME_CODE, .runtime = cfa, .where = address};
     if (file) {
@@ -341,8 +344,9 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     r->head.user_end =
         (uint16_t)rest_walk(r->rest, &(struct rest_walk){rest_rule, rest_frame, r, rest_step}, &far);
     cleanup_close(&r->memory);
-    while (r->n_ahead > 0) /* of frames on a stack that this one was switched to from, or where it was cut */
-        (void)put_words(r);
+    if (r->has_place && runtime_of(r->place.runtime)->has_words_alone)
+        while (r->n_ahead > 0)
+            (void)put_words(r);
     if (far)
         sampler_far(r->sampler, head->tid, far, r->rest->at.sp);
     r->head.n_user = max_of(r->head.n_user, n_user);

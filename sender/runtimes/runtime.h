@@ -76,6 +76,14 @@ struct runtime {
     /* Whether words stand for a frame of the machine at this address. NULL: never. */
     bool (*stands_for)(const struct runtime_place *place, uint64_t address);
 
+    /* Whether a frame of the machine at this address is one with the next, for which words stand, and is not
+     * told. NULL: none is. */
+    bool (*is_beside)(const struct runtime_place *place, uint64_t address);
+
+    /* Words may be of frames that are on no stack of the machine (any more): they are told behind the last
+     * frame. Else what is left over then is nobody's. */
+    bool has_words_alone;
+
     /* Names a word while its process is there, so on the way from the ring to the window: some microseconds,
      * once a word and window. False: it cannot be said. NULL: it has no words. */
     bool (*resolve)(const struct runtime_process *process, const struct sample_frame *frame,

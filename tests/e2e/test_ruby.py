@@ -165,6 +165,8 @@ def test_an_interpreter_that_begins_is_seen_exactly(ruby):
                 assert program.wait() == 0
             assert sender.stop() == 0, sender.log()
         stacks = receiver.of(program.pid)
+    rootless = [stack for stack in stacks if stack.kinds[-1] == "ruby"]
+    assert not rootless, "somebody calls the interpreter: " + str(rootless[0])
     # Until `run` has begun it is the interpreter that begins, and after it that it ends.
     at_work = {s: n for s, n in stacks.items() if {"Object#run", "block in Object#fibers", "block in Object#enumerating"} & set(s.names)}
     hits, exact, complete, named, odd = judge(at_work)

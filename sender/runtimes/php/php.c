@@ -110,5 +110,6 @@ const struct runtime runtime_php = {.name = "php",
                                     .prepare = prepare,
                                     .version = version,
                                     .stands_for = stands_for,
+                                    .has_words_alone = true,
                                     .resolve = resolve,
                                     .step = step};

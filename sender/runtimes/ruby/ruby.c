@@ -101,11 +101,17 @@ static void version(const struct runtime_place *of, char ret[RUNTIME_VERSION_MAX
     snprintf(ret, RUNTIME_VERSION_MAX, "%u.%u.%u", place->version / 10u, place->version % 10u, place->patch);
 }
 
-/* Not what rb_vm_exec calls: which of the two has the words is known where the walk ended. */
+/* Not vm_exec_core, which rb_vm_exec calls. */
 static bool stands_for(const struct runtime_place *of, uint64_t address)
 {
     const struct ruby_place *place = (const struct ruby_place *)of->word;
     return address - place->exec < place->exec_size;
+}
+
+static bool is_beside(const struct runtime_place *of, uint64_t address)
+{
+    const struct ruby_place *place = (const struct ruby_place *)of->word;
+    return address - place->core < place->core_size;
 }
 
 static bool resolve(const struct runtime_process *process, const struct sample_frame *frame,
@@ -135,5 +141,6 @@ const struct runtime runtime_ruby = {.name = "ruby",
                                      .prepare = prepare,
                                      .version = version,
                                      .stands_for = stands_for,
+                                     .is_beside = is_beside,
                                      .resolve = resolve,
                                      .step = step};
