@@ -182,6 +182,7 @@ static int start_handles(struct program *p)
         return r;
     p->drain.data = p->window.data = p->end.data = p->ring.data = p->interrupt.data = p->terminate.data = p;
     p->hangup.data = p;
+    uv_update_time(uv); /* the start may have taken seconds, which are none of --duration's */
     uv_timer_start(&p->drain, on_drain, DRAIN_MS, DRAIN_MS);
     if (p->options.duration_ns)
         uv_timer_start(&p->end, on_end, p->options.duration_ns / NSEC_PER_MSEC, 0);

@@ -90,25 +90,49 @@ struct met {
     uint64_t start, at;
 };
 
-/* Asks the runtime for its place in a process whose mappings were read. */
+/* Files of a process that are tried for the one that has the runtime. */
+#define PLACES_MAX 16u
+
+/* Asks the runtime for its place by one of the process's files. 0 or -errno. */
+static int prepare_by(struct unwinder *u, const struct met *met, struct runtime_process *process,
+                      const struct region *region)
+{
+    struct runtime_place place = {.start = met->start, .runtime = met->runtime};
+    struct source file;
+    autoclose int fd = opener_mapped(u->opener, met->pid, region->start, region->end);
+    int r = fd < 0 ? fd : source_file(&file, fd);
+    if (r < 0)
+        return r;
+    file.allowance = process->memory->allowance;
+    process->file = &file;
+    process->at = region->start;
+    r = runtime_of(met->runtime)->prepare(process, &place);
+    return r < 0 ? r : sampler_runtime(u->sampler, met->pid, &place);
+}
+
+/* Asks the runtime for its place in a process whose mappings were read: by the file that its code was met in;
+ * or, as code that it generates (PHP's is in /dev/zero) knows nothing of it, by the first that has it. */
 static void prepare(struct unwinder *u, const struct met *met, struct maps *maps, struct allowance *user)
 {
     char path[64];
-    struct source file, memory = {.size = INT64_MAX, .allowance = user};
-    const struct runtime *runtime = runtime_of(met->runtime);
-    struct runtime_place place = {.start = met->start, .runtime = met->runtime};
+    struct source memory = {.size = INT64_MAX, .allowance = user};
     const struct region *region = maps_find(maps, met->at);
     snprintf(path, sizeof path, "/proc/%u/mem", met->pid);
     autoclose int memory_fd = opener_quietly(path);
-    autoclose int file_fd = region ? opener_mapped(u->opener, met->pid, region->start, region->end) : -ENOENT;
     memory.fd = memory_fd;
-    if (memory_fd < 0 || file_fd < 0 || source_file(&file, file_fd) < 0 || !runtime->prepare)
+    if (memory_fd < 0 || !region || !runtime_of(met->runtime)->prepare)
         return;
-    file.allowance = user;
-    struct runtime_process process = {
-        .pid = met->pid, .start = met->start, .memory = &memory, .maps = maps, .at = met->at, .file = &file};
-    if (runtime->prepare(&process, &place) == 0)
-        (void)sampler_runtime(u->sampler, met->pid, &place);
+    struct runtime_process process = {.pid = met->pid, .start = met->start, .memory = &memory, .maps = maps};
+    if (prepare_by(u, met, &process, region) == 0)
+        return;
+    for (uint32_t i = 0, n = 0; i < maps->regions.n && n < PLACES_MAX; i++) {
+        const struct region *other = &maps->regions.p[i];
+        if (other == region || other->inode == 0)
+            continue;
+        n++;
+        if (prepare_by(u, met, &process, other) == 0)
+            return;
+    }
 }
 
 /* Finds a runtime's place in a process. What cannot be said now is asked again. */
