@@ -89,7 +89,10 @@ static void ask(struct browse *b, top_fetch_fn done, bool fits)
     if (b->fetch)
         return;
     browse_say(b, "%s", fits ? "no memory" : "a name there is too long to ask for");
-    rest(b);
+    if (b->options.once)
+        b->events.unavailable(b->events.user, b->message);
+    else
+        rest(b);
 }
 
 __attribute__((format(printf, 2, 3))) static void begin(struct browse *b, const char *format, ...)
@@ -109,7 +112,7 @@ static bool is_lost(struct browse *b, int error, const char *why)
     if (error == 0)
         return false;
     if (!b->terminal) {
-        b->events.unavailable(b->events.user);
+        b->events.unavailable(b->events.user, why);
         return true;
     }
     browse_say(b, "%s", why);
@@ -146,6 +149,13 @@ static void on_pane(void *user, int error, const char *why, struct bytes body)
         b->row = min_of(b->row, top.n ? top.n - 1 : 0);
     }
     b->is_stale = false;
+    if (b->options.once) {
+        if (browse_print(b) < 0)
+            b->events.unavailable(b->events.user, "no memory");
+        else
+            b->events.ended(b->events.user);
+        return;
+    }
     rest(b);
     browse_show(b);
 }
@@ -188,10 +198,10 @@ static void on_list(void *user, int error, const char *why, struct bytes body)
     }
     stacks_rows_release(&b->list);
     b->list = list;
-    if (!b->terminal) {
+    if (!b->terminal && !b->options.once) {
         b->terminal = terminal_new(b->loop, browse_press, b);
         if (!b->terminal) {
-            b->events.unavailable(b->events.user);
+            b->events.unavailable(b->events.user, "no terminal");
             return;
         }
     }
@@ -258,6 +268,7 @@ struct browse *browse_new(struct io_loop *loop, const struct browse_options *opt
     if (!b)
         return NULL;
     *b = (struct browse){.options = *options, .events = *events, .loop = loop};
+    snprintf(b->label, sizeof b->label, "%s", options->service ? options->service : "");
     b->window_s = (uint32_t)max_of(options->window / NSEC_PER_SEC, (uint64_t)WINDOW_MIN_S);
     b->timer = io_timer_new(loop, on_timer, b);
     if (!b->timer)

@@ -12,7 +12,7 @@
 #include "gateway/top/stacks.h"
 #include "gateway/top/terminal.h"
 
-#define LABEL_MAX     256u
+#define LABEL_MAX     BROWSE_NAME_MAX
 #define SEARCH_MAX    64u
 #define BROWSE_GROUPS 5u
 
@@ -61,8 +61,11 @@ void browse_ask(struct browse *b);
 /* The profile of what is chosen, into a file of the working directory. */
 void browse_save(struct browse *b);
 
-/* Draws everything; what is there already is not written again. */
+/* Draws everything; what is there already is not written again. Without a terminal nothing. */
 void browse_show(struct browse *b);
+
+/* Writes the flame graph with all its rows to stdout, once. 0 or -ENOMEM. */
+int browse_print(struct browse *b);
 
 /* The row of the list that is chosen, if it is there; 0: everybody. */
 uint32_t browse_chosen(const struct browse *b);

@@ -242,6 +242,29 @@ static void draw_status(const struct browse *b, struct line *l)
     line_end(l);
 }
 
+int browse_print(struct browse *b)
+{
+    b->style = (struct line_style){
+        .width = max_of(b->options.width, 2u), .color = b->options.color, .ascii = b->options.ascii};
+    const struct flame all = browse_flame(b, &b->tree, 0);
+    const int64_t rows = flame_rows(&all);
+    if (rows < 0)
+        return (int)rows;
+    struct buffer out = BUFFER_INIT(0);
+    struct line l = {.style = &b->style, .out = &out};
+    draw_head(b, &l);
+    draw_title(b, &l);
+    if (b->tree.total[0] > 0)
+        draw_flames(b, &l, (uint32_t)rows);
+    draw_status(b, &l);
+    if (l.r == 0)
+        fwrite(out.p, 1, out.n, stdout);
+    const int r = l.r;
+    line_release(&l);
+    buffer_release(&out);
+    return r;
+}
+
 void browse_show(struct browse *b)
 {
     uint32_t columns, rows;

@@ -48,7 +48,8 @@ struct options {
     const char *url, *note, *pack; /* pack NULL: the usual one */
     uint64_t interval, window;     /* window 0: the usual one */
     uint64_t how_long;             /* 0: until a signal */
-    bool once;
+    bool once, flame;
+    const char *service; /* of the flame graph; NULL: everybody's */
     const char *user, *password_file, *bearer_token_file;
     const char *ca_file, *cert_file, *key_file;
     bool insecure_skip_verify;
@@ -121,6 +122,14 @@ static int set_pack(void *target, const char *value, struct arena *unused, struc
     return 0;
 }
 
+static int set_service(void *target, const char *value, struct arena *unused, struct error *e)
+{
+    if (strlen(value) == 0 || strlen(value) >= BROWSE_NAME_MAX)
+        return error_set(e, -EINVAL, "a service's name has 1 to %u bytes", BROWSE_NAME_MAX - 1);
+    ((struct options *)target)->service = value;
+    return 0;
+}
+
 static int set_note(void *target, const char *value, struct arena *unused, struct error *e)
 {
     ((struct options *)target)->note = value;
@@ -153,6 +162,10 @@ static const struct settings_row rows[] = {
      .doc = "a line above the table, e.g. where the profiles are from"},
     {"once", SETTINGS_BOOL, offsetof(struct options, once),
      .doc = "print one table after one interval, and end"},
+    {"flame", SETTINGS_BOOL, offsetof(struct options, flame),
+     .doc = "print the flame graph of --window (default 15m), and end"},
+    {"service", SETTINGS_OWN, .set = set_service, .metavar = "NAME",
+     .doc = "whose flame graph; default everybody's"},
     {"user", SETTINGS_OWN, .set = set_user, .metavar = "NAME",
      .doc = "of HTTP basic authentication (admin.auth.htpasswd_file)"},
     {"password-file", SETTINGS_OWN, .set = set_password_file, .metavar = "FILE",
@@ -347,9 +360,15 @@ static void on_browse_ended(void *user)
     end(user, EXIT_DONE);
 }
 
-static void on_browse_unavailable(void *user)
+static void on_browse_unavailable(void *user, const char *why)
 {
     struct top *t = user;
+    if (t->options.flame) {
+        fprintf(stderr, "profgate top: %s: %s (--flame wants a gateway with look.memory)\n", t->options.url,
+                why);
+        end(t, EXIT_ENVIRONMENT);
+        return;
+    }
     t->browse = browse_free(t->browse);
     begin_table(t);
 }
@@ -357,7 +376,7 @@ static void on_browse_unavailable(void *user)
 /* Counters where somebody asked for those of a pack, or the terminal is none to look at stacks on. */
 static bool may_browse(const struct top *t)
 {
-    return t->in_place && t->color && isatty(STDIN_FILENO) && !t->options.pack;
+    return t->options.flame || (t->in_place && t->color && isatty(STDIN_FILENO) && !t->options.pack);
 }
 
 static void begin(struct top *t)
@@ -367,10 +386,16 @@ static void begin(struct top *t)
                                            .note = t->options.note,
                                            .interval = t->options.interval,
                                            .window = t->options.window ? t->options.window : WINDOW_BROWSE,
-                                           .ascii = t->ascii};
+                                           .ascii = t->ascii,
+                                           .once = t->options.flame,
+                                           .color = t->color,
+                                           .width = view_of(t).style.width,
+                                           .service = t->options.service};
     const struct browse_events events = {on_browse_ended, on_browse_unavailable, t};
     t->browse = may_browse(t) ? browse_new(t->loop, &options, &events) : NULL;
-    if (!t->browse)
+    if (!t->browse && t->options.flame)
+        io_loop_stop(t->loop);
+    else if (!t->browse)
         begin_table(t);
 }
 
@@ -413,7 +438,7 @@ static void see_terminal(struct top *t)
     bool knows_codes = isatty(STDOUT_FILENO) && kind && kind[0] && strcmp(kind, "dumb") != 0;
     setlocale(LC_CTYPE, "");
     t->ascii = strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
-    t->in_place = knows_codes && !t->options.once;
+    t->in_place = knows_codes && !t->options.once && !t->options.flame;
     t->color = knows_codes && !(no_color && no_color[0]);
 }
 
@@ -451,6 +476,10 @@ static int top(int argc, char **argv)
         r = error_set(&e, -EINVAL, "%s: not expected here", argv[rest]);
     if (r == 0)
         r = top_url_parse(t.options.url, &t.url, &e);
+    if (r == 0 && t.options.flame && t.options.pack)
+        r = error_set(&e, -EINVAL, "--flame is of stacks, --pack of counters: one of them");
+    if (r == 0 && t.options.service && !t.options.flame)
+        r = error_set(&e, -EINVAL, "--service goes with --flame");
     if (r == 0)
         r = find_way(&t, &e);
     if (r == 0 && strcmp(t.url.path, TOP_PATH_DEFAULT) == 0 && strcmp(pack_of(&t), PACK_ALL) != 0)
@@ -470,7 +499,7 @@ static int top(int argc, char **argv)
 const struct settings_command top_command = {
     .name = "profgate top",
     .usage =
-        "[--url URL] [--user NAME --password-file FILE] [--interval TIME] [--window TIME] [--for TIME] [--pack NAME] [--once]",
+        "[--url URL] [--user NAME --password-file FILE] [--interval TIME] [--window TIME] [--for TIME] [--pack NAME] [--once | --flame [--service NAME]]",
     .doc = "a live table of a running gateway's counters",
     .text = "Shows what a running gateway counts, as rates: CPU time per second is cores.\n"
             "The last table stays on the terminal. NO_COLOR and TERM=dumb are honoured.\n",

@@ -133,8 +133,10 @@ static void draw_cell(const struct flame *f, const struct cell *c, struct line *
     line_pad(l, c->from);
     snprintf(look, sizeof look, is_cursor ? "1;48;5;231;38;5;16" : "48;5;%s;38;5;16", color_of(f, c->node));
     line_look(l, look);
+    if (!l->style->color && c->to - c->from > 1)
+        line_printf(l, "|"); /* where it begins is to be seen without colours, too */
     if (room > 3)
-        line_add(l, name, room);
+        line_add(l, name, c->from + room - min_of(l->columns, c->from + room));
     line_pad(l, c->from + room);
     line_plain(l);
 }

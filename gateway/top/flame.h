@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A flame graph in a terminal's cells: a frame is as wide as its share of the root's, what is narrower than
- * half a column is left blank.
+ * half a column is left blank. Where there are no colours each frame begins with a bar.
  */
 #ifndef GATEWAY_TOP_FLAME_H
 #define GATEWAY_TOP_FLAME_H

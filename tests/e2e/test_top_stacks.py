@@ -1,9 +1,11 @@
 """`profgate top` where the gateway keeps stacks, as a person uses it: on terminals of tmux, by what stands on the screen."""
 import gzip
+import json
 import re
+import subprocess
 
 import pytest
-from programs import wait_for
+from programs import BUILD, PATIENCE, Gateway, running, wait_for
 from test_top import TITLE, Terminal, counting, top
 
 HEAD = "profgate top   last 15 min"
@@ -112,3 +114,31 @@ def test_the_terminal_is_as_it_was(gateway, tmp_path):
         press(t, "q")
         t.sees("ended 0")
         assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text() != ""
+
+
+def flame(url, *arguments):
+    """What `profgate top --flame` says to a pipe: status, stdout, stderr."""
+    done = subprocess.run([BUILD / "profgate", "top", "--url", url, "--flame", *arguments], capture_output=True, text=True, timeout=PATIENCE, env={"LC_ALL": "C.UTF-8"}, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_pipe_gets_the_flame_graph_once(gateway):
+    url = f"127.0.0.1:{gateway.admin}"
+    service = max((row for row in json.loads(gateway.get("/api/v1/look/services")) if row["service"]), key=lambda row: row["value"])["service"]
+    status, whole, said = flame(url)
+    assert (status, said) == (0, "") and "\x1b" not in whole
+    head, title, root, below, *_, last = whole.splitlines()
+    assert head.startswith("profgate top   last 15 min") and title == "all: flame graph" and root == "|all"
+    assert re.match(r"100\.00%, self 0\.00%  +\d+ samples", last)
+    functions = {row["name"] for row in json.loads(gateway.get("/api/v1/look/top?sort=total&limit=1000"))["rows"]}
+    assert any(name in below for name in functions), whole
+    assert flame(url, "--service", service)[1].splitlines()[1:3] == [f"{service}: flame graph", "|all"]
+    assert "Nothing was kept" in flame(url, "--service", "nobody \"of that\\ name")[1]
+
+
+def test_without_stacks_a_script_is_told_why():
+    with running(Gateway()) as g:
+        status, text, said = flame(f"127.0.0.1:{g.admin}")
+    assert (status, text) == (3, "") and "look.memory" in said
+    assert flame("127.0.0.1:1", "--service", "x")[0] == 3
+    assert flame("127.0.0.1:1", "--pack", "busy")[0] == 2

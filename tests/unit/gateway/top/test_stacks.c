@@ -54,10 +54,10 @@ UNIT(frames_are_as_wide_as_their_share)
     struct buffer out = {0};
     read_flame(&s);
     draw(&(struct flame){.stacks = &s, .width = 25, .height = 4}, false, &out);
-    ck_assert_str_eq((char *)out.p, "all\nmain\nto.work        read\n\n");
+    ck_assert_str_eq((char *)out.p, "|all\n|main\n|to.work       |re…\n\n");
     out.n = 0;
     draw(&(struct flame){.stacks = &s, .width = 20, .height = 3, .root = 2, .up = true}, false, &out);
-    ck_assert_str_eq((char *)out.p, "read\nmain\nall\n");
+    ck_assert_str_eq((char *)out.p, "|read\n|main\n|all\n");
     out.n = 0;
     /* One line is room for the cursor's row only; what is not searched for is dim, the cursor bright. */
     const struct flame f = {
