@@ -104,6 +104,8 @@ static int put(struct look_question *q, struct bytes name, struct bytes value, s
         return put_step(q, name, value, e);
     if (bytes_is(name, "by"))
         return put_by(q, name, value, e);
+    if (bytes_is(name, "root"))
+        return vec_append(&q->root, value);
     if (bytes_is(name, "lines"))
         q->detail = bytes_is(value, "1") || bytes_is(value, "true") ? LOOK_LINES : LOOK_FUNCTIONS;
     else if (bytes_is(name, "sort"))
@@ -170,6 +172,8 @@ int look_question_read(struct look_question *q, enum look_endpoint endpoint, str
     int r = put_all(q, query, false, e);
     if (r == 0)
         r = put_all(q, query, true, e);
+    q->under = q->root.n > 0 ? q->root.p : NULL;
+    q->n_under = q->root.n;
     for (uint32_t i = 0; i < 2 && r == 0; i++)
         if (q->select[i].from_ns > q->select[i].to_ns)
             r = error_set(e, LOOK_WRONG, "from: it is behind `to`");
@@ -184,5 +188,6 @@ void look_question_release(struct look_question *q)
 {
     look_select_release(&q->select[0]);
     look_select_release(&q->select[1]);
+    vec_release(&q->root);
     arena_release(&q->arena);
 }

@@ -43,7 +43,8 @@ struct look_question {
     uint32_t nodes, limit;
     const struct bytes *under; /* functions that stacks begin with, the outermost first; NULL: any */
     uint32_t n_under;
-    uint64_t step_ns; /* 0: as it fits */
+    VEC(struct bytes) root; /* what `under` is of the parameter root */
+    uint64_t step_ns;       /* 0: as it fits */
     enum look_detail detail;
     bool by_total;
     enum look_by by;

@@ -18,7 +18,7 @@ def ask(gateway, path, headers=None, method="GET", **parameters):
     """(status, headers, body) of an endpoint."""
     connection = http.client.HTTPConnection("127.0.0.1", gateway.admin, timeout=PATIENCE)
     try:
-        connection.request(method, f"/api/v1/look/{path}?{urllib.parse.urlencode(parameters)}", headers=headers or {})
+        connection.request(method, f"/api/v1/look/{path}?{urllib.parse.urlencode(parameters, doseq=True)}", headers=headers or {})
         answer = connection.getresponse()
         return answer.status, dict((k.lower(), v) for k, v in answer.getheaders()), answer.read()
     finally:
@@ -74,6 +74,20 @@ def test_each_endpoint_answers(gateway):
         assert f"/api/v1/look/{path}" in gateway.get("/")
     status, headers, body = ask(gateway, "flame", headers={"Accept-Encoding": "gzip"})
     assert headers["content-encoding"] == "gzip" and json.loads(gzip.decompress(body))["node"]
+
+
+def test_below_a_root_there_are_nodes_that_were_left_out(gateway):
+    def names(flame):
+        return [flame["strings"][flame["frame"]["name"][f]] if f >= 0 else "" for f in flame["node"]["frame"]]
+    few = look(gateway, "flame", nodes=6)
+    i = next(i for i in range(5, 0, -1) if few["node"]["more"][i] > 0)
+    path, k = [], i
+    while k > 0:
+        path, k = [names(few)[k], *path], few["node"]["parent"][k]
+    below, start = look(gateway, "flame", root=path, nodes=len(path) + 4), ";".join([*path, ""]).encode()
+    assert names(below)[1 : len(path) + 1] == path and len(names(below)) == len(path) + 4
+    lines = [line.rsplit(b" ", 1) for line in ask(gateway, "folded")[2].splitlines()]
+    assert below["node"]["total"][0] == sum(int(value) for stack, value in lines if (stack + b";").startswith(start)) > 0
 
 
 def test_what_is_wrong_is_400_and_said(gateway):

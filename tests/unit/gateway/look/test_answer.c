@@ -255,6 +255,66 @@ UNIT(selections_take_what_they_name)
     end();
 }
 
+static const char *name_of(json_object *o, size_t node)
+{
+    const uint64_t frame = at(member(member(o, "node"), "frame"), node);
+    return json_object_get_string(
+        json_object_array_get_idx(member(o, "strings"), at(member(member(o, "frame"), "name"), frame)));
+}
+
+#define DEPTH_MAX 8u
+
+/* What all nodes have together whose path has these names. */
+static uint64_t total_under(json_object *o, const char *const *names, size_t n)
+{
+    json_object *parent = member(member(o, "node"), "parent"), *total = member(member(o, "node"), "total");
+    uint64_t sum = 0, *met = calloc(length(parent), sizeof *met);
+    ck_assert_ptr_nonnull(met);
+    for (size_t i = 1; i < length(parent); i++) {
+        const uint64_t before = met[at(parent, i)];
+        met[i] = before < n && strcmp(names[before], name_of(o, i)) == 0 ? before + 1 : n + 1;
+        sum += met[i] == n ? at(total, i) : 0;
+    }
+    free(met);
+    return sum;
+}
+
+UNIT(below_a_root_is_what_was_left_out)
+{
+    begin();
+    json_object *all = json(LOOK_FLAME, "nodes=65536"), *o = json(LOOK_FLAME, "nodes=8"), *below;
+    json_object *node = member(o, "node");
+    for (size_t i = 1; i < length(member(node, "parent")); i++) {
+        const char *names[DEPTH_MAX];
+        char query[4096];
+        size_t n = 0, used = (size_t)snprintf(query, sizeof query, "nodes=65536");
+        for (size_t k = i; k > 0; k = at(member(node, "parent"), k))
+            n++;
+        for (size_t k = i, to = n; k > 0; k = at(member(node, "parent"), k))
+            names[--to] = name_of(o, k);
+        for (size_t k = 0; k < n; k++) {
+            used += (size_t)snprintf(query + used, sizeof query - used, "&root=");
+            for (const char *c = names[k]; *c; c++)
+                used += (size_t)snprintf(query + used, sizeof query - used, "%%%02X", (unsigned char)*c);
+        }
+        below = json(LOOK_FLAME, query);
+        const uint64_t total =
+            check_nodes(member(below, "node"), length(member(member(below, "frame"), "name")));
+        ck_assert_uint_eq(total, total_under(all, names, n));
+        ck_assert_uint_gt(total, 0);
+        ck_assert_uint_eq(total, total_under(below, names, n));
+        ck_assert(at(member(node, "more"), i) == 0 ||
+                  length(member(member(below, "node"), "parent")) > n + 1);
+        json_object_put(below);
+    }
+    json_object_put(all);
+    json_object_put(o);
+    o = json(LOOK_FLAME, "root=nobody.calls.me");
+    ck_assert_uint_eq(at(member(member(o, "node"), "total"), 0), 0);
+    json_object_put(o);
+    end();
+}
+
 UNIT(what_is_wrong_is_said)
 {
     static const struct {
