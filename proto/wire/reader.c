@@ -183,3 +183,21 @@ int wire_check(struct bytes message, const struct wire_shape *shapes, int shape,
     }
     return 0;
 }
+
+bool wire_find(struct wire_reader *r, uint32_t number, struct bytes *ret)
+{
+    struct wire_field f;
+    while (wire_next(r, &f) == 0)
+        if (f.number == number && f.type == WIRE_LEN) {
+            *ret = f.bytes;
+            return true;
+        }
+    return false;
+}
+
+struct bytes wire_first(struct bytes message, uint32_t number)
+{
+    struct wire_reader r = wire_reader(message);
+    struct bytes found = {0};
+    return wire_find(&r, number, &found) ? found : bytes_of("", 0);
+}

@@ -54,6 +54,12 @@ static inline int wire_next_short(struct wire_reader *r, struct wire_field *ret)
     return wire_next(r, ret);
 }
 
+/* The next LEN field with this number; false: no further one, or what follows is malformed. */
+bool wire_find(struct wire_reader *r, uint32_t number, struct bytes *ret);
+
+/* The first one of a message; empty, and .p not NULL, if it has none. */
+struct bytes wire_first(struct bytes message, uint32_t number);
+
 /* Passes over the fields of group `number`, whose tag was read, and its end: *p goes behind that, and
  * *ret is what was between. False: no such end before `end`, or more than WIRE_DEPTH_MAX inside one another.
  */

@@ -23,25 +23,6 @@ enum {
 /* Written down: gateways that run at once must agree. */
 #define KEY_SEED 0
 
-/* The next field of that number that has bytes. */
-static bool next(struct wire_reader *r, uint32_t number, struct bytes *ret)
-{
-    struct wire_field f;
-    while (wire_next(r, &f) == 0)
-        if (f.number == number && f.type == WIRE_LEN) {
-            *ret = f.bytes;
-            return true;
-        }
-    return false;
-}
-
-static struct bytes first(struct bytes message, uint32_t number)
-{
-    struct wire_reader r = wire_reader(message);
-    struct bytes b = {0};
-    return next(&r, number, &b) ? b : bytes_of(message.p, 0);
-}
-
 static bool is_wanted(struct bytes key, const struct settings_strings *only)
 {
     for (uint32_t i = 0; i < only->n; i++)
@@ -55,18 +36,18 @@ uint64_t key_of_resource(struct bytes resource, const struct settings_strings *o
     struct wire_reader r = wire_reader(resource);
     struct bytes attribute;
     uint64_t sum = 0;
-    while (next(&r, RESOURCE_ATTRIBUTES, &attribute)) {
-        const struct bytes key = first(attribute, ATTRIBUTE_KEY);
+    while (wire_find(&r, RESOURCE_ATTRIBUTES, &attribute)) {
+        const struct bytes key = wire_first(attribute, ATTRIBUTE_KEY);
         if (is_wanted(key, only))
-            sum +=
-                hash_mix(hash_bytes(key, KEY_SEED), hash_bytes(first(attribute, ATTRIBUTE_VALUE), KEY_SEED));
+            sum += hash_mix(hash_bytes(key, KEY_SEED),
+                            hash_bytes(wire_first(attribute, ATTRIBUTE_VALUE), KEY_SEED));
     }
     return sum;
 }
 
 uint64_t key_of_request(struct bytes request, const struct settings_strings *only)
 {
-    return key_of_resource(first(first(request, REQUEST_RESOURCES), RESOURCES_RESOURCE), only);
+    return key_of_resource(wire_first(wire_first(request, REQUEST_RESOURCES), RESOURCES_RESOURCE), only);
 }
 
 bool key_is_one(struct bytes request, const struct settings_strings *only)
@@ -74,8 +55,8 @@ bool key_is_one(struct bytes request, const struct settings_strings *only)
     const uint64_t key = key_of_request(request, only);
     struct wire_reader r = wire_reader(request);
     struct bytes of_resource;
-    while (next(&r, REQUEST_RESOURCES, &of_resource))
-        if (key_of_resource(first(of_resource, RESOURCES_RESOURCE), only) != key)
+    while (wire_find(&r, REQUEST_RESOURCES, &of_resource))
+        if (key_of_resource(wire_first(of_resource, RESOURCES_RESOURCE), only) != key)
             return false;
     return true;
 }

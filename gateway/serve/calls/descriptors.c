@@ -30,31 +30,12 @@ static struct wire_reader open_set(void)
     return wire_reader(bytes_of(schema_descriptors[0].data, schema_descriptors[0].size));
 }
 
-/* The next LEN field with this number; false at the end. */
-static bool next(struct wire_reader *r, uint32_t number, struct bytes *ret)
-{
-    struct wire_field f;
-    while (wire_next(r, &f) == 0)
-        if (f.number == number && f.type == WIRE_LEN) {
-            *ret = f.bytes;
-            return true;
-        }
-    return false;
-}
-
-static struct bytes first(struct bytes message, uint32_t number)
-{
-    struct wire_reader r = wire_reader(message);
-    struct bytes found = {0};
-    return next(&r, number, &found) ? found : bytes_of("", 0);
-}
-
 static bool file_at(int index, struct bytes *ret)
 {
     struct wire_reader r = open_set();
     bool found = false;
     for (int i = 0; i <= index; i++)
-        found = next(&r, SET_FILE, ret);
+        found = wire_find(&r, SET_FILE, ret);
     return index >= 0 && found;
 }
 
@@ -62,8 +43,8 @@ int descriptors_find_file(struct bytes name)
 {
     struct wire_reader r = open_set();
     struct bytes file;
-    for (int i = 0; i < FILES_MAX && next(&r, SET_FILE, &file); i++)
-        if (bytes_eq(first(file, FILE_NAME), name))
+    for (int i = 0; i < FILES_MAX && wire_find(&r, SET_FILE, &file); i++)
+        if (bytes_eq(wire_first(file, FILE_NAME), name))
             return i;
     return DESCRIPTORS_NONE;
 }
@@ -89,8 +70,8 @@ static bool has_value(struct bytes enumeration, struct bytes name)
 {
     struct wire_reader r = wire_reader(enumeration);
     struct bytes value;
-    while (next(&r, ENUM_VALUE, &value))
-        if (bytes_eq(first(value, ANY_NAME), name))
+    while (wire_find(&r, ENUM_VALUE, &value))
+        if (bytes_eq(wire_first(value, ANY_NAME), name))
             return true;
     return false;
 }
@@ -105,7 +86,7 @@ static bool descend(struct bytes *at, enum kind *kind, struct bytes name)
         enum kind child = f.type == WIRE_LEN ? kind_in(*kind, f.number) : KIND_FILE;
         if (child == KIND_FILE)
             continue;
-        bool is_it = bytes_eq(first(f.bytes, ANY_NAME), name);
+        bool is_it = bytes_eq(wire_first(f.bytes, ANY_NAME), name);
         if (!is_it && child == KIND_ENUM && has_value(f.bytes, name)) {
             is_it = true;
             child = KIND_LEAF;
@@ -122,7 +103,7 @@ static bool descend(struct bytes *at, enum kind *kind, struct bytes name)
 /* Whether the file has the symbol, and what it is. */
 static bool file_defines(struct bytes file, struct bytes symbol, enum kind *ret_kind)
 {
-    struct bytes package = first(file, FILE_PACKAGE);
+    struct bytes package = wire_first(file, FILE_PACKAGE);
     if (symbol.n <= package.n + 1 || memcmp(symbol.p, package.p, package.n) != 0 ||
         symbol.p[package.n] != '.')
         return false;
@@ -144,7 +125,7 @@ int descriptors_find_symbol(struct bytes symbol, bool *ret_is_message)
     struct wire_reader r = open_set();
     struct bytes file;
     enum kind kind;
-    for (int i = 0; i < FILES_MAX && next(&r, SET_FILE, &file); i++)
+    for (int i = 0; i < FILES_MAX && wire_find(&r, SET_FILE, &file); i++)
         if (file_defines(file, symbol, &kind)) {
             if (ret_is_message)
                 *ret_is_message = kind == KIND_MESSAGE;
@@ -162,7 +143,7 @@ void descriptors_write(int index, struct wire_writer *w, uint32_t field)
             continue;
         wire_put_bytes(w, field, file);
         struct wire_reader r = wire_reader(file);
-        while (next(&r, FILE_DEPENDENCY, &name)) {
+        while (wire_find(&r, FILE_DEPENDENCY, &name)) {
             int other = descriptors_find_file(name);
             if (other != DESCRIPTORS_NONE)
                 wanted |= 1u << other;
@@ -174,9 +155,9 @@ void descriptors_services(void (*fn)(void *user, struct bytes package, struct by
 {
     struct wire_reader set = open_set();
     struct bytes file, service;
-    while (next(&set, SET_FILE, &file)) {
+    while (wire_find(&set, SET_FILE, &file)) {
         struct wire_reader r = wire_reader(file);
-        while (next(&r, FILE_SERVICE, &service))
-            fn(user, first(file, FILE_PACKAGE), first(service, ANY_NAME));
+        while (wire_find(&r, FILE_SERVICE, &service))
+            fn(user, wire_first(file, FILE_PACKAGE), wire_first(service, ANY_NAME));
     }
 }
