@@ -108,15 +108,7 @@ static void tell_receipts(struct admin_receipt *receipts, bool was_read)
 /* Sends the ciphertext there is. 0 or -ENOMEM. */
 static int send_cipher(struct connection *c)
 {
-    struct buffer *out = &c->admin->cipher;
-    int r = 0;
-    while (r == 0 && tls_has_output(c->tls)) {
-        out->n = 0;
-        r = tls_drain(c->tls, out, DRAIN_BYTES);
-        if (r == 0)
-            r = io_channel_write(c->channel, buffer_bytes(out));
-    }
-    return r;
+    return tls_flush(c->tls, c->channel, &c->admin->cipher);
 }
 
 static int send_plain(struct connection *c, struct bytes plain)

@@ -66,15 +66,8 @@ static void end_session(struct connection *c)
 /* Sends the ciphertext there is. 0 or -ENOMEM. */
 static int send_cipher(struct connection *c)
 {
-    struct buffer *out = &c->host->cipher;
-    int r = 0;
-    while (r == 0 && tls_has_output(c->tls)) {
-        out->n = 0;
-        r = tls_drain(c->tls, out, DRAIN_BYTES);
-        if (r == 0)
-            r = io_channel_write(c->channel, buffer_bytes(out));
-    }
-    buffer_clear(out, OUT_KEEP);
+    int r = tls_flush(c->tls, c->channel, &c->host->cipher);
+    buffer_clear(&c->host->cipher, OUT_KEEP);
     return r;
 }
 

@@ -146,13 +146,7 @@ static void on_response(void *user, enum http_call_result result, const struct h
 static int send_cipher(struct top_fetch *f)
 {
     struct buffer out = BUFFER_INIT(0);
-    int r = 0;
-    while (r == 0 && tls_has_output(f->tls)) {
-        out.n = 0;
-        r = tls_drain(f->tls, &out, DRAIN_STEP);
-        if (r == 0)
-            r = io_channel_write(f->channel, buffer_bytes(&out));
-    }
+    int r = tls_flush(f->tls, f->channel, &out);
     buffer_release(&out);
     return r;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
+#include "proto/io/channel.h"
 #include "proto/io/tls_parts.h"
 
 #define RECORD_MAX (16u << 10) /* plaintext of one record (RFC 8446 §5.1) */
@@ -282,6 +283,20 @@ int tls_drain(struct tls *t, struct buffer *out, size_t max)
 bool tls_has_output(const struct tls *t)
 {
     return t->out.n > t->drained;
+}
+
+#define FLUSH_BYTES (64u << 10) /* at a time */
+
+int tls_flush(struct tls *t, struct io_channel *to, struct buffer *room)
+{
+    int r = 0;
+    while (r == 0 && tls_has_output(t)) {
+        room->n = 0;
+        r = tls_drain(t, room, FLUSH_BYTES);
+        if (r == 0)
+            r = io_channel_write(to, buffer_bytes(room));
+    }
+    return r;
 }
 
 void tls_shutdown(struct tls *t)

@@ -19,6 +19,7 @@
 
 struct tls_context; /* certificates and settings, shared by connections of one thread or several */
 struct tls;         /* one connection */
+struct io_channel;
 
 struct tls_options {
     bool server;
@@ -65,6 +66,9 @@ int tls_write(struct tls *t, struct bytes plain);
 /* Appends ciphertext for the peer, at most about max bytes. 0 or -ENOMEM / -ENOBUFS. */
 int tls_drain(struct tls *t, struct buffer *out, size_t max);
 bool tls_has_output(const struct tls *t);
+
+/* Sends all the ciphertext there is, by way of *room, which is left as large as it became. 0 or -ENOMEM. */
+int tls_flush(struct tls *t, struct io_channel *to, struct buffer *room);
 
 /* Says goodbye: close_notify to drain (RFC 8446 §6.1). Nothing may be written after it. */
 void tls_shutdown(struct tls *t);
