@@ -20,17 +20,6 @@ static bool recognise(const struct runtime_file *file)
     return cpython_binary_find(&binary, file->source, file->path);
 }
 
-/* What is to be added to the file's addresses for those of the process. */
-static bool bias_of(const struct source *file, const struct region *region, uint64_t *ret)
-{
-    struct elf elf;
-    uint64_t address;
-    if (elf_read(&elf, file) < 0 || !elf_address(&elf, region->offset, &address))
-        return false;
-    *ret = region->start - address;
-    return true;
-}
-
 static int prepare(const struct runtime_process *process, struct runtime_place *ret)
 {
     struct cpython_binary binary;
@@ -38,7 +27,7 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
     uint64_t bias;
     const struct region *region = maps_find(process->maps, process->at);
     if (!region || !cpython_binary_find(&binary, process->file, region->path) ||
-        !bias_of(process->file, region, &bias))
+        !elf_bias(process->file, region->offset, region->start, &bias))
         return -ENOENT;
     int r = cpython_layout(&place, binary.minor, process->memory, bias + binary.runtime);
     if (r < 0)

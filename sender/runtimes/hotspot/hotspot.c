@@ -23,12 +23,11 @@ static bool recognise(const struct runtime_file *file)
 static int prepare(const struct runtime_process *process, struct runtime_place *ret)
 {
     struct hotspot_place place;
-    struct elf elf;
-    uint64_t address;
+    uint64_t bias;
     const struct region *region = maps_find(process->maps, process->at);
-    if (!region || elf_read(&elf, process->file) < 0 || !elf_address(&elf, region->offset, &address))
+    if (!region || !elf_bias(process->file, region->offset, region->start, &bias))
         return -ENOENT;
-    int r = hotspot_layout(&place, process->file, process->memory, region->start - address);
+    int r = hotspot_layout(&place, process->file, process->memory, bias);
     if (r < 0)
         return r;
     memcpy(ret->word, &place, sizeof place);

@@ -48,18 +48,16 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
 {
     struct php_binary binary;
     struct php_details details;
-    struct elf elf;
-    uint64_t address;
+    uint64_t bias;
     const struct region *region = maps_find(process->maps, process->at);
-    if (!region || !php_binary_find(&binary, process->file) || elf_read(&elf, process->file) < 0 ||
-        !elf_address(&elf, region->offset, &address))
+    if (!region || !php_binary_find(&binary, process->file) ||
+        !elf_bias(process->file, region->offset, region->start, &bias))
         return -ENOENT;
     if (!php_binary_details(&details, &binary, process->file))
         return -ENOTSUP;
     const struct layout *layout = layout_of(details.version);
     if (!layout)
         return -ENOTSUP;
-    uint64_t bias = region->start - address;
     struct php_place place = {.start = {bias + binary.loop, bias + details.cold},
                               .size = {binary.loop_size, details.cold_size},
                               .text = bias + details.text,

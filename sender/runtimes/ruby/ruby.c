@@ -20,17 +20,6 @@ static bool recognise(const struct runtime_file *file)
     return ruby_binary_is(&binary, file->source);
 }
 
-/* What is to be added to the file's addresses for those of the process. */
-static bool bias_of(const struct source *file, const struct region *region, uint64_t *ret)
-{
-    struct elf elf;
-    uint64_t address;
-    if (elf_read(&elf, file) < 0 || !elf_address(&elf, region->offset, &address))
-        return false;
-    *ret = region->start - address;
-    return true;
-}
-
 /* Whose vector of blocks of thread-local storage it is: musl's is its dynamic linker, too. */
 static bool has_musl(const struct maps *maps)
 {
@@ -70,7 +59,8 @@ static int prepare(const struct runtime_process *process, struct runtime_place *
     struct ruby_place place;
     uint64_t bias;
     const struct region *region = maps_find(process->maps, process->at);
-    if (!region || !ruby_binary_find(&binary, process->file) || !bias_of(process->file, region, &bias))
+    if (!region || !ruby_binary_find(&binary, process->file) ||
+        !elf_bias(process->file, region->offset, region->start, &bias))
         return -ENOENT;
     int r = ruby_layout(&place, binary.version);
     if (r == 0)

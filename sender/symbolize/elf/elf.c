@@ -193,6 +193,16 @@ const struct elf_segment *elf_address(const struct elf *elf, uint64_t file_offse
     return NULL;
 }
 
+bool elf_bias(const struct source *file, uint64_t offset, uint64_t start, uint64_t *ret)
+{
+    struct elf elf;
+    uint64_t address;
+    if (elf_read(&elf, file) < 0 || !elf_address(&elf, offset, &address))
+        return false;
+    *ret = start - address;
+    return true;
+}
+
 bool elf_file_offset(const struct source *s, uint64_t address, uint64_t *ret, uint64_t *room)
 {
     Elf64_Ehdr h;

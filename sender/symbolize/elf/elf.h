@@ -70,6 +70,10 @@ int elf_read(struct elf *ret, const struct source *s);
 /* The segment that a file offset is in, and its ELF virtual address in *ret; NULL: in none. */
 const struct elf_segment *elf_address(const struct elf *elf, uint64_t file_offset, uint64_t *ret);
 
+/* What is to be added to a file's addresses for those of a process that has its byte `offset` at `start`;
+ * false: it has no address for that. */
+bool elf_bias(const struct source *file, uint64_t offset, uint64_t start, uint64_t *ret);
+
 /* Where in the file an address is, by the segments of any kind; *room: bytes from there to the segment's end.
  */
 bool elf_file_offset(const struct source *s, uint64_t address, uint64_t *ret, uint64_t *room);
