@@ -40,6 +40,7 @@ struct resumer {
     uint64_t turn;
     /* The walk that is being ended: the record as it will go back. */
     const struct unwind_rest *rest;
+    struct allowance *share; /* the process's, of its user's */
     struct seen *process;
     bool has_mappings;          /* the process's, as of the walk or later */
     struct sample_file mapping; /* of the address whose rule was asked for last; end 0: none */
@@ -101,15 +102,14 @@ static void read_mappings_from_proc(struct resumer *r, struct seen *p)
 }
 
 /* To read a process's mappings takes some 50 µs, and 25 ms where it has as many as it may (vm.max_map_count):
- * its user's allowance pays. Without any walks go by what they went through. */
+ * its share of its user's allowance pays. Without any walks go by what they went through. */
 static void read_mappings(struct resumer *r, struct seen *p, const struct sample_head *head)
 {
     uint32_t n_before = p->mappings.n;
     vec_clear(&p->mappings);
     p->last = 0;
     p->changes = head->changes;
-    struct allowance *user = ledger_of(&r->loader->ledger, r->rest->user, clock_monotonic());
-    if (!allowance_take(user, 0))
+    if (!allowance_take(r->share, 0))
         return;
     uint64_t begun = clock_thread();
     if (sampler_files_of(r->sampler, head->pid, on_mapping, p) ==
@@ -117,7 +117,7 @@ static void read_mappings(struct resumer *r, struct seen *p, const struct sample
         p->mappings.n = n_before;
         read_mappings_from_proc(r, p);
     }
-    allowance_charge(user, ALLOWANCE_OF_NS(clock_thread() - begun));
+    allowance_charge(r->share, ALLOWANCE_OF_NS(clock_thread() - begun));
 }
 
 /* Whether a process's mappings still are those that the walk went through: it may have begun another program.
@@ -290,9 +290,7 @@ static int rest_step(void *user, struct unwind_registers *at, rest_load_fn load,
     if (r->generator == RUNTIME_NATIVE || r->head.n_user >= SAMPLE_USER_MAX ||
         (m->key.inode ? !file || file->runtime != r->generator : !m->key.device))
         return 1;
-    struct source memory = {.fd = r->memory,
-                            .size = INT64_MAX,
-                            .allowance = ledger_of(&r->loader->ledger, r->rest->user, clock_monotonic())};
+    struct source memory = {.fd = r->memory, .size = INT64_MAX, .allowance = r->share};
     struct runtime_process process = {.pid = r->head.pid,
                                       .start = r->head.start,
                                       .memory = &memory,
@@ -330,6 +328,7 @@ void resumer_rest(struct resumer *r, const struct sample_head *head, const uint6
     bool is_new;
     uint64_t far;
     r->rest = sampler_rest(r->sampler, head);
+    r->share = ledger_share(&r->loader->ledger, r->rest->user, head->pid, clock_monotonic());
     r->process = see(r, head, &is_new);
     r->has_mappings = false;
     r->head = *head;

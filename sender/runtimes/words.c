@@ -166,7 +166,7 @@ static bool find_name(struct words *w, struct word *word)
     struct arena text = {0};
     struct runtime_name name = {.file = BYTES_LIT("")};
     struct allowance one = {.left = WORDS_COST_MAX,
-                            .from = ledger_of(&w->ledger, t->of.user, clock_monotonic())};
+                            .from = ledger_share(&w->ledger, t->of.user, t->of.serial, clock_monotonic())};
     if (!runtime->resolve || allowance_is_spent(&one) || !open_table(w, word))
         return false;
     struct source memory = {.fd = w->memory, .size = INT64_MAX, .allowance = &one};

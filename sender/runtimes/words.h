@@ -44,7 +44,7 @@ struct words_options {
 /* A process. */
 struct words_process {
     uint64_t serial;    /* never another's */
-    uint32_t pid, user; /* `user` is charged for the reading */
+    uint32_t pid, user; /* the share that the process has of `user`'s allowance pays for the reading */
     uint64_t start;
 };
 

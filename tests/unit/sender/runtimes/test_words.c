@@ -172,3 +172,30 @@ UNIT(memory_that_is_taken_away_costs_names_only)
     ck_assert_uint_eq(counts.named + counts.failed, 40 * CODES);
     end(w);
 }
+
+/* One that has had its share of what they have together keeps no name from the other. */
+UNIT(a_neighbour_of_the_same_user_takes_no_names_away)
+{
+    struct words *w = begin();
+    struct words_process of = self(), liar = self();
+    uint32_t n_spent = 0; /* rounds in which the other one got no name any more */
+    liar.serial = 2;
+    for (uint32_t round = 0; n_spent < 10; round++) {
+        ck_assert_uint_lt(round, UINT16_MAX);
+        struct sample_frame frame;
+        for (uint32_t i = 0; i < CODES; i++) {
+            frame = word_at(i, (uint16_t)round);
+            struct word *lie = words_ask(w, &liar, &frame, 1);
+            unit_made(lie);
+            word_let_go(lie);
+        }
+        frame = word_at(0, (uint16_t)round);
+        struct word *word = words_ask(w, &of, &frame, 1);
+        unit_made(word);
+        words_settle(w);
+        ck_assert_msg(word_name(word), "in round %u", round);
+        word_let_go(word);
+        n_spent += words_counts(w).failed > 0;
+    }
+    end(w);
+}
