@@ -28,24 +28,12 @@ static bool read_words(int memory, uint64_t address, uint64_t word[2])
     return address <= INT64_MAX && pread(memory, word, 16, (off_t)address) == 16;
 }
 
-/* Which C library made the vector of blocks: musl's is the dynamic linker too, under one of these names;
- * glibc's is libc.so.6. */
-static uint32_t library_of(const struct process *process)
-{
-    for (uint32_t i = 0; i < process->maps.regions.n; i++) {
-        struct bytes name = bytes_after_last(process->maps.regions.p[i].path, '/');
-        if (bytes_starts(name, "ld-musl-") || bytes_starts(name, "libc.musl-") || bytes_is(name, "libc.so"))
-            return CONTEXT_MUSL;
-    }
-    return CONTEXT_GLIBC;
-}
-
 static int in_module(const struct process *process, uint64_t module, uint64_t offset,
                      struct context_place *ret)
 {
     if (module == 0 || module > UINT32_MAX || offset > INT64_MAX)
         return -EAGAIN; /* the dynamic linker has not been there yet */
-    ret->how = library_of(process);
+    ret->how = maps_have_musl(&process->maps) ? CONTEXT_MUSL : CONTEXT_GLIBC;
     ret->module = module;
     ret->offset = (int64_t)offset;
     return 0;

@@ -178,6 +178,16 @@ struct region *maps_find(const struct maps *m, uint64_t address)
     return at < m->regions.n && m->regions.p[at].start <= address ? &m->regions.p[at] : NULL;
 }
 
+bool maps_have_musl(const struct maps *m)
+{
+    for (uint32_t i = 0; i < m->regions.n; i++) {
+        struct bytes name = bytes_after_last(m->regions.p[i].path, '/');
+        if (bytes_starts(name, "ld-musl-") || bytes_starts(name, "libc.musl-") || bytes_is(name, "libc.so"))
+            return true;
+    }
+    return false;
+}
+
 void maps_release(struct maps *m)
 {
     vec_release(&m->regions);

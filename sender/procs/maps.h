@@ -54,6 +54,10 @@ void maps_pack(struct maps *m);
 /* The region an address is in, or NULL. */
 struct region *maps_find(const struct maps *m, uint64_t address);
 
+/* Whether the program's C library is musl, which has thread-local storage otherwise than glibc (libc.so.6):
+ * it is its dynamic linker, too, under one of three names. */
+bool maps_have_musl(const struct maps *m);
+
 /* Frees what *m holds; zeroed or released maps may be used again. */
 void maps_release(struct maps *m);
 

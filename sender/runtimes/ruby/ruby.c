@@ -20,17 +20,6 @@ static bool recognise(const struct runtime_file *file)
     return ruby_binary_is(&binary, file->source);
 }
 
-/* Whose vector of blocks of thread-local storage it is: musl's is its dynamic linker, too. */
-static bool has_musl(const struct maps *maps)
-{
-    for (uint32_t i = 0; i < maps->regions.n; i++) {
-        struct bytes name = bytes_after_last(maps->regions.p[i].path, '/');
-        if (bytes_starts(name, "ld-musl-") || bytes_starts(name, "libc.musl-"))
-            return true;
-    }
-    return false;
-}
-
 /* Where threads have their contexts. */
 static int find_context(const struct runtime_process *process, const struct ruby_binary *b, uint64_t bias,
                         struct ruby_place *place)
@@ -47,7 +36,7 @@ static int find_context(const struct runtime_process *process, const struct ruby
     if (!source_read(process->memory, bias + b->at, word, sizeof word) || word[0] == 0 ||
         word[0] > UINT32_MAX || word[1] > INT64_MAX)
         return -EAGAIN; /* the dynamic linker has not been there yet */
-    place->context.how = has_musl(process->maps) ? CONTEXT_MUSL : CONTEXT_GLIBC;
+    place->context.how = maps_have_musl(process->maps) ? CONTEXT_MUSL : CONTEXT_GLIBC;
     place->context.module = word[0];
     place->context.offset = (int64_t)word[1];
     return 0;
