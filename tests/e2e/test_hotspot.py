@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver, busy, nearly_all, profsend, started
+from profiles import Receiver, beside_a_liar, busy, nearly_all, profsend, started
 from programs import ROOT, Process, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/Chains.java"
@@ -164,18 +164,7 @@ def test_a_program_that_begins_is_seen_exactly(java, options, classes):
 
 
 def test_one_that_lies_harms_nobody(tmp_path, classes):
-    liar = tmp_path / "liar"
-    subprocess.run(["gcc", "-O2", "-rdynamic", PROGRAM.parent / "java_liar.c", "-o", liar], check=True)
-    lying, honest = Process([liar]), Process(java_command(OWN, "", classes, "100", "0"))
-    with Receiver(first=FIRST) as receiver, running(lying), running(honest):
-        busy(honest, 1.0)
-        sender = profsend(receiver, "--include", f"pid={lying.pid}", "--include", f"pid={honest.pid}", "--frequency", "97")
-        with running(sender):
-            started(sender)
-            wait_for(lambda: judge(receiver.of(honest.pid))[0] >= 100 and any("jvm" in s.kinds for s in receiver.of(lying.pid)), "samples of both")
-            assert sender.stop() == 0, sender.log()
-            own = re.search(r"samples=(\d+) .*rss_kb=(\d+)", sender.log())
-        hits, exact, complete, named, odd = judge(receiver.of(honest.pid))
+    lies, stacks = beside_a_liar(tmp_path, PROGRAM.parent / "java_liar.c", lambda: Process(java_command(OWN, "", classes, "100", "0")),
+                                 FIRST, lambda lies, stacks: judge(stacks)[0] >= 100 and any("jvm" in stack.kinds for stack in lies), begun=1.0)
+    hits, exact, complete, named, odd = judge(stacks)
     assert min(exact, complete, named) >= nearly_all(AFTER, hits), odd[:3]
-    assert all(len(s.names) <= 512 + 127 for s in receiver.of(lying.pid))
-    assert int(own[2]) < 120_000, own[0]

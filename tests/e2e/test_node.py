@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from profiles import Receiver, busy, nearly_all, profsend, started
+from profiles import Receiver, beside_a_liar, busy, nearly_all, profsend, started
 from programs import ROOT, Process, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/chains.js"
@@ -216,20 +216,9 @@ def test_functions_that_are_gone_soon_are_not_called_by_what_was_there_before(ve
 
 
 def test_one_that_lies_harms_nobody(tmp_path):
-    liar = tmp_path / "liar"
-    subprocess.run(["gcc", "-O2", "-rdynamic", PROGRAM.parent / "node_liar.c", "-o", liar, "-lpthread"], check=True)
     node = interpreter("own")
-    lying, honest = Process([liar]), Process([node, *apart(node), PROGRAM, "60"])
-    with Receiver(first=FIRST) as receiver, running(lying), running(honest):
-        busy(honest, 0.4)
-        sender = profsend(receiver, "--include", f"pid={lying.pid}", "--include", f"pid={honest.pid}", "--frequency", "97")
-        with running(sender):
-            started(sender)
-            wait_for(lambda: min(sum(receiver.of(p.pid).values()) for p in (lying, honest)) >= 120, "samples of both")
-            assert sender.stop() == 0, sender.log()
-            own = re.search(r"samples=(\d+) .*rss_kb=(\d+)", sender.log())
-        hits, exact, complete, named, odd = judge(receiver.of(honest.pid), Chains(node).has)
+    lies, stacks = beside_a_liar(tmp_path, PROGRAM.parent / "node_liar.c", lambda: Process([node, *apart(node), PROGRAM, "60"]), FIRST,
+                                 lambda *both: min(sum(stacks.values()) for stacks in both) >= 120, begun=0.4)
+    hits, exact, complete, named, odd = judge(stacks, Chains(node).has)
     assert min(exact, complete, named) >= nearly_all(LATE, hits), odd[:3]
-    lies = [s for s in receiver.of(lying.pid) if "v8js" in s.kinds]
-    assert lies and all(len(s.names) <= 512 + 127 for s in lies)
-    assert int(own[2]) < 120_000, own[0]
+    assert any("v8js" in stack.kinds for stack in lies)

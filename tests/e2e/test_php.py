@@ -7,7 +7,7 @@ import subprocess
 import urllib.request
 
 import pytest
-from profiles import Receiver, busy, nearly_all, profsend, started
+from profiles import Receiver, beside_a_liar, busy, nearly_all, profsend, started
 from programs import ROOT, Process, free_port, running, wait_for
 
 PROGRAM = ROOT / "tests/runtimes/chains.php"
@@ -150,22 +150,12 @@ def test_a_program_that_begins_is_seen_exactly():
 
 
 def test_one_that_lies_harms_nobody(tmp_path):
-    liar = tmp_path / "liar"
-    subprocess.run(["gcc", "-O2", "-rdynamic", PROGRAM.parent / "php_liar.c", "-o", liar], check=True)
-    lying, honest = Process([liar]), Process([needs_php(), *PCRE, PROGRAM, "60"])
-    with Receiver(first=FIRST) as receiver, running(lying), running(honest):
-        busy(honest)
-        sender = profsend(receiver, "--include", f"pid={lying.pid}", "--include", f"pid={honest.pid}", "--frequency", "97")
-        with running(sender):
-            started(sender)
-            wait_for(lambda: min(sum(receiver.of(p.pid).values()) for p in (lying, honest)) >= 150, "samples of both")
-            assert sender.stop() == 0, sender.log()
-            own = re.search(r"samples=(\d+) .*rss_kb=(\d+)", sender.log())
-        hits, exact, complete, named, odd = judge(receiver.of(honest.pid))
+    command = [needs_php(), *PCRE, PROGRAM, "60"]
+    lies, stacks = beside_a_liar(tmp_path, PROGRAM.parent / "php_liar.c", lambda: Process(command), FIRST,
+                                 lambda *both: min(sum(stacks.values()) for stacks in both) >= 150)
+    hits, exact, complete, named, odd = judge(stacks)
     assert min(exact, complete, named) >= nearly_all(LATE, hits), odd[:3]
-    cut = [s for s in receiver.of(lying.pid) if "php" in s.kinds]
-    assert cut and all(len(s.names) <= 512 + 127 for s in cut)
-    assert int(own[2]) < 120_000, own[0]
+    assert any("php" in stack.kinds for stack in lies)
 
 
 # A script for PHP's own web server: each request compiles it anew, and is served by a child.

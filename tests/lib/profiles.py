@@ -2,10 +2,12 @@
 import collections
 import os
 import pathlib
+import re
+import subprocess
 import threading
 
 import pytest
-from programs import BUILD, Process, wait_for
+from programs import BUILD, Process, running, wait_for
 from sink import Sink, plain
 
 FREQUENCY = 997  # of profsend()
@@ -115,3 +117,22 @@ def cpu_seconds(pid):
 def busy(process, seconds=0.3):
     """Returns when a program has begun what it is there for."""
     return wait_for(lambda: cpu_seconds(process.pid) >= seconds, "the program at work")
+
+
+def beside_a_liar(folder, source, honest, first, is_enough, begun=0.3):
+    """Samples an honest program, which is begun by `honest()`, beside one that lies about the same runtime's structures, until
+    is_enough(hits by stack of the liar, of the honest one); answers both. `first` as of Receiver.
+    """
+    subprocess.run(["gcc", "-O2", "-rdynamic", source, "-o", folder / "liar", "-lpthread"], check=True)
+    with Receiver(first=first) as receiver, running(Process([folder / "liar"])) as lying, running(honest()) as honest:
+        busy(honest, begun)
+        sender = profsend(receiver, "--include", f"pid={lying.pid}", "--include", f"pid={honest.pid}", "--frequency", "97")
+        with running(sender):
+            started(sender)
+            wait_for(lambda: is_enough(receiver.of(lying.pid), receiver.of(honest.pid)), "samples of both")
+            assert sender.stop() == 0, sender.log()
+            own = re.search(r"rss_kb=(\d+)", sender.log())
+    assert int(own[1]) < 120_000, own[0]
+    lies = receiver.of(lying.pid)
+    assert all(len(stack.names) <= 512 + 127 for stack in lies)
+    return lies, receiver.of(honest.pid)
