@@ -277,6 +277,13 @@ static __always_inline int v8_step(struct scratch *s, __u64 address)
     return STEP_TAKEN;
 }
 
+/* Its frames are native's; what there is besides is its goroutine's labels (context.bpf.h). */
+static __always_inline int go_step(struct scratch *s, __u64 address)
+{
+    s->walk.runtime.is_go = 1;
+    return STEP_NATIVE;
+}
+
 /* By what such a wish is known: no file's key. */
 #define RUNTIME_WISH(began, pid, runtime) \
     ((struct unwind_key){.inode = (began), .size = (pid), .mtime = ~0ull, .device = (runtime)})

@@ -15,7 +15,8 @@
     ROW(V8, v8)           \
     ROW(HOTSPOT, hotspot) \
     ROW(PHP, php)         \
-    ROW(RUBY, ruby)
+    ROW(RUBY, ruby)       \
+    ROW(GO, go)
 
 #define RUNTIME_TAG(tag, name) RUNTIME_##tag,
 enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };
@@ -25,7 +26,7 @@ enum runtime_tag { RUNTIMES(RUNTIME_TAG) RUNTIME_TAGS };
 #define RUNTIME_GENERATED   RUNTIME_TAGS
 #define RUNTIMES_GENERATING (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT | 1u << RUNTIME_RUBY)
 /* Whose frames are those of the machine, or among them. */
-#define RUNTIMES_ON_STACK (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT)
+#define RUNTIMES_ON_STACK (1u << RUNTIME_V8 | 1u << RUNTIME_HOTSPOT | 1u << RUNTIME_GO)
 
 /* What a runtime's step did at a frame of the machine. */
 enum runtime_step {

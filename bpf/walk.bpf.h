@@ -64,9 +64,9 @@ struct runtime_walk {
     __u32 has_place;
     __u32 is_ahead;  /* it goes on without frames of the machine (words_ahead) */
     __u32 generator; /* whose code in no file is; RUNTIME_GENERATED: not looked for yet */
-    __u32 zero;
-    __u64 told;     /* of the words that were told, what tells them from others'; 0: none were */
-    __u64 word[26]; /* its own; the first is 0 when it begins */
+    __u32 is_go;     /* frames of Go were met */
+    __u64 told;      /* of the words that were told, what tells them from others'; 0: none were */
+    __u64 word[26];  /* its own; the first is 0 when it begins */
     struct runtime_place place;
 };
 
@@ -445,6 +445,7 @@ static __always_inline void walk_stack(struct scratch *s, __u32 slot, struct mm_
     w->runtime.of = 0;
     w->runtime.generator = RUNTIME_GENERATED;
     w->runtime.is_ahead = 0;
+    w->runtime.is_go = 0;
     w->runtime.told = 0;
     w->n_ahead = 0;
     w->stack_start = 0;

@@ -67,6 +67,7 @@ static uint32_t detail_attr(struct writer *w, const struct window_sample *s, uin
 
 /* Attributes of a thread's context, at most, in a sample; of several with one name the last counts. */
 #define CONTEXT_ATTRS 32u
+#define LABEL_PREFIX  "process.context.label."
 /* Attributes of ours in a sample. */
 #define SAMPLE_OURS 5u
 
@@ -77,29 +78,63 @@ static bool is_sample_s(struct bytes key)
            bytes_starts(key, "profsend.");
 }
 
-/* What the thread said of its work: keys it may not name and text that is no UTF-8 are left out. Returns how
- * many attributes were added. */
+/* What a thread says of its work, as it is found. */
+struct context_attrs {
+    struct attr attr[CONTEXT_ATTRS];
+    uint32_t n;
+    char label[GO_LABELS_MAX][sizeof LABEL_PREFIX + GO_KEY_MAX];
+    uint32_t n_labels;
+};
+
+/* Keys it may not name and text that is no UTF-8 are left out. */
+static void found(struct context_attrs *a, struct bytes key, struct bytes value)
+{
+    uint32_t i = 0;
+    if (key.n == 0 || is_sample_s(key) || !bytes_is_utf8(key) || !bytes_is_utf8(value))
+        return;
+    while (i < a->n && !bytes_eq(a->attr[i].key, key))
+        i++;
+    if (i == CONTEXT_ATTRS)
+        return;
+    a->attr[i] = (struct attr){key, {.kind = ATTR_STRING, .text = value}};
+    a->n = max_of(a->n, i + 1);
+}
+
+/* Text that the kernel side may have cut within a character. */
+static struct bytes without_half(struct bytes text, size_t cut_at)
+{
+    struct bytes whole = text;
+    for (int i = 0; text.n >= cut_at && i < 3 && !bytes_is_utf8(whole); i++)
+        whole.n--;
+    return whole;
+}
+
+/* A goroutine's label, named as other profilers name it. */
+static void found_label(struct context_attrs *a, struct bytes key, struct bytes value)
+{
+    if (a->n_labels == GO_LABELS_MAX || key.n == 0)
+        return;
+    char *name = a->label[a->n_labels++];
+    key = without_half(key, GO_KEY_MAX);
+    memcpy(name, LABEL_PREFIX, sizeof LABEL_PREFIX - 1);
+    memcpy(name + sizeof LABEL_PREFIX - 1, key.p, key.n);
+    found(a, bytes_of(name, sizeof LABEL_PREFIX - 1 + key.n), without_half(value, GO_VALUE_MAX));
+}
+
+/* Returns how many attributes were added. */
 static uint32_t context_attrs(struct writer *w, const struct identity *identity, const struct record *record,
                               uint32_t to[CONTEXT_ATTRS])
 {
-    struct attr found[CONTEXT_ATTRS];
-    uint32_t n = 0, i;
+    struct context_attrs a = {.n = 0};
     uint8_t number;
-    struct bytes rest = record->attributes, value;
-    while (identity && record_next(&rest, &number, &value)) {
-        struct bytes key = number < identity->n_keys ? identity->key[number] : BYTES_LIT("");
-        if (key.n == 0 || is_sample_s(key) || !bytes_is_utf8(value))
-            continue;
-        for (i = 0; i < n && !bytes_eq(found[i].key, key);)
-            i++;
-        if (i == CONTEXT_ATTRS)
-            continue;
-        found[i] = (struct attr){key, {.kind = ATTR_STRING, .text = value}};
-        n = max_of(n, i + 1);
-    }
-    for (i = 0; i < n; i++)
-        to[i] = build_attribute(w->b, found[i].key, &found[i].value, 0);
-    return n;
+    struct bytes rest = record->attributes, key, value;
+    while (record->has_labels && record_next_label(&rest, &key, &value))
+        found_label(&a, key, value);
+    while (!record->has_labels && identity && record_next(&rest, &number, &value))
+        found(&a, number < identity->n_keys ? identity->key[number] : BYTES_LIT(""), value);
+    for (uint32_t i = 0; i < a.n; i++)
+        to[i] = build_attribute(w->b, a.attr[i].key, &a.attr[i].value, 0);
+    return a.n;
 }
 
 /* The link of a sample, 0 for none; adds the attributes of its context. */

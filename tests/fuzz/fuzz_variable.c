@@ -12,10 +12,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     struct variable v;
     struct record r;
     uint8_t key;
-    struct bytes value;
+    struct bytes name, value;
     (void)variable_find(&s, &v);
     if (record_read(data, n < CONTEXT_BYTES_MAX ? n : CONTEXT_BYTES_MAX, &r))
-        while (record_next(&r.attributes, &key, &value))
+        while (r.has_labels ? record_next_label(&r.attributes, &name, &value)
+                            : record_next(&r.attributes, &key, &value))
             ;
     return 0;
 }

@@ -11,6 +11,7 @@ from programs import BUILD, Process, running, wait_for
 from sink import Sink, plain
 
 FREQUENCY = 997  # of profsend()
+LABEL = "process.context.label."
 
 Stack = collections.namedtuple("Stack", "pid thread names files kinds incomplete first")
 
@@ -21,6 +22,7 @@ class Receiver(Sink):
     Of Java's frames what is inlined is there, too; of others the innermost call alone.
     r.places has, by name and profile.frame.type, each (source file, line) that was told of such frames.
     r.resources has the attributes of each process, by pid.
+    r.labels counts a process's hits by what its goroutines' labels are: pairs, sorted.
     Stack.first: the hit was less than `first` seconds after the first one of its process.
     """
 
@@ -31,6 +33,7 @@ class Receiver(Sink):
         self.stacks = collections.Counter()
         self.places = collections.defaultdict(set)
         self.resources = {}
+        self.labels = collections.defaultdict(collections.Counter)
         self.lock = threading.Lock()
 
     def take(self, path, headers, body):
@@ -80,6 +83,8 @@ class Receiver(Sink):
                 for profile in scope.profiles:
                     for sample in profile.samples:
                         own = attributes(sample.attribute_indices)
+                        labels = tuple(sorted((key.removeprefix(LABEL), value) for key, value in own.items() if key.startswith(LABEL)))
+                        self.labels[pid][labels] += len(sample.timestamps_unix_nano)
                         stack = [call for i in d.stack_table[sample.stack_index].location_indices for call in frames[i]]
                         names, files, kinds = zip(*stack) if stack else ((), (), ())
                         key = Stack(pid, own.get("thread.name"), names, files, kinds, own.get("profsend.stack.incomplete"), False)

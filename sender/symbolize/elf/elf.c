@@ -74,6 +74,8 @@ static void read_segments(struct elf *elf, const struct source *s, const Elf64_E
         if (h->e_phoff > s->size || !source_read(s, h->e_phoff + (uint64_t)i * sizeof p, &p, sizeof p))
             return;
         read_segment(elf, &p);
+        if (p.p_type == PT_TLS)
+            elf->thread_size = p.p_memsz;
         if (p.p_type == PT_NOTE)
             read_notes(elf, s, &p);
     }
@@ -112,6 +114,7 @@ static const struct {
     {".gopclntab", offsetof(struct elf, go_lines), false},
     {".data.rel.ro.gopclntab", offsetof(struct elf, go_lines), false},
     {".go.module", offsetof(struct elf, go_module), false},
+    {".go.buildinfo", offsetof(struct elf, go_build), false},
     {".noptrdata", offsetof(struct elf, go_data), false},
     {".gnu_debuglink", offsetof(struct elf, debug_link), false},
     {".gnu_debugdata", offsetof(struct elf, mini_debug), false},

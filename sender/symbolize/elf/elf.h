@@ -51,9 +51,11 @@ struct elf {
     struct elf_segment segment[ELF_SEGMENTS_MAX];
     uint32_t n_segments;
     uint64_t entry;                               /* where a program begins; 0: it is none */
+    uint64_t thread_size;                         /* of its thread-local storage (PT_TLS); 0: it has none */
     struct elf_section symbols, symbol_names;     /* .symtab and its strings */
     struct elf_section dynamic, dynamic_names;    /* .dynsym and its strings */
     struct elf_section text, go_lines, go_module; /* .text, .gopclntab, .go.module (Go 1.26 and later) */
+    struct elf_section go_build;                  /* .go.buildinfo */
     struct elf_section go_data;                   /* .noptrdata, where older Go has its module */
     struct elf_section debug[ELF_DEBUG_N];
     struct elf_section debug_link, mini_debug; /* .gnu_debuglink, .gnu_debugdata */

@@ -42,7 +42,7 @@ UNIT(what_does_not_say_it_is_valid_says_nothing)
     ck_assert(record_read(raw, n, &r));
     for (int v = 0; v < 256; v++) {
         raw[CONTEXT_VALID_AT] = (uint8_t)v;
-        ck_assert_int_eq(record_read(raw, n, &r), v == 1);
+        ck_assert_int_eq(record_read(raw, n, &r), v == 1 || v == GO_CONTEXT);
     }
     raw[CONTEXT_VALID_AT] = 1;
     for (size_t less = 0; less < n; less++)
@@ -83,4 +83,20 @@ UNIT(entries_end_where_they_are_not_whole)
     n = make("\x00\x01x\x01\x01y", 6, 3); /* what is behind what it says is not its own */
     ck_assert(record_read(raw, n, &r) && record_next(&r.attributes, &key, &value));
     ck_assert(!record_next(&r.attributes, &key, &value));
+}
+
+UNIT(a_goroutines_labels_are_pairs)
+{
+    struct record r;
+    struct bytes key, value;
+    size_t n = make("\x04\x03userbob\x01\x00k\x05\x05"
+                    "cut..ab",
+                    21, 600);
+    memset(raw, 0, 24);
+    raw[CONTEXT_VALID_AT] = GO_CONTEXT;
+    ck_assert(record_read(raw, n, &r) && r.has_labels && !r.is_linked && !record_has_new_key(&r, 0));
+    ck_assert(record_next_label(&r.attributes, &key, &value) && bytes_is(key, "user") &&
+              bytes_is(value, "bob"));
+    ck_assert(record_next_label(&r.attributes, &key, &value) && bytes_is(key, "k") && value.n == 0);
+    ck_assert(!record_next_label(&r.attributes, &key, &value)); /* not whole */
 }

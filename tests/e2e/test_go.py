@@ -1,0 +1,59 @@
+"""What goroutines say of their work (runtime/pprof's labels) is with their samples."""
+import os
+import shutil
+import subprocess
+
+import pytest
+from profiles import Receiver, busy, profsend, started
+from programs import ROOT, Process, running, wait_for
+
+SOURCE = ROOT / "tests/runtimes/labels.go"
+RELEASES = ["1.21.13", "1.22.12", "1.23.12", "1.24.11", "1.25.5", "1.26.8", "1.27.4"]
+SHORT = (("path", "/äpfel"), ("user", "bob"))
+LONG = (("k" * 62, "v" * 126), ("user", "carol"))
+
+
+def compiler():
+    path = shutil.which("go") or "/usr/local/go/bin/go"
+    if not os.path.exists(path):
+        pytest.skip("no go here")
+    return path
+
+
+def seen(program, flags, folder, **environment):
+    shutil.copy(SOURCE, folder / "labels.go")
+    (folder / "go.mod").write_text("module labels\ngo 1.21\n")
+    built = subprocess.run([compiler(), "build", *flags, "-o", program, "."], cwd=folder, env=dict(os.environ, **environment),
+                           capture_output=True, text=True)
+    if built.returncode and "GOTOOLCHAIN" in environment:
+        pytest.skip(f"{environment['GOTOOLCHAIN']} is not to be had: {built.stderr.strip()[-200:]}")
+    assert built.returncode == 0, built.stderr
+    with Receiver() as receiver, running(Process([program])) as process:
+        busy(process)
+        sender = profsend(receiver, "--pid", process.pid)
+        with running(sender):
+            started(sender)
+            wait_for(lambda: {min(len(labels), 3) for labels, hits in dict(receiver.labels[process.pid]).items() if hits >= 20} == {0, 2, 3},
+                     "all four")
+            assert sender.stop() == 0, sender.log()
+        return receiver.labels[process.pid]
+
+
+def check(labels, is_map):
+    assert labels[SHORT] >= 20
+    assert labels[LONG] >= 20
+    many = [pairs for pairs in labels if len(pairs) > 2]
+    assert all(key == f"k{int(value):02}" for pairs in many for key, value in pairs)
+    assert all(len(pairs) == 16 for pairs in many) or is_map, many
+    assert set(labels) - set(many) == {(), SHORT, LONG}, labels
+
+
+@pytest.mark.parametrize("flags", [(), ("-ldflags=-s -w", "-buildmode=pie")], ids=["plain", "stripped"])
+def test_labels_are_with_samples(tmp_path, flags):
+    check(seen(tmp_path / "labels", flags, tmp_path), is_map=False)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("release", RELEASES)
+def test_each_release_has_them_where_it_is_said(tmp_path, release):
+    check(seen(tmp_path / "labels", (), tmp_path, GOTOOLCHAIN=f"go{release}"), is_map=int(release.split(".")[1]) < 24)
