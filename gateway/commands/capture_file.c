@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "proto/base/macros.h"
+#include "proto/base/mapping.h"
 #include "proto/coding/coding.h"
 #include "proto/convert/formats.h"
 #include "proto/convert/from_pprof.h"
@@ -20,11 +21,16 @@
 
 static const struct profiles_limits limits = {.column_bytes = (size_t)4 << 30, .depth = 64};
 
-static int read_whole(const char *path, struct buffer *out, struct error *e)
+/* What a file has: mapped where it can be, so that it need not be in memory, or in a buffer; in both cases
+ * with PROFILES_PADDING readable bytes behind it. */
+struct input {
+    struct bytes bytes;
+    struct mapping pages;
+    struct buffer buffer;
+};
+
+static int read_stream(const char *path, FILE *f, struct buffer *out, struct error *e)
 {
-    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rbe");
-    if (!f)
-        return error_set(e, -errno, "cannot read %s: %s", path, strerror(errno));
     int r = 0;
     size_t n;
     do {
@@ -36,25 +42,57 @@ static int read_whole(const char *path, struct buffer *out, struct error *e)
     } while (n > 0);
     if (r == 0 && ferror(f))
         r = error_set(e, -EIO, "cannot read %s: %s", path, strerror(errno));
+    if (r == 0 && buffer_reserve(out, PROFILES_PADDING) < 0)
+        r = error_set(e, -ENOMEM, "out of memory");
+    if (r == 0)
+        memset(out->p + out->n, 0, PROFILES_PADDING);
+    return r;
+}
+
+static int open_input(const char *path, struct input *in, struct error *e)
+{
+    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rbe");
+    if (!f)
+        return error_set(e, -errno, "cannot read %s: %s", path, strerror(errno));
+    int r = mapping_open(&in->pages, fileno(f), PROFILES_PADDING);
+    if (r < 0)
+        r = error_set(e, r, "out of memory");
+    else if (r == MAPPING_NONE)
+        r = read_stream(path, f, &in->buffer, e);
+    else if (in->pages.bytes.n > CAPTURE_MAX)
+        r = error_set(e, -EFBIG, "%s: longer than 1 GiB", path);
+    in->bytes = in->pages.room ? in->pages.bytes : buffer_bytes(&in->buffer);
     if (f != stdin)
         fclose(f);
     return r;
 }
 
-/* Gunzips what is gzip, in place of *body. */
-static int unpack(const char *path, struct buffer *body, struct error *e)
+/* Its memory goes: nobody looks at it any more. */
+static int release_input(const char *path, struct input *in, int r, struct error *e)
 {
-    if (!coding_is_gzip(buffer_bytes(body)))
+    in->bytes = (struct bytes){0};
+    buffer_release(&in->buffer);
+    return mapping_close(&in->pages) ? error_set(e, -EIO, "%s: became shorter while it was read", path) : r;
+}
+
+/* Gunzips what is gzip, in its place. */
+static int unpack(const char *path, struct input *in, struct error *e)
+{
+    if (!coding_is_gzip(in->bytes))
         return 0;
     struct buffer plain = BUFFER_INIT(CAPTURE_MAX);
     struct coding_decoder *decoder = coding_decoder_new();
-    int r = decoder ? coding_decode(decoder, CODING_GZIP, buffer_bytes(body), CAPTURE_MAX, PROFILES_PADDING,
-                                    NULL, &plain)
-                    : -ENOMEM;
+    int r = decoder
+                ? coding_decode(decoder, CODING_GZIP, in->bytes, CAPTURE_MAX, PROFILES_PADDING, NULL, &plain)
+                : -ENOMEM;
     coding_decoder_free(decoder);
-    buffer_release(body);
-    *body = plain;
-    return r == 0 ? 0 : error_set(e, -EINVAL, "%s: corrupt gzip, or longer than 1 GiB", path);
+    r = r == 0 ? 0 : error_set(e, -EINVAL, "%s: corrupt gzip, or longer than 1 GiB", path);
+    r = release_input(path, in, r, e);
+    in->buffer = plain;
+    in->bytes = buffer_bytes(&plain);
+    if (r == 0)
+        memset(plain.p + plain.n, 0, PROFILES_PADDING);
+    return r;
 }
 
 /* ---- requests ---- */
@@ -149,11 +187,12 @@ static int hand_over(const char *path, int made, struct buffer *request, each_re
     return r;
 }
 
-static int in_pieces(const char *path, struct bytes pprof, build_put *put, void *context, struct error *e)
+static int in_pieces(const char *path, struct input *pprof, build_put *put, void *context, struct error *e)
 {
     struct from_pprof *converter = from_pprof_new(NULL);
     e->text[0] = 0;
-    int r = converter ? from_pprof_pieces(converter, pprof, &from_pprof_anybody, CAPTURE_MAX, put, context, e)
+    int r = converter ? from_pprof_pieces(converter, pprof->bytes, pprof->pages.room ? &pprof->pages : NULL,
+                                          &from_pprof_anybody, CAPTURE_MAX, put, context, e)
                       : -ENOMEM;
     from_pprof_free(converter);
     if (r < 0 && e->text[0] == 0) /* not put's */
@@ -164,21 +203,24 @@ static int in_pieces(const char *path, struct bytes pprof, build_put *put, void 
 }
 
 /* `pprof` is released as soon as it was read. put may be NULL. */
-static int read_pprof(const char *path, struct buffer *pprof, each_request *each, build_put *put,
+static int read_pprof(const char *path, struct input *pprof, each_request *each, build_put *put,
                       void *context, struct error *e)
 {
     struct bytes original;
-    if (original_of(buffer_bytes(pprof), &original))
+    if (original_of(pprof->bytes, &original))
         return each(context, &(struct capture_request){original, PROFILES_LAYOUT_1_10, path,
                                                        .was_other = true, .was_kept = true});
     if (put)
-        return in_pieces(path, buffer_bytes(pprof), put, context, e);
+        return in_pieces(path, pprof, put, context, e);
     struct from_pprof *converter = from_pprof_new(NULL);
     struct buffer request = BUFFER_INIT(CAPTURE_MAX);
-    int r =
-        converter ? from_pprof(converter, buffer_bytes(pprof), &from_pprof_anybody, &request, e) : -ENOMEM;
+    int r = converter ? from_pprof(converter, pprof->bytes, &from_pprof_anybody, &request, e) : -ENOMEM;
     from_pprof_free(converter);
-    buffer_release(pprof);
+    int read = release_input(path, pprof, 0, e);
+    if (read < 0) {
+        buffer_release(&request);
+        return read;
+    }
     return hand_over(path,
                      r == PPROF_MALFORMED        ? MADE_MALFORMED
                      : r == FROM_PPROF_TOO_LARGE ? MADE_TOO_LARGE
@@ -189,15 +231,16 @@ static int read_pprof(const char *path, struct buffer *pprof, each_request *each
 static int read_legacy(const char *path, struct bytes text, each_request *each, build_put *put, void *context,
                        struct error *e)
 {
-    struct buffer pprof = BUFFER_INIT(CAPTURE_MAX);
-    int r = pprof_from_legacy(text, NULL, &pprof, e);
+    struct input pprof = {.buffer = BUFFER_INIT(CAPTURE_MAX)};
+    int r = pprof_from_legacy(text, NULL, &pprof.buffer, e);
+    pprof.bytes = buffer_bytes(&pprof.buffer);
     if (r == PPROF_MALFORMED)
         r = error_prefix(e, -EBADMSG, "%s: ", path);
     else if (r < 0)
         r = error_set(e, r, "%s: out of memory, or longer than 1 GiB as pprof", path);
     else
         r = read_pprof(path, &pprof, each, put, context, e);
-    buffer_release(&pprof);
+    buffer_release(&pprof.buffer);
     return r;
 }
 
@@ -217,40 +260,36 @@ static int read_text(const char *path, enum from_text_format format, struct byte
                      &request, each, context, e);
 }
 
-static int read_otlp(const char *path, struct buffer *body, each_request *each, void *context,
-                     struct error *e)
+static int read_otlp(const char *path, struct input *in, each_request *each, void *context, struct error *e)
 {
-    memset(body->p + body->n, 0, PROFILES_PADDING);
-    if (body->n > 0 && body->p[0] == 0) /* no field has that number; and a length below 16 MiB begins so */
-        return read_delimited(path, buffer_bytes(body), each, context, e);
-    return each(context, &(struct capture_request){buffer_bytes(body), PROFILES_LAYOUT_UNKNOWN, path, false});
+    const struct bytes b = in->bytes;
+    if (b.n > 0 && b.p[0] == 0) /* no field has that number; and a length below 16 MiB begins so */
+        return read_delimited(path, b, each, context, e);
+    return each(context, &(struct capture_request){b, PROFILES_LAYOUT_UNKNOWN, path,
+                                                   .pages = in->pages.room ? &in->pages : NULL});
 }
 
-static int read_any(const char *path, struct buffer *body, each_request *each, build_put *put, void *context,
+static int read_any(const char *path, struct input *in, each_request *each, build_put *put, void *context,
                     struct error *e)
 {
-    const struct bytes b = buffer_bytes(body);
+    const struct bytes b = in->bytes;
     switch (convert_guess(b)) {
     case CONVERT_IS_JSON: return read_json(path, b, each, context, e);
     case CONVERT_IS_OLDER_PPROF: return read_legacy(path, b, each, put, context, e);
     case CONVERT_IS_TEXT: return read_text(path, from_text_guess(b), b, each, context, e);
-    case CONVERT_IS_PPROF: return read_pprof(path, body, each, put, context, e);
+    case CONVERT_IS_PPROF: return read_pprof(path, in, each, put, context, e);
     case CONVERT_IS_OTLP: break;
     }
-    return read_otlp(path, body, each, context, e);
+    return read_otlp(path, in, each, context, e);
 }
 
 int capture_file_pieces(const char *path, each_request *each, build_put *put, void *context, struct error *e)
 {
-    struct buffer body = BUFFER_INIT(CAPTURE_MAX + PROFILES_PADDING);
-    int r = read_whole(path, &body, e);
-    if (r == 0)
-        r = unpack(path, &body, e);
-    if (r == 0 && buffer_reserve(&body, PROFILES_PADDING) < 0)
-        r = error_set(e, -ENOMEM, "out of memory");
-    r = r != 0 ? r : read_any(path, &body, each, put, context, e);
-    buffer_release(&body);
-    return r;
+    struct input in = {.buffer = BUFFER_INIT(CAPTURE_MAX + PROFILES_PADDING)};
+    int r = open_input(path, &in, e);
+    r = r != 0 ? r : unpack(path, &in, e);
+    r = r != 0 ? r : read_any(path, &in, each, put, context, e);
+    return release_input(path, &in, r, e);
 }
 
 int capture_file_requests(const char *path, each_request *each, void *context, struct error *e)

@@ -9,6 +9,7 @@
 
 #include "proto/base/buffer.h"
 #include "proto/base/error.h"
+#include "proto/base/mapping.h"
 #include "proto/otlp/view/profiles.h"
 
 struct capture_request {
@@ -16,6 +17,7 @@ struct capture_request {
     enum profiles_layout layout; /* that it is known to have; UNKNOWN: that is to be found out */
     const char *place;           /* "FILE", "FILE:LINE" of JSON, or "FILE: request NUMBER" */
     bool was_other, was_json;    /* it was made of pprof or of a text; of JSON */
+    struct mapping *pages;       /* what body is of, or NULL: it may be given back */
     bool was_kept;               /* it was in a pprof (proto/convert/original.h), which is was_other, too */
 };
 

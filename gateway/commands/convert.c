@@ -198,6 +198,8 @@ static int convert_request(void *context, const struct capture_request *request)
     int r = profiles_decode_as(&c->view, request->body, request->layout, &limits, c->e);
     if (r != 0)
         return error_prefix(c->e, r < 0 ? r : -EBADMSG, "%s: ", request->place);
+    if (request->pages)
+        mapping_give_back(request->pages); /* of it strings are looked at again */
     if (c->view.rejected.samples && c->rejected == 0)
         c->first_rejected = c->view.rejected.first;
     c->rejected += c->view.rejected.samples;

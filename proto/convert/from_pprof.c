@@ -696,15 +696,34 @@ static int add_only(struct from_pprof *c, struct bytes pprof, const struct from_
     return r;
 }
 
-int from_pprof_pieces(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
-                      size_t max, build_put *put, void *user, struct error *e)
+struct giving {
+    build_put *put;
+    void *user;
+    struct mapping *pages;
+};
+
+/* Stacks come from the pprof as they stand there. */
+static int put_and_give_back(void *user, struct bytes piece)
+{
+    const struct giving *g = user;
+    int r = g->put(g->user, piece);
+    mapping_used(g->pages, piece.n);
+    return r;
+}
+
+int from_pprof_pieces(struct from_pprof *c, struct bytes pprof, struct mapping *pages,
+                      const struct from_pprof_origin *origin, size_t max, build_put *put, void *user,
+                      struct error *e)
 {
     struct buffer tree = BUFFER_INIT(0);
+    struct giving giving = {put, user, pages};
+    c->pprof.pages = pages;
     int r = add_only(c, pprof, origin, &tree, max, e);
+    c->pprof.pages = NULL;
     if (r == 0 && build_size(c->build) > max)
         r = FROM_PPROF_TOO_LARGE;
     if (c->is_begun)
-        r = finish_pieces(&c->finish, c->build, r, put, user);
+        r = finish_pieces(&c->finish, c->build, r, put_and_give_back, &giving);
     c->is_begun = false;
     return r;
 }

@@ -49,10 +49,12 @@ int from_pprof(struct from_pprof *c, struct bytes pprof, const struct from_pprof
                struct buffer *out, struct error *e);
 
 /* The same, but in pieces: `put` is given one after the other, the first when nothing can be wrong any more
- * with the pprof. 0; PPROF_MALFORMED; FROM_PPROF_TOO_LARGE: longer than `max`; -ENOMEM; what `put` returns,
- * which ends it. */
-int from_pprof_pieces(struct from_pprof *c, struct bytes pprof, const struct from_pprof_origin *origin,
-                      size_t max, build_put *put, void *user, struct error *e);
+ * with the pprof. `pages` (may be NULL) is what the pprof is a mapping of: then it is never in memory whole,
+ * either. 0; PPROF_MALFORMED; FROM_PPROF_TOO_LARGE: longer than `max`; -ENOMEM; what `put` returns, which
+ * ends it. */
+int from_pprof_pieces(struct from_pprof *c, struct bytes pprof, struct mapping *pages,
+                      const struct from_pprof_origin *origin, size_t max, build_put *put, void *user,
+                      struct error *e);
 
 /* The same of several profiles in one request, each with a resource of its own: begin, add, …, end. Of `add`
  * max is what out->max will be; after a failure only `begin` may follow. */

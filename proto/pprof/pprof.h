@@ -29,6 +29,7 @@
 #include "proto/base/budget.h"
 #include "proto/base/bytes.h"
 #include "proto/base/error.h"
+#include "proto/base/mapping.h"
 #include "proto/base/vec.h"
 #include "proto/pprof/ids.h"
 #include "proto/wire/reader.h"
@@ -78,6 +79,7 @@ typedef VEC(uint32_t) pprof_numbers;
 
 struct pprof {
     struct bytes body;
+    struct mapping *pages;     /* what body is of, or NULL: goes behind the reader. The caller's to set */
     VEC(struct bytes) strings; /* not necessarily UTF-8; [0] is "" */
     VEC(struct pprof_type) types;
     VEC(struct pprof_mapping) mappings;

@@ -170,8 +170,10 @@ static int each(struct pprof *p, each_field *pass, struct error *e)
     struct wire_reader reader = wire_reader(p->body);
     struct wire_field f;
     int r = 0, wire;
-    while (r == 0 && (wire = wire_next_short(&reader, &f)) == 0)
+    while (r == 0 && (wire = wire_next_short(&reader, &f)) == 0) {
         r = pass(p, &f, e);
+        mapping_used(p->pages, (size_t)(reader.p - f.from));
+    }
     if (r == 0 && wire == WIRE_MALFORMED)
         r = error_set(e, PPROF_MALFORMED, "no pprof, or cut off: no protobuf from byte %zu on",
                       (size_t)(reader.p - p->body.p));
@@ -454,6 +456,7 @@ int pprof_next(struct pprof *p, struct pprof_samples *at, struct pprof_sample *r
 {
     struct wire_field f;
     while (wire_next_short(&at->reader, &f) == 0) {
+        mapping_used(p->pages, (size_t)(at->reader.p - f.from));
         if (f.number != PROFILE_SAMPLE)
             continue;
         struct place place = {&sample_message, at->n++};

@@ -296,7 +296,7 @@ UNIT(pieces_are_the_same_request_and_who_takes_them_may_end_it)
     struct from_pprof *c = unit_made(from_pprof_new(NULL));
     ck_assert_int_eq(write_large(&pprof), 0);
     convert(&pprof, &request);
-    int r = from_pprof_pieces(c, buffer_bytes(&pprof), &origin, 1u << 30, put_piece, &pieces, &e);
+    int r = from_pprof_pieces(c, buffer_bytes(&pprof), NULL, &origin, 1u << 30, put_piece, &pieces, &e);
     ck_assert_msg(r == 0, "%d %s", r, e.text);
     ck_assert_uint_gt(pieces.n, 4);
     ck_assert(bytes_eq(buffer_bytes(&pieces.all), buffer_bytes(&request)));
@@ -304,13 +304,13 @@ UNIT(pieces_are_the_same_request_and_who_takes_them_may_end_it)
     for (uint32_t at = 1; at <= n; at += n - 1) {
         pieces.n = 0;
         pieces.fails_at = at;
-        r = from_pprof_pieces(c, buffer_bytes(&pprof), &origin, 1u << 30, put_piece, &pieces, &e);
+        r = from_pprof_pieces(c, buffer_bytes(&pprof), NULL, &origin, 1u << 30, put_piece, &pieces, &e);
         ck_assert(r == -EPIPE && pieces.n == at);
     }
     pieces.n = 0;
-    ck_assert_int_eq(from_pprof_pieces(c, buffer_bytes(&pprof), &origin, 1000, put_piece, &pieces, &e),
+    ck_assert_int_eq(from_pprof_pieces(c, buffer_bytes(&pprof), NULL, &origin, 1000, put_piece, &pieces, &e),
                      FROM_PPROF_TOO_LARGE);
-    ck_assert_int_eq(from_pprof_pieces(c, BYTES_LIT("\x0a"), &origin, 1000, put_piece, &pieces, &e),
+    ck_assert_int_eq(from_pprof_pieces(c, BYTES_LIT("\x0a"), NULL, &origin, 1000, put_piece, &pieces, &e),
                      PPROF_MALFORMED);
     ck_assert_uint_eq(pieces.n, 0);
     from_pprof_free(c);
@@ -327,7 +327,8 @@ OOM_SWEEP(no_memory_for_pieces)
     struct error e = {""};
     struct from_pprof *c = from_pprof_new(&budget);
     int r = c ? write_heap(&pprof, 1) : -ENOMEM;
-    r = r < 0 ? r : from_pprof_pieces(c, buffer_bytes(&pprof), &origin, 1u << 20, put_piece, &pieces, &e);
+    r = r < 0 ? r
+              : from_pprof_pieces(c, buffer_bytes(&pprof), NULL, &origin, 1u << 20, put_piece, &pieces, &e);
     ck_assert(r == 0 || r == -ENOMEM);
     from_pprof_free(c);
     ck_assert_uint_eq(budget.used, 0);

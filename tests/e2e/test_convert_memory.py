@@ -1,0 +1,88 @@
+"""What a conversion has in memory at once, and what becomes of it when a file is not what it was when it was opened."""
+import os
+import random
+import re
+import subprocess
+
+import pytest
+from programs import BUILD, PATIENCE
+
+HIGH = bytes(0x80 | i for i in range(256))  # the first byte of a varint of two
+LOW = bytes(i & 0x7F or 1 for i in range(256))
+
+
+def varint(n):
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes(out) + bytes([n])
+
+
+def field(number, value):
+    return varint(number << 3) + varint(value) if isinstance(value, int) else varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def write_profile(path, samples, stacks):
+    """A CPU profile of that many samples with one of so many stacks of 36 locations and two values, one in three with a label."""
+    rng, size = random.Random(1), 72
+    half = stacks * size // 2
+    ids = bytearray(2 * half)
+    ids[0::2], ids[1::2] = rng.randbytes(half).translate(HIGH), rng.randbytes(half).translate(LOW)
+    strings = ["", "samples", "count", "cpu", "nanoseconds", "endpoint", *(f"/api/v1/thing/{i}" for i in range(100))]
+    first = len(strings)
+    strings += [f"github.com/acme/service/internal/package{i % 97}.(*Type{i % 331}).Method{i}" for i in range(8000)]
+    labels = [b"", b"", *(field(3, field(1, 5) + field(2, 6 + i)) for i in range(100))]
+    values = [field(2, varint(i) + varint(i * 10_000_000)) for i in range(1, 10)]
+    stack = varint(1 << 3 | 2) + varint(size)
+    out = [field(1, field(1, 1) + field(2, 2)), field(1, field(1, 3) + field(2, 4))]
+    for i in range(samples):
+        at = i % stacks * size
+        out.append(field(2, stack + ids[at:at + size] + values[i % 9] + (labels[2 + i % 100] if i % 3 == 0 else b"")))
+    out += [field(3, field(1, 1) + field(2, 0x400000) + field(3, 0x2000000))]
+    out += [field(4, field(1, i) + field(2, 1) + field(3, 0x400000 + i * 37) + field(4, field(1, 1 + i % 8000) + field(2, i % 3000)))
+            for i in range(1, 16384)]
+    out += [field(5, field(1, i + 1) + field(2, first + i) + field(3, first + i)) for i in range(8000)]
+    out += [field(6, text.encode()) for text in strings]
+    path.write_bytes(b"".join(out))
+    return path
+
+
+def peak(*arguments):
+    """Bytes in memory at once of a conversion to standard output: asked for while it waits for us to read (ru_maxrss would have what
+    this very process has)."""
+    child = subprocess.Popen([BUILD / "profgate", "convert", *arguments, "-"], stdout=subprocess.PIPE)
+    most, n = 0, 0
+    while True:
+        with open(f"/proc/{child.pid}/status", encoding="utf-8") as status:
+            found = re.search(r"^VmHWM:\s+(\d+) kB", status.read(), re.M)
+        most = max(most, int(found.group(1)) * 1024 if found else 0)
+        piece = os.read(child.stdout.fileno(), 1 << 16)
+        if not piece:
+            break
+        n += len(piece)
+    child.stdout.close()
+    assert child.wait(PATIENCE) == 0
+    return most, n
+
+
+needs_a_plain_build = pytest.mark.skipif(BUILD.name != "build", reason="a sanitizer has memory of its own")
+
+
+@needs_a_plain_build
+def test_a_pprof_is_never_in_memory_whole(tmp_path):
+    """The program itself has 7 MB of the 30, what it knows of 215,000 samples and their stacks the rest."""
+    file = write_profile(tmp_path / "large.pb", 215_000, 215_000)
+    assert file.stat().st_size > 19e6
+    most, n = peak("--to", "otlp", file)
+    assert n > 19e6 and most < 30e6, most
+
+
+def test_a_pprof_that_becomes_shorter_while_it_is_read_is_said(tmp_path):
+    """Its stacks are looked at again when they are written; until somebody reads what was written before, they are not."""
+    file = write_profile(tmp_path / "cut.pb", 20_000, 20_000)
+    child = subprocess.Popen([BUILD / "profgate", "convert", "--to", "otlp", file, "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert os.read(child.stdout.fileno(), 1)
+    os.truncate(file, 4096)
+    _, said = child.communicate(timeout=PATIENCE)
+    assert child.returncode == 1 and b"became shorter while it was read" in said, said
