@@ -95,11 +95,13 @@ struct converting {
     struct error *e;
 };
 
-/* `path` is a file that is read, too: writing it would be its end. What is no file may be both. */
+/* `path`, or standard output, is a file that is read, too: writing it would be its end. What is no file may
+ * be both. */
 static bool is_input(const struct converting *c, const char *path)
 {
     struct stat in, out;
-    if (stat(path, &out) < 0 || !S_ISREG(out.st_mode))
+    int found = strcmp(path, "-") == 0 ? fstat(STDOUT_FILENO, &out) : stat(path, &out);
+    if (found < 0 || !S_ISREG(out.st_mode))
         return false;
     for (char *const *name = c->all; name < c->all_end; name++) {
         int r = strcmp(*name, "-") == 0 ? fstat(STDIN_FILENO, &in) : stat(*name, &in);
@@ -120,6 +122,8 @@ static int open_out(const struct converting *c, enum convert_format to, FILE **r
     char path[NAME_MAX_BYTES], number[16] = "";
     const char *slash = strrchr(c->in, '/'), *base = slash ? slash + 1 : c->in;
     if (strcmp(c->out, "-") == 0) {
+        if (is_input(c, c->out))
+            return error_set(c->e, -EEXIST, "standard output is read, too: it is not written over");
         *ret = stdout;
         return 0;
     }

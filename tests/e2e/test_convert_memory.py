@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import pytest
-from programs import BUILD, PATIENCE
+from programs import BUILD, DATA, PATIENCE
 
 HIGH = bytes(0x80 | i for i in range(256))  # the first byte of a varint of two
 LOW = bytes(i & 0x7F or 1 for i in range(256))
@@ -86,3 +86,16 @@ def test_a_pprof_that_becomes_shorter_while_it_is_read_is_said(tmp_path):
     os.truncate(file, 4096)
     _, said = child.communicate(timeout=PATIENCE)
     assert child.returncode == 1 and b"became shorter while it was read" in said, said
+
+
+@pytest.mark.parametrize("opened", ["r+b", "ab"])
+@pytest.mark.parametrize("name", ["-", None])
+def test_standard_output_that_is_the_input_is_left_as_it_is(tmp_path, opened, name):
+    file = tmp_path / "same.pb"
+    file.write_bytes((DATA / "pprof/go-heap.pb.gz").read_bytes())
+    before = file.read_bytes()
+    with open(file, "rb") as stdin, open(file, opened) as stdout:
+        done = subprocess.run([BUILD / "profgate", "convert", "--to", "otlp", name or file, "-"], stdin=stdin, stdout=stdout,
+                              stderr=subprocess.PIPE, timeout=PATIENCE)
+    assert done.returncode == 1 and b"standard output is read, too" in done.stderr, done.stderr
+    assert file.read_bytes() == before
