@@ -44,10 +44,12 @@ if(PG_SANITIZE)
     target_link_options(pg_flags INTERFACE -fsanitize=${PG_SANITIZE})
 endif()
 if(PG_FUZZ)
-    target_compile_options(pg_flags INTERFACE -fsanitize=fuzzer-no-link)
+    set(fuzzed -fsanitize=fuzzer-no-link)
     if(NOT PG_FUZZ_COMPARISONS) # calls at every one of them: three times what the tests take otherwise
-        target_compile_options(pg_flags INTERFACE -fno-sanitize-coverage=trace-cmp,indirect-calls,stack-depth)
+        list(APPEND fuzzed -fno-sanitize-coverage=trace-cmp,indirect-calls,stack-depth)
     endif()
+    # Not what is in no fuzzer.
+    target_compile_options(pg_flags INTERFACE "$<$<NOT:$<BOOL:$<TARGET_PROPERTY:PG_UNIT_TEST>>>:${fuzzed}>")
     # Half the time of two hundred links; with build ids as long as those of ld.
     target_link_options(pg_flags INTERFACE -fuse-ld=lld -Wl,--build-id=sha1)
 endif()
