@@ -26,18 +26,16 @@ function(pg_unit_test source)
     endif()
     add_executable(${target} ${source})
     target_link_libraries(${target} PRIVATE pg_testlib ${libs})
-    add_test(NAME ${name} COMMAND ${target} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${PG_TEST_SECONDS})
     if(PG_SANITIZE MATCHES address)
         # What is tried is optimized; compiling what tries it like that takes three times as long.
         set_target_properties(${target} PROPERTIES PG_UNIT_TEST ON)
         target_compile_options(${target} PRIVATE -O0 -include ${CMAKE_CURRENT_SOURCE_DIR}/lib/oom_exempt.h)
         target_compile_definitions(${target} PRIVATE PG_TEST_SOURCE="${relative}")
-        add_test(NAME out-of-memory/${name} COMMAND ${target} --out-of-memory
-                 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-        set_tests_properties(out-of-memory/${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${PG_TEST_SECONDS}
-                             LABELS out-of-memory)
+        set(how --out-of-memory) # and with it
+        set(label out-of-memory)
     endif()
+    add_test(NAME ${name} COMMAND ${target} ${how} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${PG_TEST_SECONDS} LABELS "${label}")
 endfunction()
 
 function(pg_fuzzer source)

@@ -27,7 +27,7 @@ def test_a_page_touches_the_test_of_pages():
 
 def test_a_folder_touches_its_own_tests_and_of_those_that_need_it():
     units, python, tidy = touched("rules/source/lex.c")
-    for test in ("unit/rules/source/test_lex", "out-of-memory/unit/rules/source/test_lex", "unit/gateway/classify/test_classify", "fuzz/rules"):
+    for test in ("unit/rules/source/test_lex", "unit/gateway/classify/test_classify", "fuzz/rules"):
         assert names(units, test), test
     for test in ("unit/proto/base/test_json", "unit/sender/unwind/test_tables", "fuzz/elf"):
         assert not names(units, test), test

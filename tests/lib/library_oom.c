@@ -117,6 +117,8 @@ static void begin_openssl(void)
 
 void library_oom_begin(void)
 {
+    if (program.to != 0)
+        return;
     begin_openssl();
     uintptr_t base = 0;
     dl_iterate_phdr(note, &base);

@@ -17,7 +17,7 @@
     }
 #define LIBRARY_OOM_N 11u
 
-/* Where those that are linked are mapped, and where the test's own functions are. Called once, before
+/* Where those that are linked are mapped, and where the test's own functions are. Once is enough; before
  * forking; takes no memory. */
 void library_oom_begin(void);
 

@@ -146,13 +146,14 @@ static bool is_of_check(const void *at)
     return (uintptr_t)at >= from && (uintptr_t)at < to;
 }
 
-/* The return addresses up the stack, mixed. ASan builds keep frame pointers; a frame of a library that has
- * none ends the walk, for the next one must lie above, not far. */
+/* The return addresses up the stack to the case, mixed: who runs it is none of its places. ASan builds keep
+ * frame pointers; a frame of a library that has none ends the walk, for the next one must lie above, not far.
+ */
 static uint64_t place_of(void *const *frame, const void *caller)
 {
     uint64_t h = 0x9e3779b97f4a7c15u;
     const void *at = caller;
-    for (int i = 0; i < FRAMES; i++) {
+    for (int i = 0; i < FRAMES && !is_of_check(at); i++) {
         h = (h ^ (uintptr_t)at) * 0xff51afd7ed558ccdu;
         h ^= h >> 29;
         void *const *up = *frame;

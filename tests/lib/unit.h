@@ -9,9 +9,9 @@
  * case adds a line "pass|fail|skip NAME" to it: scripts/test adds those up. PG_TIMES likewise, a line
  * "SECONDS CPU-SECONDS NAME" a program.
  *
- * In builds with AddressSanitizer `PROGRAM --out-of-memory [CASE]` runs the cases with allocations failing
- * (unit_oom.c): a case then stops at the first expectation that is not met, so it must look at what every
- * constructor gave it (unit_made) before it uses it.
+ * In builds with AddressSanitizer `PROGRAM --out-of-memory [CASE]` runs each case once more with each of its
+ * allocations failing (unit_oom.c): a case then stops at the first expectation that is not met, so it must
+ * look at what every constructor gave it (unit_made) before it uses it.
  */
 #ifndef TESTS_LIB_UNIT_H
 #define TESTS_LIB_UNIT_H
@@ -75,9 +75,13 @@ extern uint64_t unit_patience_max;
  * as long, a quarter (one at least), unless PG_SOAK is set. */
 unsigned unit_rounds(unsigned n);
 
-/* `PROGRAM --out-of-memory [CASE]` of all cases from `first` on; the exit code. Adds its line to `results`,
- * unless NULL. (unit_oom.c) */
-int unit_out_of_memory(struct unit_case *first, const char *program, const char *filter, FILE *results);
+/* `PROGRAM --out-of-memory [CASE]` (unit_oom.c). Whether this build can. */
+bool unit_oom_begin(const struct unit_case *first, const char *filter);
+void unit_oom_next(void);                   /* a case that takes part (not one that sweeps) is about to run */
+void unit_oom_note(void);                   /* in its process: from here on what takes memory is noted */
+void unit_oom_noted(void);                  /* to here */
+void unit_oom_try(struct unit_case *c);     /* runs it again and again, with each of that failing */
+uint32_t unit_oom_end(const char *program); /* how many of those runs went wrong */
 
 #define UNIT_CASE(id, sweeps_)                                                                         \
     static void unit_fn_##id(int);                                                                     \

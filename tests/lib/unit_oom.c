@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,14 +37,26 @@ const char *__ubsan_default_options(void)
     return "exitcode=99:print_stacktrace=1";
 }
 
-/* A run: either records the case's places, or lets one of them fail. */
+/* A run that lets one of the case's places fail. */
 struct run {
-    struct oom_places *record;
     uint64_t place;
-    bool for_good, libraries;
+    bool for_good;
     uint64_t patience; /* see unit_patience */
     unsigned seconds;  /* longer is a hang */
 };
+
+/* What is the same for all cases, and what has come together. */
+static struct {
+    struct oom_places *all, *mine; /* of all cases before, of this one */
+    bool libraries;                /* their places, not ours */
+    unsigned slow;                 /* seconds of CPU time */
+    uint32_t left;                 /* cases */
+    uint64_t end, until;           /* when all time is over, and this case's */
+    uint64_t began, cpu;           /* at the start of this case */
+    uint32_t left_out;
+    uint32_t of_library[LIBRARY_OOM_N]; /* how many of `all` are theirs */
+    uint32_t wrong;
+} t;
 
 static _Noreturn void in_child(struct unit_case *c, const struct run *run)
 {
@@ -60,17 +72,8 @@ static _Noreturn void in_child(struct unit_case *c, const struct run *run)
     srunner_set_fork_status(runner, CK_NOFORK);
     unit_patience_max = run->patience;
     alarm(run->seconds);
-    if (run->record) { /* not by the clock on the wall: which cases take part is not for the machine's load to
-                          say */
-        const struct itimerval slow = {.it_value.tv_sec =
-                                           getenv("PG_OOM_SECONDS") ? SLOW_SECONDS : SLOW_BRIEFLY};
-        setitimer(ITIMER_PROF, &slow, NULL);
-    }
-    oom_look_at_libraries(run->libraries);
-    if (run->record)
-        oom_record(run->record);
-    else
-        oom_fail(run->place, run->for_good);
+    oom_look_at_libraries(t.libraries);
+    oom_fail(run->place, run->for_good);
     srunner_run_all(runner, CK_SILENT);
     oom_stop();
     /* A case that was cut short by an expectation leaves its things behind; one that ran through must not. */
@@ -91,9 +94,7 @@ static const char *run_in_child(struct unit_case *c, const struct run *run)
     while (waitpid(pid, &status, 0) < 0)
         ;
     if (WIFSIGNALED(status))
-        return WTERMSIG(status) == SIGKILL   ? "hangs"
-               : WTERMSIG(status) == SIGPROF ? "is slow"
-                                             : strsignal(WTERMSIG(status));
+        return WTERMSIG(status) == SIGKILL ? "hangs" : strsignal(WTERMSIG(status));
     switch (WEXITSTATUS(status)) {
     case ASAN_CODE: return "is reported by a sanitizer";
     case LEAK_CODE: return "leaks";
@@ -118,105 +119,112 @@ static uint32_t stride_of(uint32_t n)
     return 1;
 }
 
-struct tally {
-    struct oom_places *all, *mine; /* of all cases before, of this one */
-    uint64_t until;                /* when this case's time is over */
-    uint32_t left_out;
-    uint32_t of_library[LIBRARY_OOM_N]; /* how many of `all` are theirs */
-    int wrong;
-};
-
 /* Fails once at this place, and then for good. */
-static void try_place(struct tally *t, struct unit_case *c, struct run *run, uint32_t at)
+static void try_place(struct unit_case *c, struct run *run, uint32_t at)
 {
-    int library = t->mine->library[at];
-    run->place = t->mine->place[at];
+    int library = t.mine->library[at];
+    run->place = t.mine->place[at];
     for (int for_good = 0; for_good < 2; for_good++) {
         run->for_good = for_good;
         const char *what = run_in_child(c, run);
         if (!what)
             continue;
-        t->wrong++;
-        printf("%s: out of memory at its place %u of %u%s%s: %s\n", c->test.name, at, t->mine->n,
+        t.wrong++;
+        printf("%s: out of memory at its place %u of %u%s%s: %s\n", c->test.name, at, t.mine->n,
                library < 0 ? "" : " (a library's)", for_good ? " and after" : "", what);
     }
+}
+
+/* ns of CPU time that cases have taken: those of processes that are over. */
+static uint64_t cpu_of_cases(void)
+{
+    struct rusage cases;
+    getrusage(RUSAGE_CHILDREN, &cases);
+    return ((uint64_t)cases.ru_utime.tv_sec + (uint64_t)cases.ru_stime.tv_sec) * NSEC_PER_SEC +
+           ((uint64_t)cases.ru_utime.tv_usec + (uint64_t)cases.ru_stime.tv_usec) * 1000;
+}
+
+bool unit_oom_begin(const struct unit_case *first, const char *filter)
+{
+    t.all = oom_places_new();
+    t.mine = oom_places_new();
+    if (!t.all || !t.mine)
+        return false;
+    library_oom_begin();
+    const char *seconds = getenv("PG_OOM_SECONDS");
+    t.libraries = getenv("PG_OOM_LIBRARIES") != NULL;
+    t.slow = seconds ? SLOW_SECONDS : SLOW_BRIEFLY;
+    t.end = clock_monotonic() +
+            (seconds ? strtoull(seconds, NULL, 10) * NSEC_PER_SEC : PROGRAM_MSEC * (uint64_t)NSEC_PER_MSEC);
+    for (const struct unit_case *c = first; c; c = c->next)
+        t.left += !c->sweeps && (!filter || strstr(c->test.name, filter));
+    return true;
+}
+
+void unit_oom_next(void)
+{
+    memset(t.mine, 0, sizeof *t.mine);
+    t.began = clock_monotonic();
+    t.cpu = cpu_of_cases();
+    t.until = t.began + (t.began < t.end ? (t.end - t.began) / t.left : 0);
+    t.left--;
+}
+
+void unit_oom_note(void)
+{
+    oom_look_at_libraries(t.libraries);
+    oom_record(t.mine);
+}
+
+void unit_oom_noted(void)
+{
+    oom_stop();
 }
 
 /* Each place where the case takes memory, if no case before it had it: our own, or those of libraries. A
  * place is the first case's that has it, even if there is no time for it: which case meets which place does
  * not hang on the machine, only how many of them are tried. */
-static void try_places(struct tally *t, struct unit_case *c, bool libraries)
+void unit_oom_try(struct unit_case *c)
 {
-    struct run run = {
-        .record = t->mine, .libraries = libraries, .patience = UINT64_MAX, .seconds = CASE_SECONDS};
-    memset(t->mine, 0, sizeof *t->mine);
-    uint64_t began = clock_monotonic();
-    const char *what = run_in_child(c, &run);
-    if (what) { /* its test says what is wrong, if it is not just slow */
-        printf("%s: left out%s: %s with all the memory it wants\n", c->test.name,
-               libraries ? " for libraries" : "", what);
+    /* Not by the clock on the wall: which cases take part is not for the machine's load to say. */
+    if (cpu_of_cases() - t.cpu > t.slow * (uint64_t)NSEC_PER_SEC) {
+        printf("%s: left out%s: is slow with all the memory it wants\n", c->test.name,
+               t.libraries ? " for libraries" : "");
         return;
     }
-    uint64_t ordinary = clock_monotonic() - began;
-    run.record = NULL;
-    run.patience = (uint64_t)WAIT_MSEC * NSEC_PER_MSEC + 2 * ordinary;
+    uint64_t ordinary = clock_monotonic() - t.began;
+    struct run run = {.patience = (uint64_t)WAIT_MSEC * NSEC_PER_MSEC + 2 * ordinary};
     run.seconds = CASE_SECONDS + (unsigned)((3 * ordinary + WAITS * run.patience) / NSEC_PER_SEC);
-    uint32_t n = t->mine->n, step = stride_of(n), tried = 0;
+    uint32_t n = t.mine->n, step = stride_of(n), tried = 0;
     for (uint32_t i = 0, at = 0; i < n; i++, at = (at + step) % n) {
-        if ((t->mine->library[at] >= 0) != libraries || oom_places_has(t->all, t->mine->place[at]))
+        if ((t.mine->library[at] >= 0) != t.libraries || oom_places_has(t.all, t.mine->place[at]))
             continue;
-        int library = t->mine->library[at];
-        if (oom_places_add(t->all, t->mine->place[at], library) && library >= 0)
-            t->of_library[library]++;
-        if (tried++ > 0 && clock_monotonic() >= t->until)
-            t->left_out++;
+        int library = t.mine->library[at];
+        if (oom_places_add(t.all, t.mine->place[at], library) && library >= 0)
+            t.of_library[library]++;
+        if (tried++ > 0 && clock_monotonic() >= t.until)
+            t.left_out++;
         else
-            try_place(t, c, &run, at);
+            try_place(c, &run, at);
     }
 }
 
-static void print_libraries(const struct tally *t)
+static void print_libraries(void)
 {
     static const char *const names[] = LIBRARY_OOM_NAMES;
     const char *before = " (of libraries:";
     for (uint32_t i = 0; i < LIBRARY_OOM_N; i++)
-        if (t->of_library[i] > 0) {
-            printf("%s %s %u", before, names[i], t->of_library[i]);
+        if (t.of_library[i] > 0) {
+            printf("%s %s %u", before, names[i], t.of_library[i]);
             before = ",";
         }
     printf("%s", *before == ',' ? ")" : "");
 }
 
-static bool takes_part(const struct unit_case *c, const char *filter)
+uint32_t unit_oom_end(const char *program)
 {
-    return !c->sweeps && (!filter || strstr(c->test.name, filter));
-}
-
-int unit_out_of_memory(struct unit_case *first, const char *program, const char *filter, FILE *results)
-{
-    struct tally t = {.all = oom_places_new(), .mine = oom_places_new()};
-    if (!t.all || !t.mine)
-        return 1;
-    library_oom_begin();
-    const char *seconds = getenv("PG_OOM_SECONDS");
-    bool libraries = getenv("PG_OOM_LIBRARIES") != NULL;
-    uint64_t end = clock_monotonic() + (seconds ? strtoull(seconds, NULL, 10) * NSEC_PER_SEC
-                                                : PROGRAM_MSEC * (uint64_t)NSEC_PER_MSEC);
-    uint32_t n = 0;
-    for (struct unit_case *c = first; c; c = c->next)
-        n += takes_part(c, filter);
-    for (struct unit_case *c = first; c; c = c->next) {
-        if (!takes_part(c, filter))
-            continue;
-        uint64_t now = clock_monotonic();
-        t.until = now + (now < end ? (end - now) / n : 0);
-        try_places(&t, c, libraries);
-        n--;
-    }
-    if (results)
-        fprintf(results, "%s %s/out_of_memory\n", t.wrong ? "fail" : "pass", program);
     printf("%s: %u places without memory", program, t.all->n - t.left_out);
-    print_libraries(&t);
-    printf(", %d of their runs went wrong, %u places left out for time\n", t.wrong, t.left_out);
-    return t.wrong > 0;
+    print_libraries();
+    printf(", %u of their runs went wrong, %u places left out for time\n", t.wrong, t.left_out);
+    return t.wrong;
 }
