@@ -11,12 +11,16 @@ import pytest
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent / folder) for folder in ("lib", "e2e", "interop", "kernel")]
 
 # A file's tests share its fixtures and run one after the other, files beside each other. Those that look at the whole machine
-# from below (BPF, perf) are one group, and so are what is timed or loads the machine, so that neither meets its own kind. Long
-# ones first: whoever begins last should not be who takes longest.
+# from below (BPF, perf) are one group, and so are what is timed or loads the machine, so that neither meets its own kind; and whole
+# machines under qemu. Who has profsend look at a program of its own alone (--pid, --include) and judges no time is none of them.
+# Long ones first: whoever begins last should not be who takes longest.
 GROUPS = {
-    "profsend": ("e2e/test_unwind.py", "e2e/test_names.py", "e2e/test_absence.py", "e2e/test_kinds_", "e2e/test_profsend", "e2e/test_cpython",
-                 "e2e/test_php", "kernel/"),
+    "profsend": ("e2e/test_unwind.py", "e2e/test_absence.py", "e2e/test_kinds_lock.py", "e2e/test_profsend",
+                 "kernel/test_restrictions.py"),
     "load": ("e2e/test_load.py", "e2e/test_attack.py", "e2e/test_stress.py", "e2e/test_soak.py", "e2e/test_cost.py"),
+    "guests": ("kernel/",),
+    "page": ("interop/test_page.py",),
+    "kafka": ("interop/test_kafka.py",),
 }
 
 
