@@ -33,6 +33,7 @@
 #include <time.h>
 
 #include "gateway/ingest/ingest.h"
+#include "gateway/kafka/bad_batch.h"
 #include "gateway/kafka/partition.h"
 #include "gateway/serve/lanes/lanes.h"
 #include "gateway/serve/lanes/processor.h"
@@ -60,18 +61,22 @@
 /* One turn of the loop. */
 #define POLL_MAX 32u
 
+/* Between two looks at a batch that cannot be read (bad_batch.h). */
+#define BACKOFF_MS 100u
+
 #define TICK_NS  ((uint64_t)NSEC_PER_SEC)
 #define AGAIN_NS (100 * (uint64_t)NSEC_PER_MSEC)
 #define LEAVE_NS (20 * (uint64_t)NSEC_PER_SEC)
 #define CLOSE_NS (5 * (uint64_t)NSEC_PER_SEC)
 
 /* What a message may come to. */
-#define OUTCOMES(X)                                       \
-    X(OK, "ok")               /* counted */               \
-    X(PARTIAL, "partial")     /* but for some of it */    \
-    X(MALFORMED, "malformed") /* it is no such request */ \
-    X(UNSUPPORTED, "unsupported")                         \
-    X(TOO_LARGE, "too_large") /* it passes a limit by itself */
+#define OUTCOMES(X)                                               \
+    X(OK, "ok")               /* counted */                       \
+    X(PARTIAL, "partial")     /* but for some of it */            \
+    X(MALFORMED, "malformed") /* it is no such request */         \
+    X(UNSUPPORTED, "unsupported")                                 \
+    X(TOO_LARGE, "too_large")   /* it passes a limit by itself */ \
+    X(UNREADABLE, "unreadable") /* its batch does not inflate, or to too much */
 
 enum outcome {
 #define OUTCOME_ENUM(id, word) OUTCOME_##id,
@@ -93,6 +98,7 @@ struct partition {
     char *topic;
     int32_t id;
     struct progress progress;
+    struct bad_batch bad;
     struct message *first, **last;
     uint32_t n_working; /* WORKING or UNSAFE */
     bool is_leaving, is_gone;
@@ -103,7 +109,8 @@ struct message {
     struct consumer *consumer;
     struct partition *partition;
     struct message *next;
-    rd_kafka_message_t *message;
+    rd_kafka_message_t *message; /* NULL: there is none up to `end` */
+    int64_t end;                 /* the offset behind it */
     enum state state;
     struct ingest_answer answer;
     struct io_post post; /* of the promise */
@@ -136,6 +143,12 @@ struct consumer {
 
 static void pump(struct consumer *c);
 
+/* Of an answer of a broker; what a batch in zstd becomes is bounded by it, too. */
+static uint64_t receive_max(const struct consumer_options *o)
+{
+    return max_of(o->fetch_bytes, max_of(o->partition_bytes, o->request_bytes)) + (1u << 20);
+}
+
 /* ---- partitions ---- */
 
 static struct partition *find(struct consumer *c, const char *topic, int32_t id)
@@ -165,6 +178,7 @@ static int add_partition(struct consumer *c, const char *topic, int32_t id)
     p->id = id;
     p->last = &p->first;
     progress_init(&p->progress);
+    bad_batch_init(&p->bad);
     return 0;
 }
 
@@ -172,8 +186,10 @@ static void free_message(struct message *m)
 {
     struct consumer *c = m->consumer;
     c->n_messages--;
-    c->bytes -= m->message->len;
-    rd_kafka_message_destroy(m->message);
+    if (m->message) {
+        c->bytes -= m->message->len;
+        rd_kafka_message_destroy(m->message);
+    }
     free(m);
 }
 
@@ -184,7 +200,7 @@ static void sweep(struct partition *p, bool all)
     while ((m = *at)) {
         const bool is_head = at == &p->first;
         if (m->state == DONE && is_head)
-            progress_done(&p->progress, m->message->offset + 1, clock_monotonic());
+            progress_done(&p->progress, m->end, clock_monotonic());
         if ((m->state == DONE && (is_head || all)) || (m->state == READY && all)) {
             m->consumer->n_ready -= m->state == READY;
             *at = m->next;
@@ -546,30 +562,109 @@ static void come_back(struct lane_job *job)
     go_on(m);
 }
 
-static void take_message(struct consumer *c, rd_kafka_message_t *message)
+/* At the end of its partition's list. NULL: no memory. */
+static struct message *add_message(struct consumer *c, struct partition *p, int64_t end)
 {
-    struct partition *p = find(c, rd_kafka_topic_name(message->rkt), message->partition);
-    struct message *m = p && !p->is_leaving ? calloc(1, sizeof *m) : NULL;
-    if (!m) {
-        if (p && !p->is_leaving) { /* read again from here, when there is memory */
-            rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-            rd_kafka_topic_partition_list_add(list, p->topic, p->id)->offset = message->offset;
-            rd_kafka_error_destroy(rd_kafka_seek_partitions(c->rk, list, 0));
-            rd_kafka_topic_partition_list_destroy(list);
-        }
-        rd_kafka_message_destroy(message);
-        return;
-    }
+    struct message *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
     m->consumer = c;
     m->partition = p;
-    m->message = message;
-    m->job =
-        (struct lane_job){.work = work, .client = hash_bytes(BYTES_LIT("kafka"), 0), .bytes = message->len};
+    m->end = end;
     *p->last = m;
     p->last = &m->next;
     c->n_messages++;
+    return m;
+}
+
+static void seek(struct consumer *c, const struct partition *p, int64_t offset)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(list, p->topic, p->id)->offset = offset;
+    rd_kafka_error_destroy(rd_kafka_seek_partitions(c->rk, list, 0));
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
+/* Up to that offset there is nothing more. Without memory it is not noted, and so not committed before what
+ * comes next. */
+static void note_end(struct consumer *c, struct partition *p, int64_t end)
+{
+    struct message *m = add_message(c, p, end);
+    if (!m)
+        return;
+    m->state = DONE;
+    sweep(p, false);
+}
+
+static void pass_over_batch(struct consumer *c, struct partition *p)
+{
+    c->n[OUTCOME_UNREADABLE] += (uint64_t)(p->bad.next - p->bad.base);
+    log_limited(LOG_LEVEL_ERROR,
+                "kafka batch passed over topic=%s partition=%d offset=%" PRId64 " messages=%" PRId64
+                " outcome=unreadable error=\"it is damaged, or inflates to more than %" PRIu64
+                " bytes\" fix=\"smaller batches from its producer, or a larger limits.request_bytes\"",
+                p->topic, p->id, p->bad.base, p->bad.next - p->bad.base, receive_max(&c->options));
+    note_end(c, p, p->bad.next);
+    bad_batch_init(&p->bad);
+}
+
+/* False: what was read is not to be taken. */
+static bool turn(struct consumer *c, struct partition *p, enum bad_batch_turn what, int64_t at)
+{
+    if (what == BAD_BATCH_NONE)
+        return true;
+    if (what == BAD_BATCH_OVER)
+        pass_over_batch(c, p);
+    if (at >= 0)
+        seek(c, p, at);
+    return at < 0;
+}
+
+static bool is_taken(struct consumer *c, struct partition *p, int64_t offset)
+{
+    int64_t at;
+    const enum bad_batch_turn what = bad_batch_passed(&p->bad, offset, &at);
+    return turn(c, p, what, at);
+}
+
+static void take_message(struct consumer *c, struct partition *p, rd_kafka_message_t *message)
+{
+    if (!is_taken(c, p, message->offset)) {
+        rd_kafka_message_destroy(message);
+        return;
+    }
+    struct message *m = add_message(c, p, message->offset + 1);
+    if (!m) { /* read again from here, when there is memory */
+        seek(c, p, message->offset);
+        rd_kafka_message_destroy(message);
+        return;
+    }
+    m->message = message;
+    m->job =
+        (struct lane_job){.work = work, .client = hash_bytes(BYTES_LIT("kafka"), 0), .bytes = message->len};
     c->bytes += message->len;
     hand_over(m);
+}
+
+static void take_end(struct consumer *c, struct partition *p, int64_t offset)
+{
+    if (is_taken(c, p, offset) && offset > max_of(p->progress.done, (int64_t)0))
+        note_end(c, p, offset);
+}
+
+/* Errors that a batch leads to whenever it is read. */
+static bool is_of_batch(rd_kafka_resp_err_t error)
+{
+    return error == RD_KAFKA_RESP_ERR__BAD_COMPRESSION || error == RD_KAFKA_RESP_ERR__BAD_MSG ||
+           error == RD_KAFKA_RESP_ERR__NOT_IMPLEMENTED;
+}
+
+static void take_bad_batch(struct consumer *c, struct partition *p, int64_t base)
+{
+    int64_t low, high = base, at;
+    rd_kafka_get_watermark_offsets(c->rk, p->topic, p->id, &low, &high);
+    const enum bad_batch_turn what = bad_batch_failed(&p->bad, base, high, &at);
+    turn(c, p, what, at);
 }
 
 /* ---- polling ---- */
@@ -598,12 +693,19 @@ static bool poll_one(struct consumer *c)
     rd_kafka_message_t *message = rd_kafka_consumer_poll(c->rk, 0);
     if (!message)
         return false;
-    if (message->err == 0) {
-        take_message(c, message);
+    struct partition *p =
+        message->rkt ? find(c, rd_kafka_topic_name(message->rkt), message->partition) : NULL;
+    if (message->err == 0 && p && !p->is_leaving) {
+        take_message(c, p, message);
         return true;
     }
-    log_limited(LOG_LEVEL_WARN, "kafka trouble group=%s error=\"%s\"", c->options.group_id,
-                rd_kafka_message_errstr(message));
+    if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF && p && !p->is_leaving)
+        take_end(c, p, message->offset);
+    else if (is_of_batch(message->err) && p && !p->is_leaving)
+        take_bad_batch(c, p, message->offset);
+    else if (message->err != 0 && message->err != RD_KAFKA_RESP_ERR__PARTITION_EOF)
+        log_limited(LOG_LEVEL_WARN, "kafka trouble group=%s error=\"%s\"", c->options.group_id,
+                    rd_kafka_message_errstr(message));
     rd_kafka_message_destroy(message);
     return true;
 }
@@ -692,8 +794,8 @@ static int set_all(rd_kafka_conf_t *conf, const struct consumer *c, struct error
         {"fetch.max.bytes", o->fetch_bytes},
         {"fetch.message.max.bytes", o->partition_bytes},
         {"message.max.bytes", max_of((uint64_t)1000, min_of(o->fetch_bytes, (uint64_t)1000000))},
-        {"receive.message.max.bytes",
-         max_of(o->fetch_bytes, max_of(o->partition_bytes, o->request_bytes)) + (1u << 20)},
+        {"receive.message.max.bytes", receive_max(o)},
+        {"fetch.error.backoff.ms", BACKOFF_MS},
         {"queued.max.messages.kbytes", c->fetched_max / 1024},
     };
     int r = kafka_conf_set(conf, e, "group.id", "%s", o->group_id);
@@ -702,6 +804,7 @@ static int set_all(rd_kafka_conf_t *conf, const struct consumer *c, struct error
     r = r < 0 ? r : kafka_conf_set(conf, e, "partition.assignment.strategy", "cooperative-sticky");
     r = r < 0 ? r : kafka_conf_set(conf, e, "auto.offset.reset", "%s", o->earliest ? "earliest" : "latest");
     r = r < 0 ? r : kafka_conf_set(conf, e, "enable.auto.commit", "false");
+    r = r < 0 ? r : kafka_conf_set(conf, e, "enable.partition.eof", "true");
     r = r < 0 ? r : kafka_conf_set(conf, e, "enable.auto.offset.store", "false");
     for (size_t i = 0; i < ARRAY_LEN(numbers) && r == 0; i++)
         r = kafka_conf_set(conf, e, numbers[i].name, "%" PRIu64, numbers[i].value);
@@ -804,7 +907,8 @@ static void leave_unsafe(struct consumer *c)
                 continue;
             }
             *at = m->next;
-            rd_kafka_message_destroy(m->message);
+            if (m->message)
+                rd_kafka_message_destroy(m->message);
             if (m->state != UNSAFE) /* else whoever keeps the promise frees it */
                 free(m);
         }

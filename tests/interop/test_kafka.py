@@ -2,6 +2,7 @@
 import collections
 import os
 import signal
+import struct
 import threading
 import time
 
@@ -248,6 +249,61 @@ def test_without_room_nothing_is_read_and_nothing_lost(broker, produce):
             assert gateway.total("profgate_samples_total") == sink.taken == n * one
             assert gateway.total("profgate_kafka_paused") == 0 and gateway.total("profgate_forward_dropped_samples_total") == 0
             assert gateway.stop() == 0
+
+
+def few_bytes_zstd(data):
+    """RFC 8878 §3.1.1: a frame with its size, of blocks that repeat a byte where data does."""
+    out = b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(data))
+    for at in range(0, len(data), 100000):
+        block, is_last = data[at:at + 100000], at + 100000 >= len(data)
+        is_one = block == block[:1] * len(block)
+        out += struct.pack("<I", len(block) << 3 | is_one << 1 | is_last)[:3] + (block[:1] if is_one else block)
+    return out
+
+
+@pytest.fixture()
+def bomb(broker, monkeypatch):
+    """Sends that many messages of so many zeros to partition 0, as one batch in zstd."""
+    import kafka.producer.kafka as producers
+    import kafka.record.default_records as records
+    monkeypatch.setattr(records, "zstd_encode", few_bytes_zstd)
+    monkeypatch.setattr(records.codecs, "has_zstd", lambda: True)
+    monkeypatch.setitem(producers.KafkaProducer._COMPRESSORS, "zstd", (lambda: True, records.DefaultRecordBatchBuilder.CODEC_ZSTD))
+
+    def send(topic, n, size):
+        producer = broker.kafka.KafkaProducer(bootstrap_servers=f"127.0.0.1:{broker.port}", compression_type="zstd", linger_ms=10000,
+                                              batch_size=2 * n * size, max_request_size=2 * n * size)
+        for _ in range(n):
+            producer.send(topic, bytes(size), partition=0)
+        producer.flush(timeout=PATIENCE)
+        producer.close()
+
+    return send
+
+
+def test_a_batch_that_inflates_to_too_much_is_passed_over(broker, produce, bomb, of_small, tmp_path):
+    """What stands before and behind it in its partition is counted, and so are the others; also where it is a partition's last."""
+    topic, n = broker.create(next(TOPICS), 2), 4
+    produce(topic, [SMALL] * n, 2)
+    bomb(topic, 1, 3 << 20)
+    produce(topic, [SMALL] * n, 2)
+    bomb(topic, 7, 3 << 20)
+    bomb(topic, 1, 3 << 20)
+    produce(topic, [SMALL] * n, 2)
+    bomb(topic, 3, 3 << 20)
+    more = (f"limits: {{ request_bytes: 1MiB }}\nmetrics: {{ flush_interval: 1s, exporters: [prometheus, file/m] }}\n"
+            f"exporters: {{ file/m: {{ path: {tmp_path}/m.json }} }}\n")
+    with running(Gateway(config=reading(broker, topic, more))) as gateway:
+        wait_for(lambda: broker.committed(f"{topic}-group", topic) == broker.ends(topic), "all to be committed")
+        assert gateway.total("profgate_kafka_messages_total", outcome="unreadable") == 12
+        assert gateway.total("profgate_kafka_messages_total") == 12 + 3 * n
+        assert gateway.total("profgate_kafka_lag") == 0
+        produce(topic, [SMALL] * n, 2)
+        wait_for(lambda: gateway.total("profgate_kafka_messages_total", outcome="ok") == 4 * n, "the partition to go on")
+        assert gateway.stop() == 0
+        lines = [line for line in gateway.log().splitlines() if "kafka batch passed over" in line]
+        assert f"topic={topic} partition=0 offset=2 messages=1 outcome=unreadable" in lines[0] and "limits.request_bytes" in lines[0]
+    assert points(json_lines(tmp_path / "m.json")) == times(of_small, 4 * n)
 
 
 def test_who_stops_while_the_others_agree_ends_well(broker):
