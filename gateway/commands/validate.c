@@ -169,6 +169,35 @@ static const char *exporter_text(const struct config_exporter *x, const char *ke
     return row ? *(const char *const *)((const char *)x->settings + row->offset) : NULL;
 }
 
+/* A client needs one of them. */
+static void reach_brokers(struct looking *l, const char *key, const struct settings_strings *brokers)
+{
+    struct error e = {""}, why = {""};
+    uint32_t n_missed = 0;
+    for (uint32_t i = 0; i < brokers->n; i++)
+        if (reach_endpoint(brokers->items[i], &e) < 0) {
+            why = e;
+            n_missed++;
+        }
+    if (n_missed > 0 && n_missed == brokers->n)
+        complain(l, key, why.text);
+    else if (n_missed > 0)
+        warn(l, key, why.text);
+}
+
+static void look_at_kafka(struct looking *l, bool reach)
+{
+    const struct kafka_connection *c = &l->config->kafka.connection;
+    const struct tls_options tls = {
+        .ca_file = c->tls_ca_file, .cert_file = c->tls_cert_file, .key_file = c->tls_key_file};
+    if (!l->config->has_kafka)
+        return;
+    if (tls.ca_file || tls.cert_file)
+        look_at_certificate(l, "receivers.kafka.tls", &tls);
+    if (reach)
+        reach_brokers(l, "receivers.kafka.brokers", &c->brokers);
+}
+
 static bool is_named(const struct settings_strings *names, const char *name)
 {
     for (uint32_t i = 0; i < names->n; i++)
@@ -207,6 +236,10 @@ static void look_at_exporter(struct looking *l, const struct config_exporter *x,
     snprintf(key, sizeof key, "exporters.%s.endpoint", x->name);
     if (reach && endpoint && reach_endpoint(endpoint, &e) < 0)
         complain(l, key, e.text);
+    const struct settings_row *brokers = settings_find(&x->kind->section, BYTES_LIT("brokers"));
+    snprintf(key, sizeof key, "exporters.%s.brokers", x->name);
+    if (reach && brokers)
+        reach_brokers(l, key, (const void *)((const char *)x->settings + brokers->offset));
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -260,6 +293,7 @@ static void look(struct looking *l, struct bytes yaml, bool reach)
     for (uint32_t i = 0; i < l->config->n_receivers; i++)
         look_at_receiver(l, i);
     look_at_admin(l);
+    look_at_kafka(l, reach);
     for (uint32_t i = 0; i < l->config->n_exporters; i++)
         look_at_exporter(l, &l->config->exporters[i], reach);
     look_at_rules(l);

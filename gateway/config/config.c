@@ -269,10 +269,12 @@ static void check_kafka(struct check *k, const struct config_kafka *c)
     struct error e;
     if (kafka_check(&c->connection, &e) < 0)
         complain(k, "receivers.kafka", "receivers.kafka: %s", e.text);
-    if (c->topics.n == 0)
-        complain(k, "receivers.kafka", "receivers.kafka: profiles.topics are missing");
+    if (kafka_check_topics("profiles.topics", &c->topics, &e) < 0)
+        complain(k, "receivers.kafka.profiles.topics", "receivers.kafka: %s", e.text);
     if (!c->group_id)
         complain(k, "receivers.kafka", "receivers.kafka: group_id is missing");
+    if (c->group_instance_id && kafka_check_name("group_instance_id", c->group_instance_id, &e) < 0)
+        complain(k, "receivers.kafka.group_instance_id", "receivers.kafka: %s", e.text);
     if (c->heartbeat_ns >= c->session_timeout_ns)
         complain(k, "receivers.kafka",
                  "receivers.kafka: heartbeat_interval is not shorter than session_timeout");

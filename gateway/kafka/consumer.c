@@ -798,9 +798,8 @@ static int set_all(rd_kafka_conf_t *conf, const struct consumer *c, struct error
         {"fetch.error.backoff.ms", BACKOFF_MS},
         {"queued.max.messages.kbytes", c->fetched_max / 1024},
     };
-    int r = kafka_conf_set(conf, e, "group.id", "%s", o->group_id);
-    if (r == 0 && o->group_instance_id)
-        r = kafka_conf_set(conf, e, "group.instance.id", "%s", o->group_instance_id);
+    int r = kafka_conf_set_text(conf, e, "group.id", o->group_id);
+    r = r < 0 ? r : kafka_conf_set_text(conf, e, "group.instance.id", o->group_instance_id);
     r = r < 0 ? r : kafka_conf_set(conf, e, "partition.assignment.strategy", "cooperative-sticky");
     r = r < 0 ? r : kafka_conf_set(conf, e, "auto.offset.reset", "%s", o->earliest ? "earliest" : "latest");
     r = r < 0 ? r : kafka_conf_set(conf, e, "enable.auto.commit", "false");

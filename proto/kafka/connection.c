@@ -6,8 +6,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/macros.h"
 
 static bool has_tls(const struct kafka_connection *c)
 {
@@ -41,8 +43,7 @@ int kafka_conf_set(rd_kafka_conf_t *conf, struct error *e, const char *name, con
     return 0;
 }
 
-/* Texts of any length, and secrets, of which no error tells. */
-static int set_text(rd_kafka_conf_t *conf, struct error *e, const char *name, const char *value)
+int kafka_conf_set_text(rd_kafka_conf_t *conf, struct error *e, const char *name, const char *value)
 {
     char why[256];
     if (!value || rd_kafka_conf_set(conf, name, value, why, sizeof why) == RD_KAFKA_CONF_OK)
@@ -57,9 +58,22 @@ static int set_brokers(rd_kafka_conf_t *conf, const struct kafka_connection *c, 
     for (uint32_t i = 0; i < c->brokers.n && r == 0; i++)
         r = buffer_printf(&list, "%s%s", i > 0 ? "," : "", c->brokers.items[i]);
     r = r < 0 ? r : buffer_add(&list, "", 1);
-    r = r < 0 ? error_set(e, r, "out of memory") : set_text(conf, e, "bootstrap.servers", (char *)list.p);
+    r = r < 0 ? error_set(e, r, "out of memory")
+              : kafka_conf_set_text(conf, e, "bootstrap.servers", (char *)list.p);
     buffer_release(&list);
     return r;
+}
+
+/* librdkafka says of what it cannot read "system lib". */
+static int check_files(const struct kafka_connection *c, struct error *e)
+{
+    const struct {
+        const char *key, *path;
+    } files[] = {{"ca_file", c->tls_ca_file}, {"cert_file", c->tls_cert_file}, {"key_file", c->tls_key_file}};
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        if (files[i].path && access(files[i].path, R_OK) < 0)
+            return error_set(e, -EINVAL, "tls.%s %s: %s", files[i].key, files[i].path, strerror(errno));
+    return 0;
 }
 
 /* A broker that returns is found so soon. */
@@ -69,7 +83,7 @@ static int set_all(rd_kafka_conf_t *conf, const struct kafka_connection *c, stru
 {
     const bool tls = has_tls(c), sasl = c->sasl != KAFKA_SASL_NONE;
     int r = set_brokers(conf, c, e);
-    r = r < 0 ? r : set_text(conf, e, "client.id", c->client_id);
+    r = r < 0 ? r : kafka_conf_set_text(conf, e, "client.id", c->client_id);
     r = r < 0 ? r
               : kafka_conf_set(conf, e, "security.protocol", "%s%s", sasl ? "sasl_" : "",
                                tls ? "ssl" : "plaintext");
@@ -79,13 +93,14 @@ static int set_all(rd_kafka_conf_t *conf, const struct kafka_connection *c, stru
     r = r < 0 ? r : kafka_conf_set(conf, e, "reconnect.backoff.max.ms", "%d", RECONNECT_MS);
     if (r == 0 && sasl) {
         r = kafka_conf_set(conf, e, "sasl.mechanism", "%s", kafka_sasl_words[c->sasl].word);
-        r = r < 0 ? r : set_text(conf, e, "sasl.username", c->username);
-        r = r < 0 ? r : set_text(conf, e, "sasl.password", c->password);
+        r = r < 0 ? r : kafka_conf_set_text(conf, e, "sasl.username", c->username);
+        r = r < 0 ? r : kafka_conf_set_text(conf, e, "sasl.password", c->password);
     }
     if (r == 0 && tls) {
-        r = set_text(conf, e, "ssl.ca.location", c->tls_ca_file);
-        r = r < 0 ? r : set_text(conf, e, "ssl.certificate.location", c->tls_cert_file);
-        r = r < 0 ? r : set_text(conf, e, "ssl.key.location", c->tls_key_file);
+        r = check_files(c, e);
+        r = r < 0 ? r : kafka_conf_set_text(conf, e, "ssl.ca.location", c->tls_ca_file);
+        r = r < 0 ? r : kafka_conf_set_text(conf, e, "ssl.certificate.location", c->tls_cert_file);
+        r = r < 0 ? r : kafka_conf_set_text(conf, e, "ssl.key.location", c->tls_key_file);
         /* librdkafka 2.0 does not ask by itself whether a certificate is the broker's. */
         r = r < 0 ? r
                   : kafka_conf_set(conf, e, "ssl.endpoint.identification.algorithm", "%s",

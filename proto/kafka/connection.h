@@ -18,6 +18,9 @@ const char *kafka_warning(const struct kafka_connection *c);
  * rd_kafka_new, which takes it over, or rd_kafka_conf_destroy. 0, -ENOMEM, or -EINVAL with *e. */
 int kafka_conf_new(rd_kafka_conf_t **ret, const struct kafka_connection *c, struct error *e);
 
+/* The same with a text of any length, which no error tells; NULL leaves it. */
+int kafka_conf_set_text(rd_kafka_conf_t *conf, struct error *e, const char *name, const char *value);
+
 /* Sets one of librdkafka's properties. 0, or -EINVAL with *e: this build does not know it or its value. */
 int kafka_conf_set(rd_kafka_conf_t *conf, struct error *e, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -2,6 +2,7 @@
 #include "proto/kafka/settings.h"
 
 #include <errno.h>
+#include <regex.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,5 +48,68 @@ int kafka_check(const struct kafka_connection *c, struct error *e)
         return error_set(e, -EINVAL, "tls.cert_file and tls.key_file go together");
     if (c->tls == KAFKA_TLS_OFF && (c->tls_ca_file || c->tls_cert_file || c->tls_skip_verify))
         return error_set(e, -EINVAL, "tls.insecure: true leaves nothing to the other keys of tls");
+    return 0;
+}
+
+#define NAME_MAX_BYTES 249u
+
+static const char name_letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+int kafka_check_name(const char *key, const char *name, struct error *e)
+{
+    char proposal[NAME_MAX_BYTES + 1];
+    const size_t n = name ? strlen(name) : 0;
+    if (n == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return error_set(e, -EINVAL, "%s: \"%s\" is no name", key, n > 0 ? name : "");
+    if (n > NAME_MAX_BYTES)
+        return error_set(e, -EINVAL, "%s: %.32s… is longer than %u letters", key, name, NAME_MAX_BYTES);
+    if (strspn(name, name_letters) == n)
+        return 0;
+    memcpy(proposal, name, n + 1);
+    for (size_t i = 0; i < n; i++)
+        if (!strchr(name_letters, proposal[i]))
+            proposal[i] = '_';
+    return error_set(
+        e, -EINVAL,
+        "%s: \"%s\" has what Kafka has in no name (letters, digits, \".\", \"_\" and \"-\"); did you "
+        "mean %s?",
+        key, name, proposal);
+}
+
+static int check_pattern(const char *key, const char *pattern, struct error *e)
+{
+    regex_t regex;
+    char why[128];
+    int r = regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB);
+    if (r == 0) {
+        regfree(&regex);
+        return 0;
+    }
+    regerror(r, &regex, why, sizeof why);
+    return error_set(e, -EINVAL, "%s: \"%s\" is no regular expression: %s", key, pattern, why);
+}
+
+static int check_topic(const char *key, const char *topic, struct error *e)
+{
+    if (topic[0] == '^')
+        return check_pattern(key, topic, e);
+    if (strpbrk(topic, "*+?()[]|\\"))
+        return error_set(e, -EINVAL, "%s: \"%s\" is no name; did you mean the regular expression ^%s$?", key,
+                         topic, topic);
+    return kafka_check_name(key, topic, e);
+}
+
+int kafka_check_topics(const char *key, const struct settings_strings *topics, struct error *e)
+{
+    if (topics->n == 0)
+        return error_set(e, -EINVAL, "%s are missing", key);
+    for (uint32_t i = 0; i < topics->n; i++) {
+        int r = check_topic(key, topics->items[i], e);
+        if (r < 0)
+            return r;
+        for (uint32_t n = 0; n < i; n++)
+            if (strcmp(topics->items[i], topics->items[n]) == 0)
+                return error_set(e, -EINVAL, "%s: %s is there twice", key, topics->items[i]);
+    }
     return 0;
 }

@@ -46,4 +46,12 @@ enum kafka_encoding { KAFKA_OTLP_PROTO, KAFKA_OTLP_JSON };
 /* What only all keys together can tell: 0, or -EINVAL with *e. */
 int kafka_check(const struct kafka_connection *c, struct error *e);
 
+/* Whether brokers take such a name, of a topic or of a member (Kafka's Topic.validate); NULL is none. Without
+ * one *e begins with `key`. 0 or -EINVAL. */
+int kafka_check_name(const char *key, const char *name, struct error *e);
+
+/* The same of topics that are read, each once: names, and behind ^ regular expressions as librdkafka has
+ * them (regex(7)). */
+int kafka_check_topics(const char *key, const struct settings_strings *topics, struct error *e);
+
 #endif

@@ -1,5 +1,6 @@
 """profgate validate: everything that is wrong with a configuration at once, each with its place and what to write instead."""
 import datetime
+import socket
 import subprocess
 
 import pytest
@@ -182,12 +183,42 @@ def serve(*arguments):
     "receivers: { otlp: [{ endpoint: 'localhost:0' }, { endpoint: 'localhost:0', tls: { cert_file: x } }] }\n",
     "limits:\n  request_bytes: 64MiB\n  memory: 16MiB\n",
     "tenants:\n  required: true\n",
+    "receivers:\n  kafka: { profiles: { topics: [a, 'b c'] } }\n",
+    "receivers:\n  kafka: { profiles: { topics: [a, b, a] } }\n",
+    "receivers:\n  kafka: { profiles: { topics: ['^a('] } }\n",
+    "receivers:\n  kafka: { group_instance_id: a/b }\n",
+    "exporters:\n  kafka/x: { profiles: { topic: 'a b' } }\n",
 ])
 def test_serve_says_what_validate_says(config, text):
     path = config(text)
     lines = validate(path)[1]
     assert lines[0].startswith(f"{path}:")
     assert serve("--config", path) == (2, f"profgate serve: {lines[0]}\n")
+
+
+def test_topics_and_the_files_and_brokers_of_kafka(config, tmp_path):
+    proposals = [("'otlp profiles'", "did you mean otlp_profiles?"), ("'otlp_.*'", "did you mean the regular expression ^otlp_.*$?"),
+                 ("a, a", "a is there twice"), ("'^a('", "is no regular expression"), ("'..'", "is no name"), ("''", "is no name"),
+                 ("a" * 250, "is longer than 249 letters")]
+    for topics, text in proposals:
+        path = config(f"receivers:\n  kafka:\n    profiles:\n      topics: [{topics}]\n")
+        code, lines, _ = validate(path)
+        assert code == 1 and lines[0].startswith(f"{path}:4:15: receivers.kafka: profiles.topics: ") and text in lines[0], lines
+    assert validate(config("receivers: { kafka: { profiles: { topics: ['^a.*', b.c_d-E, %s] } } }\n" % ("a" * 249)))[0] == 0
+    cert, key = certificate(tmp_path, "ended", -5)
+    path = config(f"receivers:\n  kafka:\n    tls: {{ ca_file: {tmp_path}/none }}\n")
+    assert validate(path)[1][0] == f"{path}:3:10: CA file {tmp_path}/none: No such file or directory"
+    path = config(f"receivers:\n  kafka:\n    tls: {{ cert_file: {cert}, key_file: {key} }}\n")
+    assert validate(path)[1][0].startswith(f"{path}:3:10: {cert}: the certificate ended on")
+    ports = [free_port() for _ in range(3)]
+    with socket.create_server(("127.0.0.1", ports[2])):
+        path = config(f"receivers:\n  kafka:\n    brokers: ['127.0.0.1:{ports[0]}', '127.0.0.1:{ports[2]}']\n"
+                      f"profiles: {{ keep: 100%, exporters: [kafka/x] }}\nexporters:\n  kafka/x: {{ brokers: ['127.0.0.1:{ports[1]}'] }}\n")
+        assert validate(path)[0] == 0
+        code, lines, _ = validate("--reach", path)
+    assert code == 1 and lines == [f"{path}:3:14: warning: 127.0.0.1:{ports[0]} is not reachable: Connection refused",
+                                   f"{path}:6:23: 127.0.0.1:{ports[1]} is not reachable: Connection refused",
+                                   f"{path}: 1 error, 1 warning"]
 
 
 def test_what_a_flag_says_has_no_place_in_the_file(config):

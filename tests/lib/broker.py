@@ -151,7 +151,7 @@ class Broker:
         try:
             found = admin.list_group_offsets([group])[group]
             return {p.partition: o.offset for p, o in found.items() if p.topic == topic and o.offset >= 0}
-        except self.kafka.errors.CoordinatorNotAvailableError:
+        except (self.kafka.errors.CoordinatorNotAvailableError, self.kafka.errors.CoordinatorLoadInProgressError):
             return {}  # nobody was in the group yet
         finally:
             admin.close()

@@ -78,8 +78,8 @@ static int check(const char *name, const void *settings, struct error *e)
 {
     const struct kafka_settings *s = settings;
     int r = kafka_check(&s->connection, e);
-    if (r == 0 && (!s->profiles_topic || !s->metrics_topic))
-        r = error_set(e, -EINVAL, "profiles.topic and metrics.topic have names");
+    r = r < 0 ? r : kafka_check_name("profiles.topic", s->profiles_topic, e);
+    r = r < 0 ? r : kafka_check_name("metrics.topic", s->metrics_topic, e);
     if (r == 0 && s->metrics_by_resource && s->metrics_encoding == KAFKA_OTLP_JSON)
         r = error_set(e, -EINVAL,
                       "partition_metrics_by_resource_attributes needs metrics.encoding: otlp_proto");

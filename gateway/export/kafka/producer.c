@@ -36,6 +36,9 @@
 /* Until what could not be done for want of memory or room is tried again. */
 #define LATER_NS (100 * (uint64_t)NSEC_PER_MSEC)
 
+/* What librdkafka takes at most, which is less than `timeout` may be. */
+#define SOCKET_TIMEOUT_MS 300000
+
 /* At the end: how long what was called back may take to come, and threads to end. */
 #define PURGE_NS ((uint64_t)2 * NSEC_PER_SEC)
 #define CLOSE_NS ((uint64_t)3 * NSEC_PER_SEC)
@@ -148,7 +151,9 @@ static int set_all(rd_kafka_conf_t *conf, const struct producer_options *o, stru
     int r = kafka_conf_set(conf, e, "enable.idempotence", "%s", o->acks_all ? "true" : "false");
     r = r < 0 ? r : kafka_conf_set(conf, e, "request.required.acks", "%s", o->acks_all ? "all" : "1");
     r = r < 0 ? r : kafka_conf_set(conf, e, "request.timeout.ms", "%" PRIu64, timeout);
-    r = r < 0 ? r : kafka_conf_set(conf, e, "socket.timeout.ms", "%" PRIu64, timeout + 1000);
+    r = r < 0 ? r
+              : kafka_conf_set(conf, e, "socket.timeout.ms", "%" PRIu64,
+                               min_of(timeout + 1000, (uint64_t)SOCKET_TIMEOUT_MS));
     r = r < 0 ? r : kafka_conf_set(conf, e, "message.timeout.ms", "%" PRIu64, patience_ms(o));
     r = r < 0 ? r : kafka_conf_set(conf, e, "message.max.bytes", "%zu", o->message_max);
     r = r < 0 ? r : kafka_conf_set(conf, e, "batch.num.messages", "%u", o->batch_messages);
