@@ -64,10 +64,10 @@
 /* Between two looks at a batch that cannot be read (bad_batch.h). */
 #define BACKOFF_MS 100u
 
-#define TICK_NS  ((uint64_t)NSEC_PER_SEC)
-#define AGAIN_NS (100 * (uint64_t)NSEC_PER_MSEC)
-#define LEAVE_NS (20 * (uint64_t)NSEC_PER_SEC)
-#define CLOSE_NS (5 * (uint64_t)NSEC_PER_SEC)
+#define TICK_NS    ((uint64_t)NSEC_PER_SEC)
+#define AGAIN_NS   (100 * (uint64_t)NSEC_PER_MSEC)
+#define LEAVE_NS   (20 * (uint64_t)NSEC_PER_SEC)
+#define GOODBYE_NS ((uint64_t)NSEC_PER_SEC)
 
 /* What a message may come to. */
 #define OUTCOMES(X)                                               \
@@ -868,7 +868,7 @@ int consumer_new(struct consumer **ret, const struct consumer_options *options, 
         r = c->inbox && c->timer ? open_kafka(c, e) : error_set(e, -ENOMEM, "out of memory");
     }
     if (r < 0) {
-        consumer_free(c, false);
+        consumer_free(c, false, 0);
         return error_prefix(e, r, "receivers.kafka: ");
     }
     const char *warning = kafka_warning(options->connection);
@@ -927,22 +927,37 @@ static void *close_kafka(void *arg)
     return NULL;
 }
 
-/* What is committed last, and the goodbye, need a broker, which may not be there. */
-static bool close_in_time(struct consumer *c)
+/* What is committed last, and the goodbye, need a broker, which may not be there. The former is worth the
+ * whole time that there is for the end, the latter none: without it others wait for session_timeout. */
+static uint64_t patience_ns(const struct consumer *c, uint64_t deadline_ns)
 {
+    const uint64_t now = clock_monotonic();
+    bool is_settled = true;
+    for (uint32_t i = 0; i < c->partitions.n; i++)
+        is_settled &= progress_is_settled(&c->partitions.p[i]->progress);
+    return is_settled || deadline_ns < now ? GOODBYE_NS : max_of(GOODBYE_NS, deadline_ns - now);
+}
+
+static bool close_in_time(struct consumer *c, uint64_t deadline_ns)
+{
+    const uint64_t patience = patience_ns(c, deadline_ns);
     struct timespec until;
     void *kept;
     if (pthread_create(&c->closer, NULL, close_kafka, c) != 0)
         return false;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += CLOSE_NS / NSEC_PER_SEC;
-    if (pthread_timedjoin_np(c->closer, &kept, &until) == 0)
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    const uint64_t ns = (uint64_t)until.tv_nsec + patience;
+    until.tv_sec += (time_t)(ns / NSEC_PER_SEC);
+    until.tv_nsec = (long)(ns % NSEC_PER_SEC);
+    if (pthread_clockjoin_np(c->closer, &kept, CLOCK_MONOTONIC, &until) == 0)
         return !kept;
     pthread_detach(c->closer);
+    log_warn("kafka group left without a goodbye: no broker answers group=%s waited_ms=%" PRIu64,
+             c->options.group_id, patience / NSEC_PER_MSEC);
     return false;
 }
 
-struct consumer *consumer_free(struct consumer *c, bool is_flushed)
+struct consumer *consumer_free(struct consumer *c, bool is_flushed, uint64_t deadline_ns)
 {
     if (!c)
         return NULL;
@@ -957,7 +972,7 @@ struct consumer *consumer_free(struct consumer *c, bool is_flushed)
         rd_kafka_queue_destroy(c->queue);
     if (c->leaving)
         rd_kafka_topic_partition_list_destroy(c->leaving);
-    const bool is_closed = !c->rk || close_in_time(c);
+    const bool is_closed = !c->rk || close_in_time(c, deadline_ns);
     for (uint32_t i = 0; i < c->partitions.n; i++)
         free_partition(c->partitions.p[i]);
     vec_release(&c->partitions);

@@ -45,10 +45,10 @@ void consumer_flushed(struct consumer *c, uint64_t before_ns);
 /* Reads no more, and waits for what a lane is doing. Before the lanes stop; again is fine. */
 void consumer_stop(struct consumer *c);
 
-/* With is_flushed, all that was counted is with the exporters, or settled: commits that. Leaves the group,
- * for which it waits a few seconds at most. When the loop has run for the last time, before it is freed. NULL
- * is fine; returns NULL. */
-struct consumer *consumer_free(struct consumer *c, bool is_flushed);
+/* With is_flushed, all that was counted is with the exporters, or settled: commits that, for which it waits
+ * until that monotonic time, if it must. Leaves the group, for which it waits a second at most. When the loop
+ * has run for the last time, before it is freed. NULL is fine; returns NULL. */
+struct consumer *consumer_free(struct consumer *c, bool is_flushed, uint64_t deadline_ns);
 
 /* How it goes, as Prometheus text 0.0.4. 0 or -ENOMEM. */
 int consumer_show(const struct consumer *c, struct buffer *out);

@@ -41,7 +41,8 @@ static void flush_last(void *arg)
 static void flushed_last(void *arg)
 {
     struct gateway *g = arg;
-    outputs_shutdown(g->outputs, clock_monotonic() + g->config->shutdown_timeout_ns, drained, g);
+    g->drain_by = clock_monotonic() + g->config->shutdown_timeout_ns;
+    outputs_shutdown(g->outputs, g->drain_by, drained, g);
 }
 
 /* Then what lanes did, who work for the workers, has arrived, too: it is sent, and the queues drain. */
@@ -282,7 +283,7 @@ static void release(struct gateway *g)
     listen_free(g->listen);
     gateway_end_lanes(g);
     lanes_free(g->lanes);
-    consumer_free(g->consumer, g->drained);
+    consumer_free(g->consumer, g->drained, g->drain_by);
     scraping_release(&g->scraping);
     receivers_release(&g->receivers);
     admin_free(g->admin);

@@ -111,6 +111,7 @@ struct gateway {
     struct merger_job last_flush;
     atomic_bool stopping; /* workers read it, too */
     bool drained;
+    uint64_t drain_by; /* the end of shutdown_timeout, once exporters drain */
     struct {
         bool again;     /* one was asked for during the one before */
         bool is_good;   /* the last one */

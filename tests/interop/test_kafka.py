@@ -1,6 +1,7 @@
 """Kafka in and out, with a real broker: totals are exact, whoever goes and comes."""
 import collections
 import os
+import re
 import signal
 import struct
 import threading
@@ -316,6 +317,22 @@ def test_who_stops_while_the_others_agree_ends_well(broker):
                 time.sleep(pause)  # it is a member, or about to be one
                 assert first.stop() == 0, first.log()
                 assert second.stop() == 0, second.log()
+
+
+def test_a_broker_that_hangs_does_not_keep_who_stops(broker, produce):
+    """What is to be committed is waited for as long as a stop may take, and the goodbye for a second."""
+    topic = broker.create(next(TOPICS))
+    config = reading(broker, topic, "metrics: { flush_interval: 60s }\n")
+    with running(Gateway("--set", "service.shutdown_timeout=2s", config=config), Gateway(config=reading(broker, broker.create(next(TOPICS))))) as (reader, idle):
+        produce(topic, [SMALL])
+        wait_for(lambda: reader.total("profgate_samples_total") > 0 and idle.log().count("kafka partitions came") > 0, "both to be members")
+        os.kill(broker.process.pid, signal.SIGSTOP)
+        try:
+            assert (reader.stop(), idle.stop()) == (0, 0)
+        finally:
+            os.kill(broker.process.pid, signal.SIGCONT)
+        waited = [int(re.search(r"kafka group left without a goodbye.* waited_ms=(\d+)", g.log())[1]) for g in (reader, idle)]
+        assert 1000 <= waited[0] <= 2000 and waited[1] == 1000
 
 
 def test_a_file_of_authorities_that_is_none_is_said():
