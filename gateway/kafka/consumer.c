@@ -52,11 +52,10 @@
 
 /* Under way at once: less than lanes let one client have, and than they let wait. */
 #define MESSAGES_MAX 64u
-#define BYTES_MAX    ((size_t)16 << 20)
+#define BYTES_MAX    ((size_t)2 << 20)
 
-/* What librdkafka may have fetched before it is polled, and an answer of a broker: of limits.memory. */
-#define FETCHED_MAX   ((size_t)16 << 20)
-#define FETCHED_SHARE 8u
+/* What librdkafka may have fetched before it is polled, of limits.memory. */
+#define FETCHED_MAX ((size_t)2 << 20)
 
 /* One turn of the loop. */
 #define POLL_MAX 32u
@@ -120,7 +119,7 @@ struct message {
 
 struct consumer {
     struct consumer_options options;
-    size_t fetched_max; /* on the budget */
+    size_t charged; /* to the budget */
     rd_kafka_t *rk;
     rd_kafka_queue_t *queue;
     struct lane_inbox *inbox;
@@ -796,7 +795,7 @@ static int set_all(rd_kafka_conf_t *conf, const struct consumer *c, struct error
         {"message.max.bytes", max_of((uint64_t)1000, min_of(o->fetch_bytes, (uint64_t)1000000))},
         {"receive.message.max.bytes", receive_max(o)},
         {"fetch.error.backoff.ms", BACKOFF_MS},
-        {"queued.max.messages.kbytes", c->fetched_max / 1024},
+        {"queued.max.messages.kbytes", FETCHED_MAX / 1024},
     };
     int r = kafka_conf_set_text(conf, e, "group.id", o->group_id);
     r = r < 0 ? r : kafka_conf_set_text(conf, e, "group.instance.id", o->group_instance_id);
@@ -855,13 +854,11 @@ int consumer_new(struct consumer **ret, const struct consumer_options *options, 
         return error_set(e, -ENOMEM, "out of memory");
     c->options = *options;
     c->ready = (struct io_post){.fn = on_ready, .arg = c};
-    const size_t share = options->budget ? options->budget->limit / FETCHED_SHARE : FETCHED_MAX;
-    const size_t fetched = max_of((size_t)1 << 20, min_of(FETCHED_MAX, share));
     int r = 0;
-    if (!budget_charge(options->budget, fetched))
+    if (!budget_charge(options->budget, FETCHED_MAX))
         r = error_set(e, -ENOMEM, "limits.memory has no room for what is fetched");
     else
-        c->fetched_max = fetched;
+        c->charged = FETCHED_MAX;
     if (r == 0) {
         c->inbox = lane_inbox_new(options->lanes, options->loop, come_back);
         c->timer = io_timer_new(options->loop, on_time, c);
@@ -976,7 +973,7 @@ struct consumer *consumer_free(struct consumer *c, bool is_flushed, uint64_t dea
     for (uint32_t i = 0; i < c->partitions.n; i++)
         free_partition(c->partitions.p[i]);
     vec_release(&c->partitions);
-    budget_refund(c->options.budget, c->fetched_max);
+    budget_refund(c->options.budget, c->charged);
     if (is_closed) /* else it may still be looked at */
         free(c);
     return NULL;
