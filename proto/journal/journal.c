@@ -213,6 +213,8 @@ struct journal_counts journal_counts(struct journal *j)
     struct journal_counts c = {
         .records = j->disk_records + j->waiting_records,
         .bytes = j->disk_bytes + j->waiting_bytes,
+        .waiting = j->waiting_records,
+        .waiting_bytes = j->waiting_bytes,
         .unknown = j->unknown,
         .last = j->next - 1,
         .mark = j->mark,
@@ -592,6 +594,7 @@ static void *run(void *arg)
         }
     }
     pthread_mutex_unlock(&j->lock);
+    file_close(&j->file); /* the log goes into the file: this waits for the disk, too */
     tell(j, JOURNAL_OVER, 0, 0, "");
     return NULL;
 }

@@ -100,10 +100,11 @@ void journal_read(struct journal *j, struct journal_read *r);
 void journal_mark(struct journal *j, uint64_t mark);
 
 struct journal_counts {
-    uint64_t records, bytes; /* waiting and on disk */
-    uint64_t unknown;        /* records of kinds that this program does not know */
-    uint64_t last;           /* the number of the last record added */
-    uint64_t mark;           /* as journal_mark was called last; 0: never */
+    uint64_t records, bytes;         /* waiting and on disk */
+    uint64_t waiting, waiting_bytes; /* of these, not on disk yet: no commit that took them is over */
+    uint64_t unknown;                /* records of kinds that this program does not know */
+    uint64_t last;                   /* the number of the last record added */
+    uint64_t mark;                   /* as journal_mark was called last; 0: never */
 };
 /* Any thread. */
 struct journal_counts journal_counts(struct journal *j);

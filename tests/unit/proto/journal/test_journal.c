@@ -180,6 +180,9 @@ UNIT(who_ends_it_is_told_when_all_is_written)
     struct journal *j = open_with(o);
     add(j, bytes_str("one"), 1, &d);
     ck_assert(!is_over);
+    ck_assert_uint_eq(journal_counts(j).records, 1);
+    ck_assert_uint_eq(journal_counts(j).waiting, 1);
+    ck_assert_uint_eq(journal_counts(j).waiting_bytes, 3);
     journal_end(j);
     uint64_t until = clock_monotonic() + unit_patience(10 * (uint64_t)NSEC_PER_SEC);
     while (!atomic_load(&is_over)) {
@@ -189,6 +192,10 @@ UNIT(who_ends_it_is_told_when_all_is_written)
     wait_done(&d, 1);
     ck_assert_uint_eq(d.failed, 0);
     ck_assert(!journal_reserve(j, 1));
+    ck_assert_uint_eq(journal_counts(j).records, 1);
+    ck_assert_uint_eq(journal_counts(j).waiting, 0);
+    ck_assert_int_ne(access(path("-wal"), F_OK),
+                     0); /* it has gone into the file: closing waits for no disk */
     journal_close(j);
     j = open_with(options());
     expect(j, 0, "one", 1);
