@@ -65,7 +65,8 @@ static void exporter_done(void *user)
 static void on_farewell(uv_timer_t *timer)
 {
     struct program *p = timer->data;
-    if (!delivery_is_done(&p->delivery) && clock_monotonic() + FAREWELL_MS * NSEC_PER_MSEC < p->farewell)
+    if (!delivery_is_done(&p->delivery) && !delivery_is_stuck(&p->delivery) &&
+        clock_monotonic() + FAREWELL_MS * NSEC_PER_MSEC < p->farewell)
         return;
     uv_timer_stop(timer);
     delivery_shutdown(&p->delivery, p->farewell, exporter_done, p);
@@ -163,6 +164,10 @@ static void on_hangup(uv_signal_t *handle, int number)
         return;
     }
     options_release(&fresh);
+    if (delivery_is_stuck(&p->delivery)) { /* execve waits for all threads */
+        log_error("SIGHUP: nothing was changed: the spool's disk does not answer");
+        return;
+    }
     log_info("SIGHUP: starting anew");
     p->again = true;
     stop(p);
@@ -261,7 +266,7 @@ int main(int argc, char **argv)
     p.argc = argc;
     p.argv = argv;
     int status = run(&p);
-    if (p.again) {
+    if (p.again && !p.delivery.was_left) {
         execv("/proc/self/exe", argv);
         log_error("starting anew: %s", strerror(errno));
         status = EXIT_FAILED;

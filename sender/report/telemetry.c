@@ -139,8 +139,10 @@ static void collect(struct figures *f, const struct telemetry *t)
         {"profsend.files", "{file}", "Binaries whose names are known", METRIC_GAUGE, NULL, NULL, t->files},
         {"profsend.pending", "{stack}", "Stacks that wait for their weight", METRIC_GAUGE, NULL, NULL,
          t->pending},
-        {"profsend.spool.files", "{request}", "Requests on disk", METRIC_GAUGE, NULL, NULL,
+        {"profsend.spool.files", "{request}", "Requests on disk, synced", METRIC_GAUGE, NULL, NULL,
          (double)t->spool.requests},
+        {"profsend.spool.waiting", "{request}", "Requests that wait to be written", METRIC_GAUGE, NULL, NULL,
+         (double)t->spool.waiting},
         {"profsend.spool.size", "By", "Bytes on disk", METRIC_GAUGE, NULL, NULL, (double)t->spool.bytes},
     };
     for (size_t i = 0; i < ARRAY_LEN(rest); i++)

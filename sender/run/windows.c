@@ -70,10 +70,7 @@ void windows_request(void *user, struct buffer *out, uint64_t hits)
     struct program *p = user;
     if (p->is_late) /* counted; and delivery takes nothing any more */
         return;
-    int r = delivery_push(&p->delivery, out, hits);
-    if (r < 0) /* counted there; the rest of the window may fare better */
-        log_limited(LOG_LEVEL_ERROR, "%llu samples could not be queued: %s", (unsigned long long)hits,
-                    strerror(-r));
+    delivery_push(&p->delivery, out, hits);
 }
 
 /* Says once what keeps kernel frames without names. */

@@ -6,8 +6,6 @@ import gzip
 import http.client
 import json
 import os
-import pathlib
-import re
 import resource
 import signal
 import socket
@@ -19,8 +17,9 @@ import urllib.request
 import attack_content as hostile
 import pytest
 from attack_content import varint
+from hanging import ends_without_the_disk, hanging  # noqa: F401 (hanging is a fixture)
 from health import Health
-from programs import BUILD, PATIENCE, Gateway, Process, captures, free_port, running, wait_for
+from programs import BUILD, PATIENCE, Gateway, captures, free_port, running, wait_for
 from sink import Sink, plain
 
 
@@ -94,58 +93,7 @@ service: {{ shutdown_timeout: 1s }}
         os.close(reader)
 
 
-# A file system of one folder, by Debian's python3-fusepy. Stopped, it is what a server is that is gone behind a mount by NFS.
-KEEPS = """
-import os, sys
-sys.path.insert(0, "/usr/lib/python3/dist-packages")
-import fusepy
-class Keeps(fusepy.Operations):
-    def getattr(self, path, fh=None):
-        st = os.lstat(sys.argv[1] + path)
-        return {k: getattr(st, k) for k in dir(st) if k in ("st_atime", "st_ctime", "st_gid", "st_mode", "st_mtime", "st_nlink", "st_size", "st_uid")}
-    def create(self, path, mode, fi=None): return os.open(sys.argv[1] + path, os.O_RDWR | os.O_CREAT, mode)
-    def open(self, path, flags): return os.open(sys.argv[1] + path, os.O_RDWR)
-    def read(self, path, n, offset, fh): return os.pread(fh, n, offset)
-    def write(self, path, data, offset, fh): return os.pwrite(fh, data, offset)
-    def truncate(self, path, n, fh=None): os.truncate(sys.argv[1] + path, n)
-    def fsync(self, path, data_only, fh): os.fsync(fh)
-    def unlink(self, path): os.unlink(sys.argv[1] + path)
-    def rename(self, old, new): os.rename(sys.argv[1] + old, sys.argv[1] + new)
-    def readdir(self, path, fh): return [".", "..", *os.listdir(sys.argv[1] + path)]
-fusepy.FUSE(Keeps(), sys.argv[2], foreground=True, nothreads=True)
-"""
-
-
-@pytest.fixture
-def hanging(tmp_path):
-    """A folder on a file system that answers, and its server."""
-    if not pathlib.Path("/usr/lib/python3/dist-packages/fusepy.py").exists() or not os.access("/dev/fuse", os.W_OK):
-        pytest.skip("no FUSE here (apt-get install fuse3 python3-fusepy)")
-    (tmp_path / "source").mkdir()
-    mount = tmp_path / "mount"
-    mount.mkdir()
-    with running(Process(["/usr/bin/python3", "-c", KEEPS, tmp_path / "source", mount])) as server:
-        try:
-            wait_for(lambda: os.path.ismount(mount) or not server.alive(), "a mount")
-            if not server.alive():
-                pytest.skip(f"nothing can be mounted here: {server.log()[-200:]}")
-            yield mount, server
-        finally:
-            server.process.send_signal(signal.SIGCONT)
-            subprocess.run(["umount", "-l", mount], capture_output=True)
-
-
-def end_without_the_disk(gateway, server):
-    """FUSE, unlike NFS, lets no thread die that waits for an answer: the gateway has ended but for that."""
-    gateway.process.send_signal(signal.SIGTERM)
-    main = pathlib.Path(f"/proc/{gateway.pid}/status")
-    wait_for(lambda: re.search(r"^State:\s+Z", main.read_text(), re.M), "the end")
-    assert gateway.log().endswith(" stopped\n"), gateway.log()
-    server.process.send_signal(signal.SIGCONT)
-    assert gateway.wait() == 0
-
-
-def test_a_file_system_that_hangs_keeps_nobody_waiting(hanging):
+def test_a_file_system_that_hangs_keeps_nobody_waiting(hanging):  # noqa: F811
     """What is written there never returns: requests are taken, the operator is answered, a reload is done, and the end comes."""
     mount, server = hanging
     config = f"""
@@ -167,11 +115,11 @@ service: {{ shutdown_timeout: 1s }}
             with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 assert answer.read() == b"reloaded\n"
         health.check()
-        end_without_the_disk(gateway, server)
+        assert ends_without_the_disk(gateway, server) == 0 and gateway.log().endswith(" stopped\n"), gateway.log()
         assert "the shutdown's time is over" in gateway.log()
 
 
-def test_storage_that_hangs_keeps_nobody_waiting_but_who_was_promised(hanging):
+def test_storage_that_hangs_keeps_nobody_waiting_but_who_was_promised(hanging):  # noqa: F811
     """A producer is answered when its request is on disk or delivered: here neither will be. The operator is answered, and the
     end comes; what was on its way to the disk is said to be lost."""
     mount, server = hanging
@@ -196,7 +144,7 @@ service: {{ shutdown_timeout: 1s }}
             wait_for(lambda: gateway.total("profgate_requests_total") >= 2, "it is counted")
             wait_for(lambda: len(health.waited) > 20, "the operator asks")
         health.check()
-        end_without_the_disk(gateway, server)
+        assert ends_without_the_disk(gateway, server) == 0 and gateway.log().endswith(" stopped\n"), gateway.log()
         producer.join()
         assert heard == [] and "the storage does not answer" in gateway.log()
 

@@ -9,7 +9,8 @@ import subprocess
 import urllib.request
 
 import pytest
-from programs import BUILD, PATIENCE, ROOT, Process, free_port, running, wait_for
+from hanging import ends_without_the_disk, hanging  # noqa: F401 (hanging is a fixture)
+from programs import BUILD, PATIENCE, ROOT, Process, captures, free_port, running, wait_for
 from sink import Sink, plain
 from test_profsend_kinds import Kinds, truth  # noqa: F401 (truth is a fixture)
 
@@ -56,7 +57,7 @@ def test_a_receiver_that_is_away_costs_nothing_with_a_spool(truth, tmp_path):
             first.process.kill()
             first.process.wait()
         waiting, samples = spooled(spool)
-        assert waiting >= 3
+        assert waiting >= 3  # the figure counts what was synced
         with Kinds() as receiver:
             second = start("--endpoint", receiver.url, "--spool", spool)
             with running(second):
@@ -86,6 +87,51 @@ def test_a_full_spool_drops_the_oldest_and_says_so(truth, tmp_path):
             assert figure(status, "profsend.spool.size") <= 1 << 20
             assert size_of(spool) <= 16 << 20  # with SQLite's pages and log
             sender.stop()
+
+
+def test_a_spool_that_hangs_stops_neither_profiling_nor_the_end(truth, hanging, tmp_path):  # noqa: F811
+    """The disk says nothing more: what it has and what waits are told apart, samples go on, memory is bounded, no reload ends it,
+    and the end comes and says what was lost."""
+    mount, server = hanging
+    status = free_port()
+    busy = [Process([truth, "spin", "600"]) for _ in range(2)]
+    with running(*busy):
+        sender = start("--endpoint", f"http://127.0.0.1:{free_port()}", "--spool", mount, "--spool-size", "1MiB", "--off-cpu",
+                       "--off-cpu-min", "0ms", "--off-cpu-share", "100%", "--frequency", "997", "--status", f"127.0.0.1:{status}")
+        with running(sender), contextlib.ExitStack() as stack:
+            wait_for(lambda: figure(status, "profsend.spool.files") >= 1, "a window on disk")
+            server.process.send_signal(signal.SIGSTOP)
+            stack.callback(server.process.send_signal, signal.SIGCONT)  # whatever happens: who waits there cannot be killed
+            wait_for(lambda: figure(status, "profsend.spool.waiting") >= 2, "windows that wait")
+            on_disk = figure(status, "profsend.spool.files")
+            copy = shutil.copytree(tmp_path / "source", tmp_path / "copy")
+            assert on_disk <= spooled(copy)[0]  # a commit that is not synced may be there, too
+            wait_for(lambda: figure(status, "profsend.lost{reason=spool_full}"), "no more room for what waits")
+            samples = figure(status, "profsend.samples")
+            wait_for(lambda: figure(status, "profsend.samples") > samples + 1000, "more samples")
+            assert figure(status, "profsend.spool.files") == on_disk and sender.rss_kib() < 64 << 10
+            wait_for(lambda: "the spool's disk does not answer: " in sender.log(), "that is said")
+            sender.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: "nothing was changed: the spool's disk does not answer" in sender.log(), "no reload")
+            assert ends_without_the_disk(sender, server) == 1, sender.log()
+            lost = int(re.search(r"the spool does not answer: (\d+) samples", sender.log()).group(1))
+            assert lost > 0 and taken(sender)[3] == lost and "samples were dropped: the spool does not take them" in sender.log()
+
+
+def test_what_an_earlier_version_left_is_said_and_can_be_sent(tmp_path):
+    """It kept a file a request, which nothing reads by itself."""
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    for i, path in enumerate(captures()[:2]):
+        shutil.copy(path, spool / f"{i + 42:016x}-317.otlp")
+    with running(start("--endpoint", "http://127.0.0.1:1", "--spool", spool)) as sender:
+        assert sender.stop() == 0
+        said = re.search(r"(\d+) requests that an earlier version left .*: (profgate replay --endpoint) URL (.*) sends", sender.log())
+    assert said and said.group(1) == "2", sender.log()
+    with Kinds() as receiver:
+        done = subprocess.run(f"{BUILD}/{said.group(2)} {receiver.url} --protocol http {said.group(3)}", shell=True, text=True,
+                              capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 0 and done.stdout == "2 requests acknowledged\n" and not list(spool.glob("*.otlp")), done
 
 
 class MetricsSink(Sink):

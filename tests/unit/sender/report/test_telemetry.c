@@ -18,6 +18,8 @@ static struct telemetry some(void)
     t.sampler.lost = 7;
     t.sampler.end[UNWIND_END_ROOT] = 900;
     t.spool.dropped = 3;
+    t.spool.requests = 8;
+    t.spool.waiting = 5;
     t.tables_unpaid = 4;
     t.sampler.places_refused = 6;
     t.windows = 12;
@@ -41,6 +43,8 @@ UNIT(the_page_has_a_line_for_each_figure)
     ck_assert(has_line(&out, "profsend.samples ", " 1000 {sample}"));
     ck_assert(has_line(&out, "profsend.lost{reason=ring_full}", " 7 "));
     ck_assert(has_line(&out, "profsend.lost{reason=spool_full}", " 3 "));
+    ck_assert(has_line(&out, "profsend.spool.files", " 8 "));
+    ck_assert(has_line(&out, "profsend.spool.waiting", " 5 "));
     ck_assert(has_line(&out, "profsend.unwind.stacks{end=complete}", " 900 "));
     ck_assert(has_line(&out, "profsend.unwind.refused{reason=unpaid}", " 4 "));
     ck_assert(has_line(&out, "profsend.places.refused ", " 6 "));
@@ -79,7 +83,7 @@ UNIT(the_request_has_each_metric_once)
     ck_assert_int_eq(telemetry_encode(&t, &out), 0);
     ck_assert_uint_eq(count(bytes_of(out.p, out.n), 1, &resource), 1);
     ck_assert_uint_eq(count(resource, 2, &scope), 1);
-    ck_assert_uint_eq(count(scope, 2, &metric), 29);
+    ck_assert_uint_eq(count(scope, 2, &metric), 30);
     buffer_release(&out);
 }
 
