@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "proto/base/hash.h"
+#include "proto/sqlite/result.h"
 #include "proto/coding/coding.h"
 #include "proto/wire/reader.h"
 #include "proto/wire/writer.h"
@@ -57,24 +58,7 @@ struct look_file {
 
 static int result(const struct look_file *f, int rc)
 {
-    const int os = f->db ? sqlite3_system_errno(f->db) : 0;
-    switch (rc & 0xff) {
-    case SQLITE_OK:
-    case SQLITE_ROW:
-    case SQLITE_DONE: return 0;
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-    case SQLITE_MISMATCH:
-    case SQLITE_CONSTRAINT:
-    case SQLITE_ERROR: return LOOK_FILE_DAMAGED; /* ERROR: a table of that name that has other columns */
-    case SQLITE_FULL: return -ENOSPC;
-    case SQLITE_NOMEM: return -ENOMEM;
-    case SQLITE_READONLY: return -EROFS;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED: return -EBUSY;
-    case SQLITE_CANTOPEN: return os > 0 ? -os : -EACCES;
-    default: return os > 0 ? -os : -EIO;
-    }
+    return sqlite_result(f->db, rc, LOOK_FILE_DAMAGED);
 }
 
 static int run(struct look_file *f, int which)

@@ -20,6 +20,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/hash.h"
 #include "proto/base/macros.h"
+#include "proto/sqlite/result.h"
 
 /* A file that holds nothing may keep so much. */
 #define KEEP_BYTES (16 << 20)
@@ -50,24 +51,7 @@ static const char *const statements[FILE_STATEMENTS] = {
 /* 0, FILE_DAMAGED or -errno. */
 static int result(const struct file *f, int rc)
 {
-    int os = f->db ? sqlite3_system_errno(f->db) : 0;
-    switch (rc & 0xff) {
-    case SQLITE_OK:
-    case SQLITE_ROW:
-    case SQLITE_DONE: return 0;
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-    case SQLITE_MISMATCH:
-    case SQLITE_CONSTRAINT: return FILE_DAMAGED;
-    case SQLITE_FULL: return -ENOSPC;
-    case SQLITE_NOMEM: return -ENOMEM;
-    case SQLITE_READONLY: return -EROFS;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED: return -EBUSY;
-    case SQLITE_CANTOPEN: return os > 0 ? -os : -EACCES;
-    case SQLITE_ERROR: return FILE_DAMAGED; /* a table of that name that has other columns */
-    default: return os > 0 ? -os : -EIO;
-    }
+    return sqlite_result(f->db, rc, FILE_DAMAGED);
 }
 
 static uint64_t sum_of(uint64_t number, uint64_t at, const struct journal_record *r)
