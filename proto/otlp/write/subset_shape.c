@@ -169,10 +169,13 @@ bool subset_put_resource(struct subset *s, uint32_t resource)
     const struct subset_form *form = s->form;
     if (!form->without && !form->texts && !form->names_service)
         return false;
-    for (uint32_t i = p->resource.attrs_at[resource]; i < p->resource.attrs_at[resource + 1]; i++)
-        if (!subset_is_one_of(p->key_value.attr[i].key, form->without))
-            put_attribute(s, p->key_value.attr[i].key, &p->key_value.attr[i].value);
-    if (form->names_service && text_of(s, resource, "service.name").n == 0) {
+    const bool is_nameless = form->names_service && text_of(s, resource, "service.name").n == 0;
+    for (uint32_t i = p->resource.attrs_at[resource]; i < p->resource.attrs_at[resource + 1]; i++) {
+        const struct bytes key = p->key_value.attr[i].key; /* a name without text goes: keys are unique */
+        if (!subset_is_one_of(key, form->without) && !(is_nameless && bytes_is(key, "service.name")))
+            put_attribute(s, key, &p->key_value.attr[i].value);
+    }
+    if (is_nameless) {
         const struct bytes executable = executable_of(s, resource);
         put_attribute(s, BYTES_LIT("service.name"),
                       &(struct attr_value){.kind = ATTR_STRING,
