@@ -1,10 +1,14 @@
 """Our metrics at real receivers: Prometheus scrapes us and takes our remote write, a Collector takes OTLP/JSON."""
+import collections
 import contextlib
+import itertools
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.parse
 import urllib.request
@@ -300,19 +304,74 @@ exporters:
                 assert [(labels["job"], labels["instance"]) for labels in own] == [("profgate0", f"127.0.0.1:{gateway.admin}")]
 
 
-def test_two_gateways_are_two_writers(tmp_path):
-    with running(Prometheus("debian", tmp_path)) as prometheus:
-        def config(name):
-            return f"""
-metrics: {{ flush_interval: 300ms, exporters: [prometheusremotewrite/test], instance_id: {name} }}
-exporters: {{ prometheusremotewrite/test: {{ endpoint: "http://127.0.0.1:{prometheus.port}/api/v1/write" }} }}
+class Balancer:
+    """One address for several gateways: each connection goes to the next one, as by a balancer of layer 4."""
+
+    def __init__(self, ports):
+        self.turns = itertools.cycle(ports)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.went = collections.Counter()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):  # it was closed
+            while True:
+                client, port = self.listener.accept()[0], next(self.turns)
+                self.went[port] += 1
+                server = socket.create_connection(("127.0.0.1", port))
+                for source, to in ((client, server), (server, client)):
+                    threading.Thread(target=self.copy, args=(source, to), daemon=True).start()
+
+    @staticmethod
+    def copy(source, to):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                to.sendall(data)
+            to.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def post_to(port, body):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1development/profiles", body, {"Content-Type": "application/x-protobuf"})
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        return answer.status
+
+
+def test_gateways_behind_a_balancer_add_up(tmp_path):
+    """Each is a writer of its own: what three of them counted of the same hosts' requests has the right sum, by remote write as by
+    scraping; one that ends and comes back under its name goes on with its own."""
+    def config(name, port):
+        return f"""
+metrics: {{ flush_interval: 300ms, exporters: [prometheus, prometheusremotewrite/test], instance_id: {name} }}
+exporters: {{ prometheusremotewrite/test: {{ endpoint: "http://127.0.0.1:{port}/api/v1/write" }} }}
 """
-        with running(Gateway(config=config("one")), Gateway(config=config("two"))) as gateways:
-            for gateway in gateways:
-                for path in FILES:
-                    assert gateway.post(path.read_bytes())[0] == 200
-            wait_for(lambda: prometheus.value("sum(samples_kernel_count_total)") == 2 * KERNEL, "both gateways' numbers")
-            assert prometheus.value('sum(samples_kernel_count_total{profgate_instance_id="two"})') == KERNEL
+    (tmp_path / "scraped").mkdir()
+    names = ["one", "two", "three"]
+    total = "sum(samples_kernel_count_total)"
+    with contextlib.ExitStack() as stack:
+        written = stack.enter_context(running(Prometheus("debian", tmp_path)))
+        gateways = [stack.enter_context(running(Gateway(config=config(name, written.port)))) for name in names]
+        scraped = stack.enter_context(running(Prometheus("debian", tmp_path / "scraped", [(g.admin, "") for g in gateways])))
+        with contextlib.closing(Balancer([gateway.ports[0] for gateway in gateways])) as balancer:
+            for path in FILES * 2:  # 13 files: no gateway gets the same ones in both rounds
+                assert post_to(balancer.port, path.read_bytes()) == 200
+        assert min(balancer.went.values()) >= len(FILES) * 2 // 3
+        parts = {name: gateway.total("samples_kernel_count_total") for name, gateway in zip(names, gateways)}
+        assert sum(parts.values()) == 2 * KERNEL and len(set(parts.values())) > 1
+        for by in (written, scraped):
+            wait_for(lambda: by.value(total) == 2 * KERNEL, "the sum of all")
+        for name, part in parts.items():
+            assert written.value(f'sum(samples_kernel_count_total{{profgate_instance_id="{name}"}})') == part
+        # It counts from zero: its series are the same ones, and nobody else's.
+        assert gateways[0].stop() == 0
+        again = stack.enter_context(running(Gateway(config=config("one", written.port))))
+        for path in FILES:
+            assert again.post(path.read_bytes())[0] == 200
+        wait_for(lambda: written.value(total) == 3 * KERNEL - parts["one"], "its new counts in place of the old ones")
 
 
 @pytest.mark.parametrize("compression", ["gzip", "none"])
