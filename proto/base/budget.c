@@ -7,8 +7,9 @@ static bool charge_one(struct budget *b, size_t n)
 {
     size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
     do {
-        if (n > b->limit || used > b->limit - n)
-            return false;
+        while (n > b->limit || used > b->limit - n)
+            if (!b->more || !b->more(b, n))
+                return false;
     } while (!atomic_compare_exchange_weak_explicit(&b->used, &used, used + n, memory_order_relaxed,
                                                     memory_order_relaxed));
     return true;

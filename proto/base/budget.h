@@ -15,6 +15,8 @@
 struct budget {
     struct budget *parent; /* charged along with this one; NULL at the top */
     size_t limit;          /* bytes */
+    /* Asked when n bytes pass the limit, which it may raise (meter.h): then true. NULL: the limit holds. */
+    bool (*more)(struct budget *b, size_t n);
     atomic_size_t used;
 };
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * While a meter works for a client, its budget's limit is what the budget held at the beginning, and what was
+ * drawn from the account since: who needs more asks `draw`. So an account costs nothing while memory is used
+ * again that is held already.
+ */
+#include "proto/base/meter.h"
+
+#include "proto/base/macros.h"
+
+/* Drawn at least, so that a table that doubles asks seldom. */
+#define STEP ((size_t)64 << 10)
+
+static bool draw(struct budget *b, size_t n)
+{
+    struct meter *m = container_of(b, struct meter, budget);
+    const size_t step = max_of(n, STEP);
+    const size_t held = atomic_fetch_add_explicit(&m->account->held, step, memory_order_relaxed);
+    const bool is_first = atomic_load_explicit(&m->account->first, memory_order_relaxed) == m;
+    if (!is_first && (held > m->accounts->limit || step > m->accounts->limit - held)) {
+        atomic_fetch_sub_explicit(&m->account->held, step, memory_order_relaxed);
+        m->is_spent = true;
+        return false;
+    }
+    m->drawn += step;
+    b->limit += step;
+    return true;
+}
+
+void meter_init(struct meter *m, struct accounts *accounts, struct budget *parent)
+{
+    *m = (struct meter){.budget = BUDGET_INIT(SIZE_MAX, parent), .accounts = accounts};
+}
+
+bool meter_begin(struct meter *m, uint64_t client)
+{
+    meter_end(m);
+    m->is_spent = false;
+    if (client == 0 || !m->accounts || m->accounts->limit == SIZE_MAX)
+        return true;
+    struct account *account = account_of(m->accounts, client);
+    struct meter *nobody = NULL;
+    if (atomic_load_explicit(&account->held, memory_order_relaxed) >= m->accounts->limit)
+        return false;
+    atomic_compare_exchange_strong(&account->first, &nobody, m);
+    m->account = account;
+    m->budget.more = draw;
+    m->budget.limit = atomic_load_explicit(&m->budget.used, memory_order_relaxed);
+    return true;
+}
+
+void meter_end(struct meter *m)
+{
+    if (!m->account)
+        return;
+    struct meter *myself = m;
+    atomic_compare_exchange_strong(&m->account->first, &myself, NULL);
+    atomic_fetch_sub_explicit(&m->account->held, m->drawn, memory_order_relaxed);
+    m->account = NULL;
+    m->drawn = 0;
+    m->budget.more = NULL;
+    m->budget.limit = SIZE_MAX;
+}
