@@ -15,6 +15,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/intern.h"
 #include "proto/base/macros.h"
+#include "proto/base/meter.h"
 
 /* The dictionaries forget (at a request's start) when one is half full; a single request may fill the other
  * half, then its newcomers go to overflow. A resource is about 500 bytes, a label set about 150, and the
@@ -77,6 +78,11 @@ struct aggregate {
     struct exemplars exemplars;
     struct latest latest;
     struct tally tally;
+
+    /* What came since the last take, in bytes of a delta. */
+    struct accounts *accounts;
+    size_t fresh;    /* since aggregate_from, not charged yet */
+    size_t *charged; /* [account] */
 
     struct aggregate_delta *pending, **pending_end; /* taken out of an epoch that was then forgotten */
 };
@@ -143,10 +149,37 @@ struct aggregate *aggregate_new(const struct aggregate_metric *metrics, uint32_t
     return a;
 }
 
+void aggregate_charge_to(struct aggregate *a, struct accounts *accounts)
+{
+    a->accounts = accounts;
+}
+
+static void refund(struct accounts *accounts, size_t *charged)
+{
+    for (uint32_t i = 0; charged && i < ACCOUNTS_MAX; i++)
+        if (charged[i] > 0)
+            atomic_fetch_sub_explicit(&accounts->of[i].held, charged[i], memory_order_relaxed);
+    free(charged);
+}
+
+/* Without memory to remember it, it is not charged. */
+static void charge_fresh(struct aggregate *a)
+{
+    const size_t n = a->fresh;
+    a->fresh = 0;
+    if (n == 0 || a->client == 0 || !a->accounts)
+        return;
+    if (!a->charged && !(a->charged = calloc(ACCOUNTS_MAX, sizeof *a->charged)))
+        return;
+    a->charged[a->client % ACCOUNTS_MAX] += n;
+    atomic_fetch_add_explicit(&account_of(a->accounts, a->client)->held, n, memory_order_relaxed);
+}
+
 struct aggregate *aggregate_free(struct aggregate *a)
 {
     if (!a)
         return NULL;
+    refund(a->accounts, a->charged);
     cells_free(a);
     intern_release(&a->resources);
     intern_release(&a->series);
@@ -189,13 +222,16 @@ static uint32_t lookup(struct aggregate *a, struct intern *dict, uint32_t max)
     if (dict->n >= max || a->dict_bytes + set.n > DICT_BYTES_MAX)
         return INTERN_NONE;
     id = intern_add(dict, set);
-    if (id != INTERN_NONE)
+    if (id != INTERN_NONE) {
         a->dict_bytes += set.n;
+        a->fresh += set.n + sizeof(struct bytes) + sizeof a->client;
+    }
     return id;
 }
 
 void aggregate_from(struct aggregate *a, uint64_t client)
 {
+    charge_fresh(a);
     a->client = client;
 }
 
@@ -295,6 +331,7 @@ static void add_first(struct aggregate *a, uint64_t key, int64_t value)
     }
     a->cells[probe(a, key)] = (struct cell){key, value};
     a->n_cells++;
+    a->fresh += sizeof(struct delta_cell);
 }
 
 void aggregate_add(struct aggregate *a, uint32_t resource, uint32_t series, int64_t value)
@@ -478,6 +515,9 @@ static bool cut(struct aggregate *a)
         return false;
     }
     copy_exemplars(a, d);
+    charge_fresh(a);
+    d->accounts = a->accounts;
+    d->charged = take_ptr(a->charged);
     a->resources_taken = a->resources.n;
     a->series_taken = a->series.n;
     a->n_used = max_of(a->n_cells, a->n_used - a->n_used / 4);
@@ -527,6 +567,7 @@ struct aggregate_delta *aggregate_delta_free(struct aggregate_delta *delta)
     while (delta) {
         struct aggregate_delta *next = delta->next;
         arena_release(&delta->arena);
+        refund(delta->accounts, delta->charged);
         free(delta);
         delta = next;
     }

@@ -21,6 +21,7 @@
 #include "proto/base/budget.h"
 #include "proto/otlp/attr.h"
 
+struct accounts;
 struct aggregate;
 struct stats;
 
@@ -36,6 +37,10 @@ void aggregate_set_generation(struct aggregate *a, uint32_t generation);
 
 /* Values of attributes are cut at `max` bytes (attrset.h), which stats counts; without it they are not. */
 void aggregate_cut_values(struct aggregate *a, uint32_t max, struct stats *stats);
+
+/* What each client's requests brought that is not added up yet is charged to its account (the merger refunds
+ * it), and never refused: it is few bytes a name. `accounts` outlives all deltas. */
+void aggregate_charge_to(struct aggregate *a, struct accounts *accounts);
 
 /* Changes whenever numbers given out before become invalid (never inside a request: see aggregate_begin). */
 uint32_t aggregate_epoch(const struct aggregate *a);

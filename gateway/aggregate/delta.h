@@ -53,6 +53,8 @@ struct aggregate_delta {
     uint64_t *clients; /* of the resources: aggregate_from */
     uint32_t n_cells;
     struct delta_cell *cells;
+    struct accounts *accounts; /* refunded when the delta is freed: */
+    size_t *charged;           /* [account]; NULL: nothing was */
     uint32_t n_exemplars;
     struct delta_exemplar *exemplars;
     uint32_t n_kept;

@@ -153,7 +153,7 @@ static const struct settings_row limits_rows[] = {
     {"per_client.requests", SETTINGS_COUNT, AT(per_client.requests), "0", 0, 1000000, NULL,
      "requests of one client under way at once; 0 is no limit"},
     {"per_client.memory", SETTINGS_SIZE, AT(per_client.memory), "0", 0, 1048576 * MIB, NULL,
-     "memory that the requests of one client may hold; 0 is a quarter of limits.memory (or one largest request, "
+     "memory that the requests of one client may hold, and again what is held while they are counted; 0 is a quarter of limits.memory (or one largest request, "
      "up to half of it); as much as limits.memory is no limit"},
     {"per_tenant.bytes_per_second", SETTINGS_SIZE, AT(per_tenant.bytes_per_second), "0", 0, 1048576 * MIB, NULL,
      "request bytes a second from one tenant; 0 is no limit"},

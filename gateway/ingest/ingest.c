@@ -21,10 +21,13 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/macros.h"
+#include "proto/base/meter.h"
 
 /* Column memory kept between requests: enough for a 10 MB request (measured: 1.7 bytes of columns a byte of
  * body); giving pages back costs more than decoding. */
 #define KEEP_BYTES ((size_t)16 << 20)
+/* …and no more than this part of all memory: there is one for each thread. */
+#define KEEP_SHARE 32u
 /* And when none comes: a lane may have seen the one large request of the day. */
 #define REST_BYTES ((size_t)1 << 20)
 
@@ -34,6 +37,7 @@ struct ingest {
     uint32_t n_consumers;
     struct stats *stats;
     struct budget *budget;
+    size_t keep;        /* of columns, between requests */
     size_t held_before; /* by us, when the request came */
     struct profiles view;
     struct habits habits;
@@ -54,6 +58,9 @@ struct ingest *ingest_new(const struct ingest_options *options, const struct vie
     g->n_consumers = n_consumers;
     g->stats = stats;
     g->budget = budget;
+    g->keep = KEEP_BYTES;
+    for (const struct budget *b = budget; b; b = b->parent)
+        g->keep = min_of(g->keep, b->limit / KEEP_SHARE);
     habits_init(&g->habits);
     if (profiles_init(&g->view, budget) < 0) {
         free(g);
@@ -91,6 +98,12 @@ static size_t held_at_most(const struct ingest *g)
     return n;
 }
 
+/* The budgets that limit what one request may take: a meter's own only follows what is used. */
+static struct budget *limited(const struct ingest *g)
+{
+    return g->options.meter ? g->budget->parent : g->budget;
+}
+
 /*
  * The decoder cannot tell a request that is too large by itself from one that came at a bad time: both pass a
  * limit. It matters to the producer: the first must never come again, the second should. If the columns' own
@@ -100,7 +113,7 @@ static size_t held_at_most(const struct ingest *g)
 static bool is_too_large_by_itself(const struct ingest *g)
 {
     size_t wanted = g->options.limits.column_bytes, ours = held(g);
-    for (struct budget *b = g->budget; b; b = b->parent) {
+    for (struct budget *b = limited(g); b; b = b->parent) {
         size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
         size_t others = used - min_of(used, ours);
         size_t free_bytes = b->limit - min_of(b->limit, others);
@@ -120,7 +133,7 @@ static bool is_too_much_to_count(const struct ingest *g)
     size_t peak = held_at_most(g), now = held(g);
     size_t grown = peak - min_of(peak, g->held_before);
     bool by_itself = false;
-    for (struct budget *b = g->budget; b; b = b->parent) {
+    for (struct budget *b = limited(g); b; b = b->parent) {
         size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
         size_t others = used - min_of(used, now);
         if (others + g->held_before > b->limit / 4)
@@ -141,9 +154,21 @@ static enum ingest_verdict out_of_memory(const struct ingest *g, struct error *m
     return INGEST_BUSY;
 }
 
+/* Whether memory ended because the client has more under way than this request. */
+static bool is_over_share(const struct ingest *g, struct error *message)
+{
+    if (!g->options.meter || !g->options.meter->is_spent)
+        return false;
+    stats_add(g->stats, STATS_LIMIT_CLIENT_MEMORY, 1);
+    error_set(message, 0, INGEST_OVER_SHARE);
+    return true;
+}
+
 /* The verdict of a request that the decoder did not take: r is one of its conditions, or negative. */
 static enum ingest_verdict not_decoded(const struct ingest *g, int r, struct error *message)
 {
+    if ((r < 0 || r == PROFILES_OVER_BUDGET) && is_over_share(g, message))
+        return INGEST_BUSY;
     switch (r) {
     case PROFILES_TOO_LARGE: return INGEST_TOO_LARGE;
     case PROFILES_MALFORMED: return INGEST_MALFORMED;
@@ -161,7 +186,7 @@ static enum ingest_verdict not_decoded(const struct ingest *g, int r, struct err
 static enum ingest_verdict not_taken(const struct ingest *g, int r, struct error *message)
 {
     if (r != VIEW_TOO_MUCH_WORK)
-        return out_of_memory(g, message);
+        return is_over_share(g, message) ? INGEST_BUSY : out_of_memory(g, message);
     error_set(message, 0, "its samples ask for its stacks more often than a request of its size may");
     return INGEST_TOO_LARGE;
 }
@@ -309,12 +334,16 @@ static void log_request(const struct ingest *g, size_t n, uint64_t began_ns,
         view->rejected.samples, view->unknown_fields, n, seconds);
 }
 
-void ingest_from(struct ingest *g, uint64_t client)
+bool ingest_from(struct ingest *g, uint64_t client)
 {
+    const bool may = !g->options.meter || meter_begin(g->options.meter, client);
+    client = may ? client : 0;
     g->client = client;
     for (uint32_t i = 0; i < g->n_consumers; i++)
         if (g->consumers[i].from)
             g->consumers[i].from(g->consumers[i].context, client);
+    stats_add(g->stats, STATS_LIMIT_CLIENT_MEMORY, !may);
+    return may;
 }
 
 /* All but what is to come again: that is looked at then. */
@@ -378,8 +407,8 @@ void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layou
         take_over(g, received);
     if (ret->verdict == INGEST_ACCEPTED)
         ret->safe = owed(g);
-    if (profiles_memory_used(&g->view) > KEEP_BYTES)
-        profiles_trim(&g->view, KEEP_BYTES);
+    if (profiles_memory_used(&g->view) > g->keep)
+        profiles_trim(&g->view, g->keep);
 }
 
 void ingest_look(struct ingest *g)

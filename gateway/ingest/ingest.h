@@ -9,6 +9,7 @@
 #ifndef GATEWAY_INGEST_INGEST_H
 #define GATEWAY_INGEST_INGEST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/base/budget.h"
@@ -17,6 +18,7 @@
 #include "proto/coding/received.h"
 #include "proto/otlp/view/profiles.h"
 
+struct meter;
 struct promise;
 struct stats;
 struct view_consumer;
@@ -40,7 +42,12 @@ struct ingest_answer {
 struct ingest_options {
     struct profiles_limits limits;
     uint64_t retry_after_ns; /* what INGEST_BUSY suggests */
+    struct meter *meter;     /* whose budget is ingest's; NULL: none */
 };
+
+/* What a client hears whose requests hold as much as they may. */
+#define INGEST_OVER_SHARE \
+    "what is being counted of this client's takes as much memory as one client may have; try again"
 
 struct ingest; /* holds the worker's view and its memory */
 
@@ -51,8 +58,9 @@ struct ingest *ingest_new(const struct ingest_options *options, const struct vie
 struct ingest *ingest_free(struct ingest *g);
 
 /* Whose requests come from here on: a number for a client or a tenant, equal for equal ones; 0: nobody knows.
- */
-void ingest_from(struct ingest *g, uint64_t client);
+ * What they make the meter's budget grow by is charged to the client until the next call. False: the client's
+ * requests hold as much as one client's may; its next one is to be refused as BUSY, and is nobody's. */
+bool ingest_from(struct ingest *g, uint64_t client);
 
 /* Takes one ExportProfilesServiceRequest, protobuf, decompressed, with PROFILES_PADDING readable bytes behind
  * it. The bytes need to stay in place only during the call. `layout` is the wire layout the bytes are known

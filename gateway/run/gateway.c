@@ -108,9 +108,11 @@ static int start_listening(struct gateway *g, struct error *e)
     };
     options.http.request_ns = c->request_timeout_ns;
     options.http.body_rate = (uint32_t)c->request_rate;
-    for (uint32_t i = 0; i < g->n_workers; i++)
+    for (uint32_t i = 0; i < g->n_workers; i++) {
         g->workers[i] =
             (struct gateway_worker){.gateway = g, .index = i, .counting = counting_use(g->counting)};
+        meter_init(&g->workers[i].meter, &g->accounts, &g->budget);
+    }
     struct listen_factory factory = {
         .handler = serve_handler(),
         .worker_start = gateway_worker_start,
@@ -205,6 +207,7 @@ static int start(struct gateway *g, struct error *e)
     g->budget = (struct budget)BUDGET_INIT(g->config->memory, NULL);
     g->links = (struct from_pprof_links){g->config->trace_labels.items, g->config->span_labels.items,
                                          g->config->trace_labels.n, g->config->span_labels.n};
+    g->accounts.limit = min_of(receivers_client_counting(g->config), (uint64_t)SIZE_MAX);
     g->workers = calloc(2 * (size_t)g->n_workers, sizeof *g->workers);
     g->loop = io_loop_new();
     g->stats = stats_new();

@@ -86,6 +86,7 @@ int gateway_make_lanes(struct gateway *g)
     g->lanes = lanes_new(&options);
     for (uint32_t i = g->n_workers; i < 2 * g->n_workers; i++) {
         g->workers[i] = (struct gateway_worker){.gateway = g, .index = i};
+        meter_init(&g->workers[i].meter, &g->accounts, &g->budget);
         store_worker_is_at(outputs_store(g->outputs), i, STORE_WORKER_IDLE);
     }
     return g->lanes ? 0 : -ENOMEM;

@@ -25,6 +25,7 @@
 #include "gateway/run/pipeline.h"
 #include "gateway/run/receivers.h"
 #include "gateway/run/scraping.h"
+#include "proto/base/meter.h"
 #include "proto/convert/from_pprof.h"
 #include "proto/io/loop.h"
 
@@ -42,6 +43,7 @@ struct gateway_worker {
     struct gateway *gateway;
     uint32_t index;
     struct counting *counting;
+    struct meter meter; /* of what requests take while they are worked on */
     struct pipeline pipeline;
     struct access_worker *access;
     struct services *services;
@@ -77,6 +79,7 @@ struct gateway {
     const struct config *config; /* the newest one taken; the stages that cannot change keep to the first */
     struct config *reloaded;     /* the same, when it is ours */
     struct budget budget;
+    struct accounts accounts; /* of clients */
     struct io_loop *loop;
     struct stats *stats, *merger_stats; /* the control loop's; the merger's */
     struct merger *merger; /* who has it may touch the store: outputs' counts, triggers' watches */

@@ -7,6 +7,7 @@
 #include "gateway/ingest/consumer.h"
 #include "proto/base/clock.h"
 #include "proto/base/macros.h"
+#include "proto/base/meter.h"
 
 static bool is_seconds(const struct rule_metric *metric)
 {
@@ -158,6 +159,12 @@ static size_t look_memory_used(const void *context)
     return look_tap_memory_used(context);
 }
 
+/* What is charged with what a request takes while it is worked on. */
+static struct budget *request_budget(const struct pipeline_options *options)
+{
+    return options->meter ? &options->meter->budget : options->budget;
+}
+
 /* A list of those that there are. */
 static struct ingest *new_ingest(const struct pipeline *p, const struct pipeline_options *options)
 {
@@ -192,7 +199,9 @@ static struct ingest *new_ingest(const struct pipeline *p, const struct pipeline
     for (uint32_t i = 0; i < ARRAY_LEN(consumers); i++)
         if (consumers[i].context)
             wanted[n++] = consumers[i];
-    return ingest_new(&options->ingest, wanted, n, p->stats, options->budget);
+    struct ingest_options ingest = options->ingest;
+    ingest.meter = options->meter;
+    return ingest_new(&ingest, wanted, n, p->stats, request_budget(options));
 }
 
 static struct forward *new_forward(struct pipeline *p, const struct pipeline_options *options)
@@ -217,8 +226,10 @@ int pipeline_init(struct pipeline *p, const struct pipeline_options *options)
         aggregate_set_generation(p->aggregate, options->generation);
     if (p->aggregate && options->value_length_limit > 0)
         aggregate_cut_values(p->aggregate, options->value_length_limit, p->stats);
+    if (p->aggregate)
+        aggregate_charge_to(p->aggregate, options->accounts);
     if (p->stats && p->aggregate)
-        p->classify = classify_new(options->program, p->aggregate, p->stats, options->budget);
+        p->classify = classify_new(options->program, p->aggregate, p->stats, request_budget(options));
     if (p->classify && options->destinations)
         p->keep = classify_keep_new(p->classify);
     if (p->keep)

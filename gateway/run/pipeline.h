@@ -31,8 +31,10 @@ struct pipeline_options {
     struct ingest_options ingest;
     uint32_t value_length_limit; /* bytes of an attribute's value in metrics; 0: none */
     struct budget *budget;
-    struct stats *stats; /* the thread's block; NULL: a new one */
-    uint32_t generation; /* of the metrics, after a reload (aggregate_set_generation); 0: the first */
+    struct accounts *accounts; /* of clients, for what is counted and not added up yet; NULL: none */
+    struct meter *meter;       /* the thread's, its budget's parent being `budget`; NULL: none */
+    struct stats *stats;       /* the thread's block; NULL: a new one */
+    uint32_t generation;       /* of the metrics, after a reload (aggregate_set_generation); 0: the first */
 };
 
 struct pipeline {

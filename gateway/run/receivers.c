@@ -41,6 +41,12 @@ static bool needs_access(const struct config *c)
     return needs;
 }
 
+uint64_t receivers_client_counting(const struct config *c)
+{
+    const uint64_t n = c->per_client.memory ? c->per_client.memory : c->memory / 4;
+    return n < c->memory ? n : UINT64_MAX;
+}
+
 static int make_access(struct receivers *r, const struct config *c, struct budget *budget, struct error *e)
 {
     if (!needs_access(c))

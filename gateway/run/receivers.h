@@ -24,6 +24,10 @@ struct receivers {
  * saying which file or key; then there is nothing to release. */
 int receivers_init(struct receivers *r, const struct config *c, struct budget *budget, struct error *e);
 
+/* What may be held for one client's requests while they are counted, beside their bodies: as much as for
+ * those, but a request that is alone needs no room for another. UINT64_MAX: no limit but limits.memory. */
+uint64_t receivers_client_counting(const struct config *c);
+
 /* After the workers that use it. */
 void receivers_release(struct receivers *r);
 

@@ -44,6 +44,8 @@ int gateway_worker_pipeline(struct gateway_worker *w, const struct counting *cou
         .ingest = {.limits = PROFILES_LIMITS_DEFAULT, .retry_after_ns = RETRY_AFTER_NS},
         .value_length_limit = counting->value_length_limit,
         .budget = &g->budget,
+        .accounts = &g->accounts,
+        .meter = &w->meter,
         .stats = w->pipeline.stats,
     };
     options.ingest.limits.column_bytes = min_of(options.ingest.limits.column_bytes, g->budget.limit / 2);

@@ -171,6 +171,7 @@ static enum outcome push(struct scrape *c, struct pprof_taking *t, struct proces
     if (outcome == OUTCOME_OK) {
         ingest_from(p->ingest, client_of(c));
         ingest_push(p->ingest, buffer_bytes(&request), PROFILES_LAYOUT_1_10, NULL, &answer);
+        ingest_from(p->ingest, 0);
         outcome = outcome_of_ingest(answer.verdict);
         if (outcome != OUTCOME_OK)
             c->why = answer.message;

@@ -19,7 +19,7 @@ import pytest
 from attack_content import varint
 from hanging import ends_without_the_disk, hanging  # noqa: F401 (hanging is a fixture)
 from health import Health
-from programs import BUILD, PATIENCE, Gateway, captures, free_port, running, wait_for
+from programs import BUILD, PATIENCE, Gateway, Process, captures, free_port, running, wait_for
 from sink import Sink, plain
 
 
@@ -253,6 +253,23 @@ def test_bodies_that_trickle_lock_nobody_out():
         finally:
             for connection in held:
                 connection.close()
+
+
+def test_what_is_counted_of_one_client_locks_nobody_out(tmp_path):
+    """Large requests full of new names take memory after their bodies are gone: while they are counted, and until they are added
+    up. Who sends them is told to come again, and everybody else is served."""
+    paths = []
+    for seed in range(2):
+        paths.append(tmp_path / f"{seed}.pb")
+        paths[-1].write_bytes(hostile.build("services", 2 << 20, seed))
+    with running(Gateway("--set", "limits.memory=128MiB", "--set", "limits.request_bytes=32MiB")) as gateway:
+        with running(Process([BUILD / "bench/attack", "files", "--port", gateway.ports[0], "--seconds", 10 * PATIENCE,
+                              "--connections", 8, "--connects", 1_000_000, "--from", "127.0.0.2", *paths])):
+            while (not gateway.total("profgate_refused_by_limit_total", scope="client", limit="memory")
+                   and gateway.total("profgate_lane_requests_total") < 80):
+                for path in captures()[:10]:
+                    status, _, said = gateway.post(path.read_bytes())
+                    assert status == 200, said
 
 
 def test_a_large_body_keeps_a_rate():

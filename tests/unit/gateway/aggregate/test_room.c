@@ -10,6 +10,7 @@
 #include "gateway/aggregate/aggregate.h"
 #include "gateway/aggregate/store.h"
 #include "proto/base/macros.h"
+#include "proto/base/meter.h"
 #include "proto/base/rng.h"
 
 #define SECOND ((uint64_t)NSEC_PER_SEC)
@@ -176,6 +177,32 @@ UNIT(a_name_is_not_back_in_the_moment_it_comes)
     ck_assert_uint_le(b->n_resources, 752); /* with overflow's */
     metric_batch_free(b);
     end(&w);
+}
+
+/* From when names come until they are added up; each client for its own. */
+UNIT(what_waits_to_be_added_up_is_charged_to_who_brought_it)
+{
+    struct world w;
+    struct accounts accounts = {.limit = SIZE_MAX};
+    begin(&w, pulled(1000));
+    aggregate_charge_to(w.a, &accounts);
+    flood(&w, 1, 0, 5000);
+    aggregate_from(w.a, 0);
+    const size_t held = account_of(&accounts, 1)->held;
+    ck_assert_uint_gt(held, 5000 * (sizeof(struct bytes) + 24));
+    flood(&w, 2, 0, 5000); /* the same names */
+    aggregate_from(w.a, 0);
+    ck_assert_uint_eq(account_of(&accounts, 2)->held, 0);
+    flood(&w, 1, 5000, 40000); /* so many that the dictionary begins anew */
+    struct aggregate_delta *taken = aggregate_take(w.a);
+    ck_assert_uint_gt(account_of(&accounts, 1)->held, 9 * held / 2);
+    store_apply(w.s, 0, taken, w.now);
+    ck_assert_uint_eq(account_of(&accounts, 1)->held, 0);
+    flood(&w, 1, 0, 10);
+    aggregate_from(w.a, 0);
+    ck_assert_uint_gt(account_of(&accounts, 1)->held, 0);
+    end(&w);
+    ck_assert_uint_eq(account_of(&accounts, 1)->held, 0);
 }
 
 UNIT(a_flood_that_goes_on_displaces_itself)

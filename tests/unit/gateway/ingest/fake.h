@@ -11,6 +11,7 @@
 #include "gateway/ingest/consumer.h"
 #include "gateway/ingest/ingest.h"
 #include "gateway/stats/stats.h"
+#include "proto/base/meter.h"
 #include "tests/lib/unit.h"
 
 static char order[256]; /* "reserve classify push " */

@@ -265,6 +265,37 @@ UNIT(requests_that_mean_more_work_than_their_bytes_pay_for_are_too_large)
     ck_assert_uint_eq(answer.retry_after_ns, 0);
 }
 
+/* One client's share has ended, of which others of its requests have the most: never for good. */
+UNIT(a_client_that_has_much_under_way_may_come_again)
+{
+    struct accounts accounts = {.limit = 1000};
+    struct budget process = BUDGET_INIT(1 << 20, NULL);
+    struct meter meter, other;
+    meter_init(&meter, &accounts, &process);
+    meter_init(&other, &accounts, &process);
+    ck_assert(meter_begin(&other, 7));
+    const struct ingest_options o = {
+        .limits = {.column_bytes = 1000, .depth = 64}, .retry_after_ns = RETRY_NS, .meter = &meter};
+    struct ingest *g = unit_made(ingest_new(&o, consumers, ALL, &stats, &meter.budget));
+    found_samples = 5;
+    account_of(&accounts, 7)->held = 900;
+    for (int i = 0; i < 4; i++) {
+        decode_result = i == 0 ? PROFILES_OVER_BUDGET : 0;
+        classify_result = i == 1 ? -ENOMEM : 0;
+        ck_assert(ingest_from(g, 7));
+        ck_assert(i == 2 || !budget_charge(&meter.budget, 2000));
+        ingest_push(g, BYTES_LIT("body"), PROFILES_LAYOUT_UNKNOWN, NULL, &answer);
+        ck_assert_int_eq(answer.verdict, i < 2 ? INGEST_BUSY : INGEST_ACCEPTED);
+        ck_assert_str_eq(answer.message.text, i < 2 ? INGEST_OVER_SHARE : "");
+    }
+    ck_assert_uint_eq(stats.value[STATS_LIMIT_CLIENT_MEMORY], 2);
+    account_of(&accounts, 7)->held = 1000;
+    ck_assert(!ingest_from(g, 7));
+    ck_assert_uint_eq(stats.value[STATS_LIMIT_CLIENT_MEMORY], 3);
+    ck_assert(ingest_from(g, 8) && ingest_from(g, 0));
+    ingest_free(g);
+}
+
 /* Three who reserve; one of them has no room. */
 struct nth {
     bool is_full;

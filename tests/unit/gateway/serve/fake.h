@@ -80,7 +80,10 @@ bool services_take(struct services *s, struct http_exchange *x)
 
 static enum profiles_layout pushed_layout __attribute__((unused));
 
-void ingest_from(struct ingest *g, uint64_t client) {}
+bool ingest_from(struct ingest *g, uint64_t client)
+{
+    return true;
+}
 
 void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct received *received,
                  struct ingest_answer *ret)

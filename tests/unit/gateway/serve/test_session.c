@@ -14,7 +14,10 @@ static struct ingest_answer next_answer;
 static size_t pushed;
 static unsigned n_pushes;
 
-void ingest_from(struct ingest *g, uint64_t client) {}
+bool ingest_from(struct ingest *g, uint64_t client)
+{
+    return true;
+}
 
 void ingest_push(struct ingest *g, struct bytes body, enum profiles_layout layout, struct received *received,
                  struct ingest_answer *ret)
