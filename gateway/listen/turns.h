@@ -22,7 +22,7 @@
 #define TURNS_ONE_NS (500u * 1000)
 #define TURNS_PIECE  (16u << 10)
 /* All of the queues in one turn of the loop. */
-#define TURNS_ROUND_NS (2000u * 1000)
+#define TURNS_ROUND_NS (1000u * 1000)
 
 /* An address is busy when it used so much time more than its free share of the worker: a twentieth, which is
  * some hundreds of ordinary requests a second. What it used is forgotten in as many times twenty, four

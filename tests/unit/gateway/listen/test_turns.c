@@ -104,6 +104,27 @@ UNIT(a_round_of_the_queue_ends_with_its_time)
     free(t);
 }
 
+/* Who is beside a flood waits for no more than a millisecond of it in a turn of the loop. */
+UNIT(a_flood_has_a_millisecond_of_a_turn)
+{
+    struct turns *t = turns_made();
+    struct turn of_flood[20] = {0};
+    uint64_t now = 1000 * MS;
+    turns_charge(t, 0, now, TURNS_DEBT_MAX);
+    for (size_t i = 0; i < ARRAY_LEN(of_flood); i++)
+        turns_wait(t, &of_flood[i]);
+    for (int turn = 0; turn < 10; turn++) {
+        uint64_t spent = 0;
+        turns_begin(t, now += MS);
+        for (struct turn *next; (next = turns_next(t)); spent += TURNS_ONE_NS) {
+            turns_charge(t, 0, now, TURNS_ONE_NS);
+            turns_wait(t, next);
+        }
+        ck_assert(spent > 0 && spent <= MS);
+    }
+    free(t);
+}
+
 UNIT(addresses_take_turns_however_much_of_one_waits)
 {
     struct turns *t = turns_made();
