@@ -92,21 +92,22 @@ static uint32_t guarded_nearest(struct eval *e, uint32_t table, uint32_t *ret_re
     autofree uint32_t *rows = calloc(words + 1, sizeof *rows);
     if (!rows)
         return match_memory_out(e->memory);
-    bool any = false;
+    uint32_t n_taken = 0, taken = LOWER_NONE;
     for (uint32_t i = 0; i < n; i++) {
         const struct rule_row *row = &t->source->rows[i];
         if (row->frame && bits_get(e->state, t->bit + i) && (!row->when || eval_sample(e, row->when))) {
             bits_set(rows, i);
-            any = true;
+            n_taken++;
+            taken = i;
         }
     }
-    uint32_t set = any ? match_reads_add_rows(e->reads, rows, words) : RULES_NONE;
-    if (set == RULES_NONE)
-        return LOWER_NONE;
-    uint32_t row = note(e, (struct read){READ_NEAREST, table, set, 0});
-    if (row != LOWER_NONE)
-        *ret_reg = t->reg + row;
-    return row;
+    if (n_taken > 1) { /* which of them is a matter of positions */
+        uint32_t set = match_reads_add_rows(e->reads, rows, words);
+        taken = set == RULES_NONE ? LOWER_NONE : note(e, (struct read){READ_NEAREST, table, set, 0});
+    }
+    if (taken != LOWER_NONE)
+        *ret_reg = t->reg + taken;
+    return taken;
 }
 
 uint32_t eval_table(struct eval *e, uint32_t table, uint32_t *ret_reg)

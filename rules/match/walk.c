@@ -44,7 +44,7 @@ static uint64_t *inside(const struct match_walk *w, uint32_t region)
 static uint32_t add_item(struct match_walk *w, enum walk_what what, uint32_t of, uint32_t node, uint32_t bit,
                          uint32_t first)
 {
-    w->items[w->n_items] = (struct walk_item){what, of, node, bit, first, w->p->n_regs, LOWER_NONE, 0};
+    w->items[w->n_items] = (struct walk_item){what, of, node, bit, first, w->p->n_regs, LOWER_NONE, 0, 0};
     return w->n_items++;
 }
 
@@ -103,13 +103,16 @@ static void add_rows(struct match_walk *w, uint32_t table)
         uint32_t node = w->p->kids.p[t->nodes + i];
         if (node == LOWER_NONE)
             continue;
-        bool ends = !t->source->rows[i].when && !t->source->nearest_leaf;
-        uint32_t number = add_item(w, ends ? WALK_ROW : WALK_FOUND, table, node, t->bit + i, t->reg + i);
+        enum walk_what ends = t->source->nearest_leaf ? WALK_NEAREST : WALK_ROW;
+        uint32_t number =
+            add_item(w, t->source->rows[i].when ? WALK_FOUND : ends, table, node, t->bit + i, t->reg + i);
         set(inside(w, t->region), number);
         set(w->once, number);
     }
-    for (uint32_t i = from; i < w->n_items; i++)
+    for (uint32_t i = from; i < w->n_items; i++) {
         w->items[i].below = w->n_items - 1 - i;
+        w->items[i].above = i - from;
+    }
 }
 
 static void add_others(struct match_walk *w)
@@ -240,7 +243,8 @@ static bool does(const struct match_walk *w, const uint32_t *bits, const uint16_
     case WALK_UNTIL: return holds(w, bits, p->regions.p[item->of].until);
     case WALK_FACT:
     case WALK_FOUND:
-    case WALK_ROW: return holds(w, bits, item->node);
+    case WALK_ROW:
+    case WALK_NEAREST: return holds(w, bits, item->node);
     case WALK_TABLE: return rows[item->of] != 0;
     case WALK_CHAIN: return is_in_chain(w, bits, &p->chains.p[item->of]);
     case WALK_EACH:
@@ -330,6 +334,14 @@ static void end_below(struct match_walk *w, const struct walk_item *item)
     }
 }
 
+/* No row of the table can matter any more that was not found by now. */
+static void end_table(struct match_walk *w, const struct walk_item *item)
+{
+    uint32_t number = (uint32_t)(item - w->items);
+    for (uint32_t i = number - item->above; i <= number + item->below; i++)
+        clear(w->live, i);
+}
+
 static void do_table(struct match_walk *w, const struct walk_item *item, const struct here *at)
 {
     uint64_t row = w->rows.p[(size_t)at->class * w->p->tables.n + item->of];
@@ -396,6 +408,11 @@ static __attribute__((noinline)) void do_more(struct match_walk *w, const struct
         bits_set(w->words, item->bit);
         set_register(at, item->first);
         end_below(w, item);
+        break;
+    case WALK_NEAREST:
+        bits_set(w->words, item->bit);
+        set_register(at, item->first);
+        end_table(w, item);
         break;
     case WALK_TABLE: do_table(w, item, at); break;
     case WALK_CHAIN: do_chain(w, item, at); break;

@@ -24,10 +24,11 @@ enum walk_what {
     WALK_AFTER, /* regions begin and end */
     WALK_WHILE,
     WALK_UNTIL,
-    WALK_FOUND, /* a fact, or a table's row: a bit of the state and a register */
-    WALK_FACT,  /* a fact that more is asked about: `last`, `first P is Q` */
-    WALK_ROW,   /* a row that ends those below it */
-    WALK_TABLE, /* a table decided by its first frame (`nearest leaf` without guards) */
+    WALK_FOUND,   /* a fact, or a table's row: a bit of the state and a register */
+    WALK_FACT,    /* a fact that more is asked about: `last`, `first P is Q` */
+    WALK_ROW,     /* a row that ends those below it */
+    WALK_NEAREST, /* a row of a table `nearest leaf` that ends all of it: frames to come are farther */
+    WALK_TABLE,   /* a table decided by its first frame (`nearest leaf` without guards) */
     WALK_CHAIN,
     WALK_EACH
 };
@@ -38,7 +39,8 @@ struct walk_item {
     uint32_t bit;         /* … the bit of the state that says it … */
     uint32_t first, last; /* … and the registers that remember it, the spare one where none does; … */
     uint32_t is;          /* … of a fact the first `first P is Q` about it, or LOWER_NONE; … */
-    uint32_t below;       /* … of a row how many items from the next one on end with it */
+    uint32_t below;       /* … of a row how many items from the next one on end with it … */
+    uint32_t above;       /* … and how many before it, of a WALK_NEAREST */
 };
 
 struct match_walk {

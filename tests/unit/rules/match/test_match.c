@@ -271,6 +271,37 @@ UNIT(tables)
     world_free(w);
 }
 
+/* Frames beyond the first that takes a table `nearest leaf` without a guard change nothing: what is found of
+ * the others does not multiply. */
+UNIT(a_table_nearest_leaf_is_decided_by_its_first_row_without_guard)
+{
+    struct buffer text = BUFFER_INIT(0);
+    struct rng rng;
+    rng_seed(&rng, 1);
+    buffer_add_str(&text, "table near (n) over frames nearest leaf {\n"
+                          "    \"a\" when sample[\"thread.name\"] == \"T\" => \"T\"\n");
+    for (int i = 0; i < 12; i++)
+        buffer_printf(&text, "    \"%c\" => \"%c\"\n", 'a' + i, 'A' + i);
+    buffer_add_str(&text, "}\n" C("near", "where near.n != none label n = near.n"));
+    ck_assert_int_eq(buffer_add(&text, "", 1), 0);
+    struct world *w = world_new((const char *)text.p, (size_t)1 << 30);
+    for (int round = 0; round < 1000; round++) {
+        char stack[256] = "", want[16];
+        int n = 1 + (int)(rng_next(&rng) % 12), first = 0;
+        for (int f = 0; f < n; f++) {
+            int c = (int)(rng_next(&rng) % 12);
+            first = f == 0 ? c : first;
+            sprintf(stack + strlen(stack), "%sgo:x,go:%c", f ? "," : "", 'a' + c);
+        }
+        w->thread = round % 2 ? "T" : NULL;
+        sprintf(want, "near{n=%c}", first == 0 && w->thread ? 'T' : 'A' + first);
+        IS(stack, want);
+    }
+    ck_assert_uint_le(rules_matcher_figures(w->m).states, 12);
+    buffer_release(&text);
+    world_free(w);
+}
+
 UNIT(each_frame)
 {
     struct world *w =
