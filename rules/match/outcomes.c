@@ -41,7 +41,7 @@ int match_outcomes_init(struct match_outcomes *o, struct match_states *states, s
     o->alone.budget = o->roots.budget = o->each_roots.budget = o->root.budget = budget;
     o->outcomes.budget = o->entries.budget = o->lists.budget = budget;
     o->frame_entries.budget = o->all_entries.budget = o->series_mark.budget = budget;
-    o->of_parts.budget = budget;
+    o->many.budget = budget;
     o->n_recent = MATCH_RECENT_OUTCOMES;
     o->recent = o->few = calloc(o->n_recent, sizeof *o->few);
     return o->recent ? 0 : -ENOMEM;
@@ -75,7 +75,7 @@ void match_outcomes_clear(struct match_outcomes *o)
 void match_outcomes_release(struct match_outcomes *o)
 {
     match_outcomes_clear(o);
-    vec_release(&o->of_parts);
+    vec_release(&o->many);
     free(o->few);
 }
 
@@ -209,13 +209,13 @@ static uint32_t make_outcome(struct match_outcomes *o, struct eval *e, uint32_t 
 
 /* ---- by root and inputs ---------------------------------------------------------------------- */
 
-/* More places, once states have come apart; if there is memory for them. */
+/* More places, once outcomes are many; if there is memory for them. */
 static void grow_recent(struct match_outcomes *o)
 {
-    if (vec_extend(&o->of_parts, MATCH_RECENT_OF_PARTS) < 0)
+    if (vec_extend(&o->many, MATCH_RECENT_MANY) < 0)
         return;
-    o->recent = o->of_parts.p;
-    o->n_recent = MATCH_RECENT_OF_PARTS;
+    o->recent = o->many.p;
+    o->n_recent = MATCH_RECENT_MANY;
 }
 
 /* The place of the root of a state and a set of active sources, + 1, which the state's mark then has; 0 if
@@ -226,8 +226,6 @@ static __attribute__((noinline)) uint32_t find_root(struct match_outcomes *o, ui
     uint64_t key = idmap_key(active, part << 16 | state);
     if (o->generation != o->states->generation) {
         clear_roots(o);
-        if (o->states->n_parts > 1 && o->n_recent < MATCH_RECENT_OF_PARTS)
-            grow_recent(o);
         o->generation = o->states->generation;
     }
     const uint32_t *known = idmap_find(&o->roots, key);
@@ -298,6 +296,8 @@ static void remember(struct match_outcomes *o, const struct root *root, const st
     struct recent_outcome made = {.tag = root->tag, .outcome = outcome};
     if (root->too_many)
         return;
+    if (unlikely(o->outcomes.n > MATCH_RECENT_OUTCOMES && o->n_recent < MATCH_RECENT_MANY))
+        grow_recent(o);
     uint32_t at = read_inputs(o, root, v, asker, made.input);
     if (o->recent[at].tag != 0 && o->recent[at ^ 1].tag == 0)
         at ^= 1;

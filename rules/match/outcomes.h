@@ -30,12 +30,12 @@ struct root {
 };
 
 /* Outcomes found recently, by root and what its inputs were; two places each. As many as captures have
- * outcomes, four times over; more when states came apart, for each stack then has one a part: without, a
- * quarter of the time of scattered stacks goes to the decision tree. They are worth 25 % of the instructions
- * of captures, the second place 12 % of random profiles'; and the root remembered at its state 7 to 14 % of
- * any (bench_classify). */
+ * outcomes, four times over; more when there are more outcomes, as when states came apart and each stack has
+ * one a part: without, a quarter of the time of scattered stacks goes to the decision tree. They are worth 25
+ * % of the instructions of captures, the second place 12 % of random profiles'; and the root remembered at
+ * its state 7 to 14 % of any (bench_classify). */
 #define MATCH_RECENT_OUTCOMES 2048u
-#define MATCH_RECENT_OF_PARTS 16384u
+#define MATCH_RECENT_MANY     16384u
 struct recent_outcome {
     uint32_t tag, outcome; /* of the root; 0: free */
     uint32_t input[MATCH_INPUTS];
@@ -55,8 +55,8 @@ struct match_outcomes {
     VEC(struct root) root;
     uint32_t tags;
     uint32_t generation;                 /* of the walk that the roots' states are of */
-    struct recent_outcome *recent, *few; /* [n_recent] a power of two of them: the few, or those of parts */
-    VEC(struct recent_outcome) of_parts;
+    struct recent_outcome *recent, *few; /* [n_recent] a power of two of them: the few, or the many */
+    VEC(struct recent_outcome) many;
     uint32_t n_recent;
 
     VEC(struct rules_outcome) outcomes;

@@ -5,8 +5,10 @@
  * there is; stacks drawn at random, or made by somebody who knows the rules, have a new one each. So the
  * sources are dealt out to *parts*, each of which numbers only those bits that its own sources look at
  * (lower_needs.c). There is one part to begin with. When a part has MATCH_SPLIT states, or
- * MATCH_SPLIT_OUTCOMES outcomes were made of them, it becomes two, so that as much as can be seen does not
- * multiply any more; that can happen as often as there are sources, and is for good.
+ * MATCH_SPLIT_OUTCOMES outcomes were made of them in a few requests, it becomes two, so that as much as can
+ * be seen does not multiply any more; that can happen as often as there are sources, and is for good. (Of
+ * outcomes it is how fast they come that matters: many that come again are cheap, and each part is paid for
+ * by every sample.)
  *
  * **The bound.** MATCH_STATES_MAX holds for all parts together. Past it, what a walk finds of a part that
  * cannot come apart any further and has no number for it is number 0, of which nothing is remembered. A part
@@ -144,9 +146,11 @@ void match_states_release(struct match_states *x)
 
 void match_states_begin(struct match_states *x)
 {
-    for (uint32_t i = 0; i < x->n_parts; i++)
+    for (uint32_t i = 0; i < x->n_parts; i++) {
+        x->parts[i].n_outcomes -= x->parts[i].n_outcomes / MATCH_SPLIT_FADES;
         if (x->parts[i].loose > LOOSE_MAX)
             empty_part(x, &x->parts[i]);
+    }
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */

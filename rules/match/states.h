@@ -16,7 +16,8 @@
 #include "rules/match/automaton.h"
 
 #define MATCH_SPLIT          4096u  /* states of a part that can come apart */
-#define MATCH_SPLIT_OUTCOMES 16384u /* outcomes of such a one */
+#define MATCH_SPLIT_OUTCOMES 2048u  /* outcomes of such a one that are new … */
+#define MATCH_SPLIT_FADES    256u   /* … of which, at each begin, one in so many is forgotten */
 #define MATCH_STATES_MAX     65000u /* of all parts together; a state's number has 16 bits */
 
 /* For whoever finds things by state: zero in a state that is new. */
@@ -27,7 +28,7 @@ struct state_mark {
 /* Some of the sources. */
 struct states_part {
     uint32_t n_elements;      /* sources, and what is kept */
-    uint32_t n_outcomes;      /* made of its states */
+    uint32_t n_outcomes;      /* made of its states of late */
     uint32_t n_states, loose; /* loose: walks whose state got no number */
     uint32_t *needs;          /* [need_words] the components its sources are made of */
     uint64_t *mask;           /* [n_words] their bits */
