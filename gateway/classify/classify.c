@@ -193,6 +193,9 @@ static __attribute__((noinline)) bool samples_are_alike(const struct classify *c
          other_linked = v->link.span_at[v->sample.link[other]] != 0;
     if (linked != other_linked || i_end - i > ALIKE_MAX || k_end - k > ALIKE_MAX)
         return false;
+    if (i_end - i == k_end - k) /* mostly they have the same list */
+        for (; i < i_end && attribute[i] == attribute[k]; i++)
+            k++;
     for (;; i++, k++) {
         while (i < i_end && rule_key[attribute[i]] == 0)
             i++;
