@@ -35,60 +35,70 @@ struct prometheus_page {
     struct prometheus_options options;
     struct prometheus_table *table;
     const struct prometheus_family *families;
-    const struct prometheus_series *series; /* of the family under way */
+    const struct prometheus_series *series; /* of the family under way; or NULL, and … */
+    const struct prometheus_line *lines;    /* … as lines, whose labels are made when they are written */
+    struct buffer labels;
     uint32_t n_families, n_series;
     uint32_t family, next; /* what is written next: a series of a family */
     bool begun;            /* that family's head is written */
     struct buffer *out;    /* during prometheus_page_next */
 };
 
-/* job="" and instance="", where the series has none (names.h, own_target). */
-static int add_no_target(struct buffer *out, const struct prometheus_label *labels, uint32_t n, bool is_first)
+/* ,name="value" */
+static int add_label(const struct prometheus_label *label, struct buffer *out)
 {
-    static const char *const names[] = {"instance", "job"};
+    int r = buffer_add_str(out, ",");
+    if (r == 0)
+        r = add_name(out, label->name, label->plain);
+    if (r == 0)
+        r = buffer_add_str(out, "=\"");
+    if (r == 0)
+        r = exposition_escape(out, label->value, true);
+    return r < 0 ? r : buffer_add_str(out, "\"");
+}
+
+/* job="" and instance="", where the series has none (names.h, own_target). */
+static int add_no_target(void *user, const struct prometheus_label *labels, uint32_t n, struct buffer *out)
+{
+    static const char *const names[] = {"instance", "job"}, *const texts[] = {",instance=\"\"", ",job=\"\""};
+    const struct prometheus_page *p = user;
     int r = 0;
-    for (size_t k = 0; k < ARRAY_LEN(names) && r == 0; k++) {
+    for (size_t k = 0; k < ARRAY_LEN(names) && r == 0 && p->options.own_target; k++) {
         bool has = false;
         for (uint32_t i = 0; i < n; i++)
             has |= labels[i].is_target && bytes_is(labels[i].name, names[k]);
-        if (has)
-            continue;
-        r = buffer_add_str(out, is_first ? "{" : ",");
-        if (r == 0)
-            r = buffer_add_str(out, names[k]);
-        if (r == 0)
-            r = buffer_add_str(out, "=\"\"");
-        is_first = false;
+        if (!has)
+            r = buffer_add_str(out, texts[k]);
     }
     return r;
 }
 
 /* {a="b"}, or nothing. A metric's name that needs quotes stands inside, in front ("UTF-8 in Prometheus"). */
+static int begin_labels(const struct prometheus_family *family, struct buffer *out)
+{
+    int r = family->plain ? 0 : buffer_add_str(out, "{");
+    return r < 0 || family->plain ? r : add_name(out, family->name, false);
+}
+
+/* Behind the labels, which begin at `from`, each with a comma in front. */
+static int end_labels(struct buffer *out, size_t from)
+{
+    if (out->n == from)
+        return 0;
+    out->p[from] = '{';
+    return buffer_add_str(out, "}");
+}
+
 static int add_labels(void *user, const struct prometheus_family *family,
                       const struct prometheus_label *labels, uint32_t n, struct buffer *out)
 {
-    const struct prometheus_page *p = user;
-    bool inside = !family->plain;
-    int r = 0;
-    if (inside) {
-        r = buffer_add_str(out, "{");
-        if (r == 0)
-            r = add_name(out, family->name, false);
-    }
-    for (uint32_t i = 0; r == 0 && i < n; i++) {
-        r = buffer_add_str(out, i == 0 && !inside ? "{" : ",");
-        if (r == 0)
-            r = add_name(out, labels[i].name, labels[i].plain);
-        if (r == 0)
-            r = buffer_add_str(out, "=\"");
-        if (r == 0)
-            r = exposition_escape(out, labels[i].value, true);
-        if (r == 0)
-            r = buffer_add_str(out, "\"");
-    }
-    if (r == 0 && p->options.own_target)
-        r = add_no_target(out, labels, n, n == 0 && !inside);
-    return r == 0 && (inside || n > 0 || p->options.own_target) ? buffer_add_str(out, "}") : r;
+    const size_t from = out->n;
+    int r = begin_labels(family, out);
+    for (uint32_t i = 0; r == 0 && i < n; i++)
+        r = add_label(&labels[i], out);
+    if (r == 0)
+        r = add_no_target(user, labels, n, out);
+    return r < 0 ? r : end_labels(out, from);
 }
 
 /* What the format calls the family: OpenMetrics leaves the suffix to the sample. */
@@ -193,7 +203,10 @@ static int begin_family(struct prometheus_page *p, const struct prometheus_famil
                           BYTES_FMT(f->name));
     if (r < 0 || !f->has_series)
         return r;
-    r = prometheus_table_series(p->table, p->family, &p->series, &p->n_series);
+    p->series = NULL;
+    r = prometheus_table_lines(p->table, p->family, &p->lines, &p->n_series);
+    if (r == PROMETHEUS_TABLE_ADDS_UP)
+        r = prometheus_table_series(p->table, p->family, &p->series, &p->n_series);
     if (r == 0 && f->help.n > 0)
         r = add_head(p, "HELP", name, f->help);
     if (r == 0)
@@ -208,6 +221,20 @@ static int write_series(const struct prometheus_page *p, const struct prometheus
 {
     int r = add_sample(p, f, s);
     return r < 0 ? r : add_created(p, f, s);
+}
+
+static int write_line(struct prometheus_page *p, const struct prometheus_family *f,
+                      const struct prometheus_line *line)
+{
+    struct prometheus_series s = prometheus_line_series(line);
+    p->labels.n = 0;
+    int r = begin_labels(f, &p->labels);
+    if (r == 0)
+        r = prometheus_line_labels(p->table, line, &p->labels);
+    if (r == 0)
+        r = end_labels(&p->labels, 0);
+    s.labels = buffer_bytes(&p->labels);
+    return r < 0 ? r : write_series(p, f, &s);
 }
 
 /* In OpenMetrics a gauge `x` and a counter `x_total` would both be families x: the gauge gives way. Both
@@ -235,7 +262,8 @@ int prometheus_page_new(struct prometheus_page **ret, const struct metric_batch 
         return -ENOMEM;
     if (options)
         p->options = *options;
-    struct prometheus_table_options table = {.names = p->options, .labels = add_labels, .user = p};
+    struct prometheus_table_options table = {
+        .names = p->options, .labels = add_labels, .label = add_label, .tail = add_no_target, .user = p};
     int r = prometheus_table_new(&p->table, batch, &table);
     if (r < 0) {
         free(p);
@@ -251,6 +279,7 @@ struct prometheus_page *prometheus_page_free(struct prometheus_page *p)
     if (!p)
         return NULL;
     prometheus_table_free(p->table);
+    buffer_release(&p->labels);
     free(p);
     return NULL;
 }
@@ -266,7 +295,7 @@ static int write_next(struct prometheus_page *p)
             r = begin_family(p, f);
         p->begun = r == 0;
     } else if (p->next < p->n_series) {
-        r = write_series(p, f, &p->series[p->next]);
+        r = p->series ? write_series(p, f, &p->series[p->next]) : write_line(p, f, &p->lines[p->next]);
         p->next += r == 0;
     } else {
         p->family++;

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "gateway/export/prometheus/parts.h"
+#include "proto/base/hash.h"
 #include "proto/base/macros.h"
 
 /* More labels than a resource's and a label set's attributes together do not occur (gateway/aggregate bounds
@@ -18,6 +20,9 @@
 /* Of keys, the names they became. */
 #define RECENT 16u
 
+/* Of metrics, the families they are. */
+#define MEMBERS_MAX 256u
+
 /* A metric of a resource: where a family's series come from. */
 struct source {
     uint32_t resource, metric, next;
@@ -27,6 +32,22 @@ struct source {
 struct resource {
     struct prometheus_label *labels;
     uint32_t n;
+    struct label_part part; /* for lines */
+};
+
+/* The labels of a label set; the points of a batch share its attributes. */
+struct own {
+    const struct attr *attrs;
+    uint32_t n_attrs;
+    uint32_t text; /* equal text, equal number */
+    struct label_part part;
+};
+
+/* A metric of which resources before had one, too: the batch has its strings once. */
+struct member {
+    const uint8_t *name, *unit;
+    enum metric_kind kind;
+    uint32_t family;
 };
 
 /* One for each (job, instance). Of several resources with one job and instance it says what they agree on: a
@@ -53,6 +74,19 @@ struct prometheus_table {
     uint32_t n_set;
     struct intern label_names;
     struct prometheus_label recent[RECENT]; /* by place in the set: points of a family have the same keys */
+    VEC(struct member) members;
+    uint32_t member; /* resources have the same metrics in the same order: the next one */
+    /* For lines. */
+    struct intern parts;      /* texts of resources */
+    bool resources_are_alike; /* two have the same labels */
+    VEC(bool) is_resources;   /* by number of a label's name: a resource has it */
+    VEC(uint32_t) rank;       /* by number of a label's name: its place among them */
+    struct arena family;      /* parts of the family that was asked for */
+    VEC(struct own) own;
+    struct hash_table own_of; /* attributes → own */
+    struct intern own_texts;
+    VEC(uint32_t) said; /* by own text: the source that had it last, + 1 */
+    VEC(struct prometheus_line) lines;
 };
 
 /* ---- labels ---- */
@@ -198,14 +232,13 @@ static struct bytes join_values(struct prometheus_table *t, const struct prometh
     return arena_copy(&t->point, buffer_bytes(&t->escaped));
 }
 
-/* Leaves the labels of a sorted list in scratch: values of one name joined in the order of the original keys,
- * empty values left out (to Prometheus they are no label). */
-static int write_labels(struct prometheus_table *t, const struct prometheus_family *family,
-                        struct prometheus_label *list, uint32_t n)
+/* Of a sorted list, values of one name joined in the order of the original keys, empty values left out (to
+ * Prometheus they are no label). */
+static int settle_labels(struct prometheus_table *t, struct prometheus_label *list, uint32_t *n)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0, j; i < n; i = j) {
-        for (j = i + 1; j < n && bytes_eq(list[i].name, list[j].name);)
+    for (uint32_t i = 0, j; i < *n; i = j) {
+        for (j = i + 1; j < *n && bytes_eq(list[i].name, list[j].name);)
             j++;
         if (j > i + 1)
             list[i].value = join_values(t, list, i, j);
@@ -214,14 +247,74 @@ static int write_labels(struct prometheus_table *t, const struct prometheus_fami
         if (list[i].value.n > 0 && kept++ < i)
             list[kept - 1] = list[i];
     }
-    t->scratch.n = 0;
-    return t->options.labels(t->options.user, family, list, kept, &t->scratch);
+    *n = kept;
+    return 0;
 }
 
-/* Leaves a point's labels in scratch. Of a key in both the point and the resource the point's value counts:
- * it is the more special one. */
-static int point_labels(struct prometheus_table *t, const struct prometheus_family *family,
-                        const struct resource *res, const struct metric_point *point)
+/* Leaves the labels of a sorted list in scratch. */
+static int write_labels(struct prometheus_table *t, const struct prometheus_family *family,
+                        struct prometheus_label *list, uint32_t n)
+{
+    int r = settle_labels(t, list, &n);
+    t->scratch.n = 0;
+    return r < 0 ? r : t->options.labels(t->options.user, family, list, n, &t->scratch);
+}
+
+/* ---- parts ---- */
+
+/* Makes a part of the settled labels in the set, whose names have numbers; the tail is a resource's. */
+static int part_make(struct prometheus_table *t, bool is_resource, struct arena *arena,
+                     struct label_part *ret)
+{
+    struct label_place *places = arena_calloc(arena, t->n_set, sizeof *places);
+    int r = places ? 0 : -ENOMEM;
+    t->scratch.n = 0;
+    for (uint32_t i = 0; r == 0 && i < t->n_set; i++) {
+        r = t->options.label(&t->set[i], &t->scratch);
+        places[i] =
+            (struct label_place){intern_find(&t->label_names, t->set[i].name), (uint32_t)t->scratch.n};
+    }
+    if (r == 0 && is_resource)
+        r = t->options.tail(t->options.user, t->set, t->n_set, &t->scratch);
+    if (r < 0)
+        return r;
+    *ret = (struct label_part){places, t->n_set, arena_copy(arena, buffer_bytes(&t->scratch))};
+    return ret->text.p ? 0 : -ENOMEM;
+}
+
+/* Numbers of the names in the set. */
+static int number_names(struct prometheus_table *t)
+{
+    for (uint32_t i = 0; i < t->n_set; i++)
+        if (intern_add(&t->label_names, t->set[i].name) == INTERN_NONE)
+            return -ENOMEM;
+    return vec_extend(&t->is_resources, t->label_names.n);
+}
+
+/* Empty labels count: in a point they hide the resource's. */
+static int resource_part(struct prometheus_table *t, struct resource *res)
+{
+    if (!t->options.label)
+        return 0;
+    arena_reset(&t->point, POINT_KEEP);
+    t->n_set = res->n;
+    memcpy(t->set, res->labels, res->n * sizeof *t->set);
+    int r = number_names(t);
+    for (uint32_t i = 0; r == 0 && i < t->n_set; i++)
+        t->is_resources.p[intern_find(&t->label_names, t->set[i].name)] = true;
+    if (r == 0)
+        r = settle_labels(t, t->set, &t->n_set);
+    if (r == 0)
+        r = part_make(t, true, &t->arena, &res->part);
+    if (r < 0)
+        return r;
+    uint32_t known = t->parts.n, id = intern_add_slice(&t->parts, res->part.text);
+    t->resources_are_alike |= id != known;
+    return id == INTERN_NONE ? -ENOMEM : 0;
+}
+
+/* A point's own labels, sorted, become the set. */
+static int own_labels(struct prometheus_table *t, const struct metric_point *point)
 {
     t->n_set = 0;
     arena_reset(&t->point, POINT_KEEP);
@@ -230,9 +323,19 @@ static int point_labels(struct prometheus_table *t, const struct prometheus_fami
         r = label_add(t, point->attrs[i].key, NULL, prometheus_value_text(&t->point, &point->attrs[i].value));
     if (r == 0)
         r = scope_labels(t);
+    if (r == 0)
+        sort_labels(t->set, t->n_set);
+    return r;
+}
+
+/* Leaves a point's labels in scratch. Of a key in both the point and the resource the point's value counts:
+ * it is the more special one. */
+static int point_labels(struct prometheus_table *t, const struct prometheus_family *family,
+                        const struct resource *res, const struct metric_point *point)
+{
+    int r = own_labels(t, point);
     if (r < 0)
         return r;
-    sort_labels(t->set, t->n_set);
     uint32_t own = 0, n = 0;
     for (uint32_t i = 0; i < res->n; i++) {
         const struct prometheus_label *label = &res->labels[i];
@@ -330,8 +433,21 @@ static int family_unit(struct prometheus_table *t, struct bytes name, struct byt
     return r;
 }
 
-/* Leaves the metric's name in escaped, and finds its family. */
-static int metric_family(struct prometheus_table *t, const struct metric *metric, uint32_t *ret)
+/* Whether a resource before had the metric. */
+static bool find_member(struct prometheus_table *t, const struct metric *metric, uint32_t *ret)
+{
+    for (uint32_t i = 0; i < t->members.n; i++, t->member++) {
+        const struct member *m = &t->members.p[t->member %= t->members.n];
+        if (m->name == metric->name.p && m->unit == metric->unit.p && m->kind == metric->kind) {
+            *ret = m->family;
+            t->member++;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int make_family(struct prometheus_table *t, const struct metric *metric, uint32_t *ret)
 {
     const struct prometheus_options *o = &t->options.names;
     struct prometheus_family fresh = {.help = metric->description, .kind = metric->kind};
@@ -342,6 +458,17 @@ static int metric_family(struct prometheus_table *t, const struct metric *metric
     if (r == 0)
         r = family_unit(t, buffer_bytes(&t->escaped), metric->unit, &fresh.unit);
     return r < 0 ? r : family_of(t, buffer_bytes(&t->escaped), &fresh, ret);
+}
+
+/* The metric's family. */
+static int metric_family(struct prometheus_table *t, const struct metric *metric, uint32_t *ret)
+{
+    if (find_member(t, metric, ret))
+        return 0;
+    int r = make_family(t, metric, ret);
+    if (r < 0 || t->members.n >= MEMBERS_MAX)
+        return r;
+    return vec_append(&t->members, (struct member){metric->name.p, metric->unit.p, metric->kind, *ret});
 }
 
 static bool has_point(const struct prometheus_table *t, const struct metric *metric)
@@ -518,6 +645,8 @@ static int read_batch(struct prometheus_table *t)
     for (uint32_t i = 0; r == 0 && i < t->batch->n_resources; i++) {
         const struct metric_resource *res = &t->batch->resources[i];
         r = resource_labels(t, res, &t->resources[i]);
+        if (r == 0)
+            r = resource_part(t, &t->resources[i]);
         for (uint32_t m = 0; r == 0 && m < res->n_metrics; m++)
             r = read_metric(t, i, m);
     }
@@ -543,7 +672,12 @@ int prometheus_table_new(struct prometheus_table **ret, const struct metric_batc
     t->ids = (struct intern)INTERN_INIT(budget);
     t->label_names = (struct intern)INTERN_INIT(budget);
     t->target_ids = (struct intern)INTERN_INIT(budget);
+    t->parts = (struct intern)INTERN_INIT(budget);
+    t->family = (struct arena)ARENA_INIT(budget);
+    t->own_texts = (struct intern)INTERN_INIT(budget);
     t->targets.budget = t->families.budget = t->sources.budget = t->series.budget = budget;
+    t->members.budget = t->is_resources.budget = t->rank.budget = t->own.budget = budget;
+    t->said.budget = t->lines.budget = t->own_of.budget = budget;
     int r = read_batch(t);
     if (r < 0)
         prometheus_table_free(t);
@@ -568,6 +702,16 @@ struct prometheus_table *prometheus_table_free(struct prometheus_table *t)
     vec_release(&t->families);
     vec_release(&t->sources);
     vec_release(&t->series);
+    vec_release(&t->members);
+    intern_release(&t->parts);
+    vec_release(&t->is_resources);
+    vec_release(&t->rank);
+    arena_release(&t->family);
+    vec_release(&t->own);
+    hash_table_release(&t->own_of);
+    intern_release(&t->own_texts);
+    vec_release(&t->said);
+    vec_release(&t->lines);
     free(t);
     return NULL;
 }
@@ -593,4 +737,135 @@ int prometheus_table_series(struct prometheus_table *t, uint32_t i, const struct
     *ret = t->series.p;
     *ret_n = t->series.n;
     return 0;
+}
+
+/* ---- lines ----
+ *
+ * A series is named by its labels: those of its resource and its own. Where no two resources of the batch
+ * have the same labels, no own label has a name that any resource has, and no two points of one metric of one
+ * resource have the same own labels, all points of a family are series of their own: so labels are neither
+ * made nor compared for each.
+ */
+
+/* The own labels of a point; *ret in t->own. PROMETHEUS_TABLE_ADDS_UP: a resource has a label of that name.
+ */
+static int own_of(struct prometheus_table *t, const struct metric_point *point, uint32_t *ret)
+{
+    struct hash_at at = hash_table_at(&t->own_of, hash_mix((uintptr_t)point->attrs, point->n_attrs));
+    while ((*ret = hash_table_next(&t->own_of, &at)) != HASH_NONE)
+        if (t->own.p[*ret].attrs == point->attrs && t->own.p[*ret].n_attrs == point->n_attrs)
+            return 0;
+    struct own own = {.attrs = point->attrs, .n_attrs = point->n_attrs};
+    int r = own_labels(t, point);
+    if (r == 0)
+        r = number_names(t);
+    for (uint32_t i = 0; r == 0 && i < t->n_set; i++)
+        if (t->is_resources.p[intern_find(&t->label_names, t->set[i].name)])
+            return PROMETHEUS_TABLE_ADDS_UP;
+    if (r == 0)
+        r = settle_labels(t, t->set, &t->n_set);
+    if (r == 0)
+        r = part_make(t, false, &t->family, &own.part);
+    if (r < 0)
+        return r;
+    own.text = intern_add_slice(&t->own_texts, own.part.text);
+    if (own.text == INTERN_NONE || hash_table_reserve(&t->own_of, 1) < 0 ||
+        vec_extend(&t->said, t->own_texts.n) < 0 || vec_append(&t->own, own) < 0)
+        return -ENOMEM;
+    *ret = t->own.n - 1;
+    return hash_table_add(&t->own_of, hash_table_at(&t->own_of, hash_mix((uintptr_t)own.attrs, own.n_attrs)),
+                          *ret);
+}
+
+/* The points of a metric of a resource, each a line. */
+static int read_lines(struct prometheus_table *t, uint32_t source)
+{
+    const struct source *from = &t->sources.p[source];
+    const struct metric *metric = &t->batch->resources[from->resource].metrics[from->metric];
+    for (uint32_t i = 0; i < metric->n_points; i++) {
+        struct prometheus_line line = {.point = &metric->points[i], .resource = from->resource};
+        if (line.point->stale && !t->options.keep_stale)
+            continue;
+        int r = own_of(t, line.point, &line.own);
+        if (r != 0)
+            return r;
+        uint32_t *said = &t->said.p[t->own.p[line.own].text];
+        if (*said == source + 1)
+            return PROMETHEUS_TABLE_ADDS_UP;
+        *said = source + 1;
+        if (vec_append(&t->lines, line) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+struct ranked {
+    struct bytes name;
+    uint32_t number;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    return bytes_compare(x->name, y->name);
+}
+
+static int rank_names(struct prometheus_table *t)
+{
+    const uint32_t n = t->label_names.n;
+    if (t->rank.n == n)
+        return 0;
+    autofree struct ranked *names = calloc(n, sizeof *names);
+    if (!names || vec_extend(&t->rank, n) < 0)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n; i++)
+        names[i] = (struct ranked){intern_get(&t->label_names, i), i};
+    qsort(names, n, sizeof *names, by_name);
+    for (uint32_t i = 0; i < n; i++)
+        t->rank.p[names[i].number] = i;
+    return 0;
+}
+
+int prometheus_table_lines(struct prometheus_table *t, uint32_t i, const struct prometheus_line **ret,
+                           uint32_t *ret_n)
+{
+    const struct prometheus_family *f = &t->families.p[i];
+    vec_clear(&t->lines);
+    vec_clear(&t->own);
+    vec_clear(&t->said);
+    hash_table_clear(&t->own_of);
+    intern_clear(&t->own_texts);
+    arena_reset(&t->family, POINT_KEEP);
+    int r = f->is_target || t->resources_are_alike ? PROMETHEUS_TABLE_ADDS_UP : 0;
+    uint32_t resource = NONE;
+    for (uint32_t s = f->first; r == 0 && s != NONE; s = t->sources.p[s].next) {
+        /* Two metrics whose names became one. */
+        r = t->sources.p[s].resource == resource ? PROMETHEUS_TABLE_ADDS_UP : read_lines(t, s);
+        resource = t->sources.p[s].resource;
+    }
+    if (r == 0)
+        r = rank_names(t);
+    if (r != 0)
+        return r;
+    *ret = t->lines.p;
+    *ret_n = t->lines.n;
+    return 0;
+}
+
+int prometheus_line_labels(const struct prometheus_table *t, const struct prometheus_line *line,
+                           struct buffer *out)
+{
+    const struct label_part *resource = &t->resources[line->resource].part, *own = &t->own.p[line->own].part;
+    uint8_t *to = buffer_cursor(out, resource->text.n + own->text.n);
+    if (!to)
+        return -ENOMEM;
+    out->n += label_parts_merge(resource, own, t->rank.p, to);
+    return 0;
+}
+
+struct prometheus_series prometheus_line_series(const struct prometheus_line *line)
+{
+    struct prometheus_series s = {.stale = true};
+    add_point(&s, line->point);
+    return s;
 }

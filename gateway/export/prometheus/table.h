@@ -49,10 +49,19 @@ struct prometheus_series {
 typedef int (*prometheus_labels_fn)(void *user, const struct prometheus_family *family,
                                     const struct prometheus_label *labels, uint32_t n, struct buffer *out);
 
+/* Appends a label as it stands in every series that has it. */
+typedef int (*prometheus_label_fn)(const struct prometheus_label *label, struct buffer *out);
+
+/* Appends what stands behind the labels of every series of a resource that has these. */
+typedef int (*prometheus_tail_fn)(void *user, const struct prometheus_label *labels, uint32_t n,
+                                  struct buffer *out);
+
 struct prometheus_table_options {
     struct prometheus_options names;
     bool keep_stale; /* points that say a series has ended are series, too */
     prometheus_labels_fn labels;
+    prometheus_label_fn label; /* with `tail`, for prometheus_table_lines; or NULL */
+    prometheus_tail_fn tail;
     void *user;
 };
 
@@ -75,6 +84,30 @@ static inline double prometheus_value(const struct prometheus_series *s)
  * next call. 0, -ENOMEM, or what `labels` failed with: then there are none. */
 int prometheus_table_series(struct prometheus_table *t, uint32_t i, const struct prometheus_series **ret,
                             uint32_t *ret_n);
+
+/* A point of the batch that is a series by itself. */
+struct prometheus_line {
+    const struct metric_point *point;
+    uint32_t resource, own; /* whose labels are its; private */
+};
+
+/* Conditions of prometheus_table_lines. */
+enum {
+    PROMETHEUS_TABLE_ADDS_UP = 1, /* several points may be one series: prometheus_table_series knows */
+};
+
+/* The same series, where each is one point: without what prometheus_table_series makes for each, which is
+ * most of a page's cost. *ret of *ret_n instead of those of another family; valid until the next call of
+ * either. 0, the condition above, -ENOMEM, or what the options' functions failed with. */
+int prometheus_table_lines(struct prometheus_table *t, uint32_t i, const struct prometheus_line **ret,
+                           uint32_t *ret_n);
+
+/* Appends a line's labels: of both kinds in the order of names, then the tail. 0, -ENOMEM, -ENOBUFS. */
+int prometheus_line_labels(const struct prometheus_table *t, const struct prometheus_line *line,
+                           struct buffer *out);
+
+/* The series that a line is, without labels. */
+struct prometheus_series prometheus_line_series(const struct prometheus_line *line);
 
 /* An attribute value as a label; .p NULL when memory is out. Lists and maps are shown as the hex of their
  * message: the projections keep none by default, and a value must not vanish silently. */

@@ -526,6 +526,137 @@ UNIT(a_page_comes_in_pieces_and_needs_the_memory_of_its_largest_family)
     ck_assert_uint_eq(budget.used, 0);
 }
 
+/* ---- lines ---- */
+
+static int plain_label(const struct prometheus_label *label, struct buffer *out)
+{
+    return buffer_printf(out, "%.*s=%.*s,", BYTES_FMT(label->name), BYTES_FMT(label->value));
+}
+
+static int plain_tail(void *user, const struct prometheus_label *labels, uint32_t n, struct buffer *out)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < n; i++)
+        any |= labels[i].is_target;
+    return user || any ? 0 : buffer_add_str(out, "nobody's");
+}
+
+static int plain_labels(void *user, const struct prometheus_family *family,
+                        const struct prometheus_label *labels, uint32_t n, struct buffer *out)
+{
+    (void)family;
+    int r = 0;
+    for (uint32_t i = 0; r == 0 && i < n; i++)
+        r = plain_label(&labels[i], out);
+    return r < 0 ? r : plain_tail(user, labels, n, out);
+}
+
+/* Few keys of which some become one name, and few values of which some are empty or say the same. */
+static uint32_t random_attrs(struct rng *rng, const char *const *keys, uint32_t n_keys, uint32_t one_in,
+                             struct attr *attrs)
+{
+    static const struct attr_value values[] = {
+        {.kind = ATTR_STRING, .text = {(const uint8_t *)"1", 1}},
+        {.kind = ATTR_STRING, .text = {(const uint8_t *)"", 0}},
+        {.kind = ATTR_STRING, .text = {(const uint8_t *)"b\"", 2}},
+        {.kind = ATTR_INT, .integer = 1},
+        {.kind = ATTR_INT, .integer = 2},
+    };
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_keys; i++)
+        if (rng_next(rng) % one_in == 0)
+            attrs[n++] = (struct attr){bytes_str(keys[i]), values[rng_next(rng) % ARRAY_LEN(values)]};
+    return n;
+}
+
+static void same_series(const struct prometheus_table *t, const struct prometheus_line *line,
+                        const struct prometheus_series *s)
+{
+    struct buffer labels = BUFFER_INIT(0);
+    const struct prometheus_series own = prometheus_line_series(line);
+    ck_assert_int_eq(prometheus_line_labels(t, line, &labels), 0);
+    ck_assert_msg(bytes_eq(buffer_bytes(&labels), s->labels), "%.*s, %.*s", BYTES_FMT(buffer_bytes(&labels)),
+                  BYTES_FMT(s->labels));
+    ck_assert_int_eq(own.integer, s->integer);
+    ck_assert_uint_eq(own.start_unix_nano, s->start_unix_nano);
+    buffer_release(&labels);
+}
+
+/* Random batches. Returns in how many families each point was a series, and in how many not. */
+static void lines_are_the_series(struct rng *rng, const char *const *keys, uint32_t n_keys, uint32_t *lined,
+                                 uint32_t *others)
+{
+    enum { RESOURCES = 3, METRICS = 3, SETS = 4, KEYS = 8 };
+    static const char *const names[METRICS] = {"one", "a.b", "a_b"};
+    static const char *const resource_keys[] = {"a.b", "host.name", "k", "service.name"};
+    struct attr of_resource[RESOURCES][KEYS], of_set[SETS][KEYS];
+    struct metric_point points[RESOURCES][METRICS][SETS];
+    struct metric lists[RESOURCES][METRICS];
+    struct metric_resource resources[RESOURCES];
+    uint32_t n_set[SETS];
+    for (uint32_t i = 0; i < SETS; i++)
+        n_set[i] = random_attrs(rng, keys, n_keys, 2, of_set[i]);
+    for (uint32_t r = 0; r < RESOURCES; r++) {
+        uint32_t n_metrics = 0;
+        for (uint32_t m = 0; m < METRICS; m++) {
+            uint32_t n = 0;
+            for (uint32_t i = 0; i < SETS; i++)
+                if (rng_next(rng) % 2) {
+                    points[r][m][n] = count((int64_t)(rng_next(rng) % 100), of_set[i], n_set[i]);
+                    points[r][m][n].start_unix_nano = 1 + rng_next(rng) % 9;
+                    points[r][m][n++].stale = rng_next(rng) % 8 == 0;
+                }
+            if (rng_next(rng) % 2)
+                lists[r][n_metrics++] = metric_of(names[m], "1", METRIC_SUM, points[r][m], n);
+        }
+        resources[r] =
+            (struct metric_resource){.attrs = of_resource[r], .metrics = lists[r], .n_metrics = n_metrics};
+        resources[r].n_attrs = random_attrs(rng, resource_keys, ARRAY_LEN(resource_keys), 2, of_resource[r]);
+    }
+    struct metric_batch *b = unit_made(metric_batch_new(NULL));
+    b->resources = resources;
+    b->n_resources = RESOURCES;
+    struct prometheus_table_options options = {
+        .names.escaping = PROMETHEUS_ESCAPE_UNDERSCORES,
+        .keep_stale = rng_next(rng) % 2,
+        .labels = plain_labels,
+        .label = plain_label,
+        .tail = plain_tail,
+    };
+    struct prometheus_table *t = NULL;
+    ck_assert_int_eq(prometheus_table_new(&t, b, &options), 0);
+    const struct prometheus_family *families;
+    const uint32_t n_families = prometheus_table_families(t, &families);
+    for (uint32_t f = 0; f < n_families; f++) {
+        const struct prometheus_series *series;
+        const struct prometheus_line *lines;
+        uint32_t n, n_lines;
+        ck_assert_int_eq(prometheus_table_series(t, f, &series, &n), 0);
+        int r = prometheus_table_lines(t, f, &lines, &n_lines);
+        ++*(r == 0 ? lined : others);
+        if (r == 0)
+            ck_assert_uint_eq(n_lines, n);
+        else
+            ck_assert_int_eq(r, PROMETHEUS_TABLE_ADDS_UP);
+        for (uint32_t i = 0; r == 0 && i < n; i++)
+            same_series(t, &lines[i], &series[i]);
+    }
+    prometheus_table_free(t);
+    metric_batch_free(b);
+}
+
+UNIT(lines_are_the_series_where_no_points_add_up)
+{
+    static const char *const others_keys[] = {"a_b", "job", "k", "z"}, *const own_keys[] = {"c.d", "c_d", "m",
+                                                                                            "z"};
+    struct rng rng = {1147};
+    uint32_t lined = 0, others = 0;
+    for (int i = 0; i < 400; i++)
+        lines_are_the_series(&rng, i % 2 ? own_keys : others_keys, 4, &lined, &others);
+    ck_assert_uint_gt(lined, 40);
+    ck_assert_uint_gt(others, 40);
+}
+
 static void as_printf_says(double v)
 {
     char text[32], want[32];
