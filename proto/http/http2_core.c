@@ -3,10 +3,54 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "proto/base/macros.h"
 
 #define FRAME_HEADER 9u /* RFC 9113 §4.1 */
+
+/* ---- nghttp2's memory ----
+ * A session has a buffer for the largest frame from its beginning, of which a server that hands its bodies
+ * over (send_data) uses the first hundred bytes. malloc gives it where a handshake's buffers were, in pages
+ * that are there already: they are given back, and come again, zero, when somebody writes to them. */
+
+#define LARGE_BLOCK ((size_t)16 << 10)
+
+static void *allocate(size_t n, void *user)
+{
+    (void)user;
+    uint8_t *p = malloc(n);
+    if (p && n >= LARGE_BLOCK) {
+        const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)p + page - 1) & -page,
+                        to = ((uintptr_t)p + n) & -page;
+        if (to > from)
+            madvise(p + (from - (uintptr_t)p), to - from, MADV_DONTNEED);
+    }
+    return p;
+}
+
+static void release(void *p, void *user)
+{
+    (void)user;
+    free(p);
+}
+
+static void *allocate_zeroed(size_t n, size_t size, void *user)
+{
+    (void)user;
+    return calloc(n, size);
+}
+
+/* Which is how nghttp2 makes its buffers. */
+static void *reallocate(void *p, size_t n, void *user)
+{
+    return p ? realloc(p, n) : allocate(n, user);
+}
+
+static nghttp2_mem memory = {NULL, allocate, release, allocate_zeroed,
+                             reallocate}; /* copied by each session */
 
 void *http2_stream_of(const struct http2_core *c, int32_t id)
 {
@@ -99,8 +143,8 @@ int http2_core_init(struct http2_core *c, bool server, nghttp2_session_callbacks
     if (r == 0) {
         nghttp2_option_set_max_outbound_ack(option, HTTP2_ACKS_MAX);
         nghttp2_session_callbacks_set_send_data_callback(callbacks, send_data);
-        r = server ? nghttp2_session_server_new2(&c->session, callbacks, c, option)
-                   : nghttp2_session_client_new2(&c->session, callbacks, c, option);
+        r = server ? nghttp2_session_server_new3(&c->session, callbacks, c, option, &memory)
+                   : nghttp2_session_client_new3(&c->session, callbacks, c, option, &memory);
     }
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
