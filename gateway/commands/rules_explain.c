@@ -162,39 +162,20 @@ static void put_reason(const struct asked *a, const char *what, struct bytes tex
 
 /* ---- why ----------------------------------------------------------------------------------- */
 
-static uint32_t position_of(const struct asked *a, uint32_t frame)
+struct telling {
+    const struct asked *asked;
+    bool json;
+};
+
+static void tell(void *context, const struct rules_reason *r)
 {
-    for (uint32_t i = 0; i < a->explained.n_frames; i++) {
-        if (a->explained.frames[i] == frame)
-            return i;
-    }
-    return RULES_NONE;
+    const struct telling *t = context;
+    put_reason(t->asked, r->what, r->text, r->place, r->position, t->json);
 }
 
 static void put_conditions(const struct asked *a, const struct rule_sample *where, bool json)
 {
-    struct rules_because because[BECAUSE_MAX];
-    uint32_t n = rules_explain(&a->explained, where, because, BECAUSE_MAX);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct rule_sample *s = because[i].condition;
-        struct bytes text = s->name.n > 0 ? s->name : source_at(a, s->place);
-        put_reason(a, "where", text, s->place, because[i].position, json);
-    }
-}
-
-static void put_tables(const struct asked *a, const struct rule_source *source, bool json)
-{
-    const struct rule_table *table;
-    for (uint32_t i = 0; (table = rules_program_table(a->x->program, i)); i++) {
-        uint32_t row, frame;
-        if (!rules_source_asks(source, table) ||
-            !rules_matcher_why(a->explained.matcher, &a->verdict, a->explained.asker, table, &row, &frame))
-            continue;
-        char text[160];
-        snprintf(text, sizeof text, "%.*s, row %u", BYTES_FMT(table->name), row + 1);
-        put_reason(a, "table", bytes_str(text), table->rows[row].place,
-                   frame == RULES_NONE ? RULES_NONE : position_of(a, frame), json);
-    }
+    rules_reasons_where(&a->explained, a->x->command->set, where, tell, &(struct telling){a, json});
 }
 
 static bool is_wanted(const struct asked *a, uint32_t metric)
@@ -220,11 +201,7 @@ static void put_entry(const struct asked *a, const struct rules_entry *entry)
         put_labels(a, entry->series, false);
         putchar('\n');
     }
-    if (source->each)
-        put_reason(a, "each", source->distinct ? BYTES_LIT("distinct frame") : BYTES_LIT("frame"),
-                   source->place, RULES_NONE, json);
-    put_conditions(a, source->where, json);
-    put_tables(a, source, json);
+    rules_reasons(&a->explained, a->x->program, a->x->command->set, source, tell, &(struct telling){a, json});
     if (json)
         json_close(j, ']'), json_close(j, '}');
 }

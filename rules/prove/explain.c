@@ -11,11 +11,13 @@
  */
 #include "rules/prove/explain.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/macros.h"
 #include "rules/match/parts.h"
+#include "rules/source/place.h"
 
 #define DEPTH_MAX 64u
 /* Definitions may use each other 32 in a row and each several times; nobody reads an explanation of more. */
@@ -223,6 +225,52 @@ uint32_t rules_explain(const struct rules_explained *x, const struct rule_sample
         explain(&to, where, DEPTH_MAX);
     eval_release(&e);
     return to.n;
+}
+
+/* ---- in words -------------------------------------------------------------------------------- */
+
+#define BECAUSE_MAX 32u
+
+void rules_reasons_where(const struct rules_explained *x, const struct rule_set *set,
+                         const struct rule_sample *where, rules_reason_told *tell, void *context)
+{
+    struct rules_because because[BECAUSE_MAX];
+    const uint32_t n = rules_explain(x, where, because, BECAUSE_MAX);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct rule_sample *s = because[i].condition;
+        const struct bytes text =
+            s->name.n > 0 ? s->name : place_source(&set->files[s->place.file], s->place);
+        tell(context, &(struct rules_reason){"where", text, s->place, because[i].position});
+    }
+}
+
+static uint32_t position_of(const struct rules_explained *x, uint32_t frame)
+{
+    for (uint32_t i = 0; i < x->n_frames; i++)
+        if (x->frames[i] == frame)
+            return i;
+    return RULES_NONE;
+}
+
+void rules_reasons(const struct rules_explained *x, const struct rules_program *p, const struct rule_set *set,
+                   const struct rule_source *source, rules_reason_told *tell, void *context)
+{
+    const struct rule_table *table;
+    if (source->each)
+        tell(context, &(struct rules_reason){
+                          "each", source->distinct ? BYTES_LIT("distinct frame") : BYTES_LIT("frame"),
+                          source->place, RULES_NONE});
+    rules_reasons_where(x, set, source->where, tell, context);
+    for (uint32_t i = 0; (table = rules_program_table(p, i)); i++) {
+        uint32_t row, frame;
+        char text[160];
+        if (!rules_source_asks(source, table) ||
+            !rules_matcher_why(x->matcher, x->verdict, x->asker, table, &row, &frame))
+            continue;
+        snprintf(text, sizeof text, "%.*s, row %u", BYTES_FMT(table->name), row + 1);
+        tell(context, &(struct rules_reason){"table", bytes_str(text), table->rows[row].place,
+                                             frame == RULES_NONE ? RULES_NONE : position_of(x, frame)});
+    }
 }
 
 /* ---- why not --------------------------------------------------------------------------------- */

@@ -34,6 +34,21 @@ uint32_t rules_explain(const struct rules_explained *x, const struct rule_sample
 uint32_t rules_explain_not(const struct rules_explained *x, const struct rule_sample *where,
                            struct rules_because *ret, uint32_t max);
 
+/* Why an entry of a source was made, one reason after the other: what counts each frame, the conditions of
+ * `where`, the rows of tables. */
+struct rules_reason {
+    const char *what;  /* "each", "where" or "table" */
+    struct bytes text; /* the definition's name, or what stands there; until the call is over */
+    struct rule_place place;
+    uint32_t position; /* the frame that decided; RULES_NONE: none alone */
+};
+typedef void rules_reason_told(void *context, const struct rules_reason *reason);
+void rules_reasons(const struct rules_explained *x, const struct rules_program *p, const struct rule_set *set,
+                   const struct rule_source *source, rules_reason_told *tell, void *context);
+/* Those of a `where` alone. */
+void rules_reasons_where(const struct rules_explained *x, const struct rule_set *set,
+                         const struct rule_sample *where, rules_reason_told *tell, void *context);
+
 /* Whether the source is in a set of rules_matcher_active: whether its `on` takes the profile. */
 bool rules_is_active(const struct rules_explained *x, uint32_t active, uint32_t source);
 
