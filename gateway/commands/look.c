@@ -13,6 +13,7 @@
 #include "gateway/commands/capture_file.h"
 #include "gateway/commands/command.h"
 #include "gateway/look/tap.h"
+#include "gateway/run/counting.h"
 #include "gateway/run/looking.h"
 #include "gateway/ui/ui.h"
 #include "proto/base/clock.h"
@@ -96,6 +97,11 @@ static int begin(struct viewer *v, const char *listen, struct error *e)
     const int r = looking_new(&v->looking, v->config, v->loop, &v->budget, e);
     if (r < 0)
         return r;
+    struct counting *counting = counting_new(v->config, e); /* the shipped rules */
+    if (!counting)
+        return -EINVAL;
+    looking_set_counting(v->looking, counting);
+    counting_drop(counting);
     v->tap = looking_tap(v->looking);
     v->interrupt = io_signal_new(v->loop, SIGINT, on_signal, v);
     v->terminate = io_signal_new(v->loop, SIGTERM, on_signal, v);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "gateway/look/judge.h"
 #include "gateway/look/parts.h"
 #include "proto/base/clock.h"
 
@@ -51,9 +52,13 @@ int look_tree_of(const struct look_asked *asked, struct look_tree *ret, struct l
     for (uint32_t i = 0; i < n && r == 0; i++)
         r = look_tree_gather(ret, i, asked->store, &q->select[i], asked->deadline_ns, &found[i]);
     if (r == 0 && q->filter.p)
-        r = look_tree_filter(ret, q->filter);
+        r = look_tree_filter(ret, q->filter, false);
+    if (r == 0 && q->function.p && q->endpoint == LOOK_RULES)
+        r = look_tree_filter(ret, q->function, true);
     if (r == 0 && q->under)
         r = look_tree_under(ret, q->under, q->n_under);
+    for (uint32_t i = 0; i < n && r == 0 && q->metric.p; i++)
+        r = look_tree_metric(ret, i, asked);
     return r == 0 ? look_tree_sum(ret) : r;
 }
 
@@ -131,6 +136,7 @@ static int write_json(const struct look_asked *asked, struct buffer *out)
         [LOOK_LABELS] = look_write_labels,     [LOOK_SERIES] = look_write_series,
         [LOOK_FLAME] = look_write_flame,       [LOOK_DIFF] = look_write_diff,
         [LOOK_SANDWICH] = look_write_sandwich, [LOOK_TOP] = look_write_top,
+        [LOOK_RULES] = look_write_rules,       [LOOK_EXAMPLES] = look_write_examples,
         [LOOK_STATUS] = write_status,
     };
     struct json j = JSON_INIT(out);
@@ -165,7 +171,11 @@ int look_answer(struct look_store *s, enum look_endpoint endpoint, struct bytes 
     } else if (r == 0) {
         const struct look_asked asked = {s, &q, deadline_ns, &budget};
         r = write_answer(&asked, ret);
-        if (r == LOOK_TOO_LONG)
+        if (r == LOOK_NO_RULES)
+            r = look_answer_error(ret, 400, "there are no rules to ask");
+        else if (r == LOOK_NO_METRIC)
+            r = look_answer_error(ret, 400, "metric: the rules have none of this name, or it is off");
+        else if (r == LOOK_TOO_LONG)
             r = look_answer_error(ret, 504, "it takes too long; ask for less time or one service");
         else if (r < 0 && buffer_is_short_of(&ret->body, LOOK_ANSWER_ROOM))
             r = look_answer_error(ret, 400,

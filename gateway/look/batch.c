@@ -14,6 +14,7 @@ struct look_batch *look_batch_new(struct budget *budget)
         return NULL;
     b->budget = budget;
     b->strings.budget = b->frames.budget = b->stacks.budget = b->series.budget = b->events.budget = budget;
+    b->examples.budget = budget;
     b->string_of.budget = b->series_of.budget = budget;
     if (vec_append(&b->strings, (struct look_text){0}) < 0)
         return look_batch_free(b);
@@ -30,6 +31,7 @@ struct look_batch *look_batch_free(struct look_batch *b)
     vec_release(&b->stacks);
     vec_release(&b->series);
     vec_release(&b->events);
+    vec_release(&b->examples);
     idmap_release(&b->string_of);
     idmap_release(&b->series_of);
     budget_refund(b->budget, b->charged + sizeof *b);

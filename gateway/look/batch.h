@@ -21,6 +21,9 @@
 /* Of a name, as it is kept. */
 #define LOOK_NAME_MAX 4096u
 
+/* The frame of a sample without a stack. */
+#define LOOK_NO_STACK "[no stack]"
+
 /* Strings 0. */
 #define LOOK_EMPTY 0u
 
@@ -56,6 +59,14 @@ struct look_event {
 };
 #define LOOK_SEEN_ONE 256u
 
+/* A sample that says which trace it is of. */
+struct look_batch_example {
+    uint32_t at, series, stack; /* as of an event; never LOOK_NOT_KEPT */
+    uint64_t value;             /* its own */
+    uint8_t trace[16], span[8]; /* span: zeroes where it says none */
+};
+#define LOOK_BATCH_EXAMPLES 256u /* of all that came, chosen by chance */
+
 struct look_text {
     uint32_t at, n; /* in the batch's text */
 };
@@ -67,6 +78,8 @@ struct look_batch {
     VEC(struct look_stack) stacks;
     VEC(struct look_series) series;
     VEC(struct look_event) events;
+    VEC(struct look_batch_example) examples;
+    uint64_t n_linked;           /* samples that could have been one */
     uint32_t demand[LOOK_RATES]; /* samples that came, kept or not, by place */
     uint64_t late;               /* samples whose time was not of now */
     uint64_t lost;               /* samples for which there was no memory */

@@ -19,7 +19,8 @@ struct look_epoch *look_epoch_new(struct budget *parent, uint64_t now_ns)
     e->budget = (struct budget)BUDGET_INIT(SIZE_MAX, parent);
     e->series.budget = e->coarse_of.budget = e->stacks.budget = &e->budget;
     e->series_of.budget = e->stack_of.budget = &e->budget;
-    e->slices.budget = e->open.budget = &e->budget;
+    e->slices.budget = e->open.budget = e->examples.budget = e->old_examples.budget = &e->budget;
+    rng_seed(&e->rng, hash_seed() ^ now_ns);
     e->began_ns = now_ns;
     e->oldest = UINT32_MAX;
     if (look_dict_init(&e->dict, &e->budget) < 0)
@@ -43,6 +44,8 @@ struct look_epoch *look_epoch_free(struct look_epoch *e)
     hash_table_release(&e->stack_of);
     vec_release(&e->slices);
     vec_release(&e->open);
+    vec_release(&e->examples);
+    vec_release(&e->old_examples);
     if (e->budget.parent)
         budget_refund(e->budget.parent, e->budget.used);
     free(e);
@@ -90,6 +93,26 @@ int look_epoch_know_stack(struct look_epoch *e, uint64_t hash, uint32_t node)
         return -ENOMEM;
     e->stacks.p[e->stacks.n++] = (struct look_known_stack){hash, node};
     return 0;
+}
+
+/* ---- examples ------------------------------------------------------------------------------ */
+
+/* The last ones in turn; of those that they replace, each is as likely kept as any other. */
+void look_epoch_add_example(struct look_epoch *e, const struct look_example *example)
+{
+    if (e->n_examples < LOOK_EXAMPLES_EACH) {
+        e->n_examples += vec_append(&e->examples, *example) == 0;
+        return;
+    }
+    struct look_example *place = &e->examples.p[e->n_examples++ % LOOK_EXAMPLES_EACH];
+    const uint64_t n_old = e->n_examples - LOOK_EXAMPLES_EACH;
+    const uint64_t chosen =
+        n_old <= LOOK_EXAMPLES_EACH ? n_old - 1 : (uint64_t)(rng_unit(&e->rng) * (double)n_old);
+    if (chosen < e->old_examples.n)
+        e->old_examples.p[chosen] = *place;
+    else if (chosen < LOOK_EXAMPLES_EACH)
+        vec_append(&e->old_examples, *place); /* without memory it is none */
+    *place = *example;
 }
 
 /* ---- slices -------------------------------------------------------------------------------- */

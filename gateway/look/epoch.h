@@ -9,6 +9,7 @@
 
 #include "gateway/look/dict.h"
 #include "gateway/look/slice.h"
+#include "proto/base/rng.h"
 
 /* Series of an epoch; with more, threads become "[other]", then containers and executables, then hosts, then
  * services. */
@@ -36,6 +37,16 @@ struct look_open {
     look_pairs pairs;
 };
 
+/* A sample whose trace is known. */
+struct look_example {
+    uint32_t at, series, node; /* fine slice */
+    uint64_t value;
+    uint8_t trace[16], span[8];
+};
+
+/* Of an epoch: so many of the last ones, and as many of those before, chosen by chance. In memory only. */
+#define LOOK_EXAMPLES_EACH 4096u
+
 struct look_epoch {
     struct budget budget;
     struct look_dict dict;
@@ -45,6 +56,9 @@ struct look_epoch {
     struct hash_table series_of, stack_of;
     VEC(struct look_slice) slices;
     VEC(struct look_open) open;
+    VEC(struct look_example) examples, old_examples;
+    uint64_t n_examples; /* that were offered */
+    struct rng rng;
     uint64_t id;             /* its file's; 0: none yet */
     bool is_read;            /* of a file: fine slices in it are part of no coarse one */
     uint64_t began_ns;       /* Unix time */
@@ -65,6 +79,9 @@ int look_epoch_know_stack(struct look_epoch *e, uint64_t hash, uint32_t node);
 
 /* Adds to the open slice of that time. 0 or -ENOMEM. */
 int look_epoch_add(struct look_epoch *e, enum look_level level, uint32_t at, const struct look_pair *pair);
+
+/* Takes an example, for which another one may have to make room. Without memory it is none. */
+void look_epoch_add_example(struct look_epoch *e, const struct look_example *example);
 
 /* Seals the open slices that `is_over` takes. A fine one is then part of its coarse one, too. What there is
  * no memory for stays open; 0 or -ENOMEM. */

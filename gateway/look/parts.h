@@ -22,7 +22,7 @@ struct look_asked {
     struct budget *budget; /* of the answer */
 };
 
-/* Each writes the whole answer. 0, LOOK_TOO_LONG, -ENOMEM or -ENOBUFS. */
+/* Each writes the whole answer. 0, LOOK_TOO_LONG, a condition of judge.h, -ENOMEM or -ENOBUFS. */
 int look_write_lists(const struct look_asked *asked, struct json *j); /* types, services */
 int look_write_labels(const struct look_asked *asked, struct json *j);
 int look_write_series(const struct look_asked *asked, struct json *j);
@@ -30,6 +30,8 @@ int look_write_flame(const struct look_asked *asked, struct json *j);
 int look_write_diff(const struct look_asked *asked, struct json *j);
 int look_write_sandwich(const struct look_asked *asked, struct json *j);
 int look_write_top(const struct look_asked *asked, struct json *j);
+int look_write_rules(const struct look_asked *asked, struct json *j);
+int look_write_examples(const struct look_asked *asked, struct json *j);
 int look_write_folded(const struct look_asked *asked, struct buffer *out);
 int look_write_pprof(const struct look_asked *asked, struct buffer *out);
 

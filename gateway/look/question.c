@@ -87,6 +87,20 @@ static int put_by(struct look_question *q, struct bytes name, struct bytes value
     return wrong(e, name, "function, library or file");
 }
 
+static int put_trace(struct look_question *q, struct bytes name, struct bytes value, struct error *e)
+{
+    for (uint32_t i = 0; i < sizeof q->trace; i++) {
+        const int high = value.n == 32 ? bytes_hex_value(value.p[2 * i]) : -1;
+        const int low = high < 0 ? -1 : bytes_hex_value(value.p[2 * i + 1]);
+        if (low < 0)
+            return wrong(e, name, "32 hexadecimal digits");
+        q->trace[i] = (uint8_t)(high << 4 | low);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        q->select[i].trace = bytes_of(q->trace, sizeof q->trace);
+    return 0;
+}
+
 /* Parameters of one endpoint or another; what is not known is passed over, since tools add their own. */
 static int put(struct look_question *q, struct bytes name, struct bytes value, struct error *e)
 {
@@ -106,12 +120,18 @@ static int put(struct look_question *q, struct bytes name, struct bytes value, s
         return put_by(q, name, value, e);
     if (bytes_is(name, "root"))
         return vec_append(&q->root, value);
+    if (bytes_is(name, "trace_id"))
+        return put_trace(q, name, value, e);
+    if (bytes_starts(name, "metric."))
+        return vec_append(&q->metric_labels, (struct look_metric_label){bytes_from(name, 7), value});
     if (bytes_is(name, "lines"))
         q->detail = bytes_is(value, "1") || bytes_is(value, "true") ? LOOK_LINES : LOOK_FUNCTIONS;
     else if (bytes_is(name, "sort"))
         q->by_total = bytes_is(value, "total");
     else if (bytes_is(name, "filter"))
         q->filter = value;
+    else if (bytes_is(name, "metric"))
+        q->metric = value;
     else if (bytes_is(name, "function"))
         q->function = value;
     else if (bytes_is(name, "name")) {
@@ -189,5 +209,6 @@ void look_question_release(struct look_question *q)
     look_select_release(&q->select[0]);
     look_select_release(&q->select[1]);
     vec_release(&q->root);
+    vec_release(&q->metric_labels);
     arena_release(&q->arena);
 }

@@ -20,6 +20,8 @@
     X(DIFF, "diff", "two selections in one tree: ?a.from=…&b.from=…")                              \
     X(PPROF, "pprof", "the same as a profile for go tool pprof")                                   \
     X(FOLDED, "folded", "the same as folded stacks")                                               \
+    X(RULES, "rules", "what the rules count of it, and why")                                       \
+    X(EXAMPLES, "examples", "stacks with their traces; ?trace_id=: of one")                        \
     X(STATUS, "status", "what is kept, and in how much memory")
 
 enum look_endpoint {
@@ -34,6 +36,11 @@ enum look_endpoint {
 #define LOOK_NODES_MAX     65536u
 
 enum look_by { LOOK_BY_FUNCTION, LOOK_BY_LIBRARY, LOOK_BY_FILE };
+
+/* That a series of the metric must have. */
+struct look_metric_label {
+    struct bytes name, value;
+};
 
 struct look_question {
     enum look_endpoint endpoint;
@@ -52,6 +59,9 @@ struct look_question {
     enum look_label name;          /* whose values are asked for; LOOK_NO_LABEL: names */
     bool names_unknown;            /* a label that nothing has */
     struct bytes filter, function; /* p NULL: none */
+    struct bytes metric;           /* only what it counts; p NULL: everything */
+    VEC(struct look_metric_label) metric_labels;
+    uint8_t trace[16]; /* of select[0].trace */
 };
 
 /* 0, LOOK_WRONG with *e saying why, or -ENOMEM; released in any case. */

@@ -30,6 +30,7 @@ struct look_select {
     struct bytes type;       /* p NULL: all */
     struct look_matcher matchers[LOOK_MATCHERS_MAX];
     uint32_t n;
+    struct bytes trace; /* 16 bytes: only examples of it; empty: everything */
 };
 
 /* Conditions. */

@@ -233,6 +233,19 @@ static void add_event(struct look_store *s, struct look_epoch *e, const struct l
     s->counts.not_kept += pair.node == LOOK_NODE_NOT_KEPT ? seen : 0;
 }
 
+static void add_example(struct look_store *s, struct look_epoch *e, const struct look_batch *b,
+                        const struct look_batch_example *from)
+{
+    struct look_example x = {.at = from->at,
+                             .series = use_series(s, e, b, from->series),
+                             .node = use_stack(s, e, b, from->stack),
+                             .value = from->value};
+    memcpy(x.trace, from->trace, sizeof x.trace);
+    memcpy(x.span, from->span, sizeof x.span);
+    if (x.series != LOOK_NONE && x.node != LOOK_NODE_NOT_KEPT)
+        look_epoch_add_example(e, &x);
+}
+
 void look_store_add(struct look_store *s, struct look_batch *b, uint64_t now_ns)
 {
     if (!b)
@@ -247,6 +260,8 @@ void look_store_add(struct look_store *s, struct look_batch *b, uint64_t now_ns)
     } else {
         for (uint32_t i = 0; i < b->events.n; i++)
             add_event(s, newest(s), b, &b->events.p[i]);
+        for (uint32_t i = 0; i < b->examples.n; i++)
+            add_example(s, newest(s), b, &b->examples.p[i]);
     }
     look_batch_free(b);
 }

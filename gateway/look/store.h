@@ -33,9 +33,18 @@ struct look_counts {
     uint64_t lost;       /* for want of memory: not in any total */
 };
 
+/* The rules that stacks are asked of; NULLs: none. */
+struct rule_set;
+struct rules_program;
+struct look_rules {
+    const struct rule_set *set;
+    const struct rules_program *program;
+};
+
 struct look_store {
     struct look_store_options options;
-    struct budget budget; /* for taps, too */
+    struct look_rules rules; /* of the question that comes next: whoever asks sets them */
+    struct budget budget;    /* for taps, too */
     struct look_rates rates;
     struct look_epoch *epochs[LOOK_EPOCHS_MAX]; /* the oldest first */
     uint32_t n_epochs;

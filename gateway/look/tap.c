@@ -322,7 +322,7 @@ static int add_frames(struct look_tap *t, struct look_stack *stack, uint32_t fro
     stack->frames_at = b->frames.n;
     if (to - from == 0) { /* a sample without a stack: of the process as a whole */
         struct look_frame frame = {0};
-        int r = add_text(t, BYTES_LIT("[no stack]"), &frame.name);
+        int r = add_text(t, BYTES_LIT(LOOK_NO_STACK), &frame.name);
         r = r < 0 ? r : vec_append(&b->frames, frame);
         stack->n_frames = 1;
         return r;
@@ -598,10 +598,9 @@ static bool weigh(const struct look_tap *t, uint32_t sample, uint64_t *ret_value
         if (base < 0 || base > k->time.limit || (k->time.how == RULES_TIME_VALUES && n_values == 0))
             return false;
         value = base * k->time.factor;
-        if (k->time.how == RULES_TIME_SAMPLES)
-            *ret_samples = (uint64_t)samples;
-        else if (k->period > 0 && bytes_eq(profiles_string(v, k->unit), profiles_string(v, k->period_unit)))
-            *ret_samples = (uint64_t)max_of(base / k->period, (int64_t)1);
+        *ret_samples =
+            (uint64_t)(k->time.how == RULES_TIME_SAMPLES ? samples
+                                                         : rules_time_samples(&k->time, sum, events));
     }
     *ret_value = (uint64_t)value;
     return value > 0;
@@ -611,6 +610,27 @@ static bool weigh(const struct look_tap *t, uint32_t sample, uint64_t *ret_value
 static uint64_t round_at_random(struct look_tap *t, double x)
 {
     return x >= 0x1p62 ? 1ull << 62 : (uint64_t)(x + rng_unit(&t->rng));
+}
+
+/* A sample of a trace, which is as likely an example as any other one of this second. */
+static void note_example(struct look_tap *t, const struct look_event *event, uint32_t sample, uint64_t value)
+{
+    const struct profiles *v = t->view;
+    const uint32_t link = v->sample.link[sample];
+    struct look_batch *b = t->batch;
+    struct look_batch_example e = {
+        .at = event->at, .series = event->series, .stack = event->stack, .value = value};
+    memcpy(e.trace, v->body.p + v->link.trace_at[link], sizeof e.trace);
+    if (v->link.span_at[link] != 0)
+        memcpy(e.span, v->body.p + v->link.span_at[link], sizeof e.span);
+    if (b->n_linked++ < LOOK_BATCH_EXAMPLES) {
+        if (vec_append(&b->examples, e) < 0)
+            return; /* the numbers do not need it */
+    } else {
+        const uint64_t place = (uint64_t)(rng_unit(&t->rng) * (double)b->n_linked);
+        if (place < b->examples.n)
+            b->examples.p[place] = e;
+    }
 }
 
 static int keep(struct look_tap *t, uint32_t at, uint32_t sample, uint32_t p)
@@ -631,6 +651,8 @@ static int keep(struct look_tap *t, uint32_t at, uint32_t sample, uint32_t p)
         .seen = samples >= 1ull << 48 ? 1ull << 56 : samples * LOOK_SEEN_ONE,
         .value = value,
     };
+    if (unlikely(t->view->link.trace_at[t->view->sample.link[sample]] != 0) && stack != LOOK_NOT_KEPT)
+        note_example(t, &event, sample, value);
     if (unlikely(p < LOOK_RATES_ONE)) {
         event.seen = round_at_random(t, (double)event.seen * times);
         event.value = round_at_random(t, (double)value * times);

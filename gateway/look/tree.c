@@ -146,6 +146,54 @@ int look_visit(struct look_store *s, const struct look_visit *visit, struct look
     return r;
 }
 
+/* ---- examples ------------------------------------------------------------------------------ */
+
+static int visit_example(struct visiting *v, const struct look_visit_examples *visit,
+                         const struct look_example *x)
+{
+    const uint64_t at = x->at * LOOK_SLICE_NS;
+    const struct bytes trace = visit->select->trace;
+    if (!v->wanted[x->series] || at < v->found->from_ns || at >= v->found->to_ns ||
+        (trace.n > 0 && memcmp(trace.p, x->trace, sizeof x->trace) != 0))
+        return 0;
+    v->found->total = look_add(v->found->total, x->value);
+    v->found->kept++;
+    v->found->seen += LOOK_SEEN_ONE;
+    return visit->show(visit->context, v->epoch, x);
+}
+
+static int visit_examples_of(struct visiting *v, const struct look_visit_examples *visit)
+{
+    struct look_epoch *e = v->epoch;
+    VEC(uint8_t) wanted = {.budget = visit->budget};
+    int r = vec_extend(&wanted, e->series.n + 1);
+    if (r == 0)
+        r = look_select_series(visit->select, e, wanted.p);
+    v->wanted = wanted.p;
+    if (r == 0 && visit->begin)
+        r = visit->begin(visit->context, e);
+    for (uint32_t i = 0; i < e->examples.n && r == 0; i++)
+        r = visit_example(v, visit, &e->examples.p[i]);
+    for (uint32_t i = 0; i < e->old_examples.n && r == 0; i++)
+        r = visit_example(v, visit, &e->old_examples.p[i]);
+    if (r == 0 && visit->end)
+        r = visit->end(visit->context, e);
+    vec_release(&wanted);
+    return r;
+}
+
+int look_visit_examples(struct look_store *s, const struct look_visit_examples *visit, struct look_found *ret)
+{
+    uint32_t from, to;
+    int r = 0;
+    look_range(s, visit->select, false, ret, &from, &to);
+    for (uint32_t i = 0; i < s->n_epochs && r == 0; i++) {
+        struct visiting v = {.epoch = s->epochs[i], .found = ret};
+        r = visit_examples_of(&v, visit);
+    }
+    return r;
+}
+
 /* ---- into a tree --------------------------------------------------------------------------- */
 
 struct gathering {
@@ -162,19 +210,32 @@ static int begin_epoch(void *context, struct look_epoch *e)
     return vec_extend(&g->value, e->dict.nodes.n);
 }
 
+static int note_unit(struct gathering *g, const struct look_epoch *e, uint32_t series)
+{
+    if (g->unit.n > 0)
+        return 0;
+    const uint32_t unit =
+        look_dict_string(&g->tree->dict, intern_get(&e->dict.strings, e->series.p[series].unit));
+    if (unit == LOOK_NONE)
+        return -ENOMEM;
+    g->unit = intern_get(&g->tree->dict.strings, unit);
+    return 0;
+}
+
 static int add_section(void *context, struct look_epoch *e, uint64_t at_ns,
                        const struct look_section *section)
 {
     struct gathering *g = context;
     look_pairs_add(section->pairs, g->value.p, g->value.n);
-    if (g->unit.n == 0) {
-        const uint32_t unit =
-            look_dict_string(&g->tree->dict, intern_get(&e->dict.strings, e->series.p[section->series].unit));
-        if (unit == LOOK_NONE)
-            return -ENOMEM;
-        g->unit = intern_get(&g->tree->dict.strings, unit);
-    }
-    return 0;
+    return note_unit(g, e, section->series);
+}
+
+static int add_example(void *context, struct look_epoch *e, const struct look_example *x)
+{
+    struct gathering *g = context;
+    if (x->node < g->value.n)
+        g->value.p[x->node] = look_add(g->value.p[x->node], x->value);
+    return note_unit(g, e, x->series);
 }
 
 typedef VEC(uint32_t) numbers;
@@ -249,7 +310,8 @@ int look_tree_gather(struct look_tree *t, uint32_t side, struct look_store *s,
         .context = &g,
         .budget = t->budget,
     };
-    int r = look_visit(s, &visit, ret);
+    const struct look_visit_examples examples = {select, begin_epoch, add_example, end_epoch, &g, t->budget};
+    int r = select->trace.n > 0 ? look_visit_examples(s, &examples, ret) : look_visit(s, &visit, ret);
     ret->unit = g.unit;
     vec_release(&g.value);
     return r;
@@ -257,7 +319,12 @@ int look_tree_gather(struct look_tree *t, uint32_t side, struct look_store *s,
 
 /* ---- afterwards ---------------------------------------------------------------------------- */
 
-int look_tree_filter(struct look_tree *t, struct bytes text)
+static bool has_text(struct bytes name, struct bytes text)
+{
+    return text.n <= name.n && memmem(name.p, name.n, text.p, text.n) != NULL;
+}
+
+int look_tree_filter(struct look_tree *t, struct bytes text, bool is_whole)
 {
     const uint32_t n = t->dict.nodes.n;
     VEC(uint8_t) has = {.budget = t->budget};
@@ -265,8 +332,7 @@ int look_tree_filter(struct look_tree *t, struct bytes text)
     for (uint32_t i = 1; r == 0 && i < n; i++) {
         const struct look_node *node = &t->dict.nodes.p[i];
         const struct bytes name = intern_get(&t->dict.strings, t->dict.frames.p[node->frame].name);
-        has.p[i] =
-            has.p[node->parent] || (text.n <= name.n && memmem(name.p, name.n, text.p, text.n) != NULL);
+        has.p[i] = has.p[node->parent] || (is_whole ? bytes_eq(name, text) : has_text(name, text));
         for (uint32_t side = 0; side < LOOK_SIDES; side++)
             if (!has.p[i] && i < t->self[side].n)
                 t->self[side].p[i] = 0;

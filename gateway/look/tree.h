@@ -54,12 +54,25 @@ struct look_visit {
 /* 0, LOOK_TOO_LONG, -ENOMEM, or what they gave that was not 0. *ret is filled but for unit. */
 int look_visit(struct look_store *s, const struct look_visit *visit, struct look_found *ret);
 
-/* Adds all of a selection to a side. As look_visit. */
+/* Calls show for each example that a selection takes, which is of its trace if it names one. `begin` and
+ * `end` are of an epoch, and may be NULL. As look_visit. */
+struct look_visit_examples {
+    const struct look_select *select;
+    int (*begin)(void *context, struct look_epoch *e);
+    int (*show)(void *context, struct look_epoch *e, const struct look_example *example);
+    int (*end)(void *context, struct look_epoch *e);
+    void *context;
+    struct budget *budget;
+};
+int look_visit_examples(struct look_store *s, const struct look_visit_examples *visit,
+                        struct look_found *ret);
+
+/* Adds all of a selection to a side; of one that names a trace its examples. As look_visit. */
 int look_tree_gather(struct look_tree *t, uint32_t side, struct look_store *s,
                      const struct look_select *select, uint64_t deadline_ns, struct look_found *ret);
 
-/* Leaves out stacks without a frame whose name contains the text. 0 or -ENOMEM. */
-int look_tree_filter(struct look_tree *t, struct bytes text);
+/* Leaves out stacks without a frame whose name contains the text, or is it. 0 or -ENOMEM. */
+int look_tree_filter(struct look_tree *t, struct bytes text, bool is_whole);
 
 /* Leaves out stacks that do not begin with these n functions, the outermost first. 0 or -ENOMEM. */
 int look_tree_under(struct look_tree *t, const struct bytes *names, uint32_t n);

@@ -253,6 +253,7 @@ static int start(struct gateway *g, struct error *e)
     if (!g->on_term || !g->on_int || !g->on_hup)
         return error_set(e, -ENOMEM, "out of memory");
     r = looking_new(&g->looking, g->config, g->loop, &g->budget, e);
+    looking_set_counting(g->looking, g->counting);
     r = r < 0 ? r : start_admin(g, e);
     r = r < 0 ? r : start_listening(g, e);
     r = r < 0 ? r : gateway_begin_scraping(g, g->config, &g->scraping, e);

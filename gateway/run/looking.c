@@ -14,6 +14,7 @@
 #include "gateway/look/answer.h"
 #include "gateway/look/querier.h"
 #include "gateway/look/tap.h"
+#include "gateway/run/counting.h"
 #include "gateway/run/door.h"
 #include "gateway/run/merger.h"
 #include "proto/base/clock.h"
@@ -46,6 +47,7 @@ struct looking {
     struct io_loop *loop;
     struct merger *thread;
     struct look_store *store;
+    struct counting *counting;         /* whose rules are asked; NULL: there are none */
     struct look_batch *waiting, **end; /* a list, the first to come first, and where the next one goes */
     struct look_batch *working;        /* another, the thread's while the job is on its way */
     struct merger_job taking;
@@ -125,6 +127,7 @@ struct asking {
     bool has_place;    /* it is one of n_questions */
     bool wants_gzip;
     uint64_t deadline_ns;
+    struct counting *counting; /* as it was when it was asked, or NULL */
     struct look_answer answer;
     bool is_done; /* it is answered, and its reader has yet to take it: he has one of the places as long */
     int r;
@@ -182,6 +185,9 @@ static int answer_call(struct asking *a)
 static void work(void *arg)
 {
     struct asking *a = arg;
+    const struct counting *c = a->counting;
+    a->looking->store->rules =
+        c ? (struct look_rules){c->rules.set, c->rules.program} : (struct look_rules){0};
     a->r = a->call ? answer_call(a)
                    : look_answer(a->looking->store, a->endpoint, bytes_of(a->query, a->n), clock_realtime(),
                                  a->deadline_ns, &a->answer);
@@ -227,6 +233,7 @@ static void refuse(struct http_exchange *x, uint32_t status, const char *words)
 static void asking_free(struct asking *a)
 {
     a->looking->n_questions -= a->has_place;
+    counting_drop(a->counting);
     if (a->call) {
         budget_refund(&a->looking->bodies, a->call->body.n);
         buffer_release(&a->call->body);
@@ -275,6 +282,7 @@ static const struct http_handler handler = {on_head, on_body, on_end, on_close};
 static void post_question(struct asking *a)
 {
     a->has_place = true;
+    a->counting = a->looking->counting ? counting_use(a->looking->counting) : NULL;
     a->looking->n_questions++;
     a->job = (struct merger_job){.work = work, .done = done, .arg = a};
     merger_post(a->looking->thread, &a->job);
@@ -507,6 +515,14 @@ int looking_new(struct looking **ret, const struct config *c, struct io_loop *lo
     return 0;
 }
 
+void looking_set_counting(struct looking *l, struct counting *c)
+{
+    if (!l)
+        return;
+    counting_drop(l->counting);
+    l->counting = counting_use(c);
+}
+
 void looking_end(struct looking *l)
 {
     while (l && !merger_is_over(l->thread))
@@ -519,6 +535,7 @@ struct looking *looking_free(struct looking *l)
         return NULL;
     merger_free(l->thread);
     look_store_free(l->store);
+    counting_drop(l->counting);
     free(l);
     return NULL;
 }

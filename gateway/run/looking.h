@@ -12,6 +12,7 @@
 #include "gateway/look/querier.h"
 #include "proto/base/budget.h"
 
+struct counting;
 struct io_loop;
 struct look_batch;
 struct look_tap;
@@ -25,6 +26,9 @@ int looking_new(struct looking **ret, const struct config *c, struct io_loop *lo
  * and who counts has handed over for the last time; then taps are freed, and then this. NULL is fine. */
 void looking_end(struct looking *l);
 struct looking *looking_free(struct looking *l);
+
+/* Whose rules questions are about from here on; one user more. `l` NULL: nothing. */
+void looking_set_counting(struct looking *l, struct counting *c);
 
 /* For a thread that counts. NULL when memory is out. */
 struct look_tap *looking_tap(struct looking *l);

@@ -273,6 +273,7 @@ static void take_all(struct gateway *g, struct news *n)
     g->triggers = take_ptr(n->triggers);
     counting_drop(g->counting);
     g->counting = take_ptr(n->counting);
+    looking_set_counting(g->looking, g->counting);
     if (n->credentials)
         access_take(g->receivers.access, take_ptr(n->credentials));
     if (n->admin_credentials)

@@ -11,7 +11,7 @@ import pytest
 from programs import BUILD, PATIENCE, Gateway, captures, running, wait_for
 
 ON = "look: { memory: 64MiB }\n"
-ENDPOINTS = ("types", "services", "labels", "series", "flame", "top", "sandwich", "diff", "pprof", "folded", "status")
+ENDPOINTS = ("types", "services", "labels", "series", "flame", "top", "sandwich", "diff", "pprof", "folded", "rules", "examples", "status")
 
 
 def ask(gateway, path, headers=None, method="GET", **parameters):
@@ -62,6 +62,30 @@ def test_all_cpu_time_is_in_the_flame(gateway):
     assert {"runtime.goexit", "entry_SYSCALL_64_after_hwframe"} <= names
     _, _, folded = ask(gateway, "folded")
     assert sum(int(line.rsplit(b" ", 1)[1]) for line in folded.splitlines()) == flame["node"]["total"][0]
+
+
+def test_the_rules_say_of_stacks_what_was_counted(gateway):
+    """Asked anew of what is kept, rules that read no attributes say what they counted: metric by metric, label by label."""
+    said = look(gateway, "rules", limit=1000)
+    assert said["asked"] == said["total"] and said["more"] == 0
+    counted = {}
+    for line in gateway.get("/metrics").splitlines():
+        if line.startswith(("profile_cpu_", "profile_alloc_", "profile_crypto_", "profile_lock_", "profile_serialization_")) and "_seconds_total{" in line:
+            name, value = line.split("_seconds_total{")[0], float(line.rsplit("} ", 1)[1].split()[0])
+            counted[name] = counted.get(name, 0) + value
+    assert len(counted) >= 5
+    for name, value in counted.items():
+        rows = [r for r in said["rows"] if r["metric"].replace(".", "_") == name]
+        assert sum(r["value"] for r in rows) == pytest.approx(value * 1e9, abs=2), name
+        for row in rows:
+            assert all(r["line"] > 0 and r["file"].endswith(".rules") for r in row["because"])
+            assert all(row["stack"][r["frame"]] == r["is"] for r in row["because"] if "frame" in r and r["frame"] < len(row["stack"]))
+    kernel = [r for r in said["rows"] if r["metric"] == "profile.cpu.time" and r["labels"]["mode"] == "kernel"]
+    flame = look(gateway, "flame", metric="profile.cpu.time", **{"metric.mode": "kernel"})
+    assert flame["node"]["total"][0] == sum(r["value"] for r in kernel) > 0
+    of_one = look(gateway, "rules", function="runtime.mallocgc")
+    assert {r["labels"].get("runtime") for r in of_one["rows"] if r["metric"] == "profile.cpu.time"} == {"go"}
+    assert ask(gateway, "top", metric="no.such")[0] == 400
 
 
 def test_each_endpoint_answers(gateway):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* needs: proto/otlp/view rules/match proto/pprof proto/coding dep_jsonc */
+/* needs: proto/otlp/view rules rules/match rules/program proto/pprof proto/coding dep_jsonc */
 /* What is answered of real requests: trees that add up, the same numbers by every endpoint, and words for
  * what is wrong. */
 #include "gateway/look/answer.h"
@@ -11,6 +11,8 @@
 #include "gateway/look/tap.h"
 #include "proto/base/clock.h"
 #include "proto/pprof/pprof.h"
+#include "rules/compile.h"
+#include "rules/program/program.h"
 #include "tests/lib/unit.h"
 
 #define NOW (1795338000ull * NSEC_PER_SEC)
@@ -341,6 +343,10 @@ UNIT(what_is_wrong_is_said)
         {LOOK_SERIES, "step=0"},
         {LOOK_DIFF, "a.query={"},
         {LOOK_FLAME, "from=2026-01-01"},
+        {LOOK_FLAME, "trace_id=0102"},
+        {LOOK_FLAME, "trace_id=0102030405060708090a0b0c0d0e0f1x"},
+        {LOOK_FLAME, "metric=profile.cpu.time"}, /* there are no rules here */
+        {LOOK_RULES, ""},
     };
     begin();
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -355,9 +361,134 @@ UNIT(an_empty_store_answers)
     const struct look_store_options options = {1u << 20, NSEC_PER_SEC, 1};
     store = unit_made(look_store_new(&options, NULL));
     for (uint32_t i = 0; i < LOOK_N_ENDPOINTS; i++)
-        ck_assert_uint_eq(ask((enum look_endpoint)i, "function=x"), 200);
+        ck_assert_uint_eq(ask((enum look_endpoint)i, "function=x"), i == LOOK_RULES ? 400 : 200);
     look_store_free(store);
     buffer_release(&answer.body);
+}
+
+static int64_t number(json_object *o, const char *name)
+{
+    return json_object_get_int64(json_object_object_get(o, name));
+}
+
+static const char *text(json_object *o, const char *name)
+{
+    return json_object_get_string(json_object_object_get(o, name));
+}
+
+static json_object *nth(json_object *o, const char *name, size_t i)
+{
+    return json_object_array_get_idx(json_object_object_get(o, name), i);
+}
+
+UNIT(what_rules_count_is_told_with_its_reason_and_asked_for_by_its_name)
+{
+    static const char source[] =
+        "rules 1\npack p\ncounter all.time { on cpu }\ncounter gc.time {\n  on cpu\n"
+        "  where any frame is \"runtime.gcBgMarkWorker\"\n  label where = type of leaf\n}\n";
+    const struct rules_input input = {"own.rules", bytes_str(source), false};
+    struct rules_diagnostics said;
+    struct error e = {""};
+    begin();
+    struct rule_set *set = unit_made(rules_compile(&input, 1, &said));
+    rules_diagnostics_release(&said);
+    struct rules_program *program = unit_made(rules_program_new(set, &e));
+    store->rules = (struct look_rules){set, program};
+    json_object *whole = json(LOOK_RULES, ""), *all = nth(whole, "rows", 0),
+                *flame = json(LOOK_FLAME, "metric=all.time");
+    ck_assert_str_eq(text(all, "metric"), "all.time");
+    ck_assert_int_eq(number(all, "value"), number(whole, "total"));
+    ck_assert_int_eq(number(whole, "total"), (int64_t)pushed);
+    ck_assert_int_eq(json_object_get_int64(nth(json_object_object_get(flame, "node"), "total", 0)),
+                     (int64_t)pushed);
+    json_object *gc = nth(whole, "rows", 1), *why = nth(gc, "because", 0);
+    ck_assert_str_eq(text(gc, "metric"), "gc.time");
+    ck_assert_str_eq(text(why, "file"), "own.rules");
+    ck_assert_int_eq(number(why, "line"), 6);
+    ck_assert_str_eq(text(why, "is"), "runtime.gcBgMarkWorker");
+    ck_assert_str_eq(json_object_get_string(nth(gc, "stack", (size_t)number(why, "frame"))),
+                     "runtime.gcBgMarkWorker");
+    const char *type = text(json_object_object_get(gc, "labels"), "where");
+    char query[96];
+    snprintf(query, sizeof query, "nodes=65536&metric=gc.time&metric.where=%s", type);
+    json_object *of_gc = json(LOOK_FLAME, query), *node = json_object_object_get(of_gc, "node");
+    ck_assert_int_eq(json_object_get_int64(nth(node, "total", 0)), number(gc, "value"));
+    ck_assert_int_lt(number(gc, "value"), (int64_t)pushed);
+    /* What a rule does not take is not there, and a label that no series has leaves nothing. */
+    ck_assert_int_eq(
+        json_object_get_int64(nth(
+            json_object_object_get(json(LOOK_FLAME, "metric=gc.time&metric.where=x"), "node"), "total", 0)),
+        0);
+    ck_assert_uint_eq(ask(LOOK_FLAME, "metric=gc"), 400);
+    ck_assert_ptr_nonnull(strstr((char *)answer.body.p, "none of this name"));
+    json_object_put(whole);
+    json_object_put(flame);
+    json_object_put(of_gc);
+    store->rules = (struct look_rules){0};
+    rules_program_free(program);
+    rules_set_free(set);
+    end();
+}
+
+/* All of a request's samples say that they are of the trace that stands in its body there. */
+static void push_linked(size_t at_byte)
+{
+    const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
+    struct error e = {""};
+    size_t n;
+    unsigned char *body = unit_data(captures[0], &n);
+    ck_assert_int_eq(profiles_decode(&view, bytes_of(body, n), &limits, &e), 0);
+    for (uint32_t i = 0; i < view.profile.n; i++)
+        view.profile.time_unix_nano[i] = NOW - LOOK_SLICE_NS;
+    view.link.trace_at[0] = at_byte;
+    view.link.span_at[0] = at_byte + 16;
+    look_tap_push(tap, &view, NOW);
+    look_store_add(store, look_tap_take(tap), NOW);
+    free(body);
+}
+
+UNIT(a_trace_has_its_stacks_and_a_stack_its_traces)
+{
+    begin();
+    push_linked(16);
+    push_linked(64);
+    json_object *all = json(LOOK_EXAMPLES, "limit=1000");
+    const size_t n = json_object_array_length(all);
+    ck_assert_uint_gt(n, 300); /* of two seconds, 256 each at most */
+    ck_assert_uint_le(n, 2 * LOOK_BATCH_EXAMPLES);
+    json_object *one = json_object_array_get_idx(all, 0);
+    ck_assert_uint_eq(strlen(text(one, "trace_id")), 32);
+    ck_assert_uint_eq(strlen(text(one, "span_id")), 16);
+    ck_assert_int_eq(number(one, "at"),
+                     (int64_t)((NOW - LOOK_SLICE_NS) / LOOK_SLICE_NS * (LOOK_SLICE_NS / NSEC_PER_MSEC)));
+    int64_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(text(json_object_array_get_idx(all, i), "trace_id"), text(one, "trace_id")) == 0)
+            sum += number(json_object_array_get_idx(all, i), "value");
+    char query[96];
+    snprintf(query, sizeof query, "trace_id=%s", text(one, "trace_id"));
+    json_object *flame = json(LOOK_FLAME, query);
+    ck_assert_int_eq(json_object_get_int64(nth(json_object_object_get(flame, "node"), "total", 0)), sum);
+    const char *root = json_object_get_string(nth(one, "stack", 0));
+    snprintf(query, sizeof query, "limit=1000&root=%s", root);
+    json_object *below = json(LOOK_EXAMPLES, query);
+    ck_assert_uint_gt(json_object_array_length(below), 0);
+    for (size_t i = 0; i < json_object_array_length(below); i++)
+        ck_assert_str_eq(json_object_get_string(nth(json_object_array_get_idx(below, i), "stack", 0)), root);
+    json_object *none = json(LOOK_EXAMPLES, "trace_id=ffffffffffffffffffffffffffffffff");
+    ck_assert_uint_eq(json_object_array_length(none), 0);
+    json_object_put(all);
+    json_object_put(flame);
+    json_object_put(below);
+    json_object_put(none);
+    /* However many come, so many are kept: the last ones, and some of all before. */
+    for (uint32_t i = 0; i < 60; i++)
+        push_linked(16 + i);
+    const struct look_epoch *e = store->epochs[store->n_epochs - 1];
+    ck_assert_uint_eq(e->examples.n, LOOK_EXAMPLES_EACH);
+    ck_assert_uint_eq(e->old_examples.n, LOOK_EXAMPLES_EACH);
+    ck_assert_uint_gt(e->n_examples, 2 * LOOK_EXAMPLES_EACH);
+    end();
 }
 
 UNIT(moments_are_read)
