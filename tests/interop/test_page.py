@@ -23,12 +23,27 @@ def hostile():
                        "stackTable": [{}, {"locationIndices": [3, 2, 1]}]}}).encode()
 
 
+def traced():
+    """Two samples of one service, each of a trace of its own."""
+    attributes = [{"key": "service.name", "value": {"stringValue": "shop"}}]
+    traces = "4bf92f3577b34da6a3ce929d0e0e4736", "0af7651916cd43dd8448eb211c80319c"
+    return json.dumps({
+        "resourceProfiles": [{"resource": {"attributes": attributes}, "scopeProfiles": [{"profiles": [
+            {"sampleType": {"typeStrindex": 1, "unitStrindex": 2}, "samples": [{"stackIndex": i, "linkIndex": i, "values": ["50000000"]} for i in (1, 2)]}]}]}],
+        "dictionary": {"stringTable": ["", "cpu", "nanoseconds", "serve", "pay", "list"], "mappingTable": [{}], "attributeTable": [{}],
+                       "linkTable": [{}, *({"traceId": trace, "spanId": "00f067aa0ba902b7"} for trace in traces)],
+                       "functionTable": [{}, *({"nameStrindex": 3 + i} for i in range(3))],
+                       "locationTable": [{}, *({"lines": [{"functionIndex": 1 + i}]} for i in range(3))],
+                       "stackTable": [{}, {"locationIndices": [2, 1]}, {"locationIndices": [3, 1]}]}}).encode()
+
+
 @pytest.fixture(scope="module")
 def gateway():
     with running(Gateway(config="look: { memory: 64MiB }\n")) as started:
         for body in [captures(f"ebpf-{name}-*.pb")[0].read_bytes() for name in ("go", "java", "kernel_fsync", "node", "python")]:
             assert started.post(body)[0] == 200
-        assert started.post(hostile(), {"Content-Type": "application/json"})[0] == 200
+        for body in (hostile(), traced()):
+            assert started.post(body, {"Content-Type": "application/json"})[0] == 200
         n = started.total("profgate_samples_total")
         wait_for(lambda: json.loads(started.get("/api/v1/look/status"))["seen"] >= n > 0, "all samples in the store")
         yield started

@@ -41,7 +41,7 @@ async function words(answer) {
 export function url(path, parameters) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters || {}))
-    if (value !== undefined && value !== null && value !== '') query.set(name, value);
+    for (const one of [value].flat()) if (one !== undefined && one !== null && one !== '') query.append(name, one);
   const text = query.toString();
   return BASE + path + (text ? '?' + text : '');
 }

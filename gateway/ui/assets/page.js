@@ -6,9 +6,10 @@ import { get, join, Refused, selector, url } from './api.js';
 import { Chart } from './chart.js';
 import { changeColor, kindColor, KIND_WORDS } from './colors.js';
 import { Flame } from './flame.js';
+import { Says } from './says.js';
 import { Functions } from './functions.js';
 import { CPU, read, SPANS, state, VIEWS, write } from './state.js';
-import { amount, clock, count, h, percent, rate, shown, span } from './text.js';
+import { amount, clock, count, h, metricName, percent, rate, shown, span } from './text.js';
 import { matcher, Tree } from './tree.js';
 
 const $ = id => document.getElementById(id);
@@ -26,9 +27,12 @@ const window_ = () => [(state.end || now) - state.span, state.end || now];
 const rangeOf = () => state.range || window_();
 const matchers = service => [...(service ? [['service_name', '=', service]] : []), ...state.labels];
 
+/** Of all stacks those that somebody chose. */
+const chosenStacks = () => ({ root: state.under, metric: state.metric, trace_id: state.trace, ...Object.fromEntries(state.series.map(([name, value]) => ['metric.' + name, value])) });
+
 function selection(range = rangeOf(), service = state.service) {
   const [from, to] = range.map(Math.round);
-  return { from, to, query: selector(matchers(service)), type: state.type };
+  return { from, to, query: selector(matchers(service)), type: state.type, ...chosenStacks() };
 }
 
 /** What a diff compares: B is what is chosen, A what was before it, unless somebody says otherwise. */
@@ -43,12 +47,12 @@ function sides() {
 async function treeOf(signal, services) {
   if (state.view === 'sandwich') return state.fn ? get('sandwich', { ...selection(), function: state.fn }, signal) : null;
   if (state.view === 'diff') {
-    const { a, b, service } = sides(), query = { type: state.type };
+    const { a, b, service } = sides(), query = { type: state.type, ...chosenStacks() };
     for (const [side, s] of [['a', selection(a, service)], ['b', selection(b)]]) for (const key of ['from', 'to', 'query']) query[`${side}.${key}`] = s[key];
     return get('diff', query, signal);
   }
   const all = (await services).filter(s => s.value > 0);
-  if (state.service || state.labels.some(l => l[0] === 'service_name') || all.length < 2) return get('flame', selection(), signal);
+  if (state.service || state.metric || state.trace || state.under.length > 0 || state.labels.some(l => l[0] === 'service_name') || all.length < 2) return get('flame', selection(), signal);
   const parts = await Promise.all(all.slice(0, SERVICES_SHOWN).map(async ({ service }) =>
     ({ service, answer: await get('flame', { ...selection(rangeOf(), ''), query: selector([['service_name', '=', service], ...state.labels]), nodes: NODES_EACH }, signal) })));
   const others = all.slice(SERVICES_SHOWN), sum = key => others.reduce((n, s) => n + s[key], 0);
@@ -66,10 +70,12 @@ async function load() {
     const services = get('services', { from: range[0], to: range[1], type: state.type, query: selector(state.labels) }, signal);
     const asked = {
       services,
-      tree: treeOf(signal, services),
+      tree: state.view === 'rules' ? null : treeOf(signal, services),
       series: get('series', { ...selection([from, to]), group: state.group, limit: 7 }, signal),
       top: get('top', { ...selection(), sort: state.sort, by: state.by, limit: 300 }, signal),
       types: get('types', { from, to }, signal),
+      rules: state.view === 'rules' ? get('rules', { ...selection(), function: state.fn, limit: 200 }, signal) : null,
+      traces: state.view === 'rules' ? get('examples', { ...selection(), filter: state.fn, limit: 20 }, signal) : null,
     };
     const got = await Promise.all(Object.values(asked));
     Object.keys(asked).forEach((key, i) => (answers[key] = got[i]));
@@ -105,7 +111,7 @@ function say(text) {
 // ---- what is shown ---------------------------------------------------------------------------
 
 function show() {
-  const { tree, series, top } = answers, sandwich = state.view === 'sandwich';
+  const { tree, series, top, rules } = answers, sandwich = state.view === 'sandwich';
   fill($('service'), [['', 'all services'], ...answers.services.map(s => [s.service, `${shown(s.service) || '[no service.name]'}  ${s.cores !== undefined ? rate(s.cores, 'cores') : percent(s.share)}`])], state.service);
   fill($('type'), answers.types.map(t => [t.id, shown(t.id.split(':').slice(0, 2).join(' '))]), state.type);
   $('type-label').hidden = answers.types.length < 2 && state.type === CPU;
@@ -115,6 +121,7 @@ function show() {
   functions.wide = state.view === 'functions';
   functions.answer = top; // search() draws it
   controls();
+  if (rules) says.show(rules, answers.traces);
   if (tree && sandwich) {
     const part = node => new Tree({ ...tree, node: tree[node] }, shown(tree.function));
     callers.set(part('callers'));
@@ -128,6 +135,7 @@ function show() {
   notes();
   search();
   detail(graph, sandwich ? -1 : graph.cursor);
+  deepen(graph.root);
   document.title = [shown(state.service), 'profgate'].filter(Boolean).join(' – ');
 }
 
@@ -167,6 +175,7 @@ function fill(select, options, value) {
 /** All that only depends on the state. */
 function controls() {
   document.body.className = state.view;
+  $('says').hidden = state.view !== 'rules';
   for (const view of VIEWS) $('tab-' + view).setAttribute('aria-selected', view === state.view);
   fill($('span'), [...(SPANS.some(s => s[1] === state.span) ? [] : [[String(state.span), span(state.span)]]), ...SPANS.map(([t, ms]) => [String(ms), t])], String(state.span));
   $('live').setAttribute('aria-pressed', !state.end && !state.range);
@@ -176,8 +185,12 @@ function controls() {
   $('callers').hidden = state.view !== 'sandwich';
   $('graph').setAttribute('aria-label', state.view === 'sandwich' ? 'callees of ' + shown(state.fn) : `flame graph of ${shown(state.service) || 'all services'}; the table of functions says the same`);
   $('callers').setAttribute('aria-label', 'callers of ' + shown(state.fn));
-  const chips = state.labels.map((l, i) => h('span', { class: 'chip', title: shown(l.join(' ')) }, shown(l.join(' ')),
-    h('button', { type: 'button', 'aria-label': 'remove the filter ' + shown(l.join(' ')), onclick: () => go({ labels: state.labels.filter((_, k) => k !== i) }) }, '×')));
+  const chip = (text, without) => h('span', { class: 'chip', title: text }, h('span', {}, text), h('button', { type: 'button', 'aria-label': 'remove the filter ' + text, onclick: () => go({ zoom: '', ...without }) }, '×'));
+  const chips = state.labels.map((l, i) => chip(shown(l.join(' ')), { labels: state.labels.filter((_, k) => k !== i) }));
+  if (state.metric) chips.push(chip('counted by ' + metricName(state.metric, state.series), { metric: '', series: [] }));
+  if (state.trace) chips.push(chip('trace ' + shown(state.trace), { trace: '' }));
+  if (state.under.length > 0) chips.push(chip('below ' + shown(state.under.at(-1)), { under: [] }));
+  if (state.view === 'rules' && state.fn) chips.push(chip('with ' + shown(state.fn), { fn: '' }));
   if (state.range && state.view !== 'diff')
     chips.unshift(h('span', { class: 'chip' }, `${clock(state.range[0])} – ${clock(state.range[1]).slice(-8)}`, h('button', { type: 'button', 'aria-label': 'all of the time', onclick: () => go({ range: null }) }, '×')));
   $('chips').replaceChildren(...chips);
@@ -221,6 +234,7 @@ function detail(flame, i) {
   chosen = flame && i >= 0 ? { flame, i } : null;
   $('said').textContent = chosen ? `${flame.tree.name(i)}: ${facts(flame.tree, i)}. ${about(flame.tree, i)}` : 'Click a frame to look into it.';
   $('acts').hidden = !chosen || flame.tree.kind(i) === 'group';
+  $('do-under').hidden = state.view !== 'flame';
 }
 
 function tip(flame, i, event) {
@@ -274,10 +288,38 @@ const events = {
   zoomed(flame, i) {
     if (flame !== graph) return;
     pathOf(flame, i);
-    if (state.view === 'flame') mark({ zoom: i ? flame.tree.mark(i) : '' });
+    if (state.view !== 'flame') return;
+    mark({ zoom: i ? flame.tree.mark(i) : '' });
+    deepen(i);
   },
   open: (flame, i) => openFunction(flame.tree.text('name', flame.tree.frame[i])),
 };
+
+/** What the first answer had no room for below a node that is looked into. */
+async function deepen(i) {
+  const t = graph.tree, { signal } = cycle;
+  if (state.view !== 'flame' || !i || t.grafted?.has(i) || t.leftOut(i) === 0) return;
+  const { service, labels, under } = pathTo(t, i), mark = t.mark(i);
+  const asked = { ...selection(rangeOf(), service), root: under, query: selector([...(service ? [['service_name', '=', service]] : []), ...labels]) };
+  const answer = await get('flame', asked, signal).catch(error => (error.name === 'AbortError' || say(words(error)), null));
+  const grafted = answer && graph.tree === t && graph.root === i && t.graft(i, answer);
+  if (!grafted) return;
+  const made = new Tree(grafted, t.title), at = made.find(mark), cursor = graph.cursor > 0 ? made.find(t.mark(graph.cursor)) : 0;
+  made.grafted = new Set([at]);
+  graph.set(made, at, cursor);
+  search();
+  detail(graph, graph.cursor);
+  document.body.dataset.deepened = 1 + Number(document.body.dataset.deepened || 0);
+}
+
+/** Whose node it is, and the functions to it. */
+function pathTo(t, i) {
+  const path = t.path(i).slice(1), group = path.length > 0 && t.kind(path[0]) === 'group' ? t.text('name', t.frame[path.shift()]) : null;
+  const under = path.map(k => t.text('name', t.frame[k]));
+  if (group === '[no service.name]') return { under, service: '', labels: [...state.labels, ['service_name', '=', '']] };
+  return { under, service: group ?? state.service, labels: state.labels };
+}
+
 const graph = new Flame($('graph'), events), callers = new Flame($('callers'), events, true);
 const chart = new Chart($('chart'), $('legend'), {
   ranged(range, second) {
@@ -291,6 +333,11 @@ const chart = new Chart($('chart'), $('legend'), {
   },
   mayChoose: () => state.group !== 'runtime',
   said: text => ($('said').textContent = text),
+});
+const says = new Says($, {
+  metric: (metric, series) => go({ metric, series, view: 'flame', zoom: '' }),
+  trace: trace => go({ trace, view: 'flame', zoom: '' }),
+  fn: openFunction,
 });
 const functions = new Functions($('rows'), $('more'), row => (state.by === 'function' ? openFunction(row.name) : go({ search: row.name, view: 'flame' })));
 
@@ -335,6 +382,12 @@ clicked('link', button => copy(location.origin + location.pathname + write(now),
 clicked('command', button => copy(`go tool pprof -http=: '${location.origin}/${url('pprof', selection())}'`, button));
 clicked('keys', () => $('help').showModal());
 clicked('do-sandwich', () => chosen && events.open(chosen.flame, chosen.i));
+clicked('do-under', () => chosen && go({ ...pathTo(chosen.flame.tree, chosen.i), zoom: '' }));
+clicked('do-rules', () => {
+  if (!chosen) return;
+  const { tree } = chosen.flame;
+  go(state.view === 'flame' ? { ...pathTo(tree, chosen.i), fn: '', view: 'rules', zoom: '' } : { fn: tree.text('name', tree.frame[chosen.i]), view: 'rules' });
+});
 clicked('do-search', () => {
   if (!chosen) return;
   mark({ search: chosen.flame.tree.name(chosen.i) });
@@ -351,14 +404,14 @@ $('search').addEventListener('input', e => {
 
 async function values() {
   const range = rangeOf().map(Math.round);
-  const found = await get('labels', { from: range[0], to: range[1], type: state.type, name: $('label').value }).catch(() => []);
+  const found = $('label').value === 'trace_id' ? [...new Set((await get('examples', { ...selection(range), limit: 100 }).catch(() => [])).map(x => x.trace_id))] : await get('labels', { from: range[0], to: range[1], type: state.type, name: $('label').value }).catch(() => []);
   $('values').replaceChildren(...found.slice(0, 500).map(v => h('option', { value: v })));
 }
 $('filter').addEventListener('toggle', async () => {
   if (!$('filter').open) return;
   const range = rangeOf().map(Math.round);
   const names = await get('labels', { from: range[0], to: range[1], type: state.type }).catch(error => (say(words(error)), []));
-  fill($('label'), names.map(n => [n, n]), names.includes('host_name') ? 'host_name' : names[0] || '');
+  fill($('label'), [...names, 'trace_id'].map(n => [n, n]), names.includes('host_name') ? 'host_name' : names[0] || '');
   values();
   $('value').focus();
 });
@@ -366,7 +419,8 @@ $('label').addEventListener('change', values);
 $('filter').querySelector('form').addEventListener('submit', e => {
   e.preventDefault();
   $('filter').open = false;
-  addLabel($('label').value, $('operator').value, $('value').value);
+  if ($('label').value === 'trace_id') go({ trace: $('value').value.trim().toLowerCase(), zoom: '' });
+  else addLabel($('label').value, $('operator').value, $('value').value);
   $('value').value = '';
 });
 
@@ -376,7 +430,7 @@ const longer = by => {
 };
 const KEYS = {
   '/': () => $('search').select(), '?': () => $('help').showModal(), p: follow, '[': () => $('back').click(), ']': () => $('on').click(),
-  f: () => $('tab-flame').click(), t: () => $('tab-functions').click(), x: () => $('tab-sandwich').click(), d: () => $('tab-diff').click(),
+  f: () => $('tab-flame').click(), t: () => $('tab-functions').click(), x: () => $('tab-sandwich').click(), d: () => $('tab-diff').click(), r: () => $('tab-rules').click(),
   '+': () => longer(1), '-': () => longer(-1), Escape: () => (graph.root ? graph.zoom(0) : state.range && go({ range: null })),
 };
 addEventListener('keydown', e => {

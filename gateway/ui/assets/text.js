@@ -102,3 +102,6 @@ export function span(ms) {
   const s = Math.round(ms / 1000);
   return s < 120 ? s + ' s' : s < 7200 ? Math.round(s / 60) + ' min' : s < 172800 ? significant(s / 3600) + ' h' : significant(s / 86400) + ' d';
 }
+
+/** name{label="value"}, for people. */
+export const metricName = (name, labels) => shown(name) + (labels.length > 0 ? `{${labels.map(([k, v]) => `${shown(k)}="${shown(v)}"`).join(', ')}}` : '');

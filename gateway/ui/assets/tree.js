@@ -118,6 +118,35 @@ export class Tree {
     return all;
   }
 
+  /** What was left out of the answer below i. */
+  leftOut(i) {
+    const below = new Uint8Array(this.n);
+    let sum = 0;
+    for (let k = i; k < this.n; k++) if (k === i || (this.parent[k] >= i && below[this.parent[k]])) [below[k], sum] = [1, sum + this.more[k]];
+    return sum;
+  }
+
+  /** An answer in which all below i is as another answer has it, which begins behind the group, if i is in one; or null. */
+  graft(i, answer) {
+    const from = new Tree(answer), same = (k, c) => ['name', 'lib', 'file', 'kind'].every(column => this.text(column, this.frame[k]) === from.text(column, from.frame[c]));
+    let at = 0;
+    for (const k of this.path(i).filter(k => k > 0 && this.kind(k) !== 'group'))
+      if ((at = from.children(at).find(c => same(k, c)) ?? -1) < 0) return null;
+    const { strings, frame } = this.answer, n = frame.name.length, columns = { ...frame }, node = { parent: [], frame: [], self: [], total: [], more: [] };
+    for (const column of ['name', 'lib', 'file', 'kind']) columns[column] = [...frame[column], ...answer.frame[column].map(s => s + strings.length)];
+    columns.inlined = [...frame.inlined, ...answer.frame.inlined];
+    const scale = this.total[i] / (from.total[at] || 1); // a little may have come in between
+    const places = new Int32Array(this.n).fill(-2), below = new Int32Array(from.n).fill(-1);
+    const add = (tree, k, parent, f, by) => node.parent.push(parent) && node.frame.push(f) && node.self.push(tree.self[k] * by) && node.more.push(tree.more[k] * by) && node.total.push(tree.total[k] * by) - 1;
+    for (let k = 0; k < this.n; k++)
+      if (k === 0 || (places[this.parent[k]] >= 0 && this.parent[k] !== i)) places[k] = add(this, k, k ? places[this.parent[k]] : -1, this.frame[k], 1);
+    below[at] = places[i];
+    node.self[places[i]] = from.self[at] * scale;
+    node.more[places[i]] = from.more[at] * scale;
+    for (let k = at + 1; k < from.n; k++) if (below[from.parent[k]] >= 0) below[k] = add(from, k, below[from.parent[k]], from.frame[k] + n, scale);
+    return { ...this.answer, strings: [...strings, ...answer.strings], frame: columns, node };
+  }
+
   /** Which frames match, and what share of everything is at or below one of them. */
   search(matches) {
     const frames = new Map(), hit = new Uint8Array(this.n), under = new Uint8Array(this.n);

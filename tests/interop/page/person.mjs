@@ -212,6 +212,74 @@ const tests = {
     await leave(page);
   },
 
+  async tells_what_the_rules_count_of_a_frame_and_shows_the_stacks_of_a_metric() {
+    const page = await open();
+    await does(page, () => page.selectOption('#service', 'go'));
+    const drawn = await rectangles(page), frame = drawn.find(r => r.row >= 2 && r.width > 60 && r.width < drawn[0].width * 0.9 && /^[\w.]+$/.test(r.name));
+    const total = await page.evaluate(i => document.getElementById('graph').flame.tree.total[i], frame.node);
+    await page.mouse.click(frame.x + 8, frame.y + 8);
+    await does(page, () => page.click('#do-rules'));
+    assert.match(await text(page, 'chips'), new RegExp('below ' + frame.name.replaceAll('.', '\\.')));
+    const rows = await page.locator('#counted tr').evaluateAll(all => all.map(tr => ({ name: tr.querySelector('button').textContent, why: tr.cells[0].textContent, share: parseFloat(tr.cells[1].textContent) })));
+    const cpu = rows.filter(r => r.name.startsWith('profile.cpu.time{'));
+    assert.ok(cpu.length > 0 && cpu.every(r => /cpu\.rules:\d+/.test(r.why) && /table mode, row \d/.test(r.why)), JSON.stringify(rows.slice(0, 4)));
+    assert.ok(Math.abs(cpu.reduce((n, r) => n + r.share, 0) - 100) < 1, 'every stack is CPU time: ' + JSON.stringify(cpu));
+    const [said] = await page.evaluate(async () => (await (await fetch('api/v1/look/rules?query=' + encodeURIComponent('{service_name="go"}') + '&' + new URLSearchParams(new URLSearchParams(location.hash.slice(1)).getAll('under').map(u => ['root', u])))).json()).rows.filter(r => r.metric === 'profile.cpu.time'));
+    assert.ok(said.value <= total && cpu[0].name.includes(`"${said.labels.mode}"`), `${JSON.stringify(said)} ${total}`);
+    await does(page, () => page.locator('#counted tr button', { hasText: cpu[0].name }).first().click());
+    assert.match(await text(page, 'chips'), /counted by profile\.cpu\.time\{/);
+    const [shown, there] = await page.evaluate(() => [document.getElementById('graph').flame.tree.total[0], document.body.className]);
+    assert.deepEqual([shown, there], [said.value, 'flame']);
+    assert.ok((await rectangles(page)).some(r => r.name === frame.name));
+    await does(page, () => page.keyboard.press('r'));
+    const reason = page.locator('#counted small button').first(), by = await reason.textContent();
+    await does(page, () => reason.click());
+    assert.deepEqual([await param(page, 'view'), await param(page, 'fn')], ['sandwich', by]);
+    await does(page, () => page.keyboard.press('r'));
+    assert.match(await text(page, 'chips'), /with /);
+    await leave(page);
+  },
+
+  async goes_from_a_trace_to_its_stacks_and_back() {
+    const page = await open('#service=shop');
+    await does(page, () => page.keyboard.press('r'));
+    const traces = await page.locator('#traces button').allTextContents();
+    assert.deepEqual([...new Set(traces)].sort(), ['0af7651916cd43dd8448eb211c80319c', '4bf92f3577b34da6a3ce929d0e0e4736']);
+    await does(page, () => page.locator('#traces button', { hasText: '4bf9' }).first().click());
+    assert.match(await text(page, 'chips'), /trace 4bf92f35/);
+    assert.deepEqual((await rectangles(page)).map(r => r.name), ['shop', 'serve', 'pay']);
+    assert.equal(await samples(page), 1);
+    await does(page, () => page.locator('#chips button').click());
+    assert.deepEqual(new Set((await rectangles(page)).map(r => r.name)), new Set(['shop', 'serve', 'pay', 'list']));
+    await page.click('#filter summary');
+    await page.waitForFunction(() => [...document.querySelectorAll('#label option')].some(o => o.value === 'trace_id'));
+    await page.selectOption('#label', 'trace_id');
+    await page.fill('#value', '0AF7651916CD43DD8448EB211C80319C');
+    await does(page, () => page.click('#filter form button'));
+    assert.deepEqual((await rectangles(page)).map(r => r.name), ['shop', 'serve', 'list']);
+    await leave(page);
+  },
+
+  async asks_for_what_was_left_out_below_a_frame() {
+    const page = await open();
+    const find = () => page.evaluate(() => {
+      const { tree, rows } = document.getElementById('graph').flame;
+      return rows[2].filter(c => c[0] > 0 && tree.leftOut(c[0]) > 0).map(([i]) => ({ i, left: tree.leftOut(i), mark: tree.mark(i) }))[0];
+    });
+    const was = await find();
+    assert.ok(was, 'the answer left something out');
+    const place = (await rectangles(page)).find(r => r.node === was.i);
+    await page.mouse.click(place.x + place.width / 2, place.y + 8);
+    await page.waitForFunction(() => document.body.dataset.deepened);
+    const now = await page.evaluate(() => { const { tree, root } = document.getElementById('graph').flame; return { left: tree.leftOut(root), mark: tree.mark(root), total: tree.total[root] }; });
+    assert.ok(now.left < was.left && now.mark === was.mark, JSON.stringify([was, now]));
+    const drawn = await rectangles(page), root = drawn.find(r => r.row === 2);
+    for (const r of drawn.filter(d => d.row > 2)) assert.ok(r.x >= root.x - 0.5 && r.x + r.width <= root.x + root.width + 0.5, 'rows are whole');
+    await does(page, () => page.click('#do-under'));
+    assert.match(await text(page, 'chips'), /below /);
+    await leave(page);
+  },
+
   async works_without_a_mouse() {
     const page = await open();
     await page.focus('#graph');
