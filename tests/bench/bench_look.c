@@ -4,6 +4,7 @@
  * What keeping stacks costs, in CPU time of one thread, beside the goal: scripts/bench-look has the files.
  *
  *     bench_look FILE.pb …
+ *     bench_look --day FOLDER FILE.pb …       a host's requests, one after the other, replayed as 24 hours
  *
  * Requests are decoded first; pushed in variants (vary.h: half of the names are new, so nearly all stacks
  * are), then again as they are, then so many that they are thinned. Then an hour in slices of 10 s, and a
@@ -20,12 +21,13 @@
 #include "tests/bench/vary.h"
 #include "tests/bench/whole_file.h"
 
-#define FILES_MAX 64u
+#define FILES_MAX 1024u
 #define VARIANTS  8u
 #define BEGIN_NS  (1795338000ull * NSEC_PER_SEC)
 
 struct request {
     struct profiles view;
+    uint64_t at_ns; /* its first profile's time */
     struct varied varied;
 };
 
@@ -200,10 +202,135 @@ static void measure_queries(void)
     end(&b);
 }
 
+/* ---- a day --------------------------------------------------------------------------------- */
+
+#define DAY_NS  (24 * 3600ull * NSEC_PER_SEC)
+#define HOST_NS (3600ull * NSEC_PER_SEC)
+#define MEMORY  ((size_t)64 << 20) /* as the README has it */
+#define ALIKE   100u
+
+static struct bench begin_in(const char *folder, const char *name)
+{
+    const struct look_store_options options = {MEMORY, 8 * DAY_NS, 5000};
+    struct bench b = {.store = look_store_new(&options, NULL), .now = BEGIN_NS};
+    struct error e = {""};
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (!b.store || look_store_keep_in(b.store, path, UINT64_MAX, &e) < 0)
+        fail(e.text);
+    b.tap = look_tap_new(&b.store->rates, &b.store->budget, options.memory / 8);
+    if (!b.tap)
+        fail("out of memory");
+    return b;
+}
+
+static void say_store(const struct bench *b)
+{
+    uint64_t nodes = 0, strings = 0, disk = 0, stacks = 0;
+    for (uint32_t i = 0; i < b->store->n_epochs; i++) {
+        nodes += b->store->epochs[i]->dict.nodes.n;
+        strings += b->store->epochs[i]->dict.strings.n;
+        stacks += b->store->epochs[i]->stacks.n;
+    }
+    for (uint32_t i = 0; i < look_shelf_n(b->store->shelf); i++)
+        disk += look_shelf_at(b->store->shelf, i)->bytes;
+    printf(
+        "(%.2f million samples, %.1f %% without a stack; %.1f MB on disk in %u files; in memory %.1f MB: %u epochs, "
+        "%.0f k stacks, %.0f k nodes, %.0f k names)\n",
+        (double)b->samples / 1e6, 100 * (double)b->store->counts.not_kept / (double)b->store->counts.seen,
+        (double)disk / 1e6, look_shelf_n(b->store->shelf), (double)b->store->budget.used / 1e6,
+        b->store->n_epochs, (double)stacks / 1e3, (double)nodes / 1e3, (double)strings / 1e3);
+}
+
+static double on_disk(const struct bench *b)
+{
+    uint64_t disk = 0;
+    for (uint32_t i = 0; i < look_shelf_n(b->store->shelf); i++)
+        disk += look_shelf_at(b->store->shelf, i)->bytes;
+    return (double)disk;
+}
+
+/* What was recorded, again and again until the time is over: as it is, or with new names each time. A real
+ * day is between the two. */
+static void replay(struct bench *b, uint64_t until_ns, bool is_new)
+{
+    const uint64_t length = requests[n_requests - 1].at_ns - requests[0].at_ns + 5 * NSEC_PER_SEC;
+    for (uint32_t round = 0; b->now < until_ns; round++)
+        for (uint32_t i = 0; i < n_requests && b->now < until_ns; i++) {
+            varied_set(&requests[i].varied, is_new ? round : 0);
+            const uint64_t at = BEGIN_NS + round * length + (requests[i].at_ns - requests[0].at_ns);
+            push(b, &requests[i]);
+            hand_over(b, at > b->now ? at - b->now : 0);
+        }
+}
+
+static void measure_day(const char *folder, const char *name, bool is_new)
+{
+    struct bench b = begin_in(folder, name);
+    printf("(a day, %s)\n", is_new ? "half of the names new each time" : "the same again and again");
+    replay(&b, BEGIN_NS + HOST_NS, is_new);
+    say_store(&b);
+    const double hour = on_disk(&b);
+    say("disk, the first host-hour", hour / 1e6, "MB", "<= 3");
+    replay(&b, BEGIN_NS + DAY_NS, is_new);
+    say_store(&b);
+    say("disk, a host-hour of the day", on_disk(&b) / 24e6, "MB", "<= 3");
+    say("both threads, of a core", (double)(b.tap_ns + b.store_ns) / (double)DAY_NS * 100, "%", "<= 2");
+    measure_query(&b, "flame of the last hour", LOOK_FLAME, "from=now-1h", "<= 25");
+    measure_query(&b, "flame of the day", LOOK_FLAME, "from=now-24h", "<= 30");
+    measure_query(&b, "top of the last hour", LOOK_TOP, "from=now-1h", "");
+    end(&b);
+}
+
+/* The host's name in a request, to be another host's. NULL: it has none of two letters and more. */
+static uint8_t *host_name(struct request *r)
+{
+    for (uint32_t i = 0; i < r->view.key_value.n; i++) {
+        const struct attr *a = &r->view.key_value.attr[i];
+        if (bytes_is(a->key, "host.name") && a->value.kind == ATTR_STRING && a->value.text.n >= 2)
+            return (uint8_t *)a->value.text.p + a->value.text.n - 2;
+    }
+    return NULL;
+}
+
+static void measure_alike(const char *folder)
+{
+    struct bench b = begin_in(folder, "alike");
+    for (uint32_t i = 0; i < n_requests; i++) {
+        uint8_t *name = host_name(&requests[i]);
+        for (uint32_t host = 0; host < ALIKE && name; host++) {
+            name[0] = (uint8_t)('0' + host / 10);
+            name[1] = (uint8_t)('0' + host % 10);
+            push(&b, &requests[i]);
+        }
+        hand_over(&b, i + 1 < n_requests ? requests[i + 1].at_ns - requests[i].at_ns : 0);
+    }
+    const double hours = (double)(b.now - BEGIN_NS) / (double)HOST_NS;
+    printf("(%u alike hosts, %.2f hours)\n", ALIKE, hours);
+    say_store(&b);
+    say("disk, a host-hour of a hundred alike", on_disk(&b) / ALIKE / hours / 1e6, "MB", "<= 0.3");
+    measure_query(&b, "flame of all of it", LOOK_FLAME, "from=now-1h", "<= 25");
+    end(&b);
+}
+
+static void measure_days(const char *folder)
+{
+    for (uint32_t i = 0; i < n_requests; i++)
+        for (uint32_t k = 0; k < requests[i].view.profile.n && requests[i].at_ns == 0; k++)
+            requests[i].at_ns = requests[i].view.profile.time_unix_nano[k];
+    for (uint32_t i = 1; i < n_requests; i++)
+        if (requests[i].at_ns < requests[i - 1].at_ns)
+            fail("files are not in the order of their times");
+    measure_day(folder, "same", false);
+    measure_day(folder, "new", true);
+    measure_alike(folder);
+}
+
 int main(int argc, char **argv)
 {
+    const char *folder = argc > 2 && strcmp(argv[1], "--day") == 0 ? argv[2] : NULL;
     const struct profiles_limits limits = PROFILES_LIMITS_DEFAULT;
-    for (int i = 1; i < argc && n_requests < FILES_MAX; i++) {
+    for (int i = folder ? 3 : 1; i < argc && n_requests < FILES_MAX; i++) {
         struct request *r = &requests[n_requests++];
         struct error e = {""};
         size_t n;
@@ -216,6 +343,10 @@ int main(int argc, char **argv)
     if (n_requests < 2)
         fail("usage: bench_look FILE.pb FILE.pb …");
     printf("| %-58s | %-23s | %-10s |\n|---|---|---|\n", "", "measured", "goal");
+    if (folder) {
+        measure_days(folder);
+        return 0;
+    }
     measure_cost();
     measure_thinned();
     measure_queries();
