@@ -22,7 +22,7 @@ struct http_call {
     struct response response;
     bool have_head; /* the final one: HEADERS after it are trailers, those after a 1xx are not */
     bool complete;
-    int refused; /* RESPONSE_TOO_LARGE, RESPONSE_OVER_BUDGET; 0: it is taken */
+    int refused; /* RESPONSE_TOO_LARGE, RESPONSE_OVER_BUDGET; negative: no memory; 0: it is taken */
 };
 
 struct http2_client {
@@ -75,7 +75,7 @@ static void end_all(struct http2_client *c)
 /* A response too large, or no memory for it: the stream is reset, and on_stream_close ends the call. */
 static int refuse(struct http_call *call, int error)
 {
-    call->refused = error > 0 ? error : call->refused;
+    call->refused = error;
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
@@ -106,11 +106,12 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, co
     struct http2_client *c = user_data;
     struct http_call *call = http2_stream_of(&c->core, id);
     int r = call && !call->refused ? response_add_body(&call->response, bytes_of(data, n)) : 0;
-    if (r > 0)
-        call->refused = r;
-    if (r != 0) /* this callback cannot refuse a stream by its return value */
-        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
-    return 0;
+    if (r == 0)
+        return 0;
+    call->refused = r;
+    /* This callback cannot refuse a stream by its return value, but the connection. */
+    r = nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
+    return r == 0 ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user_data)
