@@ -72,7 +72,7 @@ static int release_input(const char *path, struct input *in, int r, struct error
 {
     in->bytes = (struct bytes){0};
     buffer_release(&in->buffer);
-    return mapping_close(&in->pages) ? error_set(e, -EIO, "%s: became shorter while it was read", path) : r;
+    return mapping_close(&in->pages) ? error_set(e, -EIO, "%s: was changed while it was read", path) : r;
 }
 
 /* Gunzips what is gzip, in its place. */

@@ -2,6 +2,7 @@
 #include "proto/base/mapping.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -41,36 +42,50 @@ int mapping_open(struct mapping *ret, int fd, size_t padding)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct stat st;
+    ret->room = 0;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0 || lseek(fd, 0, SEEK_CUR) != 0)
         return MAPPING_NONE;
     const size_t n = (size_t)st.st_size, room = up_to_page(n, page) + up_to_page(padding, page);
-    uint8_t *p = mmap(NULL, room, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return -ENOMEM;
-    if (mmap(p, n, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED) {
-        munmap(p, room);
-        return MAPPING_NONE;
+    const int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    uint8_t *p = own >= 0 ? mmap(NULL, room, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    const bool is_mapped =
+        p != MAP_FAILED && mmap(p, n, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) != MAP_FAILED;
+    if (!is_mapped) {
+        if (p != MAP_FAILED)
+            munmap(p, room);
+        if (own >= 0)
+            close(own);
+        return own >= 0 && p != MAP_FAILED ? MAPPING_NONE : -ENOMEM;
     }
+    lseek(fd, 0, SEEK_END);
     open_one.from = p;
     open_one.end = p + room;
     open_one.page = page;
     open_one.is_cut = 0;
     sigaction(SIGBUS, &(struct sigaction){.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO}, NULL);
-    *ret = (struct mapping){bytes_of(p, n), room, 0};
+    *ret = (struct mapping){bytes_of(p, n), room, 0, own, st};
     return 0;
+}
+
+static bool is_same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
 bool mapping_close(struct mapping *m)
 {
-    const bool is_cut = open_one.is_cut;
+    struct stat is;
     if (m->room == 0)
         return false;
+    const bool is_changed = open_one.is_cut || fstat(m->fd, &is) < 0 || is.st_size != m->was.st_size ||
+                            !is_same_time(is.st_mtim, m->was.st_mtim);
     signal(SIGBUS, SIG_DFL);
     munmap((void *)(uintptr_t)m->bytes.p, m->room);
+    close(m->fd);
     open_one.from = open_one.end = NULL;
     open_one.is_cut = 0;
     *m = (struct mapping){0};
-    return is_cut;
+    return is_changed;
 }
 
 void mapping_give_back(struct mapping *m)

@@ -78,14 +78,36 @@ def test_a_pprof_is_never_in_memory_whole(tmp_path):
     assert n > 19e6 and most < 30e6, most
 
 
-def test_a_pprof_that_becomes_shorter_while_it_is_read_is_said(tmp_path):
+def shorter(file):
+    os.truncate(file, 4096)
+
+
+def rewritten(file):
+    """As `cp other FILE` does."""
+    n = file.stat().st_size
+    with open(file, "r+b") as f:
+        f.truncate(n // 4)
+        f.seek(0, os.SEEK_END)
+        f.write(b"Z" * (n - n // 4))
+
+
+@pytest.mark.parametrize("change", [shorter, rewritten])
+def test_a_pprof_that_is_changed_while_it_is_read_is_said(tmp_path, change):
     """Its stacks are looked at again when they are written; until somebody reads what was written before, they are not."""
     file = write_profile(tmp_path / "cut.pb", 20_000, 20_000)
     child = subprocess.Popen([BUILD / "profgate", "convert", "--to", "otlp", file, "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert os.read(child.stdout.fileno(), 1)
-    os.truncate(file, 4096)
+    change(file)
     _, said = child.communicate(timeout=PATIENCE)
-    assert child.returncode == 1 and b"became shorter while it was read" in said, said
+    assert child.returncode == 1 and b"was changed while it was read" in said, said
+
+
+def test_standard_input_is_read_to_its_end(tmp_path):
+    file = tmp_path / "in.pb"
+    file.write_bytes((DATA / "pprof/go-heap.pb.gz").read_bytes())
+    with open(file, "rb") as stdin:
+        done = subprocess.run([BUILD / "profgate", "convert", "--to", "folded", "-", tmp_path / "out"], stdin=stdin, timeout=PATIENCE)
+        assert done.returncode == 0 and stdin.read() == b""
 
 
 @pytest.mark.parametrize("opened", ["r+b", "ab"])

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/lib/unit.h"
@@ -94,9 +95,23 @@ UNIT(what_is_cut_off_while_it_is_open_reads_as_zeros)
     ck_assert(bytes_starts(m.bytes, "mapping"));
     ck_assert(mapping_close(&m));
 
+    lseek(fd, 0, SEEK_SET);
     ck_assert_int_eq(mapping_open(&m, fd, PADDING), 0); /* the next one is another one's */
+    ck_assert_int_eq(lseek(fd, 0, SEEK_CUR), (off_t)page);
     ck_assert(!mapping_close(&m));
     ck_assert(!mapping_close(&m)); /* a second time it is nothing */
+    close(fd);
+}
+
+UNIT(what_is_written_while_it_is_open_is_told)
+{
+    struct mapping m;
+    const struct timespec then[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    int fd = file_of("mapping", 0);
+    ck_assert_int_eq(futimens(fd, then), 0);
+    ck_assert_int_eq(mapping_open(&m, fd, PADDING), 0);
+    ck_assert_int_eq(pwrite(fd, "M", 1, 0), 1); /* of the same length */
+    ck_assert(mapping_close(&m));
     close(fd);
 }
 
