@@ -170,16 +170,16 @@ static const char *exporter_text(const struct config_exporter *x, const char *ke
 }
 
 /* A client needs one of them. */
-static void reach_brokers(struct looking *l, const char *key, const struct settings_strings *brokers)
+static void reach_one_of(struct looking *l, const char *key, const struct settings_strings *addresses)
 {
     struct error e = {""}, why = {""};
     uint32_t n_missed = 0;
-    for (uint32_t i = 0; i < brokers->n; i++)
-        if (reach_endpoint(brokers->items[i], &e) < 0) {
+    for (uint32_t i = 0; i < addresses->n; i++)
+        if (reach_endpoint(addresses->items[i], &e) < 0) {
             why = e;
             n_missed++;
         }
-    if (n_missed > 0 && n_missed == brokers->n)
+    if (n_missed > 0 && n_missed == addresses->n)
         complain(l, key, why.text);
     else if (n_missed > 0)
         warn(l, key, why.text);
@@ -195,7 +195,7 @@ static void look_at_kafka(struct looking *l, bool reach)
     if (tls.ca_file || tls.cert_file)
         look_at_certificate(l, "receivers.kafka.tls", &tls);
     if (reach)
-        reach_brokers(l, "receivers.kafka.brokers", &c->brokers);
+        reach_one_of(l, "receivers.kafka.brokers", &c->brokers);
 }
 
 static bool is_named(const struct settings_strings *names, const char *name)
@@ -209,6 +209,7 @@ static bool is_named(const struct settings_strings *names, const char *name)
 static void look_at_exporter(struct looking *l, const struct config_exporter *x, bool reach)
 {
     const struct config *c = l->config;
+    static const char *const lists[] = {"endpoints", "brokers"};
     struct tls_options tls = {.ca_file = exporter_text(x, "tls.ca_file"),
                               .cert_file = exporter_text(x, "tls.cert_file"),
                               .key_file = exporter_text(x, "tls.key_file")};
@@ -236,10 +237,12 @@ static void look_at_exporter(struct looking *l, const struct config_exporter *x,
     snprintf(key, sizeof key, "exporters.%s.endpoint", x->name);
     if (reach && endpoint && reach_endpoint(endpoint, &e) < 0)
         complain(l, key, e.text);
-    const struct settings_row *brokers = settings_find(&x->kind->section, BYTES_LIT("brokers"));
-    snprintf(key, sizeof key, "exporters.%s.brokers", x->name);
-    if (reach && brokers)
-        reach_brokers(l, key, (const void *)((const char *)x->settings + brokers->offset));
+    for (size_t i = 0; reach && i < ARRAY_LEN(lists); i++) {
+        const struct settings_row *row = settings_find(&x->kind->section, bytes_str(lists[i]));
+        snprintf(key, sizeof key, "exporters.%s.%s", x->name, lists[i]);
+        if (row)
+            reach_one_of(l, key, (const void *)((const char *)x->settings + row->offset));
+    }
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */

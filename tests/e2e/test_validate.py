@@ -242,6 +242,16 @@ exporters:
     assert code == 1 and len(refused) == 1 and refused[0].startswith(f"{path}:3:23: ")
 
 
+def test_reach_asks_each_of_several_endpoints(config):
+    there, gone = free_port(), [free_port(), free_port()]
+    text = "metrics: {{ exporters: [otlp/x] }}\nexporters:\n  otlp/x: {{ endpoints: ['http://127.0.0.1:{}', 'http://127.0.0.1:{}'] }}\n"
+    code, lines, _ = validate("--reach", path := config(text.format(*gone)))
+    assert code == 1 and lines[0] == f"{path}:3:24: http://127.0.0.1:{gone[1]} is not reachable: Connection refused", lines
+    with socket.create_server(("127.0.0.1", there)):
+        code, lines, _ = validate("--reach", path := config(text.format(gone[0], there)))
+    assert code == 0 and lines[0] == f"{path}:3:24: warning: http://127.0.0.1:{gone[0]} is not reachable: Connection refused", lines
+
+
 def test_secrets_are_masked(config):
     path = config("exporters: { otlp/x: { endpoint: e, headers: { Authorization: Bearer s3cret } } }\n")
     done = subprocess.run([BUILD / "profgate", "serve", "--config", path, "--print-config"], capture_output=True, text=True,
