@@ -168,8 +168,10 @@ static enum outcome push(struct scrape *c, struct pprof_taking *t, struct proces
     struct buffer request = BUFFER_INIT(c->scraper->options.request_bytes);
     struct ingest_answer answer;
     enum outcome outcome = outcome_of(pprof_taking_end(t, &request));
-    if (outcome == OUTCOME_OK) {
-        ingest_from(p->ingest, client_of(c));
+    if (outcome == OUTCOME_OK && !ingest_from(p->ingest, client_of(c))) {
+        error_set(&c->why, 0, INGEST_OVER_SHARE);
+        outcome = OUTCOME_BUSY;
+    } else if (outcome == OUTCOME_OK) {
         ingest_push(p->ingest, buffer_bytes(&request), PROFILES_LAYOUT_1_10, NULL, &answer);
         ingest_from(p->ingest, 0);
         outcome = outcome_of_ingest(answer.verdict);
