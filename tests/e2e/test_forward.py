@@ -305,7 +305,7 @@ def test_ready_is_who_would_take_a_request(sink):
         while gateway.post(FILES[0].read_bytes())[0] == 200:
             pass
         full = "the queue of exporter otlp/sink has no room for raw profiles"
-        assert ready(gateway) == (503, f"not ready: queues: {full}\n")
+        wait_for(lambda: ready(gateway) == (503, f"not ready: queues: {full}\n"), "its queue alone, when the connections are gone")
         status, text = ready(gateway, "application/json")
         assert status == 503 and {c["name"]: c.get("reason") for c in json.loads(text)["checks"]} == {
             "receiver": None, "connections": None, "memory": None, "queues": full}
