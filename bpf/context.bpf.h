@@ -85,6 +85,8 @@ static __always_inline __u32 read_trace_map(__u8 *to)
     return CONTEXT_HEAD_BYTES;
 }
 
+__u64 n_labels_left = 0; /* samples: their goroutine has more labels than were taken */
+
 /* Where a context goes: behind the frames of the stack. NULL: nowhere. */
 static __always_inline __u8 *context_room(struct scratch *s)
 {
@@ -99,6 +101,7 @@ struct go_labels {
     __u64 at;   /* the pairs, or the buckets */
     __u64 n;    /* pairs, or slots */
     __u64 used; /* of the context */
+    __u64 all, taken;
 };
 struct go_string {
     __u64 p, n;
@@ -112,10 +115,15 @@ static __always_inline int find_go_labels(const struct go_place *p, struct go_la
         LOAD_USER(m + p->current, &g) || !g || LOAD_USER(g + p->labels, &labels) || !labels)
         return 0;
     l->used = CONTEXT_HEAD_BYTES;
-    if (!p->is_map)
-        return !bpf_probe_read_user(l, 16, (void *)labels);
+    l->taken = 0;
+    if (!p->is_map) {
+        int r = bpf_probe_read_user(l, 16, (void *)labels);
+        l->all = l->n;
+        return !r;
+    }
     if (LOAD_USER(labels, &g) || bpf_probe_read_user(map, sizeof map, (void *)g) || !map[0])
         return 0;
+    l->all = map[0];
     l->at = map[GO_MAP_BUCKETS_AT / 8];
     l->n = map[1] >> 8 & 0xff ? 2 * GO_BUCKET_SLOTS : GO_BUCKET_SLOTS; /* B: 0 is one bucket */
     return 1;
@@ -157,17 +165,20 @@ __attribute__((noinline)) int go_label(__u32 slot, __u32 i)
     /* Pointers: of numbers that it keeps for later, the verifier of 5.10 forgets their bounds. */
     __u64 used = l->used;
     barrier_var(used);
-    if (used > CONTEXT_BYTES_MAX - 2 - GO_KEY_MAX - GO_VALUE_MAX)
+    if (used > CONTEXT_BYTES_MAX)
         return 1;
     to += used;
     long n = copy_text(to + 2, at, GO_KEY_MAX);
     if (n < 0 || n > GO_KEY_MAX)
         return 0;
     to[0] = n;
-    l->used = used + 2 + n;
+    used += 2 + n;
     n = copy_text(to + 2 + n, next, GO_VALUE_MAX);
+    if (n < 0 || used + n > CONTEXT_BYTES_MAX)
+        return n >= 0;
     to[1] = n;
-    l->used = n < 0 ? used : l->used + n; /* one without its value is none */
+    l->used = used + n;
+    l->taken++;
     return 0;
 }
 
@@ -194,6 +205,8 @@ __attribute__((noinline)) int go_context(__u32 slot)
     for (__u32 i = 0; i < GO_LABELS_MAX; i++)
         if (go_label(slot, i))
             break;
+    if (l->taken < l->all)
+        __sync_fetch_and_add(&n_labels_left, 1);
     if (l->used <= CONTEXT_HEAD_BYTES || l->used > CONTEXT_BYTES_MAX)
         return 0;
     *(__u16 *)(to + CONTEXT_SIZE_AT) = l->used - CONTEXT_HEAD_BYTES;

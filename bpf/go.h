@@ -30,6 +30,8 @@ struct go_place {
 #define GO_KEY_MAX   63u
 #define GO_VALUE_MAX 127u
 
+#define GO_ENTRY_MAX (2 + GO_KEY_MAX + GO_VALUE_MAX)
+
 /* As a thread's context goes (bpf/context.h), with this where a record has valid = 1, no ids, and entries of
  * the lengths of key and value, a byte each, and both. */
 #define GO_CONTEXT 2u

@@ -22,6 +22,7 @@
 #ifndef BPF_WALK_BPF_H
 #define BPF_WALK_BPF_H
 
+#include "bpf/go.h"
 #include "bpf/kernel.bpf.h"
 #include "bpf/rows.bpf.h"
 #include "bpf/sample.h"
@@ -105,7 +106,8 @@ struct scratch {
     struct walk walk;
     __u64 busy;
     struct sample_head head;
-    __u64 body[SAMPLE_WORDS_MAX + CONTEXT_BYTES_MAX / 8]; /* as sample.h says */
+    __u64 body[SAMPLE_WORDS_MAX + CONTEXT_BYTES_MAX / 8]; /* as sample.h says … */
+    __u64 behind[GO_ENTRY_MAX / 8 + 1]; /* … and room for a label that is too long for it */
 };
 
 struct {

@@ -433,6 +433,7 @@ struct sampler_counts sampler_counts(const struct sampler *s)
         .malformed = s->malformed,
         .exec_lost = counted->n_exec_lost,
         .notices_lost = counted->n_notices_lost,
+        .labels_left = counted->n_labels_left,
         .walks = counted->n_walks,
         .rests = counted->n_rests,
         .places_refused = __atomic_load_n(&s->places_refused, __ATOMIC_RELAXED),

@@ -28,6 +28,7 @@ struct sampler_counts {
     uint64_t malformed;                   /* records that contradict themselves */
     uint64_t exec_lost;                   /* notices of an execve, likewise */
     uint64_t notices_lost;                /* of fork and exit */
+    uint64_t labels_left;                 /* samples whose goroutine has more labels than were taken */
     uint64_t walks;                       /* of a process's mappings */
     uint64_t rests;                       /* stacks that met rows which were not there */
     uint64_t waits, waits_short, wait_ns; /* KIND_WAIT: all, those below the minimum, time of all */

@@ -1,4 +1,4 @@
-// Four goroutines at work: one without labels, one with short ones, one with long ones and one with very many.
+// Goroutines at work: without labels, with short ones, with long ones, with as many as there is room for, and with very many.
 package main
 
 import (
@@ -23,7 +23,11 @@ func labels() [][]string {
 		many = append(many, fmt.Sprintf("k%02d", i), fmt.Sprint(i))
 	}
 	long := []string{strings.Repeat("k", 62) + "é", strings.Repeat("v", 126) + "é", "user", "carol"}
-	return [][]string{{}, {"user", "bob", "path", "/äpfel", "", "nameless"}, long, many}
+	some := []string{}
+	for i := 0; i < 12; i++ {
+		some = append(some, fmt.Sprintf("label-%02d", i), strings.Repeat(fmt.Sprint(i%10), 30))
+	}
+	return [][]string{{}, {"user", "bob", "path", "/äpfel", "", "nameless"}, long, some, many}
 }
 
 func main() {

@@ -59,7 +59,7 @@ uint32_t go_minor(const struct source *file, const struct elf *elf)
 static bool recognise(const struct runtime_file *file)
 {
     struct elf elf;
-    return elf_read(&elf, file->source) == 0 && go_minor(file->source, &elf) != 0;
+    return elf_read(&elf, file->source) == 0 && elf.entry && go_minor(file->source, &elf) != 0;
 }
 
 static int prepare(const struct runtime_process *process, struct runtime_place *ret)

@@ -83,7 +83,7 @@ UNIT(the_request_has_each_metric_once)
     ck_assert_int_eq(telemetry_encode(&t, &out), 0);
     ck_assert_uint_eq(count(bytes_of(out.p, out.n), 1, &resource), 1);
     ck_assert_uint_eq(count(resource, 2, &scope), 1);
-    ck_assert_uint_eq(count(scope, 2, &metric), 30);
+    ck_assert_uint_eq(count(scope, 2, &metric), 31);
     buffer_release(&out);
 }
 
