@@ -151,8 +151,11 @@ void io_loop_run(struct io_loop *l)
 
 void io_loop_run_once(struct io_loop *l, uint64_t max_wait_ns)
 {
+    /* Again and again: where we get no CPU it has run out before the wait begins, which would then have no
+     * end. */
+    const uint64_t ms = max_of(max_wait_ns / NSEC_PER_MSEC, UINT64_C(1));
     uv_update_time(&l->uv);
-    uv_timer_start(&l->patience, on_patience, max_wait_ns / NSEC_PER_MSEC, 0);
+    uv_timer_start(&l->patience, on_patience, ms, ms);
     uv_ref((uv_handle_t *)&l->wake);
     uv_run(&l->uv, max_wait_ns > 0 ? UV_RUN_ONCE : UV_RUN_NOWAIT);
     uv_unref((uv_handle_t *)&l->wake);

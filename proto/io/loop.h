@@ -37,7 +37,8 @@ struct io_loop *io_loop_of(struct uv_loop_s *uv);
 /* Runs until io_loop_stop. */
 void io_loop_run(struct io_loop *l);
 
-/* Runs what is ready, waiting at most for one thing to happen, but not longer than max_wait_ns. For tests. */
+/* Runs what is ready, waiting at most for one thing to happen, but not longer than max_wait_ns, in
+ * whole ms (or twice that, where we get no CPU meanwhile). */
 void io_loop_run_once(struct io_loop *l, uint64_t max_wait_ns);
 
 /* Makes io_loop_run return after the current callback. Loop thread; from another one, post it. */

@@ -14,6 +14,16 @@ static void on_event(uv_poll_t *poll, int status, int events)
     ++*(int *)poll->data;
 }
 
+/* Nothing is to come: it ends all the same, also if its time is over before the wait begins. */
+UNIT(a_wait_that_is_over_before_it_begins_ends)
+{
+    struct io_loop *l = unit_made(io_loop_new());
+    io_loop_run_once(l, 1);
+    io_loop_run_once(l, 2000000);
+    io_loop_run_once(l, 0);
+    io_loop_free(l);
+}
+
 /* What is reserved is there, and a file of a high number takes no memory of libuv's any more. */
 UNIT(room_for_files_is_taken_at_once)
 {
